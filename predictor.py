@@ -65,20 +65,20 @@ class Predictor:
     if path.startswith(("http://", "https://")):
       if engine != "auto":
         changes["engine"] = engine
-      for name in changes:
-        raise UserError(f"{path} is a URL: leave out {name}")
+      if changes:
+        raise UserError(f"{path} is a URL: leave out {', '.join(changes)}")
+      if timeout <= 0:
+        raise UserError(f"timeout {timeout:g} must be more than 0 seconds")
       if files is None:
-        raise UserError(
-          f"{path} is a URL: name the folder of its export, files=... (--files)"
-        )
+        raise UserError(f"{path} is a URL: name its export (files, --files)")
       answers = tasks.load_answers(os.fspath(files))
       self._answer = engines.remote_model(path, answers, timeout)
     else:
       if files is not None:
         raise UserError(f"{path} is no URL of a TF Serving: leave out files")
       self._answer = tasks.open_model(path, engine, **changes)
-    answers = self._answer.answers
-    self._ranks, self._optional = answers.inputs, answers.optional
+    self._ranks = self._answer.answers.inputs
+    self._optional = self._answer.answers.optional
     self.inputs = sorted(self._ranks)
     if warm_up:
       self._answer.warm_up()

@@ -86,7 +86,7 @@ def main(args: Arguments) -> None:
   # TensorFlow is imported here, after flags and files were checked.
   from cli import fine_tuning
 
-  if fine_tuning.is_sweep(args):
+  if training_program.is_sweep(args):
     args = fine_tuning.run_sweep(args)
   _run(fine_tuning.start(args), task, examples, fits_thresholds)
 

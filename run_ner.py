@@ -51,7 +51,7 @@ NOT_PACKED = ("document_context", "feature_based")
 def check_flags(args: Arguments) -> None:
   if args.feature_based and args.add_bilstm:
     raise UserError("--feature_based has a BiLSTM: leave --add_bilstm out")
-  program.check_files(args, *training_program.files_to_read(args))
+  program.check_files(args, *training_program.file_flags(args))
   same = ["document_context", "feature_based"]
   if args.feature_based:
     same += ["feature_layers", "lstm_units"]
@@ -72,20 +72,20 @@ def main(args: Arguments) -> None:
     labels.check_teacher(args.teacher, labels.load(args.teacher), tags)
   sentences = {
     flag: examples.read_tagged(args[flag], columns, tags, flag != "test_file")
-    for flag in training_program.files_to_read(args)
+    for flag in training_program.file_flags(args)
   }
   # TensorFlow is imported here, after flags and files were checked.
   from cli import fine_tuning
   from modeling import losses, models
   from tasks.ner import metrics, task
 
-  if fine_tuning.is_sweep(args):
+  if training_program.is_sweep(args):
     args = fine_tuning.run_sweep(args)
   run = fine_tuning.start(args)
   args = run.args
-  files = training_program.files_to_read(args)
+  file_flags = training_program.file_flags(args)
   sets = {
-    flag: task.convert(args, flag, sentences[flag], tags) for flag in files
+    flag: task.convert(args, flag, sentences[flag], tags) for flag in file_flags
   }
   labels.save_if_missing(tags, args.output_dir)
   with run.strategy.scope():
@@ -102,14 +102,17 @@ def main(args: Arguments) -> None:
         unit="records",
         evaluate=lambda step: task.evaluate(
           args, model, tags, sets["dev_file"], step
-        ),
+        )[0],
         metric=metrics.metric(tags),
         served_model=task.served_model,
       )
     if args.do_eval or args.do_predict:
       step = run.load(model)
     if args.do_eval:
-      task.evaluate(args, model, tags, sets["dev_file"], step)
+      dev_set = sets["dev_file"]
+      _, logits = task.evaluate(args, model, tags, dev_set, step)
+      words = tags, dev_set.sentences
+      metrics.write_predictions(args.output_dir, "eval", logits, *words)
     if args.do_predict:
       task.predict(args, model, tags, sets["test_file"])
   if args.do_export:

@@ -50,7 +50,8 @@ flags.DEFINE_float(
   "null_score_diff_threshold",
   None,
   "Predict no answer if its score exceeds the best answer's by more than this. "
-  "Default: the best threshold of the last prediction in --output_dir, else 0.",
+  "Default: the best threshold of the last prediction in --output_dir, or "
+  "beside --init_checkpoint, else 0.",
 )
 
 
@@ -81,7 +82,7 @@ def read(args: Arguments) -> dict[str, list[SquadExample]]:
   if args.do_train:
     paths = files.expand(args.train_file)
     questions["train_file"] = examples.read_examples(paths, True, version_2)
-  if predicts(args) or (args.do_train and args.predict_file):
+  if predicts(args):
     paths = files.expand(args.predict_file)
     questions["predict_file"] = examples.read_examples(paths)
   if args.do_train and not questions["train_file"]:
@@ -104,11 +105,10 @@ def main(args: Arguments) -> None:
   from modeling import losses
   from tasks.squad import task
 
-  if fine_tuning.is_sweep(args):
+  if training_program.is_sweep(args):
     args = fine_tuning.run_sweep(args)
-    if args.version_2_with_negative and args.do_export:
-      # The trials have found null thresholds, but in folders of their own.
-      args = args.replace(do_predict=args.do_predict or bool(args.predict_file))
+    if args.version_2_with_negative and args.do_export and args.ensemble > 1:
+      args = args.replace(do_predict=True)  # finds its null threshold
   run = fine_tuning.start(args)
   args = run.args
   sets = {}

@@ -29,7 +29,7 @@ flags.DEFINE_integer("num_workers", 1, "Number of processes that tokenize.", 1)
 
 
 def check_flags(args: Arguments) -> None:
-  program.check_files(args, *training_program.files_to_read(args))
+  program.check_files(args, *training_program.file_flags(args))
   config = encoder.check_fine_tuning(args)
   training_program.check_packing(args, config)
 
@@ -37,19 +37,19 @@ def check_flags(args: Arguments) -> None:
 def main(args: Arguments) -> None:
   rows = {
     flag: examples.read_examples(args[flag], flag != "test_file")
-    for flag in training_program.files_to_read(args)
+    for flag in training_program.file_flags(args)
   }
   # TensorFlow is imported here, after flags and files were checked.
   from cli import fine_tuning
   from modeling import losses, models
   from tasks.multiple_choice import task
 
-  if fine_tuning.is_sweep(args):
+  if training_program.is_sweep(args):
     args = fine_tuning.run_sweep(args)
   run = fine_tuning.start(args)
   args = run.args
-  files = training_program.files_to_read(args)
-  sets = {flag: task.convert(args, flag, rows[flag]) for flag in files}
+  file_flags = training_program.file_flags(args)
+  sets = {flag: task.convert(args, flag, rows[flag]) for flag in file_flags}
   with run.strategy.scope():
     model = task.make_model(args, run.config)
     if args.do_train:

@@ -86,7 +86,7 @@ def main(args: Arguments) -> None:
   from serving.server.app import App, Server
   from serving.server.version import Version
 
-  settings = Settings(*(args[name] for name in Settings._fields))
+  settings = args.select(Settings)
   metrics = Metrics()
   served = {}
   for name, folder in map(models.split_name, args.model):

@@ -42,8 +42,8 @@ def main(predictor: Callable, argv: list[str] | None = None) -> None:
   values = {k: v for k, v in vars(args).items() if v is not None}
   try:
     given = {k: _value(k, v) for k, v in values.items() if k in INPUTS}
-    changes = {k: v for k, v in values.items() if v and k in _OPTIONS}
-    predict = predictor(os.path.expanduser(args.model), **changes)
+    changes = {k: _path(v) for k, v in values.items() if v and k in _OPTIONS}
+    predict = predictor(_path(args.model), **changes)
     rows = [(_COMMAND_LINE, given)]
     if not given:
       rows = _read(sys.stdin.buffer, predict)
@@ -56,6 +56,11 @@ def main(predictor: Callable, argv: list[str] | None = None) -> None:
   except (UserError, OSError) as error:
     named = "--model=" if str(error).startswith(args.model) else ""
     sys.exit(f"ERROR: {named}{error}")
+
+
+def _path(value):
+  """A path of a flag without ~, which the shell leaves behind "="."""
+  return os.path.expanduser(value) if isinstance(value, str) else value
 
 
 def _value(name, texts):

@@ -192,20 +192,14 @@ def packs_examples(
   return False if conflict or needs_static_shapes(args) else None
 
 
-def is_sweep(args: Arguments) -> bool:
-  """True if flags name several settings or seeds to train with."""
-  several = any(isinstance(args[name], tuple) for name in arguments.SWEPT)
-  return args.do_train and (several or args.num_seeds > 1)
-
-
 def run_sweep(args: Arguments) -> Arguments:
   """Trains with each setting and seed that has no row in sweep.tsv.
 
   Copies the best trial's checkpoint to the folder `best`. Of several workers
   the chief reads and writes. Call it before this process uses a device, which
-  the trials need. Returns the flags to go on with, by the best trial: what is
-  left is to evaluate, predict and export. Raises ChildProcessError if a trial
-  failed.
+  the trials need. Returns the flags to go on with, the first setting's: what is
+  left is to evaluate, predict and export the model in the folder `best`. Raises
+  ChildProcessError if a trial failed.
   """
   settings = arguments.settings_of_sweep(args)
   first = 1 if args.seed is None else args.seed
@@ -292,9 +286,10 @@ def _copy_labels(source, target):
 
 
 def _copy_best(source, target):
-  thresholds = os.path.join(source, labels.THRESHOLDS)
-  if files.exists(thresholds):
-    tf.io.gfile.copy(thresholds, os.path.join(target, labels.THRESHOLDS), True)
+  for name in (labels.THRESHOLDS, labels.NULL_THRESHOLD):
+    path = os.path.join(source, name)
+    if files.exists(path):
+      tf.io.gfile.copy(path, os.path.join(target, name), True)
   source, target = map(run_folder.best_folder, (source, target))
   files.remove_folder(target)  # of a sweep with fewer trials
   tf.io.gfile.makedirs(target)

@@ -1,5 +1,6 @@
 """Flags of pre-training: vocabulary, records, masks, objective."""
 
+import math
 from collections.abc import Callable, Mapping
 
 from absl import flags
@@ -230,21 +231,52 @@ def define_sampling_exponent(unit: str) -> None:
 
 
 def check_flags(args: Arguments) -> None:
-  """Raises ValueError if flags of objective or sampling do not fit."""
+  """Raises ValueError if flags of masks, objective or sampling do not fit."""
+  masking(args)
   if args.sampling_exponent != 1 and args.sampling_weights:
     raise UserError(
       "--sampling_exponent computes what --sampling_weights says: drop one"
     )
+  sampling_weights(args)
   if args.objective in SIDES:
     if args.attention != args.objective:
       raise UserError(
         f"--attention={args.attention} contradicts --objective={args.objective}"
       )
+    if not (args.special_tokens or args.vocab_file):
+      raise UserError("--nospecial_tokens needs --vocab_file, to find them")
   elif not args.special_tokens:
     raise UserError(
       f"--objective={args.objective} needs special tokens: "
       f"--nospecial_tokens goes with {' or '.join(SIDES)} only"
     )
+
+
+def sampling_weights(args: Arguments) -> list[float] | None:
+  """Weight of each pattern of --input_file, None without --sampling_weights.
+
+  Raises ValueError for another number of them, or a weight that is none.
+  """
+  if not args.sampling_weights:
+    return None
+  try:
+    weights = [float(weight) for weight in args.sampling_weights]
+  except ValueError:
+    weights = []
+  patterns = source_patterns(args)
+  if len(weights) != len(patterns) or not all(
+    0 < w < math.inf for w in weights
+  ):
+    raise UserError(
+      f"--sampling_weights={','.join(args.sampling_weights)}: give a positive, "
+      f"finite number for each of the {len(patterns)} patterns of --input_file"
+    )
+  return weights
+
+
+def source_patterns(args: Arguments) -> list[str]:
+  """The patterns of --input_file, between its commas."""
+  return [name for name in (args.input_file or "").split(",") if name.strip()]
 
 
 def check_export(args: Arguments) -> None:

@@ -147,11 +147,11 @@ class Run:
     args = self.args
     names = ("loss", *objective.metric_names)
     result = report.Report(args.output_dir, args.train_batch_size, unit, names)
-    flags = args.to_dict()
-    entry = run_record.make(args.program, flags, self.seed, source.files)
     if processes.is_chief():
+      flags = args.to_dict()
+      entry = run_record.make(args.program, flags, self.seed, source.files)
       run_record.append(args.output_dir, entry)
-    result.add_text("run", json.dumps(entry, indent=1))
+      result.add_text("run", json.dumps(entry, indent=1))
     return result
 
   def _train_step(self, model, objective, schedule, packs):

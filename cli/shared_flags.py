@@ -284,8 +284,7 @@ def row_length(args: Arguments) -> int:
 
 
 def row_length_flag(args: Arguments) -> str:
-  is_long = args.long_text == "windows"
-  return "max_text_length" if is_long else "max_seq_length"
+  return "max_text_length" if args.long_text == "windows" else "max_seq_length"
 
 
 def window_stride(args: Arguments) -> int:

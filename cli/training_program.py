@@ -2,7 +2,6 @@
 
 import fcntl
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -22,7 +21,6 @@ STAGES = ("do_train", "do_eval", "do_predict", "do_export")
 LOCK_FILE = "run.lock"
 # Files of locks, which last until they are closed; True if the folder is new.
 _open_locks: list[tuple[TextIO, bool]] = []
-_UNFINISHED = re.compile(r"unfinished-model\.ckpt-")  # training/run_folder.py
 
 
 def run(
@@ -66,9 +64,18 @@ def rerun(args: Arguments, name: str, flags: Iterable[str]) -> None:
 # --- Flags -----------------------------------------------------------------
 
 
+def is_sweep(args: Arguments) -> bool:
+  """True if flags name several settings or seeds to train with."""
+  several = any(isinstance(args[name], tuple) for name in arguments.SWEPT)
+  return args.do_train and (several or args.num_seeds > 1)
+
+
 def evaluates_while_training(args: Arguments) -> bool:
-  """True if fine-tuning evaluates during training or at its end."""
-  keeps_best = run_record.keeps_best(args.to_dict())
+  """True if fine-tuning evaluates during training or at its end.
+
+  So do all trials of a sweep, which keep their best.
+  """
+  keeps_best = is_sweep(args) or run_record.keeps_best(args.to_dict())
   return args.do_train and (bool(args.eval_steps) or keeps_best)
 
 
@@ -82,7 +89,7 @@ def splits_to_read(args: Arguments) -> list[str]:
   return [split for split in is_read if is_read[split]]
 
 
-def files_to_read(args: Arguments) -> list[str]:
+def file_flags(args: Arguments) -> list[str]:
   """Names of the flags for files that a run reads: train_file and so on."""
   return [f"{split}_file" for split in splits_to_read(args)]
 
@@ -213,6 +220,8 @@ def dry_run(args: Arguments) -> Iterator[Arguments]:
       "export_dir": export_dir,
     }
     values = args.to_dict()
+    if "num_seeds" in values and is_sweep(args):  # as its trials
+      changes["keep_best"] = True
     # Of a sweep the first setting.
     first = {k: v[0] for k, v in values.items() if isinstance(v, tuple)}
     own = {k: v for k, v in changes.items() if k in values}
@@ -304,5 +313,5 @@ def _remove_incomplete(folder):
   for name in os.listdir(folder) if os.path.isdir(folder) else ():
     partial = files.PARTIAL.match(name)
     is_left = partial and processes.has_ended(int(partial[1]))
-    if is_left or _UNFINISHED.match(name):
+    if is_left or name.startswith(run_record.UNFINISHED):
       os.remove(os.path.join(folder, name))

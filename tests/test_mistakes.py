@@ -80,6 +80,7 @@ run_classifier | do_train teacher=tuned vocab_file=other.txt | --vocab_file=othe
 run_classifier | do_train teacher=tuned | has other labels, or another order: 0, 1 and no, yes
 run_classifier | do_train attention=shallow init_checkpoint=right_to_left,right_to_left | --attention=left_to_right, but right_to_left was trained with --attention=right_to_left
 run_classifier | do_train output_dir=right_to_left | right_to_left is of run_pretraining.py: name another
+run_ner | do_train num_seeds=2 -dev_file | needs --dev_file
 run_ner | do_train -train_file | needs --train_file
 run_ner | do_train -dev_file keep_best | needs --dev_file
 run_ner | do_predict | needs --test_file
@@ -106,7 +107,7 @@ run_squad | do_train -train_file | this command needs --train_file
 run_squad | do_export | --do_export needs --export_dir
 run_squad | do_predict | this command needs --predict_file
 run_squad | do_predict predict_file=no.json | no file matches no.json
-run_squad | do_train predict_file=ner | ner is not JSON
+run_squad | do_train do_predict predict_file=ner | ner is not JSON
 run_squad | do_train export_top_k=3 n_best_size=2 | --export_top_k=3 exceeds --n_best_size=2
 run_squad | do_train group_by_length | --group_by_length needs --dynamic_padding
 run_squad | do_train f1_unit=character version_2_with_negative | --f1_unit=character has no scores of questions without an answer
@@ -126,6 +127,9 @@ run_pretraining | do_train init_checkpoint=nowhere/bert_model.ckpt | no file now
 run_pretraining | do_train group_by_length jit_compile | it goes neither with --jit_compile nor with a TPU
 run_pretraining | do_train pack_examples objective=left_to_right | --pack_examples does not go with attention 'left_to_right'
 run_pretraining | do_train stop_at_step=9 | --stop_at_step=9 is beyond --num_train_steps=3
+run_pretraining | do_train sampling_weights=1,2 | --sampling_weights=1,2: give a positive, finite number for each of the 1 patterns
+run_pretraining | do_train mask_token_prob=0.9 random_token_prob=0.2 | random_token_prob 0.2 must be 0 or more, and 1 together
+run_pretraining | do_train objective=left_to_right special_tokens=false | --nospecial_tokens needs --vocab_file, to find them
 run_pretraining | do_train sampling_exponent=0.7 sampling_weights=1 | --sampling_exponent computes what --sampling_weights says
 run_pretraining | do_train bert_config_file=no.json | no configuration at 'no.json': --bert_config_file is
 run_pretraining | do_export | --do_export needs --export_dir

@@ -219,7 +219,7 @@ def write(prefix: str, values: Mapping[str, tf.Variable]) -> None:
   last: without it there is no checkpoint.
   """
   folder, name = os.path.split(prefix)
-  unfinished = os.path.join(folder, f"unfinished-{name}")
+  unfinished = os.path.join(folder, run_record.UNFINISHED + name)
   tf.io.gfile.makedirs(folder or ".")
   try:
     with tf.device("cpu:0"):

@@ -127,7 +127,7 @@ def train(
     if ended and not plan.saves_at(step):
       _save(train_step, checkpoints, report)
   report.end()
-  if interrupted and step < plan.num_train_steps:
+  if interrupted:
     logging.info("interrupted: the same command resumes from step %d", step)
     processes.end_interrupted()
 

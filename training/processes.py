@@ -21,15 +21,15 @@ _SAME_INTERRUPT = 0.2
 def is_chief() -> bool:
   """True in the chief or the only worker, by TF_CONFIG, else ValueError."""
   config = _cluster_config()
-  task = config.get("task", {})
-  if "chief" in config.get("cluster", {}):
+  task = config["task"]
+  if "chief" in config["cluster"]:
     return task.get("type") == "chief"
   return task.get("type", "worker") == "worker" and not task.get("index", 0)
 
 
 def has_others() -> bool:
   """True if several processes train together."""
-  return sum(map(len, _cluster_config().get("cluster", {}).values())) > 1
+  return sum(map(len, _cluster_config()["cluster"].values())) > 1
 
 
 def has_ended(process_id: int) -> bool:
@@ -49,10 +49,14 @@ def has_ended(process_id: int) -> bool:
 def _cluster_config():
   text = os.environ.get("TF_CONFIG") or "{}"
   try:
-    config = json.loads(text)
+    config = {"cluster": {}, "task": {}} | json.loads(text)
+    hosts = config["cluster"].values()
+    is_valid = all(isinstance(names, list | dict) for names in hosts)
   except ValueError as error:
     raise UserError(f"TF_CONFIG={text} is no JSON: {error}") from None
-  if not isinstance(config, dict):
+  except (TypeError, AttributeError):
+    is_valid = False
+  if not (is_valid and isinstance(config["task"], dict)):
     raise UserError(f"TF_CONFIG={text} is no object with cluster and task")
   return config
 

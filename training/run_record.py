@@ -16,6 +16,7 @@ from storage import UserError, files, textfiles
 from storage.tfrecord import PARSE_ERRORS, fields, varint
 
 BEST = "best"  # subfolder of an output folder
+UNFINISHED = "unfinished-"  # a checkpoint's name begins with it until complete
 # In the file `checkpoint`: first the newest one, then all of them.
 _PREFIX = re.compile(
   r'^(?:model_checkpoint_path|all_model_checkpoint_paths): "(.*)"', re.MULTILINE

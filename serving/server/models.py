@@ -46,7 +46,7 @@ def split_name(flag: str) -> tuple[str, str]:
   Raises FileNotFoundError, or ValueError without a model or a name for a URL.
   """
   name, folder = flag.split("=", 1) if "=" in flag else ("", flag)
-  folder = folder.rstrip("/")
+  folder = os.path.expanduser(folder.rstrip("/"))
   parts = folder.split("/")
   if not name and len(parts) > 1 and _VERSION.fullmatch(parts[-1]):
     name = parts[-2]
@@ -131,10 +131,10 @@ class Model:
 
   def _remove(self, number):
     self._set_state(number, "UNLOADING")
-    version = self.versions[number]
+    workers = self.versions[number].workers
     self.versions = {n: v for n, v in self.versions.items() if n != number}
-    version.workers.close()
-    gc.collect()
+    workers.close()
+    gc.collect()  # of the version, as nothing refers to it
     self._set_state(number, "END")
 
   def _set_state(self, number, state, error=""):

@@ -5,6 +5,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,8 +45,8 @@ class Version:
         name: Spec("int32", 1 + rank) for name, rank in engine.features.items()
       },
     }
-    self._engine = engine
-    self.functions = {"serving_default": model, SIGNATURE: self._run}
+    rows = partial(_answer_rows, engine)
+    self.functions = {"serving_default": model, SIGNATURE: rows}
     answer = model.warm_up().items()
     outputs = {
       "serving_default": {k: _describe(v) for k, v in answer if v is not None},
@@ -61,14 +62,15 @@ class Version:
       settings.max_queue_size, number, engine.max_rows, on_call
     )
 
-  def _run(self, rows: Sequence[Mapping]) -> list[dict]:
-    rows = [{n: np.asarray(v, np.int32) for n, v in r.items()} for r in rows]
-    for row in rows:
-      _check_row(row)
-    try:
-      return list(self._engine.run(rows))
-    except UserError as error:
-      raise RestError(str(error)) from None
+
+def _answer_rows(engine, rows: Sequence[Mapping]) -> list[dict]:
+  rows = [{n: np.asarray(v, np.int32) for n, v in r.items()} for r in rows]
+  for row in rows:
+    _check_row(row)
+  try:
+    return list(engine.run(rows))
+  except UserError as error:
+    raise RestError(str(error)) from None
 
 
 def _check_row(row):

@@ -139,8 +139,7 @@ def convert(
     partial(examples.TextRecordBuilder, tokenizer, *layout),
     args.num_workers,
   )
-  is_long = args.long_text == "windows"
-  flag = "max_text_length" if is_long else "max_seq_length"
+  flag = shared_flags.row_length_flag(args)
   vocab_checks.log_lengths(file, lengths, length, flag=flag)
   return RecordDataset(rows, path, schema, static_shapes, lengths=lengths)
 

@@ -78,18 +78,17 @@ def _word_logits(model, dataset, batch_size) -> np.ndarray:
 
 def evaluate(
   args: Arguments, model, tags: Sequence[str], dataset: TagRecords, step: int
-) -> dict[str, float]:
-  """Evaluates; writes eval_results.txt and the predictions."""
+) -> tuple[dict[str, float], np.ndarray]:
+  """Writes eval_results.txt; returns it and the logits, [words, tags]."""
   logging.info("evaluation at step %d", step)
   sentences = dataset.sentences
   logits = _word_logits(model, dataset, args.eval_batch_size)
   label_ids = {"label_ids": metrics.label_ids(tags, sentences)}
   terms = losses.tagging().losses({"logits": logits}, label_ids)
-  metrics.write_predictions(args.output_dir, "eval", logits, tags, sentences)
   scores = metrics.score(logits, tags, sentences)
   results = metrics.results(scores, np.asarray(terms["word_loss"]))
   report.write_evaluation(args.output_dir, results, step)
-  return results
+  return results, logits
 
 
 def predict(

@@ -79,18 +79,15 @@ def _causal_targets(args):
     return None
   if args.special_tokens:
     return CausalTargets(args.objective)
-  if not args.vocab_file:
-    raise UserError("--nospecial_tokens needs --vocab_file, to find them")
   return CausalTargets(args.objective, args.vocab_file)
 
 
 def _weighted_sources(args):
   """Files of each pattern of --input_file, and their weight by the flags."""
-  patterns = [name for name in args.input_file.split(",") if name.strip()]
+  patterns = pretraining_flags.source_patterns(args)
   groups = [files.expand(pattern) for pattern in patterns]
-  if args.sampling_weights:
-    weights = _parse_weights(args, len(patterns))
-  else:  # records are nearly of one size
+  weights = pretraining_flags.sampling_weights(args)
+  if not weights:  # records are nearly of one size
     sizes = [sum(map(files.size, paths)) for paths in groups]
     if not all(sizes):
       empty = patterns[sizes.index(0)]
@@ -100,19 +97,6 @@ def _weighted_sources(args):
       percent = 100 * weight / sum(weights)
       logging.info("%s: %.1f %% of the records", pattern, percent)
   return list(map(Source, groups, weights))
-
-
-def _parse_weights(args, number):
-  try:
-    weights = [float(weight) for weight in args.sampling_weights]
-  except ValueError:
-    weights = []
-  if len(weights) != number or not all(0 < w < np.inf for w in weights):
-    raise UserError(
-      f"--sampling_weights={','.join(args.sampling_weights)}: give a positive, "
-      f"finite number for each of the {number} patterns of --input_file"
-    )
-  return weights
 
 
 def evaluate(

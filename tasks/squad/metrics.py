@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from absl import logging
 
+from data import labels
 from storage import UserError, files, textfiles
 from tasks.squad.decoding import Predictions
 from tasks.squad.examples import SquadExample
@@ -122,9 +123,10 @@ def write_scores(scores: Mapping[str, float], output_dir: str) -> None:
 
 def threshold_file(output_dir: str, ensemble: int) -> str:
   """Path of the best null threshold of a prediction, used by the next one."""
-  # Scores of an ensemble are no logits.
-  suffix = "_ensemble" if ensemble > 1 else ""
-  return os.path.join(output_dir, f"null_score_diff_threshold{suffix}.txt")
+  name = labels.NULL_THRESHOLD
+  if ensemble > 1:  # its scores are no logits
+    name = "null_score_diff_threshold_ensemble.txt"
+  return os.path.join(output_dir, name)
 
 
 def save_threshold(

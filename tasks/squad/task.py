@@ -132,6 +132,9 @@ def _decoding_config(args) -> decoding.DecodingConfig:
   threshold = args.null_score_diff_threshold
   if args.version_2_with_negative and threshold is None:
     path = metrics.threshold_file(args.output_dir, args.ensemble)
+    start = encoder.checkpoint(args)
+    if start and start == args.init_checkpoint and not files.exists(path):
+      path = run_record.sibling_file(start, os.path.basename(path)) or path
     threshold = metrics.load_threshold(path)
   config = args.select(decoding.DecodingConfig)
   return replace(config, null_score_diff_threshold=threshold or 0.0)

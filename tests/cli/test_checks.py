@@ -103,6 +103,8 @@ def test_contradictions_and_their_borders(check, flags, message):
     (TRAIN, False, False),
     (TRAIN | {"eval_steps": 5}, True, True),
     (TRAIN | {"keep_best": True}, True, True),
+    (TRAIN | {"num_seeds": 2}, True, True),  # all trials keep their best
+    (TRAIN | {"learning_rate": (1e-4, 1e-5)}, True, True),
     ({"eval_steps": 5, "keep_best": True}, False, False),
   ],
 )
@@ -227,6 +229,7 @@ def test_a_dry_run_is_short_and_leaves_nothing(tmp_path):
     "profile_steps": None,
     "eval_steps": 0,
     "learning_rate": 0.5,
+    "keep_best": True,
     "export_dir": f"{folder}/export",
   }
   assert not any(tmp_path.iterdir())

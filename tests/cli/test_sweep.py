@@ -37,7 +37,8 @@ def _commands(monkeypatch):
     best = {"metric": "f1", "value": value, "step": 7, "evaluated": 9}
     (folder / "best.json").write_text(json.dumps(best))
     (folder / "model.ckpt-7.index").write_text(values["output_dir"])
-    (folder.parent / "thresholds.tsv").write_text(values["output_dir"])
+    for name in ("thresholds.tsv", "null_score_diff_threshold.txt"):
+      (folder.parent / name).write_text(values["output_dir"])
     start = json.dumps([{"flags": {}}, {"flags": {}} | values])
     (folder.parent / "run.json").write_text(start)
     return 0
@@ -58,7 +59,7 @@ def _commands(monkeypatch):
 )
 def test_several_values_make_a_sweep(tmp_path, commands, changes, trials):
   flags = _flags(tmp_path, **changes)
-  assert fine_tuning.is_sweep(flags) == bool(trials)
+  assert training_program.is_sweep(flags) == bool(trials)
   if trials:
     flags = fine_tuning.run_sweep(flags)
     folders = [f"--output_dir={tmp_path}/rate_{name}" for name in trials]
@@ -94,7 +95,8 @@ def test_the_winner_of_all_combinations_is_copied(tmp_path, commands, caplog):
   assert rows[3:] == ["rate_3e-05_seed_2\t3e-05\t2\t7\tf1\t0.78"]
   winner = (tmp_path / "best" / "model.ckpt-7.index").read_text()
   assert winner.endswith("rate_3e-05_seed_1")
-  assert (tmp_path / "thresholds.tsv").read_text() == winner
+  for name in ("thresholds.tsv", "null_score_diff_threshold.txt"):
+    assert (tmp_path / name).read_text() == winner
   assert "rate_3e-05: 0.7850 ± 0.0071, 2 seeds" in caplog.text
   assert "the best is rate_3e-05_seed_1: f1 0.7900" in caplog.text
   # run.json has the entry of each sweep's best trial, once.

@@ -30,27 +30,27 @@ flags.DEFINE_integer("max_seq_length", 128, "Maximum number of tokens.", 3)
 
 def check_flags(args):
   """Raises an error if the run would fail later, by flags or paths."""
-  program.check_files(args, *training_program.files_to_read(args))
+  program.check_files(args, *training_program.file_flags(args))
   encoder.check_fine_tuning(args)
 
 
 def main(args):
   rows = {
     flag: examples.read_examples(args[flag], flag != "test_file")
-    for flag in training_program.files_to_read(args)
+    for flag in training_program.file_flags(args)
   }
   # TensorFlow is imported here, after flags and files were checked.
   from tasks.rating import head, task
 
   from cli import fine_tuning
 
-  if fine_tuning.is_sweep(args):
+  if training_program.is_sweep(args):
     args = fine_tuning.run_sweep(args)
   run = fine_tuning.start(args)
   args = run.args
   data = {
     flag: task.convert(args, flag, rows[flag])
-    for flag in training_program.files_to_read(args)
+    for flag in training_program.file_flags(args)
   }
   with run.strategy.scope():
     model = task.make_model(args, run.config)

@@ -41,7 +41,13 @@ def test_a_cluster_of_one_has_no_others(monkeypatch, cluster, expected):
 
 
 def test_a_broken_tf_config_is_named(monkeypatch):
-  for text, message in (("{cluster", "is no JSON"), ("[]", "is no object")):
+  for text, message in (
+    ("{cluster", "is no JSON"),
+    ("[]", "is no object with cluster and task"),
+    ('{"cluster": ["a:1", "b:1"]}', "is no object"),
+    ('{"cluster": {"worker": "a:1"}}', "is no object"),
+    ('{"task": 0}', "is no object"),
+  ):
     monkeypatch.setenv("TF_CONFIG", text)
     with pytest.raises(ValueError, match=re.escape(f"={text} {message}")):
       processes.is_chief()

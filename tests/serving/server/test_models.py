@@ -2,6 +2,7 @@
 
 import re
 import time
+import weakref
 
 import pytest
 
@@ -117,6 +118,14 @@ def test_a_version_answers_before_it_is_called_available_and_until_it_ends(
     ("closed", [12]),  # no request comes to closed workers
     (10, "END", [12]),
   ]
+
+
+def test_the_memory_of_a_replaced_version_is_free(folder):
+  model = _model(folder)
+  old = weakref.ref(model.find()[1])  # which refers to itself
+  (folder / "12").mkdir()
+  model.poll()
+  assert old() is None
 
 
 def test_going_back_is_removing_the_folder(folder):

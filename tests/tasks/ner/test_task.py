@@ -67,24 +67,22 @@ def test_words_are_scored_in_the_order_of_their_file(
   caplog.set_level("INFO", "absl")
   model = task.tagger(args, CONFIG, len(TAGS))
   dev_set = _convert(args, "dev_file")
-  results = task.evaluate(args, model, TAGS, dev_set, 17)
+  results, values = task.evaluate(args, model, TAGS, dev_set, 17)
   logits, tags = _expected(args, model, tokenizer, "dev_file")
   ids = [TAGS.index(tag) for tag in tags]
   losses = -tf.nn.log_softmax(logits).numpy()[np.arange(len(ids)), ids]
   assert results["eval_loss"] == pytest.approx(losses.mean(), rel=1e-5)
   assert results["eval_accuracy"] == np.mean(logits.argmax(1) == ids)
-  for message in ("wrote {}/out/eval_predictions.conll", "cut 3 of 3 sent"):
-    assert message.format(tmp_path) in caplog.text
+  np.testing.assert_allclose(values, logits, atol=1e-5)
+  assert "cut 3 of 3 sentences" in caplog.text
   written = programs.results(tmp_path / "out")
   assert written == pytest.approx(results | {"global_step": 17})
-  for flag, split in (("dev_file", "eval"), ("test_file", "test")):
-    if split == "test":
-      task.predict(args, model, TAGS, _convert(args, flag))
-      logits, tags = _expected(args, model, tokenizer, flag)
-    path = tmp_path / "out" / f"{split}_predictions.conll"
-    predicted = examples.read_sentences(str(path), 0, 2)
-    result = [tag for s in predicted for tag in s.tags]
-    assert result == [TAGS[i] for i in logits.argmax(1)]
+  task.predict(args, model, TAGS, _convert(args, "test_file"))
+  logits, _ = _expected(args, model, tokenizer, "test_file")
+  path = tmp_path / "out" / "test_predictions.conll"
+  predicted = examples.read_sentences(str(path), 0, 2)
+  result = [tag for s in predicted for tag in s.tags]
+  assert result == [TAGS[i] for i in logits.argmax(1)]
   assert caplog.text.count("\naccuracy: ") == 2  # of dev and test
   words = [sentence._replace(tags=None) for sentence in dev_set.sentences]
   task.predict(args, model, TAGS, replace(dev_set, sentences=words))

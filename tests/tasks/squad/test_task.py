@@ -148,6 +148,10 @@ def test_the_threshold_of_the_flag_counts_before_the_saved_one(tmp_path):
     args = args.replace(null_score_diff_threshold=given)
     config = task._decoding_config(args)
     assert config.null_score_diff_threshold == expected
+  # Of a checkpoint of another folder the one beside it.
+  changes = {"output_dir": str(tmp_path / "new"), "init_checkpoint": path}
+  args = args.replace(version_2_with_negative=True, **changes)
+  assert task._decoding_config(args).null_score_diff_threshold == 5.0
 
 
 def test_an_export_answers_by_the_flags(tmp_path):
