@@ -2,7 +2,8 @@
 
 Each input of a model is a flag of its name; --choices is given once for each
 choice. Without such flags, each line of standard input is a JSON object of
-inputs, or a JSON text ("A film.") if the model has one input.
+inputs, or a JSON text ("A film.") if the model has one input; --batch_size=1
+answers each line before the next one is read.
 """
 
 import argparse

@@ -247,7 +247,7 @@ def define_fine_tuning() -> None:
     "training with the same vocabulary and labels.",
   )
   flags.DEFINE_float(
-    "distill_weight", 0.5, "Weight of --teacher; 1: without labels.", 0.0, 1.0
+    "distill_weight", 0.5, "Weight of --teacher; 1: it alone.", 0.0, 1.0
   )
   flags.DEFINE_float(
     "distill_temperature", 2.0, "Divisor of logits for --teacher.", 0.01
