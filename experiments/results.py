@@ -42,8 +42,8 @@ def points(lines: Iterable[dict]) -> Scores:
 def compare(scores: Scores, terms) -> Effect | None:
   """Sum of means with signs, and two standard errors of it.
 
-  The deviation between seeds is pooled over the systems of a task: two seeds of
-  one system alone would say little about it. The error is infinite where
+  The deviation between seeds is pooled over the systems of a task, and of all
+  that train on features: two seeds of one system would say little about it. The error is infinite where
   nothing of the task was run with two seeds. None where a term was not run.
   """
   if any(cell not in scores for _, cell in terms):
@@ -53,7 +53,7 @@ def compare(scores: Scores, terms) -> Effect | None:
     seeds = [
       values
       for (task, _), values in scores.items()
-      if task.partition(".")[0] == cell[0].partition(".")[0] and values[1:]
+      if task.partition(".")[:2] == cell[0].partition(".")[:2] and values[1:]
     ]
     squares = sum(variance(v) * (len(v) - 1) for v in seeds)
     freedom = sum(len(values) - 1 for values in seeds)

@@ -115,7 +115,7 @@ def test_differences_are_compared_with_the_deviation_of_their_task():
   base, none = ("NER", "base"), ("NER", "none")
   embeddings, squad = ("NER.embeddings", "base"), ("SQuAD", "base")
   scores = {base: [50.0, 54.0], none: [40.0, 40.0]}
-  scores |= {embeddings: [50.0], squad: [9.0]}
+  scores |= {embeddings: [48.0, 52.0], squad: [9.0]}
   # Variances of 8 and 0, pooled 4; two standard errors of two means of two.
   effect = results.compare(scores, [(1, base), (-1, none)])
   assert effect == (12.0, 4.0)
@@ -123,7 +123,8 @@ def test_differences_are_compared_with_the_deviation_of_their_task():
   assert results.verdict(effect, None) == "as the paper"
   assert results.verdict(effect, -1.0) == "the opposite"
   effect = results.compare(scores, [(1, base), (-1, embeddings)])
-  assert effect == (2.0, pytest.approx(2 * (4 * 1.5) ** 0.5))
+  # Features have a deviation of their own, here a variance of 8.
+  assert effect == (2.0, pytest.approx(2 * (4 / 2 + 8 / 2) ** 0.5))
   assert results.verdict(effect, 4.5) == "not seen at this size"
   assert results.verdict((1.0, float("inf")), None) == "one seed so far"
   terms = [(1, squad), (-1, ("SQuAD", "none"))]
