@@ -111,8 +111,9 @@ def main(args: Arguments) -> None:
     if args.do_eval:
       dev_set = sets["dev_file"]
       _, logits = task.evaluate(args, model, tags, dev_set, step)
-      words = tags, dev_set.sentences
-      metrics.write_predictions(args.output_dir, "eval", logits, *words)
+      metrics.write_predictions(
+        args.output_dir, "eval", logits, tags, dev_set.sentences
+      )
     if args.do_predict:
       task.predict(args, model, tags, sets["test_file"])
   if args.do_export:

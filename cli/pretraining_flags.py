@@ -263,13 +263,11 @@ def sampling_weights(args: Arguments) -> list[float] | None:
     weights = [float(weight) for weight in args.sampling_weights]
   except ValueError:
     weights = []
-  patterns = source_patterns(args)
-  if len(weights) != len(patterns) or not all(
-    0 < w < math.inf for w in weights
-  ):
+  number = len(source_patterns(args))
+  if len(weights) != number or not all(0 < w < math.inf for w in weights):
     raise UserError(
       f"--sampling_weights={','.join(args.sampling_weights)}: give a positive, "
-      f"finite number for each of the {len(patterns)} patterns of --input_file"
+      f"finite number for each of the {number} patterns of --input_file"
     )
   return weights
 
