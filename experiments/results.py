@@ -43,8 +43,9 @@ def compare(scores: Scores, terms) -> Effect | None:
   """Sum of means with signs, and two standard errors of it.
 
   The deviation between seeds is pooled over the systems of a task, and of all
-  that train on features: two seeds of one system would say little about it. The error is infinite where
-  nothing of the task was run with two seeds. None where a term was not run.
+  that train on features: two seeds of one system would say little about it. The
+  error is infinite where nothing of the task was run with two seeds. None where
+  a term was not run.
   """
   if any(cell not in scores for _, cell in terms):
     return None
