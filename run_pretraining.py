@@ -106,8 +106,15 @@ def main(args: Arguments) -> None:
     eval_set = task.eval_data(args, run.config) or train_set
   next_sentence = args.objective == "mlm_nsp"
   objective = losses.pretraining(next_sentence=next_sentence)
+  evaluated: list[int] = []  # steps; the last may be one of --eval_steps
   with run.strategy.scope():
     model = models.pretrainer(run.config, next_sentence=next_sentence)
+
+    def evaluate(step):
+      if step not in evaluated:
+        task.evaluate(args, model, objective, eval_set, step)
+        evaluated.append(step)
+
     if args.do_train:
       run.train(
         model,
@@ -118,12 +125,10 @@ def main(args: Arguments) -> None:
         packed=models.packed_pretrainer,
         stop_at=args.stop_at_step,
         unit="sequences",
-        evaluate=lambda step: task.evaluate(
-          args, model, objective, eval_set, step
-        ),
+        evaluate=evaluate,
       )
     if args.do_eval:
-      task.evaluate(args, model, objective, eval_set, run.load(model))
+      evaluate(run.load(model))
   if args.do_export:
     run.export(task.served_model)
 

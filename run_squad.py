@@ -50,8 +50,8 @@ flags.DEFINE_float(
   "null_score_diff_threshold",
   None,
   "Predict no answer if its score exceeds the best answer's by more than this. "
-  "Default: the best threshold of the last prediction in --output_dir, or "
-  "beside --init_checkpoint, else 0.",
+  "Default: the one beside --init_checkpoint, or the best of the last "
+  "prediction in --output_dir, else 0.",
 )
 
 

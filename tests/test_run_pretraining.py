@@ -92,12 +92,12 @@ VARIANTS = """
 @pytest.mark.slow
 @pytest.mark.parametrize("options", VARIANTS.strip().split("\n"))
 def test_variants_run(given, tmp_path, options):
-  flags = {"num_train_steps": 3, "eval_steps": 2, "max_eval_steps": 2}
+  flags = {"num_train_steps": 4, "eval_steps": 2, "max_eval_steps": 2}
   flags |= {"output_dir": tmp_path, "do_eval": True}
   log = _run(*options.split(), **given, **flags)
   with_nsp = "next_sentence_loss" in programs.results(tmp_path)
   assert with_nsp == ("objective" not in options)
-  assert log.count("evaluation at step") == 2
+  assert log.count("evaluation at step") == 2  # each once
   assert "never reaches --learning_rate" in log
 
 

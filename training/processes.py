@@ -50,14 +50,20 @@ def _cluster_config():
   text = os.environ.get("TF_CONFIG") or "{}"
   try:
     config = {"cluster": {}, "task": {}} | json.loads(text)
-    hosts = config["cluster"].values()
-    is_valid = all(isinstance(names, list | dict) for names in hosts)
+    cluster, task = config["cluster"], config["task"]
+    is_valid = isinstance(task, dict)
+    if cluster:
+      is_valid = task.get("index", 0) in range(len(cluster[task["type"]]))
+      is_valid &= all(isinstance(hosts, list) for hosts in cluster.values())
   except ValueError as error:
     raise UserError(f"TF_CONFIG={text} is no JSON: {error}") from None
-  except (TypeError, AttributeError):
+  except (TypeError, AttributeError, KeyError):
     is_valid = False
-  if not (is_valid and isinstance(config["task"], dict)):
-    raise UserError(f"TF_CONFIG={text} is no object with cluster and task")
+  if not is_valid:
+    raise UserError(
+      f"TF_CONFIG={text} is no object of cluster, which lists hosts by type, "
+      "and task, with the type and index of one of them"
+    )
   return config
 
 

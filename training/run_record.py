@@ -109,7 +109,7 @@ def _only_checkpoint(folder):
   listed = sorted(files.list_folder(folder))
   names = [n.removesuffix(".index") for n in listed if n.endswith(".index")]
   if not names:
-    if any(name.endswith((".pb", ".tflite")) for name in listed):
+    if any(re.fullmatch(r".*\.(pb|tflite)|\d+/?", name) for name in listed):
       raise UserError(
         f"{folder} is an export, which is no checkpoint: name the --output_dir "
         "of its training"

@@ -133,7 +133,7 @@ def _decoding_config(args) -> decoding.DecodingConfig:
   if args.version_2_with_negative and threshold is None:
     path = metrics.threshold_file(args.output_dir, args.ensemble)
     start = encoder.checkpoint(args)
-    if start and start == args.init_checkpoint and not files.exists(path):
+    if start and start == args.init_checkpoint:
       path = run_record.sibling_file(start, os.path.basename(path)) or path
     threshold = metrics.load_threshold(path)
   config = args.select(decoding.DecodingConfig)

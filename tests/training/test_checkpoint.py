@@ -98,9 +98,11 @@ def test_a_folder_stands_for_its_only_best_or_newest_checkpoint(tmp_path):
   message = r"no checkpoint in the folder .* it has notes\.txt; expected f"
   with pytest.raises(FileNotFoundError, match=message):
     find(folder)
-  (tmp_path / "saved_model.pb").touch()
-  with pytest.raises(ValueError, match=r"is an export, which is no checkpoint"):
-    find(folder)
+  for name in ("saved_model.pb", "3"):  # an export, and the folder around it
+    (tmp_path / name).touch()
+    with pytest.raises(ValueError, match=r"is an export, which is no checkpo"):
+      find(folder)
+    (tmp_path / name).unlink()
   values = {"a": tf.Variable([1.0, 2.0])}
   checkpoint.write(first, values)
   assert find(folder) == first

@@ -20,7 +20,6 @@ CHIEF = {"chief": ["a:1"], "worker": ["b:1"]}
     ({"cluster": WORKERS, "task": {"type": "worker", "index": 1}}, False),
     ({"cluster": CHIEF, "task": {"type": "worker", "index": 0}}, False),
     ({"cluster": CHIEF, "task": {"type": "chief", "index": 0}}, True),
-    ({"cluster": WORKERS, "task": {"type": "evaluator", "index": 0}}, False),
   ],
 )
 def test_one_process_writes(monkeypatch, config, is_chief):
@@ -36,17 +35,23 @@ def test_one_process_writes(monkeypatch, config, is_chief):
   [({}, False), ({"worker": ["a:1"]}, False), (WORKERS, True), (CHIEF, True)],
 )
 def test_a_cluster_of_one_has_no_others(monkeypatch, cluster, expected):
-  monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster}))
+  task = {"type": "worker", "index": 0}
+  config = {"cluster": cluster, "task": task}
+  monkeypatch.setenv("TF_CONFIG", json.dumps(config))
   assert processes.has_others() == expected
 
 
 def test_a_broken_tf_config_is_named(monkeypatch):
+  first = '"task": {"type": "worker", "index": 0}'
   for text, message in (
     ("{cluster", "is no JSON"),
-    ("[]", "is no object with cluster and task"),
+    ("[]", "is no object of cluster, which lists hosts"),
     ('{"cluster": ["a:1", "b:1"]}', "is no object"),
-    ('{"cluster": {"worker": "a:1"}}', "is no object"),
+    (f'{{"cluster": {{"worker": "a:1"}}, {first}}}', "is no object"),
     ('{"task": 0}', "is no object"),
+    ('{"cluster": {"worker": ["a:1", "b:1"]}}', "is no object"),
+    (f'{{"cluster": {{"chief": ["a:1"]}}, {first}}}', "is no object"),
+    (f'{{"cluster": {{"worker": []}}, {first}}}', "is no object"),
   ):
     monkeypatch.setenv("TF_CONFIG", text)
     with pytest.raises(ValueError, match=re.escape(f"={text} {message}")):
