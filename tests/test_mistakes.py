@@ -221,7 +221,7 @@ convert_checkpoint | input=bert_model.ckpt output=theirs | theirs/config.json ex
 visualize | -text | nothing to show: give --text, or --question and --context
 visualize | output_file=ner | ner exists already
 visualize | model=gone | no checkpoint at 'gone'
-visualize | model=export | export is an export, which is no checkpoint: name the
+visualize | model=export | no checkpoint in the folder export, which looks like an export: name the
 serve | model=gone | --model=gone: there is no folder gone
 """.strip().splitlines()  # noqa: E501
 LAYERS = np.array([-1, -2], np.int32)

@@ -26,9 +26,11 @@ def _given(tmp_path_factory):
 
 def test_trains_evaluates_and_leaves_the_originals_files(given, tmp_path):
   flags = {"num_train_steps": 40, "save_checkpoints_steps": 15, "seed": 1}
+  flags |= {"eval_steps": 40, "max_eval_steps": 5}
   flags |= {"output_dir": tmp_path, "do_eval": True, "keep_checkpoint_max": 3}
   log = _run(**given, **flags, fused=True)
   assert "1 of 3 files are empty, such as" in log
+  assert log.count("evaluation at step 40") == 1
   saved = {path.stem for path in tmp_path.glob("model.ckpt*.index")}
   assert saved == {f"model.ckpt-{step}" for step in (15, 30, 40)}
   assert (tmp_path / "checkpoint").exists()

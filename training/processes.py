@@ -51,7 +51,7 @@ def _cluster_config():
   try:
     config = {"cluster": {}, "task": {}} | json.loads(text)
     cluster, task = config["cluster"], config["task"]
-    is_valid = isinstance(task, dict)
+    is_valid = isinstance(cluster, dict) and isinstance(task, dict)
     if cluster:
       is_valid = task.get("index", 0) in range(len(cluster[task["type"]]))
       is_valid &= all(isinstance(hosts, list) for hosts in cluster.values())

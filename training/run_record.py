@@ -110,9 +110,9 @@ def _only_checkpoint(folder):
   names = [n.removesuffix(".index") for n in listed if n.endswith(".index")]
   if not names:
     if any(re.fullmatch(r".*\.(pb|tflite)|\d+/?", name) for name in listed):
-      raise UserError(
-        f"{folder} is an export, which is no checkpoint: name the --output_dir "
-        "of its training"
+      raise FileNotFoundError(
+        f"no checkpoint in the folder {folder}, which looks like an export: "
+        "name the --output_dir of its training"
       )
     shown = ", ".join(listed[:5]) or "nothing"
     raise FileNotFoundError(

@@ -49,6 +49,7 @@ def test_a_broken_tf_config_is_named(monkeypatch):
     ('{"cluster": ["a:1", "b:1"]}', "is no object"),
     (f'{{"cluster": {{"worker": "a:1"}}, {first}}}', "is no object"),
     ('{"task": 0}', "is no object"),
+    ('{"cluster": null}', "is no object"),
     ('{"cluster": {"worker": ["a:1", "b:1"]}}', "is no object"),
     (f'{{"cluster": {{"chief": ["a:1"]}}, {first}}}', "is no object"),
     (f'{{"cluster": {{"worker": []}}, {first}}}', "is no object"),
