@@ -147,3 +147,5 @@ def test_windows_are_pooled_as_the_flag_says(given, tmp_path):
     for kind in ("mean", "max")
   )
   assert (largest >= mean - 1e-6).all() and (largest > mean + 1e-3).any()
+  flags |= {"max_text_length": 8, "output_file": tmp_path / "cut.npz"}
+  assert "--max_text_length=8 is exceeded by 1 of 1 text" in _run(**flags)
