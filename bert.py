@@ -51,7 +51,7 @@ class TextEncoder:
       raise UserError("a text was given: give a list of texts")
     columns = [texts] if pairs is None else [texts, pairs]
     for text in chain.from_iterable(columns):
-      if not isinstance(text, str | bytes):
+      if not isinstance(text, str):
         raise UserError(f"{text!r} is no text: give a list of texts")
     if pairs is not None and len(pairs) != len(texts):
       raise UserError(f"{len(texts)} texts, but {len(pairs)} second texts")

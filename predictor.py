@@ -8,7 +8,7 @@ predict(["A film that", "is good."])
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 
 import tasks
 from cli import program
@@ -122,7 +122,8 @@ class Predictor:
 def _check_texts(name, value, rank):
   """Text of rank 0, list of rank 1 or of lists; raises UserError if wrong."""
   is_text = isinstance(value, str | bytes)
-  is_wrong = is_text and textfiles.SURROGATE.search(str(value))
+  is_wrong = isinstance(value, Mapping | Set)
+  is_wrong |= is_text and bool(textfiles.SURROGATE.search(str(value)))
   if is_text == bool(rank) or is_wrong or not hasattr(value, "__iter__"):
     expected = "a list of texts" if rank else "a text in UTF-8"
     raise UserError(f"{name} is {value!r:.40}: give {expected}")

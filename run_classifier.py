@@ -23,7 +23,7 @@ from cli.arguments import Arguments
 from data import labels
 from storage import UserError
 from tasks.classification import examples as classification_examples
-from tasks.classification import glue, named_tasks
+from tasks.classification import glue, metrics, named_tasks
 from tasks.classification.named_tasks import TaskFlags
 
 shared_flags.define_fine_tuning()
@@ -73,8 +73,11 @@ def main(args: Arguments) -> None:
   task = named_tasks.with_labels(
     args.select(TaskFlags), encoder.labels_file(args)
   )
+  classification_examples.class_weights(args.class_weights, task)
   # A training with --multi_label fits thresholds in its last evaluation.
-  fits_thresholds = args.multi_label and args.do_train
+  fits_thresholds = args.multi_label and (
+    args.do_train or metrics.lacks_thresholds(args.output_dir, args.ensemble)
+  )
   if fits_thresholds and "dev" in task.splits:
     args = args.replace(do_eval=True)
   if args.do_train and args.teacher:

@@ -57,6 +57,8 @@ for name, text in HELP.items():
 
 
 def check_flags(args: Arguments) -> None:
+  if not args.host:  # a socket would take it for all addresses
+    raise UserError("--host is empty: is a variable of the shell unset?")
   names: dict[str, str] = {}
   for flag in args.model:
     name, _ = models.split_name(flag)

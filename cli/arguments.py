@@ -17,6 +17,10 @@ from storage import UserError, files
 from training import run_record
 
 _ROOT = Path(__file__).resolve().parents[1]
+# Flags of texts, by names of models' inputs.
+INPUTS = """
+  text text_a text_b question context tokens sent1 sent2 choices text_pair
+""".split()
 
 # Flags that do not change a training, that the run remembers (--seed), or that
 # bert_config.json may have set.
@@ -62,7 +66,10 @@ class Arguments:
     for flag in project_flags:
       _check_value(flag)
     set_flags = (flag.name for flag in project_flags if flag.present)
-    values = {flag.name: _expand_home(flag.value) for flag in project_flags}
+    values = {
+      flag.name: flag.value if flag.name in INPUTS else _expand_home(flag.value)
+      for flag in project_flags
+    }
     return cls(set_flags, command, **values)
 
   @property

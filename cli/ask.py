@@ -14,11 +14,9 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import groupby
 
+from cli.arguments import INPUTS
 from storage import UserError
 
-INPUTS = """
-  text text_a text_b question context tokens sent1 sent2 choices text_pair
-""".split()
 # What text and text_pair, transformers' names, may stand for.
 _OTHER_NAMES = {
   "text": ("text_a", "tokens", "sent1"),
@@ -43,7 +41,9 @@ def main(predictor: Callable, argv: list[str] | None = None) -> None:
   values = {k: v for k, v in vars(args).items() if v is not None}
   try:
     given = {k: _value(k, v) for k, v in values.items() if k in INPUTS}
-    changes = {k: _path(v) for k, v in values.items() if v and k in _OPTIONS}
+    changes = {
+      k: _path(v) for k, v in values.items() if v != "" and k in _OPTIONS
+    }
     predict = predictor(_path(args.model), **changes)
     rows = [(_COMMAND_LINE, given)]
     if not given:

@@ -86,9 +86,8 @@ def check(args: Arguments, network: BertConfig) -> None:
   `network` is that of --bert_config_file. Raises ValueError for another size,
   vocabulary, letter case or attention.
   """
-  _check_case(args, trains=False)
   _check_init_checkpoint(args, network, trains=False)
-  _check_tokens(args, network, args.init_checkpoint)
+  _warn_of_case(args)
 
 
 def check_run(args: Arguments, network: BertConfig, *same: str) -> None:
@@ -116,8 +115,6 @@ def check_run(args: Arguments, network: BertConfig, *same: str) -> None:
       trained = entry["flags"].get(name)
       _check_same(name, actual.get(name), trained, owner, remedy)
   elif args.init_checkpoint:
-    if args.vocab_file:
-      _check_case(args, args.do_train)
     _check_init_checkpoint(args, network, args.do_train)
   elif not args.do_train:
     raise UserError(
@@ -125,12 +122,11 @@ def check_run(args: Arguments, network: BertConfig, *same: str) -> None:
       "--init_checkpoint: train first, or name one"
     )
   if args.vocab_file:
-    _check_tokens(args, network, own or args.init_checkpoint)
+    check_vocabulary(args, network.vocab_size, own)
+    _warn_of_case(args)
 
 
-def _check_tokens(args, network, start):
-  """Checks --vocab_file: it is the checkpoint's, and has --do_lower_case."""
-  check_vocabulary(args, network.vocab_size, start)
+def _warn_of_case(args):
   ids = vocab.load(args.vocab_file)
   vocab_checks.warn_of_case(ids, args.do_lower_case, args.vocab_file)
 
@@ -222,23 +218,27 @@ def _check_sizes(config_file, network, prefix, may_be_deeper=False):
 
 
 def _check_init_checkpoint(args, network, trains):
+  """Checks --init_checkpoint, or both of two directions side by side."""
   parts = [(args.init_checkpoint, network.attention)]
   is_explicit = bool(args.attention)
   if network.attention == "shallow" and "," in args.init_checkpoint:
     parts = [*zip(args.init_checkpoint.split(","), SIDES, strict=False)]
     is_explicit = False
   for path, attention in parts:
+    if args.vocab_file:
+      _check_case(args, path, trains)
     prefix = run_record.find_checkpoint(path)
     _check_sizes(args.bert_config_file, network, prefix, trains)
     if not is_explicit:
       trained = run_record.flag_of(path, "attention")
       remedy = "give that value, or this one on purpose"
       _check_same("attention", attention, trained, path, remedy)
+    if args.vocab_file:
+      check_vocabulary(args, network.vocab_size, path)
 
 
-def _check_case(args, trains):
-  """Compares --do_lower_case with the training of --init_checkpoint."""
-  path = args.init_checkpoint
+def _check_case(args, path, trains):
+  """Compares --do_lower_case with the training of a checkpoint."""
   lower_case = args.do_lower_case
   validate_case_matches_checkpoint(lower_case, path)
   flags = run_record.of_checkpoint(path)["flags"]

@@ -286,7 +286,7 @@ def _copy_labels(source, target):
 
 
 def _copy_best(source, target):
-  for name in (labels.THRESHOLDS, labels.NULL_THRESHOLD):
+  for name in labels.THRESHOLD_FILES:
     path = os.path.join(source, name)
     if files.exists(path):
       tf.io.gfile.copy(path, os.path.join(target, name), True)

@@ -33,7 +33,7 @@ FILES = {
     BERT_CONFIG,
     VOCABULARY,
     labels.FILE_NAME,
-    labels.THRESHOLDS,
+    *labels.THRESHOLD_FILES,
   ),
   HUGGING_FACE: (
     "config.json",
@@ -96,7 +96,8 @@ class CanonicalModel:
   lower_case: bool | None = None  # do_lower_case of its tokenizer
   labels: tuple[str, ...] = ()  # names of its classes in order
   multi_label: bool = False  # a text may have several of them
-  thresholds: str | None = None  # path of their thresholds
+  # Paths of labels.THRESHOLD_FILES, by name.
+  thresholds: Mapping[str, str] = dataclasses.field(default_factory=dict)
   head: str | None = None  # key of HEADS that its configuration states
   step: np.ndarray | None = None  # number of updates, `global_step`
   # Names, by reason, of values that are not in `values`.
@@ -117,7 +118,7 @@ class CanonicalModel:
       if not name.startswith("bert/"):
         del self.values[name]
         self.skip(name, "of a head, which --head=encoder leaves out")
-    self.labels, self.thresholds = (), None
+    self.labels, self.thresholds = (), {}
 
   def set_words(self, pieces: Mapping[int, Sequence[int]]) -> None:
     """Sets embeddings and output biases of words to the means of their pieces'.

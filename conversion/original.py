@@ -45,7 +45,11 @@ def read(
     labels=tuple(labels.read_file(path)) if path else (),
     lower_case=flags.get("do_lower_case"),
     multi_label=flags.get("multi_label", False),
-    thresholds=run_record.sibling_file(prefix, labels.THRESHOLDS),
+    thresholds={
+      name: path
+      for name in labels.THRESHOLD_FILES
+      if (path := run_record.sibling_file(prefix, name))
+    },
     head=_HEADS.get(entry.get("program")),
   )
   names = sorted(reader.shapes)
@@ -79,7 +83,8 @@ def write(bert: CanonicalModel, folder: str) -> str:
   checkpoint.write(prefix, bert.values | step)
   if bert.config is not None:
     interchange.write_json(os.path.join(folder, BERT_CONFIG), bert.config)
-  copies = {labels.THRESHOLDS: bert.thresholds, VOCABULARY: bert.vocabulary}
+  copies = {name: bert.thresholds.get(name) for name in labels.THRESHOLD_FILES}
+  copies[VOCABULARY] = bert.vocabulary
   for name, path in copies.items():
     if path:
       interchange.copy(path, os.path.join(folder, name))

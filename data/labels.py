@@ -15,6 +15,7 @@ from storage.progress import number_of
 FILE_NAME = "labels.txt"
 THRESHOLDS = "thresholds.tsv"  # of --multi_label, beside it
 NULL_THRESHOLD = "null_score_diff_threshold.txt"  # of SQuAD 2.0
+THRESHOLD_FILES = (THRESHOLDS, NULL_THRESHOLD)
 SEPARATOR = "|"  # of the labels of a text
 _SHOWN = 20  # labels in a message
 _INTEGER = re.compile(r"-?\d+", re.ASCII)

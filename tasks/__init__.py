@@ -137,8 +137,12 @@ def open_model(path: str, engine: str = "auto", **changes) -> TextModel:
     raise UserError(f"there is no engine {engine!r}: take one of {names}")
   if path.endswith(".tflite") and os.path.isfile(path):
     _refuse_changes(path, changes)
-    litert = engines.LiteRtEngine(path)
-    return TextModel(load_answers(os.path.dirname(path) or "."), litert)
+    folder, name = os.path.split(path)
+    if engine != "auto" and name != answers.LITERT_FILES.get(engine):
+      raise UserError(
+        f"{path} is not the file of engine={engine}: leave it out"
+      )
+    return TextModel(load_answers(folder or "."), engines.LiteRtEngine(path))
   if not files.is_folder(path):
     raise FileNotFoundError(f"{path} is no folder: {_REMEDY}")
   names = {name.rstrip("/") for name in files.list_folder(path)}

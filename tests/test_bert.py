@@ -123,6 +123,7 @@ def test_mistakes_name_culprit_and_remedy(folder, tmp_path):
   for message, *texts in (
     ("give a list of texts", "a film"),
     ("nan is no text: give a list of texts", ["a film", float("nan")]),
+    ("b'a' is no text: give a list of texts", [b"a"]),
     ("2 texts, but 1 second texts", ["a", "film"], ["is"]),
   ):
     with pytest.raises(UserError, match=message):

@@ -70,6 +70,7 @@ run_classifier | do_eval {windows} output_dir=windows | --window_pooling=mean, b
 run_classifier | do_predict multi_label output_dir=tuned | --multi_label=True, but the head
 run_classifier | do_train multi_label task_name=sst-2 | --multi_label is for --task_name=tsv
 run_classifier | do_eval init_checkpoint=ships/a.ckpt | 'yes' is no label of --task_name=tsv; its labels are O, B-SHIP, I-SHIP
+run_classifier | do_train class_weights=maybe=2 | --class_weights: 'maybe' is no label
 run_classifier | do_train class_weights=x | --class_weights: 'x' is no label=weight
 run_classifier | do_train teacher=data | is no --output_dir of run_classifier.py
 run_classifier | do_train teacher=tuned output_dir=tuned | --teacher is --output_dir: name another

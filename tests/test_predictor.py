@@ -53,6 +53,8 @@ def test_wrong_inputs_are_named(pairs, tagger):
     ("tokens is 'a': give a list of texts", lambda: tagger("a")),
     (r"tokens\[1\] is nan: give a text", lambda: tagger(["a", float("nan")])),
     ("tokens is 7: give a list of texts", lambda: tagger(7)),
+    ("tokens is {'tokens': 'a'}: give a list", lambda: tagger({"tokens": "a"})),
+    ("tokens is {'a'}: give a list of texts", lambda: tagger({"a"})),
     (
       r"length: \{'text_a': 1, 'text_b': 2\}",
       lambda: pairs(text_a=["a"], text_b=["a", "b"]),
@@ -163,8 +165,11 @@ def test_an_engine_that_is_not_there_is_named(folders, tmp_path):
   (tmp_path / file.name).write_bytes(file.read_bytes())
   with pytest.raises(ValueError, match="for engine=litert, only litert_int8"):
     Predictor(tmp_path, "litert")
+  copy = tmp_path / file.name
+  with pytest.raises(ValueError, match="is not the file of engine=litert: lea"):
+    Predictor(copy, "litert")
   [answer] = Predictor(tmp_path)(["ab c"])
-  [other] = Predictor(tmp_path / "model_int8.tflite", warm_up=True)(["ab c"])
+  [other] = Predictor(copy, "litert_int8", warm_up=True)(["ab c"])
   assert answer == other
 
 

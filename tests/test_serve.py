@@ -29,8 +29,11 @@ def test_two_models_of_one_name_are_refused(tmp_path):
   _check_mistake(flags, "are both called a: name one of them")
 
 
-def test_a_port_that_is_taken_is_named(tmp_path):
+def test_an_address_that_cannot_be_used_is_named(tmp_path):
   (tmp_path / "1").mkdir()
+  _check_mistake(
+    f"--model={tmp_path} --host=", "--host is empty: is a variable"
+  )
   with socket.create_server(("127.0.0.1", 0)) as other:
     flags = f"--host=127.0.0.1 --port={other.getsockname()[1]}"
     message = f"cannot listen at {flags}: Address"

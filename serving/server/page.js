@@ -48,7 +48,10 @@ async function chooseModel() {
   byId("answer").replaceChildren();
   byId("inputs").replaceChildren();
   document.title = `${byId("model").value} - BERT`;
-  const { metadata } = await fetchJson(`${modelUrl()}/metadata`);
+  const url = modelUrl();
+  const { metadata } = await fetchJson(`${url}/metadata`);
+  if (url !== modelUrl()) return; // another was chosen meanwhile
+  byId("inputs").replaceChildren();
   const names = Object.keys(metadata.signature_def.signature_def.serving_default.inputs);
   inputs = names.sort((a, b) => ORDER.indexOf(a) - ORDER.indexOf(b));
   for (const name of inputs) {

@@ -90,8 +90,7 @@ def parts(command: Command, level: int = logging.DEBUG) -> dict[str, dict]:
   result = {}
   for name in present:
     part = _part(command, name, level)
-    written = map(files.exists, _submissions(command.output_dir, name))
-    is_predicted = any(written) or not part.do_predict
+    is_predicted = not part.do_predict or _has_predictions(part)
     is_evaluated = any(row.split("-m")[0] == name for row in values)
     exported = part.export_dir and files.exists(part.export_dir)
     is_done = is_evaluated and is_predicted and (exported or not part.do_export)
@@ -125,6 +124,17 @@ def _part(command, name, level):
     logging.log(level, message, path, name)
     part = replace(part, do_predict=False)
   return part
+
+
+def _has_predictions(part):
+  """True if each test file of a task that is there has its submission."""
+  name = os.path.basename(part.output_dir)
+  return all(
+    files.exists(os.path.join(part.output_dir, split.submission))
+    for split in named_tasks.find(name).splits.values()
+    if split.submission
+    and files.exists(os.path.join(part.data_dir, split.file))
+  )
 
 
 def _submissions(output_dir, name):

@@ -98,6 +98,17 @@ def best_threshold(probs: np.ndarray, is_label: np.ndarray) -> float:
   return max(float(str(threshold)), 0.0)  # a short decimal
 
 
+def thresholds_file(folder: str, ensemble: int) -> str:
+  """Path of the thresholds of a model, or of an ensemble of several."""
+  name = label_files.THRESHOLDS if ensemble == 1 else "thresholds_ensemble.tsv"
+  return os.path.join(folder, name)
+
+
+def lacks_thresholds(folder: str, ensemble: int) -> bool:
+  """True for an ensemble of an earlier sweep that was not evaluated yet."""
+  return ensemble > 1 and not files.exists(thresholds_file(folder, ensemble))
+
+
 def save_thresholds(task: ClassificationTask, path: str) -> None:
   """Writes labels and thresholds, a line each."""
   rows = zip(task.labels, map(str, task.thresholds), strict=True)

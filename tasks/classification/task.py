@@ -53,16 +53,12 @@ def with_thresholds(
   """The task with the thresholds that lie beside its labels, else of 0.5."""
   if not task.multi_label:
     return task
-  path = _thresholds_file(args.output_dir, args)
+  path = metrics.thresholds_file(args.output_dir, args.ensemble)
   checkpoint_labels = encoder.labels_file(args)
   if checkpoint_labels and not files.exists(path):
-    path = _thresholds_file(os.path.dirname(checkpoint_labels), args)
+    folder = os.path.dirname(checkpoint_labels)
+    path = metrics.thresholds_file(folder, args.ensemble)
   return replace(task, thresholds=metrics.load_thresholds(task, path))
-
-
-def _thresholds_file(folder, args):
-  name = labels.THRESHOLDS if args.ensemble == 1 else "thresholds_ensemble.tsv"
-  return os.path.join(folder, name)
 
 
 def objective(
@@ -165,7 +161,9 @@ def evaluate(
       is_label = metrics.label_ids(task, part.rows)
       best = map(metrics.best_threshold, probs.T, is_label.T)
       task = replace(task, thresholds=tuple(best))
-      metrics.save_thresholds(task, _thresholds_file(args.output_dir, args))
+      metrics.save_thresholds(
+        task, metrics.thresholds_file(args.output_dir, args.ensemble)
+      )
     results[split] = _results(task, logits, part, args.eval_batch_size)
     suffix = split.removeprefix("dev")
     report.write_evaluation(args.output_dir, results[split], step, suffix)

@@ -9,20 +9,24 @@ from tasks.features.lines import split
 class Answers(answers.Answers):
   """Answers (serving.answers.Answers) of extract_features.py.
 
-  The vector of a text is that of [CLS] with `pooling` "cls", else the mean.
+  The vector of a text is that of [CLS] with `pooling` "cls", else the mean. It
+  may be a line of two texts (tasks.features.lines), with `pairs`.
   """
 
   task = "features"
   outputs = ("values",)
 
-  def __init__(self, config: TextConfig, pooling: str):
+  def __init__(self, config: TextConfig, pooling: str, pairs: bool = True):
     self.config = config
-    self.settings = {"pooling": "cls" if pooling == "cls" else "mean"}
+    pooling = "cls" if pooling == "cls" else "mean"
+    self.settings = {"pooling": pooling, "pairs": pairs}
     self.inputs = {"text": 0}
     self._encoder = features.RowEncoder(config.tokenizer, config.max_seq_length)
 
   def encode(self, texts: Texts) -> Encoded:
-    return Encoded([answers.row(*self._encoder.encode(*split(texts["text"])))])
+    text = texts["text"]
+    line = split(text) if self.settings["pairs"] else (text,)
+    return Encoded([answers.row(*self._encoder.encode(*line))])
 
   def decode(self, encoded: Encoded, outputs: list[dict]) -> dict:
     """Vectors of the text, `sentence` [L, H], and of its tokens [T, L, H].

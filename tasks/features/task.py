@@ -70,7 +70,8 @@ class FeatureExtraction(TextSignature):
 
     `token_vectors` [B, T, L, H] and `tokens` [B, T] are padded with 0 and "".
     """
-    inputs = self._encode(*split(text))
+    line = split(text) if self._answers.settings["pairs"] else (text,)
+    inputs = self._encode(*line)
     values = model(inputs, training=False)["values"]
     if values.shape.rank == 3:
       return {"sentence": values}
@@ -107,4 +108,5 @@ def served_model(args: Arguments, of_tokens: bool = True) -> ServedModel:
   model = layer_outputs(config, layers, pooling, windows)
   length = shared_flags.row_length(args)
   texts = TextConfig(args.vocab_file, args.do_lower_case, length)
-  return ServedModel(model, Answers(texts, args.pooling), FeatureExtraction)
+  answers = Answers(texts, args.pooling, pairs=not windows)
+  return ServedModel(model, answers, FeatureExtraction)

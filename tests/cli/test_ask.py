@@ -90,7 +90,7 @@ def test_choices_of_several_numbers_are_asked_together(call):
 @pytest.mark.parametrize("path", ["m", "~/m", "https://a/b"])
 def test_a_model_is_opened_with_the_flags_that_are_set(path):
   home = os.path.expanduser("~")
-  values = {"engine": "litert_int8", "files": "f", "timeout": 3}
+  values = {"engine": "litert_int8", "files": "f", "timeout": 0}
   values |= {"vocab_file": "~/v", "bert_config_file": "c"}
 
   def predictor(model, **options):

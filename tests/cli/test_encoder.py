@@ -1,6 +1,7 @@
 """Checkpoint, vocabulary and flags that do not fit, before TensorFlow."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -248,6 +249,13 @@ def test_a_vocabulary_is_compared_with_that_of_the_training(folder):
   ):
     with pytest.raises(ValueError, match=r"line 6 is 'b', but 'a' in .*vocab"):
       _check(folder, vocab_file=str(other), **start)
+  both = {"init_checkpoint": f"{folder / 'left'},{run}", "attention": "shallow"}
+  shutil.copytree(run, folder / "left")
+  record = folder / "left/run.json"
+  record.write_text(record.read_text().replace("vocab.txt", "unknown.txt"))
+  _check(folder, do_train=True, **both)
+  with pytest.raises(ValueError, match=r"line 6 is 'b', but 'a' in .*vocab"):
+    _check(folder, do_train=True, vocab_file=str(other), **both)
   (folder / "vocab.txt").rename(folder / "moved.txt")  # nothing to compare with
   _check(folder, output_dir=run, vocab_file=str(other))
 

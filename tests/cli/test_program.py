@@ -154,10 +154,13 @@ def test_a_path_may_begin_at_home(monkeypatch):
   values = flags.FlagValues()
   flags.DEFINE_string("folder", None, "", flag_values=values)
   flags.DEFINE_multi_string("model", None, "", flag_values=values)
-  values(["program", "--folder=~/a,b~/c,~/d*", "--model=~/e", "--model=f"])
+  flags.DEFINE_string("text", None, "", flag_values=values)
+  given = ["--folder=~/a,b~/c,~/d*", "--model=~/e", "--model=f", "--text=~/g"]
+  values(["program", *given])
   args = Arguments.from_flags(values)
   assert args.folder == "/ann/a,b~/c,/ann/d*"
   assert args.model == ["/ann/e", "f"]
+  assert args.text == "~/g"
 
 
 def test_flags_of_packages_in_the_checkout_are_left_out(monkeypatch):

@@ -81,10 +81,10 @@ def test_an_expected_head_must_exist():
 
 def test_an_encoder_alone_has_no_labels():
   bert = _bert("classification", labels=("no", "yes"))
-  bert.thresholds = "thresholds.tsv"
+  bert.thresholds = {"thresholds.tsv": "x"}
   bert.drop_head()
   assert [*bert.values] == ["bert/a"]
-  assert (bert.labels, bert.thresholds) == ((), None)
+  assert (bert.labels, bert.thresholds) == ((), {})
   [names] = bert.skipped.values()
   assert names == ["output_bias", "output_weights"]
 

@@ -7,6 +7,7 @@ import pytest
 
 from conversion import interchange, original
 from conversion.interchange import CanonicalModel
+from data.labels import THRESHOLD_FILES
 from training import checkpoint
 
 VALUES = {"bert/a": np.float32([0, 1, 2]), "output_bias": np.float32([1, 1])}
@@ -75,13 +76,15 @@ def test_written_and_read_it_is_the_same(tmp_path):
   bert = CanonicalModel(
     "x", VALUES, {"vocab_size": 2}, str(vocabulary), labels=("n", "y")
   )
-  bert.step, bert.thresholds = STEP, str(vocabulary)
+  bert.step = STEP
+  bert.thresholds = dict.fromkeys(THRESHOLD_FILES, str(vocabulary))
   prefix = original.write(bert, str(tmp_path / "out"))
   names = sorted(path.name for path in (tmp_path / "out").iterdir())
   assert names == sorted(interchange.FILES["original"])
   back = original.read(prefix)
   assert (back.config, back.labels) == (bert.config, bert.labels)
-  assert back.thresholds == str(tmp_path / "out" / "thresholds.tsv")
+  copies = {name: str(tmp_path / "out" / name) for name in THRESHOLD_FILES}
+  assert back.thresholds == copies
   assert back.step == STEP
   assert (tmp_path / "out" / "vocab.txt").read_bytes() == b"a\r\n\xc3\xa9"
   for name, value in VALUES.items():
@@ -90,13 +93,13 @@ def test_written_and_read_it_is_the_same(tmp_path):
 
 @pytest.mark.parametrize("name", ["x", "{}/bert_model.ckpt"])
 def test_files_of_another_model_are_removed(tmp_path, name):
-  stale = ("bert_config.json", "labels.txt", "thresholds.tsv", "vocab.txt")
+  stale = ("bert_config.json", "labels.txt", "vocab.txt", *THRESHOLD_FILES)
   for path in stale:
     (tmp_path / path).touch()
   bert = CanonicalModel(name.format(tmp_path), VALUES)
   original.write(bert, str(tmp_path))
   is_own = name != "x"  # it may belong to other checkpoints there
-  assert [(tmp_path / path).exists() for path in stale] == [is_own] * 4
+  assert [(tmp_path / path).exists() for path in stale] == [is_own] * 5
 
 
 @pytest.mark.parametrize("labels", [("a", "a"), ("a\nb", "c")])

@@ -113,6 +113,20 @@ def test_lines_of_features_are_those_of_the_program(
     assert row["segment_ids"].tolist() == line.segments
 
 
+def test_a_line_of_a_model_of_windows_is_one_text(graph_tokenizer):
+  for pairs in (True, False):
+    answers = features.Answers(_config(8), "mean", pairs)
+    [row] = answers.encode({"text": "ab ||| ab"}).rows
+    assert row["segment_ids"].any() == pairs
+
+    def model(inputs, training):
+      return {"values": tf.cast(inputs["segment_ids"], tf.float32)[:, None]}
+
+    text = FeatureExtraction(graph_tokenizer, answers)
+    result = text.from_text(model, tf.constant(["ab ||| ab"]))["sentence"]
+    assert np.any(result) == pairs
+
+
 # --- In the graph ----------------------------------------------------------
 
 STAND_INS = {

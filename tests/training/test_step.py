@@ -52,10 +52,17 @@ def _plain(start):
   return _run(weights=start)
 
 
-@pytest.mark.parametrize("accumulation_steps", [2, slow(8)])
-def test_micro_batches_change_nothing(start, plain, accumulation_steps):
+@pytest.mark.parametrize(
+  "options",
+  [
+    {"accumulation_steps": 2},
+    slow({"accumulation_steps": 8}),
+    {"jit_compile": True},
+  ],
+)
+def test_micro_batches_and_xla_change_nothing(start, plain, options):
   [expected], expected_state = plain
-  [sums], state = _run(weights=start, accumulation_steps=accumulation_steps)
+  [sums], state = _run(weights=start, **options)
   _assert_same(state, expected_state, 1e-5)
   np.testing.assert_allclose(sums["loss"], expected["loss"], rtol=1e-5)
 

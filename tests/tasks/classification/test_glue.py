@@ -124,9 +124,13 @@ def test_mnli_is_complete_without_the_diagnostic_data(tmp_path, run):
   _task_folders(tmp_path, "MNLI")
   run(_flags(tmp_path))
   (tmp_path / "output" / "MNLI" / "AX.tsv").unlink()
+  (tmp_path / "data" / "diagnostic" / "diagnostic.tsv").unlink()
   assert not glue.parts(_flags(tmp_path))
   # What to do with a trained model, the command says.
   assert list(glue.parts(_flags(tmp_path, do_train=False))) == ["MNLI"]
+  # A prediction was interrupted.
+  (tmp_path / "output" / "MNLI" / "MNLI-mm.tsv").unlink()
+  assert list(glue.parts(_flags(tmp_path))) == ["MNLI"]
 
 
 def test_after_an_error_the_table_has_the_tasks_before(tmp_path, run):

@@ -1,5 +1,6 @@
 """Several labels a text: cells, records, thresholds, weights, answers."""
 
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -145,6 +146,14 @@ def test_thresholds_are_read_back(tmp_path):
     path.write_text(wrong)
     with pytest.raises(ValueError, match=r"thresholds\.tsv is to have the"):
       metrics.load_thresholds(saved, str(path))
+
+
+def test_an_ensemble_lacks_thresholds_until_it_is_evaluated(tmp_path):
+  (tmp_path / labels.THRESHOLDS).touch()
+  lacks = partial(metrics.lacks_thresholds, str(tmp_path))
+  assert [lacks(1), lacks(2)] == [False, True]
+  (tmp_path / "thresholds_ensemble.tsv").touch()
+  assert not lacks(2)
 
 
 def test_scores_at_thresholds_and_at_a_half():

@@ -115,11 +115,14 @@ def test_a_tagger_is_of_the_flags(args):
 
 
 def test_an_export_has_the_labels_of_its_initial_checkpoint(
-  args, tmp_path, monkeypatch
+  args, tmp_path, monkeypatch, caplog
 ):
   config, labels = f"{tmp_path}/bert_config.json", f"{tmp_path}/labels.txt"
   CONFIG.to_json(config)
   (tmp_path / "labels.txt").write_text("O\nB-X\n")
   monkeypatch.setattr(task.encoder, "labels_file", lambda _: labels)
-  served = task.served_model(args.replace(bert_config_file=config))
-  assert served.answers.config.labels == ("O", "B-X")
+  for value in (False, True):
+    changes = {"bert_config_file": config, "document_context": value}
+    served = task.served_model(args.replace(**changes))
+    assert served.answers.config.labels == ("O", "B-X")
+    assert ("sentence is read by itself" in caplog.text) == value
