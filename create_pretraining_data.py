@@ -87,6 +87,10 @@ def main(args: Arguments) -> None:
   ids = tokenizer.vocab
   vocab.check_tokens(ids, config.instance_config.tokens, args.vocab_file)
   vocab_checks.warn_of_case(ids, args.do_lower_case, args.vocab_file)
+  if args.masking == "static" and not max(ids, key=ids.__getitem__):
+    text = "%s ends with a blank line, which is drawn as a random word, as in "
+    text += "the original, with an id that its models lack: remove the line"
+    logging.warning(text, args.vocab_file)
   sample = [*vocab_checks.sample(inputs, config.text_format.lines)]
   vocab_checks.warn_of_texts(sample, tokenizer, args.input_file)
   if not config.text_format.is_prose:

@@ -89,10 +89,8 @@ class Predictor:
     if batch_size < 1:
       raise UserError(f"batch_size {batch_size} must be at least 1")
     inputs = self.check(inputs, texts)
-    rows = zip(*inputs.values(), strict=True)
-    examples = [
-      dict(zip(inputs, map(_decode, row), strict=True)) for row in rows
-    ]
+    rows = zip(*map(_decode, inputs.values()), strict=True)
+    examples = [dict(zip(inputs, row, strict=True)) for row in rows]
     results = []
     for start in range(0, len(examples), batch_size):
       results += self._answer(examples[start : start + batch_size])

@@ -48,10 +48,11 @@ def check_flags(args: Arguments) -> None:
   training_program.check_training(args)
   inputs = ()
   if args.do_train or args.do_eval:
-    if not args.input_file:
+    trains = args.do_train or not args.eval_file
+    if trains and not args.input_file:
       raise UserError("--do_train and --do_eval need --input_file")
-    patterns = filter(None, (args.input_file, args.eval_file))
-    inputs = list(map(files.expand, patterns))
+    patterns = (trains and args.input_file, args.eval_file)
+    inputs = list(map(files.expand, filter(None, patterns)))
   if args.stop_at_step > args.num_train_steps:
     raise UserError(
       f"--stop_at_step={args.stop_at_step} is beyond "
@@ -73,7 +74,9 @@ def check_flags(args: Arguments) -> None:
       paths,
       *lengths,
       network.vocab_size,
-      needs_masks=not (args.vocab_file or is_causal),
+      vocab_file=args.vocab_file,
+      needs_masks=not is_causal,
+      skip_corrupt=args.max_corrupt_records > 0,
     )
   if args.do_train and args.num_warmup_steps >= args.num_train_steps:
     logging.warning(
@@ -97,13 +100,15 @@ def main(args: Arguments) -> None:
   from cli.run import Run
   from modeling import losses, models
   from tasks.pretraining import task
+  from training import report
 
   args = with_implied(args)
   run = Run(args, encoder.config(args))
   args = run.args
   if args.do_train or args.do_eval:
-    train_set = task.train_data(args, run.config)
-    eval_set = task.eval_data(args, run.config) or train_set
+    eval_set = task.eval_data(args, run.config)
+    if args.do_train or not eval_set:
+      train_set = task.train_data(args, run.config)
   next_sentence = args.objective == "mlm_nsp"
   objective = losses.pretraining(next_sentence=next_sentence)
   evaluated: list[int] = []  # steps; the last may be one of --eval_steps
@@ -112,7 +117,7 @@ def main(args: Arguments) -> None:
 
     def evaluate(step):
       if step not in evaluated:
-        task.evaluate(args, model, objective, eval_set, step)
+        task.evaluate(args, model, objective, eval_set or train_set, step)
         evaluated.append(step)
 
     if args.do_train:
@@ -126,6 +131,7 @@ def main(args: Arguments) -> None:
         stop_at=args.stop_at_step,
         unit="sequences",
         evaluate=evaluate,
+        evaluated=report.last_evaluation(args.output_dir),
       )
     if args.do_eval:
       evaluate(run.load(model))

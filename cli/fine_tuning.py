@@ -26,7 +26,7 @@ from modeling.config import BertConfig
 from serving.export import ServedModel
 from storage import UserError, files
 from storage.progress import number_of
-from training import optimization, processes, run_folder, run_record
+from training import optimization, processes, report, run_folder, run_record
 from training.run_folder import BestCheckpoint, Checkpoints
 from training.step import batch_inputs, set_dtype_policy
 
@@ -64,11 +64,10 @@ def train(
 ) -> None:
   """Fine-tunes a model for --num_train_epochs, in the strategy's scope.
 
-  An epoch has `num_examples`, ValueError if one step needs more; `unit` names
-  the rows of the source in log lines. If they are packed, `packed` makes the
-  model to train; for `not_packed` see training_program.packing_conflict.
-  `evaluate` maps a step to metrics by name; the checkpoint with
-  the largest `metric` is the best. `served_model` makes that of --teacher.
+  An epoch has `num_examples`, ValueError if one step needs more. `unit` names
+  rows in the log. If they are packed, `packed` makes the model to train; for
+  `not_packed` see training_program.packing_conflict. The best checkpoint has
+  the largest `metric` of `evaluate(step)`. `served_model` makes --teacher's.
   """
   args = run.args
   steps = _num_steps(args, num_examples)
@@ -76,13 +75,14 @@ def train(
     packs = packs_examples(args, run.config, not_packed)
     source = source.with_packing(args.train_batch_size, packs)
   optimization.freeze(model, shared_flags.frozen_layers(args, run.config))
-  best_checkpoint = None
+  best_checkpoint, evaluated = None, report.last_evaluation(args.output_dir)
   if run_record.keeps_best(args.to_dict()):
     patience = args.early_stopping_patience * args.eval_steps
     best_checkpoint = BestCheckpoint(args.output_dir, metric, patience)
     if best_checkpoint.is_final:
       logging.info("nothing to train: early stopping has ended this run")
       return
+    evaluated = best_checkpoint.evaluated
 
   def evaluate_and_save_best(step):
     results = evaluate(step)
@@ -101,7 +101,7 @@ def train(
     new_head=args.new_head,
     unit=unit,
     evaluate=evaluate_and_save_best,
-    evaluated=best_checkpoint.evaluated if best_checkpoint else None,
+    evaluated=evaluated,
   )
   if best_checkpoint:
     if not best_checkpoint.is_final and best_checkpoint.evaluated < step:

@@ -140,6 +140,8 @@ def preview_targets(
   is_causal = args.preview_objective in SIDES
   if args.masking == "static" and not is_causal:
     return None, False
+  if not is_causal:
+    vocab.check_tokens(words, name=args.vocab_file)
   import tensorflow as tf  # noqa: PLC0415
 
   from data.pretraining import dynamic_masking  # noqa: PLC0415

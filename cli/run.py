@@ -71,7 +71,7 @@ class Run:
     stop_at: int = 0,
     unit: str = "examples",
     evaluate: Callable[[int], bool | None] = lambda step: None,
-    evaluated: int | None = None,
+    evaluated: int = 0,
   ) -> int:
     """Trains a model, in the strategy's scope; returns the last step.
 

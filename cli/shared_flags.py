@@ -6,7 +6,7 @@ import shlex
 from absl import flags
 
 from cli.arguments import Arguments, Numbers
-from modeling.config import BertConfig
+from modeling.config import ATTENTION, BertConfig
 from storage import UserError
 
 
@@ -17,7 +17,7 @@ def _define_network():
   flags.DEFINE_enum(
     "attention",
     None,
-    ["bidirectional", "left_to_right", "right_to_left", "shallow"],
+    [*ATTENTION],
     "Direction (section 5.1 of the paper); shallow concatenates networks of "
     "both. Default: as in bert_config.json, else bidirectional.",
   )

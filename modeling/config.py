@@ -124,10 +124,12 @@ class BertConfig:
         "initial_attention structured needs an even number of heads of even "
         f"size, not {self.num_attention_heads} of {head_size}"
       )
-    if self.add_bilstm and self.hidden_size % 2:
-      raise UserError(
-        f"add_bilstm needs an even hidden_size, not {self.hidden_size}"
-      )
+    for name, divisor in (("add_bilstm", 2), ("fixed_positions", 4)):
+      if getattr(self, name) and self.hidden_size % divisor:
+        raise UserError(
+          f"{name} needs a hidden_size that is a multiple of {divisor}, not "
+          f"{self.hidden_size}"
+        )
 
   @property
   def encoder_output_size(self) -> int:

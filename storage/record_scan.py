@@ -80,9 +80,7 @@ def _offsets(path) -> np.ndarray:
         # Length, its checksum, data, its checksum.
         start += 16 + int.from_bytes(piece[start : start + 8], "little")
         if end + start > size:
-          raise UserError(
-            f"{path}, record {number}: the file ends within it. {_REMEDY}"
-          )
+          raise UserError(first_corrupt([path]))
         number += 1
       end += start
   return np.array([*offsets, number], np.int64)
@@ -151,11 +149,13 @@ def _content_error(data, schema) -> str | None:
   return None
 
 
-def first_record(path: str) -> dict[str, list]:
-  """Fields of a file's first record, read without TensorFlow."""
+def first_record(path: str, skip_corrupt: bool = False) -> dict[str, list]:
+  """Fields of a file's first, or first intact, record; not by TensorFlow."""
   first = next(scan(path), None)
   if not first:
     raise UserError(f"{path} holds no record: leave it out")
+  if skip_corrupt:
+    first = next((r for r in scan(path) if r.data is not None), first)
   error = first.error
   if first.data is not None:
     try:
@@ -204,7 +204,9 @@ def _errors(paths, schema) -> Iterator[tuple[str, str, str]]:
         yield path, f"{path}, record {number}: {record.error}", remedy
 
 
-def first_corrupt(paths: Sequence[str], schema: Schema) -> str | None:
+def first_corrupt(
+  paths: Sequence[str], schema: Schema | None = None
+) -> str | None:
   """Describes the first corrupt record of files; None if all are intact."""
   for _, error, remedy in _errors(paths, schema):
     return f"{error}. {remedy}"

@@ -5,7 +5,7 @@ import gzip
 import io
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO
 
@@ -96,9 +96,13 @@ def json_texts(
   start: int = 0,
   end: int | None = None,
   remedy: str = "--text_field names it",
+  read: Iterable[str] | None = None,
 ) -> Iterator[list[str]]:
-  """Yields a field of each JSON line, as a list of its lines."""
-  for number, line in enumerate(lines(path, start, end)):
+  """Yields a field of each JSON line, as a list of its lines.
+
+  `read` are the lines of the file, if it was opened before.
+  """
+  for number, line in enumerate(read or lines(path, start, end)):
     line = line.removeprefix("\ufeff")  # a byte order mark
     if not line.strip():
       continue

@@ -52,6 +52,7 @@ def test_the_first_command_of_the_original_runs_verbatim(tmp_path):
   for text in (str(output), "tokens: [CLS] ", f"Wrote {number} instances"):
     assert text in log
   assert "tensorflow" not in log.lower()
+  assert "blank line" not in log
   assert number >= 5 * 5  # each document, five times
 
 
@@ -63,6 +64,12 @@ def test_pairs_may_stay_unmasked(tmp_path):
   assert first - second in (0, 1)
   assert f"Wrote {first + second} instances" in log
   assert "[MASK]" not in log
+
+
+def test_a_vocabulary_with_a_blank_end_is_warned_of(tmp_path):
+  (tmp_path / "vocab.txt").write_text(f"{(GOLDEN / 'vocab.txt').read_text()}\n")
+  flags = {"vocab_file": tmp_path / "vocab.txt", "output_file": tmp_path / "a"}
+  assert "vocab.txt ends with a blank line, which is drawn" in _run(**flags)
 
 
 def test_prose_in_compressed_json_lines(tmp_path):

@@ -118,12 +118,14 @@ run_squad | do_predict predict_file=v1.json output_dir=squad version_2_with_nega
 run_squad | do_train eval_steps=1 predict_file=bare.json | not every question of bare.json has answers;
 run_pretraining | | At least one of --do_train, --do_eval and --do_export must be True
 run_pretraining | do_eval | train first, or name one
+run_pretraining | do_eval -input_file eval_file=nothing* | no file matches nothing*
 run_pretraining | do_train -input_file | --do_train and --do_eval need --input_file
 run_pretraining | do_eval input_file=nothing* | no file matches nothing*
 run_pretraining | do_train max_seq_length=512 | max_seq_length 512 exceeds max_position_embeddings 12
 run_pretraining | do_train vocab_file=vocab.txt input_file=labels.tfrecord | labels.tfrecord: a record has no field next_sentence_labels; it holds
 run_pretraining | do_train max_predictions_per_seq=9 | masked_lm_positions has 3 values in a record, expected 9
 run_pretraining | do_train input_file=dynamic.tfrecord | dynamic.tfrecord was made with --masking=dynamic; --vocab_file is needed
+run_pretraining | do_train input_file=dynamic.tfrecord vocab_file=vocab.txt | dynamic.tfrecord was made with another vocabulary than vocab.txt
 run_pretraining | do_train init_checkpoint=nowhere/bert_model.ckpt | no file nowhere/bert_model.ckpt.index
 run_pretraining | do_train group_by_length jit_compile | it goes neither with --jit_compile nor with a TPU
 run_pretraining | do_train pack_examples objective=left_to_right | --pack_examples does not go with attention 'left_to_right'
@@ -158,7 +160,7 @@ extract_features | layers=last | --layers=last: give numbers
 extract_features | layers=0 output_file=out.npz | out.npz needs --format=npz
 extract_features | max_seq_length=17 | max_seq_length 17 exceeds max_position_embeddings 16
 extract_features | input_file=gone | cannot read gone: No such file
-extract_features | input_file=empty | is empty: it should hold one text
+extract_features | input_file=empty | is empty, or a pipe: give a file of texts
 extract_features | output_file=text | text is an input, too
 extract_features | output_file=ner | ner exists already
 extract_features | init_checkpoint=uncased_L-12_H-768_A-12/bert_model.ckpt do_lower_case=false | uncased_L-12_H-768_A-12 is a lower-cased model
@@ -202,6 +204,7 @@ create_pretraining_data | masking=dynamic do_whole_word_mask | with --masking=dy
 create_pretraining_data | input_file=latin1 num_workers=2 | latin1, line 2: byte 8
 create_pretraining_data | input_file=blank | there is no text in
 create_pretraining_data | vocab_file=unmasked.txt | unmasked.txt lacks [MASK]
+create_pretraining_data | masking=dynamic preview=1 vocab_file=unmasked.txt | unmasked.txt lacks [MASK]
 create_pretraining_data | output_file=ner | ner exists already
 create_pretraining_data | output_file=text overwrite | text is an input, too
 create_pretraining_data | output_file=a,data/../a | repeats

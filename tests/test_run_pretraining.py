@@ -46,6 +46,11 @@ def test_trains_evaluates_and_leaves_the_originals_files(given, tmp_path):
   assert "sequences/s" in log
   _check_record(given, tmp_path)
   _check_metrics(tmp_path)
+  flags = given | flags | {"do_train": False, "eval_file": given["input_file"]}
+  del flags["input_file"]
+  before = (tmp_path / "eval_results.txt").read_text()
+  assert "evaluation at step 40, on --eval_file" in _run(**flags, fused=True)
+  assert (tmp_path / "eval_results.txt").read_text() == before
 
 
 def _check_record(given, folder):

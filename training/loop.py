@@ -78,15 +78,15 @@ def train(
   make_report: Callable[[], Report],
   *,
   evaluate: Callable[[int], bool | None] = lambda step: None,
-  evaluated: int | None = None,
+  evaluated: int = 0,
   first_corrupt: Callable[[], str | None] = lambda: None,
 ) -> None:
   """Trains from the step of `train_step` to the end of the plan.
 
   `dataset` makes a replica's batches from that step on; without a step no
   report is made. `evaluate` gets the step; True ends the training. `evaluated`
-  is the last step that was evaluated, None if unknown: a resumed run makes up
-  for an evaluation that was killed. `first_corrupt` describes the first corrupt
+  is the last step that was evaluated: a resumed run makes up for an evaluation
+  that was killed. `first_corrupt` describes the first corrupt
   record. SIGTERM to any worker saves a checkpoint and ends the program. Raises
   ValueError for a loss that is not finite (nothing is saved) and for a corrupt
   record, ConnectionError if a worker does not answer.
@@ -96,15 +96,15 @@ def train(
     message = "nothing to train: step %d is reached already, of %d in all"
     logging.info(message, step, plan.num_train_steps)
     return
-  report = make_report()
   strategy = tf.distribute.get_strategy()
   batches = iter(strategy.distribute_datasets_from_function(dataset))
+  report = make_report()  # a start without data is not in run.json
   seconds_per_step = _SECONDS_AT_ONCE  # unknown: one step at first
   _trace_and_save_first(train_step, batches, checkpoints, step)
   report.begin(step, plan.num_train_steps)
   ended = interrupted = False
   with processes.GracefulShutdown() as shutdown:
-    if evaluated is not None and evaluated < step and plan.evaluates_at(step):
+    if evaluated < step and plan.evaluates_at(step):
       ended = bool(evaluate(step))
       report.restart_clock()
     while step < plan.num_train_steps and not ended:

@@ -163,6 +163,13 @@ def read_metrics(folder: str) -> list[dict[str, float]]:
   return result
 
 
+def last_evaluation(folder: str) -> int:
+  """Step of the last evaluation in metrics.jsonl; 0 if there is none."""
+  lines = read_metrics(folder)
+  steps = [x["step"] for x in lines if any(k.startswith("eval_") for k in x)]
+  return int(max(steps, default=0))
+
+
 def forget_metrics_after(folder: str, step: int) -> None:
   """Removes lines of later steps and truncated lines, on the chief."""
   if not processes.is_chief():

@@ -6,7 +6,7 @@ Source of the choice of passages: section 3.1 of the paper.
 import re
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
-from itertools import groupby
+from itertools import chain, groupby
 
 from storage import UserError, textfiles
 from storage.progress import Progress
@@ -113,12 +113,17 @@ def read_wikipedia(path: str, progress: Progress) -> Iterator[list[str]]:
 
 
 def _articles(path) -> Iterator[list[str]]:
-  first = next(filter(str.strip, textfiles.lines(path)), "")
-  if first.lstrip("\ufeff").startswith("{"):
-    yield from textfiles.json_texts(path, "text", remedy="see WikiExtractor")
+  lines = textfiles.lines(path)  # of a file that may be a pipe
+  head: list[str] = []
+  while not "".join(head).strip() and (line := next(lines, None)) is not None:
+    head.append(line)
+  lines = chain(head, lines)
+  if head and head[-1].lstrip("\ufeff").startswith("{"):
+    remedy = "see WikiExtractor"
+    yield from textfiles.json_texts(path, "text", remedy=remedy, read=lines)
     return
   article: list[str] | None = None
-  for number, line in enumerate(textfiles.lines(path), 1):
+  for number, line in enumerate(lines, 1):
     if _ARTICLE_START.match(line):
       if article is not None:
         raise UserError(

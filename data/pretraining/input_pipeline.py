@@ -49,13 +49,14 @@ class PretrainingInput(TrainingRecords):
       seq_length,
       masking.max_predictions_per_seq,
       vocab_size,
-      needs_masks=not (vocab_file or causal_targets),
+      vocab_file=vocab_file,
+      needs_masks=not causal_targets,
+      skip_corrupt=max_corrupt_records > 0,
     )
     is_masked = "masked_lm_positions" in schema
     self.masks_words = not is_masked and not causal_targets
     if self.masks_words and vocab_file:
       words = vocab.load(vocab_file)
-      vocab.check_tokens(words, name=vocab_file)
       vocab.check_size(words, vocab_size, vocab_file)
       if words.get("", 0) >= vocab_size:  # a blank line at the end
         del words[""]  # it must not be drawn as a random word

@@ -90,7 +90,8 @@ def parts(command: Command, level: int = logging.DEBUG) -> dict[str, dict]:
   result = {}
   for name in present:
     part = _part(command, name, level)
-    is_predicted = not part.do_predict or _has_predictions(part)
+    written = _submissions(command.output_dir, name, part.data_dir)
+    is_predicted = all(map(files.exists, written)) or not part.do_predict
     is_evaluated = any(row.split("-m")[0] == name for row in values)
     exported = part.export_dir and files.exists(part.export_dir)
     is_done = is_evaluated and is_predicted and (exported or not part.do_export)
@@ -126,21 +127,14 @@ def _part(command, name, level):
   return part
 
 
-def _has_predictions(part):
-  """True if each test file of a task that is there has its submission."""
-  name = os.path.basename(part.output_dir)
-  return all(
-    files.exists(os.path.join(part.output_dir, split.submission))
+def _submissions(output_dir, name, data_dir=None):
+  """Paths of files for GLUE's site; with `data_dir` of the test files there."""
+  return [
+    os.path.join(output_dir, name, split.submission)
     for split in named_tasks.find(name).splits.values()
     if split.submission
-    and files.exists(os.path.join(part.data_dir, split.file))
-  )
-
-
-def _submissions(output_dir, name):
-  splits = named_tasks.find(name).splits.values()
-  files_of_site = [split.submission for split in splits if split.submission]
-  return [os.path.join(output_dir, name, file) for file in files_of_site]
+    and (not data_dir or files.exists(os.path.join(data_dir, split.file)))
+  ]
 
 
 def run(

@@ -65,7 +65,9 @@ def count(path: str, has_windows: bool = False) -> int:
         f"{path}, line {number} has two texts: --long_text=windows takes one"
       )
   if not number:
-    raise UserError(f"{path} is empty: it should hold one text a line")
+    raise UserError(
+      f"{path} is empty, or a pipe: give a file of texts, a line each"
+    )
   return number
 
 

@@ -264,7 +264,7 @@ def test_steps_of_epochs_that_batches_do_not_divide(tmp_path, monkeypatch):
     "packed": str,
     "new_head": True,
     "unit": "records",
-    "evaluated": None,
+    "evaluated": 0,
   }
 
 

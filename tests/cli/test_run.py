@@ -179,10 +179,11 @@ def test_an_export_says_how_its_texts_are_tokenized(entry, long_text):
     pooling="cls",
   )
   model, served, _ = features.served_model(args)
-  length = 40 if long_text == "windows" else 8
+  has_windows = long_text == "windows"
+  length = 40 if has_windows else 8
   assert served.config == TextConfig("vocab.txt", False, length)
-  assert served.settings == {"pooling": "cls"}
-  rank = 3 if long_text == "windows" else 4  # one vector for all windows
+  assert served.settings == {"pooling": "cls", "pairs": not has_windows}
+  rank = 3 if has_windows else 4  # one vector for all windows
   assert len(model.output["values"].shape) == rank
 
 

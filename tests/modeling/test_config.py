@@ -47,6 +47,10 @@ def test_written_and_read_is_the_same(tmp_path, from_scratch):
       "needs an even number of heads of even size, not 12 of 3",
     ),
     ({"hidden_size": 100}, "100 is not a multiple of num_attention_heads 12"),
+    (
+      {"fixed_positions": True, "hidden_size": 30, "num_attention_heads": 3},
+      "fixed_positions needs a hidden_size that is a multiple of 4, not 30",
+    ),
     ({"vocab_size": None}, "vocab_size must be an integer"),
   ],
 )

@@ -26,6 +26,7 @@ def test_a_truncated_line_is_left_out(tmp_path):
   report.forget_metrics_after(str(tmp_path), 10)
   assert report.read_metrics(str(tmp_path)) == expected[:1]
   assert report.read_metrics(str(tmp_path / "none")) == []
+  assert report.last_evaluation(str(tmp_path / "none")) == 0
 
 
 def test_a_resumed_run_forgets_what_came_after_its_checkpoint(tmp_path):
@@ -48,8 +49,10 @@ def test_an_evaluation_has_names_and_a_file_of_its_own(tmp_path):
   results = {"eval_loss": 0.1, "loss": 2.0, "accuracy": 1 / 3}
   for step in (1, 2):
     report.write_evaluation(str(tmp_path), results, step, "_x")
+  report.add_metrics(str(tmp_path), 3, {"loss": 2.0})
+  assert report.last_evaluation(str(tmp_path)) == 2
   line = {"step": 2, "eval_loss_x": 0.1, "eval_accuracy_x": 0.333333}
-  assert report.read_metrics(str(tmp_path))[1:] == [line]
+  assert report.read_metrics(str(tmp_path))[1:-1] == [line]
   text = "accuracy = 0.33333334\neval_loss = 0.1\nglobal_step = 2\nloss = 2.0\n"
   assert (tmp_path / "eval_results_x.txt").read_text() == text
   seen = toy.summaries(tmp_path / "eval_x")

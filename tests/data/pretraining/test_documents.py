@@ -1,6 +1,7 @@
 """Text formats, sentences, documents, deduplication."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -154,6 +155,17 @@ def test_other_files_than_articles_are_named(tmp_path, text, message):
   (tmp_path / "wiki").write_text(text)
   with pytest.raises(UserError, match=message):
     list(documents.read_wikipedia(str(tmp_path / "wiki"), SILENT()))
+
+
+@pytest.mark.parametrize("text", ["<doc>\n{}\n</doc>", '{{"text": "{}"}}'])
+def test_articles_may_come_through_a_pipe(text):
+  passage = "Ore is rock that has metal in it."
+  reader, writer = os.pipe()
+  with os.fdopen(writer, "w") as file:
+    file.write(f"\n\n{text.format(passage)}\n")
+  [article] = documents.read_wikipedia(f"/dev/fd/{reader}", SILENT())
+  os.close(reader)
+  assert article == [passage]
 
 
 # --- passages ---------------------------------------------------------------

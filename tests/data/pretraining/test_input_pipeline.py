@@ -20,8 +20,10 @@ T, P, V = 8, 2, 50
 def _row(schema, number):
   """A record of ones, whose tokens show which one it is."""
   row = {name: [1] * feature.size for name, feature in schema.items()}
-  size = schema["input_ids"].size
-  return row | {"input_ids": [number] * (size - 1) + [number + 1]}
+  ids = [number] * (schema["input_ids"].size - 1) + [number + 1]
+  if "masked_lm_positions" not in row:
+    ids[0], ids[-2] = 2, 3  # [CLS] and [SEP] of _vocab
+  return row | {"input_ids": ids}
 
 
 def _write(path, numbers, schema=None):
@@ -138,13 +140,13 @@ def test_numbers_that_no_model_takes_are_refused(tmp_path, field, limit):
 
 def test_without_corrupt_records_it_trains_on_the_others(paths, tmp_path):
   content = bytearray((tmp_path / "a").read_bytes())
-  content[len(content) // 2] ^= 1  # in the fourth of seven
+  content[20] ^= 1  # in the first
   (tmp_path / "a").write_bytes(content)
   sources = [Source([path]) for path in paths[:2]]
   options = {"max_corrupt_records": 1, "folder": str(tmp_path / "out")}
   source = _input(paths[:2], sources=sources, **options)
   result = _ids(source.train_batches(2, seed=1), 20)
-  assert set(result) == set(range(10)) - {3}
+  assert set(result) == set(range(1, 10))
 
 
 @pytest.mark.parametrize("content", [b"", b"no record at all, just text"])
@@ -216,8 +218,13 @@ def test_unmasked_records_need_a_vocabulary(tmp_path):
   path = _write(tmp_path / "x", [1], features.pretraining(T))
   with pytest.raises(ValueError, match="--vocab_file is needed"):
     _input([path])
-  with pytest.raises(ValueError, match=r"lacks .*\[MASK\]"):
-    _input([path], vocab_file=_vocab(tmp_path, ["[PAD]"]))
+  for tokens, message in (
+    (["[PAD]"], r"lacks .*\[MASK\]"),
+    (["[UNK]", "[PAD]", "[MASK]", "[CLS]", "[SEP]"], "x was made with another"),
+    (["[UNK]", "[PAD]", "[CLS]", "[MASK]", "[SEP]"], "x was made with another"),
+  ):
+    with pytest.raises(ValueError, match=message):
+      _input([path], vocab_file=_vocab(tmp_path, tokens))
 
 
 def test_masked_records_go_with_no_others_and_no_policy(paths, tmp_path):

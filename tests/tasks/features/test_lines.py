@@ -67,7 +67,7 @@ def test_count_looks_at_every_line(tmp_path):
   path.write_bytes(b"a\n\nb")
   assert text_lines.count(str(path)) == 3
   for content, message in (
-    (b"", "is empty: it should hold one text"),
+    (b"", "is empty, or a pipe: give a file of texts"),
     (b"a\n\xff\n", "line 2: byte 2"),
   ):
     path.write_bytes(content)
