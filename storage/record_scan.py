@@ -80,7 +80,7 @@ def _offsets(path) -> np.ndarray:
         # Length, its checksum, data, its checksum.
         start += 16 + int.from_bytes(piece[start : start + 8], "little")
         if end + start > size:
-          raise UserError(first_corrupt([path]))
+          raise UserError(first_corrupt([path], None))
         number += 1
       end += start
   return np.array([*offsets, number], np.int64)
@@ -204,9 +204,7 @@ def _errors(paths, schema) -> Iterator[tuple[str, str, str]]:
         yield path, f"{path}, record {number}: {record.error}", remedy
 
 
-def first_corrupt(
-  paths: Sequence[str], schema: Schema | None = None
-) -> str | None:
+def first_corrupt(paths: Sequence[str], schema: Schema | None) -> str | None:
   """Describes the first corrupt record of files; None if all are intact."""
   for _, error, remedy in _errors(paths, schema):
     return f"{error}. {remedy}"

@@ -1,10 +1,7 @@
-"""CPU time of tests: the slowest are listed, and what should be marked slow.
+"""CPU time of tests: the slowest are listed.
 
-The time is what a test function and the processes that it starts use, not its
-fixtures: those are shared. A test without the marker `slow` should take LIMIT
-seconds at most, by the speed of the machine at that moment. One that takes
-longer is listed and does not fail: how much CPU time the same work takes also
-hangs on what else the machine does.
+The time is what a test function and the processes that it starts use, and its
+fixtures, which tests may share.
 """
 
 import os
@@ -14,8 +11,7 @@ import pytest
 
 from tests import programs
 
-LIMIT = 3.0  # seconds, on a machine on which `_loop` takes LOOP
-LOOP = 0.045
+LOOP = 0.045  # seconds that `_loop` usually takes
 LISTED = 20
 _times = {}
 
@@ -36,11 +32,6 @@ def slowness() -> float:
   return max(1.0, *(_loop() / LOOP for _ in range(3)))
 
 
-def limit() -> float:
-  """Seconds that a quick test may take here and now; half as much again."""
-  return 1.5 * LIMIT * slowness()
-
-
 def _noted(item, name):
   start = _used()
   try:
@@ -57,15 +48,8 @@ def pytest_runtest_setup(item):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item):
-  """Notes how long a test took, and how long it may take if that is much."""
-  try:
-    return (yield from _noted(item, "call"))
-  finally:
-    # The golden numbers in the repository are compared in every run.
-    is_slow = item.get_closest_marker("slow") or "golden:" in item.nodeid
-    _, seconds = item.user_properties[-1]
-    if seconds > LIMIT and not is_slow:
-      item.user_properties.append(("limit", limit()))
+  """Notes how long a test took."""
+  return (yield from _noted(item, "call"))
 
 
 def pytest_runtest_logreport(report):
@@ -97,16 +81,3 @@ def pytest_terminal_summary(terminalreporter):
     for line in list(lines.values())[:LISTED]:
       terminalreporter.line(line)
     terminalreporter.line(f"{sum(totals.values()) / 60:.1f} minutes of all")
-  if names := too_slow(_times):
-    terminalreporter.section("to make faster, or to mark as slow")
-    for name in names:
-      terminalreporter.line(lines[name])
-
-
-def too_slow(times: dict) -> list[str]:
-  """Names of tests that took longer than a test without the marker may."""
-  return [
-    name
-    for name, seconds in times.items()
-    if seconds.get("call", 0.0) > seconds.get("limit", float("inf"))
-  ]

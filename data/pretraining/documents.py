@@ -115,8 +115,10 @@ def read_wikipedia(path: str, progress: Progress) -> Iterator[list[str]]:
 def _articles(path) -> Iterator[list[str]]:
   lines = textfiles.lines(path)  # of a file that may be a pipe
   head: list[str] = []
-  while not "".join(head).strip() and (line := next(lines, None)) is not None:
+  for line in lines:
     head.append(line)
+    if line.strip():
+      break
   lines = chain(head, lines)
   if head and head[-1].lstrip("\ufeff").startswith("{"):
     remedy = "see WikiExtractor"

@@ -120,9 +120,7 @@ def tagger(
 def served_model(args: Arguments) -> ServedModel:
   """Untrained model and its answers: sentences to tags of words."""
   if args.document_context:
-    logging.warning(
-      "trained with --document_context: here each sentence is read by itself"
-    )
+    logging.warning("--document_context: each sentence is read by itself here")
   # The labels are those of the training, or of its initial checkpoint.
   names = labels.choose(args.output_dir, encoder.labels_file(args), None)
   config = encoder.config(args)
