@@ -11,6 +11,7 @@ if there are runs left that start from it. docs/results.md is written by
   python -m experiments.results
 """
 
+import copy
 import glob
 import itertools
 import json
@@ -140,9 +141,10 @@ def write_files(work: Path) -> None:
   articles.sort(key=lambda article: article["title"])
   dev = articles[1::6]  # eight of 48
   train = [article for article in articles if article not in dev]
-  for part in (part for article in train for part in article["paragraphs"]):
-    for question in part["qas"]:
-      del question["answers"][1:]  # as in SQuAD's training set
+  epochs = [with_one_answer(train, number) for number in range(3)]
+  train = epochs[0]  # as SQuAD's training set, which has one answer
+  for name, part in (("train", sum(epochs, [])), ("dev", dev)):
+    texts[f"annotators/{name}.json"] = json.dumps({"data": part})
   for name, part in (("train", train), ("dev", dev)):
     texts[f"squad/{name}.json"] = json.dumps({"data": part})
     part = [{"paragraphs": sentences(a["paragraphs"])} for a in part]
@@ -161,6 +163,16 @@ def write_files(work: Path) -> None:
     if not (work / path).exists():
       (work / path).parent.mkdir(parents=True, exist_ok=True)
       (work / path).write_text(text, "utf-8")
+
+
+def with_one_answer(articles: list[dict], number: int) -> list[dict]:
+  """Articles with one annotator's answers; the first follows the last."""
+  articles = copy.deepcopy(articles)
+  for part in (part for article in articles for part in article["paragraphs"]):
+    for question in part["qas"]:
+      answers = question["answers"]
+      question["answers"] = [answers[number % len(answers)]]
+  return articles
 
 
 def sentences(paragraphs: list[dict]) -> list[dict]:
