@@ -70,20 +70,13 @@ def verdict(effect: Effect | None, paper: float | None) -> str:
     return "one seed so far" if effect else "no comparison yet"
   if abs(effect[0]) <= effect[1]:
     return "not seen at this size"
-  same = effect[0] * (1 if paper is None else paper) > 0
-  return "as the paper" if same else "the opposite"
+  return "as the paper" if effect[0] * (paper or 1) > 0 else "the opposite"
 
 
 def rows(claim: Claim, scores: Scores) -> list[tuple[str, ...]]:
-  """Rows of a claim's table: each task, and the mean of all that were run.
-
-  Cells: task, means with numbers of seeds, difference of the paper, difference
-  here, verdict.
-  """
+  """Rows of a claim's table: each task, and the mean of all that were run."""
   terms = claim.difference.split()
-  result = []
-  papers = []
-  effects = []
+  result, papers, effects = [], [], []
   signs = [-1 if sign == "-" else 1 for sign in ["+", *terms[1::2]]]
   for word in claim.tasks.split():
     task, _, number = word.partition("=")
@@ -141,8 +134,7 @@ def spread(scores: Scores) -> str:
       values = [f"{f(seeds):.1f}" for f in (mean, min, max)]
       deviation = f"{stdev(seeds):.1f}" if seeds[1:] else "-"
       result.append((*cell, str(len(seeds)), *values, deviation))
-  head = ("task", "system", "seeds", "mean", "worst", "best", "deviation")
-  return table(head, result)
+  return table("task system seeds mean worst best deviation".split(), result)
 
 
 def figure(claim: Claim, scores: Scores) -> Figure:
@@ -197,8 +189,7 @@ def write(lines: Sequence[dict], docs: Path) -> None:
       path = f"results/{claim.name}.png"
       figure(claim, scores).savefig(docs / path, dpi=80)
       blocks[claim.name] += f"\n![]({path})\n"
-  head = ("claim", "source", "paper", "here", "verdict")
-  blocks["claims"] = table(head, summary)
+  blocks["claims"] = table("claim source paper here verdict".split(), summary)
   text = (docs / "results.md").read_text("utf-8")
   for name, block in blocks.items():
     before, begin, rest = text.partition(f"<!-- {name} -->\n")
