@@ -51,7 +51,7 @@ def runs(scale: float = 1.0) -> Iterator[Run]:
           variant = f".{step}" if step else stage.get("variant", "")
           name = f"{task}/{system}{variant}/{tuning_seed}"
           command = _tuning(task, system, seed, step, scale)
-          folder = "work_dir" if "torch" in system else "output_dir"
+          folder = "work_dir" if system == "torch" else "output_dir"
           command += f" --seed={tuning_seed} --{folder}={{work}}/{name}"
           yield Run(name, command)
 
@@ -74,7 +74,7 @@ def _tuning(task, system, seed, step, scale):
   command = _COMMANDS[task]
   for name, part in PLAN["parts"].items():
     command = command.replace(f"{{{name}}}", part)
-  if "torch" in system:
+  if system == "torch":
     return PLAN["encoder"][system]
   if system in PLAN["encoder"]:
     return f"{command} {PLAN['encoder']['flags']} {PLAN['encoder'][system]}"

@@ -74,7 +74,11 @@ def verdict(effect: Effect | None, paper: float | None) -> str:
 
 
 def rows(claim: Claim, scores: Scores) -> list[tuple[str, ...]]:
-  """Rows of a claim's table: each task, and the mean of all that were run."""
+  """Rows of a claim's table: each task, and the mean of all that were run.
+
+  Cells: task, means with numbers of seeds, difference of the paper, difference
+  here, verdict.
+  """
   terms = claim.difference.split()
   result, papers, effects = [], [], []
   signs = [-1 if sign == "-" else 1 for sign in ["+", *terms[1::2]]]

@@ -6,10 +6,11 @@ r"""Runs the study of plan.py, one run after the other.
 
 Each finished run is a line of --results; the same command goes on after the
 last of them. What is missing in --work_dir is made again, a pre-training only
-if there are runs left that start from it.
+if there are runs left that start from it. docs/results.md is written by
+
+  python -m experiments.results
 """
 
-import copy
 import glob
 import itertools
 import json
@@ -72,7 +73,10 @@ def read(path: str | Path) -> list[dict]:
 
 
 def folders() -> dict[str, str]:
-  """Values of placeholders in commands; every 14th text is held out."""
+  """Values of placeholders in commands; texts are joined by commas.
+
+  Every 14th text is held out. Contexts of SQuAD's training articles are texts.
+  """
   paths = sorted(glob.glob(os.path.abspath(FLAGS.text)))
   paths += sorted(glob.glob(os.path.abspath(f"{FLAGS.work_dir}/text/*.txt")))
   held_out = paths[13::14]
@@ -130,18 +134,17 @@ def write_files(work: Path) -> None:
     f"{name}.json": json.dumps(config.to_dict())
     for name, config in plan.CONFIGS.items()
   }
-  squad = (
-    json.loads(Path(p).read_text("utf-8")) for p in glob.glob(FLAGS.squad)
-  )
-  articles = [article for file in squad for article in file["data"]]
+  articles = []
+  for path in glob.glob(FLAGS.squad):
+    articles += json.loads(Path(path).read_text("utf-8"))["data"]
   articles.sort(key=lambda article: article["title"])
   dev = articles[1::6]  # eight of 48
   train = [article for article in articles if article not in dev]
-  epochs = [one_answer(article, n) for n in range(3) for article in train]
-  train = epochs[: len(train)]  # SQuAD's training set has one answer
-  for name, part, by_epoch in (("train", train, epochs), ("dev", dev, dev)):
+  for part in (part for article in train for part in article["paragraphs"]):
+    for question in part["qas"]:
+      del question["answers"][1:]  # as in SQuAD's training set
+  for name, part in (("train", train), ("dev", dev)):
     texts[f"squad/{name}.json"] = json.dumps({"data": part})
-    texts[f"annotators/{name}.json"] = json.dumps({"data": by_epoch})
     part = [{"paragraphs": sentences(a["paragraphs"])} for a in part]
     texts[f"sentences/{name}.json"] = json.dumps({"data": part})
   for number, article in enumerate(train):
@@ -158,16 +161,6 @@ def write_files(work: Path) -> None:
     if not (work / path).exists():
       (work / path).parent.mkdir(parents=True, exist_ok=True)
       (work / path).write_text(text, "utf-8")
-
-
-def one_answer(article: dict, number: int) -> dict:
-  """A copy with an annotator's answers; the first comes after the last."""
-  article = copy.deepcopy(article)
-  for paragraph in article["paragraphs"]:
-    for question in paragraph["qas"]:
-      answers = question["answers"]
-      question["answers"] = [answers[number % len(answers)]]
-  return article
 
 
 def sentences(paragraphs: list[dict]) -> list[dict]:

@@ -268,10 +268,10 @@ def test_an_ensemble_of_an_earlier_sweep_finds_its_thresholds(
   path = tmp_path / "thresholds_ensemble.tsv"
   assert not path.exists()
   _run(**flags, do_predict=True, ensemble=2, output_dir=tmp_path)
-  found = path.read_text()
-  assert found != (tmp_path / "thresholds.tsv").read_text()
+  known = path.read_text()
+  assert known != (tmp_path / "thresholds.tsv").read_text()
   _run(**flags, do_predict=True, ensemble=2, output_dir=tmp_path)
-  assert path.read_text() == found
+  assert path.read_text() == known
 
 
 @pytest.mark.parametrize(

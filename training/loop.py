@@ -86,10 +86,10 @@ def train(
   `dataset` makes a replica's batches from that step on; without a step no
   report is made. `evaluate` gets the step; True ends the training. `evaluated`
   is the last step that was evaluated: a resumed run makes up for an evaluation
-  that was killed. `first_corrupt` describes the first corrupt
-  record. SIGTERM to any worker saves a checkpoint and ends the program. Raises
-  ValueError for a loss that is not finite (nothing is saved) and for a corrupt
-  record, ConnectionError if a worker does not answer.
+  that was killed. `first_corrupt` describes the first corrupt record. SIGTERM
+  to any worker saves a checkpoint and ends the program. Raises ValueError for a
+  loss that is not finite (nothing is saved) and for a corrupt record,
+  ConnectionError if a worker does not answer.
   """
   step = int(train_step.step.numpy())
   if step >= plan.num_train_steps:

@@ -34,7 +34,7 @@ def test_the_bilstm_is_new_and_trained_and_as_wide_as_the_encoder():
   assert {v.path for v in model.trainable_variables} >= set(new)
   outputs = models.encoder(BILSTM)(_tokens())
   assert outputs["sequence_output"].shape == (2, 6, 12)
-  with pytest.raises(ValueError, match="needs an even hidden_size, not 9"):
+  with pytest.raises(ValueError, match="multiple of 2, not 9"):
     replace(BILSTM, hidden_size=9)
 
 
