@@ -1,8 +1,4 @@
-"""CPU time of tests: the slowest are listed.
-
-The time is what a test function and the processes that it starts use, and its
-fixtures, which tests may share.
-"""
+"""The slowest tests, by CPU time with that of processes that they start."""
 
 import os
 import time

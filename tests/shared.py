@@ -9,6 +9,8 @@ import os
 
 import pytest
 
+from tests import programs
+
 DATASETS = os.environ.get("BERT_DATASETS", "")
 on_datasets = pytest.mark.skipif(
   not DATASETS, reason="BERT_DATASETS names no folder"
@@ -16,13 +18,7 @@ on_datasets = pytest.mark.skipif(
 
 
 def once(tmp_path_factory, name, make):
-  """A folder and what `make(folder)` returned, which is called only once.
-
-  Args:
-    tmp_path_factory: the fixture of pytest.
-    name: of the folder; no two of a test run have the same.
-    make: fills the folder; returns what can be written as JSON.
-  """
+  """The folder `name`, and what `make(folder)` returned, once in a test run."""
   base = tmp_path_factory.getbasetemp()
   if "PYTEST_XDIST_WORKER" in os.environ:
     base = base.parent
@@ -33,6 +29,15 @@ def once(tmp_path_factory, name, make):
       folder.mkdir()
       made.write_text(json.dumps(make(folder)))
   return folder, json.loads(made.read_text())
+
+
+def trained(tmp_path_factory, program, name=None, **flags):
+  """Output folder and log of a program, once in a test run."""
+
+  def train(folder):
+    return programs.run(program, **flags, output_dir=folder)
+
+  return once(tmp_path_factory, name or program, train)
 
 
 def slow(value):

@@ -136,10 +136,8 @@ def _several(given, tmp_path_factory):
   flags |= {"class_weights": "balanced"}
   flags |= {"do_train": True, "do_predict": True}
   flags |= {"keep_best": True, "eval_steps": 50}
-  output, log = shared.once(
-    tmp_path_factory,
-    "run_classifier_several",
-    lambda folder: _run(**flags, output_dir=folder),
+  output, log = shared.trained(
+    tmp_path_factory, "run_classifier", "several", **flags
   )
   assert "class weights: film " in log
   return data, output

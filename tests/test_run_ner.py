@@ -69,11 +69,7 @@ def _trained(given, tmp_path_factory):
   """Output folder and log of a run that does everything."""
   flags = given | {"test_file": given["dev_file"], "keep_best": True}
   flags |= {"do_train": True, "do_eval": True, "do_predict": True}
-  return shared.once(
-    tmp_path_factory,
-    "run_ner",
-    lambda output: programs.run("run_ner", **flags, output_dir=output),
-  )
+  return shared.trained(tmp_path_factory, "run_ner", **flags)
 
 
 def test_finds_names_and_scores(trained):

@@ -118,7 +118,9 @@ def test_it_stops_on_the_way_and_goes_on(given, tmp_path):
   _run(**flags, output_dir=parts, stop_at_step=3)
   assert not (parts / "model.ckpt-4.index").exists()
   # The run goes on with its own seed.
+  flags |= {"eval_steps": 3, "max_eval_steps": 1}
   log = _run(**flags | {"seed": 4}, output_dir=parts)
+  assert "evaluation at step 3," in log  # there was none
   assert f"resuming from {parts}/model.ckpt-3\n" in log
   assert "--seed=4 has no effect: the training in" in log
   assert len(list(parts.glob("model.ckpt-*.index"))) == 9

@@ -62,11 +62,7 @@ def _trained(given, tmp_path_factory):
   """Output folder and log of a run that trains and evaluates."""
   flags = given | {"eval_steps": 20, "keep_best": True}
   flags |= {"do_train": True, "do_eval": True}
-  return shared.once(
-    tmp_path_factory,
-    "run_swag",
-    lambda output: programs.run("run_swag", **flags, output_dir=output),
-  )
+  return shared.trained(tmp_path_factory, "run_swag", **flags)
 
 
 def test_learns_to_choose_among_another_number(trained):

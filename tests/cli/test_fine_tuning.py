@@ -193,12 +193,15 @@ def test_the_chief_of_workers_writes(tmp_path, monkeypatch, index, number):
   assert (tmp_path / "run.json").exists() == bool(number)
 
 
-def test_a_killed_run_still_knows_the_best(tmp_path):
-  args = _flags(tmp_path, save_checkpoints_steps=3)
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_killed_run_still_knows_the_best(tmp_path, keeps):
+  args = _flags(tmp_path, save_checkpoints_steps=3, keep_best=keeps)
   with pytest.raises(StopIteration):
     _train(args, [0.9, 0.5])  # killed in the evaluation at step 6
-  assert _train(args, [0.6] * 3)[1] == [6, 8, 9]
-  assert run_folder.read_best(str(tmp_path))["step"] == 2
+  if keeps:  # killed later, before the best was saved
+    report.add_metrics(str(tmp_path), 6, {"eval_f1": 0.6})
+  assert _train(args, [0.6] * 3)[1] == [6, 8, 9][: 2 + keeps]
+  assert run_folder.read_best(str(tmp_path)).get("step", 2) == 2
 
 
 def test_the_best_of_another_training_is_not_taken_over(tmp_path):

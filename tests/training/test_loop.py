@@ -88,6 +88,11 @@ def test_saves_evaluates_and_tells(tmp_path, caplog, monkeypatch):
   assert "examples_per_second" in tags
 
 
+def test_a_start_without_data_makes_no_report(traced):
+  with pytest.raises(KeyError, match="no data"):
+    loop.train(traced, lambda _: {}["no data"], None, loop.Plan(9), pytest.fail)
+
+
 def test_a_killed_evaluation_is_made_up_for(tmp_path, monkeypatch, traced):
   clocks = []
   restart = report.Report.restart_clock
