@@ -162,7 +162,7 @@ def test_articles_may_come_through_a_pipe(text):
   passage = "Ore is rock that has metal in it."
   reader, writer = os.pipe()
   with os.fdopen(writer, "w") as file:
-    file.write(f"\n\n{text.format(passage)}\n")
+    file.write(f"\n\n{text.format(passage)}\n\n")
   [article] = documents.read_wikipedia(f"/dev/fd/{reader}", SILENT())
   os.close(reader)
   assert article == [passage]

@@ -220,7 +220,7 @@ def test_unmasked_records_need_a_vocabulary(tmp_path):
     _input([path])
   for tokens, message in (
     (["[PAD]"], r"lacks .*\[MASK\]"),
-    (["[UNK]", "[PAD]", "[MASK]", "[CLS]", "[SEP]"], "x was made with another"),
+    (["[CLS]", "[PAD]", "[UNK]", "[SEP]", "[MASK]"], "x was made with another"),
     (["[UNK]", "[PAD]", "[CLS]", "[MASK]", "[SEP]"], "x was made with another"),
   ):
     with pytest.raises(ValueError, match=message):
