@@ -111,14 +111,14 @@ def main(args: Arguments) -> None:
       train_set = task.train_data(args, run.config)
   next_sentence = args.objective == "mlm_nsp"
   objective = losses.pretraining(next_sentence=next_sentence)
-  evaluated: list[int] = []  # steps; the last may be one of --eval_steps
+  done: list[int] = []  # steps evaluated; the last may be one of --eval_steps
   with run.strategy.scope():
     model = models.pretrainer(run.config, next_sentence=next_sentence)
 
     def evaluate(step):
-      if step not in evaluated:
+      if step not in done:
         task.evaluate(args, model, objective, eval_set or train_set, step)
-        evaluated.append(step)
+        done.append(step)
 
     if args.do_train:
       run.train(

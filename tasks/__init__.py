@@ -140,7 +140,7 @@ def open_model(path: str, engine: str = "auto", **changes) -> TextModel:
     folder, name = os.path.split(path)
     if engine != "auto" and name != answers.LITERT_FILES.get(engine):
       raise UserError(
-        f"{path} is not the file of engine={engine}: leave it out"
+        f"{path} is not the file of engine={engine}: leave out engine"
       )
     return TextModel(load_answers(folder or "."), engines.LiteRtEngine(path))
   if not files.is_folder(path):
