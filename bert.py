@@ -19,7 +19,7 @@ from data import features
 from data.tokenization import FullTokenizer
 from modeling import models
 from storage import UserError
-from tasks import model_files
+from tasks.open import model_files
 from training import run_folder
 
 

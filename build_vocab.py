@@ -19,41 +19,40 @@ import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 import os
 from collections import Counter
 
-from absl import flags, logging
+from absl import logging
 
-from cli import encoder, pretraining_flags, program, shared_flags
-from cli.arguments import Arguments
+from cli import file_checks, program
 from data import vocab, vocab_checks
 from data.pretraining import builders, vocab_learning
 from data.pretraining.builders import TextFormat
 from modeling.config import BertConfig
 from storage import UserError, files
 from storage.progress import Progress
+from tasks.pretraining import corpus_settings
+from tasks.pretraining.corpus_settings import VocabularySettings
 from training import run_record
 
-shared_flags.define_corpus()
-pretraining_flags.define_vocabulary_flags()
-flags.DEFINE_bool("overwrite", False, "Replace --output_file if it exists.")
 
-
-def config_path(args: Arguments) -> str:
+def config_path(args: VocabularySettings) -> str:
   """Path of the configuration that --preset writes."""
   return os.path.join(os.path.dirname(args.output_file), "bert_config.json")
 
 
-def check_flags(args: Arguments) -> None:
-  program.check_output_file(args, *files.expand(args.input_file))
+def check_flags(args: VocabularySettings) -> None:
+  file_checks.check_output_file(
+    args.output_file, args.overwrite, *files.expand(args.input_file)
+  )
   if args.extend:
-    return encoder.check_extension(args)
+    return corpus_settings.check_extension(args)
   others = {"append_words", "bert_config_file", "init_checkpoint", "new_words"}
-  for name in others & args.set_flags:
+  for name in others & args.given:
     raise UserError(f"--{name} is for --extend: name the vocabulary by it")
   if args.preset and not args.overwrite:
-    program.check_is_new(config_path(args))
+    file_checks.check_is_new(config_path(args))
   vocab_learning.reserved_tokens(args.special_tokens, args.unused_tokens)
 
 
-def main(args: Arguments) -> None:
+def main(args: VocabularySettings) -> None:
   counts = count_words(args)
   if args.extend:
     return write_model(args, counts)
@@ -83,7 +82,7 @@ def main(args: Arguments) -> None:
     logging.info("wrote %s", config_path(args))
 
 
-def count_words(args: Arguments) -> Counter:
+def count_words(args: VocabularySettings) -> Counter:
   """Counts the words of --input_file, here or by Beam; ValueError for none."""
   patterns = [args.input_file]
   if args.sampling_exponent != 1:
@@ -94,7 +93,7 @@ def count_words(args: Arguments) -> Counter:
   return vocab_learning.smooth(sources, args.sampling_exponent)
 
 
-def _count_source(args, paths):
+def _count_source(args: VocabularySettings, paths):
   counter = vocab_learning.WordCounter(args.do_lower_case, args.max_words)
   text = TextFormat(args.input_format, args.text_field)
   sample = [*vocab_checks.sample(paths, text.lines)]
@@ -105,7 +104,7 @@ def _count_source(args, paths):
   if args.runner:
     from data.pretraining import beam  # optional dependency
 
-    options = shared_flags.pipeline_options(args)
+    options = args.runner_options()
     beam.count_words(paths, text, counter, args.output_file, options)
   else:
     size = sum(map(builders.text_size, paths))
@@ -120,16 +119,20 @@ def _count_source(args, paths):
   return counts
 
 
-def write_model(args: Arguments, counts: Counter) -> None:
+def write_model(args: VocabularySettings, counts: Counter) -> None:
   """Writes vocabulary, configuration and checkpoint with new words."""
   tokens, pieces = vocab_learning.extend(
-    args.extend, counts, args.input_file, args.new_words, args.min_count
+    args.needed("extend"),
+    counts,
+    args.input_file,
+    args.new_words,
+    args.min_count,
   )
   # TensorFlow is imported here, after the words were found.
   from conversion import original
   from serving.export import new_folder
 
-  prefix = run_record.find_checkpoint(args.init_checkpoint)
+  prefix = run_record.find_checkpoint(args.needed("init_checkpoint"))
   bert = original.read(prefix, args.bert_config_file)
   bert.set_words(pieces)
   with new_folder(os.path.dirname(args.output_file)) as folder:
@@ -139,4 +142,4 @@ def write_model(args: Arguments, counts: Counter) -> None:
 
 
 if __name__ == "__main__":
-  program.run(main, check_flags, writes_files=True)
+  program.run(VocabularySettings, check_flags, main, writes_files=True)

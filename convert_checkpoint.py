@@ -22,43 +22,53 @@ The format of --input is recognized by its files.
 import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 
 import os
+from dataclasses import dataclass
 
-from absl import flags, logging
+from absl import logging
 
-from cli import program
-from cli.arguments import Arguments
+from cli import file_checks, program
+from cli.settings import COMMON, Settings, flag
 from conversion import hugging_face, interchange
 from conversion.interchange import HUGGING_FACE, MODEL_GARDEN, ORIGINAL
 from storage import UserError, files
 from training import run_record
 
-flags.DEFINE_string("input", None, "Folder or checkpoint.", required=True)
-flags.DEFINE_string("output", None, "Folder to write.", required=True)
-flags.DEFINE_enum(
-  "output_format",
-  None,
-  [ORIGINAL, HUGGING_FACE],
-  "Default: hugging_face if --input is of the original, else original.",
-)
-flags.DEFINE_enum(
-  "head",
-  None,
-  list(interchange.HEADS),
-  "Head of a Hugging Face folder; default: as the variables have it. "
-  "encoder: without a head, also in the original's format.",
-)
-flags.DEFINE_string("bert_config_file", None, "Default: beside the checkpoint.")
-flags.DEFINE_string("vocab_file", None, "Default: beside the checkpoint.")
-flags.DEFINE_bool("do_lower_case", None, "Default: that of its tokenizer.")
-flags.DEFINE_bool("strip_optimizer", False, "Leave out the optimizer's slots.")
-flags.DEFINE_bool("use_moving_averages", False, "Convert moving averages.")
-flags.DEFINE_bool("overwrite", False, "Replace files in --output.")
+
+@dataclass(frozen=True, kw_only=True)
+class ConversionSettings(Settings):
+  """Flags of convert_checkpoint.py."""
+
+  input: str = flag(None, "Folder or checkpoint.", required=True, group=COMMON)
+  output: str = flag(None, "Folder to write.", required=True, group=COMMON)
+  bert_config_file: str | None = flag(
+    None, "Default: beside the checkpoint.", group=COMMON
+  )
+  vocab_file: str | None = flag(
+    None, "Default: beside the checkpoint.", group=COMMON
+  )
+  do_lower_case: bool | None = flag(
+    None, "Default: that of its tokenizer.", group=COMMON
+  )
+  overwrite: bool = flag(False, "Replace files in --output.", group=COMMON)
+  output_format: str | None = flag(
+    None,
+    "Default: hugging_face if --input is of the original, else original.",
+    choices=(ORIGINAL, HUGGING_FACE),
+  )
+  head: str | None = flag(
+    None,
+    "Head of a Hugging Face folder; default: as the variables have it. "
+    "encoder: without a head, also in the original's format.",
+    choices=tuple(interchange.HEADS),
+  )
+  strip_optimizer: bool = flag(False, "Leave out the optimizer's slots.")
+  use_moving_averages: bool = flag(False, "Convert moving averages.")
 
 
-def check_flags(args: Arguments) -> None:
-  program.check_file(args, "bert_config_file")
-  program.check_file(args, "vocab_file")
-  program.check_writable(args.output, "output")
+def check_flags(args: ConversionSettings) -> None:
+  file_checks.check_file(args, "bert_config_file")
+  file_checks.check_file(args, "vocab_file")
+  file_checks.check_writable(args.output, "output")
   if files.exists(args.output) and not files.is_folder(args.output):
     raise NotADirectoryError(f"--output={args.output} is a file: name a folder")
   if kind := interchange.format_of_folder(args.input):
@@ -76,7 +86,7 @@ def check_flags(args: Arguments) -> None:
     )
 
 
-def main(args: Arguments) -> None:
+def main(args: ConversionSettings) -> None:
   # TensorFlow is imported here, after the flags were checked.
   from conversion import conversion_checks, original
 
@@ -105,7 +115,7 @@ def main(args: Arguments) -> None:
   conversion_checks.check_values(bert, back)
 
 
-def choose_target(args: Arguments, kind: str) -> str:
+def choose_target(args: ConversionSettings, kind: str) -> str:
   """The format to write, for an --input of format `kind`.
 
   Raises ValueError if flags contradict it, FileExistsError if --output has
@@ -127,9 +137,9 @@ def choose_target(args: Arguments, kind: str) -> str:
     raise UserError(f"--head={args.head} is for a Hugging Face --output")
   if not args.overwrite:
     names = interchange.FILES[target]
-    program.check_is_new(*(os.path.join(args.output, x) for x in names))
+    file_checks.check_is_new(*(os.path.join(args.output, x) for x in names))
   return target
 
 
 if __name__ == "__main__":
-  program.run(main, check_flags)
+  program.run(ConversionSettings, check_flags, main)

@@ -12,34 +12,18 @@ import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 
 import os
 
-from absl import flags, logging
+from absl import logging
 
-from cli import pretraining_flags, program, shared_flags
-from cli.arguments import Arguments
+from cli import file_checks, program
 from data import vocab, vocab_checks
 from data.pretraining import builders, shards
 from data.tokenization import FullTokenizer
 from storage import UserError, files
-
-shared_flags.define_corpus()
-shared_flags.define_vocabulary()
-pretraining_flags.define_record_flags()
-flags.DEFINE_string(
-  "output_file", None, "TFRecord files, comma-separated; none for --preview."
-)
-flags.DEFINE_integer(
-  "num_workers",
-  0,
-  "0: one process that holds the text in memory; records are the original's. "
-  "1 or more: worker processes, for any amount of text; records differ from "
-  "the original's and do not depend on the number of workers.",
-  0,
-)
-flags.DEFINE_bool("deduplicate", False, "Drop copies of earlier documents.")
-flags.DEFINE_bool("overwrite", False, "Replace existing output files.")
+from tasks.pretraining import corpus_settings
+from tasks.pretraining.corpus_settings import RecordSettings
 
 
-def check_flags(args: Arguments) -> None:
+def check_flags(args: RecordSettings) -> None:
   inputs = files.expand(args.input_file)
   if not args.preview:
     check_outputs(args, inputs)
@@ -47,17 +31,17 @@ def check_flags(args: Arguments) -> None:
     raise UserError(
       "--preview reads the text in one process: drop --num_workers and --runner"
     )
-  program.check_file(args, "vocab_file")
-  pretraining_flags.instance_config(args)
+  file_checks.check_file(args, "vocab_file")
+  corpus_settings.instance_config(args)
 
 
-def check_outputs(args: Arguments, inputs: list[str]) -> None:
+def check_outputs(args: RecordSettings, inputs: list[str]) -> None:
   outputs = output_files(args)
   if "" in outputs or len(set(map(os.path.realpath, outputs))) < len(outputs):
     raise UserError(
       f"--output_file={args.output_file} repeats a name or has an empty one"
     )
-  program.check_disjoint(inputs, *outputs)
+  file_checks.check_disjoint(inputs, *outputs)
   if args.runner and args.num_workers:
     raise UserError(
       "--runner has its own workers: give their number in --pipeline_options"
@@ -68,17 +52,17 @@ def check_outputs(args: Arguments, inputs: list[str]) -> None:
       "one NAME and writes NAME-00000-of-00032 and so on"
     )
   if not (args.runner or args.overwrite):
-    program.check_is_new(*outputs)
+    file_checks.check_is_new(*outputs)
   for output in outputs:
-    program.check_writable_file(output)
+    file_checks.check_writable_file(output)
 
 
-def main(args: Arguments) -> None:
+def main(args: RecordSettings) -> None:
   inputs = files.expand(args.input_file)
   config = builders.BuildConfig(
     args.vocab_file,
     args.do_lower_case,
-    pretraining_flags.instance_config(args),
+    corpus_settings.instance_config(args),
     args.random_seed,
     builders.TextFormat(args.input_format, args.text_field),
     args.deduplicate,
@@ -98,7 +82,7 @@ def main(args: Arguments) -> None:
     vocab_checks.warn_of_long_lines(sample, length, args.input_file)
   logging.info("Reading from input files:\n  %s", "\n  ".join(inputs))
   if args.preview:
-    targets = pretraining_flags.preview_targets(args, ids)
+    targets = corpus_settings.preview_targets(args, ids)
     program.end_with_reader()
     for line in builders.preview(config, inputs, args.preview, *targets):
       print(line)
@@ -109,10 +93,10 @@ def main(args: Arguments) -> None:
 
     [output] = outputs
     existing = beam.outputs(output)  # which are removed
-    program.check_disjoint(inputs, *existing)
+    file_checks.check_disjoint(inputs, *existing)
     if not args.overwrite:
-      program.check_is_new(*existing)
-    options = shared_flags.pipeline_options(args)
+      file_checks.check_is_new(*existing)
+    options = args.runner_options()
     total = beam.write(config, inputs, output, options)
   elif args.num_workers:
     total = shards.write_shards(config, inputs, outputs, args.num_workers)
@@ -121,7 +105,7 @@ def main(args: Arguments) -> None:
   logging.info("Wrote %d instances to:\n  %s", total, "\n  ".join(outputs))
 
 
-def output_files(args: Arguments) -> list[str]:
+def output_files(args: RecordSettings) -> list[str]:
   """File names in --output_file; ValueError without that flag."""
   if not args.output_file:
     raise UserError("nothing to write: give --output_file, or --preview=3")
@@ -129,4 +113,4 @@ def output_files(args: Arguments) -> list[str]:
 
 
 if __name__ == "__main__":
-  program.run(main, check_flags, writes_files=True)
+  program.run(RecordSettings, check_flags, main, writes_files=True)

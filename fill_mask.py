@@ -10,41 +10,54 @@ A text may have any number of masks; of two, it says if the second is next:
 
 import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 
-from absl import flags
+from dataclasses import dataclass
 
-from cli import encoder, pretraining_flags, program, shared_flags
-from cli.arguments import Arguments
+from cli import file_checks, program
+from cli.settings import COMMON, flag
 from data import vocab, vocab_checks
 from data.tokenization import FullTokenizer
 from data.vocab import MASK
+from runs import checks
+from runs.settings import TrainedModel
 from storage import UserError, textfiles
+from tasks.pretraining import settings
 from training import run_record
 
 _UNLIMITED = 1 << 16  # tokens of a text, until lengths are checked
 
-shared_flags.define_trained_model()
-flags.DEFINE_multi_string(
-  "text", None, "Text with [MASK], or any with --text_pair; may be repeated."
-)
-flags.DEFINE_string(
-  "text_pair", None, "Second text of each: is it the next sentence?"
-)
-flags.DEFINE_string("input_file", None, "One such text per line; - for stdin.")
-flags.DEFINE_integer("top_k", 5, "Number of tokens to print for each mask.", 1)
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(TrainedModel):
+  """Flags of fill_mask.py."""
+
+  text: tuple[str, ...] | None = flag(
+    None,
+    "Text with [MASK], or any with --text_pair; may be repeated.",
+    group=COMMON,
+    text=True,
+    repeated=True,
+  )
+  text_pair: str | None = flag(
+    None, "Second text of each: is it the next sentence?", text=True
+  )
+  input_file: str | None = flag(
+    None, "One such text per line; - for stdin.", group=COMMON
+  )
+  top_k: int = flag(5, "Number of tokens to print for each mask.", minimum=1)
 
 
-def check_flags(args: Arguments) -> None:
+def check_flags(args: Settings) -> None:
   if not (args.text or args.input_file):
     raise UserError("nothing to fill in: give --text or --input_file")
   if args.input_file != "-":
-    program.check_file(args, "input_file")
-  encoder.check(args, encoder.config(args))
+    file_checks.check_file(args, "input_file")
+  checks.check(args, checks.config(args))
   vocab.check_tokens(vocab.load(args.vocab_file), name=args.vocab_file)
   objective = run_record.flag_of(args.init_checkpoint, "objective")
-  pretraining_flags.check_objective(objective)
+  settings.check_objective(objective)
 
 
-def main(args: Arguments) -> None:
+def main(args: Settings) -> None:
   texts = read_texts(args)
   prefix = run_record.find_checkpoint(args.init_checkpoint)
   shapes = run_record.checkpoint_shapes(f"{prefix}.index")
@@ -65,7 +78,7 @@ def main(args: Arguments) -> None:
   from tasks.pretraining.answers import Answers
   from training import checkpoint
 
-  config = encoder.config(args)
+  config = checks.config(args)
   text_config = TextConfig(args.vocab_file, args.do_lower_case, _UNLIMITED)
   answers = Answers(text_config, args.top_k)
   pair = args.text_pair or ""
@@ -94,7 +107,7 @@ def main(args: Arguments) -> None:
       print(f"  IsNext {answer['is_next_probability']:.1%}")
 
 
-def read_texts(args: Arguments) -> list[str]:
+def read_texts(args: Settings) -> list[str]:
   """Texts of --text and --input_file; ValueError for none, or a wrong one."""
   texts = list(args.text or [])
   if args.input_file:
@@ -122,4 +135,4 @@ def _check_lengths(texts, examples, max_length):
 
 
 if __name__ == "__main__":
-  program.run(main, check_flags)
+  program.run(Settings, check_flags, main)

@@ -10,10 +10,10 @@ predict(["A film that", "is good."])
 import os
 from collections.abc import Mapping, Sequence, Set
 
-import tasks
 from cli import program
 from serving import engines
 from storage import UserError, textfiles
+from tasks.open import load_answers, open_model
 
 
 class Predictor:
@@ -71,12 +71,12 @@ class Predictor:
         raise UserError(f"timeout {timeout:g} must be more than 0 seconds")
       if files is None:
         raise UserError(f"{path} is a URL: name its export (files, --files)")
-      answers = tasks.load_answers(os.fspath(files))
+      answers = load_answers(os.fspath(files))
       self._answer = engines.remote_model(path, answers, timeout)
     else:
       if files is not None:
         raise UserError(f"{path} is no URL of a TF Serving: leave out files")
-      self._answer = tasks.open_model(path, engine, **changes)
+      self._answer = open_model(path, engine, **changes)
     self._ranks = self._answer.answers.inputs
     self._optional = self._answer.answers.optional
     self.inputs = sorted(self._ranks)

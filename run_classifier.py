@@ -16,26 +16,16 @@ import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 
 from functools import partial
 
-from absl import flags
-
-from cli import encoder, shared_flags, training_program
-from cli.arguments import Arguments
 from data import labels
+from runs import checks, contradictions, training_program
 from storage import UserError
 from tasks.classification import examples as classification_examples
 from tasks.classification import glue, metrics, named_tasks
 from tasks.classification.named_tasks import TaskFlags
-
-shared_flags.define_fine_tuning()
-shared_flags.define_evaluation()
-named_tasks.define_flags()
-flags.DEFINE_integer("max_seq_length", 128, "Maximum number of tokens.", 3)
-shared_flags.define_packing()
-shared_flags.define_long_text()
-flags.DEFINE_integer("num_workers", 1, "Number of processes that tokenize.", 1)
+from tasks.classification.settings import Settings
 
 
-def check_flags(args: Arguments) -> None:
+def check_flags(args: Settings) -> None:
   if args.task_name.upper() == glue.NAME:
     for changes in glue.parts(args.select(glue.Command)).values():
       check_flags(args.replace(**changes))
@@ -43,9 +33,9 @@ def check_flags(args: Arguments) -> None:
   reads = args.do_train or args.do_eval or args.do_predict
   glue.check_folder(args.data_dir, reads, args.from_mnli)
   task = named_tasks.from_flags(args.select(TaskFlags))
-  start = encoder.checkpoint(args)
+  start = checks.checkpoint(args)
   if task.name != named_tasks.CUSTOM:
-    names = [name for name in args.set_flags if args[name]]
+    names = [name for name in args.given if getattr(args, name)]
     named_tasks.check_no_custom_flags(task, names)
   elif start and not (args.do_train and start == args.init_checkpoint):
     named_tasks.check_text_pairs(args.text_b_column, start)
@@ -54,24 +44,24 @@ def check_flags(args: Arguments) -> None:
     raise UserError(
       f"--long_text=windows is for single texts, but {task.name} has pairs"
     )
-  encoder.check_windows(args)
-  for kind in training_program.splits_to_read(args):
-    classification_examples.find_file(task, args.data_dir, kind)
+  contradictions.check_windows(args)
+  for kind in args.splits_to_read:
+    classification_examples.find_file(task, args.needed("data_dir"), kind)
   same = ["is_regression", "long_text"]
   of_teacher = ("multi_label", *same)
   if args.long_text == "windows":
     same += ["window_stride", "window_pooling", "max_seq_length"]
-  config = encoder.check_fine_tuning(args, *same, of_teacher=of_teacher)
-  encoder.check_head(args, "multi_label")
-  training_program.check_packing(args, config)
+  config = checks.check_fine_tuning(args, *same, of_teacher=of_teacher)
+  checks.check_head(args, "multi_label")
+  contradictions.check_packing(args, config)
 
 
-def main(args: Arguments) -> None:
+def main(args: Settings) -> None:
   if args.task_name.upper() == glue.NAME:
     rerun = partial(training_program.rerun, args)
     return glue.run(args.select(glue.Command), rerun)
   task = named_tasks.with_labels(
-    args.select(TaskFlags), encoder.labels_file(args)
+    args.select(TaskFlags), checks.labels_file(args)
   )
   classification_examples.class_weights(args.class_weights, task)
   # A training with --multi_label fits thresholds in its last evaluation.
@@ -82,29 +72,29 @@ def main(args: Arguments) -> None:
     args = args.replace(do_eval=True)
   if args.do_train and args.teacher:
     named_tasks.check_teacher(args.teacher, task)
-  kinds = training_program.splits_to_read(args)
+  kinds = args.splits_to_read
   examples = named_tasks.read(
-    task, args.data_dir, kinds, args.prediction_columns
+    task, args.data_dir or "", kinds, args.prediction_columns
   )
   # TensorFlow is imported here, after flags and files were checked.
-  from cli import fine_tuning
+  from runs import fine_tuning, sweep
 
-  if training_program.is_sweep(args):
-    args = fine_tuning.run_sweep(args)
+  if args.is_sweep:
+    args = sweep.run_sweep(args)
   _run(fine_tuning.start(args), task, examples, fits_thresholds)
 
 
 def _run(run, task, examples, fits_thresholds):
-  """Trains, evaluates, predicts and exports, by the flags of a cli.run.Run."""
-  from cli import fine_tuning
+  """Trains, evaluates, predicts and exports, by the settings of a run."""
   from modeling import models
+  from runs import fine_tuning
   from tasks.classification import task as classification
 
   args = run.args
   sets = {"train": {}, "dev": {}, "test": {}}
   for split, rows in examples.items():
     kind = split.partition("_")[0]
-    if kind in training_program.splits_to_read(args):
+    if kind in args.splits_to_read:
       sets[kind][split] = classification.convert(args, task, split, rows)
   if task.name == named_tasks.CUSTOM and task.labels:
     labels.save_if_missing(task.labels, args.output_dir)
@@ -140,4 +130,4 @@ def _run(run, task, examples, fits_thresholds):
 
 
 if __name__ == "__main__":
-  training_program.run(main, check_flags)
+  training_program.run(Settings, check_flags, main)

@@ -18,72 +18,56 @@ import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 
 from functools import partial
 
-from absl import flags
-
-from cli import encoder, program, shared_flags, training_program
-from cli.arguments import Arguments
+from cli import file_checks
 from data import labels
-from modeling.config import FEATURE_LAYERS, check_feature_layers
+from modeling.config import check_feature_layers
+from runs import checks, contradictions, training_program
 from storage import UserError
 from tasks.ner import examples
+from tasks.ner.settings import Settings
 
-shared_flags.define_fine_tuning()
-shared_flags.define_evaluation()
-flags.DEFINE_string("train_file", None, "CoNLL file to train on.")
-flags.DEFINE_string("dev_file", None, "CoNLL file to evaluate on.")
-flags.DEFINE_string("test_file", None, "CoNLL file to tag; tags are optional.")
-flags.DEFINE_integer("word_column", 0, "Column of the words.")
-flags.DEFINE_integer("tag_column", -1, "Column of the tags; -1 for the last.")
-flags.DEFINE_integer("max_seq_length", 128, "Maximum number of tokens.", 3)
-shared_flags.define_packing()
-flags.DEFINE_bool(
-  "document_context", False, "Add the document's text, up to --max_seq_length."
-)
-flags.DEFINE_bool("feature_based", False, "Train an LSTM on a frozen BERT.")
-flags.DEFINE_enum(
-  "feature_layers", "concat_last_four", [*FEATURE_LAYERS], "The LSTM's input."
-)
-flags.DEFINE_integer("lstm_units", 768, "LSTM units in each direction.", 1)
 # Flags with which sentences cannot share rows.
 NOT_PACKED = ("document_context", "feature_based")
 
 
-def check_flags(args: Arguments) -> None:
+def check_flags(args: Settings) -> None:
   if args.feature_based and args.add_bilstm:
     raise UserError("--feature_based has a BiLSTM: leave --add_bilstm out")
-  program.check_files(args, *training_program.file_flags(args))
+  file_checks.check_files(args, *args.files_to_read)
   same = ["document_context", "feature_based"]
   if args.feature_based:
     same += ["feature_layers", "lstm_units"]
-  config = encoder.check_fine_tuning(args, *same)
+  config = checks.check_fine_tuning(args, *same)
   if args.feature_based:
     check_feature_layers(args.feature_layers, config.num_hidden_layers)
-  training_program.check_packing(args, config, NOT_PACKED)
+  contradictions.check_packing(args, config, NOT_PACKED)
 
 
-def main(args: Arguments) -> None:
+def main(args: Settings) -> None:
   columns = args.word_column, args.tag_column
   find = None
   if args.train_file:
     find = partial(examples.find_tags, args.train_file, columns)
-  checkpoint_labels = encoder.labels_file(args)
+  checkpoint_labels = checks.labels_file(args)
   tags = labels.choose(args.output_dir, checkpoint_labels, find, args.do_train)
   if args.do_train and args.teacher:
     labels.check_teacher(args.teacher, labels.load(args.teacher), tags)
   sentences = {
-    flag: examples.read_tagged(args[flag], columns, tags, flag != "test_file")
-    for flag in training_program.file_flags(args)
+    flag: examples.read_tagged(
+      getattr(args, flag), columns, tags, flag != "test_file"
+    )
+    for flag in args.files_to_read
   }
   # TensorFlow is imported here, after flags and files were checked.
-  from cli import fine_tuning
   from modeling import losses, models
+  from runs import fine_tuning, sweep
   from tasks.ner import metrics, task
 
-  if training_program.is_sweep(args):
-    args = fine_tuning.run_sweep(args)
+  if args.is_sweep:
+    args = sweep.run_sweep(args)
   run = fine_tuning.start(args)
   args = run.args
-  file_flags = training_program.file_flags(args)
+  file_flags = args.files_to_read
   sets = {
     flag: task.convert(args, flag, sentences[flag], tags) for flag in file_flags
   }
@@ -121,4 +105,4 @@ def main(args: Arguments) -> None:
 
 
 if __name__ == "__main__":
-  training_program.run(main, check_flags)
+  training_program.run(Settings, check_flags, main)

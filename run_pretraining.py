@@ -12,60 +12,38 @@ The records are those of create_pretraining_data.py:
 
 import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 
-from absl import flags, logging
+from absl import logging
 
-from cli import encoder, pretraining_flags, shared_flags, training_program
-from cli.arguments import Arguments
 from data import features
+from runs import checks, contradictions, training_program
 from storage import UserError, files
-
-shared_flags.define_model()
-shared_flags.define_training()
-shared_flags.define_packing()
-shared_flags.define_evaluation()
-shared_flags.define_export()
-shared_flags.define_devices()
-pretraining_flags.define_training_flags()
-pretraining_flags.define_masking_flags(" of unmasked records")
-flags.DEFINE_integer("train_batch_size", 32, "Batch size for training.", 1)
-flags.DEFINE_float("learning_rate", 5e-5, "Peak learning rate.", 0.0)
-flags.DEFINE_integer("num_train_steps", 100000, "Number of training steps.", 1)
-flags.DEFINE_integer("num_warmup_steps", 10000, "Number of warm-up steps.", 0)
-flags.DEFINE_integer(
-  "stop_at_step",
-  0,
-  "Step to stop at before --num_train_steps; the same command without it "
-  "resumes, also on longer records.",
-  0,
-)
-flags.DEFINE_integer("max_eval_steps", 100, "Maximum evaluation steps.", 1)
-flags.DEFINE_bool("do_lower_case", True, "False if --vocab_file is cased.")
-flags.DEFINE_integer("export_top_k", 5, "Tokens of a mask in an export.", 1)
+from tasks.pretraining import settings
+from tasks.pretraining.settings import Settings
 
 
-def check_flags(args: Arguments) -> None:
+def check_flags(args: Settings) -> None:
   args = with_implied(args)
-  training_program.check_training(args)
-  inputs = ()
+  contradictions.check_training(args)
+  inputs: list[list[str]] = []
   if args.do_train or args.do_eval:
     trains = args.do_train or not args.eval_file
     if trains and not args.input_file:
       raise UserError("--do_train and --do_eval need --input_file")
-    patterns = (trains and args.input_file, args.eval_file)
-    inputs = list(map(files.expand, filter(None, patterns)))
+    patterns = (args.input_file if trains else None, args.eval_file)
+    inputs = [files.expand(pattern) for pattern in patterns if pattern]
   if args.stop_at_step > args.num_train_steps:
     raise UserError(
       f"--stop_at_step={args.stop_at_step} is beyond "
       f"--num_train_steps={args.num_train_steps}"
     )
-  pretraining_flags.check_flags(args)
+  settings.check_flags(args)
   if args.do_export:
-    pretraining_flags.check_export(args)
-  network = encoder.config(args)
-  encoder.check_run(args, network)
-  training_program.check_packing(args, network)
+    settings.check_export(args)
+  network = checks.config(args)
+  checks.check_run(args, network)
+  contradictions.check_packing(args, network)
   lengths = args.max_seq_length, args.max_predictions_per_seq
-  is_causal = args.objective not in pretraining_flags.MASKED
+  is_causal = args.objective not in settings.MASKED
   for paths in inputs:
     if empty := [path for path in paths if not files.size(path)]:
       text = "%d of %d files are empty, such as %s: they are left out"
@@ -83,27 +61,27 @@ def check_flags(args: Arguments) -> None:
       "--num_warmup_steps=%d%s is not less than --num_train_steps=%d: the "
       "rate never reaches --learning_rate; use fewer warm-up steps",
       args.num_warmup_steps,
-      "" if "num_warmup_steps" in args.set_flags else " (the default)",
+      "" if "num_warmup_steps" in args.given else " (the default)",
       args.num_train_steps,
     )
 
 
-def with_implied(args: Arguments) -> Arguments:
+def with_implied(args: Settings) -> Settings:
   """Sets --attention by --objective."""
-  if args.objective not in pretraining_flags.MASKED and args.attention is None:
+  if args.objective not in settings.MASKED and args.attention is None:
     args = args.replace(attention=args.objective)
   return args
 
 
-def main(args: Arguments) -> None:
+def main(args: Settings) -> None:
   # TensorFlow is imported here, after the flags were checked.
-  from cli.run import Run
   from modeling import losses, models
+  from runs.session import Run
   from tasks.pretraining import task
   from training import report
 
   args = with_implied(args)
-  run = Run(args, encoder.config(args))
+  run = Run(args, checks.config(args))
   args = run.args
   if args.do_train or args.do_eval:
     eval_set = task.eval_data(args, run.config)
@@ -140,4 +118,4 @@ def main(args: Arguments) -> None:
 
 
 if __name__ == "__main__":
-  training_program.run(main, check_flags)
+  training_program.run(Settings, check_flags, main)

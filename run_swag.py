@@ -12,43 +12,33 @@ Files are tables with the columns sent1, sent2, ending0, ending1, ... and label:
 
 import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 
-from absl import flags
-
-from cli import encoder, program, shared_flags, training_program
-from cli.arguments import Arguments
+from cli import file_checks
+from runs import checks, contradictions, training_program
 from tasks.multiple_choice import examples
-
-shared_flags.define_fine_tuning()
-shared_flags.define_evaluation()
-flags.DEFINE_string("train_file", None, "Table to train on.")
-flags.DEFINE_string("dev_file", None, "Table to evaluate on.")
-flags.DEFINE_string("test_file", None, "Table to predict; labels are optional.")
-flags.DEFINE_integer("max_seq_length", 128, "Maximum tokens of a choice.", 5)
-shared_flags.define_packing()
-flags.DEFINE_integer("num_workers", 1, "Number of processes that tokenize.", 1)
+from tasks.multiple_choice.settings import Settings
 
 
-def check_flags(args: Arguments) -> None:
-  program.check_files(args, *training_program.file_flags(args))
-  config = encoder.check_fine_tuning(args)
-  training_program.check_packing(args, config)
+def check_flags(args: Settings) -> None:
+  file_checks.check_files(args, *args.files_to_read)
+  config = checks.check_fine_tuning(args)
+  contradictions.check_packing(args, config)
 
 
-def main(args: Arguments) -> None:
+def main(args: Settings) -> None:
   rows = {
-    flag: examples.read_examples(args[flag], flag != "test_file")
-    for flag in training_program.file_flags(args)
+    flag: examples.read_examples(getattr(args, flag), flag != "test_file")
+    for flag in args.files_to_read
   }
   # TensorFlow is imported here, after flags and files were checked.
-  from cli import fine_tuning
   from modeling import losses, models
+  from runs import fine_tuning, sweep
   from tasks.multiple_choice import task
 
-  if training_program.is_sweep(args):
-    args = fine_tuning.run_sweep(args)
+  if args.is_sweep:
+    args = sweep.run_sweep(args)
   run = fine_tuning.start(args)
   args = run.args
-  file_flags = training_program.file_flags(args)
+  file_flags = args.files_to_read
   sets = {flag: task.convert(args, flag, rows[flag]) for flag in file_flags}
   with run.strategy.scope():
     model = task.make_model(args, run.config)
@@ -77,4 +67,4 @@ def main(args: Arguments) -> None:
 
 
 if __name__ == "__main__":
-  training_program.run(main, check_flags)
+  training_program.run(Settings, check_flags, main)

@@ -14,60 +14,90 @@ import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 import os
 import signal
 import socket
+from dataclasses import dataclass
 
-from absl import flags, logging
+from absl import logging
 
-import tasks
 from cli import program
-from cli.arguments import Arguments
+from cli.settings import COMMON, Settings, flag
 from serving import engines
 from serving.server import models
-from serving.server.models import Metrics, Model, Settings
+from serving.server.models import Metrics, Model
 from storage import UserError
+from tasks.open import open_model
 
-flags.DEFINE_multi_string(
-  "model",
-  None,
-  "[NAME=]FOLDER of an export, of its versions or a training; may be repeated.",
-  required=True,
-)
-flags.DEFINE_enum(
-  "engine",
-  "auto",
-  engines.NAMES,
-  "Files of an export to use; auto: litert on a CPU, else savedmodel.",
-)
-flags.DEFINE_string("host", "127.0.0.1", "Address; 0.0.0.0 for all.")
-flags.DEFINE_integer("port", 8501, "Port; 0 for any.", 0, 65535)
-HELP = {
-  "num_versions": "Newest versions to keep loaded.",
-  "poll_seconds": "Time between searches for new versions; 0: search once.",
-  "max_queue_size": "Maximum waiting texts; beyond it, answers are 503.",
-  "max_request_bytes": "Maximum size of a request.",
-  "read_timeout": "Seconds within which a request must arrive.",
-  "request_timeout": "Seconds after which the answer to a request is 504.",
-  "max_connections": "Maximum connections; beyond it, answers are 503.",
-}
-for name, text in HELP.items():
-  default = Settings._field_defaults[name]
-  if isinstance(default, int):
-    flags.DEFINE_integer(name, default, text, 1)
-  else:
-    flags.DEFINE_float(name, default, text, 0.0, 1e6)
+_DEFAULT = models.Settings()
 
 
-def check_flags(args: Arguments) -> None:
+@dataclass(frozen=True, kw_only=True)
+class ServerSettings(Settings):
+  """Flags of serve.py."""
+
+  model: tuple[str, ...] = flag(
+    None,
+    "[NAME=]FOLDER of an export, of its versions or a training; may be "
+    "repeated.",
+    required=True,
+    repeated=True,
+    group=COMMON,
+  )
+  host: str = flag("127.0.0.1", "Address; 0.0.0.0 for all.", group=COMMON)
+  port: int = flag(
+    8501, "Port; 0 for any.", minimum=0, maximum=65535, group=COMMON
+  )
+  engine: str = flag(
+    "auto",
+    "Files of an export to use; auto: litert on a CPU, else savedmodel.",
+    choices=engines.NAMES,
+  )
+  num_versions: int = flag(
+    _DEFAULT.num_versions, "Newest versions to keep loaded.", minimum=1
+  )
+  poll_seconds: float = flag(
+    _DEFAULT.poll_seconds,
+    "Time between searches for new versions; 0: search once.",
+    minimum=0.0,
+    maximum=1e6,
+  )
+  max_queue_size: int = flag(
+    _DEFAULT.max_queue_size,
+    "Maximum waiting texts; beyond it, answers are 503.",
+    minimum=1,
+  )
+  max_request_bytes: int = flag(
+    _DEFAULT.max_request_bytes, "Maximum size of a request.", minimum=1
+  )
+  read_timeout: float = flag(
+    _DEFAULT.read_timeout,
+    "Seconds within which a request must arrive.",
+    minimum=0.0,
+    maximum=1e6,
+  )
+  request_timeout: float = flag(
+    _DEFAULT.request_timeout,
+    "Seconds after which the answer to a request is 504.",
+    minimum=0.0,
+    maximum=1e6,
+  )
+  max_connections: int = flag(
+    _DEFAULT.max_connections,
+    "Maximum connections; beyond it, answers are 503.",
+    minimum=1,
+  )
+
+
+def check_flags(args: ServerSettings) -> None:
   if not args.host:  # a socket would take it for all addresses
     raise UserError("--host is empty: is a variable of the shell unset?")
   names: dict[str, str] = {}
-  for flag in args.model:
-    name, _ = models.split_name(flag)
+  for model in args.model:
+    name, _ = models.split_name(model)
     if name in names:
       raise UserError(
-        f"--model={names[name]} and --model={flag} are both called {name}: "
+        f"--model={names[name]} and --model={model} are both called {name}: "
         "name one of them, as in --model=other=FOLDER"
       )
-    names[name] = flag
+    names[name] = model
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -82,20 +112,20 @@ def listen(host: str, port: int) -> socket.socket:
     ) from None
 
 
-def main(args: Arguments) -> None:
+def main(args: ServerSettings) -> None:
   # The rest is imported after the address was found to be free.
   address = listen(args.host, args.port)
   from serving.server.app import App, Server
   from serving.server.version import Version
 
-  settings = args.select(Settings)
+  settings = args.select(models.Settings)
   metrics = Metrics()
   served = {}
   for name, folder in map(models.split_name, args.model):
     on_call = metrics.batch_texts.labels(name).observe
 
     def load(path, on_call=on_call):
-      return Version(tasks.open_model(path, args.engine), settings, on_call)
+      return Version(open_model(path, args.engine), settings, on_call)
 
     served[name] = Model(name, folder, settings.num_versions, load)
   host, port = address.getsockname()[:2]
@@ -113,4 +143,4 @@ def main(args: Arguments) -> None:
 
 
 if __name__ == "__main__":
-  program.run(main, check_flags)
+  program.run(ServerSettings, check_flags, main)

@@ -14,31 +14,45 @@ paper, of books and of WikiExtractor's output, whose articles are documents:
 import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
-from absl import flags, logging
+from absl import logging
 
-from cli import program
-from cli.arguments import Arguments
+from cli import file_checks, program
+from cli.settings import COMMON, Settings, flag
 from data.pretraining import documents
 from storage import UserError, files, textfiles
 from storage.progress import Progress
 
-flags.DEFINE_string(
-  "input_file", None, "Text files or globs, comma-separated.", required=True
-)
-flags.DEFINE_string("output_file", None, "Text file to write.", required=True)
-flags.DEFINE_enum(
-  "source",
-  "prose",
-  ["prose", "books", "wikipedia"],
-  "prose: all text. books: passages, between blank lines. wikipedia: passages "
-  "of articles in WikiExtractor's output, <doc ...> blocks or --json.",
-)
-flags.DEFINE_bool("overwrite", False, "Replace an existing output_file.")
+
+@dataclass(frozen=True, kw_only=True)
+class SplitSettings(Settings):
+  """Flags of split_sentences.py."""
+
+  input_file: str = flag(
+    None,
+    "Text files or globs, comma-separated.",
+    required=True,
+    group=COMMON,
+  )
+  output_file: str = flag(
+    None, "Text file to write.", required=True, group=COMMON
+  )
+  source: str = flag(
+    "prose",
+    "prose: all text. books: passages, between blank lines. wikipedia: "
+    "passages of articles in WikiExtractor's output, <doc ...> blocks or "
+    "--json.",
+    choices=("prose", "books", "wikipedia"),
+  )
+  overwrite: bool = flag(
+    False, "Replace an existing output_file.", group=COMMON
+  )
 
 
-def check_flags(args: Arguments) -> None:
-  program.check_output_file(args, *files.expand(args.input_file))
+def check_flags(args: SplitSettings) -> None:
+  inputs = files.expand(args.input_file)
+  file_checks.check_output_file(args.output_file, args.overwrite, *inputs)
 
 
 def read_documents(
@@ -54,7 +68,7 @@ def read_documents(
     yield documents.paragraphs(textfiles.lines(path))
 
 
-def main(args: Arguments) -> None:
+def main(args: SplitSettings) -> None:
   paths = files.expand(args.input_file)
   progress = Progress("split", sum(map(files.size, paths)) / 1e6, "MB")
   with files.open_for_writing(args.output_file) as output:
@@ -75,4 +89,4 @@ def main(args: Arguments) -> None:
 
 
 if __name__ == "__main__":
-  program.run(main, check_flags, writes_files=True)
+  program.run(SplitSettings, check_flags, main, writes_files=True)

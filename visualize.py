@@ -13,48 +13,70 @@ answer starts and ends. A browser opens it without network.
 import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 
 import os
+from dataclasses import dataclass
 
-from absl import flags, logging
+from absl import logging
 
-import tasks
-from cli import ask, pretraining_flags, program
-from cli.arguments import Arguments
+from cli import ask, file_checks, program
+from cli.settings import COMMON, Settings, flag, flags_of
 from data import vocab
 from storage import UserError, files, textfiles
+from tasks.open import model_files, restore
+from tasks.pretraining import settings
 from training import run_record
 
-flags.DEFINE_string(
-  "model",
-  None,
-  "--output_dir of a training, folder of a released model, or a checkpoint.",
-  required=True,
-)
-flags.DEFINE_string(
-  "text", None, "The text, the first of two, or what --choices may follow."
-)
-flags.DEFINE_string("text_pair", None, "The second text.")
-flags.DEFINE_string("question", None, "Question, for a model of run_squad.")
-flags.DEFINE_string("context", None, "Text that may answer --question.")
-flags.DEFINE_multi_string(
-  "choices", None, "An ending, for a model of run_swag; repeat the flag."
-)
-flags.DEFINE_string("output_file", None, "The page, as .html.", required=True)
-flags.DEFINE_bool("overwrite", False, "Replace --output_file if it exists.")
 
-_INPUTS = ("text", "text_pair", "question", "context", "choices")
+@dataclass(frozen=True, kw_only=True)
+class PageSettings(Settings):
+  """Flags of visualize.py."""
+
+  model: str = flag(
+    None,
+    "--output_dir of a training, folder of a released model, or a checkpoint.",
+    required=True,
+    group=COMMON,
+  )
+  text: str | None = flag(
+    None,
+    "The text, the first of two, or what --choices may follow.",
+    group=COMMON,
+    text=True,
+  )
+  text_pair: str | None = flag(None, "The second text.", text=True)
+  question: str | None = flag(
+    None, "Question, for a model of run_squad.", text=True
+  )
+  context: str | None = flag(
+    None, "Text that may answer --question.", text=True
+  )
+  choices: tuple[str, ...] | None = flag(
+    None,
+    "An ending, for a model of run_swag; repeat the flag.",
+    text=True,
+    repeated=True,
+  )
+  output_file: str = flag(
+    None, "The page, as .html.", required=True, group=COMMON
+  )
+  overwrite: bool = flag(
+    False, "Replace --output_file if it exists.", group=COMMON
+  )
 
 
-def check_flags(args: Arguments) -> None:
-  program.check_output_file(args)
+_INPUTS = [f.name for f in flags_of(PageSettings).values() if f.text]
+
+
+def check_flags(args: PageSettings) -> None:
+  file_checks.check_output_file(args.output_file, args.overwrite)
   for name in _INPUTS:
-    if textfiles.SURROGATE.search("".join(args[name] or "")):
+    if textfiles.SURROGATE.search("".join(getattr(args, name) or "")):
       raise UserError(f"--{name} is not UTF-8: write it in this encoding")
-  if not any(args[name] for name in _INPUTS):
+  if not any(getattr(args, name) for name in _INPUTS):
     raise UserError("nothing to show: give --text, or --question and --context")
   run_record.find_checkpoint(args.model)
 
 
-def main(args: Arguments) -> None:
+def main(args: PageSettings) -> None:
   # TensorFlow is imported here, after the flags were checked.
   from serving import visualization
 
@@ -67,23 +89,24 @@ def main(args: Arguments) -> None:
   logging.info("wrote %s: open it in a browser", args.output_file)
 
 
-def _restore(args):
+def _restore(args: PageSettings):
   """The model (serving.export.ServedModel) and its answers."""
   from training import checkpoint
 
   entry = run_record.of_checkpoint(args.model)
   if entry.get("program", "run_pretraining") == "run_pretraining":
     return _restore_pretrained(args, entry["flags"])
-  folder = os.path.dirname(run_record.sibling_file(args.model, run_record.NAME))
-  served = tasks.restore(folder)
+  record = run_record.sibling_file(args.model, run_record.NAME) or ""
+  folder = os.path.dirname(record)
+  served = restore(folder)
   if args.model.rstrip("/") != folder:  # a checkpoint, or the folder `best`
     path = run_record.find_checkpoint(args.model)
     checkpoint.restore_strict(served.model, path)
   return served
 
 
-def _restore_pretrained(args, trained_flags):
-  """A model with the heads of pre-training; without them an encoder."""
+def _restore_pretrained(args: PageSettings, trained_flags):
+  """A model with the heads of pre-training; without them an checks."""
   from modeling import models
   from serving.answers import TextConfig
   from serving.export import ServedModel
@@ -91,12 +114,12 @@ def _restore_pretrained(args, trained_flags):
   from tasks.pretraining import answers
   from training import checkpoint
 
-  path, _, vocab_file, lower_case, config = tasks.model_files(args.model)
+  path, _, vocab_file, lower_case, config = model_files(args.model)
   length = config.max_position_embeddings
   text_config = TextConfig(vocab_file, lower_case, length)
   if "cls/predictions/output_bias" in checkpoint.open_reader(path):
     if vocab.MASK in f"{args.text} {args.text_pair}":
-      pretraining_flags.check_objective(trained_flags.get("objective"))
+      settings.check_objective(trained_flags.get("objective"))
     model = models.pretrainer(config, checkpoint.has_next_sentence(path))
     served = ServedModel(model, answers.Answers(text_config))
   else:
@@ -106,15 +129,16 @@ def _restore_pretrained(args, trained_flags):
   return served
 
 
-def _texts(args, answers):
+def _texts(args: PageSettings, answers):
   """Texts by the names of a model's inputs; UserError if they do not fit."""
   names = {}
-  for flag in _INPUTS:
-    [name] = ask.rename({flag: None}, answers.inputs)
+  for given in _INPUTS:
+    [name] = ask.rename({given: None}, answers.inputs)
     if name in answers.inputs:
-      names[flag] = name
-  texts = {name: args[flag] for flag, name in names.items() if args[flag]}
-  wrong = [flag for flag in _INPUTS if args[flag] and flag not in names]
+      names[given] = name
+  given = {flag: getattr(args, flag) for flag in _INPUTS}
+  texts = {name: given[flag] for flag, name in names.items() if given[flag]}
+  wrong = [flag for flag in _INPUTS if given[flag] and flag not in names]
   if wrong or answers.inputs.keys() - answers.optional - texts.keys():
     takes = ", ".join(f"--{flag}" for flag in names)
     more = f", not --{wrong[0]}" if wrong else ""
@@ -123,4 +147,4 @@ def _texts(args, answers):
 
 
 if __name__ == "__main__":
-  program.run(main, check_flags, writes_files=True)
+  program.run(PageSettings, check_flags, main, writes_files=True)

@@ -14,9 +14,12 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import groupby
 
-from cli.arguments import INPUTS
 from storage import UserError
 
+# Flags of texts, by names of models' inputs.
+INPUTS = """
+  text text_a text_b question context tokens sent1 sent2 choices text_pair
+""".split()
 # What text and text_pair, transformers' names, may stand for.
 _OTHER_NAMES = {
   "text": ("text_a", "tokens", "sent1"),

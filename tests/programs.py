@@ -7,7 +7,7 @@ Tests of tests/parity, and those that kill, start processes of their own.
 `cpu_seconds` is how long the forks took so far.
 """
 
-import json
+import importlib
 import multiprocessing
 import os
 import runpy
@@ -18,7 +18,9 @@ import traceback
 from pathlib import Path
 from types import SimpleNamespace
 
-from cli.arguments import Arguments
+from absl import flags as absl_flags
+
+from cli import settings
 from tests import lean
 
 ROOT = Path(__file__).parents[1]
@@ -27,8 +29,8 @@ _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(
   """
   tasks.classification.task tasks.features.task tasks.multiple_choice.task
-  tasks.ner.task tasks.pretraining.task tasks.squad.task cli.fine_tuning
-  cli.program cli.run cli.shared_flags conversion.conversion_checks
+  tasks.ner.task tasks.pretraining.task tasks.squad.task runs.fine_tuning
+  runs.sweep cli.program conversion.conversion_checks
   sklearn.metrics tests.lean
   """.split()
 )
@@ -148,19 +150,33 @@ def table(path):
   return [line.split("\t") for line in path.read_text().splitlines()]
 
 
-def defaults(program):
-  """Defaults of a program's flags (tests/flags.tsv); None of required ones."""
-  return {
-    name: None if default == "required" else json.loads(default)
-    for name, _, default, _, names in table(FLAGS)
-    if program in names.split()
-  }
+def settings_of(program):
+  """The class of a program's settings."""
+  module = importlib.import_module(program)
+  kinds = [
+    kind
+    for kind in vars(module).values()
+    if isinstance(kind, type) and issubclass(kind, settings.Settings)
+  ]
+  return max(kinds, key=lambda kind: len(settings.flags_of(kind)))
 
 
-def arguments(program, set_flags=(), command=None, **changes):
-  """A program's flags with their defaults but `changes`."""
-  command = command or (f"{program}.py",)
-  return Arguments(set_flags, command, **defaults(program) | changes)
+def flags(program):
+  """Flags of a program as absl knows them."""
+  values = absl_flags.FlagValues()
+  settings.define(settings_of(program), values)
+  return [values[name] for name in settings.flags_of(settings_of(program))]
+
+
+def arguments(program, given=(), command=None, **changes):
+  """A program's settings with their defaults but `changes`."""
+  kind = settings_of(program)
+  values = {f.name: f.default for f in settings.flags_of(kind).values()}
+  return kind(
+    given=frozenset(given),
+    command=command or (f"{program}.py",),
+    **values | changes,
+  )
 
 
 def _arguments(flags):

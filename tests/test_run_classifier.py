@@ -7,8 +7,8 @@ import shutil
 import numpy as np
 import pytest
 import tensorflow as tf
-
 from cli.training_program import STAGES
+
 from data.vocab import SPECIAL_TOKENS
 from predictor import Predictor
 from tests import programs, shared, small_model

@@ -9,7 +9,6 @@ from collections import defaultdict
 
 import pytest
 
-from cli import program as command
 from tests import cpu_time, programs
 from tests.programs import ROOT
 
@@ -18,22 +17,12 @@ PROGRAMS = sorted({path.stem for path in ROOT.glob("*.py")} - MODULES)
 # Seconds of processor time, more on a busy machine. Importing TensorFlow alone
 # takes four and more.
 LIMIT = 1.5
-# Runs a program as Python would, then prints its flags, and whether TensorFlow
-# was imported.
+# Runs a program as Python would, then prints whether TensorFlow was imported.
 START = """
-import json, runpy, sys
+import runpy, sys
 try:
   runpy.run_path(sys.argv[0], run_name="__main__")
 finally:
-  from absl import flags
-  from cli import arguments
-  names = ("lower_bound", "upper_bound", "enum_values")
-  values = [
-    (f.name, f.flag_type(), f.default, arguments.is_required(f))
-    + tuple(getattr(f.parser, name, None) for name in names)
-    for f in arguments.find_project_flags(flags.FLAGS)
-  ]
-  print(json.dumps(values))
   print("tensorflow" in sys.modules or "keras" in sys.modules)
 """
 GOLDEN = ROOT / "tests/parity/golden"
@@ -70,18 +59,21 @@ def _start(program, *arguments):
   return done
 
 
-def _describe(name, kind, default, is_required, lower, upper, values):
+def _describe(flag):
   """Name, type, default and range of a flag, as in flags.tsv."""
-  limits = "|".join(values or ())
-  if lower is not None or upper is not None:
-    limits = "..".join("" if x is None else f"{x:g}" for x in (lower, upper))
-  default = "required" if is_required else json.dumps(default)
-  return name, kind, default, limits
+  parser = flag.parser
+  limits = "|".join(getattr(parser, "enum_values", None) or ())
+  bounds = [getattr(parser, f"{end}_bound", None) for end in ("lower", "upper")]
+  if bounds != [None, None]:
+    limits = "..".join("" if x is None else f"{x:g}" for x in bounds)
+  required = any("must have a value" in v.message for v in flag.validators)
+  default = "required" if required else json.dumps(flag.default)
+  return flag.name, flag.flag_type(), default, limits
 
 
-def _flags(done):
-  """Descriptions of the flags of a program that was started."""
-  return {_describe(*f) for f in json.loads(done.stdout.splitlines()[-2])}
+def _flags(program):
+  """Descriptions of the flags of a program."""
+  return {_describe(flag) for flag in programs.flags(program)}
 
 
 def _table(program):
@@ -94,7 +86,7 @@ def _table(program):
 def test_help_and_flags(program):
   done = _start(program, "--help")
   assert done.returncode == 0
-  assert _flags(done) == _table(program), (
+  assert _flags(program) == _table(program), (
     "correct the table: python -m tests.test_start_up > tests/flags.tsv"
   )
   groups = ["Most commands:", "Others of the original:", "Beyond the original:"]
@@ -102,12 +94,6 @@ def test_help_and_flags(program):
   result = [line for line in done.stdout.splitlines() if line in groups]
   assert result == [line for line in groups if line in result]
   assert result[0] == groups[0]
-
-
-def test_groups_of_flags_name_flags():
-  names = [*command._FIRST, *command._ORIGINAL, *command._DEVICES]
-  assert len(names) == len(set(names))
-  assert {*names} <= {row[0] for row in programs.table(programs.FLAGS)}
 
 
 def test_flags_of_the_original_have_its_types_and_defaults():
@@ -169,7 +155,7 @@ def test_tensorflow_itself_is_silent(tmp_path):
 def _print_table():
   programs_of_flags = defaultdict(list)
   for program in PROGRAMS:
-    for flag in _flags(_start(program, "--help")):
+    for flag in _flags(program):
       programs_of_flags[flag].append(program)
   for flag, names in sorted(programs_of_flags.items()):
     print(*flag, " ".join(names), sep="\t")

@@ -4,7 +4,7 @@ import heapq
 import itertools
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from absl import logging
 
@@ -253,7 +253,7 @@ def split_statistics(
   return split / counts.total(), number / counts.total()
 
 
-def reserved_tokens(special: list[str], unused: int) -> list[str]:
+def reserved_tokens(special: Sequence[str], unused: int) -> list[str]:
   """Tokens that are not learned, in the order of their ids."""
   vocab.check_tokens(dict.fromkeys(special, 0), name="--special_tokens")
   if "" in special:
@@ -263,7 +263,7 @@ def reserved_tokens(special: list[str], unused: int) -> list[str]:
       f"--special_tokens begins with {special[0]}: put {vocab.PAD} first, as "
       "records are padded with id 0"
     )
-  return special + [f"[unused{index}]" for index in range(unused)]
+  return [*special, *(f"[unused{index}]" for index in range(unused))]
 
 
 def extend(

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from absl import flags, logging
+from absl import logging
 
 from data import labels, tables
 from storage import UserError, files
@@ -46,40 +46,6 @@ class TaskFlags:
   label_column: str
   is_regression: bool
   multi_label: bool
-
-
-def define_flags() -> None:
-  """Defines the flags of run_classifier.py that other programs lack."""
-  flags.DEFINE_string("data_dir", None, "Folder with the files of the task.")
-  flags.DEFINE_string(
-    "task_name",
-    None,
-    "A task of GLUE, GLUE for all in --data_dir, XNLI, or tsv: your own task.",
-    required=True,
-  )
-  flags.DEFINE_string("xnli_language", "zh", "Language of XNLI.")
-  flags.DEFINE_string("text_a_column", "text", "tsv: column of the text.")
-  flags.DEFINE_string("text_b_column", None, "tsv: column of the second text.")
-  flags.DEFINE_string("label_column", "label", "tsv: column of the label.")
-  flags.DEFINE_bool("is_regression", False, "tsv: labels are numbers.")
-  flags.DEFINE_bool(
-    "multi_label",
-    False,
-    "tsv: a text has any number of labels, separated by | or a JSON list.",
-  )
-  flags.DEFINE_list(
-    "class_weights",
-    [],
-    "Weights of the labels' losses: balanced, or as in rare=5,frequent=0.5.",
-  )
-  flags.DEFINE_list(
-    "prediction_columns",
-    [],
-    "Columns to copy from the test file to test_predictions.tsv; all for all.",
-  )
-  flags.DEFINE_bool(
-    "from_mnli", False, "GLUE: RTE, MRPC and STS-B begin with MNLI's model."
-  )
 
 
 def _task(

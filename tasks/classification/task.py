@@ -12,14 +12,13 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from cli import encoder, run, shared_flags, training_program
-from cli.arguments import Arguments
-from cli.run import text_windows
 from data import features, labels, vocab_checks
 from data.records import RecordDataset
 from data.tokenization import FullTokenizer
 from modeling import losses, models
 from modeling.config import BertConfig
+from runs import checks, contradictions, session
+from runs.session import text_windows
 from serving.answers import TextConfig
 from serving.export import ServedModel, TextSignature
 from storage import files
@@ -27,6 +26,7 @@ from tasks.classification import examples, metrics, named_tasks
 from tasks.classification.answers import Answers
 from tasks.classification.examples import ClassificationTask, TextExample
 from tasks.classification.named_tasks import TaskFlags
+from tasks.classification.settings import Settings
 from tasks.metrics import RECORDS, classification_report
 from training import inference, report
 
@@ -35,7 +35,7 @@ Splits = dict[str, RecordDataset]
 
 
 def make_model(
-  args: Arguments, task: ClassificationTask, config: BertConfig
+  args: Settings, task: ClassificationTask, config: BertConfig
 ) -> keras.Model:
   """A classifier of texts, or of their windows with --long_text=windows."""
   windows = text_windows(args)
@@ -48,13 +48,13 @@ def make_model(
 
 
 def with_thresholds(
-  args: Arguments, task: ClassificationTask
+  args: Settings, task: ClassificationTask
 ) -> ClassificationTask:
   """The task with the thresholds that lie beside its labels, else of 0.5."""
   if not task.multi_label:
     return task
   path = metrics.thresholds_file(args.output_dir, args.ensemble)
-  checkpoint_labels = encoder.labels_file(args)
+  checkpoint_labels = checks.labels_file(args)
   if checkpoint_labels and not files.exists(path):
     folder = os.path.dirname(checkpoint_labels)
     path = metrics.thresholds_file(folder, args.ensemble)
@@ -73,7 +73,7 @@ def objective(
 
 
 def class_weights(
-  args: Arguments, task: ClassificationTask, rows: Sequence[TextExample]
+  args: Settings, task: ClassificationTask, rows: Sequence[TextExample]
 ) -> tuple[float, ...]:
   """Weights of the task's labels by --class_weights; () without the flag.
 
@@ -99,7 +99,7 @@ def class_weights(
 
 
 def convert(
-  args: Arguments,
+  args: Settings,
   task: ClassificationTask,
   split: str,
   rows: Sequence[TextExample],
@@ -119,11 +119,11 @@ def convert(
   vocab_checks.warn_of_examples(
     lambda row: (row.text_a, row.text_b), rows, tokenizer, file
   )
-  rows = rows[: training_program.max_examples(args)]
-  static_shapes = run.needs_static_shapes(args, args.pack_examples)
+  rows = rows[: args.max_examples]
+  static_shapes = session.needs_static_shapes(args, args.pack_examples)
   sizes = {"dev": args.eval_batch_size, "test": args.predict_batch_size}
   batch_size = sizes.get(kind, 1) if static_shapes else 1
-  length = shared_flags.row_length(args)
+  length = args.row_length
   layout = (length, task.labels, task.multi_label)
   schema = examples.record_schema(*layout)
   path = os.path.join(args.output_dir, f"{name}.tf_record")
@@ -135,13 +135,13 @@ def convert(
     partial(examples.TextRecordBuilder, tokenizer, *layout),
     args.num_workers,
   )
-  flag = shared_flags.row_length_flag(args)
+  flag = args.row_length_flag
   vocab_checks.log_lengths(file, lengths, length, flag=flag)
   return RecordDataset(rows, path, schema, static_shapes, lengths=lengths)
 
 
 def evaluate(
-  args: Arguments,
+  args: Settings,
   task: ClassificationTask,
   model,
   dev_sets: Splits,
@@ -184,7 +184,7 @@ def _results(task, logits, part, batch_size):
 
 
 def predict(
-  args: Arguments, task: ClassificationTask, model, test_sets: Splits
+  args: Settings, task: ClassificationTask, model, test_sets: Splits
 ) -> None:
   """Writes the predictions of test sets; logs metrics if they have labels."""
   task = with_thresholds(args, task)
@@ -223,22 +223,22 @@ class TextClassification(TextSignature):
     return answer | {"probabilities": probabilities, "labels": labels}
 
 
-def served_model(args: Arguments) -> ServedModel:
+def served_model(args: Settings) -> ServedModel:
   """Untrained model and its answers: texts to a label or a score."""
-  encoder.check_head(args, "multi_label")
-  encoder.check_windows(args)
+  checks.check_head(args, "multi_label")
+  contradictions.check_windows(args)
   task = named_tasks.with_labels(
-    args.select(TaskFlags), encoder.labels_file(args)
+    args.select(TaskFlags), checks.labels_file(args)
   )
   task = with_thresholds(args, task)
   texts = TextConfig(
     args.vocab_file,
     args.do_lower_case,
-    shared_flags.row_length(args),
+    args.row_length,
     None if task.is_regression else task.labels,
   )
   return ServedModel(
-    make_model(args, task, encoder.config(args)),
+    make_model(args, task, checks.config(args)),
     Answers(texts, task.has_pairs, task.thresholds),
     TextClassification,
   )

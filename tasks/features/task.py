@@ -3,16 +3,16 @@
 import tensorflow as tf
 from absl import logging
 
-from cli import encoder, shared_flags
-from cli.arguments import Arguments
-from cli.run import text_windows
 from data.tokenization import FullTokenizer
 from modeling.models import layer_outputs, mean_of_tokens
+from runs import checks
+from runs.session import text_windows
 from serving.answers import TextConfig
 from serving.export import ServedModel, TextSignature
 from storage.progress import Progress
 from tasks.features import lines as text_lines
 from tasks.features.answers import Answers
+from tasks.features.settings import Settings
 from training import inference
 
 # Values of a window, within which lines are sorted by length (256 MiB).
@@ -24,30 +24,31 @@ _BLANK = (
 )
 
 
-def write(args: Arguments, model, hidden_size: int) -> None:
+def write(args: Settings, model, hidden_size: int) -> None:
   """Writes the activations of --input_file to --output_file."""
   layers = text_lines.layer_indexes(args.layers)
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
-  length = shared_flags.row_length(args)
-  flag = shared_flags.row_length_flag(args)
-  lines = text_lines.read_lines(args.input_file, tokenizer, length, flag)
+  length = args.row_length
+  flag = args.row_length_flag
+  path, output = args.needed("input_file"), args.needed("output_file")
+  lines = text_lines.read_lines(path, tokenizer, length, flag)
   max_tokens = _WINDOW_SIZE // (len(layers) * hidden_size)
-  progress = Progress("extracted", text_lines.count(args.input_file), "lines")
+  progress = Progress("extracted", text_lines.count(path), "lines")
   results = _extract(args, model, lines, max_tokens, progress)
   if args.format == "npz":
-    text_lines.write_npz(args.output_file, results, layers)
+    text_lines.write_npz(output, results, layers)
   else:
     text_lines.write_json(
-      args.output_file, results, layers, tokenizer.convert_ids_to_tokens
+      output, results, layers, tokenizer.convert_ids_to_tokens
     )
-  logging.info("wrote %s", args.output_file)
+  logging.info("wrote %s", output)
 
 
-def _extract(args, model, lines, max_tokens, progress):
+def _extract(args: Settings, model, lines, max_tokens, progress):
   """Yields lines with their activations; see lines.windows for `max_tokens`."""
   # Batches are as short as possible, unless each length costs a compilation.
-  length = shared_flags.row_length(args)
-  multiple = length if shared_flags.on_tpu(args) else 8
+  length = args.row_length
+  multiple = length if args.on_tpu else 8
   for window in text_lines.windows(lines, max_tokens):
     result = [None] * len(window)
     for indices, batch in text_lines.batches(
@@ -97,16 +98,16 @@ def split(text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
   return first, tf.strings.substr(text, begin, size)
 
 
-def served_model(args: Arguments, of_tokens: bool = True) -> ServedModel:
+def served_model(args: Settings, of_tokens: bool = True) -> ServedModel:
   """Untrained model and its answers: texts to vectors.
 
   Without windows also those of tokens, with --pooling only if `of_tokens`.
   """
-  config = encoder.config(args)
+  config = checks.config(args)
   windows, layers = text_windows(args), text_lines.layer_indexes(args.layers)
   pooling = "none" if of_tokens and not windows else args.pooling
   model = layer_outputs(config, layers, pooling, windows)
-  length = shared_flags.row_length(args)
+  length = args.row_length
   texts = TextConfig(args.vocab_file, args.do_lower_case, length)
   answers = Answers(texts, args.pooling, pairs=not windows)
   return ServedModel(model, answers, FeatureExtraction)

@@ -9,27 +9,27 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from cli import encoder, run, training_program
-from cli.arguments import Arguments
 from data import features, vocab_checks
 from data.records import RecordDataset
 from data.tokenization import FullTokenizer
 from modeling import losses, models
 from modeling.config import BertConfig
+from runs import checks, session
 from serving.answers import TextConfig, softmax
 from serving.export import ServedModel, TextSignature
 from tasks import metrics
 from tasks.multiple_choice.answers import Answers
 from tasks.multiple_choice.examples import ChoiceExample, ChoiceRecordBuilder
+from tasks.multiple_choice.settings import Settings
 from training import inference, report
 
 
 def convert(
-  args: Arguments, flag: str, rows: Sequence[ChoiceExample]
+  args: Settings, flag: str, rows: Sequence[ChoiceExample]
 ) -> RecordDataset:
   """Converts rows of a flag's file to train, eval or predict.tf_record."""
-  file = args[flag]
-  rows = rows[: training_program.max_examples(args)]
+  file = getattr(args, flag)
+  rows = rows[: args.max_examples]
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
   vocab_checks.warn_of_examples(
     lambda row: (row.sent1, row.sent2, *row.endings), rows, tokenizer, file
@@ -39,12 +39,12 @@ def convert(
   path = os.path.join(args.output_dir, f"{metrics.RECORDS[flag]}.tf_record")
   lengths = features.write_records(path, schema, rows, build, args.num_workers)
   vocab_checks.log_lengths(file, lengths, args.max_seq_length)
-  static_shapes = run.needs_static_shapes(args, args.pack_examples)
+  static_shapes = session.needs_static_shapes(args, args.pack_examples)
   return RecordDataset(rows, path, schema, static_shapes, lengths=lengths)
 
 
 def evaluate(
-  args: Arguments, model, part: RecordDataset, step: int
+  args: Settings, model, part: RecordDataset, step: int
 ) -> dict[str, float]:
   """Writes eval_results.txt and returns its values."""
   logging.info("evaluation at step %d", step)
@@ -63,7 +63,7 @@ def evaluate(
   return results
 
 
-def predict(args: Arguments, model, part: RecordDataset) -> None:
+def predict(args: Settings, model, part: RecordDataset) -> None:
   """Writes the predictions for --test_file."""
   outputs = inference.outputs(model, part, args.predict_batch_size)
   write_predictions(args.output_dir, outputs["logits"], part.rows)
@@ -114,14 +114,14 @@ class MultipleChoice(TextSignature):
     }
 
 
-def served_model(args: Arguments) -> ServedModel:
+def served_model(args: Settings) -> ServedModel:
   """Untrained model and its answers: contexts, endings to a choice."""
-  model = make_model(args, encoder.config(args))
+  model = make_model(args, checks.config(args))
   texts = TextConfig(args.vocab_file, args.do_lower_case, args.max_seq_length)
   return ServedModel(model, Answers(texts), MultipleChoice)
 
 
-def make_model(args: Arguments, config: BertConfig) -> keras.Model:
+def make_model(args: Settings, config: BertConfig) -> keras.Model:
   """A multiple-choice model, or an ensemble of them."""
   return models.ensemble(
     lambda: models.multiple_choice(config), args.ensemble, models.mean_probs

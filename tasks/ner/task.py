@@ -8,14 +8,13 @@ import keras
 import numpy as np
 from absl import logging
 
-from cli import encoder, run, training_program
-from cli.arguments import Arguments
 from data import labels, vocab_checks
 from data.features import TOKENS
 from data.records import RecordDataset
 from data.tokenization import FullTokenizer
 from modeling import losses, models
 from modeling.config import BertConfig
+from runs import checks, session
 from serving.answers import TextConfig
 from serving.export import ServedModel
 from storage import tfrecord
@@ -24,6 +23,7 @@ from tasks.metrics import RECORDS
 from tasks.ner import metrics, records
 from tasks.ner.answers import Answers
 from tasks.ner.examples import Sentence
+from tasks.ner.settings import Settings
 from training import inference, report
 
 
@@ -37,16 +37,16 @@ class TagRecords(RecordDataset):
 
 
 def convert(
-  args: Arguments, flag: str, sentences: Sequence[Sentence], tags: Sequence[str]
+  args: Settings, flag: str, sentences: Sequence[Sentence], tags: Sequence[str]
 ) -> TagRecords:
   """Converts sentences of a flag's file to train, eval or predict.tf_record."""
-  file = args[flag]
+  file = getattr(args, flag)
   length = args.max_seq_length
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
   vocab_checks.warn_of_examples(
     lambda sentence: (" ".join(sentence.words),), sentences, tokenizer, file
   )
-  sentences = sentences[: training_program.max_examples(args)]
+  sentences = sentences[: args.max_examples]
   build = records.TagRecordBuilder(
     tokenizer, length, tags, args.document_context
   )
@@ -64,7 +64,7 @@ def convert(
   progress.say()
   remedy = "they are cut into parts"
   vocab_checks.log_lengths(file, build.lengths, length, remedy)
-  static_shapes = run.needs_static_shapes(args, args.pack_examples)
+  static_shapes = session.needs_static_shapes(args, args.pack_examples)
   return TagRecords(
     windows, path, build.schema, static_shapes, sentences, lengths=build.lengths
   )
@@ -77,7 +77,7 @@ def _word_logits(model, dataset, batch_size) -> np.ndarray:
 
 
 def evaluate(
-  args: Arguments, model, tags: Sequence[str], dataset: TagRecords, step: int
+  args: Settings, model, tags: Sequence[str], dataset: TagRecords, step: int
 ) -> tuple[dict[str, float], np.ndarray]:
   """Writes eval_results.txt; returns it and the logits, [words, tags]."""
   logging.info("evaluation at step %d", step)
@@ -92,7 +92,7 @@ def evaluate(
 
 
 def predict(
-  args: Arguments, model, tags: Sequence[str], dataset: TagRecords
+  args: Settings, model, tags: Sequence[str], dataset: TagRecords
 ) -> None:
   """Writes the predicted tags of a file; logs scores if it has tags."""
   sentences = dataset.sentences
@@ -103,7 +103,7 @@ def predict(
 
 
 def tagger(
-  args: Arguments, config: BertConfig, num_tags: int, any_device: bool = False
+  args: Settings, config: BertConfig, num_tags: int, any_device: bool = False
 ) -> keras.Model:
   """BERT with a tag head; with --feature_based an LSTM on a frozen BERT."""
 
@@ -117,13 +117,13 @@ def tagger(
   return models.ensemble(make, args.ensemble, models.mean_probs)
 
 
-def served_model(args: Arguments) -> ServedModel:
+def served_model(args: Settings) -> ServedModel:
   """Untrained model and its answers: sentences to tags of words."""
   if args.document_context:
     logging.warning("--document_context: each sentence is read by itself here")
   # The labels are those of the training, or of its initial checkpoint.
-  names = labels.choose(args.output_dir, encoder.labels_file(args), None)
-  config = encoder.config(args)
+  names = labels.choose(args.output_dir, checks.labels_file(args), None)
+  config = checks.config(args)
   model = tagger(args, config, len(names), any_device=True)
   texts = TextConfig(
     args.vocab_file, args.do_lower_case, args.max_seq_length, names

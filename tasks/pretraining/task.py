@@ -10,8 +10,6 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from cli import encoder, pretraining_flags
-from cli.arguments import Arguments
 from data import tokenization_ops, vocab
 from data.batching import Packing
 from data.pretraining.dynamic_masking import CausalTargets
@@ -20,20 +18,23 @@ from data.pretraining.instances import DEFAULT_MASKING
 from data.records import Source
 from modeling import models
 from modeling.config import SIDES, BertConfig
+from runs import checks
 from serving.answers import TextConfig
 from serving.export import ServedModel, TextSignature
 from storage import UserError, files
+from tasks.pretraining import settings
 from tasks.pretraining.answers import Answers
+from tasks.pretraining.settings import Settings
 from training import checkpoint, inference, report
 from training import step as steps
 
 
-def train_data(args: Arguments, config: BertConfig) -> PretrainingInput:
+def train_data(args: Settings, config: BertConfig) -> PretrainingInput:
   """Records of --input_file, sampled by their weights; ValueError if unfit."""
   sources = None
   if args.sampling_weights or args.sampling_exponent != 1:
     sources = _weighted_sources(args)
-  masking = pretraining_flags.masking(args)
+  masking = args.masks()
   packing = Packing(args.max_seq_length) if args.pack_examples else None
   records = _records(args, config, args.input_file, masking, sources, packing)
   is_other = masking.masked_lm_prob != DEFAULT_MASKING.masked_lm_prob
@@ -46,19 +47,26 @@ def train_data(args: Arguments, config: BertConfig) -> PretrainingInput:
   return records
 
 
-def eval_data(args: Arguments, config: BertConfig) -> PretrainingInput | None:
+def eval_data(args: Settings, config: BertConfig) -> PretrainingInput | None:
   """Records of --eval_file; None without the flag.
 
   Unmasked ones get masks by --masked_lm_prob, with the default MaskPolicy.
   """
   if not args.eval_file:
     return None
-  masking = pretraining_flags.masking(args)
+  masking = args.masks()
   masking = replace(masking, policy=DEFAULT_MASKING.policy)
   return _records(args, config, args.eval_file, masking)
 
 
-def _records(args, config, patterns, masking, sources=None, packing=None):
+def _records(
+  args: Settings,
+  config,
+  patterns,
+  masking,
+  sources=None,
+  packing=None,
+):
   return PretrainingInput(
     files.expand(patterns),
     args.max_seq_length,
@@ -73,7 +81,7 @@ def _records(args, config, patterns, masking, sources=None, packing=None):
   )
 
 
-def _causal_targets(args):
+def _causal_targets(args: Settings):
   """Targets of --objective=left_to_right or right_to_left, else None."""
   if args.objective not in SIDES:
     return None
@@ -82,11 +90,11 @@ def _causal_targets(args):
   return CausalTargets(args.objective, args.vocab_file)
 
 
-def _weighted_sources(args):
+def _weighted_sources(args: Settings):
   """Files of each pattern of --input_file, and their weight by the flags."""
-  patterns = pretraining_flags.source_patterns(args)
+  patterns = settings.source_patterns(args)
   groups = [files.expand(pattern) for pattern in patterns]
-  weights = pretraining_flags.sampling_weights(args)
+  weights = settings.sampling_weights(args)
   if not weights:  # records are nearly of one size
     sizes = [sum(map(files.size, paths)) for paths in groups]
     if not all(sizes):
@@ -100,7 +108,11 @@ def _weighted_sources(args):
 
 
 def evaluate(
-  args: Arguments, model, objective, source: PretrainingInput, step: int
+  args: Settings,
+  model,
+  objective,
+  source: PretrainingInput,
+  step: int,
 ) -> None:
   """Writes eval_results.txt as the original does."""
   records = "--eval_file" if args.eval_file else "the records of --input_file"
@@ -160,13 +172,15 @@ class FillMask(TextSignature):
     return tf.constant(bias)
 
 
-def served_model(args: Arguments) -> ServedModel:
+def served_model(args: Settings) -> ServedModel:
   """Untrained model and its answers; it has the heads of its checkpoint."""
-  pretraining_flags.check_export(args)
-  next_sentence = checkpoint.has_next_sentence(encoder.checkpoint(args))
-  config = TextConfig(args.vocab_file, args.do_lower_case, args.max_seq_length)
+  settings.check_export(args)
+  next_sentence = checkpoint.has_next_sentence(checks.checkpoint(args))
+  config = TextConfig(
+    args.needed("vocab_file"), args.do_lower_case, args.max_seq_length
+  )
   return ServedModel(
-    models.pretrainer(encoder.config(args), next_sentence),
+    models.pretrainer(checks.config(args), next_sentence),
     Answers(config, args.export_top_k),
     FillMask,
   )

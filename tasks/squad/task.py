@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 import keras
 from absl import logging
 
-from cli import encoder, run, training_program
-from cli.arguments import Arguments
 from data import features, vocab_checks
 from data.records import RecordDataset
 from data.tokenization import FullTokenizer
 from modeling import models
 from modeling.config import BertConfig
+from runs import checks, session
 from serving.answers import TextConfig
 from serving.export import ServedModel
 from storage import files, tfrecord
@@ -23,6 +22,7 @@ from tasks.squad import examples as squad_examples
 from tasks.squad.answers import Answers
 from tasks.squad.decoding import Predictions
 from tasks.squad.examples import SquadExample
+from tasks.squad.settings import Settings
 from training import inference, report, run_folder, run_record
 
 
@@ -34,10 +34,10 @@ class SquadRecords(RecordDataset):
 
 
 def convert(
-  args: Arguments, flag: str, examples: Sequence[SquadExample]
+  args: Settings, flag: str, examples: Sequence[SquadExample]
 ) -> SquadRecords:
   """Converts the questions of a flag's files to train or eval.tf_record."""
-  file = squad_examples.describe(files.expand(args[flag]))
+  file = squad_examples.describe(files.expand(getattr(args, flag)))
   is_training = flag == "train_file"
   if is_training:
     examples = squad_examples.training_order(examples)
@@ -48,7 +48,7 @@ def convert(
     tokenizer,
     file,
   )
-  examples = examples[: training_program.max_examples(args)]
+  examples = examples[: args.max_examples]
   config = args.select(records.WindowConfig)
   windows = list(
     records.make_windows(examples, tokenizer, config, args.num_workers)
@@ -62,11 +62,11 @@ def convert(
   name = "train" if is_training else "eval"
   path = os.path.join(args.output_dir, f"{name}.tf_record")
   tfrecord.save(path, schema, records.rows(windows, schema))
-  static = not args.dynamic_padding or run.needs_static_shapes(args)
+  static = not args.dynamic_padding or session.needs_static_shapes(args)
   return SquadRecords(windows, path, schema, static, examples)
 
 
-def answer(args: Arguments, model, dataset: SquadRecords) -> Predictions:
+def answer(args: Settings, model, dataset: SquadRecords) -> Predictions:
   """Answers all questions, with the null threshold of an earlier prediction."""
   config = _decoding_config(args)  # before the work
   logits: list[decoding.Logits] = []
@@ -86,7 +86,7 @@ def answer(args: Arguments, model, dataset: SquadRecords) -> Predictions:
 
 
 def evaluate(
-  args: Arguments, dataset: SquadRecords, predictions: Predictions, step: int
+  args: Settings, dataset: SquadRecords, predictions: Predictions, step: int
 ) -> dict[str, float]:
   """Writes scores and returns them; none if the right answers are unknown."""
   scores = metrics.score(
@@ -99,7 +99,7 @@ def evaluate(
 
 
 def fit_threshold(
-  args: Arguments, scores: Mapping[str, float], predictions: Predictions
+  args: Settings, scores: Mapping[str, float], predictions: Predictions
 ) -> None:
   """Writes the null threshold of the best F1, for the next prediction."""
   if "best_f1_thresh" in scores:
@@ -108,31 +108,31 @@ def fit_threshold(
 
 
 def evaluate_in_training(
-  args: Arguments, model, dataset: SquadRecords, step: int
+  args: Settings, model, dataset: SquadRecords, step: int
 ) -> dict[str, float]:
   """Evaluates, and fits the threshold unless --keep_best has a better model."""
   predictions = answer(args, model, dataset)
   scores = evaluate(args, dataset, predictions, step)
   best = run_folder.read_best(args.output_dir)
-  has_better = best and run_record.keeps_best(args.to_dict())
+  has_better = best and args.keeps_best
   if not has_better or scores.get("best_f1", 0.0) > best["value"]:
     fit_threshold(args, scores, predictions)
   return scores
 
 
-def predict(args: Arguments, model, dataset: SquadRecords, step: int) -> None:
+def predict(args: Settings, model, dataset: SquadRecords, step: int) -> None:
   """Writes answers to all questions; scores and threshold if they are known."""
   predictions = answer(args, model, dataset)
   metrics.write_predictions(predictions, args.output_dir)
   fit_threshold(args, evaluate(args, dataset, predictions, step), predictions)
 
 
-def _decoding_config(args) -> decoding.DecodingConfig:
+def _decoding_config(args: Settings) -> decoding.DecodingConfig:
   """Choice of answers, with the null threshold of an earlier prediction."""
   threshold = args.null_score_diff_threshold
   if args.version_2_with_negative and threshold is None:
     path = metrics.threshold_file(args.output_dir, args.ensemble)
-    start = encoder.checkpoint(args)
+    start = checks.checkpoint(args)
     if start and start == args.init_checkpoint:
       path = run_record.sibling_file(start, os.path.basename(path)) or path
     threshold = metrics.load_threshold(path)
@@ -140,10 +140,10 @@ def _decoding_config(args) -> decoding.DecodingConfig:
   return replace(config, null_score_diff_threshold=threshold or 0.0)
 
 
-def served_model(args: Arguments) -> ServedModel:
+def served_model(args: Settings) -> ServedModel:
   """Untrained model and its answers to questions about contexts."""
   return ServedModel(
-    make_model(args, encoder.config(args)),
+    make_model(args, checks.config(args)),
     Answers(
       TextConfig(args.vocab_file, args.do_lower_case, args.max_seq_length),
       vars(args.select(records.WindowConfig)),
@@ -153,7 +153,7 @@ def served_model(args: Arguments) -> ServedModel:
   )
 
 
-def make_model(args: Arguments, config: BertConfig) -> keras.Model:
+def make_model(args: Settings, config: BertConfig) -> keras.Model:
   """A SQuAD model, or an ensemble, whose outputs are [B, T, K]."""
   return models.ensemble(
     lambda: models.span_labeler(config), args.ensemble, models.stack

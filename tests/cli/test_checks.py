@@ -7,6 +7,7 @@ import re
 
 import pytest
 from absl import logging as absl_logging
+from cli.arguments import Arguments
 
 from cli import (
   arguments,
@@ -17,7 +18,6 @@ from cli import (
   shared_flags,
   training_program,
 )
-from cli.arguments import Arguments
 from modeling import models
 from modeling.config import BertConfig
 from tests import programs

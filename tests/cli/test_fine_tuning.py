@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from absl import flags
-
-from cli import arguments, fine_tuning, run
 from cli.arguments import Arguments
 from cli.run import Run
+
+from cli import arguments, fine_tuning, run
 from modeling import losses, models
 from serving.export import ServedModel
 from tests import programs

@@ -11,9 +11,9 @@ from pathlib import Path
 import absl
 import pytest
 from absl import flags
+from cli.arguments import Arguments
 
 from cli import arguments, program, training_program
-from cli.arguments import Arguments
 from tests import programs
 from tests.training import toy
 

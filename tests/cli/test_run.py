@@ -6,9 +6,9 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from cli.arguments import Arguments
 
 from cli import encoder, fine_tuning, run
-from cli.arguments import Arguments
 from modeling import losses, models, tracing
 from modeling.config import BertConfig
 from serving.answers import TextConfig

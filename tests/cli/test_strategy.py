@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 import tensorflow as tf
+from cli.arguments import Arguments
 
 from cli import run, training_program
-from cli.arguments import Arguments
 from tests.training import toy
 
 

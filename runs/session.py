@@ -3,20 +3,21 @@
 import ctypes
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from typing import Any, Generic, TypeVar
 
 import keras
 import tensorflow as tf
 from absl import logging
 
-from cli import arguments, shared_flags, training_program
-from cli.arguments import Arguments
 from data.records import TrainingRecords
 from modeling import models, tracing
 from modeling.config import BertConfig
 from modeling.tracing import DropoutSeeds
+from runs import contradictions, record
+from runs.settings import Devices, FineTuning, LongText, Training
 from serving import export as exports
 from serving.export import ServedModel
 from storage import UserError
@@ -37,8 +38,10 @@ from training.step import (
   skip_graph_passes,
 )
 
+T_co = TypeVar("T_co", bound=Training, covariant=True)
 
-class Run:
+
+class Run(Generic[T_co]):
   """One start of a training program.
 
   Sets the dtype policy and the random seed, before models are built. `config`
@@ -46,11 +49,11 @@ class Run:
   dropout.
   """
 
-  def __init__(self, args: Arguments, config: BertConfig):
+  def __init__(self, args: T_co, config: BertConfig):
     self.strategy = make_strategy(args)
     set_dtype_policy(args.dtype)
     skip_graph_passes()
-    one_hot = config.use_one_hot_embeddings or shared_flags.on_tpu(args)
+    one_hot = config.use_one_hot_embeddings or args.on_tpu
     self.config = replace(config, use_one_hot_embeddings=one_hot)
     # For run.json, as bert_config.json may set the direction, too.
     self.args = args.replace(attention=self.config.attention)
@@ -91,7 +94,7 @@ class Run:
     )
     train_step = self._train_step(model, objective, schedule, packs)
     if own := self.checkpoints.newest_readable():
-      arguments.warn_if_changed(args, own)
+      record.warn_if_changed(args, own)
     self.checkpoints.resume(train_step, args.init_checkpoint, new_head)
     self._average = train_step.average
     skip = int(train_step.examples.numpy())
@@ -190,21 +193,23 @@ class Run:
   def load(self, model) -> int:
     return load(self.args, model, self.checkpoints)
 
-  def export(self, build: Callable[[Arguments], ServedModel]) -> None:
+  def export(self, build: Callable[[Any], ServedModel]) -> None:
     """Exports the model that `build` makes.
 
     Of several workers the chief exports, and the others wait until it has.
     """
     if processes.is_chief():
-      set_export_policy(self.args)
+      set_export_policy(self.args.dtype, self.args.export_format)
       served = build(self.args)
       self.load(served.model)
-      exports.save(self.args.export_dir, served, self.args.export_format)
+      exports.save(
+        self.args.needed("export_dir"), served, self.args.export_format
+      )
     with self.strategy.scope():
       run_folder.wait_for_chief()
 
 
-def load(args: Arguments, model, checkpoints: Checkpoints) -> int:
+def load(args: Training, model, checkpoints: Checkpoints) -> int:
   """Restores a model to evaluate, predict or export; returns its step.
 
   Takes the best checkpoint with --keep_best, now or in the last training, or
@@ -221,7 +226,7 @@ def load(args: Arguments, model, checkpoints: Checkpoints) -> int:
       for member, folder in zip(model.members, folders, strict=True)
     ]
     return steps[0]
-  keeps_best = run_record.keeps_best(args.to_dict())
+  keeps_best = isinstance(args, FineTuning) and args.keeps_best
   prefix = run_record.choose_checkpoint(args.output_dir, keeps_best)
   best = run_folder.best_folder(args.output_dir)
   if prefix and os.path.dirname(prefix) == best:
@@ -229,18 +234,16 @@ def load(args: Arguments, model, checkpoints: Checkpoints) -> int:
   return checkpoints.load(model, args.init_checkpoint)
 
 
-def text_windows(args: Arguments) -> models.Windows | None:
+def text_windows(args: LongText) -> models.Windows | None:
   """Windows of --long_text, if texts are read in them."""
   if args.long_text != "windows":
     return None
-  return models.Windows(
-    args.max_seq_length, shared_flags.window_stride(args), args.window_pooling
-  )
+  return models.Windows(args.max_seq_length, args.stride, args.window_pooling)
 
 
-def set_export_policy(args: Arguments) -> None:
+def set_export_policy(dtype: str, formats: Sequence[str]) -> None:
   """Dtype policy of exports: --dtype, but float32 in .keras files."""
-  set_dtype_policy(args.dtype, "keras" in args.export_format)
+  set_dtype_policy(dtype, "keras" in formats)
 
 
 # --- Devices ----------------------------------------------------------------
@@ -259,14 +262,14 @@ def _silence_xla():
     getattr(loaded, _SET_MIN_LOG_LEVEL, lambda level: None)(2)  # errors only
 
 
-def make_strategy(args: Arguments) -> tf.distribute.Strategy:
+def make_strategy(args: Devices) -> tf.distribute.Strategy:
   """Makes the strategy of --distribution_strategy and the TPU flags.
 
   Default: mirrored if there are several GPUs, else one device. Call it before
   TensorFlow uses a device: workers connect first, and logical CPU devices
   cannot be changed later. Raises ValueError for contradictions, or no such TPU.
   """
-  training_program.check_devices(args)
+  contradictions.check_devices(args)
   _silence_xla()
   tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0],
@@ -286,7 +289,7 @@ def make_strategy(args: Arguments) -> tf.distribute.Strategy:
   return strategy
 
 
-def compiles_step(args: Arguments, packs: bool | None) -> bool:
+def compiles_step(args: Training, packs: bool | None) -> bool:
   """--jit_compile, or its default: a GPU, and batches of one shape.
 
   With `packs`, rows of several examples differ in length.
@@ -297,12 +300,12 @@ def compiles_step(args: Arguments, packs: bool | None) -> bool:
   return not varies and bool(tf.config.get_visible_devices("GPU"))
 
 
-def needs_static_shapes(args: Arguments, packs: bool | None = False) -> bool:
+def needs_static_shapes(args: Training, packs: bool | None = False) -> bool:
   """True if batches must have one length, as XLA compiles each length."""
-  return shared_flags.on_tpu(args) or compiles_step(args, packs)
+  return args.on_tpu or compiles_step(args, packs)
 
 
-def _strategy(name, args):
+def _strategy(name: str, args: Devices):
   if name == "one_device":
     return tf.distribute.get_strategy()
   if name == "mirrored":
@@ -321,17 +324,19 @@ def _strategy(name, args):
   return _tpu(args)
 
 
-def _tpu(args):
+def _tpu(args: Devices):
   name = "tpu_name" if args.tpu_name or not args.master else "master"
   try:
     resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
-      tpu=args[name] or "local", zone=args.tpu_zone, project=args.gcp_project
+      tpu=getattr(args, name) or "local",
+      zone=args.tpu_zone,
+      project=args.gcp_project,
     )
     if resolver.master():
       tf.config.experimental_connect_to_cluster(resolver)
     tf.tpu.experimental.initialize_tpu_system(resolver)
   except (ValueError, OSError, tf.errors.OpError) as error:
     raise UserError(
-      f"no TPU can be reached with --{name}={args[name]}: {error}"
+      f"no TPU can be reached with --{name}={getattr(args, name)}: {error}"
     ) from None
   return tf.distribute.TPUStrategy(resolver)

@@ -1,4 +1,4 @@
-"""The encoder of a run by its flags: configuration, vocabulary, checkpoint."""
+"""Checks of settings, and that they fit the model of a checkpoint."""
 
 import os
 import re
@@ -7,11 +7,19 @@ from dataclasses import replace
 
 from absl import logging
 
-from cli import arguments, program, shared_flags, training_program
-from cli.arguments import Arguments
+from cli import file_checks
 from data import labels, vocab, vocab_checks
 from data.tokenization import validate_case_matches_checkpoint
 from modeling.config import SIDES, BertConfig, extensions
+from runs import contradictions
+from runs.record import from_record
+from runs.settings import (
+  FineTuning,
+  Network,
+  Tokens,
+  TrainedModel,
+  Training,
+)
 from storage import UserError, files
 from training import run_record
 
@@ -28,7 +36,7 @@ _SIZES = {
 }
 
 
-def config(args: Arguments) -> BertConfig:
+def config(args: Network) -> BertConfig:
   """Reads --bert_config_file and applies the flags that override it.
 
   Raises OSError if that file or --vocab_file cannot be read, ValueError if they
@@ -39,39 +47,19 @@ def config(args: Arguments) -> BertConfig:
   result = replace(result, **extensions(values))
   if length := values.get("max_seq_length"):
     result.check_length(length)
-  if path := args.vocab_file:
+  if path := values["vocab_file"]:
     tokens = vocab.load(path)
     vocab.check_tokens(tokens, (vocab.CLS, vocab.SEP, vocab.UNK), path)
     vocab.check_size(tokens, result.vocab_size, path, args.bert_config_file)
   return result
 
 
-def checkpoint(args: Arguments) -> str | None:
+def checkpoint(args: Training) -> str | None:
   """Path of the checkpoint to start from; None to train from scratch."""
   return run_record.choose_checkpoint(args.output_dir) or args.init_checkpoint
 
 
-def check_windows(args: Arguments) -> None:
-  """Raises ValueError if flags of windows contradict each other."""
-  if args.long_text != "windows":
-    for name in ("max_text_length", "window_stride", "window_pooling"):
-      if name in args.set_flags:
-        raise UserError(f"--{name} needs --long_text=windows")
-    return
-  length = args.max_seq_length
-  if args.max_text_length < length:
-    raise UserError(
-      f"--max_text_length={args.max_text_length} is less than "
-      f"--max_seq_length={length}, the length of a window"
-    )
-  if shared_flags.window_stride(args) > length - 2:
-    raise UserError(
-      f"--window_stride={args.window_stride} leaves tokens out: a window of "
-      f"--max_seq_length={length} has {length - 2} of the text"
-    )
-
-
-def labels_file(args: Arguments) -> str | None:
+def labels_file(args: FineTuning) -> str | None:
   """Path of labels.txt of --init_checkpoint, if its head is restored."""
   path = args.init_checkpoint
   own = run_record.choose_checkpoint(args.output_dir)
@@ -80,7 +68,7 @@ def labels_file(args: Arguments) -> str | None:
   return run_record.sibling_file(path, labels.FILE_NAME)
 
 
-def check(args: Arguments, network: BertConfig) -> None:
+def check(args: TrainedModel, network: BertConfig) -> None:
   """Checks that flags fit the model in --init_checkpoint, to predict with.
 
   `network` is that of --bert_config_file. Raises ValueError for another size,
@@ -90,14 +78,14 @@ def check(args: Arguments, network: BertConfig) -> None:
   _warn_of_case(args)
 
 
-def check_run(args: Arguments, network: BertConfig, *same: str) -> None:
+def check_run(args: Training, network: BertConfig, *same: str) -> None:
   """As `check`, of a program that trains in --output_dir or has trained there.
 
   `same` are names of flags that must be as in the training in --output_dir.
   Without --vocab_file a run reads no text, so that its case does not matter.
   Raises OSError if that folder cannot be written.
   """
-  program.check_writable(args.output_dir, "output_dir")
+  file_checks.check_writable(args.output_dir, "output_dir")
   if own := run_record.choose_checkpoint(args.output_dir):
     entry = run_record.of_checkpoint(own)
     if (trained := entry.get("program")) not in (None, args.program):
@@ -126,31 +114,31 @@ def check_run(args: Arguments, network: BertConfig, *same: str) -> None:
     _warn_of_case(args)
 
 
-def _warn_of_case(args):
-  ids = vocab.load(args.vocab_file)
-  vocab_checks.warn_of_case(ids, args.do_lower_case, args.vocab_file)
+def _warn_of_case(args: Tokens):
+  ids = vocab.load(args.needed("vocab_file"))
+  vocab_checks.warn_of_case(ids, args.do_lower_case, args.needed("vocab_file"))
 
 
 def check_fine_tuning(
-  args: Arguments, *same: str, of_teacher: Iterable[str] = ()
+  args: FineTuning, *same: str, of_teacher: Iterable[str] = ()
 ) -> BertConfig:
   """Checks flags of fine-tuning, and that they fit the models; see `check_run`.
 
   Returns the network's configuration. `of_teacher` are names of flags that must
   be as in the training of --teacher.
   """
-  training_program.check_fine_tuning(args)
+  contradictions.check_fine_tuning(args)
   network = config(args)
-  shared_flags.frozen_layers(args, network)
+  args.frozen_layers(network)
   if args.teacher and args.do_train:
     _check_teacher(args, of_teacher)
   check_run(args, network, "add_bilstm", "do_lower_case", *same)
   return network
 
 
-def _check_teacher(args, same):
+def _check_teacher(args: FineTuning, same):
   """Checks that --teacher is of this program and reads the same tokens."""
-  teacher = args.teacher
+  teacher = args.needed("teacher")
   if os.path.realpath(teacher) == os.path.realpath(args.output_dir):
     raise UserError("--teacher is --output_dir: name another folder")
   entries = run_record.read(teacher)
@@ -158,11 +146,12 @@ def _check_teacher(args, same):
     raise UserError(
       f"--teacher={teacher} is no --output_dir of {args.program}.py"
     )
-  trained = arguments.from_record(teacher, entries[-1], {})
+  trained = from_record(type(args), teacher, entries[-1], {})
   owner = f"--teacher={teacher}"
   remedy = "teacher and student need the same"
   for name in ("do_lower_case", *same):
-    _check_same(name, args[name], trained[name], owner, remedy)
+    value, expected = getattr(args, name), getattr(trained, name)
+    _check_same(name, value, expected, owner, remedy)
   if vocab.load(args.vocab_file) != vocab.load(trained.vocab_file):
     raise UserError(
       f"--vocab_file={args.vocab_file} has other tokens than "
@@ -217,12 +206,13 @@ def _check_sizes(config_file, network, prefix, may_be_deeper=False):
   )
 
 
-def _check_init_checkpoint(args, network, trains):
+def _check_init_checkpoint(args: TrainedModel | Training, network, trains):
   """Checks --init_checkpoint, or both of two directions side by side."""
-  parts = [(args.init_checkpoint, network.attention)]
+  start = args.needed("init_checkpoint")
+  parts = [(start, network.attention)]
   is_explicit = bool(args.attention)
-  if network.attention == "shallow" and "," in args.init_checkpoint:
-    parts = [*zip(args.init_checkpoint.split(","), SIDES, strict=False)]
+  if network.attention == "shallow" and "," in start:
+    parts = [*zip(start.split(","), SIDES, strict=False)]
     is_explicit = False
   for path, attention in parts:
     if args.vocab_file:
@@ -237,7 +227,7 @@ def _check_init_checkpoint(args, network, trains):
       check_vocabulary(args, network.vocab_size, path)
 
 
-def _check_case(args, path, trains):
+def _check_case(args: Tokens, path, trains):
   """Compares --do_lower_case with the training of a checkpoint."""
   lower_case = args.do_lower_case
   validate_case_matches_checkpoint(lower_case, path)
@@ -252,7 +242,7 @@ def _check_case(args, path, trains):
     logging.warning("%s, unless texts and vocabulary are others", error)
 
 
-def check_head(args: Arguments, name: str) -> None:
+def check_head(args: FineTuning, name: str) -> None:
   """Raises ValueError if a flag is not as in the training of the head."""
   own = run_record.choose_checkpoint(args.output_dir)
   start = own or args.init_checkpoint
@@ -263,21 +253,22 @@ def check_head(args: Arguments, name: str) -> None:
     "give the latter, or train a fresh head with --new_head in another "
     "--output_dir"
   )
-  _check_same(name, args[name], trained, f"the head of {start}", remedy)
+  _check_same(
+    name, getattr(args, name), trained, f"the head of {start}", remedy
+  )
 
 
-def check_vocabulary(
-  args: Arguments, vocab_size: int, start: str | None
-) -> None:
+def check_vocabulary(args: Tokens, vocab_size: int, start: str | None) -> None:
   """Raises ValueError if --vocab_file is not that of the checkpoint `start`."""
   if not start:
     return
-  ids = vocab.load(args.vocab_file)
+  path = args.needed("vocab_file")
+  ids = vocab.load(path)
   saved = run_record.sibling_file(start, "vocab.txt") or run_record.path_of(
     run_record.of_checkpoint(start), "vocab_file"
   )
   if saved and files.exists(saved):
-    vocab.check_same(ids, vocab.load(saved), args.vocab_file, saved)
+    vocab.check_same(ids, vocab.load(saved), path, saved)
   elif vocab_size - len(ids) >= _PADDING:
     logging.warning(
       "%s has %d lines, but the model of %s has %d ids: is it of that model?",
@@ -285,37 +276,4 @@ def check_vocabulary(
       len(ids),
       start,
       vocab_size,
-    )
-
-
-def check_extension(args: Arguments) -> None:
-  """Checks flags and files of --extend: OSError or ValueError."""
-  names = "preset vocab_size max_alphabet special_tokens unused_tokens".split()
-  for name in args.set_flags.intersection(names):
-    raise UserError(f"--{name} is not for --extend: leave it out")
-  program.check_files(args, "extend", "bert_config_file")
-  if not args.init_checkpoint:
-    raise UserError("--extend needs --init_checkpoint")
-  folder, name = os.path.split(args.output_file)
-  if name != "vocab.txt" or not folder:
-    raise UserError(
-      f"--output_file={args.output_file}: with --extend name FOLDER/vocab.txt, "
-      "as a checkpoint is written beside it"
-    )
-  files.check_is_free(folder, "output_file")
-  attention = run_record.flag_of(args.init_checkpoint, "attention")
-  model = args.replace(vocab_file=args.extend, attention=attention)
-  check(model, config(model))
-  tokens = vocab.read_tokens(args.extend)
-  vocab.check_tokens(dict.fromkeys(tokens, 0), name=args.extend)
-  unused = len(vocab.unused_ids(tokens))
-  if not (unused or args.new_words):
-    raise UserError(
-      f"{args.extend} has no [unused] token to replace: give --append_words "
-      "and --new_words, the number of tokens to append"
-    )
-  if args.new_words > unused and not args.append_words:
-    raise UserError(
-      f"{args.extend} has {unused} [unused] tokens, fewer than "
-      f"--new_words={args.new_words}: --append_words appends the others"
     )

@@ -1,0 +1,1 @@
+"""A run, from settings to checkpoints."""

@@ -1,0 +1,50 @@
+"""Distillation: a training that follows the outputs of a teacher, too."""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from modeling import losses, tracing
+from runs.restore import restore
+from runs.settings import FineTuning
+from serving.export import ServedModel
+from storage import UserError
+from training import run_record
+from training.step import batch_inputs
+
+
+def distilled(
+  args: FineTuning,
+  objective: losses.Objective,
+  model: keras.Model,
+  build: Callable[[Any], ServedModel],
+) -> losses.Objective:
+  """Objective that follows --teacher, too; the same one without a teacher."""
+  if not (args.teacher and args.distill_weight):
+    return objective
+  entry = run_record.read(args.teacher)[-1]
+  teacher = restore(type(args), args.teacher, entry, build, {}).model
+  ranks = {name: len(value.shape) for name, value in model.output.items()}
+  expected, actual = (
+    {name: m.output[name].shape[rank - 1] for name, rank in ranks.items()}
+    for m in (teacher, model)
+  )
+  if expected != actual:
+    raise UserError(
+      f"--teacher={args.teacher} has outputs of the sizes {expected}, this "
+      f"model {actual}: train both with the same labels"
+    )
+
+  def outputs(batch):
+    with tracing.mode(gradients=False):
+      values = teacher(batch_inputs(teacher, batch), training=False)
+    for name, rank in ranks.items():
+      if values[name].shape.rank > rank:  # of spans, each member's logits
+        values[name] = tf.reduce_mean(values[name], -1)
+    return values
+
+  return losses.distilled(
+    objective, outputs, args.distill_weight, args.distill_temperature
+  )

@@ -1,0 +1,73 @@
+"""A dry run: the same run with fewer steps, without outputs."""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from tempfile import TemporaryDirectory
+from typing import TypeVar
+
+from absl import logging
+
+from cli.settings import flags_of
+from runs.settings import FineTuning, Training
+from storage import files
+from training import processes, run_record
+
+T = TypeVar("T", bound=Training)
+
+
+@contextmanager
+def dry_run(args: T) -> Iterator[T]:
+  """Context with the arguments to run with, changed if --dry_run is set.
+
+  A dry run has the stages of the command, but no outputs. It trains two steps,
+  or takes the model in --output_dir. Models and batches have their full size,
+  which tests memory. Log lines name the command's folders.
+  """
+  if not args.dry_run:
+    yield args
+    return
+  start = not args.do_train and run_record.choose_checkpoint(args.output_dir)
+  logging.info("dry run: the files that it names go to a temporary folder")
+  with _dry_run_folder(args.output_dir) as folder:
+    export_dir = os.path.join(folder, "export")
+    _rename_in_log({export_dir: args.export_dir, folder: args.output_dir})
+    known = flags_of(type(args)).values()
+    short = {f.name: f.dry_run for f in known if f.has_dry_run_value}
+    if isinstance(args, FineTuning) and args.is_sweep:  # as its trials
+      short["keep_best"] = True
+    yield args.replace(
+      several={},  # of a sweep the first setting
+      output_dir=folder,
+      init_checkpoint=start or args.init_checkpoint,
+      export_dir=export_dir,
+      **short,
+    )
+  logging.info("dry run: all stages work, nothing was saved")
+
+
+def _rename_in_log(names: Mapping[str, str | None]) -> None:
+  """Replaces paths in log lines, also of errors, to the end of the process."""
+
+  def rename(record):
+    record.msg, record.args = record.getMessage(), ()
+    for path, name in names.items():
+      record.msg = record.msg.replace(path, name or path)
+    return True
+
+  logging.get_absl_handler().python_handler.addFilter(rename)
+
+
+@contextmanager
+def _dry_run_folder(output_dir):
+  """Context with a folder for a time; workers share one in --output_dir."""
+  if not processes.has_others():
+    with TemporaryDirectory() as folder:
+      yield folder
+    return
+  folder = os.path.join(output_dir, "dry_run")
+  try:
+    yield folder
+  finally:
+    if processes.is_chief():
+      files.remove_folder(folder)

@@ -1,0 +1,89 @@
+"""Settings of an earlier run, by its run.json, and what has changed since."""
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from absl import logging
+
+from cli.settings import Flag, S, flags_of
+from runs.settings import Training
+from storage import UserError, files
+from training import run_record
+
+
+def from_record(
+  kind: type[S], folder: str, entry: Mapping, changes: Mapping
+) -> S:
+  """Settings of an entry of a folder's run.json, to use its model.
+
+  Training data is left out, `changes` are values that differ, and flags that
+  the entry lacks have their defaults. Raises ValueError for an unknown name or
+  a value of the wrong type, FileNotFoundError if a file of the model is gone.
+  """
+  known = flags_of(kind)
+  if unknown := changes.keys() - known.keys():
+    raise UserError(f"{entry['program']} has no flag {min(unknown)}")
+  values: dict[str, Any] = {name: flag.default for name, flag in known.items()}
+  values |= {k: v for k, v in entry["flags"].items() if k in known}
+  values |= {name: _checked(known[name], changes[name]) for name in changes}
+  for name in ("bert_config_file", "vocab_file"):
+    if name not in changes:
+      values[name] = _existing_file(folder, entry, name)
+  for name in ("init_checkpoint", "data_dir", "train_file"):
+    if name in values and name not in changes:
+      values[name] = None
+  values["output_dir"] = folder
+  for name, value in values.items():
+    if isinstance(value, list):
+      values[name] = tuple(value)
+  own = {name: value for name, value in values.items() if name in known}
+  return kind(command=(entry.get("program") or "",), **own)
+
+
+def _checked(flag: Flag, value):
+  """Returns a flag's new value; ValueError for one of another type."""
+  if isinstance(value, os.PathLike):
+    value = os.fspath(value)
+  if flag.kind is tuple and isinstance(value, list):
+    value = tuple(value)
+  if value is None or isinstance(value, flag.kind):
+    return value
+  if flag.kind is float and isinstance(value, int):
+    return float(value)
+  raise UserError(f"{flag.name}={value!r} is not of type {flag.kind.__name__}")
+
+
+def _existing_file(folder, entry, name):
+  """Path that a flag of an entry names; FileNotFoundError if there is none."""
+  path = run_record.path_of(entry, name)
+  if path and files.exists(path):
+    return path
+  state = (
+    f"with --{name}={path}, which is gone" if path else f"without --{name}"
+  )
+  raise FileNotFoundError(
+    f"{folder} was trained {state}: restore the file, correct its path in "
+    f"{os.path.join(folder, run_record.NAME)}, or name it, as in "
+    f"Predictor({folder!r}, {name}=...) or predictor.py --{name}=..."
+  )
+
+
+def warn_if_changed(args: Training, path: str) -> None:
+  """Warns if the training of a checkpoint or folder had other flags."""
+  flags = flags_of(type(args))
+  changes = [
+    f"--{name}={value} (now {getattr(args, name)})"
+    for name, value in run_record.of_checkpoint(path)["flags"].items()
+    if name in flags
+    and flags[name].training
+    and json.loads(json.dumps(getattr(args, name))) != value
+  ]
+  if changes:
+    logging.warning(
+      "%s was trained with %s; to train anew, name another --output_dir; here "
+      "what is left is done with the new values",
+      path,
+      ", ".join(changes),
+    )

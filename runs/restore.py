@@ -1,0 +1,48 @@
+"""The model of an earlier run, as its program exports it."""
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+import keras
+
+from modeling.config import BertConfig
+from runs import checks
+from runs.record import from_record
+from runs.session import load
+from runs.settings import ServedEncoder, Training
+from serving.export import ServedModel
+from training import run_record
+from training.run_folder import Checkpoints
+from training.step import set_dtype_policy
+
+# A program that trains, or one that extracts features.
+S = TypeVar("S", bound=Training | ServedEncoder)
+
+
+def restore(
+  kind: type[S],
+  folder: str,
+  entry: Mapping,
+  build: Callable[[S], ServedModel],
+  changes: Mapping,
+) -> ServedModel:
+  """Restores the model that --do_export would export; see tasks.open.
+
+  `kind` are the settings of its program, `entry` is of the folder's run.json,
+  `build` makes the model from settings.
+  """
+  args = from_record(kind, folder, entry, changes)
+  vocab_size = BertConfig.from_json(args.bert_config_file).vocab_size
+  start = run_record.choose_checkpoint(folder) or args.init_checkpoint
+  checks.check_vocabulary(args, vocab_size, start)
+  before = keras.config.dtype_policy()
+  set_dtype_policy(args.dtype, is_trained=False)
+  try:
+    result = build(args)
+  finally:
+    keras.config.set_dtype_policy(before)
+  if isinstance(args, Training):
+    load(args, result.model, Checkpoints(folder))
+  else:
+    Checkpoints(folder).load(result.model, args.init_checkpoint)
+  return result

@@ -1,0 +1,132 @@
+"""Sweeps: the best of several settings and seeds, each trained by itself.
+
+A sweep (appendix A.3 of the paper) has a trial for each combination of learning
+rate, batch size, epochs and seed: the same command in a process and a folder of
+its own.
+"""
+
+import math
+import os
+import statistics
+from itertools import product
+from typing import TypeVar
+
+import tensorflow as tf
+from absl import logging
+
+from data import labels
+from runs import record, training_program
+from runs.settings import FineTuning
+from storage import UserError, files
+from training import processes, run_folder, run_record
+
+T = TypeVar("T", bound=FineTuning)
+
+
+def run_sweep(args: T) -> T:
+  """Trains with each setting and seed that has no row in sweep.tsv.
+
+  Copies the best trial's checkpoint to the folder `best`. Of several workers
+  the chief reads and writes. Call it before this process uses a device, which
+  the trials need. Returns the flags to go on with, the first setting's: what is
+  left is to evaluate, predict and export the model in the folder `best`. Raises
+  ChildProcessError if a trial failed.
+  """
+  settings = args.trials()
+  first = 1 if args.seed is None else args.seed
+  rows = run_record.read_sweep(args.output_dir)
+  trials: dict[str, dict] = {row["run"]: row for row in rows}
+  for setting, seed in product(settings, range(first, first + args.num_seeds)):
+    name = f"{_name(args, setting)}_seed_{seed}"
+    folder = os.path.join(args.output_dir, name)
+    if name in trials:
+      logging.info("%s is complete already", name)
+      record.warn_if_changed(args.replace(**setting), folder)
+      continue
+    _run_trial(args, folder, setting, seed)
+    if processes.is_chief():
+      best = run_folder.read_best(folder)
+      rate = setting["learning_rate"]
+      trials[name] = {"run": name, "learning_rate": rate, "seed": seed}
+      trials[name] |= {key: best[key] for key in ("step", "metric", "value")}
+      table = [trials[name], *(trial.values() for trial in trials.values())]
+      text = "".join("\t".join(map(str, row)) + "\n" for row in table)
+      files.write_text(os.path.join(args.output_dir, run_record.SWEEP), text)
+  if processes.is_chief():
+    _log_trials(trials.values())
+    [folder] = run_record.best_trials(args.output_dir, 1)
+    best = trials[os.path.basename(folder)]
+    value = float(best["value"])
+    logging.info("the best is %s: %s %.4f", best["run"], best["metric"], value)
+    _copy_labels(folder, args.output_dir)
+    _copy_best(folder, args.output_dir)
+    run_record.copy_last_entry(args.output_dir, folder, ensemble=args.ensemble)
+  # Several workers need a seed, also to evaluate.
+  return args.replace(
+    several={},
+    do_train=False,
+    keep_best=True,
+    seed=first,
+  )
+
+
+def _name(args: FineTuning, setting):
+  """Name of a setting: its rate, and of other flags those with several."""
+  name = f"rate_{setting['learning_rate']:g}"
+  shorts = {"train_batch_size": "batch", "num_train_epochs": "epochs"}
+  for flag, short in shorts.items():
+    if flag in args.several:
+      name += f"_{short}_{setting[flag]:g}"
+  return name
+
+
+def _run_trial(args: FineTuning, folder, setting, seed):
+  """Runs the same command with the flags of a trial."""
+  if processes.is_chief():
+    _copy_labels(args.output_dir, folder)
+  # Only the best trial evaluates, predicts and exports.
+  later = args.given.intersection(args.stages) - {"do_train"}
+  flags = [f"--output_dir={folder}"]
+  flags += [f"--{flag}={value}" for flag, value in setting.items()]
+  flags += [f"--seed={seed}", "--num_seeds=1", "--ensemble=1", "--keep_best"]
+  flags += [f"--no{flag}" for flag in sorted(later)]
+  training_program.rerun(args, os.path.basename(folder), flags)
+
+
+def _log_trials(trials):
+  by_setting = {}
+  for trial in trials:
+    value = float(trial["value"])
+    logging.info("  %s: %s %.4f", trial["run"], trial["metric"], value)
+    setting, _, _ = trial["run"].rpartition("_seed_")
+    by_setting.setdefault(setting, []).append(value)
+  for setting, values in by_setting.items():
+    if len(values) > 1 and all(map(math.isfinite, values)):
+      mean, spread = statistics.mean(values), statistics.stdev(values)
+      numbers = f"{mean:.4f} ± {spread:.4f}, {len(values)} seeds"
+      logging.info("  %s: %s", setting, numbers)
+
+
+def _copy_labels(source, target):
+  """Copies labels.txt, if any; ValueError if the target has another order."""
+  if not labels.exist(source):
+    return
+  known = labels.load(source)
+  labels.save_if_missing(known, target)
+  if labels.load(target) != known:
+    raise UserError(
+      f"{source} and {target} have other labels in {labels.FILE_NAME}, or "
+      "another order of them: take a new --output_dir"
+    )
+
+
+def _copy_best(source, target):
+  for name in labels.THRESHOLD_FILES:
+    path = os.path.join(source, name)
+    if files.exists(path):
+      tf.io.gfile.copy(path, os.path.join(target, name), True)
+  source, target = map(run_folder.best_folder, (source, target))
+  files.remove_folder(target)  # of a sweep with fewer trials
+  tf.io.gfile.makedirs(target)
+  for name in files.list_folder(source):
+    tf.io.gfile.copy(os.path.join(source, name), os.path.join(target, name))

@@ -1,0 +1,52 @@
+"""Start of a program that trains: stages, dry run, lock of --output_dir."""
+
+import sys
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from absl import logging
+
+from cli import program
+from runs.dry_run import dry_run
+from runs.lock import lock_folder, remove_locks
+from runs.settings import Training
+from storage import UserError
+from training import processes
+
+T = TypeVar("T", bound=Training)
+
+
+def run(
+  kind: type[T], check: Callable[[T], None], main: Callable[[T], None]
+) -> None:
+  """Runs a program as program.run; it has --dry_run and locks --output_dir.
+
+  One of its `stages` must be set.
+  """
+
+  def start(args):
+    if not any(getattr(args, name) for name in args.stages):
+      *others, last = (f"--{name}" for name in args.stages)
+      raise UserError(
+        f"At least one of {', '.join(others)} and {last} must be True."
+      )
+    check(args)  # also those of a dry run, which has other folders
+    with dry_run(args) as args:
+      if processes.is_chief():
+        lock_folder(args.output_dir)
+      try:
+        return main(args)
+      except Exception:
+        remove_locks()
+        raise
+
+  program.run(kind, lambda args: None, start)
+
+
+def rerun(args: Training, name: str, flags: Iterable[str]) -> None:
+  """Runs this command again with more flags; ChildProcessError with `name`."""
+  logging.info("%s begins", name)
+  if status := processes.run_child([sys.executable, *args.command, *flags]):
+    raise ChildProcessError(
+      f"{name} ended with status {status}, see above; the same command resumes"
+    )

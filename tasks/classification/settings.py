@@ -1,0 +1,52 @@
+"""Settings of run_classifier.py."""
+
+from dataclasses import dataclass
+
+from cli.settings import COMMON, DEVICES, flag
+from runs.settings import EvaluatedFineTuning, LongText
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(LongText, EvaluatedFineTuning):
+  """Flags of run_classifier.py."""
+
+  task_name: str = flag(
+    None,
+    "A task of GLUE, GLUE for all in --data_dir, XNLI, or tsv: your own task.",
+    required=True,
+    group=COMMON,
+  )
+  data_dir: str | None = flag(
+    None, "Folder with the files of the task.", group=COMMON
+  )
+  max_seq_length: int = flag(
+    128, "Maximum number of tokens.", minimum=3, group=COMMON
+  )
+  num_workers: int = flag(
+    1,
+    "Number of processes that tokenize.",
+    minimum=1,
+    group=DEVICES,
+    training=False,
+  )
+  xnli_language: str = flag("zh", "Language of XNLI.")
+  text_a_column: str = flag("text", "tsv: column of the text.")
+  text_b_column: str | None = flag(None, "tsv: column of the second text.")
+  label_column: str = flag("label", "tsv: column of the label.")
+  is_regression: bool = flag(False, "tsv: labels are numbers.")
+  multi_label: bool = flag(
+    False,
+    "tsv: a text has any number of labels, separated by | or a JSON list.",
+  )
+  class_weights: tuple[str, ...] = flag(
+    (),
+    "Weights of the labels' losses: balanced, or as in rare=5,frequent=0.5.",
+  )
+  prediction_columns: tuple[str, ...] = flag(
+    (),
+    "Columns to copy from the test file to test_predictions.tsv; all for all.",
+    training=False,
+  )
+  from_mnli: bool = flag(
+    False, "GLUE: RTE, MRPC and STS-B begin with MNLI's model."
+  )

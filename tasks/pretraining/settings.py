@@ -1,0 +1,152 @@
+"""Settings of run_pretraining.py, and checks of its masks and objective."""
+
+import math
+from dataclasses import dataclass
+
+from cli.settings import COMMON, ORIGINAL, flag
+from data import vocab
+from modeling.config import SIDES
+from runs.settings import DRY_RUN_STEPS, Evaluation, Packing
+from storage import UserError
+from tasks.pretraining.corpus_settings import Masks, Sampling
+
+MASKED = ("mlm_nsp", "mlm")  # objectives of models that fill masks
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(Packing, Evaluation, Masks, Sampling):
+  """Flags of run_pretraining.py."""
+
+  input_file: str | None = flag(
+    None, "TFRecord files or globs, comma-separated.", group=COMMON
+  )
+  vocab_file: str | None = flag(
+    None, "Vocabulary, for unmasked records and --do_export.", group=COMMON
+  )
+  do_lower_case: bool = flag(
+    True, "False if --vocab_file is cased.", group=COMMON
+  )
+  max_seq_length: int = flag(
+    128, "Tokens of a record.", minimum=1, group=COMMON
+  )
+  num_train_steps: int = flag(
+    100000,
+    "Number of training steps.",
+    minimum=1,
+    group=COMMON,
+    training=False,
+    dry_run=DRY_RUN_STEPS,
+  )
+  num_warmup_steps: int = flag(
+    10000, "Number of warm-up steps.", minimum=0, group=COMMON, dry_run=1
+  )
+  stop_at_step: int = flag(
+    0,
+    "Step to stop at before --num_train_steps; the same command without it "
+    "resumes, also on longer records.",
+    minimum=0,
+    training=False,
+    dry_run=0,
+  )
+  max_eval_steps: int = flag(
+    100,
+    "Maximum evaluation steps.",
+    minimum=1,
+    group=ORIGINAL,
+    training=False,
+    dry_run=DRY_RUN_STEPS,
+  )
+  sampling_weights: tuple[str, ...] | None = flag(
+    None,
+    "Weights of the patterns of --input_file in training, as in 3,1. Default: "
+    "each record once per epoch.",
+  )
+  eval_file: str | None = flag(
+    None,
+    "Records to evaluate on; unmasked ones get masks by --masked_lm_prob, with "
+    "the default parts of [MASK] and random tokens. Default: --input_file.",
+    training=False,
+  )
+  objective: str = flag(
+    "mlm_nsp",
+    "mlm: No NSP; left_to_right: LTR & No NSP (section 5.1 of the paper), with "
+    "--attention of that name; right_to_left is its mirror image.",
+    choices=(*MASKED, *SIDES),
+  )
+  special_tokens: bool = flag(
+    True,
+    "Show [CLS], [SEP] and segments to such models. OpenAI GPT did not see "
+    "them before fine-tuning. --nospecial_tokens needs --vocab_file.",
+  )
+  max_corrupt_records: int = flag(
+    0,
+    "Corrupt records to leave out, at most; reads all records first.",
+    minimum=0,
+  )
+  export_top_k: int = flag(
+    5, "Tokens of a mask in an export.", minimum=1, training=False
+  )
+
+
+def check_flags(args: Settings) -> None:
+  """Raises ValueError if flags of masks, objective or sampling do not fit."""
+  args.masks()
+  if args.sampling_exponent != 1 and args.sampling_weights:
+    raise UserError(
+      "--sampling_exponent computes what --sampling_weights says: drop one"
+    )
+  sampling_weights(args)
+  if args.objective in SIDES:
+    if args.attention != args.objective:
+      raise UserError(
+        f"--attention={args.attention} contradicts --objective={args.objective}"
+      )
+    if not (args.special_tokens or args.vocab_file):
+      raise UserError("--nospecial_tokens needs --vocab_file, to find them")
+  elif not args.special_tokens:
+    raise UserError(
+      f"--objective={args.objective} needs special tokens: "
+      f"--nospecial_tokens goes with {' or '.join(SIDES)} only"
+    )
+
+
+def sampling_weights(args: Settings) -> list[float] | None:
+  """Weight of each pattern of --input_file, None without --sampling_weights.
+
+  Raises ValueError for another number of them, or a weight that is none.
+  """
+  if not args.sampling_weights:
+    return None
+  try:
+    weights = [float(weight) for weight in args.sampling_weights]
+  except ValueError:
+    weights = []
+  number = len(source_patterns(args))
+  if len(weights) != number or not all(0 < w < math.inf for w in weights):
+    raise UserError(
+      f"--sampling_weights={','.join(args.sampling_weights)}: give a positive, "
+      f"finite number for each of the {number} patterns of --input_file"
+    )
+  return weights
+
+
+def source_patterns(args: Settings) -> list[str]:
+  """The patterns of --input_file, between its commas."""
+  return [name for name in (args.input_file or "").split(",") if name.strip()]
+
+
+def check_export(args: Settings) -> None:
+  """Raises ValueError if the model of run_pretraining cannot fill masks."""
+  if not args.vocab_file:
+    raise UserError("--do_export needs --vocab_file")
+  vocab.check_tokens(vocab.load(args.vocab_file), name=args.vocab_file)
+  check_objective(args.objective)
+
+
+def check_objective(objective: str | None) -> None:
+  """Raises ValueError if models of an objective cannot fill masks."""
+  if objective in SIDES:
+    raise UserError(
+      f"a model of --objective={objective} cannot fill masks: take one "
+      f"that was trained with {' or '.join(MASKED)}"
+    )
