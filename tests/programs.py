@@ -171,11 +171,16 @@ def flags(program):
 def arguments(program, given=(), command=None, **changes):
   """A program's settings with their defaults but `changes`."""
   kind = settings_of(program)
-  values = {f.name: f.default for f in settings.flags_of(kind).values()}
+  known = settings.flags_of(kind)
+  values = {name: flag.default for name, flag in known.items()} | changes
+  several = {
+    k: v for k, v in values.items() if known[k].swept and isinstance(v, tuple)
+  }
   return kind(
     given=frozenset(given),
     command=command or (f"{program}.py",),
-    **values | changes,
+    several=several,
+    **values | {name: several[name][0] for name in several},
   )
 
 

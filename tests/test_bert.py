@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import bert
-import tasks
 from data import vocab
 from modeling import models
 from storage import UserError
+from tasks import open as opened
 from tests import programs, small_model
 from training import checkpoint
 
@@ -111,11 +111,11 @@ def test_the_summary_names_every_block(values):
 
 
 def test_the_case_is_that_of_the_vocabulary(folder, tmp_path):
-  assert tasks.model_files(str(folder)).do_lower_case
+  assert opened.model_files(str(folder)).do_lower_case
   small_model.write(tmp_path, [*vocab.SPECIAL_TOKENS, "A", "Film", "is"])
   for suffix in (".index", ".data-00000-of-00001"):
     (tmp_path / f"x{suffix}").touch()
-  assert not tasks.model_files(str(tmp_path)).do_lower_case
+  assert not opened.model_files(str(tmp_path)).do_lower_case
 
 
 def test_mistakes_name_culprit_and_remedy(folder, tmp_path):

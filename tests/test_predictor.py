@@ -10,8 +10,8 @@ import tensorflow as tf
 
 import predictor
 from predictor import Predictor
-from tasks import has_gpu as gpu_is_visible
-from tasks import open_model
+from tasks.open import has_gpu as gpu_is_visible
+from tasks.open import open_model
 from tests import programs
 from tests.serving import tasks
 from tests.serving.fixtures import *  # noqa: F403
@@ -148,7 +148,7 @@ ENGINES = [
 def test_the_engine_suits_the_machine_or_is_chosen(
   folders, monkeypatch, has_gpu, engine, expected
 ):
-  monkeypatch.setattr("tasks.has_gpu", lambda: has_gpu)
+  monkeypatch.setattr("tasks.open.has_gpu", lambda: has_gpu)
   model = open_model(str(folders["tagging"]), engine).engine
   name = type(model).__name__
   result = os.path.basename(model._file) if name == "LiteRtEngine" else name

@@ -36,7 +36,7 @@ TAKEN = r"this model takes tokens=\[...\]"
 @pytest.fixture(name="call")
 def _call(monkeypatch, capsys):
   def call(model, *argv, lines=()):
-    monkeypatch.setattr("tasks.open_model", lambda path, engine: model())
+    monkeypatch.setattr("predictor.open_model", lambda path, engine: model())
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=lines))
     ask.main(Predictor, ["--model=m", *argv])
     return [*map(json.loads, capsys.readouterr().out.split("\n")[:-1])]

@@ -8,7 +8,8 @@ import sys
 import pytest
 import tensorflow as tf
 
-from cli import program, run
+from cli import program
+from runs import session
 
 
 def test_a_level_of_the_user_stays(monkeypatch):
@@ -22,7 +23,7 @@ def test_a_level_of_the_user_stays(monkeypatch):
 
 
 def test_the_function_that_silences_xla_is_in_the_library():
-  assert hasattr(ctypes.CDLL(None), run._SET_MIN_LOG_LEVEL)
+  assert hasattr(ctypes.CDLL(None), session._SET_MIN_LOG_LEVEL)
 
 
 def test_unused_libraries_are_hidden_from_keras_alone(monkeypatch):

@@ -7,50 +7,40 @@ import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 
 from pathlib import Path
 
-from absl import flags
-
 import tasks
 
 # Only because the folder of this task is not in tasks/.
 tasks.__path__.append(str(Path(__file__).parent / "tasks"))
 
 from tasks.rating import examples  # noqa: E402
+from tasks.rating.settings import Settings  # noqa: E402
 
-from cli import encoder, program, shared_flags, training_program  # noqa: E402
-
-shared_flags.define_fine_tuning()
-shared_flags.define_evaluation()
-flags.DEFINE_string("train_file", None, "Table to train on.")
-flags.DEFINE_string("dev_file", None, "Table to evaluate on.")
-flags.DEFINE_string(
-  "test_file", None, "Table to predict; ratings are optional."
-)
-flags.DEFINE_integer("max_seq_length", 128, "Maximum number of tokens.", 3)
+from cli import file_checks  # noqa: E402
+from runs import checks, training_program  # noqa: E402
 
 
 def check_flags(args):
   """Raises an error if the run would fail later, by flags or paths."""
-  program.check_files(args, *training_program.file_flags(args))
-  encoder.check_fine_tuning(args)
+  file_checks.check_files(args, *args.files_to_read)
+  checks.check_fine_tuning(args)
 
 
 def main(args):
   rows = {
-    flag: examples.read_examples(args[flag], flag != "test_file")
-    for flag in training_program.file_flags(args)
+    flag: examples.read_examples(getattr(args, flag), flag != "test_file")
+    for flag in args.files_to_read
   }
   # TensorFlow is imported here, after flags and files were checked.
   from tasks.rating import head, task
 
-  from cli import fine_tuning
+  from runs import fine_tuning, sweep
 
-  if training_program.is_sweep(args):
-    args = fine_tuning.run_sweep(args)
+  if args.is_sweep:
+    args = sweep.run_sweep(args)
   run = fine_tuning.start(args)
   args = run.args
   data = {
-    flag: task.convert(args, flag, rows[flag])
-    for flag in training_program.file_flags(args)
+    flag: task.convert(args, flag, rows[flag]) for flag in args.files_to_read
   }
   with run.strategy.scope():
     model = task.make_model(args, run.config)
@@ -78,4 +68,4 @@ def main(args):
 
 
 if __name__ == "__main__":
-  training_program.run(main, check_flags)
+  training_program.run(Settings, check_flags, main)

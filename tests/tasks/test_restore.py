@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-import tasks
 from data import vocab
 from modeling import models
+from tasks import open as opened
 from tests import small_model
 from tests.training import toy
 from training import checkpoint
@@ -29,8 +29,8 @@ def _record(folder, *entries):
 @pytest.fixture(name="restored")
 def _restored(monkeypatch):
   """Function that returns what would be restored."""
-  monkeypatch.setattr("cli.fine_tuning.restore", lambda *given: given)
-  return tasks.restore
+  monkeypatch.setattr("runs.restore.restore", lambda *given: given)
+  return opened.restore
 
 
 def test_files_of_a_folder_count_before_those_of_its_run(tmp_path):
@@ -43,7 +43,7 @@ def test_files_of_a_folder_count_before_those_of_its_run(tmp_path):
   prefix, names = str(own / "x"), ("bert_config.json", "vocab.txt")
   for folder in (own, run):
     paths = (str(folder / name) for name in names)
-    assert tasks.model_files(str(own))[:4] == (prefix, *paths, False)
+    assert opened.model_files(str(own))[:4] == (prefix, *paths, False)
     for name in names:
       (own / name).unlink(missing_ok=True)
 
@@ -58,13 +58,13 @@ def test_a_run_without_a_vocabulary_does_not_know_its_case(
   _write(own, tokens)
   flags = {"vocab_file": None, "do_lower_case": not is_lower}
   _record(own, {"program": "run_pretraining", "flags": flags})
-  assert tasks.model_files(str(own)).do_lower_case == is_lower
+  assert opened.model_files(str(own)).do_lower_case == is_lower
 
 
 def test_the_vector_of_a_text_is_the_mean_of_the_last_layer(tmp_path, restored):
   _write(tmp_path / "own", LOWER)
   folder = str(tmp_path / "own")
-  path, entry, build, changes = restored(folder, layers="-2")
+  _, path, entry, build, changes = restored(folder, layers="-2")
   assert (path, changes["layers"]) == (folder, "-2")
   assert build.keywords == {"of_tokens": False}
   assert changes["init_checkpoint"] == f"{folder}/x"

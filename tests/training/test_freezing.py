@@ -1,13 +1,12 @@
 """Variables that --freeze_layers freezes."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
-from cli import shared_flags
 from modeling import models
 from modeling.config import SIDES
+from tests import programs
 from tests.training import toy
 from training import optimization
 
@@ -15,8 +14,8 @@ CONFIG = replace(toy.config(), num_hidden_layers=3)
 
 
 def _freeze(model, layers, config=CONFIG):
-  args = SimpleNamespace(freeze_layers=layers)
-  optimization.freeze(model, shared_flags.frozen_layers(args, config))
+  args = programs.arguments("run_classifier", freeze_layers=layers)
+  optimization.freeze(model, args.frozen_layers(config))
 
 
 @pytest.mark.parametrize("attention", ["bidirectional", "shallow"])

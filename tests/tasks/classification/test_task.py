@@ -121,7 +121,7 @@ def test_tpus_get_full_batches(args):
 
 
 def test_a_dry_run_reads_the_beginning(args, monkeypatch):
-  monkeypatch.setattr(task.training_program, "_DRY_RUN_EXAMPLES", 2)
+  monkeypatch.setattr("runs.settings._DRY_RUN_EXAMPLES", 2)
   assert len(_convert(args, "dev")["dev"].rows) == 7
   part = _convert(args.replace(dry_run=True), "dev")["dev"]
   assert len(part.rows) == 2

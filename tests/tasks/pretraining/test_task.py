@@ -4,7 +4,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from cli import pretraining_flags
 from data.batching import Packing
 from data.pretraining.instances import (
   DEFAULT_MASKING,
@@ -14,7 +13,7 @@ from data.pretraining.instances import (
 )
 from modeling import losses, models
 from storage import UserError
-from tasks.pretraining import task
+from tasks.pretraining import corpus_settings, settings, task
 from tests import programs
 from tests.serving import stand_in
 from tests.training import toy
@@ -162,18 +161,18 @@ def test_records_are_made_by_their_flags():
   ):
     values = flags | changes
     args = programs.arguments("create_pretraining_data", set_flags, **values)
-    assert pretraining_flags.instance_config(args) == expected
+    assert corpus_settings.instance_config(args) == expected
   args = args.replace(masking="dynamic")
   for change in ({"masked_lm_prob": 0.2}, {"do_whole_word_mask": True}):
     with pytest.raises(ValueError, match="with --masking=dynamic give them to"):
-      pretraining_flags.instance_config(args.replace(**change))
+      corpus_settings.instance_config(args.replace(**change))
 
 
 def _preview(**flags):
   """Two batches of one row, as `finish` makes them."""
   args = programs.arguments("create_pretraining_data", **flags)
   words = stand_in.VOCABULARY
-  finish, is_causal = pretraining_flags.preview_targets(args, words)
+  finish, is_causal = corpus_settings.preview_targets(args, words)
   row = {"input_ids": [[2, *range(5, 17), 3]], "input_mask": [[1] * 14]}
   batches = [finish(row) for _ in range(2)] if finish else []
   return batches, is_causal
@@ -214,6 +213,6 @@ def test_objectives_that_contradict_other_flags(flags, message):
   backward = dict.fromkeys(("objective", "attention"), "right_to_left")
   bare = {"special_tokens": False, "vocab_file": "v"}
   for allowed in ({}, backward | bare):
-    pretraining_flags.check_flags(_args(**allowed))
+    settings.check_flags(_args(**allowed))
   with pytest.raises(ValueError, match=message):
-    pretraining_flags.check_flags(_args(**flags))
+    settings.check_flags(_args(**flags))

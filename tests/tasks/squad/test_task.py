@@ -44,8 +44,8 @@ def _load(path):
 def test_a_limit_is_one_of_questions_and_of_what_is_scored(
   tmp_path, monkeypatch
 ):
-  monkeypatch.setattr(task.training_program, "max_examples", lambda args: 2)
-  result = _eval_data(_args(tmp_path, "a b", 5))
+  monkeypatch.setattr("runs.settings._DRY_RUN_EXAMPLES", 2)
+  result = _eval_data(_args(tmp_path, "a b", 5).replace(dry_run=True))
   questions = [(one.qas_id, one.answer_texts) for one in result.questions]
   assert questions == [("0", ["b"]), ("1", ["b"])]
   assert len(result.rows) == 2

@@ -8,12 +8,13 @@ import numpy as np
 from tasks.rating.answers import Answers
 from tasks.rating.examples import RatingRecordBuilder
 from tasks.rating.head import RatingHead
+from tasks.rating.settings import Settings  # noqa: F401, of this task
 
-from cli import encoder, run, training_program
 from data import features
 from data.records import RecordDataset
 from data.tokenization import FullTokenizer
 from modeling import models
+from runs import checks, session
 from serving.answers import TextConfig
 from serving.export import ServedModel
 from tasks import metrics
@@ -34,13 +35,13 @@ def make_model(args, config):
 
 def convert(args, flag, examples):
   """Converts the examples of a flag's file to <flag>.tf_record."""
-  examples = examples[: training_program.max_examples(args)]
+  examples = examples[: args.max_examples]
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
   build = partial(RatingRecordBuilder, tokenizer, args.max_seq_length)
   schema = features.classification(args.max_seq_length, dtype="float32")
   path = os.path.join(args.output_dir, f"{flag}.tf_record")
   features.write_records(path, schema, examples, build)
-  static_shapes = run.needs_static_shapes(args)
+  static_shapes = session.needs_static_shapes(args)
   return RecordDataset(examples, path, schema, static_shapes)
 
 
@@ -67,4 +68,4 @@ def predict(args, model, data):
 def served_model(args):
   """Untrained model and its answers: texts to numbers."""
   config = TextConfig(args.vocab_file, args.do_lower_case, args.max_seq_length)
-  return ServedModel(make_model(args, encoder.config(args)), Answers(config))
+  return ServedModel(make_model(args, checks.config(args)), Answers(config))

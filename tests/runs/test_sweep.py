@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cli import fine_tuning, training_program
 from data import labels
+from runs import contradictions, sweep
 from tests import programs
 from tests.training import toy
 from training import processes, run_record
@@ -59,9 +59,9 @@ def _commands(monkeypatch):
 )
 def test_several_values_make_a_sweep(tmp_path, commands, changes, trials):
   flags = _flags(tmp_path, **changes)
-  assert training_program.is_sweep(flags) == bool(trials)
+  assert flags.is_sweep == bool(trials)
   if trials:
-    flags = fine_tuning.run_sweep(flags)
+    flags = sweep.run_sweep(flags)
     folders = [f"--output_dir={tmp_path}/rate_{name}" for name in trials]
     assert [command[3] for command in commands] == folders
     # The program goes on with the best, and with the seed of the first.
@@ -71,10 +71,10 @@ def test_several_values_make_a_sweep(tmp_path, commands, changes, trials):
 
 def test_the_winner_of_all_combinations_is_copied(tmp_path, commands, caplog):
   # The sweep is resumed with the trials that are missing.
-  fine_tuning.run_sweep(_flags(tmp_path, learning_rate=1e-5))
+  sweep.run_sweep(_flags(tmp_path, learning_rate=1e-5))
   assert len(commands) == 2
   with caplog.at_level("INFO", logger="absl"):
-    fine_tuning.run_sweep(_flags(tmp_path))
+    sweep.run_sweep(_flags(tmp_path))
   assert len(commands) == 4
   assert commands[1] == [
     sys.executable,
@@ -103,12 +103,12 @@ def test_the_winner_of_all_combinations_is_copied(tmp_path, commands, caplog):
   for _ in range(2):
     [_, start] = json.loads((tmp_path / "run.json").read_text())
     assert start["output_dir"].endswith("rate_3e-05_seed_1")
-    fine_tuning.run_sweep(_flags(tmp_path))
+    sweep.run_sweep(_flags(tmp_path))
 
 
 def test_a_trial_without_a_number_loses(tmp_path, commands, monkeypatch):
   monkeypatch.setitem(SCORES, 1e-5, -math.inf)  # as BestCheckpoint writes NaN
-  fine_tuning.run_sweep(_flags(tmp_path))
+  sweep.run_sweep(_flags(tmp_path))
   winner = (tmp_path / "best" / "model.ckpt-7.index").read_text()
   assert winner.endswith("rate_3e-05_seed_1")
 
@@ -116,8 +116,8 @@ def test_a_trial_without_a_number_loses(tmp_path, commands, monkeypatch):
 def test_batch_sizes_and_epochs_are_swept(tmp_path, commands):
   several = {"train_batch_size": (16, 32), "num_train_epochs": (2.0, 3.0)}
   flags = _flags(tmp_path, learning_rate=3e-5, num_seeds=1, **several)
-  training_program.check_ensemble(flags.replace(ensemble=4))
-  result = fine_tuning.run_sweep(flags)
+  contradictions.check_ensemble(flags.replace(ensemble=4))
+  result = sweep.run_sweep(flags)
   names = [command[3].rpartition("/")[2] for command in commands]
   parts = ("16_epochs_2", "16_epochs_3", "32_epochs_2", "32_epochs_3")
   assert names == [f"rate_3e-05_batch_{part}_seed_1" for part in parts]
@@ -127,7 +127,7 @@ def test_batch_sizes_and_epochs_are_swept(tmp_path, commands):
     "--num_train_epochs=3.0",
   ]
   assert (result.train_batch_size, result.num_train_epochs) == (16, 2.0)
-  fine_tuning.run_sweep(flags)
+  sweep.run_sweep(flags)
   assert len(commands) == 4
 
 
@@ -145,24 +145,24 @@ def test_labels_have_one_order(tmp_path, commands, monkeypatch, known):
   monkeypatch.setattr(processes, "run_child", train)
   if known:
     labels.save(known, str(tmp_path))
-  fine_tuning.run_sweep(_flags(tmp_path))
+  sweep.run_sweep(_flags(tmp_path))
   folders = [tmp_path, *tmp_path.glob("rate_*")]
   assert len(folders) == 5
   for folder in folders:
     assert labels.load(str(folder)) == tuple(known or "bca")
   labels.save("abc", str(tmp_path))
   with pytest.raises(ValueError, match=r"rate_3e-05_seed_1 and .* other label"):
-    fine_tuning.run_sweep(_flags(tmp_path))
+    sweep.run_sweep(_flags(tmp_path))
 
 
 def test_trials_of_other_flags_are_named(tmp_path, commands, caplog):
   flags = _flags(tmp_path, num_train_epochs=3.0, num_workers=2)
-  fine_tuning.run_sweep(flags)
+  sweep.run_sweep(flags)
   path = tmp_path / "rate_1e-05_seed_1" / "run.json"
   told = {"num_train_epochs": 2.0, "do_predict": False, "num_workers": 1}
   told |= {"learning_rate": 1e-5, "num_seeds": 1}
   path.write_text(json.dumps([{"flags": told}]))
-  fine_tuning.run_sweep(flags)
+  sweep.run_sweep(flags)
   [message] = [r.getMessage() for r in caplog.records if r.levelno > 20]
   assert message.startswith(
     f"{path.parent} was trained with --num_train_epochs=2.0 (now 3.0); to"
@@ -177,14 +177,14 @@ def test_a_run_that_fails_ends_the_sweep(tmp_path, commands, monkeypatch):
     processes, "run_child", lambda command: statuses.pop(0) or train(command)
   )
   with pytest.raises(ChildProcessError, match="seed_2 ended with status 1"):
-    fine_tuning.run_sweep(_flags(tmp_path))
+    sweep.run_sweep(_flags(tmp_path))
   [row] = run_record.read_sweep(str(tmp_path))
   assert row["run"] == "rate_1e-05_seed_1"
 
 
 def test_of_several_workers_the_chief_writes(tmp_path, commands, monkeypatch):
   toy.set_worker(monkeypatch, 1)
-  flags = fine_tuning.run_sweep(_flags(tmp_path))
+  flags = sweep.run_sweep(_flags(tmp_path))
   assert len(commands) == 4
   assert (flags.keep_best, flags.seed) == (True, 1)
   assert all(path.name.startswith("rate_") for path in tmp_path.iterdir())
@@ -192,15 +192,15 @@ def test_of_several_workers_the_chief_writes(tmp_path, commands, monkeypatch):
 
 def test_an_ensemble_takes_the_best_trials(tmp_path, commands):
   flags = _flags(tmp_path, ensemble=3)
-  training_program.check_ensemble(flags)
-  fine_tuning.run_sweep(flags)
+  contradictions.check_ensemble(flags)
+  sweep.run_sweep(flags)
   folders = run_record.best_trials(str(tmp_path), 3)
   trials = ("3e-05_seed_1", "3e-05_seed_2", "1e-05_seed_1")
   assert folders == [f"{tmp_path}/rate_{trial}" for trial in trials]
   # Whoever restores the folder gets it, too.
   [entry] = run_record.read(str(tmp_path))
   assert entry["flags"]["ensemble"] == 3
-  training_program.check_ensemble(_flags(tmp_path, do_train=False, ensemble=4))
+  contradictions.check_ensemble(_flags(tmp_path, do_train=False, ensemble=4))
 
 
 def test_an_ensemble_of_more_models_than_there_are_is_refused(tmp_path):
@@ -211,4 +211,4 @@ def test_an_ensemble_of_more_models_than_there_are_is_refused(tmp_path):
     ({"do_train": False, "ensemble": 2}, r"more than the 0 tri.*sweep\.tsv"),
   ):
     with pytest.raises(ValueError, match=message):
-      training_program.check_ensemble(_flags(tmp_path, **flags))
+      contradictions.check_ensemble(_flags(tmp_path, **flags))

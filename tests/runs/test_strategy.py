@@ -4,22 +4,19 @@ from types import SimpleNamespace
 
 import pytest
 import tensorflow as tf
-from cli.arguments import Arguments
 
-from cli import run, training_program
+from runs import contradictions, session
+from runs.settings import Devices
 from tests.training import toy
 
 
 def _flags(**changes):
-  names = ("tpu_name", "tpu_zone", "gcp_project", "master")
-  values = dict.fromkeys(("distribution_strategy", *names))
-  values |= {"use_tpu": False, "num_cpu_devices": 2}  # as the suite has them
-  return Arguments(**values | changes)
+  return Devices(**{"num_cpu_devices": 2} | changes)  # as the suite has them
 
 
 def test_one_device_is_the_default_and_mirrored_takes_all():
-  assert run.make_strategy(_flags()) is tf.distribute.get_strategy()
-  result = run.make_strategy(_flags(distribution_strategy="mirrored"))
+  assert session.make_strategy(_flags()) is tf.distribute.get_strategy()
+  result = session.make_strategy(_flags(distribution_strategy="mirrored"))
   assert isinstance(result, tf.distribute.MirroredStrategy)
   assert result.num_replicas_in_sync == 2
 
@@ -36,7 +33,7 @@ def test_several_gpus_are_mirrored(monkeypatch, gpus, name):
   monkeypatch.setattr(
     run, "_strategy", lambda name, args: names.append(name) or strategy
   )
-  run.make_strategy(_flags())
+  session.make_strategy(_flags())
   assert names == [name]
 
 
@@ -50,9 +47,9 @@ def test_several_workers_come_from_tf_config(monkeypatch):
   )
   flags = _flags(distribution_strategy="multi_worker_mirrored")
   with pytest.raises(ValueError, match="needs the environment variable TF_CON"):
-    run.make_strategy(flags)
+    session.make_strategy(flags)
   monkeypatch.setenv("TF_CONFIG", "{}")
-  assert run.make_strategy(flags).num_replicas_in_sync == 2
+  assert session.make_strategy(flags).num_replicas_in_sync == 2
   # With a timeout every exchange of gradients would leave a sleeping thread.
   assert calls == [{}]
 
@@ -60,13 +57,13 @@ def test_several_workers_come_from_tf_config(monkeypatch):
 def test_workers_that_would_each_train_alone_are_refused(monkeypatch):
   toy.set_worker(monkeypatch, 0)
   with pytest.raises(ValueError, match="multi_worker_mirrored, or unset TF_CO"):
-    run.make_strategy(_flags())
+    session.make_strategy(_flags())
   for flags in (
     {"distribution_strategy": "multi_worker_mirrored"},
     {"distribution_strategy": "tpu"},
     {"use_tpu": True},
   ):
-    training_program.check_devices(_flags(**flags))
+    contradictions.check_devices(_flags(**flags))
 
 
 def _resolve(monkeypatch, resolver):
@@ -87,7 +84,7 @@ def test_flags_of_the_tpu_reach_its_resolver(monkeypatch):
     monkeypatch.setattr(owner, name, lambda _: strategy)
   flags = {"use_tpu": True, "tpu_name": "t", "master": "m"}
   flags |= {"tpu_zone": "z", "gcp_project": "p"}
-  assert run.make_strategy(_flags(**flags)).num_replicas_in_sync == 8
+  assert session.make_strategy(_flags(**flags)).num_replicas_in_sync == 8
   assert calls == [{"tpu": "t", "zone": "z", "project": "p"}]
 
 
@@ -102,7 +99,7 @@ def test_a_tpu_that_is_not_there_is_named(monkeypatch, name, value):
   _resolve(monkeypatch, resolver)
   message = f"no TPU can be reached with --{name}={value}: no such host"
   with pytest.raises(ValueError, match=message):
-    run.make_strategy(_flags(use_tpu=True, **{name: value}))
+    session.make_strategy(_flags(use_tpu=True, **{name: value}))
 
 
 @pytest.mark.parametrize("gpus", [[], ["GPU:0"]])
@@ -111,10 +108,10 @@ def test_step_is_compiled_by_default_on_a_gpu(gpus, jit_compile, monkeypatch):
   monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: gpus)
   flags = _flags(jit_compile=jit_compile, group_by_length=False)
   expected = bool(gpus) if jit_compile is None else jit_compile
-  assert run.compiles_step(flags, packs=False) == expected
-  assert run.needs_static_shapes(flags) == expected
-  assert run.compiles_step(flags, packs=True) == bool(jit_compile)
+  assert session.compiles_step(flags, packs=False) == expected
+  assert session.needs_static_shapes(flags) == expected
+  assert session.compiles_step(flags, packs=True) == bool(jit_compile)
   for on_tpu in ({"use_tpu": True}, {"distribution_strategy": "tpu"}):
-    assert run.needs_static_shapes(flags.replace(**on_tpu))
+    assert session.needs_static_shapes(flags.replace(**on_tpu))
   flags = flags.replace(group_by_length=True)
-  assert run.compiles_step(flags, packs=None) == bool(jit_compile)
+  assert session.compiles_step(flags, packs=None) == bool(jit_compile)

@@ -6,18 +6,20 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from cli.arguments import Arguments
 
-from cli import encoder, fine_tuning, run
 from modeling import losses, models, tracing
 from modeling.config import BertConfig
+from runs import checks, restore, session
 from serving.answers import TextConfig
 from serving.export import ServedModel
 from tasks.features import task as features
-from tests.cli.test_fine_tuning import _flags
+from tests import programs
+from tests.runs.test_fine_tuning import _flags
 from tests.training import toy
 from training import loop, optimization, run_folder
 from training.run_folder import Checkpoints
+
+KIND = programs.settings_of("run_classifier")
 
 
 @pytest.fixture(name="started")
@@ -35,8 +37,8 @@ def _started(monkeypatch):
     calls["mode"] = tracing.current()
     read("context")
 
-  monkeypatch.setattr(run, "make_strategy", lambda args: None)
-  monkeypatch.setattr(run, "TrainStep", train_step)
+  monkeypatch.setattr(session, "make_strategy", lambda args: None)
+  monkeypatch.setattr(session, "TrainStep", train_step)
   monkeypatch.setattr(loop, "train", train)
   source = SimpleNamespace(
     train_batches=lambda *given, **options: calls.update(options, read=given),
@@ -48,7 +50,7 @@ def _started(monkeypatch):
     steps = {"num_train_steps": 90, "num_warmup_steps": 20} | options
     source.packing = packing
     model = model or models.pretrainer(toy.config())
-    training = run.Run(args, toy.config())
+    training = session.Run(args, toy.config())
     training.train(model, losses.pretraining(), source, **steps)
     return calls
 
@@ -160,16 +162,17 @@ def test_each_member_of_an_ensemble_is_the_best_of_its_trial(tmp_path):
     rows.append(f"t{number}\t1e-5\t1\t{number}\tf1\t{value}")
   (tmp_path / "sweep.tsv").write_text("\n".join(rows) + "\n")
   model = models.ensemble(_classifier, 2, models.mean_probs)
-  args = Arguments(output_dir=str(tmp_path), init_checkpoint=None)
-  assert run.load(args, model, Checkpoints(str(tmp_path))) == 1
+  args = _flags(tmp_path, keep_best=False)
+  assert session.load(args, model, Checkpoints(str(tmp_path))) == 1
   for number, part in enumerate(model.members, 1):
     assert all(np.all(value == number) for value in part.get_weights())
 
 
 @pytest.mark.parametrize("long_text", ["truncate", "windows"])
 def test_an_export_says_how_its_texts_are_tokenized(entry, long_text):
-  args = Arguments(
-    **entry["flags"] | {"do_lower_case": False, "attention": None},
+  args = programs.arguments(
+    "extract_features",
+    **entry["flags"] | {"do_lower_case": False},
     long_text=long_text,
     max_seq_length=8,
     max_text_length=40,
@@ -208,7 +211,7 @@ def test_a_restored_model_has_its_own_flags(tmp_path, entry, changes, fails):
     return ServedModel(_classifier(), None)
 
   try:
-    result = fine_tuning.restore(str(tmp_path), entry, build, changes)
+    result = restore.restore(KIND, str(tmp_path), entry, build, changes)
     assert all(np.all(w == 3) for w in result.model.get_weights())
   except ValueError:
     assert fails
@@ -222,7 +225,7 @@ def test_a_model_is_restored_with_its_own_vocabulary(tmp_path, entry):
   (tmp_path / "checkpoint").write_text('model_checkpoint_path: "a"\n')
   (tmp_path / "a.index").touch()
   with pytest.raises(ValueError, match=r"line 5 is 'b', but 'a' in .*vocab"):
-    fine_tuning.restore(str(tmp_path), entry, None, changes)
+    restore.restore(KIND, str(tmp_path), entry, None, changes)
 
 
 def test_exports_for_keras_are_float32():
@@ -230,7 +233,7 @@ def test_exports_for_keras_are_float32():
     (["savedmodel"], "bfloat16"),
     (["tflite", "keras"], "mixed_bfloat16"),
   ):
-    run.set_export_policy(Arguments(dtype="bfloat16", export_format=formats))
+    session.set_export_policy("bfloat16", formats)
     assert keras.config.dtype_policy().name == policy
 
 
@@ -241,11 +244,12 @@ def test_flags_override_bert_config_json_where_they_are_set(entry):
     (None, "left_to_right"),
     ("bidirectional", "bidirectional"),
   ):
-    args = Arguments(**entry["flags"], attention=attention, add_bilstm=True)
-    result = encoder.config(args)
+    flags = entry["flags"] | {"attention": attention, "add_bilstm": True}
+    args = programs.arguments("run_classifier", **flags)
+    result = checks.config(args)
     assert (result.attention, result.add_bilstm) == (expected, True)
   with pytest.raises(ValueError, match="max_seq_length 513"):
-    encoder.config(args.replace(max_seq_length=513))
+    checks.config(args.replace(max_seq_length=513))
 
 
 def test_dropout_and_data_have_the_saved_seed(tmp_path, monkeypatch, started):

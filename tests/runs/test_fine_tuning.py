@@ -7,12 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import tensorflow as tf
-from absl import flags
-from cli.arguments import Arguments
-from cli.run import Run
 
-from cli import arguments, fine_tuning, run
 from modeling import losses, models
+from runs import distillation, fine_tuning, session
+from runs.session import Run
 from serving.export import ServedModel
 from tests import programs
 from tests.training import toy
@@ -24,7 +22,7 @@ from training.run_folder import Checkpoints
 def _one_device(monkeypatch):
   """These tests do without a strategy."""
   strategy = tf.distribute.get_strategy()
-  monkeypatch.setattr(run, "make_strategy", lambda args: strategy)
+  monkeypatch.setattr(session, "make_strategy", lambda args: strategy)
 
 
 def _flags(tmp_path, **changes):
@@ -293,8 +291,10 @@ def test_a_student_follows_the_outputs_of_its_teacher(monkeypatch, kind, size):
   student = _student(kind)
   teacher = models.ensemble(lambda: _student(kind), size, combine)
   _restore(monkeypatch, teacher, ("old", "last entry", "build", []))
-  args = Arguments(teacher="old", distill_weight=0.25, distill_temperature=3.0)
-  result = fine_tuning._distilled(args, objective, student, "build")
+  args = _flags(
+    "out", teacher="old", distill_weight=0.25, distill_temperature=3.0
+  )
+  result = distillation.distilled(args, objective, student, "build")
   inputs = {name: rng.randint(0, 2, (5, 7)) for name in student.input}
   batch = inputs | {n: rng.randint(0, 3, size) for n, size in labels.items()}
   outputs, targets = student(inputs), teacher(inputs, training=False)
@@ -308,28 +308,29 @@ def test_a_student_follows_the_outputs_of_its_teacher(monkeypatch, kind, size):
   assert np.abs(soft - own).max() > 0.01
   for without in ({"teacher": None}, {"distill_weight": 0.0}):
     args = args.replace(**without)
-    assert fine_tuning._distilled(args, objective, student, 0) is objective
+    assert distillation.distilled(args, objective, student, 0) is objective
 
 
 def _restore(monkeypatch, model, given):
   """Has the folder of a teacher restored, if it is asked for as `given`."""
 
-  def restore(folder, entry, build, changes):
+  def restore(kind, folder, entry, build, changes):
+    assert kind is programs.settings_of("run_classifier")
     assert (folder, entry, build, [*changes]) == given
     return ServedModel(model, None)
 
-  monkeypatch.setattr(fine_tuning, "restore", restore)
+  monkeypatch.setattr(distillation, "restore", restore)
   entries = ["first", "last entry"]
-  monkeypatch.setattr(fine_tuning.run_record, "read", lambda _: entries)
+  monkeypatch.setattr(distillation.run_record, "read", lambda _: entries)
 
 
 def test_a_teacher_of_other_labels_is_named(monkeypatch):
   student, teacher = (models.classifier(toy.config(), n) for n in (2, 3))
   _restore(monkeypatch, teacher, ("old", "last entry", None, []))
-  args = Arguments(teacher="old", distill_weight=0.25)
+  args = _flags("out", teacher="old", distill_weight=0.25)
   message = r"'logits': 3}, this model {'logits': 2"
   with pytest.raises(ValueError, match=message):
-    fine_tuning._distilled(args, losses.classification(), student, None)
+    distillation.distilled(args, losses.classification(), student, None)
 
 
 def test_no_step_at_all_is_an_error(tmp_path):
@@ -350,17 +351,3 @@ def test_a_frozen_layer_has_no_slots(tmp_path):
   slots = [name for name in names if name.endswith("/adam_m")]
   assert slots
   assert not any(name.startswith("bert/encoder/") for name in slots)
-
-
-@pytest.mark.parametrize(
-  ("argument", "expected"),
-  [("3e-5", 3e-5), ("5e-5,3e-5,2e-5", (5e-5, 3e-5, 2e-5)), ("0", 0.0)],
-)
-def test_learning_rates(argument, expected):
-  values = flags.FlagValues()
-  parser = arguments.Numbers(float, 0)
-  flags.DEFINE(parser, "rate", 1.0, "", flag_values=values)
-  values(["program", f"--rate={argument}"])
-  assert values.rate == expected
-  with pytest.raises(flags.IllegalFlagValueError, match="-1 is less than 0"):
-    values(["program", "--rate=3e-5,-1"])

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cli import encoder, training_program
 from modeling.config import BertConfig
+from runs import checks, dry_run
 from storage import UserError
 from tests import programs
-from tests.cli.test_checks import raises
+from tests.runs.test_contradictions import raises
 from tests.training import toy
 from training import checkpoint
 
@@ -48,9 +48,9 @@ def _check(folder, *same, program="run_classifier", **changes):
   }
   args = programs.arguments(program, **flags | changes)
   if program == "run_pretraining":
-    encoder.check_run(args, encoder.config(args))
+    checks.check_run(args, checks.config(args))
   else:
-    encoder.check_fine_tuning(args, *same)
+    checks.check_fine_tuning(args, *same)
 
 
 @pytest.mark.parametrize("do_train", [False, True])
@@ -152,19 +152,19 @@ def test_a_head_that_is_restored_has_flags_and_labels_of_its_training(
   (folder / "run/labels.txt").touch()
   start = {"init_checkpoint": "run", "output_dir": "out", "do_train": True}
   args = programs.arguments("run_classifier", **start | changes)
-  assert encoder.labels_file(args) == ("run/labels.txt" if has_labels else None)
-  encoder.check_head(args.replace(multi_label=True), "multi_label")
+  assert checks.labels_file(args) == ("run/labels.txt" if has_labels else None)
+  checks.check_head(args.replace(multi_label=True), "multi_label")
   message = "--multi_label=False, but the head of run"
   with raises(message if is_of_training else None):
-    encoder.check_head(args, "multi_label")
+    checks.check_head(args, "multi_label")
 
 
 def test_the_checkpoint_of_the_folder_goes_before_that_to_start_from(folder):
   start = {"init_checkpoint": "old", "output_dir": str(folder / "out")}
   args = programs.arguments("run_classifier", **start)
-  assert encoder.checkpoint(args) == "old"
+  assert checks.checkpoint(args) == "old"
   args = args.replace(output_dir=str(folder / "run"))
-  assert encoder.checkpoint(args) == str(folder / "run/model.ckpt-3")
+  assert checks.checkpoint(args) == str(folder / "run/model.ckpt-3")
 
 
 def test_a_folder_of_another_program_or_task_is_named(folder):
@@ -203,7 +203,7 @@ def test_a_dry_run_trains_only_where_the_command_does(folder, stages, trains):
   flags = {f"do_{name}": True for name in stages.split()} | {"dry_run": True}
   flags |= {"output_dir": str(folder / "run")}
   args = programs.arguments("run_classifier", **flags)
-  with training_program.dry_run(args) as changed:
+  with dry_run.dry_run(args) as changed:
     assert (changed.do_train, changed.do_export) == (trains, args.do_export)
     trained = str(folder / "run/model.ckpt-3")
     assert changed.init_checkpoint == (None if trains else trained)
@@ -215,7 +215,7 @@ def test_workers_use_one_folder_in_a_dry_run(tmp_path, monkeypatch, index):
   toy.set_worker(monkeypatch, index)
   flags = {"output_dir": str(tmp_path), "do_train": True, "dry_run": True}
   args = programs.arguments("run_classifier", **flags)
-  with training_program.dry_run(args) as changed:
+  with dry_run.dry_run(args) as changed:
     folder = Path(changed.output_dir)
     assert folder == tmp_path / "dry_run"
     folder.mkdir()
@@ -270,7 +270,7 @@ def test_a_much_smaller_vocabulary_is_warned_of(folder, caplog):
   for number, is_warned in ((73, False), (72, True)):  # rows may be padded
     words = [*TOKENS, *map(str, range(number))][:number]
     path.write_text("\n".join(words))
-    encoder.check_vocabulary(args, 200, encoder.checkpoint(args))
+    checks.check_vocabulary(args, 200, checks.checkpoint(args))
     assert ("given.txt has 72 lines, but the" in caplog.text) == is_warned
   assert "has 200 ids: is it of that model?" in caplog.text
 
@@ -278,6 +278,6 @@ def test_a_much_smaller_vocabulary_is_warned_of(folder, caplog):
 def test_a_network_may_have_twelve_layers(monkeypatch):
   sizes = {f"bert/encoder/layer_{i}/output/dense/bias": (8,) for i in range(12)}
   monkeypatch.setattr("training.run_record.checkpoint_shapes", lambda _: sizes)
-  encoder._check_sizes("file", BertConfig(7, 8, 12, 2, 9), "model")
+  checks._check_sizes("file", BertConfig(7, 8, 12, 2, 9), "model")
   with pytest.raises(UserError, match="has num_hidden_layers 12, but"):
-    encoder._check_sizes("file", BertConfig(7, 8, 10, 2, 9), "model")
+    checks._check_sizes("file", BertConfig(7, 8, 10, 2, 9), "model")

@@ -1,0 +1,125 @@
+"""Settings: flags from dataclasses, their values, copies."""
+
+from dataclasses import FrozenInstanceError, dataclass
+
+import pytest
+from absl import flags
+
+from cli import settings
+from cli.settings import Settings, flag
+
+
+@dataclass(frozen=True, kw_only=True)
+class Base(Settings):
+  """A group that two programs share."""
+
+  rate: float = flag(0.5, "A rate.", minimum=0.0, swept=True)
+  name: str | None = flag(None, "A name.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program(Base):
+  """A program with flags of each type."""
+
+  folder: str = flag(None, "A folder.", required=True)
+  name: str = flag("Bert", "Its own default.")
+  number: int = flag(5, "A number.", maximum=9)
+  words: tuple[str, ...] = flag(("a", "b"), "Words.")
+  texts: tuple[str, ...] | None = flag(None, "T.", repeated=True, text=True)
+  steps: tuple[int, ...] | None = flag(None, "Steps.")
+  do_train: bool = flag(False, "Train.", training=False)
+
+
+def _parse(*arguments):
+  values = flags.FlagValues()
+  settings.define(Program, values)
+  values(["/bin/run_it.py", *arguments])
+  return settings.from_flags(Program, values, ["/bin/run_it.py", *arguments])
+
+
+def test_own_flags_come_first_and_override_those_of_groups():
+  known = settings.flags_of(Program)
+  own = ["folder", "name", "number", "words", "texts", "steps", "do_train"]
+  assert [*known] == [*own, "rate"]
+  assert (known["name"].default, known["name"].kind) == ("Bert", str)
+  assert settings.flags_of(Base)["name"].default is None
+  assert (known["steps"].kind, known["steps"].parts) == (tuple, int)
+
+
+def test_flags_without_a_value_have_their_defaults():
+  values = _parse("--folder=x")
+  assert values.to_dict() == {
+    "folder": "x",
+    "name": "Bert",
+    "number": 5,
+    "words": ("a", "b"),
+    "texts": None,
+    "steps": None,
+    "do_train": False,
+    "rate": 0.5,
+  }
+  assert values.given == {"folder"}
+  assert values.program == "run_it"
+  assert values.command == ("/bin/run_it.py", "--folder=x")
+
+
+@pytest.mark.parametrize(
+  ("argument", "name", "expected"),
+  [
+    ("--words=c,d", "words", ("c", "d")),
+    ("--words=", "words", ()),
+    ("--texts=c,d", "texts", ("c,d",)),
+    ("--steps=1,2", "steps", (1, 2)),
+    ("--steps=1", "steps", (1,)),
+    ("--do_train", "do_train", True),
+    ("--rate=3e-5", "rate", 3e-5),
+    ("--number=0", "number", 0),
+  ],
+)
+def test_a_flag_has_the_type_of_its_field(argument, name, expected):
+  values = _parse("--folder=x", argument)
+  assert getattr(values, name) == expected
+  assert values.given == {"folder", name}
+  assert not values.several
+
+
+def test_several_values_of_a_swept_flag_are_told_apart():
+  values = _parse("--folder=x", "--rate=0.5,0.25")
+  assert (values.rate, values.several) == (0.5, {"rate": (0.5, 0.25)})
+
+
+def test_home_is_expanded_in_paths_but_not_in_texts(monkeypatch):
+  monkeypatch.setenv("HOME", "/home/me")
+  values = _parse("--folder=~/x", "--words=a,~/b", "--texts=~/c")
+  assert values.folder == "/home/me/x"
+  assert values.words == ("a", "/home/me/b")
+  assert values.texts == ("~/c",)
+
+
+@pytest.mark.parametrize(
+  ("argument", "message"),
+  [
+    ("--number=10", "9"),
+    ("--rate=-1", "-1 is less than 0"),
+    ("--rate=0.5,x", "could not convert"),
+  ],
+)
+def test_values_out_of_range_are_refused(argument, message):
+  with pytest.raises(flags.IllegalFlagValueError, match=message):
+    _parse("--folder=x", argument)
+
+
+def test_settings_cannot_be_changed_but_copied():
+  values = _parse("--folder=x")
+  other = values.replace(number=3)
+  assert (values.number, other.number, other.given) == (5, 3, values.given)
+  values.to_dict().update(number=7)
+  with pytest.raises(FrozenInstanceError):
+    values.number = 3
+  assert values.number == 5
+
+
+def test_a_needed_flag_is_named():
+  assert _parse("--folder=x").needed("folder") == "x"
+  with pytest.raises(ValueError, match="this command needs --texts"):
+    _parse("--folder=x").needed("texts")

@@ -1,0 +1,233 @@
+"""Flags that contradict each other; those at the border do not."""
+
+import contextlib
+import logging
+import re
+
+import pytest
+from absl import logging as absl_logging
+
+from modeling import models
+from modeling.config import BertConfig
+from runs import contradictions, dry_run, fine_tuning, session
+from tests import programs
+
+WINDOWS = {"long_text": "windows"}
+PATIENCE = {"early_stopping_patience": 1}
+EXPORT = {"do_export": True, "export_dir": "new"}
+TFLITE = {"export_format": ["keras", "tflite"]}
+FLAGS = {
+  "task_name": "tsv",
+  "learning_rate": 1e-5,
+  "train_batch_size": 8,
+  "max_seq_length": 10,
+  "max_text_length": 10,
+  "window_stride": 8,
+}
+TRAIN = {"do_train": True}
+BY_LENGTH = TRAIN | {"group_by_length": True}
+FINE_TUNING = contradictions.check_fine_tuning
+DEVICES = contradictions.check_devices
+
+
+def EXPORTS(args):
+  contradictions.check_export(args, args.dtype)
+
+
+LONG_TEXTS = contradictions.check_windows
+
+
+def _settings(**changes):
+  return programs.arguments("run_classifier", **FLAGS | changes)
+
+
+def raises(message):
+  """Expects a ValueError with this message; with None, no error."""
+  if message is None:
+    return contextlib.nullcontext()
+  return pytest.raises(ValueError, match=re.escape(message))
+
+
+# A check, flags, and the message of the error or None.
+CASES = [
+  (FINE_TUNING, TRAIN | PATIENCE, "counts evaluations: say with --eval_steps"),
+  (FINE_TUNING, TRAIN | PATIENCE | {"eval_steps": 1}, None),
+  (FINE_TUNING, TRAIN | {"num_train_epochs": 0.0}, "=0 trains nothing"),
+  (FINE_TUNING, {"do_eval": True, "num_train_epochs": 0.0}, None),
+  (FINE_TUNING, BY_LENGTH, None),
+  (FINE_TUNING, BY_LENGTH | {"jit_compile": True}, "neither with --jit_comp"),
+  (FINE_TUNING, BY_LENGTH | {"use_tpu": True}, "nor with a TPU"),
+  (FINE_TUNING, TRAIN | {"ensemble": 3, "num_seeds": 2}, "command trains 2"),
+  (FINE_TUNING, TRAIN | {"ensemble": 2, "num_seeds": 2}, None),
+  (FINE_TUNING, TRAIN | {"profile_steps": (0, 1)}, None),
+  (FINE_TUNING, TRAIN | {"profile_steps": (3, 3)}, "give two steps"),
+  (FINE_TUNING, TRAIN | {"profile_steps": (1, 2, 3)}, "give two steps"),
+  (FINE_TUNING, TRAIN | {"profile_steps": 3}, "give two steps"),
+  (EXPORTS, EXPORT, None),
+  (EXPORTS, TFLITE | {"add_bilstm": True}, None),  # exports nothing
+  (EXPORTS, EXPORT | {"export_dir": None}, "--do_export needs --export_d"),
+  (EXPORTS, EXPORT | TFLITE | {"dtype": "float16"}, "with --dtype=float16"),
+  (EXPORTS, EXPORT | {"dtype": "float16"}, None),
+  (EXPORTS, EXPORT | TFLITE, None),
+  (EXPORTS, EXPORT | {"export_format": []}, "give one or more of"),
+  (EXPORTS, EXPORT | {"export_format": ["onnx"]}, "=onnx: give one or"),
+  (EXPORTS, {"export_format": ["onnx"]}, "=onnx: give one or"),  # not yet used
+  (EXPORTS, EXPORT | TFLITE | {"add_bilstm": True}, None),
+  (LONG_TEXTS, {}, None),
+  (LONG_TEXTS, WINDOWS, None),  # each at its border
+  (LONG_TEXTS, WINDOWS | {"max_text_length": 9}, "=9 is less than --max_seq"),
+  (LONG_TEXTS, WINDOWS | {"window_stride": 9}, "has 8 of the text"),
+  (LONG_TEXTS, {"given": ["max_text_length"]}, "length needs --long_text=wi"),
+  (LONG_TEXTS, {"given": ["window_stride"]}, "stride needs --long_text=wi"),
+  (LONG_TEXTS, {"given": ["window_pooling"]}, "pooling needs --long_text=wi"),
+  (DEVICES, {"use_tpu": True, "distribution_strategy": "tpu"}, None),
+  (DEVICES, {"use_tpu": True, "distribution_strategy": "mirrored"}, "="),
+]
+
+
+@pytest.mark.parametrize(
+  ("check", "flags", "message"), CASES, ids=lambda x: getattr(x, "__name__", "")
+)
+def test_contradictions_and_their_borders(check, flags, message):
+  args = _settings(**flags)
+  with raises(message):
+    check(args)
+
+
+@pytest.mark.parametrize(
+  ("flags", "while_training", "at_all"),
+  [
+    ({}, False, False),
+    ({"do_eval": True}, False, True),
+    (TRAIN, False, False),
+    (TRAIN | {"eval_steps": 5}, True, True),
+    (TRAIN | {"keep_best": True}, True, True),
+    (TRAIN | {"num_seeds": 2}, True, True),  # all trials keep their best
+    (TRAIN | {"learning_rate": (1e-4, 1e-5)}, True, True),
+    ({"eval_steps": 5, "keep_best": True}, False, False),
+  ],
+)
+def test_evaluations_need_data(flags, while_training, at_all):
+  args = _settings(**flags)
+  assert args.evaluates_while_training == while_training
+  assert ("dev" in args.splits_to_read) == at_all
+
+
+@pytest.mark.parametrize(
+  ("flags", "config", "name"),
+  [
+    ({}, {}, None),
+    ({"group_by_length": True}, {}, "--group_by_length"),
+    ({"teacher": "old"}, {}, "--teacher"),
+    ({"long_text": "windows"}, {}, "--long_text=windows"),
+    ({"jit_compile": True}, {}, "--jit_compile"),
+    ({"gradient_accumulation_steps": 2}, {}, "--gradient_accumulation_steps"),
+    ({"distribution_strategy": "tpu"}, {}, "a TPU"),
+    ({}, {"add_bilstm": True}, "--add_bilstm"),
+    ({}, {"attention": "left_to_right"}, "attention 'left_to_right'"),
+  ],
+)
+def test_examples_are_packed_unless_something_forbids_it(flags, config, name):
+  args = _settings().replace(**flags)
+  config = BertConfig(5, 8, 1, 2, 8, **config)
+  assert contradictions.packing_conflict(args, config) == name
+  contradictions.check_packing(args, config)  # is not asked for
+  packs = fine_tuning.packs_examples(args, config)
+  assert packs == (None if name is None else False)
+  without = args.replace(pack_examples=False)
+  assert fine_tuning.packs_examples(without, config) is False
+  args = args.replace(pack_examples=True)
+  assert fine_tuning.packs_examples(args, config)
+  with raises(name and f"does not go with {name}: drop one"):
+    contradictions.check_packing(args, config)
+
+
+def test_lengths_of_windows():
+  for flags, stride, length in (
+    ({}, 8, 10),
+    (WINDOWS | {"max_text_length": 40}, 8, 40),
+    ({"window_stride": 0}, 4, 10),
+    ({"window_stride": 0, "max_seq_length": 3}, 1, 3),
+  ):
+    args = _settings(**flags)
+    assert args.stride == stride
+    assert args.row_length == length
+    windows = models.Windows(args.max_seq_length, stride, "max")
+    result = session.text_windows(args.replace(window_pooling="max"))
+    assert result == (windows if "long_text" in flags else None)
+
+
+def test_a_bilstm_may_be_frozen_where_there_is_one():
+  args = _settings(freeze_layers="bilstm")
+  sizes = (5, 8, 1, 2, 8)
+  config = BertConfig(*sizes, add_bilstm=True)
+  assert args.frozen_layers(config) == {("bilstm", None)}
+  with pytest.raises(ValueError, match="layers 0-0 and embeddings, encoder, p"):
+    args.frozen_layers(BertConfig(*sizes))
+
+
+def test_a_dry_run_is_short_and_leaves_nothing(tmp_path):
+  flags = TRAIN | PATIENCE | {"dry_run": True, "export_dir": "new"}
+  flags |= {"init_checkpoint": "bert", "learning_rate": (0.5, 0.25)}
+  flags |= {"profile_steps": (1, 2), "num_seeds": 2}
+  flags |= {"eval_steps": 5, "ensemble": 2, "output_dir": str(tmp_path)}
+  args = _settings(**flags)
+  with dry_run.dry_run(args) as short:
+    changed = _changes(args, short)
+    folder = changed.pop("output_dir")
+    record = logging.makeLogRecord({"msg": f"{folder}/export, {folder}/a"})
+    [*_, rename] = absl_logging.get_absl_handler().python_handler.filters
+    rename(record)
+    assert record.getMessage() == f"new, {tmp_path}/a"
+  assert changed == {
+    "num_seeds": 1,
+    "early_stopping_patience": 0,
+    "ensemble": 1,
+    "profile_steps": None,
+    "eval_steps": 0,
+    "keep_best": True,
+    "export_dir": f"{folder}/export",
+  }
+  assert not short.is_sweep
+  assert short.learning_rate == 0.5
+  assert not any(tmp_path.iterdir())
+
+
+def test_a_dry_run_of_pretraining_has_two_steps(tmp_path):
+  flags = {"num_train_steps": 90, "num_warmup_steps": 9, "stop_at_step": 7}
+  flags |= TRAIN | {"max_eval_steps": 50, "dry_run": True}
+  args = programs.arguments("run_pretraining", output_dir="out", **flags)
+  with dry_run.dry_run(args) as short:
+    changed = _changes(args, short)
+  assert changed.keys() - {"output_dir", "export_dir"} == flags.keys() - {
+    "do_train",
+    "dry_run",
+  }
+  assert (short.num_train_steps, short.num_warmup_steps) == (2, 1)
+  assert (short.stop_at_step, short.max_eval_steps) == (0, 2)
+
+
+def _changes(args, other):
+  return {
+    name: value
+    for name, value in other.to_dict().items()
+    if value != getattr(args, name)
+  }
+
+
+def test_a_command_without_dry_run_stays_as_it_is():
+  args = _settings(dry_run=True)
+  assert args.max_examples == 64
+  args = args.replace(dry_run=False)
+  assert args.max_examples is None
+  with dry_run.dry_run(args) as same:
+    assert same is args
+
+
+def test_options_of_a_pipeline_are_words_of_a_shell():
+  flags = {"runner": "R", "pipeline_options": "--a='b c' --d"}
+  args = programs.arguments("build_vocab", **flags)
+  assert args.runner_options() == ["--runner=R", "--a=b c", "--d"]
+  args = args.replace(pipeline_options="--a='b")
+  with pytest.raises(ValueError, match="--pipeline_options: No closing"):
+    args.runner_options()

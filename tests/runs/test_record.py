@@ -1,0 +1,126 @@
+"""Settings from run.json, and warnings about flags that have changed."""
+
+import json
+from typing import Any
+
+import pytest
+
+from cli import settings
+from runs import record
+from tests import programs
+from tests.training import toy
+
+TRAINING_PROGRAMS = (
+  "run_classifier",
+  "run_ner",
+  "run_pretraining",
+  "run_squad",
+  "run_swag",
+)
+
+
+@pytest.fixture(name="entry")
+def _entry(tmp_path):
+  toy.config().to_json(str(tmp_path / "c"))
+  (tmp_path / "v").touch()
+  flags = {"bert_config_file": "c", "vocab_file": str(tmp_path / "v")}
+  flags |= {"max_answer_length": 7, "learning_rate": 0.5, "train_file": "t"}
+  flags |= {"export_format": ["keras"], "flag_of_an_older_version": 1}
+  return {"program": "run_squad", "flags": flags, "directory": str(tmp_path)}
+
+
+def _read(entry, **changes):
+  kind = programs.settings_of("run_squad")
+  return record.from_record(kind, "now", entry, changes)
+
+
+def test_flags_of_a_training_are_completed_by_defaults(entry, tmp_path):
+  args = _read(entry, learning_rate=1)
+  assert args.program == "run_squad"
+  defaults = programs.arguments("run_squad").to_dict()
+  assert args.to_dict() == defaults | {
+    "max_answer_length": 7,
+    "bert_config_file": f"{tmp_path}/c",
+    "vocab_file": f"{tmp_path}/v",
+    "export_format": ("keras",),
+    "learning_rate": 1.0,
+    "output_dir": "now",
+    "train_file": None,
+  }
+
+
+def test_changed_flags_are_checked(entry, tmp_path):
+  for wrong, message in (
+    ({"rate": 1}, "run_squad has no flag rate"),
+    ({"learning_rate": "1"}, "learning_rate='1' is not of type float"),
+    ({"f1_unit": 1}, "f1_unit=1 is not of type str"),
+  ):
+    with pytest.raises(ValueError, match=message):
+      _read(entry, **wrong)
+  changed = _read(entry, vocab_file=tmp_path / "w")
+  assert changed.vocab_file == str(tmp_path / "w")
+
+
+def _other(flag: settings.Flag) -> Any:
+  """Another value of a flag than its default."""
+  if flag.choices:
+    return next(c for c in flag.choices if c != flag.default)
+  if flag.kind is bool:
+    return not flag.default
+  if flag.kind is tuple:
+    return ("other",) if flag.parts is str else (1, 2)
+  if flag.kind is str:
+    return "other"
+  return flag.kind((flag.default or 0) + 1)
+
+
+@pytest.mark.parametrize("program", TRAINING_PROGRAMS)
+def test_only_flags_of_training_are_told_if_they_change(
+  program, tmp_path, caplog
+):
+  kind = programs.settings_of(program)
+  args = programs.arguments(program)
+  told = json.dumps([{"flags": args.to_dict()}])
+  (tmp_path / "run.json").write_text(told)
+  for name, flag in settings.flags_of(kind).items():
+    caplog.clear()
+    changed = args.replace(**{name: _other(flag)})
+    record.warn_if_changed(changed, str(tmp_path))
+    assert (f"--{name}=" in caplog.text) == flag.training, name
+
+
+# Another value of these does not change what was trained.
+NOT_OF_TRAINING = """
+attention dev_file do_eval do_export do_predict do_train dry_run
+early_stopping_patience ensemble eval_batch_size eval_file eval_steps export_dir
+export_format export_top_k f1_unit gcp_project iterations_per_loop keep_best
+keep_checkpoint_max master max_answer_length max_eval_steps n_best_size
+null_score_diff_threshold num_seeds num_tpu_cores num_train_steps num_workers
+output_dir predict_batch_size predict_file prediction_columns profile_steps
+recompute_layers save_checkpoints_steps seed stop_at_step test_file tpu_name
+tpu_zone verbose_logging
+"""
+
+
+def test_no_other_flag_is_without_effect_on_a_training():
+  names = {
+    name
+    for program in TRAINING_PROGRAMS
+    for name, flag in settings.flags_of(programs.settings_of(program)).items()
+    if not flag.training
+  }
+  assert sorted(names) == NOT_OF_TRAINING.split()
+
+
+def test_a_warning_names_all_changes(tmp_path, caplog):
+  told = {"learning_rate": 0.5, "dtype": "float16", "seed": 3}
+  told |= {"num_train_steps": 4, "removed": 1}
+  (tmp_path / "run.json").write_text(json.dumps([{"flags": told}]))
+  args = programs.arguments(
+    "run_pretraining",
+    learning_rate=0.25,
+    num_train_steps=8,  # more of them go on with the training
+  )
+  record.warn_if_changed(args, str(tmp_path))
+  text = f"{tmp_path} was trained with --learning_rate=0.5 (now 0.25), "
+  assert f"{text}--dtype=float16 (now float32); to train" in caplog.text
