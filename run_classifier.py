@@ -35,7 +35,7 @@ def check_flags(args: Settings) -> None:
   task = named_tasks.from_flags(args.select(TaskFlags))
   start = checks.checkpoint(args)
   if task.name != named_tasks.CUSTOM:
-    names = [name for name in args.given if getattr(args, name)]
+    names = [name for name in args.given if args[name]]
     named_tasks.check_no_custom_flags(task, names)
   elif start and not (args.do_train and start == args.init_checkpoint):
     named_tasks.check_text_pairs(args.text_b_column, start)

@@ -53,9 +53,7 @@ def main(args: Settings) -> None:
   if args.do_train and args.teacher:
     labels.check_teacher(args.teacher, labels.load(args.teacher), tags)
   sentences = {
-    flag: examples.read_tagged(
-      getattr(args, flag), columns, tags, flag != "test_file"
-    )
+    flag: examples.read_tagged(args[flag], columns, tags, flag != "test_file")
     for flag in args.files_to_read
   }
   # TensorFlow is imported here, after flags and files were checked.

@@ -26,7 +26,7 @@ def check_flags(args: Settings) -> None:
 
 def main(args: Settings) -> None:
   rows = {
-    flag: examples.read_examples(getattr(args, flag), flag != "test_file")
+    flag: examples.read_examples(args[flag], flag != "test_file")
     for flag in args.files_to_read
   }
   # TensorFlow is imported here, after flags and files were checked.

@@ -69,9 +69,9 @@ _INPUTS = [f.name for f in flags_of(PageSettings).values() if f.text]
 def check_flags(args: PageSettings) -> None:
   file_checks.check_output_file(args.output_file, args.overwrite)
   for name in _INPUTS:
-    if textfiles.SURROGATE.search("".join(getattr(args, name) or "")):
+    if textfiles.SURROGATE.search("".join(args[name] or "")):
       raise UserError(f"--{name} is not UTF-8: write it in this encoding")
-  if not any(getattr(args, name) for name in _INPUTS):
+  if not any(args[name] for name in _INPUTS):
     raise UserError("nothing to show: give --text, or --question and --context")
   run_record.find_checkpoint(args.model)
 
@@ -136,7 +136,7 @@ def _texts(args: PageSettings, answers):
     [name] = ask.rename({given: None}, answers.inputs)
     if name in answers.inputs:
       names[given] = name
-  given = {flag: getattr(args, flag) for flag in _INPUTS}
+  given = {flag: args[flag] for flag in _INPUTS}
   texts = {name: given[flag] for flag, name in names.items() if given[flag]}
   wrong = [flag for flag in _INPUTS if given[flag] and flag not in names]
   if wrong or answers.inputs.keys() - answers.optional - texts.keys():

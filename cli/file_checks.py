@@ -17,7 +17,7 @@ def check_files(args: Settings, *names: str) -> None:
 
 def check_file(args: Settings, name: str) -> None:
   """Raises OSError if the file that a flag names, if any, cannot be read."""
-  if path := getattr(args, name):
+  if path := args[name]:
     try:
       files.open_for_reading(path).close()
     except OSError as error:

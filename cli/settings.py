@@ -149,6 +149,10 @@ class Settings:
     names = signature(kind).parameters
     return kind(**{name: getattr(self, name) for name in names})
 
+  def __getitem__(self, name: str) -> Any:
+    """Value of a flag whose name is a value itself."""
+    return getattr(self, name)
+
   def needed(self, name: str) -> str:
     """Text of a flag that this command needs; ValueError without it."""
     if not (value := getattr(self, name)):

@@ -150,7 +150,7 @@ def _check_teacher(args: FineTuning, same):
   owner = f"--teacher={teacher}"
   remedy = "teacher and student need the same"
   for name in ("do_lower_case", *same):
-    value, expected = getattr(args, name), getattr(trained, name)
+    value, expected = args[name], trained[name]
     _check_same(name, value, expected, owner, remedy)
   if vocab.load(args.vocab_file) != vocab.load(trained.vocab_file):
     raise UserError(
@@ -253,9 +253,7 @@ def check_head(args: FineTuning, name: str) -> None:
     "give the latter, or train a fresh head with --new_head in another "
     "--output_dir"
   )
-  _check_same(
-    name, getattr(args, name), trained, f"the head of {start}", remedy
-  )
+  _check_same(name, args[name], trained, f"the head of {start}", remedy)
 
 
 def check_vocabulary(args: Tokens, vocab_size: int, start: str | None) -> None:

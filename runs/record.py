@@ -74,11 +74,11 @@ def warn_if_changed(args: Training, path: str) -> None:
   """Warns if the training of a checkpoint or folder had other flags."""
   flags = flags_of(type(args))
   changes = [
-    f"--{name}={value} (now {getattr(args, name)})"
+    f"--{name}={value} (now {args[name]})"
     for name, value in run_record.of_checkpoint(path)["flags"].items()
     if name in flags
     and flags[name].training
-    and json.loads(json.dumps(getattr(args, name))) != value
+    and json.loads(json.dumps(args[name])) != value
   ]
   if changes:
     logging.warning(

@@ -328,7 +328,7 @@ def _tpu(args: Devices):
   name = "tpu_name" if args.tpu_name or not args.master else "master"
   try:
     resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
-      tpu=getattr(args, name) or "local",
+      tpu=args[name] or "local",
       zone=args.tpu_zone,
       project=args.gcp_project,
     )
@@ -337,6 +337,6 @@ def _tpu(args: Devices):
     tf.tpu.experimental.initialize_tpu_system(resolver)
   except (ValueError, OSError, tf.errors.OpError) as error:
     raise UserError(
-      f"no TPU can be reached with --{name}={getattr(args, name)}: {error}"
+      f"no TPU can be reached with --{name}={args[name]}: {error}"
     ) from None
   return tf.distribute.TPUStrategy(resolver)

@@ -292,17 +292,17 @@ _SWEEP = (
 class FineTuning(Vocabulary, Training):
   """How a model is fine-tuned, once or in a sweep."""
 
-  train_batch_size: int = flag(
-    32,
-    f"Batch size for training. {_SWEEP}",
-    minimum=1,
-    group=COMMON,
-    swept=True,
-  )
   learning_rate: float = flag(
     5e-5,
     f"Peak learning rate. {_SWEEP}",
     minimum=0.0,
+    group=COMMON,
+    swept=True,
+  )
+  train_batch_size: int = flag(
+    32,
+    f"Batch size for training. {_SWEEP}",
+    minimum=1,
     group=COMMON,
     swept=True,
   )

@@ -25,7 +25,7 @@ def run(
   """
 
   def start(args):
-    if not any(getattr(args, name) for name in args.stages):
+    if not any(args[name] for name in args.stages):
       *others, last = (f"--{name}" for name in args.stages)
       raise UserError(
         f"At least one of {', '.join(others)} and {last} must be True."

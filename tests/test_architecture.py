@@ -174,12 +174,3 @@ def test_workers_and_vocabularies_need_no_large_library(library, modules):
   code = f"import sys, {' '.join(modules.split())}"
   done = programs.python(["-c", f"{code}; print({library!r} in sys.modules)"])
   assert done.stdout.strip() == "False"
-
-
-@pytest.mark.parametrize("walk", ["pre-training example", "SQuAD question"])
-def test_an_example_passes_through_at_most_twenty_files(walk):
-  text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
-  section = text.partition(f"## One {walk}")[2].partition("\n## ")[0]
-  paths = re.findall(r"^    +(\S+\.py)", section, re.MULTILINE)
-  assert 10 < len(paths) <= 20
-  assert all((ROOT / path).exists() for path in paths)

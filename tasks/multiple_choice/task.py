@@ -28,7 +28,7 @@ def convert(
   args: Settings, flag: str, rows: Sequence[ChoiceExample]
 ) -> RecordDataset:
   """Converts rows of a flag's file to train, eval or predict.tf_record."""
-  file = getattr(args, flag)
+  file = args[flag]
   rows = rows[: args.max_examples]
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
   vocab_checks.warn_of_examples(

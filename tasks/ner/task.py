@@ -40,7 +40,7 @@ def convert(
   args: Settings, flag: str, sentences: Sequence[Sentence], tags: Sequence[str]
 ) -> TagRecords:
   """Converts sentences of a flag's file to train, eval or predict.tf_record."""
-  file = getattr(args, flag)
+  file = args[flag]
   length = args.max_seq_length
   tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
   vocab_checks.warn_of_examples(

@@ -37,7 +37,7 @@ def convert(
   args: Settings, flag: str, examples: Sequence[SquadExample]
 ) -> SquadRecords:
   """Converts the questions of a flag's files to train or eval.tf_record."""
-  file = squad_examples.describe(files.expand(getattr(args, flag)))
+  file = squad_examples.describe(files.expand(args[flag]))
   is_training = flag == "train_file"
   if is_training:
     examples = squad_examples.training_order(examples)

@@ -1,20 +1,15 @@
 """Locks of output folders; users' mistakes are one line, defects tracebacks."""
 
 import os
-import signal
 import sys
 from dataclasses import dataclass
 
 import pytest
 from absl import flags
 
-from cli import program
+from cli import program, settings
+from cli.settings import Settings, flag
 from tests import programs
-
-
-def _obey_interrupts():
-  """A command that was started in the background would ignore them."""
-  signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _run(body, **environment):

@@ -174,15 +174,15 @@ def test_the_chief_of_workers_writes(tmp_path, monkeypatch, index, number):
   steps = []
   served = types.SimpleNamespace(model="model")
   for owner, name in (
-    (run, "set_export_policy"),
-    (run, "load"),
-    (run.exports, "save"),
+    (session, "set_export_policy"),
+    (session, "load"),
+    (session.exports, "save"),
   ):
     monkeypatch.setattr(owner, name, lambda *parts: steps.append(parts))
   start.export(lambda args: steps.append("builds") or served)
   args = start.args
   assert steps == number * [
-    (args,),  # first the policy
+    ("float32", ["keras"]),  # first the policy
     "builds",
     (args, "model", start.checkpoints),
     ("out", served, ["keras"]),

@@ -91,7 +91,7 @@ def test_a_run_that_is_refused_leaves_what_was_there(tmp_path, before):
     folder.mkdir()
   for name in before or ():
     (folder / name).touch()
-  done = _lock(folder, PROGRAM.replace(".LOCK_FILE", ".run"))
+  done = _lock(folder, PROGRAM.replace("{lock.LOCK_FILE}", "gone"))
   assert "No such file or directory" in done.stderr
   assert folder.exists() == (before is not None)
   assert [path.name for path in folder.glob("*")] == (before or [])
@@ -131,117 +131,6 @@ def test_incomplete_files_of_a_killed_run_are_removed(tmp_path, monkeypatch):
   lock._remove_incomplete(str(tmp_path))
   assert not [name for name in incomplete if (tmp_path / name).exists()]
   assert all((tmp_path / name).exists() for name in complete)
-
-
-INTERRUPTED = """
-import cli.interrupts
-import os, signal, sys
-
-def interrupt():
-  os.kill(os.getpid(), signal.SIGINT)
-
-def main(args):
-  if sys.argv[0] == "importing":
-    try:
-      interrupt()
-    except KeyboardInterrupt:
-      raise ImportError("of a module in C")
-  try:
-    interrupt()
-  finally:
-    if sys.argv[0] == "twice":
-      interrupt()
-    print("cleaned up", flush=True)
-
-if sys.argv[0] == "early":
-  interrupt()
-from cli import program
-program.run(main)
-"""
-
-
-@pytest.mark.parametrize("moment", ["early", "in main", "importing", "twice"])
-def test_an_interrupt_at_any_moment_is_one_line(moment):
-  script = f"import sys; sys.argv = [{moment!r}]\n{INTERRUPTED}"
-  done = programs.python(["-c", script], preexec_fn=_obey_interrupts)
-  assert (done.returncode, done.stderr) == (130, "ERROR: interrupted\n")
-  assert ("cleaned up" in done.stdout) == (moment == "in main")
-
-
-IN_BACKGROUND = """
-import signal, sys
-before = signal.getsignal(signal.SIGINT)
-sys.modules.update(dict.fromkeys(sys.argv[1:]))
-import cli.interrupts
-with cli.interrupts.clean_up():
-  assert signal.getsignal(signal.SIGINT) is before
-assert signal.getsignal(signal.SIGINT) is before
-"""
-
-
-@pytest.mark.parametrize(
-  ("handler", "modules"),
-  [(signal.SIG_IGN, []), (signal.SIG_DFL, ["__mp_main__"])],
-)
-def test_in_the_background_interrupts_are_left_alone(handler, modules):
-  """Of a command that a shell has started so, or of a worker process."""
-  done = programs.python(
-    ["-c", IN_BACKGROUND, *modules],
-    preexec_fn=lambda: signal.signal(signal.SIGINT, handler),
-  )
-  assert (done.returncode, done.stderr) == (0, "")
-
-
-TERMINATED = """
-import os, signal
-import split_sentences  # defines the flags
-from cli import program
-from storage import files
-
-def main(args):
-  with files.open_for_writing(args.output_file):
-    os.kill(os.getpid(), signal.SIGTERM)
-
-program.run(main, writes_files=True)
-"""
-
-
-def test_a_program_that_is_terminated_leaves_no_file(tmp_path):
-  flags = ["--input_file=unread", f"--output_file={tmp_path}/out"]
-  done = programs.python(["-c", TERMINATED, *flags])
-  assert (done.returncode, done.stderr) == (143, "")
-  assert not list(tmp_path.iterdir())
-
-
-IMPORTING = """
-import os, runpy, signal, sys
-
-class Finder:
-  def find_spec(self, name, *_):
-    if name == sys.argv[1]:
-      os.kill(os.getpid(), signal.SIGINT)
-
-sys.meta_path.insert(0, Finder())
-runpy.run_path(sys.argv[0], run_name="__main__")
-"""
-
-
-@pytest.mark.parametrize(
-  ("name", "module"),
-  [
-    ("run_squad", "absl"),
-    ("run_squad", "cli.program"),
-    ("run_squad", "tasks.squad"),
-    ("predictor", "cli.ask"),
-  ],
-)
-def test_a_program_is_interrupted_while_it_imports(name, module):
-  argv = [f"{name}.py", module]
-  done = programs.python(
-    ["-c", f"import sys; sys.argv = {argv}\n{IMPORTING}"],
-    preexec_fn=_obey_interrupts,
-  )
-  assert (done.returncode, done.stderr) == (130, "ERROR: interrupted\n")
 
 
 def test_a_file_is_no_output_folder(tmp_path):

@@ -197,14 +197,14 @@ def test_a_restored_model_has_its_own_flags(tmp_path, entry, changes, fails):
   values = {v.path: v for v in _classifier(3).variables}
   values["global_step"] = tf.constant(5, tf.int64)
   Checkpoints(str(tmp_path)).save(5, values)
-  flags = {"dtype": "bfloat16", "do_lower_case": True, "train_file": "gone"}
+  flags = {"dtype": "bfloat16", "do_lower_case": True, "data_dir": "gone"}
   flags |= {"init_checkpoint": "gone", "output_dir": "before it was moved"}
   entry["flags"] |= flags
 
   def build(args):
     assert keras.config.dtype_policy().name == "bfloat16"
     assert args.do_lower_case == changes.get("do_lower_case", True)
-    assert (args.init_checkpoint, args.train_file) == (None, None)
+    assert (args.init_checkpoint, args.data_dir) == (None, None)
     assert args.vocab_file == str(tmp_path / "vocab.txt")
     if fails:
       raise ValueError("no model")

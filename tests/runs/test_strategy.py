@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from runs import contradictions, session
 from runs.settings import Devices
+from tests import programs
 from tests.training import toy
 
 
@@ -31,7 +32,7 @@ def test_several_gpus_are_mirrored(monkeypatch, gpus, name):
   strategy = SimpleNamespace(num_replicas_in_sync=1)
   names = []
   monkeypatch.setattr(
-    run, "_strategy", lambda name, args: names.append(name) or strategy
+    session, "_strategy", lambda name, args: names.append(name) or strategy
   )
   session.make_strategy(_flags())
   assert names == [name]
@@ -106,7 +107,7 @@ def test_a_tpu_that_is_not_there_is_named(monkeypatch, name, value):
 @pytest.mark.parametrize("jit_compile", [None, False, True])
 def test_step_is_compiled_by_default_on_a_gpu(gpus, jit_compile, monkeypatch):
   monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: gpus)
-  flags = _flags(jit_compile=jit_compile, group_by_length=False)
+  flags = programs.arguments("run_classifier", jit_compile=jit_compile)
   expected = bool(gpus) if jit_compile is None else jit_compile
   assert session.compiles_step(flags, packs=False) == expected
   assert session.needs_static_shapes(flags) == expected

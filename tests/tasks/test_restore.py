@@ -85,7 +85,7 @@ def test_the_last_start_in_a_folder_counts(tmp_path, restored):
   first = {"program": "run_squad", "flags": {"max_seq_length": 8}}
   last = {"program": "run_ner", "flags": {"max_seq_length": 9}}
   _record(tmp_path, first, last)
-  _, entry, build, changes = restored(str(tmp_path), lstm_units=3)
+  _, _, entry, build, changes = restored(str(tmp_path), lstm_units=3)
   assert (entry["program"], entry["flags"]) == ("run_ner", last["flags"])
   assert build.__module__ == "tasks.ner.task"
   assert changes == {"lstm_units": 3}

@@ -1,6 +1,7 @@
 """Variables that --freeze_layers freezes."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
