@@ -18,6 +18,7 @@ from storage import UserError
 
 DRY_RUN_STEPS = 2
 _DRY_RUN_EXAMPLES = 64  # of each file, in fine-tuning
+_STAGES = ("do_train", "do_eval", "do_predict", "do_export")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,9 +246,9 @@ class Training(Network, Tokens, Devices, Export):
 
   @property
   def stages(self) -> list[str]:
-    """Names of the flags that say what to do: do_train and so on."""
-    known = flags_of(type(self)).values()
-    return [f.name for f in known if f.name[:3] == "do_" and not f.training]
+    """Names of the flags that say what to do, in the order of the work."""
+    known = flags_of(type(self))
+    return [name for name in _STAGES if name in known]
 
   @property
   def max_examples(self) -> int | None:

@@ -30,8 +30,6 @@ FLAGS = {
   "run_pretraining": "bert_config_file=toy.json output_dir=out "
   f"input_file=a.tfrecord max_seq_length={toy.T} max_predictions_per_seq=3 "
   "train_batch_size=8 num_train_steps=3",
-  "run_features": "features=stored.npz query_features=queries.npz "
-  "output_file=out",
   "extract_features": f"{MODEL} init_checkpoint=bert_model.ckpt "
   "input_file=text output_file=out max_seq_length=12",
   "fill_mask": f"{MODEL} init_checkpoint=bert_model.ckpt",
@@ -138,20 +136,6 @@ run_pretraining | do_train bert_config_file=no.json | no configuration at 'no.js
 run_pretraining | do_export | --do_export needs --export_dir
 run_pretraining | do_export do_train dry_run export_dir=new | --do_export needs --vocab_file
 run_pretraining | do_train objective=left_to_right attention=bidirectional | contradicts --objective=left_to_right
-run_features | | give either --labels, to classify, or --num_neighbors, to
-run_features | labels=yes_no num_neighbors=1 | give either --labels, to
-run_features | num_neighbors=1 query_labels=yes_no | --query_labels is not for --num_neighbors: leave
-run_features | num_neighbors=1 regularization=2 | --regularization is not for --num_neighbors: leave
-run_features | labels=yes_no texts=yes_no | --texts is not for --labels: leave it out
-run_features | labels=yes_no metric=euclidean | --metric is not for --labels: leave it out
-run_features | labels=gone | cannot read gone: No such file
-run_features | labels=blank | has 3 lines, stored.npz has 2 vectors
-run_features | labels=same | all labels are 'x': give two at least
-run_features | num_neighbors=1 features=same | same has no vectors of lines, or is corrupt
-run_features | num_neighbors=1 features=tokens.npz | tokens.npz has no vectors of lines, or is
-run_features | num_neighbors=1 features=nan.npz | nan.npz: the vector of line 2 is not finite
-run_features | num_neighbors=1 features=other.npz | queries.npz has 4 numbers a line, of the layers [-1, -2], other
-run_features | labels=yes_no output_file=yes_no | yes_no is an input, too
 extract_features | do_export | --do_export needs --export_dir
 extract_features | use_tpu distribution_strategy=mirrored | --use_tpu contradicts --distribution_strategy=mirrored
 extract_features | -input_file | give --input_file and --output_file, or --do_export
@@ -233,7 +217,7 @@ LAYERS = np.array([-1, -2], np.int32)
 RUN = """
 import json, os, runpy, sys, tempfile
 from pathlib import Path
-import cli.encoder, cli.program, data.tables, tasks
+import runs.checks, cli.program, data.tables, tasks.open
 for program, words in json.load(sys.stdin):
   before = {*Path().rglob("*")}
   with tempfile.TemporaryFile("w+") as log:
@@ -263,7 +247,6 @@ def _write_text(folder):
     "ner": "red B-X\nsky O\n",
     "ship": "red O\nblue B-SHIP\n",
     "same": "x\nx\n",
-    "yes_no": "yes\nno\n",
     "data/train.tsv": "text\tlabel\nred\tyes\nblue\tno\n",
     "data/dev.tsv": "text\tlabel\nred\tyes\n",
     "data/test.tsv": "text\nred\n",
@@ -285,19 +268,6 @@ def _write_text(folder):
     (folder / name).parent.mkdir(exist_ok=True)
     (folder / name).write_text(text)
   (folder / "latin1").write_bytes(b"[MASK].\n\xff\n")
-
-
-def _write_vectors(folder):
-  vectors = {
-    "stored": [[1, 2, 3, 4], [4, 3, 2, 1]],
-    "queries": [[1, 2, 3, 4]],
-    "nan": [[0] * 4, [np.nan] * 4],
-  }
-  for name, rows in vectors.items():
-    values = np.reshape(np.float32(rows), (-1, 2, 2))
-    np.savez(folder / f"{name}.npz", layers=LAYERS, vectors=values)
-  np.savez(folder / "other.npz", layers=LAYERS + 2, vectors=values[:1] * 0)
-  np.savez(folder / "tokens.npz", layers=LAYERS, values=values)
 
 
 def _write_models(folder):
@@ -362,7 +332,6 @@ def _outcomes(tmp_path_factory):
   """Outcomes of all mistakes of a program: status, log, changed files."""
   folder = tmp_path_factory.mktemp("mistakes")
   _write_text(folder)
-  _write_vectors(folder)
   _write_models(folder)
   toy.flags(folder)
   (folder / "bert_config.json").rename(folder / "toy.json")
