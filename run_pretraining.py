@@ -89,17 +89,11 @@ def main(args: Settings) -> None:
       train_set = task.train_data(args, run.config)
   next_sentence = args.objective == "mlm_nsp"
   objective = losses.pretraining(next_sentence=next_sentence)
-  done: list[int] = []  # steps evaluated; the last may be one of --eval_steps
+  evaluated = None  # last step
   with run.strategy.scope():
     model = models.pretrainer(run.config, next_sentence=next_sentence)
-
-    def evaluate(step):
-      if step not in done:
-        task.evaluate(args, model, objective, eval_set or train_set, step)
-        done.append(step)
-
     if args.do_train:
-      run.train(
+      for step in run.train(
         model,
         objective,
         train_set,
@@ -108,11 +102,14 @@ def main(args: Settings) -> None:
         packed=models.packed_pretrainer,
         stop_at=args.stop_at_step,
         unit="sequences",
-        evaluate=evaluate,
         evaluated=report.last_evaluation(args.output_dir),
-      )
+      ):
+        task.evaluate(args, model, objective, eval_set or train_set, step)
+        evaluated = step
     if args.do_eval:
-      evaluate(run.load(model))
+      step = run.load(model)
+      if step != evaluated:
+        task.evaluate(args, model, objective, eval_set or train_set, step)
   if args.do_export:
     run.export(task.served_model)
 

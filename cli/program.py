@@ -42,7 +42,7 @@ def run(
 
   `check` raises an error if `main` would fail later, by flags or paths.
   If the program `writes_files`, SIGTERM removes those that are not complete.
-  Those that train save a checkpoint instead: see cli/training_program.py.
+  Those that train save a checkpoint instead: see runs/training_program.py.
 
   A user's mistake (`is_user_error`) is logged as one line and the status is 1.
   Other errors are defects and keep their traceback. BERT_TRACEBACK=1 always

@@ -71,14 +71,7 @@ def train(
       return
     evaluated = best_checkpoint.evaluated
 
-  def evaluate_and_save_best(step):
-    results = evaluate(step)
-    if not best_checkpoint:
-      return False
-    best_checkpoint.update(step, results, model)
-    return best_checkpoint.is_final
-
-  step = run.train(
+  for step in run.train(
     model,
     distilled(args, objective, model, served_model),
     source,
@@ -87,13 +80,15 @@ def train(
     packed=packed,
     new_head=args.new_head,
     unit=unit,
-    evaluate=evaluate_and_save_best,
     evaluated=evaluated,
-  )
+    evaluate_last=args.keeps_best,
+  ):
+    results = evaluate(step)
+    if best_checkpoint:
+      best_checkpoint.update(step, results, model)
+      if best_checkpoint.is_final:
+        run.end_training()
   if best_checkpoint:
-    if not best_checkpoint.is_final and best_checkpoint.evaluated < step:
-      with run.averaged_weights():
-        evaluate_and_save_best(step)
     Checkpoints(run_folder.best_folder(args.output_dir)).log_all()
 
 

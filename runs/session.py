@@ -3,8 +3,7 @@
 import ctypes
 import json
 import os
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
@@ -15,6 +14,7 @@ from absl import logging
 from data.records import TrainingRecords
 from modeling import models, tracing
 from modeling.config import BertConfig
+from modeling.losses import Objective
 from modeling.tracing import DropoutSeeds
 from runs import contradictions, record
 from runs.settings import Devices, FineTuning, LongText, Training
@@ -59,12 +59,12 @@ class Run(Generic[T_co]):
     self.args = args.replace(attention=self.config.attention)
     self.checkpoints = Checkpoints(args.output_dir, args.keep_checkpoint_max)
     self.seed = self.checkpoints.restore_or_set_seed(args.seed)
-    self._average: optimization.ExponentialMovingAverage | None = None
+    self._training: loop.Training
 
   def train(
     self,
-    model,
-    objective,
+    model: keras.Model,
+    objective: Objective,
     source: TrainingRecords,
     *,
     num_train_steps: int,
@@ -73,17 +73,25 @@ class Run(Generic[T_co]):
     new_head: bool = False,
     stop_at: int = 0,
     unit: str = "examples",
-    evaluate: Callable[[int], bool | None] = lambda step: None,
     evaluated: int = 0,
-  ) -> int:
-    """Trains a model, in the strategy's scope; returns the last step.
+    evaluate_last: bool = False,
+  ) -> Iterator[int]:
+    """Trains a model in the strategy's scope; yields the steps to evaluate.
 
-    Resumes from the newest checkpoint, else starts from --init_checkpoint, but
-    for its head with `new_head`. If the source packs examples, it trains
-    packed(model). The schedule of the learning rate has `num_train_steps`;
-    training stops at `stop_at` unless that is 0. `unit` names an example in the
-    log. `evaluate` and `evaluated` are those of loop.train, at every
-    --eval_steps-th step, with `averaged_weights`.
+    Resumes from the newest checkpoint, else starts from --init_checkpoint.
+
+    Arguments:
+      model: the model, whose variables have initial values.
+      objective: its losses.
+      source: records to train on.
+      num_train_steps: length of the schedule of the learning rate.
+      num_warmup_steps: its warm-up.
+      packed: makes the model to train if the source packs examples.
+      new_head: the head does not start from --init_checkpoint.
+      stop_at: step to stop at; 0 for `num_train_steps`.
+      unit: name of an example in the log.
+      evaluated: last step that an earlier start has evaluated.
+      evaluate_last: the last step is yielded, too, besides --eval_steps.
     """
     args = self.args
     packs = source.packing is not None
@@ -96,34 +104,26 @@ class Run(Generic[T_co]):
     if own := self.checkpoints.newest_readable():
       record.warn_if_changed(args, own)
     self.checkpoints.resume(train_step, args.init_checkpoint, new_head)
-    self._average = train_step.average
     skip = int(train_step.examples.numpy())
-
-    def evaluate_averaged(step):
-      with self.averaged_weights():
-        return evaluate(step)
-
+    self._training = loop.Training(
+      train_step,
+      lambda context: self._batches(source, skip, context),
+      self.checkpoints,
+      self._plan(stop_at or num_train_steps, evaluate_last),
+      lambda: self._report(objective, source, unit),
+      evaluated=evaluated,
+      first_corrupt=source.first_corrupt,
+    )
     compiled = needs_static_shapes(args, packs)
     with tracing.mode(recompute=args.recompute_layers, compiled=compiled):
-      loop.train(
-        train_step,
-        lambda context: self._batches(source, skip, context),
-        self.checkpoints,
-        self._plan(stop_at or num_train_steps),
-        lambda: self._report(objective, source, unit),
-        evaluate=evaluate_averaged,
-        evaluated=evaluated,
-        first_corrupt=source.first_corrupt,
-      )
+      yield from self._training
     report.draw_metrics(args.output_dir)
     if processes.is_chief():
       self.checkpoints.log_all()
-    return int(train_step.step.numpy())
 
-  def averaged_weights(self) -> AbstractContextManager:
-    """Context with the moving averages of --ema_decay in the variables."""
-    average = self._average
-    return average.averaged_weights() if average else nullcontext()
+  def end_training(self) -> None:
+    """Ends `train` at the step that it has yielded, with a checkpoint."""
+    self._training.end()
 
   def _batches(self, source, skip, context):
     return source.train_batches(
@@ -134,13 +134,14 @@ class Run(Generic[T_co]):
       context=context,
     )
 
-  def _plan(self, num_train_steps):
+  def _plan(self, num_train_steps, evaluate_last):
     args = self.args
     return loop.Plan(
       num_train_steps,
       args.save_checkpoints_steps,
       args.iterations_per_loop,
       args.eval_steps,
+      evaluate_last,
       args.output_dir,
       *(args.profile_steps or ()),
     )
@@ -165,8 +166,7 @@ class Run(Generic[T_co]):
       f"{model.count_params():,}",
       f"{sum(v.shape.num_elements() for v in trained.values()):,}",
     )
-    is_lamb = args.optimizer == "lamb"
-    make = optimization.Lamb if is_lamb else optimization.AdamWeightDecay
+    make = optimization.OPTIMIZERS[args.optimizer]
     multipliers = optimization.layerwise_lr_multipliers(
       trained, args.layerwise_learning_rate_decay
     )

@@ -13,10 +13,10 @@ import tensorflow as tf
 
 from modeling import tracing
 from training import report
-from training.optimization import AdamWeightDecay
+from training.optimization import Optimizer
 
 fused = False
-_update = AdamWeightDecay.__dict__["_changed"]
+_update = Optimizer.__dict__["_changed"]
 
 
 def leave_out_compilation() -> None:
@@ -29,7 +29,7 @@ def leave_out_compilation() -> None:
   # Not by BERT_FUSED_OPS, which processes that tests start would inherit.
   if "BERT_FUSED_OPS" not in os.environ:
     tracing._mode = tracing.Mode(fused=False)
-  AdamWeightDecay._changed = update
+  Optimizer._changed = update
 
 
 def optimize_graphs(expected: bool) -> None:

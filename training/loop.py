@@ -37,6 +37,7 @@ class Plan:
   save_every: int = 1000
   max_steps: int = 1000
   evaluate_every: int = 0  # never
+  evaluate_last: bool = False
   profile_folder: str = ""
   profile_first: int = 0
   profile_last: int = 0
@@ -67,69 +68,109 @@ class Plan:
     return step == self.num_train_steps or step % self.save_every == 0
 
   def evaluates_at(self, step: int) -> bool:
+    if step >= self.num_train_steps and self.evaluate_last:
+      return True
     return bool(self.evaluate_every) and step % self.evaluate_every == 0
 
 
-def train(
-  train_step: steps.TrainStep,
-  dataset: Callable[[tf.distribute.InputContext], tf.data.Dataset],
-  checkpoints: Checkpoints,
-  plan: Plan,
-  make_report: Callable[[], Report],
-  *,
-  evaluate: Callable[[int], bool | None] = lambda step: None,
-  evaluated: int = 0,
-  first_corrupt: Callable[[], str | None] = lambda: None,
-) -> None:
-  """Trains from the step of `train_step` to the end of the plan.
+class Training:
+  """A training as an iterator over the steps that are to be evaluated.
 
-  `dataset` makes a replica's batches from that step on; without a step no
-  report is made. `evaluate` gets the step; True ends the training. `evaluated`
-  is the last step that was evaluated: a resumed run makes up for an evaluation
-  that was killed. `first_corrupt` describes the first corrupt record. SIGTERM
-  to any worker saves a checkpoint and ends the program. Raises ValueError for a
-  loss that is not finite (nothing is saved) and for a corrupt record,
-  ConnectionError if a worker does not answer.
+    for step in training:
+      if is_good_enough(evaluate(step)):
+        training.end()
+
+  Saves, signals and the report are inside. `training.end()` saves a checkpoint
+  of the step and ends the iteration. Moving averages, if there are any, are in
+  the variables of the model while a step is evaluated.
+
+  Arguments:
+    train_step: the step, with the variables to begin from.
+    dataset: makes the batches of a replica from that step on.
+    checkpoints: the folder's checkpoints.
+    plan: the steps at which training stops for something.
+    make_report: makes the report, once there are batches.
+    evaluated: last step that an earlier start has evaluated; the iteration
+      makes up for an evaluation that was killed.
+    first_corrupt: describes the first corrupt record, if any.
+
+  Raises ValueError for a loss that is not finite, where nothing is saved, and
+  for a corrupt record, ConnectionError if a worker does not answer. SIGTERM to
+  any worker saves a checkpoint and ends the program.
   """
-  step = int(train_step.step.numpy())
-  if step >= plan.num_train_steps:
-    message = "nothing to train: step %d is reached already, of %d in all"
-    logging.info(message, step, plan.num_train_steps)
-    return
-  strategy = tf.distribute.get_strategy()
-  batches = iter(strategy.distribute_datasets_from_function(dataset))
-  report = make_report()  # a start without data is not in run.json
-  seconds_per_step = _SECONDS_AT_ONCE  # unknown: one step at first
-  _trace_and_save_first(train_step, batches, checkpoints, step)
-  report.begin(step, plan.num_train_steps)
-  ended = interrupted = False
-  with processes.GracefulShutdown() as shutdown:
-    if evaluated < step and plan.evaluates_at(step):
-      ended = bool(evaluate(step))
-      report.restart_clock()
-    while step < plan.num_train_steps and not ended:
-      number = plan.steps_to_run(step, seconds_per_step)
-      begin = time.monotonic()
-      means = _run_steps(train_step, batches, plan, number, first_corrupt)
-      seconds_per_step = max((time.monotonic() - begin) / number, 1e-6)
-      step += number
-      _check_finite(train_step, means, checkpoints)
-      report.add_steps(step, number, means)
-      if plan.saves_at(step):
-        _save(train_step, checkpoints, report)
-      if plan.evaluates_at(step):
-        ended = bool(evaluate(step))
+
+  def __init__(
+    self,
+    train_step: steps.TrainStep,
+    dataset: Callable[[tf.distribute.InputContext], tf.data.Dataset],
+    checkpoints: Checkpoints,
+    plan: Plan,
+    make_report: Callable[[], Report],
+    *,
+    evaluated: int = 0,
+    first_corrupt: Callable[[], str | None] = lambda: None,
+  ):
+    self._train_step = train_step
+    self._dataset = dataset
+    self._checkpoints = checkpoints
+    self._plan = plan
+    self._make_report = make_report
+    self._evaluated = evaluated
+    self._first_corrupt = first_corrupt
+    self._ended = False
+
+  def end(self) -> None:
+    """Ends the training at the step that the iteration has yielded."""
+    self._ended = True
+
+  def __iter__(self) -> Iterator[int]:
+    train_step, plan = self._train_step, self._plan
+    step = int(train_step.step.numpy())
+    was_killed = self._evaluated < step and plan.evaluates_at(step)
+    if step >= plan.num_train_steps:
+      message = "nothing to train: step %d is reached already, of %d in all"
+      logging.info(message, step, plan.num_train_steps)
+      if was_killed:
+        with train_step.averaged_weights():
+          yield step
+      return
+    strategy = tf.distribute.get_strategy()
+    batches = iter(strategy.distribute_datasets_from_function(self._dataset))
+    report = self._make_report()  # a start without data is not in run.json
+    seconds_per_step = _SECONDS_AT_ONCE  # unknown: one step at first
+    _trace_and_save_first(train_step, batches, self._checkpoints, step)
+    report.begin(step, plan.num_train_steps)
+    interrupted = False
+    with processes.GracefulShutdown() as shutdown:
+      if was_killed:
+        with train_step.averaged_weights():
+          yield step
         report.restart_clock()
-      interrupted, seconds_per_step = _synchronize(
-        shutdown.requested, seconds_per_step
-      )
-      ended = ended or interrupted
-    if ended and not plan.saves_at(step):
-      _save(train_step, checkpoints, report)
-  report.end()
-  if interrupted:
-    logging.info("interrupted: the same command resumes from step %d", step)
-    processes.end_interrupted()
+      while step < plan.num_train_steps and not (self._ended or interrupted):
+        number = plan.steps_to_run(step, seconds_per_step)
+        begin = time.monotonic()
+        means = _run_steps(
+          train_step, batches, plan, number, self._first_corrupt
+        )
+        seconds_per_step = max((time.monotonic() - begin) / number, 1e-6)
+        step += number
+        _check_finite(train_step, means, self._checkpoints)
+        report.add_steps(step, number, means)
+        if plan.saves_at(step):
+          _save(train_step, self._checkpoints, report)
+        if plan.evaluates_at(step):
+          with train_step.averaged_weights():
+            yield step
+          report.restart_clock()
+        interrupted, seconds_per_step = _synchronize(
+          shutdown.requested, seconds_per_step
+        )
+      if (self._ended or interrupted) and not plan.saves_at(step):
+        _save(train_step, self._checkpoints, report)
+    report.end()
+    if interrupted:
+      logging.info("interrupted: the same command resumes from step %d", step)
+      processes.end_interrupted()
 
 
 def _trace_and_save_first(train_step, batches, checkpoints, step):

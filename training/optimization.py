@@ -44,16 +44,21 @@ class WarmupLinearDecay:
     return tf.where(done < self.num_warmup_steps, warmup, decayed)
 
 
-class AdamWeightDecay:
-  """Adam with decoupled weight decay and no bias correction.
+class Optimizer:
+  """Updates variables by their gradients, with decoupled weight decay.
 
-  m and v are `<name>/adam_m` and `<name>/adam_v` in a checkpoint. Created in a
-  strategy's scope, they are mirrored on all devices. `lr_multipliers` are one
-  per variable, None for all 1.
+  A subclass is a rule: `direction`, and the names of its `slots`, tensors that
+  it keeps for each variable. A slot is `<variable>/<slot>` in a checkpoint.
+  Created in a strategy's scope, slots are mirrored on all devices.
+
+  Arguments:
+    variables: the trained variables by name.
+    weight_decay: for all variables but those of NOT_DECAYED.
+    beta_2: decay of mean squares, for rules that keep them.
+    lr_multipliers: one per variable; None for all 1.
   """
 
-  beta_1 = 0.9
-  epsilon = 1e-6  # added to the root of v
+  slots: tuple[str, ...] = ()
 
   def __init__(
     self,
@@ -67,16 +72,23 @@ class AdamWeightDecay:
     self.weight_decay = weight_decay
     self.beta_2 = beta_2
     self.lr_multipliers = lr_multipliers or [1.0] * len(self.variables)
-    self.m = [_slot(v, "adam_m") for v in self.variables]
-    self.v = [_slot(v, "adam_v") for v in self.variables]
+    self.state = {
+      f"{name}/{slot}": _zeros_like(variable, slot)
+      for name, variable in variables.items()
+      for slot in self.slots
+    }
 
-  @property
-  def state(self) -> dict[str, tf.Variable]:
-    slots = {}
-    for name, m, v in zip(self.names, self.m, self.v, strict=True):
-      slots[f"{name}/adam_m"] = m
-      slots[f"{name}/adam_v"] = v
-    return slots
+  def direction(self, gradient, slots, step):
+    """Direction of the update of a variable, and its new slots.
+
+    `slots` are tensors in the order of their names, `step` counts the updates
+    before this one, float32.
+    """
+    raise NotImplementedError
+
+  def rescale(self, update, variable):
+    """The update of a variable with weight decay, which is part of it."""
+    return update
 
   def apply(
     self, gradients, learning_rate, step, gradient_scale=1.0, enabled=None
@@ -93,33 +105,35 @@ class AdamWeightDecay:
 
   def _apply(self, strategy, gradients, scalars, enabled):
     groups = defaultdict(list)
-    rows = zip(self.variables, self.m, self.v, gradients, strict=True)
-    named = zip(self.names, self.lr_multipliers, rows, strict=True)
-    for name, multiplier, row in named:
-      variable, _, _, gradient = row
+    rows = zip(
+      self.names, self.variables, self.lr_multipliers, gradients, strict=True
+    )
+    for name, variable, multiplier, gradient in rows:
       if gradient is not None:
         decay = 0.0 if NOT_DECAYED.search(name) else self.weight_decay
         # Vectors without decay are updated as one: each update of its own
         # would be compiled and started by itself.
         is_vector = len(variable.shape) == 1 and not decay
-        groups[multiplier, decay, None if is_vector else name].append(row)
+        slots = [self.state[f"{name}/{slot}"] for slot in self.slots]
+        key = multiplier, decay, None if is_vector else name
+        groups[key].append((gradient, variable, *slots))
     for (multiplier, decay, _), group in groups.items():
-      args = *zip(*group, strict=True), scalars, multiplier, decay, enabled
-      strategy.extended.update(group[0][0], self._update, args, group=False)
+      gradients, *targets = zip(*group, strict=True)
+      args = gradients, targets, scalars, multiplier, decay, enabled
+      strategy.extended.update(group[0][1], self._update, args, group=False)
 
-  def _update(
-    self, _, variables, m, v, gradients, scalars, multiplier, decay, enabled
-  ):
+  def _update(self, _, gradients, targets, scalars, multiplier, decay, enabled):
+    """Updates some variables as one; `targets` are they and their slots."""
+
     def change():
-      slots = variables, m, v
-      old = [_concat(targets) for targets in slots]
+      old = [_concat(tensors) for tensors in targets]
       new = self._changed(old, _concat(gradients), scalars, multiplier, decay)
-      for targets, values in zip(slots, new, strict=True):
-        if len(targets) > 1:
-          values = tf.split(values, [target.shape[0] for target in targets])
+      for tensors, values in zip(targets, new, strict=True):
+        if len(tensors) > 1:
+          values = tf.split(values, [tensor.shape[0] for tensor in tensors])
         else:
           values = [values]
-        _assign(targets, values)
+        _assign(tensors, values)
 
     if enabled is None:
       change()
@@ -128,25 +142,33 @@ class AdamWeightDecay:
 
   @tf.function(autograph=False, jit_compile=True)
   def _changed(self, old, gradient, scalars, multiplier, decay):
-    # Compiled, so that each variable and slot is read once. ResourceApplyAdam
-    # computes 1 - beta_2 in float32, which is off by 1.3e-5; after a few steps
-    # the numbers would differ from the original's.
-    variable, m, v = old
+    # Compiled, so that each variable and slot is read once.
+    variable, *slots = old
     rate, gradient_scale, step = scalars
-    gradient *= gradient_scale
-    m = self.beta_1 * m + (1.0 - self.beta_1) * gradient
-    v = self.beta_2 * v + (1.0 - self.beta_2) * tf.square(gradient)
-    update = self._direction(m, v, step)
+    update, slots = self.direction(gradient * gradient_scale, slots, step)
     if decay:
       update += decay * variable
-      update = self._rescale(update, variable)
-    return variable - rate * multiplier * update, m, v
+      update = self.rescale(update, variable)
+    return variable - rate * multiplier * update, *slots
 
-  def _direction(self, m, v, step):
+
+class AdamWeightDecay(Optimizer):
+  """Adam without bias correction, as in the original."""
+
+  slots = ("adam_m", "adam_v")
+  beta_1 = 0.9
+  epsilon = 1e-6  # added to the root of v
+
+  def direction(self, gradient, slots, step):
+    # ResourceApplyAdam computes 1 - beta_2 in float32, which is off by 1.3e-5;
+    # after a few steps the numbers would differ from the original's.
+    m, v = slots
+    m = self.beta_1 * m + (1.0 - self.beta_1) * gradient
+    v = self.beta_2 * v + (1.0 - self.beta_2) * tf.square(gradient)
+    return self._ratio(m, v, step), (m, v)
+
+  def _ratio(self, m, v, step):
     return m / (tf.sqrt(v) + self.epsilon)
-
-  def _rescale(self, update, variable):
-    return update
 
 
 def _assign(targets, values):
@@ -160,7 +182,7 @@ def _concat(tensors):
   return tf.concat(tensors, 0) if len(tensors) > 1 else tensors[0]
 
 
-def _slot(variable, name):
+def _zeros_like(variable, name):
   return tf.Variable(tf.zeros_like(variable), trainable=False, name=name)
 
 
@@ -171,15 +193,18 @@ class Lamb(AdamWeightDecay):
   Source: You et al. 2020, arXiv 1904.00962, algorithm 2.
   """
 
-  def _direction(self, m, v, step):
+  def _ratio(self, m, v, step):
     m = m / (1.0 - tf.pow(self.beta_1, step + 1.0))
     v = v / (1.0 - tf.pow(self.beta_2, step + 1.0))
     return m / (tf.sqrt(v) + self.epsilon)
 
-  def _rescale(self, update, variable):
+  def rescale(self, update, variable):
     variable_norm, update_norm = tf.norm(variable), tf.norm(update)
     is_defined = (variable_norm > 0.0) & (update_norm > 0.0)
     return update * tf.where(is_defined, variable_norm / update_norm, 1.0)
+
+
+OPTIMIZERS = {"adamw": AdamWeightDecay, "lamb": Lamb}
 
 
 def layerwise_lr_multipliers(names: Iterable[str], decay: float) -> list[float]:

@@ -7,9 +7,7 @@ bfloat16, or float16 with loss scaling; all else is float32.
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Any
 
 import keras
 import numpy as np
@@ -81,52 +79,75 @@ class LossScale:
     self.good_steps.assign(tf.where(grow, tf.zeros_like(good), good))
 
 
-@dataclass(eq=False)
 class TrainStep:
   """A training step; to be created in the strategy's scope.
 
-  `model` and `objective` (modeling.losses) work on dicts, `learning_rate`
-  maps the step to the rate, `batch_size` is that of all replicas together.
-  `dropout_seeds` makes a context of dropouts from a seed, [2] int32, which
-  depends on `seed` and the step. Each replica's batch is divided into
-  `accumulation_steps` micro-batches. `loss_scale` goes with float16.
+  Arguments:
+    model: Keras model of dicts.
+    objective: losses and metrics of its outputs (modeling.losses).
+    optimizer: with the variables that are trained.
+    learning_rate: maps the number of updates before a step to its rate.
+    batch_size: examples of a step, on all replicas together.
+    seed: of dropout.
+    dropout_seeds: makes a context of dropouts from a seed, [2] int32, which
+      depends on `seed` and the step.
+    max_grad_norm: limit of the global norm of the gradients; 0 for none.
+    accumulation_steps: micro-batches of a replica's batch.
+    loss_scale: goes with float16.
+    average: moving averages of the variables.
+    jit_compile: compiles forward and backward pass with XLA.
 
   `step` (updates done), `examples` (the position in the data), `seed` and
   `first_nonfinite_step` (of the last `train`, or -1) are scalar int64.
   """
 
-  model: Any
-  objective: Any
-  optimizer: optimization.AdamWeightDecay
-  learning_rate: Callable
-  _: KW_ONLY
-  batch_size: int
-  seed: Any = 0
-  dropout_seeds: Callable[..., AbstractContextManager] = nullcontext
-  max_grad_norm: float = 1.0
-  accumulation_steps: int = 1
-  loss_scale: LossScale | None = None
-  average: optimization.ExponentialMovingAverage | None = None
-  jit_compile: bool = False
-
-  def __post_init__(self) -> None:
-    self.variables = self.optimizer.variables
+  def __init__(
+    self,
+    model,
+    objective,
+    optimizer: optimization.Optimizer,
+    learning_rate: Callable[[tf.Tensor], tf.Tensor],
+    *,
+    batch_size: int,
+    seed: int = 0,
+    dropout_seeds: Callable[..., AbstractContextManager] = nullcontext,
+    max_grad_norm: float = 1.0,
+    accumulation_steps: int = 1,
+    loss_scale: LossScale | None = None,
+    average: optimization.ExponentialMovingAverage | None = None,
+    jit_compile: bool = False,
+  ):
+    self.model = model
+    self.objective = objective
+    self.optimizer = optimizer
+    self.variables = optimizer.variables
+    self.learning_rate = learning_rate
+    self.batch_size = batch_size
+    self.dropout_seeds = dropout_seeds
+    self.max_grad_norm = max_grad_norm
+    self.accumulation_steps = accumulation_steps
+    self.loss_scale = loss_scale
+    self.average = average
     self.strategy = tf.distribute.get_strategy()
     replicas = self.strategy.num_replicas_in_sync
-    if self.batch_size % (replicas * self.accumulation_steps):
+    if batch_size % (replicas * accumulation_steps):
       raise UserError(
-        f"--train_batch_size={self.batch_size} cannot be divided evenly into "
+        f"--train_batch_size={batch_size} cannot be divided evenly into "
         f"{replicas} replicas x "
-        f"--gradient_accumulation_steps={self.accumulation_steps}"
+        f"--gradient_accumulation_steps={accumulation_steps}"
       )
     self.step = _scalar_variable(0, tf.int64, "global_step")
     self.examples = _scalar_variable(0, tf.int64, "examples")
-    self.seed = _scalar_variable(self.seed, tf.int64, "seed")
+    self.seed = _scalar_variable(seed, tf.int64, "seed")
     self.first_nonfinite_step = _scalar_variable(-1, tf.int64, "nonfinite_step")
-    accumulates = self.accumulation_steps > 1
+    accumulates = accumulation_steps > 1
     self._gradients = self._accumulate if accumulates else self._differentiate
-    if self.jit_compile:
+    if jit_compile:
       self._gradients = tf.function(self._gradients, jit_compile=True)
+
+  def averaged_weights(self) -> AbstractContextManager:
+    """Context with the moving averages, if any, in the variables."""
+    return self.average.averaged_weights() if self.average else nullcontext()
 
   @property
   def state(self) -> dict[str, tf.Variable]:
@@ -185,7 +206,6 @@ class TrainStep:
     norm, finite = self._update(gradients)
     weight = 1.0 / replica.num_replicas_in_sync
     sums["gradient_norm"] = tf.stack([norm * weight, weight])
-    sums["loss"] = tf.stack([sums["loss"], weight])
     if self.loss_scale:
       sums = {k: tf.where(finite, v, tf.zeros(2)) for k, v in sums.items()}
       skipped = tf.where(finite, 0.0, weight)
@@ -220,8 +240,7 @@ class TrainStep:
       name: tf.stack(tf.split(value, number)) for name, value in batch.items()
     }
     gradients = [tf.zeros(v.shape) for v in self.variables]
-    sums = {name: tf.zeros(2) for name in self.objective.names}
-    sums["loss"] = 0.0
+    sums = {name: tf.zeros(2) for name in [*self.objective.names, "loss"]}
     for i in tf.range(number):
       microbatch = {name: value[i] for name, value in split.items()}
       new_gradients, new_sums = self._differentiate(
@@ -256,7 +275,10 @@ class TrainStep:
       loss = tf.add_n(terms)
       scaled = loss * self.loss_scale.scale if self.loss_scale else loss
     gradients = tape.gradient(scaled, self.variables)
-    return gradients, sums | {"loss": loss}
+    # The losses of replicas and micro-batches are parts of a sum: together
+    # they have the weight 1.
+    parts = self.strategy.num_replicas_in_sync * self.accumulation_steps
+    return gradients, sums | {"loss": tf.stack([loss, 1.0 / parts])}
 
   def _dropout_seed(self, replica_id, microbatch):
     """[2] int32, a different one for each step, replica and micro-batch."""

@@ -129,10 +129,12 @@ def test_a_resumed_run_skips_what_it_has_read(tmp_path, monkeypatch, caplog):
     packing=None,
   )
   monkeypatch.setattr(report, "draw_metrics", lambda _: None)  # takes a second
-  monkeypatch.setattr(loop, "train", lambda _, read, *__, **___: read(None))
+  monkeypatch.setattr(
+    loop, "Training", lambda _, read, *__, **___: [read(None)]
+  )
   parts = models.pretrainer(toy.config()), losses.pretraining(), source
   steps = {"num_train_steps": 9, "num_warmup_steps": 0}
-  Run(_flags(tmp_path), toy.config()).train(*parts, **steps)
+  assert [*Run(_flags(tmp_path), toy.config()).train(*parts, **steps)] == [None]
   assert skipped == [24]
   messages = [record.getMessage() for record in caplog.records]
   [warning] = [text for text in messages if " was trained with " in text]

@@ -34,12 +34,17 @@ def _started(monkeypatch):
 
   def train(step, read, checkpoints, schedule, report, **options):
     calls.update(options, stops=schedule, keep=checkpoints.keep)
-    calls["mode"] = tracing.current()
     read("context")
+    return steps()
+
+  def steps():
+    calls["mode"] = tracing.current()
+    yield 60
 
   monkeypatch.setattr(session, "make_strategy", lambda args: None)
   monkeypatch.setattr(session, "TrainStep", train_step)
-  monkeypatch.setattr(loop, "train", train)
+  monkeypatch.setattr(loop, "Training", train)
+  monkeypatch.setattr(session.report, "draw_metrics", lambda _: None)
   source = SimpleNamespace(
     train_batches=lambda *given, **options: calls.update(options, read=given),
     files=(),
@@ -51,7 +56,8 @@ def _started(monkeypatch):
     source.packing = packing
     model = model or models.pretrainer(toy.config())
     training = session.Run(args, toy.config())
-    training.train(model, losses.pretraining(), source, **steps)
+    result = training.train(model, losses.pretraining(), source, **steps)
+    assert [*result] == [60]
     return calls
 
   return start
@@ -95,7 +101,7 @@ def test_every_flag_of_training_has_its_effect(tmp_path, started):
   assert {name: calls[name] for name in expected} == expected
   rates = [float(calls["schedule"](step)) for step in (0, 10, 20, 45, 90)]
   assert rates == pytest.approx([0, 0.125, 0.25 * 7 / 9, 0.125, 0])
-  assert calls["stops"] == loop.Plan(90, 7, 11, 13, str(tmp_path), 3, 5)
+  assert calls["stops"] == loop.Plan(90, 7, 11, 13, False, str(tmp_path), 3, 5)
   optimizer = calls["optimizer"]
   assert type(optimizer) is optimization.Lamb
   assert optimizer.beta_2 == 0.9

@@ -90,7 +90,8 @@ def test_saves_evaluates_and_tells(tmp_path, caplog, monkeypatch):
 
 def test_a_start_without_data_makes_no_report(traced):
   with pytest.raises(KeyError, match="no data"):
-    loop.train(traced, lambda _: {}["no data"], None, loop.Plan(9), pytest.fail)
+    parts = lambda _: {}["no data"], None, loop.Plan(9), pytest.fail
+    next(iter(loop.Training(traced, *parts)))
 
 
 def test_a_killed_evaluation_is_made_up_for(tmp_path, monkeypatch, traced):

@@ -47,7 +47,9 @@ def test_repeated_rows_are_summed_in_the_update_but_not_in_the_norm():
   assert (float(factor), float(norm)) == (1.0, 5.0)  # sqrt(3^2 + 4^2), not 7
   adam = AdamWeightDecay({"table": table})
   adam.apply([rows], tf.constant(0.0), 0)
-  np.testing.assert_allclose(adam.m[0], [[0.0], [0.7], [0.0]], rtol=1e-6)
+  np.testing.assert_allclose(
+    adam.state["table/adam_m"], [[0.0], [0.7], [0.0]], rtol=1e-6
+  )
 
 
 def _gradients(number, seed=0):

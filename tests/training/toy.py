@@ -85,12 +85,20 @@ def train_step(
   )
 
 
-def train(folder, step, data, plan, **options):
-  """Runs the training loop with batches; returns the folder's checkpoints."""
+def train(folder, step, data, plan, evaluate=lambda step: None, **options):
+  """Runs the training loop with batches; returns the folder's checkpoints.
+
+  The training ends if `evaluate(step)` returns True.
+  """
   checkpoints = Checkpoints(str(folder))
   metrics = ("loss", "masked_lm_accuracy")
   report = functools.partial(Report, str(folder), 8, logged_metrics=metrics)
-  loop.train(step, lambda context: data, checkpoints, plan, report, **options)
+  training = loop.Training(
+    step, lambda context: data, checkpoints, plan, report, **options
+  )
+  for number in training:
+    if evaluate(number):
+      training.end()
   return checkpoints
 
 
