@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from absl import logging
 
 from cli import file_checks, program
-from cli.settings import COMMON, Settings, flag
+from cli.settings import Settings, common, flag
 from conversion import hugging_face, interchange
 from conversion.interchange import HUGGING_FACE, MODEL_GARDEN, ORIGINAL
 from storage import UserError, files
@@ -38,18 +38,12 @@ from training import run_record
 class ConversionSettings(Settings):
   """Flags of convert_checkpoint.py."""
 
-  input: str = flag(None, "Folder or checkpoint.", required=True, group=COMMON)
-  output: str = flag(None, "Folder to write.", required=True, group=COMMON)
-  bert_config_file: str | None = flag(
-    None, "Default: beside the checkpoint.", group=COMMON
-  )
-  vocab_file: str | None = flag(
-    None, "Default: beside the checkpoint.", group=COMMON
-  )
-  do_lower_case: bool | None = flag(
-    None, "Default: that of its tokenizer.", group=COMMON
-  )
-  overwrite: bool = flag(False, "Replace files in --output.", group=COMMON)
+  input: str = common(None, "Folder or checkpoint.", required=True)
+  output: str = common(None, "Folder to write.", required=True)
+  bert_config_file: str | None = common(None, "Default: beside the checkpoint.")
+  vocab_file: str | None = common(None, "Default: beside the checkpoint.")
+  do_lower_case: bool | None = common(None, "Default: that of its tokenizer.")
+  overwrite: bool = common(False, "Replace files in --output.")
   output_format: str | None = flag(
     None,
     "Default: hugging_face if --input is of the original, else original.",

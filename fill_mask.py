@@ -13,7 +13,7 @@ import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 from dataclasses import dataclass
 
 from cli import file_checks, program
-from cli.settings import COMMON, flag
+from cli.settings import common, flag
 from data import vocab, vocab_checks
 from data.tokenization import FullTokenizer
 from data.vocab import MASK
@@ -30,19 +30,16 @@ _UNLIMITED = 1 << 16  # tokens of a text, until lengths are checked
 class Settings(TrainedModel):
   """Flags of fill_mask.py."""
 
-  text: tuple[str, ...] | None = flag(
+  text: tuple[str, ...] | None = common(
     None,
     "Text with [MASK], or any with --text_pair; may be repeated.",
-    group=COMMON,
     text=True,
     repeated=True,
   )
   text_pair: str | None = flag(
     None, "Second text of each: is it the next sentence?", text=True
   )
-  input_file: str | None = flag(
-    None, "One such text per line; - for stdin.", group=COMMON
-  )
+  input_file: str | None = common(None, "One such text per line; - for stdin.")
   top_k: int = flag(5, "Number of tokens to print for each mask.", minimum=1)
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from absl import logging
 
 from cli import program
-from cli.settings import COMMON, Settings, flag
+from cli.settings import Settings, common, flag
 from serving import engines
 from serving.server import models
 from serving.server.models import Metrics, Model
@@ -33,18 +33,15 @@ _DEFAULT = models.Settings()
 class ServerSettings(Settings):
   """Flags of serve.py."""
 
-  model: tuple[str, ...] = flag(
+  model: tuple[str, ...] = common(
     None,
     "[NAME=]FOLDER of an export, of its versions or a training; may be "
     "repeated.",
     required=True,
     repeated=True,
-    group=COMMON,
   )
-  host: str = flag("127.0.0.1", "Address; 0.0.0.0 for all.", group=COMMON)
-  port: int = flag(
-    8501, "Port; 0 for any.", minimum=0, maximum=65535, group=COMMON
-  )
+  host: str = common("127.0.0.1", "Address; 0.0.0.0 for all.")
+  port: int = common(8501, "Port; 0 for any.", minimum=0, maximum=65535)
   engine: str = flag(
     "auto",
     "Files of an export to use; auto: litert on a CPU, else savedmodel.",

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from absl import logging
 
 from cli import file_checks, program
-from cli.settings import COMMON, Settings, flag
+from cli.settings import Settings, common, flag
 from data.pretraining import documents
 from storage import UserError, files, textfiles
 from storage.progress import Progress
@@ -29,15 +29,10 @@ from storage.progress import Progress
 class SplitSettings(Settings):
   """Flags of split_sentences.py."""
 
-  input_file: str = flag(
-    None,
-    "Text files or globs, comma-separated.",
-    required=True,
-    group=COMMON,
+  input_file: str = common(
+    None, "Text files or globs, comma-separated.", required=True
   )
-  output_file: str = flag(
-    None, "Text file to write.", required=True, group=COMMON
-  )
+  output_file: str = common(None, "Text file to write.", required=True)
   source: str = flag(
     "prose",
     "prose: all text. books: passages, between blank lines. wikipedia: "
@@ -45,9 +40,7 @@ class SplitSettings(Settings):
     "--json.",
     choices=("prose", "books", "wikipedia"),
   )
-  overwrite: bool = flag(
-    False, "Replace an existing output_file.", group=COMMON
-  )
+  overwrite: bool = common(False, "Replace an existing output_file.")
 
 
 def check_flags(args: SplitSettings) -> None:

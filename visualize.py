@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from absl import logging
 
 from cli import ask, file_checks, program
-from cli.settings import COMMON, Settings, flag, flags_of
+from cli.settings import Settings, common, flag, flags_of
 from data import vocab
 from storage import UserError, files, textfiles
 from tasks.open import model_files, restore
@@ -30,17 +30,13 @@ from training import run_record
 class PageSettings(Settings):
   """Flags of visualize.py."""
 
-  model: str = flag(
+  model: str = common(
     None,
     "--output_dir of a training, folder of a released model, or a checkpoint.",
     required=True,
-    group=COMMON,
   )
-  text: str | None = flag(
-    None,
-    "The text, the first of two, or what --choices may follow.",
-    group=COMMON,
-    text=True,
+  text: str | None = common(
+    None, "The text, the first of two, or what --choices may follow.", text=True
   )
   text_pair: str | None = flag(None, "The second text.", text=True)
   question: str | None = flag(
@@ -55,12 +51,8 @@ class PageSettings(Settings):
     text=True,
     repeated=True,
   )
-  output_file: str = flag(
-    None, "The page, as .html.", required=True, group=COMMON
-  )
-  overwrite: bool = flag(
-    False, "Replace --output_file if it exists.", group=COMMON
-  )
+  output_file: str = common(None, "The page, as .html.", required=True)
+  overwrite: bool = common(False, "Replace --output_file if it exists.")
 
 
 _INPUTS = [f.name for f in flags_of(PageSettings).values() if f.text]

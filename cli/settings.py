@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from inspect import signature
 from pathlib import Path
 from types import UnionType
@@ -120,6 +121,12 @@ def flag(
   if required:
     return field(metadata=facts)
   return field(default=default, metadata=facts)
+
+
+# Flags of the other groups of --help.
+common = partial(flag, group=COMMON)
+original = partial(flag, group=ORIGINAL)
+device = partial(flag, group=DEVICES)
 
 
 @dataclass(frozen=True, kw_only=True)

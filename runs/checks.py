@@ -13,13 +13,8 @@ from data.tokenization import validate_case_matches_checkpoint
 from modeling.config import SIDES, BertConfig, extensions
 from runs import contradictions
 from runs.record import from_record
-from runs.settings import (
-  FineTuning,
-  Network,
-  Tokens,
-  TrainedModel,
-  Training,
-)
+from runs.settings import Network, Tokens, TrainedModel, Training
+from runs.task_settings import FineTuning
 from storage import UserError, files
 from training import run_record
 

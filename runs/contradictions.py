@@ -4,14 +4,8 @@ from collections.abc import Iterable
 
 from cli import file_checks
 from modeling.config import BertConfig
-from runs.settings import (
-  Devices,
-  Export,
-  FineTuning,
-  LongText,
-  Packing,
-  Training,
-)
+from runs.settings import Devices, Export, Packing, Training
+from runs.task_settings import FineTuning, LongText
 from storage import UserError, files
 from training import processes, run_record
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from modeling import losses, tracing
 from runs.restore import restore
-from runs.settings import FineTuning
+from runs.task_settings import FineTuning
 from serving.export import ServedModel
 from storage import UserError
 from training import run_record

@@ -9,7 +9,8 @@ from typing import TypeVar
 from absl import logging
 
 from cli.settings import flags_of
-from runs.settings import FineTuning, Training
+from runs.settings import Training
+from runs.task_settings import FineTuning
 from storage import files
 from training import processes, run_record
 

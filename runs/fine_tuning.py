@@ -11,7 +11,8 @@ from modeling.config import BertConfig
 from runs import checks, contradictions
 from runs.distillation import distilled
 from runs.session import Run, needs_static_shapes
-from runs.settings import DRY_RUN_STEPS, FineTuning, Packing
+from runs.settings import DRY_RUN_STEPS, Packing
+from runs.task_settings import FineTuning
 from serving.export import ServedModel
 from storage import UserError
 from storage.progress import number_of

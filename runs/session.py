@@ -17,7 +17,8 @@ from modeling.config import BertConfig
 from modeling.losses import Objective
 from modeling.tracing import DropoutSeeds
 from runs import contradictions, record
-from runs.settings import Devices, FineTuning, LongText, Training
+from runs.settings import Devices, Training
+from runs.task_settings import FineTuning, LongText
 from serving import export as exports
 from serving.export import ServedModel
 from storage import UserError

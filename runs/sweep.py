@@ -16,7 +16,7 @@ from absl import logging
 
 from data import labels
 from runs import record, training_program
-from runs.settings import FineTuning
+from runs.task_settings import FineTuning
 from storage import UserError, files
 from training import processes, run_folder, run_record
 

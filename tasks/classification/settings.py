@@ -2,32 +2,23 @@
 
 from dataclasses import dataclass
 
-from cli.settings import COMMON, DEVICES, flag
-from runs.settings import EvaluatedFineTuning, LongText
+from cli.settings import common, device, flag
+from runs.task_settings import EvaluatedFineTuning, LongText
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(LongText, EvaluatedFineTuning):
   """Flags of run_classifier.py."""
 
-  task_name: str = flag(
+  task_name: str = common(
     None,
     "A task of GLUE, GLUE for all in --data_dir, XNLI, or tsv: your own task.",
     required=True,
-    group=COMMON,
   )
-  data_dir: str | None = flag(
-    None, "Folder with the files of the task.", group=COMMON
-  )
-  max_seq_length: int = flag(
-    128, "Maximum number of tokens.", minimum=3, group=COMMON
-  )
-  num_workers: int = flag(
-    1,
-    "Number of processes that tokenize.",
-    minimum=1,
-    group=DEVICES,
-    training=False,
+  data_dir: str | None = common(None, "Folder with the files of the task.")
+  max_seq_length: int = common(128, "Maximum number of tokens.", minimum=3)
+  num_workers: int = device(
+    1, "Number of processes that tokenize.", minimum=1, training=False
   )
   xnli_language: str = flag("zh", "Language of XNLI.")
   text_a_column: str = flag("text", "tsv: column of the text.")
@@ -39,8 +30,7 @@ class Settings(LongText, EvaluatedFineTuning):
     "tsv: a text has any number of labels, separated by | or a JSON list.",
   )
   class_weights: tuple[str, ...] = flag(
-    (),
-    "Weights of the labels' losses: balanced, or as in rare=5,frequent=0.5.",
+    (), "Weights of the labels' losses: balanced, or as in rare=5,frequent=0.5."
   )
   prediction_columns: tuple[str, ...] = flag(
     (),

@@ -2,30 +2,25 @@
 
 from dataclasses import dataclass
 
-from cli.settings import COMMON, flag
+from cli.settings import common, flag
 from modeling.config import FEATURE_LAYERS
-from runs.settings import EvaluatedFineTuning
+from runs.task_settings import EvaluatedFineTuning
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(EvaluatedFineTuning):
   """Flags of run_ner.py."""
 
-  train_file: str | None = flag(None, "CoNLL file to train on.", group=COMMON)
-  dev_file: str | None = flag(
-    None, "CoNLL file to evaluate on.", group=COMMON, training=False
+  train_file: str | None = common(None, "CoNLL file to train on.")
+  dev_file: str | None = common(
+    None, "CoNLL file to evaluate on.", training=False
   )
-  test_file: str | None = flag(
-    None,
-    "CoNLL file to tag; tags are optional.",
-    group=COMMON,
-    training=False,
+  test_file: str | None = common(
+    None, "CoNLL file to tag; tags are optional.", training=False
   )
   word_column: int = flag(0, "Column of the words.")
   tag_column: int = flag(-1, "Column of the tags; -1 for the last.")
-  max_seq_length: int = flag(
-    128, "Maximum number of tokens.", minimum=3, group=COMMON
-  )
+  max_seq_length: int = common(128, "Maximum number of tokens.", minimum=3)
   document_context: bool = flag(
     False, "Add the document's text, up to --max_seq_length."
   )

@@ -1,22 +1,55 @@
 """Settings of build_vocab.py and create_pretraining_data.py."""
 
 import os
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from cli import file_checks
-from cli.settings import COMMON, DEVICES, ORIGINAL, Settings, flag
+from cli.settings import Settings, common, device, flag, original
 from data import vocab
 from data.pretraining.instances import InstanceConfig, Masking, MaskPolicy
 from modeling.config import PRESETS, SIDES
 from runs import checks
 from runs.settings import (
-  Corpus,
   TrainedModel,
   Vocabulary,
 )
 from storage import UserError, files
 from training import run_record
+
+
+@dataclass(frozen=True, kw_only=True)
+class Corpus(Settings):
+  """Text files, and the engine that reads them."""
+
+  input_file: str = common(
+    None, "Text files or globs, comma-separated.", required=True
+  )
+  input_format: str = common(
+    "lines",
+    "lines: one sentence per line, a blank line between documents. paragraphs: "
+    "prose, a blank line between documents. documents: prose, one document per "
+    "file, or per line with --text_field.",
+    choices=("lines", "paragraphs", "documents"),
+  )
+  text_field: str | None = flag(
+    None,
+    "Field of JSON lines that has the text. Default: files are plain text.",
+  )
+  runner: str | None = device(
+    None,
+    "Runner of Apache Beam (requirements-beam.txt): DirectRunner, FlinkRunner, "
+    "SparkRunner, DataflowRunner, ... Default: run without Beam.",
+  )
+  pipeline_options: str = device("", "Flags of --runner, as one text.")
+
+  def runner_options(self) -> list[str]:
+    """Words of --runner and --pipeline_options; ValueError if unquoted."""
+    try:
+      return [f"--runner={self.runner}", *shlex.split(self.pipeline_options)]
+    except ValueError as error:
+      raise UserError(f"--pipeline_options: {error}") from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,17 +69,11 @@ class Sampling(Settings):
 class VocabularySettings(Corpus, Sampling):
   """Flags of build_vocab.py."""
 
-  output_file: str = flag(None, "The vocabulary.", required=True, group=COMMON)
-  vocab_size: int = flag(
-    30522,
-    "Number of tokens.",
-    minimum=1,
-    maximum=1_000_000,
-    group=COMMON,
+  output_file: str = common(None, "The vocabulary.", required=True)
+  vocab_size: int = common(
+    30522, "Number of tokens.", minimum=1, maximum=1_000_000
   )
-  do_lower_case: bool = flag(
-    True, "Lower-case; not for cased models.", group=COMMON
-  )
+  do_lower_case: bool = common(True, "Lower-case; not for cased models.")
   special_tokens: tuple[str, ...] = flag(
     vocab.SPECIAL_TOKENS, "First tokens, [PAD] first."
   )
@@ -72,34 +99,27 @@ class VocabularySettings(Corpus, Sampling):
     "Vocabulary of a model that gets the text's words as tokens. The folder of "
     "--output_file, new or empty, also gets its configuration and checkpoint.",
   )
-  bert_config_file: str | None = flag(
-    None, "Of the model to extend.", group=COMMON
-  )
-  init_checkpoint: str | None = flag(
-    None, "Of the model to extend.", group=COMMON
-  )
+  bert_config_file: str | None = common(None, "Of the model to extend.")
+  init_checkpoint: str | None = common(None, "Of the model to extend.")
   new_words: int = flag(
     0, "Words for --extend; 0: as many as [unused] tokens.", minimum=0
   )
   append_words: bool = flag(False, "Append words beyond the [unused] tokens.")
-  overwrite: bool = flag(
-    False, "Replace --output_file if it exists.", group=COMMON
-  )
+  overwrite: bool = common(False, "Replace --output_file if it exists.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Masks(Settings):
   """Choice and replacement of masked tokens."""
 
-  max_predictions_per_seq: int = flag(
-    20, "Masked tokens of a record, at most.", minimum=1, group=ORIGINAL
+  max_predictions_per_seq: int = original(
+    20, "Masked tokens of a record, at most.", minimum=1
   )
-  masked_lm_prob: float = flag(
+  masked_lm_prob: float = original(
     0.15,
     "Fraction of the tokens, of unmasked records, to mask.",
     minimum=0,
     maximum=1,
-    group=ORIGINAL,
   )
   mask_token_prob: float = flag(
     MaskPolicy.mask_token_prob,
@@ -109,9 +129,7 @@ class Masks(Settings):
     MaskPolicy.random_token_prob,
     "Fraction of them that becomes a random token; others stay the same.",
   )
-  do_whole_word_mask: bool = flag(
-    False, "Mask all pieces of a word.", group=ORIGINAL
-  )
+  do_whole_word_mask: bool = original(False, "Mask all pieces of a word.")
 
   def masks(self) -> Masking:
     return Masking(
@@ -126,29 +144,22 @@ class Masks(Settings):
 class RecordSettings(Corpus, Vocabulary, Masks):
   """Flags of create_pretraining_data.py."""
 
-  output_file: str | None = flag(
-    None,
-    "TFRecord files, comma-separated; none for --preview.",
-    group=COMMON,
+  output_file: str | None = common(
+    None, "TFRecord files, comma-separated; none for --preview."
   )
-  overwrite: bool = flag(False, "Replace existing output files.", group=COMMON)
-  max_seq_length: int = flag(
-    128, "Tokens of a record, three of them special.", minimum=5, group=COMMON
+  overwrite: bool = common(False, "Replace existing output files.")
+  max_seq_length: int = common(
+    128, "Tokens of a record, three of them special.", minimum=5
   )
-  random_seed: int = flag(12345, "Seed of all random choices.", group=ORIGINAL)
-  dupe_factor: int = flag(
+  random_seed: int = original(12345, "Seed of all random choices.")
+  dupe_factor: int = original(
     10,
     "How many times to go through the text, with other masks each time. With "
     "--masking=dynamic the default is 1.",
     minimum=1,
-    group=ORIGINAL,
   )
-  short_seq_prob: float = flag(
-    0.1,
-    "Fraction of documents cut to short records.",
-    minimum=0,
-    maximum=1,
-    group=ORIGINAL,
+  short_seq_prob: float = original(
+    0.1, "Fraction of documents cut to short records.", minimum=0, maximum=1
   )
   masking: str = flag(
     "static",
@@ -164,13 +175,12 @@ class RecordSettings(Corpus, Vocabulary, Masks):
     "Targets to print, as of run_pretraining.py with this --objective.",
     choices=("mlm", *SIDES),
   )
-  num_workers: int = flag(
+  num_workers: int = device(
     0,
     "0: one process that holds the text in memory; records are the original's. "
     "1 or more: worker processes, for any amount of text; records differ from "
     "the original's and do not depend on the number of workers.",
     minimum=0,
-    group=DEVICES,
   )
   deduplicate: bool = flag(False, "Drop copies of earlier documents.")
 

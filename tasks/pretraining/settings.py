@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from cli.settings import COMMON, ORIGINAL, flag
+from cli.settings import common, flag, original
 from data import vocab
 from modeling.config import SIDES
 from runs.settings import DRY_RUN_STEPS, Evaluation, Packing
@@ -17,28 +17,23 @@ MASKED = ("mlm_nsp", "mlm")  # objectives of models that fill masks
 class Settings(Packing, Evaluation, Masks, Sampling):
   """Flags of run_pretraining.py."""
 
-  input_file: str | None = flag(
-    None, "TFRecord files or globs, comma-separated.", group=COMMON
+  input_file: str | None = common(
+    None, "TFRecord files or globs, comma-separated."
   )
-  vocab_file: str | None = flag(
-    None, "Vocabulary, for unmasked records and --do_export.", group=COMMON
+  vocab_file: str | None = common(
+    None, "Vocabulary, for unmasked records and --do_export."
   )
-  do_lower_case: bool = flag(
-    True, "False if --vocab_file is cased.", group=COMMON
-  )
-  max_seq_length: int = flag(
-    128, "Tokens of a record.", minimum=1, group=COMMON
-  )
-  num_train_steps: int = flag(
+  do_lower_case: bool = common(True, "False if --vocab_file is cased.")
+  max_seq_length: int = common(128, "Tokens of a record.", minimum=1)
+  num_train_steps: int = common(
     100000,
     "Number of training steps.",
     minimum=1,
-    group=COMMON,
     training=False,
     dry_run=DRY_RUN_STEPS,
   )
-  num_warmup_steps: int = flag(
-    10000, "Number of warm-up steps.", minimum=0, group=COMMON, dry_run=1
+  num_warmup_steps: int = common(
+    10000, "Number of warm-up steps.", minimum=0, dry_run=1
   )
   stop_at_step: int = flag(
     0,
@@ -48,11 +43,10 @@ class Settings(Packing, Evaluation, Masks, Sampling):
     training=False,
     dry_run=0,
   )
-  max_eval_steps: int = flag(
+  max_eval_steps: int = original(
     100,
     "Maximum evaluation steps.",
     minimum=1,
-    group=ORIGINAL,
     training=False,
     dry_run=DRY_RUN_STEPS,
   )

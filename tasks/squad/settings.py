@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from cli.settings import COMMON, DEVICES, ORIGINAL, flag
-from runs.settings import FineTuning
+from cli.settings import common, device, flag, original
+from runs.task_settings import FineTuning
 from tasks.squad import metrics
 
 
@@ -11,44 +11,26 @@ from tasks.squad import metrics
 class Settings(FineTuning):
   """Flags of run_squad.py."""
 
-  train_file: str | None = flag(
-    None, "SQuAD files or globs to train on.", group=COMMON
+  train_file: str | None = common(None, "SQuAD files or globs to train on.")
+  predict_file: str | None = common(
+    None, "SQuAD files or globs to answer.", training=False
   )
-  predict_file: str | None = flag(
-    None, "SQuAD files or globs to answer.", group=COMMON, training=False
+  max_seq_length: int = common(384, "Maximum tokens of a window.", minimum=1)
+  doc_stride: int = original(128, "Tokens between window starts.", minimum=1)
+  max_query_length: int = original(
+    64, "Maximum tokens of a question.", minimum=1
   )
-  max_seq_length: int = flag(
-    384, "Maximum tokens of a window.", minimum=1, group=COMMON
+  n_best_size: int = original(
+    20, "Entries of nbest_predictions.json.", minimum=1, training=False
   )
-  doc_stride: int = flag(
-    128, "Tokens between window starts.", minimum=1, group=ORIGINAL
-  )
-  max_query_length: int = flag(
-    64, "Maximum tokens of a question.", minimum=1, group=ORIGINAL
-  )
-  n_best_size: int = flag(
-    20,
-    "Entries of nbest_predictions.json.",
-    minimum=1,
-    group=ORIGINAL,
-    training=False,
-  )
-  max_answer_length: int = flag(
-    30,
-    "Maximum tokens of an answer.",
-    minimum=1,
-    group=ORIGINAL,
-    training=False,
+  max_answer_length: int = original(
+    30, "Maximum tokens of an answer.", minimum=1, training=False
   )
   export_top_k: int = flag(
     0, "Best answers that an export lists.", minimum=0, training=False
   )
-  num_workers: int = flag(
-    1,
-    "Number of processes that tokenize.",
-    minimum=1,
-    group=DEVICES,
-    training=False,
+  num_workers: int = device(
+    1, "Number of processes that tokenize.", minimum=1, training=False
   )
   dynamic_padding: bool = flag(
     False,
@@ -56,11 +38,11 @@ class Settings(FineTuning):
     "short paragraphs. The softmax then excludes these positions, and numbers "
     "differ slightly from the original's.",
   )
-  verbose_logging: bool = flag(
-    False, "Accepted; has no effect.", group=ORIGINAL, training=False
+  verbose_logging: bool = original(
+    False, "Accepted; has no effect.", training=False
   )
-  version_2_with_negative: bool = flag(
-    False, "SQuAD 2.0: questions may have no answer.", group=COMMON
+  version_2_with_negative: bool = common(
+    False, "SQuAD 2.0: questions may have no answer."
   )
   f1_unit: str = flag(
     "word",
@@ -68,12 +50,11 @@ class Settings(FineTuning):
     choices=metrics.F1_UNITS,
     training=False,
   )
-  null_score_diff_threshold: float | None = flag(
+  null_score_diff_threshold: float | None = original(
     None,
     "Predict no answer if its score exceeds the best answer's by more than "
     "this. Default: the one beside --init_checkpoint, or the best of the last "
     "prediction in --output_dir, else 0.",
-    group=ORIGINAL,
     training=False,
   )
 

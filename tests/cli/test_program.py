@@ -8,7 +8,7 @@ import pytest
 from absl import flags
 
 from cli import program, settings
-from cli.settings import Settings, flag
+from cli.settings import Settings, common, device, flag
 from tests import programs
 
 
@@ -55,13 +55,13 @@ def test_an_error_of_a_path_is_of_the_user():
 class Program(Settings):
   """One flag of each type."""
 
-  text: str = flag(None, "A text.", required=True, group=settings.COMMON)
-  do_train: bool = flag(False, "Train. " * 12, group=settings.COMMON)
+  text: str = common(None, "A text.", required=True)
+  do_train: bool = common(False, "Train. " * 12)
   number: int = flag(5, "A number.")
   rate: float = flag(0.5, "A rate.")
   rates: float = flag(1.0, "Rates.", swept=True)
   layers: str | None = flag(None, "Layers.")
-  dtype: str = flag("a", "A type.", choices=("a", "b"), group=settings.DEVICES)
+  dtype: str = device("a", "A type.", choices=("a", "b"))
 
 
 @pytest.mark.parametrize(

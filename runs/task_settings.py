@@ -1,0 +1,202 @@
+"""Groups of flags of fine-tuning, and of long texts."""
+
+import re
+from dataclasses import dataclass
+from itertools import product
+
+from cli.settings import Settings, common, flag, flags_of, original
+from modeling.config import BertConfig
+from runs.settings import Evaluation, Packing, Training, Vocabulary
+from storage import UserError
+
+_SWEEP = (
+  "Several, with commas between them, make a sweep: each "
+  "combination has a folder in --output_dir, the best is in best."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FineTuning(Vocabulary, Training):
+  """How a model is fine-tuned, once or in a sweep."""
+
+  learning_rate: float = common(
+    5e-5, f"Peak learning rate. {_SWEEP}", minimum=0.0, swept=True
+  )
+  train_batch_size: int = common(
+    32, f"Batch size for training. {_SWEEP}", minimum=1, swept=True
+  )
+  num_train_epochs: float = common(
+    3.0, f"Number of training epochs. {_SWEEP}", minimum=0.0, swept=True
+  )
+  do_predict: bool = common(
+    False, "Predict the test or predict file.", training=False
+  )
+  predict_batch_size: int = original(
+    8, "Batch size for prediction.", minimum=1, training=False
+  )
+  warmup_proportion: float = original(
+    0.1, "Fraction of steps for warm-up.", minimum=0.0, maximum=1.0
+  )
+  new_head: bool = flag(
+    False,
+    "Train a fresh head instead of the one in --init_checkpoint. A head with "
+    "other labels is never restored.",
+  )
+  add_bilstm: bool = flag(False, "Add a BiLSTM on top of BERT.")
+  num_seeds: int = flag(
+    1,
+    "Number of seeds to train with, from --seed or 1.",
+    minimum=1,
+    training=False,
+    dry_run=1,
+  )
+  keep_best: bool = flag(
+    False,
+    "Save the best evaluated checkpoint in output_dir/best, and use it later.",
+    training=False,
+  )
+  early_stopping_patience: int = flag(
+    0,
+    "Evaluations without improvement to end after; 0: never. Sets --keep_best.",
+    minimum=0,
+    training=False,
+    dry_run=0,
+  )
+  ensemble: int = flag(
+    1,
+    "Evaluate, predict, export with so many best models of a sweep at once.",
+    minimum=1,
+    training=False,
+    dry_run=1,
+  )
+  teacher: str | None = flag(
+    None,
+    "Train to give the outputs of this model, too: the --output_dir of a "
+    "training with the same vocabulary and labels.",
+  )
+  distill_weight: float = flag(
+    0.5, "Weight of --teacher; 1: it alone.", minimum=0.0, maximum=1.0
+  )
+  distill_temperature: float = flag(
+    2.0, "Divisor of logits for --teacher.", minimum=0.01
+  )
+  freeze_layers: str = flag(
+    "",
+    "Layers not to train, as in embeddings,0-5 or embeddings,encoder,pooler.",
+  )
+
+  @property
+  def is_sweep(self) -> bool:
+    """True if flags name several settings or seeds to train with."""
+    return self.do_train and (bool(self.several) or self.num_seeds > 1)
+
+  @property
+  def keeps_best(self) -> bool:
+    """True if the best evaluated checkpoint is saved and used later."""
+    return self.keep_best or self.early_stopping_patience > 0
+
+  @property
+  def evaluates_while_training(self) -> bool:
+    """True if a training evaluates; trials of a sweep keep their best."""
+    keeps_best = self.is_sweep or self.keeps_best
+    return self.do_train and (bool(self.eval_steps) or keeps_best)
+
+  @property
+  def reads_dev(self) -> bool:
+    """True if a run reads its dev set."""
+    return self.evaluates_while_training
+
+  @property
+  def splits_to_read(self) -> list[str]:
+    """Splits of the data that a run reads: train, dev, test."""
+    is_read = {
+      "train": self.do_train,
+      "dev": self.reads_dev,
+      "test": self.do_predict,
+    }
+    return [split for split in is_read if is_read[split]]
+
+  @property
+  def files_to_read(self) -> list[str]:
+    """Names of the flags for files that a run reads: train_file and so on."""
+    return [f"{split}_file" for split in self.splits_to_read]
+
+  def trials(self) -> list[dict[str, float]]:
+    """Values of the swept flags in all combinations; one without a sweep."""
+    values = {
+      name: self.several.get(name, (getattr(self, name),))
+      for name, known in flags_of(type(self)).items()
+      if known.swept
+    }
+    combinations = dict.fromkeys(product(*values.values()))  # each once
+    return [dict(zip(values, row, strict=True)) for row in combinations]
+
+  def frozen_layers(self, config: BertConfig) -> set[tuple]:
+    """Layers that --freeze_layers names: numbers, ranges ("0-5") and parts.
+
+    ("encoder", 3) is a block, ("pooler", None) a part; ValueError for others.
+    """
+    parts = {"embeddings", "encoder", "pooler"}
+    if config.add_bilstm:
+      parts.add("bilstm")
+    result: set[tuple] = set()
+    for name in filter(None, self.freeze_layers.replace(" ", "").split(",")):
+      first, _, last = name.partition("-")
+      is_span = re.fullmatch(r"\d+(-\d+)?", name)
+      span = range(int(first), int(last or first) + 1) if is_span else ()
+      if name in parts:
+        result.add((name, None))
+      elif span and span[-1] < config.num_hidden_layers:
+        result |= {("encoder", number) for number in span}
+      else:
+        raise UserError(
+          f"--freeze_layers: the model has no {name!r}; it has the layers 0-"
+          f"{config.num_hidden_layers - 1} and {', '.join(sorted(parts))}"
+        )
+    return result
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluatedFineTuning(FineTuning, Evaluation, Packing):
+  """Fine-tuning of a task whose dev set is evaluated by --do_eval."""
+
+  @property
+  def reads_dev(self) -> bool:
+    return self.do_eval or self.evaluates_while_training
+
+
+@dataclass(frozen=True, kw_only=True)
+class LongText(Settings):
+  """Texts that are longer than a window of --max_seq_length."""
+
+  max_seq_length: int = common(128, "Maximum tokens of a text.", minimum=3)
+  long_text: str = flag(
+    "truncate",
+    "Cut off texts beyond --max_seq_length, or read them in windows.",
+    choices=("truncate", "windows"),
+  )
+  max_text_length: int = flag(
+    4096, "windows: tokens after which texts are cut off.", minimum=3
+  )
+  window_stride: int = flag(
+    0, "windows: tokens between starts; 0: half a window.", minimum=0
+  )
+  window_pooling: str = flag(
+    "mean", "windows: pooling of vectors.", choices=("mean", "max")
+  )
+
+  @property
+  def row_length_flag(self) -> str:
+    windows = self.long_text == "windows"
+    return "max_text_length" if windows else "max_seq_length"
+
+  @property
+  def row_length(self) -> int:
+    """Maximum tokens of a text: of all its windows with --long_text=windows."""
+    windows = self.long_text == "windows"
+    return self.max_text_length if windows else self.max_seq_length
+
+  @property
+  def stride(self) -> int:
+    """Tokens between starts of windows: --window_stride, or half of one."""
+    return self.window_stride or max((self.max_seq_length - 2) // 2, 1)
