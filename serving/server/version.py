@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from absl import logging
 
 from serving.answers import TextModel
 from serving.engines import SIGNATURE, num_cores
@@ -19,6 +20,7 @@ from storage import UserError
 _WAIT = 0.005
 # A list of examples to a list of their answers, in order.
 Function = Callable[[Sequence[Any]], Sequence[Any]]
+_REFUSED = "the model refuses a row: an id is too large, or the row too long"
 _DTYPES = {bool: "BOOL", int: "INT32", float: "FLOAT"}
 
 
@@ -70,7 +72,8 @@ def _answer_rows(engine, rows: Sequence[Mapping]) -> list[dict]:
   try:
     return list(engine.run(rows))
   except UserError as error:
-    raise RestError(str(error)) from None
+    logging.info("rows were refused: %s", error)
+    raise RestError(_REFUSED) from None
 
 
 def _check_row(row):
