@@ -68,7 +68,7 @@ def test_flags_reach_the_server(folders):
   with pytest.raises(urllib.error.HTTPError) as error:
     ask(["a"] * 3)
   with error.value as response:
-    assert b"size 3 is larger than maximum input batch" in response.read()
+    assert b"send at most 2 at a time (--max_queue_size)" in response.read()
   with urllib.request.urlopen(f"{url}/metrics") as response:
     metrics = response.read().decode()
   assert f'serving_batch_texts_sum{{model="{client.NAME}"}} 2.0' in metrics

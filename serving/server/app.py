@@ -79,7 +79,7 @@ class App:
   async def _respond(self, scope, receive):
     limit = self._settings.max_connections
     if len(self.connections) > limit:
-      message = f"there are more than --max_connections={limit} clients"
+      message = f"there are too many clients (--max_connections={limit})"
       logging.log_every_n_seconds(logging.WARNING, message, 60)
       response = of_json({"error": message}, 503)
       response.headers["connection"] = "close"
@@ -178,11 +178,10 @@ class App:
             body += message["body"]
           is_more = message["more_body"]
     except TimeoutError:
-      limit = self._settings.read_timeout
-      message = f"the request took more than --read_timeout={limit:g} seconds"
+      message = "the request did not come in time (--read_timeout)"
       raise RestError(message, 408) from None
     if size > limit:
-      message = f"the request has more than --max_request_bytes={limit} bytes"
+      message = f"the request has more than {limit} bytes (--max_request_bytes)"
       raise RestError(message, 413)
     return bytes(body)
 
@@ -196,12 +195,11 @@ class App:
       async with asyncio.timeout(self._settings.request_timeout):
         return await asyncio.wrap_future(future)
     except QueueFull:
-      message = f"the queue of --max_queue_size={limit} texts is full"
+      message = f"the queue is full (--max_queue_size={limit})"
       logging.log_every_n_seconds(logging.WARNING, message, 60)
       raise RestError(f"{message}: try again later", 503) from None
     except TimeoutError:  # the request is cancelled unless it runs already
-      limit = self._settings.request_timeout
-      message = f"no answer within --request_timeout={limit:g} seconds"
+      message = "the answer did not come in time (--request_timeout)"
       raise RestError(message, 504) from None
 
 

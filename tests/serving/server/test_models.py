@@ -74,13 +74,13 @@ def test_a_folder_without_versions_is_named(folder):
 
 def test_the_newest_version_is_loaded(folder):
   model = Model("mrpc", str(folder), 1, Version)
-  _check_missing(model, None, 503, "request: Latest(mrpc)")  # it will be there
-  _check_missing(model, 10, 404, "Specific(mrpc, 10)")
+  for number in (None, 10):
+    _check_missing(model, number, 503, "model mrpc is loading: try again later")
   model.poll()
   number, version = model.find()
   assert (number, version.folder) == (10, f"{folder}/0010")
   assert model.states == {10: ("AVAILABLE", "")}
-  _check_missing(model, 1, 404, "Specific(mrpc, 1)")
+  _check_missing(model, 1, 404, "model mrpc has no version 1")
 
 
 def _check_missing(model, number, status, message):

@@ -210,6 +210,8 @@ def test_html_in_texts_stays_text(page, model):
 def test_an_error_is_shown(page):
   _ask(page, "labels", "a" * 20_000, "b")
   message = page.run("byId('status').textContent")
-  assert message == "the request has more than 10000 bytes"
+  assert (
+    message == "the request has more than 10000 bytes (--max_request_bytes)"
+  )
   assert page.run("byId('status').className") == "error"
   assert page.run("byId('ask').disabled") is False

@@ -40,13 +40,14 @@ def test_rows_are_answered_as_by_the_engine(client):
 
 
 ROW = dict.fromkeys(TOKENS, [1] * 3)
+REFUSAL = "the model refuses a row: an id is too large, or the row too long"
 SHAPES = "inputs have other shapes, or are empty"
 REFUSED = [
-  (_rows(ROW | {"input_ids": [1 << 20] * 3}), "gather index out of bounds"),
+  (_rows(ROW | {"input_ids": [1 << 20] * 3}), REFUSAL),
   (_rows(ROW | {"input_ids": [1] * 2}), SHAPES),
   (_rows({name: [] for name in TOKENS}), SHAPES),
-  ({"signature_name": "serving_examples", "instances": ["a"]}, "not found"),
-  ({"instances": [{"text": "a"}]}, "does not have named input: text"),
+  ({"signature_name": "serving_examples", "instances": ["a"]}, "no signature"),
+  ({"instances": [{"text": "a"}]}, "is missing: inputs are tokens"),
 ]
 
 
