@@ -69,7 +69,7 @@ def check_flags(args: Arguments) -> None:
   if not args.host:  # a socket would take it for all addresses
     raise UserError("--host is empty: is a variable of the shell unset?")
   for origin in args.cors_origins:
-    if not re.fullmatch(r"\*|null|[a-z][a-z0-9.+-]*://[^/A-Z\s]+", origin):
+    if not re.fullmatch(r"\*|null|[a-z][a-z0-9.+-]*://[^/*A-Z\s]+", origin):
       raise UserError(
         f"--cors_origins: {origin!r} is no origin: write scheme://host or "
         "scheme://host:port in small letters, without a path, or *"

@@ -29,6 +29,22 @@ def test_two_models_of_one_name_are_refused(tmp_path):
   _check_mistake(flags, "are both called a: name one of them")
 
 
+ORIGINS = [
+    "a.example",
+    "https://a.example/",
+    "https://A.example",
+    "https://*/a",
+    "*,a",
+  ],
+)
+def test_an_origin_that_no_browser_sends_is_refused(tmp_path, origin):
+  (tmp_path / "1").mkdir()
+  _check_mistake(
+    f"--model={tmp_path} --cors_origins={origin}",
+    f"--cors_origins: {origin.split(',')[-1]!r} is no origin: write scheme://",
+  )
+
+
 def test_an_address_that_cannot_be_used_is_named(tmp_path):
   (tmp_path / "1").mkdir()
   _check_mistake(
@@ -47,7 +63,7 @@ def _check_mistake(flags, message):
   assert message in line
 
 
-def test_flags_reach_the_server(folders):
+def test_flags_reach_the_server(folders, capfd):
   folder = folders["tagging"]
   program, port = client.start(
     folder,
@@ -55,6 +71,8 @@ def test_flags_reach_the_server(folders):
     "--engine=litert_float16",
     "--max_queue_size=2",
     "--poll_seconds=0",
+    "--access_log",
+    "--cors_origins=null,https://a.example:8443",
   )
   url = f"http://127.0.0.1:{port}"
 
@@ -72,14 +90,21 @@ def test_flags_reach_the_server(folders):
   with urllib.request.urlopen(f"{url}/metrics") as response:
     metrics = response.read().decode()
   assert f'serving_batch_texts_sum{{model="{client.NAME}"}} 2.0' in metrics
+  request = urllib.request.Request(url, headers={"Origin": "null"})
+  with urllib.request.urlopen(request) as response:
+    assert response.headers["access-control-allow-origin"] == "null"
   program.send_signal(signal.SIGTERM)
   log = program.stderr.read()
   assert program.wait(30) == 0, log
   assert "all requests are answered" in log
+  lines = capfd.readouterr().out.splitlines()
+  assert len(lines) == 4 and f'"POST {client.PATH} HTTP/1.1" 200' in lines[0]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+  "number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
+)
 def test_signals_lose_no_request_and_new_versions_are_loaded(tmp_path, number):
   served = tasks.make("tagging")
   export.save(str(tmp_path / "1"), served, ["tflite"])

@@ -1,6 +1,7 @@
 """Versions of a model: found, loaded, replaced, retried."""
 
 import re
+import threading
 import time
 import weakref
 
@@ -87,6 +88,39 @@ def _check_missing(model, number, status, message):
   with pytest.raises(RestError, match=re.escape(message)) as error:
     model.find(number)
   assert error.value.status == status
+
+
+def test_versions_that_are_not_loaded_yet_are_loading(folder):
+  gate = threading.Event()
+
+  def load(path):
+    assert gate.wait(20)
+    return Version(path)
+
+  first, second = (Model("mrpc", str(folder), 2, load) for _ in range(2))
+  with models.polled([first, second], 0):
+    assert second.states == {9: ("START", ""), 10: ("START", "")}
+    while first.states[9][0] == "START":
+      time.sleep(0.01)
+    assert first.states == {9: ("LOADING", ""), 10: ("START", "")}
+    for model in (first, second):
+      for number in (None, 9, 10):
+        _check_missing(model, number, 503, "model mrpc is loading")
+      _check_missing(model, 1, 404, "model mrpc has no version 1")
+    gate.set()
+    while second.states.get(10) != ("AVAILABLE", ""):
+      time.sleep(0.01)
+  second.announce()
+  assert {*second.states.values()} == {("AVAILABLE", "")}
+
+
+def test_a_model_none_of_whose_versions_loads_is_not_called_loading(folder):
+  def load(path):
+    raise OSError(f"cannot read {path}")
+
+  model = _model(folder, load=load)
+  _check_missing(model, None, 503, "mrpc could not be loaded: the server's log")
+  _check_missing(model, 10, 404, "model mrpc has no version 10")
 
 
 def test_a_newer_version_replaces_the_old_one(folder):
