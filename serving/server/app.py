@@ -64,8 +64,12 @@ class App:
     cors = responses.cors_headers(scope, self._settings.cors_origins)
     if responses.PREFLIGHT in cors:
       response = Response(200, b"", {})
+    elif not (get := self._get.get(scope["path"])):
+      response = await self._v1({**scope, "model": ""}, receive)
+    elif scope["method"] in ("GET", "HEAD"):
+      response = get()
     else:
-      response = await self._respond(scope, receive)
+      response = of_json({"error": "Method Not Allowed"}, 405)
     status, body, headers = response
     headers = {**headers, **cors, "content-length": str(len(body))}.items()
     pairs = [(name.encode(), value.encode()) for name, value in headers]
@@ -76,20 +80,6 @@ class App:
       size = 0 if scope["method"] == "HEAD" else len(body)
       responses.log_access(scope, status, size, time.monotonic() - begin)
 
-  async def _respond(self, scope, receive):
-    limit = self._settings.max_connections
-    if len(self.connections) > limit:
-      message = f"there are too many clients (--max_connections={limit})"
-      logging.log_every_n_seconds(logging.WARNING, message, 60)
-      response = of_json({"error": message}, 503)
-      response.headers["connection"] = "close"
-      return response
-    if not (get := self._get.get(scope["path"])):
-      return await self._v1({**scope, "model": ""}, receive)
-    if scope["method"] in ("GET", "HEAD"):
-      return get()
-    return of_json({"error": "Method Not Allowed"}, 405)
-
   def _readyz(self):
     if self.is_draining:
       return of_text("shutting down\n", 503)
@@ -99,7 +89,13 @@ class App:
 
   async def _v1(self, request, receive):
     begin = time.monotonic()
+    limit = self._settings.max_connections
+    is_full = len(self.connections) > limit
     try:
+      if is_full:
+        message = f"there are too many clients (--max_connections={limit})"
+        logging.log_every_n_seconds(logging.WARNING, message, 60)
+        raise RestError(message, 503)
       response = await self._answer(request, receive)
     except RestError as error:
       response = of_json({"error": str(error)}, error.status)
@@ -107,7 +103,7 @@ class App:
       logging.exception("%s %r", request["method"], request["path"][:200])
       response = of_json({"error": "internal error"}, 500)
     # After 408 and 413, the rest of the request is not read.
-    if self.is_draining or response.status in (408, 413):
+    if self.is_draining or is_full or response.status in (408, 413):
       response.headers["connection"] = "close"
     model = request["model"]  # names of unknown models have no metrics
     self._metrics.requests.labels(model, f"{response.status}").inc()

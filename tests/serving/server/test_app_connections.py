@@ -128,7 +128,11 @@ def test_connections_beyond_the_limit_get_503(tmp_path):
   with stand_in.toy(tmp_path, settings) as client, client.connect():
     assert client.ask({"instances": ["a"]})[0] == 200
     with client.connect():
-      assert client.request("GET", "/healthz")[0] == 503
+      status, headers, _ = client.request("POST", PREDICT, b"{}")
+      assert (status, headers["connection"]) == (503, "close")
+      for path in ("/healthz", "/readyz"):  # nobody restarts a busy server
+        assert client.request("GET", path)[0] == 200
+    assert client.ask({"instances": ["a"]})[0] == 200
 
 
 def test_only_requests_have_a_time_limit_not_answers(client):

@@ -122,12 +122,12 @@ def test_a_page_reads_that_there_are_too_many_clients(tmp_path, capfd):
   settings = {"max_connections": 1, "cors_origins": ["*"], "access_log": True}
   with _served(tmp_path, **settings) as client, client.connect():
     for _ in range(2):
-      status, headers, body = client.request("GET", "/healthz")
+      status, headers, body = client.request("GET", "/v1/models/toy")
       assert (status, headers["retry-after"]) == (503, "1")
       assert headers["access-control-allow-origin"] == "*"
       assert b"(--max_connections=1)" in body
   output = capfd.readouterr()
-  assert len(re.findall('"GET /healthz HTTP/1.1" 503 ', output.out)) == 2
+  assert len(re.findall('"GET /v1/models/toy HTTP/1.1" 503 ', output.out)) == 2
 
 
 # --- Access log ------------------------------------------------------------
