@@ -123,9 +123,13 @@ class Model:
       self._folder_error = message
       return
     self._folder_error = ""
-    newest = {*sorted(folders)[-self._num_versions :]}
-    for number in sorted(newest - {*self.versions}):
-      if time.monotonic() >= self._retry.get(number, 0):
+    order = sorted(folders, reverse=True)
+    newest = {*order[: self._num_versions]}
+    for number in sorted(newest) + order[self._num_versions :]:
+      # An older one, if none of the newest can be loaded.
+      is_wanted = number in newest or not self.versions
+      is_due = time.monotonic() >= self._retry.get(number, 0)
+      if number not in self.versions and is_wanted and is_due:
         self._add(number, folders[number])
     if newest & {*self.versions}:  # else the old ones still answer
       for number in {*self.versions} - newest:

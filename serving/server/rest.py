@@ -184,7 +184,7 @@ def _to_scalar(value, dtype):
       value.encode()
     except UnicodeEncodeError:
       raise RestError("a text has half of a surrogate pair") from None
-  elif not np.iinfo(dtype).min <= value <= np.iinfo(dtype).max:
+  elif max(value, ~value).bit_length() >= int(dtype.removeprefix("int")):
     raise RestError(f"{_echo(value)} is out of the range of {dtype}")
   return value
 

@@ -203,7 +203,7 @@ def test_an_error_without_a_message_is_called_by_its_class(folder):
   def load(path):
     raise MemoryError
 
-  assert _model(folder, load=load).states == {10: ("END", "MemoryError")}
+  assert _model(folder, load=load).states[10] == ("END", "MemoryError")
 
 
 def test_the_old_version_answers_until_the_new_one_can(folder, monkeypatch):
@@ -226,6 +226,28 @@ def test_the_old_version_answers_until_the_new_one_can(folder, monkeypatch):
   monkeypatch.setattr(models.time, "monotonic", lambda: later)
   model.poll()
   assert sorted(model.versions) == [12]
+
+
+def test_an_older_version_is_loaded_if_the_newest_cannot_be(
+  folder, monkeypatch
+):
+  broken = {f"{folder}/0010", f"{folder}/9"}
+
+  def load(path):
+    if path in broken:
+      raise OSError
+    return Version(path)
+
+  model = _model(folder, load=load)  # of a server that was started again
+  assert sorted(model.versions) == [1]
+  assert [model.states[n][0] for n in (10, 9)] == ["END", "END"]
+  model.poll()
+  assert sorted(model.versions) == [1]
+  broken.clear()
+  later = time.monotonic() + 61
+  monkeypatch.setattr(models.time, "monotonic", lambda: later)
+  model.poll()
+  assert sorted(model.versions) == [10]
 
 
 def test_metrics_are_of_all_versions_and_name_the_newest(folder):
