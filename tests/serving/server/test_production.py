@@ -129,7 +129,7 @@ def test_bodies_that_are_too_large_are_413(proxy):
 
 
 @needs_nginx
-def test_connections_to_the_server_are_kept(served):
+def test_nginx_reuses_connections_to_the_server(served):
   server, proxy = served
   proxy.request("GET", "/readyz")
   for _ in range(5):
