@@ -61,8 +61,11 @@ def _check_mistake(flags, message):
   assert message in line
 
 
-def test_flags_reach_the_server(folders, capfd):
+def test_flags_reach_the_server(folders, capfd, request):
   folder = folders["tagging"]
+  # As nohup sets it, for the server: a terminal that is closed ends nothing.
+  before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+  request.addfinalizer(lambda: signal.signal(signal.SIGHUP, before))
   program, port = client.start(
     folder,
     f"--model=other={folder}",  # whose texts are counted apart
@@ -78,6 +81,7 @@ def test_flags_reach_the_server(folders, capfd):
     document = json.dumps({"instances": texts}).encode()
     return urllib.request.urlopen(url + client.PATH, document)
 
+  program.send_signal(signal.SIGHUP)
   with ask(["ab c", "d"]) as response:
     answers = json.load(response)["predictions"]
   assert answers == Predictor(folder, "litert_float16")(["ab c", "d"])

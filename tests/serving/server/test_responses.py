@@ -3,8 +3,10 @@
 import contextlib
 import gzip
 import json
+import os
 import re
 import socket
+import threading
 import time
 
 import pytest
@@ -211,10 +213,25 @@ def test_by_default_nothing_is_logged(client, capfd):
   assert capfd.readouterr().out == ""
 
 
-def test_an_output_that_is_gone_is_no_reason_not_to_answer(logged, monkeypatch):
-  monkeypatch.setattr("sys.stdout", None)
-  for _ in range(2):
-    assert logged.request("POST", PREDICT, BODY)[0] == 200
+def test_a_line_has_the_milliseconds_until_the_answer(logged, capfd):
+  threading.Timer(0.3, logged.version.gate.set).start()
+  begin = time.monotonic()
+  logged.ask(stand_in.GATED)
+  [line] = _lines(capfd, 1)
+  assert 200 < float(line[5]) < 1000 * (time.monotonic() - begin) + 1
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_an_output_that_takes_no_line_does_no_harm(
+  logged, monkeypatch, caplog, is_there
+):
+  with open(os.devnull) as unwritable:
+    monkeypatch.setattr("sys.stdout", unwritable if is_there else None)
+    for _ in range(2):
+      assert logged.request("POST", PREDICT, BODY)[0] == 200
+    while logged.server.server_state.tasks:
+      time.sleep(0.01)
+  assert not caplog.records
 
 
 # --- Compressed bodies -----------------------------------------------------

@@ -133,6 +133,8 @@ def test_numbers_have_to_fit():
   for value in (1.5, math.inf, True, 1 << 31, -(1 << 40), 10**400, "1"):
     with pytest.raises(RestError):
       _read({"inputs": [value]}, {"x": Spec("int32", 1)})
+  limits = {"x": [-(1 << 31), (1 << 31) - 1]}
+  assert _read({"inputs": limits}, {"x": Spec("int32", 1)}) == limits
 
 
 def _write(answers, by_rows):
