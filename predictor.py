@@ -37,7 +37,8 @@ class Predictor:
     inputs: names of the model's inputs.
 
   Call arguments:
-    texts: list of texts, for a model with a single input.
+    texts: list of texts, for a model with a single input; for a model of
+      run_ner.py, a text may be a list of its words.
     batch_size: number of texts at a time, which bounds the memory.
     inputs: lists of texts by name; of choices, lists of lists.
 
@@ -79,6 +80,7 @@ class Predictor:
       self._answer = tasks.open_model(path, engine, **changes)
     self._ranks = self._answer.answers.inputs
     self._optional = self._answer.answers.optional
+    self._word_lists = self._answer.answers.word_lists
     self.inputs = sorted(self._ranks)
     if warm_up:
       self._answer.warm_up()
@@ -108,7 +110,9 @@ class Predictor:
       more = "".join(f", and perhaps {name}" for name in self._optional)
       raise UserError(f"this model takes {names}{more}")
     inputs = {
-      name: _check_texts(name, value, 1 + self._ranks[name])
+      name: _check_texts(
+        name, value, 1 + self._ranks[name], name in self._word_lists
+      )
       for name, value in inputs.items()
     }
     lengths = {name: len(texts) for name, texts in inputs.items()}
@@ -117,9 +121,14 @@ class Predictor:
     return inputs
 
 
-def _check_texts(name, value, rank):
-  """Text of rank 0, list of rank 1 or of lists; raises UserError if wrong."""
+def _check_texts(name, value, rank, takes_words=False):
+  """Text of rank 0, list of rank 1 or of lists; raises UserError if wrong.
+
+  With `takes_words`, a text may be a list of words.
+  """
   is_text = isinstance(value, str | bytes)
+  are_words = takes_words and not rank and not is_text
+  rank += are_words
   is_wrong = isinstance(value, Mapping | Set)
   is_wrong |= is_text and bool(textfiles.SURROGATE.search(str(value)))
   if is_text == bool(rank) or is_wrong or not hasattr(value, "__iter__"):
@@ -128,7 +137,11 @@ def _check_texts(name, value, rank):
   if is_text:
     return value
   parts = enumerate(value)
-  texts = [_check_texts(f"{name}[{i}]", part, rank - 1) for i, part in parts]
+  below = rank - 1, takes_words and not are_words
+  texts = [_check_texts(f"{name}[{i}]", part, *below) for i, part in parts]
+  if are_words and not all(texts):
+    index = [*map(bool, texts)].index(False)
+    raise UserError(f"{name}[{index}] is empty: give a word")
   if rank > 1 and [] in texts:
     raise UserError(f"a list in {name} is empty")
   return texts

@@ -62,8 +62,9 @@ class Answers(Protocol):
   """Texts of an example to rows of a model, and its outputs to an answer.
 
   `inputs` has 0 for each input that is a text, 1 for a list of texts; those in
-  `optional` may be missing. `settings` are JSON values: the class is called
-  with a TextConfig and these. All tasks have one, in tasks/<task>/answers.py.
+  `optional` may be missing, and a text of those in `word_lists` may be a list
+  of its words. `settings` are JSON values: the class is called with a
+  TextConfig and these. All tasks have one, in tasks/<task>/answers.py.
   """
 
   task: str  # name of its folder
@@ -71,6 +72,7 @@ class Answers(Protocol):
   settings: dict[str, Any]
   inputs: dict[str, int]
   optional: frozenset[str] = frozenset()
+  word_lists: frozenset[str] = frozenset()
   outputs: tuple[str, ...] = ("logits",)  # of the model, for `decode`
 
   def __init__(self, config: TextConfig, **settings: Any): ...

@@ -38,7 +38,12 @@ class Version:
     answers, engine = model.answers, model.engine
     self.specs = {
       "serving_default": {
-        name: Spec("string", 1 + rank, name in answers.optional)
+        name: Spec(
+          "string",
+          1 + rank,
+          name in answers.optional,
+          name in answers.word_lists,
+        )
         for name, rank in answers.inputs.items()
       },
       SIGNATURE: {
@@ -49,7 +54,11 @@ class Version:
     self.functions = {"serving_default": model, SIGNATURE: rows}
     answer = model.warm_up().items()
     outputs = {
-      "serving_default": {k: _describe(v) for k, v in answer if v is not None},
+      "serving_default": {
+        k: _describe(v)
+        for k, v in answer
+        if v is not None and k != "entities"  # objects are no tensor
+      },
       SIGNATURE: {k: ("FLOAT", v) for k, v in engine.outputs.items()},
     }
     self.signature_def = {
