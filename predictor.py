@@ -37,8 +37,8 @@ class Predictor:
     inputs: names of the model's inputs.
 
   Call arguments:
-    texts: list of texts, for a model with a single input; for a model of
-      run_ner.py, a text may be a list of its words.
+    texts: list of texts, for a model with a single input; of run_ner.py's
+      models, each may be a list of words.
     batch_size: number of texts at a time, which bounds the memory.
     inputs: lists of texts by name; of choices, lists of lists.
 
@@ -122,26 +122,22 @@ class Predictor:
 
 
 def _check_texts(name, value, rank, takes_words=False):
-  """Text of rank 0, list of rank 1 or of lists; raises UserError if wrong.
-
-  With `takes_words`, a text may be a list of words.
-  """
+  """Text, or words, of rank 0, or (nested) list; raises UserError if wrong."""
   is_text = isinstance(value, str | bytes)
   are_words = takes_words and not rank and not is_text
   rank += are_words
   is_wrong = isinstance(value, Mapping | Set)
   is_wrong |= is_text and bool(textfiles.SURROGATE.search(str(value)))
   if is_text == bool(rank) or is_wrong or not hasattr(value, "__iter__"):
-    expected = "a list of texts" if rank else "a text in UTF-8"
+    expected = "a list of texts" if rank > are_words else "a text in UTF-8"
     raise UserError(f"{name} is {value!r:.40}: give {expected}")
   if is_text:
     return value
   parts = enumerate(value)
   below = rank - 1, takes_words and not are_words
   texts = [_check_texts(f"{name}[{i}]", part, *below) for i, part in parts]
-  if are_words and not all(texts):
-    index = [*map(bool, texts)].index(False)
-    raise UserError(f"{name}[{index}] is empty: give a word")
+  if are_words and (empty := [i for i, word in enumerate(texts) if not word]):
+    raise UserError(f"{name}[{empty[0]}] is empty: give a word")
   if rank > 1 and [] in texts:
     raise UserError(f"a list in {name} is empty")
   return texts

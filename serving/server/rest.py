@@ -19,15 +19,12 @@ _JSON_TYPES = {type(None): "Null", dict: "Object", list: "Array", str: "String"}
 
 
 class Spec(NamedTuple):
-  """An input: "string" or a type of integers; its rank with the batch.
-
-  With `takes_words`, a text may be a list of words.
-  """
+  """An input: "string" or a type of integers; its rank with the batch."""
 
   dtype: str
   rank: int
   is_optional: bool = False
-  takes_words: bool = False
+  takes_words: bool = False  # a text may be a list of its words
 
 
 class RestError(Exception):
@@ -179,7 +176,8 @@ def _read_rows(document, specs, needed):
         if name not in columns:
           message = f"JSON object: does not have named input: {name[:200]}"
           raise RestError(message)
-        values, shape = _read(value, specs[name])
+        value = _pack(value, specs[name])
+        values, shape = _read(value, specs[name].dtype)
         expected = shapes.setdefault(name, shape)
         if shape != expected:
           message = f"Expecting shape {_echo(expected)} but got: {_echo(shape)}"
@@ -208,26 +206,28 @@ def _read_columns(inputs, specs, needed):
     if name not in inputs:
       raise RestError(f"Missing named input: {name} in 'inputs' object.")
   return {
-    name: _read(inputs[name], spec, 1)
+    name: _read(_pack(inputs[name], spec, 1), spec.dtype)
     for name, spec in specs.items()
     if name in inputs
   }
 
 
-def _read(value, spec, rank=0):
-  """Nested lists of values, and their shape, that of the first elements.
+def _pack(value, spec, rank=0):
+  """A list of words, which lies in `rank` lists, as a tuple: a single value."""
+  if not spec.takes_words or not isinstance(value, list):
+    return value
+  return [_pack(item, spec) for item in value] if rank else tuple(value)
 
-  With `takes_words`, a list below `rank` lists is a value.
-  """
+
+def _read(value, dtype):
+  """Nested lists of values, and their shape, that of the first elements."""
   shape, first = [], value
-  while isinstance(first, list) and not (
-    spec.takes_words and len(shape) == rank
-  ):
+  while isinstance(first, list):
     shape.append(len(first))
     first = first[0] if first else None
   if len(shape) > _MAX_RANK:
     raise _unexpected_level(len(shape), _MAX_RANK)
-  return _convert(value, 0, shape, spec), shape
+  return _convert(value, 0, shape, dtype), shape
 
 
 def _unexpected_level(level, limit):
@@ -236,18 +236,15 @@ def _unexpected_level(level, limit):
   )
 
 
-def _convert(value, level, shape, spec):
-  are_words = spec.takes_words and level == len(shape)
-  if are_words or not isinstance(value, list):
+def _convert(value, level, shape, dtype):
+  if not isinstance(value, list):
     if level != len(shape):
       raise _bad_value(
         value,
         f"found at incorrect level: {level + 1} in the JSON DOM. Expected at "
         f"level: {len(shape)}",
       )
-    if isinstance(value, list):
-      return _to_words(value)
-    return _to_scalar(value, spec.dtype)
+    return _to_scalar(value, dtype)
   if level >= len(shape):
     raise _unexpected_level(level, len(shape))
   if len(value) != shape[level]:
@@ -255,17 +252,15 @@ def _convert(value, level, shape, spec):
       f"Encountered list at unexpected size: {len(value)} at level: {level} "
       f"expected size: {shape[level]}"
     )
-  return [_convert(item, level + 1, shape, spec) for item in value]
-
-
-def _to_words(values):
-  for number, word in enumerate(values):
-    if not word or not isinstance(word, str):
-      raise _bad_value(word, f"is no word, item {number} of a list of words")
-  return [_to_scalar(word, "string") for word in values]
+  return [_convert(item, level + 1, shape, dtype) for item in value]
 
 
 def _to_scalar(value, dtype):
+  if isinstance(value, tuple):
+    for number, word in enumerate(value):
+      if not word or not isinstance(word, str):
+        raise _bad_value(word, f"is no word, item {number} of a list of words")
+    return [_to_scalar(word, dtype) for word in value]
   if dtype == "string" and isinstance(value, dict):
     if not _is_base64(value):
       raise _bad_value(value, "not formatted correctly for base64 data")

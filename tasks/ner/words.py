@@ -18,19 +18,19 @@ from data import tokenization
 _KINDS = {"Lu": "À", "N": "٠", "M": "ʰ", "S": "☺", "Sc": "€", "P": "§"}
 _KINDS |= dict.fromkeys("’ʼ", "'") | dict.fromkeys("‐‑–", "-")
 _CLITIC = r"'(?i:s|m|d|re|ve|ll)(?!\w)"
-_PART = r"(?:(?!(?i:n't)(?!\w))[^\W、])+"
+_PART = r"(?:(?!(?i:n't)(?!\w))[^\W_])+"
 _WORD = re.compile(
   rf"""
   (?:https?://|www\.)[!#-;=?-~\w]*[\w/]  # an address
   | [\w.+-]{{1,64}}+@[\w-]+(?:\.\w+)+  # of e-mail
   | (?:@|\#(?!\d+\b))\w+  # a user, a topic
   | {_CLITIC} | (?i:n't)(?!\w)
-  | (?:  # abbreviations, but not at the end of the text
+  | (?=\w{{1,7}}\.)(?:  # abbreviations, but not at the end of the text
       (?i:mr|mrs|ms|dr|prof|rev|hon|fr|hr|st|mt|ft|sr|jr|gen|col|capt|lt|sgt|maj
       |gov|sen|rep|pres|inc|corp|co|ltd|bros|univ|dept|ave|blvd|vs?|al|etc|cf|ca
       |approx|bzw|usw|mio|mrd|str)
       | [A-HJ-ZÀ]ʰ?(?=\.[ ])
-    )\.(?![ "')\]]*\Z)
+    )\.(?![ "')\]]*\Z|-\w)
   | (?i:nos?|nr|vol|fig|pp?|op|art|abs|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov
     |dec)\.(?=[ ]*\d)
   | (?<=\b[Dd](?:er|ie|as|em|en|es)[ ])\d\d?\. | (?<=\b[AaIi]m[ ])\d\d?\.
