@@ -80,7 +80,7 @@ class Predictor:
       self._answer = tasks.open_model(path, engine, **changes)
     self._ranks = self._answer.answers.inputs
     self._optional = self._answer.answers.optional
-    self._word_lists = self._answer.answers.word_lists
+    self._words = self._answer.answers.word_lists
     self.inputs = sorted(self._ranks)
     if warm_up:
       self._answer.warm_up()
@@ -111,7 +111,7 @@ class Predictor:
       raise UserError(f"this model takes {names}{more}")
     inputs = {
       name: _check_texts(
-        name, value, 1 + self._ranks[name], name in self._word_lists
+        name, value, 1 + self._ranks[name], name in self._words
       )
       for name, value in inputs.items()
     }

@@ -40,10 +40,8 @@ const VIEWS = [
   }],
   ["words tags entities", (a) => {
     const box = element("p", "words");
-    let next = 0; // entity that the word is in, or before
     a.words.forEach((word, i) => {
-      if (a.entities[next]?.end <= a.start[i]) next++;
-      const entity = a.entities[next]?.start <= a.start[i] ? a.entities[next] : null;
+      const entity = a.entities.find(({ start, end }) => start <= a.start[i] && a.start[i] < end);
       const gap = i && a.start[i] > a.end[i - 1] ? " " : "";
       const pieces = a.pieces?.[i] || [word]; // the first one has the tag
       const parts = pieces.map((piece, j) => element("span", j ? "later" : "", piece));

@@ -176,8 +176,7 @@ def _read_rows(document, specs, needed):
         if name not in columns:
           message = f"JSON object: does not have named input: {name[:200]}"
           raise RestError(message)
-        value = _pack(value, specs[name])
-        values, shape = _read(value, specs[name].dtype)
+        values, shape = _read(value, specs[name])
         expected = shapes.setdefault(name, shape)
         if shape != expected:
           message = f"Expecting shape {_echo(expected)} but got: {_echo(shape)}"
@@ -206,28 +205,25 @@ def _read_columns(inputs, specs, needed):
     if name not in inputs:
       raise RestError(f"Missing named input: {name} in 'inputs' object.")
   return {
-    name: _read(_pack(inputs[name], spec, 1), spec.dtype)
+    name: _read(inputs[name], spec, 1)
     for name, spec in specs.items()
     if name in inputs
   }
 
 
-def _pack(value, spec, rank=0):
-  """A list of words, which lies in `rank` lists, as a tuple: a single value."""
-  if not spec.takes_words or not isinstance(value, list):
-    return value
-  return [_pack(item, spec) for item in value] if rank else tuple(value)
-
-
-def _read(value, dtype):
+def _read(value, spec, rank=0):
   """Nested lists of values, and their shape, that of the first elements."""
+  if spec.takes_words and isinstance(value, list):
+    # A list of words, in `rank` lists, is a value: a tuple.
+    texts = (tuple(v) if isinstance(v, list) else v for v in value)
+    value = [*texts] if rank else tuple(value)
   shape, first = [], value
   while isinstance(first, list):
     shape.append(len(first))
     first = first[0] if first else None
   if len(shape) > _MAX_RANK:
     raise _unexpected_level(len(shape), _MAX_RANK)
-  return _convert(value, 0, shape, dtype), shape
+  return _convert(value, 0, shape, spec.dtype), shape
 
 
 def _unexpected_level(level, limit):

@@ -28,11 +28,8 @@ class Answers(answers.Answers):
     )
 
   def encode(self, texts: Texts) -> Encoded:
-    text = texts["tokens"]
-    if isinstance(text, str):
-      spans = words.split(text)
-    else:
-      text, spans = words.join(text)
+    text, spans = words.split(texts["tokens"])
+    # Files of characters have BLANK for a blank.
     named = [text[start:end].strip() or BLANK for start, end in spans]
     sentences = [Sentence(named, None)] if named else []
     rows, windows = [], []
@@ -51,22 +48,17 @@ class Answers(answers.Answers):
     logits = np.concatenate(logits)
     probs = softmax(logits)
     tags = [labels[i] for i in logits.argmax(-1)]
-
-    def describe(entity):
-      start, end = spans[entity.begin][0], spans[entity.end - 1][1]
-      certainty = probs[entity.begin : entity.end].max(-1)  # of each word
-      return {
-        "end": end,
-        "label": entity.entity_type,
-        "probability": to_list(certainty.min()),
-        "start": start,
-        "text": text[start:end],
-      }
-
-    entities = metrics.entities(tags) if mark_entities(labels) else []
+    found = metrics.entities(tags) if mark_entities(labels) else []
+    entities = []
+    for label, first, last in found:
+      start, end = spans[first][0], spans[last - 1][1]
+      entity = {"label": label, "text": text[start:end], "start": start}
+      probability = probs[first:last].max(-1).min()  # of the least certain word
+      entity |= {"end": end, "probability": to_list(probability)}
+      entities.append(entity)
     return {
       "end": [end for _, end in spans],
-      "entities": [*map(describe, entities)],
+      "entities": entities,
       "labels": [*labels],
       "num_words": len(spans),
       "probabilities": to_list(probs),

@@ -23,8 +23,7 @@ _WORD = re.compile(
   rf"""
   (?:https?://|www\.)[!#-;=?-~\w]*[\w/]  # an address
   | [\w.+-]{{1,64}}+@[\w-]+(?:\.\w+)+  # of e-mail
-  | (?:@|\#(?!\d+\b))\w+  # a user, a topic
-  | {_CLITIC} | (?i:n't)(?!\w)
+  | (?:@|\#(?!\d+\b))\w+ | {_CLITIC} | (?i:n't)(?!\w)  # @ann, #topic, 's
   | (?=\w{{1,7}}\.)(?:  # abbreviations, but not at the end of the text
       (?i:mr|mrs|ms|dr|prof|rev|hon|fr|hr|st|mt|ft|sr|jr|gen|col|capt|lt|sgt|maj
       |gov|sen|rep|pres|inc|corp|co|ltd|bros|univ|dept|ave|blvd|vs?|al|etc|cf|ca
@@ -48,25 +47,21 @@ _WORD = re.compile(
 )
 
 
-def split(text: str) -> list[tuple[int, int]]:
-  """Begins and ends of the words, which are all of the text but blanks."""
-  return [word.span() for word in _WORD.finditer("".join(map(_kind, text)))]
-
-
-def join(words: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
-  """A text of words, with a blank between them; their begins and ends."""
-  starts = accumulate((len(word) + 1 for word in words), initial=0)
-  return " ".join(words), [(a, b - 1) for a, b in pairwise(starts)]
+def split(text: str | Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
+  """Text; begins and ends of its words. A list of words is joined by blanks."""
+  if not isinstance(text, str):
+    starts = accumulate((len(word) + 1 for word in text), initial=0)
+    return " ".join(text), [(begin, end - 1) for begin, end in pairwise(starts)]
+  kinds = "".join(map(_kind, text))
+  return text, [word.span() for word in _WORD.finditer(kinds)]
 
 
 @functools.cache
 def _kind(char: str) -> str:
-  if char.isspace():
-    return " "
-  if char.isascii() and char.isprintable():
+  if " " < char < "\x7f":
     return char
-  if tokenization.is_cjk(char):
-    return "、"
+  if char.isspace() or tokenization.is_cjk(char):
+    return " " if char.isspace() else "、"
   is_removed = tokenization.is_removed(char)
   category = "M" if is_removed else unicodedata.category(char)
   names = (char, category, category[0])
