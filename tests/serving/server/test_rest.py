@@ -64,8 +64,30 @@ def test_an_optional_input_may_be_there():
     assert _read(document, OPTIONAL) == expected
 
 
+WORDS = {"text": Spec("string", 1, takes_words=True)}
+
+
+@pytest.mark.parametrize(
+  "document",
+  [
+    {"instances": [["a", "b"], "c", []]},
+    {
+      "instances": [
+        {"text": ["a", "b"]},
+        {"text": {"b64": "Yw=="}},
+        {"text": []},
+      ]
+    },
+    {"inputs": [["a", "b"], "c", []]},
+    {"inputs": {"text": [["a", "b"], "c", []]}},
+  ],
+)
+def test_a_text_may_be_a_list_of_words(document):
+  assert _read(document, WORDS) == {"text": [["a", "b"], "c", []]}
+
+
 # Inputs, a document, and the message.
-SPECS = {"text": TEXT, "named": NAMED}
+SPECS = {"text": TEXT, "named": NAMED, "words": WORDS}
 ERRORS = r"""
 text | {} | Missing 'inputs' or 'instances' key
 text | [1] | JSON Value: [1] Is not object
@@ -93,6 +115,10 @@ text | {"inputs": ["a", ["b"]]} | Encountered list at unexpected level: 1 expect
 text | {"inputs": [["a", "b"], ["c"]]} | Encountered list at unexpected size: 1 at level: 1 expected size: 2
 text | {"instances": [["a"], ["b", "c"]]} | Failed to process element: 1 of 'instances' list. Error: INVALID_ARGUMENT: Expecting shape [1] but got: [2]
 text | {"inputs": [["a", "b"]]} | Tensor name: text has shape: [1,2] expecting: [-1]
+words | {"inputs": ["a", ["b", ""]]} | JSON Value: "" is no word, item 1 of a list of words
+words | {"inputs": [[null, "b"]]} | JSON Value: null is no word, item 0 of a list of words
+words | {"instances": [["a", ["b"]]]} | Failed to process element: 0 of 'instances' list. Error: INVALID_ARGUMENT: JSON Value: ["b"] is no word, item 1 of a list of words
+words | {"inputs": "a"} | Tensor name: text has shape: [] expecting: [-1]
 named | {"inputs": {"tag": ["foo"], "signal": [[1, 2, 3, 4, 5], [3, 4, 1, 2, 5]], "sensor": [[[1, 2], [3, 4]], [[4, 5], [6, 8]]]}} | Batching input tensors must have equal 0th-dimension size
 """  # noqa: E501
 
