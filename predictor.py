@@ -8,12 +8,13 @@ predict(["A film that", "is good."])
 """
 
 import os
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence
 
 import tasks
 from cli import program
 from serving import engines
-from storage import UserError, textfiles
+from serving.answers import check_texts
+from storage import UserError
 
 
 class Predictor:
@@ -110,37 +111,13 @@ class Predictor:
       more = "".join(f", and perhaps {name}" for name in self._optional)
       raise UserError(f"this model takes {names}{more}")
     inputs = {
-      name: _check_texts(
-        name, value, 1 + self._ranks[name], name in self._words
-      )
+      name: check_texts(name, value, 1 + self._ranks[name], name in self._words)
       for name, value in inputs.items()
     }
     lengths = {name: len(texts) for name, texts in inputs.items()}
     if len(set(lengths.values())) > 1:
       raise UserError(f"the lists are not of one length: {lengths}")
     return inputs
-
-
-def _check_texts(name, value, rank, takes_words=False):
-  """Text, or words, of rank 0, or (nested) list; raises UserError if wrong."""
-  is_text = isinstance(value, str | bytes)
-  are_words = takes_words and not rank and not is_text
-  rank += are_words
-  is_wrong = isinstance(value, Mapping | Set)
-  is_wrong |= is_text and bool(textfiles.SURROGATE.search(str(value)))
-  if is_text == bool(rank) or is_wrong or not hasattr(value, "__iter__"):
-    expected = "a list of texts" if rank > are_words else "a text in UTF-8"
-    raise UserError(f"{name} is {value!r:.40}: give {expected}")
-  if is_text:
-    return value
-  parts = enumerate(value)
-  below = rank - 1, takes_words and not are_words
-  texts = [_check_texts(f"{name}[{i}]", part, *below) for i, part in parts]
-  if are_words and (empty := [i for i, word in enumerate(texts) if not word]):
-    raise UserError(f"{name}[{empty[0]}] is empty: give a word")
-  if rank > 1 and [] in texts:
-    raise UserError(f"a list in {name} is empty")
-  return texts
 
 
 def _decode(value):

@@ -48,9 +48,9 @@ class Answers(answers.Answers):
     logits = np.concatenate(logits)
     probs = softmax(logits)
     tags = [labels[i] for i in logits.argmax(-1)]
-    found = metrics.entities(tags) if mark_entities(labels) else []
+    phrases = metrics.entities(tags) if mark_entities(labels) else []
     entities = []
-    for label, first, last in found:
+    for label, first, last in phrases:
       start, end = spans[first][0], spans[last - 1][1]
       entity = {"label": label, "text": text[start:end], "start": start}
       probability = probs[first:last].max(-1).min()  # of the least certain word

@@ -95,7 +95,7 @@ def test_words_are_the_text_without_blanks(text):
 
 
 @given(st.lists(st.text(min_size=1)))
-def test_words_of_a_list_are_kept(texts):
+def test_a_list_keeps_its_words(texts):
   joined, spans = words.split(texts)
   assert joined == " ".join(texts)
   assert [joined[begin:end] for begin, end in spans] == texts
