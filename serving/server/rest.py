@@ -22,6 +22,7 @@ class Spec(NamedTuple):
   dtype: str
   rank: int
   is_optional: bool = False
+  takes_words: bool = False  # a text may be a list of its words
 
 
 class RestError(Exception):
@@ -143,8 +144,13 @@ def _read(name, column, spec):
     raise RestError(f'input "{name}" has to be a list')
   values, shapes = [], set()
   for number, item in enumerate(column):
+    is_words = spec.takes_words and isinstance(item, list)
     try:
-      value, shape = _convert(item, spec.rank - 1, spec.dtype)
+      value, shape = _convert(item, spec.rank - 1 + is_words, spec.dtype)
+      if is_words:
+        if "" in value:
+          raise RestError(f"item {value.index('')} of a list of words is empty")
+        shape = ()  # as of a text
     except RestError as error:
       message = f'row {number}, input "{name}": {error}'
       raise RestError(message) from None

@@ -38,9 +38,10 @@ class Version:
     on_call: Callable[[int], None] = lambda size: None,
   ):
     answers, engine = model.answers, model.engine
+    optional, word_lists = answers.optional, answers.word_lists
     self.specs = {
       "serving_default": {
-        name: Spec("string", 1 + rank, name in answers.optional)
+        name: Spec("string", 1 + rank, name in optional, name in word_lists)
         for name, rank in answers.inputs.items()
       },
       SIGNATURE: {
@@ -49,7 +50,9 @@ class Version:
     }
     rows = partial(_answer_rows, engine)
     self.functions = {"serving_default": model, SIGNATURE: rows}
-    answer = model.warm_up().items()
+    answer = model.warm_up()
+    answer.pop("entities", None)  # objects, which are no tensor
+    answer = answer.items()
     outputs = {
       "serving_default": {k: _describe(v) for k, v in answer if v is not None},
       SIGNATURE: {k: ("FLOAT", v) for k, v in engine.outputs.items()},

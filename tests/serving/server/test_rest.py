@@ -64,8 +64,30 @@ def test_an_optional_input_may_be_there():
     assert _read(document, OPTIONAL) == expected
 
 
+WORDS = {"text": Spec("string", 1, takes_words=True)}
+
+
+@pytest.mark.parametrize(
+  "document",
+  [
+    {"instances": [["a", "b"], "c", []]},
+    {
+      "instances": [
+        {"text": ["a", "b"]},
+        {"text": {"b64": "Yw=="}},
+        {"text": []},
+      ]
+    },
+    {"inputs": [["a", "b"], "c", []]},
+    {"inputs": {"text": [["a", "b"], "c", []]}},
+  ],
+)
+def test_a_text_may_be_a_list_of_words(document):
+  assert _read(document, WORDS) == {"text": [["a", "b"], "c", []]}
+
+
 # Inputs, a document, and the message.
-SPECS = {"text": TEXT, "named": NAMED}
+SPECS = {"text": TEXT, "words": WORDS, "named": NAMED}
 ERRORS = r"""
 text | {} | a request has either "instances" or "inputs"
 text | {"inputs": [], "instances": []} | a request has either "instances" or "inputs"
@@ -93,6 +115,8 @@ text | {"inputs": [{"b64": 1}]} | row 0, input "text": {"b64": 1} has no base64 
 text | {"inputs": [{"b64": "*"}]} | row 0, input "text": {"b64": "*"} has no base64 data
 text | {"inputs": [["a"], "b"]} | row 0, input "text": ["a"] is not of type string
 text | {"inputs": ["a", ["b"]]} | row 1, input "text": ["b"] is not of type string
+words | {"inputs": [["a", ""]]} | row 0, input "text": item 1 of a list of words is empty
+words | {"inputs": ["a", ["b", 5]]} | row 1, input "text": 5 is not of type string
 pair | {"inputs": [1]} | row 0, input "x": 1 is no list
 pair | {"inputs": [[1, 2], [3]]} | input "x" has lists of different lengths
 pair | {"instances": [[1], [2, 3]]} | input "x" has lists of different lengths
