@@ -306,8 +306,8 @@ def check_extension(args: Arguments) -> None:
   attention = run_record.flag_of(args.init_checkpoint, "attention")
   model = args.replace(vocab_file=args.extend, attention=attention)
   check(model, config(model))
-  tokens = vocab.read_tokens(args.extend)
-  vocab.check_tokens(dict.fromkeys(tokens, 0), name=args.extend)
+  tokens = vocab.load(args.extend)
+  vocab.check_tokens(tokens, name=args.extend)
   unused = len(vocab.unused_ids(tokens))
   if not (unused or args.new_words):
     raise UserError(

@@ -1,4 +1,7 @@
-"""Vocabulary files, as load_vocab of the original: line number = id."""
+"""Vocabulary files, as load_vocab of the original: line number = id.
+
+A tokenizer.json of transformers is read as the vocab.txt it stands for.
+"""
 
 import os
 import re
@@ -10,6 +13,14 @@ from storage import UserError, files, textfiles
 PAD, UNK, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
 SPECIAL_TOKENS = (PAD, UNK, CLS, SEP, MASK)
 _UNUSED = re.compile(r"\[unused\d+\]")
+# Of the model in a tokenizer.json.
+_MODEL = {
+  "type": "WordPiece",
+  "continuing_subword_prefix": "##",
+  "unk_token": UNK,
+}
+_MAX_LINES = 1 << 24  # a larger id is a mistake
+_NO_LINE = re.compile(r"[\r\n\ud800-\udfff]")
 
 
 def load(path: str | os.PathLike) -> dict[str, int]:
@@ -20,23 +31,56 @@ def load(path: str | os.PathLike) -> dict[str, int]:
   original draws its random words from `list(load(path))`.
   """
   ids = {}
-  for number, line in enumerate(textfiles.lines(os.fspath(path))):
+  for number, line in enumerate(_lines(path)):
     ids[line.strip()] = number
   if not ids:
     raise UserError(f"{path} is empty; a vocabulary has one token a line")
   return ids
 
 
-def read_tokens(path: str | os.PathLike) -> list[str]:
-  """Tokens in the order of their ids; ValueError for blanks and duplicates."""
-  tokens = [line.strip() for line in textfiles.lines(os.fspath(path))]
-  while tokens and not tokens[-1]:
-    tokens.pop()
-  first: dict[str, int] = {}
-  for index, token in enumerate(tokens):
-    if not token or first.setdefault(token, index) != index:
-      raise UserError(f"{path}, line {index + 1}: {token!r} is blank or double")
-  return tokens
+def read_lines(path: str | os.PathLike) -> list[str]:
+  """Lines as they are, without empty ones at the end; line number = id."""
+  lines = list(_lines(path))
+  while lines and not lines[-1]:
+    lines.pop()
+  return lines
+
+
+def read_text(path: str | os.PathLike) -> str:
+  """Content of a vocab.txt, or of the one that a tokenizer.json stands for."""
+  path = os.fspath(path)
+  if path.endswith(".json"):
+    return "".join(f"{line}\n" for line in _json_lines(path))
+  return files.read_text(path)
+
+
+def _lines(path):
+  path = os.fspath(path)
+  return (_json_lines if path.endswith(".json") else textfiles.lines)(path)
+
+
+def _json_lines(path):
+  """Lines of the vocab.txt that a tokenizer.json of transformers stands for."""
+  settings = textfiles.read_json(path)
+  try:
+    model = settings["model"]
+    for key, value in _MODEL.items():
+      # Early files lack the type.
+      if model.get(key, key == "type" and value) != value:
+        raise UserError(
+          f"{path}: {key} of its model is {model.get(key)!r}, not {value!r}: "
+          "BERT has no such tokenizer"
+        )
+    added = settings.get("added_tokens") or ()
+    ids = model["vocab"] | {token["content"]: token["id"] for token in added}
+    lines = [""] * min(1 + max(ids.values(), default=-1), _MAX_LINES)
+    for token, index in ids.items():
+      # Other tokens are in no text, which is split at blanks.
+      if token.strip() in ("", token) and not _NO_LINE.search(token):
+        lines[index] = token
+  except (KeyError, TypeError, AttributeError, IndexError) as error:
+    raise UserError(f"{path} is no tokenizer.json: {error!r}") from None
+  return lines
 
 
 def unused_ids(tokens: Iterable[str]) -> list[int]:
