@@ -1,10 +1,11 @@
-"""Hugging Face BERT folders: config.json, model.safetensors, vocab.txt.
+"""Hugging Face BERT folders: config.json, model.safetensors, a vocabulary.
 
 Names follow from the original's by substitutions; kernels are transposed, and
 "gelu" is the exact form. Variables that a class of transformers lacks, such as
 the pooler of a tagger, are written to a file that only this module reads.
 """
 
+import json
 import os
 import re
 from tempfile import TemporaryDirectory
@@ -15,12 +16,20 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from conversion import interchange
-from conversion.interchange import FILES, HEADS, HUGGING_FACE, CanonicalModel
-from data.vocab import SPECIAL_TOKENS
+from conversion.interchange import (
+  FILES,
+  HEADS,
+  HUGGING_FACE,
+  MODULES,
+  CanonicalModel,
+)
+from data import vocab
 from modeling.config import BertConfig
 from storage import UserError, files, textfiles
 
 CONFIG, WEIGHTS, UNUSED_WEIGHTS, TOKENIZER, VOCABULARY = FILES[HUGGING_FACE]
+# Of a vocabulary and its tokenizer; since transformers 5 without vocab.txt.
+_FAST_TOKENIZER = "tokenizer.json"
 
 # hidden_act in config.json -> in bert_config.json.
 _ACTIVATIONS = {
@@ -41,6 +50,7 @@ _REQUIRED = {
   "layer_norm_eps": 1e-12,
   "is_decoder": False,
   "add_cross_attention": False,
+  "quantization_config": None,
 }
 _HEAD_NAMES = {
   "cls.predictions.bias": "cls/predictions/output_bias",
@@ -70,7 +80,10 @@ _SUBSTITUTIONS_BACK = (
 )
 _MULTI_LABEL = "multi_label_classification"
 # Tokenizers that split texts as the original does.
-_TOKENIZERS = ("BertTokenizer", "BertTokenizerFast", "PreTrainedTokenizerFast")
+_TOKENIZERS = (
+  *("BertTokenizer", "BertTokenizerFast", "BertTokenizerLegacy"),
+  *("PreTrainedTokenizerFast", "TokenizersBackend"),  # as tokenizer.json says
+)
 _CONSTANTS = re.compile(r"(position|token_type)_ids$")
 _TIED = {
   "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
@@ -97,18 +110,20 @@ def _substitute(name, substitutions):
 @interchange.names_path
 def read(folder: str) -> CanonicalModel:
   """Reads a folder; ValueError if the original has no such model."""
+  folder, *others = _modules(folder)
   path = os.path.join(folder, CONFIG)
   settings = textfiles.read_json(path)
-  vocabulary = os.path.join(folder, VOCABULARY)
   bert = CanonicalModel(folder, config=_original_config(settings, path))
-  bert.vocabulary = vocabulary if files.exists(vocabulary) else None
+  for name in others:
+    bert.skip(name, "of sentence_transformers")
+  bert.vocabulary = _vocabulary(folder)
   bert.lower_case = _lower_case(folder)
   names = settings.get("id2label") or {}
   labels = tuple(str(names[key]) for key in sorted(names, key=int))
   if any(label != f"LABEL_{i}" for i, label in enumerate(labels)):
     bert.labels = labels  # the others are made up
   bert.multi_label = settings.get("problem_type") == _MULTI_LABEL
-  tensors = _read_tensors(os.path.join(folder, WEIGHTS))
+  tensors = _read_all_tensors(folder)
   _drop_copies(bert, tensors, settings.get("tie_word_embeddings", True))
   architectures = settings.get("architectures") or ()
   for key, head in HEADS.items():
@@ -145,30 +160,89 @@ def _original_config(settings, path):
   return {"type_vocab_size": 2} | settings | {"hidden_act": _ACTIVATIONS[act]}
 
 
-def _lower_case(folder):
-  path = os.path.join(folder, TOKENIZER)
+def _modules(folder):
+  """Folders of a model of sentence_transformers, the BERT first."""
+  path = os.path.join(folder, MODULES)
   if not files.exists(path):
+    return [folder]
+  first, *others = json.loads(files.read_text(path))
+  names = [os.path.basename(module["path"]) for module in others]
+  return [os.path.join(folder, first["path"]).rstrip("/"), *names]
+
+
+def _vocabulary(folder):
+  """Path of vocab.txt, or of a tokenizer.json that has more tokens."""
+  own, fast = (os.path.join(folder, x) for x in (VOCABULARY, _FAST_TOKENIZER))
+  if not files.exists(fast):
+    return own if files.exists(own) else None
+  has_all = files.exists(own) and len(vocab.load(own)) >= len(vocab.load(fast))
+  return own if has_all else fast
+
+
+def _lower_case(folder):
+  """do_lower_case of the tokenizer; None is unknown."""
+  fast, path = (os.path.join(folder, x) for x in (_FAST_TOKENIZER, TOKENIZER))
+  if not files.exists(fast) and not files.exists(path):
     return None
-  settings = textfiles.read_json(path)
+  settings = {}
+  if files.exists(fast):
+    settings = _fast_settings(textfiles.read_json(fast))
+  if files.exists(path):
+    given = textfiles.read_json(path).items()
+    settings |= {key: value for key, value in given if value is not None}
   lower = settings.get("do_lower_case", True)
   originals = {
     "tokenizer_class": _TOKENIZERS,
+    "normalizer": ("BertNormalizer",),
+    "pre_tokenizer": ("BertPreTokenizer",),
+    "clean_text": (True,),
     "tokenize_chinese_chars": (True,),
     "do_basic_tokenize": (True,),
     "strip_accents": (lower,),  # if and only if it lower-cases
+    "added_tokens": ([],),  # found in a text before it is split
   }
   for key, values in originals.items():
     if (value := settings.get(key)) not in (None, *values):
       text = "%s: %s is %r, unlike the original's: some texts get other tokens"
-      logging.warning(text, path, key, value)
+      logging.warning(text, folder, key, value)
   return lower
+
+
+def _fast_settings(values):
+  """Settings of a tokenizer.json by their names in tokenizer_config.json."""
+  normalizer = values.get("normalizer") or {}
+  parts = normalizer.get("normalizers", [normalizer])
+  kinds = [str(part.get("type")) for part in parts]
+  merged = {key: value for part in parts for key, value in part.items()}
+  added = [token["content"] for token in values.get("added_tokens") or ()]
+  return {
+    "normalizer": "+".join(kinds),
+    "pre_tokenizer": str((values.get("pre_tokenizer") or {}).get("type")),
+    "clean_text": merged.get("clean_text"),
+    "tokenize_chinese_chars": merged.get("handle_chinese_chars"),
+    "strip_accents": merged.get("strip_accents"),
+    "do_lower_case": merged.get("lowercase", "Lowercase" in kinds),
+    "added_tokens": [x for x in added if x not in vocab.SPECIAL_TOKENS][:4],
+  }
+
+
+def _read_all_tensors(folder):
+  """Tensors of model.safetensors, or of the shards that its index names."""
+  path = os.path.join(folder, WEIGHTS)
+  index = f"{path}.index.json"
+  if files.exists(path) or not files.exists(index):
+    return _read_tensors(path)
+  tensors = {}
+  for name in sorted({*textfiles.read_json(index)["weight_map"].values()}):
+    tensors |= _read_tensors(os.path.join(folder, name))
+  return tensors
 
 
 def _read_tensors(path):
   if not files.exists(path):
     raise FileNotFoundError(
       f"{path} does not exist; a pytorch_model.bin is a pickle and not read: "
-      "save the model with safe_serialization=True"
+      "load the model in transformers and save it with safe_serialization=True"
     )
   try:
     with TemporaryDirectory() as folder:
@@ -218,7 +292,7 @@ def write(bert: CanonicalModel, folder: str, head: str) -> None:
     else:
       files.remove_old(folder, name)
   if bert.vocabulary:
-    interchange.copy(bert.vocabulary, os.path.join(folder, VOCABULARY))
+    vocab.copy(bert.vocabulary, os.path.join(folder, VOCABULARY))
     interchange.write_json(os.path.join(folder, TOKENIZER), _tokenizer(bert))
   else:
     files.remove_old(folder, VOCABULARY, TOKENIZER)
@@ -273,5 +347,5 @@ def _tokenizer(bert: CanonicalModel) -> dict:
     "strip_accents": None,  # as do_lower_case
     "tokenize_chinese_chars": True,
     "model_max_length": bert.config["max_position_embeddings"],
-    **{f"{token.strip('[]').lower()}_token": token for token in SPECIAL_TOKENS},
+    **{f"{token.strip('[]').lower()}_token": token for token in vocab.SPECIAL_TOKENS},
   }

@@ -17,10 +17,13 @@ from training import run_record
 
 ORIGINAL, HUGGING_FACE = "original", "hugging_face"
 KERAS_HUB, MODEL_GARDEN = "KerasHub", "Model Garden"
+MODULES = "modules.json"  # of sentence_transformers
 # Files by which a folder's format is recognized.
 _MARKS = {
   KERAS_HUB: ("model.weights.h5", "task.json"),
-  HUGGING_FACE: ("config.json", "model.safetensors", "pytorch_model.bin"),
+  HUGGING_FACE: (
+    *("config.json", "model.safetensors", "pytorch_model.bin", MODULES),
+  ),
 }
 VOCABULARY = "vocab.txt"
 GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"  # of object-based checkpoints
@@ -92,7 +95,7 @@ class CanonicalModel:
   # By variable, without training state.
   values: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
   config: dict | None = None  # as bert_config.json
-  vocabulary: str | None = None  # path of vocab.txt
+  vocabulary: str | None = None  # path of vocab.txt or tokenizer.json
   lower_case: bool | None = None  # do_lower_case of its tokenizer
   labels: tuple[str, ...] = ()  # names of its classes in order
   multi_label: bool = False  # a text may have several of them

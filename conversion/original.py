@@ -5,7 +5,7 @@ import re
 
 from conversion import interchange
 from conversion.interchange import BERT_CONFIG, VOCABULARY, CanonicalModel
-from data import labels
+from data import labels, vocab
 from modeling.config import extensions
 from storage import UserError, files, textfiles
 from training import checkpoint, run_record
@@ -87,7 +87,8 @@ def write(bert: CanonicalModel, folder: str) -> str:
   copies[VOCABULARY] = bert.vocabulary
   for name, path in copies.items():
     if path:
-      interchange.copy(path, os.path.join(folder, name))
+      copy = vocab.copy if name == VOCABULARY else interchange.copy
+      copy(path, os.path.join(folder, name))
   optional = copies | {BERT_CONFIG: bert.config, labels.FILE_NAME: bert.labels}
   source = os.path.dirname(bert.origin)  # its files stay
   if os.path.realpath(source) != os.path.realpath(folder):

@@ -46,12 +46,13 @@ def read_lines(path: str | os.PathLike) -> list[str]:
   return lines
 
 
-def read_text(path: str | os.PathLike) -> str:
-  """Content of a vocab.txt, or of the one that a tokenizer.json stands for."""
-  path = os.fspath(path)
+def copy(path: str, target: str) -> None:
+  """Copies a vocab.txt; writes the one that a tokenizer.json stands for."""
   if path.endswith(".json"):
-    return "".join(f"{line}\n" for line in _json_lines(path))
-  return files.read_text(path)
+    text = "".join(f"{line}\n" for line in _json_lines(path))
+  else:
+    text = files.read_text(path)
+  files.write_text(target, text)
 
 
 def _lines(path):
