@@ -16,20 +16,14 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from conversion import interchange
-from conversion.interchange import (
-  FILES,
-  HEADS,
-  HUGGING_FACE,
-  MODULES,
-  CanonicalModel,
-)
+from conversion.interchange import FILES, HEADS, HUGGING_FACE, CanonicalModel
 from data import vocab
+from data.vocab import SPECIAL_TOKENS
 from modeling.config import BertConfig
 from storage import UserError, files, textfiles
 
 CONFIG, WEIGHTS, UNUSED_WEIGHTS, TOKENIZER, VOCABULARY = FILES[HUGGING_FACE]
-# Of a vocabulary and its tokenizer; since transformers 5 without vocab.txt.
-_FAST_TOKENIZER = "tokenizer.json"
+_FAST_TOKENIZER = "tokenizer.json"  # with its vocabulary
 
 # hidden_act in config.json -> in bert_config.json.
 _ACTIVATIONS = {
@@ -110,12 +104,15 @@ def _substitute(name, substitutions):
 @interchange.names_path
 def read(folder: str) -> CanonicalModel:
   """Reads a folder; ValueError if the original has no such model."""
-  folder, *others = _modules(folder)
+  modules = []
+  if files.exists(path := os.path.join(folder, interchange.MODULES)):
+    modules = json.loads(files.read_text(path))
+    folder = os.path.join(folder, modules[0]["path"]).rstrip("/")
   path = os.path.join(folder, CONFIG)
   settings = textfiles.read_json(path)
   bert = CanonicalModel(folder, config=_original_config(settings, path))
-  for name in others:
-    bert.skip(name, "of sentence_transformers")
+  for module in modules[1:]:
+    bert.skip(module["path"], "modules of sentence_transformers")
   bert.vocabulary = _vocabulary(folder)
   bert.lower_case = _lower_case(folder)
   names = settings.get("id2label") or {}
@@ -160,42 +157,30 @@ def _original_config(settings, path):
   return {"type_vocab_size": 2} | settings | {"hidden_act": _ACTIVATIONS[act]}
 
 
-def _modules(folder):
-  """Folders of a model of sentence_transformers, the BERT first."""
-  path = os.path.join(folder, MODULES)
-  if not files.exists(path):
-    return [folder]
-  first, *others = json.loads(files.read_text(path))
-  names = [os.path.basename(module["path"]) for module in others]
-  return [os.path.join(folder, first["path"]).rstrip("/"), *names]
-
-
 def _vocabulary(folder):
-  """Path of vocab.txt, or of a tokenizer.json that has more tokens."""
-  own, fast = (os.path.join(folder, x) for x in (VOCABULARY, _FAST_TOKENIZER))
-  if not files.exists(fast):
-    return own if files.exists(own) else None
-  has_all = files.exists(own) and len(vocab.load(own)) >= len(vocab.load(fast))
-  return own if has_all else fast
+  """Path of vocab.txt, or of tokenizer.json, which may have added tokens."""
+  paths = [os.path.join(folder, x) for x in (VOCABULARY, _FAST_TOKENIZER)]
+  paths = [path for path in paths if files.exists(path)]
+  if len(paths) > 1:
+    return max(paths, key=lambda path: len(vocab.load(path)))
+  return paths[0] if paths else None
 
 
 def _lower_case(folder):
-  """do_lower_case of the tokenizer; None is unknown."""
   fast, path = (os.path.join(folder, x) for x in (_FAST_TOKENIZER, TOKENIZER))
-  if not files.exists(fast) and not files.exists(path):
-    return None
   settings = {}
   if files.exists(fast):
     settings = _fast_settings(textfiles.read_json(fast))
   if files.exists(path):
     given = textfiles.read_json(path).items()
     settings |= {key: value for key, value in given if value is not None}
+  elif not settings:
+    return None
   lower = settings.get("do_lower_case", True)
   originals = {
     "tokenizer_class": _TOKENIZERS,
     "normalizer": ("BertNormalizer",),
     "pre_tokenizer": ("BertPreTokenizer",),
-    "clean_text": (True,),
     "tokenize_chinese_chars": (True,),
     "do_basic_tokenize": (True,),
     "strip_accents": (lower,),  # if and only if it lower-cases
@@ -210,19 +195,17 @@ def _lower_case(folder):
 
 def _fast_settings(values):
   """Settings of a tokenizer.json by their names in tokenizer_config.json."""
-  normalizer = values.get("normalizer") or {}
+  normalizer = values["normalizer"] or {}
   parts = normalizer.get("normalizers", [normalizer])
-  kinds = [str(part.get("type")) for part in parts]
   merged = {key: value for part in parts for key, value in part.items()}
-  added = [token["content"] for token in values.get("added_tokens") or ()]
+  added = [token["content"] for token in values["added_tokens"]]
   return {
-    "normalizer": "+".join(kinds),
-    "pre_tokenizer": str((values.get("pre_tokenizer") or {}).get("type")),
-    "clean_text": merged.get("clean_text"),
+    "normalizer": str(merged.get("type")),
+    "pre_tokenizer": str((values["pre_tokenizer"] or {}).get("type")),
     "tokenize_chinese_chars": merged.get("handle_chinese_chars"),
     "strip_accents": merged.get("strip_accents"),
-    "do_lower_case": merged.get("lowercase", "Lowercase" in kinds),
-    "added_tokens": [x for x in added if x not in vocab.SPECIAL_TOKENS][:4],
+    "do_lower_case": merged.get("lowercase", "Lowercase" in str(parts)),
+    "added_tokens": [x for x in added if x not in SPECIAL_TOKENS][:4],
   }
 
 
@@ -232,10 +215,9 @@ def _read_all_tensors(folder):
   index = f"{path}.index.json"
   if files.exists(path) or not files.exists(index):
     return _read_tensors(path)
-  tensors = {}
-  for name in sorted({*textfiles.read_json(index)["weight_map"].values()}):
-    tensors |= _read_tensors(os.path.join(folder, name))
-  return tensors
+  names = {*textfiles.read_json(index)["weight_map"].values()}
+  shards = [_read_tensors(os.path.join(folder, name)) for name in names]
+  return {key: value for shard in shards for key, value in shard.items()}
 
 
 def _read_tensors(path):
@@ -347,5 +329,5 @@ def _tokenizer(bert: CanonicalModel) -> dict:
     "strip_accents": None,  # as do_lower_case
     "tokenize_chinese_chars": True,
     "model_max_length": bert.config["max_position_embeddings"],
-    **{f"{token.strip('[]').lower()}_token": token for token in vocab.SPECIAL_TOKENS},
+    **{f"{token.strip('[]').lower()}_token": token for token in SPECIAL_TOKENS},
   }

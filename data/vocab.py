@@ -1,6 +1,6 @@
 """Vocabulary files, as load_vocab of the original: line number = id.
 
-A tokenizer.json of transformers is read as the vocab.txt it stands for.
+For a tokenizer.json of transformers they are the lines of its vocab.txt.
 """
 
 import os
@@ -13,14 +13,6 @@ from storage import UserError, files, textfiles
 PAD, UNK, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
 SPECIAL_TOKENS = (PAD, UNK, CLS, SEP, MASK)
 _UNUSED = re.compile(r"\[unused\d+\]")
-# Of the model in a tokenizer.json.
-_MODEL = {
-  "type": "WordPiece",
-  "continuing_subword_prefix": "##",
-  "unk_token": UNK,
-}
-_MAX_LINES = 1 << 24  # a larger id is a mistake
-_NO_LINE = re.compile(r"[\r\n\ud800-\udfff]")
 
 
 def load(path: str | os.PathLike) -> dict[str, int]:
@@ -49,35 +41,30 @@ def read_lines(path: str | os.PathLike) -> list[str]:
 def copy(path: str, target: str) -> None:
   """Copies a vocab.txt; writes the one that a tokenizer.json stands for."""
   if path.endswith(".json"):
-    text = "".join(f"{line}\n" for line in _json_lines(path))
+    files.write_text(target, "".join(f"{line}\n" for line in _lines(path)))
   else:
-    text = files.read_text(path)
-  files.write_text(target, text)
+    files.write_text(target, files.read_text(path))
 
 
 def _lines(path):
   path = os.fspath(path)
-  return (_json_lines if path.endswith(".json") else textfiles.lines)(path)
-
-
-def _json_lines(path):
-  """Lines of the vocab.txt that a tokenizer.json of transformers stands for."""
+  if not path.endswith(".json"):
+    return textfiles.lines(path)
   settings = textfiles.read_json(path)
   try:
     model = settings["model"]
-    for key, value in _MODEL.items():
-      # Early files lack the type.
-      if model.get(key, key == "type" and value) != value:
-        raise UserError(
-          f"{path}: {key} of its model is {model.get(key)!r}, not {value!r}: "
-          "BERT has no such tokenizer"
-        )
+    kind = model.get("type", "WordPiece")  # early files lack it
+    found = kind, model.get("continuing_subword_prefix"), model.get("unk_token")
+    if found != ("WordPiece", "##", UNK):
+      raise UserError(
+        f"{path}: its model is {kind} with prefix {found[1]} and unknown token "
+        f"{found[2]}; BERT needs WordPiece with ## and {UNK}"
+      )
     added = settings.get("added_tokens") or ()
     ids = model["vocab"] | {token["content"]: token["id"] for token in added}
-    lines = [""] * min(1 + max(ids.values(), default=-1), _MAX_LINES)
+    lines = [""] * min(1 + max(ids.values(), default=-1), 1 << 24)
     for token, index in ids.items():
-      # Other tokens are in no text, which is split at blanks.
-      if token.strip() in ("", token) and not _NO_LINE.search(token):
+      if token.split() == [token]:  # words of a text have no blanks
         lines[index] = token
   except (KeyError, TypeError, AttributeError, IndexError) as error:
     raise UserError(f"{path} is no tokenizer.json: {error!r}") from None

@@ -5,9 +5,10 @@ A checkpoint is a pair of files, `model.ckpt-N.index` and
 `global_step` to the model's variables.
 """
 
+import math
 import os
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 
 import tensorflow as tf
 from absl import logging
@@ -17,14 +18,15 @@ from training import run_record
 
 _DIRECTIONS = ("left_to_right", "right_to_left")
 _AVERAGE = "/ExponentialMovingAverage"  # the name in TensorFlow 1
-_TRAINING_STATE = re.compile(
-  rf"/adam_[mv]$|{_AVERAGE}$|^global_step$|^loss_scale/|^run/"
+_TRAINING_STATE = re.compile(rf"/adam_[mv]$|{_AVERAGE}$|^loss_scale/|^run/")
+_COUNTER = re.compile(  # names of single values of any optimizer
+  r"(^|/)(\w*_steps?|beta_?\d(_power)?|(current_)?loss_scale|iter|iterations"
+  r"|learning_rate|decay)(_\d+)?$"
 )
 # All that is no head of fine-tuning. The sizes of those of pre-training depend
 # on the vocabulary.
 _NO_HEAD = re.compile(
-  r"^(bert|bilstm|weighted_sum|cls/predictions|cls/seq_relationship)/|"
-  + _TRAINING_STATE.pattern
+  "^(bert|bilstm|weighted_sum|cls/predictions|cls/seq_relationship)/"
 )
 # Raised by TensorFlow for corrupt files.
 _READ_ERRORS = (
@@ -64,6 +66,27 @@ def trainable_variables(model) -> dict[str, tf.Variable]:
 def is_head(name: str) -> bool:
   """True for a variable of a head of fine-tuning, by its name."""
   return not _NO_HEAD.search(name)
+
+
+def training_state(shapes: Mapping[str, Sequence[int]]) -> set[str]:
+  """Names of a checkpoint's variables that are no weights of a model.
+
+  A slot is named after its variable X: X/Adam_1, or train/X/Adam. It has as
+  many values as X, or fewer if it is factored.
+  """
+  sizes = {name: math.prod(shape) for name, shape in shapes.items()}
+
+  def is_state(name):
+    parts = name.split("/")
+    starts = (0,) if parts[0] == "bert" else range(len(parts))
+    names = ("/".join(parts[i:j]) for i in starts for j in range(i, len(parts)))
+    return (
+      _TRAINING_STATE.search(name)
+      or (sizes[name] == 1 and _COUNTER.search(name))
+      or any(sizes[name] <= sizes.get(variable, 0) for variable in names)
+    )
+
+  return set(filter(is_state, shapes))
 
 
 def average_name(name: str) -> str:
@@ -157,10 +180,10 @@ class SideBySide(Reader):
     self.prefix = ",".join(prefixes)
     self._readers = dict(zip(_DIRECTIONS, map(Reader, prefixes), strict=True))
     self.shapes = {
-      f"bert/{direction}/{name.removeprefix('bert/')}": shape
+      f"bert/{direction}/{name.removeprefix('bert/')}": reader.shapes[name]
       for direction, reader in self._readers.items()
-      for name, shape in reader.shapes.items()
-      if name.startswith("bert/") and not _TRAINING_STATE.search(name)
+      for name in reader.shapes.keys() - training_state(reader.shapes)
+      if name.startswith("bert/")
     }
 
   def __getitem__(self, name: str):
@@ -194,8 +217,9 @@ def restore(model, path: str, skipped: Container[str] = ()) -> list[str]:
   logging.info(
     "restored %d of %d variables from %s", len(restored), number, reader.prefix
   )
-  others = sorted(reader.shapes.keys() - known.keys())
-  unused = [name for name in others if not _TRAINING_STATE.search(name)]
+  unused = sorted(
+    reader.shapes.keys() - known.keys() - training_state(reader.shapes)
+  )
   for label, names in (("fresh", fresh), ("not used", unused)):
     if names:
       logging.info("%s: %s", label, ", ".join(names))

@@ -205,7 +205,9 @@ def initialize(model, path: str, new_head: bool = False) -> list[str]:
 
 def check_head(path: str) -> None:
   """Raises ValueError if a checkpoint has no head of a fine-tuned model."""
-  if not any(map(checkpoint.is_head, checkpoint.open_reader(path).shapes)):
+  shapes = checkpoint.open_reader(path).shapes
+  weights = shapes.keys() - checkpoint.training_state(shapes)
+  if not any(map(checkpoint.is_head, weights)):
     raise _untrained(path, "head")
 
 
