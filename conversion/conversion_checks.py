@@ -3,6 +3,7 @@
 from functools import partial
 
 import keras
+import numpy as np
 from absl import logging
 
 from conversion import (
@@ -61,6 +62,12 @@ def complete(
     raise UserError(
       f"{bert.origin} has {bert.num_labels} classes, but its labels.txt or "
       f"id2label names {len(bert.labels)}: correct or remove the names"
+    )
+  numbers = {k: v for k, v in bert.values.items() if v.dtype != object}
+  if wrong := [k for k, v in numbers.items() if not np.isfinite(v).all()]:
+    raise UserError(
+      f"{bert.origin}: {len(wrong)} of {len(bert.values)} variables have NaN "
+      f"or infinity ({', '.join(wrong[:3])}): take another checkpoint"
     )
   if bert.config is not None:
     bert.config = BertConfig.from_dict(bert.config).to_dict()

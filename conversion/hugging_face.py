@@ -75,9 +75,9 @@ _SUBSTITUTIONS_BACK = (
 _MULTI_LABEL = "multi_label_classification"
 # Tokenizers that split texts as the original does.
 _TOKENIZERS = (
-  *("BertTokenizer", "BertTokenizerFast", "BertTokenizerLegacy"),
-  *("PreTrainedTokenizerFast", "TokenizersBackend"),  # as tokenizer.json says
-)
+  "BertTokenizer BertTokenizerFast PreTrainedTokenizerFast TokenizersBackend"
+).split()
+_LOWERS = re.compile("'lowercase': True|'Lowercase'")  # a normalizer
 _CONSTANTS = re.compile(r"(position|token_type)_ids$")
 _TIED = {
   "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
@@ -104,23 +104,24 @@ def _substitute(name, substitutions):
 @interchange.names_path
 def read(folder: str) -> CanonicalModel:
   """Reads a folder; ValueError if the original has no such model."""
-  modules = []
-  if files.exists(path := os.path.join(folder, interchange.MODULES)):
-    modules = json.loads(files.read_text(path))
-    folder = os.path.join(folder, modules[0]["path"]).rstrip("/")
+  if files.exists(path := os.path.join(folder, "modules.json")):
+    first = json.loads(files.read_text(path))[0]
+    folder = os.path.join(folder, first["path"]).rstrip("/")
   path = os.path.join(folder, CONFIG)
   settings = textfiles.read_json(path)
   bert = CanonicalModel(folder, config=_original_config(settings, path))
-  for module in modules[1:]:
-    bert.skip(module["path"], "modules of sentence_transformers")
-  bert.vocabulary = _vocabulary(folder)
+  paths = [os.path.join(folder, x) for x in (VOCABULARY, _FAST_TOKENIZER)]
+  paths = [
+    path for path in paths if files.exists(path)
+  ]  # the last may add some
+  bert.vocabulary = max(paths, key=lambda x: len(vocab.load(x)), default=None)
   bert.lower_case = _lower_case(folder)
   names = settings.get("id2label") or {}
   labels = tuple(str(names[key]) for key in sorted(names, key=int))
   if any(label != f"LABEL_{i}" for i, label in enumerate(labels)):
     bert.labels = labels  # the others are made up
   bert.multi_label = settings.get("problem_type") == _MULTI_LABEL
-  tensors = _read_all_tensors(folder)
+  tensors = _read_tensors(os.path.join(folder, WEIGHTS))
   _drop_copies(bert, tensors, settings.get("tie_word_embeddings", True))
   architectures = settings.get("architectures") or ()
   for key, head in HEADS.items():
@@ -157,20 +158,20 @@ def _original_config(settings, path):
   return {"type_vocab_size": 2} | settings | {"hidden_act": _ACTIVATIONS[act]}
 
 
-def _vocabulary(folder):
-  """Path of vocab.txt, or of tokenizer.json, which may have added tokens."""
-  paths = [os.path.join(folder, x) for x in (VOCABULARY, _FAST_TOKENIZER)]
-  paths = [path for path in paths if files.exists(path)]
-  if len(paths) > 1:
-    return max(paths, key=lambda path: len(vocab.load(path)))
-  return paths[0] if paths else None
-
-
 def _lower_case(folder):
   fast, path = (os.path.join(folder, x) for x in (_FAST_TOKENIZER, TOKENIZER))
   settings = {}
   if files.exists(fast):
-    settings = _fast_settings(textfiles.read_json(fast))
+    values = textfiles.read_json(fast)
+    normalizer = values.get("normalizer") or {}
+    added = [token["content"] for token in values.get("added_tokens") or ()]
+    settings = {
+      "normalizer": str(normalizer.get("type")),
+      "do_lower_case": bool(_LOWERS.search(str(normalizer))),
+      "strip_accents": normalizer.get("strip_accents"),
+      "tokenize_chinese_chars": normalizer.get("handle_chinese_chars"),
+      "added_tokens": [x for x in added if x not in SPECIAL_TOKENS][:4],
+    }
   if files.exists(path):
     given = textfiles.read_json(path).items()
     settings |= {key: value for key, value in given if value is not None}
@@ -180,7 +181,6 @@ def _lower_case(folder):
   originals = {
     "tokenizer_class": _TOKENIZERS,
     "normalizer": ("BertNormalizer",),
-    "pre_tokenizer": ("BertPreTokenizer",),
     "tokenize_chinese_chars": (True,),
     "do_basic_tokenize": (True,),
     "strip_accents": (lower,),  # if and only if it lower-cases
@@ -193,34 +193,12 @@ def _lower_case(folder):
   return lower
 
 
-def _fast_settings(values):
-  """Settings of a tokenizer.json by their names in tokenizer_config.json."""
-  normalizer = values["normalizer"] or {}
-  parts = normalizer.get("normalizers", [normalizer])
-  merged = {key: value for part in parts for key, value in part.items()}
-  added = [token["content"] for token in values["added_tokens"]]
-  return {
-    "normalizer": str(merged.get("type")),
-    "pre_tokenizer": str((values["pre_tokenizer"] or {}).get("type")),
-    "tokenize_chinese_chars": merged.get("handle_chinese_chars"),
-    "strip_accents": merged.get("strip_accents"),
-    "do_lower_case": merged.get("lowercase", "Lowercase" in str(parts)),
-    "added_tokens": [x for x in added if x not in SPECIAL_TOKENS][:4],
-  }
-
-
-def _read_all_tensors(folder):
-  """Tensors of model.safetensors, or of the shards that its index names."""
-  path = os.path.join(folder, WEIGHTS)
-  index = f"{path}.index.json"
-  if files.exists(path) or not files.exists(index):
-    return _read_tensors(path)
-  names = {*textfiles.read_json(index)["weight_map"].values()}
-  shards = [_read_tensors(os.path.join(folder, name)) for name in names]
-  return {key: value for shard in shards for key, value in shard.items()}
-
-
 def _read_tensors(path):
+  index = f"{path}.index.json"
+  if not files.exists(path) and files.exists(index):
+    names = {*textfiles.read_json(index)["weight_map"].values()}
+    shards = (os.path.join(os.path.dirname(path), name) for name in names)
+    return dict(item for x in shards for item in _read_tensors(x).items())
   if not files.exists(path):
     raise FileNotFoundError(
       f"{path} does not exist; a pytorch_model.bin is a pickle and not read: "

@@ -17,12 +17,11 @@ from training import run_record
 
 ORIGINAL, HUGGING_FACE = "original", "hugging_face"
 KERAS_HUB, MODEL_GARDEN = "KerasHub", "Model Garden"
-MODULES = "modules.json"  # of sentence_transformers
 # Files by which a folder's format is recognized.
 _MARKS = {
   KERAS_HUB: ("model.weights.h5", "task.json"),
   HUGGING_FACE: (
-    *("config.json", "model.safetensors", "pytorch_model.bin", MODULES),
+    *("config.json", "model.safetensors", "pytorch_model.bin", "modules.json"),
   ),
 }
 VOCABULARY = "vocab.txt"

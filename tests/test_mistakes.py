@@ -192,7 +192,6 @@ extend | vocab_size=9 | --vocab_size is not for --extend: leave it out
 extend | -bert_config_file | this command needs --bert_config_file
 extend | -init_checkpoint | --extend needs --init_checkpoint
 extend | extend=other.txt | is not the vocabulary of the model: line 6 is
-extend | extend=double.txt init_checkpoint=alone/a.ckpt | double.txt, line 9: 'red' is blank or double
 extend | output_file=new/words | with --extend name FOLDER/vocab.txt
 extend | output_file=data/vocab.txt | data is there already: remove it, or
 extend | input_file=text | has all words that text has --min_count=2
@@ -307,7 +306,6 @@ def _write_models(folder):
     ("other", [*SPECIAL_TOKENS, *WORDS[:4:-1]]),
     ("long", [*WORDS, "more"]),
     ("unmasked", [word for word in WORDS if word != "[MASK]"]),
-    ("double", [*WORDS[:-1], "red"]),
   ):
     (folder / f"{name}.txt").write_text("\n".join(tokens))
   deep = small_model.config(len(WORDS), num_hidden_layers=2)

@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Container, Mapping, Sequence
 
+import numpy as np
 import tensorflow as tf
 from absl import logging
 
@@ -18,10 +19,10 @@ from training import run_record
 
 _DIRECTIONS = ("left_to_right", "right_to_left")
 _AVERAGE = "/ExponentialMovingAverage"  # the name in TensorFlow 1
-_TRAINING_STATE = re.compile(rf"/adam_[mv]$|{_AVERAGE}$|^loss_scale/|^run/")
-_COUNTER = re.compile(  # names of single values of any optimizer
-  r"(^|/)(\w*_steps?|beta_?\d(_power)?|(current_)?loss_scale|iter|iterations"
-  r"|learning_rate|decay)(_\d+)?$"
+# Names of single values that are no weights, here or of another optimizer.
+_COUNTER = re.compile(
+  r"^(loss_scale|run)/|(^|/)(\w*_steps?|beta_?\d(_power)?|(current_)?loss_scale"
+  r"|iter|iterations|learning_rate|decay)(_\d+)?$"
 )
 # All that is no head of fine-tuning. The sizes of those of pre-training depend
 # on the vocabulary.
@@ -78,13 +79,10 @@ def training_state(shapes: Mapping[str, Sequence[int]]) -> set[str]:
 
   def is_state(name):
     parts = name.split("/")
-    starts = (0,) if parts[0] == "bert" else range(len(parts))
-    names = ("/".join(parts[i:j]) for i in starts for j in range(i, len(parts)))
-    return (
-      _TRAINING_STATE.search(name)
-      or (sizes[name] == 1 and _COUNTER.search(name))
-      or any(sizes[name] <= sizes.get(variable, 0) for variable in names)
-    )
+    starts = range(1 if parts[0] == "bert" else len(parts))
+    parents = ("/".join(parts[i:j]) for i in starts for j in range(len(parts)))
+    is_slot = any(sizes[name] <= sizes.get(parent, 0) for parent in parents)
+    return is_slot or (sizes[name] == 1 and _COUNTER.search(name))
 
   return set(filter(is_state, shapes))
 
@@ -161,8 +159,15 @@ class Reader:
           f"{name} has shape {saved} in the checkpoint {self.prefix} but "
           f"{expected} in the model; likely cause: {next(matching)}"
         )
+    wrong = []
     for name, variable in targets.items():
-      variable.assign(tf.cast(self[name], variable.dtype))
+      value = self[name]
+      if not np.isfinite(value).all():
+        wrong.append(name)
+      variable.assign(tf.cast(value, variable.dtype))
+    if wrong:
+      text = "%s: %d variables have NaN or infinity (%s)"
+      logging.warning(text, self.prefix, len(wrong), ", ".join(wrong[:3]))
 
   def verify(self) -> None:
     """Reads all values, and so their checksums; may raise CorruptCheckpoint."""
@@ -196,7 +201,7 @@ def restore(model, path: str, skipped: Container[str] = ()) -> list[str]:
 
   Returns names of the model's variables that were not restored, except those of
   a frozen pooler, which no output depends on. Raises ValueError if a shape
-  differs, or no variable is in both.
+  differs, or a variable of the encoder is missing.
   """
   reader, known = open_reader(path), variables(model)
   restored = {
@@ -204,12 +209,10 @@ def restore(model, path: str, skipped: Container[str] = ()) -> list[str]:
     for name, variable in known.items()
     if name in reader and name not in skipped
   }
-  if not restored:
-    raise UserError(
-      f"no variable of the model is in the checkpoint {reader.prefix}; it has "
-      f"{', '.join(sorted(reader.shapes)[:3])}, ..."
-    )
-  reader.assign(restored)
+  reader.assign(restored)  # it names the likely cause of another shape
+  for name in sorted(known.keys() - restored.keys()):
+    if not restored or re.match("bert/.*(embeddings|encoder)/", name):
+      raise run_record.no_encoder(reader.prefix, reader.shapes, name)
   frozen = [v.path for v in model.non_trainable_variables]
   unneeded = {name for name in frozen if "/pooler/" in name}
   fresh = [name for name in known if name not in restored.keys() | unneeded]
