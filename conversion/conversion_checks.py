@@ -133,6 +133,9 @@ def assign(model: keras.Model, bert: CanonicalModel, head: str) -> None:
   """Assigns all variables of a Keras model with that head; else ValueError."""
   # Some classes of Hugging Face have no pooler.
   needs_pooler = interchange.HEADS[head].pools and head != "encoder"
+  for name in sorted(bert.values.keys() - {v.path for v in model.variables}):
+    if name.startswith("bert/encoder/layer_"):
+      raise UserError(f"{bert.origin}: its configuration has no {name}")
   for variable in model.variables:
     name, shape = variable.path, tuple(variable.shape)
     value = bert.values.get(name)

@@ -78,6 +78,7 @@ _TOKENIZERS = (
   "BertTokenizer BertTokenizerFast PreTrainedTokenizerFast TokenizersBackend"
 ).split()
 _LOWERS = re.compile("'lowercase': True|'Lowercase'")  # a normalizer
+_ENCODER = re.compile(r"bert/(embeddings|encoder|pooler)/")
 _CONSTANTS = re.compile(r"(position|token_type)_ids$")
 _TIED = {
   "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
@@ -263,7 +264,7 @@ def _divide(bert: CanonicalModel, kind: interchange.Head) -> tuple[dict, dict]:
   tensors, unused = {}, {}
   reason = f"that {kind.architecture} lacks (saved in {UNUSED_WEIGHTS})"
   for name, value in bert.values.items():
-    is_used = name.startswith("bert/") or name in kind.variables
+    is_used = name in kind.variables or _ENCODER.match(name)
     if not is_used or (name.startswith("bert/pooler/") and not kind.pools):
       unused[name] = np.asarray(value, order="C")
       bert.skip(name, reason)

@@ -51,7 +51,7 @@ def _lines(path):
   if not path.endswith(".json"):
     return textfiles.lines(path)
   settings = textfiles.read_json(path)
-  model = settings.get("model", {})
+  model = settings.get("model", {"type": None})
   kind = model.get("type", "WordPiece")  # early files lack it
   found = kind, model.get("continuing_subword_prefix"), model.get("unk_token")
   if found != ("WordPiece", "##", UNK):
