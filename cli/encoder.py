@@ -197,7 +197,7 @@ def _check_sizes(config_file, network, prefix, may_be_deeper=False):
       if name.endswith(end) and len(shape) == 2:
         sizes[field] = shape[axis]
   if shapes and not any(map(_WORDS.match, shapes)):
-    raise run_record.no_encoder(prefix, shapes, _WORDS.pattern)
+    raise run_record.no_encoder(prefix, shapes)
   if layers:
     sizes = {"num_hidden_layers": layers} | sizes
   expected = {field: getattr(network, field) for field in sizes}

@@ -156,12 +156,16 @@ def checkpoint_shapes(path: str) -> dict[str, tuple[int, ...]]:
   return result
 
 
-def no_encoder(prefix: str, names: Iterable[str], missing: str) -> UserError:
+def no_encoder(
+  prefix: str,
+  names: Iterable[str],
+  missing: str = "bert/embeddings/word_embeddings",
+) -> UserError:
   """The error for a checkpoint without a variable of the encoder."""
-  likely = sorted(names, key=lambda name: "word_embeddings" not in name)
+  likely = sorted(names, key=lambda x: ("word_embeddings" not in x, x))
   return UserError(
     f"{prefix} has no {missing}, but {', '.join(likely[:3])}, ...: name "
-    "another, or see docs/checkpoints.md for what can be done with this one"
+    "another checkpoint, or convert this one as docs/checkpoints.md says"
   )
 
 
