@@ -17,7 +17,7 @@ from training import run_record
 
 # Embedding tables may be padded to a multiple of this.
 _PADDING = 128
-_WORDS = re.compile("bert/.*embeddings/word_embeddings")
+_WORDS = "bert/embeddings/word_embeddings"
 _LAYER = re.compile(r"/encoder/layer_(\d+)/")
 # {field of bert_config.json: (end of a variable's name, axis of that size)}
 _SIZES = {
@@ -196,8 +196,8 @@ def _check_sizes(config_file, network, prefix, may_be_deeper=False):
     for field, (end, axis) in _SIZES.items():
       if name.endswith(end) and len(shape) == 2:
         sizes[field] = shape[axis]
-  if shapes and not any(map(_WORDS.match, shapes)):
-    raise run_record.no_encoder(prefix, shapes)
+  if shapes and not any(re.match("bert/.*word_embeddings$", x) for x in shapes):
+    raise run_record.no_encoder(prefix, shapes, _WORDS)
   if layers:
     sizes = {"num_hidden_layers": layers} | sizes
   expected = {field: getattr(network, field) for field in sizes}

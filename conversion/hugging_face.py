@@ -112,10 +112,8 @@ def read(folder: str) -> CanonicalModel:
   settings = textfiles.read_json(path)
   bert = CanonicalModel(folder, config=_original_config(settings, path))
   paths = [os.path.join(folder, x) for x in (VOCABULARY, _FAST_TOKENIZER)]
-  paths = [
-    path for path in paths if files.exists(path)
-  ]  # the last may add some
-  bert.vocabulary = max(paths, key=lambda x: len(vocab.load(x)), default=None)
+  present = filter(files.exists, paths)  # the last may have more tokens
+  bert.vocabulary = max(present, key=lambda x: len(vocab.load(x)), default=None)
   bert.lower_case = _lower_case(folder)
   names = settings.get("id2label") or {}
   labels = tuple(str(names[key]) for key in sorted(names, key=int))
@@ -166,10 +164,9 @@ def _lower_case(folder):
     values = textfiles.read_json(fast)
     normalizer = values.get("normalizer") or {}
     added = [token["content"] for token in values.get("added_tokens") or ()]
-    settings = {
+    settings = normalizer | {
       "normalizer": str(normalizer.get("type")),
       "do_lower_case": bool(_LOWERS.search(str(normalizer))),
-      "strip_accents": normalizer.get("strip_accents"),
       "tokenize_chinese_chars": normalizer.get("handle_chinese_chars"),
       "added_tokens": [x for x in added if x not in SPECIAL_TOKENS][:4],
     }
@@ -253,7 +250,7 @@ def write(bert: CanonicalModel, folder: str, head: str) -> None:
     else:
       files.remove_old(folder, name)
   if bert.vocabulary:
-    vocab.copy(bert.vocabulary, os.path.join(folder, VOCABULARY))
+    interchange.copy(bert.vocabulary, os.path.join(folder, VOCABULARY))
     interchange.write_json(os.path.join(folder, TOKENIZER), _tokenizer(bert))
   else:
     files.remove_old(folder, VOCABULARY, TOKENIZER)

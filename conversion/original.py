@@ -4,7 +4,7 @@ import os
 
 from conversion import interchange
 from conversion.interchange import BERT_CONFIG, VOCABULARY, CanonicalModel
-from data import labels, vocab
+from data import labels
 from modeling.config import extensions
 from storage import UserError, files, textfiles
 from training import checkpoint, run_record
@@ -86,8 +86,7 @@ def write(bert: CanonicalModel, folder: str) -> str:
   copies[VOCABULARY] = bert.vocabulary
   for name, path in copies.items():
     if path:
-      copy = vocab.copy if name == VOCABULARY else interchange.copy
-      copy(path, os.path.join(folder, name))
+      interchange.copy(path, os.path.join(folder, name))
   optional = copies | {BERT_CONFIG: bert.config, labels.FILE_NAME: bert.labels}
   source = os.path.dirname(bert.origin)  # its files stay
   if os.path.realpath(source) != os.path.realpath(folder):

@@ -30,20 +30,11 @@ def load(path: str | os.PathLike) -> dict[str, int]:
   return ids
 
 
-def read_lines(path: str | os.PathLike) -> list[str]:
-  """Lines as they are, without empty ones at the end; line number = id."""
-  lines = list(_lines(path))
-  while lines and not lines[-1]:
-    lines.pop()
-  return lines
-
-
-def copy(path: str, target: str) -> None:
-  """Copies a vocab.txt; writes the one that a tokenizer.json stands for."""
-  if path.endswith(".json"):
-    files.write_text(target, "".join(f"{line}\n" for line in _lines(path)))
-  else:
-    files.write_text(target, files.read_text(path))
+def read_text(path: str | os.PathLike) -> str:
+  """Content of a vocab.txt, or of the one that a tokenizer.json stands for."""
+  if os.fspath(path).endswith(".json"):
+    return "".join(f"{line}\n" for line in _lines(path))
+  return files.read_text(os.fspath(path))
 
 
 def _lines(path):
@@ -53,11 +44,11 @@ def _lines(path):
   settings = textfiles.read_json(path)
   model = settings.get("model", {"type": None})
   kind = model.get("type", "WordPiece")  # early files lack it
-  found = kind, model.get("continuing_subword_prefix"), model.get("unk_token")
-  if found != ("WordPiece", "##", UNK):
+  actual = kind, model.get("continuing_subword_prefix"), model.get("unk_token")
+  if actual != ("WordPiece", "##", UNK):
     raise UserError(
-      f"{path}: its model is {kind} with prefix {found[1]} and unknown token "
-      f"{found[2]}; BERT needs WordPiece with ## and {UNK}"
+      f"{path}: its model is {kind} with prefix {actual[1]} and unknown token "
+      f"{actual[2]}; BERT needs WordPiece with ## and {UNK}"
     )
   added = settings.get("added_tokens") or ()
   ids = model["vocab"] | {token["content"]: token["id"] for token in added}

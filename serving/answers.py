@@ -175,7 +175,8 @@ def to_list(values: np.ndarray) -> list:
 def save(folder: str, answers: Answers, has_task: bool = True) -> None:
   """Writes the files of a model; task.json only with `has_task`."""
   config = answers.config
-  vocab.copy(config.vocab_file, os.path.join(folder, "vocab.txt"))
+  vocabulary = vocab.read_text(config.vocab_file)
+  files.write_text(os.path.join(folder, "vocab.txt"), vocabulary)
   tokenizer = {
     "do_lower_case": config.do_lower_case,
     "model_max_length": config.max_seq_length,

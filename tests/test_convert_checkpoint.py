@@ -178,9 +178,9 @@ input=&bert vocab_file=@short.txt | short.txt lacks [PAD], [UNK]
 input=@cased_L-12_H-768_A-12 | --do_lower_case=True does not fit --input=
 input=@empty | it has nothing; expected files named *.index
 input=&bert output=@few | exist already
-input=@nan | nan/bert_model.ckpt: 1 of 30 variables have NaN or infinity (bert/embed
+input=@nan | 1 of 30 variables have NaN or infinity (bert/emb
 input=@nan strip_optimizer=True | have NaN or infinity (bert/embed
-input=@deep | deep/bert_model.ckpt: its configuration has no bert/encoder/layer_1/
+input=@deep | bert_model.ckpt: its configuration has no bert/encoder/layer_1
 """
 
 

@@ -21,7 +21,7 @@ _DIRECTIONS = ("left_to_right", "right_to_left")
 _AVERAGE = "/ExponentialMovingAverage"  # the name in TensorFlow 1
 # Names of single values that are no weights, here or of another optimizer.
 _COUNTER = re.compile(
-  r"^(loss_scale|run)/|(^|/)(\w*_steps?|beta_?\d(_power)?|(current_)?loss_scale"
+  r"^(loss_scale|run)/|(^|/)(\w*_steps?|\w*loss_scale|beta_?\d(_power)?"
   r"|iter|iterations|learning_rate|decay)(_\d+)?$"
 )
 # All that is no head of fine-tuning. The sizes of those of pre-training depend

@@ -156,11 +156,7 @@ def checkpoint_shapes(path: str) -> dict[str, tuple[int, ...]]:
   return result
 
 
-def no_encoder(
-  prefix: str,
-  names: Iterable[str],
-  missing: str = "bert/embeddings/word_embeddings",
-) -> UserError:
+def no_encoder(prefix: str, names: Iterable[str], missing: str) -> UserError:
   """The error for a checkpoint without a variable of the encoder."""
   likely = sorted(names, key=lambda x: ("word_embeddings" not in x, x))
   return UserError(

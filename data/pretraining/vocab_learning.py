@@ -275,7 +275,7 @@ def extend(
   the vocabulary's lines, and for the id of each new word those of its pieces.
   Raises ValueError if no word is split into pieces.
   """
-  lines = vocab.read_lines(path)
+  lines = vocab.read_text(path).replace("\r", "").rstrip("\n").split("\n")
   tokens = [*map(str.strip, lines)]
   unused = vocab.unused_ids(tokens)
   number = number or len(unused)

@@ -130,16 +130,16 @@ def test_kernels_are_transposed(tmp_path):
 
 def test_activations_keep_their_form(tmp_path):
   names = {"gelu": "gelu_new", "gelu_erf": "gelu", "relu": "relu"}
-  for original, name in names.items():
-    config = replace(CONFIG, hidden_act=original)
+  for act, name in names.items():
+    config = replace(CONFIG, hidden_act=act)
     _, settings, _ = _write(tmp_path, "encoder", config=config)
     assert settings["hidden_act"] == name
-    assert hugging_face.read(str(tmp_path)).config["hidden_act"] == original
+    assert hugging_face.read(str(tmp_path)).config["hidden_act"] == act
   # Other ones of transformers.
   names = {"gelu_python": "gelu_erf", "gelu_pytorch_tanh": "gelu"}
-  for name, original in (names | {"tanh": "tanh", "linear": "linear"}).items():
+  for name, act in (names | {"tanh": "tanh", "linear": "linear"}).items():
     _change(tmp_path, {"hidden_act": name})
-    assert hugging_face.read(str(tmp_path)).config["hidden_act"] == original
+    assert hugging_face.read(str(tmp_path)).config["hidden_act"] == act
 
 
 def test_what_their_settings_leave_out_has_their_default(tmp_path):

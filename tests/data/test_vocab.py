@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data import vocab
+from data.tokenization import FullTokenizer
 
 
 @pytest.fixture
@@ -118,17 +119,12 @@ def test_unused_tokens_have_any_number():
 ODD = "[PAD]\n\u2028\n\nowl\r\n\u3000\n\u00a0\n\x85\n owl \n\x1c\nwren\n\n\n"
 
 
-def test_every_line_keeps_its_number_and_its_text(write):
+def test_every_line_counts(write):
   path = write(ODD.encode())
-  lines = vocab.read_lines(path)
-  assert lines == ODD.replace("\r", "").rstrip("\n").split("\n")
+  assert vocab.read_text(str(path)) == ODD
   ids = vocab.load(path)
-  assert ids["wren"] == lines.index("wren") == 9
+  assert ids["wren"] == 9
   assert ids["owl"] == 7  # the last of both
-
-
-def test_a_separator_at_the_end_is_a_line(write):
-  assert vocab.read_lines(write("a\n\u2028\n\n".encode())) == ["a", "\u2028"]
 
 
 # --- tokenizer.json ----------------------------------------------------------
@@ -171,15 +167,18 @@ def test_word_pieces_of_a_tokenizer_json_are_read_by_id(write_json, kind):
   path = write_json(MODEL[::-1], added=["<ent>"], type=kind)
   expected = [*MODEL[::-1], "<ent>"]
   assert vocab.load(path) == _ids(expected)
-  target = path.replace("tokenizer.json", "vocab.txt")
-  vocab.copy(path, target)
-  assert vocab.read_lines(target) == expected
+  assert vocab.read_text(path) == "".join(f"{x}\n" for x in expected)
+
+
+def test_a_tokenizer_json_makes_a_tokenizer(write_json):
+  tokenizer = FullTokenizer(write_json(MODEL))
+  assert tokenizer.tokenize("Owls owl wren") == ["owl", "##s", "owl", "[UNK]"]
 
 
 def test_what_is_no_line_leaves_a_blank_one(write_json):
   tokens = ("[PAD]", "a", "a\n", "\n", "\u2028", " a", "b")
   path = write_json(tokens, vocab={**_ids(tokens), "b": 9})
-  assert vocab.read_lines(path) == ["[PAD]", "a", *[""] * 7, "b"]
+  assert vocab.read_text(path) == f"[PAD]\na\n{7 * chr(10)}b\n"
   assert vocab.load(path) == {"[PAD]": 0, "a": 1, "": 8, "b": 9}
 
 

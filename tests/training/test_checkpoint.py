@@ -1,6 +1,7 @@
 """Checkpoints: writing, reading, messages and errors."""
 
 import os
+import re
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -205,6 +206,29 @@ def test_an_encoder_in_another_scope_is_named(tmp_path, scope):
     run_folder.initialize(model, prefix)
 
 
+@pytest.mark.parametrize("scope", ["model/bert/", "bert_1/"])
+def test_the_page_on_checkpoints_renames_a_scope(tmp_path, scope):
+  model = models.classifier(toy.config(), 2)
+  values = checkpoint.variables(model)
+  outer = scope.removesuffix("bert/") if scope.endswith("/bert/") else ""
+  inside = {
+    k.replace("bert/", scope) if k.startswith("bert/") else outer + k: v
+    for k, v in values.items()
+  }
+  slots = {f"{k}/Adam": v for k, v in inside.items()}
+  old = _saved(tmp_path, **inside, **slots)
+  page = (programs.ROOT / "docs/checkpoints.md").read_text(encoding="utf-8")
+  [code] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+  new = str(tmp_path / "new/model.ckpt")
+  changes = {"old/model.ckpt-100": old, "renamed/bert_model.ckpt": new}
+  for before, after in (changes | {"model/bert/": scope}).items():
+    assert before in code
+    code = code.replace(before, after)
+  exec(code, {})
+  assert checkpoint.Reader(new).shapes.keys() == values.keys()
+  assert not checkpoint.restore(model, new)
+
+
 def test_heads_a_pooler_and_an_lstm_may_be_missing(tmp_path):
   prefix = _saved(
     tmp_path, **checkpoint.variables(models.encoder(toy.config()))
@@ -256,16 +280,16 @@ OTHERS = {
   "logit_scale": (),
   "time_steps": (7, 4),
 }
-SAME = (
-  "AdamWeightDecayOptimizer AdamWeightDecayOptimizer_1 LAMB LAMB_1 LAMBOptimizer"
-  " adam_m adam_v lamb_m lamb_v Adam Adam_1 Momentum m v accum/sum RMSProp"
-  " ExponentialMovingAverage Adam/m"
-).split()
-COUNTERS = (
-  "global_step beta1_power beta2_power beta1_power_1 train/beta2_power loss_scale"
-  " current_loss_scale good_steps bad_steps_1 loss_scale/scale local_step"
-  " iterations Adam/iter Adam/beta_1 Adam/decay learning_rate run/seed"
-).split()
+SAME = """
+AdamWeightDecayOptimizer AdamWeightDecayOptimizer_1 LAMB LAMB_1 LAMBOptimizer
+adam_m adam_v lamb_m lamb_v Adam Adam_1 Momentum m v accum/sum RMSProp
+ExponentialMovingAverage Adam/m
+""".split()
+COUNTERS = """
+global_step beta1_power beta2_power beta1_power_1 train/beta2_power loss_scale
+current_loss_scale good_steps bad_steps_1 loss_scale/scale local_step iterations
+Adam/iter Adam/beta_1 Adam/decay learning_rate run/seed
+""".split()
 
 
 def _slots(name, shape):
@@ -280,8 +304,8 @@ def test_slots_and_counters_are_no_weights():
   state = dict.fromkeys(COUNTERS, ())
   for name, shape in WEIGHTS.items():
     state |= _slots(name, shape)
-  found = checkpoint.training_state(WEIGHTS | OTHERS | state)
-  assert found == set(state)
+  actual = checkpoint.training_state(WEIGHTS | OTHERS | state)
+  assert actual == set(state)
 
 
 def test_slots_of_pretraining_are_no_head(tmp_path):
