@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from data import labels
+from data import labels, vocab
 from data.tokenization import FullTokenizer
 from storage import UserError, files, textfiles
 
@@ -199,7 +199,7 @@ def to_list(values: np.ndarray) -> list:
 def save(folder: str, answers: Answers, has_task: bool = True) -> None:
   """Writes the files of a model; task.json only with `has_task`."""
   config = answers.config
-  vocabulary = files.read_text(config.vocab_file)
+  vocabulary = vocab.read_text(config.vocab_file)
   files.write_text(os.path.join(folder, "vocab.txt"), vocabulary)
   tokenizer = {
     "do_lower_case": config.do_lower_case,
