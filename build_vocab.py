@@ -121,7 +121,7 @@ def _count_source(args: VocabularySettings, paths):
 
 def write_model(args: VocabularySettings, counts: Counter) -> None:
   """Writes vocabulary, configuration and checkpoint with new words."""
-  tokens, pieces = vocab_learning.extend(
+  lines, pieces = vocab_learning.extend(
     args.needed("extend"),
     counts,
     args.input_file,
@@ -137,7 +137,7 @@ def write_model(args: VocabularySettings, counts: Counter) -> None:
   bert.set_words(pieces)
   with new_folder(os.path.dirname(args.output_file)) as folder:
     bert.vocabulary = os.path.join(folder, "vocab.txt")
-    vocab.save(tokens, bert.vocabulary)
+    files.write_text(bert.vocabulary, "".join(f"{line}\n" for line in lines))
     original.write(bert, folder)
 
 

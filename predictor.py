@@ -8,11 +8,12 @@ predict(["A film that", "is good."])
 """
 
 import os
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence
 
 from cli import program
 from serving import engines
-from storage import UserError, textfiles
+from serving.answers import check_texts
+from storage import UserError
 from tasks.open import load_answers, open_model
 
 
@@ -37,7 +38,8 @@ class Predictor:
     inputs: names of the model's inputs.
 
   Call arguments:
-    texts: list of texts, for a model with a single input.
+    texts: list of texts, for a model with a single input; of run_ner.py's
+      models, each may be a list of words.
     batch_size: number of texts at a time, which bounds the memory.
     inputs: lists of texts by name; of choices, lists of lists.
 
@@ -79,6 +81,7 @@ class Predictor:
       self._answer = open_model(path, engine, **changes)
     self._ranks = self._answer.answers.inputs
     self._optional = self._answer.answers.optional
+    self._words = self._answer.answers.word_lists
     self.inputs = sorted(self._ranks)
     if warm_up:
       self._answer.warm_up()
@@ -108,30 +111,13 @@ class Predictor:
       more = "".join(f", and perhaps {name}" for name in self._optional)
       raise UserError(f"this model takes {names}{more}")
     inputs = {
-      name: _check_texts(name, value, 1 + self._ranks[name])
+      name: check_texts(name, value, 1 + self._ranks[name], name in self._words)
       for name, value in inputs.items()
     }
     lengths = {name: len(texts) for name, texts in inputs.items()}
     if len(set(lengths.values())) > 1:
       raise UserError(f"the lists are not of one length: {lengths}")
     return inputs
-
-
-def _check_texts(name, value, rank):
-  """Text of rank 0, list of rank 1 or of lists; raises UserError if wrong."""
-  is_text = isinstance(value, str | bytes)
-  is_wrong = isinstance(value, Mapping | Set)
-  is_wrong |= is_text and bool(textfiles.SURROGATE.search(str(value)))
-  if is_text == bool(rank) or is_wrong or not hasattr(value, "__iter__"):
-    expected = "a list of texts" if rank else "a text in UTF-8"
-    raise UserError(f"{name} is {value!r:.40}: give {expected}")
-  if is_text:
-    return value
-  parts = enumerate(value)
-  texts = [_check_texts(f"{name}[{i}]", part, rank - 1) for i, part in parts]
-  if rank > 1 and [] in texts:
-    raise UserError(f"a list in {name} is empty")
-  return texts
 
 
 def _decode(value):

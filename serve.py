@@ -12,6 +12,7 @@ The server's address shows a page to try the models.
 import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 
 import os
+import re
 import signal
 import socket
 from dataclasses import dataclass
@@ -46,6 +47,12 @@ class ServerSettings(Settings):
     "auto",
     "Files of an export to use; auto: litert on a CPU, else savedmodel.",
     choices=engines.NAMES,
+  )
+  access_log: bool = flag(
+    _DEFAULT.access_log, "Print a line for each request, without its texts."
+  )
+  cors_origins: tuple[str, ...] = flag(
+    (), "Origins whose pages may ask, as https://example.org; *: all."
   )
   num_versions: int = flag(
     _DEFAULT.num_versions, "Newest versions to keep loaded.", minimum=1
@@ -86,6 +93,12 @@ class ServerSettings(Settings):
 def check_flags(args: ServerSettings) -> None:
   if not args.host:  # a socket would take it for all addresses
     raise UserError("--host is empty: is a variable of the shell unset?")
+  for origin in args.cors_origins:
+    if not re.fullmatch(r"\*|null|[a-z][a-z0-9.+-]*://[^/*A-Z\s]+", origin):
+      raise UserError(
+        f"--cors_origins: {origin!r} is no origin: write scheme://host or "
+        "scheme://host:port in small letters, without a path, or *"
+      )
   names: dict[str, str] = {}
   for model in args.model:
     name, _ = models.split_name(model)
@@ -105,7 +118,7 @@ def listen(host: str, port: int) -> socket.socket:
   except OSError as error:
     raise UserError(
       f"cannot listen at --host={host} --port={port}: {error.strerror}; name "
-      "another port, or 0 for any"
+      "another port, 0 for any, or another host"
     ) from None
 
 
@@ -129,8 +142,9 @@ def main(args: ServerSettings) -> None:
   logging.info("http://%s:%d", f"[{host}]" if ":" in host else host, port)
   server = Server(App(served, metrics, settings), settings)
   # uvicorn ends in order, then sends itself the signal again.
-  for number in (signal.SIGTERM, signal.SIGINT):
-    signal.signal(number, server.handle_exit)
+  for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    if signal.getsignal(number) != signal.SIG_IGN:  # as nohup sets it
+      signal.signal(number, server.handle_exit)
   with models.polled(served.values(), settings.poll_seconds) as loading:
     server.run(sockets=[address])
   logging.info("all requests are answered")

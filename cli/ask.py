@@ -114,7 +114,7 @@ def _read(lines, predict) -> Iterator[tuple[str, dict]]:
       raise UserError(
         f"line {number} is no JSON: {error}; a text stands in double quotes"
       ) from None
-    if isinstance(value, str):
+    if isinstance(value, str | list):  # a text, or its words
       value = {"text": value}
     if not isinstance(value, dict):
       raise UserError(

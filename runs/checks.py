@@ -20,6 +20,7 @@ from training import run_record
 
 # Embedding tables may be padded to a multiple of this.
 _PADDING = 128
+_WORDS = "bert/embeddings/word_embeddings"
 _LAYER = re.compile(r"/encoder/layer_(\d+)/")
 # {field of bert_config.json: (end of a variable's name, axis of that size)}
 _SIZES = {
@@ -172,12 +173,15 @@ def _check_sizes(config_file, network, prefix, may_be_deeper=False):
   """
   layers = 0
   sizes = {}
-  for name, shape in run_record.checkpoint_shapes(f"{prefix}.index").items():
+  shapes = run_record.checkpoint_shapes(f"{prefix}.index")
+  for name, shape in shapes.items():
     if layer := _LAYER.search(name):
       layers = max(layers, int(layer[1]) + 1)
     for field, (end, axis) in _SIZES.items():
       if name.endswith(end) and len(shape) == 2:
         sizes[field] = shape[axis]
+  if shapes and not any(re.match("bert/.*word_embeddings$", x) for x in shapes):
+    raise run_record.no_encoder(prefix, shapes, _WORDS)
   if layers:
     sizes = {"num_hidden_layers": layers} | sizes
   expected = {field: getattr(network, field) for field in sizes}

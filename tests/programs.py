@@ -168,11 +168,17 @@ def flags(program):
   return [values[name] for name in settings.flags_of(settings_of(program))]
 
 
+def defaults(program):
+  """Defaults of a program's flags; None of required ones."""
+  known = settings.flags_of(settings_of(program))
+  return {name: flag.default for name, flag in known.items()}
+
+
 def arguments(program, given=(), command=None, **changes):
   """A program's settings with their defaults but `changes`."""
   kind = settings_of(program)
   known = settings.flags_of(kind)
-  values = {name: flag.default for name, flag in known.items()} | changes
+  values = defaults(program) | changes
   several = {
     k: v for k, v in values.items() if known[k].swept and isinstance(v, tuple)
   }

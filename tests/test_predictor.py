@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import predictor
 from predictor import Predictor
+from serving.answers import check_texts
 from tasks.open import has_gpu as gpu_is_visible
 from tasks.open import open_model
 from tests import programs
@@ -43,7 +43,7 @@ def test_values_are_plain(pairs):
 
 def test_wrong_inputs_are_named(pairs, tagger):
   both = r"takes text_a=\[...\], text_b=\[...\]"
-  check = functools.partial(predictor._check_texts, "choices")
+  check = functools.partial(check_texts, "choices")
   for message, call in (
     (both, lambda: pairs(["a"])),
     (both, pairs),
@@ -59,6 +59,16 @@ def test_wrong_inputs_are_named(pairs, tagger):
       r"length: \{'text_a': 1, 'text_b': 2\}",
       lambda: pairs(text_a=["a"], text_b=["a", "b"]),
     ),
+    (
+      r"tokens\[1\]\[1\] is empty: give a word",
+      lambda: tagger(["a", ["b", ""]]),
+    ),
+    (r"tokens\[0\]\[1\] is None: give a text", lambda: tagger([["b", None]])),
+    (r"tokens\[0\]\[0\] is \['b'\]: give a text", lambda: tagger([[["b"]]])),
+    (
+      r"text_a\[0\] is \['a'\]: give a text",
+      lambda: pairs(text_a=[["a"]], text_b=[""]),
+    ),
     ("batch_size 0 must be at least 1", lambda: tagger(["a"], batch_size=0)),
     (r"choices\[0\] is 'a': give a list", lambda: check(["a", "b"], 2)),
     ("a list in choices is empty", lambda: check([["a"], []], 2)),
@@ -70,6 +80,13 @@ def test_wrong_inputs_are_named(pairs, tagger):
 def test_columns_of_a_table_are_lists_of_texts(tagger):
   texts = np.array(["a b", "c"])
   assert tagger(texts) == tagger([*texts])
+
+
+def test_words_and_texts_may_be_asked_together(tagger):
+  for words in (["ab", "c"], ("ab", b"c"), np.array(["ab", "c"])):
+    assert tagger([words, "d"]) == tagger(["ab c", "d"])
+  [answer] = tagger([["a.b", "c"]])
+  assert answer["words"] == ["a.b", "c"]
 
 
 WRONG_FOLDERS = {

@@ -262,8 +262,8 @@ def check_extension(args: VocabularySettings) -> None:
     attention=attention,
   )
   checks.check(model, checks.config(model))
-  tokens = vocab.read_tokens(model.vocab_file)
-  vocab.check_tokens(dict.fromkeys(tokens, 0), name=model.vocab_file)
+  tokens = vocab.load(model.vocab_file)
+  vocab.check_tokens(tokens, name=model.vocab_file)
   unused = len(vocab.unused_ids(tokens))
   if not (unused or args.new_words):
     raise UserError(
