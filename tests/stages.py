@@ -9,9 +9,7 @@ import signal
 from contextlib import nullcontext
 from types import SimpleNamespace
 
-from absl import flags
-
-from cli import encoder, fine_tuning, training_program
+from runs import checks, fine_tuning, sweep
 
 LOADED = 9  # step of the checkpoint that a run loads
 IN_TRAINING = 5  # step of an evaluation in training
@@ -19,14 +17,12 @@ _FLAGS = ("do_train", "do_eval", "do_predict", "do_export", "keep_best")
 
 
 def program(name):
-  """The module of a program, without its flags and its handler of Ctrl-C."""
-  before, handler = {*flags.FLAGS}, signal.getsignal(signal.SIGINT)
+  """The module of a program, without its handler of Ctrl-C."""
+  handler = signal.getsignal(signal.SIGINT)
   try:
     return importlib.import_module(name)
   finally:
     signal.signal(signal.SIGINT, handler)
-    for flag in {*flags.FLAGS} - before:
-      delattr(flags.FLAGS, flag)
 
 
 def commands(args):
@@ -50,8 +46,8 @@ class Stages:
     self._data, self.replace = data, monkeypatch.setattr
     self.replace(fine_tuning, "start", self._start)
     self.replace(fine_tuning, "train", self._train)
-    self.replace(fine_tuning, "run_sweep", self._sweep)
-    self.replace(encoder, "labels_file", lambda args: None)
+    self.replace(sweep, "run_sweep", self._sweep)
+    self.replace(checks, "labels_file", lambda args: None)
 
   def of(self, main, args):
     """The stages of a call."""
@@ -125,7 +121,7 @@ class Stages:
     assert [model] == self._models
     self.add("train", source.name)
     self.trainings.append(options | {"objective": objective})
-    if training_program.evaluates_while_training(run.args):
+    if run.args.evaluates_while_training:
       self.trainings[-1]["results"] = evaluate(IN_TRAINING)
 
   def _sweep(self, args):

@@ -4,7 +4,7 @@ import pytest
 
 import bert
 from data import vocab
-from tasks import ModelFiles
+from tasks.open import ModelFiles
 from tests import small_model
 
 TOKENS = [*vocab.SPECIAL_TOKENS, "a", "A", "b"]

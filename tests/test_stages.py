@@ -6,10 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from cli import encoder, run
 from data import labels
 from modeling import models
 from modeling.config import BertConfig
+from runs import checks, session
 from tasks.classification import task as classification
 from tasks.multiple_choice import task as multiple_choice
 from tasks.ner import metrics as ner_metrics
@@ -102,8 +102,16 @@ def test_run_squad_goes_through_its_stages(tmp_path, monkeypatch, version_2):
   command = programs.arguments("run_squad", version_2_with_negative=version_2)
   for args in stages.commands(command):
     for ensemble in (1, 2):
-      args = _with_files(args, tmp_path).replace(ensemble=ensemble)
-      args = args.replace(predict_file=args.dev_file)
+      names = stages.splits(args)
+      paths = {
+        name: str(tmp_path / (name if name in names else "gone"))
+        for name in NAMES
+      }
+      args = args.replace(
+        ensemble=ensemble,
+        train_file=paths["train"],
+        predict_file=paths["dev"],
+      )
       assert recorder.of(main, args) == _of_squad(args)
   for training in recorder.trainings:
     assert training["metric"] == ("best_f1" if version_2 else "f1")
@@ -118,7 +126,12 @@ def _of_squad(args):
   # An ensemble that is exported needs a threshold of its own.
   needs_threshold = args.version_2_with_negative and args.ensemble > 1
   predicts = is_sweep and args.do_export and needs_threshold
-  args = args.replace(do_eval=args.do_predict or predicts, do_predict=False)
+  common = ("do_train", "do_export", "num_seeds", "keep_best")
+  args = programs.arguments(
+    "run_ner",
+    do_eval=args.do_predict or predicts,
+    **{name: args[name] for name in common},
+  )
   predicted = "predict", "dev", LOADED
   evaluated = "evaluate", "dev", LOADED
   return [
@@ -265,11 +278,10 @@ def _pretrainer(monkeypatch, tmp_path):
       self.args = args.replace(eval_batch_size=77)  # a run may change flags
       self.config = config
 
-    def train(self, model, objective, source, *, evaluate, **options):
+    def train(self, model, objective, source, **options):
       assert (model, source.name) == ("model", "train")
       add("train", source.name, objective.terms, options)
-      for step in EVALUATIONS[self.args.eval_steps]:
-        evaluate(step)
+      yield from EVALUATIONS[self.args.eval_steps]
 
     def load(self, model):
       assert model == "model"
@@ -288,8 +300,8 @@ def _pretrainer(monkeypatch, tmp_path):
     add("open", name)
     return SimpleNamespace(name=name, masks_words=True)
 
-  monkeypatch.setattr(run, "Run", Run)
-  monkeypatch.setattr(encoder, "config", lambda args: BertConfig(5))
+  monkeypatch.setattr(session, "Run", Run)
+  monkeypatch.setattr(checks, "config", lambda args: BertConfig(5))
   monkeypatch.setattr(pretraining, "PretrainingInput", records)
   monkeypatch.setattr(pretraining, "evaluate", evaluate)
   monkeypatch.setattr(pretraining, "served_model", "what is served")
@@ -370,7 +382,7 @@ def test_an_objective_has_its_attention_and_heads(
     lambda config, next_sentence: seen.append(next_sentence) or "model",
   )
   monkeypatch.setattr(
-    encoder, "config", lambda args: seen.append(args.attention) or BertConfig(5)
+    checks, "config", lambda args: seen.append(args.attention) or BertConfig(5)
   )
   flags = {"objective": objective, "attention": given, "do_train": True}
   main(

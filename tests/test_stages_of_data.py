@@ -6,14 +6,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from cli import run
 from conversion import conversion_checks, hugging_face, original
 from conversion.interchange import HUGGING_FACE, ORIGINAL, CanonicalModel
 from data.pretraining import builders, shards
 from data.vocab import SPECIAL_TOKENS
 from modeling import models
+from runs import session
 from serving import export
 from tasks.features import task as features
+from tasks.pretraining import corpus_settings
 from tests import programs, small_model, stages
 from training import checkpoint
 
@@ -54,8 +55,10 @@ def test_features_are_exported_and_extracted(
   scope = events.stage("scope", stages.nullcontext())
   device = SimpleNamespace(scope=scope)
   served = SimpleNamespace(model="served")
-  monkeypatch.setattr(run, "make_strategy", lambda args: device)
-  monkeypatch.setattr(run, "set_export_policy", events.stage("policy", None, 0))
+  monkeypatch.setattr(session, "make_strategy", lambda args: device)
+  monkeypatch.setattr(
+    session, "set_export_policy", lambda *_: events.append(("policy",))
+  )
   monkeypatch.setattr(export, "save", events.stage("save"))
   monkeypatch.setattr(features, "served_model", events.stage("make", served, 0))
   restore = events.stage("restore")
@@ -192,7 +195,6 @@ def test_each_engine_gets_the_flags(
 
 def test_copies_are_those_of_the_flag(files):
   """With --masking=dynamic one is the default, not a limit."""
-  module = stages.program("create_pretraining_data")
   for given, masking, factor, expected in (
     ((), "static", 10, 10),
     ((), "dynamic", 10, 1),
@@ -203,7 +205,7 @@ def test_copies_are_those_of_the_flag(files):
     args = programs.arguments(
       "create_pretraining_data", given, masking=masking, dupe_factor=factor
     )
-    config = module.pretraining_flags.instance_config(args)
+    config = corpus_settings.instance_config(args)
     assert config.dupe_factor == expected
     assert (config.masking is None) == (masking == "dynamic")
 

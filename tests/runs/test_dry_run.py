@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from cli import training_program
+from runs import dry_run, training_program
 from tests import programs
 from training import run_record
 
@@ -30,7 +30,7 @@ def test_a_dry_run_has_the_model_of_the_command(
   own = _save(folder) if has_own else None
   flags = {"do_train": do_train, "init_checkpoint": given, "dry_run": True}
   args = programs.arguments(program, output_dir=str(folder), **flags)
-  with training_program.dry_run(args) as short:
+  with dry_run.dry_run(args) as short:
     taken = own if own and not do_train else given
     assert short.init_checkpoint == taken
     assert short.output_dir != args.output_dir
@@ -45,7 +45,7 @@ def test_a_dry_run_takes_the_best_that_the_training_kept(tmp_path, keeps_best):
   args = programs.arguments(
     "run_squad", output_dir=str(tmp_path), dry_run=True, do_predict=True
   )
-  with training_program.dry_run(args) as short:
+  with dry_run.dry_run(args) as short:
     assert short.init_checkpoint == (best if keeps_best else newest)
 
 
@@ -57,7 +57,7 @@ def test_no_stage_of_a_dry_run_is_left_out_or_added():
     args = programs.arguments(
       "run_squad", output_dir="out", export_dir=None, dry_run=True, **chosen
     )
-    with training_program.dry_run(args) as short:
+    with dry_run.dry_run(args) as short:
       assert {name: short[name] for name in names} == chosen
       assert os.path.dirname(short.export_dir) == short.output_dir
 
@@ -71,8 +71,8 @@ def test_a_dry_run_of_a_sweep_is_one_of_its_trials(changes, do_train):
   """Which keeps its best; a command without training has no trial."""
   flags = {"output_dir": "out", "dry_run": True, "do_train": do_train}
   args = programs.arguments("run_squad", **flags, **changes)
-  with training_program.dry_run(args) as short:
-    assert not training_program.is_sweep(short)
+  with dry_run.dry_run(args) as short:
+    assert not short.is_sweep
     assert short.keep_best == (do_train and bool(changes))
     assert short.learning_rate == (1e-5 if "learning_rate" in changes else 5e-5)
 
@@ -85,10 +85,13 @@ def test_a_dry_run_locks_its_own_folder(tmp_path, monkeypatch, is_dry):
     "run_squad", output_dir=folder, dry_run=is_dry, do_train=True
   )
   checked, locked, given = [], [], []
-  monkeypatch.setattr(training_program.program, "run", given.append)
+  monkeypatch.setattr(
+    training_program.program, "run", lambda *parts: given.append(parts[2])
+  )
   monkeypatch.setattr(training_program, "lock_folder", locked.append)
   run = [lambda args: locked.append(args.output_dir) or "status"]
-  training_program.run(run[0], lambda args: checked.append(args.output_dir))
+  check = lambda args: checked.append(args.output_dir)  # noqa: E731
+  training_program.run(type(args), check, run[0])
   assert given[0](args) == "status"
   assert checked == [folder]
   assert locked[0] == locked[1]
