@@ -69,7 +69,7 @@ def _is_end(text: str, begin: int, end: re.Match) -> bool:
   if closing and ("ぁ" <= following <= "ゖ" or following == "的"):
     return False  # 「はい。」と
   if marks.strip(_WESTERN + ";:"):
-    return following not in frozenset("、，；：,;:")
+    return not following or following not in "、，；：,;:"
   if not blank:
     is_pause = marks.startswith("……") and text[start - 1] != first  # 我……我
     is_end = marks[-1] in "!?" or (is_pause and first >= "一")
@@ -89,10 +89,9 @@ def _goes_on(text: str, begin: int, stop: re.Match) -> bool:
     or re.match(r"\d{1,2}\.(?!\d)", text[stop.end() : stop.end() + 4])
     or (word.lower() in _WORDS["counted"] and not head[-3:].isdigit())
   )
-  is_pair = head.lower().replace(" ", "").endswith(_PAIRS)
-  if (
-    is_number or is_pair or lower in _WORDS["never"] or _HEADING.fullmatch(head)
-  ):
+  is_pair = head.lower().replace(" ", "").endswith(_PAIRS) or word == "UU"
+  is_title = lower in _WORDS["never"]
+  if is_number or is_pair or is_title or _HEADING.fullmatch(head):
     return True
   is_short = _SHORT.fullmatch(token)
   is_numbered = is_short or lower in _WORDS["number"] or lower.endswith("str")
@@ -103,7 +102,7 @@ def _goes_on(text: str, begin: int, stop: re.Match) -> bool:
   return lower in _WORDS["rarely"] or bool(is_short and not _UNIT.search(head))
 
 
-_UNMARKED = re.compile("[\u0e00-\u0eff]{30}")  # Thai, Lao
+_UNMARKED = re.compile("[\u0e00-\u0eff]{20}")  # Thai, Lao
 UNSPLIT = (
   "are so long that their language has no marks, as Thai and Lao, or others "
   "than docs/languages.md lists: split such text by a tool for the language"
