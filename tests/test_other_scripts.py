@@ -76,8 +76,8 @@ def _share_of_next(folder, **flags):
   log = programs.run("create_pretraining_data", **flags)
   assert "WARNING" not in log
   pattern = "([0-9,]+) instances, ([0-9,]+) random next sentences"
-  [*_, found] = re.findall(pattern, log)
-  instances, random = (int(number.replace(",", "")) for number in found)
+  [*_, counts] = re.findall(pattern, log)
+  instances, random = (int(number.replace(",", "")) for number in counts)
   return 1 - random / instances, instances, text.read_text("utf-8")
 
 
