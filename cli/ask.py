@@ -12,10 +12,12 @@ import os
 import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from itertools import groupby
 
 from cli.arguments import INPUTS
 from storage import UserError
+from storage.progress import Progress
 
 # What text and text_pair, transformers' names, may stand for.
 _OTHER_NAMES = {
@@ -48,9 +50,13 @@ def main(predictor: Callable, argv: list[str] | None = None) -> None:
     rows = [(_COMMAND_LINE, given)]
     if not given:
       rows = _read(sys.stdin.buffer, predict)
+    progress = Progress(
+      "answered", 0, "lines", log=partial(print, file=sys.stderr)
+    )
     for batch in _batches(_checked(predict, rows), args.batch_size):
       for answer in _answers(predict, batch):
         print(json.dumps(answer, ensure_ascii=False), flush=True)
+      progress.add(len(batch))
   except BrokenPipeError:  # of a reader as `head`; of a server: RemoteError
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(1)
@@ -120,11 +126,11 @@ def _read(lines, predict) -> Iterator[tuple[str, dict]]:
     yield f"line {number}", value
 
 
-def _batches(rows, size) -> Iterator[list[dict]]:
+def _batches(rows, size) -> Iterator[list]:
   """Rows in batches; of a wrong line, those before it come before its error."""
   if size < 1:
     raise UserError(f"--batch_size={size} must be at least 1")
-  batch: list[dict] = []
+  batch: list = []
   try:
     for row in rows:
       batch.append(row)
@@ -139,10 +145,16 @@ def _batches(rows, size) -> Iterator[list[dict]]:
 
 def _answers(predict, batch) -> Iterator[dict]:
   """Answers of rows; those that lack an optional input are asked apart."""
-  for names, group in groupby(batch, key=sorted):
-    rows = list(group)
+  for names, group in groupby(batch, key=lambda item: sorted(item[1])):
+    sources, rows, others = zip(*group, strict=True)
     columns = {name: [row[name] for row in rows] for name in names}
-    yield from predict(batch_size=len(rows), **columns)
+    answers = predict(batch_size=len(rows), **columns)
+    for source, other, answer in zip(sources, others, answers, strict=True):
+      if taken := other.keys() & answer.keys():
+        raise UserError(
+          f"{source}: answers have {min(taken)!r}, too: rename it"
+        )
+      yield other | answer
 
 
 def rename(texts: Mapping, inputs: Collection[str]) -> dict:
@@ -156,17 +168,19 @@ def rename(texts: Mapping, inputs: Collection[str]) -> dict:
   return {names.get(name, name): text for name, text in texts.items()}
 
 
-def _checked(predict, rows) -> Iterator[dict]:
-  """Rows, which must have the model's inputs; else ValueError with the line."""
+def _checked(predict, rows) -> Iterator[tuple[str, dict, dict]]:
+  """Source, inputs and other fields of rows; UserError if inputs are wrong."""
   for source, given in rows:
     row = rename(given, predict.inputs)
+    known = {*predict.inputs, *INPUTS}
+    other = {name: row.pop(name) for name in [*row] if name not in known}
     try:
       predict.check({name: [value] for name, value in row.items()})
     except UserError as error:
-      unknown = ", ".join(sorted(row.keys() - {*predict.inputs}))
+      unknown = ", ".join(sorted({**row, **other}.keys() - {*predict.inputs}))
       hint = f", and no {unknown}" if unknown else ""
       message = f"{source}: {error}{hint}"
       if source == _COMMAND_LINE:
         message = re.sub(r"(\w+)=\[\.\.\.\]", r"--\1", message)
       raise UserError(message) from None
-    yield row
+    yield source, row, other

@@ -45,6 +45,19 @@ def define_trained_model() -> None:
   )
 
 
+def define_tables() -> None:
+  """Defines how the tables of a user are written."""
+  flags.DEFINE_string(
+    "delimiter",
+    None,
+    "What separates columns of your tables: comma, semicolon, tab, pipe, or a "
+    "character in quotes. Default: what the header shows.",
+  )
+  flags.DEFINE_string(
+    "encoding", "utf-8", "Of your tables without a byte order mark, as cp1252."
+  )
+
+
 def define_vocabulary() -> None:
   flags.DEFINE_string(
     "vocab_file", None, "Vocabulary of the model, vocab.txt.", required=True

@@ -129,6 +129,28 @@ class TextModel:
     return self([texts])[0]
 
 
+def check_texts(name: str, value: Any, rank: int) -> Any:
+  """Text of rank 0, list of rank 1 or of lists; raises UserError if wrong."""
+  if isinstance(value, bytes):
+    value = value.decode("utf-8", "replace")
+  is_text = isinstance(value, str)
+  is_wrong = isinstance(value, Mapping | set | frozenset)
+  # A data frame has the names of its columns, an array of rank 0 nothing.
+  is_wrong |= bool(rank) and not 0 < getattr(value, "ndim", rank) <= rank
+  is_wrong |= is_text and bool(textfiles.SURROGATE.search(value))
+  if is_text == bool(rank) or is_wrong or not hasattr(value, "__iter__"):
+    expected = "a list of texts" if rank else "a text in UTF-8"
+    shown = " ".join(repr(value).split())[:40]
+    raise UserError(f"{name} is {shown}: give {expected}")
+  if is_text:
+    return str(value)
+  parts = enumerate(value)
+  texts = [check_texts(f"{name}[{i}]", part, rank - 1) for i, part in parts]
+  if rank > 1 and [] in texts:
+    raise UserError(f"a list in {name} is empty")
+  return texts
+
+
 def row(ids: Sequence[int], segments: Sequence[int], **more) -> Row:
   """The encoder's inputs for ids without padding, and more inputs."""
   inputs = {

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import predictor
 from predictor import Predictor
+from serving.answers import check_texts
 from tasks import has_gpu as gpu_is_visible
 from tasks import open_model
 from tests import programs
@@ -43,7 +43,7 @@ def test_values_are_plain(pairs):
 
 def test_wrong_inputs_are_named(pairs, tagger):
   both = r"takes text_a=\[...\], text_b=\[...\]"
-  check = functools.partial(predictor._check_texts, "choices")
+  check = functools.partial(check_texts, "choices")
   for message, call in (
     (both, lambda: pairs(["a"])),
     (both, pairs),
