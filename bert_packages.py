@@ -1,18 +1,13 @@
-"""Checks first, for bert.py and predictor.py, that they get our packages."""
+"""Imports what silences TensorFlow, if no file hides a package of ours."""
 
 from importlib.util import find_spec
 from os.path import dirname, realpath
 
-FOLDER = dirname(realpath(__file__))
-for (
-  name
-) in "cli conversion data modeling serving storage tasks training".split():
-  spec = find_spec(name)
-  path = realpath((spec and spec.origin) or "")
-  if dirname(dirname(path)) != FOLDER:
-    raise ImportError(
-      f"{path} hides the package {name} of {FOLDER}: rename it; docs/keras.md"
-    )
+HERE = dirname(realpath(__file__))
+for name in "cli data modeling serving storage tasks training".split():
+  path = realpath(getattr(find_spec(name), "origin", None) or "")
+  if dirname(dirname(path)) != HERE:
+    raise ImportError(f"{path} hides {HERE}/{name}: rename it (docs/keras.md)")
 
 from cli import program  # noqa: E402
 

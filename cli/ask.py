@@ -24,6 +24,7 @@ _OTHER_NAMES = {
   "text": ("text_a", "tokens", "sent1"),
   "text_pair": ("text_b", "sent2"),
 }
+_ID = "id"  # of a line, which its answer repeats
 _COMMAND_LINE = "the command line"
 _MOVED = "of an --output_dir, if it is not where it was"
 # Arguments of Predictor, and their help.
@@ -43,16 +44,13 @@ def main(predictor: Callable, argv: list[str] | None = None) -> None:
   values = {k: v for k, v in vars(args).items() if v is not None}
   try:
     given = {k: _value(k, v) for k, v in values.items() if k in INPUTS}
-    changes = {
-      k: _path(v) for k, v in values.items() if v != "" and k in _OPTIONS
-    }
-    predict = predictor(_path(args.model), **changes)
+    changes = {k: v for k, v in values.items() if v != "" and k in _OPTIONS}
+    predict = predictor(args.model, **changes)
     rows = [(_COMMAND_LINE, given)]
     if not given:
       rows = _read(sys.stdin.buffer, predict)
-    progress = Progress(
-      "answered", 0, "lines", log=partial(print, file=sys.stderr)
-    )
+    log = partial(print, file=sys.stderr)
+    progress = Progress("answered", 0, "lines", log=log)
     for batch in _batches(_checked(predict, rows), args.batch_size):
       for answer in _answers(predict, batch):
         print(json.dumps(answer, ensure_ascii=False), flush=True)
@@ -63,11 +61,6 @@ def main(predictor: Callable, argv: list[str] | None = None) -> None:
   except (UserError, OSError) as error:
     named = "--model=" if str(error).startswith(args.model) else ""
     sys.exit(f"ERROR: {named}{error}")
-
-
-def _path(value):
-  """A path of a flag without ~, which the shell leaves behind "="."""
-  return os.path.expanduser(value) if isinstance(value, str) else value
 
 
 def _value(name, texts):
@@ -92,6 +85,7 @@ def _parse(argv):
   parser.add_argument(
     "--model",
     required=True,
+    type=os.path.expanduser,  # the shell leaves ~ behind "="
     help="an --export_dir, an --output_dir, for vectors a checkpoint's folder, "
     "or the URL of a TF Serving",
   )
@@ -99,7 +93,7 @@ def _parse(argv):
     "--batch_size", type=int, default=32, help="lines at a time (%(default)s)"
   )
   for name, text in _OPTIONS.items():
-    kind = float if name == "timeout" else str
+    kind = float if name == "timeout" else os.path.expanduser
     parser.add_argument(f"--{name}", type=kind, help=text)
   for name in INPUTS:
     parser.add_argument(f"--{name}", action="append", help=argparse.SUPPRESS)
@@ -126,11 +120,11 @@ def _read(lines, predict) -> Iterator[tuple[str, dict]]:
     yield f"line {number}", value
 
 
-def _batches(rows, size) -> Iterator[list]:
+def _batches(rows, size) -> Iterator[list[dict]]:
   """Rows in batches; of a wrong line, those before it come before its error."""
   if size < 1:
     raise UserError(f"--batch_size={size} must be at least 1")
-  batch: list = []
+  batch: list[dict] = []
   try:
     for row in rows:
       batch.append(row)
@@ -145,16 +139,12 @@ def _batches(rows, size) -> Iterator[list]:
 
 def _answers(predict, batch) -> Iterator[dict]:
   """Answers of rows; those that lack an optional input are asked apart."""
-  for names, group in groupby(batch, key=lambda item: sorted(item[1])):
-    sources, rows, others = zip(*group, strict=True)
+  for names, group in groupby(batch, key=lambda row: sorted({*row} - {_ID})):
+    rows = list(group)
     columns = {name: [row[name] for row in rows] for name in names}
     answers = predict(batch_size=len(rows), **columns)
-    for source, other, answer in zip(sources, others, answers, strict=True):
-      if taken := other.keys() & answer.keys():
-        raise UserError(
-          f"{source}: answers have {min(taken)!r}, too: rename it"
-        )
-      yield other | answer
+    for row, answer in zip(rows, answers, strict=True):
+      yield {_ID: row[_ID], **answer} if _ID in row else answer
 
 
 def rename(texts: Mapping, inputs: Collection[str]) -> dict:
@@ -168,19 +158,17 @@ def rename(texts: Mapping, inputs: Collection[str]) -> dict:
   return {names.get(name, name): text for name, text in texts.items()}
 
 
-def _checked(predict, rows) -> Iterator[tuple[str, dict, dict]]:
-  """Source, inputs and other fields of rows; UserError if inputs are wrong."""
+def _checked(predict, rows) -> Iterator[dict]:
+  """Rows, which must have the model's inputs; else ValueError with the line."""
   for source, given in rows:
     row = rename(given, predict.inputs)
-    known = {*predict.inputs, *INPUTS}
-    other = {name: row.pop(name) for name in [*row] if name not in known}
     try:
-      predict.check({name: [value] for name, value in row.items()})
+      predict.check({name: [row[name]] for name in row if name != _ID})
     except UserError as error:
-      unknown = ", ".join(sorted({**row, **other}.keys() - {*predict.inputs}))
+      unknown = ", ".join(sorted(row.keys() - {*predict.inputs, _ID}))
       hint = f", and no {unknown}" if unknown else ""
       message = f"{source}: {error}{hint}"
       if source == _COMMAND_LINE:
         message = re.sub(r"(\w+)=\[\.\.\.\]", r"--\1", message)
       raise UserError(message) from None
-    yield source, row, other
+    yield row

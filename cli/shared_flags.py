@@ -46,16 +46,10 @@ def define_trained_model() -> None:
 
 
 def define_tables() -> None:
-  """Defines how the tables of a user are written."""
-  flags.DEFINE_string(
-    "delimiter",
-    None,
-    "What separates columns of your tables: comma, semicolon, tab, pipe, or a "
-    "character in quotes. Default: what the header shows.",
-  )
-  flags.DEFINE_string(
-    "encoding", "utf-8", "Of your tables without a byte order mark, as cp1252."
-  )
+  text = "What separates columns, as tab or ';'. Default: as the header shows."
+  flags.DEFINE_string("delimiter", None, text)
+  text = "Encoding of tables without a byte order mark, such as cp1252."
+  flags.DEFINE_string("encoding", "utf-8", text)
 
 
 def define_vocabulary() -> None:

@@ -234,6 +234,5 @@ def similar(labels: Iterable[str]) -> list[list[str]]:
   """Groups of two or more labels that differ only in case, blanks or .0."""
   groups = defaultdict(list)
   for label in sorted(labels):
-    text = "".join(label.split()).casefold()
-    groups[text.removesuffix(".0")].append(label)
+    groups["".join(label.split()).casefold().removesuffix(".0")].append(label)
   return [group for group in groups.values() if len(group) > 1]

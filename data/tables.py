@@ -16,21 +16,21 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from itertools import islice
-from math import inf
 from typing import NamedTuple
 
 from absl import logging
 
 from storage import UserError, textfiles
 
-_DELIMITERS = {"comma": ",", "semicolon": ";", "pipe": "|", "tab": "\t"}
-_DELIMITERS |= {r"\t": "\t", "t": "\t"}  # a shell makes t of \t
-# A cell between tabs with quotes as in .csv: doubled, or around a line break.
-_QUOTED = re.compile(r'(^|\t)"[^"\t]*(""|\n)([^"\t]|"")*"(\t|$)', re.MULTILINE)
+_DELIMITERS = {"tab": "\t", r"\t": "\t", "t": "\t"}  # a shell makes t of \t
+_DELIMITERS |= {"comma": ",", "semicolon": ";", "pipe": "|"}
+# A cell in quotes as in .csv: the first of a header, with "" or a line break.
+_QUOTED = re.compile(r'\A"|(^|\t)"[^"\t]*(""|\n)([^"\t]|"")*"(\t|$)', re.M)
 _MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb": "utf-8"}
 _to_json = json.JSONEncoder(ensure_ascii=False).encode
 _log_once = cache(logging.info)
-OWN = None, "utf-8"  # values of --delimiter and --encoding
+Dialect = tuple[str | None, str]  # values of --delimiter and --encoding
+OWN: Dialect = None, "utf-8"
 
 
 class Row(NamedTuple):
@@ -46,7 +46,7 @@ def read_table(
   columns: Sequence[str] = (),
   header: Sequence[str] | None = None,
   skip_broken: bool = False,
-  dialect: tuple[str | None, str] | None = OWN,
+  dialect: Dialect | None = OWN,
   is_text: Callable[[str], object] = ().__contains__,
 ) -> Iterator[Row]:
   """Reads the rows of a table; without `dialect`, GLUE's, as the original.
@@ -73,10 +73,8 @@ def read_table(
     raise UserError(f"{path} has no rows")
   for name, lines in blank.items():
     if lines:
-      logging.warning(
-        f"{path}: {len(lines)} of {number} texts in the column {name!r} are "
-        f"blank (lines {_first(lines)}): fill them, or remove the rows"
-      )
+      text = "%s: %d of %d texts in %r are blank (lines %s); they count as well"
+      logging.warning(text, path, len(lines), number, name, _first(lines))
   if blank and all(len(lines) == number for lines in blank.values()):
     raise UserError(f"{path}: all texts are blank ({', '.join(blank)})")
 
@@ -112,45 +110,32 @@ def _lines(path, dialect):
       number += 1 + error.object.count(b"\n", 0, error.start)
       raise UserError(
         f"{path}, line {number}: byte 0x{error.object[error.start]:02x} is not "
-        f"{encoding.upper()}: give --encoding, such as cp1252 for western "
-        "European text, cp949 for Korean, cp932 for Japanese, or gb18030"
+        f"{encoding.upper()}: give --encoding, cp1252 for western European text"
       ) from error
 
 
 def _find_format(path, columns, dialect):
-  """Delimiter and csv's constant for quotes by which the header has `columns`.
-
-  If there is none, those by which it has the most.
-  """
-  if name := dialect[0]:
-    delimiter = _DELIMITERS.get(name, name)
-    if len(delimiter) != 1:
-      raise UserError(
-        f"--delimiter={name}: give a character, such as ';', or tab"
-      )
-    return delimiter, csv.QUOTE_MINIMAL
-  is_csv = _extension(path) == ".csv"
-  formats = [(d, csv.QUOTE_MINIMAL) for d in (",;\t|" if is_csv else "\t,;|")]
+  """Delimiter by which the header has `columns`, and if quotes are plain."""
+  usual = "," if _extension(path) == ".csv" else "\t"
+  given = _DELIMITERS.get(dialect[0], dialect[0])
   head = [*islice(_lines(path, dialect), 1000)]
-  has_quotes = "\t" in "".join(head[:1]) and _QUOTED.search("\n".join(head))
-  if not (is_csv or has_quotes):
-    formats.insert(0, ("\t", csv.QUOTE_NONE))
-  headers = [next(_records(path, head, *f, False), (1, []))[1] for f in formats]
-  fits = [
-    inf if {*columns} <= {*map(str.strip, h)} else len(h) for h in headers
-  ]
-  best = formats[fits.index(max(fits))]
-  if best[0] != formats[0][0]:
-    text = "%s: %r separates the columns; --delimiter names another"
-    _log_once(text, path, best[0])
-  return best
+  fits = {}
+  for delimiter in given or usual + ",;\t|":
+    _, names = next(_records(path, head, delimiter, strict=False), (1, []))
+    has_all = {*columns} <= {*map(str.strip, names)}
+    fits[delimiter] = (has_all, not has_all and len(names))
+  best = max(fits, key=fits.__getitem__)
+  if best not in (given, usual):
+    _log_once("%s: the columns are separated by %r", path, best)
+  has_quotes = "\t" in (text := "\n".join(head)) and _QUOTED.search(text)
+  return best, best == usual == "\t" and not (given or has_quotes)
 
 
 def _table(path, columns, header, skip_broken, dialect):
-  delimiter, quoting = "\t", csv.QUOTE_NONE
+  delimiter, is_plain = "\t", True
   if dialect:
-    delimiter, quoting = _find_format(path, columns, dialect)
-  records = _records(path, _lines(path, dialect), delimiter, quoting)
+    delimiter, is_plain = _find_format(path, columns, dialect)
+  records = _records(path, _lines(path, dialect), delimiter, is_plain)
   has_header = header is None
   if has_header:
     line, header = next(records, (1, []))
@@ -167,13 +152,13 @@ def _table(path, columns, header, skip_broken, dialect):
     while dialect and len(fields) > len(header) and not fields[-1].strip():
       fields.pop()
     if len(fields) == len(header):
-      number = line - 1 if quoting == csv.QUOTE_NONE else index
+      number = line - 1 if is_plain else index
       yield Row(line, dict(zip(header, fields, strict=True)), number)
     elif skip_broken:
       broken.append(line)
     else:
       remedy = f"put texts with {delimiter!r} in quotes"
-      if quoting == csv.QUOTE_NONE:
+      if is_plain:
         remedy = "remove tabs and line breaks in texts, or write .csv or .jsonl"
       raise UserError(
         f"{path}, line {line}: {len(fields)} columns, expected {len(header)} "
@@ -181,15 +166,14 @@ def _table(path, columns, header, skip_broken, dialect):
         f"{remedy}"
       )
   if broken:
-    logging.warning(
-      f"{path}: left out {len(broken)} rows with a wrong number of columns "
-      f"(lines {_first(broken)})"
-    )
+    text = "%s: left out %d rows with a wrong number of columns (lines %s)"
+    logging.warning(text, path, len(broken), _first(broken))
 
 
-def _records(path, lines, delimiter, quoting, strict=True):
+def _records(path, lines, delimiter, is_plain=False, strict=True):
   """Yields first line and fields of rows with a text; "" alone is one, too."""
   csv.field_size_limit(textfiles.MAX_LINE_BYTES)
+  quoting = csv.QUOTE_NONE if is_plain else csv.QUOTE_MINIMAL
   options = {"delimiter": delimiter, "quoting": quoting, "strict": strict}
   reader = csv.reader((f"{line}\n" for line in lines), **options)
   start = 1

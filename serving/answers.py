@@ -18,6 +18,7 @@ import numpy as np
 from data import labels
 from data.tokenization import FullTokenizer
 from storage import UserError, files, textfiles
+from storage.textfiles import SURROGATE
 
 Row = Mapping[str, np.ndarray]  # int32: [T], or [C, T]
 Outputs = dict[str, np.ndarray]
@@ -131,19 +132,17 @@ class TextModel:
 
 def check_texts(name: str, value: Any, rank: int) -> Any:
   """Text of rank 0, list of rank 1 or of lists; raises UserError if wrong."""
-  if isinstance(value, bytes):
+  if not rank and isinstance(value, bytes):
     value = value.decode("utf-8", "replace")
-  is_text = isinstance(value, str)
-  is_wrong = isinstance(value, Mapping | set | frozenset)
-  # A data frame has the names of its columns, an array of rank 0 nothing.
-  is_wrong |= bool(rank) and not 0 < getattr(value, "ndim", rank) <= rank
-  is_wrong |= is_text and bool(textfiles.SURROGATE.search(value))
-  if is_text == bool(rank) or is_wrong or not hasattr(value, "__iter__"):
-    expected = "a list of texts" if rank else "a text in UTF-8"
+  if not rank and isinstance(value, str) and not SURROGATE.search(value):
+    return value
+  is_list = rank and hasattr(value, "__iter__")
+  is_list &= not isinstance(value, str | bytes | Mapping | set | frozenset)
+  # A data frame would be the names of its columns.
+  if not (is_list and 0 < getattr(value, "ndim", rank) <= rank):
     shown = " ".join(repr(value).split())[:40]
+    expected = "a list of texts" if rank else "a text in UTF-8"
     raise UserError(f"{name} is {shown}: give {expected}")
-  if is_text:
-    return str(value)
   parts = enumerate(value)
   texts = [check_texts(f"{name}[{i}]", part, rank - 1) for i, part in parts]
   if rank > 1 and [] in texts:

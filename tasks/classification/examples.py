@@ -64,8 +64,7 @@ class ClassificationTask:
   multi_label: bool = False  # a text has any number of the labels
   # Least probability of each label, with multi_label; () if not known yet.
   thresholds: tuple[float, ...] = ()
-  # --delimiter and --encoding of a user's files.
-  dialect: tuple[str | None, str] | None = None
+  dialect: tables.Dialect | None = None  # of a user's files
 
   @property
   def has_pairs(self) -> bool:

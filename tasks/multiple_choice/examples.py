@@ -24,9 +24,7 @@ class ChoiceExample(NamedTuple):
 
 
 def read_examples(
-  path: str,
-  needs_labels: bool = False,
-  dialect: tuple[str | None, str] = tables.OWN,
+  path: str, needs_labels: bool = False, dialect: tables.Dialect = tables.OWN
 ) -> list[ChoiceExample]:
   """Reads a .csv, .tsv or .jsonl file; the column label may be optional.
 
