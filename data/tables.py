@@ -117,19 +117,8 @@ def _csv(path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _objects(path, columns):
-  for number, line in enumerate(textfiles.text_lines(path), 1):
-    if not line.strip():
-      continue
+  for number, values in textfiles.json_objects(path):
     where = f"{path}, line {number}"
-    try:
-      values = textfiles.parse_json(line)
-    except (ValueError, RecursionError) as error:
-      raise UserError(
-        f"{where} is no JSON ({error}); each line must be an object: is the "
-        "file cut short?"
-      ) from error
-    if not isinstance(values, dict):
-      raise UserError(f"{where} is no JSON object but {line[:40]!r}")
     _require(columns, values, where)
     for name in columns:
       if values[name] is None:
