@@ -102,8 +102,8 @@ def _texts(values, keys, where) -> list[str]:
       return value
   shown = {key: values[key] for key in keys if key in values} or [*values]
   raise UserError(
-    f"{where}: expected {' or '.join(keys)} with a list of texts, also for "
-    f"numbers of tags, but there is {json.dumps(shown)[:80]}"
+    f"{where}: expected {' or '.join(keys)} with a list of texts (names of "
+    f"tags, not their numbers), but there is {json.dumps(shown)[:80]}"
   )
 
 
@@ -113,7 +113,7 @@ def _texts(values, keys, where) -> list[str]:
 def _read_columns(path, columns) -> Iterator[Sentence]:
   lines = [*enumerate(map(_parse, textfiles.text_lines(path)), 1)]
   rows = [(number, cells) for number, (kind, cells) in lines if kind == "words"]
-  _check_rows(path, rows)
+  _check_rows(path, rows[:1000])
   column = columns[-1] if columns[1:] else -1
   tags = {tag for _, cells in rows for tag in cells[column:][:1]}
   known = {len(cells) for _, cells in rows}, tags, column

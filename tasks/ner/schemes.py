@@ -17,12 +17,13 @@ PATTERNS = {
   "BIO": "BIIBBB",
   "IOB1": "IIIIBB",
   "BIOES": "BIESBS",
+  "BIOS": "BIISBS",
   "BILOU": "BILUBU",
   "BMES": "BMESBS",
   "BMEWO": "BMEWBW",
   "IOE2": "IIEEIE",
 }
-_OUTSIDES = ("o", "-", "_", "0", "OUT", "NONE")  # in files without "O"
+_OUTSIDES = (OUTSIDE, "o", "-", "_", "0", "OUT", "NONE")
 # Separator of letter and type, "" without types; is the letter a suffix, and is
 # it in lower case?
 Layout = tuple[str, bool, bool]
@@ -55,8 +56,8 @@ class Scheme(NamedTuple):
     if not self.layout:
       return "IO (types alone)" if self.name else "none (single words)"
     separator, is_suffix, _ = self.layout
-    place = "suffix" if is_suffix else "prefix"
-    return f"{self.name} ({place}, separator {separator!r})"
+    affix = "suffix" if is_suffix else "prefix"
+    return f"{self.name} ({affix}, separator {separator!r})"
 
   def split(self, tag: str) -> tuple[str, str]:
     """Letter and type; a tag without a letter is as one with "I"."""
@@ -101,8 +102,8 @@ class Scheme(NamedTuple):
     for kind, begin, end in self.entities(tags):
       first, only = (4, 5) if last == (kind, begin) else (0, 3)
       inner = [1] * (end - begin - 2)
-      places = [only] if end - begin == 1 else [first, *inner, 2]
-      result[begin:end] = [target.tag(pattern[i], kind) for i in places]
+      indices = [only] if end - begin == 1 else [first, *inner, 2]
+      result[begin:end] = [target.tag(pattern[i], kind) for i in indices]
       last = kind, end
     return result
 
@@ -112,25 +113,28 @@ def recognize(tags: Collection[str]) -> Scheme:
   left = {*tags} - {OUTSIDE}
   layouts: list[Layout] = []
   parts: Parts = {}
-  while found := _main_layout(left, {kind for _, kind in parts.values()}):
-    layouts.append(found[0])  # several are a mix
-    parts |= found[1]
+  while layout_parts := _main_layout(
+    left, {kind for _, kind in parts.values()}
+  ):
+    layouts.append(layout_parts[0])  # several are a mix
+    parts |= layout_parts[1]
     left -= parts.keys()
   if not layouts:
     # The brackets of CoNLL-2012, as in (PER* and *), are of several words.
     others = {tag for tag in left if "(" in tag and "*" in tag}
-    return Scheme("IO" if OUTSIDE in tags else "", None, others=others)
-  outside = OUTSIDE
-  if outside not in tags:
-    outside = next((tag for tag in _OUTSIDES if tag in left), OUTSIDE)
+    name = "IO" if OUTSIDE in tags else ""
+    return Scheme(name, None, {OUTSIDE: (OUTSIDE, "")}, others=others)
   letters = {letter for letter, _ in parts.values()}
 
   def fit(name):
-    return len(letters & {*PATTERNS[name]}), PATTERNS[name][3] in letters
+    pattern = {*PATTERNS[name]}
+    has_single = PATTERNS[name][3] in letters
+    return len(letters & pattern), has_single, -len(pattern)
 
   name = max(PATTERNS, key=fit)  # the first of the best
-  parts[outside] = OUTSIDE, ""
-  return Scheme(name, layouts[0], parts, outside, left - {outside})
+  outsides = [tag for tag in _OUTSIDES if tag in tags] or [OUTSIDE]
+  parts |= dict.fromkeys(outsides, (OUTSIDE, ""))
+  return Scheme(name, layouts[0], parts, outsides[0], left - parts.keys())
 
 
 def _main_layout(
@@ -140,7 +144,7 @@ def _main_layout(
 
   `kinds` are types of other tags.
   """
-  found: dict[Layout, Parts] = defaultdict(dict)
+  by_layout: dict[Layout, Parts] = defaultdict(dict)
   for tag in tags:
     for letter, separator, kind, is_suffix in (
       (tag[0], tag[1:2], tag[2:], False),
@@ -149,9 +153,9 @@ def _main_layout(
       is_tag = letter.upper() in [*"BIESMLUW"] and not separator.isalnum()
       if is_tag and bool(separator) == bool(kind):
         layout = separator, is_suffix, letter.islower()
-        found[layout][tag] = letter.upper(), kind
-  best = (), None
-  for layout, parts in found.items():
+        by_layout[layout][tag] = letter.upper(), kind
+  ranks = []
+  for layout, parts in by_layout.items():
     letters = {letter for letter, _ in parts.values()}
     has_begin, is_usual = "B" in letters, layout == USUAL
     # Not such as Vitamin-B, Vitamin-E.
@@ -160,7 +164,8 @@ def _main_layout(
     is_likely |= all(kind in kinds for _, kind in parts.values())
     if not layout[0]:
       is_likely = parts.keys() == tags and (has_begin or letters == {"I"})
-    rank = len(parts), has_begin, len(letters), is_usual, not layout[1]
     if is_likely or is_usual:
-      best = max(best, ((*rank, layout), (layout, parts)))
-  return best[1]
+      rank = len(parts), has_begin, len(letters), is_usual, not layout[1]
+      ranks.append((*rank, layout))
+  layout = max(ranks)[-1] if ranks else None
+  return layout and (layout, by_layout[layout])

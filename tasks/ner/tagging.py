@@ -12,7 +12,7 @@ from tasks.ner.examples import Columns, Sentence
 from tasks.ner.schemes import OUTSIDE, PATTERNS, Scheme, recognize
 
 TARGETS = ("BIO", "BIOES")  # of --tag_scheme
-_REMEDY = "--tag_scheme=BIO, or BIOES, converts all files"
+_REMEDY = "--tag_scheme=BIO, or BIOES, converts all files; train with it, too"
 
 
 def tag_set(
@@ -132,7 +132,7 @@ def find_scheme(
   scheme = recognize(known if used <= {*known} else used)
   if not scheme.layout:
     return scheme
-  names = scheme.name, recognize(used).name, "BIO", "IOB1"
+  names = dict.fromkeys((scheme.name, recognize(used).name, "BIO", "IOB1"))
   schemes = [scheme._replace(name=name) for name in names if name in PATTERNS]
   # The first of those that have the fewest.
   return min(schemes, key=lambda one: len(misfits(sentences, one, one)))
@@ -143,7 +143,7 @@ def misfits(
 ) -> list[str]:
   """Words whose tags are others in another scheme, as parts of messages."""
   return [
-    f"line {line}: {tag!r}, not {expected!r} as in {other}"
+    f"line {line}: {tag!r}, where {other} has {expected!r}"
     for s in sentences
     if s.tags != (theirs := scheme.convert(s.tags or (), other))
     for line, tag, expected in zip(s.lines, s.tags or (), theirs, strict=True)
@@ -155,7 +155,7 @@ def _check_scheme(path, sentences, scheme, tags) -> None:
   """Warns of mixed schemes; raises ValueError if the model has another one."""
   if odd := misfits(sentences, scheme, scheme):
     number = number_of(len(odd), "word")
-    text = "%s, %s as others (%s): scored as by conlleval; if it is a mix, %s"
+    text = "%s, %s (%s): scored as by conlleval. If schemes are mixed, %s"
     logging.warning(text, path, odd[0], number, _REMEDY)
   model = recognize(tags)
   is_same = scheme[:2] == model[:2] or not scheme.name or not model.name
@@ -165,7 +165,7 @@ def _check_scheme(path, sentences, scheme, tags) -> None:
   is_alike = {scheme.name, model.name} == {"BIO", "IOB1"}
   odd = misfits(sentences, scheme, model)
   if odd and not (is_alike and _used(sentences) <= {*tags}):
-    raise UserError(f"{path}, {odd[0]} as the model: {_REMEDY}")
+    raise UserError(f"{path}, {odd[0]}, as the model has: {_REMEDY}")
 
 
 def _convert(path, sentences, scheme, tag_scheme) -> list[Sentence]:

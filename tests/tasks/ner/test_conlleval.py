@@ -30,8 +30,8 @@ from tasks.ner.schemes import Entity, recognize
   ],
 )
 def test_where_names_are(tags, names):
-  found = recognize(tags.split()).entities(tags.split())
-  assert found == [Entity(*name) for name in names]
+  result = recognize(tags.split()).entities(tags.split())
+  assert result == [Entity(*name) for name in names]
 
 
 BIO = recognize(["B-PER", "I-PER", "B-LOC", "B-ORG", "I-ORG"])

@@ -84,9 +84,9 @@ def test_tags_may_be_in_any_column(tmp_path, folder):
   path = _write(tmp_path, "B-PET x Rex 7\nO y barks 8\n")
   columns = (2, 0)
   assert _tags(path, columns, folder) == ("O", "B-PET")
-  [sentence], _ = tagging.read_tagged(path, columns, TAGS, needs_tags=True)
+  [sentence] = tagging.read_tagged(path, columns, TAGS, needs_tags=True)
   assert sentence == examples.Sentence(["Rex", "barks"], ["B-PET", "O"])
-  [sentence], _ = tagging.read_tagged(path, columns, ["O"], needs_tags=False)
+  [sentence] = tagging.read_tagged(path, columns, ["O"], needs_tags=False)
   assert sentence == examples.Sentence(["Rex", "barks"], None)
 
 
@@ -104,7 +104,7 @@ def test_there_are_tags_to_learn(tmp_path, folder):
 def test_sentences_have_the_tags_of_their_file(tmp_path, needs_tags):
   path = _write(tmp_path, TEXT)
   result = tagging.read_tagged(path, COLUMNS, TAGS, needs_tags)
-  assert result.sentences == [
+  assert result == [
     examples.Sentence(["Rex", "barks"], ["B-PET", "O"], 0, 1),
     examples.Sentence(
       ["we", "saw", "old", "Tom"], ["O", "O", "B-PET", "I-PET"], 0, 4
@@ -130,7 +130,7 @@ def test_without_tags_of_the_model_words_are_predicted_but_not_scored(
   with caplog.at_level("INFO", logger="absl"):
     result = tagging.read_tagged(path, COLUMNS, TAGS, needs_tags=False)
   words = [line.split()[0] for line in text.splitlines()]
-  assert result == ([examples.Sentence(words, None)], None)
+  assert result == [examples.Sentence(words, None)]
   *_, record = caplog.records
   assert (record.levelname, message in record.message) == (level, True)
   assert "scored" in record.message
