@@ -68,7 +68,7 @@ def test_a_scheme_is_recognized_and_scored_as_what_it_means(
     ("-LRB- , NN-B", ", -LRB- NN-B"),
   ],
 )
-def test_types_are_those_of_the_whole_set_of_tags(tags, types):
+def test_types_are_recognized_by_all_tags(tags, types):
   scheme = recognize(tags.split())
   result = {scheme.split(tag)[1] for tag in tags.split() if tag != "O"}
   assert " ".join(sorted(result)) == types
