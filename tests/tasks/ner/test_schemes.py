@@ -46,6 +46,50 @@ def test_a_scheme_is_recognized_and_scored_as_what_it_means(
   assert scheme.entities(tags) == [Entity("X", *ends) for ends in entities]
 
 
+# Entities of one, two and three words, each directly before the next, and two
+# of one word.
+LETTERS = {
+  "BIO": "B B I B I I B O B",
+  "IOB1": "I B I B I I B O I",
+  "BIOES": "S B E B I E S O S",
+  "BIOS": "S B I B I I S O S",
+  "BILOU": "U B L B I L U O U",
+  "BMES": "S B E B M E S O S",
+  "BMEWO": "W B E B M E W O W",
+  "IOE2": "E I E I I E E O E",
+}
+
+
+@pytest.mark.parametrize("name", LETTERS)
+@pytest.mark.parametrize("target", LETTERS)
+def test_a_scheme_has_its_letters_by_position(name, target):
+  tags, expected = (
+    [letter.replace("O", "X") + "-X" for letter in LETTERS[one].split()]
+    for one in (name, target)
+  )
+  tags[7] = expected[7] = "O"
+  scheme = recognize(tags)
+  assert scheme.name == ("BIO" if name == "IOB1" else name)
+  ends = [(0, 1), (1, 3), (3, 6), (6, 7), (8, 9)]
+  assert scheme.entities(tags) == [Entity("X", *pair) for pair in ends]
+  assert scheme.convert(tags, Scheme(target)) == expected
+
+
+@pytest.mark.parametrize(
+  ("tags", "ends"),
+  [
+    ("I-X W-X I-X", [(0, 1), (1, 2), (2, 3)]),
+    ("I-X U-X I-X", [(0, 1), (1, 2), (2, 3)]),
+    ("B-X L-X I-X", [(0, 2), (2, 3)]),
+    ("B-X M-X B-X", [(0, 2), (2, 3)]),
+  ],
+)
+def test_letters_in_a_mistaken_order_begin_and_end_entities(tags, ends):
+  tags = tags.split()
+  result = recognize(tags).entities(tags)
+  assert result == [Entity("X", *pair) for pair in ends]
+
+
 @pytest.mark.parametrize(
   ("tags", "types"),
   [
@@ -56,6 +100,7 @@ def test_a_scheme_is_recognized_and_scored_as_what_it_means(
     ("B-S I-S B-E I-E B-I I-I O", "E I S"),  # types like letters
     ("S-B S-I E-B E-I I-B I-I O", "E I S"),
     ("B-B I-B O", "B"),
+    ("B-X I-X I_X O", "X"),  # a mistake
     ("B-B B-I O", "B"),
     ("B M E S", ""),  # segmentation, without types
     ("S B L", ""),
