@@ -7,7 +7,7 @@ classes have names, labels.txt.
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -143,7 +143,7 @@ def check_texts(
   if not rank and isinstance(value, str) and not SURROGATE.search(value):
     return value
   is_list = rank and hasattr(value, "__iter__")
-  is_list &= not isinstance(value, str | Mapping | Set)
+  is_list &= not isinstance(value, str | Mapping | set | frozenset)
   # A data frame would be the names of its columns.
   if not (is_list and 0 < getattr(value, "ndim", rank) <= rank):
     shown = " ".join(repr(value).split())[:40]

@@ -93,6 +93,11 @@ run_ner | do_predict | needs --test_file
 run_ner | do_train tag_column=5 | line 1: 2 columns, so that there is no column 5
 run_ner | do_train do_eval dev_file=ship | ship, line 2: 'B-SHIP' is none of the model's tags
 run_ner | do_train do_eval dev_file=blank | blank has no words
+run_ner | do_train do_eval dev_file=bioes | bioes, line 1: 'S-X', where BIO (prefix, separator '-') has 'B-X', as the model has: --tag_scheme=BIO
+run_ner | do_train train_file=joined | joined, line 1: '/' is in 'red/B-X', as in most lines: write each word
+run_ner | do_train train_file=numbers.jsonl | numbers.jsonl, line 1: expected ner_tags
+run_ner | do_train train_file=speech tag_scheme=BIO | speech, tags of single words: in no scheme, so
+run_ner | do_train train_file=swapped | give --word_column=-1 --tag_column=0
 run_ner | do_train output_dir=ships | are O, B-SHIP, I-SHIP
 run_ner | do_eval init_checkpoint=ships/a.ckpt | labels.txt). --do_train makes a head for other labels
 run_ner | do_train max_seq_length=17 | max_seq_length 17 exceeds
@@ -272,6 +277,11 @@ def _write_text(folder):
     "empty": "",
     "ner": "red B-X\nsky O\n",
     "ship": "red O\nblue B-SHIP\n",
+    "bioes": "red S-X\nsky O\n",
+    "joined": "red/B-X sky/O\n",
+    "numbers.jsonl": '{"tokens": ["red"], "ner_tags": [1]}\n',
+    "speech": "red JJ\nsky NN\n",
+    "swapped": "B-X red\nO sky\n",
     "same": "x\nx\n",
     "yes_no": "yes\nno\n",
     "data/train.tsv": "text\tlabel\nred\tyes\nblue\tno\n",

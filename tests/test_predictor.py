@@ -59,7 +59,6 @@ def test_wrong_inputs_are_named(pairs, tagger):
     (r"tokens is array\('a'", lambda: tagger(np.array("a"))),
     # As of a data frame.
     (r"tokens is array\(\[\['a'", lambda: tagger(np.array([["a"], ["b"]]))),
-    (r"tokens\[0\] is \('a',\): give a text", lambda: tagger([("a",)])),
     (
       r"length: \{'text_a': 1, 'text_b': 2\}",
       lambda: pairs(text_a=["a"], text_b=["a", "b"]),
