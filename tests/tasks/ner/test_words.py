@@ -40,6 +40,9 @@ ENGLISH = {
   "See http://example.org/a?b=c, www.example.org/x. AT&T's C++; Node.js.": (
     "See http://example.org/a?b=c , www.example.org/x . AT&T 's C++ ; Node.js ."
   ),
+  "I am 30. He, 20. Nobody knew the 19. But in the 20.": (
+    "I am 30 . He , 20 . Nobody knew the 19 . But in the 20 ."
+  ),
   "1990–1999, 1,000 and/or US$5, _Emma_ (St.-Denis).": (
     "1990–1999 , 1,000 and / or US$5 , _ Emma _ ( St.-Denis ) ."
   ),
