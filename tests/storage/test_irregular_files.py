@@ -175,7 +175,8 @@ def test_arbitrary_numbers_are_not_kept():
     tfrecord._varint(-number)
   assert len(cache) == before
   small = (1 << 20) - 1
-  assert tfrecord._varint(small) is tfrecord._varint(small)
+  assert tfrecord._varint(small) == cache[small]
+  assert small in cache
 
 
 # --- Workers ---------------------------------------------------------------

@@ -1,7 +1,6 @@
 """Work that no result shows: steps at once, files, traces, by a fake clock."""
 
 import itertools
-from types import SimpleNamespace
 
 import keras
 import numpy as np
@@ -10,7 +9,6 @@ import tensorflow as tf
 
 from modeling import losses
 from storage import files
-from tests.training import toy
 from training import checkpoint, inference, loop, report, run_record
 from training.run_folder import Checkpoints
 
