@@ -60,7 +60,7 @@ def _write_prose(folder, language, documents=8, size=300):
   return documents * size
 
 
-def _share_of_next(folder, **flags):
+def _fraction_of_next(folder, **flags):
   """Fraction of next sentences after all programs, and their number."""
   text, vocabulary = folder / "sentences", folder / "vocab"
   log = programs.run(
@@ -87,10 +87,10 @@ SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in PROSE][1:]
 @pytest.mark.parametrize("language", ["hindi", *SLOW])
 def test_half_of_the_pairs_are_next_sentences(language, tmp_path):
   number = _write_prose(tmp_path, language)
-  share, instances, text = _share_of_next(tmp_path)
+  fraction, instances, text = _fraction_of_next(tmp_path)
   assert len(text.split("\n")) == number + 8 + 1  # a blank line a document
   assert instances > 500
-  assert 0.45 < share < 0.55
+  assert 0.45 < fraction < 0.55
 
 
 @pytest.mark.slow
@@ -104,8 +104,8 @@ def test_half_of_the_pairs_are_next_sentences_in_chinese(tmp_path):
   for number in range(6):  # documents of some 200 sentences
     document = [*chain.from_iterable(articles[number::6])]
     (tmp_path / f"{number}.txt").write_text("\n\n".join(document), "utf-8")
-  share, instances, text = _share_of_next(tmp_path)
+  fraction, instances, text = _fraction_of_next(tmp_path)
   assert instances > 500
-  assert 0.45 < share < 0.55
+  assert 0.45 < fraction < 0.55
   lengths = [len(line) for line in text.splitlines() if line]
   assert sum(lengths) / len(lengths) < 60
