@@ -13,7 +13,7 @@ from storage import UserError
 from training import processes
 from training import step as steps
 from training.report import Report
-from training.run_folder import Checkpoints
+from training.run_folder import Checkpoints, sum_over_replicas
 
 # Raised by TensorFlow when another worker does not answer.
 _LOST_WORKER = (
@@ -177,12 +177,10 @@ def _synchronize(interrupted: bool, seconds: float) -> tuple[bool, float]:
   """True if any worker is interrupted, and the mean of their `seconds`."""
   if not processes.has_others():
     return interrupted, seconds
-  strategy = tf.distribute.get_strategy()
   own = tf.constant([float(interrupted), seconds])
   with _lost_worker_errors():
-    total = strategy.reduce("SUM", strategy.run(lambda: own), axis=None)
-    number, seconds = total.numpy().tolist()
-  return number > 0.0, seconds / strategy.num_replicas_in_sync
+    number, seconds = sum_over_replicas(own).numpy().tolist()
+  return number > 0.0, seconds / tf.distribute.get_strategy().num_replicas_in_sync
 
 
 def _check_finite(train_step, means, checkpoints):

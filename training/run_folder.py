@@ -219,9 +219,14 @@ def _untrained(path, missing):
 def wait_for_chief() -> None:
   """Waits, in the strategy's scope, for all workers; the chief has written."""
   if processes.has_others():
-    strategy = tf.distribute.get_strategy()
-    arrived = strategy.run(lambda: tf.constant(1.0))
-    strategy.reduce("SUM", arrived, axis=None)
+    sum_over_replicas(tf.constant(1.0)).numpy()
+
+
+@tf.function(autograph=False)
+def sum_over_replicas(values: tf.Tensor) -> tf.Tensor:
+  """Sum of the replicas' values, in the strategy's scope of all workers."""
+  strategy = tf.distribute.get_strategy()
+  return strategy.reduce("SUM", strategy.run(lambda: values), axis=None)
 
 
 def _check_complete(reader, expected):
