@@ -112,7 +112,6 @@ class Run:
         evaluated=evaluated,
         first_corrupt=source.first_corrupt,
       )
-    report.draw_metrics(args.output_dir)
     if processes.is_chief():
       self.checkpoints.log_all()
     return int(train_step.step.numpy())

@@ -44,7 +44,11 @@ def run(
       if processes.is_chief():
         lock_folder(args.output_dir)
       try:
-        return main(args)
+        main(args)
+        if files.exists(os.path.join(args.output_dir, run_record.METRICS)):
+          from training import report  # noqa: PLC0415, imports TensorFlow
+
+          report.draw_metrics(args.output_dir)
       except Exception:
         _remove_locks()
         raise

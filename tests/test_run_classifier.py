@@ -13,7 +13,7 @@ from data.vocab import SPECIAL_TOKENS
 from predictor import Predictor
 from tests import programs, shared, small_model
 from tests.training import toy
-from training import checkpoint
+from training import checkpoint, report
 
 NEUTRAL = ("the", "a", "film", "plot", "cast", "was", "is", "very", "quite")
 GOOD, BAD = ("good", "fine"), ("bad", "dull")
@@ -93,6 +93,19 @@ def _trained(sst, tmp_path_factory):
     return _run(**flags, export_dir=output / "export", fused=True)
 
   return shared.once(tmp_path_factory, "run_classifier", train)
+
+
+def test_a_training_leaves_its_curves_with_the_last_evaluation(trained):
+  output, _ = trained
+  *_, evaluated = lines = report.read_metrics(str(output))
+  assert {"eval_loss", "eval_accuracy", "step"} == evaluated.keys()
+  # The only term of the loss is not there a second time.
+  names = {"step", "loss", "accuracy", "learning_rate", "gradient_norm"}
+  assert lines[0].keys() - {"examples_per_second"} == names
+  pytest.importorskip("matplotlib")
+  written = (output / name for name in ("metrics.jsonl", "training.png"))
+  metrics, curves = (path.stat().st_mtime_ns for path in written)
+  assert metrics < curves
 
 
 def test_trains_evaluates_and_predicts(trained):

@@ -149,6 +149,7 @@ def _run_steps(train_step, batches, plan, number, first_corrupt):
   named = steps.corrupt_record_errors(first_corrupt)
   with named, _lost_worker_errors(), plan.profile(step, number):
     means = steps.means(train_step.train(batches, tf.constant(number)))
+  means.pop("example_loss", None)  # the only term: it is `loss`
   means["learning_rate"] = float(train_step.learning_rate(step + number - 1))
   return means
 
@@ -177,10 +178,11 @@ def _synchronize(interrupted: bool, seconds: float) -> tuple[bool, float]:
   """True if any worker is interrupted, and the mean of their `seconds`."""
   if not processes.has_others():
     return interrupted, seconds
+  strategy = tf.distribute.get_strategy()
   own = tf.constant([float(interrupted), seconds])
   with _lost_worker_errors():
-    number, seconds = sum_over_replicas(own).numpy().tolist()
-  return number > 0.0, seconds / tf.distribute.get_strategy().num_replicas_in_sync
+    number, seconds = sum_over_replicas(strategy, own).numpy().tolist()
+  return number > 0.0, seconds / strategy.num_replicas_in_sync
 
 
 def _check_finite(train_step, means, checkpoints):

@@ -219,13 +219,13 @@ def _untrained(path, missing):
 def wait_for_chief() -> None:
   """Waits, in the strategy's scope, for all workers; the chief has written."""
   if processes.has_others():
-    sum_over_replicas(tf.constant(1.0)).numpy()
+    strategy = tf.distribute.get_strategy()
+    sum_over_replicas(strategy, tf.constant(1.0)).numpy()
 
 
 @tf.function(autograph=False)
-def sum_over_replicas(values: tf.Tensor) -> tf.Tensor:
-  """Sum of the replicas' values, in the strategy's scope of all workers."""
-  strategy = tf.distribute.get_strategy()
+def sum_over_replicas(strategy, values: tf.Tensor) -> tf.Tensor:
+  """Sum of values of the strategy's replicas, which are on all workers."""
   return strategy.reduce("SUM", strategy.run(lambda: values), axis=None)
 
 

@@ -25,6 +25,7 @@ _TABLE_END = bytes.fromhex("57fb808b247547db")  # magic number of LevelDB
 _FOOTER_BYTES = 48
 NAME = "run.json"
 SWEEP = "sweep.tsv"
+METRICS = "metrics.jsonl"
 _PACKAGES = ("tensorflow", "keras", "numpy", "tf-models-official")
 _HERE = Path(__file__).parent
 _END_BYTES = 2**20  # hashed at each end of a file
