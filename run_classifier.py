@@ -18,7 +18,7 @@ from functools import partial
 
 from absl import flags
 
-from cli import encoder, shared_flags, training_program
+from cli import arguments, encoder, shared_flags, training_program
 from cli.arguments import Arguments
 from data import labels
 from storage import UserError
@@ -68,7 +68,10 @@ def check_flags(args: Arguments) -> None:
 
 def main(args: Arguments) -> None:
   if args.task_name.upper() == glue.NAME:
-    rerun = partial(training_program.rerun, args)
+    seed = 1 if args.seed is None else args.seed  # as in a sweep
+    rerun = partial(training_program.rerun, args, seed)
+    if args.do_train:
+      arguments.save_command(args, seed)
     return glue.run(args.select(glue.Command), rerun)
   task = named_tasks.with_labels(
     args.select(TaskFlags), encoder.labels_file(args)

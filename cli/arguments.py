@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from absl import flags, logging
 
 from storage import UserError, files
-from training import run_record
+from training import processes, run_record
 
 _ROOT = Path(__file__).resolve().parents[1]
 # Flags of texts, by names of models' inputs.
@@ -33,6 +33,11 @@ NOT_OF_TRAINING = re.compile(
 )
 # Flags of fine-tuning of which several values make a sweep.
 SWEPT = ("learning_rate", "train_batch_size", "num_train_epochs")
+# Flags whose defaults depend on others: the default itself is a choice, too.
+_DEPENDENT = ("dupe_factor", "layers")
+COMMAND = "command.flags"  # in --output_dir
+# Flags that a repeated command gives anew, as its folders are new.
+_OF_FOLDERS = ("output_dir", "do_export", "export_dir")
 
 T = TypeVar("T")
 
@@ -40,8 +45,8 @@ T = TypeVar("T")
 class Arguments:
   """Values of a program's flags, an attribute each, which cannot be changed.
 
-  `set_flags` are those that the user has set, `command` is the command line.
-  To a type checker the value of a flag is Any.
+  `set_flags` are those that the user has set to another value than the default,
+  `command` is the command line. To a type checker the value of a flag is Any.
   """
 
   __slots__ = ("_values", "command", "set_flags")
@@ -65,7 +70,12 @@ class Arguments:
     project_flags = [*find_project_flags(FLAGS)]
     for flag in project_flags:
       _check_value(flag)
-    set_flags = (flag.name for flag in project_flags if flag.present)
+    set_flags = (
+      flag.name
+      for flag in project_flags
+      if flag.present
+      and (flag.value != flag.default or flag.name in _DEPENDENT)
+    )
     values = {
       flag.name: flag.value if flag.name in INPUTS else _expand_home(flag.value)
       for flag in project_flags
@@ -119,6 +129,44 @@ class Numbers(flags.ArgumentParser):
 
   def flag_type(self):
     return f"{self._kind.__name__} or list of {self._kind.__name__}s"
+
+
+def save_command(args: Arguments, seed: int) -> None:
+  """Writes the flagfile that repeats this command with its seed, on the chief.
+
+  Flags at their defaults come last: a later default changes nothing.
+  """
+  if not processes.is_chief():
+    return
+  own = sorted(find_project_flags(flags.FLAGS), key=lambda flag: flag.name)
+  lines = {f.name: _line(f) for f in own if f.value is not None}
+  lines |= {name: f"# {lines[name]}" for name in _OF_FOLDERS if name in lines}
+  lines["seed"] = f"--seed={seed}"
+  first = {"seed", *args.set_flags}
+  given = [lines.pop(name) for name in [*lines] if name in first]
+  header = [
+    f"# python {args.program}.py --flagfile=.../{COMMAND} --output_dir=NEW",
+    f"# repeats this run where relative paths mean the same: {os.getcwd()!r}",
+  ]
+  text = "\n".join([*header, *given, "# Defaults:", *lines.values(), ""])
+  files.write_text(os.path.join(args.output_dir, COMMAND), text)
+
+
+def _line(flag):
+  """Line of a flagfile; what a line cannot hold becomes JSON, --name:json=."""
+  line = f"--{flag.name}={re.sub('[() ]', '', str(flag.value))}"  # Numbers
+  if flag.boolean or flag.serializer:
+    line = flag.serialize()
+  if line.isprintable() and line == line.strip():
+    return line
+  name, _, value = line.partition("=")
+  return f"{name}:json={json.dumps(value)}"
+
+
+def from_line(argument: str) -> str:
+  """The argument --name=value of a `_line`; ValueError if it is no JSON."""
+  match = re.fullmatch("(--[a-z]\\w*):json=(.*)", argument)
+  return f"{match[1]}={json.loads(match[2])}" if match else argument
 
 
 def settings_of_sweep(args: Arguments) -> list[dict[str, float]]:

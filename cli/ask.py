@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import groupby
 
+from cli import program
 from cli.arguments import INPUTS
 from storage import UserError
 
@@ -89,6 +90,8 @@ def _parse(argv):
     help="an --export_dir, an --output_dir, for vectors a checkpoint's folder, "
     "or the URL of a TF Serving",
   )
+  versions = "print the versions of this project and of packages"
+  parser.add_argument("--version", action="store_true", help=versions)
   parser.add_argument(
     "--batch_size", type=int, default=32, help="lines at a time (%(default)s)"
   )
@@ -97,6 +100,9 @@ def _parse(argv):
     parser.add_argument(f"--{name}", type=kind, help=text)
   for name in INPUTS:
     parser.add_argument(f"--{name}", action="append", help=argparse.SUPPRESS)
+  if "--version" in (sys.argv[1:] if argv is None else argv):
+    print(program.version_text())
+    sys.exit(0)
   return parser.parse_args(argv)
 
 

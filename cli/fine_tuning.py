@@ -222,6 +222,7 @@ def run_sweep(args: Arguments) -> Arguments:
       text = "".join("\t".join(map(str, row)) + "\n" for row in table)
       files.write_text(os.path.join(args.output_dir, run_record.SWEEP), text)
   if processes.is_chief():
+    arguments.save_command(args, first)
     _log_trials(trials.values())
     [folder] = run_record.best_trials(args.output_dir, 1)
     best = trials[os.path.basename(folder)]
@@ -253,9 +254,9 @@ def _run_trial(args, folder, setting, seed):
   later = args.set_flags.intersection(training_program.STAGES) - {"do_train"}
   flags = [f"--output_dir={folder}"]
   flags += [f"--{flag}={value}" for flag, value in setting.items()]
-  flags += [f"--seed={seed}", "--num_seeds=1", "--ensemble=1", "--keep_best"]
+  flags += ["--num_seeds=1", "--ensemble=1", "--keep_best"]
   flags += [f"--no{flag}" for flag in sorted(later)]
-  training_program.rerun(args, os.path.basename(folder), flags)
+  training_program.rerun(args, seed, os.path.basename(folder), flags)
 
 
 def _log_trials(trials):

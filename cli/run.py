@@ -150,6 +150,7 @@ class Run:
       flags = args.to_dict()
       entry = run_record.make(args.program, flags, self.seed, source.files)
       run_record.append(args.output_dir, entry)
+      arguments.save_command(args, self.seed)
       result.add_text("run", json.dumps(entry, indent=1))
     return result
 
@@ -187,6 +188,9 @@ class Run:
     )
 
   def load(self, model) -> int:
+    """Restores a model; see `load`."""
+    if not run_record.choose_checkpoint(self.args.output_dir):
+      arguments.save_command(self.args, self.seed)  # a run without training
     return load(self.args, model, self.checkpoints)
 
   def export(self, build: Callable[[Arguments], ServedModel]) -> None:

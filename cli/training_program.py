@@ -56,10 +56,11 @@ def run(
   program.run(start)
 
 
-def rerun(args: Arguments, name: str, flags: Iterable[str]) -> None:
+def rerun(args: Arguments, seed: int, name: str, flags: Iterable[str]) -> None:
   """Runs this command again with more flags; ChildProcessError with `name`."""
   logging.info("%s begins", name)
-  if status := processes.run_child([sys.executable, *args.command, *flags]):
+  command = [sys.executable, *args.command, *flags, f"--seed={seed}"]
+  if status := processes.run_child(command):
     raise ChildProcessError(
       f"{name} ended with status {status}, see above; the same command resumes"
     )
