@@ -18,7 +18,7 @@ from functools import partial
 
 from absl import flags
 
-from cli import arguments, encoder, shared_flags, training_program
+from cli import encoder, shared_flags, training_program
 from cli.arguments import Arguments
 from data import labels
 from storage import UserError
@@ -68,10 +68,9 @@ def check_flags(args: Arguments) -> None:
 
 def main(args: Arguments) -> None:
   if args.task_name.upper() == glue.NAME:
-    seed = 1 if args.seed is None else args.seed  # as in a sweep
-    rerun = partial(training_program.rerun, args, seed)
     if args.do_train:
-      arguments.save_command(args, seed)
+      args = training_program.with_same_seed(args)
+    rerun = partial(training_program.rerun, args)
     return glue.run(args.select(glue.Command), rerun)
   task = named_tasks.with_labels(
     args.select(TaskFlags), encoder.labels_file(args)

@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 
 from absl import flags, logging
 
+from cli import vocabulary
+from modeling.config import BertConfig
 from storage import UserError, files
 from training import processes, run_record
 
@@ -35,6 +37,8 @@ NOT_OF_TRAINING = re.compile(
 SWEPT = ("learning_rate", "train_batch_size", "num_train_epochs")
 # Flags whose defaults depend on others: the default itself is a choice, too.
 _DEPENDENT = ("dupe_factor", "layers")
+# Flags of texts; a run without --vocab_file reads none.
+_OF_TEXT = ("vocab_file", "do_lower_case")
 COMMAND = "command.flags"  # in --output_dir
 # Flags that a repeated command gives anew, as its folders are new.
 _OF_FOLDERS = ("output_dir", "do_export", "export_dir")
@@ -187,6 +191,7 @@ def warn_if_changed(
     for name, value in run_record.of_checkpoint(path)["flags"].items()
     if name in values
     and not ignored.match(name)
+    and not (name in _OF_TEXT and None in (value, values["vocab_file"]))
     and json.loads(json.dumps(values[name])) != value
   ]
   if changes:
@@ -256,24 +261,38 @@ def from_record(folder: str, entry: Mapping, changes: Mapping) -> Arguments:
   }
   for name in ("bert_config_file", "vocab_file"):
     if name not in changes:
-      changes[name] = _existing_file(folder, entry, name)
+      changes[name] = _existing_file(folder, entry, name, changes)
+  if "do_lower_case" in values:
+    case = vocabulary.lower_cases(entry["flags"], changes["vocab_file"])
+    changes.setdefault("do_lower_case", case)
   training_data = dict.fromkeys(("init_checkpoint", "data_dir", "train_file"))
   flag_values = values | training_data | changes | {"output_dir": folder}
   return Arguments((), (entry.get("program") or "",), **flag_values)
 
 
-def _existing_file(folder, entry, name):
-  """Path that a flag of an entry names; FileNotFoundError if there is none."""
+def _existing_file(folder, entry, name, changes):
+  """Path of a run's file; FileNotFoundError if there is none.
+
+  It is the file that a flag of the entry names, else its copy in the folder.
+  """
   path = run_record.path_of(entry, name)
   if path and files.exists(path):
     return path
+  file = "vocab.txt" if name == "vocab_file" else "bert_config.json"
+  other = run_record.sibling_file(folder, file)
+  if not (other or path) and name == "vocab_file":
+    size = BertConfig.from_json(changes["bert_config_file"]).vocab_size
+    other = vocabulary.find(folder, entry, size)
+  if other:
+    return other
   state = (
     f"with --{name}={path}, which is gone" if path else f"without --{name}"
   )
   raise FileNotFoundError(
     f"{folder} was trained {state}: restore the file, correct its path in "
-    f"{os.path.join(folder, run_record.NAME)}, or name it, as in "
-    f"Predictor({folder!r}, {name}=...) or predictor.py --{name}=..."
+    f"{os.path.join(folder, run_record.NAME)}, copy {file} into {folder}, or "
+    f"name it, as in Predictor({folder!r}, {name}=...) or predictor.py "
+    f"--{name}=..."
   )
 
 

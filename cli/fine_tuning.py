@@ -254,9 +254,9 @@ def _run_trial(args, folder, setting, seed):
   later = args.set_flags.intersection(training_program.STAGES) - {"do_train"}
   flags = [f"--output_dir={folder}"]
   flags += [f"--{flag}={value}" for flag, value in setting.items()]
-  flags += ["--num_seeds=1", "--ensemble=1", "--keep_best"]
+  flags += [f"--seed={seed}", "--num_seeds=1", "--ensemble=1", "--keep_best"]
   flags += [f"--no{flag}" for flag in sorted(later)]
-  training_program.rerun(args, seed, os.path.basename(folder), flags)
+  training_program.rerun(args, os.path.basename(folder), flags)
 
 
 def _log_trials(trials):

@@ -180,12 +180,12 @@ def help_text(description: str, FLAGS: flags.FlagValues) -> str:
       lines += ["", f"{heading}:"]
       lines += [_describe(FLAGS[name]) for name in members]
   lines += ["", "--flagfile=FILE reads flags from a file, one per line."]
-  lines.append("--version prints the versions of this project and of packages.")
+  lines += ["--version prints versions of this project and its packages."]
   return "\n".join(lines)
 
 
 def version_text() -> str:
-  """Versions of the project and of packages that determine numbers, as lines."""
+  """Versions of the project and of what determines its numbers, in lines."""
   versions = run_record.versions() | {"commit": run_record.commit()}
   return "\n".join(f"{name} {version}" for name, version in versions.items())
 

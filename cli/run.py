@@ -11,7 +11,7 @@ import keras
 import tensorflow as tf
 from absl import logging
 
-from cli import arguments, shared_flags, training_program
+from cli import arguments, encoder, shared_flags, training_program
 from cli.arguments import Arguments
 from data.records import TrainingRecords
 from modeling import models, tracing
@@ -148,6 +148,7 @@ class Run:
     result = report.Report(args.output_dir, args.train_batch_size, unit, names)
     if processes.is_chief():
       flags = args.to_dict()
+      flags |= encoder.vocabulary_flags(args, self.config.vocab_size)
       entry = run_record.make(args.program, flags, self.seed, source.files)
       run_record.append(args.output_dir, entry)
       arguments.save_command(args, self.seed)

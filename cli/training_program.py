@@ -56,14 +56,21 @@ def run(
   program.run(start)
 
 
-def rerun(args: Arguments, seed: int, name: str, flags: Iterable[str]) -> None:
+def rerun(args: Arguments, name: str, flags: Iterable[str]) -> None:
   """Runs this command again with more flags; ChildProcessError with `name`."""
   logging.info("%s begins", name)
-  command = [sys.executable, *args.command, *flags, f"--seed={seed}"]
-  if status := processes.run_child(command):
+  if status := processes.run_child([sys.executable, *args.command, *flags]):
     raise ChildProcessError(
       f"{name} ended with status {status}, see above; the same command resumes"
     )
+
+
+def with_same_seed(args: Arguments) -> Arguments:
+  """Gives all trainings that `rerun` starts one seed, 1 as in a sweep."""
+  seed = 1 if args.seed is None else args.seed
+  arguments.save_command(args, seed)
+  command = (*args.command, f"--seed={seed}")
+  return Arguments(args.set_flags, command, **args.to_dict())
 
 
 # --- Flags -----------------------------------------------------------------
