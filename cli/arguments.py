@@ -40,7 +40,7 @@ _DEPENDENT = ("dupe_factor", "layers")
 # Flags of texts; a run without --vocab_file reads none.
 _OF_TEXT = ("vocab_file", "do_lower_case")
 COMMAND = "command.flags"  # in --output_dir
-# Flags that a repeated command gives anew, as its folders are new.
+# Flags that a repeated command gives anew: its folders are others.
 _OF_FOLDERS = ("output_dir", "do_export", "export_dir")
 
 T = TypeVar("T")
@@ -142,17 +142,20 @@ def save_command(args: Arguments, seed: int) -> None:
   """
   if not processes.is_chief():
     return
-  own = sorted(find_project_flags(flags.FLAGS), key=lambda flag: flag.name)
-  lines = {f.name: _line(f) for f in own if f.value is not None}
-  lines |= {name: f"# {lines[name]}" for name in _OF_FOLDERS if name in lines}
-  lines["seed"] = f"--seed={seed}"
-  first = {"seed", *args.set_flags}
-  given = [lines.pop(name) for name in [*lines] if name in first]
-  header = [
+  lines = [
     f"# python {args.program}.py --flagfile=.../{COMMAND} --output_dir=NEW",
     f"# repeats this run where relative paths mean the same: {os.getcwd()!r}",
   ]
-  text = "\n".join([*header, *given, "# Defaults:", *lines.values(), ""])
+  defaults = ["# Defaults:"]
+  for flag in sorted(find_project_flags(flags.FLAGS), key=lambda f: f.name):
+    is_given = flag.name in args.set_flags
+    if flag.name == "seed":
+      lines.append(f"--seed={seed}")
+    elif flag.name in _OF_FOLDERS:
+      lines += [f"# {_line(flag)}"] * is_given
+    elif flag.value is not None:
+      (lines if is_given else defaults).append(_line(flag))
+  text = "\n".join([*lines, *defaults, ""])
   files.write_text(os.path.join(args.output_dir, COMMAND), text)
 
 
@@ -169,8 +172,13 @@ def _line(flag):
 
 def from_line(argument: str) -> str:
   """The argument --name=value of a `_line`; ValueError if it is no JSON."""
-  match = re.fullmatch("(--[a-z]\\w*):json=(.*)", argument)
-  return f"{match[1]}={json.loads(match[2])}" if match else argument
+  name, is_json, value = argument.partition(":json=")
+  if not is_json or not re.fullmatch(r"--\w+", name):
+    return argument
+  try:
+    return f"{name}={json.loads(value)}"
+  except ValueError as error:
+    raise ValueError(f"{argument} is no JSON: {error}") from None
 
 
 def settings_of_sweep(args: Arguments) -> list[dict[str, float]]:

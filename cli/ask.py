@@ -60,6 +60,12 @@ def main(predictor: Callable, argv: list[str] | None = None) -> None:
     sys.exit(f"ERROR: {named}{error}")
 
 
+class _Version(argparse.Action):
+  def __call__(self, parser, *_):
+    print(program.version_text())
+    parser.exit()
+
+
 def _path(value):
   """A path of a flag without ~, which the shell leaves behind "="."""
   return os.path.expanduser(value) if isinstance(value, str) else value
@@ -90,8 +96,8 @@ def _parse(argv):
     help="an --export_dir, an --output_dir, for vectors a checkpoint's folder, "
     "or the URL of a TF Serving",
   )
-  versions = "print the versions of this project and of packages"
-  parser.add_argument("--version", action="store_true", help=versions)
+  text = "print versions of this project and its packages"
+  parser.add_argument("--version", action=_Version, nargs=0, help=text)
   parser.add_argument(
     "--batch_size", type=int, default=32, help="lines at a time (%(default)s)"
   )
@@ -100,9 +106,6 @@ def _parse(argv):
     parser.add_argument(f"--{name}", type=kind, help=text)
   for name in INPUTS:
     parser.add_argument(f"--{name}", action="append", help=argparse.SUPPRESS)
-  if "--version" in (sys.argv[1:] if argv is None else argv):
-    print(program.version_text())
-    sys.exit(0)
   return parser.parse_args(argv)
 
 

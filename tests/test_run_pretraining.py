@@ -138,6 +138,21 @@ def test_dry_runs_of_recipes(given, recipe):
   programs.check_dry_run("run_pretraining", recipe, **given)
 
 
+def test_its_command_file_repeats_a_run(given, tmp_path):
+  flags = given | {"output_dir": tmp_path / "out", "num_train_steps": 4}
+  flags |= {"do_eval": True, "max_eval_steps": 2}
+  _run(**flags, stop_at_step=1)
+  _run(**flags)  # the last command that trained counts, with the first seed
+  command = (tmp_path / "out/command.flags").read_text()
+  assert "--stop_at_step=0" in command
+  _run(**flags | {"do_train": False, "max_eval_steps": 1})
+  assert (tmp_path / "out/command.flags").read_text() == command
+  _run(**flags, dry_run=True, seed=1)
+  assert (tmp_path / "out/command.flags").read_text() == command
+  _run(**flags | {"do_train": False})
+  programs.check_repeats("run_pretraining", tmp_path / "out", tmp_path / "2")
+
+
 def test_a_model_without_vocab_file_can_be_asked(given, tmp_path, caplog):
   words = [*vocab.SPECIAL_TOKENS, *map(chr, range(ord("a"), ord("x") + 1))]
   (tmp_path / "bert").mkdir()
