@@ -16,7 +16,7 @@ from absl import logging
 
 from cli import file_checks, program
 from data import vocab, vocab_checks
-from data.pretraining import builders, shards
+from data.pretraining import builders, documents, shards
 from data.tokenization import FullTokenizer
 from storage import UserError, files
 from tasks.pretraining import corpus_settings
@@ -77,9 +77,10 @@ def main(args: RecordSettings) -> None:
     logging.warning(text, args.vocab_file)
   sample = [*vocab_checks.sample(inputs, config.text_format.lines)]
   vocab_checks.warn_of_texts(sample, tokenizer, args.input_file)
-  if not config.text_format.is_prose:
-    length = args.max_seq_length
-    vocab_checks.warn_of_long_lines(sample, length, args.input_file)
+  words, length = tokenizer.basic_tokenizer.tokenize, args.max_seq_length
+  is_prose = config.text_format.is_prose
+  for doubt in documents.doubts(sample, is_prose, words, length):
+    logging.warning("%s: %s", args.input_file, doubt)
   logging.info("Reading from input files:\n  %s", "\n  ".join(inputs))
   if args.preview:
     targets = corpus_settings.preview_targets(args, ids)

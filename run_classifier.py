@@ -58,6 +58,8 @@ def check_flags(args: Settings) -> None:
 
 def main(args: Settings) -> None:
   if args.task_name.upper() == glue.NAME:
+    if args.do_train:
+      args = training_program.with_same_seed(args)
     rerun = partial(training_program.rerun, args)
     return glue.run(args.select(glue.Command), rerun)
   task = named_tasks.with_labels(

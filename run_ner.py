@@ -1,7 +1,7 @@
 r"""Fine-tunes BERT for named entity recognition and other tagging.
 
 Files are like those of CoNLL-2003, with a word and its tag per line and a blank
-line between sentences:
+line between sentences, or JSON lines with `tokens` and `ner_tags`:
 
   python run_ner.py --vocab_file=$BERT_DIR/vocab.txt \
     --bert_config_file=$BERT_DIR/bert_config.json \
@@ -23,7 +23,7 @@ from data import labels
 from modeling.config import check_feature_layers
 from runs import checks, contradictions, training_program
 from storage import UserError
-from tasks.ner import examples
+from tasks.ner import tagging
 from tasks.ner.settings import Settings
 
 # Flags with which sentences cannot share rows.
@@ -47,13 +47,15 @@ def main(args: Settings) -> None:
   columns = args.word_column, args.tag_column
   find = None
   if args.train_file:
-    find = partial(examples.find_tags, args.train_file, columns)
+    find = partial(tagging.find_tags, args.train_file, columns, args.tag_scheme)
   checkpoint_labels = checks.labels_file(args)
   tags = labels.choose(args.output_dir, checkpoint_labels, find, args.do_train)
   if args.do_train and args.teacher:
     labels.check_teacher(args.teacher, labels.load(args.teacher), tags)
   sentences = {
-    flag: examples.read_tagged(args[flag], columns, tags, flag != "test_file")
+    flag: tagging.read_tagged(
+      args[flag], columns, tags, flag != "test_file", args.tag_scheme
+    )
     for flag in args.files_to_read
   }
   # TensorFlow is imported here, after flags and files were checked.

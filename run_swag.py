@@ -25,8 +25,9 @@ def check_flags(args: Settings) -> None:
 
 
 def main(args: Settings) -> None:
+  dialect = args.delimiter, args.encoding
   rows = {
-    flag: examples.read_examples(args[flag], flag != "test_file")
+    flag: examples.read_examples(args[flag], flag != "test_file", dialect)
     for flag in args.files_to_read
   }
   # TensorFlow is imported here, after flags and files were checked.

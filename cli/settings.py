@@ -65,6 +65,7 @@ class Flag:
   text: bool
   repeated: bool
   swept: bool
+  dependent: bool
   training: bool
   dry_run: Any
 
@@ -85,6 +86,7 @@ def flag(
   text: bool = False,
   repeated: bool = False,
   swept: bool = False,
+  dependent: bool = False,
   training: bool = True,
   dry_run: Any = _AS_GIVEN,
 ) -> Any:
@@ -102,6 +104,8 @@ def flag(
     repeated: the flag is given once for each of several texts; else commas
       separate them.
     swept: several values, with commas between them, make a sweep.
+    dependent: the default depends on other flags, so that the value of the
+      default is a choice, too.
     training: another value changes what is trained.
     dry_run: value in a dry run; default: the given one.
   """
@@ -115,6 +119,7 @@ def flag(
     "text": text,
     "repeated": repeated,
     "swept": swept,
+    "dependent": dependent,
     "training": training,
     "dry_run": dry_run,
   }
@@ -133,9 +138,9 @@ device = partial(flag, group=DEVICES)
 class Settings:
   """Values of a program's flags in one run.
 
-  `given` are the names of the flags that the user has typed, `command` is the
-  command line. `several` has the values of swept flags with more than one; the
-  field of such a flag has the first of them.
+  `given` are the names of the flags that the user has set to another value than
+  the default, `command` is the command line. `several` has the values of swept
+  flags with more than one; the field of such a flag has the first of them.
   """
 
   given: frozenset[str] = frozenset()
@@ -261,7 +266,12 @@ def from_flags(
       several[name] = value
       value = value[0]
     values[name] = value if known.text else _expand_home(value)
-  given = frozenset(name for name in values if parsed[name].present)
+  given = frozenset(
+    name
+    for name, known in flags_of(kind).items()
+    if parsed[name].present
+    and (known.dependent or parsed[name].value != parsed[name].default)
+  )
   return kind(given=given, command=tuple(command), several=several, **values)
 
 

@@ -11,15 +11,13 @@ from cli import file_checks
 from data import labels, vocab, vocab_checks
 from data.tokenization import validate_case_matches_checkpoint
 from modeling.config import SIDES, BertConfig, extensions
-from runs import contradictions
+from runs import contradictions, vocabulary
 from runs.record import from_record
 from runs.settings import Network, Tokens, TrainedModel, Training
 from runs.task_settings import FineTuning
 from storage import UserError, files
 from training import run_record
 
-# Embedding tables may be padded to a multiple of this.
-_PADDING = 128
 _WORDS = "bert/embeddings/word_embeddings"
 _LAYER = re.compile(r"/encoder/layer_(\d+)/")
 # {field of bert_config.json: (end of a variable's name, axis of that size)}
@@ -266,7 +264,7 @@ def check_vocabulary(args: Tokens, vocab_size: int, start: str | None) -> None:
   )
   if saved and files.exists(saved):
     vocab.check_same(ids, vocab.load(saved), path, saved)
-  elif vocab_size - len(ids) >= _PADDING:
+  elif vocab_size - len(ids) >= vocabulary.PADDING:
     logging.warning(
       "%s has %d lines, but the model of %s has %d ids: is it of that model?",
       args.vocab_file,
@@ -274,3 +272,25 @@ def check_vocabulary(args: Tokens, vocab_size: int, start: str | None) -> None:
       start,
       vocab_size,
     )
+
+
+def vocabulary_flags(args: Training, vocab_size: int) -> dict:
+  """Flags for run.json of a run without --vocab_file, if the file is there.
+
+  The case of its texts is None, unknown, unless the user gave it.
+  """
+  if args.vocab_file:
+    return {}
+  entry = {"flags": args.to_dict()}
+  file = vocabulary.find(args.output_dir, entry, vocab_size)
+  if not file:
+    logging.info(
+      "no vocab.txt of the model's size beside its files: copy it into %s to "
+      "ask or serve the model",
+      args.output_dir,
+    )
+    return {}
+  logging.info("the vocabulary of the model: %s", file)
+  is_known = "do_lower_case" in args.given
+  case = args.do_lower_case if is_known else None
+  return {"vocab_file": file, "do_lower_case": case}

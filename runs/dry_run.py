@@ -23,16 +23,16 @@ def dry_run(args: T) -> Iterator[T]:
 
   A dry run has the stages of the command, but no outputs. It trains two steps,
   or takes the model in --output_dir. Models and batches have their full size,
-  which tests memory. Log lines name the command's folders.
+  which tests memory.
   """
   if not args.dry_run:
     yield args
     return
   start = not args.do_train and run_record.choose_checkpoint(args.output_dir)
-  logging.info("dry run: the files that it names go to a temporary folder")
+  logging.info("dry run: all files go to a temporary folder")
   with _dry_run_folder(args.output_dir) as folder:
     export_dir = os.path.join(folder, "export")
-    _rename_in_log({export_dir: args.export_dir, folder: args.output_dir})
+    _correct_log({export_dir: args.export_dir, folder: args.output_dir})
     known = flags_of(type(args)).values()
     short = {f.name: f.dry_run for f in known if f.has_dry_run_value}
     if isinstance(args, FineTuning) and args.is_sweep:  # as its trials
@@ -47,16 +47,22 @@ def dry_run(args: T) -> Iterator[T]:
   logging.info("dry run: all stages work, nothing was saved")
 
 
-def _rename_in_log(names: Mapping[str, str | None]) -> None:
-  """Replaces paths in log lines, also of errors, to the end of the process."""
+def _correct_log(names: Mapping[str, str | None]) -> None:
+  """Corrects log lines about files that last no longer than this process.
 
-  def rename(record):
+  Warnings and errors name the command's folders. Other lines are left out: they
+  say that such a file was saved.
+  """
+
+  def correct(record):
     record.msg, record.args = record.getMessage(), ()
+    if record.levelname == "INFO":
+      return not any(path in record.msg for path in names)
     for path, name in names.items():
       record.msg = record.msg.replace(path, name or path)
     return True
 
-  logging.get_absl_handler().python_handler.addFilter(rename)
+  logging.get_absl_handler().python_handler.addFilter(correct)
 
 
 @contextmanager

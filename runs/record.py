@@ -7,10 +7,16 @@ from typing import Any
 
 from absl import logging
 
+from cli import command_file
 from cli.settings import Flag, S, flags_of
+from modeling.config import BertConfig
+from runs import vocabulary
 from runs.settings import Training
 from storage import UserError, files
-from training import run_record
+from training import processes, run_record
+
+# Flags of texts; a run without --vocab_file reads none.
+_OF_TEXT = ("vocab_file", "do_lower_case")
 
 
 def from_record(
@@ -30,7 +36,10 @@ def from_record(
   values |= {name: _checked(known[name], changes[name]) for name in changes}
   for name in ("bert_config_file", "vocab_file"):
     if name not in changes:
-      values[name] = _existing_file(folder, entry, name)
+      values[name] = _existing_file(folder, entry, name, values)
+  if "do_lower_case" in known and "do_lower_case" not in changes:
+    case = vocabulary.lower_cases(entry["flags"], values["vocab_file"])
+    values["do_lower_case"] = case
   for name in ("init_checkpoint", "data_dir", "train_file"):
     if name in values and name not in changes:
       values[name] = None
@@ -55,19 +64,37 @@ def _checked(flag: Flag, value):
   raise UserError(f"{flag.name}={value!r} is not of type {flag.kind.__name__}")
 
 
-def _existing_file(folder, entry, name):
-  """Path that a flag of an entry names; FileNotFoundError if there is none."""
+def _existing_file(folder, entry, name, values):
+  """Path of a run's file; FileNotFoundError if there is none.
+
+  It is the file that a flag of the entry names, else its copy in the folder.
+  """
   path = run_record.path_of(entry, name)
   if path and files.exists(path):
     return path
+  file = "vocab.txt" if name == "vocab_file" else "bert_config.json"
+  other = run_record.sibling_file(folder, file)
+  if not (other or path) and name == "vocab_file":
+    size = BertConfig.from_json(values["bert_config_file"]).vocab_size
+    other = vocabulary.find(folder, entry, size)
+  if other:
+    return other
   state = (
     f"with --{name}={path}, which is gone" if path else f"without --{name}"
   )
   raise FileNotFoundError(
     f"{folder} was trained {state}: restore the file, correct its path in "
-    f"{os.path.join(folder, run_record.NAME)}, or name it, as in "
-    f"Predictor({folder!r}, {name}=...) or predictor.py --{name}=..."
+    f"{os.path.join(folder, run_record.NAME)}, copy {file} into {folder}, or "
+    f"name it, as in Predictor({folder!r}, {name}=...) or predictor.py "
+    f"--{name}=..."
   )
+
+
+def save_command(args: Training, seed: int) -> None:
+  """Writes command.flags, which repeats this command, on the chief."""
+  if processes.is_chief():
+    path = os.path.join(args.output_dir, command_file.NAME)
+    files.write_text(path, command_file.text(args, seed))
 
 
 def warn_if_changed(args: Training, path: str) -> None:
@@ -78,6 +105,7 @@ def warn_if_changed(args: Training, path: str) -> None:
     for name, value in run_record.of_checkpoint(path)["flags"].items()
     if name in flags
     and flags[name].training
+    and not (name in _OF_TEXT and None in (value, args.vocab_file))
     and json.loads(json.dumps(args[name])) != value
   ]
   if changes:

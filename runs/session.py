@@ -16,7 +16,7 @@ from modeling import models, tracing
 from modeling.config import BertConfig
 from modeling.losses import Objective
 from modeling.tracing import DropoutSeeds
-from runs import contradictions, record
+from runs import checks, contradictions, record
 from runs.settings import Devices, Training
 from runs.task_settings import FineTuning, LongText
 from serving import export as exports
@@ -118,7 +118,6 @@ class Run(Generic[T_co]):
     compiled = needs_static_shapes(args, packs)
     with tracing.mode(recompute=args.recompute_layers, compiled=compiled):
       yield from self._training
-    report.draw_metrics(args.output_dir)
     if processes.is_chief():
       self.checkpoints.log_all()
 
@@ -154,8 +153,10 @@ class Run(Generic[T_co]):
     result = report.Report(args.output_dir, args.train_batch_size, unit, names)
     if processes.is_chief():
       flags = args.to_dict()
+      flags |= checks.vocabulary_flags(args, self.config.vocab_size)
       entry = run_record.make(args.program, flags, self.seed, source.files)
       run_record.append(args.output_dir, entry)
+      record.save_command(args, self.seed)
       result.add_text("run", json.dumps(entry, indent=1))
     return result
 
@@ -192,6 +193,9 @@ class Run(Generic[T_co]):
     )
 
   def load(self, model) -> int:
+    """Restores a model; see `load`."""
+    if not run_record.choose_checkpoint(self.args.output_dir):
+      record.save_command(self.args, self.seed)  # a run without training
     return load(self.args, model, self.checkpoints)
 
   def export(self, build: Callable[[Any], ServedModel]) -> None:

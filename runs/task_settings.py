@@ -166,6 +166,22 @@ class EvaluatedFineTuning(FineTuning, Evaluation, Packing):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Tables(Settings):
+  """How tables of texts are written."""
+
+  delimiter: str | None = flag(
+    None,
+    "What separates columns, as tab or ';'. Default: as the header shows.",
+    training=False,
+  )
+  encoding: str = flag(
+    "utf-8",
+    "Encoding of tables without a byte order mark, such as cp1252.",
+    training=False,
+  )
+
+
+@dataclass(frozen=True, kw_only=True)
 class LongText(Settings):
   """Texts that are longer than a window of --max_seq_length."""
 

@@ -1,5 +1,6 @@
 """Start of a program that trains: stages, dry run, lock of --output_dir."""
 
+import os
 import sys
 from collections.abc import Callable, Iterable
 from typing import TypeVar
@@ -7,11 +8,12 @@ from typing import TypeVar
 from absl import logging
 
 from cli import program
+from runs import record
 from runs.dry_run import dry_run
 from runs.lock import lock_folder, remove_locks
 from runs.settings import Training
-from storage import UserError
-from training import processes
+from storage import UserError, files
+from training import processes, run_record
 
 T = TypeVar("T", bound=Training)
 
@@ -35,7 +37,11 @@ def run(
       if processes.is_chief():
         lock_folder(args.output_dir)
       try:
-        return main(args)
+        main(args)
+        if files.exists(os.path.join(args.output_dir, run_record.METRICS)):
+          from training import report  # noqa: PLC0415, imports TensorFlow
+
+          report.draw_metrics(args.output_dir)
       except Exception:
         remove_locks()
         raise
@@ -50,3 +56,10 @@ def rerun(args: Training, name: str, flags: Iterable[str]) -> None:
     raise ChildProcessError(
       f"{name} ended with status {status}, see above; the same command resumes"
     )
+
+
+def with_same_seed(args: T) -> T:
+  """Gives all trainings that `rerun` starts one seed, 1 as in a sweep."""
+  seed = 1 if args.seed is None else args.seed
+  record.save_command(args, seed)
+  return args.replace(command=(*args.command, f"--seed={seed}"))

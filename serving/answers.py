@@ -7,7 +7,7 @@ classes have names, labels.txt.
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -18,6 +18,7 @@ import numpy as np
 from data import labels, vocab
 from data.tokenization import FullTokenizer
 from storage import UserError, files, textfiles
+from storage.textfiles import SURROGATE
 
 Row = Mapping[str, np.ndarray]  # int32: [T], or [C, T]
 Outputs = dict[str, np.ndarray]
@@ -131,18 +132,23 @@ class TextModel:
     return self([texts])[0]
 
 
-def check_texts(name: str, value, rank: int, takes_words: bool = False):
+def check_texts(
+  name: str, value: Any, rank: int, takes_words: bool = False
+) -> Any:
   """Text, or words, of rank 0, or (nested) list; raises UserError if wrong."""
-  is_text = isinstance(value, str | bytes)
-  are_words = takes_words and not rank and not is_text
+  if isinstance(value, bytes):
+    value = value.decode("utf-8", "replace")
+  are_words = takes_words and not rank and not isinstance(value, str)
   rank += are_words
-  is_wrong = isinstance(value, Mapping | Set)
-  is_wrong |= is_text and bool(textfiles.SURROGATE.search(str(value)))
-  if is_text == bool(rank) or is_wrong or not hasattr(value, "__iter__"):
-    expected = "a list of texts" if rank > are_words else "a text in UTF-8"
-    raise UserError(f"{name} is {value!r:.40}: give {expected}")
-  if is_text:
+  if not rank and isinstance(value, str) and not SURROGATE.search(value):
     return value
+  is_list = rank and hasattr(value, "__iter__")
+  is_list &= not isinstance(value, str | Mapping | set | frozenset)
+  # A data frame would be the names of its columns.
+  if not (is_list and 0 < getattr(value, "ndim", rank) <= rank):
+    shown = " ".join(repr(value).split())[:40]
+    expected = "a list of texts" if rank > are_words else "a text in UTF-8"
+    raise UserError(f"{name} is {shown}: give {expected}")
   parts = enumerate(value)
   below = rank - 1, takes_words and not are_words
   texts = [check_texts(f"{name}[{i}]", part, *below) for i, part in parts]

@@ -23,7 +23,7 @@ PACKAGES = {
   "training": {"training", "storage", "tensorflow", "keras"},
   "serving": {"serving", "tensorflow", "keras"} | LOWER,
   "conversion": {"conversion"} | LOWER | LIBRARIES,
-  "cli": {"cli", "storage"},
+  "cli": {"cli"} | LOWER,
   "runs": {"runs", "cli", "serving"} | LOWER | LIBRARIES,
   "tasks": {"tasks", "runs", "cli", "serving"} | LOWER | LIBRARIES,
 }
@@ -33,7 +33,7 @@ FILES = sorted(
 # Imports TensorFlow where it is Keras' backend.
 WITH_TENSORFLOW = {"modeling/tracing.py"}
 # Modules that read absl's FLAGS; all others get cli.settings.Settings.
-READS_FLAGS = {"cli/settings.py", "cli/program.py"}
+READS_FLAGS = {"cli/settings.py", "cli/program.py", "cli/command_file.py"}
 # Files of a task's folder that know settings.
 SEES_SETTINGS = {"task.py", "settings.py", "corpus_settings.py"}
 PROGRAMS = sorted(ROOT.glob("*.py"))

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from predictor import Predictor
 from serving.answers import check_texts
+from storage import UserError
 from tasks.open import has_gpu as gpu_is_visible
 from tasks.open import open_model
 from tests import programs
@@ -55,6 +56,9 @@ def test_wrong_inputs_are_named(pairs, tagger):
     ("tokens is 7: give a list of texts", lambda: tagger(7)),
     ("tokens is {'tokens': 'a'}: give a list", lambda: tagger({"tokens": "a"})),
     ("tokens is {'a'}: give a list of texts", lambda: tagger({"a"})),
+    (r"tokens is array\('a'", lambda: tagger(np.array("a"))),
+    # As of a data frame.
+    (r"tokens is array\(\[\['a'", lambda: tagger(np.array([["a"], ["b"]]))),
     (
       r"length: \{'text_a': 1, 'text_b': 2\}",
       lambda: pairs(text_a=["a"], text_b=["a", "b"]),
@@ -77,9 +81,21 @@ def test_wrong_inputs_are_named(pairs, tagger):
       call()
 
 
-def test_columns_of_a_table_are_lists_of_texts(tagger):
-  texts = np.array(["a b", "c"])
-  assert tagger(texts) == tagger([*texts])
+def test_texts_are_any_iterable(tagger, pairs):
+  texts = ["a b", "c"]
+  for given in (np.array(texts), iter(texts), dict.fromkeys(texts).keys()):
+    assert tagger(given) == tagger(texts)
+  assert tagger([b"a b", b"\xff"]) == tagger(["a b", "\ufffd"])
+  expected = pairs(text_a=texts, text_b=texts)
+  assert pairs(text_a=map(str, texts), text_b=(t for t in texts)) == expected
+  lists = np.array([["a", "b"], ["c", "d"]]), [iter("ab"), ("c", "d")]
+  for given in lists:
+    assert check_texts("choices", given, 2) == [["a", "b"], ["c", "d"]]
+
+
+def test_a_model_of_a_task_has_no_vectors(tagger):
+  with pytest.raises(UserError, match="model of a task, which has no vectors"):
+    tagger.embed(["a"])
 
 
 def test_words_and_texts_may_be_asked_together(tagger):

@@ -9,10 +9,11 @@ from collections import defaultdict
 
 import pytest
 
+from cli import command_file
 from tests import cpu_time, programs
 from tests.programs import ROOT
 
-MODULES = {"bert", "predictor"}
+MODULES = {"bert", "bert_packages", "predictor"}
 PROGRAMS = sorted({path.stem for path in ROOT.glob("*.py")} - MODULES)
 # Seconds of processor time, more on a busy machine. Importing TensorFlow alone
 # takes four and more.
@@ -76,6 +77,18 @@ def _flags(program):
   return {_describe(flag) for flag in programs.flags(program)}
 
 
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_every_default_is_a_value_that_its_flag_takes(program):
+  for flag in programs.flags(program):
+    if flag.default is not None:
+      name, _, value = command_file.line_of(flag).partition("=")
+      if flag.boolean:
+        value = name == f"--{flag.name}"
+      else:
+        value = flag.parser.parse(value)
+      assert value == flag.default, flag.name
+
+
 def _table(program):
   """Rows of flags.tsv that a program has."""
   rows = programs.table(programs.FLAGS)
@@ -128,6 +141,18 @@ def test_output_into_a_closed_pipe_ends_the_program(command):
   os.close(writer)
   assert done.returncode == -signal.SIGPIPE
   assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("program", ["run_classifier", "predictor"])
+def test_version_is_printed_before_a_required_flag_is_missed(program):
+  argv = [str(ROOT / f"{program}.py"), "--version"]
+  done = programs.python(argv)
+  assert done.returncode == 0, done.stderr
+  versions = dict(line.split(" ") for line in done.stdout.splitlines())
+  assert versions.keys() >= {"bert", "python", "tensorflow", "keras", "commit"}
+  changes = (ROOT / "CHANGELOG.md").read_text()
+  heading = next(x for x in changes.splitlines() if x.startswith("## "))
+  assert versions["bert"] in heading
 
 
 # All programs parse their flags by the same function.

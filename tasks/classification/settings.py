@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 from cli.settings import common, device, flag
-from runs.task_settings import EvaluatedFineTuning, LongText
+from runs.task_settings import EvaluatedFineTuning, LongText, Tables
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(LongText, EvaluatedFineTuning):
+class Settings(LongText, Tables, EvaluatedFineTuning):
   """Flags of run_classifier.py."""
 
   task_name: str = common(

@@ -17,6 +17,7 @@ class Settings(LongText, ServedEncoder):
   layers: str = common(
     "-1,-2,-3,-4",
     "Layers to extract: 0 is the first, -1 the last. Default: four, or fewer.",
+    dependent=True,
   )
   overwrite: bool = common(False, "Replace --output_file.")
   batch_size: int = original(32, "Batch size for prediction.", minimum=1)

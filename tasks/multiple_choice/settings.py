@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 from cli.settings import common, device
-from runs.task_settings import EvaluatedFineTuning
+from runs.task_settings import EvaluatedFineTuning, Tables
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(EvaluatedFineTuning):
+class Settings(Tables, EvaluatedFineTuning):
   """Flags of run_swag.py."""
 
   train_file: str | None = common(None, "Table to train on.")

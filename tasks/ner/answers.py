@@ -4,9 +4,10 @@ import numpy as np
 
 from serving import answers
 from serving.answers import Encoded, TextConfig, Texts, softmax, to_list
-from tasks.ner import metrics, words
-from tasks.ner.examples import BLANK, Sentence, mark_entities
+from tasks.ner import words
+from tasks.ner.examples import BLANK, Sentence
 from tasks.ner.records import TagRecordBuilder
+from tasks.ner.schemes import recognize
 
 
 class Answers(answers.Answers):
@@ -26,6 +27,7 @@ class Answers(answers.Answers):
     self._builder = TagRecordBuilder(
       config.tokenizer, config.max_seq_length, config.labels or ()
     )
+    self._scheme = recognize(config.labels or ())
 
   def encode(self, texts: Texts) -> Encoded:
     text, spans = words.split(texts["tokens"])
@@ -48,8 +50,9 @@ class Answers(answers.Answers):
     logits = np.concatenate(logits)
     probs = softmax(logits)
     tags = [labels[i] for i in logits.argmax(-1)]
-    phrases = metrics.entities(tags) if mark_entities(labels) else []
     entities = []
+    # Tags of single words, such as parts of speech, are no entities.
+    phrases = self._scheme.entities(tags) if self._scheme.name else ()
     for label, first, last in phrases:
       start, end = spans[first][0], spans[last - 1][1]
       entity = {"label": label, "text": text[start:end], "start": start}

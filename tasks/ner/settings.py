@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from cli.settings import common, flag
 from modeling.config import FEATURE_LAYERS
 from runs.task_settings import EvaluatedFineTuning
+from tasks.ner import tagging
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +21,9 @@ class Settings(EvaluatedFineTuning):
   )
   word_column: int = flag(0, "Column of the words.")
   tag_column: int = flag(-1, "Column of the tags; -1 for the last.")
+  tag_scheme: str | None = flag(
+    None, "Scheme to which tags are converted.", choices=tagging.TARGETS
+  )
   max_seq_length: int = common(128, "Maximum number of tokens.", minimum=3)
   document_context: bool = flag(
     False, "Add the document's text, up to --max_seq_length."

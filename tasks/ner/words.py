@@ -32,7 +32,7 @@ _WORD = re.compile(
     )\.(?![ "')\]]*\Z|-\w)
   | (?i:nos?|nr|vol|fig|pp?|op|art|abs|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov
     |dec)\.(?=[ ]*\d)
-  | (?<=\b[Dd](?:er|ie|as|em|en|es)[ ])\d\d?\. | (?<=\b[AaIi]m[ ])\d\d?\.
+  | (?:(?<=\b[Dd](?:er|ie|as|em|en|es)[ ])|(?<=\b[Ii]m[ ]))\d\d?\.(?=[ ]\w)
   | \d\d?\.(?=[ ](?:[a-zà]|J[aàu]n|Feb|M[aà]|Apr|Jul|Aug|Sep|Okt|Nov|Dez|Jahrh))
   | (?:[A-Z]{{0,3}}[$€](?=\d))? {_PART} (?:(?:
       \.?[-_&](?=\w) | '(?=[^\W\d_])(?!{_CLITIC[1:]}) | (?<=\d)[.,:/](?=\d)

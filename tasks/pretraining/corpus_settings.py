@@ -156,6 +156,7 @@ class RecordSettings(Corpus, Vocabulary, Masks):
     10,
     "How many times to go through the text, with other masks each time. With "
     "--masking=dynamic the default is 1.",
+    dependent=True,
     minimum=1,
   )
   short_seq_prob: float = original(

@@ -91,14 +91,14 @@ def test_only_flags_of_training_are_told_if_they_change(
 
 # Another value of these does not change what was trained.
 NOT_OF_TRAINING = """
-attention dev_file do_eval do_export do_predict do_train dry_run
-early_stopping_patience ensemble eval_batch_size eval_file eval_steps export_dir
-export_format export_top_k f1_unit gcp_project iterations_per_loop keep_best
-keep_checkpoint_max master max_answer_length max_eval_steps n_best_size
-null_score_diff_threshold num_seeds num_tpu_cores num_train_steps num_workers
-output_dir predict_batch_size predict_file prediction_columns profile_steps
-recompute_layers save_checkpoints_steps seed stop_at_step test_file tpu_name
-tpu_zone verbose_logging
+attention delimiter dev_file do_eval do_export do_predict do_train dry_run
+early_stopping_patience encoding ensemble eval_batch_size eval_file eval_steps
+export_dir export_format export_top_k f1_unit gcp_project iterations_per_loop
+keep_best keep_checkpoint_max master max_answer_length max_eval_steps
+n_best_size null_score_diff_threshold num_seeds num_tpu_cores num_train_steps
+num_workers output_dir predict_batch_size predict_file prediction_columns
+profile_steps recompute_layers save_checkpoints_steps seed stop_at_step
+test_file tpu_name tpu_zone verbose_logging
 """
 
 

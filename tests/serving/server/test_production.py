@@ -124,8 +124,8 @@ def test_bodies_that_are_too_large_are_413(proxy):
     body = json.dumps({"instances": ["a" * size]})
     status, _, answer = proxy.request("POST", PREDICT, body)
     assert status == expected
-    is_ours = b"--max_request_bytes" in answer
-    assert is_ours == (size == 1_500_000)  # nginx refuses more
+    is_of_serve = b"--max_request_bytes" in answer
+    assert is_of_serve == (size == 1_500_000)  # nginx refuses more
 
 
 @needs_nginx

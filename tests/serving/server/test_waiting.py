@@ -1,5 +1,9 @@
 """How long a worker waits for requests to answer together, by a fake clock."""
 
+import gc
+import time
+import weakref
+
 import pytest
 
 from serving.server import version as module
@@ -108,3 +112,22 @@ def test_nothing_more_is_expected_of_closed_workers(workers):
   assert workers._seconds_left() == 0
   workers._work()  # answers what is waiting, then ends
   assert future.result(0) == ["a"]
+
+
+class _Text:
+  """A text that shows when nothing refers to it."""
+
+
+def test_what_was_answered_is_not_kept_until_the_next_request():
+  """It may be large, and the next request may come tomorrow."""
+  workers = Workers(capacity=9, number=1, max_rows=4)
+  text = _Text()
+  held = weakref.ref(text)
+  workers.submit(list, [text]).result(10)
+  del text
+  end = time.monotonic() + 10
+  while held() and time.monotonic() < end:
+    time.sleep(0.01)
+    gc.collect()
+  assert held() is None
+  workers.close()

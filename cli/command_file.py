@@ -1,0 +1,57 @@
+"""command.flags: the flagfile of a run's folder that repeats its command."""
+
+import json
+import os
+import re
+
+from absl import flags
+
+from cli.settings import Settings, flags_of
+
+NAME = "command.flags"  # in --output_dir
+# Flags that a repeated command gives anew: its folders are others.
+_OF_FOLDERS = ("output_dir", "do_export", "export_dir")
+
+
+def text(args: Settings, seed: int) -> str:
+  """Content of the flagfile that repeats this command with its seed.
+
+  Flags at their defaults come last: a later default changes nothing.
+  """
+  lines = [
+    f"# python {args.program}.py --flagfile=.../{NAME} --output_dir=NEW",
+    f"# repeats this run where relative paths mean the same: {os.getcwd()!r}",
+  ]
+  defaults = ["# Defaults:"]
+  for name in sorted(flags_of(type(args))):
+    flag = flags.FLAGS[name]
+    is_given = name in args.given
+    if name == "seed":
+      lines.append(f"--seed={seed}")
+    elif name in _OF_FOLDERS:
+      lines += [f"# {line_of(flag)}"] * is_given
+    elif flag.value is not None:
+      (lines if is_given else defaults).append(line_of(flag))
+  return "\n".join([*lines, *defaults, ""])
+
+
+def line_of(flag: flags.Flag) -> str:
+  """Line of a flagfile; what a line cannot hold becomes JSON, --name:json=."""
+  line = f"--{flag.name}={re.sub('[() ]', '', str(flag.value))}"  # Numbers
+  if flag.boolean or flag.serializer:
+    line = flag.serialize()
+  if line.isprintable() and line == line.strip():
+    return line
+  name, _, value = line.partition("=")
+  return f"{name}:json={json.dumps(value)}"
+
+
+def from_line(argument: str) -> str:
+  """The argument --name=value of a `line_of`; ValueError if it is no JSON."""
+  name, is_json, value = argument.partition(":json=")
+  if not is_json or not re.fullmatch(r"--\w+", name):
+    return argument
+  try:
+    return f"{name}={json.loads(value)}"
+  except ValueError as error:
+    raise ValueError(f"{argument} is no JSON: {error}") from None
