@@ -157,15 +157,15 @@ def _entities(pairs):
 
 def _write(name, length, entities):
   """Tags of entities, as the definitions of the schemes have them."""
-  first, inner, last, only, first_after, only_after = PATTERNS[name]
+  first, inner, last, only = PATTERNS[name]
   tags = ["O"] * length
   previous = None
   for kind, begin, end in entities:
-    is_after = previous == (kind, begin)
-    letters = [first_after if is_after else first]
-    letters += inner * (end - begin - 2) + last
-    if end - begin == 1:
-      letters = [only_after if is_after else only]
+    letters = only if end - begin == 1 else first
+    if name == "IOB1" and previous == (kind, begin):
+      letters = "B"
+    if end - begin > 1:
+      letters += inner * (end - begin - 2) + last
     tags[begin:end] = [f"{letter}-{kind}" for letter in letters]
     previous = kind, end
   return tags
@@ -175,7 +175,7 @@ def _write(name, length, entities):
 def test_conversions_keep_entities(pairs, name):
   entities = _entities(pairs)
   tags = _write(name, len(pairs), entities)
-  scheme = recognize([f"{c}-{k}" for c in PATTERNS[name] for k in "XY"])
+  scheme = recognize([f"{c}-{k}" for c in f"B{PATTERNS[name]}" for k in "XY"])
   assert scheme.entities(tags) == entities
   for target in tagging.TARGETS:
     expected = _write(target, len(pairs), entities)
@@ -263,7 +263,7 @@ def test_iob1_and_bio_go_together(tmp_path, dev, caplog):
 def test_a_file_of_mixed_schemes_is_said(tmp_path, caplog, train, message):
   (tmp_path / "train").write_text(train)
   path = str(tmp_path / "train")
-  tags = tagging.find_tags(path, COLUMNS)
+  tags = (*tagging.find_tags(path, COLUMNS),)  # as labels.txt has them
   sentences = tagging.read_tagged(path, COLUMNS, tags, needs_tags=True)
   assert f"train, {message}(prefix, separator '-') has '" in caplog.text
   assert "--tag_scheme=BIO" in caplog.text
