@@ -132,8 +132,8 @@ def find_scheme(
   scheme = recognize(known if used <= {*known} else used)
   if not scheme.layout:
     return scheme
-  names = dict.fromkeys((scheme.name, recognize(used).name, "BIO", "IOB1"))
-  schemes = [scheme._replace(name=name) for name in names if name in PATTERNS]
+  names = dict.fromkeys((scheme.name, "BIO", "IOB1"))
+  schemes = [scheme._replace(name=name) for name in names]
   # The first of those that have the fewest.
   return min(schemes, key=lambda one: len(misfits(sentences, one, one)))
 

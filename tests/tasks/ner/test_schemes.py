@@ -242,6 +242,17 @@ def test_a_test_file_of_another_scheme_is_tagged_but_not_scored(
   assert "dev, line 2: 'I-PER', where BIOES" in caplog.text
 
 
+NEIGHBORS = "Ann I-PER\nBen B-PER\nto O\nRiga I-LOC\n"
+
+
+@pytest.mark.parametrize("train", [NEIGHBORS, NEIGHBORS + BIO])
+def test_iob1_is_recognized_by_most_entities(tmp_path, train, caplog):
+  caplog.set_level("INFO", "absl")
+  _read(tmp_path, train, BIO.replace("LOC", "PER"))
+  name = "IOB1" if train == NEIGHBORS else "BIO"
+  assert f"train: tag scheme {name} (prefix, separator '-')" in caplog.text
+
+
 @pytest.mark.parametrize("dev", [BIO, IOB1, BIO + "\nof I-LOC\n"])
 def test_iob1_and_bio_go_together(tmp_path, dev, caplog):
   caplog.set_level("INFO", "absl")
@@ -300,6 +311,7 @@ def test_a_flag_converts_no_other_tags(tmp_path, text, message):
 def test_tags_that_are_in_no_scheme_are_said(tmp_path, caplog):
   _read(tmp_path, "Word Tag\n" + BIO, BIO)
   assert "train, line 1: 'Tag' is in no scheme" in caplog.text
+  assert "where" not in caplog.text
   caplog.clear()
   brackets = "Ann (PER*\nLee *)\nran *\n"  # of CoNLL-2012
   _read(tmp_path, brackets, brackets)
