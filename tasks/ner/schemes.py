@@ -11,17 +11,17 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 OUTSIDE = "O"
-# Letters of an entity's first, inner, last and only word; then of the first and
-# the only word of an entity directly after another one of its type.
+# Letters of an entity's first, inner, last and only word. In IOB1 an entity
+# directly after another one of its type begins with B.
 PATTERNS = {
-  "BIO": "BIIBBB",
-  "IOB1": "IIIIBB",
-  "BIOES": "BIESBS",
-  "BIOS": "BIISBS",
-  "BILOU": "BILUBU",
-  "BMES": "BMESBS",
-  "BMEWO": "BMEWBW",
-  "IOE2": "IIEEIE",
+  "BIO": "BIIB",
+  "IOB1": "IIII",
+  "BIOES": "BIES",
+  "BIOS": "BIIS",
+  "BILOU": "BILU",
+  "BMES": "BMES",
+  "BMEWO": "BMEW",
+  "IOE2": "IIEE",
 }
 _OUTSIDES = (OUTSIDE, "o", "-", "_", "0", "OUT", "NONE")
 # Separator of letter and type, "" without types; is the letter a suffix, and is
@@ -97,14 +97,16 @@ class Scheme(NamedTuple):
   def convert(self, tags: Sequence[str], target: "Scheme") -> list[str]:
     """The same entities in the tags of another scheme."""
     result = [target.outside] * len(tags)
-    pattern = PATTERNS.get(target.name, "IIIIII")
-    last = None
+    first, inner, last, only = [*PATTERNS.get(target.name, "IIII")]
+    previous = None
     for kind, begin, end in self.entities(tags):
-      first, only = (4, 5) if last == (kind, begin) else (0, 3)
-      inner = [1] * (end - begin - 2)
-      indices = [only] if end - begin == 1 else [first, *inner, 2]
-      result[begin:end] = [target.tag(pattern[i], kind) for i in indices]
-      last = kind, end
+      letters = first + inner * (end - begin - 2) + last
+      if end - begin == 1:
+        letters = only
+      if target.name == "IOB1" and previous == (kind, begin):
+        letters = "B" + letters[1:]
+      result[begin:end] = [target.tag(letter, kind) for letter in letters]
+      previous = kind, end
     return result
 
 
@@ -127,9 +129,8 @@ def recognize(tags: Collection[str]) -> Scheme:
   letters = {letter for letter, _ in parts.values()}
 
   def fit(name):
-    pattern = {*PATTERNS[name]}
-    has_single = PATTERNS[name][3] in letters
-    return len(letters & pattern), has_single, -len(pattern)
+    *_, only = pattern = PATTERNS[name]
+    return len(letters & {*pattern}), only in letters, -len({*pattern})
 
   name = max(PATTERNS, key=fit)  # the first of the best
   outsides = [tag for tag in _OUTSIDES if tag in tags] or [OUTSIDE]

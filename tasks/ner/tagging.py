@@ -132,8 +132,8 @@ def find_scheme(
   scheme = recognize(known if used <= {*known} else used)
   if not scheme.layout:
     return scheme
-  names = dict.fromkeys((scheme.name, recognize(used).name, "BIO", "IOB1"))
-  schemes = [scheme._replace(name=name) for name in names if name in PATTERNS]
+  names = dict.fromkeys((scheme.name, "BIO", "IOB1"))
+  schemes = [scheme._replace(name=name) for name in names]
   # The first of those that have the fewest.
   return min(schemes, key=lambda one: len(misfits(sentences, one, one)))
 
@@ -157,14 +157,13 @@ def _check_scheme(path, sentences, scheme, tags) -> None:
     number = number_of(len(odd), "word")
     text = "%s, %s (%s): scored as by conlleval. If schemes are mixed, %s"
     logging.warning(text, path, odd[0], number, _REMEDY)
-  model = recognize(tags)
-  is_same = scheme[:2] == model[:2] or not scheme.name or not model.name
-  if is_same or getattr(tags, "source", "") == path:
+  used = _used(sentences)
+  own, model = recognize(used), recognize(tags)
+  if own[:2] == model[:2] or not own.name or not model.name:
     return
   # BIO and IOB1 are the same entities.
-  is_alike = {scheme.name, model.name} == {"BIO", "IOB1"}
-  odd = misfits(sentences, scheme, model)
-  if odd and not (is_alike and _used(sentences) <= {*tags}):
+  is_alike = {own.name, model.name} == {"BIO", "IOB1"} and used <= {*tags}
+  if not is_alike and (odd := misfits(sentences, scheme, model)):
     raise UserError(f"{path}, {odd[0]}, as the model has: {_REMEDY}")
 
 

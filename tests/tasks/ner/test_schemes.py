@@ -157,15 +157,15 @@ def _entities(pairs):
 
 def _write(name, length, entities):
   """Tags of entities, as the definitions of the schemes have them."""
-  first, inner, last, only, first_after, only_after = PATTERNS[name]
+  first, inner, last, only = PATTERNS[name]
   tags = ["O"] * length
   previous = None
   for kind, begin, end in entities:
-    is_after = previous == (kind, begin)
-    letters = [first_after if is_after else first]
-    letters += inner * (end - begin - 2) + last
-    if end - begin == 1:
-      letters = [only_after if is_after else only]
+    letters = only if end - begin == 1 else first
+    if name == "IOB1" and previous == (kind, begin):
+      letters = "B"
+    if end - begin > 1:
+      letters += inner * (end - begin - 2) + last
     tags[begin:end] = [f"{letter}-{kind}" for letter in letters]
     previous = kind, end
   return tags
@@ -175,7 +175,7 @@ def _write(name, length, entities):
 def test_conversions_keep_entities(pairs, name):
   entities = _entities(pairs)
   tags = _write(name, len(pairs), entities)
-  scheme = recognize([f"{c}-{k}" for c in PATTERNS[name] for k in "XY"])
+  scheme = recognize([f"{c}-{k}" for c in f"B{PATTERNS[name]}" for k in "XY"])
   assert scheme.entities(tags) == entities
   for target in tagging.TARGETS:
     expected = _write(target, len(pairs), entities)
@@ -242,6 +242,17 @@ def test_a_test_file_of_another_scheme_is_tagged_but_not_scored(
   assert "dev, line 2: 'I-PER', where BIOES" in caplog.text
 
 
+NEIGHBORS = "Ann I-PER\nBen B-PER\nto O\nRiga I-LOC\n"
+
+
+@pytest.mark.parametrize("train", [NEIGHBORS, NEIGHBORS + BIO])
+def test_iob1_is_recognized_by_most_entities(tmp_path, train, caplog):
+  caplog.set_level("INFO", "absl")
+  _read(tmp_path, train, BIO.replace("LOC", "PER"))
+  name = "IOB1" if train == NEIGHBORS else "BIO"
+  assert f"train: tag scheme {name} (prefix, separator '-')" in caplog.text
+
+
 @pytest.mark.parametrize("dev", [BIO, IOB1, BIO + "\nof I-LOC\n"])
 def test_iob1_and_bio_go_together(tmp_path, dev, caplog):
   caplog.set_level("INFO", "absl")
@@ -263,7 +274,7 @@ def test_iob1_and_bio_go_together(tmp_path, dev, caplog):
 def test_a_file_of_mixed_schemes_is_said(tmp_path, caplog, train, message):
   (tmp_path / "train").write_text(train)
   path = str(tmp_path / "train")
-  tags = tagging.find_tags(path, COLUMNS)
+  tags = (*tagging.find_tags(path, COLUMNS),)  # as labels.txt has them
   sentences = tagging.read_tagged(path, COLUMNS, tags, needs_tags=True)
   assert f"train, {message}(prefix, separator '-') has '" in caplog.text
   assert "--tag_scheme=BIO" in caplog.text
@@ -300,6 +311,7 @@ def test_a_flag_converts_no_other_tags(tmp_path, text, message):
 def test_tags_that_are_in_no_scheme_are_said(tmp_path, caplog):
   _read(tmp_path, "Word Tag\n" + BIO, BIO)
   assert "train, line 1: 'Tag' is in no scheme" in caplog.text
+  assert "where" not in caplog.text
   caplog.clear()
   brackets = "Ann (PER*\nLee *)\nran *\n"  # of CoNLL-2012
   _read(tmp_path, brackets, brackets)
