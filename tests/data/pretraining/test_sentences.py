@@ -89,6 +89,12 @@ def test_labelled_paragraphs_are_split_into_their_sentences():
     ("Von EE. UU. kam er.", ["Von EE. UU. kam er."]),
     ("Hm. Pears. Kl. Ash.", ["Hm.", "Pears.", "Kl. Ash."]),
     ("The end. 5. May. Owls.", ["The end.", "5. May.", "Owls."]),
+    ('"가자!"라고 했다.', ['"가자!"라고 했다.']),
+    ("Seit 1990. Mai war schön.", ["Seit 1990.", "Mai war schön."]),
+    ("1.2. Owls. 2.1. Bats.", ["1.2. Owls.", "2.1. Bats."]),
+    ("'Mr. Ash' and 'Capt. Elm'", ["'Mr. Ash' and 'Capt. Elm'"]),
+    ("It is 5. 3.50 is less.", ["It is 5.", "3.50 is less."]),
+    ("Hey‼ You⁉ J.-C. Finch.", ["Hey‼", "You⁉", "J.-C. Finch."]),
     # These may end a sentence: it depends on the next word.
     ("The U.S. Army. The U.S. He", ["The U.S. Army.", "The U.S.", "He"]),
     ("He said no. Pears. No. 5.", ["He said no.", "Pears.", "No. 5."]),
