@@ -92,6 +92,29 @@ def read_json(path: str) -> dict:
   return values
 
 
+def json_objects(
+  path: str, lines: Iterable[str] | None = None
+) -> Iterator[tuple[int, dict[str, Any]]]:
+  """Yields numbers and objects of JSON lines; ValueErrors name the line.
+
+  `lines` are those of the file `path`, if they were read in another way.
+  """
+  for number, line in enumerate(lines or text_lines(path), 1):
+    if not line.strip():
+      continue
+    where = f"{path}, line {number}"
+    try:
+      values = parse_json(line)
+    except (ValueError, RecursionError) as error:
+      raise UserError(
+        f"{where} is no JSON ({error}); each line must be an object: is the "
+        "file cut short, or an array? `jq -c .[]` writes its lines"
+      ) from error
+    if not isinstance(values, dict):
+      raise UserError(f"{where} is no JSON object but {line[:40]!r}")
+    yield number, values
+
+
 def json_texts(
   path: str,
   field: str,
