@@ -38,7 +38,7 @@ _CONSONANT = "[bcdfghjklmnpqrstvwxzčšžłśćźř]"
 # Initials, and words without a vowel, such as Dr. and Nr.
 _SHORT = re.compile(
   r"(?!I$)[^\W\d_\u1100-\U0010ffff]|(?:[^\W\d_]{1,2}\.-?)+[^\W\d_]{1,3}"
-  rf"|(?!h?m+$)(?i:{_CONSONANT}){_CONSONANT}{{1,4}}"
+  rf"|(?!(?i:h?m+)$)(?i:{_CONSONANT}){_CONSONANT}{{1,4}}"
 )
 _UNIT = re.compile("[0-9] [a-z]{2,}$")  # 5 km
 _HEADING = re.compile(r"\d{1,2}(?:\.\d{1,2})*|(?!I)[^\W\d_]")  # 1.2., a.

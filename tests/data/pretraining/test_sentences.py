@@ -25,6 +25,10 @@ def _ends(sentences):
   return set(accumulate(sizes))
 
 
+# Words that the rules take for the last one of a sentence, or do not.
+WRONG = {"etc.", "usf.", "MM.", "ecc.", "L'art."}
+
+
 def test_labelled_paragraphs_are_split_into_their_sentences():
   wrong = []
   agreed = missed = added = 0
@@ -35,10 +39,10 @@ def test_labelled_paragraphs_are_split_into_their_sentences():
     missed += len(expected - actual)
     added += len(actual - expected)
     if result != sentences:
-      wrong.append(result)
-  assert agreed > 270
-  assert agreed / (agreed + added) > 0.985, wrong  # precision
-  assert agreed / (agreed + missed) > 0.985, wrong  # recall
+      wrong.append(text)
+  assert all(WRONG & set(text.split()) for text in wrong), wrong
+  # Precision is 99.3 %, recall 99.0 %.
+  assert (agreed, added, missed) == (285, 2, 3)
 
 
 @pytest.mark.parametrize(
@@ -77,6 +81,20 @@ def test_labelled_paragraphs_are_split_into_their_sentences():
     # A word in lower case begins no sentence, but Georgian has no capitals.
     ("Это г. москва. Да.", ["Это г. москва.", "Да."]),
     ("წვიმდა. დავრჩით.", ["წვიმდა.", "დავრჩით."]),
+    ("好……我……我知道。", ["好……", "我……我知道。"]),
+    ("あの……すみません。", ["あの……すみません。"]),
+    ("他喊“快跑！”的时候。好。", ["他喊“快跑！”的时候。", "好。"]),
+    ('Take "vitamin C." Pears, too.', ['Take "vitamin C."', "Pears, too."]),
+    ("We met (in the U.S.) Ann.", ["We met (in the U.S.) Ann."]),
+    ("Von EE. UU. kam er.", ["Von EE. UU. kam er."]),
+    ("Hm. Pears. Kl. Ash.", ["Hm.", "Pears.", "Kl. Ash."]),
+    ("The end. 5. May. Owls.", ["The end.", "5. May.", "Owls."]),
+    ('"가자!"라고 했다.', ['"가자!"라고 했다.']),
+    ("Seit 1990. Mai war schön.", ["Seit 1990.", "Mai war schön."]),
+    ("1.2. Owls. 2.1. Bats.", ["1.2. Owls.", "2.1. Bats."]),
+    ("'Mr. Ash' and 'Capt. Elm'", ["'Mr. Ash' and 'Capt. Elm'"]),
+    ("It is 5. 3.50 is less.", ["It is 5.", "3.50 is less."]),
+    ("Hey‼ You⁉ J.-C. Finch.", ["Hey‼", "You⁉", "J.-C. Finch."]),
     # These may end a sentence: it depends on the next word.
     ("The U.S. Army. The U.S. He", ["The U.S. Army.", "The U.S.", "He"]),
     ("He said no. Pears. No. 5.", ["He said no.", "Pears.", "No. 5."]),
