@@ -24,7 +24,7 @@ def load(path: str | os.PathLike) -> dict[str, int]:
   """
   ids = {}
   for number, line in enumerate(_lines(path)):
-    ids[line.strip()] = number
+    ids[line.replace("\r", "").strip()] = number
   if not ids:
     raise UserError(f"{path} is empty; a vocabulary has one token a line")
   return ids

@@ -55,6 +55,10 @@ run_classifier | do_train output_dir=/proc/x dry_run | --output_dir=/proc/x: /pr
 run_classifier | do_train data_dir=nowhere | --data_dir=nowhere is no folder
 run_classifier | do_train -data_dir | --do_train, --do_eval and --do_predict need --data_dir
 run_classifier | do_train label_column=kind | no column 'kind'
+run_classifier | do_train encoding=cp125 | --encoding=cp125 is no encoding
+run_classifier | do_train task_name=MRPC delimiter=; | --delimiter is for --task_name=tsv: the columns of MRPC are fixed
+run_classifier | do_train data_dir=excel | excel/train.csv, line 2: byte 0xe4 is not UTF-8: give --encoding
+run_classifier | do_train data_dir=excel encoding=cp1252 | are 'ID', 'Text', 'Label'. Did you mean 'Text', 'Label'?
 run_classifier | do_train max_seq_length=512 | max_seq_length 512 exceeds max_position_embeddings 16
 run_classifier | do_eval | no checkpoint in --output_dir=out and no --init_checkpoint: train first, or name one
 run_classifier | do_train init_checkpoint=cased_L-12_H-768_A-12/bert_model.ckpt | is a cased model
@@ -89,6 +93,11 @@ run_ner | do_predict | needs --test_file
 run_ner | do_train tag_column=5 | line 1: 2 columns, so that there is no column 5
 run_ner | do_train do_eval dev_file=ship | ship, line 2: 'B-SHIP' is none of the model's tags
 run_ner | do_train do_eval dev_file=blank | blank has no words
+run_ner | do_train do_eval dev_file=bioes | bioes, line 1: 'S-X', where BIO (prefix, separator '-') has 'B-X', as the model has: --tag_scheme=BIO
+run_ner | do_train train_file=joined | joined, line 1: '/' is in 'red/B-X', as in most lines: write each word
+run_ner | do_train train_file=numbers.jsonl | numbers.jsonl, line 1: expected ner_tags
+run_ner | do_train train_file=speech tag_scheme=BIO | speech, tags of single words: in no scheme, so
+run_ner | do_train train_file=swapped | give --word_column=-1 --tag_column=0
 run_ner | do_train output_dir=ships | are O, B-SHIP, I-SHIP
 run_ner | do_eval init_checkpoint=ships/a.ckpt | labels.txt). --do_train makes a head for other labels
 run_ner | do_train max_seq_length=17 | max_seq_length 17 exceeds
@@ -100,6 +109,8 @@ run_ner | do_eval feature_based output_dir=features feature_layers=weighted_sum_
 run_ner | do_train pack_examples document_context | --pack_examples does not go with --document_context
 run_swag | do_train -train_file | needs --train_file
 run_swag | do_train train_file=bare.csv | bare.csv has no column label
+run_swag | do_train encoding=base64 | --encoding=base64 is no encoding
+run_swag | do_train delimiter=tab | no column 'sent1', 'sent2', 'ending0', 'ending1'; there are 'sent1,sent2,
 run_swag | do_train do_eval dev_file=bare.csv | bare.csv has no column label
 run_swag | do_train train_file=some.jsonl | some.jsonl, line 2: some rows have a label and some have none
 run_swag | do_train max_seq_length=17 | max_seq_length 17 exceeds
@@ -266,6 +277,11 @@ def _write_text(folder):
     "empty": "",
     "ner": "red B-X\nsky O\n",
     "ship": "red O\nblue B-SHIP\n",
+    "bioes": "red S-X\nsky O\n",
+    "joined": "red/B-X sky/O\n",
+    "numbers.jsonl": '{"tokens": ["red"], "ner_tags": [1]}\n',
+    "speech": "red JJ\nsky NN\n",
+    "swapped": "B-X red\nO sky\n",
     "same": "x\nx\n",
     "yes_no": "yes\nno\n",
     "data/train.tsv": "text\tlabel\nred\tyes\nblue\tno\n",
@@ -289,6 +305,8 @@ def _write_text(folder):
     (folder / name).parent.mkdir(exist_ok=True)
     (folder / name).write_text(text)
   (folder / "latin1").write_bytes(b"[MASK].\n\xff\n")
+  (folder / "excel").mkdir()
+  (folder / "excel/train.csv").write_bytes(b"ID;Text;Label\n1;\xe4;yes\n")
 
 
 def _write_vectors(folder):

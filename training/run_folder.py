@@ -222,8 +222,13 @@ def wait_for_chief() -> None:
   """Waits, in the strategy's scope, for all workers; the chief has written."""
   if processes.has_others():
     strategy = tf.distribute.get_strategy()
-    arrived = strategy.run(lambda: tf.constant(1.0))
-    strategy.reduce("SUM", arrived, axis=None)
+    sum_over_replicas(strategy, tf.constant(1.0)).numpy()
+
+
+@tf.function(autograph=False)
+def sum_over_replicas(strategy, values: tf.Tensor) -> tf.Tensor:
+  """Sum of values of the strategy's replicas, which are on all workers."""
+  return strategy.reduce("SUM", strategy.run(lambda: values), axis=None)
 
 
 def _check_complete(reader, expected):

@@ -25,6 +25,8 @@ _TABLE_END = bytes.fromhex("57fb808b247547db")  # magic number of LevelDB
 _FOOTER_BYTES = 48
 NAME = "run.json"
 SWEEP = "sweep.tsv"
+METRICS = "metrics.jsonl"
+VERSION = "0.1.0"  # of this project
 _PACKAGES = ("tensorflow", "keras", "numpy", "tf-models-official")
 _HERE = Path(__file__).parent
 _END_BYTES = 2**20  # hashed at each end of a file
@@ -284,10 +286,10 @@ def best_trials(output_dir: str, number: int) -> list[str]:
 
 
 def versions() -> dict[str, str]:
-  """Versions of Python and of the packages that determine numbers."""
+  """Versions of this project and of what determines its numbers."""
   import importlib.metadata
 
-  result = {"python": platform.python_version()}
+  result = {"bert": VERSION, "python": platform.python_version()}
   for name in _PACKAGES:
     with suppress(importlib.metadata.PackageNotFoundError):
       result[name] = importlib.metadata.version(name)

@@ -32,7 +32,7 @@ class WordCounter:
     self._max_dropped = 0  # Words counted up to this often may be missing.
 
   def add(self, line: str) -> None:
-    self._pieces.update(line.split(" "))
+    self._pieces.update(line.split())
     if len(self._pieces) > self._max_words:
       self._tokenize()
 
