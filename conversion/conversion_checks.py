@@ -1,6 +1,7 @@
 """Reading of a model in any format, and checks of its conversion."""
 
 from functools import partial
+from itertools import chain
 
 import keras
 import numpy as np
@@ -142,9 +143,10 @@ def assign(model: keras.Model, bert: CanonicalModel, head: str) -> None:
     if value is None and name.startswith("bert/pooler/") and not needs_pooler:
       value = keras.ops.zeros_like(variable)
     if value is None:
+      others = [*bert.values, *chain(*bert.skipped.values())]
       raise UserError(
         f"{bert.origin}: no tensor gives {name}; it has "
-        f"{', '.join(sorted(bert.values)[:3])}, ..."
+        f"{', '.join(sorted(others)[:3])}, ..."
       )
     if tuple(value.shape) != shape:
       remedy = "; --head=encoder converts the encoder alone"

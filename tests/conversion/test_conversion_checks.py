@@ -95,3 +95,11 @@ def test_layers_beyond_the_configuration_are_refused():
     ValueError, match="x: its configuration has no bert/encod"
   ):
     checks.check_variables(bert, "encoder")
+
+
+def test_names_that_are_not_read_are_shown():
+  config = small_model.config(9)
+  bert = CanonicalModel("x", config=config.to_dict())
+  bert.skip("module.bert.pooler.dense.bias", "of no head")
+  with pytest.raises(ValueError, match=r"no tensor .*; it has module\.bert\.p"):
+    checks.check_variables(bert, "encoder")

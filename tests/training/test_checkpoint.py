@@ -89,6 +89,13 @@ def test_two_encoders_side_by_side_are_both_named(tmp_path):
   assert checkpoint.open_reader(f"{one},{two}").prefix == f"{one},{two}"
 
 
+def test_slots_are_of_neither_side(tmp_path):
+  values = {"bert/a": np.ones(3), "bert/a/LAMB_1": np.ones(3), "b": np.ones(2)}
+  one, two = (_saved(tmp_path / name, **values) for name in "ab")
+  sides = checkpoint.open_reader(f"{one},{two}").shapes
+  assert set(sides) == {"bert/left_to_right/a", "bert/right_to_left/a"}
+
+
 def test_a_folder_stands_for_its_only_best_or_newest_checkpoint(tmp_path):
   """Released models have no file `checkpoint`."""
   folder = str(tmp_path)
@@ -266,6 +273,7 @@ WEIGHTS = {
   "bert/embeddings/word_embeddings": (7, 4),
   "bert/encoder/layer_0/output/LayerNorm/beta": (4,),
   "bert/pooler/dense/kernel": (4, 4),
+  "bert/pooler/dense/bias": (4,),  # smaller than "dense" below
   "cls/predictions/output_bias": (7,),
   "cls/seq_relationship/output_weights": (2, 4),
   "output_weights": (3, 4),
@@ -328,7 +336,8 @@ def test_object_based_checkpoints_are_refused(tmp_path):
 def test_initialize_says_what_it_took_and_what_is_fresh(tmp_path, caplog):
   pretrained = models.pretrainer(toy.config())
   values = checkpoint.variables(pretrained)
-  prefix = Checkpoints(str(tmp_path)).save(0, values)
+  slot = {"bert/pooler/dense/bias/LAMB_1": values["bert/pooler/dense/bias"]}
+  prefix = Checkpoints(str(tmp_path)).save(0, values | slot)
   model = models.classifier(toy.config(), 2)
   with caplog.at_level("INFO", logger="absl"):
     fresh = checkpoint.restore(model, prefix)
@@ -337,6 +346,7 @@ def test_initialize_says_what_it_took_and_what_is_fresh(tmp_path, caplog):
   assert f"restored {number - 2} of {number}" in caplog.text
   assert "fresh: output_weights, output_bias" in caplog.text
   assert "not used: cls/predictions/output_bias" in caplog.text
+  assert "LAMB" not in caplog.text
   for name, value in checkpoint.variables(model).items():
     if name not in fresh:
       np.testing.assert_array_equal(value, values[name])
