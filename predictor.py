@@ -42,7 +42,8 @@ class Predictor:
     inputs: names of the model's inputs.
 
   Call arguments:
-    texts: texts (any iterable), for a model with a single input.
+    texts: texts (any iterable), for a model with a single input; for models of
+      run_ner.py, each may be a list of words.
     batch_size: number of texts at a time, which bounds the memory.
     inputs: texts by name; of choices, lists of texts.
 
@@ -83,6 +84,7 @@ class Predictor:
       self._answer = tasks.open_model(path, engine, **changes)
     self._ranks = self._answer.answers.inputs
     self._optional = self._answer.answers.optional
+    self._words = self._answer.answers.word_lists
     self.inputs = sorted(self._ranks)
     if warm_up:
       self._answer.warm_up()
@@ -121,7 +123,7 @@ class Predictor:
       more = "".join(f", and perhaps {name}" for name in self._optional)
       raise UserError(f"this model takes {names}{more}")
     inputs = {
-      name: check_texts(name, value, 1 + self._ranks[name])
+      name: check_texts(name, value, 1 + self._ranks[name], name in self._words)
       for name, value in inputs.items()
     }
     lengths = {name: len(texts) for name, texts in inputs.items()}

@@ -69,6 +69,8 @@ def check_flags(args: Arguments) -> None:
 
 def main(args: Arguments) -> None:
   if args.task_name.upper() == glue.NAME:
+    if args.do_train:
+      args = training_program.with_same_seed(args)
     rerun = partial(training_program.rerun, args)
     return glue.run(args.select(glue.Command), rerun)
   task = named_tasks.with_labels(

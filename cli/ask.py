@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from itertools import groupby
 
+from cli import program
 from cli.arguments import INPUTS
 from storage import UserError
 from storage.progress import Progress
@@ -63,6 +64,12 @@ def main(predictor: Callable, argv: list[str] | None = None) -> None:
     sys.exit(f"ERROR: {named}{error}")
 
 
+class _Version(argparse.Action):
+  def __call__(self, parser, *_):
+    print(program.version_text())
+    parser.exit()
+
+
 def _value(name, texts):
   """Texts of --choices, or the only text of another input."""
   if name == "choices":
@@ -89,6 +96,8 @@ def _parse(argv):
     help="an --export_dir, an --output_dir, for vectors a checkpoint's folder, "
     "or the URL of a TF Serving",
   )
+  text = "print versions of this project and its packages"
+  parser.add_argument("--version", action=_Version, nargs=0, help=text)
   parser.add_argument(
     "--batch_size", type=int, default=32, help="lines at a time (%(default)s)"
   )
@@ -111,7 +120,7 @@ def _read(lines, predict) -> Iterator[tuple[str, dict]]:
       raise UserError(
         f"line {number} is no JSON: {error}; a text stands in double quotes"
       ) from None
-    if isinstance(value, str):
+    if isinstance(value, str | list):  # a text, or its words
       value = {"text": value}
     if not isinstance(value, dict):
       raise UserError(

@@ -191,19 +191,8 @@ def _records(path, lines, delimiter, is_plain=False, strict=True):
 
 
 def _objects(path, columns, dialect):
-  for number, line in enumerate(_lines(path, dialect), 1):
-    if not line.strip():
-      continue
+  for number, values in textfiles.json_objects(path, _lines(path, dialect)):
     where = f"{path}, line {number}"
-    try:
-      values = textfiles.parse_json(line)
-    except (ValueError, RecursionError) as error:
-      raise UserError(
-        f"{where} is no JSON ({error}); each line must be an object: is the "
-        "file cut short?"
-      ) from error
-    if not isinstance(values, dict):
-      raise UserError(f"{where} is no JSON object but {line[:40]!r}")
     _require(columns, values, where)
     for name in columns:
       if values[name] is None or values[name] != values[name]:  # NaN

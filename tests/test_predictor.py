@@ -59,10 +59,19 @@ def test_wrong_inputs_are_named(pairs, tagger):
     (r"tokens is array\('a'", lambda: tagger(np.array("a"))),
     # As of a data frame.
     (r"tokens is array\(\[\['a'", lambda: tagger(np.array([["a"], ["b"]]))),
-    (r"tokens\[0\] is \('a',\): give a text", lambda: tagger([("a",)])),
     (
       r"length: \{'text_a': 1, 'text_b': 2\}",
       lambda: pairs(text_a=["a"], text_b=["a", "b"]),
+    ),
+    (
+      r"tokens\[1\]\[1\] is empty: give a word",
+      lambda: tagger(["a", ["b", ""]]),
+    ),
+    (r"tokens\[0\]\[1\] is None: give a text", lambda: tagger([["b", None]])),
+    (r"tokens\[0\]\[0\] is \['b'\]: give a text", lambda: tagger([[["b"]]])),
+    (
+      r"text_a\[0\] is \['a'\]: give a text",
+      lambda: pairs(text_a=[["a"]], text_b=[""]),
     ),
     ("batch_size 0 must be at least 1", lambda: tagger(["a"], batch_size=0)),
     (r"choices\[0\] is 'a': give a list", lambda: check(["a", "b"], 2)),
@@ -87,6 +96,13 @@ def test_texts_are_any_iterable(tagger, pairs):
 def test_a_model_of_a_task_has_no_vectors(tagger):
   with pytest.raises(UserError, match="model of a task, which has no vectors"):
     tagger.embed(["a"])
+
+
+def test_words_and_texts_may_be_asked_together(tagger):
+  for words in (["ab", "c"], ("ab", b"c"), np.array(["ab", "c"])):
+    assert tagger([words, "d"]) == tagger(["ab c", "d"])
+  [answer] = tagger([["a.b", "c"]])
+  assert answer["words"] == ["a.b", "c"]
 
 
 WRONG_FOLDERS = {

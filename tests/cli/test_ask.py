@@ -17,6 +17,7 @@ class Model:
   def __init__(self, **inputs):
     self.inputs, self.answers = inputs, self
     self.optional = frozenset(["text_pair"]) & frozenset(inputs)
+    self.word_lists = frozenset()
 
   def __call__(self, examples):
     return [
@@ -73,6 +74,19 @@ def test_lines_are_answered_in_their_order_in_batches(call):
   answers = call(Single, "--batch_size=2", lines=lines)
   assert _texts(answers) == [["long text"], ["é"], ["t"]]
   assert [answer["size"] for answer in answers] == [2, 2, 1]
+
+
+def test_a_line_may_be_a_list_of_words(call):
+  def model():
+    tagger = Single()
+    tagger.word_lists = frozenset(["tokens"])
+    return tagger
+
+  lines = ['["a b", "c"]', '{"tokens": ["d"]}', '"e f"']
+  assert _texts(call(model, lines=lines)) == [[["a b", "c"]], [["d"]], ["e f"]]
+  message = r"line 2: (text|tokens)\[0\]\[1\] is empty: give a word"
+  with pytest.raises(SystemExit, match=message):
+    call(model, lines=['"a"', '["b", ""]'])
 
 
 def test_the_id_of_a_line_is_that_of_its_answer(call):

@@ -214,10 +214,15 @@ def test_a_dry_run_is_short_and_leaves_nothing(tmp_path):
     values = short.to_dict()
     changed = {n: v for n, v in values.items() if v != args[n]}
     folder = changed.pop("output_dir")
-    record = logging.makeLogRecord({"msg": f"{folder}/export, {folder}/a"})
-    [*_, rename] = absl_logging.get_absl_handler().python_handler.filters
-    rename(record)
-    assert record.getMessage() == f"new, {tmp_path}/a"
+    [*_, correct] = absl_logging.get_absl_handler().python_handler.filters
+    for level, message, shown in (
+      ("WARNING", f"{folder}/export, {folder}/a", f"new, {tmp_path}/a"),
+      ("INFO", f"saved {folder}/a", None),
+      ("INFO", "step 2 of 2", "step 2 of 2"),
+    ):
+      record = logging.makeLogRecord({"msg": message, "levelname": level})
+      assert correct(record) == (shown is not None)
+      assert record.getMessage() == (shown or message)
   assert changed == {
     "num_seeds": 1,
     "early_stopping_patience": 0,
