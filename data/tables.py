@@ -127,8 +127,9 @@ def _find_format(path, columns, dialect):
   best = max(fits, key=fits.__getitem__)
   if best not in (given, usual):
     _log_once("%s: the columns are separated by %r", path, best)
-  has_quotes = "\t" in (text := "\n".join(head)) and _QUOTED.search(text)
-  return best, best == usual == "\t" and not (given or has_quotes)
+  text = "\n".join(head)
+  may_be_plain = best == usual == "\t" and not given
+  return best, may_be_plain and not ("\t" in text and _QUOTED.search(text))
 
 
 def _table(path, columns, header, skip_broken, dialect):

@@ -143,7 +143,7 @@ def test_a_score_may_have_a_decimal_comma(tmp_path, cell, score):
 
 
 @pytest.mark.parametrize("split", ["train", "dev"])
-def test_blank_texts_are_kept_and_said(tmp_path, caplog, split):
+def test_blank_texts_are_read_and_said(tmp_path, caplog, split):
   lay_out(tmp_path, train_csv="body,b,kind\n,x,1\nb,\u200b,0\nc,y,1\n")
   (tmp_path / "dev.csv").write_bytes((tmp_path / "train.csv").read_bytes())
   rows = _read(tmp_path, split, text_b_column="b")
