@@ -1,7 +1,7 @@
 r"""Fine-tunes BERT for named entity recognition and other tagging.
 
 Files are like those of CoNLL-2003, with a word and its tag per line and a blank
-line between sentences:
+line between sentences, or JSON lines with `tokens` and `ner_tags`:
 
   python run_ner.py --vocab_file=$BERT_DIR/vocab.txt \
     --bert_config_file=$BERT_DIR/bert_config.json \
@@ -25,7 +25,7 @@ from cli.arguments import Arguments
 from data import labels
 from modeling.config import FEATURE_LAYERS, check_feature_layers
 from storage import UserError
-from tasks.ner import examples
+from tasks.ner import tagging
 
 shared_flags.define_fine_tuning()
 shared_flags.define_evaluation()
@@ -34,6 +34,9 @@ flags.DEFINE_string("dev_file", None, "CoNLL file to evaluate on.")
 flags.DEFINE_string("test_file", None, "CoNLL file to tag; tags are optional.")
 flags.DEFINE_integer("word_column", 0, "Column of the words.")
 flags.DEFINE_integer("tag_column", -1, "Column of the tags; -1 for the last.")
+flags.DEFINE_enum(
+  "tag_scheme", None, tagging.TARGETS, "Scheme to which tags are converted."
+)
 flags.DEFINE_integer("max_seq_length", 128, "Maximum number of tokens.", 3)
 shared_flags.define_packing()
 flags.DEFINE_bool(
@@ -65,13 +68,15 @@ def main(args: Arguments) -> None:
   columns = args.word_column, args.tag_column
   find = None
   if args.train_file:
-    find = partial(examples.find_tags, args.train_file, columns)
+    find = partial(tagging.find_tags, args.train_file, columns, args.tag_scheme)
   checkpoint_labels = encoder.labels_file(args)
   tags = labels.choose(args.output_dir, checkpoint_labels, find, args.do_train)
   if args.do_train and args.teacher:
     labels.check_teacher(args.teacher, labels.load(args.teacher), tags)
   sentences = {
-    flag: examples.read_tagged(args[flag], columns, tags, flag != "test_file")
+    flag: tagging.read_tagged(
+      args[flag], columns, tags, flag != "test_file", args.tag_scheme
+    )
     for flag in training_program.file_flags(args)
   }
   # TensorFlow is imported here, after flags and files were checked.

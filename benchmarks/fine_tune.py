@@ -24,6 +24,8 @@ from tasks.classification import examples as classification_examples
 from tasks.classification import named_tasks
 from tasks.ner import examples as ner_examples
 from tasks.ner import metrics as ner_metrics
+from tasks.ner import schemes as ner_schemes
+from tasks.ner import tagging as ner_tagging
 from tasks.squad import examples as squad_examples
 from tasks.squad import metrics as squad_metrics
 from tasks.squad.decoding import Predictions
@@ -104,7 +106,7 @@ class Ner:
   def peer_data(self) -> dict:
     """Data for the peer: words and tags of `train` and `dev`, and `tags`."""
     pairs = {n: [(s.words, s.tags) for s in self._read(n)] for n in self.files}
-    return pairs | {"tags": ner_examples.tag_set(self._read("train"))}
+    return pairs | {"tags": ner_tagging.tag_set(self._read("train"))}
 
   def _read(self, name):
     return ner_examples.read_sentences(str(self.files[name]))
@@ -114,7 +116,9 @@ class Ner:
 
   def score(self, predictions: list[list[str]]) -> dict[str, float]:
     labels = [sentence.tags for sentence in self._read("dev")]
-    return {"f1": 100 * ner_metrics.evaluate(labels, predictions).overall.f1}
+    scheme = ner_schemes.recognize({tag for tags in labels for tag in tags})
+    scores = ner_metrics.evaluate(labels, predictions, scheme)
+    return {"f1": 100 * scores.overall.f1}
 
 
 def _eval_results(output, names):

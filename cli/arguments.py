@@ -31,7 +31,7 @@ NOT_OF_TRAINING = re.compile(
   "predict_|prediction_columns|test_file|eval_(batch_size|file)|"
   "max_eval_steps|num_(workers|tpu_cores)|save_checkpoints_steps|ensemble|"
   "keep_checkpoint_max|iterations_per_loop|profile_steps|verbose_logging|"
-  "stop_at_step|num_train_steps|dry_run|seed"
+  "stop_at_step|num_train_steps|dry_run|seed|delimiter|encoding"
 )
 # Flags of fine-tuning of which several values make a sweep.
 SWEPT = ("learning_rate", "train_batch_size", "num_train_epochs")
@@ -258,6 +258,8 @@ def from_record(folder: str, entry: Mapping, changes: Mapping) -> Arguments:
     "multi_label": False,
     "long_text": "truncate",
     "ensemble": 1,
+    "delimiter": None,
+    "encoding": "utf-8",
     **entry["flags"],
   }
   unknown = changes.keys() - values.keys()

@@ -15,6 +15,7 @@ from modeling.config import SIDES, BertConfig, extensions
 from storage import UserError, files
 from training import run_record
 
+_WORDS = "bert/embeddings/word_embeddings"
 _LAYER = re.compile(r"/encoder/layer_(\d+)/")
 # {field of bert_config.json: (end of a variable's name, axis of that size)}
 _SIZES = {
@@ -186,12 +187,15 @@ def _check_sizes(config_file, network, prefix, may_be_deeper=False):
   """
   layers = 0
   sizes = {}
-  for name, shape in run_record.checkpoint_shapes(f"{prefix}.index").items():
+  shapes = run_record.checkpoint_shapes(f"{prefix}.index")
+  for name, shape in shapes.items():
     if layer := _LAYER.search(name):
       layers = max(layers, int(layer[1]) + 1)
     for field, (end, axis) in _SIZES.items():
       if name.endswith(end) and len(shape) == 2:
         sizes[field] = shape[axis]
+  if shapes and not any(re.match("bert/.*word_embeddings$", x) for x in shapes):
+    raise run_record.no_encoder(prefix, shapes, _WORDS)
   if layers:
     sizes = {"num_hidden_layers": layers} | sizes
   expected = {field: getattr(network, field) for field in sizes}
@@ -326,8 +330,8 @@ def check_extension(args: Arguments) -> None:
   attention = run_record.flag_of(args.init_checkpoint, "attention")
   model = args.replace(vocab_file=args.extend, attention=attention)
   check(model, config(model))
-  tokens = vocab.read_tokens(args.extend)
-  vocab.check_tokens(dict.fromkeys(tokens, 0), name=args.extend)
+  tokens = vocab.load(args.extend)
+  vocab.check_tokens(tokens, name=args.extend)
   unused = len(vocab.unused_ids(tokens))
   if not (unused or args.new_words):
     raise UserError(

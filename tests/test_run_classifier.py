@@ -143,11 +143,15 @@ def _several(given, tmp_path_factory):
       (text, "praise|film" if praise else "")
       for text, praise in _sentences(number, name)
     ]
-    _write(data / f"{name}.tsv", ("text", "label"), *rows)
+    # As Excel writes tables in most of Europe.
+    lines = [
+      f"{text};{label};;\r\n" for text, label in [("text", "label"), *rows]
+    ]
+    (data / f"{name}.csv").write_text("".join(lines) + ";;;\r\n", newline="")
   texts = [(text,) for text, _ in _sentences(9, "test")]
   _write(data / "test.tsv", ("text",), *texts)
   flags = given | {"task_name": "tsv", "data_dir": data, "multi_label": True}
-  flags |= {"class_weights": "balanced"}
+  flags |= {"class_weights": "balanced", "encoding": "cp1252"}
   flags |= {"do_train": True, "do_predict": True}
   flags |= {"keep_best": True, "eval_steps": 50}
   output, log = shared.trained(

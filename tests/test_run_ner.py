@@ -10,6 +10,7 @@ import pytest
 from data.vocab import SPECIAL_TOKENS
 from storage import record_scan
 from tasks.ner import examples
+from tasks.ner.schemes import recognize
 from tests import programs, shared, small_model
 
 # A word says what it is. The last are two names, as nothing else stands between
@@ -113,6 +114,28 @@ def test_predicts_words_alone_from_the_checkpoint_alone(
   gold = [tag for s in text for _, tag in s]
   result = [tag for s in predicted for tag in s.tags]
   assert np.mean(np.equal(result, gold)) > 0.9
+
+
+def test_scores_are_the_same_in_another_scheme(trained, given, tmp_path):
+  output = shutil.copytree(trained[0], tmp_path / "run")
+  expected = programs.results(output)
+  bio = recognize(["B-PER", "I-PER", "B-LOC", "I-LOC", "O"])
+  other = recognize([f"{t}_{c}" for t in ("PER", "LOC") for c in "BMES"])
+  sentences = examples.read_sentences(str(given["dev_file"]))
+  pairs = [
+    [*zip(s.words, bio.convert(s.tags, other), strict=True)] for s in sentences
+  ]
+  file = _write(tmp_path / "dev.txt", pairs)
+  assert "PER_E" in file.read_text()
+  flags = {**given, "dev_file": file, "output_dir": output, "do_eval": True}
+  log = programs.run("run_ner", **flags, tag_scheme="BIO")
+  # Without an entity of three words, BMES is as BIOES.
+  assert "dev.txt: tag scheme BIOES (suffix, separator '_')" in log
+  assert programs.results(output) == pytest.approx(expected, abs=1e-6)
+  predicted = examples.read_sentences(str(output / "eval_predictions.conll"))
+  assert {tag for s in predicted for tag in s.tags} == {
+    f"{t}_{c}" for t in ("PER", "LOC") for c in "BES"
+  } | {"O"}
 
 
 @pytest.mark.slow

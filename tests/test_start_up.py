@@ -13,7 +13,7 @@ from cli import program as command
 from tests import cpu_time, programs
 from tests.programs import ROOT
 
-MODULES = {"bert", "predictor"}
+MODULES = {"bert", "bert_packages", "predictor"}
 PROGRAMS = sorted({path.stem for path in ROOT.glob("*.py")} - MODULES)
 # Seconds of processor time, more on a busy machine. Importing TensorFlow alone
 # takes four and more.

@@ -8,7 +8,7 @@ import platform
 import re
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from pathlib import Path
 
@@ -156,6 +156,15 @@ def checkpoint_shapes(path: str) -> dict[str, tuple[int, ...]]:
     return {}
   result.pop("", None)  # the header
   return result
+
+
+def no_encoder(prefix: str, names: Iterable[str], missing: str) -> UserError:
+  """The error for a checkpoint without a variable of the encoder."""
+  likely = sorted(names, key=lambda x: ("word_embeddings" not in x, x))
+  return UserError(
+    f"{prefix} has no {missing}, but {', '.join(likely[:3])}, ...: name "
+    "another checkpoint, or convert this one as docs/checkpoints.md says"
+  )
 
 
 def _entries(table, data, at) -> Iterator[tuple[bytes, bytes]]:

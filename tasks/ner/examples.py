@@ -1,26 +1,36 @@
-"""CoNLL files to tagged sentences: a word a line, blank lines in between.
+"""Files of tagged words to sentences: columns, as CoNLL's, or JSON lines.
 
-Columns are separated by tabs if a line has one, else by blanks. The word
-"-DOCSTART-" begins a document. In files of characters, as KLUE's, a row of a
-blank is the word BLANK, and lines as "## id<tab>text" are comments.
+A word has a line, and blank lines end sentences. Columns are separated by tabs
+if a line has one, else by blanks. The word "-DOCSTART-" begins a document. In
+files of characters, as KLUE's, a row of a blank is the word BLANK. Lines with
+"#" at their start are comments unless they have columns as the others.
 """
 
-from collections.abc import Iterable, Sequence
+import json
+import re
+from collections.abc import Iterator
 from contextlib import suppress
 from itertools import groupby
+from operator import ne
 from typing import NamedTuple
 
 from absl import logging
 
-from data import labels
 from storage import UserError, textfiles
 from storage.progress import number_of
+from tasks.ner.schemes import Scheme, recognize
 
 DOCUMENT_START = "-DOCSTART-"
-OUTSIDE = "O"
+# In files as CoNLL's, OntoNotes' and those of Universal Dependencies.
+_STARTS = (DOCUMENT_START, "#begin document", "#end document", "# newdoc")
 BLANK = "\u2581"  # as in SentencePiece
-_PREFIXES = {"B": "B", "I": "I", "E": "E", "S": "S", "L": "E", "U": "S"}
 _LONG = 200  # words; a longer sentence may be several
+# Keys of JSON lines, for words and tags.
+_KEYS = (("tokens", "words"), ("ner_tags", "tags", "labels", "ner"))
+_REMEDY = (
+  "write each word on a line, then a tab and its tag, and a blank line after "
+  "each sentence"
+)
 # Columns of words and tags; negative numbers count from the last one.
 Columns = tuple[int, int]
 
@@ -32,6 +42,14 @@ class Sentence(NamedTuple):
   tags: list[str] | None  # None if the file has none
   document: int = 0  # number, from 0
   line: int = 1  # number of the first word's line, from 1; the others follow
+  is_line: bool = False  # all words are on one line
+  scheme: Scheme | None = None  # of the file, if the tags were converted
+
+  @property
+  def lines(self) -> list[int]:
+    """Number of each word's line."""
+    step = 0 if self.is_line else 1
+    return [self.line + step * word for word in range(len(self.words))]
 
 
 def read_sentences(
@@ -40,68 +58,142 @@ def read_sentences(
   """Reads the sentences of a file; with None as `tag_column` without tags.
 
   Raises OSError, or ValueError if a line has too few columns (it is named),
-  there is no word, or the file is a table of texts.
+  there is no word, or the file has another layout.
   """
   columns = tuple(c for c in (word_column, tag_column) if c is not None)
-  sentences: list[Sentence] = []
-  widths: dict[int, int] = {}  # number of columns -> the first line with it
-  document = 0
-  for line_type, lines in groupby(
-    enumerate(textfiles.text_lines(path), 1),
-    key=lambda pair: _line_type(pair[1]),
-  ):
-    if line_type == "start":
-      document += bool(sentences)
-    elif line_type == "words":
-      rows = list(lines)
-      cells = [_cells(*row, columns, path, widths) for row in rows]
-      words, *more = map(list, zip(*cells, strict=True))
-      tags = more[0] if more else None
-      sentences.append(Sentence(words, tags, document, rows[0][0]))
+  read = _read_json if _is_json(path) else _read_columns
+  sentences = list(read(path, columns))
   if not sentences:
     raise UserError(f"{path} has no words")
-  _check_layout(path, sentences)
+  if len(sentences) == 1 and len(sentences[0].words) > _LONG:
+    text = "%s: all %d words are one sentence; a blank line should end each"
+    logging.warning(text, path, len(sentences[0].words))
+  return sentences
+
+
+# --- JSON ------------------------------------------------------------------
+
+
+def _is_json(path):
+  """True by the name of a file, or if it begins with a JSON object."""
+  if path.removesuffix(".gz").endswith((".json", ".jsonl")):
+    return True
+  lines = filter(str.strip, textfiles.text_lines(path))
+  return bool(re.match(r'\s*\[?\s*\{\s*"[^"]*"\s*:', next(lines, "")))
+
+
+def _read_json(path, columns) -> Iterator[Sentence]:
+  for line, values in textfiles.json_objects(path):
+    where = f"{path}, line {line}"
+    words, *tags = (
+      _texts(values, keys, where) for keys in _KEYS[: len(columns)]
+    )
+    if tags and len(tags[0]) != len(words):
+      raise UserError(f"{where}: {len(words)} words, but {len(tags[0])} tags")
+    if words:
+      yield Sentence(words, tags[0] if tags else None, 0, line, is_line=True)
+
+
+def _texts(values, keys, where) -> list[str]:
+  """The value of the first key that has a list of texts."""
+  for key in keys:
+    value = values.get(key)
+    if isinstance(value, list) and all(isinstance(t, str) and t for t in value):
+      return value
+  shown = {key: values[key] for key in keys if key in values} or [*values]
+  raise UserError(
+    f"{where}: expected {' or '.join(keys)} with a list of texts (names of "
+    f"tags, not their numbers), but there is {json.dumps(shown)[:80]}"
+  )
+
+
+# --- Columns ---------------------------------------------------------------
+
+
+def _read_columns(path, columns) -> Iterator[Sentence]:
+  lines = [*enumerate(map(_parse, textfiles.text_lines(path)), 1)]
+  rows = [(number, cells) for number, (kind, cells) in lines if kind == "words"]
+  _check_rows(path, rows[:1000])
+  column = columns[-1] if columns[1:] else -1
+  tags = {tag for _, cells in rows for tag in cells[column:][:1]}
+  known = {len(cells) for _, cells in rows}, tags, column
+  document, is_empty = 0, True
+  widths: dict[int, int] = {}  # number of columns -> the first line with it
+
+  def find_kind(line):
+    _, (kind, cells) = line
+    is_word = kind == "#" and (not rows or _is_row(cells, *known))
+    return "words" if is_word else kind
+
+  for kind, group in groupby(lines, find_kind):
+    if kind == "start":
+      document += not is_empty
+    elif kind == "words":
+      block = [(number, cells) for number, (_, cells) in group]
+      for number, cells in block:
+        widths.setdefault(len(cells), number)
+      picked = [_pick(path, *row, columns) for row in block]
+      words, *more = map(list, zip(*picked, strict=True))
+      yield Sentence(words, more[0] if more else None, document, block[0][0])
+      is_empty = False
   if len(widths) > 1 and min(columns) < 0:
     (width, line), (other_width, other_line), *_ = widths.items()
     text = "%s, line %d: %d columns, but line %d has %d; is something missing?"
     logging.warning(text, path, other_line, other_width, line, width)
-  return sentences
 
 
-def _check_layout(path, sentences):
-  """Raises ValueError for a table of texts; warns of a file as one sentence."""
-  words = [word for sentence in sentences for word in sentence.words]
-  texts = [word for word in words if " " in word]
-  if 2 * len(texts) > len(words):
-    raise UserError(
-      f"{path} looks like a table of texts, such as {texts[0][:40]!r}: here a "
-      "line has one word and its tag, and a blank line ends a sentence. "
-      "run_classifier.py --task_name=tsv reads tables"
-    )
-  if len(sentences) == 1 and len(words) > _LONG:
-    text = "%s: all %d words are one sentence; a blank line should end each"
-    logging.warning(text, path, len(words))
-
-
-def _line_type(line: str) -> str:
-  if line.startswith(DOCUMENT_START):
-    return "start"
-  if line.startswith("## ") and "\t" in line:
-    return "comment"
-  return "words" if line.strip(" \t") else "blank"
-
-
-def _cells(number, line, columns, path, widths) -> list[str]:
-  """Cells of some columns of a line; enters its width into `widths`."""
+def _parse(line: str) -> tuple[str, list[str]]:
+  """Kind and cells of a line; the kind is "#" if it may be a comment."""
+  if line.startswith(_STARTS):
+    return "start", []
+  if not (stripped := line.rstrip(" \t")):
+    return "blank", []
   # Blanks are U+0020 only: others may be words, as in texts of the web.
-  if "\t" in line:
-    cells = [cell.strip(" ") for cell in line.split("\t")]
+  if "\t" in stripped:
+    cells = [cell.strip(" ") for cell in stripped.split("\t")]
     if line.startswith(" \t"):
       cells[0] = BLANK
   else:
-    cells = [cell for cell in line.split(" ") if cell]
+    cells = [cell for cell in stripped.split(" ") if cell]
+  return "#" if line.startswith("#") else "words", cells
+
+
+def _is_row(cells, widths, tags, column) -> bool:
+  """False for comments, True for words such as # and #topic, by other rows."""
+  is_name = " " not in cells[0] and cells[0].strip("#")
+  tag = "".join(cells[column:][:1])
+  is_tag = tag in tags or tag == cells[0] or bool(recognize({tag}).name)
+  return len(cells) in widths and bool(is_name or is_tag)
+
+
+def _check_rows(path, rows) -> None:
+  """Raises ValueError for Ann/B-PER, tables, and running text."""
+  for separator in ",; /|_":
+    end = -1 if separator in ",; " else None  # as in "Ann, B-PER"
+    joined = [
+      (number, cells[0])
+      for number, cells in rows
+      if all(separator in cell[1:] for cell in cells[:end] or cells)
+    ]
+    if 2 * len(joined) > len(rows):
+      number, cell = joined[0]
+      table = "; run_classifier.py reads tables of texts" * (separator == " ")
+      raise UserError(
+        f"{path}, line {number}: {separator!r} is in {cell[:40]!r}, as in most "
+        f"lines: {_REMEDY}{table}"
+      )
+  widths = [len(cells) for _, cells in rows]
+  changes = list(map(ne, widths, widths[1:]))
+  if 2 * sum(changes) > len(rows) and len({*widths}) > 2:
+    raise UserError(
+      f"{path}, line {rows[changes.index(True) + 1][0]}: another number of "
+      f"columns than before, as in running text: {_REMEDY}"
+    )
+
+
+def _pick(path, number, cells, columns) -> list[str]:
+  """Cells of some columns of a line."""
   width = len(cells)
-  widths.setdefault(width, number)
   start = f"{path}, line {number}: {number_of(width, 'column')}, so that"
   if not all(-width <= column < width for column in columns):
     raise UserError(
@@ -119,104 +211,12 @@ def _cells(number, line, columns, path, widths) -> list[str]:
   return result
 
 
-def split_tag(tag: str) -> tuple[str, str]:
-  """Splits a tag into its prefix and the type of its entity.
-
-  "B-PER" is ("B", "PER"), "B" alone ("B", ""), "O" ("O", ""), and "PER" counts
-  as "I-PER". L(ast) and U(nit) of BILOU are E and S of BIOES.
-  """
-  if tag == OUTSIDE:
-    return OUTSIDE, ""
-  prefix, _, entity_type = tag.partition("-")
-  if prefix not in _PREFIXES:
-    return "I", tag
-  return _PREFIXES[prefix], entity_type
-
-
-def mark_entities(tags: Iterable[str]) -> bool:
-  """True unless the tags are of single words, such as parts of speech."""
-  return any(
-    tag == OUTSIDE or split_tag(tag)[1] not in ("", tag) for tag in tags
-  )
-
-
-def tag_set(sentences: Iterable[Sentence]) -> tuple[str, ...]:
-  """All tags: "O", then sorted by type, and within a type by prefix.
-
-  Every type has the prefixes that any type has: with B-PER, I-PER and B-LOC,
-  I-LOC is a tag, too. Tags that do not mark entities are sorted, without "O".
-  """
-  tags = {tag for sentence in sentences for tag in sentence.tags or ()}
-  if tags and not mark_entities(tags):
-    return tuple(sorted(tags))
-  tags.discard(OUTSIDE)
-  typed = {tag for tag in tags if tag[1:] == f"-{split_tag(tag)[1]}"}
-  tags |= {prefix[:2] + tag[2:] for prefix in typed for tag in typed}
-  by_type = sorted(tags, key=lambda tag: (split_tag(tag)[1], tag))
-  return (OUTSIDE, *by_type)
-
-
-def require_known(
-  sentences: Iterable[Sentence], tags: Sequence[str], path: str
-) -> None:
-  """Raises ValueError, with file and line, if a model cannot predict a tag."""
-  for sentence in sentences:
-    for number, tag in enumerate(sentence.tags or (), sentence.line):
-      if tag not in tags:
-        raise UserError(
-          f"{path}, line {number}: {tag!r} is none of the model's tags, which "
-          f"are {labels.known_labels(tags)}"
-        )
-
-
-def find_tags(train_file: str, columns: Columns) -> labels.LabelSet:
-  """Tags of a training file, as `tag_set`; ValueError if there is only one."""
-  sentences = read_sentences(train_file, *columns)
-  tags = tag_set(sentences)
-  if len(tags) < 2:
-    raise UserError(
-      f"{train_file}: every tag is {tags[0]!r}; are they in another column?"
-    )
-  return labels.LabelSet(tags, train_file)
-
-
-def read_tagged(
-  path: str, columns: Columns, tags: Sequence[str], needs_tags: bool
-) -> list[Sentence]:
-  """Reads sentences, with their tags if the model knows all of them.
-
-  Raises OSError, or ValueError for another file and without needed tags.
-  """
-  try:
-    sentences = read_sentences(path, *columns)
-    require_known(sentences, tags, path)
-  except ValueError as error:
-    if needs_tags:
-      raise
-    sentences = read_sentences(path, columns[0], None)
-    if _has_tags(path, columns):
-      logging.warning("words are tagged, but nothing is scored: %s", error)
-    else:
-      logging.info("%s has no tags: words are tagged, but not scored", path)
-    return sentences
-  all_tags = [tag for sentence in sentences for tag in sentence.tags or ()]
-  labels.log_labels(path, all_tags, unit="word")
-  others = sorted(tag for tag in {*all_tags} if tag[1:2] not in ("", "-"))
-  if others and any(tag[1:2] == "-" for tag in all_tags):
-    logging.warning(
-      "%s has tags with a prefix and others without, such as %s: is it spelled "
-      "wrongly?",
-      path,
-      ", ".join(others[:5]),
-    )
-  return sentences
-
-
-def _has_tags(path, columns) -> bool:
+def has_tags(path: str, columns: Columns) -> bool:
   """True if any line with a word has a tag, too."""
   for number, line in enumerate(textfiles.text_lines(path), 1):
-    if _line_type(line) == "words":
+    kind, cells = _parse(line)
+    if kind == "words":
       with suppress(ValueError):
-        _cells(number, line, columns, path, {})
+        _pick(path, number, cells, columns)
         return True
   return False

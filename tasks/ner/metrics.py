@@ -1,8 +1,6 @@
 """Precision, recall and F1 of entities as conlleval counts them; predictions.
 
-An entity is correct if its type and both its ends are. Tags may be IOB1, IOB2
-or BIOES, also mixed: an entity begins with B- or S-, with any tag after O or
-after another type, and after E- or S-. W words, L tags.
+An entity is correct if its type and both its ends are. W words, L tags.
 """
 
 import os
@@ -10,6 +8,8 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -19,17 +19,9 @@ from serving.answers import softmax
 from storage import files
 from storage.progress import num_wide
 from tasks import metrics
-from tasks.ner import examples
-from tasks.ner.examples import DOCUMENT_START, OUTSIDE, Sentence
+from tasks.ner.examples import DOCUMENT_START, Sentence
 from tasks.ner.records import group_by_sentence
-
-
-class Entity(NamedTuple):
-  """An entity in a sentence: words `begin` to `end`, exclusive."""
-
-  entity_type: str
-  begin: int
-  end: int
+from tasks.ner.schemes import OUTSIDE, Scheme, recognize
 
 
 class Score(NamedTuple):
@@ -68,32 +60,13 @@ class Scores:
   of_entities: bool
 
 
-def entities(tags: Sequence[str]) -> list[Entity]:
-  """Entities of a sentence, by the tags of its words, from left to right."""
-  result = []
-  prefix, entity_type, begin = OUTSIDE, "", 0
-  for word, tag in enumerate([*tags, OUTSIDE]):
-    last_prefix, last_type = prefix, entity_type
-    prefix, entity_type = examples.split_tag(tag)
-    begins = prefix != OUTSIDE and (
-      prefix in ("B", "S")
-      or last_prefix in (OUTSIDE, "E", "S")
-      or entity_type != last_type
-    )
-    if last_prefix != OUTSIDE and (begins or prefix == OUTSIDE):
-      result.append(Entity(last_type, begin, word))
-    if begins:
-      begin = word
-  return result
-
-
 def evaluate(
   labels: Sequence[Sequence[str]],
   predicted: Sequence[Sequence[str]],
-  of_entities: bool = True,
+  scheme: Scheme,
 ) -> Scores:
-  """Scores predicted tags of sentences; word by word unless `of_entities`."""
-  find = entities if of_entities else _words
+  """Scores predicted tags of sentences, by entities or by single words."""
+  find = scheme.entities
   labelled: Counter[str] = Counter()  # numbers by type
   answered: Counter[str] = Counter()
   correct: Counter[str] = Counter()
@@ -113,12 +86,8 @@ def evaluate(
     },
     num_words,
     num_correct / num_words if num_words else 0.0,
-    of_entities,
+    bool(scheme.name),
   )
-
-
-def _words(tags):
-  return [Entity(tag, i, i + 1) for i, tag in enumerate(tags)]
 
 
 def report(scores: Scores) -> str:
@@ -153,7 +122,7 @@ def label_ids(tags: Sequence[str], sentences: Sequence[Sentence]) -> np.ndarray:
 
 def metric(tags: Sequence[str]) -> str:
   """Name of the value of `results` by which checkpoints are compared."""
-  return "eval_f1" if examples.mark_entities(tags) else "eval_accuracy"
+  return "eval_f1" if recognize(tags).name else "eval_accuracy"
 
 
 def results(scores: Scores, losses: np.ndarray) -> dict[str, float]:
@@ -171,7 +140,7 @@ def score(
   """Computes and logs scores of sentences with tags."""
   predicted = group_by_sentence(_most_probable(logits, tags), sentences)
   known = [sentence.tags or [] for sentence in sentences]
-  scores = evaluate(known, predicted, examples.mark_entities(tags))
+  scores = evaluate(known, predicted, recognize(tags))
   logging.info("\n%s", report(scores))
   return scores
 
@@ -183,12 +152,18 @@ def write_predictions(
   tags: Sequence[str],
   sentences: Sequence[Sentence],
 ) -> None:
-  """Writes <split>_predictions.conll and .tsv."""
+  """Writes <split>_predictions.conll, in the file's scheme, and .tsv."""
   predicted = _most_probable(logits, tags)
   path = os.path.join(output_dir, f"{split}_predictions")
   by_sentence = group_by_sentence(predicted, sentences)
-  write_conll(f"{path}.conll", sentences, by_sentence)
-  words = [pair for s in sentences for pair in enumerate(s.words, s.line)]
+  if scheme := sentences[0].scheme:
+    convert = partial(recognize(tags).convert, target=scheme)
+    by_sentence = map(convert, by_sentence)
+    sentences = [s._replace(tags=convert(s.tags or [])) for s in sentences]
+  write_conll(f"{path}.conll", sentences, [*by_sentence])
+  words = chain.from_iterable(
+    zip(s.lines, s.words, strict=True) for s in sentences
+  )
   probs = softmax(logits).astype(np.float32)
   table = [("line", "word", "prediction", *tags)]
   for (line, word), tag, row in zip(words, predicted, probs, strict=True):

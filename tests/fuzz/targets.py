@@ -22,6 +22,8 @@ from tasks.features import lines as text_lines
 from tasks.features import vectors
 from tasks.multiple_choice import examples as multiple_choice_examples
 from tasks.ner import examples as ner_examples
+from tasks.ner import tagging as ner_tagging
+from tasks.ner.schemes import Scheme
 from tasks.squad import examples as squad_examples
 from tasks.squad import records as squad_records
 from tasks.squad.records import WindowConfig
@@ -86,7 +88,13 @@ def _table(path):
 
 def _conll(path):
   sentences = ner_examples.read_sentences(path)
-  ner_examples.tag_set(sentences)
+  tags = ner_tagging.tag_set(sentences)
+  ner_tagging.require_known(sentences, tags, path)
+  scheme = ner_tagging.find_scheme(sentences, tags)
+  target = Scheme("BIOES")
+  for sentence in sentences:
+    converted = scheme.convert(sentence.tags, target)
+    assert len(converted) == len(sentence.lines)
 
 
 def _squad(path):
@@ -154,6 +162,7 @@ TARGETS = {
   "jsonl": Target("table.jsonl", _table),
   "swag": Target("val.csv", multiple_choice_examples.read_examples),
   "conll": Target("dev.txt", _conll),
+  "tagged_json": Target("dev.jsonl", _conll),
   "squad": Target("dev.json", _squad),
   "text_lines": Target("texts", _text_lines),
   "labels": Target("labels.txt", _of_folder(labels.load)),

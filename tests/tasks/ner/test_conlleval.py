@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from tasks.ner import metrics
 from tasks.ner.examples import Sentence
-from tasks.ner.metrics import Entity, Score
+from tasks.ner.metrics import Score
+from tasks.ner.schemes import Entity, recognize
 
 
 @pytest.mark.parametrize(
@@ -29,9 +30,11 @@ from tasks.ner.metrics import Entity, Score
   ],
 )
 def test_where_names_are(tags, names):
-  assert metrics.entities(tags.split()) == [Entity(*name) for name in names]
+  result = recognize(tags.split()).entities(tags.split())
+  assert result == [Entity(*name) for name in names]
 
 
+BIO = recognize(["B-PER", "I-PER", "B-LOC", "B-ORG", "I-ORG"])
 GOLD = ["B-PER I-PER O B-LOC", "B-ORG O B-PER"]
 PREDICTED = ["B-PER I-PER O B-ORG", "B-ORG I-ORG O"]
 
@@ -41,7 +44,7 @@ def _split(lines):
 
 
 def test_scores_by_hand():
-  scores = metrics.evaluate(_split(GOLD), _split(PREDICTED))
+  scores = metrics.evaluate(_split(GOLD), _split(PREDICTED), BIO)
   overall = scores.overall
   assert overall == Score(labels=4, predicted=3, correct=1)
   assert (overall.precision, overall.recall) == (1 / 3, 1 / 4)
@@ -61,7 +64,7 @@ def test_scores_by_hand():
 
 def test_a_long_type_in_hangul_has_a_line():
   name = "\uac00" * 18
-  scores = metrics.evaluate([["B-" + name]], [["O"]])
+  scores = metrics.evaluate([["B-" + name]], [["O"]], recognize(["B-" + name]))
   assert metrics.report(scores).splitlines()[-1].startswith(f"{name}: ")
 
 
@@ -77,7 +80,7 @@ def test_numbers_are_those_of_seqeval(sentences):
   seqeval = pytest.importorskip("seqeval.metrics")
   gold = [[tag for tag, _ in sentence] for sentence in sentences]
   predicted = [[tag for _, tag in sentence] for sentence in sentences]
-  score = metrics.evaluate(gold, predicted).overall
+  score = metrics.evaluate(gold, predicted, recognize(BIOES)).overall
   for metric, value in (
     (seqeval.precision_score, score.precision),
     (seqeval.recall_score, score.recall),

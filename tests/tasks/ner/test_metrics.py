@@ -6,6 +6,7 @@ import pytest
 from tasks.ner import examples as reader
 from tasks.ner import metrics
 from tasks.ner.examples import Sentence
+from tasks.ner.schemes import recognize
 from tests import programs
 
 TAGS = ("O", "B-PET", "I-PET")
@@ -21,7 +22,9 @@ SENTENCES = [
 def test_results_are_of_names_and_words():
   assert metrics.label_ids(TAGS, SENTENCES).tolist() == [0, 1, 2, 0]
   predicted = [["O"], ["B-PET", "I-PET", "B-PET"]]
-  scores = metrics.evaluate([s.tags for s in SENTENCES], predicted)
+  scores = metrics.evaluate(
+    [s.tags for s in SENTENCES], predicted, recognize(TAGS)
+  )
   assert metrics.results(scores, np.array([1.0, 2.0, 3.0, 6.0])) == {
     "eval_loss": 3.0,
     "eval_accuracy": 3 / 4,

@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 
 from data import labels
-from tasks.ner import examples
+from tasks.ner import examples, tagging
 
 TAGS = ("O", "B-PET", "I-PET")
 COLUMNS = (0, -1)
@@ -31,7 +31,7 @@ def _write(tmp_path, text):
 
 
 def _tags(path, columns, folder):
-  find = path and partial(examples.find_tags, path, columns)
+  find = path and partial(tagging.find_tags, path, columns)
   return labels.choose(folder, None, find)
 
 
@@ -49,7 +49,7 @@ def test_tags_are_those_of_the_training_file_and_stay(tmp_path, folder):
 
 def test_a_classifiers_table_is_named(tmp_path):
   path = _write(tmp_path, "text\tlabel\nA good film.\t1\nSo bad it is.\t0\n")
-  with pytest.raises(ValueError, match=r"like a table .*'A good film\.'"):
+  with pytest.raises(ValueError, match=r"line 2: ' ' is in 'A good film\.'"):
     examples.read_sentences(path)
 
 
@@ -73,17 +73,20 @@ def test_a_prefix_that_is_spelled_wrongly_is_named(tmp_path, caplog):
   path = _write(tmp_path, "Rex B_PET\nbarks O\nTom B-PET\n")
   tags = ["O", "B-PET", "B_PET"]
   with caplog.at_level("WARNING", logger="absl"):
-    examples.read_tagged(path, COLUMNS, tags, needs_tags=True)
-  assert "and others without, such as B_PET: is it spelled" in caplog.text
+    tagging.read_tagged(path, COLUMNS, tags, needs_tags=True)
+  assert (
+    "x.txt, line 1: 'B_PET', where BIO (prefix, separator '-') has 'B-P"
+    in (caplog.text)
+  )
 
 
 def test_tags_may_be_in_any_column(tmp_path, folder):
   path = _write(tmp_path, "B-PET x Rex 7\nO y barks 8\n")
   columns = (2, 0)
   assert _tags(path, columns, folder) == ("O", "B-PET")
-  [sentence] = examples.read_tagged(path, columns, TAGS, needs_tags=True)
+  [sentence] = tagging.read_tagged(path, columns, TAGS, needs_tags=True)
   assert sentence == examples.Sentence(["Rex", "barks"], ["B-PET", "O"])
-  [sentence] = examples.read_tagged(path, columns, ["O"], needs_tags=False)
+  [sentence] = tagging.read_tagged(path, columns, ["O"], needs_tags=False)
   assert sentence == examples.Sentence(["Rex", "barks"], None)
 
 
@@ -100,7 +103,7 @@ def test_there_are_tags_to_learn(tmp_path, folder):
 @pytest.mark.parametrize("needs_tags", [True, False])
 def test_sentences_have_the_tags_of_their_file(tmp_path, needs_tags):
   path = _write(tmp_path, TEXT)
-  result = examples.read_tagged(path, COLUMNS, TAGS, needs_tags)
+  result = tagging.read_tagged(path, COLUMNS, TAGS, needs_tags)
   assert result == [
     examples.Sentence(["Rex", "barks"], ["B-PET", "O"], 0, 1),
     examples.Sentence(
@@ -123,11 +126,11 @@ def test_without_tags_of_the_model_words_are_predicted_but_not_scored(
 ):
   path = _write(tmp_path, text)
   with pytest.raises(ValueError, match=error):
-    examples.read_tagged(path, COLUMNS, TAGS, needs_tags=True)
+    tagging.read_tagged(path, COLUMNS, TAGS, needs_tags=True)
   with caplog.at_level("INFO", logger="absl"):
-    result = examples.read_tagged(path, COLUMNS, TAGS, needs_tags=False)
+    result = tagging.read_tagged(path, COLUMNS, TAGS, needs_tags=False)
   words = [line.split()[0] for line in text.splitlines()]
   assert result == [examples.Sentence(words, None)]
-  [record] = caplog.records
+  *_, record = caplog.records
   assert (record.levelname, message in record.message) == (level, True)
   assert "scored" in record.message

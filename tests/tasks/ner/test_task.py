@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from serving.answers import softmax
-from tasks.ner import examples, task
+from tasks.ner import examples, tagging, task
 from tests import programs
 from tests.serving.tasks import (
   CONFIG,
@@ -46,7 +46,7 @@ def _args(tmp_path):
 
 def _convert(args, flag):
   columns = args.word_column, args.tag_column
-  sentences = examples.read_tagged(args[flag], columns, TAGS, needs_tags=True)
+  sentences = tagging.read_tagged(args[flag], columns, TAGS, needs_tags=True)
   return task.convert(args, flag, sentences, TAGS)
 
 

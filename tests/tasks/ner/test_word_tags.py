@@ -2,7 +2,8 @@
 
 import pytest
 
-from tasks.ner import examples, metrics
+from tasks.ner import examples, metrics, tagging
+from tasks.ner.schemes import recognize
 
 TEXT = "the DET\nred ADJ\nbig ADJ\nhouse NOUN\n\nit PRON\nfell VERB\n"
 
@@ -15,20 +16,22 @@ def _sentences(tmp_path):
 
 
 def test_they_are_sorted_and_without_outside(sentences):
-  tags = examples.tag_set(sentences)
+  tags = tagging.tag_set(sentences)
   assert tags == ("ADJ", "DET", "NOUN", "PRON", "VERB")
   for of_entities in (["O", "PER"], ["B-PER", "I-PER"], ["O", "B", "I"]):
-    assert examples.mark_entities(of_entities)
-  assert not examples.mark_entities(tags)
-  assert not examples.mark_entities(["N", "S", "I"])  # with adpositions
+    assert recognize(of_entities).name
+  assert not recognize(tags).name
+  assert not recognize(["N", "S", "I"]).name  # with adpositions
 
 
 def test_word_accuracy_is_the_metric(sentences):
   predicted = [["DET", "ADJ", "ADJ", "NOUN"], ["PRON", "NOUN"]]
-  scores = metrics.evaluate([s.tags for s in sentences], predicted, False)
+  scores = metrics.evaluate(
+    [s.tags for s in sentences], predicted, recognize({"ADJ", "DET"})
+  )
   # Equal neighbours are two words, not one phrase.
   assert (scores.words, scores.overall.correct) == (6, 5)
   assert scores.accuracy == pytest.approx(5 / 6)
   assert "processed 6 tokens; correct: 5." in metrics.report(scores)
-  assert metrics.metric(examples.tag_set(sentences)) == "eval_accuracy"
+  assert metrics.metric(tagging.tag_set(sentences)) == "eval_accuracy"
   assert metrics.metric(["O", "B-X"]) == "eval_f1"

@@ -1,0 +1,183 @@
+"""Tags of files and of a model: their schemes, conversions and mistakes."""
+
+from collections.abc import Collection, Iterable, Sequence
+
+from absl import logging
+
+from data import labels
+from storage import UserError
+from storage.progress import number_of
+from tasks.ner import examples
+from tasks.ner.examples import Columns, Sentence
+from tasks.ner.schemes import OUTSIDE, PATTERNS, Scheme, recognize
+
+TARGETS = ("BIO", "BIOES")  # of --tag_scheme
+_REMEDY = "--tag_scheme=BIO, or BIOES, converts all files; train with it, too"
+
+
+def tag_set(
+  sentences: Iterable[Sentence], letters: Iterable[str] = ()
+) -> tuple[str, ...]:
+  """All tags: "O", then sorted by type, and within a type by letter.
+
+  Every type has the letters that any type has, and `letters`: with B-PER, I-PER
+  and B-LOC, I-LOC is a tag, too. Tags of single words are sorted, without "O".
+  """
+  tags = _used(sentences)
+  scheme = recognize(tags)
+  if not scheme.name:
+    return tuple(sorted(tags))
+  parts = scheme.parts.items()
+  typed = [part for tag, part in parts if part[1] and scheme.tag(*part) == tag]
+  letters = {*letters, *(letter for letter, _ in typed)}
+  tags |= {scheme.tag(letter, kind) for _, kind in typed for letter in letters}
+  scheme = recognize(tags)
+  tags.discard(scheme.outside)
+  by_type = sorted(tags, key=lambda tag: (scheme.split(tag)[1], tag))
+  return (scheme.outside, *by_type)
+
+
+def _used(sentences) -> set[str]:
+  return {tag for sentence in sentences for tag in sentence.tags or ()}
+
+
+def find_tags(
+  train_file: str, columns: Columns, tag_scheme: str | None = None
+) -> labels.LabelSet:
+  """Tags of a training file, as `tag_set`; ValueError if there is only one."""
+  sentences = examples.read_sentences(train_file, *columns)
+  words = {word for sentence in sentences for word in sentence.words}
+  if OUTSIDE in words and words <= recognize(words).parts.keys():
+    raise UserError(
+      f"{train_file}: the words are tags, such as {min(words)!r}; give "
+      f"--word_column={columns[1]} --tag_column={columns[0]}"
+    )
+  if tag_scheme:
+    scheme = find_scheme(sentences)
+    sentences = _convert(train_file, sentences, scheme, tag_scheme)
+  tags = tag_set(sentences, PATTERNS[tag_scheme] if tag_scheme else ())
+  if len(tags) < 2:
+    raise UserError(
+      f"{train_file}: every tag is {tags[0]!r}; are they in another column?"
+    )
+  return labels.LabelSet(tags, train_file)
+
+
+def read_tagged(
+  path: str,
+  columns: Columns,
+  tags: Sequence[str],
+  needs_tags: bool,
+  tag_scheme: str | None = None,
+) -> list[Sentence]:
+  """Reads sentences, with their tags if the model knows all of them.
+
+  With `tag_scheme` entities are converted. Raises OSError, or ValueError for
+  another file and without needed tags.
+  """
+  try:
+    sentences = examples.read_sentences(path, *columns)
+    scheme = find_scheme(sentences, tags)
+    logging.info("%s: tag scheme %s", path, scheme)
+    if other := _first_line(sentences, scheme.others):
+      text = "%s, %s is in no scheme, and counts as a type: is it a mistake?"
+      logging.warning(text, path, other)
+    if tag_scheme:
+      sentences = _convert(path, sentences, scheme, tag_scheme)
+    else:
+      _check_scheme(path, sentences, scheme, tags)
+    require_known(sentences, tags, path)
+  except ValueError as error:
+    if needs_tags:
+      raise
+    sentences = examples.read_sentences(path, columns[0], None)
+    if examples.has_tags(path, columns):
+      logging.warning("words are tagged, but nothing is scored: %s", error)
+    else:
+      logging.info("%s has no tags: words are tagged, but not scored", path)
+    return sentences
+  all_tags = [tag for sentence in sentences for tag in sentence.tags or ()]
+  labels.log_labels(path, all_tags, unit="word")
+  return sentences
+
+
+def require_known(
+  sentences: Iterable[Sentence], tags: Sequence[str], path: str
+) -> None:
+  """Raises ValueError, with file and line, if a model cannot predict a tag."""
+  if unknown := _first_line(sentences, _used(sentences) - {*tags}):
+    raise UserError(
+      f"{path}, {unknown} is none of the model's tags, which are "
+      f"{labels.known_labels(tags)}"
+    )
+
+
+def _first_line(sentences, tags: Collection[str]) -> str:
+  """The first word with one of some tags: "line 7: 'B-X'"; "" for none."""
+  for sentence in sentences if tags else ():
+    for line, tag in zip(sentence.lines, sentence.tags or (), strict=True):
+      if tag in tags:
+        return f"line {line}: {tag!r}"
+  return ""
+
+
+# --- Schemes ---------------------------------------------------------------
+
+
+def find_scheme(
+  sentences: Sequence[Sentence], known: Collection[str] = ()
+) -> Scheme:
+  """The scheme of a file; if its tags are all `known`, it has their layout."""
+  used = _used(sentences)
+  scheme = recognize(known if used <= {*known} else used)
+  if not scheme.layout:
+    return scheme
+  names = dict.fromkeys((scheme.name, recognize(used).name, "BIO", "IOB1"))
+  schemes = [scheme._replace(name=name) for name in names if name in PATTERNS]
+  # The first of those that have the fewest.
+  return min(schemes, key=lambda one: len(misfits(sentences, one, one)))
+
+
+def misfits(
+  sentences: Sequence[Sentence], scheme: Scheme, other: Scheme
+) -> list[str]:
+  """Words whose tags are others in another scheme, as parts of messages."""
+  return [
+    f"line {line}: {tag!r}, where {other} has {expected!r}"
+    for s in sentences
+    if s.tags != (theirs := scheme.convert(s.tags or (), other))
+    for line, tag, expected in zip(s.lines, s.tags or (), theirs, strict=True)
+    if tag != expected and tag not in scheme.others
+  ]
+
+
+def _check_scheme(path, sentences, scheme, tags) -> None:
+  """Warns of mixed schemes; raises ValueError if the model has another one."""
+  if odd := misfits(sentences, scheme, scheme):
+    number = number_of(len(odd), "word")
+    text = "%s, %s (%s): scored as by conlleval. If schemes are mixed, %s"
+    logging.warning(text, path, odd[0], number, _REMEDY)
+  model = recognize(tags)
+  is_same = scheme[:2] == model[:2] or not scheme.name or not model.name
+  if is_same or getattr(tags, "source", "") == path:
+    return
+  # BIO and IOB1 are the same entities.
+  is_alike = {scheme.name, model.name} == {"BIO", "IOB1"}
+  odd = misfits(sentences, scheme, model)
+  if odd and not (is_alike and _used(sentences) <= {*tags}):
+    raise UserError(f"{path}, {odd[0]}, as the model has: {_REMEDY}")
+
+
+def _convert(path, sentences, scheme, tag_scheme) -> list[Sentence]:
+  """Sentences with their entities in the tags of --tag_scheme."""
+  other = _first_line(sentences, scheme.others)
+  if other or not scheme.name:
+    raise UserError(
+      f"{path}, {other or 'tags of single words'}: in no scheme, so that "
+      "--tag_scheme cannot convert it; correct it, or leave the flag out"
+    )
+  target = Scheme(tag_scheme)
+  return [
+    s._replace(tags=scheme.convert(s.tags, target), scheme=scheme)
+    for s in sentences
+  ]

@@ -1,0 +1,328 @@
+"""Schemes of tags: recognized, scored, compared and converted."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from data import labels
+from tasks.ner import examples, metrics, tagging
+from tasks.ner.examples import Sentence
+from tasks.ner.schemes import PATTERNS, Entity, Scheme, recognize
+
+COLUMNS = (0, -1)
+# Tags; how the scheme is named; entities.
+SCHEMES = [
+  ("B-X I-X O B-X", "BIO (prefix, separator '-')", [(0, 2), (3, 4)]),
+  ("I-X I-X O B-X", "BIO (prefix, separator '-')", [(0, 2), (3, 4)]),
+  ("I-X I-X O I-X", "IOB1 (prefix, separator '-')", [(0, 2), (3, 4)]),
+  ("B-X I-X E-X S-X", "BIOES (prefix, separator '-')", [(0, 3), (3, 4)]),
+  ("B-X I-X I-X S-X", "BIOS (prefix, separator '-')", [(0, 3), (3, 4)]),
+  ("B_X I_X L_X U_X", "BILOU (prefix, separator '_')", [(0, 3), (3, 4)]),
+  ("U:X O B:X L:X", "BILOU (prefix, separator ':')", [(0, 1), (2, 4)]),
+  ("B-X M-X M-X E-X", "BMES (prefix, separator '-')", [(0, 4)]),
+  ("S-X B-X M-X E-X", "BMES (prefix, separator '-')", [(0, 1), (1, 4)]),
+  ("B-X M-X E-X W-X", "BMEWO (prefix, separator '-')", [(0, 3), (3, 4)]),
+  ("I-X E-X I-X E-X", "IOE2 (prefix, separator '-')", [(0, 2), (2, 4)]),
+  ("X-B X-I O X-B", "BIO (suffix, separator '-')", [(0, 2), (3, 4)]),
+  ("X_B X_M X_E X_S", "BMES (suffix, separator '_')", [(0, 3), (3, 4)]),
+  ("X.B X.I - X.B", "BIO (suffix, separator '.')", [(0, 2), (3, 4)]),
+  ("b-X i-X o b-X", "BIO (prefix, separator '-')", [(0, 2), (3, 4)]),
+  ("X-b X-i O O", "BIO (suffix, separator '-')", [(0, 2)]),
+  ("X X O X", "IO (types alone)", [(0, 2), (3, 4)]),
+  ("X X X X", "none (single words)", [(0, 1), (1, 2), (2, 3), (3, 4)]),
+]
+
+
+@pytest.mark.parametrize(("tags", "name", "entities"), SCHEMES)
+def test_a_scheme_is_recognized_and_scored_as_what_it_means(
+  tags, name, entities
+):
+  tags = tags.split()
+  scheme = recognize(tags)
+  assert str(scheme) == name
+  assert scheme.entities(tags) == [Entity("X", *ends) for ends in entities]
+
+
+# Entities of one, two and three words, each directly before the next, and two
+# of one word.
+LETTERS = {
+  "BIO": "B B I B I I B O B",
+  "IOB1": "I B I B I I B O I",
+  "BIOES": "S B E B I E S O S",
+  "BIOS": "S B I B I I S O S",
+  "BILOU": "U B L B I L U O U",
+  "BMES": "S B E B M E S O S",
+  "BMEWO": "W B E B M E W O W",
+  "IOE2": "E I E I I E E O E",
+}
+
+
+@pytest.mark.parametrize("name", LETTERS)
+@pytest.mark.parametrize("target", LETTERS)
+def test_a_scheme_has_its_letters_by_position(name, target):
+  tags, expected = (
+    [letter.replace("O", "X") + "-X" for letter in LETTERS[one].split()]
+    for one in (name, target)
+  )
+  tags[7] = expected[7] = "O"
+  scheme = recognize(tags)
+  assert scheme.name == ("BIO" if name == "IOB1" else name)
+  ends = [(0, 1), (1, 3), (3, 6), (6, 7), (8, 9)]
+  assert scheme.entities(tags) == [Entity("X", *pair) for pair in ends]
+  assert scheme.convert(tags, Scheme(target)) == expected
+
+
+@pytest.mark.parametrize(
+  ("tags", "ends"),
+  [
+    ("I-X W-X I-X", [(0, 1), (1, 2), (2, 3)]),
+    ("I-X U-X I-X", [(0, 1), (1, 2), (2, 3)]),
+    ("B-X L-X I-X", [(0, 2), (2, 3)]),
+    ("B-X M-X B-X", [(0, 2), (2, 3)]),
+  ],
+)
+def test_letters_in_a_mistaken_order_begin_and_end_entities(tags, ends):
+  tags = tags.split()
+  result = recognize(tags).entities(tags)
+  assert result == [Entity("X", *pair) for pair in ends]
+
+
+@pytest.mark.parametrize(
+  ("tags", "types"),
+  [
+    ("B-GPE-LOC I-GPE-LOC O", "GPE-LOC"),
+    ("B-date_time I-date_time O", "date_time"),
+    ("I-per-son B-per-son O", "per-son"),
+    ("GPE-LOC-B GPE-LOC-I O", "GPE-LOC"),
+    ("B-S I-S B-E I-E B-I I-I O", "E I S"),  # types like letters
+    ("S-B S-I E-B E-I I-B I-I O", "E I S"),
+    ("B-B I-B O", "B"),
+    ("B-X I-X I_X O", "X"),  # a mistake
+    ("B-B B-I O", "B"),
+    ("B M E S", ""),  # segmentation, without types
+    ("S B L", ""),
+    # By chance.
+    ("Vitamin-B Vitamin-E O", "Vitamin-B Vitamin-E"),
+    ("art-other event-other O", "art-other event-other"),
+    ("e-mail B O", "B e-mail"),
+    ("BAR O I", "BAR I"),
+    ("N S I", "I N S"),  # parts of speech
+    ("-LRB- , NN-B", ", -LRB- NN-B"),
+  ],
+)
+def test_types_are_recognized_by_all_tags(tags, types):
+  scheme = recognize(tags.split())
+  result = {scheme.split(tag)[1] for tag in tags.split() if tag != "O"}
+  assert " ".join(sorted(result)) == types
+
+
+def test_old_labels_are_scored_as_what_they_mean():
+  # labels.txt of a model that was trained when these were other types.
+  for tags in ("O B-X E-X M-X S-X", "O X-B X-E X-M X-S"):
+    scheme = recognize(tags.split())
+    _, first, last, inner, _ = tags.split()
+    gold = [[first, inner, last]]
+    overall = metrics.evaluate(gold, gold, scheme).overall
+    assert overall == metrics.Score(1, 1, 1)
+    assert metrics.metric(tags.split()) == "eval_f1"
+
+
+def test_every_type_has_the_letters_of_every_other():
+  suffixes = [Sentence([""] * 3, ["X_B", "X_I", "Y_B"])]
+  assert tagging.tag_set(suffixes) == ("O", "X_B", "X_I", "Y_B", "Y_I")
+  naver = [Sentence([""] * 2, ["-", "X_B"])]
+  assert tagging.tag_set(naver) == ("-", "X_B")
+
+
+# --- Conversions -----------------------------------------------------------
+
+_words = st.lists(
+  st.tuples(st.sampled_from([0, 1, 2]), st.sampled_from("XY")), max_size=12
+)
+
+
+def _entities(pairs):
+  """Entities of words that continue (0), begin one (1) or are outside (2)."""
+  result = []
+  for word, (step, kind) in enumerate(pairs):
+    if step == 1:
+      result.append(Entity(kind, word, word + 1))
+    elif step == 0 and result and result[-1].end == word:
+      result[-1] = result[-1]._replace(end=word + 1)
+  return result
+
+
+def _write(name, length, entities):
+  """Tags of entities, as the definitions of the schemes have them."""
+  first, inner, last, only, first_after, only_after = PATTERNS[name]
+  tags = ["O"] * length
+  previous = None
+  for kind, begin, end in entities:
+    is_after = previous == (kind, begin)
+    letters = [first_after if is_after else first]
+    letters += inner * (end - begin - 2) + last
+    if end - begin == 1:
+      letters = [only_after if is_after else only]
+    tags[begin:end] = [f"{letter}-{kind}" for letter in letters]
+    previous = kind, end
+  return tags
+
+
+@given(_words, st.sampled_from(sorted(PATTERNS)))
+def test_conversions_keep_entities(pairs, name):
+  entities = _entities(pairs)
+  tags = _write(name, len(pairs), entities)
+  scheme = recognize([f"{c}-{k}" for c in PATTERNS[name] for k in "XY"])
+  assert scheme.entities(tags) == entities
+  for target in tagging.TARGETS:
+    expected = _write(target, len(pairs), entities)
+    assert scheme.convert(tags, Scheme(target)) == expected
+    back = recognize([*expected, *(f"B-{kind}" for kind in "XY")])
+    assert back.convert(expected, scheme._replace(name=name)) == tags
+
+
+def test_entities_of_a_mix_are_converted():
+  tags = "B-X I-X O B-X I-X E-X S-X O I-X X_B X_I".split()
+  scheme = recognize(tags)
+  assert scheme.convert(tags, Scheme("BIO")) == (
+    "B-X I-X O B-X I-X I-X B-X O B-X B-X I-X".split()
+  )
+
+
+# --- Files -----------------------------------------------------------------
+
+BIO = "Ann B-PER\nLee I-PER\nran O\n\nto O\nRiga B-LOC\n"
+BIOES = "Ann B-PER\nvan I-PER\nLee E-PER\nran O\n\nto O\nRiga S-LOC\n"
+IOB1 = BIO.replace("B-", "I-")
+SUFFIX = "Ann PER_B\nLee PER_I\nran -\n\nto -\nRiga LOC_B\n"
+
+
+def _read(tmp_path, train, dev, tag_scheme=None, needs_tags=True):
+  """Sentences of two files, and the tags of the first."""
+  for name, text in (("train", train), ("dev", dev)):
+    (tmp_path / name).write_text(text)
+  find = partial(
+    tagging.find_tags, str(tmp_path / "train"), COLUMNS, tag_scheme
+  )
+  tags = labels.choose(str(tmp_path), None, find)
+  read = partial(tagging.read_tagged, columns=COLUMNS, tags=tags)
+  sentences = [
+    read(str(tmp_path / name), needs_tags=needed, tag_scheme=tag_scheme)
+    for name, needed in (("train", True), ("dev", needs_tags))
+  ]
+  return (*sentences, tags)
+
+
+@pytest.mark.parametrize(
+  ("train", "dev", "message"),
+  [
+    (BIO, BIOES, "dev, line 3: 'E-PER', where BIO .* has 'I-PER'"),
+    (BIOES, BIO, "dev, line 2: 'I-PER', where BIOES .* has 'E-PER'"),
+    (BIO, SUFFIX, "dev, line 1: 'PER_B', where BIO .* has 'B-PER'"),
+    (SUFFIX, BIO, "dev, line 1: 'B-PER', where BIO .* has 'PER_B'"),
+    (BIO, BIO.lower(), "dev, line 1: 'b-per', where BIO .* has 'B-per'"),
+    (IOB1, BIO, "dev, line 1: 'B-PER', where IOB1 .* has 'I-PER'"),
+    ("Ann PER\nran O\n", BIO, "dev, line 1: 'B-PER', where IO .* has 'PER'"),
+  ],
+)
+def test_a_dev_file_of_another_scheme_is_refused(tmp_path, train, dev, message):
+  with pytest.raises(ValueError, match=f"{message}.*--tag_scheme=BIO"):
+    _read(tmp_path, train, dev)
+
+
+def test_a_test_file_of_another_scheme_is_tagged_but_not_scored(
+  tmp_path, caplog
+):
+  _, test, _ = _read(tmp_path, BIOES, BIO, needs_tags=False)
+  assert [sentence.tags for sentence in test] == [None, None]
+  assert "nothing is scored" in caplog.text
+  assert "dev, line 2: 'I-PER', where BIOES" in caplog.text
+
+
+@pytest.mark.parametrize("dev", [BIO, IOB1, BIO + "\nof I-LOC\n"])
+def test_iob1_and_bio_go_together(tmp_path, dev, caplog):
+  caplog.set_level("INFO", "absl")
+  _, sentences, tags = _read(tmp_path, BIO, dev)
+  result = [recognize(tags).entities(s.tags) for s in sentences]
+  assert result[:2] == [[("PER", 0, 2)], [("LOC", 1, 2)]]
+  name = "IOB1" if dev == IOB1 else "BIO"
+  assert f"dev: tag scheme {name} (prefix, separator '-')" in caplog.text
+
+
+@pytest.mark.parametrize(
+  ("train", "message"),
+  [
+    (BIO * 2 + BIOES, "line 15: 'E-PER', where BIO "),
+    (BIO + SUFFIX.replace("-", "O"), "line 7: 'PER_B', where BIO "),
+    (BIO + BIO.replace("O", "0"), "line 9: '0', where BIO "),
+  ],
+)
+def test_a_file_of_mixed_schemes_is_said(tmp_path, caplog, train, message):
+  (tmp_path / "train").write_text(train)
+  path = str(tmp_path / "train")
+  tags = tagging.find_tags(path, COLUMNS)
+  sentences = tagging.read_tagged(path, COLUMNS, tags, needs_tags=True)
+  assert f"train, {message}(prefix, separator '-') has '" in caplog.text
+  assert "--tag_scheme=BIO" in caplog.text
+  result = [recognize(tags).entities(s.tags) for s in sentences]
+  assert sum(map(len, result)) == train.count("B") + train.count("S-")
+
+
+@pytest.mark.parametrize("train", [BIO, BIOES, IOB1, SUFFIX, BIO + SUFFIX])
+@pytest.mark.parametrize("target", tagging.TARGETS)
+def test_a_flag_converts_all_files(tmp_path, train, target):
+  """Also to tags that the training file has no need of."""
+  _, sentences, tags = _read(tmp_path, train, BIOES, target)
+  letters = sorted({*PATTERNS[target]})
+  expected = [f"{c}-{kind}" for kind in ("LOC", "PER") for c in letters]
+  assert tags == ("O", *expected)
+  first, _ = sentences
+  middle, last = ("I-PER", "E-PER") if target == "BIOES" else ("I-PER",) * 2
+  assert first.tags == ["B-PER", middle, last, "O"]
+  assert first.scheme.name == "BIOES"
+
+
+@pytest.mark.parametrize(
+  ("text", "message"),
+  [
+    ("Ann B-PER\nran X\nto O\n", "line 2: 'X': in no scheme.*--tag_scheme"),
+    ("Ann NN\nran VB\n", "tags of single words: in no scheme"),
+  ],
+)
+def test_a_flag_converts_no_other_tags(tmp_path, text, message):
+  with pytest.raises(ValueError, match=message):
+    _read(tmp_path, text, text, "BIO")
+
+
+def test_tags_that_are_in_no_scheme_are_said(tmp_path, caplog):
+  _read(tmp_path, "Word Tag\n" + BIO, BIO)
+  assert "train, line 1: 'Tag' is in no scheme" in caplog.text
+  caplog.clear()
+  brackets = "Ann (PER*\nLee *)\nran *\n"  # of CoNLL-2012
+  _read(tmp_path, brackets, brackets)
+  assert "train, line 1: '(PER*' is in no scheme" in caplog.text
+
+
+def test_tags_in_the_column_of_the_words_are_named(tmp_path):
+  swapped = "B-PER Ann\nO ran\n"
+  message = "the words are tags, .*--word_column=-1 --tag_column=0"
+  with pytest.raises(ValueError, match=message):
+    _read(tmp_path, swapped, swapped)
+
+
+def test_predictions_have_the_scheme_of_their_file(tmp_path):
+  _, sentences, tags = _read(tmp_path, BIO, SUFFIX, "BIOES")
+  order = [tag for s in sentences for tag in s.tags]
+  logits = [[float(tag == one) for tag in tags] for one in order]
+  metrics.write_predictions(
+    str(tmp_path), "eval", np.array(logits), tags, sentences
+  )
+  path = tmp_path / "eval_predictions.conll"
+  assert path.read_text() == (
+    "Ann PER_B PER_B\nLee PER_I PER_I\nran - -\n\nto - -\nRiga LOC_B LOC_B\n\n"
+  )
+  read = examples.read_sentences(str(path))
+  assert [s.words for s in read] == [s.words for s in sentences]
