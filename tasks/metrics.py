@@ -1,6 +1,7 @@
 """Metrics of predictions and labels, [N] or [N, L], 0 if undefined; tables."""
 # ruff: noqa: PLC0415
 
+import itertools
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -51,9 +52,22 @@ def _report_options(size):
 def classification_report(
   names: Sequence[str], predictions: np.ndarray, labels: np.ndarray
 ) -> str:
-  """Table of precision, recall, F1 and examples of each class, by indices."""
+  """Table of precision, recall, F1 and examples of each class, by indices.
+
+  Warns if all predictions are the same, but not all labels.
+  """
   from sklearn import metrics
 
+  first = predictions[0]
+  if (predictions == first).all() and (labels != labels[0]).any():
+    classes = itertools.compress(names, first) if first.ndim else [names[first]]
+    logging.warning(
+      "the model predicts %s for each of %d examples, as if it had learned "
+      "nothing: train longer, with another --learning_rate or --seed, or check "
+      "--init_checkpoint",
+      ", ".join(classes) or "no label",
+      len(predictions),
+    )
   options = {"target_names": names, "digits": 4} | _report_options(len(names))
   table = metrics.classification_report(labels, predictions, **options)
   most = max(map(num_wide, names))

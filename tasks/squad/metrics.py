@@ -134,11 +134,36 @@ def save_threshold(
 ) -> None:
   """Writes the null threshold of the best F1."""
   best = scores["best_f1_thresh"]
-  odds = null_odds.values()
-  # The evaluator also says 0.0 if it is best to answer no question.
-  if best == 0.0 and 0.0 not in odds:
-    best = min(0.0, min(odds) - 1)
+  if _rejects_all(scores, null_odds):
+    best = min(0.0, min(null_odds.values()) - 1)
   files.write_text(path, f"{best}\n")
+
+
+def _rejects_all(scores, null_odds):
+  """True if it is best to answer no question: the evaluator says 0.0 then."""
+  return scores.get("best_f1_thresh") == 0.0 and 0.0 not in null_odds.values()
+
+
+def warn_of_silence(
+  questions: Sequence[SquadExample],
+  predictions: Predictions,
+  scores: Mapping[str, float],
+) -> None:
+  """Warns if a model answers nothing, or would score best by that."""
+  if all(question.answer_texts == [] for question in questions):
+    return
+  verb = "would score best if it answered"
+  if {*predictions.answers.values()} <= {"", "empty"}:
+    verb = "answers"
+  elif not _rejects_all(scores, predictions.null_odds):
+    return
+  logging.warning(
+    "the model %s none of %d questions, as if it had learned nothing: train "
+    "longer, with another --learning_rate or --seed, or check "
+    "--init_checkpoint",
+    verb,
+    len(questions),
+  )
 
 
 def load_threshold(path: str) -> float:

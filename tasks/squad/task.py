@@ -93,6 +93,7 @@ def evaluate(
     dataset.questions, predictions, args.version_2_with_negative, args.f1_unit
   )
   metrics.write_scores(scores, args.output_dir)
+  metrics.warn_of_silence(dataset.questions, predictions, scores)
   if scores:
     report.write_evaluation(args.output_dir, scores, step)
   return scores

@@ -17,6 +17,28 @@ def test_columns_of_a_report_align_with_hangul():
     assert len({len(line) + metrics.num_wide(line) for line in lines}) == 1
 
 
+@pytest.mark.parametrize(
+  ("predictions", "labels", "predicted"),
+  [
+    ([1, 1, 1], [0, 1, 1], "b"),
+    ([[0, 0], [0, 0]], [[1, 0], [0, 0]], "no label"),
+    ([[1, 1], [1, 1]], [[1, 0], [1, 1]], "a, b"),
+    ([1, 1, 1], [1, 1, 1], None),  # which is right
+    ([1, 1, 0], [0, 1, 1], None),
+    ([[1, 0], [0, 0]], [[0, 0], [1, 0]], None),
+  ],
+)
+def test_a_model_that_always_says_the_same_is_called_so(
+  caplog, predictions, labels, predicted
+):
+  arrays = map(np.array, (predictions, labels))
+  metrics.classification_report(["a", "b"], *arrays)
+  assert bool(caplog.records) == bool(predicted)
+  number = len(labels)
+  text = f"the model predicts {predicted} for each of {number} examples"
+  assert text in caplog.text or not predicted
+
+
 def test_two_classes_by_hand():
   assert metrics.score("accuracy", PREDICTED, LABELS) == 6 / 8
   assert metrics.score("f1", PREDICTED, LABELS) == 2 * 3 / (2 * 3 + 1 + 1)

@@ -117,6 +117,35 @@ def test_if_no_answer_is_best_the_threshold_gives_none(tmp_path, odds, saved):
   assert metrics.load_threshold(path) == 0.0
 
 
+@pytest.mark.parametrize(
+  ("answers", "odds", "expected", "verb"),
+  [
+    ({"a": "", "b": ""}, {"a": 1.0, "b": 2.0}, ["mill"], "answers"),
+    ({"a": "empty", "b": "empty"}, {}, ["mill"], "answers"),
+    ({"a": "", "b": ""}, {}, None, "answers"),  # of a test set
+    ({"a": "", "b": ""}, {"a": 1.0, "b": 2.0}, [], None),  # which is right
+    ({"a": "", "b": "mill"}, {"a": 2.0, "b": -1.0}, ["mill"], None),
+    ({"a": "x", "b": "x"}, {"a": -3.0, "b": -2.0}, ["mill"], "would score"),
+    ({"a": "x", "b": "x"}, {}, ["mill"], None),
+  ],
+)
+def test_a_model_that_answers_nothing_is_called_so(
+  caplog, answers, odds, expected, verb
+):
+  """One question of two has the expected answer, or none has."""
+  asked = questions(a=[], b=expected)
+  if expected is None:
+    asked = [question._replace(answer_texts=None) for question in asked]
+  texts = {name: text or "mill" for name, text in answers.items()}
+  given = Predictions(answers, null_odds=odds, texts=texts)
+  scores = metrics.score(asked, given, bool(odds))
+  caplog.clear()
+  metrics.warn_of_silence(asked, given, scores)
+  assert bool(caplog.records) == bool(verb)
+  assert f"the model {verb}" in caplog.text or not verb
+  assert "none of 2 questions" in caplog.text or not verb
+
+
 @pytest.mark.slow
 @shared.on_datasets
 @pytest.mark.parametrize(
