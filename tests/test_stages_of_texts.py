@@ -14,7 +14,7 @@ from serving.server import version
 from storage.progress import Progress
 from tests import programs, stages
 
-# --- fill_mask.py ------------------------------------------------------------
+# --- fill_mask.py ----------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_all_texts_to_fill_are_read(tmp_path, flags, lines, expected):
     assert read(args) == expected
 
 
-# --- visualize.py ------------------------------------------------------------
+# --- visualize.py ----------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_texts_of_a_page_have_the_names_of_the_model(
     assert texts(args, answers) == expected
 
 
-# --- build_vocab.py ------------------------------------------------------------
+# --- build_vocab.py --------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_reading_and_learning_show_progress(tmp_path, monkeypatch):
   )
 
 
-# --- split_sentences.py --------------------------------------------------------
+# --- split_sentences.py ----------------------------------------------------
 
 
 @pytest.mark.parametrize("end", ["", "\n", "\r\n", "\n\n\n"])
@@ -215,7 +215,7 @@ def test_each_file_is_a_document_whatever_its_end(
   assert sum(done) == pytest.approx(size / 1e6)
 
 
-# --- serve.py ------------------------------------------------------------------
+# --- serve.py --------------------------------------------------------------
 
 
 @pytest.mark.parametrize("is_loading", [False, True])
