@@ -19,7 +19,7 @@ from tasks.squad import task as squad
 from tests import programs, stages
 from tests.stages import LOADED, Stages
 from tests.training import toy
-from training import report
+from training import report, run_record
 
 NAMES = ("train", "dev", "test")
 
@@ -423,3 +423,140 @@ def test_files_of_the_stages_alone_are_checked(tmp_path, input_file, eval_file):
       error = FileNotFoundError if input_file else ValueError
     with pytest.raises(error) if error else stages.nullcontext():
       check(args)
+
+
+@pytest.mark.parametrize("program", ["run_swag", "run_ner"])
+def test_only_a_file_to_predict_may_lack_labels(tmp_path, monkeypatch, program):
+  """What is trained on or scored needs them, before any work."""
+  recorder = Stages(monkeypatch, lambda rows: "rows")
+  recorder.replace_task(multiple_choice)
+  recorder.replace_task(ner, "tagger")
+  row = {"sent1": "a", "sent2": "b", "ending0": "c", "ending1": "d"}
+  for name, more in (("bare", {}), ("labelled", {"label": "1"})):
+    text = "a O\nb B-X\n" if more else "a\nb\n"
+    if program == "run_swag":
+      text = json.dumps(row | more)
+    (tmp_path / f"{name}.jsonl").write_text(text)
+  labels.save(["O", "B-X", "I-X"], str(tmp_path / "out"))
+  main = stages.program(program).main
+  bare, labelled = (
+    str(tmp_path / f"{name}.jsonl") for name in ("bare", "labelled")
+  )
+  for stage, flag in (("do_train", "train"), ("do_eval", "dev")):
+    files = {f"{name}_file": labelled for name in NAMES}
+    files[f"{flag}_file"] = bare
+    args = programs.arguments(
+      program, **{"output_dir": str(tmp_path / "out"), stage: True}, **files
+    )
+    with pytest.raises(ValueError, match=r"bare\.jsonl"):
+      recorder.of(main, args)
+    assert recorder.events == []
+  for path in (bare, labelled):
+    changes = {"do_eval": False, "do_predict": True, "test_file": path}
+    events = recorder.of(main, args.replace(**changes, dev_file="gone"))
+    assert [event[0] for event in events] == ["convert", "load", "predict"]
+
+
+def _squad_file(path, *questions):
+  """A file of questions, each with the text of its answer, or None."""
+  asked = [
+    {
+      "id": str(number),
+      "question": path.name,
+      "answers": [{"text": "b", "answer_start": 2}] * (answer is not None),
+      "is_impossible": answer is None,
+    }
+    for number, answer in enumerate(questions)
+  ]
+  paragraph = {"context": "a b", "qas": asked}
+  path.write_text(json.dumps({"data": [{"paragraphs": [paragraph]}]}))
+  return str(path)
+
+
+def test_a_training_of_version_1_needs_all_answers(tmp_path, monkeypatch):
+  recorder = Stages(monkeypatch, lambda rows: rows[0].question)
+  recorder.replace_task(squad)
+  main = stages.program("run_squad").main
+  path = _squad_file(tmp_path / "train", "b", None)
+  args = programs.arguments("run_squad", do_train=True, train_file=path)
+  with pytest.raises(ValueError, match="question 1 has no answers"):
+    main(args)
+  events = recorder.of(main, args.replace(version_2_with_negative=True))
+  assert events == [("convert", "train"), ("train", "train")]
+
+
+@pytest.mark.parametrize(
+  ("flags", "is_refused"),
+  [
+    ({"do_predict": True}, False),  # without scores
+    ({"do_train": True, "do_predict": True}, False),
+    ({"do_train": True, "keep_best": True}, True),
+    ({"do_train": True, "eval_steps": 3}, True),
+    ({"do_train": True, "num_seeds": 2}, True),
+    ({"do_predict": True, "keep_best": True, "eval_steps": 3}, False),
+  ],
+)
+def test_questions_without_answers_score_no_training(
+  tmp_path, monkeypatch, flags, is_refused
+):
+  recorder = Stages(monkeypatch, lambda rows: rows[0].question)
+  recorder.replace_task(squad)
+  monkeypatch.setattr(squad, "evaluate_in_training", squad.evaluate)
+  main = stages.program("run_squad").main
+  files = {
+    "train_file": _squad_file(tmp_path / "train", "b"),
+    "predict_file": _squad_file(tmp_path / "dev", "b", None),
+  }
+  args = programs.arguments("run_squad", **files, **flags)
+  if is_refused:
+    with pytest.raises(ValueError, match="not every question of"):
+      main(args)
+    assert recorder.events == []
+  else:
+    assert recorder.of(main, args)
+  scored = args.replace(version_2_with_negative=True)
+  assert recorder.of(main, scored)
+
+
+@pytest.mark.parametrize("column", [None, "", "b"])
+@pytest.mark.parametrize("trained", [None, "", "second"])
+@pytest.mark.parametrize(
+  ("do_train", "is_own", "is_checked"),
+  [
+    (True, True, True),
+    (True, False, False),
+    (False, True, True),
+    (False, False, True),
+  ],
+)
+def test_a_model_goes_on_with_one_text_or_with_two(
+  tmp_path, monkeypatch, column, trained, do_train, is_own, is_checked
+):
+  """A new training may begin with the model of another task."""
+  module = stages.program("run_classifier")
+  folder = tmp_path / ("out" if is_own else "start")
+  flags = {"task_name": "tsv", "text_b_column": trained}
+  run_record.append(str(folder), {"flags": flags})
+  (folder / "x.index").touch()
+  (folder / "checkpoint").write_text('model_checkpoint_path: "x"\n')
+  (tmp_path / "train.tsv").write_text("text\tb\tlabel\na\tb\t0\n")
+  (tmp_path / "dev.tsv").write_text("text\tb\tlabel\na\tb\t0\n")
+  args = programs.arguments(
+    "run_classifier",
+    **{"task_name": "tsv", "data_dir": str(tmp_path), "do_train": do_train},
+    **{"do_eval": True, "text_b_column": column},
+    **{"output_dir": str(tmp_path / "out")},
+    **{"init_checkpoint": str(tmp_path / "start")},
+  )
+  done = []
+  monkeypatch.setattr(
+    module.encoder, "check_fine_tuning", lambda *_, **__: done.append(1)
+  )
+  monkeypatch.setattr(module.training_program, "check_packing", lambda *_: None)
+  is_other = is_checked and bool(column) != bool(trained)
+  if is_other:
+    with pytest.raises(ValueError, match="--text_b_column="):
+      module.check_flags(args)
+  else:
+    module.check_flags(args)
+  assert bool(done) != is_other

@@ -1,0 +1,115 @@
+"""Stages of a training and of an export of cli.run.Run, in their order."""
+
+from contextlib import nullcontext
+from types import SimpleNamespace
+
+import pytest
+
+from cli import run
+from modeling import losses
+from tests.cli.test_fine_tuning import _flags
+from tests.training import toy
+from training.run_folder import Checkpoints
+
+
+@pytest.fixture(name="events")
+def _events(tmp_path, monkeypatch):
+  """What a run does, with stand-ins."""
+  events = []
+
+  def note(name, *result):
+    def call(*given):
+      events.append((name, *given[1:]))
+      return next(iter(result), None)
+
+    return call
+
+  scope = SimpleNamespace(scope=nullcontext)
+  step = SimpleNamespace(
+    examples=SimpleNamespace(numpy=lambda: 0),
+    step=SimpleNamespace(numpy=lambda: 9),
+    average=None,
+  )
+  monkeypatch.setattr(run, "make_strategy", lambda args: scope)
+  monkeypatch.setattr(run.Run, "_train_step", lambda *_: step)
+  monkeypatch.setattr(Checkpoints, "restore_or_set_seed", lambda *_: 7)
+  for name in ("resume", "log_all"):
+    monkeypatch.setattr(Checkpoints, name, note(name))
+  monkeypatch.setattr(
+    run.loop, "train", lambda *_, **__: events.append(("loop",))
+  )
+  monkeypatch.setattr(
+    run.report, "draw_metrics", lambda folder: events.append(("draw", folder))
+  )
+  monkeypatch.setattr(
+    run.arguments,
+    "warn_if_changed",
+    lambda args, path: events.append(("compare", path)),
+  )
+  return events
+
+
+@pytest.mark.parametrize("own", [None, "out/model.ckpt-5"])
+@pytest.mark.parametrize("given", [None, "", "start"])
+@pytest.mark.parametrize("new_head", [False, True])
+@pytest.mark.parametrize("is_chief", [False, True])
+def test_a_training_resumes_trains_and_draws(
+  tmp_path, monkeypatch, events, own, given, new_head, is_chief
+):
+  monkeypatch.setattr(Checkpoints, "newest_readable", lambda _: own)
+  args = _flags(tmp_path, init_checkpoint=given)
+  training = run.Run(args, toy.config())
+  toy.set_worker(monkeypatch, 0 if is_chief else 1)
+  source = SimpleNamespace(packing=None, first_corrupt=None)
+  step = training.train(
+    "model",
+    losses.pretraining(),
+    source,
+    num_train_steps=9,
+    num_warmup_steps=0,
+    new_head=new_head,
+  )
+  assert step == 9
+  resumed = events[bool(own)]
+  assert resumed[0] == "resume" and resumed[2:] == (given, new_head)
+  others = [event for event in events if event is not resumed]
+  assert others == [
+    *[("compare", own)] * bool(own),
+    ("loop",),
+    ("draw", str(tmp_path)),
+    *[("log_all",)] * is_chief,
+  ]
+
+
+@pytest.mark.parametrize("is_chief", [False, True])
+def test_all_workers_wait_for_the_export(tmp_path, monkeypatch, is_chief):
+  """In the scope of the strategy; the others have nothing else to do."""
+  events, scopes = [], []
+
+  class Scope:
+    """The scope of a strategy."""
+
+    def __enter__(self):
+      scopes.append(self)
+
+    def __exit__(self, *_):
+      scopes.pop()
+
+  strategy = SimpleNamespace(scope=Scope)
+  monkeypatch.setattr(run, "make_strategy", lambda args: strategy)
+  args = _flags(tmp_path, export_dir="new", export_format=["keras"])
+  training = run.Run(args, toy.config())
+  toy.set_worker(monkeypatch, 0 if is_chief else 1)
+  for owner, name in (
+    (run, "set_export_policy"),
+    (run, "load"),
+    (run.exports, "save"),
+    (run.run_folder, "wait_for_chief"),
+  ):
+    monkeypatch.setattr(
+      owner, name, lambda *_, n=name: events.append((n, len(scopes)))
+    )
+  served = SimpleNamespace(model="model")
+  training.export(lambda args: served)
+  writes = [("set_export_policy", 0), ("load", 0), ("save", 0)]
+  assert events == writes * is_chief + [("wait_for_chief", 1)]

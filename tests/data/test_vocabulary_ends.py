@@ -1,0 +1,63 @@
+"""Vocabularies and words at their ends: blank lines, long words, few tokens."""
+
+import pytest
+
+from data import features, tokenization, vocab
+from storage import tfrecord
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\n\n", "\n \n\t\n\n"])
+def test_tokens_end_before_blank_lines(tmp_path, end):
+  path = tmp_path / "vocab.txt"
+  path.write_text(f"[UNK]\na{end}")
+  assert vocab.read_tokens(path) == ["[UNK]", "a"]
+  path.write_text(f"[UNK]\n\na{end}")
+  with pytest.raises(ValueError, match="line 2: '' is blank or double"):
+    vocab.read_tokens(path)
+
+
+@pytest.mark.parametrize("char", ["a", "é", "力", "\U0001f989"])
+def test_the_longest_word_has_200_characters(tmp_path, char):
+  """Whatever the number of their bytes."""
+  path = tmp_path / "vocab.txt"
+  vocab.save(["[UNK]", char, f"##{char}"], path)
+  pieces = tokenization.WordpieceTokenizer(vocab.load(path)).tokenize
+  assert pieces(200 * char) == [char, *[f"##{char}"] * 199]
+  assert pieces(201 * char) == ["[UNK]"]
+  assert pieces(f"{char} {201 * char} {char}") == [char, "[UNK]", char]
+
+
+def _records(path, ids):
+  """A file of an unmasked record."""
+  schema = features.pretraining(len(ids))
+  row = {**features.pad_inputs(ids, [0] * len(ids), len(ids))}
+  tfrecord.save(str(path), schema, [row | {"next_sentence_labels": [0]}])
+  return str(path)
+
+
+def test_only_masks_need_the_token_of_a_mask(tmp_path):
+  """Next tokens need the ends of a sentence, and no vocabulary at all."""
+  path = tmp_path / "vocab.txt"
+  vocab.save(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a"], path)
+  file = _records(tmp_path / "records", [2, 4, 3])
+
+  def find(needs_masks, vocab_file=str(path)):
+    return features.find_pretraining(
+      [file], 3, 2, 9, vocab_file=vocab_file, needs_masks=needs_masks
+    )
+
+  assert "masked_lm_ids" not in find(False)
+  assert "masked_lm_ids" not in find(False, None)
+  with pytest.raises(ValueError, match=r"lacks \[MASK\]"):
+    find(True)
+  with pytest.raises(ValueError, match="--vocab_file is needed"):
+    find(True, None)
+
+
+@pytest.mark.parametrize("ids", [[4, 2, 3], [2, 4, 4], [3, 4, 2]])
+def test_records_of_another_vocabulary_are_noticed_by_either_end(tmp_path, ids):
+  path = tmp_path / "vocab.txt"
+  vocab.save([*vocab.SPECIAL_TOKENS], path)
+  file = _records(tmp_path / "records", ids)
+  with pytest.raises(ValueError, match="was made with another vocabulary"):
+    features.find_pretraining([file], 3, 2, 9, vocab_file=str(path))

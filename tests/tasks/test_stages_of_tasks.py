@@ -1,0 +1,263 @@
+"""Choices within the tasks: of two files, of values that are 0, of even sizes."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from data.batching import Packing
+from tasks.classification import metrics as classification_metrics
+from tasks.classification import named_tasks
+from tasks.classification import task as classification
+from tasks.multiple_choice import examples as choices
+from tasks.multiple_choice.examples import ChoiceRecordBuilder
+from tasks.pretraining import task as pretraining
+from tasks.pretraining.answers import Answers
+from tasks.squad import examples as squad_examples
+from tasks.squad import metrics as squad_metrics
+from tasks.squad import task as squad
+from tasks.squad.decoding import Predictions
+from tasks.squad.examples import SquadExample
+from tests import programs
+from tests.serving.tasks import T, text_config, vocab_file
+from tests.training import toy
+
+# --- Classification ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [1, 3, 4, 6, 8])
+@pytest.mark.parametrize("use_tpu", [False, True])
+def test_a_batch_that_is_full_is_not_filled_up(tmp_path, number, use_tpu):
+  """dev has batches of four, test of three, train of rows alone."""
+  rows = "".join(f"a b\t{i % 2}\n" for i in range(number))
+  for name in ("train", "dev"):
+    (tmp_path / f"{name}.tsv").write_text(f"sentence\tlabel\n{rows}")
+  rows = "".join(f"{i}\ta b\n" for i in range(number))
+  (tmp_path / "test.tsv").write_text(f"index\tsentence\n{rows}")
+  task = named_tasks.find("SST-2")
+  args = programs.arguments(
+    "run_classifier",
+    **{"data_dir": str(tmp_path), "output_dir": str(tmp_path / "out")},
+    **{"vocab_file": vocab_file(), "max_seq_length": T, "use_tpu": use_tpu},
+    **{"eval_batch_size": 4, "predict_batch_size": 3},
+  )
+  for split, size in (("train", 1), ("dev", 4), ("test", 3)):
+    [(_, examples)] = named_tasks.read(task, str(tmp_path), [split]).items()
+    part = classification.convert(args, task, split, examples)
+    expected = -(-number // size) * size if use_tpu else number
+    assert len([*tf.data.TFRecordDataset(part.path)]) == expected
+    assert len(part.rows) == number
+
+
+def test_one_model_has_its_thresholds_or_needs_none(tmp_path):
+  lacks = classification_metrics.lacks_thresholds
+  folder = str(tmp_path)
+  for name, expected in (
+    (None, {1: False, 2: True, 9: True}),
+    ("thresholds.tsv", {1: False, 2: True}),
+    ("thresholds_ensemble.tsv", {1: False, 2: False, 9: False}),
+  ):
+    if name:
+      (tmp_path / name).touch()
+    assert {size: lacks(folder, size) for size in expected} == expected
+
+
+# --- Multiple choice ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("labels", [[0, 1], [0, 0], [1, 0], None])
+def test_the_first_ending_may_be_right(tmp_path, tokenizer, labels):
+  """Its number is 0; an unknown one is recorded as 0, too."""
+  path = tmp_path / "a.jsonl"
+  row = {"sent1": "a", "sent2": "b", "ending0": "c", "ending1": "d"}
+  rows = [
+    row | ({"label": label} if labels else {}) for label in labels or "xy"
+  ]
+  path.write_text("\n".join(map(json.dumps, rows)))
+  examples = choices.read_examples(str(path), needs_labels=bool(labels))
+  assert [example.label for example in examples] == (labels or [None, None])
+  build = ChoiceRecordBuilder(tokenizer, T)
+  ids = [build(example)["label_ids"] for example in examples]
+  assert ids == [[label] for label in labels or [0, 0]]
+  if not labels:
+    with pytest.raises(ValueError, match="has no column label"):
+      choices.read_examples(str(path), needs_labels=True)
+
+
+# --- SQuAD -------------------------------------------------------------------
+
+
+def _asked(*answers):
+  """Questions with these texts of answers."""
+  return [
+    SquadExample(f"q{i}", "?", ["a"], None, a) for i, a in enumerate(answers)
+  ]
+
+
+@pytest.mark.parametrize(
+  ("answers", "in_version_1", "in_version_2"),
+  [
+    ([["a"], ["a", "b"]], True, True),
+    ([["a"], []], False, True),
+    ([[], []], False, True),
+    ([["a"], None], False, False),
+    ([None, ["a"]], False, False),
+    ([[], None], False, False),
+    ([None], False, False),
+  ],
+)
+def test_questions_are_scored_if_all_have_answers(
+  answers, in_version_1, in_version_2
+):
+  """In version 2 a list of none is one."""
+  for version_2, is_scored in ((False, in_version_1), (True, in_version_2)):
+    questions = _asked(*answers)
+    remedy = squad_metrics.remedy_of_unscored(questions, version_2)
+    assert bool(remedy) != is_scored
+    if not is_scored:
+      assert squad_metrics.score(questions, Predictions(), version_2) == {}
+
+
+@pytest.mark.parametrize(
+  ("question", "expected"),
+  [
+    ({}, None),
+    ({"answers": None}, None),
+    ({"answers": []}, []),
+    ({"answers": [{"text": "", "answer_start": 0}]}, [""]),
+    ({"answers": [{"text": "b", "answer_start": 2}] * 2}, ["b", "b"]),
+  ],
+)
+def test_no_answer_is_not_an_unknown_one(tmp_path, question, expected):
+  question = {"id": "1", "question": "?"} | question
+  data = {"data": [{"paragraphs": [{"context": "a b", "qas": [question]}]}]}
+  (tmp_path / "a").write_text(json.dumps(data))
+  [example] = squad_examples.read_examples([str(tmp_path / "a")])
+  assert example.answer_texts == expected
+
+
+def test_questions_of_both_versions_are_trained_on(tmp_path):
+  answers = [{"text": "b", "answer_start": 2}]
+  questions = [
+    {"answers": answers},
+    {"answers": answers, "is_impossible": False},
+    {"answers": [], "is_impossible": True},
+    {"answers": answers, "is_impossible": True},  # plausible ones
+  ]
+  for number, question in enumerate(questions):
+    question |= {"id": str(number), "question": "?"}
+  data = {"data": [{"paragraphs": [{"context": "a b", "qas": questions}]}]}
+  (tmp_path / "a").write_text(json.dumps(data))
+  read = squad_examples.read_examples
+  examples = read([str(tmp_path / "a")], True, version_2_with_negative=True)
+  assert [e.answer is None for e in examples] == [False, False, True, True]
+  with pytest.raises(ValueError, match="question 2 has no answers"):
+    read([str(tmp_path / "a")], True)
+
+
+@pytest.mark.parametrize(
+  ("best", "odds", "expected"),
+  [
+    (0.0, [1.0, 0.0], 0.0),  # of a question
+    (0.0, [1.0, 2.0], 0.0),  # lower than all: no question is answered
+    (0.0, [-3.0, 2.0], -4.0),
+    (-3.0, [-3.0, 2.0], -3.0),
+    (2.0, [-3.0, 2.0], 2.0),
+  ],
+)
+def test_a_threshold_of_zero_may_stand_for_another(
+  tmp_path, best, odds, expected
+):
+  path = str(tmp_path / "t")
+  named = {str(i): value for i, value in enumerate(odds)}
+  squad_metrics.save_threshold(path, {"best_f1_thresh": best}, named)
+  assert squad_metrics.load_threshold(path) == expected
+
+
+@pytest.mark.parametrize("of_start", [None, 0.0, 3.0])
+@pytest.mark.parametrize("of_folder", [None, 0.0, 5.0])
+@pytest.mark.parametrize("is_trained", [False, True])
+def test_a_threshold_is_that_of_the_model(
+  tmp_path, of_start, of_folder, is_trained
+):
+  """Of a model that is started from, the one beside it."""
+  for name, value in (("start", of_start), ("out", of_folder)):
+    (tmp_path / name).mkdir()
+    if value is not None:
+      path = tmp_path / name / "null_score_diff_threshold.txt"
+      path.write_text(f"{value}\n")
+  (tmp_path / "start/x.index").touch()
+  if is_trained:
+    (tmp_path / "out/y.index").touch()
+    (tmp_path / "out/checkpoint").write_text('model_checkpoint_path: "y"\n')
+  args = programs.arguments(
+    "run_squad",
+    **{"output_dir": str(tmp_path / "out"), "version_2_with_negative": True},
+    **{"init_checkpoint": str(tmp_path / "start/x")},
+  )
+  result = squad._decoding_config(args).null_score_diff_threshold
+  order = [of_folder] if is_trained else [of_start, of_folder]
+  known = [value for value in order if value is not None]
+  assert result == (known[0] if known else 0.0)
+  for given in (0.0, -2.0):
+    chosen = args.replace(null_score_diff_threshold=given)
+    config = squad._decoding_config(chosen)
+    assert config.null_score_diff_threshold == given
+
+
+# --- Pre-training ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("packs", [None, False, True])
+def test_records_are_packed_if_asked(tmp_path, packs):
+  toy.write_records(str(tmp_path / "a"), 4)
+  args = programs.arguments(
+    "run_pretraining",
+    **{"input_file": str(tmp_path / "a"), "output_dir": str(tmp_path)},
+    **{"max_seq_length": toy.T, "max_predictions_per_seq": toy.P},
+    pack_examples=packs,
+  )
+  records = pretraining.train_data(args, toy.config())
+  assert records.packing == (Packing(toy.T) if packs else None)
+
+
+def test_batches_of_an_evaluation_have_their_own_size(tmp_path, monkeypatch):
+  sizes = []
+  args = programs.arguments(
+    "run_pretraining",
+    **{"eval_batch_size": 5, "train_batch_size": 7, "max_eval_steps": 3},
+    output_dir=str(tmp_path),
+  )
+
+  def evaluate(model, objective, batches, max_steps):
+    sizes.append((batches, max_steps))
+    return {"loss": 1.0}
+
+  class Records:
+    """Records of an evaluation."""
+
+    def endless_eval_batches(self, size):
+      return size
+
+    def first_corrupt(self):
+      return None
+
+  monkeypatch.setattr(pretraining.inference, "evaluate", evaluate)
+  pretraining.evaluate(args, "model", "objective", Records(), 1)
+  assert sizes == [(5, 3)]
+
+
+@pytest.mark.parametrize("pair", [{}, {"text_pair": ""}, {"text_pair": None}])
+def test_a_blank_second_text_is_none(pair):
+  model = Answers(text_config())
+  alone = model.encode({"text": "a [MASK] b"})
+  result = model.encode({"text": "a [MASK] b"} | pair)
+  for name, values in alone.rows[0].items():
+    np.testing.assert_array_equal(result.rows[0][name], values)
+  logits = np.zeros([1, 1 + max(model.vocab_ids)], np.float32)
+  outputs = {"masked_lm_logits": logits, "next_sentence_logits": logits[0, :2]}
+  answer = model.decode(result, [outputs])
+  assert "is_next" not in answer
+  result = model.encode({"text": "a [MASK] b", "text_pair": "c"})
+  assert "is_next" in model.decode(result, [outputs])

@@ -1,0 +1,211 @@
+"""Predictor and its command line: calls, batches, arguments, by stand-ins."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+import predictor
+from cli import ask
+from predictor import Predictor
+from serving import answers
+
+
+class _Model:
+  """Answers with the number of its call."""
+
+  def __init__(self, *optional, **inputs):
+    self.inputs, self.answers = inputs, self
+    self.optional = frozenset(optional)
+    self.sizes, self.warmed = [], 0
+
+  def __call__(self, examples):
+    self.sizes.append(len(examples))
+    return [{"call": len(self.sizes), "texts": [*e.values()]} for e in examples]
+
+  def warm_up(self):
+    self.warmed += 1
+
+
+@pytest.fixture(name="opened")
+def _opened(monkeypatch):
+  """Stand-ins for the models of folders and of servers; what was opened."""
+  opened = []
+
+  def note(kind, model):
+    def call(*given, **named):
+      opened.append((kind, *given, named))
+      return model
+
+    return call
+
+  model = _Model(text=0)
+  monkeypatch.setattr(predictor.tasks, "open_model", note("folder", model))
+  monkeypatch.setattr(predictor.tasks, "load_answers", note("files", "answers"))
+  monkeypatch.setattr(predictor.engines, "remote_model", note("url", model))
+  opened_model = SimpleNamespace(calls=opened, model=model)
+  return opened_model
+
+
+URL = "http://host:8501/v1/models/m"
+
+
+@pytest.mark.parametrize(
+  ("given", "named", "expected"),
+  [
+    (["m"], {}, [("folder", "m", "auto", {})]),
+    (["m", "litert"], {}, [("folder", "m", "litert", {})]),
+    (["m"], {"engine": "savedmodel"}, [("folder", "m", "savedmodel", {})]),
+    (
+      ["m"],
+      {"do_lower_case": False, "vocab_file": "", "n": 0},
+      [
+        (
+          "folder",
+          "m",
+          "auto",
+          {"do_lower_case": False, "vocab_file": "", "n": 0},
+        )
+      ],
+    ),
+    (
+      [URL],
+      {"files": "f"},
+      [("files", "f", {}), ("url", URL, "answers", 30.0, {})],
+    ),
+    (
+      [URL],
+      {"files": "f", "timeout": 0.5},
+      [("files", "f", {}), ("url", URL, "answers", 0.5, {})],
+    ),
+    (
+      [URL],
+      {"files": ""},
+      [("files", "", {}), ("url", URL, "answers", 30.0, {})],
+    ),
+    ([URL], {}, None),
+    ([URL], {"files": "f", "timeout": 0}, None),
+    ([URL], {"files": "f", "engine": "litert"}, None),
+    ([URL], {"files": "f", "do_lower_case": False}, None),
+    (["m"], {"files": "f"}, None),
+    (["m"], {"files": ""}, None),
+  ],
+)
+def test_each_argument_reaches_the_model(opened, given, named, expected):
+  """Also one that is False, 0 or empty."""
+  if expected is None:
+    with pytest.raises(ValueError, match=r"\w"):
+      Predictor(*given, **named)
+    return
+  assert Predictor(*given, **named).inputs == ["text"]
+  assert opened.calls == expected
+
+
+@pytest.mark.parametrize(("given", "number"), [({}, 0), ({"warm_up": True}, 1)])
+def test_a_model_is_warmed_up_if_asked(opened, given, number):
+  Predictor("m", **given)
+  assert opened.model.warmed == number
+  assert opened.model.sizes == []
+
+
+@pytest.mark.parametrize(
+  ("number", "given", "sizes"),
+  [
+    (7, {"batch_size": 3}, [3, 3, 1]),
+    (6, {"batch_size": 3}, [3, 3]),
+    (2, {"batch_size": 1}, [1, 1]),
+    (600, {}, [256, 256, 88]),
+    (0, {}, []),
+  ],
+)
+def test_texts_are_answered_in_batches_in_their_order(
+  opened, number, given, sizes
+):
+  texts = [f"text {i}" for i in range(number)]
+  results = Predictor("m")(texts, **given)
+  assert opened.model.sizes == sizes
+  assert [result["texts"] for result in results] == [[text] for text in texts]
+
+
+@pytest.mark.parametrize("name", ["texts", "text"])
+def test_no_text_has_no_answer_and_a_text_is_needed(opened, name):
+  predict = Predictor("m")
+  assert predict(**{name: []}) == []
+  assert predict(**{name: [""]})[0]["texts"] == [""]
+  for wrong in ({}, {"texts": None}, {"texts": [], "text": []}, {"text": None}):
+    with pytest.raises(ValueError, match=r"text"):
+      predict(**wrong)
+
+
+def test_a_tokenizer_is_made_once(tmp_path, monkeypatch):
+  made = []
+  monkeypatch.setattr(
+    answers, "FullTokenizer", lambda *given: made.append(given) or object()
+  )
+  config = answers.TextConfig("vocab.txt", False, 8)
+  assert config.tokenizer is config.tokenizer
+  assert made == [("vocab.txt", False)]
+
+
+# --- Command line ----------------------------------------------------------
+
+
+def test_a_line_is_answered_before_the_next_one_is_read(monkeypatch):
+  """With --batch_size=1, also through a pipe."""
+  model, seen = _Model(text=0), []
+
+  class Output:
+    """A pipe: what was flushed has arrived."""
+
+    def __init__(self):
+      self.text = self.arrived = ""
+
+    def write(self, text):
+      self.text += text
+
+    def flush(self):
+      self.arrived = self.text
+
+  output = Output()
+
+  def lines():
+    for number in range(4):
+      seen.append(output.arrived.count("\n"))
+      yield json.dumps(f"text {number}").encode()
+
+  monkeypatch.setattr(predictor.tasks, "open_model", lambda *_, **__: model)
+  monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=lines()))
+  monkeypatch.setattr("sys.stdout", output)
+  ask.main(Predictor, ["--model=m", "--batch_size=1"])
+  monkeypatch.undo()
+  assert seen == [0, 1, 2, 3]
+  answered = [json.loads(line) for line in output.arrived.splitlines()]
+  assert [answer["call"] for answer in answered] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+  ("given", "expected"),
+  [
+    ([], {}),
+    (["--timeout=0"], {"timeout": 0.0}),
+    (
+      ["--engine=litert", "--files=~/f"],
+      {"engine": "litert", "files": "/ann/f"},
+    ),
+    (["--vocab_file="], {}),  # of a variable of the shell that is unset
+    (["--vocab_file=v", "--bert_config_file="], {"vocab_file": "v"}),
+  ],
+)
+def test_flags_that_are_given_are_arguments(monkeypatch, given, expected):
+  monkeypatch.setenv("HOME", "/ann")
+  calls = []
+
+  def make(*arguments, **named):
+    calls.append((arguments, named))
+    return Predictor("m")
+
+  model = _Model(text=0)
+  monkeypatch.setattr(predictor.tasks, "open_model", lambda *_, **__: model)
+  ask.main(make, ["--model=~/m", "--text=a", *given])
+  assert calls == [(("/ann/m",), expected)]
+  assert model.sizes == [1]

@@ -1,0 +1,170 @@
+"""Seeds and values of two sources: the run's own, and those that are given."""
+
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.training import toy
+from training import checkpoint, optimization, run_folder, run_record
+from training.run_folder import Checkpoints
+
+
+@pytest.mark.parametrize("saved", [None, 0, 5])
+@pytest.mark.parametrize("given", [None, 0, 5, 7])
+@pytest.mark.parametrize("has_others", [False, True])
+def test_the_saved_seed_counts_before_the_flag(
+  tmp_path, monkeypatch, caplog, saved, given, has_others
+):
+  """0 is a seed like others."""
+  if saved is not None:
+    values = {"run/seed": tf.constant(saved, tf.int64)}
+    Checkpoints(str(tmp_path)).save(1, values)
+  if has_others:
+    toy.set_worker(monkeypatch, 0)
+  checkpoints = Checkpoints(str(tmp_path))
+  if saved is given is None and has_others:
+    with pytest.raises(ValueError, match="several workers need a --seed"):
+      checkpoints.restore_or_set_seed(given)
+    return
+  seeds = {checkpoints.restore_or_set_seed(given) for _ in range(3)}
+  if saved is given is None:
+    assert len(seeds) == 3  # drawn
+  else:
+    assert seeds == {given if saved is None else saved}
+  is_ignored = saved is not None and given not in (None, saved)
+  assert ("has no effect" in caplog.text) == is_ignored
+
+
+def _save(folder, value, averages=False, name="model.ckpt-3"):
+  """A checkpoint of one variable; its moving average has ten times as much."""
+  values = {"x": tf.constant(value)}
+  if averages:
+    values[checkpoint.average_name("x")] = tf.constant(10 * value)
+  values["global_step"] = tf.constant(3, tf.int64)
+  prefix = str(folder / name)
+  checkpoint.write(prefix, values)
+  return prefix
+
+
+class _Model:
+  """A model of one variable."""
+
+  def __init__(self):
+    value = tf.Variable(0.0)
+    value.path = "x"
+    self.weights = [type("V", (), {"path": "x", "value": value})]
+    self.non_trainable_variables = []
+    self.value = value
+
+
+@pytest.mark.parametrize("averages", [False, True])
+@pytest.mark.parametrize("has_own", [False, True])
+@pytest.mark.parametrize("has_given", [False, True])
+def test_the_own_checkpoint_counts_before_the_given_one(
+  tmp_path, averages, has_own, has_given
+):
+  """Each with its moving averages, if it has them."""
+  given = _save(tmp_path / "given", 2.0, averages) if has_given else None
+  if has_own:
+    _save(tmp_path / "own", 1.0, averages)
+    text = 'model_checkpoint_path: "model.ckpt-3"\n'
+    (tmp_path / "own/checkpoint").write_text(text)
+  model, checkpoints = _Model(), Checkpoints(str(tmp_path / "own"))
+  if not (has_own or has_given):
+    with pytest.raises(ValueError, match="train first, or name one"):
+      checkpoints.load(model, given)
+    return
+  assert checkpoints.load(model, given) == 3
+  value = 1.0 if has_own else 2.0
+  assert float(model.value) == value * (10 if averages else 1)
+
+
+@pytest.mark.parametrize(
+  ("best", "newest", "prefers"), [*itertools.product([False, True], repeat=3)]
+)
+@pytest.mark.parametrize("entries", [[], [1], [0], [1, 0], [0, 1]])
+def test_which_checkpoint_of_a_folder_is_chosen(
+  tmp_path, best, newest, prefers, entries
+):
+  """The best if the last training kept it, or there is no other."""
+  folders = {"best": tmp_path / "best", "newest": tmp_path}
+  for (name, folder), is_there in zip(
+    folders.items(), (best, newest), strict=True
+  ):
+    folder.mkdir(exist_ok=True)
+    if is_there:
+      (folder / f"{name}.index").touch()
+      text = f'model_checkpoint_path: "{name}"\n'
+      (folder / "checkpoint").write_text(text)
+  for keeps in entries:
+    run_record.append(str(tmp_path), {"flags": {"keep_best": bool(keeps)}})
+  keeps = prefers or bool(entries and entries[-1])
+  order = ("best", "newest") if keeps else ("newest", "best")
+  present = {"best": best, "newest": newest}
+  name = next((name for name in order if present[name]), None)
+  expected = name and str(folders[name] / name)
+  assert run_record.choose_checkpoint(str(tmp_path), prefers) == expected
+
+
+def test_a_checkpoint_without_its_files_is_none(tmp_path):
+  lines = [
+    'model_checkpoint_path: "c"',
+    *(f'all_model_checkpoint_paths: "{name}"' for name in "abc"),
+  ]
+  (tmp_path / "checkpoint").write_text("\n".join(lines))
+  assert run_record.all_checkpoints(str(tmp_path)) == []
+  for names in ("b", "ab"):
+    (tmp_path / f"{names[0]}.index").touch()
+    expected = [str(tmp_path / name) for name in names]
+    assert run_record.all_checkpoints(str(tmp_path)) == expected
+
+
+@pytest.mark.parametrize("keep", [0, 1, 3])
+def test_as_many_checkpoints_stay_as_are_kept(tmp_path, keep):
+  """Steps have several digits; 0 keeps all of 120."""
+  checkpoints = Checkpoints(str(tmp_path), keep)
+  number = 120 if keep == 0 else 12
+  values = {"x": tf.constant(1.0)}
+  for step in range(0, 10 * number, 10):
+    checkpoints.save(step, values)
+  prefixes = run_record.all_checkpoints(str(tmp_path))
+  steps = [int(prefix.rpartition("-")[2]) for prefix in prefixes]
+  assert steps == [*range(0, 10 * number, 10)][-keep:]
+  assert len(list(tmp_path.glob("*.index"))) == len(steps)
+
+
+@pytest.mark.parametrize("multipliers", [None, [0.0, 1.0], [0.5, 0.0]])
+def test_multipliers_may_be_zero(multipliers):
+  variables = {name: tf.Variable([1.0]) for name in ("a", "b")}
+  optimizer = optimization.AdamWeightDecay(
+    variables, weight_decay=0.0, lr_multipliers=multipliers
+  )
+  optimizer.apply([tf.constant([1.0])] * 2, tf.constant(0.5), tf.constant(0))
+  moved = [bool(v[0] != 1.0) for v in variables.values()]
+  assert moved == [bool(m) for m in multipliers or [1.0, 1.0]]
+
+
+@pytest.mark.parametrize(
+  ("max_norm", "expected"), [(0.0, 1.0), (1.0, 0.2), (5.0, 1.0), (9.0, 1.0)]
+)
+def test_without_a_limit_gradients_are_not_clipped(max_norm, expected):
+  gradients = [tf.constant([3.0, 0.0]), None, tf.constant([4.0])]
+  factor, norm = optimization.clip_factor(gradients, max_norm)
+  np.testing.assert_allclose([factor, norm], [expected, 5.0], rtol=1e-6)
+
+
+def test_a_head_that_may_be_there_is_of_a_checkpoint(tmp_path):
+  assert checkpoint.has_next_sentence(None) is False
+  prefix = _save(tmp_path, 1.0)
+  assert checkpoint.has_next_sentence(prefix) is False
+  name = "cls/seq_relationship/output_weights"
+  checkpoint.write(prefix, {name: tf.constant([1.0])})
+  assert checkpoint.has_next_sentence(prefix) is True
+
+
+def test_the_best_of_a_run_that_was_never_evaluated_is_not_final(tmp_path):
+  for patience in (0, 1, 5):
+    best = run_folder.BestCheckpoint(str(tmp_path), "f1", patience)
+    assert (best.evaluated, best.is_final) == (0, False)
