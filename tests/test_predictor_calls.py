@@ -40,8 +40,8 @@ def _opened(monkeypatch):
     return call
 
   model = _Model(text=0)
-  monkeypatch.setattr(predictor.tasks, "open_model", note("folder", model))
-  monkeypatch.setattr(predictor.tasks, "load_answers", note("files", "answers"))
+  monkeypatch.setattr(predictor, "open_model", note("folder", model))
+  monkeypatch.setattr(predictor, "load_answers", note("files", "answers"))
   monkeypatch.setattr(predictor.engines, "remote_model", note("url", model))
   opened_model = SimpleNamespace(calls=opened, model=model)
   return opened_model
@@ -173,7 +173,7 @@ def test_a_line_is_answered_before_the_next_one_is_read(monkeypatch):
       seen.append(output.arrived.count("\n"))
       yield json.dumps(f"text {number}").encode()
 
-  monkeypatch.setattr(predictor.tasks, "open_model", lambda *_, **__: model)
+  monkeypatch.setattr(predictor, "open_model", lambda *_, **__: model)
   monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=lines()))
   monkeypatch.setattr("sys.stdout", output)
   ask.main(Predictor, ["--model=m", "--batch_size=1"])
@@ -205,7 +205,7 @@ def test_flags_that_are_given_are_arguments(monkeypatch, given, expected):
     return Predictor("m")
 
   model = _Model(text=0)
-  monkeypatch.setattr(predictor.tasks, "open_model", lambda *_, **__: model)
+  monkeypatch.setattr(predictor, "open_model", lambda *_, **__: model)
   ask.main(make, ["--model=~/m", "--text=a", *given])
   assert calls == [(("/ann/m",), expected)]
   assert model.sizes == [1]

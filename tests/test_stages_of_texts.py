@@ -276,7 +276,7 @@ def test_each_model_is_served_with_the_flags(tmp_path, monkeypatch, is_loading):
   monkeypatch.setattr(server_app, "App", lambda served, *_: served)
   monkeypatch.setattr(server_app, "Server", Server)
   monkeypatch.setattr(version, "Version", make)
-  monkeypatch.setattr(module.tasks, "open_model", open_model)
+  monkeypatch.setattr(module, "open_model", open_model)
   monkeypatch.setattr(module.signal, "signal", lambda *_: None)
   monkeypatch.setattr(module.os, "_exit", lambda n: events.append(("exit", n)))
   for name in ("a/1", "a/2", "a/3", "b/1"):

@@ -1,4 +1,4 @@
-"""Choices within the tasks: of two files, of values that are 0, of even sizes."""
+"""Choices of tasks: of two files, of values that are 0, of even sizes."""
 
 import json
 

@@ -1,15 +1,17 @@
 """Which of two sources counts, both at once, and values that are not true."""
 
 import json
+from dataclasses import dataclass
 
 import pytest
 import tensorflow as tf
 
-from cli import arguments, encoder, fine_tuning, run
-from cli.arguments import Arguments
+from cli.settings import flag
 from data import vocab
 from modeling import models
 from modeling.config import BertConfig
+from runs import checks, fine_tuning, record, session
+from runs.task_settings import EvaluatedFineTuning
 from storage import UserError
 from tests import programs
 from tests.training import toy
@@ -40,9 +42,9 @@ def test_a_flag_says_what_is_compiled_before_the_device_does(
   flags = {"jit_compile": given, "group_by_length": by_length}
   args = programs.arguments("run_classifier", **flags)
   expected = True if on_gpu is None else bool(gpus) and on_gpu
-  assert run.compiles_step(args, packs) == expected
-  assert run.needs_static_shapes(args, packs) == expected
-  assert run.needs_static_shapes(args.replace(use_tpu=True), packs)
+  assert session.compiles_step(args, packs) == expected
+  assert session.needs_static_shapes(args, packs) == expected
+  assert session.needs_static_shapes(args.replace(use_tpu=True), packs)
   packed = args.replace(pack_examples=None, group_by_length=False)
   config = BertConfig(5, 8, 1, 2, 8)
   is_possible = not given and not (gpus and given is None)
@@ -77,11 +79,24 @@ def test_the_name_of_a_tpu_counts_before_its_address(
   )
   flags = {"use_tpu": True, "tpu_zone": "z", "gcp_project": "p"} | names
   with pytest.raises(UserError, match="none here"):
-    run._tpu(programs.arguments("run_squad", **flags))
+    session._tpu(programs.arguments("run_squad", **flags))
   assert asked == [(expected, "z", "p")]
 
 
 # --- Flags of a training ----------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program(EvaluatedFineTuning):
+  """Flags of several programs."""
+
+  train_file: str | None = flag(None, "")
+  export_top_k: int = flag(0, "")
+  multi_label: bool = flag(False, "")
+  long_text: str = flag("truncate", "")
+  threshold: float | None = flag(None, "")
+  rate: float = flag(0.1, "")
+  size: int = flag(1, "")
 
 
 @pytest.fixture(name="entry")
@@ -97,7 +112,7 @@ def _entry(tmp_path):
 
 
 def test_flags_of_a_training_count_before_defaults(entry):
-  args = arguments.from_record("now", entry, {})
+  args = record.from_record(Program, "now", entry, {})
   own = entry["flags"]
   for name in own.keys() - {"bert_config_file", "vocab_file", "train_file"}:
     if name != "init_checkpoint":
@@ -118,7 +133,7 @@ def test_flags_of_a_training_count_before_defaults(entry):
   ],
 )
 def test_changes_count_before_the_flags_of_a_training(entry, changes):
-  args = arguments.from_record("now", entry, changes)
+  args = record.from_record(Program, "now", entry, changes)
   for name, value in changes.items():
     assert args[name] == value
     assert isinstance(args[name], type(value)) or name == "rate"
@@ -133,7 +148,7 @@ def test_a_change_has_the_type_of_the_flag_also_if_it_is_false(
   entry, name, value
 ):
   with pytest.raises(UserError, match=f"{name}={value!r} is not of type"):
-    arguments.from_record("now", entry, {name: value})
+    record.from_record(Program, "now", entry, {name: value})
 
 
 # --- Files ------------------------------------------------------------------
@@ -159,24 +174,25 @@ def test_the_vocabulary_beside_a_checkpoint_counts_first(tmp_path, has_own):
     args = programs.arguments("run_ner", vocab_file=path)
     start = str(tmp_path / "run/x")
     if (name == "b") == has_own:
-      encoder.check_vocabulary(args, 6, start)
+      checks.check_vocabulary(args, 6, start)
     else:
       with pytest.raises(UserError, match="is not the vocabulary of the mode"):
-        encoder.check_vocabulary(args, 6, start)
-    encoder.check_vocabulary(args, 6, None)
+        checks.check_vocabulary(args, 6, start)
+    checks.check_vocabulary(args, 6, None)
 
 
 @pytest.mark.parametrize("length", [None, 0, 16, 17])
 def test_a_length_is_checked_if_there_is_one(tmp_path, length):
   path = str(tmp_path / "c")
   BertConfig(6, 8, 1, 2, 9, max_position_embeddings=16).to_json(path)
-  args = Arguments(bert_config_file=path, vocab_file=None)
-  args = args.replace(max_seq_length=length)
+  args = programs.arguments(
+    "run_ner", bert_config_file=path, max_seq_length=length
+  )
   if length == 17:
     with pytest.raises(UserError, match="max_seq_length 17 exceeds"):
-      encoder.config(args)
+      checks.config(args)
   else:
-    assert encoder.config(args).vocab_size == 6
+    assert checks.config(args).vocab_size == 6
 
 
 @pytest.mark.parametrize("keeps", [{}, {"keep_best": True}])
@@ -198,7 +214,7 @@ def test_a_run_evaluates_its_best_its_newest_or_the_given_checkpoint(
       loaded.append((self.directory, init_checkpoint))
       return 7
 
-  monkeypatch.setattr(run, "Checkpoints", Stand)
+  monkeypatch.setattr(session, "Checkpoints", Stand)
   for is_there, path in ((has_newest, tmp_path), (has_best, tmp_path / "best")):
     path.mkdir(exist_ok=True)
     if is_there:
@@ -207,7 +223,7 @@ def test_a_run_evaluates_its_best_its_newest_or_the_given_checkpoint(
   args = programs.arguments(
     "run_squad", output_dir=folder, init_checkpoint="given", **keeps
   )
-  assert run.load(args, "model", Stand(folder)) == 7
+  assert session.load(args, "model", Stand(folder)) == 7
   takes_best = has_best and (keeps or not has_newest)
   best = f"{folder}/best" if takes_best else folder
   assert loaded == [(best, "given")]
@@ -216,13 +232,13 @@ def test_a_run_evaluates_its_best_its_newest_or_the_given_checkpoint(
   for flags in ({"keep_best": not keeps}, dict(keeps)):
     run_record.append(folder, {"flags": flags})
   args = args.replace(keep_best=False)
-  run.load(args, "model", Stand(folder))
+  session.load(args, "model", Stand(folder))
   assert loaded == [(best, "given")]
   # Patience may be unknown to older entries, or none.
   entry = {"flags": {"early_stopping_patience": None} | keeps}
   (tmp_path / "run.json").write_text(json.dumps([entry]))
   loaded.clear()
-  run.load(args, "model", Stand(folder))
+  session.load(args, "model", Stand(folder))
   assert loaded == [(best, "given")]
 
 

@@ -1,13 +1,13 @@
-"""Stages of a training and of an export of cli.run.Run, in their order."""
+"""Stages of a training and of an export of runs.session.Run, in their order."""
 
 from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
 
-from cli import run
 from modeling import losses
-from tests.cli.test_fine_tuning import _flags
+from runs import session
+from tests.runs.test_fine_tuning import _flags
 from tests.training import toy
 from training.run_folder import Checkpoints
 
@@ -30,19 +30,18 @@ def _events(tmp_path, monkeypatch):
     step=SimpleNamespace(numpy=lambda: 9),
     average=None,
   )
-  monkeypatch.setattr(run, "make_strategy", lambda args: scope)
-  monkeypatch.setattr(run.Run, "_train_step", lambda *_: step)
+  monkeypatch.setattr(session, "make_strategy", lambda args: scope)
+  monkeypatch.setattr(session.Run, "_train_step", lambda *_: step)
   monkeypatch.setattr(Checkpoints, "restore_or_set_seed", lambda *_: 7)
   for name in ("resume", "log_all"):
     monkeypatch.setattr(Checkpoints, name, note(name))
   monkeypatch.setattr(
-    run.loop, "train", lambda *_, **__: events.append(("loop",))
+    session.loop,
+    "Training",
+    lambda *_, **__: iter([events.append(("loop",))]),
   )
   monkeypatch.setattr(
-    run.report, "draw_metrics", lambda folder: events.append(("draw", folder))
-  )
-  monkeypatch.setattr(
-    run.arguments,
+    session.record,
     "warn_if_changed",
     lambda args, path: events.append(("compare", path)),
   )
@@ -53,15 +52,15 @@ def _events(tmp_path, monkeypatch):
 @pytest.mark.parametrize("given", [None, "", "start"])
 @pytest.mark.parametrize("new_head", [False, True])
 @pytest.mark.parametrize("is_chief", [False, True])
-def test_a_training_resumes_trains_and_draws(
+def test_a_training_resumes_and_trains(
   tmp_path, monkeypatch, events, own, given, new_head, is_chief
 ):
   monkeypatch.setattr(Checkpoints, "newest_readable", lambda _: own)
   args = _flags(tmp_path, init_checkpoint=given)
-  training = run.Run(args, toy.config())
+  training = session.Run(args, toy.config())
   toy.set_worker(monkeypatch, 0 if is_chief else 1)
   source = SimpleNamespace(packing=None, first_corrupt=None)
-  step = training.train(
+  steps = training.train(
     "model",
     losses.pretraining(),
     source,
@@ -69,14 +68,13 @@ def test_a_training_resumes_trains_and_draws(
     num_warmup_steps=0,
     new_head=new_head,
   )
-  assert step == 9
+  assert [*steps] == [None]
   resumed = events[bool(own)]
   assert resumed[0] == "resume" and resumed[2:] == (given, new_head)
   others = [event for event in events if event is not resumed]
   assert others == [
     *[("compare", own)] * bool(own),
     ("loop",),
-    ("draw", str(tmp_path)),
     *[("log_all",)] * is_chief,
   ]
 
@@ -96,15 +94,15 @@ def test_all_workers_wait_for_the_export(tmp_path, monkeypatch, is_chief):
       scopes.pop()
 
   strategy = SimpleNamespace(scope=Scope)
-  monkeypatch.setattr(run, "make_strategy", lambda args: strategy)
+  monkeypatch.setattr(session, "make_strategy", lambda args: strategy)
   args = _flags(tmp_path, export_dir="new", export_format=["keras"])
-  training = run.Run(args, toy.config())
+  training = session.Run(args, toy.config())
   toy.set_worker(monkeypatch, 0 if is_chief else 1)
   for owner, name in (
-    (run, "set_export_policy"),
-    (run, "load"),
-    (run.exports, "save"),
-    (run.run_folder, "wait_for_chief"),
+    (session, "set_export_policy"),
+    (session, "load"),
+    (session.exports, "save"),
+    (session.run_folder, "wait_for_chief"),
   ):
     monkeypatch.setattr(
       owner, name, lambda *_, n=name: events.append((n, len(scopes)))
