@@ -23,7 +23,8 @@ def text(args: Settings, seed: int) -> str:
     f"# repeats this run where relative paths mean the same: {os.getcwd()!r}",
   ]
   defaults = ["# Defaults:"]
-  for name in sorted(flags_of(type(args))):
+  # Settings that were not parsed, as in tests, have no flags.
+  for name in sorted({*flags_of(type(args))} & {*flags.FLAGS}):
     flag = flags.FLAGS[name]
     is_given = name in args.given
     if name == "seed":

@@ -37,7 +37,7 @@ def from_record(
   for name in ("bert_config_file", "vocab_file"):
     if name not in changes:
       values[name] = _existing_file(folder, entry, name, values)
-  if "do_lower_case" in known and "do_lower_case" not in changes:
+  if "do_lower_case" in entry["flags"] and "do_lower_case" not in changes:
     case = vocabulary.lower_cases(entry["flags"], values["vocab_file"])
     values["do_lower_case"] = case
   for name in ("init_checkpoint", "data_dir", "train_file"):

@@ -14,6 +14,8 @@ from serving import answers
 class _Model:
   """Answers with the number of its call."""
 
+  word_lists = frozenset()
+
   def __init__(self, *optional, **inputs):
     self.inputs, self.answers = inputs, self
     self.optional = frozenset(optional)

@@ -11,6 +11,7 @@ from absl import flags
 from cli import program, settings
 from cli.settings import Settings, flag
 from runs import record
+from tests import programs
 from tests.programs import ROOT
 from tests.training import toy
 
@@ -46,7 +47,6 @@ class Program(Settings):
   rate: float = flag(0.1, "")
   seed: int | None = flag(None, "")
   rates: float = flag(5e-5, "", swept=True)
-  dupe_factor: int = flag(1, "", dependent=True)
 
 
 def _flags(monkeypatch, argv=()):
@@ -93,7 +93,6 @@ def test_what_the_user_gave_comes_first_and_defaults_last(
     "--text=a",
     "# Defaults:",
     "--columns=a,b",
-    "--dupe_factor=1",
     "--other=x",
     "--rate=0.1",
     "--rates=5e-05",
@@ -122,8 +121,14 @@ def test_a_flag_at_its_default_is_not_set(monkeypatch):
   assert _flags(monkeypatch, words).given == {"other"}
 
 
-def test_a_default_that_others_change_can_be_chosen(monkeypatch):
-  assert _flags(monkeypatch, ["--dupe_factor=1"]).given == {"dupe_factor"}
+def test_a_default_that_others_change_can_be_chosen():
+  own = flags.FlagValues()
+  kind = programs.settings_of("create_pretraining_data")
+  settings.define(kind, own)
+  required = ["--input_file=a", "--vocab_file=b"]
+  own(["x", "--dupe_factor=10", "--short_seq_prob=0.1", *required])
+  given = settings.from_flags(kind, own).given
+  assert given == {"dupe_factor", "input_file", "vocab_file"}
 
 
 def test_a_value_that_is_no_json_is_one_line():
