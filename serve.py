@@ -16,6 +16,7 @@ import re
 import signal
 import socket
 from dataclasses import dataclass
+from functools import partial
 
 from absl import logging
 
@@ -28,6 +29,8 @@ from storage import UserError
 from tasks.open import open_model
 
 _DEFAULT = models.Settings()
+_number = partial(flag, minimum=1)
+_seconds = partial(flag, minimum=0.0, maximum=1e6)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,8 +39,7 @@ class ServerSettings(Settings):
 
   model: tuple[str, ...] = common(
     None,
-    "[NAME=]FOLDER of an export, of its versions or a training; may be "
-    "repeated.",
+    "[NAME=]FOLDER of an export, its versions or a training; may be repeated.",
     required=True,
     repeated=True,
   )
@@ -54,39 +56,29 @@ class ServerSettings(Settings):
   cors_origins: tuple[str, ...] = flag(
     (), "Origins whose pages may ask, as https://example.org; *: all."
   )
-  num_versions: int = flag(
-    _DEFAULT.num_versions, "Newest versions to keep loaded.", minimum=1
+  num_versions: int = _number(
+    _DEFAULT.num_versions, "Newest versions to keep loaded."
   )
-  poll_seconds: float = flag(
+  poll_seconds: float = _seconds(
     _DEFAULT.poll_seconds,
     "Time between searches for new versions; 0: search once.",
-    minimum=0.0,
-    maximum=1e6,
   )
-  max_queue_size: int = flag(
+  max_queue_size: int = _number(
     _DEFAULT.max_queue_size,
     "Maximum waiting texts; beyond it, answers are 503.",
-    minimum=1,
   )
-  max_request_bytes: int = flag(
-    _DEFAULT.max_request_bytes, "Maximum size of a request.", minimum=1
+  max_request_bytes: int = _number(
+    _DEFAULT.max_request_bytes, "Maximum size of a request."
   )
-  read_timeout: float = flag(
-    _DEFAULT.read_timeout,
-    "Seconds within which a request must arrive.",
-    minimum=0.0,
-    maximum=1e6,
+  read_timeout: float = _seconds(
+    _DEFAULT.read_timeout, "Seconds within which a request must arrive."
   )
-  request_timeout: float = flag(
+  request_timeout: float = _seconds(
     _DEFAULT.request_timeout,
     "Seconds after which the answer to a request is 504.",
-    minimum=0.0,
-    maximum=1e6,
   )
-  max_connections: int = flag(
-    _DEFAULT.max_connections,
-    "Maximum connections; beyond it, answers are 503.",
-    minimum=1,
+  max_connections: int = _number(
+    _DEFAULT.max_connections, "Maximum connections; beyond it, answers are 503."
   )
 
 
