@@ -8,9 +8,10 @@ outputs = model(encode(["A film that", "is good."]))
 Importing this module registers all layers with Keras; see docs/keras.md.
 """
 
+import bert_packages  # noqa: F401, first: it checks the others
+
 import os
-from collections.abc import Callable, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable
 
 import keras
 import numpy as np
@@ -18,6 +19,7 @@ import numpy as np
 from data import features
 from data.tokenization import FullTokenizer
 from modeling import models
+from serving.answers import check_texts
 from storage import UserError
 from tasks import model_files
 from training import run_folder
@@ -27,8 +29,8 @@ class TextEncoder:
   """Texts, or pairs of texts, to the three inputs of the encoder.
 
   Call arguments:
-    texts: list of texts.
-    pairs: list of the second texts, or None.
+    texts: any iterable of texts.
+    pairs: as many second texts, or None.
 
   Returns:
     `input_ids`, `input_mask` and `segment_ids`, [B, T] int32 each. T is the
@@ -45,16 +47,13 @@ class TextEncoder:
     self._encoder = features.RowEncoder(self.tokenizer, max_seq_length)
 
   def __call__(
-    self, texts: Sequence[str], pairs: Sequence[str] | None = None
+    self, texts: Iterable[str], pairs: Iterable[str] | None = None
   ) -> dict[str, np.ndarray]:
-    if isinstance(texts, str) or isinstance(pairs, str):
-      raise UserError("a text was given: give a list of texts")
-    columns = [texts] if pairs is None else [texts, pairs]
-    for text in chain.from_iterable(columns):
-      if not isinstance(text, str):
-        raise UserError(f"{text!r} is no text: give a list of texts")
-    if pairs is not None and len(pairs) != len(texts):
-      raise UserError(f"{len(texts)} texts, but {len(pairs)} second texts")
+    columns = [check_texts("texts", texts, 1)]
+    if pairs is not None:
+      columns.append(check_texts("pairs", pairs, 1))
+    if len(columns[-1]) != len(columns[0]):
+      raise UserError(f"{len(columns[0])} texts, but {len(columns[1])} pairs")
     rows = [self._encoder.encode(*row) for row in zip(*columns, strict=True)]
     length = max((len(ids) for ids, _ in rows), default=0)
     padded = [features.pad_inputs(*row, length) for row in rows]

@@ -122,7 +122,7 @@ def _count_source(args, paths):
 
 def write_model(args: Arguments, counts: Counter) -> None:
   """Writes vocabulary, configuration and checkpoint with new words."""
-  tokens, pieces = vocab_learning.extend(
+  lines, pieces = vocab_learning.extend(
     args.extend, counts, args.input_file, args.new_words, args.min_count
   )
   # TensorFlow is imported here, after the words were found.
@@ -134,7 +134,7 @@ def write_model(args: Arguments, counts: Counter) -> None:
   bert.set_words(pieces)
   with new_folder(os.path.dirname(args.output_file)) as folder:
     bert.vocabulary = os.path.join(folder, "vocab.txt")
-    vocab.save(tokens, bert.vocabulary)
+    files.write_text(bert.vocabulary, "".join(f"{line}\n" for line in lines))
     original.write(bert, folder)
 
 

@@ -17,7 +17,7 @@ from absl import flags, logging
 from cli import pretraining_flags, program, shared_flags
 from cli.arguments import Arguments
 from data import vocab, vocab_checks
-from data.pretraining import builders, shards
+from data.pretraining import builders, documents, shards
 from data.tokenization import FullTokenizer
 from storage import UserError, files
 
@@ -93,9 +93,10 @@ def main(args: Arguments) -> None:
     logging.warning(text, args.vocab_file)
   sample = [*vocab_checks.sample(inputs, config.text_format.lines)]
   vocab_checks.warn_of_texts(sample, tokenizer, args.input_file)
-  if not config.text_format.is_prose:
-    length = args.max_seq_length
-    vocab_checks.warn_of_long_lines(sample, length, args.input_file)
+  words, length = tokenizer.basic_tokenizer.tokenize, args.max_seq_length
+  is_prose = config.text_format.is_prose
+  for doubt in documents.doubts(sample, is_prose, words, length):
+    logging.warning("%s: %s", args.input_file, doubt)
   logging.info("Reading from input files:\n  %s", "\n  ".join(inputs))
   if args.preview:
     targets = pretraining_flags.preview_targets(args, ids)

@@ -48,8 +48,7 @@ def main(args: Arguments) -> None:
   texts = read_texts(args)
   prefix = run_record.find_checkpoint(args.init_checkpoint)
   shapes = run_record.checkpoint_shapes(f"{prefix}.index")
-  is_encoder = "bert/embeddings/word_embeddings" in shapes
-  if is_encoder and "cls/predictions/output_bias" not in shapes:
+  if shapes and "cls/predictions/output_bias" not in shapes:
     raise UserError(
       f"{prefix} has no head that fills masks: name a pre-trained model, not "
       "an encoder alone or a fine-tuned one"

@@ -7,13 +7,18 @@ predict(["A film that", "is good."])
   python predictor.py --model=/tmp/squad < questions.jsonl > answers.jsonl
 """
 
+import bert_packages  # noqa: F401, first: it checks the others
+
 import os
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
 
 import tasks
-from cli import program
 from serving import engines
-from storage import UserError, textfiles
+from serving.answers import check_texts
+from storage import UserError
 
 
 class Predictor:
@@ -37,9 +42,10 @@ class Predictor:
     inputs: names of the model's inputs.
 
   Call arguments:
-    texts: list of texts, for a model with a single input.
+    texts: texts (any iterable), for a model with a single input; for models of
+      run_ner.py, each may be a list of words.
     batch_size: number of texts at a time, which bounds the memory.
-    inputs: lists of texts by name; of choices, lists of lists.
+    inputs: texts by name; of choices, lists of texts.
 
   Returns:
     A dict for each text, in order, without padding; see docs/serving.md.
@@ -60,7 +66,6 @@ class Predictor:
     warm_up: bool = False,
     **changes,
   ):
-    program.silence_tensorflow()
     path = os.fspath(model)
     if path.startswith(("http://", "https://")):
       if engine != "auto":
@@ -79,26 +84,36 @@ class Predictor:
       self._answer = tasks.open_model(path, engine, **changes)
     self._ranks = self._answer.answers.inputs
     self._optional = self._answer.answers.optional
+    self._words = self._answer.answers.word_lists
     self.inputs = sorted(self._ranks)
     if warm_up:
       self._answer.warm_up()
 
   def __call__(
-    self, texts: Sequence[str] | None = None, batch_size: int = 256, **inputs
+    self, texts: Iterable[str] | None = None, batch_size: int = 256, **inputs
   ) -> list[dict]:
     if batch_size < 1:
       raise UserError(f"batch_size {batch_size} must be at least 1")
     inputs = self.check(inputs, texts)
-    rows = zip(*map(_decode, inputs.values()), strict=True)
+    rows = zip(*inputs.values(), strict=True)
     examples = [dict(zip(inputs, row, strict=True)) for row in rows]
     results = []
     for start in range(0, len(examples), batch_size):
       results += self._answer(examples[start : start + batch_size])
     return results
 
+  def embed(self, texts: Iterable[str], normalize: bool = False) -> np.ndarray:
+    """Vectors of texts, [N, H], by the last layer; of length 1 if asked."""
+    if "pooling" not in self._answer.answers.settings:
+      raise UserError("this is a model of a task, which has no vectors")
+    vectors = [answer["sentence"][-1] for answer in self(texts)]
+    array = np.array(vectors, np.float32)
+    norms = np.linalg.norm(array, axis=-1, keepdims=True)
+    return array / norms if normalize else array
+
   def check(
-    self, inputs: dict[str, Sequence], texts: Sequence[str] | None = None
-  ) -> dict[str, Sequence]:
+    self, inputs: dict[str, Any], texts: Iterable[str] | None = None
+  ) -> dict[str, list]:
     """Inputs of a call by name; raises UserError if they are wrong."""
     needed = [name for name in self.inputs if name not in self._optional]
     if texts is not None and len(needed) == 1 and needed[0] not in inputs:
@@ -108,37 +123,13 @@ class Predictor:
       more = "".join(f", and perhaps {name}" for name in self._optional)
       raise UserError(f"this model takes {names}{more}")
     inputs = {
-      name: _check_texts(name, value, 1 + self._ranks[name])
+      name: check_texts(name, value, 1 + self._ranks[name], name in self._words)
       for name, value in inputs.items()
     }
     lengths = {name: len(texts) for name, texts in inputs.items()}
     if len(set(lengths.values())) > 1:
       raise UserError(f"the lists are not of one length: {lengths}")
     return inputs
-
-
-def _check_texts(name, value, rank):
-  """Text of rank 0, list of rank 1 or of lists; raises UserError if wrong."""
-  is_text = isinstance(value, str | bytes)
-  is_wrong = isinstance(value, Mapping | Set)
-  is_wrong |= is_text and bool(textfiles.SURROGATE.search(str(value)))
-  if is_text == bool(rank) or is_wrong or not hasattr(value, "__iter__"):
-    expected = "a list of texts" if rank else "a text in UTF-8"
-    raise UserError(f"{name} is {value!r:.40}: give {expected}")
-  if is_text:
-    return value
-  parts = enumerate(value)
-  texts = [_check_texts(f"{name}[{i}]", part, rank - 1) for i, part in parts]
-  if rank > 1 and [] in texts:
-    raise UserError(f"a list in {name} is empty")
-  return texts
-
-
-def _decode(value):
-  """Texts of bytes, in nested lists."""
-  if isinstance(value, bytes):
-    return value.decode("utf-8", "replace")
-  return value if isinstance(value, str) else [*map(_decode, value)]
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ shared_flags.define_fine_tuning()
 shared_flags.define_evaluation()
 named_tasks.define_flags()
 flags.DEFINE_integer("max_seq_length", 128, "Maximum number of tokens.", 3)
+shared_flags.define_tables()
 shared_flags.define_packing()
 shared_flags.define_long_text()
 flags.DEFINE_integer("num_workers", 1, "Number of processes that tokenize.", 1)
@@ -68,6 +69,8 @@ def check_flags(args: Arguments) -> None:
 
 def main(args: Arguments) -> None:
   if args.task_name.upper() == glue.NAME:
+    if args.do_train:
+      args = training_program.with_same_seed(args)
     rerun = partial(training_program.rerun, args)
     return glue.run(args.select(glue.Command), rerun)
   task = named_tasks.with_labels(

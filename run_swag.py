@@ -24,6 +24,7 @@ flags.DEFINE_string("train_file", None, "Table to train on.")
 flags.DEFINE_string("dev_file", None, "Table to evaluate on.")
 flags.DEFINE_string("test_file", None, "Table to predict; labels are optional.")
 flags.DEFINE_integer("max_seq_length", 128, "Maximum tokens of a choice.", 5)
+shared_flags.define_tables()
 shared_flags.define_packing()
 flags.DEFINE_integer("num_workers", 1, "Number of processes that tokenize.", 1)
 
@@ -35,8 +36,9 @@ def check_flags(args: Arguments) -> None:
 
 
 def main(args: Arguments) -> None:
+  dialect = args.delimiter, args.encoding
   rows = {
-    flag: examples.read_examples(args[flag], flag != "test_file")
+    flag: examples.read_examples(args[flag], flag != "test_file", dialect)
     for flag in training_program.file_flags(args)
   }
   # TensorFlow is imported here, after flags and files were checked.

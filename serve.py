@@ -12,6 +12,7 @@ The server's address shows a page to try the models.
 import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 
 import os
+import re
 import signal
 import socket
 
@@ -39,6 +40,14 @@ flags.DEFINE_enum(
 )
 flags.DEFINE_string("host", "127.0.0.1", "Address; 0.0.0.0 for all.")
 flags.DEFINE_integer("port", 8501, "Port; 0 for any.", 0, 65535)
+flags.DEFINE_bool(
+  "access_log", False, "Print a line for each request, without its texts."
+)
+flags.DEFINE_list(
+  "cors_origins",
+  [],
+  "Origins whose pages may ask, as https://example.org; *: all.",
+)
 HELP = {
   "num_versions": "Newest versions to keep loaded.",
   "poll_seconds": "Time between searches for new versions; 0: search once.",
@@ -59,6 +68,12 @@ for name, text in HELP.items():
 def check_flags(args: Arguments) -> None:
   if not args.host:  # a socket would take it for all addresses
     raise UserError("--host is empty: is a variable of the shell unset?")
+  for origin in args.cors_origins:
+    if not re.fullmatch(r"\*|null|[a-z][a-z0-9.+-]*://[^/*A-Z\s]+", origin):
+      raise UserError(
+        f"--cors_origins: {origin!r} is no origin: write scheme://host or "
+        "scheme://host:port in small letters, without a path, or *"
+      )
   names: dict[str, str] = {}
   for flag in args.model:
     name, _ = models.split_name(flag)
@@ -78,7 +93,7 @@ def listen(host: str, port: int) -> socket.socket:
   except OSError as error:
     raise UserError(
       f"cannot listen at --host={host} --port={port}: {error.strerror}; name "
-      "another port, or 0 for any"
+      "another port, 0 for any, or another host"
     ) from None
 
 
@@ -102,8 +117,9 @@ def main(args: Arguments) -> None:
   logging.info("http://%s:%d", f"[{host}]" if ":" in host else host, port)
   server = Server(App(served, metrics, settings), settings)
   # uvicorn ends in order, then sends itself the signal again.
-  for number in (signal.SIGTERM, signal.SIGINT):
-    signal.signal(number, server.handle_exit)
+  for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    if signal.getsignal(number) != signal.SIG_IGN:  # as nohup sets it
+      signal.signal(number, server.handle_exit)
   with models.polled(served.values(), settings.poll_seconds) as loading:
     server.run(sockets=[address])
   logging.info("all requests are answered")

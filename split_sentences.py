@@ -20,6 +20,7 @@ from absl import flags, logging
 from cli import program
 from cli.arguments import Arguments
 from data.pretraining import documents
+from data.pretraining.sentences import UNSPLIT, is_unsplit, split_sentences
 from storage import UserError, files, textfiles
 from storage.progress import Progress
 
@@ -62,9 +63,13 @@ def main(args: Arguments) -> None:
       for document in read_documents(args.source, path, progress):
         count = 0
         for paragraph in document:
-          sentences = documents.split_sentences(paragraph)
+          sentences = split_sentences(paragraph)
           output.write("".join(f"{line}\n" for line in sentences).encode())
           count += len(sentences)
+          for text in filter(is_unsplit, sentences):
+            progress.add(0, unsplit_sentences=1)
+            name = f"{path}: {len(text):,} characters, from {text[:20]!r} on,"
+            logging.log_first_n(logging.WARNING, "%s %s", 3, name, UNSPLIT)
         output.write(b"\n")
         progress.add(0, documents=1, sentences=count)
       progress.add(files.size(path) / 1e6)

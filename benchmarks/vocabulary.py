@@ -85,7 +85,7 @@ def compare(
       for label, command in commands.items()
     }
     answers = contest.interleave(contestants, args.rounds)
-    tokens = {label: vocab.read_tokens(path) for label, path in files.items()}
+    tokens = {label: [*vocab.load(path)] for label, path in files.items()}
   return {
     "seconds": contest.select(answers, "seconds"),
     "tokens": {label: len(value) for label, value in tokens.items()},

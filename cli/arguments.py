@@ -13,8 +13,10 @@ from typing import Any, TypeVar
 
 from absl import flags, logging
 
+from cli import vocabulary
+from modeling.config import BertConfig
 from storage import UserError, files
-from training import run_record
+from training import processes, run_record
 
 _ROOT = Path(__file__).resolve().parents[1]
 # Flags of texts, by names of models' inputs.
@@ -29,10 +31,17 @@ NOT_OF_TRAINING = re.compile(
   "predict_|prediction_columns|test_file|eval_(batch_size|file)|"
   "max_eval_steps|num_(workers|tpu_cores)|save_checkpoints_steps|ensemble|"
   "keep_checkpoint_max|iterations_per_loop|profile_steps|verbose_logging|"
-  "stop_at_step|num_train_steps|dry_run|seed"
+  "stop_at_step|num_train_steps|dry_run|seed|delimiter|encoding"
 )
 # Flags of fine-tuning of which several values make a sweep.
 SWEPT = ("learning_rate", "train_batch_size", "num_train_epochs")
+# Flags whose defaults depend on others: the default itself is a choice, too.
+_DEPENDENT = ("dupe_factor", "layers")
+# Flags of texts; a run without --vocab_file reads none.
+_OF_TEXT = ("vocab_file", "do_lower_case")
+COMMAND = "command.flags"  # in --output_dir
+# Flags that a repeated command gives anew: its folders are others.
+_OF_FOLDERS = ("output_dir", "do_export", "export_dir")
 
 T = TypeVar("T")
 
@@ -40,8 +49,8 @@ T = TypeVar("T")
 class Arguments:
   """Values of a program's flags, an attribute each, which cannot be changed.
 
-  `set_flags` are those that the user has set, `command` is the command line.
-  To a type checker the value of a flag is Any.
+  `set_flags` are those that the user has set to another value than the default,
+  `command` is the command line. To a type checker the value of a flag is Any.
   """
 
   __slots__ = ("_values", "command", "set_flags")
@@ -65,7 +74,12 @@ class Arguments:
     project_flags = [*find_project_flags(FLAGS)]
     for flag in project_flags:
       _check_value(flag)
-    set_flags = (flag.name for flag in project_flags if flag.present)
+    set_flags = (
+      flag.name
+      for flag in project_flags
+      if flag.present
+      and (flag.value != flag.default or flag.name in _DEPENDENT)
+    )
     values = {
       flag.name: flag.value if flag.name in INPUTS else _expand_home(flag.value)
       for flag in project_flags
@@ -121,6 +135,52 @@ class Numbers(flags.ArgumentParser):
     return f"{self._kind.__name__} or list of {self._kind.__name__}s"
 
 
+def save_command(args: Arguments, seed: int) -> None:
+  """Writes the flagfile that repeats this command with its seed, on the chief.
+
+  Flags at their defaults come last: a later default changes nothing.
+  """
+  if not processes.is_chief():
+    return
+  lines = [
+    f"# python {args.program}.py --flagfile=.../{COMMAND} --output_dir=NEW",
+    f"# repeats this run where relative paths mean the same: {os.getcwd()!r}",
+  ]
+  defaults = ["# Defaults:"]
+  for flag in sorted(find_project_flags(flags.FLAGS), key=lambda f: f.name):
+    is_given = flag.name in args.set_flags
+    if flag.name == "seed":
+      lines.append(f"--seed={seed}")
+    elif flag.name in _OF_FOLDERS:
+      lines += [f"# {_line(flag)}"] * is_given
+    elif flag.value is not None:
+      (lines if is_given else defaults).append(_line(flag))
+  text = "\n".join([*lines, *defaults, ""])
+  files.write_text(os.path.join(args.output_dir, COMMAND), text)
+
+
+def _line(flag):
+  """Line of a flagfile; what a line cannot hold becomes JSON, --name:json=."""
+  line = f"--{flag.name}={re.sub('[() ]', '', str(flag.value))}"  # Numbers
+  if flag.boolean or flag.serializer:
+    line = flag.serialize()
+  if line.isprintable() and line == line.strip():
+    return line
+  name, _, value = line.partition("=")
+  return f"{name}:json={json.dumps(value)}"
+
+
+def from_line(argument: str) -> str:
+  """The argument --name=value of a `_line`; ValueError if it is no JSON."""
+  name, is_json, value = argument.partition(":json=")
+  if not is_json or not re.fullmatch(r"--\w+", name):
+    return argument
+  try:
+    return f"{name}={json.loads(value)}"
+  except ValueError as error:
+    raise ValueError(f"{argument} is no JSON: {error}") from None
+
+
 def settings_of_sweep(args: Arguments) -> list[dict[str, float]]:
   """Values of the flags of SWEPT, in all combinations; one without a sweep."""
   values = [args[name] for name in SWEPT]
@@ -139,6 +199,7 @@ def warn_if_changed(
     for name, value in run_record.of_checkpoint(path)["flags"].items()
     if name in values
     and not ignored.match(name)
+    and not (name in _OF_TEXT and None in (value, values["vocab_file"]))
     and json.loads(json.dumps(values[name])) != value
   ]
   if changes:
@@ -197,6 +258,8 @@ def from_record(folder: str, entry: Mapping, changes: Mapping) -> Arguments:
     "multi_label": False,
     "long_text": "truncate",
     "ensemble": 1,
+    "delimiter": None,
+    "encoding": "utf-8",
     **entry["flags"],
   }
   unknown = changes.keys() - values.keys()
@@ -208,24 +271,38 @@ def from_record(folder: str, entry: Mapping, changes: Mapping) -> Arguments:
   }
   for name in ("bert_config_file", "vocab_file"):
     if name not in changes:
-      changes[name] = _existing_file(folder, entry, name)
+      changes[name] = _existing_file(folder, entry, name, changes)
+  if "do_lower_case" in values:
+    case = vocabulary.lower_cases(entry["flags"], changes["vocab_file"])
+    changes.setdefault("do_lower_case", case)
   training_data = dict.fromkeys(("init_checkpoint", "data_dir", "train_file"))
   flag_values = values | training_data | changes | {"output_dir": folder}
   return Arguments((), (entry.get("program") or "",), **flag_values)
 
 
-def _existing_file(folder, entry, name):
-  """Path that a flag of an entry names; FileNotFoundError if there is none."""
+def _existing_file(folder, entry, name, changes):
+  """Path of a run's file; FileNotFoundError if there is none.
+
+  It is the file that a flag of the entry names, else its copy in the folder.
+  """
   path = run_record.path_of(entry, name)
   if path and files.exists(path):
     return path
+  file = "vocab.txt" if name == "vocab_file" else "bert_config.json"
+  other = run_record.sibling_file(folder, file)
+  if not (other or path) and name == "vocab_file":
+    size = BertConfig.from_json(changes["bert_config_file"]).vocab_size
+    other = vocabulary.find(folder, entry, size)
+  if other:
+    return other
   state = (
     f"with --{name}={path}, which is gone" if path else f"without --{name}"
   )
   raise FileNotFoundError(
     f"{folder} was trained {state}: restore the file, correct its path in "
-    f"{os.path.join(folder, run_record.NAME)}, or name it, as in "
-    f"Predictor({folder!r}, {name}=...) or predictor.py --{name}=..."
+    f"{os.path.join(folder, run_record.NAME)}, copy {file} into {folder}, or "
+    f"name it, as in Predictor({folder!r}, {name}=...) or predictor.py "
+    f"--{name}=..."
   )
 
 

@@ -12,16 +12,20 @@ import os
 import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from itertools import groupby
 
+from cli import program
 from cli.arguments import INPUTS
 from storage import UserError
+from storage.progress import Progress
 
 # What text and text_pair, transformers' names, may stand for.
 _OTHER_NAMES = {
   "text": ("text_a", "tokens", "sent1"),
   "text_pair": ("text_b", "sent2"),
 }
+_ID = "id"  # of a line, which its answer repeats
 _COMMAND_LINE = "the command line"
 _MOVED = "of an --output_dir, if it is not where it was"
 # Arguments of Predictor, and their help.
@@ -41,16 +45,17 @@ def main(predictor: Callable, argv: list[str] | None = None) -> None:
   values = {k: v for k, v in vars(args).items() if v is not None}
   try:
     given = {k: _value(k, v) for k, v in values.items() if k in INPUTS}
-    changes = {
-      k: _path(v) for k, v in values.items() if v != "" and k in _OPTIONS
-    }
-    predict = predictor(_path(args.model), **changes)
+    changes = {k: v for k, v in values.items() if v != "" and k in _OPTIONS}
+    predict = predictor(args.model, **changes)
     rows = [(_COMMAND_LINE, given)]
     if not given:
       rows = _read(sys.stdin.buffer, predict)
+    log = partial(print, file=sys.stderr)
+    progress = Progress("answered", 0, "lines", log=log)
     for batch in _batches(_checked(predict, rows), args.batch_size):
       for answer in _answers(predict, batch):
         print(json.dumps(answer, ensure_ascii=False), flush=True)
+      progress.add(len(batch))
   except BrokenPipeError:  # of a reader as `head`; of a server: RemoteError
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(1)
@@ -59,9 +64,10 @@ def main(predictor: Callable, argv: list[str] | None = None) -> None:
     sys.exit(f"ERROR: {named}{error}")
 
 
-def _path(value):
-  """A path of a flag without ~, which the shell leaves behind "="."""
-  return os.path.expanduser(value) if isinstance(value, str) else value
+class _Version(argparse.Action):
+  def __call__(self, parser, *_):
+    print(program.version_text())
+    parser.exit()
 
 
 def _value(name, texts):
@@ -86,14 +92,17 @@ def _parse(argv):
   parser.add_argument(
     "--model",
     required=True,
+    type=os.path.expanduser,  # the shell leaves ~ behind "="
     help="an --export_dir, an --output_dir, for vectors a checkpoint's folder, "
     "or the URL of a TF Serving",
   )
+  text = "print versions of this project and its packages"
+  parser.add_argument("--version", action=_Version, nargs=0, help=text)
   parser.add_argument(
     "--batch_size", type=int, default=32, help="lines at a time (%(default)s)"
   )
   for name, text in _OPTIONS.items():
-    kind = float if name == "timeout" else str
+    kind = float if name == "timeout" else os.path.expanduser
     parser.add_argument(f"--{name}", type=kind, help=text)
   for name in INPUTS:
     parser.add_argument(f"--{name}", action="append", help=argparse.SUPPRESS)
@@ -111,7 +120,7 @@ def _read(lines, predict) -> Iterator[tuple[str, dict]]:
       raise UserError(
         f"line {number} is no JSON: {error}; a text stands in double quotes"
       ) from None
-    if isinstance(value, str):
+    if isinstance(value, str | list):  # a text, or its words
       value = {"text": value}
     if not isinstance(value, dict):
       raise UserError(
@@ -139,10 +148,12 @@ def _batches(rows, size) -> Iterator[list[dict]]:
 
 def _answers(predict, batch) -> Iterator[dict]:
   """Answers of rows; those that lack an optional input are asked apart."""
-  for names, group in groupby(batch, key=sorted):
+  for names, group in groupby(batch, key=lambda row: sorted({*row} - {_ID})):
     rows = list(group)
     columns = {name: [row[name] for row in rows] for name in names}
-    yield from predict(batch_size=len(rows), **columns)
+    answers = predict(batch_size=len(rows), **columns)
+    for row, answer in zip(rows, answers, strict=True):
+      yield {_ID: row[_ID], **answer} if _ID in row else answer
 
 
 def rename(texts: Mapping, inputs: Collection[str]) -> dict:
@@ -161,9 +172,9 @@ def _checked(predict, rows) -> Iterator[dict]:
   for source, given in rows:
     row = rename(given, predict.inputs)
     try:
-      predict.check({name: [value] for name, value in row.items()})
+      predict.check({name: [row[name]] for name in row if name != _ID})
     except UserError as error:
-      unknown = ", ".join(sorted(row.keys() - {*predict.inputs}))
+      unknown = ", ".join(sorted(row.keys() - {*predict.inputs, _ID}))
       hint = f", and no {unknown}" if unknown else ""
       message = f"{source}: {error}{hint}"
       if source == _COMMAND_LINE:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from absl import logging
 
-from cli import arguments, program, shared_flags, training_program
+from cli import arguments, program, shared_flags, training_program, vocabulary
 from cli.arguments import Arguments
 from data import labels, vocab, vocab_checks
 from data.tokenization import validate_case_matches_checkpoint
@@ -15,8 +15,7 @@ from modeling.config import SIDES, BertConfig, extensions
 from storage import UserError, files
 from training import run_record
 
-# Embedding tables may be padded to a multiple of this.
-_PADDING = 128
+_WORDS = "bert/embeddings/word_embeddings"
 _LAYER = re.compile(r"/encoder/layer_(\d+)/")
 # {field of bert_config.json: (end of a variable's name, axis of that size)}
 _SIZES = {
@@ -188,12 +187,15 @@ def _check_sizes(config_file, network, prefix, may_be_deeper=False):
   """
   layers = 0
   sizes = {}
-  for name, shape in run_record.checkpoint_shapes(f"{prefix}.index").items():
+  shapes = run_record.checkpoint_shapes(f"{prefix}.index")
+  for name, shape in shapes.items():
     if layer := _LAYER.search(name):
       layers = max(layers, int(layer[1]) + 1)
     for field, (end, axis) in _SIZES.items():
       if name.endswith(end) and len(shape) == 2:
         sizes[field] = shape[axis]
+  if shapes and not any(re.match("bert/.*word_embeddings$", x) for x in shapes):
+    raise run_record.no_encoder(prefix, shapes, _WORDS)
   if layers:
     sizes = {"num_hidden_layers": layers} | sizes
   expected = {field: getattr(network, field) for field in sizes}
@@ -278,7 +280,7 @@ def check_vocabulary(
   )
   if saved and files.exists(saved):
     vocab.check_same(ids, vocab.load(saved), args.vocab_file, saved)
-  elif vocab_size - len(ids) >= _PADDING:
+  elif vocab_size - len(ids) >= vocabulary.PADDING:
     logging.warning(
       "%s has %d lines, but the model of %s has %d ids: is it of that model?",
       args.vocab_file,
@@ -286,6 +288,28 @@ def check_vocabulary(
       start,
       vocab_size,
     )
+
+
+def vocabulary_flags(args: Arguments, vocab_size: int) -> dict:
+  """Flags for run.json of a run without --vocab_file, if the file is there.
+
+  The case of its texts is None, unknown, unless the user gave it.
+  """
+  if args.vocab_file:
+    return {}
+  entry = {"flags": args.to_dict()}
+  file = vocabulary.find(args.output_dir, entry, vocab_size)
+  if not file:
+    logging.info(
+      "no vocab.txt of the model's size beside its files: copy it into %s to "
+      "ask or serve the model",
+      args.output_dir,
+    )
+    return {}
+  logging.info("the vocabulary of the model: %s", file)
+  is_known = "do_lower_case" in args.set_flags
+  case = args.do_lower_case if is_known else None
+  return {"vocab_file": file, "do_lower_case": case}
 
 
 def check_extension(args: Arguments) -> None:
@@ -306,8 +330,8 @@ def check_extension(args: Arguments) -> None:
   attention = run_record.flag_of(args.init_checkpoint, "attention")
   model = args.replace(vocab_file=args.extend, attention=attention)
   check(model, config(model))
-  tokens = vocab.read_tokens(args.extend)
-  vocab.check_tokens(dict.fromkeys(tokens, 0), name=args.extend)
+  tokens = vocab.load(args.extend)
+  vocab.check_tokens(tokens, name=args.extend)
   unused = len(vocab.unused_ids(tokens))
   if not (unused or args.new_words):
     raise UserError(

@@ -222,6 +222,7 @@ def run_sweep(args: Arguments) -> Arguments:
       text = "".join("\t".join(map(str, row)) + "\n" for row in table)
       files.write_text(os.path.join(args.output_dir, run_record.SWEEP), text)
   if processes.is_chief():
+    arguments.save_command(args, first)
     _log_trials(trials.values())
     [folder] = run_record.best_trials(args.output_dir, 1)
     best = trials[os.path.basename(folder)]

@@ -17,6 +17,7 @@ from absl import app, flags, logging
 from cli import arguments
 from cli.arguments import Arguments
 from storage import UserError, files
+from training import run_record
 
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 _DISK_FULL_TEXT = re.compile(
@@ -144,9 +145,13 @@ def _parse(argv: list[str]) -> list[str]:
     end_with_reader()
     print(help_text(sys.modules["__main__"].__doc__ or "", flags.FLAGS))
     sys.exit(0)
+  if {"--version", "-version"} & {*argv}:
+    print(version_text())
+    sys.exit(0)
   try:
-    return flags.FLAGS(argv)
-  except flags.Error as error:
+    given = flags.FLAGS.read_flags_from_files(argv[1:], force_gnu=False)
+    return flags.FLAGS([argv[0], *map(arguments.from_line, given)])
+  except (flags.Error, ValueError) as error:
     missing = re.findall(r"Flag --(\w+) must have a value", str(error))
     message = " ".join(str(error).removeprefix("ERROR:: ").split())
     for of_python, expected in _PARSE_ERRORS.items():
@@ -175,7 +180,14 @@ def help_text(description: str, FLAGS: flags.FlagValues) -> str:
       lines += ["", f"{heading}:"]
       lines += [_describe(FLAGS[name]) for name in members]
   lines += ["", "--flagfile=FILE reads flags from a file, one per line."]
+  lines += ["--version prints versions of this project and its packages."]
   return "\n".join(lines)
+
+
+def version_text() -> str:
+  """Versions of the project and of what determines its numbers, in lines."""
+  versions = run_record.versions() | {"commit": run_record.commit()}
+  return "\n".join(f"{name} {version}" for name, version in versions.items())
 
 
 def _describe(flag) -> str:

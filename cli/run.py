@@ -11,7 +11,7 @@ import keras
 import tensorflow as tf
 from absl import logging
 
-from cli import arguments, shared_flags, training_program
+from cli import arguments, encoder, shared_flags, training_program
 from cli.arguments import Arguments
 from data.records import TrainingRecords
 from modeling import models, tracing
@@ -112,7 +112,6 @@ class Run:
         evaluated=evaluated,
         first_corrupt=source.first_corrupt,
       )
-    report.draw_metrics(args.output_dir)
     if processes.is_chief():
       self.checkpoints.log_all()
     return int(train_step.step.numpy())
@@ -149,8 +148,10 @@ class Run:
     result = report.Report(args.output_dir, args.train_batch_size, unit, names)
     if processes.is_chief():
       flags = args.to_dict()
+      flags |= encoder.vocabulary_flags(args, self.config.vocab_size)
       entry = run_record.make(args.program, flags, self.seed, source.files)
       run_record.append(args.output_dir, entry)
+      arguments.save_command(args, self.seed)
       result.add_text("run", json.dumps(entry, indent=1))
     return result
 
@@ -188,6 +189,9 @@ class Run:
     )
 
   def load(self, model) -> int:
+    """Restores a model; see `load`."""
+    if not run_record.choose_checkpoint(self.args.output_dir):
+      arguments.save_command(self.args, self.seed)  # a run without training
     return load(self.args, model, self.checkpoints)
 
   def export(self, build: Callable[[Arguments], ServedModel]) -> None:

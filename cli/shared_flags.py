@@ -45,6 +45,13 @@ def define_trained_model() -> None:
   )
 
 
+def define_tables() -> None:
+  text = "What separates columns, as tab or ';'. Default: as the header shows."
+  flags.DEFINE_string("delimiter", None, text)
+  text = "Encoding of tables without a byte order mark, such as cp1252."
+  flags.DEFINE_string("encoding", "utf-8", text)
+
+
 def define_vocabulary() -> None:
   flags.DEFINE_string(
     "vocab_file", None, "Vocabulary of the model, vocab.txt.", required=True

@@ -44,7 +44,11 @@ def run(
       if processes.is_chief():
         lock_folder(args.output_dir)
       try:
-        return main(args)
+        main(args)
+        if files.exists(os.path.join(args.output_dir, run_record.METRICS)):
+          from training import report  # noqa: PLC0415, imports TensorFlow
+
+          report.draw_metrics(args.output_dir)
       except Exception:
         _remove_locks()
         raise
@@ -59,6 +63,14 @@ def rerun(args: Arguments, name: str, flags: Iterable[str]) -> None:
     raise ChildProcessError(
       f"{name} ended with status {status}, see above; the same command resumes"
     )
+
+
+def with_same_seed(args: Arguments) -> Arguments:
+  """Gives all trainings that `rerun` starts one seed, 1 as in a sweep."""
+  seed = 1 if args.seed is None else args.seed
+  arguments.save_command(args, seed)
+  command = (*args.command, f"--seed={seed}")
+  return Arguments(args.set_flags, command, **args.to_dict())
 
 
 # --- Flags -----------------------------------------------------------------
@@ -204,16 +216,16 @@ def dry_run(args: Arguments) -> Iterator[Arguments]:
 
   A dry run has the stages of the command, but no outputs. It trains two steps,
   or takes the model in --output_dir. Models and batches have their full size,
-  which tests memory. Log lines name the command's folders.
+  which tests memory.
   """
   if not args.dry_run:
     yield args
     return
   start = not args.do_train and run_record.choose_checkpoint(args.output_dir)
-  logging.info("dry run: the files that it names go to a temporary folder")
+  logging.info("dry run: all files go to a temporary folder")
   with _dry_run_folder(args.output_dir) as folder:
     export_dir = os.path.join(folder, "export")
-    _rename_in_log({export_dir: args.export_dir, folder: args.output_dir})
+    _correct_log({export_dir: args.export_dir, folder: args.output_dir})
     changes = _SHORT | {
       "output_dir": folder,
       "init_checkpoint": start or args.init_checkpoint,
@@ -234,16 +246,22 @@ def max_examples(args: Arguments) -> int | None:
   return _DRY_RUN_EXAMPLES if args.dry_run else None
 
 
-def _rename_in_log(names: Mapping[str, str | None]) -> None:
-  """Replaces paths in log lines, also of errors, to the end of the process."""
+def _correct_log(names: Mapping[str, str | None]) -> None:
+  """Corrects log lines about files that last no longer than this process.
 
-  def rename(record):
+  Warnings and errors name the command's folders. Other lines are left out: they
+  say that such a file was saved.
+  """
+
+  def correct(record):
     record.msg, record.args = record.getMessage(), ()
+    if record.levelname == "INFO":
+      return not any(path in record.msg for path in names)
     for path, name in names.items():
       record.msg = record.msg.replace(path, name or path)
     return True
 
-  logging.get_absl_handler().python_handler.addFilter(rename)
+  logging.get_absl_handler().python_handler.addFilter(correct)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from functools import partial
 
 import keras
+import numpy as np
 from absl import logging
 
 from conversion import (
@@ -61,6 +62,12 @@ def complete(
     raise UserError(
       f"{bert.origin} has {bert.num_labels} classes, but its labels.txt or "
       f"id2label names {len(bert.labels)}: correct or remove the names"
+    )
+  numbers = {k: v for k, v in bert.values.items() if v.dtype != object}
+  if wrong := [k for k, v in numbers.items() if not np.isfinite(v).all()]:
+    raise UserError(
+      f"{bert.origin}: {len(wrong)} of {len(bert.values)} variables have NaN "
+      f"or infinity ({', '.join(wrong[:3])}): take another checkpoint"
     )
   if bert.config is not None:
     bert.config = BertConfig.from_dict(bert.config).to_dict()
@@ -126,6 +133,9 @@ def assign(model: keras.Model, bert: CanonicalModel, head: str) -> None:
   """Assigns all variables of a Keras model with that head; else ValueError."""
   # Some classes of Hugging Face have no pooler.
   needs_pooler = interchange.HEADS[head].pools and head != "encoder"
+  for name in sorted(bert.values.keys() - {v.path for v in model.variables}):
+    if name.startswith("bert/encoder/layer_"):
+      raise UserError(f"{bert.origin}: its configuration has no {name}")
   for variable in model.variables:
     name, shape = variable.path, tuple(variable.shape)
     value = bert.values.get(name)

@@ -1,10 +1,11 @@
-"""Hugging Face BERT folders: config.json, model.safetensors, vocab.txt.
+"""Hugging Face BERT folders: config.json, model.safetensors, a vocabulary.
 
 Names follow from the original's by substitutions; kernels are transposed, and
 "gelu" is the exact form. Variables that a class of transformers lacks, such as
 the pooler of a tagger, are written to a file that only this module reads.
 """
 
+import json
 import os
 import re
 from tempfile import TemporaryDirectory
@@ -16,11 +17,13 @@ from safetensors.numpy import save
 
 from conversion import interchange
 from conversion.interchange import FILES, HEADS, HUGGING_FACE, CanonicalModel
+from data import vocab
 from data.vocab import SPECIAL_TOKENS
 from modeling.config import BertConfig
 from storage import UserError, files, textfiles
 
 CONFIG, WEIGHTS, UNUSED_WEIGHTS, TOKENIZER, VOCABULARY = FILES[HUGGING_FACE]
+_FAST_TOKENIZER = "tokenizer.json"  # with its vocabulary
 
 # hidden_act in config.json -> in bert_config.json.
 _ACTIVATIONS = {
@@ -41,6 +44,7 @@ _REQUIRED = {
   "layer_norm_eps": 1e-12,
   "is_decoder": False,
   "add_cross_attention": False,
+  "quantization_config": None,
 }
 _HEAD_NAMES = {
   "cls.predictions.bias": "cls/predictions/output_bias",
@@ -70,7 +74,11 @@ _SUBSTITUTIONS_BACK = (
 )
 _MULTI_LABEL = "multi_label_classification"
 # Tokenizers that split texts as the original does.
-_TOKENIZERS = ("BertTokenizer", "BertTokenizerFast", "PreTrainedTokenizerFast")
+_TOKENIZERS = (
+  "BertTokenizer BertTokenizerFast PreTrainedTokenizerFast TokenizersBackend"
+).split()
+_LOWERS = re.compile("'lowercase': True|'Lowercase'")  # a normalizer
+_ENCODER = re.compile(r"bert/(embeddings|encoder|pooler)/")
 _CONSTANTS = re.compile(r"(position|token_type)_ids$")
 _TIED = {
   "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
@@ -97,11 +105,15 @@ def _substitute(name, substitutions):
 @interchange.names_path
 def read(folder: str) -> CanonicalModel:
   """Reads a folder; ValueError if the original has no such model."""
+  if files.exists(path := os.path.join(folder, "modules.json")):
+    first = json.loads(files.read_text(path))[0]
+    folder = os.path.join(folder, first["path"]).rstrip("/")
   path = os.path.join(folder, CONFIG)
   settings = textfiles.read_json(path)
-  vocabulary = os.path.join(folder, VOCABULARY)
   bert = CanonicalModel(folder, config=_original_config(settings, path))
-  bert.vocabulary = vocabulary if files.exists(vocabulary) else None
+  paths = [os.path.join(folder, x) for x in (VOCABULARY, _FAST_TOKENIZER)]
+  present = filter(files.exists, paths)  # the last may have more tokens
+  bert.vocabulary = max(present, key=lambda x: len(vocab.load(x)), default=None)
   bert.lower_case = _lower_case(folder)
   names = settings.get("id2label") or {}
   labels = tuple(str(names[key]) for key in sorted(names, key=int))
@@ -146,29 +158,49 @@ def _original_config(settings, path):
 
 
 def _lower_case(folder):
-  path = os.path.join(folder, TOKENIZER)
-  if not files.exists(path):
+  fast, path = (os.path.join(folder, x) for x in (_FAST_TOKENIZER, TOKENIZER))
+  settings = {}
+  if files.exists(fast):
+    values = textfiles.read_json(fast)
+    normalizer = values.get("normalizer") or {}
+    added = [token["content"] for token in values.get("added_tokens") or ()]
+    settings = normalizer | {
+      "normalizer": str(normalizer.get("type")),
+      "do_lower_case": bool(_LOWERS.search(str(normalizer))),
+      "tokenize_chinese_chars": normalizer.get("handle_chinese_chars"),
+      "added_tokens": [x for x in added if x not in SPECIAL_TOKENS][:4],
+    }
+  if files.exists(path):
+    given = textfiles.read_json(path).items()
+    settings |= {key: value for key, value in given if value is not None}
+  elif not settings:
     return None
-  settings = textfiles.read_json(path)
   lower = settings.get("do_lower_case", True)
   originals = {
     "tokenizer_class": _TOKENIZERS,
+    "normalizer": ("BertNormalizer",),
     "tokenize_chinese_chars": (True,),
     "do_basic_tokenize": (True,),
     "strip_accents": (lower,),  # if and only if it lower-cases
+    "added_tokens": ([],),  # found in a text before it is split
   }
   for key, values in originals.items():
     if (value := settings.get(key)) not in (None, *values):
       text = "%s: %s is %r, unlike the original's: some texts get other tokens"
-      logging.warning(text, path, key, value)
+      logging.warning(text, folder, key, value)
   return lower
 
 
 def _read_tensors(path):
+  index = f"{path}.index.json"
+  if not files.exists(path) and files.exists(index):
+    names = {*textfiles.read_json(index)["weight_map"].values()}
+    shards = (os.path.join(os.path.dirname(path), name) for name in names)
+    return dict(item for x in shards for item in _read_tensors(x).items())
   if not files.exists(path):
     raise FileNotFoundError(
       f"{path} does not exist; a pytorch_model.bin is a pickle and not read: "
-      "save the model with safe_serialization=True"
+      "load the model in transformers and save it with safe_serialization=True"
     )
   try:
     with TemporaryDirectory() as folder:
@@ -229,7 +261,7 @@ def _divide(bert: CanonicalModel, kind: interchange.Head) -> tuple[dict, dict]:
   tensors, unused = {}, {}
   reason = f"that {kind.architecture} lacks (saved in {UNUSED_WEIGHTS})"
   for name, value in bert.values.items():
-    is_used = name.startswith("bert/") or name in kind.variables
+    is_used = name in kind.variables or _ENCODER.match(name)
     if not is_used or (name.startswith("bert/pooler/") and not kind.pools):
       unused[name] = np.asarray(value, order="C")
       bert.skip(name, reason)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from absl import logging
 
-from data import labels
+from data import labels, vocab
 from storage import UserError, files
 from training import run_record
 
@@ -20,7 +20,7 @@ KERAS_HUB, MODEL_GARDEN = "KerasHub", "Model Garden"
 # Files by which a folder's format is recognized.
 _MARKS = {
   KERAS_HUB: ("model.weights.h5", "task.json"),
-  HUGGING_FACE: ("config.json", "model.safetensors", "pytorch_model.bin"),
+  HUGGING_FACE: ("config.json", "model.safetensors", "modules.json"),
 }
 VOCABULARY = "vocab.txt"
 GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"  # of object-based checkpoints
@@ -92,7 +92,7 @@ class CanonicalModel:
   # By variable, without training state.
   values: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
   config: dict | None = None  # as bert_config.json
-  vocabulary: str | None = None  # path of vocab.txt
+  vocabulary: str | None = None  # path of vocab.txt or tokenizer.json
   lower_case: bool | None = None  # do_lower_case of its tokenizer
   labels: tuple[str, ...] = ()  # names of its classes in order
   multi_label: bool = False  # a text may have several of them
@@ -220,7 +220,9 @@ def merge_heads(name: str, value: np.ndarray) -> np.ndarray:
 
 def copy(source: str, target: str) -> None:
   """Copies a file unless source and target are the same."""
-  if os.path.realpath(source) != os.path.realpath(target):
+  if target.endswith(VOCABULARY):  # the source may be a tokenizer.json
+    files.write_text(target, vocab.read_text(source))
+  elif os.path.realpath(source) != os.path.realpath(target):
     with (
       files.open_for_reading(source) as original,
       files.open_for_writing(target) as file,

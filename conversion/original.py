@@ -1,7 +1,6 @@
 """Folders of the original: checkpoint, bert_config.json, vocab.txt, labels."""
 
 import os
-import re
 
 from conversion import interchange
 from conversion.interchange import BERT_CONFIG, VOCABULARY, CanonicalModel
@@ -12,7 +11,6 @@ from training import checkpoint, run_record
 
 # Heads with the same variables, by the program that trained them.
 _HEADS = {"run_classifier": "classification", "run_ner": "tagging"}
-_OPTIMIZER = re.compile(r"/adam_[mv]$|^loss_scale/")
 _AVERAGE = checkpoint.average_name("")
 
 
@@ -53,6 +51,7 @@ def read(
     head=_HEADS.get(entry.get("program")),
   )
   names = sorted(reader.shapes)
+  state = checkpoint.training_state(reader.shapes)
   if averaged and not any(name.endswith(_AVERAGE) for name in names):
     raise UserError(f"{prefix} has no moving averages")
   for name in names:  # first a variable, then its average
@@ -62,10 +61,10 @@ def read(
       bert.values[name.removesuffix(_AVERAGE)] = reader[name]
     elif name.endswith(_AVERAGE):
       bert.skip(name, "moving averages, which --use_moving_averages converts")
-    elif _OPTIMIZER.search(name):
-      bert.skip(name, "of the optimizer")
     elif name.startswith("run/"):
       bert.skip(name, "of the run's position in its data")
+    elif name in state:
+      bert.skip(name, "of the optimizer")
     else:
       bert.values[name] = reader[name]
   return bert

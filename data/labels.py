@@ -223,14 +223,16 @@ def log_labels(
     for group in similar(counts)
   ]
   if groups:
-    text = "%s: %s differ only in case or blanks; spell them alike, if the same"
+    text = (
+      "%s: %s differ only in case, blanks or .0; spell them alike, if the same"
+    )
     # For the training file, not for each file.
     logging.log_first_n(logging.WARNING, text, 1, name, "; ".join(groups))
 
 
 def similar(labels: Iterable[str]) -> list[list[str]]:
-  """Groups of two or more labels that differ only in case or blanks."""
+  """Groups of two or more labels that differ only in case, blanks or .0."""
   groups = defaultdict(list)
   for label in sorted(labels):
-    groups["".join(label.split()).casefold()].append(label)
+    groups["".join(label.split()).casefold().removesuffix(".0")].append(label)
   return [group for group in groups.values() if len(group) > 1]

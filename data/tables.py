@@ -3,20 +3,34 @@ r"""Reader of tables of texts, by the extension.
 .csv: commas, quotes as in RFC 4180; .jsonl and .json: an object a line, columns
 are its keys; others: tabs, and quotes are plain characters, as in the files of
 GLUE. Each may be compressed, as in .csv.gz. Lines end at "\n"; every "\r", a
-byte order mark and blank lines are dropped.
+byte order mark and blank lines are dropped. A user's table may be as Excel
+writes it: the header shows its format, and "\r" is a blank, or ends all lines.
 """
 
 import csv
+import io
 import json
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from itertools import islice
 from typing import NamedTuple
 
 from absl import logging
 
 from storage import UserError, textfiles
 
+_DELIMITERS = {"tab": "\t", r"\t": "\t", "t": "\t"}  # a shell makes t of \t
+_DELIMITERS |= {"comma": ",", "semicolon": ";", "pipe": "|"}
+# A cell in quotes as in .csv: the first of a header, with "" or a line break.
+_QUOTED = re.compile(r'\A"|(^|\t)"[^"\t]*(""|\n)([^"\t]|"")*"(\t|$)', re.M)
+_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb": "utf-8"}
 _to_json = json.JSONEncoder(ensure_ascii=False).encode
+_log_once = cache(logging.info)
+Dialect = tuple[str | None, str]  # values of --delimiter and --encoding
+OWN: Dialect = None, "utf-8"
 
 
 class Row(NamedTuple):
@@ -24,7 +38,7 @@ class Row(NamedTuple):
 
   line: int  # its first, from 1
   values: dict[str, str]  # texts by column
-  number: int  # of its line, from 0; in a .csv file, of its row
+  number: int  # of its line, from 0; where quotes count, of its row
 
 
 def read_table(
@@ -32,24 +46,41 @@ def read_table(
   columns: Sequence[str] = (),
   header: Sequence[str] | None = None,
   skip_broken: bool = False,
+  dialect: Dialect | None = OWN,
+  is_text: Callable[[str], object] = ().__contains__,
 ) -> Iterator[Row]:
-  """Reads the rows of a table.
+  """Reads the rows of a table; without `dialect`, GLUE's, as the original.
 
   `columns` are required, `header` has the names of a file without them. With
   `skip_broken` rows with a wrong number of columns are skipped with a warning.
-  In a .jsonl file, values other than texts are converted to JSON, and null is a
+  At the end, warns of blank texts in the columns whose name `is_text`. In a
+  .jsonl file, values other than texts are converted to JSON, and null is a
   missing column. Raises OSError, or ValueError with file, line and remedy:
-  a column is missing, a line is malformed, or there is no row.
+  a column is missing, a line is malformed, there is no row, or no text.
   """
   if _extension(path) in (".jsonl", ".json"):
-    rows = _objects(path, columns)
+    rows = _objects(path, columns, dialect)
   else:
-    rows = _table(path, columns, header, skip_broken)
-  first = next(rows, None)
-  if first is None:
+    rows = _table(path, columns, header, skip_broken, dialect)
+  number, blank = 0, defaultdict[str, list[int]](list)
+  for row in rows:
+    number += 1
+    for name in filter(is_text, row.values):
+      has_word = any(map(str.isprintable, row.values[name].replace(" ", "")))
+      blank[name] += [] if has_word else [row.line]
+    yield row
+  if not number:
     raise UserError(f"{path} has no rows")
-  yield first
-  yield from rows
+  for name, lines in blank.items():
+    if lines:
+      text = "%s: %d of %d texts in %r are blank (lines %s); they count as well"
+      logging.warning(text, path, len(lines), number, name, _first(lines))
+  if blank and all(len(lines) == number for lines in blank.values()):
+    raise UserError(f"{path}: all texts are blank ({', '.join(blank)})")
+
+
+def _first(lines):
+  return ", ".join(map(str, lines[:5])) + ", ..." * (len(lines) > 5)
 
 
 def _extension(path):
@@ -58,16 +89,59 @@ def _extension(path):
   return os.path.splitext(path)[1]
 
 
-def _table(path, columns, header, skip_broken):
-  is_csv = _extension(path) == ".csv"  # whose rows may have several lines
-  lines = enumerate(textfiles.text_lines(path), 1)
-  tabs = ((number, line.split("\t")) for number, line in lines if line.strip())
-  records = _csv(path) if is_csv else tabs
+def _lines(path, dialect):
+  if not dialect:
+    yield from textfiles.text_lines(path)
+    return
+  number, end = 0, " "
+  with textfiles.open_text(path) as file:
+    encoding = _MARKS.get(file.peek(2)[:2], dialect[1])
+    try:
+      text = io.TextIOWrapper(file, encoding, newline="\n")
+      for number, line in enumerate(text, 1):
+        line = line.rstrip("\r\n")
+        if number == 1:
+          end = "\n" if "\r" in line else " "
+          line = re.sub('^\ufeff?("?sep=.?"?$)?', "", line)  # Excel's sep=;
+        yield from line.replace("\r", end).split("\n")
+    except LookupError:
+      raise UserError(f"--encoding={encoding} is no encoding") from None
+    except UnicodeDecodeError as error:
+      number += 1 + error.object.count(b"\n", 0, error.start)
+      raise UserError(
+        f"{path}, line {number}: byte 0x{error.object[error.start]:02x} is not "
+        f"{encoding.upper()}: give --encoding, cp1252 for western European text"
+      ) from error
+
+
+def _find_format(path, columns, dialect):
+  """Delimiter by which the header has `columns`, and if quotes are plain."""
+  usual = "," if _extension(path) == ".csv" else "\t"
+  given = _DELIMITERS.get(dialect[0], dialect[0])
+  head = [*islice(_lines(path, dialect), 1000)]
+  fits = {}
+  for delimiter in given or usual + ",;\t|":
+    _, names = next(_records(path, head, delimiter, strict=False), (1, []))
+    has_all = {*columns} <= {*map(str.strip, names)}
+    fits[delimiter] = (has_all, not has_all and len(names))
+  best = max(fits, key=fits.__getitem__)
+  if best not in (given, usual):
+    _log_once("%s: the columns are separated by %r", path, best)
+  has_quotes = "\t" in (text := "\n".join(head)) and _QUOTED.search(text)
+  return best, best == usual == "\t" and not (given or has_quotes)
+
+
+def _table(path, columns, header, skip_broken, dialect):
+  delimiter, is_plain = "\t", True
+  if dialect:
+    delimiter, is_plain = _find_format(path, columns, dialect)
+  records = _records(path, _lines(path, dialect), delimiter, is_plain)
   has_header = header is None
   if has_header:
     line, header = next(records, (1, []))
     if not header:
       raise UserError(f"{path} is empty")
+    header = [*map(str.strip, header)]
     where = f"{path}, line {line} (the header)"
     _require(columns, header, where)
     for name in columns:
@@ -75,14 +149,16 @@ def _table(path, columns, header, skip_broken):
         raise UserError(f"{where}: column {name!r} is there twice: rename one")
   broken = []
   for index, (line, fields) in enumerate(records, has_header):
+    while dialect and len(fields) > len(header) and not fields[-1].strip():
+      fields.pop()
     if len(fields) == len(header):
-      number = index if is_csv else line - 1
+      number = line - 1 if is_plain else index
       yield Row(line, dict(zip(header, fields, strict=True)), number)
     elif skip_broken:
       broken.append(line)
     else:
-      remedy = "put texts with commas in quotes"
-      if not is_csv:
+      remedy = f"put texts with {delimiter!r} in quotes"
+      if is_plain:
         remedy = "remove tabs and line breaks in texts, or write .csv or .jsonl"
       raise UserError(
         f"{path}, line {line}: {len(fields)} columns, expected {len(header)} "
@@ -90,23 +166,20 @@ def _table(path, columns, header, skip_broken):
         f"{remedy}"
       )
   if broken:
-    shown = ", ".join(map(str, broken[:5])) + ", ..." * (len(broken) > 5)
-    logging.warning(
-      f"{path}: left out {len(broken)} rows with a wrong number of columns "
-      f"(lines {shown})"
-    )
+    text = "%s: left out %d rows with a wrong number of columns (lines %s)"
+    logging.warning(text, path, len(broken), _first(broken))
 
 
-def _csv(path) -> Iterator[tuple[int, list[str]]]:
-  """First line and fields of each row; one of several empty fields counts."""
+def _records(path, lines, delimiter, is_plain=False, strict=True):
+  """Yields first line and fields of rows with a text; "" alone is one, too."""
   csv.field_size_limit(textfiles.MAX_LINE_BYTES)
-  lines = (f"{line}\n" for line in textfiles.text_lines(path))
-  reader = csv.reader(lines, strict=True)
+  quoting = csv.QUOTE_NONE if is_plain else csv.QUOTE_MINIMAL
+  options = {"delimiter": delimiter, "quoting": quoting, "strict": strict}
+  reader = csv.reader((f"{line}\n" for line in lines), **options)
   start = 1
   try:
     for fields in reader:
-      # A line of blanks is one field; "" is an empty one, which counts.
-      if len(fields) > 1 or (fields and not fields[0].isspace()):
+      if any(map(str.strip, fields)) or fields == [""]:
         yield start, fields
       start = reader.line_num + 1
   except csv.Error as error:
@@ -116,12 +189,12 @@ def _csv(path) -> Iterator[tuple[int, list[str]]]:
     ) from error
 
 
-def _objects(path, columns):
-  for number, values in textfiles.json_objects(path):
+def _objects(path, columns, dialect):
+  for number, values in textfiles.json_objects(path, _lines(path, dialect)):
     where = f"{path}, line {number}"
     _require(columns, values, where)
     for name in columns:
-      if values[name] is None:
+      if values[name] is None or values[name] != values[name]:  # NaN
         raise UserError(
           f'{where}: {name!r} is null; give it a value ("" is an empty text), '
           "or remove the line"
@@ -137,9 +210,14 @@ def _objects(path, columns):
 def _require(columns, present, where):
   missing = [name for name in columns if name not in present]
   if missing:
+    letters = [name.casefold() for name in missing]
+    meant = [repr(name) for name in present if name.casefold() in letters]
     raise UserError(
       f"{where}: no column {', '.join(map(repr, missing))}; there are "
-      f"{', '.join(map(repr, present))}. Is it a file of this task? A table "
-      "begins with its header, a .tsv has tabs; with --task_name=tsv, flags "
-      "such as --text_a_column name other columns"
+      f"{', '.join(map(repr, present))}. "
+      + f"Did you mean {', '.join(meant)}? "
+      * bool(meant)
+      + "Is it a file of this task? A table begins with its header; --delimiter"
+      " says what separates columns; with --task_name=tsv, flags such as "
+      "--text_a_column name other columns"
     )

@@ -1,4 +1,7 @@
-"""Vocabulary files, as load_vocab of the original: line number = id."""
+"""Vocabulary files, as load_vocab of the original: line number = id.
+
+For a tokenizer.json of transformers they are the lines of its vocab.txt.
+"""
 
 import os
 import re
@@ -20,23 +23,40 @@ def load(path: str | os.PathLike) -> dict[str, int]:
   original draws its random words from `list(load(path))`.
   """
   ids = {}
-  for number, line in enumerate(textfiles.lines(os.fspath(path))):
-    ids[line.strip()] = number
+  for number, line in enumerate(_lines(path)):
+    ids[line.replace("\r", "").strip()] = number
   if not ids:
     raise UserError(f"{path} is empty; a vocabulary has one token a line")
   return ids
 
 
-def read_tokens(path: str | os.PathLike) -> list[str]:
-  """Tokens in the order of their ids; ValueError for blanks and duplicates."""
-  tokens = [line.strip() for line in textfiles.lines(os.fspath(path))]
-  while tokens and not tokens[-1]:
-    tokens.pop()
-  first: dict[str, int] = {}
-  for index, token in enumerate(tokens):
-    if not token or first.setdefault(token, index) != index:
-      raise UserError(f"{path}, line {index + 1}: {token!r} is blank or double")
-  return tokens
+def read_text(path: str | os.PathLike) -> str:
+  """Content of a vocab.txt, or of the one that a tokenizer.json stands for."""
+  if os.fspath(path).endswith(".json"):
+    return "".join(f"{line}\n" for line in _lines(path))
+  return files.read_text(os.fspath(path))
+
+
+def _lines(path):
+  path = os.fspath(path)
+  if not path.endswith(".json"):
+    return textfiles.lines(path)
+  settings = textfiles.read_json(path)
+  model = settings.get("model", {"type": None})
+  kind = model.get("type", "WordPiece")  # early files lack it
+  actual = kind, model.get("continuing_subword_prefix"), model.get("unk_token")
+  if actual != ("WordPiece", "##", UNK):
+    raise UserError(
+      f"{path}: its model is {kind} with prefix {actual[1]} and unknown token "
+      f"{actual[2]}; BERT needs WordPiece with ## and {UNK}"
+    )
+  added = settings.get("added_tokens") or ()
+  ids = model["vocab"] | {token["content"]: token["id"] for token in added}
+  lines = [""] * (1 + max(ids.values(), default=-1))
+  for token, index in ids.items():
+    if token.split() == [token]:  # words of a text have no blanks
+      lines[index] = token
+  return lines
 
 
 def unused_ids(tokens: Iterable[str]) -> list[int]:

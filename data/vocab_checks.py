@@ -74,10 +74,11 @@ def doubt_case(ids: Mapping[str, int], lower_case: bool) -> str | None:
 def sample(
   paths: Sequence[str], read: Callable[[str], Iterable[str]]
 ) -> Iterable[str]:
-  """The first lines, `read(path)`, of some files, not pipes, of a corpus."""
+  """The first lines of some files, not pipes; a blank line ends each file."""
   regular = [p for p in paths if files.is_remote(p) or os.path.isfile(p)]
   some = _spread(regular, _FILES)
-  first = (islice(read(path), _TEXTS // len(some)) for path in some)
+  number = _TEXTS // max(len(some), 1)
+  first = (islice(chain(read(path), [""]), number) for path in some)
   return chain.from_iterable(first)
 
 
@@ -105,19 +106,6 @@ def warn_of_texts(
   if tokenizer.basic_tokenizer.do_lower_case:
     warn_of_scripts(present, name, tokenizer.vocab)
   warn_of_unknown(present, tokenizer, name)
-
-
-def warn_of_long_lines(
-  texts: Sequence[str], max_seq_length: int, name: str
-) -> None:
-  """Warns if a tenth of a sample of lines has more words than a record."""
-  number = sum(len(text.split()) > max_seq_length for text in texts)
-  if number > 0.1 * len(texts):
-    logging.warning(
-      f"{name}: {number} of the first {len(texts)} lines have more words than "
-      f"--max_seq_length={max_seq_length} and are cut; split_sentences.py "
-      "makes a line of each sentence"
-    )
 
 
 def _count_words(texts) -> Counter:

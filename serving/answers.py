@@ -15,9 +15,10 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from data import labels
+from data import labels, vocab
 from data.tokenization import FullTokenizer
 from storage import UserError, files, textfiles
+from storage.textfiles import SURROGATE
 
 Row = Mapping[str, np.ndarray]  # int32: [T], or [C, T]
 Outputs = dict[str, np.ndarray]
@@ -62,8 +63,9 @@ class Answers(Protocol):
   """Texts of an example to rows of a model, and its outputs to an answer.
 
   `inputs` has 0 for each input that is a text, 1 for a list of texts; those in
-  `optional` may be missing. `settings` are JSON values: the class is called
-  with a TextConfig and these. All tasks have one, in tasks/<task>/answers.py.
+  `optional` may be missing, and a text of those in `word_lists` may be a list
+  of its words. `settings` are JSON values: the class is called with a
+  TextConfig and these. All tasks have one, in tasks/<task>/answers.py.
   """
 
   task: str  # name of its folder
@@ -71,6 +73,7 @@ class Answers(Protocol):
   settings: dict[str, Any]
   inputs: dict[str, int]
   optional: frozenset[str] = frozenset()
+  word_lists: frozenset[str] = frozenset()
   outputs: tuple[str, ...] = ("logits",)  # of the model, for `decode`
 
   def __init__(self, config: TextConfig, **settings: Any): ...
@@ -129,6 +132,33 @@ class TextModel:
     return self([texts])[0]
 
 
+def check_texts(
+  name: str, value: Any, rank: int, takes_words: bool = False
+) -> Any:
+  """Text, or words, of rank 0, or (nested) list; raises UserError if wrong."""
+  if isinstance(value, bytes):
+    value = value.decode("utf-8", "replace")
+  are_words = takes_words and not rank and not isinstance(value, str)
+  rank += are_words
+  if not rank and isinstance(value, str) and not SURROGATE.search(value):
+    return value
+  is_list = rank and hasattr(value, "__iter__")
+  is_list &= not isinstance(value, str | Mapping | set | frozenset)
+  # A data frame would be the names of its columns.
+  if not (is_list and 0 < getattr(value, "ndim", rank) <= rank):
+    shown = " ".join(repr(value).split())[:40]
+    expected = "a list of texts" if rank > are_words else "a text in UTF-8"
+    raise UserError(f"{name} is {shown}: give {expected}")
+  parts = enumerate(value)
+  below = rank - 1, takes_words and not are_words
+  texts = [check_texts(f"{name}[{i}]", part, *below) for i, part in parts]
+  if are_words and (empty := [i for i, word in enumerate(texts) if not word]):
+    raise UserError(f"{name}[{empty[0]}] is empty: give a word")
+  if rank > 1 and [] in texts:
+    raise UserError(f"a list in {name} is empty")
+  return texts
+
+
 def row(ids: Sequence[int], segments: Sequence[int], **more) -> Row:
   """The encoder's inputs for ids without padding, and more inputs."""
   inputs = {
@@ -175,7 +205,7 @@ def to_list(values: np.ndarray) -> list:
 def save(folder: str, answers: Answers, has_task: bool = True) -> None:
   """Writes the files of a model; task.json only with `has_task`."""
   config = answers.config
-  vocabulary = files.read_text(config.vocab_file)
+  vocabulary = vocab.read_text(config.vocab_file)
   files.write_text(os.path.join(folder, "vocab.txt"), vocabulary)
   tokenizer = {
     "do_lower_case": config.do_lower_case,

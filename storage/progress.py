@@ -57,10 +57,9 @@ class Progress:
     # Rows that pad the last batch do not count.
     done = min(self._done, self.total) if self.total else self._done
     fraction = done / self.total if self.total else 1.0
-    text = (
-      f"{self.task} {round(done, 1):,} of {round(self.total, 1):,} "
-      f"{self.unit} ({fraction:.0%})"
-    )
+    total = f" of {round(self.total, 1):,}" if self.total else ""
+    text = f"{self.task} {round(done, 1):,}{total} {self.unit}"
+    text += f" ({fraction:.0%})" if total else ""
     for name, count in self.counts.items():
       text += f", {count:,} {name.replace('_', ' ')}"
     text += f"; {round(rate, 1):,} {self.unit}/s"

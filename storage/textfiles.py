@@ -20,8 +20,8 @@ SURROGATE = re.compile(r"[\ud800-\udfff]")
 def lines(path: str, start: int = 0, end: int | None = None) -> Iterator[str]:
   r"""Yields the lines of a UTF-8 text that begin in its bytes [start, end).
 
-  As in tf.gfile, a line ends at "\n" only, every "\r" is dropped, also within a
-  line, and a byte order mark is not removed. Raises OSError, or ValueError that
+  A line ends at "\n" or "\r\n", or in a file without "\n" at "\r". Other "\r"
+  and a byte order mark stay in their lines. Raises OSError, or ValueError that
   names file, line and byte: not UTF-8, too long, or not decompressed.
   """
   position = start
@@ -48,16 +48,18 @@ def lines(path: str, start: int = 0, end: int | None = None) -> Iterator[str]:
           "(also EUC-KR), GB18030 for Chinese, CP932 for Japanese, CP1252 for "
           "western European text"
         ) from error
+      if not position and "\n" not in line:
+        yield from line.removesuffix("\r").split("\r")
+      elif line.strip("\r"):  # a last line of "\r" alone is no line
+        yield line.removesuffix("\n").rstrip("\r")
       position += len(raw)
-      line = line.replace("\r", "")
-      if line:  # a last line of "\r" alone is no line
-        yield line.removesuffix("\n")
 
 
 def text_lines(path: str) -> Iterator[str]:
-  """Yields the lines of a UTF-8 text without byte order mark; see `lines`."""
+  r"""Yields `lines` without a byte order mark; "\r" within becomes a blank."""
   for number, line in enumerate(lines(path)):
-    yield line if number else line.removeprefix("\ufeff")
+    line = line if number else line.removeprefix("\ufeff")
+    yield line.replace("\r", " ")
 
 
 def _is_utf16(first: bytes) -> bool:
@@ -90,9 +92,14 @@ def read_json(path: str) -> dict:
   return values
 
 
-def json_objects(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
-  """Yields numbers and objects of JSON lines; ValueErrors name the line."""
-  for number, line in enumerate(text_lines(path), 1):
+def json_objects(
+  path: str, lines: Iterable[str] | None = None
+) -> Iterator[tuple[int, dict[str, Any]]]:
+  """Yields numbers and objects of JSON lines; ValueErrors name the line.
+
+  `lines` are those of the file `path`, if they were read in another way.
+  """
+  for number, line in enumerate(lines or text_lines(path), 1):
     if not line.strip():
       continue
     where = f"{path}, line {number}"
@@ -134,7 +141,7 @@ def json_texts(
         f"{path}, line {line_number(path, start) + number}: not a JSON "
         f"object with a text as {field!r} ({error}); {remedy}"
       ) from error
-    yield text.replace("\r", "").split("\n")
+    yield text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
 def is_compressed(path: str) -> bool:

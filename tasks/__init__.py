@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from absl import logging
 
-from data import vocab, vocab_checks
+from cli import vocabulary
 from modeling.config import BertConfig, extensions
 from serving import answers, engines
 from serving.answers import Answers, TextModel
@@ -44,14 +44,15 @@ def model_files(path: str) -> ModelFiles:
   for flag, name in names.items():
     recorded = run_record.path_of(entry, flag)
     file = run_record.sibling_file(prefix, name) or recorded
+    if not file and flag == "vocab_file":
+      size = BertConfig.from_json(paths[0]).vocab_size
+      file = vocabulary.find(prefix, entry, size)
     if not file or not files.exists(file):
       raise FileNotFoundError(
         f"there is no {name} beside {prefix}: copy the one of the model there"
       )
     paths.append(file)
-  lower_case = entry["flags"].get("do_lower_case")
-  if not entry["flags"].get("vocab_file"):  # pre-training may not know the case
-    lower_case = vocab_checks.doubt_case(vocab.load(paths[1]), True) is None
+  lower_case = vocabulary.lower_cases(entry["flags"], paths[1])
   config = replace(BertConfig.from_json(paths[0]), **extensions(entry["flags"]))
   return ModelFiles(prefix, paths[0], paths[1], lower_case, config)
 

@@ -134,7 +134,25 @@ def check_dry_run(program, *recipes, **flags):
     assert not os.listdir(folder)
   assert "step 2 of 2, loss" in log
   assert "dry run: all stages work, nothing was saved" in log
-  assert "exported to" not in log
+  for said_of_files in ("exported to", "saved ", "wrote ", "checkpoints in"):
+    assert f" {said_of_files}" not in log.replace("nothing was saved", "")
+
+
+def check_repeats(program, folder, again, *names, fused=False):
+  """The command.flags of a run's folder repeats the run byte for byte."""
+  command = f"--flagfile={folder}/command.flags"
+  run(program, command, output_dir=again, fused=fused)
+  names += ("eval_results.txt", "**/model.ckpt-*")
+  paths = [path for name in names for path in again.glob(name)]
+  assert len(paths) > 2
+  for path in paths:
+    other = folder / path.relative_to(again)
+    assert path.read_bytes() == other.read_bytes(), path
+  lines, repeated = (
+    (name / "command.flags").read_text().splitlines()
+    for name in (folder, again)
+  )
+  assert set(repeated) - set(lines) == {f"# --output_dir={again}"}
 
 
 def results(folder, name="eval_results.txt"):

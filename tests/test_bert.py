@@ -1,8 +1,10 @@
 """BERT in Keras: docs/keras.md, block by block, and what it promises."""
 
 import json
+import os
 import re
 import shutil
+from collections import deque
 
 import keras
 import numpy as np
@@ -12,6 +14,7 @@ import bert
 import tasks
 from data import vocab
 from modeling import models
+from predictor import Predictor
 from storage import UserError
 from tests import programs, small_model
 from training import checkpoint
@@ -92,6 +95,101 @@ def test_rows_are_those_of_the_row_encoder(folder):
   assert encode([])["input_ids"].shape == (0, 0)
 
 
+ITERABLES = {
+  "a generator": lambda texts: (text for text in texts),
+  "map": lambda texts: map(str.lower, texts),
+  "a tuple": tuple,
+  "keys": lambda texts: dict.fromkeys(texts).keys(),
+  "an array": np.array,
+  "an array of objects": lambda texts: np.array(texts, object),
+  "a deque": deque,
+}
+
+
+@pytest.mark.parametrize("make", ITERABLES.values(), ids=ITERABLES)
+def test_texts_are_any_iterable(folder, make):
+  encode = bert.TextEncoder(folder / "vocab.txt")
+  texts = ["a film", "is very good"]
+  for batch, expected in (
+    (encode(make(texts)), encode(texts)),
+    (encode(texts, make(texts)), encode(texts, texts)),
+  ):
+    for name, values in expected.items():
+      np.testing.assert_array_equal(batch[name], values)
+
+
+def test_vectors_are_an_array_and_normalized_if_asked(values, folder):
+  model, encode = values["model"], values["encode"]
+  texts = ["a film", "is very good", "not"]
+  embed = Predictor(folder, layers="-2,-1").embed
+  vectors = embed(iter(texts))
+  assert vectors.shape == (3, 16)
+  assert vectors.dtype == np.float32
+  for vector, text in zip(vectors, texts, strict=True):
+    [tokens] = model(encode([text]))["sequence_output"]
+    np.testing.assert_allclose(vector, np.mean(tokens, 0), atol=1e-5)
+  normalized = embed(texts, normalize=True)
+  norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+  np.testing.assert_allclose(normalized, vectors / norms, rtol=1e-5)
+  assert np.abs(norms - 1).min() > 0.01
+  assert len(embed([])) == 0
+
+
+PACKAGES = "cli data modeling serving storage tasks training".split()
+IMPORT = """
+import importlib, pathlib, sys
+for name in sys.argv[2:]:
+  path = pathlib.Path("folder", name)
+  path.mkdir(parents=True)
+  (path.parent / f"{name}.py").touch()
+  sys.path[0] = str(path.parent)
+  for user in "bert", "predictor":
+    importlib.invalidate_caches()
+    try:
+      importlib.import_module(user)
+    except ImportError as error:
+      print(error)
+  (path.parent / f"{name}.py").unlink()
+"""
+
+
+def test_a_file_that_hides_a_package_is_named(tmp_path):
+  done = programs.python(
+    ["-c", IMPORT, "", *PACKAGES],
+    cwd=tmp_path,
+    env={**os.environ, "PYTHONPATH": f":{programs.ROOT}"},
+  )
+  assert done.stdout.splitlines() == [
+    f"{tmp_path}/folder/{name}.py hides {programs.ROOT}/{name}: rename it "
+    "(docs/keras.md)"
+    for name in PACKAGES
+    for _ in range(2)
+  ], done.stderr
+
+
+SILENCED = """
+import os, bert_packages, logging
+print(os.environ["TF_CPP_MIN_LOG_LEVEL"], logging.getLogger("tensorflow").level)
+"""
+
+
+@pytest.mark.parametrize(("given", "level"), [(None, "3 30"), ("0", "0 0")])
+def test_tensorflow_is_silent_unless_the_user_wants_it(given, level):
+  environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": given}
+  if given is None:
+    del environment["TF_CPP_MIN_LOG_LEVEL"]
+  done = programs.python(["-c", SILENCED], env=environment)
+  assert done.stdout.strip() == level
+
+
+@pytest.mark.slow
+def test_importing_the_module_says_nothing():
+  environment = {**os.environ}
+  environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
+  done = programs.python(["-c", "import bert"], env=environment)
+  assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_the_network_is_that_of_the_training(folder, tmp_path):
   shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
   flags = {"attention": "left_to_right", "add_bilstm": True}
@@ -121,10 +219,11 @@ def test_the_case_is_that_of_the_vocabulary(folder, tmp_path):
 def test_mistakes_name_culprit_and_remedy(folder, tmp_path):
   encode = bert.TextEncoder(folder / "vocab.txt")
   for message, *texts in (
-    ("give a list of texts", "a film"),
-    ("nan is no text: give a list of texts", ["a film", float("nan")]),
-    ("b'a' is no text: give a list of texts", [b"a"]),
-    ("2 texts, but 1 second texts", ["a", "film"], ["is"]),
+    ("texts is 'a film': give a list of texts", "a film"),
+    (r"texts\[1\] is nan: give a text", ["a film", float("nan")]),
+    ("texts is None: give a list of texts", None),
+    (r"pairs\[0\] is 7: give a text", ["a"], [7]),
+    ("2 texts, but 1 pairs", ["a", "film"], ["is"]),
   ):
     with pytest.raises(UserError, match=message):
       encode(*texts)

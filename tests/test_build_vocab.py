@@ -41,6 +41,17 @@ def test_every_word_of_the_text_can_be_pieced_together(
     assert {*word, *("##" + char for char in word[1:])} <= full.vocab.keys()
 
 
+def test_no_line_end_joins_words(run, tmp_path):
+  flags = {"vocab_size": 99, "min_count": 1, "output_file": "vocabulary"}
+  for end in ("\n", "\r\n", "\r", "\u2028", "\x85", "\x0b", "\x0c"):
+    text = f"alpha beta{end}gamma beta{end}gamma\n"
+    for content in (text, text.replace("\n", end)):
+      (tmp_path / "b.txt").write_text(content, "utf-8", newline="")
+      run(**flags, input_file="b.txt", overwrite=True)
+      words = vocab.load(tmp_path / "vocabulary").keys()
+      assert {"alpha", "beta", "gamma"} <= words, (end, content)
+
+
 def test_words_of_json_lines(run, tmp_path):
   rows = [{"body": line, "name": "Zoë"} for line in TEXT.split("\n")]
   with gzip.open(tmp_path / "rows.jsonl.gz", "wt") as file:

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 
 from modeling import models
 from modeling.config import BertConfig
 from tests import small_model
+from tests.data.test_vocab import tokenizer_json
 from tests.programs import fails, run
 from training import checkpoint
 
@@ -89,6 +90,56 @@ def test_without_the_optimizer_it_is_a_third(runs, tmp_path):
   assert part < 0.34 * complete
 
 
+def _with(bert, folder, **more):
+  """Copies a released model; `more` are further variables by their names."""
+  shutil.copytree(bert, folder)
+  prefix = folder / "bert_model.ckpt"
+  values = _read(prefix) | more
+  checkpoint.write(str(prefix), values)
+  return values
+
+
+def test_slots_of_another_optimizer_go_to_no_format(runs, tmp_path):
+  weights = _read(runs / "bert/bert_model.ckpt")
+  names = ("AdamWeightDecayOptimizer", "LAMB_1", "lamb_m", "Momentum")
+  slots = {f"{k}/{s}": v for k, v in weights.items() for s in names}
+  slots |= {f"{next(iter(weights))}/Adam": np.float32(np.nan)}  # as it is left
+  _with(runs / "bert", tmp_path / "trained", **slots)
+  theirs, small = tmp_path / "theirs", tmp_path / "small"
+  log = run("convert_checkpoint", input=tmp_path / "trained", output=theirs)
+  assert f"left out, {len(slots)} of the optimizer" in log
+  pooled = load_file(theirs / "model.safetensors")
+  assert len(pooled) == len(weights)
+  assert not (theirs / "left_over.safetensors").exists()
+  flags = {"input": tmp_path / "trained", "strip_optimizer": True}
+  run("convert_checkpoint", **flags, output=small)
+  _assert_same(_read(small / "bert_model.ckpt"), weights)
+
+
+def test_a_folder_of_transformers_5_is_converted_and_back(runs, tmp_path):
+  theirs, own = tmp_path / "theirs", tmp_path / "own"
+  run("convert_checkpoint", input=runs / "bert", output=theirs)
+  tokens = (theirs / "vocab.txt").read_text().split()
+  tokenizer = tokenizer_json(tokens)
+  tokenizer["normalizer"]["lowercase"] = False
+  (theirs / "tokenizer.json").write_text(json.dumps(tokenizer))
+  (theirs / "vocab.txt").unlink()
+  settings = {"tokenizer_class": "BertTokenizer"}
+  (theirs / "tokenizer_config.json").write_text(json.dumps(settings))
+  log = run("convert_checkpoint", input=theirs, output=own)
+  assert "need --do_lower_case=False" in log
+  _assert_same(_read(own / "bert_model.ckpt"), _read(runs / "bert"))
+  assert (own / "vocab.txt").read_text().split() == tokens
+  kinds = ("BPE", "Unigram", "WordLevel")
+  for kind in kinds:
+    tokenizer["model"]["type"] = kind
+    (theirs / "tokenizer.json").write_text(json.dumps(tokenizer))
+    message = f"{theirs}/tokenizer.json: its model is {kind} with"
+    flags = {"input": theirs, "output": tmp_path / kind}
+    fails("convert_checkpoint", message, **flags)
+    assert not (tmp_path / kind).exists()
+
+
 def test_a_preset_becomes_the_original(tmp_path):
   original, theirs = tmp_path / "original", tmp_path / "hugging_face"
   log = run("convert_checkpoint", input=PRESET, output=original)
@@ -127,6 +178,9 @@ input=&bert vocab_file=@short.txt | short.txt lacks [PAD], [UNK]
 input=@cased_L-12_H-768_A-12 | --do_lower_case=True does not fit --input=
 input=@empty | it has nothing; expected files named *.index
 input=&bert output=@few | exist already
+input=@nan | 1 of 30 variables have NaN or infinity (bert/emb
+input=@nan strip_optimizer=True | have NaN or infinity (bert/embed
+input=@deep | bert_model.ckpt: its configuration has no bert/encoder/layer_1
 """
 
 
@@ -136,6 +190,12 @@ def test_mistakes_are_named_and_nothing_is_written(runs, tmp_path):
   (tmp_path / "long.txt").write_text("\n".join("abcdefgh"))
   (tmp_path / "empty").mkdir()
   _hugging_face(tmp_path / "few")
+  table = "bert/embeddings/word_embeddings"
+  nan = _read(runs / "bert")[table]
+  nan[3, 2] = np.nan
+  _with(runs / "bert", tmp_path / "nan", **{table: nan})
+  name = "bert/encoder/layer_1/output/dense/bias"
+  _with(runs / "bert", tmp_path / "deep", **{name: np.zeros(4, np.float32)})
   for line in MISTAKES.format(*[PRESET] * 3).strip().splitlines():
     flags, message = line.split(" | ")
     flags = flags.replace("&", f"{runs}/").replace("@", f"{tmp_path}/").split()

@@ -90,6 +90,38 @@ def test_prose_in_compressed_json_lines(tmp_path):
     assert "2 documents" in log
 
 
+LINES = [f"Owl {number} hunts at night." for number in range(1500)]
+
+
+@pytest.mark.parametrize("flags", [{}, {"num_workers": 2}, {"preview": 1}])
+@pytest.mark.parametrize("layout", ["lines", "paragraphs", "JSON"])
+def test_documents_of_one_sentence_are_said_once(layout, flags, tmp_path):
+  text = tmp_path / "text"
+  text.write_text("\n\n".join(LINES))
+  if layout == "JSON":
+    text.write_text("\n".join(json.dumps({"text": line}) for line in LINES))
+    flags = flags | {"text_field": "text"}
+  elif layout != "lines":
+    flags = flags | {"input_format": layout}
+  flags = flags | {"dupe_factor": 1, "output_file": tmp_path / "records"}
+  log = _run(**flags, input_file=text)
+  lines = [line for line in log.splitlines() if "WARNING" in line]
+  [warning] = [line for line in lines if "one sentence" in line]
+  assert "500 of the first 500 documents have one sentence" in warning
+  assert "--input_format" in warning
+  if not flags.get("preview"):
+    assert "1,500 instances, 1,500 random next sentences" in log
+
+
+def test_lines_of_a_macintosh_are_lines(tmp_path):
+  for end in ("\n", "\r"):
+    (tmp_path / "text").write_text(f"{end.join(LINES[:50])}{end}", newline="")
+    flags = {"input_file": tmp_path / "text", "output_file": tmp_path / "out"}
+    log = _run(**flags, overwrite=True, dupe_factor=1)
+    assert "50 lines" in log
+    assert "50 sentences" in log
+
+
 def test_by_apache_beam(tmp_path):
   pytest.importorskip("apache_beam")
   flags = {"output_file": tmp_path / "out", "runner": "DirectRunner"}

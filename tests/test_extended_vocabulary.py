@@ -123,3 +123,30 @@ def test_rare_words_are_not_added(given, tmp_path):
   flags = given | {"output_file": tmp_path / "x" / "vocab.txt"}
   log = programs.run("build_vocab", **flags, min_count=5)
   assert "only 1 words of the text are split and occur --min_count=5" in log
+
+
+def test_lines_that_are_no_words_stay_where_they_are(given, tmp_path):
+  """As in the released Chinese vocabulary, which has a separator."""
+  odd = ["\u2028", "", "the", " \u3000", "of\r"]
+  tokens = [*TOKENS, *odd, "owl"]
+  (tmp_path / "vocab.txt").write_bytes("\n".join(tokens).encode())
+  config = small_model.config(len(tokens), **SIZES)
+  config.to_json(str(tmp_path / "bert_config.json"))
+  values = checkpoint.variables(models.pretrainer(config))
+  checkpoint.write(str(tmp_path / "bert_model.ckpt"), values)
+  flags = given | {"extend": tmp_path / "vocab.txt"}
+  flags |= {"bert_config_file": tmp_path / "bert_config.json"}
+  flags["init_checkpoint"] = tmp_path
+  output = tmp_path / "new" / "vocab.txt"
+  programs.run("build_vocab", **flags, output_file=output)
+  lines = output.read_bytes().decode().split("\n")
+  expected = "\n".join(tokens).replace("\r", "").split("\n")
+  assert lines[5:7] == ["carcinoma", "fibrosis"]
+  assert lines[7 : len(tokens)] == expected[7:]
+  assert lines[len(tokens) :] == ["cystic", ""]
+  new = checkpoint.open_reader(str(output.parent))[WORD_EMBEDDINGS]
+  old = values[WORD_EMBEDDINGS].numpy()
+  np.testing.assert_array_equal(new[7 : len(tokens)], old[7:])
+  ids = vocab.load(tmp_path / "vocab.txt")
+  pieces = [ids["cyst"], ids["##ic"]]
+  np.testing.assert_array_equal(new[-1], old[pieces].mean(0))

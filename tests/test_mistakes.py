@@ -55,10 +55,15 @@ run_classifier | do_train output_dir=/proc/x dry_run | --output_dir=/proc/x: /pr
 run_classifier | do_train data_dir=nowhere | --data_dir=nowhere is no folder
 run_classifier | do_train -data_dir | --do_train, --do_eval and --do_predict need --data_dir
 run_classifier | do_train label_column=kind | no column 'kind'
+run_classifier | do_train encoding=cp125 | --encoding=cp125 is no encoding
+run_classifier | do_train task_name=MRPC delimiter=; | --delimiter is for --task_name=tsv: the columns of MRPC are fixed
+run_classifier | do_train data_dir=excel | excel/train.csv, line 2: byte 0xe4 is not UTF-8: give --encoding
+run_classifier | do_train data_dir=excel encoding=cp1252 | are 'ID', 'Text', 'Label'. Did you mean 'Text', 'Label'?
 run_classifier | do_train max_seq_length=512 | max_seq_length 512 exceeds max_position_embeddings 16
 run_classifier | do_eval | no checkpoint in --output_dir=out and no --init_checkpoint: train first, or name one
 run_classifier | do_train init_checkpoint=cased_L-12_H-768_A-12/bert_model.ckpt | is a cased model
 run_classifier | do_train init_checkpoint=theirs | convert_checkpoint.py makes of a Hugging Face folder
+run_classifier | do_train init_checkpoint=scoped | scoped/a.ckpt has no bert/embeddings/word_embeddings, but tower/bert/embeddings/word_embeddings,
 run_classifier | do_train freeze_layers=0-5 | no '0-5'; it has the layers 0-0 and embeddings, encoder, pooler
 run_classifier | do_train pack_examples {windows} | --pack_examples does not go with --long_text=windows
 run_classifier | do_train do_eval task_name=GLUE | data has no folder MNLI, QQP, QNLI
@@ -104,6 +109,8 @@ run_ner | do_eval feature_based output_dir=features feature_layers=weighted_sum_
 run_ner | do_train pack_examples document_context | --pack_examples does not go with --document_context
 run_swag | do_train -train_file | needs --train_file
 run_swag | do_train train_file=bare.csv | bare.csv has no column label
+run_swag | do_train encoding=base64 | --encoding=base64 is no encoding
+run_swag | do_train delimiter=tab | no column 'sent1', 'sent2', 'ending0', 'ending1'; there are 'sent1,sent2,
 run_swag | do_train do_eval dev_file=bare.csv | bare.csv has no column label
 run_swag | do_train train_file=some.jsonl | some.jsonl, line 2: some rows have a label and some have none
 run_swag | do_train max_seq_length=17 | max_seq_length 17 exceeds
@@ -132,6 +139,7 @@ run_pretraining | do_train max_predictions_per_seq=9 | masked_lm_positions has 3
 run_pretraining | do_train input_file=dynamic.tfrecord | dynamic.tfrecord was made with --masking=dynamic; --vocab_file is needed
 run_pretraining | do_train input_file=dynamic.tfrecord vocab_file=vocab.txt | dynamic.tfrecord was made with another vocabulary than vocab.txt
 run_pretraining | do_train init_checkpoint=nowhere/bert_model.ckpt | no file nowhere/bert_model.ckpt.index
+run_pretraining | do_train init_checkpoint=scoped | has no bert/embeddings/word_embeddings, but tower/
 run_pretraining | do_train group_by_length jit_compile | it goes neither with --jit_compile nor with a TPU
 run_pretraining | do_train pack_examples objective=left_to_right | --pack_examples does not go with attention 'left_to_right'
 run_pretraining | do_train stop_at_step=9 | --stop_at_step=9 is beyond --num_train_steps=3
@@ -162,6 +170,7 @@ extract_features | use_tpu distribution_strategy=mirrored | --use_tpu contradict
 extract_features | -input_file | give --input_file and --output_file, or --do_export
 extract_features | layers=0,3 | : the model has 1
 extract_features | layers=last | --layers=last: give numbers
+extract_features | init_checkpoint=scoped | has no bert/embeddings/word_embeddings, but tower/
 extract_features | layers=0 output_file=out.npz | out.npz needs --format=npz
 extract_features | max_seq_length=17 | max_seq_length 17 exceeds max_position_embeddings 16
 extract_features | input_file=gone | cannot read gone: No such file
@@ -179,6 +188,7 @@ fill_mask | text=[MASK] vocab_file=long.txt | 10 lines but vocab_size in bert_co
 fill_mask | text=[MASK] vocab_file=unmasked.txt init_checkpoint=alone/a.ckpt | unmasked.txt lacks [MASK]
 fill_mask | text=[MASK] init_checkpoint=[1] | TensorFlow reads no checkpoint from [1]: avoid * ? [ and
 fill_mask | text=[MASK] init_checkpoint=squad | has no head that fills masks: name
+fill_mask | text=[MASK] init_checkpoint=scoped | another checkpoint, or convert this one as docs/checkpoints.md says
 fill_mask | text=[MASK] init_checkpoint=causal | a model of --objective=right_to_left cannot fill
 build_vocab | input_file=gone | no file matches gone
 build_vocab | input_file=blank | no words in blank
@@ -197,7 +207,7 @@ extend | vocab_size=9 | --vocab_size is not for --extend: leave it out
 extend | -bert_config_file | this command needs --bert_config_file
 extend | -init_checkpoint | --extend needs --init_checkpoint
 extend | extend=other.txt | is not the vocabulary of the model: line 6 is
-extend | extend=double.txt init_checkpoint=alone/a.ckpt | double.txt, line 9: 'red' is blank or double
+extend | init_checkpoint=scoped | has no bert/embeddings/word_embeddings, but tower/
 extend | output_file=new/words | with --extend name FOLDER/vocab.txt
 extend | output_file=data/vocab.txt | data is there already: remove it, or
 extend | input_file=text | has all words that text has --min_count=2
@@ -295,6 +305,8 @@ def _write_text(folder):
     (folder / name).parent.mkdir(exist_ok=True)
     (folder / name).write_text(text)
   (folder / "latin1").write_bytes(b"[MASK].\n\xff\n")
+  (folder / "excel").mkdir()
+  (folder / "excel/train.csv").write_bytes(b"ID;Text;Label\n1;\xe4;yes\n")
 
 
 def _write_vectors(folder):
@@ -317,13 +329,16 @@ def _write_models(folder):
     ("other", [*SPECIAL_TOKENS, *WORDS[:4:-1]]),
     ("long", [*WORDS, "more"]),
     ("unmasked", [word for word in WORDS if word != "[MASK]"]),
-    ("double", [*WORDS[:-1], "red"]),
   ):
     (folder / f"{name}.txt").write_text("\n".join(tokens))
   deep = small_model.config(len(WORDS), num_hidden_layers=2)
   deep.to_json(str(folder / "deep.json"))
   values = checkpoint.variables(models.encoder(small_model.config(len(WORDS))))
   checkpoint.write(str(folder / "bert_model.ckpt"), values)
+  inside = {
+    name.replace("bert/", "tower/bert/"): v for name, v in values.items()
+  }
+  checkpoint.write(str(folder / "scoped/a.ckpt"), inside)
   tuned = {"do_lower_case": True, "multi_label": False, "task_name": "sst-2"}
   tuned |= {"long_text": "truncate", "bert_config_file": "bert_config.json"}
   tuned |= {"is_regression": False, "vocab_file": "vocab.txt"}

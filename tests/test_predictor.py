@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import predictor
 from predictor import Predictor
+from serving.answers import check_texts
+from storage import UserError
 from tasks import has_gpu as gpu_is_visible
 from tasks import open_model
 from tests import programs
@@ -43,7 +44,7 @@ def test_values_are_plain(pairs):
 
 def test_wrong_inputs_are_named(pairs, tagger):
   both = r"takes text_a=\[...\], text_b=\[...\]"
-  check = functools.partial(predictor._check_texts, "choices")
+  check = functools.partial(check_texts, "choices")
   for message, call in (
     (both, lambda: pairs(["a"])),
     (both, pairs),
@@ -55,9 +56,22 @@ def test_wrong_inputs_are_named(pairs, tagger):
     ("tokens is 7: give a list of texts", lambda: tagger(7)),
     ("tokens is {'tokens': 'a'}: give a list", lambda: tagger({"tokens": "a"})),
     ("tokens is {'a'}: give a list of texts", lambda: tagger({"a"})),
+    (r"tokens is array\('a'", lambda: tagger(np.array("a"))),
+    # As of a data frame.
+    (r"tokens is array\(\[\['a'", lambda: tagger(np.array([["a"], ["b"]]))),
     (
       r"length: \{'text_a': 1, 'text_b': 2\}",
       lambda: pairs(text_a=["a"], text_b=["a", "b"]),
+    ),
+    (
+      r"tokens\[1\]\[1\] is empty: give a word",
+      lambda: tagger(["a", ["b", ""]]),
+    ),
+    (r"tokens\[0\]\[1\] is None: give a text", lambda: tagger([["b", None]])),
+    (r"tokens\[0\]\[0\] is \['b'\]: give a text", lambda: tagger([[["b"]]])),
+    (
+      r"text_a\[0\] is \['a'\]: give a text",
+      lambda: pairs(text_a=[["a"]], text_b=[""]),
     ),
     ("batch_size 0 must be at least 1", lambda: tagger(["a"], batch_size=0)),
     (r"choices\[0\] is 'a': give a list", lambda: check(["a", "b"], 2)),
@@ -67,9 +81,28 @@ def test_wrong_inputs_are_named(pairs, tagger):
       call()
 
 
-def test_columns_of_a_table_are_lists_of_texts(tagger):
-  texts = np.array(["a b", "c"])
-  assert tagger(texts) == tagger([*texts])
+def test_texts_are_any_iterable(tagger, pairs):
+  texts = ["a b", "c"]
+  for given in (np.array(texts), iter(texts), dict.fromkeys(texts).keys()):
+    assert tagger(given) == tagger(texts)
+  assert tagger([b"a b", b"\xff"]) == tagger(["a b", "\ufffd"])
+  expected = pairs(text_a=texts, text_b=texts)
+  assert pairs(text_a=map(str, texts), text_b=(t for t in texts)) == expected
+  lists = np.array([["a", "b"], ["c", "d"]]), [iter("ab"), ("c", "d")]
+  for given in lists:
+    assert check_texts("choices", given, 2) == [["a", "b"], ["c", "d"]]
+
+
+def test_a_model_of_a_task_has_no_vectors(tagger):
+  with pytest.raises(UserError, match="model of a task, which has no vectors"):
+    tagger.embed(["a"])
+
+
+def test_words_and_texts_may_be_asked_together(tagger):
+  for words in (["ab", "c"], ("ab", b"c"), np.array(["ab", "c"])):
+    assert tagger([words, "d"]) == tagger(["ab c", "d"])
+  [answer] = tagger([["a.b", "c"]])
+  assert answer["words"] == ["a.b", "c"]
 
 
 WRONG_FOLDERS = {

@@ -1,5 +1,6 @@
 """run_classifier.py as its users call it: whole runs, own data, mistakes."""
 
+import csv
 import json
 import random
 import shutil
@@ -13,7 +14,7 @@ from data.vocab import SPECIAL_TOKENS
 from predictor import Predictor
 from tests import programs, shared, small_model
 from tests.training import toy
-from training import checkpoint
+from training import checkpoint, report
 
 NEUTRAL = ("the", "a", "film", "plot", "cast", "was", "is", "very", "quite")
 GOOD, BAD = ("good", "fine"), ("bad", "dull")
@@ -95,6 +96,19 @@ def _trained(sst, tmp_path_factory):
   return shared.once(tmp_path_factory, "run_classifier", train)
 
 
+def test_a_training_leaves_its_curves_with_the_last_evaluation(trained):
+  output, _ = trained
+  *_, evaluated = lines = report.read_metrics(str(output))
+  assert {"eval_loss", "eval_accuracy", "step"} == evaluated.keys()
+  # The only term of the loss is not there a second time.
+  names = {"step", "loss", "accuracy", "learning_rate", "gradient_norm"}
+  assert lines[0].keys() - {"examples_per_second"} == names
+  pytest.importorskip("matplotlib")
+  written = (output / name for name in ("metrics.jsonl", "training.png"))
+  metrics, curves = (path.stat().st_mtime_ns for path in written)
+  assert metrics < curves
+
+
 def test_trains_evaluates_and_predicts(trained):
   output, log = trained
   results = programs.results(output)
@@ -129,11 +143,15 @@ def _several(given, tmp_path_factory):
       (text, "praise|film" if praise else "")
       for text, praise in _sentences(number, name)
     ]
-    _write(data / f"{name}.tsv", ("text", "label"), *rows)
+    # As Excel writes tables in most of Europe.
+    lines = [
+      f"{text};{label};;\r\n" for text, label in [("text", "label"), *rows]
+    ]
+    (data / f"{name}.csv").write_text("".join(lines) + ";;;\r\n", newline="")
   texts = [(text,) for text, _ in _sentences(9, "test")]
   _write(data / "test.tsv", ("text",), *texts)
   flags = given | {"task_name": "tsv", "data_dir": data, "multi_label": True}
-  flags |= {"class_weights": "balanced"}
+  flags |= {"class_weights": "balanced", "encoding": "cp1252"}
   flags |= {"do_train": True, "do_predict": True}
   flags |= {"keep_best": True, "eval_steps": 50}
   output, log = shared.trained(
@@ -237,6 +255,41 @@ def _export(flags, folder):
   """Exports a trained model for LiteRT."""
   flags = flags | {"export_format": "tflite", "export_dir": folder}
   _run(**flags, do_export=True)
+
+
+@pytest.mark.slow
+def test_its_command_file_repeats_a_run_of_strange_names(sst, tmp_path):
+  column = "the \"text\", = 'it'\nof\ta film "
+  data = tmp_path / "a b, c=d"
+  data.mkdir()
+  for name, number in (("train", 160), ("dev", 19), ("test", 11)):
+    with open(data / f"{name}.csv", "w", newline="") as file:
+      write = csv.writer(file).writerow
+      write([column, "label", "id, 1"])
+      for i, (text, good) in enumerate(_sentences(number, name)):
+        write([text, "yes, it is" if good else "no", i])
+  flags = sst | {"task_name": "tsv", "data_dir": data, "text_a_column": column}
+  flags |= {"prediction_columns": '"id, 1"', "keep_best": True}
+  flags |= {"eval_steps": 20, "do_lower_case": False} | EVERYTHING
+  del flags["seed"]
+  output = tmp_path / "out"
+  _run(**flags, output_dir=output, export_dir=output / "export")
+  names = ("test_results.tsv", "test_predictions.tsv", "labels.txt")
+  programs.check_repeats("run_classifier", output, tmp_path / "again", *names)
+
+
+@pytest.mark.slow
+def test_its_command_file_repeats_a_sweep_and_its_trials(sst, tmp_path):
+  flags = sst | {"learning_rate": "1e-3,5e-3", "num_train_epochs": 0.1}
+  del flags["seed"]
+  output, again = tmp_path / "out", tmp_path / "again"
+  flags |= {"do_train": True, "do_eval": True, "do_predict": True}
+  _run(**flags, output_dir=output)
+  names = ("test_results.tsv", "sweep.tsv")
+  programs.check_repeats("run_classifier", output, again, *names)
+  trial, *_ = sorted(output.glob("rate_*"))
+  again = tmp_path / "trial"
+  programs.check_repeats("run_classifier", trial, again, fused=True)
 
 
 @pytest.mark.slow

@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import tasks
+from data import vocab
+from predictor import Predictor
 from tests import programs, small_model
 from tests.training import toy
-from training import report
+from training import report, run_record
 
 _run = partial(programs.run, "run_pretraining", do_train=True)
 
@@ -133,6 +136,39 @@ def test_it_stops_on_the_way_and_goes_on(given, tmp_path):
 @pytest.mark.parametrize("recipe", ["pretraining/phase_1", "ablations/no_nsp"])
 def test_dry_runs_of_recipes(given, recipe):
   programs.check_dry_run("run_pretraining", recipe, **given)
+
+
+def test_its_command_file_repeats_a_run(given, tmp_path):
+  flags = given | {"output_dir": tmp_path / "out", "num_train_steps": 4}
+  flags |= {"do_eval": True, "max_eval_steps": 2}
+  _run(**flags, stop_at_step=1)
+  _run(**flags)  # the last command that trained counts, with the first seed
+  command = (tmp_path / "out/command.flags").read_text()
+  assert "--stop_at_step=0" in command
+  _run(**flags | {"do_train": False, "max_eval_steps": 1})
+  assert (tmp_path / "out/command.flags").read_text() == command
+  _run(**flags, dry_run=True, seed=1)
+  assert (tmp_path / "out/command.flags").read_text() == command
+  _run(**flags | {"do_train": False})
+  programs.check_repeats("run_pretraining", tmp_path / "out", tmp_path / "2")
+
+
+def test_a_model_without_vocab_file_can_be_asked(given, tmp_path, caplog):
+  words = [*vocab.SPECIAL_TOKENS, *map(chr, range(ord("a"), ord("x") + 1))]
+  (tmp_path / "bert").mkdir()
+  vocab.save(words, tmp_path / "bert/vocab.txt")
+  toy.config().to_json(str(tmp_path / "bert/bert_config.json"))
+  given = given | {"bert_config_file": tmp_path / "bert/bert_config.json"}
+  output = tmp_path / "out"
+  _run(**given, num_train_steps=2, stop_at_step=1, output_dir=output)
+  log = _run(**given, num_train_steps=2, output_dir=output)
+  assert "was trained with" not in log
+  flags = [entry["flags"] for entry in run_record.read(output)]
+  files = [flag["vocab_file"] for flag in flags]
+  assert files == [str(tmp_path / "bert/vocab.txt")] * 2
+  [answer] = Predictor(output)(["a b [MASK]"])
+  assert len(answer["tokens"][0]) == 5
+  assert tasks.model_files(str(output)).do_lower_case
 
 
 def test_rates_follow_the_schedule_of_all_steps(given, tmp_path):

@@ -29,6 +29,20 @@ def test_two_models_of_one_name_are_refused(tmp_path):
   _check_mistake(flags, "are both called a: name one of them")
 
 
+ORIGINS = """
+  a.example https://a.example/ https://A.example https://*.b https://a,*.b
+"""
+
+
+@pytest.mark.parametrize("origin", ORIGINS.split())
+def test_an_origin_that_no_browser_sends_is_refused(tmp_path, origin):
+  (tmp_path / "1").mkdir()
+  _check_mistake(
+    f"--model={tmp_path} --cors_origins={origin}",
+    f"--cors_origins: {origin.split(',')[-1]!r} is no origin: write scheme://",
+  )
+
+
 def test_an_address_that_cannot_be_used_is_named(tmp_path):
   (tmp_path / "1").mkdir()
   _check_mistake(
@@ -47,14 +61,19 @@ def _check_mistake(flags, message):
   assert message in line
 
 
-def test_flags_reach_the_server(folders):
+def test_flags_reach_the_server(folders, capfd, request):
   folder = folders["tagging"]
+  # As nohup sets it, for the server: a terminal that is closed ends nothing.
+  before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+  request.addfinalizer(lambda: signal.signal(signal.SIGHUP, before))
   program, port = client.start(
     folder,
     f"--model=other={folder}",  # whose texts are counted apart
     "--engine=litert_float16",
     "--max_queue_size=2",
     "--poll_seconds=0",
+    "--access_log",
+    "--cors_origins=null,https://a.example:8443",
   )
   url = f"http://127.0.0.1:{port}"
 
@@ -62,24 +81,32 @@ def test_flags_reach_the_server(folders):
     document = json.dumps({"instances": texts}).encode()
     return urllib.request.urlopen(url + client.PATH, document)
 
+  program.send_signal(signal.SIGHUP)
   with ask(["ab c", "d"]) as response:
     answers = json.load(response)["predictions"]
   assert answers == Predictor(folder, "litert_float16")(["ab c", "d"])
   with pytest.raises(urllib.error.HTTPError) as error:
     ask(["a"] * 3)
   with error.value as response:
-    assert b"size 3 is larger than maximum input batch" in response.read()
+    assert b"send at most 2 at a time (--max_queue_size)" in response.read()
   with urllib.request.urlopen(f"{url}/metrics") as response:
     metrics = response.read().decode()
   assert f'serving_batch_texts_sum{{model="{client.NAME}"}} 2.0' in metrics
+  request = urllib.request.Request(url, headers={"Origin": "null"})
+  with urllib.request.urlopen(request) as response:
+    assert response.headers["access-control-allow-origin"] == "null"
   program.send_signal(signal.SIGTERM)
   log = program.stderr.read()
   assert program.wait(30) == 0, log
   assert "all requests are answered" in log
+  lines = capfd.readouterr().out.splitlines()
+  assert len(lines) == 4 and f'"POST {client.PATH} HTTP/1.1" 200' in lines[0]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+  "number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
+)
 def test_signals_lose_no_request_and_new_versions_are_loaded(tmp_path, number):
   served = tasks.make("tagging")
   export.save(str(tmp_path / "1"), served, ["tflite"])

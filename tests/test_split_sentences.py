@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from tests import programs
 
 
@@ -17,6 +19,33 @@ def test_a_file_is_a_document(tmp_path):
   (tmp_path / "b.txt").write_bytes(b"Four.\r\nFive.\r\n")
   _, text = _split(tmp_path / "*.txt")
   assert text == "One.\nTwo lines.\nThree.\n\nFour.\nFive.\n\n"
+
+
+@pytest.mark.parametrize("source", ["prose", "books"])
+def test_no_line_end_joins_words(source, tmp_path):
+  path = tmp_path / "text"
+  for end in ("\n", "\r\n", "\r", "\u2028", "\x85", "\x0b", "\x0c", "\r\r\n"):
+    path.write_bytes(f"Owls hunt{end}at night.{end}Foxes, too.{end}".encode())
+    _, text = _split(path, source=source, overwrite=True)
+    assert text == "Owls hunt at night.\nFoxes, too.\n\n", end
+  # Old line ends of a Macintosh within a file of new ones.
+  path.write_bytes(b"Owls hunt\rat night.\rFoxes, too.\nBats.")
+  _, text = _split(path, overwrite=True)
+  assert text == "Owls hunt at night.\nFoxes, too.\nBats.\n\n"
+
+
+@pytest.mark.parametrize(
+  ("unit", "number"), [("字", 44_173), ("word ", 1000), ("ฝนตก", 60)]
+)
+def test_an_endless_sentence_is_said(unit, number, tmp_path):
+  (tmp_path / "text").write_text(f"{unit * number}.\n\nIt rained.\n")
+  log, text = _split(tmp_path / "text")
+  size = len(text.split("\n")[0])
+  assert f"WARNING: {tmp_path}/text: {size:,} characters, from {unit[:3]}" in (
+    log.replace("'", "")
+  )
+  assert log.count("docs/languages.md lists: split such text by a tool") == 1
+  assert "1 unsplit sentences" in log
 
 
 ARTICLES = """<doc id="1" url="https://x/wiki?curid=1" title="Ore">

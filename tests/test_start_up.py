@@ -13,7 +13,7 @@ from cli import program as command
 from tests import cpu_time, programs
 from tests.programs import ROOT
 
-MODULES = {"bert", "predictor"}
+MODULES = {"bert", "bert_packages", "predictor"}
 PROGRAMS = sorted({path.stem for path in ROOT.glob("*.py")} - MODULES)
 # Seconds of processor time, more on a busy machine. Importing TensorFlow alone
 # takes four and more.
@@ -28,11 +28,17 @@ finally:
   from absl import flags
   from cli import arguments
   names = ("lower_bound", "upper_bound", "enum_values")
+  project_flags = [*arguments.find_project_flags(flags.FLAGS)]
   values = [
     (f.name, f.flag_type(), f.default, arguments.is_required(f))
     + tuple(getattr(f.parser, name, None) for name in names)
-    for f in arguments.find_project_flags(flags.FLAGS)
+    for f in project_flags
   ]
+  for f in project_flags:
+    if f.default is not None:
+      name, _, value = arguments._line(f).partition("=")
+      value = name == f"--{f.name}" if f.boolean else f.parser.parse(value)
+      assert value == f.default, f"--{f.name} does not take its default"
   print(json.dumps(values))
   print("tensorflow" in sys.modules or "keras" in sys.modules)
 """
@@ -142,6 +148,18 @@ def test_output_into_a_closed_pipe_ends_the_program(command):
   os.close(writer)
   assert done.returncode == -signal.SIGPIPE
   assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("program", ["run_classifier", "predictor"])
+def test_version_is_printed_before_a_required_flag_is_missed(program):
+  argv = [str(ROOT / f"{program}.py"), "--version"]
+  done = programs.python(argv)
+  assert done.returncode == 0, done.stderr
+  versions = dict(line.split(" ") for line in done.stdout.splitlines())
+  assert versions.keys() >= {"bert", "python", "tensorflow", "keras", "commit"}
+  changes = (ROOT / "CHANGELOG.md").read_text()
+  heading = next(x for x in changes.splitlines() if x.startswith("## "))
+  assert versions["bert"] in heading
 
 
 # All programs parse their flags by the same function.

@@ -89,6 +89,7 @@ def test_two_workers_train_as_one_does(given, tmp_path):
   for worker in workers:
     _, log = worker.communicate()
     assert worker.returncode == 0, log
+    assert "WARNING" not in log
   small_model.assert_same_checkpoint(
     tmp_path / "two", tmp_path / "one", toy.WITHOUT_EFFECT, atol=1e-5
   )

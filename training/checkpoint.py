@@ -5,10 +5,12 @@ A checkpoint is a pair of files, `model.ckpt-N.index` and
 `global_step` to the model's variables.
 """
 
+import math
 import os
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 
+import numpy as np
 import tensorflow as tf
 from absl import logging
 
@@ -17,14 +19,15 @@ from training import run_record
 
 _DIRECTIONS = ("left_to_right", "right_to_left")
 _AVERAGE = "/ExponentialMovingAverage"  # the name in TensorFlow 1
-_TRAINING_STATE = re.compile(
-  rf"/adam_[mv]$|{_AVERAGE}$|^global_step$|^loss_scale/|^run/"
+# Names of single values that are no weights, here or of another optimizer.
+_COUNTER = re.compile(
+  r"^(loss_scale|run)/|(^|/)(\w*_steps?|\w*loss_scale|beta_?\d(_power)?"
+  r"|iter|iterations|learning_rate|decay)(_\d+)?$"
 )
 # All that is no head of fine-tuning. The sizes of those of pre-training depend
 # on the vocabulary.
 _NO_HEAD = re.compile(
-  r"^(bert|bilstm|weighted_sum|cls/predictions|cls/seq_relationship)/|"
-  + _TRAINING_STATE.pattern
+  "^(bert|bilstm|weighted_sum|cls/predictions|cls/seq_relationship)/"
 )
 # Raised by TensorFlow for corrupt files.
 _READ_ERRORS = (
@@ -64,6 +67,24 @@ def trainable_variables(model) -> dict[str, tf.Variable]:
 def is_head(name: str) -> bool:
   """True for a variable of a head of fine-tuning, by its name."""
   return not _NO_HEAD.search(name)
+
+
+def training_state(shapes: Mapping[str, Sequence[int]]) -> set[str]:
+  """Names of a checkpoint's variables that are no weights of a model.
+
+  A slot is named after its variable X: X/Adam_1, or train/X/Adam. It has as
+  many values as X, or fewer if it is factored.
+  """
+  sizes = {name: math.prod(shape) for name, shape in shapes.items()}
+
+  def is_state(name):
+    parts = name.split("/")
+    starts = range(1 if parts[0] == "bert" else len(parts))
+    parents = ("/".join(parts[i:j]) for i in starts for j in range(len(parts)))
+    is_slot = any(sizes[name] <= sizes.get(parent, 0) for parent in parents)
+    return is_slot or (sizes[name] == 1 and _COUNTER.search(name))
+
+  return set(filter(is_state, shapes))
 
 
 def average_name(name: str) -> str:
@@ -138,8 +159,15 @@ class Reader:
           f"{name} has shape {saved} in the checkpoint {self.prefix} but "
           f"{expected} in the model; likely cause: {next(matching)}"
         )
+    wrong = []
     for name, variable in targets.items():
-      variable.assign(tf.cast(self[name], variable.dtype))
+      value = self[name]
+      if not np.isfinite(value).all():
+        wrong.append(name)
+      variable.assign(tf.cast(value, variable.dtype))
+    if wrong:
+      text = "%s: %d variables have NaN or infinity (%s)"
+      logging.warning(text, self.prefix, len(wrong), ", ".join(wrong[:3]))
 
   def verify(self) -> None:
     """Reads all values, and so their checksums; may raise CorruptCheckpoint."""
@@ -157,10 +185,10 @@ class SideBySide(Reader):
     self.prefix = ",".join(prefixes)
     self._readers = dict(zip(_DIRECTIONS, map(Reader, prefixes), strict=True))
     self.shapes = {
-      f"bert/{direction}/{name.removeprefix('bert/')}": shape
+      f"bert/{direction}/{name.removeprefix('bert/')}": reader.shapes[name]
       for direction, reader in self._readers.items()
-      for name, shape in reader.shapes.items()
-      if name.startswith("bert/") and not _TRAINING_STATE.search(name)
+      for name in reader.shapes.keys() - training_state(reader.shapes)
+      if name.startswith("bert/")
     }
 
   def __getitem__(self, name: str):
@@ -173,7 +201,7 @@ def restore(model, path: str, skipped: Container[str] = ()) -> list[str]:
 
   Returns names of the model's variables that were not restored, except those of
   a frozen pooler, which no output depends on. Raises ValueError if a shape
-  differs, or no variable is in both.
+  differs, or a variable of the encoder is missing.
   """
   reader, known = open_reader(path), variables(model)
   restored = {
@@ -181,12 +209,10 @@ def restore(model, path: str, skipped: Container[str] = ()) -> list[str]:
     for name, variable in known.items()
     if name in reader and name not in skipped
   }
-  if not restored:
-    raise UserError(
-      f"no variable of the model is in the checkpoint {reader.prefix}; it has "
-      f"{', '.join(sorted(reader.shapes)[:3])}, ..."
-    )
-  reader.assign(restored)
+  reader.assign(restored)  # it names the likely cause of another shape
+  for name in sorted(known.keys() - restored.keys()):
+    if not restored or re.match("bert/.*(embeddings|encoder)/", name):
+      raise run_record.no_encoder(reader.prefix, reader.shapes, name)
   frozen = [v.path for v in model.non_trainable_variables]
   unneeded = {name for name in frozen if "/pooler/" in name}
   fresh = [name for name in known if name not in restored.keys() | unneeded]
@@ -194,8 +220,9 @@ def restore(model, path: str, skipped: Container[str] = ()) -> list[str]:
   logging.info(
     "restored %d of %d variables from %s", len(restored), number, reader.prefix
   )
-  others = sorted(reader.shapes.keys() - known.keys())
-  unused = [name for name in others if not _TRAINING_STATE.search(name)]
+  unused = sorted(
+    reader.shapes.keys() - known.keys() - training_state(reader.shapes)
+  )
   for label, names in (("fresh", fresh), ("not used", unused)):
     if names:
       logging.info("%s: %s", label, ", ".join(names))

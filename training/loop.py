@@ -13,7 +13,7 @@ from storage import UserError
 from training import processes
 from training import step as steps
 from training.report import Report
-from training.run_folder import Checkpoints
+from training.run_folder import Checkpoints, sum_over_replicas
 
 # Raised by TensorFlow when another worker does not answer.
 _LOST_WORKER = (
@@ -149,6 +149,7 @@ def _run_steps(train_step, batches, plan, number, first_corrupt):
   named = steps.corrupt_record_errors(first_corrupt)
   with named, _lost_worker_errors(), plan.profile(step, number):
     means = steps.means(train_step.train(batches, tf.constant(number)))
+  means.pop("example_loss", None)  # the only term: it is `loss`
   means["learning_rate"] = float(train_step.learning_rate(step + number - 1))
   return means
 
@@ -180,8 +181,7 @@ def _synchronize(interrupted: bool, seconds: float) -> tuple[bool, float]:
   strategy = tf.distribute.get_strategy()
   own = tf.constant([float(interrupted), seconds])
   with _lost_worker_errors():
-    total = strategy.reduce("SUM", strategy.run(lambda: own), axis=None)
-    number, seconds = total.numpy().tolist()
+    number, seconds = sum_over_replicas(strategy, own).numpy().tolist()
   return number > 0.0, seconds / strategy.num_replicas_in_sync
 
 

@@ -1,7 +1,8 @@
 """Progress line, curves and result files of a run.
 
 A line of metrics.jsonl is a JSON object: `step`, and numbers by name. Names of
-an evaluation begin with eval_; others are means since the line before.
+an evaluation begin with eval_; others are means since the line before, except
+the learning rate, which is that of the line's step.
 """
 
 import functools
@@ -19,10 +20,9 @@ import tensorflow as tf
 from absl import logging
 
 from storage import files
-from training import processes
+from training import processes, run_record
 from training import step as steps
 
-METRICS = "metrics.jsonl"
 _SECONDS_BETWEEN_LINES = 10.0
 
 
@@ -74,6 +74,8 @@ class Report:
     self._step = step
     for name, mean in means.items():
       weight = number if name == "skipped_steps" else number * (1.0 - skipped)
+      if name == "learning_rate":  # of this step, not a mean
+        self._sums.pop(name, None)
       self._sums[name] += [mean * weight, weight]
     speed = {f"{self.unit}_per_second": rate * self.examples_per_step}
     _add_scalars(_writer(self.directory), {**means, **speed}, step)
@@ -148,13 +150,13 @@ def add_metrics(folder: str, step: int, values: Mapping[str, float]) -> None:
   if not processes.is_chief():
     return
   numbers = {name: float(f"{float(v):.6g}") for name, v in values.items()}
-  with tf.io.gfile.GFile(os.path.join(folder, METRICS), "a") as file:
+  with tf.io.gfile.GFile(os.path.join(folder, run_record.METRICS), "a") as file:
     file.write(json.dumps({"step": step} | numbers) + "\n")
 
 
 def read_metrics(folder: str) -> list[dict[str, float]]:
   """Complete lines of metrics.jsonl; none without a file."""
-  path = os.path.join(folder, METRICS)
+  path = os.path.join(folder, run_record.METRICS)
   lines = files.read_text(path).splitlines() if files.exists(path) else []
   result = []
   for line in lines:
@@ -176,28 +178,38 @@ def forget_metrics_after(folder: str, step: int) -> None:
     return
   lines = [line for line in read_metrics(folder) if line["step"] <= step]
   text = "".join(json.dumps(line) + "\n" for line in lines)
-  files.write_text(os.path.join(folder, METRICS), text)
+  files.write_text(os.path.join(folder, run_record.METRICS), text)
 
 
 def draw_metrics(folder: str) -> str | None:
-  """Draws training.png, on the chief and if matplotlib is installed."""
-  lines = read_metrics(folder)
-  names = list(dict.fromkeys(k for line in lines for k in line if k != "step"))
-  if not (names and processes.is_chief()):
+  """Draws training.png, on the chief and if matplotlib is installed.
+
+  A metric has one panel, with its curves in training and in evaluation.
+  """
+  panels: dict[str, dict[str, list]] = {}
+  for line in read_metrics(folder):
+    for name in [*line][1:]:
+      curves = panels.setdefault(name.removeprefix("eval_"), {})
+      curves.setdefault(name, []).append((line["step"], line[name]))
+  if not (panels and processes.is_chief()):
     return None
   try:
     from matplotlib.figure import Figure  # noqa: PLC0415, an extra
   except ImportError:
     return None
-  rows = -(-len(names) // 2)
+  rows = -(-len(panels) // 2)
   figure = Figure(figsize=(9, 2.2 * rows), layout="tight")
-  for number, name in enumerate(names, 1):
+  for number, (title, curves) in enumerate(panels.items(), 1):
     ax = figure.add_subplot(rows, 2, number)
-    points = [(line["step"], line[name]) for line in lines if name in line]
-    ax.plot(*zip(*points, strict=True), marker="." if len(points) < 30 else "")
-    ax.set_title(name, fontsize=9)
+    for name, points in curves.items():
+      marker = "." if len(points) < 30 else ""
+      label = "training" if name == title else "evaluation"
+      ax.plot(*zip(*points, strict=True), marker=marker, label=label)
+    ax.set_title(title, fontsize=9)
     ax.set_xlabel("step", fontsize=8)
     ax.grid(alpha=0.3)
+    if [*curves] != [title]:
+      ax.legend(fontsize=8)
   path = os.path.join(folder, "training.png")
   with files.open_for_writing(path) as file:
     figure.savefig(file, format="png", dpi=110)

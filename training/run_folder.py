@@ -178,7 +178,7 @@ def initialize(model, path: str, new_head: bool = False) -> list[str]:
   """Initializes a model to be trained; returns names of fresh variables.
 
   The head is fresh with `new_head`, or, with a warning, if of other labels.
-  Raises ValueError if another shape differs, or no variable is in both.
+  Raises ValueError if another shape differs, or the encoder is incomplete.
   """
   reader = checkpoint.open_reader(path)
   head = {
@@ -205,7 +205,9 @@ def initialize(model, path: str, new_head: bool = False) -> list[str]:
 
 def check_head(path: str) -> None:
   """Raises ValueError if a checkpoint has no head of a fine-tuned model."""
-  if not any(map(checkpoint.is_head, checkpoint.open_reader(path).shapes)):
+  shapes = checkpoint.open_reader(path).shapes
+  weights = shapes.keys() - checkpoint.training_state(shapes)
+  if not any(map(checkpoint.is_head, weights)):
     raise _untrained(path, "head")
 
 
@@ -220,8 +222,13 @@ def wait_for_chief() -> None:
   """Waits, in the strategy's scope, for all workers; the chief has written."""
   if processes.has_others():
     strategy = tf.distribute.get_strategy()
-    arrived = strategy.run(lambda: tf.constant(1.0))
-    strategy.reduce("SUM", arrived, axis=None)
+    sum_over_replicas(strategy, tf.constant(1.0)).numpy()
+
+
+@tf.function(autograph=False)
+def sum_over_replicas(strategy, values: tf.Tensor) -> tf.Tensor:
+  """Sum of values of the strategy's replicas, which are on all workers."""
+  return strategy.reduce("SUM", strategy.run(lambda: values), axis=None)
 
 
 def _check_complete(reader, expected):

@@ -8,7 +8,7 @@ import platform
 import re
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,6 +25,8 @@ _TABLE_END = bytes.fromhex("57fb808b247547db")  # magic number of LevelDB
 _FOOTER_BYTES = 48
 NAME = "run.json"
 SWEEP = "sweep.tsv"
+METRICS = "metrics.jsonl"
+VERSION = "0.1.0"  # of this project
 _PACKAGES = ("tensorflow", "keras", "numpy", "tf-models-official")
 _HERE = Path(__file__).parent
 _END_BYTES = 2**20  # hashed at each end of a file
@@ -156,6 +158,15 @@ def checkpoint_shapes(path: str) -> dict[str, tuple[int, ...]]:
   return result
 
 
+def no_encoder(prefix: str, names: Iterable[str], missing: str) -> UserError:
+  """The error for a checkpoint without a variable of the encoder."""
+  likely = sorted(names, key=lambda x: ("word_embeddings" not in x, x))
+  return UserError(
+    f"{prefix} has no {missing}, but {', '.join(likely[:3])}, ...: name "
+    "another checkpoint, or convert this one as docs/checkpoints.md says"
+  )
+
+
 def _entries(table, data, at) -> Iterator[tuple[bytes, bytes]]:
   """Keys and values of the block whose offset and size are in `data`."""
   begin, at = varint(data, at)
@@ -275,10 +286,10 @@ def best_trials(output_dir: str, number: int) -> list[str]:
 
 
 def versions() -> dict[str, str]:
-  """Versions of Python and of the packages that determine numbers."""
+  """Versions of this project and of what determines its numbers."""
   import importlib.metadata
 
-  result = {"python": platform.python_version()}
+  result = {"bert": VERSION, "python": platform.python_version()}
   for name in _PACKAGES:
     with suppress(importlib.metadata.PackageNotFoundError):
       result[name] = importlib.metadata.version(name)

@@ -14,6 +14,7 @@ from absl import logging
 
 from data.pretraining import documents
 from data.pretraining.instances import Document, InstanceBuilder, InstanceConfig
+from data.pretraining.sentences import split_sentences
 from data.tokenization import CachedTokenizer, FullTokenizer
 from data.vocab import MASK
 from storage import UserError, files, textfiles, tfrecord
@@ -58,7 +59,7 @@ class TextFormat:
         yield from text
       else:
         for paragraph in documents.paragraphs(text):
-          yield from documents.split_sentences(paragraph)
+          yield from split_sentences(paragraph)
           if self.layout == "paragraphs":
             yield ""
       if self.field or self.is_prose:
@@ -137,7 +138,7 @@ def read_documents(
   corpus = []
   document = []
   for line in lines:
-    text = line.strip()
+    text = line.replace("\r", "").strip()  # as the original reads lines
     segment = ids(text) if text else []
     if len(segment) >= min_tokens:
       if max_tokens and len(segment) > max_tokens:

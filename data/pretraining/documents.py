@@ -1,13 +1,20 @@
-"""Documents in texts: sentences of prose, passages, duplicates.
+"""Documents in texts: paragraphs, passages, duplicates.
 
 Source of the choice of passages: section 3.1 of the paper.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from itertools import chain, groupby
 
+from data.pretraining.sentences import (
+  BLANKLESS,
+  CLOSING,
+  MARKS,
+  UNSPLIT,
+  is_unsplit,
+)
 from storage import UserError, textfiles
 from storage.progress import Progress
 
@@ -21,57 +28,46 @@ def split_documents(lines: Iterable[str]) -> Iterator[list[str]]:
 
 def paragraphs(lines: Iterable[str]) -> Iterator[str]:
   """Joins the lines between blank lines into one string each."""
-  for document in split_documents(lines):
+  parts = chain.from_iterable(line.split("\r") for line in lines)
+  for document in split_documents(parts):
     yield " ".join(map(str.strip, document))
 
 
-# --- Sentences -------------------------------------------------------------
+# --- Texts that make poor records -------------------------------------------
 
-# A punctuation mark, closing quotes or brackets, white space, then a possible
-# start of a sentence: an upper-case letter, a digit, an opening quote or
-# bracket. Possessive quantifiers scan a run of marks once, in linear time.
-_SENTENCE_END = re.compile(
-  r"""(?<![.!?…])(?P<mark>[.!?…]++)['"”’»)\]]*+\s++"""
-  r"""(?=['"“‘«(\[¿¡—-]*+[^\W_a-zß-öø-ÿ])"""
-)
-_WORD_START = re.compile(r"""[\s(\["'“‘]""")
-# Lower-cased, without the full stop. None ends a sentence.
-_ABBREVIATIONS = frozenset([
-  "mr", "mrs", "ms", "messrs", "mt", "dr", "prof", "rev", "hon", "st", "sr",
-  "jr", "gen", "col", "capt", "lieut", "lt", "sgt", "maj", "gov", "pres", "esq",
-  "ed", "eds", "vs", "etc", "e.g", "i.e", "cf", "al", "viz", "fig", "vol", "no",
-  "nos", "p", "pp", "ch", "sec",
-])  # fmt: skip
-_MAX_ABBREVIATION_LENGTH = 10
-_HEADING = re.compile(r"\d{1,2}|[\uac00-\ud7a3]")  # its number or letter
-_DATE = re.compile(r"\b\d{4}\.(?: \d{1,2}\.){1,2}(?= )")  # 2024. 3. 15.
+_JOINT = re.compile(r"\w[\r\v\f\x85]+\w")  # by characters that are dropped
 
 
-def split_sentences(paragraph: str) -> list[str]:
-  """Splits a paragraph into sentences; white space becomes single spaces."""
-  text = " ".join(paragraph.split())
-  in_dates = {i for date in _DATE.finditer(text) for i in range(*date.span())}
-  sentences, begin = [], 0
-  for end in _SENTENCE_END.finditer(text):
-    near = max(begin, end.start() - _MAX_ABBREVIATION_LENGTH)
-    if end["mark"] == "." and (
-      _is_abbreviation(text[near : end.start()])
-      or _HEADING.fullmatch(text, begin, end.start())
-      or end.start() in in_dates
-    ):
-      continue
-    sentences.append(text[begin : end.end()].rstrip())
-    begin = end.end()
-  sentences.append(text[begin:])
-  return [sentence for sentence in sentences if sentence]
+def doubts(
+  lines: Sequence[str], is_prose: bool, words: Callable, max_words: int
+) -> Iterator[str]:
+  """Yields what is wrong with the first lines, or sentences, of a corpus.
 
-
-def _is_abbreviation(text: str) -> bool:
-  """True if the last word of the text before a full stop is an abbreviation."""
-  word = _WORD_START.split(text)[-1].lower()
-  has_case = word != word.upper()  # a Hangul syllable is no initial
-  initial = len(word) == 1 and has_case and word != "i"
-  return initial or word in _ABBREVIATIONS
+  A record has `max_words`, into which the function `words` splits a text.
+  """
+  texts = list(split_documents(lines))
+  sentences = list(chain.from_iterable(texts))
+  noun = "sentences" if is_prose else "lines"
+  some = f"of the first {len(sentences):,} {noun}"
+  if 0 < 0.9 * len(texts) <= (single := sum(len(text) == 1 for text in texts)):
+    yield (
+      f"{single:,} of the first {len(texts):,} documents have one sentence, so "
+      "that a random one is its next: put blank lines between documents only, "
+      "or all of a document into a JSON line, or see --input_format"
+    )
+  cut = [len(words(text[: 10 * max_words])) > max_words for text in sentences]
+  if is_prose and (unsplit := sum(map(is_unsplit, sentences))):
+    yield f"{unsplit:,} {some} {UNSPLIT}"
+  elif not is_prose and sum(cut) > 0.1 * len(cut):
+    yield (
+      f"{sum(cut):,} {some} have more words than --max_seq_length={max_words} "
+      "and are cut; split_sentences.py makes a line of each sentence"
+    )
+  if joints := sum(bool(_JOINT.search(line)) for line in sentences):
+    yield (
+      f"{joints:,} {some} have a carriage return or form feed between words, "
+      "which are joined, as in the original: replace it by a blank"
+    )
 
 
 # --- Passages of Wikipedia articles and books -------------------------------
@@ -83,9 +79,9 @@ _MIN_WORDS = 8  # of an article's passage; headers may end with a full stop
 _MANY_WORDS = 20  # of a passage that need not end like a sentence
 # Characters of a line; in a text with longer ones each is a paragraph.
 _MAX_WRAPPED = 200
-_CLOSING = r"""[\])}"'”’»_*]*$"""
-_ARTICLE_SENTENCE_END = re.compile(rf"[.!?…。！？।]{_CLOSING}")
-_BOOK_SENTENCE_END = re.compile(rf"[.!?…:;—。！？।-]\s*{_CLOSING}")
+_CLOSING = rf"[{CLOSING}»*]*$"
+_ARTICLE_SENTENCE_END = re.compile(rf"[{MARKS}]{_CLOSING}")
+_BOOK_SENTENCE_END = re.compile(rf"[{MARKS}:;—-]\s*{_CLOSING}")
 # Between the cells of a row of a table.
 _GAP = re.compile(r"(?<=\S)(?:\s*\|\s*|\t|\s{4,})(?=\S)")
 _LEADERS = re.compile(r"(?:\. ?){5,}")  # of a table of contents
@@ -149,11 +145,10 @@ def _articles(path) -> Iterator[list[str]]:
 
 def _is_article_passage(text):
   """True for text, False for headers and list items."""
-  number = len(text.split())
-  if number == 1:  # in a script without blanks three characters are a word
-    number = len(text) // 3
+  # In a script without blanks three characters are a word.
+  words = max(len(text.split()), len(BLANKLESS.findall(text)) // 3)
   return (
-    number >= _MIN_WORDS
+    words >= _MIN_WORDS
     and not _MARKUP.match(text)
     and _is_complete(text, _ARTICLE_SENTENCE_END)
   )

@@ -258,7 +258,8 @@ class InstanceBuilder:
       for index in range(len(documents)):
         for example in self._document_examples(documents, index, rng):
           yield example
-          progress.add(0, instances=1)
+          [is_random] = example["next_sentence_labels"]
+          progress.add(0, instances=1, random_next_sentences=is_random)
         progress.add(1)
 
   def records(

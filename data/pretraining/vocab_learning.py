@@ -32,7 +32,7 @@ class WordCounter:
     self._max_dropped = 0  # Words counted up to this often may be missing.
 
   def add(self, line: str) -> None:
-    self._pieces.update(line.split(" "))
+    self._pieces.update(line.split())
     if len(self._pieces) > self._max_words:
       self._tokenize()
 
@@ -272,10 +272,11 @@ def extend(
   """Adds `number` words of a text to a vocabulary.
 
   0 is the number of its [unused] tokens; `text_name` is for messages. Returns
-  the vocabulary, and for the id of each new word those of its pieces. Raises
-  ValueError if no word is split into pieces.
+  the vocabulary's lines, and for the id of each new word those of its pieces.
+  Raises ValueError if no word is split into pieces.
   """
-  tokens = vocab.read_tokens(path)
+  lines = vocab.read_text(path).replace("\r", "").rstrip("\n").split("\n")
+  tokens = [*map(str.strip, lines)]
   unused = vocab.unused_ids(tokens)
   number = number or len(unused)
   words = choose_words(counts, tokens, number, min_count)
@@ -291,7 +292,7 @@ def extend(
     )
   ids = (unused + list(range(len(tokens), len(tokens) + number)))[: len(words)]
   new_words = dict(zip(ids, words, strict=True))
-  extended = dict(enumerate(tokens)) | new_words
+  extended = dict(enumerate(lines)) | new_words
   before = split_statistics(counts, tokens)
   after = split_statistics(counts, extended.values())
   logging.info(

@@ -38,14 +38,21 @@ const VIEWS = [
     const values = count ? a.probabilities.slice(0, count) : [a.probability];
     return [...nodes, ...bars(names.map((n) => n || "(no answer)"), values)];
   }],
-  ["words tags num_words", (a) => {
-    const words = a.words.slice(0, a.num_words).map((word, i) => {
-      const tag = a.tags[i];
+  ["words tags entities", (a) => {
+    const box = element("p", "words");
+    a.words.forEach((word, i) => {
+      const entity = a.entities.find(({ start, end }) => start <= a.start[i] && a.start[i] < end);
+      const gap = i && a.start[i] > a.end[i - 1] ? " " : "";
       const pieces = a.pieces?.[i] || [word]; // the first one has the tag
       const parts = pieces.map((piece, j) => element("span", j ? "later" : "", piece));
-      return element("ruby", tag === "O" ? "" : "entity", ...parts, element("rt", "", tag === "O" ? "" : tag));
+      if (entity?.start < a.start[i]) return box.lastChild.lastChild.before(gap, ...parts);
+      const label = entity?.label || (a.tags[i] === "O" ? "" : a.tags[i]);
+      const node = element("ruby", label ? "entity" : "", ...parts, element("rt", "", label));
+      node.style.setProperty("--type", a.labels.findIndex((tag) => tag.startsWith(label) || tag.endsWith(label)));
+      if (entity) node.title = `${(100 * entity.probability).toFixed(1)} %`;
+      box.append(gap, node);
     });
-    return [element("p", "words", ...words)];
+    return [box];
   }],
   ["labels probabilities", (a) => {
     const several = a.predicted ? [element("p", "best", a.predicted.join(", ") || "(no label)")] : [];

@@ -2,13 +2,11 @@
 
 import asyncio
 import contextlib
-import json
 import re
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import NamedTuple
 from urllib.parse import unquote
 
 import h11
@@ -17,8 +15,9 @@ import uvicorn
 from absl import logging
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from serving.server import rest
+from serving.server import responses, rest
 from serving.server.models import Metrics, Model, Settings
+from serving.server.responses import Response, of_json, of_text
 from serving.server.rest import RestError
 from serving.server.version import Closed, QueueFull
 
@@ -33,13 +32,6 @@ _LARGE = 1 << 15
 # client that cannot send all of it may not see the answer.
 _READ_ANYWAY = 64
 _PAGE_FILES = ("page.css", "page.js", "answers.css", "answers.js")
-_PAGE_TYPES = {".html": "html", ".css": "css", ".js": "javascript"}
-_PAGE_HEADERS = {
-  "content-security-policy": "default-src 'none'; script-src 'self'; "
-  "style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; "
-  "form-action 'none'; frame-ancestors 'none'",
-  "x-content-type-options": "nosniff",
-}
 _METRICS_TYPE = {"content-type": prometheus_client.CONTENT_TYPE_LATEST}
 # After its own limit the application answers; then the connection is closed.
 _GRACE_SECONDS = 2.0
@@ -48,64 +40,70 @@ _DRAIN_SECONDS = 1.0
 _KEEP_ALIVE_SECONDS = 60
 
 
-class Response(NamedTuple):
-  """An answer; `headers` without its length."""
-
-  status: int
-  body: bytes
-  headers: dict[str, str]
-
-
 class App:
-  """Endpoints of the server; `is_draining` is set when it is about to end."""
+  """Endpoints; the server sets `connections`, and `is_draining` at its end."""
 
   def __init__(
     self, models: Mapping[str, Model], metrics: Metrics, settings: Settings
   ):
     self.is_draining = False
+    self.connections: Collection = ()
     self._models, self._metrics, self._settings = models, metrics, settings
     self._get = {
-      "/healthz": lambda: _text("ok\n"),
+      "/healthz": lambda: of_text("ok\n"),
       "/readyz": self._readyz,
       "/metrics": lambda: Response(200, metrics.text(models), _METRICS_TYPE),
-      "/models": lambda: _json({"models": list(models)}),
+      "/models": lambda: of_json({"models": list(models)}),
       "/": _page("page.html"),
       **{f"/{name}": _page(name) for name in _PAGE_FILES},
     }
 
   async def __call__(self, scope, receive, send) -> None:
     """Answers a request, by ASGI."""
-    if not (get := self._get.get(scope["path"])):
+    begin = time.monotonic()
+    cors = responses.cors_headers(scope, self._settings.cors_origins)
+    if responses.PREFLIGHT in cors:
+      response = Response(200, b"", {})
+    elif not (get := self._get.get(scope["path"])):
       response = await self._v1({**scope, "model": ""}, receive)
     elif scope["method"] in ("GET", "HEAD"):
       response = get()
     else:
-      response = _json({"error": "Method Not Allowed"}, 405)
+      response = of_json({"error": "Method Not Allowed"}, 405)
     status, body, headers = response
-    headers = {**headers, "content-length": str(len(body))}.items()
+    headers = {**headers, **cors, "content-length": str(len(body))}.items()
     pairs = [(name.encode(), value.encode()) for name, value in headers]
     head = {"type": "http.response.start", "status": status, "headers": pairs}
     await send(head)
     await send({"type": "http.response.body", "body": body})
+    if self._settings.access_log:
+      size = 0 if scope["method"] == "HEAD" else len(body)
+      responses.log_access(scope, status, size, time.monotonic() - begin)
 
   def _readyz(self):
     if self.is_draining:
-      return _text("shutting down\n", 503)
+      return of_text("shutting down\n", 503)
     missing = [name for name, m in self._models.items() if not m.versions]
     text = f"not loaded: {', '.join(missing)}\n" if missing else "ok\n"
-    return _text(text, 503 if missing else 200)
+    return of_text(text, 503 if missing else 200)
 
   async def _v1(self, request, receive):
     begin = time.monotonic()
+    limit = self._settings.max_connections
+    is_full = len(self.connections) > limit
     try:
+      if is_full:
+        message = f"there are too many clients (--max_connections={limit})"
+        logging.log_every_n_seconds(logging.WARNING, message, 60)
+        raise RestError(message, 503)
       response = await self._answer(request, receive)
     except RestError as error:
-      response = _json({"error": str(error)}, error.status)
+      response = of_json({"error": str(error)}, error.status)
     except Exception:
       logging.exception("%s %r", request["method"], request["path"][:200])
-      response = _json({"error": "internal error"}, 500)
+      response = of_json({"error": "internal error"}, 500)
     # After 408 and 413, the rest of the request is not read.
-    if self.is_draining or response.status in (408, 413):
+    if self.is_draining or is_full or response.status in (408, 413):
       response.headers["connection"] = "close"
     model = request["model"]  # names of unknown models have no metrics
     self._metrics.requests.labels(model, f"{response.status}").inc()
@@ -125,7 +123,9 @@ class App:
     request["model"] = name if model else ""
     number = rest.version_number(version, label)
     if verb:
-      return await self._predict(model, name, number, verb.lower(), receive)
+      body = await self._read(receive)
+      rest.check_encoding(dict(request["headers"]), body)
+      return await self._predict(model, name, number, verb.lower(), body)
     return self._status(model, name, number, metadata)
 
   def _status(self, model, name, number, metadata):
@@ -133,7 +133,7 @@ class App:
       number, loaded = model.find(number)
       spec = {"name": name, "signature_name": "", "version": f"{number}"}
       signatures = {"signature_def": {"signature_def": loaded.signature_def}}
-      return _json({"model_spec": spec, "metadata": signatures})
+      return of_json({"model_spec": spec, "metadata": signatures})
     states = model.states if model else {}
     if not states:
       raise RestError(f"Could not find any versions of model {name}", 404)
@@ -141,13 +141,12 @@ class App:
       raise RestError(f"Could not find version {number} of model {name}", 404)
     numbers = sorted(states, reverse=True) if number is None else [number]
     statuses = [rest.version_status(each, *states[each]) for each in numbers]
-    return _json({"model_version_status": statuses})
+    return of_json({"model_version_status": statuses})
 
-  async def _predict(self, model, name, number, method, receive):
-    body = await self._read(receive)
+  async def _predict(self, model, name, number, method, body):
     document = await _convert(len(body), rest.parse, body)
     if not model:
-      raise rest.unavailable(name, number)
+      raise RestError(f"there is no model {name}", 404)
     outputs = None
     while outputs is None:
       loaded = model.find(number)[1]
@@ -175,25 +174,29 @@ class App:
             body += message["body"]
           is_more = message["more_body"]
     except TimeoutError:
-      raise RestError("the request did not come in time", 408) from None
+      message = "the request did not come in time (--read_timeout)"
+      raise RestError(message, 408) from None
     if size > limit:
-      raise RestError(f"the request has more than {limit} bytes", 413)
+      message = f"the request has more than {limit} bytes (--max_request_bytes)"
+      raise RestError(message, 413)
     return bytes(body)
 
   async def _run(self, version, signature, examples):
     size, limit = len(examples), self._settings.max_queue_size
     if size > limit:
-      message = "Task size %d is larger than maximum input batch size %d"
-      raise RestError(message % (size, limit))
+      message = f"the request has {size} texts: send at most {limit} at a time"
+      raise RestError(f"{message} (--max_queue_size)")
     try:
       future = version.workers.submit(version.functions[signature], examples)
       async with asyncio.timeout(self._settings.request_timeout):
         return await asyncio.wrap_future(future)
     except QueueFull:
-      message = "The batch scheduling queue to which this task was submitted is"
-      raise RestError(f"{message} full", 503) from None
+      message = f"the queue is full (--max_queue_size={limit})"
+      logging.log_every_n_seconds(logging.WARNING, message, 60)
+      raise RestError(f"{message}: try again later", 503) from None
     except TimeoutError:  # the request is cancelled unless it runs already
-      raise RestError("Timed out waiting for an answer", 504) from None
+      message = "the answer did not come in time (--request_timeout)"
+      raise RestError(message, 504) from None
 
 
 async def _convert(size, function, *arguments):
@@ -203,22 +206,8 @@ async def _convert(size, function, *arguments):
   return await asyncio.to_thread(function, *arguments)
 
 
-def _json(value, status=200):
-  # Half a surrogate pair of a client may be in a message.
-  content = json.dumps(value, ensure_ascii=False).encode(errors="replace")
-  more = {"retry-after": "1"} if status == 503 else {}
-  return Response(status, content, {"content-type": "application/json"} | more)
-
-
-def _text(text, status=200):
-  kind = {"content-type": "text/plain; charset=utf-8"}
-  return Response(status, text.encode(), kind)
-
-
 def _page(name):
-  file = Path(__file__).with_name(name)
-  kind = {"content-type": f"text/{_PAGE_TYPES[file.suffix]}; charset=utf-8"}
-  response = Response(200, file.read_bytes(), kind | _PAGE_HEADERS)
+  response = responses.of_page(Path(__file__).with_name(name))
   return lambda: response
 
 
@@ -275,11 +264,11 @@ class Server(uvicorn.Server):
       log_level="error",
       access_log=False,
       server_header=False,
-      limit_concurrency=settings.max_connections + 1,  # from here on, 503
       timeout_keep_alive=_KEEP_ALIVE_SECONDS,
     )
     super().__init__(config)
     self._app = app
+    app.connections = self.server_state.connections
 
   async def shutdown(self, sockets=None):
     """Accepts no more connections, answers those there are, then ends."""

@@ -5,7 +5,7 @@ import gc
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from threading import Event, Thread
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from prometheus_client import Counter, Gauge, Histogram
 
 from serving.engines import first_line
 from serving.server import rest
+from serving.server.rest import RestError
 from storage import UserError, files
 
 # A folder with one of these is a model, not one of numbered versions.
@@ -38,6 +39,8 @@ class Settings(NamedTuple):
   read_timeout: float = 15.0
   request_timeout: float = 30.0
   max_connections: int = 500
+  access_log: bool = False
+  cors_origins: Sequence[str] = ()
 
 
 def split_name(flag: str) -> tuple[str, str]:
@@ -90,13 +93,24 @@ class Model:
 
   def find(self, number: int | None = None):
     """Number and version, by default the newest; RestError if not loaded."""
-    versions = self.versions
-    if number is None and not versions:  # it is still loading
-      raise rest.unavailable(self.name, number, 503)
-    number = max(versions) if number is None else number
-    if number not in versions:
-      raise rest.unavailable(self.name, number)
-    return number, versions[number]
+    states, versions = self.states, self.versions  # in this order
+    if number is None and versions:
+      number = max(versions)
+    if number in versions:
+      return number, versions[number]
+    names = {s for n, (s, _) in states.items() if number in (None, n)}
+    if not states or names & {"START", "LOADING"}:
+      message = f"model {self.name} is loading: try again later"
+      raise RestError(message, 503)
+    if number is None:
+      raise RestError(f"model {self.name} {rest.NOT_LOADED}", 503)
+    raise RestError(f"model {self.name} has no version {number}", 404)
+
+  def announce(self) -> None:
+    """Gives the versions that `poll` will load the state START."""
+    with contextlib.suppress(Exception):  # `poll` logs it
+      numbers = sorted(find_versions(self._folder))[-self._num_versions :]
+      self.states = dict.fromkeys(numbers, ("START", "")) | self.states
 
   def poll(self) -> None:
     """Loads and unloads versions by what is in the folder now."""
@@ -109,9 +123,13 @@ class Model:
       self._folder_error = message
       return
     self._folder_error = ""
-    newest = {*sorted(folders)[-self._num_versions :]}
-    for number in sorted(newest - {*self.versions}):
-      if time.monotonic() >= self._retry.get(number, 0):
+    order = sorted(folders, reverse=True)
+    newest = {*order[: self._num_versions]}
+    for number in sorted(newest) + order[self._num_versions :]:
+      # An older one, if none of the newest can be loaded.
+      is_wanted = number in newest or not self.versions
+      is_due = time.monotonic() >= self._retry.get(number, 0)
+      if number not in self.versions and is_wanted and is_due:
         self._add(number, folders[number])
     if newest & {*self.versions}:  # else the old ones still answer
       for number in {*self.versions} - newest:
@@ -150,6 +168,8 @@ def polled(models: Iterable[Model], seconds: float) -> Iterator[Thread]:
   It polls them every `seconds`; with 0, as in TF Serving, only once.
   """
   stopped = Event()
+  for model in models:
+    model.announce()
 
   def poll():
     while not stopped.is_set():

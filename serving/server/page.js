@@ -4,7 +4,7 @@
 let inputs = []; // names of the model's inputs
 const LABELS = {
   text: "Text", text_pair: "Second text, if there is one", text_a: "First text", text_b: "Second text", question: "Question",
-  context: "Context", tokens: "Sentence, its words separated by blanks",
+  context: "Context", tokens: "Text",
   sent1: "Context", sent2: "Beginning of the next sentence", choices: "Endings, one a line",
 };
 const ORDER = Object.keys(LABELS);
@@ -14,7 +14,7 @@ const EXAMPLES = {
     question: "Where was Ada born?",
     context: "Ada was born in London. She later moved to a house in Surrey.",
   },
-  "tokens": { tokens: "Ada Lovelace lived in London ." },
+  "tokens": { tokens: "Ada Lovelace, the mathematician, lived in London." },
   "choices sent1 sent2": {
     sent1: "She opens the door.", sent2: "She", choices: "goes inside.\nis a door.",
   },

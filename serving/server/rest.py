@@ -1,6 +1,6 @@
 """JSON of TF Serving's REST API, to and from arrays.
 
-Forms and messages are those of https://www.tensorflow.org/tfx/serving/api_rest.
+Forms and statuses are as in https://www.tensorflow.org/tfx/serving/api_rest.
 """
 
 import base64
@@ -13,9 +13,7 @@ import numpy as np
 
 from serving.answers import to_list
 
-_METHOD_NAMES = {"classify": "classification", "regress": "regression"}
-_MAX_RANK = 32
-_JSON_TYPES = {type(None): "Null", dict: "Object", list: "Array", str: "String"}
+NOT_LOADED = "could not be loaded: the server's log says why"
 
 
 class Spec(NamedTuple):
@@ -24,6 +22,7 @@ class Spec(NamedTuple):
   dtype: str
   rank: int
   is_optional: bool = False
+  takes_words: bool = False  # a text may be a list of its words
 
 
 class RestError(Exception):
@@ -34,22 +33,20 @@ class RestError(Exception):
     self.status = status
 
 
-def unavailable(name: str, number: int | None, status: int = 404) -> RestError:
-  """The error of a version, None for the newest, that is not loaded."""
-  which = f"Latest({name})" if number is None else f"Specific({name}, {number})"
-  return RestError(f"Servable not found for request: {which}", status)
-
-
 def _echo(value):
   """JSON of a client's value, for a message; at most 200 characters."""
   try:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))[:200]
+    return json.dumps(value, ensure_ascii=False)[:200]
   except RecursionError:
     return "..."
 
 
-def _bad_value(value, problem):
-  return RestError(f"JSON Value: {_echo(value)} {problem}")
+def check_encoding(headers: Mapping[bytes, bytes], body: bytes) -> None:
+  """Raises RestError if a request's body is compressed."""
+  encoding = headers.get(b"content-encoding", b"").lower()
+  if encoding not in (b"", b"identity") or body.startswith(b"\x1f\x8b"):
+    message = "the body is compressed: send JSON without Content-Encoding"
+    raise RestError(message, 415)
 
 
 def parse(body: bytes) -> dict:
@@ -64,12 +61,9 @@ def parse(body: bytes) -> dict:
   except (ValueError, RecursionError) as error:  # no UTF-8, deeply nested, ...
     raise RestError(f"JSON Parse error: {str(error)[:200]}") from None
   if not isinstance(document, dict):
-    raise _bad_value(document, "Is not object")
+    raise RestError(f"a request is a JSON object, not {_echo(document)}")
   if not isinstance(document.get("signature_name", ""), str):
-    raise _bad_value(
-      document,
-      "not formatted correctly. 'signature_name' key must be a string value.",
-    )
+    raise RestError('"signature_name" has to be a text')
   return document
 
 
@@ -77,24 +71,18 @@ def signature_name(document: dict, names: Collection[str], method: str) -> str:
   """Signature of a request; RestError if there is none, or of that method."""
   name = document.get("signature_name") or "serving_default"
   if name not in names:
-    raise RestError(
-      f'Serving signature name: "{name[:200]}" not found in signature def'
-    )
+    raise RestError(f'the model has no signature "{name[:200]}"')
   if method != "predict":
-    raise RestError(
-      f"Expected {_METHOD_NAMES[method]} signature method_name to be "
-      f"tensorflow/serving/{method}. Was: tensorflow/serving/predict"
-    )
+    raise RestError(f":{method} is not supported: use :predict")
   return name
 
 
 def version_number(version: str | None, label: str | None) -> int | None:
   """Number of a version in a URL; None for the newest."""
   if label:
-    label = unquote(label)[:200]
-    raise RestError(f"Unrecognized servable version label: {label}")
+    raise RestError(f"there is no version label {unquote(label)[:200]}")
   if version and len(version) > 18:
-    raise RestError(f"Failed to convert version: {version[:200]} to numeric.")
+    raise RestError(f"{version[:200]} is too large a number of a version")
   return int(version) if version else None
 
 
@@ -103,178 +91,114 @@ def read_inputs(
 ) -> list[dict[str, Any]]:
   """Examples of a request, values by input; RestError unless they fit."""
   needed = [name for name, spec in specs.items() if not spec.is_optional]
-  if {"instances", "inputs"} <= {*document}:
-    raise _bad_value(
-      document,
-      "Not formatted correctly expecting only one of 'inputs' or 'instances' "
-      "keys to exist ",
-    )
+  if ("instances" in document) == ("inputs" in document):
+    raise RestError('a request has either "instances" or "inputs"')
   if "instances" in document:
-    columns = _read_rows(document, specs, needed)
-  elif "inputs" in document:
-    columns = _read_columns(document["inputs"], specs, needed)
+    columns = _columns(document["instances"], needed)
   else:
-    raise RestError("Missing 'inputs' or 'instances' key")
-  for name, (_, shape) in columns.items():
-    spec = specs[name]
-    if len(shape) != spec.rank:
-      raise RestError(
-        f"Tensor name: {name} has shape: {_echo(shape)} expecting: "
-        f"{_echo([-1] * spec.rank)}"
-      )
-    if 0 in shape[1:] and spec.dtype == "string":
-      raise RestError(f"Tensor name: {name} has an empty list")
-  if len({shape[0] for _, shape in columns.values()}) > 1:
-    raise RestError("Batching input tensors must have equal 0th-dimension size")
-  rows = zip(*(values for values, _ in columns.values()), strict=True)
+    columns = _by_name(document["inputs"], needed)
+    columns = {name: columns[name] for name in specs if name in columns}
+  for name in [*needed, *columns]:
+    if name not in columns or name not in specs:
+      problem = "unknown" if name in columns else "missing"
+      names = ", ".join(specs)
+      raise RestError(f'input "{name[:200]}" is {problem}: inputs are {names}')
+  values = [
+    _read(name, column, specs[name]) for name, column in columns.items()
+  ]
+  if len({*map(len, values)}) > 1:
+    raise RestError("inputs have different numbers of rows")
+  rows = zip(*values, strict=True)
   return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
-def _is_base64(value):
-  return (
-    isinstance(value, dict)
-    and [*value] == ["b64"]
-    and isinstance(value["b64"], str)
-  )
-
-
 def _is_named(value):
-  return isinstance(value, dict) and not _is_base64(value)
+  is_base64 = isinstance(value, dict) and [*value] == ["b64"]
+  return isinstance(value, dict) and not is_base64
 
 
-def _by_name(value, needed, problem):
+def _by_name(value, needed):
   """Values by input; that of a single one may go without its name."""
   if _is_named(value):
     return value
   if len(needed) != 1:
-    raise RestError(
-      f"{problem} as multiple input tensors required as per tensorinfo_map"
-    )
+    raise RestError(f"inputs need their names: {', '.join(needed)}")
   return {needed[0]: value}
 
 
-def _read_rows(document, specs, needed):
-  """Values and shape by input, of "instances"."""
-  rows = document["instances"]
-  if not isinstance(rows, list):
-    raise _bad_value(document, "Excepting 'instances' to be an list/array")
-  if not rows:
-    raise _bad_value(document, "No values in 'instances' array")
-  are_named = _is_named(rows[0])
-  problem = "instances is a plain list, but expecting list of objects"
-  first = _by_name(rows[0], needed, problem)
-  columns = {name: [] for name in specs if name in needed or name in first}
-  shapes = {}
-  for number, row in enumerate(rows):
-    if are_named != _is_named(row):
-      pair = "object but got list" if are_named else "value/list but got object"
-      raise RestError(f"Expecting {pair} at item {number} of input list")
-    row = _by_name(row, needed, problem)
-    for name, value in row.items():
-      try:
-        if name not in columns:
-          message = f"JSON object: does not have named input: {name[:200]}"
-          raise RestError(message)
-        values, shape = _read(value, specs[name].dtype)
-        expected = shapes.setdefault(name, shape)
-        if shape != expected:
-          message = f"Expecting shape {_echo(expected)} but got: {_echo(shape)}"
-          raise RestError(message)
-      except RestError as error:
-        where = f"{number} key: {name}"[:200] if are_named else number
-        raise RestError(
-          f"Failed to process element: {where} of 'instances' list. Error: "
-          f"INVALID_ARGUMENT: {str(error)[:200]}"
-        ) from None
-      columns[name].append(values)
-    if len(row) != len(columns):
-      raise RestError(
-        f"Failed to process element: {number} of 'instances' list. JSON "
-        f"object: {_echo(row)} keys must be equal to: "
-        f"{','.join(sorted(columns))}"
-      )
-  return {n: (v, [len(rows), *shapes[n]]) for n, v in columns.items()}
+def _columns(rows, needed):
+  """Rows by input, of "instances"."""
+  if not isinstance(rows, list) or not rows:
+    raise RestError('"instances" has to be a list that is not empty')
+  names = [_is_named(row) and {*row} for row in rows]
+  for number, others in enumerate(names):
+    if others != names[0]:
+      raise RestError(f"row {number} has other inputs than row 0")
+  rows = [_by_name(row, needed) for row in rows]
+  return {name: [row[name] for row in rows] for name in rows[0]}
 
 
-def _read_columns(inputs, specs, needed):
-  """Values and shape by input, of "inputs"."""
-  problem = "inputs is a plain value/list, but expecting an object"
-  inputs = _by_name(inputs, needed, problem)
-  for name in needed:
-    if name not in inputs:
-      raise RestError(f"Missing named input: {name} in 'inputs' object.")
-  return {
-    name: _read(inputs[name], spec.dtype)
-    for name, spec in specs.items()
-    if name in inputs
-  }
+def _read(name, column, spec):
+  """Values of an input, nested lists of scalars, of equal shapes."""
+  if not isinstance(column, list):
+    raise RestError(f'input "{name}" has to be a list')
+  values, shapes = [], set()
+  for number, item in enumerate(column):
+    is_words = spec.takes_words and isinstance(item, list)
+    try:
+      value, shape = _convert(item, spec.rank - 1 + is_words, spec.dtype)
+      if is_words:
+        if "" in value:
+          raise RestError(f"item {value.index('')} of a list of words is empty")
+        shape = ()  # as of a text
+    except RestError as error:
+      message = f'row {number}, input "{name}": {error}'
+      raise RestError(message) from None
+    if 0 in shape and spec.dtype == "string":
+      raise RestError(f'row {number}, input "{name}": an empty list')
+    values.append(value)
+    shapes.add(shape)
+  if len(shapes) > 1:
+    raise RestError(f'input "{name}" has lists of different lengths')
+  return values
 
 
-def _read(value, dtype):
-  """Nested lists of values, and their shape, that of the first elements."""
-  shape, first = [], value
-  while isinstance(first, list):
-    shape.append(len(first))
-    first = first[0] if first else None
-  if len(shape) > _MAX_RANK:
-    raise _unexpected_level(len(shape), _MAX_RANK)
-  return _convert(value, 0, shape, dtype), shape
-
-
-def _unexpected_level(level, limit):
-  return RestError(
-    f"Encountered list at unexpected level: {level} expected < {limit}"
-  )
-
-
-def _convert(value, level, shape, dtype):
+def _convert(value, rank, dtype):
+  """A value and its shape; RestError unless it has a rank and a type."""
+  if not rank:
+    return _to_scalar(value, dtype), ()
   if not isinstance(value, list):
-    if level != len(shape):
-      raise _bad_value(
-        value,
-        f"found at incorrect level: {level + 1} in the JSON DOM. Expected at "
-        f"level: {len(shape)}",
-      )
-    return _to_scalar(value, dtype)
-  if level >= len(shape):
-    raise _unexpected_level(level, len(shape))
-  if len(value) != shape[level]:
-    raise RestError(
-      f"Encountered list at unexpected size: {len(value)} at level: {level} "
-      f"expected size: {shape[level]}"
-    )
-  return [_convert(item, level + 1, shape, dtype) for item in value]
+    raise RestError(f"{_echo(value)} is no list")
+  pairs = [_convert(item, rank - 1, dtype) for item in value]
+  shapes = {shape for _, shape in pairs} or {()}
+  if len(shapes) > 1:
+    raise RestError("it has lists of different lengths")
+  return [item for item, _ in pairs], (len(pairs), *shapes.pop())
 
 
 def _to_scalar(value, dtype):
   if dtype == "string" and isinstance(value, dict):
-    if not _is_base64(value):
-      raise _bad_value(value, "not formatted correctly for base64 data")
     try:
       content = base64.b64decode(value["b64"], validate=True)
-    except ValueError:
-      raise RestError("Unable to base64 decode") from None
+    except (KeyError, TypeError, ValueError):
+      raise RestError(f"{_echo(value)} has no base64 data") from None
     return content.decode("utf-8", "replace")
   if type(value) is not (str if dtype == "string" else int):
-    kind = _JSON_TYPES.get(type(value), "Number")
-    if isinstance(value, bool):
-      kind = str(value)
-    raise _bad_value(value, f"Type: {kind} is not of expected type: {dtype}")
-  try:
-    if dtype == "string":
-      value.encode()  # an error for half of a surrogate pair
-      return value
-    return int(np.array(value, dtype))
-  except UnicodeEncodeError:
-    message = "JSON Parse error: The surrogate pair in string is invalid."
-    raise RestError(message) from None
-  except OverflowError as error:
-    raise RestError(f"JSON Value: {error}") from None
+    raise RestError(f"{_echo(value)} is not of type {dtype}")
+  if dtype == "string":
+    try:
+      value.encode()
+    except UnicodeEncodeError:
+      raise RestError("a text has half of a surrogate pair") from None
+  elif max(value, ~value).bit_length() >= int(dtype.removeprefix("int")):
+    raise RestError(f"{_echo(value)} is out of the range of {dtype}")
+  return value
 
 
 def version_status(number: int, state: str, error: str) -> dict:
-  """JSON of the state of a version, and of its error or ""."""
-  status = {"error_code": "INTERNAL" if error else "OK", "error_message": error}
+  """JSON of a version's state; its error may name files and is not shown."""
+  code, message = ("INTERNAL", NOT_LOADED) if error else ("OK", "")
+  status = {"error_code": code, "error_message": message}
   return {"version": str(number), "state": state, "status": status}
 
 

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from absl import logging
 
 from serving.answers import TextModel
 from serving.engines import SIGNATURE, num_cores
@@ -19,6 +20,7 @@ from storage import UserError
 _WAIT = 0.005
 # A list of examples to a list of their answers, in order.
 Function = Callable[[Sequence[Any]], Sequence[Any]]
+_REFUSED = "the model refuses a row: an id is too large, or the row too long"
 _DTYPES = {bool: "BOOL", int: "INT32", float: "FLOAT"}
 
 
@@ -36,9 +38,10 @@ class Version:
     on_call: Callable[[int], None] = lambda size: None,
   ):
     answers, engine = model.answers, model.engine
+    optional, word_lists = answers.optional, answers.word_lists
     self.specs = {
       "serving_default": {
-        name: Spec("string", 1 + rank, name in answers.optional)
+        name: Spec("string", 1 + rank, name in optional, name in word_lists)
         for name, rank in answers.inputs.items()
       },
       SIGNATURE: {
@@ -47,7 +50,9 @@ class Version:
     }
     rows = partial(_answer_rows, engine)
     self.functions = {"serving_default": model, SIGNATURE: rows}
-    answer = model.warm_up().items()
+    answer = model.warm_up()
+    answer.pop("entities", None)  # objects, which are no tensor
+    answer = answer.items()
     outputs = {
       "serving_default": {k: _describe(v) for k, v in answer if v is not None},
       SIGNATURE: {k: ("FLOAT", v) for k, v in engine.outputs.items()},
@@ -70,7 +75,8 @@ def _answer_rows(engine, rows: Sequence[Mapping]) -> list[dict]:
   try:
     return list(engine.run(rows))
   except UserError as error:
-    raise RestError(str(error)) from None
+    logging.info("rows were refused: %s", error)
+    raise RestError(_REFUSED) from None
 
 
 def _check_row(row):

@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -63,6 +64,7 @@ class ClassificationTask:
   multi_label: bool = False  # a text has any number of the labels
   # Least probability of each label, with multi_label; () if not known yet.
   thresholds: tuple[float, ...] = ()
+  dialect: tables.Dialect | None = None  # of a user's files
 
   @property
   def has_pairs(self) -> bool:
@@ -100,7 +102,9 @@ def read_examples(
   path, source = find_file(task, data_dir, split), task.splits[split]
   # A file without labels is predicted, and needs a prediction for every row.
   skip_broken = task.skip_broken and source.label is not None
-  rows = tables.read_table(path, source.columns, source.header, skip_broken)
+  layout = source.columns, source.header, skip_broken, task.dialect
+  texts = source.text_a, source.text_b
+  rows = tables.read_table(path, *layout, texts.__contains__)
   if source.language:
     rows = _filter_language(list(rows), *source.language, path)
   if copied_columns:
@@ -150,14 +154,19 @@ def _example(task, split, row, path, copied_columns):
 def _label(task, column, row, path):
   if column is None:
     return None
-  label = row.values[column]
+  label = row.values[column].strip()
   where = f"{path}, line {row.line}, column {column}"
   if task.is_regression:
+    if re.fullmatch(r"-?(0,\d+|\d+,(\d\d?|\d{4,}))", label):
+      label = label.replace(",", ".")  # 1,234 may have a comma of thousands
     if not is_number(label):
       raise UserError(
         f"{where}: {label!r} is not a number, but scores have to be"
       )
     return label
+  if task.dialect and label not in task.labels:  # pandas writes 1 as 1.0
+    same = {label.removesuffix(".0"), f"{label}.0"}
+    label = next(iter(same & {*task.labels}), label)
   if task.multi_label:
     result = labels.split(label, where)
   else:

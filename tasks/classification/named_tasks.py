@@ -14,7 +14,7 @@ from tasks.classification.examples import ClassificationTask, Split, TextExample
 from training import run_record
 
 CUSTOM = "tsv"
-EXTENSIONS = (".tsv", ".csv", ".jsonl")
+EXTENSIONS = (".tsv", ".csv", ".jsonl", ".txt")
 # Flags of its files, without effect on other tasks.
 _CUSTOM_FLAGS = (
   "multi_label",
@@ -22,6 +22,8 @@ _CUSTOM_FLAGS = (
   "text_a_column",
   "text_b_column",
   "label_column",
+  "delimiter",
+  "encoding",
 )
 _NLI_LABELS = ("contradiction", "entailment", "neutral")
 _ENTAILMENT_LABELS = ("entailment", "not_entailment")
@@ -46,6 +48,8 @@ class TaskFlags:
   label_column: str
   is_regression: bool
   multi_label: bool
+  delimiter: str | None = None
+  encoding: str = "utf-8"
 
 
 def define_flags() -> None:
@@ -253,12 +257,14 @@ def _custom_task(flag_values):
     metrics=_CORRELATIONS if flag_values.is_regression else ("accuracy",),
     is_regression=flag_values.is_regression,
     multi_label=flag_values.multi_label,
+    dialect=(flag_values.delimiter, flag_values.encoding),
   )
 
 
 def _find_split(data_dir, name):
   names = [name + extension for extension in EXTENSIONS]
   present = [n for n in names if files.exists(os.path.join(data_dir, n))]
+  present = present[:1] if present[1:] == [name + ".txt"] else present
   if len(present) > 1:
     raise UserError(f"{data_dir} has {' and '.join(present)}; remove one")
   return present[0] if present else None
@@ -323,12 +329,12 @@ def _training_labels(task, data_dir):
   split = task.splits["train"]
   path = os.path.join(data_dir, split.file)
   result = set()
-  for row in tables.read_table(path, split.columns):
-    label = row.values[split.label]
+  for row in tables.read_table(path, split.columns, dialect=task.dialect):
+    label = row.values[split.label].strip()
     where = f"{path}, line {row.line}"
     if task.multi_label:
       result.update(labels.split(label, f"{where}, column {split.label}"))
-    elif not label.strip():
+    elif not label:
       raise UserError(f"{where}: {split.label} is blank")
     else:
       result.add(label)

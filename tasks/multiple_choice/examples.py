@@ -23,14 +23,18 @@ class ChoiceExample(NamedTuple):
   label: int | None = None
 
 
-def read_examples(path: str, needs_labels: bool = False) -> list[ChoiceExample]:
+def read_examples(
+  path: str, needs_labels: bool = False, dialect: tables.Dialect = tables.OWN
+) -> list[ChoiceExample]:
   """Reads a .csv, .tsv or .jsonl file; the column label may be optional.
 
   Raises OSError, or ValueError with file and line: a column is missing, a label
   is no ending's number, or rows differ in their endings or in having labels.
   """
   examples: list[ChoiceExample] = []
-  for row in tables.read_table(path, ("sent1", "sent2", "ending0", "ending1")):
+  columns = "sent1", "sent2", "ending0", "ending1"
+  is_text = re.compile("ending|sent1").match
+  for row in tables.read_table(path, columns, None, False, dialect, is_text):
     where = f"{path}, line {row.line}"
     endings = _endings(row.values, where)
     if examples and len(endings) != len(examples[0].endings):
@@ -68,6 +72,7 @@ def _endings(values, where):
 def _label(text, choices, where):
   if text is None:
     return None
+  text = text.strip().removesuffix(".0")  # pandas writes 1 as 1.0
   if text not in map(str, range(choices)):
     raise UserError(
       f"{where}: the label is {text!r}, expected a number from 0 to "

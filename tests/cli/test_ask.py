@@ -17,6 +17,7 @@ class Model:
   def __init__(self, **inputs):
     self.inputs, self.answers = inputs, self
     self.optional = frozenset(["text_pair"]) & frozenset(inputs)
+    self.word_lists = frozenset()
 
   def __call__(self, examples):
     return [
@@ -73,6 +74,49 @@ def test_lines_are_answered_in_their_order_in_batches(call):
   answers = call(Single, "--batch_size=2", lines=lines)
   assert _texts(answers) == [["long text"], ["é"], ["t"]]
   assert [answer["size"] for answer in answers] == [2, 2, 1]
+
+
+def test_a_line_may_be_a_list_of_words(call):
+  def model():
+    tagger = Single()
+    tagger.word_lists = frozenset(["tokens"])
+    return tagger
+
+  lines = ['["a b", "c"]', '{"tokens": ["d"]}', '"e f"']
+  assert _texts(call(model, lines=lines)) == [[["a b", "c"]], [["d"]], ["e f"]]
+  message = r"line 2: (text|tokens)\[0\]\[1\] is empty: give a word"
+  with pytest.raises(SystemExit, match=message):
+    call(model, lines=['"a"', '["b", ""]'])
+
+
+def test_the_id_of_a_line_is_that_of_its_answer(call):
+  lines = ['{"text": "a", "id": 7}', '"b"', '{"id": ["x"], "tokens": "c"}']
+  answers = call(Single, lines=lines)
+  assert [answer.get("id") for answer in answers] == [7, None, ["x"]]
+  assert "id" not in answers[1]
+  assert _texts(answers) == [["a"], ["b"], ["c"]]
+  assert [answer["size"] for answer in answers] == [3, 3, 3]
+  assert next(iter(answers[0])) == "id"
+
+
+def test_answers_are_written_before_the_next_lines_are_read(call, capsys):
+  written = []
+
+  def lines():
+    for text in "abc":
+      yield f'"{text}"'
+      written.append(len(capsys.readouterr().out.splitlines()))
+
+  call(Single, "--batch_size=1", lines=lines())
+  assert written == [1, 1, 1]
+
+
+def test_long_inputs_show_progress(call, monkeypatch):
+  monkeypatch.setattr(ask, "Progress", partial(ask.Progress, every=0.0))
+  monkeypatch.setattr("sys.stderr", SimpleNamespace(write=(lines := []).append))
+  call(Single, "--batch_size=2", lines=['"a"'] * 3)
+  said = [line.partition(";")[0] for line in lines if line.strip()]
+  assert said == ["answered 2 lines", "answered 3 lines"]
 
 
 def test_a_second_text_may_be_missing_in_some_lines(call):

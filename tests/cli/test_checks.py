@@ -214,10 +214,15 @@ def test_a_dry_run_is_short_and_leaves_nothing(tmp_path):
     values = short.to_dict()
     changed = {n: v for n, v in values.items() if v != args[n]}
     folder = changed.pop("output_dir")
-    record = logging.makeLogRecord({"msg": f"{folder}/export, {folder}/a"})
-    [*_, rename] = absl_logging.get_absl_handler().python_handler.filters
-    rename(record)
-    assert record.getMessage() == f"new, {tmp_path}/a"
+    [*_, correct] = absl_logging.get_absl_handler().python_handler.filters
+    for level, message, shown in (
+      ("WARNING", f"{folder}/export, {folder}/a", f"new, {tmp_path}/a"),
+      ("INFO", f"saved {folder}/a", None),
+      ("INFO", "step 2 of 2", "step 2 of 2"),
+    ):
+      record = logging.makeLogRecord({"msg": message, "levelname": level})
+      assert correct(record) == (shown is not None)
+      assert record.getMessage() == (shown or message)
   assert changed == {
     "num_seeds": 1,
     "early_stopping_patience": 0,
@@ -270,6 +275,8 @@ def test_flags_of_a_training_are_completed_and_changed(tmp_path):
     "multi_label": False,
     "long_text": "windows",
     "ensemble": 1,
+    "delimiter": None,
+    "encoding": "utf-8",
     "bert_config_file": f"{tmp_path}/c",
     "vocab_file": f"{tmp_path}/v",
     "learning_rate": 1.0,
@@ -291,11 +298,12 @@ def test_flags_of_a_training_are_completed_and_changed(tmp_path):
 
 # A training may go on with other values of these without a warning.
 NOT_OF_TRAINING = """
-attention do_eval do_export do_predict do_train dry_run ensemble eval_batch_size
-eval_file export_dir export_format export_top_k iterations_per_loop keep_best
-keep_checkpoint_max max_eval_steps num_tpu_cores num_train_steps num_workers
-output_dir predict_batch_size predict_file prediction_columns profile_steps
-save_checkpoints_steps seed stop_at_step test_file verbose_logging
+attention delimiter do_eval do_export do_predict do_train dry_run encoding
+ensemble eval_batch_size eval_file export_dir export_format export_top_k
+iterations_per_loop keep_best keep_checkpoint_max max_eval_steps num_tpu_cores
+num_train_steps num_workers output_dir predict_batch_size predict_file
+prediction_columns profile_steps save_checkpoints_steps seed stop_at_step
+test_file verbose_logging
 """
 
 

@@ -101,8 +101,10 @@ def test_another_size_is_named_with_both_files(folder, start, size):
 
 def test_the_lower_layers_of_a_checkpoint_may_be_trained(folder, caplog):
   prefix = str(folder / "deep/model.ckpt")
-  name = "bert/encoder/layer_5/output/dense/bias"
-  checkpoint.write(prefix, {name: np.zeros(8)})
+  names = ("embeddings/word_embeddings", "encoder/layer_5/output/dense/bias")
+  shapes = dict(zip(names, ((len(TOKENS), 8), (8,)), strict=True))
+  values = {f"bert/{name}": np.zeros(shape) for name, shape in shapes.items()}
+  checkpoint.write(prefix, values)
   _check(folder, init_checkpoint=prefix, do_train=True)
   assert "layers 6, but" in caplog.text
   assert "has num_hidden_layers 1: the upper layers are left out" in caplog.text
@@ -277,6 +279,7 @@ def test_a_much_smaller_vocabulary_is_warned_of(folder, caplog):
 
 def test_a_network_may_have_twelve_layers(monkeypatch):
   sizes = {f"bert/encoder/layer_{i}/output/dense/bias": (8,) for i in range(12)}
+  sizes["bert/embeddings/word_embeddings"] = (7, 8)
   monkeypatch.setattr("training.run_record.checkpoint_shapes", lambda _: sizes)
   encoder._check_sizes("file", BertConfig(7, 8, 12, 2, 9), "model")
   with pytest.raises(UserError, match="has num_hidden_layers 12, but"):

@@ -137,7 +137,8 @@ Devices, processes and precision:
   --dtype  (default a)
       a, b: A type.
 
---flagfile=FILE reads flags from a file, one per line."""
+--flagfile=FILE reads flags from a file, one per line.
+--version prints versions of this project and its packages."""
 
 
 @pytest.mark.parametrize("argument", ["--help", "-help", "--helpshort", "-h"])

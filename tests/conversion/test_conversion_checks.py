@@ -73,3 +73,25 @@ def test_options_of_other_formats_are_refused(tmp_path):
   prefix = tf.train.Checkpoint(x=tf.Variable(1)).save(str(tmp_path / "theirs"))
   with pytest.raises(ValueError, match="--use_moving_averages does not go wit"):
     checks.read_any(prefix, None, use_moving_averages=True)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_values_that_are_not_finite_are_refused(value):
+  bert = _bert(label=np.array(b"text", object), number=np.int64(3))
+  checks.complete(bert, None, None, for_transformers=False)
+  bert.values["a"][1] = bert.values["b"][0] = value
+  message = r"x: 2 of 4 variables have NaN or infinity \(a, b\): take another"
+  with pytest.raises(ValueError, match=message):
+    checks.complete(bert, None, None, for_transformers=False)
+
+
+def test_layers_beyond_the_configuration_are_refused():
+  config = small_model.config(9)
+  values = {v.path: v.numpy() for v in models.encoder(config).variables}
+  bert = CanonicalModel("x", values, config.to_dict())
+  checks.check_variables(bert, "encoder")
+  values["bert/encoder/layer_1/output/dense/bias"] = np.zeros(16)
+  with pytest.raises(
+    ValueError, match="x: its configuration has no bert/encod"
+  ):
+    checks.check_variables(bert, "encoder")

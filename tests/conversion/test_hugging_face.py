@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from conversion import conversion_checks, hugging_face, interchange
+from conversion import conversion_checks, hugging_face, interchange, original
 from conversion.interchange import HEADS, CanonicalModel
+from data import vocab
 from modeling import models
 from modeling.config import BertConfig
 from tests import small_model
+from tests.data.test_vocab import tokenizer_json
 
 SIZES = {"hidden_size": 8, "num_hidden_layers": 2, "intermediate_size": 10}
 CONFIG = small_model.config(13, **SIZES, max_position_embeddings=6)
@@ -128,16 +130,16 @@ def test_kernels_are_transposed(tmp_path):
 
 def test_activations_keep_their_form(tmp_path):
   names = {"gelu": "gelu_new", "gelu_erf": "gelu", "relu": "relu"}
-  for original, name in names.items():
-    config = replace(CONFIG, hidden_act=original)
+  for act, name in names.items():
+    config = replace(CONFIG, hidden_act=act)
     _, settings, _ = _write(tmp_path, "encoder", config=config)
     assert settings["hidden_act"] == name
-    assert hugging_face.read(str(tmp_path)).config["hidden_act"] == original
+    assert hugging_face.read(str(tmp_path)).config["hidden_act"] == act
   # Other ones of transformers.
   names = {"gelu_python": "gelu_erf", "gelu_pytorch_tanh": "gelu"}
-  for name, original in (names | {"tanh": "tanh", "linear": "linear"}).items():
+  for name, act in (names | {"tanh": "tanh", "linear": "linear"}).items():
     _change(tmp_path, {"hidden_act": name})
-    assert hugging_face.read(str(tmp_path)).config["hidden_act"] == original
+    assert hugging_face.read(str(tmp_path)).config["hidden_act"] == act
 
 
 def test_what_their_settings_leave_out_has_their_default(tmp_path):
@@ -240,6 +242,107 @@ def test_the_tokenizer_goes_along(tmp_path, caplog):
   assert settings["do_lower_case"] is True
 
 
+WORDS = (*vocab.SPECIAL_TOKENS, "owl", "##s")
+OF_5 = {"tokenizer_class": "BertTokenizer", "backend": "tokenizers"}
+
+
+def _write_fast(folder, settings=None, added=(), **changes):
+  """A folder as transformers 5 saves it: tokenizer.json and no vocab.txt."""
+  bert, *_ = _write(folder, "encoder")
+  tokenizer = tokenizer_json(WORDS, added)
+  tokenizer["normalizer"] = changes.pop("whole", tokenizer["normalizer"])
+  if changes:
+    tokenizer["normalizer"] |= changes
+  (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+  if settings is not None:
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+  return bert
+
+
+@pytest.mark.parametrize("lower", [True, False])
+@pytest.mark.parametrize(
+  "settings",
+  [None, {}, OF_5, {"tokenizer_class": "TokenizersBackend"}],
+  ids=["none", "empty", "bert", "backend"],
+)
+def test_a_folder_of_transformers_5_has_its_vocabulary_and_case(
+  tmp_path, caplog, settings, lower
+):
+  _write_fast(tmp_path, settings, lowercase=lower)
+  back = hugging_face.read(str(tmp_path))
+  assert back.lower_case is lower
+  assert not caplog.messages
+  conversion_checks.complete(back, None, None, for_transformers=False)
+  prefix = original.write(back, str(tmp_path / "out"))
+  assert (tmp_path / "out/vocab.txt").read_text().split() == [*WORDS]
+  again = original.read(prefix)
+  hugging_face.write(again, str(tmp_path / "again"), "encoder")
+  third = hugging_face.read(str(tmp_path / "again"))
+  conversion_checks.check_values(back, third)
+  assert vocab.load(third.vocabulary) == vocab.load(back.vocabulary)
+
+
+def test_the_case_in_tokenizer_config_json_counts(tmp_path):
+  for lower in (True, False):
+    _write_fast(tmp_path, {"do_lower_case": lower}, lowercase=not lower)
+    assert hugging_face.read(str(tmp_path)).lower_case is lower
+    _write_fast(tmp_path, {"do_lower_case": None}, lowercase=lower)
+    assert hugging_face.read(str(tmp_path)).lower_case is lower
+
+
+LOWER = [{"type": "NFD"}, {"type": "Lowercase"}, {"type": "StripAccents"}]
+NESTED = [{"type": "NFC"}, {"type": "BertNormalizer", "lowercase": False}]
+
+
+@pytest.mark.parametrize(
+  ("change", "lower", "warning"),
+  [
+    ({"strip_accents": False}, True, "strip_accents is False, unlike"),
+    ({"strip_accents": True, "lowercase": False}, False, "strip_accents is T"),
+    ({"strip_accents": True}, True, None),
+    ({"handle_chinese_chars": False}, True, "tokenize_chinese_chars is False"),
+    ({"whole": None}, False, "normalizer is 'None', unlike"),
+    ({"whole": {"type": "Lowercase"}}, True, "normalizer is 'Lowercase', unl"),
+    ({"whole": {"type": "Sequence", "normalizers": LOWER}}, True, "is 'Sequ"),
+    ({"whole": {"type": "Sequence", "normalizers": NESTED}}, False, "is 'Seq"),
+  ],
+)
+def test_another_normalizer_is_named(tmp_path, caplog, change, lower, warning):
+  _write_fast(tmp_path, OF_5, **change)
+  assert hugging_face.read(str(tmp_path)).lower_case is lower
+  assert len(caplog.messages) == bool(warning)
+  assert (warning or "") in caplog.text
+
+
+def test_added_tokens_are_lines_and_named(tmp_path, caplog):
+  """Also beside a vocab.txt, as transformers 4 saves them."""
+  for text in ("", "\n".join(WORDS)):
+    _write_fast(tmp_path, OF_5, added=["<ent>", "newt"])
+    if text:
+      (tmp_path / "vocab.txt").write_text(text)
+    vocabulary = hugging_face.read(str(tmp_path)).vocabulary
+    assert [*vocab.load(vocabulary)] == [*WORDS, "<ent>", "newt"]
+    assert "added_tokens is ['<ent>', 'newt'], unlike" in caplog.text
+
+
+def test_vocab_txt_counts_if_it_has_all_tokens(tmp_path):
+  _write_fast(tmp_path, OF_5)
+  (tmp_path / "vocab.txt").write_text("\n".join(WORDS))
+  vocabulary = hugging_face.read(str(tmp_path)).vocabulary
+  assert vocabulary == str(tmp_path / "vocab.txt")
+
+
+def test_a_tokenizer_of_another_kind_is_refused(tmp_path):
+  _write_fast(tmp_path, OF_5)
+  tokenizer = json.dumps(tokenizer_json(WORDS, type="BPE"))
+  (tmp_path / "tokenizer.json").write_text(tokenizer)
+  with pytest.raises(ValueError, match=r"tokenizer\.json: its model is BPE"):
+    hugging_face.read(str(tmp_path))
+  (tmp_path / "tokenizer.json").write_text('{"model": {"type": 1}')
+  with pytest.raises(ValueError, match=r"tokenizer\.json is not JSON"):
+    hugging_face.read(str(tmp_path))
+
+
 def test_an_unused_head_is_saved_in_another_file(tmp_path):
   bert = _bert("pretraining")
   name = "cls/seq_relationship/output_weights"
@@ -304,9 +407,53 @@ def test_half_precision_is_read(tmp_path):
   np.testing.assert_array_equal(table, expected)
 
 
+def test_shards_are_read_as_one_file(tmp_path):
+  bert, _, tensors = _write(tmp_path, "masked_lm")
+  (tmp_path / "left_over.safetensors").unlink()
+  names, index = [f"model-0000{i}-of-00002.safetensors" for i in (1, 2)], {}
+  for i, name in enumerate(names):
+    part = {key: tensors[key] for key in sorted(tensors)[i::2]}
+    save_file(part, tmp_path / name)
+    index |= dict.fromkeys(part, name)
+  (tmp_path / "model.safetensors").unlink()
+  text = json.dumps({"metadata": {}, "weight_map": index})
+  (tmp_path / "model.safetensors.index.json").write_text(text)
+  assert interchange.format_of_folder(str(tmp_path)) == "hugging_face"
+  back = hugging_face.read(str(tmp_path))
+  poolers = {name for name in bert.values if "pooler" in name}
+  assert back.values.keys() == bert.values.keys() - poolers
+  for name, value in back.values.items():
+    np.testing.assert_array_equal(value, bert.values[name])
+  (tmp_path / names[1]).unlink()
+  with pytest.raises(FileNotFoundError, match=f"{names[1]} does not exist"):
+    hugging_face.read(str(tmp_path))
+
+
+@pytest.mark.parametrize("part", ["", "0_Transformer"])
+def test_the_bert_of_sentence_transformers_is_read(tmp_path, part):
+  bert, *_ = _write(tmp_path / part, "encoder")
+  modules = [{"path": part}, {"path": "1_Pooling"}]
+  (tmp_path / "modules.json").write_text(json.dumps(modules))
+  assert interchange.format_of_folder(str(tmp_path)) == "hugging_face"
+  back = hugging_face.read(str(tmp_path))
+  assert back.origin == str(tmp_path / part)
+  assert back.values.keys() == bert.values.keys()
+
+
+def test_an_unknown_variable_of_the_encoder_is_no_tensor(tmp_path):
+  bert = _bert("encoder")
+  bert.values["bert/glyphs/kernel"] = np.ones((2, 3), np.float32)
+  hugging_face.write(bert, str(tmp_path), "encoder")
+  tensors = load_file(tmp_path / "model.safetensors")
+  assert not any("glyphs" in name for name in tensors)
+  back = hugging_face.read(str(tmp_path))
+  conversion_checks.check_values(bert, back)
+
+
 @pytest.mark.parametrize(
   ("change", "message"),
   [
+    ({"quantization_config": {"bits": 8}}, "quantization_config is {'bits'"),
     ({"model_type": "gpt2"}, "model_type is 'gpt2', not 'bert'"),
     ({"hidden_act": "silu"}, "hidden_act 'silu' is unknown"),
     ({"position_embedding_type": "relative_key"}, "position_embedding_type"),

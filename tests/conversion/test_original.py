@@ -19,6 +19,12 @@ TRAINING = {
   "run/examples": np.int64(70),
   "run/seed": np.int64(1),
 }
+# Of another optimizer, with and without its scope.
+OTHERS = {
+  "bert/a/LAMB_1": np.zeros(3, np.float32),
+  "train/output_bias/AdamWeightDecayOptimizer": np.zeros(2, np.float32),
+  "beta1_power": np.float32(0.9),
+}
 AVERAGE = {"bert/a/ExponentialMovingAverage": np.full(3, 5, np.float32)}
 
 
@@ -34,6 +40,17 @@ def test_training_state_is_skipped(tmp_path):
   assert bert.values.keys() == VALUES.keys()
   assert bert.step == 7
   assert [len(names) for names in bert.skipped.values()] == [1, 3, 2]
+
+
+def test_slots_of_any_optimizer_are_skipped(tmp_path):
+  tensors = {"crf/transitions": np.zeros((2, 2), np.float32)}
+  prefix = _checkpoint(tmp_path, more=OTHERS | AVERAGE | tensors)
+  bert = original.read(prefix)
+  assert bert.values.keys() == VALUES.keys() | tensors.keys()
+  assert set(bert.skipped["of the optimizer"]) == OTHERS.keys()
+  values = original.read(prefix, averaged=True).values
+  np.testing.assert_array_equal(values["bert/a"], [5, 5, 5])
+  assert values.keys() == bert.values.keys()
 
 
 def test_averages_replace_their_variables(tmp_path):

@@ -190,3 +190,28 @@ def test_agrees_with_the_specification_for_any_vocabulary(seed, tmp_path):
   assert [[pieces[index] for index in row] for row in result] == [
     specification.tokenize(word) for word in words
   ]
+
+
+@pytest.mark.parametrize(
+  "longest", ["##bcdefghijk", "abcdefghijk", "##ééééé", "##é##é"]
+)
+def test_the_longest_piece_may_be_any_token(longest, tmp_path):
+  """With "##" or not, of any characters, and longer than [UNK]."""
+  path = tmp_path / "vocab.txt"
+  vocab.save(["[UNK]", "a", "##b", "##c", longest], path)
+  full = tokenization.FullTokenizer(path, do_lower_case=False)
+  graph = tokenization_ops.GraphTokenizer(path, do_lower_case=False)
+  end = longest.removeprefix("##")
+  words = ["a" + end, end, "a" + end + "b", "ab" + end, "a" + end[:-1]]
+  check(full, graph, [*words, " ".join(words)])
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 40])
+def test_a_vocabulary_of_short_tokens_alone(number, tmp_path):
+  """Some are shorter than "##" and a letter."""
+  path = tmp_path / "vocab.txt"
+  tokens = ["[UNK]", *"ab", "##a", *(f"##{'ab' * n}" for n in range(1, number))]
+  vocab.save(tokens, path)
+  full = tokenization.FullTokenizer(path)
+  graph = tokenization_ops.GraphTokenizer(path)
+  check(full, graph, ["a" + "ab" * n for n in range(45)])

@@ -1,8 +1,11 @@
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from data import vocab
+from data.tokenization import FullTokenizer
 
 
 @pytest.fixture
@@ -107,3 +110,97 @@ def test_the_first_different_line_is_named(tokens, message):
 def test_unused_tokens_have_any_number():
   tokens = ["[unused9]", "a", "[unused10]", "[unused123]", "[unused]"]
   assert vocab.unused_ids(tokens) == [0, 2, 3]
+
+
+# --- Lines that are no words ------------------------------------------------
+
+# Entries that the original strips to nothing, twice the same word, an end of
+# line of Windows, blanks around a word.
+ODD = "[PAD]\n\u2028\n\nowl\r\n\u3000\n\u00a0\n\x85\n owl \n\x1c\nwren\n\n\n"
+
+
+def test_every_line_counts(write):
+  path = write(ODD.encode())
+  assert vocab.read_text(str(path)) == ODD
+  ids = vocab.load(path)
+  assert ids["wren"] == 9
+  assert ids["owl"] == 7  # the last of both
+
+
+# --- tokenizer.json ----------------------------------------------------------
+
+
+def tokenizer_json(tokens, added=(), **model):
+  """A tokenizer.json as transformers 5 writes it; `model` changes its model."""
+  kind = {"type": "WordPiece", "continuing_subword_prefix": "##"}
+  kind |= {"unk_token": "[UNK]", "vocab": _ids(tokens)}
+  first = len(tokens)
+  more = [{"content": x, "id": first + i} for i, x in enumerate(added)]
+  special = [x for x in vocab.SPECIAL_TOKENS if x in tokens]
+  more += [{"content": x, "id": [*tokens].index(x)} for x in special]
+  return {
+    "normalizer": {
+      "type": "BertNormalizer",
+      "clean_text": True,
+      "handle_chinese_chars": True,
+      "strip_accents": None,
+      "lowercase": True,
+    },
+    "pre_tokenizer": {"type": "BertPreTokenizer"},
+    "added_tokens": more,
+    "model": {k: v for k, v in (kind | model).items() if v is not None},
+  }
+
+
+@pytest.fixture
+def write_json(tmp_path):
+  def write_json(*arguments, **model):
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps(tokenizer_json(*arguments, **model)))
+    return str(path)
+
+  return write_json
+
+
+@pytest.mark.parametrize("kind", ["WordPiece", None])  # early files have none
+def test_word_pieces_of_a_tokenizer_json_are_read_by_id(write_json, kind):
+  path = write_json(MODEL[::-1], added=["<ent>"], type=kind)
+  expected = [*MODEL[::-1], "<ent>"]
+  assert vocab.load(path) == _ids(expected)
+  assert vocab.read_text(path) == "".join(f"{x}\n" for x in expected)
+
+
+def test_a_tokenizer_json_makes_a_tokenizer(write_json):
+  tokenizer = FullTokenizer(write_json(MODEL))
+  assert tokenizer.tokenize("Owls owl wren") == ["owl", "##s", "owl", "[UNK]"]
+
+
+def test_what_is_no_line_leaves_a_blank_one(write_json):
+  tokens = ("[PAD]", "a", "a\n", "\n", "\u2028", " a", "b")
+  path = write_json(tokens, vocab={**_ids(tokens), "b": 9})
+  assert vocab.read_text(path) == f"[PAD]\na\n{7 * chr(10)}b\n"
+  assert vocab.load(path) == {"[PAD]": 0, "a": 1, "": 8, "b": 9}
+
+
+@pytest.mark.parametrize(
+  ("model", "message"),
+  [
+    ({"type": "BPE", "continuing_subword_prefix": None}, "its model is BPE wi"),
+    ({"type": "Unigram", "vocab": [["<unk>", 0.0]]}, "its model is Unigram wi"),
+    ({"type": "WordLevel"}, "its model is WordLevel with"),
+    ({"continuing_subword_prefix": ""}, "is WordPiece with prefix  and unk"),
+    ({"unk_token": "<unk>"}, "unknown token <unk>; BERT needs WordPiece with"),
+    ({"type": None, "continuing_subword_prefix": None}, "prefix None and unk"),
+  ],
+)
+def test_other_tokenizers_are_refused_by_name(write_json, model, message):
+  with pytest.raises(ValueError, match=message) as caught:
+    vocab.load(path := write_json(MODEL, **model))
+  assert path in str(caught.value)
+
+
+def test_json_that_is_no_tokenizer_is_refused(tmp_path):
+  path = tmp_path / "vocab.json"
+  path.write_text('{"a": 0}')
+  with pytest.raises(ValueError, match=r"vocab\.json: its model is None"):
+    vocab.load(path)

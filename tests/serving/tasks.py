@@ -162,7 +162,10 @@ def assert_same(result, expected, atol=1e-5):
   """Compares two answers: numbers with a tolerance, all else exactly."""
   assert result.keys() == expected.keys()
   for name, value in expected.items():
-    if np.asarray(value).dtype.kind == "f":
+    if name == "entities":
+      for entity, other in zip(result[name], value, strict=True):
+        assert_same(entity, other, atol)
+    elif np.asarray(value).dtype.kind == "f":
       np.testing.assert_allclose(result[name], value, atol=atol)
     else:
       assert result[name] == value, name

@@ -45,7 +45,7 @@ def _glue(task):
 
 def _sentences():
   rows = read_sentences(f"{DATASETS}/wnut17/emerging.dev.conll")
-  return {"tokens": [" ".join(row.words) for row in rows]}
+  return {"tokens": [row.words for row in rows]}
 
 
 def _masked():

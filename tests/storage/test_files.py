@@ -1,4 +1,5 @@
 import errno
+import gzip
 import os
 from pathlib import Path
 
@@ -41,17 +42,40 @@ def test_all_patterns_without_a_match_are_named(tmp_path):
     b"\n",
     b"a\r\nb\rc\n\n\r\nd",
     b"a\n\r",  # what is left of the last line is no line
-    b"\r",
     b"\xef\xbb\xbfa\n\xe2\x80\xa8b\x0bc\x85"[:-1] + b"\n",
     b"a\r\r\n \nb\n",
   ],
 )
-def test_lines_are_those_of_gfile(content, tmp_path):
+def test_lines_are_those_of_gfile_but_for_carriage_returns(content, tmp_path):
   path = tmp_path / "text"
   path.write_bytes(content)
   with tf.io.gfile.GFile(str(path)) as file:
     expected = [line.removesuffix("\n") for line in file]
-  assert list(textfiles.lines(str(path))) == expected
+  result = [line.replace("\r", "") for line in textfiles.lines(str(path))]
+  assert result == expected
+
+
+@pytest.mark.parametrize(
+  ("content", "lines"),
+  [
+    (b"a\rb\r\rc\r", ["a", "b", "", "c"]),  # of a Macintosh before 2001
+    (b"a\r\r", ["a", ""]),  # a blank line ends a document
+    (b"\xef\xbb\xbfa\rb", ["\ufeffa", "b"]),
+    (b"a\rb\nc", ["a\rb", "c"]),  # within a line, as in a cell of a table
+    (b"a\nb\rc", ["a", "b\rc"]),
+    (b"a\r\r\nb\r\r\n", ["a", "b"]),  # converted twice on Windows
+    (b"a\x0bb\x0c\xc2\x85\xe2\x80\xa8c\n", ["a\x0bb\x0c\x85\u2028c"]),
+  ],
+)
+def test_carriage_returns_never_join_words(content, lines, tmp_path):
+  path = str(tmp_path / "text")
+  Path(path).write_bytes(content)
+  assert list(textfiles.lines(path)) == lines
+  plain = [line.replace("\r", " ").removeprefix("\ufeff") for line in lines]
+  assert list(textfiles.text_lines(path)) == plain
+  with gzip.open(f"{path}.gz", "wb") as file:
+    file.write(content)
+  assert list(textfiles.lines(f"{path}.gz")) == lines
 
 
 def test_lines_of_a_part(tmp_path):

@@ -19,7 +19,8 @@ from tasks.multiple_choice import answers as multiple_choice
 from tasks.multiple_choice.examples import ChoiceExample, ChoiceRecordBuilder
 from tasks.ner import answers as ner
 from tasks.ner import records
-from tasks.ner.examples import Sentence
+from tasks.ner.examples import BLANK, Sentence
+from tasks.ner.words import split as split_words
 from tasks.pretraining import answers as pretraining
 from tests.serving import stand_in, tasks
 
@@ -52,10 +53,16 @@ def _choice_rows(tokenizer, length, texts):
 
 
 def _tag_rows(tokenizer, length, texts):
-  words = [w for w in texts[0].replace("\t", " ").split(" ") if w]
-  words = [w for word in words for w in word.splitlines() if w]
+  text, spans = split_words(texts[0])
+  sentence = Sentence([text[begin:end] for begin, end in spans], None)
   build = records.TagRecordBuilder(tokenizer, length, tasks.TAGS)
-  return [row for row, _ in build([Sentence(words, None)] * bool(words))]
+  return [row for row, _ in build([sentence] * bool(spans))]
+
+
+def _listed_tag_rows(tokenizer, length, texts):
+  given = [text for text in texts if text]
+  build = records.TagRecordBuilder(tokenizer, length, tasks.TAGS)
+  return [row for row, _ in build([Sentence(given, None)] * bool(given))]
 
 
 CASES = {
@@ -73,6 +80,11 @@ CASES = {
     lambda n: ner.Answers(_config(n, tasks.TAGS)),
     lambda texts: {"tokens": texts[0]},
     _tag_rows,
+  ),
+  "tags of a list": (
+    lambda n: ner.Answers(_config(n, tasks.TAGS)),
+    lambda texts: {"tokens": [t for t in texts if t]},
+    _listed_tag_rows,
   ),
 }
 
@@ -262,15 +274,61 @@ def test_choices_by_hand():
   assert len(answer["probabilities"]) == 65
 
 
+def _tag(texts, tags, labels=tasks.TAGS, odds=9.0):
+  """The answer of a model that gives the words these tags, by their index.
+
+  `odds` is the logit of each word's tag, or a list of them.
+  """
+  model = ner.Answers(_config(32, labels))
+  logits = np.zeros((32, len(labels)), np.float32)
+  for position, odd in enumerate(np.broadcast_to(odds, len(tags)), 1):
+    logits[position, tags[position - 1]] = odd
+  return _decode(model, {"tokens": texts}, logits=logits)
+
+
 def test_separators_and_positions_of_words():
-  model = ner.Answers(_config(7, tasks.TAGS))
-  text = "  ab\tc \r\nd  é\u00a0x "
-  logits = np.eye(7, 3) * 9  # by position: [CLS] O, then B-X, I-X, O ...
-  answer = _decode(model, {"tokens": text}, logits=logits)
-  assert answer["words"] == ["ab", "c", "d", "é\u00a0x"]
-  assert (answer["start"], answer["end"]) == ([2, 5, 9, 12], [4, 6, 10, 15])
-  assert answer["num_words"] == len(answer["tags"]) == 4
-  assert answer["tags"][0] == "B-X"
+  text = "  a,\tc \r\nd  é\u00a0x "
+  answer = _tag(text, [1, 2, 0, 0, 0, 0])
+  assert answer["words"] == ["a", ",", "c", "d", "é", "x"]
+  assert answer["start"] == [2, 3, 5, 9, 12, 14]
+  assert answer["end"] == [3, 4, 6, 10, 13, 15]
+  assert answer["num_words"] == 6
+  assert answer["tags"] == ["B-X", "I-X", "O", "O", "O", "O"]
+
+
+def test_entities_are_parts_of_the_text():
+  text = "(😀e\u0301  b), c"
+  answer = _tag(text, [0, 0, 1, 2, 0, 0, 2], odds=[9, 9, 2, 1, 9, 9, 0.5])
+  first, second = answer["entities"]
+  assert (first["start"], first["end"]) == (2, 7)
+  assert first["text"] == text[2:7] == "e\u0301  b"
+  assert (second["label"], second["text"]) == ("X", "c")
+  for entity, odd in ((first, 1), (second, 0.5)):  # of the least certain word
+    expected = np.exp(odd) / (np.exp(odd) + 2)
+    assert entity["probability"] == pytest.approx(expected, abs=1e-6)
+    assert text[entity["start"] : entity["end"]] == entity["text"]
+  assert sorted(first) == ["end", "label", "probability", "start", "text"]
+
+
+def test_a_list_has_the_words():
+  answer = _tag(["a b", "c.", " ", "d"], [0, 0, 1, 2, 2, 2])
+  assert answer["words"] == ["a b", "c.", " ", "d"]
+  assert answer["start"] == [0, 4, 7, 9]  # with a blank between words
+  assert [e["text"] for e in answer["entities"]] == ["c.   d"]
+  assert _tag([], []) == _tag("", []) == _tag(" \n", [])
+
+
+def test_a_blank_word_is_the_blank_of_files_of_characters(tmp_path):
+  path = tmp_path / "vocab.txt"
+  path.write_text("\n".join([*stand_in.WORDS, BLANK]))
+  model = ner.Answers(TextConfig(str(path), True, 9, tasks.TAGS))
+  [row] = model.encode({"tokens": ["a", " ", "b"]}).rows
+  assert row["input_ids"][2] == len(stand_in.WORDS)
+
+
+def test_parts_of_speech_make_no_entities():
+  answer = _tag("a b", [0, 1], ("NOUN", "VERB"))
+  assert (answer["tags"], answer["entities"]) == (["NOUN", "VERB"], [])
 
 
 def test_a_long_sentence_has_a_tag_for_every_word(every_task):

@@ -1,7 +1,9 @@
 """Checkpoints: writing, reading, messages and errors."""
 
 import os
+import re
 from contextlib import nullcontext
+from dataclasses import replace
 
 import keras
 import numpy as np
@@ -166,8 +168,155 @@ def test_a_wrong_shape_names_both_and_the_cause(tmp_path, name, cause):
 
 
 def test_nothing_in_common_is_refused(tmp_path):
-  with pytest.raises(ValueError, match="no variable of the model"):
+  with pytest.raises(
+    ValueError, match=r"has no bert/embed.*, but a, \.\.\.: name"
+  ):
     checkpoint.restore(models.classifier(toy.config(), 2), _saved(tmp_path))
+
+
+MISSING = {
+  "bert/embeddings/word_embeddings": "bert/embeddings/word_embeddings",
+  "bert/embeddings/LayerNorm/": "bert/embeddings/LayerNorm/beta",
+  "bert/encoder/layer_0/attention/self/query/": (
+    "bert/encoder/layer_0/attention/self/query/bias"
+  ),
+  "bert/encoder/": "bert/encoder/layer_0/attention/output/LayerNorm/beta",
+}
+
+
+@pytest.mark.parametrize("part", MISSING)
+def test_an_encoder_with_a_missing_variable_is_refused(tmp_path, part):
+  model = models.pretrainer(toy.config())
+  values = checkpoint.variables(model)
+  left = {k: v for k, v in values.items() if not k.startswith(part)}
+  prefix = _saved(tmp_path, **left)
+  for restore in (run_folder.initialize, checkpoint.restore_strict):
+    with pytest.raises(ValueError, match=f"3 has no {MISSING[part]}, but bert"):
+      restore(model, prefix)
+
+
+@pytest.mark.parametrize("scope", ["model/bert/", "bert_1/", "encoder/"])
+def test_an_encoder_in_another_scope_is_named(tmp_path, scope):
+  model = models.pretrainer(toy.config())
+  values = checkpoint.variables(model)
+  other = {k.replace("bert/", scope): v for k, v in values.items()}
+  prefix = _saved(tmp_path, **other)
+  message = f", but {scope}embeddings/word_embeddings, .*docs/checkpoints"
+  with pytest.raises(ValueError, match=message):
+    run_folder.initialize(model, prefix)
+
+
+@pytest.mark.parametrize("scope", ["model/bert/", "bert_1/"])
+def test_the_page_on_checkpoints_renames_a_scope(tmp_path, scope):
+  model = models.classifier(toy.config(), 2)
+  values = checkpoint.variables(model)
+  outer = scope.removesuffix("bert/") if scope.endswith("/bert/") else ""
+  inside = {
+    k.replace("bert/", scope) if k.startswith("bert/") else outer + k: v
+    for k, v in values.items()
+  }
+  slots = {f"{k}/Adam": v for k, v in inside.items()}
+  old = _saved(tmp_path, **inside, **slots)
+  page = (programs.ROOT / "docs/checkpoints.md").read_text(encoding="utf-8")
+  [code] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+  new = str(tmp_path / "new/model.ckpt")
+  changes = {"old/model.ckpt-100": old, "renamed/bert_model.ckpt": new}
+  for before, after in (changes | {"model/bert/": scope}).items():
+    assert before in code
+    code = code.replace(before, after)
+  exec(code, {})
+  assert checkpoint.Reader(new).shapes.keys() == values.keys()
+  assert not checkpoint.restore(model, new)
+
+
+def test_heads_a_pooler_and_an_lstm_may_be_missing(tmp_path):
+  prefix = _saved(
+    tmp_path, **checkpoint.variables(models.encoder(toy.config()))
+  )
+  config = replace(toy.config(), add_bilstm=True)
+  fresh = run_folder.initialize(models.classifier(config, 2), prefix)
+  assert {name.split("/")[1 if "/" in name else 0] for name in fresh} == {
+    *("bilstm", "output_weights", "output_bias")
+  }
+  encoder = checkpoint.variables(models.encoder(toy.config()))
+  bare = {k: v for k, v in encoder.items() if "/pooler/" not in k}
+  prefix = _saved(tmp_path, step=4, **bare)
+  fresh = run_folder.initialize(models.encoder(toy.config()), prefix)
+  assert all("/pooler/" in name for name in fresh)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_values_that_are_not_finite_are_named(tmp_path, caplog, value):
+  model = models.pretrainer(toy.config())
+  values = {k: v.numpy() for k, v in checkpoint.variables(model).items()}
+  prefix = _saved(tmp_path, **values)
+  run_folder.initialize(model, prefix)
+  assert "NaN" not in caplog.text
+  names = ["bert/embeddings/LayerNorm/beta", "cls/predictions/output_bias"]
+  for name in names:
+    values[name][1] = value
+  run_folder.initialize(model, _saved(tmp_path, step=4, **values))
+  assert "model.ckpt-4: 2 variables have NaN or infinity (" in caplog.text
+  assert all(name in caplog.text for name in names)
+
+
+# --- What is no weight --------------------------------------------------------
+
+WEIGHTS = {
+  "bert/embeddings/word_embeddings": (7, 4),
+  "bert/encoder/layer_0/output/LayerNorm/beta": (4,),
+  "bert/pooler/dense/kernel": (4, 4),
+  "cls/predictions/output_bias": (7,),
+  "cls/seq_relationship/output_weights": (2, 4),
+  "output_weights": (3, 4),
+  "output_bias": (3,),
+}
+# Heads of other tasks, also with names as parts of others.
+OTHERS = {
+  "crf/transitions": (3, 3),
+  "dense": (4, 2),
+  "project/dense/kernel": (4, 4),
+  "temperature": (),
+  "logit_scale": (),
+  "time_steps": (7, 4),
+}
+SAME = """
+AdamWeightDecayOptimizer AdamWeightDecayOptimizer_1 LAMB LAMB_1 LAMBOptimizer
+adam_m adam_v lamb_m lamb_v Adam Adam_1 Momentum m v accum/sum RMSProp
+ExponentialMovingAverage Adam/m
+""".split()
+COUNTERS = """
+global_step beta1_power beta2_power beta1_power_1 train/beta2_power loss_scale
+current_loss_scale good_steps bad_steps_1 loss_scale/scale local_step iterations
+Adam/iter Adam/beta_1 Adam/decay learning_rate run/seed
+""".split()
+
+
+def _slots(name, shape):
+  """Slots of a variable in the spellings of many optimizers."""
+  slots = {f"{name}/{suffix}": shape for suffix in SAME}
+  slots |= {f"train/{name}/Adam": shape, f"training/Adam/{name}/m": shape}
+  factored = {f"{name}/Adafactor": shape[:1], f"{name}/vr": shape[:-1]}
+  return slots | factored | {f"{name}/vc": shape[1:], f"{name}/count": ()}
+
+
+def test_slots_and_counters_are_no_weights():
+  state = dict.fromkeys(COUNTERS, ())
+  for name, shape in WEIGHTS.items():
+    state |= _slots(name, shape)
+  actual = checkpoint.training_state(WEIGHTS | OTHERS | state)
+  assert actual == set(state)
+
+
+def test_slots_of_pretraining_are_no_head(tmp_path):
+  weights = {k: v for k, v in WEIGHTS.items() if not k.startswith("output_")}
+  shapes = weights | _slots("cls/predictions/output_bias", (7,))
+  shapes |= dict.fromkeys(COUNTERS, ())
+  values = {name: np.zeros(shape) for name, shape in shapes.items()}
+  with pytest.raises(ValueError, match="has no head, so it is no trained"):
+    run_folder.check_head(_saved(tmp_path, **values))
+  values["output_bias"] = np.zeros(3)
+  run_folder.check_head(_saved(tmp_path, step=4, **values))
 
 
 def test_object_based_checkpoints_are_refused(tmp_path):

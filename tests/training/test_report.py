@@ -4,6 +4,8 @@ import importlib.util
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.training import toy
 from training import report, run_record
 
@@ -101,6 +103,7 @@ def test_speed_is_that_of_training_alone(tmp_path, caplog, monkeypatch):
 
 
 def test_curves_are_drawn_where_that_is_possible(tmp_path):
+  assert report.draw_metrics(str(tmp_path)) is None
   for step in range(3):
     values = {"loss": 1 / (1 + step), "rate": step}
     report.add_metrics(str(tmp_path), step, values)
@@ -108,6 +111,49 @@ def test_curves_are_drawn_where_that_is_possible(tmp_path):
   assert (path is None) == (importlib.util.find_spec("matplotlib") is None)
   if path:
     assert Path(path).read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+
+
+def test_a_panel_has_the_training_and_the_evaluation(tmp_path, monkeypatch):
+  figure = pytest.importorskip("matplotlib.figure")
+  drawn = []
+  monkeypatch.setattr(
+    figure.Figure, "savefig", lambda self, *_, **__: drawn.append(self)
+  )
+  for step, values in (
+    (1, {"loss": 4.0, "rate": 0.5}),
+    (2, {"eval_loss": 5.0, "eval_f1": 0.25}),
+    (3, {"loss": 3.0}),
+    (4, {"eval_loss": 2.0}),
+  ):
+    report.add_metrics(str(tmp_path), step, values)
+  report.draw_metrics(str(tmp_path))
+  curves = {
+    ax.get_title(): {
+      line.get_label(): line.get_xydata().tolist() for line in ax.lines
+    }
+    for ax in drawn[0].axes
+  }
+  evaluation = [[2, 5.0], [4, 2.0]]
+  assert curves == {
+    "loss": {"training": [[1, 4.0], [3, 3.0]], "evaluation": evaluation},
+    "rate": {"training": [[1, 0.5]]},
+    "f1": {"evaluation": [[2, 0.25]]},
+  }
+  has_legend = [ax.get_legend() is not None for ax in drawn[0].axes]
+  assert has_legend == [True, False, True]
+
+
+def test_a_line_has_the_learning_rate_of_its_step(tmp_path):
+  log = report.Report(str(tmp_path), 8)
+  log.begin(0, 9)
+  log.add_steps(1, 1, {"loss": 1.0, "learning_rate": 0.5})
+  log.add_steps(4, 3, {"loss": 2.0, "learning_rate": 0.25})
+  log.log()
+  log.add_steps(9, 5, {"loss": 2.0, "learning_rate": 0.125})
+  log.end()
+  lines = report.read_metrics(str(tmp_path))
+  assert [line["learning_rate"] for line in lines] == [0.25, 0.125]
+  assert lines[0]["loss"] == 1.75
 
 
 def test_fingerprints_tell_files_apart(tmp_path):

@@ -87,59 +87,12 @@ def _plain(document):
   return (" ".join(line.split()) for line in document)
 
 
-# --- sentences --------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-  ("text", "expected"),
-  [
-    ("It rained. We stayed in.", ["It rained.", "We stayed in."]),
-    ("Is it? Yes! Good.", ["Is it?", "Yes!", "Good."]),
-    ('"Go!" he said. "Now?"', ['"Go!" he said.', '"Now?"']),
-    ("Mr. Lamb met Dr. Oak.", ["Mr. Lamb met Dr. Oak."]),
-    ("J. B. Finch came. I. Too.", ["J. B. Finch came.", "I.", "Too."]),
-    ("It cost 3.50 at most. 7 won.", ["It cost 3.50 at most.", "7 won."]),
-    ("See e.g. Kent. Etc. and so on", ["See e.g. Kent.", "Etc. and so on"]),
-    ("He waited... then left.", ["He waited... then left."]),
-    ("Él vino. ¿Cuándo? Ayer.", ["Él vino.", "¿Cuándo?", "Ayer."]),
-    ("Es war spät. Über Nacht.", ["Es war spät.", "Über Nacht."]),
-    ("(So it was.) Then came May.", ["(So it was.)", "Then came May."]),
-    ("1. Owls. They hunt.", ["1. Owls.", "They hunt."]),
-    ("2024. 3. 15. 비가 왔다. 끝.", ["2024. 3. 15. 비가 왔다.", "끝."]),
-    ("가. 좋은 것. 나. 다음 것.", ["가. 좋은 것.", "나. 다음 것."]),
-    ("  no   end\nhere ", ["no end here"]),
-    ("", []),
-  ],
-)
-def test_sentences(text, expected):
-  assert documents.split_sentences(text) == expected
-
-
-def test_no_abbreviation_ends_a_sentence():
-  for text in (
-    "Gov. Ash, Gen. Birch, Col. Cedar and Prof. Elm met at St. Fir.",
-    "See Rook vs. Finch, vol. 2, no. 3, ch. 4, sec. 5, pp. 6 and fig. 7.",
-  ):
-    assert documents.split_sentences(text) == [text]
-
-
-@given(st.text())
-def test_nothing_is_lost(text):
-  assert " ".join(documents.split_sentences(text)) == " ".join(text.split())
+# --- paragraphs and articles ------------------------------------------------
 
 
 def test_paragraphs():
-  lines = ["", "a", " b ", "", "\t", "c"]
-  assert list(documents.paragraphs(lines)) == ["a b", "c"]
-
-
-UNITS = [".", "a", "Mr. ", "(", '"', ". (", ".)", "? ", "e.g. ", ". .—"]
-
-
-@pytest.mark.parametrize("unit", UNITS)
-def test_a_paragraph_of_a_megabyte_takes_no_longer_than_its_length(unit):
-  text = unit * (1_000_000 // len(unit))
-  assert " ".join(documents.split_sentences(text)) == " ".join(text.split())
+  lines = ["", "a", " b ", "", "\t", "c\rd\r\re"]
+  assert list(documents.paragraphs(lines)) == ["a b", "c d", "e"]
 
 
 @pytest.mark.parametrize(
@@ -168,6 +121,54 @@ def test_articles_may_come_through_a_pipe(text):
   assert article == [passage]
 
 
+# --- texts that make poor records -------------------------------------------
+
+
+def _doubts(lines, is_prose=False, max_words=16):
+  return list(documents.doubts(lines, is_prose, list, max_words))
+
+
+@pytest.mark.parametrize(
+  ("sizes", "is_said"),
+  [([1] * 9 + [2], True), ([1] * 8 + [2, 2], False), ([1], True), ([], False)],
+)
+def test_documents_of_one_sentence_are_noticed(sizes, is_said):
+  lines = [line for size in sizes for line in [*["owls"] * size, "", " "]]
+  single = f"{sizes.count(1)} of the first {len(sizes)} documents have one sen"
+  assert [text.startswith(single) for text in _doubts(lines)] == [
+    True
+  ] * is_said
+
+
+def test_lines_longer_than_a_record_are_noticed():
+  lines = ["o" * 17] + ["o" * 16] * 8  # each letter is a word here
+  [text] = _doubts(lines)
+  assert (
+    "1 of the first 9 lines have more words than --max_seq_length=16" in text
+  )
+  assert not _doubts([*lines, "o"])
+  assert not _doubts(lines, max_words=17)
+  assert not _doubts(lines, is_prose=True)  # whose sentences are divided
+
+
+def test_one_sentence_of_a_book_is_noticed():
+  lines = ["owls"] * 99 + ["owl " * 10_000]
+  [text] = _doubts(lines, is_prose=True, max_words=99)
+  assert text.startswith("1 of the first 100 sentences are so long that their")
+  assert "docs/languages.md" in text
+
+
+@pytest.mark.parametrize("joint", ["\r", "\v", "\f", "\x85", "\r\r"])
+def test_characters_that_join_words_are_noticed(joint):
+  lines = [f"two{joint}owls", "hunt", f"at{joint} night{joint}"]
+  [text] = _doubts(lines)
+  assert text.startswith(
+    "1 of the first 3 lines have a carriage return or form"
+  )
+  [[segment]] = builders.read_documents(lines[:1], lambda t: [t], SILENT())
+  assert segment == ["twoowls" if "\r" in joint else lines[0]]
+
+
 # --- passages ---------------------------------------------------------------
 
 
@@ -180,6 +181,9 @@ def test_articles_may_come_through_a_pipe(text):
     ("w " * 19, False),
     ("\u77ff" * 23 + "\u3002", True),  # three are a word
     ("\u77ff" * 22 + "\u3002", False),
+    ("\u77ff \u77ff " * 12 + "\u3002", True),  # some blanks change nothing
+    ("w " * 7 + "\u06d4", True),  # marks of all scripts
+    ("\u300c" + "\u77ff" * 23 + "\u3002\u300d", True),
   ],
 )
 def test_passages_of_articles(tmp_path, text, is_passage):
@@ -244,8 +248,13 @@ def test_prose_is_split_into_sentences(tmp_path):
 def test_json_lines_have_a_document_each(tmp_path):
   path = tmp_path / "rows.jsonl"
   rows = ['{"text": "one\\ntwo"}', "", ' {"text": ""}', '{"text": "\\ud83e"}']
-  path.write_text("\ufeff" + "\r\n".join(rows), encoding="utf-8")
-  assert _lines(path, field="text") == ["one", "two", "", "", "", "\ufffd", ""]
+  expected = ["one", "two", "", "", "", "\ufffd", ""]
+  for line_end in ("\n", "\r\n", "\r"):
+    text = "\ufeff" + line_end.join(rows)
+    path.write_text(text, encoding="utf-8", newline="")
+    assert _lines(path, field="text") == expected
+  path.write_text('{"text": "one\\rtwo\\r\\n\\r\\nthree"}')
+  assert _lines(path, field="text") == ["one", "two", "", "three", ""]
 
 
 NO_OBJECTS = ["{", "[1]", '"text"', "null", "{}", '{"text": 3}', "[" * 100_000]

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
-from data.pretraining import builders, shards
+from data.pretraining import builders, documents, shards
 from data.pretraining.builders import TextFormat
+from storage.progress import Progress
 from tests.data.pretraining import corpus
 
 
@@ -113,3 +114,27 @@ def _read(folder, names):
     list(tf.data.TFRecordDataset(str(folder / name)).as_numpy_iterator())
     for name in names
   ]
+
+
+BLANK = {"empty": "", "line": "\n", "blanks": " \t\n\n  ", "none": None}
+
+
+@pytest.mark.parametrize("content", BLANK)
+@pytest.mark.parametrize("layout", ["lines", "paragraphs", "documents"])
+@pytest.mark.parametrize("end", ["", "\n", "\n\n", "\r\n"])
+def test_a_document_ends_with_its_file(tmp_path, layout, content, end):
+  """Also where a file of no text is next, and without a last blank line."""
+  texts = {"a": f"Owls hunt.{end}", "b": BLANK[content], "c": f"Bats fly.{end}"}
+  paths = []
+  for name, text in texts.items():
+    if text is not None:
+      (tmp_path / name).write_bytes(text.encode())
+      paths.append(str(tmp_path / name))
+  [shard] = shards.split_corpus(paths, TextFormat(layout))
+  lines = shard.lines(TextFormat(layout))
+  expected = [["Owls hunt."], ["Bats fly."]]
+  assert [*documents.split_documents(lines)] == expected
+  progress = Progress("", 0, "", log=str)
+  builder = builders.RecordBuilder(corpus.build_config())
+  again = shard.lines(TextFormat(layout))
+  assert len(builder.documents(again, progress)) == 2

@@ -69,6 +69,11 @@ class Browser:
     """Goes to a page."""
     self._call("Page.navigate", url=url)
 
+  def prefer(self, theme):
+    """Asks pages for their "light" or "dark" colors."""
+    feature = {"name": "prefers-color-scheme", "value": theme}
+    self._call("Emulation.setEmulatedMedia", features=[feature])
+
   def run(self, script):
     """Value of an expression of JavaScript."""
     answer = self._call(

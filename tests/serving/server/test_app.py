@@ -36,11 +36,11 @@ GET_ERRORS = """
 /v1/models/none | 404 | Could not find any versions of model none
 /v1/models/none/versions/7 | 404 | Could not find any versions of model none
 /v1/models/none/metadata | 404 | Could not find any versions of model none
-/v1/models/toy/labels/stable | 400 | Unrecognized servable version label: stable
-/v1/models/toy/versions/8/metadata | 404 | Servable not found for request: Specific(toy, 8)
+/v1/models/toy/labels/stable | 400 | there is no version label stable
+/v1/models/toy/versions/8/metadata | 404 | model toy has no version 8
 /v1/models/toy:predict | 400 | Malformed request: GET /v1/models/toy:predict
 /none | 404 | Not Found
-"""  # noqa: E501
+"""
 
 
 def test_get(client):
@@ -75,15 +75,15 @@ def test_predict(client, case):
 
 # A path, a document, status and message.
 ERRORS = """
-none:predict | {"instances": ["a"]} | 404 | Servable not found for request: Latest(none)
-none/versions/1:predict | {"instances": ["a"]} | 404 | Servable not found for request: Specific(none, 1)
-toy/versions/8:predict | {"instances": ["a"]} | 404 | Servable not found for request: Specific(toy, 8)
-toy/labels/stable:predict | {"instances": ["a"]} | 400 | Unrecognized servable version label: stable
-toy:predict | {"signature_name": "none", "instances": ["a"]} | 400 | Serving signature name: "none" not found in signature def
-toy:classify | {"examples": [{"x": 1.0}]} | 400 | Expected classification signature method_name to be tensorflow/serving/classify. Was: tensorflow/serving/predict
-toy:regress | {"examples": [{"x": 1.0}]} | 400 | Expected regression signature method_name to be tensorflow/serving/regress. Was: tensorflow/serving/predict
+none:predict | {"instances": ["a"]} | 404 | there is no model none
+none/versions/1:predict | {"instances": ["a"]} | 404 | there is no model none
+toy/versions/8:predict | {"instances": ["a"]} | 404 | model toy has no version 8
+toy/labels/stable:predict | {"instances": ["a"]} | 400 | there is no version label stable
+toy:predict | {"signature_name": "none", "instances": ["a"]} | 400 | the model has no signature "none"
+toy:classify | {"examples": [{"x": 1.0}]} | 400 | :classify is not supported: use :predict
+toy:regress | {"examples": [{"x": 1.0}]} | 400 | :regress is not supported: use :predict
 toy:explain | {"instances": ["a"]} | 400 | Malformed request: POST /v1/models/toy:explain
-toy/versions/999999999999999999999999999999:predict | {"instances": ["a"]} | 400 | Failed to convert version: 999999999999999999999999999999 to numeric.
+toy/versions/999999999999999999999999999999:predict | {"instances": ["a"]} | 400 | 999999999999999999999999999999 is too large a number of a version
 toy:predict | {"signature_name": "broken", "instances": ["a"]} | 500 | internal error
 """  # noqa: E501
 
@@ -96,11 +96,13 @@ def test_errors(client, case):
 
 
 def test_bodies_of_wrong_sizes(client):
-  message = "Task size 513 is larger than maximum input batch size 512"
+  message = (
+    "the request has 513 texts: send at most 512 at a time (--max_queue_size)"
+  )
   answer = client.ask({"instances": ["a"] * 513})
   assert answer == (400, {"error": message})
   assert client.ask({"instances": ["a"] * 512})[0] == 200
-  message = "the request has more than 10000 bytes"
+  message = "the request has more than 10000 bytes (--max_request_bytes)"
   body = b'{"instances": ["a"]}'
   assert client.ask(body.ljust(10_001)) == (413, {"error": message})
   assert client.ask(body.ljust(10_000))[0] == 200
@@ -177,13 +179,14 @@ def test_liveness_and_readiness(client):
 
 def test_a_status_has_all_versions_the_newest_first():
   model = stand_in.Model("two", "none", 2, None)
-  model.states = {9: ("AVAILABLE", ""), 10: ("END", "it is damaged")}
+  model.states = {9: ("AVAILABLE", ""), 10: ("END", "/a/10 is damaged")}
   with stand_in.running([model]) as client:
     status, answer = client.get("/v1/models/two")
     _, old = client.get("/v1/models/two/versions/9")
   new, *others = answer["model_version_status"]
   assert (status, others) == (200, old["model_version_status"])
-  assert new == _status("10", "END", "INTERNAL", "it is damaged")
+  message = "could not be loaded: the server's log says why"  # no path
+  assert new == _status("10", "END", "INTERNAL", message)
 
 
 def test_a_request_goes_from_a_version_that_has_ended_to_the_next(tmp_path):
@@ -208,7 +211,7 @@ def test_a_model_that_is_not_loaded_is_not_ready():
     request = ("/v1/models/slow:predict", b'{"instances": ["a"]}')
     status, headers, body = client.request("POST", *request)
     assert (status, headers["retry-after"]) == (503, "1")
-    message = "Servable not found for request: Latest(slow)"
+    message = "model slow is loading: try again later"
     assert json.loads(body) == {"error": message}
 
 
@@ -278,8 +281,8 @@ def test_overload_is_answered_at_once(tmp_path):
     begin = time.monotonic()
     status, answer = client.ask(stand_in.GATED)
     assert time.monotonic() - begin < 5
-    message = "The batch scheduling queue to which this task was submitted is"
-    assert (status, answer) == (503, {"error": f"{message} full"})
+    message = "the queue is full (--max_queue_size=2): try again later"
+    assert (status, answer) == (503, {"error": message})
     client.version.gate.set()
     answer = {"predictions": [{"length": 1, "text": "a"}]}
     assert [future.result() for future in futures] == [(200, answer)] * 3
@@ -289,7 +292,7 @@ def test_a_late_answer_is_504_and_what_waits_does_not_run(tmp_path):
   settings = stand_in.SETTINGS._replace(request_timeout=1.0)
   with stand_in.toy(tmp_path, settings) as client:
     for _ in range(2):
-      message = "Timed out waiting for an answer"
+      message = "the answer did not come in time (--request_timeout)"
       assert client.ask(stand_in.GATED) == (504, {"error": message})
     client.version.gate.set()
     assert client.ask({"instances": ["a"]})[0] == 200

@@ -1,6 +1,7 @@
 """Versions of a model: found, loaded, replaced, retried."""
 
 import re
+import threading
 import time
 import weakref
 
@@ -74,19 +75,52 @@ def test_a_folder_without_versions_is_named(folder):
 
 def test_the_newest_version_is_loaded(folder):
   model = Model("mrpc", str(folder), 1, Version)
-  _check_missing(model, None, 503, "request: Latest(mrpc)")  # it will be there
-  _check_missing(model, 10, 404, "Specific(mrpc, 10)")
+  for number in (None, 10):
+    _check_missing(model, number, 503, "model mrpc is loading: try again later")
   model.poll()
   number, version = model.find()
   assert (number, version.folder) == (10, f"{folder}/0010")
   assert model.states == {10: ("AVAILABLE", "")}
-  _check_missing(model, 1, 404, "Specific(mrpc, 1)")
+  _check_missing(model, 1, 404, "model mrpc has no version 1")
 
 
 def _check_missing(model, number, status, message):
   with pytest.raises(RestError, match=re.escape(message)) as error:
     model.find(number)
   assert error.value.status == status
+
+
+def test_versions_that_are_not_loaded_yet_are_loading(folder):
+  gate = threading.Event()
+
+  def load(path):
+    assert gate.wait(20)
+    return Version(path)
+
+  first, second = (Model("mrpc", str(folder), 2, load) for _ in range(2))
+  with models.polled([first, second], 0):
+    assert second.states == {9: ("START", ""), 10: ("START", "")}
+    while first.states[9][0] == "START":
+      time.sleep(0.01)
+    assert first.states == {9: ("LOADING", ""), 10: ("START", "")}
+    for model in (first, second):
+      for number in (None, 9, 10):
+        _check_missing(model, number, 503, "model mrpc is loading")
+      _check_missing(model, 1, 404, "model mrpc has no version 1")
+    gate.set()
+    while second.states.get(10) != ("AVAILABLE", ""):
+      time.sleep(0.01)
+  second.announce()
+  assert {*second.states.values()} == {("AVAILABLE", "")}
+
+
+def test_a_model_none_of_whose_versions_loads_is_not_called_loading(folder):
+  def load(path):
+    raise OSError(f"cannot read {path}")
+
+  model = _model(folder, load=load)
+  _check_missing(model, None, 503, "mrpc could not be loaded: the server's log")
+  _check_missing(model, 10, 404, "model mrpc has no version 10")
 
 
 def test_a_newer_version_replaces_the_old_one(folder):
@@ -169,7 +203,7 @@ def test_an_error_without_a_message_is_called_by_its_class(folder):
   def load(path):
     raise MemoryError
 
-  assert _model(folder, load=load).states == {10: ("END", "MemoryError")}
+  assert _model(folder, load=load).states[10] == ("END", "MemoryError")
 
 
 def test_the_old_version_answers_until_the_new_one_can(folder, monkeypatch):
@@ -192,6 +226,28 @@ def test_the_old_version_answers_until_the_new_one_can(folder, monkeypatch):
   monkeypatch.setattr(models.time, "monotonic", lambda: later)
   model.poll()
   assert sorted(model.versions) == [12]
+
+
+def test_an_older_version_is_loaded_if_the_newest_cannot_be(
+  folder, monkeypatch
+):
+  broken = {f"{folder}/0010", f"{folder}/9"}
+
+  def load(path):
+    if path in broken:
+      raise OSError
+    return Version(path)
+
+  model = _model(folder, load=load)  # of a server that was started again
+  assert sorted(model.versions) == [1]
+  assert [model.states[n][0] for n in (10, 9)] == ["END", "END"]
+  model.poll()
+  assert sorted(model.versions) == [1]
+  broken.clear()
+  later = time.monotonic() + 61
+  monkeypatch.setattr(models.time, "monotonic", lambda: later)
+  model.poll()
+  assert sorted(model.versions) == [10]
 
 
 def test_metrics_are_of_all_versions_and_name_the_newest(folder):

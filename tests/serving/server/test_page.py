@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 
 import pytest
 
@@ -29,9 +30,35 @@ def _find_answer(texts):
 
 
 def _tag(texts):
-  words = texts["tokens"].split()
-  tags = ["B-PER" if word[:1].isupper() else "O" for word in words]
-  return {"words": words, "tags": tags, "num_words": len(words)}
+  text = texts["tokens"]
+  matches = [*re.finditer(r"[\w<>/]+|[^\w\s]", text)]
+  tags, entities = [], []
+  for match in matches:
+    word, (start, end) = match[0], match.span()
+    label = {"A": "PER", "O": "LOC"}.get(word[0], "")
+    tags.append(f"B-{label}" if label else "O")
+    if label:
+      entity = {"label": label, "text": word, "start": start, "end": end}
+      entities.append(entity | {"probability": 0.75})
+    if word == "Li":  # the last name of the person before
+      tags[-1] = "I-PER"
+      entities[-1] |= {"text": text[entities[-1]["start"] : end], "end": end}
+  return {
+    "words": [match[0] for match in matches],
+    "tags": tags,
+    "num_words": len(matches),
+    "start": [match.start() for match in matches],
+    "end": [match.end() for match in matches],
+    "labels": ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"],
+    "entities": entities,
+  }
+
+
+def _tag_words(texts):
+  """An answer of a model of parts of speech."""
+  answer = _tag(texts)
+  tags = ["NOUN" if word[0].isupper() else "VERB" for word in answer["words"]]
+  return answer | {"tags": tags, "labels": ["NOUN", "VERB"], "entities": []}
 
 
 def _fill(texts):
@@ -64,6 +91,7 @@ def _embed(texts):
 TASKS = {
   "questions": (_find_answer, ["question", "context"]),
   "names": (_tag, ["tokens"]),
+  "parts of speech": (_tag_words, ["tokens"]),
   "masks": (_fill, ["text", "text_pair"]),
   "labels": (_label, ["text_a", "text_b"]),
   "choices": (_choose, ["sent1", "sent2", "choices"]),
@@ -144,10 +172,34 @@ def test_an_answer_is_marked_in_its_context(page):
   assert page.run("document.querySelector('.text').textContent") == context
 
 
+RUBIES = "[...document.querySelectorAll('ruby')]"
+
+
 def test_tags_stand_over_words(page):
-  _ask(page, "names", "Ada met <b>Bo</b>")
-  script = "[...document.querySelectorAll('ruby')].map((r) => r.textContent)"
-  assert page.run(script) == ["AdaB-PER", "met", "<b>Bo</b>"]
+  _ask(page, "parts of speech", "Ada met <b>Bo</b>")
+  texts = page.run(f"{RUBIES}.map((ruby) => ruby.textContent)")
+  assert texts == ["AdaNOUN", "metVERB", "<b>Bo</b>VERB"]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_types_of_entities_have_colors(page, theme):
+  page.prefer(theme)
+  _ask(page, "names", "Ada  Li, Al (Oslo) met 😀.")
+  texts = page.run(f"{RUBIES}.map((ruby) => ruby.textContent)")
+  names = ["Ada LiPER", ",", "AlPER", "(", "OsloLOC", ")", "met", "😀", "."]
+  assert texts == names
+  words = "document.querySelector('.words').textContent"
+  assert page.run(words) == "Ada LiPER, AlPER (OsloLOC) met 😀."
+  colors = page.run(
+    "[...document.querySelectorAll('.entity')].map((ruby) => ["
+    "getComputedStyle(ruby).backgroundColor,"
+    "getComputedStyle(ruby.firstChild).color, ruby.title])"
+  )
+  (first, *_), (second, *_), (third, *_) = colors
+  assert first == second != third
+  for background, color, title in colors:
+    assert min(map(int, re.findall(r"\d+", background))) > 120  # is light
+    assert (color, title) == ("rgb(0, 0, 0)", "75.0 %")
 
 
 VECTORS = "A vector of 16 numbers from each of 2 layer(s)"
@@ -210,6 +262,8 @@ def test_html_in_texts_stays_text(page, model):
 def test_an_error_is_shown(page):
   _ask(page, "labels", "a" * 20_000, "b")
   message = page.run("byId('status').textContent")
-  assert message == "the request has more than 10000 bytes"
+  assert (
+    message == "the request has more than 10000 bytes (--max_request_bytes)"
+  )
   assert page.run("byId('status').className") == "error"
   assert page.run("byId('ask').disabled") is False

@@ -64,51 +64,87 @@ def test_an_optional_input_may_be_there():
     assert _read(document, OPTIONAL) == expected
 
 
+WORDS = {"text": Spec("string", 1, takes_words=True)}
+
+
+@pytest.mark.parametrize(
+  "document",
+  [
+    {"instances": [["a", "b"], "c", []]},
+    {
+      "instances": [
+        {"text": ["a", "b"]},
+        {"text": {"b64": "Yw=="}},
+        {"text": []},
+      ]
+    },
+    {"inputs": [["a", "b"], "c", []]},
+    {"inputs": {"text": [["a", "b"], "c", []]}},
+  ],
+)
+def test_a_text_may_be_a_list_of_words(document):
+  assert _read(document, WORDS) == {"text": [["a", "b"], "c", []]}
+
+
 # Inputs, a document, and the message.
-SPECS = {"text": TEXT, "named": NAMED}
+SPECS = {"text": TEXT, "words": WORDS, "named": NAMED}
 ERRORS = r"""
-text | {} | Missing 'inputs' or 'instances' key
-text | [1] | JSON Value: [1] Is not object
-text | "a" | JSON Value: "a" Is not object
-text | {"inputs": [], "instances": []} | JSON Value: {"inputs":[],"instances":[]} Not formatted correctly expecting only one of 'inputs' or 'instances' keys to exist
-text | {"signature_name": 5} | JSON Value: {"signature_name":5} not formatted correctly. 'signature_name' key must be a string value.
-text | {"instances": "a"} | JSON Value: {"instances":"a"} Excepting 'instances' to be an list/array
-text | {"instances": []} | JSON Value: {"instances":[]} No values in 'instances' array
-named | {"instances": ["a"]} | instances is a plain list, but expecting list of objects as multiple input tensors required as per tensorinfo_map
-named | {"instances": [{"b64": "YQ=="}]} | instances is a plain list, but expecting list of objects as multiple input tensors required as per tensorinfo_map
-named | {"inputs": ["a"]} | inputs is a plain value/list, but expecting an object as multiple input tensors required as per tensorinfo_map
-text | {"instances": [{"text": "a"}, "b"]} | Expecting object but got list at item 1 of input list
-text | {"instances": ["a", {"text": "b"}]} | Expecting value/list but got object at item 1 of input list
-text | {"instances": [{"texts": "b"}]} | Failed to process element: 0 key: texts of 'instances' list. Error: INVALID_ARGUMENT: JSON object: does not have named input: texts
-named | {"instances": [{"tag": "a"}]} | Failed to process element: 0 of 'instances' list. JSON object: {"tag":"a"} keys must be equal to: sensor,signal,tag
-named | {"inputs": {"tag": ["a"]}} | Missing named input: signal in 'inputs' object.
-text | {"instances": ["a", 5]} | Failed to process element: 1 of 'instances' list. Error: INVALID_ARGUMENT: JSON Value: 5 Type: Number is not of expected type: string
-text | {"inputs": [null]} | JSON Value: null Type: Null is not of expected type: string
-text | {"inputs": [true]} | JSON Value: true Type: True is not of expected type: string
-text | {"inputs": {"b64": "YQ", "more": 1}} | Missing named input: text in 'inputs' object.
-text | {"inputs": [{"b64": 1}]} | JSON Value: {"b64":1} not formatted correctly for base64 data
-text | {"inputs": [{"b64": "*"}]} | Unable to base64 decode
-text | {"inputs": [["a"], "b"]} | JSON Value: "b" found at incorrect level: 2 in the JSON DOM. Expected at level: 2
-text | {"inputs": ["a", ["b"]]} | Encountered list at unexpected level: 1 expected < 1
-text | {"inputs": [["a", "b"], ["c"]]} | Encountered list at unexpected size: 1 at level: 1 expected size: 2
-text | {"instances": [["a"], ["b", "c"]]} | Failed to process element: 1 of 'instances' list. Error: INVALID_ARGUMENT: Expecting shape [1] but got: [2]
-text | {"inputs": [["a", "b"]]} | Tensor name: text has shape: [1,2] expecting: [-1]
-named | {"inputs": {"tag": ["foo"], "signal": [[1, 2, 3, 4, 5], [3, 4, 1, 2, 5]], "sensor": [[[1, 2], [3, 4]], [[4, 5], [6, 8]]]}} | Batching input tensors must have equal 0th-dimension size
+text | {} | a request has either "instances" or "inputs"
+text | {"inputs": [], "instances": []} | a request has either "instances" or "inputs"
+text | [1] | a request is a JSON object, not [1]
+text | "a" | a request is a JSON object, not "a"
+text | {"signature_name": 5} | "signature_name" has to be a text
+text | {"instances": "a"} | "instances" has to be a list that is not empty
+text | {"instances": []} | "instances" has to be a list that is not empty
+named | {"instances": ["a"]} | inputs need their names: tag, signal, sensor
+named | {"instances": [{"b64": "YQ=="}]} | inputs need their names: tag, signal, sensor
+named | {"inputs": ["a"]} | inputs need their names: tag, signal, sensor
+text | {"instances": [{"text": "a"}, "b"]} | row 1 has other inputs than row 0
+text | {"instances": ["a", {"text": "b"}]} | row 1 has other inputs than row 0
+text | {"instances": [{"text": "a"}, {"text": "b", "more": 1}]} | row 1 has other inputs than row 0
+text | {"instances": [{"texts": "b"}]} | input "text" is missing: inputs are text
+text | {"instances": [{"text": "a", "more": "b"}]} | input "more" is unknown: inputs are text
+named | {"instances": [{"tag": "a"}]} | input "signal" is missing: inputs are tag, signal, sensor
+named | {"inputs": {"tag": ["a"]}} | input "signal" is missing: inputs are tag, signal, sensor
+text | {"instances": ["a", 5]} | row 1, input "text": 5 is not of type string
+text | {"inputs": [null]} | row 0, input "text": null is not of type string
+text | {"inputs": [true]} | row 0, input "text": true is not of type string
+text | {"inputs": {"b64": "YQ", "more": 1}} | input "text" is missing: inputs are text
+text | {"inputs": {"b64": "YQ=="}} | input "text" has to be a list
+text | {"inputs": [{"b64": 1}]} | row 0, input "text": {"b64": 1} has no base64 data
+text | {"inputs": [{"b64": "*"}]} | row 0, input "text": {"b64": "*"} has no base64 data
+text | {"inputs": [["a"], "b"]} | row 0, input "text": ["a"] is not of type string
+text | {"inputs": ["a", ["b"]]} | row 1, input "text": ["b"] is not of type string
+words | {"inputs": [["a", ""]]} | row 0, input "text": item 1 of a list of words is empty
+words | {"inputs": ["a", ["b", 5]]} | row 1, input "text": 5 is not of type string
+pair | {"inputs": [1]} | row 0, input "x": 1 is no list
+pair | {"inputs": [[1, 2], [3]]} | input "x" has lists of different lengths
+pair | {"instances": [[1], [2, 3]]} | input "x" has lists of different lengths
+cube | {"inputs": [[[1], [2]], [[1], [2, 3]]]} | row 1, input "x": it has lists of different lengths
+cube | {"inputs": [[[1], [2]], [[1, 3], [2, 3]]]} | input "x" has lists of different lengths
+pair | {"inputs": [[2147483648]]} | row 0, input "x": 2147483648 is out of the range of int32
+named | {"inputs": {"tag": ["foo"], "signal": [[1, 2, 3, 4, 5], [3, 4, 1, 2, 5]], "sensor": [[[1, 2], [3, 4]], [[4, 5], [6, 8]]]}} | inputs have different numbers of rows
 """  # noqa: E501
+SPECS |= {"pair": {"x": Spec("int32", 2)}, "cube": {"x": Spec("int32", 3)}}
 
 
 @pytest.mark.parametrize("case", ERRORS.strip().splitlines())
-def test_errors_are_worded_as_by_tf_serving(case):
+def test_an_error_names_the_row_and_the_input(case):
   inputs, document, message = case.split(" | ")
   with pytest.raises(RestError) as error:
     _read(json.loads(document), SPECS[inputs])
-  assert (error.value.status, str(error.value).rstrip()) == (400, message)
+  assert (error.value.status, str(error.value)) == (400, message)
+
+
+def test_a_text_with_half_of_a_surrogate_pair_is_refused():
+  with pytest.raises(RestError, match="half of a surrogate pair"):
+    _read({"inputs": ["\udc00"]})
 
 
 def test_a_list_of_texts_is_not_empty():
   specs = {"choices": Spec("string", 2)}
   for document in ({"instances": [{"choices": []}]}, {"inputs": [[], []]}):
-    with pytest.raises(RestError, match="name: choices has an empty list") as e:
+    with pytest.raises(RestError, match='"choices": an empty list') as e:
       _read(document, specs)
     assert e.value.status == 400
   assert _read({"inputs": [["a"]]}, specs) == {"choices": [["a"]]}
@@ -121,6 +157,8 @@ def test_numbers_have_to_fit():
   for value in (1.5, math.inf, True, 1 << 31, -(1 << 40), 10**400, "1"):
     with pytest.raises(RestError):
       _read({"inputs": [value]}, {"x": Spec("int32", 1)})
+  limits = {"x": [-(1 << 31), (1 << 31) - 1]}
+  assert _read({"inputs": limits}, {"x": Spec("int32", 1)}) == limits
 
 
 def _write(answers, by_rows):

@@ -40,13 +40,14 @@ def test_rows_are_answered_as_by_the_engine(client):
 
 
 ROW = dict.fromkeys(TOKENS, [1] * 3)
+REFUSAL = "the model refuses a row: an id is too large, or the row too long"
 SHAPES = "inputs have other shapes, or are empty"
 REFUSED = [
-  (_rows(ROW | {"input_ids": [1 << 20] * 3}), "gather index out of bounds"),
+  (_rows(ROW | {"input_ids": [1 << 20] * 3}), REFUSAL),
   (_rows(ROW | {"input_ids": [1] * 2}), SHAPES),
   (_rows({name: [] for name in TOKENS}), SHAPES),
-  ({"signature_name": "serving_examples", "instances": ["a"]}, "not found"),
-  ({"instances": [{"text": "a"}]}, "does not have named input: text"),
+  ({"signature_name": "serving_examples", "instances": ["a"]}, "no signature"),
+  ({"instances": [{"text": "a"}]}, "is missing: inputs are tokens"),
 ]
 
 
@@ -64,6 +65,24 @@ def test_bytes_that_are_no_text_are_read_as_by_predictor(client):
   assert answer["predictions"] == client.predict([b"\xffa b"])
 
 
+def test_lists_of_words_are_answered_as_by_predictor(client):
+  texts = [["ab", "c."], "a (b), c", []]
+  for document in ({"instances": texts}, {"inputs": {"tokens": texts}}):
+    status, answer = client.ask(document)
+    assert status == 200
+    if "inputs" in document:
+      columns = answer["outputs"]
+      values = zip(*columns.values(), strict=True)
+      rows = [dict(zip(columns, row, strict=True)) for row in values]
+    else:
+      rows = answer["predictions"]
+    assert rows == client.predict(texts)
+  status, answer = client.ask({"instances": ["a", ["b", ""]]})
+  assert status == 400
+  message = "1 of 'instances' list. Error: INVALID_ARGUMENT: JSON Value: \"\" "
+  assert message + "is no word, item 1 of a list of words" in answer["error"]
+
+
 def test_metadata_describe_texts_and_rows(client):
   metadata = client.get("/v1/models/toy/metadata")[1]["metadata"]
   signatures = metadata["signature_def"]["signature_def"]
@@ -76,6 +95,7 @@ def test_metadata_describe_texts_and_rows(client):
     name: (info["dtype"], len(info["tensor_shape"]["dim"]))
     for name, info in default["outputs"].items()
   }
+  assert "entities" not in kinds  # objects, for which there is no type
   assert kinds["tags"] == ("DT_STRING", 2)
   assert kinds["start"] == ("DT_INT32", 2)
   assert kinds["probabilities"] == ("DT_FLOAT", 3)
@@ -92,6 +112,7 @@ class _Model:
     self.answers = SimpleNamespace(
       inputs={"text": 0, "text_pair": 0, "choices": 1},
       optional=frozenset(["text_pair"]),
+      word_lists=frozenset(),
     )
     self.engine = SimpleNamespace(
       max_rows=max_rows,

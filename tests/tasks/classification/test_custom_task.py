@@ -15,7 +15,8 @@ def lay_out(folder, **files):
   """Writes files: train_tsv is the content of train.tsv."""
   folder.mkdir(exist_ok=True)
   for name, content in files.items():
-    (folder / name.replace("_", ".")).write_text(content)
+    content = content if isinstance(content, bytes) else content.encode()
+    (folder / name.replace("_", ".")).write_bytes(content)
   return str(folder)
 
 
@@ -72,6 +73,92 @@ def test_two_texts_in_csv_and_jsonl(tmp_path):
   assert read("dev") == [TextExample("dev-0", "1", "", "no")]
 
 
+def _read(tmp_path, split, **changes):
+  task = task_of(str(tmp_path), str(tmp_path / "out"), **changes)
+  rows = examples.read_examples(task, str(tmp_path), split)
+  return [(row.text_a, row.text_b, row.label) for row in rows]
+
+
+def test_own_files_may_be_those_of_a_spreadsheet(tmp_path):
+  flags = {"encoding": "cp1252", "text_b_column": "Bezug"}
+  rows = "body;Bezug;kind;;", "schön;–;gut ;;", ";;;;", "b;c; nein;;", ""
+  lay_out(
+    tmp_path,
+    train_csv="\r\n".join(rows).encode("cp1252"),
+    dev_txt="Bezug|body|kind\r\nx|y|nein\r\n".encode("utf-16"),
+  )
+  expected = [("schön", "–", "gut"), ("b", "c", "nein")]
+  assert _read(tmp_path, "train", **flags) == expected
+  assert _read(tmp_path, "dev", **flags) == [("y", "x", "nein")]
+  with pytest.raises(ValueError, match=r"train\.csv, line 2: byte 0xf6 is not"):
+    _read(tmp_path, "train")
+  with pytest.raises(ValueError, match="there are 'body;Bezug;kind;;'"):
+    _read(tmp_path, "train", **flags, delimiter="comma")
+
+
+def test_a_text_file_counts_if_there_is_no_table(tmp_path):
+  text = TRAIN.replace("A", '"A\nB"')
+  lay_out(tmp_path, train_txt=text)
+  assert _read(tmp_path, "train")[0][0] == "A\nB"
+  lay_out(tmp_path, train_tsv=TRAIN, dev_csv="x", dev_jsonl="{}", dev_txt="")
+  with pytest.raises(
+    ValueError, match=r"dev\.csv and dev\.jsonl and dev\.txt; "
+  ):
+    _read(tmp_path, "train")
+  for name in ("dev.csv", "dev.jsonl"):
+    (tmp_path / name).unlink()
+  assert _read(tmp_path, "train")[0][0] == "A"
+
+
+@pytest.mark.parametrize(
+  "train, dev", [("1", "1.0"), ("1.0", "1"), ("1", "01")]
+)
+def test_a_label_is_spelled_as_in_training(tmp_path, train, dev):
+  lay_out(tmp_path, train_csv=f"body,kind\na,{train}\nb,0\n")
+  lay_out(tmp_path, dev_csv=f"body,kind\na, {dev} \n")
+  if dev == "01":  # another code
+    with pytest.raises(
+      ValueError, match=r"dev\.csv, line 2.* '01' is no label"
+    ):
+      _read(tmp_path, "dev")
+  else:
+    assert _read(tmp_path, "dev") == [("a", None, train)]
+
+
+def test_a_blank_label_is_named_with_its_line(tmp_path):
+  lay_out(tmp_path, train_csv="body,kind\na,1\nb,0\n")
+  lay_out(tmp_path, dev_csv="body,kind\na,1\n\n,1\nb, \n")
+  with pytest.raises(ValueError, match=r"dev\.csv, line 5, .*: '' is no label"):
+    _read(tmp_path, "dev")
+
+
+@pytest.mark.parametrize(
+  ("cell", "score"),
+  [("4,5", "4.5"), ("-0,125", "-0.125"), ("12,3456", "12.3456"), (" 2", "2")],
+)
+def test_a_score_may_have_a_decimal_comma(tmp_path, cell, score):
+  lay_out(tmp_path, train_csv=f"body;kind\na;{cell}\n")
+  result = _read(tmp_path, "train", is_regression=True)
+  assert result == [("a", None, score)]
+
+
+@pytest.mark.parametrize("split", ["train", "dev"])
+def test_blank_texts_are_kept_and_said(tmp_path, caplog, split):
+  lay_out(tmp_path, train_csv="body,b,kind\n,x,1\nb,\u200b,0\nc,y,1\n")
+  (tmp_path / "dev.csv").write_bytes((tmp_path / "train.csv").read_bytes())
+  rows = _read(tmp_path, split, text_b_column="b")
+  assert [row[0] for row in rows] == ["", "b", "c"]
+  path = tmp_path / f"{split}.csv"
+  assert [
+    record.getMessage()
+    for record in caplog.records
+    if record.levelname == "WARNING"
+  ] == [
+    f"{path}: 1 of 3 texts in 'body' are blank (lines 2); they count as well",
+    f"{path}: 1 of 3 texts in 'b' are blank (lines 3); they count as well",
+  ]
+
+
 def test_columns_that_predictions_repeat(tmp_path):
   lines = '{"body": "x", "id": 7}\n{"body": "y"}\n'
   data = lay_out(tmp_path / "d", train_tsv=TRAIN, test_jsonl=lines)
@@ -91,7 +178,7 @@ def test_numbers_are_sorted_by_value(tmp_path):
   assert task_of(data, str(tmp_path / "o")).labels == ("0", "9", "10")
 
 
-@pytest.mark.parametrize("score", ["x", "", "nan", "inf"])
+@pytest.mark.parametrize("score", ["x", "", "nan", "inf", "1,234", "1,5,6"])
 def test_scores_need_no_labels_but_have_to_be_numbers(tmp_path, score):
   data = lay_out(tmp_path / "data", train_tsv="body\tkind\nx\t-1e3\n")
   task = task_of(data, "nowhere", is_regression=True)

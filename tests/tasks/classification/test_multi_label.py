@@ -76,7 +76,8 @@ def test_wrong_labels_are_named(tmp_path):
 def test_flags_of_own_files_are_not_ignored():
   mrpc = named_tasks.find("MRPC")
   columns = ("text_a_column", "text_b_column", "label_column")
-  for name in ("multi_label", "is_regression", *columns):
+  written = ("delimiter", "encoding")
+  for name in ("multi_label", "is_regression", *columns, *written):
     message = f"--{name} is for --task_name=tsv: the columns of MRPC are fixed"
     with pytest.raises(ValueError, match=message):
       named_tasks.check_no_custom_flags(mrpc, [name])

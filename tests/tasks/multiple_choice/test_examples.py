@@ -61,6 +61,25 @@ def test_errors_name_the_row(tmp_path, content, message):
     read_examples(_write(tmp_path, content))
 
 
+def test_the_table_of_a_spreadsheet(tmp_path, caplog):
+  text = "label;sent1;sent2;ending0;ending1\n1.0;ä;;x;y\n 0;;b;;z\n"
+  path = tmp_path / "x.csv"
+  path.write_bytes(text.encode("cp1252"))
+  assert read_examples(str(path), True, (None, "cp1252")) == [
+    ChoiceExample("ä", "", ("x", "y"), 1),
+    ChoiceExample("", "b", ("", "z"), 0),
+  ]
+  # sent2 often has no text.
+  assert [
+    record.getMessage()
+    for record in caplog.records
+    if record.levelname == "WARNING"
+  ] == [
+    f"{path}: 1 of 2 texts in {name} are blank (lines 3); they count as well"
+    for name in ("'sent1'", "'ending0'")
+  ]
+
+
 def test_rows_with_another_number_of_endings(tmp_path):
   path = _write(tmp_path, f'{START}}}\n{START}, "ending2": "z"}}\n', "x.jsonl")
   with pytest.raises(ValueError, match=r"line 2: 3 endings, .* before have 2"):

@@ -1,0 +1,116 @@
+"""Sentences of prose in any script, by their marks.
+
+sentences.txt has marks and abbreviations, by language.
+"""
+
+import re
+from collections import defaultdict
+from pathlib import Path
+
+_WORDS: defaultdict[str, set[str]] = defaultdict(set)
+for _line in Path(__file__).with_suffix(".txt").read_text("utf-8").splitlines():
+  _WORDS[_line.split()[0]].update(_line.partition(": ")[2].split())
+_PAIRS = tuple(_WORDS["pair"])
+
+# Marks that need a blank, or a Chinese or Japanese word, behind them.
+_WESTERN = ".!?…‼⁇⁈⁉‽"
+# Characters of most scripts without blanks between words, and of some with.
+BLANKLESS = re.compile("[\u0e00-\uffff]")
+# Sets of a regular expression.
+MARKS = _WESTERN + "".join(sorted(_WORDS["mark"]))
+CLOSING = """'"”’)\\]}_」』）】》〉〕］｝〞"""
+_OPENING = """'"“‘„‚(\\[{¿¡_「『（【《〈〔［｛〝»›«‹—–-"""
+# Marks and what closes behind them, a blank, what opens, and the next word. ";"
+# ends Greek, ":" Armenian, two word dividers Ethiopic, "|" Indic sentences.
+# Possessive quantifiers scan a run once, in linear time.
+_END = re.compile(
+  rf"""(?P<marks>
+    [{MARKS};:፡|] (?<![{MARKS}].) (?<![0-9A-Za-z０-９Ａ-Ｚａ-ｚ]．)
+    (?:(?<![;:፡|])|(?<=[Ͱ-Ͽἀ-῿];)|(?<=[ա-և]:)|(?<=፡፡)|(?<=[ऀ-෿]\|)
+      |(?<=[ऀ-෿]\ \|))
+    (?:[{MARKS}|]|\ [།༎])*+)
+  (?P<closing>(?:[{CLOSING}]|[«‹“‘](?!\w)|\ ?[»›](?!\w)|\[\w{{1,12}}\])*+)
+  (?P<blank>\ ?)(?=(?:[—–-]\ |[{_OPENING}])*+(?P<word>\w{{0,12}}+))""",
+  re.VERBOSE,
+)
+_TOKEN_START = re.compile(r"""[\s(\["“„«»¿¡—–]""")
+_CONSONANT = "[bcdfghjklmnpqrstvwxzčšžłśćźř]"
+# Initials, and words without a vowel, such as Dr. and Nr.
+_SHORT = re.compile(
+  r"(?!I$)[^\W\d_\u1100-\U0010ffff]|(?:[^\W\d_]{1,2}\.-?)+[^\W\d_]{1,3}"
+  rf"|(?!h?m+$)(?i:{_CONSONANT}){_CONSONANT}{{1,4}}"
+)
+_UNIT = re.compile("[0-9] [a-z]{2,}$")  # 5 km
+_HEADING = re.compile(r"\d{1,2}(?:\.\d{1,2})*|(?!I)[^\W\d_]")  # 1.2., a.
+# Of a date, as 2024. 3. 15. and 3. 5. 1999; or German: im 19. Jahrhundert
+_ORDINAL = re.compile(
+  r"\d\. \d{1,2}$"
+  r"|(?i:(?<!\bI )\bam|\b(?:im|vom|zum|de[rmns]|die|das|und)) \d{1,3}$"
+)
+
+
+def split_sentences(paragraph: str) -> list[str]:
+  """Splits a paragraph into sentences; white space becomes single spaces."""
+  text = " ".join(paragraph.split())
+  sentences, begin = [], 0
+  for end in _END.finditer(text):
+    if _is_end(text, begin, end):
+      sentences.append(text[begin : end.start("blank")])
+      begin = end.end()
+  sentences.append(text[begin:])
+  return [sentence for sentence in sentences if sentence]
+
+
+def _is_end(text: str, begin: int, end: re.Match) -> bool:
+  """True if a sentence that begins at `begin` ends with the marks."""
+  marks, closing, blank, word = end.groups()
+  start, first = end.start(), word[:1]
+  following = text[end.end() : end.end() + 1]
+  if closing and ("ぁ" <= following <= "ゖ" or following == "的"):
+    return False  # 「はい。」と
+  if marks.strip(_WESTERN + ";:"):
+    return not following or following not in "、，；：,;:"
+  if not blank:
+    is_pause = marks.startswith("……") and text[start - 1] != first  # 我……我
+    is_end = marks[-1] in "!?" or (is_pause and first >= "一")
+    return is_end and "\u2e80" <= first <= "鿿"
+  if not first.isalnum() or (first.islower() and not "ა" <= first <= "ჿ"):
+    return False
+  return marks != "." or not _goes_on(text, begin, end)
+
+
+def _goes_on(text: str, begin: int, stop: re.Match) -> bool:
+  """True if a full stop belongs to a number or an abbreviation."""
+  head = text[max(begin, stop.start() - 20) : stop.start()]
+  token = _TOKEN_START.split(head)[-1].lstrip("'‘_")
+  lower, word = token.lower(), stop["word"]
+  is_number = head[-1:].isdigit() and bool(
+    _ORDINAL.search(head)
+    or re.match(r"\d{1,2}\.(?!\d)", text[stop.end() : stop.end() + 4])
+    or (word.lower() in _WORDS["counted"] and not head[-3:].isdigit())
+  )
+  is_pair = head.lower().replace(" ", "").endswith(_PAIRS) or word == "UU"
+  is_title = lower in _WORDS["never"]
+  if is_number or is_pair or is_title or _HEADING.fullmatch(head):
+    return True
+  is_short = _SHORT.fullmatch(token)
+  is_numbered = is_short or lower in _WORDS["number"] or lower.endswith("str")
+  if is_numbered and re.match("[0-9]|[IVXLC]{2}", word):
+    return True
+  if word.lower() in _WORDS["starter"] or stop["closing"].strip(")]"):
+    return False
+  return lower in _WORDS["rarely"] or bool(is_short and not _UNIT.search(head))
+
+
+_UNMARKED = re.compile("[\u0e00-\u0eff]{20}")  # Thai, Lao
+UNSPLIT = (
+  "are so long that their language has no marks, as Thai and Lao, or others "
+  "than docs/languages.md lists: split such text by a tool for the language"
+)
+
+
+def is_unsplit(sentence: str) -> bool:
+  """True if a sentence is so long that it must be several ones."""
+  if len(sentence) <= 1000:
+    return len(sentence) > 200 and bool(_UNMARKED.search(sentence))
+  return len(sentence) + 3 * len(BLANKLESS.findall(sentence)) > 4000

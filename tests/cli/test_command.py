@@ -1,0 +1,138 @@
+"""command.flags: a flagfile that repeats the command of a run."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from absl import flags
+
+from cli import arguments, program
+from cli.arguments import Numbers
+from tests.programs import ROOT
+from tests.training import toy
+
+STRANGE = [
+  "",
+  " a b ",
+  'it\'s "b"',
+  "a=b,c",
+  "two\nlines\r",
+  "~/x",
+  "--x=y",
+  "#1",
+  "하다",
+  "\\n",
+  "a\u2028b",
+  "\udc80",
+  '"json"',
+]
+
+
+def _flags(monkeypatch, argv=()):
+  """Flags of a program that were given on the command line."""
+  own = flags.FlagValues()
+  flags.DEFINE_string("text", None, "", flag_values=own)
+  flags.DEFINE_string("other", "x", "", flag_values=own)
+  flags.DEFINE_string("output_dir", None, "", flag_values=own)
+  flags.DEFINE_string("export_dir", None, "", flag_values=own)
+  flags.DEFINE_bool("do_export", False, "", flag_values=own)
+  flags.DEFINE_bool("do_lower_case", True, "", flag_values=own)
+  flags.DEFINE_bool("jit_compile", None, "", flag_values=own)
+  flags.DEFINE_list("columns", ["a", "b"], "", flag_values=own)
+  flags.DEFINE_float("rate", 0.1, "", flag_values=own)
+  flags.DEFINE_integer("seed", None, "", flag_values=own)
+  flags.DEFINE(Numbers(float, 0), "rates", 5e-5, "", flag_values=own)
+  monkeypatch.setattr(arguments.flags, "FLAGS", own)
+  monkeypatch.setattr(
+    arguments, "find_project_flags", lambda given: map(given.__getitem__, given)
+  )
+  program._parse(["run_it.py", *argv])
+  return arguments.Arguments.from_flags(own, ["run_it.py", *argv])
+
+
+def _save(folder, args, seed=7):
+  arguments.save_command(args.replace(output_dir=str(folder)), seed)
+  return folder / "command.flags"
+
+
+@pytest.mark.parametrize("value", STRANGE)
+def test_a_value_comes_back_as_it_was(tmp_path, monkeypatch, value):
+  given = (f"--text={value}", "--columns=" + '"1,2",3', "--rates=1e-3,0.1")
+  args = _flags(monkeypatch, given)
+  path = _save(tmp_path, args)
+  again = _flags(monkeypatch, [f"--flagfile={path}"])
+  expected = args.to_dict() | {"output_dir": None, "seed": 7}
+  assert again.to_dict() == expected
+  assert again.columns == ["1,2", "3"]
+  text = path.read_text()
+  assert _save(tmp_path, again).read_text() == text
+
+
+def test_what_the_user_gave_comes_first_and_defaults_last(
+  tmp_path, monkeypatch
+):
+  given = ["--nodo_lower_case", "--text=a", "--other=x", "--seed=3"]
+  given += ["--output_dir=out", "--do_export", "--export_dir=e"]
+  lines = _save(tmp_path, _flags(monkeypatch, given)).read_text().splitlines()
+  assert "run_it.py --flagfile=" in lines[0]
+  assert lines[1].endswith(f": {os.getcwd()!r}")
+  assert lines[2:] == [
+    "# --do_export",
+    "--nodo_lower_case",
+    "# --export_dir=e",
+    "# --output_dir=out",
+    "--seed=7",
+    "--text=a",
+    "# Defaults:",
+    "--columns=a,b",
+    "--other=x",
+    "--rate=0.1",
+    "--rates=5e-05",
+  ]
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_flag_of_the_command_line_counts(tmp_path, monkeypatch, place):
+  path = _save(tmp_path, _flags(monkeypatch, ["--output_dir=out"]))
+  words = [f"--flagfile={path}"]
+  words.insert(place, "--output_dir=again")
+  assert _flags(monkeypatch, words).output_dir == "again"
+  words = [f"--flagfile={path}", "--rate=0.5", "--seed=8"]
+  args = _flags(monkeypatch, words)
+  assert (args.rate, args.seed) == (0.5, 8)
+
+
+def test_only_the_chief_writes_the_command(tmp_path, monkeypatch):
+  args = _flags(monkeypatch)
+  toy.set_worker(monkeypatch, 1)
+  assert not _save(tmp_path, args).exists()
+
+
+def test_a_flag_at_its_default_is_not_set(monkeypatch):
+  words = ["--columns=a,b", "--rate=0.1", "--do_lower_case", "--other=y"]
+  assert _flags(monkeypatch, words).set_flags == {"other"}
+
+
+@pytest.mark.parametrize("name", ["dupe_factor", "layers"])
+def test_a_default_that_others_change_can_be_chosen(monkeypatch, name):
+  own = flags.FlagValues()
+  flags.DEFINE_string(name, "1", "", flag_values=own)
+  monkeypatch.setattr(
+    arguments, "find_project_flags", lambda given: map(given.__getitem__, given)
+  )
+  own(["x", f"--{name}=1"])
+  assert arguments.Arguments.from_flags(own).set_flags == {name}
+
+
+def test_a_value_that_is_no_json_is_one_line():
+  done = subprocess.run(
+    [sys.executable, "run_squad.py", "--train_file:json=x"],
+    cwd=ROOT,
+    capture_output=True,
+    text=True,
+    check=False,
+  )
+  [line] = done.stderr.splitlines()
+  assert done.returncode == 1
+  assert line.startswith("ERROR: --train_file:json=x is no JSON: ")

@@ -1,0 +1,151 @@
+"""Which vocabulary a run has that does not name it."""
+
+import json
+import re
+
+import pytest
+
+from cli import arguments, encoder, vocabulary
+from data import vocab
+from modeling.config import BertConfig
+from tests import programs
+
+LOWER = [*vocab.SPECIAL_TOKENS, "a", "film"]
+CASED = [*vocab.SPECIAL_TOKENS, "A", "Film"]
+
+
+@pytest.fixture(name="folders")
+def _folders(tmp_path):
+  """Folders of a run, of its configuration and of the model before it."""
+  folders = [tmp_path / name for name in ("run", "config", "before")]
+  for folder in folders:
+    folder.mkdir()
+  path = folders[1] / "bert_config.json"
+  BertConfig(len(LOWER), 8, 1, 2, 9).to_json(str(path))
+  return folders
+
+
+def _entry(folders, **more):
+  """Entry of run.json, whose paths are relative."""
+  flags = {"bert_config_file": "config/bert_config.json"}
+  flags |= {"init_checkpoint": "before/x.ckpt", "do_lower_case": True}
+  flags |= {"vocab_file": None} | more
+  directory = str(folders[0].parent)
+  return {"program": "run_pretraining", "flags": flags, "directory": directory}
+
+
+def _find(folders):
+  file = vocabulary.find(str(folders[0]), _entry(folders), len(LOWER))
+  return file and file.removeprefix(f"{folders[0].parent}/")
+
+
+def test_the_first_folder_that_has_a_vocabulary_counts(folders):
+  assert _find(folders) is None
+  for folder in reversed(folders):
+    vocab.save(LOWER, folder / "vocab.txt")
+    assert _find(folders) == f"{folder.name}/vocab.txt"
+
+
+@pytest.mark.parametrize(
+  ("tokens", "fits"),
+  [
+    (LOWER, True),
+    ([*LOWER, "more"], False),
+    (LOWER[:-1], True),  # the embeddings are padded
+  ],
+)
+def test_a_vocabulary_of_another_size_is_not_the_models(folders, tokens, fits):
+  vocab.save(tokens, folders[1] / "vocab.txt")
+  assert (_find(folders) is not None) == fits
+
+
+def test_a_table_that_is_padded_further_is_of_another_vocabulary(folders):
+  vocab.save(LOWER, folders[1] / "vocab.txt")
+  for size, fits in ((127, True), (128, False)):
+    size += len(LOWER)
+    file = vocabulary.find(str(folders[0]), _entry(folders), size)
+    assert (file is not None) == fits
+
+
+def test_a_file_that_is_no_text_is_left_out(folders):
+  (folders[1] / "vocab.txt").write_bytes(b"\xff\xfe")
+  vocab.save(LOWER, folders[2] / "vocab.txt")
+  assert _find(folders) == "before/vocab.txt"
+
+
+def test_a_run_records_the_vocabulary_and_whether_its_case_is_known(
+  folders, caplog
+):
+  flags = {
+    "bert_config_file": str(folders[1] / "bert_config.json"),
+    "output_dir": str(folders[0]),
+  }
+  caplog.set_level("INFO", logger="absl")
+
+  def recorded(*given, **changes):
+    args = programs.arguments("run_pretraining", given, **flags | changes)
+    return encoder.vocabulary_flags(args, len(LOWER))
+
+  assert recorded() == {}
+  assert f"copy it into {folders[0]} to ask" in caplog.text
+  vocab.save(LOWER, folders[1] / "vocab.txt")
+  path = str(folders[1] / "vocab.txt")
+  assert recorded() == {"vocab_file": path, "do_lower_case": None}
+  assert f"the vocabulary of the model: {path}" in caplog.text
+  cased = recorded("do_lower_case", do_lower_case=False)
+  assert cased == {"vocab_file": path, "do_lower_case": False}
+  assert recorded(vocab_file="other") == {}
+
+
+@pytest.mark.parametrize(
+  ("tokens", "is_lower"), [(LOWER, True), (CASED, False)]
+)
+def test_a_case_that_is_not_known_is_the_vocabularys(folders, tokens, is_lower):
+  path = folders[1] / "vocab.txt"
+  vocab.save(tokens, path)
+  for flags in (
+    {"vocab_file": None, "do_lower_case": True},  # of older versions
+    {"vocab_file": None, "do_lower_case": False},
+    {"vocab_file": str(path), "do_lower_case": None},
+  ):
+    entry = _entry(folders, **flags)
+    args = arguments.from_record(str(folders[0]), entry, {})
+    assert (args.vocab_file, args.do_lower_case) == (str(path), is_lower)
+    changes = {"do_lower_case": not is_lower}
+    args = arguments.from_record(str(folders[0]), entry, changes)
+    assert args.do_lower_case is not is_lower
+  entry["flags"]["do_lower_case"] = not is_lower  # the run's own
+  args = arguments.from_record(str(folders[0]), entry, {})
+  assert args.do_lower_case is not is_lower
+
+
+def test_a_file_that_is_gone_is_replaced_by_a_copy_in_the_folder(folders):
+  folder = str(folders[0])
+  message = f"without --vocab_file: .*copy vocab.txt into {re.escape(folder)}"
+  with pytest.raises(FileNotFoundError, match=message):
+    arguments.from_record(folder, _entry(folders), {})
+  vocab.save(LOWER, folders[1] / "vocab.txt")
+  entry = _entry(folders, vocab_file="gone")  # which may have been another
+  with pytest.raises(FileNotFoundError, match="gone, which is gone: restore"):
+    arguments.from_record(folder, entry, {})
+  (folders[1] / "bert_config.json").rename(folders[0] / "bert_config.json")
+  vocab.save(LOWER, folders[0] / "vocab.txt")
+  args = arguments.from_record(folder, entry, {})
+  assert args.vocab_file == f"{folder}/vocab.txt"
+  assert args.bert_config_file == f"{folder}/bert_config.json"
+
+
+def test_a_vocabulary_that_was_not_named_before_is_no_change(folders, caplog):
+  args = programs.arguments("run_pretraining")
+  path = folders[0] / "run.json"
+  for flags, changes in (
+    ({"vocab_file": "v", "do_lower_case": None}, {}),
+    ({"vocab_file": None, "do_lower_case": True}, {"vocab_file": "v"}),
+    ({"vocab_file": "v", "do_lower_case": None}, {"vocab_file": "v"}),
+  ):
+    path.write_text(json.dumps([{"flags": flags}]))
+    arguments.warn_if_changed(args.replace(**changes), str(folders[0]))
+  assert not caplog.records
+  path.write_text(json.dumps([{"flags": {"vocab_file": "v"}}]))
+  arguments.warn_if_changed(args.replace(vocab_file="w"), str(folders[0]))
+  assert "--vocab_file=v (now w)" in caplog.text

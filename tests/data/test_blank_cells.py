@@ -1,0 +1,31 @@
+"""Tables in which cells are blank: such a row is a row like others."""
+
+import itertools
+import json
+
+import pytest
+
+from data import tables
+
+CELLS = ("", " ", "x")
+ROWS = [*itertools.product(CELLS, repeat=2), ("\t", "x"), ("x", "  ")]
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.csv quoted", "t.tsv", "t.jsonl"])
+def test_no_row_is_dropped_for_a_blank_cell(tmp_path, name):
+  """Of tab-separated lines those of blanks alone are blank lines."""
+  name, _, quoted = name.partition(" ")
+  rows = ROWS
+  if name == "t.tsv":
+    rows = [row for row in ROWS if "".join(row).strip() and "\t" not in row]
+  quote = '"' if quoted else ""
+  cells = [[f"{quote}{cell}{quote}" for cell in row] for row in rows]
+  lines = ["text,label", *map(",".join, cells)]
+  if name == "t.tsv":
+    lines = ["text\tlabel", *map("\t".join, rows)]
+  elif name == "t.jsonl":
+    lines = [json.dumps({"text": a, "label": b}) for a, b in rows]
+  path = tmp_path / name
+  path.write_text("\n".join(lines) + "\n")
+  result = tables.read_table(str(path), ["text", "label"])
+  assert [(r.values["text"], r.values["label"]) for r in result] == rows

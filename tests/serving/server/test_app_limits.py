@@ -1,0 +1,131 @@
+"""Limits and work of the server that no answer shows: each flag has its own."""
+
+import asyncio
+import json
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+
+import h11
+import pytest
+
+from serving.server import app as module
+from serving.server.app import App, Server
+from serving.server.models import Metrics, Model
+from tests.serving.server.stand_in import SETTINGS, Version
+
+
+@pytest.fixture(name="model")
+def _model(tmp_path):
+  (tmp_path / "toy" / "1").mkdir(parents=True)
+  model = Model("toy", str(tmp_path / "toy"), 1, Version)
+  model.poll()
+  yield model
+  model.versions[1].workers.close()
+
+
+def _request(app, path, method="GET", document=None):
+  """Status and body of an answer."""
+  body = json.dumps(document).encode()
+  scope = {"path": path, "raw_path": path.encode(), "method": method}
+  sent = []
+
+  async def receive():
+    return {"type": "http.request", "body": body, "more_body": False}
+
+  async def send(message):
+    sent.append(message)
+
+  asyncio.run(app(scope, receive, send))
+  return sent[0]["status"], sent[1]["body"]
+
+
+def test_each_limit_of_time_is_that_of_its_flag(model, monkeypatch):
+  settings = SETTINGS._replace(
+    read_timeout=31.0, request_timeout=47.0, max_connections=7
+  )
+  limits, timeout = [], asyncio.timeout
+  monkeypatch.setattr(
+    module.asyncio, "timeout", lambda s: limits.append(s) or timeout(s)
+  )
+  app = App({"toy": model}, Metrics(), settings)
+  path = "/v1/models/toy:predict"
+  assert _request(app, path, "POST", {"instances": ["a"]})[0] == 200
+  assert limits == [31.0, 47.0]  # of the request, then of its answer
+  config = Server(app, settings).config
+  assert config.http.seconds == 31.0 + module._GRACE_SECONDS
+  assert config.limit_concurrency == 8
+
+
+def test_large_bodies_alone_are_converted_in_a_thread():
+  async def convert(size):
+    return await module._convert(size, threading.get_ident)
+
+  own = threading.get_ident()
+  for size, is_own in ((0, 1), (2**15 - 1, 1), (2**15, 0), (2**20, 0)):
+    assert (asyncio.run(convert(size)) == own) == bool(is_own)
+
+
+def test_the_page_is_read_once(model, monkeypatch):
+  app = App({"toy": model}, Metrics(), SETTINGS)
+  before = {
+    path: _request(app, path) for path in app._get if path != "/metrics"
+  }
+  monkeypatch.setattr(Path, "read_bytes", None)
+  monkeypatch.setattr(Path, "open", None)
+  for path, answer in before.items():
+    assert _request(app, path) == answer
+
+
+class _Timer:
+  """A call of a loop in the future."""
+
+  def __init__(self, seconds, function):
+    self.seconds, self.function, self.is_over = seconds, function, False
+
+  def cancel(self):
+    self.is_over = True
+
+
+def test_a_request_has_one_deadline_from_its_first_byte_on():
+  """More bytes do not extend it; the next request has its own."""
+  protocol = module._Protocol.__new__(module._Protocol)
+  timers = []
+
+  def call_later(seconds, function):
+    timers.append(_Timer(seconds, function))
+    return timers[-1]
+
+  protocol.seconds = 9.0
+  protocol.loop = SimpleNamespace(call_later=call_later)
+  protocol.transport = SimpleNamespace(abort="abort")
+  protocol.conn = SimpleNamespace(their_state=h11.IDLE)
+  for state, number, is_over in (
+    (h11.IDLE, 1, False),
+    (h11.IDLE, 1, False),
+    (h11.SEND_BODY, 1, False),
+    (h11.SEND_BODY, 1, False),
+    (h11.DONE, 1, True),  # it is complete: its answer may take long
+    (h11.DONE, 1, True),
+    (h11.IDLE, 2, False),
+    (h11.SEND_BODY, 2, False),
+  ):
+    protocol.conn.their_state = state
+    protocol._watch()
+    assert (len(timers), timers[-1].is_over) == (number, is_over)
+  protocol._watch(is_complete=True)  # the connection is gone
+  assert [timer.is_over for timer in timers] == [True, True]
+  assert {(t.seconds, t.function) for t in timers} == {(9.0, "abort")}
+
+
+def test_a_model_is_ready_when_a_version_can_answer(model):
+  app = App({"toy": model}, Metrics(), SETTINGS)
+  assert _request(app, "/readyz")[0] == 200
+  loaded = model.versions
+  model.versions, model.states = {}, {1: ("LOADING", "")}
+  assert _request(app, "/readyz")[0] == 503
+  model.versions, model.states = loaded, {2: ("END", "an error")}
+  assert _request(app, "/readyz")[0] == 200
+  other = Model("other", "unread", 1, Version)
+  app = App({"toy": model, "other": other}, Metrics(), SETTINGS)
+  assert _request(app, "/readyz")[0] == 503

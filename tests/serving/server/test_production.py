@@ -1,0 +1,335 @@
+"""docs/production.md: its files do what it says, as far as a test can tell."""
+
+import configparser
+import contextlib
+import http.client
+import json
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from serving import export
+from serving.server.models import Settings
+from tests import programs
+from tests.serving import tasks
+from tests.serving.server import client, nginx, stand_in
+from tests.serving.server.nginx import block
+
+needs_nginx = pytest.mark.skipif(
+  not (nginx.find() and shutil.which("openssl")),
+  reason="needs apt-get install nginx openssl",
+)
+PREDICT = "/v1/models/toy:predict"
+BODY = b'{"instances": ["ab"]}'
+PAGE = "https://a.example"
+DEFAULTS = Settings()
+
+
+def _flags(words):
+  """Values of flags by name, which serve.py has."""
+  rows = programs.table(programs.FLAGS)
+  known = {row[0] for row in rows if "serve" in row[4].split()}
+  flags = dict(re.findall(r"--(\w+)=?(\S*)", " ".join(words)))
+  assert {*flags} <= known
+  return flags
+
+
+# --- nginx -----------------------------------------------------------------
+
+
+@pytest.fixture(name="served", scope="module")
+def _served(tmp_path_factory):
+  """A server behind nginx, and nginx; nobody listens at the second port."""
+  settings = stand_in.SETTINGS._replace(
+    access_log=True, cors_origins=[PAGE], max_request_bytes=1_000_000
+  )
+  folders = [tmp_path_factory.mktemp(name) for name in ("toy", "nginx")]
+  with (
+    stand_in.toy(folders[0], settings) as server,
+    nginx.running(folders[1], [server.port, nginx.free_port()]) as proxy,
+  ):
+    yield server, proxy
+
+
+@pytest.fixture(name="proxy")
+def _proxy(served):
+  return served[1]
+
+
+@needs_nginx
+@pytest.mark.parametrize("user", [None, "ann:wrong", "bob:secret", "ann:"])
+def test_without_the_password_nobody_asks(proxy, user):
+  for method, path in (("POST", PREDICT), ("GET", "/"), ("GET", "/models")):
+    status, headers, body = proxy.request(method, path, BODY, user)
+    assert (status, headers["www-authenticate"]) == (401, 'Basic realm="BERT"')
+    assert b"toy" not in body
+
+
+@needs_nginx
+def test_with_the_password_texts_are_answered_and_the_page_is_there(proxy):
+  status, _, body = proxy.request("POST", PREDICT, BODY)
+  answer = {"predictions": [{"length": 2, "text": "ab"}]}
+  assert (status, json.loads(body)) == (200, answer)
+  status, headers, body = proxy.request("GET", "/")
+  assert status == 200 and b'src="page.js"' in body
+  assert headers["content-security-policy"].startswith("default-src 'none'")
+
+
+@needs_nginx
+def test_addresses_without_encryption_lead_to_those_with_it(proxy):
+  connection = http.client.HTTPConnection("127.0.0.1", proxy.plain_port)
+  with contextlib.closing(connection):
+    connection.request("GET", "/v1/models/toy", headers={"Host": nginx.NAME})
+    response = connection.getresponse()
+    target = response.headers["location"]
+  assert response.status == 301
+  assert target == f"https://{nginx.NAME}/v1/models/toy"
+
+
+@needs_nginx
+def test_load_balancers_need_no_password_and_metrics_stay_inside(served):
+  server, proxy = served
+  for path in ("/healthz", "/readyz"):
+    assert proxy.request("GET", path, user=None)[::2] == (200, b"ok\n")
+  for user in (None, "ann:secret"):
+    assert proxy.request("GET", "/metrics", user=user)[0] == 404
+  assert server.request("GET", "/metrics")[0] == 200
+
+
+@needs_nginx
+def test_pages_of_other_origins_ask_with_a_password(proxy):
+  asks = {
+    "Origin": PAGE,
+    "Access-Control-Request-Method": "POST",
+    "Access-Control-Request-Headers": "authorization",
+  }
+  status, headers, _ = proxy.request("OPTIONS", PREDICT, user=None, **asks)
+  assert (status, headers["access-control-allow-origin"]) == (200, PAGE)
+  assert headers["access-control-allow-headers"] == "authorization"
+  status, headers, _ = proxy.request("POST", PREDICT, BODY, Origin=PAGE)
+  assert (status, headers["access-control-allow-origin"]) == (200, PAGE)
+
+
+@needs_nginx
+def test_bodies_that_are_too_large_are_413(proxy):
+  sizes = {900_000: 200, 1_500_000: 413, 3_000_000: 413}
+  for size, expected in sizes.items():
+    body = json.dumps({"instances": ["a" * size]})
+    status, _, answer = proxy.request("POST", PREDICT, body)
+    assert status == expected
+    is_of_serve = b"--max_request_bytes" in answer
+    assert is_of_serve == (size == 1_500_000)  # nginx refuses more
+
+
+@needs_nginx
+def test_nginx_reuses_connections_to_the_server(served):
+  server, proxy = served
+  proxy.request("GET", "/readyz")
+  for _ in range(5):
+    before = {*server.server.server_state.connections}
+    assert proxy.request("GET", "/readyz")[0] == 200
+    assert {*server.server.server_state.connections} == before != set()
+
+
+@needs_nginx
+@pytest.mark.skipif(sys.platform != "linux", reason="needs 127.0.0.2")
+def test_the_access_log_names_the_client_that_nginx_saw(served, capfd):
+  capfd.readouterr()
+  said = {"X-Forwarded-For": "192.0.2.7"}
+  served[1].request("POST", PREDICT, BODY, address="127.0.0.2", **said)
+  output, end = "", time.monotonic() + 10
+  while "\n" not in output and time.monotonic() < end:
+    output += capfd.readouterr().out
+  assert output.startswith("127.0.0.2 - - [")
+  assert f'"POST {PREDICT} HTTP/1.1" 200' in output
+
+
+@needs_nginx
+def test_the_second_server_answers_if_the_queue_of_the_first_is_full(tmp_path):
+  full = stand_in.SETTINGS._replace(max_queue_size=1)
+  folders = [tmp_path / name for name in ("full", "free", "nginx")]
+  for folder in folders:
+    folder.mkdir()
+  with (
+    stand_in.toy(folders[0], full) as first,
+    stand_in.toy(folders[1]) as second,
+    nginx.running(folders[2], [first.port, second.port]) as proxy,
+    ThreadPoolExecutor(2) as pool,
+  ):
+    waiting = [pool.submit(first.ask, stand_in.GATED)]
+    assert first.version.started.wait(10)
+    waiting += [pool.submit(first.ask, stand_in.GATED)]
+    while not first.version.workers.queued:
+      time.sleep(0.01)
+    assert first.ask(stand_in.GATED)[0] == 503
+    for _ in range(6):
+      assert proxy.request("POST", PREDICT, BODY)[0] == 200
+    first.version.gate.set()
+    assert [future.result()[0] for future in waiting] == [200, 200]
+
+
+def _restart(program, port, folder):
+  """Ends a server in order and starts another one at its port."""
+  program.send_signal(signal.SIGTERM)
+  log = program.stderr.read()
+  assert program.wait(30) == 0, log
+  program, _ = client.start(folder, f"--port={port}")
+  return program
+
+
+def _ask_until(end, proxy, statuses):
+  connection = proxy.connect()
+  while time.monotonic() < end[0]:
+    status, _, body = proxy.request("POST", client.PATH, BODY)
+    statuses.append((status, json.loads(body).get("predictions", body)))
+  connection.close()
+
+
+@needs_nginx
+@pytest.mark.slow
+def test_no_request_is_lost_while_two_servers_are_restarted_in_turn(tmp_path):
+  (tmp_path / "nginx").mkdir()
+  folder = tmp_path / "1"
+  export.save(str(folder), tasks.make("tagging"), ["tflite"])
+  started = [client.start(folder) for _ in range(2)]
+  ports = [port for _, port in started]
+  statuses, end = [], [time.monotonic() + 100]
+  with nginx.running(tmp_path / "nginx", ports) as proxy:
+    with ThreadPoolExecutor(4) as pool:
+      for _ in range(4):
+        pool.submit(_ask_until, end, proxy, statuses)
+      running = [_restart(*pair, folder) for pair in started]
+      time.sleep(1)
+      end[0] = 0
+    for program in running:
+      program.terminate()
+      program.stderr.read()
+      assert program.wait(30) == 0
+  assert len(statuses) > 50
+  assert {status for status, _ in statuses} == {200}
+  assert all(answer == statuses[0][1] for _, answer in statuses)
+
+
+def test_nginx_waits_longer_than_the_server(tmp_path):
+  text = block("nginx")
+  seconds = dict(re.findall(r"\b(\w+) (\d+)s;", text))
+  assert int(seconds["proxy_read_timeout"]) > DEFAULTS.request_timeout
+  assert int(seconds["keepalive_timeout"]) < 60  # app._KEEP_ALIVE_SECONDS
+  [size] = re.findall(r"client_max_body_size (\d+)m;", text)
+  assert int(size) << 20 > DEFAULTS.max_request_bytes
+
+
+# --- systemd ---------------------------------------------------------------
+
+
+def test_the_unit_starts_the_server_and_waits_for_its_answers():
+  parser = configparser.ConfigParser(interpolation=None)
+  parser.optionxform = str
+  parser.read_string(block("unit"))
+  service = parser["Service"]
+  python, program, *words = shlex.split(service["ExecStart"])
+  assert python.endswith("/.venv/bin/python")
+  assert (programs.ROOT / program).is_file()
+  assert _flags(words)["port"] == "%i"
+  assert int(service["TimeoutStopSec"]) > DEFAULTS.request_timeout + 5
+
+
+@pytest.mark.skipif(
+  not shutil.which("systemd-analyze"), reason="needs systemd-analyze"
+)
+def test_systemd_understands_the_unit(tmp_path):
+  text = block("unit")
+  text = text.replace("/opt/bert/.venv/bin/python", sys.executable)
+  (tmp_path / "bert@.service").write_text(text.replace("/opt/bert", "/tmp"))
+  command = ["systemd-analyze", "verify", tmp_path / "bert@8501.service"]
+  done = subprocess.run(command, capture_output=True, text=True)
+  assert (done.returncode, done.stderr) == (0, "")
+
+
+# --- Containers ------------------------------------------------------------
+
+
+def test_the_deployment_starts_the_server_and_asks_what_it_answers(tmp_path):
+  yaml = pytest.importorskip("yaml")
+  deployment, service = yaml.safe_load_all(block("deployment"))
+  pod = deployment["spec"]["template"]
+  labels = pod["metadata"]["labels"]
+  assert deployment["spec"]["selector"]["matchLabels"] == labels
+  assert service["spec"]["selector"] == labels
+  [container] = pod["spec"]["containers"]
+  python, program, *words = container["command"]
+  assert python == "python" and (programs.ROOT / program).is_file()
+  flags = _flags(words)
+  assert flags["host"] == "0.0.0.0"
+  port = container["ports"][0]["containerPort"]
+  assert port == service["spec"]["ports"][0]["targetPort"] == 8501
+  with stand_in.toy(tmp_path) as server:
+    for probe in ("readinessProbe", "livenessProbe"):
+      asked = container[probe]["httpGet"]
+      assert asked["port"] == port
+      assert server.request("GET", asked["path"])[0] == 200
+  [mount], [volume] = container["volumeMounts"], pod["spec"]["volumes"]
+  assert mount["name"] == volume["name"]
+  assert flags["model"].startswith(mount["mountPath"])
+  *_, seconds = container["lifecycle"]["preStop"]["exec"]["command"]
+  grace = pod["spec"]["terminationGracePeriodSeconds"]
+  assert grace > DEFAULTS.request_timeout + int(seconds) + 5
+
+
+def test_proxies_of_the_environment_are_trusted(tmp_path, monkeypatch, capfd):
+  monkeypatch.setenv("FORWARDED_ALLOW_IPS", "127.0.0.0/8")
+  settings = stand_in.SETTINGS._replace(access_log=True)
+  headers = {"X-Forwarded-For": "6.6.6.6, 192.0.2.7, 127.0.0.9"}
+  with stand_in.toy(tmp_path, settings) as server:
+    server.request("GET", "/models", None, headers)
+  assert capfd.readouterr().out.startswith("192.0.2.7 - - [")
+
+
+def test_the_image_of_kubernetes_is_what_docker_builds():
+  [tag] = re.findall(r"--tag=(\S+)", block("build", "several_machines.md"))
+  job = block("kubernetes", "several_machines.md")
+  for text in (job, block("deployment")):
+    assert re.findall(r"image: (\S+)", text) == [tag]
+
+
+def test_the_image_has_what_its_file_names():
+  lines = block("image", "several_machines.md").splitlines()
+  lines = [line.split() for line in lines if not line.startswith("#")]
+  assert lines[0][0] == "FROM" and lines[0][1].startswith("python:3.1")
+  copied = [word for line in lines if line[0] == "COPY" for word in line[1:-1]]
+  assert copied[-1] == "."
+  assert all((programs.ROOT / name).exists() for name in copied)
+  needed = (programs.ROOT / "requirements.txt").read_text().splitlines()
+  [install] = [line for line in lines if line[0] == "RUN"]
+  assert install[install.index("-r") + 1] == "requirements.txt"
+  package, version = install[-1].strip('"').split("==")
+  assert (
+    package.startswith("tensorflow[") and f"tensorflow=={version}" in needed
+  )
+  command = json.loads(" ".join(lines[-1][1:]))
+  assert (programs.ROOT / command[1]).is_file()
+
+
+@pytest.mark.skipif(
+  not (programs.ROOT / ".git").exists(), reason="needs a checkout of git"
+)
+def test_the_image_is_built_from_the_files_of_git(tmp_path):
+  (tmp_path / "Dockerfile").write_text(block("image", "several_machines.md"))
+  archive, build = block("build", "several_machines.md").split("|")
+  assert build.split()[-1] == "-"  # docker reads the archive
+  name = f"--add-file={tmp_path}/Dockerfile"
+  archive = archive.replace("--add-file=Dockerfile", name)
+  done = subprocess.run(
+    f"{archive} | tar --list",
+    shell=True, check=True, cwd=programs.ROOT, capture_output=True, text=True,
+  )  # fmt: skip
+  files = done.stdout.splitlines()
+  assert {"Dockerfile", "requirements.txt", "serve.py"} <= {*files}
+  assert "run_pretraining.py" in files and not any(".venv" in f for f in files)

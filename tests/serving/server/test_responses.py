@@ -1,0 +1,357 @@
+"""Pages of other origins, the access log, and what no answer tells."""
+
+import contextlib
+import gzip
+import json
+import os
+import re
+import socket
+import threading
+import time
+
+import pytest
+from absl import logging
+
+from serving.server.models import Model
+from serving.server.version import Version
+from storage import UserError
+from tests.serving.server import stand_in
+from tests.serving.server.test_version import ROW, _Model, _rows
+
+PREDICT = "/v1/models/toy:predict"
+BODY = b'{"instances": ["a secret"]}'
+PAGE = "https://a.example:8443"
+
+
+def _served(folder, **settings):
+  return stand_in.toy(folder, stand_in.SETTINGS._replace(**settings))
+
+
+@pytest.fixture(name="client", scope="module")
+def _client(tmp_path_factory):
+  """A server for the pages of two origins."""
+  origins = [PAGE, "http://localhost:3000"]
+  folder = tmp_path_factory.mktemp("toy")
+  with _served(folder, cors_origins=origins) as client:
+    yield client
+
+
+def _cors(client, method, path, body=None, **headers):
+  """Status and CORS headers, without their prefix, of an answer."""
+  headers = {name.replace("_", "-"): value for name, value in headers.items()}
+  status, answer, _ = client.request(method, path, body, headers)
+  prefix = "access-control-"
+  names = [name for name in answer if name.startswith(prefix)]
+  return status, {name.removeprefix(prefix): answer[name] for name in names}
+
+
+READABLE = {"allow-origin": PAGE, "expose-headers": "Retry-After"}
+REQUESTS = [
+  ("POST", PREDICT, BODY, 200),
+  ("GET", "/v1/models/toy", None, 200),
+  ("GET", "/models", None, 200),
+  ("GET", "/readyz", None, 200),
+  ("POST", PREDICT, b"{", 400),
+  ("POST", PREDICT, b" " * 20_000, 413),
+  ("POST", PREDICT, gzip.compress(BODY), 415),
+  ("POST", "/v1/models/none:predict", BODY, 404),
+  ("POST", "/models", b"", 405),
+  ("POST", PREDICT, json.dumps({"signature_name": "broken"} | json.loads(BODY)),
+   500),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "path", "body", "status"), REQUESTS)
+def test_a_page_of_a_listed_origin_reads_answers_and_errors(
+  client, method, path, body, status
+):
+  result = _cors(client, method, path, body, Origin=PAGE)
+  assert result == (status, READABLE)
+
+
+@pytest.mark.parametrize(
+  "origin", [f"{PAGE}0", "https://a.example", "null", PAGE.upper(), "*", None]
+)
+def test_a_page_of_another_origin_reads_nothing(client, origin):
+  headers = {"Origin": origin} if origin else {}
+  assert _cors(client, "POST", PREDICT, BODY, **headers) == (200, {})
+
+
+def test_caches_keep_the_answers_to_origins_apart(client):
+  for headers in ({}, {"Origin": PAGE}, {"Origin": "http://b.example"}):
+    for path in ("/models", "/none"):
+      assert client.request("GET", path, None, headers)[1]["vary"] == "Origin"
+
+
+ASKS = {
+  "Access_Control_Request_Method": "POST",
+  "Access_Control_Request_Headers": "authorization,content-type",
+}
+
+
+def test_a_preflight_request_says_what_a_page_may_send(client):
+  assert _cors(client, "OPTIONS", PREDICT, Origin=PAGE, **ASKS) == (
+    200,
+    READABLE
+    | {
+      "allow-methods": "GET, POST",
+      "allow-headers": "authorization,content-type",
+      "max-age": "600",
+    },
+  )
+  result = _cors(client, "OPTIONS", PREDICT, Origin="http://b.example", **ASKS)
+  assert result == (400, {})
+  assert (
+    _cors(client, "OPTIONS", PREDICT, Origin=PAGE)[0] == 400
+  )  # no preflight
+
+
+def test_a_star_stands_for_every_origin(tmp_path):
+  with _served(tmp_path, cors_origins=["*"]) as client:
+    status, headers, _ = client.request("POST", PREDICT, BODY, {"Origin": PAGE})
+    assert (status, headers["access-control-allow-origin"]) == (200, "*")
+    assert "vary" not in headers
+    assert _cors(client, "OPTIONS", "/", Origin="null", **ASKS)[0] == 200
+
+
+def test_without_origins_there_are_no_such_headers(tmp_path):
+  with _served(tmp_path) as client:
+    assert _cors(client, "GET", "/models", Origin=PAGE) == (200, {})
+    assert _cors(client, "OPTIONS", PREDICT, Origin=PAGE, **ASKS) == (400, {})
+
+
+def test_a_page_reads_that_there_are_too_many_clients(tmp_path, capfd):
+  settings = {"max_connections": 1, "cors_origins": ["*"], "access_log": True}
+  with _served(tmp_path, **settings) as client, client.connect():
+    for _ in range(2):
+      status, headers, body = client.request("GET", "/v1/models/toy")
+      assert (status, headers["retry-after"]) == (503, "1")
+      assert headers["access-control-allow-origin"] == "*"
+      assert b"(--max_connections=1)" in body
+  output = capfd.readouterr()
+  assert len(re.findall('"GET /v1/models/toy HTTP/1.1" 503 ', output.out)) == 2
+
+
+# --- Access log ------------------------------------------------------------
+
+LINE = re.compile(
+  r'(\S+) - - \[\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}\] '
+  r'"(.*)" (\d+) (\d+) (\d+\.\d)\n'
+)  # fmt: skip
+
+
+@pytest.fixture(name="logged")
+def _logged_client(tmp_path):
+  with _served(tmp_path, access_log=True) as client:
+    yield client
+
+
+def _lines(capfd, number):
+  """Lines of the access log, as LINE has them, each after its answer."""
+  output, end = "", time.monotonic() + 10
+  while output.count("\n") < number and time.monotonic() < end:
+    output += capfd.readouterr().out
+  return [LINE.fullmatch(line) for line in output.splitlines(True)]
+
+
+def _logged(capfd, number=1):
+  """Requests, statuses and bytes of the access log."""
+  lines = _lines(capfd, number)
+  assert {line[1] for line in lines} == {"127.0.0.1"}
+  assert all(0 <= float(line[5]) < 10_000 for line in lines)
+  return [(line[2], int(line[3]), int(line[4])) for line in lines]
+
+
+@pytest.mark.parametrize(
+  ("method", "path", "body", "status"),
+  [
+    ("POST", PREDICT, BODY, 200),
+    ("POST", PREDICT, b"{", 400),
+    ("GET", "/", None, 200),
+    ("GET", "/favicon.ico", None, 404),
+    ("PUT", "/v1/models/t%6Fy", None, 400),
+  ],
+)
+def test_a_request_is_a_line(logged, capfd, method, path, body, status):
+  size = len(logged.request(method, path, body)[2])
+  assert _logged(capfd) == [(f"{method} {path} HTTP/1.1", status, size)]
+
+
+def test_a_line_has_neither_texts_nor_what_the_url_asks(logged, capfd):
+  logged.request("POST", PREDICT, BODY)
+  logged.request("GET", "/models?text=secret&password=secret")
+  logged.request("HEAD", "/")
+  lines = _logged(capfd, 3)
+  assert lines[1][0] == "GET /models HTTP/1.1"
+  assert lines[2] == ("HEAD / HTTP/1.1", 200, 0)
+  assert "secret" not in str(lines)
+
+
+def test_no_request_writes_a_line_of_its_own(logged, capfd):
+  for path in ('/"_200_1_1.0', "/%0a127.0.0.1", "/" + "a" * 5000):
+    logged.request("GET", path)
+  requests = [request for request, _, _ in _logged(capfd, 3)]
+  assert requests[:2] == [
+    "GET /%22_200_1_1.0 HTTP/1.1",
+    "GET /%0a127.0.0.1 HTTP/1.1",
+  ]
+  assert len(requests[2]) < 300
+  logged.request("GET", "/models", None, {"X-Forwarded-For": 'a" 200 \xe9'})
+  [line] = _lines(capfd, 1)
+  assert line[1] == "a??200??"
+
+
+def test_behind_a_proxy_on_this_machine_the_client_is_logged(logged, capfd):
+  forwarded = {"X-Forwarded-For": "6.6.6.6, 192.0.2.7"}  # it adds the last one
+  logged.request("GET", "/models", None, forwarded)
+  [line] = _lines(capfd, 1)
+  assert line[1] == "192.0.2.7"
+
+
+def test_by_default_nothing_is_logged(client, capfd):
+  client.request("POST", PREDICT, BODY)
+  assert capfd.readouterr().out == ""
+
+
+def test_a_line_has_the_milliseconds_until_the_answer(logged, capfd):
+  threading.Timer(0.3, logged.version.gate.set).start()
+  begin = time.monotonic()
+  logged.ask(stand_in.GATED)
+  [line] = _lines(capfd, 1)
+  assert 200 < float(line[5]) < 1000 * (time.monotonic() - begin) + 1
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_an_output_that_takes_no_line_does_no_harm(
+  logged, monkeypatch, caplog, is_there
+):
+  with open(os.devnull) as unwritable:
+    monkeypatch.setattr("sys.stdout", unwritable if is_there else None)
+    for _ in range(2):
+      assert logged.request("POST", PREDICT, BODY)[0] == 200
+    while logged.server.server_state.tasks:
+      time.sleep(0.01)
+  assert not caplog.records
+
+
+# --- Compressed bodies -----------------------------------------------------
+
+ZIPPED = gzip.compress(BODY)
+
+
+@pytest.mark.parametrize(
+  ("encoding", "body"),
+  [
+    ("gzip", ZIPPED),
+    ("GZIP", ZIPPED),
+    ("x-gzip", ZIPPED),
+    ("gzip", BODY),
+    ("br", BODY),
+    ("zstd", b"\x28\xb5\x2f\xfd"),
+    ("identity, gzip", ZIPPED),
+    (None, ZIPPED),
+  ],
+)
+def test_a_compressed_body_is_415_with_the_remedy(client, encoding, body):
+  headers = {"Content-Encoding": encoding} if encoding else {}
+  status, headers, answer = client.request("POST", PREDICT, body, headers)
+  message = "the body is compressed: send JSON without Content-Encoding"
+  assert (status, json.loads(answer)) == (415, {"error": message})
+
+
+@pytest.mark.parametrize("encoding", ["identity", "Identity", ""])
+def test_a_body_as_it_is_may_be_called_so(client, encoding):
+  headers = {"Content-Encoding": encoding}
+  assert client.request("POST", PREDICT, BODY, headers)[0] == 200
+
+
+@pytest.mark.parametrize(
+  "kind",
+  ["application/x-www-form-urlencoded", "text/plain", "application/json", ""],
+)
+def test_json_of_any_content_type_is_read(client, kind):
+  headers = {"Content-Type": kind}  # of curl -d: the first
+  assert client.request("POST", PREDICT, BODY, headers)[0] == 200
+
+
+def test_a_connection_goes_on_after_415(client):
+  with contextlib.closing(client.keep_alive()) as connection:
+    statuses, sockets = [], set()
+    for body in (ZIPPED, BODY):
+      connection.request("POST", PREDICT, body)
+      sockets.add(connection.sock)
+      response = connection.getresponse()
+      response.read()
+      statuses.append(response.status)
+  assert (statuses, len(sockets)) == ([415, 200], 1)
+
+
+# --- Paths -----------------------------------------------------------------
+
+
+def _fail(path):
+  raise UserError(f"{path}/model_float32.tflite is damaged: see {path}/x.py")
+
+
+def test_a_version_that_fails_tells_its_folder_to_the_log_alone(
+  tmp_path, caplog
+):
+  (tmp_path / "toy" / "7").mkdir(parents=True)
+  model = Model("toy", f"{tmp_path}/toy", 1, _fail)
+  model.poll()
+  assert f"{tmp_path}/toy/7/model_float32.tflite is damaged" in caplog.text
+  with stand_in.running([model]) as client:
+    answers = [client.request("POST", PREDICT, BODY)]
+    answers += [
+      client.request("GET", f"/{path}")
+      for path in ("v1/models/toy", "v1/models/toy/versions/7", "readyz",
+                   "v1/models/toy/metadata", "metrics")
+    ]  # fmt: skip
+  for _, headers, body in answers:
+    assert "/toy/7" not in f"{headers}{body}" and "tflite" not in str(body)
+  assert answers[0][0] == 503
+  assert b"could not be loaded: the server's log says why" in answers[0][2]
+
+
+def test_an_error_of_an_engine_goes_to_the_log_alone(tmp_path, caplog):
+  caplog.set_level("INFO", "absl")
+  model = _Model()
+  model.engine.run = lambda rows: _fail("/models/toy/7")
+  version = Version(model, stand_in.SETTINGS)
+  with stand_in.toy(tmp_path, version=version) as client:
+    status, answer = client.ask(_rows({"input_ids": ROW["input_ids"]}))
+  assert status == 400 and "/" not in answer["error"]
+  assert "/models/toy/7/model_float32.tflite" in caplog.text
+
+
+def test_an_internal_error_goes_to_the_log_alone(tmp_path, caplog):
+  with _served(tmp_path) as client:
+    version = client.version
+    version.functions["serving_default"] = lambda rows: _fail("/models/toy/7")
+    status, answer = client.ask(json.loads(BODY))
+  assert (status, answer) == (500, {"error": "internal error"})
+  assert "/models/toy/7/model_float32.tflite" in caplog.text
+
+
+# --- Limits ----------------------------------------------------------------
+
+
+def test_a_limit_that_is_reached_is_logged_with_its_flag_once_a_minute(
+  tmp_path, caplog, monkeypatch
+):
+  monkeypatch.setattr(logging, "_log_timer_per_token", {})  # of other tests
+  with _served(tmp_path, max_queue_size=1) as client:
+    sockets = [client.connect() for _ in range(4)]
+    document = json.dumps(stand_in.GATED).encode()
+    head = f"POST {PREDICT} HTTP/1.1\r\nHost: a\r\nContent-Length: "
+    for number, connection in enumerate(sockets):
+      connection.sendall(f"{head}{len(document)}\r\n\r\n".encode() + document)
+      assert number or client.version.started.wait(10)
+    for connection in sockets[2:]:
+      assert connection.recv(13) == b"HTTP/1.1 503 "
+    client.version.gate.set()
+    for connection in sockets:
+      connection.shutdown(socket.SHUT_WR)
+      connection.close()
+  lines = [line for line in caplog.messages if "--max_queue_size=1" in line]
+  assert lines == ["the queue is full (--max_queue_size=1)"]

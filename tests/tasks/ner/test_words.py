@@ -1,0 +1,161 @@
+"""Words of raw text, compared with the words of tag files."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.ner import words
+from tasks.ner.examples import read_sentences
+from tasks.ner.schemes import recognize
+from tests import shared
+
+# Texts, and their words between blanks.
+ENGLISH = {
+  "In New York, where Oak's boss (45) works.": (
+    "In New York , where Oak 's boss ( 45 ) works ."
+  ),
+  "Ann O'Neal, the German-born writer, didn't pay $3.5 million; 5%!": (
+    "Ann O'Neal , the German-born writer , did n't pay $3.5 million ; 5% !"
+  ),
+  "Mr. Lee of Oak Inc. met J. R. Ray on Jan. 5, 1999, in St. Louis.": (
+    "Mr. Lee of Oak Inc. met J. R. Ray on Jan. 5 , 1999 , in St. Louis ."
+  ),
+  "A U.S.-based Ph.D. student, e.g. Bo, left at 6:30 p.m., etc.": (
+    "A U.S.-based Ph.D. student , e.g. Bo , left at 6:30 p.m. , etc ."
+  ),
+  "MR. LEE reads No. 5, vol. 2 and 12/5/99.": (
+    "MR. LEE reads No. 5 , vol. 2 and 12/5/99 ."
+  ),
+  "He said no. She met Jan. Ann left Oak Inc.": (
+    "He said no . She met Jan . Ann left Oak Inc ."
+  ),
+  "The \"Sun\" wrote: 'I can't' -- the workers' strike...": (
+    "The \" Sun \" wrote : ' I ca n't ' -- the workers ' strike ..."
+  ),
+  "@ann_lee mailed Bob.Lee+x@mail.example.org about #oslo and #1.": (
+    "@ann_lee mailed Bob.Lee+x@mail.example.org about #oslo and # 1 ."
+  ),
+  "See http://example.org/a?b=c, www.example.org/x. AT&T's C++; Node.js.": (
+    "See http://example.org/a?b=c , www.example.org/x . AT&T 's C++ ; Node.js ."
+  ),
+  "I am 30. He, 20. Nobody knew the 19. But in the 20.": (
+    "I am 30 . He , 20 . Nobody knew the 19 . But in the 20 ."
+  ),
+  "1990–1999, 1,000 and/or US$5, _Emma_ (St.-Denis).": (
+    "1990–1999 , 1,000 and / or US$5 , _ Emma _ ( St.-Denis ) ."
+  ),
+}
+GERMAN = {
+  "Am 5. Januar fuhr Dr. Kühn, d.h. Hr. Kühn, z.B. nach Köln-Ehrenfeld.": (
+    "Am 5. Januar fuhr Dr. Kühn , d.h. Hr. Kühn , z.B. nach Köln-Ehrenfeld ."
+  ),
+  "Vom 18. bis 19. Jahrhundert, bzw. danach: Haupt- und Nebenwege.": (
+    "Vom 18. bis 19. Jahrhundert , bzw. danach : Haupt- und Nebenwege ."
+  ),
+  "Der 1. FC Adler (2. Liga) verlor im 3. Spiel 3:1; €3,50?": (
+    "Der 1. FC Adler ( 2 . Liga ) verlor im 3. Spiel 3:1 ; €3,50 ?"
+  ),
+}
+OTHERS = {
+  "王小明在东京读书。": "王 小 明 在 东 京 读 书 。",
+  "東京タワー、3階": "東 京 タワー 、 3 階",
+  "김철수는 서울에 산다.": "김철수는 서울에 산다 .",
+  "राम दिल्ली गया।": "राम दिल्ली गया ।",
+  "Ann😀 met 👩‍👩‍👧, 🇩🇪❤️ and Bo™!": "Ann 😀 met 👩‍👩‍👧 , 🇩🇪❤️ and Bo ™ !",
+  "Zoe\u0301, E\u0301. Zola\u3000and\u00a0José": (
+    "Zoe\u0301 , E\u0301. Zola and José"
+  ),
+  "She didn’t, Oak’s": "She did n’t , Oak ’s",
+  " \t\r\n\u2028": "",
+  "": "",
+}
+
+
+def _split(text):
+  return [text[begin:end] for begin, end in words.split(text)[1]]
+
+
+@pytest.mark.parametrize("text, expected", (ENGLISH | GERMAN | OTHERS).items())
+def test_words_are_those_of_a_tag_file(text, expected):
+  assert _split(text) == expected.split(" " if expected else None)
+
+
+_TEXT = st.one_of(
+  st.text(max_size=20),
+  st.text("aB9 .,'’-@#&:/$%€王。_ntʰé\u0301\u200b\u2028\0\n😀🇩", max_size=30),
+)
+
+
+@given(_TEXT)
+def test_words_are_the_text_without_blanks(text):
+  same, spans = words.split(text)
+  assert same == text
+  covered = [i for begin, end in spans for i in range(begin, end)]
+  assert all(begin < end for begin, end in spans)
+  assert covered == [i for i, c in enumerate(text) if not c.isspace()]
+
+
+@given(st.lists(st.text(min_size=1)))
+def test_a_list_keeps_its_words(texts):
+  joined, spans = words.split(texts)
+  assert joined == " ".join(texts)
+  assert [joined[begin:end] for begin, end in spans] == texts
+
+
+@pytest.mark.parametrize("part", ["a", "!", " ", "a.", "a@", "Mr. ", "http://"])
+def test_time_grows_with_the_length(part):
+  text = part * 100_000  # quadratic time would be hours
+  assert "".join(_split(text)) == text.replace(" ", "")
+
+
+# --- Real tag files --------------------------------------------------------
+
+_CLOSING = re.compile(r"[.,;:!?)\]}%]+|(?i:n['’]t|['’](?:s|m|d|re|ve|ll))")
+_OPENING = re.compile(r"[(\[{$£€#]")
+
+
+def _detokenize(sentence):
+  """A text as people write it, and begins and ends of the words in it."""
+  text, spans, glued = "", [], True
+  is_open = {'"': False, "'": False}
+  for word in sentence:
+    glue_left = bool(_CLOSING.fullmatch(word))
+    glue_right = bool(_OPENING.fullmatch(word))
+    if word in is_open:
+      is_possessive = word == "'" and text.endswith("s") and not is_open[word]
+      glue_left = is_possessive or is_open[word]
+      glue_right = not glue_left
+      is_open[word] ^= not is_possessive
+    text += "" if glued or glue_left else " "
+    spans.append((len(text), len(text) + len(word)))
+    text += word
+    glued = glue_right
+  return text, spans
+
+
+# Fractions of words and of entities that a split at blanks restores: .74, .54;
+# .76, .72. BERT's split restores .98, .95; .87, .94.
+@shared.on_datasets
+@pytest.mark.parametrize(
+  ("file", "of_words", "of_entities"),
+  [
+    ("wikigold/wikigold.conll.txt", 0.998, 0.996),
+    ("wnut17/wnut17train.conll", 0.96, 0.975),
+  ],
+)
+def test_words_of_real_files_are_restored(file, of_words, of_entities):
+  counts = [0, 0, 0, 0]
+  sentences = read_sentences(f"{shared.DATASETS}/{file}")
+  scheme = recognize({tag for s in sentences for tag in s.tags})
+  for sentence in sentences:
+    text, spans = _detokenize(sentence.words)
+    result = {*words.split(text)[1]}
+    counts[0] += len(spans)
+    counts[1] += len(result & {*spans})
+    for entity in scheme.entities(sentence.tags):
+      counts[2] += 1
+      counts[3] += {*spans[entity.begin : entity.end]} <= result
+  assert counts[1] / counts[0] > of_words
+  assert counts[3] / counts[2] > of_entities

@@ -1,0 +1,111 @@
+"""Text of other scripts becomes sentences, a vocabulary and sentence pairs."""
+
+import json
+import re
+from itertools import chain
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests import programs, shared
+
+# Sentences are recombined to documents. A list is a language, in its order of
+# words: who, what happens, and the mark behind it. The last is the joint.
+PROSE = {
+  "hindi": (
+    ["राम", "मेरी बहन", "बूढ़ा किसान", "पड़ोसी का लड़का", "डॉ. शर्मा"],
+    ["कल बाज़ार से आम लाया", "नदी के किनारे बैठा रहा", "आज देर तक सोता रहा",
+     "हमारे घर चाय पीने आया", "बारिश में भीग गया", "पुरानी किताब पढ़ता है"],
+    ["।", "!", "?", " ।"], " ",
+  ),
+  "japanese": (
+    ["母は", "隣の犬が", "駅前の店は", "山田さんは", "古い時計が"],
+    ["朝から庭で歌っていた", "雨の中を走って行った", "静かな町で暮らしている",
+     "三時に止まってしまった", "また来ると言っていた", "白い花を買って帰った"],
+    ["。", "！", "？", "。」"], "",
+  ),
+  "arabic": (
+    ["جارنا", "الطفل الصغير", "صاحب المتجر", "د. أحمد", "أخي"],
+    ["ذهب إلى السوق صباحا", "جلس قرب النهر طويلا", "قرأ كتابا قديما",
+     "عاد إلى البيت متأخرا", "شرب الشاي معنا", "نسي مفتاح الباب"],
+    [".", "!", "؟"], " ",
+  ),
+  "german": (
+    ["Dr. Müller", "Die Kl. B", "Am 5. Januar der Nachbar", "Herr Elm, Nr. 5,"],
+    ["ging z. B. am 3. Oktober zum Markt", "saß lange am Fluss", "las ein Buch",
+     "kam erst spät nach Hause", "trank mit uns Tee", "vergaß den Schlüssel"],
+    [".", "!", "?", ".“"], " ",
+  ),
+  "korean": (
+    ["어머니는", "옆집 개가", "역 앞 가게는", "김 선생님은", "낡은 시계가"],
+    ["아침부터 마당에서 노래했다", "빗속을 달려갔다", "조용한 마을에서 산다",
+     "세 시에 멈춰 버렸다", "다시 온다고 말했다", "흰 꽃을 사서 돌아왔다"],
+    [".", "!", "?"], " ",
+  ),
+}  # fmt: skip
+
+
+def _write_prose(folder, language, documents=8, size=300):
+  """Writes documents, each a file without line breaks between sentences."""
+  subjects, predicates, marks, joint = PROSE[language]
+  blank = "" if language == "japanese" else " "
+  rng = Random(language)
+  for number in range(documents):
+    sentences = (
+      rng.choice(subjects) + blank + rng.choice(predicates) + rng.choice(marks)
+      for _ in range(size)
+    )
+    (folder / f"{number}.txt").write_text(joint.join(sentences), "utf-8")
+  return documents * size
+
+
+def _fraction_of_next(folder, **flags):
+  """Fraction of next sentences after all programs, and their number."""
+  text, vocabulary = folder / "sentences", folder / "vocab"
+  log = programs.run(
+    "split_sentences", input_file=folder / "*.txt", output_file=text
+  )
+  assert "WARNING" not in log
+  flags = {"do_lower_case": False, "input_file": text} | flags
+  programs.run(
+    "build_vocab", output_file=vocabulary, max_alphabet=8000, **flags
+  )
+  flags |= {"vocab_file": vocabulary, "output_file": folder / "records"}
+  flags["dupe_factor"] = 5
+  log = programs.run("create_pretraining_data", **flags)
+  assert "WARNING" not in log
+  pattern = "([0-9,]+) instances, ([0-9,]+) random next sentences"
+  [*_, counts] = re.findall(pattern, log)
+  instances, random = (int(number.replace(",", "")) for number in counts)
+  return 1 - random / instances, instances, text.read_text("utf-8")
+
+
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in PROSE][1:]
+
+
+@pytest.mark.parametrize("language", ["hindi", *SLOW])
+def test_half_of_the_pairs_are_next_sentences(language, tmp_path):
+  number = _write_prose(tmp_path, language)
+  fraction, instances, text = _fraction_of_next(tmp_path)
+  assert len(text.split("\n")) == number + 8 + 1  # a blank line a document
+  assert instances > 500
+  assert 0.45 < fraction < 0.55
+
+
+@pytest.mark.slow
+@shared.on_datasets
+def test_half_of_the_pairs_are_next_sentences_in_chinese(tmp_path):
+  path = Path(shared.DATASETS, "xquad/xquad.zh.json")
+  articles = [
+    [paragraph["context"] for paragraph in article["paragraphs"]]
+    for article in json.loads(path.read_text("utf-8"))["data"]
+  ]
+  for number in range(6):  # documents of some 200 sentences
+    document = [*chain.from_iterable(articles[number::6])]
+    (tmp_path / f"{number}.txt").write_text("\n\n".join(document), "utf-8")
+  fraction, instances, text = _fraction_of_next(tmp_path)
+  assert instances > 500
+  assert 0.45 < fraction < 0.55
+  lengths = [len(line) for line in text.splitlines() if line]
+  assert sum(lengths) / len(lengths) < 60
