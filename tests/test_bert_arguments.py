@@ -56,5 +56,5 @@ def test_second_texts_may_be_blank_or_none(load):
   assert encode([], [])["input_ids"].shape == (0, 0)
   rows = encode(["a", "b"], ["", "b"])
   assert rows["segment_ids"].tolist() == [[0] * 5, [0, 0, 0, 1, 1]]
-  with pytest.raises(ValueError, match="1 texts, but 0 second texts"):
+  with pytest.raises(ValueError, match="1 texts, but 0 pairs"):
     encode(["a"], [])

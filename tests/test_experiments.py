@@ -58,14 +58,17 @@ def test_every_command_has_flags_of_its_program():
       by_program.setdefault(program.removesuffix(".py"), []).append(words)
   # Each program parses all of its commands, in a copy of one process.
   parse = """
-import importlib, json, os, sys
+import json, os, sys
 from absl import flags
+from cli import settings
+from tests import programs
 for name, commands in json.load(sys.stdin).items():
   if not os.fork():
-    importlib.import_module(name)
+    values = flags.FlagValues()
+    settings.define(programs.settings_of(name), values)
     for words in commands:
-      flags.FLAGS.unparse_flags()
-      assert flags.FLAGS(["", *words]) == [""], words
+      values.unparse_flags()
+      assert values(["", *words]) == [""], words
     os._exit(0)
   if os.wait()[1]:
     sys.exit(name)

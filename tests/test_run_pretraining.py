@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import tasks
 from data import vocab
 from predictor import Predictor
+from tasks.open import model_files
 from tests import programs, small_model
 from tests.training import toy
 from training import report, run_record
@@ -177,7 +177,7 @@ def test_a_model_without_vocab_file_can_be_asked(given, tmp_path, caplog):
   assert files == [str(tmp_path / "bert/vocab.txt")] * 2
   [answer] = Predictor(output)(["a b [MASK]"])
   assert len(answer["tokens"][0]) == 5
-  assert tasks.model_files(str(output)).do_lower_case
+  assert model_files(str(output)).do_lower_case
 
 
 def test_rates_follow_the_schedule_of_all_steps(given, tmp_path):

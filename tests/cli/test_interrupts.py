@@ -73,15 +73,17 @@ def test_in_the_background_interrupts_are_left_alone(handler, modules):
 
 TERMINATED = """
 import os, signal
-import split_sentences  # defines the flags
-from cli import program, settings
+import split_sentences
+from cli import program
 from storage import files
 
 def main(args):
   with files.open_for_writing(args.output_file):
     os.kill(os.getpid(), signal.SIGTERM)
 
-program.run(settings.Settings, lambda _: None, main, writes_files=True)
+program.run(
+  split_sentences.SplitSettings, lambda _: None, main, writes_files=True
+)
 """
 
 

@@ -19,7 +19,6 @@ from data.tokenization import CachedTokenizer, FullTokenizer
 from modeling.config import BertConfig
 from storage import record_scan
 from tasks.features import lines as text_lines
-from tasks.features import vectors
 from tasks.multiple_choice import examples as multiple_choice_examples
 from tasks.ner import examples as ner_examples
 from tasks.ner import tagging as ner_tagging
@@ -152,7 +151,6 @@ TARGETS = {
   "prose": Target("text.txt", _text("documents")),
   "json_lines": Target("rows.jsonl", _text("paragraphs", "text")),
   "articles": Target("wiki_00", _articles),
-  "vectors": Target("stored.npz", vectors.load),
   "gzip": Target("text.gz", _text("lines")),
   "zstd": Target("text.zst", _text("lines")),
   "vocab": Target("vocab.txt", _vocabulary),

@@ -79,7 +79,7 @@ def test_only_flags_of_training_are_told_if_they_change(
   program, tmp_path, caplog
 ):
   kind = programs.settings_of(program)
-  args = programs.arguments(program)
+  args = programs.arguments(program, vocab_file="vocab.txt")
   told = json.dumps([{"flags": args.to_dict()}])
   (tmp_path / "run.json").write_text(told)
   for name, flag in settings.flags_of(kind).items():

@@ -122,7 +122,7 @@ def test_a_checkpoint_without_its_files_is_none(tmp_path):
 
 
 @pytest.mark.parametrize("keep", [0, 1, 3])
-def test_as_many_checkpoints_stay_as_are_kept(tmp_path, keep):
+def test_as_many_checkpoints_stay_as_the_flag_says(tmp_path, keep):
   """Steps have several digits; 0 keeps all of 120."""
   checkpoints = Checkpoints(str(tmp_path), keep)
   number = 120 if keep == 0 else 12

@@ -1,6 +1,7 @@
 """Work that no result shows: steps at once, files, traces, by a fake clock."""
 
 import itertools
+from contextlib import nullcontext
 
 import keras
 import numpy as np
@@ -28,6 +29,7 @@ class _Step:
 
   loss_scale = None
   state = None
+  averaged_weights = staticmethod(nullcontext)
 
   def __init__(self, clock, seconds=1.0):
     self.step, self.first_nonfinite_step = _Number(0), _Number(-1)
@@ -87,14 +89,16 @@ def _train(clock):
   def train(seconds=1.0, evaluate=lambda step: None, step=0, **plan):
     stand_in, saved, log = _Step(clock, seconds), _Saved(), _Report()
     stand_in.step.value = step
-    loop.train(
+    training = loop.Training(
       stand_in,
       lambda context: tf.data.Dataset.range(1),
       saved,
       loop.Plan(**{"num_train_steps": 40} | plan),
       lambda: log,
-      evaluate=evaluate,
     )
+    for number in training:
+      if evaluate(number):
+        training.end()
     return stand_in.calls, saved, log
 
   return train

@@ -58,7 +58,7 @@ def test_a_version_zero_that_is_not_there_is_not_another_one(model):
   assert _get(model, "/v1/models/toy/versions/0")[0] == 404
   for versions in (model.versions, {}):  # it is not waited for
     model.versions = versions
-    with pytest.raises(RestError, match=r"toy, 0\b") as caught:
+    with pytest.raises(RestError, match=r"toy has no version 0\b") as caught:
       model.find(0)
     assert caught.value.status == 404
 

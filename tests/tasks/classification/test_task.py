@@ -132,7 +132,7 @@ def test_thresholds_of_the_run_count_before_those_it_began_with(
 ):
   start, own = (tmp_path / name for name in ("start", "out"))
   names = [str(start / "labels.txt")]
-  monkeypatch.setattr(task.encoder, "labels_file", lambda _: names[0])
+  monkeypatch.setattr(task.checks, "labels_file", lambda _: names[0])
   for folder, value in ((start, 0.25), (own, 0.75)):
     folder.mkdir()
     path = str(folder / "thresholds.tsv")

@@ -120,7 +120,7 @@ def test_an_export_has_the_labels_of_its_initial_checkpoint(
   config, labels = f"{tmp_path}/bert_config.json", f"{tmp_path}/labels.txt"
   CONFIG.to_json(config)
   (tmp_path / "labels.txt").write_text("O\nB-X\n")
-  monkeypatch.setattr(task.encoder, "labels_file", lambda _: labels)
+  monkeypatch.setattr(task.checks, "labels_file", lambda _: labels)
   for value in (False, True):
     changes = {"bert_config_file": config, "document_context": value}
     served = task.served_model(args.replace(**changes))
