@@ -113,7 +113,7 @@ def test_a_full_cache_begins_again():
   assert tokenizer.texts == [*"abcdea"]
 
 
-def test_a_long_piece_is_split_each_time_and_not_kept():
+def test_a_long_piece_is_split_each_time_and_not_cached():
   tokenizer = _Tokenizer()
   cached = tokenization.CachedTokenizer(tokenizer)
   for size, number in ((100, 1), (101, 2), (5000, 2)):

@@ -52,7 +52,7 @@ class _Scale(keras.layers.Layer):
     self.weight = self.add_weight((), constant)
 
 
-def test_layers_like_another_share_its_graph():
+def test_layers_like_another_have_its_graph():
   traced = []
 
   def multiply(layer, x, *_):

@@ -39,7 +39,7 @@ def test_a_dry_run_has_the_model_of_the_command(
 
 
 @pytest.mark.parametrize("keeps_best", [False, True])
-def test_a_dry_run_takes_the_best_that_the_training_kept(tmp_path, keeps_best):
+def test_a_dry_run_takes_the_best_of_the_training(tmp_path, keeps_best):
   newest, best = _save(tmp_path), _save(tmp_path / "best", "model.ckpt-2")
   run_record.append(str(tmp_path), {"flags": {"keep_best": keeps_best}})
   args = programs.arguments(

@@ -166,7 +166,7 @@ def test_a_feature_may_have_no_value(dtype):
     assert tfrecord.parse_example(encode(example)) == example
 
 
-def test_arbitrary_numbers_are_not_kept():
+def test_arbitrary_numbers_are_not_cached():
   """Such as ids of questions, each of which is there once."""
   cache = tfrecord._varint.__self__
   before = len(cache)

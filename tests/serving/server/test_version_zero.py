@@ -35,7 +35,7 @@ def _get(model, path):
   return sent[0]["status"], json.loads(sent[1]["body"])
 
 
-def test_each_version_is_found_by_its_number(model):
+def test_each_version_has_its_number(model):
   assert [model.find(number)[0] for number in (None, 0, 3)] == [3, 0, 3]
   assert model.find(0)[1] is model.versions[0]
   assert rest.version_number("0", None) == 0

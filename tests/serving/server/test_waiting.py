@@ -118,7 +118,7 @@ class _Text:
   """A text that shows when nothing refers to it."""
 
 
-def test_what_was_answered_is_not_kept_until_the_next_request():
+def test_an_answer_is_freed_before_the_next_request():
   """It may be large, and the next request may come tomorrow."""
   workers = Workers(capacity=9, number=1, max_rows=4)
   text = _Text()

@@ -24,7 +24,7 @@ def _maker(tokenizer):
   return maker, split
 
 
-def test_questions_of_a_paragraph_share_its_tokens(tokenizer):
+def test_a_paragraph_is_tokenized_once_for_all_questions(tokenizer):
   maker, split = _maker(tokenizer)
   words, others = ["a", "red", "boat"], ["a", "old", "mill"]
   same = [*words]  # of another paragraph
