@@ -99,11 +99,11 @@ def test_what_the_user_gave_comes_first_and_defaults_last(
   ]
 
 
-@pytest.mark.parametrize("place", [0, 1])
-def test_a_flag_of_the_command_line_counts(tmp_path, monkeypatch, place):
+@pytest.mark.parametrize("position", [0, 1])
+def test_a_flag_of_the_command_line_counts(tmp_path, monkeypatch, position):
   path = _save(tmp_path, _flags(monkeypatch, ["--output_dir=out"]))
   words = [f"--flagfile={path}"]
-  words.insert(place, "--output_dir=again")
+  words.insert(position, "--output_dir=again")
   assert _flags(monkeypatch, words).output_dir == "again"
   words = [f"--flagfile={path}", "--rate=0.5", "--seed=8"]
   args = _flags(monkeypatch, words)

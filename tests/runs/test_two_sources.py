@@ -161,7 +161,7 @@ def _vocabulary(path, *tokens):
 
 
 @pytest.mark.parametrize("has_own", [False, True])
-def test_the_vocabulary_beside_a_checkpoint_counts_first(tmp_path, has_own):
+def test_the_vocabulary_of_a_checkpoint_counts_first(tmp_path, has_own):
   """Before the one that its training has named."""
   trained = _vocabulary(tmp_path / "named.txt", *TOKENS)
   if has_own:
