@@ -139,6 +139,7 @@ def test_dry_runs_of_recipes(given, recipe):
   programs.check_dry_run("run_pretraining", recipe, **given)
 
 
+@pytest.mark.slow
 def test_its_command_file_repeats_a_run(given, tmp_path):
   flags = given | {"output_dir": tmp_path / "out", "num_train_steps": 3}
   _run(**flags, do_eval=True, max_eval_steps=1)
