@@ -260,7 +260,7 @@ def _export(flags, folder):
 
 @pytest.mark.slow
 def test_its_command_file_repeats_a_run_of_strange_names(sst, tmp_path):
-  column = "the \"text\", = 'it'\nof\ta film "
+  column = "the \"text\", = 'it'\nof\ta film"
   data = tmp_path / "a b, c=d"
   data.mkdir()
   for name, number in (("train", 160), ("dev", 19), ("test", 11)):
