@@ -176,9 +176,9 @@ function showToken(query, key = null) {
   byId("token").textContent = text;
 }
 
-// Pixels of a cell of the matrix, and of the names around it.
-const cellSize = () => Math.max(2, Math.min(22, Math.floor(400 / current.tokens.length)));
-const margin = () => (cellSize() < 10 ? 0 : 90);
+// Pixels of the names around the matrix, and of one of its cells: as large as a name, up to 1600 in all.
+const margin = 90;
+const cellSize = () => Math.floor(Math.min(22, Math.max(400, Math.min(12 * current.tokens.length, 1600)) / current.tokens.length));
 
 // Smallest probability that is drawn as a line.
 const weakest = () => (token !== null ? 0.004 : current.tokens.length > 80 ? 0.2 : 0.04);
@@ -208,13 +208,13 @@ function drawLines() {
     const isMasked = token !== null && !mayAttend(token, i);
     nodes.push(query, svg("text", { x: 180, y: y(i) + 4, class: isMasked ? "masked" : side(i) }, text));
   });
-  byId("lines").style.marginTop = `${margin()}px`;
+  byId("lines").style.marginTop = `${margin}px`;
   byId("lines").setAttribute("height", current.tokens.length * step);
   byId("lines").replaceChildren(...nodes);
 }
 
 function drawMatrix() {
-  const [size, begin, tokens] = [cellSize(), margin(), [...current.tokens.keys()]];
+  const [size, begin, tokens] = [cellSize(), margin, [...current.tokens.keys()]];
   const side = tokens.length * size;
   const canvas = byId("matrix");
   canvas.style.width = canvas.style.height = `${begin + side}px`;
@@ -236,13 +236,16 @@ function drawMatrix() {
   stroke("--faint", masked.map(([x, y]) => `M${x},${y + size}l${size},${-size}`));
   context.lineWidth = 2;
   if (token !== null) stroke("--second", [`M0,${token * size}h${side}v${size}h${-side}z`]);
-  if (begin) drawNames(context, size, begin);
+  drawNames(context, size, begin);
 }
 
 function drawNames(context, size, begin) {
-  context.font = `${Math.min(12, size)}px system-ui, sans-serif`;
+  const step = Math.ceil(12 / size); // cells that are as high as a name
+  context.font = "11px system-ui, sans-serif";
   context.textBaseline = "middle";
   current.tokens.forEach((piece, i) => {
+    const isNear = token !== null && Math.abs(i - token) < step;
+    if (isNear ? i !== token : i % step) return;
     context.fillStyle = style(side(i) === "padding" ? "--faint" : `--${side(i)}`);
     context.textAlign = "right";
     context.fillText(show(piece), -5, (i + 0.5) * size, begin - 8);
@@ -256,7 +259,7 @@ function drawNames(context, size, begin) {
 }
 
 byId("matrix").addEventListener("mousemove", (event) => {
-  const [key, query] = [event.offsetX, event.offsetY].map((x) => Math.floor((x - margin()) / cellSize()));
+  const [key, query] = [event.offsetX, event.offsetY].map((x) => Math.floor((x - margin) / cellSize()));
   const isInside = [key, query].every((i) => current.tokens[i] !== undefined);
   showToken(...(isInside ? [query, key] : [chosen]));
 });

@@ -1,0 +1,75 @@
+""".ci/run: real data is unpacked for the tests, and removed after them."""
+
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from tests.programs import ROOT
+
+UNPACK = 'mkdir "$1/datasets" && cp ../shared/datasets.tar.xz "$1/datasets"'
+SHOW = """echo "$1 ${BERT_DATASETS:-none} $(ls "${BERT_DATASETS:-/nowhere}")" \
+  >> "$LOG"
+"""
+
+
+def _write(path, text):
+  path.parent.mkdir(exist_ok=True, parents=True)
+  path.write_text(f"#!/bin/bash\n{text}\n")
+  path.chmod(0o700)
+
+
+@pytest.fixture(name="run")
+def _run(tmp_path):
+  """Function that runs .ci/run of a checkout; returns status, calls of make."""
+  (tmp_path / "checkout/.ci").mkdir(parents=True)
+  shutil.copy(ROOT / ".ci/run", tmp_path / "checkout/.ci/run")
+  (tmp_path / "temporary").mkdir()
+
+  def run(unpack, status=0):
+    _write(tmp_path / "shared/tools/unpack_datasets", unpack)
+    last = f'[ "$1" = lint ] || exit {status}'
+    _write(tmp_path / "bin/make", f"{SHOW}\n{last}")
+    environment = os.environ | {
+      "LOG": str(tmp_path / "log"),
+      "PATH": f"{tmp_path}/bin:{os.environ['PATH']}",
+      "TMPDIR": str(tmp_path / "temporary"),
+    }
+    environment.pop("BERT_DATASETS", None)
+    command = ["bash", tmp_path / "checkout/.ci/run"]
+    options = {"env": environment, "capture_output": True, "text": True}
+    done = subprocess.run(command, check=False, **options)
+    assert not list((tmp_path / "temporary").iterdir())
+    return done, (tmp_path / "log").read_text().split("\n")
+
+  return run
+
+
+@pytest.mark.parametrize("status", [0, 2])
+def test_the_tests_get_the_real_data_and_their_status_counts(
+  run, tmp_path, status
+):
+  (tmp_path / "shared").mkdir()
+  (tmp_path / "shared/datasets.tar.xz").touch()
+  done, calls = run(f'{UNPACK} && echo "$1/datasets"', status)
+  assert done.returncode == status
+  for call, target in zip(calls, ("lint", "test-all"), strict=False):
+    name, folder, content = call.split()
+    assert (name, content) == (target, "datasets.tar.xz")
+    assert folder.startswith(str(tmp_path / "temporary"))
+
+
+def test_data_that_cannot_be_unpacked_hides_no_result(run, tmp_path):
+  (tmp_path / "shared").mkdir()
+  (tmp_path / "shared/datasets.tar.xz").touch()
+  done, calls = run(f"{UNPACK}; exit 1", 3)
+  assert done.returncode == 3
+  assert calls[:2] == ["lint none ", "test-all none "]
+  assert "cannot be unpacked: tests on real data are skipped" in done.stderr
+
+
+def test_without_an_archive_nothing_is_unpacked(run):
+  done, calls = run("exit 1")
+  assert (done.returncode, calls[:2]) == (0, ["lint none ", "test-all none "])
+  assert "cannot be unpacked" not in done.stderr
