@@ -124,9 +124,9 @@ def test_quotes_of_a_tsv_that_are_no_quoting_are_text(tmp_path, content):
 
 def test_a_usual_header_is_not_searched_for_other_delimiters(tmp_path, caplog):
   caplog.set_level("INFO", "absl")
-  path = _write(tmp_path, "t.csv", "a;b,c;d,e\n1,2,3\n")
+  path = _write(tmp_path, "t.csv", "a;b;c;d,e\n1,2\n")
   [row] = tables.read_table(path, ["e"])
-  assert row.values == {"a;b": "1", "c;d": "2", "e": "3"}
+  assert row.values == {"a;b;c;d": "1", "e": "2"}
   assert not caplog.text
 
 
