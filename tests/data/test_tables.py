@@ -156,6 +156,13 @@ def test_a_delimiter_is_named_as_a_shell_can(tmp_path, delimiter, character):
   assert row.values == {"a": "1", "x;y|z,w\tv^": "2\n3"}
 
 
+def test_a_named_delimiter_has_quotes_as_in_csv(tmp_path):
+  path = _write(tmp_path, "t.tsv", 'a\tb\n"x"\t1\n')
+  for dialect, text in ((tables.OWN, '"x"'), (("tab", "utf-8"), "x")):
+    [row] = tables.read_table(path, ["a"], dialect=dialect)
+    assert row.values["a"] == text
+
+
 def test_an_encoding_is_read_unless_a_mark_says_another(tmp_path):
   text = "a;b\nschön – gut;1\n"
   for encoding in ("cp1252", "utf-8-sig", "utf-16", "utf-8"):
@@ -201,7 +208,9 @@ def test_a_column_of_other_letters_is_suggested(tmp_path):
 
 
 def test_blank_texts_are_counted_with_their_lines(tmp_path, caplog):
-  path = _write(tmp_path, "t.csv", 'a,b,c\n ,x,\n"\n",y,1\nz,\u200b\0,\nv,w,\n')
+  path = _write(
+    tmp_path, "t.csv", 'a,b,c\n ,x,\n"\n",y,1\nz,\u200b \0,\nv,w,\n'
+  )
   rows = [*tables.read_table(path, is_text="ab".__contains__)]
   assert len(rows) == 4
   first, second = (record.getMessage() for record in caplog.records)
