@@ -431,16 +431,17 @@ def test_only_a_file_to_predict_may_lack_labels(tmp_path, monkeypatch, program):
   recorder = Stages(monkeypatch, lambda rows: "rows")
   recorder.replace_task(multiple_choice)
   recorder.replace_task(ner, "tagger")
+  ending = "jsonl" if program == "run_swag" else "txt"
   row = {"sent1": "a", "sent2": "b", "ending0": "c", "ending1": "d"}
   for name, more in (("bare", {}), ("labelled", {"label": "1"})):
     text = "a O\nb B-X\n" if more else "a\nb\n"
     if program == "run_swag":
       text = json.dumps(row | more)
-    (tmp_path / f"{name}.jsonl").write_text(text)
+    (tmp_path / f"{name}.{ending}").write_text(text)
   labels.save(["O", "B-X", "I-X"], str(tmp_path / "out"))
   main = stages.program(program).main
   bare, labelled = (
-    str(tmp_path / f"{name}.jsonl") for name in ("bare", "labelled")
+    str(tmp_path / f"{name}.{ending}") for name in ("bare", "labelled")
   )
   for stage, flag in (("do_train", "train"), ("do_eval", "dev")):
     files = {f"{name}_file": labelled for name in NAMES}
@@ -448,7 +449,7 @@ def test_only_a_file_to_predict_may_lack_labels(tmp_path, monkeypatch, program):
     args = programs.arguments(
       program, **{"output_dir": str(tmp_path / "out"), stage: True}, **files
     )
-    with pytest.raises(ValueError, match=r"bare\.jsonl"):
+    with pytest.raises(ValueError, match=r"bare\."):
       recorder.of(main, args)
     assert recorder.events == []
   for path in (bare, labelled):
@@ -550,9 +551,9 @@ def test_a_model_goes_on_with_one_text_or_with_two(
   )
   done = []
   monkeypatch.setattr(
-    module.encoder, "check_fine_tuning", lambda *_, **__: done.append(1)
+    module.checks, "check_fine_tuning", lambda *_, **__: done.append(1)
   )
-  monkeypatch.setattr(module.training_program, "check_packing", lambda *_: None)
+  monkeypatch.setattr(module.contradictions, "check_packing", lambda *_: None)
   is_other = is_checked and bool(column) != bool(trained)
   if is_other:
     with pytest.raises(ValueError, match="--text_b_column="):

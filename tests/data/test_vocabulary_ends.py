@@ -6,16 +6,6 @@ from data import features, tokenization, vocab
 from storage import tfrecord
 
 
-@pytest.mark.parametrize("end", ["", "\n", "\n\n", "\n \n\t\n\n"])
-def test_tokens_end_before_blank_lines(tmp_path, end):
-  path = tmp_path / "vocab.txt"
-  path.write_text(f"[UNK]\na{end}")
-  assert vocab.read_tokens(path) == ["[UNK]", "a"]
-  path.write_text(f"[UNK]\n\na{end}")
-  with pytest.raises(ValueError, match="line 2: '' is blank or double"):
-    vocab.read_tokens(path)
-
-
 @pytest.mark.parametrize("char", ["a", "é", "力", "\U0001f989"])
 def test_the_longest_word_has_200_characters(tmp_path, char):
   """Whatever the number of their bytes."""

@@ -21,10 +21,13 @@ def _save(folder, documents):
   rows = "".join(f"{json.dumps(row)}\n" for row in rows).encode()
   forms = {
     "lines": (TextFormat(), lines),
-    "lines.gz": (TextFormat(), gzip.compress(lines)),
+    "lines.gz": (TextFormat(), gzip.compress(lines, mtime=0)),
     "paragraphs": (TextFormat("paragraphs"), prose),
     "rows.jsonl": (TextFormat("documents", "text"), rows),
-    "rows.jsonl.gz": (TextFormat("documents", "text"), gzip.compress(rows)),
+    "rows.jsonl.gz": (
+      TextFormat("documents", "text"),
+      gzip.compress(rows, mtime=0),
+    ),
   }
   for name, (_, content) in forms.items():
     (folder / name).write_bytes(content)

@@ -323,6 +323,16 @@ def test_tags_in_the_column_of_the_words_are_named(tmp_path):
   message = "the words are tags, .*--word_column=-1 --tag_column=0"
   with pytest.raises(ValueError, match=message):
     _read(tmp_path, swapped, swapped)
+  letters = "B X\nI X\nC O\n"  # may be words
+  assert _read(tmp_path, letters, letters)[2] == ("O", "X")
+  letters = "B X\nI O\n"
+  assert _read(tmp_path, letters, letters)[2] == ("O", "X")
+
+
+def test_a_small_file_is_read_by_the_layout_of_the_model(tmp_path, caplog):
+  train = "a S-B\nb S-I\nc O\nd E-B\n"  # types S and E
+  _read(tmp_path, train, "a S-B\nb O\n")
+  assert "where" not in caplog.text
 
 
 def test_predictions_have_the_scheme_of_their_file(tmp_path):
