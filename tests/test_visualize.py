@@ -23,11 +23,12 @@ def _folder(tmp_path_factory):
   return _write(tmp_path_factory.mktemp("visualize"), models.pretrainer)
 
 
-def _write(folder, make):
+def _write(folder, make, **changes):
   """A checkpoint of a model of small_model, with its files."""
   folder.mkdir(exist_ok=True)
-  small_model.write(folder, WORDS, **SIZES)
-  model = make(small_model.config(len(WORDS), **SIZES))
+  sizes = SIZES | changes
+  small_model.write(folder, WORDS, **sizes)
+  model = make(small_model.config(len(WORDS), **sizes))
   checkpoint.write(str(folder / "a.ckpt"), checkpoint.variables(model))
   return folder
 
@@ -127,3 +128,34 @@ def test_the_page_works_without_network(html, tmp_path):
     assert token.startswith("[MASK] (3) attends")
     row = "[...current.tokens.keys()].map((key) => probability(3, key))"
     assert sum(page.run(row)) == pytest.approx(1, abs=0.03)
+
+
+# Positions of the names that the matrix has at its rows.
+NAMED = """
+  const named = [];
+  CanvasRenderingContext2D.prototype.fillText = (_, x, y) => {
+    if (x < 0) named.push(y / cellSize() - 0.5);
+  };
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+  not browser.find(), reason="needs a browser: apt-get install chromium"
+)
+@pytest.mark.parametrize(("number", "step"), [(60, 1), (300, 3)])
+def test_the_matrix_names_tokens_of_long_texts(tmp_path, number, step):
+  model = _write(tmp_path, models.encoder, max_position_embeddings=number)
+  path = tmp_path / "page.html"
+  text = "ab " * (number - 2)
+  programs.run("visualize", model=model, text=text, output_file=path)
+  with contextlib.closing(browser.Browser(tmp_path / "browser")) as page:
+    page.open(path.as_uri())
+    page.wait("document.body?.dataset.ready")
+    page.run(NAMED)
+    page.run("showToken(null)")
+    assert page.run("named") == list(range(0, number, step))
+    page.run("named.length = 0, showToken(7)")
+    assert page.run("named.filter((i) => 5 < i && i < 9)") == (
+      [6, 7, 8] if step == 1 else [7]
+    )
