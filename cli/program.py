@@ -16,7 +16,7 @@ from absl import app, flags, logging
 
 from cli import command_file, settings
 from cli.settings import Flag, S, Settings
-from storage import UserError
+from storage import UserError, write_settings_as_flags
 from training import run_record
 
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -72,6 +72,7 @@ def run(
       return 1
 
   settings.define(kind, flags.FLAGS)
+  write_settings_as_flags()
   logging.set_verbosity(logging.INFO)
   logging.get_absl_handler().python_handler.setFormatter(_Formatter())
   silence_tensorflow()
