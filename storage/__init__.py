@@ -12,7 +12,7 @@ class UserError(ValueError):
 
 def write_settings_as_flags() -> None:
   """Lets `setting` write flags; a program calls it when it starts."""
-  global _written_as_flags  # noqa: PLW0603 (a process has one kind of user)
+  global _written_as_flags
   _written_as_flags = True
 
 
