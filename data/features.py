@@ -253,11 +253,11 @@ def write_records(
   progress = Progress("recorded", len(examples), "examples")
   prepare = partial(_chunk_encoder, prepare, schema)
   lengths: Counter[int] = Counter()
-  with files.open_for_writing(path) as file:
+  with tfrecord.create(path) as file:
     for serialized, chunk_lengths in workers.ordered_map(
       prepare, chunks, processes, idle=progress.say
     ):
-      tfrecord.write(file, serialized)
+      file.write(serialized)
       lengths.update(chunk_lengths)
       progress.add(len(serialized))
   progress.say()

@@ -21,7 +21,7 @@ from runs.settings import Devices, Training
 from runs.task_settings import FineTuning, LongText
 from serving import export as exports
 from serving.export import ServedModel
-from storage import UserError
+from storage import UserError, record_scan
 from training import (
   checkpoint,
   loop,
@@ -104,6 +104,10 @@ class Run(Generic[T_co]):
     train_step = self._train_step(model, objective, schedule, packs)
     if own := self.checkpoints.newest_readable():
       record.warn_if_changed(args, own)
+    if processes.has_others() and processes.is_chief():
+      # Scans the files without an index once; the other workers wait for it.
+      record_scan.load_index(source.files, source.index_file)
+    run_folder.wait_for_chief()
     self.checkpoints.resume(train_step, args.init_checkpoint, new_head)
     skip = int(train_step.examples.numpy())
     self._training = loop.Training(

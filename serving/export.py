@@ -207,7 +207,7 @@ def save_savedmodel(directory: str, served: ServedModel) -> None:
   specs = default.structured_input_signature[1]
   inputs = {name: _short_input(spec) for name, spec in specs.items()}
   with files.open_for_writing(os.path.join(directory, WARM_UP_FILE)) as file:
-    tfrecord.write(file, [prediction_log(inputs)])
+    file.write(tfrecord.frame(prediction_log(inputs)))
 
 
 @contextlib.contextmanager

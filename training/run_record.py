@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from storage import UserError, files, textfiles
-from storage.tfrecord import PARSE_ERRORS, fields, varint
+from storage.messages import BundleEntryProto, DecodeError, varint
 
 BEST = "best"  # subfolder of an output folder
 UNFINISHED = "unfinished-"  # a checkpoint's name begins with it until complete
@@ -149,10 +149,9 @@ def checkpoint_shapes(path: str) -> dict[str, tuple[int, ...]]:
   try:
     for _, position in _entries(table, footer, at):
       for name, entry in _entries(table, position, 0):
-        dims = fields(dict(fields(entry)).get(2, b""))
-        shape = [dict(fields(dim)).get(1, 0) for n, dim in dims if n == 2]
-        result[name.decode()] = tuple(shape)
-  except PARSE_ERRORS:  # corrupt: TensorFlow says so
+        shape = BundleEntryProto.FromString(entry).shape
+        result[name.decode()] = tuple(dim.size for dim in shape.dim)
+  except (DecodeError, IndexError, ValueError):  # corrupt: TensorFlow says so
     return {}
   result.pop("", None)  # the header
   return result

@@ -169,8 +169,8 @@ class _WriteShard(beam.DoFn):
       Metrics.counter(_NAMESPACE, name).inc(count)
     if records:
       path = f"{self._folder}/{shard.number}-{uuid4().hex}"
-      with files.open_for_writing(path) as file:
-        tfrecord.write(file, records)
+      with tfrecord.create(path) as file:
+        file.write(records)
       yield shard.number, path, dict(counts)
 
 
@@ -188,10 +188,13 @@ def _rename(
   total = len(written)
   names = [f"{output}-{i:05d}-of-{total:05d}" for i in range(total)]
   for path in set(outputs(output)) - set(names):
-    files.remove(path)
+    for old in filter(files.exists, tfrecord.with_index(path)):
+      files.remove(old)
   for (_, path, _), name in zip(sorted(written), names, strict=True):
-    if files.exists(path):
-      files.rename(path, name)
+    renamed = tfrecord.with_index(path), tfrecord.with_index(name)
+    for old, new in zip(*renamed, strict=True):
+      if files.exists(old):
+        files.rename(old, new)
 
 
 def _mark_duplicates(texts, text_format: TextFormat):

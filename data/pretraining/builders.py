@@ -186,9 +186,9 @@ def write_in_memory(
   building.say()
   log_samples(samples)
   with ExitStack() as stack:  # all files appear, or none
-    sinks = [stack.enter_context(files.open_for_writing(o)) for o in outputs]
+    sinks = [stack.enter_context(tfrecord.create(path)) for path in outputs]
     for i, sink in enumerate(sinks):
-      tfrecord.write(sink, records[i :: len(sinks)])
+      sink.write(records[i :: len(sinks)])
   return len(records)
 
 
