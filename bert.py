@@ -17,7 +17,7 @@ import keras
 import numpy as np
 
 from data import features
-from data.tokenization import FullTokenizer
+from data.tokenizer_files import open_tokenizer
 from modeling import models
 from serving.answers import check_texts
 from storage import UserError
@@ -43,7 +43,7 @@ class TextEncoder:
     do_lower_case: bool = True,
     max_seq_length: int = 512,
   ):
-    self.tokenizer = FullTokenizer(vocab_file, do_lower_case)
+    self.tokenizer = open_tokenizer(vocab_file, do_lower_case)
     self._encoder = features.RowEncoder(self.tokenizer, max_seq_length)
 
   def __call__(
@@ -56,7 +56,8 @@ class TextEncoder:
       raise UserError(f"{len(columns[0])} texts, but {len(columns[1])} pairs")
     rows = [self._encoder.encode(*row) for row in zip(*columns, strict=True)]
     length = max((len(ids) for ids, _ in rows), default=0)
-    padded = [features.pad_inputs(*row, length) for row in rows]
+    padding = self.tokenizer.pad
+    padded = [features.pad_inputs(*row, length, padding) for row in rows]
     shape = (len(rows), length)
     return {
       name: np.array([row[name] for row in padded], np.int32).reshape(shape)

@@ -6,9 +6,8 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from data import vocab
-from data.tokenization import CachedTokenizer, FullTokenizer
-from storage import UserError, files, tfrecord, workers
+from data.tokenizer import Tokenizer
+from storage import UserError, files, setting, tfrecord, workers
 from storage.progress import Progress
 from storage.tfrecord import ExampleEncoder, Feature, Schema
 
@@ -49,7 +48,7 @@ def find_pretraining(
   max_predictions: int,
   vocab_size: int,
   *,
-  vocab_file: str | None,
+  tokenizer: Tokenizer | None,
   needs_masks: bool = True,
   skip_corrupt: bool = False,
 ) -> Schema:
@@ -58,7 +57,7 @@ def find_pretraining(
   With `skip_corrupt` by the first intact one. Raises ValueError if a file does
   not hold such records, they have other lengths, ids that a model has not, if
   only some files are masked, or if none is, the caller `needs_masks`, and there
-  is no `vocab_file` to draw them, or one with other ids of [CLS] and [SEP].
+  is no `tokenizer` to draw them, or one with other ids of [CLS] and [SEP].
   """
   from storage import record_scan  # noqa: PLC0415, NumPy takes 0.1 s
 
@@ -69,13 +68,14 @@ def find_pretraining(
   if len(set(is_masked)) > 1:
     other = paths[is_masked.index(not is_masked[0])]
     raise UserError(
-      f"one of {paths[0]} and {other} was made with --masking=dynamic and one "
-      "was not: train on files of one kind"
+      f"one of {paths[0]} and {other} was made with "
+      f"{setting('masking', 'dynamic')} and one was not: train on files of one "
+      "kind"
     )
-  if needs_masks and not is_masked[0] and not vocab_file:
+  if needs_masks and not is_masked[0] and not tokenizer:
     raise UserError(
-      f"{paths[0]} was made with --masking=dynamic; --vocab_file is needed to "
-      "mask it"
+      f"{paths[0]} was made with {setting('masking', 'dynamic')}; "
+      f"{setting('vocab_file')} is needed to mask it"
     )
   schema = pretraining(seq_length, max_predictions * is_masked[0])
   limits = {
@@ -87,16 +87,16 @@ def find_pretraining(
   }
   for path, record in zip(paths, records, strict=True):
     record_scan.check_record(path, record, schema, limits)
-  if vocab_file and not is_masked[0]:
-    words = vocab.load(vocab_file)
-    needed = vocab.SPECIAL_TOKENS if needs_masks else (vocab.CLS, vocab.SEP)
-    vocab.check_tokens(words, needed, vocab_file)
+  if tokenizer and not is_masked[0]:
+    tokenizer.check(*(() if needs_masks else ("cls", "sep")))
+    cls, sep = tokenizer.special.cls, tokenizer.special.sep
     for path, record in zip(paths, records, strict=True):
       ids = record["input_ids"]
-      if words[vocab.CLS] != ids[0] or words[vocab.SEP] not in ids:
+      if tokenizer.cls != ids[0] or tokenizer.sep not in ids:
         raise UserError(
-          f"{path} was made with another vocabulary than {vocab_file}: its "
-          "first record does not begin with the id of [CLS], or has no [SEP]"
+          f"{path} was made with another vocabulary than "
+          f"{tokenizer.vocab_file}: its first record does not begin with the "
+          f"id of {cls}, or has no {sep}"
         )
   return schema
 
@@ -144,20 +144,20 @@ class RowEncoder:
   vocabulary lacks a special token.
   """
 
-  def __init__(self, tokenizer: FullTokenizer, seq_length: int):
+  def __init__(self, tokenizer: Tokenizer, seq_length: int):
     if seq_length < 3:
       raise UserError(
         f"max_seq_length {seq_length} is too short: [CLS], [SEP] and a token "
         "take 3"
       )
-    vocab.check_tokens(tokenizer.vocab, (vocab.CLS, vocab.SEP, vocab.UNK))
+    tokenizer.check("cls", "sep", "unknown")
+    self.tokenizer = tokenizer
     self.seq_length = seq_length
     self.lengths: Counter[int] = Counter()
-    self._ids = CachedTokenizer(tokenizer).ids
-    self._ends = tokenizer.vocab[vocab.CLS], tokenizer.vocab[vocab.SEP]
+    self._ends = tokenizer.cls, tokenizer.sep
 
   def token_ids(self, text: str) -> list[int]:
-    return self._ids(text)
+    return self.tokenizer.ids(text)
 
   def encode(
     self, text_a: str, text_b: str | None = None, keep_empty: bool = False
@@ -172,7 +172,7 @@ class RowEncoder:
     return join(first, second if has_second else None, *self._ends)
 
   def inputs(self, ids: Sequence[int], segments: Sequence[int]) -> dict:
-    return pad_inputs(ids, segments, self.seq_length)
+    return pad_inputs(ids, segments, self.seq_length, self.tokenizer.pad)
 
 
 def join(
@@ -188,20 +188,20 @@ def join(
   return ids, segments
 
 
-def pad(values: Sequence[float], length: int) -> list:
-  """Appends zeros up to a length; raises ValueError if values are longer."""
+def pad(values: Sequence[float], length: int, padding: int = 0) -> list:
+  """Appends padding up to a length; raises ValueError if values are longer."""
   missing = length - len(values)
   if missing < 0:
     raise ValueError(f"{len(values)} values do not fit into {length}")
-  return [*values, *[0] * missing]
+  return [*values, *[padding] * missing]
 
 
 def pad_inputs(
-  ids: Sequence[int], segments: Sequence[int], seq_length: int
+  ids: Sequence[int], segments: Sequence[int], seq_length: int, padding: int = 0
 ) -> dict[str, list[int]]:
-  """The three inputs of the encoder, padded with zeros to [T] each."""
+  """The three inputs of the encoder, padded to [T] each; ids by `padding`."""
   return {
-    "input_ids": pad(ids, seq_length),
+    "input_ids": pad(ids, seq_length, padding),
     "input_mask": pad([1] * len(ids), seq_length),
     "segment_ids": pad(segments, seq_length),
   }

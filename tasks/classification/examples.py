@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from data import features, labels, tables
-from data.tokenization import FullTokenizer
+from data.tokenizer import Tokenizer
 from storage import UserError, files
 from storage.tfrecord import Schema
 
@@ -238,7 +238,7 @@ class TextRecordBuilder(features.RowEncoder):
 
   def __init__(
     self,
-    tokenizer: FullTokenizer,
+    tokenizer: Tokenizer,
     seq_length: int,
     labels: Sequence[str],
     multi_label: bool = False,

@@ -20,8 +20,9 @@ from typing import Any, BinaryIO, NamedTuple, cast
 
 import numpy as np
 
-from data import features, vocab_checks
-from data.tokenization import FullTokenizer
+from data import features
+from data.text_lengths import log_lengths
+from data.tokenizer import Tokenizer
 from storage import UserError, files, textfiles
 
 # Separates the texts of a line.
@@ -73,7 +74,7 @@ def count(path: str, has_windows: bool = False) -> int:
 
 def read_lines(
   path: str,
-  tokenizer: FullTokenizer,
+  tokenizer: Tokenizer,
   max_length: int,
   flag: str = "max_seq_length",
 ) -> Iterator[Line]:
@@ -84,7 +85,7 @@ def read_lines(
   encoder = features.RowEncoder(tokenizer, max_length)
   for number, text in enumerate(textfiles.lines(path)):
     yield Line(number, *encoder.encode(*split(text)))
-  vocab_checks.log_lengths(path, encoder.lengths, max_length, flag=flag)
+  log_lengths(path, encoder.lengths, max_length, flag=flag)
 
 
 def windows(lines: Iterable[Line], max_tokens: int) -> Iterator[list[Line]]:

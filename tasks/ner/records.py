@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from data import features, vocab
-from data.tokenization import FullTokenizer
+from data import features
+from data.tokenizer import Tokenizer
 from tasks.ner.examples import Sentence
 
 IGNORED = -1
@@ -37,13 +37,13 @@ class TagRecordBuilder(features.RowEncoder):
 
   def __init__(
     self,
-    tokenizer: FullTokenizer,
+    tokenizer: Tokenizer,
     seq_length: int,
     tags: Sequence[str],
     document_context: bool = False,
   ):
     super().__init__(tokenizer, seq_length)
-    self._unk = tokenizer.vocab[vocab.UNK]
+    self._unk = tokenizer.unknown
     self.schema = features.tagging(seq_length)
     self._max_pieces = seq_length - 2
     self._tag_ids = {tag: i for i, tag in enumerate(tags)}
