@@ -5,12 +5,13 @@ Legend: T tokens, M masks, V vocabulary, K tokens for a mask.
 
 import numpy as np
 
-from data import features, vocab
+from data import vocab
+from data.row_encoder import RowEncoder
 from serving import answers
 from serving.answers import Encoded, TextConfig, Texts, softmax, to_list
 
 
-class _Encoder(features.RowEncoder):
+class _Encoder(RowEncoder):
   """Rows of texts in which "[MASK]" is the id `mask`."""
 
   def __init__(self, config: TextConfig, mask: int):
@@ -49,7 +50,7 @@ class Answers(answers.Answers):
 
   def encode(self, texts: Texts) -> Encoded:
     pair = texts.get("text_pair")
-    ids, segments = self._encoder.encode(texts["text"], pair, bool(pair))
+    ids, segments, _ = self._encoder.encode(texts["text"], pair, bool(pair))
     masks = [i for i, token in enumerate(ids) if token == self.mask]
     # The model needs a position.
     row = answers.row(ids, segments, masked_lm_positions=masks or [0])

@@ -3,6 +3,7 @@
 import pytest
 
 from data import features, tokenization, vocab
+from data.pretraining import record_schema
 from storage import tfrecord
 
 
@@ -32,7 +33,7 @@ def test_only_masks_need_the_token_of_a_mask(tmp_path):
   file = _records(tmp_path / "records", [2, 4, 3])
 
   def find(needs_masks, vocab_file=str(path)):
-    return features.find_pretraining(
+    return record_schema.find_schema(
       [file], 3, 2, 9, vocab_file=vocab_file, needs_masks=needs_masks
     )
 
@@ -50,4 +51,4 @@ def test_records_of_another_vocabulary_are_noticed_by_either_end(tmp_path, ids):
   vocab.save([*vocab.SPECIAL_TOKENS], path)
   file = _records(tmp_path / "records", ids)
   with pytest.raises(ValueError, match="was made with another vocabulary"):
-    features.find_pretraining([file], 3, 2, 9, vocab_file=str(path))
+    record_schema.find_schema([file], 3, 2, 9, vocab_file=str(path))
