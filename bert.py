@@ -17,6 +17,7 @@ import keras
 import numpy as np
 
 from data import features
+from data.row_encoder import RowEncoder
 from data.tokenizer_files import open_tokenizer
 from modeling import models
 from serving.answers import check_texts
@@ -44,7 +45,7 @@ class TextEncoder:
     max_seq_length: int = 512,
   ):
     self.tokenizer = open_tokenizer(vocab_file, do_lower_case)
-    self._encoder = features.RowEncoder(self.tokenizer, max_seq_length)
+    self._encoder = RowEncoder(self.tokenizer, max_seq_length)
 
   def __call__(
     self, texts: Iterable[str], pairs: Iterable[str] | None = None
@@ -55,9 +56,9 @@ class TextEncoder:
     if len(columns[-1]) != len(columns[0]):
       raise UserError(f"{len(columns[0])} texts, but {len(columns[1])} pairs")
     rows = [self._encoder.encode(*row) for row in zip(*columns, strict=True)]
-    length = max((len(ids) for ids, _ in rows), default=0)
-    padding = self.tokenizer.pad
-    padded = [features.pad_inputs(*row, length, padding) for row in rows]
+    length = max((len(row.ids) for row in rows), default=0)
+    pad = self.tokenizer.pad
+    padded = [features.pad_inputs(r.ids, r.segments, length, pad) for r in rows]
     shape = (len(rows), length)
     return {
       name: np.array([row[name] for row in padded], np.int32).reshape(shape)

@@ -14,7 +14,7 @@ import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 
 from absl import logging
 
-from data import features
+from data.pretraining import record_schema
 from runs import checks, contradictions, training_program
 from storage import UserError, files
 from tasks.pretraining import settings
@@ -48,7 +48,7 @@ def check_flags(args: Settings) -> None:
     if empty := [path for path in paths if not files.size(path)]:
       text = "%d of %d files are empty, such as %s: they are left out"
       logging.warning(text, len(empty), len(paths), empty[0])
-    features.find_pretraining(
+    record_schema.find_schema(
       paths,
       *lengths,
       network.vocab_size,

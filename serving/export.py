@@ -54,7 +54,7 @@ class TextSignature(tf.Module):
     text_b: tf.Tensor | None = None,
     keep_empty: bool = False,
   ) -> dict[str, tf.Tensor]:
-    """Rows of [B] string each, as features.RowEncoder; see `join`."""
+    """Rows of [B] string each, as RowEncoder; see `join`."""
     first = self._tokenizer.tokenize(text_a)
     if text_b is None:
       return join(first[:, : self._seq_length - 2], None, *self._ends)

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from data import features, vocab
+from data import vocab
 from data.batching import Packing, trim_padding
+from data.pretraining import record_schema
 from data.pretraining.dynamic_masking import CausalTargets, Masker
 from data.pretraining.instances import DEFAULT_MASKING, Masking
 from data.records import Source, TrainingRecords, parser, prefetch_map
@@ -45,7 +46,7 @@ class PretrainingInput(TrainingRecords):
     self.sources = sources or [Source(files)]
     self.index_file = folder and os.path.join(folder, "records-index.npz")
     self._masker = None
-    schema = features.find_pretraining(
+    schema = record_schema.find_schema(
       files,
       seq_length,
       masking.max_predictions_per_seq,

@@ -190,7 +190,7 @@ def sentence_pairs(
     else:
       second = list(chain.from_iterable(document[split:end]))
       start = end
-    features.truncate_pair_at_random(first, second, max_tokens, rng)
+    truncate_pair_at_random(first, second, max_tokens, rng)
     yield first, second, is_random
 
 
@@ -212,6 +212,20 @@ def _random_next_document(
     if len(text) >= target:
       break
   return text
+
+
+def truncate_pair_at_random(
+  first: list[int], second: list[int], limit: int, rng: Random
+) -> None:
+  """Truncates as `truncate_pair`, but at a random end of the longer text."""
+  sizes, begins = [len(first), len(second)], [0, 0]
+  for _ in range(sum(sizes) - limit):
+    longer = 0 if sizes[0] > sizes[1] else 1
+    sizes[longer] -= 1
+    begins[longer] += rng.random() < 0.5
+  # Sliced once, which is faster.
+  first[:] = first[begins[0] : begins[0] + sizes[0]]
+  second[:] = second[begins[1] : begins[1] + sizes[1]]
 
 
 class InstanceBuilder:

@@ -12,9 +12,10 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from data import features, labels, vocab_checks
+from data import labels, vocab_checks
 from data.records import RecordDataset
 from data.text_lengths import log_lengths
+from data.write_records import write_records
 from modeling import losses, models
 from modeling.config import BertConfig
 from runs import checks, contradictions, session
@@ -126,7 +127,7 @@ def convert(
   layout = (length, task.labels, task.multi_label)
   schema = examples.record_schema(*layout)
   path = os.path.join(args.output_dir, f"{name}.tf_record")
-  lengths = features.write_records(
+  lengths = write_records(
     path,
     schema,
     # TPUs need batches of a fixed size: None fills the last one.

@@ -12,6 +12,7 @@ from absl import logging
 from data import features, vocab_checks
 from data.records import RecordDataset
 from data.text_lengths import log_lengths
+from data.write_records import write_records
 from modeling import losses, models
 from modeling.config import BertConfig
 from runs import checks, session
@@ -36,7 +37,7 @@ def convert(
   build = partial(ChoiceRecordBuilder, args.tokenizer, args.max_seq_length)
   schema = features.multiple_choice(args.max_seq_length, len(rows[0].endings))
   path = os.path.join(args.output_dir, f"{metrics.RECORDS[flag]}.tf_record")
-  lengths = features.write_records(path, schema, rows, build, args.num_workers)
+  lengths = write_records(path, schema, rows, build, args.num_workers)
   log_lengths(file, lengths, args.max_seq_length)
   static_shapes = session.needs_static_shapes(args, args.pack_examples)
   return RecordDataset(rows, path, schema, static_shapes, lengths=lengths)

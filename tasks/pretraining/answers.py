@@ -5,12 +5,12 @@ Legend: T tokens, M masks, V vocabulary, K tokens for a mask.
 
 import numpy as np
 
-from data import features
+from data.row_encoder import RowEncoder
 from serving import answers
 from serving.answers import Encoded, TextConfig, Texts, softmax, to_list
 
 
-class _Encoder(features.RowEncoder):
+class _Encoder(RowEncoder):
   """Rows of texts in which the spelling of the mask is the mask."""
 
   def token_ids(self, text):
@@ -46,7 +46,7 @@ class Answers(answers.Answers):
 
   def encode(self, texts: Texts) -> Encoded:
     pair = texts.get("text_pair")
-    ids, segments = self._encoder.encode(texts["text"], pair, bool(pair))
+    ids, segments, _ = self._encoder.encode(texts["text"], pair, bool(pair))
     masks = [i for i, token in enumerate(ids) if token == self.mask]
     # The model needs a position.
     row = answers.row(ids, segments, masked_lm_positions=masks or [0])

@@ -3,6 +3,7 @@
 import pytest
 
 from data import features, tokenization, vocab
+from data.pretraining import record_schema
 from storage import tfrecord
 
 
@@ -34,7 +35,7 @@ def test_only_masks_need_the_token_of_a_mask(tmp_path):
   own = tokenization.FullTokenizer(path)
 
   def find(needs_masks, tokenizer=own):
-    return features.find_pretraining(
+    return record_schema.find_schema(
       [file], 3, 2, 9, tokenizer=tokenizer, needs_masks=needs_masks
     )
 
@@ -52,6 +53,6 @@ def test_records_of_another_vocabulary_are_noticed_by_either_end(tmp_path, ids):
   vocab.save([*vocab.SPECIAL_TOKENS], path)
   file = _records(tmp_path / "records", ids)
   with pytest.raises(ValueError, match="was made with another vocabulary"):
-    features.find_pretraining(
+    record_schema.find_schema(
       [file], 3, 2, 9, tokenizer=tokenization.FullTokenizer(path)
     )

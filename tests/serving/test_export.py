@@ -44,7 +44,7 @@ def _asked(saved):
 def _rows(tokenizer):
   """Records of TEXTS."""
   build = TextRecordBuilder(tokenizer, T, tasks.LABELS)
-  return [build(TextExample("", *pair, "yes")) for pair in TEXTS]
+  return [build(TextExample("", *pair, "yes"))[0] for pair in TEXTS]
 
 
 @pytest.fixture(name="logits", scope="module")
@@ -156,7 +156,7 @@ def test_records_of_any_number_of_choices(exported, tokenizer):
     said = asked["serving_default"](**texts, choices=tf.constant([endings]))
     example = ChoiceExample("a bc", "a bc", tuple(endings))
     schema = features.multiple_choice(T, len(endings))
-    records.append(_records(schema, [build(example)]))
+    records.append(_records(schema, [build(example)[0]]))
     logits = asked["serving_examples"](examples=records[-1])["logits"].numpy()
     expected += [*logits]
     probs = softmax(logits)

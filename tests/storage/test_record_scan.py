@@ -204,7 +204,7 @@ def test_records_after_a_wrong_length_are_not_dropped(path, tmp_path):
   _flip(path, _starts(path)[5] + 1)
   message = record_scan.first_corrupt([path], SCHEMA)
   assert "record 5: its length is wrong" in message
-  assert message.endswith("can be expected. Make the file again")
+  assert message.endswith("can be found. Make the file again")
   with pytest.raises(ValueError, match=r"record 5: .* Make the file again$"):
     record_scan.drop_corrupt([path], SCHEMA, str(tmp_path), 1)
   assert sorted(os.listdir(tmp_path)) == [".a.tfrecord.index", "a.tfrecord"]

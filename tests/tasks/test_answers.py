@@ -45,12 +45,12 @@ def _config(length, labels=None):
 
 def _pair_rows(tokenizer, length, texts):
   build = TextRecordBuilder(tokenizer, length, tasks.LABELS)
-  return [build(TextExample("", *texts[:2]))]
+  return [build(TextExample("", *texts[:2]))[0]]
 
 
 def _choice_rows(tokenizer, length, texts):
   build = ChoiceRecordBuilder(tokenizer, length)
-  return [build(ChoiceExample(*texts[:2], tuple(texts[2:])))]
+  return [build(ChoiceExample(*texts[:2], tuple(texts[2:])))[0]]
 
 
 def _tag_rows(tokenizer, length, texts):

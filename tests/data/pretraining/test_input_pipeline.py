@@ -1,5 +1,6 @@
 """Reading records: order, resuming, sharing, and what is refused."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -59,7 +60,8 @@ def test_resumes_where_it_stopped(paths, skip):
   np.testing.assert_array_equal(rest, expected[skip:])
 
 
-def test_the_index_of_the_records_is_saved_in_the_folder(paths, tmp_path):
+def test_the_index_of_foreign_records_is_saved_in_the_folder(paths, tmp_path):
+  os.remove(tfrecord.index_path(paths[0]))
   source = _input(paths, folder=str(tmp_path))
   _ids(source.train_batches(5, seed=3), 1)
   assert (tmp_path / "records-index.npz").exists()

@@ -12,6 +12,7 @@ from tasks.rating.settings import Settings  # noqa: F401, of this task
 
 from data import features
 from data.records import RecordDataset
+from data.write_records import write_records
 from modeling import models
 from runs import checks, session
 from serving.answers import TextConfig
@@ -38,7 +39,7 @@ def convert(args, flag, examples):
   build = partial(RatingRecordBuilder, args.tokenizer, args.max_seq_length)
   schema = features.classification(args.max_seq_length, dtype="float32")
   path = os.path.join(args.output_dir, f"{flag}.tf_record")
-  features.write_records(path, schema, examples, build)
+  write_records(path, schema, examples, build)
   static_shapes = session.needs_static_shapes(args)
   return RecordDataset(examples, path, schema, static_shapes)
 
