@@ -18,7 +18,7 @@ import numpy as np
 
 from data import features
 from data.row_encoder import RowEncoder
-from data.tokenization import FullTokenizer
+from data.tokenizer_files import open_tokenizer
 from modeling import models
 from serving.answers import check_texts
 from storage import UserError
@@ -44,7 +44,7 @@ class TextEncoder:
     do_lower_case: bool = True,
     max_seq_length: int = 512,
   ):
-    self.tokenizer = FullTokenizer(vocab_file, do_lower_case)
+    self.tokenizer = open_tokenizer(vocab_file, do_lower_case)
     self._encoder = RowEncoder(self.tokenizer, max_seq_length)
 
   def __call__(
@@ -57,7 +57,8 @@ class TextEncoder:
       raise UserError(f"{len(columns[0])} texts, but {len(columns[1])} pairs")
     rows = [self._encoder.encode(*row) for row in zip(*columns, strict=True)]
     length = max((len(row.ids) for row in rows), default=0)
-    padded = [features.pad_inputs(r.ids, r.segments, length) for r in rows]
+    pad = self.tokenizer.pad
+    padded = [features.pad_inputs(r.ids, r.segments, length, pad) for r in rows]
     shape = (len(rows), length)
     return {
       name: np.array([row[name] for row in padded], np.int32).reshape(shape)

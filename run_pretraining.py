@@ -52,7 +52,7 @@ def check_flags(args: Settings) -> None:
       paths,
       *lengths,
       network.vocab_size,
-      vocab_file=args.vocab_file,
+      tokenizer=args.tokenizer if args.vocab_file else None,
       needs_masks=not is_causal,
       skip_corrupt=args.max_corrupt_records > 0,
     )

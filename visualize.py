@@ -19,7 +19,7 @@ from absl import logging
 
 from cli import ask, file_checks, program
 from cli.settings import Settings, common, flag, flags_of
-from data import vocab
+from data.tokenizer_files import open_tokenizer
 from storage import UserError, files, textfiles
 from tasks.open import model_files, restore
 from tasks.pretraining import settings
@@ -108,9 +108,10 @@ def _restore_pretrained(args: PageSettings, trained_flags):
 
   path, _, vocab_file, lower_case, config = model_files(args.model)
   length = config.max_position_embeddings
-  text_config = TextConfig(vocab_file, lower_case, length)
+  tokenizer = open_tokenizer(vocab_file, lower_case)
+  text_config = TextConfig(tokenizer, length)
   if "cls/predictions/output_bias" in checkpoint.open_reader(path):
-    if vocab.MASK in f"{args.text} {args.text_pair}":
+    if tokenizer.special.mask in f"{args.text} {args.text_pair}":
       settings.check_objective(trained_flags.get("objective"))
     model = models.pretrainer(config, checkpoint.has_next_sentence(path))
     served = ServedModel(model, answers.Answers(text_config))

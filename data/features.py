@@ -80,20 +80,20 @@ def join(
   return ids, segments
 
 
-def pad(values: Sequence[float], length: int) -> list:
-  """Appends zeros up to a length; raises ValueError if values are longer."""
+def pad(values: Sequence[float], length: int, padding: int = 0) -> list:
+  """Appends padding up to a length; raises ValueError if values are longer."""
   missing = length - len(values)
   if missing < 0:
     raise ValueError(f"{len(values)} values do not fit into {length}")
-  return [*values, *[0] * missing]
+  return [*values, *[padding] * missing]
 
 
 def pad_inputs(
-  ids: Sequence[int], segments: Sequence[int], seq_length: int
+  ids: Sequence[int], segments: Sequence[int], seq_length: int, padding: int = 0
 ) -> dict[str, list[int]]:
-  """The three inputs of the encoder, padded with zeros to [T] each."""
+  """The three inputs of the encoder, padded to [T] each; ids by `padding`."""
   return {
-    "input_ids": pad(ids, seq_length),
+    "input_ids": pad(ids, seq_length, padding),
     "input_mask": pad([1] * len(ids), seq_length),
     "segment_ids": pad(segments, seq_length),
   }

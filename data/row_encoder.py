@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from data import features, vocab
-from data.tokenization import CachedTokenizer, FullTokenizer
+from data import features
+from data.tokenizer import Tokenizer
 from storage import UserError
 
 
@@ -23,19 +23,18 @@ class RowEncoder:
   small or the vocabulary lacks a special token.
   """
 
-  def __init__(self, tokenizer: FullTokenizer, seq_length: int):
+  def __init__(self, tokenizer: Tokenizer, seq_length: int):
     if seq_length < 3:
       raise UserError(
         f"max_seq_length {seq_length} is too short: [CLS], [SEP] and a token "
         "take 3"
       )
-    vocab.check_tokens(tokenizer.vocab, (vocab.CLS, vocab.SEP, vocab.UNK))
-    self.seq_length = seq_length
-    self._ids = CachedTokenizer(tokenizer).ids
-    self._ends = tokenizer.vocab[vocab.CLS], tokenizer.vocab[vocab.SEP]
+    tokenizer.check("cls", "sep", "unknown")
+    self.tokenizer, self.seq_length = tokenizer, seq_length
+    self._ends = tokenizer.cls, tokenizer.sep
 
   def token_ids(self, text: str) -> list[int]:
-    return self._ids(text)
+    return self.tokenizer.ids(text)
 
   def encode(
     self, text_a: str, text_b: str | None = None, keep_empty: bool = False
@@ -51,7 +50,8 @@ class RowEncoder:
     return Row(*features.join(first, second_text, *self._ends), length)
 
   def inputs(self, ids: Sequence[int], segments: Sequence[int]) -> dict:
-    return features.pad_inputs(ids, segments, self.seq_length)
+    pad = self.tokenizer.pad
+    return features.pad_inputs(ids, segments, self.seq_length, pad)
 
 
 def truncate_pair(first: list[int], second: list[int], limit: int) -> None:

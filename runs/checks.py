@@ -10,6 +10,7 @@ from absl import logging
 from cli import file_checks
 from data import labels, vocab, vocab_checks
 from data.tokenization import validate_case_matches_checkpoint
+from data.tokenizer_files import open_tokenizer
 from modeling.config import SIDES, BertConfig, extensions
 from runs import contradictions, vocabulary
 from runs.record import from_record
@@ -41,9 +42,9 @@ def config(args: Network) -> BertConfig:
   result = replace(result, **extensions(values))
   if length := values.get("max_seq_length"):
     result.check_length(length)
-  if path := values["vocab_file"]:
-    tokens = vocab.load(path)
-    vocab.check_tokens(tokens, (vocab.CLS, vocab.SEP, vocab.UNK), path)
+  if isinstance(args, Tokens) and (path := args.vocab_file):
+    args.tokenizer.check("cls", "sep", "unknown")
+    tokens = args.tokenizer.vocab
     vocab.check_size(tokens, result.vocab_size, path, args.bert_config_file)
   return result
 
@@ -69,7 +70,7 @@ def check(args: TrainedModel, network: BertConfig) -> None:
   vocabulary, letter case or attention.
   """
   _check_init_checkpoint(args, network, trains=False)
-  _warn_of_case(args)
+  vocab_checks.warn_of_case(args.tokenizer)
 
 
 def check_run(args: Training, network: BertConfig, *same: str) -> None:
@@ -105,12 +106,7 @@ def check_run(args: Training, network: BertConfig, *same: str) -> None:
     )
   if args.vocab_file:
     check_vocabulary(args, network.vocab_size, own)
-    _warn_of_case(args)
-
-
-def _warn_of_case(args: Tokens):
-  ids = vocab.load(args.needed("vocab_file"))
-  vocab_checks.warn_of_case(ids, args.do_lower_case, args.needed("vocab_file"))
+    vocab_checks.warn_of_case(args.tokenizer)
 
 
 def check_fine_tuning(
@@ -146,7 +142,7 @@ def _check_teacher(args: FineTuning, same):
   for name in ("do_lower_case", *same):
     value, expected = args[name], trained[name]
     _check_same(name, value, expected, owner, remedy)
-  if vocab.load(args.vocab_file) != vocab.load(trained.vocab_file):
+  if args.tokenizer.vocab != trained.tokenizer.vocab:
     raise UserError(
       f"--vocab_file={args.vocab_file} has other tokens than "
       f"{trained.vocab_file} of --teacher={teacher}, which needs the same"
@@ -257,13 +253,12 @@ def check_vocabulary(args: Tokens, vocab_size: int, start: str | None) -> None:
   """Raises ValueError if --vocab_file is not that of the checkpoint `start`."""
   if not start:
     return
-  path = args.needed("vocab_file")
-  ids = vocab.load(path)
-  saved = run_record.sibling_file(start, "vocab.txt") or run_record.path_of(
+  path, ids = args.needed("vocab_file"), args.tokenizer.vocab
+  saved = vocabulary.beside(start) or run_record.path_of(
     run_record.of_checkpoint(start), "vocab_file"
   )
   if saved and files.exists(saved):
-    vocab.check_same(ids, vocab.load(saved), path, saved)
+    vocab.check_same(ids, open_tokenizer(saved).vocab, path, saved)
   elif vocab_size - len(ids) >= vocabulary.PADDING:
     logging.warning(
       "%s has %d lines, but the model of %s has %d ids: is it of that model?",

@@ -1,8 +1,11 @@
 """Groups of flags that several programs share, with the original's names."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from cli.settings import Settings, common, device, flag, flags_of, original
+from data.tokenizer import Tokenizer
+from data.tokenizer_files import open_tokenizer
 from modeling.config import ATTENTION
 
 DRY_RUN_STEPS = 2
@@ -32,6 +35,11 @@ class Tokens(Settings):
 
   vocab_file: str | None = common(None, "Vocabulary of the model, vocab.txt.")
   do_lower_case: bool = common(True, "Lower-case; not for cased models.")
+
+  @cached_property
+  def tokenizer(self) -> Tokenizer:
+    """The tokenizer of both flags, read once."""
+    return open_tokenizer(self.needed("vocab_file"), self.do_lower_case)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,14 +9,13 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from data import labels, vocab
-from data.tokenization import FullTokenizer
+from data import labels, tokenizer_files
+from data.tokenizer import Tokenizer
 from storage import UserError, files, textfiles
 from storage.textfiles import SURROGATE
 
@@ -31,7 +30,6 @@ LITERT_FILES = {
 }
 TASK_FILE = "task.json"
 _TOKENIZER_FILE = "tokenizer_config.json"
-_TEXT = ". [MASK]"  # of a warm-up
 # Texts and lists of texts of one example, by input.
 Texts = Mapping[str, Any]
 # Writing a float32 in few digits (0.2) takes too long for so many numbers.
@@ -42,14 +40,9 @@ _MAX_SHORT_FLOATS = 10_000
 class TextConfig:
   """Tokenizer, tokens of a text at most, and names of the model's classes."""
 
-  vocab_file: str
-  do_lower_case: bool
+  tokenizer: Tokenizer
   max_seq_length: int
   labels: Sequence[str] | None = None
-
-  @cached_property
-  def tokenizer(self) -> FullTokenizer:
-    return FullTokenizer(self.vocab_file, self.do_lower_case)
 
 
 class Encoded(NamedTuple):
@@ -127,8 +120,9 @@ class TextModel:
 
   def warm_up(self) -> dict:
     """Answers a short example, so that the next one does not wait."""
+    text = f". {self.answers.config.tokenizer.special.mask}"
     ranks = self.answers.inputs.items()
-    texts = {name: [_TEXT] if rank else _TEXT for name, rank in ranks}
+    texts = {name: [text] if rank else text for name, rank in ranks}
     return self([texts])[0]
 
 
@@ -170,7 +164,10 @@ def row(ids: Sequence[int], segments: Sequence[int], **more) -> Row:
 
 
 def stack(rows: Sequence[Row]) -> dict[str, np.ndarray]:
-  """Stacks rows, with zeros behind the shorter ones."""
+  """Stacks rows, with zeros behind the shorter ones.
+
+  The zeros of the mask hide the others: id 0 may be any token.
+  """
   result = {}
   for name, first in rows[0].items():
     longest = max(row[name].shape[-1] for row in rows)
@@ -205,10 +202,9 @@ def to_list(values: np.ndarray) -> list:
 def save(folder: str, answers: Answers, has_task: bool = True) -> None:
   """Writes the files of a model; task.json only with `has_task`."""
   config = answers.config
-  vocabulary = vocab.read_text(config.vocab_file)
-  files.write_text(os.path.join(folder, "vocab.txt"), vocabulary)
+  config.tokenizer.save(folder)
   tokenizer = {
-    "do_lower_case": config.do_lower_case,
+    "do_lower_case": config.tokenizer.do_lower_case,
     "model_max_length": config.max_seq_length,
   }
   _write_json(os.path.join(folder, _TOKENIZER_FILE), tokenizer)
@@ -228,8 +224,7 @@ def load(folder: str) -> tuple[str, TextConfig, dict[str, Any]]:
     settings = textfiles.read_json(os.path.join(folder, TASK_FILE))
     tokenizer = textfiles.read_json(os.path.join(folder, _TOKENIZER_FILE))
     config = TextConfig(
-      os.path.join(folder, "vocab.txt"),
-      tokenizer["do_lower_case"],
+      tokenizer_files.open_saved(folder, tokenizer["do_lower_case"]),
       tokenizer["model_max_length"],
       list(labels.load(folder)) if labels.exist(folder) else None,
     )

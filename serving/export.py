@@ -17,7 +17,6 @@ import keras
 import tensorflow as tf
 from absl import logging
 
-from data import vocab
 from data.tokenization_ops import GraphTokenizer, join, truncate_pair
 from modeling import tracing
 from serving import answers
@@ -37,7 +36,8 @@ class TextSignature(tf.Module):
     super().__init__()
     self._tokenizer, self._answers = tokenizer, answers
     self._seq_length = answers.config.max_seq_length
-    self._ends = tokenizer.vocab[vocab.CLS], tokenizer.vocab[vocab.SEP]
+    words = answers.config.tokenizer
+    self._ends = words.cls, words.sep
     self.texts = {
       name: tf.TensorSpec([None] * (1 + rank), tf.string, name)
       for name, rank in answers.inputs.items()
@@ -93,8 +93,8 @@ class Exported(tf.Module):
         {"examples": tf.TensorSpec([None], tf.string, "examples")},
       ),
     }
-    if served.in_graph:
-      tokenizer = GraphTokenizer(config.vocab_file, config.do_lower_case)
+    # Another kind of tokenizer may have no operations.
+    if served.in_graph and (tokenizer := config.tokenizer.in_graph()):
       self._text = text = served.in_graph(tokenizer, served.answers)
       self.functions["serving_default"] = _trace(
         lambda **texts: text.from_text(model, **texts), text.texts

@@ -8,7 +8,6 @@ import pytest
 import predictor
 from cli import ask
 from predictor import Predictor
-from serving import answers
 
 
 class _Model:
@@ -137,16 +136,6 @@ def test_no_text_has_no_answer_and_a_text_is_needed(opened, name):
   for wrong in ({}, {"texts": None}, {"texts": [], "text": []}, {"text": None}):
     with pytest.raises(ValueError, match=r"text"):
       predict(**wrong)
-
-
-def test_a_tokenizer_is_made_once(tmp_path, monkeypatch):
-  made = []
-  monkeypatch.setattr(
-    answers, "FullTokenizer", lambda *given: made.append(given) or object()
-  )
-  config = answers.TextConfig("vocab.txt", False, 8)
-  assert config.tokenizer is config.tokenizer
-  assert made == [("vocab.txt", False)]
 
 
 # --- Command line ----------------------------------------------------------

@@ -12,9 +12,7 @@ import socket
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
-from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from uuid import uuid4
 from zlib import crc32
 
@@ -155,13 +153,9 @@ class _WriteShard(beam.DoFn):
   def __init__(self, config: BuildConfig, folder: str):
     super().__init__()
     self._config, self._folder = config, folder
-    self._vocabulary = files.read_text(config.vocab_file)
 
   def setup(self):
-    with TemporaryDirectory() as folder:
-      path = os.path.join(folder, "vocab.txt")
-      files.write_text(path, self._vocabulary)
-      self._builder = RecordBuilder(replace(self._config, vocab_file=path))
+    self._builder = RecordBuilder(self._config)
 
   def process(self, shard: Shard) -> Iterator[tuple[int, str, dict[str, int]]]:
     records, counts, _ = build_shard(self._builder, shard)

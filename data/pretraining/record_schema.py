@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from data import features, vocab
-from storage import UserError, files, record_scan
+from data import features
+from data.tokenizer import Tokenizer
+from storage import UserError, files, record_scan, setting
 from storage.tfrecord import Schema
 
 
@@ -13,7 +14,7 @@ def find_schema(
   max_predictions: int,
   vocab_size: int,
   *,
-  vocab_file: str | None,
+  tokenizer: Tokenizer | None,
   needs_masks: bool = True,
   skip_corrupt: bool = False,
 ) -> Schema:
@@ -22,7 +23,7 @@ def find_schema(
   With `skip_corrupt` by the first intact one. Raises ValueError if a file does
   not hold such records, they have other lengths, ids that a model has not, if
   only some files are masked, or if none is, the caller `needs_masks`, and there
-  is no `vocab_file` to draw them, or one with other ids of [CLS] and [SEP].
+  is no `tokenizer` to draw them, or one with other ids of [CLS] and [SEP].
   """
   # Builders write empty files if there are fewer instances than files.
   paths = [path for path in paths if files.size(path)] or paths[:1]
@@ -31,13 +32,14 @@ def find_schema(
   if len(set(is_masked)) > 1:
     other = paths[is_masked.index(not is_masked[0])]
     raise UserError(
-      f"one of {paths[0]} and {other} was made with --masking=dynamic and one "
-      "was not: train on files of one kind"
+      f"one of {paths[0]} and {other} was made with "
+      f"{setting('masking', 'dynamic')} and one was not: train on files of one "
+      "kind"
     )
-  if needs_masks and not is_masked[0] and not vocab_file:
+  if needs_masks and not is_masked[0] and not tokenizer:
     raise UserError(
-      f"{paths[0]} was made with --masking=dynamic; --vocab_file is needed to "
-      "mask it"
+      f"{paths[0]} was made with {setting('masking', 'dynamic')}; "
+      f"{setting('vocab_file')} is needed to mask it"
     )
   schema = features.pretraining(seq_length, max_predictions * is_masked[0])
   limits = {
@@ -49,15 +51,15 @@ def find_schema(
   }
   for path, record in zip(paths, records, strict=True):
     record_scan.check_record(path, record, schema, limits)
-  if vocab_file and not is_masked[0]:
-    words = vocab.load(vocab_file)
-    needed = vocab.SPECIAL_TOKENS if needs_masks else (vocab.CLS, vocab.SEP)
-    vocab.check_tokens(words, needed, vocab_file)
+  if tokenizer and not is_masked[0]:
+    tokenizer.check(*(() if needs_masks else ("cls", "sep")))
+    cls, sep = tokenizer.special.cls, tokenizer.special.sep
     for path, record in zip(paths, records, strict=True):
       ids = record["input_ids"]
-      if words[vocab.CLS] != ids[0] or words[vocab.SEP] not in ids:
+      if tokenizer.cls != ids[0] or tokenizer.sep not in ids:
         raise UserError(
-          f"{path} was made with another vocabulary than {vocab_file}: its "
-          "first record does not begin with the id of [CLS], or has no [SEP]"
+          f"{path} was made with another vocabulary than "
+          f"{tokenizer.vocab_file}: its first record does not begin with the "
+          f"id of {cls}, or has no {sep}"
         )
   return schema

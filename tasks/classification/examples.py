@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from data import features, labels, tables
 from data.row_encoder import Row, RowEncoder
-from data.tokenization import FullTokenizer
+from data.tokenizer import Tokenizer
 from storage import UserError, files
 from storage.tfrecord import Schema
 
@@ -239,7 +239,7 @@ class TextRecordBuilder(RowEncoder):
 
   def __init__(
     self,
-    tokenizer: FullTokenizer,
+    tokenizer: Tokenizer,
     seq_length: int,
     labels: Sequence[str],
     multi_label: bool = False,

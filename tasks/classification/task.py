@@ -14,7 +14,7 @@ from absl import logging
 
 from data import labels, vocab_checks
 from data.records import RecordDataset
-from data.tokenization import FullTokenizer
+from data.text_lengths import log_lengths
 from data.write_records import write_records
 from modeling import losses, models
 from modeling.config import BertConfig
@@ -108,7 +108,6 @@ def convert(
   """Converts a split, as dev_mismatched to eval_mismatched.tf_record."""
   kind = split.partition("_")[0]
   name = split.replace(kind, RECORDS[f"{kind}_file"], 1)
-  tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
   file = task.splits[split].file
   if task.labels and rows[0].label is not None:
     expected = task.labels if split == "train" else ()
@@ -118,7 +117,7 @@ def convert(
       names = itertools.chain.from_iterable(names)
     labels.log_labels(file, names, expected, unit)
   vocab_checks.warn_of_examples(
-    lambda row: (row.text_a, row.text_b), rows, tokenizer, file
+    lambda row: (row.text_a, row.text_b), rows, args.tokenizer, file
   )
   rows = rows[: args.max_examples]
   static_shapes = session.needs_static_shapes(args, args.pack_examples)
@@ -133,11 +132,11 @@ def convert(
     schema,
     # TPUs need batches of a fixed size: None fills the last one.
     [*rows, *[None] * (-len(rows) % batch_size)],
-    partial(examples.TextRecordBuilder, tokenizer, *layout),
+    partial(examples.TextRecordBuilder, args.tokenizer, *layout),
     args.num_workers,
   )
   flag = args.row_length_flag
-  vocab_checks.log_lengths(file, lengths, length, flag=flag)
+  log_lengths(file, lengths, length, flag=flag)
   return RecordDataset(rows, path, schema, static_shapes, lengths=lengths)
 
 
@@ -233,8 +232,7 @@ def served_model(args: Settings) -> ServedModel:
   )
   task = with_thresholds(args, task)
   texts = TextConfig(
-    args.vocab_file,
-    args.do_lower_case,
+    args.tokenizer,
     args.row_length,
     None if task.is_regression else task.labels,
   )

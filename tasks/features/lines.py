@@ -21,9 +21,10 @@ from typing import Any, BinaryIO, NamedTuple, cast
 
 import numpy as np
 
-from data import features, vocab_checks
+from data import features
 from data.row_encoder import RowEncoder
-from data.tokenization import FullTokenizer
+from data.text_lengths import log_lengths
+from data.tokenizer import Tokenizer
 from storage import UserError, files, textfiles
 
 # Separates the texts of a line.
@@ -75,7 +76,7 @@ def count(path: str, has_windows: bool = False) -> int:
 
 def read_lines(
   path: str,
-  tokenizer: FullTokenizer,
+  tokenizer: Tokenizer,
   max_length: int,
   flag: str = "max_seq_length",
 ) -> Iterator[Line]:
@@ -89,7 +90,7 @@ def read_lines(
     row = encoder.encode(*split(text))
     lengths[row.length] += 1
     yield Line(number, row.ids, row.segments)
-  vocab_checks.log_lengths(path, lengths, max_length, flag=flag)
+  log_lengths(path, lengths, max_length, flag=flag)
 
 
 def windows(lines: Iterable[Line], max_tokens: int) -> Iterator[list[Line]]:

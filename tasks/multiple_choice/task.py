@@ -11,7 +11,7 @@ from absl import logging
 
 from data import features, vocab_checks
 from data.records import RecordDataset
-from data.tokenization import FullTokenizer
+from data.text_lengths import log_lengths
 from data.write_records import write_records
 from modeling import losses, models
 from modeling.config import BertConfig
@@ -31,15 +31,14 @@ def convert(
   """Converts rows of a flag's file to train, eval or predict.tf_record."""
   file = args[flag]
   rows = rows[: args.max_examples]
-  tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
   vocab_checks.warn_of_examples(
-    lambda row: (row.sent1, row.sent2, *row.endings), rows, tokenizer, file
+    lambda row: (row.sent1, row.sent2, *row.endings), rows, args.tokenizer, file
   )
-  build = partial(ChoiceRecordBuilder, tokenizer, args.max_seq_length)
+  build = partial(ChoiceRecordBuilder, args.tokenizer, args.max_seq_length)
   schema = features.multiple_choice(args.max_seq_length, len(rows[0].endings))
   path = os.path.join(args.output_dir, f"{metrics.RECORDS[flag]}.tf_record")
   lengths = write_records(path, schema, rows, build, args.num_workers)
-  vocab_checks.log_lengths(file, lengths, args.max_seq_length)
+  log_lengths(file, lengths, args.max_seq_length)
   static_shapes = session.needs_static_shapes(args, args.pack_examples)
   return RecordDataset(rows, path, schema, static_shapes, lengths=lengths)
 
@@ -118,7 +117,7 @@ class MultipleChoice(TextSignature):
 def served_model(args: Settings) -> ServedModel:
   """Untrained model and its answers: contexts, endings to a choice."""
   model = make_model(args, checks.config(args))
-  texts = TextConfig(args.vocab_file, args.do_lower_case, args.max_seq_length)
+  texts = TextConfig(args.tokenizer, args.max_seq_length)
   return ServedModel(model, Answers(texts), MultipleChoice)
 
 

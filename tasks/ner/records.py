@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from data import features, vocab
+from data import features
 from data.row_encoder import RowEncoder
-from data.tokenization import FullTokenizer
+from data.tokenizer import Tokenizer
 from tasks.ner.examples import Sentence
 
 IGNORED = -1
@@ -39,14 +39,14 @@ class TagRecordBuilder(RowEncoder):
 
   def __init__(
     self,
-    tokenizer: FullTokenizer,
+    tokenizer: Tokenizer,
     seq_length: int,
     tags: Sequence[str],
     document_context: bool = False,
   ):
     super().__init__(tokenizer, seq_length)
     self.lengths: Counter[int] = Counter()
-    self._unk = tokenizer.vocab[vocab.UNK]
+    self._unk = tokenizer.unknown
     self.schema = features.tagging(seq_length)
     self._max_pieces = seq_length - 2
     self._tag_ids = {tag: i for i, tag in enumerate(tags)}

@@ -11,7 +11,7 @@ from absl import logging
 from data import labels, vocab_checks
 from data.features import TOKENS
 from data.records import RecordDataset
-from data.tokenization import FullTokenizer
+from data.text_lengths import log_lengths
 from modeling import losses, models
 from modeling.config import BertConfig
 from runs import checks, session
@@ -42,13 +42,15 @@ def convert(
   """Converts sentences of a flag's file to train, eval or predict.tf_record."""
   file = args[flag]
   length = args.max_seq_length
-  tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
   vocab_checks.warn_of_examples(
-    lambda sentence: (" ".join(sentence.words),), sentences, tokenizer, file
+    lambda sentence: (" ".join(sentence.words),),
+    sentences,
+    args.tokenizer,
+    file,
   )
   sentences = sentences[: args.max_examples]
   build = records.TagRecordBuilder(
-    tokenizer, length, tags, args.document_context
+    args.tokenizer, length, tags, args.document_context
   )
   progress = Progress("cut", len(sentences), "sentences")
   windows = []
@@ -63,7 +65,7 @@ def convert(
   tfrecord.save(path, build.schema, rows())
   progress.say()
   remedy = "they are cut into parts"
-  vocab_checks.log_lengths(file, build.lengths, length, remedy)
+  log_lengths(file, build.lengths, length, remedy)
   static_shapes = session.needs_static_shapes(args, args.pack_examples)
   return TagRecords(
     windows, path, build.schema, static_shapes, sentences, lengths=build.lengths
@@ -125,7 +127,5 @@ def served_model(args: Settings) -> ServedModel:
   names = labels.choose(args.output_dir, checks.labels_file(args), None)
   config = checks.config(args)
   model = tagger(args, config, len(names), any_device=True)
-  texts = TextConfig(
-    args.vocab_file, args.do_lower_case, args.max_seq_length, names
-  )
+  texts = TextConfig(args.tokenizer, args.max_seq_length, names)
   return ServedModel(model, Answers(texts))

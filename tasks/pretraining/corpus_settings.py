@@ -2,7 +2,7 @@
 
 import os
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from cli import file_checks
@@ -206,14 +206,14 @@ def instance_config(args: RecordSettings) -> InstanceConfig:
 
 
 def preview_targets(
-  args: RecordSettings, words: Mapping[str, int]
+  args: RecordSettings,
 ) -> tuple[Callable | None, bool]:
   """Makes the arguments `finish` and `is_causal` of builders.preview."""
   is_causal = args.preview_objective in SIDES
   if args.masking == "static" and not is_causal:
     return None, False
   if not is_causal:
-    vocab.check_tokens(words, name=args.vocab_file)
+    args.tokenizer.check()
   import tensorflow as tf  # noqa: PLC0415
 
   from data.pretraining import dynamic_masking  # noqa: PLC0415
@@ -221,7 +221,7 @@ def preview_targets(
   if is_causal:
     causal = dynamic_masking.CausalTargets(args.preview_objective)
   else:
-    masker = dynamic_masking.Masker(words, args.masks())
+    masker = dynamic_masking.Masker(args.tokenizer, args.masks())
   seeds = tf.random.Generator.from_seed(args.random_seed)
 
   def finish(columns):
@@ -263,9 +263,8 @@ def check_extension(args: VocabularySettings) -> None:
     attention=attention,
   )
   checks.check(model, checks.config(model))
-  tokens = vocab.load(model.vocab_file)
-  vocab.check_tokens(tokens, name=model.vocab_file)
-  unused = len(vocab.unused_ids(tokens))
+  model.tokenizer.check()
+  unused = len(vocab.unused_ids(model.tokenizer.vocab))
   if not (unused or args.new_words):
     raise UserError(
       f"{args.extend} has no [unused] token to replace: give --append_words "

@@ -4,7 +4,6 @@ import math
 from dataclasses import dataclass
 
 from cli.settings import common, flag, original
-from data import vocab
 from modeling.config import SIDES
 from runs.settings import DRY_RUN_STEPS, Evaluation, Packing
 from storage import UserError
@@ -133,7 +132,7 @@ def check_export(args: Settings) -> None:
   """Raises ValueError if the model of run_pretraining cannot fill masks."""
   if not args.vocab_file:
     raise UserError("--do_export needs --vocab_file")
-  vocab.check_tokens(vocab.load(args.vocab_file), name=args.vocab_file)
+  args.tokenizer.check()
   check_objective(args.objective)
 
 

@@ -9,7 +9,6 @@ from absl import logging
 
 from data import features, vocab_checks
 from data.records import RecordDataset
-from data.tokenization import FullTokenizer
 from modeling import models
 from modeling.config import BertConfig
 from runs import checks, session
@@ -41,17 +40,16 @@ def convert(
   is_training = flag == "train_file"
   if is_training:
     examples = squad_examples.training_order(examples)
-  tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
   vocab_checks.warn_of_examples(
     lambda example: (example.question, " ".join(example.doc_tokens)),
     examples,
-    tokenizer,
+    args.tokenizer,
     file,
   )
   examples = examples[: args.max_examples]
   config = args.select(records.WindowConfig)
   windows = list(
-    records.make_windows(examples, tokenizer, config, args.num_workers)
+    records.make_windows(examples, args.tokenizer, config, args.num_workers)
   )
   limit = config.max_query_length
   long = {w.example_index for w in windows if w.context_offset - 2 >= limit}
@@ -61,7 +59,7 @@ def convert(
   schema = features.squad(config.max_seq_length, is_training)
   name = "train" if is_training else "eval"
   path = os.path.join(args.output_dir, f"{name}.tf_record")
-  tfrecord.save(path, schema, records.rows(windows, schema))
+  tfrecord.save(path, schema, records.rows(windows, schema, args.tokenizer.pad))
   static = not args.dynamic_padding or session.needs_static_shapes(args)
   return SquadRecords(windows, path, schema, static, examples)
 
@@ -80,7 +78,7 @@ def answer(args: Settings, model, dataset: SquadRecords) -> Predictions:
     dataset.questions,
     dataset.rows,
     logits,
-    decoding.AnswerText(FullTokenizer(args.vocab_file, args.do_lower_case)),
+    decoding.AnswerText(args.tokenizer),
     config,
   )
 
@@ -146,7 +144,7 @@ def served_model(args: Settings) -> ServedModel:
   return ServedModel(
     make_model(args, checks.config(args)),
     Answers(
-      TextConfig(args.vocab_file, args.do_lower_case, args.max_seq_length),
+      TextConfig(args.tokenizer, args.max_seq_length),
       vars(args.select(records.WindowConfig)),
       vars(_decoding_config(args)),
       args.dynamic_padding,

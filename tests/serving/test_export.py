@@ -11,6 +11,7 @@ import tensorflow as tf
 from keras import ops
 
 from data import features
+from data.tokenization import FullTokenizer
 from serving import export
 from serving.answers import TextConfig, softmax
 from serving.export import ServedModel
@@ -73,7 +74,8 @@ def test_the_graph_has_the_case_of_the_answers(do_lower_case):
   }
   means = [ops.mean(ops.cast(v, "float32"), axis=1) for v in inputs.values()]
   model = keras.Model(inputs, {"logits": ops.stack(means, axis=1)})
-  config = TextConfig(tasks.vocab_file(), do_lower_case, T, tasks.LABELS)
+  tokenizer = FullTokenizer(tasks.vocab_file(), do_lower_case)
+  config = TextConfig(tokenizer, T, tasks.LABELS)
   answers = classification.Answers(config, pairs=False)
   served = ServedModel(model, answers, TextClassification)
   ask = export.Exported(served).functions["serving_default"]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from data.tokenization import FullTokenizer
 from modeling import heads, models
 from serving import export
 from serving.answers import TextConfig
@@ -51,7 +52,7 @@ def _inputs(model, batch, length):
 def _served(folder, model, labels=None):
   """A model with the answers of a classifier, whatever it is."""
   (folder / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n")
-  config = TextConfig(str(folder / "vocab.txt"), False, T, labels)
+  config = TextConfig(FullTokenizer(folder / "vocab.txt", False), T, labels)
   return ServedModel(model, classification.Answers(config, pairs=False))
 
 

@@ -7,6 +7,7 @@ import keras
 import pytest
 
 from data import vocab
+from data.tokenization import FullTokenizer
 from modeling import models
 from serving import engines, export
 from serving.answers import TextConfig
@@ -139,7 +140,7 @@ def test_all_engines_answer_alike(name, tmp_path):
     size, max_position_embeddings=T, initializer_range=0.3
   )
   keras.utils.set_random_seed(1)
-  answers = make_answers(TextConfig(str(words), True, T, labels))
+  answers = make_answers(TextConfig(FullTokenizer(words), T, labels))
   served = ServedModel(make_model(config), answers)
   folder = tmp_path / "1"
   export.save(str(folder), served, ["savedmodel", "tflite"])

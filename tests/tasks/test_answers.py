@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data.features import TOKENS
+from data.tokenization import FullTokenizer
 from modeling import losses
 from serving import engines
 from serving.answers import TextConfig, TextModel, sigmoid, softmax
@@ -321,7 +322,7 @@ def test_a_list_has_the_words():
 def test_a_blank_word_is_the_blank_of_files_of_characters(tmp_path):
   path = tmp_path / "vocab.txt"
   path.write_text("\n".join([*stand_in.WORDS, BLANK]))
-  model = ner.Answers(TextConfig(str(path), True, 9, tasks.TAGS))
+  model = ner.Answers(TextConfig(FullTokenizer(path), 9, tasks.TAGS))
   [row] = model.encode({"tokens": ["a", " ", "b"]}).rows
   assert row["input_ids"][2] == len(stand_in.WORDS)
 
@@ -398,7 +399,7 @@ def test_is_next_is_right_where_the_evaluation_says_so():
 def test_there_are_no_more_tokens_than_the_vocabulary_has(tmp_path):
   words = "\n".join([*stand_in.WORDS, "", "last"])  # a blank line is no token
   (tmp_path / "vocab.txt").write_text(words)
-  config = TextConfig(str(tmp_path / "vocab.txt"), True, 9)
+  config = TextConfig(FullTokenizer(tmp_path / "vocab.txt"), 9)
   model = pretraining.Answers(config, top_k=99)
   assert model.top_k == len(stand_in.WORDS) + 1
   logits = np.arange(len(stand_in.WORDS) + 2.0)[None]

@@ -12,7 +12,6 @@ from tasks.rating.settings import Settings  # noqa: F401, of this task
 
 from data import features
 from data.records import RecordDataset
-from data.tokenization import FullTokenizer
 from data.write_records import write_records
 from modeling import models
 from runs import checks, session
@@ -37,8 +36,7 @@ def make_model(args, config):
 def convert(args, flag, examples):
   """Converts the examples of a flag's file to <flag>.tf_record."""
   examples = examples[: args.max_examples]
-  tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
-  build = partial(RatingRecordBuilder, tokenizer, args.max_seq_length)
+  build = partial(RatingRecordBuilder, args.tokenizer, args.max_seq_length)
   schema = features.classification(args.max_seq_length, dtype="float32")
   path = os.path.join(args.output_dir, f"{flag}.tf_record")
   write_records(path, schema, examples, build)
@@ -68,5 +66,5 @@ def predict(args, model, data):
 
 def served_model(args):
   """Untrained model and its answers: texts to numbers."""
-  config = TextConfig(args.vocab_file, args.do_lower_case, args.max_seq_length)
+  config = TextConfig(args.tokenizer, args.max_seq_length)
   return ServedModel(make_model(args, checks.config(args)), Answers(config))
