@@ -254,7 +254,7 @@ def check_vocabulary(args: Tokens, vocab_size: int, start: str | None) -> None:
   if not start:
     return
   path, ids = args.needed("vocab_file"), args.tokenizer.vocab
-  saved = vocabulary.beside(start) or run_record.path_of(
+  saved = vocabulary.sibling(start) or run_record.path_of(
     run_record.of_checkpoint(start), "vocab_file"
   )
   if saved and files.exists(saved):

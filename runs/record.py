@@ -75,7 +75,7 @@ def _existing_file(folder, entry, name, values):
   file = "vocab.txt" if name == "vocab_file" else "bert_config.json"
   other = run_record.sibling_file(folder, file)
   if name == "vocab_file":
-    other = vocabulary.beside(folder)
+    other = vocabulary.sibling(folder)
   if not (other or path) and name == "vocab_file":
     size = BertConfig.from_json(values["bert_config_file"]).vocab_size
     other = vocabulary.find(folder, entry, size)

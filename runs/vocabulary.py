@@ -11,7 +11,7 @@ from training import run_record
 PADDING = 128  # embedding tables may be padded to a multiple of this
 
 
-def beside(start: str) -> str | None:
+def sibling(start: str) -> str | None:
   """Path of the vocabulary beside a checkpoint or in a folder, of any kind."""
   paths = (run_record.sibling_file(start, n) for n in tokenizer_files.names())
   return next(filter(None, paths), None)
@@ -24,7 +24,7 @@ def find(start: str, entry: Mapping, vocab_size: int) -> str | None:
   """
   flags = ("bert_config_file", "init_checkpoint")
   for path in (start, *(run_record.path_of(entry, flag) for flag in flags)):
-    file = path and beside(path)
+    file = path and sibling(path)
     with suppress(UserError, OSError):  # another file of that name
       if file and 0 <= vocab_size - len(open_tokenizer(file).vocab) < PADDING:
         return file.removeprefix("./")
