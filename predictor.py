@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from serving import engines
+from serving import remote
 from serving.answers import check_texts
 from storage import UserError
 from tasks.open import load_answers, open_model
@@ -28,9 +28,8 @@ class Predictor:
     model: --output_dir of a training program; --export_dir, or a LiteRT file in
       it; folder of a released or converted checkpoint, for vectors of texts; or
       the URL of a TF Serving, http://host:8501/v1/models/NAME.
-    engine: which of an export's files to use: "savedmodel", "litert",
-      "litert_float16" or "litert_int8"; by default LiteRT on a CPU and the
-      SavedModel on a GPU.
+    engine: which of an export's files to use, one of serving.formats.ENGINES;
+      by default LiteRT in float32 on a CPU and the SavedModel on a GPU.
     files: for a URL, the folder of the export that is served there, or of its
       task.json, tokenizer_config.json, vocab.txt and labels.txt.
     timeout: for a URL, seconds that a request may take.
@@ -52,7 +51,7 @@ class Predictor:
 
   Raises:
     FileNotFoundError: the folder, or a file that it needs, does not exist.
-    serving.engines.RemoteError: an OSError, the server does not answer.
+    serving.remote.RemoteError: an OSError, the server does not answer.
     storage.UserError: a ValueError; the folder has no such model, or it has
       other inputs.
   """
@@ -77,7 +76,7 @@ class Predictor:
       if files is None:
         raise UserError(f"{path} is a URL: name its export (files, --files)")
       answers = load_answers(os.fspath(files))
-      self._answer = engines.remote_model(path, answers, timeout)
+      self._answer = remote.text_model(path, answers, timeout)
     else:
       if files is not None:
         raise UserError(f"{path} is no URL of a TF Serving: leave out files")

@@ -22,7 +22,7 @@ from absl import logging
 
 from cli import program
 from cli.settings import Settings, common, flag
-from serving import engines
+from serving import formats
 from serving.server import models
 from serving.server.models import Metrics, Model
 from storage import UserError
@@ -48,7 +48,7 @@ class ServerSettings(Settings):
   engine: str = flag(
     "auto",
     "Files of an export to use; auto: litert on a CPU, else savedmodel.",
-    choices=engines.NAMES,
+    choices=formats.ENGINES,
   )
   access_log: bool = flag(
     _DEFAULT.access_log, "Print a line for each request, without its texts."

@@ -20,8 +20,9 @@ from absl import logging
 from cli import ask, file_checks, program
 from cli.settings import Settings, common, flag, flags_of
 from data import vocab
+from runs.model_files import find_model
 from storage import UserError, files, textfiles
-from tasks.open import model_files, restore
+from tasks.open import restore
 from tasks.pretraining import settings
 from training import run_record
 
@@ -106,7 +107,7 @@ def _restore_pretrained(args: PageSettings, trained_flags):
   from tasks.pretraining import answers
   from training import checkpoint
 
-  path, _, vocab_file, lower_case, config = model_files(args.model)
+  path, _, vocab_file, lower_case, config = find_model(args.model)
   length = config.max_position_embeddings
   text_config = TextConfig(vocab_file, lower_case, length)
   if "cls/predictions/output_bias" in checkpoint.open_reader(path):

@@ -11,7 +11,7 @@ from cli import file_checks
 from data import labels, vocab, vocab_checks
 from data.tokenization import validate_case_matches_checkpoint
 from modeling.config import SIDES, BertConfig, extensions
-from runs import contradictions, vocabulary
+from runs import contradictions, model_files
 from runs.record import from_record
 from runs.settings import Network, Tokens, TrainedModel, Training
 from runs.task_settings import FineTuning
@@ -264,7 +264,7 @@ def check_vocabulary(args: Tokens, vocab_size: int, start: str | None) -> None:
   )
   if saved and files.exists(saved):
     vocab.check_same(ids, vocab.load(saved), path, saved)
-  elif vocab_size - len(ids) >= vocabulary.PADDING:
+  elif vocab_size - len(ids) >= model_files.PADDING:
     logging.warning(
       "%s has %d lines, but the model of %s has %d ids: is it of that model?",
       args.vocab_file,
@@ -282,7 +282,7 @@ def vocabulary_flags(args: Training, vocab_size: int) -> dict:
   if args.vocab_file:
     return {}
   entry = {"flags": args.to_dict()}
-  file = vocabulary.find(args.output_dir, entry, vocab_size)
+  file = model_files.find_vocabulary(args.output_dir, entry, vocab_size)
   if not file:
     logging.info(
       "no vocab.txt of the model's size beside its files: copy it into %s to "

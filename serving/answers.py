@@ -23,12 +23,6 @@ from storage.textfiles import SURROGATE
 Row = Mapping[str, np.ndarray]  # int32: [T], or [C, T]
 Outputs = dict[str, np.ndarray]
 SIGNATURE = "serving_features"
-# Files of --export_format=tflite, by the name of the engine.
-LITERT_FILES = {
-  "litert": "model_float32.tflite",
-  "litert_float16": "model_float16.tflite",
-  "litert_int8": "model_int8.tflite",
-}
 TASK_FILE = "task.json"
 _TOKENIZER_FILE = "tokenizer_config.json"
 _TEXT = ". [MASK]"  # of a warm-up
@@ -236,7 +230,7 @@ def load(folder: str) -> tuple[str, TextConfig, dict[str, Any]]:
   except (FileNotFoundError, ValueError, KeyError) as error:
     raise UserError(
       f"{folder} is no complete export ({error}): export the model again, "
-      "or name the folder that --do_export wrote"
+      "or name the folder of an export"
     ) from None
   return settings.pop("task", ""), config, settings
 

@@ -44,7 +44,7 @@ def _opened(monkeypatch):
   model = _Model(text=0)
   monkeypatch.setattr(predictor, "open_model", note("folder", model))
   monkeypatch.setattr(predictor, "load_answers", note("files", "answers"))
-  monkeypatch.setattr(predictor.engines, "remote_model", note("url", model))
+  monkeypatch.setattr(predictor.remote, "text_model", note("url", model))
   opened_model = SimpleNamespace(calls=opened, model=model)
   return opened_model
 

@@ -14,12 +14,11 @@ from absl import logging
 from prometheus_client import Counter, Gauge, Histogram
 
 from serving.engines import first_line
+from serving.formats import FILES
 from serving.server import rest
 from serving.server.rest import RestError
 from storage import UserError, files
 
-# A folder with one of these is a model, not one of numbered versions.
-_FILES = re.compile(r"saved_model\.pb|.*\.tflite|run\.json")
 _VERSION = re.compile("[0-9]{1,18}")
 _RETRY_SECONDS = 60  # as TF Serving
 # Bounds of histograms.
@@ -69,7 +68,7 @@ def split_name(flag: str) -> tuple[str, str]:
 def find_versions(folder: str) -> dict[int, str]:
   """Folders by version; a model has the number of its name, else 1."""
   names = [name.rstrip("/") for name in files.list_folder(folder)]
-  if not any(map(_FILES.fullmatch, names)):
+  if not {*FILES, "run.json"} & {*names}:
     return {int(n): f"{folder}/{n}" for n in names if _VERSION.fullmatch(n)}
   last = os.path.basename(folder)
   return {int(last) if _VERSION.fullmatch(last) else 1: folder}

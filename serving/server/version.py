@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from absl import logging
 
-from serving.answers import TextModel
-from serving.engines import SIGNATURE, num_cores
+from serving.answers import SIGNATURE, TextModel
+from serving.engines import num_cores
 from serving.server.models import Settings
 from serving.server.rest import RestError, Spec
 from storage import UserError

@@ -21,7 +21,7 @@ from data import vocab, vocab_checks
 from modeling.bert import make_attention_mask
 from modeling.encoder_variants import TextWindows
 from modeling.models import ENCODER_INPUTS, Ensemble
-from serving import engines
+from serving import savedmodel
 from serving.answers import Encoded
 from serving.export import ServedModel
 from storage import UserError
@@ -108,7 +108,7 @@ def encode(served: ServedModel, texts: Mapping) -> Encoded:
 
 def compute(served: ServedModel, encoded: Encoded) -> Internals:
   """Runs the model, and its encoder once more to see into it."""
-  outputs = list(engines.text_model(served).engine.run(encoded.rows))
+  outputs = list(savedmodel.text_model(served).engine.run(encoded.rows))
   answer = served.answers.decode(encoded, outputs)
   bert = served.model.get_layer("bert")
   encoders = getattr(bert, "encoders", [bert])
