@@ -17,10 +17,11 @@ from dataclasses import dataclass
 
 from absl import logging
 
-from cli import ask, file_checks, program
+from cli import file_checks, program
 from cli.settings import Settings, common, flag, flags_of
 from data import vocab
 from runs.model_files import find_model
+from serving import json_lines
 from storage import UserError, files, textfiles
 from tasks.open import restore
 from tasks.pretraining import settings
@@ -126,7 +127,7 @@ def _texts(args: PageSettings, answers):
   """Texts by the names of a model's inputs; UserError if they do not fit."""
   names = {}
   for given in _INPUTS:
-    [name] = ask.rename({given: None}, answers.inputs)
+    [name] = json_lines.rename({given: None}, answers.inputs)
     if name in answers.inputs:
       names[given] = name
   given = {flag: args[flag] for flag in _INPUTS}

@@ -72,7 +72,9 @@ class RemoteEngine(Batches):
         raise UserError(f"{self._url}: {message}") from None
       raise RemoteError(f"{self._url}: {error.code}, {message}") from None
     except TimeoutError:
-      message = f"did not answer within {self._timeout:g} s: raise timeout=..."
+      message = (
+        f"did not answer within {self._timeout:g} s: raise {setting('timeout')}"
+      )
     except (OSError, http.client.HTTPException) as error:
       reason = getattr(error, "reason", error)
       message = f"cannot be reached: {reason}; is the server running?"

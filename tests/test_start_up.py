@@ -13,7 +13,7 @@ from cli import command_file
 from tests import cpu_time, programs
 from tests.programs import ROOT
 
-MODULES = {"bert", "bert_packages", "predictor"}
+MODULES = {"bert", "bert_packages"}
 PROGRAMS = sorted({path.stem for path in ROOT.glob("*.py")} - MODULES)
 # Seconds of processor time, more on a busy machine. Importing TensorFlow alone
 # takes four and more.

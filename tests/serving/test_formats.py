@@ -23,6 +23,6 @@ def test_a_format_has_a_module_and_a_line_in_the_docs(name):
 
 def test_help_and_docs_name_each_format_and_engine():
   done = programs.python(["run_ner.py", "--help"])
-  assert all(f"{name}: " in done.stdout for name in FORMATS)
+  assert all(f"{name}:" in done.stdout for name in FORMATS)
   text = (programs.ROOT / "docs/serving.md").read_text()
   assert all(f'"{engine}"' in text for engine in ENGINES if engine != "auto")
