@@ -17,10 +17,10 @@ import keras
 import numpy as np
 
 from data import features
+from data.texts import check_texts
 from data.tokenization import FullTokenizer
 from modeling import models
 from runs.model_files import find_model
-from serving.answers import check_texts
 from storage import UserError
 from training import run_folder
 

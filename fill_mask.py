@@ -20,7 +20,6 @@ from data.vocab import MASK
 from runs import checks
 from runs.settings import TrainedModel
 from storage import UserError, textfiles
-from tasks.pretraining import settings
 from training import run_record
 
 _UNLIMITED = 1 << 16  # tokens of a text, until lengths are checked
@@ -51,7 +50,7 @@ def check_flags(args: Settings) -> None:
   checks.check(args, checks.config(args))
   vocab.check_tokens(vocab.load(args.vocab_file), name=args.vocab_file)
   objective = run_record.flag_of(args.init_checkpoint, "objective")
-  settings.check_objective(objective)
+  checks.check_objective(objective)
 
 
 def main(args: Settings) -> None:

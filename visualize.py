@@ -20,11 +20,11 @@ from absl import logging
 from cli import file_checks, program
 from cli.settings import Settings, common, flag, flags_of
 from data import vocab
+from runs import checks
 from runs.model_files import find_model
 from serving import json_lines
 from storage import UserError, files, textfiles
 from tasks.open import restore
-from tasks.pretraining import settings
 from training import run_record
 
 
@@ -113,7 +113,7 @@ def _restore_pretrained(args: PageSettings, trained_flags):
   text_config = TextConfig(vocab_file, lower_case, length)
   if "cls/predictions/output_bias" in checkpoint.open_reader(path):
     if vocab.MASK in f"{args.text} {args.text_pair}":
-      settings.check_objective(trained_flags.get("objective"))
+      checks.check_objective(trained_flags.get("objective"))
     model = models.pretrainer(config, checkpoint.has_next_sentence(path))
     served = ServedModel(model, answers.Answers(text_config))
   else:

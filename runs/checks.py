@@ -294,3 +294,12 @@ def vocabulary_flags(args: Training, vocab_size: int) -> dict:
   is_known = "do_lower_case" in args.given
   case = args.do_lower_case if is_known else None
   return {"vocab_file": file, "do_lower_case": case}
+
+
+def check_objective(objective: str | None) -> None:
+  """Raises ValueError if models of an objective cannot fill masks."""
+  if objective in SIDES:
+    raise UserError(
+      f"a model of --objective={objective} cannot fill masks: take one "
+      "that was trained with mlm_nsp or mlm"
+    )

@@ -18,7 +18,6 @@ import numpy as np
 from data import labels, vocab
 from data.tokenization import FullTokenizer
 from storage import UserError, files, textfiles
-from storage.textfiles import SURROGATE
 
 Row = Mapping[str, np.ndarray]  # int32: [T], or [C, T]
 Outputs = dict[str, np.ndarray]
@@ -124,33 +123,6 @@ class TextModel:
     ranks = self.answers.inputs.items()
     texts = {name: [_TEXT] if rank else _TEXT for name, rank in ranks}
     return self([texts])[0]
-
-
-def check_texts(
-  name: str, value: Any, rank: int, takes_words: bool = False
-) -> Any:
-  """Text, or words, of rank 0, or (nested) list; raises UserError if wrong."""
-  if isinstance(value, bytes):
-    value = value.decode("utf-8", "replace")
-  are_words = takes_words and not rank and not isinstance(value, str)
-  rank += are_words
-  if not rank and isinstance(value, str) and not SURROGATE.search(value):
-    return value
-  is_list = rank and hasattr(value, "__iter__")
-  is_list &= not isinstance(value, str | Mapping | set | frozenset)
-  # A data frame would be the names of its columns.
-  if not (is_list and 0 < getattr(value, "ndim", rank) <= rank):
-    shown = " ".join(repr(value).split())[:40]
-    expected = "a list of texts" if rank > are_words else "a text in UTF-8"
-    raise UserError(f"{name} is {shown}: give {expected}")
-  parts = enumerate(value)
-  below = rank - 1, takes_words and not are_words
-  texts = [check_texts(f"{name}[{i}]", part, *below) for i, part in parts]
-  if are_words and (empty := [i for i, word in enumerate(texts) if not word]):
-    raise UserError(f"{name}[{empty[0]}] is empty: give a word")
-  if rank > 1 and [] in texts:
-    raise UserError(f"a list in {name} is empty")
-  return texts
 
 
 def row(ids: Sequence[int], segments: Sequence[int], **more) -> Row:

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from data.texts import check_texts
 from serving import remote
-from serving.answers import check_texts
 from storage import UserError, setting
 from tasks.open import load_answers, open_model
 

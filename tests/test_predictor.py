@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from data.texts import check_texts
 from predictor import Predictor
-from serving.answers import check_texts
 from serving.formats import has_gpu as gpu_is_visible
 from storage import UserError
 from tasks.open import open_model
