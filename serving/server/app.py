@@ -16,10 +16,13 @@ from absl import logging
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from serving.server import responses, rest
-from serving.server.models import Metrics, Model, Settings
+from serving.server.metrics import Metrics
+from serving.server.models import Model, NotLoaded, NoVersion
 from serving.server.responses import Response, of_json, of_text
 from serving.server.rest import RestError
-from serving.server.version import Closed, QueueFull
+from serving.server.settings import Settings
+from serving.server.version import Closed, QueueFull, WrongRow
+from storage import setting
 
 _URL = re.compile(
   r"/v1/models/([^/:]+)(?:/versions/([0-9]+)|/labels/([^/:]+))?"
@@ -32,6 +35,8 @@ _LARGE = 1 << 15
 # client that cannot send all of it may not see the answer.
 _READ_ANYWAY = 64
 _PAGE_FILES = ("page.css", "page.js", "answers.css", "answers.js")
+# Statuses of errors that do not know HTTP.
+_STATUSES = {NotLoaded: 503, NoVersion: 404, WrongRow: 400}
 _METRICS_TYPE = {"content-type": prometheus_client.CONTENT_TYPE_LATEST}
 # After its own limit the application answers; then the connection is closed.
 _GRACE_SECONDS = 2.0
@@ -93,12 +98,16 @@ class App:
     is_full = len(self.connections) > limit
     try:
       if is_full:
-        message = f"there are too many clients (--max_connections={limit})"
+        message = (
+          f"there are too many clients ({setting('max_connections', limit)})"
+        )
         logging.log_every_n_seconds(logging.WARNING, message, 60)
         raise RestError(message, 503)
       response = await self._answer(request, receive)
     except RestError as error:
       response = of_json({"error": str(error)}, error.status)
+    except tuple(_STATUSES) as error:
+      response = of_json({"error": str(error)}, _STATUSES[type(error)])
     except Exception:
       logging.exception("%s %r", request["method"], request["path"][:200])
       response = of_json({"error": "internal error"}, 500)
@@ -174,28 +183,30 @@ class App:
             body += message["body"]
           is_more = message["more_body"]
     except TimeoutError:
-      message = "the request did not come in time (--read_timeout)"
+      message = f"the request did not come in time ({setting('read_timeout')})"
       raise RestError(message, 408) from None
     if size > limit:
-      message = f"the request has more than {limit} bytes (--max_request_bytes)"
-      raise RestError(message, 413)
+      flag = setting("max_request_bytes")
+      raise RestError(f"the request has more than {limit} bytes ({flag})", 413)
     return bytes(body)
 
   async def _run(self, version, signature, examples):
     size, limit = len(examples), self._settings.max_queue_size
     if size > limit:
       message = f"the request has {size} texts: send at most {limit} at a time"
-      raise RestError(f"{message} (--max_queue_size)")
+      raise RestError(f"{message} ({setting('max_queue_size')})")
     try:
       future = version.workers.submit(version.functions[signature], examples)
       async with asyncio.timeout(self._settings.request_timeout):
         return await asyncio.wrap_future(future)
     except QueueFull:
-      message = f"the queue is full (--max_queue_size={limit})"
+      message = f"the queue is full ({setting('max_queue_size', limit)})"
       logging.log_every_n_seconds(logging.WARNING, message, 60)
       raise RestError(f"{message}: try again later", 503) from None
     except TimeoutError:  # the request is cancelled unless it runs already
-      message = "the answer did not come in time (--request_timeout)"
+      message = (
+        f"the answer did not come in time ({setting('request_timeout')})"
+      )
       raise RestError(message, 504) from None
 
 

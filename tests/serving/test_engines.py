@@ -37,7 +37,9 @@ QUICK = ("classification of pairs", "tagging", "questions")
 def serving(model, folder):
   """URL of a server with a model, as serve.py's."""
   settings = server.SETTINGS._replace(max_request_bytes=1_000_000)
-  with server.toy(folder, settings, Version(model, settings)) as client:
+  with server.toy(
+    folder, settings, Version(model, settings.max_queue_size)
+  ) as client:
     yield f"http://127.0.0.1:{client.port}/v1/models/toy"
 
 

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from serving.server import app
-from serving.server.models import Metrics
+from serving.server.metrics import Metrics
 from tests.serving.server import stand_in
 
 SETTINGS = stand_in.SETTINGS._replace(read_timeout=1.0)
@@ -76,7 +76,7 @@ def test_a_slow_body_is_408(client):
     answer = _read_all(connection)
   assert answer.startswith(b"HTTP/1.1 408 ")
   assert b"connection: close" in answer
-  message = b"the request did not come in time (--read_timeout)"
+  message = b"the request did not come in time (read_timeout)"
   assert answer.endswith(b'{"error": "%s"}' % message)
 
 
@@ -111,7 +111,7 @@ def test_ten_megabytes_are_413(tmp_path):
   with stand_in.toy(tmp_path, settings) as client:
     status, headers, answer = client.request("POST", PREDICT, body)
     assert (status, headers["connection"]) == (413, "close")
-    assert b"more than 1000000 bytes (--max_request_bytes)" in answer
+    assert b"more than 1000000 bytes (max_request_bytes)" in answer
     assert client.ask({"instances": ["a" * 900_000]})[0] == 200
 
 

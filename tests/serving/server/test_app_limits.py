@@ -11,7 +11,8 @@ import pytest
 
 from serving.server import app as module
 from serving.server.app import App, Server
-from serving.server.models import Metrics, Model
+from serving.server.metrics import Metrics
+from serving.server.models import Model
 from tests.serving.server.stand_in import SETTINGS, Version
 
 
