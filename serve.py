@@ -116,15 +116,14 @@ def listen(host: str, port: int) -> socket.socket:
 def main(args: ServerSettings) -> None:
   # The rest is imported after the address was found to be free.
   address = listen(args.host, args.port)
-  from serving.server.app import App, Server
-  from serving.server.metrics import Metrics
+  from serving.server import app, connections, metrics
   from serving.server.version import Version
 
   limits = args.select(settings.Settings)
-  metrics = Metrics()
+  counts = metrics.Metrics()
   served = {}
   for name, folder in map(models.split_name, args.model):
-    on_call = metrics.batch_texts.labels(name).observe
+    on_call = counts.batch_texts.labels(name).observe
 
     def load(path, on_call=on_call):
       model = open_model(path, args.engine)
@@ -133,7 +132,8 @@ def main(args: ServerSettings) -> None:
     served[name] = models.Model(name, folder, args.num_versions, load)
   host, port = address.getsockname()[:2]
   logging.info("http://%s:%d", f"[{host}]" if ":" in host else host, port)
-  server = Server(App(served, metrics, limits), limits)
+  application = app.App(served, counts, limits)
+  server = connections.Server(application, limits)
   # uvicorn ends in order, then sends itself the signal again.
   for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
     if signal.getsignal(number) != signal.SIG_IGN:  # as nohup sets it

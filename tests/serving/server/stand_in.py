@@ -6,7 +6,8 @@ import json
 import socket
 import threading
 
-from serving.server.app import App, Server
+from serving.server.app import App
+from serving.server.connections import Server
 from serving.server.metrics import Metrics
 from serving.server.models import Model, polled
 from serving.server.settings import Settings
