@@ -12,6 +12,8 @@ from tasks.ner import tagging
 class Settings(EvaluatedFineTuning):
   """Flags of run_ner.py."""
 
+  not_packed = ("document_context", "feature_based")
+
   train_file: str | None = common(None, "CoNLL file to train on.")
   dev_file: str | None = common(
     None, "CoNLL file to evaluate on.", training=False

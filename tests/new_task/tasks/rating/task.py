@@ -1,4 +1,4 @@
-"""Flags of run_rating.py -> data, evaluation, predictions, export."""
+"""Settings of run_rating.py -> data, evaluation, predictions, export."""
 
 import os
 from functools import partial
@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from tasks.rating.answers import Answers
 from tasks.rating.examples import RatingRecordBuilder
-from tasks.rating.head import RatingHead
+from tasks.rating.head import RatingHead, absolute_error
 from tasks.rating.settings import Settings  # noqa: F401, of this task
 
 from data import features
@@ -15,13 +15,14 @@ from data.records import RecordDataset
 from data.tokenization import FullTokenizer
 from modeling import models
 from runs import checks, session
+from runs.fine_tune import Task
 from serving.answers import TextConfig
 from serving.export import ServedModel
 from tasks import metrics
-from training import inference, report
+from training import inference
 
 
-def make_model(args, config):
+def make_model(settings, config):
   """The encoder with the new head: tokens -> `rating` [B]."""
 
   def make():
@@ -30,42 +31,55 @@ def make_model(args, config):
     rating = RatingHead(config)(sequence, bert.input["input_mask"])
     return keras.Model(bert.input, {"rating": rating})
 
-  return models.ensemble(make, args.ensemble, models.mean_values)
+  return models.ensemble(make, settings.ensemble, models.mean_values)
 
 
-def convert(args, flag, examples):
-  """Converts the examples of a flag's file to <flag>.tf_record."""
-  examples = examples[: args.max_examples]
-  tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
-  build = partial(RatingRecordBuilder, tokenizer, args.max_seq_length)
-  schema = features.classification(args.max_seq_length, dtype="float32")
-  path = os.path.join(args.output_dir, f"{flag}.tf_record")
-  features.write_records(path, schema, examples, build)
-  static_shapes = session.needs_static_shapes(args)
-  return RecordDataset(examples, path, schema, static_shapes)
-
-
-def evaluate(args, model, data, step):
-  """Writes eval_results.txt and returns its values."""
-  ratings = inference.outputs(model, data, args.eval_batch_size)["rating"]
-  labels = np.array([example.rating for example in data.rows])
-  results = {
-    "eval_mean_difference": np.abs(ratings - labels).mean(),
-    "eval_pearson": metrics.score("pearson", ratings, labels),
-  }
-  report.write_evaluation(args.output_dir, results, step)
-  return results
-
-
-def predict(args, model, data):
-  """Writes test_results.tsv, a number a line."""
-  ratings = inference.outputs(model, data, args.predict_batch_size)["rating"]
-  metrics.write_results(
-    os.path.join(args.output_dir, "test_results.tsv"), ratings
-  )
-
-
-def served_model(args):
+def served_model(settings):
   """Untrained model and its answers: texts to numbers."""
-  config = TextConfig(args.vocab_file, args.do_lower_case, args.max_seq_length)
-  return ServedModel(make_model(args, checks.config(args)), Answers(config))
+  texts = TextConfig(
+    settings.vocab_file, settings.do_lower_case, settings.max_seq_length
+  )
+  model = make_model(settings, checks.config(settings))
+  return ServedModel(model, Answers(texts))
+
+
+class Rating(Task):
+  """Texts and their ratings."""
+
+  metric = "eval_pearson"
+  served_model = staticmethod(served_model)
+
+  def make_model(self, config):
+    return make_model(self.settings, config)
+
+  def objective(self):
+    return absolute_error()
+
+  def convert(self, split):
+    """Converts the examples of a split to <split>.tf_record."""
+    settings = self.settings
+    rows = self.examples[split][: settings.max_examples]
+    tokenizer = FullTokenizer(settings.vocab_file, settings.do_lower_case)
+    build = partial(RatingRecordBuilder, tokenizer, settings.max_seq_length)
+    schema = features.classification(settings.max_seq_length, dtype="float32")
+    path = os.path.join(settings.output_dir, f"{split}.tf_record")
+    features.write_records(path, schema, rows, build)
+    static_shapes = session.needs_static_shapes(settings)
+    return RecordDataset(rows, path, schema, static_shapes)
+
+  def evaluate(self, model, records):
+    """Mean difference and correlation."""
+    batch_size = self.settings.eval_batch_size
+    ratings = inference.outputs(model, records, batch_size)["rating"]
+    labels = np.array([example.rating for example in records.rows])
+    return {
+      "eval_mean_difference": np.abs(ratings - labels).mean(),
+      "eval_pearson": metrics.score("pearson", ratings, labels),
+    }
+
+  def predict(self, model, split, records, step):
+    """Writes test_results.tsv, a number a line."""
+    batch_size = self.settings.predict_batch_size
+    ratings = inference.outputs(model, records, batch_size)["rating"]
+    path = os.path.join(self.settings.output_dir, "test_results.tsv")
+    metrics.write_results(path, ratings)
