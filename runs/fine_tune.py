@@ -1,8 +1,10 @@
 """Fine-tuning of any task: sweep, train, evaluate, predict, export."""
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
 
 import keras
@@ -10,6 +12,7 @@ from absl import logging
 
 from data import labels
 from data.records import RecordDataset
+from data.tokenization import FullTokenizer
 from modeling.config import BertConfig
 from modeling.losses import Objective
 from runs import checks, contradictions, sweep
@@ -29,26 +32,17 @@ R = TypeVar("R", bound=RecordDataset)
 
 @dataclass(frozen=True)
 class Task(ABC, Generic[S, R]):
-  """A task with its examples, which `fine_tune` trains, evaluates, predicts.
+  """A task with its settings and the examples that a run reads.
 
-  Attributes:
-    settings: the run's settings.
-    examples: examples of the splits that the run reads: "train", "dev" and
-      "test", and of names that begin so, such as "dev_mismatched".
-    unit: name of a record in the log.
-    predicted: split that --do_predict answers.
-    packed: makes the model to train on rows of several examples; None if the
-      task has no such rows.
-    served_model: makes the untrained model and its answers from settings.
+  `examples` has the splits "train", "dev" and "test", and others whose names
+  begin so, such as "dev_mismatched".
   """
 
   settings: S
   examples: Mapping[str, Sequence[Any]]
 
-  unit: ClassVar[str] = "examples"
-  predicted: ClassVar[str] = "test"
-  packed: ClassVar["staticmethod[[keras.Model], keras.Model] | None"] = None
-  served_model: ClassVar["staticmethod[[Any], ServedModel]"]
+  unit: ClassVar[str] = "examples"  # name of a record in the log
+  predicted: ClassVar[str] = "test"  # split of --do_predict
 
   @property
   @abstractmethod
@@ -59,6 +53,18 @@ class Task(ABC, Generic[S, R]):
   def new_labels(self) -> Sequence[str]:
     """Labels to save as labels.txt; none if the program knows them."""
     return ()
+
+  @cached_property
+  def tokenizer(self) -> FullTokenizer:
+    """The tokenizer of the model."""
+    return FullTokenizer(self.settings.vocab_file, self.settings.do_lower_case)
+
+  def records_file(self, split: str) -> str:
+    """Path of a split's records, as the original's: eval.tf_record for dev."""
+    names = {"train": "train", "dev": "eval", "test": "predict"}
+    kind = split.partition("_")[0]
+    file = f"{split.replace(kind, names[kind], 1)}.tf_record"
+    return os.path.join(self.settings.output_dir, file)
 
   @abstractmethod
   def convert(self, split: str) -> R:
@@ -71,6 +77,10 @@ class Task(ABC, Generic[S, R]):
   @abstractmethod
   def make_model(self, config: BertConfig) -> keras.Model:
     """Makes the model, with initial values."""
+
+  def packed(self, model: keras.Model) -> keras.Model:
+    """Makes the model to train on rows of several examples; see `Packing`."""
+    raise NotImplementedError
 
   @abstractmethod
   def objective(self) -> Objective:
@@ -85,6 +95,11 @@ class Task(ABC, Generic[S, R]):
     self, model: keras.Model, split: str, records: R, step: int
   ) -> None:
     """Writes the predictions of a split by the model of a step."""
+
+  @staticmethod
+  @abstractmethod
+  def served_model(settings: Any) -> ServedModel:
+    """The untrained model of some settings and its answers to texts."""
 
 
 def fine_tune(task: Task[S, R]) -> None:
@@ -141,7 +156,7 @@ def train(
   """
   settings, source = run.settings, data["train"]
   steps = _num_steps(settings, task.num_examples(source))
-  if task.packed and isinstance(settings, Packing):
+  if isinstance(settings, Packing):
     packs = packs_examples(settings, run.config)
     source = source.with_packing(settings.train_batch_size, packs)
   optimization.freeze(model, settings.frozen_layers(run.config))

@@ -6,7 +6,7 @@ from itertools import product
 
 from cli.settings import Settings, common, flag, flags_of, original
 from modeling.config import BertConfig
-from runs.settings import Evaluation, Packing, Training, Vocabulary
+from runs.settings import Evaluation, Training, Vocabulary
 from storage import UserError
 
 _SWEEP = (
@@ -162,7 +162,7 @@ class FineTuning(Vocabulary, Training):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluatedFineTuning(FineTuning, Evaluation, Packing):
+class EvaluatedFineTuning(FineTuning, Evaluation):
   """Fine-tuning of a task whose dev set is evaluated by --do_eval."""
 
   @property

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from cli.settings import common, device, flag, flags_of
+from runs.settings import Packing
 from runs.task_settings import EvaluatedFineTuning, LongText, Tables
 
 
@@ -39,7 +40,7 @@ class NamedTask(OwnFiles):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(NamedTask, LongText, EvaluatedFineTuning):
+class Settings(NamedTask, LongText, EvaluatedFineTuning, Packing):
   """Flags of run_classifier.py."""
 
   num_workers: int = device(

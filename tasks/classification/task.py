@@ -14,7 +14,6 @@ from absl import logging
 
 from data import features, labels, vocab_checks
 from data.records import RecordDataset
-from data.tokenization import FullTokenizer
 from modeling import losses, models
 from modeling.config import BertConfig
 from runs import checks, contradictions, session
@@ -27,7 +26,7 @@ from tasks.classification import examples, metrics, named_tasks
 from tasks.classification.answers import Answers
 from tasks.classification.examples import ClassificationTask, TextExample
 from tasks.classification.settings import Settings
-from tasks.metrics import RECORDS, classification_report
+from tasks.metrics import classification_report
 from training import inference
 
 
@@ -57,38 +56,6 @@ class TextClassification(TextSignature):
       probabilities = tf.nn.softmax(logits)
       answer = {"label": tf.gather(names, tf.argmax(logits, axis=-1))}
     return answer | {"probabilities": probabilities, "labels": labels}
-
-
-def make_model(
-  settings: Settings, named: ClassificationTask, config: BertConfig
-) -> keras.Model:
-  """A classifier of texts, or of their windows with --long_text=windows."""
-  windows = text_windows(settings)
-  combine = models.mean_odds if named.multi_label else models.mean_probs
-  return models.ensemble(
-    lambda: models.classifier(config, len(named.labels) or 1, windows),
-    settings.ensemble,
-    models.mean_values if named.is_regression else combine,
-  )
-
-
-def served_model(settings: Settings) -> ServedModel:
-  """Untrained model and its answers: texts to a label or a score."""
-  checks.check_head(settings, "multi_label")
-  contradictions.check_windows(settings)
-  named = named_tasks.with_labels(settings, checks.labels_file(settings))
-  named = with_thresholds(settings, named)
-  texts = TextConfig(
-    settings.vocab_file,
-    settings.do_lower_case,
-    settings.row_length,
-    None if named.is_regression else named.labels,
-  )
-  return ServedModel(
-    make_model(settings, named, checks.config(settings)),
-    Answers(texts, named.has_pairs, named.thresholds),
-    TextClassification,
-  )
 
 
 def with_thresholds(
@@ -126,9 +93,6 @@ class Classification(Task[Settings, RecordDataset]):
   named: ClassificationTask
   fits_thresholds: bool = False
 
-  packed = staticmethod(models.packed_classifier)
-  served_model = staticmethod(served_model)
-
   @property
   def metric(self) -> str:
     return f"eval_{self.named.metrics[0]}"
@@ -139,7 +103,17 @@ class Classification(Task[Settings, RecordDataset]):
     return self.named.labels if is_custom else ()
 
   def make_model(self, config: BertConfig) -> keras.Model:
-    return make_model(self.settings, self.named, config)
+    """A classifier of texts, or of their windows with --long_text=windows."""
+    named, windows = self.named, text_windows(self.settings)
+    combine = models.mean_odds if named.multi_label else models.mean_probs
+    return models.ensemble(
+      lambda: models.classifier(config, len(named.labels) or 1, windows),
+      self.settings.ensemble,
+      models.mean_values if named.is_regression else combine,
+    )
+
+  def packed(self, model: keras.Model) -> keras.Model:
+    return models.packed_classifier(model)
 
   def objective(self) -> losses.Objective:
     return objective(self.named, self.class_weights())
@@ -181,9 +155,8 @@ class Classification(Task[Settings, RecordDataset]):
       if named.multi_label:
         names = itertools.chain.from_iterable(names)
       labels.log_labels(file, names, expected, unit)
-    tokenizer = FullTokenizer(settings.vocab_file, settings.do_lower_case)
     vocab_checks.warn_of_examples(
-      lambda row: (row.text_a, row.text_b), rows, tokenizer, file
+      lambda row: (row.text_a, row.text_b), rows, self.tokenizer, file
     )
     rows = rows[: settings.max_examples]
     static_shapes = session.needs_static_shapes(
@@ -200,9 +173,8 @@ class Classification(Task[Settings, RecordDataset]):
     length = settings.row_length
     layout = (length, named.labels, named.multi_label)
     schema = examples.record_schema(*layout)
-    name = split.replace(kind, RECORDS[kind], 1)
-    path = os.path.join(settings.output_dir, f"{name}.tf_record")
-    build = partial(examples.TextRecordBuilder, tokenizer, *layout)
+    path = self.records_file(split)
+    build = partial(examples.TextRecordBuilder, self.tokenizer, *layout)
     lengths = features.write_records(
       path, schema, filled, build, settings.num_workers
     )
@@ -249,3 +221,26 @@ class Classification(Task[Settings, RecordDataset]):
     metrics.write_predictions(settings.output_dir, named, split, logits, rows)
     if rows[0].label is not None:  # XNLI
       logging.info("%s", metrics.evaluate(named, logits, rows))
+
+  @staticmethod
+  def served_model(settings: Settings) -> ServedModel:
+    """Untrained model and its answers: texts to a label or a score."""
+    checks.check_head(settings, "multi_label")
+    contradictions.check_windows(settings)
+    start = checks.labels_file(settings)
+    named = with_thresholds(settings, named_tasks.with_labels(settings, start))
+    texts = TextConfig(
+      settings.vocab_file,
+      settings.do_lower_case,
+      settings.row_length,
+      None if named.is_regression else named.labels,
+    )
+    texts_of_task = Classification(settings, {}, named)
+    return ServedModel(
+      texts_of_task.make_model(checks.config(settings)),
+      Answers(texts, named.has_pairs, named.thresholds),
+      TextClassification,
+    )
+
+
+served_model = Classification.served_model

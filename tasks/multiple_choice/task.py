@@ -11,7 +11,6 @@ from absl import logging
 
 from data import features, vocab_checks
 from data.records import RecordDataset
-from data.tokenization import FullTokenizer
 from modeling import losses, models
 from modeling.config import BertConfig
 from runs import checks, session
@@ -47,50 +46,36 @@ class MultipleChoice(TextSignature):
     }
 
 
-def make_model(settings: Settings, config: BertConfig) -> keras.Model:
-  """A multiple-choice model, or an ensemble of them."""
-  return models.ensemble(
-    lambda: models.multiple_choice(config),
-    settings.ensemble,
-    models.mean_probs,
-  )
-
-
-def served_model(settings: Settings) -> ServedModel:
-  """Untrained model and its answers: contexts, endings to a choice."""
-  texts = TextConfig(
-    settings.vocab_file, settings.do_lower_case, settings.max_seq_length
-  )
-  model = make_model(settings, checks.config(settings))
-  return ServedModel(model, Answers(texts), MultipleChoice)
-
-
 class Swag(Task[Settings, RecordDataset]):
   """Contexts, each with several endings."""
 
   metric = "eval_accuracy"
-  packed = staticmethod(models.packed_multiple_choice)
-  served_model = staticmethod(served_model)
 
   def make_model(self, config: BertConfig) -> keras.Model:
-    return make_model(self.settings, config)
+    """A multiple-choice model, or an ensemble of them."""
+    return models.ensemble(
+      lambda: models.multiple_choice(config),
+      self.settings.ensemble,
+      models.mean_probs,
+    )
+
+  def packed(self, model: keras.Model) -> keras.Model:
+    return models.packed_multiple_choice(model)
 
   def objective(self) -> losses.Objective:
     return losses.classification()
 
   def convert(self, split: str) -> RecordDataset:
     """Converts the rows of a split to train, eval or predict.tf_record."""
-    settings = self.settings
+    settings, tokenizer = self.settings, self.tokenizer
     file, length = settings[f"{split}_file"], settings.max_seq_length
     rows = self.examples[split][: settings.max_examples]
-    tokenizer = FullTokenizer(settings.vocab_file, settings.do_lower_case)
     vocab_checks.warn_of_examples(
       lambda row: (row.sent1, row.sent2, *row.endings), rows, tokenizer, file
     )
     build = partial(ChoiceRecordBuilder, tokenizer, length)
     schema = features.multiple_choice(length, len(rows[0].endings))
-    name = f"{metrics.RECORDS[split]}.tf_record"
-    path = os.path.join(settings.output_dir, name)
+    path = self.records_file(split)
     lengths = features.write_records(
       path, schema, rows, build, settings.num_workers
     )
@@ -123,6 +108,18 @@ class Swag(Task[Settings, RecordDataset]):
     batch_size = self.settings.predict_batch_size
     logits = inference.outputs(model, records, batch_size)["logits"]
     write_predictions(self.settings.output_dir, logits, records.rows)
+
+  @staticmethod
+  def served_model(settings: Settings) -> ServedModel:
+    """Untrained model and its answers: contexts, endings to a choice."""
+    texts = TextConfig(
+      settings.vocab_file, settings.do_lower_case, settings.max_seq_length
+    )
+    model = Swag(settings, {}).make_model(checks.config(settings))
+    return ServedModel(model, Answers(texts), MultipleChoice)
+
+
+served_model = Swag.served_model
 
 
 def write_predictions(

@@ -1,6 +1,5 @@
 """Settings of run_ner.py -> data, evaluation, predictions, export."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,7 +10,6 @@ from absl import logging
 from data import labels, vocab_checks
 from data.features import TOKENS
 from data.records import RecordDataset
-from data.tokenization import FullTokenizer
 from modeling import losses, models
 from modeling.config import BertConfig
 from runs import checks, session
@@ -20,7 +18,6 @@ from serving.answers import TextConfig
 from serving.export import ServedModel
 from storage import tfrecord
 from storage.progress import Progress
-from tasks.metrics import RECORDS
 from tasks.ner import metrics, records
 from tasks.ner.answers import Answers
 from tasks.ner.examples import Sentence
@@ -38,42 +35,6 @@ class TagRecords(RecordDataset):
   sentences: Sequence[Sentence]
 
 
-def make_model(
-  settings: Settings,
-  config: BertConfig,
-  num_tags: int,
-  any_device: bool = False,
-) -> keras.Model:
-  """BERT with a tag head; with --feature_based an LSTM on a frozen BERT."""
-
-  def make():
-    if not settings.feature_based:
-      return models.tagger(config, num_tags)
-    layers, units = settings.feature_layers, settings.lstm_units
-    return models.feature_based_tagger(
-      config, num_tags, layers, units, any_device
-    )
-
-  return models.ensemble(make, settings.ensemble, models.mean_probs)
-
-
-def served_model(settings: Settings) -> ServedModel:
-  """Untrained model and its answers: sentences to tags of words."""
-  if settings.document_context:
-    logging.warning("--document_context: each sentence is read by itself here")
-  # The labels are those of the training, or of its initial checkpoint.
-  names = labels.choose(settings.output_dir, checks.labels_file(settings), None)
-  config = checks.config(settings)
-  model = make_model(settings, config, len(names), any_device=True)
-  texts = TextConfig(
-    settings.vocab_file,
-    settings.do_lower_case,
-    settings.max_seq_length,
-    names,
-  )
-  return ServedModel(model, Answers(texts))
-
-
 @dataclass(frozen=True)
 class Ner(Task[Settings, TagRecords]):
   """Sentences whose words have `tags`."""
@@ -81,8 +42,6 @@ class Ner(Task[Settings, TagRecords]):
   tags: Sequence[str]
 
   unit = "records"
-  packed = staticmethod(models.packed_tagger)
-  served_model = staticmethod(served_model)
 
   @property
   def metric(self) -> str:
@@ -92,18 +51,33 @@ class Ner(Task[Settings, TagRecords]):
   def new_labels(self) -> Sequence[str]:
     return self.tags
 
-  def make_model(self, config: BertConfig) -> keras.Model:
-    return make_model(self.settings, config, len(self.tags))
+  def make_model(
+    self, config: BertConfig, any_device: bool = False
+  ) -> keras.Model:
+    """BERT with a tag head; with --feature_based an LSTM on a frozen BERT."""
+    settings, num_tags = self.settings, len(self.tags)
+
+    def make():
+      if not settings.feature_based:
+        return models.tagger(config, num_tags)
+      layers, units = settings.feature_layers, settings.lstm_units
+      return models.feature_based_tagger(
+        config, num_tags, layers, units, any_device
+      )
+
+    return models.ensemble(make, settings.ensemble, models.mean_probs)
+
+  def packed(self, model: keras.Model) -> keras.Model:
+    return models.packed_tagger(model)
 
   def objective(self) -> losses.Objective:
     return losses.tagging()
 
   def convert(self, split: str) -> TagRecords:
     """Converts sentences of a split to train, eval or predict.tf_record."""
-    settings = self.settings
+    settings, tokenizer = self.settings, self.tokenizer
     file, length = settings[f"{split}_file"], settings.max_seq_length
     sentences = self.examples[split]
-    tokenizer = FullTokenizer(settings.vocab_file, settings.do_lower_case)
     vocab_checks.warn_of_examples(
       lambda sentence: (" ".join(sentence.words),), sentences, tokenizer, file
     )
@@ -121,8 +95,7 @@ class Ner(Task[Settings, TagRecords]):
         windows.append(window)
         yield row
 
-    name = f"{RECORDS[split]}.tf_record"
-    path = os.path.join(settings.output_dir, name)
+    path = self.records_file(split)
     tfrecord.save(path, build.schema, rows())
     progress.say()
     lengths, remedy = build.lengths, "they are cut into parts"
@@ -160,6 +133,25 @@ class Ner(Task[Settings, TagRecords]):
     )
     if sentences[0].tags is not None:
       metrics.score(logits, self.tags, sentences)
+
+  @staticmethod
+  def served_model(settings: Settings) -> ServedModel:
+    """Untrained model and its answers: sentences to tags of words."""
+    if settings.document_context:
+      logging.warning(
+        "--document_context: each sentence is read by itself here"
+      )
+    # The labels are those of the training, or of its initial checkpoint.
+    start = checks.labels_file(settings)
+    tags = labels.choose(settings.output_dir, start, None)
+    ner, config = Ner(settings, {}, tags), checks.config(settings)
+    length, is_lower = settings.max_seq_length, settings.do_lower_case
+    texts = TextConfig(settings.vocab_file, is_lower, length, tags)
+    model = ner.make_model(config, any_device=True)
+    return ServedModel(model, Answers(texts))
+
+
+served_model = Ner.served_model
 
 
 def word_logits(

@@ -9,7 +9,6 @@ from absl import logging
 
 from data import features, vocab_checks
 from data.records import RecordDataset
-from data.tokenization import FullTokenizer
 from modeling import losses, models
 from modeling.config import BertConfig
 from runs import checks, session
@@ -38,28 +37,6 @@ class SquadRecords(RecordDataset):
   questions: Sequence[SquadExample]
 
 
-def make_model(settings: Settings, config: BertConfig) -> keras.Model:
-  """A SQuAD model, or an ensemble, whose outputs are [B, T, K]."""
-  return models.ensemble(
-    lambda: models.span_labeler(config), settings.ensemble, models.stack
-  )
-
-
-def served_model(settings: Settings) -> ServedModel:
-  """Untrained model and its answers to questions about contexts."""
-  return ServedModel(
-    make_model(settings, checks.config(settings)),
-    Answers(
-      TextConfig(
-        settings.vocab_file, settings.do_lower_case, settings.max_seq_length
-      ),
-      vars(settings.windows()),
-      vars(settings.decoding(null_threshold(settings))),
-      settings.dynamic_padding,
-    ),
-  )
-
-
 def null_threshold(settings: Settings) -> float:
   """Null threshold: of the flag, else of an earlier prediction, else 0."""
   threshold = settings.null_score_diff_threshold
@@ -77,14 +54,18 @@ class Squad(Task[Settings, SquadRecords]):
 
   unit = "windows"
   predicted = "dev"
-  served_model = staticmethod(served_model)
 
   @property
   def metric(self) -> str:
     return "best_f1" if self.settings.version_2_with_negative else "f1"
 
   def make_model(self, config: BertConfig) -> keras.Model:
-    return make_model(self.settings, config)
+    """A span labeler, or an ensemble, whose outputs are [B, T, K]."""
+    return models.ensemble(
+      lambda: models.span_labeler(config),
+      self.settings.ensemble,
+      models.stack,
+    )
 
   def objective(self) -> losses.Objective:
     return losses.span()
@@ -97,16 +78,13 @@ class Squad(Task[Settings, SquadRecords]):
     settings, questions = self.settings, self.examples[split]
     is_training = split == "train"
     if is_training:
-      pattern, name = settings.needed("train_file"), "train"
       questions = squad_examples.training_order(questions)
-    else:
-      pattern, name = settings.needed("predict_file"), "eval"
-    file = squad_examples.describe(files.expand(pattern))
-    tokenizer = FullTokenizer(settings.vocab_file, settings.do_lower_case)
+    flag = "train_file" if is_training else "predict_file"
+    file = squad_examples.describe(files.expand(settings.needed(flag)))
     vocab_checks.warn_of_examples(
       lambda example: (example.question, " ".join(example.doc_tokens)),
       questions,
-      tokenizer,
+      self.tokenizer,
       file,
     )
     questions = questions[: settings.max_examples]
@@ -117,7 +95,7 @@ class Squad(Task[Settings, SquadRecords]):
     def written_windows():
       """Windows on their way to the file; evaluation needs them afterwards."""
       for window in records.make_windows(
-        questions, tokenizer, config, settings.num_workers
+        questions, self.tokenizer, config, settings.num_workers
       ):
         if window.context_offset - 2 >= config.max_query_length:
           cut_off.add(window.example_index)
@@ -125,7 +103,7 @@ class Squad(Task[Settings, SquadRecords]):
           windows.append(window)
         yield window
 
-    path = os.path.join(settings.output_dir, f"{name}.tf_record")
+    path = self.records_file(split)
     schema = features.squad(config.max_seq_length, is_training)
     tfrecord.save(path, schema, records.rows(written_windows(), schema))
     logging.info(
@@ -151,12 +129,11 @@ class Squad(Task[Settings, SquadRecords]):
     if settings.dynamic_padding:  # values of padding may be undefined
       rows = zip(dataset.rows, logits, strict=True)
       logits = [(s[: len(w.ids)], e[: len(w.ids)]) for w, (s, e) in rows]
-    tokenizer = FullTokenizer(settings.vocab_file, settings.do_lower_case)
     return decoding.decode(
       dataset.questions,
       dataset.rows,
       logits,
-      decoding.AnswerText(tokenizer),
+      decoding.AnswerText(self.tokenizer),
       config,
     )
 
@@ -204,3 +181,21 @@ class Squad(Task[Settings, SquadRecords]):
     if scores:
       report.write_evaluation(self.settings.output_dir, scores, step)
     self.fit_threshold(scores, predictions)
+
+  @staticmethod
+  def served_model(settings: Settings) -> ServedModel:
+    """Untrained model and its answers to questions about contexts."""
+    texts = TextConfig(
+      settings.vocab_file, settings.do_lower_case, settings.max_seq_length
+    )
+    answers = Answers(
+      texts,
+      vars(settings.windows()),
+      vars(settings.decoding(null_threshold(settings))),
+      settings.dynamic_padding,
+    )
+    model = Squad(settings, {}).make_model(checks.config(settings))
+    return ServedModel(model, answers)
+
+
+served_model = Squad.served_model

@@ -45,8 +45,7 @@ class Toy(Task):
   number: int = 24
 
   metric = "f1"
-  served_model = None
-  make_model = convert = predict = None
+  make_model = convert = predict = served_model = None
 
   def objective(self):
     return losses.pretraining()

@@ -12,7 +12,6 @@ from tasks.rating.settings import Settings  # noqa: F401, of this task
 
 from data import features
 from data.records import RecordDataset
-from data.tokenization import FullTokenizer
 from modeling import models
 from runs import checks, session
 from runs.fine_tune import Task
@@ -22,47 +21,33 @@ from tasks import metrics
 from training import inference
 
 
-def make_model(settings, config):
-  """The encoder with the new head: tokens -> `rating` [B]."""
-
-  def make():
-    bert = models.encoder(config)
-    sequence = bert.output["sequence_output"]
-    rating = RatingHead(config)(sequence, bert.input["input_mask"])
-    return keras.Model(bert.input, {"rating": rating})
-
-  return models.ensemble(make, settings.ensemble, models.mean_values)
-
-
-def served_model(settings):
-  """Untrained model and its answers: texts to numbers."""
-  texts = TextConfig(
-    settings.vocab_file, settings.do_lower_case, settings.max_seq_length
-  )
-  model = make_model(settings, checks.config(settings))
-  return ServedModel(model, Answers(texts))
-
-
 class Rating(Task):
   """Texts and their ratings."""
 
   metric = "eval_pearson"
-  served_model = staticmethod(served_model)
 
   def make_model(self, config):
-    return make_model(self.settings, config)
+    """The encoder with the new head: tokens -> `rating` [B]."""
+
+    def make():
+      bert = models.encoder(config)
+      sequence = bert.output["sequence_output"]
+      rating = RatingHead(config)(sequence, bert.input["input_mask"])
+      return keras.Model(bert.input, {"rating": rating})
+
+    return models.ensemble(make, self.settings.ensemble, models.mean_values)
 
   def objective(self):
     return absolute_error()
 
   def convert(self, split):
-    """Converts the examples of a split to <split>.tf_record."""
+    """Converts the examples of a split to records."""
     settings = self.settings
     rows = self.examples[split][: settings.max_examples]
-    tokenizer = FullTokenizer(settings.vocab_file, settings.do_lower_case)
-    build = partial(RatingRecordBuilder, tokenizer, settings.max_seq_length)
-    schema = features.classification(settings.max_seq_length, dtype="float32")
-    path = os.path.join(settings.output_dir, f"{split}.tf_record")
+    length = settings.max_seq_length
+    build = partial(RatingRecordBuilder, self.tokenizer, length)
+    schema = features.classification(length, dtype="float32")
+    path = self.records_file(split)
     features.write_records(path, schema, rows, build)
     static_shapes = session.needs_static_shapes(settings)
     return RecordDataset(rows, path, schema, static_shapes)
@@ -83,3 +68,15 @@ class Rating(Task):
     ratings = inference.outputs(model, records, batch_size)["rating"]
     path = os.path.join(self.settings.output_dir, "test_results.tsv")
     metrics.write_results(path, ratings)
+
+  @staticmethod
+  def served_model(settings):
+    """Untrained model and its answers: texts to numbers."""
+    texts = TextConfig(
+      settings.vocab_file, settings.do_lower_case, settings.max_seq_length
+    )
+    model = Rating(settings, {}).make_model(checks.config(settings))
+    return ServedModel(model, Answers(texts))
+
+
+served_model = Rating.served_model
