@@ -79,7 +79,16 @@ def main(settings: Settings) -> None:
   from runs.fine_tune import fine_tune
   from tasks.classification.task import Classification
 
-  fine_tune(Classification(settings, texts, task, fits_thresholds))
+  own_labels = task.labels if task.name == named_tasks.CUSTOM else ()
+  fine_tune(
+    Classification(
+      settings,
+      texts,
+      own_labels,
+      named=task,
+      fits_thresholds=fits_thresholds,
+    )
+  )
 
 
 if __name__ == "__main__":

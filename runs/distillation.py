@@ -23,11 +23,10 @@ def distilled(
   model: keras.Model,
   build: Callable[[S], ServedModel],
 ) -> losses.Objective:
-  """Objective that follows --teacher, too; the same one without a teacher."""
-  if not (settings.teacher and settings.distill_weight):
-    return objective
-  entry = run_record.read(settings.teacher)[-1]
-  teacher = restore(type(settings), settings.teacher, entry, build, {}).model
+  """Objective that follows --teacher, too; `build` makes its model."""
+  folder = settings.needed("teacher")
+  entry = run_record.read(folder)[-1]
+  teacher = restore(type(settings), folder, entry, build, {}).model
   ranks = {name: len(value.shape) for name, value in model.output.items()}
   expected, actual = (
     {name: m.output[name].shape[rank - 1] for name, rank in ranks.items()}

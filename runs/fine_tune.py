@@ -35,11 +35,13 @@ class Task(ABC, Generic[S, R]):
   """A task with its settings and the examples that a run reads.
 
   `examples` has the splits "train", "dev" and "test", and others whose names
-  begin so, such as "dev_mismatched".
+  begin so, such as "dev_mismatched". `labels` are those that the user's data
+  defines, which labels.txt names in their order.
   """
 
   settings: S
   examples: Mapping[str, Sequence[Any]]
+  labels: Sequence[str] = ()
 
   unit: ClassVar[str] = "examples"  # name of a record in the log
   predicted: ClassVar[str] = "test"  # split of --do_predict
@@ -48,11 +50,6 @@ class Task(ABC, Generic[S, R]):
   @abstractmethod
   def metric(self) -> str:
     """Name of the score of `evaluate` that is largest for the best model."""
-
-  @property
-  def new_labels(self) -> Sequence[str]:
-    """Labels to save as labels.txt; none if the program knows them."""
-    return ()
 
   @cached_property
   def tokenizer(self) -> FullTokenizer:
@@ -117,8 +114,8 @@ def fine_tune(task: Task[S, R]) -> None:
     for split in task.examples
     if split.partition("_")[0] in settings.splits_to_read
   }
-  if task.new_labels:
-    labels.save_if_missing(task.new_labels, settings.output_dir)
+  if task.labels:
+    labels.save_if_missing(task.labels, settings.output_dir)
   with run.strategy.scope():
     model = task.make_model(run.config)
     if settings.do_train:
@@ -168,9 +165,12 @@ def train(
       logging.info("nothing to train: early stopping has ended this run")
       return
     evaluated = best.evaluated
+  objective = task.objective()
+  if settings.teacher and settings.distill_weight:
+    objective = distilled(settings, objective, model, task.served_model)
   for step in run.train(
     model,
-    distilled(settings, task.objective(), model, task.served_model),
+    objective,
     source,
     num_train_steps=steps,
     num_warmup_steps=int(steps * settings.warmup_proportion),

@@ -205,17 +205,14 @@ class Run(Generic[T_co]):
     return load(self.settings, model, self.checkpoints)
 
   def export(self, build: Callable[[T_co], ServedModel]) -> None:
-    """Exports the model that `build` makes.
-
-    Of several workers the chief exports, and the others wait until it has.
-    """
+    """Exports what `build` makes; other workers wait for the chief."""
+    settings = self.settings
     if processes.is_chief():
-      set_export_policy(self.settings.dtype, self.settings.export_format)
-      served = build(self.settings)
+      set_export_policy(settings.dtype, settings.export_format)
+      served = build(settings)
       self.load(served.model)
-      exports.save(
-        self.settings.needed("export_dir"), served, self.settings.export_format
-      )
+      folder = settings.needed("export_dir")
+      exports.save(folder, served, settings.export_format)
     with self.strategy.scope():
       run_folder.wait_for_chief()
 

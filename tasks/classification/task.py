@@ -3,7 +3,7 @@
 import itertools
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -90,17 +90,12 @@ class Classification(Task[Settings, RecordDataset]):
   With `fits_thresholds` an evaluation finds the thresholds of labels.
   """
 
-  named: ClassificationTask
+  named: ClassificationTask = field(kw_only=True)
   fits_thresholds: bool = False
 
   @property
   def metric(self) -> str:
     return f"eval_{self.named.metrics[0]}"
-
-  @property
-  def new_labels(self) -> Sequence[str]:
-    is_custom = self.named.name == named_tasks.CUSTOM
-    return self.named.labels if is_custom else ()
 
   def make_model(self, config: BertConfig) -> keras.Model:
     """A classifier of texts, or of their windows with --long_text=windows."""
@@ -235,7 +230,7 @@ class Classification(Task[Settings, RecordDataset]):
       settings.row_length,
       None if named.is_regression else named.labels,
     )
-    texts_of_task = Classification(settings, {}, named)
+    texts_of_task = Classification(settings, {}, named=named)
     return ServedModel(
       texts_of_task.make_model(checks.config(settings)),
       Answers(texts, named.has_pairs, named.thresholds),

@@ -35,27 +35,20 @@ class TagRecords(RecordDataset):
   sentences: Sequence[Sentence]
 
 
-@dataclass(frozen=True)
 class Ner(Task[Settings, TagRecords]):
-  """Sentences whose words have `tags`."""
-
-  tags: Sequence[str]
+  """Sentences whose words have tags, the `labels`."""
 
   unit = "records"
 
   @property
   def metric(self) -> str:
-    return metrics.metric(self.tags)
-
-  @property
-  def new_labels(self) -> Sequence[str]:
-    return self.tags
+    return metrics.metric(self.labels)
 
   def make_model(
     self, config: BertConfig, any_device: bool = False
   ) -> keras.Model:
     """BERT with a tag head; with --feature_based an LSTM on a frozen BERT."""
-    settings, num_tags = self.settings, len(self.tags)
+    settings, num_tags = self.settings, len(self.labels)
 
     def make():
       if not settings.feature_based:
@@ -83,7 +76,7 @@ class Ner(Task[Settings, TagRecords]):
     )
     sentences = sentences[: settings.max_examples]
     build = records.TagRecordBuilder(
-      tokenizer, length, self.tags, settings.document_context
+      tokenizer, length, self.labels, settings.document_context
     )
     progress = Progress("cut", len(sentences), "sentences")
     windows: list[TagWindow] = []
@@ -113,13 +106,13 @@ class Ner(Task[Settings, TagRecords]):
     """Scores of entities and words; with --do_eval writes the tags, too."""
     settings, sentences = self.settings, records.sentences
     logits = word_logits(model, records, settings.eval_batch_size)
-    label_ids = {"label_ids": metrics.label_ids(self.tags, sentences)}
+    label_ids = {"label_ids": metrics.label_ids(self.labels, sentences)}
     terms = self.objective().losses({"logits": logits}, label_ids)
     if settings.do_eval:
       metrics.write_predictions(
-        settings.output_dir, "eval", logits, self.tags, sentences
+        settings.output_dir, "eval", logits, self.labels, sentences
       )
-    scores = metrics.score(logits, self.tags, sentences)
+    scores = metrics.score(logits, self.labels, sentences)
     return metrics.results(scores, np.asarray(terms["word_loss"]))
 
   def predict(
@@ -129,10 +122,10 @@ class Ner(Task[Settings, TagRecords]):
     settings, sentences = self.settings, records.sentences
     logits = word_logits(model, records, settings.predict_batch_size)
     metrics.write_predictions(
-      settings.output_dir, split, logits, self.tags, sentences
+      settings.output_dir, split, logits, self.labels, sentences
     )
     if sentences[0].tags is not None:
-      metrics.score(logits, self.tags, sentences)
+      metrics.score(logits, self.labels, sentences)
 
   @staticmethod
   def served_model(settings: Settings) -> ServedModel:

@@ -44,7 +44,7 @@ def test_a_batch_that_is_full_is_not_filled_up(tmp_path, number, use_tpu):
   )
   for split, size in (("train", 1), ("dev", 4), ("test", 3)):
     [(_, examples)] = named_tasks.read(task, str(tmp_path), [split]).items()
-    part = Classification(args, {split: examples}, task).convert(split)
+    part = Classification(args, {split: examples}, named=task).convert(split)
     expected = -(-number // size) * size if use_tpu else number
     assert len([*tf.data.TFRecordDataset(part.path)]) == expected
     assert len(part.rows) == number

@@ -172,7 +172,7 @@ def test_scores_at_thresholds_and_at_a_half():
 def _weights(setting, custom, *names):
   args = SimpleNamespace(class_weights=setting, max_examples=None)
   rows = [TextExample("", "", label=name) for name in names]
-  texts = task.Classification(args, {"train": rows}, custom)
+  texts = task.Classification(args, {"train": rows}, named=custom)
   return texts.class_weights()
 
 

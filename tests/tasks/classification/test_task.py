@@ -49,7 +49,7 @@ def _args(tmp_path):
 
 def _convert(args, kind):
   rows = named_tasks.read(MNLI, args.data_dir, [kind], args.prediction_columns)
-  texts = Classification(args, rows, MNLI)
+  texts = Classification(args, rows, named=MNLI)
   return {split: texts.convert(split) for split in rows}
 
 
@@ -60,7 +60,7 @@ def _logits(model, tokenizer, rows):
 
 
 def test_each_set_is_evaluated_in_its_own_batches(args, tokenizer, tmp_path):
-  texts = Classification(args, {}, MNLI)
+  texts = Classification(args, {}, named=MNLI)
   model = texts.make_model(CONFIG)
   sets = _convert(args, "dev")
   assert list(sets) == ["dev", "dev_mismatched"]
@@ -87,7 +87,7 @@ def test_each_set_is_evaluated_in_its_own_batches(args, tokenizer, tmp_path):
 
 
 def test_each_set_is_predicted_in_its_order(args, tokenizer, tmp_path):
-  texts = Classification(args, {}, MNLI)
+  texts = Classification(args, {}, named=MNLI)
   model = texts.make_model(CONFIG)
   for split, part in _convert(args, "test").items():
     texts.predict(model, split, part, 17)
@@ -186,7 +186,9 @@ def test_an_evaluation_finds_thresholds_unless_there_are_some(
   part = task.RecordDataset(rows, "", None, False)
 
   def evaluate(named, fits, **flags):
-    texts = Classification(args.replace(**flags), {}, named, fits)
+    texts = Classification(
+      args.replace(**flags), {}, named=named, fits_thresholds=fits
+    )
     return texts.evaluate(None, part)
 
   result = evaluate(several_labels(), fits=True)
@@ -213,6 +215,6 @@ def test_ensembles_combine_what_their_outputs_mean(args):
     (MNLI, softmax),
     (several_labels(), sigmoid),
   ):
-    texts = Classification(args.replace(ensemble=2), {}, kind)
+    texts = Classification(args.replace(ensemble=2), {}, named=kind)
     model = texts.make_model(CONFIG)
     check_ensemble(model, [1, 4], value)
