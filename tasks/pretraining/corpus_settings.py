@@ -66,7 +66,19 @@ class Sampling(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class VocabularySettings(Corpus, Sampling):
+class Extension(Settings):
+  """What --extend needs."""
+
+  bert_config_file: str | None = common(None, "Of the model to extend.")
+  init_checkpoint: str | None = common(None, "Of the model to extend.")
+  new_words: int = flag(
+    0, "Words for --extend; 0: as many as [unused] tokens.", minimum=0
+  )
+  append_words: bool = flag(False, "Append words beyond the [unused] tokens.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class VocabularySettings(Corpus, Sampling, Extension):
   """Flags of build_vocab.py."""
 
   output_file: str = common(None, "The vocabulary.", required=True)
@@ -99,12 +111,6 @@ class VocabularySettings(Corpus, Sampling):
     "Vocabulary of a model that gets the text's words as tokens. The folder of "
     "--output_file, new or empty, also gets its configuration and checkpoint.",
   )
-  bert_config_file: str | None = common(None, "Of the model to extend.")
-  init_checkpoint: str | None = common(None, "Of the model to extend.")
-  new_words: int = flag(
-    0, "Words for --extend; 0: as many as [unused] tokens.", minimum=0
-  )
-  append_words: bool = flag(False, "Append words beyond the [unused] tokens.")
   overwrite: bool = common(False, "Replace --output_file if it exists.")
 
 
