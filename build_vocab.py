@@ -28,8 +28,7 @@ from data.pretraining.builders import TextFormat
 from modeling.config import BertConfig
 from storage import UserError, files
 from storage.progress import Progress
-from tasks.pretraining import corpus_settings
-from tasks.pretraining.corpus_settings import VocabularySettings
+from tasks.pretraining.vocabulary_settings import VocabularySettings
 from training import run_record
 
 
@@ -43,7 +42,7 @@ def check_flags(args: VocabularySettings) -> None:
     args.output_file, args.overwrite, *files.expand(args.input_file)
   )
   if args.extend:
-    return corpus_settings.check_extension(args)
+    return args.check_extension()
   others = {"append_words", "bert_config_file", "init_checkpoint", "new_words"}
   for name in others & args.given:
     raise UserError(f"--{name} is for --extend: name the vocabulary by it")
