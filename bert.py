@@ -18,11 +18,11 @@ import numpy as np
 
 from data import features
 from data.row_encoder import RowEncoder
+from data.texts import check_texts
 from data.tokenizer_files import open_tokenizer
 from modeling import models
-from serving.answers import check_texts
+from runs.model_files import find_model
 from storage import UserError
-from tasks.open import model_files
 from training import run_folder
 
 
@@ -82,7 +82,7 @@ def load(
   info names them. By default texts have the model's length, and the case of its
   training or vocabulary.
   """
-  files = model_files(os.fspath(folder))
+  files = find_model(os.fspath(folder))
   length = max_seq_length or files.config.max_position_embeddings
   files.config.check_length(length)
   model = make(files.config, **settings)

@@ -18,7 +18,6 @@ from data import vocab_checks
 from runs import checks
 from runs.settings import TrainedModel
 from storage import UserError, textfiles
-from tasks.pretraining import settings
 from training import run_record
 
 _UNLIMITED = 1 << 16  # tokens of a text, until lengths are checked
@@ -49,7 +48,7 @@ def check_flags(args: Settings) -> None:
   checks.check(args, checks.config(args))
   args.tokenizer.check()
   objective = run_record.flag_of(args.init_checkpoint, "objective")
-  settings.check_objective(objective)
+  checks.check_objective(objective)
 
 
 def main(args: Settings) -> None:

@@ -12,7 +12,7 @@ from data import labels, vocab, vocab_checks
 from data.tokenization import validate_case_matches_checkpoint
 from data.tokenizer_files import open_tokenizer
 from modeling.config import SIDES, BertConfig, extensions
-from runs import contradictions, vocabulary
+from runs import contradictions, model_files
 from runs.record import from_record
 from runs.settings import Network, Tokens, TrainedModel, Training
 from runs.task_settings import FineTuning
@@ -254,12 +254,12 @@ def check_vocabulary(args: Tokens, vocab_size: int, start: str | None) -> None:
   if not start:
     return
   path, ids = args.needed("vocab_file"), args.tokenizer.vocab
-  saved = vocabulary.beside(start) or run_record.path_of(
+  saved = model_files.sibling(start, "vocab_file") or run_record.path_of(
     run_record.of_checkpoint(start), "vocab_file"
   )
   if saved and files.exists(saved):
     vocab.check_same(ids, open_tokenizer(saved).vocab, path, saved)
-  elif vocab_size - len(ids) >= vocabulary.PADDING:
+  elif vocab_size - len(ids) >= model_files.PADDING:
     logging.warning(
       "%s has %d lines, but the model of %s has %d ids: is it of that model?",
       args.vocab_file,
@@ -277,7 +277,7 @@ def vocabulary_flags(args: Training, vocab_size: int) -> dict:
   if args.vocab_file:
     return {}
   entry = {"flags": args.to_dict()}
-  file = vocabulary.find(args.output_dir, entry, vocab_size)
+  file = model_files.find_vocabulary(args.output_dir, entry, vocab_size)
   if not file:
     logging.info(
       "no vocab.txt of the model's size beside its files: copy it into %s to "
@@ -289,3 +289,12 @@ def vocabulary_flags(args: Training, vocab_size: int) -> dict:
   is_known = "do_lower_case" in args.given
   case = args.do_lower_case if is_known else None
   return {"vocab_file": file, "do_lower_case": case}
+
+
+def check_objective(objective: str | None) -> None:
+  """Raises ValueError if models of an objective cannot fill masks."""
+  if objective in SIDES:
+    raise UserError(
+      f"a model of --objective={objective} cannot fill masks: take one "
+      "that was trained with mlm_nsp or mlm"
+    )

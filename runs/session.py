@@ -21,6 +21,7 @@ from runs.settings import Devices, Training
 from runs.task_settings import FineTuning, LongText
 from serving import export as exports
 from serving.export import ServedModel
+from serving.formats import FORMATS
 from storage import UserError, record_scan
 from training import (
   checkpoint,
@@ -251,8 +252,8 @@ def text_windows(args: LongText) -> models.Windows | None:
 
 
 def set_export_policy(dtype: str, formats: Sequence[str]) -> None:
-  """Dtype policy of exports: --dtype, but float32 in .keras files."""
-  set_dtype_policy(dtype, "keras" in formats)
+  """Dtype policy of exports: --dtype, but variables of float32 for training."""
+  set_dtype_policy(dtype, any(FORMATS[n].is_trainable for n in formats))
 
 
 # --- Devices ----------------------------------------------------------------

@@ -7,6 +7,7 @@ from cli.settings import Settings, common, device, flag, flags_of, original
 from data.tokenizer import Tokenizer
 from data.tokenizer_files import open_tokenizer
 from modeling.config import ATTENTION
+from serving.formats import FORMATS
 
 DRY_RUN_STEPS = 2
 _DRY_RUN_EXAMPLES = 64  # of each file, in fine-tuning
@@ -112,8 +113,8 @@ class Export(Settings):
   )
   export_format: tuple[str, ...] = flag(
     ("savedmodel",),
-    "savedmodel, tflite (fastest on a CPU), keras, or several of them into "
-    "one folder, as in savedmodel,tflite.",
+    "; ".join(f"{row.name}: {row.purpose}" for row in FORMATS.values())
+    + ". Several go into one folder, as in savedmodel,tflite.",
     training=False,
   )
 

@@ -17,17 +17,10 @@ import numpy as np
 from data import labels, tokenizer_files
 from data.tokenizer import Tokenizer
 from storage import UserError, files, textfiles
-from storage.textfiles import SURROGATE
 
 Row = Mapping[str, np.ndarray]  # int32: [T], or [C, T]
 Outputs = dict[str, np.ndarray]
 SIGNATURE = "serving_features"
-# Files of --export_format=tflite, by the name of the engine.
-LITERT_FILES = {
-  "litert": "model_float32.tflite",
-  "litert_float16": "model_float16.tflite",
-  "litert_int8": "model_int8.tflite",
-}
 TASK_FILE = "task.json"
 _TOKENIZER_FILE = "tokenizer_config.json"
 # Texts and lists of texts of one example, by input.
@@ -126,33 +119,6 @@ class TextModel:
     return self([texts])[0]
 
 
-def check_texts(
-  name: str, value: Any, rank: int, takes_words: bool = False
-) -> Any:
-  """Text, or words, of rank 0, or (nested) list; raises UserError if wrong."""
-  if isinstance(value, bytes):
-    value = value.decode("utf-8", "replace")
-  are_words = takes_words and not rank and not isinstance(value, str)
-  rank += are_words
-  if not rank and isinstance(value, str) and not SURROGATE.search(value):
-    return value
-  is_list = rank and hasattr(value, "__iter__")
-  is_list &= not isinstance(value, str | Mapping | set | frozenset)
-  # A data frame would be the names of its columns.
-  if not (is_list and 0 < getattr(value, "ndim", rank) <= rank):
-    shown = " ".join(repr(value).split())[:40]
-    expected = "a list of texts" if rank > are_words else "a text in UTF-8"
-    raise UserError(f"{name} is {shown}: give {expected}")
-  parts = enumerate(value)
-  below = rank - 1, takes_words and not are_words
-  texts = [check_texts(f"{name}[{i}]", part, *below) for i, part in parts]
-  if are_words and (empty := [i for i, word in enumerate(texts) if not word]):
-    raise UserError(f"{name}[{empty[0]}] is empty: give a word")
-  if rank > 1 and [] in texts:
-    raise UserError(f"a list in {name} is empty")
-  return texts
-
-
 def row(ids: Sequence[int], segments: Sequence[int], **more) -> Row:
   """The encoder's inputs for ids without padding, and more inputs."""
   inputs = {
@@ -231,7 +197,7 @@ def load(folder: str) -> tuple[str, TextConfig, dict[str, Any]]:
   except (FileNotFoundError, ValueError, KeyError) as error:
     raise UserError(
       f"{folder} is no complete export ({error}): export the model again, "
-      "or name the folder that --do_export wrote"
+      "or name the folder of an export"
     ) from None
   return settings.pop("task", ""), config, settings
 

@@ -21,13 +21,12 @@ from data import vocab_checks
 from modeling.bert import make_attention_mask
 from modeling.encoder_variants import TextWindows
 from modeling.models import ENCODER_INPUTS, Ensemble
-from serving import engines
+from serving import answer_pages, savedmodel
 from serving.answers import Encoded
 from serving.export import ServedModel
 from storage import UserError
 
 _HERE = Path(__file__).parent
-_SERVER = _HERE.parent / "server"  # its page shows answers in the same way
 _VECTORS = {"sentence", "token_vectors", "tokens", "num_tokens"}
 _MAX_PADDING = 3  # positions of padding that are shown
 _MAX_PROBS = 1 << 27  # attention probabilities of a page
@@ -111,7 +110,7 @@ def encode(served: ServedModel, texts: Mapping) -> Encoded:
 
 def compute(served: ServedModel, encoded: Encoded) -> Internals:
   """Runs the model, and its encoder once more to see into it."""
-  outputs = list(engines.text_model(served).engine.run(encoded.rows))
+  outputs = list(savedmodel.text_model(served).engine.run(encoded.rows))
   answer = served.answers.decode(encoded, outputs)
   bert = served.model.get_layer("bert")
   encoders = getattr(bert, "encoders", [bert])
@@ -250,9 +249,9 @@ def render(
   # In a script, "<" could end it or begin a comment.
   text = json.dumps(data, ensure_ascii=False).replace("<", r"\u003c")
   parts = {
-    "style": _read(_SERVER / "answers.css") + _read(_HERE / "page.css"),
+    "style": _read(answer_pages.STYLE) + _read(_HERE / "page.css"),
     "data": text,
-    "script": _read(_SERVER / "answers.js") + _read(_HERE / "page.js"),
+    "script": _read(answer_pages.SCRIPT) + _read(_HERE / "page.js"),
   }
   template = _read(_HERE / "page.html")
   return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from cli.settings import common, flag, original
 from modeling.config import SIDES
+from runs import checks
 from runs.settings import DRY_RUN_STEPS, Evaluation, Packing
 from storage import UserError
 from tasks.pretraining.corpus_settings import Masks, Sampling
@@ -133,13 +134,4 @@ def check_export(args: Settings) -> None:
   if not args.vocab_file:
     raise UserError("--do_export needs --vocab_file")
   args.tokenizer.check()
-  check_objective(args.objective)
-
-
-def check_objective(objective: str | None) -> None:
-  """Raises ValueError if models of an objective cannot fill masks."""
-  if objective in SIDES:
-    raise UserError(
-      f"a model of --objective={objective} cannot fill masks: take one "
-      f"that was trained with {' or '.join(MASKED)}"
-    )
+  checks.check_objective(args.objective)

@@ -12,7 +12,7 @@ from keras import ops
 
 from data import features
 from data.tokenization import FullTokenizer
-from serving import export
+from serving import export, savedmodel
 from serving.answers import TextConfig, softmax
 from serving.export import ServedModel
 from storage import files, tfrecord
@@ -101,7 +101,7 @@ def test_without_texts_in_the_graph_the_default_takes_rows(exported):
 
 
 def test_an_export_has_a_request_to_warm_up(saved):
-  path = f"{saved}/{export.WARM_UP_FILE}"
+  path = f"{saved}/{savedmodel.WARM_UP_FILE}"
   [record] = tf.data.TFRecordDataset(path).as_numpy_iterator()
   tensor = tf.make_tensor_proto(["."]).SerializeToString()
   assert record.count(tensor) == 2 and b"serving_default" in record
@@ -118,7 +118,7 @@ def test_a_request_has_the_bytes_of_the_message():
   request += bytes([len(entry) % 128 + 128, 1]) + entry
   log = b"\x0a" + bytes([len(request) % 128 + 128, 1]) + request
   expected = b"\x32" + bytes([len(log) % 128 + 128, 1]) + log
-  assert export.prediction_log({"k": value}) == expected
+  assert savedmodel.prediction_log({"k": tensor}) == expected
 
 
 SCHEMAS = {
@@ -207,8 +207,8 @@ def test_an_export_that_ends_early_leaves_nothing(tmp_path, error):
 
 
 def test_what_can_be_asked_names_its_task(every_task, tmp_path, monkeypatch):
-  nothing = dict.fromkeys(export.FORMATS, lambda folder, served: None)
-  monkeypatch.setattr(export, "FORMATS", nothing)
+  for name in ("keras", "tflite"):
+    monkeypatch.setattr(f"serving.{name}.save", lambda folder, served: None)
   for formats in (["keras"], ["keras", "tflite"]):
     folder = tmp_path / "-".join(formats)
     export.save(str(folder), every_task[NAME], formats)

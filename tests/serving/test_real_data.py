@@ -9,7 +9,7 @@ import pytest
 from data import vocab
 from data.tokenization import FullTokenizer
 from modeling import models
-from serving import engines, export
+from serving import export, savedmodel
 from serving.answers import TextConfig
 from serving.export import ServedModel
 from tasks.classification import answers as classification
@@ -144,7 +144,7 @@ def test_all_engines_answer_alike(name, tmp_path):
   served = ServedModel(make_model(config), answers)
   folder = tmp_path / "1"
   export.save(str(folder), served, ["savedmodel", "tflite"])
-  model = engines.text_model(served)  # by Keras
+  model = savedmodel.text_model(served)  # by Keras
   rows = zip(*columns.values(), strict=True)
   expected = model([dict(zip(columns, row, strict=True)) for row in rows])
   with test_engines.serving(model, tmp_path) as url:

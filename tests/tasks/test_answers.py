@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from data.features import TOKENS
 from data.tokenization import FullTokenizer
 from modeling import losses
-from serving import engines
+from serving import savedmodel
 from serving.answers import TextConfig, TextModel, sigmoid, softmax
 from tasks.classification import answers as classification
 from tasks.classification.examples import TextExample, TextRecordBuilder
@@ -333,7 +333,7 @@ def test_parts_of_speech_make_no_entities():
 
 
 def test_a_long_sentence_has_a_tag_for_every_word(every_task):
-  model = engines.text_model(every_task["tagging"])
+  model = savedmodel.text_model(every_task["tagging"])
   [answer] = model([{"tokens": "abcd " * 20_000}])
   assert answer["num_words"] == len(answer["tags"]) == 20_000
 
