@@ -138,8 +138,9 @@ def test_each_engine_gets_the_flags(
 ):
   def note(name, *given):
     config, inputs, *more = given
-    assert (config.vocab_file, config.seed) == (files["vocab_file"], 0)
-    assert config.do_lower_case is False
+    tokenizer = config.tokenizer
+    assert (tokenizer.vocab_file, config.seed) == (files["vocab_file"], 0)
+    assert tokenizer.do_lower_case is False
     assert config.deduplicate == deduplicate
     assert config.text_format == builders.TextFormat("paragraphs", "body")
     assert config.instance_config.dupe_factor == 7

@@ -92,6 +92,13 @@ def test_each_flag_of_the_records_has_its_effect(tmp_path, monkeypatch):
     objective="right_to_left",
   )
   monkeypatch.setattr(task, "CausalTargets", lambda *given: given)
+  monkeypatch.setattr(settings.Settings, "tokenizer", "v")
+  read = []
+  monkeypatch.setattr(
+    task.record_schema,
+    "find_schema",
+    lambda *given, **named: read.append((*given, named)) or "schema",
+  )
   result = partial(SimpleNamespace, masks_words=1)
   monkeypatch.setattr(
     task,
@@ -104,9 +111,11 @@ def test_each_flag_of_the_records_has_its_effect(tmp_path, monkeypatch):
 
   train_set, eval_set = train_data(), task.eval_data(args, toy.config())
   masking = Masking(4, 0.25, True, MaskPolicy(0.5, 0.125))
-  assert train_set.given == ([a, b], 64, toy.V, masking, "v")
+  assert train_set.given == ([a, b], "schema", toy.V, masking, "v")
+  needed = {"tokenizer": "v", "needs_masks": False, "skip_corrupt": True}
+  assert read[0] == ([a], 64, 4, toy.V, needed)
   masking = replace(masking, policy=DEFAULT_MASKING.policy)
-  assert eval_set.given == ([c], 64, toy.V, masking, "v")
+  assert eval_set.given == ([c], "schema", toy.V, masking, "v")
   assert train_set.packing == Packing(64)
   assert eval_set.packing is eval_set.sources is None
   for part in (train_set, eval_set):
