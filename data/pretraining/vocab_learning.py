@@ -89,8 +89,8 @@ def alphabet(counts: Counter, max_chars: int) -> list[str]:
     dropped = 1 - sum(chars[char] for char in result) / chars.total()
     logging.warning(
       f"{setting('max_alphabet', max_chars)} leaves out "
-      f"{len(chars) - max_chars} rare characters ({100 * dropped:.3g}% of the text): words that contain one "
-      "become [UNK]"
+      f"{len(chars) - max_chars} rare characters ({100 * dropped:.3g}% of "
+      "the text): words that contain one become [UNK]"
     )
   return sorted(result)
 
@@ -115,8 +115,8 @@ def learn(
     raise UserError(
       f"{setting('vocab_size', vocab_size)} is too small for "
       f"{len(reserved)} reserved tokens, {len(chars)} characters and "
-      f"{len(inside)} of them with {JOINER}: give at least {len(tokens)}, or a smaller "
-      f"{setting('max_alphabet')}"
+      f"{len(inside)} of them with {JOINER}: give at least {len(tokens)}, "
+      f"or a smaller {setting('max_alphabet')}"
     )
   known = set(chars)
   words = {
