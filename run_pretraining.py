@@ -82,7 +82,7 @@ def main(args: Settings) -> None:
 
   args = with_implied(args)
   run = Run(args, checks.config(args))
-  args = run.args
+  args = run.settings
   if args.do_train or args.do_eval:
     eval_set = task.eval_data(args, run.config)
     if args.do_train or not eval_set:

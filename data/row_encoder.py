@@ -31,10 +31,13 @@ class RowEncoder:
       )
     tokenizer.check("cls", "sep", "unknown")
     self.tokenizer, self.seq_length = tokenizer, seq_length
-    self._ends = tokenizer.cls, tokenizer.sep
+    self._ids, self._ends = (
+      tokenizer.cached_ids(),
+      (tokenizer.cls, tokenizer.sep),
+    )
 
   def token_ids(self, text: str) -> list[int]:
-    return self.tokenizer.ids(text)
+    return self._ids(text)
 
   def encode(
     self, text_a: str, text_b: str | None = None, keep_empty: bool = False

@@ -4,7 +4,7 @@ Another kind of tokenizer is a subclass, and a row in tokenizer_files.py.
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
@@ -51,8 +51,12 @@ class Tokenizer(Protocol):
     """Writes the vocabulary to a folder, by a name of tokenizer_files.names."""
 
   def ids(self, text: str) -> list[int]:
-    """Ids of the tokens of a text, which the caller may change."""
+    """Ids of the tokens of a text."""
     return self.convert_tokens_to_ids(self.tokenize(text))
+
+  def cached_ids(self) -> Callable[[str], list[int]]:
+    """Makes a function as `ids` for many texts, which may remember words."""
+    return self.ids
 
   def in_graph(self) -> "GraphTokenizer | None":
     """The same tokenizer as TensorFlow operations, if there are any."""

@@ -5,7 +5,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
-from data import tokenizer_files, vocab_checks
+from data import tokenizer_files
+from data.tokenization import doubt_case
 from data.tokenizer import Tokenizer
 from data.tokenizer_files import open_tokenizer
 from modeling.config import BertConfig, extensions
@@ -84,5 +85,5 @@ def lower_cases(trained_flags: Mapping, vocab_file: str) -> bool:
   known = trained_flags.get("do_lower_case")
   if known is None or not trained_flags.get("vocab_file"):
     tokens = open_tokenizer(vocab_file).vocab
-    return vocab_checks.doubt_case(tokens, True) is None
+    return doubt_case(tokens, True) is None
   return known

@@ -90,23 +90,23 @@ def _existing_file(folder, entry, name, values):
   )
 
 
-def save_command(args: Training, seed: int) -> None:
+def save_command(settings: Training, seed: int) -> None:
   """Writes command.flags, which repeats this command, on the chief."""
   if processes.is_chief():
-    path = os.path.join(args.output_dir, command_file.NAME)
-    files.write_text(path, command_file.text(args, seed))
+    path = os.path.join(settings.output_dir, command_file.NAME)
+    files.write_text(path, command_file.text(settings, seed))
 
 
-def warn_if_changed(args: Training, path: str) -> None:
+def warn_if_changed(settings: Training, path: str) -> None:
   """Warns if the training of a checkpoint or folder had other flags."""
-  flags = flags_of(type(args))
+  flags = flags_of(type(settings))
   changes = [
-    f"--{name}={value} (now {args[name]})"
+    f"--{name}={value} (now {settings[name]})"
     for name, value in run_record.of_checkpoint(path)["flags"].items()
     if name in flags
     and flags[name].training
-    and not (name in _OF_TEXT and None in (value, args.vocab_file))
-    and json.loads(json.dumps(args[name])) != value
+    and not (name in _OF_TEXT and None in (value, settings.vocab_file))
+    and json.loads(json.dumps(settings[name])) != value
   ]
   if changes:
     logging.warning(

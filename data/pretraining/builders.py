@@ -90,6 +90,7 @@ class RecordBuilder:
   """Reads documents from text, of which `instances` builds records."""
 
   def __init__(self, config: BuildConfig):
+    self._ids = config.tokenizer.cached_ids()
     self.config = config
     self.instances = InstanceBuilder(config.tokenizer, config.instance_config)
 
@@ -101,11 +102,10 @@ class RecordBuilder:
     Of prose, sentences of one token (page numbers, ornaments) are dropped and
     those longer than a record are split.
     """
-    ids = self.config.tokenizer.ids
     if not self.config.text_format.is_prose:
-      return read_documents(lines, ids, progress)
+      return read_documents(lines, self._ids, progress)
     max_tokens = self.config.instance_config.max_seq_length
-    return read_documents(lines, ids, progress, 2, max_tokens)
+    return read_documents(lines, self._ids, progress, 2, max_tokens)
 
   def corpus(self, paths: Sequence[str], progress: Progress) -> list[Document]:
     """Documents of files; ValueError if they hold no text."""

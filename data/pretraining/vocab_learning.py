@@ -9,11 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from absl import logging
 
 from data import vocab
-from data.tokenization import BasicTokenizer, WordpieceTokenizer
+from data.tokenization import JOINER, BasicTokenizer, WordpieceTokenizer
 from storage import UserError, setting
 from storage.progress import Progress
 
-JOINER = "##"
 MAX_TOKEN_LENGTH = 50  # characters; longer words are ignored
 
 

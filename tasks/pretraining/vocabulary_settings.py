@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 
 from cli import file_checks
-from cli.settings import common, flag
+from cli.settings import Settings, common, flag
 from data import vocab
 from modeling.config import PRESETS
 from runs import checks
@@ -15,7 +15,19 @@ from training import run_record
 
 
 @dataclass(frozen=True, kw_only=True)
-class VocabularySettings(Corpus, Sampling):
+class Extension(Settings):
+  """What --extend needs."""
+
+  bert_config_file: str | None = common(None, "Of the model to extend.")
+  init_checkpoint: str | None = common(None, "Of the model to extend.")
+  new_words: int = flag(
+    0, "Words for --extend; 0: as many as [unused] tokens.", minimum=0
+  )
+  append_words: bool = flag(False, "Append words beyond the [unused] tokens.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class VocabularySettings(Corpus, Sampling, Extension):
   """Flags of build_vocab.py."""
 
   output_file: str = common(None, "The vocabulary.", required=True)
@@ -48,12 +60,6 @@ class VocabularySettings(Corpus, Sampling):
     "Vocabulary of a model that gets the text's words as tokens. The folder of "
     "--output_file, new or empty, also gets its configuration and checkpoint.",
   )
-  bert_config_file: str | None = common(None, "Of the model to extend.")
-  init_checkpoint: str | None = common(None, "Of the model to extend.")
-  new_words: int = flag(
-    0, "Words for --extend; 0: as many as [unused] tokens.", minimum=0
-  )
-  append_words: bool = flag(False, "Append words beyond the [unused] tokens.")
   overwrite: bool = common(False, "Replace --output_file if it exists.")
 
   def check_extension(self) -> None:

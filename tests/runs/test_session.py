@@ -14,7 +14,7 @@ from serving.answers import TextConfig
 from serving.export import ServedModel
 from tasks.features import task as features
 from tests import programs
-from tests.runs.test_fine_tuning import _flags
+from tests.runs.test_fine_tune import _flags
 from tests.training import toy
 from training import loop, optimization, run_folder
 from training.run_folder import Checkpoints

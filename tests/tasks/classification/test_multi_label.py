@@ -170,9 +170,10 @@ def test_scores_at_thresholds_and_at_a_half():
 
 
 def _weights(setting, custom, *names):
-  args = SimpleNamespace(class_weights=setting)
+  args = SimpleNamespace(class_weights=setting, max_examples=None)
   rows = [TextExample("", "", label=name) for name in names]
-  return task.class_weights(args, custom, rows)
+  texts = task.Classification(args, {"train": rows}, named=custom)
+  return texts.class_weights()
 
 
 def _one_label(*names):
