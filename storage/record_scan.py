@@ -8,6 +8,7 @@ import json
 import os
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -47,8 +48,9 @@ def load_index(paths: Sequence[str], cache: str | None = None) -> Index:
   `cache` keeps the result while their size and time stay the same.
   """
   keys = {p: f"{p!a} {files.size(p)} {files.mtime(p)}" for p in paths}
-  indexes = {path: _read_index(path) for path in keys}
-  blocks = {p: index for p, index in indexes.items() if index is not None}
+  with ThreadPoolExecutor(16) as pool:  # for files that answer slowly, as gs://
+    indexes = zip(keys, pool.map(_read_index, keys), strict=True)
+    blocks = {path: index for path, index in indexes if index is not None}
   foreign = [path for path in keys if path not in blocks]
   known = _read_cache(cache) if cache and foreign else {}
   scanned = [path for path in foreign if keys[path] not in known]
