@@ -26,6 +26,8 @@ def preview(
   if the records have none, or next tokens if `objective` is a direction.
   """
   is_causal = objective != "mlm"
+  if not is_causal:
+    config.tokenizer.check()
   special, tokens = config.tokenizer.special, config.tokenizer.inv_vocab
   builder = RecordBuilder(config)
   progress = Progress("", 0, "", log=lambda text: None)
