@@ -215,7 +215,7 @@ def index_path(path: str) -> str:
   """Path of the index of a TFRecord file: a hidden file beside it."""
   path = path if files.is_remote(path) else os.path.realpath(path)
   folder, name = os.path.split(path)
-  return os.path.join(folder, f".{name}.index")
+  return os.path.join(folder, f".{name}.blocks")
 
 
 def with_index(path: str) -> tuple[str, str]:
