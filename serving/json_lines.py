@@ -33,9 +33,10 @@ def read(lines: Iterable[bytes], predict) -> Iterator[dict]:
       names = ", ".join(predict.inputs)
       raise UserError(f"line {number} is no object with {names}")
     try:
-      yield check(row, predict)
+      row = check(row, predict)
     except UserError as error:
       raise UserError(f"line {number}: {error}") from None
+    yield row
 
 
 def check(row: Mapping, predict) -> dict:
