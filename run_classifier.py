@@ -88,7 +88,6 @@ def main(args: Settings) -> None:
 
 def _run(run, task, examples, fits_thresholds):
   """Trains, evaluates, predicts and exports, by the settings of a run."""
-  from modeling import models
   from runs import fine_tuning
   from tasks.classification import task as classification
 
@@ -116,7 +115,6 @@ def _run(run, task, examples, fits_thresholds):
         classification.objective(task, weights),
         train_set,
         num_examples=len(train_set.rows),
-        packed=models.packed_classifier,
         evaluate=evaluate,
         metric=f"eval_{task.metrics[0]}",
         served_model=classification.served_model,

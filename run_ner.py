@@ -59,7 +59,7 @@ def main(args: Settings) -> None:
     for flag in args.files_to_read
   }
   # TensorFlow is imported here, after flags and files were checked.
-  from modeling import losses, models
+  from modeling import losses
   from runs import fine_tuning, sweep
   from tasks.ner import metrics, task
 
@@ -81,7 +81,6 @@ def main(args: Settings) -> None:
         losses.tagging(),
         sets["train_file"],
         num_examples=len(sets["train_file"].rows),
-        packed=models.packed_tagger,
         not_packed=NOT_PACKED,
         unit="records",
         evaluate=lambda step: task.evaluate(

@@ -31,7 +31,7 @@ def main(args: Settings) -> None:
     for flag in args.files_to_read
   }
   # TensorFlow is imported here, after flags and files were checked.
-  from modeling import losses, models
+  from modeling import losses
   from runs import fine_tuning, sweep
   from tasks.multiple_choice import task
 
@@ -50,7 +50,6 @@ def main(args: Settings) -> None:
         losses.classification(),
         sets["train_file"],
         num_examples=len(sets["train_file"].rows),
-        packed=models.packed_multiple_choice,
         evaluate=lambda step: task.evaluate(
           args, model, sets["dev_file"], step
         ),

@@ -23,7 +23,7 @@ from data import vocab
 from storage import UserError, files, textfiles
 from tasks.open import model_files, restore
 from tasks.pretraining import settings
-from training import run_record
+from training import checkpoint_files, run_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +65,7 @@ def check_flags(args: PageSettings) -> None:
       raise UserError(f"--{name} is not UTF-8: write it in this encoding")
   if not any(args[name] for name in _INPUTS):
     raise UserError("nothing to show: give --text, or --question and --context")
-  run_record.find_checkpoint(args.model)
+  checkpoint_files.find_checkpoint(args.model)
 
 
 def main(args: PageSettings) -> None:
@@ -85,14 +85,14 @@ def _restore(args: PageSettings):
   """The model (serving.export.ServedModel) and its answers."""
   from training import checkpoint
 
-  entry = run_record.of_checkpoint(args.model)
+  entry = checkpoint_files.run_of(args.model)
   if entry.get("program", "run_pretraining") == "run_pretraining":
     return _restore_pretrained(args, entry["flags"])
-  record = run_record.sibling_file(args.model, run_record.NAME) or ""
+  record = checkpoint_files.sibling_file(args.model, run_json.NAME) or ""
   folder = os.path.dirname(record)
   served = restore(folder)
   if args.model.rstrip("/") != folder:  # a checkpoint, or the folder `best`
-    path = run_record.find_checkpoint(args.model)
+    path = checkpoint_files.find_checkpoint(args.model)
     checkpoint.restore_strict(served.model, path)
   return served
 
@@ -109,10 +109,11 @@ def _restore_pretrained(args: PageSettings, trained_flags):
   path, _, vocab_file, lower_case, config = model_files(args.model)
   length = config.max_position_embeddings
   text_config = TextConfig(vocab_file, lower_case, length)
-  if "cls/predictions/output_bias" in checkpoint.open_reader(path):
+  kinds = checkpoint_files.kinds_at(path)
+  if "masked_lm" in kinds:
     if vocab.MASK in f"{args.text} {args.text_pair}":
       settings.check_objective(trained_flags.get("objective"))
-    model = models.pretrainer(config, checkpoint.has_next_sentence(path))
+    model = models.pretrainer(config, "pretraining" in kinds)
     served = ServedModel(model, answers.Answers(text_config))
   else:
     model = models.layer_outputs(config, [-1])

@@ -17,7 +17,7 @@ from absl import app, flags, logging
 from cli import command_file, settings
 from cli.settings import Flag, S, Settings
 from storage import UserError, write_settings_as_flags
-from training import run_record
+from training import run_json
 
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 _DISK_FULL_TEXT = re.compile(
@@ -163,7 +163,7 @@ def help_text(description: str, kind: type[Settings]) -> str:
 
 def version_text() -> str:
   """Versions of the project and of what determines its numbers, in lines."""
-  versions = run_record.versions() | {"commit": run_record.commit()}
+  versions = run_json.versions() | {"commit": run_json.commit()}
   return "\n".join(f"{name} {version}" for name, version in versions.items())
 
 

@@ -228,16 +228,6 @@ class TransformerBlock(keras.layers.Layer):
     self.intermediate = Intermediate(config, name="intermediate")
     self.output_layer = ResidualOutput(config, name="output")
 
-  @property
-  def num_dropouts(self) -> int:
-    """Number of seeds that a call in training takes."""
-    dropouts = (
-      self.attention.self_attention.dropout,
-      self.attention.output_layer.norm.dropout,
-      self.output_layer.norm.dropout,
-    )
-    return sum(bool(dropout.rate) for dropout in dropouts)
-
   def build(self, input_shape, *_):
     self.attention.build(input_shape)
     self.intermediate.build(input_shape)

@@ -16,7 +16,7 @@ from runs.record import from_record
 from runs.settings import Network, Tokens, TrainedModel, Training
 from runs.task_settings import FineTuning
 from storage import UserError, files
-from training import run_record
+from training import checkpoint_files, run_json
 
 _WORDS = "bert/embeddings/word_embeddings"
 _LAYER = re.compile(r"/encoder/layer_(\d+)/")
@@ -50,16 +50,18 @@ def config(args: Network) -> BertConfig:
 
 def checkpoint(args: Training) -> str | None:
   """Path of the checkpoint to start from; None to train from scratch."""
-  return run_record.choose_checkpoint(args.output_dir) or args.init_checkpoint
+  return (
+    checkpoint_files.choose_checkpoint(args.output_dir) or args.init_checkpoint
+  )
 
 
 def labels_file(args: FineTuning) -> str | None:
   """Path of labels.txt of --init_checkpoint, if its head is restored."""
   path = args.init_checkpoint
-  own = run_record.choose_checkpoint(args.output_dir)
+  own = checkpoint_files.choose_checkpoint(args.output_dir)
   if not path or own or (args.do_train and args.new_head):
     return None
-  return run_record.sibling_file(path, labels.FILE_NAME)
+  return checkpoint_files.sibling_file(path, labels.FILE_NAME)
 
 
 def check(args: TrainedModel, network: BertConfig) -> None:
@@ -80,8 +82,8 @@ def check_run(args: Training, network: BertConfig, *same: str) -> None:
   Raises OSError if that folder cannot be written.
   """
   file_checks.check_writable(args.output_dir, "output_dir")
-  if own := run_record.choose_checkpoint(args.output_dir):
-    entry = run_record.of_checkpoint(own)
+  if own := checkpoint_files.choose_checkpoint(args.output_dir):
+    entry = checkpoint_files.run_of(own)
     if (trained := entry.get("program")) not in (None, args.program):
       raise UserError(
         f"--output_dir={args.output_dir} is of {trained}.py: name another "
@@ -135,7 +137,7 @@ def _check_teacher(args: FineTuning, same):
   teacher = args.needed("teacher")
   if os.path.realpath(teacher) == os.path.realpath(args.output_dir):
     raise UserError("--teacher is --output_dir: name another folder")
-  entries = run_record.read(teacher)
+  entries = run_json.read(teacher)
   if not entries or entries[-1].get("program") != args.program:
     raise UserError(
       f"--teacher={teacher} is no --output_dir of {args.program}.py"
@@ -171,7 +173,7 @@ def _check_sizes(config_file, network, prefix, may_be_deeper=False):
   """
   layers = 0
   sizes = {}
-  shapes = run_record.checkpoint_shapes(f"{prefix}.index")
+  shapes = checkpoint_files.shapes(prefix)
   for name, shape in shapes.items():
     if layer := _LAYER.search(name):
       layers = max(layers, int(layer[1]) + 1)
@@ -179,7 +181,7 @@ def _check_sizes(config_file, network, prefix, may_be_deeper=False):
       if name.endswith(end) and len(shape) == 2:
         sizes[field] = shape[axis]
   if shapes and not any(re.match("bert/.*word_embeddings$", x) for x in shapes):
-    raise run_record.no_encoder(prefix, shapes, _WORDS)
+    raise checkpoint_files.no_encoder(prefix, shapes, _WORDS)
   if layers:
     sizes = {"num_hidden_layers": layers} | sizes
   expected = {field: getattr(network, field) for field in sizes}
@@ -214,10 +216,10 @@ def _check_init_checkpoint(args: TrainedModel | Training, network, trains):
   for path, attention in parts:
     if args.vocab_file:
       _check_case(args, path, trains)
-    prefix = run_record.find_checkpoint(path)
+    prefix = checkpoint_files.find_checkpoint(path)
     _check_sizes(args.bert_config_file, network, prefix, trains)
     if not is_explicit:
-      trained = run_record.flag_of(path, "attention")
+      trained = checkpoint_files.flag_of(path, "attention")
       remedy = "give that value, or this one on purpose"
       _check_same("attention", attention, trained, path, remedy)
     if args.vocab_file:
@@ -228,7 +230,7 @@ def _check_case(args: Tokens, path, trains):
   """Compares --do_lower_case with the training of a checkpoint."""
   lower_case = args.do_lower_case
   validate_case_matches_checkpoint(lower_case, path)
-  flags = run_record.of_checkpoint(path)["flags"]
+  flags = checkpoint_files.run_of(path)["flags"]
   # Pre-training without a vocabulary reads records: there the flag is unused.
   trained = flags.get("do_lower_case") if flags.get("vocab_file") else None
   try:
@@ -241,11 +243,11 @@ def _check_case(args: Tokens, path, trains):
 
 def check_head(args: FineTuning, name: str) -> None:
   """Raises ValueError if a flag is not as in the training of the head."""
-  own = run_record.choose_checkpoint(args.output_dir)
+  own = checkpoint_files.choose_checkpoint(args.output_dir)
   start = own or args.init_checkpoint
   if not start or (not own and args.do_train and args.new_head):
     return
-  trained = run_record.flag_of(start, name)
+  trained = checkpoint_files.flag_of(start, name)
   remedy = (
     "give the latter, or train a fresh head with --new_head in another "
     "--output_dir"
@@ -259,8 +261,8 @@ def check_vocabulary(args: Tokens, vocab_size: int, start: str | None) -> None:
     return
   path = args.needed("vocab_file")
   ids = vocab.load(path)
-  saved = run_record.sibling_file(start, "vocab.txt") or run_record.path_of(
-    run_record.of_checkpoint(start), "vocab_file"
+  saved = checkpoint_files.sibling_file(start, "vocab.txt") or run_json.path_of(
+    checkpoint_files.run_of(start), "vocab_file"
   )
   if saved and files.exists(saved):
     vocab.check_same(ids, vocab.load(saved), path, saved)

@@ -4,10 +4,11 @@ from collections.abc import Iterable
 
 from cli import file_checks
 from modeling.config import BertConfig
+from runs import sweep_table
 from runs.settings import Devices, Export, Packing, Training
 from runs.task_settings import FineTuning, LongText
 from storage import UserError, files
-from training import processes, run_record
+from training import processes
 
 
 def check_training(args: Training) -> None:
@@ -44,7 +45,7 @@ def check_ensemble(args: FineTuning) -> None:
   size = args.ensemble
   number = len(args.trials()) * args.num_seeds
   if size > 1 and not args.do_train:
-    run_record.best_trials(args.output_dir, size)
+    sweep_table.best_trials(args.output_dir, size)
   elif number < size:  # there is always one
     raise UserError(
       f"--ensemble={size} takes the best of a sweep, but this command trains "

@@ -11,7 +11,7 @@ from runs.restore import restore
 from runs.task_settings import FineTuning
 from serving.export import ServedModel
 from storage import UserError
-from training import run_record
+from training import run_json
 from training.step import batch_inputs
 
 
@@ -24,7 +24,7 @@ def distilled(
   """Objective that follows --teacher, too; the same one without a teacher."""
   if not (args.teacher and args.distill_weight):
     return objective
-  entry = run_record.read(args.teacher)[-1]
+  entry = run_json.read(args.teacher)[-1]
   teacher = restore(type(args), args.teacher, entry, build, {}).model
   ranks = {name: len(value.shape) for name, value in model.output.items()}
   expected, actual = (

@@ -12,7 +12,7 @@ from cli.settings import flags_of
 from runs.settings import Training
 from runs.task_settings import FineTuning
 from storage import files
-from training import processes, run_record
+from training import checkpoint_files, processes
 
 T = TypeVar("T", bound=Training)
 
@@ -28,7 +28,9 @@ def dry_run(args: T) -> Iterator[T]:
   if not args.dry_run:
     yield args
     return
-  start = not args.do_train and run_record.choose_checkpoint(args.output_dir)
+  start = not args.do_train and checkpoint_files.choose_checkpoint(
+    args.output_dir
+  )
   logging.info("dry run: all files go to a temporary folder")
   with _dry_run_folder(args.output_dir) as folder:
     export_dir = os.path.join(folder, "export")

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-import keras
 from absl import logging
 
 from data.records import RecordDataset
@@ -43,7 +42,6 @@ def train(
   source: RecordDataset,
   *,
   num_examples: int,
-  packed: Callable[[keras.Model], keras.Model] | None = None,
   not_packed: Iterable[str] = (),
   unit: str = "examples",
   evaluate: Callable[[int], Mapping[str, float]],
@@ -53,13 +51,13 @@ def train(
   """Fine-tunes a model for --num_train_epochs, in the strategy's scope.
 
   An epoch has `num_examples`, ValueError if one step needs more. `unit` names
-  rows in the log. If they are packed, `packed` makes the model to train; for
-  `not_packed` see contradictions.packing_conflict. The best checkpoint has
-  the largest `metric` of `evaluate(step)`. `served_model` makes --teacher's.
+  rows in the log. For `not_packed` see contradictions.packing_conflict. The
+  best checkpoint has the largest `metric` of `evaluate(step)`. `served_model`
+  makes --teacher's.
   """
   args = run.args
   steps = _num_steps(args, num_examples)
-  if packed and isinstance(args, Packing):
+  if isinstance(args, Packing):
     packs = packs_examples(args, run.config, not_packed)
     source = source.with_packing(args.train_batch_size, packs)
   optimization.freeze(model, args.frozen_layers(run.config))
@@ -78,7 +76,6 @@ def train(
     source,
     num_train_steps=steps,
     num_warmup_steps=int(steps * args.warmup_proportion),
-    packed=packed,
     new_head=args.new_head,
     unit=unit,
     evaluated=evaluated,

@@ -13,7 +13,7 @@ from modeling.config import BertConfig
 from runs import vocabulary
 from runs.settings import Training
 from storage import UserError, files
-from training import processes, run_record
+from training import checkpoint_files, processes, run_json
 
 # Flags of texts; a run without --vocab_file reads none.
 _OF_TEXT = ("vocab_file", "do_lower_case")
@@ -69,11 +69,11 @@ def _existing_file(folder, entry, name, values):
 
   It is the file that a flag of the entry names, else its copy in the folder.
   """
-  path = run_record.path_of(entry, name)
+  path = run_json.path_of(entry, name)
   if path and files.exists(path):
     return path
   file = "vocab.txt" if name == "vocab_file" else "bert_config.json"
-  other = run_record.sibling_file(folder, file)
+  other = checkpoint_files.sibling_file(folder, file)
   if not (other or path) and name == "vocab_file":
     size = BertConfig.from_json(values["bert_config_file"]).vocab_size
     other = vocabulary.find(folder, entry, size)
@@ -84,7 +84,7 @@ def _existing_file(folder, entry, name, values):
   )
   raise FileNotFoundError(
     f"{folder} was trained {state}: restore the file, correct its path in "
-    f"{os.path.join(folder, run_record.NAME)}, copy {file} into {folder}, or "
+    f"{os.path.join(folder, run_json.NAME)}, copy {file} into {folder}, or "
     f"name it, as in Predictor({folder!r}, {name}=...) or predictor.py "
     f"--{name}=..."
   )
@@ -102,7 +102,7 @@ def warn_if_changed(args: Training, path: str) -> None:
   flags = flags_of(type(args))
   changes = [
     f"--{name}={value} (now {args[name]})"
-    for name, value in run_record.of_checkpoint(path)["flags"].items()
+    for name, value in checkpoint_files.run_of(path)["flags"].items()
     if name in flags
     and flags[name].training
     and not (name in _OF_TEXT and None in (value, args.vocab_file))

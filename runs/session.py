@@ -16,7 +16,7 @@ from modeling import models, tracing
 from modeling.config import BertConfig
 from modeling.losses import Objective
 from modeling.tracing import DropoutSeeds
-from runs import checks, contradictions, record
+from runs import checks, contradictions, record, sweep_table
 from runs.settings import Devices, Training
 from runs.task_settings import FineTuning, LongText
 from serving import export as exports
@@ -24,12 +24,13 @@ from serving.export import ServedModel
 from storage import UserError
 from training import (
   checkpoint,
+  checkpoint_files,
   loop,
   optimization,
   processes,
   report,
   run_folder,
-  run_record,
+  run_json,
 )
 from training.run_folder import Checkpoints
 from training.step import (
@@ -70,7 +71,6 @@ class Run(Generic[T_co]):
     *,
     num_train_steps: int,
     num_warmup_steps: int,
-    packed: Callable[[keras.Model], keras.Model] | None = None,
     new_head: bool = False,
     stop_at: int = 0,
     unit: str = "examples",
@@ -87,7 +87,6 @@ class Run(Generic[T_co]):
       source: records to train on.
       num_train_steps: length of the schedule of the learning rate.
       num_warmup_steps: its warm-up.
-      packed: makes the model to train if the source packs examples.
       new_head: the head does not start from --init_checkpoint.
       stop_at: step to stop at; 0 for `num_train_steps`.
       unit: name of an example in the log.
@@ -96,8 +95,8 @@ class Run(Generic[T_co]):
     """
     args = self.args
     packs = source.packing is not None
-    if packed and packs:
-      model = packed(model)
+    if packs:
+      model = models.packed(model)
     schedule = optimization.WarmupLinearDecay(
       args.learning_rate, num_train_steps, num_warmup_steps
     )
@@ -154,8 +153,8 @@ class Run(Generic[T_co]):
     if processes.is_chief():
       flags = args.to_dict()
       flags |= checks.vocabulary_flags(args, self.config.vocab_size)
-      entry = run_record.make(args.program, flags, self.seed, source.files)
-      run_record.append(args.output_dir, entry)
+      entry = run_json.make(args.program, flags, self.seed, source.files)
+      run_json.append(args.output_dir, entry)
       record.save_command(args, self.seed)
       result.add_text("run", json.dumps(entry, indent=1))
     return result
@@ -194,7 +193,7 @@ class Run(Generic[T_co]):
 
   def load(self, model) -> int:
     """Restores a model; see `load`."""
-    if not run_record.choose_checkpoint(self.args.output_dir):
+    if not checkpoint_files.choose_checkpoint(self.args.output_dir):
       record.save_command(self.args, self.seed)  # a run without training
     return load(self.args, model, self.checkpoints)
 
@@ -223,7 +222,7 @@ def load(args: Training, model, checkpoints: Checkpoints) -> int:
   ValueError for none, or another model.
   """
   if isinstance(model, models.Ensemble):
-    folders = run_record.best_trials(args.output_dir, len(model.members))
+    folders = sweep_table.best_trials(args.output_dir, len(model.members))
     names = ", ".join(map(os.path.basename, folders))
     logging.info("an ensemble of %d models: %s", len(folders), names)
     steps = [
@@ -232,7 +231,7 @@ def load(args: Training, model, checkpoints: Checkpoints) -> int:
     ]
     return steps[0]
   keeps_best = isinstance(args, FineTuning) and args.keeps_best
-  prefix = run_record.choose_checkpoint(args.output_dir, keeps_best)
+  prefix = checkpoint_files.choose_checkpoint(args.output_dir, keeps_best)
   best = run_folder.best_folder(args.output_dir)
   if prefix and os.path.dirname(prefix) == best:
     checkpoints = Checkpoints(best)

@@ -15,10 +15,10 @@ import tensorflow as tf
 from absl import logging
 
 from data import labels
-from runs import record, training_program
+from runs import record, sweep_table, training_program
 from runs.task_settings import FineTuning
 from storage import UserError, files
-from training import processes, run_folder, run_record
+from training import processes, run_folder, run_json
 
 T = TypeVar("T", bound=FineTuning)
 
@@ -34,7 +34,7 @@ def run_sweep(args: T) -> T:
   """
   settings = args.trials()
   first = 1 if args.seed is None else args.seed
-  rows = run_record.read_sweep(args.output_dir)
+  rows = sweep_table.read(args.output_dir)
   trials: dict[str, dict] = {row["run"]: row for row in rows}
   for setting, seed in product(settings, range(first, first + args.num_seeds)):
     name = f"{_name(args, setting)}_seed_{seed}"
@@ -51,17 +51,17 @@ def run_sweep(args: T) -> T:
       trials[name] |= {key: best[key] for key in ("step", "metric", "value")}
       table = [trials[name], *(trial.values() for trial in trials.values())]
       text = "".join("\t".join(map(str, row)) + "\n" for row in table)
-      files.write_text(os.path.join(args.output_dir, run_record.SWEEP), text)
+      files.write_text(os.path.join(args.output_dir, sweep_table.NAME), text)
   if processes.is_chief():
     record.save_command(args, first)
     _log_trials(trials.values())
-    [folder] = run_record.best_trials(args.output_dir, 1)
+    [folder] = sweep_table.best_trials(args.output_dir, 1)
     best = trials[os.path.basename(folder)]
     value = float(best["value"])
     logging.info("the best is %s: %s %.4f", best["run"], best["metric"], value)
     _copy_labels(folder, args.output_dir)
     _copy_best(folder, args.output_dir)
-    run_record.copy_last_entry(args.output_dir, folder, ensemble=args.ensemble)
+    run_json.copy_last_entry(args.output_dir, folder, ensemble=args.ensemble)
   # Several workers need a seed, also to evaluate.
   return args.replace(
     several={},

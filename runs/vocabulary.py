@@ -5,7 +5,7 @@ from contextlib import suppress
 
 from data import vocab, vocab_checks
 from storage import UserError
-from training import run_record
+from training import checkpoint_files, run_json
 
 NAME = "vocab.txt"
 PADDING = 128  # embedding tables may be padded to a multiple of this
@@ -17,8 +17,8 @@ def find(start: str, entry: Mapping, vocab_size: int) -> str | None:
   `start` is the run's folder or checkpoint, `entry` is of run.json.
   """
   flags = ("bert_config_file", "init_checkpoint")
-  for path in (start, *(run_record.path_of(entry, flag) for flag in flags)):
-    file = path and run_record.sibling_file(path, NAME)
+  for path in (start, *(run_json.path_of(entry, flag) for flag in flags)):
+    file = path and checkpoint_files.sibling_file(path, NAME)
     with suppress(UserError, OSError):  # another file of that name
       if file and 0 <= vocab_size - len(vocab.load(file)) < PADDING:
         return file.removeprefix("./")

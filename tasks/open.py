@@ -16,7 +16,7 @@ from runs import vocabulary
 from serving import answers, engines
 from serving.answers import Answers, TextModel
 from storage import UserError, files
-from training import run_record
+from training import checkpoint_files, run_json
 
 _REMEDY = "name what --do_export wrote, an --output_dir or a model's folder"
 _SAVED_MODEL = {"saved_model.pb", "saved_model.pbtxt"}
@@ -38,13 +38,13 @@ def model_files(path: str) -> ModelFiles:
   `path` is a folder or the prefix of a checkpoint. Case and configuration are
   those of the run's flags, else of the files. FileNotFoundError if one is gone.
   """
-  prefix = run_record.find_checkpoint(path)
-  entry = run_record.of_checkpoint(prefix)
+  prefix = checkpoint_files.find_checkpoint(path)
+  entry = checkpoint_files.run_of(prefix)
   names = {"bert_config_file": "bert_config.json", "vocab_file": "vocab.txt"}
   paths: list[str] = []
   for flag, name in names.items():
-    recorded = run_record.path_of(entry, flag)
-    file = run_record.sibling_file(prefix, name) or recorded
+    recorded = run_json.path_of(entry, flag)
+    file = checkpoint_files.sibling_file(prefix, name) or recorded
     if not file and flag == "vocab_file":
       size = BertConfig.from_json(paths[0]).vocab_size
       file = vocabulary.find(prefix, entry, size)
@@ -69,7 +69,7 @@ def restore(folder: str, **changes):
   """
   from runs import restore as runs  # noqa: PLC0415, imports TensorFlow
 
-  entries = run_record.read(folder)
+  entries = run_json.read(folder)
   if not entries:
     task = import_module("tasks.features.task")
     entry, changes = _feature_extraction(folder, changes)
@@ -103,13 +103,14 @@ def _feature_extraction(folder, changes):
   next sentences, not to represent one.
   """
   model = model_files(folder)
-  shapes = run_record.checkpoint_shapes(f"{model.checkpoint}.index")
-  if shapes.keys() & {"output_weights", "cls/squad/output_weights"}:
+  shapes = checkpoint_files.shapes(model.checkpoint)
+  tasks_of_head = {"classification", "question_answering", "multiple_choice"}
+  if tasks_of_head.intersection(checkpoint_files.kinds_of(shapes)):
     logging.warning(
       "%s has a head for a task, but no %s that says which: here it makes "
       "vectors of texts; its program has answers, and --do_export",
       model.checkpoint,
-      run_record.NAME,
+      run_json.NAME,
     )
   flags = {
     "bert_config_file": model.bert_config_file,
@@ -165,14 +166,14 @@ def open_model(path: str, engine: str = "auto", **changes) -> TextModel:
     return TextModel(texts, engines.LiteRtEngine(file))
   if any(name.endswith(".keras") for name in names):
     raise UserError(f"{path} is an export for Keras: load it with Keras")
-  if names & {run_record.NAME, "bert_config.json"}:
+  if names & {run_json.NAME, "bert_config.json"}:
     if engine not in ("auto", "savedmodel"):
       raise UserError(f"{path} is no export, which engine={engine} needs")
     return engines.text_model(restore(path, **changes))
   remedy = next((f"name {path}/{n}" for n in names if n.isdigit()), _REMEDY)
   if any(name.endswith(".safetensors") for name in names):
     remedy = "name what convert_checkpoint.py makes of it"
-  raise UserError(f"no export and no {run_record.NAME} in {path}: {remedy}")
+  raise UserError(f"no export and no {run_json.NAME} in {path}: {remedy}")
 
 
 def load_answers(folder: str) -> Answers:

@@ -19,7 +19,7 @@ from tasks.squad import task as squad
 from tests import programs, stages
 from tests.stages import LOADED, Stages
 from tests.training import toy
-from training import report, run_record
+from training import report, run_json
 
 NAMES = ("train", "dev", "test")
 
@@ -51,7 +51,6 @@ def test_run_swag_goes_through_its_stages(tmp_path, monkeypatch):
   for training in recorder.trainings:
     assert training["metric"] == "eval_accuracy"
     assert training["num_examples"] == 2
-    assert training["packed"] is models.packed_multiple_choice
     assert training.get("results", 0.5) == 0.5
 
 
@@ -81,7 +80,6 @@ def test_run_ner_goes_through_its_stages(tmp_path, monkeypatch):
   for training in recorder.trainings:
     assert training["metric"] == "eval_f1"
     assert training["num_examples"] == 2
-    assert training["packed"] is models.packed_tagger
     assert training.get("results", "numbers") == "numbers"
 
 
@@ -175,7 +173,6 @@ def test_run_classifier_goes_through_its_stages(tmp_path, classifier):
   for training in recorder.trainings:
     assert training["metric"] == "eval_accuracy"
     assert training["num_examples"] == 6
-    assert training["packed"] is models.packed_classifier
     assert training.get("results", 0.5)
 
 
@@ -349,7 +346,6 @@ def test_run_pretraining_goes_through_its_stages(
     if trains:
       options = {"num_train_steps": 11, "num_warmup_steps": 2}
       options |= {"stop_at": LOADED, "unit": "sequences", "evaluated": "of out"}
-      options |= {"packed": models.packed_pretrainer}
       terms = ("masked_lm_loss", "next_sentence_loss")
       expected.append(("train", "train", terms, options))
     expected += [("evaluate", source, step) for step in done]
@@ -537,7 +533,7 @@ def test_a_model_goes_on_with_one_text_or_with_two(
   module = stages.program("run_classifier")
   folder = tmp_path / ("out" if is_own else "start")
   flags = {"task_name": "tsv", "text_b_column": trained}
-  run_record.append(str(folder), {"flags": flags})
+  run_json.append(str(folder), {"flags": flags})
   (folder / "x.index").touch()
   (folder / "checkpoint").write_text('model_checkpoint_path: "x"\n')
   (tmp_path / "train.tsv").write_text("text\tb\tlabel\na\tb\t0\n")

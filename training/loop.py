@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import tensorflow as tf
 from absl import logging
 
-from storage import UserError
+from storage import UserError, setting
 from training import processes
 from training import step as steps
 from training.report import Report
@@ -237,6 +237,6 @@ def _check_finite(train_step, means, checkpoints):
   last = checkpoints.newest_readable()
   raise UserError(
     f"the loss or its gradient is not finite at step {step}; the last good "
-    f"checkpoint is {last}. A lower --learning_rate or a "
-    "longer warm-up usually helps"
+    f"checkpoint is {last}. A lower {setting('learning_rate')} or a longer "
+    "warm-up usually helps"
   )

@@ -13,7 +13,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from storage import UserError
+from storage import UserError, setting
 from training import checkpoint, optimization
 
 
@@ -132,9 +132,9 @@ class TrainStep:
     replicas = self.strategy.num_replicas_in_sync
     if batch_size % (replicas * accumulation_steps):
       raise UserError(
-        f"--train_batch_size={batch_size} cannot be divided evenly into "
-        f"{replicas} replicas x "
-        f"--gradient_accumulation_steps={accumulation_steps}"
+        f"{setting('train_batch_size', batch_size)} cannot be divided evenly "
+        f"into {replicas} replicas x "
+        f"{setting('gradient_accumulation_steps', accumulation_steps)}"
       )
     self.step = _scalar_variable(0, tf.int64, "global_step")
     self.examples = _scalar_variable(0, tf.int64, "examples")

@@ -16,7 +16,7 @@ from runs.settings import (
   Vocabulary,
 )
 from storage import UserError, files
-from training import run_record
+from training import checkpoint_files
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -254,7 +254,7 @@ def check_extension(args: VocabularySettings) -> None:
       "as a checkpoint is written beside it"
     )
   files.check_is_free(folder, "output_file")
-  attention = run_record.flag_of(args.init_checkpoint, "attention")
+  attention = checkpoint_files.flag_of(args.init_checkpoint, "attention")
   model = TrainedModel(
     bert_config_file=args.needed("bert_config_file"),
     vocab_file=args.needed("extend"),

@@ -23,7 +23,7 @@ from tasks.squad.answers import Answers
 from tasks.squad.decoding import Predictions
 from tasks.squad.examples import SquadExample
 from tasks.squad.settings import Settings
-from training import inference, report, run_folder, run_record
+from training import checkpoint_files, inference, report, run_folder
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,9 @@ def _decoding_config(args: Settings) -> decoding.DecodingConfig:
     path = metrics.threshold_file(args.output_dir, args.ensemble)
     start = checks.checkpoint(args)
     if start and start == args.init_checkpoint:
-      path = run_record.sibling_file(start, os.path.basename(path)) or path
+      path = (
+        checkpoint_files.sibling_file(start, os.path.basename(path)) or path
+      )
     threshold = metrics.load_threshold(path)
   config = args.select(decoding.DecodingConfig)
   return replace(config, null_score_diff_threshold=threshold or 0.0)
