@@ -1,6 +1,5 @@
 """Training, checkpoints, export and devices of one run, by its flags."""
 
-import ctypes
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -11,6 +10,7 @@ import keras
 import tensorflow as tf
 from absl import logging
 
+from cli import start_up
 from data.records import TrainingRecords
 from modeling import models, tracing
 from modeling.config import BertConfig
@@ -252,19 +252,6 @@ def set_export_policy(dtype: str, formats: Sequence[str]) -> None:
 
 # --- Devices ----------------------------------------------------------------
 
-# absl::SetMinLogLevel(LogSeverityAtLeast) in the library of TensorFlow 2.20;
-# tests/cli/test_quiet.py fails if another TensorFlow does not have it.
-_SET_MIN_LOG_LEVEL = (
-  "_ZN4absl12lts_2025012714SetMinLogLevelENS0_18LogSeverityAtLeastE"
-)
-
-
-def _silence_xla():
-  """Suppresses logs of XLA, on which TF_CPP_MIN_LOG_LEVEL has no effect."""
-  if os.environ.get("TF_CPP_MIN_LOG_LEVEL") == "3":
-    loaded = ctypes.CDLL(None)
-    getattr(loaded, _SET_MIN_LOG_LEVEL, lambda level: None)(2)  # errors only
-
 
 def make_strategy(args: Devices) -> tf.distribute.Strategy:
   """Makes the strategy of --distribution_strategy and the TPU flags.
@@ -274,7 +261,7 @@ def make_strategy(args: Devices) -> tf.distribute.Strategy:
   cannot be changed later. Raises ValueError for contradictions, or no such TPU.
   """
   contradictions.check_devices(args)
-  _silence_xla()
+  start_up.silence_xla()
   tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0],
     [tf.config.LogicalDeviceConfiguration()] * args.num_cpu_devices,
