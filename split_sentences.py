@@ -77,8 +77,9 @@ def main(args: SplitSettings) -> None:
             progress.add(0, unsplit_sentences=1)
             name = f"{path}: {len(text):,} characters, from {text[:20]!r} on,"
             logging.log_first_n(logging.WARNING, "%s %s", 3, name, UNSPLIT)
-        output.write(b"\n")
-        progress.add(0, documents=1, sentences=count)
+        if count:
+          output.write(b"\n")
+          progress.add(0, documents=1, sentences=count)
       progress.add(files.size(path) / 1e6)
     progress.say()
     if not progress.counts["sentences"]:

@@ -20,14 +20,13 @@ PRODUCTS = "matrix products"
 # By name in flags: label, worker, its own configuration.
 CONTESTANTS = {
   "bert_tf2": (BASELINE, "train_bert_tf2", {}),
-  "recomputed": ("layers recomputed", "train_bert_tf2", {"recompute": True}),
   "official": ("tf-models-official", "train_official", {}),
   "keras_hub": ("KerasHub, no next sentence", "train_keras_hub", {}),
   "stock": ("transformers, every position", "train_torch", {"form": "stock"}),
   "masked": ("transformers, masked", "train_torch", {"form": "masked"}),
   "compiled": ("transformers, compiled", "train_torch", {"form": "compiled"}),
 }
-PEER_LABELS = [label for label, *_ in CONTESTANTS.values()][2:]
+PEER_LABELS = [label for label, *_ in CONTESTANTS.values()][1:]
 # Seconds a step of the original: commit eedf571, TensorFlow 1.15.5 on two cores
 # of another machine (Intel Xeon), medians of two runs of 20 steps.
 ORIGINAL = {"tiny:32:128:float32": 0.677, "mini:32:128:float32": 1.6}
@@ -59,8 +58,6 @@ def contestants(
 
 
 def measure(args: contest.Args) -> contest.Results:
-  if "recomputed" in args.peers:
-    raise ValueError("--peers=recomputed is for benchmarks.memory: drop it")
   for case in args.cases:
     workers = contestants(case, args, warm_up=4)
     workers[PRODUCTS] = contest.Contestant("matmul", {"case": case})

@@ -6,7 +6,7 @@ plants one bug at a time in a copy of the checkout: an operator, a border, a
 condition, an argument or a statement changes, at random. The quick tests of the
 package run until one fails, in a fork of this process, which has imported
 TensorFlow; those with the module's name come first. Prints all mutants, and a
-row for the table in CONTRIBUTING.md.
+row for the table in docs/quality.md.
 """
 
 import argparse

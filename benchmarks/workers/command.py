@@ -27,7 +27,6 @@ def prepare(command: list[str], log: str = os.devnull) -> Answer:
       "output": output,
       "seconds": seconds,
       "cpu_seconds": usage.ru_utime + usage.ru_stime,
-      "peak": usage.ru_maxrss / 1024,
     }
 
   return answer

@@ -28,12 +28,11 @@ def make_train_step(case: cases.Case) -> TrainStep:
   )
 
 
-def prepare(case: str, warm_up: int, recompute: bool = False) -> Answer:
+def prepare(case: str, warm_up: int) -> Answer:
   case = cases.Case.parse(case)
   batches = iter(tf.data.Dataset.from_tensors(cases.batch(case)).repeat())
   steps = tf.constant(1)
-  with tracing.mode(recompute=recompute):
-    train = make_train_step(case).train
-    return cases.timed_steps(
-      lambda: float(train(batches, steps)["loss"][0]), warm_up
-    )
+  train = make_train_step(case).train
+  return cases.timed_steps(
+    lambda: float(train(batches, steps)["loss"][0]), warm_up
+  )
