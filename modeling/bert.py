@@ -30,6 +30,11 @@ class Bert(layers.ConfigLayer):
     block, without the last where `positions` are passed; `sequence_output`,
     [B, T, H] or [B, P, H], of the last block or of the BiLSTM;
     `pooled_output` [B, H]; `embedding_table` [V, H], for tied heads.
+
+  >>> bert = Bert(BertConfig.preset("tiny", vocab_size=99))
+  >>> outputs = bert(ops.ones((2, 5), "int32"))
+  >>> tuple(outputs["sequence_output"].shape)
+  (2, 5, 128)
   """
 
   def __init__(self, config: BertConfig | dict, name: str = "bert", **kwargs):

@@ -69,7 +69,12 @@ def extensions(flag_values: Mapping) -> dict:
 
 @dataclasses.dataclass(frozen=True)
 class BertConfig:
-  """Hyper-parameters, under the original's names; ValueError if impossible."""
+  """Hyper-parameters, under the original's names; ValueError if impossible.
+
+  >>> config = BertConfig.preset("tiny")
+  >>> config.num_hidden_layers, config.hidden_size
+  (2, 128)
+  """
 
   vocab_size: int
   hidden_size: int = 768  # a multiple of num_attention_heads

@@ -118,7 +118,13 @@ def classifier(
 
 @keras.saving.register_keras_serializable("bert")
 class Ensemble(keras.Model):
-  """Models of one kind as one model of the same inputs; see `ensemble`."""
+  """Models of one kind as one model of the same inputs; see `ensemble`.
+
+  >>> config = BertConfig.preset("tiny", vocab_size=99)
+  >>> model = ensemble(lambda: classifier(config, 3), 2, mean_probs)
+  >>> len(model.members)
+  2
+  """
 
   @property
   def members(self) -> list[keras.Model]:
