@@ -1,7 +1,8 @@
 """Tricks that make a program start sooner or log less, each with its saving.
 
-Any of them can be deleted. Seconds are of a processor (EPYC, two cores,
-2026-11-28), medians of three runs with and without the trick in turns.
+Any of them can be deleted. Seconds are of a processor (2026-11-28, EPYC, two
+cores, other work beside; a model of 4 blocks, imported and trained one step,
+with and without the trick in turns).
 """
 
 import atexit
@@ -39,8 +40,8 @@ def silence_xla() -> None:
 def hide_unused_libraries() -> None:
   """Hides libraries that no program needs from Keras and TensorFlow.
 
-  Others, also this project, can import them. Saves 2.0 s of an import that
-  takes 6 s, if they are installed.
+  Others, also this project, can import them. If they are installed, it
+  saves 1.6 s of an import of 5 s.
   """
   if _Hidden not in sys.meta_path:
     sys.meta_path.insert(0, _Hidden)
@@ -64,7 +65,8 @@ class _Hidden:
 def collect_garbage_rarely() -> None:
   """Makes Python's garbage collection rare, and leaves it out at the end.
 
-  Saves X s of the import and the first training step, and Y s at the end.
+  The first saves 0.8 s up to the first training step: 5 collections instead of
+  848 take 0.2 s instead of 1.0. The second saves 1.1 s.
   """
   gc.set_threshold(100_000, 50, 100)
   atexit.register(gc.freeze)

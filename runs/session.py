@@ -37,7 +37,6 @@ from training.step import (
   LossScale,
   TrainStep,
   set_dtype_policy,
-  skip_graph_passes,
 )
 
 T_co = TypeVar("T_co", bound=Training, covariant=True)
@@ -54,7 +53,6 @@ class Run(Generic[T_co]):
   def __init__(self, args: T_co, config: BertConfig):
     self.strategy = make_strategy(args)
     set_dtype_policy(args.dtype)
-    skip_graph_passes()
     one_hot = config.use_one_hot_embeddings or args.on_tpu
     self.config = replace(config, use_one_hot_embeddings=one_hot)
     # For run.json, as bert_config.json may set the direction, too.

@@ -27,12 +27,6 @@ def set_dtype_policy(dtype: str, is_trained: bool = True) -> None:
   keras.config.set_dtype_policy(f"mixed_{dtype}" if is_mixed else dtype)
 
 
-def skip_graph_passes() -> None:
-  """Turns off graph passes that take 0.1 s and find nothing in a step."""
-  passes = "layout_optimizer", "implementation_selector", "loop_optimization"
-  tf.config.optimizer.set_experimental_options(dict.fromkeys(passes, False))
-
-
 def _scalar_variable(value, dtype: tf.DType, name: str) -> tf.Variable:
   """A scalar that is not trained and that all replicas update alike."""
   return tf.Variable(
@@ -106,7 +100,7 @@ class TrainStep:
     model,
     objective,
     optimizer: optimization.Optimizer,
-    learning_rate: Callable[[tf.Tensor], tf.Tensor],
+    learning_rate: optimization.WarmupLinearDecay,
     *,
     batch_size: int,
     seed: int = 0,
