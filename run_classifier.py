@@ -115,6 +115,7 @@ def _run(run, task, examples, fits_thresholds):
         classification.objective(task, weights),
         train_set,
         num_examples=len(train_set.rows),
+        packs=True,
         evaluate=evaluate,
         metric=f"eval_{task.metrics[0]}",
         served_model=classification.served_model,

@@ -81,6 +81,7 @@ def main(args: Settings) -> None:
         losses.tagging(),
         sets["train_file"],
         num_examples=len(sets["train_file"].rows),
+        packs=True,
         not_packed=NOT_PACKED,
         unit="records",
         evaluate=lambda step: task.evaluate(

@@ -50,6 +50,7 @@ def main(args: Settings) -> None:
         losses.classification(),
         sets["train_file"],
         num_examples=len(sets["train_file"].rows),
+        packs=True,
         evaluate=lambda step: task.evaluate(
           args, model, sets["dev_file"], step
         ),

@@ -42,6 +42,7 @@ def train(
   source: RecordDataset,
   *,
   num_examples: int,
+  packs: bool = False,
   not_packed: Iterable[str] = (),
   unit: str = "examples",
   evaluate: Callable[[int], Mapping[str, float]],
@@ -51,15 +52,16 @@ def train(
   """Fine-tunes a model for --num_train_epochs, in the strategy's scope.
 
   An epoch has `num_examples`, ValueError if one step needs more. `unit` names
-  rows in the log. For `not_packed` see contradictions.packing_conflict. The
+  rows in the log. With `packs`, rows of several examples may train the model
+  (models.packed); for `not_packed` see contradictions.packing_conflict. The
   best checkpoint has the largest `metric` of `evaluate(step)`. `served_model`
   makes --teacher's.
   """
   args = run.args
   steps = _num_steps(args, num_examples)
-  if isinstance(args, Packing):
-    packs = packs_examples(args, run.config, not_packed)
-    source = source.with_packing(args.train_batch_size, packs)
+  if packs and isinstance(args, Packing):
+    joins = packs_examples(args, run.config, not_packed)
+    source = source.with_packing(args.train_batch_size, joins)
   optimization.freeze(model, args.frozen_layers(run.config))
   best_checkpoint, evaluated = None, report.last_evaluation(args.output_dir)
   if args.keeps_best:

@@ -26,8 +26,8 @@ def test_examples_of_a_module_are_true(module):
 
 def test_classes_that_keras_saves_have_examples():
   classes = keras.saving.get_custom_objects()
-  ours = [c for name, c in classes.items() if name.startswith("bert>")]
-  assert len(ours) > 10
-  for kind in ours:
+  own = [c for name, c in classes.items() if name.startswith("bert>")]
+  assert len(own) > 10
+  for kind in own:
     if kind.__module__.startswith("modeling."):
       assert ">>> " in kind.__doc__, kind

@@ -159,7 +159,7 @@ def test_a_corrupt_checkpoint_is_named(tmp_path):
   [
     ("output_weights", "another set of labels"),
     ("bert/embeddings/word_embeddings", "does not belong to this"),
-    ("bilstm/layer_0/forward_lstm/lstm_cell/kernel", "another --lstm_units or"),
+    ("bilstm/layer_0/forward_lstm/lstm_cell/kernel", "another lstm_units or"),
   ],
 )
 def test_a_wrong_shape_names_both_and_the_cause(tmp_path, name, cause):
