@@ -22,6 +22,7 @@ from collections import Counter
 from absl import logging
 
 from cli import file_checks, program
+from cli.settings import flags_of
 from data import vocab, vocab_checks
 from data.pretraining import builders, vocab_learning
 from data.pretraining.builders import TextFormat
@@ -29,7 +30,7 @@ from modeling.config import BertConfig
 from storage import UserError, files
 from storage.progress import Progress
 from tasks.pretraining import corpus_settings
-from tasks.pretraining.corpus_settings import VocabularySettings
+from tasks.pretraining.corpus_settings import Extension, VocabularySettings
 from training import checkpoint_files
 
 
@@ -44,8 +45,7 @@ def check_flags(args: VocabularySettings) -> None:
   )
   if args.extend:
     return corpus_settings.check_extension(args)
-  others = {"append_words", "bert_config_file", "init_checkpoint", "new_words"}
-  for name in others & args.given:
+  for name in args.given.intersection(flags_of(Extension)):
     raise UserError(f"--{name} is for --extend: name the vocabulary by it")
   if args.preset and not args.overwrite:
     file_checks.check_is_new(config_path(args))

@@ -12,89 +12,69 @@ As in the original:
 
 import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 
+from absl import logging
+
 from runs import checks, training_program
 from storage import UserError, files
 from tasks.squad import examples, metrics
-from tasks.squad.decoding import DecodingConfig
 from tasks.squad.examples import SquadExample
-from tasks.squad.records import WindowConfig
 from tasks.squad.settings import Settings
 
 
-def check_flags(args: Settings) -> None:
-  if args.do_train:
-    files.expand(args.needed("train_file"))
-  if args.reads_dev:
-    files.expand(args.needed("predict_file"))
-  if args.group_by_length and not args.dynamic_padding:
+def check_flags(settings: Settings) -> None:
+  if settings.do_train:
+    files.expand(settings.needed("train_file"))
+  if settings.reads_dev:
+    files.expand(settings.needed("predict_file"))
+  if settings.group_by_length and not settings.dynamic_padding:
     raise UserError("--group_by_length needs --dynamic_padding.")
-  metrics.check_unit(args.f1_unit, args.version_2_with_negative)
-  args.select(WindowConfig)
-  args.select(DecodingConfig)
-  checks.check_fine_tuning(args, "version_2_with_negative")
+  metrics.check_unit(settings.f1_unit, settings.version_2_with_negative)
+  settings.windows()
+  settings.decoding()
+  checks.check_fine_tuning(settings, "version_2_with_negative")
 
 
-def read(args: Settings) -> dict[str, list[SquadExample]]:
-  """Questions that the run reads, by the flags of their files."""
-  version_2 = args.version_2_with_negative
+def read(settings: Settings) -> dict[str, list[SquadExample]]:
+  """Questions of the splits that the run reads."""
+  version_2 = settings.version_2_with_negative
   questions = {}
-  if args.do_train:
-    paths = files.expand(args.needed("train_file"))
-    questions["train_file"] = examples.read_examples(paths, True, version_2)
-  if args.reads_dev:
-    paths = files.expand(args.needed("predict_file"))
-    questions["predict_file"] = examples.read_examples(paths)
-  if args.do_train and not questions["train_file"]:
-    raise UserError(
-      f"{args.train_file}: no answer is among the words of its paragraph"
-    )
-  if args.evaluates_while_training:
-    dev_set = questions["predict_file"]
-    if remedy := metrics.remedy_of_unscored(dev_set, version_2):
+  if settings.do_train:
+    paths = files.expand(settings.needed("train_file"))
+    questions["train"] = examples.read_examples(paths, True, version_2)
+    if not questions["train"]:
       raise UserError(
-        f"not every question of {args.predict_file} has answers; {remedy}"
+        f"{settings.train_file}: no answer is among the words of its paragraph"
       )
+  if settings.reads_dev:
+    paths = files.expand(settings.needed("predict_file"))
+    questions["dev"] = examples.read_examples(paths)
+  remedy = None
+  if settings.evaluates_while_training:
+    remedy = metrics.remedy_of_unscored(questions["dev"], version_2)
+  if remedy:
+    raise UserError(
+      f"not every question of {settings.predict_file} has answers; {remedy}"
+    )
   return questions
 
 
-def main(args: Settings) -> None:
-  questions = read(args)
-  # TensorFlow is imported here, after flags and files were checked.
-  from modeling import losses
-  from runs import fine_tuning, sweep
-  from tasks.squad import task
+def with_implied(settings: Settings) -> Settings:
+  """Sets --do_predict if the export of an ensemble needs a null threshold."""
+  combines = settings.is_sweep and settings.ensemble > 1
+  exports = settings.do_export and settings.version_2_with_negative
+  if combines and exports and not settings.do_predict:
+    logging.info("--do_predict is set: it finds the ensemble's null threshold")
+    return settings.replace(do_predict=True)
+  return settings
 
-  if args.is_sweep:
-    args = sweep.run_sweep(args)
-    if args.version_2_with_negative and args.do_export and args.ensemble > 1:
-      args = args.replace(do_predict=True)  # finds its null threshold
-  run = fine_tuning.start(args)
-  args = run.args
-  sets = {}
-  if args.do_train:
-    sets["train"] = task.convert(args, "train_file", questions["train_file"])
-  if args.reads_dev:
-    sets["dev"] = task.convert(args, "predict_file", questions["predict_file"])
-  with run.strategy.scope():
-    model = task.make_model(args, run.config)
-    if args.do_train:
-      fine_tuning.train(
-        run,
-        model,
-        losses.span(),
-        sets["train"],
-        num_examples=len(sets["train"].questions),
-        unit="windows",
-        evaluate=lambda step: task.evaluate_in_training(
-          args, model, sets["dev"], step
-        ),
-        metric="best_f1" if args.version_2_with_negative else "f1",
-        served_model=task.served_model,
-      )
-    if args.do_predict:
-      task.predict(args, model, sets["dev"], run.load(model))
-  if args.do_export:
-    run.export(task.served_model)
+
+def main(settings: Settings) -> None:
+  questions = read(settings)
+  # TensorFlow is imported here, after flags and files were checked.
+  from runs.fine_tune import fine_tune
+  from tasks.squad.task import Squad
+
+  fine_tune(Squad(with_implied(settings), questions))
 
 
 if __name__ == "__main__":

@@ -13,58 +13,27 @@ Files are tables with the columns sent1, sent2, ending0, ending1, ... and label:
 import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 
 from cli import file_checks
-from runs import checks, contradictions, training_program
-from tasks.multiple_choice import examples
+from runs import checks, training_program
+from tasks.multiple_choice.examples import read_examples
 from tasks.multiple_choice.settings import Settings
 
 
-def check_flags(args: Settings) -> None:
-  file_checks.check_files(args, *args.files_to_read)
-  config = checks.check_fine_tuning(args)
-  contradictions.check_packing(args, config)
+def check_flags(settings: Settings) -> None:
+  file_checks.check_files(settings, *settings.files_to_read)
+  checks.check_fine_tuning(settings)
 
 
-def main(args: Settings) -> None:
-  dialect = args.delimiter, args.encoding
-  rows = {
-    flag: examples.read_examples(args[flag], flag != "test_file", dialect)
-    for flag in args.files_to_read
+def main(settings: Settings) -> None:
+  dialect = settings.delimiter, settings.encoding
+  examples = {
+    split: read_examples(settings[f"{split}_file"], split != "test", dialect)
+    for split in settings.splits_to_read
   }
   # TensorFlow is imported here, after flags and files were checked.
-  from modeling import losses
-  from runs import fine_tuning, sweep
-  from tasks.multiple_choice import task
+  from runs.fine_tune import fine_tune
+  from tasks.multiple_choice.task import Swag
 
-  if args.is_sweep:
-    args = sweep.run_sweep(args)
-  run = fine_tuning.start(args)
-  args = run.args
-  file_flags = args.files_to_read
-  sets = {flag: task.convert(args, flag, rows[flag]) for flag in file_flags}
-  with run.strategy.scope():
-    model = task.make_model(args, run.config)
-    if args.do_train:
-      fine_tuning.train(
-        run,
-        model,
-        losses.classification(),
-        sets["train_file"],
-        num_examples=len(sets["train_file"].rows),
-        packs=True,
-        evaluate=lambda step: task.evaluate(
-          args, model, sets["dev_file"], step
-        ),
-        metric="eval_accuracy",
-        served_model=task.served_model,
-      )
-    if args.do_eval or args.do_predict:
-      step = run.load(model)
-    if args.do_eval:
-      task.evaluate(args, model, sets["dev_file"], step)
-    if args.do_predict:
-      task.predict(args, model, sets["test_file"])
-  if args.do_export:
-    run.export(task.served_model)
+  fine_tune(Swag(settings, examples))
 
 
 if __name__ == "__main__":

@@ -13,20 +13,20 @@ NAME = "command.flags"  # in --output_dir
 _OF_FOLDERS = ("output_dir", "do_export", "export_dir")
 
 
-def text(args: Settings, seed: int) -> str:
+def text(settings: Settings, seed: int) -> str:
   """Content of the flagfile that repeats this command with its seed.
 
   Flags at their defaults come last: a later default changes nothing.
   """
   lines = [
-    f"# python {args.program}.py --flagfile=.../{NAME} --output_dir=NEW",
+    f"# python {settings.program}.py --flagfile=.../{NAME} --output_dir=NEW",
     f"# repeats this run where relative paths mean the same: {os.getcwd()!r}",
   ]
   defaults = ["# Defaults:"]
   # Settings that were not parsed, as in tests, have no flags.
-  for name in sorted({*flags_of(type(args))} & {*flags.FLAGS}):
+  for name in sorted({*flags_of(type(settings))} & {*flags.FLAGS}):
     flag = flags.FLAGS[name]
-    is_given = name in args.given
+    is_given = name in settings.given
     if name == "seed":
       lines.append(f"--seed={seed}")
     elif name in _OF_FOLDERS:

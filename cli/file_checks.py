@@ -8,16 +8,16 @@ from cli.settings import Settings
 from storage import UserError, files
 
 
-def check_files(args: Settings, *names: str) -> None:
+def check_files(settings: Settings, *names: str) -> None:
   """Checks the input files of flags, which must be set."""
   for name in names:
-    args.needed(name)
-    check_file(args, name)
+    settings.needed(name)
+    check_file(settings, name)
 
 
-def check_file(args: Settings, name: str) -> None:
+def check_file(settings: Settings, name: str) -> None:
   """Raises OSError if the file that a flag names, if any, cannot be read."""
-  if path := args[name]:
+  if path := settings[name]:
     try:
       files.open_for_reading(path).close()
     except OSError as error:

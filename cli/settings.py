@@ -66,6 +66,7 @@ class Flag:
   repeated: bool
   swept: bool
   dependent: bool
+  stage: int
   training: bool
   dry_run: Any
 
@@ -87,6 +88,7 @@ def flag(
   repeated: bool = False,
   swept: bool = False,
   dependent: bool = False,
+  stage: int = 0,
   training: bool = True,
   dry_run: Any = _AS_GIVEN,
 ) -> Any:
@@ -106,6 +108,7 @@ def flag(
     swept: several values, with commas between them, make a sweep.
     dependent: the default depends on other flags, so that the value of the
       default is a choice, too.
+    stage: position in the order of the work, if the flag asks for work.
     training: another value changes what is trained.
     dry_run: value in a dry run; default: the given one.
   """
@@ -120,6 +123,7 @@ def flag(
     "repeated": repeated,
     "swept": swept,
     "dependent": dependent,
+    "stage": stage,
     "training": training,
     "dry_run": dry_run,
   }

@@ -199,7 +199,9 @@ def packed(model: keras.Model) -> keras.Model:
   outputs = encoder(**rows)
   if isinstance(head, heads.PretrainingHeads):
     return keras.Model(rows, _pretraining_logits(head, outputs))
-  return keras.Model(rows, {"logits": head(outputs["pooled_output"])})
+  if isinstance(head, heads.ClassificationHead):
+    return keras.Model(rows, {"logits": head(outputs["pooled_output"])})
+  raise NotImplementedError(f"rows of several examples for {head}")
 
 
 def _pretraining_logits(head, outputs):

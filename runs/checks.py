@@ -10,10 +10,11 @@ from absl import logging
 from cli import file_checks
 from data import labels, vocab, vocab_checks
 from data.tokenization import validate_case_matches_checkpoint
+from data.tokenizer_files import open_tokenizer
 from modeling.config import SIDES, BertConfig, extensions
-from runs import contradictions, vocabulary
+from runs import contradictions, model_files
 from runs.record import from_record
-from runs.settings import Network, Tokens, TrainedModel, Training
+from runs.settings import Network, Packing, Tokens, TrainedModel, Training
 from runs.task_settings import FineTuning
 from storage import UserError, files
 from training import checkpoint_files, run_json
@@ -30,131 +31,130 @@ _SIZES = {
 }
 
 
-def config(args: Network) -> BertConfig:
+def config(settings: Network) -> BertConfig:
   """Reads --bert_config_file and applies the flags that override it.
 
   Raises OSError if that file or --vocab_file cannot be read, ValueError if they
   do not fit each other or --max_seq_length.
   """
-  values = args.to_dict()  # not all programs have all of these
-  result = BertConfig.from_json(args.bert_config_file)
+  values = settings.to_dict()  # not all programs have all of these
+  result = BertConfig.from_json(settings.bert_config_file)
   result = replace(result, **extensions(values))
   if length := values.get("max_seq_length"):
     result.check_length(length)
-  if path := values["vocab_file"]:
-    tokens = vocab.load(path)
-    vocab.check_tokens(tokens, (vocab.CLS, vocab.SEP, vocab.UNK), path)
-    vocab.check_size(tokens, result.vocab_size, path, args.bert_config_file)
+  if isinstance(settings, Tokens) and (path := settings.vocab_file):
+    settings.tokenizer.check("cls", "sep", "unknown")
+    tokens = settings.tokenizer.vocab
+    vocab.check_size(tokens, result.vocab_size, path, settings.bert_config_file)
   return result
 
 
-def checkpoint(args: Training) -> str | None:
+def checkpoint(settings: Training) -> str | None:
   """Path of the checkpoint to start from; None to train from scratch."""
   return (
-    checkpoint_files.choose_checkpoint(args.output_dir) or args.init_checkpoint
+    checkpoint_files.choose_checkpoint(settings.output_dir)
+    or settings.init_checkpoint
   )
 
 
-def labels_file(args: FineTuning) -> str | None:
+def labels_file(settings: FineTuning) -> str | None:
   """Path of labels.txt of --init_checkpoint, if its head is restored."""
-  path = args.init_checkpoint
-  own = checkpoint_files.choose_checkpoint(args.output_dir)
-  if not path or own or (args.do_train and args.new_head):
+  path = settings.init_checkpoint
+  own = checkpoint_files.choose_checkpoint(settings.output_dir)
+  if not path or own or (settings.do_train and settings.new_head):
     return None
   return checkpoint_files.sibling_file(path, labels.FILE_NAME)
 
 
-def check(args: TrainedModel, network: BertConfig) -> None:
+def check(settings: TrainedModel, network: BertConfig) -> None:
   """Checks that flags fit the model in --init_checkpoint, to predict with.
 
   `network` is that of --bert_config_file. Raises ValueError for another size,
   vocabulary, letter case or attention.
   """
-  _check_init_checkpoint(args, network, trains=False)
-  _warn_of_case(args)
+  _check_init_checkpoint(settings, network, trains=False)
+  vocab_checks.warn_of_case(settings.tokenizer)
 
 
-def check_run(args: Training, network: BertConfig, *same: str) -> None:
+def check_run(settings: Training, network: BertConfig, *same: str) -> None:
   """As `check`, of a program that trains in --output_dir or has trained there.
 
   `same` are names of flags that must be as in the training in --output_dir.
   Without --vocab_file a run reads no text, so that its case does not matter.
   Raises OSError if that folder cannot be written.
   """
-  file_checks.check_writable(args.output_dir, "output_dir")
-  if own := checkpoint_files.choose_checkpoint(args.output_dir):
+  file_checks.check_writable(settings.output_dir, "output_dir")
+  if own := checkpoint_files.choose_checkpoint(settings.output_dir):
     entry = checkpoint_files.run_of(own)
-    if (trained := entry.get("program")) not in (None, args.program):
+    if (trained := entry.get("program")) not in (None, settings.program):
       raise UserError(
-        f"--output_dir={args.output_dir} is of {trained}.py: name another "
-        f"folder; to start from its model, --init_checkpoint={args.output_dir}"
+        f"--output_dir={settings.output_dir} is of {trained}.py: name another "
+        "folder; to start from its model, "
+        f"--init_checkpoint={settings.output_dir}"
       )
-    _check_sizes(args.bert_config_file, network, own)
-    actual = args.to_dict() | {"attention": network.attention}
-    if args.do_train:
+    _check_sizes(settings.bert_config_file, network, own)
+    actual = settings.to_dict() | {"attention": network.attention}
+    if settings.do_train:
       same = ("task_name", *same)
-    owner = f"the model in {args.output_dir}"
+    owner = f"the model in {settings.output_dir}"
     remedy = "give the latter, or another --output_dir"
     for name in ("attention", *same):
       trained = entry["flags"].get(name)
       _check_same(name, actual.get(name), trained, owner, remedy)
-  elif args.init_checkpoint:
-    _check_init_checkpoint(args, network, args.do_train)
-  elif not args.do_train:
+  elif settings.init_checkpoint:
+    _check_init_checkpoint(settings, network, settings.do_train)
+  elif not settings.do_train:
     raise UserError(
-      f"no checkpoint in --output_dir={args.output_dir} and no "
+      f"no checkpoint in --output_dir={settings.output_dir} and no "
       "--init_checkpoint: train first, or name one"
     )
-  if args.vocab_file:
-    check_vocabulary(args, network.vocab_size, own)
-    _warn_of_case(args)
-
-
-def _warn_of_case(args: Tokens):
-  ids = vocab.load(args.needed("vocab_file"))
-  vocab_checks.warn_of_case(ids, args.do_lower_case, args.needed("vocab_file"))
+  if settings.vocab_file:
+    check_vocabulary(settings, network.vocab_size, own)
+    vocab_checks.warn_of_case(settings.tokenizer)
+  if isinstance(settings, Packing):
+    contradictions.check_packing(settings, network)
 
 
 def check_fine_tuning(
-  args: FineTuning, *same: str, of_teacher: Iterable[str] = ()
+  settings: FineTuning, *same: str, of_teacher: Iterable[str] = ()
 ) -> BertConfig:
   """Checks flags of fine-tuning, and that they fit the models; see `check_run`.
 
   Returns the network's configuration. `of_teacher` are names of flags that must
   be as in the training of --teacher.
   """
-  contradictions.check_fine_tuning(args)
-  network = config(args)
-  args.frozen_layers(network)
-  if args.teacher and args.do_train:
-    _check_teacher(args, of_teacher)
-  check_run(args, network, "add_bilstm", "do_lower_case", *same)
+  contradictions.check_fine_tuning(settings)
+  network = config(settings)
+  settings.frozen_layers(network)
+  if settings.teacher and settings.do_train:
+    _check_teacher(settings, of_teacher)
+  check_run(settings, network, "add_bilstm", "do_lower_case", *same)
   return network
 
 
-def _check_teacher(args: FineTuning, same):
+def _check_teacher(settings: FineTuning, same):
   """Checks that --teacher is of this program and reads the same tokens."""
-  teacher = args.needed("teacher")
-  if os.path.realpath(teacher) == os.path.realpath(args.output_dir):
+  teacher = settings.needed("teacher")
+  if os.path.realpath(teacher) == os.path.realpath(settings.output_dir):
     raise UserError("--teacher is --output_dir: name another folder")
   entries = run_json.read(teacher)
-  if not entries or entries[-1].get("program") != args.program:
+  if not entries or entries[-1].get("program") != settings.program:
     raise UserError(
-      f"--teacher={teacher} is no --output_dir of {args.program}.py"
+      f"--teacher={teacher} is no --output_dir of {settings.program}.py"
     )
-  trained = from_record(type(args), teacher, entries[-1], {})
+  trained = from_record(type(settings), teacher, entries[-1], {})
   owner = f"--teacher={teacher}"
   remedy = "teacher and student need the same"
   for name in ("do_lower_case", *same):
-    value, expected = args[name], trained[name]
+    value, expected = settings[name], trained[name]
     _check_same(name, value, expected, owner, remedy)
-  if vocab.load(args.vocab_file) != vocab.load(trained.vocab_file):
+  if settings.tokenizer.vocab != trained.tokenizer.vocab:
     raise UserError(
-      f"--vocab_file={args.vocab_file} has other tokens than "
+      f"--vocab_file={settings.vocab_file} has other tokens than "
       f"{trained.vocab_file} of --teacher={teacher}, which needs the same"
     )
   network = BertConfig.from_json(trained.bert_config_file)
-  network.check_length(args.max_seq_length)
+  network.check_length(settings.max_seq_length)
 
 
 def _check_same(name, value, trained, owner, remedy):
@@ -205,30 +205,30 @@ def _check_sizes(config_file, network, prefix, may_be_deeper=False):
   )
 
 
-def _check_init_checkpoint(args: TrainedModel | Training, network, trains):
+def _check_init_checkpoint(settings: TrainedModel | Training, network, trains):
   """Checks --init_checkpoint, or both of two directions side by side."""
-  start = args.needed("init_checkpoint")
+  start = settings.needed("init_checkpoint")
   parts = [(start, network.attention)]
-  is_explicit = bool(args.attention)
+  is_explicit = bool(settings.attention)
   if network.attention == "shallow" and "," in start:
     parts = [*zip(start.split(","), SIDES, strict=False)]
     is_explicit = False
   for path, attention in parts:
-    if args.vocab_file:
-      _check_case(args, path, trains)
+    if settings.vocab_file:
+      _check_case(settings, path, trains)
     prefix = checkpoint_files.find_checkpoint(path)
-    _check_sizes(args.bert_config_file, network, prefix, trains)
+    _check_sizes(settings.bert_config_file, network, prefix, trains)
     if not is_explicit:
       trained = checkpoint_files.flag_of(path, "attention")
       remedy = "give that value, or this one on purpose"
       _check_same("attention", attention, trained, path, remedy)
-    if args.vocab_file:
-      check_vocabulary(args, network.vocab_size, path)
+    if settings.vocab_file:
+      check_vocabulary(settings, network.vocab_size, path)
 
 
-def _check_case(args: Tokens, path, trains):
+def _check_case(settings: Tokens, path, trains):
   """Compares --do_lower_case with the training of a checkpoint."""
-  lower_case = args.do_lower_case
+  lower_case = settings.do_lower_case
   validate_case_matches_checkpoint(lower_case, path)
   flags = checkpoint_files.run_of(path)["flags"]
   # Pre-training without a vocabulary reads records: there the flag is unused.
@@ -241,58 +241,68 @@ def _check_case(args: Tokens, path, trains):
     logging.warning("%s, unless texts and vocabulary are others", error)
 
 
-def check_head(args: FineTuning, name: str) -> None:
+def check_head(settings: FineTuning, name: str) -> None:
   """Raises ValueError if a flag is not as in the training of the head."""
-  own = checkpoint_files.choose_checkpoint(args.output_dir)
-  start = own or args.init_checkpoint
-  if not start or (not own and args.do_train and args.new_head):
+  own = checkpoint_files.choose_checkpoint(settings.output_dir)
+  start = own or settings.init_checkpoint
+  if not start or (not own and settings.do_train and settings.new_head):
     return
   trained = checkpoint_files.flag_of(start, name)
   remedy = (
     "give the latter, or train a fresh head with --new_head in another "
     "--output_dir"
   )
-  _check_same(name, args[name], trained, f"the head of {start}", remedy)
+  _check_same(name, settings[name], trained, f"the head of {start}", remedy)
 
 
-def check_vocabulary(args: Tokens, vocab_size: int, start: str | None) -> None:
+def check_vocabulary(
+  settings: Tokens, vocab_size: int, start: str | None
+) -> None:
   """Raises ValueError if --vocab_file is not that of the checkpoint `start`."""
   if not start:
     return
-  path = args.needed("vocab_file")
-  ids = vocab.load(path)
-  saved = checkpoint_files.sibling_file(start, "vocab.txt") or run_json.path_of(
+  path, ids = settings.needed("vocab_file"), settings.tokenizer.vocab
+  saved = model_files.sibling(start, "vocab_file") or run_json.path_of(
     checkpoint_files.run_of(start), "vocab_file"
   )
   if saved and files.exists(saved):
-    vocab.check_same(ids, vocab.load(saved), path, saved)
-  elif vocab_size - len(ids) >= vocabulary.PADDING:
+    vocab.check_same(ids, open_tokenizer(saved).vocab, path, saved)
+  elif vocab_size - len(ids) >= model_files.PADDING:
     logging.warning(
       "%s has %d lines, but the model of %s has %d ids: is it of that model?",
-      args.vocab_file,
+      settings.vocab_file,
       len(ids),
       start,
       vocab_size,
     )
 
 
-def vocabulary_flags(args: Training, vocab_size: int) -> dict:
+def vocabulary_flags(settings: Training, vocab_size: int) -> dict:
   """Flags for run.json of a run without --vocab_file, if the file is there.
 
   The case of its texts is None, unknown, unless the user gave it.
   """
-  if args.vocab_file:
+  if settings.vocab_file:
     return {}
-  entry = {"flags": args.to_dict()}
-  file = vocabulary.find(args.output_dir, entry, vocab_size)
+  entry = {"flags": settings.to_dict()}
+  file = model_files.find_vocabulary(settings.output_dir, entry, vocab_size)
   if not file:
     logging.info(
       "no vocab.txt of the model's size beside its files: copy it into %s to "
       "ask or serve the model",
-      args.output_dir,
+      settings.output_dir,
     )
     return {}
   logging.info("the vocabulary of the model: %s", file)
-  is_known = "do_lower_case" in args.given
-  case = args.do_lower_case if is_known else None
+  is_known = "do_lower_case" in settings.given
+  case = settings.do_lower_case if is_known else None
   return {"vocab_file": file, "do_lower_case": case}
+
+
+def check_objective(objective: str | None) -> None:
+  """Raises ValueError if models of an objective cannot fill masks."""
+  if objective in SIDES:
+    raise UserError(
+      f"a model of --objective={objective} cannot fill masks: take one "
+      "that was trained with mlm_nsp or mlm"
+    )

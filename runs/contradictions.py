@@ -1,51 +1,50 @@
 """Checks of settings that contradict each other, before any file is read."""
 
-from collections.abc import Iterable
-
 from cli import file_checks
 from modeling.config import BertConfig
 from runs import sweep_table
 from runs.settings import Devices, Export, Packing, Training
 from runs.task_settings import FineTuning, LongText
+from serving.formats import FORMATS
 from storage import UserError, files
 from training import processes
 
 
-def check_training(args: Training) -> None:
+def check_training(settings: Training) -> None:
   """Checks the flags that all training programs have; else ValueError."""
-  check_export(args, args.dtype)
-  check_devices(args)
-  if args.group_by_length and (args.on_tpu or args.jit_compile):
+  check_export(settings, settings.dtype)
+  check_devices(settings)
+  if settings.group_by_length and (settings.on_tpu or settings.jit_compile):
     raise UserError(
       "--group_by_length makes batches of many lengths, and XLA compiles each "
       "of them: it goes neither with --jit_compile nor with a TPU"
     )
-  steps = args.profile_steps
+  steps = settings.profile_steps
   is_span = isinstance(steps, tuple) and len(steps) == 2 and steps[0] < steps[1]
   if steps is not None and not is_span:
     raise UserError("--profile_steps: give two steps, as in 100,110")
 
 
-def check_fine_tuning(args: FineTuning) -> None:
+def check_fine_tuning(settings: FineTuning) -> None:
   """Checks the flags that all programs of fine-tuning have; else ValueError."""
-  if args.early_stopping_patience and not args.eval_steps:
+  if settings.early_stopping_patience and not settings.eval_steps:
     raise UserError(
       "--early_stopping_patience counts evaluations: say with --eval_steps "
       "after how many steps there is one"
     )
-  check_ensemble(args)
-  epochs = [s["num_train_epochs"] for s in args.trials()]
-  if args.do_train and 0 in epochs:
+  check_ensemble(settings)
+  epochs = [s["num_train_epochs"] for s in settings.trials()]
+  if settings.do_train and 0 in epochs:
     raise UserError("--num_train_epochs=0 trains nothing: drop --do_train")
-  check_training(args)
+  check_training(settings)
 
 
-def check_ensemble(args: FineTuning) -> None:
+def check_ensemble(settings: FineTuning) -> None:
   """Raises ValueError if there are fewer models than --ensemble says."""
-  size = args.ensemble
-  number = len(args.trials()) * args.num_seeds
-  if size > 1 and not args.do_train:
-    sweep_table.best_trials(args.output_dir, size)
+  size = settings.ensemble
+  number = len(settings.trials()) * settings.num_seeds
+  if size > 1 and not settings.do_train:
+    sweep_table.best_trials(settings.output_dir, size)
   elif number < size:  # there is always one
     raise UserError(
       f"--ensemble={size} takes the best of a sweep, but this command trains "
@@ -53,12 +52,12 @@ def check_ensemble(args: FineTuning) -> None:
     )
 
 
-def check_devices(args: Devices) -> None:
+def check_devices(settings: Devices) -> None:
   """Raises ValueError if device flags contradict each other or TF_CONFIG."""
-  name = args.distribution_strategy
-  if args.use_tpu and name not in (None, "tpu"):
+  name = settings.distribution_strategy
+  if settings.use_tpu and name not in (None, "tpu"):
     raise UserError(f"--use_tpu contradicts --distribution_strategy={name}")
-  is_joint = name == "multi_worker_mirrored" or args.on_tpu
+  is_joint = name == "multi_worker_mirrored" or settings.on_tpu
   if processes.has_others() and not is_joint:
     raise UserError(
       "TF_CONFIG names several workers, but each would work alone: give "
@@ -66,74 +65,67 @@ def check_devices(args: Devices) -> None:
     )
 
 
-def check_packing(
-  args: Packing, config: BertConfig, not_packed: Iterable[str] = ()
-) -> None:
+def check_packing(settings: Packing, config: BertConfig) -> None:
   """Raises ValueError if --pack_examples has a `packing_conflict`."""
-  conflict = packing_conflict(args, config, not_packed)
-  if args.pack_examples and conflict:
+  conflict = packing_conflict(settings, config)
+  if settings.pack_examples and conflict:
     raise UserError(f"--pack_examples does not go with {conflict}: drop one")
 
 
-def packing_conflict(
-  args: Training, config: BertConfig, not_packed: Iterable[str] = ()
-) -> str | None:
-  """First setting with which examples cannot share rows; None if all can.
-
-  `not_packed` are names of such flags of the program.
-  """
-  values = args.to_dict()  # pre-training has no teacher and no windows
-  settings = {
+def packing_conflict(settings: Packing, config: BertConfig) -> str | None:
+  """First setting with which examples cannot share rows; None if all can."""
+  values = settings.to_dict()  # pre-training has no teacher and no windows
+  conflicts = {
     "--add_bilstm": config.add_bilstm,
-    "--gradient_accumulation_steps": args.gradient_accumulation_steps > 1,
-    "--group_by_length": args.group_by_length,
-    "--jit_compile": args.jit_compile,
-    **{f"--{name}": values[name] for name in not_packed},
+    "--gradient_accumulation_steps": settings.gradient_accumulation_steps > 1,
+    "--group_by_length": settings.group_by_length,
+    "--jit_compile": settings.jit_compile,
+    **{f"--{name}": values[name] for name in settings.not_packed},
     "--teacher": values.get("teacher"),
     "--long_text=windows": values.get("long_text") == "windows",
-    "a TPU": args.on_tpu,
+    "a TPU": settings.on_tpu,
     f"attention {config.attention!r}": config.attention != "bidirectional",
   }
-  return next((name for name, is_set in settings.items() if is_set), None)
+  return next((name for name, is_set in conflicts.items() if is_set), None)
 
 
-def check_export(args: Export, dtype: str) -> None:
+def check_export(settings: Export, dtype: str) -> None:
   """Checks the flags of exports; raises ValueError or FileExistsError."""
-  formats = args.export_format
-  known = "savedmodel", "tflite", "keras"
-  if not formats or not {*formats} <= {*known}:
+  names = settings.export_format
+  if not names or not {*names} <= {*FORMATS}:
     raise UserError(
-      f"--export_format={','.join(formats)}: give one or more of "
-      f"{', '.join(known)}, with commas between them"
+      f"--export_format={','.join(names)}: give one or more of "
+      f"{', '.join(FORMATS)}, with commas between them"
     )
-  if not args.do_export:
+  if not settings.do_export:
     return
-  if not args.export_dir:
+  if not settings.export_dir:
     raise UserError("--do_export needs --export_dir")
-  if "tflite" in formats and dtype != "float32":
+  in_float32 = [n for n in names if not FORMATS[n].has_all_dtypes]
+  if in_float32 and dtype != "float32":
     raise UserError(
-      f"--export_format=tflite does not go with --dtype={dtype}: train, "
-      "then export in a run of its own without --dtype"
+      f"--export_format={in_float32[0]} does not go with --dtype={dtype}: "
+      "train, then export in a run of its own without --dtype"
     )
-  file_checks.check_writable(args.export_dir, "export_dir")
-  files.check_is_free(args.export_dir)
+  file_checks.check_writable(settings.export_dir, "export_dir")
+  files.check_is_free(settings.export_dir)
 
 
-def check_windows(args: LongText) -> None:
+def check_windows(settings: LongText) -> None:
   """Raises ValueError if flags of windows contradict each other."""
-  if args.long_text != "windows":
+  if settings.long_text != "windows":
     for name in ("max_text_length", "window_stride", "window_pooling"):
-      if name in args.given:
+      if name in settings.given:
         raise UserError(f"--{name} needs --long_text=windows")
     return
-  length = args.max_seq_length
-  if args.max_text_length < length:
+  length = settings.max_seq_length
+  if settings.max_text_length < length:
     raise UserError(
-      f"--max_text_length={args.max_text_length} is less than "
+      f"--max_text_length={settings.max_text_length} is less than "
       f"--max_seq_length={length}, the length of a window"
     )
-  if args.stride > length - 2:
+  if settings.stride > length - 2:
     raise UserError(
-      f"--window_stride={args.window_stride} leaves tokens out: a window of "
-      f"--max_seq_length={length} has {length - 2} of the text"
+      f"--window_stride={settings.window_stride} leaves tokens out: a window "
+      f"of --max_seq_length={length} has {length - 2} of the text"
     )

@@ -1,7 +1,7 @@
 """Distillation: a training that follows the outputs of a teacher, too."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 import keras
 import tensorflow as tf
@@ -14,18 +14,19 @@ from storage import UserError
 from training import run_json
 from training.step import batch_inputs
 
+S = TypeVar("S", bound=FineTuning)
+
 
 def distilled(
-  args: FineTuning,
+  settings: S,
   objective: losses.Objective,
   model: keras.Model,
-  build: Callable[[Any], ServedModel],
+  build: Callable[[S], ServedModel],
 ) -> losses.Objective:
-  """Objective that follows --teacher, too; the same one without a teacher."""
-  if not (args.teacher and args.distill_weight):
-    return objective
-  entry = run_json.read(args.teacher)[-1]
-  teacher = restore(type(args), args.teacher, entry, build, {}).model
+  """Objective that follows --teacher, too; `build` makes its model."""
+  folder = settings.needed("teacher")
+  entry = run_json.read(folder)[-1]
+  teacher = restore(type(settings), folder, entry, build, {}).model
   ranks = {name: len(value.shape) for name, value in model.output.items()}
   expected, actual = (
     {name: m.output[name].shape[rank - 1] for name, rank in ranks.items()}
@@ -33,7 +34,7 @@ def distilled(
   )
   if expected != actual:
     raise UserError(
-      f"--teacher={args.teacher} has outputs of the sizes {expected}, this "
+      f"--teacher={settings.teacher} has outputs of the sizes {expected}, this "
       f"model {actual}: train both with the same labels"
     )
 
@@ -46,5 +47,5 @@ def distilled(
     return values
 
   return losses.distilled(
-    objective, outputs, args.distill_weight, args.distill_temperature
+    objective, outputs, settings.distill_weight, settings.distill_temperature
   )

@@ -18,31 +18,31 @@ T = TypeVar("T", bound=Training)
 
 
 @contextmanager
-def dry_run(args: T) -> Iterator[T]:
+def dry_run(settings: T) -> Iterator[T]:
   """Context with the arguments to run with, changed if --dry_run is set.
 
   A dry run has the stages of the command, but no outputs. It trains two steps,
   or takes the model in --output_dir. Models and batches have their full size,
   which tests memory.
   """
-  if not args.dry_run:
-    yield args
+  if not settings.dry_run:
+    yield settings
     return
-  start = not args.do_train and checkpoint_files.choose_checkpoint(
-    args.output_dir
+  start = not settings.do_train and checkpoint_files.choose_checkpoint(
+    settings.output_dir
   )
   logging.info("dry run: all files go to a temporary folder")
-  with _dry_run_folder(args.output_dir) as folder:
+  with _dry_run_folder(settings.output_dir) as folder:
     export_dir = os.path.join(folder, "export")
-    _correct_log({export_dir: args.export_dir, folder: args.output_dir})
-    known = flags_of(type(args)).values()
+    _correct_log({export_dir: settings.export_dir, folder: settings.output_dir})
+    known = flags_of(type(settings)).values()
     short = {f.name: f.dry_run for f in known if f.has_dry_run_value}
-    if isinstance(args, FineTuning) and args.is_sweep:  # as its trials
+    if isinstance(settings, FineTuning) and settings.is_sweep:  # as its trials
       short["keep_best"] = True
-    yield args.replace(
+    yield settings.replace(
       several={},  # of a sweep the first setting
       output_dir=folder,
-      init_checkpoint=start or args.init_checkpoint,
+      init_checkpoint=start or settings.init_checkpoint,
       export_dir=export_dir,
       **short,
     )

@@ -10,7 +10,7 @@ from absl import logging
 from cli import command_file
 from cli.settings import Flag, S, flags_of
 from modeling.config import BertConfig
-from runs import vocabulary
+from runs import model_files
 from runs.settings import Training
 from storage import UserError, files
 from training import checkpoint_files, processes, run_json
@@ -38,7 +38,7 @@ def from_record(
     if name not in changes:
       values[name] = _existing_file(folder, entry, name, values)
   if "do_lower_case" in entry["flags"] and "do_lower_case" not in changes:
-    case = vocabulary.lower_cases(entry["flags"], values["vocab_file"])
+    case = model_files.lower_cases(entry["flags"], values["vocab_file"])
     values["do_lower_case"] = case
   for name in ("init_checkpoint", "data_dir", "train_file"):
     if name in values and name not in changes:
@@ -73,10 +73,10 @@ def _existing_file(folder, entry, name, values):
   if path and files.exists(path):
     return path
   file = "vocab.txt" if name == "vocab_file" else "bert_config.json"
-  other = checkpoint_files.sibling_file(folder, file)
+  other = model_files.sibling(folder, name)
   if not (other or path) and name == "vocab_file":
     size = BertConfig.from_json(values["bert_config_file"]).vocab_size
-    other = vocabulary.find(folder, entry, size)
+    other = model_files.find_vocabulary(folder, entry, size)
   if other:
     return other
   state = (
@@ -90,23 +90,23 @@ def _existing_file(folder, entry, name, values):
   )
 
 
-def save_command(args: Training, seed: int) -> None:
+def save_command(settings: Training, seed: int) -> None:
   """Writes command.flags, which repeats this command, on the chief."""
   if processes.is_chief():
-    path = os.path.join(args.output_dir, command_file.NAME)
-    files.write_text(path, command_file.text(args, seed))
+    path = os.path.join(settings.output_dir, command_file.NAME)
+    files.write_text(path, command_file.text(settings, seed))
 
 
-def warn_if_changed(args: Training, path: str) -> None:
+def warn_if_changed(settings: Training, path: str) -> None:
   """Warns if the training of a checkpoint or folder had other flags."""
-  flags = flags_of(type(args))
+  flags = flags_of(type(settings))
   changes = [
-    f"--{name}={value} (now {args[name]})"
+    f"--{name}={value} (now {settings[name]})"
     for name, value in checkpoint_files.run_of(path)["flags"].items()
     if name in flags
     and flags[name].training
-    and not (name in _OF_TEXT and None in (value, args.vocab_file))
-    and json.loads(json.dumps(args[name])) != value
+    and not (name in _OF_TEXT and None in (value, settings.vocab_file))
+    and json.loads(json.dumps(settings[name])) != value
   ]
   if changes:
     logging.warning(

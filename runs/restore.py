@@ -31,18 +31,18 @@ def restore(
   `kind` are the settings of its program, `entry` is of the folder's run.json,
   `build` makes the model from settings.
   """
-  args = from_record(kind, folder, entry, changes)
-  vocab_size = BertConfig.from_json(args.bert_config_file).vocab_size
-  start = checkpoint_files.choose_checkpoint(folder) or args.init_checkpoint
-  checks.check_vocabulary(args, vocab_size, start)
+  settings = from_record(kind, folder, entry, changes)
+  vocab_size = BertConfig.from_json(settings.bert_config_file).vocab_size
+  start = checkpoint_files.choose_checkpoint(folder) or settings.init_checkpoint
+  checks.check_vocabulary(settings, vocab_size, start)
   before = keras.config.dtype_policy()
-  set_dtype_policy(args.dtype, is_trained=False)
+  set_dtype_policy(settings.dtype, is_trained=False)
   try:
-    result = build(args)
+    result = build(settings)
   finally:
     keras.config.set_dtype_policy(before)
-  if isinstance(args, Training):
-    load(args, result.model, Checkpoints(folder))
+  if isinstance(settings, Training):
+    load(settings, result.model, Checkpoints(folder))
   else:
-    Checkpoints(folder).load(result.model, args.init_checkpoint)
+    Checkpoints(folder).load(result.model, settings.init_checkpoint)
   return result

@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import keras
 import tensorflow as tf
@@ -21,7 +21,8 @@ from runs.settings import Devices, Training
 from runs.task_settings import FineTuning, LongText
 from serving import export as exports
 from serving.export import ServedModel
-from storage import UserError
+from serving.formats import FORMATS
+from storage import UserError, record_scan
 from training import (
   checkpoint,
   checkpoint_files,
@@ -50,15 +51,17 @@ class Run(Generic[T_co]):
   dropout.
   """
 
-  def __init__(self, args: T_co, config: BertConfig):
-    self.strategy = make_strategy(args)
-    set_dtype_policy(args.dtype)
-    one_hot = config.use_one_hot_embeddings or args.on_tpu
+  def __init__(self, settings: T_co, config: BertConfig):
+    self.strategy = make_strategy(settings)
+    set_dtype_policy(settings.dtype)
+    one_hot = config.use_one_hot_embeddings or settings.on_tpu
     self.config = replace(config, use_one_hot_embeddings=one_hot)
     # For run.json, as bert_config.json may set the direction, too.
-    self.args = args.replace(attention=self.config.attention)
-    self.checkpoints = Checkpoints(args.output_dir, args.keep_checkpoint_max)
-    self.seed = self.checkpoints.restore_or_set_seed(args.seed)
+    self.settings = settings.replace(attention=self.config.attention)
+    self.checkpoints = Checkpoints(
+      settings.output_dir, settings.keep_checkpoint_max
+    )
+    self.seed = self.checkpoints.restore_or_set_seed(settings.seed)
     self._training: loop.Training
 
   def train(
@@ -91,17 +94,21 @@ class Run(Generic[T_co]):
       evaluated: last step that an earlier start has evaluated.
       evaluate_last: the last step is yielded, too, besides --eval_steps.
     """
-    args = self.args
+    settings = self.settings
     packs = source.packing is not None
     if packs:
       model = models.packed(model)
     schedule = optimization.WarmupLinearDecay(
-      args.learning_rate, num_train_steps, num_warmup_steps
+      settings.learning_rate, num_train_steps, num_warmup_steps
     )
     train_step = self._train_step(model, objective, schedule, packs)
     if own := self.checkpoints.newest_readable():
-      record.warn_if_changed(args, own)
-    self.checkpoints.resume(train_step, args.init_checkpoint, new_head)
+      record.warn_if_changed(settings, own)
+    if processes.has_others() and processes.is_chief():
+      # Scans the files without an index once; the other workers wait for it.
+      record_scan.load_index(source.files, source.index_file)
+    run_folder.wait_for_chief()
+    self.checkpoints.resume(train_step, settings.init_checkpoint, new_head)
     skip = int(train_step.examples.numpy())
     self._training = loop.Training(
       train_step,
@@ -112,8 +119,8 @@ class Run(Generic[T_co]):
       evaluated=evaluated,
       first_corrupt=source.first_corrupt,
     )
-    compiled = needs_static_shapes(args, packs)
-    with tracing.mode(recompute=args.recompute_layers, compiled=compiled):
+    compiled = needs_static_shapes(settings, packs)
+    with tracing.mode(recompute=settings.recompute_layers, compiled=compiled):
       yield from self._training
     if processes.is_chief():
       self.checkpoints.log_all()
@@ -124,94 +131,97 @@ class Run(Generic[T_co]):
 
   def _batches(self, source, skip, context):
     return source.train_batches(
-      self.args.train_batch_size,
+      self.settings.train_batch_size,
       self.seed,
-      self.args.group_by_length,
+      self.settings.group_by_length,
       skip=skip,
       context=context,
     )
 
   def _plan(self, num_train_steps, evaluate_last):
-    args = self.args
+    settings = self.settings
     return loop.Plan(
       num_train_steps,
-      args.save_checkpoints_steps,
-      args.iterations_per_loop,
-      args.eval_steps,
+      settings.save_checkpoints_steps,
+      settings.iterations_per_loop,
+      settings.eval_steps,
       evaluate_last,
-      args.output_dir,
-      *(args.profile_steps or ()),
+      settings.output_dir,
+      *(settings.profile_steps or ()),
     )
 
   def _report(self, objective, source, unit):
     """Report of the run; also adds its entry to run.json."""
-    args = self.args
+    settings = self.settings
     names = ("loss", *objective.metric_names)
-    result = report.Report(args.output_dir, args.train_batch_size, unit, names)
+    result = report.Report(
+      settings.output_dir, settings.train_batch_size, unit, names
+    )
     if processes.is_chief():
-      flags = args.to_dict()
-      flags |= checks.vocabulary_flags(args, self.config.vocab_size)
-      entry = run_json.make(args.program, flags, self.seed, source.files)
-      run_json.append(args.output_dir, entry)
-      record.save_command(args, self.seed)
+      flags = settings.to_dict()
+      flags |= checks.vocabulary_flags(settings, self.config.vocab_size)
+      entry = run_json.make(settings.program, flags, self.seed, source.files)
+      run_json.append(settings.output_dir, entry)
+      record.save_command(settings, self.seed)
       result.add_text("run", json.dumps(entry, indent=1))
     return result
 
   def _train_step(self, model, objective, schedule, packs):
-    args = self.args
+    settings = self.settings
     trained = checkpoint.trainable_variables(model)
     logging.info(
       "%s parameters, %s of them trained",
       f"{model.count_params():,}",
       f"{sum(v.shape.num_elements() for v in trained.values()):,}",
     )
-    make = optimization.OPTIMIZERS[args.optimizer]
+    make = optimization.OPTIMIZERS[settings.optimizer]
     multipliers = optimization.layerwise_lr_multipliers(
-      trained, args.layerwise_learning_rate_decay
+      trained, settings.layerwise_learning_rate_decay
     )
     average = None
-    if args.ema_decay:
-      average = optimization.ExponentialMovingAverage(trained, args.ema_decay)
+    if settings.ema_decay:
+      average = optimization.ExponentialMovingAverage(
+        trained, settings.ema_decay
+      )
     return TrainStep(
       model,
       objective,
-      make(trained, beta_2=args.adam_beta_2, lr_multipliers=multipliers),
+      make(trained, beta_2=settings.adam_beta_2, lr_multipliers=multipliers),
       schedule,
-      batch_size=args.train_batch_size,
+      batch_size=settings.train_batch_size,
       seed=self.seed,
       dropout_seeds=DropoutSeeds,
-      max_grad_norm=args.max_grad_norm,
-      accumulation_steps=args.gradient_accumulation_steps,
-      loss_scale=LossScale() if args.dtype == "float16" else None,
+      max_grad_norm=settings.max_grad_norm,
+      accumulation_steps=settings.gradient_accumulation_steps,
+      loss_scale=LossScale() if settings.dtype == "float16" else None,
       average=average,
       # XLA cannot compile all layers, such as cuDNN's LSTM.
-      jit_compile=compiles_step(args, packs)
-      and (args.jit_compile or all(x.supports_jit for x in model.layers)),
+      jit_compile=compiles_step(settings, packs)
+      and (settings.jit_compile or all(x.supports_jit for x in model.layers)),
     )
 
-  def load(self, model) -> int:
+  def load(self, model: keras.Model) -> int:
     """Restores a model; see `load`."""
-    if not checkpoint_files.choose_checkpoint(self.args.output_dir):
-      record.save_command(self.args, self.seed)  # a run without training
-    return load(self.args, model, self.checkpoints)
+    if not checkpoint_files.choose_checkpoint(self.settings.output_dir):
+      record.save_command(self.settings, self.seed)  # a run without training
+    return load(self.settings, model, self.checkpoints)
 
-  def export(self, build: Callable[[Any], ServedModel]) -> None:
-    """Exports the model that `build` makes.
-
-    Of several workers the chief exports, and the others wait until it has.
-    """
+  def export(self, build: Callable[[T_co], ServedModel]) -> None:
+    """Exports what `build` makes; other workers wait for the chief."""
+    settings = self.settings
     if processes.is_chief():
-      set_export_policy(self.args.dtype, self.args.export_format)
-      served = build(self.args)
+      set_export_policy(settings.dtype, settings.export_format)
+      served = build(settings)
       self.load(served.model)
-      exports.save(
-        self.args.needed("export_dir"), served, self.args.export_format
-      )
+      folder = settings.needed("export_dir")
+      exports.save(folder, served, settings.export_format)
     with self.strategy.scope():
       run_folder.wait_for_chief()
 
 
-def load(args: Training, model, checkpoints: Checkpoints) -> int:
+def load(
+  settings: Training, model: keras.Model, checkpoints: Checkpoints
+) -> int:
   """Restores a model to evaluate, predict or export; returns its step.
 
   Takes the best checkpoint with --keep_best, now or in the last training, or
@@ -220,7 +230,7 @@ def load(args: Training, model, checkpoints: Checkpoints) -> int:
   ValueError for none, or another model.
   """
   if isinstance(model, models.Ensemble):
-    folders = sweep_table.best_trials(args.output_dir, len(model.members))
+    folders = sweep_table.best_trials(settings.output_dir, len(model.members))
     names = ", ".join(map(os.path.basename, folders))
     logging.info("an ensemble of %d models: %s", len(folders), names)
     steps = [
@@ -228,47 +238,49 @@ def load(args: Training, model, checkpoints: Checkpoints) -> int:
       for member, folder in zip(model.members, folders, strict=True)
     ]
     return steps[0]
-  keeps_best = isinstance(args, FineTuning) and args.keeps_best
-  prefix = checkpoint_files.choose_checkpoint(args.output_dir, keeps_best)
-  best = run_folder.best_folder(args.output_dir)
+  keeps_best = isinstance(settings, FineTuning) and settings.keeps_best
+  prefix = checkpoint_files.choose_checkpoint(settings.output_dir, keeps_best)
+  best = run_folder.best_folder(settings.output_dir)
   if prefix and os.path.dirname(prefix) == best:
     checkpoints = Checkpoints(best)
-  return checkpoints.load(model, args.init_checkpoint)
+  return checkpoints.load(model, settings.init_checkpoint)
 
 
-def text_windows(args: LongText) -> models.Windows | None:
+def text_windows(settings: LongText) -> models.Windows | None:
   """Windows of --long_text, if texts are read in them."""
-  if args.long_text != "windows":
+  if settings.long_text != "windows":
     return None
-  return models.Windows(args.max_seq_length, args.stride, args.window_pooling)
+  return models.Windows(
+    settings.max_seq_length, settings.stride, settings.window_pooling
+  )
 
 
 def set_export_policy(dtype: str, formats: Sequence[str]) -> None:
-  """Dtype policy of exports: --dtype, but float32 in .keras files."""
-  set_dtype_policy(dtype, "keras" in formats)
+  """Dtype policy of exports: --dtype, but variables of float32 for training."""
+  set_dtype_policy(dtype, any(FORMATS[n].is_trainable for n in formats))
 
 
 # --- Devices ----------------------------------------------------------------
 
 
-def make_strategy(args: Devices) -> tf.distribute.Strategy:
+def make_strategy(settings: Devices) -> tf.distribute.Strategy:
   """Makes the strategy of --distribution_strategy and the TPU flags.
 
   Default: mirrored if there are several GPUs, else one device. Call it before
   TensorFlow uses a device: workers connect first, and logical CPU devices
   cannot be changed later. Raises ValueError for contradictions, or no such TPU.
   """
-  contradictions.check_devices(args)
+  contradictions.check_devices(settings)
   start_up.silence_xla()
   tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0],
-    [tf.config.LogicalDeviceConfiguration()] * args.num_cpu_devices,
+    [tf.config.LogicalDeviceConfiguration()] * settings.num_cpu_devices,
   )
-  name = "tpu" if args.use_tpu else args.distribution_strategy
+  name = "tpu" if settings.use_tpu else settings.distribution_strategy
   if name is None:
     gpus = tf.config.list_logical_devices("GPU")
     name = "mirrored" if len(gpus) > 1 else "one_device"
-  strategy = _strategy(name, args)
+  strategy = _strategy(name, settings)
   replicas = strategy.num_replicas_in_sync
   types = sorted({d.device_type for d in tf.config.list_logical_devices()})
   host = ", ".join(types)
@@ -278,23 +290,23 @@ def make_strategy(args: Devices) -> tf.distribute.Strategy:
   return strategy
 
 
-def compiles_step(args: Training, packs: bool | None) -> bool:
+def compiles_step(settings: Training, packs: bool | None) -> bool:
   """--jit_compile, or its default: a GPU, and batches of one shape.
 
   With `packs`, rows of several examples differ in length.
   """
-  if args.jit_compile is not None:
-    return args.jit_compile
-  varies = args.group_by_length or packs
+  if settings.jit_compile is not None:
+    return settings.jit_compile
+  varies = settings.group_by_length or packs
   return not varies and bool(tf.config.get_visible_devices("GPU"))
 
 
-def needs_static_shapes(args: Training, packs: bool | None = False) -> bool:
+def needs_static_shapes(settings: Training, packs: bool | None = False) -> bool:
   """True if batches must have one length, as XLA compiles each length."""
-  return args.on_tpu or compiles_step(args, packs)
+  return settings.on_tpu or compiles_step(settings, packs)
 
 
-def _strategy(name: str, args: Devices):
+def _strategy(name: str, settings: Devices):
   if name == "one_device":
     return tf.distribute.get_strategy()
   if name == "mirrored":
@@ -310,22 +322,22 @@ def _strategy(name: str, args: Devices):
     # No timeout of collectives: each would leave a thread that sleeps for
     # so long. A worker that is lost is noticed by its missing heartbeat.
     return tf.distribute.MultiWorkerMirroredStrategy()
-  return _tpu(args)
+  return _tpu(settings)
 
 
-def _tpu(args: Devices):
-  name = "tpu_name" if args.tpu_name or not args.master else "master"
+def _tpu(settings: Devices):
+  name = "tpu_name" if settings.tpu_name or not settings.master else "master"
   try:
     resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
-      tpu=args[name] or "local",
-      zone=args.tpu_zone,
-      project=args.gcp_project,
+      tpu=settings[name] or "local",
+      zone=settings.tpu_zone,
+      project=settings.gcp_project,
     )
     if resolver.master():
       tf.config.experimental_connect_to_cluster(resolver)
     tf.tpu.experimental.initialize_tpu_system(resolver)
   except (ValueError, OSError, tf.errors.OpError) as error:
     raise UserError(
-      f"no TPU can be reached with --{name}={args[name]}: {error}"
+      f"no TPU can be reached with --{name}={settings[name]}: {error}"
     ) from None
   return tf.distribute.TPUStrategy(resolver)

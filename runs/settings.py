@@ -1,13 +1,17 @@
 """Groups of flags that several programs share, with the original's names."""
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
 
 from cli.settings import Settings, common, device, flag, flags_of, original
+from data.tokenizer import Tokenizer
+from data.tokenizer_files import open_tokenizer
 from modeling.config import ATTENTION
+from serving.formats import FORMATS
 
 DRY_RUN_STEPS = 2
 _DRY_RUN_EXAMPLES = 64  # of each file, in fine-tuning
-_STAGES = ("do_train", "do_eval", "do_predict", "do_export")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +36,11 @@ class Tokens(Settings):
 
   vocab_file: str | None = common(None, "Vocabulary of the model, vocab.txt.")
   do_lower_case: bool = common(True, "Lower-case; not for cased models.")
+
+  @cached_property
+  def tokenizer(self) -> Tokenizer:
+    """The tokenizer of both flags, read once."""
+    return open_tokenizer(self.needed("vocab_file"), self.do_lower_case)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,15 +106,15 @@ class Export(Settings):
   """What a program exports."""
 
   do_export: bool = common(
-    False, "Export the model for inference.", training=False
+    False, "Export the model for inference.", stage=4, training=False
   )
   export_dir: str | None = common(
     None, "Folder of the export; new or empty.", training=False
   )
   export_format: tuple[str, ...] = flag(
     ("savedmodel",),
-    "savedmodel, tflite (fastest on a CPU), keras, or several of them into "
-    "one folder, as in savedmodel,tflite.",
+    "; ".join(f"{row.name}: {row.purpose}" for row in FORMATS.values())
+    + ". Several go into one folder, as in savedmodel,tflite.",
     training=False,
   )
 
@@ -126,7 +135,7 @@ class Training(Network, Tokens, Devices, Export):
     None,
     "Checkpoint to start from; two, comma-separated, for --attention=shallow.",
   )
-  do_train: bool = common(False, "Train the model.", training=False)
+  do_train: bool = common(False, "Train the model.", stage=1, training=False)
   max_seq_length: int = common(128, "Maximum number of tokens.")
   train_batch_size: int = common(32, "Batch size for training.", minimum=1)
   learning_rate: float = common(5e-5, "Peak learning rate.", minimum=0.0)
@@ -205,8 +214,8 @@ class Training(Network, Tokens, Devices, Export):
   @property
   def stages(self) -> list[str]:
     """Names of the flags that say what to do, in the order of the work."""
-    known = flags_of(type(self))
-    return [name for name in _STAGES if name in known]
+    known = [flag for flag in flags_of(type(self)).values() if flag.stage]
+    return [flag.name for flag in sorted(known, key=lambda flag: flag.stage)]
 
   @property
   def max_examples(self) -> int | None:
@@ -218,7 +227,7 @@ class Training(Network, Tokens, Devices, Export):
 class Evaluation(Settings):
   """Evaluation of a trained model."""
 
-  do_eval: bool = common(False, "Evaluate the model.", training=False)
+  do_eval: bool = common(False, "Evaluate the model.", stage=2, training=False)
   eval_batch_size: int = original(
     8, "Batch size for evaluation.", minimum=1, training=False
   )
@@ -226,7 +235,12 @@ class Evaluation(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class Packing(Training):
-  """A training on rows that may have several examples."""
+  """A training on rows that may have several examples.
+
+  `not_packed` names flags with which examples cannot share rows.
+  """
+
+  not_packed: ClassVar[tuple[str, ...]] = ()
 
   pack_examples: bool | None = flag(
     None,

@@ -23,8 +23,8 @@ from training import processes, run_folder, run_json
 T = TypeVar("T", bound=FineTuning)
 
 
-def run_sweep(args: T) -> T:
-  """Trains with each setting and seed that has no row in sweep.tsv.
+def run_sweep(settings: T) -> T:
+  """Trains with each combination and seed that has no row in sweep.tsv.
 
   Copies the best trial's checkpoint to the folder `best`. Of several workers
   the chief reads and writes. Call it before this process uses a device, which
@@ -32,18 +32,20 @@ def run_sweep(args: T) -> T:
   left is to evaluate, predict and export the model in the folder `best`. Raises
   ChildProcessError if a trial failed.
   """
-  settings = args.trials()
-  first = 1 if args.seed is None else args.seed
-  rows = sweep_table.read(args.output_dir)
+  combinations = settings.trials()
+  first = 1 if settings.seed is None else settings.seed
+  rows = sweep_table.read(settings.output_dir)
   trials: dict[str, dict] = {row["run"]: row for row in rows}
-  for setting, seed in product(settings, range(first, first + args.num_seeds)):
-    name = f"{_name(args, setting)}_seed_{seed}"
-    folder = os.path.join(args.output_dir, name)
+  for setting, seed in product(
+    combinations, range(first, first + settings.num_seeds)
+  ):
+    name = f"{_name(settings, setting)}_seed_{seed}"
+    folder = os.path.join(settings.output_dir, name)
     if name in trials:
       logging.info("%s is complete already", name)
-      record.warn_if_changed(args.replace(**setting), folder)
+      record.warn_if_changed(settings.replace(**setting), folder)
       continue
-    _run_trial(args, folder, setting, seed)
+    _run_trial(settings, folder, setting, seed)
     if processes.is_chief():
       best = run_folder.read_best(folder)
       rate = setting["learning_rate"]
@@ -51,19 +53,23 @@ def run_sweep(args: T) -> T:
       trials[name] |= {key: best[key] for key in ("step", "metric", "value")}
       table = [trials[name], *(trial.values() for trial in trials.values())]
       text = "".join("\t".join(map(str, row)) + "\n" for row in table)
-      files.write_text(os.path.join(args.output_dir, sweep_table.NAME), text)
+      files.write_text(
+        os.path.join(settings.output_dir, sweep_table.NAME), text
+      )
   if processes.is_chief():
-    record.save_command(args, first)
+    record.save_command(settings, first)
     _log_trials(trials.values())
-    [folder] = sweep_table.best_trials(args.output_dir, 1)
+    [folder] = sweep_table.best_trials(settings.output_dir, 1)
     best = trials[os.path.basename(folder)]
     value = float(best["value"])
     logging.info("the best is %s: %s %.4f", best["run"], best["metric"], value)
-    _copy_labels(folder, args.output_dir)
-    _copy_best(folder, args.output_dir)
-    run_json.copy_last_entry(args.output_dir, folder, ensemble=args.ensemble)
+    _copy_labels(folder, settings.output_dir)
+    _copy_best(folder, settings.output_dir)
+    run_json.copy_last_entry(
+      settings.output_dir, folder, ensemble=settings.ensemble
+    )
   # Several workers need a seed, also to evaluate.
-  return args.replace(
+  return settings.replace(
     several={},
     do_train=False,
     keep_best=True,
@@ -71,27 +77,27 @@ def run_sweep(args: T) -> T:
   )
 
 
-def _name(args: FineTuning, setting):
+def _name(settings: FineTuning, setting):
   """Name of a setting: its rate, and of other flags those with several."""
   name = f"rate_{setting['learning_rate']:g}"
   shorts = {"train_batch_size": "batch", "num_train_epochs": "epochs"}
   for flag, short in shorts.items():
-    if flag in args.several:
+    if flag in settings.several:
       name += f"_{short}_{setting[flag]:g}"
   return name
 
 
-def _run_trial(args: FineTuning, folder, setting, seed):
+def _run_trial(settings: FineTuning, folder, setting, seed):
   """Runs the same command with the flags of a trial."""
   if processes.is_chief():
-    _copy_labels(args.output_dir, folder)
+    _copy_labels(settings.output_dir, folder)
   # Only the best trial evaluates, predicts and exports.
-  later = args.given.intersection(args.stages) - {"do_train"}
+  later = settings.given.intersection(settings.stages) - {"do_train"}
   flags = [f"--output_dir={folder}"]
   flags += [f"--{flag}={value}" for flag, value in setting.items()]
   flags += [f"--seed={seed}", "--num_seeds=1", "--ensemble=1", "--keep_best"]
   flags += [f"--no{flag}" for flag in sorted(later)]
-  training_program.rerun(args, os.path.basename(folder), flags)
+  training_program.rerun(settings, os.path.basename(folder), flags)
 
 
 def _log_trials(trials):

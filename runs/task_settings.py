@@ -6,7 +6,7 @@ from itertools import product
 
 from cli.settings import Settings, common, flag, flags_of, original
 from modeling.config import BertConfig
-from runs.settings import Evaluation, Packing, Training, Vocabulary
+from runs.settings import Evaluation, Training, Vocabulary
 from storage import UserError
 
 _SWEEP = (
@@ -29,7 +29,7 @@ class FineTuning(Vocabulary, Training):
     3.0, f"Number of training epochs. {_SWEEP}", minimum=0.0, swept=True
   )
   do_predict: bool = common(
-    False, "Predict the test or predict file.", training=False
+    False, "Predict the test or predict file.", stage=3, training=False
   )
   predict_batch_size: int = original(
     8, "Batch size for prediction.", minimum=1, training=False
@@ -102,9 +102,14 @@ class FineTuning(Vocabulary, Training):
     return self.do_train and (bool(self.eval_steps) or keeps_best)
 
   @property
+  def evaluates(self) -> bool:
+    """True if a run evaluates its model after the training, if any."""
+    return False
+
+  @property
   def reads_dev(self) -> bool:
     """True if a run reads its dev set."""
-    return self.evaluates_while_training
+    return self.evaluates or self.evaluates_while_training
 
   @property
   def splits_to_read(self) -> list[str]:
@@ -157,12 +162,12 @@ class FineTuning(Vocabulary, Training):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluatedFineTuning(FineTuning, Evaluation, Packing):
+class EvaluatedFineTuning(FineTuning, Evaluation):
   """Fine-tuning of a task whose dev set is evaluated by --do_eval."""
 
   @property
-  def reads_dev(self) -> bool:
-    return self.do_eval or self.evaluates_while_training
+  def evaluates(self) -> bool:
+    return self.do_eval
 
 
 @dataclass(frozen=True, kw_only=True)

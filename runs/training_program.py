@@ -26,40 +26,40 @@ def run(
   One of its `stages` must be set.
   """
 
-  def start(args):
-    if not any(args[name] for name in args.stages):
-      *others, last = (f"--{name}" for name in args.stages)
+  def start(settings):
+    if not any(settings[name] for name in settings.stages):
+      *others, last = (f"--{name}" for name in settings.stages)
       raise UserError(
         f"At least one of {', '.join(others)} and {last} must be True."
       )
-    check(args)  # also those of a dry run, which has other folders
-    with dry_run(args) as args:
+    check(settings)  # also those of a dry run, which has other folders
+    with dry_run(settings) as settings:
       if processes.is_chief():
-        lock_folder(args.output_dir)
+        lock_folder(settings.output_dir)
       try:
-        main(args)
-        if files.exists(os.path.join(args.output_dir, run_json.METRICS)):
+        main(settings)
+        if files.exists(os.path.join(settings.output_dir, run_json.METRICS)):
           from training import report  # noqa: PLC0415, imports TensorFlow
 
-          report.draw_metrics(args.output_dir)
+          report.draw_metrics(settings.output_dir)
       except Exception:
         remove_locks()
         raise
 
-  program.run(kind, lambda args: None, start)
+  program.run(kind, lambda settings: None, start)
 
 
-def rerun(args: Training, name: str, flags: Iterable[str]) -> None:
+def rerun(settings: Training, name: str, flags: Iterable[str]) -> None:
   """Runs this command again with more flags; ChildProcessError with `name`."""
   logging.info("%s begins", name)
-  if status := processes.run_child([sys.executable, *args.command, *flags]):
+  if status := processes.run_child([sys.executable, *settings.command, *flags]):
     raise ChildProcessError(
       f"{name} ended with status {status}, see above; the same command resumes"
     )
 
 
-def with_same_seed(args: T) -> T:
+def with_same_seed(settings: T) -> T:
   """Gives all trainings that `rerun` starts one seed, 1 as in a sweep."""
-  seed = 1 if args.seed is None else args.seed
-  record.save_command(args, seed)
-  return args.replace(command=(*args.command, f"--seed={seed}"))
+  seed = 1 if settings.seed is None else settings.seed
+  record.save_command(settings, seed)
+  return settings.replace(command=(*settings.command, f"--seed={seed}"))

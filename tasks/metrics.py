@@ -11,7 +11,6 @@ from storage import files
 from storage.progress import num_wide
 
 # Names of records by the flag of the file that they are made of.
-RECORDS = {"train_file": "train", "dev_file": "eval", "test_file": "predict"}
 
 
 def score(name: str, predictions: np.ndarray, labels: np.ndarray) -> float:

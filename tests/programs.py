@@ -29,8 +29,8 @@ _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(
   """
   tasks.classification.task tasks.features.task tasks.multiple_choice.task
-  tasks.ner.task tasks.pretraining.task tasks.squad.task runs.fine_tuning
-  runs.sweep cli.program conversion.conversion_checks
+  tasks.ner.task tasks.pretraining.task tasks.squad.task runs.fine_tune
+  cli.program conversion.conversion_checks
   sklearn.metrics tests.lean
   """.split()
 )

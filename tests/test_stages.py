@@ -1,4 +1,4 @@
-"""Stages of the programs, in all combinations: data, order, checkpoint."""
+"""What programs that train read, check and hand on, by their stages."""
 
 import itertools
 import json
@@ -10,224 +10,212 @@ from data import labels
 from modeling import models
 from modeling.config import BertConfig
 from runs import checks, session
-from tasks.classification import task as classification
-from tasks.multiple_choice import task as multiple_choice
-from tasks.ner import metrics as ner_metrics
-from tasks.ner import task as ner
 from tasks.pretraining import task as pretraining
-from tasks.squad import task as squad
 from tests import programs, stages
-from tests.stages import LOADED, Stages
 from tests.training import toy
 from training import report, run_json
 
 NAMES = ("train", "dev", "test")
+LOADED = 9  # step of the checkpoint that a run loads
+
+# --- Fine-tuning -------------------------------------------------------------
 
 
-def _with_files(args, tmp_path, suffix=""):
-  """Flags of files; there are those alone that the command has to read."""
-  names = stages.splits(args)
-  return args.replace(
-    **{
-      f"{name}_file": str(tmp_path / (name if name in names else "gone"))
-      + suffix
-      for name in NAMES
+def _squad_file(path, *questions):
+  """A file of questions, each with the text of its answer, or None."""
+  asked = [
+    {
+      "id": str(number),
+      "question": path.name,
+      "answers": [{"text": "b", "answer_start": 2}] * (answer is not None),
+      "is_impossible": answer is None,
     }
-  )
-
-
-def test_run_swag_goes_through_its_stages(tmp_path, monkeypatch):
-  for name in NAMES:
-    row = {"sent1": name, "sent2": "b", "ending0": "c", "ending1": "d"}
-    if name != "test":
-      row |= {"label": "1"}
-    (tmp_path / f"{name}.jsonl").write_text(json.dumps(row))
-  recorder = Stages(monkeypatch, lambda rows: rows[0].sent1)
-  recorder.replace_task(multiple_choice)
-  main = stages.program("run_swag").main
-  for args in stages.commands(programs.arguments("run_swag")):
-    args = _with_files(args, tmp_path, ".jsonl")
-    assert recorder.of(main, args) == stages.expected(args)
-  for training in recorder.trainings:
-    assert training["metric"] == "eval_accuracy"
-    assert training["num_examples"] == 2
-    assert training.get("results", 0.5) == 0.5
-
-
-def test_run_ner_goes_through_its_stages(tmp_path, monkeypatch):
-  for name in NAMES:
-    tag, more = (" O", "b B-X\n") if name != "test" else ("", "")
-    (tmp_path / name).write_text(f"{name}{tag}\n{more}")
-  recorder = Stages(monkeypatch, lambda rows: rows[0].words[0])
-  recorder.replace_task(ner, "tagger", ("numbers", "logits"))
-  monkeypatch.setattr(
-    ner_metrics,
-    "write_predictions",
-    lambda *given: recorder.add("write", *given[1:3]),
-  )
-  main = stages.program("run_ner").main
-  command = programs.arguments("run_ner", output_dir=str(tmp_path / "out"))
-  for args in stages.commands(command):
-    args = _with_files(args, tmp_path)
-    # Its tags are needed, whatever the stages.
-    args = args.replace(train_file=str(tmp_path / "train"))
-    events = stages.expected(args)
-    if args.do_eval:
-      index = events.index(("evaluate", "dev", LOADED))
-      events.insert(index + 1, ("write", "eval", "logits"))
-    assert recorder.of(main, args) == events
-    (tmp_path / "out/labels.txt").unlink()
-  for training in recorder.trainings:
-    assert training["metric"] == "eval_f1"
-    assert training["num_examples"] == 2
-    assert training.get("results", "numbers") == "numbers"
-
-
-@pytest.mark.parametrize("version_2", [False, True])
-def test_run_squad_goes_through_its_stages(tmp_path, monkeypatch, version_2):
-  for name in NAMES[:2]:
-    answers = [{"text": name, "answer_start": 0}]
-    question = {"id": "1", "question": name, "answers": answers}
-    none = {"id": "2", "question": name, "answers": [], "is_impossible": True}
-    paragraph = {"context": name, "qas": [question, none][: 1 + version_2]}
-    data = {"data": [{"paragraphs": [paragraph]}]}
-    (tmp_path / name).write_text(json.dumps(data))
-  recorder = Stages(monkeypatch, lambda rows: rows[0].question)
-  recorder.replace_task(squad)
-  evaluate = squad.evaluate
-  monkeypatch.setattr(squad, "evaluate_in_training", evaluate)
-  main = stages.program("run_squad").main
-  command = programs.arguments("run_squad", version_2_with_negative=version_2)
-  for args in stages.commands(command):
-    for ensemble in (1, 2):
-      names = stages.splits(args)
-      paths = {
-        name: str(tmp_path / (name if name in names else "gone"))
-        for name in NAMES
-      }
-      args = args.replace(
-        ensemble=ensemble,
-        train_file=paths["train"],
-        predict_file=paths["dev"],
-      )
-      assert recorder.of(main, args) == _of_squad(args)
-  for training in recorder.trainings:
-    assert training["metric"] == ("best_f1" if version_2 else "f1")
-    assert training["num_examples"] == 1 + version_2  # questions
-    assert training["unit"] == "windows"
-    assert training.get("results", 0.5) == 0.5
-
-
-def _of_squad(args):
-  """Stages of run_squad, whose prediction is of the dev set."""
-  is_sweep = args.do_train and args.num_seeds > 1
-  # An ensemble that is exported needs a threshold of its own.
-  needs_threshold = args.version_2_with_negative and args.ensemble > 1
-  predicts = is_sweep and args.do_export and needs_threshold
-  common = ("do_train", "do_export", "num_seeds", "keep_best")
-  args = programs.arguments(
-    "run_ner",
-    do_eval=args.do_predict or predicts,
-    **{name: args[name] for name in common},
-  )
-  predicted = "predict", "dev", LOADED
-  evaluated = "evaluate", "dev", LOADED
-  return [
-    predicted if event == evaluated else event
-    for event in stages.expected(args)
+    for number, answer in enumerate(questions)
   ]
+  paragraph = {"context": "a b", "qas": asked}
+  path.write_text(json.dumps({"data": [{"paragraphs": [paragraph]}]}))
+  return str(path)
 
 
-def _write_texts(folder, names):
-  """Files of run_classifier.py, with the names of their splits as texts."""
-  folder.mkdir(exist_ok=True)
-  for name in names:
-    rows = [f"{name}\tb\n", f"{name}\ta\n", f"{name}\tb\n"]
-    table = "".join(["text\tlabel\n", *rows])
-    (folder / f"{name}.tsv").write_text(table)
-  return str(folder)
+def _table(path, *labels):
+  """A file of run_swag.py whose rows have these labels, or none."""
+  row = {"sent1": path.stem, "sent2": "b", "ending0": "c", "ending1": "d"}
+  rows = [row | ({"label": label} if label else {}) for label in labels]
+  path.write_text("\n".join(map(json.dumps, rows)))
+
+
+def _tagged(path, *tags):
+  """A file of run_ner.py whose words have these tags, or none."""
+  path.write_text("".join(f"{path.stem} {tag}".strip() + "\n" for tag in tags))
+
+
+def _texts(path, *labels):
+  """A file of run_classifier.py whose texts have these labels."""
+  rows = "".join(f"{path.stem}\t{label}\n" for label in labels)
+  path.write_text(f"text\tlabel\n{rows}")
+
+
+# For each program the splits, its file of a split and what writes that file.
+READERS = {
+  "run_swag": (NAMES, "{}.jsonl", lambda path: _table(path, _label(path, "1"))),
+  "run_ner": (NAMES, "{}.txt", lambda path: _tagged(path, _label(path, "O"))),
+  "run_squad": (NAMES[:2], "{}", lambda path: _squad_file(path, "b")),
+  "run_classifier": (NAMES, "{}.tsv", lambda path: _texts(path, "O", "B-X")),
+}
+
+
+def _label(path, label):
+  return "" if path.stem == "test" else label
+
+
+@pytest.mark.parametrize("program", READERS)
+def test_each_program_reads_the_files_of_its_stages_alone(tmp_path, program):
+  splits, pattern, write = READERS[program]
+  output = str(tmp_path / "out")
+  labels.save(["O", "B-X"], output)
+  for number, settings in enumerate(
+    stages.commands(programs.arguments(program, output_dir=output))
+  ):
+    train, predict = settings.do_train, settings.do_predict
+    evaluate = predict if program == "run_squad" else settings.do_eval
+    in_training = train and (settings.keep_best or settings.num_seeds > 1)
+    is_read = {"train": train, "dev": evaluate or in_training, "test": predict}
+    names = [name for name in splits if is_read[name]]
+    folder = tmp_path / str(number)
+    folder.mkdir()
+    for name in names:
+      write(folder / pattern.format(name))
+    files = {f"{n}_file": str(folder / pattern.format(n)) for n in NAMES}
+    if program == "run_squad":
+      files["predict_file"] = files["dev_file"]
+    files |= {"task_name": "tsv", "data_dir": str(folder) if names else None}
+    known = settings.to_dict()
+    files = {name: files[name] for name in files if name in known}
+    task = stages.task_of(program, settings.replace(**files))
+    assert [*task.examples] == names
+    assert all(name in str(task.examples[name][0]) for name in names)
+
+
+@pytest.mark.parametrize("program", ["run_swag", "run_ner"])
+def test_only_a_file_to_predict_may_lack_labels(tmp_path, program):
+  """A file to train on or to score needs labels, before any work."""
+  write = _table if program == "run_swag" else _tagged
+  bare, labelled = tmp_path / "bare.jsonl", tmp_path / "labelled.jsonl"
+  if program == "run_ner":
+    bare, labelled = tmp_path / "bare.txt", tmp_path / "labelled.txt"
+  write(bare, "")
+  write(labelled, "1" if program == "run_swag" else "O")
+  output = str(tmp_path / "out")
+  labels.save(["O", "B-X", "I-X"], output)
+  for stage, split in (("do_train", "train"), ("do_eval", "dev")):
+    files = {f"{name}_file": str(labelled) for name in NAMES}
+    files[f"{split}_file"] = str(bare)
+    flags = {"output_dir": output, stage: True}
+    settings = programs.arguments(program, **flags, **files)
+    with pytest.raises(ValueError, match=r"bare\."):
+      stages.task_of(program, settings)
+  for path in (bare, labelled):
+    settings = programs.arguments(
+      program, output_dir=output, do_predict=True, test_file=str(path)
+    )
+    assert [*stages.task_of(program, settings).examples] == ["test"]
+
+
+def test_a_training_of_version_1_needs_all_answers(tmp_path):
+  path = _squad_file(tmp_path / "train", "b", None)
+  args = programs.arguments("run_squad", do_train=True, train_file=path)
+  with pytest.raises(ValueError, match="question 1 has no answers"):
+    stages.task_of("run_squad", args)
+  args = args.replace(version_2_with_negative=True)
+  assert len(stages.task_of("run_squad", args).examples["train"]) == 2
+
+
+@pytest.mark.parametrize(
+  ("flags", "is_refused"),
+  [
+    ({"do_predict": True}, False),  # without scores
+    ({"do_train": True, "do_predict": True}, False),
+    ({"do_train": True, "keep_best": True}, True),
+    ({"do_train": True, "eval_steps": 3}, True),
+    ({"do_train": True, "num_seeds": 2}, True),
+    ({"do_predict": True, "keep_best": True, "eval_steps": 3}, False),
+  ],
+)
+def test_questions_without_answers_score_no_training(
+  tmp_path, flags, is_refused
+):
+  files = {
+    "train_file": _squad_file(tmp_path / "train", "b"),
+    "predict_file": _squad_file(tmp_path / "dev", "b", None),
+  }
+  args = programs.arguments("run_squad", **files, **flags)
+  if is_refused:
+    with pytest.raises(ValueError, match="not every question of"):
+      stages.task_of("run_squad", args)
+  else:
+    assert stages.task_of("run_squad", args)
+  scored = args.replace(version_2_with_negative=True)
+  task = stages.task_of("run_squad", scored)
+  assert task.metric == "best_f1"
+
+
+@pytest.mark.parametrize("changes", [{}, {"ensemble": 1}, {"num_seeds": 1}])
+def test_a_sweep_predicts_if_its_ensemble_needs_a_threshold(
+  tmp_path, caplog, changes
+):
+  caplog.set_level("INFO", "absl")
+  path = _squad_file(tmp_path / "dev", "b")
+  flags = {"do_train": True, "do_export": True, "version_2_with_negative": True}
+  flags |= {"num_seeds": 2, "ensemble": 2} | changes
+  files = {"train_file": path, "predict_file": path}
+  args = programs.arguments("run_squad", **files, **flags)
+  task = stages.task_of("run_squad", args)
+  assert task.settings.do_predict == (not changes)
+  assert ("--do_predict is set: it finds" in caplog.text) == (not changes)
 
 
 @pytest.fixture(name="classifier")
-def _classifier(monkeypatch, tmp_path):
-  """Stand-ins, `main` and flags of run_classifier.py."""
-  recorder = Stages(monkeypatch, lambda rows: rows[0].text_a)
-  recorder.replace_task(classification, results={"eval_accuracy": 0.5})
+def _classifier(tmp_path):
+  """Settings of run_classifier.py, with files of three splits."""
+  (tmp_path / "data").mkdir()
+  for name in NAMES:
+    _texts(tmp_path / f"data/{name}.tsv", "b", "a", "b")
   labels.save(["b", "a"], str(tmp_path / "out"))
-  args = programs.arguments(
-    "run_classifier", task_name="tsv", output_dir=str(tmp_path / "out")
-  )
-  return recorder, stages.program("run_classifier").main, args
-
-
-def test_run_classifier_goes_through_its_stages(tmp_path, classifier):
-  recorder, main, command = classifier
-  command = command.replace(class_weights=["balanced"])
-  for args in stages.commands(command):
-    names = stages.splits(args)
-    folder = _write_texts(tmp_path / "-".join(["data", *names]), names)
-    if not names:  # an export alone reads nothing
-      folder = None
-    args = args.replace(data_dir=folder)
-    assert recorder.of(main, args) == stages.expected(args)
-  for training in recorder.trainings:
-    assert training["metric"] == "eval_accuracy"
-    assert training["num_examples"] == 6
-    assert training.get("results", 0.5)
+  flags = {"data_dir": tmp_path / "data", "output_dir": tmp_path / "out"}
+  flags = {name: str(path) for name, path in flags.items()}
+  return programs.arguments("run_classifier", task_name="tsv", **flags)
 
 
 @pytest.mark.parametrize("has_dev", [True, False])
+@pytest.mark.parametrize(
+  ("do_train", "ensemble", "is_known", "fits"),
+  [
+    (True, 1, False, True),
+    (True, 1, True, True),
+    (False, 1, False, False),
+    (False, 2, False, True),
+    (False, 2, True, False),
+  ],
+)
 def test_thresholds_are_fitted_where_they_are_missing(
-  tmp_path, classifier, monkeypatch, has_dev
+  tmp_path, classifier, caplog, has_dev, do_train, ensemble, is_known, fits
 ):
-  """After a training, and for an ensemble that was not evaluated yet."""
-  recorder, main, command = classifier
-  given = []
-  loaded = classification.with_thresholds
-
-  def with_thresholds(args, task):
-    given.append("loaded")
-    return loaded(args, task)
-
-  def evaluate(args, task, model, sets, fits, step):
-    recorder.add("evaluate", *sets, step, fits, task.thresholds)
-    return {"eval_micro_f1": 0.5}
-
-  monkeypatch.setattr(classification, "with_thresholds", with_thresholds)
-  monkeypatch.setattr(classification, "evaluate", evaluate)
-  folder = _write_texts(tmp_path / "d", NAMES if has_dev else NAMES[::2])
-  command = command.replace(multi_label=True, data_dir=folder)
-  for do_train, do_eval, ensemble, is_known in (
-    (True, False, 1, False),
-    (True, False, 1, True),
-    (True, True, 1, True),
-    (False, False, 1, False),
-    (False, False, 2, False),
-    (False, False, 2, True),
-    (False, True, 2, True),
-    (False, True, 1, False),
-  ):
-    if do_eval and not has_dev:
-      continue
-    known = tmp_path / "out/thresholds_ensemble.tsv"
-    known.write_text("b\t0.25\na\t0.75\n") if is_known else known.unlink(True)
-    args = command.replace(
-      do_train=do_train, do_eval=do_eval, ensemble=ensemble, do_predict=True
-    )
-    fits = do_train or (ensemble == 2 and not is_known)
-    given.clear()
-    events = [e for e in recorder.of(main, args) if e[0] == "evaluate"]
-    thresholds = ()
-    if not fits:
-      thresholds = (0.25, 0.75) if ensemble == 2 else (0.5, 0.5)
-    assert events == [("evaluate", "dev", LOADED, fits, thresholds)] * (
-      has_dev and (do_eval or fits)
-    )
-    assert given == ([] if fits else ["loaded"])
+  """A training fits them, and an ensemble that was not evaluated yet."""
+  caplog.set_level("INFO", "absl")
+  if not has_dev:
+    (tmp_path / "data/dev.tsv").unlink()
+  if is_known:
+    path = tmp_path / "out/thresholds_ensemble.tsv"
+    path.write_text("b\t0.25\na\t0.75\n")
+  flags = {"do_train": do_train, "ensemble": ensemble, "do_predict": True}
+  settings = classifier.replace(**flags, multi_label=True)
+  task = stages.task_of("run_classifier", settings)
+  assert task.fits_thresholds == fits
+  assert task.settings.do_eval == (fits and has_dev)
+  assert ("--do_eval is set" in caplog.text) == (fits and has_dev)
 
 
-def test_matched_and_mismatched_files_are_told_apart(tmp_path, classifier):
-  recorder, main, command = classifier
+def test_matched_and_mismatched_files_are_told_apart(tmp_path):
   for name in ("dev_matched", "dev_mismatched", "test_matched"):
     split = name.replace("_matched", "")
     columns = ("index", "sentence1", "sentence2", "gold_label")
@@ -235,26 +223,68 @@ def test_matched_and_mismatched_files_are_told_apart(tmp_path, classifier):
     lines = ["\t".join(map(str, line)) + "\n" for line in (columns, row)]
     (tmp_path / f"{name}.tsv").write_text("".join(lines))
   flags = {"task_name": "mnli", "data_dir": str(tmp_path)}
-  args = command.replace(**flags, do_eval=True, do_predict=True)
-  assert recorder.of(main, args) == [
-    ("convert", "dev"),
-    ("convert", "dev_mismatched"),
-    ("convert", "test"),
-    ("load",),
-    ("evaluate", "dev+dev_mismatched", LOADED),
-    ("predict", "test"),
-  ]
+  flags |= {"output_dir": str(tmp_path / "out")}
+  args = programs.arguments(
+    "run_classifier", **flags, do_eval=True, do_predict=True
+  )
+  task = stages.task_of("run_classifier", args)
+  for name in ("dev", "dev_mismatched", "test"):
+    [example] = task.examples[name]
+    assert example.text_a == name
 
 
 def test_a_teacher_counts_in_training_alone(tmp_path, classifier):
-  recorder, main, command = classifier
-  folder = _write_texts(tmp_path / "data", NAMES)
   labels.save(["a", "b"], str(tmp_path / "old"))  # in another order
-  args = command.replace(data_dir=folder, teacher=str(tmp_path / "old"))
-  assert recorder.of(main, args.replace(do_eval=True))
+  args = classifier.replace(teacher=str(tmp_path / "old"))
+  assert stages.task_of("run_classifier", args.replace(do_eval=True))
   with pytest.raises(ValueError, match="has other labels, or another order"):
-    main(args.replace(do_train=True))
+    stages.task_of("run_classifier", args.replace(do_train=True))
 
+
+@pytest.mark.parametrize("column", [None, "", "b"])
+@pytest.mark.parametrize("trained", [None, "", "second"])
+@pytest.mark.parametrize(
+  ("do_train", "is_own", "is_checked"),
+  [
+    (True, True, True),
+    (True, False, False),
+    (False, True, True),
+    (False, False, True),
+  ],
+)
+def test_a_model_goes_on_with_one_text_or_with_two(
+  tmp_path, monkeypatch, column, trained, do_train, is_own, is_checked
+):
+  """A new training may begin with the model of another task."""
+  module = stages.program("run_classifier")
+  folder = tmp_path / ("out" if is_own else "start")
+  flags = {"task_name": "tsv", "text_b_column": trained}
+  run_json.append(str(folder), {"flags": flags})
+  (folder / "x.index").touch()
+  (folder / "checkpoint").write_text('model_checkpoint_path: "x"\n')
+  (tmp_path / "train.tsv").write_text("text\tb\tlabel\na\tb\t0\n")
+  (tmp_path / "dev.tsv").write_text("text\tb\tlabel\na\tb\t0\n")
+  args = programs.arguments(
+    "run_classifier",
+    **{"task_name": "tsv", "data_dir": str(tmp_path), "do_train": do_train},
+    **{"do_eval": True, "text_b_column": column},
+    **{"output_dir": str(tmp_path / "out")},
+    **{"init_checkpoint": str(tmp_path / "start")},
+  )
+  done = []
+  monkeypatch.setattr(
+    module.checks, "check_fine_tuning", lambda *_, **__: done.append(1)
+  )
+  is_other = is_checked and bool(column) != bool(trained)
+  if is_other:
+    with pytest.raises(ValueError, match="--text_b_column="):
+      module.check_flags(args)
+  else:
+    module.check_flags(args)
+  assert bool(done) != is_other
+
+
+# --- Pre-training ------------------------------------------------------------
 
 # Steps at which a training of LOADED steps evaluates.
 EVALUATIONS = {0: [], 4: [4, 8], 3: [3, 6, 9]}
@@ -271,14 +301,16 @@ def _pretrainer(monkeypatch, tmp_path):
 
     strategy = SimpleNamespace(scope=stages.nullcontext)
 
-    def __init__(self, args, config):
-      self.args = args.replace(eval_batch_size=77)  # a run may change flags
+    def __init__(self, settings, config):
+      self.settings = settings.replace(
+        eval_batch_size=77
+      )  # a run may change flags
       self.config = config
 
     def train(self, model, objective, source, **options):
       assert (model, source.name) == ("model", "train")
       add("train", source.name, objective.terms, options)
-      yield from EVALUATIONS[self.args.eval_steps]
+      yield from EVALUATIONS[self.settings.eval_steps]
 
     def load(self, model):
       assert model == "model"
@@ -419,141 +451,3 @@ def test_files_of_the_stages_alone_are_checked(tmp_path, input_file, eval_file):
       error = FileNotFoundError if input_file else ValueError
     with pytest.raises(error) if error else stages.nullcontext():
       check(args)
-
-
-@pytest.mark.parametrize("program", ["run_swag", "run_ner"])
-def test_only_a_file_to_predict_may_lack_labels(tmp_path, monkeypatch, program):
-  """What is trained on or scored needs them, before any work."""
-  recorder = Stages(monkeypatch, lambda rows: "rows")
-  recorder.replace_task(multiple_choice)
-  recorder.replace_task(ner, "tagger")
-  ending = "jsonl" if program == "run_swag" else "txt"
-  row = {"sent1": "a", "sent2": "b", "ending0": "c", "ending1": "d"}
-  for name, more in (("bare", {}), ("labelled", {"label": "1"})):
-    text = "a O\nb B-X\n" if more else "a\nb\n"
-    if program == "run_swag":
-      text = json.dumps(row | more)
-    (tmp_path / f"{name}.{ending}").write_text(text)
-  labels.save(["O", "B-X", "I-X"], str(tmp_path / "out"))
-  main = stages.program(program).main
-  bare, labelled = (
-    str(tmp_path / f"{name}.{ending}") for name in ("bare", "labelled")
-  )
-  for stage, flag in (("do_train", "train"), ("do_eval", "dev")):
-    files = {f"{name}_file": labelled for name in NAMES}
-    files[f"{flag}_file"] = bare
-    args = programs.arguments(
-      program, **{"output_dir": str(tmp_path / "out"), stage: True}, **files
-    )
-    with pytest.raises(ValueError, match=r"bare\."):
-      recorder.of(main, args)
-    assert recorder.events == []
-  for path in (bare, labelled):
-    changes = {"do_eval": False, "do_predict": True, "test_file": path}
-    events = recorder.of(main, args.replace(**changes, dev_file="gone"))
-    assert [event[0] for event in events] == ["convert", "load", "predict"]
-
-
-def _squad_file(path, *questions):
-  """A file of questions, each with the text of its answer, or None."""
-  asked = [
-    {
-      "id": str(number),
-      "question": path.name,
-      "answers": [{"text": "b", "answer_start": 2}] * (answer is not None),
-      "is_impossible": answer is None,
-    }
-    for number, answer in enumerate(questions)
-  ]
-  paragraph = {"context": "a b", "qas": asked}
-  path.write_text(json.dumps({"data": [{"paragraphs": [paragraph]}]}))
-  return str(path)
-
-
-def test_a_training_of_version_1_needs_all_answers(tmp_path, monkeypatch):
-  recorder = Stages(monkeypatch, lambda rows: rows[0].question)
-  recorder.replace_task(squad)
-  main = stages.program("run_squad").main
-  path = _squad_file(tmp_path / "train", "b", None)
-  args = programs.arguments("run_squad", do_train=True, train_file=path)
-  with pytest.raises(ValueError, match="question 1 has no answers"):
-    main(args)
-  events = recorder.of(main, args.replace(version_2_with_negative=True))
-  assert events == [("convert", "train"), ("train", "train")]
-
-
-@pytest.mark.parametrize(
-  ("flags", "is_refused"),
-  [
-    ({"do_predict": True}, False),  # without scores
-    ({"do_train": True, "do_predict": True}, False),
-    ({"do_train": True, "keep_best": True}, True),
-    ({"do_train": True, "eval_steps": 3}, True),
-    ({"do_train": True, "num_seeds": 2}, True),
-    ({"do_predict": True, "keep_best": True, "eval_steps": 3}, False),
-  ],
-)
-def test_questions_without_answers_score_no_training(
-  tmp_path, monkeypatch, flags, is_refused
-):
-  recorder = Stages(monkeypatch, lambda rows: rows[0].question)
-  recorder.replace_task(squad)
-  monkeypatch.setattr(squad, "evaluate_in_training", squad.evaluate)
-  main = stages.program("run_squad").main
-  files = {
-    "train_file": _squad_file(tmp_path / "train", "b"),
-    "predict_file": _squad_file(tmp_path / "dev", "b", None),
-  }
-  args = programs.arguments("run_squad", **files, **flags)
-  if is_refused:
-    with pytest.raises(ValueError, match="not every question of"):
-      main(args)
-    assert recorder.events == []
-  else:
-    assert recorder.of(main, args)
-  scored = args.replace(version_2_with_negative=True)
-  assert recorder.of(main, scored)
-
-
-@pytest.mark.parametrize("column", [None, "", "b"])
-@pytest.mark.parametrize("trained", [None, "", "second"])
-@pytest.mark.parametrize(
-  ("do_train", "is_own", "is_checked"),
-  [
-    (True, True, True),
-    (True, False, False),
-    (False, True, True),
-    (False, False, True),
-  ],
-)
-def test_a_model_goes_on_with_one_text_or_with_two(
-  tmp_path, monkeypatch, column, trained, do_train, is_own, is_checked
-):
-  """A new training may begin with the model of another task."""
-  module = stages.program("run_classifier")
-  folder = tmp_path / ("out" if is_own else "start")
-  flags = {"task_name": "tsv", "text_b_column": trained}
-  run_json.append(str(folder), {"flags": flags})
-  (folder / "x.index").touch()
-  (folder / "checkpoint").write_text('model_checkpoint_path: "x"\n')
-  (tmp_path / "train.tsv").write_text("text\tb\tlabel\na\tb\t0\n")
-  (tmp_path / "dev.tsv").write_text("text\tb\tlabel\na\tb\t0\n")
-  args = programs.arguments(
-    "run_classifier",
-    **{"task_name": "tsv", "data_dir": str(tmp_path), "do_train": do_train},
-    **{"do_eval": True, "text_b_column": column},
-    **{"output_dir": str(tmp_path / "out")},
-    **{"init_checkpoint": str(tmp_path / "start")},
-  )
-  done = []
-  monkeypatch.setattr(
-    module.checks, "check_fine_tuning", lambda *_, **__: done.append(1)
-  )
-  monkeypatch.setattr(module.contradictions, "check_packing", lambda *_: None)
-  is_other = is_checked and bool(column) != bool(trained)
-  if is_other:
-    with pytest.raises(ValueError, match="--text_b_column="):
-      module.check_flags(args)
-  else:
-    module.check_flags(args)
-  assert bool(done) != is_other

@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 
 from storage import UserError, files, setting
-from storage.tfrecord import PARSE_ERRORS, fields, varint
+from storage.messages import BundleEntryProto, DecodeError, varint
 from training import run_json
 
 BEST = "best"  # subfolder of an output folder
@@ -170,10 +170,9 @@ def shapes(prefix: str) -> dict[str, tuple[int, ...]]:
   try:
     for _, position in _entries(table, footer, at):
       for name, entry in _entries(table, position, 0):
-        dims = fields(dict(fields(entry)).get(2, b""))
-        shape = [dict(fields(dim)).get(1, 0) for n, dim in dims if n == 2]
-        result[name.decode()] = tuple(shape)
-  except PARSE_ERRORS:  # corrupt: TensorFlow says so
+        shape = BundleEntryProto.FromString(entry).shape
+        result[name.decode()] = tuple(dim.size for dim in shape.dim)
+  except (DecodeError, IndexError, ValueError):  # corrupt: TensorFlow says so
     return {}
   result.pop("", None)  # the header
   return result

@@ -12,9 +12,7 @@ import socket
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
-from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from uuid import uuid4
 from zlib import crc32
 
@@ -155,13 +153,9 @@ class _WriteShard(beam.DoFn):
   def __init__(self, config: BuildConfig, folder: str):
     super().__init__()
     self._config, self._folder = config, folder
-    self._vocabulary = files.read_text(config.vocab_file)
 
   def setup(self):
-    with TemporaryDirectory() as folder:
-      path = os.path.join(folder, "vocab.txt")
-      files.write_text(path, self._vocabulary)
-      self._builder = RecordBuilder(replace(self._config, vocab_file=path))
+    self._builder = RecordBuilder(self._config)
 
   def process(self, shard: Shard) -> Iterator[tuple[int, str, dict[str, int]]]:
     records, counts, _ = build_shard(self._builder, shard)
@@ -169,8 +163,8 @@ class _WriteShard(beam.DoFn):
       Metrics.counter(_NAMESPACE, name).inc(count)
     if records:
       path = f"{self._folder}/{shard.number}-{uuid4().hex}"
-      with files.open_for_writing(path) as file:
-        tfrecord.write(file, records)
+      with tfrecord.create(path) as file:
+        file.write(records)
       yield shard.number, path, dict(counts)
 
 
@@ -188,10 +182,13 @@ def _rename(
   total = len(written)
   names = [f"{output}-{i:05d}-of-{total:05d}" for i in range(total)]
   for path in set(outputs(output)) - set(names):
-    files.remove(path)
+    for old in filter(files.exists, tfrecord.with_index(path)):
+      files.remove(old)
   for (_, path, _), name in zip(sorted(written), names, strict=True):
-    if files.exists(path):
-      files.rename(path, name)
+    renamed = tfrecord.with_index(path), tfrecord.with_index(name)
+    for old, new in zip(*renamed, strict=True):
+      if files.exists(old):
+        files.rename(old, new)
 
 
 def _mark_duplicates(texts, text_format: TextFormat):

@@ -15,8 +15,7 @@ from absl import logging
 from data.pretraining import documents
 from data.pretraining.instances import Document, InstanceBuilder, InstanceConfig
 from data.pretraining.sentences import split_sentences
-from data.tokenization import CachedTokenizer, FullTokenizer
-from data.vocab import MASK
+from data.tokenizer import Tokenizer
 from storage import UserError, files, textfiles, tfrecord
 from storage.progress import Progress, num_wide
 
@@ -82,8 +81,7 @@ class BuildConfig:
   documents that are equal to an earlier one.
   """
 
-  vocab_file: str
-  do_lower_case: bool
+  tokenizer: Tokenizer
   instance_config: InstanceConfig
   seed: int
   text_format: TextFormat = TextFormat()
@@ -94,9 +92,7 @@ class RecordBuilder(InstanceBuilder):
   """Builds records from text; `records` and `examples` from documents."""
 
   def __init__(self, config: BuildConfig):
-    tokenizer = FullTokenizer(config.vocab_file, config.do_lower_case)
-    super().__init__(tokenizer.vocab, config.instance_config)
-    self._ids = CachedTokenizer(tokenizer).ids
+    super().__init__(config.tokenizer, config.instance_config)
     self.config = config
 
   def documents(
@@ -107,10 +103,11 @@ class RecordBuilder(InstanceBuilder):
     Of prose, sentences of one token (page numbers, ornaments) are dropped and
     those longer than a record are split.
     """
+    ids = self.tokenizer.ids
     if not self.config.text_format.is_prose:
-      return read_documents(lines, self._ids, progress)
+      return read_documents(lines, ids, progress)
     max_tokens = self.config.instance_config.max_seq_length
-    return read_documents(lines, self._ids, progress, 2, max_tokens)
+    return read_documents(lines, ids, progress, 2, max_tokens)
 
   def corpus(self, paths: Sequence[str], progress: Progress) -> list[Document]:
     """Documents of files; ValueError if they hold no text."""
@@ -186,9 +183,9 @@ def write_in_memory(
   building.say()
   log_samples(samples)
   with ExitStack() as stack:  # all files appear, or none
-    sinks = [stack.enter_context(files.open_for_writing(o)) for o in outputs]
+    sinks = [stack.enter_context(tfrecord.create(path)) for path in outputs]
     for i, sink in enumerate(sinks):
-      tfrecord.write(sink, records[i :: len(sinks)])
+      sink.write(records[i :: len(sinks)])
   return len(records)
 
 
@@ -225,6 +222,7 @@ def preview(
   `is_causal` says that targets are next tokens.
   """
   builder = RecordBuilder(config)
+  special, tokens = config.tokenizer.special, config.tokenizer.inv_vocab
   progress = Progress("", 0, "", log=lambda text: None)
   corpus = builder.corpus(inputs, progress)
   examples = builder.examples(corpus, Random(config.seed), progress)
@@ -233,19 +231,19 @@ def preview(
   counts: Counter[str] = Counter()
   for count, example in enumerate(examples):
     if count < number:
-      yield from _instance(count + 1, example, builder.tokens)
-      yield from _target_lines(example, builder.tokens, is_causal)
+      yield from _instance(count + 1, example, tokens)
+      yield from _target_lines(example, tokens, is_causal)
       yield ""
     counts["instances"] += 1
     counts["random"] += example["next_sentence_labels"][0]
     counts["tokens"] += sum(example["input_mask"])
     for position, label in _targets(example):
       index = example["input_ids"][position]
-      if builder.tokens[index] == MASK:
+      if tokens[index] == special.mask:
         counts["mask"] += 1
       else:
         counts["same" if index == label else "other"] += 1
-  yield from _totals(counts, is_causal)
+  yield from _totals(counts, special.mask, is_causal)
 
 
 def _finished(examples: Iterable[Mapping], finish) -> Iterator[dict]:
@@ -289,7 +287,7 @@ def _target_lines(example, tokens, is_causal):
     yield f"  {position:>8}  {pair[0]}{blanks}  {pair[1]}"
 
 
-def _totals(counts, is_causal):
+def _totals(counts, mask, is_causal):
   def part(number, total):
     return f"{number:,} ({number / max(total, 1):.1%})"
 
@@ -304,7 +302,7 @@ def _totals(counts, is_causal):
     yield f"{text} predict the next one"
   else:
     yield (
-      f"{text} are predicted: {part(counts['mask'], targets)} as {MASK}, "
+      f"{text} are predicted: {part(counts['mask'], targets)} as {mask}, "
       f"{part(counts['other'], targets)} as a random token, "
       f"{part(counts['same'], targets)} unchanged"
     )

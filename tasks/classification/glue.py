@@ -7,7 +7,6 @@ import io
 import os
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
 from statistics import mean
 
 from absl import logging
@@ -15,6 +14,7 @@ from absl import logging
 from storage import UserError, files, textfiles
 from tasks import metrics
 from tasks.classification import named_tasks
+from tasks.classification.settings import Settings
 
 NAME = "GLUE"
 TABLE = "glue.tsv"
@@ -49,81 +49,64 @@ def check_folder(data_dir: str | None, is_read: bool, from_mnli: bool) -> None:
     raise FileNotFoundError(f"--data_dir={data_dir} is no folder")
 
 
-@dataclass(frozen=True)
-class Command:
-  """Flags of the command for all tasks, by their names."""
-
-  data_dir: str | None
-  output_dir: str
-  export_dir: str | None
-  teacher: str | None
-  do_train: bool
-  do_eval: bool
-  do_predict: bool
-  do_export: bool
-  dry_run: bool
-  from_mnli: bool
-
-
-def parts(command: Command, level: int = logging.DEBUG) -> dict[str, dict]:
+def parts(settings: Settings, level: int = logging.DEBUG) -> dict[str, dict]:
   """Flags that differ for each task in --data_dir that is not complete.
 
   Logs what is left out. Raises FileNotFoundError if folders are missing,
   ValueError without --do_eval, or if a dry run does not train.
   """
-  if not command.do_eval:
+  if not settings.do_eval:
     raise UserError(f"--task_name={NAME} needs --do_eval, for its table")
-  if command.dry_run and not command.do_train:
+  if settings.dry_run and not settings.do_train:
     raise UserError(
       f"--dry_run of --task_name={NAME} needs --do_train; or name one task"
     )
-  folder = command.data_dir or ""
+  folder = settings.data_dir or ""
   present = [n for n in _TASKS if files.is_folder(os.path.join(folder, n))]
-  if not present or (command.from_mnli and "MNLI" not in present):
+  if not present or (settings.from_mnli and "MNLI" not in present):
     raise FileNotFoundError(
-      f"--data_dir={command.data_dir} has no folder "
+      f"--data_dir={settings.data_dir} has no folder "
       f"{'MNLI, with --from_mnli' if present else ', '.join(_TASKS)}"
     )
   if absent := sorted(set(_TASKS) - set(present)):
     logging.log(level, "not in %s: %s", folder, ", ".join(absent))
-  values = _read(command.output_dir)
+  values = _read(settings.output_dir)
   result = {}
   for name in present:
-    part = _part(command, name, level)
-    written = _submissions(command.output_dir, name, part.data_dir)
+    part = _part(settings, name, level)
+    written = _submissions(settings.output_dir, name, part.data_dir)
     is_predicted = all(map(files.exists, written)) or not part.do_predict
     is_evaluated = any(row.split("-m")[0] == name for row in values)
     exported = part.export_dir and files.exists(part.export_dir)
     is_done = is_evaluated and is_predicted and (exported or not part.do_export)
-    if command.do_train and is_done:
+    if settings.do_train and is_done:
       record = os.path.join(part.output_dir, "run.json")
       logging.log(level, "%s is complete, with the flags in %s", name, record)
       continue
-    if command.do_train:  # else the command says what to do
+    if settings.do_train:  # else the command says what to do
       exports = part.do_export and not exported
-      part = replace(part, do_train=not is_evaluated, do_export=exports)
-    flags = {f: v for f, v in vars(part).items() if v != getattr(command, f)}
+      part = part.replace(do_train=not is_evaluated, do_export=exports)
+    flags = {f: v for f, v in part.to_dict().items() if v != settings[f]}
     result[name] = {"task_name": name, **flags}
   return result
 
 
-def _part(command, name, level):
+def _part(settings: Settings, name, level):
   """Flags of a task; without prediction if there is no test file."""
-  part = replace(
-    command,
+  part = settings.replace(
     from_mnli=False,
     **{
       flag: os.path.join(folder, name)
       for flag in ("data_dir", "output_dir", "export_dir", "teacher")
-      if (folder := getattr(command, flag))
+      if (folder := settings[flag])
     },
   )
   test_file = named_tasks.find(name).splits["test"].file
-  path = os.path.join(part.data_dir, test_file)
-  if command.do_predict and not files.exists(path):
+  path = os.path.join(part.needed("data_dir"), test_file)
+  if settings.do_predict and not files.exists(path):
     message = "%s is not there: %s is not predicted"
     logging.log(level, message, path, name)
-    part = replace(part, do_predict=False)
+    part = part.replace(do_predict=False)
   return part
 
 
@@ -138,24 +121,24 @@ def _submissions(output_dir, name, data_dir=None):
 
 
 def run(
-  command: Command, rerun: Callable[[str, Iterable[str]], object]
+  settings: Settings, rerun: Callable[[str, Iterable[str]], object]
 ) -> None:
   """Runs `parts`, writes table and submission.
 
   `rerun` runs the command, by a name for messages, with more flags.
   """
-  values = _read(command.output_dir)
-  for name, flags in parts(command, logging.INFO).items():
+  values = _read(settings.output_dir)
+  for name, flags in parts(settings, logging.INFO).items():
     # A dry run leaves no model of MNLI.
-    if command.from_mnli and name in _FROM_MNLI and not command.dry_run:
-      mnli = os.path.join(command.output_dir, "MNLI")
+    if settings.from_mnli and name in _FROM_MNLI and not settings.dry_run:
+      mnli = os.path.join(settings.output_dir, "MNLI")
       flags |= {"init_checkpoint": mnli, "new_head": True}
     rerun(name, [f"--{flag}={value}" for flag, value in flags.items()])
-    if not command.dry_run:
+    if not settings.dry_run:
       values |= _results(name, flags["output_dir"])
-      _write(command.output_dir, values)
-  if command.do_predict and not command.dry_run:
-    _write_submission(command.output_dir)
+      _write(settings.output_dir, values)
+  if settings.do_predict and not settings.dry_run:
+    _write_submission(settings.output_dir)
 
 
 def _results(task, folder) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from absl import logging
@@ -11,20 +11,11 @@ from data import labels, tables
 from storage import UserError, files
 from tasks.classification import examples
 from tasks.classification.examples import ClassificationTask, Split, TextExample
+from tasks.classification.settings import NamedTask, Settings
 from training import checkpoint_files, run_json
 
 CUSTOM = "tsv"
 EXTENSIONS = (".tsv", ".csv", ".jsonl", ".txt")
-# Flags of its files, without effect on other tasks.
-_CUSTOM_FLAGS = (
-  "multi_label",
-  "is_regression",
-  "text_a_column",
-  "text_b_column",
-  "label_column",
-  "delimiter",
-  "encoding",
-)
 _NLI_LABELS = ("contradiction", "entailment", "neutral")
 _ENTAILMENT_LABELS = ("entailment", "not_entailment")
 _COLA = ("source", "label", "star", "sentence")
@@ -32,24 +23,6 @@ _F1 = ("accuracy", "f1")
 _CORRELATIONS = ("pearson", "spearman")
 _MATTHEWS = ("matthews_correlation",)
 _PAIR = ("sentence1", "sentence2")
-
-
-@dataclass(frozen=True)
-class TaskFlags:
-  """Flags of the task and its labels, by their names."""
-
-  task_name: str
-  do_train: bool
-  data_dir: str | None
-  output_dir: str
-  xnli_language: str
-  text_a_column: str
-  text_b_column: str | None
-  label_column: str
-  is_regression: bool
-  multi_label: bool
-  delimiter: str | None = None
-  encoding: str = "utf-8"
 
 
 def _task(
@@ -151,24 +124,23 @@ def _plain(name):
   return name.lower().replace("-", "").replace("_", "")
 
 
-def from_flags(flag_values: TaskFlags) -> ClassificationTask:
+def choose(chosen: NamedTask) -> ClassificationTask:
   """The task of --task_name; see `with_labels` for those of own files."""
-  if flag_values.task_name.lower() == CUSTOM:
-    return _custom_task(flag_values)
-  task = find(flag_values.task_name)
-  return xnli(flag_values.xnli_language) if task.name == "XNLI" else task
+  if chosen.task_name.lower() == CUSTOM:
+    return _custom_task(chosen)
+  task = find(chosen.task_name)
+  return xnli(chosen.xnli_language) if task.name == "XNLI" else task
 
 
 def check_no_custom_flags(
   task: ClassificationTask, names: Sequence[str]
 ) -> None:
-  """Raises ValueError if a flag that is set is for tasks of own files."""
-  for name in _CUSTOM_FLAGS:
-    if name in names:
-      raise UserError(
-        f"--{name} is for --task_name={CUSTOM}: the columns of {task.name} are "
-        "fixed, and every text has one label or score"
-      )
+  """Raises ValueError if there are `names` of flags of own files."""
+  for name in names:
+    raise UserError(
+      f"--{name} is for --task_name={CUSTOM}: the columns of {task.name} are "
+      "fixed, and every text has one label or score"
+    )
 
 
 def check_text_pairs(column: str | None, start: str) -> None:
@@ -194,23 +166,23 @@ def check_teacher(teacher: str, task: ClassificationTask) -> None:
     labels.check_teacher(teacher, known, task.labels)
 
 
-def _custom_task(flag_values):
+def _custom_task(chosen: NamedTask):
   """Task of the files train, dev and test in --data_dir, without its labels.
 
   Without --data_dir, for an export, no file is read. Raises FileNotFoundError
   without files, ValueError if a split has two.
   """
-  folder = flag_values.data_dir
-  if flag_values.is_regression and flag_values.multi_label:
+  folder = chosen.data_dir
+  if chosen.is_regression and chosen.multi_label:
     raise UserError(
       "--is_regression and --multi_label contradict each other: a text has a "
       "score or labels"
     )
-  columns = (flag_values.text_a_column, flag_values.text_b_column)
+  columns = (chosen.text_a_column, chosen.text_b_column)
   splits = {} if folder else {"test": Split("", *columns)}
   for name in ("train", "dev", "test") if folder else ():
     if file := _find_split(folder, name):
-      label = None if name == "test" else flag_values.label_column
+      label = None if name == "test" else chosen.label_column
       splits[name] = Split(file, *columns, label)
   if not splits:
     raise FileNotFoundError(
@@ -220,10 +192,10 @@ def _custom_task(flag_values):
   return ClassificationTask(
     CUSTOM,
     splits,
-    metrics=_CORRELATIONS if flag_values.is_regression else ("accuracy",),
-    is_regression=flag_values.is_regression,
-    multi_label=flag_values.multi_label,
-    dialect=(flag_values.delimiter, flag_values.encoding),
+    metrics=_CORRELATIONS if chosen.is_regression else ("accuracy",),
+    is_regression=chosen.is_regression,
+    multi_label=chosen.multi_label,
+    dialect=(chosen.delimiter, chosen.encoding),
   )
 
 
@@ -237,14 +209,14 @@ def _find_split(data_dir, name):
 
 
 def with_labels(
-  flag_values: TaskFlags, checkpoint_labels: str | None
+  chosen: Settings, checkpoint_labels: str | None
 ) -> ClassificationTask:
   """The task of --task_name; labels of own files are those of labels.choose.
 
   Raises FileNotFoundError if there is neither labels.txt nor a training file,
   ValueError if that is not a table, or for a single label.
   """
-  task = from_flags(flag_values)
+  task = choose(chosen)
   if task.is_regression:
     return task
   if task.name != CUSTOM:
@@ -253,9 +225,9 @@ def with_labels(
     return task
   collect = None
   if "train" in task.splits:
-    collect = partial(_training_labels, task, flag_values.data_dir)
+    collect = partial(_training_labels, task, chosen.data_dir)
   result = labels.choose(
-    flag_values.output_dir, checkpoint_labels, collect, flag_values.do_train
+    chosen.output_dir, checkpoint_labels, collect, chosen.do_train
   )
   if task.multi_label:
     return replace(task, labels=result, metrics=("micro_f1", "macro_f1"))

@@ -1,9 +1,9 @@
-"""Flags of run_classifier.py -> data, evaluation, predictions, export."""
+"""Settings of run_classifier.py -> data, evaluation, predictions, export."""
 
 import itertools
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -12,12 +12,14 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from data import features, labels, vocab_checks
+from data import labels, vocab_checks
 from data.records import RecordDataset
-from data.tokenization import FullTokenizer
+from data.text_lengths import log_lengths
+from data.write_records import write_records
 from modeling import losses, models
 from modeling.config import BertConfig
 from runs import checks, contradictions, session
+from runs.fine_tune import Task
 from runs.session import text_windows
 from serving.answers import TextConfig
 from serving.export import ServedModel, TextSignature
@@ -25,174 +27,9 @@ from storage import files
 from tasks.classification import examples, metrics, named_tasks
 from tasks.classification.answers import Answers
 from tasks.classification.examples import ClassificationTask, TextExample
-from tasks.classification.named_tasks import TaskFlags
 from tasks.classification.settings import Settings
-from tasks.metrics import RECORDS, classification_report
-from training import inference, report
-
-# Records by the name of their split.
-Splits = dict[str, RecordDataset]
-
-
-def make_model(
-  args: Settings, task: ClassificationTask, config: BertConfig
-) -> keras.Model:
-  """A classifier of texts, or of their windows with --long_text=windows."""
-  windows = text_windows(args)
-  combine = models.mean_odds if task.multi_label else models.mean_probs
-  return models.ensemble(
-    lambda: models.classifier(config, len(task.labels) or 1, windows),
-    args.ensemble,
-    models.mean_values if task.is_regression else combine,
-  )
-
-
-def with_thresholds(
-  args: Settings, task: ClassificationTask
-) -> ClassificationTask:
-  """The task with the thresholds that lie beside its labels, else of 0.5."""
-  if not task.multi_label:
-    return task
-  path = metrics.thresholds_file(args.output_dir, args.ensemble)
-  checkpoint_labels = checks.labels_file(args)
-  if checkpoint_labels and not files.exists(path):
-    folder = os.path.dirname(checkpoint_labels)
-    path = metrics.thresholds_file(folder, args.ensemble)
-  return replace(task, thresholds=metrics.load_thresholds(task, path))
-
-
-def objective(
-  task: ClassificationTask, class_weights: Sequence[float] = ()
-) -> losses.Objective:
-  """Cross entropy of labels, or squared error of scores."""
-  if task.is_regression:
-    return losses.regression()
-  if task.multi_label:
-    return losses.multi_label(class_weights)
-  return losses.classification(class_weights)
-
-
-def class_weights(
-  args: Settings, task: ClassificationTask, rows: Sequence[TextExample]
-) -> tuple[float, ...]:
-  """Weights of the task's labels by --class_weights; () without the flag.
-
-  balanced: N / (L x examples of a label); with --multi_label, texts without a
-  label / texts with it. Other labels have 1.
-  """
-  if not args.class_weights:
-    return ()
-  if named := examples.class_weights(args.class_weights, task):
-    return tuple(named.get(label, 1.0) for label in task.labels)
-  ids = metrics.label_ids(task, rows)
-  if task.multi_label:
-    counts = ids.sum(axis=0)
-    weights = (len(ids) - counts) / np.maximum(counts, 1)
-  else:
-    counts = np.bincount(ids, minlength=len(task.labels))
-    weights = len(ids) / (len(counts) * np.maximum(counts, 1))
-  weights = np.where((counts > 0) & (weights > 0), weights, 1.0)
-  pairs = zip(task.labels, weights, strict=True)
-  text = ", ".join(f"{name} {weight:.3g}" for name, weight in pairs)
-  logging.info("class weights: %s", text)
-  return tuple(weights.tolist())
-
-
-def convert(
-  args: Settings,
-  task: ClassificationTask,
-  split: str,
-  rows: Sequence[TextExample],
-) -> RecordDataset:
-  """Converts a split, as dev_mismatched to eval_mismatched.tf_record."""
-  kind = split.partition("_")[0]
-  name = split.replace(kind, RECORDS[f"{kind}_file"], 1)
-  tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
-  file = task.splits[split].file
-  if task.labels and rows[0].label is not None:
-    expected = task.labels if split == "train" else ()
-    unit = "label" if task.multi_label else "example"
-    names: Iterable[Any] = (row.label for row in rows)
-    if task.multi_label:
-      names = itertools.chain.from_iterable(names)
-    labels.log_labels(file, names, expected, unit)
-  vocab_checks.warn_of_examples(
-    lambda row: (row.text_a, row.text_b), rows, tokenizer, file
-  )
-  rows = rows[: args.max_examples]
-  static_shapes = session.needs_static_shapes(args, args.pack_examples)
-  sizes = {"dev": args.eval_batch_size, "test": args.predict_batch_size}
-  batch_size = sizes.get(kind, 1) if static_shapes else 1
-  length = args.row_length
-  layout = (length, task.labels, task.multi_label)
-  schema = examples.record_schema(*layout)
-  path = os.path.join(args.output_dir, f"{name}.tf_record")
-  lengths = features.write_records(
-    path,
-    schema,
-    # TPUs need batches of a fixed size: None fills the last one.
-    [*rows, *[None] * (-len(rows) % batch_size)],
-    partial(examples.TextRecordBuilder, tokenizer, *layout),
-    args.num_workers,
-  )
-  flag = args.row_length_flag
-  vocab_checks.log_lengths(file, lengths, length, flag=flag)
-  return RecordDataset(rows, path, schema, static_shapes, lengths=lengths)
-
-
-def evaluate(
-  args: Settings,
-  task: ClassificationTask,
-  model,
-  dev_sets: Splits,
-  fits_thresholds: bool,
-  step: int,
-) -> dict[str, float]:
-  """Writes eval_results.txt of each dev set; returns those of "dev".
-
-  With `fits_thresholds` finds and writes the thresholds of the best F1 first.
-  """
-  results = {}
-  for split, part in dev_sets.items():
-    logging.info("evaluation on %s at step %d", split, step)
-    logits = inference.outputs(model, part, args.eval_batch_size)["logits"]
-    if fits_thresholds:
-      probs = metrics.probabilities(task, logits)
-      is_label = metrics.label_ids(task, part.rows)
-      best = map(metrics.best_threshold, probs.T, is_label.T)
-      task = replace(task, thresholds=tuple(best))
-      metrics.save_thresholds(
-        task, metrics.thresholds_file(args.output_dir, args.ensemble)
-      )
-    results[split] = _results(task, logits, part, args.eval_batch_size)
-    suffix = split.removeprefix("dev")
-    report.write_evaluation(args.output_dir, results[split], step, suffix)
-  return results["dev"]
-
-
-def _results(task, logits, part, batch_size):
-  label_ids = metrics.label_ids(task, part.rows)
-  terms = objective(task).losses({"logits": logits}, {"label_ids": label_ids})
-  example_loss = np.asarray(terms["example_loss"])
-  outputs = metrics.probabilities(task, logits) if task.multi_label else logits
-  results = metrics.results(task, outputs, example_loss, part.rows, batch_size)
-  if not task.is_regression:
-    predicted = metrics.predictions(task, outputs)
-    table = classification_report(task.labels, predicted, label_ids)
-    logging.info("\n%s", table)
-  return results
-
-
-def predict(
-  args: Settings, task: ClassificationTask, model, test_sets: Splits
-) -> None:
-  """Writes the predictions of test sets; logs metrics if they have labels."""
-  task = with_thresholds(args, task)
-  for split, part in test_sets.items():
-    logits = inference.outputs(model, part, args.predict_batch_size)["logits"]
-    metrics.write_predictions(args.output_dir, task, split, logits, part.rows)
-    if part.rows[0].label is not None:  # XNLI
-      logging.info("%s", metrics.evaluate(task, logits, part.rows))
+from tasks.metrics import classification_report
+from training import inference
 
 
 class TextClassification(TextSignature):
@@ -223,22 +60,178 @@ class TextClassification(TextSignature):
     return answer | {"probabilities": probabilities, "labels": labels}
 
 
-def served_model(args: Settings) -> ServedModel:
-  """Untrained model and its answers: texts to a label or a score."""
-  checks.check_head(args, "multi_label")
-  contradictions.check_windows(args)
-  task = named_tasks.with_labels(
-    args.select(TaskFlags), checks.labels_file(args)
-  )
-  task = with_thresholds(args, task)
-  texts = TextConfig(
-    args.vocab_file,
-    args.do_lower_case,
-    args.row_length,
-    None if task.is_regression else task.labels,
-  )
-  return ServedModel(
-    make_model(args, task, checks.config(args)),
-    Answers(texts, task.has_pairs, task.thresholds),
-    TextClassification,
-  )
+def with_thresholds(
+  settings: Settings, named: ClassificationTask
+) -> ClassificationTask:
+  """The task with the thresholds that lie beside its labels, else of 0.5."""
+  if not named.multi_label:
+    return named
+  path = metrics.thresholds_file(settings.output_dir, settings.ensemble)
+  checkpoint_labels = checks.labels_file(settings)
+  if checkpoint_labels and not files.exists(path):
+    folder = os.path.dirname(checkpoint_labels)
+    path = metrics.thresholds_file(folder, settings.ensemble)
+  return replace(named, thresholds=metrics.load_thresholds(named, path))
+
+
+def objective(
+  named: ClassificationTask, class_weights: Sequence[float] = ()
+) -> losses.Objective:
+  """Cross entropy of labels, or squared error of scores."""
+  if named.is_regression:
+    return losses.regression()
+  if named.multi_label:
+    return losses.multi_label(class_weights)
+  return losses.classification(class_weights)
+
+
+@dataclass(frozen=True)
+class Classification(Task[Settings, RecordDataset]):
+  """Texts or pairs of the task `named` by --task_name.
+
+  With `fits_thresholds` an evaluation finds the thresholds of labels.
+  """
+
+  named: ClassificationTask = field(kw_only=True)
+  fits_thresholds: bool = False
+
+  @property
+  def metric(self) -> str:
+    return f"eval_{self.named.metrics[0]}"
+
+  def make_model(self, config: BertConfig) -> keras.Model:
+    """A classifier of texts, or of their windows with --long_text=windows."""
+    named, windows = self.named, text_windows(self.settings)
+    combine = models.mean_odds if named.multi_label else models.mean_probs
+    return models.ensemble(
+      lambda: models.classifier(config, len(named.labels) or 1, windows),
+      self.settings.ensemble,
+      models.mean_values if named.is_regression else combine,
+    )
+
+  def objective(self) -> losses.Objective:
+    return objective(self.named, self.class_weights())
+
+  def class_weights(self) -> tuple[float, ...]:
+    """Weights of the labels by --class_weights; () without the flag.
+
+    balanced: N / (L x examples of a label); with --multi_label, texts without
+    a label / texts with it. Other labels have 1.
+    """
+    settings, named = self.settings, self.named
+    if not settings.class_weights:
+      return ()
+    if known := examples.class_weights(settings.class_weights, named):
+      return tuple(known.get(label, 1.0) for label in named.labels)
+    rows = self.examples["train"][: settings.max_examples]
+    ids = metrics.label_ids(named, rows)
+    if named.multi_label:
+      counts = ids.sum(axis=0)
+      weights = (len(ids) - counts) / np.maximum(counts, 1)
+    else:
+      counts = np.bincount(ids, minlength=len(named.labels))
+      weights = len(ids) / (len(counts) * np.maximum(counts, 1))
+    weights = np.where((counts > 0) & (weights > 0), weights, 1.0)
+    pairs = zip(named.labels, weights, strict=True)
+    text = ", ".join(f"{name} {weight:.3g}" for name, weight in pairs)
+    logging.info("class weights: %s", text)
+    return tuple(weights.tolist())
+
+  def convert(self, split: str) -> RecordDataset:
+    """Converts a split, as dev_mismatched to eval_mismatched.tf_record."""
+    settings, named, rows = self.settings, self.named, self.examples[split]
+    kind = split.partition("_")[0]
+    file = named.splits[split].file
+    if named.labels and rows[0].label is not None:
+      expected = named.labels if split == "train" else ()
+      unit = "label" if named.multi_label else "example"
+      names: Iterable[Any] = (row.label for row in rows)
+      if named.multi_label:
+        names = itertools.chain.from_iterable(names)
+      labels.log_labels(file, names, expected, unit)
+    vocab_checks.warn_of_examples(
+      lambda row: (row.text_a, row.text_b), rows, settings.tokenizer, file
+    )
+    rows = rows[: settings.max_examples]
+    static_shapes = session.needs_static_shapes(
+      settings, settings.pack_examples
+    )
+    filled: Sequence[TextExample | None] = rows
+    sizes = {
+      "dev": settings.eval_batch_size,
+      "test": settings.predict_batch_size,
+    }
+    if static_shapes and kind in sizes:
+      # TPUs need batches of a fixed size: None fills the last one.
+      filled = [*rows, *[None] * (-len(rows) % sizes[kind])]
+    length = settings.row_length
+    layout = (length, named.labels, named.multi_label)
+    schema = examples.record_schema(*layout)
+    path = self.records_file(split)
+    build = partial(examples.TextRecordBuilder, settings.tokenizer, *layout)
+    lengths = write_records(path, schema, filled, build, settings.num_workers)
+    flag = settings.row_length_flag
+    log_lengths(file, lengths, length, flag=flag)
+    return RecordDataset(rows, path, schema, static_shapes, lengths=lengths)
+
+  def evaluate(
+    self, model: keras.Model, records: RecordDataset
+  ) -> dict[str, float]:
+    """Scores; with `fits_thresholds` writes the thresholds of the best F1."""
+    settings, named = self.settings, self.named
+    batch_size, rows = settings.eval_batch_size, records.rows
+    logits = inference.outputs(model, records, batch_size)["logits"]
+    label_ids = metrics.label_ids(named, rows)
+    if self.fits_thresholds:
+      probs = metrics.probabilities(named, logits)
+      best = map(metrics.best_threshold, probs.T, label_ids.T)
+      named = replace(named, thresholds=tuple(best))
+      path = metrics.thresholds_file(settings.output_dir, settings.ensemble)
+      metrics.save_thresholds(named, path)
+    else:
+      named = with_thresholds(settings, named)
+    batch = {"label_ids": label_ids}
+    terms = objective(named).losses({"logits": logits}, batch)
+    example_loss = np.asarray(terms["example_loss"])
+    outputs = logits
+    if named.multi_label:
+      outputs = metrics.probabilities(named, logits)
+    if not named.is_regression:
+      predicted = metrics.predictions(named, outputs)
+      table = classification_report(named.labels, predicted, label_ids)
+      logging.info("\n%s", table)
+    return metrics.results(named, outputs, example_loss, rows, batch_size)
+
+  def predict(
+    self, model: keras.Model, split: str, records: RecordDataset, step: int
+  ) -> None:
+    """Writes the predictions of a split; logs metrics if it has labels."""
+    settings, rows = self.settings, records.rows
+    named = with_thresholds(settings, self.named)
+    batch_size = settings.predict_batch_size
+    logits = inference.outputs(model, records, batch_size)["logits"]
+    metrics.write_predictions(settings.output_dir, named, split, logits, rows)
+    if rows[0].label is not None:  # XNLI
+      logging.info("%s", metrics.evaluate(named, logits, rows))
+
+  @staticmethod
+  def served_model(settings: Settings) -> ServedModel:
+    """Untrained model and its answers: texts to a label or a score."""
+    checks.check_head(settings, "multi_label")
+    contradictions.check_windows(settings)
+    start = checks.labels_file(settings)
+    named = with_thresholds(settings, named_tasks.with_labels(settings, start))
+    texts = TextConfig(
+      settings.tokenizer,
+      settings.row_length,
+      None if named.is_regression else named.labels,
+    )
+    texts_of_task = Classification(settings, {}, named=named)
+    return ServedModel(
+      texts_of_task.make_model(checks.config(settings)),
+      Answers(texts, named.has_pairs, named.thresholds),
+      TextClassification,
+    )
+
+
+served_model = Classification.served_model

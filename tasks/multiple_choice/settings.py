@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 
 from cli.settings import common, device
+from runs.settings import Packing
 from runs.task_settings import EvaluatedFineTuning, Tables
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(Tables, EvaluatedFineTuning):
+class Settings(Tables, EvaluatedFineTuning, Packing):
   """Flags of run_swag.py."""
 
   train_file: str | None = common(None, "Table to train on.")

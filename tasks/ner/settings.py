@@ -4,13 +4,16 @@ from dataclasses import dataclass
 
 from cli.settings import common, flag
 from modeling.config import FEATURE_LAYERS
+from runs.settings import Packing
 from runs.task_settings import EvaluatedFineTuning
 from tasks.ner import tagging
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(EvaluatedFineTuning):
+class Settings(EvaluatedFineTuning, Packing):
   """Flags of run_ner.py."""
+
+  not_packed = ("document_context", "feature_based")
 
   train_file: str | None = common(None, "CoNLL file to train on.")
   dev_file: str | None = common(

@@ -1,6 +1,5 @@
-"""Flags of run_ner.py -> data, evaluation, predictions, export."""
+"""Settings of run_ner.py -> data, evaluation, predictions, export."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,20 +10,21 @@ from absl import logging
 from data import labels, vocab_checks
 from data.features import TOKENS
 from data.records import RecordDataset
-from data.tokenization import FullTokenizer
+from data.text_lengths import log_lengths
 from modeling import losses, models
 from modeling.config import BertConfig
 from runs import checks, session
+from runs.fine_tune import Task
 from serving.answers import TextConfig
 from serving.export import ServedModel
 from storage import tfrecord
 from storage.progress import Progress
-from tasks.metrics import RECORDS
 from tasks.ner import metrics, records
 from tasks.ner.answers import Answers
 from tasks.ner.examples import Sentence
+from tasks.ner.records import TagWindow
 from tasks.ner.settings import Settings
-from training import inference, report
+from training import inference
 
 
 @dataclass(frozen=True)
@@ -36,96 +36,117 @@ class TagRecords(RecordDataset):
   sentences: Sequence[Sentence]
 
 
-def convert(
-  args: Settings, flag: str, sentences: Sequence[Sentence], tags: Sequence[str]
-) -> TagRecords:
-  """Converts sentences of a flag's file to train, eval or predict.tf_record."""
-  file = args[flag]
-  length = args.max_seq_length
-  tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
-  vocab_checks.warn_of_examples(
-    lambda sentence: (" ".join(sentence.words),), sentences, tokenizer, file
-  )
-  sentences = sentences[: args.max_examples]
-  build = records.TagRecordBuilder(
-    tokenizer, length, tags, args.document_context
-  )
-  progress = Progress("cut", len(sentences), "sentences")
-  windows = []
+class Ner(Task[Settings, TagRecords]):
+  """Sentences whose words have tags, the `labels`."""
 
-  def rows():
-    for row, window in build(sentences):
-      progress.add(window.word == 0)
-      windows.append(window)
-      yield row
+  unit = "records"
 
-  path = os.path.join(args.output_dir, f"{RECORDS[flag]}.tf_record")
-  tfrecord.save(path, build.schema, rows())
-  progress.say()
-  remedy = "they are cut into parts"
-  vocab_checks.log_lengths(file, build.lengths, length, remedy)
-  static_shapes = session.needs_static_shapes(args, args.pack_examples)
-  return TagRecords(
-    windows, path, build.schema, static_shapes, sentences, lengths=build.lengths
-  )
+  @property
+  def metric(self) -> str:
+    return metrics.metric(self.labels)
+
+  def make_model(
+    self, config: BertConfig, any_device: bool = False
+  ) -> keras.Model:
+    """BERT with a tag head; with --feature_based an LSTM on a frozen BERT."""
+    settings, num_tags = self.settings, len(self.labels)
+
+    def make():
+      if not settings.feature_based:
+        return models.tagger(config, num_tags)
+      layers, units = settings.feature_layers, settings.lstm_units
+      return models.feature_based_tagger(
+        config, num_tags, layers, units, any_device
+      )
+
+    return models.ensemble(make, settings.ensemble, models.mean_probs)
+
+  def objective(self) -> losses.Objective:
+    return losses.tagging()
+
+  def convert(self, split: str) -> TagRecords:
+    """Converts sentences of a split to train, eval or predict.tf_record."""
+    settings, tokenizer = self.settings, self.settings.tokenizer
+    file, length = settings[f"{split}_file"], settings.max_seq_length
+    sentences = self.examples[split]
+    vocab_checks.warn_of_examples(
+      lambda sentence: (" ".join(sentence.words),), sentences, tokenizer, file
+    )
+    sentences = sentences[: settings.max_examples]
+    build = records.TagRecordBuilder(
+      tokenizer, length, self.labels, settings.document_context
+    )
+    progress = Progress("cut", len(sentences), "sentences")
+    windows: list[TagWindow] = []
+
+    def rows():
+      """Rows on their way to the file; notes the window of each."""
+      for row, window in build(sentences):
+        progress.add(window.word == 0)
+        windows.append(window)
+        yield row
+
+    path = self.records_file(split)
+    tfrecord.save(path, build.schema, rows())
+    progress.say()
+    lengths, remedy = build.lengths, "they are cut into parts"
+    log_lengths(file, lengths, length, remedy)
+    static_shapes = session.needs_static_shapes(
+      settings, settings.pack_examples
+    )
+    return TagRecords(
+      windows, path, build.schema, static_shapes, sentences, lengths=lengths
+    )
+
+  def evaluate(
+    self, model: keras.Model, records: TagRecords
+  ) -> dict[str, float]:
+    """Scores of entities and words; with --do_eval writes the tags, too."""
+    settings, sentences = self.settings, records.sentences
+    logits = word_logits(model, records, settings.eval_batch_size)
+    label_ids = {"label_ids": metrics.label_ids(self.labels, sentences)}
+    terms = self.objective().losses({"logits": logits}, label_ids)
+    if settings.do_eval:
+      metrics.write_predictions(
+        settings.output_dir, "eval", logits, self.labels, sentences
+      )
+    scores = metrics.score(logits, self.labels, sentences)
+    return metrics.results(scores, np.asarray(terms["word_loss"]))
+
+  def predict(
+    self, model: keras.Model, split: str, records: TagRecords, step: int
+  ) -> None:
+    """Writes the predicted tags of a file; logs scores if it has tags."""
+    settings, sentences = self.settings, records.sentences
+    logits = word_logits(model, records, settings.predict_batch_size)
+    metrics.write_predictions(
+      settings.output_dir, split, logits, self.labels, sentences
+    )
+    if sentences[0].tags is not None:
+      metrics.score(logits, self.labels, sentences)
+
+  @staticmethod
+  def served_model(settings: Settings) -> ServedModel:
+    """Untrained model and its answers: sentences to tags of words."""
+    if settings.document_context:
+      logging.warning(
+        "--document_context: each sentence is read by itself here"
+      )
+    # The labels are those of the training, or of its initial checkpoint.
+    start = checks.labels_file(settings)
+    tags = labels.choose(settings.output_dir, start, None)
+    ner, config = Ner(settings, {}, tags), checks.config(settings)
+    texts = TextConfig(settings.tokenizer, settings.max_seq_length, tags)
+    model = ner.make_model(config, any_device=True)
+    return ServedModel(model, Answers(texts))
 
 
-def _word_logits(model, dataset, batch_size) -> np.ndarray:
+served_model = Ner.served_model
+
+
+def word_logits(
+  model: keras.Model, dataset: TagRecords, batch_size: int
+) -> np.ndarray:
   """The model's logits for the words of a file, [words, tags]."""
   outputs = inference.outputs(model, dataset, batch_size)
   return records.first_piece_values(outputs["logits"], dataset.rows)
-
-
-def evaluate(
-  args: Settings, model, tags: Sequence[str], dataset: TagRecords, step: int
-) -> tuple[dict[str, float], np.ndarray]:
-  """Writes eval_results.txt; returns it and the logits, [words, tags]."""
-  logging.info("evaluation at step %d", step)
-  sentences = dataset.sentences
-  logits = _word_logits(model, dataset, args.eval_batch_size)
-  label_ids = {"label_ids": metrics.label_ids(tags, sentences)}
-  terms = losses.tagging().losses({"logits": logits}, label_ids)
-  scores = metrics.score(logits, tags, sentences)
-  results = metrics.results(scores, np.asarray(terms["word_loss"]))
-  report.write_evaluation(args.output_dir, results, step)
-  return results, logits
-
-
-def predict(
-  args: Settings, model, tags: Sequence[str], dataset: TagRecords
-) -> None:
-  """Writes the predicted tags of a file; logs scores if it has tags."""
-  sentences = dataset.sentences
-  logits = _word_logits(model, dataset, args.predict_batch_size)
-  metrics.write_predictions(args.output_dir, "test", logits, tags, sentences)
-  if sentences[0].tags is not None:
-    metrics.score(logits, tags, sentences)
-
-
-def tagger(
-  args: Settings, config: BertConfig, num_tags: int, any_device: bool = False
-) -> keras.Model:
-  """BERT with a tag head; with --feature_based an LSTM on a frozen BERT."""
-
-  def make():
-    if not args.feature_based:
-      return models.tagger(config, num_tags)
-    return models.feature_based_tagger(
-      config, num_tags, args.feature_layers, args.lstm_units, any_device
-    )
-
-  return models.ensemble(make, args.ensemble, models.mean_probs)
-
-
-def served_model(args: Settings) -> ServedModel:
-  """Untrained model and its answers: sentences to tags of words."""
-  if args.document_context:
-    logging.warning("--document_context: each sentence is read by itself here")
-  # The labels are those of the training, or of its initial checkpoint.
-  names = labels.choose(args.output_dir, checks.labels_file(args), None)
-  config = checks.config(args)
-  model = tagger(args, config, len(names), any_device=True)
-  texts = TextConfig(
-    args.vocab_file, args.do_lower_case, args.max_seq_length, names
-  )
-  return ServedModel(model, Answers(texts))

@@ -2,7 +2,7 @@
 
 import os
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from cli import file_checks
@@ -66,7 +66,19 @@ class Sampling(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class VocabularySettings(Corpus, Sampling):
+class Extension(Settings):
+  """What --extend needs."""
+
+  bert_config_file: str | None = common(None, "Of the model to extend.")
+  init_checkpoint: str | None = common(None, "Of the model to extend.")
+  new_words: int = flag(
+    0, "Words for --extend; 0: as many as [unused] tokens.", minimum=0
+  )
+  append_words: bool = flag(False, "Append words beyond the [unused] tokens.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class VocabularySettings(Corpus, Sampling, Extension):
   """Flags of build_vocab.py."""
 
   output_file: str = common(None, "The vocabulary.", required=True)
@@ -99,12 +111,6 @@ class VocabularySettings(Corpus, Sampling):
     "Vocabulary of a model that gets the text's words as tokens. The folder of "
     "--output_file, new or empty, also gets its configuration and checkpoint.",
   )
-  bert_config_file: str | None = common(None, "Of the model to extend.")
-  init_checkpoint: str | None = common(None, "Of the model to extend.")
-  new_words: int = flag(
-    0, "Words for --extend; 0: as many as [unused] tokens.", minimum=0
-  )
-  append_words: bool = flag(False, "Append words beyond the [unused] tokens.")
   overwrite: bool = common(False, "Replace --output_file if it exists.")
 
 
@@ -206,14 +212,14 @@ def instance_config(args: RecordSettings) -> InstanceConfig:
 
 
 def preview_targets(
-  args: RecordSettings, words: Mapping[str, int]
+  args: RecordSettings,
 ) -> tuple[Callable | None, bool]:
   """Makes the arguments `finish` and `is_causal` of builders.preview."""
   is_causal = args.preview_objective in SIDES
   if args.masking == "static" and not is_causal:
     return None, False
   if not is_causal:
-    vocab.check_tokens(words, name=args.vocab_file)
+    args.tokenizer.check()
   import tensorflow as tf  # noqa: PLC0415
 
   from data.pretraining import dynamic_masking  # noqa: PLC0415
@@ -221,7 +227,7 @@ def preview_targets(
   if is_causal:
     causal = dynamic_masking.CausalTargets(args.preview_objective)
   else:
-    masker = dynamic_masking.Masker(words, args.masks())
+    masker = dynamic_masking.Masker(args.tokenizer, args.masks())
   seeds = tf.random.Generator.from_seed(args.random_seed)
 
   def finish(columns):
@@ -263,9 +269,8 @@ def check_extension(args: VocabularySettings) -> None:
     attention=attention,
   )
   checks.check(model, checks.config(model))
-  tokens = vocab.load(model.vocab_file)
-  vocab.check_tokens(tokens, name=model.vocab_file)
-  unused = len(vocab.unused_ids(tokens))
+  model.tokenizer.check()
+  unused = len(vocab.unused_ids(model.tokenizer.vocab))
   if not (unused or args.new_words):
     raise UserError(
       f"{args.extend} has no [unused] token to replace: give --append_words "

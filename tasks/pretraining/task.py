@@ -72,7 +72,7 @@ def _records(
     args.max_seq_length,
     config.vocab_size,
     masking,
-    args.vocab_file,
+    args.tokenizer if args.vocab_file else None,
     causal_targets=_causal_targets(args),
     max_corrupt_records=args.max_corrupt_records,
     folder=args.output_dir,
@@ -87,7 +87,7 @@ def _causal_targets(args: Settings):
     return None
   if args.special_tokens:
     return CausalTargets(args.objective)
-  return CausalTargets(args.objective, args.vocab_file)
+  return CausalTargets(args.objective, args.tokenizer)
 
 
 def _weighted_sources(args: Settings):
@@ -176,9 +176,7 @@ def served_model(args: Settings) -> ServedModel:
   """Untrained model and its answers; it has the heads of its checkpoint."""
   settings.check_export(args)
   kinds = checkpoint_files.kinds_at(checks.checkpoint(args))
-  config = TextConfig(
-    args.needed("vocab_file"), args.do_lower_case, args.max_seq_length
-  )
+  config = TextConfig(args.tokenizer, args.max_seq_length)
   return ServedModel(
     models.pretrainer(checks.config(args), "pretraining" in kinds),
     Answers(config, args.export_top_k),

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from cli.settings import common, device, flag, original
 from runs.task_settings import FineTuning
 from tasks.squad import metrics
+from tasks.squad.decoding import DecodingConfig
+from tasks.squad.records import WindowConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,3 +64,19 @@ class Settings(FineTuning):
   def reads_dev(self) -> bool:
     """True if a run answers questions, while training or afterwards."""
     return self.do_predict or self.evaluates_while_training
+
+  def windows(self) -> WindowConfig:
+    """Lengths of windows; ValueError if they contradict each other."""
+    return WindowConfig(
+      self.max_seq_length, self.max_query_length, self.doc_stride
+    )
+
+  def decoding(self, threshold: float = 0.0) -> DecodingConfig:
+    """Choice of answers; ValueError if numbers contradict each other."""
+    return DecodingConfig(
+      self.n_best_size,
+      self.max_answer_length,
+      self.version_2_with_negative,
+      threshold,
+      self.export_top_k,
+    )

@@ -12,59 +12,30 @@ import tasks
 # Only because the folder of this task is not in tasks/.
 tasks.__path__.append(str(Path(__file__).parent / "tasks"))
 
-from tasks.rating import examples  # noqa: E402
+from tasks.rating.examples import read_examples  # noqa: E402
 from tasks.rating.settings import Settings  # noqa: E402
 
 from cli import file_checks  # noqa: E402
 from runs import checks, training_program  # noqa: E402
 
 
-def check_flags(args):
+def check_flags(settings):
   """Raises an error if the run would fail later, by flags or paths."""
-  file_checks.check_files(args, *args.files_to_read)
-  checks.check_fine_tuning(args)
+  file_checks.check_files(settings, *settings.files_to_read)
+  checks.check_fine_tuning(settings)
 
 
-def main(args):
-  rows = {
-    flag: examples.read_examples(getattr(args, flag), flag != "test_file")
-    for flag in args.files_to_read
+def main(settings):
+  examples = {
+    split: read_examples(settings[f"{split}_file"], split != "test")
+    for split in settings.splits_to_read
   }
   # TensorFlow is imported here, after flags and files were checked.
-  from tasks.rating import head, task
+  from tasks.rating.task import Rating
 
-  from runs import fine_tuning, sweep
+  from runs.fine_tune import fine_tune
 
-  if args.is_sweep:
-    args = sweep.run_sweep(args)
-  run = fine_tuning.start(args)
-  args = run.args
-  data = {
-    flag: task.convert(args, flag, rows[flag]) for flag in args.files_to_read
-  }
-  with run.strategy.scope():
-    model = task.make_model(args, run.config)
-    if args.do_train:
-      fine_tuning.train(
-        run,
-        model,
-        head.absolute_error(),
-        data["train_file"],
-        num_examples=len(rows["train_file"]),
-        evaluate=lambda step: task.evaluate(
-          args, model, data["dev_file"], step
-        ),
-        metric="eval_pearson",
-        served_model=task.served_model,
-      )
-    if args.do_eval or args.do_predict:
-      step = run.load(model)
-    if args.do_eval:
-      task.evaluate(args, model, data["dev_file"], step)
-    if args.do_predict:
-      task.predict(args, model, data["test_file"])
-  if args.do_export:
-    run.export(task.served_model)
+  fine_tune(Rating(settings, examples))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from absl import logging as absl_logging
 
 from modeling import models
 from modeling.config import BertConfig
-from runs import contradictions, dry_run, fine_tuning, session
+from runs import contradictions, dry_run, fine_tune, session
 from tests import programs
 
 WINDOWS = {"long_text": "windows"}
@@ -132,12 +132,12 @@ def test_examples_are_packed_unless_something_forbids_it(flags, config, name):
   config = BertConfig(5, 8, 1, 2, 8, **config)
   assert contradictions.packing_conflict(args, config) == name
   contradictions.check_packing(args, config)  # is not asked for
-  packs = fine_tuning.packs_examples(args, config)
+  packs = fine_tune.packs_examples(args, config)
   assert packs == (None if name is None else False)
   without = args.replace(pack_examples=False)
-  assert fine_tuning.packs_examples(without, config) is False
+  assert fine_tune.packs_examples(without, config) is False
   args = args.replace(pack_examples=True)
-  assert fine_tuning.packs_examples(args, config)
+  assert fine_tune.packs_examples(args, config)
   with raises(name and f"does not go with {name}: drop one"):
     contradictions.check_packing(args, config)
 

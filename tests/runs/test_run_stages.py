@@ -7,7 +7,7 @@ import pytest
 
 from modeling import losses
 from runs import session
-from tests.runs.test_fine_tuning import _flags
+from tests.runs.test_fine_tune import _flags
 from tests.training import toy
 from training.run_folder import Checkpoints
 

@@ -10,7 +10,7 @@ from cli.settings import flag
 from data import vocab
 from modeling import models
 from modeling.config import BertConfig
-from runs import checks, fine_tuning, record, session
+from runs import checks, fine_tune, record, session
 from runs.task_settings import EvaluatedFineTuning
 from storage import UserError
 from tests import programs
@@ -48,11 +48,11 @@ def test_a_flag_says_what_is_compiled_before_the_device_does(
   packed = args.replace(pack_examples=None, group_by_length=False)
   config = BertConfig(5, 8, 1, 2, 8)
   is_possible = not given and not (gpus and given is None)
-  result = fine_tuning.packs_examples(packed, config)
+  result = fine_tune.packs_examples(packed, config)
   assert result == (None if is_possible else False)
   for decided in (False, True):
     chosen = args.replace(pack_examples=decided)
-    assert fine_tuning.packs_examples(chosen, config) is decided
+    assert fine_tune.packs_examples(chosen, config) is decided
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import tensorflow as tf
 from data.batching import Packing
 from tasks.classification import metrics as classification_metrics
 from tasks.classification import named_tasks
-from tasks.classification import task as classification
+from tasks.classification.task import Classification
 from tasks.multiple_choice import examples as choices
 from tasks.multiple_choice.examples import ChoiceRecordBuilder
 from tasks.pretraining import task as pretraining
@@ -44,7 +44,7 @@ def test_a_batch_that_is_full_is_not_filled_up(tmp_path, number, use_tpu):
   )
   for split, size in (("train", 1), ("dev", 4), ("test", 3)):
     [(_, examples)] = named_tasks.read(task, str(tmp_path), [split]).items()
-    part = classification.convert(args, task, split, examples)
+    part = Classification(args, {split: examples}, named=task).convert(split)
     expected = -(-number // size) * size if use_tpu else number
     assert len([*tf.data.TFRecordDataset(part.path)]) == expected
     assert len(part.rows) == number
@@ -78,7 +78,7 @@ def test_the_first_ending_may_be_right(tmp_path, tokenizer, labels):
   examples = choices.read_examples(str(path), needs_labels=bool(labels))
   assert [example.label for example in examples] == (labels or [None, None])
   build = ChoiceRecordBuilder(tokenizer, T)
-  ids = [build(example)["label_ids"] for example in examples]
+  ids = [build(example)[0]["label_ids"] for example in examples]
   assert ids == [[label] for label in labels or [0, 0]]
   if not labels:
     with pytest.raises(ValueError, match="has no column label"):
@@ -196,14 +196,13 @@ def test_a_threshold_is_that_of_the_model(
     **{"output_dir": str(tmp_path / "out"), "version_2_with_negative": True},
     **{"init_checkpoint": str(tmp_path / "start/x")},
   )
-  result = squad._decoding_config(args).null_score_diff_threshold
+  result = squad.null_threshold(args)
   order = [of_folder] if is_trained else [of_start, of_folder]
   known = [value for value in order if value is not None]
   assert result == (known[0] if known else 0.0)
   for given in (0.0, -2.0):
     chosen = args.replace(null_score_diff_threshold=given)
-    config = squad._decoding_config(chosen)
-    assert config.null_score_diff_threshold == given
+    assert squad.null_threshold(chosen) == given
 
 
 # --- Pre-training ------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Reading records: order, resuming, sharing, and what is refused."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from data.pretraining.dynamic_masking import CausalTargets
 from data.pretraining.input_pipeline import PretrainingInput
 from data.pretraining.instances import Masking, MaskPolicy
 from data.records import RecordDataset, Source
+from data.tokenization import FullTokenizer
 from storage import tfrecord
 from storage.tfrecord import Feature, Schema
 
@@ -58,7 +60,8 @@ def test_resumes_where_it_stopped(paths, skip):
   np.testing.assert_array_equal(rest, expected[skip:])
 
 
-def test_the_index_of_the_records_is_saved_in_the_folder(paths, tmp_path):
+def test_the_index_of_foreign_records_is_saved_in_the_folder(paths, tmp_path):
+  os.remove(tfrecord.index_path(paths[0]))
   source = _input(paths, folder=str(tmp_path))
   _ids(source.train_batches(5, seed=3), 1)
   assert (tmp_path / "records-index.npz").exists()
@@ -183,7 +186,7 @@ def _vocab(tmp_path, tokens=("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")):
 def test_unmasked_records_are_masked_anew_and_repeatably(tmp_path):
   schema = features.pretraining(T)
   path = _write(tmp_path / "x", range(10, 40), schema)
-  source = _input([path], vocab_file=_vocab(tmp_path))
+  source = _input([path], tokenizer=FullTokenizer(_vocab(tmp_path)))
   data = source.train_batches(10, seed=1)
   first, again = list(data.take(6)), list(data.take(6))
   assert set(first[0]) == set(features.pretraining(T, P))
@@ -208,7 +211,9 @@ def test_a_blank_line_at_the_end_is_not_drawn(tmp_path):
   file = _vocab(tmp_path)
   Path(file).write_text(Path(file).read_text() + "\n")
   masking = Masking(T, 1.0, policy=MaskPolicy(0.0, 1.0))
-  source = PretrainingInput([path], T, 45, masking, vocab_file=file)
+  source = PretrainingInput(
+    [path], T, 45, masking, tokenizer=FullTokenizer(file)
+  )
   batches = list(source.train_batches(30, seed=1).take(20))
   drawn = np.concatenate([batch["input_ids"].numpy() for batch in batches])
   assert drawn.max() == 44
@@ -216,7 +221,7 @@ def test_a_blank_line_at_the_end_is_not_drawn(tmp_path):
 
 def test_unmasked_records_need_a_vocabulary(tmp_path):
   path = _write(tmp_path / "x", [1], features.pretraining(T))
-  with pytest.raises(ValueError, match="--vocab_file is needed"):
+  with pytest.raises(ValueError, match="vocab_file is needed"):
     _input([path])
   for tokens, message in (
     (["[PAD]"], r"lacks .*\[MASK\]"),
@@ -224,13 +229,13 @@ def test_unmasked_records_need_a_vocabulary(tmp_path):
     (["[UNK]", "[PAD]", "[CLS]", "[MASK]", "[SEP]"], "x was made with another"),
   ):
     with pytest.raises(ValueError, match=message):
-      _input([path], vocab_file=_vocab(tmp_path, tokens))
+      _input([path], tokenizer=FullTokenizer(_vocab(tmp_path, tokens)))
 
 
 def test_masked_records_go_with_no_others_and_no_policy(paths, tmp_path):
   path = _write(tmp_path / "x", [1], features.pretraining(T))
   with pytest.raises(ValueError, match="train on files of one kind"):
-    _input([path, *paths], vocab_file=_vocab(tmp_path))
+    _input([path, *paths], tokenizer=FullTokenizer(_vocab(tmp_path)))
   with pytest.raises(ValueError, match="make it with them, or with"):
     _input(paths, masking=Masking(P, policy=MaskPolicy(1.0, 0.0)))
 
@@ -269,7 +274,7 @@ def test_batches_by_length_are_short_and_resumed(tmp_path, monkeypatch):
 
 def test_an_evaluation_masks_each_batch_differently_but_always_alike(tmp_path):
   path = _write(tmp_path / "unmasked", [5] * 8, features.pretraining(T))
-  source = _input([path], vocab_file=_vocab(tmp_path))
+  source = _input([path], tokenizer=FullTokenizer(_vocab(tmp_path)))
   first, again = (
     [batch["masked_lm_positions"].numpy() for batch in batches]
     for batches in [source.endless_eval_batches(8).take(3)] * 2

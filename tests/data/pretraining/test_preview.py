@@ -12,6 +12,7 @@ from data.pretraining import builders
 from data.pretraining.dynamic_masking import CausalTargets
 from data.pretraining.instances import InstanceConfig, Masking
 from data.records import parser
+from data.tokenization import FullTokenizer
 from tests.data.pretraining.corpus import VOCAB_FILE
 
 WORDS = vocab.load(VOCAB_FILE)
@@ -28,7 +29,7 @@ def _text(tmp_path):
 
 def _config(**masking):
   instance = InstanceConfig(24, Masking(5, **masking), dupe_factor=4)
-  return builders.BuildConfig(VOCAB_FILE, True, instance, 3)
+  return builders.BuildConfig(FullTokenizer(VOCAB_FILE), instance, 3)
 
 
 def _records(path, config):

@@ -7,6 +7,7 @@ import pytest
 
 from tasks.classification import examples, named_tasks
 from tasks.classification.examples import TextExample
+from tests import programs
 
 TRAIN = "kind\tbody\tid\ngood\tA\t1\nbad\tB\t2\n"
 
@@ -22,14 +23,11 @@ def lay_out(folder, **files):
 
 def task_of(data, output, do_train=True, init_checkpoint=None, **changes):
   """The task of --task_name=tsv with these flags."""
-  flags = {"task_name": "tsv", "data_dir": data, "xnli_language": "zh"}
-  flags |= {"text_a_column": "body", "text_b_column": None}
-  flags |= {"label_column": "kind", "is_regression": False}
+  flags = {"task_name": "tsv", "data_dir": data, "text_a_column": "body"}
   flags |= {"output_dir": output, "do_train": do_train}
-  flags |= {"multi_label": False} | changes
-  return named_tasks.with_labels(
-    named_tasks.TaskFlags(**flags), init_checkpoint
-  )
+  flags |= {"label_column": "kind"} | changes
+  settings = programs.arguments("run_classifier", **flags)
+  return named_tasks.with_labels(settings, init_checkpoint)
 
 
 def test_labels_are_sorted(tmp_path):

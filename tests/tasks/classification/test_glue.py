@@ -18,10 +18,8 @@ METRICS = ("accuracy", "f1", "matthews_correlation", "spearman")
 
 def _flags(folder, **changes):
   defaults = dict.fromkeys(("do_train", "do_eval", "do_predict"), True)
-  defaults |= dict.fromkeys(("do_export", "dry_run", "from_mnli"), False)
-  defaults |= {"export_dir": None, "teacher": None}
   defaults |= {x: str(folder / x[:-4]) for x in ("data_dir", "output_dir")}
-  return glue.Command(**defaults | changes)
+  return programs.arguments("run_classifier", **defaults | changes)
 
 
 def _task_folders(folder, *names):

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from runs import fine_tune
 from serving.answers import sigmoid, softmax
 from tasks.classification import examples, metrics, named_tasks, task
+from tasks.classification.task import Classification
 from tests import programs
 from tests.serving.tasks import CONFIG, T, check_ensemble, vocab_file
 from tests.tasks.classification.test_multi_label import several_labels
@@ -47,20 +49,24 @@ def _args(tmp_path):
 
 def _convert(args, kind):
   rows = named_tasks.read(MNLI, args.data_dir, [kind], args.prediction_columns)
-  return {k: task.convert(args, MNLI, k, v) for k, v in rows.items()}
+  texts = Classification(args, rows, named=MNLI)
+  return {split: texts.convert(split) for split in rows}
 
 
 def _logits(model, tokenizer, rows):
   build = examples.TextRecordBuilder(tokenizer, T, MNLI.labels)
-  inputs = [{n: np.array([build(row)[n]]) for n in model.input} for row in rows]
+  inputs = [
+    {n: np.array([build(row)[0][n]]) for n in model.input} for row in rows
+  ]
   return np.concatenate([model(row)["logits"] for row in inputs])
 
 
 def test_each_set_is_evaluated_in_its_own_batches(args, tokenizer, tmp_path):
-  model = task.make_model(args, MNLI, CONFIG)
+  texts = Classification(args, {}, named=MNLI)
+  model = texts.make_model(CONFIG)
   sets = _convert(args, "dev")
   assert list(sets) == ["dev", "dev_mismatched"]
-  result = task.evaluate(args, MNLI, model, sets, False, 17)
+  result = fine_tune.evaluate(texts, model, sets, 17)
   for split, part in sets.items():
     suffix = split.removeprefix("dev")
     assert part.path == f"{args.output_dir}/eval{suffix}.tf_record"
@@ -83,10 +89,10 @@ def test_each_set_is_evaluated_in_its_own_batches(args, tokenizer, tmp_path):
 
 
 def test_each_set_is_predicted_in_its_order(args, tokenizer, tmp_path):
-  model = task.make_model(args, MNLI, CONFIG)
-  sets = _convert(args, "test")
-  task.predict(args, MNLI, model, sets)
-  for split, part in sets.items():
+  texts = Classification(args, {}, named=MNLI)
+  model = texts.make_model(CONFIG)
+  for split, part in _convert(args, "test").items():
+    texts.predict(model, split, part, 17)
     suffix = split.removeprefix("test")
     assert part.path == f"{args.output_dir}/predict{suffix}.tf_record"
     logits = _logits(model, tokenizer, part.rows)
@@ -180,7 +186,14 @@ def test_an_evaluation_finds_thresholds_unless_there_are_some(
   names = [("joy", "woe"), ("joy",), ("woe",)]
   rows = [examples.TextExample("", "", label=label) for label in names]
   part = task.RecordDataset(rows, "", None, False)
-  result = task.evaluate(args, several_labels(), None, {"dev": part}, True, 1)
+
+  def evaluate(named, fits, **flags):
+    texts = Classification(
+      args.replace(**flags), {}, named=named, fits_thresholds=fits
+    )
+    return texts.evaluate(None, part)
+
+  result = evaluate(several_labels(), fits=True)
   saved = programs.table(tmp_path / "out" / "thresholds.tsv")
   values = {name: float(value) for name, value in saved}
   assert values["wit"] == 0.5  # no text has it
@@ -188,11 +201,11 @@ def test_an_evaluation_finds_thresholds_unless_there_are_some(
   assert values["woe"] < sigmoid(0)
   assert result["eval_macro_f1"] == pytest.approx((1 + 0 + 0.8) / 3)
   (tmp_path / "out" / "thresholds.tsv").unlink()
-  kind = several_labels(1, 1, 1)
-  result = task.evaluate(args, kind, None, {"dev": part}, False, 1)
-  assert result["eval_macro_f1"] == 0
-  several = args.replace(ensemble=2)
-  task.evaluate(several, several_labels(), None, {"dev": part}, True, 1)
+  known = several_labels(1, 1, 1)
+  metrics.save_thresholds(known, str(tmp_path / "out" / "thresholds.tsv"))
+  assert evaluate(several_labels(), fits=False)["eval_macro_f1"] == 0
+  (tmp_path / "out" / "thresholds.tsv").unlink()
+  evaluate(several_labels(), fits=True, ensemble=2)
   [file] = (tmp_path / "out").glob("thresholds*")
   assert file.name == "thresholds_ensemble.tsv"
 
@@ -204,5 +217,6 @@ def test_ensembles_combine_what_their_outputs_mean(args):
     (MNLI, softmax),
     (several_labels(), sigmoid),
   ):
-    model = task.make_model(args.replace(ensemble=2), kind, CONFIG)
+    texts = Classification(args.replace(ensemble=2), {}, named=kind)
+    model = texts.make_model(CONFIG)
     check_ensemble(model, [1, 4], value)

@@ -5,9 +5,11 @@ import json
 import numpy as np
 import pytest
 
+from runs import fine_tune
 from serving.answers import softmax
-from tasks.multiple_choice import examples, task
+from tasks.multiple_choice import examples
 from tasks.multiple_choice.examples import ChoiceRecordBuilder
+from tasks.multiple_choice.task import Swag
 from tests import programs
 from tests.serving.tasks import CONFIG, T, check_ensemble, vocab_file
 
@@ -41,13 +43,15 @@ def _args(tmp_path):
   )
 
 
-def _convert(args, flag):
-  return task.convert(args, flag, examples.read_examples(args[flag]))
+def _convert(args, split):
+  rows = examples.read_examples(args[f"{split}_file"])
+  return Swag(args, {split: rows}).convert(split)
 
 
 def _expected(model, tokenizer, rows):
   """Logits and probabilities of examples, [N, C]."""
-  records = map(ChoiceRecordBuilder(tokenizer, T), rows)
+  build = ChoiceRecordBuilder(tokenizer, T)
+  records = [build(row)[0] for row in rows]
   inputs = (
     {n: np.reshape(record[n], (1, CHOICES, T)) for n in model.input}
     for record in records
@@ -57,11 +61,12 @@ def _expected(model, tokenizer, rows):
 
 
 def test_twelve_choices_are_scored_and_predicted(args, tokenizer, tmp_path):
-  model = task.make_model(args, CONFIG)
-  dev_set = _convert(args, "dev_file")
+  swag = Swag(args, {})
+  model = swag.make_model(CONFIG)
+  dev_set = _convert(args, "dev")
   labels = [row.label for row in dev_set.rows]
   assert labels == [9, 10, 11, 0, 1, 2, 3]
-  results = task.evaluate(args, model, dev_set, 17)
+  results = fine_tune.evaluate(swag, model, {"dev": dev_set}, 17)
   logits, probs = _expected(model, tokenizer, dev_set.rows)
   losses = -np.log(probs[np.arange(7), labels])
   assert results == {
@@ -70,8 +75,8 @@ def test_twelve_choices_are_scored_and_predicted(args, tokenizer, tmp_path):
   }
   written = programs.results(tmp_path / "out")
   assert written == pytest.approx(results | {"global_step": 17})
-  test_set = _convert(args, "test_file")
-  task.predict(args, model, test_set)
+  test_set = _convert(args, "test")
+  swag.predict(model, "test", test_set, 17)
   logits, probs = _expected(model, tokenizer, test_set.rows)
   _, *rows = programs.table(tmp_path / "out" / "test_predictions.tsv")
   assert [int(row[1]) for row in rows] == logits.argmax(1).tolist()
@@ -80,16 +85,16 @@ def test_twelve_choices_are_scored_and_predicted(args, tokenizer, tmp_path):
 
 
 def test_each_file_has_its_records(args):
-  names = {"train_file": "train", "dev_file": "eval", "test_file": "predict"}
-  for flag, name in names.items():
-    part = _convert(args, flag)
+  names = {"train": "train", "dev": "eval", "test": "predict"}
+  for split, name in names.items():
+    part = _convert(args, split)
     assert part.packing is None
     assert part.with_packing(8, packs=True).packing
     assert part.with_packing(8, packs=False).packing is None
     assert part.path == f"{args.output_dir}/{name}.tf_record"
-    assert _convert(args.replace(use_tpu=True), flag).static_shapes
+    assert _convert(args.replace(use_tpu=True), split).static_shapes
 
 
 def test_an_ensemble_has_the_mean_of_the_probabilities(args):
-  model = task.make_model(args.replace(ensemble=2), CONFIG)
+  model = Swag(args.replace(ensemble=2), {}).make_model(CONFIG)
   check_ensemble(model, [2, 3, 4], softmax)

@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from runs import fine_tune
 from serving.answers import softmax
 from tasks.ner import examples, tagging, task
+from tasks.ner.records import TagRecordBuilder
+from tasks.ner.task import Ner
 from tests import programs
 from tests.serving.tasks import (
   CONFIG,
@@ -44,16 +47,17 @@ def _args(tmp_path):
   )
 
 
-def _convert(args, flag):
+def _convert(args, split):
   columns = args.word_column, args.tag_column
-  sentences = tagging.read_tagged(args[flag], columns, TAGS, needs_tags=True)
-  return task.convert(args, flag, sentences, TAGS)
+  path = args[f"{split}_file"]
+  sentences = tagging.read_tagged(path, columns, TAGS, needs_tags=True)
+  return Ner(args, {split: sentences}, TAGS).convert(split)
 
 
-def _expected(args, model, tokenizer, flag):
+def _expected(args, model, tokenizer, split):
   """Logits of the words of a file, [W, L]."""
-  sentences = examples.read_sentences(args[flag], 1, 0)
-  build = task.records.TagRecordBuilder(tokenizer, T, TAGS)
+  sentences = examples.read_sentences(args[f"{split}_file"], 1, 0)
+  build = TagRecordBuilder(tokenizer, T, TAGS)
   result = []
   for row, window in build(sentences):
     inputs = {name: np.array([row[name]]) for name in model.input}
@@ -61,55 +65,68 @@ def _expected(args, model, tokenizer, flag):
   return np.array(result), [tag for s in sentences for tag in s.tags]
 
 
-def test_words_are_scored_in_the_order_of_their_file(
-  args, tokenizer, tmp_path, caplog
-):
-  caplog.set_level("INFO", "absl")
-  model = task.tagger(args, CONFIG, len(TAGS))
-  dev_set = _convert(args, "dev_file")
-  results, values = task.evaluate(args, model, TAGS, dev_set, 17)
-  logits, tags = _expected(args, model, tokenizer, "dev_file")
+def _predicted(path):
+  return [t for s in examples.read_sentences(str(path), 0, 2) for t in s.tags]
+
+
+def test_words_are_scored_in_the_order_of_their_file(args, tokenizer, tmp_path):
+  ner = Ner(args.replace(do_eval=True), {}, TAGS)
+  model = ner.make_model(CONFIG)
+  results = fine_tune.evaluate(ner, model, {"dev": _convert(args, "dev")}, 17)
+  logits, tags = _expected(args, model, tokenizer, "dev")
   ids = [TAGS.index(tag) for tag in tags]
   losses = -tf.nn.log_softmax(logits).numpy()[np.arange(len(ids)), ids]
   assert results["eval_loss"] == pytest.approx(losses.mean(), rel=1e-5)
   assert results["eval_accuracy"] == np.mean(logits.argmax(1) == ids)
-  np.testing.assert_allclose(values, logits, atol=1e-5)
-  assert "cut 3 of 3 sentences" in caplog.text
   written = programs.results(tmp_path / "out")
   assert written == pytest.approx(results | {"global_step": 17})
-  task.predict(args, model, TAGS, _convert(args, "test_file"))
-  logits, _ = _expected(args, model, tokenizer, "test_file")
-  path = tmp_path / "out" / "test_predictions.conll"
-  predicted = examples.read_sentences(str(path), 0, 2)
-  result = [tag for s in predicted for tag in s.tags]
-  assert result == [TAGS[i] for i in logits.argmax(1)]
-  assert caplog.text.count("\naccuracy: ") == 2  # of dev and test
-  words = [sentence._replace(tags=None) for sentence in dev_set.sentences]
-  task.predict(args, model, TAGS, replace(dev_set, sentences=words))
-  assert caplog.text.count("\naccuracy: ") == 2
+  predicted = _predicted(tmp_path / "out" / "eval_predictions.conll")
+  assert predicted == [TAGS[i] for i in logits.argmax(1)]
+
+
+def test_an_evaluation_without_do_eval_writes_no_tags(args, tmp_path):
+  ner = Ner(args, {}, TAGS)
+  assert ner.evaluate(ner.make_model(CONFIG), _convert(args, "dev"))
+  assert not (tmp_path / "out" / "eval_predictions.conll").exists()
+
+
+def test_predicted_tags_are_scored_if_the_file_has_tags(
+  args, tokenizer, tmp_path, caplog
+):
+  caplog.set_level("INFO", "absl")
+  ner = Ner(args, {}, TAGS)
+  model, test_set = ner.make_model(CONFIG), _convert(args, "test")
+  ner.predict(model, "test", test_set, 17)
+  logits, _ = _expected(args, model, tokenizer, "test")
+  predicted = _predicted(tmp_path / "out" / "test_predictions.conll")
+  assert predicted == [TAGS[i] for i in logits.argmax(1)]
+  assert caplog.text.count("\naccuracy: ") == 1
+  words = [sentence._replace(tags=None) for sentence in test_set.sentences]
+  ner.predict(model, "test", replace(test_set, sentences=words), 17)
+  assert caplog.text.count("\naccuracy: ") == 1
 
 
 def test_tokens_are_packed_with_labels(args):
-  numbers = {"train_file": 7, "dev_file": 6, "test_file": 2}
-  for flag, name in zip(numbers, ("train", "eval", "predict"), strict=True):
-    part = _convert(args, flag)
+  numbers = {"train": 7, "dev": 6, "test": 2}
+  for split, name in zip(numbers, ("train", "eval", "predict"), strict=True):
+    part = _convert(args, split)
     assert part.packing is None
     assert part.with_packing(8, packs=True).packing.token_labels
     assert part.path == f"{args.output_dir}/{name}.tf_record"
-    assert len(part.rows) == numbers[flag]
-    assert _convert(args.replace(use_tpu=True), flag).static_shapes
+    assert len(part.rows) == numbers[split]
+    assert _convert(args.replace(use_tpu=True), split).static_shapes
     alone, within = (
-      _convert(args.replace(document_context=value), flag).rows[-1]
+      _convert(args.replace(document_context=value), split).rows[-1]
       for value in (False, True)
     )
     assert alone.positions < within.positions  # behind its neighbours
 
 
-def test_a_tagger_is_of_the_flags(args):
-  model = task.tagger(args.replace(ensemble=2), CONFIG, len(TAGS))
+def test_flags_choose_an_ensemble_or_an_lstm(args):
+  model = Ner(args.replace(ensemble=2), {}, TAGS).make_model(CONFIG)
   check_ensemble(model, [2, 4], softmax)
   args = args.replace(feature_based=True, feature_layers="last", lstm_units=3)
-  tagger = task.tagger(args, CONFIG, len(TAGS))
+  tagger = Ner(args, {}, TAGS).make_model(CONFIG)
   [tags] = [v for v in tagger.variables if v.path == "tags/kernel"]
   assert tags.shape == (2 * 3, len(TAGS))
 

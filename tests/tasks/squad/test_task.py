@@ -4,8 +4,11 @@ import json
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
+from runs import fine_tune
 from tasks.squad import examples, metrics, task
+from tasks.squad.task import Squad
 from tests import programs
 from tests.serving.tasks import CONFIG
 
@@ -34,7 +37,12 @@ def _args(folder, context, number, answer="b"):
 
 def _eval_data(args):
   questions = examples.read_examples([args.predict_file])
-  return task.convert(args, "predict_file", questions)
+  return Squad(args, {"dev": questions}).convert("dev")
+
+
+def _predict(args, data):
+  """Predicts without a model, which has nothing to do."""
+  Squad(args, {}).predict(None, "dev", data, 7)
 
 
 def _load(path):
@@ -61,10 +69,10 @@ def test_the_saved_threshold_is_that_of_the_best_checkpoint(tmp_path):
     best.write_text(json.dumps(record))
     changed = args.replace(ensemble=ensemble, **changes)
     if in_training:
-      scores = task.evaluate_in_training(changed, None, data, 2)
+      scores = Squad(changed, {}).evaluate(None, data)
       assert scores["best_f1"] == 0.0
     else:
-      task.predict(changed, None, data, 2)
+      _predict(changed, data)
     suffix = "_ensemble" if ensemble > 1 else ""
     path = tmp_path / f"null_score_diff_threshold{suffix}.txt"
     written = path.exists()
@@ -80,8 +88,7 @@ def test_the_saved_threshold_is_that_of_the_best_checkpoint(tmp_path):
 
 def test_questions_about_contexts_without_tokens_are_answered(tmp_path):
   args = _args(tmp_path, " \u200b ", 1)
-  # There is nothing for the model to do.
-  task.predict(args, None, _eval_data(args), 7)
+  _predict(args, _eval_data(args))
   assert _load(tmp_path / "predictions.json") == {"0": "empty"}
   scores = {"exact_match": 0.0, "f1": 0.0}
   assert _load(tmp_path / "squad_scores.json") == scores
@@ -93,14 +100,15 @@ def test_what_cannot_be_scored_is_predicted_all_the_same(tmp_path, monkeypatch):
   args = _args(tmp_path, " \u200b ", 1)
   monkeypatch.setattr(task.metrics, "score", None)
   with pytest.raises(TypeError):
-    task.predict(args, None, _eval_data(args), 7)
+    _predict(args, _eval_data(args))
   assert (tmp_path / "nbest_predictions.json").exists()
 
 
 @pytest.mark.parametrize(("unit", "f1"), [("word", 0), ("character", 8 / 9)])
 def test_an_evaluation_in_training_writes_no_predictions(tmp_path, unit, f1):
   args = _args(tmp_path, " \u200b ", 1, answer="empt").replace(f1_unit=unit)
-  scores = task.evaluate_in_training(args, None, _eval_data(args), 3)
+  squad = Squad(args, {})
+  scores = fine_tune.evaluate(squad, None, {"dev": _eval_data(args)}, 3)
   assert scores == {"exact_match": 0.0, "f1": pytest.approx(100 * f1)}
   assert not (tmp_path / "predictions.json").exists()
   assert _load(tmp_path / "metrics.jsonl")["step"] == 3
@@ -110,9 +118,13 @@ def test_records_are_of_windows(tmp_path):
   args = _args(tmp_path, "a b a b a b a b a b", 5)
   args = args.replace(train_file=args.predict_file)
   questions = examples.read_examples([args.train_file], True)
-  train_set = task.convert(args, "train_file", questions)
+  train_set = Squad(args, {"train": questions}).convert("train")
   dev_set = _eval_data(args)
-  assert len(train_set.rows) > len(train_set.questions) == 5
+  assert Squad(args, {}).num_examples(train_set) == 5
+  assert len(dev_set.rows) > len(dev_set.questions) == 5
+  number = len([*tf.data.TFRecordDataset(train_set.path)])
+  assert number == len(dev_set.rows)
+  assert train_set.rows == []  # only an evaluation needs windows in memory
   assert train_set.questions == examples.training_order(questions) != questions
   assert [one.qas_id for one in dev_set.questions] == [*"01234"]
   assert "start_positions" in train_set.schema
@@ -131,7 +143,7 @@ def test_padding_is_among_the_best_unless_batches_are_trimmed(
   logits = np.arange(8.0)[None]  # two positions of padding, then [SEP] and b
   outputs = {"start_logits": logits, "end_logits": logits}
   monkeypatch.setattr(task.inference, "outputs", lambda *_: outputs)
-  assert task.answer(args, None, data).answers == {"0": text}
+  assert Squad(args, {}).answer(None, data).answers == {"0": text}
 
 
 def test_the_threshold_of_the_flag_counts_before_the_saved_one(tmp_path):
@@ -146,12 +158,11 @@ def test_the_threshold_of_the_flag_counts_before_the_saved_one(tmp_path):
   ):
     args = args.replace(version_2_with_negative=version_2)
     args = args.replace(null_score_diff_threshold=given)
-    config = task._decoding_config(args)
-    assert config.null_score_diff_threshold == expected
+    assert task.null_threshold(args) == expected
   # Of a checkpoint of another folder the one beside it.
   changes = {"output_dir": str(tmp_path / "new"), "init_checkpoint": path}
   args = args.replace(version_2_with_negative=True, **changes)
-  assert task._decoding_config(args).null_score_diff_threshold == 5.0
+  assert task.null_threshold(args) == 5.0
 
 
 def test_an_export_answers_by_the_flags(tmp_path):

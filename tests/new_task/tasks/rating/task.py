@@ -1,4 +1,4 @@
-"""Flags of run_rating.py -> data, evaluation, predictions, export."""
+"""Settings of run_rating.py -> data, evaluation, predictions, export."""
 
 import os
 from functools import partial
@@ -7,65 +7,75 @@ import keras
 import numpy as np
 from tasks.rating.answers import Answers
 from tasks.rating.examples import RatingRecordBuilder
-from tasks.rating.head import RatingHead
+from tasks.rating.head import RatingHead, absolute_error
 from tasks.rating.settings import Settings  # noqa: F401, of this task
 
 from data import features
 from data.records import RecordDataset
-from data.tokenization import FullTokenizer
+from data.write_records import write_records
 from modeling import models
 from runs import checks, session
+from runs.fine_tune import Task
 from serving.answers import TextConfig
 from serving.export import ServedModel
 from tasks import metrics
-from training import inference, report
+from training import inference
 
 
-def make_model(args, config):
-  """The encoder with the new head: tokens -> `rating` [B]."""
+class Rating(Task):
+  """Texts and their ratings."""
 
-  def make():
-    bert = models.encoder(config)
-    sequence = bert.output["sequence_output"]
-    rating = RatingHead(config)(sequence, bert.input["input_mask"])
-    return keras.Model(bert.input, {"rating": rating})
+  metric = "eval_pearson"
 
-  return models.ensemble(make, args.ensemble, models.mean_values)
+  def make_model(self, config):
+    """The encoder with the new head: tokens -> `rating` [B]."""
+
+    def make():
+      bert = models.encoder(config)
+      sequence = bert.output["sequence_output"]
+      rating = RatingHead(config)(sequence, bert.input["input_mask"])
+      return keras.Model(bert.input, {"rating": rating})
+
+    return models.ensemble(make, self.settings.ensemble, models.mean_values)
+
+  def objective(self):
+    return absolute_error()
+
+  def convert(self, split):
+    """Converts the examples of a split to records."""
+    settings = self.settings
+    rows = self.examples[split][: settings.max_examples]
+    length = settings.max_seq_length
+    build = partial(RatingRecordBuilder, settings.tokenizer, length)
+    schema = features.classification(length, dtype="float32")
+    path = self.records_file(split)
+    write_records(path, schema, rows, build)
+    static_shapes = session.needs_static_shapes(settings)
+    return RecordDataset(rows, path, schema, static_shapes)
+
+  def evaluate(self, model, records):
+    """Mean difference and correlation."""
+    batch_size = self.settings.eval_batch_size
+    ratings = inference.outputs(model, records, batch_size)["rating"]
+    labels = np.array([example.rating for example in records.rows])
+    return {
+      "eval_mean_difference": np.abs(ratings - labels).mean(),
+      "eval_pearson": metrics.score("pearson", ratings, labels),
+    }
+
+  def predict(self, model, split, records, step):
+    """Writes test_results.tsv, a number a line."""
+    batch_size = self.settings.predict_batch_size
+    ratings = inference.outputs(model, records, batch_size)["rating"]
+    path = os.path.join(self.settings.output_dir, "test_results.tsv")
+    metrics.write_results(path, ratings)
+
+  @staticmethod
+  def served_model(settings):
+    """Untrained model and its answers: texts to numbers."""
+    texts = TextConfig(settings.tokenizer, settings.max_seq_length)
+    model = Rating(settings, {}).make_model(checks.config(settings))
+    return ServedModel(model, Answers(texts))
 
 
-def convert(args, flag, examples):
-  """Converts the examples of a flag's file to <flag>.tf_record."""
-  examples = examples[: args.max_examples]
-  tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
-  build = partial(RatingRecordBuilder, tokenizer, args.max_seq_length)
-  schema = features.classification(args.max_seq_length, dtype="float32")
-  path = os.path.join(args.output_dir, f"{flag}.tf_record")
-  features.write_records(path, schema, examples, build)
-  static_shapes = session.needs_static_shapes(args)
-  return RecordDataset(examples, path, schema, static_shapes)
-
-
-def evaluate(args, model, data, step):
-  """Writes eval_results.txt and returns its values."""
-  ratings = inference.outputs(model, data, args.eval_batch_size)["rating"]
-  labels = np.array([example.rating for example in data.rows])
-  results = {
-    "eval_mean_difference": np.abs(ratings - labels).mean(),
-    "eval_pearson": metrics.score("pearson", ratings, labels),
-  }
-  report.write_evaluation(args.output_dir, results, step)
-  return results
-
-
-def predict(args, model, data):
-  """Writes test_results.tsv, a number a line."""
-  ratings = inference.outputs(model, data, args.predict_batch_size)["rating"]
-  metrics.write_results(
-    os.path.join(args.output_dir, "test_results.tsv"), ratings
-  )
-
-
-def served_model(args):
-  """Untrained model and its answers: texts to numbers."""
-  config = TextConfig(args.vocab_file, args.do_lower_case, args.max_seq_length)
-  return ServedModel(make_model(args, checks.config(args)), Answers(config))
+served_model = Rating.served_model

@@ -1,15 +1,19 @@
 """Best checkpoint, early stopping, and the checkpoint loaded afterwards."""
 
+import itertools
 import json
 import types
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from modeling import losses, models
-from runs import distillation, fine_tuning, session
+from runs import distillation, fine_tune, session
+from runs.fine_tune import Task
 from runs.session import Run
 from serving.export import ServedModel
 from tests import programs
@@ -32,26 +36,43 @@ def _flags(tmp_path, **changes):
   return programs.arguments("run_classifier", **flags | changes)
 
 
+@dataclass(frozen=True)
+class Toy(Task):
+  """A task whose evaluations give `results`; `look` sees each model."""
+
+  results: Iterator[float] = ()
+  look: Callable = lambda model: None
+  number: int = 24
+
+  metric = "f1"
+  make_model = convert = predict = served_model = None
+
+  def objective(self):
+    return losses.pretraining()
+
+  def num_examples(self, records):
+    return self.number
+
+  def evaluate(self, model, records):
+    self.look(model)
+    return {"f1": next(self.results), "loss": 0.0}
+
+
 def _train(args, results, model=None, look=lambda model: None, examples=24):
   """Trains on examples; evaluations give `results`, one after the other."""
   model = model or models.pretrainer(toy.config())
-  remaining, steps = iter(results), []
+  steps, evaluate = [], fine_tune.evaluate
 
-  def evaluate(step):
+  def note(task, model, data, step):
     steps.append(step)
-    look(model)
-    return {"f1": next(remaining), "loss": 0.0}
+    return evaluate(task, model, data, step)
 
-  fine_tuning.train(
-    Run(args, toy.config()),
-    model,
-    losses.pretraining(),
-    toy.Source(9),
-    num_examples=examples,
-    evaluate=evaluate,
-    metric="f1",
-    served_model=None,
-  )
+  given = {"results": iter(results), "look": look, "number": examples}
+  task = Toy(args, {}, **given)
+  data = {"train": toy.Source(9), "dev": "records"}
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setattr(fine_tune, "evaluate", note)
+    fine_tune.train(Run(args, toy.config()), task, model, data)
   return model, steps
 
 
@@ -66,7 +87,7 @@ def test_the_last_step_is_evaluated_and_the_best_saved(tmp_path):
   start, last = Run(args, toy.config()), _values(model)
   assert start.load(model) == 4
   assert any(np.any(last[k] != v) for k, v in _values(model).items())
-  start.args = args.replace(keep_best=False)
+  start.settings = args.replace(keep_best=False)
   (tmp_path / "run.json").unlink()  # has the flag, too
   assert start.load(model) == 9
   for name, value in _values(model).items():
@@ -149,7 +170,7 @@ def test_of_a_finished_run_the_real_step_is_the_best(tmp_path, caplog):
   assert _train(_flags(tmp_path, num_train_epochs=2.0), [0.5])[1] == [9]
   assert run_folder.read_best(str(tmp_path))["step"] == 9
   assert not (tmp_path / "run.json").exists()
-  assert "seed=1 has no effect: the training in" in caplog.text
+  assert "--seed=1 has no effect: the training in" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -165,7 +186,7 @@ def test_tokens_by_a_matrix_product(tmp_path, changes, in_file, expected):
   config = replace(toy.config(), **fields)
   start = Run(_flags(tmp_path, **changes), config)
   assert start.config.use_one_hot_embeddings == expected
-  assert start.args.attention == "right_to_left"  # for run.json
+  assert start.settings.attention == "right_to_left"  # for run.json
 
 
 @pytest.mark.parametrize(("index", "number"), [(0, 1), (1, 0)])
@@ -182,7 +203,7 @@ def test_the_chief_of_workers_writes(tmp_path, monkeypatch, index, number):
   ):
     monkeypatch.setattr(owner, name, lambda *parts: steps.append(parts))
   start.export(lambda args: steps.append("builds") or served)
-  args = start.args
+  args = start.settings
   assert steps == number * [
     ("float32", ["keras"]),  # first the policy
     "builds",
@@ -231,7 +252,7 @@ def test_training_from_random_values_is_said(tmp_path, caplog):
   file = str(tmp_path / "config.json")
   args = _flags(tmp_path, bert_config_file=file, max_seq_length=8)
   toy.config().to_json(file)
-  fine_tuning.start(args)
+  fine_tune.start(args)
   assert "no --init_checkpoint: all variables start at random" in caplog.text
 
 
@@ -247,24 +268,19 @@ def test_steps_of_epochs_that_batches_do_not_divide(tmp_path, monkeypatch):
   args = args.replace(warmup_proportion=0.11)
   start = Run(args, toy.config())
   monkeypatch.setattr(start, "train", train)
-  fine_tuning.train(
-    start,
-    models.pretrainer(toy.config()),
-    losses.pretraining(),
-    source,
-    num_examples=109,
-    packs=True,
-    not_packs=True,
-    unit="records",
-    evaluate=None,
-    metric="f1",
-    served_model=None,
-  )
+
+  class Packed(Toy):
+    """A task with rows of several examples."""
+
+    unit = "records"
+
+  monkeypatch.setattr(type(args), "not_packed", ("new_head",))
+  model = models.pretrainer(toy.config())
+  fine_tune.train(start, Packed(args, {}, number=109), model, {"train": source})
   assert call == {
     "num_train_steps": 34,  # of 34.06
     "num_warmup_steps": 3,  # of 3.74
     "packing": (8, False),  # --new_head forbids it
-    "packed": str,
     "new_head": True,
     "unit": "records",
     "evaluated": 0,
@@ -309,9 +325,6 @@ def test_a_student_follows_the_outputs_of_its_teacher(monkeypatch, kind, size):
   [value] = result.losses(outputs, batch).values()
   np.testing.assert_allclose(value, 0.75 * own + 0.25 * soft, rtol=1e-5)
   assert np.abs(soft - own).max() > 0.01
-  for without in ({"teacher": None}, {"distill_weight": 0.0}):
-    args = args.replace(**without)
-    assert distillation.distilled(args, objective, student, 0) is objective
 
 
 def _restore(monkeypatch, model, given):
@@ -354,3 +367,111 @@ def test_a_frozen_layer_has_no_slots(tmp_path):
   slots = [name for name in names if name.endswith("/adam_m")]
   assert slots
   assert not any(name.startswith("bert/encoder/") for name in slots)
+
+
+# --- The order of the stages -------------------------------------------------
+
+LOADED = 9  # step of the checkpoint that a run loads
+
+
+@pytest.fixture(name="events")
+def _events(monkeypatch):
+  """Notes the stages of fine_tune, with a run that trains nothing."""
+  events = []
+
+  def start(settings):
+    settings = settings.replace(attention="of the run")
+    return types.SimpleNamespace(
+      settings=settings,
+      config="config",
+      strategy=types.SimpleNamespace(scope=nullcontext),
+      load=lambda model: events.append(("load", model)) or LOADED,
+      export=lambda build: events.append(("export", build(settings))),
+    )
+
+  def train(run, task, model, data):
+    events.append(("train", model, data["train"]))
+    if run.settings.evaluates_while_training:
+      fine_tune.evaluate(task, model, data, 5)
+
+  def run_sweep(settings):
+    events.append(("sweep",))
+    return settings.replace(do_train=False, keep_best=True)
+
+  def save(folder, scores, step, suffix):
+    events.append(("scores", scores, step, suffix))
+
+  monkeypatch.setattr(fine_tune, "start", start)
+  monkeypatch.setattr(fine_tune, "train", train)
+  monkeypatch.setattr(fine_tune.sweep, "run_sweep", run_sweep)
+  monkeypatch.setattr(fine_tune.report, "write_evaluation", save)
+  monkeypatch.setattr(
+    fine_tune.labels, "save_if_missing", lambda *_: events.append(("labels",))
+  )
+  return events
+
+
+class Staged(Task):
+  """A task that notes in `examples["events"]` what it is asked for."""
+
+  metric = "f1"
+  served_model = staticmethod(lambda settings: f"served {settings.attention}")
+  objective = None
+
+  def make_model(self, config):
+    return f"model of {config}"
+
+  def convert(self, split):
+    assert self.settings.attention == "of the run"
+    return f"records of {split}"
+
+  def evaluate(self, model, records):
+    return {model: records}
+
+  def predict(self, model, split, records, step):
+    self.examples[split].append(("predict", model, split, records, step))
+
+
+class OfDevSet(Staged):
+  """A task that predicts its dev set, as SQuAD."""
+
+  predicted = "dev"
+
+
+@pytest.mark.parametrize(
+  ("program", "kind"), [("run_ner", Staged), ("run_squad", OfDevSet)]
+)
+@pytest.mark.parametrize("is_sweep", [False, True])
+def test_stages_have_an_order_and_their_data(events, program, kind, is_sweep):
+  """A sweep trains all its models in other processes."""
+  model, dev = "model of config", ("dev", "dev_mismatched")
+  splits = ("train", *dev, "test")
+  names = ("do_train", "do_eval", "do_predict", "do_export", "keep_best")
+  for values in itertools.product([False, True], repeat=len(names)):
+    flags = dict(zip(names, values, strict=True))
+    train, evaluate, predict, export, keep_best = values
+    if program == "run_squad":
+      evaluate = flags.pop("do_eval") and False
+    settings = programs.arguments(program, **flags, num_seeds=1 + is_sweep)
+    events.clear()
+    fine_tune.fine_tune(kind(settings, dict.fromkeys(splits, events), ["a"]))
+    result = [*events]
+    expected = [("sweep",)] * (train and is_sweep) + [("labels",)]
+    scores = [
+      ("scores", {model: f"records of {split}"}, LOADED, split[3:])
+      for split in dev
+    ]
+    if train and not is_sweep:
+      expected.append(("train", model, "records of train"))
+      in_training = [(*event[:2], 5, event[3]) for event in scores]
+      expected += in_training * keep_best
+    if evaluate or predict:
+      expected.append(("load", model))
+    expected += scores * evaluate
+    predicted = dev if program == "run_squad" else ("test",)
+    expected += [
+      ("predict", model, split, f"records of {split}", LOADED)
+      for split in predicted * predict
+    ]
+    expected += [("export", "served of the run")] * export
+    assert result == expected

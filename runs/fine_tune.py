@@ -1,0 +1,219 @@
+"""Fine-tuning of any task: sweep, train, evaluate, predict, export."""
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Generic, TypeVar
+
+import keras
+from absl import logging
+
+from data import labels
+from data.records import RecordDataset
+from modeling.config import BertConfig
+from modeling.losses import Objective
+from runs import checks, contradictions, sweep
+from runs.distillation import distilled
+from runs.session import Run, needs_static_shapes
+from runs.settings import DRY_RUN_STEPS, Packing
+from runs.task_settings import FineTuning
+from serving.export import ServedModel
+from storage import UserError
+from storage.progress import number_of
+from training import optimization, report, run_folder
+from training.run_folder import BestCheckpoint, Checkpoints
+
+S = TypeVar("S", bound=FineTuning)
+R = TypeVar("R", bound=RecordDataset)
+
+
+@dataclass(frozen=True)
+class Task(ABC, Generic[S, R]):
+  """A task with its settings and the examples that a run reads.
+
+  `examples` has the splits "train", "dev" and "test", and others whose names
+  begin so, such as "dev_mismatched". `labels` are those that the user's data
+  defines, which labels.txt names in their order.
+  """
+
+  settings: S
+  examples: Mapping[str, Sequence[Any]]
+  labels: Sequence[str] = ()
+
+  unit: ClassVar[str] = "examples"  # name of a record in the log
+  predicted: ClassVar[str] = "test"  # split of --do_predict
+
+  @property
+  @abstractmethod
+  def metric(self) -> str:
+    """Name of the score of `evaluate` that is largest for the best model."""
+
+  def records_file(self, split: str) -> str:
+    """Path of a split's records, as the original's: eval.tf_record for dev."""
+    names = {"train": "train", "dev": "eval", "test": "predict"}
+    kind = split.partition("_")[0]
+    file = f"{split.replace(kind, names[kind], 1)}.tf_record"
+    return os.path.join(self.settings.output_dir, file)
+
+  @abstractmethod
+  def convert(self, split: str) -> R:
+    """Writes the records of a split."""
+
+  def num_examples(self, records: R) -> int:
+    """Examples of an epoch of training."""
+    return len(records.rows)
+
+  @abstractmethod
+  def make_model(self, config: BertConfig) -> keras.Model:
+    """Makes the model, with initial values."""
+
+  @abstractmethod
+  def objective(self) -> Objective:
+    """Losses of the training."""
+
+  @abstractmethod
+  def evaluate(self, model: keras.Model, records: R) -> Mapping[str, float]:
+    """Scores of a dev set, for eval_results.txt."""
+
+  @abstractmethod
+  def predict(
+    self, model: keras.Model, split: str, records: R, step: int
+  ) -> None:
+    """Writes the predictions of a split by the model of a step."""
+
+  @staticmethod
+  @abstractmethod
+  def served_model(settings: Any) -> ServedModel:
+    """The untrained model of some settings and its answers to texts."""
+
+
+def fine_tune(task: Task[S, R]) -> None:
+  """Sweeps, trains, evaluates, predicts and exports as a task's settings say.
+
+  Raises ValueError if nothing is trained and --init_checkpoint has no head.
+  """
+  if task.settings.is_sweep:
+    task = replace(task, settings=sweep.run_sweep(task.settings))
+  run = start(task.settings)
+  task = replace(task, settings=run.settings)
+  settings = run.settings
+  data = {
+    split: task.convert(split)
+    for split in task.examples
+    if split.partition("_")[0] in settings.splits_to_read
+  }
+  if task.labels:
+    labels.save_if_missing(task.labels, settings.output_dir)
+  with run.strategy.scope():
+    model = task.make_model(run.config)
+    if settings.do_train:
+      train(run, task, model, data)
+    if settings.evaluates or settings.do_predict:
+      step = run.load(model)
+    if settings.evaluates:
+      evaluate(task, model, data, step)
+    if settings.do_predict:
+      for split, records in data.items():
+        if split.startswith(task.predicted):
+          task.predict(model, split, records, step)
+  if settings.do_export:
+    run.export(task.served_model)
+
+
+def start(settings: S) -> Run[S]:
+  """Starts a run; see `fine_tune`."""
+  run = Run(settings, checks.config(settings))
+  path = checks.checkpoint(settings)
+  if path and path == settings.init_checkpoint and not settings.do_train:
+    run_folder.check_head(path)
+  if not path:
+    logging.warning("no --init_checkpoint: all variables start at random")
+  return run
+
+
+def train(
+  run: Run[S], task: Task[S, R], model: keras.Model, data: Mapping[str, R]
+) -> None:
+  """Fine-tunes a model for --num_train_epochs, in the strategy's scope.
+
+  Saves the best checkpoint, if settings say so. Raises ValueError if a step
+  needs more examples than there are.
+  """
+  settings, source = run.settings, data["train"]
+  steps = _num_steps(settings, task.num_examples(source))
+  if isinstance(settings, Packing):
+    packs = packs_examples(settings, run.config)
+    source = source.with_packing(settings.train_batch_size, packs)
+  optimization.freeze(model, settings.frozen_layers(run.config))
+  best, evaluated = None, report.last_evaluation(settings.output_dir)
+  if settings.keeps_best:
+    patience = settings.early_stopping_patience * settings.eval_steps
+    best = BestCheckpoint(settings.output_dir, task.metric, patience)
+    if best.is_final:
+      logging.info("nothing to train: early stopping has ended this run")
+      return
+    evaluated = best.evaluated
+  objective = task.objective()
+  if settings.teacher and settings.distill_weight:
+    objective = distilled(settings, objective, model, task.served_model)
+  for step in run.train(
+    model,
+    objective,
+    source,
+    num_train_steps=steps,
+    num_warmup_steps=int(steps * settings.warmup_proportion),
+    new_head=settings.new_head,
+    unit=task.unit,
+    evaluated=evaluated,
+    evaluate_last=settings.keeps_best,
+  ):
+    scores = evaluate(task, model, data, step)
+    if best:
+      best.update(step, scores, model)
+      if best.is_final:
+        run.end_training()
+  if best:
+    Checkpoints(run_folder.best_folder(settings.output_dir)).log_all()
+
+
+def evaluate(
+  task: Task[S, R], model: keras.Model, data: Mapping[str, R], step: int
+) -> Mapping[str, float]:
+  """Writes eval_results.txt of each dev set; returns the scores of "dev"."""
+  results = {}
+  for split, records in data.items():
+    if split.startswith("dev"):
+      logging.info("evaluation on %s at step %d", split, step)
+      results[split] = task.evaluate(model, records)
+      suffix = split.removeprefix("dev")
+      folder = task.settings.output_dir
+      report.write_evaluation(folder, results[split], step, suffix)
+  return results["dev"]
+
+
+def _num_steps(settings: FineTuning, num_examples: int) -> int:
+  epochs, batch_size = settings.num_train_epochs, settings.train_batch_size
+  steps = int(num_examples / batch_size * epochs)
+  at_most = settings.max_examples
+  are_all = at_most is None or num_examples < at_most
+  if not steps and are_all:
+    raise UserError(
+      f"{number_of(num_examples, 'example')} x --num_train_epochs={epochs:g} "
+      f"make no step of --train_batch_size={batch_size}: lower it, or raise "
+      "--num_train_epochs"
+    )
+  if settings.dry_run:
+    return DRY_RUN_STEPS
+  logging.info(
+    "%s, %s", number_of(num_examples, "example"), number_of(steps, "step")
+  )
+  return steps
+
+
+def packs_examples(settings: Packing, config: BertConfig) -> bool | None:
+  """--pack_examples; without the flag False if it is impossible, else None."""
+  if settings.pack_examples is not None:
+    return settings.pack_examples
+  conflict = contradictions.packing_conflict(settings, config)
+  return False if conflict or needs_static_shapes(settings) else None
