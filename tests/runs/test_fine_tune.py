@@ -69,7 +69,9 @@ def _train(args, results, model=None, look=lambda model: None, examples=24):
 
   given = {"results": iter(results), "look": look, "number": examples}
   task = Toy(args, {}, **given)
-  data = {"train": toy.Source(9), "dev": "records"}
+  source = toy.Source(9)
+  source.with_packing = lambda *_: source
+  data = {"train": source, "dev": "records"}
   with pytest.MonkeyPatch.context() as patch:
     patch.setattr(fine_tune, "evaluate", note)
     fine_tune.train(Run(args, toy.config()), task, model, data)
