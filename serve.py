@@ -120,7 +120,8 @@ def main(args: ServerSettings) -> None:
   from serving.server.app import App, Server
   from serving.server.version import Version
 
-  settings = args.select(models.Settings)
+  limits = {name: args[name] for name in models.Settings._fields}
+  settings = models.Settings(**limits)
   metrics = Metrics()
   served = {}
   for name, folder in map(models.split_name, args.model):
