@@ -36,6 +36,13 @@ def _flags(tmp_path, **changes):
   return programs.arguments("run_classifier", **flags | changes)
 
 
+class Source(toy.Source):
+  """Records whose examples do not share rows."""
+
+  def with_packing(self, batch_size, packs):
+    return self
+
+
 @dataclass(frozen=True)
 class Toy(Task):
   """A task whose evaluations give `results`; `look` sees each model."""
@@ -69,7 +76,7 @@ def _train(args, results, model=None, look=lambda model: None, examples=24):
 
   given = {"results": iter(results), "look": look, "number": examples}
   task = Toy(args, {}, **given)
-  data = {"train": toy.Source(9), "dev": "records"}
+  data = {"train": Source(9), "dev": "records"}
   with pytest.MonkeyPatch.context() as patch:
     patch.setattr(fine_tune, "evaluate", note)
     fine_tune.train(Run(args, toy.config()), task, model, data)
