@@ -177,7 +177,7 @@ def test_of_a_finished_run_the_real_step_is_the_best(tmp_path, caplog):
   assert _train(_flags(tmp_path, num_train_epochs=2.0), [0.5])[1] == [9]
   assert run_folder.read_best(str(tmp_path))["step"] == 9
   assert not (tmp_path / "run.json").exists()
-  assert "--seed=1 has no effect: the training in" in caplog.text
+  assert "seed=1 has no effect: the training in" in caplog.text
 
 
 @pytest.mark.parametrize(
