@@ -17,11 +17,12 @@ import keras
 import numpy as np
 
 from data import features
-from data.tokenization import FullTokenizer
+from data.row_encoder import RowEncoder
+from data.texts import check_texts
+from data.tokenizer_files import open_tokenizer
 from modeling import models
-from serving.answers import check_texts
+from runs.model_files import find_model
 from storage import UserError
-from tasks.open import model_files
 from training import run_folder
 
 
@@ -43,8 +44,8 @@ class TextEncoder:
     do_lower_case: bool = True,
     max_seq_length: int = 512,
   ):
-    self.tokenizer = FullTokenizer(vocab_file, do_lower_case)
-    self._encoder = features.RowEncoder(self.tokenizer, max_seq_length)
+    self.tokenizer = open_tokenizer(vocab_file, do_lower_case)
+    self._encoder = RowEncoder(self.tokenizer, max_seq_length)
 
   def __call__(
     self, texts: Iterable[str], pairs: Iterable[str] | None = None
@@ -55,8 +56,9 @@ class TextEncoder:
     if len(columns[-1]) != len(columns[0]):
       raise UserError(f"{len(columns[0])} texts, but {len(columns[1])} pairs")
     rows = [self._encoder.encode(*row) for row in zip(*columns, strict=True)]
-    length = max((len(ids) for ids, _ in rows), default=0)
-    padded = [features.pad_inputs(*row, length) for row in rows]
+    length = max((len(row.ids) for row in rows), default=0)
+    pad = self.tokenizer.pad
+    padded = [features.pad_inputs(r.ids, r.segments, length, pad) for r in rows]
     shape = (len(rows), length)
     return {
       name: np.array([row[name] for row in padded], np.int32).reshape(shape)
@@ -80,7 +82,7 @@ def load(
   info names them. By default texts have the model's length, and the case of its
   training or vocabulary.
   """
-  files = model_files(os.fspath(folder))
+  files = find_model(os.fspath(folder))
   length = max_seq_length or files.config.max_position_embeddings
   files.config.check_length(length)
   model = make(files.config, **settings)

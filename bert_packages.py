@@ -4,11 +4,11 @@ from importlib.util import find_spec
 from os.path import dirname, realpath
 
 HERE = dirname(realpath(__file__))
-for name in "cli data modeling serving storage tasks training".split():
+for name in "cli data modeling runs serving storage tasks training".split():
   path = realpath(getattr(find_spec(name), "origin", None) or "")
   if dirname(dirname(path)) != HERE:
     raise ImportError(f"{path} hides {HERE}/{name}: rename it (docs/keras.md)")
 
-from cli import program  # noqa: E402
+from storage.progress import silence_tensorflow  # noqa: E402
 
-program.silence_tensorflow()
+silence_tensorflow()

@@ -15,11 +15,9 @@ import os
 from absl import logging
 
 from cli import file_checks, program
-from data import vocab, vocab_checks
+from data import vocab_checks
 from data.pretraining import builders, documents, shards
-from data.tokenization import FullTokenizer
 from storage import UserError, files
-from tasks.pretraining import corpus_settings
 from tasks.pretraining.corpus_settings import RecordSettings
 
 
@@ -32,7 +30,7 @@ def check_flags(args: RecordSettings) -> None:
       "--preview reads the text in one process: drop --num_workers and --runner"
     )
   file_checks.check_file(args, "vocab_file")
-  corpus_settings.instance_config(args)
+  args.instance_config()
 
 
 def check_outputs(args: RecordSettings, inputs: list[str]) -> None:
@@ -59,33 +57,35 @@ def check_outputs(args: RecordSettings, inputs: list[str]) -> None:
 
 def main(args: RecordSettings) -> None:
   inputs = files.expand(args.input_file)
+  tokenizer = args.tokenizer
   config = builders.BuildConfig(
-    args.vocab_file,
-    args.do_lower_case,
-    corpus_settings.instance_config(args),
+    tokenizer,
+    args.instance_config(),
     args.random_seed,
     builders.TextFormat(args.input_format, args.text_field),
     args.deduplicate,
   )
-  tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
+  tokenizer.check(*config.instance_config.tokens)
+  vocab_checks.warn_of_case(tokenizer)
   ids = tokenizer.vocab
-  vocab.check_tokens(ids, config.instance_config.tokens, args.vocab_file)
-  vocab_checks.warn_of_case(ids, args.do_lower_case, args.vocab_file)
-  if args.masking == "static" and not max(ids, key=ids.__getitem__):
+  last_line = max(ids, key=ids.__getitem__)
+  if args.masking == "static" and not last_line:
     text = "%s ends with a blank line, which is drawn as a random word, as in "
     text += "the original, with an id that its models lack: remove the line"
     logging.warning(text, args.vocab_file)
   sample = [*vocab_checks.sample(inputs, config.text_format.lines)]
   vocab_checks.warn_of_texts(sample, tokenizer, args.input_file)
-  words, length = tokenizer.basic_tokenizer.tokenize, args.max_seq_length
+  words, length = tokenizer.words, args.max_seq_length
   is_prose = config.text_format.is_prose
   for doubt in documents.doubts(sample, is_prose, words, length):
     logging.warning("%s: %s", args.input_file, doubt)
   logging.info("Reading from input files:\n  %s", "\n  ".join(inputs))
   if args.preview:
-    targets = corpus_settings.preview_targets(args, ids)
+    from data.pretraining.preview import preview
+
     program.end_with_reader()
-    for line in builders.preview(config, inputs, args.preview, *targets):
+    masks, objective = args.masks(), args.preview_objective
+    for line in preview(config, inputs, args.preview, masks, objective):
       print(line)
     return
   outputs = output_files(args)

@@ -16,7 +16,6 @@ from dataclasses import replace
 
 from cli import file_checks, program
 from data import vocab_checks
-from data.tokenization import FullTokenizer
 from modeling.config import BertConfig
 from runs import checks, contradictions
 from storage import UserError, textfiles
@@ -62,10 +61,9 @@ def main(args: Settings) -> None:
   config = checks.config(args)
   args = with_default_layers(args, config)
   if args.input_file:
-    tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
     sample = vocab_checks.sample([args.input_file], textfiles.lines)
     texts = (line.replace(lines.SEPARATOR, " ") for line in sample)
-    vocab_checks.warn_of_texts(texts, tokenizer, args.input_file)
+    vocab_checks.warn_of_texts(texts, args.tokenizer, args.input_file)
   # TensorFlow is imported here, after the flags were checked.
   from modeling.models import layer_outputs
   from runs import session

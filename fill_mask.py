@@ -14,13 +14,10 @@ from dataclasses import dataclass
 
 from cli import file_checks, program
 from cli.settings import common, flag
-from data import vocab, vocab_checks
-from data.tokenization import FullTokenizer
-from data.vocab import MASK
+from data import vocab_checks
 from runs import checks
 from runs.settings import TrainedModel
 from storage import UserError, textfiles
-from tasks.pretraining import settings
 from training import run_record
 
 _UNLIMITED = 1 << 16  # tokens of a text, until lengths are checked
@@ -49,9 +46,9 @@ def check_flags(args: Settings) -> None:
   if args.input_file != "-":
     file_checks.check_file(args, "input_file")
   checks.check(args, checks.config(args))
-  vocab.check_tokens(vocab.load(args.vocab_file), name=args.vocab_file)
+  args.tokenizer.check()
   objective = run_record.flag_of(args.init_checkpoint, "objective")
-  settings.check_objective(objective)
+  checks.check_objective(objective)
 
 
 def main(args: Settings) -> None:
@@ -64,8 +61,8 @@ def main(args: Settings) -> None:
       "an encoder alone or a fine-tuned one"
     )
   vocab_checks.warn_of_texts(
-    (text.replace(MASK, " ") for text in texts),
-    FullTokenizer(args.vocab_file, args.do_lower_case),
+    (text.replace(args.tokenizer.special.mask, " ") for text in texts),
+    args.tokenizer,
     "the texts",
   )
   # TensorFlow is imported here, after the flags were checked.
@@ -75,8 +72,7 @@ def main(args: Settings) -> None:
   from training import checkpoint
 
   config = checks.config(args)
-  text_config = TextConfig(args.vocab_file, args.do_lower_case, _UNLIMITED)
-  answers = Answers(text_config, args.top_k)
+  answers = Answers(TextConfig(args.tokenizer, _UNLIMITED), args.top_k)
   pair = args.text_pair or ""
   examples = [answers.encode({"text": t, "text_pair": pair}) for t in texts]
   _check_lengths(texts, examples, config.max_position_embeddings)
@@ -111,9 +107,10 @@ def read_texts(args: Settings) -> list[str]:
     texts += filter(str.strip, textfiles.lines(path))
   if not texts:
     raise UserError(f"nothing to fill in: {args.input_file} has no text")
+  mask = args.tokenizer.special.mask
   for text in [*texts, *filter(None, [args.text_pair])]:
-    if MASK not in text and not args.text_pair:
-      raise UserError(f"there is no {MASK} in {text!r}")
+    if mask not in text and not args.text_pair:
+      raise UserError(f"there is no {mask} in {text!r}")
     if textfiles.SURROGATE.search(text):
       raise UserError(f"{text!r} is not UTF-8: write it in this encoding")
   return texts

@@ -5,136 +5,131 @@ predict = Predictor("/tmp/sst")  # an --output_dir, or an --export_dir
 predict(["A film that", "is good."])
 
   python predictor.py --model=/tmp/squad < questions.jsonl > answers.jsonl
+
+Each input of a model is a flag of its name. Without such flags, each line of
+standard input is a JSON object of inputs, or a JSON text ("A film.") if the
+model has one input; --batch_size=1 answers each line before the next is read.
 """
+
+if __name__ == "__main__":
+  import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 
 import bert_packages  # noqa: F401, first: it checks the others
 
+import json
 import os
-from collections.abc import Iterable
-from typing import Any
+import re
+import sys
+from dataclasses import dataclass
+from functools import partial
 
-import numpy as np
-
-from serving import engines
-from serving.answers import check_texts
+from cli import program
+from cli.settings import Settings, common, flag, flags_of
+from serving import formats, json_lines
 from storage import UserError
-from tasks.open import load_answers, open_model
+from storage.progress import Progress
+from tasks.predictor import Predictor
+
+__all__ = ["Predictor"]
+_input = partial(flag, None, text=True, repeated=True)
 
 
-class Predictor:
-  """A trained model as a function from texts to dicts of plain Python values.
+@dataclass(frozen=True, kw_only=True)
+class PredictorSettings(Settings):
+  """Flags of predictor.py; those of texts are inputs of models."""
 
-  Arguments:
-    model: --output_dir of a training program; --export_dir, or a LiteRT file in
-      it; folder of a released or converted checkpoint, for vectors of texts; or
-      the URL of a TF Serving, http://host:8501/v1/models/NAME.
-    engine: which of an export's files to use: "savedmodel", "litert",
-      "litert_float16" or "litert_int8"; by default LiteRT on a CPU and the
-      SavedModel on a GPU.
-    files: for a URL, the folder of the export that is served there, or of its
-      task.json, tokenizer_config.json, vocab.txt and labels.txt.
-    timeout: for a URL, seconds that a request may take.
-    warm_up: answer a short text now, so that the first call is not slower.
-    changes: flags with other values than in training, as vocab_file="..." if
-      that file was moved; not for exports.
+  model: str = common(
+    None,
+    "An --export_dir, an --output_dir, for vectors a checkpoint's folder, or "
+    "the URL of a TF Serving.",
+    required=True,
+  )
+  batch_size: int = common(32, "Lines at a time.", minimum=1)
+  engine: str = flag(
+    "auto",
+    "Files of an export to use; auto: litert on a CPU, else savedmodel.",
+    choices=formats.ENGINES,
+  )
+  files: str | None = flag(
+    None, "For a URL: the folder of its export, with vocab.txt."
+  )
+  timeout: float = flag(30.0, "For a URL: seconds that a request may take.")
+  bert_config_file: str | None = flag(
+    None, "For an --output_dir: the file, if it was moved."
+  )
+  vocab_file: str | None = flag(
+    None, "For an --output_dir: the file, if it was moved."
+  )
+  text: tuple[str, ...] | None = _input("The text, or the first of two.")
+  text_pair: tuple[str, ...] | None = _input("The second text.")
+  text_a: tuple[str, ...] | None = _input(
+    "First text of a pair, for run_classifier."
+  )
+  text_b: tuple[str, ...] | None = _input(
+    "Second text of a pair, for run_classifier."
+  )
+  tokens: tuple[str, ...] | None = _input("A text, for run_ner.")
+  question: tuple[str, ...] | None = _input("A question, for run_squad.")
+  context: tuple[str, ...] | None = _input(
+    "A text that may have the answer, for run_squad."
+  )
+  sent1: tuple[str, ...] | None = _input("The first sentence, for run_swag.")
+  sent2: tuple[str, ...] | None = _input(
+    "The start of the second sentence, for run_swag."
+  )
+  choices: tuple[str, ...] | None = _input(
+    "An ending, for run_swag; repeat the flag."
+  )
 
-  Attributes:
-    inputs: names of the model's inputs.
+  @property
+  def texts(self) -> dict[str, str | tuple[str, ...]]:
+    """Texts of the command line by input; all of --choices."""
+    inputs = [f.name for f in flags_of(type(self)).values() if f.text]
+    given = {name: self[name] for name in inputs if self[name]}
+    return {k: v if k == "choices" else v[0] for k, v in given.items()}
 
-  Call arguments:
-    texts: texts (any iterable), for a model with a single input; for models of
-      run_ner.py, each may be a list of words.
-    batch_size: number of texts at a time, which bounds the memory.
-    inputs: texts by name; of choices, lists of texts.
 
-  Returns:
-    A dict for each text, in order, without padding; see docs/serving.md.
+def check_flags(args: PredictorSettings) -> None:
+  for name in args.texts:
+    if name != "choices" and len(args[name]) > 1:
+      raise UserError(
+        f"--{name} is given {len(args[name])} times: give it once; several "
+        "texts are asked by lines of JSON on standard input"
+      )
 
-  Raises:
-    FileNotFoundError: the folder, or a file that it needs, does not exist.
-    serving.engines.RemoteError: an OSError, the server does not answer.
-    storage.UserError: a ValueError; the folder has no such model, or it has
-      other inputs.
-  """
 
-  def __init__(
-    self,
-    model: str | os.PathLike,
-    engine: str = "auto",
-    files: str | os.PathLike | None = None,
-    timeout: float = 30.0,
-    warm_up: bool = False,
-    **changes,
-  ):
-    path = os.fspath(model)
-    if path.startswith(("http://", "https://")):
-      if engine != "auto":
-        changes["engine"] = engine
-      if changes:
-        raise UserError(f"{path} is a URL: leave out {', '.join(changes)}")
-      if timeout <= 0:
-        raise UserError(f"timeout {timeout:g} must be more than 0 seconds")
-      if files is None:
-        raise UserError(f"{path} is a URL: name its export (files, --files)")
-      answers = load_answers(os.fspath(files))
-      self._answer = engines.remote_model(path, answers, timeout)
+def main(args: PredictorSettings) -> None:
+  moved = {name: args[name] for name in ("bert_config_file", "vocab_file")}
+  changes = {name: path for name, path in moved.items() if path}
+  try:
+    predict = Predictor(
+      args.model, args.engine, args.files or None, args.timeout, **changes
+    )
+    if args.texts:
+      rows = iter([_command_line(args, predict)])
     else:
-      if files is not None:
-        raise UserError(f"{path} is no URL of a TF Serving: leave out files")
-      self._answer = open_model(path, engine, **changes)
-    self._ranks = self._answer.answers.inputs
-    self._optional = self._answer.answers.optional
-    self._words = self._answer.answers.word_lists
-    self.inputs = sorted(self._ranks)
-    if warm_up:
-      self._answer.warm_up()
+      rows = json_lines.read(sys.stdin.buffer, predict)
+    progress = Progress("answered", 0, "lines")
+    for batch in json_lines.batches(rows, args.batch_size):
+      for answer in json_lines.answers(predict, batch):
+        print(json.dumps(answer, ensure_ascii=False), flush=True)
+      progress.add(len(batch))
+  except BrokenPipeError:  # of a reader as `head`; of a server: RemoteError
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(1)
+  except (UserError, OSError) as error:
+    if not str(error).startswith(args.model):
+      raise
+    raise UserError(f"--model={error}") from None
 
-  def __call__(
-    self, texts: Iterable[str] | None = None, batch_size: int = 256, **inputs
-  ) -> list[dict]:
-    if batch_size < 1:
-      raise UserError(f"batch_size {batch_size} must be at least 1")
-    inputs = self.check(inputs, texts)
-    rows = zip(*inputs.values(), strict=True)
-    examples = [dict(zip(inputs, row, strict=True)) for row in rows]
-    results = []
-    for start in range(0, len(examples), batch_size):
-      results += self._answer(examples[start : start + batch_size])
-    return results
 
-  def embed(self, texts: Iterable[str], normalize: bool = False) -> np.ndarray:
-    """Vectors of texts, [N, H], by the last layer; of length 1 if asked."""
-    if "pooling" not in self._answer.answers.settings:
-      raise UserError("this is a model of a task, which has no vectors")
-    vectors = [answer["sentence"][-1] for answer in self(texts)]
-    array = np.array(vectors, np.float32)
-    norms = np.linalg.norm(array, axis=-1, keepdims=True)
-    return array / norms if normalize else array
-
-  def check(
-    self, inputs: dict[str, Any], texts: Iterable[str] | None = None
-  ) -> dict[str, list]:
-    """Inputs of a call by name; raises UserError if they are wrong."""
-    needed = [name for name in self.inputs if name not in self._optional]
-    if texts is not None and len(needed) == 1 and needed[0] not in inputs:
-      inputs, texts = inputs | {needed[0]: texts}, None
-    if texts is not None or not {*needed} <= {*inputs} <= {*self.inputs}:
-      names = ", ".join(f"{name}=[...]" for name in needed)
-      more = "".join(f", and perhaps {name}" for name in self._optional)
-      raise UserError(f"this model takes {names}{more}")
-    inputs = {
-      name: check_texts(name, value, 1 + self._ranks[name], name in self._words)
-      for name, value in inputs.items()
-    }
-    lengths = {name: len(texts) for name, texts in inputs.items()}
-    if len(set(lengths.values())) > 1:
-      raise UserError(f"the lists are not of one length: {lengths}")
-    return inputs
+def _command_line(args, predict):
+  try:
+    return json_lines.check(args.texts, predict)
+  except UserError as error:
+    message = re.sub(r"(\w+)=\[\.\.\.\]", r"--\1", str(error))
+    raise UserError(f"the command line: {message}") from None
 
 
 if __name__ == "__main__":
-  import cli.interrupts  # noqa: F401 (Ctrl-C is one line)
-
-  from cli import ask
-
-  ask.main(Predictor)
+  program.run(PredictorSettings, check_flags, main)

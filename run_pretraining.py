@@ -14,7 +14,7 @@ import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 
 from absl import logging
 
-from data import features
+from data.pretraining import record_schema
 from runs import checks, contradictions, training_program
 from storage import UserError, files
 from tasks.pretraining import settings
@@ -47,11 +47,11 @@ def check_flags(args: Settings) -> None:
     if empty := [path for path in paths if not files.size(path)]:
       text = "%d of %d files are empty, such as %s: they are left out"
       logging.warning(text, len(empty), len(paths), empty[0])
-    features.find_pretraining(
+    record_schema.find_schema(
       paths,
       *lengths,
       network.vocab_size,
-      vocab_file=args.vocab_file,
+      tokenizer=args.tokenizer if args.vocab_file else None,
       needs_masks=not is_causal,
       skip_corrupt=args.max_corrupt_records > 0,
     )

@@ -22,13 +22,12 @@ from absl import logging
 
 from cli import program
 from cli.settings import Settings, common, flag
-from serving import engines
-from serving.server import models
-from serving.server.models import Metrics, Model
+from serving import formats
+from serving.server import models, settings
 from storage import UserError
 from tasks.open import open_model
 
-_DEFAULT = models.Settings()
+_DEFAULT = settings.Settings()
 _number = partial(flag, minimum=1)
 _seconds = partial(flag, minimum=0.0, maximum=1e6)
 
@@ -48,7 +47,7 @@ class ServerSettings(Settings):
   engine: str = flag(
     "auto",
     "Files of an export to use; auto: litert on a CPU, else savedmodel.",
-    choices=engines.NAMES,
+    choices=formats.ENGINES,
   )
   access_log: bool = flag(
     _DEFAULT.access_log, "Print a line for each request, without its texts."
@@ -117,28 +116,31 @@ def listen(host: str, port: int) -> socket.socket:
 def main(args: ServerSettings) -> None:
   # The rest is imported after the address was found to be free.
   address = listen(args.host, args.port)
-  from serving.server.app import App, Server
+  from serving.server import app, connections, metrics
   from serving.server.version import Version
 
-  limits = {name: args[name] for name in models.Settings._fields}
-  settings = models.Settings(**limits)
-  metrics = Metrics()
+  limits = settings.Settings(
+    **{name: args[name] for name in settings.Settings._fields}
+  )
+  counts = metrics.Metrics()
   served = {}
   for name, folder in map(models.split_name, args.model):
-    on_call = metrics.batch_texts.labels(name).observe
+    on_call = counts.batch_texts.labels(name).observe
 
     def load(path, on_call=on_call):
-      return Version(open_model(path, args.engine), settings, on_call)
+      model = open_model(path, args.engine)
+      return Version(model, args.max_queue_size, on_call)
 
-    served[name] = Model(name, folder, settings.num_versions, load)
+    served[name] = models.Model(name, folder, args.num_versions, load)
   host, port = address.getsockname()[:2]
   logging.info("http://%s:%d", f"[{host}]" if ":" in host else host, port)
-  server = Server(App(served, metrics, settings), settings)
+  application = app.App(served, counts, limits)
+  server = connections.Server(application, limits)
   # uvicorn ends in order, then sends itself the signal again.
   for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
     if signal.getsignal(number) != signal.SIG_IGN:  # as nohup sets it
       signal.signal(number, server.handle_exit)
-  with models.polled(served.values(), settings.poll_seconds) as loading:
+  with models.polled(served.values(), args.poll_seconds) as loading:
     server.run(sockets=[address])
   logging.info("all requests are answered")
   loading.join(1.0)

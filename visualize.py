@@ -17,12 +17,13 @@ from dataclasses import dataclass
 
 from absl import logging
 
-from cli import ask, file_checks, program
+from cli import file_checks, program
 from cli.settings import Settings, common, flag, flags_of
-from data import vocab
+from runs import checks
+from runs.model_files import find_model
+from serving import json_lines
 from storage import UserError, files, textfiles
-from tasks.open import model_files, restore
-from tasks.pretraining import settings
+from tasks.open import restore
 from training import run_record
 
 
@@ -106,12 +107,12 @@ def _restore_pretrained(args: PageSettings, trained_flags):
   from tasks.pretraining import answers
   from training import checkpoint
 
-  path, _, vocab_file, lower_case, config = model_files(args.model)
-  length = config.max_position_embeddings
-  text_config = TextConfig(vocab_file, lower_case, length)
+  files = find_model(args.model)
+  path, config, tokenizer = files.checkpoint, files.config, files.tokenizer
+  text_config = TextConfig(tokenizer, config.max_position_embeddings)
   if "cls/predictions/output_bias" in checkpoint.open_reader(path):
-    if vocab.MASK in f"{args.text} {args.text_pair}":
-      settings.check_objective(trained_flags.get("objective"))
+    if tokenizer.special.mask in f"{args.text} {args.text_pair}":
+      checks.check_objective(trained_flags.get("objective"))
     model = models.pretrainer(config, checkpoint.has_next_sentence(path))
     served = ServedModel(model, answers.Answers(text_config))
   else:
@@ -125,7 +126,7 @@ def _texts(args: PageSettings, answers):
   """Texts by the names of a model's inputs; UserError if they do not fit."""
   names = {}
   for given in _INPUTS:
-    [name] = ask.rename({given: None}, answers.inputs)
+    [name] = json_lines.rename({given: None}, answers.inputs)
     if name in answers.inputs:
       names[given] = name
   given = {flag: args[flag] for flag in _INPUTS}

@@ -3,7 +3,6 @@
 import atexit
 import errno
 import gc
-import logging as python_logging
 import os
 import re
 import signal
@@ -17,6 +16,7 @@ from absl import app, flags, logging
 from cli import command_file, settings
 from cli.settings import Flag, S, Settings
 from storage import UserError, write_settings_as_flags
+from storage.progress import silence_tensorflow
 from training import run_record
 
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -83,12 +83,6 @@ def run(
 def end_with_reader() -> None:
   """Ends the process silently when a reader such as `head` has enough."""
   signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-
-
-def silence_tensorflow() -> None:
-  """Suppresses logs of TensorFlow but warnings; call it before the import."""
-  if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "3":
-    python_logging.getLogger("tensorflow").setLevel(python_logging.WARNING)
 
 
 def shorten_imports() -> None:

@@ -17,6 +17,7 @@ from conversion import (
 from conversion.interchange import CanonicalModel
 from data import vocab, vocab_checks
 from data.tokenization import validate_case_matches_checkpoint
+from data.tokenizer_files import open_tokenizer
 from modeling import models
 from modeling.config import BertConfig
 from storage import UserError
@@ -98,13 +99,13 @@ def _check_vocabulary(bert, for_transformers):
     logging.warning("%s has no vocabulary: --vocab_file names it", bert.origin)
   if not bert.vocabulary or not bert.config:
     return
-  ids = vocab.load(bert.vocabulary)
+  tokenizer = open_tokenizer(bert.vocabulary, bert.lower_case is not False)
+  ids = tokenizer.vocab
   number, size = 1 + max(ids.values()), bert.config["vocab_size"]
   vocab.check_size(ids, size, bert.vocabulary, f"the config of {bert.origin}")
   if for_transformers:  # its tokenizer would add missing tokens
-    vocab.check_tokens(ids, name=bert.vocabulary)
-    lower_case = bert.lower_case is not False
-    vocab_checks.warn_of_case(ids, lower_case, bert.vocabulary)
+    tokenizer.check()
+    vocab_checks.warn_of_case(tokenizer)
   if number < size:
     logging.warning(
       "%s has %d lines, vocab_size is %d", bert.vocabulary, number, size

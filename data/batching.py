@@ -13,6 +13,7 @@ import tensorflow as tf
 from absl import logging
 
 from data.features import TOKENS
+from storage import setting
 
 Batch = dict[str, tf.Tensor]
 
@@ -165,7 +166,7 @@ def plan(
   logging.info(
     f"packing: a batch of {batch_size} takes about {rows:.1f} rows of "
     f"{packing.row_length} tokens instead of {batch_size} rows of "
-    f"{padded.mean():.0f} (--nopack_examples turns it off)"
+    f"{padded.mean():.0f} ({setting('pack_examples', False)} turns it off)"
   )
   return packing
 

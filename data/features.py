@@ -1,19 +1,8 @@
-"""Schemas of all records, as the original's; examples to records."""
+"""Schemas of all records, as the original's, and the encoder's inputs."""
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from random import Random
-from typing import Any
+from collections.abc import Sequence
 
-from data import vocab
-from data.tokenization import CachedTokenizer, FullTokenizer
-from storage import UserError, files, tfrecord, workers
-from storage.progress import Progress
-from storage.tfrecord import ExampleEncoder, Feature, Schema
-
-# Examples of a worker's task; fewer take less time than starting a process.
-_CHUNK = 20_000
+from storage.tfrecord import Feature, Schema
 
 # --- Schemas ---------------------------------------------------------------
 
@@ -41,64 +30,6 @@ def pretraining(seq_length: int, max_predictions: int = 0) -> Schema:
     *(masks if max_predictions else ()),
     Feature("next_sentence_labels", (1,)),
   )
-
-
-def find_pretraining(
-  paths: Sequence[str],
-  seq_length: int,
-  max_predictions: int,
-  vocab_size: int,
-  *,
-  vocab_file: str | None,
-  needs_masks: bool = True,
-  skip_corrupt: bool = False,
-) -> Schema:
-  """Schema of the records of files to pre-train on, by the first of each.
-
-  With `skip_corrupt` by the first intact one. Raises ValueError if a file does
-  not hold such records, they have other lengths, ids that a model has not, if
-  only some files are masked, or if none is, the caller `needs_masks`, and there
-  is no `vocab_file` to draw them, or one with other ids of [CLS] and [SEP].
-  """
-  from storage import record_scan  # noqa: PLC0415, NumPy takes 0.1 s
-
-  # Builders write empty files if there are fewer instances than files.
-  paths = [path for path in paths if files.size(path)] or paths[:1]
-  records = [record_scan.first_record(path, skip_corrupt) for path in paths]
-  is_masked = ["masked_lm_positions" in record for record in records]
-  if len(set(is_masked)) > 1:
-    other = paths[is_masked.index(not is_masked[0])]
-    raise UserError(
-      f"one of {paths[0]} and {other} was made with --masking=dynamic and one "
-      "was not: train on files of one kind"
-    )
-  if needs_masks and not is_masked[0] and not vocab_file:
-    raise UserError(
-      f"{paths[0]} was made with --masking=dynamic; --vocab_file is needed to "
-      "mask it"
-    )
-  schema = pretraining(seq_length, max_predictions * is_masked[0])
-  limits = {
-    "input_ids": vocab_size,
-    "input_mask": 2,
-    "masked_lm_positions": seq_length,
-    "masked_lm_ids": vocab_size,
-    "next_sentence_labels": 2,
-  }
-  for path, record in zip(paths, records, strict=True):
-    record_scan.check_record(path, record, schema, limits)
-  if vocab_file and not is_masked[0]:
-    words = vocab.load(vocab_file)
-    needed = vocab.SPECIAL_TOKENS if needs_masks else (vocab.CLS, vocab.SEP)
-    vocab.check_tokens(words, needed, vocab_file)
-    for path, record in zip(paths, records, strict=True):
-      ids = record["input_ids"]
-      if words[vocab.CLS] != ids[0] or words[vocab.SEP] not in ids:
-        raise UserError(
-          f"{path} was made with another vocabulary than {vocab_file}: its "
-          "first record does not begin with the id of [CLS], or has no [SEP]"
-        )
-  return schema
 
 
 def classification(
@@ -136,45 +67,6 @@ def squad(seq_length: int, is_training: bool) -> Schema:
 # --- Inputs ----------------------------------------------------------------
 
 
-class RowEncoder:
-  """Texts and text pairs to token ids with [CLS] and [SEP], T at most.
-
-  Of pairs that are longer the longer text is truncated first; `lengths` counts
-  rows by their tokens before that. Raises ValueError if T is too small or the
-  vocabulary lacks a special token.
-  """
-
-  def __init__(self, tokenizer: FullTokenizer, seq_length: int):
-    if seq_length < 3:
-      raise UserError(
-        f"max_seq_length {seq_length} is too short: [CLS], [SEP] and a token "
-        "take 3"
-      )
-    vocab.check_tokens(tokenizer.vocab, (vocab.CLS, vocab.SEP, vocab.UNK))
-    self.seq_length = seq_length
-    self.lengths: Counter[int] = Counter()
-    self._ids = CachedTokenizer(tokenizer).ids
-    self._ends = tokenizer.vocab[vocab.CLS], tokenizer.vocab[vocab.SEP]
-
-  def token_ids(self, text: str) -> list[int]:
-    return self._ids(text)
-
-  def encode(
-    self, text_a: str, text_b: str | None = None, keep_empty: bool = False
-  ) -> tuple[list[int], list[int]]:
-    """Ids and segments of a row; by default without an empty second text."""
-    first = self.token_ids(text_a)
-    second = self.token_ids(text_b or "")
-    has_second = bool(second) or keep_empty
-    special = 3 if has_second else 2  # [CLS] and [SEP]s
-    self.lengths[len(first) + len(second) + special] += 1
-    truncate_pair(first, second, self.seq_length - special)
-    return join(first, second if has_second else None, *self._ends)
-
-  def inputs(self, ids: Sequence[int], segments: Sequence[int]) -> dict:
-    return pad_inputs(ids, segments, self.seq_length)
-
-
 def join(
   first: Sequence[int], second: Sequence[int] | None, cls: int, sep: int
 ) -> tuple[list[int], list[int]]:
@@ -188,90 +80,20 @@ def join(
   return ids, segments
 
 
-def pad(values: Sequence[float], length: int) -> list:
-  """Appends zeros up to a length; raises ValueError if values are longer."""
+def pad(values: Sequence[float], length: int, padding: int = 0) -> list:
+  """Appends padding up to a length; raises ValueError if values are longer."""
   missing = length - len(values)
   if missing < 0:
     raise ValueError(f"{len(values)} values do not fit into {length}")
-  return [*values, *[0] * missing]
+  return [*values, *[padding] * missing]
 
 
 def pad_inputs(
-  ids: Sequence[int], segments: Sequence[int], seq_length: int
+  ids: Sequence[int], segments: Sequence[int], seq_length: int, padding: int = 0
 ) -> dict[str, list[int]]:
-  """The three inputs of the encoder, padded with zeros to [T] each."""
+  """The three inputs of the encoder, padded to [T] each; ids by `padding`."""
   return {
-    "input_ids": pad(ids, seq_length),
+    "input_ids": pad(ids, seq_length, padding),
     "input_mask": pad([1] * len(ids), seq_length),
     "segment_ids": pad(segments, seq_length),
   }
-
-
-def truncate_pair(first: list[int], second: list[int], limit: int) -> None:
-  """Truncates two texts in place to `limit` tokens together.
-
-  Removes the last token of the longer text, of the second if both are equally
-  long, until they fit (run_classifier.py of the original).
-  """
-  while len(first) + len(second) > limit:
-    longer = first if len(first) > len(second) else second
-    longer.pop()
-
-
-def truncate_pair_at_random(
-  first: list[int], second: list[int], limit: int, rng: Random
-) -> None:
-  """Truncates as `truncate_pair`, but at a random end of the longer text."""
-  sizes, begins = [len(first), len(second)], [0, 0]
-  for _ in range(sum(sizes) - limit):
-    longer = 0 if sizes[0] > sizes[1] else 1
-    sizes[longer] -= 1
-    begins[longer] += rng.random() < 0.5
-  # Sliced once, which is faster.
-  first[:] = first[begins[0] : begins[0] + sizes[0]]
-  second[:] = second[begins[1] : begins[1] + sizes[1]]
-
-
-# --- Records of examples, by one process or several ------------------------
-
-
-def write_records(
-  path: str,
-  schema: Schema,
-  examples: Sequence[Any],
-  prepare: Callable[[], Callable[[Any], Mapping[str, Sequence[float]]]],
-  processes: int = 1,
-) -> Counter:
-  """Writes a record for each example, atomically; returns their lengths.
-
-  These are numbers of texts by their tokens before truncation. `prepare` makes,
-  in each of `processes`, a function from an example to the fields of its
-  record, which counts `lengths` as a RowEncoder; see workers.ordered_map.
-  Raises ChildProcessError if a process died, ValueError for an unfit record.
-  """
-  chunks = workers.chunks(examples, _CHUNK, "examples")
-  progress = Progress("recorded", len(examples), "examples")
-  prepare = partial(_chunk_encoder, prepare, schema)
-  lengths: Counter[int] = Counter()
-  with files.open_for_writing(path) as file:
-    for serialized, chunk_lengths in workers.ordered_map(
-      prepare, chunks, processes, idle=progress.say
-    ):
-      tfrecord.write(file, serialized)
-      lengths.update(chunk_lengths)
-      progress.add(len(serialized))
-  progress.say()
-  return lengths
-
-
-def _chunk_encoder(prepare, schema):
-  """Function from a chunk to serialized records and lengths of its texts."""
-  build = prepare()
-  encode = ExampleEncoder(schema)
-
-  def encode_chunk(chunk):
-    before = Counter(build.lengths)
-    records = [encode(build(example)) for example in chunk.items]
-    return records, build.lengths - before
-
-  return encode_chunk

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from absl import logging
 
-from storage import UserError, files, textfiles
+from storage import UserError, files, setting, textfiles
 from storage.progress import number_of
 
 FILE_NAME = "labels.txt"
@@ -94,7 +94,8 @@ def check_teacher(
   """Raises ValueError if the `known` labels of a teacher differ."""
   if tuple(known) != tuple(labels):
     raise UserError(
-      f"the model of --teacher={teacher} has other labels, or another order: "
+      f"the model of {setting('teacher', teacher)} has other labels, or "
+      "another order: "
       f"{describe(known)} and {describe(labels)}; train both with the same"
     )
 
@@ -114,9 +115,9 @@ def load(folder: str) -> LabelSet:
   """Reads labels.txt of a folder; see `read_file`."""
   return read_file(
     os.path.join(folder, FILE_NAME),
-    f"To train for other labels, give --init_checkpoint={folder} and another "
-    "--output_dir (the encoder is taken, the head is fresh), or remove "
-    f"{FILE_NAME} if nothing has been trained yet",
+    f"To train for other labels, give {setting('init_checkpoint', folder)} and "
+    f"another {setting('output_dir')} (the encoder is taken, the head is "
+    f"fresh), or remove {FILE_NAME} if nothing has been trained yet",
   )
 
 
@@ -152,14 +153,15 @@ def choose(
     return load(folder)
   known = read_file(checkpoint_labels) if checkpoint_labels else None
   if known and (find is None or not is_training):
-    remedy = "--do_train makes a head for other labels"
+    remedy = f"{setting('do_train')} makes a head for other labels"
     return LabelSet(known, known.source, remedy)
   if find is None:
     raise FileNotFoundError(
       f"the labels are unknown: there is no {FILE_NAME} in {folder} or beside "
-      "--init_checkpoint, and no training file (--train_file, or train.tsv in "
-      f"--data_dir). Write {FILE_NAME}, a label a line in the order of the "
-      "model's outputs, into --output_dir"
+      f"{setting('init_checkpoint')}, and no training file "
+      f"({setting('train_file')}, or train.tsv in {setting('data_dir')}). "
+      f"Write {FILE_NAME}, a label a line in the order of the model's outputs, "
+      f"into {setting('output_dir')}"
     )
   return _in_order_of(known, find()) if known else find()
 
@@ -170,13 +172,14 @@ def _in_order_of(known: LabelSet, result: LabelSet) -> LabelSet:
     return known
   if len(known) == len(result):
     raise UserError(
-      f"the labels are {describe(result)}, but the head of --init_checkpoint "
-      f"is for {describe(known)}: --new_head makes a fresh one; if they mean "
-      f"the same, name them in its order in {FILE_NAME} in --output_dir"
+      f"the labels are {describe(result)}, but the head of "
+      f"{setting('init_checkpoint')} is for {describe(known)}: "
+      f"{setting('new_head')} makes a fresh one; if they mean the same, name "
+      f"them in its order in {FILE_NAME} in {setting('output_dir')}"
     )
   logging.info(
-    f"the labels are {describe(result)}; --init_checkpoint was trained for "
-    f"{describe(known)}"
+    f"the labels are {describe(result)}; {setting('init_checkpoint')} was "
+    f"trained for {describe(known)}"
   )
   return result
 
@@ -187,9 +190,9 @@ def warn_if_others(labels: Sequence[str], checkpoint_labels: str) -> None:
   is_same = [label.lower() for label in known] == [*map(str.lower, labels)]
   if len(known) == len(labels) and not is_same:
     logging.warning(
-      f"the head of --init_checkpoint is for {describe(known)}, which it takes "
-      f"for {describe(labels)}, in this order: if they do not mean the same, "
-      "train a fresh one with --new_head"
+      f"the head of {setting('init_checkpoint')} is for {describe(known)}, "
+      f"which it takes for {describe(labels)}, in this order: if they do not "
+      f"mean the same, train a fresh one with {setting('new_head')}"
     )
 
 

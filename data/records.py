@@ -74,7 +74,7 @@ class TrainingRecords(abc.ABC):
 
   schema: Schema
   packing: Packing | None = None
-  index_file: str | None = None  # cache of record_scan.load_index
+  index_file: str | None = None  # the `cache` of record_scan.load_index
 
   @property
   @abc.abstractmethod

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from absl import logging
 
-from storage import UserError, textfiles
+from storage import UserError, setting, textfiles
 
 _DELIMITERS = {"tab": "\t", r"\t": "\t", "t": "\t"}  # a shell makes t of \t
 _DELIMITERS |= {"comma": ",", "semicolon": ";", "pipe": "|"}
@@ -29,7 +29,9 @@ _QUOTED = re.compile(r'\A"|(^|\t)"[^"\t]*(""|\n)([^"\t]|"")*"(\t|$)', re.M)
 _MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb": "utf-8"}
 _to_json = json.JSONEncoder(ensure_ascii=False).encode
 _log_once = cache(logging.info)
-Dialect = tuple[str | None, str]  # values of --delimiter and --encoding
+Dialect = tuple[
+  str | None, str
+]  # values of the settings delimiter and encoding
 OWN: Dialect = None, "utf-8"
 
 
@@ -105,12 +107,15 @@ def _lines(path, dialect):
           line = re.sub('^\ufeff?("?sep=.?"?$)?', "", line)  # Excel's sep=;
         yield from line.replace("\r", end).split("\n")
     except LookupError:
-      raise UserError(f"--encoding={encoding} is no encoding") from None
+      raise UserError(
+        f"{setting('encoding', encoding)} is no encoding"
+      ) from None
     except UnicodeDecodeError as error:
       number += 1 + error.object.count(b"\n", 0, error.start)
       raise UserError(
         f"{path}, line {number}: byte 0x{error.object[error.start]:02x} is not "
-        f"{encoding.upper()}: give --encoding, cp1252 for western European text"
+        f"{encoding.upper()}: give {setting('encoding')}, cp1252 for western "
+        "European text"
       ) from error
 
 
@@ -218,7 +223,8 @@ def _require(columns, present, where):
       f"{', '.join(map(repr, present))}. "
       + f"Did you mean {', '.join(meant)}? "
       * bool(meant)
-      + "Is it a file of this task? A table begins with its header; --delimiter"
-      " says what separates columns; with --task_name=tsv, flags such as "
-      "--text_a_column name other columns"
+      + "Is it a file of this task? A table begins with its header; "
+      f"{setting('delimiter')} says what separates columns; with "
+      f"{setting('task_name', 'tsv')}, settings such as "
+      f"{setting('text_a_column')} name other columns"
     )

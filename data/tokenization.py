@@ -12,9 +12,10 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePosixPath
 
+from data import vocab
+from data.tokenizer import Tokenizer
 from data.vocab import UNK
-from data.vocab import load as load_vocab
-from storage import UserError
+from storage import UserError, files, setting
 
 # Unicode blocks of Chinese characters, as in the original: without Hangul,
 # Hiragana and Katakana.
@@ -29,6 +30,7 @@ CJK_RANGES = (
   (0x2F800, 0x2FA1F),
 )
 
+JOINER = "##"  # begins the pieces of a word but the first
 MAX_CHARS_PER_WORD = 200  # Longer words are unknown.
 
 # Folder names of the released models by the case of their texts.
@@ -37,27 +39,49 @@ _SIZE = r"L-\d+_H-\d+_A-\d+"
 _LOWER_CASED = re.compile(rf"((wwm_)?uncased|multilingual|chinese)_{_SIZE}")
 _CASED = re.compile(rf"(wwm_|multi_)?cased_{_SIZE}")
 
+_SPECIAL = re.compile(r"\[\w+\]")
+# Maximum fraction of tokens with capitals or accents in a lower-cased
+# vocabulary; released cased ones have a third or more.
+_MAX_CASED = 0.05
+# Minimum number of tokens with ASCII letters to judge the case by. With fewer,
+# as in a Korean vocabulary, vocab_checks.py judges by the texts.
+_MIN_WORDS = 50
 
-class FullTokenizer:
+
+class FullTokenizer(Tokenizer):
   """Text to word pieces; `do_lower_case` also strips accents."""
 
   def __init__(self, vocab_file: str | os.PathLike, do_lower_case=True):
-    self.vocab = load_vocab(vocab_file)
-    self.inv_vocab = {index: token for token, index in self.vocab.items()}
+    self.vocab_file = os.fspath(vocab_file)
+    self.do_lower_case = do_lower_case
+    self.vocab = vocab.load(vocab_file)
     self.basic_tokenizer = BasicTokenizer(do_lower_case)
     self.wordpiece_tokenizer = WordpieceTokenizer(self.vocab)
 
   def tokenize(self, text: str | bytes) -> list[str]:
-    words = self.basic_tokenizer.tokenize(text)
-    return self.wordpiece_tokenizer.tokenize(" ".join(words))
+    return self.wordpiece_tokenizer.tokenize(" ".join(self.words(text)))
 
-  def convert_tokens_to_ids(self, tokens: Iterable[str]) -> list[int]:
-    """Looks up ids; a token outside the vocabulary is a KeyError."""
-    return [self.vocab[token] for token in tokens]
+  def words(self, text: str | bytes) -> list[str]:
+    return self.basic_tokenizer.tokenize(text)
 
-  def convert_ids_to_tokens(self, ids: Iterable[int]) -> list[str]:
-    """Looks up tokens; an id outside the vocabulary is a KeyError."""
-    return [self.inv_vocab[index] for index in ids]
+  def join(self, tokens: Iterable[str]) -> str:
+    text = " ".join(tokens).replace(f" {JOINER}", "").replace(JOINER, "")
+    return " ".join(text.split())
+
+  def continues(self, token: str) -> bool:
+    return token.startswith(JOINER)
+
+  def cached_ids(self) -> Callable[[str], list[int]]:
+    return CachedTokenizer(self).ids
+
+  def save(self, folder: str) -> None:
+    text = vocab.read_text(self.vocab_file)
+    files.write_text(os.path.join(folder, "vocab.txt"), text)
+
+  def in_graph(self):
+    from data.tokenization_ops import GraphTokenizer  # noqa: PLC0415, TensorFlow
+
+    return GraphTokenizer(self)
 
 
 class BasicTokenizer:
@@ -97,7 +121,7 @@ class WordpieceTokenizer:
     pieces = []
     start = 0
     while start < len(word):
-      prefix = "##" if start else ""
+      prefix = JOINER if start else ""
       for limit in range(len(word), start, -1):
         if prefix + word[start:limit] in self.vocab:
           break
@@ -133,7 +157,7 @@ class CachedTokenizer(dict):
   def __missing__(self, piece):
     words = [piece]
     if piece.isascii() and piece.isprintable():  # needs no cleaning
-      lower = self._tokenizer.basic_tokenizer.do_lower_case
+      lower = self._tokenizer.do_lower_case
       words = _ASCII_WORDS.findall(piece.lower() if lower else piece)
     if words == [piece]:
       tokens = self._tokenizer.tokenize(piece)
@@ -201,11 +225,28 @@ def validate_case_matches_checkpoint(
   if others.fullmatch(folder):
     kind = "cased" if do_lower_case else "lower-cased"
     raise UserError(
-      f"--do_lower_case={bool(do_lower_case)} does not fit"
-      f" --{flag}={init_checkpoint}: {folder} is a {kind} model; give"
-      f" --do_lower_case={not do_lower_case}, or rename the folder if this is"
-      " what you want"
+      f"{setting('do_lower_case', bool(do_lower_case))} does not fit"
+      f" {setting(flag, init_checkpoint)}: {folder} is a {kind} model; give"
+      f" {setting('do_lower_case', not do_lower_case)}, or rename the folder if"
+      " this is what you want"
     )
+
+
+def doubt_case(tokens: Iterable[str], lower_case: bool) -> str | None:
+  """Predicate of a sentence about a vocabulary of the other case, or None."""
+  words = [token for token in tokens if not _SPECIAL.fullmatch(token)]
+  remedy = f"give {setting('do_lower_case', not lower_case)}"
+  lost = [word for word in words if strip_accents(word.lower()) != word]
+  if lower_case and len(lost) > _MAX_CASED * len(words):
+    some = ", ".join(lost[:3])
+    text = f"has {len(lost)} of {len(words)} tokens with capitals or accents"
+    return f"{text} ({some}): {remedy}"
+  number = sum(bool(re.search("[A-Za-z]", word)) for word in words)
+  has_capital = any(word != word.lower() for word in words)
+  if lower_case or number < _MIN_WORDS or has_capital:
+    return None
+  text = "has no token with a capital letter, so that words with one are"
+  return f"{text} unknown: {remedy}"
 
 
 class _Translation(dict):

@@ -9,7 +9,6 @@ matched so far, (C) characters of a word, (T) tokens of a text, piece or word. A
 ragged dimension is in parentheses.
 """
 
-import os
 import types
 import uuid
 
@@ -17,9 +16,8 @@ import tensorflow as tf
 
 from data import vocab
 from data.normalization_ops import Normalizer
-from data.tokenization import MAX_CHARS_PER_WORD
+from data.tokenization import JOINER, MAX_CHARS_PER_WORD, FullTokenizer
 
-_JOINER = "##"
 _TO_THE_END = 2**31 - 1
 
 
@@ -32,17 +30,17 @@ class GraphTokenizer(tf.Module):
   lacks [UNK].
   """
 
-  def __init__(self, vocab_file: str | os.PathLike, do_lower_case: bool = True):
+  def __init__(self, tokenizer: FullTokenizer):
     super().__init__(name="tokenizer")
-    vocabulary = vocab.load(vocab_file)
-    vocab.check_tokens(vocabulary, [vocab.UNK], os.fspath(vocab_file))
+    tokenizer.check("unknown")
+    vocabulary = tokenizer.vocab
     # A read-only view, as tf.Module would wrap and track a dict.
     self.vocab = types.MappingProxyType(vocabulary)
-    self.normalizer = Normalizer(do_lower_case)
+    self.normalizer = Normalizer(tokenizer.do_lower_case)
     self._asset = _asset(vocabulary)
     self._ids = _table(self._asset, tf.string, tf.int64, -1)
     self._tokens = _table(self._asset, tf.int64, tf.string, vocab.UNK)
-    self._longest = max(len(_JOINER) + 1, *map(len, vocabulary))
+    self._longest = max(len(JOINER) + 1, *map(len, vocabulary))
 
   def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
     """Ids of the tokens of each text: [N] string -> [N, (T)] int32."""
@@ -128,8 +126,8 @@ class GraphTokenizer(tf.Module):
     unfinished = tf.where(used < lengths)[:, 0]
     rows = tf.gather(rows, unfinished)
     rest, used = tf.gather(rest, unfinished), tf.gather(used, unfinished)
-    rest = _JOINER + _substrings(rest, used, _TO_THE_END)
-    return rows, rest, len(_JOINER), piece_rows, piece_ids
+    rest = JOINER + _substrings(rest, used, _TO_THE_END)
+    return rows, rest, len(JOINER), piece_rows, piece_ids
 
 
 def _asset(vocabulary):

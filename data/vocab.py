@@ -7,11 +7,23 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from storage import UserError, files, textfiles
 
-PAD, UNK, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
-SPECIAL_TOKENS = (PAD, UNK, CLS, SEP, MASK)
+
+class SpecialTokens(NamedTuple):
+  """How a vocabulary spells the tokens that BERT needs."""
+
+  pad: str
+  unknown: str
+  cls: str
+  sep: str
+  mask: str
+
+
+SPECIAL_TOKENS = SpecialTokens("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS
 _UNUSED = re.compile(r"\[unused\d+\]")
 
 

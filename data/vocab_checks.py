@@ -1,74 +1,41 @@
-"""Warnings of texts that do not fit the vocabulary, case or --max_seq_length.
+"""Warnings of texts and letter cases that do not fit a vocabulary.
 
 Lower-casing decomposes text (NFD) and drops non-spacing marks. In some scripts
 this removes letters: Hangul syllables become Jamo, and vowels of Thai,
-Devanagari and others are non-spacing marks.
+Devanagari and others are non-spacing marks. A process warns of each once, not
+for each file.
 """
 
-import functools
 import os
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, islice
 from typing import Any
 
 from absl import logging
 
-from data.tokenization import BasicTokenizer, FullTokenizer, strip_accents
-from data.vocab import UNK
-from storage import files
+from data.tokenization import doubt_case, strip_accents
+from data.tokenizer import Tokenizer
+from data.tokenizer_files import open_tokenizer
+from storage import files, setting
 from storage.progress import number_of
 
 # Scripts whose accents an uncased model is meant to lose.
 _ACCENTED = ("LATIN", "GREEK", "CYRILLIC", "ARABIC", "HEBREW", "COMBINING")
-_IGNORED = "?"  # script of letters that lower-casing may change
-_MIN_FRACTION = 0.1  # of the letters of a text; fewer are foreign words
+_MIN_LETTERS = 0.1  # of the letters of a text; fewer are foreign words
 _MIN_CHANGED = 0.01  # of the letters of a script; fewer are rare signs
-_SPECIAL = re.compile(r"\[\w+\]")
-# Maximum fraction of tokens with capitals or accents in a lower-cased
-# vocabulary; released cased ones have a third or more.
-_MAX_CASED = 0.05
-# Minimum number of tokens with ASCII letters to judge the case by. With fewer,
-# as in a Korean vocabulary, `warn_of_unknown` judges by the texts.
-_MIN_WORDS = 50
 _MAX_UNKNOWN = 0.1  # fraction of the words of a text
-_TEXTS = 1000
-_FILES = 20
-_CHARACTERS = 200_000
-_FITS = 0.99  # of the texts, for a length to be suggested
-_LENGTHS = (16, 32, 64, 128, 256, 384, 512)
-
-# Scripts that this process has warned of: one warning, not one for each file.
-_WARNED = {_IGNORED}
+_TEXTS, _FILES, _CHARACTERS = 1000, 20, 200_000  # of a sample
 
 
-def warn_of_case(ids: Mapping[str, int], lower_case: bool, name: str) -> None:
-  """Logs the result of `doubt_case` as a warning, once."""
-  if doubt := doubt_case(ids, lower_case):
-    text = f"--do_lower_case={lower_case}, but {name} {doubt}"
+def warn_of_case(tokenizer: Tokenizer) -> None:
+  """Logs the result of `doubt_case` as a warning."""
+  if doubt := doubt_case(tokenizer.vocab, tokenizer.do_lower_case):
+    given = setting("do_lower_case", tokenizer.do_lower_case)
+    text = f"{given}, but {tokenizer.vocab_file} {doubt}"
     logging.log_first_n(logging.WARNING, text, 1)
-
-
-def doubt_case(ids: Mapping[str, int], lower_case: bool) -> str | None:
-  """Predicate of a sentence about a vocabulary of the other case, or None."""
-  words = [token for token in ids if not _SPECIAL.fullmatch(token)]
-  if lower_case:
-    lost = [word for word in words if strip_accents(word.lower()) != word]
-    if len(lost) <= _MAX_CASED * len(words):
-      return None
-    return (
-      f"has {len(lost)} of {len(words)} tokens with capitals or accents "
-      f"({', '.join(lost[:3])}): give --do_lower_case=False"
-    )
-  plain = [word for word in words if re.search("[A-Za-z]", word)]
-  if len(plain) < _MIN_WORDS or any(word != word.lower() for word in words):
-    return None
-  return (
-    "has no token with a capital letter, so that words with one are unknown: "
-    "give --do_lower_case=True"
-  )
 
 
 def sample(
@@ -78,8 +45,9 @@ def sample(
   regular = [p for p in paths if files.is_remote(p) or os.path.isfile(p)]
   some = _spread(regular, _FILES)
   number = _TEXTS // max(len(some), 1)
-  first = (islice(chain(read(path), [""]), number) for path in some)
-  return chain.from_iterable(first)
+  return chain.from_iterable(
+    islice(chain(read(path), [""]), number) for path in some
+  )
 
 
 def _spread(items, number):
@@ -90,22 +58,58 @@ def _spread(items, number):
 def warn_of_examples(
   texts: Callable[[Any], Iterable[str | None]],
   examples: Sequence[Any],
-  tokenizer: FullTokenizer,
+  tokenizer: Tokenizer,
   name: str,
 ) -> None:
   """Calls `warn_of_texts` for `texts(example)` of a sample of examples."""
-  some = chain.from_iterable(map(texts, _spread(examples, _TEXTS)))
-  warn_of_texts(some, tokenizer, name)
+  some = map(texts, _spread(examples, _TEXTS))
+  warn_of_texts(chain.from_iterable(some), tokenizer, name)
 
 
 def warn_of_texts(
-  texts: Iterable[str | None], tokenizer: FullTokenizer, name: str
+  texts: Iterable[str | None], tokenizer: Tokenizer, name: str
 ) -> None:
   """Warns of scripts and of unknown words in a sample of texts, or None."""
   present = [text for text in texts if text]
-  if tokenizer.basic_tokenizer.do_lower_case:
+  if tokenizer.do_lower_case:
     warn_of_scripts(present, name, tokenizer.vocab)
-  warn_of_unknown(present, tokenizer, name)
+  fraction, example = _unknown(present, tokenizer)
+  if fraction < _MAX_UNKNOWN:
+    return
+  remedy = (
+    "the vocabulary has no pieces for them: take a model that knows the "
+    "language, or learn a vocabulary with build_vocab.py"
+  )
+  lower = not tokenizer.do_lower_case
+  other = _unknown(present, open_tokenizer(tokenizer.vocab_file, lower))[0]
+  if other < fraction / 2:
+    remedy = f"with {setting('do_lower_case', lower)}"
+    remedy += f" it would be {100 * other:.0f} %"
+  composed = [unicodedata.normalize("NFC", text) for text in present]
+  if (other := _unknown(composed, tokenizer)[0]) < fraction / 2:
+    remedy = "they are decomposed (NFD); composed (NFC) it would be "
+    remedy += f"{100 * other:.0f} %: convert the text, see docs/languages.md"
+  text = f"{name}: {100 * fraction:.0f} % of the words become "
+  text += f"{tokenizer.special.unknown}, such as {example!r}; {remedy}"
+  logging.log_first_n(logging.WARNING, text, 1)
+
+
+def _unknown(texts, tokenizer) -> tuple[float, str]:
+  """Fraction of words that are unknown, and the most frequent of them."""
+  counts: Counter[str] = Counter()
+  for text, number in _count_words(texts).items():
+    for word in tokenizer.words(text):
+      counts[word] += number
+  unknown = [tokenizer.special.unknown]
+  lost = Counter(
+    {
+      word: n
+      for word, n in counts.items()
+      if tokenizer.tokenize(word) == unknown
+    }
+  )
+  [(example, _)] = lost.most_common(1) or [("", 0)]
+  return lost.total() / max(counts.total(), 1), example
 
 
 def _count_words(texts) -> Counter:
@@ -123,38 +127,31 @@ def _count_words(texts) -> Counter:
 def warn_of_scripts(
   texts: Iterable[str], name: str, vocabulary: Iterable[str] | None = None
 ) -> None:
-  """Warns, once for each script, if --do_lower_case=True corrupts texts."""
+  """Warns if lower-casing changes letters of the most frequent such script."""
   words = _count_words(texts)
   scripts: defaultdict[str, Counter] = defaultdict(Counter)  # letters by script
   for word, number in words.items():
     for char in word:
       if unicodedata.category(char)[0] in "LM":
-        scripts[_script(char)][char] += number
+        # The first word of its name; both Kana are one script.
+        script = re.split("[ -]", unicodedata.name(char, "LATIN"), maxsplit=1)[
+          0
+        ]
+        script = re.sub("HIRAGANA|KATAKANA", "KANA", script)
+        scripts[script][char] += number
   total = sum(letters.total() for letters in scripts.values())
-  for script, letters in scripts.items():
-    number = letters.total()
+  for script in sorted(scripts, key=lambda s: scripts[s].total(), reverse=True):
+    letters = scripts[script]
     changed = {char for char in letters if strip_accents(char) != char}
-    lost = sum(letters[char] for char in changed)
-    if (
-      script not in _WARNED
-      and number >= _MIN_FRACTION * total
-      and lost >= _MIN_CHANGED * number
-    ):
-      _WARNED.add(script)
-      logging.warning(
-        f"{name}: {100 * number / total:.0f} % of the letters are "
-        f"{script.title()}, {_effect(script, words, changed)}; "
-        f"{_remedy(changed, vocabulary)}; see docs/languages.md"
-      )
-
-
-@functools.cache
-def _script(char: str) -> str:
-  """First word of the character's name, _IGNORED if it may lose accents."""
-  first = unicodedata.name(char, _IGNORED).split()[0].split("-")[0]
-  if first in ("HIRAGANA", "KATAKANA"):
-    return "KANA"
-  return _IGNORED if first in _ACCENTED else first
+    fraction = letters.total() / total
+    lost = sum(letters[char] for char in changed) / letters.total()
+    is_rare = fraction < _MIN_LETTERS or lost < _MIN_CHANGED
+    if script not in _ACCENTED and not is_rare:
+      text = f"{name}: {100 * fraction:.0f} % of the letters are "
+      text += f"{script.title()}, {_effect(script, words, changed)}; "
+      text += f"{_remedy(changed, vocabulary)}; see docs/languages.md"
+      logging.log_first_n(logging.WARNING, text, 1)
+      return
 
 
 def _effect(script, words, changed):
@@ -162,121 +159,35 @@ def _effect(script, words, changed):
   word = min((word for word in words if changed & set(word)), key=len)
   first = next(i for i, char in enumerate(word) if char in changed)
   word = word[max(0, first - 4) : first + 8]
-  lower = strip_accents(word)
+  lower, given = strip_accents(word), setting("do_lower_case", True)
   if script == "HANGUL":
-    return (
-      "which --do_lower_case=True splits into Jamo "
-      f"({word!r}, {number_of(len(word), 'character')}, becomes {len(lower)})"
-    )
-  return (
-    "which loses vowels or other signs with --do_lower_case=True "
-    f"({word!r} becomes {lower!r})"
-  )
+    size = number_of(len(word), "character")
+    change = f"({word!r}, {size}, becomes {len(lower)})"
+    return f"which {given} splits into Jamo {change}"
+  change = f"({word!r} becomes {lower!r})"
+  return f"which loses vowels or other signs with {given} {change}"
 
 
 def _remedy(changed, vocabulary):
+  cased = setting("do_lower_case", False)
   if vocabulary is None:
-    return (
-      "give --do_lower_case=False, here and to every program that uses the "
-      "vocabulary"
-    )
-  if any(char in changed for token in vocabulary for char in token):
-    return "give --do_lower_case=False: the vocabulary has such letters"
-  return (
-    "learn a vocabulary with build_vocab.py --do_lower_case=False, or take a "
-    "cased model that knows the language, with --do_lower_case=False"
+    return f"give {cased}, here and to every program that uses the vocabulary"
+  if any(changed & set(token) for token in vocabulary):
+    return f"give {cased}: the vocabulary has such letters"
+  text = (
+    f"learn a vocabulary with build_vocab.py {cased}, or take a cased model"
   )
+  return f"{text} that knows the language, with {cased}"
 
 
 def warn_of_decomposed(texts: Iterable[str], name: str) -> None:
   """Warns if a tenth of the words of a sample of texts are in NFD."""
   words = _count_words(texts)
-  number = sum(
-    count
-    for word, count in words.items()
-    if len(unicodedata.normalize("NFC", word)) < len(word)
-  )
+  normal = {word: unicodedata.normalize("NFC", word) for word in words}
+  number = sum(n for word, n in words.items() if len(normal[word]) < len(word))
   if number > _MAX_UNKNOWN * words.total():
     logging.warning(
       f"{name}: {100 * number / words.total():.0f} % of the words are "
       "decomposed (NFD); to a vocabulary of them usual texts (NFC) are "
       "unknown: convert the text, see docs/languages.md"
     )
-
-
-def warn_of_unknown(
-  texts: Sequence[str], tokenizer: FullTokenizer, name: str
-) -> None:
-  """Warns if many words of a sample become [UNK], once in a process."""
-  words = _count_words(texts)
-  lower_case = tokenizer.basic_tokenizer.do_lower_case
-  fraction, example = _unknown(words, tokenizer, lower_case)
-  if fraction < _MAX_UNKNOWN:
-    return
-  remedy = (
-    "the vocabulary has no pieces for them: take a model that knows the "
-    "language, or learn a vocabulary with build_vocab.py"
-  )
-  other, _ = _unknown(words, tokenizer, not lower_case)
-  if other < fraction / 2:
-    remedy = (
-      f"with --do_lower_case={not lower_case} it would be {100 * other:.0f} %"
-    )
-  composed = _count_words(unicodedata.normalize("NFC", t) for t in texts)
-  other, _ = _unknown(composed, tokenizer, lower_case)
-  if other < fraction / 2:
-    remedy = (
-      "they are decomposed (NFD); composed (NFC) it would be "
-      f"{100 * other:.0f} %: convert the text, see docs/languages.md"
-    )
-  text = (
-    f"{name}: {100 * fraction:.0f} % of the words become {UNK}, such as "
-    f"{example!r}; {remedy}"
-  )
-  logging.log_first_n(logging.WARNING, text, 1)
-
-
-def _unknown(words, tokenizer, lower_case) -> tuple[float, str]:
-  """Fraction of words that become [UNK], and the most frequent of them."""
-  split = BasicTokenizer(lower_case).tokenize
-  counts: Counter[str] = Counter()
-  for text, number in words.items():
-    for word in split(text):
-      counts[word] += number
-  pieces = tokenizer.wordpiece_tokenizer.tokenize
-  unknown = Counter({w: n for w, n in counts.items() if pieces(w) == [UNK]})
-  [(example, _)] = unknown.most_common(1) or [("", 0)]
-  return unknown.total() / max(counts.total(), 1), example
-
-
-def log_lengths(
-  name: str,
-  lengths: Mapping[int, int],
-  max_length: int,
-  effect: str = "their ends are cut off",
-  flag: str = "max_seq_length",
-) -> None:
-  """Logs the number of texts longer than a `flag` says, and the `effect`.
-
-  It is a warning from 5 % of the texts. `lengths` counts texts by their tokens.
-  """
-
-  def longer_than(limit):
-    return sum(n for length, n in lengths.items() if length > limit)
-
-  total, longer = sum(lengths.values()), longer_than(max_length)
-  if not longer:
-    return
-  larger = [n for n in _LENGTHS if n > max_length and longer_than(n) < longer]
-  advice = ""
-  if larger:
-    fitting = [n for n in larger if longer_than(n) <= (1 - _FITS) * total]
-    best = min(*fitting, larger[-1], max(lengths))
-    held = 100 * (1 - longer_than(best) / total)
-    advice = f"; --{flag}={best} would hold {held:.1f} %"
-  logging.log(
-    logging.WARNING if longer >= 0.05 * total else logging.INFO,
-    f"{name}: --{flag}={max_length} is exceeded by {longer:,} of "
-    f"{number_of(total, 'text')} ({100 * longer / total:.1f} %): {effect}; the "
-    f"longest has {max(lengths):,} tokens{advice}",
-  )

@@ -10,8 +10,9 @@ from absl import logging
 from cli import file_checks
 from data import labels, vocab, vocab_checks
 from data.tokenization import validate_case_matches_checkpoint
+from data.tokenizer_files import open_tokenizer
 from modeling.config import SIDES, BertConfig, extensions
-from runs import contradictions, vocabulary
+from runs import contradictions, model_files
 from runs.record import from_record
 from runs.settings import Network, Packing, Tokens, TrainedModel, Training
 from runs.task_settings import FineTuning
@@ -41,9 +42,9 @@ def config(settings: Network) -> BertConfig:
   result = replace(result, **extensions(values))
   if length := values.get("max_seq_length"):
     result.check_length(length)
-  if path := values["vocab_file"]:
-    tokens = vocab.load(path)
-    vocab.check_tokens(tokens, (vocab.CLS, vocab.SEP, vocab.UNK), path)
+  if isinstance(settings, Tokens) and (path := settings.vocab_file):
+    settings.tokenizer.check("cls", "sep", "unknown")
+    tokens = settings.tokenizer.vocab
     vocab.check_size(tokens, result.vocab_size, path, settings.bert_config_file)
   return result
 
@@ -72,7 +73,7 @@ def check(settings: TrainedModel, network: BertConfig) -> None:
   vocabulary, letter case or attention.
   """
   _check_init_checkpoint(settings, network, trains=False)
-  _warn_of_case(settings)
+  vocab_checks.warn_of_case(settings.tokenizer)
 
 
 def check_run(settings: Training, network: BertConfig, *same: str) -> None:
@@ -109,16 +110,9 @@ def check_run(settings: Training, network: BertConfig, *same: str) -> None:
     )
   if settings.vocab_file:
     check_vocabulary(settings, network.vocab_size, own)
-    _warn_of_case(settings)
+    vocab_checks.warn_of_case(settings.tokenizer)
   if isinstance(settings, Packing):
     contradictions.check_packing(settings, network)
-
-
-def _warn_of_case(settings: Tokens):
-  ids = vocab.load(settings.needed("vocab_file"))
-  vocab_checks.warn_of_case(
-    ids, settings.do_lower_case, settings.needed("vocab_file")
-  )
 
 
 def check_fine_tuning(
@@ -154,7 +148,7 @@ def _check_teacher(settings: FineTuning, same):
   for name in ("do_lower_case", *same):
     value, expected = settings[name], trained[name]
     _check_same(name, value, expected, owner, remedy)
-  if vocab.load(settings.vocab_file) != vocab.load(trained.vocab_file):
+  if settings.tokenizer.vocab != trained.tokenizer.vocab:
     raise UserError(
       f"--vocab_file={settings.vocab_file} has other tokens than "
       f"{trained.vocab_file} of --teacher={teacher}, which needs the same"
@@ -267,14 +261,13 @@ def check_vocabulary(
   """Raises ValueError if --vocab_file is not that of the checkpoint `start`."""
   if not start:
     return
-  path = settings.needed("vocab_file")
-  ids = vocab.load(path)
-  saved = run_record.sibling_file(start, "vocab.txt") or run_record.path_of(
+  path, ids = settings.needed("vocab_file"), settings.tokenizer.vocab
+  saved = model_files.sibling(start, "vocab_file") or run_record.path_of(
     run_record.of_checkpoint(start), "vocab_file"
   )
   if saved and files.exists(saved):
-    vocab.check_same(ids, vocab.load(saved), path, saved)
-  elif vocab_size - len(ids) >= vocabulary.PADDING:
+    vocab.check_same(ids, open_tokenizer(saved).vocab, path, saved)
+  elif vocab_size - len(ids) >= model_files.PADDING:
     logging.warning(
       "%s has %d lines, but the model of %s has %d ids: is it of that model?",
       settings.vocab_file,
@@ -292,7 +285,7 @@ def vocabulary_flags(settings: Training, vocab_size: int) -> dict:
   if settings.vocab_file:
     return {}
   entry = {"flags": settings.to_dict()}
-  file = vocabulary.find(settings.output_dir, entry, vocab_size)
+  file = model_files.find_vocabulary(settings.output_dir, entry, vocab_size)
   if not file:
     logging.info(
       "no vocab.txt of the model's size beside its files: copy it into %s to "
@@ -304,3 +297,12 @@ def vocabulary_flags(settings: Training, vocab_size: int) -> dict:
   is_known = "do_lower_case" in settings.given
   case = settings.do_lower_case if is_known else None
   return {"vocab_file": file, "do_lower_case": case}
+
+
+def check_objective(objective: str | None) -> None:
+  """Raises ValueError if models of an objective cannot fill masks."""
+  if objective in SIDES:
+    raise UserError(
+      f"a model of --objective={objective} cannot fill masks: take one "
+      "that was trained with mlm_nsp or mlm"
+    )

@@ -4,6 +4,7 @@ from cli import file_checks
 from modeling.config import BertConfig
 from runs.settings import Devices, Export, Packing, Training
 from runs.task_settings import FineTuning, LongText
+from serving.formats import FORMATS
 from storage import UserError, files
 from training import processes, run_record
 
@@ -89,21 +90,21 @@ def packing_conflict(settings: Packing, config: BertConfig) -> str | None:
 
 def check_export(settings: Export, dtype: str) -> None:
   """Checks the flags of exports; raises ValueError or FileExistsError."""
-  formats = settings.export_format
-  known = "savedmodel", "tflite", "keras"
-  if not formats or not {*formats} <= {*known}:
+  names = settings.export_format
+  if not names or not {*names} <= {*FORMATS}:
     raise UserError(
-      f"--export_format={','.join(formats)}: give one or more of "
-      f"{', '.join(known)}, with commas between them"
+      f"--export_format={','.join(names)}: give one or more of "
+      f"{', '.join(FORMATS)}, with commas between them"
     )
   if not settings.do_export:
     return
   if not settings.export_dir:
     raise UserError("--do_export needs --export_dir")
-  if "tflite" in formats and dtype != "float32":
+  in_float32 = [n for n in names if not FORMATS[n].has_all_dtypes]
+  if in_float32 and dtype != "float32":
     raise UserError(
-      f"--export_format=tflite does not go with --dtype={dtype}: train, "
-      "then export in a run of its own without --dtype"
+      f"--export_format={in_float32[0]} does not go with --dtype={dtype}: "
+      "train, then export in a run of its own without --dtype"
     )
   file_checks.check_writable(settings.export_dir, "export_dir")
   files.check_is_free(settings.export_dir)

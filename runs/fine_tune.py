@@ -4,7 +4,6 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
 
 import keras
@@ -12,7 +11,6 @@ from absl import logging
 
 from data import labels
 from data.records import RecordDataset
-from data.tokenization import FullTokenizer
 from modeling.config import BertConfig
 from modeling.losses import Objective
 from runs import checks, contradictions, sweep
@@ -50,11 +48,6 @@ class Task(ABC, Generic[S, R]):
   @abstractmethod
   def metric(self) -> str:
     """Name of the score of `evaluate` that is largest for the best model."""
-
-  @cached_property
-  def tokenizer(self) -> FullTokenizer:
-    """The tokenizer of the model."""
-    return FullTokenizer(self.settings.vocab_file, self.settings.do_lower_case)
 
   def records_file(self, split: str) -> str:
     """Path of a split's records, as the original's: eval.tf_record for dev."""

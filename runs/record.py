@@ -10,7 +10,7 @@ from absl import logging
 from cli import command_file
 from cli.settings import Flag, S, flags_of
 from modeling.config import BertConfig
-from runs import vocabulary
+from runs import model_files
 from runs.settings import Training
 from storage import UserError, files
 from training import processes, run_record
@@ -38,7 +38,7 @@ def from_record(
     if name not in changes:
       values[name] = _existing_file(folder, entry, name, values)
   if "do_lower_case" in entry["flags"] and "do_lower_case" not in changes:
-    case = vocabulary.lower_cases(entry["flags"], values["vocab_file"])
+    case = model_files.lower_cases(entry["flags"], values["vocab_file"])
     values["do_lower_case"] = case
   for name in ("init_checkpoint", "data_dir", "train_file"):
     if name in values and name not in changes:
@@ -73,10 +73,10 @@ def _existing_file(folder, entry, name, values):
   if path and files.exists(path):
     return path
   file = "vocab.txt" if name == "vocab_file" else "bert_config.json"
-  other = run_record.sibling_file(folder, file)
+  other = model_files.sibling(folder, name)
   if not (other or path) and name == "vocab_file":
     size = BertConfig.from_json(values["bert_config_file"]).vocab_size
-    other = vocabulary.find(folder, entry, size)
+    other = model_files.find_vocabulary(folder, entry, size)
   if other:
     return other
   state = (

@@ -21,7 +21,8 @@ from runs.settings import Devices, Training
 from runs.task_settings import FineTuning, LongText
 from serving import export as exports
 from serving.export import ServedModel
-from storage import UserError
+from serving.formats import FORMATS
+from storage import UserError, record_scan
 from training import (
   checkpoint,
   loop,
@@ -106,6 +107,10 @@ class Run(Generic[T_co]):
     train_step = self._train_step(model, objective, schedule, packs)
     if own := self.checkpoints.newest_readable():
       record.warn_if_changed(settings, own)
+    if processes.has_others() and processes.is_chief():
+      # Scans the files without an index once; the other workers wait for it.
+      record_scan.load_index(source.files, source.index_file)
+    run_folder.wait_for_chief()
     self.checkpoints.resume(train_step, settings.init_checkpoint, new_head)
     skip = int(train_step.examples.numpy())
     self._training = loop.Training(
@@ -254,8 +259,8 @@ def text_windows(settings: LongText) -> models.Windows | None:
 
 
 def set_export_policy(dtype: str, formats: Sequence[str]) -> None:
-  """Dtype policy of exports: --dtype, but float32 in .keras files."""
-  set_dtype_policy(dtype, "keras" in formats)
+  """Dtype policy of exports: --dtype, but variables of float32 for training."""
+  set_dtype_policy(dtype, any(FORMATS[n].is_trainable for n in formats))
 
 
 # --- Devices ----------------------------------------------------------------

@@ -1,10 +1,14 @@
 """Groups of flags that several programs share, with the original's names."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 from cli.settings import Settings, common, device, flag, flags_of, original
+from data.tokenizer import Tokenizer
+from data.tokenizer_files import open_tokenizer
 from modeling.config import ATTENTION
+from serving.formats import FORMATS
 
 DRY_RUN_STEPS = 2
 _DRY_RUN_EXAMPLES = 64  # of each file, in fine-tuning
@@ -32,6 +36,11 @@ class Tokens(Settings):
 
   vocab_file: str | None = common(None, "Vocabulary of the model, vocab.txt.")
   do_lower_case: bool = common(True, "Lower-case; not for cased models.")
+
+  @cached_property
+  def tokenizer(self) -> Tokenizer:
+    """The tokenizer of both flags, read once."""
+    return open_tokenizer(self.needed("vocab_file"), self.do_lower_case)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,8 +113,8 @@ class Export(Settings):
   )
   export_format: tuple[str, ...] = flag(
     ("savedmodel",),
-    "savedmodel, tflite (fastest on a CPU), keras, or several of them into "
-    "one folder, as in savedmodel,tflite.",
+    "; ".join(f"{row.name}: {row.purpose}" for row in FORMATS.values())
+    + ". Several go into one folder, as in savedmodel,tflite.",
     training=False,
   )
 

@@ -9,29 +9,20 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from data import labels, vocab
-from data.tokenization import FullTokenizer
+from data import labels, tokenizer_files
+from data.tokenizer import Tokenizer
 from storage import UserError, files, textfiles
-from storage.textfiles import SURROGATE
 
 Row = Mapping[str, np.ndarray]  # int32: [T], or [C, T]
 Outputs = dict[str, np.ndarray]
 SIGNATURE = "serving_features"
-# Files of --export_format=tflite, by the name of the engine.
-LITERT_FILES = {
-  "litert": "model_float32.tflite",
-  "litert_float16": "model_float16.tflite",
-  "litert_int8": "model_int8.tflite",
-}
 TASK_FILE = "task.json"
 _TOKENIZER_FILE = "tokenizer_config.json"
-_TEXT = ". [MASK]"  # of a warm-up
 # Texts and lists of texts of one example, by input.
 Texts = Mapping[str, Any]
 # Writing a float32 in few digits (0.2) takes too long for so many numbers.
@@ -42,14 +33,9 @@ _MAX_SHORT_FLOATS = 10_000
 class TextConfig:
   """Tokenizer, tokens of a text at most, and names of the model's classes."""
 
-  vocab_file: str
-  do_lower_case: bool
+  tokenizer: Tokenizer
   max_seq_length: int
   labels: Sequence[str] | None = None
-
-  @cached_property
-  def tokenizer(self) -> FullTokenizer:
-    return FullTokenizer(self.vocab_file, self.do_lower_case)
 
 
 class Encoded(NamedTuple):
@@ -127,36 +113,10 @@ class TextModel:
 
   def warm_up(self) -> dict:
     """Answers a short example, so that the next one does not wait."""
+    text = f". {self.answers.config.tokenizer.special.mask}"
     ranks = self.answers.inputs.items()
-    texts = {name: [_TEXT] if rank else _TEXT for name, rank in ranks}
+    texts = {name: [text] if rank else text for name, rank in ranks}
     return self([texts])[0]
-
-
-def check_texts(
-  name: str, value: Any, rank: int, takes_words: bool = False
-) -> Any:
-  """Text, or words, of rank 0, or (nested) list; raises UserError if wrong."""
-  if isinstance(value, bytes):
-    value = value.decode("utf-8", "replace")
-  are_words = takes_words and not rank and not isinstance(value, str)
-  rank += are_words
-  if not rank and isinstance(value, str) and not SURROGATE.search(value):
-    return value
-  is_list = rank and hasattr(value, "__iter__")
-  is_list &= not isinstance(value, str | Mapping | set | frozenset)
-  # A data frame would be the names of its columns.
-  if not (is_list and 0 < getattr(value, "ndim", rank) <= rank):
-    shown = " ".join(repr(value).split())[:40]
-    expected = "a list of texts" if rank > are_words else "a text in UTF-8"
-    raise UserError(f"{name} is {shown}: give {expected}")
-  parts = enumerate(value)
-  below = rank - 1, takes_words and not are_words
-  texts = [check_texts(f"{name}[{i}]", part, *below) for i, part in parts]
-  if are_words and (empty := [i for i, word in enumerate(texts) if not word]):
-    raise UserError(f"{name}[{empty[0]}] is empty: give a word")
-  if rank > 1 and [] in texts:
-    raise UserError(f"a list in {name} is empty")
-  return texts
 
 
 def row(ids: Sequence[int], segments: Sequence[int], **more) -> Row:
@@ -170,7 +130,10 @@ def row(ids: Sequence[int], segments: Sequence[int], **more) -> Row:
 
 
 def stack(rows: Sequence[Row]) -> dict[str, np.ndarray]:
-  """Stacks rows, with zeros behind the shorter ones."""
+  """Stacks rows, with zeros behind the shorter ones.
+
+  The zeros of the mask hide the others: id 0 may be any token.
+  """
   result = {}
   for name, first in rows[0].items():
     longest = max(row[name].shape[-1] for row in rows)
@@ -205,10 +168,9 @@ def to_list(values: np.ndarray) -> list:
 def save(folder: str, answers: Answers, has_task: bool = True) -> None:
   """Writes the files of a model; task.json only with `has_task`."""
   config = answers.config
-  vocabulary = vocab.read_text(config.vocab_file)
-  files.write_text(os.path.join(folder, "vocab.txt"), vocabulary)
+  config.tokenizer.save(folder)
   tokenizer = {
-    "do_lower_case": config.do_lower_case,
+    "do_lower_case": config.tokenizer.do_lower_case,
     "model_max_length": config.max_seq_length,
   }
   _write_json(os.path.join(folder, _TOKENIZER_FILE), tokenizer)
@@ -228,15 +190,14 @@ def load(folder: str) -> tuple[str, TextConfig, dict[str, Any]]:
     settings = textfiles.read_json(os.path.join(folder, TASK_FILE))
     tokenizer = textfiles.read_json(os.path.join(folder, _TOKENIZER_FILE))
     config = TextConfig(
-      os.path.join(folder, "vocab.txt"),
-      tokenizer["do_lower_case"],
+      tokenizer_files.open_saved(folder, tokenizer["do_lower_case"]),
       tokenizer["model_max_length"],
       list(labels.load(folder)) if labels.exist(folder) else None,
     )
   except (FileNotFoundError, ValueError, KeyError) as error:
     raise UserError(
       f"{folder} is no complete export ({error}): export the model again, "
-      "or name the folder that --do_export wrote"
+      "or name the folder of an export"
     ) from None
   return settings.pop("task", ""), config, settings
 

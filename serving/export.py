@@ -1,4 +1,4 @@
-"""Exports of a trained model: SavedModel, LiteRT and Keras files.
+"""A trained model as a graph that an export holds: its signatures.
 
 A SavedModel has the signatures `serving_features`, the model's outputs for its
 inputs; `serving_examples`, the same for serialized tf.train.Examples, [B]
@@ -10,24 +10,20 @@ import contextlib
 import glob
 import logging as python_logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import keras
 import tensorflow as tf
 from absl import logging
 
-from data import vocab
 from data.tokenization_ops import GraphTokenizer, join, truncate_pair
 from modeling import tracing
 from serving import answers
-from serving.answers import LITERT_FILES, SIGNATURE, Answers
-from storage import UserError, files, tfrecord
-from storage.progress import no_stderr
-from storage.tfrecord import encode_field
+from serving.answers import SIGNATURE, Answers
+from serving.formats import FORMATS
+from storage import files
 from training import processes
-
-WARM_UP_FILE = os.path.join("assets.extra", "tf_serving_warmup_requests")
 
 
 class TextSignature(tf.Module):
@@ -37,7 +33,8 @@ class TextSignature(tf.Module):
     super().__init__()
     self._tokenizer, self._answers = tokenizer, answers
     self._seq_length = answers.config.max_seq_length
-    self._ends = tokenizer.vocab[vocab.CLS], tokenizer.vocab[vocab.SEP]
+    words = answers.config.tokenizer
+    self._ends = words.cls, words.sep
     self.texts = {
       name: tf.TensorSpec([None] * (1 + rank), tf.string, name)
       for name, rank in answers.inputs.items()
@@ -54,7 +51,7 @@ class TextSignature(tf.Module):
     text_b: tf.Tensor | None = None,
     keep_empty: bool = False,
   ) -> dict[str, tf.Tensor]:
-    """Rows of [B] string each, as features.RowEncoder; see `join`."""
+    """Rows of [B] string each, as RowEncoder; see `join`."""
     first = self._tokenizer.tokenize(text_a)
     if text_b is None:
       return join(first[:, : self._seq_length - 2], None, *self._ends)
@@ -88,15 +85,15 @@ class Exported(tf.Module):
     self.functions = {
       "serving_default": features,
       SIGNATURE: features,
-      "serving_examples": _trace(
+      "serving_examples": trace(
         lambda examples: features(**_parse(examples, model, length)),
         {"examples": tf.TensorSpec([None], tf.string, "examples")},
       ),
     }
-    if served.in_graph:
-      tokenizer = GraphTokenizer(config.vocab_file, config.do_lower_case)
+    # Another kind of tokenizer may have no operations.
+    if served.in_graph and (tokenizer := config.tokenizer.in_graph()):
       self._text = text = served.in_graph(tokenizer, served.answers)
-      self.functions["serving_default"] = _trace(
+      self.functions["serving_default"] = trace(
         lambda **texts: text.from_text(model, **texts), text.texts
       )
 
@@ -110,10 +107,11 @@ def outputs_function(model: keras.Model):
     outputs = model(inputs, training=False)
     return {name: tf.cast(value, tf.float32) for name, value in outputs.items()}
 
-  return _trace(run, _specs(model))
+  return trace(run, specs(model))
 
 
-def _specs(model):
+def specs(model: keras.Model) -> dict[str, tf.TensorSpec]:
+  """The inputs of a model, of any batch and length, by name."""
   return {
     name: tf.TensorSpec([None] * len(value.shape), tf.int32, name)
     for name, value in model.input.items()
@@ -134,7 +132,8 @@ def _check_positions(inputs):
   return [tf.debugging.Assert(tf.reduce_all(is_inside), [message])]
 
 
-def _trace(function, specs):
+def trace(function: Callable, specs: Mapping[str, tf.TensorSpec]):
+  """Concrete function of named inputs."""
   # TensorFlow keeps gradients of a loaded model in memory when it is dropped.
   with tracing.mode(gradients=False):
     traced = tf.function(function, autograph=False)
@@ -165,16 +164,18 @@ def _parse(examples, model, seq_length):
 # --- Files -----------------------------------------------------------------
 
 
-def save(directory: str, served: ServedModel, formats: Sequence[str]) -> None:
+def save(directory: str, served: ServedModel, names: Sequence[str]) -> None:
   """Writes exports of a model, all into one folder, which is new or empty.
 
-  `formats` are some of FORMATS. The folder appears when it is complete. Raises
+  `names` are of formats.FORMATS. The folder appears when it is complete. Raises
   FileExistsError if there are files in it.
   """
+  rows = [FORMATS[name] for name in names]
   with new_folder(directory) as folder:
-    for name in formats:
-      FORMATS[name](folder, served)
-    answers.save(folder, served.answers, has_task=formats != ["keras"])
+    for row in rows:
+      row.module.save(folder, served)
+    has_engine = any(row.files for row in rows)
+    answers.save(folder, served.answers, has_task=has_engine)
 
 
 @contextlib.contextmanager
@@ -198,20 +199,8 @@ def new_folder(directory: str) -> Iterator[str]:
   logging.info("exported to %s", directory)
 
 
-def save_savedmodel(directory: str, served: ServedModel) -> None:
-  """Writes a SavedModel, with a request that makes a TF Serving ready."""
-  exported = Exported(served)
-  with _no_information():
-    tf.saved_model.save(exported, directory, exported.functions)
-  default = exported.functions["serving_default"]
-  specs = default.structured_input_signature[1]
-  inputs = {name: _short_input(spec) for name, spec in specs.items()}
-  with files.open_for_writing(os.path.join(directory, WARM_UP_FILE)) as file:
-    tfrecord.write(file, [prediction_log(inputs)])
-
-
 @contextlib.contextmanager
-def _no_information():
+def no_information():
   """Context without TensorFlow's line for each name that it saves."""
   before = python_logging.root.manager.disable
   python_logging.disable(python_logging.INFO)
@@ -219,81 +208,3 @@ def _no_information():
     yield
   finally:
     python_logging.disable(before)
-
-
-def _short_input(spec):
-  """One text, one list of a text, or a row of a few tokens."""
-  if spec.dtype == tf.string:
-    return tf.fill([1] * spec.shape.rank, ".")
-  return tf.ones([1] * (spec.shape.rank - 1) + [8], spec.dtype)
-
-
-def prediction_log(inputs: dict[str, tf.Tensor]) -> bytes:
-  """A request for `serving_default`, as TF Serving reads it from WARM_UP_FILE.
-
-  PredictionLog{6: PredictLog{1: PredictRequest{1: spec, 2: inputs}}}, written
-  here, so that the package tensorflow-serving-api is not needed.
-  """
-  request = encode_field(1, encode_field(3, b"serving_default"))
-  for name, value in inputs.items():
-    tensor = tf.make_tensor_proto(value).SerializeToString()
-    request += encode_field(
-      2, encode_field(1, name.encode()) + encode_field(2, tensor)
-    )
-  return encode_field(6, encode_field(1, request))
-
-
-def save_tflite(directory: str, served: ServedModel) -> None:
-  """Writes model_float32.tflite, model_float16.tflite and model_int8.tflite.
-
-  float16 halves all weights; int8 quantizes matrices to a quarter, and
-  activations dynamically. The signature `serving_default` takes one row, of any
-  length, by the model's names: with a batch of any size, shapes would be
-  computed between the operations and keep XNNPACK from running them in one go.
-  Raises UserError if LiteRT lacks an operation of the model.
-  """
-  model = served.model
-  module = tf.Module()
-  module.variables_of_model = [variable.value for variable in model.variables]
-  specs = {
-    name: tf.TensorSpec([1, *spec.shape[1:]], spec.dtype, name)
-    for name, spec in _specs(model).items()
-  }
-  with tracing.mode(fused=False):  # what is faster in TensorFlow is not here
-    function = _trace(lambda **inputs: model(inputs, training=False), specs)
-  for file_name in LITERT_FILES.values():
-    converter = tf.lite.TFLiteConverter.from_concrete_functions(
-      [function], module
-    )
-    if "float32" not in file_name:
-      converter.optimizations = [tf.lite.Optimize.DEFAULT]
-    if "float16" in file_name:
-      converter.target_spec.supported_types = [tf.float16]
-    content = _convert(converter)
-    with files.open_for_writing(os.path.join(directory, file_name)) as file:
-      file.write(content)
-    logging.info("%s: %.1f MB", file_name, len(content) / 1e6)
-
-
-def _convert(converter):
-  try:
-    with _no_information(), no_stderr():
-      return converter.convert()
-  except Exception as error:  # its class is not public
-    raise UserError(
-      "LiteRT does not have all operations of this model: export it with "
-      "--export_format=savedmodel"
-    ) from error
-
-
-def save_keras(directory: str, served: ServedModel) -> None:
-  """Writes model.keras, which takes tokens."""
-  served.model.save(os.path.join(directory, "model.keras"))
-
-
-# Functions by the name in --export_format.
-FORMATS = {
-  "savedmodel": save_savedmodel,
-  "tflite": save_tflite,
-  "keras": save_keras,
-}

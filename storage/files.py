@@ -103,13 +103,19 @@ def remove_folder(path: str) -> None:
 
 
 def glob_files(pattern: str) -> list[str]:
-  """Complete files that match one pattern, sorted; [] if none does."""
+  """Complete files that match one pattern, sorted; [] if none does.
+
+  Hidden files, such as indexes of records, match if the last part of the
+  pattern begins with a dot.
+  """
   if exists(pattern):  # also names that contain "[" or "*"
     return [pattern]
   if is_remote(pattern):
     paths = _remote("glob", pattern)
-  else:  # hidden files match too, as in tf.io.gfile
+  else:  # hidden folders match, as in tf.io.gfile
     paths = glob.glob(pattern, include_hidden=True)
+  if not os.path.basename(pattern).startswith("."):
+    paths = [p for p in paths if not os.path.basename(p).startswith(".")]
   return sorted(path for path in paths if not PARTIAL.match(path))
 
 

@@ -4,22 +4,22 @@ TensorFlow stops at a corrupt record without naming it; `scan` finds it.
 """
 
 import io
+import json
 import os
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from absl import logging
 
-from storage import UserError, files, tfrecord
-from storage.tfrecord import Schema
+from storage import UserError, files, messages, setting, tfrecord
+from storage.tfrecord import BLOCK, Schema
 
-BLOCK = 256  # records of a block; the last block of a file may have fewer
 _PIECE = 1 << 20  # bytes read at once
 _MAKE_AGAIN = "Make the file again"
-_REMEDY = f"{_MAKE_AGAIN}; run_pretraining.py --max_corrupt_records=N skips it"
 _NO_EXAMPLE = "it is no tf.train.Example"
 _WRONG_LENGTH = "its length is wrong, so no record after it can be found"
 
@@ -43,20 +43,36 @@ class Index:
 def load_index(paths: Sequence[str], cache: str | None = None) -> Index:
   """Indexes the blocks of TFRecord files; ValueError if one is truncated.
 
-  The file `cache` keeps results for unchanged files.
+  Reads the index beside each file (tfrecord.create). Files of other programs
+  have none, or one that does not fit: they are scanned once, and the file
+  `cache` keeps the result while their size and time stay the same.
   """
-  keys = {p: f"{p!a} {files.size(p)} {files.mtime(p)}" for p in paths}
-  known = _read_cache(cache) if cache else {}
-  offsets = {
-    key: known[key] if key in known else _offsets(path)
-    for path, key in keys.items()
+  blocks = {}
+  with ThreadPoolExecutor(16) as pool:  # for files that answer slowly, as gs://
+    for path, index in zip(paths, pool.map(_read_index, paths), strict=True):
+      if index is not None:
+        blocks[path] = index
+  foreign = {
+    path: f"{path!a} {files.size(path)} {files.mtime(path)}"
+    for path in paths
+    if path not in blocks
   }
-  if cache and not known.keys() >= offsets.keys():
+  known = _read_cache(cache) if cache and foreign else {}
+  scanned = {p: _scan(p) for p, key in foreign.items() if key not in known}
+  blocks |= {p: known[key] for p, key in foreign.items() if key in known}
+  blocks |= scanned
+  if scanned:
+    total = len(blocks)
+    names = ", ".join([*scanned][:3]) + ", ..." * (len(scanned) > 3)
+    text = "index of %d of %d files; scanned %s"
+    logging.info(text, total - len(scanned), total, names)
+  if cache and scanned:
     content = io.BytesIO()  # np.savez seeks, which remote files cannot
-    np.savez(content, allow_pickle=False, **offsets)
+    arrays = {key: blocks[path] for path, key in foreign.items()}
+    np.savez(content, allow_pickle=False, **arrays)
     with files.open_for_writing(cache) as file:
       file.write(content.getvalue())
-  columns = [offsets[keys[path]] for path in paths]
+  columns = [blocks[path] for path in paths]
   counts = [np.minimum(n - np.arange(0, n, BLOCK), BLOCK) for *_, n in columns]
   return Index(
     tuple(paths),
@@ -66,7 +82,24 @@ def load_index(paths: Sequence[str], cache: str | None = None) -> Index:
   )
 
 
-def _offsets(path) -> np.ndarray:
+def _read_index(path) -> np.ndarray | None:
+  """What `_scan` finds, from the index beside a file; None if it cannot be."""
+  try:
+    facts = json.loads(files.read_text(tfrecord.index_path(path)))
+    number, starts = facts.pop("records"), facts.pop("blocks")
+    blocks = np.array([*starts, number], np.int64)
+    ends = np.array([*starts, facts["size"]], np.int64)
+    is_complete = len(starts) == -(-number // BLOCK) and not any(starts[:1])
+    is_ordered = (np.diff(ends) > 0).all()
+    if is_complete and is_ordered and facts == tfrecord.identity(path):
+      return blocks
+    logging.info("%s has changed since its index was written", path)
+  except Exception:  # none, or corrupt: NumPy and json raise many types
+    pass
+  return None
+
+
+def _scan(path) -> np.ndarray:
   """Offsets of a file's n blocks, then the number of its records, [n + 1]."""
   offsets, number, end = [], 0, 0
   size = files.size(path)
@@ -87,7 +120,7 @@ def _offsets(path) -> np.ndarray:
 
 
 def _read_cache(cache) -> dict[str, np.ndarray]:
-  """Results of `_offsets` by path, size and time; {} if it cannot be read."""
+  """Results of `_scan` by path, size and time; {} if it cannot be read."""
   try:
     with files.open_for_reading(cache) as file, np.load(file) as stored:
       return dict(stored)
@@ -135,17 +168,15 @@ def scan(path: str, schema: Schema | None = None) -> Iterator[ScannedRecord]:
 
 
 def _content_error(data, schema) -> str | None:
-  import tensorflow as tf  # noqa: PLC0415, takes seconds
-
   try:
-    fields = tf.train.Example.FromString(data).features.feature
-  except Exception:  # protobuf's DecodeError is not public in every version
+    lists = messages.features(data)
+  except messages.DecodeError:
     return _NO_EXAMPLE
-  for feature in schema.values():
-    kind = "float_list" if feature.dtype == "float32" else "int64_list"
-    number = len(getattr(fields[feature.name], kind).value)
+  for name, feature in schema.items():
+    kind = "floats" if feature.dtype == "float32" else "int64s"
+    number = len(getattr(lists[name], kind).value) if name in lists else 0
     if number != feature.size:
-      return f"{feature.name} has {number} values, expected {feature.size}"
+      return f"{name} has {number} values, expected {feature.size}"
   return None
 
 
@@ -159,8 +190,8 @@ def first_record(path: str, skip_corrupt: bool = False) -> dict[str, list]:
   error = first.error
   if first.data is not None:
     try:
-      return tfrecord.parse_example(first.data)
-    except tfrecord.PARSE_ERRORS:
+      return messages.parse_example(first.data)
+    except messages.DecodeError:
       error = _NO_EXAMPLE
   raise UserError(
     f"{path} is no file of records (the first: {error}); expected a TFRecord "
@@ -183,24 +214,27 @@ def check_record(
     if len(values) != feature.size:
       raise UserError(
         f"{path}: {name} has {len(values)} values in a record, expected "
-        f"{feature.size}: the file was made with other flags "
-        "(--max_seq_length, --max_predictions_per_seq)"
+        f"{feature.size}: the file was made with another "
+        f"{setting('max_seq_length')} or {setting('max_predictions_per_seq')}"
       )
     low, high = min(values), max(values)
     if name in limits and not 0 <= low <= high < limits[name]:
       raise UserError(
         f"{path}: {name} goes from {low} to {high}, the model takes 0 to "
-        f"{limits[name] - 1}: the file was made with a vocabulary or flags "
+        f"{limits[name] - 1}: the file was made with a vocabulary or settings "
         "that do not belong to this bert_config.json"
       )
 
 
 def _errors(paths, schema) -> Iterator[tuple[str, str, str]]:
   """Path, error with the number from 0, and remedy of each corrupt record."""
+  skips = setting("max_corrupt_records", "N")
   for path in paths:
     for number, record in enumerate(scan(path, schema)):
       if record.error:
-        remedy = _MAKE_AGAIN if record.error == _WRONG_LENGTH else _REMEDY
+        remedy = _MAKE_AGAIN
+        if record.error != _WRONG_LENGTH:
+          remedy += f"; in pre-training {skips} skips it"
         yield path, f"{path}, record {number}: {record.error}", remedy
 
 
@@ -226,8 +260,8 @@ def drop_corrupt(
   if len(errors) > at_most:
     _, first, _ = errors[0]
     raise UserError(
-      f"{len(errors)} records cannot be read, --max_corrupt_records tolerates "
-      f"{at_most}; the first is {first}"
+      f"{len(errors)} records cannot be read, more than "
+      f"{setting('max_corrupt_records', at_most)}; the first is {first}"
     )
   copies = {}
   for path, error, _ in errors:
@@ -238,7 +272,7 @@ def drop_corrupt(
     copies[path] = os.path.join(folder, name)
   for path, copy in copies.items():
     records = (record.data for record in scan(path, schema) if record.data)
-    with files.open_for_writing(copy) as file:
-      if not tfrecord.write(file, records):
+    with tfrecord.create(copy) as file:
+      if not file.write(records):
         raise UserError(f"{path} has no record that can be read")
   return [copies.get(path, path) for path in paths]

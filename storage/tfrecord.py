@@ -4,15 +4,19 @@ Programs that only prepare data thus start seconds sooner, and serialize faster
 than with protocol buffers. data/records.py reads batches of the files.
 """
 
+import json
 import math
+import os
+import shutil
 import struct
-from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import google_crc32c
+from absl import logging
 
 from storage import files
 
@@ -86,9 +90,10 @@ def _feature_encoder(feature: Feature) -> Callable[[Sequence], bytes]:
   # Most features of a record have few different lengths in bytes.
   @cache
   def head(length: int) -> bytes:
-    values = encode_field(1, bytes(length))
-    entry = key + encode_field(2, encode_field(kind, values))
-    return encode_field(1, entry)[: -length or None]
+    content = bytes(length)
+    values = encode_field(kind, encode_field(1, content))
+    entry = encode_field(1, key + encode_field(2, values))
+    return entry.removesuffix(content)
 
   def encode(values: Sequence) -> bytes:
     if is_float:
@@ -133,69 +138,10 @@ class ExampleEncoder:
     return encode_field(1, b"".join(entries))
 
 
-# --- Protocol buffers, read -------------------------------------------------
+# --- Files -----------------------------------------------------------------
 
-# What reading a corrupt message may raise.
-PARSE_ERRORS = (IndexError, KeyError, TypeError, ValueError)
-
-
-def varint(data: bytes, at: int) -> tuple[int, int]:
-  """A base-128 number and the position after it."""
-  value = shift = 0
-  while True:
-    byte = data[at]
-    value |= (byte & 127) << shift
-    at, shift = at + 1, shift + 7
-    if byte < 128:
-      return value, at
-
-
-def fields(message: bytes) -> Iterator[tuple[int, Any]]:
-  """Numbers and values, int or bytes, of a message's fields."""
-  at = 0
-  value: Any
-  while at < len(message):
-    tag, at = varint(message, at)
-    if tag & 7 == 5:  # four bytes
-      value, at = message[at : at + 4], at + 4
-    else:
-      value, at = varint(message, at)
-    if tag & 7 == 2:  # of this length
-      if at + value > len(message):
-        raise ValueError("a field ends behind its message")
-      value, at = message[at : at + value], at + value
-    yield tag >> 3, value
-
-
-def parse_example(message: bytes) -> dict[str, list]:
-  """Fields of a tf.train.Example; see PARSE_ERRORS."""
-  result = {}
-  for _, features in fields(message):
-    for _, entry in fields(features):
-      pair = dict(fields(entry))
-      [(kind, values)] = fields(pair[2])
-      name = pair[1].decode()
-      result[name] = [x for _, v in fields(values) for x in _values(kind, v)]
-  return result
-
-
-def _values(kind, value) -> list:
-  """Values in a bytes_list, float_list or int64_list, 1 to 3; packed or not."""
-  if kind == 1:
-    return [value]
-  if kind == 2:
-    return array("f", value).tolist()
-  if isinstance(value, int):
-    numbers = [value]
-  else:
-    numbers, at = [], 0
-    while at < len(value):
-      number, at = varint(value, at)
-      numbers.append(number)
-  return [number - (number >> 63 << 64) for number in numbers]
-
-
-# --- TFRecord framing ------------------------------------------------------
+BLOCK = 256  # records of a block; the last block of a file may have fewer
+_END_BYTES = 4096  # at each end of a file, by which an index knows the file
 
 
 def masked_crc32c(data: bytes) -> bytes:
@@ -205,20 +151,95 @@ def masked_crc32c(data: bytes) -> bytes:
   return struct.pack("<I", masked & 0xFFFFFFFF)
 
 
-def write(file: BinaryIO, records: Iterable[bytes]) -> int:
-  """Appends serialized records to a TFRecord file; returns their number."""
-  number = 0
-  for record in records:
-    length = struct.pack("<Q", len(record))
-    framed = length, masked_crc32c(length), record, masked_crc32c(record)
-    file.write(b"".join(framed))
-    number += 1
-  return number
+def frame(record: bytes) -> bytes:
+  """A serialized record as a TFRecord file holds it, with checksums."""
+  length = struct.pack("<Q", len(record))
+  return b"".join(
+    (length, masked_crc32c(length), record, masked_crc32c(record))
+  )
+
+
+class RecordFile:
+  """A TFRecord file that is being written; see `create`."""
+
+  def __init__(self, file: BinaryIO):
+    self._file = file
+    self._size = 0
+    self._records = 0
+    self._blocks: list[int] = []  # byte at which each block begins
+
+  def write(self, records: Iterable[bytes]) -> int:
+    """Appends serialized records and returns their number."""
+    before = self._records
+    for record in records:
+      framed = frame(record)
+      self._file.write(framed)
+      self._count(len(framed))
+    return self._records - before
+
+  def append(self, frames: BinaryIO, sizes: Iterable[int]) -> None:
+    """Appends a file of frames, each of which has a size in bytes."""
+    shutil.copyfileobj(frames, self._file)
+    for size in sizes:
+      self._count(size)
+
+  def _count(self, size):
+    if self._records % BLOCK == 0:
+      self._blocks.append(self._size)
+    self._records += 1
+    self._size += size
+
+  def index(self, path: str) -> str:
+    """Text of the index of the complete file, by the facts of `identity`."""
+    facts = {"records": self._records, "blocks": self._blocks}
+    return json.dumps(identity(path) | facts, separators=(",", ":"))
+
+
+@contextmanager
+def create(path: str) -> Iterator[RecordFile]:
+  """Opens a TFRecord file; it appears when it is complete, with its index.
+
+  The index spares a training from reading the file to find its records. A file
+  without an index is as good, so a failure to write the index is only logged.
+  """
+  with files.open_for_writing(path) as file:
+    records = RecordFile(file)
+    yield records
+  try:
+    files.write_text(index_path(path), records.index(path))
+  except Exception as error:  # remote files have errors of their own
+    logging.warning("%s gets no index: %s", path, error)
+
+
+def index_path(path: str) -> str:
+  """Path of the index of a TFRecord file: a hidden file beside it."""
+  path = path if files.is_remote(path) else os.path.realpath(path)
+  folder, name = os.path.split(path)
+  return os.path.join(folder, f".{name}.blocks")
+
+
+def with_index(path: str) -> tuple[str, str]:
+  """Paths of an index and its file, in the order in which to rename them."""
+  return index_path(path), path
+
+
+def identity(path: str) -> dict[str, int]:
+  """Facts of a file that its copies share, and no other file of records.
+
+  A copy may have another time, so the facts are the size and a checksum of
+  both ends.
+  """
+  size = files.size(path)
+  with files.open_for_reading(path) as file:
+    ends = google_crc32c.value(file.read(_END_BYTES))
+    file.seek(max(0, size - _END_BYTES))
+    ends = google_crc32c.extend(ends, file.read(_END_BYTES))
+  return {"block": BLOCK, "size": size, "ends": ends}
 
 
 def save(
   path: str, schema: Schema, rows: Iterable[Mapping[str, Sequence[float]]]
 ) -> int:
-  """Writes records, by their fields, atomically; returns their number."""
-  with files.open_for_writing(path) as file:
-    return write(file, map(ExampleEncoder(schema), rows))
+  """Writes records, by their fields, as `create`; returns their number."""
+  with create(path) as file:
+    return file.write(map(ExampleEncoder(schema), rows))

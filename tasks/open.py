@@ -1,61 +1,20 @@
 """Exports and trainings as functions of raw text."""
 
-import glob
 import os
-from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import NamedTuple
 
 from absl import logging
 
 import tasks
-from modeling.config import BertConfig, extensions
-from runs import vocabulary
-from serving import answers, engines
+from runs.model_files import find_model
+from serving import answers, formats, savedmodel
 from serving.answers import Answers, TextModel
 from storage import UserError, files
 from training import run_record
 
-_REMEDY = "name what --do_export wrote, an --output_dir or a model's folder"
-_SAVED_MODEL = {"saved_model.pb", "saved_model.pbtxt"}
-
-
-class ModelFiles(NamedTuple):
-  """Files of a checkpoint, the case of its texts and its configuration."""
-
-  checkpoint: str
-  bert_config_file: str
-  vocab_file: str
-  do_lower_case: bool
-  config: BertConfig
-
-
-def model_files(path: str) -> ModelFiles:
-  """Files of a checkpoint: beside it, or named by the run that wrote it.
-
-  `path` is a folder or the prefix of a checkpoint. Case and configuration are
-  those of the run's flags, else of the files. FileNotFoundError if one is gone.
-  """
-  prefix = run_record.find_checkpoint(path)
-  entry = run_record.of_checkpoint(prefix)
-  names = {"bert_config_file": "bert_config.json", "vocab_file": "vocab.txt"}
-  paths: list[str] = []
-  for flag, name in names.items():
-    recorded = run_record.path_of(entry, flag)
-    file = run_record.sibling_file(prefix, name) or recorded
-    if not file and flag == "vocab_file":
-      size = BertConfig.from_json(paths[0]).vocab_size
-      file = vocabulary.find(prefix, entry, size)
-    if not file or not files.exists(file):
-      raise FileNotFoundError(
-        f"there is no {name} beside {prefix}: copy the one of the model there"
-      )
-    paths.append(file)
-  lower_case = vocabulary.lower_cases(entry["flags"], paths[1])
-  config = replace(BertConfig.from_json(paths[0]), **extensions(entry["flags"]))
-  return ModelFiles(prefix, paths[0], paths[1], lower_case, config)
+_REMEDY = "name an export, the folder of a training, or a model's folder"
 
 
 def restore(folder: str, **changes):
@@ -81,7 +40,7 @@ def restore(folder: str, **changes):
   if program not in paths:
     raise UserError(
       f"{folder} was trained by {program or 'an unknown program'}, not by one "
-      f"of {', '.join(paths)}: name what its --do_export writes"
+      f"of {', '.join(paths)}: name an export of it"
     )
   task = import_module(paths[program])
   return runs.restore(
@@ -102,27 +61,19 @@ def _feature_extraction(folder, changes):
   The mean of the last layer's tokens: the vector of [CLS] is trained to tell
   next sentences, not to represent one.
   """
-  model = model_files(folder)
+  model = find_model(folder)
   shapes = run_record.checkpoint_shapes(f"{model.checkpoint}.index")
   if shapes.keys() & {"output_weights", "cls/squad/output_weights"}:
     logging.warning(
       "%s has a head for a task, but no %s that says which: here it makes "
-      "vectors of texts; its program has answers, and --do_export",
+      "vectors of texts; its program has answers, and exports it",
       model.checkpoint,
       run_record.NAME,
     )
-  flags = {
-    "bert_config_file": model.bert_config_file,
-    "vocab_file": model.vocab_file,
-    "do_lower_case": model.do_lower_case,
+  flags = model._asdict() | {
     "max_seq_length": model.config.max_position_embeddings,
     "layers": "-1",
     "pooling": "mean",
-    "max_text_length": 4096,
-    "window_stride": 0,
-    "window_pooling": "mean",
-    "dtype": "float32",
-    "init_checkpoint": model.checkpoint,
   }
   entry = {"program": "extract_features", "flags": flags}
   return entry, {"init_checkpoint": model.checkpoint} | changes
@@ -132,46 +83,41 @@ def _feature_extraction(folder, changes):
 
 
 def open_model(path: str, engine: str = "auto", **changes) -> TextModel:
-  """Opens an export, a LiteRT file of one, or a folder of `restore`.
+  """Opens an export, a single file of one, or a folder of `restore`.
 
-  `engine` is one of serving.engines.NAMES: "auto" takes the LiteRT file of
-  float32 on a CPU and the SavedModel on a GPU, if the export has both. For
-  `changes` see `restore`. Raises UserError or FileNotFoundError for others.
+  `engine` is one of formats.ENGINES: "auto" takes the best for this machine.
+  For `changes` see `restore`. Raises UserError or FileNotFoundError for others.
   """
-  if engine not in engines.NAMES:
-    names = ", ".join(engines.NAMES)
+  if engine not in formats.ENGINES:
+    names = ", ".join(formats.ENGINES)
     raise UserError(f"there is no engine {engine!r}: take one of {names}")
-  if path.endswith(".tflite") and os.path.isfile(path):
+  if kind := formats.of_file(path):
     _refuse_changes(path, changes)
     folder, name = os.path.split(path)
-    if engine != "auto" and name != answers.LITERT_FILES.get(engine):
+    if engine != "auto" and name != kind.files.get(engine):
       raise UserError(
         f"{path} is not the file of engine={engine}: leave out engine"
       )
-    return TextModel(load_answers(folder or "."), engines.LiteRtEngine(path))
+    return TextModel(load_answers(folder or "."), kind.module.load(path))
   if not files.is_folder(path):
     raise FileNotFoundError(f"{path} is no folder: {_REMEDY}")
   names = {name.rstrip("/") for name in files.list_folder(path)}
-  if kinds := _engines(path, names):
+  if kinds := formats.engines_of(path, names):
     _refuse_changes(path, changes)
-    kind = kinds[0] if engine == "auto" else engine
-    if kind not in kinds:
+    name = kinds[0] if engine == "auto" else engine
+    if name not in kinds:
       have = ", ".join(kinds)
       raise UserError(f"{path} is no export for engine={engine}, only {have}")
-    texts = load_answers(path)
-    if kind == "savedmodel":
-      return TextModel(texts, engines.TensorFlowEngine.load(path))
-    file = os.path.join(path, answers.LITERT_FILES[kind])
-    return TextModel(texts, engines.LiteRtEngine(file))
+    return TextModel(load_answers(path), formats.load(path, name))
   if any(name.endswith(".keras") for name in names):
     raise UserError(f"{path} is an export for Keras: load it with Keras")
   if names & {run_record.NAME, "bert_config.json"}:
     if engine not in ("auto", "savedmodel"):
       raise UserError(f"{path} is no export, which engine={engine} needs")
-    return engines.text_model(restore(path, **changes))
+    return savedmodel.text_model(restore(path, **changes))
   remedy = next((f"name {path}/{n}" for n in names if n.isdigit()), _REMEDY)
   if any(name.endswith(".safetensors") for name in names):
-    remedy = "name what convert_checkpoint.py makes of it"
+    remedy = "convert it by convert_checkpoint.py"
   raise UserError(f"no export and no {run_record.NAME} in {path}: {remedy}")
 
 
@@ -193,24 +139,9 @@ def load_answers(folder: str) -> Answers:
     ) from None
 
 
-def has_gpu() -> bool:
-  """True if this machine shows an NVIDIA GPU to this process."""
-  is_hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "0") in ("", "-1")
-  return not is_hidden and bool(glob.glob("/dev/nvidia[0-9]*"))
-
-
-def _engines(path, names):
-  """Engines that an export has files for, the best for this machine first."""
-  litert = [k for k, file in answers.LITERT_FILES.items() if file in names]
-  if files.is_remote(path):  # LiteRT reads local files
-    litert = []
-  savedmodel = [] if names.isdisjoint(_SAVED_MODEL) else ["savedmodel"]
-  return savedmodel + litert if has_gpu() else litert + savedmodel
-
-
 def _refuse_changes(path, changes):
   if changes:
     raise UserError(
       f"{path} is an export, whose flags cannot be changed: leave out "
-      f"{', '.join(changes)}, or name the --output_dir of its training"
+      f"{', '.join(changes)}, or name the folder of its training"
     )

@@ -14,8 +14,8 @@ import bert
 from data import vocab
 from modeling import models
 from predictor import Predictor
+from runs.model_files import find_model
 from storage import UserError
-from tasks import open as opened
 from tests import programs, small_model
 from training import checkpoint
 
@@ -209,11 +209,11 @@ def test_the_summary_names_every_block(values):
 
 
 def test_the_case_is_that_of_the_vocabulary(folder, tmp_path):
-  assert opened.model_files(str(folder)).do_lower_case
+  assert find_model(str(folder)).do_lower_case
   small_model.write(tmp_path, [*vocab.SPECIAL_TOKENS, "A", "Film", "is"])
   for suffix in (".index", ".data-00000-of-00001"):
     (tmp_path / f"x{suffix}").touch()
-  assert not opened.model_files(str(tmp_path)).do_lower_case
+  assert not find_model(str(tmp_path)).do_lower_case
 
 
 def test_mistakes_name_culprit_and_remedy(folder, tmp_path):

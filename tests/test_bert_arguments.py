@@ -4,7 +4,7 @@ import pytest
 
 import bert
 from data import vocab
-from tasks.open import ModelFiles
+from runs.model_files import ModelFiles
 from tests import small_model
 
 TOKENS = [*vocab.SPECIAL_TOKENS, "a", "A", "b"]
@@ -20,7 +20,7 @@ def _load(tmp_path, monkeypatch):
   def load(is_lower_cased, *given, **settings):
     paths = str(tmp_path / "x"), *map(str, names.values())
     files = ModelFiles(*paths, is_lower_cased, config)
-    monkeypatch.setattr(bert, "model_files", lambda folder: files)
+    monkeypatch.setattr(bert, "find_model", lambda folder: files)
     return bert.load(tmp_path, *given, **settings)
 
   return load

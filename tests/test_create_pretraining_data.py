@@ -126,7 +126,7 @@ def test_by_apache_beam(tmp_path):
   pytest.importorskip("apache_beam")
   flags = {"output_file": tmp_path / "out", "runner": "DirectRunner"}
   log = _run(**flags, pipeline_options="--direct_num_workers=2")
-  [path] = tmp_path.iterdir()
+  [path] = tmp_path.glob("out-*")
   assert path.name == "out-00000-of-00001"
   number = _count(path, features.pretraining(128, 20))
   assert f"Wrote {number} instances" in log

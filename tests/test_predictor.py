@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from data.texts import check_texts
 from predictor import Predictor
-from serving.answers import check_texts
+from serving.formats import has_gpu as gpu_is_visible
 from storage import UserError
-from tasks.open import has_gpu as gpu_is_visible
 from tasks.open import open_model
 from tests import programs
 from tests.serving import tasks
@@ -106,13 +106,13 @@ def test_words_and_texts_may_be_asked_together(tagger):
 
 
 WRONG_FOLDERS = {
-  "nowhere": r"FileNotFoundError: .*/nowhere is no folder: name what",
-  "empty": r"UserError: no export and no run\.json in .*--do_export",
+  "nowhere": r"FileNotFoundError: .*/nowhere is no folder: name an e",
+  "empty": r"UserError: no export and no run\.json in .*: name an export",
   "litert": r"UserError: .*/litert is no complete export .cannot read .*/task",
   "export": r"UserError: .*/export is an export, .*: leave out top_k, or",
   "versions": r"UserError: no export and .*: name .*/versions/3$",
   "keras": r"UserError: .*/keras is an export for Keras: load it with Keras",
-  "hub": r"UserError: no export and .*/hub: name what convert_checkpoint\.py",
+  "hub": r"UserError: no export and .*/hub: convert it by conv",
 }
 OPEN = """
 import sys
@@ -181,7 +181,7 @@ ENGINES = [
 def test_the_engine_suits_the_machine_or_is_chosen(
   folders, monkeypatch, has_gpu, engine, expected
 ):
-  monkeypatch.setattr("tasks.open.has_gpu", lambda: has_gpu)
+  monkeypatch.setattr("serving.formats.has_gpu", lambda: has_gpu)
   model = open_model(str(folders["tagging"]), engine).engine
   name = type(model).__name__
   result = os.path.basename(model._file) if name == "LiteRtEngine" else name

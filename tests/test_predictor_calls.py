@@ -1,14 +1,11 @@
-"""Predictor and its command line: calls, batches, arguments, by stand-ins."""
+"""Predictor: calls, batches and arguments, by stand-ins for models."""
 
-import json
 from types import SimpleNamespace
 
 import pytest
 
-import predictor
-from cli import ask
 from predictor import Predictor
-from serving import answers
+from tasks import predictor as opener
 
 
 class _Model:
@@ -42,9 +39,9 @@ def _opened(monkeypatch):
     return call
 
   model = _Model(text=0)
-  monkeypatch.setattr(predictor, "open_model", note("folder", model))
-  monkeypatch.setattr(predictor, "load_answers", note("files", "answers"))
-  monkeypatch.setattr(predictor.engines, "remote_model", note("url", model))
+  monkeypatch.setattr(opener, "open_model", note("folder", model))
+  monkeypatch.setattr(opener, "load_answers", note("files", "answers"))
+  monkeypatch.setattr(opener.remote, "text_model", note("url", model))
   opened_model = SimpleNamespace(calls=opened, model=model)
   return opened_model
 
@@ -137,77 +134,3 @@ def test_no_text_has_no_answer_and_a_text_is_needed(opened, name):
   for wrong in ({}, {"texts": None}, {"texts": [], "text": []}, {"text": None}):
     with pytest.raises(ValueError, match=r"text"):
       predict(**wrong)
-
-
-def test_a_tokenizer_is_made_once(tmp_path, monkeypatch):
-  made = []
-  monkeypatch.setattr(
-    answers, "FullTokenizer", lambda *given: made.append(given) or object()
-  )
-  config = answers.TextConfig("vocab.txt", False, 8)
-  assert config.tokenizer is config.tokenizer
-  assert made == [("vocab.txt", False)]
-
-
-# --- Command line ----------------------------------------------------------
-
-
-def test_a_line_is_answered_before_the_next_one_is_read(monkeypatch):
-  """With --batch_size=1, also through a pipe."""
-  model, seen = _Model(text=0), []
-
-  class Output:
-    """A pipe: what was flushed has arrived."""
-
-    def __init__(self):
-      self.text = self.arrived = ""
-
-    def write(self, text):
-      self.text += text
-
-    def flush(self):
-      self.arrived = self.text
-
-  output = Output()
-
-  def lines():
-    for number in range(4):
-      seen.append(output.arrived.count("\n"))
-      yield json.dumps(f"text {number}").encode()
-
-  monkeypatch.setattr(predictor, "open_model", lambda *_, **__: model)
-  monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=lines()))
-  monkeypatch.setattr("sys.stdout", output)
-  ask.main(Predictor, ["--model=m", "--batch_size=1"])
-  monkeypatch.undo()
-  assert seen == [0, 1, 2, 3]
-  answered = [json.loads(line) for line in output.arrived.splitlines()]
-  assert [answer["call"] for answer in answered] == [1, 2, 3, 4]
-
-
-@pytest.mark.parametrize(
-  ("given", "expected"),
-  [
-    ([], {}),
-    (["--timeout=0"], {"timeout": 0.0}),
-    (
-      ["--engine=litert", "--files=~/f"],
-      {"engine": "litert", "files": "/ann/f"},
-    ),
-    (["--vocab_file="], {}),  # of a variable of the shell that is unset
-    (["--vocab_file=v", "--bert_config_file="], {"vocab_file": "v"}),
-  ],
-)
-def test_flags_that_are_given_are_arguments(monkeypatch, given, expected):
-  monkeypatch.setenv("HOME", "/ann")
-  calls = []
-
-  def make(*arguments, **named):
-    calls.append((arguments, named))
-    return Predictor("m")
-
-  model = _Model(text=0)
-  monkeypatch.setattr(predictor, "open_model", lambda *_, **__: model)
-  ask.main(make, ["--model=~/m", "--text=a", *given])
-  assert calls == [(("/ann/m",), expected)]
-  assert model.sizes == [1]

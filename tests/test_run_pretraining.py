@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from data import vocab
 from predictor import Predictor
-from tasks.open import model_files
+from runs.model_files import find_model
 from tests import programs, small_model
 from tests.training import toy
 from training import report, run_record
@@ -178,7 +178,7 @@ def test_a_model_without_vocab_file_can_be_asked(given, tmp_path, caplog):
   assert files == [str(tmp_path / "bert/vocab.txt")] * 2
   [answer] = Predictor(output)(["a b [MASK]"])
   assert len(answer["tokens"][0]) == 5
-  assert model_files(str(output)).do_lower_case
+  assert find_model(str(output)).do_lower_case
 
 
 def test_rates_follow_the_schedule_of_all_steps(given, tmp_path):

@@ -9,6 +9,8 @@ from data import vocab
 from data.pretraining import documents, vocab_learning
 from modeling.config import BertConfig
 from serving.server import app as server_app
+from serving.server import connections as server_connections
+from serving.server import metrics as server_metrics
 from serving.server import models as server_models
 from serving.server import version
 from storage.progress import Progress
@@ -270,11 +272,11 @@ def test_each_model_is_served_with_the_flags(tmp_path, monkeypatch, is_loading):
     events.append(("version", model))
     return SimpleNamespace(workers=SimpleNamespace(queued=0))
 
-  metrics = server_models.Metrics()
-  monkeypatch.setattr(module, "Metrics", lambda: metrics)
+  metrics = server_metrics.Metrics()
+  monkeypatch.setattr(server_metrics, "Metrics", lambda: metrics)
   monkeypatch.setattr(server_models, "polled", Polled)
   monkeypatch.setattr(server_app, "App", lambda served, *_: served)
-  monkeypatch.setattr(server_app, "Server", Server)
+  monkeypatch.setattr(server_connections, "Server", Server)
   monkeypatch.setattr(version, "Version", make)
   monkeypatch.setattr(module, "open_model", open_model)
   monkeypatch.setattr(module.signal, "signal", lambda *_: None)

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from data import vocab
+from storage import tfrecord
 from tests import programs, small_model
 from tests.training import toy
 from training import report, run_record
@@ -29,6 +30,7 @@ def _given(tmp_path_factory):
   folder = tmp_path_factory.mktemp("workers")
   toy.write_records(str(folder / "a.tfrecord"), 64)
   toy.write_records(str(folder / "b.tfrecord"), 64, seed=1)
+  os.remove(tfrecord.index_path(str(folder / "b.tfrecord")))
   more = {"num_warmup_steps": 5, "num_train_steps": STEPS, "seed": 1}
   return toy.flags(folder, do_train=True, **more)
 
@@ -86,10 +88,12 @@ def test_two_workers_train_as_one_does(given, tmp_path):
   export = {"do_export": True, "export_dir": tmp_path / "export"}
   export |= {"vocab_file": tmp_path / "vocab.txt"}
   workers = _workers(given | export | {"output_dir": tmp_path / "two"})
-  for worker in workers:
-    _, log = worker.communicate()
+  logs = [worker.communicate()[1] for worker in workers]
+  for worker, log in zip(workers, logs, strict=True):
     assert worker.returncode == 0, log
     assert "WARNING" not in log
+  # The chief scans the file without an index for both.
+  assert ["scanned" in log for log in logs] == [True, False], logs
   small_model.assert_same_checkpoint(
     tmp_path / "two", tmp_path / "one", toy.WITHOUT_EFFECT, atol=1e-5
   )

@@ -1,12 +1,11 @@
 """Targets of batches that are read; K = min(P, T) masks a row."""
 
-from collections.abc import Mapping
+import math
 
 import tensorflow as tf
 
-from data import vocab
 from data.pretraining.instances import Masking
-from data.vocab import CLS, MASK, SEP
+from data.tokenizer import Tokenizer
 
 
 class Masker:
@@ -16,19 +15,24 @@ class Masker:
   so that a run can be repeated and resumed: `seed` is [2] integers.
 
   From a batch of features.pretraining without predictions to one with them;
-  masked_lm_positions are ascending, then zeros.
+  masked_lm_positions are ascending, then zeros. Ids of `vocab_size` or more,
+  such as that of a blank line at the end, are not drawn as random words.
   """
 
-  def __init__(self, words: Mapping[str, int], masking: Masking):
-    self._cls, self._sep, self._mask = words[CLS], words[SEP], words[MASK]
+  def __init__(
+    self, tokenizer: Tokenizer, masking: Masking, vocab_size: float = math.inf
+  ):
+    self._cls, self._sep = tokenizer.cls, tokenizer.sep
+    self._mask = tokenizer.mask
     self._masking, self._policy = masking, masking.policy
     self._max_predictions = masking.max_predictions_per_seq
     whole_word = masking.whole_word
     self._choose = self._choose_words if whole_word else self._choose_tokens
-    self._all_ids = list(words.values())
+    self._all_ids = [i for i in tokenizer.vocab.values() if i < vocab_size]
     self._is_continuation = [False] * (max(self._all_ids) + 1)
-    for token, i in words.items():
-      self._is_continuation[i] = token.startswith("##")
+    for i in self._all_ids:
+      token = tokenizer.inv_vocab[i]
+      self._is_continuation[i] = tokenizer.continues(token)
 
   def __call__(self, batch: dict, seed: tf.Tensor) -> dict:
     ids, real = batch["input_ids"], batch["input_mask"] > 0  # [B, T]
@@ -70,8 +74,8 @@ class Masker:
     """Chooses the tokens of complete words; returns as `_choose_tokens`."""
     shape = tf.shape(ids)
     length = shape[1]
-    # Words are numbered from 0 in each row. As in the original, a piece with
-    # "##" belongs to the word of the last candidate, even across a [SEP].
+    # Words are numbered from 0 in each row. As in the original, a piece that
+    # continues a word is of that of the last candidate, even across a [SEP].
     first = tf.cumsum(tf.cast(candidates, tf.int32), axis=1) == 1
     begins = candidates & (first | ~tf.gather(self._is_continuation, ids))
     words = tf.maximum(tf.cumsum(tf.cast(begins, tf.int32), axis=1) - 1, 0)
@@ -141,7 +145,7 @@ class CausalTargets:
   """Restores masked words and makes the next token the target of each position.
 
   For the LTR & No NSP model of section 5.1 of the paper, the same from right to
-  left, and OpenAI GPT, which has no special tokens: with `vocab_file` [CLS] and
+  left, and OpenAI GPT, which has no special tokens: with `tokenizer` [CLS] and
   [SEP] are removed, the other tokens move up and all are of segment 0.
 
   From a batch of features.pretraining, with predictions or without, to the same
@@ -149,13 +153,12 @@ class CausalTargets:
   masked_lm_ids, the next tokens, and masked_lm_weights, 0 for padding.
   """
 
-  def __init__(self, direction: str, vocab_file: str | None = None):
+  def __init__(self, direction: str, tokenizer: Tokenizer | None = None):
     self._forward = direction == "left_to_right"
     self._dropped_ids = []
-    if vocab_file:
-      words = vocab.load(vocab_file)
-      vocab.check_tokens(words, (CLS, SEP), vocab_file)
-      self._dropped_ids = [words[CLS], words[SEP]]
+    if tokenizer:
+      tokenizer.check("cls", "sep")
+      self._dropped_ids = [tokenizer.cls, tokenizer.sep]
 
   def __call__(self, batch: dict) -> dict:
     batch = batch | {"input_ids": _unmasked(batch)}

@@ -5,23 +5,25 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from data import features, vocab
+from data import vocab
 from data.batching import Packing, trim_padding
 from data.pretraining.dynamic_masking import CausalTargets, Masker
 from data.pretraining.instances import DEFAULT_MASKING, Masking
 from data.records import Source, TrainingRecords, parser, prefetch_map
-from storage import UserError, record_scan
+from data.tokenizer import Tokenizer
+from storage import UserError, record_scan, setting
+from storage.tfrecord import Schema
 
 
 class PretrainingInput(TrainingRecords):
-  """Batches of pre-training records.
+  """Batches of pre-training records, which are of `record_schema.find_schema`.
 
-  Records made with --masking=dynamic are masked by `masking` and `vocab_file`;
+  Records made with --masking=dynamic are masked by `masking` and `tokenizer`;
   P is that of `masking` for all records. `causal_targets` converts batches for
   models of one direction. At most `max_corrupt_records` are dropped; files
   without them go to `folder`, as does the index of records. `sources` are
-  `files` in groups with sampling weights. Raises ValueError if a file does not
-  hold such records, or flags of masking do not fit them.
+  `files` in groups with sampling weights. Raises ValueError if flags of masking
+  do not fit the records.
   """
 
   sources: Sequence[Source] = ()
@@ -29,10 +31,10 @@ class PretrainingInput(TrainingRecords):
   def __init__(
     self,
     files: list[str],
-    seq_length: int,
+    schema: Schema,
     vocab_size: int,
     masking: Masking,
-    vocab_file: str | None = None,
+    tokenizer: Tokenizer | None = None,
     causal_targets: CausalTargets | None = None,
     max_corrupt_records: int = 0,
     folder: str = "",
@@ -44,32 +46,21 @@ class PretrainingInput(TrainingRecords):
     self.sources = sources or [Source(files)]
     self.index_file = folder and os.path.join(folder, "records-index.npz")
     self._masker = None
-    schema = features.find_pretraining(
-      files,
-      seq_length,
-      masking.max_predictions_per_seq,
-      vocab_size,
-      vocab_file=vocab_file,
-      needs_masks=not causal_targets,
-      skip_corrupt=max_corrupt_records > 0,
-    )
+    self.schema = schema
     is_masked = "masked_lm_positions" in schema
     self.masks_words = not is_masked and not causal_targets
-    if self.masks_words and vocab_file:
-      words = vocab.load(vocab_file)
-      vocab.check_size(words, vocab_size, vocab_file)
-      if words.get("", 0) >= vocab_size:  # a blank line at the end
-        del words[""]  # it must not be drawn as a random word
-      self._masker = Masker(words, masking)
+    if self.masks_words and tokenizer:
+      vocab.check_size(tokenizer.vocab, vocab_size, tokenizer.vocab_file)
+      self._masker = Masker(tokenizer, masking, vocab_size)
     elif masking.policy != DEFAULT_MASKING.policy:
-      remedy = "make it with them, or with --masking=dynamic"
+      remedy = f"make it with them, or with {setting('masking', 'dynamic')}"
       if causal_targets:
         remedy = "leave them out, as this objective masks no words"
       raise UserError(
-        "--mask_token_prob and --random_token_prob are for words masked when "
-        f"records are read, and none of {files[0]} is: {remedy}"
+        f"{setting('mask_token_prob')} and {setting('random_token_prob')} are "
+        f"for words masked when records are read, and none of {files[0]} is: "
+        f"{remedy}"
       )
-    self.schema = schema
     if folder and max_corrupt_records:
       copies = record_scan.drop_corrupt(
         self.files, schema, folder, max_corrupt_records

@@ -5,7 +5,7 @@ files that the parent joins in order.
 """
 
 import os
-import shutil
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
@@ -76,7 +76,7 @@ def build_shard(
     lines = documents.drop_documents(lines, shard.dropped, progress)
   corpus = builder.documents(lines, progress)
   rng = Random(f"{config.seed} {shard.number}")
-  records, samples = builder.records(corpus, rng, progress)
+  records, samples = builder.instances.records(corpus, rng, progress)
   return records, progress.counts, samples
 
 
@@ -98,7 +98,7 @@ def write_shards(
   if not files.is_remote(outputs[0]):
     near = os.path.dirname(os.path.abspath(outputs[0]))
   with ExitStack() as stack:
-    sinks = [stack.enter_context(files.open_for_writing(o)) for o in outputs]
+    sinks = [stack.enter_context(tfrecord.create(path)) for path in outputs]
     folder = stack.enter_context(TemporaryDirectory(prefix="parts-", dir=near))
     prepare = partial(_shard_writer, config, folder, len(outputs))
     results = workers.ordered_map(prepare, shards, processes, progress.say)
@@ -108,9 +108,9 @@ def write_shards(
       written = progress.counts["instances"]
       if not written:
         builders.log_samples(samples)
-      for i, part in enumerate(parts, written):  # goes on round-robin
+      for i, (part, sizes) in enumerate(parts, written):  # round-robin goes on
         with open(part, "rb") as file:
-          shutil.copyfileobj(file, sinks[i % len(sinks)])
+          sinks[i % len(sinks)].append(file, sizes)
         os.remove(part)
       progress.add(shard.megabytes, **counts)
       single += counts.get("documents") == 1
@@ -127,17 +127,23 @@ def write_shards(
 
 def _shard_writer(
   config: BuildConfig, folder: str, number: int
-) -> Callable[[Shard], tuple[list[str], Mapping[str, int], list[str]]]:
-  """Function that writes a shard's records, round-robin, to several files."""
+) -> Callable[[Shard], tuple[list, Mapping[str, int], list[str]]]:
+  """Function that writes a shard's records, round-robin, to several files.
+
+  Returns the path of each with the sizes of its frames, counts, and samples.
+  """
   builder = RecordBuilder(config)
 
   def write(shard):
     records, counts, samples = build_shard(builder, shard)
-    paths = [f"{folder}/{shard.number}-{i}" for i in range(number)]
-    for i, path in enumerate(paths):
+    parts = []
+    for i in range(number):
+      frames = [*map(tfrecord.frame, records[i::number])]
+      path = f"{folder}/{shard.number}-{i}"
       with open(path, "wb") as file:
-        tfrecord.write(file, records[i::number])
-    return paths, counts, samples
+        file.writelines(frames)
+      parts.append((path, array("L", map(len, frames))))
+    return parts, counts, samples
 
   return write
 

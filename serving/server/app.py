@@ -1,25 +1,25 @@
-"""The server: URLs as an ASGI application, metrics, connections by uvicorn."""
+"""The server as an ASGI application: URLs, limits of requests, metrics."""
 
 import asyncio
 import contextlib
 import re
-import socket
 import time
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from urllib.parse import unquote
 
-import h11
 import prometheus_client
-import uvicorn
 from absl import logging
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from serving import answer_pages
 from serving.server import responses, rest
-from serving.server.models import Metrics, Model, Settings
+from serving.server.metrics import Metrics
+from serving.server.models import Model, NotLoaded, NoVersion
 from serving.server.responses import Response, of_json, of_text
 from serving.server.rest import RestError
-from serving.server.version import Closed, QueueFull
+from serving.server.settings import Settings
+from serving.server.version import Closed, QueueFull, WrongRow
+from storage import setting
 
 _URL = re.compile(
   r"/v1/models/([^/:]+)(?:/versions/([0-9]+)|/labels/([^/:]+))?"
@@ -31,13 +31,16 @@ _LARGE = 1 << 15
 # A body that is too long is read up to this multiple of the limit, since a
 # client that cannot send all of it may not see the answer.
 _READ_ANYWAY = 64
-_PAGE_FILES = ("page.css", "page.js", "answers.css", "answers.js")
+_HERE = Path(__file__).parent
+_PAGE_FILES = (
+  _HERE / "page.css",
+  _HERE / "page.js",
+  answer_pages.STYLE,
+  answer_pages.SCRIPT,
+)
+# Statuses of errors that do not know HTTP.
+_STATUSES = {NotLoaded: 503, NoVersion: 404, WrongRow: 400}
 _METRICS_TYPE = {"content-type": prometheus_client.CONTENT_TYPE_LATEST}
-# After its own limit the application answers; then the connection is closed.
-_GRACE_SECONDS = 2.0
-# A client may use an idle connection for so long after SIGTERM.
-_DRAIN_SECONDS = 1.0
-_KEEP_ALIVE_SECONDS = 60
 
 
 class App:
@@ -54,8 +57,8 @@ class App:
       "/readyz": self._readyz,
       "/metrics": lambda: Response(200, metrics.text(models), _METRICS_TYPE),
       "/models": lambda: of_json({"models": list(models)}),
-      "/": _page("page.html"),
-      **{f"/{name}": _page(name) for name in _PAGE_FILES},
+      "/": _page(_HERE / "page.html"),
+      **{f"/{file.name}": _page(file) for file in _PAGE_FILES},
     }
 
   async def __call__(self, scope, receive, send) -> None:
@@ -93,12 +96,16 @@ class App:
     is_full = len(self.connections) > limit
     try:
       if is_full:
-        message = f"there are too many clients (--max_connections={limit})"
+        message = (
+          f"there are too many clients ({setting('max_connections', limit)})"
+        )
         logging.log_every_n_seconds(logging.WARNING, message, 60)
         raise RestError(message, 503)
       response = await self._answer(request, receive)
     except RestError as error:
       response = of_json({"error": str(error)}, error.status)
+    except tuple(_STATUSES) as error:
+      response = of_json({"error": str(error)}, _STATUSES[type(error)])
     except Exception:
       logging.exception("%s %r", request["method"], request["path"][:200])
       response = of_json({"error": "internal error"}, 500)
@@ -174,28 +181,30 @@ class App:
             body += message["body"]
           is_more = message["more_body"]
     except TimeoutError:
-      message = "the request did not come in time (--read_timeout)"
+      message = f"the request did not come in time ({setting('read_timeout')})"
       raise RestError(message, 408) from None
     if size > limit:
-      message = f"the request has more than {limit} bytes (--max_request_bytes)"
-      raise RestError(message, 413)
+      flag = setting("max_request_bytes")
+      raise RestError(f"the request has more than {limit} bytes ({flag})", 413)
     return bytes(body)
 
   async def _run(self, version, signature, examples):
     size, limit = len(examples), self._settings.max_queue_size
     if size > limit:
       message = f"the request has {size} texts: send at most {limit} at a time"
-      raise RestError(f"{message} (--max_queue_size)")
+      raise RestError(f"{message} ({setting('max_queue_size')})")
     try:
       future = version.workers.submit(version.functions[signature], examples)
       async with asyncio.timeout(self._settings.request_timeout):
         return await asyncio.wrap_future(future)
     except QueueFull:
-      message = f"the queue is full (--max_queue_size={limit})"
+      message = f"the queue is full ({setting('max_queue_size', limit)})"
       logging.log_every_n_seconds(logging.WARNING, message, 60)
       raise RestError(f"{message}: try again later", 503) from None
     except TimeoutError:  # the request is cancelled unless it runs already
-      message = "the answer did not come in time (--request_timeout)"
+      message = (
+        f"the answer did not come in time ({setting('request_timeout')})"
+      )
       raise RestError(message, 504) from None
 
 
@@ -206,99 +215,6 @@ async def _convert(size, function, *arguments):
   return await asyncio.to_thread(function, *arguments)
 
 
-def _page(name):
-  response = responses.of_page(Path(__file__).with_name(name))
+def _page(file):
+  response = responses.of_page(file)
   return lambda: response
-
-
-# --- Connections -----------------------------------------------------------
-
-
-class _Protocol(H11Protocol):
-  """HTTP/1.1 that closes connections of slow senders and slow readers."""
-
-  seconds: float
-  _deadline: asyncio.TimerHandle | None = None
-
-  def connection_made(self, transport):
-    super().connection_made(transport)
-    accepted = transport.get_extra_info("socket")
-    # Else a client gets an answer's body 40 ms after its head. asyncio does it
-    # for sockets that name their protocol only.
-    accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    with contextlib.suppress(AttributeError, OSError):  # not on Linux
-      timeout = int(1000 * self.seconds)
-      accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout)
-    self._watch()
-
-  def data_received(self, data):
-    super().data_received(data)
-    self._watch()
-
-  def connection_lost(self, exc):
-    self._watch(is_complete=True)
-    super().connection_lost(exc)
-
-  def _watch(self, is_complete=False):
-    if is_complete or self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
-      if self._deadline:
-        self._deadline.cancel()
-      self._deadline = None
-    elif not self._deadline:
-      abort = self.transport.abort
-      self._deadline = self.loop.call_later(self.seconds, abort)
-
-
-class Server(uvicorn.Server):
-  """Server that after SIGTERM or Ctrl-C answers what it has accepted."""
-
-  def __init__(self, app: App, settings: Settings):
-    seconds = settings.read_timeout + _GRACE_SECONDS
-    config = uvicorn.Config(
-      app,
-      http=type("Protocol", (_Protocol,), {"seconds": seconds}),
-      ws="none",
-      loop="asyncio",
-      lifespan="off",
-      log_config=None,
-      log_level="error",
-      access_log=False,
-      server_header=False,
-      timeout_keep_alive=_KEEP_ALIVE_SECONDS,
-    )
-    super().__init__(config)
-    self._app = app
-    app.connections = self.server_state.connections
-
-  async def shutdown(self, sockets=None):
-    """Accepts no more connections, answers those there are, then ends."""
-    loop = asyncio.get_running_loop()
-    # A socket that is closed resets what waits at it, and asyncio drops what it
-    # has accepted a moment before. So the last ones are accepted here.
-    for listening in sockets:
-      loop.remove_reader(listening)
-    for _ in range(3):
-      await asyncio.sleep(0)  # what asyncio has accepted becomes a connection
-    accepted = [new for listening in sockets for new in _accept_all(listening)]
-    for server in self.servers:
-      server.close()
-    for connection in accepted:
-      await loop.connect_accepted_socket(self._protocol, connection)
-    self._app.is_draining = True  # answers say that they are the last
-    steps = 50
-    for _ in range(steps):
-      if self.server_state.connections:
-        await asyncio.sleep(_DRAIN_SECONDS / steps)
-    await super().shutdown(sockets)
-
-  def _protocol(self):
-    return self.config.http_protocol_class(
-      config=self.config, server_state=self.server_state, app_state={}
-    )
-
-
-def _accept_all(listening):
-  """Connections that wait at a socket; it does not block."""
-  with contextlib.suppress(BlockingIOError):
-    while True:
-      yield listening.accept()[0]

@@ -1,67 +1,53 @@
-"""Models by name, their versions, loaded as TF Serving does, and metrics."""
+"""Models by name and their versions, loaded as TF Serving does."""
 
 import contextlib
 import gc
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from threading import Event, Thread
-from typing import Any, NamedTuple
+from typing import Any
 
-import prometheus_client
 from absl import logging
-from prometheus_client import Counter, Gauge, Histogram
 
 from serving.engines import first_line
-from serving.server import rest
-from serving.server.rest import RestError
-from storage import UserError, files
+from serving.formats import FILES
+from storage import UserError, files, setting
 
-# A folder with one of these is a model, not one of numbered versions.
-_FILES = re.compile(r"saved_model\.pb|.*\.tflite|run\.json")
 _VERSION = re.compile("[0-9]{1,18}")
 _RETRY_SECONDS = 60  # as TF Serving
-# Bounds of histograms.
-_SECONDS = (
-  0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60
-)  # fmt: skip
-_TEXTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+NOT_LOADED = "could not be loaded: the server's log says why"
 
 
-class Settings(NamedTuple):
-  """Flags of serve.py that concern models and requests."""
-
-  num_versions: int = 1
-  poll_seconds: float = 1.0
-  max_queue_size: int = 512
-  max_request_bytes: int = 1_000_000
-  read_timeout: float = 15.0
-  request_timeout: float = 30.0
-  max_connections: int = 500
-  access_log: bool = False
-  cors_origins: Sequence[str] = ()
+class NotLoaded(Exception):
+  """No version of a model can answer now."""
 
 
-def split_name(flag: str) -> tuple[str, str]:
-  """Name and folder of --model, as NAME=FOLDER or FOLDER.
+class NoVersion(Exception):
+  """A model has no version of a number."""
+
+
+def split_name(text: str) -> tuple[str, str]:
+  """Name and folder of a model, given as NAME=FOLDER or FOLDER.
 
   Raises FileNotFoundError, or ValueError without a model or a name for a URL.
   """
-  name, folder = flag.split("=", 1) if "=" in flag else ("", flag)
+  name, folder = text.split("=", 1) if "=" in text else ("", text)
   folder = os.path.expanduser(folder.rstrip("/"))
   parts = folder.split("/")
   if not name and len(parts) > 1 and _VERSION.fullmatch(parts[-1]):
     name = parts[-2]
   name = name or parts[-1]
+  given = setting("model", text)
   if not re.fullmatch(r"[^/:\s.][^/:\s]*", name):
-    raise UserError(f"--model={flag} has no name: give it one, as in bert=...")
+    raise UserError(f"{given} has no name: give it one, as in bert=...")
   if not files.is_folder(folder):
-    raise FileNotFoundError(f"--model={flag}: there is no folder {folder}")
+    raise FileNotFoundError(f"{given}: there is no folder {folder}")
   if not find_versions(folder):
     raise UserError(
-      f"--model={flag}: in {folder} is no model, nor a folder with a number: "
-      "name an export, the folder around it, or the --output_dir of a training"
+      f"{given}: in {folder} is no model, nor a folder with a number: "
+      "name an export, the folder around it, or the folder of a training"
     )
   return name, folder
 
@@ -69,7 +55,7 @@ def split_name(flag: str) -> tuple[str, str]:
 def find_versions(folder: str) -> dict[int, str]:
   """Folders by version; a model has the number of its name, else 1."""
   names = [name.rstrip("/") for name in files.list_folder(folder)]
-  if not any(map(_FILES.fullmatch, names)):
+  if not {*FILES, "run.json"} & {*names}:
     return {int(n): f"{folder}/{n}" for n in names if _VERSION.fullmatch(n)}
   last = os.path.basename(folder)
   return {int(last) if _VERSION.fullmatch(last) else 1: folder}
@@ -92,7 +78,7 @@ class Model:
     self._folder_error = ""  # of the last poll
 
   def find(self, number: int | None = None):
-    """Number and version, by default the newest; RestError if not loaded."""
+    """Number and version, by default the newest; NotLoaded, NoVersion."""
     states, versions = self.states, self.versions  # in this order
     if number is None and versions:
       number = max(versions)
@@ -100,11 +86,10 @@ class Model:
       return number, versions[number]
     names = {s for n, (s, _) in states.items() if number in (None, n)}
     if not states or names & {"START", "LOADING"}:
-      message = f"model {self.name} is loading: try again later"
-      raise RestError(message, 503)
+      raise NotLoaded(f"model {self.name} is loading: try again later")
     if number is None:
-      raise RestError(f"model {self.name} {rest.NOT_LOADED}", 503)
-    raise RestError(f"model {self.name} has no version {number}", 404)
+      raise NotLoaded(f"model {self.name} {NOT_LOADED}")
+    raise NoVersion(f"model {self.name} has no version {number}")
 
   def announce(self) -> None:
     """Gives the versions that `poll` will load the state START."""
@@ -183,32 +168,3 @@ def polled(models: Iterable[Model], seconds: float) -> Iterator[Thread]:
     yield thread
   finally:
     stopped.set()
-
-
-class Metrics:
-  """Metrics by model; requests for no model of the server count for "".
-
-  `requests` counts by HTTP `status`; `seconds` are from the head of a request
-  to its answer, `batch_texts` the texts that a worker answers together.
-  """
-
-  def __init__(self):
-    self._registry = prometheus_client.CollectorRegistry()
-    base = {"namespace": "serving", "registry": self._registry}
-    model = {"labelnames": ["model"], **base}
-    self.requests = Counter("requests", "Answers.", ["model", "status"], **base)
-    self.seconds = Histogram("seconds", "Latency.", buckets=_SECONDS, **model)
-    self.batch_texts = Histogram(
-      "batch_texts", "Texts of a call.", buckets=_TEXTS, **model
-    )
-    self._queue = Gauge("queue_texts", "Texts that wait.", **model)
-    self._version = Gauge("version", "Newest, or 0.", **model)
-
-  def text(self, models: Mapping[str, Model]) -> bytes:
-    """All metrics in Prometheus' text format."""
-    for name, model in models.items():
-      versions = model.versions
-      queued = sum(version.workers.queued for version in versions.values())
-      self._queue.labels(name).set(queued)
-      self._version.labels(name).set(max(versions, default=0))
-    return prometheus_client.generate_latest(self._registry)

@@ -6,23 +6,14 @@ Forms and statuses are as in https://www.tensorflow.org/tfx/serving/api_rest.
 import base64
 import json
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import unquote
 
 import numpy as np
 
 from serving.answers import to_list
-
-NOT_LOADED = "could not be loaded: the server's log says why"
-
-
-class Spec(NamedTuple):
-  """An input: "string" or a type of integers; its rank with the batch."""
-
-  dtype: str
-  rank: int
-  is_optional: bool = False
-  takes_words: bool = False  # a text may be a list of its words
+from serving.server.models import NOT_LOADED
+from serving.server.version import Spec
 
 
 class RestError(Exception):

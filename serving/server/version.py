@@ -1,7 +1,6 @@
 """A version of a model, and the threads that answer its requests in order."""
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -11,17 +10,27 @@ from typing import Any, NamedTuple
 import numpy as np
 from absl import logging
 
-from serving.answers import TextModel
-from serving.engines import SIGNATURE, num_cores
-from serving.server.models import Settings
-from serving.server.rest import RestError, Spec
+from serving.answers import SIGNATURE, TextModel
+from serving.engines import num_cores
 from storage import UserError
 
-_WAIT = 0.005
 # A list of examples to a list of their answers, in order.
 Function = Callable[[Sequence[Any]], Sequence[Any]]
 _REFUSED = "the model refuses a row: an id is too large, or the row too long"
 _DTYPES = {bool: "BOOL", int: "INT32", float: "FLOAT"}
+
+
+class Spec(NamedTuple):
+  """An input: "string" or a type of integers; its rank with the batch."""
+
+  dtype: str
+  rank: int
+  is_optional: bool = False
+  takes_words: bool = False  # a text may be a list of its words
+
+
+class WrongRow(Exception):
+  """A row that the model does not take; clients may read the message."""
 
 
 class Version:
@@ -34,7 +43,7 @@ class Version:
   def __init__(
     self,
     model: TextModel,
-    settings: Settings,
+    max_queue_size: int,
     on_call: Callable[[int], None] = lambda size: None,
   ):
     answers, engine = model.answers, model.engine
@@ -63,9 +72,7 @@ class Version:
     }
     # With several workers, rows that are faster together would run apart.
     number = 1 if engine.max_rows > 1 else num_cores()
-    self.workers = Workers(
-      settings.max_queue_size, number, engine.max_rows, on_call
-    )
+    self.workers = Workers(max_queue_size, number, engine.max_rows, on_call)
 
 
 def _answer_rows(engine, rows: Sequence[Mapping]) -> list[dict]:
@@ -76,18 +83,18 @@ def _answer_rows(engine, rows: Sequence[Mapping]) -> list[dict]:
     return list(engine.run(rows))
   except UserError as error:
     logging.info("rows were refused: %s", error)
-    raise RestError(_REFUSED) from None
+    raise WrongRow(_REFUSED) from None
 
 
 def _check_row(row):
-  """Raises RestError for sizes that differ, and positions beyond the row."""
+  """Raises WrongRow for sizes that differ, and positions beyond the row."""
   shapes = {n: v.shape for n, v in row.items() if n != "masked_lm_positions"}
   if len(set(shapes.values())) > 1 or 0 in shapes["input_ids"]:
-    raise RestError(f"inputs have other shapes, or are empty: {shapes}")
+    raise WrongRow(f"inputs have other shapes, or are empty: {shapes}")
   positions = row.get("masked_lm_positions")
   length = shapes["input_ids"][-1]
   if positions is not None and np.any((positions < 0) | (positions >= length)):
-    raise RestError("masked_lm_positions beyond the tokens of a row")
+    raise WrongRow("masked_lm_positions beyond the tokens of a row")
 
 
 def _signature_def(name, specs, outputs):
@@ -137,18 +144,14 @@ class _Request(NamedTuple):
   function: Function
   examples: Sequence[Any]
   future: Future
-  arrival: float  # time.monotonic()
 
 
 class Workers:
   """A number of threads; the oldest request is answered first.
 
   A worker that becomes free takes the requests of one function that wait, up to
-  `max_rows` examples, in one call. If that is more than one, it waits up to
-  _WAIT seconds for as many requests as there were last time, as clients that
-  were just answered ask again; a single client never waits. At most
-  `capacity` examples wait; `queued` is their number. `on_call` gets the number
-  of examples of each call.
+  `max_rows` examples, in one call. At most `capacity` examples wait; `queued`
+  is their number. `on_call` gets the number of examples of each call.
   """
 
   def __init__(
@@ -163,13 +166,12 @@ class Workers:
     self._waiting: deque[_Request] = deque()
     self._changed = threading.Condition()
     self._is_closed = False
-    self._expected = 1  # requests to wait for
     for _ in range(number):
       threading.Thread(target=self._work, daemon=True).start()
 
   def submit(self, function: Function, examples: Sequence[Any]) -> Future:
     """Queues a request: future of its answers. Raises QueueFull or Closed."""
-    request = _Request(function, examples, Future(), time.monotonic())
+    request = _Request(function, examples, Future())
     with self._changed:
       if self._is_closed:
         raise Closed
@@ -192,23 +194,15 @@ class Workers:
       if requests:
         self._on_call(sum(len(request.examples) for request in requests))
         _answer(requests)
-      with self._changed:
-        self._expected = len(requests) + len(self._waiting)
       del batch, requests  # not held while waiting
-
-  def _seconds_left(self) -> float:
-    is_full = self.queued >= self._max_rows
-    if is_full or self._is_closed or len(self._waiting) >= self._expected:
-      return 0.0
-    return self._waiting[0].arrival + _WAIT - time.monotonic()
 
   def _take(self) -> list[_Request] | None:
     """Waits for requests that run together; None after `close`."""
     with self._changed:
-      while not self._waiting or self._seconds_left() > 0:
-        if self._is_closed and not self._waiting:
+      while not self._waiting:
+        if self._is_closed:
           return None
-        self._changed.wait(self._seconds_left() if self._waiting else None)
+        self._changed.wait()
       first = self._waiting.popleft()
       requests, size = [first], len(first.examples)
       others: deque[_Request] = deque()

@@ -17,17 +17,16 @@ from typing import NamedTuple
 import numpy as np
 from keras import ops
 
-from data import vocab, vocab_checks
+from data import vocab_checks
 from modeling.bert import make_attention_mask
 from modeling.encoder_variants import TextWindows
 from modeling.models import ENCODER_INPUTS, Ensemble
-from serving import engines
+from serving import answer_pages, savedmodel
 from serving.answers import Encoded
 from serving.export import ServedModel
 from storage import UserError
 
 _HERE = Path(__file__).parent
-_SERVER = _HERE.parent / "server"  # its page shows answers in the same way
 _VECTORS = {"sentence", "token_vectors", "tokens", "num_tokens"}
 _MAX_PADDING = 3  # positions of padding that are shown
 _MAX_PROBS = 1 << 27  # attention probabilities of a page
@@ -75,9 +74,11 @@ def encode(served: ServedModel, texts: Mapping) -> Encoded:
   if isinstance(served.model, Ensemble):
     raise UserError("an ensemble has no page: name one of its models")
   answers = served.answers
+  tokenizer = answers.config.tokenizer
+  special = tokenizer.special
   lists = ([text] if isinstance(text, str) else text for text in texts.values())
-  words = (text.replace(vocab.MASK, " ") for text in chain.from_iterable(lists))
-  vocab_checks.warn_of_texts(words, answers.config.tokenizer, "the texts")
+  words = (t.replace(special.mask, " ") for t in chain.from_iterable(lists))
+  vocab_checks.warn_of_texts(words, tokenizer, "the texts")
   encoded = answers.encode(texts)
   if not encoded.rows:
     raise UserError("there is no word in the text")
@@ -93,7 +94,8 @@ def encode(served: ServedModel, texts: Mapping) -> Encoded:
     [row, *_] = type(answers)(config, **answers.settings).encode(texts).rows
     if (length := row["input_ids"].shape[-1]) > shapes[0][-1]:
       raise UserError(
-        f"the text has {length} tokens with [CLS] and [SEP], of which "
+        f"the text has {length} tokens with {special.cls} and {special.sep}, "
+        "of which "
         f"{shapes[0][-1]} fit: shorten it"
       )
   config = served.model.get_layer("bert").config
@@ -108,7 +110,7 @@ def encode(served: ServedModel, texts: Mapping) -> Encoded:
 
 def compute(served: ServedModel, encoded: Encoded) -> Internals:
   """Runs the model, and its encoder once more to see into it."""
-  outputs = list(engines.text_model(served).engine.run(encoded.rows))
+  outputs = list(savedmodel.text_model(served).engine.run(encoded.rows))
   answer = served.answers.decode(encoded, outputs)
   bert = served.model.get_layer("bert")
   encoders = getattr(bert, "encoders", [bert])
@@ -200,8 +202,7 @@ def _find_span(answers, rows, outputs, answer) -> tuple[int, int, int] | None:
   Logits of few digits give several spans its score: one of them has its pieces.
   """
   tokenizer = answers.config.tokenizer
-  pieces = tokenizer.tokenize(answer["answer"]) or [vocab.CLS]
-  ids = tokenizer.convert_tokens_to_ids(pieces)
+  ids = tokenizer.ids(answer["answer"]) or [tokenizer.cls]
   spans: list[tuple[int, int, int]] = []
   for window, output in enumerate(outputs):
     sums = output["start_logits"][:, None] + output["end_logits"].astype(float)
@@ -248,9 +249,9 @@ def render(
   # In a script, "<" could end it or begin a comment.
   text = json.dumps(data, ensure_ascii=False).replace("<", r"\u003c")
   parts = {
-    "style": _read(_SERVER / "answers.css") + _read(_HERE / "page.css"),
+    "style": _read(answer_pages.STYLE) + _read(_HERE / "page.css"),
     "data": text,
-    "script": _read(_SERVER / "answers.js") + _read(_HERE / "page.js"),
+    "script": _read(answer_pages.SCRIPT) + _read(_HERE / "page.js"),
   }
   template = _read(_HERE / "page.html")
   return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)
@@ -263,7 +264,7 @@ def _read(path):
 def _pieces(tokenizer, word):
   """Pieces of a word; the word itself if the vocabulary lacks any."""
   pieces = tokenizer.tokenize(word)
-  return [word] if vocab.UNK in pieces else pieces
+  return [word] if tokenizer.special.unknown in pieces else pieces
 
 
 def _sequence(tokenizer, sequence):

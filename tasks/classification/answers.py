@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from data import features
+from data.row_encoder import RowEncoder
 from serving import answers
 from serving.answers import Encoded, TextConfig, Texts, to_list
 
@@ -29,11 +29,11 @@ class Answers(answers.Answers):
       self.settings["thresholds"] = [*thresholds]
     self.inputs = {"text_a": 0, "text_b": 0} if pairs else {"text": 0}
     self._thresholds = np.array(thresholds, np.float32)
-    self._encoder = features.RowEncoder(config.tokenizer, config.max_seq_length)
+    self._encoder = RowEncoder(config.tokenizer, config.max_seq_length)
 
   def encode(self, texts: Texts) -> Encoded:
     row = self._encoder.encode(*(texts[name] for name in self.inputs))
-    return Encoded([answers.row(*row)])
+    return Encoded([answers.row(row.ids, row.segments)])
 
   def decode(self, encoded: Encoded, outputs: list[dict]) -> dict:
     """`label`, `labels` and their `probabilities`; or `score`.

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from data import features, labels, tables
-from data.tokenization import FullTokenizer
+from data.row_encoder import Row, RowEncoder
+from data.tokenizer import Tokenizer
 from storage import UserError, files
 from storage.tfrecord import Schema
 
@@ -229,7 +230,7 @@ def record_schema(
   return features.classification(seq_length, shape)
 
 
-class TextRecordBuilder(features.RowEncoder):
+class TextRecordBuilder(RowEncoder):
   """Builds records of one or two texts, by `record_schema`.
 
   `labels` are classes in the order of their ids; none for scores. An unknown
@@ -238,7 +239,7 @@ class TextRecordBuilder(features.RowEncoder):
 
   def __init__(
     self,
-    tokenizer: FullTokenizer,
+    tokenizer: Tokenizer,
     seq_length: int,
     labels: Sequence[str],
     multi_label: bool = False,
@@ -247,14 +248,20 @@ class TextRecordBuilder(features.RowEncoder):
     self._multi_label = multi_label
     self._label_ids = {label: i for i, label in enumerate(labels)}
 
-  def __call__(self, example: TextExample | None) -> dict[str, list]:
-    row = self.encode(example.text_a, example.text_b) if example else ([], [])
+  def __call__(
+    self, example: TextExample | None
+  ) -> tuple[dict[str, list], list[int]]:
+    """The fields of a record, and the length of its row."""
+    row = Row([], [], 0)
+    if example:
+      row = self.encode(example.text_a, example.text_b)
     label = example.label if example else None
-    return {
-      **self.inputs(*row),
+    fields = {
+      **self.inputs(row.ids, row.segments),
       "label_ids": encode_label(label, self._label_ids, self._multi_label),
       "is_real_example": [int(example is not None)],
     }
+    return fields, [row.length] if example else []
 
 
 def encode_label(

@@ -12,8 +12,10 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from data import features, labels, vocab_checks
+from data import labels, vocab_checks
 from data.records import RecordDataset
+from data.text_lengths import log_lengths
+from data.write_records import write_records
 from modeling import losses, models
 from modeling.config import BertConfig
 from runs import checks, contradictions, session
@@ -151,7 +153,7 @@ class Classification(Task[Settings, RecordDataset]):
         names = itertools.chain.from_iterable(names)
       labels.log_labels(file, names, expected, unit)
     vocab_checks.warn_of_examples(
-      lambda row: (row.text_a, row.text_b), rows, self.tokenizer, file
+      lambda row: (row.text_a, row.text_b), rows, settings.tokenizer, file
     )
     rows = rows[: settings.max_examples]
     static_shapes = session.needs_static_shapes(
@@ -169,12 +171,10 @@ class Classification(Task[Settings, RecordDataset]):
     layout = (length, named.labels, named.multi_label)
     schema = examples.record_schema(*layout)
     path = self.records_file(split)
-    build = partial(examples.TextRecordBuilder, self.tokenizer, *layout)
-    lengths = features.write_records(
-      path, schema, filled, build, settings.num_workers
-    )
+    build = partial(examples.TextRecordBuilder, settings.tokenizer, *layout)
+    lengths = write_records(path, schema, filled, build, settings.num_workers)
     flag = settings.row_length_flag
-    vocab_checks.log_lengths(file, lengths, length, flag=flag)
+    log_lengths(file, lengths, length, flag=flag)
     return RecordDataset(rows, path, schema, static_shapes, lengths=lengths)
 
   def evaluate(
@@ -225,8 +225,7 @@ class Classification(Task[Settings, RecordDataset]):
     start = checks.labels_file(settings)
     named = with_thresholds(settings, named_tasks.with_labels(settings, start))
     texts = TextConfig(
-      settings.vocab_file,
-      settings.do_lower_case,
+      settings.tokenizer,
       settings.row_length,
       None if named.is_regression else named.labels,
     )

@@ -1,6 +1,6 @@
 """Texts to vectors of a BERT model: T tokens, L layers, H hidden."""
 
-from data import features
+from data.row_encoder import RowEncoder
 from serving import answers
 from serving.answers import Encoded, TextConfig, Texts, to_list
 from tasks.features.lines import split
@@ -21,12 +21,13 @@ class Answers(answers.Answers):
     pooling = "cls" if pooling == "cls" else "mean"
     self.settings = {"pooling": pooling, "pairs": pairs}
     self.inputs = {"text": 0}
-    self._encoder = features.RowEncoder(config.tokenizer, config.max_seq_length)
+    self._encoder = RowEncoder(config.tokenizer, config.max_seq_length)
 
   def encode(self, texts: Texts) -> Encoded:
     text = texts["text"]
     line = split(text) if self.settings["pairs"] else (text,)
-    return Encoded([answers.row(*self._encoder.encode(*line))])
+    row = self._encoder.encode(*line)
+    return Encoded([answers.row(row.ids, row.segments)])
 
   def decode(self, encoded: Encoded, outputs: list[dict]) -> dict:
     """Vectors of the text, `sentence` [L, H], and of its tokens [T, L, H].

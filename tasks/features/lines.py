@@ -15,13 +15,16 @@ import json
 import os
 import tempfile
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, BinaryIO, NamedTuple, cast
 
 import numpy as np
 
-from data import features, vocab_checks
-from data.tokenization import FullTokenizer
+from data import features
+from data.row_encoder import RowEncoder
+from data.text_lengths import log_lengths
+from data.tokenizer import Tokenizer
 from storage import UserError, files, textfiles
 
 # Separates the texts of a line.
@@ -73,7 +76,7 @@ def count(path: str, has_windows: bool = False) -> int:
 
 def read_lines(
   path: str,
-  tokenizer: FullTokenizer,
+  tokenizer: Tokenizer,
   max_length: int,
   flag: str = "max_seq_length",
 ) -> Iterator[Line]:
@@ -81,10 +84,13 @@ def read_lines(
 
   In the end logs the number of those longer than `max_length`, which is `flag`.
   """
-  encoder = features.RowEncoder(tokenizer, max_length)
+  encoder = RowEncoder(tokenizer, max_length)
+  lengths: Counter[int] = Counter()
   for number, text in enumerate(textfiles.lines(path)):
-    yield Line(number, *encoder.encode(*split(text)))
-  vocab_checks.log_lengths(path, encoder.lengths, max_length, flag=flag)
+    row = encoder.encode(*split(text))
+    lengths[row.length] += 1
+    yield Line(number, row.ids, row.segments)
+  log_lengths(path, lengths, max_length, flag=flag)
 
 
 def chunks(lines: Iterable[Line], max_tokens: int) -> Iterator[list[Line]]:

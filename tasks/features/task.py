@@ -3,7 +3,6 @@
 import tensorflow as tf
 from absl import logging
 
-from data.tokenization import FullTokenizer
 from modeling.models import layer_outputs, mean_of_tokens
 from runs import checks
 from runs.session import text_windows
@@ -27,7 +26,7 @@ _BLANK = (
 def write(args: Settings, model, hidden_size: int) -> None:
   """Writes the activations of --input_file to --output_file."""
   layers = text_lines.layer_indexes(args.layers)
-  tokenizer = FullTokenizer(args.vocab_file, args.do_lower_case)
+  tokenizer = args.tokenizer
   length = args.row_length
   flag = args.row_length_flag
   path, output = args.needed("input_file"), args.needed("output_file")
@@ -108,6 +107,6 @@ def served_model(args: Settings, of_tokens: bool = True) -> ServedModel:
   pooling = "none" if of_tokens and not windows else args.pooling
   model = layer_outputs(config, layers, pooling, windows)
   length = args.row_length
-  texts = TextConfig(args.vocab_file, args.do_lower_case, length)
+  texts = TextConfig(args.tokenizer, length)
   answers = Answers(texts, args.pooling, pairs=not windows)
   return ServedModel(model, answers, FeatureExtraction)

@@ -21,7 +21,7 @@ class Answers(answers.Answers):
   def encode(self, texts: Texts) -> Encoded:
     """Rows of up to 32 choices, [C, T]: more may exceed the memory."""
     choices = self._encoder.choices(*(texts[name] for name in self.inputs))
-    rows = [answers.row(*choice) for choice in choices]
+    rows = [answers.row(row.ids, row.segments) for row in choices]
     parts = (rows[i : i + 32] for i in range(0, len(rows), 32))
     return Encoded([*map(answers.stack, parts)], texts["choices"])
 

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import NamedTuple
 
-from data import features, labels, tables
+from data import labels, tables
+from data.row_encoder import Row, RowEncoder
 from storage import UserError
 
 
@@ -81,21 +82,25 @@ def _label(text, choices, where):
   return int(text)
 
 
-class ChoiceRecordBuilder(features.RowEncoder):
+class ChoiceRecordBuilder(RowEncoder):
   """Builds rows [CLS] sent1 [SEP] sent2 ending [SEP]; unknown labels are 0."""
 
-  def __call__(self, example: ChoiceExample) -> dict[str, list[int]]:
+  def __call__(
+    self, example: ChoiceExample
+  ) -> tuple[dict[str, list[int]], list[int]]:
+    """The fields of a record, and the length of each row."""
     choices = self.choices(example.sent1, example.sent2, example.endings)
-    rows = [self.inputs(*choice) for choice in choices]
+    rows = [self.inputs(row.ids, row.segments) for row in choices]
     inputs = {
       name: list(chain.from_iterable(row[name] for row in rows))
       for name in rows[0]
     }
-    return inputs | {"label_ids": [example.label or 0], "is_real_example": [1]}
+    label = {"label_ids": [example.label or 0], "is_real_example": [1]}
+    return inputs | label, [row.length for row in choices]
 
   def choices(
     self, sent1: str, sent2: str, endings: Iterable[str]
-  ) -> list[tuple[list[int], list[int]]]:
-    """Ids and segments of each ending's row."""
+  ) -> list[Row]:
+    """The row of each ending."""
     texts = (f"{sent2} {ending}" for ending in endings)
     return [self.encode(sent1, text, keep_empty=True) for text in texts]

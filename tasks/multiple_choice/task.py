@@ -11,6 +11,8 @@ from absl import logging
 
 from data import features, vocab_checks
 from data.records import RecordDataset
+from data.text_lengths import log_lengths
+from data.write_records import write_records
 from modeling import losses, models
 from modeling.config import BertConfig
 from runs import checks, session
@@ -67,7 +69,7 @@ class Swag(Task[Settings, RecordDataset]):
 
   def convert(self, split: str) -> RecordDataset:
     """Converts the rows of a split to train, eval or predict.tf_record."""
-    settings, tokenizer = self.settings, self.tokenizer
+    settings, tokenizer = self.settings, self.settings.tokenizer
     file, length = settings[f"{split}_file"], settings.max_seq_length
     rows = self.examples[split][: settings.max_examples]
     vocab_checks.warn_of_examples(
@@ -76,10 +78,8 @@ class Swag(Task[Settings, RecordDataset]):
     build = partial(ChoiceRecordBuilder, tokenizer, length)
     schema = features.multiple_choice(length, len(rows[0].endings))
     path = self.records_file(split)
-    lengths = features.write_records(
-      path, schema, rows, build, settings.num_workers
-    )
-    vocab_checks.log_lengths(file, lengths, length)
+    lengths = write_records(path, schema, rows, build, settings.num_workers)
+    log_lengths(file, lengths, length)
     static_shapes = session.needs_static_shapes(
       settings, settings.pack_examples
     )
@@ -112,9 +112,7 @@ class Swag(Task[Settings, RecordDataset]):
   @staticmethod
   def served_model(settings: Settings) -> ServedModel:
     """Untrained model and its answers: contexts, endings to a choice."""
-    texts = TextConfig(
-      settings.vocab_file, settings.do_lower_case, settings.max_seq_length
-    )
+    texts = TextConfig(settings.tokenizer, settings.max_seq_length)
     model = Swag(settings, {}).make_model(checks.config(settings))
     return ServedModel(model, Answers(texts), MultipleChoice)
 

@@ -6,14 +6,16 @@ each word has its tag as label; all other tokens have -1, which losses ignore.
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, chain, groupby, pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from data import features, vocab
-from data.tokenization import FullTokenizer
+from data import features
+from data.row_encoder import RowEncoder
+from data.tokenizer import Tokenizer
 from tasks.ner.examples import Sentence
 
 IGNORED = -1
@@ -26,7 +28,7 @@ class TagWindow(NamedTuple):
   positions: list[int]  # of each word's first piece in the record
 
 
-class TagRecordBuilder(features.RowEncoder):
+class TagRecordBuilder(RowEncoder):
   """Makes records of sentences and their windows, in the order of the words.
 
   Every word is in exactly one window. A word without tokens becomes [UNK]. With
@@ -37,13 +39,14 @@ class TagRecordBuilder(features.RowEncoder):
 
   def __init__(
     self,
-    tokenizer: FullTokenizer,
+    tokenizer: Tokenizer,
     seq_length: int,
     tags: Sequence[str],
     document_context: bool = False,
   ):
     super().__init__(tokenizer, seq_length)
-    self._unk = tokenizer.vocab[vocab.UNK]
+    self.lengths: Counter[int] = Counter()
+    self._unk = tokenizer.unknown
     self.schema = features.tagging(seq_length)
     self._max_pieces = seq_length - 2
     self._tag_ids = {tag: i for i, tag in enumerate(tags)}

@@ -10,6 +10,7 @@ from absl import logging
 from data import labels, vocab_checks
 from data.features import TOKENS
 from data.records import RecordDataset
+from data.text_lengths import log_lengths
 from modeling import losses, models
 from modeling.config import BertConfig
 from runs import checks, session
@@ -68,7 +69,7 @@ class Ner(Task[Settings, TagRecords]):
 
   def convert(self, split: str) -> TagRecords:
     """Converts sentences of a split to train, eval or predict.tf_record."""
-    settings, tokenizer = self.settings, self.tokenizer
+    settings, tokenizer = self.settings, self.settings.tokenizer
     file, length = settings[f"{split}_file"], settings.max_seq_length
     sentences = self.examples[split]
     vocab_checks.warn_of_examples(
@@ -92,7 +93,7 @@ class Ner(Task[Settings, TagRecords]):
     tfrecord.save(path, build.schema, rows())
     progress.say()
     lengths, remedy = build.lengths, "they are cut into parts"
-    vocab_checks.log_lengths(file, lengths, length, remedy)
+    log_lengths(file, lengths, length, remedy)
     static_shapes = session.needs_static_shapes(
       settings, settings.pack_examples
     )
@@ -138,8 +139,7 @@ class Ner(Task[Settings, TagRecords]):
     start = checks.labels_file(settings)
     tags = labels.choose(settings.output_dir, start, None)
     ner, config = Ner(settings, {}, tags), checks.config(settings)
-    length, is_lower = settings.max_seq_length, settings.do_lower_case
-    texts = TextConfig(settings.vocab_file, is_lower, length, tags)
+    texts = TextConfig(settings.tokenizer, settings.max_seq_length, tags)
     model = ner.make_model(config, any_device=True)
     return ServedModel(model, Answers(texts))
 

@@ -5,22 +5,19 @@ Legend: T tokens, M masks, V vocabulary, K tokens for a mask.
 
 import numpy as np
 
-from data import features, vocab
+from data.row_encoder import RowEncoder
 from serving import answers
 from serving.answers import Encoded, TextConfig, Texts, softmax, to_list
 
 
-class _Encoder(features.RowEncoder):
-  """Rows of texts in which "[MASK]" is the id `mask`."""
-
-  def __init__(self, config: TextConfig, mask: int):
-    super().__init__(config.tokenizer, config.max_seq_length)
-    self._mask = mask
+class _Encoder(RowEncoder):
+  """Rows of texts in which the spelling of the mask is the mask."""
 
   def token_ids(self, text):
-    ids, *parts = map(super().token_ids, text.split(vocab.MASK))
+    tokenizer = self.tokenizer
+    ids, *parts = map(super().token_ids, text.split(tokenizer.special.mask))
     for part in parts:
-      ids += [self._mask, *part]
+      ids += [tokenizer.mask, *part]
     return ids
 
 
@@ -39,17 +36,17 @@ class Answers(answers.Answers):
     self.config = config
     self.settings = {"top_k": top_k}
     self.inputs = {"text": 0, "text_pair": 0}
+    config.tokenizer.check()
     words = config.tokenizer.vocab
-    vocab.check_tokens(words, vocab.SPECIAL_TOKENS)
-    self.mask = words[vocab.MASK]
+    self.mask = config.tokenizer.mask
     # The model may have more ids than the vocabulary has tokens.
     self.vocab_ids = np.unique([i for token, i in words.items() if token])
     self.top_k = min(top_k, len(self.vocab_ids))
-    self._encoder = _Encoder(config, self.mask)
+    self._encoder = _Encoder(config.tokenizer, config.max_seq_length)
 
   def encode(self, texts: Texts) -> Encoded:
     pair = texts.get("text_pair")
-    ids, segments = self._encoder.encode(texts["text"], pair, bool(pair))
+    ids, segments, _ = self._encoder.encode(texts["text"], pair, bool(pair))
     masks = [i for i, token in enumerate(ids) if token == self.mask]
     # The model needs a position.
     row = answers.row(ids, segments, masked_lm_positions=masks or [0])

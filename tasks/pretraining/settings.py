@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass
 
 from cli.settings import common, flag, original
-from data import vocab
 from modeling.config import SIDES
+from runs import checks
 from runs.settings import DRY_RUN_STEPS, Evaluation, Packing
 from storage import UserError
 from tasks.pretraining.corpus_settings import Masks, Sampling
@@ -133,14 +133,5 @@ def check_export(args: Settings) -> None:
   """Raises ValueError if the model of run_pretraining cannot fill masks."""
   if not args.vocab_file:
     raise UserError("--do_export needs --vocab_file")
-  vocab.check_tokens(vocab.load(args.vocab_file), name=args.vocab_file)
-  check_objective(args.objective)
-
-
-def check_objective(objective: str | None) -> None:
-  """Raises ValueError if models of an objective cannot fill masks."""
-  if objective in SIDES:
-    raise UserError(
-      f"a model of --objective={objective} cannot fill masks: take one "
-      f"that was trained with {' or '.join(MASKED)}"
-    )
+  args.tokenizer.check()
+  checks.check_objective(args.objective)

@@ -12,6 +12,7 @@ from absl import logging
 
 from data import tokenization_ops, vocab
 from data.batching import Packing
+from data.pretraining import record_schema
 from data.pretraining.dynamic_masking import CausalTargets
 from data.pretraining.input_pipeline import PretrainingInput
 from data.pretraining.instances import DEFAULT_MASKING
@@ -67,13 +68,26 @@ def _records(
   sources=None,
   packing=None,
 ):
-  return PretrainingInput(
-    files.expand(patterns),
+  paths = files.expand(patterns)
+  tokenizer = args.tokenizer if args.vocab_file else None
+  causal_targets = _causal_targets(args)
+  schema = record_schema.find_schema(
+    # The program has checked all files before: here one is enough.
+    [next(filter(files.size, paths), paths[0])],
     args.max_seq_length,
+    args.max_predictions_per_seq,
+    config.vocab_size,
+    tokenizer=tokenizer,
+    needs_masks=not causal_targets,
+    skip_corrupt=args.max_corrupt_records > 0,
+  )
+  return PretrainingInput(
+    paths,
+    schema,
     config.vocab_size,
     masking,
-    args.vocab_file,
-    causal_targets=_causal_targets(args),
+    tokenizer,
+    causal_targets=causal_targets,
     max_corrupt_records=args.max_corrupt_records,
     folder=args.output_dir,
     sources=sources,
@@ -87,7 +101,7 @@ def _causal_targets(args: Settings):
     return None
   if args.special_tokens:
     return CausalTargets(args.objective)
-  return CausalTargets(args.objective, args.vocab_file)
+  return CausalTargets(args.objective, args.tokenizer)
 
 
 def _weighted_sources(args: Settings):
@@ -176,9 +190,7 @@ def served_model(args: Settings) -> ServedModel:
   """Untrained model and its answers; it has the heads of its checkpoint."""
   settings.check_export(args)
   next_sentence = checkpoint.has_next_sentence(checks.checkpoint(args))
-  config = TextConfig(
-    args.needed("vocab_file"), args.do_lower_case, args.max_seq_length
-  )
+  config = TextConfig(args.tokenizer, args.max_seq_length)
   return ServedModel(
     models.pretrainer(checks.config(args), next_sentence),
     Answers(config, args.export_top_k),

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from data.tokenization import FullTokenizer
+from data.tokenizer import Tokenizer
 from storage import UserError
 from tasks.squad.examples import SquadExample
 from tasks.squad.records import Window
@@ -110,27 +110,27 @@ class AnswerText:
   paragraph are not, and may hold more than the tokens.
   """
 
-  def __init__(self, tokenizer: FullTokenizer):
+  def __init__(self, tokenizer: Tokenizer):
     self._tokenizer = tokenizer
     # A blank always ends a word, so words can be split one by one.
-    self._split = lru_cache(1 << 17)(tokenizer.basic_tokenizer.tokenize)
+    self._split = lru_cache(1 << 17)(tokenizer.words)
 
   def text(
     self, words: Sequence[str], window: Window, start: int, end: int
   ) -> tuple[str, tuple[int, int]]:
     """Text from `start` to `end`, and its first and last one of the `words`."""
     pieces = self._tokenizer.convert_ids_to_tokens(window.ids[start : end + 1])
-    tokens = " ".join(pieces).replace(" ##", "").replace("##", "")
     first = window.token_word_ids[start - window.context_offset]
     last = window.token_word_ids[end - window.context_offset]
-    text = self._align(" ".join(tokens.split()), words[first : last + 1])
+    tokens = self._tokenizer.join(pieces)
+    text = self._align(tokens, words[first : last + 1])
     return text, (first, last)
 
   def _align(self, tokens: str, words: Sequence[str]) -> str:
     """Part of some words that corresponds to tokens.
 
     "steve smith" in "Steve Smith's" is "Steve Smith": it is searched in the
-    words as the basic tokenizer splits them, and its position is mapped to the
+    words as the tokenizer splits them, and its position is mapped to the
     words by counting characters other than blanks. All words if that fails.
     """
     text = " ".join(words)

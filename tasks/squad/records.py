@@ -14,8 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from data import features
-from data.tokenization import CachedTokenizer, FullTokenizer
-from data.vocab import CLS, SEP, UNK, check_tokens
+from data.tokenizer import Tokenizer
 from storage import UserError, workers
 from storage.progress import Progress
 from storage.tfrecord import Schema
@@ -70,7 +69,7 @@ class Window(NamedTuple):
 
 def make_windows(
   examples: Sequence[SquadExample],
-  tokenizer: FullTokenizer,
+  tokenizer: Tokenizer,
   config: WindowConfig,
   num_workers: int = 1,
 ) -> Iterator[Window]:
@@ -89,14 +88,14 @@ def make_windows(
 
 
 def rows(
-  windows: Iterable[Window], schema: Schema
+  windows: Iterable[Window], schema: Schema, padding: int = 0
 ) -> Iterator[dict[str, Sequence[int]]]:
   """Fields of the windows' records, by a schema of features.squad."""
   length = schema["input_ids"].size
   for unique_id, window in enumerate(windows, FIRST_UNIQUE_ID):
     fields = {
       "unique_ids": [unique_id],
-      **features.pad_inputs(window.ids, window.segments, length),
+      **features.pad_inputs(window.ids, window.segments, length, padding),
       "start_positions": [window.start],
       "end_positions": [window.end],
       "is_impossible": [int(window.is_impossible)],
@@ -113,10 +112,10 @@ class _Document(NamedTuple):
 class WindowMaker:
   """Makes windows; threads may share it. ValueError without special tokens."""
 
-  def __init__(self, tokenizer: FullTokenizer, config: WindowConfig):
-    check_tokens(tokenizer.vocab, (CLS, SEP, UNK))
-    self._ids = CachedTokenizer(tokenizer).ids
-    self._cls, self._sep = tokenizer.convert_tokens_to_ids([CLS, SEP])
+  def __init__(self, tokenizer: Tokenizer, config: WindowConfig):
+    tokenizer.check("cls", "sep", "unknown")
+    self._ids = tokenizer.cached_ids()
+    self._ends = tokenizer.cls, tokenizer.sep
     self._config = config
     self._last: tuple[list, _Document] | None = None  # paragraph, with words
 
@@ -140,9 +139,7 @@ class WindowMaker:
 
     for number, part in enumerate(parts):
       inside = slice(part.start, part.stop)
-      ids, _ = features.join(
-        question, document.ids[inside], self._cls, self._sep
-      )
+      ids, _ = features.join(question, document.ids[inside], *self._ends)
       start = end = 0
       # An incomplete answer counts as none: it points to [CLS].
       if answer and part.start <= answer[0] and answer[1] < part.stop:

@@ -84,7 +84,7 @@ class Squad(Task[Settings, SquadRecords]):
     vocab_checks.warn_of_examples(
       lambda example: (example.question, " ".join(example.doc_tokens)),
       questions,
-      self.tokenizer,
+      settings.tokenizer,
       file,
     )
     questions = questions[: settings.max_examples]
@@ -95,7 +95,7 @@ class Squad(Task[Settings, SquadRecords]):
     def written_windows():
       """Windows on their way to the file; evaluation needs them afterwards."""
       for window in records.make_windows(
-        questions, self.tokenizer, config, settings.num_workers
+        questions, settings.tokenizer, config, settings.num_workers
       ):
         if window.context_offset - 2 >= config.max_query_length:
           cut_off.add(window.example_index)
@@ -105,7 +105,8 @@ class Squad(Task[Settings, SquadRecords]):
 
     path = self.records_file(split)
     schema = features.squad(config.max_seq_length, is_training)
-    tfrecord.save(path, schema, records.rows(written_windows(), schema))
+    pad = settings.tokenizer.pad
+    tfrecord.save(path, schema, records.rows(written_windows(), schema, pad))
     logging.info(
       "%s: %s; %d reach --max_query_length=%d, where they are cut off",
       file,
@@ -133,7 +134,7 @@ class Squad(Task[Settings, SquadRecords]):
       dataset.questions,
       dataset.rows,
       logits,
-      decoding.AnswerText(self.tokenizer),
+      decoding.AnswerText(settings.tokenizer),
       config,
     )
 
@@ -185,9 +186,7 @@ class Squad(Task[Settings, SquadRecords]):
   @staticmethod
   def served_model(settings: Settings) -> ServedModel:
     """Untrained model and its answers to questions about contexts."""
-    texts = TextConfig(
-      settings.vocab_file, settings.do_lower_case, settings.max_seq_length
-    )
+    texts = TextConfig(settings.tokenizer, settings.max_seq_length)
     answers = Answers(
       texts,
       vars(settings.windows()),

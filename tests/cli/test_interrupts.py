@@ -113,7 +113,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
     ("run_squad", "absl"),
     ("run_squad", "cli.program"),
     ("run_squad", "tasks.squad"),
-    ("predictor", "cli.ask"),
+    ("predictor", "tasks.open"),
   ],
 )
 def test_a_program_is_interrupted_while_it_imports(name, module):

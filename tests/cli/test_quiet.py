@@ -10,15 +10,16 @@ import tensorflow as tf
 
 from cli import program
 from runs import session
+from storage import progress
 
 
 def test_a_level_of_the_user_stays(monkeypatch):
   monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL")
-  program.silence_tensorflow()
+  progress.silence_tensorflow()
   assert os.environ["TF_CPP_MIN_LOG_LEVEL"] == "3"
   assert tf.get_logger().getEffectiveLevel() == logging.WARNING
   monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "0")
-  program.silence_tensorflow()
+  progress.silence_tensorflow()
   assert os.environ["TF_CPP_MIN_LOG_LEVEL"] == "0"
 
 

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from data import features
+from data import features, row_encoder
+from data.pretraining import instances
 from data.tokenization import FullTokenizer
 
 CLS, SEP = 101, 102
@@ -26,7 +27,8 @@ def test_a_pair_and_a_single_text():
 def test_lengths_are_counted_before_truncation(tmp_path):
   path = tmp_path / "vocab.txt"
   path.write_text("[CLS]\n[SEP]\n[UNK]\na\nb\n")
-  encoder = features.RowEncoder(FullTokenizer(path), 6)
+  encoder = row_encoder.RowEncoder(FullTokenizer(path), 6)
+  lengths = []
   for texts, ids in (
     (("a b", None), [0, 3, 4, 1]),
     (("a b a b a", None), [0, 3, 4, 3, 4, 1]),
@@ -34,15 +36,16 @@ def test_lengths_are_counted_before_truncation(tmp_path):
     (("a", ""), [0, 3, 1]),
     (("a", "", True), [0, 3, 1, 1]),
   ):
+    lengths.append(encoder.encode(*texts).length)
     for _ in range(2):  # what is cached is not truncated
-      assert encoder.encode(*texts)[0] == ids
-  assert encoder.lengths == {4: 4, 7: 2, 10: 2, 3: 2}
+      assert encoder.encode(*texts).ids == ids
+  assert lengths == [4, 7, 10, 3, 4]
   with pytest.raises(ValueError, match="max_seq_length 2 is too short"):
-    features.RowEncoder(FullTokenizer(path), 2)
-  features.RowEncoder(FullTokenizer(path), 3)
+    row_encoder.RowEncoder(FullTokenizer(path), 2)
+  row_encoder.RowEncoder(FullTokenizer(path), 3)
   path.write_text("[CLS]\n[SEP]\n")
   with pytest.raises(ValueError, match=r"lacks \[UNK\]"):
-    features.RowEncoder(FullTokenizer(path), 3)
+    row_encoder.RowEncoder(FullTokenizer(path), 3)
 
 
 def test_too_much_does_not_fit():
@@ -61,7 +64,7 @@ def test_too_much_does_not_fit():
 )
 def test_the_longer_text_loses(lengths, limit, expected):
   first, second = (list(range(length)) for length in lengths)
-  features.truncate_pair(first, second, limit)
+  row_encoder.truncate_pair(first, second, limit)
   assert (first, second) == tuple(list(range(length)) for length in expected)
 
 
@@ -80,12 +83,12 @@ def test_random_truncation_equals_removing_single_tokens(a, b, limit, seed):
     longer = max(reversed(expected), key=len)  # the second of equals
     del longer[0 if rng.random() < 0.5 else -1]
   other = Random(seed)
-  features.truncate_pair_at_random(first, second, limit, other)
+  instances.truncate_pair_at_random(first, second, limit, other)
   assert (first, second) == expected
   assert other.getstate() == rng.getstate()
 
 
 def test_a_text_of_a_million_tokens_is_cut_at_once():
   text = list(range(1_000_000))
-  features.truncate_pair_at_random(text, [1] * 60, 125, Random(1))
+  instances.truncate_pair_at_random(text, [1] * 60, 125, Random(1))
   assert len(text) == 65

@@ -89,7 +89,7 @@ def test_as_many_different_labels_are_refused_until_they_are_named(tmp_path):
   parts = "the labels are x, y (of train.tsv)", f"is for a, b (of {start})"
   with pytest.raises(ValueError) as error:
     _choose(tmp_path, "ab", "xy")
-  for part in (*parts, "--new_head", "labels.txt in --output_dir"):
+  for part in (*parts, "new_head", "labels.txt in output_dir"):
     assert part in str(error.value)
   labels.save("yx", str(tmp_path / "out"))
   assert _choose(tmp_path, "ab", "xy") == ("y", "x")
@@ -116,7 +116,7 @@ def test_a_label_set_is_copied_with_its_source():
 def test_unknown_labels_have_a_remedy(tmp_path):
   labels.save("ab", str(tmp_path / "out"))
   known = labels.known_labels(_choose(tmp_path, "", "xyz"))
-  assert f"give --init_checkpoint={tmp_path / 'out'} and another" in known
+  assert f"give init_checkpoint={tmp_path / 'out'} and another" in known
 
 
 def test_labels_are_counted(log):
@@ -145,6 +145,6 @@ def test_labels_that_differ_in_case_or_blanks_are_named(log):
 def test_labels_other_than_the_teachers_are_named():
   known = labels.LabelSet(("a", "b"))
   for others in (("b", "a"), ("a", "b", "c")):
-    with pytest.raises(ValueError, match="--teacher=big has other labels, or"):
+    with pytest.raises(ValueError, match="teacher=big has other labels, or"):
       labels.check_teacher("big", known, others)
   labels.check_teacher("big", known, ("a", "b"))

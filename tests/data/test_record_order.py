@@ -22,7 +22,7 @@ def _small(monkeypatch):
 
 def _write(path, numbers):
   with open(path, "wb") as file:
-    tfrecord.write(file, (b"%07d" % number for number in numbers))
+    tfrecord.RecordFile(file).write(b"%07d" % number for number in numbers)
   return str(path)
 
 

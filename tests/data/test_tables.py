@@ -180,7 +180,7 @@ def test_a_byte_of_another_encoding_is_named_with_its_line(tmp_path, line):
   rows = [b"a;b", *[b"good;1"] * 5000]
   rows[line - 1] = "schön;1".encode("cp1252")
   path = _write(tmp_path, "t.csv", b"\n".join(rows))
-  message = rf"t\.csv, line {line}: byte 0xf6 is not UTF-8: give --encoding, cp"
+  message = rf"t\.csv, line {line}: byte 0xf6 is not UTF-8: give encoding, cp"
   with pytest.raises(UserError, match=message):
     [*tables.read_table(path, ["a"])]
 
@@ -188,7 +188,7 @@ def test_a_byte_of_another_encoding_is_named_with_its_line(tmp_path, line):
 @pytest.mark.parametrize("name", ["cp125", "base64", "", "rot13"])
 def test_an_encoding_that_there_is_not_is_named(tmp_path, name):
   path = _write(tmp_path, "t.csv", "a\nx\n")
-  with pytest.raises(UserError, match=f"--encoding={name} is no encoding"):
+  with pytest.raises(UserError, match=f"encoding={name} is no encoding"):
     [*tables.read_table(path, dialect=(None, name))]
 
 

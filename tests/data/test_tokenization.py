@@ -92,9 +92,9 @@ def test_the_case_of_released_models_is_known(folder):
   lower_cased = folder in LOWER_CASED.split()
   for path in (f"{folder}/bert_model.ckpt", f"gs://x/{folder}/bert_model.ckpt"):
     check(lower_cased, path)
-    with pytest.raises(ValueError, match=f"give --do_lower_case={lower_cased}"):
+    with pytest.raises(ValueError, match=f"give do_lower_case={lower_cased}"):
       check(not lower_cased, path)
-    with pytest.raises(ValueError, match=f"fit --input={path}: {folder} is a"):
+    with pytest.raises(ValueError, match=f"fit input={path}: {folder} is a"):
       check(not lower_cased, path, "input")
 
 

@@ -5,7 +5,7 @@ import unicodedata
 import pytest
 import tensorflow as tf
 
-from data import tokenization, tokenization_ops, vocab
+from data import tokenization, vocab
 from tests.parity import golden_files
 from tests.shared import slow
 
@@ -15,10 +15,8 @@ VOCAB = golden_files.GOLDEN / "vocab.txt"
 @pytest.fixture(scope="module", params=[True, False], ids=["lower", "cased"])
 def pair(request):
   """The specification and the graph tokenizer."""
-  return (
-    tokenization.FullTokenizer(VOCAB, request.param),
-    tokenization_ops.GraphTokenizer(VOCAB, request.param),
-  )
+  full = tokenization.FullTokenizer(VOCAB, request.param)
+  return full, full.in_graph()
 
 
 # Every kind of string that the two have to agree on.
@@ -123,7 +121,7 @@ def test_a_long_text(pair, unit):
 
 
 def test_inside_a_dataset_and_without_texts():
-  graph = tokenization_ops.GraphTokenizer(VOCAB, do_lower_case=True)
+  graph = tokenization.FullTokenizer(VOCAB).in_graph()
   lines = tf.data.Dataset.from_tensor_slices(["a b", "", "c"]).batch(2)
   result = [batch.to_list() for batch in lines.map(graph.tokenize)]
   assert result == [[[1037, 1038], []], [[1039]]]
@@ -134,18 +132,18 @@ def test_a_vocabulary_with_repeated_and_padded_lines(tmp_path):
   path = tmp_path / "vocab.txt"
   path.write_text("[UNK]\na\n b \n\na\n\nc d\n\u2028\n##e", encoding="utf-8")
   full = tokenization.FullTokenizer(path)
-  graph = tokenization_ops.GraphTokenizer(path)
+  graph = full.in_graph()
   check(full, graph, ["a b c d", "ae be e", "[UNK] \u2028"])
   assert graph.vocab == full.vocab == vocab.load(path)
   path.write_text("a\n")
   with pytest.raises(ValueError, match=r"vocab.txt lacks \[UNK\]"):
-    tokenization_ops.GraphTokenizer(path)
+    tokenization.FullTokenizer(path).in_graph()
 
 
 def test_a_saved_model_carries_the_vocabulary(tmp_path):
   path, module = tmp_path / "my_vocab.txt", tf.Module()
   path.write_bytes(VOCAB.read_bytes())
-  module.tokenizer = tokenization_ops.GraphTokenizer(path)
+  module.tokenizer = tokenization.FullTokenizer(path).in_graph()
   path.unlink()
 
   @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
@@ -185,7 +183,7 @@ def test_agrees_with_the_specification_for_any_vocabulary(seed, tmp_path):
 
   path = tmp_path / "vocab.txt"
   vocab.save(vocabulary, path)
-  splitter = tokenization_ops.GraphTokenizer(path)._wordpieces
+  splitter = tokenization.FullTokenizer(path).in_graph()._wordpieces
   result = splitter(tf.constant(words, tf.string)).to_list()
   assert [[pieces[index] for index in row] for row in result] == [
     specification.tokenize(word) for word in words
@@ -200,7 +198,7 @@ def test_the_longest_piece_may_be_any_token(longest, tmp_path):
   path = tmp_path / "vocab.txt"
   vocab.save(["[UNK]", "a", "##b", "##c", longest], path)
   full = tokenization.FullTokenizer(path, do_lower_case=False)
-  graph = tokenization_ops.GraphTokenizer(path, do_lower_case=False)
+  graph = full.in_graph()
   end = longest.removeprefix("##")
   words = ["a" + end, end, "a" + end + "b", "ab" + end, "a" + end[:-1]]
   check(full, graph, [*words, " ".join(words)])
@@ -213,5 +211,5 @@ def test_a_vocabulary_of_short_tokens_alone(number, tmp_path):
   tokens = ["[UNK]", *"ab", "##a", *(f"##{'ab' * n}" for n in range(1, number))]
   vocab.save(tokens, path)
   full = tokenization.FullTokenizer(path)
-  graph = tokenization_ops.GraphTokenizer(path)
+  graph = full.in_graph()
   check(full, graph, ["a" + "ab" * n for n in range(45)])

@@ -8,14 +8,10 @@ import pytest
 from absl import logging
 
 from data import vocab_checks
-from data.tokenization import FullTokenizer
+from data.tokenization import FullTokenizer, doubt_case
 from storage import textfiles
 
 PLAIN = [f"a{number:03}" for number in range(300)]
-
-
-def _ids(tokens):
-  return {token: index for index, token in enumerate(tokens)}
 
 
 @pytest.mark.parametrize(
@@ -24,7 +20,7 @@ def _ids(tokens):
     (PLAIN, True, None),
     ([*PLAIN, "[CLS]", "ⅣA"], True, None),  # released ones have a few
     ([*PLAIN, *map(str.upper, PLAIN)], True, "300 of 600 .*A000, A001, A002"),
-    ([*PLAIN, *(f"é{w}" for w in PLAIN)], True, "give --do_lower_case=False"),
+    ([*PLAIN, *(f"é{w}" for w in PLAIN)], True, "give do_lower_case=False"),
     (["바다", "산", "a"], True, "2 of 3 tokens"),  # syllables come apart
     (["바다", "산", "a"], False, None),
     ([*PLAIN, "A"], False, None),
@@ -34,19 +30,31 @@ def _ids(tokens):
   ],
 )
 def test_doubts_about_the_case(tokens, lower_case, doubt):
-  result = vocab_checks.doubt_case(_ids(tokens), lower_case)
+  result = doubt_case(tokens, lower_case)
   assert result is None if doubt is None else re.search(doubt, result)
 
 
-def test_a_doubt_is_a_warning(caplog):
+@pytest.fixture(autouse=True)
+def _no_warnings_yet(monkeypatch):
+  monkeypatch.setattr(logging, "_log_counter_per_token", {})
+
+
+def _tokenizer(folder, tokens, lower_case):
+  path = folder / "vocab.txt"
+  path.write_text("\n".join(tokens), encoding="utf-8")
+  return FullTokenizer(path, lower_case)
+
+
+def test_a_doubt_is_a_warning(caplog, tmp_path):
   for _ in range(2):
-    vocab_checks.warn_of_case({"A": 0}, True, "v.txt")
-  assert caplog.text.count("--do_lower_case=True, but v.txt has 1 of 1") == 1
+    vocab_checks.warn_of_case(_tokenizer(tmp_path, ["A"], True))
+  text = f"do_lower_case=True, but {tmp_path}/vocab.txt has 1 of 1"
+  assert caplog.text.count(text) == 1
 
 
 JAMO = ["ᄒ", "##ᅡ", "##ᆫ", "##ᄀ", "##ᅮ", "##ᆨ", "##ᄋ", "##ᅥ"]
 KOREAN = "한국어 한국"
-OTHER_CASE = "100 % .* '한국어'; with --do_lower_case=True .* 0 %"
+OTHER_CASE = "100 % .* '한국어'; with do_lower_case=True .* 0 %"
 DECOMPOSED = r"100 % .* decomposed \(NFD\); composed \(NFC\) it would be 0 %"
 
 
@@ -63,16 +71,14 @@ DECOMPOSED = r"100 % .* decomposed \(NFD\); composed \(NFC\) it would be 0 %"
   ],
 )
 def test_words_without_pieces_are_said(
-  caplog, tmp_path, monkeypatch, tokens, lower_case, text, warning
+  caplog, tmp_path, tokens, lower_case, text, warning
 ):
-  monkeypatch.setattr(logging, "_log_counter_per_token", {})
-  path = tmp_path / "vocab.txt"
-  path.write_text("\n".join(["[UNK]", *tokens]), encoding="utf-8")
-  tokenizer = FullTokenizer(path, lower_case)
+  tokenizer = _tokenizer(tmp_path, ["[UNK]", *tokens], lower_case)
   with caplog.at_level("WARNING", logger="absl"):
     for name in ("train.tsv", "dev.tsv"):
-      vocab_checks.warn_of_unknown([text], tokenizer, name)
-  assert len(caplog.messages) == (warning is not None)
+      vocab_checks.warn_of_texts([text], tokenizer, name)
+  messages = [text for text in caplog.messages if "words become" in text]
+  assert len(messages) == (warning is not None)
   assert re.search(f"train.tsv: {warning}" if warning else "", caplog.text)
 
 
@@ -85,11 +91,6 @@ def test_decomposed_texts_are_said(caplog, form, number):
 
 
 # Scripts.
-
-
-@pytest.fixture(autouse=True)
-def _no_warnings_yet(monkeypatch):
-  monkeypatch.setattr(vocab_checks, "_WARNED", {vocab_checks._IGNORED})
 
 
 def _warnings(caplog, text, vocabulary=None):
@@ -112,7 +113,7 @@ def test_script_example_and_remedy_are_named(caplog, text, script, change):
   [warning] = _warnings(caplog, text)
   assert warning.startswith(f"text.txt: 100 % of the letters are {script}, ")
   assert change in warning
-  assert "--do_lower_case=False" in warning
+  assert "do_lower_case=False" in warning
   assert "docs/languages.md" in warning
 
 
@@ -134,9 +135,9 @@ def test_a_script_is_warned_of_once(caplog):
 @pytest.mark.parametrize(
   ("vocabulary", "remedy"),
   [
-    (["a", "##비"], "--do_lower_case=False: the vocabulary has such letters"),
+    (["a", "##비"], "do_lower_case=False: the vocabulary has such letters"),
     (["a", "ᄇ"], "learn a vocabulary with build_vocab.py"),
-    (None, "--do_lower_case=False, here and to every program"),
+    (None, "do_lower_case=False, here and to every program"),
   ],
 )
 def test_the_remedy_depends_on_the_vocabulary(caplog, vocabulary, remedy):
@@ -145,47 +146,13 @@ def test_the_remedy_depends_on_the_vocabulary(caplog, vocabulary, remedy):
 
 
 def test_examples_are_read_by_their_texts(caplog, tmp_path):
-  path = tmp_path / "vocab.txt"
-  path.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n비\n", encoding="utf-8")
   examples = [("오늘은 비가 온다", None)] * 5
   with caplog.at_level("WARNING", logger="absl"):
     for lower_case in (False, True):
       assert "Hangul" not in caplog.text
-      tokenizer = FullTokenizer(str(path), lower_case)
+      tokenizer = _tokenizer(tmp_path, ["[UNK]", "비"], lower_case)
       vocab_checks.warn_of_examples(tuple, examples, tokenizer, "a.tsv")
   assert "a.tsv: 100 % of the letters are Hangul" in caplog.text
-
-
-def test_long_texts_are_counted_and_a_length_is_suggested(caplog):
-  caplog.set_level("INFO", logger="absl")
-  vocab_checks.log_lengths("train.tsv", {30: 90, 100: 9, 300: 1}, 64)
-  [record] = caplog.records
-  assert record.levelname == "WARNING"
-  assert record.getMessage() == (
-    "train.tsv: --max_seq_length=64 is exceeded by 10 of 100 texts (10.0 %): "
-    "their ends are cut off; the longest has 300 tokens; --max_seq_length=128 "
-    "would hold 99.0 %"
-  )
-
-
-def test_one_text_is_one_text(caplog):
-  caplog.set_level("INFO", logger="absl")
-  vocab_checks.log_lengths("x", {100: 1}, 64)
-  assert "exceeded by 1 of 1 text (100.0 %)" in caplog.text
-  # No longer than needed, where a usual length would be.
-  assert "--max_seq_length=100 would hold 100.0 %" in caplog.text
-  vocab_checks.log_lengths("x", {100: 1}, 64, flag="max_text_length")
-  assert "--max_text_length=64 is exceeded by 1 of 1" in caplog.text
-  assert "--max_text_length=100 would hold 100.0 %" in caplog.text
-
-
-def test_few_long_texts_are_no_warning_and_none_no_line(caplog):
-  caplog.set_level("INFO", logger="absl")
-  vocab_checks.log_lengths("x", {30: 999, 100: 1}, 64)
-  assert [record.levelname for record in caplog.records] == ["INFO"]
-  caplog.clear()
-  vocab_checks.log_lengths("x", {30: 99, 64: 1}, 64)
-  assert not caplog.records
 
 
 def test_a_sample_takes_nothing_from_a_pipe(tmp_path):

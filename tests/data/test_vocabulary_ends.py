@@ -3,6 +3,7 @@
 import pytest
 
 from data import features, tokenization, vocab
+from data.pretraining import record_schema
 from storage import tfrecord
 
 
@@ -31,16 +32,18 @@ def test_only_masks_need_the_token_of_a_mask(tmp_path):
   vocab.save(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a"], path)
   file = _records(tmp_path / "records", [2, 4, 3])
 
-  def find(needs_masks, vocab_file=str(path)):
-    return features.find_pretraining(
-      [file], 3, 2, 9, vocab_file=vocab_file, needs_masks=needs_masks
+  own = tokenization.FullTokenizer(path)
+
+  def find(needs_masks, tokenizer=own):
+    return record_schema.find_schema(
+      [file], 3, 2, 9, tokenizer=tokenizer, needs_masks=needs_masks
     )
 
   assert "masked_lm_ids" not in find(False)
   assert "masked_lm_ids" not in find(False, None)
   with pytest.raises(ValueError, match=r"lacks \[MASK\]"):
     find(True)
-  with pytest.raises(ValueError, match="--vocab_file is needed"):
+  with pytest.raises(ValueError, match="vocab_file is needed"):
     find(True, None)
 
 
@@ -50,4 +53,6 @@ def test_records_of_another_vocabulary_are_noticed_by_either_end(tmp_path, ids):
   vocab.save([*vocab.SPECIAL_TOKENS], path)
   file = _records(tmp_path / "records", ids)
   with pytest.raises(ValueError, match="was made with another vocabulary"):
-    features.find_pretraining([file], 3, 2, 9, vocab_file=str(path))
+    record_schema.find_schema(
+      [file], 3, 2, 9, tokenizer=tokenization.FullTokenizer(path)
+    )

@@ -6,8 +6,8 @@ import re
 import pytest
 import tensorflow as tf
 
-from data import features
 from data.tokenization import FullTokenizer
+from data.write_records import write_records
 from tasks.classification import examples as classification_examples
 from tasks.classification import named_tasks
 from tests.parity import golden_files
@@ -55,7 +55,7 @@ def test_records_equal_the_originals(case, tmp_path):
     len(golden[0]["input_ids"]), task.labels
   )
   path = tmp_path / "ours.tf_record"
-  features.write_records(str(path), schema, examples, lambda: build)
+  write_records(str(path), schema, examples, lambda: build)
   (tmp_path / "theirs").write_bytes(gzip.decompress(records.read_bytes()))
   own, theirs = (
     [golden_files.parse(record.numpy()) for record in dataset]

@@ -9,6 +9,7 @@ import tensorflow as tf
 from data.pretraining import builders, instances
 from data.pretraining.builders import BuildConfig
 from data.pretraining.instances import Masking
+from data.tokenization import FullTokenizer
 from storage import files
 from tests.parity import golden_files
 
@@ -27,8 +28,8 @@ def test_records_equal_the_originals(summary, tmp_path):
   settings = instances.InstanceConfig(masking=masking, **flags)
   names = ",".join(str(summary.parents[1] / n) for n in case["input_files"])
   outputs = [str(tmp_path / name) for name in case["output_files"]]
-  vocab_file = str(summary.parents[2] / "vocab.txt")
-  config = BuildConfig(vocab_file, lower, settings, seed)
+  tokenizer = FullTokenizer(summary.parents[2] / "vocab.txt", lower)
+  config = BuildConfig(tokenizer, settings, seed)
   builders.write_in_memory(config, files.expand(names), outputs)
   for output, expected in zip(outputs, case["files"], strict=True):
     golden = _records(str(summary.parent / expected["file"]), "GZIP")

@@ -7,7 +7,7 @@ import unicodedata
 import pytest
 import tensorflow as tf
 
-from data import normalization_ops, tokenization, tokenization_ops
+from data import normalization_ops, tokenization
 from tests import shared
 from tests.parity import golden_files
 
@@ -40,7 +40,7 @@ def test_specification(path, setting):
 @SETTINGS
 @TOKENS
 def test_graph(path, setting):
-  tokenizer = tokenization_ops.GraphTokenizer(VOCAB, setting == "lower")
+  tokenizer = tokenization.FullTokenizer(VOCAB, setting == "lower").in_graph()
   cases = golden_files.read_jsonl(path)
   ids = tokenizer.tokenize(tf.constant([case["text"] for case in cases]))
   for case, tokens in zip(cases, tokenizer.tokens(ids).to_list(), strict=True):

@@ -190,7 +190,8 @@ def test_an_export_says_how_its_texts_are_tokenized(entry, long_text):
   model, served, _ = features.served_model(args)
   has_windows = long_text == "windows"
   length = 40 if has_windows else 8
-  assert served.config == TextConfig("vocab.txt", False, length)
+  assert served.config == TextConfig(args.tokenizer, length)
+  assert not args.tokenizer.do_lower_case
   assert served.settings == {"pooling": "cls", "pairs": not has_windows}
   rank = 3 if has_windows else 4  # one vector for all windows
   assert len(model.output["values"].shape) == rank

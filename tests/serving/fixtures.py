@@ -3,7 +3,6 @@
 import pytest
 
 from data.tokenization import FullTokenizer
-from data.tokenization_ops import GraphTokenizer
 from serving import export
 from tests.serving import tasks
 
@@ -14,8 +13,8 @@ def tokenizer_fixture():
 
 
 @pytest.fixture(name="graph_tokenizer", scope="session")
-def graph_tokenizer_fixture():
-  return GraphTokenizer(tasks.vocab_file())
+def graph_tokenizer_fixture(tokenizer):
+  return tokenizer.in_graph()
 
 
 @pytest.fixture(name="every_task", scope="session")

@@ -11,6 +11,7 @@ import keras
 import numpy as np
 
 from data import vocab
+from data.tokenization import FullTokenizer
 from modeling import models
 from serving.answers import TextConfig
 from serving.export import ServedModel
@@ -57,7 +58,7 @@ def vocab_file():
 
 def text_config(labels=None, length=T):
   """A config with the vocabulary of stand_in."""
-  return TextConfig(vocab_file(), True, length, labels)
+  return TextConfig(FullTokenizer(vocab_file()), length, labels)
 
 
 def _classifier(labels, *settings):

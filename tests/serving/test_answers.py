@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from data.tokenization import FullTokenizer
 from serving import answers
 from serving.answers import TextConfig
 from tasks.classification.answers import Answers
@@ -21,11 +22,12 @@ def test_large_logits_have_probabilities():
 @pytest.mark.parametrize("labels", [None, ["b", "a"]])
 @pytest.mark.parametrize("do_lower_case", [False, True])
 def test_what_is_saved_is_loaded(tmp_path, labels, do_lower_case):
-  config = TextConfig(tasks.vocab_file(), do_lower_case, 33, labels)
+  tokenizer = FullTokenizer(tasks.vocab_file(), do_lower_case)
+  config = TextConfig(tokenizer, 33, labels)
   answers.save(str(tmp_path), Answers(config, pairs=False))
   task, loaded, settings = answers.load(str(tmp_path))
-  path = str(tmp_path / "vocab.txt")
-  assert loaded == TextConfig(path, do_lower_case, 33, labels)
+  assert loaded == TextConfig(loaded.tokenizer, 33, labels)
+  assert loaded.tokenizer.vocab == tokenizer.vocab
   assert (task, settings) == ("classification", {"pairs": False})
   lower, upper = map(loaded.tokenizer.tokenize, ("ab", "AB"))
   assert (lower == upper) == do_lower_case

@@ -20,9 +20,10 @@ from hypothesis import strategies as st
 
 from data.features import TOKENS
 from predictor import Predictor
-from serving import engines
-from serving.engines import LiteRtEngine, RemoteEngine, RemoteError
+from serving import engines, savedmodel, tflite
+from serving.remote import RemoteEngine, RemoteError
 from serving.server.version import Version
+from serving.tflite import LiteRtEngine
 from storage import UserError
 from tests import programs
 from tests.serving import tasks
@@ -36,7 +37,9 @@ QUICK = ("classification of pairs", "tagging", "questions")
 def serving(model, folder):
   """URL of a server with a model, as serve.py's."""
   settings = server.SETTINGS._replace(max_request_bytes=1_000_000)
-  with server.toy(folder, settings, Version(model, settings)) as client:
+  with server.toy(
+    folder, settings, Version(model, settings.max_queue_size)
+  ) as client:
     yield f"http://127.0.0.1:{client.port}/v1/models/toy"
 
 
@@ -48,7 +51,7 @@ def predictors(folder, url):
 
 @pytest.mark.parametrize("name", tasks.slow_but(QUICK))
 def test_all_engines_answer_alike(every_task, folders, tmp_path, name):
-  model = engines.text_model(every_task[name])  # by Keras
+  model = savedmodel.text_model(every_task[name])  # by Keras
   examples = tasks.make_examples(model.answers, TEXTS)
   expected = model(examples)
   columns = tasks.columns(examples)
@@ -70,7 +73,7 @@ def test_all_engines_answer_alike(every_task, folders, tmp_path, name):
 
 @pytest.mark.slow
 def test_a_pair_is_next_by_all_engines(every_task, folders, tmp_path):
-  model = engines.text_model(every_task["masks"])
+  model = savedmodel.text_model(every_task["masks"])
   example = {"text": "a [MASK]", "text_pair": "b c"}
   [expected] = model([example])
   assert 0 < expected["is_next_probability"] < 1
@@ -144,20 +147,20 @@ def test_outputs_are_those_of_the_row_alone_and_in_order():
 
 
 def test_a_gpu_takes_thirty_two_long_rows_at_a_time(every_task, monkeypatch):
-  function = engines.text_model(every_task["masks"]).engine._function
+  function = savedmodel.text_model(every_task["masks"]).engine._function
   for devices in ({"CPU"}, {"CPU", "GPU"}):
     monkeypatch.setattr(
       "tensorflow.config.list_physical_devices",
       lambda kind, devices=devices: [kind] * (kind in devices),
     )
-    engine = engines.TensorFlowEngine(function, None)
+    engine = savedmodel.TensorFlowEngine(function, None)
     batches = engines.batches([_row(512)] * 64, engine.max_tokens)
     sizes = [len(batch) for batch in batches]
     assert sizes == ([32] * 2 if "GPU" in devices else [8] * 8)
 
 
 def test_no_position_leads_into_another_row(every_task):
-  engine = engines.text_model(every_task["masks"]).engine
+  engine = savedmodel.text_model(every_task["masks"]).engine
   good = _row(3, masked_lm_positions=np.array([1]))
   for position in (3, -1, 1 << 20):
     bad = _row(3, masked_lm_positions=np.array([position]))
@@ -198,9 +201,9 @@ def _interpreters(monkeypatch):
     loaded.append(_Interpreter(num_threads))
     return loaded[-1]
 
-  monkeypatch.setattr(engines, "_load_litert", load)
+  monkeypatch.setattr(tflite, "_open", load)
   monkeypatch.setattr("os.path.getsize", lambda file: 1)
-  monkeypatch.setattr(engines, "num_cores", lambda: 4)
+  monkeypatch.setattr(tflite, "num_cores", lambda: 4)
   return loaded
 
 
@@ -268,9 +271,9 @@ def test_an_error_is_not_that_of_an_earlier_row(monkeypatch):
 
     return function
 
-  monkeypatch.setattr(engines, "_load_litert", load)
-  monkeypatch.setattr(engines, "_MAX_ERRORS", 40)
-  interpreter = engines._Interpreter("file", 1)
+  monkeypatch.setattr(tflite, "_open", load)
+  monkeypatch.setattr(tflite, "_MAX_ERRORS", 40)
+  interpreter = tflite._Interpreter("file", 1)
   for value in (7, 7, 9, 9, 8):
     with pytest.raises(UserError, match=f"^error of {value}$"):
       interpreter({"x": np.array(value)})

@@ -11,7 +11,8 @@ import tensorflow as tf
 from keras import ops
 
 from data import features
-from serving import export
+from data.tokenization import FullTokenizer
+from serving import export, savedmodel
 from serving.answers import TextConfig, softmax
 from serving.export import ServedModel
 from storage import files, tfrecord
@@ -43,7 +44,7 @@ def _asked(saved):
 def _rows(tokenizer):
   """Records of TEXTS."""
   build = TextRecordBuilder(tokenizer, T, tasks.LABELS)
-  return [build(TextExample("", *pair, "yes")) for pair in TEXTS]
+  return [build(TextExample("", *pair, "yes"))[0] for pair in TEXTS]
 
 
 @pytest.fixture(name="logits", scope="module")
@@ -73,7 +74,8 @@ def test_the_graph_has_the_case_of_the_answers(do_lower_case):
   }
   means = [ops.mean(ops.cast(v, "float32"), axis=1) for v in inputs.values()]
   model = keras.Model(inputs, {"logits": ops.stack(means, axis=1)})
-  config = TextConfig(tasks.vocab_file(), do_lower_case, T, tasks.LABELS)
+  tokenizer = FullTokenizer(tasks.vocab_file(), do_lower_case)
+  config = TextConfig(tokenizer, T, tasks.LABELS)
   answers = classification.Answers(config, pairs=False)
   served = ServedModel(model, answers, TextClassification)
   ask = export.Exported(served).functions["serving_default"]
@@ -99,7 +101,7 @@ def test_without_texts_in_the_graph_the_default_takes_rows(exported):
 
 
 def test_an_export_has_a_request_to_warm_up(saved):
-  path = f"{saved}/{export.WARM_UP_FILE}"
+  path = f"{saved}/{savedmodel.WARM_UP_FILE}"
   [record] = tf.data.TFRecordDataset(path).as_numpy_iterator()
   tensor = tf.make_tensor_proto(["."]).SerializeToString()
   assert record.count(tensor) == 2 and b"serving_default" in record
@@ -116,7 +118,7 @@ def test_a_request_has_the_bytes_of_the_message():
   request += bytes([len(entry) % 128 + 128, 1]) + entry
   log = b"\x0a" + bytes([len(request) % 128 + 128, 1]) + request
   expected = b"\x32" + bytes([len(log) % 128 + 128, 1]) + log
-  assert export.prediction_log({"k": value}) == expected
+  assert savedmodel.prediction_log({"k": tensor}) == expected
 
 
 SCHEMAS = {
@@ -154,7 +156,7 @@ def test_records_of_any_number_of_choices(exported, tokenizer):
     said = asked["serving_default"](**texts, choices=tf.constant([endings]))
     example = ChoiceExample("a bc", "a bc", tuple(endings))
     schema = features.multiple_choice(T, len(endings))
-    records.append(_records(schema, [build(example)]))
+    records.append(_records(schema, [build(example)[0]]))
     logits = asked["serving_examples"](examples=records[-1])["logits"].numpy()
     expected += [*logits]
     probs = softmax(logits)
@@ -205,8 +207,8 @@ def test_an_export_that_ends_early_leaves_nothing(tmp_path, error):
 
 
 def test_what_can_be_asked_names_its_task(every_task, tmp_path, monkeypatch):
-  nothing = dict.fromkeys(export.FORMATS, lambda folder, served: None)
-  monkeypatch.setattr(export, "FORMATS", nothing)
+  for name in ("keras", "tflite"):
+    monkeypatch.setattr(f"serving.{name}.save", lambda folder, served: None)
   for formats in (["keras"], ["keras", "tflite"]):
     folder = tmp_path / "-".join(formats)
     export.save(str(folder), every_task[NAME], formats)

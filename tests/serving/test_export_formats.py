@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from data.tokenization import FullTokenizer
 from modeling import heads, models
-from serving import export
+from serving import export, tflite
 from serving.answers import TextConfig
 from serving.export import ServedModel
 from storage import UserError
@@ -51,7 +52,7 @@ def _inputs(model, batch, length):
 def _served(folder, model, labels=None):
   """A model with the answers of a classifier, whatever it is."""
   (folder / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n")
-  config = TextConfig(str(folder / "vocab.txt"), False, T, labels)
+  config = TextConfig(FullTokenizer(folder / "vocab.txt", False), T, labels)
   return ServedModel(model, classification.Answers(config, pairs=False))
 
 
@@ -61,7 +62,7 @@ def test_litert_says_what_the_model_says(name, tmp_path):
   model = MODELS[name]()
   folder = tmp_path / "export"
   folder.mkdir()
-  export.save_tflite(str(folder), _served(tmp_path, model))
+  tflite.save(str(folder), _served(tmp_path, model))
   assert sorted(path.name for path in folder.iterdir()) == sorted(FILES)
   for file, bound in zip(FILES, (1e-4, 2e-2, 0.3), strict=True):
     interpreter = Interpreter(str(folder / file))
@@ -79,7 +80,7 @@ def _assert_close(result, expected, bound):
 
 @pytest.mark.slow
 def test_litert_needs_no_other_operations_and_int8_is_small(tmp_path, capfd):
-  export.save_tflite(str(tmp_path), _served(tmp_path, MODELS["classifier"]()))
+  tflite.save(str(tmp_path), _served(tmp_path, MODELS["classifier"]()))
   assert not capfd.readouterr().err  # the converter's, not the user's
   sizes = [(tmp_path / file).stat().st_size for file in FILES]
   assert sizes[0] > 1.5 * sizes[1] > 2 * sizes[2]
@@ -95,7 +96,7 @@ def test_an_operation_that_litert_lacks_leaves_nothing(tmp_path, monkeypatch):
 
   monkeypatch.setattr(tf.lite.TFLiteConverter, "convert", fail)
   served = _served(tmp_path, MODELS["classifier"]())
-  with pytest.raises(UserError, match="with --export_format=savedmodel"):
+  with pytest.raises(UserError, match="with export_format=savedmodel"):
     export.save(str(tmp_path / "export"), served, ["tflite"])
   assert not (tmp_path / "export").exists()
 
@@ -105,8 +106,8 @@ def test_each_litert_file_has_the_types_of_its_name(tmp_path, monkeypatch):
     types = [t.name for t in converter.target_spec.supported_types]
     return json.dumps([bool(converter.optimizations), types]).encode()
 
-  monkeypatch.setattr(export, "_convert", convert)
-  export.save_tflite(str(tmp_path), _served(tmp_path, MODELS["classifier"]()))
+  monkeypatch.setattr(tf.lite.TFLiteConverter, "convert", convert)
+  tflite.save(str(tmp_path), _served(tmp_path, MODELS["classifier"]()))
   values = [json.loads((tmp_path / file).read_text()) for file in FILES]
   assert values == [[False, []], [True, ["float16"]], [True, []]]
 

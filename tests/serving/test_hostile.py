@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from serving import engines
+from serving import savedmodel
 from tests.serving import tasks
 
 HOSTILE = {
@@ -65,7 +65,7 @@ def _all_finite(value):
 def test_every_text_has_an_answer_and_a_batch_does_not_change_it(
   every_task, name
 ):
-  model = engines.text_model(every_task[name])
+  model = savedmodel.text_model(every_task[name])
   texts = HOSTILE.values()
   examples = [*map(_decode, _examples(model.answers, texts))]
   together = model(examples)

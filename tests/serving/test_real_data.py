@@ -7,8 +7,9 @@ import keras
 import pytest
 
 from data import vocab
+from data.tokenization import FullTokenizer
 from modeling import models
-from serving import engines, export
+from serving import export, savedmodel
 from serving.answers import TextConfig
 from serving.export import ServedModel
 from tasks.classification import answers as classification
@@ -139,11 +140,11 @@ def test_all_engines_answer_alike(name, tmp_path):
     size, max_position_embeddings=T, initializer_range=0.3
   )
   keras.utils.set_random_seed(1)
-  answers = make_answers(TextConfig(str(words), True, T, labels))
+  answers = make_answers(TextConfig(FullTokenizer(words), T, labels))
   served = ServedModel(make_model(config), answers)
   folder = tmp_path / "1"
   export.save(str(folder), served, ["savedmodel", "tflite"])
-  model = engines.text_model(served)  # by Keras
+  model = savedmodel.text_model(served)  # by Keras
   rows = zip(*columns.values(), strict=True)
   expected = model([dict(zip(columns, row, strict=True)) for row in rows])
   with test_engines.serving(model, tmp_path) as url:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from modeling import models
-from serving import engines, visualization
+from serving import savedmodel, visualization
 from serving.answers import softmax
 from serving.export import ServedModel
 from serving.visualization import Internals, Sequence
@@ -46,7 +46,7 @@ def test_every_task_has_its_answer_and_attention(every_task, name):
   served = every_task[name]
   [texts] = tasks.make_examples(served.answers, ["ab ."])
   result = _read(served, texts)
-  [expected] = engines.text_model(served)([texts])
+  [expected] = savedmodel.text_model(served)([texts])
   tasks.assert_same(result.answer, expected)
   assert result.layers == [("0", "bidirectional")]
   for sequence in result.sequences:
@@ -111,7 +111,7 @@ def test_two_networks_have_their_heads_one_after_the_other(
 ):
   engine = SimpleNamespace(run=lambda rows: [{"logits": np.zeros(2)}])
   text_model = SimpleNamespace(engine=engine)
-  monkeypatch.setattr(engines, "text_model", lambda served: text_model)
+  monkeypatch.setattr(savedmodel, "text_model", lambda served: text_model)
   config = replace(tasks.CONFIG, attention="shallow")
   answers = every_task["classification"].answers
   served = ServedModel(models.classifier(config, 2), answers)
@@ -165,7 +165,9 @@ def test_masks_are_filled_as_by_the_model_that_ends_there():
   model = models.pretrainer(replace(config, num_hidden_layers=1))
   for variable in model.weights:
     variable.assign(values[variable.path])
-  [expected] = engines.text_model(ServedModel(model, served.answers))([texts])
+  [expected] = savedmodel.text_model(ServedModel(model, served.answers))(
+    [texts]
+  )
   tasks.assert_same(_read(served, texts).filled["layer 0"], expected)
 
 
@@ -177,7 +179,7 @@ def test_the_answer_of_a_question_is_where_its_logits_are(every_task):
   window, first, last = result.span
   sequence = result.sequences[window]
   rows = served.answers.encode(texts).rows
-  outputs = list(engines.text_model(served).engine.run(rows))[window]
+  outputs = list(savedmodel.text_model(served).engine.run(rows))[window]
   for name in ("start", "end"):
     expected = softmax(outputs[f"{name}_logits"])
     np.testing.assert_allclose(sequence.values[name], expected, rtol=1e-4)

@@ -27,6 +27,14 @@ def test_files_are_sorted_within_each_pattern(tmp_path):
   assert (tmp_path / "z.md").read_text() == "new"
 
 
+def test_hidden_files_match_patterns_that_name_them(tmp_path):
+  (tmp_path / ".new").mkdir()
+  _touch(tmp_path, "a", ".a.blocks", ".new/b", ".new/.b.blocks")
+  assert files.glob_files(f"{tmp_path}/*") == [f"{tmp_path}/a"]
+  assert files.glob_files(f"{tmp_path}/.*s") == [f"{tmp_path}/.a.blocks"]
+  assert files.glob_files(f"{tmp_path}/*/*") == [f"{tmp_path}/.new/b"]
+
+
 def test_all_patterns_without_a_match_are_named(tmp_path):
   _touch(tmp_path, "a.txt")
   with pytest.raises(FileNotFoundError, match=r"no\*\.txt, .*nor\.txt;"):

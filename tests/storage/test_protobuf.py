@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from storage import tfrecord
+from storage import messages
 from tests.parity.golden_files import GOLDEN
 from training import run_record
 
@@ -22,9 +22,9 @@ def test_an_example_has_its_values():
   }
   example = tf.train.Example(features={"feature": lists}).SerializeToString()
   expected = {name: values for name, (_, values) in FIELDS.items()}
-  assert tfrecord.parse_example(example) == expected
-  with pytest.raises(tfrecord.PARSE_ERRORS):
-    tfrecord.parse_example(example[:-3])
+  assert messages.parse_example(example) == expected
+  with pytest.raises(messages.DecodeError):
+    messages.parse_example(example[:-3])
 
 
 def test_shapes_are_those_that_tensorflow_reads(tmp_path):

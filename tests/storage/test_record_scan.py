@@ -16,7 +16,9 @@ from storage.tfrecord import Feature, Schema
 
 def _write(path, number, size=50):
   with open(path, "wb") as file:
-    tfrecord.write(file, (b"%07d" % i + b"x" * size for i in range(number)))
+    tfrecord.RecordFile(file).write(
+      b"%07d" % i + b"x" * size for i in range(number)
+    )
   return str(path)
 
 
@@ -45,14 +47,14 @@ def test_large_records_are_not_read(tmp_path):
 def test_the_cache_is_used_until_a_file_changes(paths, tmp_path, monkeypatch):
   cache = str(tmp_path / "new" / "index.npz")
   first = record_scan.load_index(paths, cache)
-  offsets = record_scan._offsets
+  offsets = record_scan._scan
   looked = []
 
   def look(path):
     looked.append(path)
     return offsets(path)
 
-  monkeypatch.setattr(record_scan, "_offsets", look)
+  monkeypatch.setattr(record_scan, "_scan", look)
   again = record_scan.load_index(paths[::-1], cache)
   assert not looked
   assert again.records == first.records
@@ -159,7 +161,7 @@ def test_flipped_bits_are_reported_and_left_out(path, tmp_path):
   _flip(path, starts[7] + 20, starts[400] + 15)
   message = record_scan.first_corrupt([path], SCHEMA)
   assert message.startswith(f"{path}, record 7: its checksum is wrong. ")
-  with pytest.raises(ValueError, match=r"2 records .* 1; .* record 7"):
+  with pytest.raises(ValueError, match=r"2 records .*=1; .* record 7"):
     record_scan.drop_corrupt([path], SCHEMA, str(tmp_path), 1)
   [copy] = record_scan.drop_corrupt([path], SCHEMA, str(tmp_path), 2)
   assert copy != path
@@ -205,7 +207,7 @@ def test_records_after_a_wrong_length_are_not_dropped(path, tmp_path):
   assert message.endswith("can be found. Make the file again")
   with pytest.raises(ValueError, match=r"record 5: .* Make the file again$"):
     record_scan.drop_corrupt([path], SCHEMA, str(tmp_path), 1)
-  assert os.listdir(tmp_path) == ["a.tfrecord"]
+  assert sorted(os.listdir(tmp_path)) == [".a.tfrecord.blocks", "a.tfrecord"]
 
 
 def test_records_of_another_kind(tmp_path):
@@ -213,7 +215,9 @@ def test_records_of_another_kind(tmp_path):
   schema = Schema(Feature("ids", (2,)), Feature("label", ()))
   encode = tfrecord.ExampleEncoder(schema)
   with open(path, "wb") as file:
-    tfrecord.write(file, [encode({"ids": [1, 2], "label": [0]}), b"\xff" * 9])
+    tfrecord.RecordFile(file).write(
+      [encode({"ids": [1, 2], "label": [0]}), b"\xff" * 9]
+    )
   errors = [result.error for result in record_scan.scan(path, SCHEMA)]
   assert errors == ["ids has 2 values, expected 3", "it is no tf.train.Example"]
   with pytest.raises(ValueError, match="no record that can be read"):
@@ -226,3 +230,115 @@ def test_a_record_may_begin_at_the_end_of_a_piece(tmp_path, monkeypatch):
     monkeypatch.setattr(record_scan, "_PIECE", 316 + inside)
     index = record_scan.load_index([path])
     assert [*index.offset, *index.count] == [0, 256 * 316, 256, 44]
+
+
+# --- Indexes beside the records ---------------------------------------------
+
+
+@pytest.fixture(name="scanned")
+def _scanned(monkeypatch):
+  """Paths that are scanned, as they come."""
+  scan, paths = record_scan._scan, []
+  monkeypatch.setattr(
+    record_scan, "_scan", lambda path: paths.append(path) or scan(path)
+  )
+  return paths
+
+
+def _build(path, number):
+  with tfrecord.create(str(path)) as file:
+    file.write(b"%07d" % i * (1 + i % 3) for i in range(number))
+  return str(path)
+
+
+@pytest.mark.parametrize("number", [0, 1, 255, 256, 257, 1000])
+def test_an_index_is_what_a_scan_finds(number, tmp_path, scanned):
+  path = _build(tmp_path / "a", number)
+  index = record_scan.load_index([path])
+  assert not scanned
+  os.remove(tfrecord.index_path(path))
+  expected = record_scan.load_index([path])
+  assert scanned == [path]
+  assert index.offset.tolist() == expected.offset.tolist()
+  assert index.count.tolist() == expected.count.tolist()
+  assert index.records == number
+
+
+def test_an_index_fits_copies_and_links_of_its_file(tmp_path, scanned):
+  path = _build(tmp_path / "a", 300)
+  (tmp_path / "other").mkdir()
+  os.symlink(path, tmp_path / "link")
+  for name in ("a", ".a.blocks"):
+    shutil.copyfile(tmp_path / name, tmp_path / "other" / name)
+  os.utime(tmp_path / "other/a", (1, 1))
+  copy = str(tmp_path / "other/a")
+  assert record_scan.load_index([copy, str(tmp_path / "link")]).records == 600
+  assert not scanned
+
+
+@pytest.mark.parametrize(
+  "change",
+  [
+    lambda content: content + content[:23],  # another record
+    lambda content: content[-37:] + content[:-37],  # another order
+  ],
+)
+def test_a_file_that_has_changed_is_scanned(change, tmp_path, scanned):
+  path = Path(_build(tmp_path / "a", 300))
+  path.write_bytes(change(path.read_bytes()))
+  assert record_scan.load_index([str(path)]).records >= 300
+  assert scanned == [str(path)]
+
+
+@pytest.mark.parametrize(
+  ("old", "new"),
+  [
+    ('"records":300', '"records":900'),
+    ("[0,", "[1,"),
+    ("[0,", "[-1,"),
+    ('"block":256', '"block":128'),
+    ("{", "["),
+    ("[0,", "[0,99999,"),
+    ("[0,", "[1e99,"),
+  ],
+)
+def test_a_corrupt_index_is_ignored(old, new, tmp_path, scanned):
+  path = _build(tmp_path / "a", 300)
+  index = Path(tfrecord.index_path(path))
+  index.write_text(index.read_text().replace(old, new))
+  assert record_scan.load_index([path]).records == 300
+  assert scanned == [path]
+
+
+def test_only_files_without_an_index_are_scanned(tmp_path, scanned, caplog):
+  paths = [_build(tmp_path / f"{i}", 9) for i in range(3)]
+  paths.append(_write(tmp_path / "part.tfrecord", 9))
+  cache = str(tmp_path / "cache.npz")
+  caplog.set_level("INFO")
+  for _ in range(2):
+    assert record_scan.load_index(paths, cache).records == 36
+  assert scanned == paths[3:]
+  text = f"index of 3 of 4 files; scanned {paths[3]}"
+  assert caplog.text.count(text) == 1
+
+
+def test_a_failed_index_fails_no_build(tmp_path, caplog):
+  os.mkdir(tmp_path / ".a.blocks")
+  path = _build(tmp_path / "a", 9)
+  assert "a gets no index" in caplog.text
+  assert record_scan.load_index([path]).records == 9
+  assert sorted(os.listdir(tmp_path)) == [".a.blocks", "a"]
+
+
+def test_frames_of_another_process_are_indexed(tmp_path, scanned):
+  frames = [tfrecord.frame(b"x" * (i % 9 + 4)) for i in range(700)]
+  (tmp_path / "part").write_bytes(b"".join(frames))
+  path = str(tmp_path / "a")
+  with tfrecord.create(path) as file:
+    for _ in range(2):
+      with open(tmp_path / "part", "rb") as part:
+        file.append(part, map(len, frames))
+  index = record_scan.load_index([path])
+  assert not scanned
+  expected = record_scan._scan(path)
+  assert [*index.offset, index.records] == expected.tolist()

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data.features import TOKENS
+from data.tokenization import FullTokenizer
 from modeling import losses
-from serving import engines
+from serving import savedmodel
 from serving.answers import TextConfig, TextModel, sigmoid, softmax
 from tasks.classification import answers as classification
 from tasks.classification.examples import TextExample, TextRecordBuilder
@@ -44,12 +45,12 @@ def _config(length, labels=None):
 
 def _pair_rows(tokenizer, length, texts):
   build = TextRecordBuilder(tokenizer, length, tasks.LABELS)
-  return [build(TextExample("", *texts[:2]))]
+  return [build(TextExample("", *texts[:2]))[0]]
 
 
 def _choice_rows(tokenizer, length, texts):
   build = ChoiceRecordBuilder(tokenizer, length)
-  return [build(ChoiceExample(*texts[:2], tuple(texts[2:])))]
+  return [build(ChoiceExample(*texts[:2], tuple(texts[2:])))[0]]
 
 
 def _tag_rows(tokenizer, length, texts):
@@ -321,7 +322,7 @@ def test_a_list_has_the_words():
 def test_a_blank_word_is_the_blank_of_files_of_characters(tmp_path):
   path = tmp_path / "vocab.txt"
   path.write_text("\n".join([*stand_in.WORDS, BLANK]))
-  model = ner.Answers(TextConfig(str(path), True, 9, tasks.TAGS))
+  model = ner.Answers(TextConfig(FullTokenizer(path), 9, tasks.TAGS))
   [row] = model.encode({"tokens": ["a", " ", "b"]}).rows
   assert row["input_ids"][2] == len(stand_in.WORDS)
 
@@ -332,7 +333,7 @@ def test_parts_of_speech_make_no_entities():
 
 
 def test_a_long_sentence_has_a_tag_for_every_word(every_task):
-  model = engines.text_model(every_task["tagging"])
+  model = savedmodel.text_model(every_task["tagging"])
   [answer] = model([{"tokens": "abcd " * 20_000}])
   assert answer["num_words"] == len(answer["tags"]) == 20_000
 
@@ -398,7 +399,7 @@ def test_is_next_is_right_where_the_evaluation_says_so():
 def test_there_are_no_more_tokens_than_the_vocabulary_has(tmp_path):
   words = "\n".join([*stand_in.WORDS, "", "last"])  # a blank line is no token
   (tmp_path / "vocab.txt").write_text(words)
-  config = TextConfig(str(tmp_path / "vocab.txt"), True, 9)
+  config = TextConfig(FullTokenizer(tmp_path / "vocab.txt"), 9)
   model = pretraining.Answers(config, top_k=99)
   assert model.top_k == len(stand_in.WORDS) + 1
   logits = np.arange(len(stand_in.WORDS) + 2.0)[None]

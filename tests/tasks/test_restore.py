@@ -6,6 +6,7 @@ import pytest
 
 from data import vocab
 from modeling import models
+from runs.model_files import find_model
 from tasks import open as opened
 from tests import small_model
 from tests.training import toy
@@ -43,7 +44,7 @@ def test_files_of_a_folder_count_before_those_of_its_run(tmp_path):
   prefix, names = str(own / "x"), ("bert_config.json", "vocab.txt")
   for folder in (own, run):
     paths = (str(folder / name) for name in names)
-    assert opened.model_files(str(own))[:4] == (prefix, *paths, False)
+    assert find_model(str(own))[:4] == (prefix, *paths, False)
     for name in names:
       (own / name).unlink(missing_ok=True)
 
@@ -58,7 +59,7 @@ def test_a_run_without_a_vocabulary_does_not_know_its_case(
   _write(own, tokens)
   flags = {"vocab_file": None, "do_lower_case": not is_lower}
   _record(own, {"program": "run_pretraining", "flags": flags})
-  assert opened.model_files(str(own)).do_lower_case == is_lower
+  assert find_model(str(own)).do_lower_case == is_lower
 
 
 def test_the_vector_of_a_text_is_the_mean_of_the_last_layer(tmp_path, restored):

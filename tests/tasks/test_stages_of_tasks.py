@@ -78,7 +78,7 @@ def test_the_first_ending_may_be_right(tmp_path, tokenizer, labels):
   examples = choices.read_examples(str(path), needs_labels=bool(labels))
   assert [example.label for example in examples] == (labels or [None, None])
   build = ChoiceRecordBuilder(tokenizer, T)
-  ids = [build(example)["label_ids"] for example in examples]
+  ids = [build(example)[0]["label_ids"] for example in examples]
   assert ids == [[label] for label in labels or [0, 0]]
   if not labels:
     with pytest.raises(ValueError, match="has no column label"):

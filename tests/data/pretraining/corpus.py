@@ -5,6 +5,7 @@ from random import Random
 
 from data.pretraining.builders import BuildConfig
 from data.pretraining.instances import InstanceConfig, Masking
+from data.tokenization import FullTokenizer
 from storage.progress import Progress
 from tests.parity.golden_files import GOLDEN
 
@@ -17,7 +18,7 @@ _WORDS = ["The", "bank", "river", "runs", "sees", "old", "new", "unaffable"]
 def build_config(masking=MASKING, seed=1, dupe_factor=1, **changes):
   """Short rows of the golden vocabulary."""
   settings = InstanceConfig(32, masking, dupe_factor=dupe_factor)
-  return BuildConfig(VOCAB_FILE, True, settings, seed, **changes)
+  return BuildConfig(FullTokenizer(VOCAB_FILE), settings, seed, **changes)
 
 
 def random_documents(number: int, seed: int = 1) -> list[list[str]]:

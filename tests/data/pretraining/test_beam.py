@@ -15,6 +15,7 @@ from apache_beam.runners.portability.prism_runner import PrismJobServer
 from data.pretraining import beam, shards
 from data.pretraining.builders import TextFormat
 from data.pretraining.vocab_learning import WordCounter
+from storage import tfrecord
 from tests.data.pretraining import corpus
 
 SINGLE = ["--runner=DirectRunner"]
@@ -48,7 +49,8 @@ def _by_beam(config, text, folder, options):
   count = beam.write(config, [text], output, options)
   names = sorted(beam.outputs(output))
   assert len(names) > 3
-  assert sorted(map(str, (folder / "new").iterdir())) == names
+  indexes = map(tfrecord.index_path, names)
+  assert {*map(str, (folder / "new").iterdir())} == {*names, *indexes}
   return count, b"".join(Path(name).read_bytes() for name in names)
 
 
@@ -89,7 +91,7 @@ def test_an_error_names_the_line_and_leaves_nothing(options, tmp_path):
   ("runner", "message"),
   [
     ("Portable", r"no job service .*=localhost:1 \("),
-    ("Prism", "Unable to fetch .*--prism_location"),
+    ("Prism", "Unable to fetch .*prism_location"),
     ("Direct", "there is no text in"),
   ],
 )

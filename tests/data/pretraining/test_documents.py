@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from data.pretraining import builders, documents, shards
 from data.pretraining.instances import InstanceConfig
+from data.tokenization import FullTokenizer
 from storage import UserError
 from tests.data.pretraining.corpus import SILENT, VOCAB_FILE
 
@@ -44,7 +45,9 @@ def test_short_segments_are_dropped_and_long_ones_cut():
 def test_only_sentences_of_prose_are_dropped_and_cut(layout):
   instance = InstanceConfig(max_seq_length=5)
   text_format = builders.TextFormat(layout)
-  config = builders.BuildConfig(VOCAB_FILE, True, instance, 1, text_format)
+  config = builders.BuildConfig(
+    FullTokenizer(VOCAB_FILE), instance, 1, text_format
+  )
   lines = ["the", "the river", "the " * 7]
   [document] = builders.RecordBuilder(config).documents(lines, SILENT())
   sizes = [2, 5, 2] if layout == "paragraphs" else [1, 2, 7]
@@ -143,9 +146,7 @@ def test_documents_of_one_sentence_are_noticed(sizes, is_said):
 def test_lines_longer_than_a_record_are_noticed():
   lines = ["o" * 17] + ["o" * 16] * 8  # each letter is a word here
   [text] = _doubts(lines)
-  assert (
-    "1 of the first 9 lines have more words than --max_seq_length=16" in text
-  )
+  assert "1 of the first 9 lines have more words than max_seq_length=16" in text
   assert not _doubts([*lines, "o"])
   assert not _doubts(lines, max_words=17)
   assert not _doubts(lines, is_prose=True)  # whose sentences are divided

@@ -1,12 +1,16 @@
 """Masks by the paper's probabilities; targets of causal language models."""
 
+import functools
+import tempfile
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from data import features
+from data import features, vocab
 from data.pretraining.dynamic_masking import CausalTargets, Masker
 from data.pretraining.instances import Masking, MaskPolicy
+from data.tokenization import FullTokenizer
 from tests.data.pretraining.test_instances import MASK_POLICIES
 
 T, P = 128, 20
@@ -15,7 +19,7 @@ WORDS = [f"w{i}" for i in range(FIRST, 3000)]
 WORDS += [f"##p{i}" for i in range(3000, 4000)]
 UNUSED = [f"[unused{i}]" for i in range(1, 100)]
 SPECIAL = ["[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-VOCAB = {t: i for i, t in enumerate(["[PAD]", *UNUSED, *SPECIAL, *WORDS])}
+TOKENS = ["[PAD]", *UNUSED, *SPECIAL, *WORDS]
 
 
 def _batch(rows, rng, low=FIRST, high=4000, length=T, full=False):
@@ -35,8 +39,15 @@ def _numpy(batch):
   return {name: values.numpy() for name, values in batch.items()}
 
 
+@functools.cache
+def _tokenizer():
+  with tempfile.NamedTemporaryFile() as file:
+    vocab.save(TOKENS, file.name)
+    return FullTokenizer(file.name)
+
+
 def _masker(max_predictions=P, *args, **options):
-  return Masker(VOCAB, Masking(max_predictions, *args, **options))
+  return Masker(_tokenizer(), Masking(max_predictions, *args, **options))
 
 
 @pytest.fixture
@@ -212,9 +223,9 @@ def test_special_tokens_can_be_left_out(direction, tmp_path):
   path = tmp_path / "vocab.txt"
   path.write_text("[PAD]\n[CLS]\na\n")
   with pytest.raises(ValueError, match=r"lacks .*\[SEP\]"):
-    CausalTargets(direction, str(path))
+    CausalTargets(direction, FullTokenizer(path))
   path.write_text("[PAD]\n[CLS]\n[SEP]\na\n")
-  result = CausalTargets(direction, str(path))(MASKED)
+  result = CausalTargets(direction, FullTokenizer(path))(MASKED)
   words = np.array([[3, 4, 5, 6, 0, 0, 0, 0], [7, 8, 0, 0, 0, 0, 0, 0]])
   np.testing.assert_array_equal(result["input_ids"], words)
   np.testing.assert_array_equal(result["input_mask"], words > 0)

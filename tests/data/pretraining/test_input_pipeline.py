@@ -1,5 +1,6 @@
 """Reading records: order, resuming, sharing, and what is refused."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -7,10 +8,12 @@ import pytest
 import tensorflow as tf
 
 from data import features, records
+from data.pretraining import record_schema
 from data.pretraining.dynamic_masking import CausalTargets
 from data.pretraining.input_pipeline import PretrainingInput
 from data.pretraining.instances import Masking, MaskPolicy
 from data.records import RecordDataset, Source
+from data.tokenization import FullTokenizer
 from storage import tfrecord
 from storage.tfrecord import Feature, Schema
 
@@ -46,8 +49,22 @@ def _ids(dataset, number):
   return np.concatenate([b["input_ids"][:, 0].numpy() for b in batches])
 
 
-def _input(paths, **options):
-  return PretrainingInput(paths, T, V, **{"masking": Masking(P)} | options)
+MASKING = Masking(P)
+
+
+def _input(
+  paths, seq_length=T, vocab_size=V, masking=MASKING, tokenizer=None, **more
+):
+  schema = record_schema.find_schema(
+    paths,
+    seq_length,
+    masking.max_predictions_per_seq,
+    vocab_size,
+    tokenizer=tokenizer,
+    needs_masks="causal_targets" not in more,
+    skip_corrupt="max_corrupt_records" in more,
+  )
+  return PretrainingInput(paths, schema, vocab_size, masking, tokenizer, **more)
 
 
 @pytest.mark.parametrize("skip", [5, 30, 45, 100])
@@ -58,7 +75,8 @@ def test_resumes_where_it_stopped(paths, skip):
   np.testing.assert_array_equal(rest, expected[skip:])
 
 
-def test_the_index_of_the_records_is_saved_in_the_folder(paths, tmp_path):
+def test_the_index_of_foreign_records_is_saved_in_the_folder(paths, tmp_path):
+  os.remove(tfrecord.index_path(paths[0]))
   source = _input(paths, folder=str(tmp_path))
   _ids(source.train_batches(5, seed=3), 1)
   assert (tmp_path / "records-index.npz").exists()
@@ -112,11 +130,10 @@ def test_types_are_int32_and_float32(paths):
   ],
 )
 def test_records_of_other_flags_are_refused(paths, options, message):
-  sizes = {"seq_length": T, "vocab_size": V, "masking": Masking(P)} | options
   with pytest.raises(ValueError, match=message) as error:
-    PretrainingInput(paths[2:], **sizes)
+    _input(paths[2:], **options)
   assert paths[2] in str(error.value)
-  PretrainingInput(paths[2:], T, 12, Masking(P))
+  _input(paths[2:], vocab_size=12)
 
 
 LIMITS = {"input_ids": V, "input_mask": 2, "next_sentence_labels": 2}
@@ -183,7 +200,7 @@ def _vocab(tmp_path, tokens=("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")):
 def test_unmasked_records_are_masked_anew_and_repeatably(tmp_path):
   schema = features.pretraining(T)
   path = _write(tmp_path / "x", range(10, 40), schema)
-  source = _input([path], vocab_file=_vocab(tmp_path))
+  source = _input([path], tokenizer=FullTokenizer(_vocab(tmp_path)))
   data = source.train_batches(10, seed=1)
   first, again = list(data.take(6)), list(data.take(6))
   assert set(first[0]) == set(features.pretraining(T, P))
@@ -208,7 +225,7 @@ def test_a_blank_line_at_the_end_is_not_drawn(tmp_path):
   file = _vocab(tmp_path)
   Path(file).write_text(Path(file).read_text() + "\n")
   masking = Masking(T, 1.0, policy=MaskPolicy(0.0, 1.0))
-  source = PretrainingInput([path], T, 45, masking, vocab_file=file)
+  source = _input([path], T, 45, masking, FullTokenizer(file))
   batches = list(source.train_batches(30, seed=1).take(20))
   drawn = np.concatenate([batch["input_ids"].numpy() for batch in batches])
   assert drawn.max() == 44
@@ -216,7 +233,7 @@ def test_a_blank_line_at_the_end_is_not_drawn(tmp_path):
 
 def test_unmasked_records_need_a_vocabulary(tmp_path):
   path = _write(tmp_path / "x", [1], features.pretraining(T))
-  with pytest.raises(ValueError, match="--vocab_file is needed"):
+  with pytest.raises(ValueError, match="vocab_file is needed"):
     _input([path])
   for tokens, message in (
     (["[PAD]"], r"lacks .*\[MASK\]"),
@@ -224,13 +241,13 @@ def test_unmasked_records_need_a_vocabulary(tmp_path):
     (["[UNK]", "[PAD]", "[CLS]", "[MASK]", "[SEP]"], "x was made with another"),
   ):
     with pytest.raises(ValueError, match=message):
-      _input([path], vocab_file=_vocab(tmp_path, tokens))
+      _input([path], tokenizer=FullTokenizer(_vocab(tmp_path, tokens)))
 
 
 def test_masked_records_go_with_no_others_and_no_policy(paths, tmp_path):
   path = _write(tmp_path / "x", [1], features.pretraining(T))
   with pytest.raises(ValueError, match="train on files of one kind"):
-    _input([path, *paths], vocab_file=_vocab(tmp_path))
+    _input([path, *paths], tokenizer=FullTokenizer(_vocab(tmp_path)))
   with pytest.raises(ValueError, match="make it with them, or with"):
     _input(paths, masking=Masking(P, policy=MaskPolicy(1.0, 0.0)))
 
@@ -252,7 +269,7 @@ def test_batches_by_length_are_short_and_resumed(tmp_path, monkeypatch):
   monkeypatch.setattr(records, "GROUPED", 3)
   paths = [_uneven(tmp_path)]
   causal = CausalTargets("left_to_right")
-  source = PretrainingInput(paths, LONG, V, Masking(P), causal_targets=causal)
+  source = _input(paths, LONG, causal_targets=causal)
   batches = list(source.train_batches(10, seed=3, by_length=True).take(9))
   lengths = [batch["input_mask"].numpy().sum(axis=1) for batch in batches]
   expected = sorted(n % LONG + 1 for n in range(60))
@@ -269,7 +286,7 @@ def test_batches_by_length_are_short_and_resumed(tmp_path, monkeypatch):
 
 def test_an_evaluation_masks_each_batch_differently_but_always_alike(tmp_path):
   path = _write(tmp_path / "unmasked", [5] * 8, features.pretraining(T))
-  source = _input([path], vocab_file=_vocab(tmp_path))
+  source = _input([path], tokenizer=FullTokenizer(_vocab(tmp_path)))
   first, again = (
     [batch["masked_lm_positions"].numpy() for batch in batches]
     for batches in [source.endless_eval_batches(8).take(3)] * 2

@@ -6,7 +6,7 @@ import pytest
 
 from data.pretraining import instances
 from data.pretraining.instances import InstanceConfig, Masking, MaskPolicy
-from data.vocab import MASK, load
+from data.tokenization import FullTokenizer
 from tests.data.pretraining.corpus import SILENT, VOCAB_FILE
 
 # Probabilities of table 8 of the paper, row by row.
@@ -17,8 +17,8 @@ MASK_POLICIES = [
 
 
 @pytest.fixture(scope="module")
-def vocab():
-  return load(VOCAB_FILE)
+def tokenizer():
+  return FullTokenizer(VOCAB_FILE)
 
 
 def _documents(rng, count=20):
@@ -60,9 +60,9 @@ def test_no_token_is_lost_without_truncation():
   assert seen == [token for segment in document for token in segment]
 
 
-def test_a_single_document_has_records(vocab):
+def test_a_single_document_has_records(tokenizer):
   settings = InstanceConfig(16, Masking(3), dupe_factor=1)
-  builder = instances.InstanceBuilder(vocab, settings)
+  builder = instances.InstanceBuilder(tokenizer, settings)
   documents = [[[2000, 2001], [2002], [2003] * 9]]
   records, samples = builder.records(documents, Random(1), SILENT())
   assert records
@@ -84,11 +84,11 @@ def test_draws_are_those_of_the_library(size):
 
 @pytest.mark.parametrize("whole_word", [False, True])
 @pytest.mark.parametrize("policy", MASK_POLICIES, ids=str)
-def test_static_masks_of_100_000_tokens(vocab, whole_word, policy):
+def test_static_masks_of_100_000_tokens(tokenizer, whole_word, policy):
   rng = Random(7)
   masking = Masking(20, whole_word=whole_word, policy=policy)
-  mask = instances.StaticMasking(vocab, masking)
-  cls, sep, mask_id = vocab["[CLS]"], vocab["[SEP]"], vocab["[MASK]"]
+  mask = instances.StaticMasking(tokenizer, masking)
+  cls, sep, mask_id = tokenizer.cls, tokenizer.sep, tokenizer.mask
   total = chosen = masks = unchanged = 0
   for _ in range(800):
     words = [rng.randint(2000, 28000) for _ in range(125)]
@@ -111,10 +111,10 @@ def test_static_masks_of_100_000_tokens(vocab, whole_word, policy):
   assert unchanged / chosen == pytest.approx(same, abs=0.01)
 
 
-def test_the_defaults_compare_with_the_originals_numbers(vocab):
-  mask = instances.StaticMasking(vocab, Masking())
+def test_the_defaults_compare_with_the_originals_numbers(tokenizer):
+  mask = instances.StaticMasking(tokenizer, Masking())
   assert (mask._mask_token_prob, mask._keep_prob) == (0.8, 0.5)
   assert Masking() == Masking(20, 0.15, False, MaskPolicy(0.8, 0.1))
   assert InstanceConfig() == InstanceConfig(128, Masking(), 0.1, 10)
-  assert MASK in InstanceConfig().tokens
-  assert MASK not in InstanceConfig(masking=None).tokens
+  assert "mask" in InstanceConfig().tokens
+  assert "mask" not in InstanceConfig(masking=None).tokens

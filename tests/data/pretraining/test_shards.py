@@ -72,7 +72,7 @@ def test_workers_end_before_their_folder_is_removed(tmp_path, monkeypatch):
     _, folder, _ = prepare.args
     try:
       _, counts, samples = prepare()(shards[0])
-      yield [f"{folder}/missing"], counts, samples
+      yield [(f"{folder}/missing", [])], counts, samples
     finally:
       matches.append(os.path.exists(folder))
 
@@ -100,7 +100,8 @@ def test_any_number_of_workers_does_the_same(masking, tmp_path, monkeypatch):
   result = _records(tmp_path / "two", paths, 2, masking=masking)
   assert result == expected
   for folder in ("one", "two"):
-    assert sorted(os.listdir(tmp_path / folder)) == ["a", "b", "c"]
+    names = [".a.blocks", ".b.blocks", ".c.blocks", "a", "b", "c"]
+    assert sorted(os.listdir(tmp_path / folder)) == names
   # One after another, also from one shard to the next.
   _records(tmp_path / "single", paths, 1, masking=masking, names="a")
   [records] = _read(tmp_path / "single", "a")

@@ -6,10 +6,12 @@ import json
 import socket
 import threading
 
-from serving.server.app import App, Server
-from serving.server.models import Metrics, Model, Settings, polled
-from serving.server.rest import Spec
-from serving.server.version import Workers
+from serving.server.app import App
+from serving.server.connections import Server
+from serving.server.metrics import Metrics
+from serving.server.models import Model, polled
+from serving.server.settings import Settings
+from serving.server.version import Spec, Workers
 
 TEXT = Spec("string", 1)
 SETTINGS = Settings(poll_seconds=0.02, max_request_bytes=10_000)

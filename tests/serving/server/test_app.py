@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from serving.server.models import Metrics
+from serving.server.metrics import Metrics
 from tests.serving.server import stand_in
 
 PREDICT = "/v1/models/toy:predict"
@@ -97,12 +97,12 @@ def test_errors(client, case):
 
 def test_bodies_of_wrong_sizes(client):
   message = (
-    "the request has 513 texts: send at most 512 at a time (--max_queue_size)"
+    "the request has 513 texts: send at most 512 at a time (max_queue_size)"
   )
   answer = client.ask({"instances": ["a"] * 513})
   assert answer == (400, {"error": message})
   assert client.ask({"instances": ["a"] * 512})[0] == 200
-  message = "the request has more than 10000 bytes (--max_request_bytes)"
+  message = "the request has more than 10000 bytes (max_request_bytes)"
   body = b'{"instances": ["a"]}'
   assert client.ask(body.ljust(10_001)) == (413, {"error": message})
   assert client.ask(body.ljust(10_000))[0] == 200
@@ -281,7 +281,7 @@ def test_overload_is_answered_at_once(tmp_path):
     begin = time.monotonic()
     status, answer = client.ask(stand_in.GATED)
     assert time.monotonic() - begin < 5
-    message = "the queue is full (--max_queue_size=2): try again later"
+    message = "the queue is full (max_queue_size=2): try again later"
     assert (status, answer) == (503, {"error": message})
     client.version.gate.set()
     answer = {"predictions": [{"length": 1, "text": "a"}]}
@@ -292,7 +292,7 @@ def test_a_late_answer_is_504_and_what_waits_does_not_run(tmp_path):
   settings = stand_in.SETTINGS._replace(request_timeout=1.0)
   with stand_in.toy(tmp_path, settings) as client:
     for _ in range(2):
-      message = "the answer did not come in time (--request_timeout)"
+      message = "the answer did not come in time (request_timeout)"
       assert client.ask(stand_in.GATED) == (504, {"error": message})
     client.version.gate.set()
     assert client.ask({"instances": ["a"]})[0] == 200

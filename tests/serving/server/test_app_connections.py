@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from serving.server import app
-from serving.server.models import Metrics
+from serving.server import app, connections
+from serving.server.metrics import Metrics
 from tests.serving.server import stand_in
 
 SETTINGS = stand_in.SETTINGS._replace(read_timeout=1.0)
@@ -21,8 +21,8 @@ HEALTH = b"GET /healthz HTTP/1.1\r\nHost: a\r\n"
 
 @pytest.fixture(name="client")
 def _client(tmp_path, monkeypatch):
-  monkeypatch.setattr(app, "_GRACE_SECONDS", 0.2)
-  monkeypatch.setattr(app, "_DRAIN_SECONDS", 0.2)
+  monkeypatch.setattr(connections, "_GRACE_SECONDS", 0.2)
+  monkeypatch.setattr(connections, "_DRAIN_SECONDS", 0.2)
   with stand_in.toy(tmp_path, SETTINGS) as client:
     yield client
 
@@ -76,7 +76,7 @@ def test_a_slow_body_is_408(client):
     answer = _read_all(connection)
   assert answer.startswith(b"HTTP/1.1 408 ")
   assert b"connection: close" in answer
-  message = b"the request did not come in time (--read_timeout)"
+  message = b"the request did not come in time (read_timeout)"
   assert answer.endswith(b'{"error": "%s"}' % message)
 
 
@@ -111,7 +111,7 @@ def test_ten_megabytes_are_413(tmp_path):
   with stand_in.toy(tmp_path, settings) as client:
     status, headers, answer = client.request("POST", PREDICT, body)
     assert (status, headers["connection"]) == (413, "close")
-    assert b"more than 1000000 bytes (--max_request_bytes)" in answer
+    assert b"more than 1000000 bytes (max_request_bytes)" in answer
     assert client.ask({"instances": ["a" * 900_000]})[0] == 200
 
 
@@ -176,7 +176,7 @@ def test_the_end_answers_what_was_accepted(client):
 
 @pytest.mark.parametrize("turns", range(4))  # of the loop, which accepts
 def test_the_end_answers_connections_that_wait_to_be_accepted(turns):
-  server = app.Server(app.App({}, Metrics(), SETTINGS), SETTINGS)
+  server = connections.Server(app.App({}, Metrics(), SETTINGS), SETTINGS)
   address = socket.create_server(("127.0.0.1", 0))
 
   async def start_and_end():
@@ -212,7 +212,7 @@ def test_a_request_on_an_idle_connection_is_answered_at_the_end(client):
 def test_clients_may_use_idle_connections_for_a_while_at_the_end(
   client, monkeypatch
 ):
-  monkeypatch.setattr(app, "_DRAIN_SECONDS", 30)
+  monkeypatch.setattr(connections, "_DRAIN_SECONDS", 30)
   begin = time.monotonic()
   with contextlib.closing(client.keep_alive()) as connection:
     connection.request("GET", "/healthz")

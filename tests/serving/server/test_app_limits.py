@@ -10,8 +10,11 @@ import h11
 import pytest
 
 from serving.server import app as module
-from serving.server.app import App, Server
-from serving.server.models import Metrics, Model
+from serving.server import connections
+from serving.server.app import App
+from serving.server.connections import Server
+from serving.server.metrics import Metrics
+from serving.server.models import Model
 from tests.serving.server.stand_in import SETTINGS, Version
 
 
@@ -54,7 +57,7 @@ def test_each_limit_of_time_is_that_of_its_flag(model, monkeypatch):
   assert _request(app, path, "POST", {"instances": ["a"]})[0] == 200
   assert limits == [31.0, 47.0]  # of the request, then of its answer
   config = Server(app, settings).config
-  assert config.http.seconds == 31.0 + module._GRACE_SECONDS
+  assert config.http.seconds == 31.0 + connections._GRACE_SECONDS
 
 
 def test_large_bodies_alone_are_converted_in_a_thread():
@@ -89,7 +92,7 @@ class _Timer:
 
 def test_a_request_has_one_deadline_from_its_first_byte_on():
   """More bytes do not extend it; the next request has its own."""
-  protocol = module._Protocol.__new__(module._Protocol)
+  protocol = connections._Protocol.__new__(connections._Protocol)
   timers = []
 
   def call_later(seconds, function):

@@ -8,8 +8,8 @@ import weakref
 import pytest
 
 from serving.server import models
-from serving.server.models import Model
-from serving.server.rest import RestError
+from serving.server.metrics import Metrics
+from serving.server.models import Model, NotLoaded, NoVersion
 from tests.serving.server.stand_in import Version
 
 
@@ -76,18 +76,19 @@ def test_a_folder_without_versions_is_named(folder):
 def test_the_newest_version_is_loaded(folder):
   model = Model("mrpc", str(folder), 1, Version)
   for number in (None, 10):
-    _check_missing(model, number, 503, "model mrpc is loading: try again later")
+    _check_missing(
+      model, number, NotLoaded, "model mrpc is loading: try again later"
+    )
   model.poll()
   number, version = model.find()
   assert (number, version.folder) == (10, f"{folder}/0010")
   assert model.states == {10: ("AVAILABLE", "")}
-  _check_missing(model, 1, 404, "model mrpc has no version 1")
+  _check_missing(model, 1, NoVersion, "model mrpc has no version 1")
 
 
-def _check_missing(model, number, status, message):
-  with pytest.raises(RestError, match=re.escape(message)) as error:
+def _check_missing(model, number, error, message):
+  with pytest.raises(error, match=re.escape(message)):
     model.find(number)
-  assert error.value.status == status
 
 
 def test_versions_that_are_not_loaded_yet_are_loading(folder):
@@ -105,8 +106,8 @@ def test_versions_that_are_not_loaded_yet_are_loading(folder):
     assert first.states == {9: ("LOADING", ""), 10: ("START", "")}
     for model in (first, second):
       for number in (None, 9, 10):
-        _check_missing(model, number, 503, "model mrpc is loading")
-      _check_missing(model, 1, 404, "model mrpc has no version 1")
+        _check_missing(model, number, NotLoaded, "model mrpc is loading")
+      _check_missing(model, 1, NoVersion, "model mrpc has no version 1")
     gate.set()
     while second.states.get(10) != ("AVAILABLE", ""):
       time.sleep(0.01)
@@ -119,8 +120,10 @@ def test_a_model_none_of_whose_versions_loads_is_not_called_loading(folder):
     raise OSError(f"cannot read {path}")
 
   model = _model(folder, load=load)
-  _check_missing(model, None, 503, "mrpc could not be loaded: the server's log")
-  _check_missing(model, 10, 404, "model mrpc has no version 10")
+  _check_missing(
+    model, None, NotLoaded, "mrpc could not be loaded: the server's log"
+  )
+  _check_missing(model, 10, NoVersion, "model mrpc has no version 10")
 
 
 def test_a_newer_version_replaces_the_old_one(folder):
@@ -254,7 +257,7 @@ def test_metrics_are_of_all_versions_and_name_the_newest(folder):
   model = _model(folder, num_versions=2)
   for number, queued in ((9, 2), (10, 3)):
     model.versions[number].workers.queued = queued
-  text = models.Metrics().text({"mrpc": model}).decode()
+  text = Metrics().text({"mrpc": model}).decode()
   assert 'serving_version{model="mrpc"} 10.0' in text
   assert 'serving_queue_texts{model="mrpc"} 5.0' in text
 

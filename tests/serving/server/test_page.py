@@ -7,8 +7,7 @@ import re
 import pytest
 
 from serving.server.models import Model
-from serving.server.rest import Spec
-from serving.server.version import Workers
+from serving.server.version import Spec, Workers
 from tests.serving.server import browser, stand_in
 
 pytestmark = [
@@ -262,8 +261,6 @@ def test_html_in_texts_stays_text(page, model):
 def test_an_error_is_shown(page):
   _ask(page, "labels", "a" * 20_000, "b")
   message = page.run("byId('status').textContent")
-  assert (
-    message == "the request has more than 10000 bytes (--max_request_bytes)"
-  )
+  assert message == "the request has more than 10000 bytes (max_request_bytes)"
   assert page.run("byId('status').className") == "error"
   assert page.run("byId('ask').disabled") is False

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from serving import export
-from serving.server.models import Settings
+from serving.server.settings import Settings
 from tests import programs
 from tests.serving import tasks
 from tests.serving.server import client, nginx, stand_in
@@ -124,7 +124,7 @@ def test_bodies_that_are_too_large_are_413(proxy):
     body = json.dumps({"instances": ["a" * size]})
     status, _, answer = proxy.request("POST", PREDICT, body)
     assert status == expected
-    is_of_serve = b"--max_request_bytes" in answer
+    is_of_serve = b"(max_request_bytes)" in answer
     assert is_of_serve == (size == 1_500_000)  # nginx refuses more
 
 

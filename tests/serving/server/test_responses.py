@@ -127,7 +127,7 @@ def test_a_page_reads_that_there_are_too_many_clients(tmp_path, capfd):
       status, headers, body = client.request("GET", "/v1/models/toy")
       assert (status, headers["retry-after"]) == (503, "1")
       assert headers["access-control-allow-origin"] == "*"
-      assert b"(--max_connections=1)" in body
+      assert b"(max_connections=1)" in body
   output = capfd.readouterr()
   assert len(re.findall('"GET /v1/models/toy HTTP/1.1" 503 ', output.out)) == 2
 
@@ -317,7 +317,7 @@ def test_an_error_of_an_engine_goes_to_the_log_alone(tmp_path, caplog):
   caplog.set_level("INFO", "absl")
   model = _Model()
   model.engine.run = lambda rows: _fail("/models/toy/7")
-  version = Version(model, stand_in.SETTINGS)
+  version = Version(model, 9)
   with stand_in.toy(tmp_path, version=version) as client:
     status, answer = client.ask(_rows({"input_ids": ROW["input_ids"]}))
   assert status == 400 and "/" not in answer["error"]
@@ -353,5 +353,5 @@ def test_a_limit_that_is_reached_is_logged_with_its_flag_once_a_minute(
     for connection in sockets:
       connection.shutdown(socket.SHUT_WR)
       connection.close()
-  lines = [line for line in caplog.messages if "--max_queue_size=1" in line]
-  assert lines == ["the queue is full (--max_queue_size=1)"]
+  lines = [line for line in caplog.messages if "max_queue_size=1" in line]
+  assert lines == ["the queue is full (max_queue_size=1)"]

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from serving.server import rest
-from serving.server.rest import RestError, Spec
+from serving.server.rest import RestError
+from serving.server.version import Spec
 
 TEXT = {"text": Spec("string", 1)}
 # The example of https://www.tensorflow.org/tfx/serving/api_rest.

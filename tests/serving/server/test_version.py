@@ -8,8 +8,7 @@ import pytest
 from data.features import TOKENS
 from predictor import Predictor
 from serving.server import version as module
-from serving.server.rest import RestError, Spec
-from serving.server.version import Version
+from serving.server.version import Spec, Version, WrongRow
 from tests.serving.server import stand_in
 
 
@@ -17,7 +16,7 @@ from tests.serving.server import stand_in
 def _client(tmp_path_factory, folders):
   """A client of a tagger and its predictor."""
   predict = Predictor(folders["tagging"], "litert")
-  version = Version(predict._answer, stand_in.SETTINGS)
+  version = Version(predict._answer, 512)
   folder = tmp_path_factory.mktemp("toy")
   with stand_in.toy(folder, version=version) as client:
     client.predict = predict
@@ -130,13 +129,12 @@ def test_rows_that_are_faster_together_have_one_worker(
 ):
   monkeypatch.setattr(module, "num_cores", lambda: 4)
   monkeypatch.setattr(module, "Workers", lambda *given: given)
-  settings = stand_in.SETTINGS._replace(max_queue_size=7)
-  version = Version(_Model(max_rows), settings, print)
+  version = Version(_Model(max_rows), 7, print)
   assert version.workers == (7, number, max_rows, print)
 
 
 def test_inputs_of_several_kinds():
-  version = Version(_Model(), stand_in.SETTINGS)
+  version = Version(_Model(), 9)
   assert version.specs["serving_default"] == {
     "text": Spec("string", 1),
     "text_pair": Spec("string", 1, is_optional=True),
@@ -148,11 +146,11 @@ def test_inputs_of_several_kinds():
 
 @pytest.mark.parametrize("positions", [[-1], [3], [0, 3], [0, 2], []])
 def test_masked_positions_are_within_their_row(positions):
-  run = Version(_Model(), stand_in.SETTINGS).functions["serving_features"]
+  run = Version(_Model(), 9).functions["serving_features"]
   row = ROW | {"masked_lm_positions": positions}
   if {*positions} <= {0, 1, 2}:
     [result] = run([row])
     assert result["masked_lm_positions"].tolist() == positions
   else:
-    with pytest.raises(RestError, match="beyond the tokens of a row"):
+    with pytest.raises(WrongRow, match="beyond the tokens of a row"):
       run([row])

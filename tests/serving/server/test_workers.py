@@ -1,11 +1,12 @@
 """Workers: bounded, joined, cancelled, and as if each request were alone."""
 
+import gc
 import threading
 import time
+import weakref
 
 import pytest
 
-from serving.server import version as module
 from serving.server.version import Closed, QueueFull, Workers
 
 
@@ -131,30 +132,23 @@ def test_calls_are_counted():
   assert sizes == [2]
 
 
-def test_as_many_requests_as_last_time_are_waited_for(
-  workers, busy, monkeypatch
-):
-  futures = [workers.submit(busy, [text]) for text in "ab"]
-  busy.gate.set()
-  assert [f.result(10) for f in futures] == [["A"], ["B"]]
-  monkeypatch.setattr(module, "_WAIT", 5.0)
-  begin = time.monotonic()
-  first = workers.submit(busy, ["c"])
-  time.sleep(0.05)
-  second = workers.submit(busy, ["d"])
-  assert (first.result(10), second.result(10)) == (["C"], ["D"])
-  assert time.monotonic() - begin < 4
-  assert busy.calls[-1] == ["c", "d"]
+class _Text:
+  """A text that shows when nothing refers to it."""
 
 
-def test_a_request_waits_no_longer_than_its_time(workers, busy):
-  futures = [workers.submit(busy, [text]) for text in "ab"]
-  busy.gate.set()
-  for future in futures:
-    future.result(10)
-  for text in "cde":  # alone from now on
-    assert workers.submit(busy, [text]).result(10) == [text.upper()]
-  assert busy.calls[-3:] == [["c"], ["d"], ["e"]]
+def test_an_answer_is_freed_before_the_next_request():
+  """It may be large, and the next request may come tomorrow."""
+  workers = Workers(capacity=9, number=1, max_rows=4)
+  text = _Text()
+  held = weakref.ref(text)
+  workers.submit(list, [text]).result(10)
+  del text
+  end = time.monotonic() + 10
+  while held() and time.monotonic() < end:
+    time.sleep(0.01)
+    gc.collect()
+  assert held() is None
+  workers.close()
 
 
 def test_threads_end_when_workers_are_closed():

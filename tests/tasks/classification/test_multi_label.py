@@ -87,11 +87,11 @@ def test_records_have_a_number_for_each_label(tokenizer):
   build = TextRecordBuilder(tokenizer, 4, LABELS, multi_label=True)
   schema = examples.record_schema(4, LABELS, multi_label=True)
   for label, expected in ((("woe", "joy"), [1, 0, 1]), ((), [0] * 3)):
-    row = build(TextExample("", "a", label=label))
+    row, _ = build(TextExample("", "a", label=label))
     assert row["label_ids"] == expected
     assert row.keys() == schema.keys()
   for unlabelled in (TextExample("", "a"), None):
-    assert build(unlabelled)["label_ids"] == [0, 0, 0]
+    assert build(unlabelled)[0]["label_ids"] == [0, 0, 0]
 
 
 _pairs = st.tuples(st.sampled_from((0.0, 0.1, 0.3, 0.7, 1.0)), st.booleans())

@@ -74,7 +74,7 @@ def test_a_row_of_the_real_layout(tokenizer, tmp_path, line):
   assert example == TextExample(guid, "one", text_b, label)
   assert task.has_pairs == bool(text_b)
   build = examples.TextRecordBuilder(tokenizer, 8, task.labels)
-  assert build(example)["label_ids"] == [float(label_id)]
+  assert build(example)[0]["label_ids"] == [float(label_id)]
 
 
 def test_every_split_has_a_row():

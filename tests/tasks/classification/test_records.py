@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 import tensorflow as tf
 
-from data import features, records
+from data import features, records, write_records
 from tasks.classification import examples as classification_examples
 from tasks.classification.examples import TextExample, TextRecordBuilder
 
@@ -14,12 +14,13 @@ from tasks.classification.examples import TextExample, TextRecordBuilder
 def test_twelve_labels_keep_their_order(tokenizer):
   labels = [str(number) for number in range(12)]
   build = TextRecordBuilder(tokenizer, 3, labels)
-  rows = [build(TextExample("x", "a", None, label)) for label in labels]
+  rows = [build(TextExample("x", "a", None, label))[0] for label in labels]
   assert [row["label_ids"] for row in rows] == [[n] for n in range(12)]
   # What is not known is zero.
-  assert build(TextExample("x", "a"))["label_ids"] == [0]
+  assert build(TextExample("x", "a"))[0]["label_ids"] == [0]
   nothing = dict.fromkeys(("input_ids", "input_mask", "segment_ids"), [0] * 3)
-  assert build(None) == nothing | {"label_ids": [0], "is_real_example": [0]}
+  nothing |= {"label_ids": [0], "is_real_example": [0]}
+  assert build(None) == (nothing, [])
 
 
 def test_scores(tokenizer, tmp_path):
@@ -28,7 +29,7 @@ def test_scores(tokenizer, tmp_path):
   schema = classification_examples.record_schema(3, ())
   assert schema == features.classification(3, dtype="float32")
   examples = [TextExample("x", "a", None, "3.75"), TextExample("y", "b"), None]
-  features.write_records(path, schema, examples, lambda: build)
+  write_records.write_records(path, schema, examples, lambda: build)
   [batch] = tf.data.TFRecordDataset(path).batch(9).map(records.parser(schema))
   assert batch["label_ids"].numpy().tolist() == [3.75, 0, 0]
   assert batch["is_real_example"].numpy().tolist() == [1, 1, 0]
@@ -37,13 +38,15 @@ def test_scores(tokenizer, tmp_path):
 @pytest.fixture(name="write")
 def _write(tokenizer, tmp_path, monkeypatch):
   """Writes a file of examples by a number of processes."""
-  monkeypatch.setattr(features, "_CHUNK", 3)
+  monkeypatch.setattr(write_records, "_CHUNK", 3)
   prepare = functools.partial(TextRecordBuilder, tokenizer, 8, ("no", "yes"))
   schema = classification_examples.record_schema(8, ("no", "yes"))
 
   def write(name, examples, processes):
     path = str(tmp_path / name)
-    return features.write_records(path, schema, examples, prepare, processes)
+    return write_records.write_records(
+      path, schema, examples, prepare, processes
+    )
 
   return write
 

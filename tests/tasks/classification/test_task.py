@@ -55,7 +55,9 @@ def _convert(args, kind):
 
 def _logits(model, tokenizer, rows):
   build = examples.TextRecordBuilder(tokenizer, T, MNLI.labels)
-  inputs = [{n: np.array([build(row)[n]]) for n in model.input} for row in rows]
+  inputs = [
+    {n: np.array([build(row)[0][n]]) for n in model.input} for row in rows
+  ]
   return np.concatenate([model(row)["logits"] for row in inputs])
 
 

@@ -50,7 +50,8 @@ def _convert(args, split):
 
 def _expected(model, tokenizer, rows):
   """Logits and probabilities of examples, [N, C]."""
-  records = map(ChoiceRecordBuilder(tokenizer, T), rows)
+  build = ChoiceRecordBuilder(tokenizer, T)
+  records = [build(row)[0] for row in rows]
   inputs = (
     {n: np.reshape(record[n], (1, CHOICES, T)) for n in model.input}
     for record in records

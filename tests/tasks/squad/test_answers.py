@@ -74,7 +74,7 @@ def tokenizer(lower):
 
 
 def make_model(logits, lengths=LENGTHS, choice=None, lower=True, trim=False):
-  config = TextConfig(VOCAB, lower, lengths.max_seq_length)
+  config = TextConfig(tokenizer(lower), lengths.max_seq_length)
   choice = choice or DecodingConfig()
   model = Answers(config, vars(lengths), vars(choice), trim)
   return TextModel(model, stand_in.Engine("squad", logits))

@@ -1,6 +1,6 @@
 """Texts to ratings."""
 
-from data import features
+from data.row_encoder import RowEncoder
 from serving import answers
 from serving.answers import Encoded, to_list
 
@@ -13,10 +13,11 @@ class Answers(answers.Answers):
   def __init__(self, config):
     self.config, self.settings = config, {}
     self.inputs = {"text": 0}
-    self._encoder = features.RowEncoder(config.tokenizer, config.max_seq_length)
+    self._encoder = RowEncoder(config.tokenizer, config.max_seq_length)
 
   def encode(self, texts):
-    return Encoded([answers.row(*self._encoder.encode(texts["text"]))])
+    row = self._encoder.encode(texts["text"])
+    return Encoded([answers.row(row.ids, row.segments)])
 
   def decode(self, encoded, outputs):
     """`rating`, a number."""

@@ -2,7 +2,8 @@
 
 from typing import NamedTuple
 
-from data import features, tables
+from data import tables
+from data.row_encoder import RowEncoder
 
 
 class RatedText(NamedTuple):
@@ -24,9 +25,10 @@ def read_examples(path, needs_ratings):
   ]
 
 
-class RatingRecordBuilder(features.RowEncoder):
+class RatingRecordBuilder(RowEncoder):
   """Builds records of features.classification, with a score."""
 
   def __call__(self, example):
+    row = self.encode(example.text)
     label = {"label_ids": [example.rating or 0.0], "is_real_example": [1]}
-    return self.inputs(*self.encode(example.text)) | label
+    return self.inputs(row.ids, row.segments) | label, [row.length]

@@ -12,6 +12,7 @@ from tasks.rating.settings import Settings  # noqa: F401, of this task
 
 from data import features
 from data.records import RecordDataset
+from data.write_records import write_records
 from modeling import models
 from runs import checks, session
 from runs.fine_tune import Task
@@ -45,10 +46,10 @@ class Rating(Task):
     settings = self.settings
     rows = self.examples[split][: settings.max_examples]
     length = settings.max_seq_length
-    build = partial(RatingRecordBuilder, self.tokenizer, length)
+    build = partial(RatingRecordBuilder, settings.tokenizer, length)
     schema = features.classification(length, dtype="float32")
     path = self.records_file(split)
-    features.write_records(path, schema, rows, build)
+    write_records(path, schema, rows, build)
     static_shapes = session.needs_static_shapes(settings)
     return RecordDataset(rows, path, schema, static_shapes)
 
@@ -72,9 +73,7 @@ class Rating(Task):
   @staticmethod
   def served_model(settings):
     """Untrained model and its answers: texts to numbers."""
-    texts = TextConfig(
-      settings.vocab_file, settings.do_lower_case, settings.max_seq_length
-    )
+    texts = TextConfig(settings.tokenizer, settings.max_seq_length)
     model = Rating(settings, {}).make_model(checks.config(settings))
     return ServedModel(model, Answers(texts))
 

@@ -6,9 +6,11 @@ from functools import partial
 from types import SimpleNamespace
 
 import pytest
+from absl import flags
 
-from cli import ask
-from predictor import Predictor
+import predictor
+from cli import settings
+from storage import UserError
 
 
 class Model:
@@ -34,12 +36,23 @@ CHOSEN = [["c", "d"], "a", "b"]
 TAKEN = r"this model takes tokens=\[...\]"
 
 
+def _run(argv):
+  """Runs the program with these flags."""
+  kind, values = predictor.PredictorSettings, flags.FlagValues()
+  settings.define(kind, values)
+  values(["predictor.py", *argv])
+  args = settings.from_flags(kind, values)
+  predictor.check_flags(args)
+  predictor.main(args)
+
+
 @pytest.fixture(name="call")
 def _call(monkeypatch, capsys):
   def call(model, *argv, lines=()):
-    monkeypatch.setattr("predictor.open_model", lambda path, engine: model())
+    opened = lambda path, engine: model()  # noqa: E731
+    monkeypatch.setattr("tasks.predictor.open_model", opened)
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=lines))
-    ask.main(Predictor, ["--model=m", *argv])
+    _run(["--model=m", *argv])
     return [*map(json.loads, capsys.readouterr().out.split("\n")[:-1])]
 
   return call
@@ -85,7 +98,7 @@ def test_a_line_may_be_a_list_of_words(call):
   lines = ['["a b", "c"]', '{"tokens": ["d"]}', '"e f"']
   assert _texts(call(model, lines=lines)) == [[["a b", "c"]], [["d"]], ["e f"]]
   message = r"line 2: (text|tokens)\[0\]\[1\] is empty: give a word"
-  with pytest.raises(SystemExit, match=message):
+  with pytest.raises(UserError, match=message):
     call(model, lines=['"a"', '["b", ""]'])
 
 
@@ -111,11 +124,12 @@ def test_answers_are_written_before_the_next_lines_are_read(call, capsys):
   assert written == [1, 1, 1]
 
 
-def test_long_inputs_show_progress(call, monkeypatch):
-  monkeypatch.setattr(ask, "Progress", partial(ask.Progress, every=0.0))
-  monkeypatch.setattr("sys.stderr", SimpleNamespace(write=(lines := []).append))
+def test_long_inputs_show_progress(call, monkeypatch, caplog):
+  often = partial(predictor.Progress, every=0.0)
+  monkeypatch.setattr(predictor, "Progress", often)
+  caplog.set_level("INFO")
   call(Single, "--batch_size=2", lines=['"a"'] * 3)
-  said = [line.partition(";")[0] for line in lines if line.strip()]
+  said = [message.partition(";")[0] for message in caplog.messages]
   assert said == ["answered 2 lines", "answered 3 lines"]
 
 
@@ -131,22 +145,26 @@ def test_choices_of_several_numbers_are_asked_together(call):
   assert sizes == [(1, 2), (2, 2)]
 
 
-@pytest.mark.parametrize("path", ["m", "~/m", "https://a/b"])
-def test_a_model_is_opened_with_the_flags_that_are_set(path):
-  home = os.path.expanduser("~")
-  values = {"engine": "litert_int8", "files": "f", "timeout": 0}
-  values |= {"vocab_file": "~/v", "bert_config_file": "c"}
-
-  def predictor(model, **options):
-    changed = "vocab_file" in expected and {"vocab_file": f"{home}/v"}
-    assert options == expected | (changed or {})
-    assert model == path.replace("~", home)
+@pytest.mark.parametrize(
+  ("flags", "expected"),
+  [
+    ([], ("auto", None, 30.0, {})),
+    (["--timeout=0"], ("auto", None, 0.0, {})),
+    (["--engine=litert", "--files=~/f"], ("litert", "/ann/f", 30.0, {})),
+    # A variable of the shell may be unset.
+    (["--vocab_file=", "--files="], ("auto", None, 30.0, {})),
+    (["--vocab_file=~/v"], ("auto", None, 30.0, {"vocab_file": "/ann/v"})),
+  ],
+)
+def test_flags_are_arguments_of_the_predictor(monkeypatch, flags, expected):
+  def make(model, *given, **named):
+    assert (model, *given, named) == ("/ann/m", *expected)
     raise OSError("opened")
 
-  for expected in ({}, values):
-    flags = [f"--{name}={value}" for name, value in expected.items()]
-    with pytest.raises(SystemExit, match="ERROR: opened"):
-      ask.main(predictor, [f"--model={path}", *flags, "--text=x"])
+  monkeypatch.setenv("HOME", "/ann")
+  monkeypatch.setattr(predictor, "Predictor", make)
+  with pytest.raises(OSError, match="opened"):
+    _run(["--model=~/m", *flags, "--text=x"])
 
 
 @pytest.mark.parametrize(
@@ -160,8 +178,8 @@ def test_a_model_is_opened_with_the_flags_that_are_set(path):
   ],
 )
 def test_a_model_that_cannot_be_opened_is_named(model, message):
-  with pytest.raises(SystemExit, match=f"ERROR: --model={message}"):
-    ask.main(Predictor, [*f"--model={model}".split(), "--text=x"])
+  with pytest.raises(UserError, match=f"^--model={message}"):
+    _run([*f"--model={model}".split(), "--text=x"])
 
 
 @pytest.mark.parametrize(
@@ -179,39 +197,35 @@ def test_a_model_that_cannot_be_opened_is_named(model, message):
   ],
 )
 def test_an_error_names_the_line(call, lines, message):
-  with pytest.raises(SystemExit, match=f"ERROR: line {message}"):
+  with pytest.raises(UserError, match=f"line {message}"):
     call(Single, lines=lines)
 
 
 def test_lines_before_an_error_are_answered(call, capsys):
-  with pytest.raises(SystemExit, match="line 3 is no JSON"):
+  with pytest.raises(UserError, match="line 3 is no JSON"):
     call(Single, lines=['"é"', '"b"', "{", '"c"'])
   lines = capsys.readouterr().out.splitlines()
   assert _texts(map(json.loads, lines)) == [["é"], ["b"]]
   assert "é" in lines[0]
 
 
-def test_an_error_on_the_command_line_is_one_line(call):
-  with pytest.raises(SystemExit) as caught:
-    call(Single, "--question=x", "--text_pair=y")
-  message = "this model takes --tokens, and no question, text_pair"
-  assert str(caught.value) == f"ERROR: the command line: {message}"
-  for model, flags, message in (
-    (Single, ["--text=\udcff"], r"tokens.* is '\\udcff': give a text"),
-    (Echo, ["--text=x"], "takes --text_a, --text_b"),
-    (Echo, ["--text=x", "--text_a=y"], "takes --text_a, --text_b"),
-    (Single, ["--tokens=x", "--tokens=y"], "--tokens is given 2 times"),
-  ):
-    with pytest.raises(SystemExit, match=message):
-      call(model, *flags)
-  with pytest.raises(SystemExit, match="batch_size=0 must be at least 1"):
-    call(Single, "--batch_size=0", lines=['"a"'])
+@pytest.mark.parametrize(
+  ("model", "flags", "message"),
+  [
+    (Single, "--question=x --text_pair=y", "--tokens, and no question, text_p"),
+    (Single, "--text=\udcff", r"tokens.* is '\\udcff': give a text"),
+    (Echo, "--text=x", "takes --text_a, --text_b"),
+    (Echo, "--text=x --text_a=y", "takes --text_a, --text_b"),
+  ],
+)
+def test_an_error_names_the_command_line(call, model, flags, message):
+  with pytest.raises(UserError, match=f"^the command line: .*{message}"):
+    call(model, *flags.split())
 
 
-def test_help_names_the_program(capsys):
-  with pytest.raises(SystemExit, match="0"):
-    ask.main(Predictor, ["--help"])
-  assert capsys.readouterr().out.startswith("usage: predictor.py ")
+def test_a_text_is_given_once(call):
+  with pytest.raises(UserError, match="--tokens is given 2 times"):
+    call(Single, "--tokens=x", "--tokens=y")
 
 
 def test_answers_end_with_their_reader(call, monkeypatch):

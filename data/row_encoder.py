@@ -1,0 +1,68 @@
+"""Texts and text pairs to rows of token ids."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from data import features
+from data.tokenizer import Tokenizer
+from storage import UserError
+
+
+class Row(NamedTuple):
+  """Ids and segments of one or two texts, with [CLS] and [SEP]."""
+
+  ids: list[int]
+  segments: list[int]
+  length: int  # tokens before the texts were truncated
+
+
+class RowEncoder:
+  """Texts and text pairs to token ids with [CLS] and [SEP], T at most.
+
+  The longer text of a pair is truncated first. Raises ValueError if T is too
+  small or the vocabulary lacks a special token.
+  """
+
+  def __init__(self, tokenizer: Tokenizer, seq_length: int):
+    if seq_length < 3:
+      raise UserError(
+        f"max_seq_length {seq_length} is too short: [CLS], [SEP] and a token "
+        "take 3"
+      )
+    tokenizer.check("cls", "sep", "unknown")
+    self.tokenizer, self.seq_length = tokenizer, seq_length
+    self._ids, self._ends = (
+      tokenizer.cached_ids(),
+      (tokenizer.cls, tokenizer.sep),
+    )
+
+  def token_ids(self, text: str) -> list[int]:
+    return self._ids(text)
+
+  def encode(
+    self, text_a: str, text_b: str | None = None, keep_empty: bool = False
+  ) -> Row:
+    """Makes a row; by default an empty second text is left out."""
+    first = self.token_ids(text_a)
+    second = self.token_ids(text_b or "")
+    has_second = bool(second) or keep_empty
+    special = 3 if has_second else 2  # [CLS] and [SEP]s
+    length = len(first) + len(second) + special
+    truncate_pair(first, second, self.seq_length - special)
+    second_text = second if has_second else None
+    return Row(*features.join(first, second_text, *self._ends), length)
+
+  def inputs(self, ids: Sequence[int], segments: Sequence[int]) -> dict:
+    pad = self.tokenizer.pad
+    return features.pad_inputs(ids, segments, self.seq_length, pad)
+
+
+def truncate_pair(first: list[int], second: list[int], limit: int) -> None:
+  """Truncates two texts in place to `limit` tokens together.
+
+  Removes the last token of the longer text, of the second if both are equally
+  long, until they fit (run_classifier.py of the original).
+  """
+  while len(first) + len(second) > limit:
+    longer = first if len(first) > len(second) else second
+    longer.pop()

@@ -1,0 +1,89 @@
+"""Files of a trained model: those of its run, else those that lie near it."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import NamedTuple
+
+from data import tokenizer_files
+from data.tokenization import doubt_case
+from data.tokenizer import Tokenizer
+from data.tokenizer_files import open_tokenizer
+from modeling.config import BertConfig, extensions
+from storage import UserError, files
+from training import run_record
+
+PADDING = 128  # embedding tables may be padded to a multiple of this
+
+
+class ModelFiles(NamedTuple):
+  """Files of a checkpoint, the case of its texts and its configuration."""
+
+  checkpoint: str
+  bert_config_file: str
+  vocab_file: str
+  do_lower_case: bool
+  config: BertConfig
+
+  @property
+  def tokenizer(self) -> Tokenizer:
+    return open_tokenizer(self.vocab_file, self.do_lower_case)
+
+
+def find_model(path: str) -> ModelFiles:
+  """Files of a checkpoint: beside it, or named by the run that wrote it.
+
+  `path` is a folder or the prefix of a checkpoint. Case and configuration are
+  those of the run's flags, else of the files. FileNotFoundError if one is gone.
+  """
+  prefix = run_record.find_checkpoint(path)
+  entry = run_record.of_checkpoint(prefix)
+  names = {"bert_config_file": "bert_config.json", "vocab_file": "vocab.txt"}
+  paths: list[str] = []
+  for flag, name in names.items():
+    file = sibling(prefix, flag) or run_record.path_of(entry, flag)
+    if not file and flag == "vocab_file":
+      size = BertConfig.from_json(paths[0]).vocab_size
+      file = find_vocabulary(prefix, entry, size)
+    if not file or not files.exists(file):
+      raise FileNotFoundError(
+        f"there is no {name} beside {prefix}: copy the one of the model there"
+      )
+    paths.append(file)
+  lower_case = lower_cases(entry["flags"], paths[1])
+  config = replace(BertConfig.from_json(paths[0]), **extensions(entry["flags"]))
+  return ModelFiles(prefix, paths[0], paths[1], lower_case, config)
+
+
+def sibling(path: str, flag: str) -> str | None:
+  """Path of the file of a flag in the folder of a checkpoint, or None.
+
+  The flag is `bert_config_file`, or `vocab_file` for a vocabulary of any kind.
+  """
+  is_vocabulary = flag == "vocab_file"
+  names = tokenizer_files.names() if is_vocabulary else ["bert_config.json"]
+  paths = (run_record.sibling_file(path, name) for name in names)
+  return next(filter(None, paths), None)
+
+
+def find_vocabulary(start: str, entry: Mapping, vocab_size: int) -> str | None:
+  """Path of a vocabulary of the model's size beside the files of a run.
+
+  `start` is the run's folder or checkpoint, `entry` is of run.json.
+  """
+  flags = ("bert_config_file", "init_checkpoint")
+  for path in (start, *(run_record.path_of(entry, flag) for flag in flags)):
+    file = path and sibling(path, "vocab_file")
+    with suppress(UserError, OSError):  # another file of that name
+      if file and 0 <= vocab_size - len(open_tokenizer(file).vocab) < PADDING:
+        return file.removeprefix("./")
+  return None
+
+
+def lower_cases(trained_flags: Mapping, vocab_file: str) -> bool:
+  """Whether a model lower-cases texts: by its run, else by its vocabulary."""
+  known = trained_flags.get("do_lower_case")
+  if known is None or not trained_flags.get("vocab_file"):
+    tokens = open_tokenizer(vocab_file).vocab
+    return doubt_case(tokens, True) is None
+  return known

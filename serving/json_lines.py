@@ -1,0 +1,87 @@
+"""Lines of JSON to rows of texts, and rows to answers, for predictor.py."""
+
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from itertools import groupby
+
+from storage import UserError
+
+# Names that texts may have besides those of a model's inputs.
+_OTHER_NAMES = {
+  "text": ("text_a", "tokens", "sent1"),
+  "text_pair": ("text_b", "sent2"),
+}
+_ID = "id"  # of a line, which its answer repeats
+
+
+def read(lines: Iterable[bytes], predict) -> Iterator[dict]:
+  """Yields a row of texts by input for each line; UserError with its number.
+
+  A line is a JSON object, or a text or a list of words for the only input.
+  """
+  for number, line in enumerate(lines, 1):
+    if not line.strip():
+      continue
+    try:
+      row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+      raise UserError(
+        f"line {number} is no JSON: {error}; a text stands in double quotes"
+      ) from None
+    if isinstance(row, str | list):
+      row = {"text": row}
+    if not isinstance(row, dict):
+      names = ", ".join(predict.inputs)
+      raise UserError(f"line {number} is no object with {names}")
+    try:
+      yield check(row, predict)
+    except UserError as error:
+      raise UserError(f"line {number}: {error}") from None
+
+
+def check(row: Mapping, predict) -> dict:
+  """A row by names of the model's inputs; UserError unless it has them."""
+  row = rename(row, predict.inputs)
+  try:
+    predict.check({name: [row[name]] for name in row if name != _ID})
+  except UserError as error:
+    unknown = ", ".join(sorted(row.keys() - {*predict.inputs, _ID}))
+    hint = f", and no {unknown}" if unknown else ""
+    raise UserError(f"{error}{hint}") from None
+  return row
+
+
+def rename(texts: Mapping, inputs: Collection[str]) -> dict:
+  """Texts by names of a model's inputs, for which text and text_pair stand."""
+  names = {
+    name: own
+    for name, known in _OTHER_NAMES.items()
+    for own in known
+    if own in inputs and own not in texts
+  }
+  return {names.get(name, name): text for name, text in texts.items()}
+
+
+def batches(rows: Iterable[dict], size: int) -> Iterator[list[dict]]:
+  """Rows in batches; those before a wrong line come before its error."""
+  batch: list[dict] = []
+  try:
+    for row in rows:
+      batch.append(row)
+      if len(batch) == size:
+        yield batch
+        batch = []
+  except UserError:
+    yield batch
+    raise
+  yield batch
+
+
+def answers(predict: Callable, batch: list[dict]) -> Iterator[dict]:
+  """Answers of rows; those that lack an optional input are asked apart."""
+  for names, group in groupby(batch, key=lambda row: sorted({*row} - {_ID})):
+    rows = list(group)
+    columns = {name: [row[name] for row in rows] for name in names}
+    values = predict(batch_size=len(rows), **columns)
+    for row, answer in zip(rows, values, strict=True):
+      yield {_ID: row[_ID], **answer} if _ID in row else answer

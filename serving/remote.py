@@ -1,0 +1,102 @@
+"""A model that a TensorFlow Serving, or serve.py, answers with at a URL."""
+
+import contextlib
+import http.client
+import json
+import urllib.error
+import urllib.parse
+import urllib.request
+
+import numpy as np
+
+from serving.answers import SIGNATURE, Answers, TextModel
+from serving.engines import Batches, first_line
+from storage import UserError, setting
+
+_MAX_RESPONSE = 1 << 30  # bytes of an answer
+
+
+class RemoteError(OSError):
+  """A server that does not answer, or answers with an error."""
+
+
+class RemoteEngine(Batches):
+  """A model of a TF Serving, by its URL, perhaps with /versions/N behind it.
+
+  Each request may take `timeout` seconds. Raises RemoteError, or UserError for
+  a model without a signature for rows.
+  """
+
+  def __init__(self, url: str, timeout: float = 30.0):
+    self._url, self._timeout = url.rstrip("/"), timeout
+    document = self._fetch("/metadata")
+    try:
+      signatures = document["metadata"]["signature_def"]["signature_def"]
+      signature = signatures.get(SIGNATURE)
+    except (KeyError, TypeError, AttributeError):
+      raise RemoteError(f"{url} is no model of a TF Serving") from None
+    if signature is None:
+      raise UserError(
+        f"{url} has no signature {SIGNATURE}: let it serve an export"
+      )
+    inputs, outputs = (_shapes(signature[k]) for k in ("inputs", "outputs"))
+    super().__init__({k: len(v) - 1 for k, v in inputs.items()}, outputs)
+
+  def _call(self, inputs):
+    columns = {name: value.tolist() for name, value in inputs.items()}
+    body = {"signature_name": SIGNATURE, "inputs": columns}
+    document = self._fetch(":predict", json.dumps(body).encode())
+    try:
+      outputs = document["outputs"]
+      if len(self.outputs) == 1:  # a single output goes without its name
+        outputs = dict.fromkeys(self.outputs, outputs)
+      result = {name: np.array(outputs[name], "f4") for name in self.outputs}
+      [_] = {len(inputs["input_ids"]), *map(len, result.values())}
+    except (KeyError, TypeError, ValueError):
+      message = f"{self._url} answered something else than {SIGNATURE}"
+      raise RemoteError(message) from None
+    return result
+
+  def _fetch(self, path, body=None):
+    url = urllib.parse.quote(self._url + path, safe="%:/?&=[]@")
+    request = urllib.request.Request(url, body)
+    try:
+      with urllib.request.urlopen(request, timeout=self._timeout) as response:
+        return json.loads(response.read(_MAX_RESPONSE))
+    except urllib.error.HTTPError as error:
+      text = error.read(1 << 16).decode("utf-8", "replace")
+      with contextlib.suppress(ValueError, KeyError, TypeError):
+        text = str(json.loads(text)["error"])  # of some servers an object
+      message = first_line(text) or error.reason
+      if error.code == 400 and body:
+        raise UserError(f"{self._url}: {message}") from None
+      raise RemoteError(f"{self._url}: {error.code}, {message}") from None
+    except TimeoutError:
+      message = (
+        f"did not answer within {self._timeout:g} s: raise {setting('timeout')}"
+      )
+    except (OSError, http.client.HTTPException) as error:
+      reason = getattr(error, "reason", error)
+      message = f"cannot be reached: {reason}; is the server running?"
+    except ValueError:  # no JSON
+      message = "is no model of a TF Serving"
+    raise RemoteError(f"{self._url} {message}")
+
+
+def text_model(url: str, texts: Answers, timeout: float) -> TextModel:
+  """A RemoteEngine behind Answers; UserError if they are of another model."""
+  engine = RemoteEngine(url, timeout)
+  labels = len(texts.config.labels or ())
+  width = engine.outputs.get("logits", [-1])[-1]
+  is_same_task = {*texts.outputs} <= {*engine.outputs}
+  if not is_same_task or (labels and width not in (-1, labels)):
+    raise UserError(
+      f"{url} has the outputs {engine.outputs}, but {setting('files')} is an "
+      f"export with the outputs {', '.join(texts.outputs)} and {labels} labels"
+    )
+  return TextModel(texts, engine)
+
+
+def _shapes(infos):
+  dims = {name: info["tensor_shape"]["dim"] for name, info in infos.items()}
+  return {n: [int(size["size"]) for size in dim] for n, dim in dims.items()}

@@ -1,0 +1,111 @@
+"""Connections by uvicorn, with limits and an end that uvicorn does not have.
+
+benchmarks/notes.md compares servers that have some of them.
+"""
+
+import asyncio
+import contextlib
+import socket
+
+import h11
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from serving.server.app import App
+from serving.server.settings import Settings
+
+# After its own limit the application answers; then the connection is closed.
+_GRACE_SECONDS = 2.0
+# A client may use an idle connection for so long after SIGTERM.
+_DRAIN_SECONDS = 1.0
+_KEEP_ALIVE_SECONDS = 60
+
+
+class _Protocol(H11Protocol):
+  """HTTP/1.1 that closes connections of slow senders and slow readers."""
+
+  seconds: float
+  _deadline: asyncio.TimerHandle | None = None
+
+  def connection_made(self, transport):
+    super().connection_made(transport)
+    accepted = transport.get_extra_info("socket")
+    # Else a client gets an answer's body 40 ms after its head. asyncio does it
+    # for sockets that name their protocol only.
+    accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    with contextlib.suppress(AttributeError, OSError):  # not on Linux
+      timeout = int(1000 * self.seconds)
+      accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout)
+    self._watch()
+
+  def data_received(self, data):
+    super().data_received(data)
+    self._watch()
+
+  def connection_lost(self, exc):
+    self._watch(is_complete=True)
+    super().connection_lost(exc)
+
+  def _watch(self, is_complete=False):
+    if is_complete or self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
+      if self._deadline:
+        self._deadline.cancel()
+      self._deadline = None
+    elif not self._deadline:
+      abort = self.transport.abort
+      self._deadline = self.loop.call_later(self.seconds, abort)
+
+
+class Server(uvicorn.Server):
+  """Server that after SIGTERM or Ctrl-C answers what it has accepted."""
+
+  def __init__(self, app: App, settings: Settings):
+    seconds = settings.read_timeout + _GRACE_SECONDS
+    config = uvicorn.Config(
+      app,
+      http=type("Protocol", (_Protocol,), {"seconds": seconds}),
+      ws="none",
+      loop="asyncio",
+      lifespan="off",
+      log_config=None,
+      log_level="error",
+      access_log=False,
+      server_header=False,
+      timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+    )
+    super().__init__(config)
+    self._app = app
+    app.connections = self.server_state.connections
+
+  async def shutdown(self, sockets=None):
+    """Accepts no more connections, answers those there are, then ends."""
+    loop = asyncio.get_running_loop()
+    # A socket that is closed resets what waits at it, and asyncio drops what it
+    # has accepted a moment before. So the last ones are accepted here.
+    for listening in sockets:
+      loop.remove_reader(listening)
+    for _ in range(3):
+      await asyncio.sleep(0)  # what asyncio has accepted becomes a connection
+    accepted = [new for listening in sockets for new in _accept_all(listening)]
+    for server in self.servers:
+      server.close()
+    for connection in accepted:
+      await loop.connect_accepted_socket(self._protocol, connection)
+    self._app.is_draining = True  # answers say that they are the last
+    steps = 50
+    for _ in range(steps):
+      if self.server_state.connections:
+        await asyncio.sleep(_DRAIN_SECONDS / steps)
+    await super().shutdown(sockets)
+
+  def _protocol(self):
+    return self.config.http_protocol_class(
+      config=self.config, server_state=self.server_state, app_state={}
+    )
+
+
+def _accept_all(listening):
+  """Connections that wait at a socket; it does not block."""
+  with contextlib.suppress(BlockingIOError):
+    while True:
+      yield listening.accept()[0]

@@ -1,0 +1,18 @@
+"""Settings of the server, which serve.py has as flags."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class Settings(NamedTuple):
+  """Limits of models, requests and connections."""
+
+  num_versions: int = 1
+  poll_seconds: float = 1.0
+  max_queue_size: int = 512
+  max_request_bytes: int = 1_000_000
+  read_timeout: float = 15.0
+  request_timeout: float = 30.0
+  max_connections: int = 500
+  access_log: bool = False
+  cors_origins: Sequence[str] = ()

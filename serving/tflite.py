@@ -1,0 +1,188 @@
+"""LiteRT: the files of --export_format=tflite, and the engine that runs them.
+
+A file takes one row of any length. TensorFlow writes it; to read it
+ai-edge-litert is enough.
+"""
+
+import os
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import chain, islice
+
+from absl import logging
+
+from serving.answers import Outputs, Row
+from serving.engines import first_line, num_cores
+from serving.formats import FORMATS
+from storage import UserError, files, setting
+from storage.progress import no_stderr
+
+_MAX_ERRORS = 1 << 16  # characters of all errors of an interpreter
+_MAX_COPIES = 1 << 29  # bytes of copies of the weights, for each core
+
+
+class LiteRtEngine:
+  """A LiteRT file, which takes one row at a time.
+
+  int8 models quantize activations by the largest of a tensor, so that another
+  row would change the result. A row alone is computed on all cores; several at
+  the same time on a core each, or on more where the interpreters, which do not
+  share packed weights, would need too much memory. Threads may call it.
+  """
+
+  max_rows = 1
+
+  def __init__(self, file: str):
+    self._file = file
+    cores = num_cores()
+    with no_stderr():  # a line about XNNPACK, once in a process
+      self._alone = _Interpreter(file, cores)
+    factor = 4 if "float16" in os.path.basename(file) else 1  # packed anew
+    others = cores * _MAX_COPIES // (factor * os.path.getsize(file)) - 1
+    self._num_workers = min(max(others, 1), cores)
+    self._threads = cores // self._num_workers
+    function = self._alone.function
+    inputs = function.get_input_details()
+    self.features = {
+      name: len(info["shape_signature"]) - 1 for name, info in inputs.items()
+    }
+    self.outputs = {
+      name: [-1, *info["shape_signature"][1:].tolist()]
+      for name, info in function.get_output_details().items()
+    }
+    self._own = threading.local()
+    self._idle = threading.Lock()  # held while `_alone` computes
+    self._num_running = 0
+    self._count = threading.Lock()  # held while `_num_running` changes
+    self._pool = ThreadPoolExecutor(self._num_workers, "litert")
+
+  def run(self, rows: Iterable[Row]) -> Iterator[Outputs]:
+    rows = iter(rows)
+    first = list(islice(rows, 2))
+    if len(first) < 2 and not self._num_running and self._idle.acquire(False):
+      try:
+        results = [self._alone(row) for row in first]
+      finally:
+        self._idle.release()
+      yield from results
+      return
+    waiting = map(self._submit, chain(first, rows))
+    # A few at a time, so that a long request leaves room for others.
+    running = deque(islice(waiting, 4 * self._num_workers))
+    while running:
+      result = running.popleft().result()
+      running.extend(islice(waiting, 1))
+      yield result
+
+  def _submit(self, row):
+    with self._count:
+      self._num_running += 1
+    return self._pool.submit(self._run_in_thread, row)
+
+  def _run_in_thread(self, row):
+    try:
+      if self._num_workers == 1:
+        with self._idle:
+          return self._alone(row)
+      if not hasattr(self._own, "interpreter"):
+        self._own.interpreter = _Interpreter(self._file, self._threads)
+      return self._own.interpreter(row)
+    finally:
+      with self._count:
+        self._num_running -= 1
+
+
+class _Interpreter:
+  """A LiteRT file as a function of a row, which one thread calls at a time.
+
+  LiteRT repeats all earlier errors of an interpreter before a new one; when
+  there are many the file is loaded again.
+  """
+
+  def __init__(self, file, num_threads):
+    self._load = partial(_open, file, num_threads)
+    self.function = self._load()
+    self._errors = ""
+
+  def __call__(self, row):
+    inputs = {name: value[None] for name, value in row.items()}
+    try:
+      outputs = self.function(**inputs)
+    except (RuntimeError, ValueError) as error:
+      text, before = str(error), self._errors
+      if text.startswith(before):
+        self._errors = text
+      if len(text) > _MAX_ERRORS:
+        self.function, self._errors = self._load(), ""
+      raise UserError(first_line(text.removeprefix(before) or text)) from None
+    return {name: value[0] for name, value in outputs.items()}
+
+
+def _open(file, num_threads):
+  """A file's function of arrays."""
+  try:
+    from ai_edge_litert.interpreter import Interpreter  # noqa: PLC0415
+  except ImportError:
+    import tensorflow as tf  # noqa: PLC0415
+
+    Interpreter = tf.lite.Interpreter  # its module is another one
+  try:
+    interpreter = Interpreter(file, num_threads=num_threads)
+    interpreter.allocate_tensors()
+  except ValueError as error:
+    raise UserError(f"{file} is damaged, export it again: {error}") from None
+  return interpreter.get_signature_runner("serving_default")
+
+
+def load(path: str) -> LiteRtEngine:
+  """The engine of a file."""
+  return LiteRtEngine(path)
+
+
+def save(folder: str, served) -> None:
+  """Writes a file in float32, one in float16 and one in int8.
+
+  float16 halves all weights; int8 quantizes matrices to a quarter, and
+  activations dynamically. The signature `serving_default` takes one row, of any
+  length, by the model's names: with a batch of any size, shapes would be
+  computed between the operations and keep XNNPACK from running them in one go.
+  Raises UserError if LiteRT lacks an operation of the model.
+  """
+  import tensorflow as tf  # noqa: PLC0415
+
+  from modeling import tracing  # noqa: PLC0415
+  from serving import export  # noqa: PLC0415
+
+  model = served.model
+  module = tf.Module()
+  module.variables_of_model = [variable.value for variable in model.variables]
+  specs = {
+    name: tf.TensorSpec([1, *spec.shape[1:]], spec.dtype, name)
+    for name, spec in export.specs(model).items()
+  }
+  with tracing.mode(fused=False):  # what is faster in TensorFlow is not here
+    function = export.trace(
+      lambda **inputs: model(inputs, training=False), specs
+    )
+  for name in FORMATS["tflite"].files.values():
+    converter = tf.lite.TFLiteConverter.from_concrete_functions(
+      [function], module
+    )
+    if "float32" not in name:
+      converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    if "float16" in name:
+      converter.target_spec.supported_types = [tf.float16]
+    try:
+      with export.no_information(), no_stderr():
+        content = converter.convert()
+    except Exception as error:  # its class is not public
+      raise UserError(
+        "LiteRT does not have all operations of this model: export it with "
+        f"{setting('export_format', 'savedmodel')}"
+      ) from error
+    with files.open_for_writing(os.path.join(folder, name)) as file:
+      file.write(content)
+    logging.info("%s: %.1f MB", name, len(content) / 1e6)

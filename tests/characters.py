@@ -1,0 +1,60 @@
+"""A tokenizer of another kind than BERT's: a token for each character.
+
+As a program it runs another one, named by its first argument, with this kind.
+"""
+
+import os
+import runpy
+import sys
+from pathlib import Path
+
+from data import tokenizer_files
+from data.tokenizer import Tokenizer
+from data.vocab import SpecialTokens
+from storage import files
+
+ENDING = ".chars"
+_BEGIN = "▁"  # of a word
+
+
+class Characters(Tokenizer):
+  """Characters of a file whose one line has all letters."""
+
+  special = SpecialTokens("<pad>", "<unk>", "<s>", "</s>", "<mask>")
+  pad = 1
+
+  def __init__(self, vocab_file, do_lower_case=True):
+    self.vocab_file, self.do_lower_case = vocab_file, do_lower_case
+    self._letters = files.read_text(vocab_file)
+    pad, unknown, cls, sep, mask = self.special
+    begins = [_BEGIN + letter for letter in self._letters]
+    tokens = [cls, pad, sep, unknown, mask, *begins, *self._letters]
+    self.vocab = {token: index for index, token in enumerate(tokens)}
+
+  def words(self, text):
+    return (text.lower() if self.do_lower_case else text).split()
+
+  def tokenize(self, text):
+    tokens = [
+      char if number else _BEGIN + char
+      for word in self.words(text)
+      for number, char in enumerate(word)
+    ]
+    return [t if t in self.vocab else self.special.unknown for t in tokens]
+
+  def join(self, tokens):
+    return "".join(tokens).replace(_BEGIN, " ").strip()
+
+  def continues(self, token):
+    return not token.startswith(_BEGIN) and token not in self.special
+
+  def save(self, folder):
+    files.write_text(os.path.join(folder, f"vocab{ENDING}"), self._letters)
+
+
+if __name__ == "__main__":
+  tokenizer_files.KINDS[ENDING] = Characters
+  sys.argv = sys.argv[1:]
+  path = Path(__file__).parents[1] / f"{sys.argv[0]}.py"
+  sys.argv[0] = str(path)
+  runpy.run_path(str(path), run_name="__main__")
