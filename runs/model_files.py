@@ -5,10 +5,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
-from data import tokenizer_files
-from data.tokenization import doubt_case
+from data import tokenization
+from data.tokenization import doubt_case, open_tokenizer
 from data.tokenizer import Tokenizer
-from data.tokenizer_files import open_tokenizer
 from modeling.config import BertConfig, extensions
 from storage import UserError, files
 from training import checkpoint_files, run_json
@@ -61,7 +60,7 @@ def sibling(path: str, flag: str) -> str | None:
   The flag is `bert_config_file`, or `vocab_file` for a vocabulary of any kind.
   """
   is_vocabulary = flag == "vocab_file"
-  names = tokenizer_files.names() if is_vocabulary else ["bert_config.json"]
+  names = tokenization.names() if is_vocabulary else ["bert_config.json"]
   paths = (checkpoint_files.sibling_file(path, name) for name in names)
   return next(filter(None, paths), None)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data import features, tokenizer_files
+from data import features, tokenization
 from data.records import parser
 from predictor import Predictor
 from tests import characters, programs, small_model
@@ -39,7 +39,7 @@ def test_characters_are_recorded_trained_exported_and_answered(
   model, tmp_path, monkeypatch
 ):
   monkeypatch.setitem(
-    tokenizer_files.KINDS, characters.ENDING, characters.Characters
+    tokenization.KINDS, characters.ENDING, characters.Characters
   )
   text, records = tmp_path / "text.txt", tmp_path / "records"
   text.write_text(TEXT)
