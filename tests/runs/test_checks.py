@@ -57,7 +57,7 @@ def _check(folder, *same, program="run_classifier", **changes):
 def test_a_model_to_start_from_or_to_predict_with_is_there(folder, do_train):
   _check(folder, do_train=True)
   _check(folder, output_dir=str(folder / "run"))
-  with pytest.raises(ValueError, match="out and no init_checkpoint: train"):
+  with pytest.raises(ValueError, match="out and no --init_checkpoint: train"):
     _check(folder)
   (folder / "empty").mkdir()
   with pytest.raises(FileNotFoundError, match="no checkpoint in the folder"):
