@@ -14,8 +14,6 @@ As in the original:
 
 import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 
-from functools import partial
-
 from absl import logging
 
 from runs import checks, contradictions, training_program
@@ -55,9 +53,7 @@ def check_flags(settings: Settings) -> None:
 
 def main(settings: Settings) -> None:
   if settings.task_name.upper() == glue.NAME:
-    if settings.do_train:
-      settings = training_program.with_same_seed(settings)
-    return glue.run(settings, partial(training_program.rerun, settings))
+    return glue.run(settings)
   task = named_tasks.with_labels(settings, checks.labels_file(settings))
   examples.class_weights(settings.class_weights, task)
   folder, ensemble = settings.output_dir, settings.ensemble

@@ -41,7 +41,6 @@ def check_flags(args: Settings) -> None:
     settings.check_export(args)
   network = checks.config(args)
   checks.check_run(args, network)
-  contradictions.check_packing(args, network)
   lengths = args.max_seq_length, args.max_predictions_per_seq
   is_causal = args.objective not in settings.MASKED
   for paths in inputs:
@@ -99,7 +98,6 @@ def main(args: Settings) -> None:
         train_set,
         num_train_steps=args.num_train_steps,
         num_warmup_steps=args.num_warmup_steps,
-        packed=models.packed_pretrainer,
         stop_at=args.stop_at_step,
         unit="sequences",
         evaluated=report.last_evaluation(args.output_dir),

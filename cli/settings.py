@@ -15,7 +15,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from inspect import signature
 from pathlib import Path
 from types import UnionType
 from typing import (
@@ -41,7 +40,6 @@ GROUPS = (COMMON, ORIGINAL, BEYOND, DEVICES)
 _AS_GIVEN = object()
 
 S = TypeVar("S", bound="Settings")
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -159,11 +157,6 @@ class Settings:
   def to_dict(self) -> dict[str, Any]:
     """Values of all flags by name, as in run.json."""
     return {name: getattr(self, name) for name in flags_of(type(self))}
-
-  def select(self, kind: type[T]) -> T:
-    """Makes a dataclass whose fields are named as flags, of their values."""
-    names = signature(kind).parameters
-    return kind(**{name: getattr(self, name) for name in names})
 
   def __getitem__(self, name: str) -> Any:
     """Value of a flag whose name is a value itself."""

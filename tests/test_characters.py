@@ -62,11 +62,7 @@ def test_characters_are_recorded_trained_exported_and_answered(
   for split in ("train", "test"):
     rows = ["text\tlabel", *["old bank\t0", "a new river runs\t1"] * 4]
     (tmp_path / f"{split}.tsv").write_text("\n".join(rows))
-  flags = {
-    "task_name": "tsv",
-    "text_a_column": "sentence",
-    "data_dir": tmp_path,
-  }
+  flags = {"task_name": "tsv", "data_dir": tmp_path}
   flags |= {"num_train_epochs": 2, "do_predict": True}
   flags |= {"init_checkpoint": tmp_path / "pretrained", "train_batch_size": 4}
   flags |= {"output_dir": tmp_path / "out", "export_dir": tmp_path / "export"}

@@ -6,11 +6,12 @@ Each task is the same command in a process and a folder of its own.
 import io
 import os
 import zipfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from statistics import mean
 
 from absl import logging
 
+from runs import training_program
 from storage import UserError, files, textfiles
 from tasks import metrics
 from tasks.classification import named_tasks
@@ -120,20 +121,18 @@ def _submissions(output_dir, name, data_dir=None):
   ]
 
 
-def run(
-  settings: Settings, rerun: Callable[[str, Iterable[str]], object]
-) -> None:
-  """Runs `parts`, writes table and submission.
-
-  `rerun` runs the command, by a name for messages, with more flags.
-  """
+def run(settings: Settings) -> None:
+  """Runs the command for each of `parts`, writes table and submission."""
+  if settings.do_train:
+    settings = training_program.with_same_seed(settings)
   values = _read(settings.output_dir)
   for name, flags in parts(settings, logging.INFO).items():
     # A dry run leaves no model of MNLI.
     if settings.from_mnli and name in _FROM_MNLI and not settings.dry_run:
       mnli = os.path.join(settings.output_dir, "MNLI")
       flags |= {"init_checkpoint": mnli, "new_head": True}
-    rerun(name, [f"--{flag}={value}" for flag, value in flags.items()])
+    changes = [f"--{flag}={value}" for flag, value in flags.items()]
+    training_program.rerun(settings, name, changes)
     if not settings.dry_run:
       values |= _results(name, flags["output_dir"])
       _write(settings.output_dir, values)

@@ -93,35 +93,35 @@ def read_lines(
   log_lengths(path, lengths, max_length, flag=flag)
 
 
-def windows(lines: Iterable[Line], max_tokens: int) -> Iterator[list[Line]]:
-  """Groups lines; a window ends with the line that makes it `max_tokens`."""
-  window: list[Line] = []
+def chunks(lines: Iterable[Line], max_tokens: int) -> Iterator[list[Line]]:
+  """Groups lines; a chunk ends with the line that makes it `max_tokens`."""
+  chunk: list[Line] = []
   tokens = 0
   for line in lines:
-    window.append(line)
+    chunk.append(line)
     tokens += len(line.ids)
     if tokens >= max_tokens:
-      yield window
-      window, tokens = [], 0
-  if window:
-    yield window
+      yield chunk
+      chunk, tokens = [], 0
+  if chunk:
+    yield chunk
 
 
 def batches(
-  window: Sequence[Line], batch_size: int, max_seq_length: int, multiple: int
+  chunk: Sequence[Line], batch_size: int, max_seq_length: int, multiple: int
 ) -> Iterator[tuple[list[int], dict[str, np.ndarray]]]:
   """Batches of lines of similar length, with little padding.
 
-  Yields indices of the lines in the window, and the encoder's inputs, [B, T]
+  Yields indices of the lines in the chunk, and the encoder's inputs, [B, T]
   int32. T is the longest line's length, rounded up to a multiple of `multiple`.
   """
-  order = sorted(range(len(window)), key=lambda i: len(window[i].ids))
+  order = sorted(range(len(chunk)), key=lambda i: len(chunk[i].ids))
   for start in range(0, len(order), batch_size):
     indices = order[start : start + batch_size]
-    longest = len(window[indices[-1]].ids)
+    longest = len(chunk[indices[-1]].ids)
     length = min(-(-longest // multiple) * multiple, max_seq_length)
     rows = [
-      features.pad_inputs(window[i].ids, window[i].segments, length)
+      features.pad_inputs(chunk[i].ids, chunk[i].segments, length)
       for i in indices
     ]
     yield (

@@ -14,8 +14,8 @@ from tasks.features.answers import Answers
 from tasks.features.settings import Settings
 from training import inference
 
-# Values of a window, within which lines are sorted by length (256 MiB).
-_WINDOW_SIZE = 2**26
+# Values of a chunk, within which lines are sorted by length (256 MiB).
+_CHUNK_SIZE = 2**26
 # Characters that Python's str.strip() removes.
 _BLANK = (
   r"[\t-\r\x1c-\x20\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}"
@@ -31,7 +31,7 @@ def write(args: Settings, model, hidden_size: int) -> None:
   flag = args.row_length_flag
   path, output = args.needed("input_file"), args.needed("output_file")
   lines = text_lines.read_lines(path, tokenizer, length, flag)
-  max_tokens = _WINDOW_SIZE // (len(layers) * hidden_size)
+  max_tokens = _CHUNK_SIZE // (len(layers) * hidden_size)
   progress = Progress("extracted", text_lines.count(path), "lines")
   results = _extract(args, model, lines, max_tokens, progress)
   if args.format == "npz":
@@ -44,21 +44,21 @@ def write(args: Settings, model, hidden_size: int) -> None:
 
 
 def _extract(args: Settings, model, lines, max_tokens, progress):
-  """Yields lines with their activations; see lines.windows for `max_tokens`."""
+  """Yields lines with their activations; see lines.chunks for `max_tokens`."""
   # Batches are as short as possible, unless each length costs a compilation.
   length = args.row_length
   multiple = length if args.on_tpu else 8
-  for window in text_lines.windows(lines, max_tokens):
-    result = [None] * len(window)
+  for chunk in text_lines.chunks(lines, max_tokens):
+    result = [None] * len(chunk)
     for indices, batch in text_lines.batches(
-      window, args.batch_size, length, multiple
+      chunk, args.batch_size, length, multiple
     ):
       outputs = inference.predict(model, [batch])
       for index, values in zip(indices, outputs["values"], strict=True):
-        size = len(window[index].ids)
+        size = len(chunk[index].ids)
         result[index] = values[:size] if args.pooling == "none" else values
       progress.add(len(indices))
-    yield from zip(window, result, strict=True)
+    yield from zip(chunk, result, strict=True)
   progress.say()
 
 

@@ -137,7 +137,7 @@ class _Paragraph:
     self._starts = [match.start() for match in matches]
     self._length = len(context)
 
-  def locate(self, answer: Any, source: str) -> Answer | None:
+  def locate(self, answer: object, source: str) -> Answer | None:
     """Span of words of an answer; None if they do not contain its text."""
     text = _get(answer, "text", source, str)
     if not text.strip():
@@ -172,7 +172,7 @@ class _Paragraph:
     return bisect.bisect_right(self._starts, character) - 1
 
 
-def _questions(paths: Sequence[str]) -> Iterator[tuple[str, _Paragraph, Any]]:
+def _questions(paths: Sequence[str]) -> Iterator[tuple[str, _Paragraph, dict]]:
   """All questions: the name for messages, the paragraph, the JSON object."""
   for path in paths:
     for i, article in enumerate(articles(path)):
@@ -186,7 +186,7 @@ def _questions(paths: Sequence[str]) -> Iterator[tuple[str, _Paragraph, Any]]:
           yield f"{path}, question {name}", paragraph, question
 
 
-def _texts(question: Any, source: str) -> list[str] | None:
+def _texts(question: dict, source: str) -> list[str] | None:
   """Texts of the answers to a question; None if it has no such field."""
   if question.get("answers") is None:
     return None
@@ -194,7 +194,7 @@ def _texts(question: Any, source: str) -> list[str] | None:
   return [_get(answer, "text", source, str) for answer in answers]
 
 
-def _answers(question: Any, source: str) -> list:
+def _answers(question: dict, source: str) -> list:
   answers = _get(question, "answers", source, list)
   if not answers:
     raise UserError(
@@ -204,7 +204,7 @@ def _answers(question: Any, source: str) -> list:
   return answers
 
 
-def _get(parent: Any, key: str, source: str, *types: type) -> Any:
+def _get(parent: object, key: str, source: str, *types: type) -> Any:
   """Value of a key of a JSON object; ValueError if of none of the types."""
   if not isinstance(parent, dict):
     problem = f'{json.dumps(parent):.60} is not an object with "{key}"'

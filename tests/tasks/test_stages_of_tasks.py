@@ -203,6 +203,8 @@ def test_a_threshold_is_that_of_the_model(
   for given in (0.0, -2.0):
     chosen = args.replace(null_score_diff_threshold=given)
     assert squad.null_threshold(chosen) == given
+  version_1 = args.replace(version_2_with_negative=False)
+  assert squad.null_threshold(version_1) == 0.0
 
 
 # --- Pre-training ------------------------------------------------------------

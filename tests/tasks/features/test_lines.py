@@ -1,4 +1,4 @@
-"""Lines to tokens, windows and batches: worked examples and properties."""
+"""Lines to tokens, chunks and batches: worked examples and properties."""
 
 import numpy as np
 import pytest
@@ -83,28 +83,28 @@ def _lines(lengths):
 
 
 @given(LENGTHS, st.integers(1, 100))
-def test_windows_keep_lines_and_are_of_bounded_size(lengths, max_tokens):
+def test_chunks_have_all_lines_and_a_bounded_size(lengths, max_tokens):
   lines = _lines(lengths)
-  windows = list(text_lines.windows(iter(lines), max_tokens))
-  assert [line for window in windows for line in window] == lines
-  for window in windows:
-    assert sum(len(line.ids) for line in window[:-1]) < max_tokens
+  chunks = list(text_lines.chunks(iter(lines), max_tokens))
+  assert [line for chunk in chunks for line in chunk] == lines
+  for chunk in chunks:
+    assert sum(len(line.ids) for line in chunk[:-1]) < max_tokens
 
 
 @given(LENGTHS, st.integers(1, 7), st.sampled_from([1, 8, 19]))
 def test_batches_hold_every_line_once(lengths, batch_size, multiple):
-  window, seen = _lines(lengths), []
-  for indices, batch in text_lines.batches(window, batch_size, 19, multiple):
-    longest = max(len(window[i].ids) for i in indices)
+  chunk, seen = _lines(lengths), []
+  for indices, batch in text_lines.batches(chunk, batch_size, 19, multiple):
+    longest = max(len(chunk[i].ids) for i in indices)
     length = batch["input_ids"].shape[1]
     assert longest <= length <= min(longest + multiple - 1, 19)
     rows = zip(indices, batch["input_ids"], batch["input_mask"], strict=True)
     for index, row, mask in rows:
-      np.testing.assert_array_equal(row[mask == 1], window[index].ids)
+      np.testing.assert_array_equal(row[mask == 1], chunk[index].ids)
       assert not row[mask == 0].any()
     np.testing.assert_array_equal(batch["segment_ids"], batch["input_mask"])
     seen += indices
-  assert sorted(seen) == list(range(len(window)))
+  assert sorted(seen) == list(range(len(chunk)))
   assert all(array.dtype == np.int32 for array in batch.values())
 
 
@@ -138,7 +138,7 @@ def test_lines_are_read_to_their_end(tmp_path, monkeypatch, flags, length):
   assert (mask.sum(), len(mask)) == (22, length)
 
 
-def test_windows_may_have_longer_and_longer_lines(monkeypatch):
+def test_chunks_may_have_longer_and_longer_lines(monkeypatch):
   def predict(_, batches):
     return {"values": batches[0]["input_ids"]}
 

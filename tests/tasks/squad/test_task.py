@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from runs import fine_tune
-from tasks.squad import examples, metrics, task
+from tasks.squad import examples, task
 from tasks.squad.task import Squad
 from tests import programs
 from tests.serving.tasks import CONFIG
@@ -144,25 +144,6 @@ def test_padding_is_among_the_best_unless_batches_are_trimmed(
   outputs = {"start_logits": logits, "end_logits": logits}
   monkeypatch.setattr(task.inference, "outputs", lambda *_: outputs)
   assert Squad(args, {}).answer(None, data).answers == {"0": text}
-
-
-def test_the_threshold_of_the_flag_counts_before_the_saved_one(tmp_path):
-  args = _args(tmp_path, "a b", 1)
-  path = metrics.threshold_file(str(tmp_path), 1)
-  metrics.save_threshold(path, {"best_f1_thresh": 5.0}, {"0": 5.0})
-  for given, version_2, expected in (
-    (None, True, 5.0),
-    (0.0, True, 0.0),
-    (-1.0, True, -1.0),
-    (None, False, 0.0),
-  ):
-    args = args.replace(version_2_with_negative=version_2)
-    args = args.replace(null_score_diff_threshold=given)
-    assert task.null_threshold(args) == expected
-  # Of a checkpoint of another folder the one beside it.
-  changes = {"output_dir": str(tmp_path / "new"), "init_checkpoint": path}
-  args = args.replace(version_2_with_negative=True, **changes)
-  assert task.null_threshold(args) == 5.0
 
 
 def test_an_export_answers_by_the_flags(tmp_path):
