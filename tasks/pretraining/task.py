@@ -143,8 +143,9 @@ class FillMask(TextSignature):
   _answers: Answers
 
   def encode(self, text: tf.Tensor) -> tf.RaggedTensor:
-    """Token ids; the text "[MASK]" is the mask: [B] -> [B, (T)] int32."""
-    parts = tf.strings.split(text, vocab.MASK)  # [B, (masks + 1)]
+    """Token ids; a spelled mask is one token: [B] -> [B, (T)] int32."""
+    mask = self._answers.config.tokenizer.special.mask
+    parts = tf.strings.split(text, mask)  # [B, (masks + 1)]
     ids = self._tokenizer.tokenize(parts.values)
     # A mask before every part but the first.
     index = tf.ragged.range(parts.row_lengths()).values
