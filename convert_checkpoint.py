@@ -1,9 +1,13 @@
 r"""Converts a BERT between the original's format and others.
 
-From a Hugging Face folder, a checkpoint of TensorFlow Model Garden or a preset
-of KerasHub to the names and files of a released model:
+From a Hugging Face folder, a checkpoint of TensorFlow Model Garden, a module of
+TensorFlow Hub or a preset of KerasHub to the files of a released model:
 
   python convert_checkpoint.py --input=hugging_face_folder --output=bert_folder
+
+From the Hugging Face Hub, or a release of the original (docs/models.md):
+
+  python convert_checkpoint.py --input=hf://klue/bert-base --output=klue
 
 From an original checkpoint, or one of our programs, to a Hugging Face folder:
 
@@ -28,7 +32,7 @@ from absl import logging
 
 from cli import file_checks, program
 from cli.settings import Settings, common, flag
-from conversion import hugging_face, interchange
+from conversion import download, hugging_face, interchange
 from conversion.interchange import HUGGING_FACE, MODEL_GARDEN, ORIGINAL
 from storage import UserError, files
 from training import run_record
@@ -38,7 +42,12 @@ from training import run_record
 class ConversionSettings(Settings):
   """Flags of convert_checkpoint.py."""
 
-  input: str = common(None, "Folder or checkpoint.", required=True)
+  input: str = common(
+    None,
+    "Folder or checkpoint, hf://ORGANIZATION/NAME[@REVISION], or the https URL "
+    "of a release's zip.",
+    required=True,
+  )
   output: str = common(None, "Folder to write.", required=True)
   bert_config_file: str | None = common(None, "Default: beside the checkpoint.")
   vocab_file: str | None = common(None, "Default: beside the checkpoint.")
@@ -46,7 +55,7 @@ class ConversionSettings(Settings):
   overwrite: bool = common(False, "Replace files in --output.")
   output_format: str | None = flag(
     None,
-    "Default: hugging_face if --input is of the original, else original.",
+    "Default: hugging_face for a checkpoint of the original, else original.",
     choices=(ORIGINAL, HUGGING_FACE),
   )
   head: str | None = flag(
@@ -65,6 +74,9 @@ def check_flags(args: ConversionSettings) -> None:
   file_checks.check_writable(args.output, "output")
   if files.exists(args.output) and not files.is_folder(args.output):
     raise NotADirectoryError(f"--output={args.output} is a file: name a folder")
+  if download.is_url(args.input):
+    choose_target(args, download.format_of(args.input))
+    return
   if kind := interchange.format_of_folder(args.input):
     choose_target(args, kind)
     return
@@ -81,11 +93,20 @@ def check_flags(args: ConversionSettings) -> None:
 
 
 def main(args: ConversionSettings) -> None:
+  if download.is_url(args.input):
+    with download.fetched(args.input, args.output) as folder:
+      convert(args, folder)
+  else:
+    convert(args, args.input)
+
+
+def convert(args: ConversionSettings, path: str) -> None:
+  """Converts the model at a local `path`."""
   # TensorFlow is imported here, after the flags were checked.
   from conversion import conversion_checks, original
 
   bert, kind = conversion_checks.read_any(
-    args.input, args.bert_config_file, args.use_moving_averages
+    path, args.bert_config_file, args.use_moving_averages
   )
   target = choose_target(args, kind)
   if args.head == "encoder":
@@ -115,7 +136,9 @@ def choose_target(args: ConversionSettings, kind: str) -> str:
   Raises ValueError if flags contradict it, FileExistsError if --output has
   files of that format.
   """
-  stays = kind == ORIGINAL and args.strip_optimizer
+  # The URL of a release gives its files, unless a flag says otherwise.
+  is_release = download.is_url(args.input)
+  stays = kind == ORIGINAL and (args.strip_optimizer or is_release)
   default = HUGGING_FACE if kind == ORIGINAL and not stays else ORIGINAL
   target = args.output_format or default
   if args.strip_optimizer and not (stays and target == ORIGINAL):

@@ -105,12 +105,10 @@ def _substitute(name, substitutions):
 @interchange.names_path
 def read(folder: str) -> CanonicalModel:
   """Reads a folder; ValueError if the original has no such model."""
-  if files.exists(path := os.path.join(folder, "modules.json")):
-    first = json.loads(files.read_text(path))[0]
-    folder = os.path.join(folder, first["path"]).rstrip("/")
+  folder = first_module(folder)
   path = os.path.join(folder, CONFIG)
   settings = textfiles.read_json(path)
-  bert = CanonicalModel(folder, config=_original_config(settings, path))
+  bert = CanonicalModel(folder, config=original_config(settings, path))
   paths = [os.path.join(folder, x) for x in (VOCABULARY, _FAST_TOKENIZER)]
   present = filter(files.exists, paths)  # the last may have more tokens
   bert.vocabulary = max(present, key=lambda x: len(vocab.load(x)), default=None)
@@ -145,8 +143,19 @@ def read(folder: str) -> CanonicalModel:
   return bert
 
 
-def _original_config(settings, path):
-  """config.json as the values of a bert_config.json."""
+def first_module(folder: str) -> str:
+  """The folder of a BERT: in one of sentence_transformers, its first module."""
+  if files.exists(path := os.path.join(folder, "modules.json")):
+    first = json.loads(files.read_text(path))[0]
+    folder = os.path.join(folder, first["path"]).rstrip("/")
+  return folder
+
+
+def original_config(settings: dict, path: str) -> dict:
+  """Values of config.json at `path` as those of a bert_config.json.
+
+  Raises UserError if the original has no such network.
+  """
   for key, expected in _REQUIRED.items():
     if settings.get(key, expected) != expected:
       raise UserError(f"{path}: {key} is {settings[key]!r}, not {expected!r}")
