@@ -1,13 +1,11 @@
 r"""Converts a BERT between the original's format and others.
 
 From a Hugging Face folder, a checkpoint of TensorFlow Model Garden, a module of
-TensorFlow Hub or a preset of KerasHub to the files of a released model:
+TensorFlow Hub or a preset of KerasHub to the files of a released model; the
+first also by its name on the Hugging Face Hub (docs/models.md):
 
   python convert_checkpoint.py --input=hugging_face_folder --output=bert_folder
-
-From the Hugging Face Hub, or a release of the original (docs/models.md):
-
-  python convert_checkpoint.py --input=hf://klue/bert-base --output=klue
+  python convert_checkpoint.py --input=hf://klue/bert-base --output=bert_folder
 
 From an original checkpoint, or one of our programs, to a Hugging Face folder:
 
@@ -43,10 +41,7 @@ class ConversionSettings(Settings):
   """Flags of convert_checkpoint.py."""
 
   input: str = common(
-    None,
-    "Folder or checkpoint, hf://ORGANIZATION/NAME[@REVISION], or the https URL "
-    "of a release's zip.",
-    required=True,
+    None, "Folder, checkpoint, hf://NAME or URL of a zip.", required=True
   )
   output: str = common(None, "Folder to write.", required=True)
   bert_config_file: str | None = common(None, "Default: beside the checkpoint.")
@@ -74,10 +69,8 @@ def check_flags(args: ConversionSettings) -> None:
   file_checks.check_writable(args.output, "output")
   if files.exists(args.output) and not files.is_folder(args.output):
     raise NotADirectoryError(f"--output={args.output} is a file: name a folder")
-  if download.is_url(args.input):
-    choose_target(args, download.format_of(args.input))
-    return
-  if kind := interchange.format_of_folder(args.input):
+  kind = download.format_of(args.input)
+  if kind := kind or interchange.format_of_folder(args.input):
     choose_target(args, kind)
     return
   prefix = run_record.find_checkpoint(args.input)
@@ -93,41 +86,33 @@ def check_flags(args: ConversionSettings) -> None:
 
 
 def main(args: ConversionSettings) -> None:
-  if download.is_url(args.input):
-    with download.fetched(args.input, args.output) as folder:
-      convert(args, folder)
-  else:
-    convert(args, args.input)
-
-
-def convert(args: ConversionSettings, path: str) -> None:
-  """Converts the model at a local `path`."""
   # TensorFlow is imported here, after the flags were checked.
   from conversion import conversion_checks, original
 
-  bert, kind = conversion_checks.read_any(
-    path, args.bert_config_file, args.use_moving_averages
-  )
-  target = choose_target(args, kind)
-  if args.head == "encoder":
-    bert.drop_head()
-  conversion_checks.complete(
-    bert, args.vocab_file, args.do_lower_case, target == HUGGING_FACE
-  )
-  # --strip_optimizer also works for models with an unknown head.
-  head = "encoder"
-  if not args.strip_optimizer:
-    head = interchange.head_of(bert, args.head)
-  conversion_checks.check_variables(bert, head)
-  if target == ORIGINAL:
-    back = original.read(original.write(bert, args.output))
-    logging.info("wrote %s", back.origin)
-  else:
-    hugging_face.write(bert, args.output, head)
-    back = hugging_face.read(args.output)
-    logging.info("wrote a %s", interchange.HEADS[head].architecture)
-  bert.summarize()
-  conversion_checks.check_values(bert, back)
+  with download.fetched(args.input, args.output) as path:
+    bert, kind = conversion_checks.read_any(
+      path, args.bert_config_file, args.use_moving_averages
+    )
+    target = choose_target(args, kind)
+    if args.head == "encoder":
+      bert.drop_head()
+    conversion_checks.complete(
+      bert, args.vocab_file, args.do_lower_case, target == HUGGING_FACE
+    )
+    # --strip_optimizer also works for models with an unknown head.
+    head = "encoder"
+    if not args.strip_optimizer:
+      head = interchange.head_of(bert, args.head)
+    conversion_checks.check_variables(bert, head)
+    if target == ORIGINAL:
+      back = original.read(original.write(bert, args.output))
+      logging.info("wrote %s", back.origin)
+    else:
+      hugging_face.write(bert, args.output, head)
+      back = hugging_face.read(args.output)
+      logging.info("wrote a %s", interchange.HEADS[head].architecture)
+    bert.summarize()
+    conversion_checks.check_values(bert, back)
 
 
 def choose_target(args: ConversionSettings, kind: str) -> str:
@@ -136,9 +121,9 @@ def choose_target(args: ConversionSettings, kind: str) -> str:
   Raises ValueError if flags contradict it, FileExistsError if --output has
   files of that format.
   """
-  # The URL of a release gives its files, unless a flag says otherwise.
-  is_release = download.is_url(args.input)
-  stays = kind == ORIGINAL and (args.strip_optimizer or is_release)
+  stays = kind == ORIGINAL and (
+    args.strip_optimizer or download.format_of(args.input)  # of a release
+  )
   default = HUGGING_FACE if kind == ORIGINAL and not stays else ORIGINAL
   target = args.output_format or default
   if args.strip_optimizer and not (stays and target == ORIGINAL):

@@ -112,7 +112,7 @@ def read(folder: str) -> CanonicalModel:
   paths = [os.path.join(folder, x) for x in (VOCABULARY, _FAST_TOKENIZER)]
   present = filter(files.exists, paths)  # the last may have more tokens
   bert.vocabulary = max(present, key=lambda x: len(vocab.load(x)), default=None)
-  bert.lower_case = _lower_case(folder)
+  bert.lower_case = lower_case(folder)
   names = settings.get("id2label") or {}
   labels = tuple(str(names[key]) for key in sorted(names, key=int))
   if any(label != f"LABEL_{i}" for i, label in enumerate(labels)):
@@ -166,7 +166,8 @@ def original_config(settings: dict, path: str) -> dict:
   return {"type_vocab_size": 2} | settings | {"hidden_act": _ACTIVATIONS[act]}
 
 
-def _lower_case(folder):
+def lower_case(folder: str) -> bool | None:
+  """do_lower_case of a folder's tokenizer; None if nothing says it."""
   fast, path = (os.path.join(folder, x) for x in (_FAST_TOKENIZER, TOKENIZER))
   settings = {}
   if files.exists(fast):
