@@ -129,7 +129,9 @@ def _hugging_face_hub():
   """The package, which serving does not need."""
   os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
   try:
-    import huggingface_hub  # noqa: PLC0415
+    import huggingface_hub.constants  # noqa: PLC0415
+    import huggingface_hub.errors  # noqa: PLC0415
+    import huggingface_hub.file_download  # noqa: PLC0415
   except ImportError:
     raise UserError("a URL needs: pip install huggingface_hub") from None
   return huggingface_hub
@@ -176,7 +178,8 @@ def _without_safetensors(url, name):
     for pull in islice(titled, 5):
       revision = f"refs/pr/{pull.num}"
       if "model.safetensors" in api.list_repo_files(name, revision=revision):
-        return f"{text}take {HUB}{name}@{revision} ({pull.title!r})"
+        by = f"{pull.title!r}, proposed by {pull.author}"
+        return f"{text}take {HUB}{name}@{revision} ({by})"
   return (
     f"{text}take the zip of its authors, or load it with transformers, save it "
     "with safe_serialization=True and name that folder"

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import stat
 import zipfile
 from errno import ENOSPC
@@ -178,7 +179,8 @@ def test_a_pickle_is_not_read_and_a_revision_with_safetensors_is_named(
   _fails(f"hf://{NAME}", tmp_path / "bert", pickle, "safe_serialization=True")
   hub.pulls[NAME] = ["Fix a word", "Adding `safetensors` variant"]
   hub.repositories[NAME]["refs/pr/2"] = files | pull
-  _fails(f"hf://{NAME}", tmp_path / "bert", f"take hf://{NAME}@refs/pr/2 (")
+  pull = f"take hf://{NAME}@refs/pr/2 ('Adding `safetensors` variant', proposed"
+  _fails(f"hf://{NAME}", tmp_path / "bert", f"{pull} by bot)")
   _convert(f"hf://{NAME}@refs/pr/2", tmp_path / "bert")
   assert not _paths(hub, "pytorch_model")
 
@@ -202,6 +204,27 @@ def test_offline_the_cache_is_enough_and_else_named(hub, tmp_path, monkeypatch):
   monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
   _convert(f"hf://{NAME}", tmp_path / "again")
   _fails("hf://acme/other", tmp_path / "other", "HF_HUB_OFFLINE is set: unset")
+
+
+def test_the_environment_variables_of_the_hub_count(hub, tmp_path):
+  variables = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "home")}
+
+  def fetch(name, **more):  # the package reads variables when it is imported
+    code = f"from conversion import download as x; x.from_hub('hf://{name}')"
+    return programs.python(["-c", code], env=os.environ | variables | more)
+
+  done = fetch(NAME)
+  assert done.returncode == 0, done.stderr
+  assert list(
+    tmp_path.glob("home/hub/models--acme--bert/snapshots/*/config.js*")
+  )
+  del hub.requests[:]
+  done = fetch(NAME, HF_HUB_OFFLINE="1")
+  assert done.returncode == 0, done.stderr
+  done = fetch("acme/other", HF_HUB_OFFLINE="1")
+  message = "hf://acme/other: not in the cache, and HF_HUB_OFFLINE is set"
+  assert message in done.stderr.splitlines()[-1]
+  assert not hub.requests
 
 
 def test_a_full_disk_is_an_error_of_the_disk(hub, tmp_path, monkeypatch):
