@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable
 import keras
 import numpy as np
 
-from conversion import download
 from data import features
 from data.tokenization import FullTokenizer
 from modeling import models
@@ -83,7 +82,9 @@ def load(
   training or vocabulary.
   """
   path = os.fspath(folder)
-  if path.startswith(download.HUB):
+  if path.startswith("hf://"):
+    from conversion import download  # noqa: PLC0415, folders need none
+
     path, lower_case = download.converted(path)
     do_lower_case = lower_case if do_lower_case is None else do_lower_case
   files = model_files(path)

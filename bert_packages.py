@@ -4,7 +4,9 @@ from importlib.util import find_spec
 from os.path import dirname, realpath
 
 HERE = dirname(realpath(__file__))
-for name in "cli data modeling serving storage tasks training".split():
+for (
+  name
+) in "cli conversion data modeling serving storage tasks training".split():
   path = realpath(getattr(find_spec(name), "origin", None) or "")
   if dirname(dirname(path)) != HERE:
     raise ImportError(f"{path} hides {HERE}/{name}: rename it (docs/keras.md)")

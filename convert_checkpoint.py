@@ -86,10 +86,10 @@ def check_flags(args: ConversionSettings) -> None:
 
 
 def main(args: ConversionSettings) -> None:
-  # TensorFlow is imported here, after the flags were checked.
-  from conversion import conversion_checks, original
-
   with download.fetched(args.input, args.output) as path:
+    # TensorFlow is imported here, after flags and downloads.
+    from conversion import conversion_checks, original
+
     bert, kind = conversion_checks.read_any(
       path, args.bert_config_file, args.use_moving_averages
     )

@@ -20,7 +20,7 @@ from absl import logging
 
 from conversion import hugging_face, interchange
 from conversion.interchange import BERT_CONFIG, HUGGING_FACE, ORIGINAL
-from storage import UserError, files, setting, textfiles
+from storage import UserError, files, setting
 
 HUB = "hf://"
 _REPOSITORY = re.compile(r"hf://((?:[\w.-]+/)?[\w.-]+)(?:@(\S+))?")
@@ -61,7 +61,7 @@ def fetched(path: str, output: str) -> Iterator[str]:
   shutil.rmtree(folder)
 
 
-def from_hub(url: str) -> str:
+def from_hub(url: str, with_weights: bool = True) -> str:
   """Folder, in the Hub's cache, of hf://ORGANIZATION/NAME[@REVISION].
 
   The files are those that conversion.hugging_face reads. The configuration is
@@ -79,12 +79,15 @@ def from_hub(url: str) -> str:
     folder = hub.snapshot_download(
       name, revision=revision, allow_patterns=_DESCRIPTIONS
     )
-    path = os.path.join(hugging_face.first_module(folder), "config.json")
-    if not os.path.exists(path):
-      raise UserError(f"{url} has no config.json: name a BERT of transformers")
-    hugging_face.original_config(textfiles.read_json(path), path)
-    commit = os.path.basename(folder)
-    logging.info("%s: revision %s", url, commit)
+  names = ("config.json", "modules.json")
+  if not any(os.path.exists(os.path.join(folder, x)) for x in names):
+    raise UserError(f"{url} has no config.json: name a BERT of transformers")
+  hugging_face.read_config(folder)
+  commit = os.path.basename(folder)
+  logging.info("%s: revision %s", url, commit)
+  if not with_weights:
+    return folder
+  with _one_line(url, page):
     hub.snapshot_download(name, revision=commit, allow_patterns=_WEIGHTS)
   weights = glob(f"{escape(folder)}/**/*.safetensors", recursive=True)
   if not weights:
@@ -106,14 +109,14 @@ def converted(url: str) -> tuple[str, bool | None]:
   The folder is in the Hub's cache, and is made once a revision. The case is
   do_lower_case of the tokenizer, None if nothing says it.
   """
-  # Imported here because they import TensorFlow.
+  # These import TensorFlow.
   from conversion import conversion_checks, original  # noqa: PLC0415
 
-  source = from_hub(url)
+  source = from_hub(url, with_weights=False)
   *_, name, _, commit = source.split(os.sep)  # models--A--B/snapshots/COMMIT
   cache = _hugging_face_hub().cached_assets_path("bert", name, commit)
   if not os.listdir(cache):
-    bert = hugging_face.read(source)
+    bert = hugging_face.read(from_hub(url))
     conversion_checks.complete(bert, None, None, for_transformers=False)
     conversion_checks.check_variables(bert, interchange.head_of(bert))
     with TemporaryDirectory(dir=cache.parent) as partial:
@@ -121,8 +124,8 @@ def converted(url: str) -> tuple[str, bool | None]:
       original.write(bert, folder)
       with suppress(OSError):  # another process was first
         os.rename(folder, cache)
-  case = hugging_face.lower_case(hugging_face.first_module(source))
-  return str(cache), case
+  folder, *_ = hugging_face.read_config(source)
+  return str(cache), hugging_face.lower_case(folder)
 
 
 def _hugging_face_hub():

@@ -105,10 +105,8 @@ def _substitute(name, substitutions):
 @interchange.names_path
 def read(folder: str) -> CanonicalModel:
   """Reads a folder; ValueError if the original has no such model."""
-  folder = first_module(folder)
-  path = os.path.join(folder, CONFIG)
-  settings = textfiles.read_json(path)
-  bert = CanonicalModel(folder, config=original_config(settings, path))
+  folder, settings, config = read_config(folder)
+  bert = CanonicalModel(folder, config=config)
   paths = [os.path.join(folder, x) for x in (VOCABULARY, _FAST_TOKENIZER)]
   present = filter(files.exists, paths)  # the last may have more tokens
   bert.vocabulary = max(present, key=lambda x: len(vocab.load(x)), default=None)
@@ -143,19 +141,18 @@ def read(folder: str) -> CanonicalModel:
   return bert
 
 
-def first_module(folder: str) -> str:
-  """The folder of a BERT: in one of sentence_transformers, its first module."""
+@interchange.names_path
+def read_config(folder: str) -> tuple[str, dict, dict]:
+  """The folder of a BERT, its config.json, and the same as a bert_config.json.
+
+  A folder of sentence_transformers has the BERT in its first module. Raises
+  UserError if the original has no such network.
+  """
   if files.exists(path := os.path.join(folder, "modules.json")):
     first = json.loads(files.read_text(path))[0]
     folder = os.path.join(folder, first["path"]).rstrip("/")
-  return folder
-
-
-def original_config(settings: dict, path: str) -> dict:
-  """Values of config.json at `path` as those of a bert_config.json.
-
-  Raises UserError if the original has no such network.
-  """
+  path = os.path.join(folder, CONFIG)
+  settings = textfiles.read_json(path)
   for key, expected in _REQUIRED.items():
     if settings.get(key, expected) != expected:
       raise UserError(f"{path}: {key} is {settings[key]!r}, not {expected!r}")
@@ -163,7 +160,8 @@ def original_config(settings: dict, path: str) -> dict:
   if act not in _ACTIVATIONS:
     raise UserError(f"{path}: hidden_act {act!r} is unknown to BERT")
   # The original's default of type_vocab_size is another one.
-  return {"type_vocab_size": 2} | settings | {"hidden_act": _ACTIVATIONS[act]}
+  config = {"type_vocab_size": 2} | settings
+  return folder, settings, config | {"hidden_act": _ACTIVATIONS[act]}
 
 
 def lower_case(folder: str) -> bool | None:

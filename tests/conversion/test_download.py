@@ -194,9 +194,13 @@ def test_another_network_is_refused_before_its_weights_are_downloaded(
   with pytest.raises(UserError, match="model_type is 'roberta', not 'bert'"):
     _convert(f"hf://{NAME}", tmp_path / "bert")
   assert not _paths(hub, "model.safetensors")
-  del files["config.json"]
-  hub.repositories["acme/other"] = {"main": files}
-  _fails("hf://acme/other", tmp_path / "bert", "has no config.json")
+  broken = files | {"config.json": b"{"}
+  hub.repositories["acme/broken"] = {"main": broken}
+  with pytest.raises(UserError, match=r"config\.json"):
+    _convert("hf://acme/broken", tmp_path / "bert")
+  rest = {name: data for name, data in files.items() if "config" not in name}
+  hub.repositories["acme/rest"] = {"main": rest}
+  _fails("hf://acme/rest", tmp_path / "bert", "has no config.json")
 
 
 def test_offline_the_cache_is_enough_and_else_named(hub, tmp_path, monkeypatch):
@@ -237,6 +241,15 @@ def test_a_full_disk_is_an_error_of_the_disk(hub, tmp_path, monkeypatch):
   assert error.value.errno == ENOSPC
 
 
+def test_the_first_module_of_sentence_transformers_is_taken(hub, tmp_path):
+  files = hub.repositories[NAME]["main"]
+  module = {f"0_Transformer/{name}": data for name, data in files.items()}
+  module["modules.json"] = b'[{"path": "0_Transformer"}]'
+  hub.repositories["acme/vectors"] = {"main": module}
+  _convert("hf://acme/vectors", tmp_path / "bert")
+  assert not _paths(hub, "pytorch_model")
+
+
 def test_load_and_predictor_take_a_repository(hub, released):
   model, encode = bert.load(f"hf://{NAME}")
   expected, _ = bert.load(released.own)
@@ -249,6 +262,14 @@ def test_load_and_predictor_take_a_repository(hub, released):
     vectors, Predictor(released.own).embed(["red sky"]), atol=1e-6
   )
   assert not _paths(hub, "/cdn/")
+
+
+def test_load_takes_the_case_of_the_tokenizer_unless_it_is_given(hub):
+  files = hub.repositories[NAME]["main"]
+  files["tokenizer_config.json"] = b'{"do_lower_case": false}'
+  for given, tokens in ((None, ["[UNK]"]), (True, ["red"])):
+    _, encode = bert.load(f"hf://{NAME}", do_lower_case=given)
+    assert encode.tokenizer.tokenize("RED") == tokens
 
 
 # --- Zips of releases ------------------------------------------------------
