@@ -4,6 +4,7 @@ Nothing else is downloaded, and no file that is read is code or a pickle.
 """
 
 import hashlib
+import logging as python_logging
 import os
 import re
 import shutil
@@ -129,8 +130,9 @@ def converted(url: str) -> tuple[str, bool | None]:
 
 
 def _hugging_face_hub():
-  """The package, which serving does not need."""
+  """The package, which serving does not need; it sends and logs less here."""
   os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+  python_logging.getLogger("httpx2").setLevel(python_logging.WARNING)
   try:
     import huggingface_hub.constants  # noqa: PLC0415
     import huggingface_hub.errors  # noqa: PLC0415

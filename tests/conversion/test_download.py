@@ -102,6 +102,7 @@ def test_a_repository_is_converted_and_only_its_needed_files_are_read(
   )
   assert f"files of {hub.url}/{NAME}, stored in {tmp_path}/cache" in caplog.text
   assert f"revision {hub_server.COMMIT}" in caplog.text
+  assert "HTTP Request" not in caplog.text  # of the library
   assert not _paths(hub, "pytorch_model") + _paths(hub, "onnx")
   del hub.requests[:]
   _convert(f"hf://{NAME}", tmp_path / "again")
