@@ -25,10 +25,14 @@ from storage import UserError, files, setting
 
 HUB = "hf://"
 _REPOSITORY = re.compile(r"hf://((?:[\w.-]+/)?[\w.-]+)(?:@(\S+))?")
-_NAMES = "config.json vocab.txt tokenizer.json tokenizer_config.json".split()
-# Files of a folder, or of the first module of sentence_transformers.
-_DESCRIPTIONS = ["modules.json", *_NAMES, *(f"0_*/{name}" for name in _NAMES)]
-_WEIGHTS = "model*.safetensors* left_over.safetensors 0_*/*.safetensors".split()
+# Files that conversion.hugging_face reads; a first module of
+# sentence_transformers may have a folder of its own.
+_DESCRIPTIONS = """modules.json config.json vocab.txt tokenizer.json
+tokenizer_config.json""".split()
+_WEIGHTS = """model.safetensors model.safetensors.index.json
+model-*-of-*.safetensors left_over.safetensors""".split()
+_DESCRIPTIONS += [f"0_*/{name}" for name in _DESCRIPTIONS]
+_WEIGHTS += [f"0_*/{name}" for name in _WEIGHTS]
 
 
 def format_of(path: str) -> str | None:

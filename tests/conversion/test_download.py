@@ -53,7 +53,8 @@ def hub(released, tmp_path, monkeypatch):
   """A hub with the model, as if HF_ENDPOINT and HF_HOME named it."""
   with hub_server.serve() as hub:
     files = {x.name: x.read_bytes() for x in released.theirs.iterdir()}
-    files["pytorch_model.bin"] = files["onnx/config.json"] = b"never read"
+    others = ("pytorch_model.bin", "onnx/config.json", "model.fp16.safetensors")
+    files |= dict.fromkeys(others, b"never read")
     hub.repositories[NAME] = {"main": files}
     constants = "huggingface_hub.constants"
     monkeypatch.setattr(f"{constants}.ENDPOINT", hub.url)
@@ -103,7 +104,8 @@ def test_a_repository_is_converted_and_only_its_needed_files_are_read(
   assert f"files of {hub.url}/{NAME}, stored in {tmp_path}/cache" in caplog.text
   assert f"revision {hub_server.COMMIT}" in caplog.text
   assert "HTTP Request" not in caplog.text  # of the library
-  assert not _paths(hub, "pytorch_model") + _paths(hub, "onnx")
+  for name in ("pytorch_model", "onnx", "fp16"):
+    assert not _paths(hub, name)
   del hub.requests[:]
   _convert(f"hf://{NAME}", tmp_path / "again")
   assert not _paths(hub, "/cdn/")  # the weights are in the cache
