@@ -97,6 +97,7 @@ def test_a_repository_is_converted_and_only_its_needed_files_are_read(
   hub, released, tmp_path, caplog
 ):
   caplog.set_level("INFO")
+  caplog.set_level("INFO", logger="absl")
   _convert(f"hf://{NAME}", tmp_path / "bert")
   small_model.assert_same_checkpoint(
     tmp_path / "bert/bert_model.ckpt", released.own / "bert_model.ckpt"
@@ -300,6 +301,7 @@ def test_the_zip_of_a_release_becomes_its_files(
   hub, archive, released, tmp_path, caplog
 ):
   caplog.set_level("INFO")
+  caplog.set_level("INFO", logger="absl")
   _convert(f"{hub.url}/moved.zip", tmp_path / "bert")
   assert f"downloading {hub.url}/moved.zip to {tmp_path}/bert.download" in (
     caplog.text

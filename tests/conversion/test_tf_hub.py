@@ -6,12 +6,13 @@ import tensorflow as tf
 from official.legacy.bert import configs
 from official.nlp.configs import encoders
 from official.nlp.tools import export_tfhub_lib
+from tensorflow.core.protobuf import saved_model_pb2
 
 from conversion import conversion_checks, interchange, tf_hub
 from data import vocab
 from modeling.config import BertConfig
 from storage import UserError
-from tests import shared, small_model
+from tests import small_model
 from tests.conversion.test_hugging_face import MODELS
 from tests.programs import fails, run
 
@@ -89,9 +90,8 @@ def _configs(**more):
   return {"bert_config": old}, {"encoder_config": new}
 
 
-@pytest.mark.parametrize(
-  "case", [(1, True), shared.slow((0, True)), shared.slow((0, False))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("case", [(1, True), (0, True), (0, False)])
 def test_a_module_of_format_2_computes_the_same(tmp_path, case):
   number, with_mlm = case
   folder = _export(tmp_path, with_mlm, **_configs()[number])
@@ -110,6 +110,18 @@ def test_a_module_of_format_2_computes_the_same(tmp_path, case):
   bert = _check(folder, "masked_lm" if with_mlm else "encoder", expected)
   assert bert.lower_case is False
   assert [*bert.skipped] == ["of the tokenizer"]
+
+
+def test_the_case_and_the_vocabulary_of_format_2_are_read(tmp_path):
+  _, encoder = export_tfhub_lib._create_model(**_configs()[1], with_mlm=False)
+  case = tf.Variable(False, trainable=False)
+  items = tf.train.Checkpoint(encoder=encoder, do_lower_case=case)
+  items.write(str(tmp_path / "variables/variables"))
+  graph = saved_model_pb2.SavedModel(meta_graphs=[{}])
+  (tmp_path / "saved_model.pb").write_bytes(graph.SerializeToString())
+  (tmp_path / "assets").mkdir()
+  vocab.save(WORDS, tmp_path / "assets/words.txt")
+  assert _check(tmp_path, "encoder", {}).lower_case is False
 
 
 # --- Format 1 --------------------------------------------------------------
