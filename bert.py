@@ -74,14 +74,21 @@ def load(
 ) -> tuple[keras.Model, TextEncoder]:
   """Model with the values of a checkpoint, and its TextEncoder.
 
-  `folder` has bert_config.json, vocab.txt and a checkpoint, or is the
-  --output_dir of a program. `make` is a function of modeling/models.py,
+  `folder` has bert_config.json, vocab.txt and a checkpoint, is the --output_dir
+  of a program, or hf://ORGANIZATION/NAME[@REVISION], which is downloaded and
+  converted once (docs/models.md). `make` is a function of modeling/models.py,
   `settings` are its arguments, as num_labels=2. Variables that the checkpoint
   lacks, and a head's for other labels, stay as they are; absl's log of level
   info names them. By default texts have the model's length, and the case of its
   training or vocabulary.
   """
-  files = find_model(os.fspath(folder))
+  path = os.fspath(folder)
+  if path.startswith("hf://"):
+    from conversion import download  # noqa: PLC0415, folders need none
+
+    path, lower_case = download.converted(path)
+    do_lower_case = lower_case if do_lower_case is None else do_lower_case
+  files = find_model(path)
   length = max_seq_length or files.config.max_position_embeddings
   files.config.check_length(length)
   model = make(files.config, **settings)

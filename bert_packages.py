@@ -4,7 +4,8 @@ from importlib.util import find_spec
 from os.path import dirname, realpath
 
 HERE = dirname(realpath(__file__))
-for name in "cli data modeling runs serving storage tasks training".split():
+PACKAGES = "cli conversion data modeling runs serving storage tasks training"
+for name in PACKAGES.split():
   path = realpath(getattr(find_spec(name), "origin", None) or "")
   if dirname(dirname(path)) != HERE:
     raise ImportError(f"{path} hides {HERE}/{name}: rename it (docs/keras.md)")

@@ -1,9 +1,11 @@
 r"""Converts a BERT between the original's format and others.
 
-From a Hugging Face folder, a checkpoint of TensorFlow Model Garden or a preset
-of KerasHub to the names and files of a released model:
+From a Hugging Face folder, a checkpoint of TensorFlow Model Garden, a module of
+TensorFlow Hub or a preset of KerasHub to the files of a released model; the
+first also by its name on the Hugging Face Hub (docs/models.md):
 
   python convert_checkpoint.py --input=hugging_face_folder --output=bert_folder
+  python convert_checkpoint.py --input=hf://klue/bert-base --output=bert_folder
 
 From an original checkpoint, or one of our programs, to a Hugging Face folder:
 
@@ -28,7 +30,7 @@ from absl import logging
 
 from cli import file_checks, program
 from cli.settings import Settings, common, flag
-from conversion import hugging_face, interchange
+from conversion import download, hugging_face, interchange
 from conversion.interchange import HUGGING_FACE, MODEL_GARDEN, ORIGINAL
 from storage import UserError, files
 from training import checkpoint_files
@@ -38,7 +40,9 @@ from training import checkpoint_files
 class ConversionSettings(Settings):
   """Flags of convert_checkpoint.py."""
 
-  input: str = common(None, "Folder or checkpoint.", required=True)
+  input: str = common(
+    None, "Folder, checkpoint, hf://NAME or URL of a zip.", required=True
+  )
   output: str = common(None, "Folder to write.", required=True)
   bert_config_file: str | None = common(None, "Default: beside the checkpoint.")
   vocab_file: str | None = common(None, "Default: beside the checkpoint.")
@@ -46,7 +50,7 @@ class ConversionSettings(Settings):
   overwrite: bool = common(False, "Replace files in --output.")
   output_format: str | None = flag(
     None,
-    "Default: hugging_face if --input is of the original, else original.",
+    "Default: hugging_face for a checkpoint of the original, else original.",
     choices=(ORIGINAL, HUGGING_FACE),
   )
   head: str | None = flag(
@@ -65,7 +69,8 @@ def check_flags(args: ConversionSettings) -> None:
   file_checks.check_writable(args.output, "output")
   if files.exists(args.output) and not files.is_folder(args.output):
     raise NotADirectoryError(f"--output={args.output} is a file: name a folder")
-  if kind := interchange.format_of_folder(args.input):
+  kind = download.format_of(args.input)
+  if kind := kind or interchange.format_of_folder(args.input):
     choose_target(args, kind)
     return
   prefix = checkpoint_files.find_checkpoint(args.input)
@@ -81,32 +86,33 @@ def check_flags(args: ConversionSettings) -> None:
 
 
 def main(args: ConversionSettings) -> None:
-  # TensorFlow is imported here, after the flags were checked.
-  from conversion import conversion_checks, original
+  with download.fetched(args.input, args.output) as path:
+    # TensorFlow is imported here, after flags and downloads.
+    from conversion import conversion_checks, original
 
-  bert, kind = conversion_checks.read_any(
-    args.input, args.bert_config_file, args.use_moving_averages
-  )
-  target = choose_target(args, kind)
-  if args.head == "encoder":
-    bert.drop_head()
-  conversion_checks.complete(
-    bert, args.vocab_file, args.do_lower_case, target == HUGGING_FACE
-  )
-  # --strip_optimizer also works for models with an unknown head.
-  head = "encoder"
-  if not args.strip_optimizer:
-    head = interchange.head_of(bert, args.head)
-  conversion_checks.check_variables(bert, head)
-  if target == ORIGINAL:
-    back = original.read(original.write(bert, args.output))
-    logging.info("wrote %s", back.origin)
-  else:
-    hugging_face.write(bert, args.output, head)
-    back = hugging_face.read(args.output)
-    logging.info("wrote a %s", interchange.HEADS[head].architecture)
-  bert.summarize()
-  conversion_checks.check_values(bert, back)
+    bert, kind = conversion_checks.read_any(
+      path, args.bert_config_file, args.use_moving_averages
+    )
+    target = choose_target(args, kind)
+    if args.head == "encoder":
+      bert.drop_head()
+    conversion_checks.complete(
+      bert, args.vocab_file, args.do_lower_case, target == HUGGING_FACE
+    )
+    # --strip_optimizer also works for models with an unknown head.
+    head = "encoder"
+    if not args.strip_optimizer:
+      head = interchange.head_of(bert, args.head)
+    conversion_checks.check_variables(bert, head)
+    if target == ORIGINAL:
+      back = original.read(original.write(bert, args.output))
+      logging.info("wrote %s", back.origin)
+    else:
+      hugging_face.write(bert, args.output, head)
+      back = hugging_face.read(args.output)
+      logging.info("wrote a %s", interchange.HEADS[head].architecture)
+    bert.summarize()
+    conversion_checks.check_values(bert, back)
 
 
 def choose_target(args: ConversionSettings, kind: str) -> str:
@@ -115,7 +121,9 @@ def choose_target(args: ConversionSettings, kind: str) -> str:
   Raises ValueError if flags contradict it, FileExistsError if --output has
   files of that format.
   """
-  stays = kind == ORIGINAL and args.strip_optimizer
+  stays = kind == ORIGINAL and (
+    args.strip_optimizer or download.format_of(args.input)  # of a release
+  )
   default = HUGGING_FACE if kind == ORIGINAL and not stays else ORIGINAL
   target = args.output_format or default
   if args.strip_optimizer and not (stays and target == ORIGINAL):

@@ -13,6 +13,7 @@ from conversion import (
   keras_hub,
   model_garden,
   original,
+  tf_hub,
 )
 from conversion.interchange import CanonicalModel
 from data import vocab, vocab_checks
@@ -28,7 +29,11 @@ def read_any(
 ) -> tuple[CanonicalModel, str]:
   """Reads a model, and the name of its format; else ValueError."""
   averages = {"use_moving_averages": use_moving_averages}
-  if kind := interchange.format_of_folder(path):
+  kind = interchange.format_of_folder(path)
+  if kind == interchange.TF_HUB:
+    _refuse(path, averages)
+    return tf_hub.read(path, bert_config_file), kind
+  if kind:
     _refuse(path, averages | {"bert_config_file": bert_config_file})
     reader = hugging_face if kind == interchange.HUGGING_FACE else keras_hub
     return reader.read(path), kind

@@ -105,16 +105,12 @@ def _substitute(name, substitutions):
 @interchange.names_path
 def read(folder: str) -> CanonicalModel:
   """Reads a folder; ValueError if the original has no such model."""
-  if files.exists(path := os.path.join(folder, "modules.json")):
-    first = json.loads(files.read_text(path))[0]
-    folder = os.path.join(folder, first["path"]).rstrip("/")
-  path = os.path.join(folder, CONFIG)
-  settings = textfiles.read_json(path)
-  bert = CanonicalModel(folder, config=_original_config(settings, path))
+  folder, settings, config = read_config(folder)
+  bert = CanonicalModel(folder, config=config)
   paths = [os.path.join(folder, x) for x in (VOCABULARY, _FAST_TOKENIZER)]
   present = filter(files.exists, paths)  # the last may have more tokens
   bert.vocabulary = max(present, key=lambda x: len(vocab.load(x)), default=None)
-  bert.lower_case = _lower_case(folder)
+  bert.lower_case = lower_case(folder)
   names = settings.get("id2label") or {}
   labels = tuple(str(names[key]) for key in sorted(names, key=int))
   if any(label != f"LABEL_{i}" for i, label in enumerate(labels)):
@@ -145,8 +141,18 @@ def read(folder: str) -> CanonicalModel:
   return bert
 
 
-def _original_config(settings, path):
-  """config.json as the values of a bert_config.json."""
+@interchange.names_path
+def read_config(folder: str) -> tuple[str, dict, dict]:
+  """The folder of a BERT, its config.json, and the same as a bert_config.json.
+
+  A folder of sentence_transformers has the BERT in its first module. Raises
+  UserError if the original has no such network.
+  """
+  if files.exists(path := os.path.join(folder, "modules.json")):
+    first = json.loads(files.read_text(path))[0]
+    folder = os.path.join(folder, first["path"]).rstrip("/")
+  path = os.path.join(folder, CONFIG)
+  settings = textfiles.read_json(path)
   for key, expected in _REQUIRED.items():
     if settings.get(key, expected) != expected:
       raise UserError(f"{path}: {key} is {settings[key]!r}, not {expected!r}")
@@ -154,10 +160,12 @@ def _original_config(settings, path):
   if act not in _ACTIVATIONS:
     raise UserError(f"{path}: hidden_act {act!r} is unknown to BERT")
   # The original's default of type_vocab_size is another one.
-  return {"type_vocab_size": 2} | settings | {"hidden_act": _ACTIVATIONS[act]}
+  config = {"type_vocab_size": 2} | settings
+  return folder, settings, config | {"hidden_act": _ACTIVATIONS[act]}
 
 
-def _lower_case(folder):
+def lower_case(folder: str) -> bool | None:
+  """do_lower_case of a folder's tokenizer; None if nothing says it."""
   fast, path = (os.path.join(folder, x) for x in (_FAST_TOKENIZER, TOKENIZER))
   settings = {}
   if files.exists(fast):

@@ -16,11 +16,12 @@ from storage import UserError, files, setting
 from training import checkpoint_files
 
 ORIGINAL, HUGGING_FACE = "original", "hugging_face"
-KERAS_HUB, MODEL_GARDEN = "KerasHub", "Model Garden"
+KERAS_HUB, MODEL_GARDEN, TF_HUB = "KerasHub", "Model Garden", "TensorFlow Hub"
 # Files by which a folder's format is recognized.
 _MARKS = {
   KERAS_HUB: ("model.weights.h5", "task.json"),
   HUGGING_FACE: ("config.json", "model.safetensors", "modules.json"),
+  TF_HUB: ("saved_model.pb",),
 }
 VOCABULARY = "vocab.txt"
 GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"  # of object-based checkpoints
@@ -49,7 +50,7 @@ _VOCABULARY_ROWS = ("embeddings/word_embeddings", "predictions/output_bias")
 
 
 def format_of_folder(path: str) -> str | None:
-  """KERAS_HUB, HUGGING_FACE, or None for a checkpoint of TensorFlow."""
+  """KERAS_HUB, HUGGING_FACE, TF_HUB, or None for a checkpoint of TensorFlow."""
   for name, marks in _MARKS.items():
     if any(files.exists(os.path.join(path, mark)) for mark in marks):
       return name

@@ -124,6 +124,8 @@ def read(prefix: str, config_file: str | None = None) -> CanonicalModel:
       reason = "of the optimizer"
     elif re.match(r"(save_counter|global_step)/", key):
       reason = "a counter"
+    elif key.startswith("do_lower_case/"):
+      reason = "of the tokenizer"
     bert.skip(key, reason)
   if any("classifier/kernel" in node for node in root.walk()):
     bert.head = "tagging"
@@ -134,7 +136,7 @@ def read(prefix: str, config_file: str | None = None) -> CanonicalModel:
     bert.values[name] = value.T if is_head else merge_heads(name, value)
   query = shapes[keys["bert/encoder/layer_0/attention/self/query/kernel"]]
   num_heads = query[1] if len(query) > 2 else None  # [H, A, D]
-  bert.config = _config(bert, num_heads, config)
+  bert.config = sizes(bert, num_heads, config)
   return bert
 
 
@@ -225,14 +227,19 @@ def _linear(scope, layer):
   }
 
 
-def _config(bert, num_heads, config):
-  """Checks the sizes of bert_config.json; else those of the variables."""
+def sizes(
+  bert: CanonicalModel, num_heads: int | None, config: dict | None
+) -> dict:
+  """Checks the sizes of bert_config.json; without one, those of the variables.
+
+  Raises UserError if they differ, or nothing states the number of heads.
+  """
   values = bert.values
   layers = {name.split("/")[2] for name in values if "/layer_" in name}
   tables = [values[f"bert/embeddings/{name}"] for name in _EMBEDDINGS]
   words, positions, types = tables
   intermediate = values["bert/encoder/layer_0/intermediate/dense/bias"]
-  sizes = {
+  known = {
     "vocab_size": len(words),
     "hidden_size": words.shape[1],
     "num_hidden_layers": len(layers),
@@ -241,15 +248,15 @@ def _config(bert, num_heads, config):
     "max_position_embeddings": len(positions),
     "type_vocab_size": len(types),
   }
-  sizes = {key: int(value) for key, value in sizes.items() if value}
+  known = {key: int(value) for key, value in known.items() if value}
   if config is None:
     if not num_heads:
       raise UserError(
         f"{bert.origin} does not state its number of heads: "
         f"{setting('bert_config_file')} names its bert_config.json"
       )
-    return sizes | {"hidden_act": "gelu"}
-  for key, value in sizes.items():
+    return known | {"hidden_act": "gelu"}
+  for key, value in known.items():
     if config.get(key, value) != value:
       raise UserError(
         f"{bert.origin} has {key} {value}, its bert_config.json says "

@@ -18,8 +18,9 @@ class Predictor:
 
   Arguments:
     model: --output_dir of a training program; --export_dir, or a LiteRT file in
-      it; folder of a released or converted checkpoint, for vectors of texts; or
-      the URL of a TF Serving, http://host:8501/v1/models/NAME.
+      it; folder of a released or converted checkpoint, for vectors of texts, or
+      hf://ORGANIZATION/NAME[@REVISION] (docs/models.md); or the URL of a TF
+      Serving, http://host:8501/v1/models/NAME.
     engine: which of an export's files to use, one of serving.formats.ENGINES;
       by default LiteRT in float32 on a CPU and the SavedModel on a GPU.
     files: for a URL, the folder of the export that is served there, or of its
@@ -72,6 +73,12 @@ class Predictor:
     else:
       if files is not None:
         raise UserError(f"{path} is no URL of a TF Serving: leave out files")
+      if path.startswith("hf://"):
+        from conversion import download
+
+        path, lower_case = download.converted(path)
+        if lower_case is not None:
+          changes.setdefault("do_lower_case", lower_case)
       self._answer = open_model(path, engine, **changes)
     self._ranks = self._answer.answers.inputs
     self._optional = self._answer.answers.optional

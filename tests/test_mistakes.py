@@ -217,6 +217,7 @@ split_sentences | output_file=ner | --overwrite
 split_sentences | output_file=text overwrite | text is an input, too
 split_sentences | input_file=blank | holds no text
 split_sentences | source=wikipedia | text, line 1: 'red sky blue' is not within <doc ...>
+convert_checkpoint | input=hf://a/b/c | hf://a/b/c: write hf://ORGANIZATION/NAME, or hf://ORG
 convert_checkpoint | input=gone | no checkpoint at 'gone'
 convert_checkpoint | input=data | no checkpoint in the folder data: it has dev.tsv, test.tsv, train.tsv; expected
 convert_checkpoint | input=alone | there is no bert_config.json beside alone/a.ckpt: give --bert_config_file

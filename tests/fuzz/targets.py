@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from conversion import hugging_face, keras_hub
+from conversion import download, hugging_face, keras_hub, tf_hub
 from data import features, labels, tables, vocab
 from data.pretraining import builders, documents
 from data.pretraining.builders import TextFormat
@@ -138,6 +138,21 @@ def _checkpoint(path):
   assert shapes == {name: tuple(s) for name, s in reader.shapes.items()}
 
 
+def _module(path):
+  variables = Path(path).parent / "variables"
+  variables.mkdir(exist_ok=True)
+  for file in (_DATA, _DATA.with_name(_INDEX)):
+    name = file.name.replace("bert_model.ckpt", "variables")
+    shutil.copyfile(file, variables / name)
+  tf_hub.read(str(variables.parent))
+
+
+def _archive(path):
+  copy = shutil.copyfile(path, f"{path}.zip")  # a broken one is removed
+  shutil.rmtree(os.path.join(os.path.dirname(path), "unpacked"), True)
+  download.unpack("https://host/model.zip", copy)
+
+
 _safetensors = _of_folder(hugging_face.read)
 _h5 = _of_folder(keras_hub.read)
 CORPUS = Path(__file__).parent / "corpus"
@@ -177,6 +192,8 @@ TARGETS = {
     "model.safetensors", _safetensors, (CORPUS / "hf_config/config.json",)
   ),
   "hub_config": Target("config.json", _h5, (_WEIGHTS,), _CONFIG),
+  "saved_model": Target("saved_model.pb", _module),
+  "zip": Target("model", _archive),
   "hdf5": Target("model.weights.h5", _h5, (_CONFIG,), _WEIGHTS),
 }
 

@@ -1,0 +1,259 @@
+"""Models that a URL names: of the Hugging Face Hub, and zips of releases.
+
+Nothing else is downloaded, and no file that is read is code or a pickle.
+"""
+
+import hashlib
+import logging as python_logging
+import os
+import re
+import shutil
+import stat
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from errno import ENOSPC
+from glob import escape, glob
+from itertools import islice
+from tempfile import TemporaryDirectory
+
+from absl import logging
+
+from conversion import hugging_face, interchange
+from conversion.interchange import BERT_CONFIG, HUGGING_FACE, ORIGINAL
+from storage import UserError, files, setting
+
+HUB = "hf://"
+_REPOSITORY = re.compile(r"hf://((?:[\w.-]+/)?[\w.-]+)(?:@(\S+))?")
+# Files that conversion.hugging_face reads; a first module of
+# sentence_transformers may have a folder of its own.
+_DESCRIPTIONS = """modules.json config.json vocab.txt tokenizer.json
+tokenizer_config.json""".split()
+_WEIGHTS = """model.safetensors model.safetensors.index.json
+model-*-of-*.safetensors left_over.safetensors""".split()
+_DESCRIPTIONS += [f"0_*/{name}" for name in _DESCRIPTIONS]
+_WEIGHTS += [f"0_*/{name}" for name in _WEIGHTS]
+
+
+def format_of(path: str) -> str | None:
+  """The format of the model that a URL names; None for a local path."""
+  if path.startswith(HUB):
+    return HUGGING_FACE
+  return ORIGINAL if path.startswith(("https://", "http://")) else None
+
+
+@contextmanager
+def fetched(path: str, output: str) -> Iterator[str]:
+  """Yields the local path of the model that a URL, or a local path, names.
+
+  A zip is stored in a folder beside `output`, which is removed at the end. An
+  error leaves it there, so that the same command continues the download.
+  Raises UserError or OSError, with the remedy, if a file cannot be had.
+  """
+  kind = format_of(path)
+  if kind != ORIGINAL:
+    yield from_hub(path) if kind else path
+    return
+  if files.is_remote(output):
+    raise UserError(f"{setting('output', output)}: name a local folder")
+  digest = hashlib.sha256(path.encode()).hexdigest()[:8]
+  folder = f"{os.path.abspath(output)}.download-{digest}"
+  os.makedirs(folder, exist_ok=True)
+  archive = os.path.join(folder, "model.zip")
+  if not os.path.exists(archive):
+    _download(path, archive)
+  yield unpack(path, archive)
+  shutil.rmtree(folder)
+
+
+def from_hub(url: str, with_weights: bool = True) -> str:
+  """Folder, in the Hub's cache, of hf://ORGANIZATION/NAME[@REVISION].
+
+  The files are those that conversion.hugging_face reads. The configuration is
+  checked before the weights are downloaded. Raises UserError with the remedy.
+  """
+  if not (match := _REPOSITORY.fullmatch(url)):
+    raise UserError(
+      f"{url}: write hf://ORGANIZATION/NAME, or hf://ORGANIZATION/NAME@REVISION"
+    )
+  name, revision = match.groups()
+  hub = _hugging_face_hub()
+  page, cache = f"{hub.constants.ENDPOINT}/{name}", hub.constants.HF_HUB_CACHE
+  logging.info("%s: files of %s, stored in %s", url, page, cache)
+  with _one_line(url, page):
+    folder = hub.snapshot_download(
+      name, revision=revision, allow_patterns=_DESCRIPTIONS
+    )
+  names = ("config.json", "modules.json")
+  if not any(os.path.exists(os.path.join(folder, x)) for x in names):
+    raise UserError(f"{url} has no config.json: name a BERT of transformers")
+  hugging_face.read_config(folder)
+  commit = os.path.basename(folder)
+  logging.info("%s: revision %s", url, commit)
+  if not with_weights:
+    return folder
+  with _one_line(url, page):
+    hub.snapshot_download(name, revision=commit, allow_patterns=_WEIGHTS)
+  weights = glob(f"{escape(folder)}/**/*.safetensors", recursive=True)
+  if not weights:
+    raise UserError(_without_safetensors(url, name))
+  for path in map(os.path.realpath, weights):
+    name = os.path.basename(path)  # its SHA-256, in the Hub's cache
+    if re.fullmatch("[0-9a-f]{64}", name) and _sha256(path) != name:
+      os.remove(path)
+      raise UserError(
+        f"{url}: {path} did not have the SHA-256 in its name, and was removed: "
+        "run the same command again"
+      )
+  return folder
+
+
+def converted(url: str) -> tuple[str, bool | None]:
+  """Folder of a checkpoint of the original, made of hf://NAME, and its case.
+
+  The folder is in the Hub's cache, and is made once a revision. The case is
+  do_lower_case of the tokenizer, None if nothing says it.
+  """
+  # These import TensorFlow.
+  from conversion import conversion_checks, original  # noqa: PLC0415
+
+  source = from_hub(url, with_weights=False)
+  *_, name, _, commit = source.split(os.sep)  # models--A--B/snapshots/COMMIT
+  cache = _hugging_face_hub().cached_assets_path("bert", name, commit)
+  if not os.listdir(cache):
+    bert = hugging_face.read(from_hub(url))
+    conversion_checks.complete(bert, None, None, for_transformers=False)
+    conversion_checks.check_variables(bert, interchange.head_of(bert))
+    with TemporaryDirectory(dir=cache.parent) as partial:
+      folder = os.path.join(partial, "bert")
+      original.write(bert, folder)
+      with suppress(OSError):  # another process was first
+        os.rename(folder, cache)
+  folder, *_ = hugging_face.read_config(source)
+  return str(cache), hugging_face.lower_case(folder)
+
+
+def _hugging_face_hub():
+  """The package, which serving does not need; it sends and logs less here."""
+  os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+  python_logging.getLogger("httpx2").setLevel(python_logging.WARNING)
+  try:
+    import huggingface_hub.constants  # noqa: PLC0415
+    import huggingface_hub.errors  # noqa: PLC0415
+    import huggingface_hub.file_download  # noqa: PLC0415
+  except ImportError:
+    raise UserError("a URL needs: pip install huggingface_hub") from None
+  return huggingface_hub
+
+
+@contextmanager
+def _one_line(url, page):
+  """Turns errors of a download into a UserError with the remedy."""
+  try:
+    yield
+  except Exception as error:
+    if isinstance(error, UserError) or getattr(error, "errno", 0) == ENOSPC:
+      raise
+    raise UserError(f"{url}: {_explain(page, error)}") from error
+
+
+def _explain(page, error):
+  hub = _hugging_face_hub()
+  if isinstance(error, hub.errors.LocalEntryNotFoundError):
+    error = error.__cause__ or error  # why the cache was the last resort
+  if isinstance(error, hub.errors.GatedRepoError):
+    return f"accept the terms at {page}, then set HF_TOKEN to your token"
+  if isinstance(error, hub.errors.RevisionNotFoundError):
+    return f"there is no such revision; {page}/tree/main lists all of them"
+  status = getattr(getattr(error, "response", None), "status_code", None)
+  if isinstance(error, hub.errors.RepositoryNotFoundError) or status == 401:
+    return f"there is no {page}, or it is private: check the name, or HF_TOKEN"
+  if isinstance(error, hub.errors.OfflineModeIsEnabled):
+    return "not in the cache, and HF_HUB_OFFLINE is set: unset it once"
+  reason = str(error).strip().partition("\n")[0] or type(error).__name__
+  return (
+    f"{page} cannot be downloaded ({reason}): check the name, the network, "
+    "HF_ENDPOINT and the proxy, and run the same command again"
+  )
+
+
+def _without_safetensors(url, name):
+  """Names a revision that has safetensors, if somebody proposed one."""
+  text = f"{url} has no model.safetensors, and a pickle is never read: "
+  api = _hugging_face_hub().HfApi()
+  with suppress(Exception):  # the remedy below needs no network
+    pulls = api.get_repo_discussions(name, discussion_type="pull_request")
+    titled = (pull for pull in pulls if "safetensors" in pull.title.lower())
+    for pull in islice(titled, 5):
+      revision = f"refs/pr/{pull.num}"
+      if "model.safetensors" in api.list_repo_files(name, revision=revision):
+        by = f"{pull.title!r}, proposed by {pull.author}"
+        return f"{text}take {HUB}{name}@{revision} ({by})"
+  return (
+    f"{text}take the zip of its authors, or load it with transformers, save it "
+    "with safe_serialization=True and name that folder"
+  )
+
+
+def _download(url, path):
+  """Downloads a file; continues what an earlier call left.
+
+  A URL may end with #sha256=..., to which the file is compared.
+  """
+  address, _, expected = url.partition("#sha256=")
+  logging.info("downloading %s to %s", address, path)
+  partial = f"{path}.partial"
+  get = _hugging_face_hub().file_download.http_get
+  with _one_line(url, address), open(partial, "ab") as file:
+    try:
+      get(address, file, resume_size=file.tell())
+    except Exception as error:
+      if getattr(getattr(error, "response", None), "status_code", 0) == 416:
+        os.remove(partial)  # longer than the file, which was replaced
+      raise
+  digest = _sha256(partial)
+  logging.info("%s has the SHA-256 %s", address, digest)
+  if expected and expected.lower() != digest:
+    os.remove(partial)
+    raise UserError(f"{url}: its SHA-256 is {digest}, do not use it")
+  os.rename(partial, path)
+
+
+def _sha256(path):
+  with open(path, "rb") as file:
+    return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def unpack(url: str, path: str) -> str:
+  """Unpacks a zip; returns its only folder with a bert_config.json."""
+  folder = os.path.join(os.path.dirname(path), "unpacked")
+  try:
+    with zipfile.ZipFile(path) as archive:
+      members = archive.infolist()
+      for member in members:
+        names = re.split(r"[/\\]", member.filename)
+        is_link = stat.S_ISLNK(member.external_attr >> 16)
+        if is_link or ".." in names or not names[0]:
+          raise UserError(
+            f"{url}: {member.filename!r} is a link, or leaves the zip's "
+            "folder: do not use it"
+          )
+      size = sum(member.file_size for member in members)
+      if size > shutil.disk_usage(os.path.dirname(path)).free:
+        raise OSError(ENOSPC, os.strerror(ENOSPC), folder)
+      archive.extractall(folder)
+  except Exception as error:  # zipfile has no class of its own for many
+    if isinstance(error, UserError) or getattr(error, "errno", 0) == ENOSPC:
+      raise
+    os.remove(path)
+    raise UserError(
+      f"{url} is no intact zip ({error}), and was removed: check the address, "
+      "and run the same command again"
+    ) from None
+  configs = glob(f"{escape(folder)}/**/{BERT_CONFIG}", recursive=True)
+  if len(configs) != 1:
+    raise UserError(
+      f"{url} has {len(configs)} files named {BERT_CONFIG}, and a release has "
+      f"one: name a folder in {folder}"
+    )
+  return os.path.dirname(configs[0])

@@ -1,0 +1,409 @@
+"""Models of a hub and zips of releases, from a server of the tests."""
+
+import io
+import json
+import os
+import stat
+import zipfile
+from errno import ENOSPC
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import bert
+import convert_checkpoint
+from conversion import download, hugging_face
+from conversion.interchange import CanonicalModel
+from data import vocab
+from modeling import models
+from predictor import Predictor
+from storage import UserError
+from tests import programs, small_model
+from tests.conversion import hub_server
+from training import checkpoint
+
+WORDS = [*vocab.SPECIAL_TOKENS, "red", "sky"]
+CONFIG = small_model.config(len(WORDS), hidden_size=4, intermediate_size=6)
+NAME = "acme/bert"
+
+
+@pytest.fixture(scope="module")
+def released(tmp_path_factory):
+  """Folders of one model: a release of the original, and a Hugging Face one."""
+  folder = tmp_path_factory.mktemp("released")
+  own, theirs = folder / "own", folder / "theirs"
+  own.mkdir()
+  CONFIG.to_json(str(own / "bert_config.json"))
+  vocab.save(WORDS, own / "vocab.txt")
+  rng = np.random.RandomState(0)
+  values = {
+    v.path: rng.normal(size=v.shape).astype(np.float32)
+    for v in models.pretrainer(CONFIG).variables
+  }
+  checkpoint.write(str(own / "bert_model.ckpt"), values)
+  model = CanonicalModel("own", values, CONFIG.to_dict())
+  model.vocabulary = str(own / "vocab.txt")
+  hugging_face.write(model, str(theirs), "pretraining")
+  return SimpleNamespace(own=own, theirs=theirs)
+
+
+@pytest.fixture
+def hub(released, tmp_path, monkeypatch):
+  """A hub with the model, as if HF_ENDPOINT and HF_HOME named it."""
+  with hub_server.serve() as hub:
+    files = {x.name: x.read_bytes() for x in released.theirs.iterdir()}
+    others = ("pytorch_model.bin", "onnx/config.json", "model.fp16.safetensors")
+    files |= dict.fromkeys(others, b"never read")
+    hub.repositories[NAME] = {"main": files}
+    constants = "huggingface_hub.constants"
+    monkeypatch.setattr(f"{constants}.ENDPOINT", hub.url)
+    template = f"{hub.url}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+    monkeypatch.setattr(f"{constants}.HUGGINGFACE_CO_URL_TEMPLATE", template)
+    monkeypatch.setattr(f"{constants}.HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(f"{constants}.HF_ASSETS_CACHE", str(tmp_path / "made"))
+    monkeypatch.setattr(f"{constants}.HF_HUB_DISABLE_TELEMETRY", True)
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    yield hub
+
+
+def _convert(url, folder, **flags):
+  settings = programs.arguments(
+    "convert_checkpoint", input=url, output=str(folder), **flags
+  )
+  convert_checkpoint.check_flags(settings)
+  convert_checkpoint.main(settings)
+
+
+def _paths(hub, part):
+  return [path for _, path, _ in hub.requests if part in path]
+
+
+def _fails(url, folder, *texts):
+  """The conversion ends with one line that has these texts."""
+  with pytest.raises((UserError, OSError)) as error:
+    _convert(url, folder)
+  message = str(error.value)
+  assert len(message.splitlines()) == 1
+  for text in (url.partition("@")[0], *texts):
+    assert text in message
+
+
+# --- The Hugging Face Hub --------------------------------------------------
+
+
+def test_a_repository_is_converted_and_only_its_needed_files_are_read(
+  hub, released, tmp_path, caplog
+):
+  caplog.set_level("INFO")
+  caplog.set_level("INFO", logger="absl")
+  _convert(f"hf://{NAME}", tmp_path / "bert")
+  small_model.assert_same_checkpoint(
+    tmp_path / "bert/bert_model.ckpt", released.own / "bert_model.ckpt"
+  )
+  assert f"files of {hub.url}/{NAME}, stored in {tmp_path}/cache" in caplog.text
+  assert f"revision {hub_server.COMMIT}" in caplog.text
+  assert "HTTP Request" not in caplog.text  # of the library
+  for name in ("pytorch_model", "onnx", "fp16"):
+    assert not _paths(hub, name)
+  del hub.requests[:]
+  _convert(f"hf://{NAME}", tmp_path / "again")
+  assert not _paths(hub, "/cdn/")  # the weights are in the cache
+
+
+def test_a_download_that_breaks_off_is_continued(
+  hub, released, tmp_path, monkeypatch
+):
+  monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 10)
+  hub.breaks = 1
+  _convert(f"hf://{NAME}", tmp_path / "bert")
+  ranges = [h.get("Range") for _, p, h in hub.requests if "/cdn/" in p]
+  size = (released.theirs / "model.safetensors").stat().st_size
+  assert ranges == [None, f"bytes={size // 2}-"]
+
+
+def test_a_broken_server_and_no_server_end_in_one_line(
+  hub, tmp_path, monkeypatch
+):
+  hub.breaks = 1000
+  remedy = "check the name, the network, HF_ENDPOINT and the proxy, and run"
+  _fails(f"hf://{NAME}", tmp_path / "bert", f"{hub.url}/{NAME} cannot", remedy)
+  monkeypatch.setattr(
+    "huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9"
+  )
+  _fails(f"hf://{NAME}", tmp_path / "bert", remedy)
+  assert not (tmp_path / "bert").exists()
+
+
+def test_weights_with_another_hash_are_removed_and_downloaded_again(
+  hub, tmp_path
+):
+  hub.corrupts = True
+  with pytest.raises(UserError, match="did not have the SHA-256 in its name"):
+    _convert(f"hf://{NAME}", tmp_path / "bert")
+  hub.corrupts = False
+  _convert(f"hf://{NAME}", tmp_path / "bert")
+
+
+@pytest.mark.parametrize(
+  ("url", "text"),
+  [
+    ("hf://acme/none", "/acme/none, or it is private: check the name, or HF_T"),
+    (f"hf://{NAME}@v9", "there is no such revision; "),
+    ("hf://old_name", "check the name, or HF_TOKEN"),
+    ("hf://acme/-bert", "check the name"),
+    ("hf://acme/bert/x", "write hf://ORGANIZATION/NAME"),
+  ],
+)
+def test_a_wrong_name_ends_in_one_line(hub, tmp_path, url, text):
+  _fails(url, tmp_path / "bert", text)
+
+
+def test_a_gated_repository_needs_the_token(hub, tmp_path, monkeypatch):
+  hub.gated.add(NAME)
+  page = f"{hub.url}/{NAME}"
+  _fails(
+    f"hf://{NAME}", tmp_path / "bert", f"accept the terms at {page}", "HF_T"
+  )
+  monkeypatch.setenv("HF_TOKEN", "secret")
+  _convert(f"hf://{NAME}", tmp_path / "bert")
+  elsewhere = [h for _, path, h in hub.requests if "/cdn/" in path]
+  assert elsewhere
+  assert not any("authorization" in map(str.lower, h) for h in elsewhere)
+
+
+def test_a_pickle_is_not_read_and_a_revision_with_safetensors_is_named(
+  hub, tmp_path
+):
+  files = dict(hub.repositories[NAME]["main"])
+  pull = {"model.safetensors": files.pop("model.safetensors")}
+  hub.repositories[NAME] = {"main": files}
+  pickle = "has no model.safetensors, and a pickle is never read"
+  _fails(f"hf://{NAME}", tmp_path / "bert", pickle, "safe_serialization=True")
+  hub.pulls[NAME] = ["Fix a word", "Adding `safetensors` variant"]
+  hub.repositories[NAME]["refs/pr/2"] = files | pull
+  pull = f"take hf://{NAME}@refs/pr/2 ('Adding `safetensors` variant', proposed"
+  _fails(f"hf://{NAME}", tmp_path / "bert", f"{pull} by bot)")
+  _convert(f"hf://{NAME}@refs/pr/2", tmp_path / "bert")
+  assert not _paths(hub, "pytorch_model")
+
+
+def test_another_network_is_refused_before_its_weights_are_downloaded(
+  hub, tmp_path
+):
+  files = hub.repositories[NAME]["main"]
+  config = json.loads(files["config.json"]) | {"model_type": "roberta"}
+  files["config.json"] = json.dumps(config).encode()
+  with pytest.raises(UserError, match="model_type is 'roberta', not 'bert'"):
+    _convert(f"hf://{NAME}", tmp_path / "bert")
+  assert not _paths(hub, "model.safetensors")
+  broken = files | {"config.json": b"{"}
+  hub.repositories["acme/broken"] = {"main": broken}
+  with pytest.raises(UserError, match=r"config\.json"):
+    _convert("hf://acme/broken", tmp_path / "bert")
+  rest = {name: data for name, data in files.items() if "config" not in name}
+  hub.repositories["acme/rest"] = {"main": rest}
+  _fails("hf://acme/rest", tmp_path / "bert", "has no config.json")
+
+
+def test_offline_the_cache_is_enough_and_else_named(hub, tmp_path, monkeypatch):
+  _convert(f"hf://{NAME}", tmp_path / "bert")
+  monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+  _convert(f"hf://{NAME}", tmp_path / "again")
+  _fails("hf://acme/other", tmp_path / "other", "HF_HUB_OFFLINE is set: unset")
+
+
+def test_the_environment_variables_of_the_hub_count(hub, tmp_path):
+  variables = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "home")}
+
+  def fetch(name, **more):  # the package reads variables when it is imported
+    code = f"from conversion import download as x; x.from_hub('hf://{name}')"
+    return programs.python(["-c", code], env=os.environ | variables | more)
+
+  done = fetch(NAME)
+  assert done.returncode == 0, done.stderr
+  assert list(
+    tmp_path.glob("home/hub/models--acme--bert/snapshots/*/config.js*")
+  )
+  del hub.requests[:]
+  done = fetch(NAME, HF_HUB_OFFLINE="1")
+  assert done.returncode == 0, done.stderr
+  done = fetch("acme/other", HF_HUB_OFFLINE="1")
+  message = "hf://acme/other: not in the cache, and HF_HUB_OFFLINE is set"
+  assert message in done.stderr.splitlines()[-1]
+  assert not hub.requests
+
+
+def test_a_full_disk_is_an_error_of_the_disk(hub, tmp_path, monkeypatch):
+  def fail(*_, **__):
+    raise OSError(ENOSPC, "No space left on device")
+
+  monkeypatch.setattr("huggingface_hub.file_download.http_get", fail)
+  with pytest.raises(OSError, match="No space left") as error:
+    _convert(f"hf://{NAME}", tmp_path / "bert")
+  assert error.value.errno == ENOSPC
+
+
+def test_the_first_module_of_sentence_transformers_is_taken(hub, tmp_path):
+  files = hub.repositories[NAME]["main"]
+  module = {f"0_Transformer/{name}": data for name, data in files.items()}
+  module["modules.json"] = b'[{"path": "0_Transformer"}]'
+  hub.repositories["acme/vectors"] = {"main": module}
+  _convert("hf://acme/vectors", tmp_path / "bert")
+  assert not _paths(hub, "pytorch_model")
+
+
+def test_load_and_predictor_take_a_repository(hub, released):
+  model, encode = bert.load(f"hf://{NAME}")
+  expected, _ = bert.load(released.own)
+  inputs = encode(["red sky"])
+  outputs = (x(inputs)["pooled_output"] for x in (model, expected))
+  np.testing.assert_array_equal(*outputs)
+  del hub.requests[:]
+  vectors = Predictor(f"hf://{NAME}").embed(["red sky"])
+  np.testing.assert_allclose(
+    vectors, Predictor(released.own).embed(["red sky"]), atol=1e-6
+  )
+  assert not _paths(hub, "/cdn/")
+
+
+def test_load_takes_the_case_of_the_tokenizer_unless_it_is_given(hub):
+  files = hub.repositories[NAME]["main"]
+  files["tokenizer_config.json"] = b'{"do_lower_case": false}'
+  for given, tokens in ((None, ["[UNK]"]), (True, ["red"])):
+    _, encode = bert.load(f"hf://{NAME}", do_lower_case=given)
+    assert encode.tokenizer.tokenize("RED") == tokens
+
+
+# --- Zips of releases ------------------------------------------------------
+
+
+def _zip(*members, **content):
+  file = io.BytesIO()
+  with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+    for name, data in content.items():
+      archive.writestr(name, data)
+    for member in members:
+      archive.writestr(member, b"../outside")
+  return file.getvalue()
+
+
+@pytest.fixture
+def archive(hub, released):
+  """A zip as the original's authors laid it out, on the server."""
+  files = {f"small/{x.name}": x.read_bytes() for x in released.own.iterdir()}
+  hub.archives["/bert.zip"] = _zip(**files)
+  return files
+
+
+def test_the_zip_of_a_release_becomes_its_files(
+  hub, archive, released, tmp_path, caplog
+):
+  caplog.set_level("INFO")
+  caplog.set_level("INFO", logger="absl")
+  _convert(f"{hub.url}/moved.zip", tmp_path / "bert")
+  assert f"downloading {hub.url}/moved.zip to {tmp_path}/bert.download" in (
+    caplog.text
+  )
+  for name in ("bert_config.json", "vocab.txt"):
+    written = (tmp_path / "bert" / name).read_text()
+    assert written == (released.own / name).read_text()
+  small_model.assert_same_checkpoint(
+    tmp_path / "bert/bert_model.ckpt", released.own / "bert_model.ckpt"
+  )
+  names = {x.name for x in tmp_path.iterdir()}
+  assert names == {"bert"}
+  flags = {"output_format": "hugging_face"}
+  _convert(f"{hub.url}/bert.zip", tmp_path / "theirs", **flags)
+  assert (tmp_path / "theirs/model.safetensors").exists()
+
+
+def test_a_zip_that_breaks_off_is_continued_by_the_same_command(
+  hub, archive, tmp_path, monkeypatch
+):
+  url, size = f"{hub.url}/bert.zip", len(hub.archives["/bert.zip"])
+  monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 10)
+  hub.breaks = 1000
+  _fails(url, tmp_path / "bert", "run the same command again")
+  hub.breaks = 0
+  del hub.requests[:]
+  (partial,) = tmp_path.glob("bert.download-*/model.zip.partial")
+  have = partial.stat().st_size
+  assert size // 2 < have < size
+  _convert(url, tmp_path / "bert")
+  wanted = [headers.get("Range") for _, _, headers in hub.requests]
+  assert wanted == [f"bytes={have}-"]
+
+
+def test_a_zip_that_has_changed_since_is_downloaded_anew(
+  hub, archive, tmp_path, monkeypatch
+):
+  monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 10)
+  url, data = f"{hub.url}/bert.zip", hub.archives["/bert.zip"]
+  hub.archives["/bert.zip"] = bytes(4 * len(data))
+  hub.breaks = 1000
+  _fails(url, tmp_path / "bert", "run the same command again")
+  hub.archives["/bert.zip"], hub.breaks = data, 0
+  _fails(url, tmp_path / "bert", "416", "run the same command again")
+  _convert(url, tmp_path / "bert")
+
+
+def test_the_hash_of_a_zip_is_checked(hub, archive, tmp_path):
+  url = f"{hub.url}/bert.zip"
+  with pytest.raises(UserError, match=r"its SHA-256 is .*, do not"):
+    _convert(f"{url}#sha256=00", tmp_path / "bert")
+  digest = download.hashlib.sha256(hub.archives["/bert.zip"]).hexdigest()
+  _convert(f"{url}#sha256={digest}", tmp_path / "bert")
+
+
+def test_a_zip_that_is_none_or_no_release_ends_in_one_line(
+  hub, archive, tmp_path
+):
+  url, folder = f"{hub.url}/bert.zip", tmp_path / "bert"
+  _fails(f"{hub.url}/no.zip", folder, "404 Not Found")
+  _fails("http://127.0.0.1:9/a.zip", folder, "run the same command again")
+  hub.archives["/bert.zip"] = b"<html>"
+  _fails(url, folder, "is no intact zip (")
+  broken = bytearray(_zip(**archive))
+  broken[len(broken) // 2] ^= 255
+  hub.archives["/bert.zip"] = bytes(broken)
+  _fails(url, folder, "is no intact zip (")
+  hub.archives["/bert.zip"] = _zip(readme="hello")
+  _fails(
+    url, folder, "has 0 files named bert_config.json, and a release has one"
+  )
+
+
+@pytest.mark.parametrize("name", ["../a", "/a", "a/../../b", "..\\a", "link"])
+def test_a_zip_with_a_path_that_leaves_its_folder_is_refused(
+  hub, archive, tmp_path, name
+):
+  member = zipfile.ZipInfo(name)
+  if name == "link":
+    member.external_attr = (stat.S_IFLNK | 0o777) << 16
+  hub.archives["/bert.zip"] = _zip(member, **archive)
+  _fails(
+    f"{hub.url}/bert.zip", tmp_path / "x/bert", "do not use it", repr(name)
+  )
+  assert {x.name for x in tmp_path.iterdir()} == {"x"}
+
+
+def test_a_zip_larger_than_the_disk_is_not_unpacked(
+  hub, archive, tmp_path, monkeypatch
+):
+  free = SimpleNamespace(free=10)
+  monkeypatch.setattr("shutil.disk_usage", lambda _: free)
+  with pytest.raises(OSError, match="No space left") as error:
+    _convert(f"{hub.url}/bert.zip", tmp_path / "bert")
+  assert error.value.errno == ENOSPC
+
+
+def test_a_remote_folder_and_existing_files_are_refused_before_the_download(
+  hub, archive, tmp_path
+):
+  (tmp_path / "bert_config.json").write_text("")
+  for url in (f"hf://{NAME}", f"{hub.url}/bert.zip"):
+    with pytest.raises(FileExistsError, match="exists already; remove it"):
+      _convert(url, tmp_path)
+  assert not hub.requests
