@@ -119,10 +119,8 @@ def main(args: ServerSettings) -> None:
   from serving.server import app, connections, metrics
   from serving.server.version import Version
 
-  limits = settings.Settings(
-    **{name: args[name] for name in settings.Settings._fields}
-  )
-  counts = metrics.Metrics()
+  values = {name: args[name] for name in settings.Settings._fields}
+  limits, counts = settings.Settings(**values), metrics.Metrics()
   served = {}
   for name, folder in map(models.split_name, args.model):
     on_call = counts.batch_texts.labels(name).observe
