@@ -9,6 +9,6 @@ for name in "cli data modeling runs serving storage tasks training".split():
   if dirname(dirname(path)) != HERE:
     raise ImportError(f"{path} hides {HERE}/{name}: rename it (docs/keras.md)")
 
-from storage.progress import silence_tensorflow  # noqa: E402
+from cli import start_up  # noqa: E402
 
-silence_tensorflow()
+start_up.silence_tensorflow()

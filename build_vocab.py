@@ -30,7 +30,7 @@ from modeling.config import BertConfig
 from storage import UserError, files
 from storage.progress import Progress
 from tasks.pretraining.vocabulary_settings import Extension, VocabularySettings
-from training import run_record
+from training import checkpoint_files
 
 
 def config_path(args: VocabularySettings) -> str:
@@ -131,7 +131,7 @@ def write_model(args: VocabularySettings, counts: Counter) -> None:
   from conversion import original
   from serving.export import new_folder
 
-  prefix = run_record.find_checkpoint(args.needed("init_checkpoint"))
+  prefix = checkpoint_files.find_checkpoint(args.needed("init_checkpoint"))
   bert = original.read(prefix, args.bert_config_file)
   bert.set_words(pieces)
   with new_folder(os.path.dirname(args.output_file)) as folder:

@@ -31,7 +31,7 @@ from cli.settings import Settings, common, flag
 from conversion import hugging_face, interchange
 from conversion.interchange import HUGGING_FACE, MODEL_GARDEN, ORIGINAL
 from storage import UserError, files
-from training import run_record
+from training import checkpoint_files
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,12 +68,12 @@ def check_flags(args: ConversionSettings) -> None:
   if kind := interchange.format_of_folder(args.input):
     choose_target(args, kind)
     return
-  prefix = run_record.find_checkpoint(args.input)
+  prefix = checkpoint_files.find_checkpoint(args.input)
   if interchange.is_object_based(prefix):
     choose_target(args, MODEL_GARDEN)
   elif choose_target(args, ORIGINAL) == HUGGING_FACE and not (
     args.bert_config_file
-    or run_record.sibling_file(prefix, interchange.BERT_CONFIG)
+    or checkpoint_files.sibling_file(prefix, interchange.BERT_CONFIG)
   ):
     raise UserError(
       f"there is no bert_config.json beside {prefix}: give --bert_config_file"

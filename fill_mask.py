@@ -18,7 +18,7 @@ from data import vocab_checks
 from runs import checks
 from runs.settings import TrainedModel
 from storage import UserError, textfiles
-from training import run_record
+from training import checkpoint_files
 
 _UNLIMITED = 1 << 16  # tokens of a text, until lengths are checked
 
@@ -47,15 +47,16 @@ def check_flags(args: Settings) -> None:
     file_checks.check_file(args, "input_file")
   checks.check(args, checks.config(args))
   args.tokenizer.check()
-  objective = run_record.flag_of(args.init_checkpoint, "objective")
+  objective = checkpoint_files.flag_of(args.init_checkpoint, "objective")
   checks.check_objective(objective)
 
 
 def main(args: Settings) -> None:
   texts = read_texts(args)
-  prefix = run_record.find_checkpoint(args.init_checkpoint)
-  shapes = run_record.checkpoint_shapes(f"{prefix}.index")
-  if shapes and "cls/predictions/output_bias" not in shapes:
+  prefix = checkpoint_files.find_checkpoint(args.init_checkpoint)
+  shapes = checkpoint_files.shapes(prefix)
+  kinds = checkpoint_files.kinds_of(shapes)
+  if shapes and "masked_lm" not in kinds:
     raise UserError(
       f"{prefix} has no head that fills masks: name a pre-trained model, not "
       "an encoder alone or a fine-tuned one"
@@ -76,7 +77,7 @@ def main(args: Settings) -> None:
   pair = args.text_pair or ""
   examples = [answers.encode({"text": t, "text_pair": pair}) for t in texts]
   _check_lengths(texts, examples, config.max_position_embeddings)
-  has_head = checkpoint.has_next_sentence(args.init_checkpoint)
+  has_head = "pretraining" in kinds
   if args.text_pair and not has_head:
     raise UserError(
       f"{args.init_checkpoint} has no head for next sentences: drop --text_pair"

@@ -98,7 +98,6 @@ def main(args: Settings) -> None:
         train_set,
         num_train_steps=args.num_train_steps,
         num_warmup_steps=args.num_warmup_steps,
-        packed=models.packed_pretrainer,
         stop_at=args.stop_at_step,
         unit="sequences",
         evaluated=report.last_evaluation(args.output_dir),

@@ -24,7 +24,7 @@ from runs.model_files import find_model
 from serving import json_lines
 from storage import UserError, files, textfiles
 from tasks.open import restore
-from training import run_record
+from training import checkpoint_files, run_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +66,7 @@ def check_flags(args: PageSettings) -> None:
       raise UserError(f"--{name} is not UTF-8: write it in this encoding")
   if not any(args[name] for name in _INPUTS):
     raise UserError("nothing to show: give --text, or --question and --context")
-  run_record.find_checkpoint(args.model)
+  checkpoint_files.find_checkpoint(args.model)
 
 
 def main(args: PageSettings) -> None:
@@ -86,14 +86,14 @@ def _restore(args: PageSettings):
   """The model (serving.export.ServedModel) and its answers."""
   from training import checkpoint
 
-  entry = run_record.of_checkpoint(args.model)
+  entry = checkpoint_files.run_of(args.model)
   if entry.get("program", "run_pretraining") == "run_pretraining":
     return _restore_pretrained(args, entry["flags"])
-  record = run_record.sibling_file(args.model, run_record.NAME) or ""
+  record = checkpoint_files.sibling_file(args.model, run_json.NAME) or ""
   folder = os.path.dirname(record)
   served = restore(folder)
   if args.model.rstrip("/") != folder:  # a checkpoint, or the folder `best`
-    path = run_record.find_checkpoint(args.model)
+    path = checkpoint_files.find_checkpoint(args.model)
     checkpoint.restore_strict(served.model, path)
   return served
 
@@ -110,10 +110,11 @@ def _restore_pretrained(args: PageSettings, trained_flags):
   files = find_model(args.model)
   path, config, tokenizer = files.checkpoint, files.config, files.tokenizer
   text_config = TextConfig(tokenizer, config.max_position_embeddings)
-  if "cls/predictions/output_bias" in checkpoint.open_reader(path):
+  kinds = checkpoint_files.kinds_at(path)
+  if "masked_lm" in kinds:
     if tokenizer.special.mask in f"{args.text} {args.text_pair}":
       checks.check_objective(trained_flags.get("objective"))
-    model = models.pretrainer(config, checkpoint.has_next_sentence(path))
+    model = models.pretrainer(config, "pretraining" in kinds)
     served = ServedModel(model, answers.Answers(text_config))
   else:
     model = models.layer_outputs(config, [-1])

@@ -103,7 +103,7 @@ class Table:
 
 def origin() -> dict[str, str | None]:
   """Date, commit and processor of a measurement that begins now."""
-  from training import run_record  # noqa: PLC0415
+  from training import run_json  # noqa: PLC0415
 
   path = Path("/proc/cpuinfo")
   text = path.read_text(encoding="utf-8") if path.exists() else ""
@@ -113,7 +113,7 @@ def origin() -> dict[str, str | None]:
     name += " without AVX-512"  # half the products per second
   return {
     "date": time.strftime("%Y-%m-%d"),
-    "commit": run_record.commit(besides=("*/results", "*.md")),
+    "commit": run_json.commit(besides=("*/results", "*.md")),
     "processor": re.sub(r"\((R|TM)\)", "", name),
   }
 

@@ -1,8 +1,6 @@
 """Start and end of a program: --help, signals, errors."""
 
-import atexit
 import errno
-import gc
 import os
 import re
 import signal
@@ -13,18 +11,15 @@ from functools import partial
 
 from absl import app, flags, logging
 
-from cli import command_file, settings
+from cli import command_file, settings, start_up
 from cli.settings import Flag, S, Settings
 from storage import UserError, write_settings_as_flags
-from storage.progress import silence_tensorflow
-from training import run_record
+from training import run_json
 
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 _DISK_FULL_TEXT = re.compile(
   r"(?:([^\s;:('\"]+); )?(?:No space left|Disk quota exceeded)"
 )
-# Optional for Keras: data frames, wrappers of estimators, pictures.
-_UNUSED = ("cv2", "matplotlib", "pandas", "sklearn")
 _PARSE_ERRORS = {
   r"\('Non-boolean argument.*": "true or false",
   r"invalid literal for int\(\).*": "an integer",
@@ -75,43 +70,15 @@ def run(
   write_settings_as_flags()
   logging.set_verbosity(logging.INFO)
   logging.get_absl_handler().python_handler.setFormatter(_Formatter())
-  silence_tensorflow()
-  shorten_imports()
+  start_up.silence_tensorflow()
+  start_up.hide_unused_libraries()
+  start_up.collect_garbage_rarely()
   app.run(guarded, flags_parser=partial(_parse, kind))
 
 
 def end_with_reader() -> None:
   """Ends the process silently when a reader such as `head` has enough."""
   signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-
-
-def shorten_imports() -> None:
-  """Keeps Keras from importing libraries that no program here needs.
-
-  They take more than a third of the time of importing TensorFlow. Others, also
-  this project, can import them. Python's garbage collection becomes rarer, as
-  it takes a tenth of the time to a first training step, and is left out at the
-  end of the process, where it takes a second.
-  """
-  gc.set_threshold(100_000, 50, 100)
-  atexit.register(gc.freeze)
-  if _Hidden not in sys.meta_path:
-    sys.meta_path.insert(0, _Hidden)
-
-
-class _Hidden:
-  """Import hook that hides _UNUSED from Keras and TensorFlow."""
-
-  @staticmethod
-  def find_spec(name, path=None, target=None):
-    if name not in _UNUSED:
-      return
-    frame = sys._getframe(1)
-    while frame and frame.f_globals["__name__"].startswith("importlib."):
-      frame = frame.f_back
-    importer = frame.f_globals["__name__"] if frame else ""
-    if importer.startswith(("keras.", "tensorflow.")):
-      raise ModuleNotFoundError(f"{name} is hidden from {importer}", name=name)
 
 
 def _parse(kind: type[Settings], argv: list[str]) -> list[str]:
@@ -157,7 +124,7 @@ def help_text(description: str, kind: type[Settings]) -> str:
 
 def version_text() -> str:
   """Versions of the project and of what determines its numbers, in lines."""
-  versions = run_record.versions() | {"commit": run_record.commit()}
+  versions = run_json.versions() | {"commit": run_json.commit()}
   return "\n".join(f"{name} {version}" for name, version in versions.items())
 
 

@@ -16,12 +16,11 @@ from conversion import (
 )
 from conversion.interchange import CanonicalModel
 from data import vocab, vocab_checks
-from data.tokenization import validate_case_matches_checkpoint
-from data.tokenizer_files import open_tokenizer
+from data.tokenization import open_tokenizer, validate_case_matches_checkpoint
 from modeling import models
 from modeling.config import BertConfig
-from storage import UserError
-from training import run_record
+from storage import UserError, setting
+from training import checkpoint_files
 
 
 def read_any(
@@ -33,7 +32,7 @@ def read_any(
     _refuse(path, averages | {"bert_config_file": bert_config_file})
     reader = hugging_face if kind == interchange.HUGGING_FACE else keras_hub
     return reader.read(path), kind
-  prefix = run_record.find_checkpoint(path)
+  prefix = checkpoint_files.find_checkpoint(path)
   if interchange.is_object_based(prefix):
     _refuse(path, averages)
     return model_garden.read(prefix, bert_config_file), interchange.MODEL_GARDEN
@@ -44,7 +43,10 @@ def read_any(
 def _refuse(path, options):
   for name, value in options.items():
     if value:
-      raise UserError(f"--{name} does not go with the format of --input={path}")
+      raise UserError(
+        f"{setting(name)} does not go with the format of "
+        f"{setting('input', path)}"
+      )
 
 
 def complete(
@@ -83,20 +85,22 @@ def complete(
   if for_transformers:
     validate_case_matches_checkpoint(lower_case, bert.origin, "input")
   elif not lower_case:
-    logging.info("its vocabulary is cased: programs need --do_lower_case=False")
+    case = setting("do_lower_case", False)
+    logging.info("its vocabulary is cased: programs need %s", case)
 
 
 def _check_architecture(bert):
   attention = BertConfig.from_dict(bert.config).attention
   has_lstm = any(name.startswith("bert/bilstm/") for name in bert.values)
   if attention != "bidirectional" or has_lstm:
-    part = "--add_bilstm" if has_lstm else f"--attention={attention}"
-    raise UserError(f"{bert.origin}: transformers' BERT has no {part}")
+    part = "add_bilstm" if has_lstm else f"attention={attention}"
+    raise UserError(f"{bert.origin}: transformers' BERT has no {setting(part)}")
 
 
 def _check_vocabulary(bert, for_transformers):
   if not bert.vocabulary:
-    logging.warning("%s has no vocabulary: --vocab_file names it", bert.origin)
+    flag = setting("vocab_file")
+    logging.warning("%s has no vocabulary: %s names it", bert.origin, flag)
   if not bert.vocabulary or not bert.config:
     return
   tokenizer = open_tokenizer(bert.vocabulary, bert.lower_case is not False)
@@ -150,7 +154,7 @@ def assign(model: keras.Model, bert: CanonicalModel, head: str) -> None:
         f"{', '.join(sorted(others)[:3])}, ..."
       )
     if tuple(value.shape) != shape:
-      remedy = "; --head=encoder converts the encoder alone"
+      remedy = f"; {setting('head', 'encoder')} converts the encoder alone"
       raise UserError(
         f"{bert.origin}: {name} has shape {value.shape}, its configuration "
         f"says {shape}{'' if name.startswith('bert/') else remedy}"

@@ -12,8 +12,8 @@ import numpy as np
 from absl import logging
 
 from data import labels, vocab
-from storage import UserError, files
-from training import run_record
+from storage import UserError, files, setting
+from training import checkpoint_files
 
 ORIGINAL, HUGGING_FACE = "original", "hugging_face"
 KERAS_HUB, MODEL_GARDEN = "KerasHub", "Model Garden"
@@ -58,7 +58,7 @@ def format_of_folder(path: str) -> str | None:
 
 def is_object_based(prefix: str) -> bool:
   """True for a checkpoint of Model Garden; False if it cannot be read."""
-  return GRAPH_KEY in run_record.checkpoint_shapes(f"{prefix}.index")
+  return GRAPH_KEY in checkpoint_files.shapes(prefix)
 
 
 def names_path(read: Callable) -> Callable:
@@ -114,10 +114,11 @@ class CanonicalModel:
 
   def drop_head(self) -> None:
     """Removes all variables but the encoder's, and the labels."""
+    reason = f"of a head, which {setting('head', 'encoder')} leaves out"
     for name in sorted(self.values):
       if not name.startswith("bert/"):
         del self.values[name]
-        self.skip(name, "of a head, which --head=encoder leaves out")
+        self.skip(name, reason)
     self.labels, self.thresholds = (), {}
 
   def set_words(self, pieces: Mapping[int, Sequence[int]]) -> None:
@@ -158,28 +159,22 @@ class Head:
   """A kind of model: the encoder with a head."""
 
   architecture: str  # class of transformers
-  variables: tuple[str, ...] = ()  # names of the head's
-  pools: bool = True  # uses the pooler; else transformers' class has none
+  variables: tuple[str, ...]  # names of the head's
+  pools: bool  # uses the pooler; else transformers' class has none
 
-
-_TRANSFORM = ("dense/kernel", "dense/bias", "LayerNorm/gamma", "LayerNorm/beta")
-_PREDICTIONS = (
-  *(f"cls/predictions/transform/{name}" for name in _TRANSFORM),
-  "cls/predictions/output_bias",  # [V]
-)
-_CLASSES = ("output_weights", "output_bias")  # [L, H], [L]
-_NEXT_SENTENCE = tuple(f"cls/seq_relationship/{name}" for name in _CLASSES)
-_SPAN = tuple(f"cls/squad/{name}" for name in _CLASSES)  # [2, H], [2]
 
 # A model is of the first kind whose variables it has.
 HEADS = {
-  "multiple_choice": Head("BertForMultipleChoice", ("cls/choice",)),  # [H]
-  "question_answering": Head("BertForQuestionAnswering", _SPAN, pools=False),
-  "tagging": Head("BertForTokenClassification", _CLASSES, pools=False),
-  "classification": Head("BertForSequenceClassification", _CLASSES),
-  "pretraining": Head("BertForPreTraining", (*_PREDICTIONS, *_NEXT_SENTENCE)),
-  "masked_lm": Head("BertForMaskedLM", _PREDICTIONS, pools=False),
-  "encoder": Head("BertModel"),
+  kind: Head(architecture, checkpoint_files.HEADS[kind], pools)
+  for kind, architecture, pools in (
+    ("multiple_choice", "BertForMultipleChoice", True),
+    ("question_answering", "BertForQuestionAnswering", False),
+    ("tagging", "BertForTokenClassification", False),
+    ("classification", "BertForSequenceClassification", True),
+    ("pretraining", "BertForPreTraining", True),
+    ("masked_lm", "BertForMaskedLM", False),
+    ("encoder", "BertModel", True),
+  )
 }
 HEAD_VARIABLES = {n for head in HEADS.values() for n in head.variables}
 
@@ -190,8 +185,7 @@ def head_of(bert: CanonicalModel, expected: str | None = None) -> str:
   A classifier and a tagger have the same variables. Without a stated head, it
   is a tagger if its labels are tags ("O" and "B-..." or "I-...").
   """
-  present = bert.values.keys()
-  complete = [k for k, head in HEADS.items() if present >= set(head.variables)]
+  complete = checkpoint_files.kinds_of(bert.values)
   if expected is None:
     if bert.head in complete:
       return bert.head

@@ -14,8 +14,8 @@ from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from conversion import interchange, original
 from conversion.interchange import GRAPH_KEY, CanonicalModel, merge_heads
-from storage import UserError
-from training import run_record
+from storage import UserError, setting
+from training import checkpoint_files
 
 _NUMBERED = re.compile(r"layer_with_weights-(\d+)")
 # Layers of a block -> in the original's layer. The attention's projection was
@@ -112,7 +112,7 @@ def read(prefix: str, config_file: str | None = None) -> CanonicalModel:
       f"{prefix} has no Transformer encoder of Model Garden; it has "
       f"{', '.join(sorted(shapes.keys() - {GRAPH_KEY})[:4])}, ..."
     )
-  vocabulary = run_record.sibling_file(prefix, interchange.VOCABULARY)
+  vocabulary = checkpoint_files.sibling_file(prefix, interchange.VOCABULARY)
   bert = CanonicalModel(prefix, vocabulary=vocabulary)
   keys, head = _encoder_keys(prefix, encoder), _head_keys(root)
   unused = shapes.keys() - {GRAPH_KEY, *keys.values(), *head.values()}
@@ -246,7 +246,7 @@ def _config(bert, num_heads, config):
     if not num_heads:
       raise UserError(
         f"{bert.origin} does not state its number of heads: "
-        "--bert_config_file names its bert_config.json"
+        f"{setting('bert_config_file')} names its bert_config.json"
       )
     return sizes | {"hidden_act": "gelu"}
   for key, value in sizes.items():

@@ -6,8 +6,8 @@ from conversion import interchange
 from conversion.interchange import BERT_CONFIG, VOCABULARY, CanonicalModel
 from data import labels
 from modeling.config import extensions
-from storage import UserError, files, textfiles
-from training import checkpoint, run_record
+from storage import UserError, files, setting, textfiles
+from training import checkpoint, checkpoint_files
 
 # Heads with the same variables, by the program that trained them.
 _HEADS = {"run_classifier": "classification", "run_ner": "tagging"}
@@ -16,7 +16,7 @@ _AVERAGE = checkpoint.average_name("")
 
 def read_config(prefix: str, path: str | None = None) -> dict | None:
   """Reads bert_config.json at `path`, or one beside a checkpoint, if any."""
-  path = path or run_record.sibling_file(prefix, BERT_CONFIG)
+  path = path or checkpoint_files.sibling_file(prefix, BERT_CONFIG)
   return None if path is None else textfiles.read_json(path)
 
 
@@ -30,8 +30,8 @@ def read(
   corrupt, or has no averages.
   """
   reader = checkpoint.Reader(prefix)
-  path = run_record.sibling_file(prefix, labels.FILE_NAME)
-  entry = run_record.of_checkpoint(prefix)
+  path = checkpoint_files.sibling_file(prefix, labels.FILE_NAME)
+  entry = checkpoint_files.run_of(prefix)
   flags = entry["flags"]
   config = read_config(prefix, config_file)
   if config is not None:
@@ -39,14 +39,14 @@ def read(
   bert = CanonicalModel(
     prefix,
     config=config,
-    vocabulary=run_record.sibling_file(prefix, VOCABULARY),
+    vocabulary=checkpoint_files.sibling_file(prefix, VOCABULARY),
     labels=tuple(labels.read_file(path)) if path else (),
     lower_case=flags.get("do_lower_case"),
     multi_label=flags.get("multi_label", False),
     thresholds={
       name: path
       for name in labels.THRESHOLD_FILES
-      if (path := run_record.sibling_file(prefix, name))
+      if (path := checkpoint_files.sibling_file(prefix, name))
     },
     head=_HEADS.get(entry.get("program")),
   )
@@ -54,13 +54,14 @@ def read(
   state = checkpoint.training_state(reader.shapes)
   if averaged and not any(name.endswith(_AVERAGE) for name in names):
     raise UserError(f"{prefix} has no moving averages")
+  flag = setting("use_moving_averages")
   for name in names:  # first a variable, then its average
     if name == "global_step":
       bert.step = reader[name]
     elif name.endswith(_AVERAGE) and averaged:
       bert.values[name.removesuffix(_AVERAGE)] = reader[name]
     elif name.endswith(_AVERAGE):
-      bert.skip(name, "moving averages, which --use_moving_averages converts")
+      bert.skip(name, f"moving averages, which {flag} converts")
     elif name.startswith("run/"):
       bert.skip(name, "of the run's position in its data")
     elif name in state:

@@ -1,7 +1,8 @@
-"""The tokenizer of the original, as a readable specification.
+"""The tokenizer of the original, as a readable specification, and other kinds.
 
 `CachedTokenizer` is faster. tokenization_ops.py has the same tokenizer as
 TensorFlow operations, with tables made from the functions below.
+`open_tokenizer` opens vocabularies of all kinds.
 """
 
 import itertools
@@ -169,6 +170,37 @@ class CachedTokenizer(dict):
         self.clear()
       self[piece] = ids
     return ids
+
+
+# --- Kinds of tokenizers ----------------------------------------------------
+
+# Tokenizers by the ending of their vocabulary's name, which is `vocab` in the
+# folder of a model. Files of all other endings have word pieces, too.
+KINDS: dict[str, Callable[[str, bool], Tokenizer]] = {".txt": FullTokenizer}
+
+
+def open_tokenizer(
+  vocab_file: str | os.PathLike, do_lower_case: bool = True
+) -> Tokenizer:
+  """Reads a vocabulary; UserError or OSError if that fails."""
+  path = os.fspath(vocab_file)
+  kind = KINDS.get(os.path.splitext(path)[1], FullTokenizer)
+  return kind(path, do_lower_case)
+
+
+def names() -> list[str]:
+  """Names of vocabularies in the folder of a model."""
+  return [f"vocab{ending}" for ending in KINDS]
+
+
+def open_saved(folder: str, do_lower_case: bool) -> Tokenizer:
+  """Reads the vocabulary that Tokenizer.save wrote to a folder."""
+  paths = [os.path.join(folder, name) for name in names()]
+  path = next(filter(files.exists, paths), paths[0])
+  return open_tokenizer(path, do_lower_case)
+
+
+# --- Characters and letter cases -------------------------------------------
 
 
 def convert_to_unicode(text: str | bytes) -> str:

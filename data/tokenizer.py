@@ -1,6 +1,6 @@
 """What all of the project but the word pieces themselves knows of a tokenizer.
 
-Another kind of tokenizer is a subclass, and a row in tokenizer_files.py.
+Another kind of tokenizer is a subclass, and a row in tokenization.py.
 """
 
 import os
@@ -48,7 +48,7 @@ class Tokenizer(Protocol):
     """True for a token that continues the word of the one before it."""
 
   def save(self, folder: str) -> None:
-    """Writes the vocabulary to a folder, by a name of tokenizer_files.names."""
+    """Writes the vocabulary to a folder, by a name of tokenization.names."""
 
   def ids(self, text: str) -> list[int]:
     """Ids of the tokens of a text."""

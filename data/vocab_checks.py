@@ -16,9 +16,8 @@ from typing import Any
 
 from absl import logging
 
-from data.tokenization import doubt_case, strip_accents
+from data.tokenization import doubt_case, open_tokenizer, strip_accents
 from data.tokenizer import Tokenizer
-from data.tokenizer_files import open_tokenizer
 from storage import files, setting
 from storage.progress import number_of
 

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from storage import UserError, files, textfiles
+from storage import UserError, files, setting, textfiles
 
 ACTIVATIONS = ("gelu", "gelu_erf", "relu", "tanh", "linear")
 SIDES = ("left_to_right", "right_to_left")
@@ -30,7 +30,6 @@ POOLINGS = ("none", "mean", "cls")
 # Fields that the original lacks; saved only where they differ from the default.
 EXTENSIONS = ("attention", "add_bilstm", "initial_attention", "fixed_positions")
 
-_REMEDY = "--bert_config_file is the one that comes with a checkpoint"
 # {type of a field: (its name in messages, types of values)}
 _TYPES: dict[Any, tuple[str, Any]] = {
   str: ("a string", str | None),
@@ -57,8 +56,9 @@ def check_feature_layers(choice: str, num_layers: int) -> None:
   """Raises ValueError if a choice of FEATURE_LAYERS takes more layers."""
   if num_layers < FEATURE_LAYERS[choice]:
     raise UserError(
-      f"--feature_layers={choice} takes {FEATURE_LAYERS[choice]} layers, but "
-      f"bert_config.json has num_hidden_layers {num_layers}: take another"
+      f"{setting('feature_layers', choice)} takes {FEATURE_LAYERS[choice]} "
+      f"layers, but bert_config.json has num_hidden_layers {num_layers}: take "
+      "another"
     )
 
 
@@ -69,7 +69,12 @@ def extensions(flag_values: Mapping) -> dict:
 
 @dataclasses.dataclass(frozen=True)
 class BertConfig:
-  """Hyper-parameters, under the original's names; ValueError if impossible."""
+  """Hyper-parameters, under the original's names; ValueError if impossible.
+
+  >>> config = BertConfig.preset("tiny")
+  >>> config.num_hidden_layers, config.hidden_size
+  (2, 128)
+  """
 
   vocab_size: int
   hidden_size: int = 768  # a multiple of num_attention_heads
@@ -147,13 +152,15 @@ class BertConfig:
   @classmethod
   def from_json(cls, path: str) -> "BertConfig":
     """Reads a bert_config.json, else ValueError with file and key."""
+    file = setting("bert_config_file")
+    remedy = f"{file} is the one that comes with a checkpoint"
     try:
       values = textfiles.read_json(path)
     except FileNotFoundError:
-      message = f"no configuration at {path!r}: {_REMEDY}"
+      message = f"no configuration at {path!r}: {remedy}"
       raise FileNotFoundError(message) from None
     except UserError as error:
-      raise UserError(f"{error}: {_REMEDY}") from None
+      raise UserError(f"{error}: {remedy}") from None
     try:
       return cls.from_dict(values)
     except UserError as error:

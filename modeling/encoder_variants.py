@@ -32,6 +32,13 @@ class PackedBert(keras.layers.Layer):
     A dict: `sequence_output` [R, T, H] and `embedding_table` [V, H]. With
     slots, `pooled_output` [B, H] is of the first one, and `sequence_output`
     [B, K - 1, H] of the others.
+
+  >>> bert = Bert(BertConfig.preset("tiny", vocab_size=99))
+  >>> bert.build((None, None))
+  >>> ids, numbers = ops.ones((1, 4), "int32"), ops.array([[1, 1, 2, 2]])
+  >>> outputs = PackedBert(bert)(ids, numbers, ids, ops.array([[0, 1, 0, 1]]))
+  >>> tuple(outputs["sequence_output"].shape)
+  (1, 4, 128)
   """
 
   def __init__(self, bert: Bert, **kwargs):
@@ -84,6 +91,11 @@ class ConcatEncoders(ConfigLayer):
   A variable `bert/x` of their checkpoints is `bert/left_to_right/x` or
   `bert/right_to_left/x` here. Source: section 2.1 of the paper. Called as Bert;
   vectors are [..., 2H], and there is no `embedding_table`.
+
+  >>> config = replace(BertConfig.preset("tiny", 99), attention="shallow")
+  >>> outputs = ConcatEncoders(config)(ops.ones((2, 5), "int32"))
+  >>> tuple(outputs["sequence_output"].shape)
+  (2, 5, 256)
   """
 
   def __init__(self, config: BertConfig | dict, name: str = "bert", **kwargs):
@@ -132,6 +144,11 @@ class TextWindows(keras.layers.Layer):
 
   Returns ids and mask of the windows, [B * W, T or L if that is less] int, and
   [B, W] float, 0 for windows that shorter rows do not have.
+
+  >>> ids = ops.array([[101, 1, 2, 3, 4, 102]])
+  >>> windows, _, _ = TextWindows(size=5, stride=2)(ids, ops.ones_like(ids))
+  >>> ops.convert_to_numpy(windows).tolist()
+  [[101, 1, 2, 3, 102], [101, 3, 4, 102, 0]]
   """
 
   def __init__(self, size: int, stride: int, name: str = "windows", **kwargs):
@@ -168,7 +185,12 @@ class TextWindows(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("bert")
 class PoolWindows(keras.layers.Layer):
-  """Mean or maximum over a row's windows: [B * W, ...], [B, W] -> [B, ...]."""
+  """Mean or maximum over a row's windows: [B * W, ...], [B, W] -> [B, ...].
+
+  >>> vectors, is_there = ops.array([[2.0], [4.0]]), ops.array([[1.0, 1.0]])
+  >>> float(PoolWindows("mean")(vectors, is_there)[0, 0])
+  3.0
+  """
 
   def __init__(self, pooling: str, **kwargs):
     super().__init__(**kwargs)

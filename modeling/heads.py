@@ -84,6 +84,12 @@ class PretrainingHeads(ConfigLayer):
   From encoder output at `masked` positions [B, P, H], `pooled` [B, H] and the
   token `embedding_table` [V, H] to a dict of `masked_lm_logits` [B, P, V] and,
   unless `next_sentence` is False, `next_sentence_logits` [B, 2].
+
+  >>> heads = PretrainingHeads(BertConfig.preset("tiny", vocab_size=99))
+  >>> masked, pooled = ops.ones((2, 3, 128)), ops.ones((2, 128))
+  >>> outputs = heads(masked, pooled, ops.ones((99, 128)))
+  >>> tuple(outputs["masked_lm_logits"].shape)
+  (2, 3, 99)
   """
 
   def __init__(
@@ -113,7 +119,12 @@ class PretrainingHeads(ConfigLayer):
 
 @keras.saving.register_keras_serializable("bert")
 class SpanHead(ConfigLayer):
-  """`start_logits` and `end_logits`, [B, T], of each token, from [B, T, H]."""
+  """`start_logits` and `end_logits`, [B, T], of each token, from [B, T, H].
+
+  >>> outputs = SpanHead(BertConfig.preset("tiny"))(ops.ones((2, 5, 128)))
+  >>> tuple(outputs["start_logits"].shape)
+  (2, 5)
+  """
 
   def __init__(self, config: BertConfig | dict, name: str = "cls", **kwargs):
     super().__init__(config, name=name, **kwargs)
@@ -133,6 +144,10 @@ class ClassificationHead(ConfigLayer):
 
   The original's classifier has the two variables outside of any scope, so they
   are made in __init__, where none is open.
+
+  >>> head = ClassificationHead(3, BertConfig.preset("tiny"))
+  >>> tuple(head(ops.ones((2, 128))).shape)
+  (2, 3)
   """
 
   # The original's constant; the configuration's rates do not apply.
@@ -165,6 +180,10 @@ class MultipleChoiceHead(ConfigLayer):
 
   From `pooled` [B * C, H], the choices of one example after another, and
   `input_ids` [B, C, any], for its shape, to [B, C] logits.
+
+  >>> head = MultipleChoiceHead(BertConfig.preset("tiny"))
+  >>> tuple(head(ops.ones((2 * 4, 128)), ops.ones((2, 4, 5))).shape)
+  (2, 4)
   """
 
   def __init__(self, config: BertConfig | dict, name: str = "cls", **kwargs):
@@ -185,7 +204,11 @@ class MultipleChoiceHead(ConfigLayer):
 
 @keras.saving.register_keras_serializable("bert")
 class FlattenChoices(keras.layers.Layer):
-  """Turns each choice into an example: [B, C, T] -> [B * C, T]."""
+  """Turns each choice into an example: [B, C, T] -> [B * C, T].
+
+  >>> tuple(FlattenChoices()(ops.ones((2, 4, 5))).shape)
+  (8, 5)
+  """
 
   def call(self, inputs):
     return ops.reshape(inputs, (-1, ops.shape(inputs)[-1]))
@@ -196,6 +219,10 @@ class WeightedSum(keras.layers.Layer):
   """Mean of N layers [B, T, H], weighted by a softmax of trained scores.
 
   Source: table 7 of the paper.
+
+  >>> layers = ops.zeros((2, 5, 8)), ops.ones((2, 5, 8))
+  >>> float(WeightedSum()(layers)[0, 0, 0])
+  0.5
   """
 
   def __init__(self, name: str = "weighted_sum", **kwargs):
@@ -215,6 +242,9 @@ class BiLstm(keras.layers.Layer):
 
   [B, T, any] float and `input_mask` [B, T] int, 0 for padding, which is
   skipped, to [B, T, 2 * units].
+
+  >>> tuple(BiLstm(4)(ops.ones((2, 5, 8)), ops.ones((2, 5))).shape)
+  (2, 5, 8)
   """
 
   def __init__(

@@ -220,6 +220,10 @@ class TransformerBlock(keras.layers.Layer):
   From `hidden_states` [B, T, H] and `attention_mask` [B, 1 or T, T], 1 where a
   query may attend to a key, to [B, T, H]; with `positions` [B, P], the only
   tokens to compute, to [B, P, H].
+
+  >>> block = TransformerBlock(BertConfig.preset("tiny"))
+  >>> tuple(block(ops.ones((2, 5, 128)), ops.ones((2, 1, 5))).shape)
+  (2, 5, 128)
   """
 
   def __init__(self, config: BertConfig, **kwargs):
@@ -227,16 +231,6 @@ class TransformerBlock(keras.layers.Layer):
     self.attention = Attention(config, name="attention")
     self.intermediate = Intermediate(config, name="intermediate")
     self.output_layer = ResidualOutput(config, name="output")
-
-  @property
-  def num_dropouts(self) -> int:
-    """Number of seeds that a call in training takes."""
-    dropouts = (
-      self.attention.self_attention.dropout,
-      self.attention.output_layer.norm.dropout,
-      self.output_layer.norm.dropout,
-    )
-    return sum(bool(dropout.rate) for dropout in dropouts)
 
   def build(self, input_shape, *_):
     self.attention.build(input_shape)

@@ -28,7 +28,13 @@ def divergence(logits, teacher_logits, temperature: float):
 
 @dataclass(frozen=True, eq=False)  # hashable, although `epsilon` is a dict
 class Objective:
-  """A loss to minimize, by functions of outputs and batches."""
+  """A loss to minimize, by functions of outputs and batches.
+
+  >>> outputs, batch = {"logits": ops.zeros((1, 2))}, {"label_ids": ops.ones(1)}
+  >>> losses = classification().losses(outputs, batch)
+  >>> round(float(losses["example_loss"][0]), 3)  # log 2
+  0.693
+  """
 
   terms: tuple[str, ...]
   metric_names: tuple[str, ...]

@@ -118,7 +118,13 @@ def classifier(
 
 @keras.saving.register_keras_serializable("bert")
 class Ensemble(keras.Model):
-  """Models of one kind as one model of the same inputs; see `ensemble`."""
+  """Models of one kind as one model of the same inputs; see `ensemble`.
+
+  >>> config = BertConfig.preset("tiny", vocab_size=99)
+  >>> model = ensemble(lambda: classifier(config, 3), 2, mean_probs)
+  >>> len(model.members)
+  2
+  """
 
   @property
   def members(self) -> list[keras.Model]:
@@ -168,46 +174,34 @@ def stack(values: Sequence):
   return ops.stack(values, axis=-1)
 
 
-def packed_pretrainer(model: keras.Model) -> keras.Model:
-  """`pretrainer` of packed rows, the inputs of PackedBert; for training.
+def packed(model: keras.Model) -> keras.Model:
+  """Makes the model of packed rows, for training, with the layers of `model`.
 
-  It has the layers of `model`, as the other models of packed rows.
+  `model` is a `pretrainer`, `classifier`, `multiple_choice` or `tagger`. The
+  inputs are those of PackedBert, [R, T] and [R, P]; `output_slots` are [B, K],
+  for `multiple_choice` [B, C, 1]. A tagger reads all positions, [R, T], and
+  its logits are [R, T, L].
   """
-  rows, outputs = _packed_rows(model)
-  return keras.Model(rows, _pretraining_logits(model.get_layer("cls"), outputs))
-
-
-def packed_classifier(model: keras.Model) -> keras.Model:
-  """`classifier` of packed rows, for training; see `packed_pretrainer`."""
-  rows, outputs = _packed_rows(model)
-  logits = model.get_layer("classifier")(outputs["pooled_output"])
-  return keras.Model(rows, {"logits": logits})
-
-
-def packed_multiple_choice(model: keras.Model) -> keras.Model:
-  """`multiple_choice` of packed rows; `output_slots` are [B, C, 1]."""
-  slots = keras.Input((None, 1), dtype="int32", name="output_slots")
-  rows, outputs = _packed_rows(model, heads.FlattenChoices()(slots))
-  logits = model.get_layer("cls")(outputs["pooled_output"], slots)
-  return keras.Model(rows | {"output_slots": slots}, {"logits": logits})
-
-
-def packed_tagger(model: keras.Model) -> keras.Model:
-  """`tagger` of packed rows; logits are [R, T, L]."""
+  [bert] = [layer for layer in model.layers if isinstance(layer, Bert)]
+  encoder, head = PackedBert(bert), model.layers[-1]
   rows = _named_inputs(*ENCODER_INPUTS, "position_ids")
-  outputs = PackedBert(model.get_layer("bert"))(**rows)
-  logits = model.get_layer("classifier")(outputs["sequence_output"])
-  return keras.Model(rows, {"logits": logits})
-
-
-def _packed_rows(model, slots=None):
-  """Inputs of the encoder of a model for packed rows, and its outputs there."""
-  rows = _named_inputs(*ENCODER_INPUTS, "position_ids", "output_positions")
-  if slots is None:
-    rows |= _named_inputs("output_slots")
-    slots = rows["output_slots"]
-  bert = PackedBert(model.get_layer("bert"))
-  return rows, bert(**rows | {"output_slots": slots})
+  if isinstance(head, heads.ClassificationHead) and len(head.output.shape) == 3:
+    logits = head(encoder(**rows)["sequence_output"])
+    return keras.Model(rows, {"logits": logits})
+  rows |= _named_inputs("output_positions")
+  if isinstance(head, heads.MultipleChoiceHead):
+    slots = _named_inputs("output_slots", shape=(None, 1))
+    flat = heads.FlattenChoices()(slots["output_slots"])
+    pooled = encoder(**rows, output_slots=flat)["pooled_output"]
+    logits = head(pooled, slots["output_slots"])
+    return keras.Model(rows | slots, {"logits": logits})
+  rows |= _named_inputs("output_slots")
+  outputs = encoder(**rows)
+  if isinstance(head, heads.PretrainingHeads):
+    return keras.Model(rows, _pretraining_logits(head, outputs))
+  if isinstance(head, heads.ClassificationHead):
+    return keras.Model(rows, {"logits": head(outputs["pooled_output"])})
+  raise NotImplementedError(f"rows of several examples for {head}")
 
 
 def _pretraining_logits(head, outputs):

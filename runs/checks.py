@@ -9,15 +9,14 @@ from absl import logging
 
 from cli import file_checks
 from data import labels, vocab, vocab_checks
-from data.tokenization import validate_case_matches_checkpoint
-from data.tokenizer_files import open_tokenizer
+from data.tokenization import open_tokenizer, validate_case_matches_checkpoint
 from modeling.config import SIDES, BertConfig, extensions
 from runs import contradictions, model_files
 from runs.record import from_record
 from runs.settings import Network, Packing, Tokens, TrainedModel, Training
 from runs.task_settings import FineTuning
 from storage import UserError, files
-from training import run_record
+from training import checkpoint_files, run_json
 
 _WORDS = "bert/embeddings/word_embeddings"
 _LAYER = re.compile(r"/encoder/layer_(\d+)/")
@@ -52,7 +51,7 @@ def config(settings: Network) -> BertConfig:
 def checkpoint(settings: Training) -> str | None:
   """Path of the checkpoint to start from; None to train from scratch."""
   return (
-    run_record.choose_checkpoint(settings.output_dir)
+    checkpoint_files.choose_checkpoint(settings.output_dir)
     or settings.init_checkpoint
   )
 
@@ -60,10 +59,10 @@ def checkpoint(settings: Training) -> str | None:
 def labels_file(settings: FineTuning) -> str | None:
   """Path of labels.txt of --init_checkpoint, if its head is restored."""
   path = settings.init_checkpoint
-  own = run_record.choose_checkpoint(settings.output_dir)
+  own = checkpoint_files.choose_checkpoint(settings.output_dir)
   if not path or own or (settings.do_train and settings.new_head):
     return None
-  return run_record.sibling_file(path, labels.FILE_NAME)
+  return checkpoint_files.sibling_file(path, labels.FILE_NAME)
 
 
 def check(settings: TrainedModel, network: BertConfig) -> None:
@@ -84,8 +83,8 @@ def check_run(settings: Training, network: BertConfig, *same: str) -> None:
   Raises OSError if that folder cannot be written.
   """
   file_checks.check_writable(settings.output_dir, "output_dir")
-  if own := run_record.choose_checkpoint(settings.output_dir):
-    entry = run_record.of_checkpoint(own)
+  if own := checkpoint_files.choose_checkpoint(settings.output_dir):
+    entry = checkpoint_files.run_of(own)
     if (trained := entry.get("program")) not in (None, settings.program):
       raise UserError(
         f"--output_dir={settings.output_dir} is of {trained}.py: name another "
@@ -137,7 +136,7 @@ def _check_teacher(settings: FineTuning, same):
   teacher = settings.needed("teacher")
   if os.path.realpath(teacher) == os.path.realpath(settings.output_dir):
     raise UserError("--teacher is --output_dir: name another folder")
-  entries = run_record.read(teacher)
+  entries = run_json.read(teacher)
   if not entries or entries[-1].get("program") != settings.program:
     raise UserError(
       f"--teacher={teacher} is no --output_dir of {settings.program}.py"
@@ -173,7 +172,7 @@ def _check_sizes(config_file, network, prefix, may_be_deeper=False):
   """
   layers = 0
   sizes = {}
-  shapes = run_record.checkpoint_shapes(f"{prefix}.index")
+  shapes = checkpoint_files.shapes(prefix)
   for name, shape in shapes.items():
     if layer := _LAYER.search(name):
       layers = max(layers, int(layer[1]) + 1)
@@ -181,7 +180,7 @@ def _check_sizes(config_file, network, prefix, may_be_deeper=False):
       if name.endswith(end) and len(shape) == 2:
         sizes[field] = shape[axis]
   if shapes and not any(re.match("bert/.*word_embeddings$", x) for x in shapes):
-    raise run_record.no_encoder(prefix, shapes, _WORDS)
+    raise checkpoint_files.no_encoder(prefix, shapes, _WORDS)
   if layers:
     sizes = {"num_hidden_layers": layers} | sizes
   expected = {field: getattr(network, field) for field in sizes}
@@ -216,10 +215,10 @@ def _check_init_checkpoint(settings: TrainedModel | Training, network, trains):
   for path, attention in parts:
     if settings.vocab_file:
       _check_case(settings, path, trains)
-    prefix = run_record.find_checkpoint(path)
+    prefix = checkpoint_files.find_checkpoint(path)
     _check_sizes(settings.bert_config_file, network, prefix, trains)
     if not is_explicit:
-      trained = run_record.flag_of(path, "attention")
+      trained = checkpoint_files.flag_of(path, "attention")
       remedy = "give that value, or this one on purpose"
       _check_same("attention", attention, trained, path, remedy)
     if settings.vocab_file:
@@ -230,7 +229,7 @@ def _check_case(settings: Tokens, path, trains):
   """Compares --do_lower_case with the training of a checkpoint."""
   lower_case = settings.do_lower_case
   validate_case_matches_checkpoint(lower_case, path)
-  flags = run_record.of_checkpoint(path)["flags"]
+  flags = checkpoint_files.run_of(path)["flags"]
   # Pre-training without a vocabulary reads records: there the flag is unused.
   trained = flags.get("do_lower_case") if flags.get("vocab_file") else None
   try:
@@ -243,11 +242,11 @@ def _check_case(settings: Tokens, path, trains):
 
 def check_head(settings: FineTuning, name: str) -> None:
   """Raises ValueError if a flag is not as in the training of the head."""
-  own = run_record.choose_checkpoint(settings.output_dir)
+  own = checkpoint_files.choose_checkpoint(settings.output_dir)
   start = own or settings.init_checkpoint
   if not start or (not own and settings.do_train and settings.new_head):
     return
-  trained = run_record.flag_of(start, name)
+  trained = checkpoint_files.flag_of(start, name)
   remedy = (
     "give the latter, or train a fresh head with --new_head in another "
     "--output_dir"
@@ -262,8 +261,8 @@ def check_vocabulary(
   if not start:
     return
   path, ids = settings.needed("vocab_file"), settings.tokenizer.vocab
-  saved = model_files.sibling(start, "vocab_file") or run_record.path_of(
-    run_record.of_checkpoint(start), "vocab_file"
+  saved = model_files.sibling(start, "vocab_file") or run_json.path_of(
+    checkpoint_files.run_of(start), "vocab_file"
   )
   if saved and files.exists(saved):
     vocab.check_same(ids, open_tokenizer(saved).vocab, path, saved)

@@ -2,11 +2,12 @@
 
 from cli import file_checks
 from modeling.config import BertConfig
+from runs import sweep_table
 from runs.settings import Devices, Export, Packing, Training
 from runs.task_settings import FineTuning, LongText
 from serving.formats import FORMATS
 from storage import UserError, files
-from training import processes, run_record
+from training import processes
 
 
 def check_training(settings: Training) -> None:
@@ -43,7 +44,7 @@ def check_ensemble(settings: FineTuning) -> None:
   size = settings.ensemble
   number = len(settings.trials()) * settings.num_seeds
   if size > 1 and not settings.do_train:
-    run_record.best_trials(settings.output_dir, size)
+    sweep_table.best_trials(settings.output_dir, size)
   elif number < size:  # there is always one
     raise UserError(
       f"--ensemble={size} takes the best of a sweep, but this command trains "

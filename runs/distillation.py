@@ -11,7 +11,7 @@ from runs.restore import restore
 from runs.task_settings import FineTuning
 from serving.export import ServedModel
 from storage import UserError
-from training import run_record
+from training import run_json
 from training.step import batch_inputs
 
 S = TypeVar("S", bound=FineTuning)
@@ -25,7 +25,7 @@ def distilled(
 ) -> losses.Objective:
   """Objective that follows --teacher, too; `build` makes its model."""
   folder = settings.needed("teacher")
-  entry = run_record.read(folder)[-1]
+  entry = run_json.read(folder)[-1]
   teacher = restore(type(settings), folder, entry, build, {}).model
   ranks = {name: len(value.shape) for name, value in model.output.items()}
   expected, actual = (

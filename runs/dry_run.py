@@ -12,7 +12,7 @@ from cli.settings import flags_of
 from runs.settings import Training
 from runs.task_settings import FineTuning
 from storage import files
-from training import processes, run_record
+from training import checkpoint_files, processes
 
 T = TypeVar("T", bound=Training)
 
@@ -28,7 +28,7 @@ def dry_run(settings: T) -> Iterator[T]:
   if not settings.dry_run:
     yield settings
     return
-  start = not settings.do_train and run_record.choose_checkpoint(
+  start = not settings.do_train and checkpoint_files.choose_checkpoint(
     settings.output_dir
   )
   logging.info("dry run: all files go to a temporary folder")

@@ -68,10 +68,6 @@ class Task(ABC, Generic[S, R]):
   def make_model(self, config: BertConfig) -> keras.Model:
     """Makes the model, with initial values."""
 
-  def packed(self, model: keras.Model) -> keras.Model:
-    """Makes the model to train on rows of several examples; see `Packing`."""
-    raise NotImplementedError
-
   @abstractmethod
   def objective(self) -> Objective:
     """Losses of the training."""
@@ -167,7 +163,6 @@ def train(
     source,
     num_train_steps=steps,
     num_warmup_steps=int(steps * settings.warmup_proportion),
-    packed=task.packed,
     new_head=settings.new_head,
     unit=task.unit,
     evaluated=evaluated,

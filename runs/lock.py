@@ -8,7 +8,7 @@ from typing import TextIO
 from absl import logging
 
 from storage import UserError, files
-from training import processes, run_record
+from training import checkpoint_files, processes
 
 LOCK_FILE = "run.lock"
 # Files of locks, which last until they are closed; True if the folder is new.
@@ -21,7 +21,7 @@ def lock_folder(folder: str) -> None:
   Removes incomplete files of a run that was killed there. Raises
   NotADirectoryError, or ValueError if another process has locked it.
   """
-  run_record.check_name(folder)
+  checkpoint_files.check_name(folder)
   if files.is_remote(folder):
     return
   if os.path.exists(folder) and not os.path.isdir(folder):
@@ -48,7 +48,7 @@ def lock_folder(folder: str) -> None:
   file.flush()
   _open_locks.append((file, is_new))
   _remove_incomplete(folder)
-  _remove_incomplete(os.path.join(folder, run_record.BEST))
+  _remove_incomplete(os.path.join(folder, checkpoint_files.BEST))
 
 
 def remove_locks():
@@ -64,5 +64,5 @@ def _remove_incomplete(folder):
   for name in os.listdir(folder) if os.path.isdir(folder) else ():
     partial = files.PARTIAL.match(name)
     is_left = partial and processes.has_ended(int(partial[1]))
-    if is_left or name.startswith(run_record.UNFINISHED):
+    if is_left or name.startswith(checkpoint_files.UNFINISHED):
       os.remove(os.path.join(folder, name))

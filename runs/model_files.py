@@ -5,13 +5,12 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
-from data import tokenizer_files
-from data.tokenization import doubt_case
+from data import tokenization
+from data.tokenization import doubt_case, open_tokenizer
 from data.tokenizer import Tokenizer
-from data.tokenizer_files import open_tokenizer
 from modeling.config import BertConfig, extensions
 from storage import UserError, files
-from training import run_record
+from training import checkpoint_files, run_json
 
 PADDING = 128  # embedding tables may be padded to a multiple of this
 
@@ -36,12 +35,12 @@ def find_model(path: str) -> ModelFiles:
   `path` is a folder or the prefix of a checkpoint. Case and configuration are
   those of the run's flags, else of the files. FileNotFoundError if one is gone.
   """
-  prefix = run_record.find_checkpoint(path)
-  entry = run_record.of_checkpoint(prefix)
+  prefix = checkpoint_files.find_checkpoint(path)
+  entry = checkpoint_files.run_of(prefix)
   names = {"bert_config_file": "bert_config.json", "vocab_file": "vocab.txt"}
   paths: list[str] = []
   for flag, name in names.items():
-    file = sibling(prefix, flag) or run_record.path_of(entry, flag)
+    file = sibling(prefix, flag) or run_json.path_of(entry, flag)
     if not file and flag == "vocab_file":
       size = BertConfig.from_json(paths[0]).vocab_size
       file = find_vocabulary(prefix, entry, size)
@@ -61,8 +60,8 @@ def sibling(path: str, flag: str) -> str | None:
   The flag is `bert_config_file`, or `vocab_file` for a vocabulary of any kind.
   """
   is_vocabulary = flag == "vocab_file"
-  names = tokenizer_files.names() if is_vocabulary else ["bert_config.json"]
-  paths = (run_record.sibling_file(path, name) for name in names)
+  names = tokenization.names() if is_vocabulary else ["bert_config.json"]
+  paths = (checkpoint_files.sibling_file(path, name) for name in names)
   return next(filter(None, paths), None)
 
 
@@ -72,7 +71,7 @@ def find_vocabulary(start: str, entry: Mapping, vocab_size: int) -> str | None:
   `start` is the run's folder or checkpoint, `entry` is of run.json.
   """
   flags = ("bert_config_file", "init_checkpoint")
-  for path in (start, *(run_record.path_of(entry, flag) for flag in flags)):
+  for path in (start, *(run_json.path_of(entry, flag) for flag in flags)):
     file = path and sibling(path, "vocab_file")
     with suppress(UserError, OSError):  # another file of that name
       if file and 0 <= vocab_size - len(open_tokenizer(file).vocab) < PADDING:

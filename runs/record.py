@@ -13,7 +13,7 @@ from modeling.config import BertConfig
 from runs import model_files
 from runs.settings import Training
 from storage import UserError, files
-from training import processes, run_record
+from training import checkpoint_files, processes, run_json
 
 # Flags of texts; a run without --vocab_file reads none.
 _OF_TEXT = ("vocab_file", "do_lower_case")
@@ -69,7 +69,7 @@ def _existing_file(folder, entry, name, values):
 
   It is the file that a flag of the entry names, else its copy in the folder.
   """
-  path = run_record.path_of(entry, name)
+  path = run_json.path_of(entry, name)
   if path and files.exists(path):
     return path
   file = "vocab.txt" if name == "vocab_file" else "bert_config.json"
@@ -84,7 +84,7 @@ def _existing_file(folder, entry, name, values):
   )
   raise FileNotFoundError(
     f"{folder} was trained {state}: restore the file, correct its path in "
-    f"{os.path.join(folder, run_record.NAME)}, copy {file} into {folder}, or "
+    f"{os.path.join(folder, run_json.NAME)}, copy {file} into {folder}, or "
     f"name it, as in Predictor({folder!r}, {name}=...) or predictor.py "
     f"--{name}=..."
   )
@@ -102,7 +102,7 @@ def warn_if_changed(settings: Training, path: str) -> None:
   flags = flags_of(type(settings))
   changes = [
     f"--{name}={value} (now {settings[name]})"
-    for name, value in run_record.of_checkpoint(path)["flags"].items()
+    for name, value in checkpoint_files.run_of(path)["flags"].items()
     if name in flags
     and flags[name].training
     and not (name in _OF_TEXT and None in (value, settings.vocab_file))

@@ -11,7 +11,7 @@ from runs.record import from_record
 from runs.session import load
 from runs.settings import ServedEncoder, Training
 from serving.export import ServedModel
-from training import run_record
+from training import checkpoint_files
 from training.run_folder import Checkpoints
 from training.step import set_dtype_policy
 
@@ -33,7 +33,7 @@ def restore(
   """
   settings = from_record(kind, folder, entry, changes)
   vocab_size = BertConfig.from_json(settings.bert_config_file).vocab_size
-  start = run_record.choose_checkpoint(folder) or settings.init_checkpoint
+  start = checkpoint_files.choose_checkpoint(folder) or settings.init_checkpoint
   checks.check_vocabulary(settings, vocab_size, start)
   before = keras.config.dtype_policy()
   set_dtype_policy(settings.dtype, is_trained=False)

@@ -1,6 +1,5 @@
 """Training, checkpoints, export and devices of one run, by its flags."""
 
-import ctypes
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -11,12 +10,13 @@ import keras
 import tensorflow as tf
 from absl import logging
 
+from cli import start_up
 from data.records import TrainingRecords
 from modeling import models, tracing
 from modeling.config import BertConfig
 from modeling.losses import Objective
 from modeling.tracing import DropoutSeeds
-from runs import checks, contradictions, record
+from runs import checks, contradictions, record, sweep_table
 from runs.settings import Devices, Training
 from runs.task_settings import FineTuning, LongText
 from serving import export as exports
@@ -25,19 +25,19 @@ from serving.formats import FORMATS
 from storage import UserError, record_scan
 from training import (
   checkpoint,
+  checkpoint_files,
   loop,
   optimization,
   processes,
   report,
   run_folder,
-  run_record,
+  run_json,
 )
 from training.run_folder import Checkpoints
 from training.step import (
   LossScale,
   TrainStep,
   set_dtype_policy,
-  skip_graph_passes,
 )
 
 T_co = TypeVar("T_co", bound=Training, covariant=True)
@@ -54,7 +54,6 @@ class Run(Generic[T_co]):
   def __init__(self, settings: T_co, config: BertConfig):
     self.strategy = make_strategy(settings)
     set_dtype_policy(settings.dtype)
-    skip_graph_passes()
     one_hot = config.use_one_hot_embeddings or settings.on_tpu
     self.config = replace(config, use_one_hot_embeddings=one_hot)
     # For run.json, as bert_config.json may set the direction, too.
@@ -73,7 +72,6 @@ class Run(Generic[T_co]):
     *,
     num_train_steps: int,
     num_warmup_steps: int,
-    packed: Callable[[keras.Model], keras.Model] | None = None,
     new_head: bool = False,
     stop_at: int = 0,
     unit: str = "examples",
@@ -90,7 +88,6 @@ class Run(Generic[T_co]):
       source: records to train on.
       num_train_steps: length of the schedule of the learning rate.
       num_warmup_steps: its warm-up.
-      packed: makes the model to train if the source packs examples.
       new_head: the head does not start from --init_checkpoint.
       stop_at: step to stop at; 0 for `num_train_steps`.
       unit: name of an example in the log.
@@ -99,8 +96,8 @@ class Run(Generic[T_co]):
     """
     settings = self.settings
     packs = source.packing is not None
-    if packed and packs:
-      model = packed(model)
+    if packs:
+      model = models.packed(model)
     schedule = optimization.WarmupLinearDecay(
       settings.learning_rate, num_train_steps, num_warmup_steps
     )
@@ -163,8 +160,8 @@ class Run(Generic[T_co]):
     if processes.is_chief():
       flags = settings.to_dict()
       flags |= checks.vocabulary_flags(settings, self.config.vocab_size)
-      entry = run_record.make(settings.program, flags, self.seed, source.files)
-      run_record.append(settings.output_dir, entry)
+      entry = run_json.make(settings.program, flags, self.seed, source.files)
+      run_json.append(settings.output_dir, entry)
       record.save_command(settings, self.seed)
       result.add_text("run", json.dumps(entry, indent=1))
     return result
@@ -205,7 +202,7 @@ class Run(Generic[T_co]):
 
   def load(self, model: keras.Model) -> int:
     """Restores a model; see `load`."""
-    if not run_record.choose_checkpoint(self.settings.output_dir):
+    if not checkpoint_files.choose_checkpoint(self.settings.output_dir):
       record.save_command(self.settings, self.seed)  # a run without training
     return load(self.settings, model, self.checkpoints)
 
@@ -233,7 +230,7 @@ def load(
   ValueError for none, or another model.
   """
   if isinstance(model, models.Ensemble):
-    folders = run_record.best_trials(settings.output_dir, len(model.members))
+    folders = sweep_table.best_trials(settings.output_dir, len(model.members))
     names = ", ".join(map(os.path.basename, folders))
     logging.info("an ensemble of %d models: %s", len(folders), names)
     steps = [
@@ -242,7 +239,7 @@ def load(
     ]
     return steps[0]
   keeps_best = isinstance(settings, FineTuning) and settings.keeps_best
-  prefix = run_record.choose_checkpoint(settings.output_dir, keeps_best)
+  prefix = checkpoint_files.choose_checkpoint(settings.output_dir, keeps_best)
   best = run_folder.best_folder(settings.output_dir)
   if prefix and os.path.dirname(prefix) == best:
     checkpoints = Checkpoints(best)
@@ -265,19 +262,6 @@ def set_export_policy(dtype: str, formats: Sequence[str]) -> None:
 
 # --- Devices ----------------------------------------------------------------
 
-# absl::SetMinLogLevel(LogSeverityAtLeast) in the library of TensorFlow 2.20;
-# tests/cli/test_quiet.py fails if another TensorFlow does not have it.
-_SET_MIN_LOG_LEVEL = (
-  "_ZN4absl12lts_2025012714SetMinLogLevelENS0_18LogSeverityAtLeastE"
-)
-
-
-def _silence_xla():
-  """Suppresses logs of XLA, on which TF_CPP_MIN_LOG_LEVEL has no effect."""
-  if os.environ.get("TF_CPP_MIN_LOG_LEVEL") == "3":
-    loaded = ctypes.CDLL(None)
-    getattr(loaded, _SET_MIN_LOG_LEVEL, lambda level: None)(2)  # errors only
-
 
 def make_strategy(settings: Devices) -> tf.distribute.Strategy:
   """Makes the strategy of --distribution_strategy and the TPU flags.
@@ -287,7 +271,7 @@ def make_strategy(settings: Devices) -> tf.distribute.Strategy:
   cannot be changed later. Raises ValueError for contradictions, or no such TPU.
   """
   contradictions.check_devices(settings)
-  _silence_xla()
+  start_up.silence_xla()
   tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0],
     [tf.config.LogicalDeviceConfiguration()] * settings.num_cpu_devices,

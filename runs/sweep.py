@@ -15,10 +15,10 @@ import tensorflow as tf
 from absl import logging
 
 from data import labels
-from runs import record, training_program
+from runs import record, sweep_table, training_program
 from runs.task_settings import FineTuning
 from storage import UserError, files
-from training import processes, run_folder, run_record
+from training import processes, run_folder, run_json
 
 T = TypeVar("T", bound=FineTuning)
 
@@ -34,7 +34,7 @@ def run_sweep(settings: T) -> T:
   """
   combinations = settings.trials()
   first = 1 if settings.seed is None else settings.seed
-  rows = run_record.read_sweep(settings.output_dir)
+  rows = sweep_table.read(settings.output_dir)
   trials: dict[str, dict] = {row["run"]: row for row in rows}
   for setting, seed in product(
     combinations, range(first, first + settings.num_seeds)
@@ -54,18 +54,18 @@ def run_sweep(settings: T) -> T:
       table = [trials[name], *(trial.values() for trial in trials.values())]
       text = "".join("\t".join(map(str, row)) + "\n" for row in table)
       files.write_text(
-        os.path.join(settings.output_dir, run_record.SWEEP), text
+        os.path.join(settings.output_dir, sweep_table.NAME), text
       )
   if processes.is_chief():
     record.save_command(settings, first)
     _log_trials(trials.values())
-    [folder] = run_record.best_trials(settings.output_dir, 1)
+    [folder] = sweep_table.best_trials(settings.output_dir, 1)
     best = trials[os.path.basename(folder)]
     value = float(best["value"])
     logging.info("the best is %s: %s %.4f", best["run"], best["metric"], value)
     _copy_labels(folder, settings.output_dir)
     _copy_best(folder, settings.output_dir)
-    run_record.copy_last_entry(
+    run_json.copy_last_entry(
       settings.output_dir, folder, ensemble=settings.ensemble
     )
   # Several workers need a seed, also to evaluate.

@@ -13,7 +13,7 @@ from runs.dry_run import dry_run
 from runs.lock import lock_folder, remove_locks
 from runs.settings import Training
 from storage import UserError, files
-from training import processes, run_record
+from training import processes, run_json
 
 T = TypeVar("T", bound=Training)
 
@@ -38,7 +38,7 @@ def run(
         lock_folder(settings.output_dir)
       try:
         main(settings)
-        if files.exists(os.path.join(settings.output_dir, run_record.METRICS)):
+        if files.exists(os.path.join(settings.output_dir, run_json.METRICS)):
           from training import report  # noqa: PLC0415, imports TensorFlow
 
           report.draw_metrics(settings.output_dir)

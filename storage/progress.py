@@ -1,6 +1,5 @@
 """Log lines about the progress of a long task, and those of C++."""
 
-import logging as python_logging
 import os
 import threading
 import time
@@ -78,12 +77,6 @@ def number_of(number: int, noun: str) -> str:
 def num_wide(text: str) -> int:
   """Number of characters that take two columns of a terminal, as Hangul."""
   return sum(unicodedata.east_asian_width(char) in "WF" for char in text)
-
-
-def silence_tensorflow() -> None:
-  """Suppresses logs of TensorFlow but warnings; call it before the import."""
-  if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "3":
-    python_logging.getLogger("tensorflow").setLevel(python_logging.WARNING)
 
 
 _stderr_lock = threading.Lock()

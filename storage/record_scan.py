@@ -83,7 +83,7 @@ def load_index(paths: Sequence[str], cache: str | None = None) -> Index:
 
 
 def _read_index(path) -> np.ndarray | None:
-  """What `_scan` finds, from the index beside a file; None if it cannot be."""
+  """Reads the index beside a file, as `_scan` makes it; None if unfit."""
   try:
     facts = json.loads(files.read_text(tfrecord.index_path(path)))
     number, starts = facts.pop("records"), facts.pop("blocks")

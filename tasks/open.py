@@ -12,7 +12,7 @@ from runs.model_files import find_model
 from serving import answers, formats, savedmodel
 from serving.answers import Answers, TextModel
 from storage import UserError, files
-from training import run_record
+from training import checkpoint_files, run_json
 
 _REMEDY = "name an export, the folder of a training, or a model's folder"
 
@@ -28,7 +28,7 @@ def restore(folder: str, **changes):
   """
   from runs import restore as runs  # noqa: PLC0415, imports TensorFlow
 
-  entries = run_record.read(folder)
+  entries = run_json.read(folder)
   if not entries:
     task = import_module("tasks.features.task")
     entry, changes = _feature_extraction(folder, changes)
@@ -62,13 +62,14 @@ def _feature_extraction(folder, changes):
   next sentences, not to represent one.
   """
   model = find_model(folder)
-  shapes = run_record.checkpoint_shapes(f"{model.checkpoint}.index")
-  if shapes.keys() & {"output_weights", "cls/squad/output_weights"}:
+  shapes = checkpoint_files.shapes(model.checkpoint)
+  tasks_of_head = {"classification", "question_answering", "multiple_choice"}
+  if tasks_of_head.intersection(checkpoint_files.kinds_of(shapes)):
     logging.warning(
       "%s has a head for a task, but no %s that says which: here it makes "
       "vectors of texts; its program has answers, and exports it",
       model.checkpoint,
-      run_record.NAME,
+      run_json.NAME,
     )
   flags = model._asdict() | {
     "max_seq_length": model.config.max_position_embeddings,
@@ -111,14 +112,14 @@ def open_model(path: str, engine: str = "auto", **changes) -> TextModel:
     return TextModel(load_answers(path), formats.load(path, name))
   if any(name.endswith(".keras") for name in names):
     raise UserError(f"{path} is an export for Keras: load it with Keras")
-  if names & {run_record.NAME, "bert_config.json"}:
+  if names & {run_json.NAME, "bert_config.json"}:
     if engine not in ("auto", "savedmodel"):
       raise UserError(f"{path} is no export, which engine={engine} needs")
     return savedmodel.text_model(restore(path, **changes))
   remedy = next((f"name {path}/{n}" for n in names if n.isdigit()), _REMEDY)
   if any(name.endswith(".safetensors") for name in names):
     remedy = "convert it by convert_checkpoint.py"
-  raise UserError(f"no export and no {run_record.NAME} in {path}: {remedy}")
+  raise UserError(f"no export and no {run_json.NAME} in {path}: {remedy}")
 
 
 def load_answers(folder: str) -> Answers:

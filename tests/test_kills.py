@@ -17,7 +17,7 @@ import pytest
 
 from tests import programs, small_model
 from tests.training import toy
-from training import checkpoint, report, run_record
+from training import checkpoint, checkpoint_files, report
 
 pytestmark = pytest.mark.slow
 
@@ -76,7 +76,7 @@ def _stop(process, folder, moment, start_up, rng):
 
 def _check_files(folder):
   """All checkpoints can be read, no step is logged twice; newest checkpoint."""
-  prefixes = run_record.all_checkpoints(str(folder))
+  prefixes = checkpoint_files.all_checkpoints(str(folder))
   for prefix in prefixes:
     checkpoint.Reader(prefix).verify()
   steps = [line["step"] for line in report.read_metrics(str(folder))]

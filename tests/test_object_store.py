@@ -12,7 +12,7 @@ from tests.data.pretraining.corpus import random_text
 from tests.object_store import BUCKET
 from tests.test_workers import start
 from tests.training import toy
-from training import report, run_record
+from training import checkpoint_files, report
 
 pytestmark = pytest.mark.slow
 VOCAB_FILE = programs.ROOT / "tests/parity/golden/vocab.txt"
@@ -99,12 +99,12 @@ def test_a_training(tmp_path):
   model = f"{BUCKET}/model"
   flags = _training(tmp_path, BUCKET)
   process = start("run_pretraining", output_dir=model, **flags)
-  while (run_record.latest_checkpoint(model) or "-0").endswith("-0"):
+  while (checkpoint_files.latest_checkpoint(model) or "-0").endswith("-0"):
     assert process.poll() is None, process.stderr.read()
     time.sleep(0.1)
   process.send_signal(signal.SIGKILL)
   process.communicate()
-  step = int(run_record.latest_checkpoint(model).rpartition("-")[2])
+  step = int(checkpoint_files.latest_checkpoint(model).rpartition("-")[2])
   assert 0 < step < 300
   log = _run("run_pretraining", output_dir=model, **flags)
   assert f"resuming from {model}/model.ckpt-{step}" in log

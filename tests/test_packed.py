@@ -100,7 +100,7 @@ def _losses_and_gradients(model, objective, batch):
 def test_losses_and_gradients_are_those_of_padded_rows(case, sizes):
   make_batch, name, arguments, objective, rows = CASES[case]
   model = getattr(models, name)(CONFIG, **arguments)
-  packed_model = getattr(models, f"packed_{name}")(model)
+  packed_model = models.packed(model)
   batch = _tensors(make_batch(sizes))
   packed = rows.pack(batch)
   examples = tf.size(batch["input_ids"]) // LENGTH

@@ -13,7 +13,7 @@ from predictor import Predictor
 from runs.model_files import find_model
 from tests import programs, small_model
 from tests.training import toy
-from training import report, run_record
+from training import report, run_json
 
 _run = partial(programs.run, "run_pretraining", do_train=True)
 
@@ -173,7 +173,7 @@ def test_a_model_without_vocab_file_can_be_asked(given, tmp_path, caplog):
   _run(**given, num_train_steps=2, stop_at_step=1, output_dir=output)
   log = _run(**given, num_train_steps=2, output_dir=output)
   assert "was trained with" not in log
-  flags = [entry["flags"] for entry in run_record.read(output)]
+  flags = [entry["flags"] for entry in run_json.read(output)]
   files = [flag["vocab_file"] for flag in flags]
   assert files == [str(tmp_path / "bert/vocab.txt")] * 2
   [answer] = Predictor(output)(["a b [MASK]"])

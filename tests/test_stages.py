@@ -13,7 +13,7 @@ from runs import checks, session
 from tasks.pretraining import task as pretraining
 from tests import programs, stages
 from tests.training import toy
-from training import report, run_record
+from training import report, run_json
 
 NAMES = ("train", "dev", "test")
 LOADED = 9  # step of the checkpoint that a run loads
@@ -259,7 +259,7 @@ def test_a_model_goes_on_with_one_text_or_with_two(
   module = stages.program("run_classifier")
   folder = tmp_path / ("out" if is_own else "start")
   flags = {"task_name": "tsv", "text_b_column": trained}
-  run_record.append(str(folder), {"flags": flags})
+  run_json.append(str(folder), {"flags": flags})
   (folder / "x.index").touch()
   (folder / "checkpoint").write_text('model_checkpoint_path: "x"\n')
   (tmp_path / "train.tsv").write_text("text\tb\tlabel\na\tb\t0\n")
@@ -381,7 +381,6 @@ def test_run_pretraining_goes_through_its_stages(
     if trains:
       options = {"num_train_steps": 11, "num_warmup_steps": 2}
       options |= {"stop_at": LOADED, "unit": "sequences", "evaluated": "of out"}
-      options |= {"packed": models.packed_pretrainer}
       terms = ("masked_lm_loss", "next_sentence_loss")
       expected.append(("train", "train", terms, options))
     expected += [("evaluate", source, step) for step in done]

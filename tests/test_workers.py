@@ -19,7 +19,7 @@ from data import vocab
 from storage import tfrecord
 from tests import programs, small_model
 from tests.training import toy
-from training import report, run_record
+from training import checkpoint_files, report
 
 ROOT = Path(__file__).parents[1]
 STEPS = 20
@@ -120,7 +120,7 @@ def test_when_one_is_asked_to_end_both_save_and_end_well(given, tmp_path):
   time.sleep(10.0)  # to train for a while
   second.send_signal(signal.SIGTERM)  # and not the one that writes
   logs = [worker.communicate(timeout=900)[1] for worker in (first, second)]
-  done = int(run_record.find_checkpoint(str(tmp_path)).rpartition("-")[2])
+  done = int(checkpoint_files.find_checkpoint(str(tmp_path)).rpartition("-")[2])
   assert 0 < done < 100_000
   for worker, log in zip((first, second), logs, strict=True):
     assert worker.returncode == 0, log
@@ -150,7 +150,9 @@ def test_supervised_workers_go_on_after_one_was_killed(given, tmp_path):
     _, log = supervisor.communicate(timeout=900)
     assert supervisor.returncode == 0, log
     assert "resuming from" in log
-  assert run_record.find_checkpoint(str(tmp_path)).endswith("model.ckpt-1000")
+  assert checkpoint_files.find_checkpoint(str(tmp_path)).endswith(
+    "model.ckpt-1000"
+  )
 
 
 def _check_cluster(line, index, hosts):

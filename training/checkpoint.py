@@ -14,8 +14,8 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from storage import UserError, files
-from training import run_record
+from storage import UserError, files, setting
+from training import checkpoint_files
 
 _DIRECTIONS = ("left_to_right", "right_to_left")
 _AVERAGE = "/ExponentialMovingAverage"  # the name in TensorFlow 1
@@ -38,15 +38,6 @@ _READ_ERRORS = (
   TypeError,
   ValueError,
 )
-# {pattern of a variable's name: why its shape differs}, the first that matches
-_LIKELY_CAUSES = {
-  "predictions/output_bias": "vocab_size in bert_config.json",
-  "bilstm/": "it was trained with another --lstm_units or --feature_layers",
-  "weighted_sum/": "it was trained with another --feature_layers",
-  _NO_HEAD.pattern: "bert_config.json does not belong to this checkpoint",
-  "": "the checkpoint was trained for another set of labels; train for these "
-  "in another --output_dir, with it as --init_checkpoint",
-}
 
 
 class CorruptCheckpoint(UserError):
@@ -100,7 +91,7 @@ def files_of(prefix: str) -> list[str]:
 
 
 def open_reader(path: str) -> "Reader":
-  """Opens the checkpoint at `path` (see run_record.find_checkpoint).
+  """Opens the checkpoint at `path` (see checkpoint_files.find_checkpoint).
 
   Two paths with a comma between them are the left-to-right and the
   right-to-left encoder of a model with attention "shallow".
@@ -108,14 +99,8 @@ def open_reader(path: str) -> "Reader":
   prefixes = path.split(",")
   is_one = files.exists(path) or files.exists(f"{path}.index")
   if len(prefixes) == 2 and not is_one:
-    return SideBySide(*map(run_record.find_checkpoint, prefixes))
-  return Reader(run_record.find_checkpoint(path))
-
-
-def has_next_sentence(path: str | None) -> bool:
-  """True for a checkpoint, or a folder, with the head for next sentences."""
-  name = "cls/seq_relationship/output_weights"
-  return path is not None and name in open_reader(path).shapes
+    return SideBySide(*map(checkpoint_files.find_checkpoint, prefixes))
+  return Reader(checkpoint_files.find_checkpoint(path))
 
 
 class Reader:
@@ -154,10 +139,9 @@ class Reader:
     for name, variable in targets.items():
       saved, expected = list(self.shapes[name]), list(variable.shape)
       if saved != expected:
-        matching = (c for p, c in _LIKELY_CAUSES.items() if re.search(p, name))
         raise UserError(
           f"{name} has shape {saved} in the checkpoint {self.prefix} but "
-          f"{expected} in the model; likely cause: {next(matching)}"
+          f"{expected} in the model; likely cause: {_likely_cause(name)}"
         )
     wrong = []
     for name, variable in targets.items():
@@ -173,6 +157,21 @@ class Reader:
     """Reads all values, and so their checksums; may raise CorruptCheckpoint."""
     for name in self.shapes:
       self[name]
+
+
+def _likely_cause(name: str) -> str:
+  """The likely reason why a variable has another shape than in a checkpoint."""
+  layers = setting("feature_layers")
+  causes = {
+    "predictions/output_bias": "vocab_size in bert_config.json",
+    "bilstm/": f"training with another {setting('lstm_units')} or {layers}",
+    "weighted_sum/": f"training with another {layers}",
+    _NO_HEAD.pattern: "bert_config.json does not belong to this checkpoint",
+    "": "the checkpoint was trained for another set of labels; train for these "
+    f"in another {setting('output_dir')}, with it as "
+    f"{setting('init_checkpoint')}",
+  }
+  return next(c for pattern, c in causes.items() if re.search(pattern, name))
 
 
 class SideBySide(Reader):
@@ -212,7 +211,7 @@ def restore(model, path: str, skipped: Container[str] = ()) -> list[str]:
   reader.assign(restored)  # it names the likely cause of another shape
   for name in sorted(known.keys() - restored.keys()):
     if not restored or re.match("bert/.*(embeddings|encoder)/", name):
-      raise run_record.no_encoder(reader.prefix, reader.shapes, name)
+      raise checkpoint_files.no_encoder(reader.prefix, reader.shapes, name)
   frozen = [v.path for v in model.non_trainable_variables]
   unneeded = {name for name in frozen if "/pooler/" in name}
   fresh = [name for name in known if name not in restored.keys() | unneeded]
@@ -246,7 +245,7 @@ def write(prefix: str, values: Mapping[str, tf.Variable]) -> None:
   last: without it there is no checkpoint.
   """
   folder, name = os.path.split(prefix)
-  unfinished = os.path.join(folder, run_record.UNFINISHED + name)
+  unfinished = os.path.join(folder, checkpoint_files.UNFINISHED + name)
   tf.io.gfile.makedirs(folder or ".")
   try:
     with tf.device("cpu:0"):

@@ -36,7 +36,7 @@ def evaluate(
   return steps.means(totals)
 
 
-@functools.lru_cache(maxsize=4)  # a run evaluates the same model often
+@functools.lru_cache(maxsize=1)  # a run evaluates the same model often
 def _batch_sums(model, objective, strategy):
   """A tf.function from a batch to {name: [2]} as step.weighted_sum."""
 
@@ -81,7 +81,7 @@ def outputs(model, dataset, batch_size: int) -> dict[str, np.ndarray]:
   return dataset.in_order(predict(model, batches))
 
 
-@functools.lru_cache(maxsize=4)
+@functools.lru_cache(maxsize=1)
 def _forward(model, strategy):
   """A model as a tf.function traced once, for batches of any shape."""
   replicas = 1

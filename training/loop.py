@@ -4,12 +4,12 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import tensorflow as tf
 from absl import logging
 
-from storage import UserError
+from storage import UserError, setting
 from training import processes
 from training import step as steps
 from training.report import Report
@@ -73,6 +73,7 @@ class Plan:
     return bool(self.evaluate_every) and step % self.evaluate_every == 0
 
 
+@dataclass
 class Training:
   """A training as an iterator over the steps that are to be evaluated.
 
@@ -84,49 +85,31 @@ class Training:
   of the step and ends the iteration. Moving averages, if there are any, are in
   the variables of the model while a step is evaluated.
 
-  Arguments:
-    train_step: the step, with the variables to begin from.
-    dataset: makes the batches of a replica from that step on.
-    checkpoints: the folder's checkpoints.
-    plan: the steps at which training stops for something.
-    make_report: makes the report, once there are batches.
-    evaluated: last step that an earlier start has evaluated; the iteration
-      makes up for an evaluation that was killed.
-    first_corrupt: describes the first corrupt record, if any.
-
   Raises ValueError for a loss that is not finite, where nothing is saved, and
   for a corrupt record, ConnectionError if a worker does not answer. SIGTERM to
   any worker saves a checkpoint and ends the program.
   """
 
-  def __init__(
-    self,
-    train_step: steps.TrainStep,
-    dataset: Callable[[tf.distribute.InputContext], tf.data.Dataset],
-    checkpoints: Checkpoints,
-    plan: Plan,
-    make_report: Callable[[], Report],
-    *,
-    evaluated: int = 0,
-    first_corrupt: Callable[[], str | None] = lambda: None,
-  ):
-    self._train_step = train_step
-    self._dataset = dataset
-    self._checkpoints = checkpoints
-    self._plan = plan
-    self._make_report = make_report
-    self._evaluated = evaluated
-    self._first_corrupt = first_corrupt
-    self._ended = False
+  train_step: steps.TrainStep  # with the variables to begin from
+  # Makes the batches of a replica from that step on.
+  dataset: Callable[[tf.distribute.InputContext], tf.data.Dataset]
+  checkpoints: Checkpoints
+  plan: Plan
+  make_report: Callable[[], Report]  # called once there are batches
+  # Last step that an earlier start has evaluated; the iteration makes up for
+  # an evaluation that was killed.
+  evaluated: int = 0
+  first_corrupt: Callable[[], str | None] = lambda: None  # describes a record
+  _ended: bool = field(default=False, init=False)
 
   def end(self) -> None:
     """Ends the training at the step that the iteration has yielded."""
     self._ended = True
 
   def __iter__(self) -> Iterator[int]:
-    train_step, plan = self._train_step, self._plan
+    train_step, plan = self.train_step, self.plan
     step = int(train_step.step.numpy())
-    was_killed = self._evaluated < step and plan.evaluates_at(step)
+    was_killed = self.evaluated < step and plan.evaluates_at(step)
     if step >= plan.num_train_steps:
       message = "nothing to train: step %d is reached already, of %d in all"
       logging.info(message, step, plan.num_train_steps)
@@ -135,10 +118,10 @@ class Training:
           yield step
       return
     strategy = tf.distribute.get_strategy()
-    batches = iter(strategy.distribute_datasets_from_function(self._dataset))
-    report = self._make_report()  # a start without data is not in run.json
+    batches = iter(strategy.distribute_datasets_from_function(self.dataset))
+    report = self.make_report()  # a start without data is not in run.json
     seconds_per_step = _SECONDS_AT_ONCE  # unknown: one step at first
-    _trace_and_save_first(train_step, batches, self._checkpoints, step)
+    _trace_and_save_first(train_step, batches, self.checkpoints, step)
     report.begin(step, plan.num_train_steps)
     interrupted = False
     with processes.GracefulShutdown() as shutdown:
@@ -150,14 +133,14 @@ class Training:
         number = plan.steps_to_run(step, seconds_per_step)
         begin = time.monotonic()
         means = _run_steps(
-          train_step, batches, plan, number, self._first_corrupt
+          train_step, batches, plan, number, self.first_corrupt
         )
         seconds_per_step = max((time.monotonic() - begin) / number, 1e-6)
         step += number
-        _check_finite(train_step, means, self._checkpoints)
+        _check_finite(train_step, means, self.checkpoints)
         report.add_steps(step, number, means)
         if plan.saves_at(step):
-          _save(train_step, self._checkpoints, report)
+          _save(train_step, self.checkpoints, report)
         if plan.evaluates_at(step):
           with train_step.averaged_weights():
             yield step
@@ -166,7 +149,7 @@ class Training:
           shutdown.requested, seconds_per_step
         )
       if (self._ended or interrupted) and not plan.saves_at(step):
-        _save(train_step, self._checkpoints, report)
+        _save(train_step, self.checkpoints, report)
     report.end()
     if interrupted:
       logging.info("interrupted: the same command resumes from step %d", step)
@@ -174,7 +157,10 @@ class Training:
 
 
 def _trace_and_save_first(train_step, batches, checkpoints, step):
-  """Traces the step; at the same time saves the first checkpoint of a run."""
+  """Traces the step; at the same time saves the first checkpoint of a run.
+
+  Saving that of BERT-base with slots, 1.3 GB, takes 2.5 s of a processor.
+  """
   logging.info("compiling the training step, which takes seconds to minutes")
   with ThreadPoolExecutor(1) as thread:
     if step == 0:  # as the original; also shows early that saving works
@@ -237,6 +223,6 @@ def _check_finite(train_step, means, checkpoints):
   last = checkpoints.newest_readable()
   raise UserError(
     f"the loss or its gradient is not finite at step {step}; the last good "
-    f"checkpoint is {last}. A lower --learning_rate or a "
-    "longer warm-up usually helps"
+    f"checkpoint is {last}. A lower {setting('learning_rate')} or a longer "
+    "warm-up usually helps"
   )

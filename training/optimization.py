@@ -73,7 +73,9 @@ class Optimizer:
     self.beta_2 = beta_2
     self.lr_multipliers = lr_multipliers or [1.0] * len(self.variables)
     self.state = {
-      f"{name}/{slot}": _zeros_like(variable, slot)
+      f"{name}/{slot}": tf.Variable(
+        tf.zeros_like(variable), trainable=False, name=slot
+      )
       for name, variable in variables.items()
       for slot in self.slots
     }
@@ -158,6 +160,7 @@ class AdamWeightDecay(Optimizer):
   slots = ("adam_m", "adam_v")
   beta_1 = 0.9
   epsilon = 1e-6  # added to the root of v
+  corrects_bias = False
 
   def direction(self, gradient, slots, step):
     # ResourceApplyAdam computes 1 - beta_2 in float32, which is off by 1.3e-5;
@@ -165,10 +168,11 @@ class AdamWeightDecay(Optimizer):
     m, v = slots
     m = self.beta_1 * m + (1.0 - self.beta_1) * gradient
     v = self.beta_2 * v + (1.0 - self.beta_2) * tf.square(gradient)
-    return self._ratio(m, v, step), (m, v)
-
-  def _ratio(self, m, v, step):
-    return m / (tf.sqrt(v) + self.epsilon)
+    slots = m, v
+    if self.corrects_bias:
+      m = m / (1.0 - tf.pow(self.beta_1, step + 1.0))
+      v = v / (1.0 - tf.pow(self.beta_2, step + 1.0))
+    return m / (tf.sqrt(v) + self.epsilon), slots
 
 
 def _assign(targets, values):
@@ -182,10 +186,6 @@ def _concat(tensors):
   return tf.concat(tensors, 0) if len(tensors) > 1 else tensors[0]
 
 
-def _zeros_like(variable, name):
-  return tf.Variable(tf.zeros_like(variable), trainable=False, name=name)
-
-
 class Lamb(AdamWeightDecay):
   """LAMB: Adam with updates in proportion to the norm of their variable.
 
@@ -193,10 +193,7 @@ class Lamb(AdamWeightDecay):
   Source: You et al. 2020, arXiv 1904.00962, algorithm 2.
   """
 
-  def _ratio(self, m, v, step):
-    m = m / (1.0 - tf.pow(self.beta_1, step + 1.0))
-    v = v / (1.0 - tf.pow(self.beta_2, step + 1.0))
-    return m / (tf.sqrt(v) + self.epsilon)
+  corrects_bias = True
 
   def rescale(self, update, variable):
     variable_norm, update_norm = tf.norm(variable), tf.norm(update)

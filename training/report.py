@@ -20,7 +20,7 @@ import tensorflow as tf
 from absl import logging
 
 from storage import files
-from training import processes, run_record
+from training import processes, run_json
 from training import step as steps
 
 _SECONDS_BETWEEN_LINES = 10.0
@@ -150,13 +150,13 @@ def add_metrics(folder: str, step: int, values: Mapping[str, float]) -> None:
   if not processes.is_chief():
     return
   numbers = {name: float(f"{float(v):.6g}") for name, v in values.items()}
-  with tf.io.gfile.GFile(os.path.join(folder, run_record.METRICS), "a") as file:
+  with tf.io.gfile.GFile(os.path.join(folder, run_json.METRICS), "a") as file:
     file.write(json.dumps({"step": step} | numbers) + "\n")
 
 
 def read_metrics(folder: str) -> list[dict[str, float]]:
   """Complete lines of metrics.jsonl; none without a file."""
-  path = os.path.join(folder, run_record.METRICS)
+  path = os.path.join(folder, run_json.METRICS)
   lines = files.read_text(path).splitlines() if files.exists(path) else []
   result = []
   for line in lines:
@@ -178,7 +178,7 @@ def forget_metrics_after(folder: str, step: int) -> None:
     return
   lines = [line for line in read_metrics(folder) if line["step"] <= step]
   text = "".join(json.dumps(line) + "\n" for line in lines)
-  files.write_text(os.path.join(folder, run_record.METRICS), text)
+  files.write_text(os.path.join(folder, run_json.METRICS), text)
 
 
 def draw_metrics(folder: str) -> str | None:

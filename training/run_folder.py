@@ -14,8 +14,8 @@ import keras
 import tensorflow as tf
 from absl import logging
 
-from storage import UserError, files
-from training import checkpoint, processes, run_record
+from storage import UserError, files, setting
+from training import checkpoint, checkpoint_files, processes, run_json
 
 _BEST = "best.json"
 
@@ -33,12 +33,12 @@ class Checkpoints:
 
     Reads all of it. Raises CorruptCheckpoint if none of several can be read.
     """
-    newest = run_record.latest_checkpoint(self.directory)
+    newest = checkpoint_files.latest_checkpoint(self.directory)
     if newest is None:
       return None
     if newest in self._readable:
       return self._readable[newest]
-    for prefix in reversed(run_record.all_checkpoints(self.directory)):
+    for prefix in reversed(checkpoint_files.all_checkpoints(self.directory)):
       try:
         checkpoint.Reader(prefix).verify()
       except checkpoint.CorruptCheckpoint as error:
@@ -63,11 +63,17 @@ class Checkpoints:
     if reader and "run/seed" in reader:
       saved = int(reader["run/seed"])
       if seed not in (None, saved):
-        message = "--seed=%d has no effect: the training in %s began with %d"
-        logging.warning(message, seed, self.directory, saved)
+        logging.warning(
+          "%s has no effect: the training in %s began with %d",
+          setting("seed", seed),
+          self.directory,
+          saved,
+        )
       seed = saved
     elif seed is None and processes.has_others():
-      raise UserError("several workers need a --seed, the same for all")
+      raise UserError(
+        f"several workers need a {setting('seed')}, the same for all"
+      )
     else:
       if seed is None:
         seed = random.SystemRandom().getrandbits(31)
@@ -115,8 +121,8 @@ class Checkpoints:
     path = own or init_checkpoint
     if not path:
       raise UserError(
-        f"no checkpoint in --output_dir={self.directory} and no "
-        "--init_checkpoint: train first, or name one"
+        f"no checkpoint in {setting('output_dir', self.directory)} and no "
+        f"{setting('init_checkpoint')}: train first, or name one"
       )
     reader = checkpoint.open_reader(path)
     targets = checkpoint.variables(model)
@@ -147,7 +153,7 @@ class Checkpoints:
 
   def _register(self, prefix):
     """Adds a prefix to the file `checkpoint` and deletes the oldest ones."""
-    prefixes = run_record.all_checkpoints(self.directory)
+    prefixes = checkpoint_files.all_checkpoints(self.directory)
     prefixes = [path for path in prefixes if path != prefix] + [prefix]
     saved = prefixes[-self.keep :]
     if self.keep and len(saved) > 1 and saved[0].endswith("ckpt-0"):
@@ -163,14 +169,14 @@ class Checkpoints:
           files.remove(file)
 
   def log_all(self) -> None:
-    prefixes = run_record.all_checkpoints(self.directory)
+    prefixes = checkpoint_files.all_checkpoints(self.directory)
     if not prefixes:
       return
     names = ", ".join(map(os.path.basename, prefixes))
     paths = [path for p in prefixes for path in checkpoint.files_of(p)]
     size = f"{sum(map(files.size, paths)) / 1e6:.1f} MB"
     if len(prefixes) > 1:
-      size += f"; --keep_checkpoint_max={self.keep}"
+      size += f"; {setting('keep_checkpoint_max', self.keep)}"
     logging.info("checkpoints in %s: %s (%s)", self.directory, names, size)
 
 
@@ -195,9 +201,10 @@ def initialize(model, path: str, new_head: bool = False) -> list[str]:
       *head[differing[0]],
     )
   elif head:
-    message = "the head is restored from %s, too; --new_head makes it fresh"
+    flag = setting("new_head")
+    message = f"the head is restored from %s, too; {flag} makes it fresh"
     if new_head:
-      message = "the head is fresh: --new_head. It is not restored from %s"
+      message = f"the head is fresh: {flag}. It is not restored from %s"
     logging.info(message, reader.prefix)
   skipped = head if differing or new_head else ()
   return checkpoint.restore(model, path, skipped)
@@ -214,7 +221,8 @@ def check_head(path: str) -> None:
 def _untrained(path, missing):
   return UserError(
     f"{path} has no {missing}, so it is no trained model to evaluate, predict "
-    "or export with: name the --output_dir of its training, or train first"
+    f"or export with: name the {setting('output_dir')} of its training, or "
+    "train first"
   )
 
 
@@ -236,20 +244,20 @@ def _check_complete(reader, expected):
     if name not in reader:
       raise UserError(
         f"{reader.prefix} is of another model: it has no {name}. Choose "
-        "another --output_dir, or the flags of the run that wrote it"
+        f"another {setting('output_dir')}, or the settings of its run"
       )
 
 
 def best_folder(output_dir: str) -> str:
   """Folder of the best checkpoint of a run or a sweep."""
-  return os.path.join(output_dir, run_record.BEST)
+  return os.path.join(output_dir, checkpoint_files.BEST)
 
 
 def read_best(output_dir: str) -> dict:
   """Reads best.json: `metric`, `value`, `step`; `evaluated`, the last step."""
   path = os.path.join(best_folder(output_dir), _BEST)
   keys = {"metric", "value", "step", "evaluated"}
-  return run_record.read_json(path, dict, keys)
+  return run_json.read_json(path, dict, keys)
 
 
 class BestCheckpoint:
@@ -265,10 +273,10 @@ class BestCheckpoint:
     self.patience = patience
     self._checkpoints = Checkpoints(best_folder(output_dir), keep=1)
     self._record = read_best(output_dir)
-    if self._record and not run_record.latest_checkpoint(output_dir):
+    if self._record and not checkpoint_files.latest_checkpoint(output_dir):
       raise UserError(
         f"{best_folder(output_dir)} is of another training or sweep: remove "
-        "it, or name another --output_dir"
+        f"it, or name another {setting('output_dir')}"
       )
 
   @property

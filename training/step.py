@@ -13,7 +13,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from storage import UserError
+from storage import UserError, setting
 from training import checkpoint, optimization
 
 
@@ -25,12 +25,6 @@ def set_dtype_policy(dtype: str, is_trained: bool = True) -> None:
   """
   is_mixed = is_trained and dtype != "float32"
   keras.config.set_dtype_policy(f"mixed_{dtype}" if is_mixed else dtype)
-
-
-def skip_graph_passes() -> None:
-  """Turns off graph passes that take 0.1 s and find nothing in a step."""
-  passes = "layout_optimizer", "implementation_selector", "loop_optimization"
-  tf.config.optimizer.set_experimental_options(dict.fromkeys(passes, False))
 
 
 def _scalar_variable(value, dtype: tf.DType, name: str) -> tf.Variable:
@@ -106,7 +100,7 @@ class TrainStep:
     model,
     objective,
     optimizer: optimization.Optimizer,
-    learning_rate: Callable[[tf.Tensor], tf.Tensor],
+    learning_rate: optimization.WarmupLinearDecay,
     *,
     batch_size: int,
     seed: int = 0,
@@ -132,9 +126,9 @@ class TrainStep:
     replicas = self.strategy.num_replicas_in_sync
     if batch_size % (replicas * accumulation_steps):
       raise UserError(
-        f"--train_batch_size={batch_size} cannot be divided evenly into "
-        f"{replicas} replicas x "
-        f"--gradient_accumulation_steps={accumulation_steps}"
+        f"{setting('train_batch_size', batch_size)} cannot be divided evenly "
+        f"into {replicas} replicas x "
+        f"{setting('gradient_accumulation_steps', accumulation_steps)}"
       )
     self.step = _scalar_variable(0, tf.int64, "global_step")
     self.examples = _scalar_variable(0, tf.int64, "examples")

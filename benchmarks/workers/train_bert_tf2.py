@@ -1,8 +1,9 @@
 """Worker: the pre-training step of this repository."""
 
-from cli import program
+from cli import start_up
 
-program.shorten_imports()  # as every program does
+start_up.hide_unused_libraries()  # as every program does
+start_up.collect_garbage_rarely()
 
 import tensorflow as tf
 

@@ -12,7 +12,7 @@ from storage import UserError, files
 from tasks.classification import examples
 from tasks.classification.examples import ClassificationTask, Split, TextExample
 from tasks.classification.settings import NamedTask, Settings
-from training import run_record
+from training import checkpoint_files, run_json
 
 CUSTOM = "tsv"
 EXTENSIONS = (".tsv", ".csv", ".jsonl", ".txt")
@@ -145,7 +145,7 @@ def check_no_custom_flags(
 
 def check_text_pairs(column: str | None, start: str) -> None:
   """Raises ValueError if only one of run and training has --text_b_column."""
-  trained = run_record.of_checkpoint(start)["flags"]
+  trained = checkpoint_files.run_of(start)["flags"]
   is_custom = str(trained.get("task_name")).lower() == CUSTOM
   if is_custom and bool(trained.get("text_b_column")) != bool(column):
     remedy = "leave it out" if column else "name the column of the second text"
@@ -160,7 +160,7 @@ def check_teacher(teacher: str, task: ClassificationTask) -> None:
   if labels.exist(teacher):
     known: Sequence[str] = labels.load(teacher)
   else:
-    name = run_record.read(teacher)[-1]["flags"]["task_name"]
+    name = run_json.read(teacher)[-1]["flags"]["task_name"]
     known = () if name.lower() == CUSTOM else find(name).labels
   if known and task.labels:  # scores have none
     labels.check_teacher(teacher, known, task.labels)

@@ -109,9 +109,6 @@ class Classification(Task[Settings, RecordDataset]):
       models.mean_values if named.is_regression else combine,
     )
 
-  def packed(self, model: keras.Model) -> keras.Model:
-    return models.packed_classifier(model)
-
   def objective(self) -> losses.Objective:
     return objective(self.named, self.class_weights())
 

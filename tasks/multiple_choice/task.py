@@ -61,9 +61,6 @@ class Swag(Task[Settings, RecordDataset]):
       models.mean_probs,
     )
 
-  def packed(self, model: keras.Model) -> keras.Model:
-    return models.packed_multiple_choice(model)
-
   def objective(self) -> losses.Objective:
     return losses.classification()
 

@@ -61,9 +61,6 @@ class Ner(Task[Settings, TagRecords]):
 
     return models.ensemble(make, settings.ensemble, models.mean_probs)
 
-  def packed(self, model: keras.Model) -> keras.Model:
-    return models.packed_tagger(model)
-
   def objective(self) -> losses.Objective:
     return losses.tagging()
 

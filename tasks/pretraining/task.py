@@ -26,7 +26,7 @@ from storage import UserError, files
 from tasks.pretraining import settings
 from tasks.pretraining.answers import Answers
 from tasks.pretraining.settings import Settings
-from training import checkpoint, inference, report
+from training import checkpoint_files, inference, report
 from training import step as steps
 
 
@@ -143,8 +143,9 @@ class FillMask(TextSignature):
   _answers: Answers
 
   def encode(self, text: tf.Tensor) -> tf.RaggedTensor:
-    """Token ids; the text "[MASK]" is the mask: [B] -> [B, (T)] int32."""
-    parts = tf.strings.split(text, vocab.MASK)  # [B, (masks + 1)]
+    """Token ids; a spelled mask is one token: [B] -> [B, (T)] int32."""
+    mask = self._answers.config.tokenizer.special.mask
+    parts = tf.strings.split(text, mask)  # [B, (masks + 1)]
     ids = self._tokenizer.tokenize(parts.values)
     # A mask before every part but the first.
     index = tf.ragged.range(parts.row_lengths()).values
@@ -189,10 +190,10 @@ class FillMask(TextSignature):
 def served_model(args: Settings) -> ServedModel:
   """Untrained model and its answers; it has the heads of its checkpoint."""
   settings.check_export(args)
-  next_sentence = checkpoint.has_next_sentence(checks.checkpoint(args))
+  kinds = checkpoint_files.kinds_at(checks.checkpoint(args))
   config = TextConfig(args.tokenizer, args.max_seq_length)
   return ServedModel(
-    models.pretrainer(checks.config(args), next_sentence),
+    models.pretrainer(checks.config(args), "pretraining" in kinds),
     Answers(config, args.export_top_k),
     FillMask,
   )

@@ -11,7 +11,7 @@ from runs import checks
 from runs.settings import TrainedModel
 from storage import UserError, files
 from tasks.pretraining.corpus_settings import Corpus, Sampling
-from training import run_record
+from training import checkpoint_files
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +78,7 @@ class VocabularySettings(Corpus, Sampling, Extension):
         "FOLDER/vocab.txt, as a checkpoint is written beside it"
       )
     files.check_is_free(folder, "output_file")
-    attention = run_record.flag_of(self.init_checkpoint, "attention")
+    attention = checkpoint_files.flag_of(self.init_checkpoint, "attention")
     model = TrainedModel(
       bert_config_file=self.needed("bert_config_file"),
       vocab_file=self.needed("extend"),

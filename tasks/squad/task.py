@@ -24,7 +24,7 @@ from tasks.squad.decoding import Predictions
 from tasks.squad.examples import SquadExample
 from tasks.squad.records import Window
 from tasks.squad.settings import Settings
-from training import inference, report, run_folder, run_record
+from training import checkpoint_files, inference, report, run_folder
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,9 @@ def null_threshold(settings: Settings) -> float:
     path = metrics.threshold_file(settings.output_dir, settings.ensemble)
     start = checks.checkpoint(settings)
     if start and start == settings.init_checkpoint:
-      path = run_record.sibling_file(start, os.path.basename(path)) or path
+      path = (
+        checkpoint_files.sibling_file(start, os.path.basename(path)) or path
+      )
     threshold = metrics.load_threshold(path)
   return threshold or 0.0
 

@@ -8,30 +8,28 @@ import sys
 import pytest
 import tensorflow as tf
 
-from cli import program
-from runs import session
-from storage import progress
+from cli import start_up
 
 
 def test_a_level_of_the_user_stays(monkeypatch):
   monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL")
-  progress.silence_tensorflow()
+  start_up.silence_tensorflow()
   assert os.environ["TF_CPP_MIN_LOG_LEVEL"] == "3"
   assert tf.get_logger().getEffectiveLevel() == logging.WARNING
   monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "0")
-  progress.silence_tensorflow()
+  start_up.silence_tensorflow()
   assert os.environ["TF_CPP_MIN_LOG_LEVEL"] == "0"
 
 
 def test_the_function_that_silences_xla_is_in_the_library():
-  assert hasattr(ctypes.CDLL(None), session._SET_MIN_LOG_LEVEL)
+  assert hasattr(ctypes.CDLL(None), start_up._SET_MIN_LOG_LEVEL)
 
 
 def test_unused_libraries_are_hidden_from_keras_alone(monkeypatch):
   monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
-  monkeypatch.setattr(program, "_UNUSED", ("colorsys",))
+  monkeypatch.setattr(start_up, "_UNUSED", ("colorsys",))
   monkeypatch.delitem(sys.modules, "colorsys", raising=False)
-  program.shorten_imports()
+  start_up.hide_unused_libraries()
   for importer in ("keras.src.any", "tensorflow.python.any"):
     message = f"colorsys is hidden from {importer}"
     with pytest.raises(ImportError, match=message):

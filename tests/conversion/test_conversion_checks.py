@@ -62,16 +62,16 @@ def test_an_lstm_is_refused_for_transformers():
   values = {"bert/bilstm/layer_0/kernel": np.zeros(1)}
   bert = CanonicalModel("x", values, small_model.config(9).to_dict())
   checks.complete(bert, None, None, for_transformers=False)
-  with pytest.raises(ValueError, match="transformers' BERT has no --add_bilst"):
+  with pytest.raises(ValueError, match="transformers' BERT has no add_bilst"):
     checks.complete(bert, None, None, for_transformers=True)
 
 
 def test_options_of_other_formats_are_refused(tmp_path):
   (tmp_path / "config.json").touch()
-  with pytest.raises(ValueError, match="--bert_config_file does not go with"):
+  with pytest.raises(ValueError, match="bert_config_file does not go with"):
     checks.read_any(str(tmp_path), "bert_config.json", False)
   prefix = tf.train.Checkpoint(x=tf.Variable(1)).save(str(tmp_path / "theirs"))
-  with pytest.raises(ValueError, match="--use_moving_averages does not go wit"):
+  with pytest.raises(ValueError, match="use_moving_averages does not go with"):
     checks.read_any(prefix, None, use_moving_averages=True)
 
 

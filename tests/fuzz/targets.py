@@ -28,7 +28,7 @@ from tasks.squad import records as squad_records
 from tasks.squad.records import WindowConfig
 from tests.data.pretraining.corpus import SILENT
 from tests.parity.golden_files import GOLDEN
-from training import checkpoint, run_record
+from training import checkpoint, checkpoint_files
 
 SCHEMA = features.pretraining(8, 2)
 
@@ -132,7 +132,7 @@ def _cached_index(path):
 
 
 def _checkpoint(path):
-  shapes = run_record.checkpoint_shapes(path)
+  shapes = checkpoint_files.shapes(path.removesuffix(".index"))
   reader = checkpoint.open_reader(path)
   reader.verify()
   assert shapes == {name: tuple(s) for name, s in reader.shapes.items()}

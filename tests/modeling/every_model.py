@@ -37,7 +37,7 @@ MODELS = {
   "shallow": lambda: models.tagger(SHALLOW, 3),
   "span labeler": lambda: models.span_labeler(CONFIG),
   "tagger": lambda: models.tagger(CONFIG, 5),
-  "packed": lambda: models.packed_pretrainer(models.pretrainer(CONFIG)),
+  "packed": lambda: models.packed(models.pretrainer(CONFIG)),
   "multiple choice": lambda: models.multiple_choice(CONFIG),
   "tagger of features": lambda: models.feature_based_tagger(
     CONFIG, 5, "weighted_sum_all", 6

@@ -1,10 +1,15 @@
 """What is traced once: a chain for each signature, a block for all like it."""
 
-import keras
+import dataclasses
+
+import numpy as np
 import tensorflow as tf
 
-from modeling import tracing
+from modeling import models, tracing
+from modeling.layers import TransformerBlock
+from tests.training import toy
 
+CONFIG = toy.config(0.5)
 _traced = []
 
 
@@ -40,34 +45,27 @@ def test_a_chain_is_traced_once_for_each_signature():
     assert len(_traced) == number
 
 
-class _Scale(keras.layers.Layer):
-  """Multiplies by a weight."""
-
-  def __init__(self, value):
-    super().__init__()
-    self.value = value
-
-  def build(self, shape):
-    constant = keras.initializers.Constant(self.value)
-    self.weight = self.add_weight((), constant)
-
-
-def test_layers_like_another_have_its_graph():
+def test_blocks_like_another_have_its_graph(monkeypatch):
+  """Each has its own weights, and its dropouts have their own numbers."""
+  config = dataclasses.replace(CONFIG, num_hidden_layers=3)
+  bert = models.encoder(config).get_layer("bert")
   traced = []
+  original = TransformerBlock.call
 
-  def multiply(layer, x, *_):
-    traced.append(layer)
-    return x * layer.weight
+  def call(block, *args, **options):
+    traced.append(block)
+    return original(block, *args, **options)
 
-  layers = [_Scale(value) for value in (2.0, 3.0, 5.0)]
-  for layer in layers:
-    layer.build(None)
-  first, *_ = layers
-  for _ in range(2):
-    for layer in layers:
-      result = tracing.call_function(multiply, layer, first, tf.ones([2]))
-      assert result.numpy().tolist() == [layer.value] * 2
-  assert traced == [first]
+  monkeypatch.setattr(TransformerBlock, "call", call)
+  hidden, mask = tf.ones([2, 5, config.hidden_size]), tf.ones([2, 1, 5])
+  results = []
+  for fused in (True, False):
+    with tracing.mode(fused=fused), tracing.DropoutSeeds([1, 2]) as seeds:
+      results.append(bert.encoder(hidden, mask, training=True))
+    assert seeds.count == 9
+  for shared, own in zip(*results, strict=True):
+    np.testing.assert_allclose(shared, own, atol=1e-6)
+  assert traced == [bert.encoder.blocks[0], *bert.encoder.blocks]
 
 
 def test_the_mode_counts_before_the_environment(monkeypatch):

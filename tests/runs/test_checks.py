@@ -280,7 +280,7 @@ def test_a_much_smaller_vocabulary_is_warned_of(folder, caplog):
 def test_a_network_may_have_twelve_layers(monkeypatch):
   sizes = {f"bert/encoder/layer_{i}/output/dense/bias": (8,) for i in range(12)}
   sizes["bert/embeddings/word_embeddings"] = (7, 8)
-  monkeypatch.setattr("training.run_record.checkpoint_shapes", lambda _: sizes)
+  monkeypatch.setattr("training.checkpoint_files.shapes", lambda _: sizes)
   checks._check_sizes("file", BertConfig(7, 8, 12, 2, 9), "model")
   with pytest.raises(UserError, match="has num_hidden_layers 12, but"):
     checks._check_sizes("file", BertConfig(7, 8, 10, 2, 9), "model")

@@ -7,7 +7,7 @@ import pytest
 
 from runs import dry_run, training_program
 from tests import programs
-from training import run_record
+from training import run_json
 
 
 def _save(folder, name="model.ckpt-3"):
@@ -41,7 +41,7 @@ def test_a_dry_run_has_the_model_of_the_command(
 @pytest.mark.parametrize("keeps_best", [False, True])
 def test_a_dry_run_takes_the_best_of_the_training(tmp_path, keeps_best):
   newest, best = _save(tmp_path), _save(tmp_path / "best", "model.ckpt-2")
-  run_record.append(str(tmp_path), {"flags": {"keep_best": keeps_best}})
+  run_json.append(str(tmp_path), {"flags": {"keep_best": keeps_best}})
   args = programs.arguments(
     "run_squad", output_dir=str(tmp_path), dry_run=True, do_predict=True
   )

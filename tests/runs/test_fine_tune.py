@@ -177,7 +177,7 @@ def test_of_a_finished_run_the_real_step_is_the_best(tmp_path, caplog):
   assert _train(_flags(tmp_path, num_train_epochs=2.0), [0.5])[1] == [9]
   assert run_folder.read_best(str(tmp_path))["step"] == 9
   assert not (tmp_path / "run.json").exists()
-  assert "--seed=1 has no effect: the training in" in caplog.text
+  assert "seed=1 has no effect: the training in" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,6 @@ def test_steps_of_epochs_that_batches_do_not_divide(tmp_path, monkeypatch):
     """A task with rows of several examples."""
 
     unit = "records"
-    packed = staticmethod(str)
 
   monkeypatch.setattr(type(args), "not_packed", ("new_head",))
   model = models.pretrainer(toy.config())
@@ -289,7 +288,6 @@ def test_steps_of_epochs_that_batches_do_not_divide(tmp_path, monkeypatch):
     "num_train_steps": 34,  # of 34.06
     "num_warmup_steps": 3,  # of 3.74
     "packing": (8, False),  # --new_head forbids it
-    "packed": str,
     "new_head": True,
     "unit": "records",
     "evaluated": 0,
@@ -346,7 +344,7 @@ def _restore(monkeypatch, model, given):
 
   monkeypatch.setattr(distillation, "restore", restore)
   entries = ["first", "last entry"]
-  monkeypatch.setattr(distillation.run_record, "read", lambda _: entries)
+  monkeypatch.setattr(distillation.run_json, "read", lambda _: entries)
 
 
 def test_a_teacher_of_other_labels_is_named(monkeypatch):

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from data import labels
-from runs import contradictions, sweep
+from runs import contradictions, sweep, sweep_table
 from tests import programs
 from tests.training import toy
-from training import processes, run_record
+from training import processes, run_json
 
 SCORES = {1e-5: 0.5, 3e-5: 0.8}  # of the first seed: the next is worse
 
@@ -178,7 +178,7 @@ def test_a_run_that_fails_ends_the_sweep(tmp_path, commands, monkeypatch):
   )
   with pytest.raises(ChildProcessError, match="seed_2 ended with status 1"):
     sweep.run_sweep(_flags(tmp_path))
-  [row] = run_record.read_sweep(str(tmp_path))
+  [row] = sweep_table.read(str(tmp_path))
   assert row["run"] == "rate_1e-05_seed_1"
 
 
@@ -194,11 +194,11 @@ def test_an_ensemble_takes_the_best_trials(tmp_path, commands):
   flags = _flags(tmp_path, ensemble=3)
   contradictions.check_ensemble(flags)
   sweep.run_sweep(flags)
-  folders = run_record.best_trials(str(tmp_path), 3)
+  folders = sweep_table.best_trials(str(tmp_path), 3)
   trials = ("3e-05_seed_1", "3e-05_seed_2", "1e-05_seed_1")
   assert folders == [f"{tmp_path}/rate_{trial}" for trial in trials]
   # Whoever restores the folder gets it, too.
-  [entry] = run_record.read(str(tmp_path))
+  [entry] = run_json.read(str(tmp_path))
   assert entry["flags"]["ensemble"] == 3
   contradictions.check_ensemble(_flags(tmp_path, do_train=False, ensemble=4))
 
@@ -212,3 +212,12 @@ def test_an_ensemble_of_more_models_than_there_are_is_refused(tmp_path):
   ):
     with pytest.raises(ValueError, match=message):
       contradictions.check_ensemble(_flags(tmp_path, **flags))
+
+
+def test_trials_are_ordered_by_number(tmp_path):
+  rows = [("a", 9.5), ("b", 10.25), ("c", -11), ("d", 8)]
+  text = "".join(f"{run}\t{value}\n" for run, value in rows)
+  (tmp_path / "sweep.tsv").write_text(f"run\tvalue\n{text}")
+  best = sweep_table.best_trials(str(tmp_path), 2)
+  assert best == [str(tmp_path / name) for name in "ba"]
+  assert len(sweep_table.best_trials(str(tmp_path), 4)) == 4  # all

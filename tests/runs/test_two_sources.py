@@ -15,7 +15,7 @@ from runs.task_settings import EvaluatedFineTuning
 from storage import UserError
 from tests import programs
 from tests.training import toy
-from training import run_record
+from training import run_json
 
 TOKENS = (*vocab.SPECIAL_TOKENS, "a")
 
@@ -167,7 +167,7 @@ def test_the_vocabulary_of_a_checkpoint_counts_first(tmp_path, has_own):
   if has_own:
     _vocabulary(tmp_path / "run/vocab.txt", *TOKENS[:5], "b")
   flags = {"vocab_file": trained}
-  run_record.append(str(tmp_path / "run"), {"flags": flags})
+  run_json.append(str(tmp_path / "run"), {"flags": flags})
   (tmp_path / "run/x.index").touch()
   for name, given in (("a", TOKENS), ("b", (*TOKENS[:5], "b"))):
     path = _vocabulary(tmp_path / "given.txt", *given)
@@ -230,7 +230,7 @@ def test_a_run_evaluates_its_best_its_newest_or_the_given_checkpoint(
   # The same, if the flag is of the last training there.
   loaded.clear()
   for flags in ({"keep_best": not keeps}, dict(keeps)):
-    run_record.append(folder, {"flags": flags})
+    run_json.append(folder, {"flags": flags})
   args = args.replace(keep_best=False)
   session.load(args, "model", Stand(folder))
   assert loaded == [(best, "given")]

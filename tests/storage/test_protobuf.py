@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from storage import messages
 from tests.parity.golden_files import GOLDEN
-from training import run_record
+from training import checkpoint_files
 
 FIELDS = {
   "ids": ("int64_list", [1, -5, 300, 2**62]),
@@ -30,8 +30,8 @@ def test_an_example_has_its_values():
 def test_shapes_are_those_that_tensorflow_reads(tmp_path):
   golden = str(GOLDEN / "training/bert_model.ckpt")
   expected = tf.train.load_checkpoint(golden).get_variable_to_shape_map()
-  assert run_record.checkpoint_shapes(f"{golden}.index") == {
+  assert checkpoint_files.shapes(golden) == {
     name: tuple(shape) for name, shape in expected.items()
   }
-  (tmp_path / "index").write_bytes(b"of another kind")
-  assert run_record.checkpoint_shapes(str(tmp_path / "index")) == {}
+  (tmp_path / "x.index").write_bytes(b"of another kind")
+  assert checkpoint_files.shapes(str(tmp_path / "x")) == {}

@@ -14,7 +14,7 @@ from modeling import models
 from storage import files
 from tests import programs
 from tests.training import toy
-from training import checkpoint, optimization, run_folder, run_record
+from training import checkpoint, checkpoint_files, optimization, run_folder
 from training.run_folder import Checkpoints
 from training.step import LossScale
 
@@ -53,7 +53,7 @@ def test_the_first_checkpoint_goes_at_the_next(tmp_path, caplog, keep, steps):
     checkpoints.save(step, {"a": tf.Variable(step)})
     assert (tmp_path / "model.ckpt-0.index").exists() == (keep == 0)
   names = [f"model.ckpt-{step}" for step in steps]
-  saved = run_record.all_checkpoints(str(tmp_path))
+  saved = checkpoint_files.all_checkpoints(str(tmp_path))
   assert [*map(os.path.basename, saved)] == names
   assert sorted(path.stem for path in tmp_path.glob("*.index")) == names
   with caplog.at_level("INFO", logger="absl"):
@@ -64,10 +64,10 @@ def test_the_first_checkpoint_goes_at_the_next(tmp_path, caplog, keep, steps):
 def test_any_of_its_files_names_a_checkpoint(tmp_path):
   prefix = _saved(tmp_path)
   for suffix in ("", ".index", ".data-00000-of-00001", ".meta"):
-    assert run_record.find_checkpoint(prefix + suffix) == prefix
-  assert run_record.find_checkpoint(str(tmp_path)) == prefix
+    assert checkpoint_files.find_checkpoint(prefix + suffix) == prefix
+  assert checkpoint_files.find_checkpoint(str(tmp_path)) == prefix
   with pytest.raises(FileNotFoundError, match=r"no file .*none\.index"):
-    run_record.find_checkpoint(str(tmp_path / "none"))
+    checkpoint_files.find_checkpoint(str(tmp_path / "none"))
 
 
 def test_a_name_without_a_folder_is_of_the_current_one(tmp_path, monkeypatch):
@@ -99,7 +99,7 @@ def test_slots_are_of_neither_side(tmp_path):
 def test_a_folder_stands_for_its_only_best_or_newest_checkpoint(tmp_path):
   """Released models have no file `checkpoint`."""
   folder = str(tmp_path)
-  find = run_record.find_checkpoint
+  find = checkpoint_files.find_checkpoint
   first, second = f"{folder}/bert_model.ckpt", f"{folder}/model.ckpt-7"
   with pytest.raises(FileNotFoundError, match=r"it has nothing; expected f"):
     find(folder)
@@ -159,7 +159,7 @@ def test_a_corrupt_checkpoint_is_named(tmp_path):
   [
     ("output_weights", "another set of labels"),
     ("bert/embeddings/word_embeddings", "does not belong to this"),
-    ("bilstm/layer_0/forward_lstm/lstm_cell/kernel", "another --lstm_units or"),
+    ("bilstm/layer_0/forward_lstm/lstm_cell/kernel", "another lstm_units or"),
   ],
 )
 def test_a_wrong_shape_names_both_and_the_cause(tmp_path, name, cause):
@@ -484,7 +484,9 @@ def test_without_the_newest_files_the_newest_of_the_others_is_taken(tmp_path):
   for path in tmp_path.glob("model.ckpt-3.*"):
     path.unlink()
   assert Checkpoints(str(tmp_path)).newest_readable().endswith("model.ckpt-2")
-  assert run_record.find_checkpoint(str(tmp_path)).endswith("model.ckpt-2")
+  assert checkpoint_files.find_checkpoint(str(tmp_path)).endswith(
+    "model.ckpt-2"
+  )
   for path in tmp_path.glob("model.ckpt-*"):
     path.unlink()
   assert Checkpoints(str(tmp_path)).newest_readable() is None
@@ -535,7 +537,7 @@ def test_initial_values_follow_from_the_seed(tmp_path, monkeypatch):
   assert max(seeds) < 2**31
   # Several workers do not draw one each.
   toy.set_worker(monkeypatch, 0)
-  with pytest.raises(ValueError, match="several workers need a --seed"):
+  with pytest.raises(ValueError, match="several workers need a seed"):
     checkpoints.restore_or_set_seed(None)
   assert checkpoints.restore_or_set_seed(5) == 5
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.training import toy
-from training import report, run_record
+from training import report, run_json
 
 
 def test_a_truncated_line_is_left_out(tmp_path):
@@ -161,13 +161,13 @@ def test_fingerprints_tell_files_apart(tmp_path):
   for number, content in enumerate((b"a" * 10, b"b" * 10, b"a" * 2_500_000)):
     path = tmp_path / str(number)
     path.write_bytes(content)
-    names.append(run_record.fingerprint(str(path)))
+    names.append(run_json.fingerprint(str(path)))
   path.write_bytes(b"a" * 2_499_999 + b"b")
-  names.append(run_record.fingerprint(str(path)))
+  names.append(run_json.fingerprint(str(path)))
   assert len(set(names)) == 4
   assert names[0].startswith("10 bytes")
 
 
 def test_versions_are_those_of_what_is_installed():
-  assert {"python", "tensorflow", "keras"} <= run_record.versions().keys()
-  json.dumps(run_record.versions())
+  assert {"python", "tensorflow", "keras"} <= run_json.versions().keys()
+  json.dumps(run_json.versions())

@@ -6,8 +6,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from modeling import models
 from tests.training import toy
-from training import checkpoint, optimization, run_folder, run_record
+from training import (
+  checkpoint,
+  checkpoint_files,
+  optimization,
+  run_folder,
+  run_json,
+)
 from training.run_folder import Checkpoints
 
 
@@ -25,7 +32,7 @@ def test_the_saved_seed_counts_before_the_flag(
     toy.set_worker(monkeypatch, 0)
   checkpoints = Checkpoints(str(tmp_path))
   if saved is given is None and has_others:
-    with pytest.raises(ValueError, match="several workers need a --seed"):
+    with pytest.raises(ValueError, match="several workers need a seed"):
       checkpoints.restore_or_set_seed(given)
     return
   seeds = {checkpoints.restore_or_set_seed(given) for _ in range(3)}
@@ -99,13 +106,13 @@ def test_which_checkpoint_of_a_folder_is_chosen(
       text = f'model_checkpoint_path: "{name}"\n'
       (folder / "checkpoint").write_text(text)
   for keeps in entries:
-    run_record.append(str(tmp_path), {"flags": {"keep_best": bool(keeps)}})
+    run_json.append(str(tmp_path), {"flags": {"keep_best": bool(keeps)}})
   keeps = prefers or bool(entries and entries[-1])
   order = ("best", "newest") if keeps else ("newest", "best")
   present = {"best": best, "newest": newest}
   name = next((name for name in order if present[name]), None)
   expected = name and str(folders[name] / name)
-  assert run_record.choose_checkpoint(str(tmp_path), prefers) == expected
+  assert checkpoint_files.choose_checkpoint(str(tmp_path), prefers) == expected
 
 
 def test_a_checkpoint_without_its_files_is_none(tmp_path):
@@ -114,11 +121,11 @@ def test_a_checkpoint_without_its_files_is_none(tmp_path):
     *(f'all_model_checkpoint_paths: "{name}"' for name in "abc"),
   ]
   (tmp_path / "checkpoint").write_text("\n".join(lines))
-  assert run_record.all_checkpoints(str(tmp_path)) == []
+  assert checkpoint_files.all_checkpoints(str(tmp_path)) == []
   for names in ("b", "ab"):
     (tmp_path / f"{names[0]}.index").touch()
     expected = [str(tmp_path / name) for name in names]
-    assert run_record.all_checkpoints(str(tmp_path)) == expected
+    assert checkpoint_files.all_checkpoints(str(tmp_path)) == expected
 
 
 @pytest.mark.parametrize("keep", [0, 1, 3])
@@ -129,7 +136,7 @@ def test_as_many_checkpoints_stay_as_the_flag_says(tmp_path, keep):
   values = {"x": tf.constant(1.0)}
   for step in range(0, 10 * number, 10):
     checkpoints.save(step, values)
-  prefixes = run_record.all_checkpoints(str(tmp_path))
+  prefixes = checkpoint_files.all_checkpoints(str(tmp_path))
   steps = [int(prefix.rpartition("-")[2]) for prefix in prefixes]
   assert steps == [*range(0, 10 * number, 10)][-keep:]
   assert len(list(tmp_path.glob("*.index"))) == len(steps)
@@ -156,12 +163,13 @@ def test_without_a_limit_gradients_are_not_clipped(max_norm, expected):
 
 
 def test_a_head_that_may_be_there_is_of_a_checkpoint(tmp_path):
-  assert checkpoint.has_next_sentence(None) is False
+  assert checkpoint_files.kinds_at(None) == []
   prefix = _save(tmp_path, 1.0)
-  assert checkpoint.has_next_sentence(prefix) is False
-  name = "cls/seq_relationship/output_weights"
-  checkpoint.write(prefix, {name: tf.constant([1.0])})
-  assert checkpoint.has_next_sentence(prefix) is True
+  assert checkpoint_files.kinds_at(prefix) == ["encoder"]
+  model = models.pretrainer(toy.config())
+  checkpoint.write(prefix, checkpoint.variables(model))
+  kinds = ["pretraining", "masked_lm", "encoder"]
+  assert checkpoint_files.kinds_at(str(tmp_path)) == kinds
 
 
 def test_the_best_of_a_run_that_was_never_evaluated_is_not_final(tmp_path):

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from modeling import losses
 from storage import files
-from training import checkpoint, inference, loop, report, run_record
+from training import checkpoint, inference, loop, report, run_json
 from training.run_folder import Checkpoints
 
 
@@ -243,7 +243,7 @@ def test_the_ends_of_a_large_file_alone_are_read(tmp_path, monkeypatch):
   ):
     path.write_bytes(bytes(size))
     sizes.clear()
-    run_record.fingerprint(str(path))
+    run_json.fingerprint(str(path))
     assert sizes == expected
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from modeling import models
 from tests.training import toy
-from training import run_folder, run_record
+from training import checkpoint_files, run_folder, run_json
 
 
 @pytest.fixture(name="folder")
@@ -32,15 +32,15 @@ def _write_flags(folder, **flags):
 def test_the_commit_is_that_of_the_checkout():
   command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
   done = subprocess.run(command, capture_output=True, text=True, check=False)
-  assert (run_record.commit() or "").removesuffix("+") == done.stdout.strip()
+  assert (run_json.commit() or "").removesuffix("+") == done.stdout.strip()
 
 
 def test_an_entry_has_what_would_repeat_the_run(tmp_path):
   (tmp_path / "a.tsv").write_text("text")
   data = str(tmp_path / "a.tsv")
-  entry = run_record.make("run_ner", {"do_train": True}, 7, [data])
-  assert entry["data"] == {data: run_record.fingerprint(data)}
-  assert entry["versions"] == run_record.versions()
+  entry = run_json.make("run_ner", {"do_train": True}, 7, [data])
+  assert entry["data"] == {data: run_json.fingerprint(data)}
+  assert entry["versions"] == run_json.versions()
   known = {"program": "run_ner", "seed": 7, "flags": {"do_train": True}}
   known["directory"] = os.getcwd()
   assert entry | known == entry
@@ -50,55 +50,57 @@ def test_an_entry_has_what_would_repeat_the_run(tmp_path):
 def test_the_best_checkpoint_is_of_the_same_run(folder):
   _write_flags(folder, attention="left_to_right")
   for path in ("", "model.ckpt-2", "best", "best/model.ckpt-1"):
-    known = run_record.flag_of(str(folder / path), "attention")
+    known = checkpoint_files.flag_of(str(folder / path), "attention")
     assert known == "left_to_right"
   _write_flags(folder / "best", attention="shallow")  # its own goes first
-  assert run_record.flag_of(str(folder / "best"), "attention") == "shallow"
+  assert (
+    checkpoint_files.flag_of(str(folder / "best"), "attention") == "shallow"
+  )
   (folder / "other").mkdir()
-  assert run_record.flag_of(str(folder / "other"), "attention") is None
+  assert checkpoint_files.flag_of(str(folder / "other"), "attention") is None
 
 
 def test_paths_of_a_run_are_relative_to_its_folder():
   flags = {"a": "x/y", "b": "/x/y", "c": "gs://x/y", "d": ""}
   entry = {"flags": flags, "directory": "/run"}
-  paths = [run_record.path_of(entry, name) for name in "abcd"]
+  paths = [run_json.path_of(entry, name) for name in "abcd"]
   assert paths == ["/run/x/y", "/x/y", "gs://x/y", ""]
-  assert run_record.path_of({"flags": flags}, "a") == "x/y"
+  assert run_json.path_of({"flags": flags}, "a") == "x/y"
 
 
 def test_a_sweep_has_the_entry_of_its_best_trial_last(tmp_path):
   folders = [str(tmp_path / name) for name in ("sweep", "a", "b")]
   for folder in folders[1:]:
-    run_record.append(folder, {"flags": {"output_dir": folder}})
+    run_json.append(folder, {"flags": {"output_dir": folder}})
   sweep, a, b = folders
   for other in (a, b, b, a):
-    run_record.copy_last_entry(sweep, other, ensemble=2)
-  names = [e["flags"]["output_dir"] for e in run_record.read(sweep)]
+    run_json.copy_last_entry(sweep, other, ensemble=2)
+  names = [e["flags"]["output_dir"] for e in run_json.read(sweep)]
   assert names == [a, b, a]
 
 
 def test_the_best_is_converted_after_keep_best(folder):
   newest = str(folder / "model.ckpt-2")
   best = str(folder / "best/model.ckpt-1")
-  assert run_record.find_checkpoint(str(folder)) == newest
-  assert run_record.choose_checkpoint(str(folder), True) == best
+  assert checkpoint_files.find_checkpoint(str(folder)) == newest
+  assert checkpoint_files.choose_checkpoint(str(folder), True) == best
   for flags in ({"keep_best": True}, {"early_stopping_patience": 3}):
     _write_flags(folder, **flags)
-    assert run_record.find_checkpoint(str(folder)) == best
-    assert run_record.choose_checkpoint(str(folder)) == best
+    assert checkpoint_files.find_checkpoint(str(folder)) == best
+    assert checkpoint_files.choose_checkpoint(str(folder)) == best
   for flags, expected in (({"keep_best": True}, best), ({}, newest)):
-    run_record.append(str(folder), {"flags": flags})  # the last run counts
-    assert run_record.choose_checkpoint(str(folder)) == expected
-    assert run_record.of_checkpoint(newest)["flags"] == flags
+    run_json.append(str(folder), {"flags": flags})  # the last run counts
+    assert checkpoint_files.choose_checkpoint(str(folder)) == expected
+    assert checkpoint_files.run_of(newest)["flags"] == flags
   (folder / "checkpoint").unlink()  # a sweep has no other
-  assert run_record.find_checkpoint(str(folder)) == best
+  assert checkpoint_files.find_checkpoint(str(folder)) == best
 
 
 def test_a_corrupt_file_is_named(tmp_path):
   for text in ("", "[{", "[1]", "{}", '[{"flag": 1}]', "3", "\0"):
     (tmp_path / "run.json").write_text(text)
     with pytest.raises(ValueError, match=r"run\.json is corrupt: restore it"):
-      run_record.read(str(tmp_path))
+      run_json.read(str(tmp_path))
   (tmp_path / "best").mkdir()
   for text in ("", "[]", '{"step": 1}'):
     (tmp_path / "best/best.json").write_text(text)
@@ -120,7 +122,9 @@ def test_a_number_is_better_than_none(tmp_path):
 def test_the_best_is_the_first_of_equals(tmp_path, monkeypatch):
   """And recorded when it is saved."""
   model = models.classifier(toy.config(), 2)
-  monkeypatch.setattr(run_record, "latest_checkpoint", lambda _: "a checkpoint")
+  monkeypatch.setattr(
+    checkpoint_files, "latest_checkpoint", lambda _: "a checkpoint"
+  )
   best = run_folder.BestCheckpoint(str(tmp_path), "f1", patience=2)
   assert (best.evaluated, best.is_final) == (0, False)
   for step, is_final in ((7, False), (8, False), (9, True)):
@@ -136,15 +140,6 @@ def test_the_best_is_the_first_of_equals(tmp_path, monkeypatch):
   assert (record["value"], record["step"], record["evaluated"]) == (0.5, 7, 9)
   [path] = (tmp_path / "best").glob("*.index")
   assert path.name == "model.ckpt-7.index"
-
-
-def test_trials_are_ordered_by_number(tmp_path):
-  rows = [("a", 9.5), ("b", 10.25), ("c", -11), ("d", 8)]
-  text = "".join(f"{run}\t{value}\n" for run, value in rows)
-  (tmp_path / "sweep.tsv").write_text(f"run\tvalue\n{text}")
-  best = run_record.best_trials(str(tmp_path), 2)
-  assert best == [str(tmp_path / name) for name in "ba"]
-  assert len(run_record.best_trials(str(tmp_path), 4)) == 4  # all
 
 
 def test_only_the_chief_writes_the_best(tmp_path, monkeypatch):

@@ -1,0 +1,72 @@
+"""Tricks that make a program start sooner or log less, each with its saving.
+
+Any of them can be deleted. Seconds are of a processor (2026-11-28, EPYC, two
+cores, other work beside; a model of 4 blocks, imported and trained one step,
+with and without the trick in turns).
+"""
+
+import atexit
+import ctypes
+import gc
+import logging
+import os
+import sys
+
+# Optional for Keras: data frames, wrappers of estimators, pictures.
+_UNUSED = ("cv2", "matplotlib", "pandas", "sklearn")
+# absl::SetMinLogLevel(LogSeverityAtLeast) in the library of TensorFlow 2.20.
+_SET_MIN_LOG_LEVEL = (
+  "_ZN4absl12lts_2025012714SetMinLogLevelENS0_18LogSeverityAtLeastE"
+)
+
+
+def silence_tensorflow() -> None:
+  """Suppresses logs of TensorFlow but warnings; call it before the import."""
+  if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "3":
+    logging.getLogger("tensorflow").setLevel(logging.WARNING)
+
+
+def silence_xla() -> None:
+  """Suppresses logs of XLA, on which TF_CPP_MIN_LOG_LEVEL has no effect.
+
+  Call it after TensorFlow is imported. A TensorFlow without that function logs
+  a few lines more.
+  """
+  if os.environ.get("TF_CPP_MIN_LOG_LEVEL") == "3":
+    loaded = ctypes.CDLL(None)
+    getattr(loaded, _SET_MIN_LOG_LEVEL, lambda level: None)(2)  # errors only
+
+
+def hide_unused_libraries() -> None:
+  """Hides libraries that no program needs from Keras and TensorFlow.
+
+  Others, also this project, can import them. If they are installed, it
+  saves 1.6 s of an import of 5 s.
+  """
+  if _Hidden not in sys.meta_path:
+    sys.meta_path.insert(0, _Hidden)
+
+
+class _Hidden:
+  """Import hook that hides _UNUSED."""
+
+  @staticmethod
+  def find_spec(name, path=None, target=None):
+    if name not in _UNUSED:
+      return
+    frame = sys._getframe(1)
+    while frame and frame.f_globals["__name__"].startswith("importlib."):
+      frame = frame.f_back
+    importer = frame.f_globals["__name__"] if frame else ""
+    if importer.startswith(("keras.", "tensorflow.")):
+      raise ModuleNotFoundError(f"{name} is hidden from {importer}", name=name)
+
+
+def collect_garbage_rarely() -> None:
+  """Makes Python's garbage collection rare, and leaves it out at the end.
+
+  The first saves 0.8 s up to the first training step: 5 collections instead of
+  848 take 0.2 s instead of 1.0. The second saves 1.1 s.
+  """
+  gc.set_threshold(100_000, 50, 100)
+  atexit.register(gc.freeze)

@@ -1,0 +1,226 @@
+"""Checkpoints by the names of their files, without TensorFlow.
+
+The file `checkpoint` names the newest one first. A checkpoint's index is read
+here as well, so that programs check a model before they import TensorFlow.
+"""
+
+import os
+import re
+from collections.abc import Collection, Iterable, Iterator
+
+from storage import UserError, files, setting
+from training import run_json
+
+BEST = "best"  # subfolder of an output folder
+UNFINISHED = "unfinished-"  # a checkpoint's name begins with it until complete
+_LISTED = re.compile(
+  r'^(?:model_checkpoint_path|all_model_checkpoint_paths): "(.*)"', re.MULTILINE
+)
+_TABLE_END = bytes.fromhex("57fb808b247547db")  # magic number of LevelDB
+_FOOTER_BYTES = 48
+_CLASSES = "output_weights", "output_bias"  # [L, H], [L]
+_PREDICTIONS = (
+  "cls/predictions/transform/dense/kernel",
+  "cls/predictions/transform/dense/bias",
+  "cls/predictions/transform/LayerNorm/gamma",
+  "cls/predictions/transform/LayerNorm/beta",
+  "cls/predictions/output_bias",  # [V]
+)
+# Kinds of models, and the variables of their heads. A classifier and a tagger
+# have the same ones. The kinds with the most variables come first.
+HEADS = {
+  "multiple_choice": ("cls/choice",),  # [H]
+  "question_answering": tuple(f"cls/squad/{name}" for name in _CLASSES),
+  "tagging": _CLASSES,
+  "classification": _CLASSES,
+  "pretraining": (
+    *_PREDICTIONS,
+    *(f"cls/seq_relationship/{name}" for name in _CLASSES),
+  ),
+  "masked_lm": _PREDICTIONS,
+  "encoder": (),
+}
+
+
+def sibling_file(path: str, name: str) -> str | None:
+  """Path of an existing file of a checkpoint's folder, or None.
+
+  `path` is the folder or a prefix. For `best/model.ckpt-10` also the parent of
+  the folder `best` is searched.
+  """
+  prefix = os.path.join(path, "") if files.is_folder(path) else path
+  folder = os.path.dirname(prefix) or "."
+  folders = [folder]
+  if os.path.basename(folder) == BEST:
+    folders.append(os.path.dirname(folder) or ".")
+  paths = [os.path.join(folder, name) for folder in folders]
+  return next(filter(files.exists, paths), None)
+
+
+def all_checkpoints(folder: str) -> list[str]:
+  """Prefixes that the file `checkpoint` names and that exist, newest last."""
+  path = os.path.join(folder, "checkpoint")
+  names = _LISTED.findall(files.read_text(path)) if files.exists(path) else []
+  newest = names[:1]
+  older = [name for name in names[1:] if name not in newest]
+  prefixes = [os.path.join(folder, name) for name in older + newest]
+  return [prefix for prefix in prefixes if files.exists(f"{prefix}.index")]
+
+
+def latest_checkpoint(folder: str) -> str | None:
+  """Prefix of the newest checkpoint; None without any."""
+  return next(reversed(all_checkpoints(folder)), None)
+
+
+def choose_checkpoint(folder: str, prefer_best: bool = False) -> str | None:
+  """Prefix of the checkpoint to use of a run's folder; None without any.
+
+  With `prefer_best`, or if the last training there saved its best, that of the
+  subfolder `best`. Else the newest, or the best if there is no other, as after
+  a sweep.
+  """
+  best = latest_checkpoint(os.path.join(folder, BEST))
+  newest = latest_checkpoint(folder)
+  last = run_json.read(folder)[-1:]
+  if prefer_best or any(run_json.keeps_best(entry["flags"]) for entry in last):
+    return best or newest
+  return newest or best
+
+
+def find_checkpoint(path: str) -> str:
+  """Prefix of a checkpoint that a user names.
+
+  `path` is a prefix ("dir/model.ckpt-10"), one of its files, or a folder: the
+  one of `choose_checkpoint`, else its only one. Raises FileNotFoundError, or
+  ValueError by `check_name`, or if a folder without `checkpoint` has several.
+  """
+  check_name(path)
+  if files.is_folder(path):
+    return choose_checkpoint(path) or _only_checkpoint(path)
+  prefix = re.sub(r"\.(index|data-\d+-of-\d+|meta)$", "", path)
+  if not files.exists(f"{prefix}.index"):
+    raise FileNotFoundError(
+      f"no checkpoint at {path!r}: there is no such folder and no file "
+      f"{prefix}.index (a checkpoint's name is the prefix of its files)"
+    )
+  return prefix
+
+
+def check_name(path: str) -> None:
+  """Raises ValueError for a path that TensorFlow would read as a pattern."""
+  if re.search(r"[*?\[\\]", path):
+    raise UserError(
+      f"TensorFlow reads no checkpoint from {path}: avoid * ? [ and \\"
+    )
+
+
+def _only_checkpoint(folder):
+  """Prefix in the folder of a released model, without a file `checkpoint`."""
+  listed = sorted(files.list_folder(folder))
+  names = [n.removesuffix(".index") for n in listed if n.endswith(".index")]
+  if not names:
+    if any(re.fullmatch(r".*\.(pb|tflite)|\d+/?", name) for name in listed):
+      raise FileNotFoundError(
+        f"no checkpoint in the folder {folder}, which looks like an export: "
+        f"name the {setting('output_dir')} of its training"
+      )
+    shown = ", ".join(listed[:5]) or "nothing"
+    raise FileNotFoundError(
+      f"no checkpoint in the folder {folder}: it has {shown}; expected files "
+      "named *.index and *.data-*, which convert_checkpoint.py makes of a "
+      "Hugging Face folder or a KerasHub preset"
+    )
+  if len(names) > 1:
+    raise UserError(
+      f"{folder} has several checkpoints ({', '.join(names)}): name one, as in "
+      f"{os.path.join(folder, names[-1])}"
+    )
+  return os.path.join(folder, names[0])
+
+
+def run_of(path: str) -> dict:
+  """Last entry of the run that wrote a checkpoint; empty if unknown."""
+  record = sibling_file(path, run_json.NAME)
+  entries = run_json.read(os.path.dirname(record)) if record else []
+  return entries[-1] if entries else {"flags": {}}
+
+
+def flag_of(path: str, name: str):
+  """Value of a flag in the run that wrote a checkpoint; None if unknown."""
+  return run_of(path)["flags"].get(name)
+
+
+def shapes(prefix: str) -> dict[str, tuple[int, ...]]:
+  """Shapes of a checkpoint's tensors by their names, read without TensorFlow.
+
+  The .index file is a table of LevelDB: blocks of sorted keys, each without the
+  prefix that it shares with the key before, and a block of their positions.
+  Values are BundleEntryProtos. {} for another kind of file.
+  """
+  from storage import messages  # noqa: PLC0415, imports protobuf
+
+  with files.open_for_reading(f"{prefix}.index") as file:
+    table = file.read()
+  if not table.endswith(_TABLE_END):
+    return {}
+  footer = table[-_FOOTER_BYTES:]
+  # The offset and the size of the metadata, which is empty.
+  _, at = _varint(footer, 0)
+  _, at = _varint(footer, at)
+  result = {}
+  try:
+    for _, position in _entries(table, footer, at):
+      for name, entry in _entries(table, position, 0):
+        shape = messages.BundleEntryProto.FromString(entry).shape
+        result[name.decode()] = tuple(dim.size for dim in shape.dim)
+  except (messages.DecodeError, IndexError, ValueError):
+    return {}  # corrupt: TensorFlow says so
+  result.pop("", None)  # the header
+  return result
+
+
+def kinds_of(variables: Collection[str]) -> list[str]:
+  """Keys of HEADS whose variables are all among names; "encoder" is last."""
+  return [k for k, names in HEADS.items() if {*variables} >= {*names}]
+
+
+def kinds_at(path: str | None) -> list[str]:
+  """`kinds_of` a checkpoint that a user names; [] without a path."""
+  return kinds_of(shapes(find_checkpoint(path))) if path else []
+
+
+def no_encoder(prefix: str, names: Iterable[str], missing: str) -> UserError:
+  """The error for a checkpoint without a variable of the encoder."""
+  likely = sorted(names, key=lambda x: ("word_embeddings" not in x, x))
+  return UserError(
+    f"{prefix} has no {missing}, but {', '.join(likely[:3])}, ...: name "
+    "another checkpoint, or convert this one as docs/checkpoints.md says"
+  )
+
+
+def _entries(table, data, at) -> Iterator[tuple[bytes, bytes]]:
+  """Keys and values of the block whose offset and size are in `data`."""
+  begin, at = _varint(data, at)
+  size, _ = _varint(data, at)
+  block = table[begin : begin + size]
+  end = size - 4 * (1 + int.from_bytes(block[-4:], "little"))
+  at = 0
+  key = b""
+  while at < end:
+    shared, at = _varint(block, at)
+    length, at = _varint(block, at)
+    value_length, at = _varint(block, at)
+    key = key[:shared] + block[at : at + length]
+    at += length + value_length
+    yield key, block[at - value_length : at]
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+  """A base-128 number and the position after it."""
+  value = shift = 0
+  while True:
+    byte = data[at]
+    value |= (byte & 127) << shift
+    at, shift = at + 1, shift + 7
+    if byte < 128:
+      return value, at

@@ -1,0 +1,126 @@
+"""run.json of an output folder: an entry for each start of a training."""
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+import time
+from collections.abc import Mapping, Sequence, Set
+from contextlib import suppress
+from pathlib import Path
+
+from storage import UserError, files
+
+NAME = "run.json"
+METRICS = "metrics.jsonl"  # beside it
+VERSION = "0.1.0"  # of this project
+_PACKAGES = ("tensorflow", "keras", "numpy", "tf-models-official")
+_END_BYTES = 2**20  # hashed at each end of a file
+
+
+def make(
+  program: str, flag_values: Mapping, seed: int, data: Sequence[str]
+) -> dict:
+  """Makes the entry of a training that starts now on the files `data`."""
+  return {
+    "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+    "program": program,
+    "directory": os.getcwd(),  # paths in flags may be relative to it
+    "seed": seed,
+    "flags": flag_values,
+    "versions": versions(),
+    "commit": commit(),
+    "data": {name: fingerprint(name) for name in data},
+  }
+
+
+def read(output_dir: str) -> list[dict]:
+  """Entries of a folder's run.json, oldest first; none without that file."""
+  return read_json(os.path.join(output_dir, NAME), list, {"flags"})
+
+
+def read_json(path: str, kind: type, keys: Set[str]):
+  """Reads a JSON file of a run; an empty `kind` if there is no file.
+
+  `kind` is dict, or list for a list of dicts. Raises ValueError if the file has
+  something else, or a dict lacks one of `keys`.
+  """
+  if not files.exists(path):
+    return kind()
+  with suppress(ValueError, TypeError, AttributeError):
+    result = json.loads(files.read_text(path))
+    entries = result if kind is list else [result]
+    has_keys = all(entry.keys() >= keys for entry in entries)
+    if isinstance(result, kind) and has_keys:
+      return result
+  raise UserError(f"{path} is corrupt: restore it, or remove it")
+
+
+def path_of(entry: Mapping, name: str) -> str | None:
+  """Path that a flag of an entry names, whether there is a file or not."""
+  path = entry["flags"].get(name)
+  if path and not files.is_remote(path):
+    path = os.path.join(entry.get("directory", ""), path)
+  return path
+
+
+def copy_last_entry(output_dir: str, other_dir: str, **flag_values) -> None:
+  """Appends the last entry of another folder, changed; once if repeated."""
+  for entry in read(other_dir)[-1:]:
+    entry["flags"] |= flag_values
+    if [entry] != read(output_dir)[-1:]:
+      append(output_dir, entry)
+
+
+def append(output_dir: str, entry: dict) -> None:
+  """Appends an entry to a folder's run.json."""
+  entries = [*read(output_dir), entry]
+  path = os.path.join(output_dir, NAME)
+  files.write_text(path, json.dumps(entries, indent=1) + "\n")
+
+
+def keeps_best(flag_values: Mapping) -> bool:
+  """True if a run with these flags saves its best; pre-training never does."""
+  patience = flag_values.get("early_stopping_patience") or 0
+  return bool(flag_values.get("keep_best")) or patience > 0
+
+
+def versions() -> dict[str, str]:
+  """Versions of this project and of what determines its numbers."""
+  result = {"bert": VERSION, "python": platform.python_version()}
+  for name in _PACKAGES:
+    with suppress(importlib.metadata.PackageNotFoundError):
+      result[name] = importlib.metadata.version(name)
+  return result
+
+
+def commit(besides: Sequence[str] = ()) -> str | None:
+  """Git commit of this code, "+" if files but `besides` differ; or None."""
+
+  def git(*words):
+    return subprocess.run(
+      ["git", "-C", Path(__file__).parent, *words],
+      capture_output=True,
+      text=True,
+      check=True,
+    ).stdout.strip()
+
+  excluded = [f":(top,exclude){pattern}" for pattern in besides]
+  try:
+    changed = git("diff", "--name-only", "HEAD", "--", ":/", *excluded)
+    return git("rev-parse", "HEAD") + ("+" if changed else "")
+  except (OSError, subprocess.CalledProcessError):
+    return None
+
+
+def fingerprint(path: str) -> str:
+  """Size, and SHA-256 of the first and last megabyte, of a file."""
+  size = files.size(path)
+  with files.open_for_reading(path) as file:
+    digest = hashlib.sha256(file.read(_END_BYTES))
+    if size > _END_BYTES:
+      file.seek(max(_END_BYTES, size - _END_BYTES))
+      digest.update(file.read())
+  return f"{size} bytes, sha256 of the ends {digest.hexdigest()}"
