@@ -17,9 +17,8 @@ import keras
 import numpy as np
 
 from data import features
-from data.row_encoder import RowEncoder
-from data.texts import check_texts
-from data.tokenizer_files import open_tokenizer
+from data.row_encoder import RowEncoder, check_texts
+from data.tokenization import open_tokenizer
 from modeling import models
 from runs.model_files import find_model
 from storage import UserError

@@ -29,8 +29,7 @@ from data.pretraining.builders import TextFormat
 from modeling.config import BertConfig
 from storage import UserError, files
 from storage.progress import Progress
-from tasks.pretraining import corpus_settings
-from tasks.pretraining.corpus_settings import Extension, VocabularySettings
+from tasks.pretraining.vocabulary_settings import Extension, VocabularySettings
 from training import checkpoint_files
 
 
@@ -44,7 +43,7 @@ def check_flags(args: VocabularySettings) -> None:
     args.output_file, args.overwrite, *files.expand(args.input_file)
   )
   if args.extend:
-    return corpus_settings.check_extension(args)
+    return args.check_extension()
   for name in args.given.intersection(flags_of(Extension)):
     raise UserError(f"--{name} is for --extend: name the vocabulary by it")
   if args.preset and not args.overwrite:

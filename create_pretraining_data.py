@@ -18,7 +18,6 @@ from cli import file_checks, program
 from data import vocab_checks
 from data.pretraining import builders, documents, shards
 from storage import UserError, files
-from tasks.pretraining import corpus_settings
 from tasks.pretraining.corpus_settings import RecordSettings
 
 
@@ -31,7 +30,7 @@ def check_flags(args: RecordSettings) -> None:
       "--preview reads the text in one process: drop --num_workers and --runner"
     )
   file_checks.check_file(args, "vocab_file")
-  corpus_settings.instance_config(args)
+  args.instance_config()
 
 
 def check_outputs(args: RecordSettings, inputs: list[str]) -> None:
@@ -61,7 +60,7 @@ def main(args: RecordSettings) -> None:
   tokenizer = args.tokenizer
   config = builders.BuildConfig(
     tokenizer,
-    corpus_settings.instance_config(args),
+    args.instance_config(),
     args.random_seed,
     builders.TextFormat(args.input_format, args.text_field),
     args.deduplicate,
@@ -69,7 +68,8 @@ def main(args: RecordSettings) -> None:
   tokenizer.check(*config.instance_config.tokens)
   vocab_checks.warn_of_case(tokenizer)
   ids = tokenizer.vocab
-  if args.masking == "static" and not max(ids, key=ids.__getitem__):
+  last_line = max(ids, key=ids.__getitem__)
+  if args.masking == "static" and not last_line:
     text = "%s ends with a blank line, which is drawn as a random word, as in "
     text += "the original, with an id that its models lack: remove the line"
     logging.warning(text, args.vocab_file)
@@ -81,9 +81,11 @@ def main(args: RecordSettings) -> None:
     logging.warning("%s: %s", args.input_file, doubt)
   logging.info("Reading from input files:\n  %s", "\n  ".join(inputs))
   if args.preview:
-    targets = corpus_settings.preview_targets(args)
+    from data.pretraining.preview import preview
+
     program.end_with_reader()
-    for line in builders.preview(config, inputs, args.preview, *targets):
+    masks, objective = args.masks(), args.preview_objective
+    for line in preview(config, inputs, args.preview, masks, objective):
       print(line)
     return
   outputs = output_files(args)

@@ -41,7 +41,6 @@ def check_flags(args: Settings) -> None:
     settings.check_export(args)
   network = checks.config(args)
   checks.check_run(args, network)
-  contradictions.check_packing(args, network)
   lengths = args.max_seq_length, args.max_predictions_per_seq
   is_causal = args.objective not in settings.MASKED
   for paths in inputs:

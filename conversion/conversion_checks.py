@@ -16,8 +16,7 @@ from conversion import (
 )
 from conversion.interchange import CanonicalModel
 from data import vocab, vocab_checks
-from data.tokenization import validate_case_matches_checkpoint
-from data.tokenizer_files import open_tokenizer
+from data.tokenization import open_tokenizer, validate_case_matches_checkpoint
 from modeling import models
 from modeling.config import BertConfig
 from storage import UserError, setting

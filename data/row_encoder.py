@@ -1,11 +1,12 @@
-"""Texts and text pairs to rows of token ids."""
+"""Texts, which are checked, and text pairs to rows of token ids."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from data import features
 from data.tokenizer import Tokenizer
 from storage import UserError
+from storage.textfiles import SURROGATE
 
 
 class Row(NamedTuple):
@@ -31,10 +32,13 @@ class RowEncoder:
       )
     tokenizer.check("cls", "sep", "unknown")
     self.tokenizer, self.seq_length = tokenizer, seq_length
-    self._ends = tokenizer.cls, tokenizer.sep
+    self._ids, self._ends = (
+      tokenizer.cached_ids(),
+      (tokenizer.cls, tokenizer.sep),
+    )
 
   def token_ids(self, text: str) -> list[int]:
-    return self.tokenizer.ids(text)
+    return self._ids(text)
 
   def encode(
     self, text_a: str, text_b: str | None = None, keep_empty: bool = False
@@ -63,3 +67,30 @@ def truncate_pair(first: list[int], second: list[int], limit: int) -> None:
   while len(first) + len(second) > limit:
     longer = first if len(first) > len(second) else second
     longer.pop()
+
+
+def check_texts(
+  name: str, value: Any, rank: int, takes_words: bool = False
+) -> Any:
+  """Text, or words, of rank 0, or (nested) list; raises UserError if wrong."""
+  if isinstance(value, bytes):
+    value = value.decode("utf-8", "replace")
+  are_words = takes_words and not rank and not isinstance(value, str)
+  rank += are_words
+  if not rank and isinstance(value, str) and not SURROGATE.search(value):
+    return value
+  is_list = rank and hasattr(value, "__iter__")
+  is_list &= not isinstance(value, str | Mapping | set | frozenset)
+  # A data frame would be the names of its columns.
+  if not (is_list and 0 < getattr(value, "ndim", rank) <= rank):
+    shown = " ".join(repr(value).split())[:40]
+    expected = "a list of texts" if rank > are_words else "a text in UTF-8"
+    raise UserError(f"{name} is {shown}: give {expected}")
+  parts = enumerate(value)
+  below = rank - 1, takes_words and not are_words
+  texts = [check_texts(f"{name}[{i}]", part, *below) for i, part in parts]
+  if are_words and (empty := [i for i, word in enumerate(texts) if not word]):
+    raise UserError(f"{name}[{empty[0]}] is empty: give a word")
+  if rank > 1 and [] in texts:
+    raise UserError(f"a list in {name} is empty")
+  return texts

@@ -1,7 +1,8 @@
-"""The tokenizer of the original, as a readable specification.
+"""The tokenizer of the original, as a readable specification, and other kinds.
 
 `CachedTokenizer` is faster. tokenization_ops.py has the same tokenizer as
 TensorFlow operations, with tables made from the functions below.
+`open_tokenizer` opens vocabularies of all kinds.
 """
 
 import itertools
@@ -10,7 +11,6 @@ import re
 import string
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
 from pathlib import PurePosixPath
 
 from data import vocab
@@ -40,6 +40,14 @@ _SIZE = r"L-\d+_H-\d+_A-\d+"
 _LOWER_CASED = re.compile(rf"((wwm_)?uncased|multilingual|chinese)_{_SIZE}")
 _CASED = re.compile(rf"(wwm_|multi_)?cased_{_SIZE}")
 
+_SPECIAL = re.compile(r"\[\w+\]")
+# Maximum fraction of tokens with capitals or accents in a lower-cased
+# vocabulary; released cased ones have a third or more.
+_MAX_CASED = 0.05
+# Minimum number of tokens with ASCII letters to judge the case by. With fewer,
+# as in a Korean vocabulary, vocab_checks.py judges by the texts.
+_MIN_WORDS = 50
+
 
 class FullTokenizer(Tokenizer):
   """Text to word pieces; `do_lower_case` also strips accents."""
@@ -64,12 +72,8 @@ class FullTokenizer(Tokenizer):
   def continues(self, token: str) -> bool:
     return token.startswith(JOINER)
 
-  def ids(self, text: str) -> list[int]:
-    return self._cache.ids(text)
-
-  @cached_property
-  def _cache(self):
-    return CachedTokenizer(self)
+  def cached_ids(self) -> Callable[[str], list[int]]:
+    return CachedTokenizer(self).ids
 
   def save(self, folder: str) -> None:
     text = vocab.read_text(self.vocab_file)
@@ -168,6 +172,37 @@ class CachedTokenizer(dict):
     return ids
 
 
+# --- Kinds of tokenizers ----------------------------------------------------
+
+# Tokenizers by the ending of their vocabulary's name, which is `vocab` in the
+# folder of a model. Files of all other endings have word pieces, too.
+KINDS: dict[str, Callable[[str, bool], Tokenizer]] = {".txt": FullTokenizer}
+
+
+def open_tokenizer(
+  vocab_file: str | os.PathLike, do_lower_case: bool = True
+) -> Tokenizer:
+  """Reads a vocabulary; UserError or OSError if that fails."""
+  path = os.fspath(vocab_file)
+  kind = KINDS.get(os.path.splitext(path)[1], FullTokenizer)
+  return kind(path, do_lower_case)
+
+
+def names() -> list[str]:
+  """Names of vocabularies in the folder of a model."""
+  return [f"vocab{ending}" for ending in KINDS]
+
+
+def open_saved(folder: str, do_lower_case: bool) -> Tokenizer:
+  """Reads the vocabulary that Tokenizer.save wrote to a folder."""
+  paths = [os.path.join(folder, name) for name in names()]
+  path = next(filter(files.exists, paths), paths[0])
+  return open_tokenizer(path, do_lower_case)
+
+
+# --- Characters and letter cases -------------------------------------------
+
+
 def convert_to_unicode(text: str | bytes) -> str:
   """Text as str; drops bytes that are not UTF-8."""
   if isinstance(text, str):
@@ -227,6 +262,23 @@ def validate_case_matches_checkpoint(
       f" {setting('do_lower_case', not do_lower_case)}, or rename the folder if"
       " this is what you want"
     )
+
+
+def doubt_case(tokens: Iterable[str], lower_case: bool) -> str | None:
+  """Predicate of a sentence about a vocabulary of the other case, or None."""
+  words = [token for token in tokens if not _SPECIAL.fullmatch(token)]
+  remedy = f"give {setting('do_lower_case', not lower_case)}"
+  lost = [word for word in words if strip_accents(word.lower()) != word]
+  if lower_case and len(lost) > _MAX_CASED * len(words):
+    some = ", ".join(lost[:3])
+    text = f"has {len(lost)} of {len(words)} tokens with capitals or accents"
+    return f"{text} ({some}): {remedy}"
+  number = sum(bool(re.search("[A-Za-z]", word)) for word in words)
+  has_capital = any(word != word.lower() for word in words)
+  if lower_case or number < _MIN_WORDS or has_capital:
+    return None
+  text = "has no token with a capital letter, so that words with one are"
+  return f"{text} unknown: {remedy}"
 
 
 class _Translation(dict):

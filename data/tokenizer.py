@@ -1,10 +1,10 @@
 """What all of the project but the word pieces themselves knows of a tokenizer.
 
-Another kind of tokenizer is a subclass, and a row in tokenizer_files.py.
+Another kind of tokenizer is a subclass, and a row in tokenization.py.
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
@@ -48,11 +48,15 @@ class Tokenizer(Protocol):
     """True for a token that continues the word of the one before it."""
 
   def save(self, folder: str) -> None:
-    """Writes the vocabulary to a folder, by a name of tokenizer_files.names."""
+    """Writes the vocabulary to a folder, by a name of tokenization.names."""
 
   def ids(self, text: str) -> list[int]:
-    """Ids of the tokens of a text, which the caller may change."""
+    """Ids of the tokens of a text."""
     return self.convert_tokens_to_ids(self.tokenize(text))
+
+  def cached_ids(self) -> Callable[[str], list[int]]:
+    """Makes a function as `ids` for many texts, which may remember words."""
+    return self.ids
 
   def in_graph(self) -> "GraphTokenizer | None":
     """The same tokenizer as TensorFlow operations, if there are any."""

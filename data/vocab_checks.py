@@ -16,9 +16,8 @@ from typing import Any
 
 from absl import logging
 
-from data.tokenization import strip_accents
+from data.tokenization import doubt_case, open_tokenizer, strip_accents
 from data.tokenizer import Tokenizer
-from data.tokenizer_files import open_tokenizer
 from storage import files, setting
 from storage.progress import number_of
 
@@ -27,13 +26,6 @@ _ACCENTED = ("LATIN", "GREEK", "CYRILLIC", "ARABIC", "HEBREW", "COMBINING")
 _MIN_LETTERS = 0.1  # of the letters of a text; fewer are foreign words
 _MIN_CHANGED = 0.01  # of the letters of a script; fewer are rare signs
 _MAX_UNKNOWN = 0.1  # fraction of the words of a text
-_SPECIAL = re.compile(r"\[\w+\]")
-# Maximum fraction of tokens with capitals or accents in a lower-cased
-# vocabulary; released cased ones have a third or more.
-_MAX_CASED = 0.05
-# Minimum number of tokens with ASCII letters to judge the case by. With fewer,
-# as in a Korean vocabulary, `warn_of_texts` judges by the texts.
-_MIN_WORDS = 50
 _TEXTS, _FILES, _CHARACTERS = 1000, 20, 200_000  # of a sample
 
 
@@ -43,23 +35,6 @@ def warn_of_case(tokenizer: Tokenizer) -> None:
     given = setting("do_lower_case", tokenizer.do_lower_case)
     text = f"{given}, but {tokenizer.vocab_file} {doubt}"
     logging.log_first_n(logging.WARNING, text, 1)
-
-
-def doubt_case(tokens: Iterable[str], lower_case: bool) -> str | None:
-  """Predicate of a sentence about a vocabulary of the other case, or None."""
-  words = [token for token in tokens if not _SPECIAL.fullmatch(token)]
-  remedy = f"give {setting('do_lower_case', not lower_case)}"
-  lost = [word for word in words if strip_accents(word.lower()) != word]
-  if lower_case and len(lost) > _MAX_CASED * len(words):
-    some = ", ".join(lost[:3])
-    text = f"has {len(lost)} of {len(words)} tokens with capitals or accents"
-    return f"{text} ({some}): {remedy}"
-  number = sum(bool(re.search("[A-Za-z]", word)) for word in words)
-  has_capital = any(word != word.lower() for word in words)
-  if lower_case or number < _MIN_WORDS or has_capital:
-    return None
-  text = "has no token with a capital letter, so that words with one are"
-  return f"{text} unknown: {remedy}"
 
 
 def sample(

@@ -9,8 +9,7 @@ from absl import logging
 
 from cli import file_checks
 from data import labels, vocab, vocab_checks
-from data.tokenization import validate_case_matches_checkpoint
-from data.tokenizer_files import open_tokenizer
+from data.tokenization import open_tokenizer, validate_case_matches_checkpoint
 from modeling.config import SIDES, BertConfig, extensions
 from runs import contradictions, model_files
 from runs.record import from_record

@@ -5,9 +5,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
-from data import tokenizer_files, vocab_checks
+from data import tokenization
+from data.tokenization import doubt_case, open_tokenizer
 from data.tokenizer import Tokenizer
-from data.tokenizer_files import open_tokenizer
 from modeling.config import BertConfig, extensions
 from storage import UserError, files
 from training import checkpoint_files, run_json
@@ -60,7 +60,7 @@ def sibling(path: str, flag: str) -> str | None:
   The flag is `bert_config_file`, or `vocab_file` for a vocabulary of any kind.
   """
   is_vocabulary = flag == "vocab_file"
-  names = tokenizer_files.names() if is_vocabulary else ["bert_config.json"]
+  names = tokenization.names() if is_vocabulary else ["bert_config.json"]
   paths = (checkpoint_files.sibling_file(path, name) for name in names)
   return next(filter(None, paths), None)
 
@@ -84,5 +84,5 @@ def lower_cases(trained_flags: Mapping, vocab_file: str) -> bool:
   known = trained_flags.get("do_lower_case")
   if known is None or not trained_flags.get("vocab_file"):
     tokens = open_tokenizer(vocab_file).vocab
-    return vocab_checks.doubt_case(tokens, True) is None
+    return doubt_case(tokens, True) is None
   return known

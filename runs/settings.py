@@ -5,8 +5,8 @@ from functools import cached_property
 from typing import ClassVar
 
 from cli.settings import Settings, common, device, flag, flags_of, original
+from data.tokenization import open_tokenizer
 from data.tokenizer import Tokenizer
-from data.tokenizer_files import open_tokenizer
 from modeling.config import ATTENTION
 from serving.formats import FORMATS
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from data import labels, tokenizer_files
+from data import labels, tokenization
 from data.tokenizer import Tokenizer
 from storage import UserError, files, textfiles
 
@@ -190,7 +190,7 @@ def load(folder: str) -> tuple[str, TextConfig, dict[str, Any]]:
     settings = textfiles.read_json(os.path.join(folder, TASK_FILE))
     tokenizer = textfiles.read_json(os.path.join(folder, _TOKENIZER_FILE))
     config = TextConfig(
-      tokenizer_files.open_saved(folder, tokenizer["do_lower_case"]),
+      tokenization.open_saved(folder, tokenizer["do_lower_case"]),
       tokenizer["model_max_length"],
       list(labels.load(folder)) if labels.exist(folder) else None,
     )

@@ -1,8 +1,7 @@
 """Lines of JSON to rows of texts, and rows to answers, for predictor.py."""
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from itertools import groupby
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from storage import UserError
 
@@ -34,21 +33,23 @@ def read(lines: Iterable[bytes], predict) -> Iterator[dict]:
       names = ", ".join(predict.inputs)
       raise UserError(f"line {number} is no object with {names}")
     try:
-      yield check(row, predict)
+      row = check(row, predict)
     except UserError as error:
       raise UserError(f"line {number}: {error}") from None
+    yield row
 
 
 def check(row: Mapping, predict) -> dict:
   """A row by names of the model's inputs; UserError unless it has them."""
   row = rename(row, predict.inputs)
+  given = {name: [row[name]] for name in row if name != _ID}
   try:
-    predict.check({name: [row[name]] for name in row if name != _ID})
+    checked = predict.check(given)
   except UserError as error:
     unknown = ", ".join(sorted(row.keys() - {*predict.inputs, _ID}))
     hint = f", and no {unknown}" if unknown else ""
     raise UserError(f"{error}{hint}") from None
-  return row
+  return row | {name: text for name, [text] in checked.items()}
 
 
 def rename(texts: Mapping, inputs: Collection[str]) -> dict:
@@ -77,11 +78,8 @@ def batches(rows: Iterable[dict], size: int) -> Iterator[list[dict]]:
   yield batch
 
 
-def answers(predict: Callable, batch: list[dict]) -> Iterator[dict]:
-  """Answers of rows; those that lack an optional input are asked apart."""
-  for names, group in groupby(batch, key=lambda row: sorted({*row} - {_ID})):
-    rows = list(group)
-    columns = {name: [row[name] for row in rows] for name in names}
-    values = predict(batch_size=len(rows), **columns)
-    for row, answer in zip(rows, values, strict=True):
-      yield {_ID: row[_ID], **answer} if _ID in row else answer
+def answers(predict, batch: list[dict]) -> Iterator[dict]:
+  """Answers of rows, each after the id of its row."""
+  texts = [{k: v for k, v in row.items() if k != _ID} for row in batch]
+  for row, answer in zip(batch, predict.answer(texts), strict=True):
+    yield {_ID: row[_ID], **answer} if _ID in row else answer

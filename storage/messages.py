@@ -62,14 +62,3 @@ def parse_example(data: bytes) -> dict[str, list]:
     name: [*lists.bytes.value, *lists.floats.value, *lists.int64s.value]
     for name, lists in features(data).items()
   }
-
-
-def varint(data: bytes, at: int) -> tuple[int, int]:
-  """A base-128 number and the position after it."""
-  value = shift = 0
-  while True:
-    byte = data[at]
-    value |= (byte & 127) << shift
-    at, shift = at + 1, shift + 7
-    if byte < 128:
-      return value, at

@@ -8,6 +8,7 @@ import json
 import os
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -46,24 +47,28 @@ def load_index(paths: Sequence[str], cache: str | None = None) -> Index:
   have none, or one that does not fit: they are scanned once, and the file
   `cache` keeps the result while their size and time stay the same.
   """
-  keys = {p: f"{p!a} {files.size(p)} {files.mtime(p)}" for p in paths}
-  indexes = {path: _read_index(path) for path in keys}
-  blocks = {p: index for p, index in indexes.items() if index is not None}
-  foreign = [path for path in keys if path not in blocks]
+  blocks = {}
+  with ThreadPoolExecutor(16) as pool:  # for files that answer slowly, as gs://
+    for path, index in zip(paths, pool.map(_read_index, paths), strict=True):
+      if index is not None:
+        blocks[path] = index
+  foreign = {
+    path: f"{path!a} {files.size(path)} {files.mtime(path)}"
+    for path in paths
+    if path not in blocks
+  }
   known = _read_cache(cache) if cache and foreign else {}
-  scanned = [path for path in foreign if keys[path] not in known]
-  for path in foreign:
-    blocks[path] = known[keys[path]] if path not in scanned else _scan(path)
+  scanned = {p: _scan(p) for p, key in foreign.items() if key not in known}
+  blocks |= {p: known[key] for p, key in foreign.items() if key in known}
+  blocks |= scanned
   if scanned:
-    logging.info(
-      "index of %d of %d files; scanned %s",
-      len(keys) - len(scanned),
-      len(keys),
-      ", ".join([*scanned[:3], *["..."] * (len(scanned) > 3)]),
-    )
+    total = len(blocks)
+    names = ", ".join([*scanned][:3]) + ", ..." * (len(scanned) > 3)
+    text = "index of %d of %d files; scanned %s"
+    logging.info(text, total - len(scanned), total, names)
   if cache and scanned:
     content = io.BytesIO()  # np.savez seeks, which remote files cannot
-    arrays = {keys[path]: blocks[path] for path in foreign}
+    arrays = {key: blocks[path] for path, key in foreign.items()}
     np.savez(content, allow_pickle=False, **arrays)
     with files.open_for_writing(cache) as file:
       file.write(content.getvalue())
@@ -78,7 +83,7 @@ def load_index(paths: Sequence[str], cache: str | None = None) -> Index:
 
 
 def _read_index(path) -> np.ndarray | None:
-  """What `_scan` finds, from the index beside a file; None if it cannot be."""
+  """Reads the index beside a file, as `_scan` makes it; None if unfit."""
   try:
     facts = json.loads(files.read_text(tfrecord.index_path(path)))
     number, starts = facts.pop("records"), facts.pop("blocks")

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO
 
-from storage import UserError, files
+from storage import UserError, files, setting
 
 # A file without a line break for so many bytes is not text.
 MAX_LINE_BYTES = 1 << 28
@@ -120,7 +120,7 @@ def json_texts(
   field: str,
   start: int = 0,
   end: int | None = None,
-  remedy: str = "--text_field names it",
+  remedy: str | None = None,
   read: Iterable[str] | None = None,
 ) -> Iterator[list[str]]:
   """Yields a field of each JSON line, as a list of its lines.
@@ -139,7 +139,8 @@ def json_texts(
     except (ValueError, KeyError, TypeError, RecursionError) as error:
       raise UserError(
         f"{path}, line {line_number(path, start) + number}: not a JSON "
-        f"object with a text as {field!r} ({error}); {remedy}"
+        f"object with a text as {field!r} ({error}); "
+        f"{remedy or setting('text_field') + ' names it'}"
       ) from error
     yield text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 

@@ -165,17 +165,17 @@ class RecordFile:
   def __init__(self, file: BinaryIO):
     self._file = file
     self._size = 0
-    self._records = 0
-    self._blocks: list[int] = []  # byte at which each block begins
+    self.records = 0  # number
+    self.blocks: list[int] = []  # byte at which each block begins
 
   def write(self, records: Iterable[bytes]) -> int:
     """Appends serialized records and returns their number."""
-    before = self._records
+    before = self.records
     for record in records:
       framed = frame(record)
       self._file.write(framed)
       self._count(len(framed))
-    return self._records - before
+    return self.records - before
 
   def append(self, frames: BinaryIO, sizes: Iterable[int]) -> None:
     """Appends a file of frames, each of which has a size in bytes."""
@@ -184,15 +184,10 @@ class RecordFile:
       self._count(size)
 
   def _count(self, size):
-    if self._records % BLOCK == 0:
-      self._blocks.append(self._size)
-    self._records += 1
+    if self.records % BLOCK == 0:
+      self.blocks.append(self._size)
+    self.records += 1
     self._size += size
-
-  def index(self, path: str) -> str:
-    """Text of the index of the complete file, by the facts of `identity`."""
-    facts = {"records": self._records, "blocks": self._blocks}
-    return json.dumps(identity(path) | facts, separators=(",", ":"))
 
 
 @contextmanager
@@ -203,10 +198,12 @@ def create(path: str) -> Iterator[RecordFile]:
   without an index is as good, so a failure to write the index is only logged.
   """
   with files.open_for_writing(path) as file:
-    records = RecordFile(file)
-    yield records
+    written = RecordFile(file)
+    yield written
   try:
-    files.write_text(index_path(path), records.index(path))
+    index = {"records": written.records, "blocks": written.blocks}
+    text = json.dumps(identity(path) | index, separators=(",", ":"))
+    files.write_text(index_path(path), text)
   except Exception as error:  # remote files have errors of their own
     logging.warning("%s gets no index: %s", path, error)
 
@@ -215,7 +212,7 @@ def index_path(path: str) -> str:
   """Path of the index of a TFRecord file: a hidden file beside it."""
   path = path if files.is_remote(path) else os.path.realpath(path)
   folder, name = os.path.split(path)
-  return os.path.join(folder, f".{name}.index")
+  return os.path.join(folder, f".{name}.blocks")
 
 
 def with_index(path: str) -> tuple[str, str]:

@@ -10,8 +10,6 @@ from absl import logging
 from storage import files
 from storage.progress import num_wide
 
-# Names of records by the flag of the file that they are made of.
-
 
 def score(name: str, predictions: np.ndarray, labels: np.ndarray) -> float:
   """A metric of predictions and labels, [N] each, by its name.

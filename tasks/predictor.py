@@ -1,13 +1,14 @@
 """A trained model as a function of texts, for Python."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from data.texts import check_texts
+from data.row_encoder import check_texts
 from serving import remote
+from serving.answers import Texts
 from storage import UserError, setting
 from tasks.open import load_answers, open_model
 
@@ -89,8 +90,12 @@ class Predictor:
     examples = [dict(zip(inputs, row, strict=True)) for row in rows]
     results = []
     for start in range(0, len(examples), batch_size):
-      results += self._answer(examples[start : start + batch_size])
+      results += self.answer(examples[start : start + batch_size])
     return results
+
+  def answer(self, examples: Sequence[Texts]) -> list[dict]:
+    """Answers to texts by input that `check` has seen, all at a time."""
+    return self._answer(examples)
 
   def embed(self, texts: Iterable[str], normalize: bool = False) -> np.ndarray:
     """Vectors of texts, [N, H], by the last layer; of length 1 if asked."""

@@ -8,7 +8,7 @@ import runpy
 import sys
 from pathlib import Path
 
-from data import tokenizer_files
+from data import tokenization
 from data.tokenizer import Tokenizer
 from data.vocab import SpecialTokens
 from storage import files
@@ -53,7 +53,7 @@ class Characters(Tokenizer):
 
 
 if __name__ == "__main__":
-  tokenizer_files.KINDS[ENDING] = Characters
+  tokenization.KINDS[ENDING] = Characters
   sys.argv = sys.argv[1:]
   path = Path(__file__).parents[1] / f"{sys.argv[0]}.py"
   sys.argv[0] = str(path)

@@ -35,7 +35,8 @@ WITH_TENSORFLOW = {"modeling/tracing.py"}
 # Modules that read absl's FLAGS; all others get cli.settings.Settings.
 READS_FLAGS = {"cli/settings.py", "cli/program.py", "cli/command_file.py"}
 # Files of a task's folder that know settings.
-SEES_SETTINGS = {"task.py", "settings.py", "corpus_settings.py", "glue.py"}
+SEES_SETTINGS = {"task.py", "settings.py", "glue.py"}
+SEES_SETTINGS |= {"corpus_settings.py", "vocabulary_settings.py"}
 PROGRAMS = sorted(ROOT.glob("*.py"))
 # Words of our own for which the field has others, such as position for place;
 # whole word masking is the field's.

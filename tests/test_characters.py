@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data import features, tokenizer_files
+from data import features, tokenization
 from data.records import parser
 from predictor import Predictor
 from tests import characters, programs, small_model
@@ -39,7 +39,7 @@ def test_characters_are_recorded_trained_exported_and_answered(
   model, tmp_path, monkeypatch
 ):
   monkeypatch.setitem(
-    tokenizer_files.KINDS, characters.ENDING, characters.Characters
+    tokenization.KINDS, characters.ENDING, characters.Characters
   )
   text, records = tmp_path / "text.txt", tmp_path / "records"
   text.write_text(TEXT)
@@ -62,11 +62,7 @@ def test_characters_are_recorded_trained_exported_and_answered(
   for split in ("train", "test"):
     rows = ["text\tlabel", *["old bank\t0", "a new river runs\t1"] * 4]
     (tmp_path / f"{split}.tsv").write_text("\n".join(rows))
-  flags = {
-    "task_name": "tsv",
-    "text_a_column": "sentence",
-    "data_dir": tmp_path,
-  }
+  flags = {"task_name": "tsv", "data_dir": tmp_path}
   flags |= {"num_train_epochs": 2, "do_predict": True}
   flags |= {"init_checkpoint": tmp_path / "pretrained", "train_batch_size": 4}
   flags |= {"output_dir": tmp_path / "out", "export_dir": tmp_path / "export"}

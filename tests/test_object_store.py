@@ -125,5 +125,5 @@ def test_a_bucket_that_is_not_there_is_named(tmp_path):
   _, log = process.communicate()
   message = "gs://no/model cannot be written ("
   programs.check_error(process.returncode, log, message)
-  names = {"bert_config.json", "a.tfrecord", ".a.tfrecord.index"}
+  names = {"bert_config.json", "a.tfrecord", ".a.tfrecord.blocks"}
   assert {*os.listdir(tmp_path)} == names

@@ -127,7 +127,7 @@ def test_answers_are_written_before_the_next_lines_are_read(call, capsys):
 def test_long_inputs_show_progress(call, monkeypatch, caplog):
   often = partial(predictor.Progress, every=0.0)
   monkeypatch.setattr(predictor, "Progress", often)
-  caplog.set_level("INFO")
+  caplog.set_level("INFO", "absl")
   call(Single, "--batch_size=2", lines=['"a"'] * 3)
   said = [message.partition(";")[0] for message in caplog.messages]
   assert said == ["answered 2 lines", "answered 3 lines"]

@@ -332,6 +332,9 @@ def _pretrainer(monkeypatch, tmp_path):
   monkeypatch.setattr(session, "Run", Run)
   monkeypatch.setattr(checks, "config", lambda args: BertConfig(5))
   monkeypatch.setattr(pretraining, "PretrainingInput", records)
+  monkeypatch.setattr(
+    pretraining.record_schema, "find_schema", lambda *_, **__: 1
+  )
   monkeypatch.setattr(pretraining, "evaluate", evaluate)
   monkeypatch.setattr(pretraining, "served_model", "what is served")
   monkeypatch.setattr(report, "last_evaluation", lambda folder: f"of {folder}")

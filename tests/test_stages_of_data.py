@@ -9,12 +9,12 @@ import pytest
 from conversion import conversion_checks, hugging_face, original
 from conversion.interchange import HUGGING_FACE, ORIGINAL, CanonicalModel
 from data.pretraining import builders, shards
+from data.pretraining import preview as preview_module
 from data.vocab import SPECIAL_TOKENS
 from modeling import models
 from runs import session
 from serving import export
 from tasks.features import task as features
-from tasks.pretraining import corpus_settings
 from tests import programs, small_model, stages
 from training import checkpoint
 
@@ -138,8 +138,9 @@ def test_each_engine_gets_the_flags(
 ):
   def note(name, *given):
     config, inputs, *more = given
-    assert (config.vocab_file, config.seed) == (files["vocab_file"], 0)
-    assert config.do_lower_case is False
+    tokenizer = config.tokenizer
+    assert (tokenizer.vocab_file, config.seed) == (files["vocab_file"], 0)
+    assert tokenizer.do_lower_case is False
     assert config.deduplicate == deduplicate
     assert config.text_format == builders.TextFormat("paragraphs", "body")
     assert config.instance_config.dupe_factor == 7
@@ -166,7 +167,7 @@ def test_each_engine_gets_the_flags(
   monkeypatch.setattr(
     builders, "write_in_memory", lambda *given: note("memory", *given)
   )
-  monkeypatch.setattr(builders, "preview", preview)
+  monkeypatch.setattr(preview_module, "preview", preview)
   module = stages.program("create_pretraining_data")
   monkeypatch.setattr(module.program, "end_with_reader", lambda: None)
   monkeypatch.setattr(module.vocab_checks, "sample", lambda *_: ["a b"])
@@ -205,7 +206,7 @@ def test_copies_are_those_of_the_flag(files):
     args = programs.arguments(
       "create_pretraining_data", given, masking=masking, dupe_factor=factor
     )
-    config = corpus_settings.instance_config(args)
+    config = args.instance_config()
     assert config.dupe_factor == expected
     assert (config.masking is None) == (masking == "dynamic")
 

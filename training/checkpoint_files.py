@@ -9,7 +9,6 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 
 from storage import UserError, files, setting
-from storage.messages import BundleEntryProto, DecodeError, varint
 from training import run_json
 
 BEST = "best"  # subfolder of an output folder
@@ -159,22 +158,24 @@ def shapes(prefix: str) -> dict[str, tuple[int, ...]]:
   prefix that it shares with the key before, and a block of their positions.
   Values are BundleEntryProtos. {} for another kind of file.
   """
+  from storage import messages  # noqa: PLC0415, imports protobuf
+
   with files.open_for_reading(f"{prefix}.index") as file:
     table = file.read()
   if not table.endswith(_TABLE_END):
     return {}
   footer = table[-_FOOTER_BYTES:]
   # The offset and the size of the metadata, which is empty.
-  _, at = varint(footer, 0)
-  _, at = varint(footer, at)
+  _, at = _varint(footer, 0)
+  _, at = _varint(footer, at)
   result = {}
   try:
     for _, position in _entries(table, footer, at):
       for name, entry in _entries(table, position, 0):
-        shape = BundleEntryProto.FromString(entry).shape
+        shape = messages.BundleEntryProto.FromString(entry).shape
         result[name.decode()] = tuple(dim.size for dim in shape.dim)
-  except (DecodeError, IndexError, ValueError):  # corrupt: TensorFlow says so
-    return {}
+  except (messages.DecodeError, IndexError, ValueError):
+    return {}  # corrupt: TensorFlow says so
   result.pop("", None)  # the header
   return result
 
@@ -200,16 +201,27 @@ def no_encoder(prefix: str, names: Iterable[str], missing: str) -> UserError:
 
 def _entries(table, data, at) -> Iterator[tuple[bytes, bytes]]:
   """Keys and values of the block whose offset and size are in `data`."""
-  begin, at = varint(data, at)
-  size, _ = varint(data, at)
+  begin, at = _varint(data, at)
+  size, _ = _varint(data, at)
   block = table[begin : begin + size]
   end = size - 4 * (1 + int.from_bytes(block[-4:], "little"))
   at = 0
   key = b""
   while at < end:
-    shared, at = varint(block, at)
-    length, at = varint(block, at)
-    value_length, at = varint(block, at)
+    shared, at = _varint(block, at)
+    length, at = _varint(block, at)
+    value_length, at = _varint(block, at)
     key = key[:shared] + block[at : at + length]
     at += length + value_length
     yield key, block[at - value_length : at]
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+  """A base-128 number and the position after it."""
+  value = shift = 0
+  while True:
+    byte = data[at]
+    value |= (byte & 127) << shift
+    at, shift = at + 1, shift + 7
+    if byte < 128:
+      return value, at

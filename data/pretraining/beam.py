@@ -21,7 +21,7 @@ from absl import logging
 from data.pretraining import builders
 from data.pretraining.builders import BuildConfig, RecordBuilder, TextFormat
 from data.pretraining.shards import Shard, build_shard, digests, split_corpus
-from storage import UserError, files, textfiles, tfrecord
+from storage import UserError, files, setting, textfiles, tfrecord
 
 try:
   import apache_beam as beam
@@ -32,7 +32,8 @@ try:
   )
 except ImportError:
   raise UserError(
-    "--runner needs Apache Beam: `pip install -r requirements-beam.txt`"
+    f"{setting('runner')} needs Apache Beam: "
+    "`pip install -r requirements-beam.txt`"
   ) from None
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -40,20 +41,6 @@ _NAMESPACE = "corpus"  # of the metrics
 _COUNTS = "counts.json"  # in the temporary folder
 _COUNT_FILES = 64  # of words
 _SECONDS_TO_CONNECT = 10.0
-# What to do about errors that contain a text.
-_REMEDIES = {
-  "Channel closed prematurely": "a worker process died; if it ran out of "
-  "memory, use fewer workers. The same command starts anew",
-  "Error running pipeline.": "the log above says why; if workers are EXTERNAL, "
-  "a worker pool has to run at --environment_config",
-  "No module named": "workers need this project on their PYTHONPATH, and the "
-  "packages of requirements-beam.txt",
-  "No such file": "workers need the folders of --input_file and --output_file "
-  "at the same paths: name folders that all machines share, or gs://",
-  "Unable to fetch remote": "fetch it elsewhere, and name the file in "
-  "--pipeline_options by --flink_job_server_jar, --spark_job_server_jar or "
-  "--prism_location",
-}
 
 
 def write(
@@ -254,8 +241,8 @@ def _check_endpoint(endpoint: str | None) -> None:
     socket.create_connection((host, int(port)), _SECONDS_TO_CONNECT).close()
   except OSError as error:
     raise UserError(
-      f"no job service answers at --job_endpoint={endpoint} ({error}): start "
-      "it, or correct --pipeline_options"
+      f"no job service answers at job_endpoint={endpoint} ({error}): start "
+      f"it, or correct {setting('pipeline_options')}"
     ) from None
 
 
@@ -265,5 +252,38 @@ def _cause(error: Exception) -> str:
   lines += re.findall(r"^\s*details = \"(.*)\"$", str(error), re.M)
   text = lines[-1] if lines else str(error)
   text = re.sub(r" \[while running .*", "", text, flags=re.S)
-  remedies = [f"; {v}" for k, v in _REMEDIES.items() if k in text]
-  return text + "".join(remedies)
+  return text + "".join(
+    f"; {remedy}" for part, remedy in _remedies() if part in text
+  )
+
+
+def _remedies() -> list[tuple[str, str]]:
+  """Parts of errors, and what to do about them."""
+  folders = f"{setting('input_file')} and {setting('output_file')}"
+  return [
+    (
+      "Channel closed prematurely",
+      "a worker process died; if it ran out of memory, use fewer workers. The "
+      "same command starts anew",
+    ),
+    (
+      "Error running pipeline.",
+      "the log above says why; if workers are EXTERNAL, a worker pool has to "
+      "run at Beam's environment_config",
+    ),
+    (
+      "No module named",
+      "workers need this project on their PYTHONPATH, and the packages of "
+      "requirements-beam.txt",
+    ),
+    (
+      "No such file",
+      f"workers need the folders of {folders} at the same paths: name folders "
+      "that all machines share, or gs://",
+    ),
+    (
+      "Unable to fetch remote",
+      f"fetch it elsewhere, and name the file in {setting('pipeline_options')} "
+      "by flink_job_server_jar, spark_job_server_jar or prism_location",
+    ),
+  ]

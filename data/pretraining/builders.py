@@ -3,11 +3,10 @@
 All text is in memory; shards.py takes any amount.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain
 from random import Random
 
 from absl import logging
@@ -17,10 +16,9 @@ from data.pretraining.instances import Document, InstanceBuilder, InstanceConfig
 from data.pretraining.sentences import split_sentences
 from data.tokenizer import Tokenizer
 from storage import UserError, files, textfiles, tfrecord
-from storage.progress import Progress, num_wide
+from storage.progress import Progress
 
 _COMPRESSION_RATIO = 3  # approximate bytes of text in a compressed byte
-_BATCH_SIZE = 64  # of a preview
 
 
 @dataclass(frozen=True)
@@ -88,12 +86,13 @@ class BuildConfig:
   deduplicate: bool = False
 
 
-class RecordBuilder(InstanceBuilder):
-  """Builds records from text; `records` and `examples` from documents."""
+class RecordBuilder:
+  """Reads documents from text, of which `instances` builds records."""
 
   def __init__(self, config: BuildConfig):
-    super().__init__(config.tokenizer, config.instance_config)
+    self._ids = config.tokenizer.cached_ids()
     self.config = config
+    self.instances = InstanceBuilder(config.tokenizer, config.instance_config)
 
   def documents(
     self, lines: Iterable[str], progress: Progress
@@ -103,11 +102,10 @@ class RecordBuilder(InstanceBuilder):
     Of prose, sentences of one token (page numbers, ornaments) are dropped and
     those longer than a record are split.
     """
-    ids = self.tokenizer.ids
     if not self.config.text_format.is_prose:
-      return read_documents(lines, ids, progress)
+      return read_documents(lines, self._ids, progress)
     max_tokens = self.config.instance_config.max_seq_length
-    return read_documents(lines, ids, progress, 2, max_tokens)
+    return read_documents(lines, self._ids, progress, 2, max_tokens)
 
   def corpus(self, paths: Sequence[str], progress: Progress) -> list[Document]:
     """Documents of files; ValueError if they hold no text."""
@@ -179,7 +177,8 @@ def write_in_memory(
   dupes = config.instance_config.dupe_factor
   unit = "copies of documents" if dupes > 1 else "documents"
   building = Progress("built from", len(corpus) * dupes, unit)
-  records, samples = builder.records(corpus, Random(config.seed), building)
+  rng = Random(config.seed)
+  records, samples = builder.instances.records(corpus, rng, building)
   building.say()
   log_samples(samples)
   with ExitStack() as stack:  # all files appear, or none
@@ -203,106 +202,3 @@ def text_size(path: str) -> int:
   """Size of a text in bytes, estimated if it is compressed."""
   factor = _COMPRESSION_RATIO if textfiles.is_compressed(path) else 1
   return factor * files.size(path)
-
-
-# --- Preview ---------------------------------------------------------------
-
-
-def preview(
-  config: BuildConfig,
-  inputs: Sequence[str],
-  number: int,
-  finish: Callable[[Mapping], Mapping] | None = None,
-  is_causal: bool = False,
-) -> Iterator[str]:
-  """Yields lines about the first `number` instances, then counts of all.
-
-  The instances are those of write_in_memory, before they are shuffled.
-  `finish` masks a batch or makes its targets, as when records are read;
-  `is_causal` says that targets are next tokens.
-  """
-  builder = RecordBuilder(config)
-  special, tokens = config.tokenizer.special, config.tokenizer.inv_vocab
-  progress = Progress("", 0, "", log=lambda text: None)
-  corpus = builder.corpus(inputs, progress)
-  examples = builder.examples(corpus, Random(config.seed), progress)
-  if finish:
-    examples = _finished(examples, finish)
-  counts: Counter[str] = Counter()
-  for count, example in enumerate(examples):
-    if count < number:
-      yield from _instance(count + 1, example, tokens)
-      yield from _target_lines(example, tokens, is_causal)
-      yield ""
-    counts["instances"] += 1
-    counts["random"] += example["next_sentence_labels"][0]
-    counts["tokens"] += sum(example["input_mask"])
-    for position, label in _targets(example):
-      index = example["input_ids"][position]
-      if tokens[index] == special.mask:
-        counts["mask"] += 1
-      else:
-        counts["same" if index == label else "other"] += 1
-  yield from _totals(counts, special.mask, is_causal)
-
-
-def _finished(examples: Iterable[Mapping], finish) -> Iterator[dict]:
-  """Examples of batches that `finish` has changed."""
-  examples = iter(examples)
-  while batch := [*islice(examples, _BATCH_SIZE)]:
-    columns = finish({k: [row[k] for row in batch] for k in batch[0]})
-    for i in range(len(batch)):
-      yield {name: values[i].tolist() for name, values in columns.items()}
-
-
-def _targets(example):
-  """Positions and ids of the tokens to predict."""
-  names = "masked_lm_positions", "masked_lm_ids", "masked_lm_weights"
-  rows = zip(*(example[name] for name in names), strict=True)
-  return [(position, label) for position, label, weight in rows if weight]
-
-
-def _instance(number, example, tokens):
-  size = sum(example["input_mask"])
-  is_random = example["next_sentence_labels"][0]
-  second = "a random one" if is_random else "the next one"
-  yield f"Instance {number}: {size} tokens, the second sentence is {second}"
-  rows = zip(example["input_ids"], example["segment_ids"], strict=True)
-  texts = {0: [], 1: []}
-  for index, segment in list(rows)[:size]:
-    texts[segment].append(tokens[index])
-  yield from (f"  {' '.join(text)}" for text in texts.values() if text)
-
-
-def _target_lines(example, tokens, is_causal):
-  """Lines of tokens with what replaces them, or with the one they predict."""
-  title = "predicts" if is_causal else "replaced by"
-  yield f"  {'position':>8}  {'token':<16}  {title}"
-  for position, label in _targets(example):
-    index = example["input_ids"][position]
-    pair = tokens[label], "(unchanged)" if index == label else tokens[index]
-    if is_causal:
-      pair = tokens[index], tokens[label]
-    blanks = " " * (16 - len(pair[0]) - num_wide(pair[0]))
-    yield f"  {position:>8}  {pair[0]}{blanks}  {pair[1]}"
-
-
-def _totals(counts, mask, is_causal):
-  def part(number, total):
-    return f"{number:,} ({number / max(total, 1):.1%})"
-
-  instances, random = counts["instances"], counts["random"]
-  yield (
-    f"{instances:,} instances: {part(instances - random, instances)} with the "
-    f"next sentence, {part(random, instances)} with a random one"
-  )
-  targets = counts["mask"] + counts["other"] + counts["same"]
-  text = f"{part(targets, counts['tokens'])} of {counts['tokens']:,} tokens"
-  if is_causal:
-    yield f"{text} predict the next one"
-  else:
-    yield (
-      f"{text} are predicted: {part(counts['mask'], targets)} as {mask}, "
-      f"{part(counts['other'], targets)} as a random token, "
-      f"{part(counts['same'], targets)} unchanged"
-    )

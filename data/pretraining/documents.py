@@ -15,7 +15,7 @@ from data.pretraining.sentences import (
   UNSPLIT,
   is_unsplit,
 )
-from storage import UserError, textfiles
+from storage import UserError, setting, textfiles
 from storage.progress import Progress
 
 
@@ -53,15 +53,16 @@ def doubts(
     yield (
       f"{single:,} of the first {len(texts):,} documents have one sentence, so "
       "that a random one is its next: put blank lines between documents only, "
-      "or all of a document into a JSON line, or see --input_format"
+      f"or all of a document into a JSON line, or see {setting('input_format')}"
     )
   cut = [len(words(text[: 10 * max_words])) > max_words for text in sentences]
   if is_prose and (unsplit := sum(map(is_unsplit, sentences))):
     yield f"{unsplit:,} {some} {UNSPLIT}"
   elif not is_prose and sum(cut) > 0.1 * len(cut):
     yield (
-      f"{sum(cut):,} {some} have more words than --max_seq_length={max_words} "
-      "and are cut; split_sentences.py makes a line of each sentence"
+      f"{sum(cut):,} {some} have more words than "
+      f"{setting('max_seq_length', max_words)} and are cut; "
+      "split_sentences.py makes a line of each sentence"
     )
   if joints := sum(bool(_JOINT.search(line)) for line in sentences):
     yield (
@@ -132,7 +133,8 @@ def _articles(path) -> Iterator[list[str]]:
     elif article is None and line.strip():
       raise UserError(
         f"{path}, line {number}: {line[:40]!r} is not within <doc ...> and "
-        f"{_ARTICLE_END}; --source=wikipedia reads the output of WikiExtractor"
+        f"{_ARTICLE_END}; {setting('source', 'wikipedia')} reads the output of "
+        "WikiExtractor"
       )
     elif article is not None and line.strip() == _ARTICLE_END:
       yield article

@@ -7,23 +7,23 @@ import tensorflow as tf
 
 from data import vocab
 from data.batching import Packing, trim_padding
-from data.pretraining import record_schema
 from data.pretraining.dynamic_masking import CausalTargets, Masker
 from data.pretraining.instances import DEFAULT_MASKING, Masking
 from data.records import Source, TrainingRecords, parser, prefetch_map
 from data.tokenizer import Tokenizer
 from storage import UserError, record_scan, setting
+from storage.tfrecord import Schema
 
 
 class PretrainingInput(TrainingRecords):
-  """Batches of pre-training records.
+  """Batches of pre-training records, which are of `record_schema.find_schema`.
 
   Records made with --masking=dynamic are masked by `masking` and `tokenizer`;
   P is that of `masking` for all records. `causal_targets` converts batches for
   models of one direction. At most `max_corrupt_records` are dropped; files
   without them go to `folder`, as does the index of records. `sources` are
-  `files` in groups with sampling weights. Raises ValueError if a file does not
-  hold such records, or flags of masking do not fit them.
+  `files` in groups with sampling weights. Raises ValueError if flags of masking
+  do not fit the records.
   """
 
   sources: Sequence[Source] = ()
@@ -31,7 +31,7 @@ class PretrainingInput(TrainingRecords):
   def __init__(
     self,
     files: list[str],
-    seq_length: int,
+    schema: Schema,
     vocab_size: int,
     masking: Masking,
     tokenizer: Tokenizer | None = None,
@@ -46,15 +46,7 @@ class PretrainingInput(TrainingRecords):
     self.sources = sources or [Source(files)]
     self.index_file = folder and os.path.join(folder, "records-index.npz")
     self._masker = None
-    schema = record_schema.find_schema(
-      files,
-      seq_length,
-      masking.max_predictions_per_seq,
-      vocab_size,
-      tokenizer=tokenizer,
-      needs_masks=not causal_targets,
-      skip_corrupt=max_corrupt_records > 0,
-    )
+    self.schema = schema
     is_masked = "masked_lm_positions" in schema
     self.masks_words = not is_masked and not causal_targets
     if self.masks_words and tokenizer:
@@ -69,7 +61,6 @@ class PretrainingInput(TrainingRecords):
         f"for words masked when records are read, and none of {files[0]} is: "
         f"{remedy}"
       )
-    self.schema = schema
     if folder and max_corrupt_records:
       copies = record_scan.drop_corrupt(
         self.files, schema, folder, max_corrupt_records

@@ -289,16 +289,14 @@ class InstanceBuilder:
     return records, samples
 
   def _describe(self, example: dict[str, list]) -> str:
+    tokens = self.tokenizer.convert_ids_to_tokens
     ids = example["input_ids"][: sum(example["input_mask"])]
-    text = f"tokens: {self._text(ids)}"
+    text = f"tokens: {' '.join(tokens(ids))}"
     if "masked_lm_ids" in example:
       count = int(sum(example["masked_lm_weights"]))
       positions = example["masked_lm_positions"][:count]
       text += f"\nmasked_lm_positions: {' '.join(map(str, positions))}"
-      labels = self._text(example["masked_lm_ids"][:count])
-      text += f"\nmasked_lm_labels: {labels}"
+      labels = tokens(example["masked_lm_ids"][:count])
+      text += f"\nmasked_lm_labels: {' '.join(labels)}"
     is_random = bool(example["next_sentence_labels"][0])
     return f"{text}\nis_random_next: {is_random}"
-
-  def _text(self, ids):
-    return " ".join(self.tokenizer.convert_ids_to_tokens(ids))

@@ -76,7 +76,7 @@ def build_shard(
     lines = documents.drop_documents(lines, shard.dropped, progress)
   corpus = builder.documents(lines, progress)
   rng = Random(f"{config.seed} {shard.number}")
-  records, samples = builder.records(corpus, rng, progress)
+  records, samples = builder.instances.records(corpus, rng, progress)
   return records, progress.counts, samples
 
 

@@ -9,11 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from absl import logging
 
 from data import vocab
-from data.tokenization import BasicTokenizer, WordpieceTokenizer
-from storage import UserError
+from data.tokenization import JOINER, BasicTokenizer, WordpieceTokenizer
+from storage import UserError, setting
 from storage.progress import Progress
 
-JOINER = "##"
 MAX_TOKEN_LENGTH = 50  # characters; longer words are ignored
 
 
@@ -88,9 +87,9 @@ def alphabet(counts: Counter, max_chars: int) -> list[str]:
   if len(chars) > max_chars:
     dropped = 1 - sum(chars[char] for char in result) / chars.total()
     logging.warning(
-      f"--max_alphabet={max_chars} leaves out {len(chars) - max_chars} rare "
-      f"characters ({100 * dropped:.3g}% of the text): words that contain one "
-      "become [UNK]"
+      f"{setting('max_alphabet', max_chars)} leaves out "
+      f"{len(chars) - max_chars} rare characters ({100 * dropped:.3g}% of "
+      "the text): words that contain one become [UNK]"
     )
   return sorted(result)
 
@@ -113,9 +112,10 @@ def learn(
   tokens = dict.fromkeys(reserved + letters)
   if len(tokens) > vocab_size:
     raise UserError(
-      f"--vocab_size={vocab_size} is too small for {len(reserved)} reserved"
-      f" tokens, {len(chars)} characters and {len(inside)} of them with"
-      f" {JOINER}: give at least {len(tokens)}, or a smaller --max_alphabet"
+      f"{setting('vocab_size', vocab_size)} is too small for "
+      f"{len(reserved)} reserved tokens, {len(chars)} characters and "
+      f"{len(inside)} of them with {JOINER}: give at least {len(tokens)}, "
+      f"or a smaller {setting('max_alphabet')}"
     )
   known = set(chars)
   words = {
@@ -255,13 +255,14 @@ def split_statistics(
 
 def reserved_tokens(special: Sequence[str], unused: int) -> list[str]:
   """Tokens that are not learned, in the order of their ids."""
-  vocab.check_tokens(dict.fromkeys(special, 0), name="--special_tokens")
+  vocab.check_tokens(dict.fromkeys(special, 0), name=setting("special_tokens"))
   if "" in special:
-    raise UserError(f"--special_tokens={','.join(special)}: one name is empty")
+    names = setting("special_tokens", ",".join(special))
+    raise UserError(f"{names}: one name is empty")
   if special[0] != vocab.PAD:
     raise UserError(
-      f"--special_tokens begins with {special[0]}: put {vocab.PAD} first, as "
-      "records are padded with id 0"
+      f"{setting('special_tokens')} begins with {special[0]}: put {vocab.PAD} "
+      "first, as records are padded with id 0"
     )
   return [*special, *(f"[unused{index}]" for index in range(unused))]
 
@@ -280,15 +281,15 @@ def extend(
   unused = vocab.unused_ids(tokens)
   number = number or len(unused)
   words = choose_words(counts, tokens, number, min_count)
+  often = setting("min_count", min_count)
   if not words:
     raise UserError(
-      f"{path} has all words that {text_name} has --min_count={min_count} "
+      f"{path} has all words that {text_name} has {often} "
       "times or more: there is nothing to add"
     )
   if len(words) < number:
     logging.warning(
-      f"only {len(words)} words of the text are split and occur "
-      f"--min_count={min_count} times"
+      f"only {len(words)} words of the text are split and occur {often} times"
     )
   ids = (unused + list(range(len(tokens), len(tokens) + number)))[: len(words)]
   new_words = dict(zip(ids, words, strict=True))

@@ -11,9 +11,11 @@ from urllib.parse import unquote
 
 import numpy as np
 
+from data.row_encoder import check_texts
 from serving.answers import to_list
 from serving.server.models import NOT_LOADED
 from serving.server.version import Spec
+from storage import UserError
 
 
 class RestError(Exception):
@@ -42,13 +44,8 @@ def check_encoding(headers: Mapping[bytes, bytes], body: bytes) -> None:
 
 def parse(body: bytes) -> dict:
   """The JSON object of a request; raises RestError if it is none."""
-  if not body:
-    raise RestError("JSON Parse error: The document is empty")
   try:
     document = json.loads(body.decode())
-  except json.JSONDecodeError as error:
-    message = f"JSON Parse error: {error.msg} at offset: {error.pos}"
-    raise RestError(message) from None
   except (ValueError, RecursionError) as error:  # no UTF-8, deeply nested, ...
     raise RestError(f"JSON Parse error: {str(error)[:200]}") from None
   if not isinstance(document, dict):
@@ -130,60 +127,46 @@ def _columns(rows, needed):
 
 
 def _read(name, column, spec):
-  """Values of an input, nested lists of scalars, of equal shapes."""
+  """Values of an input for each row, texts or nested lists of integers."""
   if not isinstance(column, list):
     raise RestError(f'input "{name}" has to be a list')
-  values, shapes = [], set()
-  for number, item in enumerate(column):
-    is_words = spec.takes_words and isinstance(item, list)
+  if spec.dtype == "string":
     try:
-      value, shape = _convert(item, spec.rank - 1 + is_words, spec.dtype)
-      if is_words:
-        if "" in value:
-          raise RestError(f"item {value.index('')} of a list of words is empty")
-        shape = ()  # as of a text
-    except RestError as error:
-      message = f'row {number}, input "{name}": {error}'
-      raise RestError(message) from None
-    if 0 in shape and spec.dtype == "string":
-      raise RestError(f'row {number}, input "{name}": an empty list')
-    values.append(value)
-    shapes.add(shape)
-  if len(shapes) > 1:
-    raise RestError(f'input "{name}" has lists of different lengths')
-  return values
-
-
-def _convert(value, rank, dtype):
-  """A value and its shape; RestError unless it has a rank and a type."""
-  if not rank:
-    return _to_scalar(value, dtype), ()
-  if not isinstance(value, list):
-    raise RestError(f"{_echo(value)} is no list")
-  pairs = [_convert(item, rank - 1, dtype) for item in value]
-  shapes = {shape for _, shape in pairs} or {()}
-  if len(shapes) > 1:
-    raise RestError("it has lists of different lengths")
-  return [item for item, _ in pairs], (len(pairs), *shapes.pop())
-
-
-def _to_scalar(value, dtype):
-  if dtype == "string" and isinstance(value, dict):
+      texts = _decode(column, spec.rank + spec.takes_words)
+      return check_texts(name, texts, spec.rank, spec.takes_words)
+    except RecursionError:
+      raise RestError(f'input "{name}" has too many lists in lists') from None
+    except UserError as error:
+      raise RestError(str(error)) from None
+  for number, value in enumerate(column):
     try:
-      content = base64.b64decode(value["b64"], validate=True)
-    except (KeyError, TypeError, ValueError):
-      raise RestError(f"{_echo(value)} has no base64 data") from None
-    return content.decode("utf-8", "replace")
-  if type(value) is not (str if dtype == "string" else int):
-    raise RestError(f"{_echo(value)} is not of type {dtype}")
-  if dtype == "string":
-    try:
-      value.encode()
-    except UnicodeEncodeError:
-      raise RestError("a text has half of a surrogate pair") from None
-  elif max(value, ~value).bit_length() >= int(dtype.removeprefix("int")):
-    raise RestError(f"{_echo(value)} is out of the range of {dtype}")
-  return value
+      array = np.array(value)
+    except (ValueError, RecursionError):  # of lists of different lengths
+      array = np.array("")
+    limits = np.iinfo(spec.dtype)
+    is_integer = array.dtype.kind in "iu" or not array.size
+    is_in_range = is_integer and np.all(
+      (array >= limits.min) & (array <= limits.max)
+    )
+    if not is_in_range or array.ndim != spec.rank - 1:
+      raise RestError(
+        f"{name}[{number}] is {_echo(value)}: give {spec.dtype} in lists of "
+        f"equal lengths, {spec.rank - 1} in each other"
+      )
+  return column
+
+
+def _decode(value, depth):
+  """A value with the texts of its {"b64": ...}, in lists of this depth."""
+  if isinstance(value, list) and depth:
+    return [_decode(item, depth - 1) for item in value]
+  if not isinstance(value, dict):
+    return value
+  try:
+    content = base64.b64decode(value["b64"], validate=True)
+  except (KeyError, TypeError, ValueError):
+    raise RestError(f"{_echo(value)} has no base64 data") from None
+  return content.decode("utf-8", "replace")
 
 
 def version_status(number: int, state: str, error: str) -> dict:

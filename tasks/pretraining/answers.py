@@ -15,7 +15,7 @@ class _Encoder(RowEncoder):
 
   def token_ids(self, text):
     tokenizer = self.tokenizer
-    ids, *parts = map(tokenizer.ids, text.split(tokenizer.special.mask))
+    ids, *parts = map(super().token_ids, text.split(tokenizer.special.mask))
     for part in parts:
       ids += [tokenizer.mask, *part]
     return ids

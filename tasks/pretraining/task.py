@@ -12,6 +12,7 @@ from absl import logging
 
 from data import tokenization_ops, vocab
 from data.batching import Packing
+from data.pretraining import record_schema
 from data.pretraining.dynamic_masking import CausalTargets
 from data.pretraining.input_pipeline import PretrainingInput
 from data.pretraining.instances import DEFAULT_MASKING
@@ -67,13 +68,26 @@ def _records(
   sources=None,
   packing=None,
 ):
-  return PretrainingInput(
-    files.expand(patterns),
+  paths = files.expand(patterns)
+  tokenizer = args.tokenizer if args.vocab_file else None
+  causal_targets = _causal_targets(args)
+  schema = record_schema.find_schema(
+    # The program has checked all files before: here one is enough.
+    [next(filter(files.size, paths), paths[0])],
     args.max_seq_length,
+    args.max_predictions_per_seq,
+    config.vocab_size,
+    tokenizer=tokenizer,
+    needs_masks=not causal_targets,
+    skip_corrupt=args.max_corrupt_records > 0,
+  )
+  return PretrainingInput(
+    paths,
+    schema,
     config.vocab_size,
     masking,
-    args.tokenizer if args.vocab_file else None,
-    causal_targets=_causal_targets(args),
+    tokenizer,
+    causal_targets=causal_targets,
     max_corrupt_records=args.max_corrupt_records,
     folder=args.output_dir,
     sources=sources,
@@ -129,8 +143,9 @@ class FillMask(TextSignature):
   _answers: Answers
 
   def encode(self, text: tf.Tensor) -> tf.RaggedTensor:
-    """Token ids; the text "[MASK]" is the mask: [B] -> [B, (T)] int32."""
-    parts = tf.strings.split(text, vocab.MASK)  # [B, (masks + 1)]
+    """Token ids; a spelled mask is one token: [B] -> [B, (T)] int32."""
+    mask = self._answers.config.tokenizer.special.mask
+    parts = tf.strings.split(text, mask)  # [B, (masks + 1)]
     ids = self._tokenizer.tokenize(parts.values)
     # A mask before every part but the first.
     index = tf.ragged.range(parts.row_lengths()).values

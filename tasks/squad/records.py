@@ -114,7 +114,7 @@ class WindowMaker:
 
   def __init__(self, tokenizer: Tokenizer, config: WindowConfig):
     tokenizer.check("cls", "sep", "unknown")
-    self._ids = tokenizer.ids
+    self._ids = tokenizer.cached_ids()
     self._ends = tokenizer.cls, tokenizer.sep
     self._config = config
     self._last: tuple[list, _Document] | None = None  # paragraph, with words

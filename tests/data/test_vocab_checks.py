@@ -8,14 +8,10 @@ import pytest
 from absl import logging
 
 from data import vocab_checks
-from data.tokenization import FullTokenizer
+from data.tokenization import FullTokenizer, doubt_case
 from storage import textfiles
 
 PLAIN = [f"a{number:03}" for number in range(300)]
-
-
-def _ids(tokens):
-  return {token: index for index, token in enumerate(tokens)}
 
 
 @pytest.mark.parametrize(
@@ -34,7 +30,7 @@ def _ids(tokens):
   ],
 )
 def test_doubts_about_the_case(tokens, lower_case, doubt):
-  result = vocab_checks.doubt_case(_ids(tokens), lower_case)
+  result = doubt_case(tokens, lower_case)
   assert result is None if doubt is None else re.search(doubt, result)
 
 

@@ -57,7 +57,7 @@ def _check(folder, *same, program="run_classifier", **changes):
 def test_a_model_to_start_from_or_to_predict_with_is_there(folder, do_train):
   _check(folder, do_train=True)
   _check(folder, output_dir=str(folder / "run"))
-  with pytest.raises(ValueError, match="out and no init_checkpoint: train"):
+  with pytest.raises(ValueError, match="out and no --init_checkpoint: train"):
     _check(folder)
   (folder / "empty").mkdir()
   with pytest.raises(FileNotFoundError, match="no checkpoint in the folder"):
@@ -268,10 +268,10 @@ def test_a_much_smaller_vocabulary_is_warned_of(folder, caplog):
   checkpoint.write(prefix, table)
   flags = {"vocab_file": str(path), "init_checkpoint": prefix}
   flags["output_dir"] = str(folder / "out")
-  args = programs.arguments("run_ner", **flags)
   for number, is_warned in ((73, False), (72, True)):  # rows may be padded
     words = [*TOKENS, *map(str, range(number))][:number]
     path.write_text("\n".join(words))
+    args = programs.arguments("run_ner", **flags)
     checks.check_vocabulary(args, 200, checks.checkpoint(args))
     assert ("given.txt has 72 lines, but the" in caplog.text) == is_warned
   assert "has 200 ids: is it of that model?" in caplog.text

@@ -29,9 +29,9 @@ def test_files_are_sorted_within_each_pattern(tmp_path):
 
 def test_hidden_files_match_patterns_that_name_them(tmp_path):
   (tmp_path / ".new").mkdir()
-  _touch(tmp_path, "a", ".a.index", ".new/b", ".new/.b.index")
+  _touch(tmp_path, "a", ".a.blocks", ".new/b", ".new/.b.blocks")
   assert files.glob_files(f"{tmp_path}/*") == [f"{tmp_path}/a"]
-  assert files.glob_files(f"{tmp_path}/.*x") == [f"{tmp_path}/.a.index"]
+  assert files.glob_files(f"{tmp_path}/.*s") == [f"{tmp_path}/.a.blocks"]
   assert files.glob_files(f"{tmp_path}/*/*") == [f"{tmp_path}/.new/b"]
 
 

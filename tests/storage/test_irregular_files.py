@@ -181,7 +181,7 @@ def test_arbitrary_numbers_are_not_cached():
   cache = tfrecord._varint.__self__
   before = len(cache)
   for number in range(1 << 20, (1 << 20) + 100):
-    assert messages.varint(tfrecord._varint(number), 0) == (number, 4 - 1)
+    assert len(tfrecord._varint(number)) == 3
     tfrecord._varint(-number)
   assert len(cache) == before
   small = (1 << 20) - 1

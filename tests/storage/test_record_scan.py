@@ -207,7 +207,7 @@ def test_records_after_a_wrong_length_are_not_dropped(path, tmp_path):
   assert message.endswith("can be found. Make the file again")
   with pytest.raises(ValueError, match=r"record 5: .* Make the file again$"):
     record_scan.drop_corrupt([path], SCHEMA, str(tmp_path), 1)
-  assert sorted(os.listdir(tmp_path)) == [".a.tfrecord.index", "a.tfrecord"]
+  assert sorted(os.listdir(tmp_path)) == [".a.tfrecord.blocks", "a.tfrecord"]
 
 
 def test_records_of_another_kind(tmp_path):
@@ -268,7 +268,7 @@ def test_an_index_fits_copies_and_links_of_its_file(tmp_path, scanned):
   path = _build(tmp_path / "a", 300)
   (tmp_path / "other").mkdir()
   os.symlink(path, tmp_path / "link")
-  for name in ("a", ".a.index"):
+  for name in ("a", ".a.blocks"):
     shutil.copyfile(tmp_path / name, tmp_path / "other" / name)
   os.utime(tmp_path / "other/a", (1, 1))
   copy = str(tmp_path / "other/a")
@@ -323,11 +323,11 @@ def test_only_files_without_an_index_are_scanned(tmp_path, scanned, caplog):
 
 
 def test_a_failed_index_fails_no_build(tmp_path, caplog):
-  os.mkdir(tmp_path / ".a.index")
+  os.mkdir(tmp_path / ".a.blocks")
   path = _build(tmp_path / "a", 9)
   assert "a gets no index" in caplog.text
   assert record_scan.load_index([path]).records == 9
-  assert sorted(os.listdir(tmp_path)) == [".a.index", "a"]
+  assert sorted(os.listdir(tmp_path)) == [".a.blocks", "a"]
 
 
 def test_frames_of_another_process_are_indexed(tmp_path, scanned):

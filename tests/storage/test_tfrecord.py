@@ -76,4 +76,4 @@ def test_save_writes_a_file_or_nothing(tmp_path):
   assert tfrecord.save(path, schema, []) == 0
   with pytest.raises(ValueError, match="expected 1"):
     tfrecord.save(f"{path} of nothing", schema, [{"n": [1, 2]}])
-  assert {path.name for path in tmp_path.iterdir()} == {"file", ".file.index"}
+  assert {path.name for path in tmp_path.iterdir()} == {"file", ".file.blocks"}

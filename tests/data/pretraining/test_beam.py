@@ -91,7 +91,7 @@ def test_an_error_names_the_line_and_leaves_nothing(options, tmp_path):
   ("runner", "message"),
   [
     ("Portable", r"no job service .*=localhost:1 \("),
-    ("Prism", "Unable to fetch .*--prism_location"),
+    ("Prism", "Unable to fetch .*prism_location"),
     ("Direct", "there is no text in"),
   ],
 )

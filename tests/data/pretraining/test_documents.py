@@ -146,9 +146,7 @@ def test_documents_of_one_sentence_are_noticed(sizes, is_said):
 def test_lines_longer_than_a_record_are_noticed():
   lines = ["o" * 17] + ["o" * 16] * 8  # each letter is a word here
   [text] = _doubts(lines)
-  assert (
-    "1 of the first 9 lines have more words than --max_seq_length=16" in text
-  )
+  assert "1 of the first 9 lines have more words than max_seq_length=16" in text
   assert not _doubts([*lines, "o"])
   assert not _doubts(lines, max_words=17)
   assert not _doubts(lines, is_prose=True)  # whose sentences are divided

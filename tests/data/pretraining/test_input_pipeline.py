@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from data import features, records
+from data.pretraining import record_schema
 from data.pretraining.dynamic_masking import CausalTargets
 from data.pretraining.input_pipeline import PretrainingInput
 from data.pretraining.instances import Masking, MaskPolicy
@@ -48,8 +49,22 @@ def _ids(dataset, number):
   return np.concatenate([b["input_ids"][:, 0].numpy() for b in batches])
 
 
-def _input(paths, **options):
-  return PretrainingInput(paths, T, V, **{"masking": Masking(P)} | options)
+MASKING = Masking(P)
+
+
+def _input(
+  paths, seq_length=T, vocab_size=V, masking=MASKING, tokenizer=None, **more
+):
+  schema = record_schema.find_schema(
+    paths,
+    seq_length,
+    masking.max_predictions_per_seq,
+    vocab_size,
+    tokenizer=tokenizer,
+    needs_masks="causal_targets" not in more,
+    skip_corrupt="max_corrupt_records" in more,
+  )
+  return PretrainingInput(paths, schema, vocab_size, masking, tokenizer, **more)
 
 
 @pytest.mark.parametrize("skip", [5, 30, 45, 100])
@@ -115,11 +130,10 @@ def test_types_are_int32_and_float32(paths):
   ],
 )
 def test_records_of_other_flags_are_refused(paths, options, message):
-  sizes = {"seq_length": T, "vocab_size": V, "masking": Masking(P)} | options
   with pytest.raises(ValueError, match=message) as error:
-    PretrainingInput(paths[2:], **sizes)
+    _input(paths[2:], **options)
   assert paths[2] in str(error.value)
-  PretrainingInput(paths[2:], T, 12, Masking(P))
+  _input(paths[2:], vocab_size=12)
 
 
 LIMITS = {"input_ids": V, "input_mask": 2, "next_sentence_labels": 2}
@@ -211,9 +225,7 @@ def test_a_blank_line_at_the_end_is_not_drawn(tmp_path):
   file = _vocab(tmp_path)
   Path(file).write_text(Path(file).read_text() + "\n")
   masking = Masking(T, 1.0, policy=MaskPolicy(0.0, 1.0))
-  source = PretrainingInput(
-    [path], T, 45, masking, tokenizer=FullTokenizer(file)
-  )
+  source = _input([path], T, 45, masking, FullTokenizer(file))
   batches = list(source.train_batches(30, seed=1).take(20))
   drawn = np.concatenate([batch["input_ids"].numpy() for batch in batches])
   assert drawn.max() == 44
@@ -257,7 +269,7 @@ def test_batches_by_length_are_short_and_resumed(tmp_path, monkeypatch):
   monkeypatch.setattr(records, "GROUPED", 3)
   paths = [_uneven(tmp_path)]
   causal = CausalTargets("left_to_right")
-  source = PretrainingInput(paths, LONG, V, Masking(P), causal_targets=causal)
+  source = _input(paths, LONG, causal_targets=causal)
   batches = list(source.train_batches(10, seed=3, by_length=True).take(9))
   lengths = [batch["input_mask"].numpy().sum(axis=1) for batch in batches]
   expected = sorted(n % LONG + 1 for n in range(60))

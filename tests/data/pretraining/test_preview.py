@@ -8,12 +8,12 @@ import pytest
 import tensorflow as tf
 
 from data import vocab
-from data.pretraining import builders
-from data.pretraining.dynamic_masking import CausalTargets
-from data.pretraining.instances import InstanceConfig, Masking
+from data.pretraining import builders, preview
+from data.pretraining.instances import InstanceConfig, Masking, MaskPolicy
 from data.records import parser
 from data.tokenization import FullTokenizer
-from tests.data.pretraining.corpus import VOCAB_FILE
+from tests.data.pretraining import corpus
+from tests.data.pretraining.corpus import MASKING, VOCAB_FILE
 
 WORDS = vocab.load(VOCAB_FILE)
 LINES = ["photosynthesis museum", "forgot computer", "bridge", "gallon"] * 3
@@ -50,7 +50,7 @@ def test_counts_are_those_of_the_records(text, tmp_path, whole_word):
   used = records["masked_lm_weights"] > 0
   is_mask = used & (shown == WORDS[vocab.MASK])
   same = used & (shown == labels)
-  *_, pairs, masks = builders.preview(config, [text], 0)
+  *_, pairs, masks = preview.preview(config, [text], 0, MASKING)
   numbers = [int(n.replace(",", "")) for n in re.findall(r"([\d,]+) \(", masks)]
   other = used.sum() - is_mask.sum() - same.sum()
   assert numbers == [used.sum(), is_mask.sum(), other, same.sum()]
@@ -63,7 +63,7 @@ def test_counts_are_those_of_the_records(text, tmp_path, whole_word):
 
 
 def test_an_instance_names_every_replacement(text):
-  lines = [*builders.preview(_config(), [text], 2)]
+  lines = [*preview.preview(_config(), [text], 2, MASKING)]
   assert lines[0].startswith("Instance 1: ")
   assert lines[1].startswith("  [CLS] ")
   assert lines[2].endswith(" [SEP]")
@@ -79,23 +79,32 @@ def test_columns_are_those_of_a_terminal():
   example = {"input_ids": [0, 1], "masked_lm_positions": [0, 1]}
   example |= {"masked_lm_ids": [2, 3], "masked_lm_weights": [1.0, 1.0]}
   tokens = ["[MASK]", "[MASK]", "owl", "부엉이"]
-  title, latin, hangul = builders._target_lines(example, tokens, False)
+  title, latin, hangul = preview._target_lines(example, tokens, False)
   column = title.index("replaced")
   assert (latin.index("["), hangul.index("[")) == (column, column - 3)
 
 
 def test_next_tokens_are_the_targets(text):
-  causal = CausalTargets("left_to_right")
-
-  def finish(columns):
-    columns["masked_lm_weights"] = np.float32(columns["masked_lm_weights"])
-    batch = {name: tf.constant(values) for name, values in columns.items()}
-    return {name: values.numpy() for name, values in causal(batch).items()}
-
-  lines = [*builders.preview(_config(), [text], 1, finish, True)]
+  options = MASKING, "left_to_right"
+  lines = [*preview.preview(_config(), [text], 1, *options)]
   row = " ".join(lines[1:3]).split()
   assert lines[3].split() == ["position", "token", "predicts"]
   shown = [line.split()[1:] for line in lines[4 : lines.index("")]]
   assert shown == [[*pair] for pair in pairwise(row)]
   assert vocab.MASK not in row
   assert lines[-1].endswith("tokens predict the next one")
+
+
+def test_unmasked_instances_are_masked_by_the_seed():
+  row = {"input_ids": [*range(1000, 1014)], "input_mask": [1] * 14}
+
+  def masks(seed, masking=MASKING):
+    config = corpus.build_config(None, seed)
+    rows = preview.with_targets([row] * 65, config, masking, "mlm")
+    return [[*row["input_ids"]] for row in rows]
+
+  first = masks(1)
+  assert first == masks(1) != masks(2)
+  assert first[0] != first[64]  # of another batch
+  always = Masking(7, 0.5, policy=MaskPolicy(1.0, 0.0))
+  assert all(row.count(103) == 7 for row in masks(1, always))

@@ -100,7 +100,7 @@ def test_any_number_of_workers_does_the_same(masking, tmp_path, monkeypatch):
   result = _records(tmp_path / "two", paths, 2, masking=masking)
   assert result == expected
   for folder in ("one", "two"):
-    names = [".a.index", ".b.index", ".c.index", "a", "b", "c"]
+    names = [".a.blocks", ".b.blocks", ".c.blocks", "a", "b", "c"]
     assert sorted(os.listdir(tmp_path / folder)) == names
   # One after another, also from one shard to the next.
   _records(tmp_path / "single", paths, 1, masking=masking, names="a")

@@ -28,7 +28,7 @@ def test_rare_characters_stay_out_of_a_full_alphabet(caplog):
   assert vocab_learning.alphabet(counts, 3) == ["a", "b", "c"]
   assert vocab_learning.alphabet(counts, 4) == ["a", "b", "c", "ξ"]
   [warning] = caplog.messages
-  assert "--max_alphabet=3 leaves out 1 rare characters (4.55%" in warning
+  assert "max_alphabet=3 leaves out 1 rare characters (4.55%" in warning
 
 
 def learn(counts, vocab_size, min_count=1):

@@ -106,7 +106,7 @@ def test_bodies_of_wrong_sizes(client):
   body = b'{"instances": ["a"]}'
   assert client.ask(body.ljust(10_001)) == (413, {"error": message})
   assert client.ask(body.ljust(10_000))[0] == 200
-  message = "JSON Parse error: The document is empty"
+  message = "JSON Parse error: Expecting value: line 1 column 1 (char 0)"
   assert client.ask(b"") == (400, {"error": message})
 
 

@@ -78,7 +78,7 @@ def test_lists_of_words_are_answered_as_by_predictor(client):
     assert rows == client.predict(texts)
   status, answer = client.ask({"instances": ["a", ["b", ""]]})
   assert status == 400
-  assert "item 1 of a list of words is empty" in answer["error"]
+  assert "tokens[1][1] is empty: give a word" in answer["error"]
 
 
 def test_metadata_describe_texts_and_rows(client):

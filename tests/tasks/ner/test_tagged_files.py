@@ -95,7 +95,7 @@ def test_there_are_tags_to_learn(tmp_path, folder):
   with pytest.raises(ValueError, match=r"x\.txt: every tag is 'O'; .* column"):
     _tags(path, (0, 2), folder)
   assert not labels.exist(folder)
-  message = r"no labels\.txt in \S*model .*--train_file"
+  message = r"no labels\.txt in \S*model .*train_file"
   with pytest.raises(FileNotFoundError, match=message):
     _tags(None, COLUMNS, folder)
 

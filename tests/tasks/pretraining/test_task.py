@@ -13,9 +13,8 @@ from data.pretraining.instances import (
 )
 from modeling import losses, models
 from storage import UserError
-from tasks.pretraining import corpus_settings, settings, task
+from tasks.pretraining import settings, task
 from tests import programs
-from tests.serving import stand_in
 from tests.training import toy
 
 _args = partial(programs.arguments, "run_pretraining")
@@ -93,6 +92,13 @@ def test_each_flag_of_the_records_has_its_effect(tmp_path, monkeypatch):
     objective="right_to_left",
   )
   monkeypatch.setattr(task, "CausalTargets", lambda *given: given)
+  monkeypatch.setattr(settings.Settings, "tokenizer", "v")
+  read = []
+  monkeypatch.setattr(
+    task.record_schema,
+    "find_schema",
+    lambda *given, **named: read.append((*given, named)) or "schema",
+  )
   result = partial(SimpleNamespace, masks_words=1)
   monkeypatch.setattr(
     task,
@@ -105,9 +111,11 @@ def test_each_flag_of_the_records_has_its_effect(tmp_path, monkeypatch):
 
   train_set, eval_set = train_data(), task.eval_data(args, toy.config())
   masking = Masking(4, 0.25, True, MaskPolicy(0.5, 0.125))
-  assert train_set.given == ([a, b], 64, toy.V, masking, "v")
+  assert train_set.given == ([a, b], "schema", toy.V, masking, "v")
+  needed = {"tokenizer": "v", "needs_masks": False, "skip_corrupt": True}
+  assert read[0] == ([a], 64, 4, toy.V, needed)
   masking = replace(masking, policy=DEFAULT_MASKING.policy)
-  assert eval_set.given == ([c], 64, toy.V, masking, "v")
+  assert eval_set.given == ([c], "schema", toy.V, masking, "v")
   assert train_set.packing == Packing(64)
   assert eval_set.packing is eval_set.sources is None
   for part in (train_set, eval_set):
@@ -161,44 +169,11 @@ def test_records_are_made_by_their_flags():
   ):
     values = flags | changes
     args = programs.arguments("create_pretraining_data", set_flags, **values)
-    assert corpus_settings.instance_config(args) == expected
+    assert args.instance_config() == expected
   args = args.replace(masking="dynamic")
   for change in ({"masked_lm_prob": 0.2}, {"do_whole_word_mask": True}):
     with pytest.raises(ValueError, match="with --masking=dynamic give them to"):
-      corpus_settings.instance_config(args.replace(**change))
-
-
-def _preview(**flags):
-  """Two batches of one row, as `finish` makes them."""
-  args = programs.arguments("create_pretraining_data", **flags)
-  words = stand_in.VOCABULARY
-  finish, is_causal = corpus_settings.preview_targets(args, words)
-  row = {"input_ids": [[2, *range(5, 17), 3]], "input_mask": [[1] * 14]}
-  batches = [finish(row) for _ in range(2)] if finish else []
-  return batches, is_causal
-
-
-def test_a_preview_masks_by_its_flags():
-  flags = {"masking": "dynamic", "masked_lm_prob": 0.5}
-
-  def positions(seed):
-    batches, _ = _preview(**flags, random_seed=seed)
-    return [batch["masked_lm_positions"].tolist() for batch in batches]
-
-  first, second = positions(1)
-  assert first != second
-  assert positions(1) == [first, second]
-  assert positions(2)[0] not in (first, second)
-  flags |= {"mask_token_prob": 1.0, "random_token_prob": 0.0}
-  [batch, _], is_causal = _preview(**flags)
-  assert (batch["input_ids"] == stand_in.VOCABULARY["[MASK]"]).sum() == 7
-  assert not is_causal
-  assert _preview() == ([], False)  # masked already
-  for masking in ("static", "dynamic"):
-    flags = {"masking": masking, "preview_objective": "right_to_left"}
-    [batch, _], is_causal = _preview(**flags)
-    assert is_causal
-    assert batch["masked_lm_ids"].tolist() == [[2, *range(5, 17)]]
+      args.replace(**change).instance_config()
 
 
 @pytest.mark.parametrize(

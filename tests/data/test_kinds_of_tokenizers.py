@@ -2,7 +2,7 @@
 
 import pytest
 
-from data import tokenizer_files
+from data import tokenization
 from data.row_encoder import RowEncoder
 from data.tokenization import FullTokenizer
 from tests import characters
@@ -12,21 +12,21 @@ from tests import characters
 def _path(tmp_path, monkeypatch):
   """A vocabulary of a kind of its own."""
   kind = characters.Characters
-  monkeypatch.setitem(tokenizer_files.KINDS, characters.ENDING, kind)
+  monkeypatch.setitem(tokenization.KINDS, characters.ENDING, kind)
   path = tmp_path / f"vocab{characters.ENDING}"
   path.write_text("ab")
   return path
 
 
 def test_the_ending_of_a_file_says_its_kind(path, tmp_path):
-  assert tokenizer_files.open_tokenizer(path).tokenize("aB c") == [
+  assert tokenization.open_tokenizer(path).tokenize("aB c") == [
     "\u2581a",
     "b",
     "<unk>",
   ]
   for name in ("vocab.txt", "vocab"):
     (tmp_path / name).write_text("[UNK]\na\n")
-    kind = tokenizer_files.open_tokenizer(tmp_path / name)
+    kind = tokenization.open_tokenizer(tmp_path / name)
     assert type(kind) is FullTokenizer
 
 
@@ -35,16 +35,16 @@ def test_a_vocabulary_is_saved_in_a_folder_of_its_own(
   path, tmp_path, lower_case
 ):
   (tmp_path / "export").mkdir()
-  tokenizer = tokenizer_files.open_tokenizer(path, lower_case)
+  tokenizer = tokenization.open_tokenizer(path, lower_case)
   tokenizer.save(str(tmp_path / "export"))
-  saved = tokenizer_files.open_saved(str(tmp_path / "export"), lower_case)
+  saved = tokenization.open_saved(str(tmp_path / "export"), lower_case)
   assert type(saved) is characters.Characters
   assert saved.vocab == tokenizer.vocab
   assert saved.ids("aB") == tokenizer.ids("aB")
 
 
 def test_rows_have_the_special_tokens_of_their_tokenizer(path):
-  encoder = RowEncoder(tokenizer_files.open_tokenizer(path), 8)
+  encoder = RowEncoder(tokenization.open_tokenizer(path), 8)
   row = encoder.encode("ab", "b")
   assert row.ids == [0, 5, 8, 2, 6, 2]
   assert encoder.inputs(row.ids, row.segments)["input_ids"][6:] == [1, 1]

@@ -1,0 +1,136 @@
+"""Instances as text: what records hold, before they are written."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from random import Random
+
+from data.pretraining.builders import BuildConfig, RecordBuilder
+from data.pretraining.instances import Masking
+from storage.progress import Progress, num_wide
+
+_BATCH_SIZE = 64
+
+
+def preview(
+  config: BuildConfig,
+  inputs: Sequence[str],
+  number: int,
+  masking: Masking,
+  objective: str = "mlm",
+) -> Iterator[str]:
+  """Yields lines about the first `number` instances, then counts of all.
+
+  The instances are those of write_in_memory, before they are shuffled. They get
+  the targets that a training makes when it reads records: masks by `masking`
+  if the records have none, or next tokens if `objective` is a direction.
+  """
+  is_causal = objective != "mlm"
+  if not is_causal:
+    config.tokenizer.check()
+  special, tokens = config.tokenizer.special, config.tokenizer.inv_vocab
+  builder = RecordBuilder(config)
+  progress = Progress("", 0, "", log=lambda text: None)
+  corpus = builder.corpus(inputs, progress)
+  examples: Iterator[Mapping]
+  examples = builder.instances.examples(corpus, Random(config.seed), progress)
+  if is_causal or not config.instance_config.masking:
+    examples = with_targets(examples, config, masking, objective)
+  counts: Counter[str] = Counter()
+  for count, example in enumerate(examples):
+    if count < number:
+      yield from _instance(count + 1, example, tokens)
+      yield from _target_lines(example, tokens, is_causal)
+      yield ""
+    counts["instances"] += 1
+    counts["random"] += example["next_sentence_labels"][0]
+    counts["tokens"] += sum(example["input_mask"])
+    for position, label in _targets(example):
+      index = example["input_ids"][position]
+      if tokens[index] == special.mask:
+        counts["mask"] += 1
+      else:
+        counts["same" if index == label else "other"] += 1
+  yield from _totals(counts, special.mask, is_causal)
+
+
+def with_targets(
+  examples: Iterable[Mapping],
+  config: BuildConfig,
+  masking: Masking,
+  objective: str,
+) -> Iterator[Mapping]:
+  """Examples with the targets that a training makes of them."""
+  import tensorflow as tf  # noqa: PLC0415
+
+  from data.pretraining import dynamic_masking  # noqa: PLC0415
+
+  seeds = tf.random.Generator.from_seed(config.seed)
+  if objective == "mlm":
+    masker = dynamic_masking.Masker(config.tokenizer, masking)
+  else:
+    causal = dynamic_masking.CausalTargets(objective)
+  examples = iter(examples)
+  while rows := [*islice(examples, _BATCH_SIZE)]:
+    batch = {name: tf.constant([r[name] for r in rows]) for name in rows[0]}
+    if objective == "mlm":
+      seed = seeds.uniform([2], 0, 2**31 - 1, tf.int32)
+      batch = masker(batch, seed)
+    else:
+      batch = causal(batch)
+    columns = {name: values.numpy() for name, values in batch.items()}
+    for i in range(len(rows)):
+      yield {name: values[i].tolist() for name, values in columns.items()}
+
+
+def _targets(example):
+  """Positions and ids of the tokens to predict."""
+  names = "masked_lm_positions", "masked_lm_ids", "masked_lm_weights"
+  rows = zip(*(example[name] for name in names), strict=True)
+  return [(position, label) for position, label, weight in rows if weight]
+
+
+def _instance(number, example, tokens):
+  size = sum(example["input_mask"])
+  is_random = example["next_sentence_labels"][0]
+  second = "a random one" if is_random else "the next one"
+  yield f"Instance {number}: {size} tokens, the second sentence is {second}"
+  rows = zip(example["input_ids"], example["segment_ids"], strict=True)
+  texts = {0: [], 1: []}
+  for index, segment in list(rows)[:size]:
+    texts[segment].append(tokens[index])
+  yield from (f"  {' '.join(text)}" for text in texts.values() if text)
+
+
+def _target_lines(example, tokens, is_causal):
+  """Lines of tokens with what replaces them, or with the one they predict."""
+  title = "predicts" if is_causal else "replaced by"
+  yield f"  {'position':>8}  {'token':<16}  {title}"
+  for position, label in _targets(example):
+    index = example["input_ids"][position]
+    pair = tokens[label], "(unchanged)" if index == label else tokens[index]
+    if is_causal:
+      pair = tokens[index], tokens[label]
+    blanks = " " * (16 - len(pair[0]) - num_wide(pair[0]))
+    yield f"  {position:>8}  {pair[0]}{blanks}  {pair[1]}"
+
+
+def _totals(counts, mask, is_causal):
+  def part(number, total):
+    return f"{number:,} ({number / max(total, 1):.1%})"
+
+  instances, random = counts["instances"], counts["random"]
+  yield (
+    f"{instances:,} instances: {part(instances - random, instances)} with the "
+    f"next sentence, {part(random, instances)} with a random one"
+  )
+  targets = counts["mask"] + counts["other"] + counts["same"]
+  text = f"{part(targets, counts['tokens'])} of {counts['tokens']:,} tokens"
+  if is_causal:
+    yield f"{text} predict the next one"
+  else:
+    yield (
+      f"{text} are predicted: {part(counts['mask'], targets)} as {mask}, "
+      f"{part(counts['other'], targets)} as a random token, "
+      f"{part(counts['same'], targets)} unchanged"
+    )

@@ -1,0 +1,101 @@
+"""Settings of build_vocab.py."""
+
+import os
+from dataclasses import dataclass
+
+from cli import file_checks
+from cli.settings import Settings, common, flag
+from data import vocab
+from modeling.config import PRESETS
+from runs import checks
+from runs.settings import TrainedModel
+from storage import UserError, files
+from tasks.pretraining.corpus_settings import Corpus, Sampling
+from training import checkpoint_files
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extension(Settings):
+  """What --extend needs."""
+
+  bert_config_file: str | None = common(None, "Of the model to extend.")
+  init_checkpoint: str | None = common(None, "Of the model to extend.")
+  new_words: int = flag(
+    0, "Words for --extend; 0: as many as [unused] tokens.", minimum=0
+  )
+  append_words: bool = flag(False, "Append words beyond the [unused] tokens.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class VocabularySettings(Corpus, Sampling, Extension):
+  """Flags of build_vocab.py."""
+
+  output_file: str = common(None, "The vocabulary.", required=True)
+  vocab_size: int = common(
+    30522, "Number of tokens.", minimum=1, maximum=1_000_000
+  )
+  do_lower_case: bool = common(True, "Lower-case; not for cased models.")
+  special_tokens: tuple[str, ...] = flag(
+    vocab.SPECIAL_TOKENS, "First tokens, [PAD] first."
+  )
+  unused_tokens: int = flag(0, "How many [unusedN] tokens.", minimum=0)
+  min_count: int = flag(2, "Minimum occurrences of a token.", minimum=1)
+  max_alphabet: int = flag(
+    1000,
+    "Characters at most; words with rarer ones become [UNK]. Chinese and "
+    "Japanese need about 8000.",
+    minimum=1,
+  )
+  max_words: int = flag(
+    5_000_000, "Distinct words in memory; rarer are dropped.", minimum=1
+  )
+  preset: str | None = flag(
+    None,
+    "Also write bert_config.json beside --output_file: a model of this size, "
+    "with initial values for short training (docs/pretraining.md).",
+    choices=tuple(PRESETS),
+  )
+  extend: str | None = flag(
+    None,
+    "Vocabulary of a model that gets the text's words as tokens. The folder of "
+    "--output_file, new or empty, also gets its configuration and checkpoint.",
+  )
+  overwrite: bool = common(False, "Replace --output_file if it exists.")
+
+  def check_extension(self) -> None:
+    """Checks flags and files of --extend: OSError or ValueError."""
+    names = {"preset", "vocab_size", "max_alphabet"}
+    names |= {"special_tokens", "unused_tokens"}
+    for name in self.given & names:
+      raise UserError(f"--{name} is not for --extend: leave it out")
+    file_checks.check_files(self, "extend", "bert_config_file")
+    if not self.init_checkpoint:
+      raise UserError("--extend needs --init_checkpoint")
+    folder, name = os.path.split(self.output_file)
+    if name != "vocab.txt" or not folder:
+      raise UserError(
+        f"--output_file={self.output_file}: with --extend name "
+        "FOLDER/vocab.txt, as a checkpoint is written beside it"
+      )
+    files.check_is_free(folder, "output_file")
+    attention = checkpoint_files.flag_of(self.init_checkpoint, "attention")
+    model = TrainedModel(
+      bert_config_file=self.needed("bert_config_file"),
+      vocab_file=self.needed("extend"),
+      do_lower_case=self.do_lower_case,
+      init_checkpoint=self.init_checkpoint,
+      attention=attention,
+    )
+    checks.check(model, checks.config(model))
+    model.tokenizer.check()
+    unused = len(vocab.unused_ids(model.tokenizer.vocab))
+    if not (unused or self.new_words):
+      raise UserError(
+        f"{self.extend} has no [unused] token to replace: give --append_words "
+        "and --new_words, the number of tokens to append"
+      )
+    if self.new_words > unused and not self.append_words:
+      raise UserError(
+        f"{self.extend} has {unused} [unused] tokens, fewer than "
+        f"--new_words={self.new_words}: --append_words appends the others"
+      )
