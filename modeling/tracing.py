@@ -129,25 +129,39 @@ def train_block(block, like, hidden_states, mask, positions=None):
   starts 1.5 s sooner (benchmarks/notes.md).
   """
   is_recomputed = current().recompute
-  if not is_recomputed and (positions is not None or not is_fused()):
+  is_shared = positions is None and is_fused()
+  if not (is_recomputed or is_shared):
     return block(hidden_states, mask, positions, training=True)
   seeds = DropoutSeeds.current()
-  arguments = seeds.seed, seeds.first + seeds.count, hidden_states, mask
+  first, count = seeds.first + seeds.count, 0
+
+  def call(weights, hidden_states, seed, upstream=None):
+    nonlocal count
+    arguments = weights, seed, first, hidden_states, mask
+    if is_shared:
+      output, count = _shared_trace(like, upstream, *arguments)
+    else:
+      output, count = _stateless(block, *arguments, positions)
+    return output
+
   if is_recomputed:
-    output, count = _recomputed(block, *arguments, positions)
+    output = _recomputed(call, block, hidden_states, seeds.seed)
   else:
-    output, count = _shared_trace(block, like, *arguments)
+    output = call(_weights(block), hidden_states, seeds.seed)
   seeds.count += count
   return output
 
 
-def _shared_trace(block, like, seed, first, hidden_states, mask):
-  """Calls a block by the trace of another one, with its own weights."""
+def _shared_trace(like, upstream, *arguments):
+  """`_stateless` by one trace of `like`, which may wait for `upstream`."""
   if like not in _shared:
     reference = weakref.ref(like)
 
-    def call(weights, hidden_states, mask, seed, first):
+    def call(upstream, weights, seed, first, hidden_states, mask):
       like = reference()
+      if upstream is not None:
+        # Also here: inlining a call loses its control dependencies.
+        hidden_states, _ = _join([hidden_states, tf.identity(upstream)])
       output, count = _stateless(
         like, weights, seed, first, hidden_states, mask
       )
@@ -155,18 +169,18 @@ def _shared_trace(block, like, seed, first, hidden_states, mask):
       return output
 
     _shared[like] = [tf.function(call, autograph=False), 0]
-  tensors = map(tf.convert_to_tensor, (hidden_states, mask, seed, first))
-  output = _shared[like][0](_weights(block), *tensors)
+  weights, *tensors = arguments
+  tensors = map(tf.convert_to_tensor, tensors)
+  output = _shared[like][0](upstream, [*weights], *tensors)
   return output, _shared[like][1]
 
 
-def _recomputed(block, seed, first, hidden_states, *arguments):
-  """Calls a block, and again in its gradient."""
+def _recomputed(call, block, hidden_states, seed):
+  """Calls a block by `call(weights, ...)`, and again in its gradient."""
   # XLA ignores control dependencies.
   is_compiled = current().compiled
   join = gen_xla_ops.xla_optimization_barrier if is_compiled else _join
   is_trained = [v.trainable for v in block.variables]
-  count = 0
 
   @tf.custom_gradient
   def forward(hidden_states, *weights):
@@ -175,18 +189,12 @@ def _recomputed(block, seed, first, hidden_states, *arguments):
       trained = itertools.compress(weights, is_trained)
       with tf.GradientTape(watch_accessed_variables=False) as tape:
         tape.watch([inputs[0], *trained])
-        output, _ = _stateless(
-          block, weights, inputs[1], first, inputs[0], *arguments
-        )
+        output = call(weights, *inputs)
       return tape.gradient(output, [inputs[0], *weights], inputs[2])
 
-    nonlocal count
-    output, count = _stateless(
-      block, weights, seed, first, hidden_states, *arguments
-    )
-    return output, gradient
+    return call(weights, hidden_states, seed), gradient
 
-  return forward(hidden_states, *_weights(block)), count
+  return forward(hidden_states, *_weights(block))
 
 
 def _weights(block):

@@ -116,7 +116,8 @@ def check_name(path: str) -> None:
 
 def _only_checkpoint(folder):
   """Prefix in the folder of a released model, without a file `checkpoint`."""
-  listed = sorted(files.list_folder(folder))
+  # Indexes of records are hidden.
+  listed = sorted(n for n in files.list_folder(folder) if n[0] != ".")
   names = [n.removesuffix(".index") for n in listed if n.endswith(".index")]
   if not names:
     if any(re.fullmatch(r".*\.(pb|tflite)|\d+/?", name) for name in listed):

@@ -109,7 +109,7 @@ def commit(besides: Sequence[str] = ()) -> str | None:
 
   excluded = [f":(top,exclude){pattern}" for pattern in besides]
   try:
-    changed = git("diff", "--name-only", "HEAD", "--", ":/", *excluded)
+    changed = git("status", "-s", "-uno", "--", ":/", *excluded)
     return git("rev-parse", "HEAD") + ("+" if changed else "")
   except (OSError, subprocess.CalledProcessError):
     return None

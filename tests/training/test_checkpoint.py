@@ -100,6 +100,7 @@ def test_a_folder_stands_for_its_only_best_or_newest_checkpoint(tmp_path):
   """Released models have no file `checkpoint`."""
   folder = str(tmp_path)
   find = checkpoint_files.find_checkpoint
+  (tmp_path / ".a.tfrecord.index").touch()  # of records
   first, second = f"{folder}/bert_model.ckpt", f"{folder}/model.ckpt-7"
   with pytest.raises(FileNotFoundError, match=r"it has nothing; expected f"):
     find(folder)

@@ -54,7 +54,7 @@ def test_a_head_of_as_many_labels_is_restored_unless_new_head(start, caplog):
     model = models.classifier(toy.config(), 4)
     assert not run_folder.initialize(model, prefix)
     assert _restored(model, values) == values.keys()
-    assert "--new_head makes it fresh" in caplog.text
+    assert "new_head makes it fresh" in caplog.text
     model = models.classifier(toy.config(), 4)
     assert set(run_folder.initialize(model, prefix, new_head=True)) == HEAD
   assert _restored(model, values) == values.keys() - HEAD
