@@ -66,6 +66,11 @@ def read_sentences(
   sentences = list(read(path, columns))
   if not sentences:
     raise UserError(f"{path} has no words")
+  if all(s.words[0] == "1" and s.words[-1].isdigit() for s in sentences):
+    raise UserError(
+      f"{path}: the words are numbers of words, as in CoNLL-U; give "
+      f"--word_column={columns[0] + 1}, and --tag_column for the tags"
+    )
   if len(sentences) == 1 and len(sentences[0].words) > _LONG:
     text = "%s: all %d words are one sentence; a blank line should end each"
     logging.warning(text, path, len(sentences[0].words))

@@ -6,7 +6,8 @@ letters are types alone (IO). In a file without the tag "O" every word has a tag
 of its own, such as a part of speech.
 """
 
-from collections import defaultdict
+import re
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
@@ -23,7 +24,7 @@ PATTERNS = {
   "BMEWO": "BMEW",
   "IOE2": "IIEE",
 }
-_OUTSIDES = (OUTSIDE, "o", "-", "_", "0", "OUT", "NONE")
+_OUTSIDES = (OUTSIDE, "o", "-", "_", "0", "OUT", "NONE", "None", "none")
 # Separator of letter and type ("" without types), whether the letter is a
 # suffix, whether the letter is in lower case.
 Layout = tuple[str, bool, bool]
@@ -139,6 +140,21 @@ def recognize(tags: Collection[str]) -> Scheme:
   return Scheme(name, layouts[0], parts, outsides[0], left - parts.keys())
 
 
+def is_doubtful(scheme: Scheme, tags: Collection[str]) -> bool:
+  """Returns whether tags without a layout look like an unknown scheme.
+
+  BEGIN-PER and INSIDE-PER, BPER and IPER have the same end; and numbers are
+  perhaps ids of tags.
+  """
+  types = {*tags} - {scheme.outside}
+  if scheme.layout or not types:
+    return False
+  ends = Counter(
+    re.sub(r"^([^\W_]+[\W_]|[BIESMLUW](?=\w\w))", "", t) for t in types
+  )
+  return min(ends.values()) > 1 or all(map(str.isdigit, types))
+
+
 def _main_layout(
   tags: Collection[str], kinds: Collection[str]
 ) -> tuple[Layout, Parts] | None:
@@ -158,7 +174,7 @@ def _main_layout(
         by_layout[layout][tag] = letter.upper(), kind
   ranks = []
   for layout, parts in by_layout.items():
-    letters = {letter for letter, _ in parts.values()}
+    letters, types = map(set, zip(*parts.values(), strict=True))
     has_begin, is_usual = "B" in letters, layout == USUAL
     # Vitamin-B and Vitamin-E are types.
     is_likely = has_begin and (len(letters) != 2 or bool(letters & {*"IM"}))
@@ -167,7 +183,8 @@ def _main_layout(
     if not layout[0]:
       is_likely = parts.keys() == tags and (has_begin or letters == {"I"})
     if is_likely or is_usual:
-      rank = len(parts), has_begin, len(letters), is_usual, not layout[1]
+      # In B-Hep-B, I-Hep-B the prefix gives one type, the suffix two.
+      rank = len(parts), has_begin, -len(types), is_usual, not layout[1]
       ranks.append((*rank, layout))
   layout = max(ranks)[-1] if ranks else None
   return layout and (layout, by_layout[layout])

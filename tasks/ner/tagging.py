@@ -9,7 +9,13 @@ from storage import UserError
 from storage.progress import number_of
 from tasks.ner import examples
 from tasks.ner.examples import Columns, Sentence
-from tasks.ner.schemes import OUTSIDE, PATTERNS, Scheme, recognize
+from tasks.ner.schemes import (
+  OUTSIDE,
+  PATTERNS,
+  Scheme,
+  is_doubtful,
+  recognize,
+)
 
 TARGETS = ("BIO", "BIOES")  # of --tag_scheme
 _REMEDY = "--tag_scheme=BIO, or BIOES, converts all files; train with it, too"
@@ -79,6 +85,13 @@ def read_tagged(
     sentences = examples.read_sentences(path, *columns)
     scheme = find_scheme(sentences, tags)
     logging.info("%s: tag scheme %s", path, scheme)
+    if is_doubtful(scheme, used := _used(sentences)):
+      text = (
+        "%s: %s are in no known scheme (%s). Each counts as a type: is the "
+      )
+      text += "letter B, I, E or S, and a separator before the type, missing?"
+      some = ", ".join(map(repr, sorted(used)[:3]))
+      logging.warning(text, path, some, ", ".join(PATTERNS))
     if other := _first_line(sentences, scheme.others):
       text = "%s, %s is in no scheme, and counts as a type: is it a mistake?"
       logging.warning(text, path, other)
@@ -164,7 +177,10 @@ def _check_scheme(path, sentences, scheme, tags) -> None:
   # BIO and IOB1 mark the same entities.
   is_alike = {own.name, model.name} == {"BIO", "IOB1"} and used <= {*tags}
   if not is_alike and (odd := misfits(sentences, scheme, model)):
-    raise UserError(f"{path}, {odd[0]}, as the model has: {_REMEDY}")
+    raise UserError(
+      f"{path}, {odd[0]}, as the model's tags have. Does the training file mix "
+      f"schemes? {_REMEDY}"
+    )
 
 
 def _convert(path, sentences, scheme, tag_scheme) -> list[Sentence]:
