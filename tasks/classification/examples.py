@@ -1,4 +1,4 @@
-"""Classification tasks, their files to examples, and the original's records."""
+"""Classification tasks: files -> examples -> the original's records."""
 
 import math
 import os
@@ -25,23 +25,23 @@ class TextExample(NamedTuple):
   text_b: str | None = None
   # The class, the classes as a tuple, or a score as text; None if unknown.
   label: str | tuple[str, ...] | None = None
-  columns: Mapping[str, str] | None = None  # that the predictions repeat
+  columns: Mapping[str, str] | None = None  # columns for the prediction file
 
 
 @dataclass(frozen=True)
 class Split:
-  """A file of a task and the columns that are read."""
+  """A file of a task and the columns to read."""
 
   file: str  # path within the task's folder
   text_a: str  # column of the first text
   text_b: str | None = None  # column of the second text
   label: str | None = None  # column; None if the file has none, or dummies
   header: tuple[str, ...] | None = None  # columns of a file without a header
-  # Column and value of the rows that are read; None for all rows.
+  # Column and value that select rows; None for all rows.
   language: tuple[str, str] | None = None
   prefix: str | None = None  # first part of guids; None for the split's name
   guid: str | None = None  # column of the last part; None: Row.number
-  submission: str | None = None  # name of the predictions on the GLUE server
+  submission: str | None = None  # name of the prediction file for GLUE's site
 
   @property
   def columns(self) -> tuple[str, ...]:
@@ -54,18 +54,18 @@ class Split:
 class ClassificationTask:
   """Classification or regression of texts or text pairs."""
 
-  name: str  # in its authors' spelling
-  splits: Mapping[str, Split]  # "train", "dev", "dev_mismatched", ..., if any
+  name: str  # as the authors spell the name
+  splits: Mapping[str, Split]  # "train", "dev", "dev_mismatched", ...
   labels: tuple[str, ...] = ()  # in the order of logits; none for scores
-  metrics: tuple[str, ...] = ("accuracy",)  # of tasks.metrics.score
-  # Pairs of a spelling in the files and the label it stands for.
+  metrics: tuple[str, ...] = ("accuracy",)  # names for tasks.metrics.score
+  # Pairs: a spelling in the files, the label.
   label_aliases: tuple[tuple[str, str], ...] = ()
   is_regression: bool = False  # labels are scores
-  skip_broken: bool = False  # the official training data have rows cut in two
+  skip_broken: bool = False  # the official training file has rows cut in two
   multi_label: bool = False  # a text has any number of the labels
-  # Least probability of each label, with multi_label; () if not known yet.
+  # With multi_label, the least probability of each label; () before training.
   thresholds: tuple[float, ...] = ()
-  dialect: tables.Dialect | None = None  # of a user's files
+  dialect: tables.Dialect | None = None  # how a user's table is written
 
   @property
   def has_pairs(self) -> bool:
@@ -73,7 +73,7 @@ class ClassificationTask:
 
 
 def find_file(task: ClassificationTask, data_dir: str, split: str) -> str:
-  """Path of a split's file; FileNotFoundError or ValueError without it."""
+  """Path of a split's file; FileNotFoundError or ValueError without a file."""
   layout = ", ".join(f"{s.file} ({name})" for name, s in task.splits.items())
   if split not in task.splits:
     raise UserError(
@@ -96,12 +96,12 @@ def read_examples(
 ) -> list[TextExample]:
   """Reads the examples of a split, in the order of the file.
 
-  `copied_columns` are the names of their `columns`, or ALL_COLUMNS. Raises
-  FileNotFoundError, or ValueError that names file, line and remedy: no such
-  split, a missing column, a malformed row or an unknown label.
+  `copied_columns` names the examples' `columns`; ALL_COLUMNS copies all. Raises
+  FileNotFoundError, or ValueError with file, line and remedy for a missing
+  split or column, a malformed row or an unknown label.
   """
   path, source = find_file(task, data_dir, split), task.splits[split]
-  # A file without labels is predicted, and needs a prediction for every row.
+  # Without labels, each row needs a prediction.
   skip_broken = task.skip_broken and source.label is not None
   layout = source.columns, source.header, skip_broken, task.dialect
   texts = source.text_a, source.text_b
@@ -115,7 +115,7 @@ def read_examples(
 
 
 def _check_copied(columns, rows, path):
-  """The names of columns; ValueError if no row has one (.jsonl may lack it)."""
+  """Names of the columns to copy; ValueError if no row has a column."""
   present = list(dict.fromkeys(name for row in rows for name in row.values))
   if columns == ALL_COLUMNS:
     return present
@@ -159,7 +159,7 @@ def _label(task, column, row, path):
   where = f"{path}, line {row.line}, column {column}"
   if task.is_regression:
     if re.fullmatch(r"-?(0,\d+|\d+,(\d\d?|\d{4,}))", label):
-      label = label.replace(",", ".")  # 1,234 may have a comma of thousands
+      label = label.replace(",", ".")  # but 1,234 may be a thousand
     if not is_number(label):
       raise UserError(
         f"{where}: {label!r} is not a number, but scores have to be"
@@ -196,9 +196,9 @@ def is_number(text: str) -> bool:
 def class_weights(
   setting: Sequence[str], task: ClassificationTask
 ) -> dict[str, float]:
-  """Weights by label that --class_weights names; none for BALANCED.
+  """Weights by label in --class_weights; {} for BALANCED.
 
-  Raises ValueError for other parts, unknown labels and repeated ones.
+  Raises ValueError for a malformed part, an unknown or a repeated label.
   """
   if setting and task.is_regression:
     raise UserError(f"--class_weights: {task.name} has scores, not labels")
@@ -223,7 +223,7 @@ def class_weights(
 def record_schema(
   seq_length: int, labels: Sequence[str], multi_label: bool = False
 ) -> Schema:
-  """Schema of the records of a `TextRecordBuilder` with these arguments."""
+  """Schema of the records that `TextRecordBuilder` makes."""
   if not labels:
     return features.classification(seq_length, dtype="float32")
   shape = (len(labels),) if multi_label else ()
@@ -231,10 +231,11 @@ def record_schema(
 
 
 class TextRecordBuilder(RowEncoder):
-  """Builds records of one or two texts, by `record_schema`.
+  """Makes records of one or two texts, in the layout of `record_schema`.
 
-  `labels` are classes in the order of their ids; none for scores. An unknown
-  label is 0; None instead of an example makes a record of zeros, for padding.
+  `labels` are the classes in the order of the ids; none for scores. The id of
+  an unknown label is 0. None instead of an example makes a record of zeros, for
+  padding.
   """
 
   def __init__(

@@ -1,6 +1,6 @@
 """GLUE in one command: all tasks of a folder, a table, the site's submission.
 
-Each task is the same command in a process and a folder of its own.
+Each task runs the same command in a separate process and a separate folder.
 """
 
 import io
@@ -38,7 +38,7 @@ _TASKS = ("MNLI", *list(_ROWS)[2:])
 
 
 def check_folder(data_dir: str | None, is_read: bool, from_mnli: bool) -> None:
-  """Raises an error if --data_dir is missing, or not read as one task's."""
+  """Raises an error if --data_dir is missing, or --from_mnli has one task."""
   if from_mnli:
     raise UserError(
       "--from_mnli is for --task_name=GLUE: for one task give "
@@ -51,10 +51,10 @@ def check_folder(data_dir: str | None, is_read: bool, from_mnli: bool) -> None:
 
 
 def parts(settings: Settings, level: int = logging.DEBUG) -> dict[str, dict]:
-  """Flags that differ for each task in --data_dir that is not complete.
+  """Flags that differ, for each task in --data_dir that is not complete.
 
-  Logs what is left out. Raises FileNotFoundError if folders are missing,
-  ValueError without --do_eval, or if a dry run does not train.
+  Logs missing and complete tasks. Raises FileNotFoundError for missing folders,
+  ValueError without --do_eval and for a dry run without --do_train.
   """
   if not settings.do_eval:
     raise UserError(f"--task_name={NAME} needs --do_eval, for its table")
@@ -112,7 +112,7 @@ def _part(settings: Settings, name, level):
 
 
 def _submissions(output_dir, name, data_dir=None):
-  """Paths of files for GLUE's site; with `data_dir` of the test files there."""
+  """Paths of files for GLUE's site; `data_dir` selects existing test files."""
   return [
     os.path.join(output_dir, name, split.submission)
     for split in named_tasks.find(name).splits.values()
@@ -141,7 +141,7 @@ def run(settings: Settings) -> None:
 
 
 def _results(task, folder) -> dict[str, float]:
-  """Values of the table's rows of a task, by its eval_results.txt."""
+  """Values of the table's rows for a task, from eval_results.txt."""
   result = {}
   for name, (metric, *_) in _ROWS.items():
     suffix = "_mismatched" if name == "MNLI-mm" else ""
@@ -160,7 +160,7 @@ def _read(output_dir) -> dict[str, float]:
 
 
 def _write(output_dir, values: Mapping[str, float]):
-  """Writes and logs the table; averages are over the paper's rows in it."""
+  """Writes and logs the table; the averages are over the paper's rows."""
   header = ("task", "metric", "dev", "paper_base", "paper_large")
   table: list[tuple[str, ...]] = [header]
   numbers = []
@@ -180,7 +180,7 @@ def _write(output_dir, values: Mapping[str, float]):
 
 
 def _write_submission(output_dir):
-  """Writes those files for GLUE's site that exist; logs which are missing."""
+  """Zips the files for GLUE's site; logs which are missing."""
   paths = [p for name in _TASKS for p in _submissions(output_dir, name)]
   absent = [os.path.basename(p) for p in paths if not files.exists(p)]
   content = io.BytesIO()

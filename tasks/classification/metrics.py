@@ -1,4 +1,4 @@
-"""Scores and prediction files of run_classifier.py: N examples, L labels."""
+"""Scores and prediction files of classification: N examples, L labels."""
 
 import os
 import re
@@ -19,10 +19,10 @@ from tasks.classification.examples import (
 
 
 def predictions(task: ClassificationTask, outputs: np.ndarray) -> np.ndarray:
-  """Label ids of outputs [N, L], [N] int, or scores of [N, 1], [N] float.
+  """Predictions of a model's outputs.
 
-  With several labels a text, outputs are probabilities, and the result is 1 for
-  those that reach the task's thresholds: [N, L] int.
+  Classes: outputs [N, L] -> ids [N] int. Scores: [N, 1] -> [N] float. Several
+  labels a text: probabilities [N, L] -> 0 or 1 [N, L] int, by the thresholds.
   """
   if task.is_regression:
     return np.reshape(outputs, -1)
@@ -32,7 +32,7 @@ def predictions(task: ClassificationTask, outputs: np.ndarray) -> np.ndarray:
 
 
 def probabilities(task: ClassificationTask, logits: np.ndarray) -> np.ndarray:
-  """Probabilities of logits [N, L]; scores, [N, 1], as they are."""
+  """Probabilities of logits [N, L]; scores [N, 1] do not change."""
   if task.is_regression:
     return logits
   return sigmoid(logits) if task.multi_label else softmax(logits)
@@ -41,7 +41,7 @@ def probabilities(task: ClassificationTask, logits: np.ndarray) -> np.ndarray:
 def label_ids(
   task: ClassificationTask, examples: Sequence[TextExample]
 ) -> np.ndarray:
-  """Ids of labels, [N] int; [N] float scores; [N, L] int 0 or 1 for several."""
+  """Label ids [N] int, scores [N] float, or 0 and 1 [N, L] int for several."""
   ids = {label: i for i, label in enumerate(task.labels)}
   rows = [encode_label(e.label, ids, task.multi_label) for e in examples]
   return np.array(rows) if task.multi_label else np.ravel(rows)
@@ -50,7 +50,7 @@ def label_ids(
 def evaluate(
   task: ClassificationTask, outputs: np.ndarray, examples: Sequence[TextExample]
 ) -> dict[str, float]:
-  """Values of the task's metrics by name; outputs as for `predictions`."""
+  """Scores by the names of the task's metrics; outputs as in `predictions`."""
   predicted, labels = predictions(task, outputs), label_ids(task, examples)
   return {name: metrics.score(name, predicted, labels) for name in task.metrics}
 
@@ -64,9 +64,9 @@ def results(
 ) -> dict[str, float]:
   """Values of eval_results.txt: the original's, then the task's metrics.
 
-  `loss` is the mean over batches: a short last one has the weight of a full
-  one, as in the original. With several labels a text F1 is also that with
-  thresholds of 0.5. losses are [N], outputs as for `predictions`.
+  `loss` is the mean over batches. The short last batch has the weight of a full
+  batch, as in the original. With several labels a text, F1 is computed again
+  with thresholds of 0.5. losses: [N]; outputs as in `predictions`.
   """
   starts = range(0, len(losses), batch_size)
   batches = [losses[i : i + batch_size].mean() for i in starts]
@@ -82,41 +82,43 @@ def results(
 
 
 def best_threshold(probs: np.ndarray, is_label: np.ndarray) -> float:
-  """Threshold with the highest F1 of a label, from [N] each; else 0.5."""
+  """Threshold with the highest F1 of a label; 0.5 if no text has the label.
+
+  probs: [N] float, is_label: [N] bool.
+  """
   if not is_label.any():
     return 0.5
   order = np.argsort(-probs, kind="stable")
   probs = probs[order]
   correct = np.cumsum(is_label[order])
   f1 = 2 * correct / (np.arange(1, len(probs) + 1) + correct[-1])
-  lower = np.append(probs[1:], -1e-9)  # equal ones cannot be told apart
+  lower = np.append(probs[1:], -1e-9)  # no threshold separates equal values
   best = np.argmax(np.where(lower < probs, f1, 0.0))
-  # Thresholds are compared in float32, where the middle of two neighboring
-  # numbers is one of the two.
+  # In float32, the middle of two neighboring numbers is one of the two.
   middle = np.float32((probs[best] + lower[best]) / 2)
   threshold = middle if lower[best] < middle <= probs[best] else probs[best]
   return max(float(str(threshold)), 0.0)  # a short decimal
 
 
 def thresholds_file(folder: str, ensemble: int) -> str:
-  """Path of the thresholds of a model, or of an ensemble of several."""
+  """Path of the thresholds of a model or an ensemble."""
   name = label_files.THRESHOLDS if ensemble == 1 else "thresholds_ensemble.tsv"
   return os.path.join(folder, name)
 
 
 def lacks_thresholds(folder: str, ensemble: int) -> bool:
-  """True for an ensemble of an earlier sweep that was not evaluated yet."""
+  """Returns whether an ensemble was never evaluated."""
   return ensemble > 1 and not files.exists(thresholds_file(folder, ensemble))
 
 
 def save_thresholds(task: ClassificationTask, path: str) -> None:
-  """Writes labels and thresholds, a line each."""
+  """Writes a line for each label, with its threshold."""
   rows = zip(task.labels, map(str, task.thresholds), strict=True)
   metrics.write_table(path, rows)
 
 
 def load_thresholds(task: ClassificationTask, path: str) -> tuple[float, ...]:
-  """Reads thresholds.tsv, else 0.5; ValueError if it is not of the labels."""
+  """Reads thresholds.tsv; 0.5 without a file, ValueError for other labels."""
   if not files.exists(path):
     return (0.5,) * len(task.labels)
   rows = [line.split("\t") for line in textfiles.lines(path) if line]
@@ -142,7 +144,8 @@ def write_predictions(
 ) -> None:
   """Writes test_results.tsv, test_predictions.tsv and GLUE's submission.
 
-  Those of "test_mismatched" end in _mismatched.tsv. logits: [N, L] or [N, 1].
+  The files of "test_mismatched" end in _mismatched.tsv. logits: [N, L] or
+  [N, 1].
   """
   outputs = probabilities(task, logits)
   end = split.removeprefix("test") + ".tsv"
@@ -163,10 +166,10 @@ def write_prediction_table(
   outputs: np.ndarray,
   examples: Sequence[TextExample],
 ) -> None:
-  """Writes the columns guid, prediction, each label's probability, and copies.
+  """Writes guid, prediction, the probability of each label, and copied columns.
 
-  The copies are the examples' `columns`: tabs and line breaks become blanks,
-  and a column whose name is in use gets the prefix "input_".
+  The copied columns are the examples' `columns`. Tabs and line breaks become
+  blanks. A column whose name is in use gets the prefix "input_".
   """
   labels = task.labels
   rows = np.asarray(outputs, np.float32)

@@ -1,9 +1,10 @@
-"""Files of tagged words to sentences: columns, as CoNLL's, or JSON lines.
+"""Reads sentences with tags from files with columns (CoNLL) or JSON lines.
 
-A word has a line, and blank lines end sentences. Columns are separated by tabs
-if a line has one, else by blanks. The word "-DOCSTART-" begins a document. In
-files of characters, as KLUE's, a row of a blank is the word BLANK. Lines with
-"#" at their start are comments unless they have columns as the others.
+Each word has a line, and a blank line ends a sentence. A line with a tab is
+split at tabs, any other line at blanks. The word "-DOCSTART-" begins a
+document. KLUE's files have a line for each character; a line for a blank is the
+word BLANK. A line that begins with "#" is a comment, unless the number of
+columns and the tag are as in the other lines.
 """
 
 import json
@@ -21,29 +22,29 @@ from storage.progress import number_of
 from tasks.ner.schemes import Scheme, recognize
 
 DOCUMENT_START = "-DOCSTART-"
-# In files as CoNLL's, OntoNotes' and those of Universal Dependencies.
+# The first words of a document in CoNLL, OntoNotes and Universal Dependencies.
 _STARTS = (DOCUMENT_START, "#begin document", "#end document", "# newdoc")
 BLANK = "\u2581"  # as in SentencePiece
-_LONG = 200  # words; a longer sentence may be several
+_LONG = 200  # words; a longer sentence is perhaps several
 # Keys of JSON lines, for words and tags.
 _KEYS = (("tokens", "words"), ("ner_tags", "tags", "labels", "ner"))
 _REMEDY = (
   "write each word on a line, then a tab and its tag, and a blank line after "
   "each sentence"
 )
-# Columns of words and tags; negative numbers count from the last one.
+# Columns of words and tags; -1 is the last column.
 Columns = tuple[int, int]
 
 
 class Sentence(NamedTuple):
-  """Words, unchanged, with their tags."""
+  """Words of a sentence with tags."""
 
   words: list[str]
   tags: list[str] | None  # None if the file has none
   document: int = 0  # number, from 0
-  line: int = 1  # number of the first word's line, from 1; the others follow
+  line: int = 1  # line of the first word, from 1; each word has the next line
   is_line: bool = False  # all words are on one line
-  scheme: Scheme | None = None  # of the file, if the tags were converted
+  scheme: Scheme | None = None  # the file's scheme, if the tags were converted
 
   @property
   def lines(self) -> list[int]:
@@ -55,16 +56,21 @@ class Sentence(NamedTuple):
 def read_sentences(
   path: str, word_column: int = 0, tag_column: int | None = -1
 ) -> list[Sentence]:
-  """Reads the sentences of a file; with None as `tag_column` without tags.
+  """Reads the sentences of a file; without tags if `tag_column` is None.
 
-  Raises OSError, or ValueError if a line has too few columns (it is named),
-  there is no word, or the file has another layout.
+  Raises OSError, or ValueError with file and line if a line has too few
+  columns, the file has no word, or the file has another layout.
   """
   columns = tuple(c for c in (word_column, tag_column) if c is not None)
   read = _read_json if _is_json(path) else _read_columns
   sentences = list(read(path, columns))
   if not sentences:
     raise UserError(f"{path} has no words")
+  if all(s.words[0] == "1" and s.words[-1].isdigit() for s in sentences):
+    raise UserError(
+      f"{path}: the words are numbers of words, as in CoNLL-U; give "
+      f"--word_column={columns[0] + 1}, and --tag_column for the tags"
+    )
   if len(sentences) == 1 and len(sentences[0].words) > _LONG:
     text = "%s: all %d words are one sentence; a blank line should end each"
     logging.warning(text, path, len(sentences[0].words))
@@ -75,7 +81,7 @@ def read_sentences(
 
 
 def _is_json(path):
-  """True by the name of a file, or if it begins with a JSON object."""
+  """Returns whether the name or the first line is JSON."""
   if path.removesuffix(".gz").endswith((".json", ".jsonl")):
     return True
   lines = filter(str.strip, textfiles.text_lines(path))
@@ -95,7 +101,7 @@ def _read_json(path, columns) -> Iterator[Sentence]:
 
 
 def _texts(values, keys, where) -> list[str]:
-  """The value of the first key that has a list of texts."""
+  """Value of the first key that has a list of texts."""
   for key in keys:
     value = values.get(key)
     if isinstance(value, list) and all(isinstance(t, str) and t for t in value):
@@ -143,12 +149,12 @@ def _read_columns(path, columns) -> Iterator[Sentence]:
 
 
 def _parse(line: str) -> tuple[str, list[str]]:
-  """Kind and cells of a line; the kind is "#" if it may be a comment."""
+  """Kind and cells of a line; the kind is "#" for a possible comment."""
   if line.startswith(_STARTS):
     return "start", []
   if not (stripped := line.rstrip(" \t")):
     return "blank", []
-  # Blanks are U+0020 only: others may be words, as in texts of the web.
+  # Only U+0020 separates columns: other blanks are words in texts of the web.
   if "\t" in stripped:
     cells = [cell.strip(" ") for cell in stripped.split("\t")]
     if line.startswith(" \t"):
@@ -159,7 +165,7 @@ def _parse(line: str) -> tuple[str, list[str]]:
 
 
 def _is_row(cells, widths, tags, column) -> bool:
-  """False for comments, True for words such as # and #topic, by other rows."""
+  """Tells words such as # and #topic from comments, by the other rows."""
   is_name = " " not in cells[0] and cells[0].strip("#")
   tag = "".join(cells[column:][:1])
   is_tag = tag in tags or tag == cells[0] or bool(recognize({tag}).name)
@@ -167,7 +173,7 @@ def _is_row(cells, widths, tags, column) -> bool:
 
 
 def _check_rows(path, rows) -> None:
-  """Raises ValueError for Ann/B-PER, tables, and running text."""
+  """Raises ValueError for lines such as Ann/B-PER, tables and running text."""
   for separator in ",; /|_":
     end = -1 if separator in ",; " else None  # as in "Ann, B-PER"
     joined = [
@@ -192,7 +198,7 @@ def _check_rows(path, rows) -> None:
 
 
 def _pick(path, number, cells, columns) -> list[str]:
-  """Cells of some columns of a line."""
+  """Cells of a line, by column."""
   width = len(cells)
   start = f"{path}, line {number}: {number_of(width, 'column')}, so that"
   if not all(-width <= column < width for column in columns):
@@ -212,7 +218,7 @@ def _pick(path, number, cells, columns) -> list[str]:
 
 
 def has_tags(path: str, columns: Columns) -> bool:
-  """True if any line with a word has a tag, too."""
+  """Returns whether any line has a word and a tag."""
   for number, line in enumerate(textfiles.text_lines(path), 1):
     kind, cells = _parse(line)
     if kind == "words":

@@ -1,6 +1,7 @@
-"""Precision, recall and F1 of entities as conlleval counts them; predictions.
+"""Precision, recall and F1 of entities, as in conlleval; prediction files.
 
-An entity is correct if its type and both its ends are. W words, L tags.
+A predicted entity is correct if type, begin and end are correct. W words, L
+tags.
 """
 
 import os
@@ -25,11 +26,11 @@ from tasks.ner.schemes import OUTSIDE, Scheme, recognize
 
 
 class Score(NamedTuple):
-  """Numbers of entities; precision, recall and F1 of none are 0."""
+  """Numbers of entities; a ratio with the denominator 0 is 0."""
 
   labels: int
   predicted: int
-  correct: int  # of those predicted
+  correct: int  # predicted and correct
 
   @property
   def precision(self) -> float:
@@ -47,10 +48,12 @@ class Score(NamedTuple):
 
 @dataclass(frozen=True)
 class Scores:
-  """Scores of `words` words, of all types together and of each.
+  """Scores of all types together and of each type.
 
-  They are of entities, or of single words unless `of_entities`. `accuracy` is
-  the fraction of the words whose tag is correct, "O" among them.
+  Attributes:
+    words: number of words.
+    accuracy: fraction of words with the correct tag; "O" counts as a tag.
+    of_entities: the scores count entities, otherwise single words.
   """
 
   overall: Score
@@ -121,7 +124,7 @@ def label_ids(tags: Sequence[str], sentences: Sequence[Sentence]) -> np.ndarray:
 
 
 def metric(tags: Sequence[str]) -> str:
-  """Name of the value of `results` by which checkpoints are compared."""
+  """Name of the score in `results` that selects the best checkpoint."""
   return "eval_f1" if recognize(tags).name else "eval_accuracy"
 
 
@@ -178,9 +181,10 @@ def _most_probable(logits, tags):
 def write_conll(
   path: str, sentences: Sequence[Sentence], predicted: Sequence[Sequence[str]]
 ) -> None:
-  """Writes words, their tags where they are known, and the predicted tags.
+  """Writes words, known tags and predicted tags, in columns.
 
-  Columns are separated by a blank, for conlleval; others become "_".
+  A blank separates columns, as conlleval expects. White space within a word
+  becomes "_".
   """
   several = sentences[-1].document > 0
   lines: list[str] = []

@@ -1,8 +1,9 @@
-"""Tagged sentences to records, and predictions back to words.
+"""Makes records of tagged sentences, and assigns predictions to words.
 
-A record has one sentence or a part of one, with as much of its document around
-it as fits if that is requested (section 5.3 of the paper). The first piece of
-each word has its tag as label; all other tokens have -1, which losses ignore.
+A record has a sentence, or a part of a long sentence. With document context
+(section 5.3 of the paper) the record also has the neighboring sentences, up to
+the maximum length. The first word piece of each word has the tag as label. All
+other tokens have the label -1, which losses ignore.
 """
 
 import math
@@ -24,17 +25,17 @@ IGNORED = -1
 class TagWindow(NamedTuple):
   """Words that have labels in a record."""
 
-  word: int  # index of the first of them in their sentence
-  positions: list[int]  # of each word's first piece in the record
+  word: int  # index of the first word in the sentence
+  positions: list[int]  # position of each word's first piece in the record
 
 
 class TagRecordBuilder(RowEncoder):
-  """Makes records of sentences and their windows, in the order of the words.
+  """Makes records and windows of sentences, in the order of the words.
 
-  Every word is in exactly one window. A word without tokens becomes [UNK]. With
-  `document_context` records are filled with the neighbours of their words
-  within the document, otherwise only within a sentence that is split. `tags`
-  are in the order of their ids. `lengths` counts sentences by their tokens.
+  Every word is in exactly one window. A word without tokens becomes [UNK].
+  With `document_context` a record is filled with the words before and after,
+  from the same document; otherwise from the same sentence. `tags` are in the
+  order of their ids. `lengths` counts sentences by number of tokens.
   """
 
   def __init__(
@@ -98,7 +99,7 @@ class TagRecordBuilder(RowEncoder):
 def split_long(
   lengths: Sequence[int], max_pieces: int
 ) -> list[tuple[int, int]]:
-  """Splits words into parts of about equal length; their begins and ends."""
+  """Splits words into parts of about equal length; begin and end of each."""
   total = sum(lengths)
   target = math.ceil(total / math.ceil(total / max_pieces))
   parts = []
@@ -114,7 +115,7 @@ def split_long(
 def add_context(
   begin: int, end: int, length: int, max_pieces: int
 ) -> tuple[int, int]:
-  """Begin and end of a part extended evenly to `max_pieces` of `length`."""
+  """Begin and end of a part, extended on both sides to `max_pieces` pieces."""
   spare = max_pieces - (end - begin)
   after = length - end
   left = min(begin, max(spare // 2, spare - after))
@@ -134,6 +135,6 @@ def first_piece_values(
 def group_by_sentence(
   values: Sequence, sentences: Sequence[Sentence]
 ) -> list[Sequence]:
-  """Splits a sequence with a value for each word into one for each sentence."""
+  """Splits the values of all words by sentence."""
   ends = [0, *accumulate(len(sentence.words) for sentence in sentences)]
   return [values[begin:end] for begin, end in pairwise(ends)]

@@ -1,18 +1,19 @@
-"""Schemes of tags: which words of a sentence are an entity of which type.
+"""Tag schemes: how the tags of words mark entities.
 
-A tag has a letter, for the place of its word in an entity, and a type: "B-PER"
-with a prefix, "PER-B" with a suffix, "B" without a type. Tags without letters
-are types alone (IO) or, in a file without "O", of single words, such as parts
-of speech.
+A tag has a letter (first, inner, last or only word of an entity) and a type:
+"B-PER" with a prefix, "PER-B" with a suffix, "B" without a type. Tags without
+letters are types alone (IO). In a file without the tag "O" every word has a tag
+of its own, such as a part of speech.
 """
 
-from collections import defaultdict
+import re
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 OUTSIDE = "O"
 # Letters of an entity's first, inner, last and only word. In IOB1 an entity
-# directly after another one of its type begins with B.
+# begins with B only directly after an entity of the same type.
 PATTERNS = {
   "BIO": "BIIB",
   "IOB1": "IIII",
@@ -23,16 +24,16 @@ PATTERNS = {
   "BMEWO": "BMEW",
   "IOE2": "IIEE",
 }
-_OUTSIDES = (OUTSIDE, "o", "-", "_", "0", "OUT", "NONE")
-# Separator of letter and type, "" without types; is the letter a suffix, and is
-# it in lower case?
+_OUTSIDES = (OUTSIDE, "o", "-", "_", "0", "OUT", "NONE", "None", "none")
+# Separator of letter and type ("" without types), whether the letter is a
+# suffix, whether the letter is in lower case.
 Layout = tuple[str, bool, bool]
 USUAL: Layout = ("-", False, False)
 Parts = dict[str, tuple[str, str]]  # letter, in upper case, and type, by tag
 
 
 class Entity(NamedTuple):
-  """An entity in a sentence: words `begin` to `end`, exclusive."""
+  """An entity in a sentence: words from `begin` to before `end`."""
 
   entity_type: str
   begin: int
@@ -40,17 +41,17 @@ class Entity(NamedTuple):
 
 
 class Scheme(NamedTuple):
-  """Letters by place in an entity, and how tags are written.
+  """A tag scheme, and how the file writes tags.
 
-  `name` is a key of PATTERNS, "IO", or "" for tags of single words. These two
-  have no layout.
+  `name` is a key of PATTERNS, "IO", or "" for tags of single words. The last
+  two have no layout.
   """
 
   name: str
   layout: Layout | None = USUAL
   parts: Mapping[str, tuple[str, str]] = {}
   outside: str = OUTSIDE
-  others: Collection[str] = ()  # tags that are in no layout
+  others: Collection[str] = ()  # tags in no layout
 
   def __str__(self) -> str:
     if not self.layout:
@@ -60,14 +61,15 @@ class Scheme(NamedTuple):
     return f"{self.name} ({affix}, separator {separator!r})"
 
   def split(self, tag: str) -> tuple[str, str]:
-    """Letter and type; a tag without a letter is as one with "I"."""
+    """Letter and type of a tag; a tag without a letter gets "I"."""
     return self.parts.get(tag, ("I", tag))
 
   def entities(self, tags: Sequence[str]) -> list[Entity]:
-    """Entities of a sentence, by the rules of conlleval, from left to right.
+    """Entities of a sentence by the rules of conlleval, from left to right.
 
-    An entity begins with B- or S-, with any tag after "O" or another type, and
-    after E- or S-. M is as I, L as E, U and W as S. A single word is an entity.
+    An entity begins at B or S, after E or S, after "O", and where the type
+    changes. M means I, L means E, U and W mean S. In a file without entities
+    each word counts as an entity.
     """
     result = []
     letter, kind, begin = OUTSIDE, "", 0
@@ -95,7 +97,7 @@ class Scheme(NamedTuple):
     return separator.join(parts) if kind else letter
 
   def convert(self, tags: Sequence[str], target: "Scheme") -> list[str]:
-    """The same entities in the tags of another scheme."""
+    """Tags of the same entities in another scheme."""
     result = [target.outside] * len(tags)
     first, inner, last, only = [*PATTERNS.get(target.name, "IIII")]
     previous = None
@@ -111,18 +113,18 @@ class Scheme(NamedTuple):
 
 
 def recognize(tags: Collection[str]) -> Scheme:
-  """The scheme of all tags of a file or a model."""
+  """Recognizes the scheme of all tags of a file or a model."""
   left = {*tags} - {OUTSIDE}
   layouts: list[Layout] = []
   parts: Parts = {}
   while layout_parts := _main_layout(
     left, {kind for _, kind in parts.values()}
   ):
-    layouts.append(layout_parts[0])  # several are a mix
+    layouts.append(layout_parts[0])  # several layouts: the file mixes them
     parts |= layout_parts[1]
     left -= parts.keys()
   if not layouts:
-    # The brackets of CoNLL-2012, as in (PER* and *), are of several words.
+    # CoNLL-2012 has brackets around several words: (PER* and *).
     others = {tag for tag in left if "(" in tag and "*" in tag}
     name = "IO" if OUTSIDE in tags else ""
     return Scheme(name, None, {OUTSIDE: (OUTSIDE, "")}, others=others)
@@ -138,12 +140,27 @@ def recognize(tags: Collection[str]) -> Scheme:
   return Scheme(name, layouts[0], parts, outsides[0], left - parts.keys())
 
 
+def is_doubtful(scheme: Scheme, tags: Collection[str]) -> bool:
+  """Returns whether tags without a layout look like an unknown scheme.
+
+  BEGIN-PER and INSIDE-PER, BPER and IPER have the same end; and numbers are
+  perhaps ids of tags.
+  """
+  types = {*tags} - {scheme.outside}
+  if scheme.layout or not types:
+    return False
+  ends = Counter(
+    re.sub(r"^([^\W_]+[\W_]|[BIESMLUW](?=\w\w))", "", t) for t in types
+  )
+  return min(ends.values()) > 1 or all(map(str.isdigit, types))
+
+
 def _main_layout(
   tags: Collection[str], kinds: Collection[str]
 ) -> tuple[Layout, Parts] | None:
-  """Layout of most tags, and their parts; None if they have it by chance.
+  """Layout of most tags, and letter and type by tag; None if by chance.
 
-  `kinds` are types of other tags.
+  `kinds` are the types of tags in other layouts.
   """
   by_layout: dict[Layout, Parts] = defaultdict(dict)
   for tag in tags:
@@ -157,16 +174,17 @@ def _main_layout(
         by_layout[layout][tag] = letter.upper(), kind
   ranks = []
   for layout, parts in by_layout.items():
-    letters = {letter for letter, _ in parts.values()}
+    letters, types = map(set, zip(*parts.values(), strict=True))
     has_begin, is_usual = "B" in letters, layout == USUAL
-    # Not such as Vitamin-B, Vitamin-E.
+    # Vitamin-B and Vitamin-E are types.
     is_likely = has_begin and (len(letters) != 2 or bool(letters & {*"IM"}))
     is_likely &= 2 * len(parts) >= len(tags)
     is_likely |= all(kind in kinds for _, kind in parts.values())
     if not layout[0]:
       is_likely = parts.keys() == tags and (has_begin or letters == {"I"})
     if is_likely or is_usual:
-      rank = len(parts), has_begin, len(letters), is_usual, not layout[1]
+      # In B-Hep-B, I-Hep-B the prefix gives one type, the suffix two.
+      rank = len(parts), has_begin, -len(types), is_usual, not layout[1]
       ranks.append((*rank, layout))
   layout = max(ranks)[-1] if ranks else None
   return layout and (layout, by_layout[layout])

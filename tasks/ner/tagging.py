@@ -1,4 +1,4 @@
-"""Tags of files and of a model: their schemes, conversions and mistakes."""
+"""Compares the tags of files with a model's tags, and converts schemes."""
 
 from collections.abc import Collection, Iterable, Sequence
 
@@ -9,7 +9,13 @@ from storage import UserError
 from storage.progress import number_of
 from tasks.ner import examples
 from tasks.ner.examples import Columns, Sentence
-from tasks.ner.schemes import OUTSIDE, PATTERNS, Scheme, recognize
+from tasks.ner.schemes import (
+  OUTSIDE,
+  PATTERNS,
+  Scheme,
+  is_doubtful,
+  recognize,
+)
 
 TARGETS = ("BIO", "BIOES")  # of --tag_scheme
 _REMEDY = "--tag_scheme=BIO, or BIOES, converts all files; train with it, too"
@@ -18,10 +24,10 @@ _REMEDY = "--tag_scheme=BIO, or BIOES, converts all files; train with it, too"
 def tag_set(
   sentences: Iterable[Sentence], letters: Iterable[str] = ()
 ) -> tuple[str, ...]:
-  """All tags: "O", then sorted by type, and within a type by letter.
+  """All tags: "O", then the others by type and letter.
 
-  Every type has the letters that any type has, and `letters`: with B-PER, I-PER
-  and B-LOC, I-LOC is a tag, too. Tags of single words are sorted, without "O".
+  Every type gets `letters` and all letters of the other types: with B-PER,
+  I-PER and B-LOC, I-LOC is a tag, too. Tags of single words have no "O".
   """
   tags = _used(sentences)
   scheme = recognize(tags)
@@ -44,7 +50,7 @@ def _used(sentences) -> set[str]:
 def find_tags(
   train_file: str, columns: Columns, tag_scheme: str | None = None
 ) -> labels.LabelSet:
-  """Tags of a training file, as `tag_set`; ValueError if there is only one."""
+  """`tag_set` of a training file; ValueError for a single tag."""
   sentences = examples.read_sentences(train_file, *columns)
   words = {word for sentence in sentences for word in sentence.words}
   if OUTSIDE in words and words <= recognize(words).parts.keys():
@@ -70,15 +76,22 @@ def read_tagged(
   needs_tags: bool,
   tag_scheme: str | None = None,
 ) -> list[Sentence]:
-  """Reads sentences, with their tags if the model knows all of them.
+  """Reads sentences, with tags if the model knows every tag.
 
-  With `tag_scheme` entities are converted. Raises OSError, or ValueError for
-  another file and without needed tags.
+  `tag_scheme` converts the tags. Raises OSError, or ValueError if the file has
+  another layout or lacks tags that `needs_tags` demands.
   """
   try:
     sentences = examples.read_sentences(path, *columns)
     scheme = find_scheme(sentences, tags)
     logging.info("%s: tag scheme %s", path, scheme)
+    if is_doubtful(scheme, used := _used(sentences)):
+      text = (
+        "%s: %s are in no known scheme (%s). Each counts as a type: is the "
+      )
+      text += "letter B, I, E or S, and a separator before the type, missing?"
+      some = ", ".join(map(repr, sorted(used)[:3]))
+      logging.warning(text, path, some, ", ".join(PATTERNS))
     if other := _first_line(sentences, scheme.others):
       text = "%s, %s is in no scheme, and counts as a type: is it a mistake?"
       logging.warning(text, path, other)
@@ -104,7 +117,7 @@ def read_tagged(
 def require_known(
   sentences: Iterable[Sentence], tags: Sequence[str], path: str
 ) -> None:
-  """Raises ValueError, with file and line, if a model cannot predict a tag."""
+  """Raises ValueError with file and line for a tag that the model lacks."""
   if unknown := _first_line(sentences, _used(sentences) - {*tags}):
     raise UserError(
       f"{path}, {unknown} is none of the model's tags, which are "
@@ -113,7 +126,7 @@ def require_known(
 
 
 def _first_line(sentences, tags: Collection[str]) -> str:
-  """The first word with one of some tags: "line 7: 'B-X'"; "" for none."""
+  """First line that has one of the tags, as in "line 7: 'B-X'"; else ""."""
   for sentence in sentences if tags else ():
     for line, tag in zip(sentence.lines, sentence.tags or (), strict=True):
       if tag in tags:
@@ -127,21 +140,21 @@ def _first_line(sentences, tags: Collection[str]) -> str:
 def find_scheme(
   sentences: Sequence[Sentence], known: Collection[str] = ()
 ) -> Scheme:
-  """The scheme of a file; if its tags are all `known`, it has their layout."""
+  """The scheme of a file; in the layout of `known`, if all tags are known."""
   used = _used(sentences)
   scheme = recognize(known if used <= {*known} else used)
   if not scheme.layout:
     return scheme
   names = dict.fromkeys((scheme.name, "BIO", "IOB1"))
   schemes = [scheme._replace(name=name) for name in names]
-  # The first of those that have the fewest.
+  # The first scheme with the fewest misfits.
   return min(schemes, key=lambda one: len(misfits(sentences, one, one)))
 
 
 def misfits(
   sentences: Sequence[Sentence], scheme: Scheme, other: Scheme
 ) -> list[str]:
-  """Words whose tags are others in another scheme, as parts of messages."""
+  """Words whose tags differ in another scheme, as parts of messages."""
   return [
     f"line {line}: {tag!r}, where {other} has {expected!r}"
     for s in sentences
@@ -152,7 +165,7 @@ def misfits(
 
 
 def _check_scheme(path, sentences, scheme, tags) -> None:
-  """Warns of mixed schemes; raises ValueError if the model has another one."""
+  """Warns of mixed schemes; raises ValueError if the model's scheme differs."""
   if odd := misfits(sentences, scheme, scheme):
     number = number_of(len(odd), "word")
     text = "%s, %s (%s): scored as by conlleval. If schemes are mixed, %s"
@@ -161,14 +174,17 @@ def _check_scheme(path, sentences, scheme, tags) -> None:
   own, model = recognize(used), recognize(tags)
   if own[:2] == model[:2] or not own.name or not model.name:
     return
-  # BIO and IOB1 are the same entities.
+  # BIO and IOB1 mark the same entities.
   is_alike = {own.name, model.name} == {"BIO", "IOB1"} and used <= {*tags}
   if not is_alike and (odd := misfits(sentences, scheme, model)):
-    raise UserError(f"{path}, {odd[0]}, as the model has: {_REMEDY}")
+    raise UserError(
+      f"{path}, {odd[0]}, as the model's tags have. Does the training file mix "
+      f"schemes? {_REMEDY}"
+    )
 
 
 def _convert(path, sentences, scheme, tag_scheme) -> list[Sentence]:
-  """Sentences with their entities in the tags of --tag_scheme."""
+  """Sentences with tags in the scheme of --tag_scheme."""
   other = _first_line(sentences, scheme.others)
   if other or not scheme.name:
     raise UserError(

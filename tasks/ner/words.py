@@ -1,8 +1,8 @@
-"""Raw text to words as files of tags have them.
+"""Splits raw text into the words that files of tags have.
 
 BERT splits a text at blanks, around punctuation and around Chinese characters.
-Most files of tags keep some of these parts in one word, as CoNLL-2003's do with
-German-born, U.S., Mr. and 3.5, but part clitics: IBM 's, do n't.
+Files such as CoNLL-2003's have larger words (German-born, U.S., Mr., 3.5) and
+separate clitics (IBM 's, do n't).
 """
 
 import functools
@@ -13,8 +13,8 @@ from itertools import accumulate, pairwise
 
 from data import tokenization
 
-# A character for each kind, by category or its first letter. "à" stands for all
-# others that are parts of words, and printable ASCII for itself.
+# A character for each kind, by category or the category's first letter. "à"
+# stands for all other letters. Printable ASCII stands for itself.
 _KINDS = {"Lu": "À", "N": "٠", "M": "ʰ", "S": "☺", "Sc": "€", "P": "§"}
 _KINDS |= dict.fromkeys("’ʼ", "'") | dict.fromkeys("‐‑–", "-")
 _CLITIC = r"'(?i:s|m|d|re|ve|ll)(?!\w)"
@@ -48,7 +48,7 @@ _WORD = re.compile(
 
 
 def split(text: str | Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
-  """Text; begins and ends of its words. A list of words is joined by blanks."""
+  """Text, and begin and end of each word. Blanks join a list of words."""
   if not isinstance(text, str):
     starts = accumulate((len(word) + 1 for word in text), initial=0)
     return " ".join(text), [(begin, end - 1) for begin, end in pairwise(starts)]

@@ -1,7 +1,7 @@
-"""Answers to SQuAD's questions: logits to texts and prediction files.
+"""Turns logits into answers to SQuAD's questions.
 
-Texts, order and numbers are those of write_predictions and get_final_text in
-the original's run_squad.py, except where that fails: see `decode`.
+Texts, order and numbers equal the results of write_predictions and
+get_final_text in the original's run_squad.py. `decode` lists the exceptions.
 
 Legend: T tokens, K n_best_size, C candidate spans, M models of an ensemble.
 """
@@ -21,26 +21,26 @@ from storage import UserError
 from tasks.squad.examples import SquadExample
 from tasks.squad.records import Window
 
-# Null odds of questions without a candidate text: above any threshold.
+# Null odds of a question without a candidate text: above any threshold.
 NO_ANSWER_ODDS = 1_000_000.0
 
-# Probability of texts that no model of an ensemble finds probable.
+# Probability of a text that is improbable for every model of an ensemble.
 LEAST_PROBABILITY = 1e-300
 
-# Start and end logits of a window, [T] each, or [T, M] of an ensemble.
+# Start and end logits of a window: [T] each, or [T, M] for an ensemble.
 Logits = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
 class DecodingConfig:
-  """Choice of answers, by the names of the flags."""
+  """How answers are chosen; the fields have the names of the flags."""
 
   n_best_size: int = 20  # starts, ends and texts to choose from
   max_answer_length: int = 30  # in tokens
   version_2_with_negative: bool = False  # a question may have no answer
-  # No answer is predicted if its score exceeds the best text's by more.
+  # The prediction is "no answer" if the null odds are greater.
   null_score_diff_threshold: float = 0.0
-  export_top_k: int = 0  # of the n best answers among an export's outputs
+  export_top_k: int = 0  # number of the n best answers in an export's outputs
 
   def __post_init__(self):
     for name in ("n_best_size", "max_answer_length"):
@@ -55,17 +55,17 @@ class DecodingConfig:
 
 @dataclass
 class Predictions:
-  """Predictions by question id; `null_odds` and `texts` in version 2 only."""
+  """Predictions by question id; only version 2 has `null_odds` and `texts`."""
 
   # Predicted texts; "" for no answer.
   answers: dict[str, str] = field(default_factory=dict)
-  # Entries of nbest_predictions.json, K at most (K + 1 in version 2).
+  # Entries of nbest_predictions.json: at most K, and K + 1 in version 2.
   nbest: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-  # Score of no answer less that of the best text.
+  # Score of "no answer" minus the score of the best text.
   null_odds: dict[str, float] = field(default_factory=dict)
   # The best text, whatever the threshold.
   texts: dict[str, str] = field(default_factory=dict)
-  # First and last word of each text of `nbest`; None if it is of no words.
+  # First and last word of each text in `nbest`; None for a text without words.
   words: dict[str, list[tuple[int, int] | None]] = field(default_factory=dict)
 
 
@@ -78,14 +78,15 @@ def decode(
 ) -> Predictions:
   """Predicts an answer to each question.
 
-  If there is no candidate text (no token, or no allowed span among the best),
-  the answer is "empty" in version 1.1, as in the original; in version 2, where
-  the original fails, it is "" with NO_ANSWER_ODDS. In an ensemble a text has
-  the mean of its probabilities among the models' n best; its score is the
-  logarithm of that.
+  A question may have no candidate text: no token, or no allowed span among the
+  best. The answer is then "empty" in version 1.1, as in the original. In
+  version 2, where the original fails, the answer is "" with NO_ANSWER_ODDS.
 
-  Windows are in the order of the examples, `logits` in that of the windows.
-  Raises ValueError if their numbers differ.
+  In an ensemble, the probability of a text is the mean over the models, and the
+  score is the logarithm of the mean.
+
+  Windows are in the order of the examples, `logits` in the order of the
+  windows. Raises ValueError if the numbers of windows and logits differ.
   """
   predictions = Predictions()
   pairs = zip(windows, logits, strict=True)
@@ -104,10 +105,10 @@ def decode(
 
 
 class AnswerText:
-  """Text of a span of tokens, as the paragraph spells it.
+  """Finds the text of a span of tokens in the words of the paragraph.
 
-  Tokens are lower-cased, without accents and split at punctuation; words of the
-  paragraph are not, and may hold more than the tokens.
+  Tokens are lower-cased, without accents and split at punctuation. The words
+  are unchanged, and may have more characters than the tokens.
   """
 
   def __init__(self, tokenizer: Tokenizer):
@@ -118,7 +119,7 @@ class AnswerText:
   def text(
     self, words: Sequence[str], window: Window, start: int, end: int
   ) -> tuple[str, tuple[int, int]]:
-    """Text from `start` to `end`, and its first and last one of the `words`."""
+    """Text of the tokens `start` to `end`, and the first and last word."""
     pieces = self._tokenizer.convert_ids_to_tokens(window.ids[start : end + 1])
     first = window.token_word_ids[start - window.context_offset]
     last = window.token_word_ids[end - window.context_offset]
@@ -127,11 +128,11 @@ class AnswerText:
     return text, (first, last)
 
   def _align(self, tokens: str, words: Sequence[str]) -> str:
-    """Part of some words that corresponds to tokens.
+    """Part of some words that corresponds to tokens; all words if unclear.
 
-    "steve smith" in "Steve Smith's" is "Steve Smith": it is searched in the
-    words as the tokenizer splits them, and its position is mapped to the
-    words by counting characters other than blanks. All words if that fails.
+    "steve smith" in "Steve Smith's" is "Steve Smith". The search runs in the
+    words after the tokenizer. Counting characters other than blanks maps
+    the position back to the words.
     """
     text = " ".join(words)
     split = " ".join(part for word in words for part in self._split(word))
@@ -145,12 +146,12 @@ class AnswerText:
 
 
 class _Entry(NamedTuple):
-  """Entry of nbest_predictions.json, without its probability."""
+  """Entry of nbest_predictions.json, without the probability."""
 
   text: str
   start_logit: float
   end_logit: float
-  words: tuple[int, int] | None = None  # first and last one of the paragraph
+  words: tuple[int, int] | None = None  # first and last word of the text
 
   @property
   def score(self) -> float:
@@ -176,8 +177,8 @@ class _ScoredWindow(NamedTuple):
   def spans(self, config: DecodingConfig) -> tuple[np.ndarray, np.ndarray]:
     """Start and end positions of the candidates, [C] each.
 
-    Both are among the K best of the window and in its part of the paragraph; a
-    start has its maximum context in this window.
+    Start and end are among the K best of the window, within the paragraph. The
+    start token has the most context in this window.
     """
     offset = self.window.context_offset
     behind = offset + len(self.window.token_word_ids)
@@ -198,9 +199,9 @@ def _argsort(values: np.ndarray) -> np.ndarray:
 
 
 def _n_best(scored, words, answer_text, config) -> list[_Entry]:
-  """The best distinct texts; in version 2 with "", at their end if need be."""
+  """The best distinct texts; version 2 adds "" if "" is not among the best."""
   entries: list[_Entry] = []
-  # No answer is [CLS] to [CLS], of the window where it scores least.
+  # "No answer" is the span of [CLS] alone, in the window with the least score.
   nulls = (window.entry("", 0, 0) for window in scored)
   no_window = _Entry("", 0.0, 0.0)
   null = min(nulls, key=lambda entry: entry.score, default=no_window)
@@ -224,7 +225,7 @@ def _n_best(scored, words, answer_text, config) -> list[_Entry]:
 
 
 def _combine(ranked, config) -> list[_Entry]:
-  """`_n_best` of an ensemble, from those of its models."""
+  """`_n_best` of an ensemble, from the lists of the models."""
   probs: Counter[str] = Counter()
   words: dict[str, tuple[int, int] | None] = {}
   for entries in ranked:
@@ -232,7 +233,7 @@ def _combine(ranked, config) -> list[_Entry]:
       probs[entry.text] += named["probability"] / len(ranked)
       words.setdefault(entry.text, entry.words)
   if "" in probs:
-    probs[""] = probs.pop("")  # comes after texts of the same probability
+    probs[""] = probs.pop("")  # "" comes after texts of the same probability
   entries = [
     _Entry(text, math.log(max(prob, LEAST_PROBABILITY)), 0.0, words[text])
     for text, prob in probs.most_common()
@@ -242,9 +243,10 @@ def _combine(ranked, config) -> list[_Entry]:
 
 
 def _candidates(scored, null, config) -> Iterator[tuple[int, int, int]]:
-  """Index of window, start and end of spans, best first, stable.
+  """Index of window, start and end of spans, best first.
 
-  The empty answer, 0 to 0, comes after spans of the same score.
+  Spans of the same score are in the order of the windows, and the empty answer
+  (0 to 0) is last.
   """
   columns: list[tuple] = []
   for number, window in enumerate(scored):

@@ -1,4 +1,4 @@
-"""SQuAD 1.1 and 2.0: JSON files to questions, answers as spans of words."""
+"""Reads SQuAD 1.1 and 2.0: questions, with answers as spans of words."""
 
 import bisect
 import json
@@ -13,8 +13,8 @@ from absl import logging
 from storage import UserError, files
 from storage.progress import number_of
 
-# Whitespace of the original's reader. It lacks the no-break space (U+00A0),
-# which stays within its word.
+# White space of the original's reader. A no-break space (U+00A0) is a part of
+# the word.
 WHITESPACE = " \t\r\n\u202f"
 WORD = re.compile(f"[^{WHITESPACE}]+")
 
@@ -34,14 +34,17 @@ class Answer(NamedTuple):
 
 
 class SquadExample(NamedTuple):
-  """A question about a paragraph, all of whose questions share `doc_tokens`."""
+  """A question about a paragraph.
+
+  All questions of a paragraph have the same list `doc_tokens`.
+  """
 
   qas_id: str
   question: str
   doc_tokens: list[str]
-  # The answer to train on; None in prediction, and if there is none.
+  # The answer to train on; None in prediction and for an impossible question.
   answer: Answer | None = None
-  # The annotators' answers to score a prediction by; None if unknown.
+  # The annotators' answers, for scores; None if the file has no answers.
   answer_texts: list[str] | None = None
 
 
@@ -52,9 +55,10 @@ def read_examples(
 ) -> list[SquadExample]:
   """Reads the questions of SQuAD files, as the original's read_squad_examples.
 
-  In training, questions are skipped with a warning if the words of the
-  paragraph do not contain the (first) answer; each needs one, unless
-  `version_2_with_negative`. Raises OSError, ValueError with file and question.
+  Training skips a question, with a warning, if the paragraph does not contain
+  the first answer. Raises OSError, or ValueError with file and question for
+  another layout and, in training without `version_2_with_negative`, for a
+  question without an answer.
   """
   examples = []
   total = several = 0
@@ -138,7 +142,7 @@ class _Paragraph:
     self._length = len(context)
 
   def locate(self, answer: object, source: str) -> Answer | None:
-    """Span of words of an answer; None if they do not contain its text."""
+    """Words of an answer; None if the words do not contain the answer."""
     text = _get(answer, "text", source, str)
     if not text.strip():
       logging.warning(

@@ -1,6 +1,7 @@
-"""Files of answers to SQuAD's questions, and their exact match and F1.
+"""Writes answers to SQuAD's questions, and scores exact match and F1.
 
-Scores are the Model Garden's of the official evaluators, scaled to 100.
+The scores come from the Model Garden's copies of the official evaluators,
+scaled to 100.
 """
 
 import json
@@ -24,7 +25,7 @@ _REMOVED = str.maketrans(dict.fromkeys(string.punctuation))
 
 
 def check_unit(unit: str, version_2: bool) -> None:
-  """Raises ValueError if scores of a unit lack questions without an answer."""
+  """Raises ValueError for unanswerable questions and F1 of characters."""
   if unit == "character" and version_2:
     raise UserError(
       "--f1_unit=character has no scores of questions without an answer: leave "
@@ -54,14 +55,15 @@ def score(
   version_2_with_negative: bool,
   f1_unit: str = "word",
 ) -> dict[str, float]:
-  """Compares answers to the annotators'; no scores if these are unknown.
+  """Compares answers with the annotators' answers; {} if a file has none.
 
-  Version 1.1: exact_match and f1. An unanswered question counts as wrong.
+  Version 1.1: exact_match and f1. A question without a prediction is wrong.
 
-  Version 2: exact, f1 and total, the same of questions that have an answer
-  (HasAns_...) and of those that have none (NoAns_...). With null odds also
-  best_exact and best_f1, the scores at the best thresholds, best_exact_thresh
-  and best_f1_thresh. Unanswered questions are left out.
+  Version 2: exact, f1 and total of all questions, of answerable questions
+  (HasAns_...) and of unanswerable questions (NoAns_...). Null odds add the
+  scores at the best thresholds, best_exact and best_f1, and the thresholds,
+  best_exact_thresh and best_f1_thresh. A question without a prediction does not
+  count.
   """
   if remedy := remedy_of_unscored(examples, version_2_with_negative):
     logging.info("no scores: not every question has answers; %s", remedy)
@@ -88,7 +90,7 @@ def score(
 def score_characters(
   examples: Sequence[SquadExample], predictions: Predictions
 ) -> dict[str, float]:
-  """Exact match, and F1 of characters, as KorQuAD 1.0 has them officially."""
+  """Exact match and F1 of characters, as in KorQuAD's official evaluator."""
   exact = f1 = 0.0
   for example in examples:
     if (answer := predictions.answers.get(example.qas_id)) is None:
@@ -113,7 +115,7 @@ def _character_f1(answer: str, expected: str) -> float:
 
 
 def write_scores(scores: Mapping[str, float], output_dir: str) -> None:
-  """Writes squad_scores.json; removes an earlier one if there are none."""
+  """Writes squad_scores.json; without scores, removes an earlier file."""
   if not scores:
     files.remove_old(output_dir, _SCORES)
     return
@@ -122,9 +124,9 @@ def write_scores(scores: Mapping[str, float], output_dir: str) -> None:
 
 
 def threshold_file(output_dir: str, ensemble: int) -> str:
-  """Path of the best null threshold of a prediction, used by the next one."""
+  """Path of the null threshold that a prediction leaves for the next one."""
   name = labels.NULL_THRESHOLD
-  if ensemble > 1:  # its scores are no logits
+  if ensemble > 1:  # an ensemble has probabilities instead of logits
     name = "null_score_diff_threshold_ensemble.txt"
   return os.path.join(output_dir, name)
 
@@ -132,7 +134,7 @@ def threshold_file(output_dir: str, ensemble: int) -> str:
 def save_threshold(
   path: str, scores: Mapping[str, float], null_odds: Mapping[str, float]
 ) -> None:
-  """Writes the null threshold of the best F1."""
+  """Writes the null threshold with the best F1."""
   best = scores["best_f1_thresh"]
   if _rejects_all(scores, null_odds):
     best = min(0.0, min(null_odds.values()) - 1)
@@ -140,7 +142,7 @@ def save_threshold(
 
 
 def _rejects_all(scores, null_odds):
-  """True if it is best to answer no question: the evaluator says 0.0 then."""
+  """Returns whether answering no question scores best (the evaluator's 0.0)."""
   return scores.get("best_f1_thresh") == 0.0 and 0.0 not in null_odds.values()
 
 
@@ -149,7 +151,7 @@ def warn_of_silence(
   predictions: Predictions,
   scores: Mapping[str, float],
 ) -> None:
-  """Warns if a model answers nothing, or would score best by that."""
+  """Warns if a model answers nothing, or would score best without answers."""
   if all(question.answer_texts == [] for question in questions):
     return
   verb = "would score best if it answered"
@@ -167,7 +169,7 @@ def warn_of_silence(
 
 
 def load_threshold(path: str) -> float:
-  """Null threshold of an earlier prediction, else 0."""
+  """Null threshold of an earlier prediction; 0 without a file."""
   if not files.exists(path):
     return 0.0
   text = "".join(textfiles.lines(path))
@@ -182,7 +184,7 @@ def load_threshold(path: str) -> float:
 def remedy_of_unscored(
   examples: Sequence[SquadExample], version_2_with_negative: bool
 ) -> str:
-  """Advice if questions cannot be scored, as those of a test set; else ""."""
+  """Advice if questions lack answers, as in a test set; else ""."""
   if version_2_with_negative:
     is_known = all(example.answer_texts is not None for example in examples)
     return "" if is_known else 'each needs the field "answers", [] for none'
@@ -194,13 +196,13 @@ def remedy_of_unscored(
 def _score_v2(articles, predictions):
   from official.nlp.tools import squad_evaluate_v2_0  # noqa: PLC0415
 
-  # With null odds, the evaluator counts every question with odds above 1.0 as
-  # unanswered; the answers have been chosen by the threshold already.
+  # No null odds here: the evaluator would drop answers with odds above 1.0,
+  # and the answers depend on the threshold already.
   scores = squad_evaluate_v2_0.evaluate(articles, predictions.answers)
-  unused = ("final_", "pr_")  # of thresholds, when all odds are zero
+  unused = ("final_", "pr_")  # scores by threshold, with all odds zero
   results = {k: v for k, v in scores.items() if not k.startswith(unused)}
   if predictions.null_odds:
-    # Thresholds are searched with texts, before any threshold was applied.
+    # The search for thresholds takes the best texts, without a threshold.
     scores = squad_evaluate_v2_0.evaluate(
       articles, predictions.texts, predictions.null_odds
     )

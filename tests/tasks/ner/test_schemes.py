@@ -100,6 +100,8 @@ def test_letters_in_a_mistaken_order_begin_and_end_entities(tags, ends):
     ("B-S I-S B-E I-E B-I I-I O", "E I S"),  # types like letters
     ("S-B S-I E-B E-I I-B I-I O", "E I S"),
     ("B-B I-B O", "B"),
+    ("B-Hep-B I-Hep-B B-Vit-E I-Vit-E B-Type-I O", "Hep-B Type-I Vit-E"),
+    ("B-cell-B B-cell-I I-kappa-B I-kappa-I O", "B-cell I-kappa"),
     ("B-X I-X I_X O", "X"),  # a mistake
     ("B-B B-I O", "B"),
     ("B M E S", ""),  # segmentation, without types
@@ -316,6 +318,29 @@ def test_tags_that_are_in_no_scheme_are_said(tmp_path, caplog):
   brackets = "Ann (PER*\nLee *)\nran *\n"  # of CoNLL-2012
   _read(tmp_path, brackets, brackets)
   assert "train, line 1: '(PER*' is in no scheme" in caplog.text
+
+
+@pytest.mark.parametrize(
+  ("tags", "is_said"),
+  [
+    ("BEGIN-PER INSIDE-PER O", True),
+    ("BPER IPER BLOC ILOC O", True),
+    ("1 2 0 3", True),  # ids
+    ("PER LOC O", False),
+    ("art-other event-other person-artist O", False),
+    ("DT NN VB", False),
+  ],
+)
+def test_tags_like_an_unknown_scheme_are_said(tags, is_said, tmp_path, caplog):
+  text = "".join(f"Ann {tag}\n" for tag in tags.split())
+  _read(tmp_path, text, text)
+  assert ("are in no known scheme" in caplog.text) == is_said
+
+
+def test_a_column_of_numbers_is_no_column_of_words(tmp_path):
+  text = "1 Ann B-PER\n2 ran O\n\n1 So O\n"
+  with pytest.raises(ValueError, match=r"numbers of words.*--word_column=1"):
+    _read(tmp_path, text, text)
 
 
 def test_tags_in_the_column_of_the_words_are_named(tmp_path):
