@@ -33,78 +33,85 @@ from tasks.pretraining.vocabulary_settings import Extension, VocabularySettings
 from training import checkpoint_files
 
 
-def config_path(args: VocabularySettings) -> str:
+def config_path(settings: VocabularySettings) -> str:
   """Path of the configuration that --preset writes."""
-  return os.path.join(os.path.dirname(args.output_file), "bert_config.json")
+  return os.path.join(os.path.dirname(settings.output_file), "bert_config.json")
 
 
-def check_flags(args: VocabularySettings) -> None:
+def check_flags(settings: VocabularySettings) -> None:
   file_checks.check_output_file(
-    args.output_file, args.overwrite, *files.expand(args.input_file)
+    settings.output_file, settings.overwrite, *files.expand(settings.input_file)
   )
-  if args.extend:
-    return args.check_extension()
-  for name in args.given.intersection(flags_of(Extension)):
+  if settings.extend:
+    return settings.check_extension()
+  for name in settings.given.intersection(flags_of(Extension)):
     raise UserError(f"--{name} is for --extend: name the vocabulary by it")
-  if args.preset and not args.overwrite:
-    file_checks.check_is_new(config_path(args))
-  vocab_learning.reserved_tokens(args.special_tokens, args.unused_tokens)
+  if settings.preset and not settings.overwrite:
+    file_checks.check_is_new(config_path(settings))
+  vocab_learning.reserved_tokens(
+    settings.special_tokens, settings.unused_tokens
+  )
 
 
-def main(args: VocabularySettings) -> None:
-  counts = count_words(args)
-  if args.extend:
-    return write_model(args, counts)
+def main(settings: VocabularySettings) -> None:
+  counts = count_words(settings)
+  if settings.extend:
+    return write_model(settings, counts)
   reserved = vocab_learning.reserved_tokens(
-    args.special_tokens, args.unused_tokens
+    settings.special_tokens, settings.unused_tokens
   )
   logging.info(
     "%s words, %s distinct", f"{counts.total():,}", f"{len(counts):,}"
   )
-  alphabet = vocab_learning.alphabet(counts, args.max_alphabet)
+  alphabet = vocab_learning.alphabet(counts, settings.max_alphabet)
   tokens = vocab_learning.learn(
-    counts, reserved, alphabet, args.vocab_size, args.min_count
+    counts, reserved, alphabet, settings.vocab_size, settings.min_count
   )
-  if len(tokens) < args.vocab_size:
+  if len(tokens) < settings.vocab_size:
     logging.warning(
       "the text yields only %d tokens of --vocab_size=%d: %sgive more text%s",
       len(tokens),
-      args.vocab_size,
-      "" if args.preset else "set vocab_size in bert_config.json to it, or ",
-      " or a smaller --min_count" if args.min_count > 1 else "",
+      settings.vocab_size,
+      ""
+      if settings.preset
+      else "set vocab_size in bert_config.json to it, or ",
+      " or a smaller --min_count" if settings.min_count > 1 else "",
     )
-  vocab.save(tokens, args.output_file)
-  logging.info("wrote %d tokens to %s", len(tokens), args.output_file)
-  if args.preset:
-    config = BertConfig.preset(args.preset, len(tokens), from_scratch=True)
-    config.to_json(config_path(args))
-    logging.info("wrote %s", config_path(args))
+  vocab.save(tokens, settings.output_file)
+  logging.info("wrote %d tokens to %s", len(tokens), settings.output_file)
+  if settings.preset:
+    config = BertConfig.preset(settings.preset, len(tokens), from_scratch=True)
+    config.to_json(config_path(settings))
+    logging.info("wrote %s", config_path(settings))
 
 
-def count_words(args: VocabularySettings) -> Counter:
+def count_words(settings: VocabularySettings) -> Counter:
   """Counts the words of --input_file, here or by Beam; ValueError for none."""
-  patterns = [args.input_file]
-  if args.sampling_exponent != 1:
-    patterns = [name for name in args.input_file.split(",") if name.strip()]
+  patterns = [settings.input_file]
+  if settings.sampling_exponent != 1:
+    patterns = [name for name in settings.input_file.split(",") if name.strip()]
   sources = {
-    pattern: _count_source(args, files.expand(pattern)) for pattern in patterns
+    pattern: _count_source(settings, files.expand(pattern))
+    for pattern in patterns
   }
-  return vocab_learning.smooth(sources, args.sampling_exponent)
+  return vocab_learning.smooth(sources, settings.sampling_exponent)
 
 
-def _count_source(args: VocabularySettings, paths):
-  counter = vocab_learning.WordCounter(args.do_lower_case, args.max_words)
-  text = TextFormat(args.input_format, args.text_field)
+def _count_source(settings: VocabularySettings, paths):
+  counter = vocab_learning.WordCounter(
+    settings.do_lower_case, settings.max_words
+  )
+  text = TextFormat(settings.input_format, settings.text_field)
   sample = [*vocab_checks.sample(paths, text.lines)]
-  if args.do_lower_case:
-    vocab_checks.warn_of_scripts(sample, args.input_file)
+  if settings.do_lower_case:
+    vocab_checks.warn_of_scripts(sample, settings.input_file)
   else:
-    vocab_checks.warn_of_decomposed(sample, args.input_file)
-  if args.runner:
+    vocab_checks.warn_of_decomposed(sample, settings.input_file)
+  if settings.runner:
     from data.pretraining import beam  # optional dependency
 
-    options = args.runner_options()
-    beam.count_words(paths, text, counter, args.output_file, options)
+    options = settings.runner_options()
+    beam.count_words(paths, text, counter, settings.output_file, options)
   else:
     size = sum(map(builders.text_size, paths))
     progress = Progress("read", size / 1e6, "MB")
@@ -118,23 +125,23 @@ def _count_source(args: VocabularySettings, paths):
   return counts
 
 
-def write_model(args: VocabularySettings, counts: Counter) -> None:
+def write_model(settings: VocabularySettings, counts: Counter) -> None:
   """Writes vocabulary, configuration and checkpoint with new words."""
   lines, pieces = vocab_learning.extend(
-    args.needed("extend"),
+    settings.needed("extend"),
     counts,
-    args.input_file,
-    args.new_words,
-    args.min_count,
+    settings.input_file,
+    settings.new_words,
+    settings.min_count,
   )
   # TensorFlow is imported here, after the words were found.
   from conversion import original
   from serving.export import new_folder
 
-  prefix = checkpoint_files.find_checkpoint(args.needed("init_checkpoint"))
-  bert = original.read(prefix, args.bert_config_file)
+  prefix = checkpoint_files.find_checkpoint(settings.needed("init_checkpoint"))
+  bert = original.read(prefix, settings.bert_config_file)
   bert.set_words(pieces)
-  with new_folder(os.path.dirname(args.output_file)) as folder:
+  with new_folder(os.path.dirname(settings.output_file)) as folder:
     bert.vocabulary = os.path.join(folder, "vocab.txt")
     files.write_text(bert.vocabulary, "".join(f"{line}\n" for line in lines))
     original.write(bert, folder)

@@ -63,21 +63,23 @@ class ConversionSettings(Settings):
   use_moving_averages: bool = flag(False, "Convert moving averages.")
 
 
-def check_flags(args: ConversionSettings) -> None:
-  file_checks.check_file(args, "bert_config_file")
-  file_checks.check_file(args, "vocab_file")
-  file_checks.check_writable(args.output, "output")
-  if files.exists(args.output) and not files.is_folder(args.output):
-    raise NotADirectoryError(f"--output={args.output} is a file: name a folder")
-  kind = download.format_of(args.input)
-  if kind := kind or interchange.format_of_folder(args.input):
-    choose_target(args, kind)
+def check_flags(settings: ConversionSettings) -> None:
+  file_checks.check_file(settings, "bert_config_file")
+  file_checks.check_file(settings, "vocab_file")
+  file_checks.check_writable(settings.output, "output")
+  if files.exists(settings.output) and not files.is_folder(settings.output):
+    raise NotADirectoryError(
+      f"--output={settings.output} is a file: name a folder"
+    )
+  kind = download.format_of(settings.input)
+  if kind := kind or interchange.format_of_folder(settings.input):
+    choose_target(settings, kind)
     return
-  prefix = checkpoint_files.find_checkpoint(args.input)
+  prefix = checkpoint_files.find_checkpoint(settings.input)
   if interchange.is_object_based(prefix):
-    choose_target(args, MODEL_GARDEN)
-  elif choose_target(args, ORIGINAL) == HUGGING_FACE and not (
-    args.bert_config_file
+    choose_target(settings, MODEL_GARDEN)
+  elif choose_target(settings, ORIGINAL) == HUGGING_FACE and not (
+    settings.bert_config_file
     or checkpoint_files.sibling_file(prefix, interchange.BERT_CONFIG)
   ):
     raise UserError(
@@ -85,61 +87,62 @@ def check_flags(args: ConversionSettings) -> None:
     )
 
 
-def main(args: ConversionSettings) -> None:
-  with download.fetched(args.input, args.output) as path:
+def main(settings: ConversionSettings) -> None:
+  with download.fetched(settings.input, settings.output) as path:
     # TensorFlow is imported here, after flags and downloads.
     from conversion import conversion_checks, original
 
     bert, kind = conversion_checks.read_any(
-      path, args.bert_config_file, args.use_moving_averages
+      path, settings.bert_config_file, settings.use_moving_averages
     )
-    target = choose_target(args, kind)
-    if args.head == "encoder":
+    target = choose_target(settings, kind)
+    if settings.head == "encoder":
       bert.drop_head()
     conversion_checks.complete(
-      bert, args.vocab_file, args.do_lower_case, target == HUGGING_FACE
+      bert, settings.vocab_file, settings.do_lower_case, target == HUGGING_FACE
     )
     # --strip_optimizer also works for models with an unknown head.
     head = "encoder"
-    if not args.strip_optimizer:
-      head = interchange.head_of(bert, args.head)
+    if not settings.strip_optimizer:
+      head = interchange.head_of(bert, settings.head)
     conversion_checks.check_variables(bert, head)
     if target == ORIGINAL:
-      back = original.read(original.write(bert, args.output))
+      back = original.read(original.write(bert, settings.output))
       logging.info("wrote %s", back.origin)
     else:
-      hugging_face.write(bert, args.output, head)
-      back = hugging_face.read(args.output)
+      hugging_face.write(bert, settings.output, head)
+      back = hugging_face.read(settings.output)
       logging.info("wrote a %s", interchange.HEADS[head].architecture)
     bert.summarize()
     conversion_checks.check_values(bert, back)
 
 
-def choose_target(args: ConversionSettings, kind: str) -> str:
+def choose_target(settings: ConversionSettings, kind: str) -> str:
   """The format to write, for an --input of format `kind`.
 
   Raises ValueError if flags contradict it, FileExistsError if --output has
   files of that format.
   """
   stays = kind == ORIGINAL and (
-    args.strip_optimizer or download.format_of(args.input)  # of a release
+    settings.strip_optimizer
+    or download.format_of(settings.input)  # of a release
   )
   default = HUGGING_FACE if kind == ORIGINAL and not stays else ORIGINAL
-  target = args.output_format or default
-  if args.strip_optimizer and not (stays and target == ORIGINAL):
+  target = settings.output_format or default
+  if settings.strip_optimizer and not (stays and target == ORIGINAL):
     raise UserError(
       "--strip_optimizer is from original to original: others have no optimizer"
     )
   if kind == target and not stays:
     raise UserError(
-      f"--input={args.input} is of the format {target} already; "
+      f"--input={settings.input} is of the format {target} already; "
       "--strip_optimizer makes an original checkpoint smaller"
     )
-  if target == ORIGINAL and args.head not in (None, "encoder"):
-    raise UserError(f"--head={args.head} is for a Hugging Face --output")
-  if not args.overwrite:
+  if target == ORIGINAL and settings.head not in (None, "encoder"):
+    raise UserError(f"--head={settings.head} is for a Hugging Face --output")
+  if not settings.overwrite:
     names = interchange.FILES[target]
-    file_checks.check_is_new(*(os.path.join(args.output, x) for x in names))
+    file_checks.check_is_new(*(os.path.join(settings.output, x) for x in names))
   return target
 
 

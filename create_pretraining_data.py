@@ -21,96 +21,96 @@ from storage import UserError, files
 from tasks.pretraining.corpus_settings import RecordSettings
 
 
-def check_flags(args: RecordSettings) -> None:
-  inputs = files.expand(args.input_file)
-  if not args.preview:
-    check_outputs(args, inputs)
-  elif args.runner or args.num_workers:
+def check_flags(settings: RecordSettings) -> None:
+  inputs = files.expand(settings.input_file)
+  if not settings.preview:
+    check_outputs(settings, inputs)
+  elif settings.runner or settings.num_workers:
     raise UserError(
       "--preview reads the text in one process: drop --num_workers and --runner"
     )
-  file_checks.check_file(args, "vocab_file")
-  args.instance_config()
+  file_checks.check_file(settings, "vocab_file")
+  settings.instance_config()
 
 
-def check_outputs(args: RecordSettings, inputs: list[str]) -> None:
-  outputs = output_files(args)
+def check_outputs(settings: RecordSettings, inputs: list[str]) -> None:
+  outputs = output_files(settings)
   if "" in outputs or len(set(map(os.path.realpath, outputs))) < len(outputs):
     raise UserError(
-      f"--output_file={args.output_file} repeats a name or has an empty one"
+      f"--output_file={settings.output_file} repeats a name or has an empty one"
     )
   file_checks.check_disjoint(inputs, *outputs)
-  if args.runner and args.num_workers:
+  if settings.runner and settings.num_workers:
     raise UserError(
       "--runner has its own workers: give their number in --pipeline_options"
     )
-  if args.runner and len(outputs) > 1:
+  if settings.runner and len(outputs) > 1:
     raise UserError(
-      f"--output_file={args.output_file} names several files; --runner takes "
-      "one NAME and writes NAME-00000-of-00032 and so on"
+      f"--output_file={settings.output_file} names several files; --runner "
+      "takes one NAME and writes NAME-00000-of-00032 and so on"
     )
-  if not (args.runner or args.overwrite):
+  if not (settings.runner or settings.overwrite):
     file_checks.check_is_new(*outputs)
   for output in outputs:
     file_checks.check_writable_file(output)
 
 
-def main(args: RecordSettings) -> None:
-  inputs = files.expand(args.input_file)
-  tokenizer = args.tokenizer
+def main(settings: RecordSettings) -> None:
+  inputs = files.expand(settings.input_file)
+  tokenizer = settings.tokenizer
   config = builders.BuildConfig(
     tokenizer,
-    args.instance_config(),
-    args.random_seed,
-    builders.TextFormat(args.input_format, args.text_field),
-    args.deduplicate,
+    settings.instance_config(),
+    settings.random_seed,
+    builders.TextFormat(settings.input_format, settings.text_field),
+    settings.deduplicate,
   )
   tokenizer.check(*config.instance_config.tokens)
   vocab_checks.warn_of_case(tokenizer)
   ids = tokenizer.vocab
   last_line = max(ids, key=ids.__getitem__)
-  if args.masking == "static" and not last_line:
+  if settings.masking == "static" and not last_line:
     text = "%s ends with a blank line, which is drawn as a random word, as in "
     text += "the original, with an id that its models lack: remove the line"
-    logging.warning(text, args.vocab_file)
+    logging.warning(text, settings.vocab_file)
   sample = [*vocab_checks.sample(inputs, config.text_format.lines)]
-  vocab_checks.warn_of_texts(sample, tokenizer, args.input_file)
-  words, length = tokenizer.words, args.max_seq_length
+  vocab_checks.warn_of_texts(sample, tokenizer, settings.input_file)
+  words, length = tokenizer.words, settings.max_seq_length
   is_prose = config.text_format.is_prose
   for doubt in documents.doubts(sample, is_prose, words, length):
-    logging.warning("%s: %s", args.input_file, doubt)
+    logging.warning("%s: %s", settings.input_file, doubt)
   logging.info("Reading from input files:\n  %s", "\n  ".join(inputs))
-  if args.preview:
+  if settings.preview:
     from data.pretraining.preview import preview
 
     program.end_with_reader()
-    masks, objective = args.masks(), args.preview_objective
-    for line in preview(config, inputs, args.preview, masks, objective):
+    masks, objective = settings.masks(), settings.preview_objective
+    for line in preview(config, inputs, settings.preview, masks, objective):
       print(line)
     return
-  outputs = output_files(args)
-  if args.runner:
+  outputs = output_files(settings)
+  if settings.runner:
     from data.pretraining import beam  # optional dependency
 
     [output] = outputs
     existing = beam.outputs(output)  # which are removed
     file_checks.check_disjoint(inputs, *existing)
-    if not args.overwrite:
+    if not settings.overwrite:
       file_checks.check_is_new(*existing)
-    options = args.runner_options()
+    options = settings.runner_options()
     total = beam.write(config, inputs, output, options)
-  elif args.num_workers:
-    total = shards.write_shards(config, inputs, outputs, args.num_workers)
+  elif settings.num_workers:
+    total = shards.write_shards(config, inputs, outputs, settings.num_workers)
   else:
     total = builders.write_in_memory(config, inputs, outputs)
   logging.info("Wrote %d instances to:\n  %s", total, "\n  ".join(outputs))
 
 
-def output_files(args: RecordSettings) -> list[str]:
+def output_files(settings: RecordSettings) -> list[str]:
   """File names in --output_file; ValueError without that flag."""
-  if not args.output_file:
+  if not settings.output_file:
     raise UserError("nothing to write: give --output_file, or --preview=3")
-  return [name.strip() for name in args.output_file.split(",")]
+  return [name.strip() for name in settings.output_file.split(",")]
 
 
 if __name__ == "__main__":

@@ -23,47 +23,51 @@ from tasks.features import lines
 from tasks.features.settings import Settings
 
 
-def check_flags(args: Settings) -> None:
-  contradictions.check_export(args, args.dtype)
-  contradictions.check_devices(args)
-  has_files = bool(args.input_file), bool(args.output_file)
-  if any(has_files) != all(has_files) or not (any(has_files) or args.do_export):
+def check_flags(settings: Settings) -> None:
+  contradictions.check_export(settings, settings.dtype)
+  contradictions.check_devices(settings)
+  has_files = bool(settings.input_file), bool(settings.output_file)
+  if any(has_files) != all(has_files) or not (
+    any(has_files) or settings.do_export
+  ):
     raise UserError("give --input_file and --output_file, or --do_export")
-  network = checks.config(args)
-  checks.check(args, network)
-  if args.output_file:
-    file_checks.check_file(args, "input_file")
+  network = checks.config(settings)
+  checks.check(settings, network)
+  if settings.output_file:
+    file_checks.check_file(settings, "input_file")
     file_checks.check_output_file(
-      args.output_file, args.overwrite, args.needed("input_file")
+      settings.output_file, settings.overwrite, settings.needed("input_file")
     )
-    if args.output_file.endswith(".npz") and args.format != "npz":
-      raise UserError(f"--output_file={args.output_file} needs --format=npz")
-  contradictions.check_windows(args)
-  if args.long_text == "windows" and args.pooling == "none":
+    if settings.output_file.endswith(".npz") and settings.format != "npz":
+      raise UserError(
+        f"--output_file={settings.output_file} needs --format=npz"
+      )
+  contradictions.check_windows(settings)
+  if settings.long_text == "windows" and settings.pooling == "none":
     raise UserError(
       "--long_text=windows gives a vector for each text: give --pooling"
     )
-  if args.input_file:  # raises for a line that cannot be read
-    lines.count(args.input_file, args.long_text == "windows")
-  layers = with_default_layers(args, network).layers
+  if settings.input_file:  # raises for a line that cannot be read
+    lines.count(settings.input_file, settings.long_text == "windows")
+  layers = with_default_layers(settings, network).layers
   network.check_layers(lines.layer_indexes(layers))
 
 
-def with_default_layers(args: Settings, config: BertConfig) -> Settings:
+def with_default_layers(settings: Settings, config: BertConfig) -> Settings:
   """Leaves out the default --layers that the model does not have."""
-  if "layers" in args.given:
-    return args
-  layers = args.layers.split(",")[: config.num_hidden_layers]
-  return args.replace(layers=",".join(layers))
+  if "layers" in settings.given:
+    return settings
+  layers = settings.layers.split(",")[: config.num_hidden_layers]
+  return settings.replace(layers=",".join(layers))
 
 
-def main(args: Settings) -> None:
-  config = checks.config(args)
-  args = with_default_layers(args, config)
-  if args.input_file:
-    sample = vocab_checks.sample([args.input_file], textfiles.lines)
+def main(settings: Settings) -> None:
+  config = checks.config(settings)
+  settings = with_default_layers(settings, config)
+  if settings.input_file:
+    sample = vocab_checks.sample([settings.input_file], textfiles.lines)
     texts = (line.replace(lines.SEPARATOR, " ") for line in sample)
-    vocab_checks.warn_of_texts(texts, args.tokenizer, args.input_file)
+    vocab_checks.warn_of_texts(texts, settings.tokenizer, settings.input_file)
   # TensorFlow is imported here, after the flags were checked.
   from modeling.models import layer_outputs
   from runs import session
@@ -71,23 +75,23 @@ def main(args: Settings) -> None:
   from tasks.features import task
   from training import checkpoint
 
-  devices = session.make_strategy(args)
-  session.set_export_policy(args.dtype, args.export_format)
-  if args.do_export:
-    served = task.served_model(args)
-    checkpoint.restore_strict(served.model, args.init_checkpoint)
-    export.save(args.needed("export_dir"), served, args.export_format)
-  if not args.input_file:
+  devices = session.make_strategy(settings)
+  session.set_export_policy(settings.dtype, settings.export_format)
+  if settings.do_export:
+    served = task.served_model(settings)
+    checkpoint.restore_strict(served.model, settings.init_checkpoint)
+    export.save(settings.needed("export_dir"), served, settings.export_format)
+  if not settings.input_file:
     return
   with devices.scope():
-    if args.use_one_hot_embeddings or args.on_tpu:
+    if settings.use_one_hot_embeddings or settings.on_tpu:
       config = replace(config, use_one_hot_embeddings=True)
-    layers = lines.layer_indexes(args.layers)
+    layers = lines.layer_indexes(settings.layers)
     model = layer_outputs(
-      config, layers, args.pooling, session.text_windows(args)
+      config, layers, settings.pooling, session.text_windows(settings)
     )
-    checkpoint.restore_strict(model, args.init_checkpoint)
-    task.write(args, model, config.hidden_size)
+    checkpoint.restore_strict(model, settings.init_checkpoint)
+    task.write(settings, model, config.hidden_size)
 
 
 if __name__ == "__main__":

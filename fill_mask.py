@@ -40,20 +40,20 @@ class Settings(TrainedModel):
   top_k: int = flag(5, "Number of tokens to print for each mask.", minimum=1)
 
 
-def check_flags(args: Settings) -> None:
-  if not (args.text or args.input_file):
+def check_flags(settings: Settings) -> None:
+  if not (settings.text or settings.input_file):
     raise UserError("nothing to fill in: give --text or --input_file")
-  if args.input_file != "-":
-    file_checks.check_file(args, "input_file")
-  checks.check(args, checks.config(args))
-  args.tokenizer.check()
-  objective = checkpoint_files.flag_of(args.init_checkpoint, "objective")
+  if settings.input_file != "-":
+    file_checks.check_file(settings, "input_file")
+  checks.check(settings, checks.config(settings))
+  settings.tokenizer.check()
+  objective = checkpoint_files.flag_of(settings.init_checkpoint, "objective")
   checks.check_objective(objective)
 
 
-def main(args: Settings) -> None:
-  texts = read_texts(args)
-  prefix = checkpoint_files.find_checkpoint(args.init_checkpoint)
+def main(settings: Settings) -> None:
+  texts = read_texts(settings)
+  prefix = checkpoint_files.find_checkpoint(settings.init_checkpoint)
   shapes = checkpoint_files.shapes(prefix)
   kinds = checkpoint_files.kinds_of(shapes)
   if shapes and "masked_lm" not in kinds:
@@ -62,8 +62,8 @@ def main(args: Settings) -> None:
       "an encoder alone or a fine-tuned one"
     )
   vocab_checks.warn_of_texts(
-    (text.replace(args.tokenizer.special.mask, " ") for text in texts),
-    args.tokenizer,
+    (text.replace(settings.tokenizer.special.mask, " ") for text in texts),
+    settings.tokenizer,
     "the texts",
   )
   # TensorFlow is imported here, after the flags were checked.
@@ -72,21 +72,24 @@ def main(args: Settings) -> None:
   from tasks.pretraining.answers import Answers
   from training import checkpoint
 
-  config = checks.config(args)
-  answers = Answers(TextConfig(args.tokenizer, _UNLIMITED), args.top_k)
-  pair = args.text_pair or ""
+  config = checks.config(settings)
+  answers = Answers(TextConfig(settings.tokenizer, _UNLIMITED), settings.top_k)
+  pair = settings.text_pair or ""
   examples = [answers.encode({"text": t, "text_pair": pair}) for t in texts]
   _check_lengths(texts, examples, config.max_position_embeddings)
   has_head = "pretraining" in kinds
-  if args.text_pair and not has_head:
+  if settings.text_pair and not has_head:
     raise UserError(
-      f"{args.init_checkpoint} has no head for next sentences: drop --text_pair"
+      f"{settings.init_checkpoint} has no head for next sentences: drop "
+      "--text_pair"
     )
   model = models.pretrainer(config, next_sentence=has_head)
-  checkpoint.restore_strict(model, args.init_checkpoint)
+  checkpoint.restore_strict(model, settings.init_checkpoint)
   program.end_with_reader()
   for text, encoded in zip(texts, examples, strict=True):
-    print(text if args.text_pair is None else f"{text} | {args.text_pair}")
+    print(
+      text if settings.text_pair is None else f"{text} | {settings.text_pair}"
+    )
     [row] = encoded.rows
     batch = {name: value[None] for name, value in row.items()}
     outputs = model(batch, training=False)
@@ -100,17 +103,17 @@ def main(args: Settings) -> None:
       print(f"  IsNext {answer['is_next_probability']:.1%}")
 
 
-def read_texts(args: Settings) -> list[str]:
+def read_texts(settings: Settings) -> list[str]:
   """Texts of --text and --input_file; ValueError for none, or a wrong one."""
-  texts = list(args.text or [])
-  if args.input_file:
-    path = "/dev/stdin" if args.input_file == "-" else args.input_file
+  texts = list(settings.text or [])
+  if settings.input_file:
+    path = "/dev/stdin" if settings.input_file == "-" else settings.input_file
     texts += filter(str.strip, textfiles.lines(path))
   if not texts:
-    raise UserError(f"nothing to fill in: {args.input_file} has no text")
-  mask = args.tokenizer.special.mask
-  for text in [*texts, *filter(None, [args.text_pair])]:
-    if mask not in text and not args.text_pair:
+    raise UserError(f"nothing to fill in: {settings.input_file} has no text")
+  mask = settings.tokenizer.special.mask
+  for text in [*texts, *filter(None, [settings.text_pair])]:
+    if mask not in text and not settings.text_pair:
       raise UserError(f"there is no {mask} in {text!r}")
     if textfiles.SURROGATE.search(text):
       raise UserError(f"{text!r} is not UTF-8: write it in this encoding")

@@ -89,28 +89,32 @@ class PredictorSettings(Settings):
     return {k: v if k == "choices" else v[0] for k, v in given.items()}
 
 
-def check_flags(args: PredictorSettings) -> None:
-  for name in args.texts:
-    if name != "choices" and len(args[name]) > 1:
+def check_flags(settings: PredictorSettings) -> None:
+  for name in settings.texts:
+    if name != "choices" and len(settings[name]) > 1:
       raise UserError(
-        f"--{name} is given {len(args[name])} times: give it once; several "
+        f"--{name} is given {len(settings[name])} times: give it once; several "
         "texts are asked by lines of JSON on standard input"
       )
 
 
-def main(args: PredictorSettings) -> None:
-  moved = {name: args[name] for name in ("bert_config_file", "vocab_file")}
+def main(settings: PredictorSettings) -> None:
+  moved = {name: settings[name] for name in ("bert_config_file", "vocab_file")}
   changes = {name: path for name, path in moved.items() if path}
   try:
     predict = Predictor(
-      args.model, args.engine, args.files or None, args.timeout, **changes
+      settings.model,
+      settings.engine,
+      settings.files or None,
+      settings.timeout,
+      **changes,
     )
-    if args.texts:
-      rows = iter([_command_line(args, predict)])
+    if settings.texts:
+      rows = iter([_command_line(settings, predict)])
     else:
       rows = json_lines.read(sys.stdin.buffer, predict)
     progress = Progress("answered", 0, "lines")
-    for batch in json_lines.batches(rows, args.batch_size):
+    for batch in json_lines.batches(rows, settings.batch_size):
       for answer in json_lines.answers(predict, batch):
         print(json.dumps(answer, ensure_ascii=False), flush=True)
       progress.add(len(batch))
@@ -118,14 +122,14 @@ def main(args: PredictorSettings) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(1)
   except (UserError, OSError) as error:
-    if not str(error).startswith(args.model):
+    if not str(error).startswith(settings.model):
       raise
     raise UserError(f"--model={error}") from None
 
 
-def _command_line(args, predict):
+def _command_line(settings, predict):
   try:
-    return json_lines.check(args.texts, predict)
+    return json_lines.check(settings.texts, predict)
   except UserError as error:
     message = re.sub(r"(\w+)=\[\.\.\.\]", r"--\1", str(error))
     raise UserError(f"the command line: {message}") from None

@@ -17,32 +17,32 @@ from absl import logging
 from data.pretraining import record_schema
 from runs import checks, contradictions, training_program
 from storage import UserError, files
-from tasks.pretraining import settings
+from tasks.pretraining import settings as pretraining_settings
 from tasks.pretraining.settings import Settings
 
 
-def check_flags(args: Settings) -> None:
-  args = with_implied(args)
-  contradictions.check_training(args)
+def check_flags(settings: Settings) -> None:
+  settings = with_implied(settings)
+  contradictions.check_training(settings)
   inputs: list[list[str]] = []
-  if args.do_train or args.do_eval:
-    trains = args.do_train or not args.eval_file
-    if trains and not args.input_file:
+  if settings.do_train or settings.do_eval:
+    trains = settings.do_train or not settings.eval_file
+    if trains and not settings.input_file:
       raise UserError("--do_train and --do_eval need --input_file")
-    patterns = (args.input_file if trains else None, args.eval_file)
+    patterns = (settings.input_file if trains else None, settings.eval_file)
     inputs = [files.expand(pattern) for pattern in patterns if pattern]
-  if args.stop_at_step > args.num_train_steps:
+  if settings.stop_at_step > settings.num_train_steps:
     raise UserError(
-      f"--stop_at_step={args.stop_at_step} is beyond "
-      f"--num_train_steps={args.num_train_steps}"
+      f"--stop_at_step={settings.stop_at_step} is beyond "
+      f"--num_train_steps={settings.num_train_steps}"
     )
-  settings.check_flags(args)
-  if args.do_export:
-    settings.check_export(args)
-  network = checks.config(args)
-  checks.check_run(args, network)
-  lengths = args.max_seq_length, args.max_predictions_per_seq
-  is_causal = args.objective not in settings.MASKED
+  pretraining_settings.check_flags(settings)
+  if settings.do_export:
+    pretraining_settings.check_export(settings)
+  network = checks.config(settings)
+  checks.check_run(settings, network)
+  lengths = settings.max_seq_length, settings.max_predictions_per_seq
+  is_causal = settings.objective not in pretraining_settings.MASKED
   for paths in inputs:
     if empty := [path for path in paths if not files.size(path)]:
       text = "%d of %d files are empty, such as %s: they are left out"
@@ -51,64 +51,69 @@ def check_flags(args: Settings) -> None:
       paths,
       *lengths,
       network.vocab_size,
-      tokenizer=args.tokenizer if args.vocab_file else None,
+      tokenizer=settings.tokenizer if settings.vocab_file else None,
       needs_masks=not is_causal,
-      skip_corrupt=args.max_corrupt_records > 0,
+      skip_corrupt=settings.max_corrupt_records > 0,
     )
-  if args.do_train and args.num_warmup_steps >= args.num_train_steps:
+  if (
+    settings.do_train and settings.num_warmup_steps >= settings.num_train_steps
+  ):
     logging.warning(
       "--num_warmup_steps=%d%s is not less than --num_train_steps=%d: the "
       "rate never reaches --learning_rate; use fewer warm-up steps",
-      args.num_warmup_steps,
-      "" if "num_warmup_steps" in args.given else " (the default)",
-      args.num_train_steps,
+      settings.num_warmup_steps,
+      "" if "num_warmup_steps" in settings.given else " (the default)",
+      settings.num_train_steps,
     )
 
 
-def with_implied(args: Settings) -> Settings:
+def with_implied(settings: Settings) -> Settings:
   """Sets --attention by --objective."""
-  if args.objective not in settings.MASKED and args.attention is None:
-    args = args.replace(attention=args.objective)
-  return args
+  if (
+    settings.objective not in pretraining_settings.MASKED
+    and settings.attention is None
+  ):
+    settings = settings.replace(attention=settings.objective)
+  return settings
 
 
-def main(args: Settings) -> None:
+def main(settings: Settings) -> None:
   # TensorFlow is imported here, after the flags were checked.
   from modeling import losses, models
   from runs.session import Run
   from tasks.pretraining import task
   from training import report
 
-  args = with_implied(args)
-  run = Run(args, checks.config(args))
-  args = run.settings
-  if args.do_train or args.do_eval:
-    eval_set = task.eval_data(args, run.config)
-    if args.do_train or not eval_set:
-      train_set = task.train_data(args, run.config)
-  next_sentence = args.objective == "mlm_nsp"
+  settings = with_implied(settings)
+  run = Run(settings, checks.config(settings))
+  settings = run.settings
+  if settings.do_train or settings.do_eval:
+    eval_set = task.eval_data(settings, run.config)
+    if settings.do_train or not eval_set:
+      train_set = task.train_data(settings, run.config)
+  next_sentence = settings.objective == "mlm_nsp"
   objective = losses.pretraining(next_sentence=next_sentence)
   evaluated = None  # last step
   with run.strategy.scope():
     model = models.pretrainer(run.config, next_sentence=next_sentence)
-    if args.do_train:
+    if settings.do_train:
       for step in run.train(
         model,
         objective,
         train_set,
-        num_train_steps=args.num_train_steps,
-        num_warmup_steps=args.num_warmup_steps,
-        stop_at=args.stop_at_step,
+        num_train_steps=settings.num_train_steps,
+        num_warmup_steps=settings.num_warmup_steps,
+        stop_at=settings.stop_at_step,
         unit="sequences",
-        evaluated=report.last_evaluation(args.output_dir),
+        evaluated=report.last_evaluation(settings.output_dir),
       ):
-        task.evaluate(args, model, objective, eval_set or train_set, step)
+        task.evaluate(settings, model, objective, eval_set or train_set, step)
         evaluated = step
-    if args.do_eval:
+    if settings.do_eval:
       step = run.load(model)
       if step != evaluated:
-        task.evaluate(args, model, objective, eval_set or train_set, step)
-  if args.do_export:
+        task.evaluate(settings, model, objective, eval_set or train_set, step)
+  if settings.do_export:
     run.export(task.served_model)
 
 

@@ -44,9 +44,11 @@ class SplitSettings(Settings):
   overwrite: bool = common(False, "Replace an existing output_file.")
 
 
-def check_flags(args: SplitSettings) -> None:
-  inputs = files.expand(args.input_file)
-  file_checks.check_output_file(args.output_file, args.overwrite, *inputs)
+def check_flags(settings: SplitSettings) -> None:
+  inputs = files.expand(settings.input_file)
+  file_checks.check_output_file(
+    settings.output_file, settings.overwrite, *inputs
+  )
 
 
 def read_documents(
@@ -62,12 +64,12 @@ def read_documents(
     yield documents.paragraphs(textfiles.lines(path))
 
 
-def main(args: SplitSettings) -> None:
-  paths = files.expand(args.input_file)
+def main(settings: SplitSettings) -> None:
+  paths = files.expand(settings.input_file)
   progress = Progress("split", sum(map(files.size, paths)) / 1e6, "MB")
-  with files.open_for_writing(args.output_file) as output:
+  with files.open_for_writing(settings.output_file) as output:
     for path in paths:
-      for document in read_documents(args.source, path, progress):
+      for document in read_documents(settings.source, path, progress):
         count = 0
         for paragraph in document:
           sentences = split_sentences(paragraph)
@@ -83,8 +85,8 @@ def main(args: SplitSettings) -> None:
       progress.add(files.size(path) / 1e6)
     progress.say()
     if not progress.counts["sentences"]:
-      raise UserError(f"{args.input_file} holds no text")
-  logging.info("wrote %s", args.output_file)
+      raise UserError(f"{settings.input_file} holds no text")
+  logging.info("wrote %s", settings.output_file)
 
 
 if __name__ == "__main__":

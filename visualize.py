@@ -59,46 +59,46 @@ class PageSettings(Settings):
 _INPUTS = [f.name for f in flags_of(PageSettings).values() if f.text]
 
 
-def check_flags(args: PageSettings) -> None:
-  file_checks.check_output_file(args.output_file, args.overwrite)
+def check_flags(settings: PageSettings) -> None:
+  file_checks.check_output_file(settings.output_file, settings.overwrite)
   for name in _INPUTS:
-    if textfiles.SURROGATE.search("".join(args[name] or "")):
+    if textfiles.SURROGATE.search("".join(settings[name] or "")):
       raise UserError(f"--{name} is not UTF-8: write it in this encoding")
-  if not any(args[name] for name in _INPUTS):
+  if not any(settings[name] for name in _INPUTS):
     raise UserError("nothing to show: give --text, or --question and --context")
-  checkpoint_files.find_checkpoint(args.model)
+  checkpoint_files.find_checkpoint(settings.model)
 
 
-def main(args: PageSettings) -> None:
+def main(settings: PageSettings) -> None:
   # TensorFlow is imported here, after the flags were checked.
   from serving import visualization
 
-  served = _restore(args)
-  texts = _texts(args, served.answers)
+  served = _restore(settings)
+  texts = _texts(settings, served.answers)
   encoded = visualization.encode(served, texts)
   values = visualization.compute(served, encoded)
-  text = visualization.render(served, values, texts, args.model)
-  files.write_text(args.output_file, text)
-  logging.info("wrote %s: open it in a browser", args.output_file)
+  text = visualization.render(served, values, texts, settings.model)
+  files.write_text(settings.output_file, text)
+  logging.info("wrote %s: open it in a browser", settings.output_file)
 
 
-def _restore(args: PageSettings):
+def _restore(settings: PageSettings):
   """The model (serving.export.ServedModel) and its answers."""
   from training import checkpoint
 
-  entry = checkpoint_files.run_of(args.model)
+  entry = checkpoint_files.run_of(settings.model)
   if entry.get("program", "run_pretraining") == "run_pretraining":
-    return _restore_pretrained(args, entry["flags"])
-  record = checkpoint_files.sibling_file(args.model, run_json.NAME) or ""
+    return _restore_pretrained(settings, entry["flags"])
+  record = checkpoint_files.sibling_file(settings.model, run_json.NAME) or ""
   folder = os.path.dirname(record)
   served = restore(folder)
-  if args.model.rstrip("/") != folder:  # a checkpoint, or the folder `best`
-    path = checkpoint_files.find_checkpoint(args.model)
+  if settings.model.rstrip("/") != folder:  # a checkpoint, or the folder `best`
+    path = checkpoint_files.find_checkpoint(settings.model)
     checkpoint.restore_strict(served.model, path)
   return served
 
 
-def _restore_pretrained(args: PageSettings, trained_flags):
+def _restore_pretrained(settings: PageSettings, trained_flags):
   """A model with the heads of pre-training; without them an checks."""
   from modeling import models
   from serving.answers import TextConfig
@@ -107,12 +107,12 @@ def _restore_pretrained(args: PageSettings, trained_flags):
   from tasks.pretraining import answers
   from training import checkpoint
 
-  files = find_model(args.model)
+  files = find_model(settings.model)
   path, config, tokenizer = files.checkpoint, files.config, files.tokenizer
   text_config = TextConfig(tokenizer, config.max_position_embeddings)
   kinds = checkpoint_files.kinds_at(path)
   if "masked_lm" in kinds:
-    if tokenizer.special.mask in f"{args.text} {args.text_pair}":
+    if tokenizer.special.mask in f"{settings.text} {settings.text_pair}":
       checks.check_objective(trained_flags.get("objective"))
     model = models.pretrainer(config, "pretraining" in kinds)
     served = ServedModel(model, answers.Answers(text_config))
@@ -123,20 +123,20 @@ def _restore_pretrained(args: PageSettings, trained_flags):
   return served
 
 
-def _texts(args: PageSettings, answers):
+def _texts(settings: PageSettings, answers):
   """Texts by the names of a model's inputs; UserError if they do not fit."""
   names = {}
   for given in _INPUTS:
     [name] = json_lines.rename({given: None}, answers.inputs)
     if name in answers.inputs:
       names[given] = name
-  given = {flag: args[flag] for flag in _INPUTS}
+  given = {flag: settings[flag] for flag in _INPUTS}
   texts = {name: given[flag] for flag, name in names.items() if given[flag]}
   wrong = [flag for flag in _INPUTS if given[flag] and flag not in names]
   if wrong or answers.inputs.keys() - answers.optional - texts.keys():
     takes = ", ".join(f"--{flag}" for flag in names)
     more = f", not --{wrong[0]}" if wrong else ""
-    raise UserError(f"the model in {args.model} takes {takes}{more}")
+    raise UserError(f"the model in {settings.model} takes {takes}{more}")
   return texts
 
 

@@ -23,18 +23,18 @@ _BLANK = (
 )
 
 
-def write(args: Settings, model, hidden_size: int) -> None:
+def write(settings: Settings, model, hidden_size: int) -> None:
   """Writes the activations of --input_file to --output_file."""
-  layers = text_lines.layer_indexes(args.layers)
-  tokenizer = args.tokenizer
-  length = args.row_length
-  flag = args.row_length_flag
-  path, output = args.needed("input_file"), args.needed("output_file")
+  layers = text_lines.layer_indexes(settings.layers)
+  tokenizer = settings.tokenizer
+  length = settings.row_length
+  flag = settings.row_length_flag
+  path, output = settings.needed("input_file"), settings.needed("output_file")
   lines = text_lines.read_lines(path, tokenizer, length, flag)
   max_tokens = _CHUNK_SIZE // (len(layers) * hidden_size)
   progress = Progress("extracted", text_lines.count(path), "lines")
-  results = _extract(args, model, lines, max_tokens, progress)
-  if args.format == "npz":
+  results = _extract(settings, model, lines, max_tokens, progress)
+  if settings.format == "npz":
     text_lines.write_npz(output, results, layers)
   else:
     text_lines.write_json(
@@ -43,20 +43,20 @@ def write(args: Settings, model, hidden_size: int) -> None:
   logging.info("wrote %s", output)
 
 
-def _extract(args: Settings, model, lines, max_tokens, progress):
+def _extract(settings: Settings, model, lines, max_tokens, progress):
   """Yields lines with their activations; see lines.chunks for `max_tokens`."""
   # Batches are as short as possible, unless each length costs a compilation.
-  length = args.row_length
-  multiple = length if args.on_tpu else 8
+  length = settings.row_length
+  multiple = length if settings.on_tpu else 8
   for chunk in text_lines.chunks(lines, max_tokens):
     result = [None] * len(chunk)
     for indices, batch in text_lines.batches(
-      chunk, args.batch_size, length, multiple
+      chunk, settings.batch_size, length, multiple
     ):
       outputs = inference.predict(model, [batch])
       for index, values in zip(indices, outputs["values"], strict=True):
         size = len(chunk[index].ids)
-        result[index] = values[:size] if args.pooling == "none" else values
+        result[index] = values[:size] if settings.pooling == "none" else values
       progress.add(len(indices))
     yield from zip(chunk, result, strict=True)
   progress.say()
@@ -97,16 +97,19 @@ def split(text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
   return first, tf.strings.substr(text, begin, size)
 
 
-def served_model(args: Settings, of_tokens: bool = True) -> ServedModel:
+def served_model(settings: Settings, of_tokens: bool = True) -> ServedModel:
   """Untrained model and its answers: texts to vectors.
 
   Without windows also those of tokens, with --pooling only if `of_tokens`.
   """
-  config = checks.config(args)
-  windows, layers = text_windows(args), text_lines.layer_indexes(args.layers)
-  pooling = "none" if of_tokens and not windows else args.pooling
+  config = checks.config(settings)
+  windows, layers = (
+    text_windows(settings),
+    text_lines.layer_indexes(settings.layers),
+  )
+  pooling = "none" if of_tokens and not windows else settings.pooling
   model = layer_outputs(config, layers, pooling, windows)
-  length = args.row_length
-  texts = TextConfig(args.tokenizer, length)
-  answers = Answers(texts, args.pooling, pairs=not windows)
+  length = settings.row_length
+  texts = TextConfig(settings.tokenizer, length)
+  answers = Answers(texts, settings.pooling, pairs=not windows)
   return ServedModel(model, answers, FeatureExtraction)

@@ -82,56 +82,59 @@ class Settings(Packing, Evaluation, Masks, Sampling):
   )
 
 
-def check_flags(args: Settings) -> None:
+def check_flags(settings: Settings) -> None:
   """Raises ValueError if flags of masks, objective or sampling do not fit."""
-  args.masks()
-  if args.sampling_exponent != 1 and args.sampling_weights:
+  settings.masks()
+  if settings.sampling_exponent != 1 and settings.sampling_weights:
     raise UserError(
       "--sampling_exponent computes what --sampling_weights says: drop one"
     )
-  sampling_weights(args)
-  if args.objective in SIDES:
-    if args.attention != args.objective:
+  sampling_weights(settings)
+  if settings.objective in SIDES:
+    if settings.attention != settings.objective:
       raise UserError(
-        f"--attention={args.attention} contradicts --objective={args.objective}"
+        f"--attention={settings.attention} contradicts "
+        f"--objective={settings.objective}"
       )
-    if not (args.special_tokens or args.vocab_file):
+    if not (settings.special_tokens or settings.vocab_file):
       raise UserError("--nospecial_tokens needs --vocab_file, to find them")
-  elif not args.special_tokens:
+  elif not settings.special_tokens:
     raise UserError(
-      f"--objective={args.objective} needs special tokens: "
+      f"--objective={settings.objective} needs special tokens: "
       f"--nospecial_tokens goes with {' or '.join(SIDES)} only"
     )
 
 
-def sampling_weights(args: Settings) -> list[float] | None:
+def sampling_weights(settings: Settings) -> list[float] | None:
   """Weight of each pattern of --input_file, None without --sampling_weights.
 
   Raises ValueError for another number of them, or a weight that is none.
   """
-  if not args.sampling_weights:
+  if not settings.sampling_weights:
     return None
   try:
-    weights = [float(weight) for weight in args.sampling_weights]
+    weights = [float(weight) for weight in settings.sampling_weights]
   except ValueError:
     weights = []
-  number = len(source_patterns(args))
+  number = len(source_patterns(settings))
   if len(weights) != number or not all(0 < w < math.inf for w in weights):
     raise UserError(
-      f"--sampling_weights={','.join(args.sampling_weights)}: give a positive, "
-      f"finite number for each of the {number} patterns of --input_file"
+      f"--sampling_weights={','.join(settings.sampling_weights)}: give a "
+      f"positive, finite number for each of the {number} patterns of --input_file"
     )
   return weights
 
 
-def source_patterns(args: Settings) -> list[str]:
+def source_patterns(settings: Settings) -> list[str]:
   """The patterns of --input_file, between its commas."""
-  return [name for name in (args.input_file or "").split(",") if name.strip()]
+  return [
+    name for name in (settings.input_file or "").split(",") if name.strip()
+  ]
 
 
-def check_export(args: Settings) -> None:
+def check_export(settings: Settings) -> None:
   """Raises ValueError if the model of run_pretraining cannot fill masks."""
-  if not args.vocab_file:
+  if not settings.vocab_file:
     raise UserError("--do_export needs --vocab_file")
-  args.tokenizer.check()
-  checks.check_objective(args.objective)
+  settings.tokenizer.check()
+  checks.check_objective(settings.objective)

@@ -23,21 +23,23 @@ from runs import checks
 from serving.answers import TextConfig
 from serving.export import ServedModel, TextSignature
 from storage import UserError, files
-from tasks.pretraining import settings
+from tasks.pretraining import settings as pretraining_settings
 from tasks.pretraining.answers import Answers
 from tasks.pretraining.settings import Settings
 from training import checkpoint_files, inference, report
 from training import step as steps
 
 
-def train_data(args: Settings, config: BertConfig) -> PretrainingInput:
+def train_data(settings: Settings, config: BertConfig) -> PretrainingInput:
   """Records of --input_file, sampled by their weights; ValueError if unfit."""
   sources = None
-  if args.sampling_weights or args.sampling_exponent != 1:
-    sources = _weighted_sources(args)
-  masking = args.masks()
-  packing = Packing(args.max_seq_length) if args.pack_examples else None
-  records = _records(args, config, args.input_file, masking, sources, packing)
+  if settings.sampling_weights or settings.sampling_exponent != 1:
+    sources = _weighted_sources(settings)
+  masking = settings.masks()
+  packing = Packing(settings.max_seq_length) if settings.pack_examples else None
+  records = _records(
+    settings, config, settings.input_file, masking, sources, packing
+  )
   is_other = masking.masked_lm_prob != DEFAULT_MASKING.masked_lm_prob
   if (is_other or masking.whole_word) and not records.masks_words:
     logging.warning(
@@ -48,20 +50,22 @@ def train_data(args: Settings, config: BertConfig) -> PretrainingInput:
   return records
 
 
-def eval_data(args: Settings, config: BertConfig) -> PretrainingInput | None:
+def eval_data(
+  settings: Settings, config: BertConfig
+) -> PretrainingInput | None:
   """Records of --eval_file; None without the flag.
 
   Unmasked ones get masks by --masked_lm_prob, with the default MaskPolicy.
   """
-  if not args.eval_file:
+  if not settings.eval_file:
     return None
-  masking = args.masks()
+  masking = settings.masks()
   masking = replace(masking, policy=DEFAULT_MASKING.policy)
-  return _records(args, config, args.eval_file, masking)
+  return _records(settings, config, settings.eval_file, masking)
 
 
 def _records(
-  args: Settings,
+  settings: Settings,
   config,
   patterns,
   masking,
@@ -69,17 +73,17 @@ def _records(
   packing=None,
 ):
   paths = files.expand(patterns)
-  tokenizer = args.tokenizer if args.vocab_file else None
-  causal_targets = _causal_targets(args)
+  tokenizer = settings.tokenizer if settings.vocab_file else None
+  causal_targets = _causal_targets(settings)
   schema = record_schema.find_schema(
     # The program has checked all files before: here one is enough.
     [next(filter(files.size, paths), paths[0])],
-    args.max_seq_length,
-    args.max_predictions_per_seq,
+    settings.max_seq_length,
+    settings.max_predictions_per_seq,
     config.vocab_size,
     tokenizer=tokenizer,
     needs_masks=not causal_targets,
-    skip_corrupt=args.max_corrupt_records > 0,
+    skip_corrupt=settings.max_corrupt_records > 0,
   )
   return PretrainingInput(
     paths,
@@ -88,33 +92,33 @@ def _records(
     masking,
     tokenizer,
     causal_targets=causal_targets,
-    max_corrupt_records=args.max_corrupt_records,
-    folder=args.output_dir,
+    max_corrupt_records=settings.max_corrupt_records,
+    folder=settings.output_dir,
     sources=sources,
     packing=packing,
   )
 
 
-def _causal_targets(args: Settings):
+def _causal_targets(settings: Settings):
   """Targets of --objective=left_to_right or right_to_left, else None."""
-  if args.objective not in SIDES:
+  if settings.objective not in SIDES:
     return None
-  if args.special_tokens:
-    return CausalTargets(args.objective)
-  return CausalTargets(args.objective, args.tokenizer)
+  if settings.special_tokens:
+    return CausalTargets(settings.objective)
+  return CausalTargets(settings.objective, settings.tokenizer)
 
 
-def _weighted_sources(args: Settings):
+def _weighted_sources(settings: Settings):
   """Files of each pattern of --input_file, and their weight by the flags."""
-  patterns = settings.source_patterns(args)
+  patterns = pretraining_settings.source_patterns(settings)
   groups = [files.expand(pattern) for pattern in patterns]
-  weights = settings.sampling_weights(args)
+  weights = pretraining_settings.sampling_weights(settings)
   if not weights:  # records are nearly of one size
     sizes = [sum(map(files.size, paths)) for paths in groups]
     if not all(sizes):
       empty = patterns[sizes.index(0)]
       raise UserError(f"{empty}: no bytes to weigh: make its records again")
-    weights = [size**args.sampling_exponent for size in sizes]
+    weights = [size**settings.sampling_exponent for size in sizes]
     for pattern, weight in zip(patterns, weights, strict=True):
       percent = 100 * weight / sum(weights)
       logging.info("%s: %.1f %% of the records", pattern, percent)
@@ -122,19 +126,23 @@ def _weighted_sources(args: Settings):
 
 
 def evaluate(
-  args: Settings,
+  settings: Settings,
   model,
   objective,
   source: PretrainingInput,
   step: int,
 ) -> None:
   """Writes eval_results.txt as the original does."""
-  records = "--eval_file" if args.eval_file else "the records of --input_file"
+  records = (
+    "--eval_file" if settings.eval_file else "the records of --input_file"
+  )
   logging.info("evaluation at step %d, on %s", step, records)
-  batches = source.endless_eval_batches(args.eval_batch_size)
+  batches = source.endless_eval_batches(settings.eval_batch_size)
   with steps.corrupt_record_errors(source.first_corrupt):
-    results = inference.evaluate(model, objective, batches, args.max_eval_steps)
-  report.write_evaluation(args.output_dir, results, step)
+    results = inference.evaluate(
+      model, objective, batches, settings.max_eval_steps
+    )
+  report.write_evaluation(settings.output_dir, results, step)
 
 
 class FillMask(TextSignature):
@@ -187,13 +195,13 @@ class FillMask(TextSignature):
     return tf.constant(bias)
 
 
-def served_model(args: Settings) -> ServedModel:
+def served_model(settings: Settings) -> ServedModel:
   """Untrained model and its answers; it has the heads of its checkpoint."""
-  settings.check_export(args)
-  kinds = checkpoint_files.kinds_at(checks.checkpoint(args))
-  config = TextConfig(args.tokenizer, args.max_seq_length)
+  pretraining_settings.check_export(settings)
+  kinds = checkpoint_files.kinds_at(checks.checkpoint(settings))
+  config = TextConfig(settings.tokenizer, settings.max_seq_length)
   return ServedModel(
-    models.pretrainer(checks.config(args), "pretraining" in kinds),
-    Answers(config, args.export_top_k),
+    models.pretrainer(checks.config(settings), "pretraining" in kinds),
+    Answers(config, settings.export_top_k),
     FillMask,
   )

@@ -264,9 +264,7 @@ def test_without_an_axis_of_heads_their_number_has_to_be_known(tmp_path):
   encoder = _functional()
   _randomize(encoder)
   prefix = _save(tmp_path, model=_as_of_2020(encoder, _flat))
-  with pytest.raises(
-    ValueError, match="does not state its number of heads: bert"
-  ):
+  with pytest.raises(ValueError, match="does not state its number of heads: b"):
     model_garden.read(prefix)
   CONFIG.to_json(str(tmp_path / "bert_config.json"))
   _check_pooled(prefix, encoder)
