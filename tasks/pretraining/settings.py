@@ -120,7 +120,8 @@ def sampling_weights(settings: Settings) -> list[float] | None:
   if len(weights) != number or not all(0 < w < math.inf for w in weights):
     raise UserError(
       f"--sampling_weights={','.join(settings.sampling_weights)}: give a "
-      f"positive number for each of the {number} patterns of --input_file"
+      f"positive, finite number for each of the {number} patterns of "
+      "--input_file"
     )
   return weights
 
