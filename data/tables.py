@@ -14,6 +14,7 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import cache
 from itertools import islice
 from typing import NamedTuple
@@ -28,10 +29,8 @@ _DELIMITERS |= {"comma": ",", "semicolon": ";", "pipe": "|"}
 _QUOTED = re.compile(r'\A"|(^|\t)"[^"\t]*(""|\n)([^"\t]|"")*"(\t|$)', re.M)
 _MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb": "utf-8"}
 _to_json = json.JSONEncoder(ensure_ascii=False).encode
-_log_once = cache(logging.info)
-Dialect = tuple[
-  str | None, str
-]  # values of the settings delimiter and encoding
+_log_once, _warn_once = map(cache, (logging.info, logging.warning))
+Dialect = tuple[str | None, str]  # values of --delimiter and --encoding
 OWN: Dialect = None, "utf-8"
 
 
@@ -97,11 +96,23 @@ def _lines(path, dialect):
     return
   number, end = 0, " "
   with textfiles.open_text(path) as file:
-    encoding = _MARKS.get(file.peek(2)[:2], dialect[1])
+    first = file.peek(1000).split(b"\n")[0]
+    encoding = _MARKS.get(first[:2], dialect[1])
+    is_in_doubt = encoding not in _MARKS.values()
+    if encoding == "utf-8" and textfiles.is_utf16(first):
+      raise UserError(
+        f"{path} looks like UTF-16: give {setting('encoding', 'utf-16-le')}, "
+        "or save the file as UTF-8"
+      )
     try:
       text = io.TextIOWrapper(file, encoding, newline="\n")
       for number, line in enumerate(text, 1):
         line = line.rstrip("\r\n")
+        if is_in_doubt and _is_utf8(line, encoding):
+          is_in_doubt = False
+          message = "%s, line %d looks like UTF-8, but is read as %s (%s)"
+          name = setting("encoding")
+          _warn_once(message, path, number, encoding, name)
         if number == 1:
           end = "\n" if "\r" in line else " "
           line = re.sub('^\ufeff?("?sep=.?"?$)?', "", line)  # Excel's sep=;
@@ -119,10 +130,22 @@ def _lines(path, dialect):
       ) from error
 
 
+def _is_utf8(line, encoding):
+  """Returns whether the bytes of a line are UTF-8 for more than ASCII."""
+  with suppress(UnicodeError):
+    return not line.isascii() and bool(line.encode(encoding).decode())
+  return False
+
+
 def _find_format(path, columns, dialect):
   """Delimiter by which the header has `columns`, and if quotes are plain."""
   usual = "," if _extension(path) == ".csv" else "\t"
-  given = _DELIMITERS.get(dialect[0], dialect[0])
+  given = dialect[0] and _DELIMITERS.get(dialect[0].lower(), dialect[0])
+  if given and len(given) != 1:
+    raise UserError(
+      f"{setting('delimiter', given)} is no delimiter: give tab, comma, "
+      "semicolon, pipe or one character"
+    )
   head = [*islice(_lines(path, dialect), 1000)]
   fits = {}
   for delimiter in given or usual + ",;\t|":

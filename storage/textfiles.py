@@ -35,7 +35,7 @@ def lines(path: str, start: int = 0, end: int | None = None) -> Iterator[str]:
           f"{path}, line {line_number(path, start) + number}: no line break "
           f"in {MAX_LINE_BYTES:,} bytes; break it into lines, if it is text"
         )
-      if not position and _is_utf16(raw):
+      if not position and is_utf16(raw):
         raise UserError(f"{path} looks like UTF-16; save it as UTF-8")
       try:
         line = raw.decode()
@@ -62,7 +62,7 @@ def text_lines(path: str) -> Iterator[str]:
     yield line.replace("\r", " ")
 
 
-def _is_utf16(first: bytes) -> bool:
+def is_utf16(first: bytes) -> bool:
   """True for a UTF-16 byte order mark, or if every other byte is 0."""
   if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
     return True

@@ -113,6 +113,15 @@ def test_documents_of_one_sentence_are_said_once(layout, flags, tmp_path):
     assert "1,500 instances, 1,500 random next sentences" in log
 
 
+def test_files_of_one_line_are_one_document(tmp_path):
+  for number, line in enumerate(LINES[:40]):
+    (tmp_path / f"{number}.txt").write_text(f"{line}\n")
+  flags = {"input_file": tmp_path / "*.txt", "output_file": tmp_path / "out"}
+  log = _run(**flags, dupe_factor=1)
+  assert "single document" in log
+  assert "have one sentence" not in log
+
+
 def test_lines_of_a_macintosh_are_lines(tmp_path):
   for end in ("\n", "\r"):
     (tmp_path / "text").write_text(f"{end.join(LINES[:50])}{end}", newline="")

@@ -49,7 +49,7 @@ def doubts(
   sentences = list(chain.from_iterable(texts))
   noun = "sentences" if is_prose else "lines"
   some = f"of the first {len(sentences):,} {noun}"
-  if 0 < 0.9 * len(texts) <= (single := sum(len(text) == 1 for text in texts)):
+  if 0 < 0.5 * len(texts) <= (single := sum(len(text) == 1 for text in texts)):
     yield (
       f"{single:,} of the first {len(texts):,} documents have one sentence, so "
       "that a random one is its next: put blank lines between documents only, "

@@ -13,7 +13,7 @@ from data.tokenizer import Tokenizer
 from storage import UserError, files
 from storage.tfrecord import Schema
 
-ALL_COLUMNS = ["all"]
+ALL_COLUMNS = ("all",)
 BALANCED = "balanced"
 
 
@@ -117,7 +117,7 @@ def read_examples(
 def _check_copied(columns, rows, path):
   """Names of the columns to copy; ValueError if no row has a column."""
   present = list(dict.fromkeys(name for row in rows for name in row.values))
-  if columns == ALL_COLUMNS:
+  if tuple(columns) == ALL_COLUMNS:
     return present
   for name in columns:
     if name not in present:

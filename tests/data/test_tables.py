@@ -185,6 +185,30 @@ def test_a_byte_of_another_encoding_is_named_with_its_line(tmp_path, line):
     [*tables.read_table(path, ["a"])]
 
 
+@pytest.mark.parametrize("delimiter", ["ab", ",;", "semicolons"])
+def test_a_delimiter_of_several_characters_is_refused(tmp_path, delimiter):
+  path = _write(tmp_path, "t.csv", "a,b\n1,2\n")
+  with pytest.raises(UserError, match=f"delimiter={delimiter} is no delimiter"):
+    next(tables.read_table(path, ["a"], dialect=(delimiter, "utf-8")))
+  assert next(tables.read_table(path, ["a"], dialect=("COMMA", "utf-8")))
+
+
+def test_utf8_under_another_encoding_is_said(tmp_path, caplog):
+  path = _write(tmp_path, "t.csv", "a\nEs ist schön.\nSüß.\n")
+  with caplog.at_level("WARNING", logger="absl"):
+    assert list(tables.read_table(path, ["a"], dialect=(None, "cp1252")))
+  assert caplog.text.count("line 2 looks like UTF-8") == 1
+
+
+def test_utf16_without_a_mark_is_named(tmp_path):
+  path = _write(tmp_path, "t.csv", "a,b\nx,1\n".encode("utf-16-le"))
+  with pytest.raises(UserError, match="looks like UTF-16: give encoding"):
+    list(tables.read_table(path, ["a"]))
+  dialect = (None, "utf-16-le")
+  [row] = tables.read_table(path, ["a"], dialect=dialect)
+  assert row.values == {"a": "x", "b": "1"}
+
+
 @pytest.mark.parametrize("name", ["cp125", "base64", "", "rot13"])
 def test_an_encoding_that_there_is_not_is_named(tmp_path, name):
   path = _write(tmp_path, "t.csv", "a\nx\n")

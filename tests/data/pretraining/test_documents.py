@@ -133,7 +133,7 @@ def _doubts(lines, is_prose=False, max_words=16):
 
 @pytest.mark.parametrize(
   ("sizes", "is_said"),
-  [([1] * 9 + [2], True), ([1] * 8 + [2, 2], False), ([1], True), ([], False)],
+  [([1, 2] * 5, True), ([1] * 4 + [2] * 5, False), ([1], True), ([], False)],
 )
 def test_documents_of_one_sentence_are_noticed(sizes, is_said):
   lines = [line for size in sizes for line in [*["owls"] * size, "", " "]]

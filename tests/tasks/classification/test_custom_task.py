@@ -164,7 +164,7 @@ def test_columns_that_predictions_repeat(tmp_path):
   read = partial(examples.read_examples, task, data, "test")
   assert [row.columns for row in read()] == [None, None]
   assert [row.columns for row in read(["id"])] == [{"id": "7"}, {}]
-  everything = [row.columns for row in read(examples.ALL_COLUMNS)]
+  everything = [row.columns for row in read(("all",))]  # as the flag has it
   assert everything == [{"body": "x", "id": "7"}, {"body": "y"}]
   with pytest.raises(ValueError, match=r"no column 'ID', .* are 'body', 'id'"):
     read(["ID"])
