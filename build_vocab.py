@@ -60,9 +60,8 @@ def main(settings: VocabularySettings) -> None:
   reserved = vocab_learning.reserved_tokens(
     settings.special_tokens, settings.unused_tokens
   )
-  logging.info(
-    "%s words, %s distinct", f"{counts.total():,}", f"{len(counts):,}"
-  )
+  total, distinct = f"{counts.total():,}", f"{len(counts):,}"
+  logging.info("%s words, %s distinct", total, distinct)
   alphabet = vocab_learning.alphabet(counts, settings.max_alphabet)
   tokens = vocab_learning.learn(
     counts, reserved, alphabet, settings.vocab_size, settings.min_count

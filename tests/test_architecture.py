@@ -25,7 +25,9 @@ PACKAGES = {
   "conversion": {"conversion"} | LOWER | LIBRARIES,
   "cli": {"cli"} | LOWER,
   "runs": {"runs", "cli", "serving"} | LOWER | LIBRARIES,
-  "tasks": {"tasks", "runs", "cli", "serving"} | LOWER | LIBRARIES,
+  "tasks": {"tasks", "runs", "cli", "serving", "conversion"}
+  | LOWER
+  | LIBRARIES,
 }
 FILES = sorted(
   path for name in PACKAGES for path in ROOT.glob(f"{name}/**/*.py")

@@ -91,7 +91,7 @@ run_ner | do_predict | needs --test_file
 run_ner | do_train tag_column=5 | line 1: 2 columns, so that there is no column 5
 run_ner | do_train do_eval dev_file=ship | ship, line 2: 'B-SHIP' is none of the model's tags
 run_ner | do_train do_eval dev_file=blank | blank has no words
-run_ner | do_train do_eval dev_file=bioes | bioes, line 1: 'S-X', where BIO (prefix, separator '-') has 'B-X', as the model has: --tag_scheme=BIO
+run_ner | do_train do_eval dev_file=bioes | bioes, line 1: 'S-X', where BIO (prefix, separator '-') has 'B-X', as the model's tags have. Does the training file mix schemes? --tag_scheme=BIO
 run_ner | do_train train_file=joined | joined, line 1: '/' is in 'red/B-X', as in most lines: write each word
 run_ner | do_train train_file=numbers.jsonl | numbers.jsonl, line 1: expected ner_tags
 run_ner | do_train train_file=speech tag_scheme=BIO | speech, tags of single words: in no scheme, so

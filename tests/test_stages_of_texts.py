@@ -39,6 +39,8 @@ def test_all_texts_to_fill_are_read(tmp_path, flags, lines, expected):
   if lines is not None:
     (tmp_path / "lines").write_text(lines)
     flags = flags | {"input_file": str(tmp_path / "lines")}
+  (tmp_path / "vocab.txt").write_text("\n".join(vocab.SPECIAL_TOKENS))
+  flags = flags | {"vocab_file": str(tmp_path / "vocab.txt")}
   args = programs.arguments("fill_mask", **flags)
   read = stages.program("fill_mask").read_texts
   if expected is None:

@@ -32,6 +32,7 @@ def _events(tmp_path, monkeypatch):
   )
   monkeypatch.setattr(session, "make_strategy", lambda args: scope)
   monkeypatch.setattr(session.Run, "_train_step", lambda *_: step)
+  monkeypatch.setattr(session.record_scan, "load_index", lambda *_: None)
   monkeypatch.setattr(Checkpoints, "restore_or_set_seed", lambda *_: 7)
   for name in ("resume", "log_all"):
     monkeypatch.setattr(Checkpoints, name, note(name))
@@ -59,7 +60,9 @@ def test_a_training_resumes_and_trains(
   args = _flags(tmp_path, init_checkpoint=given)
   training = session.Run(args, toy.config())
   toy.set_worker(monkeypatch, 0 if is_chief else 1)
-  source = SimpleNamespace(packing=None, first_corrupt=None)
+  source = SimpleNamespace(
+    packing=None, first_corrupt=None, files=[], index_file=None
+  )
   steps = training.train(
     "model",
     losses.pretraining(),

@@ -314,7 +314,7 @@ def test_only_files_without_an_index_are_scanned(tmp_path, scanned, caplog):
   paths = [_build(tmp_path / f"{i}", 9) for i in range(3)]
   paths.append(_write(tmp_path / "part.tfrecord", 9))
   cache = str(tmp_path / "cache.npz")
-  caplog.set_level("INFO")
+  caplog.set_level("INFO", logger="absl")
   for _ in range(2):
     assert record_scan.load_index(paths, cache).records == 36
   assert scanned == paths[3:]

@@ -59,7 +59,7 @@ def test_long_lines_lose_their_end_and_the_longer_text_first(tmp_path, caplog):
     (1, ["[CLS]", "a", "b", "[SEP]", "a", "[SEP]"], [0, 0, 0, 0, 1, 1]),
     (2, ["[CLS]", "a", "b", "[SEP]", "b", "[SEP]"], [0, 0, 0, 0, 1, 1]),
   ]
-  assert "--max_seq_length=6 is exceeded by 3 of 3 texts" in caplog.text
+  assert "max_seq_length=6 is exceeded by 3 of 3 texts" in caplog.text
 
 
 def test_count_looks_at_every_line(tmp_path):

@@ -86,7 +86,7 @@ def test_a_record_for_every_window(tmp_path):
     output_dir=str(tmp_path),
     vocab_file=f"{tmp_path}/vocab.txt",
   )
-  result = task.convert(args, "dev_file", text, TAGS)
+  result = task.Ner(args, {"dev": text}, TAGS).convert("dev")
   path = f"{tmp_path}/eval.tf_record"
   assert result.sentences == text
   assert result.lengths == {4: 1, 6: 1}
