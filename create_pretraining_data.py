@@ -73,7 +73,9 @@ def main(settings: RecordSettings) -> None:
     text = "%s ends with a blank line, which is drawn as a random word, as in "
     text += "the original, with an id that its models lack: remove the line"
     logging.warning(text, settings.vocab_file)
-  sample = [*vocab_checks.sample(inputs, config.text_format.lines)]
+  # Workers end a document with each file; one process goes on, as the original.
+  ends = [""] if settings.num_workers or settings.runner else []
+  sample = [*vocab_checks.sample(inputs, config.text_format.lines, ends)]
   vocab_checks.warn_of_texts(sample, tokenizer, settings.input_file)
   words, length = tokenizer.words, settings.max_seq_length
   is_prose = config.text_format.is_prose

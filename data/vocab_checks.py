@@ -38,13 +38,17 @@ def warn_of_case(tokenizer: Tokenizer) -> None:
 
 
 def sample(
-  paths: Sequence[str], read: Callable[[str], Iterable[str]]
+  paths: Sequence[str],
+  read: Callable[[str], Iterable[str]],
+  ends: Sequence[str] = (),
 ) -> Iterable[str]:
-  """The first lines of some files; a pipe is left alone."""
+  """The first lines of some files, and `ends` after each; pipes are skipped."""
   regular = [p for p in paths if files.is_remote(p) or os.path.isfile(p)]
   some = _spread(regular, _FILES)
   number = _TEXTS // max(len(some), 1)
-  return chain.from_iterable(islice(read(path), number) for path in some)
+  return chain.from_iterable(
+    islice(chain(read(path), ends), number) for path in some
+  )
 
 
 def _spread(items, number):

@@ -120,6 +120,8 @@ def test_files_of_one_line_are_one_document(tmp_path):
   log = _run(**flags, dupe_factor=1)
   assert "single document" in log
   assert "have one sentence" not in log
+  log = _run(**flags, dupe_factor=1, overwrite=True, num_workers=2)
+  assert "documents have one sentence" in log
 
 
 def test_lines_of_a_macintosh_are_lines(tmp_path):
