@@ -21,15 +21,15 @@ class Bert(layers.ConfigLayer):
     input_ids: [B, T] int.
     input_mask: [B, T] int, 1 for tokens and 0 for padding. Default: ones.
     segment_ids: [B, T] int. Default: zeros.
-    positions: [B, P] int, the tokens of which `sequence_output` is needed. The
-      last block then computes only these and the pooled one, unless there is a
-      BiLSTM, which reads all.
+    positions: [B, P] int, the tokens whose `sequence_output` is needed. Then
+      the last block computes only these tokens and the pooled token. With a
+      BiLSTM, which reads all tokens, the last block computes all.
 
   Returns:
-    A dict: `embedding_output` [B, T, H]; `encoder_layers`, [B, T, H] of each
-    block, without the last where `positions` are passed; `sequence_output`,
-    [B, T, H] or [B, P, H], of the last block or of the BiLSTM;
-    `pooled_output` [B, H]; `embedding_table` [V, H], for tied heads.
+    A dict: `embedding_output` [B, T, H]; `encoder_layers`, [B, T, H] per block,
+    without the last block if `positions` are passed; `sequence_output`
+    [B, T, H] or [B, P, H] from the last block or the BiLSTM; `pooled_output`
+    [B, H]; `embedding_table` [V, H], for tied heads.
 
   >>> bert = Bert(BertConfig.preset("tiny", vocab_size=99))
   >>> outputs = bert(ops.ones((2, 5), "int32"))
@@ -44,7 +44,7 @@ class Bert(layers.ConfigLayer):
     self.encoder = Encoder(config, name="encoder")
     self.bilstm = None
     if config.add_bilstm:
-      # Without cuDNN: an export made on a GPU then runs on other devices.
+      # With cuDNN, an export made on a GPU would not run on other devices.
       self.bilstm = BiLstm(config.hidden_size // 2, depth=1, use_cudnn=False)
     self.pooler = Pooler(config, name="pooler")
 
@@ -84,7 +84,7 @@ class Bert(layers.ConfigLayer):
     sequence = encoder_layers[-1]
     if self.bilstm:
       sequence = self.bilstm(sequence, input_mask, training=training)
-    selected = sequence  # the pooled token, then those at `positions`
+    selected = sequence  # the pooled token, then tokens at `positions`
     if all_tokens:
       selected = layers.gather_positions(sequence, output_positions)
     if positions is not None:
@@ -98,14 +98,14 @@ class Bert(layers.ConfigLayer):
     }
 
   def compute_output_spec(self, input_ids, *_, positions=None, **__):
-    """Shapes and types of the outputs; Keras would trace everything."""
+    """Returns shapes and types; Keras would trace the network to find them."""
     shape = self.config.vocab_size, self.config.hidden_size
     table = keras.KerasTensor(shape, self.variable_dtype)
     return output_spec(self, input_ids, positions) | {"embedding_table": table}
 
   @property
   def layers(self) -> list:
-    """Parts that `summary(expand_nested=True)` of a model shows."""
+    """Returns the parts that `model.summary(expand_nested=True)` shows."""
     parts = (self.embeddings, self.encoder, self.bilstm, self.pooler)
     return [part for part in parts if part]
 
@@ -117,7 +117,7 @@ class Bert(layers.ConfigLayer):
 def make_attention_mask(input_mask, attention: str):
   """Mask of the keys that each query may attend to, [B, 1 or T, T] int.
 
-  `input_mask` is [B, T] int, `attention` one of config.ATTENTION.
+  `input_mask` is [B, T] int, and `attention` is one of config.ATTENTION.
   """
   key_mask = ops.expand_dims(input_mask, 1)  # [B, 1, T]
   if attention == "bidirectional":
@@ -129,10 +129,10 @@ def make_attention_mask(input_mask, attention: str):
 
 
 def pooled_position(input_mask, attention: str):
-  """Position of the token that is pooled: [B, T] -> [B, 1] int.
+  """Returns the position of the pooled token: [B, T] -> [B, 1] int.
 
-  The first one, [CLS]; left to right the last one before padding, since no
-  other has attended to the complete sequence.
+  A left-to-right model pools the last token before the padding, since no other
+  token attends to the complete sequence. Other models pool [CLS], the first.
   """
   if attention != "left_to_right":
     return ops.zeros_like(input_mask[:, :1])
@@ -141,7 +141,7 @@ def pooled_position(input_mask, attention: str):
 
 
 def output_spec(layer, input_ids, positions):
-  """Shapes and types of an encoder's outputs, without the table."""
+  """Returns shapes and types of an encoder's outputs, without the table."""
   batch, length = input_ids.shape
   blocks, selected = layer.config.num_hidden_layers, length
   if positions is not None:
@@ -162,8 +162,8 @@ def output_spec(layer, input_ids, positions):
 class Embeddings(keras.layers.Layer):
   """Sum of token, segment and position embeddings, normalized.
 
-  From `input_ids`, `segment_ids` and `position_ids` [B, T] int, by default 0 to
-  T - 1 in each row, to [B, T, H] and the [V, H] table of token embeddings.
+  Maps `input_ids`, `segment_ids` and `position_ids`, [B, T] int, to [B, T, H]
+  and the [V, H] table of token embeddings. Positions default to 0 to T - 1.
   Raises ValueError if T exceeds max_position_embeddings.
   """
 
@@ -195,24 +195,24 @@ class Embeddings(keras.layers.Layer):
     length = ops.shape(input_ids)[1]
     if isinstance(length, int):
       self.config.check_length(length)
-    # Read once: two reads of one variable would each copy it.
+    # Read once. A second read would copy the table again.
     embedding_table = ops.convert_to_tensor(self.word_embeddings)  # [V, H]
     if self.config.use_one_hot_embeddings:
       words = self._one_hot(input_ids, embedding_table)  # [B, T, H]
     else:
       words = ops.take(embedding_table, input_ids, axis=0)  # [B, T, H]
-    # A product, as in the original: faster for so few rows.
+    # The original multiplies, too: a product is faster for so few rows.
     segments = self._one_hot(
       segment_ids, ops.convert_to_tensor(self.token_type_embeddings)
     )
     positions = self.position_embeddings
     if keras.backend.backend() == "jax" and not isinstance(length, int):
-      # JAX cannot slice by a length that is unknown.
+      # JAX cannot slice by an unknown length.
       positions = ops.take(positions, ops.arange(length), axis=0)
     else:
       positions = positions[:length]  # [T, H]
     if position_ids is not None:
-      # A product, for a dense gradient as that of the slice.
+      # A product has a dense gradient, as the slice above has.
       positions = self._one_hot(position_ids, positions)
     total = words + segments + positions
     hidden_states = self.norm(total, training=training)
@@ -224,7 +224,7 @@ class Embeddings(keras.layers.Layer):
 
 
 class Encoder(keras.layers.Layer):
-  """Outputs of Transformer blocks; `positions` apply to the last one."""
+  """Returns the outputs of all blocks; the last computes only `positions`."""
 
   def __init__(self, config: BertConfig, **kwargs):
     super().__init__(**kwargs)
@@ -260,7 +260,7 @@ class Encoder(keras.layers.Layer):
 
 
 class Pooler(keras.layers.Layer):
-  """Vector of a sequence: tanh layer on one token's, [B, H] -> [B, H]."""
+  """Tanh layer on the pooled token's vector: [B, H] -> [B, H]."""
 
   def __init__(self, config: BertConfig, **kwargs):
     super().__init__(**kwargs)

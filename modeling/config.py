@@ -1,7 +1,7 @@
 """Configuration of the network: bert_config.json and the published sizes.
 
-Source: `BertConfig` of the original; sizes of the paper (section 3) and of the
-24 small models of arXiv 1908.08962.
+Sources: `BertConfig` of the original; section 3 of the paper (base and large);
+arXiv 1908.08962 (24 small models).
 """
 
 import dataclasses
@@ -15,8 +15,8 @@ ACTIVATIONS = ("gelu", "gelu_erf", "relu", "tanh", "linear")
 SIDES = ("left_to_right", "right_to_left")
 ATTENTION = ("bidirectional", *SIDES, "shallow")
 INITIAL_ATTENTION = ("random", "structured")
-# Inputs of the feature-based tagger, in the order of the paper's table 7, with
-# the number of last layers that they take, 0 for all.
+# {input of the feature-based tagger: number of last layers}, in the order of
+# table 7 of the paper. 0 takes all layers, or no layer for the embeddings.
 FEATURE_LAYERS = {
   "embeddings": 0,
   "second_to_last": 2,
@@ -25,12 +25,12 @@ FEATURE_LAYERS = {
   "concat_last_four": 4,
   "weighted_sum_all": 0,
 }
-# Outputs of models.layer_outputs: a vector a token, or one a text.
+# Poolings of models.layer_outputs; "none" returns a vector for each token.
 POOLINGS = ("none", "mean", "cls")
-# Fields that the original lacks; saved only where they differ from the default.
+# Fields that the original lacks. A default value is not saved.
 EXTENSIONS = ("attention", "add_bilstm", "initial_attention", "fixed_positions")
 
-# {type of a field: (its name in messages, types of values)}
+# {type of a field: (name in messages, types of values)}
 _TYPES: dict[Any, tuple[str, Any]] = {
   str: ("a string", str | None),
   bool: ("true or false", bool),
@@ -63,13 +63,13 @@ def check_feature_layers(choice: str, num_layers: int) -> None:
 
 
 def extensions(flag_values: Mapping) -> dict:
-  """Fields of EXTENSIONS that flags set; they override bert_config.json."""
+  """Returns the EXTENSIONS that flags set, which override bert_config.json."""
   return {k: flag_values[k] for k in EXTENSIONS if flag_values.get(k)}
 
 
 @dataclasses.dataclass(frozen=True)
 class BertConfig:
-  """Hyper-parameters, under the original's names; ValueError if impossible.
+  """Hyper-parameters with the original's names. Raises ValueError if invalid.
 
   >>> config = BertConfig.preset("tiny")
   >>> config.num_hidden_layers, config.hidden_size
@@ -79,22 +79,22 @@ class BertConfig:
   vocab_size: int
   hidden_size: int = 768  # a multiple of num_attention_heads
   num_hidden_layers: int = 12  # Transformer blocks
-  num_attention_heads: int = 12  # of each block
+  num_attention_heads: int = 12  # in each block
   intermediate_size: int = 3072  # inside the feed-forward network
-  # "gelu" is the tanh approximation, "gelu_erf" what Hugging Face calls "gelu".
+  # "gelu" is the tanh approximation. Hugging Face calls "gelu_erf" "gelu".
   hidden_act: str = "gelu"
   hidden_dropout_prob: float = 0.1  # of embeddings and every projection
   attention_probs_dropout_prob: float = 0.1
   max_position_embeddings: int = 512  # longest sequence
   type_vocab_size: int = 16  # segment ids
   initializer_range: float = 0.02  # standard deviation of initial weights
-  # In "left_to_right" and "right_to_left" a token attends to itself and one
-  # side (section 5.1 of the paper); "shallow" concatenates one network of each.
+  # With "left_to_right" or "right_to_left" a token attends to itself and one
+  # side (section 5.1 of the paper). "shallow" concatenates one network of each.
   attention: str = "bidirectional"
   add_bilstm: bool = False  # a bidirectional LSTM on top of the encoder
-  use_one_hot_embeddings: bool = False  # tokens by a matrix product, for TPUs
-  # "structured": heads of the first block attend at first to neighbors and to
-  # the same word in the other segment; needs an even number of heads.
+  use_one_hot_embeddings: bool = False  # a matrix product, for TPUs
+  # With "structured", heads of the first block initially attend to neighbors
+  # and to the same word in the other segment. The number of heads must be even.
   initial_attention: str = "random"
   fixed_positions: bool = False  # sinusoids that are not trained
 
@@ -104,7 +104,7 @@ class BertConfig:
     for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
       if not 0.0 <= getattr(self, name) < 1.0:
         raise UserError(f"{name} must be in [0, 1), not {getattr(self, name)}")
-    if self.hidden_act is None:  # JSON null, as the original's None
+    if self.hidden_act is None:  # JSON null is the original's None
       object.__setattr__(self, "hidden_act", "linear")
     object.__setattr__(self, "hidden_act", self.hidden_act.lower())
     for name, known in (
@@ -143,7 +143,7 @@ class BertConfig:
 
   @classmethod
   def from_dict(cls, values: dict) -> "BertConfig":
-    """Makes one from a parsed bert_config.json; ignores unknown keys."""
+    """Makes a configuration from parsed JSON; ignores unknown keys."""
     known = {field.name for field in dataclasses.fields(cls)}
     if "vocab_size" not in values:
       raise UserError("vocab_size is missing")
@@ -151,7 +151,7 @@ class BertConfig:
 
   @classmethod
   def from_json(cls, path: str) -> "BertConfig":
-    """Reads a bert_config.json, else ValueError with file and key."""
+    """Reads bert_config.json; raises ValueError with the file and the key."""
     file = setting("bert_config_file")
     remedy = f"{file} is the one that comes with a checkpoint"
     try:
@@ -172,8 +172,8 @@ class BertConfig:
   ) -> "BertConfig":
     """Makes the configuration of a published size.
 
-    `name` is a key of PRESETS. With `from_scratch` initial values are those
-    that models of few layers learn from soonest, without dropout
+    `name` is a key of PRESETS. `from_scratch` turns dropout off and chooses the
+    initial values from which models of few layers learn soonest
     (docs/pretraining.md).
     """
     if name not in PRESETS:
@@ -199,7 +199,7 @@ class BertConfig:
     )
 
   def check_length(self, max_seq_length: int) -> None:
-    """Raises ValueError if sequences of that length are too long."""
+    """Raises ValueError if the model has fewer positions."""
     if max_seq_length > self.max_position_embeddings:
       raise UserError(
         f"max_seq_length {max_seq_length} exceeds max_position_embeddings "
@@ -207,7 +207,7 @@ class BertConfig:
       )
 
   def check_layers(self, layers: Iterable[int]) -> None:
-    """Raises ValueError if an index, from below or above, is of no layer."""
+    """Raises ValueError if there is no such layer; -1 is the last layer."""
     number = self.num_hidden_layers
     for layer in layers:
       if not -number <= layer < number:
@@ -217,7 +217,7 @@ class BertConfig:
         )
 
   def to_dict(self) -> dict:
-    """Returns all fields; the original lacks some, left out by default."""
+    """Returns the fields, except defaults of fields that the original lacks."""
     added = (*EXTENSIONS, "use_one_hot_embeddings")
     return {
       field.name: getattr(self, field.name)

@@ -1,4 +1,4 @@
-"""BERT on packed rows, two BERTs of one direction, windows of long texts.
+"""Encoders made of Bert: packed rows, two directions, windows of long texts.
 
 Legend: B batch, T tokens, H hidden, V vocabulary, R packed rows, P positions, L
 tokens of a long text, W windows.
@@ -16,22 +16,22 @@ from modeling.layers import ConfigLayer
 
 
 class PackedBert(keras.layers.Layer):
-  """Vectors of examples that share rows, as `bert` gives them alone.
+  """Encodes rows of several examples, with the same vectors as separate rows.
 
-  Tokens attend to their own example, and each example begins at position 0.
+  A token attends only to its own example, and an example begins at position 0.
   `bert` is a Bert with bidirectional attention and no BiLSTM.
 
   Call arguments:
-    input_ids, input_mask, segment_ids, position_ids: [R, T] int; the mask has
-      the number of the example in its row, from 1, and 0 for padding.
-    output_positions: [R, P] int, the tokens of which vectors are needed. The
-      last block computes only these. Default: all.
-    output_slots: [B, K] int, indices in all of these; [CLS] is the first one.
+    input_ids, input_mask, segment_ids, position_ids: [R, T] int. The mask
+      numbers the examples of a row from 1; 0 is padding.
+    output_positions: [R, P] int, the tokens whose vectors are needed. The last
+      block computes only these tokens. Default: all.
+    output_slots: [B, K] int, indices into the R * P positions; [CLS] is first.
 
   Returns:
-    A dict: `sequence_output` [R, T, H] and `embedding_table` [V, H]. With
-    slots, `pooled_output` [B, H] is of the first one, and `sequence_output`
-    [B, K - 1, H] of the others.
+    A dict: `sequence_output` [R, T, H] and `embedding_table` [V, H]. If there
+    are slots, the first gives `pooled_output` [B, H], and the others give
+    `sequence_output` [B, K - 1, H].
 
   >>> bert = Bert(BertConfig.preset("tiny", vocab_size=99))
   >>> bert.build((None, None))
@@ -86,11 +86,11 @@ class PackedBert(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("bert")
 class ConcatEncoders(ConfigLayer):
-  """A left-to-right BERT and a right-to-left one, concatenated as in ELMo.
+  """A left-to-right and a right-to-left BERT, concatenated as in ELMo.
 
-  A variable `bert/x` of their checkpoints is `bert/left_to_right/x` or
-  `bert/right_to_left/x` here. Source: section 2.1 of the paper. Called as Bert;
-  vectors are [..., 2H], and there is no `embedding_table`.
+  The variable `bert/x` of one encoder's checkpoint is `bert/left_to_right/x` or
+  `bert/right_to_left/x` here. Calls are like Bert's, but vectors are [..., 2H],
+  and there is no `embedding_table`. Source: section 2.1 of the paper.
 
   >>> config = replace(BertConfig.preset("tiny", 99), attention="shallow")
   >>> outputs = ConcatEncoders(config)(ops.ones((2, 5), "int32"))
@@ -138,12 +138,12 @@ class ConcatEncoders(ConfigLayer):
 class TextWindows(keras.layers.Layer):
   """Cuts rows of [CLS] text [SEP] into windows that overlap.
 
-  Each window has [CLS], [SEP] and at most T = `size` tokens. Windows begin
+  A window has at most T = `size` tokens, with [CLS] and [SEP]. Windows begin
   `stride` tokens apart, 1 to T - 2. `input_ids` and `input_mask` are [B, L]
-  int, L of any size.
+  int, for any L.
 
-  Returns ids and mask of the windows, [B * W, T or L if that is less] int, and
-  [B, W] float, 0 for windows that shorter rows do not have.
+  Returns the windows' ids and mask, [B * W, min(T, L)] int, and a [B, W] float,
+  which is 0 for windows that a shorter row lacks.
 
   >>> ids = ops.array([[101, 1, 2, 3, 4, 102]])
   >>> windows, _, _ = TextWindows(size=5, stride=2)(ids, ops.ones_like(ids))
@@ -167,11 +167,11 @@ class TextWindows(keras.layers.Layer):
     number = 1 + (missing + self.stride - 1) // self.stride  # W
     lengths = ops.sum(ops.cast(input_mask, "int32"), axis=1, keepdims=True)
     first = ops.arange(number, dtype="int32") * self.stride  # [W]
-    # Each window but the first needs a token that the one before it lacks.
+    # Every later window must have a token that the window before lacks.
     end_before = first - self.stride + self.size
     is_there = ops.logical_or(first == 0, end_before < lengths)  # [B, W]
     sizes = ops.where(is_there, ops.clip(lengths - first, 2, width), 2)
-    # expand_dims, since LiteRT lacks slices with new axes.
+    # LiteRT cannot slice with a new axis, hence expand_dims.
     sizes, lengths = ops.expand_dims(sizes, 2), ops.expand_dims(lengths, 2)
     position = ops.arange(width, dtype="int32")
     index = ops.where(position > 0, ops.expand_dims(first, 1) + position, 0)
@@ -217,7 +217,7 @@ class Windows(NamedTuple):
   pooling: str
 
   def cut(self, inputs: dict) -> tuple:
-    """Inputs of the encoder for windows, and which ones each text has."""
+    """Returns the encoder's inputs, and 1 for windows that exist, [B, W]."""
     cut = TextWindows(self.size, self.stride)
     ids, mask, is_there = cut(inputs["input_ids"], inputs["input_mask"])
     segments = ops.zeros_like(ids)

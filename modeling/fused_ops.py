@@ -1,16 +1,16 @@
 """Operations of the network, each in a plain and in a fused form.
 
 The plain form is Keras operations with automatic gradients. On GPU, TPU and JAX
-XLA compiles the complete step and fuses them.
+XLA compiles the complete step and fuses the operations.
 
-The fused form is for TensorFlow on a CPU. There XLA's matrix products are
-slower than oneDNN's, and uncompiled element-wise operations take as long as the
-products, because each of them reads and writes all activations. In the fused
-form XLA compiles the element-wise operations between two products by themselves
-(modeling/tracing.py), and gradients are written out.
+The fused form is for TensorFlow on a CPU, where XLA's matrix products are
+slower than oneDNN's. Uncompiled element-wise operations take as long as the
+products, because each operation reads and writes all activations. In the fused
+form XLA therefore compiles only the element-wise operations between two
+products (modeling/tracing.py), and this module contains the gradients.
 
-Both forms have the same values and gradients, dropout included, but for
-rounding. Operations with an argument `training` are fused in training only.
+Both forms have the same values and gradients up to rounding, with dropout, too.
+Operations with an argument `training` are fused in training only.
 
 Legend: B batch, T tokens, Q queries, A heads, D head size, I input size, O
 output size, H any size, L labels.
@@ -26,7 +26,7 @@ from modeling.tracing import is_fused, to_float32
 
 
 def _run(chain, *tensors, training, dtype=None, **options):
-  """Runs element-wise operations, in training in float32, compiled if fused."""
+  """Runs element-wise operations: in training in float32, by XLA if fused."""
   dtype = dtype or tensors[0].dtype
   if training and is_fused():
     return tracing.run_compiled(chain, *tensors, dtype=dtype, **options)
@@ -36,9 +36,9 @@ def _run(chain, *tensors, training, dtype=None, **options):
 
 
 def sizes(x) -> tuple:
-  """Sizes of x to reshape by: -1 if one is unknown, tensors if several are.
+  """Sizes of x for a reshape: -1 for one unknown size, tensors for several.
 
-  A tensor of a size takes five operations of a graph.
+  A size that is a tensor adds five operations to the graph.
   """
   if tuple(x.shape).count(None) > 1:
     return ops.shape(x)
@@ -48,8 +48,8 @@ def sizes(x) -> tuple:
 def dense(x, kernel, bias, *, activation="linear", training=None):
   """activation(x @ kernel + bias): [..., I], [I, O], [O] -> [..., O].
 
-  `gelu` is the tanh approximation of the original, `gelu_erf` the exact GELU;
-  others have their names in keras.activations.
+  `gelu` is the original's tanh approximation, `gelu_erf` the exact GELU. Other
+  names are functions of keras.activations.
   """
   if activation == "linear":
     return linear(x, kernel, bias)
@@ -70,9 +70,9 @@ def linear(x, kernel, bias, *, transpose_b: bool = False):
 
   With `transpose_b` the kernel is [O, I].
   """
-  # Copies: tf.custom_gradient treats variables differently.
+  # Copy variables: tf.custom_gradient would return their gradients separately.
   kernel, bias = ops.copy(kernel), ops.copy(bias)
-  # Two axes: a product of tensors with more would be many small products.
+  # With more than two axes this would be many small products.
   rows = ops.reshape(x, (-1, x.shape[-1]))
   if is_fused():
     rows = _fused_linear(rows, kernel, bias, transpose_b)
@@ -82,7 +82,7 @@ def linear(x, kernel, bias, *, transpose_b: bool = False):
 
 
 def _fused_linear(x, kernel, bias, transpose_b):
-  """`linear` whose gradient sums by matrix products; TensorFlow's is slow."""
+  """`linear` whose bias gradient is a matrix product; TensorFlow's is slow."""
 
   def forward(x, kernel, bias):
     columns = ops.transpose(kernel) if transpose_b else kernel
@@ -111,15 +111,15 @@ def _with_gradient(function):
 
 
 def _transpose_bits(x):
-  """Transposes floats as integers; oneDNN would be several times slower."""
+  """Transposes floats as integers, several times faster than oneDNN."""
   bits = "int32" if x.dtype == "float32" else "int16"
   return ops.view(ops.swapaxes(ops.view(x, bits), 1, 2), x.dtype)
 
 
 def uniform_bits(shape, seed):
-  """Uniform random uint32 numbers, a hash of index and seed, [2] uint32.
+  """Hashes index and seed, [2] uint32, to uniform random uint32 numbers.
 
-  XLA fuses a hash with its uses; numbers of a generator would go to memory.
+  XLA fuses a hash with its uses. A generator's numbers would go to memory.
   """
   indices = ops.cast(ops.arange(math.prod(shape), dtype="int32"), "uint32")
   first, second = ops.unstack(_hash(seed), 2)
@@ -141,14 +141,14 @@ def _hash(x):
 def dropout(x, seed, *, rate: float, training: bool | None = None, dtype=None):
   """Sets a fraction `rate` of the values to zero and scales up the others.
 
-  The same for the same seed, [2] uint32; None drops nothing.
+  The same seed, [2] uint32, drops the same values. None drops nothing.
   """
   dtype = dtype or x.dtype
   return _dropout_add(x, None, seed, rate=rate, training=training, dtype=dtype)
 
 
 def _dropout_add(x, residual, seed, *, rate, training, dtype):
-  """Dropout of x unless seed is None, plus residual unless that is None."""
+  """Drops out x unless the seed is None; adds the residual, if there is one."""
   if residual is None and seed is None:
     return ops.cast(x, dtype)
   options = {"rate": rate, "training": training}
@@ -158,7 +158,7 @@ def _dropout_add(x, residual, seed, *, rate, training, dtype):
 
   @ops.custom_gradient
   def fused(x, *residual):
-    def gradient(upstream):  # dropout of the same positions, without x
+    def gradient(upstream):  # drops the same positions; x is not needed
       x_gradient = dropout(upstream, seed, **options, dtype=x.dtype)
       return x_gradient, *(ops.cast(upstream, r.dtype) for r in residual)
 
@@ -181,19 +181,19 @@ def dropout_add_layer_norm(
 ):
   """Dropout, residual connection and layer normalization, in float32.
 
-  x and residual are [..., H], gamma and beta [H] float32. A residual or a seed
-  of None is left out. The result has the type of x.
+  x and residual are [..., H], gamma and beta are [H] float32. A seed of None
+  drops nothing. The residual may be None. The result has the type of x.
   """
   options = {"rate": rate, "training": training, "dtype": "float32"}
   total = _dropout_add(x, residual, seed, **options)
-  # Apart from dropout, which the gradient of a common chain would repeat.
+  # Dropout is not in this chain, whose gradient would compute the mask again.
   fused = training and is_fused()
   norm = _fused_layer_norm if fused else _layer_norm
   return _run(norm, total, gamma, beta, training=training, dtype=x.dtype)
 
 
 def _standardize(x):
-  """Rows of mean 0 and variance 1, and the factors that scaled them."""
+  """Returns rows with mean 0 and variance 1, and the scale of each row."""
   centered = x - ops.mean(x, axis=-1, keepdims=True)
   variance = ops.mean(ops.square(centered), axis=-1, keepdims=True)
   scale = ops.rsqrt(variance + 1e-12)
@@ -230,11 +230,11 @@ def masked_softmax(
 ):
   """Attention probabilities, [B, A, Q, T] float32.
 
-  `scores` [B, A, Q, T], products of queries and keys, are multiplied by
-  `scale`; `attention_mask` [B, 1 or Q, T] is 0 for keys not to attend to.
+  `scale` multiplies `scores` [B, A, Q, T], the products of queries and keys.
+  `attention_mask` [B, 1 or Q, T] is 0 for masked keys.
   """
-  # -10000 and not -inf, as in the original: a query whose keys are all masked
-  # attends evenly instead of becoming NaN.
+  # The original's -10000, not -inf: a query whose keys are all masked attends
+  # evenly and does not become NaN.
   visible = ops.cast(ops.expand_dims(attention_mask, 1), "float32")
   attention_bias = (1.0 - visible) * -10000.0
 
@@ -254,7 +254,7 @@ def masked_softmax(
 
 def _softmax_gradient(probs, upstream, *, scale):
   """Gradient of softmax(scale x) for x: [..., H], [..., H] -> [..., H]."""
-  # A product sums fastest.
+  # A matrix product is the fastest sum.
   ones = ops.ones((ops.shape(probs)[-1], 1), dtype=probs.dtype)
   return scale * probs * (upstream - (probs * upstream) @ ones)
 
@@ -268,7 +268,7 @@ def cross_entropy(logits, labels):
   @ops.custom_gradient
   def fused(logits):
     probs = ops.softmax(ops.cast(logits, "float32"))
-    # log(sum(exp)) by way of the top probability, which cannot underflow.
+    # log(sum(exp)) from the top probability, which cannot underflow.
     top, index = ops.top_k(probs, 1)
     log_sum = _gather(logits, index[..., 0]) - ops.log(top[..., 0])
     loss = log_sum - _gather(logits, labels)
@@ -296,8 +296,8 @@ def argmax(logits):
   """Index of the largest logit of each row: [..., L] -> [...] int."""
   if not is_fused():
     return ops.argmax(logits, axis=-1)
-  # TensorFlow merges this softmax and its top with those of cross_entropy.
-  # Keras' argmax makes several passes, to order -0.0 and 0.0.
+  # cross_entropy has the same operations, and TensorFlow merges both. Keras'
+  # argmax makes several passes to order -0.0 and 0.0.
   return ops.top_k(ops.softmax(ops.cast(logits, "float32")), 1)[1][..., 0]
 
 

@@ -1,7 +1,7 @@
 """Heads: layers of the tasks on top of the encoder.
 
-Names and shapes of variables are the original's. Logits are float32, except in
-training those of masked words, which have the compute type.
+Variables have the original's names and shapes. Logits are float32, except the
+logits of masked words in training, which have the compute type.
 """
 
 import keras
@@ -14,10 +14,10 @@ from modeling.layers import ConfigLayer, Dense, Dropout, DropoutAddLayerNorm
 
 
 class MaskedLMHead(keras.layers.Layer):
-  """Logits of the vocabulary at masked positions, [B, P, V].
+  """Logits of the vocabulary at masked positions: [B, P, H] -> [B, P, V].
 
-  From the encoder's output there, [B, P, H], by the token `embedding_table`,
-  [V, H], as the kernel (`get_masked_lm_output` of the original).
+  The kernel is the token `embedding_table` [V, H]. Source:
+  `get_masked_lm_output` of the original.
   """
 
   def __init__(self, config: BertConfig, **kwargs):
@@ -33,7 +33,7 @@ class MaskedLMHead(keras.layers.Layer):
   def call(self, hidden_states, embedding_table, training=None):
     x = self.transform(hidden_states, training=training)
     logits = linear(x, embedding_table, self.output_bias, transpose_b=True)
-    # Not float32 in training: it is the largest tensor of a step.
+    # Training keeps the smaller type: this is the largest tensor of a step.
     return logits if training else ops.cast(logits, "float32")
 
 
@@ -60,7 +60,7 @@ def _logits(x, kernel, bias):
 
 
 class LinearHead(keras.layers.Layer):
-  """Affine map of the last axis, H -> L = units, with a kernel of [L, H]."""
+  """Affine map of the last axis, H -> L = units, with a kernel [L, H]."""
 
   def __init__(self, units: int, config: BertConfig, **kwargs):
     super().__init__(**kwargs)
@@ -79,11 +79,11 @@ class LinearHead(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("bert")
 class PretrainingHeads(ConfigLayer):
-  """The two heads of pre-training, under the original's scope `cls`.
+  """The two pre-training heads, in the original's scope `cls`.
 
-  From encoder output at `masked` positions [B, P, H], `pooled` [B, H] and the
-  token `embedding_table` [V, H] to a dict of `masked_lm_logits` [B, P, V] and,
-  unless `next_sentence` is False, `next_sentence_logits` [B, 2].
+  Maps encoder output at `masked` positions [B, P, H], `pooled` [B, H] and the
+  token `embedding_table` [V, H] to a dict with `masked_lm_logits` [B, P, V].
+  `next_sentence` adds `next_sentence_logits` [B, 2].
 
   >>> heads = PretrainingHeads(BertConfig.preset("tiny", vocab_size=99))
   >>> masked, pooled = ops.ones((2, 3, 128)), ops.ones((2, 128))
@@ -119,7 +119,7 @@ class PretrainingHeads(ConfigLayer):
 
 @keras.saving.register_keras_serializable("bert")
 class SpanHead(ConfigLayer):
-  """`start_logits` and `end_logits`, [B, T], of each token, from [B, T, H].
+  """Maps [B, T, H] to each token's `start_logits` and `end_logits`, [B, T].
 
   >>> outputs = SpanHead(BertConfig.preset("tiny"))(ops.ones((2, 5, 128)))
   >>> tuple(outputs["start_logits"].shape)
@@ -142,8 +142,8 @@ class SpanHead(ConfigLayer):
 class ClassificationHead(ConfigLayer):
   """Logits of a sequence, [B, H] -> [B, L], or of each token, [B, T, ...].
 
-  The original's classifier has the two variables outside of any scope, so they
-  are made in __init__, where none is open.
+  The original's classifier has both variables outside of any scope. __init__
+  creates them, because `build` runs in the layer's scope.
 
   >>> head = ClassificationHead(3, BertConfig.preset("tiny"))
   >>> tuple(head(ops.ones((2, 128))).shape)
@@ -176,10 +176,10 @@ class ClassificationHead(ConfigLayer):
 
 @keras.saving.register_keras_serializable("bert")
 class MultipleChoiceHead(ConfigLayer):
-  """Products of choices with one vector (section 4.4 of the paper).
+  """Scores each choice by a product with one vector (paper, section 4.4).
 
-  From `pooled` [B * C, H], the choices of one example after another, and
-  `input_ids` [B, C, any], for its shape, to [B, C] logits.
+  Maps `pooled` [B * C, H], in the order of the examples, to logits [B, C]. Only
+  the shape of `input_ids` [B, C, any] matters.
 
   >>> head = MultipleChoiceHead(BertConfig.preset("tiny"))
   >>> tuple(head(ops.ones((2 * 4, 128)), ops.ones((2, 4, 5))).shape)
@@ -240,8 +240,8 @@ class WeightedSum(keras.layers.Layer):
 class BiLstm(keras.layers.Layer):
   """A stack of bidirectional LSTM layers, `units` wide per direction.
 
-  [B, T, any] float and `input_mask` [B, T] int, 0 for padding, which is
-  skipped, to [B, T, 2 * units].
+  Maps [B, T, any] float to [B, T, 2 * units]. `input_mask` [B, T] int is 0 for
+  padding, which the layers skip.
 
   >>> tuple(BiLstm(4)(ops.ones((2, 5, 8)), ops.ones((2, 5))).shape)
   (2, 5, 8)
@@ -261,7 +261,7 @@ class BiLstm(keras.layers.Layer):
       )
       for i in range(depth)
     ]
-    # What Keras says of an LSTM that may use cuDNN.
+    # Keras sets this to False for an LSTM that may use cuDNN.
     self.supports_jit = all(x.forward_layer.supports_jit for x in self.stack)
 
   def build(self, input_shape, *_):
@@ -273,5 +273,5 @@ class BiLstm(keras.layers.Layer):
     mask = ops.cast(input_mask, "bool")
     for layer in self.stack:
       hidden_states = layer(hidden_states, mask=mask, training=training)
-    # A copy drops Keras' mask; later layers would warn about it.
+    # A copy drops Keras' mask, which later layers would warn about.
     return ops.copy(hidden_states)

@@ -1,10 +1,10 @@
-"""Initial values of the network: the published ones and structured ones.
+"""Initial values of the network, published or structured.
 
 Structured values ("initial_attention" of a configuration) let small models
-learn from little text (docs/pretraining.md). The first half of the hidden units
-holds positions, the last unit the segment, all units the word. In units of
-initializer_range squared a word's variance is 1, a position's 2 in its half, a
-segment's H / 5 in its unit: 2.2 on average over the units.
+learn from little text (docs/pretraining.md). All hidden units hold the word,
+the first half also the position, and the last unit also the segment. In units
+of initializer_range squared, the variance is 1 for words, 2 for positions in
+the first half, and H / 5 for segments in the last unit, on average 2.2.
 
 Legend: T positions, S segments, H hidden.
 """
@@ -19,9 +19,9 @@ _POSITION_VARIANCE, _SEGMENT_VARIANCE, _MEAN_VARIANCE = 2.0, 0.2, 2.2
 
 
 def initializer(config: BertConfig):
-  """Makes the published initializer, a new one for each variable.
+  """Makes the published initializer. Each variable needs a new one.
 
-  The same Keras initializer would give two variables the same values.
+  Two variables with the same Keras initializer would get the same values.
   """
   return keras.initializers.TruncatedNormal(stddev=config.initializer_range)
 
@@ -44,7 +44,7 @@ def sinusoids(config: BertConfig):
 
 
 def opposite_segments(config: BertConfig):
-  """Initializer of segment embeddings: one unit has opposite signs, [S, H]."""
+  """Initializer of segment embeddings [S, H]: opposite signs in one unit."""
 
   def make(shape, dtype=None):
     values = np.zeros(shape)
@@ -56,15 +56,14 @@ def opposite_segments(config: BertConfig):
 
 
 def structure_attention(layer, attention: str) -> None:
-  """Adds the initial attention to kernels, [H, H], of the first SelfAttention.
+  """Adds the initial attention to the first SelfAttention's kernels, [H, H].
 
-  The first half of the heads attends to neighbors: the token before, the one
-  after, two before, two after and so on; with attention "left_to_right" to one,
-  two, three before, with "right_to_left" to those after. Their queries are a
-  part of the position, their keys the same part of another position, which is a
-  rotation. The last head attends to the same word in the other segment, since a
-  next sentence repeats more words than a random one. The heads between remain
-  random.
+  The first half of the heads attends to neighbors: one token before, one after,
+  two before, two after and so on. With attention "left_to_right" all neighbors
+  are before the token, with "right_to_left" all are after. A query is a part of
+  the position, and a key is the same part of another position, by a rotation.
+  The last head attends to the same word in the other segment, since a next
+  sentence repeats more words than a random one. Other heads stay random.
   """
   num_heads, head_size = layer.num_heads, layer.head_size
   width = num_heads * head_size
@@ -72,7 +71,7 @@ def structure_attention(layer, attention: str) -> None:
   columns = np.arange(half).reshape(2, head_size // 2, num_heads // 2)
   columns = np.transpose(columns, (2, 0, 1)).reshape(num_heads // 2, head_size)
   queries, keys = np.zeros((2, num_heads, width, head_size))
-  # A neighbor's score is 32 / 3, whatever the head size: most of a softmax.
+  # A neighbor scores 32 / 3 for any head size, which is most of a softmax.
   gain = (32 / 3 * _MEAN_VARIANCE / _POSITION_VARIANCE) ** 0.5
   for head, its_columns in enumerate(columns):
     angles = _offset(head, attention) * _frequencies(width)
@@ -80,8 +79,8 @@ def structure_attention(layer, attention: str) -> None:
     queries[head] = gain * np.eye(width)[:, its_columns]
     rotation = np.block([[cos, sin], [-sin, cos]])
     keys[head, :half] = gain * rotation[:, its_columns]
-  # The score of the same word is nearly 8, and the other segment's are greater
-  # by more than this, so that a token is not its own match.
+  # The same word scores nearly 8. A token of the other segment scores higher by
+  # more than 8, so that a token is not its own match.
   match = 17**0.5 * np.eye(width)[:, -head_size:]
   queries[-1] = match
   keys[-1] = match * np.where(np.arange(width) == width - 1, -1, 1)[:, None]
@@ -95,7 +94,7 @@ def _frequencies(width):
 
 
 def _offset(head, attention):
-  """Position that a head attends to at first, relative to the token's own."""
+  """Position that an untrained head attends to, relative to the token."""
   if attention == "bidirectional":
     return (head // 2 + 1) * (1 if head % 2 else -1)
   return (head + 1) * (1 if attention == "right_to_left" else -1)

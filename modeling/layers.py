@@ -1,9 +1,9 @@
 """Layers of a Transformer block, named after the original's variable scopes.
 
-The path of each variable is therefore its name in an original checkpoint. Each
-layer builds its sublayers: Keras would otherwise find their variables by
-tracing, once more for every level of nesting. `layers` and `output_shape` are
-for `summary(expand_nested=True)` of a model.
+A variable's path is therefore its name in an original checkpoint. Each layer
+builds its sublayers, because Keras would otherwise trace every level of nesting
+once more to find variables. `model.summary(expand_nested=True)` reads `layers`
+and `output_shape`.
 
 Source: modeling.py of the original; sections 3 and A.2 of the paper. Legend: B
 batch, T tokens, Q queries (T or P), P positions, H hidden, F intermediate, A
@@ -20,7 +20,7 @@ from modeling.tracing import DropoutSeeds
 
 
 class ConfigLayer(keras.layers.Layer):
-  """Layer that is built from a BertConfig, or its dict, and saved with it."""
+  """Layer that takes a BertConfig or its dict, and saves the configuration."""
 
   def __init__(self, config: BertConfig | dict, **kwargs):
     super().__init__(**kwargs)
@@ -59,7 +59,7 @@ class Dense(keras.layers.Layer):
 
 
 class Dropout(keras.layers.Layer):
-  """Dropout whose result has the compute type, even if x is float32."""
+  """Dropout with a result in the compute type, even if x is float32."""
 
   def __init__(self, rate: float, **kwargs):
     super().__init__(autocast=False, **kwargs)
@@ -67,7 +67,7 @@ class Dropout(keras.layers.Layer):
     self.built = True
 
   def seed(self, training: bool | None):
-    """Seed of the next dropout, [2] uint32; None where nothing is dropped."""
+    """Returns the next dropout's seed, [2] uint32, or None to drop nothing."""
     return DropoutSeeds.current().next() if training and self.rate else None
 
   def call(self, x, training=None):
@@ -80,8 +80,8 @@ class Dropout(keras.layers.Layer):
 class DropoutAddLayerNorm(keras.layers.Layer):
   """Dropout, residual connection and normalization of the last axis.
 
-  Computed in float32 whatever the compute type is. `residual`, of the shape of
-  x, is added after dropout unless it is None.
+  Computes in float32, whatever the compute type. `residual` is None, or has the
+  shape of x and is added after dropout.
   """
 
   def __init__(self, rate: float = 0.0):
@@ -112,9 +112,9 @@ def gather_positions(sequence, positions):
 class SelfAttention(keras.layers.Layer):
   """Multi-head scaled dot-product attention of a sequence to itself.
 
-  From `query_input` [B, Q, H], the tokens that attend, `hidden_states`
-  [B, T, H] of all tokens and `attention_mask` [B, 1 or Q, T], 1 where a query
-  may attend to a key, to context vectors [B, Q, H] before their projection.
+  `query_input` [B, Q, H] holds the tokens that attend, and `hidden_states`
+  [B, T, H] all tokens. `attention_mask` [B, 1 or Q, T] is 1 where a query may
+  attend to a key. Returns context vectors [B, Q, H] before the projection.
   """
 
   def __init__(self, config: BertConfig, **kwargs):
@@ -143,7 +143,7 @@ class SelfAttention(keras.layers.Layer):
   def attention_probs(
     self, query_input, hidden_states, attention_mask, training=None
   ):
-    """Attention probabilities, [B, A, Q, T] float32; arguments as call's."""
+    """Attention probabilities, [B, A, Q, T] float32; arguments as in `call`."""
     q = self._split_heads(self.query(query_input))  # [B, A, Q, D]
     k = self._split_heads(self.key(hidden_states))  # [B, A, T, D]
     scores = q @ ops.swapaxes(k, -1, -2)
@@ -160,7 +160,7 @@ class SelfAttention(keras.layers.Layer):
 class ResidualOutput(keras.layers.Layer):
   """Projection to H, dropout, residual connection, normalization.
 
-  From x, [B, Q, any], and `residual` [B, Q, H] to [B, Q, H].
+  Maps x [B, Q, any] and `residual` [B, Q, H] to [B, Q, H].
   """
 
   def __init__(self, config: BertConfig, **kwargs):
@@ -178,7 +178,7 @@ class ResidualOutput(keras.layers.Layer):
 
 
 class Attention(keras.layers.Layer):
-  """Self-attention with its output projection; arguments as SelfAttention."""
+  """Self-attention and output projection; same arguments as SelfAttention."""
 
   def __init__(self, config: BertConfig, **kwargs):
     super().__init__(**kwargs)
@@ -217,9 +217,9 @@ class Intermediate(keras.layers.Layer):
 class TransformerBlock(keras.layers.Layer):
   """A Transformer block: attention, then a feed-forward network.
 
-  From `hidden_states` [B, T, H] and `attention_mask` [B, 1 or T, T], 1 where a
-  query may attend to a key, to [B, T, H]; with `positions` [B, P], the only
-  tokens to compute, to [B, P, H].
+  Maps `hidden_states` [B, T, H] to [B, T, H]. `attention_mask` [B, 1 or T, T]
+  is 1 where a query may attend to a key. If `positions` [B, P] are passed, the
+  block computes only the tokens there, [B, P, H].
 
   >>> block = TransformerBlock(BertConfig.preset("tiny"))
   >>> tuple(block(ops.ones((2, 5, 128)), ops.ones((2, 1, 5))).shape)

@@ -1,8 +1,8 @@
 """Losses and training metrics of the tasks.
 
-A loss is a sum of terms; a term is a weighted mean over items (masked words,
-examples) of the complete batch, however many replicas and micro-batches divide
-it. So an objective returns items and weights, and the training step divides.
+A loss is a sum of terms. A term is a weighted mean over all items (masked
+words, examples) of a batch, which replicas and micro-batches may divide. An
+objective therefore returns items and weights, and the training step divides.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,8 +17,8 @@ from modeling import fused_ops
 def divergence(logits, teacher_logits, temperature: float):
   """KL divergence from a teacher's softmax, [..., L] twice -> [...], in nats.
 
-  Both logits are divided by the temperature, and the result is multiplied by
-  its square, so that gradients keep their size.
+  The temperature divides both logits, and its square multiplies the result, so
+  that gradients keep their size.
   """
   log_p = ops.log_softmax(teacher_logits / temperature)
   log_q = ops.log_softmax(logits / temperature)
@@ -28,7 +28,7 @@ def divergence(logits, teacher_logits, temperature: float):
 
 @dataclass(frozen=True, eq=False)  # hashable, although `epsilon` is a dict
 class Objective:
-  """A loss to minimize, by functions of outputs and batches.
+  """A loss to minimize, as functions of a model's outputs and a batch.
 
   >>> outputs, batch = {"logits": ops.zeros((1, 2))}, {"label_ids": ops.ones(1)}
   >>> losses = classification().losses(outputs, batch)
@@ -40,11 +40,11 @@ class Objective:
   metric_names: tuple[str, ...]
   weights: Callable[[dict], dict]  # batch -> {term: weights of its items}
   losses: Callable[[dict, dict], dict]  # {term: losses of its items}
-  # {name: (values, weights)}, of which a weighted mean is reported.
+  # {name: (values, weights)}; the report has the weighted mean.
   metrics: Callable[[dict, dict], dict] = lambda outputs, batch: {}
   # {term: number to add to the sum of weights before dividing}
   epsilon: Mapping[str, float] = field(default_factory=dict)
-  # (logits, a teacher's logits, temperature) -> [...], by item
+  # (logits, teacher's logits, temperature) -> [...], a distance per item
   distance: Callable[..., Any] = divergence
 
   @property
@@ -165,7 +165,7 @@ def regression() -> Objective:
 
 
 def span() -> Objective:
-  """Mean of the cross entropies of start and end; 0 outside of the sequence."""
+  """Mean of start and end cross entropy; a label past the end has 0."""
 
   def losses(outputs, batch):
     start = cross_entropy(outputs["start_logits"], batch["start_positions"])
@@ -176,7 +176,7 @@ def span() -> Objective:
 
 
 def _of_examples(labels, losses, **options) -> Objective:
-  """Objective of a loss per example, with weights of 1 for each `labels`."""
+  """Objective with one loss per example in batch[labels], each of weight 1."""
 
   def weights(batch):
     number = ops.shape(batch[labels])[:1]
@@ -199,10 +199,10 @@ def distilled(
   weight: float,
   temperature: float,
 ) -> Objective:
-  """Objective that also follows the outputs of a teacher.
+  """Objective that also follows a teacher's outputs.
 
-  An item's loss is (1 - weight) x its own + weight x the distance to the
-  teacher. `teacher` maps a batch to outputs with the names of the model's.
+  An item's loss is (1 - weight) x own loss + weight x distance to the teacher.
+  `teacher` maps a batch to outputs with the same names as the model's outputs.
   Source: Hinton et al. 2015, arXiv 1503.02531, section 2.
   """
 

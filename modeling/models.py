@@ -1,7 +1,7 @@
 """Models of the tasks: named inputs, BERT, a head.
 
-Inputs and outputs have their names in records and SavedModels; sizes are free.
-Importing this module registers all layers with Keras. N is layers here.
+Inputs and outputs are named as in records and SavedModels, and sizes are free.
+Importing this module registers all layers with Keras. N is a number of layers.
 """
 
 import math
@@ -32,7 +32,7 @@ def make_encoder(config: BertConfig) -> Bert | ConcatEncoders:
 
 
 def encoder(config: BertConfig) -> keras.Model:
-  """Makes a model from ENCODER_INPUTS to the outputs of Bert."""
+  """Makes a model that maps ENCODER_INPUTS to Bert's outputs."""
   inputs = _named_inputs(*ENCODER_INPUTS)
   return keras.Model(inputs, make_encoder(config)(**inputs))
 
@@ -43,12 +43,12 @@ def layer_outputs(
   pooling: str = "none",
   windows: Windows | None = None,
 ) -> keras.Model:
-  """Makes an encoder that returns chosen layers, of which -1 is the last.
+  """Makes an encoder that returns chosen layers; -1 is the last layer.
 
-  From ENCODER_INPUTS [B, T] to `values`, float32 [B, T, N, H], or [B, N, H]
-  with `pooling`: "mean" over all tokens but padding ([CLS] and [SEP] included),
-  or "cls", the vector at [CLS]. `windows` of long texts need it, and pool the
-  windows' pooled vectors. Raises ValueError if there is no such layer.
+  Maps ENCODER_INPUTS [B, T] to `values`, float32 [B, T, N, H]. A pooling makes
+  [B, N, H]: "mean" of all tokens, with [CLS] and [SEP] but without padding, or
+  "cls", the vector at [CLS]. `windows` of long texts need a pooling, and pool
+  the windows' vectors. Raises ValueError if a layer does not exist.
   """
   config.check_layers(layers)
   tokens = inputs = _named_inputs(*ENCODER_INPUTS)
@@ -70,16 +70,16 @@ def layer_outputs(
 
 def mean_of_tokens(values, input_mask):
   """Mean over all tokens but padding: [B, T, N, H], [B, T] -> [B, N, H]."""
-  # Not sliced: see TextWindows.
+  # LiteRT cannot slice with a new axis, hence expand_dims.
   weights = ops.expand_dims(ops.cast(input_mask, values.dtype), (2, 3))
   number = ops.maximum(ops.sum(weights, axis=1), 1.0)
   return ops.sum(values * weights, axis=1) / number
 
 
 def pretrainer(config: BertConfig, next_sentence: bool = True) -> keras.Model:
-  """Makes BERT with its pre-training heads; without NSP if asked for.
+  """Makes BERT with the masked-LM head and, if wanted, the next-sentence head.
 
-  From `input_ids`, `input_mask`, `segment_ids` [B, T] and `masked_lm_positions`
+  Maps `input_ids`, `input_mask`, `segment_ids` [B, T] and `masked_lm_positions`
   [B, P] to `masked_lm_logits` [B, P, V] and `next_sentence_logits` [B, 2].
   Raises ValueError for shallow attention, whose encoders are pre-trained alone.
   """
@@ -93,7 +93,7 @@ def pretrainer(config: BertConfig, next_sentence: bool = True) -> keras.Model:
   tokens = {name: inputs[name] for name in ENCODER_INPUTS}
   outputs = bert(**tokens, positions=inputs["masked_lm_positions"])
   if not next_sentence:
-    bert.freeze_pooler()  # the next-sentence head alone uses it
+    bert.freeze_pooler()  # only the next-sentence head uses the pooler
   head = heads.PretrainingHeads(config, next_sentence)
   return keras.Model(inputs, _pretraining_logits(head, outputs))
 
@@ -103,8 +103,8 @@ def classifier(
 ) -> keras.Model:
   """Makes a classifier of sequences or pairs: tokens -> `logits` [B, L].
 
-  With one label it predicts a score (STS-B). With `windows` a text may be
-  longer than the encoder's positions; the windows' pooled vectors are pooled.
+  A single label is a score (STS-B). With `windows` a text may be longer than
+  the encoder's positions, and the model pools the windows' pooled vectors.
   """
   tokens = inputs = _named_inputs(*ENCODER_INPUTS)
   if windows:
@@ -118,7 +118,7 @@ def classifier(
 
 @keras.saving.register_keras_serializable("bert")
 class Ensemble(keras.Model):
-  """Models of one kind as one model of the same inputs; see `ensemble`.
+  """Models of one kind that share inputs, as one model; see `ensemble`.
 
   >>> config = BertConfig.preset("tiny", vocab_size=99)
   >>> model = ensemble(lambda: classifier(config, 3), 2, mean_probs)
@@ -134,9 +134,9 @@ class Ensemble(keras.Model):
 def ensemble(
   make: Callable[[], keras.Model], size: int, combine: Callable
 ) -> keras.Model:
-  """Makes an Ensemble of `size` models of `make`, or only that if it is one.
+  """Makes an Ensemble of `size` models; a single model is returned alone.
 
-  `combine` maps K values of an output to one, as the functions below.
+  `combine` maps K values of an output to one, as the functions below do.
   """
   if size == 1:
     return make()
@@ -170,17 +170,16 @@ def mean_values(scores: Sequence):
 
 
 def stack(values: Sequence):
-  """Values of all members, for decoding to combine: K x [...] -> [..., K]."""
+  """Stacks all members' values for the decoding: K times [...] -> [..., K]."""
   return ops.stack(values, axis=-1)
 
 
 def packed(model: keras.Model) -> keras.Model:
-  """Makes the model of packed rows, for training, with the layers of `model`.
+  """Makes a model of packed rows, for training, with the layers of `model`.
 
-  `model` is a `pretrainer`, `classifier`, `multiple_choice` or `tagger`. The
-  inputs are those of PackedBert, [R, T] and [R, P]; `output_slots` are [B, K],
-  for `multiple_choice` [B, C, 1]. A tagger reads all positions, [R, T], and
-  its logits are [R, T, L].
+  `model` is a `pretrainer`, `classifier`, `multiple_choice` or `tagger`. Inputs
+  are PackedBert's, [R, T] and [R, P]. `output_slots` is [B, K], or [B, C, 1]
+  for `multiple_choice`. A tagger has no output positions, and logits [R, T, L].
   """
   [bert] = [layer for layer in model.layers if isinstance(layer, Bert)]
   encoder, head = PackedBert(bert), model.layers[-1]
@@ -219,13 +218,13 @@ def multiple_choice(config: BertConfig) -> keras.Model:
 
 
 def _pooled(bert, tokens):
-  """Pooled vectors [B, H], without computing the last block's other tokens."""
+  """Pooled vectors [B, H]. The last block computes no other tokens."""
   no_positions = tokens["input_ids"][:, :0]
   return bert(**tokens, positions=no_positions)["pooled_output"]
 
 
 def _sequence(bert, tokens):
-  """Vectors of all tokens, [B, T, H], of an encoder without a pooler."""
+  """Vectors of all tokens, [B, T, H]. Freezes the pooler, which is unused."""
   bert.freeze_pooler()
   return bert(**tokens)["sequence_output"]
 
@@ -257,13 +256,13 @@ def feature_based_tagger(
 ) -> keras.Model:
   """Makes a BiLSTM tagger of a frozen BERT: tokens -> `logits` [B, T, L].
 
-  Section 5.3 and table 7 of the paper. `choice` is one of FEATURE_LAYERS,
-  `units` are per direction, `any_device` is for exports made on a GPU that run
-  elsewhere, without cuDNN. Raises ValueError if BERT has too few layers.
+  `choice` is one of FEATURE_LAYERS, and `units` is the size per direction. With
+  `any_device` an export from a GPU needs no cuDNN, so other devices can run it.
+  Raises ValueError if BERT has too few layers. Source: section 5.3, table 7.
   """
   inputs = _named_inputs(*ENCODER_INPUTS)
-  # Features have no dropout. Rates of 0, since a functional Keras model passes
-  # its own `training` to every layer.
+  # Features have no dropout. A functional Keras model passes `training` to
+  # every layer, so the rates must be 0.
   bert = make_encoder(
     replace(config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
   )
@@ -278,7 +277,7 @@ def feature_based_tagger(
 
 
 def select_features(bert: dict, choice: str):
-  """Layers of Bert's outputs by FEATURE_LAYERS, [B, T, H] or [B, T, 4H].
+  """Returns the layers that `choice` names: [B, T, H] or [B, T, 4H].
 
   Raises ValueError if BERT has too few layers for the choice.
   """

@@ -1,7 +1,7 @@
-"""Tracing of the network: its mode, seeds of dropouts, and parts by XLA.
+"""Tracing of the network: mode, dropout seeds and parts that XLA compiles.
 
-Mode and seeds are read by layers far below the model that a training step
-calls, so they are entered as contexts and not passed.
+Layers far below the model of a training step read the mode and the seeds, so
+both are contexts and not arguments.
 """
 
 import contextlib
@@ -18,13 +18,13 @@ from keras import ops
 
 from storage import UserError
 
-if keras.backend.backend() == "tensorflow":  # else it may not be installed
+if keras.backend.backend() == "tensorflow":  # other backends may lack it
   import tensorflow as tf
   from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 
 # Operations on fewer elements are not worth the 50 ms of a compilation.
 MIN_COMPILED_SIZE = 2**15
-# {block: its trace, for all blocks like it, and the number of its dropouts}
+# {block: [trace for all similar blocks, number of dropouts in a block]}
 _shared: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
@@ -32,16 +32,16 @@ _shared: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 class Mode:
   """Choices of what is traced; `mode` changes them."""
 
-  fused: bool | None = None  # form of fused_ops.py; None for the device's
-  gradients: bool = True  # False leaves out those of fused_ops.py, in inference
-  # Gradients of Transformer blocks compute them again: training in less memory
-  # stores only the input of each block.
+  fused: bool | None = None  # form of fused_ops.py; None: by device
+  gradients: bool = True  # False in inference: none in fused_ops.py
+  # Computes Transformer blocks again for gradients. Training then stores only
+  # each block's input, which saves memory.
   recompute: bool = False
   compiled: bool = False  # XLA compiles the complete training step
 
 
-_mode = Mode()  # threads, as of replicas, would not see a context variable
-_thread = threading.local()  # each replica has seeds of its own
+_mode = Mode()  # replicas' threads would not see a context variable
+_thread = threading.local()  # each replica has its own seeds
 
 
 def current() -> Mode:
@@ -61,11 +61,11 @@ def mode(**changes) -> Iterator[None]:
 
 
 class DropoutSeeds:
-  """Seeds of one dropout after another; as a context, of those inside.
+  """Seeds of successive dropouts; a context for the dropouts inside.
 
   No layer has a random state, so a step that is repeated after a restart draws
   the same masks. `seed` is [2] int32. The n-th dropout mixes `first` + n into
-  the second number. `first` is an int or a scalar int32 tensor, `count` the
+  the second number. `first` is an int or a scalar int32 tensor. `count` is the
   number of dropouts so far.
   """
 
@@ -77,7 +77,7 @@ class DropoutSeeds:
 
   @classmethod
   def current(cls) -> "DropoutSeeds":
-    """Returns those of the innermost context, else new ones by Keras' seed."""
+    """Returns the innermost context's seeds, or new seeds from Keras' seed."""
     seeds = getattr(_thread, "seeds", None)
     return seeds or cls(keras.random.randint((2,), 0, 2**31 - 1))
 
@@ -90,8 +90,8 @@ class DropoutSeeds:
     _thread.seeds = self._outer
 
   def next(self):
-    """Seed of the next dropout, [2] uint32."""
-    # Distinct for every count below 2^30, and far from the next ones.
+    """Returns the seed of the next dropout, [2] uint32."""
+    # Streams differ for all counts below 2^30. Neighbors are far apart.
     stream = ((self.first + self.count) * 0x3C6EF372 + 1) & (2**31 - 1)
     self.count += 1
     mixed = ops.bitwise_xor(self.seed, ops.stack([0, stream]))
@@ -101,8 +101,8 @@ class DropoutSeeds:
 def is_fused() -> bool:
   """True if the fused form is in use.
 
-  By default where TensorFlow computes on CPUs alone; `mode` and then
-  BERT_FUSED_OPS (0 or 1, else ValueError) take precedence.
+  TensorFlow on CPUs alone uses the fused form. BERT_FUSED_OPS (0 or 1, other
+  values raise ValueError) overrides this default, and `mode` overrides both.
   """
   if keras.backend.backend() != "tensorflow":
     return False
@@ -113,7 +113,7 @@ def is_fused() -> bool:
     raise UserError(f"BERT_FUSED_OPS must be 0 or 1, not {setting!r}")
   if setting:
     return setting == "1"
-  # A TPU of another host is not among the visible devices of this one.
+  # This host's visible devices do not include another host's TPU.
   on_tpu = isinstance(tf.distribute.get_strategy(), tf.distribute.TPUStrategy)
   return not (on_tpu or any(map(tf.config.get_visible_devices, ("GPU", "TPU"))))
 
@@ -124,8 +124,8 @@ def is_fused() -> bool:
 def train_block(block, like, hidden_states, mask, positions=None):
   """Calls a Transformer block in training: [B, T, H] -> [B, T or P, H].
 
-  With fused operations, `block` has the trace of `like`, a block of the same
-  sizes and types, if it computes every position. A training of 12 blocks then
+  In the fused form, a block that computes every position uses the trace of
+  `like`, a block with the same sizes and types. A training of 12 blocks then
   starts 1.5 s sooner (benchmarks/notes.md).
   """
   is_recomputed = current().recompute
@@ -153,14 +153,14 @@ def train_block(block, like, hidden_states, mask, positions=None):
 
 
 def _shared_trace(like, upstream, *arguments):
-  """`_stateless` by one trace of `like`, which may wait for `upstream`."""
+  """Runs `_stateless` by a trace of `like`, after `upstream` if given."""
   if like not in _shared:
     reference = weakref.ref(like)
 
     def call(upstream, weights, seed, first, hidden_states, mask):
       like = reference()
       if upstream is not None:
-        # Also here: inlining a call loses its control dependencies.
+        # Joined here, too: an inlined call loses control dependencies.
         hidden_states, _ = _join([hidden_states, tf.identity(upstream)])
       output, count = _stateless(
         like, weights, seed, first, hidden_states, mask
@@ -176,8 +176,8 @@ def _shared_trace(like, upstream, *arguments):
 
 
 def _recomputed(call, block, hidden_states, seed):
-  """Calls a block by `call(weights, ...)`, and again in its gradient."""
-  # XLA ignores control dependencies.
+  """Calls a block by `call(weights, ...)`, and again for the gradient."""
+  # XLA ignores control dependencies, so it gets a barrier.
   is_compiled = current().compiled
   join = gen_xla_ops.xla_optimization_barrier if is_compiled else _join
   is_trained = [v.trainable for v in block.variables]
@@ -202,7 +202,7 @@ def _weights(block):
 
 
 def _stateless(block, weights, seed, first, *arguments):
-  """Output of a block with other weights, and the number of its dropouts."""
+  """Returns a block's output with other weights, and the dropout count."""
   with (
     keras.StatelessScope(zip(block.variables, weights, strict=True)),
     DropoutSeeds(seed, first) as seeds,
@@ -211,9 +211,9 @@ def _stateless(block, weights, seed, first, *arguments):
 
 
 def _join(tensors):
-  """Copies of the tensors, each of which waits for the last one.
+  """Copies the tensors. Each copy waits for the last tensor.
 
-  Else TensorFlow would recompute a layer too early, or merge both times.
+  Otherwise TensorFlow would recompute a block too early, or merge both results.
   """
   with tf.control_dependencies(tensors[-1:]):
     return [tf.identity(tensor) for tensor in tensors]
@@ -223,7 +223,7 @@ def _join(tensors):
 
 
 def to_float32(tensor):
-  """Casts floating-point tensors; others and None stay as they are."""
+  """Casts a floating-point tensor; returns other tensors and None unchanged."""
   if tensor is None or not keras.backend.is_float_dtype(tensor.dtype):
     return tensor
   return ops.cast(tensor, "float32")
@@ -232,15 +232,15 @@ def to_float32(tensor):
 def run_compiled(chain: Callable, *tensors, dtype: str, **options):
   """Runs `chain(*tensors, **options)` in float32, compiled by XLA.
 
-  The gradient computes the chain, a module-level function of Keras operations,
-  again. Tensors may be None, options are hashable, the result is of `dtype`;
-  integer tensors have no gradient. Not compiled if the first tensor is small.
+  `chain` is a module-level function of Keras operations, which the gradient
+  computes again. Tensors may be None, options are hashable, and the result has
+  `dtype`. Integer tensors have no gradient. A small first tensor turns XLA off.
   """
   values = [t if t is None else tf.convert_to_tensor(t) for t in tensors]
   # One function per signature: TensorFlow warns when one is traced too often.
   signature = (t if t is None else (t.dtype, *t.shape) for t in values)
   dtype = keras.backend.standardize_dtype(dtype)
-  size = tensors[0].shape.num_elements()  # None if one is unknown
+  size = tensors[0].shape.num_elements()  # None if a size is unknown
   is_small = size is not None and size < MIN_COMPILED_SIZE
   key = chain, tuple(signature), dtype, tuple(sorted(options.items()))
   function = _compiled(*key, is_small)
@@ -256,8 +256,8 @@ def _compiled(chain, signature, dtype, options, is_small):
 
   settings = {"jit_compile": True}
   if is_small:
-    # Not inlined: where TensorFlow's optimizer can merge operations, it rounds
-    # differently, so that layers computed again would not be the same.
+    # TensorFlow's optimizer would merge inlined operations and round
+    # differently, so that a recomputed block would have other values.
     settings = {"experimental_attributes": {"_noinline": True}}
   compiled = functools.partial(tf.function, autograph=False, **settings)
   forward = compiled(call)

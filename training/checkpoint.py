@@ -19,13 +19,13 @@ from training import checkpoint_files
 
 _DIRECTIONS = ("left_to_right", "right_to_left")
 _AVERAGE = "/ExponentialMovingAverage"  # the name in TensorFlow 1
-# Names of single values that are no weights, here or of another optimizer.
+# Matches single values that are training state, from any optimizer.
 _COUNTER = re.compile(
   r"^(loss_scale|run)/|(^|/)(\w*_steps?|\w*loss_scale|beta_?\d(_power)?"
   r"|iter|iterations|learning_rate|decay)(_\d+)?$"
 )
-# All that is no head of fine-tuning. The sizes of those of pre-training depend
-# on the vocabulary.
+# Matches all variables except fine-tuning heads. Pre-training heads match, too:
+# their sizes depend on the vocabulary, not on labels.
 _NO_HEAD = re.compile(
   "^(bert|bilstm|weighted_sum|cls/predictions|cls/seq_relationship)/"
 )
@@ -45,26 +45,26 @@ class CorruptCheckpoint(UserError):
 
 
 def variables(model) -> dict[str, tf.Variable]:
-  """A Keras model's weights by their names in a checkpoint."""
-  # Not model.variables: states of Keras' random generators have varying names.
+  """Returns a Keras model's weights by name, as in a checkpoint."""
+  # model.variables includes Keras' random generators, whose names vary.
   return {variable.path: variable.value for variable in model.weights}
 
 
 def trainable_variables(model) -> dict[str, tf.Variable]:
-  """Trained variables of a Keras model, with their names."""
+  """Returns the trained variables of a Keras model by name."""
   return {v.path: v.value for v in model.trainable_variables}
 
 
 def is_head(name: str) -> bool:
-  """True for a variable of a head of fine-tuning, by its name."""
+  """True if a variable with this name is part of a fine-tuning head."""
   return not _NO_HEAD.search(name)
 
 
 def training_state(shapes: Mapping[str, Sequence[int]]) -> set[str]:
-  """Names of a checkpoint's variables that are no weights of a model.
+  """Returns the names in a checkpoint that are not model weights.
 
-  A slot is named after its variable X: X/Adam_1, or train/X/Adam. It has as
-  many values as X, or fewer if it is factored.
+  A slot is named after the variable X: X/Adam_1, or train/X/Adam. A slot has as
+  many values as X, or fewer if the optimizer factors slots.
   """
   sizes = {name: math.prod(shape) for name, shape in shapes.items()}
 
@@ -84,7 +84,7 @@ def average_name(name: str) -> str:
 
 
 def files_of(prefix: str) -> list[str]:
-  """Paths of a checkpoint's files; not a glob, for "[" in a folder's name."""
+  """Lists a checkpoint's files. A glob would fail on a folder with "["."""
   folder, name = os.path.split(prefix)
   names = files.list_folder(folder or ".")
   return [os.path.join(folder, n) for n in names if n.startswith(f"{name}.")]
@@ -93,8 +93,8 @@ def files_of(prefix: str) -> list[str]:
 def open_reader(path: str) -> "Reader":
   """Opens the checkpoint at `path` (see checkpoint_files.find_checkpoint).
 
-  Two paths with a comma between them are the left-to-right and the
-  right-to-left encoder of a model with attention "shallow".
+  For attention "shallow", `path` is two paths with a comma between: first the
+  left-to-right encoder, then the right-to-left encoder.
   """
   prefixes = path.split(",")
   is_one = files.exists(path) or files.exists(f"{path}.index")
@@ -104,7 +104,7 @@ def open_reader(path: str) -> "Reader":
 
 
 class Reader:
-  """A checkpoint's values by name; CorruptCheckpoint if it cannot be read."""
+  """A checkpoint's values by name. Raises CorruptCheckpoint if unreadable."""
 
   def __init__(self, prefix: str):
     self.prefix = prefix
@@ -131,10 +131,10 @@ class Reader:
       ) from None
 
   def assign(self, targets: Mapping[str, tf.Variable]) -> None:
-    """Assigns to every variable the value of its name.
+    """Assigns each variable the checkpoint's value of the same name.
 
-    Raises ValueError with the likely cause, before any assignment, if a shape
-    differs; CorruptCheckpoint if a value cannot be read.
+    If a shape differs, raises ValueError with the likely cause and assigns
+    nothing. Raises CorruptCheckpoint if a value cannot be read.
     """
     for name, variable in targets.items():
       saved, expected = list(self.shapes[name]), list(variable.shape)
@@ -154,13 +154,13 @@ class Reader:
       logging.warning(text, self.prefix, len(wrong), ", ".join(wrong[:3]))
 
   def verify(self) -> None:
-    """Reads all values, and so their checksums; may raise CorruptCheckpoint."""
+    """Reads all values. A wrong checksum raises CorruptCheckpoint."""
     for name in self.shapes:
       self[name]
 
 
 def _likely_cause(name: str) -> str:
-  """The likely reason why a variable has another shape than in a checkpoint."""
+  """Returns why a variable's shape probably differs from the checkpoint."""
   layers = setting("feature_layers")
   causes = {
     "predictions/output_bias": "vocab_size in bert_config.json",
@@ -177,7 +177,7 @@ def _likely_cause(name: str) -> str:
 class SideBySide(Reader):
   """Two encoders as one model with attention "shallow", without heads.
 
-  `bert/x` of the two is `bert/left_to_right/x` and `bert/right_to_left/x` here.
+  `bert/x` becomes `bert/left_to_right/x` and `bert/right_to_left/x`.
   """
 
   def __init__(self, *prefixes: str):
@@ -196,10 +196,10 @@ class SideBySide(Reader):
 
 
 def restore(model, path: str, skipped: Container[str] = ()) -> list[str]:
-  """Restores all variables of a model that a checkpoint has, but for `skipped`.
+  """Restores a model's variables from a checkpoint, except `skipped`.
 
-  Returns names of the model's variables that were not restored, except those of
-  a frozen pooler, which no output depends on. Raises ValueError if a shape
+  Returns the names of variables that were not restored. A frozen pooler is left
+  out, since no output depends on the pooler. Raises ValueError if a shape
   differs, or a variable of the encoder is missing.
   """
   reader, known = open_reader(path), variables(model)
@@ -208,7 +208,7 @@ def restore(model, path: str, skipped: Container[str] = ()) -> list[str]:
     for name, variable in known.items()
     if name in reader and name not in skipped
   }
-  reader.assign(restored)  # it names the likely cause of another shape
+  reader.assign(restored)  # first, to explain a wrong shape
   for name in sorted(known.keys() - restored.keys()):
     if not restored or re.match("bert/.*(embeddings|encoder)/", name):
       raise checkpoint_files.no_encoder(reader.prefix, reader.shapes, name)
@@ -229,7 +229,7 @@ def restore(model, path: str, skipped: Container[str] = ()) -> list[str]:
 
 
 def restore_strict(model, path: str) -> None:
-  """Restores all variables but perhaps the pooler's; else ValueError."""
+  """Restores a model. Only the pooler may be missing, else ValueError."""
   fresh = [name for name in restore(model, path) if "/pooler/" not in name]
   if fresh:
     raise UserError(
@@ -239,10 +239,10 @@ def restore_strict(model, path: str) -> None:
 
 
 def write(prefix: str, values: Mapping[str, tf.Variable]) -> None:
-  """Writes values by name, as a checkpoint of the original.
+  """Writes values by name, in the original's format.
 
-  Until it is complete its name begins with "unfinished-". The index is renamed
-  last: without it there is no checkpoint.
+  The files' names begin with "unfinished-" until all are complete. The index is
+  renamed last, because a checkpoint without an index does not count.
   """
   folder, name = os.path.split(prefix)
   unfinished = os.path.join(folder, checkpoint_files.UNFINISHED + name)

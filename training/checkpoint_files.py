@@ -1,7 +1,7 @@
 """Checkpoints by the names of their files, without TensorFlow.
 
-The file `checkpoint` names the newest one first. A checkpoint's index is read
-here as well, so that programs check a model before they import TensorFlow.
+The file `checkpoint` names the newest checkpoint first. This module also reads
+a checkpoint's index, so that programs check a model without TensorFlow.
 """
 
 import os
@@ -12,7 +12,7 @@ from storage import UserError, files, setting
 from training import run_json
 
 BEST = "best"  # subfolder of an output folder
-UNFINISHED = "unfinished-"  # a checkpoint's name begins with it until complete
+UNFINISHED = "unfinished-"  # name's prefix until a checkpoint is complete
 _LISTED = re.compile(
   r'^(?:model_checkpoint_path|all_model_checkpoint_paths): "(.*)"', re.MULTILINE
 )
@@ -26,8 +26,8 @@ _PREDICTIONS = (
   "cls/predictions/transform/LayerNorm/beta",
   "cls/predictions/output_bias",  # [V]
 )
-# Kinds of models, and the variables of their heads. A classifier and a tagger
-# have the same ones. The kinds with the most variables come first.
+# {kind of model: variables of the head}. A classifier and a tagger have the
+# same variables. A kind comes before kinds with a part of the variables.
 HEADS = {
   "multiple_choice": ("cls/choice",),  # [H]
   "question_answering": tuple(f"cls/squad/{name}" for name in _CLASSES),
@@ -43,10 +43,10 @@ HEADS = {
 
 
 def sibling_file(path: str, name: str) -> str | None:
-  """Path of an existing file of a checkpoint's folder, or None.
+  """Finds a file in a checkpoint's folder; returns the path or None.
 
-  `path` is the folder or a prefix. For `best/model.ckpt-10` also the parent of
-  the folder `best` is searched.
+  `path` is the folder or a checkpoint's prefix. For `best/model.ckpt-10` the
+  search includes the parent of the folder `best`.
   """
   prefix = os.path.join(path, "") if files.is_folder(path) else path
   folder = os.path.dirname(prefix) or "."
@@ -58,7 +58,7 @@ def sibling_file(path: str, name: str) -> str | None:
 
 
 def all_checkpoints(folder: str) -> list[str]:
-  """Prefixes that the file `checkpoint` names and that exist, newest last."""
+  """Existing prefixes that the file `checkpoint` names, newest last."""
   path = os.path.join(folder, "checkpoint")
   names = _LISTED.findall(files.read_text(path)) if files.exists(path) else []
   newest = names[:1]
@@ -68,16 +68,16 @@ def all_checkpoints(folder: str) -> list[str]:
 
 
 def latest_checkpoint(folder: str) -> str | None:
-  """Prefix of the newest checkpoint; None without any."""
+  """Prefix of the newest checkpoint, or None."""
   return next(reversed(all_checkpoints(folder)), None)
 
 
 def choose_checkpoint(folder: str, prefer_best: bool = False) -> str | None:
-  """Prefix of the checkpoint to use of a run's folder; None without any.
+  """Chooses a checkpoint in a run's folder; returns the prefix or None.
 
-  With `prefer_best`, or if the last training there saved its best, that of the
-  subfolder `best`. Else the newest, or the best if there is no other, as after
-  a sweep.
+  Prefers the subfolder `best` with `prefer_best`, or if the last training saved
+  the best checkpoint. Otherwise prefers the newest checkpoint. If the preferred
+  one is missing, as the newest is after a sweep, takes the other.
   """
   best = latest_checkpoint(os.path.join(folder, BEST))
   newest = latest_checkpoint(folder)
@@ -88,11 +88,11 @@ def choose_checkpoint(folder: str, prefer_best: bool = False) -> str | None:
 
 
 def find_checkpoint(path: str) -> str:
-  """Prefix of a checkpoint that a user names.
+  """Returns the prefix of the checkpoint that a user names.
 
-  `path` is a prefix ("dir/model.ckpt-10"), one of its files, or a folder: the
-  one of `choose_checkpoint`, else its only one. Raises FileNotFoundError, or
-  ValueError by `check_name`, or if a folder without `checkpoint` has several.
+  `path` is a prefix ("dir/model.ckpt-10"), a checkpoint's file, or a folder. In
+  a folder, `choose_checkpoint` chooses, or there must be only one checkpoint.
+  Raises FileNotFoundError for none, ValueError for several or by `check_name`.
   """
   check_name(path)
   if files.is_folder(path):
@@ -115,8 +115,8 @@ def check_name(path: str) -> None:
 
 
 def _only_checkpoint(folder):
-  """Prefix in the folder of a released model, without a file `checkpoint`."""
-  # Indexes of records are hidden.
+  """Prefix in a released model's folder, which has no file `checkpoint`."""
+  # The indexes of record files are hidden files.
   listed = sorted(n for n in files.list_folder(folder) if n[0] != ".")
   names = [n.removesuffix(".index") for n in listed if n.endswith(".index")]
   if not names:
@@ -140,7 +140,7 @@ def _only_checkpoint(folder):
 
 
 def run_of(path: str) -> dict:
-  """Last entry of the run that wrote a checkpoint; empty if unknown."""
+  """Returns the last run.json entry for a checkpoint; no flags if unknown."""
   record = sibling_file(path, run_json.NAME)
   entries = run_json.read(os.path.dirname(record)) if record else []
   return entries[-1] if entries else {"flags": {}}
@@ -152,11 +152,11 @@ def flag_of(path: str, name: str):
 
 
 def shapes(prefix: str) -> dict[str, tuple[int, ...]]:
-  """Shapes of a checkpoint's tensors by their names, read without TensorFlow.
+  """Reads the shapes of a checkpoint's tensors by name, without TensorFlow.
 
-  The .index file is a table of LevelDB: blocks of sorted keys, each without the
-  prefix that it shares with the key before, and a block of their positions.
-  Values are BundleEntryProtos. {} for another kind of file.
+  The .index file is a LevelDB table: blocks of sorted keys, then a block with
+  the positions of all blocks. A key is stored without the prefix that the key
+  before has, too. Values are BundleEntryProtos. {} for another kind of file.
   """
   from storage import messages  # noqa: PLC0415, imports protobuf
 
@@ -181,7 +181,7 @@ def shapes(prefix: str) -> dict[str, tuple[int, ...]]:
 
 
 def kinds_of(variables: Collection[str]) -> list[str]:
-  """Keys of HEADS whose variables are all among names; "encoder" is last."""
+  """Returns the keys of HEADS whose variables all exist; "encoder" is last."""
   return [k for k, names in HEADS.items() if {*variables} >= {*names}]
 
 
@@ -191,7 +191,7 @@ def kinds_at(path: str | None) -> list[str]:
 
 
 def no_encoder(prefix: str, names: Iterable[str], missing: str) -> UserError:
-  """The error for a checkpoint without a variable of the encoder."""
+  """Makes the error for a checkpoint that lacks an encoder variable."""
   likely = sorted(names, key=lambda x: ("word_embeddings" not in x, x))
   return UserError(
     f"{prefix} has no {missing}, but {', '.join(likely[:3])}, ...: name "
@@ -217,7 +217,7 @@ def _entries(table, data, at) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-  """A base-128 number and the position after it."""
+  """Returns a base-128 number and the position after the number."""
   value = shift = 0
   while True:
     byte = data[at]

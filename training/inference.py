@@ -1,4 +1,4 @@
-"""Evaluation and prediction: each replica slices its rows of a batch of B."""
+"""Evaluation and prediction. Each replica slices its rows from a batch of B."""
 
 import functools
 import itertools
@@ -15,11 +15,11 @@ from training import step as steps
 def evaluate(
   model, objective, batches: Iterable, max_steps: int | None = None
 ) -> dict[str, float]:
-  """{name: mean} of an Objective's losses and metrics over batches.
+  """Returns {name: mean} for an Objective's losses and metrics over batches.
 
-  `loss` is the mean of the batches' losses, as in the original; all others are
-  means over items. Batches are dicts [B, ...] of any B, the same on every
-  worker. Raises ValueError if there is no batch.
+  `loss` is the mean of the batches' losses, as in the original. Other means are
+  over items. Batches are dicts of [B, ...] for any B, and all workers get the
+  same batches. Raises ValueError if there is no batch.
   """
   batch_sums = _batch_sums(model, objective, tf.distribute.get_strategy())
   totals = {name: np.zeros(2) for name in (*objective.names, "loss")}
@@ -38,7 +38,7 @@ def evaluate(
 
 @functools.lru_cache(maxsize=1)  # a run evaluates the same model often
 def _batch_sums(model, objective, strategy):
-  """A tf.function from a batch to {name: [2]} as step.weighted_sum."""
+  """Makes a tf.function: batch -> {name: [2]}, as step.weighted_sum."""
 
   def on_replica(batch):
     batch, is_row = _replica_rows(batch, strategy.num_replicas_in_sync)
@@ -59,10 +59,10 @@ def _batch_sums(model, objective, strategy):
 
 
 def predict(model, batches: Iterable) -> dict[str, np.ndarray]:
-  """A model's outputs for all examples, in order: {name: [examples, ...]}.
+  """Returns outputs for all examples, in order: {name: [examples, ...]}.
 
-  Fields of batches, [B, ...], that are not inputs of the model are passed
-  through. Zeros pad where lengths differ.
+  The result includes fields of batches, [B, ...], that are not inputs of the
+  model. Zeros pad where lengths differ.
   """
   forward = _forward(model, tf.distribute.get_strategy())
   result: dict[str, list] = {}
@@ -83,7 +83,7 @@ def outputs(model, dataset, batch_size: int) -> dict[str, np.ndarray]:
 
 @functools.lru_cache(maxsize=1)
 def _forward(model, strategy):
-  """A model as a tf.function traced once, for batches of any shape."""
+  """Makes a tf.function of a model, traced once for batches of any shape."""
   replicas = 1
   if strategy.num_replicas_in_sync > 1:
     replicas = len(strategy.extended.worker_devices)
@@ -119,7 +119,7 @@ def _concat_padded(arrays):
 
 
 def _replica_rows(batch: dict, replicas: int) -> tuple[dict, tf.Tensor]:
-  """Rows of a batch for this replica; [ceil(B / R)] float, 0 for padding."""
+  """Returns this replica's rows and [ceil(B / R)] float, 0 for padding."""
   rows = _num_rows(batch)
   size = -(-rows // replicas)
   context = tf.distribute.get_replica_context()

@@ -29,8 +29,8 @@ _SECONDS_AT_ONCE = 5.0
 class Plan:
   """Steps at which training returns to Python.
 
-  At most `max_steps` run inside TensorFlow at once, unless they are profiled
-  for TensorBoard: after `profile_first` updates, up to `profile_last`.
+  At most `max_steps` run inside TensorFlow at once. The limit does not apply to
+  a TensorBoard profile, after update `profile_first` up to `profile_last`.
   """
 
   num_train_steps: int
@@ -55,7 +55,7 @@ class Plan:
     return max(1, min(number, self.max_steps, in_time))
 
   def profile(self, step: int, number: int) -> AbstractContextManager:
-    """Context of `number` updates after `step`, which profiles them or not."""
+    """Context for `number` updates after `step`: a profile, or nothing."""
     if not self._profiles_at(step):
       return nullcontext()
     logging.info("profile of %d steps: %s", number, self.profile_folder)
@@ -75,29 +75,29 @@ class Plan:
 
 @dataclass
 class Training:
-  """A training as an iterator over the steps that are to be evaluated.
+  """A training, as an iterator over the steps to evaluate.
 
     for step in training:
       if is_good_enough(evaluate(step)):
         training.end()
 
-  Saves, signals and the report are inside. `training.end()` saves a checkpoint
-  of the step and ends the iteration. Moving averages, if there are any, are in
-  the variables of the model while a step is evaluated.
+  The iteration saves, reports and handles signals. `training.end()` saves a
+  checkpoint of the step and ends the iteration. While a step is evaluated, the
+  model's variables hold the moving averages, if there are any.
 
-  Raises ValueError for a loss that is not finite, where nothing is saved, and
-  for a corrupt record, ConnectionError if a worker does not answer. SIGTERM to
-  any worker saves a checkpoint and ends the program.
+  Raises ValueError for a corrupt record, and, before saving, for a loss that is
+  not finite. Raises ConnectionError if a worker does not answer. SIGTERM to any
+  worker saves a checkpoint and ends the program.
   """
 
   train_step: steps.TrainStep  # with the variables to begin from
-  # Makes the batches of a replica from that step on.
+  # Makes a replica's batches, from the first step to train.
   dataset: Callable[[tf.distribute.InputContext], tf.data.Dataset]
   checkpoints: Checkpoints
   plan: Plan
   make_report: Callable[[], Report]  # called once there are batches
-  # Last step that an earlier start has evaluated; the iteration makes up for
-  # an evaluation that was killed.
+  # Last step that an earlier start has evaluated. If a later evaluation was
+  # killed, the iteration yields that step again.
   evaluated: int = 0
   first_corrupt: Callable[[], str | None] = lambda: None  # describes a record
   _ended: bool = field(default=False, init=False)
@@ -120,7 +120,7 @@ class Training:
     strategy = tf.distribute.get_strategy()
     batches = iter(strategy.distribute_datasets_from_function(self.dataset))
     report = self.make_report()  # a start without data is not in run.json
-    seconds_per_step = _SECONDS_AT_ONCE  # unknown: one step at first
+    seconds_per_step = _SECONDS_AT_ONCE  # unknown, so first one step
     _trace_and_save_first(train_step, batches, self.checkpoints, step)
     report.begin(step, plan.num_train_steps)
     interrupted = False
@@ -157,13 +157,13 @@ class Training:
 
 
 def _trace_and_save_first(train_step, batches, checkpoints, step):
-  """Traces the step; at the same time saves the first checkpoint of a run.
+  """Traces the step, and at the same time saves a run's first checkpoint.
 
-  Saving that of BERT-base with slots, 1.3 GB, takes 2.5 s of a processor.
+  BERT-base with slots has 1.3 GB, which takes a processor 2.5 s to save.
   """
   logging.info("compiling the training step, which takes seconds to minutes")
   with ThreadPoolExecutor(1) as thread:
-    if step == 0:  # as the original; also shows early that saving works
+    if step == 0:  # as in the original; shows early that saving works
       saving = thread.submit(checkpoints.save, 0, train_step.state)
     train_step.train.get_concrete_function(batches, tf.constant(1))
   if step == 0:
@@ -176,7 +176,7 @@ def _run_steps(train_step, batches, plan, number, first_corrupt):
   named = steps.corrupt_record_errors(first_corrupt)
   with named, _lost_worker_errors(), plan.profile(step, number):
     means = steps.means(train_step.train(batches, tf.constant(number)))
-  means.pop("example_loss", None)  # the only term: it is `loss`
+  means.pop("example_loss", None)  # the only term, so equal to `loss`
   means["learning_rate"] = float(train_step.learning_rate(step + number - 1))
   return means
 
@@ -202,7 +202,7 @@ def _lost_worker_errors() -> Iterator[None]:
 
 
 def _synchronize(interrupted: bool, seconds: float) -> tuple[bool, float]:
-  """True if any worker is interrupted, and the mean of their `seconds`."""
+  """Returns whether any worker is interrupted, and the mean `seconds`."""
   if not processes.has_others():
     return interrupted, seconds
   strategy = tf.distribute.get_strategy()
@@ -217,7 +217,7 @@ def _check_finite(train_step, means, checkpoints):
   scale = train_step.loss_scale
   if step < 0:
     return
-  # With a loss scale such steps are skipped while it can still be lowered.
+  # A loss scale skips such steps while the scale can still be lowered.
   if scale and (means["skipped_steps"] < 1.0 or scale.scale.numpy() > 1.0):
     return
   last = checkpoints.newest_readable()

@@ -16,7 +16,7 @@ from training import checkpoint
 
 # Matches names of variables without weight decay.
 NOT_DECAYED = re.compile("LayerNorm|layer_norm|bias")
-# Matches variables of one encoder, or of the two of attention "shallow".
+# Matches an encoder's variables, also in the two scopes of "shallow".
 _LAYER = re.compile(
   r"bert/(?:left_to_right/|right_to_left/)?(\w+)/(?:layer_(\d+)/)?"
 )
@@ -26,7 +26,7 @@ _LAYER = re.compile(
 class WarmupLinearDecay:
   """Linear warm-up from zero, then linear decay to zero.
 
-  As in the original, a warm-up begins at 0, and the decay counts from step 0.
+  A warm-up begins at 0, and the decay counts from step 0, as in the original.
   """
 
   peak: float
@@ -47,14 +47,14 @@ class WarmupLinearDecay:
 class Optimizer:
   """Updates variables by their gradients, with decoupled weight decay.
 
-  A subclass is a rule: `direction`, and the names of its `slots`, tensors that
-  it keeps for each variable. A slot is `<variable>/<slot>` in a checkpoint.
-  Created in a strategy's scope, slots are mirrored on all devices.
+  A subclass defines `direction` and the names of `slots`, the tensors kept for
+  each variable. A slot is `<variable>/<slot>` in a checkpoint. Slots that are
+  created in a strategy's scope are mirrored on all devices.
 
   Arguments:
     variables: the trained variables by name.
-    weight_decay: for all variables but those of NOT_DECAYED.
-    beta_2: decay of mean squares, for rules that keep them.
+    weight_decay: for all variables that NOT_DECAYED does not match.
+    beta_2: decay of mean squares, for optimizers with mean squares.
     lr_multipliers: one per variable; None for all 1.
   """
 
@@ -81,25 +81,25 @@ class Optimizer:
     }
 
   def direction(self, gradient, slots, step):
-    """Direction of the update of a variable, and its new slots.
+    """Returns the direction of a variable's update, and the new slots.
 
-    `slots` are tensors in the order of their names, `step` counts the updates
-    before this one, float32.
+    `slots` are tensors in the order of `self.slots`. `step`, float32, counts
+    the updates before this one.
     """
     raise NotImplementedError
 
   def rescale(self, update, variable):
-    """The update of a variable with weight decay, which is part of it."""
+    """Rescales a variable's update, which includes weight decay."""
     return update
 
   def apply(
     self, gradients, learning_rate, step, gradient_scale=1.0, enabled=None
   ) -> None:
-    """Updates every variable that has a gradient; the others stay as they are.
+    """Updates every variable that has a gradient.
 
     `gradients` are summed over replicas, `step` counts the updates before this
-    one, `gradient_scale` is a factor of the gradients (see `clip_factor`). The
-    update is skipped if `enabled`, a scalar bool, is False.
+    one, and `gradient_scale` multiplies the gradients (see `clip_factor`). If
+    `enabled`, a scalar bool, is False, there is no update.
     """
     replica = tf.distribute.get_replica_context()
     scalars = learning_rate, gradient_scale, tf.cast(step, tf.float32)
@@ -113,8 +113,8 @@ class Optimizer:
     for name, variable, multiplier, gradient in rows:
       if gradient is not None:
         decay = 0.0 if NOT_DECAYED.search(name) else self.weight_decay
-        # Vectors without decay are updated as one: each update of its own
-        # would be compiled and started by itself.
+        # Vectors without decay get one joint update. Separate updates would be
+        # compiled and started separately.
         is_vector = len(variable.shape) == 1 and not decay
         slots = [self.state[f"{name}/{slot}"] for slot in self.slots]
         key = multiplier, decay, None if is_vector else name
@@ -125,7 +125,7 @@ class Optimizer:
       strategy.extended.update(group[0][1], self._update, args, group=False)
 
   def _update(self, _, gradients, targets, scalars, multiplier, decay, enabled):
-    """Updates some variables as one; `targets` are they and their slots."""
+    """Updates some variables as one; `targets` has variables, then slots."""
 
     def change():
       old = [_concat(tensors) for tensors in targets]
@@ -181,15 +181,15 @@ def _assign(targets, values):
 
 
 def _concat(tensors):
-  """The tensors as one; a gradient of rows of embeddings becomes dense."""
+  """Concatenates tensors; sparse gradients of embeddings become dense."""
   tensors = [tf.convert_to_tensor(tensor) for tensor in tensors]
   return tf.concat(tensors, 0) if len(tensors) > 1 else tensors[0]
 
 
 class Lamb(AdamWeightDecay):
-  """LAMB: Adam with updates in proportion to the norm of their variable.
+  """LAMB: Adam with updates in proportion to a variable's norm.
 
-  With bias correction. Variables without weight decay are updated as by Adam.
+  LAMB corrects the bias. Variables without weight decay get Adam's update.
   Source: You et al. 2020, arXiv 1904.00962, algorithm 2.
   """
 
@@ -220,7 +220,7 @@ def layerwise_lr_multipliers(names: Iterable[str], decay: float) -> list[float]:
 
 
 def freeze(model, frozen: Set[tuple[str, int | None]]) -> None:
-  """Makes variables of some layers of a model non-trainable.
+  """Makes the variables of some layers non-trainable.
 
   ("encoder", 3) is a block, ("pooler", None) a part of the network. Frozen
   variables do not count in the global norm; dropout stays active.
@@ -236,7 +236,7 @@ def freeze(model, frozen: Set[tuple[str, int | None]]) -> None:
 
 
 def _layer_of(name: str) -> tuple[str, int | None]:
-  """("encoder", 3) of a variable of a block, else its part, or "", and None."""
+  """Returns ("encoder", 3) for block 3; otherwise (part or "", None)."""
   match = _LAYER.match(name)
   part, number = match.groups() if match else ("", None)
   return part, int(number) if part == "encoder" and number else None
@@ -285,11 +285,11 @@ class ExponentialMovingAverage:
 
 
 def clip_factor(gradients, max_norm: float):
-  """Factor that limits the global norm of gradients, and the norm.
+  """Returns the factor that limits the gradients' global norm, and the norm.
 
-  Gradients are tensors, None or tf.IndexedSlices, whose repeated rows are not
-  summed for the norm, as in the original on one device. Both are scalar
-  float32, the factor NaN if a gradient is not finite.
+  Gradients are tensors, None or tf.IndexedSlices. The norm does not sum
+  repeated rows of IndexedSlices, as in the original on one device. Both results
+  are scalar float32. The factor is NaN if a gradient is not finite.
   """
   norm = tf.linalg.global_norm(gradients)
   # norm - norm is 0, or NaN if the norm is not finite.

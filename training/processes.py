@@ -12,14 +12,14 @@ from absl import logging
 
 from storage import UserError
 
-_IS_CHILD = "BERT_IS_CHILD"  # environment variable of processes of run_child
+_IS_CHILD = "BERT_IS_CHILD"  # environment variable that run_child sets
 _INTERRUPTED = 128 + signal.SIGTERM
-# Seconds in which SIGINT, sent to a process and then to its group, counts once.
+# Seconds within which SIGINT to a process and SIGINT to the group count as one.
 _SAME_INTERRUPT = 0.2
 
 
 def is_chief() -> bool:
-  """True in the chief or the only worker, by TF_CONFIG, else ValueError."""
+  """True in the chief (worker 0 if none); ValueError for a bad TF_CONFIG."""
   config = _cluster_config()
   task = config["task"]
   if "chief" in config["cluster"]:
@@ -33,9 +33,9 @@ def has_others() -> bool:
 
 
 def has_ended(process_id: int) -> bool:
-  """True if a process before this one has ended, which may have had its ID.
+  """True if an earlier process, whose ID this process may reuse, has ended.
 
-  False if unknown, as for other workers, which may be on other hosts.
+  False if unknown: with several workers the process may be on another host.
   """
   if has_others():
     return False
@@ -43,7 +43,7 @@ def has_ended(process_id: int) -> bool:
     os.kill(process_id, 0)
   except OSError as error:
     return isinstance(error, ProcessLookupError)
-  return process_id == os.getpid()  # as in a container that starts again
+  return process_id == os.getpid()  # a restarted container reuses IDs
 
 
 def _cluster_config():
@@ -71,8 +71,8 @@ class GracefulShutdown:
   """Context in which SIGTERM and the first Ctrl-C only set `requested`.
 
   A second Ctrl-C ends the process at once, with status 130. A thread reads the
-  signals, so that this works while TensorFlow computes. A `child` process is
-  terminated, too; it logs the interruption itself.
+  signals, so that this works while TensorFlow computes. A `child` process gets
+  SIGTERM, too, and logs the interruption itself.
   """
 
   def __init__(self, child: subprocess.Popen | None = None):
@@ -108,7 +108,7 @@ class GracefulShutdown:
 
 
 def run_child(command: list[str]) -> int:
-  """Runs a command, which gets SIGTERM, too; returns its status, or ends."""
+  """Runs a command and returns the status, or exits if interrupted."""
   with (
     subprocess.Popen(command, env=os.environ | {_IS_CHILD: "1"}) as child,
     GracefulShutdown(child) as interruption,
@@ -121,7 +121,7 @@ def run_child(command: list[str]) -> int:
 
 
 def end_interrupted() -> None:
-  """Ends with status 0; in a run_child with 143, as 0 would be complete."""
+  """Exits with status 0, or 143 in a child, where 0 means complete."""
   sys.exit(_INTERRUPTED if _IS_CHILD in os.environ else 0)
 
 

@@ -1,8 +1,8 @@
 """Progress line, curves and result files of a run.
 
-A line of metrics.jsonl is a JSON object: `step`, and numbers by name. Names of
-an evaluation begin with eval_; others are means since the line before, except
-the learning rate, which is that of the line's step.
+A line of metrics.jsonl is a JSON object with `step` and numbers by name. Names
+from an evaluation begin with eval_. Other numbers are means since the line
+before, except the learning rate, which belongs to the line's step.
 """
 
 import functools
@@ -59,7 +59,7 @@ class Report:
   ) -> None:
     """Adds the mean metrics of `number` steps that end at `step`.
 
-    The fraction `skipped_steps` of them counts in that metric only.
+    Skipped steps, a fraction `skipped_steps`, count in no other metric.
     """
     skipped = means.get("skipped_steps", 0.0)
     if skipped == 1.0:
@@ -109,20 +109,20 @@ class Report:
 def write_evaluation(
   folder: str, results: Mapping[str, float], step: int, suffix: str = ""
 ) -> None:
-  """Writes eval_results, metrics and TensorBoard, whose names get `suffix`."""
+  """Writes eval_results, metrics and TensorBoard; `suffix` ends the names."""
   prefix = os.path.join(folder, "eval")
   write_results(f"{prefix}_results{suffix}.txt", results, step)
   writer = _writer(prefix + suffix)
   _add_scalars(writer, results, step)
   writer.flush()
   named = {f"eval_{k.removeprefix('eval_')}": v for k, v in results.items()}
-  # Classification has both `loss` and `eval_loss`: the latter is the mean.
+  # Classification has both `loss` and `eval_loss`. `eval_loss` is the mean.
   named |= {k: v for k, v in results.items() if k in named}
   add_metrics(folder, step, {k + suffix: v for k, v in named.items()})
 
 
 def write_results(path: str, results: Mapping[str, float], step: int) -> None:
-  """Writes lines `name = value` with a float32's digits, as the original."""
+  """Writes lines `name = value` with float32 digits, as the original does."""
   values = {name: np.float32(value) for name, value in results.items()}
   lines = sorted((values | {"global_step": step}).items())
   for name, value in lines:
@@ -132,7 +132,7 @@ def write_results(path: str, results: Mapping[str, float], step: int) -> None:
     files.write_text(path, text)
 
 
-@functools.lru_cache(maxsize=8)  # else each evaluation would begin a file
+@functools.lru_cache(maxsize=8)  # a new writer would begin a new file
 def _writer(directory):
   if processes.is_chief():
     return tf.summary.create_file_writer(directory)
@@ -155,7 +155,7 @@ def add_metrics(folder: str, step: int, values: Mapping[str, float]) -> None:
 
 
 def read_metrics(folder: str) -> list[dict[str, float]]:
-  """Complete lines of metrics.jsonl; none without a file."""
+  """Reads the complete lines of metrics.jsonl; [] without a file."""
   path = os.path.join(folder, run_json.METRICS)
   lines = files.read_text(path).splitlines() if files.exists(path) else []
   result = []
@@ -184,7 +184,7 @@ def forget_metrics_after(folder: str, step: int) -> None:
 def draw_metrics(folder: str) -> str | None:
   """Draws training.png, on the chief and if matplotlib is installed.
 
-  A metric has one panel, with its curves in training and in evaluation.
+  Each metric has a panel with the curves of training and evaluation.
   """
   panels: dict[str, dict[str, list]] = {}
   for line in read_metrics(folder):

@@ -1,7 +1,7 @@
-"""Checkpoints in the output folder of a run, and the best one of them.
+"""Checkpoints in the output folder of a run, and the best checkpoint.
 
-As in the original, the text file `checkpoint` names the newest and those not
-yet deleted. The best one by a metric is in the folder `best`.
+The text file `checkpoint` names the newest checkpoint, then all kept ones, as
+in the original. The folder `best` holds the best checkpoint by a metric.
 """
 
 import json
@@ -21,7 +21,7 @@ _BEST = "best.json"
 
 
 class Checkpoints:
-  """The checkpoints in an output folder, the `keep` newest; 0 is for all."""
+  """The `keep` newest checkpoints in an output folder; 0 keeps all."""
 
   def __init__(self, directory: str, keep: int = 5):
     self.directory = directory
@@ -29,9 +29,9 @@ class Checkpoints:
     self._readable: dict[str, str] = {}  # newest prefix -> newest readable
 
   def newest_readable(self) -> str | None:
-    """Prefix of the newest checkpoint that can be read; None without any.
+    """Prefix of the newest readable checkpoint; None without checkpoints.
 
-    Reads all of it. Raises CorruptCheckpoint if none of several can be read.
+    Reads all values. Raises CorruptCheckpoint if no checkpoint can be read.
     """
     newest = checkpoint_files.latest_checkpoint(self.directory)
     if newest is None:
@@ -54,9 +54,9 @@ class Checkpoints:
     )
 
   def restore_or_set_seed(self, seed: int | None) -> int:
-    """Seeds Keras and TensorFlow with the saved seed, else `seed`; returns it.
+    """Seeds Keras and TensorFlow by the saved seed or `seed`; returns the seed.
 
-    None draws one: ValueError if several workers would each draw their own.
+    Without both draws a seed, but several workers then raise ValueError.
     """
     prefix = self.newest_readable()
     reader = checkpoint.Reader(prefix) if prefix else None
@@ -84,9 +84,9 @@ class Checkpoints:
   def resume(
     self, train_step, init_checkpoint: str | None, new_head: bool = False
   ) -> None:
-    """Restores a run from its newest checkpoint, else from init_checkpoint.
+    """Restores a run from the newest checkpoint, or begins at init_checkpoint.
 
-    The newest checkpoint must have all variables of the model, else ValueError.
+    Raises ValueError if the newest checkpoint lacks a variable of the model.
     Other missing values, such as slots, stay as they are.
     """
     prefix = self.newest_readable()
@@ -111,10 +111,10 @@ class Checkpoints:
     logging.info("resuming from %s", prefix)
 
   def load(self, model, init_checkpoint: str | None) -> int:
-    """Restores a Keras model from the newest checkpoint, else init_checkpoint.
+    """Restores a Keras model from the newest checkpoint or init_checkpoint.
 
-    Variables get their moving averages if the checkpoint has them. Returns its
-    number of updates. Raises ValueError for none, or another model.
+    Moving averages in the checkpoint take precedence. Returns the checkpoint's
+    number of updates. Raises ValueError for no checkpoint or another model.
     """
     wait_for_chief()
     own = self.newest_readable()
@@ -135,7 +135,7 @@ class Checkpoints:
     return int(reader["global_step"]) if "global_step" in reader else 0
 
   def save(self, step: int, values: Mapping[str, tf.Variable]) -> str:
-    """Writes `model.ckpt-<step>`, on the chief; returns its prefix."""
+    """Writes `model.ckpt-<step>`, on the chief; returns the prefix."""
     prefix = os.path.join(self.directory, f"model.ckpt-{step}")
     if not processes.is_chief():
       return prefix
@@ -152,7 +152,7 @@ class Checkpoints:
     return prefix
 
   def _register(self, prefix):
-    """Adds a prefix to the file `checkpoint` and deletes the oldest ones."""
+    """Adds a prefix to the file `checkpoint`; deletes old checkpoints."""
     prefixes = checkpoint_files.all_checkpoints(self.directory)
     prefixes = [path for path in prefixes if path != prefix] + [prefix]
     saved = prefixes[-self.keep :]
@@ -181,9 +181,9 @@ class Checkpoints:
 
 
 def initialize(model, path: str, new_head: bool = False) -> list[str]:
-  """Initializes a model to be trained; returns names of fresh variables.
+  """Initializes a model for training; returns the names of fresh variables.
 
-  The head is fresh with `new_head`, or, with a warning, if of other labels.
+  The head is fresh with `new_head`, and, with a warning, if the labels differ.
   Raises ValueError if another shape differs, or the encoder is incomplete.
   """
   reader = checkpoint.open_reader(path)
@@ -227,7 +227,7 @@ def _untrained(path, missing):
 
 
 def wait_for_chief() -> None:
-  """Waits, in the strategy's scope, for all workers; the chief has written."""
+  """Waits, in the strategy's scope, for all workers and the chief's files."""
   if processes.has_others():
     strategy = tf.distribute.get_strategy()
     sum_over_replicas(strategy, tf.constant(1.0)).numpy()
@@ -235,7 +235,7 @@ def wait_for_chief() -> None:
 
 @tf.function(autograph=False)
 def sum_over_replicas(strategy, values: tf.Tensor) -> tf.Tensor:
-  """Sum of values of the strategy's replicas, which are on all workers."""
+  """Sums values over the strategy's replicas, which are on all workers."""
   return strategy.reduce("SUM", strategy.run(lambda: values), axis=None)
 
 
@@ -254,7 +254,7 @@ def best_folder(output_dir: str) -> str:
 
 
 def read_best(output_dir: str) -> dict:
-  """Reads best.json: `metric`, `value`, `step`; `evaluated`, the last step."""
+  """Reads best.json: `metric`, `value`, `step`, last step `evaluated`."""
   path = os.path.join(best_folder(output_dir), _BEST)
   keys = {"metric", "value", "step", "evaluated"}
   return run_json.read_json(path, dict, keys)
@@ -263,9 +263,9 @@ def read_best(output_dir: str) -> dict:
 class BestCheckpoint:
   """Saves the best model of a run: a checkpoint without slots, and best.json.
 
-  A higher `metric` is better, and NaN worst. Training ends after `patience`
+  A higher `metric` is better, and NaN is worst. Training ends after `patience`
   steps without improvement; 0 is no limit. A resumed run reads best.json.
-  Raises ValueError if that is of another training.
+  Raises ValueError if best.json belongs to another training.
   """
 
   def __init__(self, output_dir: str, metric: str, patience: int = 0):
@@ -291,7 +291,7 @@ class BestCheckpoint:
     return bool(self.patience) and waited >= self.patience
 
   def update(self, step: int, results: Mapping[str, float], model) -> None:
-    """Saves the Keras model of `step` if its results are the best so far."""
+    """Saves the Keras model of `step` if `results` are the best so far."""
     value = float(results[self.metric])
     value = -math.inf if math.isnan(value) else value
     if not self._record or value > self._record["value"]:

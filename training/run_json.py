@@ -14,7 +14,7 @@ from pathlib import Path
 from storage import UserError, files
 
 NAME = "run.json"
-METRICS = "metrics.jsonl"  # beside it
+METRICS = "metrics.jsonl"  # in the same folder
 VERSION = "0.1.0"  # of this project
 _PACKAGES = ("tensorflow", "keras", "numpy", "tf-models-official")
 _END_BYTES = 2**20  # hashed at each end of a file
@@ -27,7 +27,7 @@ def make(
   return {
     "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
     "program": program,
-    "directory": os.getcwd(),  # paths in flags may be relative to it
+    "directory": os.getcwd(),  # for relative paths in flags
     "seed": seed,
     "flags": flag_values,
     "versions": versions(),
@@ -37,15 +37,15 @@ def make(
 
 
 def read(output_dir: str) -> list[dict]:
-  """Entries of a folder's run.json, oldest first; none without that file."""
+  """Reads the entries of run.json, oldest first; [] without the file."""
   return read_json(os.path.join(output_dir, NAME), list, {"flags"})
 
 
 def read_json(path: str, kind: type, keys: Set[str]):
-  """Reads a JSON file of a run; an empty `kind` if there is no file.
+  """Reads a JSON file of a run; returns an empty `kind` without the file.
 
-  `kind` is dict, or list for a list of dicts. Raises ValueError if the file has
-  something else, or a dict lacks one of `keys`.
+  `kind` is dict, or list for a list of dicts. Raises ValueError for any other
+  content, or if a dict lacks one of `keys`.
   """
   if not files.exists(path):
     return kind()
@@ -59,7 +59,7 @@ def read_json(path: str, kind: type, keys: Set[str]):
 
 
 def path_of(entry: Mapping, name: str) -> str | None:
-  """Path that a flag of an entry names, whether there is a file or not."""
+  """Path that a flag of an entry names; the file may not exist."""
   path = entry["flags"].get(name)
   if path and not files.is_remote(path):
     path = os.path.join(entry.get("directory", ""), path)
@@ -67,7 +67,7 @@ def path_of(entry: Mapping, name: str) -> str | None:
 
 
 def copy_last_entry(output_dir: str, other_dir: str, **flag_values) -> None:
-  """Appends the last entry of another folder, changed; once if repeated."""
+  """Appends another folder's last entry with other flags, unless present."""
   for entry in read(other_dir)[-1:]:
     entry["flags"] |= flag_values
     if [entry] != read(output_dir)[-1:]:
@@ -82,13 +82,13 @@ def append(output_dir: str, entry: dict) -> None:
 
 
 def keeps_best(flag_values: Mapping) -> bool:
-  """True if a run with these flags saves its best; pre-training never does."""
+  """True if a run with such flags saves the best checkpoint."""
   patience = flag_values.get("early_stopping_patience") or 0
   return bool(flag_values.get("keep_best")) or patience > 0
 
 
 def versions() -> dict[str, str]:
-  """Versions of this project and of what determines its numbers."""
+  """Versions of this project, Python and the packages that affect results."""
   result = {"bert": VERSION, "python": platform.python_version()}
   for name in _PACKAGES:
     with suppress(importlib.metadata.PackageNotFoundError):
@@ -97,7 +97,7 @@ def versions() -> dict[str, str]:
 
 
 def commit(besides: Sequence[str] = ()) -> str | None:
-  """Git commit of this code, "+" if files but `besides` differ; or None."""
+  """Git commit of this code or None; "+" marks changes but in `besides`."""
 
   def git(*words):
     return subprocess.run(
@@ -116,7 +116,7 @@ def commit(besides: Sequence[str] = ()) -> str | None:
 
 
 def fingerprint(path: str) -> str:
-  """Size, and SHA-256 of the first and last megabyte, of a file."""
+  """A file's size, and the SHA-256 of the first and the last megabyte."""
   size = files.size(path)
   with files.open_for_reading(path) as file:
     digest = hashlib.sha256(file.read(_END_BYTES))

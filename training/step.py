@@ -1,8 +1,8 @@
-"""Updates of the model, n of them inside one tf.function.
+"""Updates of the model, several inside one tf.function.
 
 Gradients are summed over micro-batches and replicas and then clipped, so that
 the update does not depend on how the batch is divided. Activations may be
-bfloat16, or float16 with loss scaling; all else is float32.
+bfloat16, or float16 with loss scaling. All other values are float32.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,8 +20,8 @@ from training import checkpoint, optimization
 def set_dtype_policy(dtype: str, is_trained: bool = True) -> None:
   """Sets Keras' dtype policy for models that are built afterwards.
 
-  Without `is_trained` variables have that type, too, except those of
-  normalization: the same results without casts, in half of the memory.
+  Without `is_trained` variables have the type, too, except in normalization.
+  Results are the same, without casts and in half of the memory.
   """
   is_mixed = is_trained and dtype != "float32"
   keras.config.set_dtype_policy(f"mixed_{dtype}" if is_mixed else dtype)
@@ -51,8 +51,8 @@ def corrupt_record_errors(find: Callable[[], str | None]) -> Iterator[None]:
 class LossScale:
   """Dynamic loss scale, which keeps small float16 gradients from vanishing.
 
-  It doubles after `patience` finite steps and halves when a gradient overflows;
-  the update of that step is skipped.
+  The scale doubles after `patience` finite steps. If a gradient overflows, the
+  scale halves, and the step has no update.
   """
 
   def __init__(self, initial: float = 2.0**15, patience: int = 2000):
@@ -65,7 +65,7 @@ class LossScale:
     }
 
   def update(self, finite: tf.Tensor) -> None:
-    """Updates the scale; `finite`, scalar bool: all gradients are finite."""
+    """Updates the scale. `finite`, a scalar bool, covers all gradients."""
     good = tf.where(finite, self.good_steps + 1, 0)
     grow = good >= self.patience
     factor = tf.where(finite, tf.where(grow, 2.0, 1.0), 0.5)
@@ -74,18 +74,18 @@ class LossScale:
 
 
 class TrainStep:
-  """A training step; to be created in the strategy's scope.
+  """A training step. Create it in the strategy's scope.
 
   Arguments:
-    model: Keras model of dicts.
-    objective: losses and metrics of its outputs (modeling.losses).
-    optimizer: with the variables that are trained.
-    learning_rate: maps the number of updates before a step to its rate.
+    model: Keras model from a dict to a dict.
+    objective: losses and metrics of the outputs (modeling.losses).
+    optimizer: updates the trained variables.
+    learning_rate: maps the number of updates before a step to the rate.
     batch_size: examples of a step, on all replicas together.
     seed: of dropout.
-    dropout_seeds: makes a context of dropouts from a seed, [2] int32, which
-      depends on `seed` and the step.
-    max_grad_norm: limit of the global norm of the gradients; 0 for none.
+    dropout_seeds: makes a context for dropouts from a [2] int32, which depends
+      on `seed` and the step.
+    max_grad_norm: limit of the gradients' global norm; 0 for none.
     accumulation_steps: micro-batches of a replica's batch.
     loss_scale: goes with float16.
     average: moving averages of the variables.
@@ -145,7 +145,7 @@ class TrainStep:
 
   @property
   def state(self) -> dict[str, tf.Variable]:
-    """All variables that a run resumes from, by names in a checkpoint."""
+    """All variables that a run resumes from, by name in a checkpoint."""
     state = checkpoint.variables(self.model)
     state |= self.optimizer.state | {"global_step": self.step}
     state |= {"run/examples": self.examples, "run/seed": self.seed}
@@ -157,9 +157,9 @@ class TrainStep:
   def train(self, iterator, steps: tf.Tensor) -> dict:
     """Runs `steps` (scalar int) updates on batches from an iterator.
 
-    Returns {name: [2] float32}, sums of values and of weights, of all losses
-    and metrics, `loss` and `gradient_norm`. With a loss scale, also of
-    `skipped_steps`, which are left out of the other sums.
+    Returns {name: [2] float32}, the sums of values and weights, for all losses
+    and metrics, `loss` and `gradient_norm`. A loss scale adds `skipped_steps`,
+    and the other sums leave skipped steps out.
     """
 
     def run_step(i, first_nonfinite_step, sums):
@@ -167,7 +167,7 @@ class TrainStep:
       reduce = partial(self.strategy.reduce, "SUM", axis=None)
       totals = {n: tf.ensure_shape(reduce(replicas[n]), [2]) for n in sums}
       finite = tf.math.is_finite(totals["loss"] + totals["gradient_norm"])[0]
-      if self.loss_scale:  # skipped steps are left out of both
+      if self.loss_scale:  # both sums leave skipped steps out
         finite = totals["skipped_steps"][0] == 0.0
       is_first = (first_nonfinite_step < 0) & ~finite
       first_nonfinite_step = tf.where(is_first, self.step, first_nonfinite_step)
@@ -184,7 +184,7 @@ class TrainStep:
     return sums
 
   def _step(self, batch):
-    """One update, on each replica; returns sums as `train`."""
+    """Runs one update on a replica; returns sums as `train` does."""
     replica = tf.distribute.get_replica_context()
     weights = self.objective.weights(batch)
     weight_sums = {name: tf.reduce_sum(w) for name, w in weights.items()}
@@ -211,7 +211,7 @@ class TrainStep:
     return sums
 
   def _update(self, gradients):
-    """Clips and applies gradients; returns their norm and finiteness."""
+    """Applies clipped gradients; returns the norm and whether it is finite."""
     finite = None
     if self.loss_scale:
       unscale = 1.0 / self.loss_scale.scale
@@ -228,7 +228,7 @@ class TrainStep:
 
   @tf.function
   def _accumulate(self, batch, weight_sums, replica_id):
-    """`_differentiate`, in micro-batches."""
+    """Runs `_differentiate` on micro-batches and sums the results."""
     number = self.accumulation_steps
     split = {  # [B, ...] -> [number, B / number, ...]
       name: tf.stack(tf.split(value, number)) for name, value in batch.items()
@@ -247,13 +247,13 @@ class TrainStep:
       sums = {name: sums[name] + new_sums[name] for name in sums}
     return gradients, sums
 
-  # AutoGraph would convert everything that it calls, which takes seconds.
+  # AutoGraph would convert all called functions, which takes seconds.
   @tf.autograph.experimental.do_not_convert
   def _differentiate(self, batch, weight_sums, replica_id, microbatch=0):
-    """Gradients and sums of a (micro-)batch, with all replicas' weights."""
+    """Gradients and sums of a (micro-)batch; `weight_sums` divide losses."""
     objective = self.objective
     seed = self._dropout_seed(replica_id, microbatch)
-    # Nothing is recorded below the first trainable layer.
+    # The tape records nothing below the first trainable layer.
     with (
       tf.GradientTape(watch_accessed_variables=False) as tape,
       self.dropout_seeds(seed),
@@ -269,13 +269,13 @@ class TrainStep:
       loss = tf.add_n(terms)
       scaled = loss * self.loss_scale.scale if self.loss_scale else loss
     gradients = tape.gradient(scaled, self.variables)
-    # The losses of replicas and micro-batches are parts of a sum: together
-    # they have the weight 1.
+    # Replicas and micro-batches each have a part of the loss. All parts
+    # together have the weight 1.
     parts = self.strategy.num_replicas_in_sync * self.accumulation_steps
     return gradients, sums | {"loss": tf.stack([loss, 1.0 / parts])}
 
   def _dropout_seed(self, replica_id, microbatch):
-    """[2] int32, a different one for each step, replica and micro-batch."""
+    """Makes a seed, [2] int32, for each step, replica and micro-batch."""
     number = tf.cast(replica_id, tf.int32) * 65536
     number += tf.cast(microbatch, tf.int32)
     seed = tf.bitwise.bitwise_xor(number, tf.cast(self.seed, tf.int32))
@@ -283,12 +283,12 @@ class TrainStep:
 
 
 def batch_inputs(model, batch: dict) -> dict:
-  """The fields of a batch that are inputs of the model."""
+  """Returns the fields of a batch that are inputs of the model."""
   return {name: batch[name] for name in model.input}
 
 
 def reports(objective, outputs: dict, batch: dict) -> dict:
-  """{name: (values, weights)} of all losses and metrics."""
+  """Returns {name: (values, weights)} for all losses and metrics."""
   losses, weights = objective.losses(outputs, batch), objective.weights(batch)
   pairs = {name: (losses[name], weights[name]) for name in objective.terms}
   return pairs | objective.metrics(outputs, batch)
@@ -300,7 +300,7 @@ def weighted_sum(values, weights) -> tf.Tensor:
 
 
 def means(sums: dict) -> dict[str, float]:
-  """{name: mean} of `weighted_sum`s; 0 without weights."""
+  """Returns {name: mean} of `weighted_sum`s; 0 without weights."""
   values = {name: np.asarray(value) for name, value in sums.items()}
   return {
     name: float(total / weight) if weight else 0.0
