@@ -178,8 +178,8 @@ def _rounded_up(length, multiple):
 def _cost(rows, length):
   """Relative cost of a batch. A position costs more in a longer row.
 
-  In a small model, a position's attention to 2,048 others costs about as much
-  as all other operations of a position.
+  In a small model, attention of a position to 2,048 others costs about as much
+  time as all other operations of a position.
   """
   return rows * length * (1 + length / 2048)
 

@@ -77,7 +77,7 @@ def in_order(labels: Iterable[str]) -> tuple[str, ...]:
 
 
 def save(labels: Sequence[str], folder: str) -> str:
-  """Writes labels.txt; ValueError for a label that is no line or a repeat."""
+  """Writes labels.txt; ValueError for a repeat or a label that is no line."""
   for label in labels:
     if not label or set(label) & set("\t\r\n"):
       raise UserError(f"{label!r} cannot be a line of {FILE_NAME}")

@@ -53,7 +53,7 @@ def parser(schema: Schema) -> Callable[[tf.Tensor], Batch]:
 
   def parse_batch(serialized) -> Batch:
     batch = tf.io.parse_example(serialized, fields)
-    # The model takes int32, like the original.
+    # int64 in the file becomes int32, as in the original.
     return {
       name: tf.cast(value, tf.int32) if value.dtype == tf.int64 else value
       for name, value in batch.items()
@@ -200,7 +200,7 @@ class ShuffledRecords:
       begin = number * size + batch_size * tf.range(GROUPED, dtype=tf.int64)
       first_epoch = begin // self._epoch
       last_epoch = (begin + batch_size - 1) // self._epoch
-      # A batch's group is even within an epoch, and odd if it spans two.
+      # The group is even for a batch in one epoch, odd for a batch in two.
       group = 2 * first_epoch + tf.cast(first_epoch != last_epoch, tf.int64)
       row_group = tf.repeat(group, batch_size)
       length = tf.cast(lengths(parse(serialized)["input_mask"]), tf.int64)

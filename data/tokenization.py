@@ -44,8 +44,8 @@ _SPECIAL = re.compile(r"\[\w+\]")
 # Maximum fraction of tokens with capitals or accents in a lower-cased
 # vocabulary. Released cased vocabularies have a third or more.
 _MAX_CASED = 0.05
-# Minimum number of tokens with ASCII letters to tell the case. With fewer, such
-# as in a Korean vocabulary, vocab_checks.py looks at the texts.
+# Minimum number of tokens with ASCII letters to tell the case. A Korean
+# vocabulary, for example, has fewer; vocab_checks.py then looks at the texts.
 _MIN_WORDS = 50
 
 

@@ -132,7 +132,7 @@ class GraphTokenizer(tf.Module):
 def _asset(vocabulary):
   """The vocabulary as a file in memory, without duplicate or blank lines."""
   tokens = {index: token for token, index in vocabulary.items()}
-  # An id without a token gets a line with a blank, which no token contains.
+  # An id without a token gets a line with a leading blank, unlike any token.
   lines = [tokens.get(index) or f" {index}" for index in range(max(tokens) + 1)]
   folder = f"ram://vocabulary-{uuid.uuid4().hex}"
   tf.io.gfile.makedirs(folder)

@@ -6,7 +6,8 @@ _written_as_flags = False
 class UserError(ValueError):
   """A mistake of the user. The message names the culprit and the remedy.
 
-  Programs log UserErrors and OSErrors in one line. Other errors are defects.
+  Programs log UserErrors, and OSErrors of a path, in one line. Other errors are
+  defects.
   """
 
 

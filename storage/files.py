@@ -192,7 +192,7 @@ def check_writable(path: str) -> None:
     with open_for_writing(probe) as file:
       file.write(b"")
     remove(probe)
-  except Exception as error:  # GFile does not raise OSErrors
+  except Exception as error:  # GFile raises other types, too
     raise OSError(
       f"{path} cannot be written ({str(error).splitlines()[0]}): check its "
       "name, and your permission to create, rename and remove files there"

@@ -204,7 +204,7 @@ def create(path: str) -> Iterator[RecordFile]:
     index = {"records": written.records, "blocks": written.blocks}
     text = json.dumps(identity(path) | index, separators=(",", ":"))
     files.write_text(index_path(path), text)
-  except Exception as error:  # remote files do not raise OSErrors only
+  except Exception as error:  # remote files raise other types, too
     logging.warning("%s gets no index: %s", path, error)
 
 

@@ -214,7 +214,7 @@ def _select(paragraphs, is_passage, progress) -> list[str]:
 def digest(document: Iterable[str]) -> int:
   """Hash of a document, 64 bits, that ignores the amount of white space.
 
-  Any two of n different documents collide with a probability of n**2 / 2**65:
+  The probability of a collision among n different documents is n**2 / 2**65:
   one in 3,700 for a hundred million documents.
   """
   text = "\n".join(" ".join(line.split()) for line in document)

@@ -38,7 +38,7 @@ class MaskPolicy:
 
 @dataclass(frozen=True)
 class Masking:
-  """How to choose and replace masked tokens, P at most. Fields are flags."""
+  """Choice and replacement of masked tokens, P at most."""
 
   max_predictions_per_seq: int = 20
   masked_lm_prob: float = 0.15

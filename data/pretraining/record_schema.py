@@ -22,8 +22,8 @@ def find_schema(
 
   With `skip_corrupt`, the first intact record counts. Raises ValueError if a
   file has other records, lengths or ids than the arguments allow, or if only
-  some files are masked. Files without masks need a `tokenizer` with the same
-  ids of [CLS] and [SEP], unless the caller makes no masks (`needs_masks`).
+  some files are masked. If none is, `needs_masks` demands a `tokenizer`, and a
+  `tokenizer` must have the ids of [CLS] and [SEP] that the files have.
   """
   # Builders write empty files if there are fewer instances than files.
   paths = [path for path in paths if files.size(path)] or paths[:1]
