@@ -1,7 +1,7 @@
-"""Batches of less padding: trimmed or packed.
+"""Trims or packs batches, so that less padding is computed.
 
-A batch is a dict of name -> [B, ...]. A packed one has several examples in a
-row, which do not attend to each other.
+A batch is a dict of name -> [B, ...]. A row of a packed batch has several
+examples, which do not attend to each other.
 """
 
 import math
@@ -17,10 +17,10 @@ from storage import setting
 
 Batch = dict[str, tf.Tensor]
 
-# Packing is the default where it saves this fraction of the cost.
+# Minimum fraction of the cost that packing must save to be the default.
 _WORTHWHILE = 0.1
 _SAMPLED = 100  # batches
-_MULTIPLE = 8  # tokens; trimmed rows have a multiple of it
+_MULTIPLE = 8  # tokens; divides the length of trimmed rows
 
 
 def lengths(mask: tf.Tensor) -> tf.Tensor:
@@ -30,10 +30,10 @@ def lengths(mask: tf.Tensor) -> tf.Tensor:
 
 
 def trim_padding(batch: Batch, names: Iterable[str] = TOKENS) -> Batch:
-  """Cuts off the padding that all rows of a batch have.
+  """Cuts off the padding that all rows of a batch share.
 
-  `input_mask` is [B, ..., T], 1 for tokens and then 0; the fields `names`, of
-  the same shape, are cut to a multiple of 8, or T.
+  `input_mask` is [B, ..., T]: ones for tokens, then zeros. The fields `names`
+  have the same shape and are cut to a multiple of 8, T at most.
   """
   mask = batch["input_mask"]
   longest = tf.maximum(tf.reduce_max(lengths(mask)), 1)
@@ -42,7 +42,7 @@ def trim_padding(batch: Batch, names: Iterable[str] = TOKENS) -> Batch:
 
 
 def pad_rows(batch: Batch, size: int) -> Batch:
-  """Adds rows of zeros up to a batch size; their position is the greatest."""
+  """Adds rows of zeros up to a batch size, with the greatest position."""
   missing = size - tf.shape(batch["position"])[0]
   padded = {}
   for name, value in batch.items():
@@ -56,7 +56,7 @@ def pad_rows(batch: Batch, size: int) -> Batch:
 class Packing:
   """Rows of `row_length` positions, T, with at most `max_examples` examples.
 
-  `token_labels` says that each token has a label, not each example.
+  `token_labels` is true if each token has a label, not each example.
   """
 
   row_length: int
@@ -66,11 +66,11 @@ class Packing:
   def pack(self, batch: Batch) -> Batch:
     """Packs the examples of a batch into R <= B rows, the longest first.
 
-    A batch has `input_ids`, `input_mask`, `segment_ids` [B, T or more], perhaps
-    `masked_lm_positions` [B, P], and other fields, which stay as they are; but
-    `label_ids` of tokens become [R, T], -1 for padding. Returns it with the
-    arguments of modeling.encoder_variants.PackedBert, K being 1 + P. Choices,
-    [B, C, T or more], are B * C examples with `output_slots` of [B, C, 1].
+    Takes `input_ids`, `input_mask`, `segment_ids` [B, T or more] and optional
+    `masked_lm_positions` [B, P]. Returns the batch with the arguments of
+    modeling.encoder_variants.PackedBert, where K = 1 + P. Token labels become
+    [R, T], -1 for padding. Other fields are unchanged. Choices [B, C, T or
+    more] are B * C examples with `output_slots` [B, C, 1].
     """
     length, full_length = self.row_length, batch["input_mask"].shape[-1]
     names = (*TOKENS, "label_ids") if self.token_labels else TOKENS
@@ -102,7 +102,7 @@ class Packing:
     return batch | packed | self._outputs(batch, slot, start, rows)
 
   def _outputs(self, batch, slot, start, rows):
-    """Positions to compute in each row, and each example's indices in them."""
+    """Output positions of each row, and the slots of each example's outputs."""
     outputs = tf.zeros_like(start)[:, None]  # [CLS]
     if "masked_lm_positions" in batch:
       outputs = tf.concat([outputs, batch["masked_lm_positions"]], axis=1)
@@ -118,7 +118,7 @@ class Packing:
 
 
 def _first_fit(sizes, limit, max_examples):
-  """Row, first position, and number in the row of each example, [B] each."""
+  """Row, first position, and number in the row of each example: [B] each."""
   result = tf.zeros([tf.size(sizes), 3], sizes.dtype)
   used, examples = tf.zeros_like(sizes), tf.zeros_like(sizes)  # of rows
   for i in tf.argsort(sizes, direction="DESCENDING", stable=True):
@@ -138,11 +138,11 @@ def plan(
   is_packed: bool | None,
   token_labels: bool = False,
 ) -> Packing | None:
-  """Packing of a data set; None to pad its batches to their longest example.
+  """Chooses the packing of a data set; None to pad batches instead.
 
-  `counts` has the number of examples of each length before truncation to
-  `max_length`. `is_packed` decides; if it is None, packing has to cost a tenth
-  less than padded batches in random order.
+  `counts` has the number of examples by length, before truncation to
+  `max_length`. If `is_packed` is None, the function packs where packing costs
+  at least a tenth less than padded batches in random order.
   """
   if is_packed is False:
     return None
@@ -176,16 +176,16 @@ def _rounded_up(length, multiple):
 
 
 def _cost(rows, length):
-  """Relative cost of a batch: its positions, more in longer rows.
+  """Relative cost of a batch. A position costs more in a longer row.
 
-  Attention of a position to 2,048 others costs about as much as all other
-  operations of a position in a small model.
+  In a small model, attention of a position to 2,048 others costs about as much
+  time as all other operations of a position.
   """
   return rows * length * (1 + length / 2048)
 
 
 def _num_rows(sizes, packing):
-  """Number of rows that `_first_fit` makes of some examples."""
+  """Number of rows into which `_first_fit` packs examples."""
   rows = []  # [positions used, number of examples]
   for size in np.sort(sizes)[::-1]:
     for row in rows:

@@ -1,4 +1,4 @@
-"""Schemas of all records, as the original's, and the encoder's inputs."""
+"""Schemas of all records, as in the original, and inputs of the encoder."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ def tokens(seq_length: int) -> tuple[Feature, ...]:
 def pretraining(seq_length: int, max_predictions: int = 0) -> Schema:
   """A masked sentence pair (create_pretraining_data.py of the original).
 
-  With 0 predictions an unmasked one, for dynamic masking.
+  With 0 predictions the pair is unmasked, for dynamic masking.
   """
   masks = (
     Feature("masked_lm_positions", (max_predictions,)),
@@ -37,7 +37,7 @@ def classification(
 ) -> Schema:
   """One or two texts and a class index (run_classifier.py of the original).
 
-  `shape` [L] is for several labels, each 0 or 1; `dtype` float32 for a score.
+  `shape` (L,) is for L labels, each 0 or 1; `dtype` float32 is for a score.
   """
   label_ids = Feature("label_ids", shape, dtype)
   return Schema(*tokens(seq_length), label_ids, _IS_REAL)
@@ -55,7 +55,7 @@ def multiple_choice(seq_length: int, choices: int) -> Schema:
 
 
 def squad(seq_length: int, is_training: bool) -> Schema:
-  """A question and a window of its paragraph; for training with its answer."""
+  """A question, a window of the paragraph and, for training, the answer."""
   span = ("start_positions", "end_positions", "is_impossible")
   return Schema(
     Feature("unique_ids", ()),
@@ -70,7 +70,7 @@ def squad(seq_length: int, is_training: bool) -> Schema:
 def join(
   first: Sequence[int], second: Sequence[int] | None, cls: int, sep: int
 ) -> tuple[list[int], list[int]]:
-  """Ids and segments of [CLS] first [SEP], then second [SEP] unless None."""
+  """Ids and segments of [CLS] first [SEP] and, unless None, second [SEP]."""
   ids = [cls, *first, sep]
   segments = [0] * len(ids)
   if second is not None:
@@ -81,7 +81,7 @@ def join(
 
 
 def pad(values: Sequence[float], length: int, padding: int = 0) -> list:
-  """Appends padding up to a length; raises ValueError if values are longer."""
+  """Appends padding up to a length; ValueError if the values are longer."""
   missing = length - len(values)
   if missing < 0:
     raise ValueError(f"{len(values)} values do not fit into {length}")
@@ -91,7 +91,7 @@ def pad(values: Sequence[float], length: int, padding: int = 0) -> list:
 def pad_inputs(
   ids: Sequence[int], segments: Sequence[int], seq_length: int, padding: int = 0
 ) -> dict[str, list[int]]:
-  """The three inputs of the encoder, padded to [T] each; ids by `padding`."""
+  """The three inputs of the encoder, [T] each; `padding` pads the ids."""
   return {
     "input_ids": pad(ids, seq_length, padding),
     "input_mask": pad([1] * len(ids), seq_length),

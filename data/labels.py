@@ -1,4 +1,4 @@
-"""Labels in the order of a model's classes, saved with it as labels.txt."""
+"""Labels in the order of a model's classes, and the model's labels.txt."""
 
 import json
 import os
@@ -13,10 +13,10 @@ from storage import UserError, files, setting, textfiles
 from storage.progress import number_of
 
 FILE_NAME = "labels.txt"
-THRESHOLDS = "thresholds.tsv"  # of --multi_label, beside it
-NULL_THRESHOLD = "null_score_diff_threshold.txt"  # of SQuAD 2.0
+THRESHOLDS = "thresholds.tsv"  # of --multi_label, beside labels.txt
+NULL_THRESHOLD = "null_score_diff_threshold.txt"  # for SQuAD 2.0
 THRESHOLD_FILES = (THRESHOLDS, NULL_THRESHOLD)
-SEPARATOR = "|"  # of the labels of a text
+SEPARATOR = "|"  # between the labels of a text
 _SHOWN = 20  # labels in a message
 _INTEGER = re.compile(r"-?\d+", re.ASCII)
 
@@ -24,8 +24,8 @@ _INTEGER = re.compile(r"-?\d+", re.ASCII)
 class LabelSet(tuple):
   """Labels in the order of a model's classes.
 
-  `source` is a path for messages, "" if a task fixes the labels; `remedy`
-  advice for data with other labels, or "".
+  `source` is a path for messages, or "" if the task fixes the labels. `remedy`
+  is advice for data with other labels, or "".
   """
 
   source: str
@@ -40,24 +40,24 @@ class LabelSet(tuple):
 
 
 def describe(labels: Sequence[str]) -> str:
-  """Labels and, if known, their source, for messages."""
+  """Labels and, if known, the source, for messages."""
   source = getattr(labels, "source", "")
   return ", ".join(labels) + (f" (of {source})" if source else "")
 
 
 def known_labels(labels: Sequence[str]) -> str:
-  """End of a message about an unknown label: the known ones and a remedy."""
+  """End of a message about an unknown label: the known labels and a remedy."""
   remedy = getattr(labels, "remedy", "")
   return describe(labels) + (f". {remedy}" if remedy else "")
 
 
 def split(cell: str, where: str) -> tuple[str, ...]:
-  """Labels of a cell, a JSON list or split at SEPARATOR; else ValueError."""
+  """Labels of a cell: a JSON list or split at SEPARATOR; raises ValueError."""
   if not cell.strip():
     return ()
   parts = [part.strip() for part in cell.split(SEPARATOR)]
   if cell.startswith("["):
-    # Else it is a label that begins with a bracket.
+    # If this is not JSON, the first label begins with a bracket.
     with suppress(ValueError, RecursionError):
       parts = json.loads(cell)
   if not all(isinstance(p, str | int) and str(p).strip() for p in parts):
@@ -69,7 +69,7 @@ def split(cell: str, where: str) -> tuple[str, ...]:
 
 
 def in_order(labels: Iterable[str]) -> tuple[str, ...]:
-  """Sorts labels: by value if all are integers, else by code point."""
+  """Sorts labels, by value if all are integers, otherwise by code point."""
   labels = set(labels)
   if all(map(_INTEGER.fullmatch, labels)):
     return tuple(sorted(labels, key=lambda label: (int(label), label)))
@@ -77,7 +77,7 @@ def in_order(labels: Iterable[str]) -> tuple[str, ...]:
 
 
 def save(labels: Sequence[str], folder: str) -> str:
-  """Writes labels.txt; ValueError if one would not be read back as it is."""
+  """Writes labels.txt; ValueError for a repeat or a label that is no line."""
   for label in labels:
     if not label or set(label) & set("\t\r\n"):
       raise UserError(f"{label!r} cannot be a line of {FILE_NAME}")
@@ -101,7 +101,7 @@ def check_teacher(
 
 
 def save_if_missing(labels: Sequence[str], folder: str) -> None:
-  """Writes labels.txt unless there is one."""
+  """Writes labels.txt if the folder has none."""
   if not exist(folder):
     save(labels, folder)
 
@@ -122,7 +122,7 @@ def load(folder: str) -> LabelSet:
 
 
 def read_file(path: str, remedy: str = "") -> LabelSet:
-  """Reads a file of labels; ValueError if it is empty or repeats one."""
+  """Reads a file of labels; ValueError for no label or a repeated label."""
   labels = LabelSet(filter(None, textfiles.text_lines(path)), path, remedy)
   if not labels:
     raise UserError(f"{path} is empty; it has one label a line")
@@ -141,13 +141,15 @@ def choose(
   find: Callable[[], LabelSet] | None,
   is_training: bool = True,
 ) -> LabelSet:
-  """Labels of a model: those of its training, else those of its data.
+  """Labels of a model, from the first source that applies.
 
-  In this order: labels.txt of the model's `folder`; in training, those that
-  `find` collects from the training file, in the checkpoint's order if it has
-  the same; `checkpoint_labels`, the file of the initial checkpoint; those of
-  `find`. The last two may be None. Raises FileNotFoundError if there are none,
-  ValueError if the checkpoint's head has as many labels, but different ones.
+  1. labels.txt in the model's `folder`.
+  2. In training, the labels that `find` collects from the training file, in the
+     initial checkpoint's order if both have the same labels.
+  3. `checkpoint_labels`, the labels.txt of the initial checkpoint, or None.
+  4. `find`, or None. Without a source, raises FileNotFoundError.
+
+  Raises ValueError if checkpoint and data have equally many, but other labels.
   """
   if exist(folder):
     return load(folder)
@@ -167,7 +169,7 @@ def choose(
 
 
 def _in_order_of(known: LabelSet, result: LabelSet) -> LabelSet:
-  """Labels of the data; the checkpoint's order if they are the same."""
+  """Labels of the data, in the checkpoint's order if both sets are equal."""
   if set(known) == set(result):
     return known
   if len(known) == len(result):
@@ -204,7 +206,7 @@ def log_labels(
 ) -> None:
   """Logs the frequencies of the labels of a file's examples (`unit`).
 
-  Warns of expected labels that are missing, and of `similar` ones.
+  Warns of missing `expected` labels and of `similar` labels.
   """
   counts = Counter(labels)
   total = counts.total()
@@ -229,7 +231,7 @@ def log_labels(
     text = (
       "%s: %s differ only in case, blanks or .0; spell them alike, if the same"
     )
-    # For the training file, not for each file.
+    # Warn of the training file, not of each file.
     logging.log_first_n(logging.WARNING, text, 1, name, "; ".join(groups))
 
 

@@ -1,11 +1,11 @@
 """BasicTokenizer of tokenization.py as TensorFlow operations.
 
-Rules are tables of code points, computed from the functions of tokenization.py
-and Python's Unicode database.
+The rules are tables of code points, computed from the functions of
+tokenization.py and Python's Unicode database.
 
-Legend: P pieces of text without U+0020, K code points of all pieces (their
-number changes from step to step), (W) words of a piece, (C) characters of a
-word. A ragged dimension is in parentheses.
+Legend: P pieces of text without U+0020, K code points of all pieces (K changes
+from step to step), (W) words of a piece, (C) characters of a word. Ragged
+dimensions are in parentheses.
 """
 
 import functools
@@ -30,7 +30,7 @@ _REMOVED = 0  # dropped: control characters and, when lower-casing, accents
 _SPACE = 1  # separates words
 _ALONE = 2  # a word of its own: punctuation and CJK
 _WORD_CHAR = 3  # part of a word, as one code point
-_MARK = 4  # as _WORD_CHAR, but NFD may reorder adjacent ones
+_MARK = 4  # a _WORD_CHAR that NFD may swap with adjacent marks
 _EXPANDED = 5  # becomes several code points
 
 # Casing, which decides the form of a lower-case sigma.
@@ -41,13 +41,13 @@ _UNCASED, _CASED, _IGNORED = 0, 1, 2
 class UnicodeTables:
   """Rules for each of the C = 0x110000 code points."""
 
-  kinds: np.ndarray  # [C] uint8, as above
-  # [C] int32, difference between the lower-cased and decomposed code point and
-  # the original; the row in `expansions` of an _EXPANDED one.
+  kinds: np.ndarray  # [C] uint8, _REMOVED to _EXPANDED
+  # [C] int32, what to add to a code point to lower-case and decompose it. For
+  # _EXPANDED code points, the row in `expansions`.
   shifts: np.ndarray
-  expansions: list[list[int]]  # code points of each _EXPANDED one
-  # [C] uint8, canonical combining class of the first code point of the
-  # decomposition, 255 of code points that cleaning removes, not reordered.
+  expansions: list[list[int]]  # code points that replace an _EXPANDED one
+  # [C] uint8, canonical combining class of the decomposition's first code
+  # point; 255 for code points that cleaning removes, which do not reorder.
   orders: np.ndarray
   casings: np.ndarray  # [C] uint8, _UNCASED, _CASED or _IGNORED
 
@@ -61,7 +61,7 @@ def unicode_tables(do_lower_case: bool) -> UnicodeTables:
   casings = np.full(_CODE_POINTS, _UNCASED, np.uint8)
   expansions: list[list[int]] = []
 
-  for first, last in tokenization.CJK_RANGES:  # also unassigned code points
+  for first, last in tokenization.CJK_RANGES:  # with unassigned code points
     kinds[first : last + 1] = _ALONE
   for code, char in enumerate(map(chr, range(_CODE_POINTS))):
     if unicodedata.category(char) in ("Cn", "Co", "Cs"):
@@ -94,7 +94,7 @@ def _kind(char, text):
 
 
 def _casing(char):
-  """Effect of a character on a sigma behind it, as str.lower() has it."""
+  """Effect of a character on a sigma behind it in str.lower()."""
   if (char + "Σ").lower().endswith("ς"):
     return _CASED
   return _IGNORED if ("A" + char + "Σ").lower().endswith("ς") else _UNCASED
@@ -116,7 +116,7 @@ class _Chars(NamedTuple):
 
 
 class Normalizer:
-  """Splits code points into words; `do_lower_case` also strips accents."""
+  """Splits code points into words. `do_lower_case` strips accents, too."""
 
   def __init__(self, do_lower_case: bool):
     tables = unicode_tables(do_lower_case)
@@ -142,7 +142,7 @@ class Normalizer:
     return _split(chars, pieces.nrows())
 
   def _lower(self, chars, shifts):
-    """Lower-cases and decomposes code points; EXPANDED ones become several."""
+    """Lower-cases and decomposes. EXPANDED code points become row numbers."""
     lowered = chars._replace(
       codes=tf.where(chars.kinds == _EXPANDED, shifts, chars.codes + shifts)
     )
@@ -150,10 +150,10 @@ class Normalizer:
     return _if_any(chars.codes == _CAPITAL_SIGMA, finish, lowered)
 
   def _finish_sigmas(self, lowered, chars):
-    """Gives sigmas their final form at the end of a word, as str.lower() does.
+    """Gives sigmas at the end of a word the final form, like str.lower().
 
-    That is after a cased character and not before one, in the same piece and
-    skipping characters that casing ignores.
+    Such a sigma follows a cased character of the same piece and does not
+    precede one. Characters that casing ignores are skipped.
     """
     (casings,) = self._casings(chars.codes)
     indices = tf.where(casings != _IGNORED)[:, 0]
@@ -188,7 +188,7 @@ class Normalizer:
   def _reorder(self, chars, codes):
     """Sorts consecutive MARKs by combining class (NFD).
 
-    Accents, which only `codes` [K], the input, still has, separate MARKs too.
+    Accents separate MARKs, too. Only the input, `codes` [K], still has accents.
     """
     (orders,) = self._orders(codes)
     starters = tf.cumsum(tf.cast(orders == 0, tf.int64))
@@ -202,9 +202,9 @@ class Normalizer:
 
 
 class _Table:
-  """Columns [0x110000] of integers, indexed by code point, as constants.
+  """Constant columns [0x110000] of integers, indexed by code point.
 
-  They are compressed into pages of 256 code points, without repeats.
+  Equal pages of 256 code points are stored once.
   """
 
   def __init__(self, *columns):
@@ -216,18 +216,18 @@ class _Table:
     self._cells = cells.reshape(-1, len(columns))
 
   def __call__(self, codes):
-    """Values of code points: [K] int32 -> for each column [K]."""
+    """Values of code points: [K] int32 -> [K] for each column."""
     indices = tf.gather(self._starts, codes // 256) + codes % 256
     return tf.unstack(tf.gather(self._cells, indices), axis=1)
 
 
 def _if_any(mask, function, values):
-  """`function(values)` if any of the mask is true, else `values`."""
+  """`function(values)` if the mask is true anywhere, else `values`."""
   return tf.cond(tf.reduce_any(mask), lambda: function(values), lambda: values)
 
 
 def _drop_kind(kind, chars, other):
-  """Drops characters of a rare kind, and the values of `other` [K] for them."""
+  """Drops characters of a rare kind, and the same positions of `other` [K]."""
 
   def drop(values):
     rest = tf.where(chars.kinds != kind)[:, 0]
@@ -237,7 +237,7 @@ def _drop_kind(kind, chars, other):
 
 
 def _rows(ragged):
-  """`ragged.value_rowids()`, without its [rows, longest row] intermediate."""
+  """`ragged.value_rowids()` without the intermediate [rows, longest row]."""
   size = tf.size(ragged.values)
   begins = tf.cast(ragged.row_splits[1:-1], tf.int32)
   counts = tf.math.bincount(begins, minlength=size, maxlength=size)
@@ -245,7 +245,7 @@ def _rows(ragged):
 
 
 def _split(chars, num_pieces):
-  """Groups characters into words; each ALONE one is a word."""
+  """Groups characters into words. Each ALONE character is a word."""
   joins = (chars.kinds != _SPACE) & (chars.kinds != _ALONE)
   joined = tf.concat(
     [[False], joins[:-1] & (chars.rows[1:] == chars.rows[:-1])], axis=0

@@ -1,9 +1,9 @@
-"""Records of files: endless batches in random order, or once in their order.
+"""Batches of records: endless in random order, or once for evaluation.
 
-The random order is a function of the files, the seed and the number of the
-record. In an epoch the blocks of the files (storage/record_scan.py) are
-shuffled; 40 blocks at a time are a chunk, whose R records are shuffled in
-memory. Reading from a position begins with its chunk.
+The random order depends only on the files, the seed and the record's number.
+Each epoch shuffles the blocks of the files (storage/record_scan.py). A chunk
+has 40 consecutive shuffled blocks with R records, which are shuffled in memory.
+To resume at a position, the program reads from the start of the chunk.
 """
 
 import abc
@@ -35,8 +35,8 @@ def prefetch_map(
 ) -> tf.data.Dataset:
   """Maps a dataset on all cores and prefetches a few elements.
 
-  tf.data's autotuner is off: with few cores it took one from the training for
-  half a minute, and releasing the iterator waited for its end.
+  tf.data's autotuner is off. On machines with few cores the autotuner kept one
+  core busy for half a minute and delayed the release of the iterator.
   """
   options = tf.data.Options()
   options.autotune.enabled = False
@@ -53,7 +53,7 @@ def parser(schema: Schema) -> Callable[[tf.Tensor], Batch]:
 
   def parse_batch(serialized) -> Batch:
     batch = tf.io.parse_example(serialized, fields)
-    # As in the original, int64 in the file becomes int32.
+    # int64 in the file becomes int32, as in the original.
     return {
       name: tf.cast(value, tf.int32) if value.dtype == tf.int64 else value
       for name, value in batch.items()
@@ -98,9 +98,9 @@ class TrainingRecords(abc.ABC):
   def train_batches(
     self, batch_size: int, seed: int, by_length: bool = False, **options
   ) -> tf.data.Dataset:
-    """Endless batches, {field: [B / replicas, ...]}, in an order by the seed.
+    """Endless batches, {field: [B / replicas, ...]}; the seed sets the order.
 
-    `by_length` and `options` are those of ShuffledRecords.batches.
+    `by_length` and `options` go to ShuffledRecords.batches.
     """
     order = ShuffledRecords(self.sources, seed, self.index_file)
     numbered = order.batches(
@@ -111,10 +111,10 @@ class TrainingRecords(abc.ABC):
 
 
 class ShuffledRecords:
-  """Records of several sources, each shuffled in epochs of its own.
+  """Records of several sources, each shuffled and repeated at its own pace.
 
-  In every thousand records the fractions are those of the weights. Raises
-  ValueError if a weight is below a thousandth of all, if a source has no record
+  Every thousand records have the fractions that the weights give. Raises
+  ValueError if a weight is below a thousandth of all, a source has no record,
   or a file is truncated.
   """
 
@@ -122,7 +122,7 @@ class ShuffledRecords:
     self, sources: Sequence[Source], seed: int, cache: str | None = None
   ):
     self._seed = seed
-    # In one call, since there is one cache.
+    # One call for all sources, as they share a cache.
     index = record_scan.load_index([p for s in sources for p in s.files], cache)
     numbers = np.repeat(range(len(sources)), [len(s.files) for s in sources])
     source = numbers[index.file]  # of each block
@@ -134,7 +134,7 @@ class ShuffledRecords:
         raise UserError(f"{group.files[0]} holds no record: leave it out")
       self._indexes.append(own)
     self._counts = _round_counts([source.weight for source in sources])
-    # Sources have epochs of their own, of which none is that of the mix.
+    # Each source repeats at its own pace, so a mix has no epoch.
     self._epoch = index.records if len(sources) == 1 else tf.int64.max
 
   def from_position(self, skip: int) -> tf.data.Dataset:
@@ -165,12 +165,12 @@ class ShuffledRecords:
     context: tf.distribute.InputContext | None = None,
     by_length: bool = False,
   ) -> tf.data.Dataset:
-    """Endless pairs of the batch's number and its [B / replicas] records.
+    """Endless pairs of a batch's number and [B / replicas] serialized records.
 
-    A global batch of `batch_size`, a multiple of the replicas, has the same
-    records for any number of them. `skip` records were read before, `context`
-    has replicas and workers, None for one of each, and `by_length` makes
-    batches of records of similar length.
+    A global batch has `batch_size` records, a multiple of the replicas, and its
+    records do not depend on the number of replicas. `skip` records were read
+    before. A `context` of None means one replica and one worker. With
+    `by_length`, the records of a batch have similar lengths.
     """
     context = context or tf.distribute.InputContext()
     replicas = context.num_replicas_in_sync
@@ -187,10 +187,10 @@ class ShuffledRecords:
     return batches
 
   def _by_length(self, schema, batch_size, skip):
-    """As `from_position`, but the records of a batch have similar lengths.
+    """Like `from_position`, but the records of a batch have similar lengths.
 
-    Those of 100 batches are sorted by length, and the batches are shuffled,
-    within an epoch; the order depends on the size of the batches.
+    Sorts the records of 100 batches by length and shuffles the batches, both
+    within an epoch. The order depends on the batch size.
     """
     size = GROUPED * batch_size
     first, inside = divmod(skip, size)
@@ -200,7 +200,7 @@ class ShuffledRecords:
       begin = number * size + batch_size * tf.range(GROUPED, dtype=tf.int64)
       first_epoch = begin // self._epoch
       last_epoch = (begin + batch_size - 1) // self._epoch
-      # Of each batch: even within an epoch, odd for batches of two.
+      # The group is even for a batch in one epoch, odd for a batch in two.
       group = 2 * first_epoch + tf.cast(first_epoch != last_epoch, tf.int64)
       row_group = tf.repeat(group, batch_size)
       length = tf.cast(lengths(parse(serialized)["input_mask"]), tf.int64)
@@ -222,7 +222,7 @@ def _order(group, key):
 
 
 def _round_counts(weights: Sequence[float]) -> np.ndarray:
-  """Records of each source in a round, by the largest remainder method."""
+  """Number of records per source in a round: largest remainder method."""
   weights = np.array(weights, float)
   possible = np.isfinite(weights).all() and (weights > 0).all()
   exact = weights * (_ROUND / weights.sum()) if possible else weights
@@ -247,7 +247,7 @@ def _shuffled(index: Index, seed: int, skip: int) -> tf.data.Dataset:
       tf.range(len(index.count)), [seed, number]
     )
     file, offset, count = (tf.gather(column, order) for column in columns)
-    # Only the first epoch begins after skipped records.
+    # Only the first epoch skips records.
     unread = tf.where(number == first, tf.constant(skip, tf.int64), 0)
     begins = tf.cumsum(count, exclusive=True)[::_CHUNK]
     chunk = tf.searchsorted(begins, [unread], side="right")[0] - 1
@@ -286,16 +286,16 @@ def _shuffled_chunk(names, blocks, seed) -> tf.Tensor:
 
 @dataclass(frozen=True)
 class RecordDataset(TrainingRecords):
-  """Rows, in the order of their records, which have been written."""
+  """A file of records with the rows from which the records were made."""
 
   token_fields: ClassVar[tuple[str, ...]] = TOKENS  # a value for each token
 
-  rows: Sequence[Any]  # examples, or windows of them: one a record
+  rows: Sequence[Any]  # the example, or the window, of each record
   path: str  # file of the records
   schema: Schema
-  # All batches have one shape, for XLA: none is trimmed, the last is padded.
+  # Gives all batches one shape, for XLA: no trimming, and a padded last batch.
   static_shapes: bool
-  # Numbers of texts by their tokens before truncation, for `with_packing`.
+  # Number of texts by length in tokens before truncation, for `with_packing`.
   lengths: Mapping[int, int] = field(default_factory=dict, kw_only=True)
   packing: Packing | None = field(default=None, kw_only=True)
 
@@ -304,7 +304,7 @@ class RecordDataset(TrainingRecords):
     return [Source([self.path])]
 
   def with_packing(self, batch_size: int, packs: bool | None) -> Self:
-    """Decides how batches are packed, by batching.plan."""
+    """Returns a copy with the packing that batching.plan chooses."""
     *choices, length = self.schema["input_ids"].shape
     size = batch_size * math.prod(choices)
     token_labels = "label_ids" in self.token_fields
@@ -317,10 +317,10 @@ class RecordDataset(TrainingRecords):
     return batches if self.packing else self._trimmed(batches)
 
   def eval_batches(self, batch_size: int) -> tf.data.Dataset:
-    """Every record once, those of similar length together.
+    """Every record once, with records of similar length together.
 
-    Dicts of the schema's fields, [B, ...] or fewer in the last batch, and
-    `position` [B], the index of the record in the file.
+    A batch has the schema's fields, [B, ...] or fewer in the last batch, and
+    `position` [B], the index of each record in the file.
     """
     parse = parser(self.schema)
 
@@ -337,8 +337,8 @@ class RecordDataset(TrainingRecords):
     return self._trimmed(batches)
 
   def in_order(self, outputs: Mapping[str, np.ndarray]) -> dict:
-    """Outputs for all `eval_batches`, [examples, ...], as the rows are."""
-    # Rows that pad the last batch come last.
+    """Sorts outputs for all `eval_batches`, [examples, ...], like `rows`."""
+    # The padding rows have the greatest position.
     order = np.argsort(outputs["position"])[: len(self.rows)]
     return {name: values[order] for name, values in outputs.items()}
 

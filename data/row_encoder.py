@@ -1,4 +1,4 @@
-"""Texts, which are checked, and text pairs to rows of token ids."""
+"""Checks texts, and converts texts and text pairs to rows of token ids."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ from storage.textfiles import SURROGATE
 
 
 class Row(NamedTuple):
-  """Ids and segments of one or two texts, with [CLS] and [SEP]."""
+  """Ids and segments of a text or text pair, with [CLS] and [SEP]."""
 
   ids: list[int]
   segments: list[int]
@@ -18,10 +18,10 @@ class Row(NamedTuple):
 
 
 class RowEncoder:
-  """Texts and text pairs to token ids with [CLS] and [SEP], T at most.
+  """Converts texts and text pairs to at most T ids with [CLS] and [SEP].
 
-  The longer text of a pair is truncated first. Raises ValueError if T is too
-  small or the vocabulary lacks a special token.
+  Truncates the longer text of a pair first. Raises ValueError if T is too small
+  or the vocabulary lacks a special token.
   """
 
   def __init__(self, tokenizer: Tokenizer, seq_length: int):
@@ -43,7 +43,7 @@ class RowEncoder:
   def encode(
     self, text_a: str, text_b: str | None = None, keep_empty: bool = False
   ) -> Row:
-    """Makes a row; by default an empty second text is left out."""
+    """Makes a row. An empty second text counts only with `keep_empty`."""
     first = self.token_ids(text_a)
     second = self.token_ids(text_b or "")
     has_second = bool(second) or keep_empty
@@ -61,8 +61,8 @@ class RowEncoder:
 def truncate_pair(first: list[int], second: list[int], limit: int) -> None:
   """Truncates two texts in place to `limit` tokens together.
 
-  Removes the last token of the longer text, of the second if both are equally
-  long, until they fit (run_classifier.py of the original).
+  Removes the last token of the longer text, or of the second text if both are
+  equally long, until both fit (run_classifier.py of the original).
   """
   while len(first) + len(second) > limit:
     longer = first if len(first) > len(second) else second
@@ -72,7 +72,7 @@ def truncate_pair(first: list[int], second: list[int], limit: int) -> None:
 def check_texts(
   name: str, value: Any, rank: int, takes_words: bool = False
 ) -> Any:
-  """Text, or words, of rank 0, or (nested) list; raises UserError if wrong."""
+  """Returns a text or words (rank 0), or nested lists; UserError if wrong."""
   if isinstance(value, bytes):
     value = value.decode("utf-8", "replace")
   are_words = takes_words and not rank and not isinstance(value, str)
@@ -81,7 +81,7 @@ def check_texts(
     return value
   is_list = rank and hasattr(value, "__iter__")
   is_list &= not isinstance(value, str | Mapping | set | frozenset)
-  # A data frame would be the names of its columns.
+  # Iterating over a data frame would give the names of the columns.
   if not (is_list and 0 < getattr(value, "ndim", rank) <= rank):
     shown = " ".join(repr(value).split())[:40]
     expected = "a list of texts" if rank > are_words else "a text in UTF-8"

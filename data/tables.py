@@ -1,10 +1,10 @@
-r"""Reader of tables of texts, by the extension.
+r"""Reads tables of texts. The extension gives the format.
 
-.csv: commas, quotes as in RFC 4180; .jsonl and .json: an object a line, columns
-are its keys; others: tabs, and quotes are plain characters, as in the files of
-GLUE. Each may be compressed, as in .csv.gz. Lines end at "\n"; every "\r", a
-byte order mark and blank lines are dropped. A user's table may be as Excel
-writes it: the header shows its format, and "\r" is a blank, or ends all lines.
+.csv has commas, with quotes as in RFC 4180. .jsonl and .json have an object a
+line, whose keys are the columns. Other files have tabs and plain quotes, as in
+GLUE. A file may be compressed (.csv.gz). Lines end at "\n". Byte order marks,
+blank lines and every "\r" are dropped. A user's table may come from Excel: the
+header shows the format, and "\r" is a blank or ends all lines.
 """
 
 import csv
@@ -23,9 +23,9 @@ from absl import logging
 
 from storage import UserError, setting, textfiles
 
-_DELIMITERS = {"tab": "\t", r"\t": "\t", "t": "\t"}  # a shell makes t of \t
+_DELIMITERS = {"tab": "\t", r"\t": "\t", "t": "\t"}  # a shell turns \t into t
 _DELIMITERS |= {"comma": ",", "semicolon": ";", "pipe": "|"}
-# A cell in quotes as in .csv: the first of a header, with "" or a line break.
+# A quoted cell: the first of a header, or with "" or a line break.
 _QUOTED = re.compile(r'\A"|(^|\t)"[^"\t]*(""|\n)([^"\t]|"")*"(\t|$)', re.M)
 _MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb": "utf-8"}
 _to_json = json.JSONEncoder(ensure_ascii=False).encode
@@ -37,9 +37,9 @@ OWN: Dialect = None, "utf-8"
 class Row(NamedTuple):
   """A row of a table."""
 
-  line: int  # its first, from 1
+  line: int  # number of the first line, from 1
   values: dict[str, str]  # texts by column
-  number: int  # of its line, from 0; where quotes count, of its row
+  number: int  # index of the line, or of the row where quotes count
 
 
 def read_table(
@@ -50,14 +50,16 @@ def read_table(
   dialect: Dialect | None = OWN,
   is_text: Callable[[str], object] = ().__contains__,
 ) -> Iterator[Row]:
-  """Reads the rows of a table; without `dialect`, GLUE's, as the original.
+  """Yields the rows of a table, and warns of blank texts at the end.
 
-  `columns` are required, `header` has the names of a file without them. With
-  `skip_broken` rows with a wrong number of columns are skipped with a warning.
-  At the end, warns of blank texts in the columns whose name `is_text`. In a
-  .jsonl file, values other than texts are converted to JSON, and null is a
-  missing column. Raises OSError, or ValueError with file, line and remedy:
-  a column is missing, a line is malformed, there is no row, or no text.
+  Values of .jsonl files other than texts become JSON; null is a missing column.
+  Raises OSError, or ValueError with file, line and remedy if a column is
+  missing, a line is malformed, or the table has no row or no text.
+
+  `columns` are required, and `header` names the columns of a file without a
+  header. `skip_broken` skips rows with a wrong number of columns, with a
+  warning. A `dialect` of None reads GLUE's files like the original. `is_text`
+  selects the columns, by name, to check for blank texts.
   """
   if _extension(path) in (".jsonl", ".json"):
     rows = _objects(path, columns, dialect)
@@ -85,7 +87,7 @@ def _first(lines):
 
 
 def _extension(path):
-  """The extension, without that of a compressed file: .csv of a.csv.gz."""
+  """The extension without compression: .csv for a.csv.gz."""
   path = path.removesuffix(".gz").removesuffix(".zst")
   return os.path.splitext(path)[1]
 
@@ -131,14 +133,14 @@ def _lines(path, dialect):
 
 
 def _is_utf8(line, encoding):
-  """Returns whether the bytes of a line are UTF-8 for more than ASCII."""
+  """True if the bytes of a line are UTF-8 and not just ASCII."""
   with suppress(UnicodeError):
     return not line.isascii() and bool(line.encode(encoding).decode())
   return False
 
 
 def _find_format(path, columns, dialect):
-  """Delimiter by which the header has `columns`, and if quotes are plain."""
+  """Delimiter of a header with `columns`, and whether quotes are plain."""
   usual = "," if _extension(path) == ".csv" else "\t"
   given = dialect[0] and _DELIMITERS.get(dialect[0].lower(), dialect[0])
   if given and len(given) != 1:
@@ -200,7 +202,7 @@ def _table(path, columns, header, skip_broken, dialect):
 
 
 def _records(path, lines, delimiter, is_plain=False, strict=True):
-  """Yields first line and fields of rows with a text; "" alone is one, too."""
+  """Yields first line and fields of rows with text or with only a quoted ""."""
   csv.field_size_limit(textfiles.MAX_LINE_BYTES)
   quoting = csv.QUOTE_NONE if is_plain else csv.QUOTE_MINIMAL
   options = {"delimiter": delimiter, "quoting": quoting, "strict": strict}

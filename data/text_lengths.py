@@ -1,4 +1,4 @@
-"""How many texts are longer than a row."""
+"""Logs how many texts are longer than a row."""
 
 from collections.abc import Mapping
 
@@ -19,9 +19,10 @@ def log_lengths(
   effect: str = "their ends are cut off",
   flag: str = "max_seq_length",
 ) -> None:
-  """Logs the number of texts longer than a `flag` says, and the `effect`.
+  """Logs how many texts are longer than `max_length`; warns from 5 % on.
 
-  It is a warning from 5 % of the texts. `lengths` counts texts by their tokens.
+  `lengths` has the number of texts by length in tokens. `effect` says what
+  happens to longer texts, and `flag` names the setting of `max_length`.
   """
 
   def longer_than(limit):

@@ -1,7 +1,7 @@
-"""The tokenizer of the original, as a readable specification, and other kinds.
+"""The original's tokenizer as a readable specification; other tokenizers.
 
 `CachedTokenizer` is faster. tokenization_ops.py has the same tokenizer as
-TensorFlow operations, with tables made from the functions below.
+TensorFlow operations, with tables computed from the functions below.
 `open_tokenizer` opens vocabularies of all kinds.
 """
 
@@ -31,26 +31,26 @@ CJK_RANGES = (
   (0x2F800, 0x2FA1F),
 )
 
-JOINER = "##"  # begins the pieces of a word but the first
+JOINER = "##"  # prefix of all pieces of a word but the first
 MAX_CHARS_PER_WORD = 200  # Longer words are unknown.
 
-# Folder names of the released models by the case of their texts.
-# (The multilingual model called "multilingual" is the lower-cased one.)
+# Folder names of released models, by the case of the training texts. The model
+# called "multilingual" is lower-cased.
 _SIZE = r"L-\d+_H-\d+_A-\d+"
 _LOWER_CASED = re.compile(rf"((wwm_)?uncased|multilingual|chinese)_{_SIZE}")
 _CASED = re.compile(rf"(wwm_|multi_)?cased_{_SIZE}")
 
 _SPECIAL = re.compile(r"\[\w+\]")
 # Maximum fraction of tokens with capitals or accents in a lower-cased
-# vocabulary; released cased ones have a third or more.
+# vocabulary. Released cased vocabularies have a third or more.
 _MAX_CASED = 0.05
-# Minimum number of tokens with ASCII letters to judge the case by. With fewer,
-# as in a Korean vocabulary, vocab_checks.py judges by the texts.
+# Minimum number of tokens with ASCII letters to tell the case. A Korean
+# vocabulary, for example, has fewer; vocab_checks.py then looks at the texts.
 _MIN_WORDS = 50
 
 
 class FullTokenizer(Tokenizer):
-  """Text to word pieces; `do_lower_case` also strips accents."""
+  """Text to word pieces. `do_lower_case` strips accents, too."""
 
   def __init__(self, vocab_file: str | os.PathLike, do_lower_case=True):
     self.vocab_file = os.fspath(vocab_file)
@@ -94,7 +94,7 @@ class BasicTokenizer:
   def tokenize(self, text: str | bytes) -> list[str]:
     """Splits a text into words, punctuation characters and CJK characters."""
     text = convert_to_unicode(text)
-    if text.isascii() and text.isalnum():  # a plain word, as the most are
+    if text.isascii() and text.isalnum():  # most words need no more
       return [text.lower() if self.do_lower_case else text]
     text = text.translate(_CLEANED)
     if self.do_lower_case:
@@ -103,7 +103,7 @@ class BasicTokenizer:
 
 
 class WordpieceTokenizer:
-  """Words to pieces of the vocabulary, the longest first; else unknown."""
+  """Splits words into pieces, the longest first. Other words become [UNK]."""
 
   def __init__(self, vocab: Mapping[str, int]):
     self.vocab = vocab
@@ -137,13 +137,13 @@ _ASCII_WORDS = re.compile(r"[A-Za-z0-9]+|\S")
 
 
 class CachedTokenizer(dict):
-  """Ids of text between blanks by a FullTokenizer, which are cached.
+  """Cache of a FullTokenizer's ids for each piece of text between blanks.
 
-  U+0020 always ends a word and has no other effect. A full cache is cleared, as
-  frequent pieces return within a few lines.
+  This is exact because U+0020 always ends a word and has no other effect. A
+  full cache is cleared, as frequent pieces return within a few lines.
   """
 
-  MAX_LENGTH = 100  # Longer pieces are rare and are not cached.
+  MAX_LENGTH = 100  # longest piece in the cache; longer pieces are rare
 
   def __init__(self, tokenizer: FullTokenizer, max_pieces: int = 1_000_000):
     super().__init__()
@@ -151,7 +151,7 @@ class CachedTokenizer(dict):
     self._max_pieces = max_pieces
 
   def ids(self, line: str) -> list[int]:
-    """The ids of a line's tokens."""
+    """Ids of the tokens of a line."""
     pieces = map(self.__getitem__, line.split(" "))
     return list(itertools.chain.from_iterable(pieces))
 
@@ -163,7 +163,7 @@ class CachedTokenizer(dict):
     if words == [piece]:
       tokens = self._tokenizer.tokenize(piece)
       ids = tuple(self._tokenizer.convert_tokens_to_ids(tokens))
-    else:  # "end." is "end" and "."; likely in the cache
+    else:  # "end." is "end" and ".", which the cache is likely to have
       ids = tuple(itertools.chain.from_iterable(self[word] for word in words))
     if len(piece) <= self.MAX_LENGTH:
       if len(self) >= self._max_pieces:
@@ -174,27 +174,27 @@ class CachedTokenizer(dict):
 
 # --- Kinds of tokenizers ----------------------------------------------------
 
-# Tokenizers by the ending of their vocabulary's name, which is `vocab` in the
-# folder of a model. Files of all other endings have word pieces, too.
+# Tokenizers by the extension of the vocabulary file. The file is called `vocab`
+# in a model's folder. Any other extension stands for word pieces.
 KINDS: dict[str, Callable[[str, bool], Tokenizer]] = {".txt": FullTokenizer}
 
 
 def open_tokenizer(
   vocab_file: str | os.PathLike, do_lower_case: bool = True
 ) -> Tokenizer:
-  """Reads a vocabulary; UserError or OSError if that fails."""
+  """Reads a vocabulary and makes the tokenizer; raises UserError or OSError."""
   path = os.fspath(vocab_file)
   kind = KINDS.get(os.path.splitext(path)[1], FullTokenizer)
   return kind(path, do_lower_case)
 
 
 def names() -> list[str]:
-  """Names of vocabularies in the folder of a model."""
+  """Possible names of the vocabulary in a model's folder."""
   return [f"vocab{ending}" for ending in KINDS]
 
 
 def open_saved(folder: str, do_lower_case: bool) -> Tokenizer:
-  """Reads the vocabulary that Tokenizer.save wrote to a folder."""
+  """Opens the tokenizer that Tokenizer.save wrote to a folder."""
   paths = [os.path.join(folder, name) for name in names()]
   path = next(filter(files.exists, paths), paths[0])
   return open_tokenizer(path, do_lower_case)
@@ -239,7 +239,7 @@ def is_punctuation(char: str) -> bool:
 
 
 def is_cjk(char: str) -> bool:
-  """True for Chinese characters, which are tokens of their own."""
+  """True for Chinese characters. Each one is a word."""
   return any(first <= ord(char) <= last for first, last in CJK_RANGES)
 
 
@@ -248,7 +248,7 @@ def validate_case_matches_checkpoint(
   init_checkpoint: str | None,
   flag: str = "init_checkpoint",
 ) -> None:
-  """Raises ValueError if a released model's name tells the other case."""
+  """Raises ValueError if the name of a released model contradicts the case."""
   path = PurePosixPath(init_checkpoint or "")
   if not path.name.startswith("bert_model.ckpt"):
     return
@@ -265,7 +265,7 @@ def validate_case_matches_checkpoint(
 
 
 def doubt_case(tokens: Iterable[str], lower_case: bool) -> str | None:
-  """Predicate of a sentence about a vocabulary of the other case, or None."""
+  """Predicate of a warning if a vocabulary has the other case, or None."""
   words = [token for token in tokens if not _SPECIAL.fullmatch(token)]
   remedy = f"give {setting('do_lower_case', not lower_case)}"
   lost = [word for word in words if strip_accents(word.lower()) != word]
@@ -282,7 +282,7 @@ def doubt_case(tokens: Iterable[str], lower_case: bool) -> str | None:
 
 
 class _Translation(dict):
-  """Table for str.translate: a function of each character, called once."""
+  """Table for str.translate that calls a function once for each character."""
 
   def __init__(self, translate: Callable[[str], str]):
     super().__init__()

@@ -1,12 +1,12 @@
 """The tokenizer, and the rows of features.py, as TensorFlow operations.
 
-A batch is split at blanks into pieces; only distinct pieces are normalized
+A batch is split at blanks into pieces. Only distinct pieces are normalized
 (normalization_ops.py), and only distinct words are split into word pieces.
 
 Legend: N texts, (M) pieces of a text, separated by blanks, P distinct pieces,
-(W) words of a piece, D distinct words, A unfinished words, F word pieces
-matched so far, (C) characters of a word, (T) tokens of a text, piece or word. A
-ragged dimension is in parentheses.
+(W) words of a piece, D distinct words, A unfinished words, F matched word
+pieces, (C) characters of a word, (T) tokens of a text, piece or word. Ragged
+dimensions are in parentheses.
 """
 
 import types
@@ -24,17 +24,16 @@ _TO_THE_END = 2**31 - 1
 class GraphTokenizer(tf.Module):
   """Text to word pieces, as TensorFlow operations.
 
-  Bytes that are not UTF-8 are dropped. Call the methods inside a tf.function or
-  tf.data pipeline, with some thousand lines at a time, as repeated words cost
-  little. In a SavedModel the vocabulary is an asset. Raises ValueError if it
-  lacks [UNK].
+  Drops bytes that are not UTF-8. Call the methods inside a tf.function or
+  tf.data pipeline with thousands of lines, since repeated words cost little.
+  The vocabulary becomes an asset of a SavedModel. ValueError without [UNK].
   """
 
   def __init__(self, tokenizer: FullTokenizer):
     super().__init__(name="tokenizer")
     tokenizer.check("unknown")
     vocabulary = tokenizer.vocab
-    # A read-only view, as tf.Module would wrap and track a dict.
+    # tf.Module would wrap and track a dict, but not a read-only view.
     self.vocab = types.MappingProxyType(vocabulary)
     self.normalizer = Normalizer(tokenizer.do_lower_case)
     self._asset = _asset(vocabulary)
@@ -58,7 +57,7 @@ class GraphTokenizer(tf.Module):
     return tf.cast(tokens.merge_dims(1, 2), tf.int32)
 
   def tokens(self, ids: tf.Tensor | tf.RaggedTensor):
-    """The tokens of ids: the same shape, string."""
+    """Tokens of ids: a string tensor of the same shape."""
     return tf.ragged.map_flat_values(
       lambda values: self._tokens.lookup(tf.cast(values, tf.int64)), ids
     )
@@ -66,10 +65,9 @@ class GraphTokenizer(tf.Module):
   def _wordpieces(self, words):
     """Ids of the pieces of words: [D] string, none empty -> [D, (T)] int64.
 
-    As WordpieceTokenizer of tokenization.py, the longest piece first, but all
-    words are split at once: each round of a loop matches the longest piece of
-    every unfinished word. This takes half to two thirds of the time of
-    tensorflow_text's WordpieceTokenizer.
+    Gives the pieces of tokenization.WordpieceTokenizer. Each round of a loop
+    matches the longest piece of every unfinished word. The loop takes half to
+    two thirds of the time of tensorflow_text's WordpieceTokenizer.
     """
     # Most words are a single piece.
     word_ids = self._ids.lookup(words)  # [D]
@@ -83,7 +81,7 @@ class GraphTokenizer(tf.Module):
       (unknown, tf.gather(words, unknown), 0, known, known_ids),
       shape_invariants=(vector, vector, scalar, vector, vector),
     )
-    # Of a word that cannot be split, only the id -1 is used.
+    # A word that cannot be split keeps only the id -1.
     failed = tf.scatter_nd(
       rows[:, None], tf.cast(ids < 0, tf.int32), tf.shape(words, tf.int64)
     )
@@ -99,10 +97,11 @@ class GraphTokenizer(tf.Module):
   def _match_pieces(self, rows, rest, joiner, piece_rows, piece_ids):
     """Matches the longest piece at the start of each unfinished word.
 
-    `rows` [A] int64 are indices of the words, `rest` [A] their unmatched ends,
-    after the first round with "##", `joiner` the length of that or 0;
-    `piece_rows` [F] and `piece_ids` [F] are of matched pieces, -1 for a word
-    that cannot be split. Returns arguments of the next round.
+    `rows` [A] int64 are the indices of the words, and `rest` [A] the unmatched
+    ends. After the first round `rest` begins with "##", whose length is
+    `joiner`; before, `joiner` is 0. `piece_rows` [F] and `piece_ids` [F] are
+    word indices and ids of matched pieces; the id is -1 for a word that cannot
+    be split. Returns the arguments of the next round.
     """
     lengths = tf.strings.length(rest, "UTF8_CHAR")
     tries = tf.ragged.range(
@@ -133,7 +132,7 @@ class GraphTokenizer(tf.Module):
 def _asset(vocabulary):
   """The vocabulary as a file in memory, without duplicate or blank lines."""
   tokens = {index: token for token, index in vocabulary.items()}
-  # An id without a token gets a line that no token can equal.
+  # An id without a token gets a line with a leading blank, unlike any token.
   lines = [tokens.get(index) or f" {index}" for index in range(max(tokens) + 1)]
   folder = f"ram://vocabulary-{uuid.uuid4().hex}"
   tf.io.gfile.makedirs(folder)
@@ -169,7 +168,7 @@ def truncate_pair(
 ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
   """Truncates pairs, [N, (T)] each, to `limit` tokens, scalar or [N]."""
   a, b = first.row_lengths(), second.row_lengths()
-  # At least half of the limit each, and more if the other text is shorter.
+  # Each text gets half of the limit, and more if the other text is shorter.
   a = tf.minimum(a, tf.maximum(limit - b, (limit + 1) // 2))
   b = tf.minimum(b, limit - a)
   return _truncate_rows(first, a), _truncate_rows(second, b)
@@ -191,9 +190,9 @@ def join(
 ) -> dict[str, tf.Tensor]:
   """Rows of [CLS] first [SEP], or of [CLS] first [SEP] second [SEP].
 
-  Texts are [N, (T)] int32, `second` None if no row has one, else `has_second`
-  [N] int64 is 1 for rows that have one. Returns `input_ids`, `input_mask`,
-  `segment_ids`: [N, T] int32, padded with zeros to the longest row.
+  Texts are [N, (T)] int32. `second` is None if no row has a second text;
+  otherwise `has_second` [N] int64 is 1 for rows with a second text. Returns
+  `input_ids`, `input_mask`, `segment_ids`: [N, T] int32, padded with zeros.
   """
   once = tf.ones([first.nrows()], tf.int64)
   parts = [repeat(cls, once), first, repeat(sep, once)]
@@ -202,7 +201,7 @@ def join(
   ids = tf.concat(parts, axis=1)
   first_lengths = first.row_lengths() + 2
   padded = ids.to_tensor()
-  # Rows of an empty batch have the length of [CLS] [SEP].
+  # An empty batch gets the width of [CLS] [SEP].
   padded = tf.pad(padded, [[0, 0], [0, tf.maximum(2 - tf.shape(padded)[1], 0)]])
   width = tf.shape(padded)[1]
   mask = tf.sequence_mask(ids.row_lengths(), width, tf.int32)
@@ -214,6 +213,6 @@ def join(
 
 
 def repeat(token: int, counts: tf.Tensor) -> tf.RaggedTensor:
-  """Rows with a token `counts` times, [N] int64: [N, (T)] int32."""
+  """Rows that repeat a token `counts` times: [N] int64 -> [N, (T)] int32."""
   tokens = tf.fill([tf.reduce_sum(counts)], token)
   return tf.RaggedTensor.from_row_lengths(tokens, counts)

@@ -1,6 +1,6 @@
-"""What all of the project but the word pieces themselves knows of a tokenizer.
+"""The interface of tokenizers.
 
-Another kind of tokenizer is a subclass, and a row in tokenization.py.
+To add a tokenizer, write a subclass and add it to KINDS in tokenization.py.
 """
 
 import os
@@ -15,16 +15,14 @@ if TYPE_CHECKING:
 
 
 class Tokenizer(Protocol):
-  """Texts to tokens of a vocabulary and their ids, and back.
-
-  A tokenizer is made from a `vocab_file` and `do_lower_case`, and can be
-  pickled.
+  """Converts texts to tokens and ids, and back. Tokenizers can be pickled.
 
   Attributes:
-    vocab: ids by token. Random tokens are drawn in the order of its keys.
+    vocab_file: path of the vocabulary.
+    do_lower_case: whether texts are lower-cased.
+    vocab: ids by token. Masking draws random tokens in the order of the keys.
     special: spellings of the tokens that BERT needs.
-    pad: id of padding in records. Its value has no effect on a model, which
-      reads `input_mask`: batches may be padded with any id.
+    pad: id of padding in records. Any id will do, as models read `input_mask`.
   """
 
   vocab_file: str
@@ -36,38 +34,38 @@ class Tokenizer(Protocol):
   def __init__(self, vocab_file: str | os.PathLike, do_lower_case: bool): ...
 
   def tokenize(self, text: str) -> list[str]:
-    """Splits a text into tokens of the vocabulary, without special ones."""
+    """Splits a text into tokens of the vocabulary; adds no special tokens."""
 
   def words(self, text: str) -> list[str]:
-    """Splits a text into words, spelled as their tokens spell them."""
+    """Splits a text into words, in the spelling of the tokens."""
 
   def join(self, tokens: Iterable[str]) -> str:
-    """Text of tokens: words of `words`, with blanks between them."""
+    """Joins tokens into a text: words as in `words`, with blanks between."""
 
   def continues(self, token: str) -> bool:
-    """True for a token that continues the word of the one before it."""
+    """True for a token that continues the word of the previous token."""
 
   def save(self, folder: str) -> None:
-    """Writes the vocabulary to a folder, by a name of tokenization.names."""
+    """Writes the vocabulary to a folder, under a name of tokenization.names."""
 
   def ids(self, text: str) -> list[int]:
     """Ids of the tokens of a text."""
     return self.convert_tokens_to_ids(self.tokenize(text))
 
   def cached_ids(self) -> Callable[[str], list[int]]:
-    """Makes a function as `ids` for many texts, which may remember words."""
+    """Makes a faster `ids` for many texts, which may cache words."""
     return self.ids
 
   def in_graph(self) -> "GraphTokenizer | None":
-    """The same tokenizer as TensorFlow operations, if there are any."""
+    """The same tokenizer as TensorFlow operations, or None."""
     return None
 
   def convert_tokens_to_ids(self, tokens: Iterable[str]) -> list[int]:
-    """Looks up ids; a token outside the vocabulary is a KeyError."""
+    """Looks up ids; KeyError for a token outside the vocabulary."""
     return [self.vocab[token] for token in tokens]
 
   def convert_ids_to_tokens(self, ids: Iterable[int]) -> list[str]:
-    """Looks up tokens; an id outside the vocabulary is a KeyError."""
+    """Looks up tokens; KeyError for an id outside the vocabulary."""
     return [self.inv_vocab[index] for index in ids]
 
   @cached_property
@@ -91,9 +89,9 @@ class Tokenizer(Protocol):
     return self.vocab[self.special.mask]
 
   def check(self, *names: str) -> None:
-    """Raises UserError if the vocabulary lacks special tokens, all by default.
+    """Raises UserError if the vocabulary lacks special tokens.
 
-    `names` are fields of SpecialTokens.
+    `names` are the fields of SpecialTokens to check, by default all.
     """
     names = names or self.special._fields
     tokens = [getattr(self.special, name) for name in names]

@@ -1,6 +1,6 @@
-"""Vocabulary files, as load_vocab of the original: line number = id.
+"""Vocabulary files: the id of a token is the number of its line, from 0.
 
-For a tokenizer.json of transformers they are the lines of its vocab.txt.
+A tokenizer.json of transformers is read as the equivalent vocab.txt.
 """
 
 import os
@@ -28,11 +28,11 @@ _UNUSED = re.compile(r"\[unused\d+\]")
 
 
 def load(path: str | os.PathLike) -> dict[str, int]:
-  r"""Reads a vocabulary file: ids by token. An empty file is a ValueError.
+  r"""Reads a vocabulary file: ids by token. ValueError for an empty file.
 
-  Lines end at "\n" only and are stripped. Of equal lines the number of the last
-  is the id, but the position of the first determines the order of the keys: the
-  original draws its random words from `list(load(path))`.
+  Lines end at "\n" only and are stripped. The last of several equal lines gives
+  the id, and the first gives the position in the dict. The original draws
+  random words from `list(load(path))`, so the order of the keys matters.
   """
   ids = {}
   for number, line in enumerate(_lines(path)):
@@ -43,7 +43,7 @@ def load(path: str | os.PathLike) -> dict[str, int]:
 
 
 def read_text(path: str | os.PathLike) -> str:
-  """Content of a vocab.txt, or of the one that a tokenizer.json stands for."""
+  """Content of a vocab.txt; a tokenizer.json is converted to a vocab.txt."""
   if os.fspath(path).endswith(".json"):
     return "".join(f"{line}\n" for line in _lines(path))
   return files.read_text(os.fspath(path))
@@ -55,7 +55,7 @@ def _lines(path):
     return textfiles.lines(path)
   settings = textfiles.read_json(path)
   model = settings.get("model", {"type": None})
-  kind = model.get("type", "WordPiece")  # early files lack it
+  kind = model.get("type", "WordPiece")  # early files have no type
   actual = kind, model.get("continuing_subword_prefix"), model.get("unk_token")
   if actual != ("WordPiece", "##", UNK):
     raise UserError(
@@ -66,7 +66,7 @@ def _lines(path):
   ids = model["vocab"] | {token["content"]: token["id"] for token in added}
   lines = [""] * (1 + max(ids.values(), default=-1))
   for token, index in ids.items():
-    if token.split() == [token]:  # words of a text have no blanks
+    if token.split() == [token]:  # no word of a text can equal other tokens
       lines[index] = token
   return lines
 
@@ -77,7 +77,7 @@ def unused_ids(tokens: Iterable[str]) -> list[int]:
 
 
 def save(tokens: Iterable[str], path: str | os.PathLike) -> None:
-  """Writes tokens by id; ValueError if one would not be read back as it is."""
+  """Writes tokens in order; ValueError for a token that `load` would change."""
   tokens = list(tokens)
   for token, number in Counter(tokens).items():
     is_line = token and token == token.strip() and not set(token) & {*"\r\n"}
@@ -126,10 +126,10 @@ def check_size(
 def check_same(
   ids: Mapping[str, int], expected: Mapping[str, int], name: str, source: str
 ) -> None:
-  """Raises ValueError if a vocabulary is not that of the model, `expected`.
+  """Raises ValueError if a vocabulary differs from a model's, `expected`.
 
-  New tokens may replace [unused] ones or follow the last one. `name` and
-  `source` are the paths of both.
+  New tokens may replace [unused] tokens or follow the last token. `name` and
+  `source` are the paths of the two vocabularies.
   """
   different = {
     index: token

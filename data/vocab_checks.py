@@ -1,9 +1,8 @@
-"""Warnings of texts and letter cases that do not fit a vocabulary.
+"""Warns of texts and letter cases that do not fit a vocabulary.
 
-Lower-casing decomposes text (NFD) and drops non-spacing marks. In some scripts
-this removes letters: Hangul syllables become Jamo, and vowels of Thai,
-Devanagari and others are non-spacing marks. A process warns of each once, not
-for each file.
+Lower-casing decomposes text (NFD) and drops non-spacing marks, which changes
+letters in some scripts. Hangul syllables become Jamo. Thai, Devanagari and
+others lose vowels. A process logs most warnings once, not for each file.
 """
 
 import os
@@ -23,10 +22,10 @@ from storage.progress import number_of
 
 # Scripts whose accents an uncased model is meant to lose.
 _ACCENTED = ("LATIN", "GREEK", "CYRILLIC", "ARABIC", "HEBREW", "COMBINING")
-_MIN_LETTERS = 0.1  # of the letters of a text; fewer are foreign words
-_MIN_CHANGED = 0.01  # of the letters of a script; fewer are rare signs
+_MIN_LETTERS = 0.1  # fraction of a text's letters; fewer are foreign words
+_MIN_CHANGED = 0.01  # fraction of a script's letters; fewer are rare signs
 _MAX_UNKNOWN = 0.1  # fraction of the words of a text
-_TEXTS, _FILES, _CHARACTERS = 1000, 20, 200_000  # of a sample
+_TEXTS, _FILES, _CHARACTERS = 1000, 20, 200_000  # limits of a sample
 
 
 def warn_of_case(tokenizer: Tokenizer) -> None:
@@ -70,7 +69,7 @@ def warn_of_examples(
 def warn_of_texts(
   texts: Iterable[str | None], tokenizer: Tokenizer, name: str
 ) -> None:
-  """Warns of scripts and of unknown words in a sample of texts, or None."""
+  """Warns of scripts and of unknown words in a sample of texts."""
   present = [text for text in texts if text]
   if tokenizer.do_lower_case:
     warn_of_scripts(present, name, tokenizer.vocab)
@@ -96,7 +95,7 @@ def warn_of_texts(
 
 
 def _unknown(texts, tokenizer) -> tuple[float, str]:
-  """Fraction of words that are unknown, and the most frequent of them."""
+  """Fraction of unknown words, and the most frequent unknown word."""
   counts: Counter[str] = Counter()
   for text, number in _count_words(texts).items():
     for word in tokenizer.words(text):
@@ -114,7 +113,7 @@ def _unknown(texts, tokenizer) -> tuple[float, str]:
 
 
 def _count_words(texts) -> Counter:
-  """Counts text between blanks, in the first 200,000 characters."""
+  """Counts the pieces between blanks in the first 200,000 characters."""
   words: Counter[str] = Counter()
   characters = 0
   for text in texts:
@@ -128,13 +127,13 @@ def _count_words(texts) -> Counter:
 def warn_of_scripts(
   texts: Iterable[str], name: str, vocabulary: Iterable[str] | None = None
 ) -> None:
-  """Warns if lower-casing changes letters of the most frequent such script."""
+  """Warns of the most frequent script that lower-casing damages."""
   words = _count_words(texts)
   scripts: defaultdict[str, Counter] = defaultdict(Counter)  # letters by script
   for word, number in words.items():
     for char in word:
       if unicodedata.category(char)[0] in "LM":
-        # The first word of its name; both Kana are one script.
+        # The script is the first word of the name; both Kana are one script.
         script = re.split("[ -]", unicodedata.name(char, "LATIN"), maxsplit=1)[
           0
         ]

@@ -1,4 +1,4 @@
-"""Examples to files of records, by one process or several."""
+"""Writes examples to files of records, in one process or several."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -9,9 +9,9 @@ from storage import tfrecord, workers
 from storage.progress import Progress
 from storage.tfrecord import ExampleEncoder, Schema
 
-# Examples of a worker's task; fewer take less time than starting a process.
+# Examples of a worker's task; fewer take less time than the start of a process.
 _CHUNK = 20_000
-# An example to the fields of its record, and its texts' lengths in tokens.
+# From an example to the fields of a record and the texts' lengths in tokens.
 Build = Callable[[Any], tuple[Mapping[str, Sequence[float]], Iterable[int]]]
 
 
@@ -22,12 +22,12 @@ def write_records(
   prepare: Callable[[], Build],
   processes: int = 1,
 ) -> Counter:
-  """Writes a record for each example, atomically; returns their lengths.
+  """Writes a record for each example, atomically; returns text lengths.
 
-  The result counts texts by their tokens before truncation. `prepare` makes the
-  function that builds records, once in each of `processes`; see
-  workers.ordered_map. Raises ChildProcessError if a process died, ValueError
-  for an unfit record.
+  The result has the number of texts by length in tokens before truncation.
+  `prepare` runs once in each process and returns the function that builds
+  records (see workers.ordered_map). Raises ChildProcessError if a process died,
+  ValueError if a record does not fit the schema.
   """
   chunks = workers.chunks(examples, _CHUNK, "examples")
   progress = Progress("recorded", len(examples), "examples")
@@ -45,7 +45,7 @@ def write_records(
 
 
 def _chunk_encoder(prepare, schema):
-  """Function from a chunk to serialized records and lengths of its texts."""
+  """Function from a chunk to serialized records and text lengths."""
   build = prepare()
   encode = ExampleEncoder(schema)
 

@@ -4,14 +4,15 @@ _written_as_flags = False
 
 
 class UserError(ValueError):
-  """A mistake of the user, with the culprit and the remedy as its message.
+  """A mistake of the user. The message names the culprit and the remedy.
 
-  Programs log it in one line, as OSErrors of a path; all others are defects.
+  Programs log UserErrors, and OSErrors of a path, in one line. Other errors are
+  defects.
   """
 
 
 def write_settings_as_flags() -> None:
-  """Lets `setting` write flags; a program calls it when it starts."""
+  """Makes `setting` write flags. Every program calls this function first."""
   global _written_as_flags
   _written_as_flags = True
 
@@ -19,8 +20,8 @@ def write_settings_as_flags() -> None:
 def setting(name: str, value: object = None) -> str:
   """A setting in a message, as the user writes it.
 
-  `setting("seed", 3)` is "--seed=3" in a program and "seed=3" in Python.
-  Messages of the packages below runs/ name no flag otherwise.
+  `setting("seed", 3)` is "--seed=3" in a program and "seed=3" in Python. The
+  packages that runs/ imports name flags only through this function.
   """
   text = name if value is None else f"{name}={value}"
   return f"--{text}" if _written_as_flags else text

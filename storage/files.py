@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from storage import UserError
 
-# A file that is not complete, with the ID of its process (open_for_writing).
+# The name of an incomplete file; the group is a process ID (open_for_writing).
 PARTIAL = re.compile(r".*\.partial-(\d+)-[0-9a-f]{8}$")
 
 
@@ -24,12 +24,12 @@ def is_remote(path: str) -> bool:
 
 
 def absolute(path: str) -> str:
-  """Path for processes with another working directory."""
+  """A path that is valid in processes with another working directory."""
   return path if is_remote(path) else os.path.abspath(path)
 
 
 def _remote(function: str, path: str, *arguments, **options):
-  """Calls a function of tf.io.gfile; OSError with the path and the remedy."""
+  """Calls a function of tf.io.gfile. OSErrors name the path and the remedy."""
   from tensorflow import errors  # noqa: PLC0415
   from tensorflow.io import gfile  # noqa: PLC0415
 
@@ -48,12 +48,12 @@ def _remote(function: str, path: str, *arguments, **options):
 
 
 def exists(path: str) -> bool:
-  """True if the path is that of a file or a folder."""
+  """True if the path names a file or a folder."""
   return _remote("exists", path) if is_remote(path) else os.path.exists(path)
 
 
 def is_folder(path: str) -> bool:
-  """True if the path is that of a folder."""
+  """True if the path names a folder."""
   return _remote("isdir", path) if is_remote(path) else os.path.isdir(path)
 
 
@@ -77,7 +77,7 @@ def mtime(path: str) -> int:
 
 
 def rename(path: str, name: str) -> None:
-  """Renames a file; an existing file of the new name is replaced."""
+  """Renames a file, and replaces an existing file of the new name."""
   if is_remote(path):
     _remote("rename", path, name, overwrite=True)
   else:
@@ -90,25 +90,25 @@ def remove(path: str) -> None:
 
 
 def remove_old(folder: str, *names: str) -> None:
-  """Removes those files of a folder that are there."""
+  """Removes the named files of a folder, if present."""
   for path in (os.path.join(folder, name) for name in names):
     if exists(path):
       remove(path)
 
 
 def remove_folder(path: str) -> None:
-  """Removes a folder with its content; nothing happens if there is none."""
+  """Removes a folder with its content, if the folder exists."""
   if exists(path):
     _remote("rmtree", path) if is_remote(path) else shutil.rmtree(path)
 
 
 def glob_files(pattern: str) -> list[str]:
-  """Complete files that match one pattern, sorted; [] if none does.
+  """Complete files that match one pattern, sorted; [] if there is no match.
 
-  Hidden files, such as indexes of records, match if the last part of the
+  Hidden files, such as indexes of records, match only if the last part of the
   pattern begins with a dot.
   """
-  if exists(pattern):  # also names that contain "[" or "*"
+  if exists(pattern):  # a name may contain "[" or "*"
     return [pattern]
   if is_remote(pattern):
     paths = _remote("glob", pattern)
@@ -122,10 +122,10 @@ def glob_files(pattern: str) -> list[str]:
 def expand(patterns: str) -> list[str]:
   """Files that match comma-separated patterns, such as "news/*.txt, book.txt".
 
-  In the order of the patterns, sorted within each. Raises FileNotFoundError
-  that names all patterns without a match (the original drops them silently).
+  The files are in the order of the patterns, sorted within each. Raises
+  FileNotFoundError for patterns without a match, which the original drops.
   """
-  if os.path.exists(patterns):  # also a name with commas
+  if os.path.exists(patterns):  # a name may contain commas
     return [patterns]
   stripped = [pattern.strip() for pattern in patterns.split(",")]
   matches = {pattern: glob_files(pattern) for pattern in stripped if pattern}
@@ -139,7 +139,7 @@ def expand(patterns: str) -> list[str]:
 
 
 def check_is_free(folder: str, flag: str = "export_dir") -> None:
-  """Raises FileExistsError for a file, or a folder that is not empty."""
+  """Raises FileExistsError if a file or a folder with content is there."""
   if exists(folder) and (not is_folder(folder) or list_folder(folder)):
     raise FileExistsError(
       f"{folder} is there already: remove it, or name another --{flag}"
@@ -147,7 +147,7 @@ def check_is_free(folder: str, flag: str = "export_dir") -> None:
 
 
 def open_for_reading(path: str) -> BinaryIO:
-  """Opens a file as bytes; OSErrors name it."""
+  """Opens a file as bytes. OSErrors name the file."""
   if not is_remote(path):
     try:
       return open(path, "rb")
@@ -155,7 +155,7 @@ def open_for_reading(path: str) -> BinaryIO:
       raise type(error)(f"cannot read {path}: {error.strerror}") from error
   try:
     file = _remote("GFile", path, "rb")
-    file.size()  # GFile opens at the first use only
+    file.size()  # GFile opens the file at its first use
     return file
   except Exception as error:
     raise OSError(f"cannot read {path}: {error}") from error
@@ -163,13 +163,13 @@ def open_for_reading(path: str) -> BinaryIO:
 
 @contextmanager
 def open_for_writing(path: str) -> Iterator[BinaryIO]:
-  """Opens a file as bytes; it appears under its name when it is complete.
+  """Opens a file to write bytes. The file gets its name when it is complete.
 
-  Until then it is `PATH.partial-PID-RANDOM`, as processes of other machines
-  may have this PID. An error removes that and keeps the previous content of the
-  path. Missing folders are made. OSErrors of the system have a `filename`.
+  The bytes go to `PATH.partial-PID-RANDOM` first; another machine's process may
+  have the same PID. An error removes that file and leaves `path` unchanged.
+  Missing folders are made. OSErrors of the system have a `filename`.
   """
-  path = path if is_remote(path) else os.path.realpath(path)  # of a link
+  path = path if is_remote(path) else os.path.realpath(path)  # follows links
   partial = f"{path}.partial-{os.getpid()}-{secrets.token_hex(4)}"
   try:
     with _open_new(partial) as file:
@@ -178,21 +178,21 @@ def open_for_writing(path: str) -> Iterator[BinaryIO]:
   except BaseException as error:
     if exists(partial):
       remove(partial)
-    # Errors of write() have no name; with one, others would lose their text.
+    # write() sets no filename. Without an errno, one would hide the message.
     if isinstance(error, OSError) and error.errno and not error.filename:
       error.filename = path
     raise
 
 
 def check_writable(path: str) -> None:
-  """Raises OSError if no file can be written beside a remote path."""
+  """Raises OSError if the user cannot write files beside a remote path."""
   exists(path)  # raises OSError for an unknown scheme
   probe = f"{path}.probe-{secrets.token_hex(4)}"
   try:
     with open_for_writing(probe) as file:
       file.write(b"")
     remove(probe)
-  except Exception as error:  # GFile has errors of its own
+  except Exception as error:  # GFile raises other types, too
     raise OSError(
       f"{path} cannot be written ({str(error).splitlines()[0]}): check its "
       "name, and your permission to create, rename and remove files there"
@@ -215,7 +215,7 @@ def write_text(path: str, text: str) -> None:
 
 
 def read_text(path: str) -> str:
-  """Reads a UTF-8 file, line ends unchanged; ValueError if it is not UTF-8."""
+  """Reads a UTF-8 file and keeps line ends; ValueError for other encodings."""
   with open_for_reading(path) as file:
     try:
       return file.read().decode()

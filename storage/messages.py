@@ -10,9 +10,9 @@ from google.protobuf import (
 )
 
 DecodeError = message.DecodeError
-# Fields of each message: their numbers are 1, 2, ...; "*" marks a list.
+# Fields of each message, numbered from 1. "*" marks a list.
 _MESSAGES = {
-  # tf.train.Example; an entry is one of Features.feature.
+  # tf.train.Example; Entry is an entry of the map Features.feature.
   "BytesList": ["bytes value*"],
   "FloatList": ["float value*"],
   "Int64List": ["int64 value*"],
@@ -40,7 +40,7 @@ def _message_classes() -> dict[str, Any]:
         added.type_name = kind
       else:
         added.type = kinds.Value(f"TYPE_{kind.upper()}")
-  # A pool of its own: TensorFlow defines the same names in the default pool.
+  # TensorFlow defines the same names in the default pool.
   pool = descriptor_pool.DescriptorPool()
   pool.Add(file)
   return message_factory.GetMessageClassesForFiles(["messages"], pool)
@@ -51,13 +51,13 @@ BundleEntryProto = _CLASSES["BundleEntryProto"]
 
 
 def features(data: bytes) -> dict:
-  """The `Feature`s of a serialized tf.train.Example, else DecodeError."""
+  """`Feature`s by name of a serialized tf.train.Example; raises DecodeError."""
   example = _CLASSES["Example"].FromString(data)
   return {entry.name: entry.feature for entry in example.features.entries}
 
 
 def parse_example(data: bytes) -> dict[str, list]:
-  """The values of `features`, of whatever type."""
+  """Lists of values by name of a serialized tf.train.Example."""
   return {
     name: [*lists.bytes.value, *lists.floats.value, *lists.int64s.value]
     for name, lists in features(data).items()

@@ -1,4 +1,4 @@
-"""Log lines about the progress of a long task, and those of C++."""
+"""Log lines about the progress of a long task; silence for TensorFlow's C++."""
 
 import os
 import threading
@@ -31,7 +31,7 @@ class Progress:
     self._said: tuple | None = None
 
   def add(self, done: float, **counts: int) -> None:
-    """Adds to the work done, and to the counts that the line lists."""
+    """Adds to the work done and to the counts in the log line."""
     self._done += done
     for name, count in counts.items():
       self.counts[name] += count
@@ -46,7 +46,7 @@ class Progress:
     self.say()
 
   def say(self) -> None:
-    """Logs the line, unless nothing was done since the last one."""
+    """Logs a line if the work has advanced since the last line."""
     state = (self._done, dict(self.counts))
     if state == self._said:
       return
@@ -54,7 +54,7 @@ class Progress:
     now = time.monotonic()
     self._next = now + self.every
     rate = self._done / max(now - self._begin, 1e-6)
-    # Rows that pad the last batch do not count.
+    # The last batch may have padding rows, which are not part of the total.
     done = min(self._done, self.total) if self.total else self._done
     fraction = done / self.total if self.total else 1.0
     total = f" of {round(self.total, 1):,}" if self.total else ""
@@ -75,7 +75,7 @@ def number_of(number: int, noun: str) -> str:
 
 
 def num_wide(text: str) -> int:
-  """Number of characters that take two columns of a terminal, as Hangul."""
+  """Number of characters, such as Hangul, that take two terminal columns."""
   return sum(unicodedata.east_asian_width(char) in "WF" for char in text)
 
 
@@ -84,11 +84,11 @@ _stderr_lock = threading.Lock()
 
 @contextmanager
 def no_stderr() -> Iterator[None]:
-  """Context without messages of TensorFlow's C++, unless they are wanted."""
+  """Silences TensorFlow's C++ (stderr) if TF_CPP_MIN_LOG_LEVEL is 3."""
   if os.environ.get("TF_CPP_MIN_LOG_LEVEL") != "3":
     yield
     return
-  # The lock: else a thread would restore what another has set.
+  # Without the lock a thread would restore another thread's devnull.
   with _stderr_lock, open(os.devnull, "w") as devnull:
     stderr = os.dup(2)
     os.dup2(devnull.fileno(), 2)

@@ -1,6 +1,6 @@
-"""TFRecord files scanned: offsets of records, the first one, corrupt ones.
+"""Scans TFRecord files: offsets of blocks, first records, corrupt records.
 
-TensorFlow stops at a corrupt record without naming it; `scan` finds it.
+TensorFlow stops at a corrupt record but does not name it; `scan` does.
 """
 
 import io
@@ -28,7 +28,7 @@ _WRONG_LENGTH = "its length is wrong, so no record after it can be found"
 
 @dataclass(frozen=True)
 class Index:
-  """The N blocks of consecutive records of some files, in order."""
+  """The N blocks of consecutive records in some files, in file order."""
 
   paths: tuple[str, ...]
   file: np.ndarray  # [N] int64, index of a block's file in `paths`
@@ -41,14 +41,14 @@ class Index:
 
 
 def load_index(paths: Sequence[str], cache: str | None = None) -> Index:
-  """Indexes the blocks of TFRecord files; ValueError if one is truncated.
+  """Indexes the blocks of TFRecord files; ValueError for a truncated file.
 
-  Reads the index beside each file (tfrecord.create). Files of other programs
-  have none, or one that does not fit: they are scanned once, and the file
-  `cache` keeps the result while their size and time stay the same.
+  Reads the index beside each file (tfrecord.create). A file of another program
+  has no valid index and is scanned. The file `cache` keeps the result, which is
+  valid until the scanned file's size or time changes.
   """
   blocks = {}
-  with ThreadPoolExecutor(16) as pool:  # for files that answer slowly, as gs://
+  with ThreadPoolExecutor(16) as pool:  # remote files answer slowly
     for path, index in zip(paths, pool.map(_read_index, paths), strict=True):
       if index is not None:
         blocks[path] = index
@@ -67,7 +67,7 @@ def load_index(paths: Sequence[str], cache: str | None = None) -> Index:
     text = "index of %d of %d files; scanned %s"
     logging.info(text, total - len(scanned), total, names)
   if cache and scanned:
-    content = io.BytesIO()  # np.savez seeks, which remote files cannot
+    content = io.BytesIO()  # np.savez seeks; remote files cannot
     arrays = {key: blocks[path] for path, key in foreign.items()}
     np.savez(content, allow_pickle=False, **arrays)
     with files.open_for_writing(cache) as file:
@@ -83,7 +83,7 @@ def load_index(paths: Sequence[str], cache: str | None = None) -> Index:
 
 
 def _read_index(path) -> np.ndarray | None:
-  """Reads the index beside a file, as `_scan` makes it; None if unfit."""
+  """Reads the index beside a file, in the format of `_scan`; None if unfit."""
   try:
     facts = json.loads(files.read_text(tfrecord.index_path(path)))
     number, starts = facts.pop("records"), facts.pop("blocks")
@@ -94,13 +94,13 @@ def _read_index(path) -> np.ndarray | None:
     if is_complete and is_ordered and facts == tfrecord.identity(path):
       return blocks
     logging.info("%s has changed since its index was written", path)
-  except Exception:  # none, or corrupt: NumPy and json raise many types
+  except Exception:  # no file, or corrupt: NumPy and json raise many types
     pass
   return None
 
 
 def _scan(path) -> np.ndarray:
-  """Offsets of a file's n blocks, then the number of its records, [n + 1]."""
+  """Offsets of the n blocks of a file, then its number of records, [n + 1]."""
   offsets, number, end = [], 0, 0
   size = files.size(path)
   with files.open_for_reading(path) as file:
@@ -110,7 +110,7 @@ def _scan(path) -> np.ndarray:
       while not start or start + 8 <= len(piece):
         if number % BLOCK == 0:
           offsets.append(end + start)
-        # Length, its checksum, data, its checksum.
+        # 8 bytes of length, 4 of checksum, the data, 4 of checksum.
         start += 16 + int.from_bytes(piece[start : start + 8], "little")
         if end + start > size:
           raise UserError(first_corrupt([path], None))
@@ -120,11 +120,11 @@ def _scan(path) -> np.ndarray:
 
 
 def _read_cache(cache) -> dict[str, np.ndarray]:
-  """Results of `_scan` by path, size and time; {} if it cannot be read."""
+  """Results of `_scan` by path, size and time; {} for an unreadable cache."""
   try:
     with files.open_for_reading(cache) as file, np.load(file) as stored:
       return dict(stored)
-  except Exception:  # none yet, or corrupt: NumPy and zipfile raise many types
+  except Exception:  # no file, or corrupt: NumPy and zipfile raise many types
     return {}
 
 
@@ -132,16 +132,16 @@ def _read_cache(cache) -> dict[str, np.ndarray]:
 
 
 class ScannedRecord(NamedTuple):
-  """A serialized record of a file, or the description of its error."""
+  """A serialized record of a file, or a description of what is wrong."""
 
   data: bytes | None
   error: str | None = None
 
 
 def scan(path: str, schema: Schema | None = None) -> Iterator[ScannedRecord]:
-  """Reads records of a TFRecord file up to the first whose end is unknown.
+  """Yields intact and corrupt records of a TFRecord file.
 
-  Yields intact and corrupt ones. Without a schema any content will do.
+  Stops after a record of unknown end. Without a schema any content is intact.
   """
   left = files.size(path)
   with files.open_for_reading(path) as file:
@@ -158,7 +158,7 @@ def scan(path: str, schema: Schema | None = None) -> Iterator[ScannedRecord]:
       data = file.read(size)
       checksum = file.read(4)
       error = None
-      if len(data) < 4:  # any field takes more
+      if len(data) < 4:  # too short for a field
         error = "it is empty"
       elif tfrecord.masked_crc32c(data) != checksum:
         error = "its checksum is wrong"
@@ -181,7 +181,7 @@ def _content_error(data, schema) -> str | None:
 
 
 def first_record(path: str, skip_corrupt: bool = False) -> dict[str, list]:
-  """Fields of a file's first, or first intact, record; not by TensorFlow."""
+  """Fields of the first, or first intact, record of a file."""
   first = next(scan(path), None)
   if not first:
     raise UserError(f"{path} holds no record: leave it out")
@@ -202,7 +202,7 @@ def first_record(path: str, skip_corrupt: bool = False) -> dict[str, list]:
 def check_record(
   path: str, record: dict[str, list], schema: Schema, limits: Mapping[str, int]
 ) -> None:
-  """Raises ValueError for fields unlike the schema, or beyond [0, limit)."""
+  """Raises ValueError for fields unlike the schema or beyond [0, limit)."""
   for name in schema:
     if not record.get(name):
       raise UserError(
@@ -227,7 +227,7 @@ def check_record(
 
 
 def _errors(paths, schema) -> Iterator[tuple[str, str, str]]:
-  """Path, error with the number from 0, and remedy of each corrupt record."""
+  """Path, error (with the number, from 0) and remedy of each corrupt record."""
   skips = setting("max_corrupt_records", "N")
   for path in paths:
     for number, record in enumerate(scan(path, schema)):
@@ -248,10 +248,11 @@ def first_corrupt(paths: Sequence[str], schema: Schema | None) -> str | None:
 def drop_corrupt(
   paths: Sequence[str], schema: Schema, folder: str, at_most: int
 ) -> list[str]:
-  """Copies files that have corrupt records, without these, to a folder.
+  """Copies the intact records of files with corrupt records to a folder.
 
-  Returns all paths. Raises ValueError if more than `at_most` records are
-  corrupt, a file has no intact one, or a wrong length would drop all after it.
+  Returns the paths with the copies in place of the corrupt files. Raises
+  ValueError if more than `at_most` records are corrupt, if a file has no intact
+  record, or if a wrong length hides the records after it.
   """
   errors = list(_errors(paths, schema))
   for _, error, remedy in errors:
@@ -266,7 +267,7 @@ def drop_corrupt(
   copies = {}
   for path, error, _ in errors:
     logging.warning("left out: %s", error)
-    # A name may be in several folders.
+    # Files in different folders may have the same name.
     key = zlib.crc32(files.absolute(path).encode())
     name = f"repaired-{key:08x}-{os.path.basename(path)}"
     copies[path] = os.path.join(folder, name)

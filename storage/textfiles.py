@@ -1,4 +1,4 @@
-"""Text files: lines, JSON; .gz, and .zst, which needs backports.zstd."""
+"""Text files: lines, JSON lines, .gz and .zst (with backports.zstd)."""
 
 import codecs
 import gzip
@@ -11,18 +11,18 @@ from typing import Any, BinaryIO
 
 from storage import UserError, files, setting
 
-# A file without a line break for so many bytes is not text.
+# A file without a line break in so many bytes is not text.
 MAX_LINE_BYTES = 1 << 28
-# Halves of characters above U+FFFF, which UTF-8 cannot hold by themselves.
+# Halves of characters above U+FFFF; UTF-8 cannot hold a single half.
 SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 def lines(path: str, start: int = 0, end: int | None = None) -> Iterator[str]:
-  r"""Yields the lines of a UTF-8 text that begin in its bytes [start, end).
+  r"""Yields the lines of a UTF-8 text that begin at bytes [start, end).
 
-  A line ends at "\n" or "\r\n", or in a file without "\n" at "\r". Other "\r"
-  and a byte order mark stay in their lines. Raises OSError, or ValueError that
-  names file, line and byte: not UTF-8, too long, or not decompressed.
+  A line ends at "\n" or "\r\n", or at "\r" in a file without "\n". A line keeps
+  any other "\r" and a byte order mark. Raises OSError, or ValueError with file,
+  line and byte for text that is not UTF-8, too long or not decompressible.
   """
   position = start
   with open_text(path, start) as file:
@@ -50,13 +50,13 @@ def lines(path: str, start: int = 0, end: int | None = None) -> Iterator[str]:
         ) from error
       if not position and "\n" not in line:
         yield from line.removesuffix("\r").split("\r")
-      elif line.strip("\r"):  # a last line of "\r" alone is no line
+      elif line.strip("\r"):  # the file may end with a lone "\r"
         yield line.removesuffix("\n").rstrip("\r")
       position += len(raw)
 
 
 def text_lines(path: str) -> Iterator[str]:
-  r"""Yields `lines` without a byte order mark; "\r" within becomes a blank."""
+  r"""Yields `lines` without a byte order mark and with blanks for "\r"."""
   for number, line in enumerate(lines(path)):
     line = line if number else line.removeprefix("\ufeff")
     yield line.replace("\r", " ")
@@ -71,7 +71,7 @@ def is_utf16(first: bytes) -> bool:
 
 
 def parse_json(text: str) -> Any:
-  """Parses JSON; lone surrogates, which UTF-8 cannot hold, become U+FFFD."""
+  """Parses JSON. Lone surrogates, which UTF-8 cannot hold, become U+FFFD."""
   value = json.loads(text)
   if "\\ud" in text.lower():
     plain = json.dumps(value, ensure_ascii=False)
@@ -80,7 +80,7 @@ def parse_json(text: str) -> Any:
 
 
 def read_json(path: str) -> dict:
-  """Reads a JSON object; OSErrors and ValueErrors name the file."""
+  """Reads a JSON object. OSErrors and ValueErrors name the file."""
   try:
     values = json.loads(files.read_text(path).removeprefix("\ufeff"))
   except (json.JSONDecodeError, RecursionError) as error:
@@ -95,9 +95,9 @@ def read_json(path: str) -> dict:
 def json_objects(
   path: str, lines: Iterable[str] | None = None
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-  """Yields numbers and objects of JSON lines; ValueErrors name the line.
+  """Yields line numbers and objects of JSON lines. ValueErrors name the line.
 
-  `lines` are those of the file `path`, if they were read in another way.
+  `lines` are the lines of `path`, if the caller has read the file.
   """
   for number, line in enumerate(lines or text_lines(path), 1):
     if not line.strip():
@@ -123,9 +123,9 @@ def json_texts(
   remedy: str | None = None,
   read: Iterable[str] | None = None,
 ) -> Iterator[list[str]]:
-  """Yields a field of each JSON line, as a list of its lines.
+  """Yields a text field of each JSON line, as a list of lines.
 
-  `read` are the lines of the file, if it was opened before.
+  `read` has the lines of `path`, if the caller has opened the file.
   """
   for number, line in enumerate(read or lines(path, start, end)):
     line = line.removeprefix("\ufeff")  # a byte order mark
@@ -146,13 +146,13 @@ def json_texts(
 
 
 def is_compressed(path: str) -> bool:
-  """True if the extension is that of a compressed file."""
+  """True for the extension of a compressed file."""
   return path.endswith((".gz", ".zst"))
 
 
 @contextmanager
 def open_text(path: str, start: int = 0) -> Iterator[BinaryIO]:
-  """Opens a text as bytes, decompressed, or else at byte `start`."""
+  """Opens a text as bytes: decompressed, or plain from byte `start` on."""
   with files.open_for_reading(path) as file:
     if start:
       file.seek(start)
@@ -172,7 +172,7 @@ def line_number(path: str, offset: int) -> int:
 
 
 class _TextStream(io.RawIOBase):
-  """Content of a file, decompressed; errors are ValueErrors with its path."""
+  """Decompressed content of a file. Any error is a ValueError with the path."""
 
   def __init__(self, path, file):
     super().__init__()
@@ -195,7 +195,7 @@ class _TextStream(io.RawIOBase):
   def readinto(self, buffer):
     try:
       block = self._stream.read(len(buffer))
-    except Exception as error:  # each library has its own
+    except Exception as error:  # each library raises its own type
       raise UserError(
         f"{self._path} cannot be read to its end: {error}; it is corrupt, "
         "truncated, or not what its name says"

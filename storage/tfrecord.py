@@ -1,7 +1,7 @@
-"""TFRecord files of tf.train.Examples, without TensorFlow.
+"""Writes TFRecord files of tf.train.Examples without TensorFlow.
 
-Programs that only prepare data thus start seconds sooner, and serialize faster
-than with protocol buffers. data/records.py reads batches of the files.
+Programs that only prepare data start seconds sooner and serialize records
+faster than protocol buffers do. data/records.py reads batches of the files.
 """
 
 import json
@@ -37,7 +37,7 @@ class Feature:
 
 
 class Schema(dict):
-  """The fields of a record by name, in the order they are written."""
+  """The fields of a record by name, in the order of writing."""
 
   def __init__(self, *features: Feature):
     super().__init__((feature.name, feature) for feature in features)
@@ -82,12 +82,12 @@ def encode_field(number: int, content: bytes) -> bytes:
 
 
 def _feature_encoder(feature: Feature) -> Callable[[Sequence], bytes]:
-  """Function that encodes values as one of Features.feature."""
+  """Function that encodes values as an entry of Features.feature."""
   is_float = feature.dtype == "float32"
   kind = 2 if is_float else 3  # float_list, int64_list
   key = encode_field(1, feature.name.encode())
 
-  # Most features of a record have few different lengths in bytes.
+  # Most features have only a few different lengths in bytes.
   @cache
   def head(length: int) -> bytes:
     content = bytes(length)
@@ -108,8 +108,8 @@ def _feature_encoder(feature: Feature) -> Callable[[Sequence], bytes]:
 class ExampleEncoder:
   """Serializes the fields of a record, flat sequences, as a tf.train.Example.
 
-  Features are in the order of the schema, lists are packed. Raises ValueError
-  for a field that is missing, unknown, of the wrong length or type.
+  The features keep the order of the schema and have packed lists. Raises
+  ValueError for a field that is missing, unknown, or of wrong length or type.
   """
 
   def __init__(self, schema: Schema):
@@ -141,18 +141,18 @@ class ExampleEncoder:
 # --- Files -----------------------------------------------------------------
 
 BLOCK = 256  # records of a block; the last block of a file may have fewer
-_END_BYTES = 4096  # at each end of a file, by which an index knows the file
+_END_BYTES = 4096  # at each end of a file, for `identity`
 
 
 def masked_crc32c(data: bytes) -> bytes:
-  """Checksum as TFRecord stores it: rotated, plus a constant."""
+  """Checksum in TFRecord's format: rotated, plus a constant."""
   crc = google_crc32c.value(data)
   masked = (crc >> 15 | crc << 17) + 0xA282EAD8
   return struct.pack("<I", masked & 0xFFFFFFFF)
 
 
 def frame(record: bytes) -> bytes:
-  """A serialized record as a TFRecord file holds it, with checksums."""
+  """A serialized record with length and checksums, as in a TFRecord file."""
   length = struct.pack("<Q", len(record))
   return b"".join(
     (length, masked_crc32c(length), record, masked_crc32c(record))
@@ -178,7 +178,7 @@ class RecordFile:
     return self.records - before
 
   def append(self, frames: BinaryIO, sizes: Iterable[int]) -> None:
-    """Appends a file of frames, each of which has a size in bytes."""
+    """Appends a file of frames with the given sizes in bytes."""
     shutil.copyfileobj(frames, self._file)
     for size in sizes:
       self._count(size)
@@ -192,10 +192,10 @@ class RecordFile:
 
 @contextmanager
 def create(path: str) -> Iterator[RecordFile]:
-  """Opens a TFRecord file; it appears when it is complete, with its index.
+  """Opens a TFRecord file. The complete file appears together with an index.
 
-  The index spares a training from reading the file to find its records. A file
-  without an index is as good, so a failure to write the index is only logged.
+  The index saves a training run a scan of the file (record_scan.load_index).
+  The file is valid without an index, so a failure to write one is a warning.
   """
   with files.open_for_writing(path) as file:
     written = RecordFile(file)
@@ -204,7 +204,7 @@ def create(path: str) -> Iterator[RecordFile]:
     index = {"records": written.records, "blocks": written.blocks}
     text = json.dumps(identity(path) | index, separators=(",", ":"))
     files.write_text(index_path(path), text)
-  except Exception as error:  # remote files have errors of their own
+  except Exception as error:  # remote files raise other types, too
     logging.warning("%s gets no index: %s", path, error)
 
 
@@ -216,15 +216,14 @@ def index_path(path: str) -> str:
 
 
 def with_index(path: str) -> tuple[str, str]:
-  """Paths of an index and its file, in the order in which to rename them."""
+  """Paths of an index and of its file, in the order of renaming."""
   return index_path(path), path
 
 
 def identity(path: str) -> dict[str, int]:
-  """Facts of a file that its copies share, and no other file of records.
+  """Facts that identify the content of a file: size and checksum of both ends.
 
-  A copy may have another time, so the facts are the size and a checksum of
-  both ends.
+  The time is no such fact, as copies may have another one.
   """
   size = files.size(path)
   with files.open_for_reading(path) as file:
@@ -237,6 +236,6 @@ def identity(path: str) -> dict[str, int]:
 def save(
   path: str, schema: Schema, rows: Iterable[Mapping[str, Sequence[float]]]
 ) -> int:
-  """Writes records, by their fields, as `create`; returns their number."""
+  """Serializes and writes records, see `create`; returns the record count."""
   with create(path) as file:
     return file.write(map(ExampleEncoder(schema), rows))

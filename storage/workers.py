@@ -1,7 +1,7 @@
-"""Tasks done by several processes, with errors that name the task.
+"""Tasks in several processes, with errors that name the task.
 
-A ProcessPoolExecutor does not tell which task a dead worker was doing, waits
-for others when one has failed, and leaves workers behind if it is killed.
+A ProcessPoolExecutor does not name the task of a dead worker, waits for other
+tasks after a failure, and leaves workers behind if the parent is killed.
 """
 
 import multiprocessing
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 
 
 class Chunk(NamedTuple):
-  """Consecutive items of a sequence, the first of which has index `first`."""
+  """Consecutive items of a sequence, from index `first` on."""
 
   first: int
   items: Sequence[Any]
@@ -25,7 +25,7 @@ class Chunk(NamedTuple):
 
 
 def chunks(items: Sequence[Any], size: int, noun: str) -> list[Chunk]:
-  """Divides items into chunks, as tasks for `ordered_map`."""
+  """Divides items into chunks: tasks for `ordered_map`."""
   starts = range(0, len(items), size)
   return [Chunk(start, items[start : start + size], noun) for start in starts]
 
@@ -36,13 +36,16 @@ def ordered_map(
   processes: int,
   idle: Callable[[], None] = lambda: None,
 ) -> Generator[Any, None, None]:
-  """Yields the result of every task, in order, done here or by other processes.
+  """Yields the result of every task, in the order of the tasks.
 
-  A worker has one task at a time and ends with the iteration. `prepare`, called
-  once in each process, returns the function of a task; it, the tasks and the
-  results are pickled. Under two `processes`, this one does the tasks. `idle` is
-  called whenever no task was finished for five seconds. Raises
-  ChildProcessError, with the task's `str`, if a process died.
+  A worker has one task at a time and ends with the iteration. Raises
+  ChildProcessError with the task's `str` if a worker died.
+
+  Args:
+    prepare: called once in each process, returns the function of a task.
+    tasks: arguments of that function. `prepare`, tasks and results are pickled.
+    processes: number of workers. With 0 or 1, this process does the tasks.
+    idle: called whenever no task was finished for five seconds.
   """
   processes = min(processes, len(tasks))
   if processes < 2:
@@ -57,8 +60,8 @@ def ordered_map(
 
 
 def _as_completed(prepare, tasks, processes, idle) -> Iterator[tuple[int, Any]]:
-  """Numbers of tasks and their results, as they come in."""
-  # Forking would copy the parent's threads and locks in whatever state.
+  """Yields numbers and results of tasks, in the order of completion."""
+  # Forking would copy the parent's locks, which other threads may hold.
   context = multiprocessing.get_context("spawn")
   waiting = iter(enumerate(tasks))
   busy: dict[Connection, int] = {}  # connection to number of the task
@@ -68,16 +71,16 @@ def _as_completed(prepare, tasks, processes, idle) -> Iterator[tuple[int, Any]]:
     for _ in range(processes):
       connection, child_end = context.Pipe()
       child = context.Process(target=_serve, args=(child_end, prepare))
-      # The child inherits the mask: the parent handles Ctrl-C.
+      # The child inherits the mask, so only the parent handles Ctrl-C.
       mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
       try:
         child.start()
         children.append(child)
       finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-      child_end.close()  # so that a dead child is an end of file here
+      child_end.close()  # recv() then raises EOFError for a dead child
       connections.append(connection)
-    # Sending waits until a child reads: by now all are starting.
+    # Sending blocks until a child reads, so it waits for all starts.
     for connection, (number, task) in zip(connections, waiting, strict=False):
       _send(connection, task)
       busy[connection] = number
@@ -101,7 +104,7 @@ def _as_completed(prepare, tasks, processes, idle) -> Iterator[tuple[int, Any]]:
 
 
 def _send(connection: Connection, task: Any) -> None:
-  with suppress(OSError):  # it died: `_receive` raises
+  with suppress(OSError):  # a dead worker: `_receive` raises
     connection.send(task)
 
 
@@ -118,7 +121,7 @@ def _receive(connection: Connection, task: Any) -> Any:
 
 
 def _serve(connection: Connection, prepare: Callable) -> None:
-  """Does tasks until the process is terminated, or the parent is gone."""
+  """Does tasks until the process is terminated or the parent is gone."""
   function = None
   with suppress(EOFError, ConnectionError):  # the parent is gone
     while True:

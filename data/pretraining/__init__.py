@@ -1,1 +1,1 @@
-"""From prose to pre-training batches: vocabulary, pairs, masks, records."""
+"""From text to pre-training batches: vocabulary, pairs, masks, records."""

@@ -1,7 +1,7 @@
-"""Pre-training records and word counts by Apache Beam.
+"""Makes pre-training records and word counts with Apache Beam.
 
-A pipeline processes the shards of the corpus with RecordBuilder, so that its
-records are those of shards.write_shards, whatever runner is used.
+A pipeline processes the shards of the corpus with RecordBuilder, so every
+runner gives the same records as shards.write_shards.
 """
 
 import glob
@@ -39,20 +39,20 @@ except ImportError:
 _ROOT = Path(__file__).resolve().parents[2]
 _NAMESPACE = "corpus"  # of the metrics
 _COUNTS = "counts.json"  # in the temporary folder
-_COUNT_FILES = 64  # of words
+_COUNT_FILES = 64  # number of files with word counts
 _SECONDS_TO_CONNECT = 10.0
 
 
 def write(
   config: BuildConfig, paths: list[str], output: str, options: Sequence[str]
 ) -> int:
-  """Writes records to output-00000-of-00032 and so on; returns their number.
+  """Writes records to output-00000-of-00032 etc.; returns the record count.
 
-  Each shard that has records becomes a file; existing ones are replaced.
-  Workers, which use the same paths as this process, write to a temporary folder
-  beside the output, and the files are renamed when all are complete: retried
-  bundles leave no duplicates and failed pipelines no files. Options are as in
-  ["--runner=DirectRunner"]. ValueError if there is no text or a failure.
+  Each shard with records becomes a file, and existing files are replaced.
+  Workers use the same paths as this process. The files go to a temporary folder
+  beside the output and are renamed when all are complete, so retried bundles
+  leave no duplicates and failed pipelines leave no files. `options` are as in
+  ["--runner=DirectRunner"]. ValueError without text or if the pipeline fails.
   """
   output = files.absolute(output)
   paths = list(map(files.absolute, paths))
@@ -95,9 +95,9 @@ def count_words(
   output: str,
   options: Sequence[str],
 ) -> None:
-  """Counts the words of text files; see `write` for options, errors.
+  """Adds the words of text files to `counter`, an empty WordCounter.
 
-  `counter` is an empty WordCounter. Uses a temporary folder beside the output.
+  Uses a temporary folder beside the output. For options and errors see `write`.
   """
   output = files.absolute(output)
   corpus = split_corpus(list(map(files.absolute, paths)), text_format)
@@ -125,7 +125,7 @@ def count_words(
 
 
 def outputs(output: str) -> list[str]:
-  """Existing files of an output prefix; OUTPUT-valid is another one."""
+  """Existing files of a prefix. OUTPUT-valid is a different prefix."""
   name = re.compile(re.escape(os.path.basename(output)) + r"-\d{5,}-of-\d{5,}")
   paths = files.glob_files(f"{glob.escape(output)}-*-of-*")
   return [path for path in paths if name.fullmatch(os.path.basename(path))]
@@ -134,7 +134,7 @@ def outputs(output: str) -> list[str]:
 class _WriteShard(beam.DoFn):
   """Writes the records of a shard to a file with a unique name.
 
-  Yields the shard's number, the path and the counts.
+  Yields the number of the shard, the path and the counts.
   """
 
   def __init__(self, config: BuildConfig, folder: str):
@@ -158,9 +158,9 @@ class _WriteShard(beam.DoFn):
 def _rename(
   output: str, folder: str, written: list[tuple[int, str, dict[str, int]]]
 ) -> None:
-  """Renames complete files; can be repeated after an interruption.
+  """Renames complete files. Beam may repeat the call after an interruption.
 
-  Writes the sums of their counts first: metrics of runners are not exact.
+  Writes the total counts first, as the metrics of runners are not exact.
   """
   if not written:
     return
@@ -179,7 +179,7 @@ def _rename(
 
 
 def _mark_duplicates(texts, text_format: TextFormat):
-  """Sets Shard.dropped to documents equal to an earlier one of any shard."""
+  """Sets Shard.dropped to the repeats of earlier documents of any shard."""
   repeated = (
     texts
     | "hash" >> beam.FlatMap(_hashes, text_format)
@@ -205,14 +205,14 @@ def _set_dropped(number, groups):
 
 
 def _words(pair, text_format, counter):
-  counter = deepcopy(counter)  # the empty one is for other shards, too
+  counter = deepcopy(counter)  # other shards need the empty counter, too
   for line in pair[1].lines(text_format):
     counter.add(line)
   return counter.counts().items()
 
 
 def _write_counts(group, folder):
-  """Writes counts of a group; Beam's own writer needs packages for gs://."""
+  """Writes the counts of a group. Beam's writer needs packages for gs://."""
   number, pairs = group
   lines = (f"{count} {word}\n" for word, count in pairs)
   files.write_text(f"{folder}/{number}", "".join(lines))
@@ -228,14 +228,14 @@ def _run(build, options) -> None:
   build(pipeline)
   try:
     pipeline.run().wait_until_finish()
-  except Exception as error:  # each runner raises its own
+  except Exception as error:  # each runner raises its own type
     raise UserError(f"the pipeline failed: {_cause(error)}") from error
 
 
 def _check_endpoint(endpoint: str | None) -> None:
-  """Raises ValueError if no job service answers; Beam would wait for ever."""
+  """Raises ValueError if no job service answers. Beam would wait for ever."""
   host, _, port = (endpoint or "").rpartition(":")
-  if not host or not port.isdigit():  # none, or the name of a kind
+  if not host or not port.isdigit():  # no endpoint, or the name of a kind
     return
   try:
     socket.create_connection((host, int(port)), _SECONDS_TO_CONNECT).close()
@@ -247,7 +247,7 @@ def _check_endpoint(endpoint: str | None) -> None:
 
 
 def _cause(error: Exception) -> str:
-  """Message of a worker's error, without Beam's traceback, and the remedy."""
+  """Message of a worker's error without Beam's traceback, and the remedy."""
   lines = re.findall(r"^[\w.]*Error: (.*)$", str(error), re.M)
   lines += re.findall(r"^\s*details = \"(.*)\"$", str(error), re.M)
   text = lines[-1] if lines else str(error)
@@ -258,7 +258,7 @@ def _cause(error: Exception) -> str:
 
 
 def _remedies() -> list[tuple[str, str]]:
-  """Parts of errors, and what to do about them."""
+  """Parts of error messages, with remedies."""
   folders = f"{setting('input_file')} and {setting('output_file')}"
   return [
     (

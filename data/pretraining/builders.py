@@ -1,6 +1,6 @@
-"""Pre-training records from text files: the original's, byte for byte.
+"""Makes the original's pre-training records from text files, byte for byte.
 
-All text is in memory; shards.py takes any amount.
+All text is in memory. shards.py takes any amount.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,17 +18,17 @@ from data.tokenizer import Tokenizer
 from storage import UserError, files, textfiles, tfrecord
 from storage.progress import Progress
 
-_COMPRESSION_RATIO = 3  # approximate bytes of text in a compressed byte
+_COMPRESSION_RATIO = 3  # approximate bytes of text per compressed byte
 
 
 @dataclass(frozen=True)
 class TextFormat:
   """Layout of documents in text files.
 
-  "lines": one sentence a line and a blank line between documents, as in the
-  original; "paragraphs": prose with a blank line between documents;
-  "documents": prose, one document a file. `field` of JSON lines holds such a
-  text; None for plain text.
+  "lines" has one sentence a line and a blank line between documents, as in the
+  original. "paragraphs" is prose with a blank line between documents.
+  "documents" is prose with one document a file. `field` names the field of JSON
+  lines that holds such a text; None stands for plain text.
   """
 
   layout: str = "lines"
@@ -44,8 +44,8 @@ class TextFormat:
   ) -> Iterator[str]:
     """Yields the sentences and blank lines of a file, in the original's format.
 
-    `start` and `end` are bytes at which documents begin, None the file's end.
-    Raises ValueError also if a line is not a JSON object with the field.
+    Documents begin at the bytes `start` and `end`; None is the end of the file.
+    Raises ValueError if a line is not UTF-8 or no JSON object with the field.
     """
     if self.field:
       texts = textfiles.json_texts(path, self.field, start, end)
@@ -63,7 +63,7 @@ class TextFormat:
         yield ""
 
   def ends_document(self, path: str) -> Callable[[bytes], bool] | None:
-    """Test for lines that end a document; None if a file cannot be divided."""
+    """Test for the last line of a document; None if the file is indivisible."""
     is_document = self.layout == "documents" and not self.field
     if is_document or textfiles.is_compressed(path):
       return None
@@ -75,8 +75,8 @@ class TextFormat:
 class BuildConfig:
   """Configuration of a data set, sent to every worker.
 
-  A shard's seed is derived from `seed` and its number. `deduplicate` drops
-  documents that are equal to an earlier one.
+  `seed` and the number of a shard give the seed of the shard. `deduplicate`
+  drops documents that are equal to an earlier document.
   """
 
   tokenizer: Tokenizer
@@ -87,7 +87,7 @@ class BuildConfig:
 
 
 class RecordBuilder:
-  """Reads documents from text, of which `instances` builds records."""
+  """Reads documents from text. `instances` builds records from documents."""
 
   def __init__(self, config: BuildConfig):
     self._ids = config.tokenizer.cached_ids()
@@ -99,8 +99,8 @@ class RecordBuilder:
   ) -> list[Document]:
     """Tokenizes lines into documents; see read_documents.
 
-    Of prose, sentences of one token (page numbers, ornaments) are dropped and
-    those longer than a record are split.
+    In prose, sentences of one token (page numbers, ornaments) are dropped, and
+    sentences longer than a record are split.
     """
     if not self.config.text_format.is_prose:
       return read_documents(lines, self._ids, progress)
@@ -108,7 +108,7 @@ class RecordBuilder:
     return read_documents(lines, self._ids, progress, 2, max_tokens)
 
   def corpus(self, paths: Sequence[str], progress: Progress) -> list[Document]:
-    """Documents of files; ValueError if they hold no text."""
+    """Documents of files; ValueError for files without text."""
     lines = chain.from_iterable(map(self.config.text_format.lines, paths))
     if self.config.deduplicate:
       lines = documents.drop_repeated(lines, progress)
@@ -125,10 +125,10 @@ def read_documents(
   min_tokens: int = 1,
   max_tokens: int | None = None,
 ) -> list[Document]:
-  """Tokenizes lines, one segment each; a blank line ends a document.
+  """Tokenizes lines, one segment each. A blank line ends a document.
 
-  Documents without segments are dropped, as are segments of fewer than
-  `min_tokens`; those of more than `max_tokens` are split.
+  Drops segments of fewer than `min_tokens` and documents without segments.
+  Splits segments of more than `max_tokens`.
   """
   corpus = []
   document = []
@@ -160,7 +160,7 @@ def read_documents(
 def write_in_memory(
   config: BuildConfig, inputs: Sequence[str], outputs: Sequence[str]
 ) -> int:
-  """Writes the original's records, byte for byte, and returns their number.
+  """Writes the original's records, byte for byte; returns the record count.
 
   A document may continue in the next input. Outputs get records round-robin.
   """
@@ -181,7 +181,7 @@ def write_in_memory(
   records, samples = builder.instances.records(corpus, rng, building)
   building.say()
   log_samples(samples)
-  with ExitStack() as stack:  # all files appear, or none
+  with ExitStack() as stack:  # all files appear, or no file does
     sinks = [stack.enter_context(tfrecord.create(path)) for path in outputs]
     for i, sink in enumerate(sinks):
       sink.write(records[i :: len(sinks)])

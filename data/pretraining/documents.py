@@ -1,6 +1,6 @@
-"""Documents in texts: paragraphs, passages, duplicates.
+"""Finds documents, paragraphs, passages and duplicates in texts.
 
-Source of the choice of passages: section 3.1 of the paper.
+The choice of passages follows section 3.1 of the paper.
 """
 
 import re
@@ -20,14 +20,14 @@ from storage.progress import Progress
 
 
 def split_documents(lines: Iterable[str]) -> Iterator[list[str]]:
-  """Groups lines into documents: lists of lines, none of them blank."""
+  """Groups lines into documents at blank lines, which are dropped."""
   for is_text, group in groupby(lines, lambda line: bool(line.strip())):
     if is_text:
       yield list(group)
 
 
 def paragraphs(lines: Iterable[str]) -> Iterator[str]:
-  """Joins the lines between blank lines into one string each."""
+  """Joins the lines of each paragraph. Blank lines separate paragraphs."""
   parts = chain.from_iterable(line.split("\r") for line in lines)
   for document in split_documents(parts):
     yield " ".join(map(str.strip, document))
@@ -35,15 +35,15 @@ def paragraphs(lines: Iterable[str]) -> Iterator[str]:
 
 # --- Texts that make poor records -------------------------------------------
 
-_JOINT = re.compile(r"\w[\r\v\f\x85]+\w")  # by characters that are dropped
+_JOINT = re.compile(r"\w[\r\v\f\x85]+\w")  # cleaning joins these words
 
 
 def doubts(
   lines: Sequence[str], is_prose: bool, words: Callable, max_words: int
 ) -> Iterator[str]:
-  """Yields what is wrong with the first lines, or sentences, of a corpus.
+  """Yields doubts about the first lines, or sentences, of a corpus.
 
-  A record has `max_words`, into which the function `words` splits a text.
+  `words` splits a text into words. A record has `max_words` at most.
   """
   texts = list(split_documents(lines))
   sentences = list(chain.from_iterable(texts))
@@ -73,19 +73,19 @@ def doubts(
 
 # --- Passages of Wikipedia articles and books -------------------------------
 
-# What lists, tables and headers of an article begin with, in WikiExtractor's
+# The start of lists, tables and headers of an article, in WikiExtractor's
 # output or in wiki markup.
 _MARKUP = re.compile(r"[*#|!=;:<{}•·–—-]|\d+[.)]\s|(BULLET|Section)::::")
-_MIN_WORDS = 8  # of an article's passage; headers may end with a full stop
-_MANY_WORDS = 20  # of a passage that need not end like a sentence
-# Characters of a line; in a text with longer ones each is a paragraph.
+_MIN_WORDS = 8  # in an article's passage; headers may end with a full stop
+_MANY_WORDS = 20  # in a passage that need not end like a sentence
+# Characters in a line. In a block with a longer line, each line is a paragraph.
 _MAX_WRAPPED = 200
 _CLOSING = rf"[{CLOSING}»*]*$"
 _ARTICLE_SENTENCE_END = re.compile(rf"[{MARKS}]{_CLOSING}")
 _BOOK_SENTENCE_END = re.compile(rf"[{MARKS}:;—-]\s*{_CLOSING}")
-# Between the cells of a row of a table.
+# The gap between two cells of a table row.
 _GAP = re.compile(r"(?<=\S)(?:\s*\|\s*|\t|\s{4,})(?=\S)")
-_LEADERS = re.compile(r"(?:\. ?){5,}")  # of a table of contents
+_LEADERS = re.compile(r"(?:\. ?){5,}")  # dots of a table of contents
 _CHAPTER = re.compile(
   r"(?i:chapter|book|part|volume|act|scene|canto)\s+"
   r"(?:[IVXLC]+|\d+|(?i:the\s+\w+|one|two|three))[.:]?(?:\s|$)"
@@ -93,7 +93,7 @@ _CHAPTER = re.compile(
 _MAX_HEADING_WORDS = 12
 _ARTICLE_START = re.compile(r"\ufeff?<doc\b[^>]*>\s*$")
 _ARTICLE_END = "</doc>"
-# Around the text of a file of Project Gutenberg.
+# The marks around the text in a file of Project Gutenberg.
 _LICENCE = re.compile(
   r"\*\*\* ?(START|END) OF TH(?:E|IS) PROJECT GUTENBERG", re.IGNORECASE
 )
@@ -102,7 +102,7 @@ _LICENCE = re.compile(
 def read_wikipedia(path: str, progress: Progress) -> Iterator[list[str]]:
   """Yields the passages of each article in an output file of WikiExtractor.
 
-  These are <doc ...> blocks or JSON lines with a `text`, else ValueError.
+  An article is a <doc ...> block or a JSON line with a `text`, else ValueError.
   """
   for article in _articles(path):
     paragraphs = [[line] for line in article if line.strip()]
@@ -110,7 +110,7 @@ def read_wikipedia(path: str, progress: Progress) -> Iterator[list[str]]:
 
 
 def _articles(path) -> Iterator[list[str]]:
-  lines = textfiles.lines(path)  # of a file that may be a pipe
+  lines = textfiles.lines(path)  # read once, as the file may be a pipe
   head: list[str] = []
   for line in lines:
     head.append(line)
@@ -147,7 +147,7 @@ def _articles(path) -> Iterator[list[str]]:
 
 def _is_article_passage(text):
   """True for text, False for headers and list items."""
-  # In a script without blanks three characters are a word.
+  # In scripts without blanks, count three characters as a word.
   words = max(len(text.split()), len(BLANKLESS.findall(text)) // 3)
   return (
     words >= _MIN_WORDS
@@ -186,18 +186,18 @@ def _is_book_passage(text):
 
 
 def _is_row(line):
-  """True for a row of a table, or of a table of contents."""
+  """True for a row of a table or of a table of contents."""
   has_cells = len(_GAP.findall(line)) > 1 or _LEADERS.search(line)
   return bool(has_cells) and len(line.split()) < _MANY_WORDS
 
 
 def _is_complete(text, end):
-  """True if a text ends like a sentence, or is long."""
+  """True if a text ends like a sentence or is long."""
   return bool(end.search(text)) or len(text.split()) >= _MANY_WORDS
 
 
 def _select(paragraphs, is_passage, progress) -> list[str]:
-  """Paragraphs, given as lines, that are passages; counts the others."""
+  """Joins the lines of paragraphs that are passages; counts the others."""
   texts = (
     " ".join(map(str.strip, lines))
     for lines in paragraphs
@@ -214,8 +214,8 @@ def _select(paragraphs, is_passage, progress) -> list[str]:
 def digest(document: Iterable[str]) -> int:
   """Hash of a document, 64 bits, that ignores the amount of white space.
 
-  Among n different documents two have the same hash with a probability of n**2
-  / 2**65: one in 3,700 for a hundred million.
+  The probability of a collision among n different documents is n**2 / 2**65:
+  one in 3,700 for a hundred million documents.
   """
   text = "\n".join(" ".join(line.split()) for line in document)
   return int.from_bytes(blake2b(text.encode(), digest_size=8).digest())
@@ -224,7 +224,7 @@ def digest(document: Iterable[str]) -> int:
 def drop_documents(
   lines: Iterable[str], indices: Iterable[int], progress: Progress
 ) -> Iterator[str]:
-  """Yields the lines of all documents but those of the indices."""
+  """Yields the lines of all documents except the given indices."""
   indices = frozenset(indices)
   for index, document in enumerate(split_documents(lines)):
     if index in indices:
@@ -235,7 +235,7 @@ def drop_documents(
 
 
 def drop_repeated(lines: Iterable[str], progress: Progress) -> Iterator[str]:
-  """Yields the lines of new documents; takes some 80 bytes for each."""
+  """Yields the lines of distinct documents; takes about 80 bytes for each."""
   seen = set()
   for document in split_documents(lines):
     number = digest(document)

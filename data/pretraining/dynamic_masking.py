@@ -1,4 +1,4 @@
-"""Targets of batches that are read; K = min(P, T) masks a row."""
+"""Makes the targets when batches are read; a row has K = min(P, T) masks."""
 
 import math
 
@@ -11,12 +11,12 @@ from data.tokenizer import Tokenizer
 class Masker:
   """Masks words of unmasked sentence pairs (section 3.1, task 1, of the paper).
 
-  Rules and arguments are those of StaticMasking. Random numbers are stateless,
-  so that a run can be repeated and resumed: `seed` is [2] integers.
+  Has the rules and arguments of StaticMasking. Random numbers depend only on
+  `seed`, [2] integers, so a run can be repeated and resumed.
 
-  From a batch of features.pretraining without predictions to one with them;
-  masked_lm_positions are ascending, then zeros. Ids of `vocab_size` or more,
-  such as that of a blank line at the end, are not drawn as random words.
+  Adds the predictions of features.pretraining to a batch. masked_lm_positions
+  are ascending, then zeros. Random words have ids below `vocab_size`, which
+  excludes a blank line at the end of the vocabulary.
   """
 
   def __init__(
@@ -38,7 +38,7 @@ class Masker:
     ids, real = batch["input_ids"], batch["input_mask"] > 0  # [B, T]
     order_seed, replace_seed = tf.unstack(tf.random.split(seed, 2))
     candidates = real & (ids != self._cls) & (ids != self._sep)
-    # Rounded half to even as in Python.
+    # tf.round rounds half to even, like Python's round.
     lengths = tf.reduce_sum(tf.cast(real, tf.float64), axis=1, keepdims=True)
     limit = tf.cast(tf.round(lengths * self._masking.masked_lm_prob), tf.int32)
     limit = tf.clip_by_value(limit, 1, self._max_predictions)  # [B, 1]
@@ -60,7 +60,7 @@ class Masker:
     }
 
   def _choose_tokens(self, ids, candidates, limit, seed):
-    """Chooses tokens: T - position, descending, 0 if unused, [B, K]."""
+    """Chooses tokens: T - position, descending, 0 for unused slots, [B, K]."""
     scores = tf.random.stateless_uniform(tf.shape(ids), seed)
     scores = tf.where(candidates, scores, -1.0)
     length = tf.shape(ids)[1]
@@ -71,11 +71,11 @@ class Masker:
     return tf.sort(keys, direction="DESCENDING")
 
   def _choose_words(self, ids, candidates, limit, seed):
-    """Chooses the tokens of complete words; returns as `_choose_tokens`."""
+    """Chooses the tokens of whole words. Result: see `_choose_tokens`."""
     shape = tf.shape(ids)
     length = shape[1]
-    # Words are numbered from 0 in each row. As in the original, a piece that
-    # continues a word is of that of the last candidate, even across a [SEP].
+    # Words are numbered from 0 in each row. A continuation piece belongs to the
+    # word of the last candidate, even across a [SEP], as in the original.
     first = tf.cumsum(tf.cast(candidates, tf.int32), axis=1) == 1
     begins = candidates & (first | ~tf.gather(self._is_continuation, ids))
     words = tf.maximum(tf.cumsum(tf.cast(begins, tf.int32), axis=1) - 1, 0)
@@ -93,7 +93,7 @@ class Masker:
     return tf.math.top_k(keys, tf.minimum(self._max_predictions, length))[0]
 
   def _replace(self, labels: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Replacements of tokens, [B, K], by the mask policy."""
+    """Replacements of tokens, [B, K], drawn by the mask policy."""
     seeds = tf.random.split(seed, 2)
     shape = tf.shape(labels)
     draw = tf.random.stateless_uniform(shape, seeds[0])
@@ -113,11 +113,11 @@ class Masker:
 
 
 def _fill(sizes: tf.Tensor, limit: tf.Tensor) -> tf.Tensor:
-  """Chooses words in order, skipping those that would exceed the limit.
+  """Chooses words in order, and skips words that would exceed the limit.
 
-  Each round accepts all words before the first that does not fit and drops
-  later ones that are larger than the remaining space. Sizes [B, T] and the
-  limit [B, 1] are in tokens; the result is [B, T] bool.
+  Each round accepts all words before the first word that does not fit. Then the
+  round drops later words that are larger than the remaining space. Sizes [B, T]
+  and the limit [B, 1] are in tokens. The result is [B, T] bool.
   """
 
   def exceeds(chosen):
@@ -144,13 +144,13 @@ def _replace_tokens(ids, positions, updates):
 class CausalTargets:
   """Restores masked words and makes the next token the target of each position.
 
-  For the LTR & No NSP model of section 5.1 of the paper, the same from right to
-  left, and OpenAI GPT, which has no special tokens: with `tokenizer` [CLS] and
-  [SEP] are removed, the other tokens move up and all are of segment 0.
+  Serves the LTR & No NSP model of section 5.1 of the paper, the right-to-left
+  model and OpenAI GPT, which has no special tokens. With a `tokenizer`, [CLS]
+  and [SEP] are removed, the other tokens move up, and all have segment 0.
 
-  From a batch of features.pretraining, with predictions or without, to the same
-  with [B, T - 1] masked_lm_positions, all but the last in reading order,
-  masked_lm_ids, the next tokens, and masked_lm_weights, 0 for padding.
+  Takes a batch of features.pretraining, with or without predictions. Returns
+  the batch with [B, T - 1] masked_lm_positions (all but the last in reading
+  order), masked_lm_ids (the next tokens) and masked_lm_weights (0 for padding).
   """
 
   def __init__(self, direction: str, tokenizer: Tokenizer | None = None):

@@ -1,4 +1,4 @@
-"""Pre-training records to batches with targets."""
+"""Converts pre-training records to batches with targets."""
 
 import os
 from collections.abc import Sequence
@@ -16,14 +16,14 @@ from storage.tfrecord import Schema
 
 
 class PretrainingInput(TrainingRecords):
-  """Batches of pre-training records, which are of `record_schema.find_schema`.
+  """Batches of pre-training records with targets.
 
-  Records made with --masking=dynamic are masked by `masking` and `tokenizer`;
-  P is that of `masking` for all records. `causal_targets` converts batches for
-  models of one direction. At most `max_corrupt_records` are dropped; files
-  without them go to `folder`, as does the index of records. `sources` are
-  `files` in groups with sampling weights. Raises ValueError if flags of masking
-  do not fit the records.
+  `schema` is from `record_schema.find_schema`. `masking` and `tokenizer` mask
+  records made with --masking=dynamic; `masking` has the P of all records.
+  `causal_targets` converts batches for models of one direction. At most
+  `max_corrupt_records` are dropped. `folder` gets the index of records and the
+  repaired copies of corrupt files. `sources` groups `files` with sampling
+  weights. Raises ValueError if masking flags do not fit the records.
   """
 
   sources: Sequence[Source] = ()
@@ -72,12 +72,12 @@ class PretrainingInput(TrainingRecords):
       ]
 
   def endless_eval_batches(self, batch_size: int) -> tf.data.Dataset:
-    """Full batches in the order of the files, again and again."""
+    """Full batches in the order of the files, repeated without end."""
     examples = tf.data.TFRecordDataset(list(self.files)).repeat()
     return self.parse_batches(examples.batch(batch_size, True).enumerate(), 0)
 
   def parse_batches(self, numbered, seed, by_length=False):
-    """As TrainingRecords; masks depend on the seed and the batch's number."""
+    """See TrainingRecords. The masks depend on seed and batch number."""
     parse = parser(self.schema)
 
     def finish(number, serialized):

@@ -1,8 +1,8 @@
-"""Documents to pre-training records: sentence pairs and masked words.
+"""Converts documents to pre-training records: sentence pairs, masked words.
 
-With the same `random.Random` the records are those of the original's
-create_pretraining_data.py: random numbers are drawn in the same order. A
-document is a list of segments (lines), a segment a list of token ids.
+Draws random numbers in the order of the original's create_pretraining_data.py,
+so the same `random.Random` gives the same records. A document is a list of
+segments (lines), and a segment is a list of token ids.
 """
 
 from collections.abc import Callable, Iterator
@@ -38,7 +38,7 @@ class MaskPolicy:
 
 @dataclass(frozen=True)
 class Masking:
-  """Choice of masked tokens, P at most, and replacement, by names of flags."""
+  """Choice and replacement of masked tokens, P at most."""
 
   max_predictions_per_seq: int = 20
   masked_lm_prob: float = 0.15
@@ -56,8 +56,8 @@ class StaticMasking:
     self.max_predictions = masking.max_predictions_per_seq
     self._masking = masking
     self._mask_token_prob = masking.policy.mask_token_prob
-    # Of a word that does not become [MASK], to stay unchanged. Rounded, so that
-    # the default is exactly the 0.5 of the original.
+    # Probability that a word which does not become [MASK] stays unchanged.
+    # Rounding makes the default exactly 0.5, as in the original.
     rest = max(1.0 - self._mask_token_prob, 1e-9)
     self._keep_prob = round(1.0 - masking.policy.random_token_prob / rest, 12)
     self._mask, self._sep = tokenizer.mask, tokenizer.sep
@@ -70,9 +70,9 @@ class StaticMasking:
   def __call__(
     self, ids: list[int], rng: Random
   ) -> tuple[list[int], list[int]]:
-    """Masks `ids`, with [CLS] and [SEP], in place.
+    """Masks `ids`, which include [CLS] and [SEP], in place.
 
-    Returns positions in ascending order, P at most, and the original ids there.
+    Returns ascending positions, P at most, and the original ids there.
     """
     random, getrandbits = rng.random, rng.getrandbits
     labels = {}
@@ -110,7 +110,7 @@ class StaticMasking:
 
 
 def randbelow(getrandbits: Callable[[int], int], limit: int) -> int:
-  """`Random.randrange(limit)`: same draws and result, faster."""
+  """`Random.randrange(limit)` with the same draws and result, but faster."""
   bits = limit.bit_length()
   drawn = getrandbits(bits)
   while drawn >= limit:
@@ -119,11 +119,11 @@ def randbelow(getrandbits: Callable[[int], int], limit: int) -> int:
 
 
 def shuffle(getrandbits: Callable[[int], int], items: list) -> None:
-  """`Random.shuffle(items)`: same draws and result, in half the time."""
+  """`Random.shuffle(items)` with the same draws and result in half the time."""
   last = len(items) - 1
   while last > 0:
     bits = (last + 1).bit_length()
-    # The same number of bits is drawn for all i down to this one.
+    # All i down to `first` draw the same number of bits.
     first = max((1 << bits - 1) - 1, 1)
     for i in range(last, first - 1, -1):
       drawn = getrandbits(bits)
@@ -135,7 +135,7 @@ def shuffle(getrandbits: Callable[[int], int], items: list) -> None:
 
 @dataclass(frozen=True)
 class InstanceConfig:
-  """Contents of records; without `masking` they are masked when read."""
+  """Contents of records. Without `masking`, training masks the records."""
 
   max_seq_length: int = 128  # 5 or more, three of them special tokens
   masking: Masking | None = DEFAULT_MASKING
@@ -158,9 +158,9 @@ def sentence_pairs(
 ) -> Iterator[tuple[list[int], list[int], bool]]:
   """Splits a document into sentence pairs (section 3.1, task 2, of the paper).
 
-  A "sentence" is a run of segments. A pair has T tokens, or fewer if the
-  document is drawn to be a short one. Half of the second sentences follow the
-  first one, half are from random documents; segments that a random sentence
+  A "sentence" is a run of segments. A pair has T tokens, or fewer if the draw
+  for the document is short. Half of the second sentences follow the first
+  sentence, and half are from random documents. Segments that a random sentence
   replaces begin the next pair.
 
   Yields ids of both, T - 3 in total at most, and True if the second is random.
@@ -197,9 +197,9 @@ def sentence_pairs(
 def _random_next_document(
   documents: list[Document], index: int, target: int, rng: Random
 ) -> list[int]:
-  """Segments of a random document, from a random one on, up to `target` tokens.
+  """Segments of a random document, from a random start, up to `target` tokens.
 
-  The document is another one, unless it is drawn ten times in a row.
+  The document is not `index`, unless ten draws in a row give `index`.
   """
   for _ in range(10):
     drawn = randbelow(rng.getrandbits, len(documents))
@@ -217,19 +217,19 @@ def _random_next_document(
 def truncate_pair_at_random(
   first: list[int], second: list[int], limit: int, rng: Random
 ) -> None:
-  """Truncates as `truncate_pair`, but at a random end of the longer text."""
+  """Truncates like `truncate_pair`, but at a random end of the longer text."""
   sizes, begins = [len(first), len(second)], [0, 0]
   for _ in range(sum(sizes) - limit):
     longer = 0 if sizes[0] > sizes[1] else 1
     sizes[longer] -= 1
     begins[longer] += rng.random() < 0.5
-  # Sliced once, which is faster.
+  # One slice is faster than a removal for each token.
   first[:] = first[begins[0] : begins[0] + sizes[0]]
   second[:] = second[begins[1] : begins[1] + sizes[1]]
 
 
 class InstanceBuilder:
-  """Builds records from documents; the vocabulary has to hold config.tokens."""
+  """Builds records from documents. The vocabulary must have config.tokens."""
 
   def __init__(self, tokenizer: Tokenizer, config: InstanceConfig):
     self._config = config
@@ -241,7 +241,7 @@ class InstanceBuilder:
   def _document_examples(
     self, documents: list[Document], index: int, rng: Random
   ) -> Iterator[dict[str, list]]:
-    """Yields the examples of a document: values by field of the schema."""
+    """Yields the examples of a document: values by field."""
     length = self._config.max_seq_length
     pairs = sentence_pairs(documents, index, rng, self._config)
     for first, second, is_random in pairs:
@@ -264,7 +264,7 @@ class InstanceBuilder:
   def examples(
     self, documents: list[Document], rng: Random, progress: Progress
   ) -> Iterator[dict[str, list]]:
-    """Yields the examples of all documents, which it shuffles."""
+    """Shuffles the documents and yields all examples."""
     shuffle(rng.getrandbits, documents)
     for _ in range(self._config.dupe_factor):
       for index in range(len(documents)):

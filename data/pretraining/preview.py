@@ -1,4 +1,4 @@
-"""Instances as text: what records hold, before they are written."""
+"""Shows pre-training instances as text before any record is written."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,9 +21,9 @@ def preview(
 ) -> Iterator[str]:
   """Yields lines about the first `number` instances, then counts of all.
 
-  The instances are those of write_in_memory, before they are shuffled. They get
-  the targets that a training makes when it reads records: masks by `masking`
-  if the records have none, or next tokens if `objective` is a direction.
+  Instances have the order of write_in_memory before shuffling. Targets are what
+  training would make: next tokens if `objective` is a direction, otherwise
+  masks, drawn by `masking` if the records have none.
   """
   is_causal = objective != "mlm"
   if not is_causal:
@@ -60,7 +60,7 @@ def with_targets(
   masking: Masking,
   objective: str,
 ) -> Iterator[Mapping]:
-  """Examples with the targets that a training makes of them."""
+  """Yields examples with the targets that training would make."""
   import tensorflow as tf  # noqa: PLC0415
 
   from data.pretraining import dynamic_masking  # noqa: PLC0415
@@ -103,7 +103,7 @@ def _instance(number, example, tokens):
 
 
 def _target_lines(example, tokens, is_causal):
-  """Lines of tokens with what replaces them, or with the one they predict."""
+  """A line for each target: a token, and the replacement or the next token."""
   title = "predicts" if is_causal else "replaced by"
   yield f"  {'position':>8}  {'token':<16}  {title}"
   for position, label in _targets(example):

@@ -1,4 +1,4 @@
-"""The schema of record files to pre-train on, by their first records."""
+"""Finds the schema of pre-training files from the first records."""
 
 from collections.abc import Sequence
 
@@ -18,12 +18,12 @@ def find_schema(
   needs_masks: bool = True,
   skip_corrupt: bool = False,
 ) -> Schema:
-  """Schema of the records of files to pre-train on, by the first of each.
+  """Schema of pre-training files, from the first record of each.
 
-  With `skip_corrupt` by the first intact one. Raises ValueError if a file does
-  not hold such records, they have other lengths, ids that a model has not, if
-  only some files are masked, or if none is, the caller `needs_masks`, and there
-  is no `tokenizer` to draw them, or one with other ids of [CLS] and [SEP].
+  With `skip_corrupt`, the first intact record counts. Raises ValueError if a
+  file has other records, lengths or ids than the arguments allow, or if only
+  some files are masked. If none is, `needs_masks` demands a `tokenizer`, and a
+  `tokenizer` must have the ids of [CLS] and [SEP] that the files have.
   """
   # Builders write empty files if there are fewer instances than files.
   paths = [path for path in paths if files.size(path)] or paths[:1]

@@ -1,6 +1,6 @@
-"""Sentences of prose in any script, by their marks.
+"""Splits prose in any script into sentences, at sentence marks.
 
-sentences.txt has marks and abbreviations, by language.
+sentences.txt has the marks and abbreviations of each language.
 """
 
 import re
@@ -12,16 +12,16 @@ for _line in Path(__file__).with_suffix(".txt").read_text("utf-8").splitlines():
   _WORDS[_line.split()[0]].update(_line.partition(": ")[2].split())
 _PAIRS = tuple(_WORDS["pair"])
 
-# Marks that need a blank, or a Chinese or Japanese word, behind them.
+# Marks that end a sentence only before a blank or a Chinese or Japanese word.
 _WESTERN = ".!?…‼⁇⁈⁉‽"
-# Characters of most scripts without blanks between words, and of some with.
+# Characters of most scripts without blanks between words, and some others.
 BLANKLESS = re.compile("[\u0e00-\uffff]")
-# Sets of a regular expression.
+# Character sets of a regular expression.
 MARKS = _WESTERN + "".join(sorted(_WORDS["mark"]))
 CLOSING = """'"”’)\\]}_」』）】》〉〕］｝〞"""
 _OPENING = """'"“‘„‚(\\[{¿¡_「『（【《〈〔［｛〝»›«‹—–-"""
-# Marks and what closes behind them, a blank, what opens, and the next word. ";"
-# ends Greek, ":" Armenian, two word dividers Ethiopic, "|" Indic sentences.
+# Marks, closing quotes or brackets, a blank, opening ones, and the next word.
+# ";" ends Greek sentences, ":" Armenian, two word dividers Ethiopic, "|" Indic.
 # Possessive quantifiers scan a run once, in linear time.
 _END = re.compile(
   rf"""(?P<marks>
@@ -42,7 +42,7 @@ _SHORT = re.compile(
 )
 _UNIT = re.compile("[0-9] [a-z]{2,}$")  # 5 km
 _HEADING = re.compile(r"\d{1,2}(?:\.\d{1,2})*|(?!I)[^\W\d_]")  # 1.2., a.
-# Of a date, as 2024. 3. 15. and 3. 5. 1999; or German: im 19. Jahrhundert
+# Dates, such as 2024. 3. 15. and 3. 5. 1999, and German: im 19. Jahrhundert
 _ORDINAL = re.compile(
   r"\d\. \d{1,2}$"
   r"|(?i:(?<!\bI )\bam|\b(?:im|vom|zum|de[rmns]|die|das|und)) \d{1,3}$"
@@ -50,7 +50,7 @@ _ORDINAL = re.compile(
 
 
 def split_sentences(paragraph: str) -> list[str]:
-  """Splits a paragraph into sentences; white space becomes single spaces."""
+  """Splits a paragraph into sentences. White space becomes single spaces."""
   text = " ".join(paragraph.split())
   sentences, begin = [], 0
   for end in _END.finditer(text):
@@ -110,7 +110,7 @@ UNSPLIT = (
 
 
 def is_unsplit(sentence: str) -> bool:
-  """True if a sentence is so long that it must be several ones."""
+  """True if a sentence is so long that there must be several sentences."""
   if len(sentence) <= 1000:
     return len(sentence) > 200 and bool(_UNMARKED.search(sentence))
   return len(sentence) + 3 * len(BLANKLESS.findall(sentence)) > 4000

@@ -1,7 +1,7 @@
-"""Pre-training records by worker processes, from any amount of text.
+"""Makes pre-training records in worker processes, from any amount of text.
 
-Each turns shards of the corpus, which depend on the input only, into temporary
-files that the parent joins in order.
+Workers turn shards of the corpus into temporary files, which the parent joins
+in order. The shards depend only on the input.
 """
 
 import os
@@ -22,15 +22,15 @@ from data.pretraining.builders import BuildConfig, RecordBuilder, TextFormat
 from storage import files, textfiles, tfrecord, workers
 from storage.progress import Progress
 
-# Enough shards to employ many workers, each large enough to draw random
-# sentences from and small enough for a worker's memory.
+# Many shards keep many workers busy. A shard is large enough for random
+# sentences and small enough for the memory of a worker.
 _SHARDS = 32
 _MIN_BYTES, _MAX_BYTES = 1 << 20, 4 << 20
-_LARGE_SPAN = 128 << 20  # bytes of a span above which a warning is logged
+_LARGE_SPAN = 128 << 20  # bytes; larger spans log a warning
 
 
 class Span(NamedTuple):
-  """Complete documents of a file, from byte `start` to `end` or its end."""
+  """Complete documents of a file: bytes [start, end), or from `start` on."""
 
   path: str
   start: int
@@ -46,9 +46,9 @@ class Span(NamedTuple):
 class Shard(NamedTuple):
   """Unit of work of a worker process."""
 
-  number: int  # position in the corpus, on which its seed depends
+  number: int  # position in the corpus; determines the seed
   spans: tuple[Span, ...]
-  dropped: tuple[int, ...] = ()  # indices of documents
+  dropped: tuple[int, ...] = ()  # indices of documents to drop
 
   def __str__(self) -> str:
     return ", ".join(map(str, self.spans))
@@ -62,13 +62,13 @@ class Shard(NamedTuple):
     """Yields the lines of all documents, including those to drop."""
     for span in self.spans:
       yield from text_format.lines(span.path, span.start, span.end)
-      yield ""  # a document ends with its file
+      yield ""  # the end of a file ends a document
 
 
 def build_shard(
   builder: RecordBuilder, shard: Shard
 ) -> tuple[list[bytes], Mapping[str, int], list[str]]:
-  """Records of a shard, by its own seed; Progress.counts; examples as text."""
+  """Records of a shard, made with its own seed; Progress.counts; samples."""
   config = builder.config
   progress = Progress("", 0, "", log=lambda text: None)
   lines = shard.lines(config.text_format)
@@ -83,10 +83,10 @@ def build_shard(
 def write_shards(
   config: BuildConfig, paths: list[str], outputs: list[str], processes: int
 ) -> int:
-  """Writes records by worker processes and returns their number.
+  """Writes records in worker processes, round-robin over the outputs.
 
-  Records are distributed over the outputs round-robin. Raises ValueError if
-  files hold no text or no UTF-8, ChildProcessError if a worker died.
+  Returns the number of records. Raises ValueError if files hold no text or are
+  not UTF-8, ChildProcessError if a worker died.
   """
   shards = split_corpus(paths, config.text_format)
   processes = min(processes, len(shards))
@@ -108,7 +108,7 @@ def write_shards(
       written = progress.counts["instances"]
       if not written:
         builders.log_samples(samples)
-      for i, (part, sizes) in enumerate(parts, written):  # round-robin goes on
+      for i, (part, sizes) in enumerate(parts, written):  # go on round-robin
         with open(part, "rb") as file:
           sinks[i % len(sinks)].append(file, sizes)
         os.remove(part)
@@ -128,9 +128,9 @@ def write_shards(
 def _shard_writer(
   config: BuildConfig, folder: str, number: int
 ) -> Callable[[Shard], tuple[list, Mapping[str, int], list[str]]]:
-  """Function that writes a shard's records, round-robin, to several files.
+  """Function that writes the records of a shard to files, round-robin.
 
-  Returns the path of each with the sizes of its frames, counts, and samples.
+  The function returns (path, sizes of frames) of each file, counts and samples.
   """
   builder = RecordBuilder(config)
 
@@ -151,7 +151,7 @@ def _shard_writer(
 def _mark_duplicates(
   shards: list[Shard], text_format: TextFormat, processes: int
 ) -> list[Shard]:
-  """Sets Shard.dropped to documents equal to an earlier one of any shard."""
+  """Sets Shard.dropped to the repeats of earlier documents of any shard."""
   progress = Progress("compared", sum(s.megabytes for s in shards), "MB")
   prepare = partial(_digests, text_format)
   results = workers.ordered_map(prepare, shards, processes, progress.say)
@@ -176,7 +176,7 @@ def digests(lines: Iterable[str]) -> np.ndarray:
 
 
 def find_repeated(shards: Sequence[np.ndarray]) -> list[tuple[int, ...]]:
-  """Indices of each shard's documents whose digest has occurred before."""
+  """Indices, by shard, of documents with the digest of an earlier document."""
   _, first = np.unique(np.concatenate(shards), return_index=True)
   is_repeated = np.ones(sum(map(len, shards)), bool)
   is_repeated[first] = False
@@ -186,10 +186,10 @@ def find_repeated(shards: Sequence[np.ndarray]) -> list[tuple[int, ...]]:
 
 
 def split_corpus(paths: list[str], text_format: TextFormat) -> list[Shard]:
-  """Divides files into shards of about the same size, in their order.
+  """Divides files, in order, into shards of about the same size.
 
-  Large files are divided between documents, small ones are grouped; compressed
-  files are not divided. A shard is a 32nd of the input, 1 to 4 MB.
+  Large files are divided between documents, unless compressed. Small files are
+  grouped. A shard is a 32nd of the input, but at least 1 MB and at most 4 MB.
   """
   total = sum(map(builders.text_size, paths))
   size = min(max(total // _SHARDS, _MIN_BYTES), _MAX_BYTES)

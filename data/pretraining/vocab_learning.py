@@ -1,4 +1,4 @@
-"""WordPiece vocabularies learned from word counts, and extended by words."""
+"""Learns WordPiece vocabularies from word counts, and adds words to them."""
 
 import heapq
 import itertools
@@ -19,8 +19,8 @@ MAX_TOKEN_LENGTH = 50  # characters; longer words are ignored
 class WordCounter:
   """Counts the words of a text in bounded memory.
 
-  Text between blanks is counted first; distinct pieces are tokenized in bulk.
-  After each bulk there are at most `max_words` of each.
+  Counts the pieces between blanks first, and tokenizes distinct pieces in bulk.
+  After a bulk there are at most `max_words` pieces and words.
   """
 
   def __init__(self, do_lower_case: bool, max_words: int):
@@ -28,7 +28,7 @@ class WordCounter:
     self._max_words = max_words
     self._pieces: Counter[str] = Counter()
     self._words: Counter[str] = Counter()
-    self._max_dropped = 0  # Words counted up to this often may be missing.
+    self._max_dropped = 0  # words with up to this count may be missing
 
   def add(self, line: str) -> None:
     self._pieces.update(line.split())
@@ -40,7 +40,7 @@ class WordCounter:
     self._drop_rare()
 
   def counts(self) -> Counter:
-    """Counts by word, sorted: the order of the text has no effect."""
+    """Counts by word, sorted, so that the order of the text has no effect."""
     self._tokenize()
     return Counter(dict(sorted(self._words.items())))
 
@@ -61,7 +61,7 @@ class WordCounter:
 
 
 def smooth(sources: Mapping[str, Counter], exponent: float) -> Counter:
-  """Sum of the word counts of sources, weighted by n**exponent for n words.
+  """Sum of the word counts of sources. A source of n words weighs n**exponent.
 
   The largest source keeps its counts. Source: the original's multilingual.md.
   """
@@ -103,9 +103,9 @@ def learn(
 ) -> list[str]:
   """Learns a vocabulary: tokens in the order of their ids.
 
-  `reserved` come first, then `chars`, the alphabet, and with "##" those of them
-  that occur inside words. Pieces that occur `min_count` times or more fill the
-  rest. UserError if `vocab_size` is too small for the alphabet.
+  The order is: `reserved`, the alphabet `chars`, characters inside words with
+  "##", and pieces that occur `min_count` times or more. Raises UserError if
+  `vocab_size` is too small for the alphabet.
   """
   inside = {char for word in counts for char in word[1:]}.intersection(chars)
   letters = chars + [JOINER + char for char in sorted(inside)]
@@ -135,8 +135,8 @@ def learn(
 def _merge_pairs(words, letters, min_count):
   """Byte-pair encoding: joins the most frequent pair of pieces, repeatedly.
 
-  Yields each new piece. Of equally frequent pairs, that of the oldest pieces is
-  joined. Source: Sennrich, Haddow and Birch 2016, arXiv 1508.07909.
+  Yields each new piece. Among equally frequent pairs, the pair of the oldest
+  pieces wins. Source: Sennrich, Haddow and Birch 2016, arXiv 1508.07909.
   """
   pieces = list(letters)
   symbols = {piece: chr(index) for index, piece in enumerate(pieces)}
@@ -158,14 +158,14 @@ def _merge_pairs(words, letters, min_count):
 class _Pairs:
   """Counts of adjacent symbols in words.
 
-  A word is a string of symbols, each a code point, so that str.replace merges a
-  pair. A heap has all pairs by their counts; some entries are out of date.
+  A word is a string with a code point for each symbol, so str.replace merges a
+  pair. A heap has all pairs by count. Some entries of the heap are out of date.
   """
 
   def __init__(self, words: Iterable[tuple[str, int]]):
     self._words, self._word_counts = [], []
     self._counts: Counter[str] = Counter()
-    # Indices of the words that have a pair, or had it.
+    # Indices of the words that have, or had, a pair.
     self._indices: defaultdict = defaultdict(lambda: array("I"))
     for index, (word, count) in enumerate(words):
       self._words.append(word)
@@ -177,7 +177,7 @@ class _Pairs:
     heapq.heapify(self._heap)
 
   def most_frequent(self, min_count: int) -> str | None:
-    """The pair with the highest count, or None if that is below min_count."""
+    """The pair with the highest count, or None if all are below min_count."""
     while self._heap:
       count, pair = self._heap[0]
       if self._counts[pair] == -count >= min_count:
@@ -209,11 +209,11 @@ class _Pairs:
 def choose_words(
   counts: Counter, tokens: Iterable[str], number: int, min_count: int
 ) -> list[str]:
-  """Words to add to a vocabulary, those first that save most word pieces.
+  """Chooses the words that save most word pieces, best first.
 
-  A word saves its count times the pieces beyond one; [UNK] counts as two. As a
-  new word also begins longer words, savings are computed again with the words
-  chosen before. Words are not added without a letter or below `min_count`.
+  A word saves its count times the pieces beyond one; [UNK] counts as two. A new
+  word may begin longer words, so savings are computed again with the words
+  chosen before. Words without a letter or below `min_count` are not chosen.
   """
   vocabulary = dict.fromkeys(tokens, 0)
   pieces = WordpieceTokenizer(vocabulary).tokenize
@@ -245,7 +245,7 @@ def choose_words(
 def split_statistics(
   counts: Counter, tokens: Iterable[str]
 ) -> tuple[float, float]:
-  """Fraction of the words that are not tokens, and pieces per word."""
+  """Fraction of words that are no tokens, and number of pieces per word."""
   vocabulary = dict.fromkeys(tokens, 0)
   pieces = WordpieceTokenizer(vocabulary).tokenize
   split = sum(n for word, n in counts.items() if word not in vocabulary)
@@ -272,8 +272,8 @@ def extend(
 ) -> tuple[list[str], dict[int, list[int]]]:
   """Adds `number` words of a text to a vocabulary.
 
-  0 is the number of its [unused] tokens; `text_name` is for messages. Returns
-  the vocabulary's lines, and for the id of each new word those of its pieces.
+  A `number` of 0 means as many as there are [unused] tokens. `text_name` is for
+  messages. Returns the lines of the vocabulary, and piece ids by new word id.
   Raises ValueError if no word is split into pieces.
   """
   lines = vocab.read_text(path).replace("\r", "").rstrip("\n").split("\n")
