@@ -45,7 +45,7 @@ def check_ensemble(settings: FineTuning) -> None:
   number = len(settings.trials()) * settings.num_seeds
   if size > 1 and not settings.do_train:
     sweep_table.best_trials(settings.output_dir, size)
-  elif number < size:  # there is always one
+  elif number < size:
     raise UserError(
       f"--ensemble={size} takes the best of a sweep, but this command trains "
       f"{number}: give more of --learning_rate or --num_seeds"
@@ -73,8 +73,8 @@ def check_packing(settings: Packing, config: BertConfig) -> None:
 
 
 def packing_conflict(settings: Packing, config: BertConfig) -> str | None:
-  """First setting with which examples cannot share rows; None if all can."""
-  values = settings.to_dict()  # pre-training has no teacher and no windows
+  """First setting with which examples cannot share rows, or None."""
+  values = settings.to_dict()  # pre-training lacks --teacher, --long_text
   conflicts = {
     "--add_bilstm": config.add_bilstm,
     "--gradient_accumulation_steps": settings.gradient_accumulation_steps > 1,
