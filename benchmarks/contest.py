@@ -32,7 +32,7 @@ THREADS = """
 
 @dataclass(frozen=True)
 class Contestant:
-  """A module of benchmarks/workers, and the facts to start a process."""
+  """A module of benchmarks/workers, with configuration and interpreter."""
 
   module: str
   config: dict

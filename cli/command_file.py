@@ -38,7 +38,7 @@ def text(settings: Settings, seed: int) -> str:
 
 def line_of(flag: flags.Flag) -> str:
   """Line of a flagfile, with --name:json= for texts that a line cannot hold."""
-  line = f"--{flag.name}={re.sub('[() ]', '', str(flag.value))}"  # Numbers
+  line = f"--{flag.name}={re.sub('[() ]', '', str(flag.value))}"  # (1, 2)
   if flag.boolean or flag.serializer:
     line = flag.serialize()
   if line.isprintable() and line == line.strip():

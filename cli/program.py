@@ -147,7 +147,7 @@ def _describe(flag: Flag) -> str:
 
 
 class _Formatter(logging.PythonFormatter):
-  """Log lines of time, level (other than INFO) and message."""
+  """Formats log lines: time, level (unless INFO), message."""
 
   def format(self, record):
     time = self.formatTime(record, "%H:%M:%S")

@@ -149,7 +149,7 @@ class Settings:
 
   @property
   def program(self) -> str:
-    """Name of the program, as run_squad."""
+    """Name of the program, such as run_squad."""
     return Path(self.command[0]).stem
 
   def to_dict(self) -> dict[str, Any]:

@@ -129,7 +129,7 @@ def execute(run: plan.Run) -> dict:
 
 
 def write_files(work: Path) -> None:
-  """Writes missing files that runs read and no program makes."""
+  """Writes files that runs read and no program makes, if missing."""
   texts = {
     f"{name}.json": json.dumps(config.to_dict())
     for name, config in plan.CONFIGS.items()

@@ -1,4 +1,4 @@
-"""Checks of settings that contradict each other, before any file is read."""
+"""Checks for contradicting settings, before a run reads any file."""
 
 from cli import file_checks
 from modeling.config import BertConfig
@@ -11,7 +11,7 @@ from training import processes
 
 
 def check_training(settings: Training) -> None:
-  """Checks the flags that all training programs have; else ValueError."""
+  """Checks flags that all training programs have; raises ValueError."""
   check_export(settings, settings.dtype)
   check_devices(settings)
   if settings.group_by_length and (settings.on_tpu or settings.jit_compile):
@@ -26,7 +26,7 @@ def check_training(settings: Training) -> None:
 
 
 def check_fine_tuning(settings: FineTuning) -> None:
-  """Checks the flags that all programs of fine-tuning have; else ValueError."""
+  """Checks flags that all fine-tuning programs have; raises ValueError."""
   if settings.early_stopping_patience and not settings.eval_steps:
     raise UserError(
       "--early_stopping_patience counts evaluations: say with --eval_steps "

@@ -23,7 +23,7 @@ def distilled(
   model: keras.Model,
   build: Callable[[S], ServedModel],
 ) -> losses.Objective:
-  """Adds the distance from --teacher to an objective; `build` makes models."""
+  """Adds a loss for --teacher to an objective; `build` makes the teacher."""
   folder = settings.needed("teacher")
   entry = run_json.read(folder)[-1]
   teacher = restore(type(settings), folder, entry, build, {}).model

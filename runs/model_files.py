@@ -55,7 +55,7 @@ def find_model(path: str) -> ModelFiles:
 
 
 def sibling(path: str, flag: str) -> str | None:
-  """Path of the file of a flag in the folder of a checkpoint, or None.
+  """Path of a flag's file in a checkpoint's folder, or None.
 
   The flag is `bert_config_file`, or `vocab_file` for a vocabulary of any kind.
   """
@@ -66,9 +66,9 @@ def sibling(path: str, flag: str) -> str | None:
 
 
 def find_vocabulary(start: str, entry: Mapping, vocab_size: int) -> str | None:
-  """Path of a vocabulary of the model's size beside the files of a run.
+  """Finds a vocabulary of the model's size beside a run's files, or None.
 
-  `start` is the run's folder or checkpoint, `entry` is of run.json.
+  `start` is the run's folder or checkpoint, `entry` comes from run.json.
   """
   flags = ("bert_config_file", "init_checkpoint")
   for path in (start, *(run_json.path_of(entry, flag) for flag in flags)):

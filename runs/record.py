@@ -52,7 +52,7 @@ def from_record(
 
 
 def _checked(flag: Flag, value):
-  """Returns a flag's new value; ValueError for one of another type."""
+  """Returns a flag's new value; ValueError for another type."""
   if isinstance(value, os.PathLike):
     value = os.fspath(value)
   if flag.kind is tuple and isinstance(value, list):

@@ -59,7 +59,7 @@ def _mnli() -> ClassificationTask:
 
 
 def xnli(language: str = "zh") -> ClassificationTask:
-  """XNLI in a language, by code; the original has Chinese, "zh"."""
+  """XNLI in a language; the original has Chinese, "zh"."""
   language_column = ("language", language)
   dev = Split("xnli.dev.tsv", *_PAIR, "gold_label", language=language_column)
   train = f"multinli/multinli.train.{language}.tsv"

@@ -33,7 +33,7 @@ from training import inference
 
 
 class TextClassification(TextSignature):
-  """Texts to predictions in the graph."""
+  """Classifies texts in the graph."""
 
   def from_text(self, model, **texts: tf.Tensor) -> dict[str, tf.Tensor]:
     """Computes what Answers.decode returns, for texts, [B] string each.
@@ -63,7 +63,7 @@ class TextClassification(TextSignature):
 def with_thresholds(
   settings: Settings, named: ClassificationTask
 ) -> ClassificationTask:
-  """Adds thresholds to a task: from the file beside labels.txt, or 0.5."""
+  """Adds the thresholds of the run or checkpoint to a task; default 0.5."""
   if not named.multi_label:
     return named
   path = metrics.thresholds_file(settings.output_dir, settings.ensemble)

@@ -54,7 +54,7 @@ def layer_indexes(text: str) -> list[int]:
 
 
 def split(text: str) -> tuple[str, str | None]:
-  """The texts of a line, at its last separator."""
+  """Splits a line into one or two texts, at the last separator."""
   first, separator, second = text.strip().rpartition(SEPARATOR)
   return (first, second) if separator else (second, None)
 
@@ -163,7 +163,7 @@ def _layers(vectors, layers):
 def write_npz(
   path: str, results: Iterable[Result], layers: Sequence[int]
 ) -> None:
-  """Writes the arrays described above; see `write_json`."""
+  """Writes the arrays that the module's docstring lists."""
   # Vectors may exceed the memory, and wait in a temporary file.
   folder = None if files.is_remote(path) else os.path.dirname(path) or "."
   with (

@@ -63,7 +63,7 @@ def _extract(settings: Settings, model, lines, max_tokens, progress):
 
 
 class FeatureExtraction(TextSignature):
-  """Vectors of texts in the graph."""
+  """Computes vectors of texts in the graph."""
 
   def from_text(self, model, text: tf.Tensor) -> dict[str, tf.Tensor]:
     """Computes what Answers.decode returns, for lines of text, [B] string.

@@ -30,7 +30,7 @@ def read_examples(
   """Reads a .csv, .tsv or .jsonl file, where the column label may be optional.
 
   Raises OSError, or ValueError with file and line, for a missing column, an
-  invalid label, and rows that differ in number of endings or lack labels.
+  invalid label, another number of endings, or labels in some rows only.
   """
   examples: list[ChoiceExample] = []
   columns = "sent1", "sent2", "ending0", "ending1"
@@ -101,6 +101,6 @@ class ChoiceRecordBuilder(RowEncoder):
   def choices(
     self, sent1: str, sent2: str, endings: Iterable[str]
   ) -> list[Row]:
-    """The row of each ending."""
+    """Makes a row for each ending."""
     texts = (f"{sent2} {ending}" for ending in endings)
     return [self.encode(sent1, text, keep_empty=True) for text in texts]

@@ -27,7 +27,7 @@ from training import inference
 
 
 class MultipleChoice(TextSignature):
-  """Endings for contexts in the graph."""
+  """Chooses endings in the graph."""
 
   def from_text(
     self, model, sent1: tf.Tensor, sent2: tf.Tensor, choices: tf.Tensor

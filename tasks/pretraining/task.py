@@ -146,7 +146,7 @@ def evaluate(
 
 
 class FillMask(TextSignature):
-  """Tokens for masks in the graph."""
+  """Fills masks in the graph."""
 
   _answers: Answers
 

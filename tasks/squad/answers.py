@@ -96,7 +96,7 @@ class Answers(answers.Answers):
     result = named(texts.index(predictions.answers[""]))
     if self._decoding.version_2_with_negative:
       best = named(texts.index(predictions.texts[""]))
-      if not best["answer"]:  # there is none
+      if not best["answer"]:  # no candidate text
         best |= {"score": 0.0, "probability": 0.0}
       result |= {f"best_{name}": value for name, value in best.items()}
       result["null_odds"] = predictions.null_odds[""]

@@ -54,7 +54,7 @@ class Window(NamedTuple):
   token_word_ids: np.ndarray  # [D] int32, index of each token's word
   # [D] bool, True in the first window that gives a token most context.
   is_max_context: np.ndarray
-  # Positions of the answer's first and last token; 0 if any lies outside.
+  # Positions of the answer's first and last token; 0 if a part lies outside.
   start: int
   end: int
   is_impossible: bool  # the example has no answer
@@ -106,7 +106,7 @@ def rows(
 class _Document(NamedTuple):
   ids: list[int]
   word_ids: np.ndarray  # int32, index of each token's word
-  word_starts: list[int]  # index of each word's first token; number of tokens
+  word_starts: list[int]  # index of each word's first token; at last, the end
 
 
 class WindowMaker:

@@ -62,7 +62,7 @@ class Squad(Task[Settings, SquadRecords]):
     return "best_f1" if self.settings.version_2_with_negative else "f1"
 
   def make_model(self, config: BertConfig) -> keras.Model:
-    """Makes a span labeler, or an ensemble of K with outputs [B, T, K]."""
+    """Makes a span labeler, or an ensemble of K models: outputs [B, T, K]."""
     return models.ensemble(
       lambda: models.span_labeler(config),
       self.settings.ensemble,
