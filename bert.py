@@ -1,4 +1,4 @@
-"""BERT in Keras: the model of a checkpoint, and texts to its inputs.
+"""BERT in Keras: loads a model from a checkpoint, and encodes texts.
 
 import bert
 
@@ -26,15 +26,15 @@ from training import run_folder
 
 
 class TextEncoder:
-  """Texts, or pairs of texts, to the three inputs of the encoder.
+  """Turns texts, or pairs of texts, into the three inputs of the encoder.
 
   Call arguments:
     texts: any iterable of texts.
-    pairs: as many second texts, or None.
+    pairs: None, or a second text for each text.
 
   Returns:
     `input_ids`, `input_mask` and `segment_ids`, [B, T] int32 each. T is the
-    longest row's length; of longer texts `max_seq_length` tokens are left.
+    longest row's length. Longer texts are cut off at `max_seq_length` tokens.
   """
 
   def __init__(
@@ -72,15 +72,15 @@ def load(
   do_lower_case: bool | None = None,
   **settings,
 ) -> tuple[keras.Model, TextEncoder]:
-  """Model with the values of a checkpoint, and its TextEncoder.
+  """Loads a model from a checkpoint; returns the model and a TextEncoder.
 
-  `folder` has bert_config.json, vocab.txt and a checkpoint, is the --output_dir
-  of a program, or hf://ORGANIZATION/NAME[@REVISION], which is downloaded and
-  converted once (docs/models.md). `make` is a function of modeling/models.py,
-  `settings` are its arguments, as num_labels=2. Variables that the checkpoint
-  lacks, and a head's for other labels, stay as they are; absl's log of level
-  info names them. By default texts have the model's length, and the case of its
-  training or vocabulary.
+  `folder` has bert_config.json, vocab.txt and a checkpoint, or is a program's
+  --output_dir, or hf://ORGANIZATION/NAME[@REVISION], which is downloaded and
+  converted once (docs/models.md). `make` is a function in modeling/models.py,
+  `settings` are arguments for `make`, such as num_labels=2. Variables that the
+  checkpoint lacks, or a head for other labels has, keep initial values; absl's
+  log names such variables at level INFO. `max_seq_length` defaults to the
+  model's maximum, `do_lower_case` to the case of its training or vocabulary.
   """
   path = os.fspath(folder)
   if path.startswith("hf://"):

@@ -1,4 +1,4 @@
-"""Imports what silences TensorFlow, if no file hides a package of ours."""
+"""Silences TensorFlow, after a check that no file hides our packages."""
 
 from importlib.util import find_spec
 from os.path import dirname, realpath

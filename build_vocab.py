@@ -85,7 +85,7 @@ def main(settings: VocabularySettings) -> None:
 
 
 def count_words(settings: VocabularySettings) -> Counter:
-  """Counts the words of --input_file, here or by Beam; ValueError for none."""
+  """Counts words of --input_file, here or in Beam; ValueError without words."""
   patterns = [settings.input_file]
   if settings.sampling_exponent != 1:
     patterns = [name for name in settings.input_file.split(",") if name.strip()]
@@ -133,7 +133,7 @@ def write_model(settings: VocabularySettings, counts: Counter) -> None:
     settings.new_words,
     settings.min_count,
   )
-  # TensorFlow is imported here, after the words were found.
+  # Import TensorFlow late: learning words needs none.
   from conversion import original
   from serving.export import new_folder
 

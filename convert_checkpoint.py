@@ -89,7 +89,7 @@ def check_flags(settings: ConversionSettings) -> None:
 
 def main(settings: ConversionSettings) -> None:
   with download.fetched(settings.input, settings.output) as path:
-    # TensorFlow is imported here, after flags and downloads.
+    # Import TensorFlow late: wrong flags should fail fast.
     from conversion import conversion_checks, original
 
     bert, kind = conversion_checks.read_any(
@@ -101,7 +101,7 @@ def main(settings: ConversionSettings) -> None:
     conversion_checks.complete(
       bert, settings.vocab_file, settings.do_lower_case, target == HUGGING_FACE
     )
-    # --strip_optimizer also works for models with an unknown head.
+    # --strip_optimizer also works for a model with an unknown head.
     head = "encoder"
     if not settings.strip_optimizer:
       head = interchange.head_of(bert, settings.head)
@@ -118,14 +118,14 @@ def main(settings: ConversionSettings) -> None:
 
 
 def choose_target(settings: ConversionSettings, kind: str) -> str:
-  """The format to write, for an --input of format `kind`.
+  """Chooses the format to write, for an --input of format `kind`.
 
-  Raises ValueError if flags contradict it, FileExistsError if --output has
+  Raises ValueError for flags that do not fit, FileExistsError if --output has
   files of that format.
   """
   stays = kind == ORIGINAL and (
     settings.strip_optimizer
-    or download.format_of(settings.input)  # of a release
+    or download.format_of(settings.input)  # the zip of a release
   )
   default = HUGGING_FACE if kind == ORIGINAL and not stays else ORIGINAL
   target = settings.output_format or default

@@ -95,7 +95,7 @@ def main(settings: RecordSettings) -> None:
     from data.pretraining import beam  # optional dependency
 
     [output] = outputs
-    existing = beam.outputs(output)  # which are removed
+    existing = beam.outputs(output)  # Beam removes these files
     file_checks.check_disjoint(inputs, *existing)
     if not settings.overwrite:
       file_checks.check_is_new(*existing)
@@ -109,7 +109,7 @@ def main(settings: RecordSettings) -> None:
 
 
 def output_files(settings: RecordSettings) -> list[str]:
-  """File names in --output_file; ValueError without that flag."""
+  """File names in --output_file; ValueError without the flag."""
   if not settings.output_file:
     raise UserError("nothing to write: give --output_file, or --preview=3")
   return [name.strip() for name in settings.output_file.split(",")]

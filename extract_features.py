@@ -47,14 +47,14 @@ def check_flags(settings: Settings) -> None:
     raise UserError(
       "--long_text=windows gives a vector for each text: give --pooling"
     )
-  if settings.input_file:  # raises for a line that cannot be read
+  if settings.input_file:  # find lines that cannot be read
     lines.count(settings.input_file, settings.long_text == "windows")
   layers = with_default_layers(settings, network).layers
   network.check_layers(lines.layer_indexes(layers))
 
 
 def with_default_layers(settings: Settings, config: BertConfig) -> Settings:
-  """Leaves out the default --layers that the model does not have."""
+  """Leaves out default --layers that the model lacks."""
   if "layers" in settings.given:
     return settings
   layers = settings.layers.split(",")[: config.num_hidden_layers]
@@ -68,7 +68,7 @@ def main(settings: Settings) -> None:
     sample = vocab_checks.sample([settings.input_file], textfiles.lines)
     texts = (line.replace(lines.SEPARATOR, " ") for line in sample)
     vocab_checks.warn_of_texts(texts, settings.tokenizer, settings.input_file)
-  # TensorFlow is imported here, after the flags were checked.
+  # Import TensorFlow late: wrong flags should fail fast.
   from modeling.models import layer_outputs
   from runs import session
   from serving import export

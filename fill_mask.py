@@ -20,7 +20,7 @@ from runs.settings import TrainedModel
 from storage import UserError, textfiles
 from training import checkpoint_files
 
-_UNLIMITED = 1 << 16  # tokens of a text, until lengths are checked
+_UNLIMITED = 1 << 16  # tokens of a text, before the check of lengths
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +66,7 @@ def main(settings: Settings) -> None:
     settings.tokenizer,
     "the texts",
   )
-  # TensorFlow is imported here, after the flags were checked.
+  # Import TensorFlow late: wrong flags should fail fast.
   from modeling import models
   from serving.answers import TextConfig
   from tasks.pretraining.answers import Answers
@@ -104,7 +104,7 @@ def main(settings: Settings) -> None:
 
 
 def read_texts(settings: Settings) -> list[str]:
-  """Texts of --text and --input_file; ValueError for none, or a wrong one."""
+  """Texts of --text and --input_file; ValueError for missing or wrong texts."""
   texts = list(settings.text or [])
   if settings.input_file:
     path = "/dev/stdin" if settings.input_file == "-" else settings.input_file

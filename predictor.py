@@ -36,7 +36,7 @@ _input = partial(flag, None, text=True, repeated=True)
 
 @dataclass(frozen=True, kw_only=True)
 class PredictorSettings(Settings):
-  """Flags of predictor.py; those of texts are inputs of models."""
+  """Flags of predictor.py. Flags for texts have the names of model inputs."""
 
   model: str = common(
     None,
@@ -83,7 +83,7 @@ class PredictorSettings(Settings):
 
   @property
   def texts(self) -> dict[str, str | tuple[str, ...]]:
-    """Texts of the command line by input; all of --choices."""
+    """Texts of the command line by input name; a tuple for --choices."""
     inputs = [f.name for f in flags_of(type(self)).values() if f.text]
     given = {name: self[name] for name in inputs if self[name]}
     return {k: v if k == "choices" else v[0] for k, v in given.items()}
@@ -118,7 +118,7 @@ def main(settings: PredictorSettings) -> None:
       for answer in json_lines.answers(predict, batch):
         print(json.dumps(answer, ensure_ascii=False), flush=True)
       progress.add(len(batch))
-  except BrokenPipeError:  # of a reader as `head`; of a server: RemoteError
+  except BrokenPipeError:  # a reader such as `head` stops; no server error
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(1)
   except (UserError, OSError) as error:

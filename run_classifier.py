@@ -71,7 +71,7 @@ def main(settings: Settings) -> None:
     settings.splits_to_read,
     settings.prediction_columns,
   )
-  # TensorFlow is imported here, after flags and files were checked.
+  # Import TensorFlow late: wrong flags and files should fail fast.
   from runs.fine_tune import fine_tune
   from tasks.classification.task import Classification
 

@@ -54,7 +54,7 @@ def main(settings: Settings) -> None:
     )
     for split in settings.splits_to_read
   }
-  # TensorFlow is imported here, after flags and files were checked.
+  # Import TensorFlow late: wrong flags and files should fail fast.
   from runs.fine_tune import fine_tune
   from tasks.ner.task import Ner
 

@@ -68,7 +68,7 @@ def check_flags(settings: Settings) -> None:
 
 
 def with_implied(settings: Settings) -> Settings:
-  """Sets --attention by --objective."""
+  """Sets --attention if --objective needs one."""
   if (
     settings.objective not in pretraining_settings.MASKED
     and settings.attention is None
@@ -78,7 +78,7 @@ def with_implied(settings: Settings) -> Settings:
 
 
 def main(settings: Settings) -> None:
-  # TensorFlow is imported here, after the flags were checked.
+  # Import TensorFlow late: wrong flags should fail fast.
   from modeling import losses, models
   from runs.session import Run
   from tasks.pretraining import task

@@ -70,7 +70,7 @@ def with_implied(settings: Settings) -> Settings:
 
 def main(settings: Settings) -> None:
   questions = read(settings)
-  # TensorFlow is imported here, after flags and files were checked.
+  # Import TensorFlow late: wrong flags and files should fail fast.
   from runs.fine_tune import fine_tune
   from tasks.squad.task import Squad
 

@@ -29,7 +29,7 @@ def main(settings: Settings) -> None:
     split: read_examples(settings[f"{split}_file"], split != "test", dialect)
     for split in settings.splits_to_read
   }
-  # TensorFlow is imported here, after flags and files were checked.
+  # Import TensorFlow late: wrong flags and files should fail fast.
   from runs.fine_tune import fine_tune
   from tasks.multiple_choice.task import Swag
 

@@ -82,7 +82,7 @@ class ServerSettings(Settings):
 
 
 def check_flags(args: ServerSettings) -> None:
-  if not args.host:  # a socket would take it for all addresses
+  if not args.host:  # "" means all addresses to a socket
     raise UserError("--host is empty: is a variable of the shell unset?")
   for origin in args.cors_origins:
     if not re.fullmatch(r"\*|null|[a-z][a-z0-9.+-]*://[^/*A-Z\s]+", origin):
@@ -102,7 +102,7 @@ def check_flags(args: ServerSettings) -> None:
 
 
 def listen(host: str, port: int) -> socket.socket:
-  """A socket that listens; ValueError if the address cannot be used."""
+  """Opens a listening socket; ValueError if the address cannot be used."""
   family = socket.AF_INET6 if ":" in host else socket.AF_INET
   try:
     return socket.create_server((host, port), family=family, backlog=1024)
@@ -114,7 +114,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def main(args: ServerSettings) -> None:
-  # The rest is imported after the address was found to be free.
+  # Import the rest late: a wrong address should fail fast.
   address = listen(args.host, args.port)
   from serving.server import app, connections, metrics
   from serving.server.version import Version
@@ -134,16 +134,16 @@ def main(args: ServerSettings) -> None:
   logging.info("http://%s:%d", f"[{host}]" if ":" in host else host, port)
   application = app.App(served, counts, limits)
   server = connections.Server(application, limits)
-  # uvicorn ends in order, then sends itself the signal again.
+  # uvicorn shuts down in order, then raises the signal again.
   for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-    if signal.getsignal(number) != signal.SIG_IGN:  # as nohup sets it
+    if signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores SIGHUP
       signal.signal(number, server.handle_exit)
   with models.polled(served.values(), args.poll_seconds) as loading:
     server.run(sockets=[address])
   logging.info("all requests are answered")
   loading.join(1.0)
   if loading.is_alive():
-    os._exit(0)  # TensorFlow cannot be interrupted
+    os._exit(0)  # nothing else interrupts TensorFlow
 
 
 if __name__ == "__main__":

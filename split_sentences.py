@@ -54,7 +54,7 @@ def check_flags(settings: SplitSettings) -> None:
 def read_documents(
   source: str, path: str, progress: Progress
 ) -> Iterator[Iterable[str]]:
-  """Yields the documents of a file, each as paragraphs."""
+  """Yields each document of a file as an iterable of paragraphs."""
   if source == "wikipedia":
     articles = documents.read_wikipedia(path, progress)
     yield from filter(None, articles)

@@ -70,7 +70,7 @@ def check_flags(settings: PageSettings) -> None:
 
 
 def main(settings: PageSettings) -> None:
-  # TensorFlow is imported here, after the flags were checked.
+  # Import TensorFlow late: wrong flags should fail fast.
   from serving import visualization
 
   served = _restore(settings)
@@ -83,7 +83,7 @@ def main(settings: PageSettings) -> None:
 
 
 def _restore(settings: PageSettings):
-  """The model (serving.export.ServedModel) and its answers."""
+  """Restores the model and the Answers, a serving.export.ServedModel."""
   from training import checkpoint
 
   entry = checkpoint_files.run_of(settings.model)
@@ -99,7 +99,7 @@ def _restore(settings: PageSettings):
 
 
 def _restore_pretrained(settings: PageSettings, trained_flags):
-  """A model with the heads of pre-training; without them an checks."""
+  """Restores a model with pre-training heads, or an encoder alone."""
   from modeling import models
   from serving.answers import TextConfig
   from serving.export import ServedModel
@@ -124,7 +124,7 @@ def _restore_pretrained(settings: PageSettings, trained_flags):
 
 
 def _texts(settings: PageSettings, answers):
-  """Texts by the names of a model's inputs; UserError if they do not fit."""
+  """Texts by name of the model's inputs; UserError if the flags do not fit."""
   names = {}
   for given in _INPUTS:
     [name] = json_lines.rename({given: None}, answers.inputs)

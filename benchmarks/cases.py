@@ -1,6 +1,6 @@
-"""Sizes, batches and timing of training steps; needs numpy alone.
+"""Sizes, batches and timing of training steps; needs NumPy alone.
 
-A size is a name of `BertConfig.preset` or, as 2x128, layers and hidden size.
+A size is a name for `BertConfig.preset`, or layers x hidden size, as in 2x128.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ class Case:
 
   @classmethod
   def parse(cls, text: str) -> "Case":
-    """Case of a text, size:batch:length:type."""
+    """Parses size:batch:length:type."""
     try:
       size, batch, length, dtype = text.split(":")
       case = cls(size, int(batch), int(length), dtype)
@@ -38,7 +38,7 @@ class Case:
 
   @property
   def config(self) -> BertConfig:
-    """Configuration of the model; a head has 64 units."""
+    """Configuration of the model; attention heads have 64 units."""
     match = re.fullmatch(r"(\d+)x(\d+)", self.size)
     if not match:
       return BertConfig.preset(self.size)
@@ -55,10 +55,9 @@ class Case:
   def products(self) -> dict[str, tuple[float, int, int, int, int]]:
     """Matrix products of a forward pass: {kind: (times, batch, m, k, n)}.
 
-    Each is `batch` products of [m, k] and [k, n]. The last layer computes keys
-    and values of all tokens, and the rest only for the masked tokens and the
-    pooled one: a fraction of a product. Pooler and next-sentence head are not
-    counted.
+    A kind has `batch` products of [m, k] and [k, n]. The last layer computes
+    keys and values of all tokens, but the rest only for masked tokens and
+    [CLS], hence the fractions. Pooler and next-sentence head do not count.
     """
     config = self.config
     layers = config.num_hidden_layers - 1 + (1 + self.predictions) / self.length
@@ -79,16 +78,16 @@ class Case:
 
   @property
   def operations(self) -> float:
-    """Floating-point operations of a step, those of its matrix products.
+    """Floating-point operations in a step's matrix products.
 
-    A product of [m, k] and [k, n] has 2 m k n; the backward pass has twice as
-    many as the forward pass.
+    A product of [m, k] and [k, n] has 2 m k n operations. The backward pass has
+    twice as many as the forward pass.
     """
     return 6.0 * sum(map(math.prod, self.products.values()))
 
 
 def batch(case: Case) -> dict[str, np.ndarray]:
-  """Random examples without padding, the same for all contestants."""
+  """Makes random examples without padding, the same for all contestants."""
   rng = np.random.default_rng(1)
 
   def integers(low, high, *shape):
@@ -112,7 +111,7 @@ def batch(case: Case) -> dict[str, np.ndarray]:
 def timed_steps(
   step: Callable[[], float], warm_up: int
 ) -> Callable[[float], dict]:
-  """Answers of a worker that trains."""
+  """Makes the answering function of a worker that trains; warms up first."""
   for _ in range(warm_up):
     step()
 

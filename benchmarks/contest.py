@@ -1,8 +1,8 @@
-"""Driver side of a benchmark: contestants that take turns.
+"""Driver side of a benchmark: contestants take turns.
 
-Each contestant is a worker process (benchmarks/worker.py). All are asked once a
-round, so that whatever else runs on the machine affects them alike; a ratio is
-that of two contestants in the same round.
+Each contestant is a worker process (benchmarks/worker.py). Each round asks
+every contestant once, so that other load on the machine affects all alike. A
+ratio compares two contestants in the same round.
 """
 
 import argparse
@@ -20,10 +20,10 @@ from pathlib import Path
 
 from benchmarks.results import Table
 
-Args = argparse.Namespace  # of the command line
-Results = Iterator[dict]  # of a measurement
+Args = argparse.Namespace
+Results = Iterator[dict]
 ROOT = Path(__file__).parents[1]
-# Variables that limit threads: of OpenMP and torch, TensorFlow, Rust.
+# Environment variables that limit threads of OpenMP, torch, TensorFlow, Rust.
 THREADS = """
   OMP_NUM_THREADS RAYON_NUM_THREADS
   TF_NUM_INTRAOP_THREADS TF_NUM_INTEROP_THREADS
@@ -32,7 +32,7 @@ THREADS = """
 
 @dataclass(frozen=True)
 class Contestant:
-  """A worker that can be started: a module of benchmarks/workers."""
+  """A module of benchmarks/workers, with configuration and interpreter."""
 
   module: str
   config: dict
@@ -46,7 +46,7 @@ class Contestant:
 
 
 class Worker:
-  """Process of a contestant."""
+  """The process of a contestant."""
 
   def __init__(self, contestant: Contestant):
     preload = contestant.preload or os.environ.get("LD_PRELOAD", "")
@@ -79,7 +79,7 @@ class Worker:
 
 @contextmanager
 def started(contestants: Mapping[str, Contestant]) -> Iterator[dict]:
-  """Workers of contestants, by label; they end with the context."""
+  """Context with running workers of contestants, by label."""
   with ExitStack() as stack:
     yield {
       label: stack.enter_context(closing(Worker(contestant)))
@@ -90,7 +90,7 @@ def started(contestants: Mapping[str, Contestant]) -> Iterator[dict]:
 def interleave(
   contestants: Mapping[str, Contestant], rounds: int, **request
 ) -> dict[str, list[dict]]:
-  """Answers of each contestant in each round; workers live all the time."""
+  """Answers of each contestant in each round; workers keep running."""
   answers = {label: [] for label in contestants}
   with started(contestants) as workers:
     for _, (label, worker) in product(range(rounds), workers.items()):
@@ -101,9 +101,9 @@ def interleave(
 def interleave_fresh(
   contestants: Mapping[str, Contestant], rounds: int, **request
 ) -> dict[str, list[dict]]:
-  """Answers of workers that are started anew for each turn.
+  """Answers of workers that start anew for each turn.
 
-  Their `started` is the time from the start of the process on, in seconds.
+  `started` in an answer is the time since the start of the process in seconds.
   """
   answers = {label: [] for label in contestants}
   for _, (label, own) in product(range(rounds), contestants.items()):
@@ -124,7 +124,7 @@ def select(answers: Mapping[str, list[dict]], name: str) -> dict[str, list]:
 def ratios(
   numerators: Sequence[float], denominators: Sequence[float], digits: int = 2
 ) -> tuple[str, str]:
-  """Ratios of two contestants, round by round: their median and range."""
+  """Median and range of the ratios of two contestants, round by round."""
   values = [a / b for a, b in zip(numerators, denominators, strict=True)]
   low, middle, high = min(values), statistics.median(values), max(values)
   return f"{middle:.{digits}f}", f"{low:.{digits}f}-{high:.{digits}f}"
@@ -136,7 +136,7 @@ def run(
   rounds: int = 7,
   **flags: tuple[object, str],
 ) -> None:
-  """Main function of a benchmark; a mistake of the user ends it in a line."""
+  """Main function of a benchmark; reports a user's mistake in one line."""
   args = _parse(rounds, flags)
   os.environ |= dict.fromkeys(THREADS, str(args.num_threads))
   try:

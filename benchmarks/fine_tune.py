@@ -31,12 +31,12 @@ from tasks.squad import metrics as squad_metrics
 from tasks.squad.decoding import Predictions
 
 BASELINE, PEER = "bert-tf2", "transformers"
-EVALUATION = {"do_eval": True, "eval_batch_size": 32}  # as the peer
+EVALUATION = {"do_eval": True, "eval_batch_size": 32}  # the peer has 32, too
 SHARED = ("max_seq_length", "learning_rate", "dtype", "group_by_length")
 
 
 class Glue:
-  """A task of GLUE, by the programs' file names."""
+  """A task of GLUE, with GLUE's file names."""
 
   program = "run_classifier.py"
 
@@ -45,7 +45,7 @@ class Glue:
     self.flags = {"task_name": name, "data_dir": data} | EVALUATION
 
   def peer_data(self) -> dict:
-    """Data for the peer: rows of `train` and `dev`, and `labels`."""
+    """Makes the peer's data: rows of `train` and `dev`, and `labels`."""
     rows = {
       split: [(row.text_a, row.text_b, row.label) for row in self._read(split)]
       for split in ("train", "dev")
@@ -104,7 +104,7 @@ class Ner:
     self.flags |= EVALUATION
 
   def peer_data(self) -> dict:
-    """Data for the peer: words and tags of `train` and `dev`, and `tags`."""
+    """Makes the peer's data: words, tags of `train` and `dev`, and `tags`."""
     pairs = {n: [(s.words, s.tags) for s in self._read(n)] for n in self.files}
     return pairs | {"tags": ner_tagging.tag_set(self._read("train"))}
 
@@ -160,7 +160,7 @@ def execute(args: contest.Args, task, label: str, folder: Path, seed: int):
   file = folder / "result.json"
   if file.exists():
     return json.loads(file.read_text())
-  shutil.rmtree(folder, ignore_errors=True)  # else a part would be resumed
+  shutil.rmtree(folder, ignore_errors=True)  # a partial run would resume
   folder.mkdir(parents=True)
   is_peer = label == PEER
   words = (peer_command if is_peer else command)(args, task, seed, folder)

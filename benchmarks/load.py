@@ -24,7 +24,7 @@ SINGLE = "1"
 
 
 def drive(server, cases, clients, seconds, stop=False):
-  """Results of some clients; `stop` sends SIGTERM at half time."""
+  """Results of parallel clients; `stop` sends SIGTERM at half time."""
   process, port = server
   log = []
   end = time.monotonic() + seconds
@@ -61,7 +61,7 @@ def make_cases(model, number, size):
 
 
 def measure(args):
-  """Rounds of 1, 8 and 32 clients; then overload, then SIGTERM."""
+  """Measures rounds of 1, 8 and 32 clients, then overload, then SIGTERM."""
   cases, large = make_cases(args.model, 200, 1), make_cases(args.model, 20, 4)
   server = client.start(args.model)
   small = client.start(args.model, "--max_queue_size=16")

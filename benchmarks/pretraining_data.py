@@ -15,9 +15,9 @@ from random import Random
 from benchmarks import contest
 from benchmarks.results import Table
 
-# The original at commit eedf571, TensorFlow 1.15.5, Python 3.7, one core of a
-# shared Intel Xeon: 5.00 MB of text, 921 thousand tokens, dupe_factor 1, in
-# 15.8 s with start-up. Measured once, when its golden records were made.
+# The original at commit eedf571 takes 15.8 s with start-up for 5.00 MB of text,
+# 921 thousand tokens, dupe_factor 1: TensorFlow 1.15.5, Python 3.7, one core of
+# a shared Intel Xeon. Measured once, together with the golden records.
 ORIGINAL_SECONDS, ORIGINAL_MB = 15.8, 5.00
 
 PROGRAM = [str(contest.ROOT / "create_pretraining_data.py"), "--overwrite"]
@@ -29,7 +29,7 @@ COMMANDS = {
   PEER: ["-m", "official.nlp.data.create_pretraining_data", "--dupe_factor=1"],
 }
 
-# Words of sentences, and parts of longer words.
+# Common words, and parts to make rare words from.
 WORDS = """
 the of and to in a is that for it was on with as he be at by his this had not
 are but from or have an they which one you were her all she there would their
@@ -47,7 +47,7 @@ RHYMES = "able ack ain ate ear ell ent ight ing ious ock ory"
 
 
 def make_text(size: int) -> str:
-  """Documents of 5 to 20 sentences, drawn from 3,000; always the same."""
+  """Makes the same documents each time: 5 to 20 of 3,000 sentences each."""
   rng = Random(1)
   common, onsets, rhymes = (s.split() for s in (WORDS, ONSETS, RHYMES))
   rare = [first + last for first in onsets for last in rhymes]
@@ -69,7 +69,7 @@ def make_text(size: int) -> str:
 def contestants(
   folder: Path, megabytes: int, vocab_file: str
 ) -> dict[str, contest.Contestant]:
-  """Commands that make records of a text, which is written to a folder."""
+  """Writes a text into a folder; returns commands that make records."""
   text = folder / "text.txt"
   text.write_text(make_text(megabytes * 10**6))
   flags = [f"--input_file={text}", f"--output_file={folder / 'out.tfrecord'}"]

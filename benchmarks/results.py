@@ -1,8 +1,8 @@
 """Results of benchmarks: files of JSON lines, and tables in documents.
 
-With --publish a benchmark saves its results in results/NAME.jsonl, a line for
-each case and processor that replaces an older one, and writes its table, one
-for each processor, between two comments of a document:
+With --publish a benchmark saves results in results/NAME.jsonl, where a line
+replaces an older one for the same case and processor. The benchmark also writes
+a table for each processor between two comments of a document:
 
   <!-- NAME -->
   <!-- /NAME -->
@@ -32,9 +32,9 @@ class Table:
   folder: Path = HERE / "results"
 
   def report(self, results: Iterable[dict], publish: bool) -> None:
-    """Prints results as they come; saves them and their table if `publish`."""
+    """Prints results one by one; `publish` also saves results and table."""
     if publish:
-      self._split()  # raises before anything is measured
+      self._split()  # raise before the measurement
     begun = origin()
     print(*self._head(), sep="\n", flush=True)
     for result in results:
@@ -53,7 +53,7 @@ class Table:
     return [json.loads(line) for line in text.splitlines()]
 
   def save(self, result: dict) -> None:
-    """Saves a result; it replaces an older one of its case and processor."""
+    """Saves a result over an older one of the same case and processor."""
     results = {(r["case"], r["processor"]): r for r in (*self.saved(), result)}
     lines = (json.dumps(r) + "\n" for r in results.values())
     files.write_text(str(self.file), "".join(lines))
@@ -79,11 +79,11 @@ class Table:
     files.write_text(str(self.document), f"{before}{self.markdown()}\n{after}")
 
   def is_current(self) -> bool:
-    """Returns whether the document has the table of the saved results."""
+    """True if the document has the table of the saved results."""
     return self._split()[1] == f"{self.markdown()}\n"
 
   def _split(self):
-    """The document before the table, the table, and after it."""
+    """Splits the document: before the table, the table, after the table."""
     parts = re.split(
       f"(?<=<!-- {self.name} -->\n)(.*?)(?=<!-- /{self.name} -->)",
       self.document.read_text(encoding="utf-8"),
@@ -102,7 +102,7 @@ class Table:
 
 
 def origin() -> dict[str, str | None]:
-  """Date, commit and processor of a measurement that begins now."""
+  """Date, commit and processor, at the start of a measurement."""
   from training import run_json  # noqa: PLC0415
 
   path = Path("/proc/cpuinfo")
@@ -119,7 +119,7 @@ def origin() -> dict[str, str | None]:
 
 
 def _abbreviate(commit):
-  """Seven digits, and the + of files that differed from the commit."""
+  """Seven digits, and the + for files that differ from the commit."""
   return f"{commit[:7]}{'+' * commit.endswith('+')}" if commit else "unknown"
 
 

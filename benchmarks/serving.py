@@ -23,7 +23,7 @@ PEERS = [f"{x} float32" for x in (*REFERENCES, "torch.compile")]
 
 
 def contestants(args: contest.Args) -> dict[str, contest.Contestant]:
-  """Exports and peers by label; a label ends with a type."""
+  """Exports and peers by label; the label's last word is the type."""
   result = {}
   for text in args.exports:
     label, path = text.split("=", 1)
@@ -56,7 +56,7 @@ def measure(args: contest.Args) -> contest.Results:
     seconds = {str(n): {label: [] for label in workers} for n in BATCHES}
     every = {label: [] for label in workers}
     for worker, size in itertools.product(workers.values(), BATCHES):
-      worker.ask(pairs=pairs, batch_size=size)  # all lengths
+      worker.ask(pairs=pairs, batch_size=size)  # warm up with all lengths
     for _ in range(args.rounds):
       for size, (label, worker) in itertools.product(BATCHES, workers.items()):
         last[label] = worker.ask(pairs=pairs, batch_size=size)
@@ -79,7 +79,7 @@ def measure(args: contest.Args) -> contest.Results:
 
 
 def examples(data: str, number: int) -> list[list[str]]:
-  """The first pairs of a dev set, in its order."""
+  """The first pairs of texts in a dev set."""
   if not data.endswith(".json"):
     lines = Path(data, "dev.tsv").read_text(encoding="utf-8").split("\n")
     rows = [line.split("\t") for line in lines[1:] if line]
@@ -96,7 +96,7 @@ def examples(data: str, number: int) -> list[list[str]]:
 
 def rows(result: dict):
   small, large = (result["seconds"][str(size)] for size in BATCHES)
-  size = min(BATCHES[1], result["pairs"])  # of a large batch
+  size = min(BATCHES[1], result["pairs"])  # texts of a large batch
   for label in small:
     first, load = result["first"][label]
     yield (
@@ -115,7 +115,7 @@ def rows(result: dict):
 
 
 def _ratios(seconds, label):
-  """To each reference, of the same type if there is one, else of float32."""
+  """Ratio to each reference with the same type, or else with float32."""
   for name in REFERENCES:
     same = f"{name}, {label.rsplit(', ', 1)[1]}"
     peer = seconds.get(same) or seconds.get(f"{name}, float32")

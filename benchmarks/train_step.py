@@ -17,7 +17,7 @@ from benchmarks.results import Table
 
 BASELINE = "bert-tf2"
 PRODUCTS = "matrix products"
-# By name in flags: label, worker, its own configuration.
+# {name in flags: (label, module of workers, configuration)}
 CONTESTANTS = {
   "bert_tf2": (BASELINE, "train_bert_tf2", {}),
   "official": ("tf-models-official", "train_official", {}),
@@ -27,8 +27,8 @@ CONTESTANTS = {
   "compiled": ("transformers, compiled", "train_torch", {"form": "compiled"}),
 }
 PEER_LABELS = [label for label, *_ in CONTESTANTS.values()][1:]
-# Seconds a step of the original: commit eedf571, TensorFlow 1.15.5 on two cores
-# of another machine (Intel Xeon), medians of two runs of 20 steps.
+# Seconds for a step of the original at commit eedf571: medians of two runs of
+# 20 steps, TensorFlow 1.15.5, two cores of another machine (Intel Xeon).
 ORIGINAL = {"tiny:32:128:float32": 0.677, "mini:32:128:float32": 1.6}
 _CASES = ["mini:32:128:float32", "mini:32:128:bfloat16"]
 CASES = {"cases": (_CASES, "size:batch:length:type, see benchmarks/cases.py")}
@@ -43,7 +43,7 @@ PEERS = {
 def contestants(
   case: str, args: contest.Args, warm_up: int
 ) -> dict[str, contest.Contestant]:
-  """bert-tf2 and the peers of the flags, by label."""
+  """Contestants by label: bert-tf2 and the peers in --peers."""
   Case.parse(case)
   shared = {"case": case, "warm_up": warm_up}
   result = {}

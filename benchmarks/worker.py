@@ -2,10 +2,10 @@
 
   python -m benchmarks.worker NAME CONFIGURATION
 
-NAME is a module of benchmarks/workers. It prepares and warms up with a
-configuration in JSON, and answers each line of JSON on standard input with one
-on standard output. Needs the standard library alone: peers have environments of
-their own.
+NAME is a module of benchmarks/workers, CONFIGURATION is JSON. The worker warms
+up, then answers each line of JSON on standard input with a line on standard
+output. This module imports the standard library alone, because peers run in
+other environments.
 """
 
 import importlib
@@ -19,7 +19,7 @@ Answer = Callable[..., dict]
 
 
 def serve(name: str, configuration: str) -> None:
-  """Runs a worker; `prepare` of its module makes its function of requests."""
+  """Runs a worker; `prepare` of the module returns the answering function."""
   replies = os.fdopen(os.dup(1), "w")
   os.dup2(2, 1)  # libraries that print must not disturb the replies
   module = importlib.import_module(f"benchmarks.workers.{name}")
@@ -30,7 +30,7 @@ def serve(name: str, configuration: str) -> None:
 
 
 def answer_pairs(answer: Callable[[list], list[str]]) -> Answer:
-  """Answers of a worker to `pairs` of texts: `labels`, `seconds` a batch."""
+  """Makes answers to `pairs` of texts: `labels`, and `seconds` per batch."""
 
   def timed(pairs, batch_size):
     seconds, labels = [], []
@@ -44,7 +44,7 @@ def answer_pairs(answer: Callable[[list], list[str]]) -> Answer:
 
 
 def peak() -> float:
-  """Most memory so far in MB; ru_maxrss would begin with the parent's."""
+  """Peak memory in MB; ru_maxrss would include the parent's."""
   with open("/proc/self/status") as file:
     [line] = [line for line in file if line.startswith("VmHWM:")]
   return int(line.split()[1]) / 1024

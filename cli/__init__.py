@@ -1,1 +1,1 @@
-"""Start and end of every program: flags, run record, lock, sweep, dry run."""
+"""Start and end of every program: flags, checks, signals, errors."""

@@ -9,21 +9,21 @@ from absl import flags
 from cli.settings import Settings, flags_of
 
 NAME = "command.flags"  # in --output_dir
-# Flags that a repeated command gives anew: its folders are others.
+# Flags that the user gives anew, because another run needs other folders.
 _OF_FOLDERS = ("output_dir", "do_export", "export_dir")
 
 
 def text(settings: Settings, seed: int) -> str:
-  """Content of the flagfile that repeats this command with its seed.
+  """Content of the flagfile that repeats this command with `seed`.
 
-  Flags at their defaults come last: a later default changes nothing.
+  Lists defaults at the end, so that the command survives a change of defaults.
   """
   lines = [
     f"# python {settings.program}.py --flagfile=.../{NAME} --output_dir=NEW",
     f"# repeats this run where relative paths mean the same: {os.getcwd()!r}",
   ]
   defaults = ["# Defaults:"]
-  # Settings that were not parsed, as in tests, have no flags.
+  # Settings made without a command line, as in tests, have no flags.
   for name in sorted({*flags_of(type(settings))} & {*flags.FLAGS}):
     flag = flags.FLAGS[name]
     is_given = name in settings.given
@@ -37,8 +37,8 @@ def text(settings: Settings, seed: int) -> str:
 
 
 def line_of(flag: flags.Flag) -> str:
-  """Line of a flagfile; what a line cannot hold becomes JSON, --name:json=."""
-  line = f"--{flag.name}={re.sub('[() ]', '', str(flag.value))}"  # Numbers
+  """Line of a flagfile, with --name:json= for texts that a line cannot hold."""
+  line = f"--{flag.name}={re.sub('[() ]', '', str(flag.value))}"  # (1, 2)
   if flag.boolean or flag.serializer:
     line = flag.serialize()
   if line.isprintable() and line == line.strip():
@@ -48,7 +48,7 @@ def line_of(flag: flags.Flag) -> str:
 
 
 def from_line(argument: str) -> str:
-  """The argument --name=value of a `line_of`; ValueError if it is no JSON."""
+  """The argument --name=value of a `line_of`; ValueError for invalid JSON."""
   name, is_json, value = argument.partition(":json=")
   if not is_json or not re.fullmatch(r"--\w+", name):
     return argument

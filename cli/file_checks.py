@@ -1,4 +1,4 @@
-"""Checks of the files that flags name, before any work."""
+"""Checks files that flags name, before any work."""
 
 import os
 import tempfile
@@ -9,14 +9,14 @@ from storage import UserError, files
 
 
 def check_files(settings: Settings, *names: str) -> None:
-  """Checks the input files of flags, which must be set."""
+  """Checks input files that this command needs; ValueError or OSError."""
   for name in names:
     settings.needed(name)
     check_file(settings, name)
 
 
 def check_file(settings: Settings, name: str) -> None:
-  """Raises OSError if the file that a flag names, if any, cannot be read."""
+  """Raises OSError if a flag names a file that cannot be read."""
   if path := settings[name]:
     try:
       files.open_for_reading(path).close()
@@ -25,9 +25,9 @@ def check_file(settings: Settings, name: str) -> None:
 
 
 def check_writable(path: str, name: str) -> None:
-  """Checks that a path, from the flag `name`, can be written; else OSError.
+  """Raises OSError if the path in flag `name` cannot be written.
 
-  Files are written beside their path first, so their folder has to be writable.
+  Programs write a temporary file first, so the folder must be writable, too.
   """
   if files.is_remote(path):
     return files.check_writable(path)
@@ -38,7 +38,7 @@ def check_writable(path: str, name: str) -> None:
     parent = os.path.dirname(parent)
   if not os.path.isdir(parent):
     raise NotADirectoryError(f"--{name}={path}: {parent} is no folder")
-  try:  # also as root, which may write to folders that take no files
+  try:  # root has all permissions, but some folders take no files
     tempfile.TemporaryFile(dir=parent).close()
   except OSError:
     raise PermissionError(
@@ -47,7 +47,7 @@ def check_writable(path: str, name: str) -> None:
 
 
 def check_output_file(path: str, overwrite: bool, *inputs: str) -> None:
-  """Checks --output_file: no input, writable, new unless --overwrite is set."""
+  """Checks that --output_file is writable, no input, and new or to replace."""
   check_disjoint(inputs, path)
   check_writable_file(path)
   if not overwrite:

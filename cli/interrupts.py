@@ -1,4 +1,4 @@
-"""Ctrl-C at any moment: one line, status 130. Programs import this first."""
+"""Ends a program at Ctrl-C with one line and status 130. Import this first."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ def _end(*_):
 
 
 def _raise_once(*_):
-  signal.signal(signal.SIGINT, _end)  # for the next Ctrl-C
+  signal.signal(signal.SIGINT, _end)  # a second Ctrl-C does not wait
   raise KeyboardInterrupt
 
 
@@ -23,8 +23,8 @@ def _raise_once(*_):
 def clean_up() -> Iterator[None]:
   """Context in which the first Ctrl-C raises KeyboardInterrupt, to clean up.
 
-  Then the process ends with status 130, also if an import has turned the
-  exception into another one.
+  The process then ends with status 130, even if an import has replaced the
+  exception.
   """
   if signal.getsignal(signal.SIGINT) is not _end:
     yield
@@ -41,8 +41,8 @@ def clean_up() -> Iterator[None]:
     signal.signal(signal.SIGINT, _end)
 
 
-# Worker processes import the program, too: their parent ends them. Commands
-# that were started in the background ignore Ctrl-C.
+# Worker processes, which import the program, too, leave Ctrl-C to the parent
+# process. Commands in the background ignore Ctrl-C.
 if (
   "__mp_main__" not in sys.modules
   and signal.getsignal(signal.SIGINT) is signal.default_int_handler

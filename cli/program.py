@@ -36,15 +36,15 @@ def run(
 ) -> None:
   """Parses the flags of `kind`, then calls `check(settings)` and `main`.
 
-  `check` raises an error if `main` would fail later, by flags or paths.
-  If the program `writes_files`, SIGTERM removes those that are not complete.
-  Those that train save a checkpoint instead: see runs/training_program.py.
+  `check` raises an error if flags or paths would make `main` fail later. `main`
+  imports TensorFlow. With `writes_files`, SIGTERM removes incomplete files;
+  training programs save a checkpoint instead: see runs/training_program.py.
 
-  A user's mistake (`is_user_error`) is logged as one line and the status is 1.
-  Other errors are defects and keep their traceback. BERT_TRACEBACK=1 always
-  shows it. `main` imports TensorFlow after the checks.
+  A user's mistake (`is_user_error`) ends the program with one line and status
+  1. Other errors are defects and show a traceback. With BERT_TRACEBACK=1 all
+  errors do.
   """
-  from cli import interrupts  # noqa: PLC0415 (it acts when it is imported)
+  from cli import interrupts  # noqa: PLC0415 (the import sets a handler)
 
   def guarded(argv):
     logging.use_absl_handler()
@@ -77,12 +77,12 @@ def run(
 
 
 def end_with_reader() -> None:
-  """Ends the process silently when a reader such as `head` has enough."""
+  """Lets the process end silently when a reader such as `head` stops."""
   signal.signal(signal.SIGPIPE, signal.SIG_DFL)
 
 
 def _parse(kind: type[Settings], argv: list[str]) -> list[str]:
-  """Parses flags, or ends the program; returns its name and other arguments."""
+  """Parses flags, or ends the program; returns all other arguments."""
   if {"--help", "-help", "--helpshort", "-h"} & {*argv}:
     end_with_reader()
     print(help_text(sys.modules["__main__"].__doc__ or "", kind))
@@ -105,7 +105,7 @@ def _parse(kind: type[Settings], argv: list[str]) -> list[str]:
 
 
 def help_text(description: str, kind: type[Settings]) -> str:
-  """Description of a program and its flags, in groups."""
+  """Description of a program, and of all flags in groups."""
   known = settings.flags_of(kind).values()
   is_original = any(flag.group == settings.ORIGINAL for flag in known)
   lines = [description.strip()]
@@ -123,13 +123,13 @@ def help_text(description: str, kind: type[Settings]) -> str:
 
 
 def version_text() -> str:
-  """Versions of the project and of what determines its numbers, in lines."""
+  """Versions of the project and of packages that affect results, in lines."""
   versions = run_json.versions() | {"commit": run_json.commit()}
   return "\n".join(f"{name} {version}" for name, version in versions.items())
 
 
 def _describe(flag: Flag) -> str:
-  """Lines of a flag: its name and default, then its help."""
+  """Lines of a flag: name and default, then help."""
   default = flag.default
   if isinstance(default, tuple):
     default = ",".join(default)
@@ -147,7 +147,7 @@ def _describe(flag: Flag) -> str:
 
 
 class _Formatter(logging.PythonFormatter):
-  """Log lines of time, level (other than INFO) and message."""
+  """Formats log lines: time, level (unless INFO), message."""
 
   def format(self, record):
     time = self.formatTime(record, "%H:%M:%S")
@@ -167,9 +167,9 @@ def _unexpected(argument: str) -> UserError:
 
 
 def is_user_error(error: BaseException) -> bool:
-  """True for a UserError and for OSErrors that name a path or are written here.
+  """True for a UserError, and for an OSError with a path or our own message.
 
-  The latter have a message in place of the system's error number.
+  An OSError with our own message has no error number.
   """
   if isinstance(error, OSError):
     return error.filename is not None or error.errno is None
@@ -177,7 +177,7 @@ def is_user_error(error: BaseException) -> bool:
 
 
 def describe_full_disk(error: BaseException) -> str | None:
-  """One line with the file and the remedy; None if the disk is not full."""
+  """Message with file and remedy for a full disk; None for other errors."""
   match = _DISK_FULL_TEXT.search(str(error))
   if not match and getattr(error, "errno", None) not in _DISK_FULL:
     return None

@@ -4,9 +4,8 @@
   class Training(Settings):
     learning_rate: float = flag(5e-5, "Peak learning rate.", minimum=0.0)
 
-The line says everything about its flag. The command line, --help, the warning
-about changed flags, dry runs, sweeps and the defaults of older run.json files
-follow from it.
+This line is all that a flag needs. The command line, --help, the warning about
+changed flags, dry runs, sweeps and defaults for older run.json files follow.
 """
 
 import math
@@ -44,10 +43,10 @@ S = TypeVar("S", bound="Settings")
 
 @dataclass(frozen=True)
 class Flag:
-  """All that is known of a flag.
+  """All facts about a flag.
 
-  `kind` is bool, int, float or str, or tuple for several texts or numbers, of
-  which `parts` is the type. A `required` flag has no default.
+  `kind` is bool, int, float, str, or tuple for several values of type `parts`.
+  A `required` flag has no default.
   """
 
   name: str
@@ -90,25 +89,24 @@ def flag(
   training: bool = True,
   dry_run: Any = _AS_GIVEN,
 ) -> Any:
-  """Declares a field of Settings as a flag, by its annotation and these facts.
+  """Declares a field of Settings as a flag, whose annotation gives the type.
 
   Args:
-    default: value without the flag; None for a required one.
+    default: value without the flag; None for a required flag.
     help: one or two sentences for --help.
     required: the program does not start without the flag.
-    minimum: least value of a number.
-    maximum: greatest value of a number.
-    choices: the only values of a text.
+    minimum: smallest value of a number.
+    maximum: largest value of a number.
+    choices: allowed values of a text.
     group: heading of --help.
-    text: the value is a text of the user, in which ~ is no folder.
-    repeated: the flag is given once for each of several texts; else commas
-      separate them.
-    swept: several values, with commas between them, make a sweep.
-    dependent: the default depends on other flags, so that the value of the
+    text: the value is a user's text, in which ~ is no folder.
+    repeated: users repeat the flag for several texts, instead of commas.
+    swept: several values, with commas between, make a sweep.
+    dependent: the default depends on other flags, so that a value equal to the
       default is a choice, too.
-    stage: position in the order of the work, if the flag asks for work.
-    training: another value changes what is trained.
-    dry_run: value in a dry run; default: the given one.
+    stage: position in the order of the work, for flags that ask for work.
+    training: another value changes the training.
+    dry_run: value in a dry run; by default the user's value.
   """
   facts = {
     "help": help,
@@ -130,7 +128,7 @@ def flag(
   return field(default=default, metadata=facts)
 
 
-# Flags of the other groups of --help.
+# Flags in the other groups of --help.
 common = partial(flag, group=COMMON)
 original = partial(flag, group=ORIGINAL)
 device = partial(flag, group=DEVICES)
@@ -140,9 +138,9 @@ device = partial(flag, group=DEVICES)
 class Settings:
   """Values of a program's flags in one run.
 
-  `given` are the names of the flags that the user has set to another value than
-  the default, `command` is the command line. `several` has the values of swept
-  flags with more than one; the field of such a flag has the first of them.
+  `given` are names of flags that the user has set to another value than the
+  default, `command` is the command line. `several` maps swept flags to more
+  than one value; the field of such a flag has the first value.
   """
 
   given: frozenset[str] = frozenset()
@@ -151,7 +149,7 @@ class Settings:
 
   @property
   def program(self) -> str:
-    """Name of the program, as run_squad."""
+    """Name of the program, such as run_squad."""
     return Path(self.command[0]).stem
 
   def to_dict(self) -> dict[str, Any]:
@@ -159,11 +157,11 @@ class Settings:
     return {name: getattr(self, name) for name in flags_of(type(self))}
 
   def __getitem__(self, name: str) -> Any:
-    """Value of a flag whose name is a value itself."""
+    """Value of a flag by name."""
     return getattr(self, name)
 
   def needed(self, name: str) -> str:
-    """Text of a flag that this command needs; ValueError without it."""
+    """Text of a flag that this command needs; ValueError if empty."""
     if not (value := getattr(self, name)):
       raise UserError(f"this command needs --{name}")
     return value
@@ -174,7 +172,7 @@ class Settings:
 
 
 def flags_of(kind: type[Settings]) -> dict[str, Flag]:
-  """Flags of a program by name: its own, then those of its bases."""
+  """Flags of a settings class by name; flags of base classes come last."""
   types = get_type_hints(kind)
   declared = {f.name: f for f in fields(kind) if "help" in f.metadata}
   names = dict.fromkeys(
@@ -199,7 +197,7 @@ def _flag(declared, annotation) -> Flag:
 
 
 class Numbers(flags.ArgumentParser):
-  """A number of type `kind`, or several, comma-separated, as a tuple."""
+  """Parses a number of type `kind`, or several with commas to a tuple."""
 
   def __init__(self, kind: type, minimum: float):
     self._kind, self._minimum = kind, minimum
@@ -250,7 +248,7 @@ def from_flags(
 ) -> S:
   """Makes the settings of a program from flags that absl has parsed.
 
-  Raises ValueError for a required flag that is empty, NaN and infinity.
+  Raises ValueError for an empty required flag, NaN and infinity.
   """
   values: dict[str, Any] = {}
   several = {}
@@ -283,7 +281,7 @@ def _check_value(known, value):
 
 
 def _expand_home(value):
-  """Replaces ~ in paths: the shell does not behind a flag's "="."""
+  """Replaces ~ in paths, which a shell leaves alone behind a flag's "="."""
   if isinstance(value, tuple):
     return tuple(map(_expand_home, value))
   if not isinstance(value, str) or "~/" not in value:

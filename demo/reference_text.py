@@ -1,14 +1,14 @@
-"""Writes text about Python for the demonstration, out of Python itself.
+"""Writes text about Python for the demonstration, from Python's own files.
 
-Every CPython carries its language reference (pydoc's topics) and the docstrings
-of its library, so nothing is downloaded.
+CPython contains the language reference (pydoc's topics) and the docstrings of
+the library, so the demonstration downloads nothing.
 
   python demo/reference_text.py FOLDER
 
-FOLDER/train has a file for each topic and module; FOLDER/held_out, to evaluate
-on, every eighth topic and every sixteenth module. FOLDER/task has texts of some
-modules with the module's subject as label, to fine-tune on. No sentence is in
-two of them, and none is in one of them twice.
+FOLDER/train has a file for each topic and module. FOLDER/held_out, to evaluate
+on, has every eighth topic and every sixteenth module. FOLDER/task has texts of
+some modules, with the module's subject as label, to fine-tune on. No sentence
+occurs twice in FOLDER.
 """
 
 import ast
@@ -46,7 +46,7 @@ def prose(text: str, least: int = 40) -> Iterator[str]:
 
 
 def modules() -> Iterator[tuple[str, list[str]]]:
-  """Name of each module of the library, and paragraphs of its docstrings."""
+  """Yields each module's name and paragraphs of docstrings in the library."""
   for path in sorted(_LIBRARY.rglob("*.py")):
     name = path.relative_to(_LIBRARY).as_posix()
     if _LEFT_OUT.search(name):
@@ -93,7 +93,7 @@ def _write(folder, name, paragraphs):
 
 
 def _unseen(paragraphs, seen):
-  """Yields paragraphs without sentences that were there before."""
+  """Yields paragraphs without sentences that are in `seen`."""
   for paragraph in paragraphs:
     sentences = re.split(r"(?<=[.:!?]) +", paragraph)
     new = [text for text in dict.fromkeys(sentences) if text not in seen]

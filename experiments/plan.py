@@ -10,7 +10,7 @@ from typing import NamedTuple
 from modeling.config import BertConfig
 
 PLAN = tomllib.loads(Path(__file__).with_name("plan.toml").read_text("utf-8"))
-STEPS = PLAN["steps"]  # of a pre-training that names no others
+STEPS = PLAN["steps"]  # default of a pre-training
 _SYSTEMS = PLAN["pretraining"]["systems"]
 PRETRAININGS = {name: (*own, STEPS)[:3] for name, own in _SYSTEMS.items()}
 # Metric of each task's score.
@@ -22,7 +22,7 @@ CONFIGS = {
   for name, (preset, changes) in PLAN["configs"].items()
 }
 _COMMANDS = {k: v for own in PLAN["tasks"].values() for k, v in own.items()}
-# Configuration, pre-trainings that it starts from, and flags of fine-tuning.
+# {system: (configuration, pre-trainings to start from, flags of fine-tuning)}
 _SMALL = {name: (own[0], [name], "") for name, own in PRETRAININGS.items()}
 _SMALL |= PLAN["small"]["systems"]
 
@@ -30,12 +30,12 @@ _SMALL |= PLAN["small"]["systems"]
 class Run(NamedTuple):
   """One run of a program."""
 
-  name: str  # of the result and of the run's folder: task/system/seed
+  name: str  # task/system/seed, also the run's folder
   command: str  # program and flags; {work}, {glue}, ... stand for folders
 
 
 def runs(scale: float = 1.0) -> Iterator[Run]:
-  """All of them, what matters most first; `scale` of a pre-training's steps."""
+  """Yields all runs, most important first; `scale` multiplies pre-training."""
   for stage in PLAN["stages"]:
     for seed in stage.get("seeds", (1, 2)):
       for name in stage.get("pretrain", ()):
@@ -70,7 +70,7 @@ def _pretraining(name, seed, scale):
 
 
 def _tuning(task, system, seed, step, scale):
-  """Command without its seed, from the pre-training with a seed."""
+  """Command without --seed, from the pre-trainings with `seed`."""
   command = _COMMANDS[task]
   for name, part in PLAN["parts"].items():
     command = command.replace(f"{{{name}}}", part)

@@ -1,9 +1,9 @@
 r"""Fills tables and figures of docs/results.md: python -m experiments.results.
 
-claims.tsv lists the claims of the paper. `difference` is what is compared, each
-the ending of a task's name and a system; `tasks` have the paper's differences;
-`figure` has names of runs as patterns, in which a group is x. A table stands
-between <!-- name --> and <!-- /name --> in results.md.
+claims.tsv lists the paper's claims. `difference` has terms with signs; a term
+is the end of a task's name, a slash, and a system. `tasks` have the paper's
+differences. `figure` has patterns for names of runs, where the group is x. A
+table lies between <!-- name --> and <!-- /name --> in results.md.
 """
 
 import math
@@ -17,19 +17,19 @@ from matplotlib.figure import Figure
 
 from experiments import plan, run
 
-Scores = dict[tuple[str, str], list[float]]  # by task and system, for each seed
-Effect = tuple[float, float]  # a difference, and two standard errors of it
+Scores = dict[tuple[str, str], list[float]]  # {(task, system): score per seed}
+Effect = tuple[float, float]  # difference, two standard errors
 Claim = namedtuple("Claim", "name claim source difference tasks figure")
 
 
 def claims() -> list[Claim]:
-  """The lines of claims.tsv, in the order of the document."""
+  """Reads claims.tsv, in the order of the document."""
   text = Path(__file__).with_name("claims.tsv").read_text("utf-8")
   return [Claim(*line.split("\t")) for line in text.splitlines()][1:]
 
 
 def points(lines: Iterable[dict]) -> Scores:
-  """Scores of each task and system in hundredths, one for each seed."""
+  """Scores of each task and system in percent, one for each seed."""
   result = {}
   for line in lines:
     task, system, _ = line["name"].split("/")
@@ -40,12 +40,11 @@ def points(lines: Iterable[dict]) -> Scores:
 
 
 def compare(scores: Scores, terms) -> Effect | None:
-  """Sum of means with signs, and two standard errors of it.
+  """Sum of the terms' means with signs, and two standard errors.
 
-  The deviation between seeds is pooled over the systems of a task, and of all
-  that train on features: two seeds of one system would say little about it. The
-  error is infinite where nothing of the task was run with two seeds. None where
-  a term was not run.
+  The variance between seeds is pooled over all systems of a task, because two
+  seeds of one system say little; tasks A.x and A.y count as one. The error is
+  infinite if no system has two seeds. None if a term was not run.
   """
   if any(cell not in scores for _, cell in terms):
     return None
@@ -65,7 +64,7 @@ def compare(scores: Scores, terms) -> Effect | None:
 
 
 def verdict(effect: Effect | None, paper: float | None) -> str:
-  """Verdict on an effect; with no number of the paper it should be positive."""
+  """Verdict on an effect; without a paper's number a positive one agrees."""
   if effect is None or effect[1] == math.inf:
     return "one seed so far" if effect else "no comparison yet"
   if abs(effect[0]) <= effect[1]:
@@ -74,9 +73,9 @@ def verdict(effect: Effect | None, paper: float | None) -> str:
 
 
 def rows(claim: Claim, scores: Scores) -> list[tuple[str, ...]]:
-  """Rows of a claim's table: each task, and the mean of all that were run.
+  """Rows of a claim's table: each task, then the mean over finished tasks.
 
-  Cells: task, means with numbers of seeds, difference of the paper, difference
+  Cells: task, means with numbers of seeds, the paper's difference, difference
   here, verdict.
   """
   terms = claim.difference.split()
@@ -110,7 +109,7 @@ def _shown(effect, paper):
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-  """Table in Markdown."""
+  """Makes a table in Markdown."""
   lines = (head, ("---",) * len(head), *rows)
   return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
@@ -131,7 +130,7 @@ def pretrainings(lines: Sequence[dict]) -> str:
 
 
 def spread(scores: Scores) -> str:
-  """Table of what was fine-tuned with five seeds, and of the encoder."""
+  """Table of fine-tunings with five seeds, and of the encoder."""
   result = []
   for cell, seeds in scores.items():
     if len(seeds) == 5 or cell[0].startswith("Encoder"):
@@ -142,7 +141,7 @@ def spread(scores: Scores) -> str:
 
 
 def figure(claim: Claim, scores: Scores) -> Figure:
-  """Scores of all seeds, and their means."""
+  """Draws the scores of all seeds, and means."""
   result = Figure(figsize=(7, 2.8), layout="constrained")
   ax = result.subplots()
   for label, pattern in re.findall(r"([^:;]+): ([^;]+)", claim.figure):

@@ -67,13 +67,13 @@ def main(_):
 
 
 def read(path: str | Path) -> list[dict]:
-  """Objects of a file of JSON lines; none if it is not there."""
+  """Objects of a file of JSON lines; none if the file is missing."""
   text = Path(path).read_text("utf-8") if os.path.exists(path) else ""
   return [json.loads(line) for line in text.splitlines()]
 
 
 def folders() -> dict[str, str]:
-  """Values of placeholders in commands; texts are joined by commas.
+  """Values of placeholders in commands; commas separate texts.
 
   Every 14th text is held out. Contexts of SQuAD's training articles are texts.
   """
@@ -97,7 +97,7 @@ def checkpoints(run: plan.Run) -> list[tuple[str, str]]:
 
 
 def remove_checkpoints(finished: set[str], runs: list[plan.Run]) -> None:
-  """Removes those of finished pre-trainings that none of `runs` needs."""
+  """Removes checkpoints of finished pre-trainings that no run needs."""
   needed = {start for run in runs for start in checkpoints(run)}
   for file in Path(FLAGS.work_dir).glob("pretrain/*/*/model.ckpt-*"):
     start = file.parent.relative_to(FLAGS.work_dir).as_posix()
@@ -106,7 +106,7 @@ def remove_checkpoints(finished: set[str], runs: list[plan.Run]) -> None:
 
 
 def execute(run: plan.Run) -> dict:
-  """Runs one to its end; returns its line. ChildProcessError: it failed."""
+  """Runs a program to the end; returns the result. Raises ChildProcessError."""
   folder = Path(FLAGS.work_dir, run.name)
   folder.parent.mkdir(parents=True, exist_ok=True)
   words = run.command.split()
@@ -124,12 +124,12 @@ def execute(run: plan.Run) -> dict:
     "results": scores(folder),
   }
   if not run.name.startswith("pretrain") and folder.is_dir():
-    shutil.rmtree(folder)  # large, and nothing starts from it
+    shutil.rmtree(folder)  # large, and no run starts from a fine-tuning
   return line
 
 
 def write_files(work: Path) -> None:
-  """Writes the files that runs read and that no program makes, once."""
+  """Writes files that runs read and no program makes, if missing."""
   texts = {
     f"{name}.json": json.dumps(config.to_dict())
     for name, config in plan.CONFIGS.items()
@@ -164,7 +164,7 @@ def write_files(work: Path) -> None:
 
 
 def sentences(paragraphs: list[dict]) -> list[dict]:
-  """Paragraphs of SQuAD cut into sentences, which keep whole answers.
+  """Cuts paragraphs of SQuAD into sentences, with whole answers only.
 
   A question stays with the sentence of its first answer.
   """
@@ -187,8 +187,8 @@ def sentences(paragraphs: list[dict]) -> list[dict]:
 
 
 def scores(folder: Path) -> dict[str, float]:
-  """Results of a run; none if it has no evaluation."""
-  for name in ("squad_scores.json", "*/result.json"):  # the latter of torch
+  """Results of a run; none without an evaluation."""
+  for name in ("squad_scores.json", "*/result.json"):  # torch has result.json
     for path in folder.glob(name):
       values = json.loads(path.read_text("utf-8"))
       return values.get("scores", values)

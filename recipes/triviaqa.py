@@ -3,9 +3,9 @@ r"""Makes the file of fine_tuning/triviaqa.flags from TriviaQA's release.
     python -m recipes.triviaqa --questions=qa/wikipedia-train.json \
       --evidence=evidence/wikipedia --output=triviaqa_train.json
 
-As in the paper (section 4.2), a paragraph is the first 400 words of a document
-in which one of the question's answers is found. The answer is its first
-occurrence, whatever its letter case, between word boundaries.
+A paragraph is the first 400 words of a document with one of the question's
+answers, like in the paper (section 4.2). The answer is the first occurrence in
+any letter case, between word boundaries.
 """
 
 import argparse
@@ -16,11 +16,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from storage import UserError, files
 
-_FIRST_WORDS = re.compile(r"(?:\s*\S+){0,400}")  # and the blanks between them
+_FIRST_WORDS = re.compile(r"(?:\s*\S+){0,400}")
 
 
 def find_answer(context: str, aliases: Sequence[str]) -> dict | None:
-  """First answer in a context, the longest of those that begin there."""
+  """First answer in a context; at equal starts, the longest one."""
   names = sorted(filter(str.strip, aliases), key=len, reverse=True)
   pattern = "|".join(re.escape(name.strip()) for name in names)
   match = re.search(rf"(?<!\w)(?:{pattern})(?!\w)", context, re.IGNORECASE)
@@ -30,7 +30,7 @@ def find_answer(context: str, aliases: Sequence[str]) -> dict | None:
 
 
 def articles(questions: Sequence[Mapping], evidence: str) -> Iterator[dict]:
-  """Yields an article of SQuAD's form for each document with an answer."""
+  """Yields an article in SQuAD's format for each document with an answer."""
   for question in questions:
     answer = question["Answer"]
     aliases = [answer["Value"], *answer.get("Aliases", ())]

@@ -1,4 +1,4 @@
-"""Checks of settings, and that they fit the model of a checkpoint."""
+"""Checks settings, and compares settings with the model of a checkpoint."""
 
 import os
 import re
@@ -31,12 +31,12 @@ _SIZES = {
 
 
 def config(settings: Network) -> BertConfig:
-  """Reads --bert_config_file and applies the flags that override it.
+  """Reads --bert_config_file and applies the flags that override fields.
 
-  Raises OSError if that file or --vocab_file cannot be read, ValueError if they
-  do not fit each other or --max_seq_length.
+  Raises OSError if a file cannot be read, ValueError if the configuration does
+  not fit --vocab_file or --max_seq_length.
   """
-  values = settings.to_dict()  # not all programs have all of these
+  values = settings.to_dict()  # some programs lack some of the flags
   result = BertConfig.from_json(settings.bert_config_file)
   result = replace(result, **extensions(values))
   if length := values.get("max_seq_length"):
@@ -57,7 +57,7 @@ def checkpoint(settings: Training) -> str | None:
 
 
 def labels_file(settings: FineTuning) -> str | None:
-  """Path of labels.txt of --init_checkpoint, if its head is restored."""
+  """Path of labels.txt of --init_checkpoint, if the run restores the head."""
   path = settings.init_checkpoint
   own = checkpoint_files.choose_checkpoint(settings.output_dir)
   if not path or own or (settings.do_train and settings.new_head):
@@ -68,7 +68,7 @@ def labels_file(settings: FineTuning) -> str | None:
 def check(settings: TrainedModel, network: BertConfig) -> None:
   """Checks that flags fit the model in --init_checkpoint, to predict with.
 
-  `network` is that of --bert_config_file. Raises ValueError for another size,
+  `network` is read from --bert_config_file. Raises ValueError for another size,
   vocabulary, letter case or attention.
   """
   _check_init_checkpoint(settings, network, trains=False)
@@ -76,11 +76,11 @@ def check(settings: TrainedModel, network: BertConfig) -> None:
 
 
 def check_run(settings: Training, network: BertConfig, *same: str) -> None:
-  """As `check`, of a program that trains in --output_dir or has trained there.
+  """Checks that flags fit the model in --output_dir or --init_checkpoint.
 
-  `same` are names of flags that must be as in the training in --output_dir.
-  Without --vocab_file a run reads no text, so that its case does not matter.
-  Raises OSError if that folder cannot be written.
+  The flags in `same` must equal the flags of the training in --output_dir.
+  Without --vocab_file a run reads no text, and letter case does not matter.
+  Raises ValueError like `check`, OSError for a read-only folder.
   """
   file_checks.check_writable(settings.output_dir, "output_dir")
   if own := checkpoint_files.choose_checkpoint(settings.output_dir):
@@ -117,10 +117,9 @@ def check_run(settings: Training, network: BertConfig, *same: str) -> None:
 def check_fine_tuning(
   settings: FineTuning, *same: str, of_teacher: Iterable[str] = ()
 ) -> BertConfig:
-  """Checks flags of fine-tuning, and that they fit the models; see `check_run`.
+  """Checks flags of fine-tuning; see `check_run`. Returns the configuration.
 
-  Returns the network's configuration. `of_teacher` are names of flags that must
-  be as in the training of --teacher.
+  The flags in `of_teacher` must equal the flags of the training of --teacher.
   """
   contradictions.check_fine_tuning(settings)
   network = config(settings)
@@ -132,7 +131,7 @@ def check_fine_tuning(
 
 
 def _check_teacher(settings: FineTuning, same):
-  """Checks that --teacher is of this program and reads the same tokens."""
+  """Checks that this program trained --teacher, and on the same tokens."""
   teacher = settings.needed("teacher")
   if os.path.realpath(teacher) == os.path.realpath(settings.output_dir):
     raise UserError("--teacher is --output_dir: name another folder")
@@ -157,7 +156,7 @@ def _check_teacher(settings: FineTuning, same):
 
 
 def _check_same(name, value, trained, owner, remedy):
-  """Raises ValueError if a flag is not as in a training; None is unknown."""
+  """Raises ValueError if a flag differs from a training; None is unknown."""
   if trained is not None and str(value).lower() != str(trained).lower():
     raise UserError(
       f"--{name}={value}, but {owner} was trained with --{name}={trained}: "
@@ -168,7 +167,7 @@ def _check_same(name, value, trained, owner, remedy):
 def _check_sizes(config_file, network, prefix, may_be_deeper=False):
   """Raises ValueError if a checkpoint has a network of another size.
 
-  With `may_be_deeper` it may have more layers, which are left out.
+  With `may_be_deeper` the checkpoint may have more layers, which are left out.
   """
   layers = 0
   sizes = {}
@@ -205,7 +204,7 @@ def _check_sizes(config_file, network, prefix, may_be_deeper=False):
 
 
 def _check_init_checkpoint(settings: TrainedModel | Training, network, trains):
-  """Checks --init_checkpoint, or both of two directions side by side."""
+  """Checks --init_checkpoint, or both checkpoints of --attention=shallow."""
   start = settings.needed("init_checkpoint")
   parts = [(start, network.attention)]
   is_explicit = bool(settings.attention)
@@ -230,7 +229,7 @@ def _check_case(settings: Tokens, path, trains):
   lower_case = settings.do_lower_case
   validate_case_matches_checkpoint(lower_case, path)
   flags = checkpoint_files.run_of(path)["flags"]
-  # Pre-training without a vocabulary reads records: there the flag is unused.
+  # Pre-training without a vocabulary reads records and ignores the flag.
   trained = flags.get("do_lower_case") if flags.get("vocab_file") else None
   try:
     _check_same("do_lower_case", lower_case, trained, path, "give the latter")
@@ -241,7 +240,7 @@ def _check_case(settings: Tokens, path, trains):
 
 
 def check_head(settings: FineTuning, name: str) -> None:
-  """Raises ValueError if a flag is not as in the training of the head."""
+  """Raises ValueError if a flag differs from the training of the head."""
   own = checkpoint_files.choose_checkpoint(settings.output_dir)
   start = own or settings.init_checkpoint
   if not start or (not own and settings.do_train and settings.new_head):
@@ -257,7 +256,7 @@ def check_head(settings: FineTuning, name: str) -> None:
 def check_vocabulary(
   settings: Tokens, vocab_size: int, start: str | None
 ) -> None:
-  """Raises ValueError if --vocab_file is not that of the checkpoint `start`."""
+  """Raises ValueError if the model in `start` has another vocabulary."""
   if not start:
     return
   path, ids = settings.needed("vocab_file"), settings.tokenizer.vocab
@@ -277,9 +276,10 @@ def check_vocabulary(
 
 
 def vocabulary_flags(settings: Training, vocab_size: int) -> dict:
-  """Flags for run.json of a run without --vocab_file, if the file is there.
+  """Flags that a run without --vocab_file adds to run.json.
 
-  The case of its texts is None, unknown, unless the user gave it.
+  `vocab_file` is a vocab.txt beside the model's files, if any. `do_lower_case`
+  is None, unknown, unless the user has set the flag.
   """
   if settings.vocab_file:
     return {}

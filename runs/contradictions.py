@@ -1,4 +1,4 @@
-"""Checks of settings that contradict each other, before any file is read."""
+"""Checks for contradicting settings, before a run reads any file."""
 
 from cli import file_checks
 from modeling.config import BertConfig
@@ -11,7 +11,7 @@ from training import processes
 
 
 def check_training(settings: Training) -> None:
-  """Checks the flags that all training programs have; else ValueError."""
+  """Checks flags that all training programs have; raises ValueError."""
   check_export(settings, settings.dtype)
   check_devices(settings)
   if settings.group_by_length and (settings.on_tpu or settings.jit_compile):
@@ -26,7 +26,7 @@ def check_training(settings: Training) -> None:
 
 
 def check_fine_tuning(settings: FineTuning) -> None:
-  """Checks the flags that all programs of fine-tuning have; else ValueError."""
+  """Checks flags that all fine-tuning programs have; raises ValueError."""
   if settings.early_stopping_patience and not settings.eval_steps:
     raise UserError(
       "--early_stopping_patience counts evaluations: say with --eval_steps "
@@ -45,7 +45,7 @@ def check_ensemble(settings: FineTuning) -> None:
   number = len(settings.trials()) * settings.num_seeds
   if size > 1 and not settings.do_train:
     sweep_table.best_trials(settings.output_dir, size)
-  elif number < size:  # there is always one
+  elif number < size:
     raise UserError(
       f"--ensemble={size} takes the best of a sweep, but this command trains "
       f"{number}: give more of --learning_rate or --num_seeds"
@@ -73,8 +73,8 @@ def check_packing(settings: Packing, config: BertConfig) -> None:
 
 
 def packing_conflict(settings: Packing, config: BertConfig) -> str | None:
-  """First setting with which examples cannot share rows; None if all can."""
-  values = settings.to_dict()  # pre-training has no teacher and no windows
+  """First setting with which examples cannot share rows, or None."""
+  values = settings.to_dict()  # pre-training lacks --teacher, --long_text
   conflicts = {
     "--add_bilstm": config.add_bilstm,
     "--gradient_accumulation_steps": settings.gradient_accumulation_steps > 1,

@@ -23,7 +23,7 @@ def distilled(
   model: keras.Model,
   build: Callable[[S], ServedModel],
 ) -> losses.Objective:
-  """Objective that follows --teacher, too; `build` makes its model."""
+  """Adds a loss for --teacher to an objective; `build` makes the teacher."""
   folder = settings.needed("teacher")
   entry = run_json.read(folder)[-1]
   teacher = restore(type(settings), folder, entry, build, {}).model
@@ -42,7 +42,7 @@ def distilled(
     with tracing.mode(gradients=False):
       values = teacher(batch_inputs(teacher, batch), training=False)
     for name, rank in ranks.items():
-      if values[name].shape.rank > rank:  # of spans, each member's logits
+      if values[name].shape.rank > rank:  # a span ensemble stacks logits
         values[name] = tf.reduce_mean(values[name], -1)
     return values
 

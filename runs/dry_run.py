@@ -19,11 +19,11 @@ T = TypeVar("T", bound=Training)
 
 @contextmanager
 def dry_run(settings: T) -> Iterator[T]:
-  """Context with the arguments to run with, changed if --dry_run is set.
+  """Context with the settings to run with, changed if --dry_run is set.
 
-  A dry run has the stages of the command, but no outputs. It trains two steps,
-  or takes the model in --output_dir. Models and batches have their full size,
-  which tests memory.
+  A dry run passes all stages of the command, but leaves no outputs. The
+  training has two steps, or the run loads the model in --output_dir. Models
+  and batches have full size, to test memory.
   """
   if not settings.dry_run:
     yield settings
@@ -37,10 +37,10 @@ def dry_run(settings: T) -> Iterator[T]:
     _correct_log({export_dir: settings.export_dir, folder: settings.output_dir})
     known = flags_of(type(settings)).values()
     short = {f.name: f.dry_run for f in known if f.has_dry_run_value}
-    if isinstance(settings, FineTuning) and settings.is_sweep:  # as its trials
-      short["keep_best"] = True
+    if isinstance(settings, FineTuning) and settings.is_sweep:
+      short["keep_best"] = True  # like a trial of the sweep
     yield settings.replace(
-      several={},  # of a sweep the first setting
+      several={},  # test the first setting of a sweep
       output_dir=folder,
       init_checkpoint=start or settings.init_checkpoint,
       export_dir=export_dir,
@@ -50,10 +50,10 @@ def dry_run(settings: T) -> Iterator[T]:
 
 
 def _correct_log(names: Mapping[str, str | None]) -> None:
-  """Corrects log lines about files that last no longer than this process.
+  """Corrects log lines that name a temporary folder of the dry run.
 
-  Warnings and errors name the command's folders. Other lines are left out: they
-  say that such a file was saved.
+  Warnings and errors name the command's folder instead. INFO lines, which say
+  that a temporary file was saved, are left out.
   """
 
   def correct(record):
@@ -69,7 +69,7 @@ def _correct_log(names: Mapping[str, str | None]) -> None:
 
 @contextmanager
 def _dry_run_folder(output_dir):
-  """Context with a folder for a time; workers share one in --output_dir."""
+  """Context with a temporary folder; workers share one in --output_dir."""
   if not processes.has_others():
     with TemporaryDirectory() as folder:
       yield folder

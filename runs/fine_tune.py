@@ -30,11 +30,11 @@ R = TypeVar("R", bound=RecordDataset)
 
 @dataclass(frozen=True)
 class Task(ABC, Generic[S, R]):
-  """A task with its settings and the examples that a run reads.
+  """A task, the settings of the run, and the examples that the run reads.
 
-  `examples` has the splits "train", "dev" and "test", and others whose names
-  begin so, such as "dev_mismatched". `labels` are those that the user's data
-  defines, which labels.txt names in their order.
+  `examples` has the splits "train", "dev" and "test", and variants such as
+  "dev_mismatched". `labels` are the labels of the user's data in the order of
+  labels.txt, or () for a task with known labels.
   """
 
   settings: S
@@ -47,10 +47,10 @@ class Task(ABC, Generic[S, R]):
   @property
   @abstractmethod
   def metric(self) -> str:
-    """Name of the score of `evaluate` that is largest for the best model."""
+    """Name of the score of `evaluate` that ranks models; larger is better."""
 
   def records_file(self, split: str) -> str:
-    """Path of a split's records, as the original's: eval.tf_record for dev."""
+    """Path of a split's records; the original writes dev to eval.tf_record."""
     names = {"train": "train", "dev": "eval", "test": "predict"}
     kind = split.partition("_")[0]
     file = f"{split.replace(kind, names[kind], 1)}.tf_record"
@@ -80,16 +80,16 @@ class Task(ABC, Generic[S, R]):
   def predict(
     self, model: keras.Model, split: str, records: R, step: int
   ) -> None:
-    """Writes the predictions of a split by the model of a step."""
+    """Writes the predictions of a split by the model after `step` steps."""
 
   @staticmethod
   @abstractmethod
   def served_model(settings: Any) -> ServedModel:
-    """The untrained model of some settings and its answers to texts."""
+    """Makes the untrained model of some settings, and the Answers."""
 
 
 def fine_tune(task: Task[S, R]) -> None:
-  """Sweeps, trains, evaluates, predicts and exports as a task's settings say.
+  """Sweeps, trains, evaluates, predicts and exports, as the settings ask.
 
   Raises ValueError if nothing is trained and --init_checkpoint has no head.
   """
@@ -137,8 +137,8 @@ def train(
 ) -> None:
   """Fine-tunes a model for --num_train_epochs, in the strategy's scope.
 
-  Saves the best checkpoint, if settings say so. Raises ValueError if a step
-  needs more examples than there are.
+  Saves the best checkpoint with --keep_best. Raises ValueError if the examples
+  make no step.
   """
   settings, source = run.settings, data["train"]
   steps = _num_steps(settings, task.num_examples(source))
@@ -212,7 +212,7 @@ def _num_steps(settings: FineTuning, num_examples: int) -> int:
 
 
 def packs_examples(settings: Packing, config: BertConfig) -> bool | None:
-  """--pack_examples; without the flag False if it is impossible, else None."""
+  """Value of --pack_examples; default: None if possible, otherwise False."""
   if settings.pack_examples is not None:
     return settings.pack_examples
   conflict = contradictions.packing_conflict(settings, config)

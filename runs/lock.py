@@ -11,15 +11,15 @@ from storage import UserError, files
 from training import checkpoint_files, processes
 
 LOCK_FILE = "run.lock"
-# Files of locks, which last until they are closed; True if the folder is new.
+# Lock files, which stay open until the process ends; True if the folder is new.
 _open_locks: list[tuple[TextIO, bool]] = []
 
 
 def lock_folder(folder: str) -> None:
-  """Locks a local folder until this process ends; remote ones are not locked.
+  """Locks a local folder until this process ends; ignores remote folders.
 
-  Removes incomplete files of a run that was killed there. Raises
-  NotADirectoryError, or ValueError if another process has locked it.
+  Removes incomplete files that a killed run left there. Raises
+  NotADirectoryError, or ValueError if another process holds the lock.
   """
   checkpoint_files.check_name(folder)
   if files.is_remote(folder):
@@ -52,7 +52,7 @@ def lock_folder(folder: str) -> None:
 
 
 def remove_locks():
-  """Removes files of locks, and new folders that have held nothing else."""
+  """Removes lock files, and new folders that contain nothing else."""
   for file, is_new in _open_locks:
     with suppress(OSError):  # removed already, or the folder is not empty
       os.remove(file.name)

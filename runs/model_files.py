@@ -1,4 +1,4 @@
-"""Files of a trained model: those of its run, else those that lie near it."""
+"""Finds the files of a trained model: in the same folder, or by run.json."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -16,7 +16,7 @@ PADDING = 128  # embedding tables may be padded to a multiple of this
 
 
 class ModelFiles(NamedTuple):
-  """Files of a checkpoint, the case of its texts and its configuration."""
+  """Paths of a model's files, letter case of texts, and configuration."""
 
   checkpoint: str
   bert_config_file: str
@@ -30,10 +30,10 @@ class ModelFiles(NamedTuple):
 
 
 def find_model(path: str) -> ModelFiles:
-  """Files of a checkpoint: beside it, or named by the run that wrote it.
+  """Finds the files of a checkpoint: in the same folder, or by run.json.
 
-  `path` is a folder or the prefix of a checkpoint. Case and configuration are
-  those of the run's flags, else of the files. FileNotFoundError if one is gone.
+  `path` is a folder or the prefix of a checkpoint. Flags in run.json override
+  the files' letter case and configuration. Raises FileNotFoundError.
   """
   prefix = checkpoint_files.find_checkpoint(path)
   entry = checkpoint_files.run_of(prefix)
@@ -55,7 +55,7 @@ def find_model(path: str) -> ModelFiles:
 
 
 def sibling(path: str, flag: str) -> str | None:
-  """Path of the file of a flag in the folder of a checkpoint, or None.
+  """Path of a flag's file in a checkpoint's folder, or None.
 
   The flag is `bert_config_file`, or `vocab_file` for a vocabulary of any kind.
   """
@@ -66,9 +66,9 @@ def sibling(path: str, flag: str) -> str | None:
 
 
 def find_vocabulary(start: str, entry: Mapping, vocab_size: int) -> str | None:
-  """Path of a vocabulary of the model's size beside the files of a run.
+  """Finds a vocabulary of the model's size beside a run's files, or None.
 
-  `start` is the run's folder or checkpoint, `entry` is of run.json.
+  `start` is the run's folder or checkpoint, `entry` comes from run.json.
   """
   flags = ("bert_config_file", "init_checkpoint")
   for path in (start, *(run_json.path_of(entry, flag) for flag in flags)):
@@ -80,7 +80,7 @@ def find_vocabulary(start: str, entry: Mapping, vocab_size: int) -> str | None:
 
 
 def lower_cases(trained_flags: Mapping, vocab_file: str) -> bool:
-  """Whether a model lower-cases texts: by its run, else by its vocabulary."""
+  """True if a model lower-cases texts, by the run's flags or the vocabulary."""
   known = trained_flags.get("do_lower_case")
   if known is None or not trained_flags.get("vocab_file"):
     tokens = open_tokenizer(vocab_file).vocab

@@ -1,4 +1,4 @@
-"""Settings of an earlier run, by its run.json, and what has changed since."""
+"""Settings of an earlier run, read from run.json, and changes since then."""
 
 import json
 import os
@@ -15,17 +15,17 @@ from runs.settings import Training
 from storage import UserError, files
 from training import checkpoint_files, processes, run_json
 
-# Flags of texts; a run without --vocab_file reads none.
+# Flags without effect in a run that lacks --vocab_file.
 _OF_TEXT = ("vocab_file", "do_lower_case")
 
 
 def from_record(
   kind: type[S], folder: str, entry: Mapping, changes: Mapping
 ) -> S:
-  """Settings of an entry of a folder's run.json, to use its model.
+  """Settings of an entry of a folder's run.json, to use the model.
 
-  Training data is left out, `changes` are values that differ, and flags that
-  the entry lacks have their defaults. Raises ValueError for an unknown name or
+  Leaves out training data. `changes` override values of the entry; other flags
+  that the entry lacks have defaults. Raises ValueError for an unknown name or
   a value of the wrong type, FileNotFoundError if a file of the model is gone.
   """
   known = flags_of(kind)
@@ -52,7 +52,7 @@ def from_record(
 
 
 def _checked(flag: Flag, value):
-  """Returns a flag's new value; ValueError for one of another type."""
+  """Returns a flag's new value; ValueError for another type."""
   if isinstance(value, os.PathLike):
     value = os.fspath(value)
   if flag.kind is tuple and isinstance(value, list):
@@ -65,9 +65,9 @@ def _checked(flag: Flag, value):
 
 
 def _existing_file(folder, entry, name, values):
-  """Path of a run's file; FileNotFoundError if there is none.
+  """Path of a run's file: as a flag of the entry says, or in the folder.
 
-  It is the file that a flag of the entry names, else its copy in the folder.
+  Raises FileNotFoundError if both are missing.
   """
   path = run_json.path_of(entry, name)
   if path and files.exists(path):
@@ -91,7 +91,7 @@ def _existing_file(folder, entry, name, values):
 
 
 def save_command(settings: Training, seed: int) -> None:
-  """Writes command.flags, which repeats this command, on the chief."""
+  """Writes command.flags, which repeats this command, on the chief worker."""
   if processes.is_chief():
     path = os.path.join(settings.output_dir, command_file.NAME)
     files.write_text(path, command_file.text(settings, seed))

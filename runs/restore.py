@@ -1,4 +1,4 @@
-"""The model of an earlier run, as its program exports it."""
+"""Restores the model that an earlier run would export."""
 
 from collections.abc import Callable, Mapping
 from typing import TypeVar
@@ -15,7 +15,7 @@ from training import checkpoint_files
 from training.run_folder import Checkpoints
 from training.step import set_dtype_policy
 
-# A program that trains, or one that extracts features.
+# Settings of a training program, or of extract_features.py.
 S = TypeVar("S", bound=Training | ServedEncoder)
 
 
@@ -28,8 +28,8 @@ def restore(
 ) -> ServedModel:
   """Restores the model that --do_export would export; see tasks.open.
 
-  `kind` are the settings of its program, `entry` is of the folder's run.json,
-  `build` makes the model from settings.
+  `kind` is the settings class of the program, `entry` comes from run.json in
+  the folder, `build` makes the model from settings.
   """
   settings = from_record(kind, folder, entry, changes)
   vocab_size = BertConfig.from_json(settings.bert_config_file).vocab_size

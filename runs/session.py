@@ -1,4 +1,4 @@
-"""Training, checkpoints, export and devices of one run, by its flags."""
+"""Training, checkpoints, export and devices of one run."""
 
 import json
 import os
@@ -46,8 +46,8 @@ T_co = TypeVar("T_co", bound=Training, covariant=True)
 class Run(Generic[T_co]):
   """One start of a training program.
 
-  Sets the dtype policy and the random seed, before models are built. `config`
-  is the encoder's, `seed` that of initial values, the order of the data and
+  Sets the dtype policy and the random seed before you build models. `config`
+  describes the encoder; `seed` determines initial values, data order and
   dropout.
   """
 
@@ -56,7 +56,7 @@ class Run(Generic[T_co]):
     set_dtype_policy(settings.dtype)
     one_hot = config.use_one_hot_embeddings or settings.on_tpu
     self.config = replace(config, use_one_hot_embeddings=one_hot)
-    # For run.json, as bert_config.json may set the direction, too.
+    # bert_config.json may set the attention, too: run.json records the result.
     self.settings = settings.replace(attention=self.config.attention)
     self.checkpoints = Checkpoints(
       settings.output_dir, settings.keep_checkpoint_max
@@ -80,19 +80,19 @@ class Run(Generic[T_co]):
   ) -> Iterator[int]:
     """Trains a model in the strategy's scope; yields the steps to evaluate.
 
-    Resumes from the newest checkpoint, else starts from --init_checkpoint.
+    Resumes from the newest checkpoint, or starts from --init_checkpoint.
 
-    Arguments:
-      model: the model, whose variables have initial values.
-      objective: its losses.
+    Args:
+      model: a model with initial values.
+      objective: losses to minimize.
       source: records to train on.
-      num_train_steps: length of the schedule of the learning rate.
-      num_warmup_steps: its warm-up.
-      new_head: the head does not start from --init_checkpoint.
+      num_train_steps: step at which the learning rate reaches 0.
+      num_warmup_steps: steps in which the learning rate rises.
+      new_head: keep the head's initial values; ignore --init_checkpoint there.
       stop_at: step to stop at; 0 for `num_train_steps`.
       unit: name of an example in the log.
       evaluated: last step that an earlier start has evaluated.
-      evaluate_last: the last step is yielded, too, besides --eval_steps.
+      evaluate_last: yield the last step, too, whatever --eval_steps says.
     """
     settings = self.settings
     packs = source.packing is not None
@@ -105,7 +105,7 @@ class Run(Generic[T_co]):
     if own := self.checkpoints.newest_readable():
       record.warn_if_changed(settings, own)
     if processes.has_others() and processes.is_chief():
-      # Scans the files without an index once; the other workers wait for it.
+      # The chief scans files without an index once. The other workers wait.
       record_scan.load_index(source.files, source.index_file)
     run_folder.wait_for_chief()
     self.checkpoints.resume(train_step, settings.init_checkpoint, new_head)
@@ -126,7 +126,7 @@ class Run(Generic[T_co]):
       self.checkpoints.log_all()
 
   def end_training(self) -> None:
-    """Ends `train` at the step that it has yielded, with a checkpoint."""
+    """Ends `train` at the step just yielded, and saves a checkpoint."""
     self._training.end()
 
   def _batches(self, source, skip, context):
@@ -151,7 +151,7 @@ class Run(Generic[T_co]):
     )
 
   def _report(self, objective, source, unit):
-    """Report of the run; also adds its entry to run.json."""
+    """Makes the run's report; the chief adds an entry to run.json."""
     settings = self.settings
     names = ("loss", *objective.metric_names)
     result = report.Report(
@@ -195,7 +195,7 @@ class Run(Generic[T_co]):
       accumulation_steps=settings.gradient_accumulation_steps,
       loss_scale=LossScale() if settings.dtype == "float16" else None,
       average=average,
-      # XLA cannot compile all layers, such as cuDNN's LSTM.
+      # XLA cannot compile some layers, such as cuDNN's LSTM.
       jit_compile=compiles_step(settings, packs)
       and (settings.jit_compile or all(x.supports_jit for x in model.layers)),
     )
@@ -207,7 +207,7 @@ class Run(Generic[T_co]):
     return load(self.settings, model, self.checkpoints)
 
   def export(self, build: Callable[[T_co], ServedModel]) -> None:
-    """Exports what `build` makes; other workers wait for the chief."""
+    """Exports what `build` makes, on the chief; other workers wait."""
     settings = self.settings
     if processes.is_chief():
       set_export_policy(settings.dtype, settings.export_format)
@@ -224,10 +224,10 @@ def load(
 ) -> int:
   """Restores a model to evaluate, predict or export; returns its step.
 
-  Takes the best checkpoint with --keep_best, now or in the last training, or
-  after a sweep; else the newest of `checkpoints`; else --init_checkpoint. An
-  ensemble takes the best checkpoints of a sweep's best trials. Raises
-  ValueError for none, or another model.
+  Loads the first that exists: 1. the best checkpoint, if this run or the last
+  training has --keep_best; 2. the newest of `checkpoints`;
+  3. --init_checkpoint. An ensemble loads the best checkpoints of a sweep's best
+  trials. Raises ValueError without a checkpoint, or for another model.
   """
   if isinstance(model, models.Ensemble):
     folders = sweep_table.best_trials(settings.output_dir, len(model.members))
@@ -247,7 +247,7 @@ def load(
 
 
 def text_windows(settings: LongText) -> models.Windows | None:
-  """Windows of --long_text, if texts are read in them."""
+  """Windows of texts with --long_text=windows, otherwise None."""
   if settings.long_text != "windows":
     return None
   return models.Windows(
@@ -256,7 +256,7 @@ def text_windows(settings: LongText) -> models.Windows | None:
 
 
 def set_export_policy(dtype: str, formats: Sequence[str]) -> None:
-  """Dtype policy of exports: --dtype, but variables of float32 for training."""
+  """Sets the policy of --dtype; trainable formats keep variables in float32."""
   set_dtype_policy(dtype, any(FORMATS[n].is_trainable for n in formats))
 
 
@@ -266,9 +266,9 @@ def set_export_policy(dtype: str, formats: Sequence[str]) -> None:
 def make_strategy(settings: Devices) -> tf.distribute.Strategy:
   """Makes the strategy of --distribution_strategy and the TPU flags.
 
-  Default: mirrored if there are several GPUs, else one device. Call it before
-  TensorFlow uses a device: workers connect first, and logical CPU devices
-  cannot be changed later. Raises ValueError for contradictions, or no such TPU.
+  Default: mirrored with several GPUs, otherwise one device. Call this function
+  before TensorFlow uses a device: workers connect first, and logical CPU
+  devices are fixed then. Raises ValueError for contradictions or a missing TPU.
   """
   contradictions.check_devices(settings)
   start_up.silence_xla()
@@ -291,7 +291,7 @@ def make_strategy(settings: Devices) -> tf.distribute.Strategy:
 
 
 def compiles_step(settings: Training, packs: bool | None) -> bool:
-  """--jit_compile, or its default: a GPU, and batches of one shape.
+  """Value of --jit_compile; by default True on a GPU for batches of one shape.
 
   With `packs`, rows of several examples differ in length.
   """
@@ -302,7 +302,7 @@ def compiles_step(settings: Training, packs: bool | None) -> bool:
 
 
 def needs_static_shapes(settings: Training, packs: bool | None = False) -> bool:
-  """True if batches must have one length, as XLA compiles each length."""
+  """True if batches must have one length, because XLA compiles each length."""
   return settings.on_tpu or compiles_step(settings, packs)
 
 
@@ -319,8 +319,8 @@ def _strategy(name: str, settings: Devices):
         "--distribution_strategy=multi_worker_mirrored needs the environment "
         "variable TF_CONFIG, with all workers and the index of this one"
       )
-    # No timeout of collectives: each would leave a thread that sleeps for
-    # so long. A worker that is lost is noticed by its missing heartbeat.
+    # No timeout: each collective would leave a thread that sleeps that long.
+    # A missing heartbeat reveals a lost worker.
     return tf.distribute.MultiWorkerMirroredStrategy()
   return _tpu(settings)
 

@@ -39,7 +39,7 @@ class Tokens(Settings):
 
   @cached_property
   def tokenizer(self) -> Tokenizer:
-    """The tokenizer of both flags, read once."""
+    """The tokenizer by --vocab_file and --do_lower_case, read once."""
     return open_tokenizer(self.needed("vocab_file"), self.do_lower_case)
 
 
@@ -54,7 +54,7 @@ class Vocabulary(Tokens):
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedModel(Network, Vocabulary):
-  """A model that is not trained here, and its tokenizer."""
+  """A trained model to use, and the tokenizer."""
 
   init_checkpoint: str = common(
     None, "Checkpoint, or folder with one.", required=True
@@ -103,7 +103,7 @@ class Devices(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class Export(Settings):
-  """What a program exports."""
+  """Export of a model."""
 
   do_export: bool = common(
     False, "Export the model for inference.", stage=4, training=False
@@ -121,12 +121,12 @@ class Export(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class ServedEncoder(TrainedModel, Export, Devices):
-  """An encoder that is not trained here, and its exports."""
+  """A trained encoder to use or export."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Training(Network, Tokens, Devices, Export):
-  """A model, its folder, and how it is trained."""
+  """A model, the folder of the run, and the training's hyper-parameters."""
 
   output_dir: str = common(
     None, "Folder of checkpoints and results.", required=True, training=False
@@ -208,7 +208,7 @@ class Training(Network, Tokens, Devices, Export):
     "Seed of all randomness. Default: random.",
     minimum=0,
     maximum=2**31 - 1,
-    training=False,  # a resumed run keeps its own
+    training=False,  # a resumed run keeps the first seed
   )
 
   @property
@@ -219,7 +219,7 @@ class Training(Network, Tokens, Devices, Export):
 
   @property
   def max_examples(self) -> int | None:
-    """Examples to read from a file in a dry run; else None, for all."""
+    """Examples to read from a file in a dry run; None, for all, otherwise."""
     return _DRY_RUN_EXAMPLES if self.dry_run else None
 
 
@@ -235,9 +235,9 @@ class Evaluation(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class Packing(Training):
-  """A training on rows that may have several examples.
+  """A training whose rows may hold several examples.
 
-  `not_packed` names flags with which examples cannot share rows.
+  `not_packed` names flags that do not go with --pack_examples.
   """
 
   not_packed: ClassVar[tuple[str, ...]] = ()

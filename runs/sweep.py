@@ -1,8 +1,8 @@
-"""Sweeps: the best of several settings and seeds, each trained by itself.
+"""Sweeps: trains several settings and seeds, and keeps the best model.
 
 A sweep (appendix A.3 of the paper) has a trial for each combination of learning
-rate, batch size, epochs and seed: the same command in a process and a folder of
-its own.
+rate, batch size, epochs and seed. Each trial runs the same command in a child
+process, with a separate folder.
 """
 
 import math
@@ -26,11 +26,10 @@ T = TypeVar("T", bound=FineTuning)
 def run_sweep(settings: T) -> T:
   """Trains with each combination and seed that has no row in sweep.tsv.
 
-  Copies the best trial's checkpoint to the folder `best`. Of several workers
-  the chief reads and writes. Call it before this process uses a device, which
-  the trials need. Returns the flags to go on with, the first setting's: what is
-  left is to evaluate, predict and export the model in the folder `best`. Raises
-  ChildProcessError if a trial failed.
+  Copies the best trial's checkpoint to the folder `best`. The chief worker
+  reads and writes. Call this before the process uses a device: the trials need
+  the devices. Returns settings that evaluate, predict and export the best model
+  without a training. Raises ChildProcessError if a trial fails.
   """
   combinations = settings.trials()
   first = 1 if settings.seed is None else settings.seed
@@ -68,7 +67,7 @@ def run_sweep(settings: T) -> T:
     run_json.copy_last_entry(
       settings.output_dir, folder, ensemble=settings.ensemble
     )
-  # Several workers need a seed, also to evaluate.
+  # Several workers need a seed even to evaluate.
   return settings.replace(
     several={},
     do_train=False,
@@ -78,7 +77,7 @@ def run_sweep(settings: T) -> T:
 
 
 def _name(settings: FineTuning, setting):
-  """Name of a setting: its rate, and of other flags those with several."""
+  """Name of a setting: learning rate, then other flags with several values."""
   name = f"rate_{setting['learning_rate']:g}"
   shorts = {"train_batch_size": "batch", "num_train_epochs": "epochs"}
   for flag, short in shorts.items():
@@ -88,10 +87,10 @@ def _name(settings: FineTuning, setting):
 
 
 def _run_trial(settings: FineTuning, folder, setting, seed):
-  """Runs the same command with the flags of a trial."""
+  """Runs this command again with the flags of a trial."""
   if processes.is_chief():
     _copy_labels(settings.output_dir, folder)
-  # Only the best trial evaluates, predicts and exports.
+  # Trials only train. The sweep evaluates, predicts and exports the best one.
   later = settings.given.intersection(settings.stages) - {"do_train"}
   flags = [f"--output_dir={folder}"]
   flags += [f"--{flag}={value}" for flag, value in setting.items()]
@@ -115,7 +114,7 @@ def _log_trials(trials):
 
 
 def _copy_labels(source, target):
-  """Copies labels.txt, if any; ValueError if the target has another order."""
+  """Copies labels.txt, if any; ValueError if the target has other labels."""
   if not labels.exist(source):
     return
   known = labels.load(source)
@@ -133,7 +132,7 @@ def _copy_best(source, target):
     if files.exists(path):
       tf.io.gfile.copy(path, os.path.join(target, name), True)
   source, target = map(run_folder.best_folder, (source, target))
-  files.remove_folder(target)  # of a sweep with fewer trials
+  files.remove_folder(target)  # an earlier sweep with fewer trials
   tf.io.gfile.makedirs(target)
   for name in files.list_folder(source):
     tf.io.gfile.copy(os.path.join(source, name), os.path.join(target, name))

@@ -16,7 +16,7 @@ def read(output_dir: str) -> list[dict[str, str]]:
 
 
 def best_trials(output_dir: str, number: int) -> list[str]:
-  """Folders of a sweep's best trials, best first; ValueError if fewer."""
+  """Folders of a sweep's best trials, best first; ValueError if too few."""
   trials = read(output_dir)
   if len(trials) < number:
     raise UserError(

@@ -1,4 +1,4 @@
-"""Groups of flags of fine-tuning, and of long texts."""
+"""Groups of flags for fine-tuning and long texts."""
 
 import re
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _SWEEP = (
 
 @dataclass(frozen=True, kw_only=True)
 class FineTuning(Vocabulary, Training):
-  """How a model is fine-tuned, once or in a sweep."""
+  """Fine-tuning of a model, once or in a sweep."""
 
   learning_rate: float = common(
     5e-5, f"Peak learning rate. {_SWEEP}", minimum=0.0, swept=True
@@ -97,23 +97,23 @@ class FineTuning(Vocabulary, Training):
 
   @property
   def evaluates_while_training(self) -> bool:
-    """True if a training evaluates; trials of a sweep keep their best."""
+    """True if a training evaluates, as each trial of a sweep does."""
     keeps_best = self.is_sweep or self.keeps_best
     return self.do_train and (bool(self.eval_steps) or keeps_best)
 
   @property
   def evaluates(self) -> bool:
-    """True if a run evaluates its model after the training, if any."""
+    """True if a run evaluates the final model."""
     return False
 
   @property
   def reads_dev(self) -> bool:
-    """True if a run reads its dev set."""
+    """True if a run reads the dev set."""
     return self.evaluates or self.evaluates_while_training
 
   @property
   def splits_to_read(self) -> list[str]:
-    """Splits of the data that a run reads: train, dev, test."""
+    """Splits that a run reads, in the order train, dev, test."""
     is_read = {
       "train": self.do_train,
       "dev": self.reads_dev,
@@ -127,7 +127,7 @@ class FineTuning(Vocabulary, Training):
     return [f"{split}_file" for split in self.splits_to_read]
 
   def trials(self) -> list[dict[str, float]]:
-    """Values of the swept flags in all combinations; one without a sweep."""
+    """All combinations of the swept flags' values; one without a sweep."""
     values = {
       name: self.several.get(name, (getattr(self, name),))
       for name, known in flags_of(type(self)).items()
@@ -139,7 +139,7 @@ class FineTuning(Vocabulary, Training):
   def frozen_layers(self, config: BertConfig) -> set[tuple]:
     """Layers that --freeze_layers names: numbers, ranges ("0-5") and parts.
 
-    ("encoder", 3) is a block, ("pooler", None) a part; ValueError for others.
+    ("encoder", 3) is a block, ("pooler", None) a part. Raises ValueError.
     """
     parts = {"embeddings", "encoder", "pooler"}
     if config.add_bilstm:
@@ -163,7 +163,7 @@ class FineTuning(Vocabulary, Training):
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluatedFineTuning(FineTuning, Evaluation):
-  """Fine-tuning of a task whose dev set is evaluated by --do_eval."""
+  """Fine-tuning of a task with --do_eval."""
 
   @property
   def evaluates(self) -> bool:
@@ -172,7 +172,7 @@ class EvaluatedFineTuning(FineTuning, Evaluation):
 
 @dataclass(frozen=True, kw_only=True)
 class Tables(Settings):
-  """How tables of texts are written."""
+  """Format of tables of texts."""
 
   delimiter: str | None = flag(
     None,
@@ -213,11 +213,11 @@ class LongText(Settings):
 
   @property
   def row_length(self) -> int:
-    """Maximum tokens of a text: of all its windows with --long_text=windows."""
+    """Maximum tokens of a text, including all windows of a long text."""
     windows = self.long_text == "windows"
     return self.max_text_length if windows else self.max_seq_length
 
   @property
   def stride(self) -> int:
-    """Tokens between starts of windows: --window_stride, or half of one."""
+    """Tokens between starts of windows: --window_stride, or half a window."""
     return self.window_stride or max((self.max_seq_length - 2) // 2, 1)

@@ -21,9 +21,9 @@ T = TypeVar("T", bound=Training)
 def run(
   kind: type[T], check: Callable[[T], None], main: Callable[[T], None]
 ) -> None:
-  """Runs a program as program.run; it has --dry_run and locks --output_dir.
+  """Runs a training program: like program.run, with dry run and folder lock.
 
-  One of its `stages` must be set.
+  Raises ValueError if the user has set none of the program's `stages`.
   """
 
   def start(settings):
@@ -32,7 +32,7 @@ def run(
       raise UserError(
         f"At least one of {', '.join(others)} and {last} must be True."
       )
-    check(settings)  # also those of a dry run, which has other folders
+    check(settings)  # before a dry run changes the folders
     with dry_run(settings) as settings:
       if processes.is_chief():
         lock_folder(settings.output_dir)
@@ -50,7 +50,7 @@ def run(
 
 
 def rerun(settings: Training, name: str, flags: Iterable[str]) -> None:
-  """Runs this command again with more flags; ChildProcessError with `name`."""
+  """Runs this command again with more flags; ChildProcessError if it fails."""
   logging.info("%s begins", name)
   if status := processes.run_child([sys.executable, *settings.command, *flags]):
     raise ChildProcessError(
@@ -59,7 +59,7 @@ def rerun(settings: Training, name: str, flags: Iterable[str]) -> None:
 
 
 def with_same_seed(settings: T) -> T:
-  """Gives all trainings that `rerun` starts one seed, 1 as in a sweep."""
+  """Gives all trainings that `rerun` starts the same seed, by default 1."""
   seed = 1 if settings.seed is None else settings.seed
   record.save_command(settings, seed)
   return settings.replace(command=(*settings.command, f"--seed={seed}"))

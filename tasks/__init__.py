@@ -1,1 +1,1 @@
-"""One folder for each task; open.py has their models as functions of texts."""
+"""One folder for each task. open.py opens models as functions of texts."""

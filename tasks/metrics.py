@@ -1,4 +1,4 @@
-"""Metrics of predictions and labels, [N] or [N, L], 0 if undefined; tables."""
+"""Metrics of predictions and labels, [N] or [N, L]; tables of results."""
 # ruff: noqa: PLC0415
 
 import itertools
@@ -12,11 +12,11 @@ from storage.progress import num_wide
 
 
 def score(name: str, predictions: np.ndarray, labels: np.ndarray) -> float:
-  """A metric of predictions and labels, [N] each, by its name.
+  """Computes a metric of predictions and labels by name; 0 if undefined.
 
-  accuracy; f1 of class 1; matthews_correlation of any number of classes;
-  pearson and spearman of scores. Of decisions [N, L]: micro_f1, of all, and
-  macro_f1, the labels' mean.
+  Classes [N]: accuracy, f1 (class 1), matthews_correlation. Scores [N]:
+  pearson, spearman. Decisions [N, L]: micro_f1 (over all), macro_f1 (mean over
+  labels).
   """
   if name == "accuracy":
     return float(np.mean(predictions == labels))
@@ -34,7 +34,7 @@ def score(name: str, predictions: np.ndarray, labels: np.ndarray) -> float:
     return 0.0
   if name == "matthews_correlation":
     return float(metrics.matthews_corrcoef(labels, predictions))
-  # In float32 correlations lose digits.
+  # Correlations lose digits in float32.
   scores = np.asarray(predictions, float), np.asarray(labels, float)
   correlation = {"pearson": stats.pearsonr, "spearman": stats.spearmanr}[name]
   return float(correlation(*scores)[0])
@@ -42,16 +42,16 @@ def score(name: str, predictions: np.ndarray, labels: np.ndarray) -> float:
 
 def _report_options(size):
   """Options of scikit-learn's scores for `size` labels."""
-  # It takes the column of a single label for two classes, 0 and 1.
+  # scikit-learn takes a single label's column for the two classes 0 and 1.
   return {"labels": range(size) if size > 1 else [1], "zero_division": 0.0}
 
 
 def classification_report(
   names: Sequence[str], predictions: np.ndarray, labels: np.ndarray
 ) -> str:
-  """Table of precision, recall, F1 and examples of each class, by indices.
+  """Table of each class's precision, recall, F1 and number of examples.
 
-  Warns if all predictions are the same, but not all labels.
+  Predictions and labels are indices. Warns if only predictions are all equal.
   """
   from sklearn import metrics
 
@@ -73,7 +73,7 @@ def classification_report(
 
 
 def write_results(path: str, outputs: np.ndarray) -> None:
-  """Writes outputs [N, L] as float32, a line each, as the original."""
+  """Writes outputs, [N, L], as lines of float32 numbers, like the original."""
   rows = np.asarray(outputs, np.float32).reshape(len(outputs), -1)
   write_table(path, (map(str, row) for row in rows))
 

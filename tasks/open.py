@@ -1,4 +1,4 @@
-"""Exports and trainings as functions of raw text."""
+"""Opens exports and trained models as functions of raw text."""
 
 import os
 from functools import partial
@@ -21,8 +21,8 @@ def restore(folder: str, **changes):
   """Restores the model (serving.export.ServedModel) that --do_export exports.
 
   `folder` is the program's --output_dir, `changes` are values of flags that
-  differ from training. A folder without run.json is that of a checkpoint, whose
-  model makes vectors of texts, with flags of extract_features.py in `changes`.
+  differ from training. A folder without run.json holds a checkpoint: the model
+  makes vectors of texts, and `changes` are flags of extract_features.py.
   Raises FileNotFoundError if a file that flags name is gone, ValueError for
   folders of unknown programs, unknown flags and values of the wrong type.
   """
@@ -49,17 +49,17 @@ def restore(folder: str, **changes):
 
 
 def folders() -> list[str]:
-  """Names of the tasks, which are those of the folders here."""
+  """Names of the tasks, taken from the folders here."""
   return [
     module.name for module in iter_modules(tasks.__path__) if module.ispkg
   ]
 
 
 def _feature_extraction(folder, changes):
-  """Entry of run.json and changed flags that extract features of a folder.
+  """Returns an entry of run.json, and flags, that extract a folder's features.
 
-  The mean of the last layer's tokens: the vector of [CLS] is trained to tell
-  next sentences, not to represent one.
+  The vector is the mean over the last layer's tokens: [CLS] is trained to
+  predict the next sentence, not to represent a text.
   """
   model = find_model(folder)
   shapes = checkpoint_files.shapes(model.checkpoint)
@@ -84,10 +84,10 @@ def _feature_extraction(folder, changes):
 
 
 def open_model(path: str, engine: str = "auto", **changes) -> TextModel:
-  """Opens an export, a single file of one, or a folder of `restore`.
+  """Opens an export, a file in an export, or a folder that `restore` accepts.
 
-  `engine` is one of formats.ENGINES: "auto" takes the best for this machine.
-  For `changes` see `restore`. Raises UserError or FileNotFoundError for others.
+  `engine` is one of formats.ENGINES; "auto" takes the best for this machine.
+  For `changes` see `restore`. Raises UserError or FileNotFoundError.
   """
   if engine not in formats.ENGINES:
     names = ", ".join(formats.ENGINES)
@@ -123,7 +123,7 @@ def open_model(path: str, engine: str = "auto", **changes) -> TextModel:
 
 
 def load_answers(folder: str) -> Answers:
-  """The Answers of an export; UserError if they are unknown."""
+  """Loads the Answers of an export; UserError for unknown tasks or settings."""
   task, config, settings = answers.load(folder)
   if task not in folders():
     raise UserError(

@@ -16,37 +16,37 @@ from tasks.open import load_answers, open_model
 class Predictor:
   """A trained model as a function from texts to dicts of plain Python values.
 
-  Arguments:
-    model: --output_dir of a training program; --export_dir, or a LiteRT file in
-      it; folder of a released or converted checkpoint, for vectors of texts, or
-      hf://ORGANIZATION/NAME[@REVISION] (docs/models.md); or the URL of a TF
-      Serving, http://host:8501/v1/models/NAME.
+  Args:
+    model: a training's --output_dir, an --export_dir, a LiteRT file in an
+      export, or the URL of a TF Serving, http://host:8501/v1/models/NAME.
+      Models for vectors of texts: the folder of a released or converted
+      checkpoint, or hf://ORGANIZATION/NAME[@REVISION] (docs/models.md).
     engine: which of an export's files to use, one of serving.formats.ENGINES;
       by default LiteRT in float32 on a CPU and the SavedModel on a GPU.
-    files: for a URL, the folder of the export that is served there, or of its
-      task.json, tokenizer_config.json, vocab.txt and labels.txt.
+    files: for a URL, the folder of the served export, or a folder with copies
+      of task.json, tokenizer_config.json, vocab.txt and labels.txt.
     timeout: for a URL, seconds that a request may take.
     warm_up: answer a short text now, so that the first call is not slower.
-    changes: flags with other values than in training, as vocab_file="..." if
-      that file was moved; not for exports.
+    changes: flags with other values than in training, such as vocab_file="..."
+      for a moved file; not for exports.
 
   Attributes:
     inputs: names of the model's inputs.
 
   Call arguments:
-    texts: texts (any iterable), for a model with a single input; for models of
-      run_ner.py, each may be a list of words.
+    texts: iterable of texts, for a model with a single input. Models of
+      run_ner.py also take lists of words as texts.
     batch_size: number of texts at a time, which bounds the memory.
-    inputs: texts by name; of choices, lists of texts.
+    inputs: texts by name; `choices` takes lists of texts.
 
   Returns:
     A dict for each text, in order, without padding; see docs/serving.md.
 
   Raises:
-    FileNotFoundError: the folder, or a file that it needs, does not exist.
-    serving.remote.RemoteError: an OSError, the server does not answer.
-    storage.UserError: a ValueError; the folder has no such model, or it has
-      other inputs.
+    FileNotFoundError: the folder or a file of the model does not exist.
+    serving.remote.RemoteError: an OSError; the server does not answer.
+    storage.UserError: a ValueError; the folder has no such model, or the model
+      has other inputs.
   """
 
   def __init__(
@@ -101,11 +101,11 @@ class Predictor:
     return results
 
   def answer(self, examples: Sequence[Texts]) -> list[dict]:
-    """Answers to texts by input that `check` has seen, all at a time."""
+    """Answers examples, which `check` has accepted, in one batch."""
     return self._answer(examples)
 
   def embed(self, texts: Iterable[str], normalize: bool = False) -> np.ndarray:
-    """Vectors of texts, [N, H], by the last layer; of length 1 if asked."""
+    """Vectors of texts from the last layer, [N, H]; `normalize`: length 1."""
     if "pooling" not in self._answer.answers.settings:
       raise UserError("this is a model of a task, which has no vectors")
     vectors = [answer["sentence"][-1] for answer in self(texts)]
@@ -116,7 +116,7 @@ class Predictor:
   def check(
     self, inputs: dict[str, Any], texts: Iterable[str] | None = None
   ) -> dict[str, list]:
-    """Inputs of a call by name; raises UserError if they are wrong."""
+    """Returns a call's inputs by name; UserError for invalid inputs."""
     needed = [name for name in self.inputs if name not in self._optional]
     if texts is not None and len(needed) == 1 and needed[0] not in inputs:
       inputs, texts = inputs | {needed[0]: texts}, None

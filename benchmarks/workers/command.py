@@ -1,4 +1,4 @@
-"""Worker: runs a command to its end."""
+"""Worker: runs a command to the end."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ from benchmarks.worker import Answer
 
 
 def prepare(command: list[str], log: str = os.devnull) -> Answer:
-  """Runs the command at each request, its standard error goes to a log."""
+  """Runs the command at each request, with standard error in a log."""
 
   def answer(input=""):
     begin, pipe = time.perf_counter(), subprocess.PIPE

@@ -1,8 +1,8 @@
-"""Worker: fine-tuning with transformers and torch, as their users write it.
+"""Worker: fine-tuning with transformers and torch, as users would write it.
 
-Models, tokenizer, padding and grouping by length of transformers, AdamW of
-torch without its bias correction, which BERT's Adam has not.
-benchmarks/fine_tune.py runs it as a command and scores its predictions.
+transformers has models, tokenizer, padding and grouping by length, torch has
+AdamW, here without bias correction, like BERT's Adam. benchmarks/fine_tune.py
+runs this worker as a command and scores the predictions.
 """
 
 import itertools
@@ -20,17 +20,17 @@ from benchmarks.worker import Answer
 from benchmarks.workers import squad_torch, train_torch
 from benchmarks.workers.squad_torch import INPUTS
 
-# Of SQuAD: tokens between the beginnings of windows, and about those of a
-# question with [CLS] and [SEP].
+# SQuAD: tokens between starts of windows, and tokens of a usual question with
+# [CLS] and [SEP].
 STRIDE, QUESTION = 128, 16
-PADDING = transformers.DataCollatorWithPadding  # of batches
+PADDING = transformers.DataCollatorWithPadding
 
 
 def prepare(**config) -> Answer:
-  """Trains and answers with the `predictions` for the dev rows.
+  """Trains, and answers with `predictions` for the dev rows.
 
-  The `data` is a JSON file with "train" and "dev": articles of SQuAD, rows of
-  two texts and a label, with "labels", or of words and tags, with "tags".
+  `data` is a JSON file with "train" and "dev": articles of SQuAD; or rows of
+  two texts and a label, and "labels"; or rows of words and tags, and "tags".
   """
 
   def answer():
@@ -42,7 +42,7 @@ def prepare(**config) -> Answer:
     make = next((kinds[name] for name in kinds if name in data), Questions)
     task = make(tokenizer, config, data)
     collate = task.collator(tokenizer, pad_to_multiple_of=8)
-    # As our programs and the original: of SQuAD questions count, not windows.
+    # An epoch of SQuAD counts questions, not windows, like the original.
     size = getattr(task, "num_examples", len(task.train))
     steps = int(size / config["batch_size"] * config["epochs"])
     train(task.model, task.train, collate, config, steps)
@@ -54,7 +54,7 @@ def prepare(**config) -> Answer:
 
 
 class Classification:
-  """A task of GLUE: one or two texts with a class or a score."""
+  """A task of GLUE: one or two texts, and a class or a score."""
 
   collator = PADDING
 
@@ -86,7 +86,7 @@ class Classification:
 
 
 class Tagging:
-  """Words of sentences with a tag each, which their first tokens have."""
+  """Sentences with a tag per word, predicted at the word's first token."""
 
   collator = transformers.DataCollatorForTokenClassification
 
@@ -100,7 +100,7 @@ class Tagging:
     )
 
   def rows(self, sentences):
-    """Inputs and labels of sentences, -100 where no word begins."""
+    """Yields inputs and labels of sentences; -100 where no word begins."""
     for words, tags in sentences:
       row = self.tokenizer(
         words, is_split_into_words=True, max_length=self.length, truncation=True
@@ -157,7 +157,7 @@ class Questions:
 
 
 def read(articles):
-  """Id, text, context, and first answer or None, of each question."""
+  """Yields id, text, context, and first answer or None, for each question."""
   for article in articles:
     for paragraph in article["paragraphs"]:
       for question in paragraph["qas"]:
@@ -167,12 +167,12 @@ def read(articles):
 
 
 def train(model, rows, collate, config, steps):
-  """Trains some steps with a warm-up of 10 % and a linear decay."""
+  """Trains with a warm-up over 10 % of the steps and a linear decay."""
   size = config["batch_size"]
   optimizer = train_torch.adamw(
     model, config["learning_rate"], eps=1e-6, fused=True
   )
-  for parameter in model.parameters():  # late, when corrections are 1
+  for parameter in model.parameters():  # at step 10^6 bias corrections are 1
     zeros = {k: torch.zeros_like(parameter) for k in ("exp_avg", "exp_avg_sq")}
     optimizer.state[parameter] = zeros | {"step": torch.tensor(1e6)}
   sampler = RandomSampler(rows)
@@ -196,7 +196,7 @@ def train(model, rows, collate, config, steps):
 
 @torch.inference_mode()
 def predict(model, rows, collate, dtype):
-  """Outputs of the model for each row: {name: array}."""
+  """Computes the outputs for each row: {name: array}."""
   model.eval()
   outputs = [None] * len(rows)
   order = sorted(range(len(rows)), key=lambda i: len(rows[i]["input_ids"]))

@@ -9,13 +9,13 @@ from benchmarks.worker import Answer
 
 
 def prepare(case: str) -> Answer:
-  """Answers with the `seconds` of all products, gradients included."""
+  """Answers with the `seconds` of all products, including gradients."""
   case = Case.parse(case)
 
   def answer(seconds):
     total = 0.0
     for times, batch, m, k, n in case.products.values():
-      # The product itself, and the two of its gradient.
+      # The product, and the gradient's two products.
       for shape in (m, k, n), (m, n, k), (k, m, n):
         total += times * _time(case.dtype, batch, *shape)
     return {"seconds": [total]}
@@ -29,7 +29,7 @@ def _time(dtype, batch, m, k, n, repeats: int = 3):
   if batch == 1:
     left, right = left[0], right[0]
   seconds = []
-  for _ in range(1 + repeats):  # the first one includes one-time costs
+  for _ in range(1 + repeats):  # the first repeat includes one-time costs
     begin = time.perf_counter()
     _ = left @ right
     seconds.append(time.perf_counter() - begin)

@@ -1,4 +1,4 @@
-"""Worker: Predictor answers pairs of texts with an export."""
+"""Worker: Predictor answers pairs of texts by an export."""
 
 from benchmarks import worker
 from predictor import Predictor

@@ -1,7 +1,7 @@
 """Worker: transformers, ONNX Runtime or OpenVINO answers pairs of texts.
 
-For questions transformers 5 has no pipeline any more: they are answered as in
-its examples, with windows of the tokenizer and a search for the best span.
+transformers 5 lacks a pipeline for questions. The worker follows the examples
+of transformers: the tokenizer makes windows, a search finds the best span.
 """
 
 import os
@@ -14,11 +14,11 @@ from onnxruntime import quantization
 from benchmarks import worker
 from benchmarks.workers import squad_torch
 
-LENGTH, OVERLAP = 384, 128  # tokens of windows
+LENGTH, OVERLAP = 384, 128  # of windows, in tokens
 
 
 def pipeline(folder: str, dtype: torch.dtype):
-  """A function from pairs of texts to labels."""
+  """Makes a function from pairs of texts to labels with a pipeline."""
   pipe = transformers.pipeline(
     "text-classification", folder, dtype=dtype, device="cpu"
   )
@@ -35,7 +35,7 @@ def pipeline(folder: str, dtype: torch.dtype):
 
 
 def classifier(tokenizer, run):
-  """The same with the tokenizer and a function from inputs to logits."""
+  """Makes a function from pairs of texts to labels; `run` computes logits."""
   options = {"truncation": True, "max_length": 128, "padding": True}
 
   def answer(pairs):
@@ -47,7 +47,7 @@ def classifier(tokenizer, run):
 
 
 def reader(tokenizer, run):
-  """A function from pairs of question and context to answers."""
+  """Makes a function from pairs of question and context to answers."""
 
   def answer(pairs):
     windows = squad_torch.windows(tokenizer, pairs, LENGTH, OVERLAP)
@@ -59,7 +59,7 @@ def reader(tokenizer, run):
 
 
 def torch_function(model, engine: str):
-  """A function from inputs to arrays of logits."""
+  """Makes a function from inputs to arrays of logits in torch."""
   run = torch.compile(model, dynamic=True) if "compile" in engine else model
 
   @torch.inference_mode()
@@ -70,7 +70,7 @@ def torch_function(model, engine: str):
 
 
 def onnx_function(model, folder: str, dtype: str):
-  """The same in ONNX Runtime; exports the model where that was not done."""
+  """Makes the same function in ONNX Runtime; exports the model if necessary."""
   names, path = squad_torch.INPUTS, f"{folder}/{dtype}.onnx"
   if dtype == "int8" and not os.path.exists(path):
     onnx_function(model, folder, "float32")
@@ -83,7 +83,7 @@ def onnx_function(model, folder: str, dtype: str):
       (),
       path,
       kwargs=dict.fromkeys(names, values) | {"attention_mask": values.tril()},
-      # Named in the order of the model's arguments.
+      # Names in the order of the model's arguments.
       input_names=["input_ids", "attention_mask", "token_type_ids"],
       dynamic_axes={name: {0: "rows", 1: "tokens"} for name in names},
       dynamo=False,
@@ -97,7 +97,7 @@ def onnx_function(model, folder: str, dtype: str):
 
 
 def openvino_function(model, folder: str, dtype: str):
-  """The same in OpenVINO, from the file of ONNX Runtime."""
+  """Makes the same function in OpenVINO, from the file for ONNX Runtime."""
   path = f"{folder}/float32.onnx"
   if not os.path.exists(path):
     onnx_function(model, folder, "float32")
@@ -112,7 +112,7 @@ def openvino_function(model, folder: str, dtype: str):
 
 
 def prepare(folder: str, engine: str, dtype: str) -> worker.Answer:
-  """Loads a model; see `worker.answer_pairs` for requests."""
+  """Loads a model. `worker.answer_pairs` describes requests."""
   config = transformers.AutoConfig.from_pretrained(folder)
   is_squad = "QuestionAnswering" in config.architectures[0]
   torch_dtype = torch.bfloat16 if dtype == "bfloat16" else torch.float32

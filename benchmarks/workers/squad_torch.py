@@ -1,4 +1,4 @@
-"""SQuAD with the tokenizer of transformers: windows, spans and answers."""
+"""SQuAD with a tokenizer of transformers: windows, spans and answers."""
 
 import math
 from typing import NamedTuple
@@ -10,7 +10,7 @@ INPUTS = ("input_ids", "token_type_ids", "attention_mask")
 
 
 class Window(NamedTuple):
-  """A part of a context, with its question."""
+  """A question with a part of the context."""
 
   inputs: dict[str, list[int]]
   pair: int  # number of the pair of question and context
@@ -18,7 +18,7 @@ class Window(NamedTuple):
 
 
 def windows(tokenizer, pairs: list, length: int, overlap: int) -> list[Window]:
-  """Windows of pairs of question and context, with tokens in common."""
+  """Makes overlapping windows from pairs of question and context."""
   questions, contexts = zip(*pairs, strict=True)
   encoded = tokenizer(
     list(questions),
@@ -45,7 +45,7 @@ def windows(tokenizer, pairs: list, length: int, overlap: int) -> list[Window]:
 
 
 def span(window: Window, answer: dict | None) -> tuple[int, int]:
-  """First and last token of an answer; 0, 0 if the window does not have it."""
+  """First and last token of an answer; 0, 0 without the whole answer."""
   if answer is None:
     return 0, 0
   begin = answer["answer_start"]
@@ -57,10 +57,10 @@ def span(window: Window, answer: dict | None) -> tuple[int, int]:
 
 
 def answers(windows: list[Window], logits: list, pairs: list) -> list[str]:
-  """Texts of the best spans, by logits of starts and ends of each window."""
+  """Texts of the best spans, by each window's start and end logits."""
   best = [(-math.inf, "")] * len(pairs)
   for window, (starts, ends) in zip(windows, logits, strict=True):
-    size = len(window.offsets)  # without the padding of its batch
+    size = len(window.offsets)  # without padding
     score, i, j = best_span(starts[:size], ends[:size], window.offsets)
     if score > best[window.pair][0]:
       context = pairs[window.pair][1]

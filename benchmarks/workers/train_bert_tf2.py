@@ -2,7 +2,7 @@
 
 from cli import start_up
 
-start_up.hide_unused_libraries()  # as every program does
+start_up.hide_unused_libraries()  # like every program
 start_up.collect_garbage_rarely()
 
 import tensorflow as tf
@@ -15,7 +15,7 @@ from training.step import TrainStep, set_dtype_policy
 
 
 def make_train_step(case: cases.Case) -> TrainStep:
-  """The step of a model with random weights."""
+  """Makes the training step of a model with random weights."""
   set_dtype_policy(case.dtype)
   model = models.pretrainer(case.config)
   return TrainStep(

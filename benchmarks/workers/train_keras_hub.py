@@ -1,7 +1,7 @@
 """Worker: the masked LM step of KerasHub.
 
-Its BertMaskedLM and the AdamW of Keras, trained by `train_on_batch`. Without a
-next-sentence head its step is a little less work than that of others.
+Trains BertMaskedLM with the AdamW of Keras by `train_on_batch`. Without a
+next-sentence head, the step is a little less work than other libraries' steps.
 """
 
 import keras

@@ -1,6 +1,6 @@
 """Worker: the pre-training step of tf-models-official.
 
-Its BertPretrainerV2, the step of its masked LM task, its AdamW.
+Trains BertPretrainerV2 with MaskedLMTask.train_step and AdamW.
 """
 
 import tensorflow as tf
@@ -36,7 +36,7 @@ def build_task(case: cases.Case) -> masked_lm.MaskedLMTask:
 
 
 def build_optimizer():
-  """AdamW with the settings of the original."""
+  """Makes AdamW with the original's settings."""
   excluded = ["LayerNorm", "layer_norm", "bias"]
   adamw = {"weight_decay_rate": 0.01, "exclude_from_weight_decay": excluded}
   decay = {"initial_learning_rate": 1e-4, "decay_steps": 10**6}

@@ -1,8 +1,8 @@
 """Worker: the pre-training step of transformers and torch.
 
-Its `form` is "stock", BertForPreTraining with a head on every position;
-"masked", with the head on the masked positions alone, as in the original; or
-"compiled", the same under torch.compile with fused AdamW.
+`form` is "stock", BertForPreTraining with a head on every position; "masked",
+with the head on masked positions alone, like the original; or "compiled",
+masked under torch.compile with fused AdamW.
 """
 
 import torch
@@ -12,7 +12,7 @@ from benchmarks import cases
 from benchmarks.worker import Answer
 
 IGNORED = -100
-# Names of transformers and of arguments here: names of fields of a batch.
+# {argument of transformers or of `forward` here: field of a batch}
 NAMES = {
   "input_ids": "input_ids",
   "attention_mask": "input_mask",
@@ -24,7 +24,7 @@ NAMES = {
 
 
 class Masked(torch.nn.Module):
-  """Loss of BertForPreTraining with its head on masked positions."""
+  """Loss of BertForPreTraining with the head on masked positions alone."""
 
   def __init__(self, model):
     super().__init__()
@@ -42,7 +42,7 @@ class Masked(torch.nn.Module):
 
 
 class Stock(Masked):
-  """Loss of BertForPreTraining itself."""
+  """Loss of BertForPreTraining, with the head on all positions."""
 
   def forward(self, tokens, positions, masked, labels):
     all_labels = torch.full_like(tokens["input_ids"], IGNORED)
@@ -53,7 +53,7 @@ class Stock(Masked):
 
 
 def adamw(model, learning_rate: float, **options) -> torch.optim.Optimizer:
-  """AdamW that decays matrices alone."""
+  """Makes AdamW with weight decay for matrices alone."""
   decayed = [p for p in model.parameters() if p.ndim > 1]
   not_decayed = [p for p in model.parameters() if p.ndim == 1]
   groups = [{"params": decayed}, {"params": not_decayed, "weight_decay": 0.0}]
@@ -66,7 +66,7 @@ def autocast(dtype: str) -> torch.autocast:
 
 
 def update(model, loss, optimizer, schedule) -> None:
-  """Updates the model by the clipped gradient of a loss."""
+  """Updates the model by the clipped gradient of the loss."""
   loss.backward()
   torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
   optimizer.step()

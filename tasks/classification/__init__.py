@@ -1,3 +1,3 @@
 """Classification and regression of texts and text pairs: GLUE, XNLI, tsv."""
 
-PROGRAM = "run_classifier"  # that trains it
+PROGRAM = "run_classifier"  # trains this task

@@ -1,4 +1,4 @@
-"""Texts or text pairs to labels with probabilities, or to scores."""
+"""Answers texts or text pairs with labels and probabilities, or scores."""
 
 from collections.abc import Sequence
 from itertools import compress
@@ -15,7 +15,7 @@ class Answers(answers.Answers):
   """Answers (serving.answers.Answers) of run_classifier.py.
 
   Without labels the answer is a score. With `thresholds`, a text has each label
-  whose probability reaches its threshold.
+  whose probability reaches the label's threshold.
   """
 
   task = "classification"
@@ -36,9 +36,9 @@ class Answers(answers.Answers):
     return Encoded([answers.row(row.ids, row.segments)])
 
   def decode(self, encoded: Encoded, outputs: list[dict]) -> dict:
-    """`label`, `labels` and their `probabilities`; or `score`.
+    """Returns `score`, or `label`, `labels` and `probabilities` of all labels.
 
-    With thresholds `predicted`, its labels, and `num_predicted`, not `label`.
+    With thresholds `predicted` (labels) and `num_predicted` replace `label`.
     """
     [logits] = (output["logits"] for output in outputs)
     labels = self.config.labels

@@ -1,4 +1,4 @@
-"""Tasks by --task_name: those of GLUE, XNLI, and tsv, the user's own files."""
+"""Tasks by --task_name: GLUE, XNLI, and tsv, the user's own files."""
 
 import os
 from collections.abc import Collection, Sequence
@@ -28,7 +28,7 @@ _PAIR = ("sentence1", "sentence2")
 def _task(
   name, text_a, text_b, label, labels=("0", "1"), header=None, **options
 ):
-  """Task of files with the same columns; a test file's labels are dummies."""
+  """Makes a GLUE task: files have the same text columns; test has no labels."""
   train = Split("train.tsv", text_a, text_b, label, header)
   test = Split("test.tsv", text_a, text_b, submission=f"{name}.tsv")
   splits = {"train": train, "dev": replace(train, file="dev.tsv"), "test": test}
@@ -59,7 +59,7 @@ def _mnli() -> ClassificationTask:
 
 
 def xnli(language: str = "zh") -> ClassificationTask:
-  """XNLI in a language, by its code; the original's is Chinese, "zh"."""
+  """XNLI in a language; the original has Chinese, "zh"."""
   language_column = ("language", language)
   dev = Split("xnli.dev.tsv", *_PAIR, "gold_label", language=language_column)
   train = f"multinli/multinli.train.{language}.tsv"
@@ -68,7 +68,7 @@ def xnli(language: str = "zh") -> ClassificationTask:
     {
       "train": Split(train, "premise", "hypo", "label"),
       "dev": dev,
-      # Not in the original. These labels are real.
+      # The original does not read this file. The labels are real.
       "test": replace(dev, file="xnli.test.tsv"),
     },
     _NLI_LABELS,
@@ -97,7 +97,7 @@ TASKS = {
     _task("QNLI", "question", "sentence", "label", labels=_ENTAILMENT_LABELS),
     _task("RTE", *_PAIR, "label", labels=_ENTAILMENT_LABELS),
     _task("WNLI", *_PAIR, "label"),
-    # GLUE's diagnostic data for a model of MNLI, without labels.
+    # GLUE's diagnostic data, without labels, for a model of MNLI.
     ClassificationTask(
       "AX",
       {"test": Split("diagnostic.tsv", *_PAIR, submission="AX.tsv")},
@@ -110,7 +110,7 @@ TASKS = {
 
 
 def find(name: str) -> ClassificationTask:
-  """A task of GLUE or XNLI; case, "-" and "_" do not count. Else ValueError."""
+  """A task of GLUE, or XNLI; ignores case, "-" and "_". Raises ValueError."""
   for known, task in TASKS.items():
     if _plain(known) == _plain(name):
       return task
@@ -125,7 +125,7 @@ def _plain(name):
 
 
 def choose(chosen: NamedTask) -> ClassificationTask:
-  """The task of --task_name; see `with_labels` for those of own files."""
+  """The task of --task_name; own files still lack labels, see `with_labels`."""
   if chosen.task_name.lower() == CUSTOM:
     return _custom_task(chosen)
   task = find(chosen.task_name)
@@ -135,7 +135,7 @@ def choose(chosen: NamedTask) -> ClassificationTask:
 def check_no_custom_flags(
   task: ClassificationTask, names: Sequence[str]
 ) -> None:
-  """Raises ValueError if there are `names` of flags of own files."""
+  """Raises ValueError if the user has set flags of own files, `names`."""
   for name in names:
     raise UserError(
       f"--{name} is for --task_name={CUSTOM}: the columns of {task.name} are "
@@ -144,7 +144,7 @@ def check_no_custom_flags(
 
 
 def check_text_pairs(column: str | None, start: str) -> None:
-  """Raises ValueError if only one of run and training has --text_b_column."""
+  """Raises ValueError if only the run, or only the training, has text pairs."""
   trained = checkpoint_files.run_of(start)["flags"]
   is_custom = str(trained.get("task_name")).lower() == CUSTOM
   if is_custom and bool(trained.get("text_b_column")) != bool(column):
@@ -156,21 +156,21 @@ def check_text_pairs(column: str | None, start: str) -> None:
 
 
 def check_teacher(teacher: str, task: ClassificationTask) -> None:
-  """Raises ValueError if the model in a folder has other labels than a task."""
+  """Raises ValueError if the model in `teacher` has other labels."""
   if labels.exist(teacher):
     known: Sequence[str] = labels.load(teacher)
   else:
     name = run_json.read(teacher)[-1]["flags"]["task_name"]
     known = () if name.lower() == CUSTOM else find(name).labels
-  if known and task.labels:  # scores have none
+  if known and task.labels:  # a regression has no labels
     labels.check_teacher(teacher, known, task.labels)
 
 
 def _custom_task(chosen: NamedTask):
-  """Task of the files train, dev and test in --data_dir, without its labels.
+  """Task of the files train, dev and test in --data_dir, still without labels.
 
-  Without --data_dir, for an export, no file is read. Raises FileNotFoundError
-  without files, ValueError if a split has two.
+  An export needs no --data_dir. Raises FileNotFoundError without files,
+  ValueError if a split has two files.
   """
   folder = chosen.data_dir
   if chosen.is_regression and chosen.multi_label:
@@ -211,10 +211,10 @@ def _find_split(data_dir, name):
 def with_labels(
   chosen: Settings, checkpoint_labels: str | None
 ) -> ClassificationTask:
-  """The task of --task_name; labels of own files are those of labels.choose.
+  """The task of --task_name; labels.choose finds the labels of own files.
 
-  Raises FileNotFoundError if there is neither labels.txt nor a training file,
-  ValueError if that is not a table, or for a single label.
+  Raises FileNotFoundError without labels.txt and training file, ValueError if
+  the training file is no table or has a single label.
   """
   task = choose(chosen)
   if task.is_regression:
@@ -236,7 +236,7 @@ def with_labels(
       f"{result.source}: the only label is {result[0]!r}: is it the right "
       "--label_column?"
     )
-  # With two classes the second is the positive one.
+  # F1 takes the second of two classes for the positive one.
   metrics = _F1 if len(result) == 2 else task.metrics
   return replace(task, labels=result, metrics=metrics)
 
@@ -247,7 +247,7 @@ def read(
   kinds: Collection[str],
   copied_columns: Sequence[str] = (),
 ) -> dict[str, list[TextExample]]:
-  """Examples by split: of `kinds` (train, dev, test) and their _mismatched."""
+  """Examples by split, for the `kinds` train, dev, test, and all variants."""
   result = {}
   for split, source in task.splits.items():
     kind = split.partition("_")[0]
@@ -257,7 +257,7 @@ def read(
     if split != kind and not files.exists(path):
       logging.info("%s does not exist and is left out", path)
       continue
-    has_columns = split in ("test", "test_mismatched")  # GLUE's AX has not all
+    has_columns = split in ("test", "test_mismatched")  # AX lacks some columns
     copied = copied_columns if has_columns else ()
     result[split] = examples.read_examples(task, data_dir, split, copied)
   return result

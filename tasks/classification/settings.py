@@ -9,7 +9,7 @@ from runs.task_settings import EvaluatedFineTuning, LongText, Tables
 
 @dataclass(frozen=True, kw_only=True)
 class OwnFiles(Tables):
-  """The user's own files; the columns of other tasks are known."""
+  """Columns and labels of the user's own files."""
 
   text_a_column: str = flag("text", "tsv: column of the text.")
   text_b_column: str | None = flag(None, "tsv: column of the second text.")

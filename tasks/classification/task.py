@@ -1,4 +1,4 @@
-"""Settings of run_classifier.py -> data, evaluation, predictions, export."""
+"""run_classifier.py: data, evaluation, predictions, export."""
 
 import itertools
 import os
@@ -33,12 +33,12 @@ from training import inference
 
 
 class TextClassification(TextSignature):
-  """Texts to predictions in the graph."""
+  """Classifies texts in the graph."""
 
   def from_text(self, model, **texts: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Answers.decode of texts, [B] string each, by `logits` [B, L].
+    """Computes what Answers.decode returns, for texts, [B] string each.
 
-    `predicted` [B, up to L] is padded with "".
+    `predicted`, [B, up to L], is padded with "".
     """
     inputs = self._encode(*(texts[name] for name in self._answers.inputs))
     logits = model(inputs, training=False)["logits"]
@@ -63,7 +63,7 @@ class TextClassification(TextSignature):
 def with_thresholds(
   settings: Settings, named: ClassificationTask
 ) -> ClassificationTask:
-  """The task with the thresholds that lie beside its labels, else of 0.5."""
+  """Adds the thresholds of the run or checkpoint to a task; default 0.5."""
   if not named.multi_label:
     return named
   path = metrics.thresholds_file(settings.output_dir, settings.ensemble)
@@ -77,7 +77,7 @@ def with_thresholds(
 def objective(
   named: ClassificationTask, class_weights: Sequence[float] = ()
 ) -> losses.Objective:
-  """Cross entropy of labels, or squared error of scores."""
+  """Makes the loss: cross entropy of labels, or squared error of scores."""
   if named.is_regression:
     return losses.regression()
   if named.multi_label:
@@ -87,7 +87,7 @@ def objective(
 
 @dataclass(frozen=True)
 class Classification(Task[Settings, RecordDataset]):
-  """Texts or pairs of the task `named` by --task_name.
+  """Classifies texts or pairs; `named` is the task of --task_name.
 
   With `fits_thresholds` an evaluation finds the thresholds of labels.
   """
@@ -100,7 +100,7 @@ class Classification(Task[Settings, RecordDataset]):
     return f"eval_{self.named.metrics[0]}"
 
   def make_model(self, config: BertConfig) -> keras.Model:
-    """A classifier of texts, or of their windows with --long_text=windows."""
+    """Makes a classifier of texts, or of windows with --long_text=windows."""
     named, windows = self.named, text_windows(self.settings)
     combine = models.mean_odds if named.multi_label else models.mean_probs
     return models.ensemble(
@@ -116,7 +116,7 @@ class Classification(Task[Settings, RecordDataset]):
     """Weights of the labels by --class_weights; () without the flag.
 
     balanced: N / (L x examples of a label); with --multi_label, texts without
-    a label / texts with it. Other labels have 1.
+    a label / texts with the label. All other labels weigh 1.
     """
     settings, named = self.settings, self.named
     if not settings.class_weights:
@@ -138,7 +138,7 @@ class Classification(Task[Settings, RecordDataset]):
     return tuple(weights.tolist())
 
   def convert(self, split: str) -> RecordDataset:
-    """Converts a split, as dev_mismatched to eval_mismatched.tf_record."""
+    """Converts a split, such as dev_mismatched to eval_mismatched.tf_record."""
     settings, named, rows = self.settings, self.named, self.examples[split]
     kind = split.partition("_")[0]
     file = named.splits[split].file
@@ -162,7 +162,7 @@ class Classification(Task[Settings, RecordDataset]):
       "test": settings.predict_batch_size,
     }
     if static_shapes and kind in sizes:
-      # TPUs need batches of a fixed size: None fills the last one.
+      # TPUs need batches of a fixed size. Examples None fill the last batch.
       filled = [*rows, *[None] * (-len(rows) % sizes[kind])]
     length = settings.row_length
     layout = (length, named.labels, named.multi_label)
@@ -177,7 +177,7 @@ class Classification(Task[Settings, RecordDataset]):
   def evaluate(
     self, model: keras.Model, records: RecordDataset
   ) -> dict[str, float]:
-    """Scores; with `fits_thresholds` writes the thresholds of the best F1."""
+    """Computes scores; `fits_thresholds` writes thresholds for the best F1."""
     settings, named = self.settings, self.named
     batch_size, rows = settings.eval_batch_size, records.rows
     logits = inference.outputs(model, records, batch_size)["logits"]
@@ -205,7 +205,7 @@ class Classification(Task[Settings, RecordDataset]):
   def predict(
     self, model: keras.Model, split: str, records: RecordDataset, step: int
   ) -> None:
-    """Writes the predictions of a split; logs metrics if it has labels."""
+    """Writes predictions for a split; logs metrics if labels are known."""
     settings, rows = self.settings, records.rows
     named = with_thresholds(settings, self.named)
     batch_size = settings.predict_batch_size
@@ -216,7 +216,7 @@ class Classification(Task[Settings, RecordDataset]):
 
   @staticmethod
   def served_model(settings: Settings) -> ServedModel:
-    """Untrained model and its answers: texts to a label or a score."""
+    """Makes the untrained model, and Answers with labels or a score."""
     checks.check_head(settings, "multi_label")
     contradictions.check_windows(settings)
     start = checks.labels_file(settings)

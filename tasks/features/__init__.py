@@ -1,3 +1,3 @@
 """Feature extraction: activations of chosen layers."""
 
-PROGRAM = None  # nothing is trained
+PROGRAM = None  # no program trains this task

@@ -1,4 +1,4 @@
-"""Texts to vectors of a BERT model: T tokens, L layers, H hidden."""
+"""Turns texts into vectors: T tokens, L layers, hidden size H."""
 
 from data.row_encoder import RowEncoder
 from serving import answers
@@ -9,8 +9,8 @@ from tasks.features.lines import split
 class Answers(answers.Answers):
   """Answers (serving.answers.Answers) of extract_features.py.
 
-  The vector of a text is that of [CLS] with `pooling` "cls", else the mean. It
-  may be a line of two texts (tasks.features.lines), with `pairs`.
+  A text's vector is the vector of [CLS] with `pooling` "cls", otherwise the
+  mean. With `pairs` a text may be a line of two texts (tasks.features.lines).
   """
 
   task = "features"
@@ -30,9 +30,9 @@ class Answers(answers.Answers):
     return Encoded([answers.row(row.ids, row.segments)])
 
   def decode(self, encoded: Encoded, outputs: list[dict]) -> dict:
-    """Vectors of the text, `sentence` [L, H], and of its tokens [T, L, H].
+    """Returns `sentence`, [L, H], and `token_vectors`, [T, L, H].
 
-    Only the former by a model of windows, whose values are [L, H].
+    A model of windows has values [L, H] and gives `sentence` alone.
     """
     [values] = (output["values"] for output in outputs)
     if values.ndim == 2:

@@ -1,14 +1,14 @@
-"""Files of extract_features.py: lines of text in, their activations out.
+"""Files of extract_features.py: lines of text as input, activations as output.
 
-A line has one text or two, "text_a ||| text_b", and is one sequence of tokens,
-as in the original. Activations are the original's JSON lines, or an .npz with,
-for N lines of M tokens together and the requested L layers:
+A line has one text or two, "text_a ||| text_b", and becomes one sequence of
+tokens, as in the original. The output has the original's JSON lines, or is an
+.npz. N lines with M tokens in total and L requested layers give these arrays:
 
   layers     [L]
   values     [M, L, H] float32, the tokens of all lines, concatenated
-  input_ids  [M] their ids
+  input_ids  [M]
   offsets    [N + 1] line i has values[offsets[i] : offsets[i + 1]]
-  vectors    [N, L, H] float32, with one vector per line, instead of these
+  vectors    [N, L, H] float32, with pooling, in place of the three above
 """
 
 import json
@@ -54,13 +54,13 @@ def layer_indexes(text: str) -> list[int]:
 
 
 def split(text: str) -> tuple[str, str | None]:
-  """The texts of a line, at its last separator."""
+  """Splits a line into one or two texts, at the last separator."""
   first, separator, second = text.strip().rpartition(SEPARATOR)
   return (first, second) if separator else (second, None)
 
 
 def count(path: str, has_windows: bool = False) -> int:
-  """Number of lines; OSError or ValueError if it is empty or one is wrong."""
+  """Number of lines; OSError or ValueError for an empty or invalid file."""
   number = 0
   for number, text in enumerate(textfiles.lines(path), 1):
     if has_windows and split(text)[1] is not None:
@@ -80,9 +80,9 @@ def read_lines(
   max_length: int,
   flag: str = "max_seq_length",
 ) -> Iterator[Line]:
-  """Reads and tokenizes a file; of two texts the longer one is cut first.
+  """Reads and tokenizes a file, and cuts the longer of two texts first.
 
-  In the end logs the number of those longer than `max_length`, which is `flag`.
+  Logs at the end how many lines exceed `max_length`, the value of `flag`.
   """
   encoder = RowEncoder(tokenizer, max_length)
   lengths: Counter[int] = Counter()
@@ -94,7 +94,7 @@ def read_lines(
 
 
 def chunks(lines: Iterable[Line], max_tokens: int) -> Iterator[list[Line]]:
-  """Groups lines; a chunk ends with the line that makes it `max_tokens`."""
+  """Groups lines; a chunk ends with the line that reaches `max_tokens`."""
   chunk: list[Line] = []
   tokens = 0
   for line in lines:
@@ -112,7 +112,7 @@ def batches(
 ) -> Iterator[tuple[list[int], dict[str, np.ndarray]]]:
   """Batches of lines of similar length, with little padding.
 
-  Yields indices of the lines in the chunk, and the encoder's inputs, [B, T]
+  Yields the lines' indices in the chunk, and the encoder's inputs, [B, T]
   int32. T is the longest line's length, rounded up to a multiple of `multiple`.
   """
   order = sorted(range(len(chunk)), key=lambda i: len(chunk[i].ids))
@@ -136,12 +136,12 @@ def write_json(
   layers: Sequence[int],
   tokens: Callable[[Sequence[int]], list[str]],
 ) -> None:
-  """Writes an object per line, as the original; `tokens` maps ids to tokens."""
+  """Writes the original's JSON object per line; `tokens` maps ids to tokens."""
   with files.open_for_writing(path) as file:
     for line, values in results:
-      # The same digits as Python's round: a float32 times 10^6 is exact here.
+      # NumPy rounds like Python here: a float32 times 10^6 is exact in float64.
       rounded = np.round(values.astype(np.float64), 6).tolist()
-      # The original's spelling.
+      # The original spells the key like this.
       record: dict[str, Any] = {"linex_index": line.number}
       if values.ndim == 2:
         record["layers"] = _layers(rounded, layers)
@@ -163,8 +163,8 @@ def _layers(vectors, layers):
 def write_npz(
   path: str, results: Iterable[Result], layers: Sequence[int]
 ) -> None:
-  """Writes the arrays described above; see `write_json`."""
-  # All vectors go to a temporary file: they may exceed the memory.
+  """Writes the arrays that the module's docstring lists."""
+  # Vectors may exceed the memory, and wait in a temporary file.
   folder = None if files.is_remote(path) else os.path.dirname(path) or "."
   with (
     files.open_for_writing(path) as file,
@@ -188,8 +188,8 @@ def write_npz(
 
 
 class _Unseekable:
-  """Write-only file: remote files cannot seek, as np.savez otherwise does."""
+  """Write-only file. np.savez seeks in other files, and remote files cannot."""
 
   def __init__(self, file: BinaryIO):
     self.write, self.flush = file.write, file.flush
-    self.read = file.read  # by which NumPy knows a file
+    self.read = file.read  # NumPy takes objects with `read` for files

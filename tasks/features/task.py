@@ -1,4 +1,4 @@
-"""Flags of extract_features.py -> activations, export; texts to vectors."""
+"""extract_features.py: writes activations, exports models of text vectors."""
 
 import tensorflow as tf
 from absl import logging
@@ -14,7 +14,7 @@ from tasks.features.answers import Answers
 from tasks.features.settings import Settings
 from training import inference
 
-# Values of a chunk, within which lines are sorted by length (256 MiB).
+# Values in a chunk, 256 MiB. Lines are sorted by length within a chunk.
 _CHUNK_SIZE = 2**26
 # Characters that Python's str.strip() removes.
 _BLANK = (
@@ -44,8 +44,8 @@ def write(settings: Settings, model, hidden_size: int) -> None:
 
 
 def _extract(settings: Settings, model, lines, max_tokens, progress):
-  """Yields lines with their activations; see lines.chunks for `max_tokens`."""
-  # Batches are as short as possible, unless each length costs a compilation.
+  """Yields lines with activations; see lines.chunks for `max_tokens`."""
+  # Batches are short, except on TPUs, which compile each length.
   length = settings.row_length
   multiple = length if settings.on_tpu else 8
   for chunk in text_lines.chunks(lines, max_tokens):
@@ -63,10 +63,10 @@ def _extract(settings: Settings, model, lines, max_tokens, progress):
 
 
 class FeatureExtraction(TextSignature):
-  """Vectors of texts in the graph."""
+  """Computes vectors of texts in the graph."""
 
   def from_text(self, model, text: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Answers.decode of lines of texts, [B] string, by `values` [B, T, L, H].
+    """Computes what Answers.decode returns, for lines of text, [B] string.
 
     `token_vectors` [B, T, L, H] and `tokens` [B, T] are padded with 0 and "".
     """
@@ -88,9 +88,9 @@ class FeatureExtraction(TextSignature):
 
 
 def split(text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-  """Both texts of lines as lines.split, "" for a missing one: [B] each."""
+  """Splits lines like lines.split: [B] each, "" for a missing second text."""
   text = tf.strings.regex_replace(text, f"^{_BLANK}+|{_BLANK}+$", "")
-  # The last separator counts. \C is any byte, also one that is not UTF-8.
+  # Split at the last separator. \C is any byte, valid UTF-8 or not.
   first = tf.strings.regex_replace(text, r"^(\C*) \|\|\| \C*$", r"\1")
   size = tf.strings.length(text)
   begin = tf.minimum(tf.strings.length(first) + len(text_lines.SEPARATOR), size)
@@ -98,9 +98,9 @@ def split(text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def served_model(settings: Settings, of_tokens: bool = True) -> ServedModel:
-  """Untrained model and its answers: texts to vectors.
+  """Makes the untrained model, and Answers that turn texts into vectors.
 
-  Without windows also those of tokens, with --pooling only if `of_tokens`.
+  `of_tokens` adds vectors of tokens to any --pooling, except with windows.
   """
   config = checks.config(settings)
   windows, layers = (

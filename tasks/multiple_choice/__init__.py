@@ -1,3 +1,3 @@
 """Multiple choice: SWAG and similar data."""
 
-PROGRAM = "run_swag"  # that trains it
+PROGRAM = "run_swag"  # trains this task

@@ -1,4 +1,4 @@
-"""Contexts and C endings to the best ending; T tokens of the longest choice."""
+"""Chooses the best of C endings; T is the longest choice's number of tokens."""
 
 import numpy as np
 
@@ -19,14 +19,14 @@ class Answers(answers.Answers):
     self._encoder = ChoiceRecordBuilder(config.tokenizer, config.max_seq_length)
 
   def encode(self, texts: Texts) -> Encoded:
-    """Rows of up to 32 choices, [C, T]: more may exceed the memory."""
+    """Makes rows, [C, T], for at most 32 choices at a time, to bound memory."""
     choices = self._encoder.choices(*(texts[name] for name in self.inputs))
     rows = [answers.row(row.ids, row.segments) for row in choices]
     parts = (rows[i : i + 32] for i in range(0, len(rows), 32))
     return Encoded([*map(answers.stack, parts)], texts["choices"])
 
   def decode(self, encoded: Encoded, outputs: list[dict]) -> dict:
-    """`choice`, number of the ending, its `text`, `probabilities` of all."""
+    """Returns `choice`, an ending's number, `text`, `probabilities` of all."""
     logits = np.concatenate([output["logits"] for output in outputs])
     best = int(logits.argmax())
     return {

@@ -1,8 +1,8 @@
 """Multiple choice: tables such as SWAG's -> examples -> records.
 
 Columns are sent1, sent2, ending0, ending1, ... and label, the number of the
-correct ending. A record has a text pair for each: sent1, and sent2 with the
-ending (section 4.4 of the paper).
+correct ending. A record has a text pair for each ending: sent1, then sent2 with
+the ending (section 4.4 of the paper).
 """
 
 import re
@@ -16,7 +16,7 @@ from storage import UserError
 
 
 class ChoiceExample(NamedTuple):
-  """A context, the beginning of the next sentence, endings, number of one."""
+  """Context, start of the next sentence, endings, the right ending's number."""
 
   sent1: str
   sent2: str
@@ -27,10 +27,10 @@ class ChoiceExample(NamedTuple):
 def read_examples(
   path: str, needs_labels: bool = False, dialect: tables.Dialect = tables.OWN
 ) -> list[ChoiceExample]:
-  """Reads a .csv, .tsv or .jsonl file; the column label may be optional.
+  """Reads a .csv, .tsv or .jsonl file, where the column label may be optional.
 
-  Raises OSError, or ValueError with file and line: a column is missing, a label
-  is no ending's number, or rows differ in their endings or in having labels.
+  Raises OSError, or ValueError with file and line, for a missing column, an
+  invalid label, another number of endings, or labels in some rows only.
   """
   examples: list[ChoiceExample] = []
   columns = "sent1", "sent2", "ending0", "ending1"
@@ -83,12 +83,12 @@ def _label(text, choices, where):
 
 
 class ChoiceRecordBuilder(RowEncoder):
-  """Builds rows [CLS] sent1 [SEP] sent2 ending [SEP]; unknown labels are 0."""
+  """Builds rows [CLS] sent1 [SEP] sent2 ending [SEP]; label 0 if unknown."""
 
   def __call__(
     self, example: ChoiceExample
   ) -> tuple[dict[str, list[int]], list[int]]:
-    """The fields of a record, and the length of each row."""
+    """Returns the fields of a record, and the length of each row."""
     choices = self.choices(example.sent1, example.sent2, example.endings)
     rows = [self.inputs(row.ids, row.segments) for row in choices]
     inputs = {
@@ -101,6 +101,6 @@ class ChoiceRecordBuilder(RowEncoder):
   def choices(
     self, sent1: str, sent2: str, endings: Iterable[str]
   ) -> list[Row]:
-    """The row of each ending."""
+    """Makes a row for each ending."""
     texts = (f"{sent2} {ending}" for ending in endings)
     return [self.encode(sent1, text, keep_empty=True) for text in texts]

@@ -1,4 +1,4 @@
-"""Settings of run_swag.py -> data, evaluation, export; C choices."""
+"""run_swag.py: data, training, evaluation, predictions, export; C choices."""
 
 import os
 from collections.abc import Sequence
@@ -27,12 +27,12 @@ from training import inference
 
 
 class MultipleChoice(TextSignature):
-  """Endings for contexts in the graph."""
+  """Chooses endings in the graph."""
 
   def from_text(
     self, model, sent1: tf.Tensor, sent2: tf.Tensor, choices: tf.Tensor
   ) -> dict[str, tf.Tensor]:
-    """Answers.decode of `sent1` and `sent2`, [B] string, `choices` [B, C]."""
+    """Computes Answers.decode for sent1, sent2, [B] string, choices, [B, C]."""
     batch, number = tf.unstack(tf.shape(choices))
     starts, ends = tf.repeat(sent2, number), tf.reshape(choices, [-1])
     text_b = tf.strings.join([starts, ends], " ")
@@ -54,7 +54,7 @@ class Swag(Task[Settings, RecordDataset]):
   metric = "eval_accuracy"
 
   def make_model(self, config: BertConfig) -> keras.Model:
-    """A multiple-choice model, or an ensemble of them."""
+    """Makes a multiple-choice model, or an ensemble."""
     return models.ensemble(
       lambda: models.multiple_choice(config),
       self.settings.ensemble,
@@ -65,7 +65,7 @@ class Swag(Task[Settings, RecordDataset]):
     return losses.classification()
 
   def convert(self, split: str) -> RecordDataset:
-    """Converts the rows of a split to train, eval or predict.tf_record."""
+    """Writes the records of a split: train, eval or predict.tf_record."""
     settings, tokenizer = self.settings, self.settings.tokenizer
     file, length = settings[f"{split}_file"], settings.max_seq_length
     rows = self.examples[split][: settings.max_examples]
@@ -85,7 +85,7 @@ class Swag(Task[Settings, RecordDataset]):
   def evaluate(
     self, model: keras.Model, records: RecordDataset
   ) -> dict[str, float]:
-    """Loss and accuracy."""
+    """Computes loss and accuracy."""
     batch_size = self.settings.eval_batch_size
     logits = inference.outputs(model, records, batch_size)["logits"]
     labels = np.array([example.label for example in records.rows])
@@ -108,7 +108,7 @@ class Swag(Task[Settings, RecordDataset]):
 
   @staticmethod
   def served_model(settings: Settings) -> ServedModel:
-    """Untrained model and its answers: contexts, endings to a choice."""
+    """Makes the untrained model, and Answers that choose endings."""
     texts = TextConfig(settings.tokenizer, settings.max_seq_length)
     model = Swag(settings, {}).make_model(checks.config(settings))
     return ServedModel(model, Answers(texts), MultipleChoice)
@@ -120,10 +120,10 @@ served_model = Swag.served_model
 def write_predictions(
   folder: str, logits: np.ndarray, choices: Sequence[ChoiceExample]
 ) -> None:
-  """Writes test_results.tsv (probabilities only) and test_predictions.tsv.
+  """Writes test_results.tsv, probabilities only, and test_predictions.tsv.
 
-  The latter has the example's number, the predicted ending, its text, and all
-  probabilities. logits are [N, C].
+  test_predictions.tsv has columns for the example's number, the predicted
+  ending's number and text, and all probabilities. logits are [N, C].
   """
   probs = softmax(logits).astype(np.float32)
   metrics.write_results(os.path.join(folder, "test_results.tsv"), probs)

@@ -1,3 +1,3 @@
 """Token classification: CoNLL files."""
 
-PROGRAM = "run_ner"  # that trains it
+PROGRAM = "run_ner"  # trains this task

@@ -1,4 +1,4 @@
-"""Texts to tags of their words, and to entities: W words, T tokens, L tags."""
+"""Answers texts with words' tags and entities: W words, T tokens, L tags."""
 
 import numpy as np
 

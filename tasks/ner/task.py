@@ -80,7 +80,7 @@ class Ner(Task[Settings, TagRecords]):
     windows: list[TagWindow] = []
 
     def rows():
-      """Rows on their way to the file; notes the window of each."""
+      """Yields rows for the file, and keeps each row's window."""
       for row, window in build(sentences):
         progress.add(window.word == 0)
         windows.append(window)
@@ -127,12 +127,12 @@ class Ner(Task[Settings, TagRecords]):
 
   @staticmethod
   def served_model(settings: Settings) -> ServedModel:
-    """Untrained model and its answers: sentences to tags of words."""
+    """Makes the untrained model, and Answers with the words' tags."""
     if settings.document_context:
       logging.warning(
         "--document_context: each sentence is read by itself here"
       )
-    # The labels are those of the training, or of its initial checkpoint.
+    # labels.txt of the training, or of --init_checkpoint.
     start = checks.labels_file(settings)
     tags = labels.choose(settings.output_dir, start, None)
     ner, config = Ner(settings, {}, tags), checks.config(settings)

@@ -1,3 +1,3 @@
 """Pre-training: masked language model and next sentence prediction."""
 
-PROGRAM = "run_pretraining"  # that trains it
+PROGRAM = "run_pretraining"  # trains this task

@@ -1,4 +1,4 @@
-"""Texts with [MASK] to the most probable tokens, pairs to IsNext.
+"""Predicts the tokens behind [MASK], and whether a second text comes next.
 
 Legend: T tokens, M masks, V vocabulary, K tokens for a mask.
 """
@@ -11,7 +11,7 @@ from serving.answers import Encoded, TextConfig, Texts, softmax, to_list
 
 
 class _Encoder(RowEncoder):
-  """Rows of texts in which the spelling of the mask is the mask."""
+  """Encodes texts in which the user has spelled out [MASK]."""
 
   def token_ids(self, text):
     tokenizer = self.tokenizer
@@ -25,7 +25,7 @@ class Answers(answers.Answers):
   """Answers (serving.answers.Answers) of run_pretraining.py.
 
   Texts are truncated to T tokens. `mask` is the id of [MASK], `vocab_ids` are
-  all ids of the vocabulary. Raises ValueError if it lacks a special token.
+  all ids of the vocabulary. Raises ValueError if a special token is missing.
   """
 
   task = "pretraining"
@@ -48,14 +48,14 @@ class Answers(answers.Answers):
     pair = texts.get("text_pair")
     ids, segments, _ = self._encoder.encode(texts["text"], pair, bool(pair))
     masks = [i for i, token in enumerate(ids) if token == self.mask]
-    # The model needs a position.
+    # The model needs at least one position.
     row = answers.row(ids, segments, masked_lm_positions=masks or [0])
     return Encoded([row], (len(masks), bool(pair)))
 
   def decode(self, encoded: Encoded, outputs: list[dict]) -> dict:
-    """`tokens` and `probabilities`, [M, K] each, and `num_masks`.
+    """Returns `tokens` and `probabilities`, [M, K] each, and `num_masks`.
 
-    For a pair `is_next` and `is_next_probability`, which are None if the model
+    A pair adds `is_next` and `is_next_probability`, which are None if the model
     has no head for next sentences.
     """
     [output], (num_masks, is_pair) = outputs, encoded.context

@@ -1,4 +1,4 @@
-"""Settings of create_pretraining_data.py, and groups that others share."""
+"""Settings of create_pretraining_data.py, in groups that programs share."""
 
 import shlex
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from storage import UserError
 
 @dataclass(frozen=True, kw_only=True)
 class Corpus(Settings):
-  """Text files, and the engine that reads them."""
+  """Text files, and the engine to read texts with."""
 
   input_file: str = common(
     None, "Text files or globs, comma-separated.", required=True
@@ -36,7 +36,7 @@ class Corpus(Settings):
   pipeline_options: str = device("", "Flags of --runner, as one text.")
 
   def runner_options(self) -> list[str]:
-    """Words of --runner and --pipeline_options; ValueError if unquoted."""
+    """Options for Beam from both flags; ValueError for unbalanced quotes."""
     try:
       return [f"--runner={self.runner}", *shlex.split(self.pipeline_options)]
     except ValueError as error:
@@ -134,7 +134,7 @@ class RecordSettings(Corpus, Vocabulary, Masks):
   deduplicate: bool = flag(False, "Drop copies of earlier documents.")
 
   def instance_config(self) -> InstanceConfig:
-    """Contents of the records; raises ValueError for flags that contradict."""
+    """Contents of the records; ValueError for contradicting flags."""
     words: Masking | None = self.masks()
     dupe_factor = self.dupe_factor
     if self.masking == "dynamic":

@@ -1,4 +1,4 @@
-"""Settings of run_pretraining.py, and checks of its masks and objective."""
+"""Settings of run_pretraining.py, and checks of masks and objective."""
 
 import math
 from dataclasses import dataclass
@@ -83,7 +83,7 @@ class Settings(Packing, Evaluation, Masks, Sampling):
 
 
 def check_flags(settings: Settings) -> None:
-  """Raises ValueError if flags of masks, objective or sampling do not fit."""
+  """Raises ValueError for wrong flags of masks, objective or sampling."""
   settings.masks()
   if settings.sampling_exponent != 1 and settings.sampling_weights:
     raise UserError(
@@ -108,7 +108,7 @@ def check_flags(settings: Settings) -> None:
 def sampling_weights(settings: Settings) -> list[float] | None:
   """Weight of each pattern of --input_file, None without --sampling_weights.
 
-  Raises ValueError for another number of them, or a weight that is none.
+  Raises ValueError for invalid weights, or a wrong number of weights.
   """
   if not settings.sampling_weights:
     return None
@@ -127,14 +127,14 @@ def sampling_weights(settings: Settings) -> list[float] | None:
 
 
 def source_patterns(settings: Settings) -> list[str]:
-  """The patterns of --input_file, between its commas."""
+  """The comma-separated patterns of --input_file."""
   return [
     name for name in (settings.input_file or "").split(",") if name.strip()
   ]
 
 
 def check_export(settings: Settings) -> None:
-  """Raises ValueError if the model of run_pretraining cannot fill masks."""
+  """Raises ValueError if an export of the model could not fill masks."""
   if not settings.vocab_file:
     raise UserError("--do_export needs --vocab_file")
   settings.tokenizer.check()

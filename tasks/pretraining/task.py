@@ -1,4 +1,4 @@
-"""Flags of run_pretraining.py -> data, evaluation, export.
+"""run_pretraining.py: data, evaluation, export.
 
 Legend: B texts, M largest number of masks, T tokens, V vocabulary, K tokens for
 a mask. Ragged dimensions are in parentheses.
@@ -31,7 +31,7 @@ from training import step as steps
 
 
 def train_data(settings: Settings, config: BertConfig) -> PretrainingInput:
-  """Records of --input_file, sampled by their weights; ValueError if unfit."""
+  """Records of --input_file, sampled by weights; ValueError for bad records."""
   sources = None
   if settings.sampling_weights or settings.sampling_exponent != 1:
     sources = _weighted_sources(settings)
@@ -55,7 +55,7 @@ def eval_data(
 ) -> PretrainingInput | None:
   """Records of --eval_file; None without the flag.
 
-  Unmasked ones get masks by --masked_lm_prob, with the default MaskPolicy.
+  Unmasked records get masks by --masked_lm_prob and the default MaskPolicy.
   """
   if not settings.eval_file:
     return None
@@ -76,7 +76,7 @@ def _records(
   tokenizer = settings.tokenizer if settings.vocab_file else None
   causal_targets = _causal_targets(settings)
   schema = record_schema.find_schema(
-    # The program has checked all files before: here one is enough.
+    # The program has checked all files, so one is enough here.
     [next(filter(files.size, paths), paths[0])],
     settings.max_seq_length,
     settings.max_predictions_per_seq,
@@ -100,7 +100,7 @@ def _records(
 
 
 def _causal_targets(settings: Settings):
-  """Targets of --objective=left_to_right or right_to_left, else None."""
+  """Targets of --objective=left_to_right or right_to_left, or None."""
   if settings.objective not in SIDES:
     return None
   if settings.special_tokens:
@@ -109,11 +109,11 @@ def _causal_targets(settings: Settings):
 
 
 def _weighted_sources(settings: Settings):
-  """Files of each pattern of --input_file, and their weight by the flags."""
+  """Files and weight of each pattern of --input_file."""
   patterns = pretraining_settings.source_patterns(settings)
   groups = [files.expand(pattern) for pattern in patterns]
   weights = pretraining_settings.sampling_weights(settings)
-  if not weights:  # records are nearly of one size
+  if not weights:  # bytes count records, which have nearly the same size
     sizes = [sum(map(files.size, paths)) for paths in groups]
     if not all(sizes):
       empty = patterns[sizes.index(0)]
@@ -132,7 +132,7 @@ def evaluate(
   source: PretrainingInput,
   step: int,
 ) -> None:
-  """Writes eval_results.txt as the original does."""
+  """Evaluates the model and writes the original's eval_results.txt."""
   records = (
     "--eval_file" if settings.eval_file else "the records of --input_file"
   )
@@ -146,16 +146,16 @@ def evaluate(
 
 
 class FillMask(TextSignature):
-  """Tokens for masks in the graph."""
+  """Fills masks in the graph."""
 
   _answers: Answers
 
   def encode(self, text: tf.Tensor) -> tf.RaggedTensor:
-    """Token ids; a spelled mask is one token: [B] -> [B, (T)] int32."""
+    """Tokenizes texts with [MASK]: [B] string -> ids, [B, (T)] int32."""
     mask = self._answers.config.tokenizer.special.mask
     parts = tf.strings.split(text, mask)  # [B, (masks + 1)]
     ids = self._tokenizer.tokenize(parts.values)
-    # A mask before every part but the first.
+    # Every part but the first follows a mask.
     index = tf.ragged.range(parts.row_lengths()).values
     number = tf.cast(index > 0, tf.int64)
     masks = tokenization_ops.repeat(self._answers.mask, number)
@@ -163,7 +163,7 @@ class FillMask(TextSignature):
     return parts.with_values(ids).merge_dims(1, 2)
 
   def from_text(self, model, text: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Answers.decode of texts, [B] string, by `masked_lm_logits`.
+    """Computes what Answers.decode returns, for texts, [B] string.
 
     `tokens` and `probabilities` are [B, M, K], padded with "" and zeros.
     """
@@ -188,7 +188,7 @@ class FillMask(TextSignature):
     }
 
   def _vocab_bias(self, size):
-    """-inf for ids of the model that are not in the vocabulary: [V]."""
+    """Bias, [V]: -inf for ids of the model that the vocabulary lacks."""
     vocab.check_size(self._tokenizer.vocab, size)
     bias = np.full(size, -np.inf, np.float32)
     bias[self._answers.vocab_ids] = 0.0
@@ -196,7 +196,7 @@ class FillMask(TextSignature):
 
 
 def served_model(settings: Settings) -> ServedModel:
-  """Untrained model and its answers; it has the heads of its checkpoint."""
+  """Makes the untrained model, with the checkpoint's heads, and Answers."""
   pretraining_settings.check_export(settings)
   kinds = checkpoint_files.kinds_at(checks.checkpoint(settings))
   config = TextConfig(settings.tokenizer, settings.max_seq_length)

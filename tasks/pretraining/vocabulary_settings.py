@@ -16,7 +16,7 @@ from training import checkpoint_files
 
 @dataclass(frozen=True, kw_only=True)
 class Extension(Settings):
-  """What --extend needs."""
+  """Flags that only --extend needs."""
 
   bert_config_file: str | None = common(None, "Of the model to extend.")
   init_checkpoint: str | None = common(None, "Of the model to extend.")
@@ -63,7 +63,7 @@ class VocabularySettings(Corpus, Sampling, Extension):
   overwrite: bool = common(False, "Replace --output_file if it exists.")
 
   def check_extension(self) -> None:
-    """Checks flags and files of --extend: OSError or ValueError."""
+    """Checks flags and files for --extend; raises OSError or ValueError."""
     names = {"preset", "vocab_size", "max_alphabet"}
     names |= {"special_tokens", "unused_tokens"}
     for name in self.given & names:

@@ -1,3 +1,3 @@
 """Question answering: SQuAD 1.1 and 2.0."""
 
-PROGRAM = "run_squad"  # that trains it
+PROGRAM = "run_squad"  # trains this task

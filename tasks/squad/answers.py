@@ -1,4 +1,4 @@
-"""Questions about contexts to answers and their positions."""
+"""Answers questions about contexts, with the answers' positions."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ from tasks.squad.decoding import DecodingConfig
 from tasks.squad.examples import WORD, SquadExample
 from tasks.squad.records import WindowConfig, WindowMaker
 
-# Outputs of the n best answers, by those of the best one.
+# {field of the best answer: field that lists the n best answers}
 _PLURAL = {
   "answer": "answers",
   "score": "scores",
@@ -25,8 +25,8 @@ class Answers(answers.Answers):
   """Answers (serving.answers.Answers) of run_squad.py.
 
   `windows` and `decoding` are fields of a WindowConfig and a DecodingConfig.
-  Without `dynamic_padding` windows are padded to their full length, and
-  positions of padding may be among the n best, as in the original.
+  Without `dynamic_padding` windows are padded to full length, and the n best
+  may contain positions of padding, as in the original.
   """
 
   task = "squad"
@@ -62,15 +62,15 @@ class Answers(answers.Answers):
     return {name: np.pad(values, padding) for name, values in row.items()}
 
   def decode(self, encoded: Encoded, outputs: list[dict]) -> dict:
-    """The best answer, its scores and where it is in the context.
+    """Returns the best answer, with scores and position in the context.
 
-    `score` is the sum of the start and end logits, `probability` that among the
-    n best; `start` and `end` count characters, -1 if the answer is not in the
-    context. Without a candidate text the answer is "empty" with a score of 0 in
-    version 1.1, as in the original. In version 2 it is "" then, and if
-    `null_odds`, the score of no answer less that of the best text, exceed the
-    threshold; `best_answer` etc. are those of the best text all the same. With
-    `export_top_k`, `answers` etc. are the first of nbest_predictions.json.
+    `score` is start logit plus end logit, `probability` the softmax over the n
+    best. `start` and `end` count characters, -1 if the answer is not in the
+    context. Without a candidate text version 1.1 answers "empty" with score 0,
+    like the original, and version 2 answers "". Version 2 also answers "" if
+    `null_odds`, the score of no answer minus the best text's score, exceed the
+    threshold; `best_answer` etc. always describe the best text. With
+    `export_top_k`, `answers` etc. list the start of nbest_predictions.json.
     """
     example, windows, words = encoded.context
     answer_text = decoding.AnswerText(self.config.tokenizer)
@@ -96,7 +96,7 @@ class Answers(answers.Answers):
     result = named(texts.index(predictions.answers[""]))
     if self._decoding.version_2_with_negative:
       best = named(texts.index(predictions.texts[""]))
-      if not best["answer"]:  # there is none
+      if not best["answer"]:  # no candidate text
         best |= {"score": 0.0, "probability": 0.0}
       result |= {f"best_{name}": value for name, value in best.items()}
       result["null_odds"] = predictions.null_odds[""]
@@ -109,16 +109,16 @@ class Answers(answers.Answers):
 
 
 def _position(text, words, spans):
-  """Start and end of a text in the context; -1 and -1 if it has no words.
+  """Start and end of a text in the context; -1 and -1 without `words`.
 
-  `spans` are the positions of the context's words, of which `words` are the
-  first and the last one of the text.
+  `words` are the numbers of the text's first and last word, `spans` the matches
+  of all words in the context.
   """
   if words is None:
     return -1, -1
   spanned = spans[words[0] : words[1] + 1]
   joined = " ".join(word[0] for word in spanned)
-  # A blank follows each word.
+  # Words are joined by one blank, which gets the index of the word's end.
   index = [i for word in spanned for i in range(word.start(), word.end() + 1)]
   begin = joined.find(text)
   return index[begin], index[begin + len(text) - 1] + 1

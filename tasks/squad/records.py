@@ -1,9 +1,8 @@
-"""Questions to windows, and windows to rows of records, without TensorFlow.
+"""Turns questions into windows, and windows into rows, without TensorFlow.
 
-A window is a question with as much of its paragraph as fits; those of a long
-paragraph overlap. All numbers are those of convert_examples_to_features in the
-original's run_squad.py. T tokens of a record, N of a window, D of its
-paragraph.
+A window is a question with as much of the paragraph as fits. The windows of a
+long paragraph overlap. All numbers equal convert_examples_to_features in the
+original's run_squad.py. A window has N tokens, D of them from the paragraph.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,17 +21,17 @@ from tasks.squad.examples import Answer, SquadExample
 
 FIRST_UNIQUE_ID = 1_000_000_000
 
-# Examples that a worker receives at a time: a second's work or less.
+# Examples that a worker receives at a time: at most a second's work.
 _CHUNK = 1000
 
 
 @dataclass(frozen=True)
 class WindowConfig:
-  """Lengths in tokens, by the names of the original's flags."""
+  """Lengths in tokens, named like the original's flags."""
 
   max_seq_length: int = 384
   max_query_length: int = 64
-  doc_stride: int = 128  # windows adjoin if it exceeds what they hold
+  doc_stride: int = 128  # capped, so that windows leave no token out
 
   def __post_init__(self):
     if self.max_seq_length <= self.max_query_length + 3:
@@ -47,15 +46,15 @@ class WindowConfig:
 
 
 class Window(NamedTuple):
-  """[CLS] question [SEP] part of the paragraph [SEP]."""
+  """A row: [CLS] question [SEP] part of the paragraph [SEP]."""
 
   example_index: int
   ids: list[int]  # [N]
   context_offset: int  # position of the first token of the paragraph
   token_word_ids: np.ndarray  # [D] int32, index of each token's word
-  # [D] bool, True in the one window in which a token has most context.
+  # [D] bool, True in the first window that gives a token most context.
   is_max_context: np.ndarray
-  # Positions of the answer's first and last token; 0 unless it is all in here.
+  # Positions of the answer's first and last token; 0 if a part lies outside.
   start: int
   end: int
   is_impossible: bool  # the example has no answer
@@ -73,9 +72,10 @@ def make_windows(
   config: WindowConfig,
   num_workers: int = 1,
 ) -> Iterator[Window]:
-  """Splits the paragraphs of questions into windows, in their order.
+  """Splits paragraphs into windows, in the order of the questions.
 
-  Raises ValueError without a special token, ChildProcessError if a worker died.
+  Raises ValueError for a missing special token, ChildProcessError if a worker
+  dies.
   """
   chunks = workers.chunks(examples, _CHUNK, "questions")
   prepare = partial(WindowMaker, tokenizer, config)
@@ -90,7 +90,7 @@ def make_windows(
 def rows(
   windows: Iterable[Window], schema: Schema, padding: int = 0
 ) -> Iterator[dict[str, Sequence[int]]]:
-  """Fields of the windows' records, by a schema of features.squad."""
+  """Yields the fields of each window's record; see features.squad."""
   length = schema["input_ids"].size
   for unique_id, window in enumerate(windows, FIRST_UNIQUE_ID):
     fields = {
@@ -106,11 +106,11 @@ def rows(
 class _Document(NamedTuple):
   ids: list[int]
   word_ids: np.ndarray  # int32, index of each token's word
-  word_starts: list[int]  # index of each word's first token; number of tokens
+  word_starts: list[int]  # index of each word's first token; at last, the end
 
 
 class WindowMaker:
-  """Makes windows; threads may share it. ValueError without special tokens."""
+  """Makes windows, in any thread; ValueError if special tokens are missing."""
 
   def __init__(self, tokenizer: Tokenizer, config: WindowConfig):
     tokenizer.check("cls", "sep", "unknown")
@@ -127,7 +127,7 @@ class WindowMaker:
     ]
 
   def windows(self, index: int, example: SquadExample) -> Iterator[Window]:
-    """Windows of an example, which `index` is to name."""
+    """Yields the windows of an example, whose number is `index`."""
     config = self._config
     question = self._ids(example.question)[: config.max_query_length]
     document = self._tokenize(example.doc_tokens)
@@ -141,7 +141,7 @@ class WindowMaker:
       inside = slice(part.start, part.stop)
       ids, _ = features.join(question, document.ids[inside], *self._ends)
       start = end = 0
-      # An incomplete answer counts as none: it points to [CLS].
+      # Without the complete answer, a window points to [CLS].
       if answer and part.start <= answer[0] and answer[1] < part.stop:
         start, end = (token - part.start + offset for token in answer)
       yield Window(
@@ -172,9 +172,9 @@ class WindowMaker:
   def _token_span(self, document: _Document, answer: Answer):
     """First and last token of an answer.
 
-    An answer may be a part of its words, as "1895" is of "(1895-1943).": these
-    are its own tokens then, if they occur among those of the words. Otherwise
-    they are all tokens of its words.
+    An answer may be part of a word, such as "1895" in "(1895-1943).". The
+    result then has the answer's own tokens, if the words contain exactly these
+    tokens, otherwise all tokens of the words.
     """
     first = document.word_starts[answer.start]
     last = document.word_starts[answer.end + 1] - 1
@@ -187,7 +187,7 @@ class WindowMaker:
 
 
 def _split(length: int, size: int, stride: int) -> list[range]:
-  """Overlapping parts of `length` tokens, each of at most `size`."""
+  """Overlapping parts of `length` tokens, at most `size` tokens each."""
   if not length:
     return []
   stride = min(stride, size)
@@ -196,10 +196,10 @@ def _split(length: int, size: int, stride: int) -> list[range]:
 
 
 def _max_context_window(parts: Sequence[range]) -> np.ndarray:
-  """Index of the part in which each token has most context, [tokens] int64.
+  """Index of the part that gives each token most context, [tokens] int64.
 
-  Context is the minimum of the tokens to the left and to the right, plus a
-  hundredth of the part's length. The first of equals counts.
+  Context is the smaller number of tokens, left or right, plus a hundredth of
+  the part's length. The first of equal parts counts.
   """
   length = parts[-1].stop if parts else 0
   best = np.full(length, -1.0)

@@ -66,13 +66,13 @@ class Settings(FineTuning):
     return self.do_predict or self.evaluates_while_training
 
   def windows(self) -> WindowConfig:
-    """Lengths of windows; ValueError if they contradict each other."""
+    """Lengths of windows; ValueError for contradicting lengths."""
     return WindowConfig(
       self.max_seq_length, self.max_query_length, self.doc_stride
     )
 
   def decoding(self, threshold: float = 0.0) -> DecodingConfig:
-    """Choice of answers; ValueError if numbers contradict each other."""
+    """Rules to choose answers; ValueError for contradicting numbers."""
     return DecodingConfig(
       self.n_best_size,
       self.max_answer_length,

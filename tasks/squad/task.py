@@ -1,4 +1,4 @@
-"""Settings of run_squad.py -> data, evaluation, predictions, export."""
+"""run_squad.py: data, evaluation, predictions, export."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -29,16 +29,16 @@ from training import checkpoint_files, inference, report, run_folder
 
 @dataclass(frozen=True)
 class SquadRecords(RecordDataset):
-  """Questions, and the records of their windows.
+  """Questions, and the records of all windows.
 
-  `rows` are the windows; none for training, which reads the records alone.
+  `rows` are the windows; training reads the records alone and has none.
   """
 
   questions: Sequence[SquadExample]
 
 
 def null_threshold(settings: Settings) -> float:
-  """Null threshold: of the flag, else of an earlier prediction, else 0."""
+  """Null threshold by the flag, or an earlier prediction, or 0."""
   threshold = settings.null_score_diff_threshold
   if settings.version_2_with_negative and threshold is None:
     path = metrics.threshold_file(settings.output_dir, settings.ensemble)
@@ -62,7 +62,7 @@ class Squad(Task[Settings, SquadRecords]):
     return "best_f1" if self.settings.version_2_with_negative else "f1"
 
   def make_model(self, config: BertConfig) -> keras.Model:
-    """A span labeler, or an ensemble, whose outputs are [B, T, K]."""
+    """Makes a span labeler, or an ensemble of K models: outputs [B, T, K]."""
     return models.ensemble(
       lambda: models.span_labeler(config),
       self.settings.ensemble,
@@ -95,7 +95,7 @@ class Squad(Task[Settings, SquadRecords]):
     cut_off = set()  # numbers of questions
 
     def written_windows():
-      """Windows on their way to the file; evaluation needs them afterwards."""
+      """Yields windows for the file, and keeps windows for evaluation."""
       for window in records.make_windows(
         questions, settings.tokenizer, config, settings.num_workers
       ):
@@ -143,7 +143,7 @@ class Squad(Task[Settings, SquadRecords]):
   def score(
     self, dataset: SquadRecords, predictions: Predictions
   ) -> dict[str, float]:
-    """Writes scores and returns them; none if right answers are unknown."""
+    """Writes and returns scores; empty if right answers are unknown."""
     settings, questions = self.settings, dataset.questions
     is_version_2 = settings.version_2_with_negative
     scores = metrics.score(
@@ -165,7 +165,7 @@ class Squad(Task[Settings, SquadRecords]):
   def evaluate(
     self, model: keras.Model, records: SquadRecords
   ) -> dict[str, float]:
-    """Scores, and fits the threshold unless --keep_best has a better model."""
+    """Computes scores; fits the threshold if no better model is kept."""
     predictions = self.answer(model, records)
     scores = self.score(records, predictions)
     best = run_folder.read_best(self.settings.output_dir)
@@ -177,7 +177,7 @@ class Squad(Task[Settings, SquadRecords]):
   def predict(
     self, model: keras.Model, split: str, records: SquadRecords, step: int
   ) -> None:
-    """Writes answers; also scores and threshold if right answers are known."""
+    """Writes answers, and scores and threshold if right answers are known."""
     predictions = self.answer(model, records)
     metrics.write_predictions(predictions, self.settings.output_dir)
     scores = self.score(records, predictions)
@@ -187,7 +187,7 @@ class Squad(Task[Settings, SquadRecords]):
 
   @staticmethod
   def served_model(settings: Settings) -> ServedModel:
-    """Untrained model and its answers to questions about contexts."""
+    """Makes the untrained model, and Answers to questions about contexts."""
     texts = TextConfig(settings.tokenizer, settings.max_seq_length)
     answers = Answers(
       texts,
