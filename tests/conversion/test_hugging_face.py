@@ -315,7 +315,7 @@ def test_another_normalizer_is_named(tmp_path, caplog, change, lower, warning):
 
 
 def test_added_tokens_are_lines_and_named(tmp_path, caplog):
-  """Also covers the vocab.txt that transformers 4 adds."""
+  """Tokens are added to a vocab.txt of transformers 4, too."""
   for text in ("", "\n".join(WORDS)):
     _write_fast(tmp_path, OF_5, added=["<ent>", "newt"])
     if text:

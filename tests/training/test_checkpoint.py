@@ -375,7 +375,7 @@ def test_resumes_all_of_a_run(tmp_path):
   assert checkpoints.restore_or_set_seed(8) == 7
   checkpoints.resume(again, start)
   assert (int(again.step), int(again.examples)) == (3, 24)
-  for _ in range(2):  # as saved, then after two further steps
+  for _ in range(2):  # once when saved, once after two more steps
     assert step.state.keys() == again.state.keys()
     for name, value in step.state.items():
       np.testing.assert_array_equal(again.state[name], value, name)

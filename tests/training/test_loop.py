@@ -25,7 +25,7 @@ def _traced():
     (0, 1e-6, 7),  # up to the checkpoint
     (7, 1e-6, 3),  # up to the evaluation
     (98, 1e-6, 2),  # up to the end
-    (14, 1.0, 5),  # as many as fit into five seconds
+    (14, 1.0, 5),  # five seconds of steps
     (21, 100.0, 1),  # at least one
   ],
 )
@@ -225,7 +225,7 @@ def test_workers_agree_on_the_end_and_on_the_speed(monkeypatch, own, other):
 
 @pytest.mark.parametrize("steps", [(1, 3), (1, 30)])
 def test_some_steps_are_profiled(tmp_path, steps):
-  """Also covers a run that ends before the last profiled step."""
+  """The run may end before the last profiled step."""
   first, last = steps
   plan = {"profile_first": first, "profile_last": last}
   _train(tmp_path, **plan, profile_folder=str(tmp_path))

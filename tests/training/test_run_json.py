@@ -92,7 +92,7 @@ def test_the_best_is_converted_after_keep_best(folder):
     run_json.append(str(folder), {"flags": flags})  # the last run counts
     assert checkpoint_files.choose_checkpoint(str(folder)) == expected
     assert checkpoint_files.run_of(newest)["flags"] == flags
-  (folder / "checkpoint").unlink()  # as after a sweep
+  (folder / "checkpoint").unlink()  # a sweep writes none
   assert checkpoint_files.find_checkpoint(str(folder)) == best
 
 

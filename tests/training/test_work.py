@@ -107,7 +107,7 @@ def _train(clock):
 @pytest.mark.parametrize(
   ("seconds", "max_steps", "expected"),
   [
-    (1.0, 1000, [1, *[5] * 7, 4]),  # as many as fit into five seconds
+    (1.0, 1000, [1, *[5] * 7, 4]),  # five seconds of steps
     (0.5, 1000, [1, 10, 10, 10, 9]),
     (0.5, 8, [1, 8, 8, 8, 8, 7]),
     (0.01, 1000, [1, 39]),

@@ -241,7 +241,7 @@ def test_an_older_version_is_loaded_if_the_newest_cannot_be(
       raise OSError
     return Version(path)
 
-  model = _model(folder, load=load)  # as after a restart of the server
+  model = _model(folder, load=load)  # after a server restart
   assert sorted(model.versions) == [1]
   assert [model.states[n][0] for n in (10, 9)] == ["END", "END"]
   model.poll()
