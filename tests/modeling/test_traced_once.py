@@ -1,4 +1,4 @@
-"""Single traces: a chain per signature, and equal blocks together."""
+"""A chain is traced once per signature, and equal blocks share a trace."""
 
 import dataclasses
 
@@ -69,7 +69,7 @@ def test_blocks_like_another_have_its_graph(monkeypatch):
 
 
 def test_the_mode_counts_before_the_environment(monkeypatch):
-  """This includes the mode False."""
+  """The mode False precedes the environment, too."""
   for setting in ("", "0", "1"):
     monkeypatch.setenv("BERT_FUSED_OPS", setting)
     for fused in (False, True):

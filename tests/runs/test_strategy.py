@@ -12,7 +12,7 @@ from tests.training import toy
 
 
 def _flags(**changes):
-  return Devices(**{"num_cpu_devices": 2} | changes)  # all tests have two
+  return Devices(**{"num_cpu_devices": 2} | changes)  # the tests use two CPUs
 
 
 def test_one_device_is_the_default_and_mirrored_takes_all():

@@ -396,7 +396,7 @@ def test_averages_begin_with_the_initial_checkpoint(tmp_path):
 
 
 def test_what_a_checkpoint_of_the_original_lacks(tmp_path, caplog):
-  """The step gives the position in the data. The averages start anew."""
+  """The step gives the data position. Averages start at the variables."""
   step = toy.train_step()
   step.step.assign(3)
   state = {k: v for k, v in step.state.items() if not k.startswith("run/")}

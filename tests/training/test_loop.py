@@ -109,7 +109,7 @@ def test_a_killed_evaluation_is_made_up_for(tmp_path, monkeypatch, traced):
   assert len(clocks) == 2 + 2 + 1  # two runs, two and one evaluations
   traced.step.assign(2)
   _train(tmp_path, 4, traced, lambda _: True, evaluated=1, evaluate_every=2)
-  assert traced.step.numpy() == 2  # the missed evaluation ended the training
+  assert traced.step.numpy() == 2  # the missed evaluation ended this
 
 
 def test_an_evaluation_can_end_the_training(tmp_path):
