@@ -1,4 +1,4 @@
-"""Files that flags name: inputs are there, outputs are new and writable."""
+"""Files in flags: inputs exist, outputs are new and writable."""
 
 import os
 
@@ -41,7 +41,7 @@ def test_files_of_flags_are_there_and_outputs_are_new(tmp_path):
 
 def test_a_folder_that_takes_no_file_is_named_with_its_flag(tmp_path):
   file_checks.check_writable(str(tmp_path / "new" / "file"), "output_file")
-  comm = "/proc/self/comm"  # a file that is writable
+  comm = "/proc/self/comm"  # a writable file
   for path, flag, error in (
     ("/proc/x/y", "output_dir", "/proc/x/y: /proc"),
     (comm, "output_file", f"{comm}:"),

@@ -1,4 +1,4 @@
-"""Ctrl-C at any moment ends a program with one line."""
+"""Ctrl-C ends a program with one line at any moment."""
 
 import signal
 
@@ -8,7 +8,7 @@ from tests import programs
 
 
 def _obey_interrupts():
-  """A command that was started in the background would ignore them."""
+  """Enables Ctrl-C, which background commands ignore."""
   signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
@@ -63,7 +63,7 @@ assert signal.getsignal(signal.SIGINT) is before
   [(signal.SIG_IGN, []), (signal.SIG_DFL, ["__mp_main__"])],
 )
 def test_in_the_background_interrupts_are_left_alone(handler, modules):
-  """Of a command that a shell has started so, or of a worker process."""
+  """Covers a shell's background command and a worker process."""
   done = programs.python(
     ["-c", IN_BACKGROUND, *modules],
     preexec_fn=lambda: signal.signal(signal.SIGINT, handler),

@@ -1,4 +1,4 @@
-"""Locks of output folders; users' mistakes are one line, defects tracebacks."""
+"""Output folder locks; one line for user errors, tracebacks for defects."""
 
 import os
 import sys
@@ -36,7 +36,7 @@ def test_our_own_errors_are_one_line_without_a_traceback_unless_requested():
     "int('x')",
     "raise ValueError('of an internal check')",
     "from data import features; features.pad([1, 2], 1)",
-    "import os; os.write(-1, b'')",  # an OSError of no path
+    "import os; os.write(-1, b'')",  # an OSError without a path
   ],
 )
 def test_defects_keep_their_traceback(body):
@@ -89,7 +89,7 @@ def test_values_that_no_flag_has(argument, message):
 
 @pytest.fixture(name="own_flags")
 def _own_flags(monkeypatch):
-  """Flags of the class above, in place of those of the programs."""
+  """Registers this module's flags in place of the programs' flags."""
   values = flags.FlagValues()
   settings.define(Program, values)
   monkeypatch.setattr(flags, "FLAGS", values)

@@ -1,4 +1,4 @@
-"""TensorFlow and Keras without their logs and what is not used."""
+"""TensorFlow and Keras without log lines and unused libraries."""
 
 import ctypes
 import logging
@@ -34,5 +34,5 @@ def test_unused_libraries_are_hidden_from_keras_alone(monkeypatch):
     message = f"colorsys is hidden from {importer}"
     with pytest.raises(ImportError, match=message):
       exec("import colorsys", {"__name__": importer})
-    exec("import colorsys", {"__name__": "kerasana"})  # a library of others
+    exec("import colorsys", {"__name__": "kerasana"})  # another library
     assert sys.modules.pop("colorsys")

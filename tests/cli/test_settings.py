@@ -1,4 +1,4 @@
-"""Settings: flags from dataclasses, their values, copies."""
+"""Settings: flags from dataclasses, values, copies."""
 
 from dataclasses import FrozenInstanceError, dataclass
 
@@ -11,7 +11,7 @@ from cli.settings import Settings, flag
 
 @dataclass(frozen=True, kw_only=True)
 class Base(Settings):
-  """A group that two programs share."""
+  """A group of flags that two programs share."""
 
   rate: float = flag(0.5, "A rate.", minimum=0.0, swept=True)
   name: str | None = flag(None, "A name.")

@@ -1,4 +1,4 @@
-"""A server on the loopback address that speaks the Hugging Face Hub's API."""
+"""A loopback server that implements the Hugging Face Hub's API."""
 
 import contextlib
 import hashlib
@@ -13,14 +13,14 @@ _RESOLVE = re.compile(r"/(\w+/\w+)/resolve/([^/]+)/(.+)$")
 
 
 class Hub(ThreadingHTTPServer):
-  """Repositories by name: {revision: {file name: bytes}}.
+  """Serves repositories by name: {revision: {file name: bytes}}.
 
   Attributes:
     archives: bytes by path, such as "/bert.zip".
     pulls: titles of pull requests by repository.
     gated: repositories whose files need the token "secret".
-    breaks: how many of the next answers with weights or archives break off.
-    corrupts: True if weights have another content than their SHA-256 says.
+    breaks: number of next weight or archive responses that break off.
+    corrupts: True if weights differ from the announced SHA-256.
     requests: (method, path, headers) so far.
   """
 
@@ -46,7 +46,7 @@ def serve():
 
 
 def commit_of(revision):
-  """The commit of a revision: another one for each."""
+  """Returns a different commit for each revision."""
   digest = hashlib.sha1(revision.encode()).hexdigest()
   return COMMIT if revision in ("main", COMMIT) else digest
 
@@ -90,7 +90,7 @@ class _Handler(BaseHTTPRequestHandler):
     self._answer(200, content, {"Content-Type": "application/json"})
 
   def _bytes(self, content):
-    """A file, from the first byte that is asked for; it may break off."""
+    """Sends a file from the requested first byte, maybe breaking off."""
     hub, status, headers = self.server, 200, {}
     if wanted := re.match(r"bytes=(\d+)-", self.headers.get("Range", "")):
       if (start := int(wanted[1])) >= len(content):
@@ -106,7 +106,7 @@ class _Handler(BaseHTTPRequestHandler):
     return self._answer(status, content, headers)
 
   def _files(self, name, revision):
-    """Files of a revision, or None after an answer of 404."""
+    """Returns the files of a revision, or None after a 404 response."""
     revisions = self.server.repositories.get(name)
     if revisions is None:
       return self._answer(404, headers={"X-Error-Code": "RepoNotFound"})
@@ -165,7 +165,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _entry(path, content):
-  """A file in the list of a repository."""
+  """Returns a file's entry in the list of a repository."""
   entry = {"type": "file", "path": path, "size": len(content)}
   entry["oid"] = hashlib.sha1(content).hexdigest()
   if path.endswith(".safetensors"):

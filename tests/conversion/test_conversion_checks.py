@@ -1,4 +1,4 @@
-"""Options replace settings of a model; differences are errors."""
+"""Options replace a model's settings, and differences are errors."""
 
 import numpy as np
 import pytest

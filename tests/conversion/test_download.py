@@ -1,4 +1,4 @@
-"""Models of a hub and zips of releases, from a server of the tests."""
+"""Models from a hub and zips of releases, served by the tests."""
 
 import io
 import json
@@ -30,7 +30,7 @@ NAME = "acme/bert"
 
 @pytest.fixture(scope="module")
 def released(tmp_path_factory):
-  """Folders of one model: a release of the original, and a Hugging Face one."""
+  """Folders of one model: an original release and a Hugging Face folder."""
   folder = tmp_path_factory.mktemp("released")
   own, theirs = folder / "own", folder / "theirs"
   own.mkdir()
@@ -50,7 +50,7 @@ def released(tmp_path_factory):
 
 @pytest.fixture
 def hub(released, tmp_path, monkeypatch):
-  """A hub with the model, as if HF_ENDPOINT and HF_HOME named it."""
+  """A hub with the model, set as if by HF_ENDPOINT and HF_HOME."""
   with hub_server.serve() as hub:
     files = {x.name: x.read_bytes() for x in released.theirs.iterdir()}
     others = ("pytorch_model.bin", "onnx/config.json", "model.fp16.safetensors")
@@ -81,7 +81,7 @@ def _paths(hub, part):
 
 
 def _fails(url, folder, *texts):
-  """The conversion ends with one line that has these texts."""
+  """Checks that the conversion ends with one line that has these texts."""
   with pytest.raises((UserError, OSError)) as error:
     _convert(url, folder)
   message = str(error.value)
@@ -104,12 +104,12 @@ def test_a_repository_is_converted_and_only_its_needed_files_are_read(
   )
   assert f"files of {hub.url}/{NAME}, stored in {tmp_path}/cache" in caplog.text
   assert f"revision {hub_server.COMMIT}" in caplog.text
-  assert "HTTP Request" not in caplog.text  # of the library
+  assert "HTTP Request" not in caplog.text  # the library's log
   for name in ("pytorch_model", "onnx", "fp16"):
     assert not _paths(hub, name)
   del hub.requests[:]
   _convert(f"hf://{NAME}", tmp_path / "again")
-  assert not _paths(hub, "/cdn/")  # the weights are in the cache
+  assert not _paths(hub, "/cdn/")  # the weights come from the cache
 
 
 def test_a_download_that_breaks_off_is_continued(
@@ -217,7 +217,7 @@ def test_offline_the_cache_is_enough_and_else_named(hub, tmp_path, monkeypatch):
 def test_the_environment_variables_of_the_hub_count(hub, tmp_path):
   variables = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "home")}
 
-  def fetch(name, **more):  # the package reads variables when it is imported
+  def fetch(name, **more):  # the package reads variables on import
     code = f"from conversion import download as x; x.from_hub('hf://{name}')"
     return programs.python(["-c", code], env=os.environ | variables | more)
 
@@ -291,7 +291,7 @@ def _zip(*members, **content):
 
 @pytest.fixture
 def archive(hub, released):
-  """A zip as the original's authors laid it out, on the server."""
+  """A zip on the server, with the layout of the original releases."""
   files = {f"small/{x.name}": x.read_bytes() for x in released.own.iterdir()}
   hub.archives["/bert.zip"] = _zip(**files)
   return files

@@ -1,4 +1,4 @@
-"""Hugging Face folders: names, kernels, heads, settings; there and back."""
+"""Hugging Face folders: names, kernels, heads, settings, round trips."""
 
 import json
 from dataclasses import replace
@@ -51,14 +51,14 @@ def _bert(head, config=CONFIG, **more):
 
 
 def _write(folder, head, **more):
-  """Writes a model; returns its settings and tensors."""
+  """Writes a model; returns the settings and tensors."""
   bert = _bert(head, **more)
   hugging_face.write(bert, str(folder), head)
   settings = json.loads((folder / "config.json").read_text())
   return bert, settings, load_file(folder / "model.safetensors")
 
 
-# Names there and here; * is "bert/encoder/layer_" and "bert.encoder.layer.".
+# Names here and there; * is "bert/encoder/layer_" or "bert.encoder.layer.".
 NAMES = """
 bert.embeddings.word_embeddings.weight bert/embeddings/word_embeddings
 *11.attention.output.LayerNorm.weight *11/attention/output/LayerNorm/gamma
@@ -75,7 +75,7 @@ qa_outputs.bias cls/squad/output_bias
 """
 
 
-# Names of older versions.
+# Names in older versions.
 OLDER = """encoder.layer.3.output.dense.bias *3/output/dense/bias
 bert.embeddings.LayerNorm.gamma bert/embeddings/LayerNorm/gamma
 """
@@ -106,7 +106,7 @@ def test_there_and_back_is_the_same_bit_for_bit(tmp_path, head):
     np.testing.assert_array_equal(back.values[name], value)
   assert BertConfig.from_dict(back.config) == CONFIG
   assert interchange.head_of(back) == head
-  assert back.lower_case is None  # without a tokenizer's settings
+  assert back.lower_case is None  # the tokenizer has no settings
 
 
 @pytest.mark.parametrize("head", [k for k, v in HEADS.items() if not v.pools])
@@ -135,7 +135,7 @@ def test_activations_keep_their_form(tmp_path):
     _, settings, _ = _write(tmp_path, "encoder", config=config)
     assert settings["hidden_act"] == name
     assert hugging_face.read(str(tmp_path)).config["hidden_act"] == act
-  # Other ones of transformers.
+  # transformers has further names.
   names = {"gelu_python": "gelu_erf", "gelu_pytorch_tanh": "gelu"}
   for name, act in (names | {"tanh": "tanh", "linear": "linear"}).items():
     _change(tmp_path, {"hidden_act": name})
@@ -172,7 +172,7 @@ def test_names_of_twelve_classes_may_be_numbers(tmp_path):
   names = {str(i): 20 - i for i in range(12)}
   for head, labels in (
     ("classification", tuple(map(str, names.values()))),
-    ("masked_lm", ()),  # it has no classes
+    ("masked_lm", ()),  # a masked LM has no classes
   ):
     _write(tmp_path, head)
     _change(tmp_path, {"id2label": names})
@@ -186,7 +186,7 @@ def test_one_label_is_a_score(tmp_path):
   hugging_face.write(bert, str(tmp_path), "classification")
   settings = json.loads((tmp_path / "config.json").read_text())
   assert settings["problem_type"] == "regression"
-  bert.multi_label = True  # of one label, which a text has or not
+  bert.multi_label = True  # one label, which a text may lack
   hugging_face.write(bert, str(tmp_path), "classification")
   assert hugging_face.read(str(tmp_path)).multi_label
 
@@ -208,7 +208,7 @@ def test_the_tokenizer_goes_along(tmp_path, caplog):
   vocabulary.write_bytes(b"[PAD]\r\na\n\xc3\xa9")
   folder.mkdir()
   others = "tokenizer.json", "added_tokens.json", "special_tokens_map.json"
-  for name in others:  # of another vocabulary
+  for name in others:  # for another vocabulary
     (folder / name).touch()
   _write(folder, "encoder", vocabulary=str(vocabulary), lower_case=False)
   assert not any((folder / name).exists() for name in others)
@@ -236,7 +236,7 @@ def test_the_tokenizer_goes_along(tmp_path, caplog):
     assert f"{name} is {value!r}, unlike" in caplog.text
   (folder / "tokenizer_config.json").write_text("{}")
   assert hugging_face.read(str(folder)).lower_case is True
-  # A model that does not say it has the original's default.
+  # A model without the setting has the original's default.
   _write(folder, "encoder", vocabulary=str(vocabulary))
   settings = json.loads((folder / "tokenizer_config.json").read_text())
   assert settings["do_lower_case"] is True
@@ -247,7 +247,7 @@ OF_5 = {"tokenizer_class": "BertTokenizer", "backend": "tokenizers"}
 
 
 def _write_fast(folder, settings=None, added=(), **changes):
-  """A folder as transformers 5 saves it: tokenizer.json and no vocab.txt."""
+  """Writes a folder as transformers 5: tokenizer.json, no vocab.txt."""
   bert, *_ = _write(folder, "encoder")
   tokenizer = tokenizer_json(WORDS, added)
   tokenizer["normalizer"] = changes.pop("whole", tokenizer["normalizer"])
@@ -315,7 +315,7 @@ def test_another_normalizer_is_named(tmp_path, caplog, change, lower, warning):
 
 
 def test_added_tokens_are_lines_and_named(tmp_path, caplog):
-  """Also beside a vocab.txt, as transformers 4 saves them."""
+  """Tokens are added to a vocab.txt of transformers 4, too."""
   for text in ("", "\n".join(WORDS)):
     _write_fast(tmp_path, OF_5, added=["<ent>", "newt"])
     if text:
@@ -346,14 +346,14 @@ def test_a_tokenizer_of_another_kind_is_refused(tmp_path):
 def test_an_unused_head_is_saved_in_another_file(tmp_path):
   bert = _bert("pretraining")
   name = "cls/seq_relationship/output_weights"
-  bert.values[name] = bert.values[name].T.copy().T  # in another order
+  bert.values[name] = bert.values[name].T.copy().T  # another memory layout
   hugging_face.write(bert, str(tmp_path), "encoder")
   back = hugging_face.read(str(tmp_path)).values
   np.testing.assert_array_equal(back[name], bert.values[name])
   tensors = load_file(tmp_path / "model.safetensors")
   assert not any(name.startswith(("cls", "bert")) for name in tensors)
   assert hugging_face.read(str(tmp_path)).values.keys() == bert.values.keys()
-  (tmp_path / "vocab.txt").touch()  # of another model
+  (tmp_path / "vocab.txt").touch()  # left by another model
   hugging_face.write(_bert("encoder"), str(tmp_path), "encoder")
   names = sorted(path.name for path in tmp_path.iterdir())
   assert names == ["config.json", "model.safetensors"]
@@ -384,7 +384,7 @@ def test_copies_are_left_out(tmp_path):
   with pytest.raises(ValueError, match=r"decoder\.weight is not bert\."):
     hugging_face.read(str(tmp_path))
   _change(tmp_path, {}, removed=["tie_word_embeddings"])
-  hugging_face.read(str(tmp_path))  # transformers ties it, too
+  hugging_face.read(str(tmp_path))  # transformers ties the table, too
 
 
 @pytest.mark.parametrize("is_tied", [False, True])

@@ -13,7 +13,7 @@ def _bert(*heads, labels=()):
   return CanonicalModel("x", dict.fromkeys([*names, "bert/a"]), labels=labels)
 
 
-# Classes of transformers.
+# Class names in transformers.
 ARCHITECTURES = {
   "encoder": "BertModel",
   "masked_lm": "BertForMaskedLM",
@@ -28,7 +28,7 @@ ARCHITECTURES = {
 def test_heads_are_known_by_variables_and_classes():
   classes = {name: head.architecture for name, head in HEADS.items()}
   assert classes == ARCHITECTURES
-  for head in HEADS.keys() - {"tagging"}:  # it has a classifier's variables
+  for head in HEADS.keys() - {"tagging"}:  # tagging has the same variables
     assert head_of(_bert(head)) == head
 
 

@@ -1,9 +1,8 @@
-"""Presets of KerasHub: values, names, spellings.
+"""KerasHub presets: values, names, spellings.
 
-golden/keras_hub/preset was written by keras-hub 0.32.0 (BertMaskedLM, random
-weights, `save_to_preset`), golden/keras_hub/classifier is what a
-BertTextClassifier on the same backbone has in its place, and outputs.npz is
-what both compute.
+keras-hub 0.32.0 wrote golden/keras_hub/preset (BertMaskedLM, random weights,
+`save_to_preset`). golden/keras_hub/classifier has the different files of a
+BertTextClassifier on the same backbone. outputs.npz has both models' outputs.
 """
 
 import json
@@ -70,7 +69,7 @@ def test_the_masked_lm_head_differs_by_its_constants_only(preset, expected):
 
 
 def _respell(path):
-  """Renames layers as Keras 2 spelled them."""
+  """Renames layers to the Keras 2 spelling."""
   with h5py.File(path, "r+") as file:
     names = []
     file.visit(names.append)

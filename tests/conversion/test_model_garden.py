@@ -1,4 +1,4 @@
-"""Checkpoints of Model Garden's models give the same outputs here."""
+"""Model Garden's checkpoints give the same outputs here."""
 
 import json
 from dataclasses import replace
@@ -57,7 +57,7 @@ def _for_them(with_positions=False):
 
 
 def _randomize(model):
-  """Assigns distinct random values, so that none can be interchanged."""
+  """Assigns distinct random values, so that swapped variables are noticed."""
   rng = np.random.RandomState(1)
   for variable in model.trainable_variables:
     variable.assign(rng.normal(0.1, 0.4, variable.shape))
@@ -68,7 +68,7 @@ def _save(folder, **objects):
 
 
 def _outputs(prefix, head, **more):
-  """Outputs of a model with the values read, and the values."""
+  """Returns the outputs of a model with the values read, and the values."""
   bert = model_garden.read(prefix, **more)
   model = MODELS[head](BertConfig.from_dict(bert.config))
   conversion_checks.assign(model, bert, head)
@@ -82,7 +82,7 @@ def _functional(num_layers=2):
 
 
 def _of_twelve_blocks():
-  return _functional(12)  # the order of texts is not that of numbers
+  return _functional(12)  # layer names do not sort by number
 
 
 def _subclassed():
@@ -174,7 +174,7 @@ def test_the_pooler_of_a_pretrainer_saved_by_its_items(tmp_path, pretrainer):
   np.testing.assert_array_equal(bert.values["bert/pooler/dense/kernel"], kernel)
 
 
-# Their model, its options, its head and names of its outputs, in their order.
+# Model, options, head and the names of the outputs, in order.
 PRETRAINING = {"num_classes": 2, "num_token_predictions": 3}
 PRETRAINING |= {"activation": activations.gelu}
 POOLER = {"num_classes": 3, "use_encoder_pooler": False}
@@ -209,14 +209,14 @@ def test_a_model_with_a_head_computes_the_same(tmp_path, make, options, names):
 
 
 def _flat(dense):
-  """A layer whose kernel has no axis of heads."""
+  """Returns a layer whose kernel has no axis of heads."""
   kernel = tf.Variable(tf.reshape(dense.kernel, [H, H]))
   bias = tf.Variable(tf.reshape(dense.bias, [H]))
   return tf.train.Checkpoint(kernel=kernel, bias=bias)
 
 
 def _as_of_2020(encoder, change=lambda dense: dense):
-  """Objects as in the released checkpoints: a block has the projection."""
+  """Returns released checkpoints' objects: the block owns the projection."""
   layers_of = [
     encoder._embedding_layer,
     encoder._position_embedding_layer,

@@ -19,7 +19,7 @@ TRAINING = {
   "run/examples": np.int64(70),
   "run/seed": np.int64(1),
 }
-# Of another optimizer, with and without its scope.
+# Slots of another optimizer, with and without a scope.
 OTHERS = {
   "bert/a/LAMB_1": np.zeros(3, np.float32),
   "train/output_bias/AdamWeightDecayOptimizer": np.zeros(2, np.float32),
@@ -115,7 +115,7 @@ def test_files_of_another_model_are_removed(tmp_path, name):
     (tmp_path / path).touch()
   bert = CanonicalModel(name.format(tmp_path), VALUES)
   original.write(bert, str(tmp_path))
-  is_own = name != "x"  # it may belong to other checkpoints there
+  is_own = name != "x"  # file "x" may share the folder
   assert [(tmp_path / path).exists() for path in stale] == [is_own] * 5
 
 
@@ -141,8 +141,8 @@ def test_a_file_may_be_its_own_copy(tmp_path):
 )
 def test_a_run_tells_what_the_variables_do_not(tmp_path, program, head):
   flags = {"do_lower_case": False, "multi_label": True}
-  # Of the training; that of bert_config.json is older, and other flags of this
-  # name are of no network.
+  # The first two flags replace older values in bert_config.json. The flag
+  # vocab_size has another meaning, so the value in bert_config.json stays.
   flags |= {"attention": "left_to_right", "add_bilstm": True, "vocab_size": 9}
   config = {"vocab_size": 2, "attention": "right_to_left"}
   (tmp_path / "bert_config.json").write_text(json.dumps(config))

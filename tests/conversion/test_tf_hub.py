@@ -1,4 +1,4 @@
-"""Modules of TensorFlow Hub give the same outputs after the conversion."""
+"""TensorFlow Hub modules give the same outputs after conversion."""
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ def _batch():
 
 
 def _check(folder, head, expected):
-  """Compares outputs after the conversion with those of the module, by name."""
+  """Compares a converted model's outputs with the module's by name."""
   bert = tf_hub.read(str(folder))
   assert interchange.head_of(bert) == head
   config = BertConfig.from_dict(bert.config)
@@ -62,7 +62,7 @@ def _check(folder, head, expected):
 
 
 def _export(folder, with_mlm, **config):
-  """A SavedModel of Model Garden's function, with random values."""
+  """Exports Model Garden's function with random values as a SavedModel."""
   _, model = export_tfhub_lib._create_model(**config, with_mlm=with_mlm)
   rng = np.random.RandomState(1)
   for variable in model.variables:
@@ -177,7 +177,7 @@ def _attention(x, mask):
 
 
 def _encoder(ids, mask, segments, gelu):
-  """[N * T, H] of the last layer, in the scopes of the original."""
+  """Returns the last layer, [N * T, H], in the original's scopes."""
   with _scope("embeddings"):
     x = tf.gather(_variable("word_embeddings", V, H), ids)
     x += tf.gather(_variable("token_type_embeddings", 2, H), segments)
@@ -196,7 +196,7 @@ def _encoder(ids, mask, segments, gelu):
 
 
 def _module_of_format_1(folder, gelu=_tanh_gelu, scope="", encoder="bert"):
-  """Writes the files of a module, as hub.create_module_spec laid them out."""
+  """Writes a module's files as hub.create_module_spec does."""
   vocab.save(WORDS, folder / "vocab.txt")
   with tf.Graph().as_default(), tf.compat.v1.Session() as session:
     tf.compat.v1.set_random_seed(1)

@@ -34,7 +34,7 @@ B, C, T = 4, 2, CONFIG.max_position_embeddings
 
 
 def _batch(model):
-  """Random rows of every length: [B, T], or [B, C, T] of choices."""
+  """Returns random rows of every length: [B, T], or [B, C, T] for choices."""
   rng = np.random.RandomState(0)
   is_choice = len(model.input["input_ids"].shape) == 3
   shape = (B, C, T) if is_choice else (B, T)

@@ -1,4 +1,4 @@
-"""Small models of all kinds, for any Keras backend."""
+"""Small models of every kind, for any Keras backend."""
 
 from dataclasses import replace
 
@@ -7,7 +7,7 @@ import numpy as np
 from modeling import models
 from modeling.config import BertConfig
 
-SEED = (1, 2)  # of dropouts
+SEED = (1, 2)  # for dropout
 CONFIG = BertConfig(
   vocab_size=31,
   hidden_size=12,
@@ -46,7 +46,7 @@ MODELS = {
 
 
 def tokens(batch: int = 2, length: int = 8, seed: int = 0) -> dict:
-  """Texts without padding, [B, T] each."""
+  """Returns texts without padding, each [B, T]."""
   rng = np.random.RandomState(seed)
   return {
     "input_ids": rng.randint(0, 31, (batch, length)).astype(np.int32),
@@ -56,20 +56,20 @@ def tokens(batch: int = 2, length: int = 8, seed: int = 0) -> dict:
 
 
 def with_another_token(batch: dict, index) -> dict:
-  """The same texts with other tokens at an index of the ids."""
+  """Returns the batch with other token ids at an index."""
   ids = batch["input_ids"].copy()
   ids[index] = (ids[index] + 1) % 31
   return batch | {"input_ids": ids}
 
 
 def assert_close(result: dict, expected: dict, **bounds) -> None:
-  """What is expected is there, and close to it."""
+  """Checks that every expected output exists and is close."""
   for name, value in expected.items():
     np.testing.assert_allclose(result[name], value, **bounds, err_msg=name)
 
 
 def pretraining_batch() -> dict:
-  """Texts with masked tokens, and pairs of both kinds."""
+  """Returns texts with masked tokens and both kinds of pairs."""
   return tokens() | {
     "masked_lm_positions": np.array([[1, 2, 0], [3, 4, 7]], np.int32),
     "masked_lm_ids": np.array([[4, 9, 0], [30, 2, 1]], np.int32),
@@ -79,7 +79,7 @@ def pretraining_batch() -> dict:
 
 
 def inputs(model) -> dict[str, np.ndarray]:
-  """Two random examples of 10 tokens, the last two of them padding."""
+  """Returns two random examples of 10 tokens; the last two are padding."""
   rng = np.random.RandomState(0)
   batch = {}
   for name, tensor in model.input.items():
@@ -92,7 +92,7 @@ def inputs(model) -> dict[str, np.ndarray]:
 
 
 def outputs(model, batch=None) -> dict[str, np.ndarray]:
-  """Outputs for `inputs` or another batch."""
+  """Returns a model's outputs for `inputs` or another batch."""
   result = dict(model(inputs(model) if batch is None else batch))
   result.pop("encoder_layers", None)
   return {name: np.asarray(value) for name, value in result.items()}

@@ -1,6 +1,6 @@
-"""The JAX side of test_on_jax.py: reads weights from a folder, writes results.
+"""The JAX side of test_on_jax.py: reads weights and writes results.
 
-Import it before keras: its backend cannot be changed afterwards.
+Import this module before keras, which cannot change its backend later.
 """
 
 import os
@@ -19,7 +19,7 @@ from tests.modeling import every_model
 
 
 def write_results(folder: Path) -> None:
-  """Writes outputs of all models, loss and gradients of pre-training."""
+  """Writes every model's outputs, and the pre-training loss and gradients."""
   assert keras.backend.backend() == "jax"
   for name in every_model.MODELS:
     outputs = every_model.outputs(_model(name, folder))
@@ -38,7 +38,7 @@ def _model(name, folder):
 
 
 def _loss_and_gradients(model):
-  """With dropout; gradients by the names of their variables."""
+  """Returns the loss with dropout, and gradients by variable path."""
   batch, objective = every_model.pretraining_batch(), losses.pretraining()
   inputs = {name: batch[name] for name in model.input}
 

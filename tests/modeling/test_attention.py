@@ -1,4 +1,4 @@
-"""Direction of attention: a unidirectional model never attends to one side."""
+"""Direction of attention: a unidirectional model ignores one side."""
 
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ BY_TOKEN = {
 
 
 def _by_token(model, batch):
-  """Outputs of each token, [T, any]."""
+  """Returns the outputs of each token, [T, any]."""
   positions = np.tile(np.arange(batch["input_ids"].shape[1]), (2, 1))
   batch = batch | {"masked_lm_positions": positions}
   outputs = model({name: batch[name] for name in model.input})
@@ -101,7 +101,7 @@ def test_fixed_positions_are_sinusoids_that_are_not_trained():
     names.append({v.path for v in model.trainable_variables})
   assert names[0] - names[1] == {"bert/embeddings/position_embeddings"}
   table = np.array(model.get_layer("bert").embeddings.position_embeddings)
-  products = table @ table.T  # those of neighbors are the same everywhere
+  products = table @ table.T  # neighbors have equal products everywhere
   assert np.ptp(np.diagonal(products, 1)) < 1e-6 * products[0, 0]
 
 
@@ -137,7 +137,7 @@ def test_heads_can_begin_with_neighbors(attention, offsets):
     scores = np.log(probs[:, head, inner])
     assert (scores.argmax(-1) == inner + offset).all(), head
     neighbors = scores[:, np.arange(12), inner + offset]
-    # A neighbor's score is about 32 / 3, others' are on average less than 0.
+    # A neighbor's score is about 32 / 3; the mean of others is below 0.
     assert np.mean(neighbors) - np.median(scores) == pytest.approx(12, rel=0.15)
   assert probs[:, len(offsets) : -1].max(initial=0) < 0.1  # still random
 

@@ -1,4 +1,4 @@
-"""Configurations: released files load, wrong values are named."""
+"""Configurations: released files load, and errors name wrong values."""
 
 import dataclasses
 import json
@@ -106,7 +106,7 @@ def test_presets_are_the_published_sizes():
 
 
 def test_activations_may_be_null_or_have_capitals(tmp_path):
-  """As in the original, which lower-cases them."""
+  """The original lower-cases the name, too."""
   for name, expected in ((None, "linear"), ("ReLU", "relu")):
     config = BertConfig.from_json(_write(tmp_path, hidden_act=name))
     assert config.hidden_act == expected

@@ -1,4 +1,4 @@
-"""Tables of defaults: configuration, initial values, dropout."""
+"""Default values: configuration, initial weights, dropout."""
 
 import inspect
 from dataclasses import asdict, replace
@@ -49,7 +49,7 @@ def test_lstms_of_the_paper_have_two_layers_of_768():
 
 
 def _encoder(computed, batch=2):
-  """Rates, shapes and residuals of an encoder; Q tokens of the last block."""
+  """Lists (rate, shape, residual); `computed`: the last block's tokens."""
   dropouts = [(HIDDEN, (batch, 10, 12), False)]
   for tokens in (10, computed):
     dropouts += [
@@ -79,7 +79,7 @@ DROPOUTS = {
 
 @pytest.mark.parametrize("kind", MODELS)
 def test_dropout(kind, monkeypatch):
-  """Rates of the values that are dropped; 0.1 is the original's of heads."""
+  """Checks the rates of dropout; heads use the original's rate of 0.1."""
   dropped, add_dropped = [], fused_ops._add_dropped
 
   def record(x, residual, seed, *, rate):
@@ -111,7 +111,7 @@ CONSTANTS["gamma"] = 1.0
 
 @pytest.mark.parametrize("kind", MODELS)
 def test_initial_values(kind):
-  """Normal, truncated at two standard deviations; no two variables alike."""
+  """Values are normal, truncated at two standard deviations, and all differ."""
   first = []
   for variable in MODELS[kind](MADE).weights:
     values, name = variable.numpy(), variable.path.rsplit("/")[-1]

@@ -1,4 +1,4 @@
-"""Properties of models of every kind."""
+"""Properties of every kind of model."""
 
 import keras
 import numpy as np
@@ -6,7 +6,7 @@ import pytest
 
 from tests.modeling.every_model import MODELS, assert_close, inputs, outputs
 
-KINDS = [kind for kind in MODELS if kind != "packed"]  # which only trains
+KINDS = [kind for kind in MODELS if kind != "packed"]  # "packed" only trains
 WITH_HEADS = [kind for kind in KINDS if "encoder" not in kind]
 
 

@@ -1,4 +1,4 @@
-"""Examples in docstrings of modeling/ run as they stand."""
+"""Runs the examples in modeling/'s docstrings."""
 
 import doctest
 

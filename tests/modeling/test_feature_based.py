@@ -1,4 +1,4 @@
-"""Features of a frozen encoder: layers, training, variables."""
+"""Features from a frozen encoder: layers, training, variables."""
 
 from dataclasses import replace
 from functools import partial
@@ -30,7 +30,7 @@ def _tagger(choice, layers=1):
 
 
 def _features(model):
-  """The part of a tagger below its LSTM."""
+  """Returns the part of a tagger below the LSTM."""
   return keras.Model(model.input, model.get_layer("bilstm").input[0])
 
 
@@ -43,7 +43,7 @@ def _shallow():
 
 @pytest.fixture(name="made", scope="module", params=FEATURE_LAYERS)
 def _made(request):
-  """A choice, and a tagger with more layers than it needs."""
+  """A choice of layers, and a tagger with more layers than needed."""
   keras.utils.set_random_seed(7)
   layers = 5 if "four" in request.param else 2
   return request.param, _tagger(request.param, layers)
@@ -53,7 +53,7 @@ def test_features_are_those_of_the_named_layers(made):
   choice, model = made
   outputs = model.get_layer("bert")(**_tokens())
   layers = outputs["encoder_layers"]
-  expected = {  # as the paper's table has them
+  expected = {  # from the paper's table
     "embeddings": lambda: outputs["embedding_output"],
     "second_to_last": lambda: layers[0],
     "last": lambda: layers[1],

@@ -1,4 +1,4 @@
-"""Chosen layers, and pooled vectors of texts."""
+"""Chosen layers, and pooled text vectors."""
 
 from dataclasses import replace
 

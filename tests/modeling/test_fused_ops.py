@@ -24,7 +24,7 @@ def _integers(high, *shape):
 
 
 def _always(operation):
-  """Gives an operation without the argument `training` that argument."""
+  """Adds an unused argument `training` to an operation."""
   return lambda *tensors, training, **options: operation(*tensors, **options)
 
 
@@ -78,7 +78,7 @@ def _form(request):
 
 
 def _run(operation, tensors, options, training=True):
-  """Output and gradients; 0.0 where an input has none."""
+  """Returns the output and the gradients; 0.0 stands for no gradient."""
   watched = [t for t in tensors if t is not None and t.dtype.is_floating]
   with tf.GradientTape() as tape:
     tape.watch(watched)
@@ -110,7 +110,7 @@ def test_fused_and_plain_are_equal(call, in_graph, min_size, monkeypatch):
 
 @pytest.mark.parametrize("size", [4, tracing.MIN_COMPILED_SIZE])
 def test_a_chain_is_not_merged_with_others(size):
-  """Merged operations round differently when a layer is computed again."""
+  """Merged operations would round differently when a layer is recomputed."""
 
   @tf.function
   def run(tensor):
@@ -123,7 +123,7 @@ def test_a_chain_is_not_merged_with_others(size):
 
 @pytest.mark.parametrize("training", [False, True])
 def test_a_masked_key_has_10000_less(training, form):
-  """The original's number: no score of a masked key comes near it."""
+  """The original subtracts 10000, which exceeds any real score."""
   scores = tf.constant([[0.0, 200.0], [0.0, 10_000.0]])[None, None]
   probs = fused_ops.masked_softmax(
     scores, tf.constant([[[1, 0]]]), scale=1.0, training=training
@@ -143,7 +143,7 @@ def test_narrow_types_are_computed_in_float32(name, dtype, form):
     return tf.cast(value, to) if is_number else value
 
   def run(dtype_of_inputs):
-    """The output, and gradients of its product with narrow numbers."""
+    """Returns the output, and gradients for an upstream in the narrow type."""
     narrow = [cast(dtype, value) for value in tensors]
     inputs = [cast(dtype_of_inputs, value) for value in narrow]
     watched = [v for v in inputs if v is not None and v.dtype.is_floating]
@@ -157,8 +157,8 @@ def test_narrow_types_are_computed_in_float32(name, dtype, form):
   always_float32 = name in ("attention", "cross entropy")
   assert results[0].dtype == ("float32" if always_float32 else dtype)
   assert {gradient.dtype for gradient in results[1:]} == {tf.as_dtype(dtype)}
-  # Compiled for two types of input, a sum may differ in its last bit: seldom
-  # one that rounds to another number of the narrow type, and then to the next.
+  # The two compiled sums may differ in the last float32 bit, and then seldom
+  # round to neighboring numbers in the narrow type.
   for result, expected in zip(results, exact, strict=True):
     rounded = tf.cast(tf.cast(expected, result.dtype), tf.float32)
     result = np.array(tf.cast(result, tf.float32))
@@ -169,7 +169,7 @@ def test_narrow_types_are_computed_in_float32(name, dtype, form):
 def test_gradients_of_a_model_are_equal():
   batch = pretraining_batch()
   rates = {"hidden_dropout_prob": 0.3, "attention_probs_dropout_prob": 0.2}
-  # Two of the layers share their graph.
+  # Two of the layers share a graph.
   model = models.pretrainer(replace(CONFIG, **rates, num_hidden_layers=3))
   inputs = {name: batch[name] for name in model.input}
 
@@ -253,7 +253,7 @@ def test_transposed_heads_keep_every_bit(dtype, form):
     (fused_ops.transpose_heads(transposed), x),
     (tape.gradient(transposed, x, expected), x),
   ):
-    # In narrow types, numpy takes NaN for unequal.
+    # numpy does not equate NaN in narrow types.
     result, known = tf.cast(result, tf.float32), tf.cast(known, tf.float32)
     np.testing.assert_array_equal(result, known)
 
@@ -274,5 +274,5 @@ def test_masks_of_two_seeds_are_independent(other_seed):
 def test_bits_are_uniform():
   bits = uniform_bits((2**16,), SEED).numpy()
   counts = np.bincount(bits >> 28, minlength=16)
-  # Chi squared with 15 degrees of freedom: beyond 37.7 once in a thousand.
+  # Chi squared with 15 degrees of freedom exceeds 37.7 once in a thousand.
   assert np.sum((counts - 4096.0) ** 2 / 4096.0) < 37.7

@@ -79,7 +79,7 @@ def test_distance_to_a_teacher():
   a, b = np.log([[1.0, 3.0]]), np.log([[1.0, 1.0]])
   expected = 0.5 * np.log(0.5 / 0.25) + 0.5 * np.log(0.5 / 0.75)
   np.testing.assert_array_equal(losses.divergence(a, a, 3.0), [0.0])
-  c, d = np.log([[3.0, 1.0]]), np.log([[1.0, 1.0]])  # of 3/4 and of 1/2
+  c, d = np.log([[3.0, 1.0]]), np.log([[1.0, 1.0]])  # probabilities 3/4 and 1/2
   for heat in (1.0, 2.0):
     result = losses.divergence(heat * a, heat * b, heat)
     np.testing.assert_allclose(result, [heat**2 * expected])
@@ -108,8 +108,8 @@ def test_distillation_mixes_labels_and_teacher():
     expected = (1 - weight) * own + weight * soft
     np.testing.assert_allclose(result, expected, rtol=1e-6)
     gradients = tape.gradient(result, [logits, teacher])
-    assert gradients[1] is None  # it is not trained
-    if weight == 1.0:  # temperature squared keeps their size
+    assert gradients[1] is None  # the teacher is not trained
+    if weight == 1.0:  # the squared temperature preserves the size
       p, q = tf.nn.softmax(teacher / 2), tf.nn.softmax(logits / 2)
       np.testing.assert_allclose(gradients[0], 2 * (q - p), atol=1e-6)
 

@@ -54,7 +54,7 @@ def test_a_tagger_does_not_train_the_pooler():
 
 
 def _choices(number, length=8):
-  """Two examples with so many choices: [2, number, length] each."""
+  """Returns two examples with choices: [2, number, length] each."""
   flat = tokens(batch=2 * number, length=length)
   return {k: v.reshape(2, number, length) for k, v in flat.items()}
 
@@ -63,7 +63,7 @@ def test_a_choice_is_scored_independently_of_the_others():
   model, batch = models.multiple_choice(CONFIG), _choices(4)
   result = model(batch)["logits"].numpy()
   assert result.shape == (2, 4)
-  for choices in ([2], [3, 0], [1, 2, 3, 0, 1, 1]):  # any number of them
+  for choices in ([2], [3, 0], [1, 2, 3, 0, 1, 1]):  # any number
     some = model({k: v[:, choices] for k, v in batch.items()})["logits"]
     np.testing.assert_allclose(some, result[:, choices], atol=1e-5)
   after = model(with_another_token(batch, (1, 2)))["logits"].numpy()
@@ -96,7 +96,7 @@ def test_dropout_is_a_function_of_the_seed():
 
   first, second = draw(1, 2)
   np.testing.assert_array_equal(first, draw(1, 2)[0])
-  assert np.any(first != second)  # two layers of one step
+  assert np.any(first != second)  # two layers in one step
   assert np.any(first != draw(1, 3)[0])  # two steps
   assert np.any(first != draw(2, 2)[0])  # two replicas
   # Counts of a loop of the graph are tensors.
@@ -109,7 +109,7 @@ def test_dropout_is_a_function_of_the_seed():
   assert np.mean(first == 0) == pytest.approx(0.25, abs=0.02)
   assert np.max(first) == pytest.approx(1 / 0.75)
   np.testing.assert_array_equal(dropout(ones, training=False), ones)
-  # As of Keras' fit, without seeds of a training step.
+  # Keras' fit gives no seeds of a training step.
   assert np.any(dropout(ones, training=True) != dropout(ones, training=True))
 
 

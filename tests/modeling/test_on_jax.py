@@ -1,6 +1,6 @@
-"""Keras' JAX backend gives the numbers that TensorFlow gives.
+"""Keras' JAX backend gives the same numbers as TensorFlow.
 
-In a process of its own, as Keras chooses its backend when imported.
+The JAX side is a child process, as Keras chooses the backend on import.
 """
 
 import importlib.util
@@ -14,7 +14,7 @@ from modeling.tracing import DropoutSeeds
 from tests import programs
 from tests.modeling import every_model
 
-# As if TensorFlow were not installed.
+# Imitates a machine without TensorFlow.
 _PROGRAM = """
 import pathlib, sys
 sys.modules["tensorflow"] = None

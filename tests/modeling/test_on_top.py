@@ -1,4 +1,4 @@
-"""BiLSTM on top of the encoder, and concatenated encoders."""
+"""A BiLSTM on top of the encoder, and concatenated encoders."""
 
 from dataclasses import replace
 from functools import partial
@@ -30,7 +30,7 @@ def test_the_bilstm_is_new_and_trained_and_as_wide_as_the_encoder():
   model = models.classifier(BILSTM, 3)
   new = {v.path: v.shape for v in model.weights if v.path not in plain}
   assert {path.split("/")[1] for path in new} == {"bilstm"}
-  assert len(new) == 6  # two directions of three variables
+  assert len(new) == 6  # three variables for each direction
   assert {v.path for v in model.trainable_variables} >= set(new)
   outputs = models.encoder(BILSTM)(_tokens())
   assert outputs["sequence_output"].shape == (2, 6, 12)
@@ -69,7 +69,7 @@ def test_shallow_takes_a_checkpoint_of_each_side(tmp_path):
   a, b = (encoder(_tokens())["pooled_output"] for encoder in encoders)
   result = model.get_layer("bert")(**_tokens())["pooled_output"]
   np.testing.assert_allclose(result, np.concatenate([a, b], -1), atol=1e-6)
-  # The fine-tuned model is a single checkpoint.
+  # A fine-tuned model has a single checkpoint.
   checkpoint.write(str(tmp_path / "c"), checkpoint.variables(model))
   again = models.classifier(SHALLOW, 3)
   assert not checkpoint.restore(again, str(tmp_path / "c"))

@@ -1,4 +1,4 @@
-"""The last block, computed at some positions only."""
+"""The last block computes only some positions."""
 
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ def _batch():
 
 
 def _outputs(bert, positions):
-  """Outputs, the vectors at POSITIONS, and gradients by path."""
+  """Returns outputs, the vectors at POSITIONS, and gradients by path."""
   with tf.GradientTape() as tape:
     outputs = bert(**_batch(), positions=positions)
     sequence = outputs["sequence_output"]
@@ -46,7 +46,7 @@ def test_outputs_do_not_depend_on_the_number_of_positions(kind):
   np.testing.assert_allclose(pooled, expected_pooled, atol=1e-5)
   assert len(few["encoder_layers"]) == len(complete["encoder_layers"]) - 1
   for path, value in expected.items():
-    bound = 1e-5 * (1.0 + np.abs(value).max())  # keys' bias has next to none
+    bound = 1e-5 * (1.0 + np.abs(value).max())  # key biases have about 0
     np.testing.assert_allclose(gradients[path], value, 0, bound, err_msg=path)
 
 

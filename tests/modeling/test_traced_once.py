@@ -1,4 +1,4 @@
-"""What is traced once: a chain for each signature, a block for all like it."""
+"""A chain is traced once per signature, and equal blocks share a trace."""
 
 import dataclasses
 
@@ -46,7 +46,7 @@ def test_a_chain_is_traced_once_for_each_signature():
 
 
 def test_blocks_like_another_have_its_graph(monkeypatch):
-  """Each has its own weights, and its dropouts have their own numbers."""
+  """Each block has separate weights and separate dropout numbers."""
   config = dataclasses.replace(CONFIG, num_hidden_layers=3)
   bert = models.encoder(config).get_layer("bert")
   traced = []
@@ -69,7 +69,7 @@ def test_blocks_like_another_have_its_graph(monkeypatch):
 
 
 def test_the_mode_counts_before_the_environment(monkeypatch):
-  """Also if it says False."""
+  """The mode False precedes the environment, too."""
   for setting in ("", "0", "1"):
     monkeypatch.setenv("BERT_FUSED_OPS", setting)
     for fused in (False, True):

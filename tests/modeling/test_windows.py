@@ -1,4 +1,4 @@
-"""Long texts in windows: no token is lost, short texts are as they were."""
+"""Long texts in windows: no token is lost, and short texts stay the same."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ CONFIG = BertConfig(200, 8, 1, 2, 8, max_position_embeddings=8)
 
 
 def _rows(lengths, padding=0):
-  """[CLS] 10 11 12 ... [SEP] with as many tokens of text as said."""
+  """Returns [CLS] 10 11 12 ... [SEP] with the given numbers of text tokens."""
   rows = [[CLS, *range(10, 10 + n), SEP] for n in lengths]
   width = max(map(len, rows)) + padding
   ids = np.array([row + [0] * (width - len(row)) for row in rows], np.int32)
@@ -51,8 +51,8 @@ def test_windows_lose_no_token(lengths, sizes, padding):
         continue
       first = 10 + i * stride
       assert tokens[1:-1] == list(range(first, first + len(tokens) - 2))
-      assert i == 0 or tokens[-2] > last  # none repeats what is read already
-      assert first <= max(last, 9) + 1  # none leaves something out
+      assert i == 0 or tokens[-2] > last  # each window adds tokens
+      assert first <= max(last, 9) + 1  # no token is left out
       last = max(tokens[-2], last)
     assert last == (9 + number if number else CLS)
     assert there[0] == 1
@@ -85,7 +85,7 @@ def test_a_text_of_one_window_is_as_without(pooling):
 
 
 def _parts_of_13_tokens():
-  """Inputs of the windows of a text of 13 tokens, at a stride of 4."""
+  """Returns the windows of a text of 13 tokens, with stride 4."""
   ids = _rows([13])[0][0]
   for part in (ids[1:7], ids[5:11], ids[9:14]):
     row = _inputs([len(part)])

@@ -1,4 +1,4 @@
-"""Checkpoint, vocabulary and flags that do not fit, before TensorFlow."""
+"""Checks of checkpoint, vocabulary and flags before TensorFlow starts."""
 
 import json
 import shutil
@@ -20,7 +20,7 @@ TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a")
 
 @pytest.fixture(name="folder")
 def _folder(tmp_path):
-  """Files of a model; `run` is the output folder of its fine-tuning."""
+  """A model's files; `run` is the output folder of a fine-tuning."""
   (tmp_path / "vocab.txt").write_text("\n".join(TOKENS))
   config = BertConfig(len(TOKENS), 8, 1, 2, 9, max_position_embeddings=16)
   config.to_json(str(tmp_path / "bert_config.json"))
@@ -114,7 +114,7 @@ def test_the_lower_layers_of_a_checkpoint_may_be_trained(folder, caplog):
 
 def test_flags_of_the_run_stay_as_they_are(folder):
   run = str(folder / "run")
-  _check(folder, output_dir=run)  # --long_text is for programs to name
+  _check(folder, output_dir=run)  # programs check --long_text
   for name, value, *same in (
     ("do_lower_case", False),
     ("add_bilstm", True),
@@ -221,7 +221,7 @@ def test_workers_use_one_folder_in_a_dry_run(tmp_path, monkeypatch, index):
     folder = Path(changed.output_dir)
     assert folder == tmp_path / "dry_run"
     folder.mkdir()
-  assert folder.exists() == (index > 0)  # the chief removes it
+  assert folder.exists() == (index > 0)  # the chief removes the folder
 
 
 def test_another_letter_case_than_in_training(folder, caplog):
@@ -234,20 +234,20 @@ def test_another_letter_case_than_in_training(folder, caplog):
   caplog.clear()
   _check(folder, program="run_pretraining", **flags | {"vocab_file": None})
   _record(folder, "run_pretraining", do_lower_case=True)
-  _check(folder, **flags)  # without --vocab_file it read records alone
+  _check(folder, **flags)  # the run had no --vocab_file and read records
   assert not caplog.text
 
 
 def test_a_vocabulary_is_compared_with_that_of_the_training(folder):
   run, other = str(folder / "run"), folder / "other.txt"
   other.write_text("\n".join([*TOKENS[:5], "b"]))
-  _check(folder, output_dir=run, vocab_file=str(other))  # unknown
+  _check(folder, output_dir=run, vocab_file=str(other))  # not recorded
   _record(folder, "run_classifier", vocab_file="vocab.txt")
   _check(folder, output_dir=run)
   for start in (
     {"output_dir": run},
     {"init_checkpoint": run},
-    {"output_dir": run, "init_checkpoint": "gone"},  # is not started from
+    {"output_dir": run, "init_checkpoint": "gone"},  # not used
   ):
     with pytest.raises(ValueError, match=r"line 6 is 'b', but 'a' in .*vocab"):
       _check(folder, vocab_file=str(other), **start)
@@ -268,7 +268,7 @@ def test_a_much_smaller_vocabulary_is_warned_of(folder, caplog):
   checkpoint.write(prefix, table)
   flags = {"vocab_file": str(path), "init_checkpoint": prefix}
   flags["output_dir"] = str(folder / "out")
-  for number, is_warned in ((73, False), (72, True)):  # rows may be padded
+  for number, is_warned in ((73, False), (72, True)):  # tables may be padded
     words = [*TOKENS, *map(str, range(number))][:number]
     path.write_text("\n".join(words))
     args = programs.arguments("run_ner", **flags)

@@ -1,4 +1,4 @@
-"""command.flags: a flagfile that repeats the command of a run."""
+"""command.flags: a flagfile that repeats a run's command."""
 
 import os
 import subprocess
@@ -34,7 +34,7 @@ STRANGE = [
 
 @dataclass(frozen=True, kw_only=True)
 class Program(Settings):
-  """Flags of a program, of each kind."""
+  """A program with flags of each kind."""
 
   text: str | None = flag(None, "", text=True)
   other: str = flag("x", "")
@@ -50,7 +50,7 @@ class Program(Settings):
 
 
 def _flags(monkeypatch, argv=()):
-  """Settings of a command line."""
+  """Returns the settings of a command line."""
   own = flags.FlagValues()
   settings.define(Program, own)
   monkeypatch.setattr(flags, "FLAGS", own)

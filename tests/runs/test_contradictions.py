@@ -1,4 +1,4 @@
-"""Flags that contradict each other; those at the border do not."""
+"""Contradictory flags give errors. Borderline flags do not."""
 
 import contextlib
 import logging
@@ -42,13 +42,13 @@ def _settings(**changes):
 
 
 def raises(message):
-  """Expects a ValueError with this message; with None, no error."""
+  """Expects a ValueError with this message, or no error for None."""
   if message is None:
     return contextlib.nullcontext()
   return pytest.raises(ValueError, match=re.escape(message))
 
 
-# A check, flags, and the message of the error or None.
+# Columns: check, flags, error message or None.
 CASES = [
   (FINE_TUNING, TRAIN | PATIENCE, "counts evaluations: say with --eval_steps"),
   (FINE_TUNING, TRAIN | PATIENCE | {"eval_steps": 1}, None),
@@ -64,17 +64,17 @@ CASES = [
   (FINE_TUNING, TRAIN | {"profile_steps": (1, 2, 3)}, "give two steps"),
   (FINE_TUNING, TRAIN | {"profile_steps": 3}, "give two steps"),
   (EXPORTS, EXPORT, None),
-  (EXPORTS, TFLITE | {"add_bilstm": True}, None),  # exports nothing
+  (EXPORTS, TFLITE | {"add_bilstm": True}, None),  # no export
   (EXPORTS, EXPORT | {"export_dir": None}, "--do_export needs --export_d"),
   (EXPORTS, EXPORT | TFLITE | {"dtype": "float16"}, "with --dtype=float16"),
   (EXPORTS, EXPORT | {"dtype": "float16"}, None),
   (EXPORTS, EXPORT | TFLITE, None),
   (EXPORTS, EXPORT | {"export_format": []}, "give one or more of"),
   (EXPORTS, EXPORT | {"export_format": ["onnx"]}, "=onnx: give one or"),
-  (EXPORTS, {"export_format": ["onnx"]}, "=onnx: give one or"),  # not yet used
+  (EXPORTS, {"export_format": ["onnx"]}, "=onnx: give one or"),  # not used yet
   (EXPORTS, EXPORT | TFLITE | {"add_bilstm": True}, None),
   (LONG_TEXTS, {}, None),
-  (LONG_TEXTS, WINDOWS, None),  # each at its border
+  (LONG_TEXTS, WINDOWS, None),  # at the limits
   (LONG_TEXTS, WINDOWS | {"max_text_length": 9}, "=9 is less than --max_seq"),
   (LONG_TEXTS, WINDOWS | {"window_stride": 9}, "has 8 of the text"),
   (LONG_TEXTS, {"given": ["max_text_length"]}, "length needs --long_text=wi"),
@@ -102,7 +102,7 @@ def test_contradictions_and_their_borders(check, flags, message):
     (TRAIN, False, False),
     (TRAIN | {"eval_steps": 5}, True, True),
     (TRAIN | {"keep_best": True}, True, True),
-    (TRAIN | {"num_seeds": 2}, True, True),  # all trials keep their best
+    (TRAIN | {"num_seeds": 2}, True, True),  # trials keep the best
     (TRAIN | {"learning_rate": (1e-4, 1e-5)}, True, True),
     ({"eval_steps": 5, "keep_best": True}, False, False),
   ],
@@ -131,7 +131,7 @@ def test_examples_are_packed_unless_something_forbids_it(flags, config, name):
   args = _settings().replace(**flags)
   config = BertConfig(5, 8, 1, 2, 8, **config)
   assert contradictions.packing_conflict(args, config) == name
-  contradictions.check_packing(args, config)  # is not asked for
+  contradictions.check_packing(args, config)  # --pack_examples is not set
   packs = fine_tune.packs_examples(args, config)
   assert packs == (None if name is None else False)
   without = args.replace(pack_examples=False)

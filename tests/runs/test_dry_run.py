@@ -1,4 +1,4 @@
-"""Dry runs: the model that they take, and where they write."""
+"""Dry runs: which model is loaded, and which folders are written."""
 
 import itertools
 import os
@@ -11,7 +11,7 @@ from training import run_json
 
 
 def _save(folder, name="model.ckpt-3"):
-  """A checkpoint by the names of its files."""
+  """Creates a checkpoint's files without contents."""
   folder.mkdir(parents=True, exist_ok=True)
   (folder / f"{name}.index").touch()
   (folder / "checkpoint").write_text(f'model_checkpoint_path: "{name}"\n')
@@ -25,7 +25,7 @@ def _save(folder, name="model.ckpt-3"):
 def test_a_dry_run_has_the_model_of_the_command(
   tmp_path, program, given, has_own, do_train
 ):
-  """That of --output_dir, unless it trains; else --init_checkpoint."""
+  """Without training, loads a checkpoint of --output_dir if there is one."""
   folder = tmp_path / "out"
   own = _save(folder) if has_own else None
   flags = {"do_train": do_train, "init_checkpoint": given, "dry_run": True}
@@ -50,7 +50,7 @@ def test_a_dry_run_takes_the_best_of_the_training(tmp_path, keeps_best):
 
 
 def test_no_stage_of_a_dry_run_is_left_out_or_added():
-  """Nor is a folder that the command does not name written to."""
+  """The dry run writes only to a temporary folder."""
   names = ("do_train", "do_predict", "do_export")
   for values in itertools.product([False, True], repeat=len(names)):
     chosen = dict(zip(names, values, strict=True))
@@ -68,7 +68,7 @@ PARTS = ({}, {"num_seeds": 2}, {"learning_rate": (1e-5, 2e-5)})
 @pytest.mark.parametrize("changes", PARTS)
 @pytest.mark.parametrize("do_train", [False, True])
 def test_a_dry_run_of_a_sweep_is_one_of_its_trials(changes, do_train):
-  """Which keeps its best; a command without training has no trial."""
+  """A trial keeps the best checkpoint. Without training there is no trial."""
   flags = {"output_dir": "out", "dry_run": True, "do_train": do_train}
   args = programs.arguments("run_squad", **flags, **changes)
   with dry_run.dry_run(args) as short:
@@ -79,7 +79,7 @@ def test_a_dry_run_of_a_sweep_is_one_of_its_trials(changes, do_train):
 
 @pytest.mark.parametrize("is_dry", [False, True])
 def test_a_dry_run_locks_its_own_folder(tmp_path, monkeypatch, is_dry):
-  """The checks, before it, are those of the command's folder."""
+  """The earlier checks look at the command's folder."""
   folder = str(tmp_path / "out")
   args = programs.arguments(
     "run_squad", output_dir=folder, dry_run=is_dry, do_train=True

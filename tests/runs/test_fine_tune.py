@@ -24,7 +24,7 @@ from training.run_folder import Checkpoints
 
 @pytest.fixture(autouse=True)
 def _one_device(monkeypatch):
-  """These tests do without a strategy."""
+  """These tests run without a strategy."""
   strategy = tf.distribute.get_strategy()
   monkeypatch.setattr(session, "make_strategy", lambda args: strategy)
 
@@ -37,7 +37,7 @@ def _flags(tmp_path, **changes):
 
 
 class Source(toy.Source):
-  """Records whose examples do not share rows."""
+  """Records without packed examples."""
 
   def with_packing(self, batch_size, packs):
     return self
@@ -66,7 +66,7 @@ class Toy(Task):
 
 
 def _train(args, results, model=None, look=lambda model: None, examples=24):
-  """Trains on examples; evaluations give `results`, one after the other."""
+  """Trains on examples; successive evaluations give `results`."""
   model = model or models.pretrainer(toy.config())
   steps, evaluate = [], fine_tune.evaluate
 
@@ -84,18 +84,18 @@ def _train(args, results, model=None, look=lambda model: None, examples=24):
 
 
 def test_the_last_step_is_evaluated_and_the_best_saved(tmp_path):
-  tmp_path /= "best"  # as the folder in it
+  tmp_path /= "best"  # named as the subfolder
   args = _flags(tmp_path)
   model, steps = _train(args, [0.1, 0.7, 0.7, 0.2, 0.3])
   assert steps == [2, 4, 6, 8, 9]
   known = run_folder.read_best(str(tmp_path))
   assert known == {"metric": "f1", "value": 0.7, "step": 4, "evaluated": 9}
-  # Loading takes the best with the flag, the newest without.
+  # With --keep_best a run loads the best checkpoint, otherwise the newest.
   start, last = Run(args, toy.config()), _values(model)
   assert start.load(model) == 4
   assert any(np.any(last[k] != v) for k, v in _values(model).items())
   start.settings = args.replace(keep_best=False)
-  (tmp_path / "run.json").unlink()  # has the flag, too
+  (tmp_path / "run.json").unlink()  # also has the flag
   assert start.load(model) == 9
   for name, value in _values(model).items():
     np.testing.assert_array_equal(value, last[name])
@@ -103,7 +103,7 @@ def test_the_last_step_is_evaluated_and_the_best_saved(tmp_path):
 
 @pytest.mark.parametrize("eval_steps", [0, 3])
 def test_moving_averages_are_evaluated_and_saved(tmp_path, eval_steps):
-  """In training and at its end; the training itself goes on without them."""
+  """Evaluations use the averages; the training continues with the weights."""
   args = _flags(tmp_path, ema_decay=0.5, eval_steps=eval_steps)
   args = args.replace(save_checkpoints_steps=3, keep_checkpoint_max=0)
   evaluated = []
@@ -138,7 +138,7 @@ def test_patience_ends_a_run_for_good(tmp_path):
 
 
 def _save(folder, step):
-  """Saves a training that has made these steps of eight examples."""
+  """Saves a training after the given steps of eight examples."""
   training = toy.train_step()
   training.step.assign(step)
   training.examples.assign(8 * step)
@@ -212,7 +212,7 @@ def test_the_chief_of_workers_writes(tmp_path, monkeypatch, index, number):
   start.export(lambda args: steps.append("builds") or served)
   args = start.settings
   assert steps == number * [
-    ("float32", ["keras"]),  # first the policy
+    ("float32", ["keras"]),  # the policy comes first
     "builds",
     (args, "model", start.checkpoints),
     ("out", served, ["keras"]),
@@ -226,7 +226,7 @@ def test_a_killed_run_still_knows_the_best(tmp_path, keeps):
   args = _flags(tmp_path, save_checkpoints_steps=3, keep_best=keeps)
   with pytest.raises(StopIteration):
     _train(args, [0.9, 0.5])  # killed in the evaluation at step 6
-  if keeps:  # killed later, before the best was saved
+  if keeps:  # killed before the best is saved
     report.add_metrics(str(tmp_path), 6, {"eval_f1": 0.6})
   assert _train(args, [0.6] * 3)[1] == [6, 8, 9][: 2 + keeps]
   assert run_folder.read_best(str(tmp_path)).get("step", 2) == 2
@@ -285,9 +285,9 @@ def test_steps_of_epochs_that_batches_do_not_divide(tmp_path, monkeypatch):
   model = models.pretrainer(toy.config())
   fine_tune.train(start, Packed(args, {}, number=109), model, {"train": source})
   assert call == {
-    "num_train_steps": 34,  # of 34.06
-    "num_warmup_steps": 3,  # of 3.74
-    "packing": (8, False),  # --new_head forbids it
+    "num_train_steps": 34,  # rounds down 34.06
+    "num_warmup_steps": 3,  # rounds down 3.74
+    "packing": (8, False),  # --new_head forbids packing
     "new_head": True,
     "unit": "records",
     "evaluated": 0,
@@ -295,7 +295,7 @@ def test_steps_of_epochs_that_batches_do_not_divide(tmp_path, monkeypatch):
   }
 
 
-# Objective, combination of an ensemble, and shapes of the labels.
+# Columns: objective, ensemble combination, label shapes.
 SPANS = {"start_positions": 5, "end_positions": 5}
 STUDENTS = {
   "classifier": (losses.classification(), models.mean_probs, {"label_ids": 5}),
@@ -335,7 +335,7 @@ def test_a_student_follows_the_outputs_of_its_teacher(monkeypatch, kind, size):
 
 
 def _restore(monkeypatch, model, given):
-  """Has the folder of a teacher restored, if it is asked for as `given`."""
+  """Replaces the restore of a teacher and checks the arguments."""
 
   def restore(kind, folder, entry, build, changes):
     assert kind is programs.settings_of("run_classifier")
@@ -365,7 +365,7 @@ def test_a_frozen_layer_has_no_slots(tmp_path):
   model = models.pretrainer(toy.config())
   before = _values(model)
   args = _flags(tmp_path, freeze_layers="0", eval_steps=0, keep_best=False)
-  _train(args, [], model)  # nothing is evaluated, as no flag asks for it
+  _train(args, [], model)  # no flag asks for an evaluation
   assert not (tmp_path / "best").exists()
   for name, value in _values(model).items():
     same = np.array_equal(before[name], value)
@@ -378,12 +378,12 @@ def test_a_frozen_layer_has_no_slots(tmp_path):
 
 # --- The order of the stages -------------------------------------------------
 
-LOADED = 9  # step of the checkpoint that a run loads
+LOADED = 9  # the loaded checkpoint's step
 
 
 @pytest.fixture(name="events")
 def _events(monkeypatch):
-  """Notes the stages of fine_tune, with a run that trains nothing."""
+  """Records the stages of fine_tune, with a run that trains nothing."""
   events = []
 
   def start(settings):
@@ -419,7 +419,7 @@ def _events(monkeypatch):
 
 
 class Staged(Task):
-  """A task that notes in `examples["events"]` what it is asked for."""
+  """A task that records calls in `examples["events"]`."""
 
   metric = "f1"
   served_model = staticmethod(lambda settings: f"served {settings.attention}")
@@ -440,7 +440,7 @@ class Staged(Task):
 
 
 class OfDevSet(Staged):
-  """A task that predicts its dev set, as SQuAD."""
+  """A task that predicts the dev set, like SQuAD."""
 
   predicted = "dev"
 
@@ -450,7 +450,7 @@ class OfDevSet(Staged):
 )
 @pytest.mark.parametrize("is_sweep", [False, True])
 def test_stages_have_an_order_and_their_data(events, program, kind, is_sweep):
-  """A sweep trains all its models in other processes."""
+  """A sweep trains all models in other processes."""
   model, dev = "model of config", ("dev", "dev_mismatched")
   splits = ("train", *dev, "test")
   names = ("do_train", "do_eval", "do_predict", "do_export", "keep_best")

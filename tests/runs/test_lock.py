@@ -1,4 +1,4 @@
-"""Locks of output folders, and what killed runs leave there."""
+"""Output folder locks, and the leftovers of killed runs."""
 
 import errno
 import json
@@ -29,12 +29,12 @@ def test_a_second_run_is_refused_until_the_first_ends(tmp_path):
   ) as first:
     assert first.stdout.readline() == "held\n"
     unfinished = tmp_path / "unfinished-model.ckpt-5.index"
-    unfinished.touch()  # the first is writing it
+    unfinished.touch()  # the first run is writing
     for _ in range(2):
       with pytest.raises(ValueError, match=f"another run, process {first.pid}"):
         lock.lock_folder(str(tmp_path))
     assert unfinished.exists()
-    first.kill()  # as by kill -9, which also unlocks
+    first.kill()  # kill -9 also unlocks
   lock.lock_folder(str(tmp_path))
   assert not unfinished.exists()
   text = (tmp_path / lock.LOCK_FILE).read_text()
@@ -63,7 +63,7 @@ training_program.run(Program, lambda args: None, main)
 
 
 def _lock(folder, script=PROGRAM, **environment):
-  """Runs a program with that output_dir; it prints its id and the lock's."""
+  """Runs a program on the folder; prints the process ids of both."""
   path = folder.with_name("program.py")
   path.write_text(script)
   environment["PYTHONPATH"] = str(programs.ROOT)
@@ -102,7 +102,7 @@ def test_without_locks_there_is_a_warning(tmp_path, monkeypatch, caplog):
     raise OSError(errno.ENOLCK, "No locks available")
 
   monkeypatch.chdir(tmp_path)
-  lock.lock_folder("gs://bucket/folder")  # is not locked
+  lock.lock_folder("gs://bucket/folder")  # has no lock
   assert not any(tmp_path.iterdir())
   monkeypatch.setattr(lock.fcntl, "flock", refuse)
   lock.lock_folder(str(tmp_path))
@@ -111,12 +111,12 @@ def test_without_locks_there_is_a_warning(tmp_path, monkeypatch, caplog):
 
 def test_incomplete_files_of_a_killed_run_are_removed(tmp_path, monkeypatch):
   (tmp_path / "best").mkdir()
-  (tmp_path / "export.unfinished").mkdir()  # serving/export.py removes it
+  (tmp_path / "export.unfinished").mkdir()  # serving/export.py removes this
   with subprocess.Popen(["true"]) as ended:
     pass
   incomplete = [
     "unfinished-model.ckpt-5.data-00000-of-00001.tempstate12",
-    f"metrics.jsonl.partial-{os.getpid()}-0a1b2c3d",  # as in a container
+    f"metrics.jsonl.partial-{os.getpid()}-0a1b2c3d",  # a container reuses ids
     f"train.tf_record.partial-{ended.pid}-0a1b2c3d",
     "best/unfinished-model.ckpt-5.index",
   ]
@@ -126,7 +126,7 @@ def test_incomplete_files_of_a_killed_run_are_removed(tmp_path, monkeypatch):
     (tmp_path / name).touch()
   toy.set_worker(monkeypatch, 0)
   lock.lock_folder(str(tmp_path))
-  assert (tmp_path / incomplete[2]).exists()  # another worker may be writing it
+  assert (tmp_path / incomplete[2]).exists()  # another worker may be writing
   monkeypatch.delenv("TF_CONFIG")
   lock._remove_incomplete(str(tmp_path))
   assert not [name for name in incomplete if (tmp_path / name).exists()]

@@ -1,4 +1,4 @@
-"""Settings from run.json, and warnings about flags that have changed."""
+"""Settings from run.json, and warnings about changed flags."""
 
 import json
 from typing import Any
@@ -62,7 +62,7 @@ def test_changed_flags_are_checked(entry, tmp_path):
 
 
 def _other(flag: settings.Flag) -> Any:
-  """Another value of a flag than its default."""
+  """Returns a non-default value of a flag."""
   if flag.choices:
     return next(c for c in flag.choices if c != flag.default)
   if flag.kind is bool:
@@ -89,7 +89,7 @@ def test_only_flags_of_training_are_told_if_they_change(
     assert (f"--{name}=" in caplog.text) == flag.training, name
 
 
-# Another value of these does not change what was trained.
+# Flags that do not change the training result.
 NOT_OF_TRAINING = """
 attention delimiter dev_file do_eval do_export do_predict do_train dry_run
 early_stopping_patience encoding ensemble eval_batch_size eval_file eval_steps
@@ -119,7 +119,7 @@ def test_a_warning_names_all_changes(tmp_path, caplog):
   args = programs.arguments(
     "run_pretraining",
     learning_rate=0.25,
-    num_train_steps=8,  # more of them go on with the training
+    num_train_steps=8,  # more steps continue the training
   )
   record.warn_if_changed(args, str(tmp_path))
   text = f"{tmp_path} was trained with --learning_rate=0.5 (now 0.25), "

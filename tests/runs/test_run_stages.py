@@ -1,4 +1,4 @@
-"""Stages of a training and of an export of runs.session.Run, in their order."""
+"""Stages of runs.session.Run's training and export, in order."""
 
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -14,7 +14,7 @@ from training.run_folder import Checkpoints
 
 @pytest.fixture(name="events")
 def _events(tmp_path, monkeypatch):
-  """What a run does, with stand-ins."""
+  """Records a run's actions, with stand-ins."""
   events = []
 
   def note(name, *result):
@@ -84,11 +84,11 @@ def test_a_training_resumes_and_trains(
 
 @pytest.mark.parametrize("is_chief", [False, True])
 def test_all_workers_wait_for_the_export(tmp_path, monkeypatch, is_chief):
-  """In the scope of the strategy; the others have nothing else to do."""
+  """Workers wait inside the strategy's scope; only the chief writes."""
   events, scopes = [], []
 
   class Scope:
-    """The scope of a strategy."""
+    """A strategy's scope."""
 
     def __enter__(self):
       scopes.append(self)

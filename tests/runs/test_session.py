@@ -1,4 +1,4 @@
-"""Flags of a run: each has its effect, none that of another."""
+"""Flags of a run: each flag has a separate effect."""
 
 from types import SimpleNamespace
 
@@ -24,7 +24,7 @@ KIND = programs.settings_of("run_classifier")
 
 @pytest.fixture(name="started")
 def _started(monkeypatch):
-  """Arguments of a run to TrainStep, the loop and the records, by name."""
+  """Records a run's arguments for TrainStep, the loop and the records."""
   calls = {}
 
   def train_step(model, objective, optimizer, schedule, **options):
@@ -105,7 +105,7 @@ def test_every_flag_of_training_has_its_effect(tmp_path, started):
   optimizer = calls["optimizer"]
   assert type(optimizer) is optimization.Lamb
   assert optimizer.beta_2 == 0.9
-  # Embeddings, the only block and the pooler, heads.
+  # Embeddings, the only block with the pooler, heads.
   assert sorted(set(optimizer.lr_multipliers)) == [0.25, 0.5, 1.0]
   assert calls["average"].decay == 0.75
   assert (calls["mode"].recompute, calls["mode"].compiled) == (True, False)
@@ -119,7 +119,7 @@ def test_training_may_stop_before_its_schedule_ends(tmp_path, started):
 
 
 def test_scaled_losses_and_compiled_steps(tmp_path, monkeypatch, started):
-  """Only float16 needs a scale; XLA gets what it can compile."""
+  """Only float16 needs a loss scale. XLA compiles what XLA supports."""
   monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: ["GPU:0"])
   model = models.pretrainer(toy.config())
   for dtype, jit_compile, supports, is_scaled, is_compiled in (
@@ -143,7 +143,7 @@ def test_a_model_reads_packed_rows_where_there_are_some(tmp_path, started):
 
 
 def _classifier(value=0):
-  """A model whose weights are all this number."""
+  """Returns a model whose weights all equal `value`."""
   model = models.classifier(toy.config(), 2)
   model.set_weights([w * 0 + value for w in model.get_weights()])
   return model
@@ -151,7 +151,7 @@ def _classifier(value=0):
 
 @pytest.fixture(name="entry")
 def _entry(tmp_path, monkeypatch):
-  """A run in this folder, which has a configuration and vocab.txt."""
+  """An entry for a run here, with a configuration and vocab.txt."""
   monkeypatch.chdir(tmp_path)
   toy.config().to_json("bert_config.json")
   (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\na\n")
@@ -161,7 +161,7 @@ def _entry(tmp_path, monkeypatch):
 
 def test_each_member_of_an_ensemble_is_the_best_of_its_trial(tmp_path):
   rows = ["run\tlearning_rate\tseed\tstep\tmetric\tvalue"]
-  # Of three trials the second and the third are best, in this order.
+  # Best first, the ensemble has the second and the third trial.
   for number, value in enumerate((0.5, 0.9, 0.75)):
     best = run_folder.BestCheckpoint(str(tmp_path / f"t{number}"), "f1")
     best.update(number, {"f1": value}, _classifier(number))
@@ -200,7 +200,7 @@ def test_an_export_says_how_its_texts_are_tokenized(entry, long_text):
 @pytest.mark.parametrize("changes", [{}, {"do_lower_case": False}])
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_restored_model_has_its_own_flags(tmp_path, entry, changes, fails):
-  """Its dtype, too: a teacher's is not the student's."""
+  """The dtype is restored, too: a teacher's may differ from the student's."""
   values = {v.path: v for v in _classifier(3).variables}
   values["global_step"] = tf.constant(5, tf.int64)
   Checkpoints(str(tmp_path)).save(5, values)

@@ -1,4 +1,4 @@
-"""Strategies by flags; the TPU's up to its resolver."""
+"""Strategies chosen by flags. The TPU stops at a fake resolver."""
 
 from types import SimpleNamespace
 
@@ -12,7 +12,7 @@ from tests.training import toy
 
 
 def _flags(**changes):
-  return Devices(**{"num_cpu_devices": 2} | changes)  # as the suite has them
+  return Devices(**{"num_cpu_devices": 2} | changes)  # the tests use two CPUs
 
 
 def test_one_device_is_the_default_and_mirrored_takes_all():
@@ -51,7 +51,7 @@ def test_several_workers_come_from_tf_config(monkeypatch):
     session.make_strategy(flags)
   monkeypatch.setenv("TF_CONFIG", "{}")
   assert session.make_strategy(flags).num_replicas_in_sync == 2
-  # With a timeout every exchange of gradients would leave a sleeping thread.
+  # A timeout would leave a sleeping thread per gradient exchange.
   assert calls == [{}]
 
 

@@ -1,4 +1,4 @@
-"""Sweeps: their trials, table and best checkpoint."""
+"""Sweeps: trials, table, best checkpoint."""
 
 import json
 import math
@@ -13,7 +13,7 @@ from tests import programs
 from tests.training import toy
 from training import processes, run_json
 
-SCORES = {1e-5: 0.5, 3e-5: 0.8}  # of the first seed: the next is worse
+SCORES = {1e-5: 0.5, 3e-5: 0.8}  # for the first seed
 
 
 def _flags(tmp_path, **changes):
@@ -25,7 +25,7 @@ def _flags(tmp_path, **changes):
 
 @pytest.fixture(name="commands")
 def _commands(monkeypatch):
-  """Records commands instead of running them; writes files of a run."""
+  """Records commands instead of running trials; writes a run's files."""
   commands = []
 
   def run(command):
@@ -64,13 +64,13 @@ def test_several_values_make_a_sweep(tmp_path, commands, changes, trials):
     flags = sweep.run_sweep(flags)
     folders = [f"--output_dir={tmp_path}/rate_{name}" for name in trials]
     assert [command[3] for command in commands] == folders
-    # The program goes on with the best, and with the seed of the first.
+    # The program continues with the best checkpoint and the first seed.
     result = (flags.do_train, flags.keep_best, flags.seed)
     assert result == (False, True, int(trials[0][-1]))
 
 
 def test_the_winner_of_all_combinations_is_copied(tmp_path, commands, caplog):
-  # The sweep is resumed with the trials that are missing.
+  # The second command adds the missing trials.
   sweep.run_sweep(_flags(tmp_path, learning_rate=1e-5))
   assert len(commands) == 2
   with caplog.at_level("INFO", logger="absl"):
@@ -88,7 +88,7 @@ def test_the_winner_of_all_combinations_is_copied(tmp_path, commands, caplog):
     "--num_seeds=1",
     "--ensemble=1",
     "--keep_best",
-    "--nodo_predict",  # as the command has it
+    "--nodo_predict",  # from the command line
   ]
   header, *rows = (tmp_path / "sweep.tsv").read_text().splitlines()
   assert header == "run\tlearning_rate\tseed\tstep\tmetric\tvalue"
@@ -99,7 +99,7 @@ def test_the_winner_of_all_combinations_is_copied(tmp_path, commands, caplog):
     assert (tmp_path / name).read_text() == winner
   assert "rate_3e-05: 0.7850 ± 0.0071, 2 seeds" in caplog.text
   assert "the best is rate_3e-05_seed_1: f1 0.7900" in caplog.text
-  # run.json has the entry of each sweep's best trial, once.
+  # Repeated sweeps do not add the best trial to run.json again.
   for _ in range(2):
     [_, start] = json.loads((tmp_path / "run.json").read_text())
     assert start["output_dir"].endswith("rate_3e-05_seed_1")
@@ -107,7 +107,7 @@ def test_the_winner_of_all_combinations_is_copied(tmp_path, commands, caplog):
 
 
 def test_a_trial_without_a_number_loses(tmp_path, commands, monkeypatch):
-  monkeypatch.setitem(SCORES, 1e-5, -math.inf)  # as BestCheckpoint writes NaN
+  monkeypatch.setitem(SCORES, 1e-5, -math.inf)  # BestCheckpoint replaces NaN
   sweep.run_sweep(_flags(tmp_path))
   winner = (tmp_path / "best" / "model.ckpt-7.index").read_text()
   assert winner.endswith("rate_3e-05_seed_1")
@@ -133,7 +133,7 @@ def test_batch_sizes_and_epochs_are_swept(tmp_path, commands):
 
 @pytest.mark.parametrize("known", [None, "cba"])
 def test_labels_have_one_order(tmp_path, commands, monkeypatch, known):
-  """Trials would take that of --init_checkpoint, or sort them."""
+  """Without an order, trials would take labels from a checkpoint or sort."""
   run = processes.run_child
 
   def train(command):
@@ -170,7 +170,7 @@ def test_trials_of_other_flags_are_named(tmp_path, commands, caplog):
 
 
 def test_a_run_that_fails_ends_the_sweep(tmp_path, commands, monkeypatch):
-  """Trials that are complete are in the table."""
+  """The table has the complete trials."""
   train = processes.run_child
   statuses = [None, 1]
   monkeypatch.setattr(
@@ -197,7 +197,7 @@ def test_an_ensemble_takes_the_best_trials(tmp_path, commands):
   folders = sweep_table.best_trials(str(tmp_path), 3)
   trials = ("3e-05_seed_1", "3e-05_seed_2", "1e-05_seed_1")
   assert folders == [f"{tmp_path}/rate_{trial}" for trial in trials]
-  # Whoever restores the folder gets it, too.
+  # A restore of the folder also builds the ensemble.
   [entry] = run_json.read(str(tmp_path))
   assert entry["flags"]["ensemble"] == 3
   contradictions.check_ensemble(_flags(tmp_path, do_train=False, ensemble=4))

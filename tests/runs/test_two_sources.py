@@ -1,4 +1,4 @@
-"""Which of two sources counts, both at once, and values that are not true."""
+"""Precedence of two sources, both together, and false values."""
 
 import json
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ TOKENS = (*vocab.SPECIAL_TOKENS, "a")
     (None, True, True, False),
     (False, False, False, False),
     (False, True, True, False),
-    (True, True, True, None),  # whatever the device
+    (True, True, True, None),  # on any device
     (True, False, False, None),
   ],
 )
@@ -101,7 +101,7 @@ class Program(EvaluatedFineTuning):
 
 @pytest.fixture(name="entry")
 def _entry(tmp_path):
-  """A training whose flags differ from all defaults of older entries."""
+  """A training with flags unlike the defaults of older entries."""
   toy.config().to_json(str(tmp_path / "c"))
   (tmp_path / "v").touch()
   flags = {"bert_config_file": "c", "vocab_file": "v", "train_file": "t"}
@@ -162,7 +162,7 @@ def _vocabulary(path, *tokens):
 
 @pytest.mark.parametrize("has_own", [False, True])
 def test_the_vocabulary_of_a_checkpoint_counts_first(tmp_path, has_own):
-  """Before the one that its training has named."""
+  """The vocabulary next to the checkpoint precedes the recorded file."""
   trained = _vocabulary(tmp_path / "named.txt", *TOKENS)
   if has_own:
     _vocabulary(tmp_path / "run/vocab.txt", *TOKENS[:5], "b")
@@ -205,7 +205,7 @@ def test_a_run_evaluates_its_best_its_newest_or_the_given_checkpoint(
   loaded = []
 
   class Stand:
-    """Checkpoints of a folder."""
+    """Stands in for the checkpoints of a folder."""
 
     def __init__(self, directory):
       self.directory = directory
@@ -227,14 +227,14 @@ def test_a_run_evaluates_its_best_its_newest_or_the_given_checkpoint(
   takes_best = has_best and (keeps or not has_newest)
   best = f"{folder}/best" if takes_best else folder
   assert loaded == [(best, "given")]
-  # The same, if the flag is of the last training there.
+  # The last training's flag has the same effect.
   loaded.clear()
   for flags in ({"keep_best": not keeps}, dict(keeps)):
     run_json.append(folder, {"flags": flags})
   args = args.replace(keep_best=False)
   session.load(args, "model", Stand(folder))
   assert loaded == [(best, "given")]
-  # Patience may be unknown to older entries, or none.
+  # An older entry may have no patience, or None.
   entry = {"flags": {"early_stopping_patience": None} | keeps}
   (tmp_path / "run.json").write_text(json.dumps([entry]))
   loaded.clear()

@@ -1,4 +1,4 @@
-"""Which vocabulary a run has that does not name it."""
+"""The vocabulary of a run without --vocab_file."""
 
 import json
 import re
@@ -17,7 +17,7 @@ KIND = programs.settings_of("run_pretraining")
 
 @pytest.fixture(name="folders")
 def _folders(tmp_path):
-  """Folders of a run, of its configuration and of the model before it."""
+  """The run's, the configuration's and the initial model's folder."""
   folders = [tmp_path / name for name in ("run", "config", "before")]
   for folder in folders:
     folder.mkdir()
@@ -27,7 +27,7 @@ def _folders(tmp_path):
 
 
 def _entry(folders, **more):
-  """Entry of run.json, whose paths are relative."""
+  """Returns a run.json entry with relative paths."""
   flags = {"bert_config_file": "config/bert_config.json"}
   flags |= {"init_checkpoint": "before/x.ckpt", "do_lower_case": True}
   flags |= {"vocab_file": None} | more
@@ -107,7 +107,7 @@ def test_a_case_that_is_not_known_is_the_vocabularys(folders, tokens, is_lower):
   path = folders[1] / "vocab.txt"
   vocab.save(tokens, path)
   for flags in (
-    {"vocab_file": None, "do_lower_case": True},  # of older versions
+    {"vocab_file": None, "do_lower_case": True},  # from older versions
     {"vocab_file": None, "do_lower_case": False},
     {"vocab_file": str(path), "do_lower_case": None},
   ):
@@ -117,7 +117,7 @@ def test_a_case_that_is_not_known_is_the_vocabularys(folders, tokens, is_lower):
     changes = {"do_lower_case": not is_lower}
     args = record.from_record(KIND, str(folders[0]), entry, changes)
     assert args.do_lower_case is not is_lower
-  entry["flags"]["do_lower_case"] = not is_lower  # the run's own
+  entry["flags"]["do_lower_case"] = not is_lower  # the run's flag
   args = record.from_record(KIND, str(folders[0]), entry, {})
   assert args.do_lower_case is not is_lower
 
@@ -128,7 +128,7 @@ def test_a_file_that_is_gone_is_replaced_by_a_copy_in_the_folder(folders):
   with pytest.raises(FileNotFoundError, match=message):
     record.from_record(KIND, folder, _entry(folders), {})
   vocab.save(LOWER, folders[1] / "vocab.txt")
-  entry = _entry(folders, vocab_file="gone")  # which may have been another
+  entry = _entry(folders, vocab_file="gone")  # maybe a different vocabulary
   with pytest.raises(FileNotFoundError, match="gone, which is gone: restore"):
     record.from_record(KIND, folder, entry, {})
   (folders[1] / "bert_config.json").rename(folders[0] / "bert_config.json")

@@ -1,3 +1,3 @@
-"""Fixtures of the exports."""
+"""Fixtures for the export tests."""
 
 from tests.serving.fixtures import *  # noqa: F403

@@ -1,4 +1,4 @@
-"""A small vocabulary, its two tokenizers, and exports with it."""
+"""Small exports of every task."""
 
 import pytest
 
@@ -19,19 +19,19 @@ def graph_tokenizer_fixture(tokenizer):
 
 @pytest.fixture(name="every_task", scope="session")
 def every_task_fixture():
-  """The export.ServedModel of every task, by name."""
+  """Returns each task's export.ServedModel by name."""
   return tasks.OnDemand(tasks.make)
 
 
 @pytest.fixture(name="exported", scope="session")
 def exported_fixture(every_task):
-  """Functions of every task's SavedModel, by name."""
+  """Returns the functions of each task's SavedModel by name."""
   return tasks.OnDemand(lambda name: export.Exported(every_task[name]))
 
 
 @pytest.fixture(name="folders", scope="session")
 def folders_fixture(every_task, tmp_path_factory):
-  """Folders of every task's exports, SavedModel and LiteRT, by name."""
+  """Returns folders with SavedModel and LiteRT exports by task name."""
 
   def save(name):
     folder = tmp_path_factory.mktemp("exports") / "1"

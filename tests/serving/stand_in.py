@@ -1,4 +1,4 @@
-"""Fast functions in place of models; outputs differ for all rows.
+"""Fast functions in place of models. Every row has a different output.
 
 Legend: B batch, C choices, T tokens, P positions, L labels.
 """
@@ -9,7 +9,7 @@ from data import vocab
 from data.features import TOKENS
 from serving import engines
 
-# A word of n of these letters has n pieces.
+# A word of n such letters has n word pieces.
 LETTERS = "abcde"
 PIECES = [f"##{letter}" for letter in LETTERS]
 WORDS = [*vocab.SPECIAL_TOKENS, *LETTERS, *PIECES, ".", "|", "[", "]"]
@@ -17,7 +17,7 @@ VOCABULARY = {word: number for number, word in enumerate(WORDS)}
 
 
 def mix(inputs, size):
-  """Numbers that depend on all of a row: [..., T] -> [..., T, size]."""
+  """Returns numbers that depend on the row: [..., T] -> [..., T, size]."""
   ids, mask, segments = (tf.cast(inputs[n], tf.float32) for n in TOKENS)
   positions = tf.range(tf.shape(ids)[-1], dtype=ids.dtype)
   own = mask * tf.sin(0.7 * ids + 0.3 * positions + segments)
@@ -26,7 +26,7 @@ def mix(inputs, size):
 
 
 def _without_dropout(function):
-  """A function of inputs that is called as a model is, but not to train it."""
+  """Gives a function the signature of a model, for inference only."""
 
   def model(inputs, training):
     assert not training
@@ -75,7 +75,7 @@ def encoder(layers, hidden):
 
 
 class Engine(engines.Batches):
-  """One of these functions as an engine; `kind` is its task's folder."""
+  """Runs a stand-in function as an engine; `kind` is the task's package."""
 
   def __init__(self, kind, model):
     sizes = {
@@ -95,10 +95,10 @@ class Engine(engines.Batches):
 
 
 def in_graph(text, model):
-  """A TextSignature traced once for all shapes, as in a SavedModel.
+  """Traces a TextSignature once for all shapes, as in a SavedModel.
 
   Returns:
-    A function of examples (dicts of texts) to arrays by name.
+    A function that maps examples (dicts of texts) to arrays by name.
   """
   traced = tf.function(
     lambda **texts: text.from_text(model, **texts), autograph=False

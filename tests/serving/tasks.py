@@ -1,4 +1,4 @@
-"""Every task with a small model of its own, made when it is asked for.
+"""A small model for every task, created on first use.
 
 Legend: T tokens.
 """
@@ -40,7 +40,7 @@ CONFIG = small_model.config(
   intermediate_size=8,
   initializer_range=0.5,
   max_position_embeddings=T,
-  # What only training has changes no answer.
+  # Inference ignores these rates.
   hidden_dropout_prob=0.5,
   attention_probs_dropout_prob=0.5,
 )
@@ -50,14 +50,14 @@ _DECODING = vars(DecodingConfig(3, 5, True, export_top_k=2))
 
 @functools.cache
 def vocab_file():
-  """Path of a file of stand_in.WORDS."""
+  """Returns the path of a file with stand_in.WORDS."""
   path = Path(tempfile.mkdtemp()) / "vocab.txt"
   vocab.save(stand_in.WORDS, path)
   return str(path)
 
 
 def text_config(labels=None, length=T):
-  """A config with the vocabulary of stand_in."""
+  """Returns a config with stand_in's vocabulary."""
   return TextConfig(FullTokenizer(vocab_file()), length, labels)
 
 
@@ -104,23 +104,23 @@ _MAKE = {
   ),
 }
 NAMES = tuple(_MAKE)
-# With texts in the graph.
+# Tasks whose graph tokenizes texts.
 IN_GRAPH = tuple(n for n in NAMES if not n.startswith(("tagging", "questions")))
 
 
 def slow_but(quick, names=NAMES):
-  """Names for pytest to parametrize a test by; all but `quick` are slow."""
+  """Returns test parameters, marking all names except `quick` as slow."""
   return [name if name in quick else slow(name) for name in names]
 
 
 def make(name):
-  """The ServedModel of a task."""
+  """Creates the ServedModel of a task."""
   keras.utils.set_random_seed(1)
   return _MAKE[name]()
 
 
 class OnDemand(dict):
-  """Results of `make(name)` by name, each made on first use."""
+  """Caches `make(name)` by name."""
 
   def __init__(self, make):
     super().__init__()
@@ -132,7 +132,7 @@ class OnDemand(dict):
 
 
 def make_examples(answers, texts):
-  """Examples for a task: each text as its first input, others as the next."""
+  """Returns examples, with each text as first input and others after that."""
   names = [name for name in answers.inputs if name not in answers.optional]
   return [
     {
@@ -144,12 +144,12 @@ def make_examples(answers, texts):
 
 
 def columns(examples):
-  """Lists of texts by input, as predictor.Predictor takes them."""
+  """Returns lists of texts by input, as predictor.Predictor takes."""
   return {name: [e[name] for e in examples] for name in examples[0]}
 
 
 def check_ensemble(model, shape, value):
-  """The `value` of its logits is the mean of those of its members."""
+  """Checks an ensemble: the `value` of the logits is the members' mean."""
   ids = np.arange(np.prod(shape)).reshape(shape) % 9
   inputs = {"input_ids": ids, "input_mask": ids * 0 + 1, "segment_ids": ids * 0}
   together, first, second = (
@@ -160,7 +160,7 @@ def check_ensemble(model, shape, value):
 
 
 def assert_same(result, expected, atol=1e-5):
-  """Compares two answers: numbers with a tolerance, all else exactly."""
+  """Compares two answers, with a tolerance for numbers."""
   assert result.keys() == expected.keys()
   for name, value in expected.items():
     if name == "entities":
@@ -173,6 +173,6 @@ def assert_same(result, expected, atol=1e-5):
 
 
 def _is_tie(answer, atol):
-  """True if rounding decides which of the choices is the most probable."""
+  """Tells whether rounding decides which choice is the most probable."""
   *_, second, first = sorted(answer.get("probabilities", (0, 1)))
   return first - second < 2 * atol

@@ -1,4 +1,4 @@
-"""Probabilities of large logits; the files of answers."""
+"""Probabilities from large logits, and answer files."""
 
 import numpy as np
 import pytest

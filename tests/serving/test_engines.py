@@ -1,4 +1,4 @@
-"""Engines: the same answers by all, batches, threads, servers that fail."""
+"""Engines: equal answers, batches, threads, failing servers."""
 
 import contextlib
 import functools
@@ -35,7 +35,7 @@ QUICK = ("classification of pairs", "tagging", "questions")
 
 @contextlib.contextmanager
 def serving(model, folder):
-  """URL of a server with a model, as serve.py's."""
+  """Runs serve.py's server with a model and yields the URL."""
   settings = server.SETTINGS._replace(max_request_bytes=1_000_000)
   with server.toy(
     folder, settings, Version(model, settings.max_queue_size)
@@ -44,14 +44,14 @@ def serving(model, folder):
 
 
 def predictors(folder, url):
-  """Predictors of an export, and of a server of it, by their engines."""
+  """Returns Predictors of an export and a server by engine."""
   local = {name: Predictor(folder, name) for name in ("savedmodel", "litert")}
   return local | {"remote": Predictor(url, files=folder)}
 
 
 @pytest.mark.parametrize("name", tasks.slow_but(QUICK))
 def test_all_engines_answer_alike(every_task, folders, tmp_path, name):
-  model = savedmodel.text_model(every_task[name])  # by Keras
+  model = savedmodel.text_model(every_task[name])  # Keras
   examples = tasks.make_examples(model.answers, TEXTS)
   expected = model(examples)
   columns = tasks.columns(examples)
@@ -60,14 +60,14 @@ def test_all_engines_answer_alike(every_task, folders, tmp_path, name):
     with urllib.request.urlopen(f"{url}:predict", body) as response:
       predictions = json.load(response)["predictions"]
     for answer, other in zip(predictions, expected, strict=True):
-      [*values] = other.values()  # a single one comes without its name
+      [*values] = other.values()  # a single value has no name
       named = answer if len(values) > 1 else dict.fromkeys(other, answer)
       tasks.assert_same(named, other)
     for engine, predict in predictors(folders[name], url).items():
       for batch_size in (256, 1, 4):
         answers = predict(batch_size=batch_size, **columns)
         for answer, other in zip(answers, expected, strict=True):
-          print(engine)  # the culprit, if one differs
+          print(engine)  # shown when the comparison fails
           tasks.assert_same(answer, other)
 
 
@@ -87,7 +87,7 @@ def test_a_pair_is_next_by_all_engines(every_task, folders, tmp_path):
 
 
 def _row(*shape, **more):
-  """A row of the token 1; `more` are further inputs, or other ones."""
+  """Returns a row of ones; `more` adds or replaces inputs."""
   return dict.fromkeys(TOKENS, np.ones(shape, np.int32)) | more
 
 
@@ -104,7 +104,7 @@ def test_each_row_is_in_one_batch_with_rows_of_its_length(shapes):
   assert sorted(chain.from_iterable(batches)) == list(range(len(rows)))
   for batch in batches:
     sizes = [np.prod(shapes[i]) for i in batch]
-    assert len({shapes[i][:-1] for i in batch}) == 1  # numbers of choices
+    assert len({shapes[i][:-1] for i in batch}) == 1  # equal numbers of choices
     assert len(batch) <= 8 or max(sizes) * len(batch) <= 1024
     assert len(batch) <= 32
   longest = [shapes[batch[-1]] for batch in batches]
@@ -118,7 +118,7 @@ def test_long_rows_run_eight_at_a_time_and_short_ones_thirty_two():
 
 
 class _Sums(engines.Batches):
-  """Sums of ids by token and by row; and of masked positions."""
+  """Sums ids by token and by row, and returns the masked positions."""
 
   def __init__(self):
     outputs = {"sums": [-1, -1], "total": [-1, 2], "masked_lm": [-1, -1]}
@@ -172,7 +172,7 @@ def test_no_position_leads_into_another_row(every_task):
 
 
 class _Interpreter:
-  """A function that notices if two threads call it at the same time."""
+  """A function that detects two threads in one call."""
 
   def __init__(self, threads):
     self.threads, self.calls, self._busy = threads, 0, threading.Lock()
@@ -194,7 +194,7 @@ class _Interpreter:
 
 @pytest.fixture(name="interpreters")
 def _interpreters(monkeypatch):
-  """Interpreters in the order in which an engine of four cores loads them."""
+  """Returns the interpreters in loading order, with four cores."""
   loaded = []
 
   def load(file, num_threads):
@@ -233,7 +233,7 @@ def test_a_row_alone_has_all_cores_and_several_have_one_each(interpreters):
 def test_others_need_not_wait_for_all_of_a_long_request(interpreters):
   engine = LiteRtEngine("file")
   results = engine.run(_numbers(*range(1000)))
-  assert next(results)["x"] == 0  # it has begun
+  assert next(results)["x"] == 0  # the request has begun
   assert _values(engine.run(_numbers(1, 2))) == [2, 4]
   assert sum(interpreter.calls for interpreter in interpreters) < 40
   assert _values(results) == [*range(2, 2000, 2)]
@@ -251,7 +251,7 @@ def test_an_interpreter_computes_for_one_thread_at_a_time(interpreters):
     results = list(pool.map(ask, range(8)))
   assert results == [[[*range(0, 2 * size, 2)] for size in sizes]] * 8
   assert len(interpreters) == 5
-  # When all is done, a row alone has all cores again.
+  # After the load, a single row uses all cores again.
   before = interpreters[0].calls
   assert _values(engine.run(_numbers(1))) == [2]
   assert interpreters[0].calls == before + 1
@@ -265,7 +265,7 @@ def test_an_error_is_not_that_of_an_earlier_row(monkeypatch):
     texts = []
     loaded.append(texts)
 
-    def function(x):  # LiteRT's errors repeat the earlier ones
+    def function(x):  # LiteRT repeats earlier errors
       texts.append(f"error of {x[0]}\n")
       raise ValueError("".join(texts))
 
@@ -277,7 +277,7 @@ def test_an_error_is_not_that_of_an_earlier_row(monkeypatch):
   for value in (7, 7, 9, 9, 8):
     with pytest.raises(UserError, match=f"^error of {value}$"):
       interpreter({"x": np.array(value)})
-  assert [*map(len, loaded)] == [4, 1]  # of 11 characters each
+  assert [*map(len, loaded)] == [4, 1]  # 11 characters per error
 
 
 @pytest.mark.parametrize("megabytes", [1, 900])  # 900: all share one
@@ -302,7 +302,7 @@ LARGE = [
   (400, [1] * 4, "float16/file"),
   (500, [1] * 3, "file"),
   (600, [2] * 2, "file"),
-  (150, [2] * 2, "model_float16.tflite"),  # unpacked, then packed
+  (150, [2] * 2, "model_float16.tflite"),  # unpacked and packed
   (700, [], "file"),
   (9000, [], "file"),
 ]
@@ -320,12 +320,12 @@ def test_large_weights_are_copied_less(
     for n, outputs in enumerate(pool.map(engine.run, rows)):
       assert _values(outputs) == [*range(0, 2 * n, 2)]
   threads = [i.threads for i in interpreters]
-  assert threads == [4, *others[: len(threads) - 1]]  # each on first use
+  assert threads == [4, *others[: len(threads) - 1]]  # loaded on first use
 
 
 def test_a_row_among_others_does_not_wait_for_all_cores(interpreters):
   engine = LiteRtEngine("file")
-  with engine._idle:  # as while a row alone is computed
+  with engine._idle:  # a single row is running
     assert _values(engine.run(_numbers(1))) == [2]
   assert interpreters[0].calls == 0
 
@@ -344,7 +344,7 @@ def test_several_texts_at_the_same_time_change_no_bit(folders, engine):
 def test_tensorflow_has_an_interpreter_too(folders, monkeypatch):
   expected = Predictor(folders["tagging"], "litert")(["ab c", "d"])
   monkeypatch.setitem(sys.modules, "ai_edge_litert.interpreter", None)
-  with warnings.catch_warnings(action="ignore"):  # it is deprecated
+  with warnings.catch_warnings(action="ignore"):  # deprecated
     predict = Predictor(folders["tagging"], "litert")
     answers = predict(["ab c", "d"])
   for answer, other in zip(answers, expected, strict=True):
@@ -359,7 +359,7 @@ def test_a_row_that_the_model_does_not_take_is_refused(folders, kind):
   for bad in (_row(3, input_ids=out_of_range), _row(tasks.T + 9)):
     with pytest.raises(UserError):
       list(engine.run([bad]))
-    assert len(list(engine.run([good, good]))) == 2  # it goes on
+    assert len(list(engine.run([good, good]))) == 2  # the engine still works
 
 
 def test_no_tensorflow_is_imported(folders):
@@ -411,7 +411,7 @@ def test_a_corrupt_file_is_named(folders, tmp_path, case):
 
 
 class _Stub(http.server.BaseHTTPRequestHandler):
-  """Answers as TF Serving would; `server.answer` maps a request to that."""
+  """Imitates TF Serving; `server.answer` computes each response."""
 
   def do_GET(self):
     self._answer(None)
@@ -434,7 +434,7 @@ class _Stub(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture(name="stub")
 def _stub():
-  """A server with a function of path and body as `answer`; its `url`."""
+  """A server with a `url`; set `answer` to a function of path and body."""
   stub = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Stub)
   stub.url = f"http://127.0.0.1:{stub.server_port}/v1/models/a"
   thread = threading.Thread(target=stub.serve_forever)
@@ -487,7 +487,7 @@ def test_rows_are_sent_in_columns_to_a_version(stub):
 
 
 def _answer_rows(stub, *answer):
-  """Has the stub answer rows by this status and value."""
+  """Makes the stub answer rows with this status and value."""
   metadata = (200, _metadata(logits=(-1, 2)))
   stub.answer = lambda path, body: answer if body else metadata
 
@@ -527,7 +527,7 @@ def test_an_error_of_the_server_is_passed_on(stub, answer, error, message):
 UNSIGNED = {"metadata": {"signature_def": {"signature_def": {}}}}
 METADATA = [
   ((404, {"error": LATEST}), f"404, {LATEST}"),
-  ((400, {"error": "no label"}), "a: 400, no label"),  # not of a row
+  ((400, {"error": "no label"}), "a: 400, no label"),  # an error without a row
   ((200, []), NO_MODEL),
   ((200, {"metadata": {}}), NO_MODEL),
   ((200, UNSIGNED), "has no signature serving_features: let it serve"),

@@ -1,4 +1,4 @@
-"""SavedModels of raw text and of records, complete or not there."""
+"""SavedModels for raw text and for records; incomplete exports."""
 
 import json
 import os
@@ -30,7 +30,7 @@ TEXTS = [("a bc", "dede"), ("ab " * 9, ""), ("", "a bc")]
 
 @pytest.fixture(name="saved", scope="module")
 def _saved(folders):
-  """Folder of a classifier's export."""
+  """The folder of a classifier's export."""
   return str(folders[NAME])
 
 
@@ -42,14 +42,14 @@ def _asked(saved):
 
 @pytest.fixture(name="rows", scope="module")
 def _rows(tokenizer):
-  """Records of TEXTS."""
+  """Records for TEXTS."""
   build = TextRecordBuilder(tokenizer, T, tasks.LABELS)
   return [build(TextExample("", *pair, "yes"))[0] for pair in TEXTS]
 
 
 @pytest.fixture(name="logits", scope="module")
 def _logits(asked, rows):
-  """The model's outputs for TEXTS, [N, L]."""
+  """The model's logits for TEXTS, [N, L]."""
   inputs = {
     name: tf.constant([row[name] for row in rows], tf.int32)
     for name in features.TOKENS
@@ -108,7 +108,7 @@ def test_an_export_has_a_request_to_warm_up(saved):
 
 
 def test_a_request_has_the_bytes_of_the_message():
-  # By hand: field 6 {field 1 {field 1 {field 3 "serving_default"},
+  # Written by hand: field 6 {field 1 {field 1 {field 3 "serving_default"},
   # field 2 {1 "k", 2 tensor}}}.
   value = tf.constant(["v" * 200])
   tensor = tf.make_tensor_proto(value).SerializeToString()
@@ -175,11 +175,11 @@ def test_nothing_is_overwritten(saved, every_task):
 
 
 def test_what_a_killed_export_left_is_cleared_away(tmp_path):
-  for end in (4194305, os.getpid(), 1, "b"):  # 1 still runs
+  for end in (4194305, os.getpid(), 1, "b"):  # process 1 is alive
     left = tmp_path / f"export.unfinished-{end}" / "variables"
     left.mkdir(parents=True)
     (left / "old").touch()
-  (tmp_path / "export").mkdir()  # an empty folder may be there
+  (tmp_path / "export").mkdir()  # an empty folder is allowed
   with export.new_folder(f"{tmp_path}/export/") as folder:
     Path(folder, "saved_model.pb").touch()
   names = sorted(path.name for path in tmp_path.iterdir())
@@ -217,6 +217,6 @@ def test_what_can_be_asked_names_its_task(every_task, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_gradients_are_left_out(fused, every_task, tmp_path):
-  """TensorFlow keeps those of a loaded model for ever, with its graphs."""
+  """TensorFlow never frees the gradient graphs of a loaded model."""
   export.save(str(tmp_path / "1"), every_task[NAME], ["savedmodel"])
   assert b"internal_grad_fn" not in (tmp_path / "1/saved_model.pb").read_bytes()

@@ -1,4 +1,4 @@
-"""LiteRT and Keras exports give the outputs of the model."""
+"""LiteRT and Keras exports return the model's outputs."""
 
 import json
 from dataclasses import replace
@@ -50,13 +50,13 @@ def _inputs(model, batch, length):
 
 
 def _served(folder, model, labels=None):
-  """A model with the answers of a classifier, whatever it is."""
+  """Returns a ServedModel with classifier answers for any model."""
   (folder / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n")
   config = TextConfig(FullTokenizer(folder / "vocab.txt", False), T, labels)
   return ServedModel(model, classification.Answers(config, pairs=False))
 
 
-@pytest.mark.slow  # tests/serving/test_engines.py has quick ones
+@pytest.mark.slow  # tests/serving/test_engines.py has quick tests
 @pytest.mark.parametrize("name", MODELS)
 def test_litert_says_what_the_model_says(name, tmp_path):
   model = MODELS[name]()
@@ -81,7 +81,7 @@ def _assert_close(result, expected, bound):
 @pytest.mark.slow
 def test_litert_needs_no_other_operations_and_int8_is_small(tmp_path, capfd):
   tflite.save(str(tmp_path), _served(tmp_path, MODELS["classifier"]()))
-  assert not capfd.readouterr().err  # the converter's, not the user's
+  assert not capfd.readouterr().err  # nothing from the converter
   sizes = [(tmp_path / file).stat().st_size for file in FILES]
   assert sizes[0] > 1.5 * sizes[1] > 2 * sizes[2]
   for file in FILES:

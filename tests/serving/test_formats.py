@@ -1,4 +1,4 @@
-"""Formats of exports: each row has a module, and the docs list it."""
+"""Every export format has a module and a row in the docs."""
 
 import inspect
 

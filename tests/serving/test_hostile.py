@@ -1,4 +1,4 @@
-"""Hostile texts: every task gives a finite answer."""
+"""Hostile texts give finite answers for every task."""
 
 import itertools
 
@@ -32,12 +32,12 @@ HOSTILE = {
 }
 QUICK = ("classification of pairs", "tagging")
 IN_GRAPH = tasks.slow_but(QUICK, tasks.IN_GRAPH)
-# An output with several equally good values: two endings may be the same.
+# Outputs that may have ties: two endings can be equal.
 EQUALLY_GOOD = {"choices": ("choice",)}
 
 
 def _examples(answers, texts):
-  """Each text as each of the inputs, and as all."""
+  """Yields each text as a single input, and as all inputs."""
   names = list(answers.inputs)
   for text, hostile in itertools.product(texts, [*([n] for n in names), names]):
     row = {name: text if name in hostile else b"ab c" for name in names}
@@ -45,7 +45,7 @@ def _examples(answers, texts):
 
 
 def _decode(value):
-  """Texts of bytes, as those of a request."""
+  """Decodes bytes as a request does."""
   if isinstance(value, bytes):
     return value.decode("utf-8", "replace")
   if isinstance(value, list):

@@ -1,9 +1,8 @@
-"""Operations of exports are those of any TensorFlow server.
+"""Exports use only operations that every TensorFlow server has.
 
-TensorFlow Serving's tensorflow_model_server links the kernels of TensorFlow
-itself (tensorflow/core:tensorflow) and, of others, those of tensorflow-text and
-of decision forests in whatever version was current (SUPPORTED_TENSORFLOW_OPS in
-tensorflow_serving/model_servers/BUILD). So the first are used only, by name.
+tensorflow_model_server links TensorFlow's kernels (tensorflow/core:tensorflow),
+and tensorflow-text and decision forests in unspecified versions. See
+SUPPORTED_TENSORFLOW_OPS in tensorflow_serving/model_servers/BUILD.
 """
 
 import sys
@@ -44,13 +43,13 @@ CALLS = {"PartitionedCall", "StatefulPartitionedCall"}
 
 
 def _operations(meta_graph):
-  """Operations of a graph and of its functions, without calls."""
+  """Returns the operations of a graph and its functions, without calls."""
   operations = meta_graph.meta_info_def.stripped_op_list.op
   return {op.name for op in operations} - CALLS
 
 
 def _operations_of(function):
-  """Operations of a traced tf.function."""
+  """Returns the operations of a traced tf.function."""
   with function.graph.as_default():
     return _operations(tf.compat.v1.train.export_meta_graph())
 
@@ -81,7 +80,7 @@ print(*(op for op in sys.argv[1:] if not op_def_registry.get(op)))
 
 
 def test_known_operations_are_tensorflows_own(tmp_path):
-  """In a process that has loaded no other library than TensorFlow."""
+  """Uses a process that has loaded only TensorFlow."""
   (tmp_path / "unknown.py").write_text(UNKNOWN)
   done = programs.call(tmp_path / "unknown", *sorted(KNOWN), "TFText>NotOne")
   assert done.stdout.split() == ["TFText>NotOne"], done.stderr
@@ -91,7 +90,7 @@ def test_known_operations_are_tensorflows_own(tmp_path):
 @pytest.mark.parametrize("any_device", [True, False])
 def test_an_lstm_exported_with_a_gpu_runs_without_one(monkeypatch, any_device):
   module = "keras.src.backend.tensorflow.rnn"
-  # By name only: the package has a function of that name, too.
+  # `rnn` in the package is a function, which hides the module.
   monkeypatch.setattr(sys.modules[module], "_is_gpu_available", lambda: True)
   settings = (tasks.CONFIG, 3, "last", 4)
   model = models.feature_based_tagger(*settings, any_device=any_device)

@@ -1,4 +1,4 @@
-"""Predictor on output folders of programs, and on their exports."""
+"""Predictor loads the programs' output folders and exports."""
 
 import json
 import os
@@ -29,7 +29,7 @@ SIDES = ("left_to_right", "right_to_left")
 PROGRAMS = dict.fromkeys(SIDES, "run_pretraining")
 PROGRAMS["shallow"] = "run_classifier"
 
-QUICK = ("pretraining",)  # the others are slow tests
+QUICK = ("pretraining",)  # the other tests are slow
 
 
 def _write_data(folder):
@@ -49,7 +49,7 @@ def _write_data(folder):
 
 
 def _flags(folder):
-  """Flags of each training."""
+  """Returns the flags of each training."""
   classifier = {"task_name": "tsv", "data_dir": folder, "text_a_column": "one"}
   classifier |= {"label_column": "which"}
   pretraining = {"input_file": folder / "records", "num_train_steps": 2}
@@ -75,7 +75,7 @@ def _flags(folder):
 
 @pytest.fixture(name="data", scope="module")
 def _data(tmp_path_factory):
-  """A folder with a model, a vocabulary and files to train on."""
+  """A folder with a model, a vocabulary and training files."""
   folder = tmp_path_factory.mktemp("programs")
   CONFIG.to_json(str(folder / "bert_config.json"))
   vocab.save(stand_in.WORDS, folder / "vocab.txt")
@@ -93,7 +93,7 @@ def _data(tmp_path_factory):
 
 
 def _model_flags(folder):
-  """Flags of an export; files relative to the folder that programs start in."""
+  """Returns export flags, with paths relative to the programs' folder."""
   path = os.path.relpath(folder, programs.ROOT)
   files = {"bert_config_file": f"{path}/bert_config.json"}
   files["vocab_file"] = f"{path}/vocab.txt"
@@ -102,7 +102,7 @@ def _model_flags(folder):
 
 @pytest.fixture(name="train", scope="module")
 def _train(data):
-  """Function that trains and exports once per program; returns the folder."""
+  """Returns a function that trains and exports each program once."""
 
   def train(*names):
     for name in names:
@@ -123,7 +123,7 @@ def test_the_folder_answers_as_the_export_does(
   train, tmp_path, monkeypatch, name
 ):
   folder = train(*(SIDES if name == "shallow" else ()), name) / name
-  monkeypatch.chdir(tmp_path)  # the run's paths were relative to another one
+  monkeypatch.chdir(tmp_path)  # the run's relative paths no longer resolve
   policy = keras.config.dtype_policy()
   trained = Predictor(str(folder))
   assert keras.config.dtype_policy() == policy
@@ -135,7 +135,7 @@ def test_the_folder_answers_as_the_export_does(
       tasks.assert_same(*answers)
 
 
-# A program that loads an export imports nothing of this repository.
+# Code that loads an export without this repository.
 ASK = """
 import json, sys
 import tensorflow as tf
@@ -152,7 +152,7 @@ print(json.dumps(outputs, default=bytes.decode))
 def test_a_process_without_this_project_gets_the_answers_of_predictor(
   train, tmp_path, name
 ):
-  """Of an export from a checkpoint alone."""
+  """Exports from a checkpoint without training."""
   folder, export = train(name), tmp_path / "export"
   flags = _model_flags(folder) | {"init_checkpoint": folder / name}
   flags |= {"output_dir": tmp_path / "new", "export_dir": export}
@@ -175,7 +175,7 @@ def test_a_causal_model_is_trained_without_special_tokens(train):
 
 @pytest.fixture(name="copy")
 def _copy(train, tmp_path):
-  """The folder of a pre-training without its export."""
+  """A copy of a pre-training folder without the export."""
   source = train("pretraining") / "pretraining"
   ignore = shutil.ignore_patterns("export")
   return str(shutil.copytree(source, tmp_path / "copy", ignore=ignore))
@@ -191,7 +191,7 @@ def test_what_can_be_changed(copy):
 
 
 def _edit(folder, **changes):
-  """Changes the last entry of a folder's run.json."""
+  """Changes the last entry in a folder's run.json."""
   path = Path(folder, "run.json")
   starts = json.loads(path.read_text())
   starts[-1]["flags"] |= changes.pop("flags", {})
@@ -209,7 +209,7 @@ def test_what_is_missing_is_named_with_its_remedy(data, copy):
   [answer] = Predictor(copy, vocab_file=here)(["a [MASK]"])
   assert answer["num_masks"] == 1
   _edit(copy, flags={"vocab_file": None})
-  [answer] = Predictor(copy)(["a [MASK]"])  # it lies beside the configuration
+  [answer] = Predictor(copy)(["a [MASK]"])  # next to the config
   assert answer["num_masks"] == 1
   with pytest.raises(ValueError, match="=left_to_right cannot fill masks"):
     Predictor(copy, vocab_file=here, objective="left_to_right")

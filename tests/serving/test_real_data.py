@@ -1,4 +1,4 @@
-"""All engines answer real development sets alike."""
+"""All engines give equal answers on real development sets."""
 
 import os
 from collections import Counter
@@ -30,7 +30,7 @@ from tests.serving import test_engines
 from tests.serving.tasks import assert_same
 from tests.shared import DATASETS
 
-# Rows of each set; 0 for all.
+# Rows per data set; 0 means all.
 ROWS = int(os.environ.get("BERT_DATASETS_ROWS", "20"))
 T = 96
 TAGS = ("O", "B-X", "I-X")
@@ -89,7 +89,7 @@ def _classification(task):
   )
 
 
-# Columns, model, answers and labels.
+# Columns, model, answers, labels.
 CASES = {
   **{name: _classification(named_tasks.find(name)) for name in GLUE},
   "WNUT-17": (
@@ -117,7 +117,7 @@ CASES = {
 
 
 def _vocabulary(columns, path):
-  """Writes frequent words and all characters; returns their number."""
+  """Writes frequent words and all characters; returns the vocabulary size."""
   texts = [str(text).lower() for column in columns for text in column]
   words = Counter(word for text in texts for word in text.split())
   letters = sorted({letter for word in words for letter in word})
@@ -144,12 +144,12 @@ def test_all_engines_answer_alike(name, tmp_path):
   served = ServedModel(make_model(config), answers)
   folder = tmp_path / "1"
   export.save(str(folder), served, ["savedmodel", "tflite"])
-  model = savedmodel.text_model(served)  # by Keras
+  model = savedmodel.text_model(served)  # Keras
   rows = zip(*columns.values(), strict=True)
   expected = model([dict(zip(columns, row, strict=True)) for row in rows])
   with test_engines.serving(model, tmp_path) as url:
     for engine, predict in test_engines.predictors(folder, url).items():
       result = predict(**columns)
       for row, (answer, other) in enumerate(zip(result, expected, strict=True)):
-        print(engine, row)  # the culprit, if one differs
+        print(engine, row)  # shown when the comparison fails
         assert_same(answer, other)

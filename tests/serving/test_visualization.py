@@ -1,4 +1,4 @@
-"""The page of visualize.py: its numbers are the model's, its texts harmless."""
+"""visualize.py's page shows the model's numbers and escapes texts."""
 
 import base64
 import json
@@ -29,12 +29,12 @@ def _read(served, texts):
 
 
 def _shown(served, texts):
-  """The data of the page of a model's answer."""
+  """Returns the data on the page for a model's answer."""
   return _data(visualization.render(served, _read(served, texts), texts, ""))
 
 
 def _served(**changes):
-  """A model of masks with two layers, of another configuration."""
+  """Returns a two-layer mask model with a changed configuration."""
   keras.utils.set_random_seed(1)
   config = replace(tasks.CONFIG, num_hidden_layers=2, **changes)
   answers = pretraining.Answers(tasks.text_config(), 3)
@@ -207,7 +207,7 @@ def test_of_spans_with_one_score_that_with_the_answer_is_marked(every_task):
   assert find("c", -2.0) == (0, 3, 3)
   assert find("") == (1, 0, 0)
   assert find("d", 5.0) is None
-  _, first, last = find("e c")  # nowhere in the text
+  _, first, last = find("e c")  # not in the text
   assert first <= last
 
 
@@ -245,7 +245,7 @@ def _data(html):
 
 
 def _render(attention, text="a"):
-  """A page of an attention [N, A, T, T]."""
+  """Renders a page for an attention array [N, A, T, T]."""
   count, config = attention.shape[-1], tasks.text_config()
   ids = np.resize([*config.tokenizer.vocab.values()], count)
   values = {"token": np.full(count, 1.5)}
@@ -287,6 +287,6 @@ def test_a_page_has_the_numbers_and_no_html_of_the_text():
 
 
 def test_base_at_64_tokens_has_at_most_3_megabytes():
-  # Noise does not deflate.
+  # Random numbers do not compress.
   noise = np.random.default_rng(1).random((12, 12, 64, 64))
   assert len(_render(noise).encode()) < 3e6

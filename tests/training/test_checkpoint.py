@@ -1,4 +1,4 @@
-"""Checkpoints: writing, reading, messages and errors."""
+"""Checkpoints: writing, reading, log lines and errors."""
 
 import os
 import re
@@ -25,11 +25,11 @@ def _saved(tmp_path, step=3, **values):
 
 
 def test_keeps_the_newest_and_lists_them(tmp_path):
-  # As a pattern, the folder's name is that of the other one.
+  # The name "a[1]" is a glob pattern that matches "a1".
   folder, other = tmp_path / "a[1]", tmp_path / "a1"
   _saved(other, step=10)
   checkpoints = Checkpoints(str(folder), keep=2)
-  # The name of 1 is the beginning of that of 10, which is saved again.
+  # "model.ckpt-1" is a prefix of "model.ckpt-10". Step 10 is saved twice.
   for step in (0, 1, 9, 10, 10):
     checkpoints.save(step, {"global_step": tf.Variable(step)})
   assert checkpoints.newest_readable() == str(folder / "model.ckpt-10")
@@ -100,7 +100,7 @@ def test_a_folder_stands_for_its_only_best_or_newest_checkpoint(tmp_path):
   """Released models have no file `checkpoint`."""
   folder = str(tmp_path)
   find = checkpoint_files.find_checkpoint
-  (tmp_path / ".a.tfrecord.index").touch()  # of records
+  (tmp_path / ".a.tfrecord.index").touch()  # a hidden index of records
   first, second = f"{folder}/bert_model.ckpt", f"{folder}/model.ckpt-7"
   with pytest.raises(FileNotFoundError, match=r"it has nothing; expected f"):
     find(folder)
@@ -108,7 +108,7 @@ def test_a_folder_stands_for_its_only_best_or_newest_checkpoint(tmp_path):
   message = r"no checkpoint in the folder .* it has notes\.txt; expected f"
   with pytest.raises(FileNotFoundError, match=message):
     find(folder)
-  for name in ("saved_model.pb", "3"):  # an export, and the folder around it
+  for name in ("saved_model.pb", "3"):  # an export, and a folder of exports
     (tmp_path / name).touch()
     with pytest.raises(FileNotFoundError, match="which looks like an export"):
       find(folder)
@@ -268,7 +268,7 @@ def test_values_that_are_not_finite_are_named(tmp_path, caplog, value):
   assert all(name in caplog.text for name in names)
 
 
-# --- What is no weight --------------------------------------------------------
+# --- Variables other than weights --------------------------------------------
 
 WEIGHTS = {
   "bert/embeddings/word_embeddings": (7, 4),
@@ -280,7 +280,7 @@ WEIGHTS = {
   "output_weights": (3, 4),
   "output_bias": (3,),
 }
-# Heads of other tasks, also with names as parts of others.
+# Heads of other tasks. Some names contain the names of other heads.
 OTHERS = {
   "crf/transitions": (3, 3),
   "dense": (4, 2),
@@ -302,7 +302,7 @@ Adam/iter Adam/beta_1 Adam/decay learning_rate run/seed
 
 
 def _slots(name, shape):
-  """Slots of a variable in the spellings of many optimizers."""
+  """Returns a variable's slots as many optimizers spell the names."""
   slots = {f"{name}/{suffix}": shape for suffix in SAME}
   slots |= {f"train/{name}/Adam": shape, f"training/Adam/{name}/m": shape}
   factored = {f"{name}/Adafactor": shape[:1], f"{name}/vr": shape[:-1]}
@@ -354,7 +354,7 @@ def test_initialize_says_what_it_took_and_what_is_fresh(tmp_path, caplog):
 
 
 def _step_with_everything(seed):
-  """A step with dropout, micro-batches, averages and a loss scale."""
+  """Returns a step with dropout, micro-batches, averages and a loss scale."""
   step = toy.train_step(
     0.1, accumulation_steps=2, loss_scale=LossScale(4.0), seed=seed
   )
@@ -371,11 +371,11 @@ def test_resumes_all_of_a_run(tmp_path):
   averages = [value.numpy() for value in step.average.averages]
   other = toy.train_step(seed=8)
   start = Checkpoints(str(tmp_path / "other")).save(9, other.state)
-  # The newest checkpoint goes before all that a command says.
+  # The newest checkpoint takes precedence over the command line.
   assert checkpoints.restore_or_set_seed(8) == 7
   checkpoints.resume(again, start)
   assert (int(again.step), int(again.examples)) == (3, 24)
-  for _ in range(2):  # as saved, and after the same further steps
+  for _ in range(2):  # once when saved, once after two more steps
     assert step.state.keys() == again.state.keys()
     for name, value in step.state.items():
       np.testing.assert_array_equal(again.state[name], value, name)
@@ -396,7 +396,7 @@ def test_averages_begin_with_the_initial_checkpoint(tmp_path):
 
 
 def test_what_a_checkpoint_of_the_original_lacks(tmp_path, caplog):
-  """The position in the data follows from the step; averages begin."""
+  """The step gives the data position. Averages start at the variables."""
   step = toy.train_step()
   step.step.assign(3)
   state = {k: v for k, v in step.state.items() if not k.startswith("run/")}
@@ -426,7 +426,7 @@ def test_an_output_folder_of_nothing_or_another_model_is_refused(tmp_path):
 
 @pytest.mark.parametrize("moment", range(6))
 def test_it_may_die_at_any_moment(tmp_path, monkeypatch, moment):
-  """A checkpoint with an index is complete, and one of them is the newest."""
+  """A checkpoint with an index is complete, and the newest is readable."""
   one, two = ({"a": tf.Variable(value)} for value in (1.0, 2.0))
   checkpoints = Checkpoints(str(tmp_path), keep=1)
   checkpoints.save(1, one)
@@ -444,7 +444,7 @@ def test_it_may_die_at_any_moment(tmp_path, monkeypatch, moment):
   with monkeypatch.context() as patch:
     for module, name in calls:
       patch.setattr(module, name, mortal(getattr(module, name)))
-    # Data, index, list, then two files of the old one.
+    # Data, index, list, then two files of the old checkpoint.
     with nullcontext() if moment == 5 else pytest.raises(KeyboardInterrupt):
       checkpoints.save(2, two)
   for path in tmp_path.glob("model*.index"):
@@ -536,7 +536,7 @@ def test_initial_values_follow_from_the_seed(tmp_path, monkeypatch):
   seeds = {checkpoints.restore_or_set_seed(None) for _ in range(3)}
   assert len(seeds) == 3
   assert max(seeds) < 2**31
-  # Several workers do not draw one each.
+  # Workers would draw different seeds.
   toy.set_worker(monkeypatch, 0)
   with pytest.raises(ValueError, match="several workers need a seed"):
     checkpoints.restore_or_set_seed(None)

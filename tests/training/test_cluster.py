@@ -1,4 +1,4 @@
-"""Role of a process among several, by TF_CONFIG."""
+"""The role of a process in a cluster, from TF_CONFIG."""
 
 import json
 import re

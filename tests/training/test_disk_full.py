@@ -1,4 +1,4 @@
-"""A full disk: one line, whichever library writes."""
+"""A full disk gives a one-line error, whichever library writes."""
 
 import errno
 
@@ -10,7 +10,7 @@ from cli import program
 from storage import files
 from training import checkpoint
 
-FULL = "/dev/full"  # every write to it fails as on a full disk
+FULL = "/dev/full"  # every write fails as on a full disk
 
 
 def _by_tensorflow():

@@ -1,4 +1,4 @@
-"""Evaluation and prediction on one replica and on two."""
+"""Evaluation and prediction on one and on two replicas."""
 
 from dataclasses import replace
 from functools import partial
@@ -27,7 +27,7 @@ def test_evaluation_is_a_mean_over_items():
   assert single.keys() == names | {"loss"}
   for name in names:
     assert three[name] == pytest.approx(single[name], rel=1e-5)
-  # The original's loss: all batches have the same weight.
+  # The original's loss gives all batches the same weight.
   total = single["masked_lm_loss"] + single["next_sentence_loss"]
   assert single["loss"] == pytest.approx(total, rel=1e-4)
   mean = (first["loss"] + 2 * rest["loss"]) / 3
@@ -61,7 +61,7 @@ def test_a_model_is_traced_once_for_all_its_evaluations():
 
 @pytest.mark.parametrize("batch_size", [3, *map(slow, (1, 4, 10))])
 def test_two_replicas_find_what_one_does(batch_size):
-  """Also if a batch cannot be divided evenly, or a replica gets no row."""
+  """Covers uneven batches and replicas without rows."""
   weights = toy.train_step().model.get_weights()
   data = tf.data.Dataset.from_tensor_slices(toy.examples(10))
   data = data.batch(batch_size)
@@ -81,7 +81,7 @@ def test_two_replicas_find_what_one_does(batch_size):
 
 
 def test_the_batch_is_divided_among_replicas():
-  """By default each would get the complete batch."""
+  """Each replica would get the complete batch by default."""
   seen = []
 
   def record(ids):

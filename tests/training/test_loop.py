@@ -14,7 +14,7 @@ from training.run_folder import Checkpoints
 
 @pytest.fixture(scope="module", name="traced")
 def _traced():
-  """A training step for several tests, so that it is traced once."""
+  """A training step that several tests share, to trace only once."""
   return toy.train_step()
 
 
@@ -25,7 +25,7 @@ def _traced():
     (0, 1e-6, 7),  # up to the checkpoint
     (7, 1e-6, 3),  # up to the evaluation
     (98, 1e-6, 2),  # up to the end
-    (14, 1.0, 5),  # as many as fit into five seconds
+    (14, 1.0, 5),  # five seconds of steps
     (21, 100.0, 1),  # at least one
   ],
 )
@@ -73,12 +73,12 @@ def test_saves_evaluates_and_tells(tmp_path, caplog, monkeypatch):
     checkpoints, _ = _train(
       tmp_path, 5, step, evaluate, save_every=2, evaluate_every=2
     )
-  assert step.train.experimental_get_tracing_count() == 1  # of several lengths
+  assert step.train.experimental_get_tracing_count() == 1  # for several lengths
   assert checkpoints.newest_readable().endswith("model.ckpt-5")
   steps = {path.stem for path in tmp_path.glob("*.index")}
   assert steps == {f"model.ckpt-{n}" for n in (2, 4, 5)}
   assert seen == [2, 4]
-  for number, rate in rates.items():  # as of the update, not of the next one
+  for number, rate in rates.items():  # the rate in the update
     assert rate == pytest.approx(0.01 * (1 - (number - 1) / 100)), number
   assert rates.keys() >= {2, 4, 5}
   assert "step 5 of 5, loss " in caplog.text
@@ -106,10 +106,10 @@ def test_a_killed_evaluation_is_made_up_for(tmp_path, monkeypatch, traced):
     traced.step.assign(2)
     _, seen = _train(tmp_path, 4, traced, evaluated=evaluated, evaluate_every=2)
     assert seen == expected
-  assert len(clocks) == 2 + 2 + 1  # of runs, and after evaluations
+  assert len(clocks) == 2 + 2 + 1  # two runs, two and one evaluations
   traced.step.assign(2)
   _train(tmp_path, 4, traced, lambda _: True, evaluated=1, evaluate_every=2)
-  assert traced.step.numpy() == 2  # it was the one that ends the training
+  assert traced.step.numpy() == 2  # the missed evaluation ended this
 
 
 def test_an_evaluation_can_end_the_training(tmp_path):
@@ -199,7 +199,7 @@ def test_a_record_that_cannot_be_read_is_named(tmp_path):
 
 
 class _TwoWorkers:
-  """A strategy whose other worker sends the same each time."""
+  """A strategy whose other worker always sends the same values."""
 
   num_replicas_in_sync = 2
 
@@ -225,7 +225,7 @@ def test_workers_agree_on_the_end_and_on_the_speed(monkeypatch, own, other):
 
 @pytest.mark.parametrize("steps", [(1, 3), (1, 30)])
 def test_some_steps_are_profiled(tmp_path, steps):
-  """Also if the run ends before the last of them."""
+  """The run may end before the last profiled step."""
   first, last = steps
   plan = {"profile_first": first, "profile_last": last}
   _train(tmp_path, **plan, profile_folder=str(tmp_path))

@@ -1,4 +1,4 @@
-"""Worked examples of the schedule and of one update, by hand."""
+"""Hand-computed examples of the schedule and one update."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from training.optimization import AdamWeightDecay, Lamb, WarmupLinearDecay
 
 
 def test_schedule():
-  # The decay counts from step 0, so that the peak of 1 is never reached.
+  # The decay counts from step 0, so the rate never reaches the peak of 1.
   schedule = WarmupLinearDecay(1.0, 10, 2)
   for step, rate in ((0, 0.0), (1, 0.5), (2, 0.8), (5, 0.5), (10, 0), (12, 0)):
     assert float(schedule(tf.constant(step))) == pytest.approx(rate), step
@@ -61,7 +61,7 @@ def _gradients(number, seed=0):
 
 
 def _lamb_in_numpy(kernel, bias, gradients, rate, weight_decay):
-  """Algorithm 2 of the paper, in float64; the bias as in Adam."""
+  """Computes Algorithm 2 of the paper in float64; the bias as in Adam."""
   values = [kernel.astype(float), bias.astype(float)]
   slots = [[np.zeros_like(v), np.zeros_like(v)] for v in values]
   for t, step in enumerate(gradients, 1):
@@ -90,7 +90,7 @@ def test_lamb_step_by_step_as_in_the_paper():
 
 
 def test_lamb_leaves_zeros_as_adam_does():
-  """Their norm would keep them zero, or make them NaN."""
+  """A norm of 0 would keep the values at zero or give NaN."""
   kernels = [tf.Variable(tf.zeros([2, 2])) for _ in range(2)]
   lamb = Lamb({"a": kernels[0], "b": kernels[1]})
   lamb.apply([tf.ones([2, 2]), tf.zeros([2, 2])], tf.constant(0.5), 0)

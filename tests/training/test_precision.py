@@ -1,4 +1,4 @@
-"""Mixed precision: float32 operations, and steps whose gradient overflows."""
+"""Mixed precision: float32 operations, and steps with gradient overflow."""
 
 from types import SimpleNamespace
 
@@ -12,7 +12,7 @@ from training import loop
 from training.step import LossScale, set_dtype_policy
 
 TYPES = ("bfloat16", "float16")
-# Statistics of the normalization, both softmaxes, the loss, Adam's root.
+# Normalization statistics, both softmaxes, the loss, Adam's root.
 IN_FLOAT32 = """
 Exp Log LogSoftmax Mean Rsqrt Softmax Sqrt SquaredDifference
 AssignVariableOp AssignAddVariableOp AssignSubVariableOp
@@ -60,7 +60,7 @@ def test_what_needs_digits_is_computed_in_float32(step):
   for name in result.keys() & IN_FLOAT32.split():
     assert result[name] <= {"float32"}, name
   assert all(result[name] for name in ("Softmax", "Rsqrt", "Sqrt"))
-  # Matmuls are computed in the other type.
+  # Matrix products use the compute dtype.
   compute = keras.config.dtype_policy().compute_dtype
   assert compute in result["BatchMatMulV2"] | result["MatMul"]
 

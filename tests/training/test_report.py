@@ -1,4 +1,4 @@
-"""metrics.jsonl: written, read back, truncated when a run is resumed."""
+"""metrics.jsonl: writing, reading, truncation on resume."""
 
 import importlib.util
 import json
@@ -20,7 +20,7 @@ def test_a_truncated_line_is_left_out(tmp_path):
   expected = [{"step": 10, "loss": 0.5}, {"step": 20, "loss": 0.333333}]
   expected.append({"step": 20, "eval_f1": 0.25})
   assert report.read_metrics(str(tmp_path)) == expected
-  # The next line is not appended to the truncated one.
+  # The next write must not extend the truncated line.
   report.forget_metrics_after(str(tmp_path), 20)
   report.add_metrics(str(tmp_path), 30, {"loss": 0.25})
   last = {"step": 30, "loss": 0.25}
@@ -47,7 +47,7 @@ def test_only_the_chief_writes(tmp_path, monkeypatch):
 
 
 def test_an_evaluation_has_names_and_a_file_of_its_own(tmp_path):
-  """The file has float32 numbers in order of their names, as the original's."""
+  """The file has float32 numbers sorted by name, as in the original."""
   results = {"eval_loss": 0.1, "loss": 2.0, "accuracy": 1 / 3}
   for step in (1, 2):
     report.write_evaluation(str(tmp_path), results, step, "_x")
@@ -81,7 +81,7 @@ def test_skipped_steps_have_no_loss(tmp_path, caplog):
 
 
 def test_speed_is_that_of_training_alone(tmp_path, caplog, monkeypatch):
-  """Without compilation and evaluation."""
+  """The speed excludes compilation and evaluation."""
   caplog.set_level("INFO", logger="absl")
   clock = iter([0.0, 5.0, 7.0, 54.0, 57.0, 57.0])
   monkeypatch.setattr(report.time, "monotonic", lambda: next(clock))

@@ -1,4 +1,4 @@
-"""Entries of run.json, and the checkpoint that they select."""
+"""Entries of run.json, and the checkpoint that each selects."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from training import checkpoint_files, run_folder, run_json
 
 @pytest.fixture(name="folder")
 def _folder(tmp_path):
-  """Output folder with two checkpoints and the best one."""
+  """An output folder with two checkpoints and the best checkpoint."""
   for name in ("model.ckpt-1", "model.ckpt-2", "best/model.ckpt-1"):
     path = tmp_path / name
     path.parent.mkdir(exist_ok=True)
@@ -52,7 +52,7 @@ def test_the_best_checkpoint_is_of_the_same_run(folder):
   for path in ("", "model.ckpt-2", "best", "best/model.ckpt-1"):
     known = checkpoint_files.flag_of(str(folder / path), "attention")
     assert known == "left_to_right"
-  _write_flags(folder / "best", attention="shallow")  # its own goes first
+  _write_flags(folder / "best", attention="shallow")  # takes precedence
   assert (
     checkpoint_files.flag_of(str(folder / "best"), "attention") == "shallow"
   )
@@ -92,7 +92,7 @@ def test_the_best_is_converted_after_keep_best(folder):
     run_json.append(str(folder), {"flags": flags})  # the last run counts
     assert checkpoint_files.choose_checkpoint(str(folder)) == expected
     assert checkpoint_files.run_of(newest)["flags"] == flags
-  (folder / "checkpoint").unlink()  # a sweep has no other
+  (folder / "checkpoint").unlink()  # a sweep writes none
   assert checkpoint_files.find_checkpoint(str(folder)) == best
 
 
@@ -120,7 +120,7 @@ def test_a_number_is_better_than_none(tmp_path):
 
 
 def test_the_best_is_the_first_of_equals(tmp_path, monkeypatch):
-  """And recorded when it is saved."""
+  """Each best checkpoint is recorded when saved."""
   model = models.classifier(toy.config(), 2)
   monkeypatch.setattr(
     checkpoint_files, "latest_checkpoint", lambda _: "a checkpoint"

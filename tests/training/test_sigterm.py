@@ -1,4 +1,4 @@
-"""Deferred SIGTERM and Ctrl-C; a second Ctrl-C ends at once."""
+"""Deferred SIGTERM and Ctrl-C. A second Ctrl-C ends at once."""
 
 import os
 import signal
@@ -59,7 +59,7 @@ def test_a_child_is_asked_to_end_too():
 
 @pytest.mark.parametrize(("is_child", "status"), [(False, 0), (True, 143)])
 def test_an_interrupted_child_is_not_complete(is_child, status, monkeypatch):
-  """Nor is its parent, which may be a child of another one."""
+  """The parent is not complete either, and may itself be a child."""
   if is_child:
     monkeypatch.setenv(processes._IS_CHILD, "1")
   monkeypatch.setenv("PYTHONPATH", str(programs.ROOT))

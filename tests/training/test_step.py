@@ -1,4 +1,4 @@
-"""The update by a batch does not depend on how it is divided."""
+"""The update by a batch does not depend on how the batch is divided."""
 
 import re
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ STEPS = 6
 
 
 def _run(stretches=(STEPS,), weights=None, **options):
-  """Trains STEPS steps; returns losses of each run of steps and the state."""
+  """Trains STEPS steps; returns each stretch's losses and the final state."""
   strategy = tf.distribute.get_strategy()
   step = toy.train_step(weights=weights, **options)
   replicas = strategy.num_replicas_in_sync
@@ -156,7 +156,7 @@ def test_a_batch_that_cannot_be_cut_is_refused(start):
 
 
 def _tiny(loss, weight=1.0):
-  """A step of a layer whose four losses are loss(0), and data for it."""
+  """Returns a one-layer step whose four losses are loss(0), and data."""
   x = keras.Input([1], name="x")
   model = keras.Model({"x": x}, {"y": keras.layers.Dense(1)(x)})
   objective = losses.Objective(
@@ -175,7 +175,7 @@ def _tiny(loss, weight=1.0):
   ("weight", "expected"), [(1.0, 2.0 * 4 / (4 + 1)), (0.0, 0.0)]
 )
 def test_the_originals_epsilon_is_added_to_weights(weight, expected):
-  """Else a batch without masked words would have no finite loss."""
+  """The loss of a batch without masked words would not be finite otherwise."""
   step, data = _tiny(lambda zeros: zeros + 2.0, weight)
   sums = step.train(iter(data), tf.constant(1))
   result = inference.evaluate(step.model, step.objective, data)
@@ -209,7 +209,7 @@ def test_no_retracing_for_batches_of_other_lengths(start, accumulation_steps):
 
 
 def _products(graph):
-  """Number of matrix products in a graph and its functions."""
+  """Counts matrix products in a graph and the functions inside."""
   return len(re.findall(r'op: "\w*MatMul', str(graph.as_graph_def())))
 
 
@@ -227,7 +227,7 @@ def test_below_the_first_layer_that_is_trained_there_is_no_gradient():
   tokens = batch_inputs(model, toy.examples(8))
   forward = tf.function(model).get_concrete_function(tokens)
   full, head = (number - _products(forward.graph) for number in result)
-  # The pooler has three, one of them for the bias, and the labels two.
+  # The pooler has three (the bias needs one), the classifier two.
   assert head <= 5 < full
 
 
@@ -239,7 +239,7 @@ def test_loss_scale_changes_nothing_while_gradients_are_finite(start, plain):
 
 
 def test_loss_scale_grows_after_its_patience():
-  """The steps are counted anew after each change; 1 is the least."""
+  """Each change restarts the step count. The minimum is 1."""
   default = LossScale()
   assert (default.scale.numpy(), default.patience) == (2.0**15, 2000)
   scale = LossScale(initial=2.0, patience=2)

@@ -1,6 +1,6 @@
-"""Requirements of accelerators on a training step, checked without one.
+"""Accelerator requirements on a training step, tested without an accelerator.
 
-All shapes are static, there are no strings, and XLA compiles all of it.
+All shapes are static, there are no strings, and XLA compiles the whole step.
 """
 
 import re
@@ -19,7 +19,7 @@ from tests.training.toy import P, T
 from training.step import set_dtype_policy
 
 B, C = 4, 3
-# Operations with a shape that depends on values.
+# Operations whose output shape depends on values.
 DYNAMIC = {"DynamicPartition", "NonMaxSuppression", "RaggedRange"}
 DYNAMIC |= {"Unique", "UniqueV2", "Where"}
 CONFIG = replace(toy.config(0.1), use_one_hot_embeddings=True)
@@ -35,7 +35,7 @@ MODELS = {
 }
 PRETRAINING = features.pretraining(T, P)
 SCORES = features.classification(T, dtype="float32")
-# Objective and schema of each.
+# Objective and schema per model.
 DATA = {
   "pretraining": (losses.pretraining(), PRETRAINING),
   "left to right": (losses.pretraining(False), PRETRAINING),
@@ -48,7 +48,7 @@ DATA = {
 
 
 def _step(task):
-  """A training step and a batch of zeros and ones."""
+  """Returns a training step and a batch of zeros and ones."""
   objective, schema = DATA[task]
   model = MODELS[task]()
   step = toy.train_step(batch_size=B, model=model, objective=objective)
@@ -66,7 +66,7 @@ def test_all_shapes_are_known_and_there_are_no_strings(task):
   graph = tf.function(step._step).get_concrete_function(batch).graph
   for operation in toy.operations(graph):
     assert operation.type not in DYNAMIC, operation.name
-    # Its output, the axes of a sum, is constant for XLA.
+    # The output, the axes of a sum, is constant for XLA.
     is_known = operation.type == "BroadcastGradientArgs"
     for tensor in () if is_known else operation.outputs:
       assert tensor.dtype != tf.string, operation.name
@@ -79,21 +79,21 @@ def test_program_of_a_step_in_bfloat16(recomputed):
   step, batch = _step("pretraining")
   function = tf.function(step._step, jit_compile=True)
   with tracing.mode(recompute=recomputed, compiled=True):
-    # HLO, before XLA optimizes it.
+    # HLO, before XLA optimizes the program.
     program = function.experimental_get_compiler_ir(batch)(stage="hlo")
-  # Operations: the types of the result, names.
+  # Groups: the result type and the name of each operation.
   pattern = r" = (?:\(.*?\)|(\w+)\[\S*) ([a-z][\w-]*)\("
   types = Counter((name, dtype) for dtype, name in re.findall(pattern, program))
   names = {name for name, _ in types}
   host = {"custom-call", "infeed", "outfeed", "send", "recv", "rng"}
   assert not names & host
-  assert "<=" not in program  # the mark of a dynamic size
-  # Sums of gradients, means and losses ("": several results); products are
-  # bfloat16.
+  assert "<=" not in program  # marks a dynamic size
+  # Sums (gradients, means, losses) are float32; "" marks several results.
+  # Products are bfloat16.
   sums = {dtype for name, dtype in types if name == "reduce"}
   assert sums <= {"f32", "pred", "s32", ""}
   assert types["dot", "bf16"] > 30
-  # One for each layer of the model, which has one.
+  # One barrier per layer; the model has one layer.
   assert types["opt-barrier", ""] == recomputed
 
 
@@ -109,7 +109,7 @@ def test_replicas_exchange_weights_and_gradients_once():
     if operation.type.startswith("Collective")
   )
   variables = sum(v.shape.num_elements() for v in step.variables)
-  # On each of two devices: the losses' denominators, then all gradients.
+  # Both devices exchange the losses' denominators, then all gradients.
   assert sizes == {2: 2, variables: 2}
 
 

@@ -18,7 +18,7 @@ def _save(folder, model):
 
 @pytest.fixture(name="start")
 def _start(tmp_path):
-  """Values of a classifier with four labels, and its checkpoint."""
+  """Returns a four-label classifier's values and checkpoint."""
   model = models.classifier(toy.config(), 4)
   values = {v.path: np.array(v) + 0.5 for v in model.variables}
   for variable in model.variables:
@@ -27,7 +27,7 @@ def _start(tmp_path):
 
 
 def _restored(model, values):
-  """Names of the variables that have the checkpoint's values."""
+  """Returns the names of variables with the checkpoint's values."""
   return {
     variable.path
     for variable in model.variables

@@ -1,4 +1,4 @@
-"""Seeds and values of two sources: the run's own, and those that are given."""
+"""Seeds and values with two sources: the run, and the command line."""
 
 import itertools
 
@@ -24,7 +24,7 @@ from training.run_folder import Checkpoints
 def test_the_saved_seed_counts_before_the_flag(
   tmp_path, monkeypatch, caplog, saved, given, has_others
 ):
-  """0 is a seed like others."""
+  """Seed 0 is valid."""
   if saved is not None:
     values = {"run/seed": tf.constant(saved, tf.int64)}
     Checkpoints(str(tmp_path)).save(1, values)
@@ -45,7 +45,7 @@ def test_the_saved_seed_counts_before_the_flag(
 
 
 def _save(folder, value, averages=False, name="model.ckpt-3"):
-  """A checkpoint of one variable; its moving average has ten times as much."""
+  """Writes a checkpoint of one variable; the moving average is 10 * value."""
   values = {"x": tf.constant(value)}
   if averages:
     values[checkpoint.average_name("x")] = tf.constant(10 * value)
@@ -56,7 +56,7 @@ def _save(folder, value, averages=False, name="model.ckpt-3"):
 
 
 class _Model:
-  """A model of one variable."""
+  """A model with one variable."""
 
   def __init__(self):
     value = tf.Variable(0.0)
@@ -72,7 +72,7 @@ class _Model:
 def test_the_own_checkpoint_counts_before_the_given_one(
   tmp_path, averages, has_own, has_given
 ):
-  """Each with its moving averages, if it has them."""
+  """Moving averages take precedence where a checkpoint has averages."""
   given = _save(tmp_path / "given", 2.0, averages) if has_given else None
   if has_own:
     _save(tmp_path / "own", 1.0, averages)
@@ -95,7 +95,7 @@ def test_the_own_checkpoint_counts_before_the_given_one(
 def test_which_checkpoint_of_a_folder_is_chosen(
   tmp_path, best, newest, prefers, entries
 ):
-  """The best if the last training kept it, or there is no other."""
+  """Prefers the best checkpoint if the last training kept one."""
   folders = {"best": tmp_path / "best", "newest": tmp_path}
   for (name, folder), is_there in zip(
     folders.items(), (best, newest), strict=True
@@ -130,7 +130,7 @@ def test_a_checkpoint_without_its_files_is_none(tmp_path):
 
 @pytest.mark.parametrize("keep", [0, 1, 3])
 def test_as_many_checkpoints_stay_as_the_flag_says(tmp_path, keep):
-  """Steps have several digits; 0 keeps all of 120."""
+  """Steps have several digits. A limit of 0 keeps all 120 checkpoints."""
   checkpoints = Checkpoints(str(tmp_path), keep)
   number = 120 if keep == 0 else 12
   values = {"x": tf.constant(1.0)}

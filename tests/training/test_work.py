@@ -1,4 +1,4 @@
-"""Work that no result shows: steps at once, files, traces, by a fake clock."""
+"""Work that no result shows, with a fake clock: steps, files, traces."""
 
 import itertools
 from contextlib import nullcontext
@@ -25,7 +25,7 @@ class _Number:
 
 
 class _Step:
-  """A training step that takes `seconds`, by a fake clock."""
+  """A training step that takes `seconds` on the fake clock."""
 
   loss_scale = None
   state = None
@@ -50,7 +50,7 @@ class _Step:
 
 
 class _Saved(list):
-  """Steps of checkpoints."""
+  """Records the steps of checkpoints."""
 
   def save(self, step, values):
     assert values is None
@@ -58,7 +58,7 @@ class _Saved(list):
 
 
 class _Report:
-  """The log of a training."""
+  """Records a training's log."""
 
   def __init__(self):
     self.rates, self.restarts = [], 0
@@ -84,7 +84,7 @@ def _clock(monkeypatch):
 
 @pytest.fixture(name="train")
 def _train(clock):
-  """A training by stand-ins; returns its calls, checkpoints and report."""
+  """Trains with stand-ins; returns the calls, checkpoints and report."""
 
   def train(seconds=1.0, evaluate=lambda step: None, step=0, **plan):
     stand_in, saved, log = _Step(clock, seconds), _Saved(), _Report()
@@ -107,7 +107,7 @@ def _train(clock):
 @pytest.mark.parametrize(
   ("seconds", "max_steps", "expected"),
   [
-    (1.0, 1000, [1, *[5] * 7, 4]),  # as many as fit into five seconds
+    (1.0, 1000, [1, *[5] * 7, 4]),  # five seconds of steps
     (0.5, 1000, [1, 10, 10, 10, 9]),
     (0.5, 8, [1, 8, 8, 8, 8, 7]),
     (0.01, 1000, [1, 39]),
@@ -126,7 +126,7 @@ def test_the_time_of_a_step_says_how_many_run_at_once(
 
 @pytest.mark.parametrize("begin", [0, 4, 16])
 def test_each_evaluation_is_left_out_of_the_speed(train, begin):
-  """Also the one that a killed run has missed."""
+  """Includes the evaluation that a killed run missed."""
   evaluated = []
   _, saved, log = train(
     evaluate=evaluated.append, evaluate_every=8, save_every=16, step=begin
@@ -170,7 +170,7 @@ def test_a_line_is_logged_every_ten_seconds(tmp_path, clock, caplog):
   assert lines() == [4, 6]
   run(79.95)
   assert lines() == [4, 6, 9]
-  log.log()  # nothing is new
+  log.log()  # nothing new
   log.end()
   assert lines() == [4, 6, 9]
   clock[0] = 100
@@ -189,7 +189,7 @@ def test_evaluations_of_a_run_are_in_one_file(tmp_path):
 
 
 def test_a_checkpoint_is_read_to_its_end_once(tmp_path, monkeypatch):
-  """Not again by a run that has just written it."""
+  """A run does not verify a checkpoint that the same run has written."""
   read = []
   verify = checkpoint.Reader.verify
 
@@ -215,7 +215,7 @@ def test_the_ends_of_a_large_file_alone_are_read(tmp_path, monkeypatch):
   path.write_bytes(bytes(5_000_000))
 
   class Counted:
-    """A file that counts what is read."""
+    """A file that counts the bytes read."""
 
     def __init__(self, file):
       self.file, self.seek = file, file.seek
@@ -249,7 +249,7 @@ def test_the_ends_of_a_large_file_alone_are_read(tmp_path, monkeypatch):
 
 @keras.saving.register_keras_serializable("tests")
 class _Counted(keras.layers.Layer):
-  """Counts how often it is traced."""
+  """Counts traces."""
 
   number = 0
 

@@ -1,4 +1,4 @@
-"""A small task: few weights, random examples."""
+"""A small task with few weights and random examples."""
 
 import functools
 import json
@@ -19,8 +19,8 @@ from training.run_folder import Checkpoints
 from training.step import TrainStep
 
 T, P, V = 12, 3, 29
-# Adds a constant to all scores of a query, which softmax cancels: its gradient
-# is rounding error, which Adam makes as large as any other.
+# The key bias adds a constant to all scores of a query. Softmax cancels the
+# constant, so Adam enlarges a gradient that is only rounding error.
 WITHOUT_EFFECT = "attention/self/key/bias"
 
 
@@ -41,17 +41,17 @@ def config(dropout=0.0):
 
 @functools.cache
 def two_replicas():
-  """A strategy of two replicas, one for all tests of a process.
+  """Returns a strategy of two replicas, one for all tests of a process.
 
-  TensorFlow numbers the tensors that replicas exchange and remembers their
-  shapes for as long as the process lives; a new strategy begins again at the
-  first number, with other shapes if its model is another one.
+  TensorFlow numbers the tensors that replicas exchange and remembers the shapes
+  until the process ends. A new strategy would reuse the same numbers with other
+  shapes.
   """
   return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
 
 
 def examples(number, seed=0):
-  """Pre-training examples, [number, ...], with uneven numbers of masks."""
+  """Returns pre-training examples, [number, ...], with uneven mask counts."""
   rng = np.random.RandomState(seed)
 
   def draw(high, width, dtype=np.int32):
@@ -71,7 +71,7 @@ def examples(number, seed=0):
 def train_step(
   dropout=0.0, batch_size=8, weights=None, model=None, objective=None, **options
 ):
-  """A TrainStep of a model, a fresh one or one with the given weights."""
+  """Returns a TrainStep of a new model, or a model with the given weights."""
   model = model or models.pretrainer(config(dropout))
   if weights is not None:
     model.set_weights(weights)
@@ -86,9 +86,9 @@ def train_step(
 
 
 def train(folder, step, data, plan, evaluate=lambda step: None, **options):
-  """Runs the training loop with batches; returns the folder's checkpoints.
+  """Runs the training loop on batches; returns the folder's checkpoints.
 
-  The training ends if `evaluate(step)` returns True.
+  The training ends when `evaluate(step)` returns True.
   """
   checkpoints = Checkpoints(str(folder))
   metrics = ("loss", "masked_lm_accuracy")
@@ -103,14 +103,14 @@ def train(folder, step, data, plan, evaluate=lambda step: None, **options):
 
 
 def summaries(folder):
-  """Yields steps and values of the files for TensorBoard in a folder."""
+  """Yields steps and values from a folder's TensorBoard files."""
   for path in folder.glob("events*"):
     for event in tf.compat.v1.train.summary_iterator(str(path)):
       yield from ((event.step, value) for value in event.summary.value)
 
 
 def flags(folder, files="*.tfrecord", dropout=0.0, **more):
-  """Flags of run_pretraining.py for records; writes bert_config.json."""
+  """Returns run_pretraining.py flags for records; writes bert_config.json."""
   config(dropout).to_json(str(folder / "bert_config.json"))
   return {
     "input_file": str(folder / files),
@@ -123,7 +123,7 @@ def flags(folder, files="*.tfrecord", dropout=0.0, **more):
 
 
 def write_records(path, number, seed=0):
-  """Writes `examples` as a file of records."""
+  """Writes `examples` to a record file."""
   arrays = examples(number, seed)
   rows = (
     {name: values[row].ravel().tolist() for name, values in arrays.items()}
@@ -137,28 +137,28 @@ def function_defs(graph):
 
 
 def operations(graph):
-  """Yields all operations of a graph and of the functions within it."""
+  """Yields all operations in a graph and the functions inside."""
   yield from graph.get_operations()
   for name in graph._functions:
     yield from operations(graph._get_function(name).graph)
 
 
 def set_worker(monkeypatch, index):
-  """Makes this process one of two workers by TF_CONFIG."""
+  """Sets TF_CONFIG so that this process is one of two workers."""
   cluster = {"worker": ["a:1", "b:1"]}
   config = {"cluster": cluster, "task": {"type": "worker", "index": index}}
   monkeypatch.setenv("TF_CONFIG", json.dumps(config))
 
 
 def batches(steps, batch_size=8):
-  """The same `steps` batches every time, as a dataset."""
+  """Returns a dataset with the same `steps` batches every time."""
   data = tf.data.Dataset.from_tensor_slices(examples(steps * batch_size))
   return data.batch(batch_size, drop_remainder=True)
 
 
 @dataclass(frozen=True)
 class Source:
-  """Like data.records.TrainingRecords, with the same batches every time."""
+  """Stands in for data.records.TrainingRecords, with constant batches."""
 
   steps: int
   files: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""A headless Chromium, driven by its DevTools protocol through pipes."""
+"""Drives a headless Chromium with the DevTools protocol over pipes."""
 
 import json
 import os
@@ -10,16 +10,16 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
 def find():
-  """Path of a browser, or None."""
+  """Returns the path of a browser, or None."""
   return next(filter(None, map(shutil.which, NAMES)), None)
 
 
 class Browser:
-  """A page of a browser, in a folder of its own."""
+  """A browser page with a private profile folder."""
 
   def __init__(self, folder):
-    reads, self._commands = os.pipe()  # the browser's 3
-    self._answers, writes = os.pipe()  # the browser's 4
+    reads, self._commands = os.pipe()  # the browser reads descriptor 3
+    self._answers, writes = os.pipe()  # the browser writes descriptor 4
     command = (
       find(),
       "--headless",
@@ -32,7 +32,7 @@ class Browser:
       f"--user-data-dir={folder}",
       "about:blank",
     )
-    # dup2 in a shell: Python passes descriptors on by their numbers only.
+    # The shell renumbers the pipes. Popen keeps the numbers of descriptors.
     shell = f'exec 3<&{reads} 4>&{writes}; exec "$@"'
     self._process = subprocess.Popen(
       ["/bin/bash", "-c", shell, "browser", *command],
@@ -66,16 +66,16 @@ class Browser:
         return answer["result"]
 
   def open(self, url):
-    """Goes to a page."""
+    """Opens a page."""
     self._call("Page.navigate", url=url)
 
   def prefer(self, theme):
-    """Asks pages for their "light" or "dark" colors."""
+    """Sets the preferred color scheme, "light" or "dark"."""
     feature = {"name": "prefers-color-scheme", "value": theme}
     self._call("Emulation.setEmulatedMedia", features=[feature])
 
   def run(self, script):
-    """Value of an expression of JavaScript."""
+    """Returns the value of a JavaScript expression."""
     answer = self._call(
       "Runtime.evaluate",
       expression=script,
@@ -86,7 +86,7 @@ class Browser:
     return answer["result"].get("value")
 
   def wait(self, script):
-    """Waits until an expression is true; returns its value."""
+    """Waits until an expression is true, then returns the value."""
     end = time.monotonic() + 30
     while time.monotonic() < end:
       if value := self.run(script):
@@ -95,7 +95,7 @@ class Browser:
     raise AssertionError(f"{script}: {self.run('document.body.innerText')}")
 
   def close(self):
-    """Ends the browser."""
+    """Closes the browser."""
     self._call("Browser.close")
     self._process.wait(20)
     os.close(self._commands)

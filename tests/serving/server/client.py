@@ -1,4 +1,4 @@
-"""serve.py with a model `load`, and a client that asks until it is gone."""
+"""Starts serve.py and sends requests until the server stops."""
 
 import http.client
 import json
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def start(model, *flags):
-  """Process and port of a server that is ready."""
+  """Returns the process and port of a ready server."""
   own = f"--model={NAME}={model}"
   command = [sys.executable, "serve.py", own, "--port=0", *flags]
   process = subprocess.Popen(
@@ -30,10 +30,10 @@ def start(model, *flags):
 
 
 def ask(port, cases, end, seed, log):
-  """Asks one of some (body, expected predictions) after the other.
+  """Sends the (body, expected predictions) pairs one after another.
 
-  Logs (status, milliseconds, is right); the status of a lost answer is 0. Ends
-  at a time.monotonic(), or when the server accepts no more connections.
+  Logs (status, milliseconds, is right). The status of a lost answer is 0. Stops
+  at `end` (time.monotonic()) or when the server refuses a connection.
   """
   order = random.Random(seed)
   connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
@@ -53,7 +53,7 @@ def ask(port, cases, end, seed, log):
 
 
 def is_same(a, b):
-  """Compares JSON, numbers with a tolerance."""
+  """Compares JSON values, with a tolerance for numbers."""
   if isinstance(a, dict | list):
     keys = a if isinstance(a, dict) else range(len(a))
     return len(a) == len(b) and all(is_same(a[key], b[key]) for key in keys)

@@ -1,4 +1,4 @@
-"""nginx on this machine, with the file of docs/production.md."""
+"""Runs nginx with the configuration in docs/production.md."""
 
 import base64
 import contextlib
@@ -15,7 +15,7 @@ from pathlib import Path
 
 NAME = "bert.example.org"
 ROOT = Path(__file__).parents[3]
-# Of the whole program, which the file in docs does not set.
+# Global settings, which the documented file leaves out.
 _MAIN = """
 daemon off;
 {user}
@@ -36,13 +36,13 @@ http {{
 
 
 def find():
-  """Path of nginx, which may not be in the PATH of a user; None without it."""
+  """Returns the path of nginx, also outside of PATH, or None."""
   path = os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin"
   return shutil.which("nginx", path=path)
 
 
 def block(name, document="production.md"):
-  """A file between two marks of a page of docs."""
+  """Returns the file between two marks of a documentation page."""
   text = (ROOT / "docs" / document).read_text()
   [match] = re.findall(
     rf"<!-- {name}: begin -->\n(.*?)<!-- {name}: end -->", text, re.S
@@ -56,14 +56,14 @@ def free_port():
 
 
 class Proxy:
-  """A running nginx: `port` with TLS, `plain_port`, `password` of ann."""
+  """A running nginx: TLS `port`, `plain_port`, `password` of user ann."""
 
   def __init__(self, folder):
     self.port, self.plain_port = free_port(), free_port()
     self._context = ssl.create_default_context(cafile=folder / "bert.crt")
 
   def connect(self, address="127.0.0.1"):
-    """A connection from an address, which checks the certificate."""
+    """Connects from an address and checks the certificate."""
     connection = http.client.HTTPSConnection(NAME, self.port, timeout=20)
     target = ("127.0.0.1", self.port)
     plain = socket.create_connection(target, 20, (address, 0))
@@ -79,7 +79,7 @@ class Proxy:
     address="127.0.0.1",
     **headers,
   ):
-    """Status, headers and body of an answer."""
+    """Returns the status, headers and body of a response."""
     if user:
       word = base64.b64encode(user.encode()).decode()
       headers["Authorization"] = f"Basic {word}"
@@ -91,7 +91,7 @@ class Proxy:
 
 @contextlib.contextmanager
 def running(folder, ports):
-  """A Proxy in front of servers at two ports, in a new folder."""
+  """Runs nginx in a new folder, in front of servers at two ports."""
   subprocess.run(
     f"""
     set -e
@@ -117,7 +117,7 @@ def running(folder, ports):
     assert old in text
     text = text.replace(old, new)
   (folder / "bert.conf").write_text(text)
-  user = "" if os.getuid() else "user root;"  # who may read the folder
+  user = "" if os.getuid() else "user root;"  # reads the folder
   (folder / "nginx.conf").write_text(_MAIN.format(folder=folder, user=user))
   command = [find(), "-c", folder / "nginx.conf", "-e", folder / "errors"]
   process = subprocess.Popen(command, cwd=folder)

@@ -1,4 +1,4 @@
-"""Servers with functions of Python in place of models."""
+"""Servers with Python functions in place of models."""
 
 import contextlib
 import http.client
@@ -23,9 +23,9 @@ def _echo(text):
 
 
 class Version:
-  """As serving.server.version.Version, with one worker.
+  """Stands in for serving.server.version.Version, with one worker.
 
-  `gate` lets the signature "gated" answer; `started` is set when it begins.
+  The signature "gated" sets `started`, then waits for `gate`.
   """
 
   def __init__(self, folder="", settings=SETTINGS):
@@ -55,24 +55,24 @@ class Version:
 
 
 class Client:
-  """A running server: `version` that answers, `server`, `port`."""
+  """A running server: `version`, `server` and `port`."""
 
   def __init__(self, server, port, version):
     self.server, self.port, self.version = server, port, version
 
   def keep_alive(self):
-    """A connection for several requests, as HTTPConnection has them."""
+    """Returns an HTTPConnection for several requests."""
     return http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
 
   def request(self, method, path, body=None, headers=None):
-    """Status, headers and body of an answer."""
+    """Returns the status, headers and body of a response."""
     with contextlib.closing(self.keep_alive()) as connection:
       connection.request(method, path, body, headers or {})
       response = connection.getresponse()
       return response.status, response.headers, response.read()
 
   def ask(self, document, path="/v1/models/toy:predict"):
-    """Status and JSON of the answer to a document, or to bytes."""
+    """Posts JSON or bytes; returns the status and the JSON response."""
     if not isinstance(document, bytes):
       document = json.dumps(document).encode()
     status, headers, body = self.request("POST", path, document)
@@ -80,18 +80,18 @@ class Client:
     return status, json.loads(body)
 
   def get(self, path):
-    """Status and JSON of what is at a path."""
+    """Returns the status and JSON at a path."""
     status, _, body = self.request("GET", path)
     return status, json.loads(body)
 
   def connect(self):
-    """A connection, for what no library sends."""
+    """Opens a raw socket for malformed requests."""
     return socket.create_connection(("127.0.0.1", self.port), timeout=20)
 
 
 @contextlib.contextmanager
 def running(models, settings=SETTINGS, version=None):
-  """A client of a server in a thread, which ends in order."""
+  """Runs a server in a thread and yields a client."""
   app = App({model.name: model for model in models}, Metrics(), settings)
   address = socket.create_server(("127.0.0.1", 0))
   port = address.getsockname()[1]
@@ -110,7 +110,7 @@ def running(models, settings=SETTINGS, version=None):
 
 @contextlib.contextmanager
 def toy(folder, settings=SETTINGS, version=None):
-  """A client of the model `toy`, version 7, which answers."""
+  """Yields a client of the model `toy`, version 7."""
   (folder / "7").mkdir()
   version = version or Version("", settings)
   model = Model("toy", str(folder), 1, lambda folder: version)

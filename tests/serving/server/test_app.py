@@ -1,4 +1,4 @@
-"""URLs: field by field as TF Serving's documentation has them."""
+"""URLs, with each field from TF Serving's documentation."""
 
 import json
 import re
@@ -30,7 +30,7 @@ METADATA = {
   "model_spec": {"name": "toy", "signature_name": "", "version": "7"},
   "metadata": {"signature_def": {"signature_def": DEFAULT}},
 }
-# A path, its status and message.
+# Columns: path, status, message.
 GET_ERRORS = """
 /v1/models/toy/versions/8 | 404 | Could not find version 8 of model toy
 /v1/models/none | 404 | Could not find any versions of model none
@@ -54,7 +54,7 @@ def test_get(client):
     assert client.get(path) == (int(status), {"error": message})
 
 
-# A path, a document and its answer; one is the documentation's half_plus_two.
+# Columns: path, document, answer. The documentation has half_plus_two.
 ANSWERS = """
 toy:predict | {"instances": ["ab", "c"]} | {"predictions": [{"length": 2, "text": "ab"}, {"length": 1, "text": "c"}]}
 toy/versions/7:PREDICT | {"inputs": ["ab", "c"]} | {"outputs": {"length": [2, 1], "text": ["ab", "c"]}}
@@ -73,7 +73,7 @@ def test_predict(client, case):
   assert result == (200, json.loads(answer))
 
 
-# A path, a document, status and message.
+# Columns: path, document, status, message.
 ERRORS = """
 none:predict | {"instances": ["a"]} | 404 | there is no model none
 none/versions/1:predict | {"instances": ["a"]} | 404 | there is no model none
@@ -253,7 +253,7 @@ NAMES = ("", "page.css", "page.js", "answers.css", "answers.js")
 def test_the_page_allows_nothing_from_elsewhere(client, name):
   status, headers, body = client.request("GET", f"/{name}")
   assert status == 200 and "server" not in headers
-  # Browsers take styles and scripts of these types alone.
+  # Browsers accept only these types for styles and scripts.
   kind = {"": "html", "css": "css", "js": "javascript"}[name.partition(".")[2]]
   assert headers["content-type"] == f"text/{kind}; charset=utf-8"
   assert headers["x-content-type-options"] == "nosniff"

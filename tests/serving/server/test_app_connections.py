@@ -1,4 +1,4 @@
-"""Connections: slow and rude clients, and the end of the server."""
+"""Slow and misbehaving clients, and the shutdown of the server."""
 
 import asyncio
 import contextlib
@@ -36,7 +36,7 @@ def _read_all(connection):
 
 
 def _answer_to_drips(connection, data):
-  """Answer to data that is sent byte by byte, slowly, until it comes."""
+  """Sends data slowly, byte by byte, and returns the response."""
   stop = threading.Event()
 
   def drip():
@@ -116,7 +116,7 @@ def test_ten_megabytes_are_413(tmp_path):
 
 
 def test_a_body_without_end_is_not_read_to_its_end(client):
-  """Up to 64 times the limit is, so that the client sees the answer."""
+  """The server reads up to 64 times the limit, so the client sees the 413."""
   with client.connect() as connection:
     connection.sendall(HEAD + b"Content-Length: %d\r\n\r\n" % 10**9)
     connection.sendall(b"a" * (64 * SETTINGS.max_request_bytes + 1))
@@ -130,7 +130,7 @@ def test_connections_beyond_the_limit_get_503(tmp_path):
     with client.connect():
       status, headers, _ = client.request("POST", PREDICT, b"{}")
       assert (status, headers["connection"]) == (503, "close")
-      for path in ("/healthz", "/readyz"):  # nobody restarts a busy server
+      for path in ("/healthz", "/readyz"):  # a busy server needs no restart
         assert client.request("GET", path)[0] == 200
     assert client.ask({"instances": ["a"]})[0] == 200
 
@@ -174,7 +174,7 @@ def test_the_end_answers_what_was_accepted(client):
     assert _read_all(idle) == b""
 
 
-@pytest.mark.parametrize("turns", range(4))  # of the loop, which accepts
+@pytest.mark.parametrize("turns", range(4))  # turns of the event loop
 def test_the_end_answers_connections_that_wait_to_be_accepted(turns):
   server = connections.Server(app.App({}, Metrics(), SETTINGS), SETTINGS)
   address = socket.create_server(("127.0.0.1", 0))
@@ -202,7 +202,7 @@ def test_a_request_on_an_idle_connection_is_answered_at_the_end(client):
   with client.connect() as connection:
     time.sleep(0.05)
     client.server._app.is_draining = True
-    assert client.request("GET", "/readyz")[0] == 503  # send no more here
+    assert client.request("GET", "/readyz")[0] == 503  # takes no requests
     connection.sendall(HEAD + b'Content-Length: 20\r\n\r\n{"instances":["ab"]}')
     answer = _read_all(connection)
   assert answer.startswith(b"HTTP/1.1 200 ")
@@ -225,7 +225,7 @@ def test_clients_may_use_idle_connections_for_a_while_at_the_end(
     response.read()
     while client.server.server_state.connections:
       time.sleep(0.01)
-  assert time.monotonic() - begin < 20  # nobody is left to wait for
+  assert time.monotonic() - begin < 20  # no client is left to wait for
 
 
 def test_an_answer_does_not_wait_for_an_acknowledgement(client):
@@ -237,4 +237,4 @@ def test_an_answer_does_not_wait_for_an_acknowledgement(client):
     assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
     if option := getattr(socket, "TCP_USER_TIMEOUT", None):
       milliseconds = accepted.getsockopt(socket.IPPROTO_TCP, option)
-      assert milliseconds == 1200  # for the answer, as for a request
+      assert milliseconds == 1200  # the read timeout

@@ -1,4 +1,4 @@
-"""Limits and work of the server that no answer shows: each flag has its own."""
+"""Limits that no response shows: each flag has a separate effect."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ def _model(tmp_path):
 
 
 def _request(app, path, method="GET", document=None):
-  """Status and body of an answer."""
+  """Returns the status and body of a response."""
   body = json.dumps(document).encode()
   scope = {"path": path, "raw_path": path.encode(), "method": method}
   scope["headers"] = []
@@ -55,7 +55,7 @@ def test_each_limit_of_time_is_that_of_its_flag(model, monkeypatch):
   app = App({"toy": model}, Metrics(), settings)
   path = "/v1/models/toy:predict"
   assert _request(app, path, "POST", {"instances": ["a"]})[0] == 200
-  assert limits == [31.0, 47.0]  # of the request, then of its answer
+  assert limits == [31.0, 47.0]  # the request, then the answer
   config = Server(app, settings).config
   assert config.http.seconds == 31.0 + connections._GRACE_SECONDS
 
@@ -81,7 +81,7 @@ def test_the_page_is_read_once(model, monkeypatch):
 
 
 class _Timer:
-  """A call of a loop in the future."""
+  """A scheduled call of the event loop."""
 
   def __init__(self, seconds, function):
     self.seconds, self.function, self.is_over = seconds, function, False
@@ -91,7 +91,7 @@ class _Timer:
 
 
 def test_a_request_has_one_deadline_from_its_first_byte_on():
-  """More bytes do not extend it; the next request has its own."""
+  """More bytes do not extend the deadline. The next request has a new one."""
   protocol = connections._Protocol.__new__(connections._Protocol)
   timers = []
 
@@ -108,7 +108,7 @@ def test_a_request_has_one_deadline_from_its_first_byte_on():
     (h11.IDLE, 1, False),
     (h11.SEND_BODY, 1, False),
     (h11.SEND_BODY, 1, False),
-    (h11.DONE, 1, True),  # it is complete: its answer may take long
+    (h11.DONE, 1, True),  # the answer may take long
     (h11.DONE, 1, True),
     (h11.IDLE, 2, False),
     (h11.SEND_BODY, 2, False),

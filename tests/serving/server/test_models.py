@@ -1,4 +1,4 @@
-"""Versions of a model: found, loaded, replaced, retried."""
+"""Model versions: discovery, loading, replacement, retries."""
 
 import re
 import threading
@@ -15,14 +15,14 @@ from tests.serving.server.stand_in import Version
 
 @pytest.fixture(name="folder")
 def _folder(tmp_path):
-  """A folder `mrpc` of the versions 1, 9 and 10, among other things."""
+  """A folder `mrpc` with versions 1, 9 and 10, and unrelated entries."""
   for name in ("1", "9", "0010", "11.unfinished", "2b", "-3", "9" * 40):
     (tmp_path / "mrpc" / name).mkdir(parents=True)
   return tmp_path / "mrpc"
 
 
 def _model(folder, num_versions=1, load=Version):
-  """A model after the first poll."""
+  """Returns a model after the first poll."""
   model = Model("mrpc", str(folder), num_versions, load)
   model.poll()
   return model
@@ -128,7 +128,7 @@ def test_a_model_none_of_whose_versions_loads_is_not_called_loading(folder):
 
 def test_a_newer_version_replaces_the_old_one(folder):
   model = _model(folder, num_versions=2)
-  assert sorted(model.versions) == [9, 10]  # numbers, not texts
+  assert sorted(model.versions) == [9, 10]  # ordered as numbers
   assert model.find()[0] == 10
   (folder / "12").mkdir()
   old = model.versions[9]
@@ -152,14 +152,14 @@ def test_a_version_answers_before_it_is_called_available_and_until_it_ends(
     (12, "LOADING", [10]),
     (12, "AVAILABLE", [10, 12]),
     (10, "UNLOADING", [10, 12]),
-    ("closed", [12]),  # no request comes to closed workers
+    ("closed", [12]),  # closed workers get no requests
     (10, "END", [12]),
   ]
 
 
 def test_the_memory_of_a_replaced_version_is_free(folder):
   model = _model(folder)
-  old = weakref.ref(model.find()[1])  # which refers to itself
+  old = weakref.ref(model.find()[1])  # the version has reference cycles
   (folder / "12").mkdir()
   model.poll()
   assert old() is None
@@ -224,7 +224,7 @@ def test_the_old_version_answers_until_the_new_one_can(folder, monkeypatch):
   assert model.states[12] == ("END", f"cannot read {folder}/12")
   broken.clear()
   model.poll()
-  assert sorted(model.versions) == [10]  # it is tried again after a while
+  assert sorted(model.versions) == [10]  # the next attempt comes later
   later = time.monotonic() + 61
   monkeypatch.setattr(models.time, "monotonic", lambda: later)
   model.poll()
@@ -241,7 +241,7 @@ def test_an_older_version_is_loaded_if_the_newest_cannot_be(
       raise OSError
     return Version(path)
 
-  model = _model(folder, load=load)  # of a server that was started again
+  model = _model(folder, load=load)  # after a server restart
   assert sorted(model.versions) == [1]
   assert [model.states[n][0] for n in (10, 9)] == ["END", "END"]
   model.poll()

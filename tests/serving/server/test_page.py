@@ -1,4 +1,4 @@
-"""The page, in a real browser, with answers as the tasks' exports give them."""
+"""The page in a real browser, with answers in the format of the exports."""
 
 import contextlib
 import json
@@ -39,7 +39,7 @@ def _tag(texts):
     if label:
       entity = {"label": label, "text": word, "start": start, "end": end}
       entities.append(entity | {"probability": 0.75})
-    if word == "Li":  # the last name of the person before
+    if word == "Li":  # the second half of a name
       tags[-1] = "I-PER"
       entities[-1] |= {"text": text[entities[-1]["start"] : end], "end": end}
   return {
@@ -54,7 +54,7 @@ def _tag(texts):
 
 
 def _tag_words(texts):
-  """An answer of a model of parts of speech."""
+  """Returns a part-of-speech model's answer."""
   answer = _tag(texts)
   tags = ["NOUN" if word[0].isupper() else "VERB" for word in answer["words"]]
   return answer | {"tags": tags, "labels": ["NOUN", "VERB"], "entities": []}
@@ -113,7 +113,7 @@ class _Version:
 
 @contextlib.contextmanager
 def _opened(tmp_path_factory, names):
-  """The page of a server with these of TASKS, which ends before the page."""
+  """Yields a server's page for the given names of TASKS."""
   folder = tmp_path_factory.mktemp("models")
   (folder / "1").mkdir()
   models = [
@@ -149,7 +149,7 @@ def _choose_model(page, model):
 
 
 def _ask(page, model, *texts):
-  """Asks on the page; returns the text of the answer when it is there."""
+  """Submits texts on the page and returns the displayed answer."""
   _choose_model(page, model)
   for name, text in zip(TASKS[model][1], texts, strict=True):
     page.run(f"byId('input-{name}').value = {json.dumps(text)}")
@@ -197,7 +197,7 @@ def test_types_of_entities_have_colors(page, theme):
   (first, *_), (second, *_), (third, *_) = colors
   assert first == second != third
   for background, color, title in colors:
-    assert min(map(int, re.findall(r"\d+", background))) > 120  # is light
+    assert min(map(int, re.findall(r"\d+", background))) > 120  # a light color
     assert (color, title) == ("rgb(0, 0, 0)", "75.0 %")
 
 

@@ -1,4 +1,4 @@
-"""docs/production.md: its files do what it says, as far as a test can tell."""
+"""The files in docs/production.md work as documented."""
 
 import configparser
 import contextlib
@@ -33,7 +33,7 @@ DEFAULTS = Settings()
 
 
 def _flags(words):
-  """Values of flags by name, which serve.py has."""
+  """Returns the values of serve.py's flags by name."""
   rows = programs.table(programs.FLAGS)
   known = {row[0] for row in rows if "serve" in row[4].split()}
   flags = dict(re.findall(r"--(\w+)=?(\S*)", " ".join(words)))
@@ -46,7 +46,7 @@ def _flags(words):
 
 @pytest.fixture(name="served", scope="module")
 def _served(tmp_path_factory):
-  """A server behind nginx, and nginx; nobody listens at the second port."""
+  """Yields a server and nginx, whose second upstream port is closed."""
   settings = stand_in.SETTINGS._replace(
     access_log=True, cors_origins=[PAGE], max_request_bytes=1_000_000
   )
@@ -125,7 +125,7 @@ def test_bodies_that_are_too_large_are_413(proxy):
     status, _, answer = proxy.request("POST", PREDICT, body)
     assert status == expected
     is_of_serve = b"(max_request_bytes)" in answer
-    assert is_of_serve == (size == 1_500_000)  # nginx refuses more
+    assert is_of_serve == (size == 1_500_000)  # nginx refuses larger ones
 
 
 @needs_nginx
@@ -176,7 +176,7 @@ def test_the_second_server_answers_if_the_queue_of_the_first_is_full(tmp_path):
 
 
 def _restart(program, port, folder):
-  """Ends a server in order and starts another one at its port."""
+  """Stops a server cleanly and starts another on the same port."""
   program.send_signal(signal.SIGTERM)
   log = program.stderr.read()
   assert program.wait(30) == 0, log

@@ -1,4 +1,4 @@
-"""Pages of other origins, the access log, and what no answer tells."""
+"""CORS, the access log, and details that no answer shows."""
 
 import contextlib
 import gzip
@@ -29,7 +29,7 @@ def _served(folder, **settings):
 
 @pytest.fixture(name="client", scope="module")
 def _client(tmp_path_factory):
-  """A server for the pages of two origins."""
+  """A server that allows two origins."""
   origins = [PAGE, "http://localhost:3000"]
   folder = tmp_path_factory.mktemp("toy")
   with _served(folder, cors_origins=origins) as client:
@@ -37,7 +37,7 @@ def _client(tmp_path_factory):
 
 
 def _cors(client, method, path, body=None, **headers):
-  """Status and CORS headers, without their prefix, of an answer."""
+  """Returns the status and the CORS headers without prefix."""
   headers = {name.replace("_", "-"): value for name, value in headers.items()}
   status, answer, _ = client.request(method, path, body, headers)
   prefix = "access-control-"
@@ -103,7 +103,7 @@ def test_a_preflight_request_says_what_a_page_may_send(client):
   assert result == (400, {})
   assert (
     _cors(client, "OPTIONS", PREDICT, Origin=PAGE)[0] == 400
-  )  # no preflight
+  )  # not a preflight
 
 
 def test_a_star_stands_for_every_origin(tmp_path):
@@ -147,7 +147,7 @@ def _logged_client(tmp_path):
 
 
 def _lines(capfd, number):
-  """Lines of the access log, as LINE has them, each after its answer."""
+  """Waits for access log lines and matches each with LINE."""
   output, end = "", time.monotonic() + 10
   while output.count("\n") < number and time.monotonic() < end:
     output += capfd.readouterr().out
@@ -155,7 +155,7 @@ def _lines(capfd, number):
 
 
 def _logged(capfd, number=1):
-  """Requests, statuses and bytes of the access log."""
+  """Returns requests, statuses and bytes from the access log."""
   lines = _lines(capfd, number)
   assert {line[1] for line in lines} == {"127.0.0.1"}
   assert all(0 <= float(line[5]) < 10_000 for line in lines)
@@ -202,7 +202,7 @@ def test_no_request_writes_a_line_of_its_own(logged, capfd):
 
 
 def test_behind_a_proxy_on_this_machine_the_client_is_logged(logged, capfd):
-  forwarded = {"X-Forwarded-For": "6.6.6.6, 192.0.2.7"}  # it adds the last one
+  forwarded = {"X-Forwarded-For": "6.6.6.6, 192.0.2.7"}  # nginx adds the last
   logged.request("GET", "/models", None, forwarded)
   [line] = _lines(capfd, 1)
   assert line[1] == "192.0.2.7"
@@ -270,7 +270,7 @@ def test_a_body_as_it_is_may_be_called_so(client, encoding):
   ["application/x-www-form-urlencoded", "text/plain", "application/json", ""],
 )
 def test_json_of_any_content_type_is_read(client, kind):
-  headers = {"Content-Type": kind}  # of curl -d: the first
+  headers = {"Content-Type": kind}  # curl -d sends the first kind
   assert client.request("POST", PREDICT, BODY, headers)[0] == 200
 
 
@@ -339,7 +339,7 @@ def test_an_internal_error_goes_to_the_log_alone(tmp_path, caplog):
 def test_a_limit_that_is_reached_is_logged_with_its_flag_once_a_minute(
   tmp_path, caplog, monkeypatch
 ):
-  monkeypatch.setattr(logging, "_log_timer_per_token", {})  # of other tests
+  monkeypatch.setattr(logging, "_log_timer_per_token", {})  # forget other tests
   with _served(tmp_path, max_queue_size=1) as client:
     sockets = [client.connect() for _ in range(4)]
     document = json.dumps(stand_in.GATED).encode()

@@ -1,4 +1,4 @@
-"""REST forms: expected values are typed from TF Serving's documentation."""
+"""REST formats. Expected values come from TF Serving's documentation."""
 
 import json
 import math
@@ -11,7 +11,7 @@ from serving.server.rest import RestError
 from serving.server.version import Spec
 
 TEXT = {"text": Spec("string", 1)}
-# The example of https://www.tensorflow.org/tfx/serving/api_rest.
+# From https://www.tensorflow.org/tfx/serving/api_rest.
 NAMED = {
   "tag": Spec("string", 1),
   "signal": Spec("int32", 2),
@@ -29,7 +29,7 @@ COLUMNS = {
 
 
 def _read(document, specs=TEXT):
-  """Columns of the examples of a request."""
+  """Returns a request's examples as columns."""
   document = rest.parse(json.dumps(document).encode())
   examples = rest.read_inputs(document, specs)
   return {name: [e[name] for e in examples] for name in examples[0]}
@@ -87,7 +87,7 @@ def test_a_text_may_be_a_list_of_words(document):
   assert _read(document, WORDS) == {"text": [["a", "b"], "c", []]}
 
 
-# Inputs, a document, and the message.
+# Columns: inputs, document, message.
 SPECS = {"text": TEXT, "words": WORDS, "named": NAMED}
 ERRORS = r"""
 text | {} | a request has either "instances" or "inputs"

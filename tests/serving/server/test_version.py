@@ -1,4 +1,4 @@
-"""Versions of real models: texts for every task, rows, metadata, refusals."""
+"""Versions of real models: texts for every task, rows, metadata, errors."""
 
 from types import SimpleNamespace
 
@@ -14,7 +14,7 @@ from tests.serving.server import stand_in
 
 @pytest.fixture(name="client", scope="module")
 def _client(tmp_path_factory, folders):
-  """A client of a tagger and its predictor."""
+  """A client of a tagger, and the tagger's Predictor."""
   predict = Predictor(folders["tagging"], "litert")
   version = Version(predict._answer, 512)
   folder = tmp_path_factory.mktemp("toy")
@@ -93,7 +93,7 @@ def test_metadata_describe_texts_and_rows(client):
     name: (info["dtype"], len(info["tensor_shape"]["dim"]))
     for name, info in default["outputs"].items()
   }
-  assert "entities" not in kinds  # objects, for which there is no type
+  assert "entities" not in kinds  # objects have no TensorFlow type
   assert kinds["tags"] == ("DT_STRING", 2)
   assert kinds["start"] == ("DT_INT32", 2)
   assert kinds["probabilities"] == ("DT_FLOAT", 3)
@@ -104,7 +104,7 @@ def test_metadata_describe_texts_and_rows(client):
 
 
 class _Model:
-  """A TextModel that answers rows and texts with themselves."""
+  """A TextModel that returns rows and texts unchanged."""
 
   def __init__(self, max_rows=1):
     self.answers = SimpleNamespace(
@@ -140,7 +140,7 @@ def test_inputs_of_several_kinds():
     "text_pair": Spec("string", 1, is_optional=True),
     "choices": Spec("string", 2),
   }
-  # Of an answer that is unknown, so is the type.
+  # The warm-up answer None has no known type.
   assert [*version.signature_def["serving_default"]["outputs"]] == ["is_right"]
 
 

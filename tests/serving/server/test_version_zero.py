@@ -1,4 +1,4 @@
-"""A version may have the number 0, which is not the newest by that."""
+"""Version number 0 is valid, and not the newest by default."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ from tests.serving.server.stand_in import SETTINGS, Version
 
 @pytest.fixture(name="model")
 def _model(tmp_path):
-  """A model of the versions 0 and 3."""
+  """A model with versions 0 and 3."""
   for name in "03":
     (tmp_path / "toy" / name).mkdir(parents=True)
   model = Model("toy", str(tmp_path / "toy"), 2, Version)
@@ -23,7 +23,7 @@ def _model(tmp_path):
 
 
 def _get(model, path):
-  """Status and JSON of the answer to a GET request."""
+  """Sends a GET request; returns the status and JSON."""
   app = App({"toy": model}, Metrics(), SETTINGS)
   scope = {"path": path, "raw_path": path.encode(), "method": "GET"}
   sent = []
@@ -56,7 +56,7 @@ def test_a_version_zero_that_is_not_there_is_not_another_one(model):
   model.versions = {3: model.versions[3]}
   model.states = {3: ("AVAILABLE", "")}
   assert _get(model, "/v1/models/toy/versions/0")[0] == 404
-  for versions in (model.versions, {}):  # it is not waited for
+  for versions in (model.versions, {}):  # the call does not wait
     model.versions = versions
     with pytest.raises(NoVersion, match=r"toy has no version 0\b"):
       model.find(0)
@@ -70,4 +70,4 @@ def test_the_only_version_may_be_zero(tmp_path):
   assert _get(model, "/v1/models/toy/metadata")[0] == 200
   loaded = model.versions[0]
   model.poll()
-  assert model.versions[0] is loaded  # not loaded again
+  assert model.versions[0] is loaded

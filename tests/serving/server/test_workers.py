@@ -1,4 +1,4 @@
-"""Workers: bounded, joined, cancelled, and as if each request were alone."""
+"""Worker queues: limits, joined requests, cancellation, separate results."""
 
 import gc
 import threading
@@ -11,7 +11,7 @@ from serving.server.version import Closed, QueueFull, Workers
 
 
 class _Echo:
-  """A function of examples that waits until it may go on, and keeps calls."""
+  """A function that records calls and waits for permission to continue."""
 
   def __init__(self):
     self.gate, self.started = threading.Event(), threading.Event()
@@ -35,7 +35,7 @@ def _workers():
 
 @pytest.fixture(name="busy")
 def _busy(workers):
-  """An echo whose first call is running."""
+  """Workers whose first call is running."""
   echo = _Echo()
   first = workers.submit(echo, ["first"])
   assert echo.started.wait(10)
@@ -80,7 +80,7 @@ def test_without_joint_calls_each_worker_has_a_request():
   barrier = threading.Barrier(2)
 
   def meet(examples):
-    barrier.wait(10)  # both run at the same time
+    barrier.wait(10)  # both calls run at the same time
     return examples
 
   futures = [workers.submit(meet, [text]) for text in "ab"]
@@ -133,11 +133,11 @@ def test_calls_are_counted():
 
 
 class _Text:
-  """A text that shows when nothing refers to it."""
+  """A text that supports weak references."""
 
 
 def test_an_answer_is_freed_before_the_next_request():
-  """It may be large, and the next request may come tomorrow."""
+  """An answer may be large, and the next request may come tomorrow."""
   workers = Workers(capacity=9, number=1, max_rows=4)
   text = _Text()
   held = weakref.ref(text)
