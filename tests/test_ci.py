@@ -1,4 +1,4 @@
-""".ci/run: real data is unpacked for the tests, and removed after them."""
+""".ci/run unpacks real data for the tests, and removes the data after them."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ def _write(path, text):
 
 @pytest.fixture(name="run")
 def _run(tmp_path):
-  """Function that runs .ci/run of a checkout; returns status, calls of make."""
+  """Returns a function that runs .ci/run; gives status and calls of make."""
   (tmp_path / "checkout/.ci").mkdir(parents=True)
   shutil.copy(ROOT / ".ci/run", tmp_path / "checkout/.ci/run")
   (tmp_path / "temporary").mkdir()

@@ -25,7 +25,7 @@ def _fails(message, *flags, **changes):
 
 
 def _count(path, schema):
-  """Records of a file, each checked to be one of the schema."""
+  """Counts the records of a file, and checks each against the schema."""
   spec = {
     name: tf.io.FixedLenFeature(feature.shape, feature.dtype)
     for name, feature in schema.items()

@@ -1,6 +1,6 @@
-"""Recipes: each says what it is, and names flags of its program.
+"""Recipes: each says what the recipe is, and names flags of its program.
 
-Dry runs of some are in the tests of their programs.
+The tests of some programs make dry runs of recipes.
 """
 
 import shlex

@@ -1,4 +1,4 @@
-"""Labels: their order, and the file they are kept in."""
+"""The order of labels, and the file that keeps the labels."""
 
 import pickle
 
@@ -60,7 +60,7 @@ def test_missing_empty_or_repeated(tmp_path):
 
 
 def _choose(tmp_path, known=(), result=(), **options):
-  """As of a training file and a checkpoint that lies in a folder."""
+  """Chooses from a checkpoint's labels and a training file's labels."""
   path = labels.save(known, str(tmp_path / "start")) if known else None
   find = (lambda: labels.LabelSet(result, "train.tsv")) if result else None
   return labels.choose(str(tmp_path / "out"), path, find, **options)
@@ -70,7 +70,7 @@ def _choose(tmp_path, known=(), result=(), **options):
   ("known", "result", "is_training", "expected"),
   [
     ((), "abc", True, "abc"),
-    ("cab", "abc", True, "cab"),  # the order that the head has
+    ("cab", "abc", True, "cab"),  # the head's order
     ("ab", "abc", True, "abc"),
     ("cab", "abx", False, "cab"),
     ("cab", "", True, "cab"),
@@ -98,7 +98,7 @@ def test_as_many_different_labels_are_refused_until_they_are_named(tmp_path):
 def test_a_checkpoint_of_different_labels_is_warned_of(tmp_path, caplog):
   path = labels.save(["CON", "PRO"], str(tmp_path))
   labels.warn_if_others(("con", "pro"), path)
-  labels.warn_if_others(("con", "pro", "neutral"), path)  # the head is fresh
+  labels.warn_if_others(("con", "pro", "neutral"), path)  # the head is new
   assert not caplog.text
   labels.warn_if_others(("pro", "con"), path)
   assert "is for CON, PRO (of " in caplog.text

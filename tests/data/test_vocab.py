@@ -87,8 +87,8 @@ def _ids(tokens):
 def test_what_goes_with_the_model():
   for tokens in (
     MODEL,
-    (*MODEL, ""),  # another end of the file
-    (*MODEL, "wren"),  # in a padded row
+    (*MODEL, ""),  # a blank line at the end
+    (*MODEL, "wren"),  # a padding row gets a word
     ("[PAD]", "wren", "[unused2]", *MODEL[3:]),
   ):
     vocab.check_same(_ids(tokens), _ids(MODEL), "v", "m")
@@ -114,8 +114,8 @@ def test_unused_tokens_have_any_number():
 
 # --- Lines that are no words ------------------------------------------------
 
-# Entries that the original strips to nothing, twice the same word, an end of
-# line of Windows, blanks around a word.
+# Entries that the original strips to nothing, a repeated word, a Windows line
+# end, and blanks around a word.
 ODD = "[PAD]\n\u2028\n\nowl\r\n\u3000\n\u00a0\n\x85\n owl \n\x1c\nwren\n\n\n"
 
 
@@ -124,14 +124,14 @@ def test_every_line_counts(write):
   assert vocab.read_text(str(path)) == ODD
   ids = vocab.load(path)
   assert ids["wren"] == 9
-  assert ids["owl"] == 7  # the last of both
+  assert ids["owl"] == 7  # the last of two
 
 
 # --- tokenizer.json ----------------------------------------------------------
 
 
 def tokenizer_json(tokens, added=(), **model):
-  """A tokenizer.json as transformers 5 writes it; `model` changes its model."""
+  """Returns a tokenizer.json of transformers 5; `model` sets model fields."""
   kind = {"type": "WordPiece", "continuing_subword_prefix": "##"}
   kind |= {"unk_token": "[UNK]", "vocab": _ids(tokens)}
   first = len(tokens)
@@ -162,7 +162,7 @@ def write_json(tmp_path):
   return write_json
 
 
-@pytest.mark.parametrize("kind", ["WordPiece", None])  # early files have none
+@pytest.mark.parametrize("kind", ["WordPiece", None])  # early files lack it
 def test_word_pieces_of_a_tokenizer_json_are_read_by_id(write_json, kind):
   path = write_json(MODEL[::-1], added=["<ent>"], type=kind)
   expected = [*MODEL[::-1], "<ent>"]

@@ -1,4 +1,4 @@
-"""Every reader with what it has stumbled over before, and a bit more."""
+"""Every reader gets the inputs on which it once failed, and a few more."""
 
 from random import Random
 
@@ -6,7 +6,7 @@ import pytest
 
 from tests.fuzz import mutation, run, targets
 
-INPUTS = 60  # of each target; `python -m tests.fuzz.run` does many more
+INPUTS = 60  # per target; `python -m tests.fuzz.run` does many more
 
 
 @pytest.mark.parametrize("name", targets.TARGETS)

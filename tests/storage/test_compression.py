@@ -1,4 +1,4 @@
-"""Compressed texts: read, located in, and corrupt."""
+"""Compressed texts: reading, positions, and corruption."""
 
 import gzip
 import sys
@@ -51,6 +51,6 @@ def _compressed(name, data):
   if name.endswith(".gz"):
     return gzip.compress(data)
   zstd = pytest.importorskip("backports.zstd")
-  # As the command line tool does it, with a checksum.
+  # The command line tool adds a checksum, too.
   options = {zstd.CompressionParameter.checksum_flag: 1}
   return zstd.compress(data, options=options)

@@ -1,4 +1,4 @@
-"""Records of tagged words: no word is lost, and each comes back."""
+"""Records of tagged words: every word comes back."""
 
 import numpy as np
 import tensorflow as tf
@@ -60,9 +60,9 @@ def test_context_is_as_much_of_the_document_as_fits(tokenizer):
   sentences = [Sentence([word], ["O"], document) for word, document in words]
   rows = _build(tokenizer, sentences, document_context=True)
   assert [_text(row) for row, _ in rows] == [
-    "[CLS] a ##b c d e ##d [SEP]",  # nothing before: all of it after
+    "[CLS] a ##b c d e ##d [SEP]",  # no text before: all context after
     "[CLS] a ##b c d e ##d [SEP]",
-    "[CLS] ##b c d e ##d ##c [SEP]",  # as much on both sides
+    "[CLS] ##b c d e ##d ##c [SEP]",  # equal context on both sides
     "[CLS] d e ##d ##c ##b ##a [SEP]",
     "[CLS] e [SEP]",  # another document
   ]
@@ -92,7 +92,7 @@ def test_a_record_for_every_window(tmp_path):
   assert result.lengths == {4: 1, 6: 1}
   assert result.rows == [
     records.TagWindow(0, [1, 2]),
-    records.TagWindow(0, [1, 2]),  # cut in two, each with its neighbour
+    records.TagWindow(0, [1, 2]),  # two parts, each with its neighbour
     records.TagWindow(2, [2, 3]),
   ]
   assert (result.path, result.static_shapes) == (path, True)

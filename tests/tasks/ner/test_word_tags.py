@@ -21,7 +21,7 @@ def test_they_are_sorted_and_without_outside(sentences):
   for of_entities in (["O", "PER"], ["B-PER", "I-PER"], ["O", "B", "I"]):
     assert recognize(of_entities).name
   assert not recognize(tags).name
-  assert not recognize(["N", "S", "I"]).name  # with adpositions
+  assert not recognize(["N", "S", "I"]).name  # S is an adposition
 
 
 def test_word_accuracy_is_the_metric(sentences):
