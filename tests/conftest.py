@@ -56,7 +56,7 @@ def pytest_configure(config):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-  """Sorts slow files first; tests of the larger golden set are slow.
+  """Sorts slow files first, and marks tests of the larger golden set as slow.
 
   BERT_TEST_ORDER seeds a random order of the files, and of the tests in a file.
   """

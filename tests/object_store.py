@@ -97,7 +97,7 @@ class _Proxy(socketserver.BaseRequestHandler):
         while block:
           client.sendall(block)
           block = store.recv(1 << 16)
-      stream.close()  # holds the connection open
+      stream.close()  # would hold the connection open
       client.close()
 
 

@@ -127,7 +127,7 @@ def python(arguments, text=None, **options):
 
 
 def check_dry_run(program, *recipes, **flags):
-  """Checks that a dry run of recipes goes through all stages without output."""
+  """Checks that a dry run of recipes runs all stages and leaves no files."""
   files = [ROOT / "recipes" / f"{name}.flags" for name in recipes]
   with tempfile.TemporaryDirectory() as folder:
     flags |= {"output_dir": f"{folder}/output", "dry_run": True}

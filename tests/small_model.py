@@ -8,7 +8,7 @@ from training import checkpoint
 
 
 def config(vocab_size, **changes):
-  """Returns one layer of width 16 without dropout; `changes` are fields."""
+  """Configures one layer of width 16 without dropout, plus `changes`."""
   fields = {
     "hidden_size": 16,
     "num_hidden_layers": 1,

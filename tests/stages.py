@@ -23,7 +23,7 @@ def program(name):
 
 
 def task_of(name, settings):
-  """Returns the task that a program's `main` gives to fine_tune; runs nothing."""
+  """Returns the task that `main` gives to fine_tune, and starts no run."""
   tasks = []
   with pytest.MonkeyPatch.context() as patch:
     patch.setattr(fine_tune, "fine_tune", tasks.append)

@@ -88,7 +88,7 @@ def test_one_device_evaluates_what_two_have_trained(folder, tmp_path, program):
 
 @pytest.mark.slow
 def test_two_devices_train_as_one_does(folder, tmp_path):
-  """SQuAD's head has no dropout; each device would draw its own masks."""
+  """SQuAD's head has no dropout, for which devices would draw other masks."""
   for devices in (1, 2):
     _run("run_squad", folder, tmp_path / str(devices), devices, **TRAIN)
   # Adam turns a rounding error next to zero into a step.

@@ -31,8 +31,8 @@ def _run(**flags):
 def _sentences(number, seed):
   """Yields pairs of a text and whether the text is praise.
 
-  Two words of each text tell, so any start learns with --learning_rate=0.005,
-  whatever the rounding of the processor.
+  Two words in each text decide. A model learns the words from any start with
+  --learning_rate=0.005, whatever the rounding of the processor.
   """
   rng = random.Random(seed)
   for _ in range(number):

@@ -128,7 +128,7 @@ def test_words_are_weighed_by_pattern(
 def test_a_preset_has_the_tokens_of_the_text(
   tmp_path, caplog, preset, overwrite, present
 ):
-  """The text may have too few. Only --overwrite overwrites files."""
+  """There may be fewer tokens than --vocab_size. --overwrite replaces files."""
   module = stages.program("build_vocab")
   (tmp_path / "text").write_text("low lower lowest slow slower slowest\n" * 9)
   for name in present:

@@ -28,7 +28,7 @@ finally:
 """
 GOLDEN = ROOT / "tests/parity/golden"
 # Flags whose type or default differs from the original's.
-NOT_REQUIRED = ("string", "null")  # nor for exports and previews
+NOT_REQUIRED = ("string", "null")  # exports and previews need no files
 SWEPT = {
   "learning_rate": ("float or list of floats", "5e-05"),
   "num_train_epochs": ("float or list of floats", "3.0"),

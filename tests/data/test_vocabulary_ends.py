@@ -27,7 +27,7 @@ def _records(path, ids):
 
 
 def test_only_masks_need_the_token_of_a_mask(tmp_path):
-  """Causal training needs [CLS] and [SEP], or no vocabulary at all."""
+  """Training without masks needs neither [MASK] nor a vocabulary."""
   path = tmp_path / "vocab.txt"
   vocab.save(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a"], path)
   file = _records(tmp_path / "records", [2, 4, 3])

@@ -24,7 +24,7 @@ from random import Random
 
 from cli import program
 
-# An input that exceeds a limit is a find.
+# An input that exceeds a limit counts as a find.
 SECONDS = 10
 MEGABYTES = 1024
 
@@ -85,7 +85,7 @@ def work(name: str, inputs: int, seed: int, finds: str) -> None:
 
 
 def _limit_memory():
-  """Makes an input that takes more than a gigabyte a MemoryError."""
+  """Raises MemoryError for an input that takes more than a gigabyte."""
   pages = int(Path("/proc/self/statm").read_text().split()[5])
   limit = pages * resource.getpagesize() + (MEGABYTES << 20)
   resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))

@@ -232,7 +232,7 @@ class _Connection:
 
 
 def test_a_worker_prepares_once():
-  """A failed task does not change this."""
+  """The worker does not prepare again after a failed task."""
   prepared, connection = [], _Connection(["1", "x", "3"])
 
   def prepare():

@@ -13,7 +13,7 @@ from tests.data.pretraining import corpus
 
 
 def test_shards_of_one_text_are_drawn_by_their_numbers(tmp_path):
-  """The same draws would pair and mask every shard at the same positions."""
+  """Equal draws would pair and mask every shard at the same positions."""
   path = tmp_path / "text.txt"
   path.write_text(corpus.random_text(9))
   [shard] = shards.split_corpus([str(path)], TextFormat())

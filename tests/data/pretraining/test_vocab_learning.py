@@ -41,8 +41,8 @@ def learn(counts, vocab_size, min_count=1):
 
 def test_the_most_frequent_pair_is_merged_first():
   counts = Counter(hug=10, pug=5, pun=12, bun=4, hugs=5)
-  # Counts: ##u ##g 20, ##u ##n 16, h ##ug 15, p ##un 12, p ##ug 5, hug ##s 5, b
-  # ##un 4. The older pieces win the tie.
+  # Counts: ##u ##g 20, ##u ##n 16, h ##ug 15, p ##un 12, p ##ug 5, hug ##s 5,
+  # b ##un 4. The older pieces win the tie.
   pieces = ["##ug", "##un", "hug", "pun", "pug", "hugs", "bun"]
   assert learn(counts, 99) == pieces
   assert learn(counts, 15) == pieces[:3]
@@ -123,7 +123,7 @@ def test_as_many_words_as_unused_tokens_are_added(tmp_path, caplog):
 def test_small_languages_count_more():
   sources = {"en": Counter(a=90, b=10), "is": Counter(a=1, c=9)}
   merged = vocab_learning.smooth(sources, 0.5)
-  assert merged == Counter(a=93, b=10, c=28)  # is: 10 ** 0.5 times
+  assert merged == Counter(a=93, b=10, c=28)  # `is` counts 10 ** 0.5 times
   assert vocab_learning.smooth(sources, 1) == Counter(a=91, b=10, c=9)
 
 

@@ -45,7 +45,7 @@ def _run(calls, monkeypatch):
     calls.append(values)
     folder = Path(values["output_dir"])
     folder.mkdir(parents=True)
-    # Each value differs.
+    # All values differ.
     for more, suffix in enumerate(("", "_mismatched")):
       numbers = enumerate(METRICS)
       lines = [f"eval_{x} = 0.{len(calls)}{i}{more}\n" for i, x in numbers]

@@ -122,7 +122,7 @@ def test_types_are_recognized_by_all_tags(tags, types):
 
 
 def test_old_labels_are_scored_as_what_they_mean():
-  # An older version, which took E, M and S for types, wrote such a labels.txt.
+  # An older version, which read other types from these tags, wrote labels.txt.
   for tags in ("O B-X E-X M-X S-X", "O X-B X-E X-M X-S"):
     scheme = recognize(tags.split())
     _, first, last, inner, _ = tags.split()

@@ -53,7 +53,7 @@ def texts(nbest):
 
 
 def test_of_many_equal_scores_the_nth_is_the_nth():
-  """So many that a sort cannot keep the order by chance."""
+  """There are too many for a sort to keep the order by chance."""
   words = [word for word in TOKENIZER.vocab if word.isalpha()][:40]
   examples = [ask(" ".join(words))]
   [window] = cut(examples, (128, 4, 4))

@@ -135,7 +135,7 @@ def test_any_number_of_workers_makes_the_same(tokenizer, monkeypatch):
   assert lines[-1].startswith("cut 10 of 10 questions (100%), 50 windows")
   together = list(make_windows(*parts, num_workers=2))
   assert len(alone) == len(together) == 50
-  for window in alone:  # each has its own question
+  for window in alone:  # contains its own question
     query_length = min(2 * window.example_index, 10)
     assert window.context_offset == query_length + 2
   for one, other in zip(alone, together, strict=True):
