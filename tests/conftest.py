@@ -28,7 +28,7 @@ tf.config.set_logical_device_configuration(
 )
 lean.leave_out_compilation()
 lean.optimize_graphs(False)
-gc.freeze()  # imported modules stay: the collector can skip them
+gc.freeze()  # imported modules stay, so the collector can skip them
 
 # No deadline: machines may be slow, and the first example also builds tables.
 # The examples never change, because the fuzz targets search for new ones.

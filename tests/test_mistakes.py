@@ -1,6 +1,6 @@
 """Mistakes of users: one line, before TensorFlow is imported, nothing written.
 
-Each module tests its own checks; the programs here make these checks.
+The modules' tests cover the checks. The programs here call the checks.
 """
 
 import json

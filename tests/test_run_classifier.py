@@ -1,4 +1,4 @@
-"""run_classifier.py as users call it: whole runs, own data, mistakes."""
+"""run_classifier.py from the command line: whole runs, own data, mistakes."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""run_ner.py as users call it, in a language whose names are obvious."""
+"""run_ner.py from the command line, in a language with obvious names."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""run_pretraining.py as users call it: whole runs, wrong flags."""
+"""run_pretraining.py from the command line: whole runs, wrong flags."""
 
 import json
 import re

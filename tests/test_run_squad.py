@@ -1,4 +1,4 @@
-"""run_squad.py as users call it, on questions of our own."""
+"""run_squad.py from the command line, on questions of our own."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""run_swag.py as users call it: only one ending makes sense."""
+"""run_swag.py from the command line: only one ending makes sense."""
 
 import csv
 import json

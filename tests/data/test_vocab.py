@@ -162,7 +162,7 @@ def write_json(tmp_path):
   return write_json
 
 
-@pytest.mark.parametrize("kind", ["WordPiece", None])  # early files lack it
+@pytest.mark.parametrize("kind", ["WordPiece", None])  # None: an early file
 def test_word_pieces_of_a_tokenizer_json_are_read_by_id(write_json, kind):
   path = write_json(MODEL[::-1], added=["<ent>"], type=kind)
   expected = [*MODEL[::-1], "<ent>"]

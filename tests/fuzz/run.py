@@ -2,7 +2,7 @@
 
   python -m tests.fuzz.run --inputs=200000 --finds=/tmp/finds
 
-Each reader runs in its own process, which may die. Inputs that fail go to the
+Each reader runs in a process, which may die. Inputs that fail go to the
 folder --finds. Copy an input to tests/fuzz/corpus, and every test run reads it.
 With atheris (requirements-dev.txt), coverage guides the mutation:
 

@@ -15,8 +15,8 @@ VOCAB = golden_files.GOLDEN / "vocab.txt"
 TOKENS = golden_files.each("tokenization/tokens.jsonl")
 CODE_POINTS = golden_files.each("tokenization/codepoints.json.gz")
 SETTINGS = pytest.mark.parametrize("setting", ["lower", "cased"])
-# From UNASSIGNED on, nearly all code points are unassigned or private. Tokens do
-# not depend on the code point within a range: a quick test tries the ends.
+# From UNASSIGNED on, nearly all code points are unassigned or private. All
+# in a range are treated alike, so a quick test tries code points near the ends.
 UNASSIGNED = 0x32000
 # Marks, punctuation and controls that Unicode 15 (Python 3.12) added. Version
 # 15.1 (Python 3.13) adds none.

@@ -47,7 +47,7 @@ def test_predicting_needs_neither_training_data_nor_labels(tmp_path):
   data = lay_out(tmp_path / "data", test_tsv="id\tbody\n1\tA\n")
   output = lay_out(tmp_path / "out", labels_txt="y\nx\nz\n")
   task = task_of(data, output)
-  assert task.labels == ("y", "x", "z")  # as stored, not sorted
+  assert task.labels == ("y", "x", "z")  # stored order, not sorted
   assert task.metrics == ("accuracy",)
   # The labels of a test file are ignored.
   for content in ("id\tbody\n1\tA\n", "kind\tbody\n?\tA\n"):

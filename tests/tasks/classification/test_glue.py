@@ -167,7 +167,7 @@ def test_a_task_without_a_test_file_is_not_predicted(
   _task_folders(tmp_path, "RTE", "CoLA")
   (tmp_path / "data" / "CoLA" / "test.tsv").unlink()
   with caplog.at_level("INFO", logger="absl"):
-    glue.parts(_flags(tmp_path))  # as the check of flags does
+    glue.parts(_flags(tmp_path))  # the check of flags does this
     run(_flags(tmp_path))
   assert caplog.text.count("CoLA is not predicted") == 1
   assert caplog.text.count("not in ") == 1

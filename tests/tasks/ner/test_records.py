@@ -92,7 +92,7 @@ def test_a_record_for_every_window(tmp_path):
   assert result.lengths == {4: 1, 6: 1}
   assert result.rows == [
     records.TagWindow(0, [1, 2]),
-    records.TagWindow(0, [1, 2]),  # two parts, each with its neighbour
+    records.TagWindow(0, [1, 2]),  # two parts, each with a neighbour
     records.TagWindow(2, [2, 3]),
   ]
   assert (result.path, result.static_shapes) == (path, True)

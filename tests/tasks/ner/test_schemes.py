@@ -276,7 +276,7 @@ def test_iob1_and_bio_go_together(tmp_path, dev, caplog):
 def test_a_file_of_mixed_schemes_is_said(tmp_path, caplog, train, message):
   (tmp_path / "train").write_text(train)
   path = str(tmp_path / "train")
-  tags = (*tagging.find_tags(path, COLUMNS),)  # as labels.txt has them
+  tags = (*tagging.find_tags(path, COLUMNS),)  # like labels.txt
   sentences = tagging.read_tagged(path, COLUMNS, tags, needs_tags=True)
   assert f"train, {message}(prefix, separator '-') has '" in caplog.text
   assert "--tag_scheme=BIO" in caplog.text

@@ -76,7 +76,7 @@ def test_questions_without_answers_get_the_remedy(
   tmp_path, caplog, answers, version_2, remedy
 ):
   data, given = questions(a=["x"], b=answers), Predictions({"a": "x", "b": ""})
-  for name in ("squad_scores.json", "null_odds.json"):  # of other questions
+  for name in ("squad_scores.json", "null_odds.json"):  # other questions
     (tmp_path / name).write_text("{}")
   metrics.write_predictions(given, str(tmp_path))
   with caplog.at_level("INFO", logger="absl"):

@@ -13,7 +13,7 @@ from tasks.squad.examples import Answer, SquadExample
 from tasks.squad.records import WindowConfig, make_windows
 from tests.parity import golden_files
 
-# The ids are the indices of these words.
+# An id is the index of a word.
 VOCAB = "[PAD] [UNK] [CLS] [SEP] when ? in the mill burn ##t ( 1895 ) ."
 
 LARGE = FullTokenizer(golden_files.GOLDEN / "vocab.txt")
