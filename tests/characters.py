@@ -1,6 +1,6 @@
-"""A tokenizer of another kind than BERT's: a token for each character.
+"""A tokenizer with a token for each character, unlike BERT's.
 
-As a program it runs another one, named by its first argument, with this kind.
+Run as a program, this file registers the tokenizer and runs its first argument.
 """
 
 import os
@@ -14,11 +14,11 @@ from data.vocab import SpecialTokens
 from storage import files
 
 ENDING = ".chars"
-_BEGIN = "▁"  # of a word
+_BEGIN = "▁"  # begins each word
 
 
 class Characters(Tokenizer):
-  """Characters of a file whose one line has all letters."""
+  """Tokenizes into characters; the vocabulary file is one line of letters."""
 
   special = SpecialTokens("<pad>", "<unk>", "<s>", "</s>", "<mask>")
   pad = 1

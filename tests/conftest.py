@@ -1,4 +1,4 @@
-"""Settings of the whole suite: two CPU devices, so that replicas are real."""
+"""Fixtures and options of all tests; two CPU devices make replicas real."""
 
 import collections
 import gc
@@ -28,10 +28,10 @@ tf.config.set_logical_device_configuration(
 )
 lean.leave_out_compilation()
 lean.optimize_graphs(False)
-gc.freeze()  # what is imported stays: no need to go through it again
+gc.freeze()  # imported modules stay, so the collector can skip them
 
-# No deadline: machines may be slow, and a first example makes tables, too. The
-# same examples every time: other ones are for the fuzz targets to find.
+# No deadline: machines may be slow, and the first example also builds tables.
+# The examples never change, because the fuzz targets search for new ones.
 settings.register_profile(
   "all",
   deadline=None,
@@ -40,8 +40,7 @@ settings.register_profile(
 )
 settings.register_profile("quick", settings.get_profile("all"), max_examples=25)
 
-# Files that take longest come first, so that no process ends long before the
-# other.
+# The slowest files come first, so that the processes end at the same time.
 LONGEST = """
 test_workers.py test_run_squad.py test_cli.py test_output_dirs.py
 test_experiments.py test_predictor.py test_kills.py test_run_classifier.py
@@ -50,16 +49,16 @@ test_run_ner.py test_run_pretraining.py
 
 
 def pytest_configure(config):
-  """Has properties tried on fewer examples in the quick tier."""
+  """Tries fewer examples of each property in the quick tier."""
   is_quick = config.getoption("markexpr") == "not slow"
   settings.load_profile("quick" if is_quick else "all")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-  """Puts long files first; what needs the larger golden numbers is slow.
+  """Sorts slow files first, and marks tests of the larger golden set as slow.
 
-  BERT_TEST_ORDER is the seed of a random order of files, and of tests in each.
+  BERT_TEST_ORDER seeds a random order of the files, and of the tests in a file.
   """
   for item in items:
     if "oracle:" in item.name:
@@ -74,7 +73,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(autouse=True)
 def _same_start_every_time():
-  """Fresh models start from the same values, so that bounds hold or do not."""
+  """Seeds each test, so that the models always start from the same values."""
   keras.utils.set_random_seed(1)
   yield
   keras.config.set_dtype_policy("float32")
@@ -82,7 +81,7 @@ def _same_start_every_time():
 
 @pytest.fixture(name="fused")
 def _fused(monkeypatch):
-  """Compiled chains and optimized graphs, as in users' training."""
+  """Compiles fused operations and optimizes graphs, as in a user's training."""
   monkeypatch.setattr(lean, "fused", True)
   monkeypatch.setattr(tracing, "_mode", tracing.Mode(fused=True))
   monkeypatch.setattr(tracing, "MIN_COMPILED_SIZE", 0)
@@ -92,5 +91,5 @@ def _fused(monkeypatch):
 
 
 def pytest_sessionfinish():
-  """Ends the server of tests.programs, so that its time is counted here."""
+  """Stops the fork server of tests.programs, so that its time counts here."""
   multiprocessing.forkserver._forkserver._stop()

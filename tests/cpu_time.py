@@ -1,4 +1,4 @@
-"""The slowest tests, by CPU time with that of processes that they start."""
+"""Lists the slowest tests by CPU time, child processes included."""
 
 import os
 import time
@@ -7,7 +7,7 @@ import pytest
 
 from tests import programs
 
-LOOP = 0.045  # seconds that `_loop` usually takes
+LOOP = 0.045  # seconds, the usual time of `_loop`
 LISTED = 20
 _times = {}
 
@@ -17,14 +17,14 @@ def _used() -> float:
 
 
 def _loop() -> float:
-  """Seconds of CPU time for work that is always the same."""
+  """Returns the seconds of CPU time that a fixed amount of work takes."""
   start = time.thread_time()
   sum(number % 7 for number in range(1_000_000))
   return time.thread_time() - start
 
 
 def slowness() -> float:
-  """Slowdown of this machine now: time of a fixed loop over its usual time."""
+  """Returns how much slower than usual this machine is now, at least 1."""
   return max(1.0, *(_loop() / LOOP for _ in range(3)))
 
 
@@ -38,7 +38,7 @@ def _noted(item, name):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item):
-  """Notes how long its fixtures took."""
+  """Notes how long the fixtures of a test took."""
   return (yield from _noted(item, "setup"))
 
 
@@ -49,7 +49,7 @@ def pytest_runtest_call(item):
 
 
 def pytest_runtest_logreport(report):
-  """Sums times, of fixtures too, by test."""
+  """Sums the times of each test, fixtures included."""
   if report.when == "call":
     _times[report.nodeid] = dict(report.user_properties)
 
@@ -57,7 +57,7 @@ def pytest_runtest_logreport(report):
 def pytest_terminal_summary(terminalreporter):
   """Lists the slowest tests, if there are more than a few.
 
-  All of them go to the file that BERT_TEST_TIMES names.
+  Writes the times of all tests to the file that BERT_TEST_TIMES names.
   """
   totals = {
     name: times.get("setup", 0.0) + times.get("call", 0.0)

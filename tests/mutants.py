@@ -1,12 +1,12 @@
-"""Mutation testing: do the quick tests of a package notice small bugs in it?
+"""Mutation testing: do the quick tests of a package notice small bugs?
 
     python -m tests.mutants data --count=60 --seed=1
 
-plants one bug at a time in a copy of the checkout: an operator, a border, a
-condition, an argument or a statement changes, at random. The quick tests of the
-package run until one fails, in a fork of this process, which has imported
-TensorFlow; those with the module's name come first. Prints all mutants, and a
-row for the table in docs/quality.md.
+The program plants one random bug at a time in a copy of the checkout: an
+operator, a border, a condition, an argument or a statement changes. A fork,
+which has TensorFlow already, runs the quick tests of the package until one
+fails. Tests with the module's name come first. Prints all mutants, and a row
+for the table in docs/quality.md.
 """
 
 import argparse
@@ -34,7 +34,7 @@ import pytest
 import tensorflow as tf  # noqa: F401
 
 ROOT = Path(__file__).parents[1]
-# Tests of a package besides tests/PACKAGE.
+# More tests of a package, besides tests/PACKAGE.
 MORE_TESTS = {
   "cli": "tests/test_start_up.py tests/test_mistakes.py",
   "conversion": "tests/test_convert_checkpoint.py",
@@ -61,7 +61,7 @@ _SKIPPED = ("annotation", "returns", "decorator_list", "exc", "cause")
 
 
 def mutations(tree):
-  """Yields nodes of a module, and texts to put in their place."""
+  """Yields nodes of a module that may change, and replacement texts."""
   stack = [tree]
   while stack:
     node = stack.pop()
@@ -127,7 +127,7 @@ def _text(node):
 
 
 def _with(node, **fields):
-  """Text of a node with other fields."""
+  """Returns the text of a node with some fields changed."""
   new = type(node)(**dict(ast.iter_fields(node)) | fields)
   return ast.unparse(new) if isinstance(node, ast.stmt) else _text(new)
 
@@ -150,7 +150,7 @@ def sample(package: str, count: int, seed: int):
 
 
 def tests_of(path: Path) -> list[str]:
-  """Tests of a module's package; those that name the module come first."""
+  """Lists the tests of a package; tests that name the module come first."""
   package = path.parts[0]
   name = re.compile(rf"\b{path.stem}\b")
   listing = sorted((ROOT / "tests" / package).rglob("test_*.py"))
@@ -165,13 +165,13 @@ def tests_of(path: Path) -> list[str]:
 
 
 def run_tests(folder: str, tests: list[str], limit: float) -> str | None:
-  """Runs tests in a fork until one fails; returns that one, or None."""
+  """Runs tests in a fork; returns the first that fails, or None."""
   log = Path(folder, "log")
   if not (child := os.fork()):
     os.setsid()
     for stream in (1, 2):
       os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND), stream)
-    # Modules of the copy are other ones, also in processes that tests start.
+    # Forget the modules of the checkout, so that the copy's modules are used.
     for name in [name for name in sys.modules if name.startswith("tests")]:
       del sys.modules[name]
     sys.modules["__main__"] = types.ModuleType("__main__")

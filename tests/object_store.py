@@ -1,7 +1,7 @@
-"""An object store on this host that TensorFlow takes for Google's.
+"""An object store on this host that stands in for Google's.
 
 TensorFlow knows one address for gs://, but obeys https_proxy and
-CURL_CA_BUNDLE: the proxy here has a certificate for that address and leads all
+CURL_CA_BUNDLE. The proxy here has a certificate for that address and passes all
 requests to an emulator.
 """
 
@@ -22,12 +22,12 @@ _MISSING = b"HTTP/1.0 404 Not Found\r\nContent-Length: 0\r\n\r\n"
 
 @contextlib.contextmanager
 def running(folder):
-  """An empty bucket; the value is the environment of processes that use it."""
+  """Runs an empty bucket; yields the environment variables for processes."""
   pytest.importorskip(
     "gcp_storage_emulator",
     reason="needs `pip install -r requirements-beam.txt`",
   )
-  # Not in this process: TensorFlow may hold Python's lock while it waits.
+  # In a child process: TensorFlow may hold Python's lock while waiting.
   command = [sys.executable, "-m", "tests.object_store", str(folder)]
   with subprocess.Popen(
     command, cwd=Path(__file__).parents[1], stdout=subprocess.PIPE, text=True
@@ -36,7 +36,7 @@ def running(folder):
     yield {
       "https_proxy": address,
       "http_proxy": address,
-      "no_proxy": "localhost,127.0.0.1,::1",  # which gRPC obeys, too
+      "no_proxy": "localhost,127.0.0.1,::1",  # for gRPC
       "CURL_CA_BUNDLE": str(folder / "certificate.pem"),
       "GOOGLE_AUTH_TOKEN_FOR_TESTING": "token",
       "NO_GCE_CHECK": "true",
@@ -45,10 +45,10 @@ def running(folder):
 
 
 def main(folder):
-  """Serves until the process is killed; prints the port of the proxy."""
+  """Serves until the process is killed; prints the proxy's port."""
   from gcp_storage_emulator import server as emulator  # noqa: PLC0415
 
-  # Of an empty object it has no body, and fails.
+  # The emulator fails on an empty object, which has no body.
   read = emulator._read_data
   emulator._read_data = lambda *arguments: read(*arguments) or b""
   with emulator.create_server("localhost", 0, True, "bucket") as server:
@@ -74,7 +74,7 @@ def _tls_context(folder):
 
 
 class _Proxy(socketserver.BaseRequestHandler):
-  """Passes one request on, whatever its host."""
+  """Passes one request on, whatever the host."""
 
   def handle(self):
     with contextlib.suppress(ConnectionError, ssl.SSLError):
@@ -92,17 +92,17 @@ class _Proxy(socketserver.BaseRequestHandler):
       lines += [name + b": " + value for name, value in headers.items()]
       with socket.create_connection(self.store) as store:
         store.sendall(b"\r\n".join([*lines, b"", body]))
-        # The emulator fails where there is no such bucket.
+        # The emulator answers nothing if the bucket is missing.
         block = store.recv(1 << 16) or _MISSING
         while block:
           client.sendall(block)
           block = store.recv(1 << 16)
-      stream.close()  # which holds the connection open
+      stream.close()  # would hold the connection open
       client.close()
 
 
 def _read_head(connection):
-  """Request line, headers by name, and the stream of what follows."""
+  """Returns request line, headers by name, and the rest as a stream."""
   stream = connection.makefile("rb")
   line = stream.readline().strip()
   headers = {}

@@ -1,10 +1,9 @@
-"""Programs as their users call them, without the time that imports take.
+"""Runs programs as users call them, but without the time of imports.
 
-To import TensorFlow takes seconds, and so does the end of a process that has
-imported it. So a program is a fork of a process with TensorFlow, and exits at
-once.
-Tests of tests/parity, and those that kill, start processes of their own.
-`cpu_seconds` is how long the forks took so far.
+Importing TensorFlow takes seconds, and so does the end of a process that has
+TensorFlow. A program is thus a fork of a process with TensorFlow, and exits at
+once. The tests in tests/parity, and the tests that kill, start processes of
+their own. `cpu_seconds` is the time that the forks took so far.
 """
 
 import importlib
@@ -40,7 +39,7 @@ cpu_seconds = 0.0
 def call(program, *arguments, stdin=b"", cwd=ROOT, fused=False, **flags):
   """Runs a program; returns `returncode`, `stdout` and `stderr`.
 
-  With `fused` its training is compiled as that of users, else see tests.lean.
+  `fused` compiles the training as for users. Otherwise, see tests.lean.
   """
   global cpu_seconds
   with tempfile.TemporaryDirectory() as folder:
@@ -66,7 +65,7 @@ def call(program, *arguments, stdin=b"", cwd=ROOT, fused=False, **flags):
 
 
 def _program(name, arguments, streams, cwd, fused, used):
-  """Is the program, in a process of its own."""
+  """Runs the program in a child process."""
   for number, path in enumerate(streams):
     how = os.O_WRONLY | os.O_CREAT if number else os.O_RDONLY
     os.dup2(os.open(path, how, 0o600), number)
@@ -82,7 +81,7 @@ def _program(name, arguments, streams, cwd, fused, used):
     code = 0
   except SystemExit as end:
     code = end.code or 0
-  except BaseException:  # as Python itself ends then
+  except BaseException:  # Python would end like this
     traceback.print_exc()
   finally:
     sys.stdout.flush()
@@ -92,7 +91,7 @@ def _program(name, arguments, streams, cwd, fused, used):
 
 
 def own_cpu_seconds():
-  """User and system time of this process and of its children that ended."""
+  """Returns user and system time of this process and of its ended children."""
   return sum(os.times()[:4])
 
 
@@ -104,21 +103,21 @@ def run(program, *arguments, **flags):
 
 
 def fails(program, message, *arguments, **flags):
-  """Runs a program that ends with an error of ours; returns its log."""
+  """Runs a program that ends with a user error; returns its log."""
   done = call(program, *arguments, **flags)
   check_error(done.returncode, done.stderr, message)
   return done.stderr
 
 
 def check_error(status, log, message):
-  """The last line of a program's log is an error with this message."""
+  """Checks that a log's last line is an error with this message."""
   assert status == 1, log
   assert "Traceback" not in log
   assert message in log.splitlines()[-1], log
 
 
 def python(arguments, text=None, **options):
-  """Runs Python, with a text as its input; options as subprocess.run has."""
+  """Runs Python with a text as input; takes the options of subprocess.run."""
   return subprocess.run(
     [sys.executable, *arguments],
     **{"input": text, "cwd": ROOT, "check": False} | options,
@@ -128,7 +127,7 @@ def python(arguments, text=None, **options):
 
 
 def check_dry_run(program, *recipes, **flags):
-  """A dry run of some recipes goes through all stages and leaves nothing."""
+  """Checks that a dry run of recipes runs all stages and leaves no files."""
   files = [ROOT / "recipes" / f"{name}.flags" for name in recipes]
   with tempfile.TemporaryDirectory() as folder:
     flags |= {"output_dir": f"{folder}/output", "dry_run": True}
@@ -141,7 +140,7 @@ def check_dry_run(program, *recipes, **flags):
 
 
 def check_repeats(program, folder, again, *names, fused=False):
-  """The command.flags of a run's folder repeats the run byte for byte."""
+  """Checks that command.flags of a folder repeats the run byte for byte."""
   command = f"--flagfile={folder}/command.flags"
   run(program, command, output_dir=again, fused=fused)
   names += ("eval_results.txt", "**/model.ckpt-*")
@@ -158,18 +157,18 @@ def check_repeats(program, folder, again, *names, fused=False):
 
 
 def results(folder, name="eval_results.txt"):
-  """The numbers that a program wrote to its output folder."""
+  """Returns the numbers that a program wrote to its output folder."""
   lines = (folder / name).read_text().splitlines()
   return {k: float(v) for k, v in (line.split(" = ") for line in lines)}
 
 
 def table(path):
-  """The rows of a file of columns."""
+  """Returns the rows of a tab-separated file."""
   return [line.split("\t") for line in path.read_text().splitlines()]
 
 
 def settings_of(program):
-  """The class of a program's settings."""
+  """Returns the settings class of a program."""
   module = importlib.import_module(program)
   kinds = [
     kind
@@ -180,20 +179,20 @@ def settings_of(program):
 
 
 def flags(program):
-  """Flags of a program as absl knows them."""
+  """Returns the flags of a program as absl knows them."""
   values = absl_flags.FlagValues()
   settings.define(settings_of(program), values)
   return [values[name] for name in settings.flags_of(settings_of(program))]
 
 
 def defaults(program):
-  """Defaults of a program's flags; None of required ones."""
+  """Returns the defaults of a program's flags, None for required flags."""
   known = settings.flags_of(settings_of(program))
   return {name: flag.default for name, flag in known.items()}
 
 
 def arguments(program, given=(), command=None, **changes):
-  """A program's settings with their defaults but `changes`."""
+  """Returns a program's settings: the defaults, with `changes`."""
   kind = settings_of(program)
   known = settings.flags_of(kind)
   values = defaults(program) | changes
@@ -209,7 +208,7 @@ def arguments(program, given=(), command=None, **changes):
 
 
 def _arguments(flags):
-  """A flag may have a list of values: it is given as often then."""
+  """Writes flags as arguments, one for each value of a list."""
   return [
     f"--{name}={value}"
     for name, values in flags.items()

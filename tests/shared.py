@@ -1,6 +1,6 @@
-"""Folders of a run, marks and real data sets that several tests need.
+"""Folders of runs, marks and real data sets that several tests need.
 
-A folder is made by one of the processes of a test run for all of them.
+One process of a test run makes a folder for all processes.
 """
 
 import fcntl
@@ -18,7 +18,7 @@ on_datasets = pytest.mark.skipif(
 
 
 def once(tmp_path_factory, name, make):
-  """The folder `name`, and what `make(folder)` returned, once in a test run."""
+  """Makes a folder once in a test run; returns its path and `make(folder)`."""
   base = tmp_path_factory.getbasetemp()
   if "PYTEST_XDIST_WORKER" in os.environ:
     base = base.parent
@@ -32,7 +32,7 @@ def once(tmp_path_factory, name, make):
 
 
 def trained(tmp_path_factory, program, name=None, **flags):
-  """Output folder and log of a program, once in a test run."""
+  """Runs a program once in a test run; returns output folder and log."""
 
   def train(folder):
     return programs.run(program, **flags, output_dir=folder)
@@ -41,5 +41,5 @@ def trained(tmp_path_factory, program, name=None, **flags):
 
 
 def slow(value):
-  """A parameter of tests that only the slow tier tries."""
+  """Returns a parameter that only the slow tier tests."""
   return pytest.param(value, marks=pytest.mark.slow)

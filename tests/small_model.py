@@ -1,4 +1,4 @@
-"""A model small enough to train in a test: its configuration and its files."""
+"""Configuration and files of a model small enough to train in a test."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from training import checkpoint
 
 
 def config(vocab_size, **changes):
-  """One layer of width 16 without dropout; `changes` are other fields."""
+  """Configures one layer of width 16 without dropout, plus `changes`."""
   fields = {
     "hidden_size": 16,
     "num_hidden_layers": 1,
@@ -23,7 +23,7 @@ def config(vocab_size, **changes):
 
 
 def write(folder, tokens, **changes):
-  """Writes bert_config.json and vocab.txt; returns the flags of both."""
+  """Writes bert_config.json and vocab.txt; returns both as flags."""
   config(len(tokens), **changes).to_json(str(folder / "bert_config.json"))
   vocab.save(tokens, folder / "vocab.txt")
   return {
@@ -33,9 +33,9 @@ def write(folder, tokens, **changes):
 
 
 def assert_same_checkpoint(result, expected, ignored=(), atol=0.0):
-  """Compares variables of two checkpoints, or those of two folders.
+  """Compares the variables of two checkpoints, or of two folders.
 
-  `ignored` are ends of the names of variables that may differ.
+  Variables whose names end with one of `ignored` may differ.
   """
   result = checkpoint.open_reader(str(result))
   expected = checkpoint.open_reader(str(expected))

@@ -1,4 +1,4 @@
-"""Programs as modules, and the task that a program of fine-tuning makes."""
+"""Programs as modules, and the task that a fine-tuning program makes."""
 
 import importlib
 import itertools
@@ -14,7 +14,7 @@ _FLAGS = ("do_train", "do_eval", "do_predict", "keep_best")
 
 
 def program(name):
-  """The module of a program, without its handler of Ctrl-C."""
+  """Imports a program without its handler of Ctrl-C."""
   handler = signal.getsignal(signal.SIGINT)
   try:
     return importlib.import_module(name)
@@ -23,7 +23,7 @@ def program(name):
 
 
 def task_of(name, settings):
-  """The task that a program's `main` gives to fine_tune; it starts no run."""
+  """Returns the task that `main` gives to fine_tune, and starts no run."""
   tasks = []
   with pytest.MonkeyPatch.context() as patch:
     patch.setattr(fine_tune, "fine_tune", tasks.append)
@@ -34,7 +34,7 @@ def task_of(name, settings):
 
 
 def commands(settings):
-  """Yields settings in all combinations of their stages, with sweeps."""
+  """Yields settings with every combination of stages, and with sweeps."""
   names = [name for name in _FLAGS if name in settings.to_dict()]
   for values in itertools.product([False, True], repeat=len(names)):
     changed = settings.replace(**dict(zip(names, values, strict=True)))

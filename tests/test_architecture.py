@@ -1,4 +1,4 @@
-"""Imports go down only, no task knows another, names are the field's."""
+"""Imports point downwards, tasks are independent, names are the field's."""
 
 import ast
 import re
@@ -12,9 +12,9 @@ from tests import programs
 
 ROOT = Path(__file__).parents[1]
 LIBRARIES = {"tensorflow", "tensorflow_text", "keras", "official"}
-# Imported by those who installed requirements-beam.txt, or -bench.txt.
+# Only requirements-beam.txt or requirements-bench.txt installs these packages.
 OPTIONAL = {"apache_beam"}
-# Packages of ours and libraries that a package may import.
+# Our packages and the libraries that a package may import.
 LOWER = {"training", "data", "modeling", "storage"}
 PACKAGES = {
   "storage": {"storage", "tensorflow"},
@@ -32,16 +32,16 @@ PACKAGES = {
 FILES = sorted(
   path for name in PACKAGES for path in ROOT.glob(f"{name}/**/*.py")
 )
-# Imports TensorFlow where it is Keras' backend.
+# Imports TensorFlow if Keras runs on TensorFlow.
 WITH_TENSORFLOW = {"modeling/tracing.py"}
-# Modules that read absl's FLAGS; all others get cli.settings.Settings.
+# Modules that read absl's FLAGS. All others get cli.settings.Settings.
 READS_FLAGS = {"cli/settings.py", "cli/program.py", "cli/command_file.py"}
-# Files of a task's folder that know settings.
+# Files of a task's folder that may use settings.
 SEES_SETTINGS = {"task.py", "settings.py", "glue.py"}
 SEES_SETTINGS |= {"corpus_settings.py", "vocabulary_settings.py"}
 PROGRAMS = sorted(ROOT.glob("*.py"))
-# Words of our own for which the field has others, such as position for place;
-# whole word masking is the field's.
+# Private words for which the field has a common word, such as position for
+# place. The field does say whole word masking.
 PRIVATE_WORDS = re.compile(
   r"(?<![a-z])(asking|beside|damaged?|found|halves|kept|ours|places?|room|shares?"
   r"|whole(?!_word))(?![a-z])"
@@ -53,7 +53,7 @@ def _tree(path):
 
 
 def _imports(path):
-  """Modules that a file imports, as tuples of names."""
+  """Yields the modules that a file imports, as tuples of names."""
   for node in ast.walk(_tree(path)):
     if isinstance(node, ast.Import):
       yield from (tuple(alias.name.split(".")) for alias in node.names)
@@ -80,7 +80,7 @@ def test_requirements_name_what_is_imported():
   names = {}
   for path in (*FILES, *PROGRAMS, *ROOT.glob("experiments/*.py")):
     for module in _imports(path):
-      # Packages of several distributions.
+      # Several distributions share these packages.
       is_shared = module[0] in {"backports", "google"}
       names[".".join(module[: 1 + is_shared])] = _id(path)
   text = (ROOT / "requirements.txt").read_text().replace("-", "_")
@@ -98,7 +98,7 @@ def test_no_task_imports_another_and_only_task_files_import_cli(path):
   tasks = {folder.name for folder in ROOT.glob("tasks/*/")}
   imported = {m[1] for m in _imports(path) if m[0] == "tasks" and len(m) > 1}
   assert imported & tasks <= {path.parent.name}
-  # Flags are for task.py; what is below it gets values.
+  # Flags end at task.py: modules below get values.
   assert path.name in SEES_SETTINGS | {"open.py"} or "cli" not in {
     m[0] for m in _imports(path)
   }
@@ -170,7 +170,7 @@ WORKERS = """data.pretraining.shards, tasks.classification.examples,
 tasks.multiple_choice.examples, tasks.squad.records"""
 
 
-# To import NumPy takes a fifth of the time that three novels take.
+# The import of NumPy would take a fifth of the time for three novels.
 @pytest.mark.parametrize(
   ("library", "modules"), [("tensorflow", WORKERS), ("numpy", "build_vocab")]
 )

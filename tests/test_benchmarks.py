@@ -1,4 +1,4 @@
-"""Benchmarks run, and their tables are those of their results."""
+"""Benchmarks run, and the tables match the results."""
 
 import importlib
 import sys

@@ -1,4 +1,4 @@
-"""BERT in Keras: docs/keras.md, block by block, and what it promises."""
+"""BERT in Keras: docs/keras.md, block by block, and what the page promises."""
 
 import json
 import os
@@ -41,7 +41,7 @@ def _folder(tmp_path_factory):
 
 @pytest.fixture(scope="module", name="values")
 def _values(folder):
-  """Variables of docs/keras.md after all of its blocks."""
+  """Returns the variables of docs/keras.md after all of its blocks."""
   values = {}
   with pytest.MonkeyPatch.context() as patch:
     patch.chdir(folder.parent)

@@ -1,4 +1,4 @@
-"""Arguments of bert.load: each counts before what the folder says."""
+"""Arguments of bert.load come before what the folder says."""
 
 import pytest
 
@@ -12,7 +12,7 @@ TOKENS = [*vocab.SPECIAL_TOKENS, "a", "A", "b"]
 
 @pytest.fixture(name="load")
 def _load(tmp_path, monkeypatch):
-  """bert.load of a folder whose texts have this case, without a model."""
+  """Returns bert.load of a folder with a given letter case, without a model."""
   names = small_model.write(tmp_path, TOKENS, max_position_embeddings=9)
   config = small_model.config(len(TOKENS), max_position_embeddings=9)
   monkeypatch.setattr(bert.run_folder, "initialize", lambda model, path: None)

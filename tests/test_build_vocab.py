@@ -73,7 +73,7 @@ def test_languages_are_weighted_by_a_power_of_their_words(run, tmp_path):
   assert {"the", "and", "og", "það"} <= words
 
 
-def test_by_apache_beam_it_is_the_same(run, tmp_path):
+def test_apache_beam_learns_the_same_vocabulary(run, tmp_path):
   pytest.importorskip("apache_beam")
   flags = {"input_file": "a.txt", "vocab_size": 99}
   run(**flags, output_file="one")
@@ -85,7 +85,7 @@ def test_by_apache_beam_it_is_the_same(run, tmp_path):
 def test_rare_pieces_and_words_are_left_out(run, tmp_path):
   flags = {"input_file": "a.txt", "vocab_size": 99}
   run(**flags, output_file="all")
-  run(**flags, output_file="frequent", min_count=21)  # each line is there 20 x
+  run(**flags, output_file="frequent", min_count=21)  # lines occur 20 times
   log = run(**flags, output_file="few", max_words=5)
   words = {n: vocab.load(tmp_path / n).keys() for n in ("all", "frequent")}
   assert "the" in words["frequent"]

@@ -1,4 +1,4 @@
-"""Another kind of tokenizer, without a change of any file of the project."""
+"""A new kind of tokenizer needs no change in the project's files."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def _ids(path, schema):
 
 @pytest.fixture(name="model")
 def _model(tmp_path):
-  """Flags of a model of characters."""
+  """Writes a model of characters; returns its flags."""
   config = small_model.config(5 + 2 * len(LETTERS), max_position_embeddings=T)
   config.to_json(str(tmp_path / "bert_config.json"))
   vocab_file = tmp_path / f"vocab{characters.ENDING}"

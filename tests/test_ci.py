@@ -1,4 +1,4 @@
-""".ci/run: real data is unpacked for the tests, and removed after them."""
+""".ci/run unpacks real data for the tests, and removes the data after them."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ def _write(path, text):
 
 @pytest.fixture(name="run")
 def _run(tmp_path):
-  """Function that runs .ci/run of a checkout; returns status, calls of make."""
+  """Returns a function that runs .ci/run; gives status and calls of make."""
   (tmp_path / "checkout/.ci").mkdir(parents=True)
   shutil.copy(ROOT / ".ci/run", tmp_path / "checkout/.ci/run")
   (tmp_path / "temporary").mkdir()
@@ -69,7 +69,7 @@ def test_data_that_cannot_be_unpacked_hides_no_result(run, tmp_path):
   assert "cannot be unpacked: tests on real data are skipped" in done.stderr
 
 
-def test_without_an_archive_nothing_is_unpacked(run):
+def test_nothing_is_unpacked_without_an_archive(run):
   done, calls = run("exit 1")
   assert (done.returncode, calls[:2]) == (0, ["lint none ", "test-all none "])
   assert "cannot be unpacked" not in done.stderr

@@ -22,7 +22,7 @@ TAGS = ("B-PER", "I-PER", "O")
 
 
 def _values(model):
-  """Random values, and what training would have beside them."""
+  """Returns random values, and the variables that training would add."""
   rng = np.random.RandomState(0)
   values = {
     v.path: rng.normal(size=v.shape).astype(np.float32) for v in model.variables
@@ -34,7 +34,7 @@ def _values(model):
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-  """An output folder, a released model, and what is beside it."""
+  """Writes an output folder, a released model, and other files of each."""
   folder = tmp_path_factory.mktemp("runs")
   bert = folder / "bert"
   bert.mkdir()
@@ -75,7 +75,7 @@ def test_there_and_back(runs, tmp_path):
     assert (back / name).read_bytes() == (bert / name).read_bytes()
 
 
-def test_without_the_optimizer_it_is_a_third(runs, tmp_path):
+def test_a_checkpoint_without_slots_is_a_third(runs, tmp_path):
   flags = {"input": runs / "tagger", "strip_optimizer": True}
   log = run("convert_checkpoint", output=tmp_path / "small", **flags)
   assert "its variables are not checked" in log
@@ -91,7 +91,7 @@ def test_without_the_optimizer_it_is_a_third(runs, tmp_path):
 
 
 def _with(bert, folder, **more):
-  """Copies a released model; `more` are further variables by their names."""
+  """Copies a released model; `more` adds variables by name."""
   shutil.copytree(bert, folder)
   prefix = folder / "bert_model.ckpt"
   values = _read(prefix) | more
@@ -103,7 +103,7 @@ def test_slots_of_another_optimizer_go_to_no_format(runs, tmp_path):
   weights = _read(runs / "bert/bert_model.ckpt")
   names = ("AdamWeightDecayOptimizer", "LAMB_1", "lamb_m", "Momentum")
   slots = {f"{k}/{s}": v for k, v in weights.items() for s in names}
-  slots |= {f"{next(iter(weights))}/Adam": np.float32(np.nan)}  # as it is left
+  slots |= {f"{next(iter(weights))}/Adam": np.float32(np.nan)}  # a stray slot
   _with(runs / "bert", tmp_path / "trained", **slots)
   theirs, small = tmp_path / "theirs", tmp_path / "small"
   log = run("convert_checkpoint", input=tmp_path / "trained", output=theirs)
@@ -155,7 +155,7 @@ def test_a_preset_becomes_the_original(tmp_path):
 
 
 def _hugging_face(folder):
-  """A folder with a model too small for what its settings say."""
+  """Writes a model that is smaller than its settings say."""
   folder.mkdir()
   settings = CONFIG.to_dict() | {"model_type": "bert"}
   (folder / "config.json").write_text(json.dumps(settings))
@@ -163,7 +163,7 @@ def _hugging_face(folder):
   save_file(values, folder / "model.safetensors")
 
 
-# Flags (& is the folder of models, @ that of the test), and the error.
+# Flags (& is the folder of the models, @ the test's folder), and the error.
 MISTAKES = """
 input=@few | has shape (6, 4), its configuration says (7, 4)
 input=&bert output_format=original | is of the format original already; --strip
@@ -204,7 +204,7 @@ def test_mistakes_are_named_and_nothing_is_written(runs, tmp_path):
   assert not (tmp_path / "out").exists()
 
 
-def test_where_a_model_looks_goes_along(runs, tmp_path):
+def test_the_direction_of_attention_is_converted(runs, tmp_path):
   tuned, small, out = (tmp_path / name for name in ("tuned", "small", "out"))
   shutil.copytree(runs / "tagger", tuned)
   start = {"flags": {"attention": "left_to_right"}}

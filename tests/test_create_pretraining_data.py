@@ -25,7 +25,7 @@ def _fails(message, *flags, **changes):
 
 
 def _count(path, schema):
-  """Records of a file, each checked to be one of the schema."""
+  """Counts the records of a file, and checks each against the schema."""
   spec = {
     name: tf.io.FixedLenFeature(feature.shape, feature.dtype)
     for name, feature in schema.items()
@@ -133,7 +133,7 @@ def test_lines_of_a_macintosh_are_lines(tmp_path):
     assert "50 sentences" in log
 
 
-def test_by_apache_beam(tmp_path):
+def test_apache_beam_makes_the_records(tmp_path):
   pytest.importorskip("apache_beam")
   flags = {"output_file": tmp_path / "out", "runner": "DirectRunner"}
   log = _run(**flags, pipeline_options="--direct_num_workers=2")
@@ -148,7 +148,7 @@ def test_by_apache_beam(tmp_path):
   assert text.exists()
 
 
-def test_without_apache_beam_the_remedy_is_named(monkeypatch):
+def test_a_missing_apache_beam_is_named_with_its_remedy(monkeypatch):
   monkeypatch.setitem(sys.modules, "apache_beam", None)
   monkeypatch.delitem(sys.modules, "data.pretraining.beam", raising=False)
   with pytest.raises(ValueError, match="`pip install -r requirements-beam"):

@@ -32,7 +32,7 @@ def test_no_sentence_is_there_twice_and_code_is_left_out(tmp_path, monkeypatch):
 
 
 def test_the_newest_python_that_works_is_taken(tmp_path):
-  """python3.13 is there but fails, as pyenv's names of others do."""
+  """python3.13 exists but fails, like pyenv's commands for other versions."""
   scripts = {"3.13": "exit 127", "3.12": "echo python3.12", "3": "echo x"}
   for name, text in scripts.items():
     (tmp_path / f"python{name}").write_text(f"#!/bin/sh\n{text}\n")

@@ -1,4 +1,4 @@
-"""Two devices train and evaluate as one does: all programs of fine-tuning."""
+"""Two devices train and evaluate like one, in all fine-tuning programs."""
 
 import json
 import random
@@ -10,7 +10,7 @@ from tests import programs, small_model
 from tests.training import toy
 
 WORDS = ["ann", "ben", "has", "a", "red", "blue", "boat", "kite", "who", "?"]
-NUMBER = 13  # an odd number of rows, which batches cannot share evenly
+NUMBER = 13  # odd: batches cannot share the rows evenly
 FLAGS = {
   "run_classifier": "task_name=tsv data_dir=data do_eval",
   "run_ner": "train_file=ner dev_file=ner do_eval",
@@ -22,7 +22,7 @@ FLAGS = {
 
 @pytest.fixture(scope="module", name="folder")
 def _folder(tmp_path_factory):
-  """A model's files, and data for each program: texts without meaning."""
+  """Writes a model's files, and random texts for each program."""
   folder = tmp_path_factory.mktemp("given")
   rng = random.Random(1)
   small_model.write(folder, [*SPECIAL_TOKENS, *WORDS])
@@ -88,10 +88,10 @@ def test_one_device_evaluates_what_two_have_trained(folder, tmp_path, program):
 
 @pytest.mark.slow
 def test_two_devices_train_as_one_does(folder, tmp_path):
-  """SQuAD's head is the one without dropout, whose masks are a device's own."""
+  """SQuAD's head has no dropout, for which devices would draw other masks."""
   for devices in (1, 2):
     _run("run_squad", folder, tmp_path / str(devices), devices, **TRAIN)
-  # What one sum rounds to zero and another does not, Adam makes a step of.
+  # Adam turns a rounding error next to zero into a step.
   ignored = ("adam_m", "adam_v", toy.WITHOUT_EFFECT)
   small_model.assert_same_checkpoint(
     tmp_path / "2", tmp_path / "1", ignored, atol=1e-4

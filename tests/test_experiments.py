@@ -1,4 +1,4 @@
-"""The study: a fair plan, and a driver that goes on."""
+"""The study has a fair plan, and a driver that resumes."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from tests import programs
 EVERY = {each.name: each.command for each in plan.runs()}
 
 
-def test_what_is_tuned_was_trained_before():
+def test_a_tuned_model_was_trained_before():
   names = [each.name for each in plan.runs()]
   assert [*EVERY] == names
   for number, each in enumerate(plan.runs()):
@@ -28,7 +28,7 @@ BASE = "--init_checkpoint={work}/pretrain/base/1/model.ckpt-20000"
 
 
 ENCODER = "--init_checkpoint={work}/encoder/bert_model.ckpt"
-# Two runs of a table, and the flags in which they differ.
+# Two runs of a table, and the flags that differ.
 DIFFERENCES = {
   "pretrain base/1 base/2": {"--seed=1", "--seed=2"},
   "pretrain base/1 no_nsp/1": {"--objective=mlm"},
@@ -56,7 +56,7 @@ def test_every_command_has_flags_of_its_program():
   for program, *words in commands:
     if program != "-m":
       by_program.setdefault(program.removesuffix(".py"), []).append(words)
-  # Each program parses all of its commands, in a copy of one process.
+  # Each program parses all of its commands in a fork of one process.
   parse = """
 import json, os, sys
 from absl import flags
@@ -119,14 +119,14 @@ def test_differences_are_compared_with_the_deviation_of_their_task():
   embeddings, squad = ("NER.embeddings", "base"), ("SQuAD", "base")
   scores = {base: [50.0, 54.0], none: [40.0, 40.0]}
   scores |= {embeddings: [48.0, 52.0], squad: [9.0]}
-  # Variances of 8 and 0, pooled 4; two standard errors of two means of two.
+  # Variances are 8 and 0, pooled 4. The second number is two standard errors.
   effect = results.compare(scores, [(1, base), (-1, none)])
   assert effect == (12.0, 4.0)
   assert results.verdict(effect, 1.0) == "as the paper"
   assert results.verdict(effect, None) == "as the paper"
   assert results.verdict(effect, -1.0) == "the opposite"
   effect = results.compare(scores, [(1, base), (-1, embeddings)])
-  # Features have a deviation of their own, here a variance of 8.
+  # Features have a separate deviation, here a variance of 8.
   assert effect == (2.0, pytest.approx(2 * (4 / 2 + 8 / 2) ** 0.5))
   assert results.verdict(effect, 4.5) == "not seen at this size"
   assert results.verdict((1.0, float("inf")), None) == "one seed so far"

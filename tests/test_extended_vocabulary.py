@@ -1,4 +1,4 @@
-"""build_vocab.py --extend: a model with the words of another domain."""
+"""build_vocab.py --extend gives a model the words of another domain."""
 
 import json
 import os
@@ -28,7 +28,7 @@ TEXT = f"{TEXT * 3}cystic fibrosis\n"
 
 @pytest.fixture(scope="module", name="given")
 def _given(tmp_path_factory):
-  """Flags of a model whose checkpoint has an optimizer's slots."""
+  """Writes a model with an optimizer's slots; returns flags."""
   folder = tmp_path_factory.mktemp("model")
   keras.utils.set_random_seed(3)
   values = checkpoint.variables(models.pretrainer(CONFIG))
@@ -43,7 +43,7 @@ def _given(tmp_path_factory):
 
 @pytest.fixture(scope="module", name="extended")
 def _extended(given, tmp_path_factory):
-  """The new model's folder, and the log."""
+  """Returns the new model's folder and the log."""
   folder = tmp_path_factory.mktemp("new") / "medical"
   log = programs.run("build_vocab", **given, output_file=folder / "vocab.txt")
   return folder, log
@@ -52,8 +52,8 @@ def _extended(given, tmp_path_factory):
 def test_the_words_with_most_pieces_become_tokens(extended):
   folder, log = extended
   tokens = list(vocab.load(folder / "vocab.txt"))
-  # They save 6 * 3, 4 * 2 and 4 * 1 pieces; "carcinomas", which would have
-  # saved 3 * 4, saves 3 * 1 beside "carcinoma".
+  # The words save 6 * 3, 4 * 2 and 4 * 1 pieces. "carcinomas" alone would save
+  # 3 * 4, but saves 3 * 1 beside "carcinoma".
   assert tokens[5:7] == ["carcinoma", "fibrosis"]
   assert tokens[7:] == [*WORDS, "cystic"]
   assert "3 new words (carcinoma, fibrosis, cystic, ...), 1 of them" in log
@@ -104,7 +104,7 @@ def test_outputs_for_old_tokens_stay(given, extended):
     result = after[name]
     if value.shape[-1] == len(TOKENS):
       value, result = value[..., old_ids], result[..., old_ids]
-    # A product with a larger matrix may be rounded in another way.
+    # Products with a larger matrix may be rounded differently.
     np.testing.assert_allclose(value, result, atol=1e-5, err_msg=name)
 
 
@@ -126,7 +126,7 @@ def test_rare_words_are_not_added(given, tmp_path):
 
 
 def test_lines_that_are_no_words_stay_where_they_are(given, tmp_path):
-  """As in the released Chinese vocabulary, which has a separator."""
+  """The released Chinese vocabulary has a line separator, for example."""
   odd = ["\u2028", "", "the", " \u3000", "of\r"]
   tokens = [*TOKENS, *odd, "owl"]
   (tmp_path / "vocab.txt").write_bytes("\n".join(tokens).encode())

@@ -16,7 +16,7 @@ TOKENS = [*vocab.SPECIAL_TOKENS, *WORDS]
 SIZES = {"hidden_size": 6, "num_hidden_layers": 3}
 SIZES |= {"max_position_embeddings": 20, "initializer_range": 0.5}
 CONFIG = small_model.config(len(TOKENS), **SIZES)
-# Of all lengths, so that batches do not come in the order of lines.
+# Lengths vary, so that batches reorder the lines.
 TEXTS = [
   "Who was Jim Henson ? ||| Jim Henson was a puppeteer",
   "",
@@ -90,7 +90,7 @@ def test_lines_come_in_the_order_of_the_input(lines):
 
 
 def _arrays(line):
-  """[T, L, H]"""
+  """Returns the values of a line, [T, L, H]."""
   layers = [token["layers"] for token in line["features"]]
   return np.array([[x["values"] for x in token] for token in layers])
 
@@ -123,7 +123,7 @@ def test_words_that_the_vocabulary_lacks_are_said(given, tmp_path):
   korean = tmp_path / "korean.txt"
   korean.write_text("한국어 ||| a\n", encoding="utf-8")
   log = _run(**given | {"input_file": korean, "output_file": tmp_path / "x"})
-  assert '"index": -3' in (tmp_path / "x").read_text()  # of three layers
+  assert '"index": -3' in (tmp_path / "x").read_text()  # three layers
   assert "korean.txt: 75 % of the letters are Hangul" in log
   assert "korean.txt: 50 % of the words become [UNK]" in log
 

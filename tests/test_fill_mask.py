@@ -1,4 +1,4 @@
-"""fill_mask.py: what it prints, and what it refuses."""
+"""fill_mask.py: printed words, and refused input."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def _flags(tmp_path_factory):
   folder = tmp_path_factory.mktemp("fill")
   files = small_model.write(folder, WORDS, max_position_embeddings=8)
   values = checkpoint.variables(models.pretrainer(CONFIG))
-  # "blue" is what it says wherever it is asked.
+  # The model always predicts "blue".
   values["cls/predictions/output_bias"].assign([0, 0, 0, 0, 0, 0, 9, 0, 0])
   checkpoint.write(str(folder / "bert_model.ckpt"), values)
   return files | {"init_checkpoint": folder / "bert_model.ckpt"}

@@ -1,7 +1,7 @@
-"""A run that is stopped at random moments ends as an undisturbed one.
+"""A run that is stopped at random moments ends like an undisturbed run.
 
-By `kill -9` while the process starts, in training, and while a file is written;
-by SIGTERM in training, after which it saves and ends well.
+`kill -9` stops the process while it starts, trains or writes a file. SIGTERM
+stops the training, which then saves and ends well.
 """
 
 import os
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 STEPS = 400
 STOPS = 9
 MOMENTS = ("start", "training", "writing", "asked")
-# Names of files that are being written.
+# Names of unfinished files.
 UNFINISHED = re.compile(r"unfinished|\.partial-|tempstate")
 
 
@@ -38,7 +38,7 @@ def _start(flags, folder):
 
 
 def _newest(folder):
-  """Step of the newest checkpoint file, -1 if there is none."""
+  """Returns the step of the newest checkpoint file, or -1."""
   names = (path.stem for path in folder.glob("model.ckpt-*.index"))
   return max((int(name.rpartition("-")[2]) for name in names), default=-1)
 
@@ -67,7 +67,7 @@ def _stop(process, folder, moment, start_up, rng):
   if is_alive:
     os.killpg(process.pid, signal.SIGTERM if asks else signal.SIGKILL)
   status = process.wait()
-  if is_alive and asks and _newest(folder) < STEPS:  # else it is ending
+  if is_alive and asks and _newest(folder) < STEPS:  # otherwise done
     assert status == 0
     message = f"the same command resumes from step {_newest(folder)}"
     assert message in Path(f"{folder}.log").read_text().splitlines()[-1]
@@ -75,7 +75,7 @@ def _stop(process, folder, moment, start_up, rng):
 
 
 def _check_files(folder):
-  """All checkpoints can be read, no step is logged twice; newest checkpoint."""
+  """Checks all checkpoints and logged steps; returns the newest checkpoint."""
   prefixes = checkpoint_files.all_checkpoints(str(folder))
   for prefix in prefixes:
     checkpoint.Reader(prefix).verify()
@@ -85,7 +85,7 @@ def _check_files(folder):
 
 
 def _check_log(folder, latest, must_resume):
-  """The process has resumed from the newest checkpoint without complaints."""
+  """Checks that the process resumed from the newest checkpoint."""
   log = Path(f"{folder}.log").read_text()
   resumed = re.search(r"resuming from (\S+)", log)
   if latest and (resumed or must_resume):

@@ -1,4 +1,4 @@
-"""Korean data as it comes: forms of published sets, in small."""
+"""Small Korean data in the formats of published data sets."""
 
 import json
 
@@ -39,7 +39,7 @@ CHARACTERS = [
 
 @pytest.mark.parametrize(("answer", "expected", "exact", "f1"), CHARACTERS)
 def test_characters_are_counted_as_by_korquad(answer, expected, exact, f1):
-  # The best of several right answers counts, and a missing answer is wrong.
+  # The best of several right answers counts. A missing answer is wrong.
   texts = ["", expected, "없음"]
   examples = [SquadExample("a", "?", [], answer_texts=texts)]
   examples.append(SquadExample("b", "?", [], answer_texts=["강"]))
@@ -82,8 +82,8 @@ def test_characters_of_klue(tmp_path, caplog):
   assert "다 O O\n\n부 B-LC B-LC\n산 I-LC I-LC\n이 O O\n" in text
 
 
-# Rows in the forms of NSMC, KorNLI and KorSTS, the flags of docs/languages.md
-# for them, and the texts and labels of each row.
+# Rows in the formats of NSMC, KorNLI and KorSTS, flags from docs/languages.md,
+# and the texts and labels of each row.
 PAIRS = {"text_a_column": "sentence1", "text_b_column": "sentence2"}
 TABLES = {
   "NSMC": (

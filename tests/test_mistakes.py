@@ -1,6 +1,6 @@
 """Mistakes of users: one line, before TensorFlow is imported, nothing written.
 
-What a check finds is tested with its module; here programs make their checks.
+The modules' tests cover the checks. The programs here call the checks.
 """
 
 import json
@@ -21,7 +21,7 @@ WORDS = [*SPECIAL_TOKENS, "red", "blue", "sky", "."]
 MODEL = "bert_config_file=bert_config.json vocab_file=vocab.txt"
 TUNE = f"{MODEL} output_dir=out max_seq_length=12"
 WINDOWS = "long_text=windows max_seq_length=6 max_text_length=40"
-# Flags of each program; a mistake adds some, or takes "-name" away.
+# Flags of each program. A mistake adds flags, or removes one with "-name".
 FLAGS = {
   "run_classifier": f"{TUNE} task_name=tsv data_dir=data",
   "run_ner": f"{TUNE} train_file=ner dev_file=ner",
@@ -43,7 +43,7 @@ FLAGS = {
   "visualize": "model=bert_model.ckpt text=red output_file=out",
   "serve": "",
 }
-# A program, flags (~ is a blank in their values), and the end of the log.
+# A program, flags (~ is a blank in a value), and the end of the log.
 MISTAKES = """
 run_classifier | | At least one of --do_train, --do_eval, --do_predict and --do_export
 run_classifier | do_train task_name=SST2x | known are CoLA, SST-2, MRPC
@@ -229,7 +229,7 @@ visualize | model=export | no checkpoint in the folder export, which looks like 
 serve | model=gone | --model=gone: there is no folder gone
 """.strip().splitlines()  # noqa: E501
 LAYERS = np.array([-1, -2], np.int32)
-# Runs a program once for each of some command lines, in copies of a process.
+# Runs a program for each of several command lines, in forks of one process.
 RUN = """
 import json, os, runpy, sys, tempfile
 from pathlib import Path
@@ -294,7 +294,7 @@ def _write_text(folder):
 
 
 def _write_models(folder):
-  """A pre-trained model, and output folders of trainings."""
+  """Writes a pre-trained model, and output folders of trainings."""
   small_model.write(folder, WORDS)
   for name, tokens in (
     ("other", [*SPECIAL_TOKENS, *WORDS[:4:-1]]),
@@ -339,7 +339,7 @@ def _parts(line):
 
 
 def _words(line):
-  """Program and command line of a mistake."""
+  """Returns the program and command line of a mistake."""
   name, flags, _ = _parts(line)
   flags = flags.format(windows=WINDOWS)
   given = {}
@@ -355,7 +355,7 @@ def _words(line):
 
 @pytest.fixture(name="outcomes", scope="module")
 def _outcomes(tmp_path_factory):
-  """Outcomes of all mistakes of a program: status, log, changed files."""
+  """Returns the outcome of each mistake: status, log, changed files."""
   folder = tmp_path_factory.mktemp("mistakes")
   _write_text(folder)
   _write_models(folder)

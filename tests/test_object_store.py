@@ -1,4 +1,4 @@
-"""Text, records and a training in an object store are those on a disk."""
+"""Text, records and training give the same in an object store as on a disk."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ VOCAB_FILE = programs.ROOT / "tests/parity/golden/vocab.txt"
 
 @pytest.fixture(scope="module", autouse=True, name="store")
 def _store(tmp_path_factory):
-  """An object store that this process sees, too."""
+  """Runs an object store that this process sees, too."""
   with (
     object_store.running(tmp_path_factory.mktemp("store")) as environment,
     pytest.MonkeyPatch.context() as patch,
@@ -38,7 +38,7 @@ def _run(program, **flags):
 
 
 def _put(name, content):
-  """Writes an object; its path."""
+  """Writes an object; returns its path."""
   with files.open_for_writing(f"{BUCKET}/{name}") as file:
     file.write(content)
   return f"{BUCKET}/{name}"
@@ -80,7 +80,7 @@ def test_records(workers, tmp_path):
 
 
 def _training(tmp_path, folder):
-  """Flags of a training whose files are all in a folder."""
+  """Returns flags of a training whose files are all in one folder."""
   flags = toy.flags(tmp_path, dropout=0.1)
   toy.write_records(str(tmp_path / "a.tfrecord"), 600)
   for name in ("bert_config.json", "a.tfrecord"):

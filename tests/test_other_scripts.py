@@ -10,8 +10,8 @@ import pytest
 
 from tests import programs, shared
 
-# Sentences are recombined to documents. A list is a language, in its order of
-# words: who, what happens, and the mark behind it. The last is the joint.
+# Parts of sentences for random documents. Each language has a list for who,
+# what happens and the end mark, then the joint between sentences.
 PROSE = {
   "hindi": (
     ["राम", "मेरी बहन", "बूढ़ा किसान", "पड़ोसी का लड़का", "डॉ. शर्मा"],
@@ -47,7 +47,7 @@ PROSE = {
 
 
 def _write_prose(folder, language, documents=8, size=300):
-  """Writes documents, each a file without line breaks between sentences."""
+  """Writes documents, one a file, without line breaks between sentences."""
   subjects, predicates, marks, joint = PROSE[language]
   blank = "" if language == "japanese" else " "
   rng = Random(language)
@@ -61,7 +61,7 @@ def _write_prose(folder, language, documents=8, size=300):
 
 
 def _fraction_of_next(folder, **flags):
-  """Fraction of next sentences after all programs, and their number."""
+  """Runs all programs; returns fraction of next sentences, count and text."""
   text, vocabulary = folder / "sentences", folder / "vocab"
   log = programs.run(
     "split_sentences", input_file=folder / "*.txt", output_file=text

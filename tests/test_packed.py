@@ -1,4 +1,4 @@
-"""Examples that share rows have the losses and gradients of padded ones."""
+"""Packed examples have the losses and gradients of padded ones."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ LENGTH = 16
 PREDICTIONS = 3
 SIZES = [
   [3, 16, 5, 8, 4, 2, 9, 7, 16],
-  [2] * 9,  # more than a row takes, though they are short
+  [2] * 9,  # short, but too many for a row
   [16, 16],
   [11],
 ]
@@ -41,7 +41,7 @@ def _tags(sizes):
 
 
 def _choices(sizes):
-  """Examples of three choices."""
+  """Returns examples of three choices."""
   rng, tokens = _tokens(sizes * 3)
   batch = {k: v.reshape(-1, 3, LENGTH) for k, v in tokens.items()}
   return batch | {"label_ids": rng.integers(0, 3, len(sizes))}
@@ -79,7 +79,7 @@ CASES = {
 
 
 def _losses_and_gradients(model, objective, batch):
-  """Mean of each loss, and gradients of their sum, by names of variables."""
+  """Returns each mean loss, and gradients of the sum by variable name."""
   inputs = {name: batch[name] for name in model.input}
   with tf.GradientTape() as tape:
     values = objective.losses(model(inputs, training=False), batch)
@@ -138,13 +138,13 @@ def test_packing_is_planned_by_the_lengths():
     ({12: 50, 20: 10, 90: 3}, None, Packing(96, 6)),
     ({12: 50, 20: 10, 200: 3}, None, Packing(128, 7)),  # truncated to 128
     ({12: 50, 20: 10, 90: 3}, False, None),
-    ({40: 9, 64: 1}, None, Packing(128, 4)),  # rows of 64 would have one each
+    ({40: 9, 64: 1}, None, Packing(128, 4)),  # a row of 64 would hold one
     ({88: 40, 96: 10}, None, None),  # nothing to gain
     ({88: 40, 96: 10}, True, Packing(96, 2)),
   ):
     rows = batching.plan(lengths, 128, 16, is_packed)
     assert rows == expected
-    assert rows is None or type(rows.row_length) is int  # not of NumPy
+    assert rows is None or type(rows.row_length) is int  # not NumPy's
 
 
 def test_number_of_rows_is_that_of_packing():

@@ -1,4 +1,4 @@
-"""docs/paper.md, in English and Korean: what it names exists, what it runs."""
+"""docs/paper.md in English and Korean: names exist, and commands run."""
 
 import ast
 import contextlib
@@ -17,12 +17,12 @@ REFERENCE = re.compile(r"`([\w./]+\.(?:py|flags))(?::([\w.]+))?`")
 COMMANDS = re.findall(
   r"```python\n(.*?)```\n\n```text\n(.*?)```", ENGLISH, re.S
 )
-# Builds models of the published sizes: seconds, and gigabytes.
+# Builds models of published sizes, which takes seconds and gigabytes.
 LARGE = "count_params"
 
 
 def _names(tree, prefix=""):
-  """Names that a module or a class defines, with those of its methods."""
+  """Yields the names that a module or a class defines, methods included."""
   for node in tree.body:
     if isinstance(node, ast.ClassDef | ast.FunctionDef):
       yield prefix + node.name

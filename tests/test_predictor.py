@@ -57,7 +57,7 @@ def test_wrong_inputs_are_named(pairs, tagger):
     ("tokens is {'tokens': 'a'}: give a list", lambda: tagger({"tokens": "a"})),
     ("tokens is {'a'}: give a list of texts", lambda: tagger({"a"})),
     (r"tokens is array\('a'", lambda: tagger(np.array("a"))),
-    # As of a data frame.
+    # A data frame gives such an array.
     (r"tokens is array\(\[\['a'", lambda: tagger(np.array([["a"], ["b"]]))),
     (
       r"length: \{'text_a': 1, 'text_b': 2\}",

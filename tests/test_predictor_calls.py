@@ -1,4 +1,4 @@
-"""Predictor: calls, batches and arguments, by stand-ins for models."""
+"""Predictor: calls, batches and arguments, with stand-ins for models."""
 
 from types import SimpleNamespace
 
@@ -9,7 +9,7 @@ from tasks import predictor as opener
 
 
 class _Model:
-  """Answers with the number of its call."""
+  """Answers with the number of the call."""
 
   word_lists = frozenset()
 
@@ -28,7 +28,7 @@ class _Model:
 
 @pytest.fixture(name="opened")
 def _opened(monkeypatch):
-  """Stand-ins for the models of folders and of servers; what was opened."""
+  """Replaces the models of folders and servers; notes what is opened."""
   opened = []
 
   def note(kind, model):
@@ -91,7 +91,7 @@ URL = "http://host:8501/v1/models/m"
   ],
 )
 def test_each_argument_reaches_the_model(opened, given, named, expected):
-  """Also one that is False, 0 or empty."""
+  """The argument may be False, 0 or empty."""
   if expected is None:
     with pytest.raises(ValueError, match=r"\w"):
       Predictor(*given, **named)

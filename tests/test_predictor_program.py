@@ -14,7 +14,7 @@ from storage import UserError
 
 
 class Model:
-  """Answers with its texts, by the sorted names of its inputs."""
+  """Answers with the given texts, by the sorted names of the inputs."""
 
   def __init__(self, **inputs):
     self.inputs, self.answers = inputs, self
@@ -151,7 +151,7 @@ def test_choices_of_several_numbers_are_asked_together(call):
     ([], ("auto", None, 30.0, {})),
     (["--timeout=0"], ("auto", None, 0.0, {})),
     (["--engine=litert", "--files=~/f"], ("litert", "/ann/f", 30.0, {})),
-    # A variable of the shell may be unset.
+    # A shell variable may be unset.
     (["--vocab_file=", "--files="], ("auto", None, 30.0, {})),
     (["--vocab_file=~/v"], ("auto", None, 30.0, {"vocab_file": "/ann/v"})),
   ],

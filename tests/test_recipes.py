@@ -1,6 +1,6 @@
-"""Recipes: each says what it is, and names flags of its program.
+"""Recipes: each says what the recipe is, and names flags of its program.
 
-Dry runs of some are in the tests of their programs.
+The tests of some programs make dry runs of recipes.
 """
 
 import shlex
@@ -14,7 +14,7 @@ HEADERS = table.headers()
 
 
 @pytest.mark.parametrize("name", HEADERS)
-def test_each_says_what_it_is_and_names_flags_of_its_program(name):
+def test_each_recipe_has_a_title_and_flags_of_its_program(name):
   fields = HEADERS[name]
   assert all(fields.values())
   words = shlex.split(fields["Command"])

@@ -1,4 +1,4 @@
-"""run_classifier.py as its users call it: whole runs, own data, mistakes."""
+"""run_classifier.py from the command line: whole runs, own data, mistakes."""
 
 import csv
 import json
@@ -29,10 +29,10 @@ def _run(**flags):
 
 
 def _sentences(number, seed):
-  """Pairs of a text and whether it is one of praise.
+  """Yields pairs of a text and whether the text is praise.
 
-  Half of the words say so: at --learning_rate=0.005 a model learns it from any
-  start, whatever the rounding of the processor.
+  Two words in each text decide. A model learns the words from any start with
+  --learning_rate=0.005, whatever the rounding of the processor.
   """
   rng = random.Random(seed)
   for _ in range(number):
@@ -44,12 +44,12 @@ def _sentences(number, seed):
 
 
 def _probabilities(folder):
-  """Those of test_results.tsv, [N, L]."""
+  """Returns the probabilities in test_results.tsv, [N, L]."""
   return np.array(programs.table(folder / "test_results.tsv"), float)
 
 
 def _answers(texts, folder, **flags):
-  """Probabilities that a Predictor of a folder has for texts, [N, L]."""
+  """Returns a Predictor's probabilities for texts, [N, L]."""
   answers = Predictor(folder, **flags)(texts)
   return np.array([answer["probabilities"] for answer in answers])
 
@@ -76,7 +76,7 @@ def _given(tmp_path_factory):
 
 @pytest.fixture(scope="module", name="sst")
 def _sst(given, tmp_path_factory):
-  """The flags with SST-2 in small."""
+  """Adds a small SST-2 to the flags."""
   folder = tmp_path_factory.mktemp("SST-2")
   for name, number in (("train", 160), ("dev", 19)):
     rows = [(text, int(good)) for text, good in _sentences(number, name)]
@@ -88,7 +88,7 @@ def _sst(given, tmp_path_factory):
 
 @pytest.fixture(scope="module", name="trained")
 def _trained(sst, tmp_path_factory):
-  """Output folder and log of a run that does everything."""
+  """Runs all stages once; returns output folder and log."""
 
   def train(output):
     flags = sst | EVERYTHING | {"output_dir": output}
@@ -101,7 +101,7 @@ def test_a_training_leaves_its_curves_with_the_last_evaluation(trained):
   output, _ = trained
   *_, evaluated = lines = report.read_metrics(str(output))
   assert {"eval_loss", "eval_accuracy", "step"} == evaluated.keys()
-  # The only term of the loss is not there a second time.
+  # The loss has a single term, which is not listed again.
   names = {"step", "loss", "accuracy", "learning_rate", "gradient_norm"}
   assert lines[0].keys() - {"examples_per_second"} == names
   pytest.importorskip("matplotlib")
@@ -137,14 +137,14 @@ def test_trains_evaluates_and_predicts(trained):
 
 @pytest.fixture(scope="module", name="several")
 def _several(given, tmp_path_factory):
-  """Flags and output folder of a training with --multi_label."""
+  """Trains with --multi_label; returns flags and output folder."""
   data = tmp_path_factory.mktemp("labels")
   for name, number in (("train", 160), ("dev", 30)):
     rows = [
       (text, "praise|film" if praise else "")
       for text, praise in _sentences(number, name)
     ]
-    # As Excel writes tables in most of Europe.
+    # Excel writes such tables in most of Europe.
     lines = [
       f"{text};{label};;\r\n" for text, label in [("text", "label"), *rows]
     ]
@@ -216,7 +216,7 @@ def test_an_encoder_alone_predicts_nothing(trained, sst, tmp_path):
 
 @pytest.mark.slow
 def test_a_student_learns_from_its_teacher(trained, sst, tmp_path):
-  # Every text to train on has the wrong label.
+  # Every training text has the wrong label.
   header, *rows = programs.table(sst["data_dir"] / "train.tsv")
   rows = ((text, 1 - int(label)) for text, label in rows)
   _write(tmp_path / "train.tsv", header, *rows)
@@ -259,7 +259,7 @@ def _export(flags, folder):
 
 
 @pytest.mark.slow
-def test_its_command_file_repeats_a_run_of_strange_names(sst, tmp_path):
+def test_a_command_file_repeats_a_run_with_strange_names(sst, tmp_path):
   column = "the \"text\", = 'it'\nof\ta film"
   data = tmp_path / "a b, c=d"
   data.mkdir()
@@ -280,7 +280,7 @@ def test_its_command_file_repeats_a_run_of_strange_names(sst, tmp_path):
 
 
 @pytest.mark.slow
-def test_its_command_file_repeats_a_sweep_and_its_trials(sst, tmp_path):
+def test_a_command_file_repeats_a_sweep_and_its_trials(sst, tmp_path):
   flags = sst | {"learning_rate": "1e-3,5e-3", "num_train_epochs": 0.1}
   del flags["seed"]
   output, again = tmp_path / "out", tmp_path / "again"

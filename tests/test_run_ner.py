@@ -1,4 +1,4 @@
-"""run_ner.py as its users call it: a language whose names are obvious."""
+"""run_ner.py from the command line, in a language with obvious names."""
 
 import json
 import random
@@ -13,8 +13,8 @@ from tasks.ner import examples
 from tasks.ner.schemes import recognize
 from tests import programs, shared, small_model
 
-# A word says what it is. The last are two names, as nothing else stands between
-# neighbours of a kind.
+# Each word has one tag. The last entry is two names: nothing else puts two
+# names of one type next to each other.
 NAMES = (
   ("Ann Lee", "B-PER I-PER"),
   ("Ben Kay", "B-PER I-PER"),
@@ -30,7 +30,7 @@ T = 16
 
 
 def _text(number, seed):
-  """Sentences: lists of pairs of a word and its tag."""
+  """Yields sentences: lists of pairs of a word and a tag."""
   rng = random.Random(seed)
   for _ in range(number):
     sentence = []
@@ -49,7 +49,7 @@ def _write(path, sentences, line="{} {}"):
 
 @pytest.fixture(scope="module", name="given")
 def _given(tmp_path_factory):
-  """Flags of a small run, and its files."""
+  """Writes the files of a small run; returns flags."""
   folder = tmp_path_factory.mktemp("given")
   model = small_model.write(folder, VOCABULARY, num_hidden_layers=2)
   for name, number in (("train", 80), ("dev", 30)):
@@ -67,7 +67,7 @@ def _given(tmp_path_factory):
 
 @pytest.fixture(scope="module", name="trained")
 def _trained(given, tmp_path_factory):
-  """Output folder and log of a run that does everything."""
+  """Runs all stages once; returns output folder and log."""
   flags = given | {"test_file": given["dev_file"], "keep_best": True}
   flags |= {"do_train": True, "do_eval": True, "do_predict": True}
   return shared.trained(tmp_path_factory, "run_ner", **flags)
@@ -87,7 +87,7 @@ def test_finds_names_and_scores(trained):
   assert labels == ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
   for name in ("train", "eval", "predict"):
     assert (output / f"{name}.tf_record").exists()
-  # With known tags, a file to predict is scored, too: as the dev file was.
+  # A file to predict is scored like the dev file if its tags are known.
   assert log.count(f"FB1: {100 * results['eval_f1']:6.2f}") >= 2
   for kind in ("conll", "tsv"):
     result = (output / f"test_predictions.{kind}").read_text()
@@ -99,7 +99,7 @@ def test_predicts_words_alone_from_the_checkpoint_alone(
 ):
   output = shutil.copytree(trained[0], tmp_path / "run")
   text = list(_text(12, "test"))
-  # Longer than a record, with a word that no tokenizer leaves anything of.
+  # A sentence longer than a record, with a word without tokens.
   text.insert(3, [pair for s in text for pair in s] + [("\u200b", "O")])
   assert len(text[3]) > 3 * T
   file = _write(output / "words.txt", text, "{}")
@@ -129,7 +129,7 @@ def test_scores_are_the_same_in_another_scheme(trained, given, tmp_path):
   assert "PER_E" in file.read_text()
   flags = {**given, "dev_file": file, "output_dir": output, "do_eval": True}
   log = programs.run("run_ner", **flags, tag_scheme="BIO")
-  # Without an entity of three words, BMES is as BIOES.
+  # Without an entity of three words, BMES looks like BIOES.
   assert "dev.txt: tag scheme BIOES (suffix, separator '_')" in log
   assert programs.results(output) == pytest.approx(expected, abs=1e-6)
   predicted = examples.read_sentences(str(output / "eval_predictions.conll"))

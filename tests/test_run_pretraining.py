@@ -1,4 +1,4 @@
-"""run_pretraining.py as its users call it: whole runs, wrong flags."""
+"""run_pretraining.py from the command line: whole runs, wrong flags."""
 
 import json
 import re
@@ -20,7 +20,7 @@ _run = partial(programs.run, "run_pretraining", do_train=True)
 
 @pytest.fixture(scope="module", name="given")
 def _given(tmp_path_factory):
-  """Flags of a small run: a configuration, two files of records, an empty."""
+  """Writes a configuration and three record files, one empty; returns flags."""
   folder = tmp_path_factory.mktemp("run pretraining")
   for part in range(2):
     toy.write_records(str(folder / f"part {part}.tfrecord"), 30, seed=part)
@@ -58,9 +58,9 @@ def test_trains_evaluates_and_leaves_the_originals_files(given, tmp_path):
 
 
 def _check_record(given, folder):
-  """What is needed to repeat a run is in run.json."""
+  """Checks that run.json has what a repetition needs."""
   [entry] = json.loads((folder / "run.json").read_text())
-  # The optimizer is a default.
+  # The default optimizer is listed, too.
   expected = {"learning_rate": 0.01, "num_train_steps": 40}
   assert entry["flags"].items() >= (expected | {"optimizer": "adamw"}).items()
   assert entry["seed"] == 1
@@ -69,7 +69,7 @@ def _check_record(given, folder):
 
 
 def _check_metrics(folder):
-  """TensorBoard has the flags, and the numbers of metrics.jsonl."""
+  """Checks that TensorBoard has the flags and the numbers of metrics.jsonl."""
   texts, values = [], {}
   for step, value in toy.summaries(folder):
     number = tf.make_ndarray(value.tensor)
@@ -81,7 +81,7 @@ def _check_metrics(folder):
   lines = report.read_metrics(str(folder))
   steps = [line["step"] for line in lines if "gradient_norm" in line]
   assert steps == sorted(set(steps))
-  # A line is a mean of steps of which TensorBoard has several parts.
+  # A line is a mean over steps, for which TensorBoard has several parts.
   for name in ("loss", "masked_lm_accuracy", "learning_rate", "gradient_norm"):
     parts = values[name].values()
     numbers = [line[name] for line in lines if name in line]
@@ -108,23 +108,23 @@ def test_variants_run(given, tmp_path, options):
   log = _run(*options.split(), **given, **flags)
   with_nsp = "next_sentence_loss" in programs.results(tmp_path)
   assert with_nsp == ("objective" not in options)
-  assert log.count("evaluation at step") == 2  # each once
+  assert log.count("evaluation at step") == 2  # each step once
   assert "never reaches --learning_rate" in log
 
 
 @pytest.mark.slow
-def test_it_stops_on_the_way_and_goes_on(given, tmp_path):
-  """Two phases end as one run does; 0 keeps every checkpoint."""
+def test_a_stopped_run_continues(given, tmp_path):
+  """Two phases end like one run, and keep_checkpoint_max=0 keeps everything."""
   flags = {"num_train_steps": 8, "save_checkpoints_steps": 1, "seed": 3}
   flags |= given | {"keep_checkpoint_max": 0}
   complete, parts = tmp_path / "whole", tmp_path / "parts"
   _run(**flags, output_dir=complete)
   _run(**flags, output_dir=parts, stop_at_step=3)
   assert not (parts / "model.ckpt-4.index").exists()
-  # The run goes on with its own seed.
+  # The run continues with its own seed.
   flags |= {"eval_steps": 3, "max_eval_steps": 1}
   log = _run(**flags | {"seed": 4}, output_dir=parts)
-  assert "evaluation at step 3," in log  # there was none
+  assert "evaluation at step 3," in log  # not evaluated before
   assert f"resuming from {parts}/model.ckpt-3\n" in log
   assert "--seed=4 has no effect: the training in" in log
   assert len(list(parts.glob("model.ckpt-*.index"))) == 9
@@ -140,7 +140,7 @@ def test_dry_runs_of_recipes(given, recipe):
 
 
 @pytest.mark.slow
-def test_its_command_file_repeats_a_run(given, tmp_path):
+def test_a_command_file_repeats_a_run(given, tmp_path):
   flags = given | {"output_dir": tmp_path / "out", "num_train_steps": 3}
   _run(**flags, do_eval=True, max_eval_steps=1)
   programs.check_repeats("run_pretraining", tmp_path / "out", tmp_path / "2")

@@ -1,4 +1,4 @@
-"""run_squad.py as its users call it, on questions of our own."""
+"""run_squad.py from the command line, on questions of our own."""
 
 import json
 
@@ -26,7 +26,7 @@ def _questions(**more):
 
 
 def _one_by_one():
-  """A sentence to each question: which words answer is soon learned."""
+  """Yields a sentence for each question, so that answers are soon learned."""
   sentences = CONTEXT.replace(". ", ".|").split("|")
   for sentence, question in zip(sentences, _questions(), strict=True):
     [answer] = question["answers"]
@@ -76,7 +76,7 @@ def test_learns_answers_and_scores(flags, tmp_path):
     assert (output / name).exists()
   [*_, evaluated] = (output / "metrics.jsonl").read_text().splitlines()
   assert json.loads(evaluated)["eval_f1"] == 100.0
-  # From the checkpoint alone, and without right answers.
+  # The checkpoint is enough, without right answers.
   bare = _load(file)
   for paragraph in bare["data"][0]["paragraphs"]:
     del paragraph["qas"][0]["answers"]
@@ -98,13 +98,13 @@ def test_version_2_saves_the_best_threshold(flags, tmp_path):
   stored = float((output / "null_score_diff_threshold.txt").read_text())
   scores = _load(output / "squad_scores.json")
   assert stored in (scores["best_f1_thresh"], min(odds.values()) - 1)
-  # Several windows to each question, combined.
+  # Several windows for each question are combined.
   log = _run(flags, max_seq_length=16, doc_stride=4)
   assert "null_score_diff_threshold.txt" in log
 
 
 @pytest.mark.slow
-def test_its_command_file_repeats_a_run(flags, tmp_path):
+def test_a_command_file_repeats_a_run(flags, tmp_path):
   output, file = tmp_path / "out", tmp_path / "v2.json"
   flags |= dict.fromkeys(("train_file", "predict_file"), file)
   more = {"do_train": True, "do_predict": True, "output_dir": output}

@@ -1,4 +1,4 @@
-"""run_swag.py as its users call it: endings of which one makes sense."""
+"""run_swag.py from the command line: only one ending makes sense."""
 
 import csv
 import json
@@ -10,7 +10,7 @@ import pytest
 from data.vocab import SPECIAL_TOKENS
 from tests import programs, shared, small_model
 
-# Beginnings of sentences; a right ending says what an animal does.
+# Beginnings of sentences. A right ending says what an animal does.
 BEGINNINGS = ("the old dog sleeps", "then it"), ("a cat", ""), ("it", "soon it")
 RIGHT = ("barks", "purrs", "eats")
 WRONG = ("melts", "rhymes", "boils", "rusts")
@@ -20,7 +20,7 @@ VOCABULARY = [*SPECIAL_TOKENS, *WORDS.split(), *RIGHT, *WRONG]
 
 
 def _examples(number, choices, seed):
-  """Rows of a table: beginnings, endings, and the number of the right one."""
+  """Yields rows of a table: beginnings, endings, number of the right ending."""
   rng = random.Random(seed)
   for _ in range(number):
     label = rng.randrange(choices)
@@ -42,7 +42,7 @@ def _write(path, rows, delimiter):
 
 @pytest.fixture(scope="module", name="given")
 def _given(tmp_path_factory):
-  """Flags of a small run: three choices to train on, four to evaluate."""
+  """Writes three choices to train on and four to evaluate; returns flags."""
   folder = tmp_path_factory.mktemp("given")
   _write(folder / "train.csv", list(_examples(80, 3, 1)), ",")
   _write(folder / "dev.tsv", list(_examples(21, 4, 2)), "\t")
@@ -59,7 +59,7 @@ def _given(tmp_path_factory):
 
 @pytest.fixture(scope="module", name="trained")
 def _trained(given, tmp_path_factory):
-  """Output folder and log of a run that trains and evaluates."""
+  """Trains and evaluates once; returns output folder and log."""
   flags = given | {"eval_steps": 20, "keep_best": True}
   flags |= {"do_train": True, "do_eval": True}
   return shared.trained(tmp_path_factory, "run_swag", **flags)

@@ -1,4 +1,4 @@
-"""serve.py: its flags, and its end by SIGTERM and Ctrl-C under load."""
+"""serve.py: flags, and the end by SIGTERM and Ctrl-C under load."""
 
 import contextlib
 import json
@@ -63,12 +63,12 @@ def _check_mistake(flags, message):
 
 def test_flags_reach_the_server(folders, capfd, request):
   folder = folders["tagging"]
-  # As nohup sets it, for the server: a terminal that is closed ends nothing.
+  # Ignore SIGHUP like nohup: a closed terminal must not end the server.
   before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
   request.addfinalizer(lambda: signal.signal(signal.SIGHUP, before))
   program, port = client.start(
     folder,
-    f"--model=other={folder}",  # whose texts are counted apart
+    f"--model=other={folder}",  # texts are counted separately
     "--engine=litert_float16",
     "--max_queue_size=2",
     "--poll_seconds=0",

@@ -1,4 +1,4 @@
-"""split_sentences.py: files in, one document each out."""
+"""split_sentences.py: each file becomes a document."""
 
 import json
 
@@ -8,7 +8,7 @@ from tests import programs
 
 
 def _split(path, **flags):
-  """Log and output."""
+  """Returns log and output."""
   output = path.parent / "out" / "text"
   flags |= {"input_file": path, "output_file": output}
   return programs.run("split_sentences", **flags), output.read_text("utf-8")
@@ -36,7 +36,7 @@ def test_no_line_end_joins_words(source, tmp_path):
     path.write_bytes(f"Owls hunt{end}at night.{end}Foxes, too.{end}".encode())
     _, text = _split(path, source=source, overwrite=True)
     assert text == "Owls hunt at night.\nFoxes, too.\n\n", end
-  # Old line ends of a Macintosh within a file of new ones.
+  # Old Macintosh line ends in a file with newer line ends.
   path.write_bytes(b"Owls hunt\rat night.\rFoxes, too.\nBats.")
   _, text = _split(path, overwrite=True)
   assert text == "Owls hunt at night.\nFoxes, too.\nBats.\n\n"

@@ -1,4 +1,4 @@
-"""What programs that train read, check and hand on, by their stages."""
+"""What training programs read, check and pass on, stage by stage."""
 
 import itertools
 import json
@@ -22,7 +22,7 @@ LOADED = 9  # step of the checkpoint that a run loads
 
 
 def _squad_file(path, *questions):
-  """A file of questions, each with the text of its answer, or None."""
+  """Writes questions, each with the text of its answer, or None."""
   asked = [
     {
       "id": str(number),
@@ -38,24 +38,24 @@ def _squad_file(path, *questions):
 
 
 def _table(path, *labels):
-  """A file of run_swag.py whose rows have these labels, or none."""
+  """Writes a file for run_swag.py with these labels; "" is no label."""
   row = {"sent1": path.stem, "sent2": "b", "ending0": "c", "ending1": "d"}
   rows = [row | ({"label": label} if label else {}) for label in labels]
   path.write_text("\n".join(map(json.dumps, rows)))
 
 
 def _tagged(path, *tags):
-  """A file of run_ner.py whose words have these tags, or none."""
+  """Writes a file for run_ner.py with these tags; "" is no tag."""
   path.write_text("".join(f"{path.stem} {tag}".strip() + "\n" for tag in tags))
 
 
 def _texts(path, *labels):
-  """A file of run_classifier.py whose texts have these labels."""
+  """Writes a file for run_classifier.py with these labels."""
   rows = "".join(f"{path.stem}\t{label}\n" for label in labels)
   path.write_text(f"text\tlabel\n{rows}")
 
 
-# For each program the splits, its file of a split and what writes that file.
+# The splits of a program, the file of a split, and what writes the file.
 READERS = {
   "run_swag": (NAMES, "{}.jsonl", lambda path: _table(path, _label(path, "1"))),
   "run_ner": (NAMES, "{}.txt", lambda path: _tagged(path, _label(path, "O"))),
@@ -133,7 +133,7 @@ def test_a_training_of_version_1_needs_all_answers(tmp_path):
 @pytest.mark.parametrize(
   ("flags", "is_refused"),
   [
-    ({"do_predict": True}, False),  # without scores
+    ({"do_predict": True}, False),  # no scores
     ({"do_train": True, "do_predict": True}, False),
     ({"do_train": True, "keep_best": True}, True),
     ({"do_train": True, "eval_steps": 3}, True),
@@ -176,7 +176,7 @@ def test_a_sweep_predicts_if_its_ensemble_needs_a_threshold(
 
 @pytest.fixture(name="classifier")
 def _classifier(tmp_path):
-  """Settings of run_classifier.py, with files of three splits."""
+  """Writes files of three splits; returns settings of run_classifier.py."""
   (tmp_path / "data").mkdir()
   for name in NAMES:
     _texts(tmp_path / f"data/{name}.tsv", "b", "a", "b")
@@ -200,7 +200,7 @@ def _classifier(tmp_path):
 def test_thresholds_are_fitted_where_they_are_missing(
   tmp_path, classifier, caplog, has_dev, do_train, ensemble, is_known, fits
 ):
-  """A training fits them, and an ensemble that was not evaluated yet."""
+  """A training fits thresholds, and so does a new ensemble."""
   caplog.set_level("INFO", "absl")
   if not has_dev:
     (tmp_path / "data/dev.tsv").unlink()
@@ -234,7 +234,7 @@ def test_matched_and_mismatched_files_are_told_apart(tmp_path):
 
 
 def test_a_teacher_counts_in_training_alone(tmp_path, classifier):
-  labels.save(["a", "b"], str(tmp_path / "old"))  # in another order
+  labels.save(["a", "b"], str(tmp_path / "old"))  # another order
   args = classifier.replace(teacher=str(tmp_path / "old"))
   assert stages.task_of("run_classifier", args.replace(do_eval=True))
   with pytest.raises(ValueError, match="has other labels, or another order"):
@@ -286,13 +286,13 @@ def test_a_model_goes_on_with_one_text_or_with_two(
 
 # --- Pre-training ------------------------------------------------------------
 
-# Steps at which a training of LOADED steps evaluates.
+# Evaluation steps of a training of LOADED steps, by --eval_steps.
 EVALUATIONS = {0: [], 4: [4, 8], 3: [3, 6, 9]}
 
 
 @pytest.fixture(name="pretrainer")
 def _pretrainer(monkeypatch, tmp_path):
-  """Events, `main` and flags of run_pretraining.py with stand-ins."""
+  """Returns events, `main` and flags of run_pretraining.py with stand-ins."""
   events = []
   add = lambda *event: events.append(event)  # noqa: E731
 

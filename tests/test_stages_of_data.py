@@ -1,4 +1,4 @@
-"""Stages of the programs that do not train: which of them a command takes."""
+"""Stages that a command of a program without training takes."""
 
 import itertools
 import sys
@@ -20,10 +20,10 @@ from training import checkpoint
 
 
 class _Events(list):
-  """Stages with what they were given."""
+  """Stages and the arguments that each received."""
 
   def stage(self, name, result=None, number=None):
-    """A function that notes its name and its first `number` arguments."""
+    """Returns a function that notes its name and first `number` arguments."""
 
     def call(*given, **_):
       self.append((name, *given[:number]))
@@ -39,7 +39,7 @@ def _events():
 
 @pytest.fixture(name="files")
 def _files(tmp_path):
-  """Flags of a model's files and of a text."""
+  """Writes a model's files and a text; returns flags."""
   tokens = [*SPECIAL_TOKENS, "a", "b"]
   paths = small_model.write(tmp_path, tokens, num_hidden_layers=3)
   (tmp_path / "text").write_text("a b\n\nb a\n")
@@ -51,7 +51,7 @@ def _files(tmp_path):
 def test_features_are_exported_and_extracted(
   tmp_path, monkeypatch, events, files, one_hot, use_tpu
 ):
-  """Each with the values of the checkpoint; an export alone reads no text."""
+  """Both use the checkpoint's values, and an export alone reads no text."""
   scope = events.stage("scope", stages.nullcontext())
   device = SimpleNamespace(scope=scope)
   served = SimpleNamespace(model="served")
@@ -111,7 +111,7 @@ def test_layers_of_the_flag_count_before_the_default(files):
   module = stages.program("extract_features")
   config = small_model.config(7, num_hidden_layers=3)
   for given, layers, expected in (
-    ((), "-1,-2,-3,-4", "-1,-2,-3"),  # of a model that has no four
+    ((), "-1,-2,-3,-4", "-1,-2,-3"),  # only three layers
     (["layers"], "-1,-2,-3,-4", "-1,-2,-3,-4"),
     (["layers"], "0", "0"),
     (["layers"], "0,1,2,0,1", "0,1,2,0,1"),
@@ -120,7 +120,7 @@ def test_layers_of_the_flag_count_before_the_default(files):
     assert module.with_default_layers(args, config).layers == expected
 
 
-# Flags of create_pretraining_data.py, and the engine that they choose.
+# Flags of create_pretraining_data.py, and the engine for the flags.
 ENGINES = [
   ({}, "memory"),
   ({"num_workers": 1}, "shards 1"),
@@ -195,7 +195,7 @@ def test_each_engine_gets_the_flags(
 
 
 def test_copies_are_those_of_the_flag(files):
-  """With --masking=dynamic one is the default, not a limit."""
+  """With --masking=dynamic one copy is the default, not a limit."""
   for given, masking, factor, expected in (
     ((), "static", 10, 10),
     ((), "dynamic", 10, 1),
@@ -211,7 +211,7 @@ def test_copies_are_those_of_the_flag(files):
     assert (config.masking is None) == (masking == "dynamic")
 
 
-# Format that is read, flags, format that is written and its head.
+# Input format, flags, output format and head.
 
 CONVERSIONS = [
   (HUGGING_FACE, {}, ORIGINAL, "tagging"),

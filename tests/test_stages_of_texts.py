@@ -1,4 +1,4 @@
-"""Programs that read texts: which texts, models and files they take."""
+"""Programs that read texts: accepted texts, models and files."""
 
 import socket
 from types import SimpleNamespace
@@ -130,7 +130,7 @@ def test_words_are_weighed_by_pattern(
 def test_a_preset_has_the_tokens_of_the_text(
   tmp_path, caplog, preset, overwrite, present
 ):
-  """They may be fewer than --vocab_size. Nothing is overwritten unasked."""
+  """There may be fewer tokens than --vocab_size. --overwrite replaces files."""
   module = stages.program("build_vocab")
   (tmp_path / "text").write_text("low lower lowest slow slower slowest\n" * 9)
   for name in present:
@@ -162,7 +162,7 @@ def test_reading_and_learning_show_progress(tmp_path, monkeypatch):
   done = {}
 
   class Counted(Progress):
-    """Adds up the work that is done."""
+    """Sums the work that is done."""
 
     def add(self, number, **counts):
       done[self.task] = done.get(self.task, 0) + number
@@ -224,7 +224,7 @@ def test_each_file_is_a_document_whatever_its_end(
 
 @pytest.mark.parametrize("is_loading", [False, True])
 def test_each_model_is_served_with_the_flags(tmp_path, monkeypatch, is_loading):
-  """Its texts are counted apart; loading does not hold up the end."""
+  """Texts are counted for each model, and loading does not delay the end."""
   module = stages.program("serve")
   events = []
 

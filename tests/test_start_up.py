@@ -1,4 +1,4 @@
-"""Start of programs: --help and mistakes without TensorFlow, in a second."""
+"""Programs start in a second: --help and mistakes need no TensorFlow."""
 
 import json
 import os
@@ -15,8 +15,8 @@ from tests.programs import ROOT
 
 MODULES = {"bert", "bert_packages"}
 PROGRAMS = sorted({path.stem for path in ROOT.glob("*.py")} - MODULES)
-# Seconds of processor time, more on a busy machine. Importing TensorFlow alone
-# takes four and more.
+# Seconds of processor time, more on a busy machine. The import of TensorFlow
+# alone takes four or more.
 LIMIT = 1.5
 # Runs a program as Python would, then prints whether TensorFlow was imported.
 START = """
@@ -27,8 +27,8 @@ finally:
   print("tensorflow" in sys.modules or "keras" in sys.modules)
 """
 GOLDEN = ROOT / "tests/parity/golden"
-# Flags of the original with another type or default here.
-NOT_REQUIRED = ("string", "null")  # nor have exports, previews
+# Flags whose type or default differs from the original's.
+NOT_REQUIRED = ("string", "null")  # exports and previews need no files
 SWEPT = {
   "learning_rate": ("float or list of floats", "5e-05"),
   "num_train_epochs": ("float or list of floats", "3.0"),
@@ -42,13 +42,13 @@ OTHERS = {
   "run_pretraining.py --input_file": NOT_REQUIRED,
   **{f"run_classifier.py --{name}": SWEPT[name] for name in SWEPT},
   **{f"run_squad.py --{name}": SWEPT[name] for name in SWEPT},
-  # None is the threshold of the last prediction, else the original's 0.
+  # Null means the threshold of the last prediction, or 0 without one.
   "run_squad.py --null_score_diff_threshold": ("float", "null"),
 }
 
 
 def _start(program, *arguments):
-  """Output, messages and status of a program."""
+  """Runs a program; returns output, messages and status."""
   argv = [str(ROOT / f"{program}.py"), *arguments]
   before = sum(os.times()[2:4])
   done = programs.python(["-c", f"import sys; sys.argv = {argv!r}\n{START}"])
@@ -61,7 +61,7 @@ def _start(program, *arguments):
 
 
 def _describe(flag):
-  """Name, type, default and range of a flag, as in flags.tsv."""
+  """Returns name, type, default and range of a flag, as in flags.tsv."""
   parser = flag.parser
   limits = "|".join(getattr(parser, "enum_values", None) or ())
   bounds = [getattr(parser, f"{end}_bound", None) for end in ("lower", "upper")]
@@ -73,7 +73,7 @@ def _describe(flag):
 
 
 def _flags(program):
-  """Descriptions of the flags of a program."""
+  """Returns descriptions of the flags of a program."""
   return {_describe(flag) for flag in programs.flags(program)}
 
 
@@ -90,7 +90,7 @@ def test_every_default_is_a_value_that_its_flag_takes(program):
 
 
 def _table(program):
-  """Rows of flags.tsv that a program has."""
+  """Returns the rows of flags.tsv that a program has."""
   rows = programs.table(programs.FLAGS)
   return {tuple(row[:4]) for row in rows if program in row[4].split()}
 
@@ -155,7 +155,7 @@ def test_version_is_printed_before_a_required_flag_is_missed(program):
   assert versions["bert"] in heading
 
 
-# All programs parse their flags by the same function.
+# All programs parse flags with the same function.
 def test_wrong_and_missing_flags_are_one_line():
   for flags, message in (
     (["--bert_confg_file=x"], "Unknown command line flag 'bert_confg_file'"),
@@ -173,7 +173,7 @@ def test_tensorflow_itself_is_silent(tmp_path):
   environment = {**os.environ}
   environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
   done = programs.python(["-c", script], env=environment)
-  assert done.stderr.startswith("Traceback")  # of an error of ours
+  assert done.stderr.startswith("Traceback")  # a bug, not a mistake
   assert "name an export" in done.stderr
 
 

@@ -1,4 +1,4 @@
-"""TriviaQA's release to SQuAD's form."""
+"""Converts TriviaQA's release to SQuAD's format."""
 
 import json
 
@@ -10,7 +10,7 @@ from tasks.squad.examples import read_examples
 
 
 def _release(folder, **documents):
-  """A question about two documents, in the form of the release."""
+  """Writes a question about documents, in the format of the release."""
   answer = {"Value": "Ada Stone", "Aliases": ["A. Stone", "Stone", ""]}
   question = {"QuestionId": "tc_1", "Question": "Who?", "Answer": answer}
   question["EntityPages"] = [

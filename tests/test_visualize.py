@@ -1,4 +1,4 @@
-"""visualize.py: its page in a browser, and what it refuses."""
+"""visualize.py: the page in a browser, and refused input."""
 
 import contextlib
 import json
@@ -24,7 +24,7 @@ def _folder(tmp_path_factory):
 
 
 def _write(folder, make, **changes):
-  """A checkpoint of a model of small_model, with its files."""
+  """Writes the checkpoint and the files of a small model."""
   folder.mkdir(exist_ok=True)
   sizes = SIZES | changes
   small_model.write(folder, WORDS, **sizes)
@@ -130,7 +130,7 @@ def test_the_page_works_without_network(html, tmp_path):
     assert sum(page.run(row)) == pytest.approx(1, abs=0.03)
 
 
-# Positions of the names that the matrix has at its rows.
+# Notes the rows of the matrix that have a name.
 NAMED = """
   const named = [];
   CanvasRenderingContext2D.prototype.fillText = (_, x, y) => {

@@ -1,4 +1,4 @@
-"""Several processes that train one model: what they write, how one dies."""
+"""Several processes train one model: what they write, and how one dies."""
 
 import json
 import os
@@ -36,7 +36,7 @@ def _given(tmp_path_factory):
 
 
 def start(program, environment=None, **flags):
-  """A process of a program, with a pipe of its log."""
+  """Starts a program with a pipe for the log."""
   command = [sys.executable, str(ROOT / f"{program}.py")]
   command += [f"--{name}={value}" for name, value in flags.items()]
   environment = os.environ | (environment or {})
@@ -46,7 +46,7 @@ def start(program, environment=None, **flags):
 
 
 def _environments():
-  """Environment of each of two workers on this machine."""
+  """Returns the environment of each of two workers on this machine."""
   sockets = [socket.create_server(("localhost", 0)) for _ in range(2)]
   addresses = [f"localhost:{one.getsockname()[1]}" for one in sockets]
   for one in sockets:
@@ -59,13 +59,13 @@ def _environments():
 
 
 def _workers(flags):
-  """Processes that train together on this machine."""
+  """Starts processes that train together on this machine."""
   flags = flags | {"distribution_strategy": "multi_worker_mirrored"}
   return [start("run_pretraining", each, **flags) for each in _environments()]
 
 
 def _document(name):
-  """A script between the marks of docs/several_machines.md."""
+  """Returns the script between two marks of docs/several_machines.md."""
   text = (ROOT / "docs/several_machines.md").read_text()
   matches = re.search(rf"<!-- {name}: begin -->\n(.*?)<!-- ", text, re.S)
   return textwrap.dedent(matches[1])
@@ -78,7 +78,7 @@ def _losses(folder):
 
 @pytest.mark.slow
 def test_two_workers_train_as_one_does(given, tmp_path):
-  # A checkpoint after every step, and with it a line of metrics.
+  # Each step saves a checkpoint and logs a line of metrics.
   given = given | {"learning_rate": 0.001, "save_checkpoints_steps": 1}
   given |= {"do_eval": True, "eval_batch_size": 7}
   alone = start("run_pretraining", **given, output_dir=tmp_path / "one")
@@ -92,16 +92,16 @@ def test_two_workers_train_as_one_does(given, tmp_path):
   for worker, log in zip(workers, logs, strict=True):
     assert worker.returncode == 0, log
     assert "WARNING" not in log
-  # The chief scans the file without an index for both.
+  # The chief scans the file without an index for both workers.
   assert ["scanned" in log for log in logs] == [True, False], logs
   small_model.assert_same_checkpoint(
     tmp_path / "two", tmp_path / "one", toy.WITHOUT_EFFECT, atol=1e-5
   )
-  # One of them writes, and only one.
+  # Exactly one worker writes.
   assert (tmp_path / "export" / "saved_model.pb").exists()
   events = list((tmp_path / "two").glob("events*"))
   assert len(events) == 1
-  # They share the batches of the evaluation, unevenly here.
+  # The workers share the evaluation's batches, unevenly here.
   result = [programs.results(tmp_path / name) for name in ("one", "two")]
   assert result[1] == pytest.approx(result[0], rel=1e-5)
   first, second = (_losses(tmp_path / name) for name in ("one", "two"))
@@ -110,15 +110,15 @@ def test_two_workers_train_as_one_does(given, tmp_path):
 
 
 @pytest.mark.slow
-def test_when_one_is_asked_to_end_both_save_and_end_well(given, tmp_path):
+def test_both_workers_save_and_end_if_one_is_stopped(given, tmp_path):
   flags = given | {"num_train_steps": 100_000, "save_checkpoints_steps": 50_000}
   flags |= {"iterations_per_loop": 20, "output_dir": tmp_path}
   first, second = _workers(flags)
   while not list(tmp_path.glob("events*")):
     assert first.poll() is None, first.stderr.read()
     time.sleep(0.2)
-  time.sleep(10.0)  # to train for a while
-  second.send_signal(signal.SIGTERM)  # and not the one that writes
+  time.sleep(10.0)  # time to train
+  second.send_signal(signal.SIGTERM)  # the worker that does not write
   logs = [worker.communicate(timeout=900)[1] for worker in (first, second)]
   done = int(checkpoint_files.find_checkpoint(str(tmp_path)).rpartition("-")[2])
   assert 0 < done < 100_000
@@ -133,7 +133,7 @@ def test_supervised_workers_go_on_after_one_was_killed(given, tmp_path):
   flags |= {"learning_rate": 1e-4, "output_dir": tmp_path}
   words = shlex.join(f"--{name}={value}" for name, value in flags.items())
   line = _document("supervisor").replace("sleep 10", "sleep 1")
-  # So that the process of `python` is the shell's child.
+  # The real interpreter makes the program a direct child of the shell.
   line = line.replace("python ", f"{sys.executable} ").replace("$FLAGS", words)
   options = {"cwd": ROOT, "stderr": subprocess.PIPE, "text": True}
   supervisors = [
@@ -162,7 +162,7 @@ def _check_cluster(line, index, hosts):
 
 
 def _run_script(script, folder, commands=(), **environment):
-  """TF_CONFIG of the programs that a script starts, with commands of bash."""
+  """Runs a script with stand-in commands; returns each program's TF_CONFIG."""
   python = f"""if [ "$1" = -c ]; then exec {sys.executable} "$@"; fi
 echo "$TF_CONFIG" >> "{folder}/configurations"
 """

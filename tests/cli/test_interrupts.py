@@ -62,7 +62,7 @@ assert signal.getsignal(signal.SIGINT) is before
   ("handler", "modules"),
   [(signal.SIG_IGN, []), (signal.SIG_DFL, ["__mp_main__"])],
 )
-def test_in_the_background_interrupts_are_left_alone(handler, modules):
+def test_a_background_process_ignores_interrupts(handler, modules):
   """Covers a shell's background command and a worker process."""
   done = programs.python(
     ["-c", IN_BACKGROUND, *modules],

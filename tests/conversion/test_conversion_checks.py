@@ -28,13 +28,13 @@ def _bert(config=CONFIG, **values):
     (_bert(CONFIG | {"hidden_act": "gelu_erf"}), "hidden_act"),
   ],
 )
-def test_what_is_not_the_same_is_named(back, wrong):
+def test_a_difference_is_named(back, wrong):
   message = f"not written faithfully to x: {wrong}$"
   with pytest.raises(ValueError, match=message):
     checks.check_values(_bert(), back)
 
 
-def test_what_is_the_same_passes():
+def test_equal_checkpoints_pass():
   nan = {"a": np.full(2, np.nan, np.float32)}
   checks.check_values(_bert(**nan), _bert(CONFIG | {"more": 1}, **nan))
 

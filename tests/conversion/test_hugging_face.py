@@ -142,7 +142,7 @@ def test_activations_keep_their_form(tmp_path):
     assert hugging_face.read(str(tmp_path)).config["hidden_act"] == act
 
 
-def test_what_their_settings_leave_out_has_their_default(tmp_path):
+def test_a_missing_setting_has_transformers_default(tmp_path):
   _write(tmp_path, "encoder", config=replace(CONFIG, type_vocab_size=2))
   _change(tmp_path, {}, removed=("type_vocab_size", "hidden_act"))
   config = hugging_face.read(str(tmp_path)).config
@@ -388,7 +388,7 @@ def test_copies_are_left_out(tmp_path):
 
 
 @pytest.mark.parametrize("is_tied", [False, True])
-def test_of_tied_tensors_any_may_be_saved(tmp_path, is_tied):
+def test_any_of_two_tied_tensors_may_be_saved(tmp_path, is_tied):
   bert, _, tensors = _write(tmp_path, "masked_lm")
   bias = tensors.pop("cls.predictions.bias")
   more = {"cls.predictions.decoder.bias": bias}

@@ -65,7 +65,7 @@ def test_labels_tell_a_tagger_from_a_classifier(labels, head):
   assert head_of(_bert("tagging", labels=labels), "tagging") == "tagging"
 
 
-def test_what_it_was_made_as_counts_if_it_can_be():
+def test_the_stated_head_wins_if_its_variables_exist():
   bert = _bert("tagging")
   bert.head = "tagging"
   assert head_of(bert) == "tagging"

@@ -260,7 +260,7 @@ def test_the_layout_of_2020_is_read(tmp_path):
   _check_pooled(prefix, encoder)
 
 
-def test_without_an_axis_of_heads_their_number_has_to_be_known(tmp_path):
+def test_the_number_of_heads_is_required_without_an_axis_of_heads(tmp_path):
   encoder = _functional()
   _randomize(encoder)
   prefix = _save(tmp_path, model=_as_of_2020(encoder, _flat))
@@ -271,7 +271,7 @@ def test_without_an_axis_of_heads_their_number_has_to_be_known(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["encoder", "pretrainer"])
-def test_what_their_converter_makes_is_turned_back(tmp_path, kind):
+def test_a_checkpoint_of_the_garden_converter_is_converted_back(tmp_path, kind):
   model = MODELS["masked_lm"](CONFIG)
   _randomize(model)
   values = checkpoint.variables(model)

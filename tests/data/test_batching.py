@@ -1,4 +1,4 @@
-"""Padding that all records of a batch have is cut off."""
+"""Batches drop the columns that are padding in every record."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ def test_is_cut_to_a_multiple(longest, expected):
   result = batching.trim_padding(batch | others)
   assert result["input_ids"].shape == (3, expected)
   np.testing.assert_array_equal(result["input_mask"], mask[:, :expected])
-  assert result["label_ids"].shape == (3, 12)  # of twelve labels, not tokens
+  assert result["label_ids"].shape == (3, 12)  # twelve labels, not tokens
 
 
 def test_choices_are_cut_together_and_a_hole_in_the_mask_is_no_padding():

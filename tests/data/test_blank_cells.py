@@ -1,4 +1,4 @@
-"""Tables in which cells are blank: such a row is a row like others."""
+"""A table row with blank cells is a row like any other."""
 
 import itertools
 import json
@@ -15,7 +15,7 @@ ROWS = [*itertools.product(CELLS, repeat=2), ("\t", "x"), ("x", "  ")]
 def test_no_row_is_dropped_for_a_blank_cell(tmp_path, name):
   name, _, quoted = name.partition(" ")
   rows = ROWS
-  if name != "t.jsonl":  # a line of blank cells alone is a blank line
+  if name != "t.jsonl":  # a line of only blank cells is a blank line
     rows = [row for row in ROWS if "".join(row).strip()]
   if name == "t.tsv":
     rows = [row for row in rows if "\t" not in row]

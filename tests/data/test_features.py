@@ -37,7 +37,7 @@ def test_lengths_are_counted_before_truncation(tmp_path):
     (("a", "", True), [0, 3, 1, 1]),
   ):
     lengths.append(encoder.encode(*texts).length)
-    for _ in range(2):  # what is cached is not truncated
+    for _ in range(2):  # the cache keeps the full tokens
       assert encoder.encode(*texts).ids == ids
   assert lengths == [4, 7, 10, 3, 4]
   with pytest.raises(ValueError, match="max_seq_length 2 is too short"):
@@ -72,15 +72,15 @@ LENGTHS = st.integers(0, 40)
 
 
 @given(LENGTHS, LENGTHS, LENGTHS, st.integers(0, 9))
-@example(2, 1, 3, 1)  # fits as it is
+@example(2, 1, 3, 1)  # fits already
 @example(9, 2, 5, 1)
 def test_random_truncation_equals_removing_single_tokens(a, b, limit, seed):
-  """From either end, by draws that are as many."""
+  """Both draw a number for each removed token, and remove at either end."""
   first, second = list(range(a)), list(range(100, 100 + b))
   expected = (list(first), list(second))
   rng = Random(seed)
   while len(expected[0]) + len(expected[1]) > limit:
-    longer = max(reversed(expected), key=len)  # the second of equals
+    longer = max(reversed(expected), key=len)  # the second if equal
     del longer[0 if rng.random() < 0.5 else -1]
   other = Random(seed)
   instances.truncate_pair_at_random(first, second, limit, other)

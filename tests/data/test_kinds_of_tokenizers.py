@@ -1,4 +1,4 @@
-"""Kinds of vocabularies by the names of their files."""
+"""The name of a vocabulary file chooses the kind of tokenizer."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from tests import characters
 
 @pytest.fixture(name="path")
 def _path(tmp_path, monkeypatch):
-  """A vocabulary of a kind of its own."""
+  """Returns the path of a vocabulary of a new kind."""
   kind = characters.Characters
   monkeypatch.setitem(tokenization.KINDS, characters.ENDING, kind)
   path = tmp_path / f"vocab{characters.ENDING}"

@@ -1,4 +1,4 @@
-"""Labels: their order, and the file they are kept in."""
+"""The order of labels, and the file that keeps the labels."""
 
 import pickle
 
@@ -29,7 +29,7 @@ def test_order(result, ordered):
   assert labels.in_order(result) == ordered
 
 
-def test_what_is_no_json_list_is_a_label():
+def test_a_text_that_is_no_json_list_is_a_label():
   for cell in ("[" * 100_000, "[1", "[" + "1" * 5000 + "]"):
     assert labels.split(cell, "") == (cell,)
 
@@ -42,7 +42,7 @@ def test_what_is_saved_is_loaded(tmp_path):
 
 
 @pytest.mark.parametrize("names", [["a", ""], ["a\nb"], ["a\tb"], ["a", "a"]])
-def test_what_would_not_be_read_back_is_refused(tmp_path, names):
+def test_a_label_that_a_file_cannot_hold_is_refused(tmp_path, names):
   with pytest.raises(ValueError, match=r"cannot be a line|is there twice"):
     labels.save(names, str(tmp_path))
   assert not list(tmp_path.iterdir())
@@ -60,7 +60,7 @@ def test_missing_empty_or_repeated(tmp_path):
 
 
 def _choose(tmp_path, known=(), result=(), **options):
-  """As of a training file and a checkpoint that lies in a folder."""
+  """Chooses from a checkpoint's labels and a training file's labels."""
   path = labels.save(known, str(tmp_path / "start")) if known else None
   find = (lambda: labels.LabelSet(result, "train.tsv")) if result else None
   return labels.choose(str(tmp_path / "out"), path, find, **options)
@@ -70,7 +70,7 @@ def _choose(tmp_path, known=(), result=(), **options):
   ("known", "result", "is_training", "expected"),
   [
     ((), "abc", True, "abc"),
-    ("cab", "abc", True, "cab"),  # the order that the head has
+    ("cab", "abc", True, "cab"),  # the head's order
     ("ab", "abc", True, "abc"),
     ("cab", "abx", False, "cab"),
     ("cab", "", True, "cab"),
@@ -84,7 +84,7 @@ def test_labels_are_chosen(tmp_path, known, result, is_training, expected):
   assert chosen.source.endswith("labels.txt" if from_start else "train.tsv")
 
 
-def test_as_many_different_labels_are_refused_until_they_are_named(tmp_path):
+def test_other_labels_are_refused_until_they_are_named(tmp_path):
   start = f"{tmp_path}/start/labels.txt"
   parts = "the labels are x, y (of train.tsv)", f"is for a, b (of {start})"
   with pytest.raises(ValueError) as error:
@@ -98,7 +98,7 @@ def test_as_many_different_labels_are_refused_until_they_are_named(tmp_path):
 def test_a_checkpoint_of_different_labels_is_warned_of(tmp_path, caplog):
   path = labels.save(["CON", "PRO"], str(tmp_path))
   labels.warn_if_others(("con", "pro"), path)
-  labels.warn_if_others(("con", "pro", "neutral"), path)  # the head is fresh
+  labels.warn_if_others(("con", "pro", "neutral"), path)  # the head is new
   assert not caplog.text
   labels.warn_if_others(("pro", "con"), path)
   assert "is for CON, PRO (of " in caplog.text

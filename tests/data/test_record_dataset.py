@@ -1,4 +1,4 @@
-"""Batches of recorded examples: order comes back, filling never comes out."""
+"""Batches of recorded examples: outputs in order, without padding records."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ LENGTHS = [3, 12, 5, 4, 9, 3, 7, 2, 12, 1, 6]
 
 
 def _row(number, length):
-  """A record that shows in its tokens which one it is."""
+  """Returns a record whose token ids are `number` + 1."""
   padding = [0] * (T - length)
   return {
     "input_ids": [number + 1] * length + padding,
@@ -28,7 +28,7 @@ def _row(number, length):
 
 
 def _recorded(tmp_path, static_shapes, lengths=LENGTHS, spare=0):
-  """An example a length, and records of zeros behind them."""
+  """Records one example for each length, then `spare` records of zeros."""
   path, schema = str(tmp_path / "records"), features.classification(T)
   rows = [_row(number, length) for number, length in enumerate(lengths)]
   rows += [_row(-1, 0)] * spare
@@ -37,7 +37,7 @@ def _recorded(tmp_path, static_shapes, lengths=LENGTHS, spare=0):
 
 
 def _outputs(recorded, batch_size):
-  """A model's part: sums over tokens, and what each batch had besides."""
+  """Stands in for a model: sums over tokens, and columns of the batch."""
   parts = [
     batch | {"sums": tf.reduce_sum(batch["input_ids"], axis=1)}
     for batch in recorded.eval_batches(batch_size)
@@ -52,7 +52,7 @@ def _outputs(recorded, batch_size):
 @pytest.mark.parametrize("static_shapes", [False, True])
 @pytest.mark.parametrize("batch_size", [1, 4, 11, 50])
 def test_outputs_are_in_order(tmp_path, batch_size, static_shapes, spare):
-  """In that of the examples; records that only fill up do not come out."""
+  """Outputs follow the examples, and padding records do not come out."""
   recorded = _recorded(tmp_path, static_shapes, spare=spare)
   result = _outputs(recorded, batch_size)
   expected = [(i + 1) * length for i, length in enumerate(LENGTHS)]
@@ -82,7 +82,7 @@ def test_batches_are_trimmed_without_static_shapes(tmp_path):
     assert {shape[1] for shape in _shapes(batches)} == length
 
 
-def test_what_fills_up_a_batch_comes_behind_all_examples(tmp_path):
+def test_padding_rows_come_after_all_examples(tmp_path):
   *_, last = _recorded(tmp_path, static_shapes=True).eval_batches(8)
   assert set(last["position"].numpy()[:3]) <= set(range(len(LENGTHS)))
   assert set(last["position"].numpy()[3:]) == {np.iinfo(np.int64).max}
@@ -105,7 +105,7 @@ def test_batches_of_choices_are_filled_up_too(tmp_path):
 
 @pytest.mark.parametrize("choices", [0, C])
 def test_training_by_length_needs_little_padding(tmp_path, choices):
-  """Examples of 1 to T tokens; of choices it is the longest that counts."""
+  """Examples have 1 to T tokens; the longest choice counts."""
   path, schema = str(tmp_path / "records"), features.classification(T)
   rows = [_row(number, number % T + 1) for number in range(200)]
   if choices:
@@ -127,7 +127,7 @@ def test_training_by_length_needs_little_padding(tmp_path, choices):
 
 
 def test_batches_by_length_are_shuffled_differently(tmp_path, monkeypatch):
-  """By window and seed; of equal lengths nothing else changes."""
+  """The order depends on window and seed, even if all lengths are equal."""
   monkeypatch.setattr(records, "GROUPED", 5)
   recorded = _recorded(tmp_path, False, lengths=[5] * 60)
 
@@ -145,8 +145,8 @@ def test_batches_by_length_are_shuffled_differently(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("batch_size", [3, 4, 30])
-def test_by_length_too_an_epoch_has_every_example_once(tmp_path, batch_size):
-  """Of few examples many epochs are read together, but none is mixed in."""
+def test_an_epoch_by_length_has_every_example_once(tmp_path, batch_size):
+  """Several epochs of few examples are read together, but do not mix."""
   recorded = _recorded(tmp_path, False, [i % T + 1 for i in range(50)])
   stream = recorded.train_batches(batch_size, seed=1, by_length=True)
   seen = np.ravel([batch["label_ids"] for batch in stream.take(150)])
@@ -156,8 +156,8 @@ def test_by_length_too_an_epoch_has_every_example_once(tmp_path, batch_size):
   assert (epochs[0] != epochs[1]).any()
 
 
-def test_by_length_sources_are_mixed_without_an_epoch(tmp_path):
-  """Seven records are no epoch of the mix, at whose end lengths may differ."""
+def test_sources_by_length_are_mixed_without_an_epoch(tmp_path):
+  """Lengths may differ where an epoch ends, but a mix has no epoch."""
   schema = features.classification(T)
   sources = []
   for name, lengths in (("a", (1, T, 3)), ("b", (2, T - 1, 5, T - 3))):
@@ -167,7 +167,7 @@ def test_by_length_sources_are_mixed_without_an_epoch(tmp_path):
   stream = ShuffledRecords(sources, 1).batches(schema, 2, by_length=True)
   parse = parser(schema)
   pairs = [parse(batch)["label_ids"].numpy() for _, batch in stream.take(100)]
-  # Of sorted lengths only the last of one and the first of the next differ.
+  # Sorted records differ only where one length ends and the next begins.
   assert sum(np.ptp(pairs, axis=1) > 0) < 7
 
 

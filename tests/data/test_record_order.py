@@ -1,4 +1,4 @@
-"""The order of records: random, a function of seed and place, and mixed."""
+"""The order of records: random, mixed, a function of seed and position."""
 
 import itertools
 import os
@@ -14,7 +14,7 @@ from storage import record_scan, tfrecord
 
 @pytest.fixture(name="small", autouse=True)
 def _small(monkeypatch):
-  """Blocks and chunks so small that toy files have many."""
+  """Makes blocks and chunks so small that toy files have many."""
   for module in (record_scan, records):
     monkeypatch.setattr(module, "BLOCK", 4)
   monkeypatch.setattr(records, "_CHUNK", 3)
@@ -36,7 +36,7 @@ def _paths(tmp_path):
 
 
 def _read(sources, number, seed=1, position=0, cache=None):
-  """Numbers of so many records, which are read from a position."""
+  """Reads the numbers of `number` records, starting at a position."""
   dataset = ShuffledRecords(sources, seed, cache).from_position(position)
   return np.array([int(x) for x in dataset.take(number).as_numpy_iterator()])
 
@@ -49,7 +49,7 @@ def test_an_epoch_is_every_record_once_and_no_two_are_alike(paths):
 
 
 def test_every_part_is_shuffled_differently(tmp_path, monkeypatch):
-  """Windows, epochs, seeds and sources."""
+  """Covers windows, epochs, seeds and sources."""
   monkeypatch.setattr(records, "_ROUND", 100)
   files = [_write(tmp_path / str(n), range(n, n + 96)) for n in (0, 96)]
   sources = [Source([path]) for path in files]
@@ -58,7 +58,7 @@ def test_every_part_is_shuffled_differently(tmp_path, monkeypatch):
     for seed in (1, 2)
     for epoch in _read(sources[:1], 192, seed).reshape(2, 8, 12)
   ]
-  # The order in a window, whatever its blocks of four, and the blocks of each.
+  # The orders within the windows, and the blocks of four in each window.
   orders = {tuple(window % 4) for epoch in epochs for window in epoch}
   blocks = {tuple(frozenset(w // 4) for w in epoch) for epoch in epochs}
   assert (len(orders), len(blocks)) == (4 * 8, 4)
@@ -90,11 +90,11 @@ def test_the_order_is_the_same_from_any_position(is_mixed, paths):
     np.testing.assert_array_equal(result, expected[skip : skip + 150])
 
 
-def test_what_was_read_before_is_not_read_again(paths, tmp_path):
+def test_a_resumed_training_skips_what_it_read(paths, tmp_path):
   cache = str(tmp_path / "index.npz")
   source = [Source(paths[3:])]
   expected = _read(source, 80, 5, cache=cache)
-  last = expected[60:]  # after five windows of twelve, which were read
+  last = expected[60:]  # after five windows of twelve
   times = os.stat(paths[3])
   data = bytearray((tmp_path / "50 und ü").read_bytes())
   for number in set(range(50, 130)) - set(last):
@@ -110,7 +110,7 @@ def test_sources_are_mixed_by_weight(paths):
   for thousand in np.split(result, 2):
     small, middle = (thousand < 10).sum(), (thousand < 50).sum()
     assert (small, middle - small) == (667, 111)
-  # Each in epochs of its own.
+  # Each source repeats at its own pace.
   large = result[result >= 50]
   assert sorted(large[:80]) == list(range(50, 130))
 

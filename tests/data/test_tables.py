@@ -74,7 +74,7 @@ EMPTY_END = re.sub("([c1é0xye])\n", r"\1;;\n", SEMICOLONS) + ";;;;\n;;;;\n"
   [
     ("t.csv", SEMICOLONS),
     ("t.csv", SEMICOLONS.replace("\n", "\r\n")),
-    ("t.csv", SEMICOLONS.replace("\n", "\r")),  # as old Macs end lines
+    ("t.csv", SEMICOLONS.replace("\n", "\r")),  # line ends of old Macs
     ("t.csv", f"\ufeff{SEMICOLONS}"),
     ("t.csv", f"sep=;\r\n{SEMICOLONS}"),
     ("t.csv", f'\ufeff"sep=;"\n{SEMICOLONS}'),
@@ -149,7 +149,7 @@ def test_an_unusual_delimiter_is_said_once(tmp_path, caplog):
 )
 def test_a_delimiter_is_named_as_a_shell_can(tmp_path, delimiter, character):
   content = 'b;a,a|b\ta^a;1\n"1;"";"^1,1|1\t1^1;1\n'
-  # Only the named one splits the header at itself.
+  # Only the named delimiter splits the header.
   content = f'a{character}"x;y|z,w\tv^"\n1{character}"2\n3"\n'
   path = _write(tmp_path, "t.tsv", content)
   [row] = tables.read_table(path, dialect=(delimiter, "utf-8"))

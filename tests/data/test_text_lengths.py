@@ -1,4 +1,4 @@
-"""How many texts are longer than a row."""
+"""The log says how many texts are longer than a row."""
 
 from data.text_lengths import log_lengths
 
@@ -19,7 +19,7 @@ def test_one_text_is_one_text(caplog):
   caplog.set_level("INFO", logger="absl")
   log_lengths("x", {100: 1}, 64)
   assert "exceeded by 1 of 1 text (100.0 %)" in caplog.text
-  # No longer than needed, where a usual length would be.
+  # The suggestion is the longest length, not the next usual length.
   assert "max_seq_length=100 would hold 100.0 %" in caplog.text
   log_lengths("x", {100: 1}, 64, flag="max_text_length")
   assert "max_text_length=64 is exceeded by 1 of 1" in caplog.text

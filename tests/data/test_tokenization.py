@@ -22,7 +22,7 @@ def basic(text, do_lower_case=True):
     (" \t\n\r\u00a0\u3000", [], []),
     ("中文字ab[MASK]", [*"中文字", "ab", "[", "mask", "]"], None),
     ("한", ["\u1112\u1161\u11ab"], ["한"]),
-    # Line separators are no whitespace to the cleaning, but str.split's.
+    # The cleaning keeps line separators, but str.split splits there.
     ("a\u2028b\u2029c", ["a", "b", "c"], ["a", "b", "c"]),
     ("ΟΔΟΣ ΣΑΣ Σ ΑΣ\u00adΑ", ["οδος", "σας", "σ", "ασα"], None),
     (b"a\xffb", ["ab"], ["ab"]),
@@ -104,7 +104,7 @@ def test_the_case_of_other_models_is_not():
     tokenization.validate_case_matches_checkpoint(flag, path)
 
 
-# Any text but halves of surrogate pairs, which UTF-8 cannot hold.
+# Any text without lone surrogates, which UTF-8 cannot hold.
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 LINES = st.text("aAbé ,.\t\u00a0\u2028Σσ한中\u0301\x00  ", max_size=40)
 SIZES = st.sampled_from([1, 7, 10**6])

@@ -14,12 +14,12 @@ VOCAB = golden_files.GOLDEN / "vocab.txt"
 
 @pytest.fixture(scope="module", params=[True, False], ids=["lower", "cased"])
 def pair(request):
-  """The specification and the graph tokenizer."""
+  """Returns the reference tokenizer and the graph tokenizer."""
   full = tokenization.FullTokenizer(VOCAB, request.param)
   return full, full.in_graph()
 
 
-# Every kind of string that the two have to agree on.
+# Kinds of strings on which both tokenizers must agree.
 
 
 def uniform(rng):
@@ -194,7 +194,7 @@ def test_agrees_with_the_specification_for_any_vocabulary(seed, tmp_path):
   "longest", ["##bcdefghijk", "abcdefghijk", "##ééééé", "##é##é"]
 )
 def test_the_longest_piece_may_be_any_token(longest, tmp_path):
-  """With "##" or not, of any characters, and longer than [UNK]."""
+  """With or without "##", with any characters, and longer than [UNK]."""
   path = tmp_path / "vocab.txt"
   vocab.save(["[UNK]", "a", "##b", "##c", longest], path)
   full = tokenization.FullTokenizer(path, do_lower_case=False)
@@ -206,7 +206,7 @@ def test_the_longest_piece_may_be_any_token(longest, tmp_path):
 
 @pytest.mark.parametrize("number", [1, 2, 3, 40])
 def test_a_vocabulary_of_short_tokens_alone(number, tmp_path):
-  """Some are shorter than "##" and a letter."""
+  """Some tokens are shorter than "##" and a letter."""
   path = tmp_path / "vocab.txt"
   tokens = ["[UNK]", *"ab", "##a", *(f"##{'ab' * n}" for n in range(1, number))]
   vocab.save(tokens, path)

@@ -1,4 +1,4 @@
-"""Rows made in the graph are those of data/row_encoder.py and features.py."""
+"""Rows from the graph equal the rows of data/row_encoder.py."""
 
 import numpy as np
 import tensorflow as tf
@@ -15,7 +15,7 @@ _rows = st.lists(
 
 
 def _texts(rows):
-  """Distinct tokens of first and second texts of these lengths."""
+  """Returns distinct tokens for first and second texts of given lengths."""
   first = [[10 + i for i in range(a)] for a, _, _ in rows]
   second = [[50 + i for i in range(b)] for _, b, _ in rows]
   return first, second
@@ -27,7 +27,7 @@ def _ragged(lists):
 
 @given(_rows, st.integers(0, 20))
 def test_pairs_are_shortened_alike(rows, limit):
-  """By one limit, or by a limit each."""
+  """Truncates by one limit, or by a limit for each row."""
   each = tf.range(limit, limit + 3 * len(rows), 3, tf.int64)
   for limits in (limit, each):
     first, second = _texts(rows)
@@ -39,7 +39,7 @@ def test_pairs_are_shortened_alike(rows, limit):
 
 
 def _expected(first, second):
-  """Inputs of rows by data/features.py; a second text may be None."""
+  """Returns inputs that data/features.py makes; a second text may be None."""
   joined = [
     features.join(a, b, CLS, SEP) for a, b in zip(first, second, strict=True)
   ]

@@ -18,7 +18,7 @@ def write(tmp_path):
   return write
 
 
-def test_of_equal_lines_the_last_gives_the_id_and_the_first_the_order(write):
+def test_a_repeated_line_has_the_last_id_and_the_first_position(write):
   result = vocab.load(write(b"a\n b\nc\nb\t\n\n\r\nd"))
   assert result == {"a": 0, "b": 3, "c": 2, "": 5, "d": 6}
   assert list(result) == ["a", "b", "c", "", "d"]
@@ -60,7 +60,7 @@ def test_a_vocabulary_of_a_larger_model_is_refused():
 
 
 @pytest.mark.parametrize("token", ["", " a", "a\n", "a\nb", "a\rb", "b"])
-def test_what_would_not_be_loaded_is_not_saved(tmp_path, token):
+def test_a_vocabulary_that_cannot_be_loaded_is_not_saved(tmp_path, token):
   with pytest.raises(ValueError, match=r"line of a vocabulary|twice"):
     vocab.save(["b", token], tmp_path / "vocab.txt")
   assert not (tmp_path / "vocab.txt").exists()
@@ -84,11 +84,11 @@ def _ids(tokens):
   return {token: index for index, token in enumerate(tokens)}
 
 
-def test_what_goes_with_the_model():
+def test_a_vocabulary_that_fits_the_model_passes():
   for tokens in (
     MODEL,
-    (*MODEL, ""),  # another end of the file
-    (*MODEL, "wren"),  # in a padded row
+    (*MODEL, ""),  # a blank line at the end
+    (*MODEL, "wren"),  # a padding row gets a word
     ("[PAD]", "wren", "[unused2]", *MODEL[3:]),
   ):
     vocab.check_same(_ids(tokens), _ids(MODEL), "v", "m")
@@ -114,8 +114,8 @@ def test_unused_tokens_have_any_number():
 
 # --- Lines that are no words ------------------------------------------------
 
-# Entries that the original strips to nothing, twice the same word, an end of
-# line of Windows, blanks around a word.
+# Entries that the original strips to nothing, a repeated word, a Windows line
+# end, and blanks around a word.
 ODD = "[PAD]\n\u2028\n\nowl\r\n\u3000\n\u00a0\n\x85\n owl \n\x1c\nwren\n\n\n"
 
 
@@ -124,14 +124,14 @@ def test_every_line_counts(write):
   assert vocab.read_text(str(path)) == ODD
   ids = vocab.load(path)
   assert ids["wren"] == 9
-  assert ids["owl"] == 7  # the last of both
+  assert ids["owl"] == 7  # the last of two
 
 
 # --- tokenizer.json ----------------------------------------------------------
 
 
 def tokenizer_json(tokens, added=(), **model):
-  """A tokenizer.json as transformers 5 writes it; `model` changes its model."""
+  """Returns a tokenizer.json of transformers 5; `model` sets model fields."""
   kind = {"type": "WordPiece", "continuing_subword_prefix": "##"}
   kind |= {"unk_token": "[UNK]", "vocab": _ids(tokens)}
   first = len(tokens)
@@ -162,7 +162,7 @@ def write_json(tmp_path):
   return write_json
 
 
-@pytest.mark.parametrize("kind", ["WordPiece", None])  # early files have none
+@pytest.mark.parametrize("kind", ["WordPiece", None])  # None: an early file
 def test_word_pieces_of_a_tokenizer_json_are_read_by_id(write_json, kind):
   path = write_json(MODEL[::-1], added=["<ent>"], type=kind)
   expected = [*MODEL[::-1], "<ent>"]
@@ -175,7 +175,7 @@ def test_a_tokenizer_json_makes_a_tokenizer(write_json):
   assert tokenizer.tokenize("Owls owl wren") == ["owl", "##s", "owl", "[UNK]"]
 
 
-def test_what_is_no_line_leaves_a_blank_one(write_json):
+def test_a_gap_of_ids_becomes_a_blank_line(write_json):
   tokens = ("[PAD]", "a", "a\n", "\n", "\u2028", " a", "b")
   path = write_json(tokens, vocab={**_ids(tokens), "b": 9})
   assert vocab.read_text(path) == f"[PAD]\na\n{7 * chr(10)}b\n"

@@ -1,4 +1,4 @@
-"""Vocabularies and texts of another letter case or language."""
+"""Vocabularies and texts that differ in letter case or language."""
 
 import os
 import re
@@ -18,15 +18,15 @@ PLAIN = [f"a{number:03}" for number in range(300)]
   ("tokens", "lower_case", "doubt"),
   [
     (PLAIN, True, None),
-    ([*PLAIN, "[CLS]", "ⅣA"], True, None),  # released ones have a few
+    ([*PLAIN, "[CLS]", "ⅣA"], True, None),  # occurs in released files
     ([*PLAIN, *map(str.upper, PLAIN)], True, "300 of 600 .*A000, A001, A002"),
     ([*PLAIN, *(f"é{w}" for w in PLAIN)], True, "give do_lower_case=False"),
-    (["바다", "산", "a"], True, "2 of 3 tokens"),  # syllables come apart
+    (["바다", "산", "a"], True, "2 of 3 tokens"),  # syllables are decomposed
     (["바다", "산", "a"], False, None),
     ([*PLAIN, "A"], False, None),
     ([*PLAIN, "[CLS]"], False, "no token with a capital"),
     ([*PLAIN[:50], "1"], False, "no token with a capital"),
-    ([*PLAIN[:49], "1"], False, None),  # too few to judge by
+    ([*PLAIN[:49], "1"], False, None),  # too few to judge
   ],
 )
 def test_doubts_about_the_case(tokens, lower_case, doubt):
@@ -162,6 +162,6 @@ def test_a_sample_takes_nothing_from_a_pipe(tmp_path):
   os.close(write)
   paths = [str(tmp_path / "text"), f"/dev/fd/{descriptor}"]
   sample = vocab_checks.sample(paths, textfiles.lines)
-  assert [*sample] == ["a", "b"]  # a file ends its last document
+  assert [*sample] == ["a", "b"]
   with os.fdopen(descriptor) as file:
     assert file.read() == "c\n"

@@ -1,4 +1,4 @@
-"""Vocabularies and words at their ends: blank lines, long words, few tokens."""
+"""Limits of vocabularies and words: blank lines, long words, few tokens."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from storage import tfrecord
 
 @pytest.mark.parametrize("char", ["a", "é", "力", "\U0001f989"])
 def test_the_longest_word_has_200_characters(tmp_path, char):
-  """Whatever the number of their bytes."""
+  """The limit counts characters, not bytes."""
   path = tmp_path / "vocab.txt"
   vocab.save(["[UNK]", char, f"##{char}"], path)
   pieces = tokenization.WordpieceTokenizer(vocab.load(path)).tokenize
@@ -19,7 +19,7 @@ def test_the_longest_word_has_200_characters(tmp_path, char):
 
 
 def _records(path, ids):
-  """A file of an unmasked record."""
+  """Writes a file with one unmasked record."""
   schema = features.pretraining(len(ids))
   row = {**features.pad_inputs(ids, [0] * len(ids), len(ids))}
   tfrecord.save(str(path), schema, [row | {"next_sentence_labels": [0]}])
@@ -27,7 +27,7 @@ def _records(path, ids):
 
 
 def test_only_masks_need_the_token_of_a_mask(tmp_path):
-  """Next tokens need the ends of a sentence, and no vocabulary at all."""
+  """Training without masks needs neither [MASK] nor a vocabulary."""
   path = tmp_path / "vocab.txt"
   vocab.save(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a"], path)
   file = _records(tmp_path / "records", [2, 4, 3])

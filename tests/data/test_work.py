@@ -1,4 +1,4 @@
-"""Work that no result shows: lines of samples, words of caches, counted."""
+"""Work that no result shows: sampled lines and cached words, counted."""
 
 from itertools import count
 
@@ -9,7 +9,7 @@ from tests.parity.golden_files import GOLDEN
 
 
 def _numbered(limit=10**9):
-  """A reader of endless files, which notes how many lines of each it yields."""
+  """Returns a reader of endless files, and the number of lines read by path."""
   read = {}
 
   def lines(path):
@@ -28,7 +28,7 @@ def _numbered(limit=10**9):
 def test_a_sample_reads_the_first_lines_of_some_files(
   tmp_path, number, files, lines
 ):
-  """Spread over all of them."""
+  """The sampled files are spread over all files."""
   paths = [str(tmp_path / f"{i:04}") for i in range(number)]
   for path in paths:
     open(path, "w").close()
@@ -64,7 +64,7 @@ def test_warnings_of_examples_look_at_a_thousand_at_most():
 
 
 def test_words_of_the_first_characters_are_counted():
-  """Of a corpus of long lines it would take minutes."""
+  """Counting all words of a corpus with long lines would take minutes."""
   seen = []
 
   def texts():
@@ -73,12 +73,12 @@ def test_words_of_the_first_characters_are_counted():
       yield "abcd " * 2000  # 10,000 characters
 
   words = vocab_checks._count_words(texts())
-  assert len(seen) == 21  # the one that goes beyond 200,000
+  assert len(seen) == 21  # the 21st exceeds 200,000 characters
   assert words == {"abcd": 42_000}
 
 
 class _Tokenizer(tokenization.FullTokenizer):
-  """Notes what it splits."""
+  """Notes the texts that are tokenized."""
 
   def __init__(self):
     super().__init__(GOLDEN / "vocab.txt")
@@ -100,7 +100,7 @@ def test_each_word_is_split_once():
 
 
 def test_a_full_cache_begins_again():
-  """So it keeps at most as many pieces as it may."""
+  """The cache never has more than `max_pieces` pieces."""
   tokenizer = _Tokenizer()
   cached = tokenization.CachedTokenizer(tokenizer, max_pieces=3)
   for word in "abcde":

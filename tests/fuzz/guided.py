@@ -10,12 +10,12 @@ with atheris.instrument_imports(include=["data", "modeling", "training"]):
 
 
 def main() -> None:
-  """Fuzzes the target that the command line names, from the corpus on."""
+  """Fuzzes the target that the command line names, starting from the corpus."""
   name = sys.argv.pop(1)
   with tempfile.TemporaryDirectory() as folder:
     path = targets.prepare(name, folder)
     read = targets.TARGETS[name].read
-    # libFuzzer writes what is new to the first folder, so give it an empty one.
+    # libFuzzer writes new inputs to the first folder, so that folder is empty.
     arguments = [*sys.argv, folder, str(targets.CORPUS / name)]
     atheris.Setup(arguments, lambda data: run.attempt(read, path, data))
     atheris.Fuzz()

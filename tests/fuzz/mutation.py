@@ -1,9 +1,9 @@
-"""Small changes to contents: the driver where atheris is not installed."""
+"""Small random changes to file contents, where atheris is not installed."""
 
 from collections.abc import Sequence
 from random import Random
 
-# What parsers stumble over: single bytes, and longer pieces.
+# Single bytes and longer strings that parsers often mishandle.
 _BYTES = b"\0\r\n\t\"'\\, {}[]:-\x80\xc3"
 _LONGER = (
   b"\r\n",
@@ -29,7 +29,7 @@ _PIECES = [*(bytes([value]) for value in _BYTES), *_LONGER]
 
 
 def mutated(contents: Sequence[bytes], rng: Random) -> bytes:
-  """One of some contents after a few random changes."""
+  """Returns one of the contents after a few random changes."""
   content = rng.choice(contents)
   for _ in range(rng.choice((1, 1, 2, 3, 8))):
     change = rng.choice(_CHANGES)

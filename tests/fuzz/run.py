@@ -1,10 +1,10 @@
-"""Gives many mutated contents to the readers, and counts what goes wrong.
+"""Gives mutated files to the readers, and counts what goes wrong.
 
   python -m tests.fuzz.run --inputs=200000 --finds=/tmp/finds
 
-Each reader has a process, which may die. What is found goes to a folder: copy a
-file from there to tests/fuzz/corpus, and it is read in every run of the tests.
-With atheris (requirements-dev.txt) mutation is guided by coverage:
+Each reader runs in a process, which may die. Inputs that fail go to the
+folder --finds. Copy an input to tests/fuzz/corpus, and every test run reads it.
+With atheris (requirements-dev.txt), coverage guides the mutation:
 
   python -m tests.fuzz.guided squad
 """
@@ -24,17 +24,17 @@ from random import Random
 
 from cli import program
 
-# Beyond these an input is a find.
+# An input that exceeds a limit counts as a find.
 SECONDS = 10
 MEGABYTES = 1024
 
 
 def attempt(read, path: str, content: bytes) -> str:
-  """Has a file read; returns "read" or "refused".
+  """Lets a target read a file; returns "read" or "refused".
 
   Raises:
-    Exception: what is not written for the user.
-    TimeoutError: it took more than ten seconds.
+    Exception: an error that is not written for the user.
+    TimeoutError: the target took more than ten seconds.
   """
   with open(path, "wb") as file:
     file.write(content)
@@ -55,7 +55,7 @@ def _too_long(signum, frame):
 
 
 def work(name: str, inputs: int, seed: int, finds: str) -> None:
-  """Tries a target in this process; prints what happened as a JSON line."""
+  """Tries a target in this process; prints the counts as a JSON line."""
   from tests.fuzz import mutation, targets  # noqa: PLC0415, imports TensorFlow
 
   signal.signal(signal.SIGALRM, _too_long)
@@ -85,7 +85,7 @@ def work(name: str, inputs: int, seed: int, finds: str) -> None:
 
 
 def _limit_memory():
-  """An input that takes more than a gigabyte is to be a MemoryError."""
+  """Raises MemoryError for an input that takes more than a gigabyte."""
   pages = int(Path("/proc/self/statm").read_text().split()[5])
   limit = pages * resource.getpagesize() + (MEGABYTES << 20)
   resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))

@@ -1,7 +1,7 @@
-"""What reads files from outside, each as a function of a path.
+"""Readers of files from outside, each a function of a path.
 
-Whatever the file holds, a target returns or raises an error that is written for
-the user (cli/program.py): a ValueError or OSError of ours.
+Whatever the file holds, a target returns, or raises a ValueError or OSError
+that is written for the user (cli/program.py).
 """
 
 import os
@@ -34,13 +34,13 @@ SCHEMA = features.pretraining(8, 2)
 
 
 class Target(NamedTuple):
-  """A reader.
+  """A reader of one kind of file.
 
   Attributes:
-    file: what the file is called.
-    read: reads it.
-    around: files that have to be beside it.
-    example: a file that is read well, if none is in the corpus.
+    file: name of the file.
+    read: reads the file at a path.
+    around: other files that the folder must have.
+    example: a valid file, if the corpus has none.
   """
 
   file: str
@@ -110,7 +110,7 @@ def _text_lines(path):
 
 
 def _of_folder(read):
-  """Reads the file's folder."""
+  """Returns a reader of the file's folder."""
   return lambda path: read(os.path.dirname(path))
 
 
@@ -148,7 +148,7 @@ def _module(path):
 
 
 def _archive(path):
-  copy = shutil.copyfile(path, f"{path}.zip")  # a broken one is removed
+  copy = shutil.copyfile(path, f"{path}.zip")  # broken files are removed
   shutil.rmtree(os.path.join(os.path.dirname(path), "unpacked"), True)
   download.unpack("https://host/model.zip", copy)
 
@@ -199,14 +199,14 @@ TARGETS = {
 
 
 def prepare(name: str, folder: str) -> str:
-  """Puts what a target needs into a folder; returns the path to be read."""
+  """Puts what a target needs into a folder; returns the path to read."""
   for path in TARGETS[name].around:
     shutil.copy(path, folder)
   return os.path.join(folder, TARGETS[name].file)
 
 
 def seeds(name: str) -> list[bytes]:
-  """Contents to begin with: examples, and what once was not handled."""
+  """Returns contents to start from: examples, and inputs that once failed."""
   paths = sorted((CORPUS / name).glob("*"))
   example = TARGETS[name].example
   return [path.read_bytes() for path in [example, *paths] if path]

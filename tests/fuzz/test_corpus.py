@@ -1,4 +1,4 @@
-"""Every reader with what it has stumbled over before, and a bit more."""
+"""Every reader gets the inputs on which it once failed, and a few more."""
 
 from random import Random
 
@@ -6,11 +6,11 @@ import pytest
 
 from tests.fuzz import mutation, run, targets
 
-INPUTS = 60  # of each target; `python -m tests.fuzz.run` does many more
+INPUTS = 60  # per target; `python -m tests.fuzz.run` does many more
 
 
 @pytest.mark.parametrize("name", targets.TARGETS)
-def test_what_was_once_not_handled_is_read_or_refused(name, tmp_path):
+def test_an_input_that_once_failed_is_read_or_refused(name, tmp_path):
   read = targets.TARGETS[name].read
   path = targets.prepare(name, str(tmp_path))
   seeds = targets.seeds(name)

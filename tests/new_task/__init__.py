@@ -1,5 +1,5 @@
-"""A task with a head and a loss of its own: the example of CONTRIBUTING.md.
+"""A task with its own head and loss: the example of CONTRIBUTING.md.
 
-All of it is in this folder; a task of the project has its folder in tasks/, its
+All files are in this folder. A task of the project has a folder in tasks/, a
 program beside the others, and head and loss in modeling/.
 """

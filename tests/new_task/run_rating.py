@@ -9,7 +9,7 @@ from pathlib import Path
 
 import tasks
 
-# Only because the folder of this task is not in tasks/.
+# Needed only because the folder of this task is not in tasks/.
 tasks.__path__.append(str(Path(__file__).parent / "tasks"))
 
 from tasks.rating.examples import read_examples  # noqa: E402
@@ -20,7 +20,7 @@ from runs import checks, training_program  # noqa: E402
 
 
 def check_flags(settings):
-  """Raises an error if the run would fail later, by flags or paths."""
+  """Raises an error if flags or paths would make the run fail later."""
   file_checks.check_files(settings, *settings.files_to_read)
   checks.check_fine_tuning(settings)
 
@@ -30,7 +30,7 @@ def main(settings):
     split: read_examples(settings[f"{split}_file"], split != "test")
     for split in settings.splits_to_read
   }
-  # TensorFlow is imported here, after flags and files were checked.
+  # TensorFlow is imported only after the checks of flags and files.
   from tasks.rating.task import Rating
 
   from runs.fine_tune import fine_tune

@@ -13,7 +13,7 @@ from predictor import Predictor
 from tests import programs, shared, small_model
 
 PROGRAM = "tests/new_task/run_rating"
-# Words and their values; the rating of a text is the mean.
+# Values of words; the rating of a text is the mean of the values.
 WORDS = {"good": 2.0, "fine": 1.0, "it": 0.0, "dull": -1.0, "bad": -2.0}
 
 
@@ -32,7 +32,7 @@ def _write(path, texts):
 
 @pytest.fixture(scope="module", name="trained")
 def _trained(tmp_path_factory):
-  """Flags of a run, and its folder, after training and export."""
+  """Trains and exports; returns flags and output folder."""
   folder = tmp_path_factory.mktemp("given")
   flags = small_model.write(folder, [*SPECIAL_TOKENS, *WORDS])
   flags |= {"train_file": _write(folder / "train.tsv", _texts(120, 1))}
@@ -55,10 +55,10 @@ def _folder(monkeypatch):
   monkeypatch.setattr(tasks, "__path__", path)
 
 
-def test_it_learns_and_evaluates(trained):
+def test_a_new_task_learns_and_is_evaluated(trained):
   output, _ = trained
   results = programs.results(output)
-  assert results["eval_mean_difference"] < 0.4  # of always 0 it is 0.6
+  assert results["eval_mean_difference"] < 0.4  # 0.6 if all answers are 0
 
 
 def test_predictions_export_and_folder_answer_the_same(trained, tmp_path):

@@ -1,8 +1,8 @@
-"""Where golden numbers of the original lie.
+"""Paths of the original's golden numbers.
 
-`golden/` holds a small part of them and is always there. A larger set of the
-same layout is used on top when the environment variable BERT_ORACLE names its
-folder.
+`golden/` holds a small set, which is always there. The environment variable
+BERT_ORACLE may name the folder of a larger set with the same layout, which is
+then used as well.
 """
 
 import gzip
@@ -25,10 +25,10 @@ def roots() -> list[Path]:
 
 
 def cases(pattern: str) -> list[Path]:
-  """All golden files or folders that fit a glob pattern, in order.
+  """Lists all golden files or folders that match a glob pattern, in order.
 
   Raises:
-    FileNotFoundError: `golden` has none of them.
+    FileNotFoundError: `golden` has no match.
   """
   if not list(GOLDEN.glob(pattern)):
     raise FileNotFoundError(f"no {pattern} in {GOLDEN}")
@@ -36,17 +36,17 @@ def cases(pattern: str) -> list[Path]:
 
 
 def larger_cases(pattern: str) -> list[Path]:
-  """The same of what may be in the larger set alone, or nowhere."""
+  """Lists matches like `cases`, but `golden` may have none."""
   return [path for root in roots() for path in sorted(root.glob(pattern))]
 
 
 def each(pattern: str, argument: str = "path"):
-  """Parametrizes a test with all golden files that fit a pattern."""
+  """Parametrizes a test with all golden files that match a pattern."""
   return pytest.mark.parametrize(argument, cases(pattern), ids=name)
 
 
 def read_jsonl(path: Path) -> list:
-  """Objects of a file of JSON lines, which may be compressed."""
+  """Reads the objects of a JSON lines file, which may be compressed."""
   content = path.read_bytes()
   if path.suffix == ".gz":
     content = gzip.decompress(content)
@@ -54,7 +54,7 @@ def read_jsonl(path: Path) -> list:
 
 
 def parse(record: bytes) -> dict[str, list]:
-  """The fields of a tf.train.Example, as TensorFlow reads them."""
+  """Returns the fields of a tf.train.Example as TensorFlow reads the record."""
   fields = tf.train.Example.FromString(record).features.feature
   return {
     name: list(getattr(field, field.WhichOneof("kind")).value)
@@ -63,7 +63,7 @@ def parse(record: bytes) -> dict[str, list]:
 
 
 def name(path: Path) -> str:
-  """A readable test id: which set a case is from, and its place in it."""
+  """Returns a test id: the set, and the path within the set."""
   for root in roots():
     if path.is_relative_to(root):
       kind = "golden" if root == GOLDEN else "oracle"

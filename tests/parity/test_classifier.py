@@ -27,7 +27,7 @@ def _case(request):
     task, str(path.parent / task.name), split
   )
   golden = golden_files.read_jsonl(path)
-  # On TPUs the original fills up the last batch.
+  # On TPUs the original pads the last batch.
   examples = examples + [None] * sum(row["guid"] is None for row in golden)
   tokenizer = FullTokenizer(path.parents[1] / "vocab.txt", casing == "lower")
   build = classification_examples.TextRecordBuilder(
@@ -45,7 +45,7 @@ def test_examples_equal_the_originals(case):
       continue
     assert example.guid == row["guid"]
     assert (example.text_a, example.text_b) == (row["text_a"], row["text_b"])
-    # The original calls what has no label by the first one's name.
+    # The original gives the first label to a row without a label.
     assert (example.label or task.labels[0]) == row["label"]
 
 

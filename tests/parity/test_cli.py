@@ -1,8 +1,8 @@
 """Whole runs of the original's programs: same flags, same results.
 
-Only the larger golden numbers have them: they start from a checkpoint with all
-30,522 tokens, more than a megabyte. In all runs of the tests, the other files
-here show the same of tokens, records, outputs, losses and updates.
+Only the larger golden set has runs, because the checkpoint has 30,522 tokens,
+more than a megabyte. The other files here always compare tokens, records,
+outputs, losses and updates.
 """
 
 import gzip
@@ -23,14 +23,14 @@ vocab_file
 
 
 def _runs(pattern):
-  """Parametrizes a test with the folders of some runs."""
+  """Parametrizes a test with the folders of matching runs."""
   cases = golden_files.larger_cases(f"cli/{pattern}/flags.json")
   folders = [path.parent for path in cases]
   return pytest.mark.parametrize("case", folders, ids=golden_files.name)
 
 
 def _flags(case, scratch):
-  """The case's flags with its relative paths made whole, files unpacked."""
+  """Returns a case's flags with absolute paths; unpacks compressed files."""
   root = case.parents[1]
   flags = json.loads((case / "flags.json").read_text())["flags"]
   for name in set(FILE_FLAGS) & set(flags):
@@ -71,8 +71,8 @@ def test_evaluation_of_pretraining(case, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("program", ["pretraining", "classifier", "squad"])
-def test_what_a_training_leaves_behind(program, tmp_path):
-  """The original's files are there, and its variables in the checkpoint."""
+def test_a_training_leaves_the_files_of_the_original(program, tmp_path):
+  """The original's files exist, and the checkpoint has the same variables."""
   cases = golden_files.larger_cases(f"cli/run_{program}_train/flags.json")
   if not cases:
     pytest.skip("needs the larger golden numbers (BERT_ORACLE)")
@@ -81,8 +81,8 @@ def test_what_a_training_leaves_behind(program, tmp_path):
   golden = _json(path)
   if names := golden.get("eval_results_keys"):
     assert list(programs.results(output)) == names
-  # graph.pbtxt and .meta describe TensorFlow 1 graphs; there are none here.
-  # model.ckpt-0 goes with the next checkpoint (docs/differences.md).
+  # graph.pbtxt and .meta would describe TensorFlow 1 graphs. The next
+  # checkpoint replaces model.ckpt-0 (docs/differences.md).
   for pattern in golden["files"]:
     if not pattern.endswith((".pbtxt", ".meta")) and "ckpt-0." not in pattern:
       assert list(output.glob(pattern)), pattern

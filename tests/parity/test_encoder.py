@@ -1,4 +1,4 @@
-"""Forward pass and losses against the original's, array by array."""
+"""Forward pass and losses equal the original's, array by array."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ FOLDERS = golden_files.each("encoder/*", "folder")
 
 
 def _load(folder, file):
-  """Inputs and expected outputs."""
+  """Returns inputs and expected outputs."""
   arrays = dict(np.load(folder / file))
   return tuple(
     {n.removeprefix(kind): x for n, x in arrays.items() if n.startswith(kind)}
@@ -34,7 +34,7 @@ def _pretrainer(folder, **changes):
 
 
 def _outputs(model, inputs):
-  """All that the original's graph puts out, by the golden files' names."""
+  """Returns all outputs of the original's graph, by golden names."""
   names = [name for name in models.ENCODER_INPUTS if name in inputs]
   bert = model.get_layer("bert")(**{name: inputs[name] for name in names})
   positions, pooled = inputs["masked_lm_positions"], bert["pooled_output"]

@@ -1,4 +1,4 @@
-"""extract_features.py against the original's output, flag set by flag set."""
+"""extract_features.py compared with the original, flag set by flag set."""
 
 import re
 
@@ -12,7 +12,7 @@ CASES = golden_files.larger_cases("extract_features/output_*.jsonl.gz")
 
 
 def _flags(case):
-  """The flags that a golden file's name stands for."""
+  """Parses the flags from the name of a golden file."""
   name = case.name.removesuffix(".jsonl.gz")
   flags = {"max_seq_length": re.search(r"_len(\d+)", name)[1]}
   if layers := re.search(r"_layers((_-?\d+)+)", name):
@@ -27,7 +27,7 @@ def _flags(case):
 
 
 def _tokens(record):
-  """All of a record but its numbers."""
+  """Returns all parts of a record except the numbers."""
   return record["linex_index"], [
     (feature["token"], [layer["index"] for layer in feature["layers"]])
     for feature in record["features"]

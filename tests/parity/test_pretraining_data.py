@@ -1,4 +1,4 @@
-"""Records equal the original's, one by one and in its order."""
+"""Records equal the original's, one by one and in the same order."""
 
 import dataclasses
 import hashlib

@@ -33,7 +33,7 @@ def _examples(root, file, is_training):
 
 
 def _case(path, prefix, is_training=False):
-  """Settings in a file's name, tokenizer, examples, windows and schema."""
+  """Returns a file's settings, tokenizer, examples, windows and schema."""
   name = path.name.removeprefix(prefix).split(".jsonl")[0].split(".tf_r")[0]
   settings = SETTINGS.fullmatch(name).groupdict()
   root = path.parents[1]
@@ -151,7 +151,7 @@ def _assert_n_best(result, path):
   for name, entries in expected.items():
     for mine, golden in zip(result[name], entries, strict=True):
       assert list(mine) == list(golden)
-      # An exponential may differ in its last bit from machine to machine.
+      # Machines may differ in the last bit of an exponential.
       expected_probability = pytest.approx(golden.pop("probability"), rel=1e-12)
       assert mine.pop("probability") == expected_probability
       assert mine == golden

@@ -1,4 +1,4 @@
-"""Both tokenizers against tokens of the original."""
+"""Both tokenizers give the original's tokens."""
 
 import gzip
 import json
@@ -15,11 +15,11 @@ VOCAB = golden_files.GOLDEN / "vocab.txt"
 TOKENS = golden_files.each("tokenization/tokens.jsonl")
 CODE_POINTS = golden_files.each("tokenization/codepoints.json.gz")
 SETTINGS = pytest.mark.parametrize("setting", ["lower", "cased"])
-# Nearly all code points from UNASSIGNED on are not assigned or private, and
-# all in a range are treated alike: a quick test tries those near its ends.
+# From UNASSIGNED on, nearly all code points are unassigned or private. All
+# in a range are treated alike, so a quick test tries code points near the ends.
 UNASSIGNED = 0x32000
-# Assigned in Unicode 15, the version of Python 3.12: marks, punctuation and
-# controls that were unassigned before. Version 15.1 (Python 3.13) adds none.
+# Marks, punctuation and controls that Unicode 15 (Python 3.12) added. Version
+# 15.1 (Python 3.13) adds none.
 UNICODE_15 = """
 0ECE-0ECE 10EFD-10EFF 11241-11241 11B00-11B09 11F00-11F01 11F36-11F3A
 11F40-11F40 11F42-11F4F 13439-13440 13447-13455 1E08F-1E08F 1E4EC-1E4EF
@@ -71,10 +71,10 @@ def test_code_points_by_the_graph(path, setting, everywhere):
 
 
 def words_by_code_point(path, setting, everywhere):
-  """Yields code points and the words of each between an "a" and a "b"."""
+  """Yields code points, and the words of each between an "a" and a "b"."""
   with gzip.open(path, "rt", encoding="utf-8") as file:
     golden = json.load(file)
-  # Newer versions of Unicode than the golden file's differ there.
+  # Unicode versions after the golden file's version differ here.
   unstable = set(code_points(golden["differs_with_unicode_14"]))
   if int(unicodedata.unidata_version.split(".")[0]) >= 15:
     ranges = [bounds.split("-") for bounds in UNICODE_15]

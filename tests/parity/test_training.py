@@ -16,7 +16,7 @@ from training.run_folder import Checkpoints
 from training.step import TrainStep
 
 UNCLIPPED = "unclipped_start/bert_model.ckpt"
-# Of each run: steps of the schedule, of warm-up, where it starts, the batches.
+# Steps of the schedule, warm-up steps, first checkpoint and batches of a run.
 RUNS = {
   "pretraining": (20, 5, "bert_model.ckpt", "pretraining"),
   "pretraining_one_hot": (20, 5, "bert_model.ckpt", "pretraining"),
@@ -55,7 +55,7 @@ def _train_step(model, objective, steps, warmup):
   )
 
 
-# In the plain form one run of each kind of model is enough in the quick tier.
+# The quick tier runs the plain form once for each kind of model.
 FORMS = [
   pytest.param(
     path,
@@ -75,7 +75,7 @@ def test_training_is_the_originals(path, form, monkeypatch):
 
 
 def _check_training(path, monkeypatch):
-  # The golden classifier was run without its hard-coded dropout.
+  # The golden classifier ran without its hard-coded dropout.
   monkeypatch.setattr(heads.ClassificationHead, "DROPOUT", 0.0)
   name, folder = path.stem, path.parent
   steps, warmup, start, batches = RUNS[name]
@@ -104,7 +104,7 @@ def _check_training(path, monkeypatch):
     after = folder / f"{name}.step{number + 1}.npz"
     if after.exists():
       _compare(train_step.state, np.load(after), tight)
-  if name == "pretraining":  # the original's checkpoint of this run's end
+  if name == "pretraining":  # the original's last checkpoint
     end = checkpoint.open_reader(str(folder / "pretraining_output"))
     _compare(train_step.state, {key: end[key] for key in end.shapes}, tight)
 
@@ -133,7 +133,7 @@ def _compare(state, expected, tight):
 
 @golden_files.each("training/pretraining_output")
 def test_resumes_what_the_original_wrote(path, tmp_path):
-  """From its checkpoint after step 20, slots and all, and back."""
+  """Resumes from the original's step 20, slots included, and saves, too."""
   folder = path.parent
   model, objective = _model("pretraining", folder)
   train_step = _train_step(model, objective, 20, 5)
@@ -150,5 +150,5 @@ def test_resumes_what_the_original_wrote(path, tmp_path):
   for name, shape in reader.shapes.items():
     assert shapes[name] == shape
     assert types[name] == (tf.int64 if name == "global_step" else tf.float32)
-  # Of its own it adds only where the run stands.
+  # A new checkpoint adds only the position of the run.
   assert set(shapes) - set(reader.shapes) == {"run/examples", "run/seed"}

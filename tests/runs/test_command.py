@@ -76,9 +76,7 @@ def test_a_value_comes_back_as_it_was(tmp_path, monkeypatch, value):
   assert _save(tmp_path, again).read_text() == text
 
 
-def test_what_the_user_gave_comes_first_and_defaults_last(
-  tmp_path, monkeypatch
-):
+def test_given_flags_come_first_and_defaults_last(tmp_path, monkeypatch):
   given = ["--nodo_lower_case", "--text=a", "--other=x", "--seed=3"]
   given += ["--output_dir=out", "--do_export", "--export_dir=e"]
   lines = _save(tmp_path, _flags(monkeypatch, given)).read_text().splitlines()

@@ -171,7 +171,9 @@ def test_a_resumed_run_skips_what_it_has_read(tmp_path, monkeypatch, caplog):
   assert warning.startswith(f"{path} was trained with {told}; to train anew")
 
 
-def test_of_a_finished_run_the_real_step_is_the_best(tmp_path, caplog):
+def test_a_finished_run_reports_the_step_of_its_best_checkpoint(
+  tmp_path, caplog
+):
   """A command with fewer steps trains nothing, so run.json stays."""
   _save(tmp_path, 9)
   assert _train(_flags(tmp_path, num_train_epochs=2.0), [0.5])[1] == [9]

@@ -75,7 +75,7 @@ def test_a_program_locks_its_output_dir(tmp_path):
   assert own == locked
 
 
-def test_of_several_workers_the_chief_locks(tmp_path, monkeypatch):
+def test_the_chief_of_several_workers_locks(tmp_path, monkeypatch):
   toy.set_worker(monkeypatch, 1)
   folder = tmp_path / "output"
   folder.mkdir()
@@ -97,7 +97,9 @@ def test_a_run_that_is_refused_leaves_what_was_there(tmp_path, before):
   assert [path.name for path in folder.glob("*")] == (before or [])
 
 
-def test_without_locks_there_is_a_warning(tmp_path, monkeypatch, caplog):
+def test_a_file_system_without_locks_causes_a_warning(
+  tmp_path, monkeypatch, caplog
+):
   def refuse(*_):
     raise OSError(errno.ENOLCK, "No locks available")
 

@@ -182,7 +182,7 @@ def test_a_run_that_fails_ends_the_sweep(tmp_path, commands, monkeypatch):
   assert row["run"] == "rate_1e-05_seed_1"
 
 
-def test_of_several_workers_the_chief_writes(tmp_path, commands, monkeypatch):
+def test_the_chief_of_several_workers_writes(tmp_path, commands, monkeypatch):
   toy.set_worker(monkeypatch, 1)
   flags = sweep.run_sweep(_flags(tmp_path))
   assert len(commands) == 4

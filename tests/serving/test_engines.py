@@ -281,7 +281,7 @@ def test_an_error_is_not_that_of_an_earlier_row(monkeypatch):
 
 
 @pytest.mark.parametrize("megabytes", [1, 900])  # 900: all share one
-def test_after_a_row_that_is_refused_all_is_as_before(
+def test_a_refused_row_changes_no_later_answer(
   interpreters, monkeypatch, megabytes
 ):
   monkeypatch.setattr("os.path.getsize", lambda file: megabytes << 20)

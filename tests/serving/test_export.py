@@ -92,7 +92,7 @@ def test_the_files_of_its_texts_are_in_its_folder(saved):
   assert labels == "no\nyes\n"
 
 
-def test_without_texts_in_the_graph_the_default_takes_rows(exported):
+def test_the_default_signature_takes_rows_without_texts_in_the_graph(exported):
   for name in ("tagging", "questions"):
     functions = exported[name].functions
     default = functions["serving_default"].structured_input_signature[1]
@@ -174,7 +174,7 @@ def test_nothing_is_overwritten(saved, every_task):
   files.check_is_free(f"{saved}/variables/nothing")
 
 
-def test_what_a_killed_export_left_is_cleared_away(tmp_path):
+def test_the_rest_of_a_killed_export_is_removed(tmp_path):
   for end in (4194305, os.getpid(), 1, "b"):  # process 1 is alive
     left = tmp_path / f"export.unfinished-{end}" / "variables"
     left.mkdir(parents=True)
@@ -187,7 +187,7 @@ def test_what_a_killed_export_left_is_cleared_away(tmp_path):
   assert [p.name for p in (tmp_path / "export").iterdir()] == ["saved_model.pb"]
 
 
-def test_of_two_exports_to_a_folder_the_faster_stays(tmp_path):
+def test_the_faster_of_two_exports_to_a_folder_stays(tmp_path):
   first = tmp_path / "export" / "first"
   with (
     pytest.raises(FileExistsError, match="/export is there already"),
@@ -206,7 +206,7 @@ def test_an_export_that_ends_early_leaves_nothing(tmp_path, error):
   assert not [*tmp_path.iterdir()]
 
 
-def test_what_can_be_asked_names_its_task(every_task, tmp_path, monkeypatch):
+def test_an_export_names_its_task(every_task, tmp_path, monkeypatch):
   for name in ("keras", "tflite"):
     monkeypatch.setattr(f"serving.{name}.save", lambda folder, served: None)
   for formats in (["keras"], ["keras", "tflite"]):

@@ -181,7 +181,7 @@ def _copy(train, tmp_path):
   return str(shutil.copytree(source, tmp_path / "copy", ignore=ignore))
 
 
-def test_what_can_be_changed(copy):
+def test_some_settings_of_a_folder_may_change(copy):
   [answer] = Predictor(copy, export_top_k=2)(["a [MASK]"])
   assert len(answer["tokens"][0]) == 2
   with pytest.raises(ValueError, match="run_pretraining has no flag top_k"):
@@ -199,7 +199,7 @@ def _edit(folder, **changes):
   path.write_text(json.dumps(starts))
 
 
-def test_what_is_missing_is_named_with_its_remedy(data, copy):
+def test_a_missing_file_is_named_with_its_remedy(data, copy):
   _edit(copy, flags={"vocab_file": "gone/vocab.txt"})
   with pytest.raises(FileNotFoundError) as error:
     Predictor(copy)

@@ -189,7 +189,7 @@ def test_the_answer_of_a_question_is_where_its_logits_are(every_task):
   assert answer == pieces or (not answer and pieces == ["[CLS]"])
 
 
-def test_of_spans_with_one_score_that_with_the_answer_is_marked(every_task):
+def test_the_span_with_the_answer_is_marked_among_equal_scores(every_task):
   answers = every_task["questions"].answers
   tokens = ["[CLS]", "a", "[SEP]", "c", "d", "e", "[SEP]"]
   ids = answers.config.tokenizer.convert_tokens_to_ids(tokens)

@@ -1,4 +1,4 @@
-"""Compressed texts: read, located in, and corrupt."""
+"""Compressed texts: reading, positions, and corruption."""
 
 import gzip
 import sys
@@ -39,7 +39,7 @@ def test_a_corrupt_compressed_file_is_named(name, tmp_path):
       list(textfiles.lines(str(path)))
 
 
-def test_without_its_package_the_remedy_is_named(tmp_path, monkeypatch):
+def test_a_missing_package_is_named_with_its_remedy(tmp_path, monkeypatch):
   monkeypatch.delattr("backports.zstd", raising=False)
   monkeypatch.setitem(sys.modules, "backports.zstd", None)
   (tmp_path / "a.zst").write_bytes(b"")
@@ -51,6 +51,6 @@ def _compressed(name, data):
   if name.endswith(".gz"):
     return gzip.compress(data)
   zstd = pytest.importorskip("backports.zstd")
-  # As the command line tool does it, with a checksum.
+  # The command line tool adds a checksum, too.
   options = {zstd.CompressionParameter.checksum_flag: 1}
   return zstd.compress(data, options=options)

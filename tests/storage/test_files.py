@@ -18,11 +18,11 @@ def test_files_are_sorted_within_each_pattern(tmp_path):
   _touch(tmp_path, "b.txt", "a.txt", "z.md", "a.txt.partial-5-0a1b2c3d")
   result = files.expand(f" {tmp_path}/z.md , {tmp_path}/*.txt*,")
   assert result == [f"{tmp_path}/{name}" for name in ("z.md", "a.txt", "b.txt")]
-  _touch(tmp_path, "a[1].txt", "a,b[1].txt")  # no patterns
+  _touch(tmp_path, "a[1].txt", "a,b[1].txt")  # names, not patterns
   for path in (f"{tmp_path}/a[1].txt", f"{tmp_path}/a,b[1].txt"):
     assert files.expand(path) == [path]
   (tmp_path / "link").symlink_to("z.md")
-  files.write_text(f"{tmp_path}/link", "new")  # also of a link to another disk
+  files.write_text(f"{tmp_path}/link", "new")  # a link to another disk
   assert (tmp_path / "link").is_symlink()
   assert (tmp_path / "z.md").read_text() == "new"
 
@@ -49,7 +49,7 @@ def test_all_patterns_without_a_match_are_named(tmp_path):
     b"",
     b"\n",
     b"a\r\nb\rc\n\n\r\nd",
-    b"a\n\r",  # what is left of the last line is no line
+    b"a\n\r",  # the rest of a line end is no line
     b"\xef\xbb\xbfa\n\xe2\x80\xa8b\x0bc\x85"[:-1] + b"\n",
     b"a\r\r\n \nb\n",
   ],
@@ -66,10 +66,10 @@ def test_lines_are_those_of_gfile_but_for_carriage_returns(content, tmp_path):
 @pytest.mark.parametrize(
   ("content", "lines"),
   [
-    (b"a\rb\r\rc\r", ["a", "b", "", "c"]),  # of a Macintosh before 2001
+    (b"a\rb\r\rc\r", ["a", "b", "", "c"]),  # Macintosh before 2001
     (b"a\r\r", ["a", ""]),  # a blank line ends a document
     (b"\xef\xbb\xbfa\rb", ["\ufeffa", "b"]),
-    (b"a\rb\nc", ["a\rb", "c"]),  # within a line, as in a cell of a table
+    (b"a\rb\nc", ["a\rb", "c"]),  # part of a line, like a table cell
     (b"a\nb\rc", ["a", "b\rc"]),
     (b"a\r\r\nb\r\r\n", ["a", "b"]),  # converted twice on Windows
     (b"a\x0bb\x0c\xc2\x85\xe2\x80\xa8c\n", ["a\x0bb\x0c\x85\u2028c"]),
@@ -93,7 +93,7 @@ def test_lines_of_a_part(tmp_path):
   assert list(textfiles.lines(str(path), 4, 14)) == ["two", "three"]
 
 
-def test_what_is_not_utf8_is_located(tmp_path):
+def test_a_byte_that_is_not_utf8_is_located(tmp_path):
   path = tmp_path / "latin1.txt"
   path.write_bytes(b"one\ntwo\ncaf\xe9\n")
   for start in (0, 4):
@@ -132,7 +132,7 @@ def test_a_written_file_appears_when_complete(tmp_path, monkeypatch):
   seen = []
 
   def see(source, name):
-    seen.append(Path(source).read_bytes())  # closed before it is renamed
+    seen.append(Path(source).read_bytes())  # closed before the rename
     rename(source, name)
 
   monkeypatch.setattr(files, "rename", see)
@@ -154,7 +154,7 @@ def test_a_failure_keeps_the_old_file_and_leaves_nothing_else(tmp_path):
 
 
 def test_two_write_a_file_and_the_last_one_counts(tmp_path):
-  path = str(tmp_path / "file")  # on two machines, both have process 1
+  path = str(tmp_path / "file")  # on two machines, both are process 1
   with files.open_for_writing(path) as first:
     first.write(b"first")
     with files.open_for_writing(path) as second:

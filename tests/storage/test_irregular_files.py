@@ -1,4 +1,4 @@
-"""Files as people have them: large, repeated, of several parts, of any ends."""
+"""Files as people have them: large, repeated, split, with any line ends."""
 
 import gzip
 import json
@@ -20,7 +20,7 @@ MEGABYTE = 1 << 20
 
 @pytest.fixture(name="large", scope="module")
 def _large(tmp_path_factory):
-  """A file of 2.5 MB, also compressed, and its content."""
+  """Writes a file of 2.5 MB and a compressed copy; returns the content, too."""
   folder = tmp_path_factory.mktemp("large")
   content = b"".join(b"%d\n" % (i * i) for i in range(260_000))
   (folder / "a").write_bytes(content)
@@ -58,7 +58,7 @@ def test_only_a_first_line_is_taken_for_utf16(tmp_path):
   assert [*textfiles.lines(str(path), 11)] == lines[1:]
 
 
-# A text has line breaks of its own: those that are one in a text file.
+# A text in JSON breaks at the same characters as a text file.
 TEXT = "one\ntwo\u2028still two\x0b\x0c\x1c\x85\u2029.\n\n four"
 LINES = ["one", "two\u2028still two\x0b\x0c\x1c\x85\u2029.", "", " four"]
 
@@ -67,7 +67,7 @@ LINES = ["one", "two\u2028still two\x0b\x0c\x1c\x85\u2029.", "", " four"]
 @pytest.mark.parametrize("last", [True, False])
 @pytest.mark.parametrize("escapes", [True, False])
 def test_texts_of_json_lines_have_their_lines(tmp_path, end, last, escapes):
-  """Also where files with a byte order mark were joined."""
+  """Joined files may have several byte order marks."""
   rows = [
     json.dumps({"text": text, "n": 0}, ensure_ascii=escapes)
     for text in (TEXT, "", "a\r\nb")
@@ -105,7 +105,7 @@ def test_a_folder_is_free_if_there_is_nothing_in_it(tmp_path):
 
 
 def _write(path, number, size=10):
-  """A file of records, each another one; returns its path."""
+  """Writes a file of distinct records; returns the path."""
   with open(path, "wb") as file:
     tfrecord.RecordFile(file).write(
       b"%07d" % i + b"x" * size for i in range(number)
@@ -114,7 +114,7 @@ def _write(path, number, size=10):
 
 
 def test_an_index_is_made_and_written_once(tmp_path, monkeypatch):
-  """Of a file that is added, its own part."""
+  """A new file adds only its own part."""
   cache, looked, written = str(tmp_path / "cache"), [], []
   offsets, write = record_scan._scan, files.open_for_writing
   monkeypatch.setattr(
@@ -177,7 +177,7 @@ def test_a_feature_may_have_no_value(dtype):
 
 
 def test_arbitrary_numbers_are_not_cached():
-  """Such as ids of questions, each of which is there once."""
+  """Question ids, for example, occur only once."""
   cache = tfrecord._varint.__self__
   before = len(cache)
   for number in range(1 << 20, (1 << 20) + 100):
@@ -219,7 +219,7 @@ def test_no_more_processes_start_than_there_are_tasks(
 
 
 class _Connection:
-  """A worker's end of a pipe, with some tasks."""
+  """A worker's end of a pipe, which delivers some tasks."""
 
   def __init__(self, tasks):
     self.tasks, self.answers = [*tasks], []
@@ -232,7 +232,7 @@ class _Connection:
 
 
 def test_a_worker_prepares_once():
-  """Also after a task that has failed."""
+  """The worker does not prepare again after a failed task."""
   prepared, connection = [], _Connection(["1", "x", "3"])
 
   def prepare():

@@ -1,4 +1,4 @@
-"""What progress lines say."""
+"""The text of progress lines."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from storage.progress import Progress
     (30, (16, 16), "read 30 of 30 rows (100%)"),  # the last batch is filled up
     (30, (16,), "read 16 of 30 rows (53%)"),
     (2.5, (1.0, 2.0), "read 2.5 of 2.5 rows (100%)"),
-    (0, (3,), "read 3 rows; "),  # nothing is known of the total
+    (0, (3,), "read 3 rows; "),  # the total is unknown
   ],
 )
 def test_no_more_is_done_than_there_is(total, done, expected):

@@ -1,4 +1,4 @@
-"""Records and indexes read without TensorFlow are those that it writes."""
+"""Reading without TensorFlow gives the records that TensorFlow writes."""
 
 import pytest
 import tensorflow as tf

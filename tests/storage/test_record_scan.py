@@ -1,4 +1,4 @@
-"""Offsets of records and their cache; corrupt records named and left out."""
+"""Offsets of records, their cache, and corrupt records."""
 
 import os
 import shutil
@@ -62,7 +62,7 @@ def test_the_cache_is_used_until_a_file_changes(paths, tmp_path, monkeypatch):
   _write(paths[1], 300)
   assert record_scan.load_index(paths, cache).records == 1301
   assert looked == [paths[1]]
-  # Also if its size is the same as before.
+  # A file that changed has its new records, even if the size is the same.
   before = os.stat(paths[1])
   _write(paths[1], 1, before.st_size - 16 - 7)
   assert os.path.getsize(paths[1]) == before.st_size
@@ -115,7 +115,7 @@ def test_a_truncated_file_is_named(change, message, tmp_path):
 # --- Corrupt records -------------------------------------------------------
 
 SCHEMA = Schema(Feature("ids", (3,)), Feature("label", ()))
-NUMBER = 600  # more than are checked together
+NUMBER = 600  # more than one check takes
 
 
 @pytest.fixture(name="path")
@@ -127,7 +127,7 @@ def _path(tmp_path):
 
 
 def _starts(path):
-  """Offsets of the records, and of the end of the file."""
+  """Returns the offsets of the records, and of the end of the file."""
   content = Path(path).read_bytes()
   starts = [0]
   while starts[-1] < len(content):
@@ -226,7 +226,7 @@ def test_records_of_another_kind(tmp_path):
 
 def test_a_record_may_begin_at_the_end_of_a_piece(tmp_path, monkeypatch):
   path = _write(tmp_path / "a", 300, 293)
-  for inside in range(25):  # bytes of its length
+  for inside in range(25):  # bytes of the next record
     monkeypatch.setattr(record_scan, "_PIECE", 316 + inside)
     index = record_scan.load_index([path])
     assert [*index.offset, *index.count] == [0, 256 * 316, 256, 44]
@@ -237,7 +237,7 @@ def test_a_record_may_begin_at_the_end_of_a_piece(tmp_path, monkeypatch):
 
 @pytest.fixture(name="scanned")
 def _scanned(monkeypatch):
-  """Paths that are scanned, as they come."""
+  """Lists the paths that are scanned, in order."""
   scan, paths = record_scan._scan, []
   monkeypatch.setattr(
     record_scan, "_scan", lambda path: paths.append(path) or scan(path)

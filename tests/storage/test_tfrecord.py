@@ -49,7 +49,7 @@ def test_wrong_fields_are_named(change, message):
 
 
 def test_the_checksum_is_masked_crc32c():
-  # The mask of the check value of the catalogue of CRCs, 0xE3069283.
+  # Masks 0xE3069283, the CRC-32C check value for these nine digits.
   expected = (0x2507C60D + 0xA282EAD8).to_bytes(4, "little")
   assert tfrecord.masked_crc32c(b"123456789") == expected
 

@@ -66,7 +66,7 @@ def test_errors_keep_their_class_and_the_traceback_of_the_worker(error):
 
 
 class _Deadly:
-  """Ends the process that unpickles it."""
+  """Ends the process that unpickles an instance."""
 
   def __reduce__(self):
     return os._exit, (9,)
@@ -111,7 +111,7 @@ list(workers.ordered_map(_prepare_pids, sys.argv[1:] * 10_000, 2))
 
 def _is_running(pid):
   try:
-    # The state of a process that has ended but is not waited for is Z.
+    # State Z: the process has ended, but nobody has waited for it.
     state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
   except FileNotFoundError:
     return False

@@ -1,4 +1,4 @@
-"""Answers of all tasks: rows as the programs' records, in the graph alike."""
+"""Answers of all tasks: rows equal the programs' records, in the graph too."""
 
 import numpy as np
 import pytest
@@ -106,7 +106,7 @@ def test_rows_are_the_records_of_the_program(name, tokenizer, texts, length):
     for field, value in row.items():
       complete = np.array(record[field]).reshape(*value.shape[:-1], length)
       np.testing.assert_array_equal(value, complete[..., :size])
-      assert not complete[..., size:].any()  # what is left out is padding
+      assert not complete[..., size:].any()  # only padding is left out
     assert row["input_mask"].any(-2 if row["input_mask"].ndim > 1 else 0).all()
 
 
@@ -148,7 +148,7 @@ STAND_INS = {
   "several labels": stand_in.classifier(2),
   "scores": stand_in.classifier(1),
   "choices": stand_in.chooser(),
-  # The model has more ids than the vocabulary has tokens.
+  # The model has more ids than the vocabulary.
   "masks": stand_in.filler(len(stand_in.WORDS) + 4),
   "vectors": stand_in.encoder(2, 3),
 }
@@ -156,7 +156,7 @@ STAND_INS = {
 
 @pytest.fixture(name="both", scope="module")
 def _both(every_task, graph_tokenizer):
-  """Functions of examples in the graph and in Python, by name."""
+  """Returns functions of examples in the graph and in Python, by name."""
 
   def make(name):
     served, model = every_task[name], STAND_INS[name]
@@ -168,7 +168,7 @@ def _both(every_task, graph_tokenizer):
 
 
 def check_row(result, expected, name):
-  """An answer in the graph is padded; with ties, the choice is either's."""
+  """Compares a row of the graph, which is padded; ties allow either choice."""
   value = np.asarray(result[name])
   if value.dtype.kind in "OS":  # bytes
     value = np.vectorize(bytes.decode, otypes=[object])(value)
@@ -183,7 +183,7 @@ def check_row(result, expected, name):
 
 
 def _has_ties(answer):
-  """True if two probabilities are so near that rounding orders them."""
+  """True if two probabilities are so close that rounding may swap them."""
   rows = np.atleast_2d(answer.get("probabilities", [[0.0]]))
   return bool((np.abs(np.diff(np.sort(rows))) < 1e-5).any())
 
@@ -204,7 +204,7 @@ def test_the_graph_answers_as_python_does(both, name, texts):
 
 
 def test_the_graph_pools_as_the_settings_say(graph_tokenizer):
-  """Vectors of [CLS], and of a model that pools by itself."""
+  """Covers vectors of [CLS], and a model that pools by itself."""
   answers = features.Answers(_config(9), "cls")
   text = FeatureExtraction(graph_tokenizer, answers)
   line, model = tf.constant(["a ||| b c"]), stand_in.encoder(2, 3)
@@ -253,7 +253,7 @@ def test_a_text_has_each_label_that_reaches_its_threshold():
   logits = [0.0, np.log(3) - 1e-3, -1.0]
   answer = _decode(model, {"text": "a"}, logits=logits)
   assert (answer["predicted"], answer["num_predicted"]) == (["a", "c"], 2)
-  # The probability of the first is this number in float32.
+  # The first label has this probability in float32.
   near = classification.Answers(config, False, (0.73105854, 0.9, 0.9))
   answer_near = _decode(near, {"text": "a"}, logits=[1.0, 0.0, 0.0])
   assert answer_near["predicted"] == ["a"]
@@ -276,9 +276,9 @@ def test_choices_by_hand():
 
 
 def _tag(texts, tags, labels=tasks.TAGS, odds=9.0):
-  """The answer of a model that gives the words these tags, by their index.
+  """Returns the answer of a model that gives the words these tags.
 
-  `odds` is the logit of each word's tag, or a list of them.
+  `tags` are indices into `labels`. `odds` is the logit of each tag, or a list.
   """
   model = ner.Answers(_config(32, labels))
   logits = np.zeros((32, len(labels)), np.float32)
@@ -304,7 +304,7 @@ def test_entities_are_parts_of_the_text():
   assert (first["start"], first["end"]) == (2, 7)
   assert first["text"] == text[2:7] == "e\u0301  b"
   assert (second["label"], second["text"]) == ("X", "c")
-  for entity, odd in ((first, 1), (second, 0.5)):  # of the least certain word
+  for entity, odd in ((first, 1), (second, 0.5)):  # least certain word
     expected = np.exp(odd) / (np.exp(odd) + 2)
     assert entity["probability"] == pytest.approx(expected, abs=1e-6)
     assert text[entity["start"] : entity["end"]] == entity["text"]
@@ -314,7 +314,7 @@ def test_entities_are_parts_of_the_text():
 def test_a_list_has_the_words():
   answer = _tag(["a b", "c.", " ", "d"], [0, 0, 1, 2, 2, 2])
   assert answer["words"] == ["a b", "c.", " ", "d"]
-  assert answer["start"] == [0, 4, 7, 9]  # with a blank between words
+  assert answer["start"] == [0, 4, 7, 9]  # one blank between words
   assert [e["text"] for e in answer["entities"]] == ["c.   d"]
   assert _tag([], []) == _tag("", []) == _tag(" \n", [])
 
@@ -380,7 +380,7 @@ def test_is_next_is_right_where_the_evaluation_says_so():
   model = pretraining.Answers(_config(9), top_k=1)
   random = np.random.default_rng(1)
   pairs = random.normal(size=(20, 2)).astype(np.float32)
-  pairs[:2] = 0  # as likely as not
+  pairs[:2] = 0  # equally likely
   labels = random.integers(2, size=(20, 1))
   batch = {"next_sentence_labels": labels, "masked_lm_ids": labels}
   batch["masked_lm_weights"] = np.zeros((20, 1))
@@ -407,7 +407,7 @@ def test_there_are_no_more_tokens_than_the_vocabulary_has(tmp_path):
   assert answer["tokens"] == [["last", *stand_in.WORDS[::-1]]]
 
 
-def test_what_is_cut_off_is_not_filled():
+def test_a_truncated_text_has_no_padding():
   model = pretraining.Answers(_config(8), top_k=2)
   for texts, positions in (
     ({"text": "a [MASK] " + "b " * 9 + "[MASK]"}, [2]),

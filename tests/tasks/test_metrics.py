@@ -1,4 +1,4 @@
-"""Metrics: worked examples and undefined cases; the rest is scikit-learn's."""
+"""Metrics: worked examples and undefined cases. scikit-learn does the rest."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def test_columns_of_a_report_align_with_hangul():
     ([1, 1, 1], [0, 1, 1], "b"),
     ([[0, 0], [0, 0]], [[1, 0], [0, 0]], "no label"),
     ([[1, 1], [1, 1]], [[1, 0], [1, 1]], "a, b"),
-    ([1, 1, 1], [1, 1, 1], None),  # which is right
+    ([1, 1, 1], [1, 1, 1], None),  # rightly the same
     ([1, 1, 0], [0, 1, 1], None),
     ([[1, 0], [0, 0]], [[0, 0], [1, 0]], None),
   ],
@@ -85,7 +85,7 @@ def test_f1_of_several_labels_and_of_a_single_one():
   assert micro == pytest.approx(2 * 2 / (4 + 4))
   macro = metrics.score("macro_f1", predictions, labels)
   assert macro == pytest.approx((2 * 1 / (3 + 2) + 2 * 1 / (1 + 2)) / 2)
-  # Not those of the texts without the label.
+  # F1 counts the label, not the absence of the label.
   single = predictions[:, :1], labels[:, :1]
   for name in ("micro_f1", "macro_f1"):
     assert metrics.score(name, *single) == pytest.approx(2 / 5)

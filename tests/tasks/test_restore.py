@@ -1,4 +1,4 @@
-"""Which files and flags a folder's model has, without loading it."""
+"""The files and flags of a folder's model, without loading the model."""
 
 import json
 
@@ -29,7 +29,7 @@ def _record(folder, *entries):
 
 @pytest.fixture(name="restored")
 def _restored(monkeypatch):
-  """Function that returns what would be restored."""
+  """Returns a function that tells what would be restored."""
   monkeypatch.setattr("runs.restore.restore", lambda *given: given)
   return opened.restore
 

@@ -1,4 +1,4 @@
-"""Choices of tasks: of two files, of values that are 0, of even sizes."""
+"""Choices of tasks: between two files, for values of 0, for full batches."""
 
 import json
 
@@ -29,7 +29,7 @@ from tests.training import toy
 @pytest.mark.parametrize("number", [1, 3, 4, 6, 8])
 @pytest.mark.parametrize("use_tpu", [False, True])
 def test_a_batch_that_is_full_is_not_filled_up(tmp_path, number, use_tpu):
-  """dev has batches of four, test of three, train of rows alone."""
+  """Batches have one row in train, four in dev and three in test."""
   rows = "".join(f"a b\t{i % 2}\n" for i in range(number))
   for name in ("train", "dev"):
     (tmp_path / f"{name}.tsv").write_text(f"sentence\tlabel\n{rows}")
@@ -68,7 +68,7 @@ def test_one_model_has_its_thresholds_or_needs_none(tmp_path):
 
 @pytest.mark.parametrize("labels", [[0, 1], [0, 0], [1, 0], None])
 def test_the_first_ending_may_be_right(tmp_path, tokenizer, labels):
-  """Its number is 0; an unknown one is recorded as 0, too."""
+  """The number of the first ending is 0; an unknown label is recorded as 0."""
   path = tmp_path / "a.jsonl"
   row = {"sent1": "a", "sent2": "b", "ending0": "c", "ending1": "d"}
   rows = [
@@ -89,7 +89,7 @@ def test_the_first_ending_may_be_right(tmp_path, tokenizer, labels):
 
 
 def _asked(*answers):
-  """Questions with these texts of answers."""
+  """Returns questions with these answer texts."""
   return [
     SquadExample(f"q{i}", "?", ["a"], None, a) for i, a in enumerate(answers)
   ]
@@ -110,7 +110,7 @@ def _asked(*answers):
 def test_questions_are_scored_if_all_have_answers(
   answers, in_version_1, in_version_2
 ):
-  """In version 2 a list of none is one."""
+  """In version 2 an empty list is an answer."""
   for version_2, is_scored in ((False, in_version_1), (True, in_version_2)):
     questions = _asked(*answers)
     remedy = squad_metrics.remedy_of_unscored(questions, version_2)
@@ -143,7 +143,7 @@ def test_questions_of_both_versions_are_trained_on(tmp_path):
     {"answers": answers},
     {"answers": answers, "is_impossible": False},
     {"answers": [], "is_impossible": True},
-    {"answers": answers, "is_impossible": True},  # plausible ones
+    {"answers": answers, "is_impossible": True},  # plausible answers
   ]
   for number, question in enumerate(questions):
     question |= {"id": str(number), "question": "?"}
@@ -159,7 +159,7 @@ def test_questions_of_both_versions_are_trained_on(tmp_path):
 @pytest.mark.parametrize(
   ("best", "odds", "expected"),
   [
-    (0.0, [1.0, 0.0], 0.0),  # of a question
+    (0.0, [1.0, 0.0], 0.0),  # a question's odds
     (0.0, [1.0, 2.0], 0.0),  # lower than all: no question is answered
     (0.0, [-3.0, 2.0], -4.0),
     (-3.0, [-3.0, 2.0], -3.0),
@@ -181,7 +181,7 @@ def test_a_threshold_of_zero_may_stand_for_another(
 def test_a_threshold_is_that_of_the_model(
   tmp_path, of_start, of_folder, is_trained
 ):
-  """Of a model that is started from, the one beside it."""
+  """A model to start from has the threshold in its own folder."""
   for name, value in (("start", of_start), ("out", of_folder)):
     (tmp_path / name).mkdir()
     if value is not None:
@@ -236,7 +236,7 @@ def test_batches_of_an_evaluation_have_their_own_size(tmp_path, monkeypatch):
     return {"loss": 1.0}
 
   class Records:
-    """Records of an evaluation."""
+    """Stands in for the records of an evaluation."""
 
     def endless_eval_batches(self, size):
       return size

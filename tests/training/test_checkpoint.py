@@ -395,7 +395,7 @@ def test_averages_begin_with_the_initial_checkpoint(tmp_path):
     np.testing.assert_array_equal(average, value)
 
 
-def test_what_a_checkpoint_of_the_original_lacks(tmp_path, caplog):
+def test_a_checkpoint_of_the_original_may_lack_variables(tmp_path, caplog):
   """The step gives the data position. Averages start at the variables."""
   step = toy.train_step()
   step.step.assign(3)
@@ -425,7 +425,7 @@ def test_an_output_folder_of_nothing_or_another_model_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("moment", range(6))
-def test_it_may_die_at_any_moment(tmp_path, monkeypatch, moment):
+def test_a_save_may_die_at_any_moment(tmp_path, monkeypatch, moment):
   """A checkpoint with an index is complete, and the newest is readable."""
   one, two = ({"a": tf.Variable(value)} for value in (1.0, 2.0))
   checkpoints = Checkpoints(str(tmp_path), keep=1)
@@ -479,7 +479,7 @@ def test_a_corrupt_checkpoint_is_passed_over(tmp_path, caplog, suffix):
     np.testing.assert_array_equal(fresh.state[name], value)
 
 
-def test_without_the_newest_files_the_newest_of_the_others_is_taken(tmp_path):
+def test_the_newest_complete_checkpoint_is_taken(tmp_path):
   for number in (1, 2, 3):
     _saved(tmp_path, number)
   for path in tmp_path.glob("model.ckpt-3.*"):
@@ -493,7 +493,7 @@ def test_without_the_newest_files_the_newest_of_the_others_is_taken(tmp_path):
   assert Checkpoints(str(tmp_path)).newest_readable() is None
 
 
-def test_without_a_checkpoint_that_can_be_read_nothing_is_overwritten(tmp_path):
+def test_unreadable_checkpoints_are_not_overwritten(tmp_path):
   _saved(tmp_path, 1)
   _flip(tmp_path / "model.ckpt-1.data-00000-of-00001")
   with pytest.raises(ValueError, match=r"no checkpoint in .* can be read"):

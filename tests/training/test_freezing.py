@@ -53,7 +53,7 @@ def test_layer_1_is_not_10_or_11():
 
 
 @pytest.mark.parametrize("layers", ["3", "1-3", "2-1", "layer_1", "embedding"])
-def test_what_the_model_has_not_is_refused(layers):
+def test_freezing_a_missing_part_is_refused(layers):
   message = rf"no '{layers}'; it has the layers 0-2 and embeddings, encoder, p"
   with pytest.raises(ValueError, match=message):
     _freeze(None, layers)

@@ -17,7 +17,7 @@ def test_schedule():
   assert float(without_warmup(tf.constant(0, tf.int64))) == 0.5
 
 
-def test_what_is_decayed():
+def test_kernels_are_decayed():
   decayed = ["bert/pooler/dense/kernel", "output_weights"]
   names = [*decayed, "bert/pooler/dense/bias", "cls/predictions/output_bias"]
   names.append("bert/embeddings/LayerNorm/gamma")

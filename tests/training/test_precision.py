@@ -49,7 +49,7 @@ def test_variables_slots_outputs_and_losses_are_float32(step):
   assert len(step.optimizer.state) == 2 * len(step.variables)
 
 
-def test_what_needs_digits_is_computed_in_float32(step):
+def test_sensitive_operations_run_in_float32(step):
   batch = next(iter(toy.batches(1)))
   graph = tf.function(step._step).get_concrete_function(batch).graph
   result = {}
@@ -97,14 +97,14 @@ def test_a_run_survives_overflows_until_the_scale_fits(tmp_path):
   assert np.mean(changed) > 0.5
 
 
-def test_at_the_lowest_scale_some_steps_may_be_skipped():
+def test_some_steps_may_be_skipped_at_the_lowest_scale():
   step = SimpleNamespace(
     first_nonfinite_step=tf.constant(3), loss_scale=LossScale(initial=1.0)
   )
   loop._check_finite(step, {"skipped_steps": 0.5}, None)
 
 
-def test_what_no_scale_helps_ends_the_run_and_names_the_step(tmp_path):
+def test_a_step_that_no_scale_helps_ends_the_run(tmp_path):
   step = _float16_step(1.0)
   variable = step.model.trainable_variables[0]
   variable.assign(keras.ops.full(variable.shape, np.nan))

@@ -92,7 +92,7 @@ def test_the_own_checkpoint_counts_before_the_given_one(
   ("best", "newest", "prefers"), [*itertools.product([False, True], repeat=3)]
 )
 @pytest.mark.parametrize("entries", [[], [1], [0], [1, 0], [0, 1]])
-def test_which_checkpoint_of_a_folder_is_chosen(
+def test_the_best_or_newest_checkpoint_of_a_folder_is_chosen(
   tmp_path, best, newest, prefers, entries
 ):
   """Prefers the best checkpoint if the last training kept one."""
@@ -129,7 +129,7 @@ def test_a_checkpoint_without_its_files_is_none(tmp_path):
 
 
 @pytest.mark.parametrize("keep", [0, 1, 3])
-def test_as_many_checkpoints_stay_as_the_flag_says(tmp_path, keep):
+def test_the_flag_limits_the_number_of_checkpoints(tmp_path, keep):
   """Steps have several digits. A limit of 0 keeps all 120 checkpoints."""
   checkpoints = Checkpoints(str(tmp_path), keep)
   number = 120 if keep == 0 else 12
@@ -156,7 +156,7 @@ def test_multipliers_may_be_zero(multipliers):
 @pytest.mark.parametrize(
   ("max_norm", "expected"), [(0.0, 1.0), (1.0, 0.2), (5.0, 1.0), (9.0, 1.0)]
 )
-def test_without_a_limit_gradients_are_not_clipped(max_norm, expected):
+def test_gradients_without_a_limit_are_not_clipped(max_norm, expected):
   gradients = [tf.constant([3.0, 0.0]), None, tf.constant([4.0])]
   factor, norm = optimization.clip_factor(gradients, max_norm)
   np.testing.assert_allclose([factor, norm], [expected, 5.0], rtol=1e-6)

@@ -1,4 +1,4 @@
-"""Random documents, and their text as create_pretraining_data.py reads it."""
+"""Random documents, also as text for create_pretraining_data.py."""
 
 from functools import partial
 from random import Random
@@ -16,13 +16,13 @@ _WORDS = ["The", "bank", "river", "runs", "sees", "old", "new", "unaffable"]
 
 
 def build_config(masking=MASKING, seed=1, dupe_factor=1, **changes):
-  """Short rows of the golden vocabulary."""
+  """Returns a configuration for short rows with the golden vocabulary."""
   settings = InstanceConfig(32, masking, dupe_factor=dupe_factor)
   return BuildConfig(FullTokenizer(VOCAB_FILE), settings, seed, **changes)
 
 
 def random_documents(number: int, seed: int = 1) -> list[list[str]]:
-  """Documents of two to nine sentences."""
+  """Returns documents of two to nine sentences each."""
   rng = Random(seed)
   return [
     [
@@ -34,10 +34,10 @@ def random_documents(number: int, seed: int = 1) -> list[list[str]]:
 
 
 def as_text(documents: list[list[str]]) -> str:
-  """A sentence a line, a blank line behind each document."""
+  """Writes a sentence a line, and a blank line after each document."""
   return "".join("\n".join([*document, "", ""]) for document in documents)
 
 
 def random_text(number: int, seed: int = 1) -> str:
-  """The text of `random_documents`."""
+  """Returns the text of `random_documents`."""
   return as_text(random_documents(number, seed))

@@ -1,4 +1,4 @@
-"""Beam's records equal the local ones with every runner and after failures."""
+"""Beam writes the local records with every runner, and after failures."""
 
 import os
 from collections import Counter
@@ -23,7 +23,7 @@ MANY, PROCESSES = (
   [*SINGLE, "--direct_num_workers=3", f"--direct_running_mode=multi_{kind}"]
   for kind in ("threading", "processing")
 )
-# Retries failed bundles, unlike the runner above, as clusters do.
+# Unlike the runner above, this runner retries failed bundles, as clusters do.
 RETRYING = [
   "--runner=apache_beam.runners.direct.direct_runner.BundleBasedDirectRunner"
 ]
@@ -95,8 +95,10 @@ def test_an_error_names_the_line_and_leaves_nothing(options, tmp_path):
     ("Direct", "there is no text in"),
   ],
 )
-def test_what_cannot_run_is_named(runner, message, tmp_path, monkeypatch):
-  """A job service that does not answer, one to fetch, text without tokens."""
+def test_an_impossible_pipeline_is_named(
+  runner, message, tmp_path, monkeypatch
+):
+  """Covers a dead job service, a failed download and text without tokens."""
   monkeypatch.setenv("https_proxy", "http://localhost:1")
   monkeypatch.setattr(PrismJobServer, "BIN_CACHE", str(tmp_path / "cache"))
   path, output = tmp_path / "blank.txt", str(tmp_path / "out")

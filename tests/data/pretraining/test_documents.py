@@ -1,4 +1,4 @@
-"""Text formats, sentences, documents, deduplication."""
+"""Text formats, sentences, documents and deduplication."""
 
 import json
 import os
@@ -149,7 +149,7 @@ def test_lines_longer_than_a_record_are_noticed():
   assert "1 of the first 9 lines have more words than max_seq_length=16" in text
   assert not _doubts([*lines, "o"])
   assert not _doubts(lines, max_words=17)
-  assert not _doubts(lines, is_prose=True)  # whose sentences are divided
+  assert not _doubts(lines, is_prose=True)  # prose is split into sentences
 
 
 def test_one_sentence_of_a_book_is_noticed():
@@ -178,12 +178,12 @@ def test_characters_that_join_words_are_noticed(joint):
   [
     ("w " * 7 + "end.", True),
     ("w " * 6 + "end.", False),
-    ("w " * 20, True),  # without an end
+    ("w " * 20, True),  # no end mark
     ("w " * 19, False),
-    ("\u77ff" * 23 + "\u3002", True),  # three are a word
+    ("\u77ff" * 23 + "\u3002", True),  # three count as a word
     ("\u77ff" * 22 + "\u3002", False),
     ("\u77ff \u77ff " * 12 + "\u3002", True),  # some blanks change nothing
-    ("w " * 7 + "\u06d4", True),  # marks of all scripts
+    ("w " * 7 + "\u06d4", True),  # an Arabic full stop
     ("\u300c" + "\u77ff" * 23 + "\u3002\u300d", True),
   ],
 )
@@ -199,14 +199,14 @@ def test_passages_of_articles(tmp_path, text, is_passage):
   ("text", "number"),
   [
     ("He went\nto sea.", 1),
-    ("Chapter I. " + "w " * 9 + "end.", 0),  # of 12 words
+    ("Chapter I. " + "w " * 9 + "end.", 0),  # 12 words
     ("Chapter I. " + "w " * 10 + "end.", 1),
     ("w " * 98 + "end.\nAn end.", 1),  # lines of 200 characters
     ("w " * 99 + "end.\nAn end.", 2),
     ("tin    9    grey.\nHe went.", 0),  # half a table
     ("tin    9    grey.\nHe went\nto sea.", 1),
     ("tin    9 is grey.", 1),  # one gap makes no row
-    ("tin    9    grey " + "w " * 16 + "end.", 1),  # of 20 words
+    ("tin    9    grey " + "w " * 16 + "end.", 1),  # 20 words
     ("tin    9    grey " + "w " * 15 + "end.", 0),
     ("one.\n\n*** End of this Project Gutenberg EBook\n\ntwo.", 1),
     ("one.\n\n*** Start of this Project Gutenberg EBook\n\ntwo.", 1),

@@ -113,9 +113,8 @@ def test_masks_of_100_000_tokens(whole_word, policy, rng):
   ):
     assert result == pytest.approx(expected, abs=0.01)
   if drawn:
-    # From the whole vocabulary: a quarter of it are pieces.
+    # A quarter of the vocabulary are pieces.
     assert (others >= 3000).mean() == pytest.approx(0.25, abs=0.05)
-  # All positions are equally frequent.
   counts = np.bincount(positions[chosen], minlength=T)[5:-5]
   assert counts.std() < 3 * np.sqrt(counts.mean())
 
@@ -133,7 +132,7 @@ def test_masks_are_a_function_of_the_seed(whole_word, rng):
 
 
 def test_all_pieces_of_a_word_are_masked(rng):
-  batch = _batch(200, rng, low=2000, full=True)  # every other token a piece
+  batch = _batch(200, rng, low=2000, full=True)  # half are pieces
   before = _numpy(batch)["input_ids"]
   after = _numpy(_masker(whole_word=True)(batch, [9, 9]))
   for row in range(200):
@@ -147,7 +146,7 @@ def test_all_pieces_of_a_word_are_masked(rng):
     chosen = set(after["masked_lm_positions"][row][:count].tolist())
     masked = [word for word in words if chosen & set(word)]
     assert {p for word in masked for p in word} == chosen
-    # As in StaticMasking, words that still fit are masked.
+    # Like StaticMasking, dynamic masking masks every word that still fits.
     rest = round(T * 0.15) - count
     assert all(len(word) > rest for word in words if word not in masked)
 
@@ -173,7 +172,7 @@ def test_a_piece_that_begins_a_text_is_a_word_of_its_own():
   batch |= {"segment_ids": zeros, "next_sentence_labels": zeros[:, :1]}
   batch = {name: tf.constant(x, tf.int32) for name, x in batch.items()}
   masked = _masker(1, whole_word=True)(batch, [1, 2])
-  # Only one token may be masked.
+  # Each row has one masked token.
   assert masked["masked_lm_weights"].numpy().sum() == 32
   assert set(masked["masked_lm_positions"].numpy().ravel()) == {1, 2}
 

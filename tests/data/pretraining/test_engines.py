@@ -1,4 +1,4 @@
-"""Beam's records on engines whose workers are processes of their own."""
+"""Beam's records from engines that run workers in separate processes."""
 
 import contextlib
 import os
@@ -23,7 +23,7 @@ DASK = "apache_beam.runners.dask.dask_runner.DaskRunner"
 
 @pytest.fixture(scope="module", name="folder")
 def _folder(tmp_path_factory):
-  """The submitter's folder: vocabulary, text, and records of local workers."""
+  """Returns the submitter's folder: vocabulary, text, and local records."""
   folder = tmp_path_factory.mktemp("submitter")
   vocabulary = programs.ROOT / "tests/parity/golden/vocab.txt"
   (folder / "vocab.txt").write_bytes(vocabulary.read_bytes())
@@ -34,12 +34,12 @@ def _folder(tmp_path_factory):
 
 
 def _outputs(folder, output):
-  """Paths of what is there of an output, sorted."""
+  """Returns the paths of an output's files, sorted."""
   return sorted((folder / "records").glob(f"{output}*"))
 
 
 def _make(folder, output, *flags):
-  """Starts the program in the submitter's folder."""
+  """Starts create_pretraining_data.py in the submitter's folder."""
   command = [sys.executable, programs.ROOT / "create_pretraining_data.py"]
   command += ["--input_file=./text/*", "--vocab_file=vocab.txt"]
   command += [f"--output_file=./records/{output}", "--dupe_factor=1"]
@@ -55,7 +55,7 @@ def _by_engine(folder, output, runner, options):
 
 
 def _check(process, folder, output):
-  """The records are the local ones, and nothing else was left."""
+  """Checks that the records equal the local ones, without leftovers."""
   _, log = process.communicate()
   assert process.returncode == 0, log
   paths = _outputs(folder, output)
@@ -67,10 +67,10 @@ def _check(process, folder, output):
 
 @contextlib.contextmanager
 def _processes(folder, *commands):
-  """Python modules that run with their arguments in an empty folder."""
+  """Runs Python modules with arguments in a folder; yields the process ids."""
   environment = os.environ | {
     "PYTHONPATH": str(programs.ROOT),
-    # A pool starts its workers as `python`.
+    # The worker pool starts workers as `python`.
     "PATH": os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"],
   }
   with open(folder / "log", "w") as log:
@@ -112,7 +112,7 @@ def _wait_for(ports):
 
 @contextlib.contextmanager
 def _portable(folder):
-  """Beam's job service and a pool of two workers: the options, and the pool."""
+  """Starts a job service and two workers; yields options and the pool's id."""
   jobs, workers = _free_ports(2)
   portability = "apache_beam.runners.portability.local_job_service_main"
   pool = "apache_beam.runners.worker.worker_pool_main"
@@ -129,7 +129,7 @@ def _portable(folder):
 
 @contextlib.contextmanager
 def _dask(folder):
-  """A scheduler and two workers; the options, and the parent of the workers."""
+  """Starts Dask and two workers; yields options and the parent's id."""
   pytest.importorskip("distributed", reason=REMEDY)
   [port] = _free_ports(1)
   address = f"tcp://localhost:{port}"
@@ -144,7 +144,7 @@ def _dask(folder):
 
 
 def _kill_child(parent, folder, output):
-  """Kills the newest child of a process when there are two complete parts."""
+  """Kills the newest child of a process once two parts are complete."""
   parts = f"records/{output}.parts-*/*-*"
   while len([*folder.glob(parts)]) < 2:
     time.sleep(0.02)
@@ -156,7 +156,7 @@ def test_portable_workers(folder, tmp_path):
   with _portable(tmp_path) as (options, pool):
     process = _by_engine(folder, "portable", "PortableRunner", options)
     _kill_child(pool, folder, "portable")
-    # Beam's own job service does not start workers again.
+    # Beam's own job service does not restart workers.
     _, log = process.communicate()
     assert process.returncode == 1
     assert "a worker process died" in log

@@ -1,4 +1,4 @@
-"""Reading records: order, resuming, sharing, and what is refused."""
+"""Reading records: order, resuming, sharing, and refused input."""
 
 import os
 from pathlib import Path
@@ -21,7 +21,7 @@ T, P, V = 8, 2, 50
 
 
 def _row(schema, number):
-  """A record of ones, whose tokens show which one it is."""
+  """Returns a record of ones whose token ids identify the record."""
   row = {name: [1] * feature.size for name, feature in schema.items()}
   ids = [number] * (schema["input_ids"].size - 1) + [number + 1]
   if "masked_lm_positions" not in row:
@@ -110,7 +110,7 @@ def test_nothing_is_tuned_while_reading(paths):
     dataset.train_batches(10, seed=1),
     dataset.eval_batches(10),
   )
-  # Or letting go of an iterator waits for the tuner, half a minute perhaps.
+  # Autotune can delay the end of an iterator by half a minute.
   assert not any(reader.options().autotune.enabled for reader in readers)
 
 
@@ -155,9 +155,9 @@ def test_numbers_that_no_model_takes_are_refused(tmp_path, field, limit):
         _input([path])
 
 
-def test_without_corrupt_records_it_trains_on_the_others(paths, tmp_path):
+def test_a_training_skips_corrupt_records(paths, tmp_path):
   content = bytearray((tmp_path / "a").read_bytes())
-  content[20] ^= 1  # in the first
+  content[20] ^= 1  # in the first record
   (tmp_path / "a").write_bytes(content)
   sources = [Source([path]) for path in paths[:2]]
   options = {"max_corrupt_records": 1, "folder": str(tmp_path / "out")}
@@ -167,7 +167,7 @@ def test_without_corrupt_records_it_trains_on_the_others(paths, tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"", b"no record at all, just text"])
-def test_what_is_no_file_of_records_is_named(tmp_path, content):
+def test_a_file_without_records_is_named(tmp_path, content):
   (tmp_path / "x").write_bytes(content)
   message = "holds no record" if content == b"" else "is no file of rec"
   with pytest.raises(ValueError, match=f"x {message}"):
@@ -208,7 +208,7 @@ def test_unmasked_records_are_masked_anew_and_repeatably(tmp_path):
   for a, b in zip(first + first[2:], [*again, *resumed], strict=True):
     for name in a:
       np.testing.assert_array_equal(a[name], b[name])
-  # The same records have other masks in another batch, and by another seed.
+  # Another batch or another seed masks the same records differently.
   serialized = next(iter(tf.data.TFRecordDataset(path).batch(30)))
   repeated = tf.data.Dataset.from_tensors(serialized).repeat(2).enumerate()
   masks = {
@@ -220,7 +220,7 @@ def test_unmasked_records_are_masked_anew_and_repeatably(tmp_path):
 
 
 def test_a_blank_line_at_the_end_is_not_drawn(tmp_path):
-  """Of 45 tokens and a blank line all random words are tokens of the model."""
+  """Draws only tokens of the model: 45 tokens, without the blank line."""
   path = _write(tmp_path / "x", range(10, 40), features.pretraining(T))
   file = _vocab(tmp_path)
   Path(file).write_text(Path(file).read_text() + "\n")
@@ -256,7 +256,7 @@ LONG = 24
 
 
 def _uneven(tmp_path):
-  """60 unmasked records of which the n-th has 1 + n % LONG tokens."""
+  """Writes 60 unmasked records; the n-th has 1 + n % LONG tokens."""
   schema = features.pretraining(LONG)
   path = str(tmp_path / "uneven")
   masks = [[int(step <= n % LONG) for step in range(LONG)] for n in range(60)]

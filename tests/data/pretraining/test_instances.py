@@ -1,4 +1,4 @@
-"""Sentence pairs, draws of random.Random, masks; parity is in tests/parity."""
+"""Sentence pairs, masks and draws of random.Random."""
 
 from random import Random
 
@@ -9,7 +9,7 @@ from data.pretraining.instances import InstanceConfig, Masking, MaskPolicy
 from data.tokenization import FullTokenizer
 from tests.data.pretraining.corpus import SILENT, VOCAB_FILE
 
-# Probabilities of table 8 of the paper, row by row.
+# Probabilities in the rows of table 8 of the paper.
 MASK_POLICIES = [
   MaskPolicy(*probs)
   for probs in ((0.8, 0.1), (1, 0), (0.8, 0), (0.8, 0.2), (0, 0.8), (0, 1))
@@ -22,7 +22,7 @@ def tokenizer():
 
 
 def _documents(rng, count=20):
-  """Documents whose tokens are all the number of the document."""
+  """Returns documents; each token of document i is 1000 + i."""
   return [
     [[1000 + i] * rng.randint(1, 30) for _ in range(rng.randint(1, 12))]
     for i in range(count)
@@ -45,7 +45,7 @@ def test_pairs_fit_and_random_ones_are_labelled(length, short):
       assert set(first) == {1000 + index}
       assert (set(second) == set(first)) == (not is_random)
       random, total = random + is_random, total + 1
-  # Half are drawn, and a single segment is always paired with a random one.
+  # Half are random, and a single segment always gets a random partner.
   assert random / total > 0.45
 
 

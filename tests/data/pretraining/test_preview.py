@@ -1,4 +1,4 @@
-"""Previews of instances: what the records hold, counted and shown."""
+"""Previews of instances count and show what the records hold."""
 
 import re
 from itertools import pairwise
@@ -33,7 +33,7 @@ def _config(**masking):
 
 
 def _records(path, config):
-  """Columns of all records."""
+  """Reads the columns of all records."""
   parse = parser(config.instance_config.schema)
   columns = parse(list(tf.data.TFRecordDataset(path)))
   return {name: column.numpy() for name, column in columns.items()}
@@ -105,6 +105,6 @@ def test_unmasked_instances_are_masked_by_the_seed():
 
   first = masks(1)
   assert first == masks(1) != masks(2)
-  assert first[0] != first[64]  # of another batch
+  assert first[0] != first[64]  # another batch
   always = Masking(7, 0.5, policy=MaskPolicy(1.0, 0.0))
   assert all(row.count(103) == 7 for row in masks(1, always))

@@ -13,19 +13,19 @@ LINES = Path(__file__).with_name("sentences.txt")
 
 
 def _labelled():
-  """Texts with their sentences, in 40 languages."""
+  """Yields texts and the sentences of each, in 40 languages."""
   for line in LINES.read_text("utf-8").splitlines():
     if not line.startswith("#"):
       yield line.replace("¦", ""), [part.strip() for part in line.split("¦")]
 
 
 def _ends(sentences):
-  """Positions of the ends within a paragraph, without its blanks."""
+  """Returns positions of sentence ends in a paragraph, blanks not counted."""
   sizes = (len(sentence.replace(" ", "")) for sentence in sentences[:-1])
   return set(accumulate(sizes))
 
 
-# Words that the rules take for the last one of a sentence, or do not.
+# Words after which the rules find a wrong end or miss an end.
 WRONG = {"etc.", "usf.", "MM.", "ecc.", "L'art."}
 
 
@@ -65,20 +65,20 @@ def test_labelled_paragraphs_are_split_into_their_sentences():
     ("  no   end\nhere ", ["no end here"]),
     ("A line\u2028a\x85b\x0bc\x0cd\re.", ["A line a b c d e."]),
     ("", []),
-    # A run of marks is one end. What closes belongs to the sentence.
+    # A run of marks is one end. Closing marks belong to the sentence.
     ("真的！？好……。“行。”", ["真的！？", "好……。", "“行。”"]),
     ("中国。[1]美国。", ["中国。[1]", "美国。"]),
     ("Owls hunt.[2] They do.", ["Owls hunt.[2]", "They do."]),
     ("値は３．５だ．次へ．", ["値は３．５だ．", "次へ．"]),
     ("「はい。」と言った。次。", ["「はい。」と言った。", "次。"]),
     ("他说“好！”，就走了。", ["他说“好！”，就走了。"]),
-    # Marks of ASCII end Chinese, Hindi, Greek and Armenian in their place only.
+    # ASCII marks in place of Chinese, Hindi, Greek or Armenian marks.
     ("很好!是3.5元?好。", ["很好!", "是3.5元?", "好。"]),
     ("वह गया| वह आया |", ["वह गया|", "वह आया |"]),
     ("a | b; C: D", ["a | b; C: D"]),
     ("Πού; Εδώ.", ["Πού;", "Εδώ."]),
     ("Նա: Մենք։", ["Նա:", "Մենք։"]),
-    # A word in lower case begins no sentence, but Georgian has no capitals.
+    # A lower-case word begins no sentence. Georgian has no capitals.
     ("Это г. москва. Да.", ["Это г. москва.", "Да."]),
     ("წვიმდა. დავრჩით.", ["წვიმდა.", "დავრჩით."]),
     ("好……我……我知道。", ["好……", "我……我知道。"]),
@@ -95,7 +95,7 @@ def test_labelled_paragraphs_are_split_into_their_sentences():
     ("'Mr. Ash' and 'Capt. Elm'", ["'Mr. Ash' and 'Capt. Elm'"]),
     ("It is 5. 3.50 is less.", ["It is 5.", "3.50 is less."]),
     ("Hey‼ You⁉ J.-C. Finch.", ["Hey‼", "You⁉", "J.-C. Finch."]),
-    # These may end a sentence: it depends on the next word.
+    # The next word decides whether the sentence ends.
     ("The U.S. Army. The U.S. He", ["The U.S. Army.", "The U.S.", "He"]),
     ("He said no. Pears. No. 5.", ["He said no.", "Pears.", "No. 5."]),
     ("It is 5 km. Bears run.", ["It is 5 km.", "Bears run."]),

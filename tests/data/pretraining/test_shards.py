@@ -1,4 +1,4 @@
-"""Records by worker processes; those of one process are in tests/parity."""
+"""Records by worker processes; tests/parity tests a single process."""
 
 import os
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.data.pretraining import corpus
 
 
 def test_shards_of_one_text_are_drawn_by_their_numbers(tmp_path):
-  """Else every shard would pair and mask at the same positions."""
+  """Equal draws would pair and mask every shard at the same positions."""
   path = tmp_path / "text.txt"
   path.write_text(corpus.random_text(9))
   [shard] = shards.split_corpus([str(path)], TextFormat())
@@ -29,7 +29,7 @@ def test_shards_of_one_text_are_drawn_by_their_numbers(tmp_path):
 
 
 def _records(folder, paths, processes, names="abc", **changes):
-  """Number of records, and contents of some files of them."""
+  """Writes records; returns the number of records and the files' contents."""
   config = corpus.build_config(**changes)
   outputs = [str(folder / name) for name in names]
   count = shards.write_shards(config, paths, outputs, processes)
@@ -102,7 +102,7 @@ def test_any_number_of_workers_does_the_same(masking, tmp_path, monkeypatch):
   for folder in ("one", "two"):
     names = [".a.blocks", ".b.blocks", ".c.blocks", "a", "b", "c"]
     assert sorted(os.listdir(tmp_path / folder)) == names
-  # One after another, also from one shard to the next.
+  # Records go to the files in turn, across shards, too.
   _records(tmp_path / "single", paths, 1, masking=masking, names="a")
   [records] = _read(tmp_path / "single", "a")
   assert len(records) == expected[0]
@@ -124,7 +124,7 @@ BLANK = {"empty": "", "line": "\n", "blanks": " \t\n\n  ", "none": None}
 @pytest.mark.parametrize("layout", ["lines", "paragraphs", "documents"])
 @pytest.mark.parametrize("end", ["", "\n", "\n\n", "\r\n"])
 def test_a_document_ends_with_its_file(tmp_path, layout, content, end):
-  """Also where a file of no text is next, and without a last blank line."""
+  """The next file may be blank, and the last blank line may be missing."""
   texts = {"a": f"Owls hunt.{end}", "b": BLANK[content], "c": f"Bats fly.{end}"}
   paths = []
   for name, text in texts.items():

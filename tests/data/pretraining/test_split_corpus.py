@@ -1,4 +1,4 @@
-"""A corpus in shards: every format, every document once."""
+"""A corpus in shards: each format, and each document once."""
 
 import gzip
 import json
@@ -36,7 +36,7 @@ def _save(folder, documents):
 
 @pytest.fixture
 def split(monkeypatch):
-  """Divides files into shards of about a size."""
+  """Returns a function that divides files into shards of a given size."""
 
   def split(paths, size, text_format=None):
     monkeypatch.setattr(shards, "_MIN_BYTES", size)
@@ -63,7 +63,7 @@ def test_every_format_has_the_same_sentences(tmp_path, split):
   ("kilobytes", "files_of_shards"),
   [
     (100, [6] * 10 + [4]),  # 1 MiB at least
-    (600, [2] * 32),  # a 32nd
+    (600, [2] * 32),  # a 32nd of the text
     (600, [1] * 63),  # less than two files
     (1024, [2] * 32),
     (1350, [2] * 32),
@@ -71,7 +71,7 @@ def test_every_format_has_the_same_sentences(tmp_path, split):
   ],
 )
 def test_a_shard_is_a_32nd_of_the_text(kilobytes, files_of_shards, tmp_path):
-  """Records depend on it; compressed text counts three times."""
+  """The records depend on the size; compressed text counts three times."""
   number = sum(files_of_shards)
   paths = [str(tmp_path / f"{index}.gz") for index in range(number)]
   for path in paths:

@@ -32,7 +32,7 @@ def test_rare_characters_stay_out_of_a_full_alphabet(caplog):
 
 
 def learn(counts, vocab_size, min_count=1):
-  """Pieces beyond [PAD] and the alphabet, in the order of their ids."""
+  """Returns the learned pieces in order of ids, without the alphabet."""
   chars = vocab_learning.alphabet(counts, 100)
   tokens = vocab_learning.learn(counts, ["[PAD]"], chars, vocab_size, min_count)
   assert tokens[: len(chars) + 1] == ["[PAD]", *chars]
@@ -41,8 +41,8 @@ def learn(counts, vocab_size, min_count=1):
 
 def test_the_most_frequent_pair_is_merged_first():
   counts = Counter(hug=10, pug=5, pun=12, bun=4, hugs=5)
-  # ##u ##g 20, ##u ##n 16, h ##ug 15, p ##un 12; 5 each: p ##ug, of the older
-  # pieces, and hug ##s; b ##un 4
+  # Counts: ##u ##g 20, ##u ##n 16, h ##ug 15, p ##un 12, p ##ug 5, hug ##s 5,
+  # b ##un 4. The older pieces win the tie.
   pieces = ["##ug", "##un", "hug", "pun", "pug", "hugs", "bun"]
   assert learn(counts, 99) == pieces
   assert learn(counts, 15) == pieces[:3]
@@ -54,7 +54,7 @@ def test_a_piece_occurs_min_count_times_or_more():
   assert learn(counts, 99, 5) == []
   assert learn(counts, 99, 4) == ["to"]
   assert learn(counts, 99, 3) == ["to", "be"]
-  # Words that are too rare themselves have pieces in common.
+  # Words below min_count may share frequent pieces.
   assert learn(counts, 99, 2)[2:] == ["va", "##ca", "vaca"]
   assert {"vacant", "vacate"} <= set(learn(counts, 99, 1))
 
@@ -90,7 +90,7 @@ def test_a_size_too_small_for_the_alphabet_is_an_error():
 def test_a_word_that_others_begin_with_makes_them_cheaper():
   tokens = ["[UNK]", "c", "##y", "##s", "##t", "##i", "##c", "a", "##b"]
   counts = Counter({"cysts": 5, "cyst": 5, "cystic": 2, "ab": 3, "c": 9})
-  # cysts saves 5 * 4 pieces, but with cyst (5 * 3) it would have saved 5 * 1.
+  # cysts saves 5 * 4 pieces, but 5 * 1 once cyst (5 * 3) is a token.
   choose = vocab_learning.choose_words
   words = ["cysts", "cyst", "cystic", "ab"]
   assert choose(counts, tokens, 9, 1) == words
@@ -98,13 +98,13 @@ def test_a_word_that_others_begin_with_makes_them_cheaper():
   assert choose(counts, tokens, 2, 1) == ["cyst", "cysts"]
 
 
-def test_what_is_rare_unknown_or_a_number():
+def test_rare_unknown_and_numeric_words_are_told_apart():
   counts = Counter({"1998": 9, "ß": 2, "ab": 1, "##": 4})
   tokens = ["[UNK]", "1", "a", "##b"]
   assert vocab_learning.choose_words(counts, tokens, 9, 2) == ["ß"]
 
 
-def test_as_many_words_as_unused_tokens_are_added(tmp_path, caplog):
+def test_new_words_replace_all_unused_tokens(tmp_path, caplog):
   path = str(tmp_path / "vocab.txt")
   counts = Counter(ab=4, abb=3, aab=1, the=9)
   tokens = ["[PAD]", "[unused0]", "[unused1]", "[UNK]", "the", "a", "##b"]
@@ -123,7 +123,7 @@ def test_as_many_words_as_unused_tokens_are_added(tmp_path, caplog):
 def test_small_languages_count_more():
   sources = {"en": Counter(a=90, b=10), "is": Counter(a=1, c=9)}
   merged = vocab_learning.smooth(sources, 0.5)
-  assert merged == Counter(a=93, b=10, c=28)  # 10 ** 0.5 times
+  assert merged == Counter(a=93, b=10, c=28)  # `is` counts 10 ** 0.5 times
   assert vocab_learning.smooth(sources, 1) == Counter(a=91, b=10, c=9)
 
 

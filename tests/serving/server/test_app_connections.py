@@ -98,7 +98,7 @@ NO_HTTP = [
 
 
 @pytest.mark.parametrize("data", NO_HTTP, ids=range(6))
-def test_what_is_no_http_is_400(client, data):
+def test_a_request_that_is_no_http_is_400(client, data):
   with client.connect() as connection:
     connection.sendall(data)
     assert connection.recv(13) in (b"HTTP/1.1 400 ", b"")

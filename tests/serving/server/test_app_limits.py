@@ -44,7 +44,7 @@ def _request(app, path, method="GET", document=None):
   return sent[0]["status"], sent[1]["body"]
 
 
-def test_each_limit_of_time_is_that_of_its_flag(model, monkeypatch):
+def test_each_time_limit_comes_from_its_flag(model, monkeypatch):
   settings = SETTINGS._replace(
     read_timeout=31.0, request_timeout=47.0, max_connections=7
   )

@@ -187,7 +187,7 @@ def test_an_empty_or_missing_folder_changes_nothing(folder, caplog):
 
 
 @pytest.mark.parametrize(("seconds", "versions"), [(0.0, [10]), (0.01, [12])])
-def test_without_time_between_polls_there_is_one(folder, seconds, versions):
+def test_no_time_between_polls_means_one_poll(folder, seconds, versions):
   model = Model("mrpc", str(folder), 1, Version)
   with models.polled([model], seconds) as thread:
     while not model.versions:

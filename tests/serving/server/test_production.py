@@ -65,7 +65,7 @@ def _proxy(served):
 
 @needs_nginx
 @pytest.mark.parametrize("user", [None, "ann:wrong", "bob:secret", "ann:"])
-def test_without_the_password_nobody_asks(proxy, user):
+def test_a_client_without_the_password_is_refused(proxy, user):
   for method, path in (("POST", PREDICT), ("GET", "/"), ("GET", "/models")):
     status, headers, body = proxy.request(method, path, BODY, user)
     assert (status, headers["www-authenticate"]) == (401, 'Basic realm="BERT"')
@@ -73,7 +73,7 @@ def test_without_the_password_nobody_asks(proxy, user):
 
 
 @needs_nginx
-def test_with_the_password_texts_are_answered_and_the_page_is_there(proxy):
+def test_a_client_with_the_password_gets_answers_and_the_page(proxy):
   status, _, body = proxy.request("POST", PREDICT, BODY)
   answer = {"predictions": [{"length": 2, "text": "ab"}]}
   assert (status, json.loads(body)) == (200, answer)

@@ -114,7 +114,7 @@ def test_a_star_stands_for_every_origin(tmp_path):
     assert _cors(client, "OPTIONS", "/", Origin="null", **ASKS)[0] == 200
 
 
-def test_without_origins_there_are_no_such_headers(tmp_path):
+def test_no_origins_means_no_cors_headers(tmp_path):
   with _served(tmp_path) as client:
     assert _cors(client, "GET", "/models", Origin=PAGE) == (200, {})
     assert _cors(client, "OPTIONS", PREDICT, Origin=PAGE, **ASKS) == (400, {})
@@ -208,7 +208,7 @@ def test_behind_a_proxy_on_this_machine_the_client_is_logged(logged, capfd):
   assert line[1] == "192.0.2.7"
 
 
-def test_by_default_nothing_is_logged(client, capfd):
+def test_requests_are_not_logged_by_default(client, capfd):
   client.request("POST", PREDICT, BODY)
   assert capfd.readouterr().out == ""
 

@@ -51,7 +51,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("document", "message"), REFUSED)
-def test_what_the_model_does_not_take_is_400(client, document, message):
+def test_an_input_that_the_model_refuses_is_400(client, document, message):
   status, answer = client.ask(document)
   assert status == 400 and message in answer["error"]
   assert "Node" not in answer["error"]

@@ -75,7 +75,7 @@ def test_only_requests_of_one_function_are_joined(workers, busy):
   assert (busy.calls[1:], other.calls) == ([["a", "a"]], [["a"]])
 
 
-def test_without_joint_calls_each_worker_has_a_request():
+def test_workers_without_joint_calls_have_a_request_each():
   workers = Workers(capacity=8, max_rows=1, number=2)
   barrier = threading.Barrier(2)
 
@@ -106,7 +106,7 @@ def test_a_bad_request_does_not_spoil_the_others(workers, busy):
     bad.result(10)
 
 
-def test_what_was_cancelled_does_not_run(workers, busy):
+def test_a_cancelled_request_does_not_run(workers, busy):
   cancelled = workers.submit(busy, ["cancelled"])
   other = workers.submit(busy, ["other"])
   assert cancelled.cancel()

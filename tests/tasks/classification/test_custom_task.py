@@ -1,4 +1,4 @@
-"""Tasks of own files: formats, columns, and labels.txt."""
+"""Tasks with the user's own files: formats, columns, and labels.txt."""
 
 import json
 from functools import partial
@@ -22,7 +22,7 @@ def lay_out(folder, **files):
 
 
 def task_of(data, output, do_train=True, init_checkpoint=None, **changes):
-  """The task of --task_name=tsv with these flags."""
+  """Returns the task of --task_name=tsv with these flags."""
   flags = {"task_name": "tsv", "data_dir": data, "text_a_column": "body"}
   flags |= {"output_dir": output, "do_train": do_train}
   flags |= {"label_column": "kind"} | changes
@@ -36,7 +36,7 @@ def test_labels_are_sorted(tmp_path):
   task = task_of(data, output)
   assert task.labels == ("bad", "good")
   assert task.metrics == ("accuracy", "f1")
-  assert not (tmp_path / "out").exists()  # until all files have been read well
+  assert not (tmp_path / "out").exists()  # written after all files are read
   assert examples.read_examples(task, data, "train") == [
     TextExample("train-1", "A", None, "good"),
     TextExample("train-2", "B", None, "bad"),
@@ -47,9 +47,9 @@ def test_predicting_needs_neither_training_data_nor_labels(tmp_path):
   data = lay_out(tmp_path / "data", test_tsv="id\tbody\n1\tA\n")
   output = lay_out(tmp_path / "out", labels_txt="y\nx\nz\n")
   task = task_of(data, output)
-  assert task.labels == ("y", "x", "z")  # as kept, not sorted anew
+  assert task.labels == ("y", "x", "z")  # stored order, not sorted
   assert task.metrics == ("accuracy",)
-  # Labels of a test file are not looked at.
+  # The labels of a test file are ignored.
   for content in ("id\tbody\n1\tA\n", "kind\tbody\n?\tA\n"):
     lay_out(tmp_path / "data", test_tsv=content)
     rows = examples.read_examples(task, data, "test")
@@ -114,7 +114,7 @@ def test_a_text_file_counts_if_there_is_no_table(tmp_path):
 def test_a_label_is_spelled_as_in_training(tmp_path, train, dev):
   lay_out(tmp_path, train_csv=f"body,kind\na,{train}\nb,0\n")
   lay_out(tmp_path, dev_csv=f"body,kind\na, {dev} \n")
-  if dev == "01":  # another code
+  if dev == "01":  # 01 may be a code, not a number
     with pytest.raises(
       ValueError, match=r"dev\.csv, line 2.* '01' is no label"
     ):
@@ -257,7 +257,7 @@ def test_a_teacher_has_the_labels_of_the_task(tmp_path):
   with pytest.raises(ValueError, match=r"labels, .* 0, 1 and entailment, not_"):
     check(str(tmp_path), rte)
   check(str(tmp_path), named_tasks.find("SST-2"))
-  _record(tmp_path, task_name="TSV", **files)  # of scores
+  _record(tmp_path, task_name="TSV", **files)  # predicts scores
   check(str(tmp_path), rte)
   (tmp_path / "labels.txt").write_text("entailment\nno\n")
   with pytest.raises(ValueError, match=r"order: entailment, no \(of"):

@@ -37,7 +37,7 @@ def _calls():
 
 @pytest.fixture(name="run")
 def _run(calls, monkeypatch):
-  """Function that runs a command; `calls` get those of the tasks."""
+  """Returns a function that runs a command; `calls` gets the tasks' flags."""
 
   def rerun(settings, name, flags):
     values = dict(flag[2:].split("=") for flag in flags)
@@ -45,7 +45,7 @@ def _run(calls, monkeypatch):
     calls.append(values)
     folder = Path(values["output_dir"])
     folder.mkdir(parents=True)
-    # Each value is another one.
+    # All values differ.
     for more, suffix in enumerate(("", "_mismatched")):
       numbers = enumerate(METRICS)
       lines = [f"eval_{x} = 0.{len(calls)}{i}{more}\n" for i, x in numbers]
@@ -87,7 +87,7 @@ def test_all_tasks_with_the_average_of_the_paper(tmp_path, calls, run):
     "RTE accuracy 80.00",
   ]
   assert rows[-1] == ["WNLI", "accuracy", "90.00", "", ""]
-  # As in table 1.
+  # Averaged as in table 1.
   assert average == ["average", "", "41.90", "79.60", "82.08"]
   with zipfile.ZipFile(tmp_path / "output" / "submission.zip") as archive:
     files = archive.namelist()
@@ -100,11 +100,11 @@ def test_goes_on_with_what_is_not_complete(tmp_path, calls, run):
   run(_flags(tmp_path, do_predict=False))
   assert len(calls) == 2
   assert not glue.parts(_flags(tmp_path, do_predict=False))
-  # What is trained can be predicted later, also by a command of other rates.
+  # A trained task can be predicted later, even by a command with other rates.
   trained = glue.parts(_flags(tmp_path))
   assert list(trained) == ["CoLA", "RTE"]
   assert [flags["do_train"] for flags in trained.values()] == [False, False]
-  # And exported.
+  # A trained task can be exported later.
   export = {"do_export": True, "export_dir": str(tmp_path / "export")}
   (tmp_path / "export" / "CoLA").mkdir(parents=True)
   exported = glue.parts(_flags(tmp_path, do_predict=False, **export))
@@ -124,14 +124,14 @@ def test_mnli_is_complete_without_the_diagnostic_data(tmp_path, run):
   (tmp_path / "output" / "MNLI" / "AX.tsv").unlink()
   (tmp_path / "data" / "diagnostic" / "diagnostic.tsv").unlink()
   assert not glue.parts(_flags(tmp_path))
-  # What to do with a trained model, the command says.
+  # The command says what to do with a trained model.
   assert list(glue.parts(_flags(tmp_path, do_train=False))) == ["MNLI"]
   # A prediction was interrupted.
   (tmp_path / "output" / "MNLI" / "MNLI-mm.tsv").unlink()
   assert list(glue.parts(_flags(tmp_path))) == ["MNLI"]
 
 
-def test_after_an_error_the_table_has_the_tasks_before(tmp_path, run):
+def test_the_table_has_the_tasks_before_an_error(tmp_path, run):
   _task_folders(tmp_path, "CoLA", "RTE")
   (tmp_path / "output" / "RTE").mkdir()
   with pytest.raises(FileExistsError):
@@ -147,7 +147,7 @@ def test_tasks_begin_with_mnli(tmp_path, calls, run):
   expected = dict.fromkeys(("RTE", "MRPC", "STS-B"), mnli)
   assert starts == {"MNLI": None, "SST-2": None} | expected
   assert calls[-1]["new_head"] == "True"
-  assert calls[-1]["from_mnli"] == "False"  # is for all tasks together
+  assert calls[-1]["from_mnli"] == "False"  # a flag of the benchmark
   assert calls[-1]["teacher"] == "big/RTE"
 
 
@@ -155,7 +155,7 @@ def test_a_dry_run_needs_no_model_of_mnli(tmp_path, calls, run):
   _task_folders(tmp_path, "RTE", "MNLI")
   run(_flags(tmp_path, from_mnli=True, dry_run=True))
   assert [values["task_name"] for values in calls] == ["MNLI", "RTE"]
-  # The dry run of MNLI leaves no model that RTE could begin with.
+  # The dry run of MNLI leaves no model from which RTE could start.
   assert not any("init_checkpoint" in values for values in calls)
   names = {path.name for path in (tmp_path / "output").glob("*.*")}
   assert names == {"command.flags"}  # no table, no submission
@@ -167,7 +167,7 @@ def test_a_task_without_a_test_file_is_not_predicted(
   _task_folders(tmp_path, "RTE", "CoLA")
   (tmp_path / "data" / "CoLA" / "test.tsv").unlink()
   with caplog.at_level("INFO", logger="absl"):
-    glue.parts(_flags(tmp_path))  # as when flags are checked
+    glue.parts(_flags(tmp_path))  # the check of flags does this
     run(_flags(tmp_path))
   assert caplog.text.count("CoLA is not predicted") == 1
   assert caplog.text.count("not in ") == 1

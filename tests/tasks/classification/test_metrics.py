@@ -1,4 +1,4 @@
-"""Scores of the tasks of GLUE, and the files that predictions go to."""
+"""Scores of the GLUE tasks, and prediction files."""
 
 import numpy as np
 import pytest
@@ -49,7 +49,7 @@ def test_report_has_a_row_for_every_label():
     ["entailment", "0.5000", "1.0000", "0.6667", "1"],
     ["neutral", "1.0000", "0.5000", "0.6667", "2"],
   ]
-  # An unused label is no division by zero.
+  # An unused label does not divide by zero.
   report = _report(OUTPUTS[3:], EXAMPLES[3:])
   assert "neutral     0.0000    0.0000    0.0000         0" in report
 

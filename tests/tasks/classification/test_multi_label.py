@@ -120,7 +120,7 @@ def test_a_threshold_tells_neighbors_apart(value):
 
 
 def several_labels(*thresholds):
-  """A task of LABELS with these thresholds."""
+  """Returns a task with LABELS and these thresholds."""
   return examples.ClassificationTask(
     "tsv",
     {},
@@ -190,7 +190,7 @@ def test_class_weights():
   several = several_labels()
   rows = (("joy", "woe"), ("joy",), ("joy",), ())
   assert _weights(["balanced"], several, *rows) == pytest.approx((1 / 3, 1, 3))
-  # A label that no text lacks would have a weight of 0.
+  # A label that every text has would get a weight of 0.
   rows = (("joy",), ("joy",), ("joy", "woe"))
   assert _weights(["balanced"], several, *rows) == (1, 1, 2)
 

@@ -1,4 +1,4 @@
-"""A row of each task's real layout: its texts, its label and the label's id."""
+"""A row in each task's real layout: texts, label and the label's id."""
 
 from dataclasses import replace
 
@@ -18,8 +18,8 @@ COLUMNS = {
   "mnli": f"index promptID pairID genre {PARSES}",
   "xnli": f"language gold_label {PARSES} promptID",
 }
-# Task, split, file; columns, if the file has them; a row; label, id and guid.
-# Blanks are the file's tabs, ~ its blanks.
+# Task, split, file; columns, if any; a row; label, id and guid. Blanks stand
+# for tabs, ~ for blanks.
 ROWS = """
 CoLA train train.tsv || gj04 0 * one | 0 0 train-0
 CoLA dev dev.tsv || gj04 1 * one | 1 1 dev-0
@@ -104,7 +104,7 @@ def test_columns_are_copied_from_the_files_to_predict_alone(tmp_path):
   for name, columns in (
     ("MNLI/test_matched", "index\tsentence1\tsentence2\tgenre\n"),
     ("MNLI/test_mismatched", "index\tsentence1\tsentence2\tgenre\n"),
-    ("diagnostic/diagnostic", "sentence1\tsentence2\n"),  # has no genre
+    ("diagnostic/diagnostic", "sentence1\tsentence2\n"),  # no genre
   ):
     path = tmp_path / f"{name}.tsv"
     path.parent.mkdir(exist_ok=True)

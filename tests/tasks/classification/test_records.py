@@ -16,7 +16,7 @@ def test_twelve_labels_keep_their_order(tokenizer):
   build = TextRecordBuilder(tokenizer, 3, labels)
   rows = [build(TextExample("x", "a", None, label))[0] for label in labels]
   assert [row["label_ids"] for row in rows] == [[n] for n in range(12)]
-  # What is not known is zero.
+  # Unknown labels and missing examples are zeros.
   assert build(TextExample("x", "a"))[0]["label_ids"] == [0]
   nothing = dict.fromkeys(("input_ids", "input_mask", "segment_ids"), [0] * 3)
   nothing |= {"label_ids": [0], "is_real_example": [0]}
@@ -37,7 +37,7 @@ def test_scores(tokenizer, tmp_path):
 
 @pytest.fixture(name="write")
 def _write(tokenizer, tmp_path, monkeypatch):
-  """Writes a file of examples by a number of processes."""
+  """Returns a function that writes examples with a number of processes."""
   monkeypatch.setattr(write_records, "_CHUNK", 3)
   prepare = functools.partial(TextRecordBuilder, tokenizer, 8, ("no", "yes"))
   schema = classification_examples.record_schema(8, ("no", "yes"))
@@ -56,7 +56,7 @@ def test_several_processes_write_and_count_the_same(write, tmp_path):
   examples = [TextExample("x", text, "b", "yes") for text in texts]
   for processes in (1, 2):
     lengths = write(str(processes), examples, processes)
-    # Of texts before they are cut to eight tokens.
+    # Lengths are counted before the truncation to eight tokens.
     assert lengths == Counter(4 + i % 9 for i in range(40))
   first, second = (tmp_path / name for name in "12")
   assert first.read_bytes() == second.read_bytes()

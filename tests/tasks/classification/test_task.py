@@ -1,4 +1,4 @@
-"""Data, evaluation and predictions, against a model of one row at a time."""
+"""Data, evaluation and predictions, compared with a model run row by row."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ MNLI = named_tasks.find("MNLI")
 
 @pytest.fixture(name="args")
 def _args(tmp_path):
-  """Flags of MNLI with sets of different sizes; all values are different."""
+  """Returns flags of MNLI with sets of different sizes and distinct values."""
   for name, number in (
     ("train", 5),
     ("dev_matched", 7),
@@ -169,7 +169,7 @@ def test_windows_of_long_texts_are_those_of_the_flags(args, tmp_path):
   served = task.served_model(args)
   assert served.answers.config.max_seq_length == T + 8
   ids = np.full((2, T + 8), 5)
-  ids[1, -1] = 6  # beyond the positions of the network
+  ids[1, -1] = 6  # beyond max_position_embeddings
   inputs = {"input_ids": ids, "input_mask": ids > 0, "segment_ids": ids * 0}
   first, second = np.asarray(served.model(inputs)["logits"])
   assert np.abs(first - second).max() > 1e-4
@@ -196,7 +196,7 @@ def test_an_evaluation_finds_thresholds_unless_there_are_some(
   result = evaluate(several_labels(), fits=True)
   saved = programs.table(tmp_path / "out" / "thresholds.tsv")
   values = {name: float(value) for name, value in saved}
-  assert values["wit"] == 0.5  # no text has it
+  assert values["wit"] == 0.5  # no text has the label
   assert sigmoid(-1) < values["joy"] < sigmoid(1)
   assert values["woe"] < sigmoid(0)
   assert result["eval_macro_f1"] == pytest.approx((1 + 0 + 0.8) / 3)
@@ -211,7 +211,7 @@ def test_an_evaluation_finds_thresholds_unless_there_are_some(
 
 
 def test_ensembles_combine_what_their_outputs_mean(args):
-  """Scores, probabilities of classes, odds of labels."""
+  """Averages scores, class probabilities and label probabilities."""
   for kind, value in (
     (named_tasks.find("STS-B"), lambda logits: logits),
     (MNLI, softmax),

@@ -1,4 +1,4 @@
-"""What is written can be read again, and looks as the original's did."""
+"""Activation files can be read back, and look like the original's."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The classifier of docs/fine_tuning.md works on files of extract_features."""
+"""The classifier of docs/fine_tuning.md reads files of extract_features."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Tables of any number of endings."""
+"""Tables with any number of endings."""
 
 import pytest
 
@@ -69,7 +69,7 @@ def test_the_table_of_a_spreadsheet(tmp_path, caplog):
     ChoiceExample("ä", "", ("x", "y"), 1),
     ChoiceExample("", "b", ("", "z"), 0),
   ]
-  # sent2 often has no text.
+  # sent2 is often empty.
   assert [
     record.getMessage()
     for record in caplog.records

@@ -9,7 +9,7 @@ from tests import programs
 
 ENDINGS = ("the boat sinks", "a bell\trings\nloudly", "it rains")
 EXAMPLES = [ChoiceExample("We wait", "then", ENDINGS)] * 4
-# The most probable: 1, 2, 0, 0.
+# The most probable choices are 1, 2, 0, 0.
 ODDS = [[1, 8, 1], [1, 1, 2], [6, 1, 1], [5, 1, 2]]
 LOGITS = np.log(np.array(ODDS, np.float32))
 
@@ -23,7 +23,7 @@ def test_files_of_predictions(tmp_path):
   names = ("number", "prediction", "text", "ending0", "ending1", "ending2")
   assert header == [*names]
   assert [row[:3] for row in rows] == [
-    ["0", "1", "a bell rings loudly"],  # in one cell of one line
+    ["0", "1", "a bell rings loudly"],  # one cell on one line
     ["1", "2", "it rains"],
     ["2", "0", "the boat sinks"],
     ["3", "0", "the boat sinks"],

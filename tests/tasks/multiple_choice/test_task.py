@@ -1,4 +1,4 @@
-"""Evaluation and predictions of twelve choices, against one row at a time."""
+"""Evaluation and predictions of twelve choices, compared row by row."""
 
 import json
 
@@ -49,7 +49,7 @@ def _convert(args, split):
 
 
 def _expected(model, tokenizer, rows):
-  """Logits and probabilities of examples, [N, C]."""
+  """Returns logits and probabilities of examples, both [N, C]."""
   build = ChoiceRecordBuilder(tokenizer, T)
   records = [build(row)[0] for row in rows]
   inputs = (

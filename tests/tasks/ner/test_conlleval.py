@@ -1,4 +1,4 @@
-"""Names in texts: the rules of conlleval, its numbers and its form."""
+"""Named entities by the rules of conlleval, with its numbers and layout."""
 
 import pytest
 from hypothesis import given
@@ -14,11 +14,11 @@ from tasks.ner.schemes import Entity, recognize
   ("tags", "names"),
   [
     ("B-X I-X O", [("X", 0, 2)]),
-    ("O I-X I-X", [("X", 1, 3)]),  # IOB1: I- after O begins
+    ("O I-X I-X", [("X", 1, 3)]),  # IOB1: I- begins after O
     ("I-X B-X", [("X", 0, 1), ("X", 1, 2)]),
     ("B-X I-Y", [("X", 0, 1), ("Y", 1, 2)]),  # another type begins
     ("S-X S-X", [("X", 0, 1), ("X", 1, 2)]),
-    ("B-X E-X I-X", [("X", 0, 2), ("X", 2, 3)]),  # after an end begins
+    ("B-X E-X I-X", [("X", 0, 2), ("X", 2, 3)]),  # begins after E-
     ("B-X I-X E-X E-X", [("X", 0, 3), ("X", 3, 4)]),
     ("O E-X", [("X", 1, 2)]),
     ("U-X B-X L-X", [("X", 0, 1), ("X", 1, 3)]),  # BILOU
@@ -29,7 +29,7 @@ from tasks.ner.schemes import Entity, recognize
     ("", []),
   ],
 )
-def test_where_names_are(tags, names):
+def test_entities_are_located_as_in_conlleval(tags, names):
   result = recognize(tags.split()).entities(tags.split())
   assert result == [Entity(*name) for name in names]
 

@@ -76,11 +76,11 @@ def test_errors_name_the_line(tmp_path, content, columns, message):
 
 def test_order_of_the_tags():
   sentences = _tagged("I-PER B-LOC O", "B-PER LOC")
-  # Each type has the prefixes of the others, as another file may need them.
+  # Each type gets the prefixes of all types: another file may need them.
   expected = ("O", "B-LOC", "I-LOC", "LOC", "B-PER", "I-PER")
   assert tagging.tag_set(sentences) == expected
   assert tagging.tag_set(_tagged("PER O LOC")) == ("O", "LOC", "PER")
-  # Without types there is one type, and no prefix is joined to another's.
+  # Tags without a type are one type, which gets no prefix of another type.
   assert tagging.tag_set(_tagged("B I O")) == ("O", "B", "I")
   assert tagging.tag_set(_tagged("B O I-X")) == ("O", "B", "I-X")
 
@@ -113,7 +113,7 @@ WORDS = st.text(
 ).filter(
   lambda word: (
     not word.startswith(examples.DOCUMENT_START)
-    and not set(word) & set(",;")  # as in tables
+    and not set(word) & set(",;")  # delimiters of tables
   )
 )
 SENTENCES = st.lists(

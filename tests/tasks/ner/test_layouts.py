@@ -1,4 +1,4 @@
-"""Layouts of files: JSON lines, comments, and what is refused."""
+"""Layouts of files: JSON lines, comments, and refused files."""
 
 import gzip
 import json
@@ -80,7 +80,7 @@ def test_a_json_tag_of_no_model_is_named_by_its_line(tmp_path):
     tagging.read_tagged(path, (0, -1), ["O", "B-PER"], needs_tags=True)
 
 
-# A file with comments; its columns; its sentences.
+# A file with comments, columns to read, and sentences.
 COMMENTS = [
   (
     "# id 1\tdomain=en\nAnn _ _ B-PER\nran _ _ O\n\n"
@@ -119,7 +119,7 @@ def test_comments_are_no_words(tmp_path, text, columns, expected):
   [
     ("#\tO\n#yolo\tB-X\nAnn\tO\n", "# #yolo Ann"),
     ("# O\n#yolo B-X\n# B-Y\nAnn O\n", "# #yolo # Ann"),
-    ("#yolo HT\n@ann USR\nran VB\n", "#yolo @ann ran"),  # a tag of its own
+    ("#yolo HT\n@ann USR\nran VB\n", "#yolo @ann ran"),  # a hashtag with a tag
     ("# #\nran VB\n", "# ran"),
     ("# O\n", "#"),
   ],

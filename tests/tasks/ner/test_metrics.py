@@ -1,4 +1,4 @@
-"""What a tagger's logits come to: tags, results and files, by hand."""
+"""From a tagger's logits to tags, results and files, by hand."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from tasks.ner.schemes import recognize
 from tests import programs
 
 TAGS = ("O", "B-PET", "I-PET")
-# The most probable: O, then B-PET I-PET B-PET.
+# The most probable tags: O, then B-PET I-PET B-PET.
 ODDS = [[8, 1, 1], [1, 2, 1], [1, 1, 6], [2, 5, 1]]
 LOGITS = np.log(np.array(ODDS, np.float32))
 SENTENCES = [
@@ -60,7 +60,7 @@ def test_files_of_predictions(tmp_path):
   )
 
 
-def test_where_tags_are_not_known_there_are_predictions_alone(tmp_path):
+def test_unknown_tags_leave_predictions_alone(tmp_path):
   bare = [sentence._replace(tags=None, document=0) for sentence in SENTENCES]
   metrics.write_predictions(str(tmp_path), "test", LOGITS, TAGS, bare)
   assert (tmp_path / "test_predictions.conll").read_text() == (
@@ -76,7 +76,7 @@ def test_another_number_of_words_is_an_error(tmp_path):
 
 
 def test_both_files_have_the_same_tags_of_almost_equal_logits(tmp_path):
-  # Of float32, and so close that the probabilities are equal.
+  # These float32 logits are so close that the probabilities are equal.
   logits = np.array([[0.0, 3e-8, -1.0]], np.float32)
   sentence = Sentence(["Rex"], None)
   metrics.write_predictions(str(tmp_path), "test", logits, TAGS, [sentence])

@@ -1,4 +1,4 @@
-"""Records of tagged words: no word is lost, and each comes back."""
+"""Records of tagged words: every word comes back."""
 
 import numpy as np
 import tensorflow as tf
@@ -36,7 +36,7 @@ def test_the_first_piece_has_the_label(tokenizer):
   assert window == records.TagWindow(0, [1, 3, 4, 5])
 
 
-def test_without_tags_nothing_has_a_label(tokenizer):
+def test_sentences_without_tags_have_no_labels(tokenizer):
   [(row, window)] = _build(tokenizer, [Sentence(["a", "b"], None)])
   assert (row["label_ids"], window.positions) == ([-1] * 8, [1, 2])
 
@@ -49,7 +49,7 @@ def test_a_long_sentence_is_cut_evenly_and_keeps_its_own_context(tokenizer):
   ]
 
 
-def test_of_a_word_too_long_the_beginning_is_used(tokenizer):
+def test_the_beginning_of_a_long_word_is_used(tokenizer):
   sentence = Sentence(["a", "abcdeabcde", "b"], ["O", "B-X", "O"])
   _, (row, _), *_ = _build(tokenizer, [sentence])
   assert _text(row) == "[CLS] a ##b ##c ##d ##e ##a [SEP]"
@@ -60,9 +60,9 @@ def test_context_is_as_much_of_the_document_as_fits(tokenizer):
   sentences = [Sentence([word], ["O"], document) for word, document in words]
   rows = _build(tokenizer, sentences, document_context=True)
   assert [_text(row) for row, _ in rows] == [
-    "[CLS] a ##b c d e ##d [SEP]",  # nothing before: all of it after
+    "[CLS] a ##b c d e ##d [SEP]",  # no text before: all context after
     "[CLS] a ##b c d e ##d [SEP]",
-    "[CLS] ##b c d e ##d ##c [SEP]",  # as much on both sides
+    "[CLS] ##b c d e ##d ##c [SEP]",  # equal context on both sides
     "[CLS] d e ##d ##c ##b ##a [SEP]",
     "[CLS] e [SEP]",  # another document
   ]
@@ -92,7 +92,7 @@ def test_a_record_for_every_window(tmp_path):
   assert result.lengths == {4: 1, 6: 1}
   assert result.rows == [
     records.TagWindow(0, [1, 2]),
-    records.TagWindow(0, [1, 2]),  # cut in two, each with its neighbour
+    records.TagWindow(0, [1, 2]),  # two parts, each with a neighbour
     records.TagWindow(2, [2, 3]),
   ]
   assert (result.path, result.static_shapes) == (path, True)

@@ -13,7 +13,7 @@ from tasks.ner.examples import Sentence
 from tasks.ner.schemes import PATTERNS, Entity, Scheme, recognize
 
 COLUMNS = (0, -1)
-# Tags; how the scheme is named; entities.
+# Tags; name of the scheme; entities.
 SCHEMES = [
   ("B-X I-X O B-X", "BIO (prefix, separator '-')", [(0, 2), (3, 4)]),
   ("I-X I-X O B-X", "BIO (prefix, separator '-')", [(0, 2), (3, 4)]),
@@ -46,8 +46,8 @@ def test_a_scheme_is_recognized_and_scored_as_what_it_means(
   assert scheme.entities(tags) == [Entity("X", *ends) for ends in entities]
 
 
-# Entities of one, two and three words, each directly before the next, and two
-# of one word.
+# Adjacent entities of one, two, three and one words, then O and an entity of
+# one word.
 LETTERS = {
   "BIO": "B B I B I I B O B",
   "IOB1": "I B I B I I B O I",
@@ -97,16 +97,16 @@ def test_letters_in_a_mistaken_order_begin_and_end_entities(tags, ends):
     ("B-date_time I-date_time O", "date_time"),
     ("I-per-son B-per-son O", "per-son"),
     ("GPE-LOC-B GPE-LOC-I O", "GPE-LOC"),
-    ("B-S I-S B-E I-E B-I I-I O", "E I S"),  # types like letters
+    ("B-S I-S B-E I-E B-I I-I O", "E I S"),  # types that look like prefixes
     ("S-B S-I E-B E-I I-B I-I O", "E I S"),
     ("B-B I-B O", "B"),
     ("B-Hep-B I-Hep-B B-Vit-E I-Vit-E B-Type-I O", "Hep-B Type-I Vit-E"),
     ("B-cell-B B-cell-I I-kappa-B I-kappa-I O", "B-cell I-kappa"),
-    ("B-X I-X I_X O", "X"),  # a mistake
+    ("B-X I-X I_X O", "X"),  # a typing error
     ("B-B B-I O", "B"),
     ("B M E S", ""),  # segmentation, without types
     ("S B L", ""),
-    # By chance.
+    # Words that only look like a scheme.
     ("Vitamin-B Vitamin-E O", "Vitamin-B Vitamin-E"),
     ("art-other event-other O", "art-other event-other"),
     ("e-mail B O", "B e-mail"),
@@ -122,7 +122,7 @@ def test_types_are_recognized_by_all_tags(tags, types):
 
 
 def test_old_labels_are_scored_as_what_they_mean():
-  # labels.txt of a model that was trained when these were other types.
+  # An older version, which read other types from these tags, wrote labels.txt.
   for tags in ("O B-X E-X M-X S-X", "O X-B X-E X-M X-S"):
     scheme = recognize(tags.split())
     _, first, last, inner, _ = tags.split()
@@ -147,7 +147,7 @@ _words = st.lists(
 
 
 def _entities(pairs):
-  """Entities of words that continue (0), begin one (1) or are outside (2)."""
+  """Returns entities: a word continues (0), begins (1) or is outside (2)."""
   result = []
   for word, (step, kind) in enumerate(pairs):
     if step == 1:
@@ -158,7 +158,7 @@ def _entities(pairs):
 
 
 def _write(name, length, entities):
-  """Tags of entities, as the definitions of the schemes have them."""
+  """Returns the tags of entities, by the definition of a scheme."""
   first, inner, last, only = PATTERNS[name]
   tags = ["O"] * length
   previous = None
@@ -203,7 +203,7 @@ SUFFIX = "Ann PER_B\nLee PER_I\nran -\n\nto -\nRiga LOC_B\n"
 
 
 def _read(tmp_path, train, dev, tag_scheme=None, needs_tags=True):
-  """Sentences of two files, and the tags of the first."""
+  """Reads the sentences of two files, and the tags of the first."""
   for name, text in (("train", train), ("dev", dev)):
     (tmp_path / name).write_text(text)
   find = partial(
@@ -276,7 +276,7 @@ def test_iob1_and_bio_go_together(tmp_path, dev, caplog):
 def test_a_file_of_mixed_schemes_is_said(tmp_path, caplog, train, message):
   (tmp_path / "train").write_text(train)
   path = str(tmp_path / "train")
-  tags = (*tagging.find_tags(path, COLUMNS),)  # as labels.txt has them
+  tags = (*tagging.find_tags(path, COLUMNS),)  # like labels.txt
   sentences = tagging.read_tagged(path, COLUMNS, tags, needs_tags=True)
   assert f"train, {message}(prefix, separator '-') has '" in caplog.text
   assert "--tag_scheme=BIO" in caplog.text
@@ -287,7 +287,7 @@ def test_a_file_of_mixed_schemes_is_said(tmp_path, caplog, train, message):
 @pytest.mark.parametrize("train", [BIO, BIOES, IOB1, SUFFIX, BIO + SUFFIX])
 @pytest.mark.parametrize("target", tagging.TARGETS)
 def test_a_flag_converts_all_files(tmp_path, train, target):
-  """Also to tags that the training file has no need of."""
+  """The target may have tags that the training file does not need."""
   _, sentences, tags = _read(tmp_path, train, BIOES, target)
   letters = sorted({*PATTERNS[target]})
   expected = [f"{c}-{kind}" for kind in ("LOC", "PER") for c in letters]
@@ -315,7 +315,7 @@ def test_tags_that_are_in_no_scheme_are_said(tmp_path, caplog):
   assert "train, line 1: 'Tag' is in no scheme" in caplog.text
   assert "where" not in caplog.text
   caplog.clear()
-  brackets = "Ann (PER*\nLee *)\nran *\n"  # of CoNLL-2012
+  brackets = "Ann (PER*\nLee *)\nran *\n"  # CoNLL-2012
   _read(tmp_path, brackets, brackets)
   assert "train, line 1: '(PER*' is in no scheme" in caplog.text
 
@@ -348,7 +348,7 @@ def test_tags_in_the_column_of_the_words_are_named(tmp_path):
   message = "the words are tags, .*--word_column=-1 --tag_column=0"
   with pytest.raises(ValueError, match=message):
     _read(tmp_path, swapped, swapped)
-  letters = "B X\nI X\nC O\n"  # may be words
+  letters = "B X\nI X\nC O\n"  # could be words
   assert _read(tmp_path, letters, letters)[2] == ("O", "X")
   letters = "B X\nI O\n"
   assert _read(tmp_path, letters, letters)[2] == ("O", "X")

@@ -1,4 +1,4 @@
-"""Files of tagged words: the tags of a model and of a file."""
+"""Files of tagged words: a model's tags and a file's tags."""
 
 from functools import partial
 
@@ -21,7 +21,7 @@ Tom I-PET
 
 @pytest.fixture(name="folder")
 def _folder(tmp_path):
-  """A model's folder."""
+  """Returns the path of a model's folder."""
   return str(tmp_path / "model")
 
 
@@ -38,9 +38,9 @@ def _tags(path, columns, folder):
 def test_tags_are_those_of_the_training_file_and_stay(tmp_path, folder):
   path = _write(tmp_path, TEXT)
   assert _tags(path, COLUMNS, folder) == TAGS
-  assert not labels.exist(folder)  # until all files have been read well
+  assert not labels.exist(folder)  # written after all files are read
   labels.save_if_missing(TAGS, folder)
-  # Whoever predicts needs no training file; one that changed is not asked.
+  # A prediction needs no training file, and ignores one that has changed.
   assert _tags(None, COLUMNS, folder) == TAGS
   _write(tmp_path, "Rex S-DOG\n")
   assert _tags(path, COLUMNS, folder) == TAGS
@@ -62,7 +62,7 @@ def test_a_file_without_blank_lines_is_said(tmp_path, caplog):
 
 def test_a_line_of_another_width_is_named(tmp_path, caplog):
   path = _write(tmp_path, "1 Rex B-PET\nbarks O\n")
-  examples.read_sentences(path, 0, None)  # the first column stays where it is
+  examples.read_sentences(path, 0, None)  # column 0 does not move
   assert not caplog.messages
   examples.read_sentences(path)
   [text] = caplog.messages
@@ -112,7 +112,7 @@ def test_sentences_have_the_tags_of_their_file(tmp_path, needs_tags):
   ]
 
 
-# A file; the error if its tags are needed, else the level and a message.
+# A file; the error if tags are needed; otherwise the log's level and message.
 NOT_SCORED = [
   ("Rex O\nTom B-X", "2: 'B-X' .* O, B-PET, I-PET", "WARNING", "2: 'B-X'"),
   ("Rex O\nit O\nTom", "line 3: 1 column", "WARNING", "line 3: 1 column"),
@@ -121,7 +121,7 @@ NOT_SCORED = [
 
 
 @pytest.mark.parametrize(("text", "error", "level", "message"), NOT_SCORED)
-def test_without_tags_of_the_model_words_are_predicted_but_not_scored(
+def test_words_with_foreign_tags_are_predicted_but_not_scored(
   tmp_path, caplog, text, error, level, message
 ):
   path = _write(tmp_path, text)

@@ -1,4 +1,4 @@
-"""Evaluation and predictions, against a model of one sentence at a time."""
+"""Evaluation and predictions, compared with a model run by sentence."""
 
 from dataclasses import replace
 
@@ -55,7 +55,7 @@ def _convert(args, split):
 
 
 def _expected(args, model, tokenizer, split):
-  """Logits of the words of a file, [W, L]."""
+  """Returns the logits of the words of a file, [W, L], and the tags."""
   sentences = examples.read_sentences(args[f"{split}_file"], 1, 0)
   build = TagRecordBuilder(tokenizer, T, TAGS)
   result = []
@@ -119,7 +119,7 @@ def test_tokens_are_packed_with_labels(args):
       _convert(args.replace(document_context=value), split).rows[-1]
       for value in (False, True)
     )
-    assert alone.positions < within.positions  # behind its neighbours
+    assert alone.positions < within.positions  # context comes first
 
 
 def test_flags_choose_an_ensemble_or_an_lstm(args):

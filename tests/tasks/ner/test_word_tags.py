@@ -15,13 +15,13 @@ def _sentences(tmp_path):
   return list(examples.read_sentences(str(path)))
 
 
-def test_they_are_sorted_and_without_outside(sentences):
+def test_word_tags_are_sorted_and_lack_outside(sentences):
   tags = tagging.tag_set(sentences)
   assert tags == ("ADJ", "DET", "NOUN", "PRON", "VERB")
   for of_entities in (["O", "PER"], ["B-PER", "I-PER"], ["O", "B", "I"]):
     assert recognize(of_entities).name
   assert not recognize(tags).name
-  assert not recognize(["N", "S", "I"]).name  # with adpositions
+  assert not recognize(["N", "S", "I"]).name  # S is an adposition
 
 
 def test_word_accuracy_is_the_metric(sentences):

@@ -1,4 +1,4 @@
-"""Words of raw text, compared with the words of tag files."""
+"""Words of raw text, compared with words of tag files."""
 
 import re
 
@@ -11,7 +11,7 @@ from tasks.ner.examples import read_sentences
 from tasks.ner.schemes import recognize
 from tests import shared
 
-# Texts, and their words between blanks.
+# Texts, and the words separated by blanks.
 ENGLISH = {
   "In New York, where Oak's boss (45) works.": (
     "In New York , where Oak 's boss ( 45 ) works ."
@@ -106,7 +106,7 @@ def test_a_list_keeps_its_words(texts):
 
 @pytest.mark.parametrize("part", ["a", "!", " ", "a.", "a@", "Mr. ", "http://"])
 def test_time_grows_with_the_length(part):
-  text = part * 100_000  # quadratic time would be hours
+  text = part * 100_000  # quadratic time would take hours
   assert "".join(_split(text)) == text.replace(" ", "")
 
 
@@ -117,7 +117,7 @@ _OPENING = re.compile(r"[(\[{$£€#]")
 
 
 def _detokenize(sentence):
-  """A text as people write it, and begins and ends of the words in it."""
+  """Joins words as people write text; returns text and spans of the words."""
   text, spans, glued = "", [], True
   is_open = {'"': False, "'": False}
   for word in sentence:
@@ -135,8 +135,8 @@ def _detokenize(sentence):
   return text, spans
 
 
-# Fractions of words and of entities that a split at blanks restores: .74, .54;
-# .76, .72. BERT's split restores .98, .95; .87, .94.
+# Fractions of words and entities in two files. A split at blanks restores .74,
+# .54 and .76, .72; BERT's split restores .98, .95 and .87, .94.
 @shared.on_datasets
 @pytest.mark.parametrize(
   ("file", "of_words", "of_entities"),

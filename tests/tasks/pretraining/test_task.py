@@ -21,7 +21,7 @@ _args = partial(programs.arguments, "run_pretraining")
 
 
 def _toy_args(folder):
-  """Flags to train on, and to evaluate on, the file `records` of a folder."""
+  """Returns flags to train and evaluate on a folder's file `records`."""
   return _args(
     input_file=f"{folder}/records",
     eval_file=f"{folder}/records",
@@ -131,7 +131,7 @@ def test_each_flag_of_the_records_has_its_effect(tmp_path, monkeypatch):
   assert without.sources is without.packing is None
   assert task.eval_data(args.replace(eval_file=None), toy.config()) is None
   targets = train_data(special_tokens=False).causal_targets
-  assert targets == ("right_to_left", "v")  # "v" has the special tokens
+  assert targets == ("right_to_left", "v")  # "v" lists the special tokens
   for wrong in ("3", "3,0", "3,x", "3,1,1", "3,inf"):
     with pytest.raises(ValueError, match="a positive, finite number for each"):
       train_data(sampling_weights=wrong.split(","))
@@ -163,7 +163,7 @@ def test_records_are_made_by_their_flags():
   flags = {"max_predictions_per_seq": 4, "masking": "dynamic"}
   flags |= {"max_seq_length": 64, "short_seq_prob": 0.3}
   for set_flags, changes, expected in (
-    ((), {}, InstanceConfig(64, None, 0.3, 1)),  # masked anew when it is read
+    ((), {}, InstanceConfig(64, None, 0.3, 1)),  # dynamic masking
     (("dupe_factor",), {}, InstanceConfig(64, None, 0.3, 10)),
     ((), {"masking": "static"}, InstanceConfig(64, Masking(4), 0.3, 10)),
   ):

@@ -1,4 +1,4 @@
-"""Answers to questions: as run_squad.py predicts, with their positions."""
+"""Answers equal the predictions of run_squad.py, with their positions."""
 
 import dataclasses
 import functools
@@ -40,7 +40,7 @@ def text(rng, length):
 
 
 def stand_in_model(levels):
-  """Any logits, the same for the same row, of `levels` values, for ties."""
+  """Returns a model whose logits depend on the row; few `levels` make ties."""
 
   def logits(inputs, training=False):
     ids = tf.cast(inputs["input_ids"], tf.int64)
@@ -59,7 +59,7 @@ def stand_in_model(levels):
 
 
 def spotlight(word):
-  """A model that knows one word: it is the answer."""
+  """Returns a model that always answers one word."""
 
   def logits(inputs, training=False):
     result = tf.cast(inputs["input_ids"] == word, tf.float32)
@@ -85,7 +85,7 @@ def ask(model, pairs):
 
 
 def predicted(folder, pairs, logits, lengths, choice, lower, trim):
-  """Predictions of run_squad.py."""
+  """Returns the predictions of run_squad.py."""
   paragraphs = [
     {"context": context, "qas": [{"id": str(number), "question": question}]}
     for number, (question, context) in enumerate(pairs)
@@ -111,7 +111,7 @@ def predicted(folder, pairs, logits, lengths, choice, lower, trim):
 
 
 def check_entry(outputs, entry, context):
-  """One answer is an entry of nbest_predictions.json, at its position."""
+  """Checks an answer and its position against nbest_predictions.json."""
   answer, score, probability, start, end = outputs
   assert answer == entry["text"]
   assert score == entry["start_logit"] + entry["end_logit"]
@@ -127,7 +127,7 @@ PLURAL = ("answers", "scores", "probabilities", "starts", "ends")
 
 
 def check_answer(row, predictions, number, context, choice):
-  """All outputs for a question are what the program wrote of it."""
+  """Checks all outputs for a question against the program's predictions."""
   entries = predictions.nbest[number]
   by_text = {entry["text"]: entry for entry in entries}
   outputs = [row[name] for name in NAMES]
@@ -185,7 +185,7 @@ def test_worked_examples():
     ("Who? Smith", "Smith", 5, 10),
     ("It was\n Steve\u00a0Smith's", "Steve\u00a0Smith's", 8, 21),
     ("It was\t\tthe Smith-family.", "Smith", 12, 17),
-    # The pieces' text is searched from the beginning of the word.
+    # The search for the pieces begins at the beginning of the word.
     ("blacksmith-smith", "smith", 5, 10),
     ("中文smith中", "smith", 2, 7),
     ("Ａ e\u0301 Smith", "Smith", 5, 10),
@@ -202,7 +202,7 @@ def test_worked_examples():
 
 @pytest.mark.slow
 def test_an_answer_in_a_megabyte():
-  """Windows go through the model some at a time."""
+  """Windows go through the model in groups, which bounds the memory."""
   smith = tokenizer(True).vocab["smith"]
   model = make_model(spotlight(smith), WindowConfig(128, 8, 64))
   filler = "of the old mill, " * 30_000

@@ -31,7 +31,7 @@ def cut(examples, lengths=(16, 4, 4)):
 
 
 def scores(length=16, **at):
-  """Logits of zero, except for s4=3.0: 3.0 as the start at position 4."""
+  """Returns zero logits, but s4=3.0 gives the start at position 4 a 3.0."""
   start, end = np.zeros(length), np.zeros(length)
   for key, value in at.items():
     (start if key[0] == "s" else end)[int(key[1:])] = value
@@ -39,7 +39,7 @@ def scores(length=16, **at):
 
 
 def answer(logits, text=STEVE, **chosen):
-  """The answer, the n-best and the null odds of one question."""
+  """Returns answer, n-best list and null odds of one question."""
   examples = [ask(text)]
   decoded = decoding.decode(
     examples, cut(examples), logits, ANSWER_TEXT, DecodingConfig(**chosen)
@@ -52,8 +52,8 @@ def texts(nbest):
   return [entry["text"] for entry in nbest]
 
 
-def test_of_many_equal_scores_the_nth_is_the_nth():
-  """More of them than a sort leaves in their order by chance."""
+def test_equal_scores_stay_in_their_order():
+  """There are too many for a sort to keep the order by chance."""
   words = [word for word in TOKENIZER.vocab if word.isalpha()][:40]
   examples = [ask(" ".join(words))]
   [window] = cut(examples, (128, 4, 4))
@@ -76,28 +76,28 @@ def test_of_many_equal_scores_the_nth_is_the_nth():
 def test_length_and_order_of_a_span_are_limited():
   logits = scores(s4=9, e7=9, s10=1, e10=1)
   _, nbest, _ = answer([logits], max_answer_length=3, n_best_size=2)
-  # 4 to 7 is too long; 10 to 7 runs backwards.
+  # 4 to 7 is too long, and 10 to 7 runs backwards.
   assert texts(nbest) == ["boat"]
   assert answer([logits], max_answer_length=4)[0] == "Steve Smith's"
 
 
 def test_a_start_counts_where_it_has_most_context():
   text = "a b c d e f g h i j k l m n"
-  result = cut([ask(text)])  # parts of 11 tokens and of 10
+  result = cut([ask(text)])  # parts of 11 and 10 tokens
   assert [list(w.token_word_ids) for w in result] == [
     [*range(11)],
     [*range(4, 14)],
   ]
   assert result[0].is_max_context[7]
   first, second = scores(), scores(s7=5, e7=5, s4=1, e4=1)
-  # Position 7 of the second window is word 7: more context in the first one.
+  # Word 7, position 7 of the second window, has more context in the first.
   assert not result[1].is_max_context[3]
   _, nbest, _ = answer([first, second], text=text, n_best_size=1)
   assert texts(nbest) != ["h"]
 
 
 def test_nothing_but_null_in_version_2():
-  # All starts and ends among the best are outside of the paragraph.
+  # The best starts and ends are all outside the paragraph.
   null = {"probability": 1.0, "start_logit": 5.0, "end_logit": 5.0}
   result = answer([scores(s0=5, e0=5)], n_best_size=1, **V2)
   assert result == ("", [{"text": "", **null}], decoding.NO_ANSWER_ODDS)
@@ -145,7 +145,7 @@ def test_files(tmp_path):
 
 
 def _ensemble(*logits):
-  """Logits of a window by several models: [T, M] each."""
+  """Stacks the logits of several models for a window, [T, M] each."""
   return [np.stack(values, axis=-1) for values in zip(*logits, strict=True)]
 
 
@@ -181,20 +181,20 @@ def test_an_ensemble_has_the_mean_of_the_n_best_probabilities():
 
 
 def _sure(text, null):
-  """Logits of a model that knows an answer, or that there is none."""
+  """Returns logits of a model that is sure of an answer, or of no answer."""
   logits = np.full((2, 16), -9.0)
   logits[0, 4] = logits[1, 5] = text
   logits[:, 0] = null
   return logits
 
 
-def test_of_equals_in_an_ensemble_no_answer_is_last_and_always_there():
+def test_no_answer_is_the_last_of_equals_in_an_ensemble():
   answered, empty = _sure(1, 0), _sure(0, 1)
   for order in ((empty, answered), (answered, empty)):
     text, nbest, odds = answer([_ensemble(*order)], n_best_size=2, **V2)
     assert texts(nbest) == ["Steve Smith", ""]
     assert (text, odds) == ("Steve Smith", 0.0)
-  # Behind the n best, as of one model.
+  # The empty answer follows the n best, as for one model.
   _, nbest, _ = answer([_ensemble(answered, answered)], n_best_size=1, **V2)
   assert texts(nbest) == ["Steve Smith", ""]
   # A probability of zero has no logarithm.
@@ -223,7 +223,7 @@ def test_decoding_never_fails(paragraphs, seed, scale, size, longest, negative):
   examples = [SquadExample(str(i), "Who?", words) for i, words in numbered]
   result = cut(examples, LENGTHS)
   rng = np.random.default_rng(seed)
-  # Rounded, so that there are ties.
+  # Rounding makes ties.
   logits = [(scale * rng.normal(size=(2, 16))).round() for _ in result]
   chosen = DecodingConfig(size, longest, negative)
   decoded = decoding.decode(examples, result, logits, ANSWER_TEXT, chosen)
@@ -239,7 +239,7 @@ def test_decoding_never_fails(paragraphs, seed, scale, size, longest, negative):
 
 
 @given(st.data())
-def test_what_the_logits_point_to_is_the_answer(data):
+def test_the_answer_is_the_span_with_the_largest_logits(data):
   word = st.text("abcxyz", min_size=1, max_size=8)
   words = data.draw(st.lists(word, min_size=1, max_size=30))
   examples = [ask(" ".join(words))]

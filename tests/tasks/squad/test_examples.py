@@ -38,7 +38,7 @@ def test_words_end_at_five_kinds_of_blanks_only(path):
   file = write(path, question(), question(), context=context)
   first, second = squad_examples.read_examples([file])
   assert first.doc_tokens == [*"abcde", "f\u00a0g\u3000h\u2028i", "j"]
-  assert first.doc_tokens is second.doc_tokens  # of one paragraph
+  assert first.doc_tokens is second.doc_tokens  # same paragraph
 
 
 @pytest.mark.parametrize(
@@ -54,13 +54,13 @@ def test_words_end_at_five_kinds_of_blanks_only(path):
 )
 def test_answers_in_words(path, text, start, end):
   expected = squad_examples.Answer(text, start, end)
-  # Without version 2 "is_impossible" does not count.
+  # Version 1 ignores "is_impossible".
   for more in ({}, {"is_impossible": True}):
     assert read_one(path, answer(text) | more).answer == expected
 
 
 def test_an_answer_with_a_no_break_space_is_not_located(path):
-  # It stays in the word but is a blank in the answer, as in the original.
+  # The word keeps the no-break space, the answer gets a blank.
   file = write(path, question(**answer("by\u00a0the")))
   assert squad_examples.read_examples([file], True) == []
 
@@ -90,7 +90,7 @@ def test_version_2_may_have_no_answer(path):
   for fields, has_answer in (
     ({"answers": [], "is_impossible": True}, False),
     (answer("mill") | {"is_impossible": False}, True),
-    (answer("mill"), True),  # of version 1.1, mixed in
+    (answer("mill"), True),  # mixed in from version 1.1
   ):
     one = read_one(path, fields, version_2_with_negative=True)
     assert (one.answer is not None) == has_answer

@@ -19,10 +19,10 @@ def questions(**answers):
 def test_version_1():
   data = questions(a=["The mill"], b=["in 1895", "1895"], c=["old mill house"])
   given = Predictions({"a": "mill!", "b": "1895", "c": "a mill"})
-  # "a", "the" and signs do not count; c shares 1 of 1 and 1 of 3 words.
+  # Articles and punctuation do not count. c shares 1 of 1 and 1 of 3 words.
   scores = {"exact_match": 100 * 2 / 3, "f1": 100 * (1 + 1 + 0.5) / 3}
   assert metrics.score(data, given, False) == pytest.approx(scores)
-  # What is missing is wrong.
+  # A missing answer is wrong.
   scores = metrics.score(data[:2], Predictions({"a": "mill"}), False)
   assert scores == {"exact_match": 50.0, "f1": 50.0}
 
@@ -40,13 +40,13 @@ def test_version_2():
 def test_the_best_threshold_comes_from_texts():
   data = questions(a=["mill"], b=[], c=["river"])
   given = Predictions(
-    dict.fromkeys("abc", ""),  # as a threshold of -9 answers: nothing at all
+    dict.fromkeys("abc", ""),  # a threshold of -9 answers nothing
     texts={"a": "mill", "b": "house", "c": "lake"},
     null_odds={"a": 1.5, "b": 3.0, "c": 2.0},
   )
   scores = metrics.score(data, given, True)
   assert scores["exact"] == pytest.approx(100 / 3)
-  # "mill" may be said and "house" not, so the threshold is a's null odds.
+  # "mill" is right and "house" wrong, so the threshold is a's null odds.
   assert scores["best_exact"] == pytest.approx(200 / 3)
   assert scores["best_exact_thresh"] == scores["best_f1_thresh"] == 1.5
 
@@ -76,7 +76,7 @@ def test_questions_without_answers_get_the_remedy(
   tmp_path, caplog, answers, version_2, remedy
 ):
   data, given = questions(a=["x"], b=answers), Predictions({"a": "x", "b": ""})
-  for name in ("squad_scores.json", "null_odds.json"):  # of other questions
+  for name in ("squad_scores.json", "null_odds.json"):  # other questions
     (tmp_path / name).write_text("{}")
   metrics.write_predictions(given, str(tmp_path))
   with caplog.at_level("INFO", logger="absl"):
@@ -89,7 +89,7 @@ def test_questions_without_answers_get_the_remedy(
   assert names == {"nbest_predictions.json", "predictions.json"}
 
 
-def test_which_threshold_counts(tmp_path):
+def test_the_saved_threshold_of_a_model_is_loaded(tmp_path):
   path, other = (metrics.threshold_file(str(tmp_path), n) for n in (1, 2))
   assert metrics.load_threshold(path) == 0.0
   metrics.save_threshold(path, {"best_f1_thresh": -1.5}, {"a": -1.5})
@@ -103,7 +103,7 @@ def test_which_threshold_counts(tmp_path):
 @pytest.mark.parametrize(
   ("odds", "saved"), [((-3.0, 2.0), -4.0), ((3.0, 2.0), 0.0)]
 )
-def test_if_no_answer_is_best_the_threshold_gives_none(tmp_path, odds, saved):
+def test_the_threshold_rejects_all_if_no_answer_is_best(tmp_path, odds, saved):
   odds = dict(zip("ab", odds, strict=True))
   texts = dict.fromkeys("ab", "mill")
   given = Predictions(texts, null_odds=odds, texts=texts)
@@ -112,7 +112,7 @@ def test_if_no_answer_is_best_the_threshold_gives_none(tmp_path, odds, saved):
   path = str(tmp_path / "threshold")
   metrics.save_threshold(path, scores, odds)
   assert metrics.load_threshold(path) == saved
-  # The odds of a question may be 0.0, too.
+  # A question's odds may be 0.0, too.
   metrics.save_threshold(path, scores, odds | {"c": 0.0})
   assert metrics.load_threshold(path) == 0.0
 
@@ -122,8 +122,8 @@ def test_if_no_answer_is_best_the_threshold_gives_none(tmp_path, odds, saved):
   [
     ({"a": "", "b": ""}, {"a": 1.0, "b": 2.0}, ["mill"], "answers"),
     ({"a": "empty", "b": "empty"}, {}, ["mill"], "answers"),
-    ({"a": "", "b": ""}, {}, None, "answers"),  # of a test set
-    ({"a": "", "b": ""}, {"a": 1.0, "b": 2.0}, [], None),  # which is right
+    ({"a": "", "b": ""}, {}, None, "answers"),  # a test set
+    ({"a": "", "b": ""}, {"a": 1.0, "b": 2.0}, [], None),  # rightly no answers
     ({"a": "", "b": "mill"}, {"a": 2.0, "b": -1.0}, ["mill"], None),
     ({"a": "x", "b": "x"}, {"a": -3.0, "b": -2.0}, ["mill"], "would score"),
     ({"a": "x", "b": "x"}, {}, ["mill"], None),
@@ -132,7 +132,7 @@ def test_if_no_answer_is_best_the_threshold_gives_none(tmp_path, odds, saved):
 def test_a_model_that_answers_nothing_is_called_so(
   caplog, answers, odds, expected, verb
 ):
-  """One question of two has the expected answer, or none has."""
+  """The expected answer exists for one question of two, or for none."""
   asked = questions(a=[], b=expected)
   if expected is None:
     asked = [question._replace(answer_texts=None) for question in asked]

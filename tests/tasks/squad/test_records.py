@@ -13,7 +13,7 @@ from tasks.squad.examples import Answer, SquadExample
 from tasks.squad.records import WindowConfig, make_windows
 from tests.parity import golden_files
 
-# Ids are the indices of these words.
+# An id is the index of a word.
 VOCAB = "[PAD] [UNK] [CLS] [SEP] when ? in the mill burn ##t ( 1895 ) ."
 
 LARGE = FullTokenizer(golden_files.GOLDEN / "vocab.txt")
@@ -62,16 +62,16 @@ def test_one_window(tokenizer):
 def test_sliding_windows(tokenizer):
   one = example("the mill in the mill in the", answer=Answer("mill in", 4, 5))
   result = cut(tokenizer, one, lengths=(9, 5, 2))
-  # Four tokens of the paragraph at a time: 0-3, 2-5, 4-6.
+  # Each window has four tokens of the paragraph: 0-3, 2-5, 4-6.
   assert [window.ids[4:-1] for window in result] == (
     [[7, 8, 6, 7], [6, 7, 8, 6], [8, 6, 7]]
   )
   assert [window.token_word_ids.tolist() for window in result] == (
     [[0, 1, 2, 3], [2, 3, 4, 5], [4, 5, 6]]
   )
-  # min(left, right) + 0.01 * length: word 2 has 1.04 in the first window and
-  # 0.04 in the second, word 5 has 0.04 in the second and 1.03 in the third.
-  # Word 4 has 1.04 and 0.03, word 3 0.04 and 1.04.
+  # A score is min(left, right) + 0.01 * length. In windows 1 and 2, word 2 has
+  # 1.04 and 0.04, word 3 0.04 and 1.04. In windows 2 and 3, word 4 has 1.04 and
+  # 0.03, word 5 0.04 and 1.03.
   assert [window.is_max_context.tolist() for window in result] == (
     [[True, True, True, False], [False, True, True, False], [False, True, True]]
   )
@@ -106,7 +106,7 @@ def test_a_paragraph_without_tokens_has_no_window(tokenizer):
     ("1895) the", (1, 3)),
     ("burnt", (4, 5)),
     ("burn", (4, 4)),
-    ("896", (0, 5)),  # not to be found as tokens: whole words
+    ("896", (0, 5)),  # no tokens match: whole words
     ("\u200b", (0, 5)),
   ],
 )
@@ -119,7 +119,7 @@ def test_answers_within_words(tokenizer, text, span):
 def test_an_answer_may_be_the_last_token_within_a_word():
   one = example("Sitting Bull 1895-1943", answer=Answer("1943", 2, 2))
   [window] = cut(LARGE, one)
-  # [SEP] and nothing of the paragraph is behind it.
+  # Only [SEP] follows.
   assert window.end == len(window.ids) - 2
   assert window.ids[window.start : window.end + 1] == token_ids("1943")
 
@@ -135,7 +135,7 @@ def test_any_number_of_workers_makes_the_same(tokenizer, monkeypatch):
   assert lines[-1].startswith("cut 10 of 10 questions (100%), 50 windows")
   together = list(make_windows(*parts, num_workers=2))
   assert len(alone) == len(together) == 50
-  for window in alone:  # which is one of its question
+  for window in alone:  # contains its own question
     query_length = min(2 * window.example_index, 10)
     assert window.context_offset == query_length + 2
   for one, other in zip(alone, together, strict=True):

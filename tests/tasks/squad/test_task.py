@@ -1,4 +1,4 @@
-"""Data of run_squad.py: a dry run's limit, and files without any token."""
+"""Data of run_squad.py: the limit of a dry run, and texts without tokens."""
 
 import json
 
@@ -14,7 +14,7 @@ from tests.serving.tasks import CONFIG
 
 
 def _args(folder, context, number, answer="b"):
-  """Flags to predict `number` questions about a context."""
+  """Returns flags to predict `number` questions about a context."""
   (folder / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\na\nb\n")
   bare = {"question": "a", "answers": [{"text": answer, "answer_start": 2}]}
   questions = [bare | {"id": str(i)} for i in range(number)]
@@ -41,7 +41,7 @@ def _eval_data(args):
 
 
 def _predict(args, data):
-  """Predicts without a model, which has nothing to do."""
+  """Predicts without a model, which would have nothing to do."""
   Squad(args, {}).predict(None, "dev", data, 7)
 
 
@@ -96,7 +96,7 @@ def test_questions_about_contexts_without_tokens_are_answered(tmp_path):
   assert _load(tmp_path / "metrics.jsonl") == logged
 
 
-def test_what_cannot_be_scored_is_predicted_all_the_same(tmp_path, monkeypatch):
+def test_questions_without_answers_are_predicted(tmp_path, monkeypatch):
   args = _args(tmp_path, " \u200b ", 1)
   monkeypatch.setattr(task.metrics, "score", None)
   with pytest.raises(TypeError):

@@ -1,4 +1,4 @@
-"""Work that no answer shows: a paragraph is split once for its questions."""
+"""Work that no answer shows: a paragraph is split only once."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ def _tokenizer():
 
 
 def _maker(tokenizer):
-  """A WindowMaker that notes the texts that it splits."""
+  """Returns a WindowMaker, and a list of the texts that it splits."""
   maker, split = WindowMaker(tokenizer, WindowConfig(32, 8, 8)), []
   ids = maker._ids
   maker._ids = lambda text: split.append(text) or ids(text)
@@ -27,7 +27,7 @@ def _maker(tokenizer):
 def test_a_paragraph_is_tokenized_once_for_all_questions(tokenizer):
   maker, split = _maker(tokenizer)
   words, others = ["a", "red", "boat"], ["a", "old", "mill"]
-  same = [*words]  # of another paragraph
+  same = [*words]  # another paragraph
   questions = [
     SquadExample("", f"what {i}", text)
     for i, text in enumerate([words, words, words, others, words, same])
@@ -69,7 +69,7 @@ def test_each_word_of_the_answers_is_split_once(tokenizer, monkeypatch):
 def test_only_spans_of_the_best_ends_are_looked_at(
   tokenizer, monkeypatch, size
 ):
-  """Not all of T times T."""
+  """The decoder does not look at all T * T spans."""
   words = ["a", "red", "boat", "a", "blue", "kite"]
   example = SquadExample("", "what", words)
   maker = WindowMaker(tokenizer, WindowConfig(16, 8, 8))

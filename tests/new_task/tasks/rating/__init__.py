@@ -1,3 +1,3 @@
-"""Ratings of texts: a number by the mean of a text's tokens."""
+"""Ratings of texts: a number, from the mean of the tokens."""
 
 PROGRAM = "run_rating"

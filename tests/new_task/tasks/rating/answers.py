@@ -6,7 +6,7 @@ from serving.answers import Encoded, to_list
 
 
 class Answers(answers.Answers):
-  """Answers (serving.answers.Answers) of run_rating.py."""
+  """Answers of run_rating.py (see serving.answers.Answers)."""
 
   task = "rating"
 
@@ -20,6 +20,6 @@ class Answers(answers.Answers):
     return Encoded([answers.row(row.ids, row.segments)])
 
   def decode(self, encoded, outputs):
-    """`rating`, a number."""
+    """Returns `rating`, a number."""
     [rating] = (output["rating"] for output in outputs)
     return {"rating": to_list(rating)}

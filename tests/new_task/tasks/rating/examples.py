@@ -14,7 +14,7 @@ class RatedText(NamedTuple):
 
 
 def read_examples(path, needs_ratings):
-  """Reads a table; ValueError without the column `rating` if it is needed."""
+  """Reads a table. Raises ValueError if a needed `rating` column is missing."""
   columns = ("text", "rating") if needs_ratings else ("text",)
   return [
     RatedText(
@@ -26,7 +26,7 @@ def read_examples(path, needs_ratings):
 
 
 class RatingRecordBuilder(RowEncoder):
-  """Builds records of features.classification, with a score."""
+  """Builds records of features.classification; the label is the rating."""
 
   def __call__(self, example):
     row = self.encode(example.text)

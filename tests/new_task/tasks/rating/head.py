@@ -10,7 +10,7 @@ from modeling.losses import Objective
 
 @keras.saving.register_keras_serializable("bert")
 class RatingHead(ConfigLayer):
-  """A number by the mean of the tokens: [B, T, H], [B, T] -> [B]."""
+  """Maps the mean of the tokens to a number: [B, T, H], [B, T] -> [B]."""
 
   def __init__(self, config, name="cls", **kwargs):
     super().__init__(config, name=name, **kwargs)
@@ -26,7 +26,7 @@ class RatingHead(ConfigLayer):
 
 
 def absolute_error():
-  """Mean absolute error of `rating` [B]."""
+  """Returns the mean absolute error of `rating` [B]."""
 
   def weights(batch):
     return {"example_loss": ops.ones_like(batch["label_ids"])}

@@ -28,7 +28,7 @@ class Rating(Task):
   metric = "eval_pearson"
 
   def make_model(self, config):
-    """The encoder with the new head: tokens -> `rating` [B]."""
+    """Returns the encoder with the new head: tokens -> `rating` [B]."""
 
     def make():
       bert = models.encoder(config)
@@ -54,7 +54,7 @@ class Rating(Task):
     return RecordDataset(rows, path, schema, static_shapes)
 
   def evaluate(self, model, records):
-    """Mean difference and correlation."""
+    """Returns mean difference and correlation."""
     batch_size = self.settings.eval_batch_size
     ratings = inference.outputs(model, records, batch_size)["rating"]
     labels = np.array([example.rating for example in records.rows])
@@ -72,7 +72,7 @@ class Rating(Task):
 
   @staticmethod
   def served_model(settings):
-    """Untrained model and its answers: texts to numbers."""
+    """Returns an untrained model and the answers: texts to numbers."""
     texts = TextConfig(settings.tokenizer, settings.max_seq_length)
     model = Rating(settings, {}).make_model(checks.config(settings))
     return ServedModel(model, Answers(texts))
