@@ -230,7 +230,7 @@ class BertConfig:
     files.write_text(path, text)
 
 
-def _check_type(field: dataclasses.Field, value: Any) -> None:
+def _check_type(field: dataclasses.Field, value: object) -> None:
   """Raises ValueError for a wrong type or a number below its minimum."""
   kind, types = _TYPES[field.type]
   is_other = isinstance(value, bool) and field.type is not bool

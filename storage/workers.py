@@ -103,12 +103,12 @@ def _as_completed(prepare, tasks, processes, idle) -> Iterator[tuple[int, Any]]:
       child.join()
 
 
-def _send(connection: Connection, task: Any) -> None:
+def _send(connection: Connection, task: object) -> None:
   with suppress(OSError):  # a dead worker: `_receive` raises
     connection.send(task)
 
 
-def _receive(connection: Connection, task: Any) -> Any:
+def _receive(connection: Connection, task: object) -> Any:
   try:
     result, error = connection.recv()
   except (EOFError, OSError):

@@ -193,7 +193,7 @@ def write_outputs(answers: Sequence[Mapping], by_rows: bool) -> bytes:
   return json.dumps({key: value}, ensure_ascii=False).encode()
 
 
-def num_values(value: Any) -> int:
+def num_values(value: object) -> int:
   """Roughly the number of values in nested lists, arrays and dicts."""
   if isinstance(value, dict):
     return sum(map(num_values, value.values()))
