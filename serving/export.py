@@ -1,4 +1,4 @@
-"""Exports a trained model. A SavedModel has three signatures:
+"""Exports a trained model, and builds the three signatures of a SavedModel.
 
 serving_features: the model's outputs for rows of token ids.
 serving_examples: the same outputs for serialized tf.train.Examples, [B] string.
