@@ -1,4 +1,4 @@
-"""Models by name and version, loaded in the order of TF Serving."""
+"""Models by name and version, loaded and unloaded as in TF Serving."""
 
 import contextlib
 import gc

@@ -55,8 +55,7 @@ class Internals(NamedTuple):
 
   `layers` has names and directions of attention. `sequences` has one item for
   each window or choice. `filled` maps a layer's name to the answer for [MASK]
-  if the network ended there. `span` is (sequence, first token, last token) of
-  an answer in the text, or None.
+  if the network ended there. `span` is (sequence, first, last token) or None.
   """
 
   answer: dict
