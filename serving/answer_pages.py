@@ -1,4 +1,4 @@
-"""Style and script of answers, for the pages of serve.py and visualize.py."""
+"""CSS and JavaScript that the pages of serve.py and visualize.py share."""
 
 from pathlib import Path
 

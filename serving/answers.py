@@ -1,7 +1,7 @@
-"""Raw text to answers: a task's Answers over an engine, and their files.
+"""Raw text to answers: the Answers of a task, and the files of an export.
 
-The files lie beside an exported model: task.json (the task and its settings),
-tokenizer_config.json (by transformers' names), vocab.txt and, if the model's
+The files lie beside an exported model: task.json (the task and settings),
+tokenizer_config.json (with transformers' keys), vocab.txt and, if the model's
 classes have names, labels.txt.
 """
 
@@ -23,15 +23,15 @@ Outputs = dict[str, np.ndarray]
 SIGNATURE = "serving_features"
 TASK_FILE = "task.json"
 _TOKENIZER_FILE = "tokenizer_config.json"
-# Texts and lists of texts of one example, by input.
+# One example: a text or a list of texts by input.
 Texts = Mapping[str, Any]
-# Writing a float32 in few digits (0.2) takes too long for so many numbers.
+# Short floats (0.2) take too long to write for larger arrays.
 _MAX_SHORT_FLOATS = 10_000
 
 
 @dataclass(frozen=True)
 class TextConfig:
-  """Tokenizer, tokens of a text at most, and names of the model's classes."""
+  """Tokenizer, maximum length in tokens, and names of the classes."""
 
   tokenizer: Tokenizer
   max_seq_length: int
@@ -39,44 +39,44 @@ class TextConfig:
 
 
 class Encoded(NamedTuple):
-  """Rows of one example, and what else `Answers.decode` needs to know."""
+  """Rows of one example, with a `context` for `Answers.decode`."""
 
   rows: list[Row]
   context: Any = None
 
 
 class Answers(Protocol):
-  """Texts of an example to rows of a model, and its outputs to an answer.
+  """Encodes texts into rows of a model, and decodes outputs into an answer.
 
-  `inputs` has 0 for each input that is a text, 1 for a list of texts; those in
-  `optional` may be missing, and a text of those in `word_lists` may be a list
-  of its words. `settings` are JSON values: the class is called with a
-  TextConfig and these. All tasks have one, in tasks/<task>/answers.py.
+  `inputs` has rank 0 for an input that is a text, 1 for a list of texts. An
+  example may lack the inputs in `optional`. Inputs in `word_lists` may give a
+  text as a list of words. `settings` are JSON values for the constructor. Each
+  task has a class, in tasks/<task>/answers.py.
   """
 
-  task: str  # name of its folder
+  task: str  # name of the task's folder
   config: TextConfig
   settings: dict[str, Any]
   inputs: dict[str, int]
   optional: frozenset[str] = frozenset()
   word_lists: frozenset[str] = frozenset()
-  outputs: tuple[str, ...] = ("logits",)  # of the model, for `decode`
+  outputs: tuple[str, ...] = ("logits",)  # that `decode` needs
 
   def __init__(self, config: TextConfig, **settings: Any): ...
 
   def encode(self, texts: Texts) -> Encoded:
-    """Rows of the model for the texts of one example, by input."""
+    """Encodes the texts of one example, by input, into rows."""
 
   def decode(self, encoded: Encoded, outputs: list[Outputs]) -> dict:
-    """Named answers, plain Python values, for the outputs of the rows."""
+    """Decodes the outputs of the rows into named, plain Python values."""
 
 
 class Engine(Protocol):
   """A model as a function of rows.
 
-  `max_rows` is the number of rows that are faster together than alone.
-  `features` has the rank of each input of a row, `outputs` the shape of each
-  output with the batch, -1 for what depends on the row.
+  `max_rows` is the largest batch: 1 if rows are faster alone. `features` has
+  the rank of each input without the batch, `outputs` the shape of each output
+  with the batch. Sizes that depend on the row are -1.
   """
 
   max_rows: int
@@ -84,20 +84,20 @@ class Engine(Protocol):
   outputs: dict[str, list[int]]
 
   def run(self, rows: Iterable[Row]) -> Iterable[Outputs]:
-    """Outputs of rows of any lengths, in order, without padding.
+    """Computes outputs for rows of any length, in order, without padding.
 
-    Raises UserError for a row that the model does not take.
+    Raises UserError for a row that the model refuses.
     """
 
 
 class TextModel:
-  """A function from texts to answers; `inputs` as those of its Answers."""
+  """A function from texts to answers, by an engine and Answers."""
 
   def __init__(self, answers: Answers, engine: Engine):
     self.answers, self.engine = answers, engine
 
   def __call__(self, examples: Sequence[Texts]) -> list[dict]:
-    """Answers to examples, each a text or a list of texts by input."""
+    """Answers examples, each a text or a list of texts by input."""
     encoded = []
 
     def rows():
@@ -105,14 +105,14 @@ class TextModel:
         encoded.append(self.answers.encode(texts))
         yield from encoded[-1].rows
 
-    outputs = iter([*self.engine.run(rows())])  # then all are encoded
+    outputs = iter([*self.engine.run(rows())])  # this fills `encoded`
     return [
       self.answers.decode(example, list(islice(outputs, len(example.rows))))
       for example in encoded
     ]
 
   def warm_up(self) -> dict:
-    """Answers a short example, so that the next one does not wait."""
+    """Answers a short example, so that the next call is fast."""
     text = f". {self.answers.config.tokenizer.special.mask}"
     ranks = self.answers.inputs.items()
     texts = {name: [text] if rank else text for name, rank in ranks}
@@ -120,7 +120,7 @@ class TextModel:
 
 
 def row(ids: Sequence[int], segments: Sequence[int], **more) -> Row:
-  """The encoder's inputs for ids without padding, and more inputs."""
+  """Builds a row without padding from token ids, segments and more inputs."""
   inputs = {
     "input_ids": ids,
     "input_mask": [1] * len(ids),
@@ -130,9 +130,9 @@ def row(ids: Sequence[int], segments: Sequence[int], **more) -> Row:
 
 
 def stack(rows: Sequence[Row]) -> dict[str, np.ndarray]:
-  """Stacks rows, with zeros behind the shorter ones.
+  """Stacks rows into a batch, and pads short rows with zeros.
 
-  The zeros of the mask hide the others: id 0 may be any token.
+  The mask hides the padding, so token id 0 may have another meaning.
   """
   result = {}
   for name, first in rows[0].items():
@@ -145,18 +145,18 @@ def stack(rows: Sequence[Row]) -> dict[str, np.ndarray]:
 
 
 def sigmoid(logits: np.ndarray) -> np.ndarray:
-  """Probabilities from logits, one by one; 1 / (1 + exp(-x)) can overflow."""
+  """Elementwise probabilities of logits; 1 / (1 + exp(-x)) can overflow."""
   return np.exp(-np.logaddexp(0, -logits))
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
-  """Probabilities from logits, along the last axis."""
+  """Probabilities of logits along the last axis."""
   powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
   return powers / powers.sum(axis=-1, keepdims=True)
 
 
 def to_list(values: np.ndarray) -> list:
-  """Nested lists of numbers, with the digits of a float32 if they are few."""
+  """Nested lists of numbers; small arrays get the digits of a float32."""
   if values.dtype.kind == "f" and values.size < _MAX_SHORT_FLOATS:
     return values.astype(np.float32).astype("U").astype(float).tolist()
   return values.tolist()
@@ -166,7 +166,7 @@ def to_list(values: np.ndarray) -> list:
 
 
 def save(folder: str, answers: Answers, has_task: bool = True) -> None:
-  """Writes the files of a model; task.json only with `has_task`."""
+  """Writes the files beside a model; task.json only with `has_task`."""
   config = answers.config
   config.tokenizer.save(folder)
   tokenizer = {
@@ -182,9 +182,9 @@ def save(folder: str, answers: Answers, has_task: bool = True) -> None:
 
 
 def load(folder: str) -> tuple[str, TextConfig, dict[str, Any]]:
-  """The task's name, the config and the settings that `save` wrote.
+  """Loads the task's name, the config and the settings from `save`.
 
-  Raises UserError if an earlier version wrote the folder, or it is corrupt.
+  Raises UserError if an earlier version wrote the folder, or files are corrupt.
   """
   try:
     settings = textfiles.read_json(os.path.join(folder, TASK_FILE))

@@ -1,6 +1,6 @@
-"""Base of the engines, which compute a model's outputs for rows of token ids.
+"""Base class of engines, which compute outputs for rows of token ids.
 
-B rows, T tokens, C choices.
+Shapes: B rows, T tokens, C choices.
 """
 
 import os
@@ -12,15 +12,15 @@ import numpy as np
 from serving import answers
 from serving.answers import Outputs, Row
 
-# Tokens of a batch: enough to keep a processor busy, few enough for its caches.
+# Tokens of a batch: enough to keep a CPU busy, few enough for the CPU's caches.
 _CPU_TOKENS = 1024
 _MIN_ROWS, _MAX_ROWS = 8, 32
-# The line before it, in errors of TensorFlow and of LiteRT.
+# TensorFlow and LiteRT name the node after the line that says what is wrong.
 _NODE = re.compile(r"(?m)^(.*?)(?:\n\s*\[\[\{\{node |Node number \d+ \()")
 
 
 def batches(rows: Sequence[Row], max_tokens: int) -> Iterator[list[int]]:
-  """Indices of rows that run together: of similar length, for less padding."""
+  """Yields indices of rows to batch: similar lengths need less padding."""
   shapes = [row["input_ids"].shape for row in rows]
   batch: list[int] = []
   for index in sorted(range(len(rows)), key=shapes.__getitem__):
@@ -37,14 +37,14 @@ def batches(rows: Sequence[Row], max_tokens: int) -> Iterator[list[int]]:
 
 
 class Batches:
-  """Base of engines that take several rows, of `max_tokens`, at a time."""
+  """Base class of engines that run batches of about `max_tokens` tokens."""
 
   max_rows = _MAX_ROWS
   max_tokens = _CPU_TOKENS
 
   def __init__(self, features: dict[str, int], outputs: dict[str, list[int]]):
     self.features, self.outputs = features, outputs
-    # Outputs [B, N, ...] with N of this input: T, C or masked positions.
+    # Input that gives N (T, C or masked positions) of an output [B, N, ...].
     self._length_of = {
       name: "masked_lm_positions" if "masked_lm" in name else "input_ids"
       for name, shape in outputs.items()
@@ -68,12 +68,12 @@ class Batches:
 
 
 def first_line(message: str) -> str:
-  """The line that says what is wrong, without TensorFlow's stack traces."""
+  """The line that says what is wrong, without TensorFlow's stack trace."""
   node = _NODE.search(message)
   return (node[1] if node else message.strip().split("\n")[0])[:500]
 
 
 def num_cores() -> int:
-  """Cores that this process may use."""
+  """Number of cores that this process may use."""
   affinity = getattr(os, "sched_getaffinity", None)  # not on macOS
   return len(affinity(0)) if affinity else os.cpu_count() or 1

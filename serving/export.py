@@ -1,9 +1,9 @@
-"""A trained model as a graph that an export holds: its signatures.
+"""Exports a trained model, and builds the three signatures of a SavedModel.
 
-A SavedModel has the signatures `serving_features`, the model's outputs for its
-inputs; `serving_examples`, the same for serialized tf.train.Examples, [B]
-string; and `serving_default`, named answers to raw text, or `serving_features`
-again where the answers are not in the graph.
+serving_features: the model's outputs for rows of token ids.
+serving_examples: the same outputs for serialized tf.train.Examples, [B] string.
+serving_default: named answers to raw text; serving_features if the graph cannot
+  compute answers.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ from training import processes
 
 
 class TextSignature(tf.Module):
-  """Base of classes that answer raw text, of specs `texts`, in the graph."""
+  """Base class that answers raw text in the graph; `texts` has the specs."""
 
   def __init__(self, tokenizer: GraphTokenizer, answers: Answers):
     super().__init__()
@@ -42,7 +42,7 @@ class TextSignature(tf.Module):
     }
 
   def from_text(self, model, *_, **texts: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Named answers for raw text."""
+    """Returns named answers to raw text."""
     raise NotImplementedError
 
   def _encode(
@@ -51,12 +51,12 @@ class TextSignature(tf.Module):
     text_b: tf.Tensor | None = None,
     keep_empty: bool = False,
   ) -> dict[str, tf.Tensor]:
-    """Rows of [B] string each, as RowEncoder; see `join`."""
+    """Encodes texts, [B] string each, as RowEncoder does; see `join`."""
     first = self._tokenizer.tokenize(text_a)
     if text_b is None:
       return join(first[:, : self._seq_length - 2], None, *self._ends)
     second = self._tokenizer.tokenize(text_b)
-    # A text that is truncated to nothing gets its [SEP], too.
+    # A second text keeps [SEP] even if truncation leaves no token.
     lengths = second.row_lengths()
     has_second = tf.cast((lengths > 0) | keep_empty, tf.int64)
     limit = self._seq_length - 2 - has_second
@@ -65,20 +65,20 @@ class TextSignature(tf.Module):
 
 
 class ServedModel(NamedTuple):
-  """A model for inference on any device, and its answers to texts."""
+  """A model for inference on any device, with the Answers of a task."""
 
   model: keras.Model
   answers: Answers
-  in_graph: type[TextSignature] | None = None  # of its task, if it has one
+  in_graph: type[TextSignature] | None = None  # if the task has one
 
 
 class Exported(tf.Module):
-  """A model with its signatures, to be saved: `functions` by name."""
+  """A model to save; `functions` has the signatures by name."""
 
   def __init__(self, served: ServedModel):
     super().__init__(name="served")
     model, config = served.model, served.answers.config
-    # Not the model itself, with which Keras would save more.
+    # Variables only: Keras would save more than inference needs.
     self._variables = [variable.value for variable in model.variables]
     features = outputs_function(model)
     length = config.max_seq_length
@@ -90,7 +90,7 @@ class Exported(tf.Module):
         {"examples": tf.TensorSpec([None], tf.string, "examples")},
       ),
     }
-    # Another kind of tokenizer may have no operations.
+    # Some tokenizers have no operations for the graph.
     if served.in_graph and (tokenizer := config.tokenizer.in_graph()):
       self._text = text = served.in_graph(tokenizer, served.answers)
       self.functions["serving_default"] = trace(
@@ -99,7 +99,7 @@ class Exported(tf.Module):
 
 
 def outputs_function(model: keras.Model):
-  """A model's outputs, in float32, as a concrete function of its inputs."""
+  """Concrete function from a model's inputs to float32 outputs."""
 
   def run(**inputs):
     with tf.control_dependencies(_check_positions(inputs)):
@@ -111,7 +111,7 @@ def outputs_function(model: keras.Model):
 
 
 def specs(model: keras.Model) -> dict[str, tf.TensorSpec]:
-  """The inputs of a model, of any batch and length, by name."""
+  """Input specs of a model by name, for any batch size and length."""
   return {
     name: tf.TensorSpec([None] * len(value.shape), tf.int32, name)
     for name, value in model.input.items()
@@ -119,9 +119,9 @@ def specs(model: keras.Model) -> dict[str, tf.TensorSpec]:
 
 
 def _check_positions(inputs):
-  """Else another row's tokens would be read, perhaps those of another client.
+  """Raises InvalidArgumentError for a masked position outside the row.
 
-  Raises InvalidArgumentError for a masked position beyond the row.
+  Such a position would read the tokens of another row, perhaps another client.
   """
   if "masked_lm_positions" not in inputs:
     return []
@@ -133,16 +133,16 @@ def _check_positions(inputs):
 
 
 def trace(function: Callable, specs: Mapping[str, tf.TensorSpec]):
-  """Concrete function of named inputs."""
-  # TensorFlow keeps gradients of a loaded model in memory when it is dropped.
+  """Traces a concrete function of named inputs."""
+  # TensorFlow would never free the gradients of a loaded model.
   with tracing.mode(gradients=False):
     traced = tf.function(function, autograph=False)
     return traced.get_concrete_function(**specs)
 
 
 def _parse(examples, model, seq_length):
-  """Inputs of records; rows may be short and have any number of choices."""
-  # Labels may be absent. Choices, [C, T], are stored one after the other.
+  """Parses records into inputs; rows may have any number of choices."""
+  # Labels may be absent. Records store choices, [C, T], one after another.
   features = {
     name: tf.io.FixedLenSequenceFeature(
       [seq_length] * (len(value.shape) - 2), tf.int64, allow_missing=True
@@ -150,7 +150,7 @@ def _parse(examples, model, seq_length):
     for name, value in model.input.items()
   }
   batch = tf.io.parse_example(examples, features)
-  # Rows of an empty batch need a length, too.
+  # An empty batch needs a length, too.
   extra = tf.cast(tf.equal(tf.size(examples), 0), tf.int32)
   return {
     name: tf.pad(
@@ -165,10 +165,10 @@ def _parse(examples, model, seq_length):
 
 
 def save(directory: str, served: ServedModel, names: Sequence[str]) -> None:
-  """Writes exports of a model, all into one folder, which is new or empty.
+  """Writes exports of a model into one new or empty folder.
 
-  `names` are of formats.FORMATS. The folder appears when it is complete. Raises
-  FileExistsError if there are files in it.
+  `names` are keys of formats.FORMATS. The folder appears when all files are
+  complete. Raises FileExistsError if the folder has files.
   """
   rows = [FORMATS[name] for name in names]
   with new_folder(directory) as folder:
@@ -180,14 +180,14 @@ def save(directory: str, served: ServedModel, names: Sequence[str]) -> None:
 
 @contextlib.contextmanager
 def new_folder(directory: str) -> Iterator[str]:
-  """Temporary folder, renamed when complete; see files.check_is_free."""
+  """Yields a temporary folder, and renames this folder when complete."""
   files.check_is_free(directory)
   base = f"{directory.rstrip('/')}.unfinished-"
   unfinished = f"{base}{os.getpid()}"
   for left in files.glob_files(f"{glob.escape(base)}*"):
     pid = left.rstrip("/").removeprefix(base)
     if pid.isdigit() and processes.has_ended(int(pid)):
-      files.remove_folder(left)  # of an export that was killed
+      files.remove_folder(left)  # a killed export left the folder
   tf.io.gfile.makedirs(unfinished)
   try:
     yield unfinished
@@ -201,7 +201,7 @@ def new_folder(directory: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def no_information():
-  """Context without TensorFlow's line for each name that it saves."""
+  """Hides the line that TensorFlow logs for each saved name."""
   before = python_logging.root.manager.disable
   python_logging.disable(python_logging.INFO)
   try:

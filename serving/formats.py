@@ -1,9 +1,9 @@
-"""The formats of exports, a row each.
+"""The formats of exports: one row and one module, serving/NAME.py, each.
 
-The module of a format is serving/NAME.py. Its `save(folder, served)` writes the
-files of a ServedModel. If an engine here runs them, its `load(path)` makes the
-engine of one file. Another format is such a module and a row: flags, --help,
-Predictor and the server follow from the row.
+The module's `save(folder, served)` writes the files of a ServedModel. If this
+project can run the format, `load(path)` returns the engine for one file. To add
+a format, write a module and a row. Flags, --help, Predictor and the server
+read the row.
 """
 
 import glob
@@ -20,13 +20,13 @@ class Format:
   """A format of exports.
 
   Attributes:
-    name: its value in --export_format.
-    purpose: the reason to choose it, for --help.
-    files: file of an export by the name of the engine that runs it.
-    is_local: its files are read alone, from a disk of this machine.
-    uses_gpu: its engine uses a GPU if there is one.
-    is_trainable: other programs train it further.
-    has_all_dtypes: it may have activations of another type than float32.
+    name: value of --export_format.
+    purpose: reason to choose the format, for --help.
+    files: file name by engine.
+    is_local: an engine reads one file alone, only from a local disk.
+    uses_gpu: the engine uses a GPU if there is one.
+    is_trainable: other programs can train the export further.
+    has_all_dtypes: activations may have another type than float32.
   """
 
   name: str
@@ -65,12 +65,11 @@ _ROWS = (
 FORMATS = {row.name: row for row in _ROWS}
 _BY_ENGINE = {engine: row for row in _ROWS for engine in row.files}
 ENGINES = ("auto", *_BY_ENGINE)
-# Names of files that an engine opens.
 FILES = frozenset(row.files[engine] for engine, row in _BY_ENGINE.items())
 
 
 def engines_of(folder: str, names: Collection[str]) -> list[str]:
-  """Engines for an export of these files, the best for this machine first."""
+  """Engines for an export with these files, best for this machine first."""
   on_gpu, is_remote = has_gpu(), files.is_remote(folder)
   rows = sorted(_ROWS, key=lambda row: row.uses_gpu != on_gpu)
   return [
@@ -82,13 +81,13 @@ def engines_of(folder: str, names: Collection[str]) -> list[str]:
 
 
 def load(folder: str, engine: str):
-  """The Engine of this name for an export."""
+  """Loads an export with the engine of this name."""
   row = _BY_ENGINE[engine]
   return row.module.load(os.path.join(folder, row.files[engine]))
 
 
 def of_file(path: str) -> Format | None:
-  """The format of a single file; None for a folder and other files."""
+  """Format of a single file; None for folders and other files."""
   extension = os.path.splitext(path)[1]
   local = (row for row in _ROWS if row.is_local and os.path.isfile(path))
   return next((row for row in local if extension == f".{row.name}"), None)

@@ -1,22 +1,22 @@
-"""Lines of JSON to rows of texts, and rows to answers, for predictor.py."""
+"""JSON lines to rows of texts, and rows to answers, for predictor.py."""
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from storage import UserError
 
-# Names that texts may have besides those of a model's inputs.
+# Inputs that the common names `text` and `text_pair` may stand for.
 _OTHER_NAMES = {
   "text": ("text_a", "tokens", "sent1"),
   "text_pair": ("text_b", "sent2"),
 }
-_ID = "id"  # of a line, which its answer repeats
+_ID = "id"  # the answer repeats the id of a line
 
 
 def read(lines: Iterable[bytes], predict) -> Iterator[dict]:
-  """Yields a row of texts by input for each line; UserError with its number.
+  """Yields texts by input for each line; a UserError names the line.
 
-  A line is a JSON object, or a text or a list of words for the only input.
+  A line is a JSON object, or a single input: a text or a list of words.
   """
   for number, line in enumerate(lines, 1):
     if not line.strip():
@@ -40,7 +40,7 @@ def read(lines: Iterable[bytes], predict) -> Iterator[dict]:
 
 
 def check(row: Mapping, predict) -> dict:
-  """A row by names of the model's inputs; UserError unless it has them."""
+  """Renames and checks a row; UserError for missing or unknown inputs."""
   row = rename(row, predict.inputs)
   given = {name: [row[name]] for name in row if name != _ID}
   try:
@@ -53,7 +53,7 @@ def check(row: Mapping, predict) -> dict:
 
 
 def rename(texts: Mapping, inputs: Collection[str]) -> dict:
-  """Texts by names of a model's inputs, for which text and text_pair stand."""
+  """Renames `text` and `text_pair` to the names of a model's inputs."""
   names = {
     name: own
     for name, known in _OTHER_NAMES.items()
@@ -64,7 +64,7 @@ def rename(texts: Mapping, inputs: Collection[str]) -> dict:
 
 
 def batches(rows: Iterable[dict], size: int) -> Iterator[list[dict]]:
-  """Rows in batches; those before a wrong line come before its error."""
+  """Batches rows; yields the rows before a wrong line, then raises."""
   batch: list[dict] = []
   try:
     for row in rows:
@@ -79,7 +79,7 @@ def batches(rows: Iterable[dict], size: int) -> Iterator[list[dict]]:
 
 
 def answers(predict, batch: list[dict]) -> Iterator[dict]:
-  """Answers of rows, each after the id of its row."""
+  """Yields answers; an answer begins with the row's id."""
   texts = [{k: v for k, v in row.items() if k != _ID} for row in batch]
   for row, answer in zip(batch, predict.answer(texts), strict=True):
     yield {_ID: row[_ID], **answer} if _ID in row else answer

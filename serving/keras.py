@@ -1,8 +1,8 @@
-"""The file of --export_format=keras, for programs that train it further."""
+"""Writes --export_format=keras, which other programs can train further."""
 
 import os
 
 
 def save(folder: str, served) -> None:
-  """Writes model.keras, which takes tokens."""
+  """Writes model.keras, whose inputs are token ids."""
   served.model.save(os.path.join(folder, "model.keras"))

@@ -1,4 +1,4 @@
-"""A model that a TensorFlow Serving, or serve.py, answers with at a URL."""
+"""A client for models that TensorFlow Serving or serve.py serves."""
 
 import contextlib
 import http.client
@@ -13,18 +13,18 @@ from serving.answers import SIGNATURE, Answers, TextModel
 from serving.engines import Batches, first_line
 from storage import UserError, setting
 
-_MAX_RESPONSE = 1 << 30  # bytes of an answer
+_MAX_RESPONSE = 1 << 30  # bytes
 
 
 class RemoteError(OSError):
-  """A server that does not answer, or answers with an error."""
+  """A server does not answer, or answers with an error."""
 
 
 class RemoteEngine(Batches):
-  """A model of a TF Serving, by its URL, perhaps with /versions/N behind it.
+  """A model at a URL of TF Serving; the URL may end in /versions/N.
 
   Each request may take `timeout` seconds. Raises RemoteError, or UserError for
-  a model without a signature for rows.
+  a model without the signature `serving_features`.
   """
 
   def __init__(self, url: str, timeout: float = 30.0):
@@ -48,7 +48,7 @@ class RemoteEngine(Batches):
     document = self._fetch(":predict", json.dumps(body).encode())
     try:
       outputs = document["outputs"]
-      if len(self.outputs) == 1:  # a single output goes without its name
+      if len(self.outputs) == 1:  # a single output has no name
         outputs = dict.fromkeys(self.outputs, outputs)
       result = {name: np.array(outputs[name], "f4") for name in self.outputs}
       [_] = {len(inputs["input_ids"]), *map(len, result.values())}
@@ -66,7 +66,7 @@ class RemoteEngine(Batches):
     except urllib.error.HTTPError as error:
       text = error.read(1 << 16).decode("utf-8", "replace")
       with contextlib.suppress(ValueError, KeyError, TypeError):
-        text = str(json.loads(text)["error"])  # of some servers an object
+        text = str(json.loads(text)["error"])  # some servers send an object
       message = first_line(text) or error.reason
       if error.code == 400 and body:
         raise UserError(f"{self._url}: {message}") from None
@@ -84,7 +84,7 @@ class RemoteEngine(Batches):
 
 
 def text_model(url: str, texts: Answers, timeout: float) -> TextModel:
-  """A RemoteEngine behind Answers; UserError if they are of another model."""
+  """Joins a RemoteEngine to Answers; UserError if the outputs differ."""
   engine = RemoteEngine(url, timeout)
   labels = len(texts.config.labels or ())
   width = engine.outputs.get("logits", [-1])[-1]

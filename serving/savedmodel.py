@@ -1,4 +1,4 @@
-"""SavedModels: writing one, and the engine that runs it by TensorFlow."""
+"""Writes SavedModels, and runs SavedModels with TensorFlow."""
 
 import os
 from collections.abc import Mapping
@@ -9,11 +9,11 @@ from storage import UserError, files, tfrecord
 from storage.tfrecord import encode_field
 
 WARM_UP_FILE = os.path.join("assets.extra", "tf_serving_warmup_requests")
-_GPU_TOKENS = 1 << 15  # of a batch
+_GPU_TOKENS = 1 << 15  # in a batch
 
 
 class TensorFlowEngine(Batches):
-  """A concrete function of TensorFlow; `owner` keeps its variables alive."""
+  """A concrete function; `owner` keeps the variables alive."""
 
   def __init__(self, function, owner):
     from tensorflow import config  # noqa: PLC0415
@@ -40,7 +40,7 @@ class TensorFlowEngine(Batches):
 
 
 def load(path: str) -> TensorFlowEngine:
-  """The signature of rows in the folder of saved_model.pb; else UserError."""
+  """Loads the folder around saved_model.pb; UserError without SIGNATURE."""
   import tensorflow as tf  # noqa: PLC0415
 
   folder = os.path.dirname(path)
@@ -53,7 +53,7 @@ def load(path: str) -> TensorFlowEngine:
 
 
 def text_model(served) -> TextModel:
-  """The function of raw text that an export of a ServedModel would be."""
+  """Runs a ServedModel on raw text as an exported SavedModel would."""
   from serving.export import outputs_function  # noqa: PLC0415
 
   engine = TensorFlowEngine(outputs_function(served.model), served.model)
@@ -61,7 +61,7 @@ def text_model(served) -> TextModel:
 
 
 def save(folder: str, served) -> None:
-  """Writes a SavedModel, with a request that makes a TF Serving ready."""
+  """Writes a SavedModel, with a request that warms TF Serving up."""
   import tensorflow as tf  # noqa: PLC0415
 
   from serving import export  # noqa: PLC0415
@@ -72,7 +72,7 @@ def save(folder: str, served) -> None:
   default = exported.functions["serving_default"]
   inputs = {}
   for name, spec in default.structured_input_signature[1].items():
-    # One text, one list of a text, or a row of a few tokens.
+    # One text, one list with a text, or one row of eight tokens.
     ones = [1] * spec.shape.rank
     is_text = spec.dtype == tf.string
     value = tf.fill(ones, ".") if is_text else tf.ones([*ones[1:], 8], tf.int32)
@@ -82,11 +82,11 @@ def save(folder: str, served) -> None:
 
 
 def prediction_log(inputs: Mapping[str, bytes]) -> bytes:
-  """A request for `serving_default`, as TF Serving reads it from WARM_UP_FILE.
+  """Encodes a `serving_default` request for TF Serving's WARM_UP_FILE.
 
-  PredictionLog{6: PredictLog{1: PredictRequest{1: spec, 2: inputs}}}, written
-  here, so that the package tensorflow-serving-api is not needed. `inputs` are
-  serialized TensorProtos by name.
+  The message is PredictionLog{6: PredictLog{1: PredictRequest{1: spec, 2:
+  inputs}}}. This encoder avoids the package tensorflow-serving-api. `inputs`
+  are serialized TensorProtos by name.
   """
   request = encode_field(1, encode_field(3, b"serving_default"))
   for name, tensor in inputs.items():

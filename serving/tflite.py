@@ -1,7 +1,7 @@
-"""LiteRT: the files of --export_format=tflite, and the engine that runs them.
+"""Writes --export_format=tflite, and runs the files with LiteRT.
 
-A file takes one row of any length. TensorFlow writes it; to read it
-ai-edge-litert is enough.
+A file takes one row of any length. Writing needs TensorFlow; running needs only
+ai-edge-litert.
 """
 
 import os
@@ -20,17 +20,17 @@ from serving.formats import FORMATS
 from storage import UserError, files, setting
 from storage.progress import no_stderr
 
-_MAX_ERRORS = 1 << 16  # characters of all errors of an interpreter
-_MAX_COPIES = 1 << 29  # bytes of copies of the weights, for each core
+_MAX_ERRORS = 1 << 16  # characters of an interpreter's errors
+_MAX_COPIES = 1 << 29  # bytes of copied weights for each core
 
 
 class LiteRtEngine:
-  """A LiteRT file, which takes one row at a time.
+  """Runs a LiteRT file, one row at a time; safe to call from threads.
 
-  int8 models quantize activations by the largest of a tensor, so that another
-  row would change the result. A row alone is computed on all cores; several at
-  the same time on a core each, or on more where the interpreters, which do not
-  share packed weights, would need too much memory. Threads may call it.
+  A batch would change results: int8 models scale activations by the largest
+  value of a tensor. A single row uses all cores. Several rows use one core
+  each, or more if memory limits the number of interpreters: each interpreter
+  packs a copy of the weights.
   """
 
   max_rows = 1
@@ -38,7 +38,7 @@ class LiteRtEngine:
   def __init__(self, file: str):
     self._file = file
     cores = num_cores()
-    with no_stderr():  # a line about XNNPACK, once in a process
+    with no_stderr():  # XNNPACK prints a line, once a process
       self._alone = _Interpreter(file, cores)
     factor = 4 if "float16" in os.path.basename(file) else 1  # packed anew
     others = cores * _MAX_COPIES // (factor * os.path.getsize(file)) - 1
@@ -70,7 +70,7 @@ class LiteRtEngine:
       yield from results
       return
     waiting = map(self._submit, chain(first, rows))
-    # A few at a time, so that a long request leaves room for others.
+    # Submit a few rows at a time: a long request leaves room for others.
     running = deque(islice(waiting, 4 * self._num_workers))
     while running:
       result = running.popleft().result()
@@ -96,10 +96,10 @@ class LiteRtEngine:
 
 
 class _Interpreter:
-  """A LiteRT file as a function of a row, which one thread calls at a time.
+  """A LiteRT file as a function of a row, for one thread at a time.
 
-  LiteRT repeats all earlier errors of an interpreter before a new one; when
-  there are many the file is loaded again.
+  LiteRT repeats all earlier errors of an interpreter before a new error, so
+  many errors make `__call__` load the file again.
   """
 
   def __init__(self, file, num_threads):
@@ -122,13 +122,13 @@ class _Interpreter:
 
 
 def _open(file, num_threads):
-  """A file's function of arrays."""
+  """Opens a file as a function of arrays."""
   try:
     from ai_edge_litert.interpreter import Interpreter  # noqa: PLC0415
   except ImportError:
     import tensorflow as tf  # noqa: PLC0415
 
-    Interpreter = tf.lite.Interpreter  # its module is another one
+    Interpreter = tf.lite.Interpreter  # `import tensorflow.lite` finds another
   try:
     interpreter = Interpreter(file, num_threads=num_threads)
     interpreter.allocate_tensors()
@@ -138,17 +138,17 @@ def _open(file, num_threads):
 
 
 def load(path: str) -> LiteRtEngine:
-  """The engine of a file."""
+  """Loads a file into an engine."""
   return LiteRtEngine(path)
 
 
 def save(folder: str, served) -> None:
-  """Writes a file in float32, one in float16 and one in int8.
+  """Writes three files: float32, float16 and int8.
 
-  float16 halves all weights; int8 quantizes matrices to a quarter, and
-  activations dynamically. The signature `serving_default` takes one row, of any
-  length, by the model's names: with a batch of any size, shapes would be
-  computed between the operations and keep XNNPACK from running them in one go.
+  float16 halves the weights. int8 quantizes matrices to a quarter of the size,
+  and activations dynamically. `serving_default` takes one row of any length, by
+  the model's names. A free batch size would add shape computations, which
+  keep XNNPACK from running all operations in one go.
   Raises UserError if LiteRT lacks an operation of the model.
   """
   import tensorflow as tf  # noqa: PLC0415
@@ -163,7 +163,7 @@ def save(folder: str, served) -> None:
     name: tf.TensorSpec([1, *spec.shape[1:]], spec.dtype, name)
     for name, spec in export.specs(model).items()
   }
-  with tracing.mode(fused=False):  # what is faster in TensorFlow is not here
+  with tracing.mode(fused=False):  # fused operations are slower in LiteRT
     function = export.trace(
       lambda **inputs: model(inputs, training=False), specs
     )

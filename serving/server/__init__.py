@@ -1,1 +1,1 @@
-"""HTTP server of exported models, with TF Serving's REST API."""
+"""HTTP server for exported models, with TF Serving's REST API."""

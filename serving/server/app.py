@@ -1,4 +1,4 @@
-"""The server as an ASGI application: URLs, limits of requests, metrics."""
+"""The server as an ASGI application: URLs, request limits and metrics."""
 
 import asyncio
 import contextlib
@@ -26,10 +26,10 @@ _URL = re.compile(
   r"(?::(classify|regress|predict)|(/metadata))?",
   re.IGNORECASE,
 )
-# Bodies of more bytes, and outputs of more values, are converted in a thread.
+# A thread converts bodies of more bytes, and outputs of more values.
 _LARGE = 1 << 15
-# A body that is too long is read up to this multiple of the limit, since a
-# client that cannot send all of it may not see the answer.
+# The app reads too long a body up to this multiple of the limit, since a
+# client that cannot send the whole body may not see the answer.
 _READ_ANYWAY = 64
 _HERE = Path(__file__).parent
 _PAGE_FILES = (
@@ -38,13 +38,13 @@ _PAGE_FILES = (
   answer_pages.STYLE,
   answer_pages.SCRIPT,
 )
-# Statuses of errors that do not know HTTP.
+# HTTP statuses of errors from other modules.
 _STATUSES = {NotLoaded: 503, NoVersion: 404, WrongRow: 400}
 _METRICS_TYPE = {"content-type": prometheus_client.CONTENT_TYPE_LATEST}
 
 
 class App:
-  """Endpoints; the server sets `connections`, and `is_draining` at its end."""
+  """The endpoints. Server sets `connections`, and `is_draining` to end."""
 
   def __init__(
     self, models: Mapping[str, Model], metrics: Metrics, settings: Settings
@@ -62,7 +62,7 @@ class App:
     }
 
   async def __call__(self, scope, receive, send) -> None:
-    """Answers a request, by ASGI."""
+    """Answers a request, as ASGI calls an application."""
     begin = time.monotonic()
     cors = responses.cors_headers(scope, self._settings.cors_origins)
     if responses.PREFLIGHT in cors:
@@ -109,10 +109,10 @@ class App:
     except Exception:
       logging.exception("%s %r", request["method"], request["path"][:200])
       response = of_json({"error": "internal error"}, 500)
-    # After 408 and 413, the rest of the request is not read.
+    # After 408 and 413 the rest of the body is still unread.
     if self.is_draining or is_full or response.status in (408, 413):
       response.headers["connection"] = "close"
-    model = request["model"]  # names of unknown models have no metrics
+    model = request["model"]  # "" for unknown models
     self._metrics.requests.labels(model, f"{response.status}").inc()
     self._metrics.seconds.labels(model).observe(time.monotonic() - begin)
     return response
@@ -160,7 +160,7 @@ class App:
       signature = rest.signature_name(document, loaded.specs, method)
       specs = loaded.specs[signature]
       examples = await _convert(len(body), rest.read_inputs, document, specs)
-      with contextlib.suppress(Closed):  # the version was unloaded just now
+      with contextlib.suppress(Closed):  # `poll` unloaded this version
         outputs = await self._run(loaded, signature, examples)
     by_rows = "instances" in document
     size = rest.num_values(outputs)
@@ -201,7 +201,7 @@ class App:
       message = f"the queue is full ({setting('max_queue_size', limit)})"
       logging.log_every_n_seconds(logging.WARNING, message, 60)
       raise RestError(f"{message}: try again later", 503) from None
-    except TimeoutError:  # the request is cancelled unless it runs already
+    except TimeoutError:  # cancels the request unless already running
       message = (
         f"the answer did not come in time ({setting('request_timeout')})"
       )
@@ -209,7 +209,7 @@ class App:
 
 
 async def _convert(size, function, *arguments):
-  """Calls a function, in a thread if that may take long."""
+  """Calls a function, in a thread if `size` is large."""
   if size < _LARGE:
     return function(*arguments)
   return await asyncio.to_thread(function, *arguments)

@@ -1,6 +1,6 @@
-"""Connections by uvicorn, with limits and an end that uvicorn does not have.
+"""uvicorn connections with time limits and a graceful shutdown.
 
-benchmarks/notes.md compares servers that have some of them.
+benchmarks/notes.md compares servers with similar limits.
 """
 
 import asyncio
@@ -14,9 +14,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from serving.server.app import App
 from serving.server.settings import Settings
 
-# After its own limit the application answers; then the connection is closed.
+# Time for the app to answer 408 before the connection closes.
 _GRACE_SECONDS = 2.0
-# A client may use an idle connection for so long after SIGTERM.
+# A client may still use an idle connection for this long after SIGTERM.
 _DRAIN_SECONDS = 1.0
 _KEEP_ALIVE_SECONDS = 60
 
@@ -30,8 +30,8 @@ class _Protocol(H11Protocol):
   def connection_made(self, transport):
     super().connection_made(transport)
     accepted = transport.get_extra_info("socket")
-    # Else a client gets an answer's body 40 ms after its head. asyncio does it
-    # for sockets that name their protocol only.
+    # Without NODELAY a body arrives 40 ms after the head. asyncio sets the
+    # option only for sockets that name a protocol.
     accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     with contextlib.suppress(AttributeError, OSError):  # not on Linux
       timeout = int(1000 * self.seconds)
@@ -57,7 +57,7 @@ class _Protocol(H11Protocol):
 
 
 class Server(uvicorn.Server):
-  """Server that after SIGTERM or Ctrl-C answers what it has accepted."""
+  """Server that answers all accepted requests after SIGTERM or Ctrl-C."""
 
   def __init__(self, app: App, settings: Settings):
     seconds = settings.read_timeout + _GRACE_SECONDS
@@ -78,20 +78,20 @@ class Server(uvicorn.Server):
     app.connections = self.server_state.connections
 
   async def shutdown(self, sockets=None):
-    """Accepts no more connections, answers those there are, then ends."""
+    """Stops accepting, answers the open connections, then ends."""
     loop = asyncio.get_running_loop()
-    # A socket that is closed resets what waits at it, and asyncio drops what it
-    # has accepted a moment before. So the last ones are accepted here.
+    # Closing a socket resets the connections that wait there, and asyncio drops
+    # recently accepted ones. So this method accepts the last connections.
     for listening in sockets:
       loop.remove_reader(listening)
     for _ in range(3):
-      await asyncio.sleep(0)  # what asyncio has accepted becomes a connection
+      await asyncio.sleep(0)  # asyncio sets up connections that it accepted
     accepted = [new for listening in sockets for new in _accept_all(listening)]
     for server in self.servers:
       server.close()
     for connection in accepted:
       await loop.connect_accepted_socket(self._protocol, connection)
-    self._app.is_draining = True  # answers say that they are the last
+    self._app.is_draining = True  # answers now say `connection: close`
     steps = 50
     for _ in range(steps):
       if self.server_state.connections:
@@ -105,7 +105,7 @@ class Server(uvicorn.Server):
 
 
 def _accept_all(listening):
-  """Connections that wait at a socket; it does not block."""
+  """Yields the connections that wait at a socket, without blocking."""
   with contextlib.suppress(BlockingIOError):
     while True:
       yield listening.accept()[0]

@@ -1,4 +1,4 @@
-"""What the server counts, for Prometheus."""
+"""Prometheus metrics of the server."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ from prometheus_client import Counter, Gauge, Histogram
 
 from serving.server.models import Model
 
-# Bounds of histograms.
+# Bucket bounds of the histograms.
 _SECONDS = (
   0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60
 )  # fmt: skip
@@ -15,10 +15,10 @@ _TEXTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 
 
 class Metrics:
-  """Metrics by model; requests for no model of the server count for "".
+  """Metrics by model; the label "" counts requests for unknown models.
 
-  `requests` counts by HTTP `status`; `seconds` are from the head of a request
-  to its answer, `batch_texts` the texts that a worker answers together.
+  `requests` counts answers by HTTP status. `seconds` is the time from the head
+  of a request to the answer, `batch_texts` the number of texts in a batch.
   """
 
   def __init__(self):
@@ -34,7 +34,7 @@ class Metrics:
     self._version = Gauge("version", "Newest, or 0.", **model)
 
   def text(self, models: Mapping[str, Model]) -> bytes:
-    """All metrics in Prometheus' text format."""
+    """Returns all metrics in Prometheus' text format."""
     for name, model in models.items():
       versions = model.versions
       queued = sum(version.workers.queued for version in versions.values())

@@ -1,4 +1,4 @@
-"""Models by name and their versions, loaded as TF Serving does."""
+"""Models by name and version, loaded and unloaded as in TF Serving."""
 
 import contextlib
 import gc
@@ -16,7 +16,7 @@ from serving.formats import FILES
 from storage import UserError, files, setting
 
 _VERSION = re.compile("[0-9]{1,18}")
-_RETRY_SECONDS = 60  # as TF Serving
+_RETRY_SECONDS = 60  # as in TF Serving
 NOT_LOADED = "could not be loaded: the server's log says why"
 
 
@@ -25,13 +25,13 @@ class NotLoaded(Exception):
 
 
 class NoVersion(Exception):
-  """A model has no version of a number."""
+  """A model has no version of the requested number."""
 
 
 def split_name(text: str) -> tuple[str, str]:
-  """Name and folder of a model, given as NAME=FOLDER or FOLDER.
+  """Splits NAME=FOLDER, or FOLDER, into the name and the folder of a model.
 
-  Raises FileNotFoundError, or ValueError without a model or a name for a URL.
+  Raises FileNotFoundError, or UserError without a model or a name for a URL.
   """
   name, folder = text.split("=", 1) if "=" in text else ("", text)
   folder = os.path.expanduser(folder.rstrip("/"))
@@ -53,7 +53,7 @@ def split_name(text: str) -> tuple[str, str]:
 
 
 def find_versions(folder: str) -> dict[int, str]:
-  """Folders by version; a model has the number of its name, else 1."""
+  """Folders by version; a model without a numbered folder is version 1."""
   names = [name.rstrip("/") for name in files.list_folder(folder)]
   if not {*FILES, "run.json"} & {*names}:
     return {int(n): f"{folder}/{n}" for n in names if _VERSION.fullmatch(n)}
@@ -62,11 +62,11 @@ def find_versions(folder: str) -> dict[int, str]:
 
 
 class Model:
-  """A model and its versions, loaded by `load` from a folder.
+  """A model and the versions that `load` reads from a folder.
 
-  `folder` is that of a model, or contains numbered ones, of which the
-  `num_versions` newest are kept. `versions` has the loaded ones by number,
-  `states` (TF Serving's name of the state, error) of all.
+  `folder` holds one model, or numbered versions. The newest `num_versions` stay
+  loaded. `versions` has the loaded versions by number, `states` a pair
+  (TF Serving's state, error) for every version.
   """
 
   def __init__(self, name: str, folder: str, num_versions: int, load: Callable):
@@ -74,12 +74,12 @@ class Model:
     self.versions: dict[int, Any] = {}
     self.states: dict[int, tuple[str, str]] = {}
     self._folder, self._num_versions, self._load = folder, num_versions, load
-    self._retry: dict[int, float] = {}  # by version that could not be loaded
+    self._retry: dict[int, float] = {}  # time of the next try, by version
     self._folder_error = ""  # of the last poll
 
   def find(self, number: int | None = None):
-    """Number and version, by default the newest; NotLoaded, NoVersion."""
-    states, versions = self.states, self.versions  # in this order
+    """Number and version, newest by default; raises NotLoaded or NoVersion."""
+    states, versions = self.states, self.versions  # `_add` sets versions first
     if number is None and versions:
       number = max(versions)
     if number in versions:
@@ -92,18 +92,18 @@ class Model:
     raise NoVersion(f"model {self.name} has no version {number}")
 
   def announce(self) -> None:
-    """Gives the versions that `poll` will load the state START."""
+    """Sets the state START for the versions that `poll` will load."""
     with contextlib.suppress(Exception):  # `poll` logs it
       numbers = sorted(find_versions(self._folder))[-self._num_versions :]
       self.states = dict.fromkeys(numbers, ("START", "")) | self.states
 
   def poll(self) -> None:
-    """Loads and unloads versions by what is in the folder now."""
+    """Loads new versions of the folder, and unloads old versions."""
     try:
       folders = find_versions(self._folder)
-    except Exception as error:  # of any file system
+    except Exception as error:  # depends on the file system
       message = first_line(str(error)) or type(error).__name__
-      if message != self._folder_error:  # once, not at each poll
+      if message != self._folder_error:  # log once, not at each poll
         logging.error("%s: %s", self.name, message)
       self._folder_error = message
       return
@@ -111,12 +111,12 @@ class Model:
     order = sorted(folders, reverse=True)
     newest = {*order[: self._num_versions]}
     for number in sorted(newest) + order[self._num_versions :]:
-      # An older one, if none of the newest can be loaded.
+      # If none of the newest versions loads, an older version answers.
       is_wanted = number in newest or not self.versions
       is_due = time.monotonic() >= self._retry.get(number, 0)
       if number not in self.versions and is_wanted and is_due:
         self._add(number, folders[number])
-    if newest & {*self.versions}:  # else the old ones still answer
+    if newest & {*self.versions}:  # until then old versions answer
       for number in {*self.versions} - newest:
         self._remove(number)
 
@@ -124,7 +124,7 @@ class Model:
     self._set_state(number, "LOADING")
     try:
       version = self._load(folder)
-    except Exception as error:  # of any library
+    except Exception as error:  # depends on the library
       self._retry[number] = time.monotonic() + _RETRY_SECONDS
       message = first_line(str(error)) or type(error).__name__
       self._set_state(number, "END", message)
@@ -137,7 +137,7 @@ class Model:
     workers = self.versions[number].workers
     self.versions = {n: v for n, v in self.versions.items() if n != number}
     workers.close()
-    gc.collect()  # of the version, as nothing refers to it
+    gc.collect()  # frees the version's memory now
     self._set_state(number, "END")
 
   def _set_state(self, number, state, error=""):
@@ -148,9 +148,9 @@ class Model:
 
 @contextlib.contextmanager
 def polled(models: Iterable[Model], seconds: float) -> Iterator[Thread]:
-  """Context in which a thread, its value, keeps models up to date.
+  """Context in which a thread, the yielded value, keeps models up to date.
 
-  It polls them every `seconds`; with 0, as in TF Serving, only once.
+  The thread polls every `seconds`, or only once for 0, as in TF Serving.
   """
   stopped = Event()
   for model in models:

@@ -1,4 +1,4 @@
-"""Answers of the server: forms, headers for other origins, the access log."""
+"""HTTP responses of the server, CORS headers and the access log."""
 
 import contextlib
 import json
@@ -21,7 +21,7 @@ PREFLIGHT = "access-control-allow-methods"
 
 
 class Response(NamedTuple):
-  """An answer; `headers` without its length."""
+  """An HTTP response; `headers` lacks content-length, which the app adds."""
 
   status: int
   body: bytes
@@ -29,7 +29,7 @@ class Response(NamedTuple):
 
 
 def of_json(value, status: int = 200) -> Response:
-  # Half a surrogate pair of a client may be in a message.
+  # A message may quote a client's text, which may have a lone surrogate.
   content = json.dumps(value, ensure_ascii=False).encode(errors="replace")
   more = {"retry-after": "1"} if status == 503 else {}
   return Response(status, content, {"content-type": "application/json"} | more)
@@ -46,9 +46,9 @@ def of_page(file: Path) -> Response:
 
 
 def cors_headers(scope: dict, origins: Sequence[str]) -> dict[str, str]:
-  """Headers that let pages of `origins` read an answer; "*" stands for all.
+  """CORS headers that let pages of `origins` read an answer; "*" allows all.
 
-  They have the key PREFLIGHT if a browser asks what such a page may send.
+  The key PREFLIGHT is present if a browser asks what such a page may send.
   """
   if not origins:
     return {}
@@ -67,9 +67,9 @@ def cors_headers(scope: dict, origins: Sequence[str]) -> dict[str, str]:
 
 
 def log_access(scope: dict, status: int, size: int, seconds: float) -> None:
-  """Prints a line of the Common Log Format, and milliseconds.
+  """Prints a line of the Common Log Format, with milliseconds at the end.
 
-  An error of the output is no reason not to answer.
+  The server goes on if stdout fails.
   """
   client = re.sub(r"[^!#-~]", "?", (scope["client"] or ["-"])[0])
   path = scope["raw_path"][:200].decode("latin-1").replace('"', "%22")

@@ -1,6 +1,6 @@
-"""JSON of TF Serving's REST API, to and from arrays.
+"""Converts JSON of TF Serving's REST API to and from arrays.
 
-Forms and statuses are as in https://www.tensorflow.org/tfx/serving/api_rest.
+Formats and statuses follow https://www.tensorflow.org/tfx/serving/api_rest.
 """
 
 import base64
@@ -19,7 +19,7 @@ from storage import UserError
 
 
 class RestError(Exception):
-  """An answer with an HTTP status of 400 or more, and its message."""
+  """A request fails with a message and an HTTP status of 400 or more."""
 
   def __init__(self, message: str, status: int = 400):
     super().__init__(message)
@@ -27,7 +27,7 @@ class RestError(Exception):
 
 
 def _echo(value):
-  """JSON of a client's value, for a message; at most 200 characters."""
+  """Quotes a client's value as JSON in a message: at most 200 characters."""
   try:
     return json.dumps(value, ensure_ascii=False)[:200]
   except RecursionError:
@@ -43,10 +43,10 @@ def check_encoding(headers: Mapping[bytes, bytes], body: bytes) -> None:
 
 
 def parse(body: bytes) -> dict:
-  """The JSON object of a request; raises RestError if it is none."""
+  """Parses a request's body; raises RestError if this is no JSON object."""
   try:
     document = json.loads(body.decode())
-  except (ValueError, RecursionError) as error:  # no UTF-8, deeply nested, ...
+  except (ValueError, RecursionError) as error:  # no UTF-8, deep nesting, ...
     raise RestError(f"JSON Parse error: {str(error)[:200]}") from None
   if not isinstance(document, dict):
     raise RestError(f"a request is a JSON object, not {_echo(document)}")
@@ -56,7 +56,7 @@ def parse(body: bytes) -> dict:
 
 
 def signature_name(document: dict, names: Collection[str], method: str) -> str:
-  """Signature of a request; RestError if there is none, or of that method."""
+  """Signature of a request; RestError for an unknown signature or method."""
   name = document.get("signature_name") or "serving_default"
   if name not in names:
     raise RestError(f'the model has no signature "{name[:200]}"')
@@ -66,7 +66,7 @@ def signature_name(document: dict, names: Collection[str], method: str) -> str:
 
 
 def version_number(version: str | None, label: str | None) -> int | None:
-  """Number of a version in a URL; None for the newest."""
+  """Parses a version in a URL: None asks for the newest version."""
   if label:
     raise RestError(f"there is no version label {unquote(label)[:200]}")
   if version and len(version) > 18:
@@ -77,7 +77,7 @@ def version_number(version: str | None, label: str | None) -> int | None:
 def read_inputs(
   document: dict, specs: Mapping[str, Spec]
 ) -> list[dict[str, Any]]:
-  """Examples of a request, values by input; RestError unless they fit."""
+  """Examples of a request, as values by input; raises RestError."""
   needed = [name for name, spec in specs.items() if not spec.is_optional]
   if ("instances" in document) == ("inputs" in document):
     raise RestError('a request has either "instances" or "inputs"')
@@ -106,7 +106,7 @@ def _is_named(value):
 
 
 def _by_name(value, needed):
-  """Values by input; that of a single one may go without its name."""
+  """Values by input; a client may leave out the name of a single input."""
   if _is_named(value):
     return value
   if len(needed) != 1:
@@ -115,7 +115,7 @@ def _by_name(value, needed):
 
 
 def _columns(rows, needed):
-  """Rows by input, of "instances"."""
+  """Turns the rows of "instances" into columns by input."""
   if not isinstance(rows, list) or not rows:
     raise RestError('"instances" has to be a list that is not empty')
   names = [_is_named(row) and {*row} for row in rows]
@@ -127,7 +127,7 @@ def _columns(rows, needed):
 
 
 def _read(name, column, spec):
-  """Values of an input for each row, texts or nested lists of integers."""
+  """Checks the values of an input: a text or nested integers for each row."""
   if not isinstance(column, list):
     raise RestError(f'input "{name}" has to be a list')
   if spec.dtype == "string":
@@ -141,7 +141,7 @@ def _read(name, column, spec):
   for number, value in enumerate(column):
     try:
       array = np.array(value)
-    except (ValueError, RecursionError):  # of lists of different lengths
+    except (ValueError, RecursionError):  # lists of different lengths
       array = np.array("")
     limits = np.iinfo(spec.dtype)
     is_integer = array.dtype.kind in "iu" or not array.size
@@ -157,7 +157,7 @@ def _read(name, column, spec):
 
 
 def _decode(value, depth):
-  """A value with the texts of its {"b64": ...}, in lists of this depth."""
+  """Decodes each {"b64": ...} in nested lists of at most this depth."""
   if isinstance(value, list) and depth:
     return [_decode(item, depth - 1) for item in value]
   if not isinstance(value, dict):
@@ -170,18 +170,18 @@ def _decode(value, depth):
 
 
 def version_status(number: int, state: str, error: str) -> dict:
-  """JSON of a version's state; its error may name files and is not shown."""
+  """JSON of a version's state, without the error, which may name files."""
   code, message = ("INTERNAL", NOT_LOADED) if error else ("OK", "")
   status = {"error_code": code, "error_message": message}
   return {"version": str(number), "state": state, "status": status}
 
 
 def write_outputs(answers: Sequence[Mapping], by_rows: bool) -> bytes:
-  """JSON of the answers to examples; a single output goes without its name.
+  """JSON of the answers to examples; a single output has no name.
 
-  They are "predictions" by rows, else "outputs".
+  The key is "predictions" if answers are by rows, and "outputs" by columns.
   """
-  names = sorted(set().union(*answers))  # a text_pair may be ""
+  names = sorted(set().union(*answers))  # an answer may lack one
   rows = [{n: _to_json(answer.get(n)) for n in names} for answer in answers]
   if len(names) == 1:
     value = [row[names[0]] for row in rows]
@@ -194,7 +194,7 @@ def write_outputs(answers: Sequence[Mapping], by_rows: bool) -> bytes:
 
 
 def num_values(value: object) -> int:
-  """Roughly the number of values in nested lists, arrays and dicts."""
+  """Estimates the number of values in nested lists, arrays and dicts."""
   if isinstance(value, dict):
     return sum(map(num_values, value.values()))
   if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Settings of the server, which serve.py has as flags."""
+"""Settings of the server, each a flag of serve.py."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""A version of a model, and the threads that answer its requests in order."""
+"""A version of a model, and the threads that answer requests in order."""
 
 import threading
 from collections import deque
@@ -14,14 +14,14 @@ from serving.answers import SIGNATURE, TextModel
 from serving.engines import num_cores
 from storage import UserError
 
-# A list of examples to a list of their answers, in order.
+# Maps a list of examples to a list of answers, in order.
 Function = Callable[[Sequence[Any]], Sequence[Any]]
 _REFUSED = "the model refuses a row: an id is too large, or the row too long"
 _DTYPES = {bool: "BOOL", int: "INT32", float: "FLOAT"}
 
 
 class Spec(NamedTuple):
-  """An input: "string" or a type of integers; its rank with the batch."""
+  """An input: `dtype` "string" or an integer type, `rank` with the batch."""
 
   dtype: str
   rank: int
@@ -30,14 +30,14 @@ class Spec(NamedTuple):
 
 
 class WrongRow(Exception):
-  """A row that the model does not take; clients may read the message."""
+  """The model refuses a row. The message goes to clients."""
 
 
 class Version:
-  """Signatures of a model by name: `specs` of their inputs, `functions`.
+  """The signatures of a loaded model.
 
-  `serving_default` takes the texts of the model's Answers, `serving_features`
-  rows. `signature_def` describes both as JSON has it.
+  `specs` (of the inputs) and `functions` are by signature: `serving_default`
+  takes texts, `serving_features` rows. `signature_def` is JSON of both.
   """
 
   def __init__(
@@ -60,7 +60,7 @@ class Version:
     rows = partial(_answer_rows, engine)
     self.functions = {"serving_default": model, SIGNATURE: rows}
     answer = model.warm_up()
-    answer.pop("entities", None)  # objects, which are no tensor
+    answer.pop("entities", None)  # a list of objects is no tensor
     answer = answer.items()
     outputs = {
       "serving_default": {k: _describe(v) for k, v in answer if v is not None},
@@ -70,7 +70,7 @@ class Version:
       name: _signature_def(name, specs, outputs[name])
       for name, specs in self.specs.items()
     }
-    # With several workers, rows that are faster together would run apart.
+    # One worker collects batches; several workers would split the batches.
     number = 1 if engine.max_rows > 1 else num_cores()
     self.workers = Workers(max_queue_size, number, engine.max_rows, on_call)
 
@@ -87,7 +87,7 @@ def _answer_rows(engine, rows: Sequence[Mapping]) -> list[dict]:
 
 
 def _check_row(row):
-  """Raises WrongRow for sizes that differ, and positions beyond the row."""
+  """Raises WrongRow if shapes differ or positions lie outside the row."""
   shapes = {n: v.shape for n, v in row.items() if n != "masked_lm_positions"}
   if len(set(shapes.values())) > 1 or 0 in shapes["input_ids"]:
     raise WrongRow(f"inputs have other shapes, or are empty: {shapes}")
@@ -98,7 +98,7 @@ def _check_row(row):
 
 
 def _signature_def(name, specs, outputs):
-  """A SignatureDef as TF Serving's metadata has it."""
+  """A SignatureDef in the JSON of TF Serving's metadata."""
   return {
     "inputs": {
       key: _tensor_info(f"{name}_{key}", spec.dtype.upper(), [-1] * spec.rank)
@@ -113,7 +113,7 @@ def _signature_def(name, specs, outputs):
 
 
 def _describe(value):
-  """Type and shape, with the batch, of a row's answer; all sizes are free."""
+  """Type and shape of a row's answer; every size, with the batch, is -1."""
   shape = [-1]
   while isinstance(value, list) and value:
     value, shape = value[0], [*shape, -1]
@@ -133,7 +133,7 @@ def _tensor_info(name, dtype, shape):
 
 
 class QueueFull(Exception):
-  """More examples are waiting than the queue may hold."""
+  """The queue has no room for a request."""
 
 
 class Closed(Exception):
@@ -147,11 +147,11 @@ class _Request(NamedTuple):
 
 
 class Workers:
-  """A number of threads; the oldest request is answered first.
+  """`number` threads that answer the oldest request first.
 
-  A worker that becomes free takes the requests of one function that wait, up to
-  `max_rows` examples, in one call. At most `capacity` examples wait; `queued`
-  is their number. `on_call` gets the number of examples of each call.
+  A free worker batches waiting requests for the same function, up to `max_rows`
+  examples. `queued` examples wait, at most `capacity`. Each batch calls
+  `on_call` with the number of examples.
   """
 
   def __init__(
@@ -170,7 +170,7 @@ class Workers:
       threading.Thread(target=self._work, daemon=True).start()
 
   def submit(self, function: Function, examples: Sequence[Any]) -> Future:
-    """Queues a request: future of its answers. Raises QueueFull or Closed."""
+    """Queues a request, returns its Future. Raises QueueFull or Closed."""
     request = _Request(function, examples, Future())
     with self._changed:
       if self._is_closed:
@@ -183,7 +183,7 @@ class Workers:
     return request.future
 
   def close(self) -> None:
-    """Answers what is waiting, then ends the threads."""
+    """Answers the waiting requests, then ends the threads."""
     with self._changed:
       self._is_closed = True
       self._changed.notify_all()
@@ -194,10 +194,10 @@ class Workers:
       if requests:
         self._on_call(sum(len(request.examples) for request in requests))
         _answer(requests)
-      del batch, requests  # not held while waiting
+      del batch, requests  # frees memory before the next wait
 
   def _take(self) -> list[_Request] | None:
-    """Waits for requests that run together; None after `close`."""
+    """Waits for a batch of requests; None after `close`."""
     with self._changed:
       while not self._waiting:
         if self._is_closed:
@@ -226,7 +226,7 @@ def _answer(requests: list[_Request]) -> None:
     if len(requests) == 1:
       requests[0].future.set_exception(error)
     else:
-      for request in requests:  # only the culprit gets the error
+      for request in requests:  # only the wrong request fails
         _answer([request])
     return
   for request in requests:

@@ -1,7 +1,7 @@
 """One HTML file that shows how a model reads the texts of an example.
 
-It has the answer and what the model computes on the way, loads nothing, and
-shows texts as plain text. T tokens, N layers, A heads.
+The page shows the answer and the values inside the model, loads nothing, and
+shows texts as plain text. Shapes: T tokens, N layers, A heads.
 """
 
 import base64
@@ -28,19 +28,19 @@ from storage import UserError
 
 _HERE = Path(__file__).parent
 _VECTORS = {"sentence", "token_vectors", "tokens", "num_tokens"}
-_MAX_PADDING = 3  # positions of padding that are shown
+_MAX_PADDING = 3  # positions of padding on the page
 _MAX_PROBS = 1 << 27  # attention probabilities of a page
 _UNLIMITED = 1 << 16  # tokens
-_TOLERANCE = 1e-5  # of a score, a sum of logits
+_TOLERANCE = 1e-5  # for scores, which are sums of logits
 
 
 class Sequence(NamedTuple):
   """One input of the encoder, with at most three positions of padding.
 
-  `length` is without padding, `attention` [N, A, T, T] from queries to keys.
-  `values` are [T] each: lengths of the vectors of "token", "segment" and
-  "position" and of their "sum", before it is normalized; and probabilities that
-  an answer has its "start" and "end" there, for models that have such logits.
+  `length` excludes padding. `attention`, [N, A, T, T], is from queries to keys.
+  `values`, [T] each, has the norms of the vectors "token", "segment" and
+  "position", and of the "sum" before layer normalization. Models with span
+  logits add the probabilities of an answer's "start" and "end".
   """
 
   ids: np.ndarray
@@ -51,12 +51,11 @@ class Sequence(NamedTuple):
 
 
 class Internals(NamedTuple):
-  """The `answer` of a model, as Answers.decode returns it, and the way to it.
+  """The `answer` from Answers.decode, and the model's values on the way.
 
-  `layers` are names and directions of attention. `sequences` are windows of a
-  long text, choices, or one. `filled` has the answers for [MASK] as if the
-  network ended after a layer, by its name. `span` is the sequence, the first
-  and the last token of an answer in the text; None without any.
+  `layers` has names and directions of attention. `sequences` has one item for
+  each window or choice. `filled` maps a layer's name to the answer for [MASK]
+  if the network ended there. `span` is (sequence, first, last token) or None.
   """
 
   answer: dict
@@ -67,9 +66,9 @@ class Internals(NamedTuple):
 
 
 def encode(served: ServedModel, texts: Mapping) -> Encoded:
-  """Rows of an example; UserError if it is too long, or without a word.
+  """Rows of an example; raises UserError if texts are too long or have no word.
 
-  Warns if many words become [UNK], such as those in another normal form.
+  Warns if many words become [UNK], as happens with another Unicode normal form.
   """
   if isinstance(served.model, Ensemble):
     raise UserError("an ensemble has no page: name one of its models")
@@ -89,7 +88,7 @@ def encode(served: ServedModel, texts: Mapping) -> Encoded:
         f"the model would read the text's {shapes[0][-1]} tokens in windows of "
         f"{layer.size}: shorten it to one window"
       )
-  if len(shapes) == 1:  # no windows, so that a long text is truncated
+  if len(shapes) == 1:  # without windows `encode` truncates
     config = replace(answers.config, max_seq_length=_UNLIMITED)
     [row, *_] = type(answers)(config, **answers.settings).encode(texts).rows
     if (length := row["input_ids"].shape[-1]) > shapes[0][-1]:
@@ -109,7 +108,7 @@ def encode(served: ServedModel, texts: Mapping) -> Encoded:
 
 
 def compute(served: ServedModel, encoded: Encoded) -> Internals:
-  """Runs the model, and its encoder once more to see into it."""
+  """Runs the model, then the encoder again for the inner values."""
   outputs = list(savedmodel.text_model(served).engine.run(encoded.rows))
   answer = served.answers.decode(encoded, outputs)
   bert = served.model.get_layer("bert")
@@ -133,7 +132,7 @@ def compute(served: ServedModel, encoded: Encoded) -> Internals:
 
 
 def _inputs(row) -> Iterator[dict[str, np.ndarray]]:
-  """Inputs of the encoder, [1, T], for a row or each of its choices."""
+  """Yields inputs of the encoder, [1, T], for a row or for each choice."""
   columns = [np.atleast_2d(row[name])[:, None] for name in ENCODER_INPUTS]
   for values in zip(*columns, strict=True):
     yield dict(zip(ENCODER_INPUTS, values, strict=True))
@@ -179,11 +178,11 @@ def _attention(encoder, inputs) -> np.ndarray:
 
 
 def _fill(served, encoded) -> Iterator[tuple[str, dict]]:
-  """Names of layers, and the answers as if the network ended there."""
+  """Yields each layer's name, and the answer if the network ended there."""
   [row] = encoded.rows
   outputs = served.model.get_layer("bert")(*next(_inputs(row)).values())
   head = served.model.get_layer("cls").predictions
-  # The last one is that of the BiLSTM, if there is one.
+  # sequence_output follows the BiLSTM, if the model has one.
   hidden_states = [
     outputs["embedding_output"],
     *outputs["encoder_layers"][:-1],
@@ -197,9 +196,10 @@ def _fill(served, encoded) -> Iterator[tuple[str, dict]]:
 
 
 def _find_span(answers, rows, outputs, answer) -> tuple[int, int, int] | None:
-  """Window, first and last token of an answer; [CLS] if there is none.
+  """Window, first and last token of an answer; [CLS] without an answer.
 
-  Logits of few digits give several spans its score: one of them has its pieces.
+  Low-precision logits give several spans the same score. The right span has the
+  answer's word pieces.
   """
   tokenizer = answers.config.tokenizer
   ids = tokenizer.ids(answer["answer"]) or [tokenizer.cls]
@@ -223,7 +223,7 @@ def _find_span(answers, rows, outputs, answer) -> tuple[int, int, int] | None:
 def render(
   served: ServedModel, internals: Internals, texts: Mapping, name: str
 ) -> str:
-  """The page of an example; `name` is that of the model."""
+  """HTML of the page of an example; `name` is the model's name."""
   tokenizer = served.answers.config.tokenizer
   config = served.model.get_layer("bert").config
   answer = internals.answer
@@ -246,7 +246,7 @@ def render(
     "answer": answer,
     "sequences": [_sequence(tokenizer, s) for s in internals.sequences],
   }
-  # In a script, "<" could end it or begin a comment.
+  # "<" could end the script or begin a comment.
   text = json.dumps(data, ensure_ascii=False).replace("<", r"\u003c")
   parts = {
     "style": _read(answer_pages.STYLE) + _read(_HERE / "page.css"),
@@ -262,7 +262,7 @@ def _read(path):
 
 
 def _pieces(tokenizer, word):
-  """Pieces of a word; the word itself if the vocabulary lacks any."""
+  """Pieces of a word; the word itself if the vocabulary lacks a piece."""
   pieces = tokenizer.tokenize(word)
   return [word] if tokenizer.special.unknown in pieces else pieces
 
