@@ -1,24 +1,24 @@
 r"""Converts a BERT between the original's format and others.
 
-The files of a released model, from a Hugging Face folder or name (see
+Writes a released model's files from a Hugging Face folder or name (see
 docs/models.md), a TensorFlow Model Garden checkpoint, a TensorFlow Hub module
 or a KerasHub preset:
 
   python convert_checkpoint.py --input=hugging_face_folder --output=bert_folder
   python convert_checkpoint.py --input=hf://klue/bert-base --output=bert_folder
 
-A Hugging Face folder, from a checkpoint of the original or of our programs:
+Writes a Hugging Face folder from a checkpoint of the original or our programs:
 
   python convert_checkpoint.py --input=/tmp/mrpc_output --output=hf_folder \
     --bert_config_file=$BERT_DIR/bert_config.json \
     --vocab_file=$BERT_DIR/vocab.txt
 
-A checkpoint of a third of the size, without the optimizer's slots:
+Writes a checkpoint without the optimizer's slots, at a third of the size:
 
   python convert_checkpoint.py --input=/tmp/mrpc_output/model.ckpt-343 \
     --output=small --strip_optimizer
 
-The program recognizes the format of --input from the files there.
+The program recognizes the format of --input by looking at the files.
 """
 
 import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
