@@ -1,13 +1,13 @@
 r"""Learns a WordPiece vocabulary, vocab.txt, from text.
 
-Words are those of FullTokenizer: every word of the text can be split into
-pieces, except words with characters beyond --max_alphabet.
+FullTokenizer finds the words. The vocabulary can split every word of the text
+into pieces, except words with characters beyond --max_alphabet.
 
   python build_vocab.py --input_file='corpus/*.txt' --output_file=vocab.txt
 
---preset=tiny also writes bert_config.json, of a model to train on this text.
+--preset=tiny also writes bert_config.json for a model to train on this text.
 
---extend gives the words of another domain to a trained model instead:
+--extend instead adds the words of another domain to a trained model:
 
   python build_vocab.py --input_file='medical/*.txt' --extend=$BERT/vocab.txt \
     --bert_config_file=$BERT/bert_config.json \

@@ -1,24 +1,24 @@
 r"""Converts a BERT between the original's format and others.
 
-From a Hugging Face folder, a checkpoint of TensorFlow Model Garden, a module of
-TensorFlow Hub or a preset of KerasHub to the files of a released model; the
-first also by its name on the Hugging Face Hub (docs/models.md):
+Writes a released model's files from a Hugging Face folder or name (see
+docs/models.md), a TensorFlow Model Garden checkpoint, a TensorFlow Hub module
+or a KerasHub preset:
 
   python convert_checkpoint.py --input=hugging_face_folder --output=bert_folder
   python convert_checkpoint.py --input=hf://klue/bert-base --output=bert_folder
 
-From an original checkpoint, or one of our programs, to a Hugging Face folder:
+Writes a Hugging Face folder from a checkpoint of the original or our programs:
 
   python convert_checkpoint.py --input=/tmp/mrpc_output --output=hf_folder \
     --bert_config_file=$BERT_DIR/bert_config.json \
     --vocab_file=$BERT_DIR/vocab.txt
 
-Without the optimizer's slots, a third of the size:
+Writes a checkpoint without the optimizer's slots, at a third of the size:
 
   python convert_checkpoint.py --input=/tmp/mrpc_output/model.ckpt-343 \
     --output=small --strip_optimizer
 
-The format of --input is recognized by its files.
+The program recognizes the format of --input by looking at the files.
 """
 
 import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported

@@ -5,7 +5,7 @@ The input has one sentence per line and a blank line between documents:
   python create_pretraining_data.py --input_file=./sample_text.txt \
     --output_file=/tmp/tf_examples.tfrecord --vocab_file=$BERT_DIR/vocab.txt
 
-It may be prose or JSON lines (--input_format, --text_field), also compressed.
+--input_format reads prose, --text_field JSON lines. Files may be compressed.
 """
 
 import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported

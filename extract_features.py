@@ -6,8 +6,8 @@ r"""Extracts hidden states of texts: vectors of each token, or one per text.
     --init_checkpoint=$BERT_DIR/bert_model.ckpt \
     --layers=-1,-2,-3,-4 --max_seq_length=128 --batch_size=8
 
-A line of the input is a text, or a pair separated by " ||| ". --do_export
-writes a SavedModel that does the same.
+Each input line is a text, or a pair separated by " ||| ". --do_export writes a
+SavedModel that does the same.
 """
 
 import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported

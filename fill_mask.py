@@ -1,6 +1,6 @@
 r"""Predicts masked tokens of texts with a pre-trained model.
 
-A text may have any number of masks; of two, it says if the second is next:
+A text may have many masks. --text_pair adds the next-sentence probability:
 
   python fill_mask.py --bert_config_file=$BERT_DIR/bert_config.json \
     --vocab_file=$BERT_DIR/vocab.txt \

@@ -1,4 +1,4 @@
-"""Predictions of a trained model, in Python or from a shell.
+"""Predicts with a trained model, in Python or from a shell.
 
 from predictor import Predictor
 predict = Predictor("/tmp/sst")  # an --output_dir, or an --export_dir
@@ -6,9 +6,9 @@ predict(["A film that", "is good."])
 
   python predictor.py --model=/tmp/squad < questions.jsonl > answers.jsonl
 
-Each input of a model is a flag of its name. Without such flags, each line of
+Each model input is a flag of the same name. Without such flags, each line of
 standard input is a JSON object of inputs, or a JSON text ("A film.") if the
-model has one input; --batch_size=1 answers each line before the next is read.
+model has one input. --batch_size=1 answers each line before reading the next.
 """
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 r"""Fine-tunes BERT to classify texts or pairs: GLUE, XNLI, your own task.
 
-As in the original:
+The command is the original's:
 
   python run_classifier.py --task_name=MRPC --data_dir=$GLUE_DIR/MRPC \
     --vocab_file=$BERT_DIR/vocab.txt \
@@ -8,8 +8,8 @@ As in the original:
     --init_checkpoint=$BERT_DIR/bert_model.ckpt \
     --do_train=True --do_eval=True --output_dir=/tmp/mrpc_output/
 
---task_name=tsv is your own task: train.tsv, dev.tsv and test.tsv (or .csv or
-.jsonl) in --data_dir, with the columns text and label.
+--task_name=tsv is your own task. --data_dir then holds train.tsv, dev.tsv and
+test.tsv (or .csv or .jsonl) with the columns text and label.
 """
 
 import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported

@@ -1,7 +1,7 @@
 r"""Fine-tunes BERT for named entity recognition and other tagging.
 
-Files are like those of CoNLL-2003, with a word and its tag per line and a blank
-line between sentences, or JSON lines with `tokens` and `ner_tags`:
+Files have the format of CoNLL-2003 (a word and a tag per line, a blank line
+between sentences) or are JSON lines with `tokens` and `ner_tags`:
 
   python run_ner.py --vocab_file=$BERT_DIR/vocab.txt \
     --bert_config_file=$BERT_DIR/bert_config.json \

@@ -1,13 +1,13 @@
 r"""Pre-trains BERT with masked LM and next-sentence prediction.
 
-The records are those of create_pretraining_data.py:
+create_pretraining_data.py makes the records:
 
   python run_pretraining.py --input_file=/tmp/tf_examples.tfrecord \
     --output_dir=/tmp/pretraining_output --do_train=True --do_eval=True \
     --bert_config_file=$BERT_DIR/bert_config.json --num_train_steps=20 \
     --num_warmup_steps=10 --learning_rate=2e-5
 
---do_export writes a SavedModel that predicts masked tokens, as fill_mask.py.
+--do_export writes a SavedModel that predicts masked tokens like fill_mask.py.
 """
 
 import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported

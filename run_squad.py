@@ -1,6 +1,6 @@
 r"""Fine-tunes BERT for question answering on SQuAD 1.1 or 2.0.
 
-As in the original:
+The command is the original's:
 
   python run_squad.py --vocab_file=$BERT_DIR/vocab.txt \
     --bert_config_file=$BERT_DIR/bert_config.json \

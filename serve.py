@@ -1,8 +1,8 @@
 r"""Answers HTTP requests with trained models, by TF Serving's REST API.
 
---model names what --do_export wrote, a folder of numbered versions of it, or
-the --output_dir of a training; new versions are loaded while the server runs.
-The server's address shows a page to try the models.
+--model names an --export_dir, a folder of numbered versions of an export, or an
+--output_dir. The server loads new versions while running. In a browser, the
+server's address shows a page to try the models.
 
   python serve.py --model=/models/mrpc
   curl -d '{"instances": [{"text_a": "He said so.", "text_b": "So he."}]}' \

@@ -1,11 +1,11 @@
-r"""Splits prose into sentences, as input of create_pretraining_data.py.
+r"""Splits prose into sentences, the input of create_pretraining_data.py.
 
-Every file becomes a document: one sentence per line, a blank line at the end.
+Each file becomes one document: one sentence per line, a blank line at the end.
 
   python split_sentences.py --input_file='books/*.txt' --output_file=text.txt
 
-Passages only, without lists, tables and headers, as in section 3.1 of the
-paper, of books and of WikiExtractor's output, whose articles are documents:
+--source=books or wikipedia keeps passages only, no lists, tables or headers
+(section 3.1 of the paper). Each article of WikiExtractor becomes a document:
 
   python split_sentences.py --source=wikipedia --input_file='text/*/wiki_*' \
     --output_file=wikipedia.txt

@@ -1,13 +1,13 @@
-r"""Writes a page that shows how a model reads a text: one HTML file.
+r"""Writes one HTML file that shows how a model reads a text.
 
   python visualize.py --model=model --text='She opened the [MASK] and left.' \
     --output_file=page.html
   python visualize.py --model=/tmp/squad_output --question='Where?' \
     --context='She was born in Riga.' --output_file=page.html
 
-It shows the embeddings of the input, the attention of every head, and the
+The page shows the embeddings of the input, the attention of every head, and the
 answer: words for [MASK] layer by layer, IsNext, labels, tags, or where an
-answer starts and ends. A browser opens it without network.
+answer starts and ends. A browser needs no network to open the file.
 """
 
 import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported

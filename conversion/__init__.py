@@ -1,1 +1,1 @@
-"""Checkpoints of other projects, to and from the original's names and files."""
+"""Converts other projects' checkpoints to and from the original's format."""

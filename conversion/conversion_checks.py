@@ -1,4 +1,4 @@
-"""Reading of a model in any format, and checks of its conversion."""
+"""Reads a model in any format, and checks a conversion."""
 
 from functools import partial
 from itertools import chain
@@ -27,7 +27,7 @@ from training import checkpoint_files
 def read_any(
   path: str, bert_config_file: str | None, use_moving_averages: bool
 ) -> tuple[CanonicalModel, str]:
-  """Reads a model, and the name of its format; else ValueError."""
+  """Reads a model; returns the model and the format's name."""
   averages = {"use_moving_averages": use_moving_averages}
   kind = interchange.format_of_folder(path)
   if kind == interchange.TF_HUB:
@@ -60,11 +60,11 @@ def complete(
   do_lower_case: bool | None,
   for_transformers: bool,
 ) -> None:
-  """Checks configuration, vocabulary and labels of a model.
+  """Checks a model's configuration, vocabulary and labels.
 
-  `vocab_file` and `do_lower_case` replace those of the model unless None.
-  `for_transformers`: a Hugging Face folder is to be written. Raises ValueError
-  if something is missing, or belongs to another model.
+  `vocab_file` and `do_lower_case`, unless None, replace the model's own values.
+  `for_transformers` adds the checks for writing a Hugging Face folder. Raises
+  ValueError if a part is missing, or belongs to another model.
   """
   has_classes = bert.labels and "output_bias" in bert.values
   if has_classes and len(bert.labels) != bert.num_labels:
@@ -112,7 +112,7 @@ def _check_vocabulary(bert, for_transformers):
   ids = tokenizer.vocab
   number, size = 1 + max(ids.values()), bert.config["vocab_size"]
   vocab.check_size(ids, size, bert.vocabulary, f"the config of {bert.origin}")
-  if for_transformers:  # its tokenizer would add missing tokens
+  if for_transformers:  # transformers would add missing tokens
     tokenizer.check()
     vocab_checks.warn_of_case(tokenizer)
   if number < size:
@@ -122,7 +122,7 @@ def _check_vocabulary(bert, for_transformers):
 
 
 def check_variables(bert: CanonicalModel, head: str) -> None:
-  """Checks that a model with a configuration has all variables of its kind."""
+  """Checks that a model with a configuration has all variables of `head`."""
   if bert.config is None:
     logging.warning(
       "%s has no bert_config.json: its variables are not checked", bert.origin
@@ -141,8 +141,8 @@ def check_variables(bert: CanonicalModel, head: str) -> None:
 
 
 def assign(model: keras.Model, bert: CanonicalModel, head: str) -> None:
-  """Assigns all variables of a Keras model with that head; else ValueError."""
-  # Some classes of Hugging Face have no pooler.
+  """Assigns all variables of `model`; raises ValueError if one is missing."""
+  # Some Hugging Face classes have no pooler.
   needs_pooler = interchange.HEADS[head].pools and head != "encoder"
   for name in sorted(bert.values.keys() - {v.path for v in model.variables}):
     if name.startswith("bert/encoder/layer_"):
@@ -168,7 +168,7 @@ def assign(model: keras.Model, bert: CanonicalModel, head: str) -> None:
 
 
 def check_values(bert: CanonicalModel, back: CanonicalModel) -> None:
-  """Raises ValueError if a model was not read back as it was written."""
+  """Raises ValueError if `back`, as read from disk, differs from `bert`."""
 
   def bits(model, name):
     if name not in model.values:

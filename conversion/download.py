@@ -1,6 +1,6 @@
-"""Models that a URL names: of the Hugging Face Hub, and zips of releases.
+"""Downloads a model from a URL: the Hugging Face Hub, or a release's zip.
 
-Nothing else is downloaded, and no file that is read is code or a pickle.
+The module downloads nothing else, and reads neither code nor pickles.
 """
 
 import hashlib
@@ -25,8 +25,8 @@ from storage import UserError, files, setting
 
 HUB = "hf://"
 _REPOSITORY = re.compile(r"hf://((?:[\w.-]+/)?[\w.-]+)(?:@(\S+))?")
-# Files that conversion.hugging_face reads; a first module of
-# sentence_transformers may have a folder of its own.
+# Files that conversion.hugging_face reads. The first module of a
+# sentence_transformers model may have a separate folder, 0_*.
 _DESCRIPTIONS = """modules.json config.json vocab.txt tokenizer.json
 tokenizer_config.json""".split()
 _WEIGHTS = """model.safetensors model.safetensors.index.json
@@ -36,7 +36,7 @@ _WEIGHTS += [f"0_*/{name}" for name in _WEIGHTS]
 
 
 def format_of(path: str) -> str | None:
-  """The format of the model that a URL names; None for a local path."""
+  """Returns the format of a URL's model, or None for a local path."""
   if path.startswith(HUB):
     return HUGGING_FACE
   return ORIGINAL if path.startswith(("https://", "http://")) else None
@@ -44,11 +44,11 @@ def format_of(path: str) -> str | None:
 
 @contextmanager
 def fetched(path: str, output: str) -> Iterator[str]:
-  """Yields the local path of the model that a URL, or a local path, names.
+  """Yields the local path of a model; `path` is a URL or a local path.
 
-  A zip is stored in a folder beside `output`, which is removed at the end. An
-  error leaves it there, so that the same command continues the download.
-  Raises UserError or OSError, with the remedy, if a file cannot be had.
+  A zip goes to a folder beside `output`, which success removes. An error leaves
+  the folder there, and the same command then continues the download. Raises
+  UserError or OSError, with the remedy, if a download fails.
   """
   kind = format_of(path)
   if kind != ORIGINAL:
@@ -67,10 +67,10 @@ def fetched(path: str, output: str) -> Iterator[str]:
 
 
 def from_hub(url: str, with_weights: bool = True) -> str:
-  """Folder, in the Hub's cache, of hf://ORGANIZATION/NAME[@REVISION].
+  """Downloads hf://ORGANIZATION/NAME[@REVISION]; returns the cache's folder.
 
-  The files are those that conversion.hugging_face reads. The configuration is
-  checked before the weights are downloaded. Raises UserError with the remedy.
+  Takes only the files that conversion.hugging_face reads, and checks the
+  configuration before the weights. Raises UserError with the remedy.
   """
   if not (match := _REPOSITORY.fullmatch(url)):
     raise UserError(
@@ -98,7 +98,7 @@ def from_hub(url: str, with_weights: bool = True) -> str:
   if not weights:
     raise UserError(_without_safetensors(url, name))
   for path in map(os.path.realpath, weights):
-    name = os.path.basename(path)  # its SHA-256, in the Hub's cache
+    name = os.path.basename(path)  # the SHA-256, in the Hub's cache
     if re.fullmatch("[0-9a-f]{64}", name) and _sha256(path) != name:
       os.remove(path)
       raise UserError(
@@ -109,12 +109,12 @@ def from_hub(url: str, with_weights: bool = True) -> str:
 
 
 def converted(url: str) -> tuple[str, bool | None]:
-  """Folder of a checkpoint of the original, made of hf://NAME, and its case.
+  """Converts hf://NAME; returns the original's folder and do_lower_case.
 
-  The folder is in the Hub's cache, and is made once a revision. The case is
-  do_lower_case of the tokenizer, None if nothing says it.
+  The folder is in the Hub's cache. Each revision is converted once.
+  do_lower_case is None if the tokenizer's files do not state a value.
   """
-  # These import TensorFlow.
+  # Both modules import TensorFlow.
   from conversion import conversion_checks, original  # noqa: PLC0415
 
   source = from_hub(url, with_weights=False)
@@ -134,7 +134,7 @@ def converted(url: str) -> tuple[str, bool | None]:
 
 
 def _hugging_face_hub():
-  """The package, which serving does not need; it sends and logs less here."""
+  """Imports huggingface_hub, without telemetry and with fewer log lines."""
   os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
   python_logging.getLogger("httpx2").setLevel(python_logging.WARNING)
   try:
@@ -148,7 +148,7 @@ def _hugging_face_hub():
 
 @contextmanager
 def _one_line(url, page):
-  """Turns errors of a download into a UserError with the remedy."""
+  """Turns a download's errors into a UserError with the remedy."""
   try:
     yield
   except Exception as error:
@@ -160,7 +160,7 @@ def _one_line(url, page):
 def _explain(page, error):
   hub = _hugging_face_hub()
   if isinstance(error, hub.errors.LocalEntryNotFoundError):
-    error = error.__cause__ or error  # why the cache was the last resort
+    error = error.__cause__ or error  # why the Hub fell back on the cache
   if isinstance(error, hub.errors.GatedRepoError):
     return f"accept the terms at {page}, then set HF_TOKEN to your token"
   if isinstance(error, hub.errors.RevisionNotFoundError):
@@ -178,10 +178,10 @@ def _explain(page, error):
 
 
 def _without_safetensors(url, name):
-  """Names a revision that has safetensors, if somebody proposed one."""
+  """Names a pull request that adds safetensors, if there is one."""
   text = f"{url} has no model.safetensors, and a pickle is never read: "
   api = _hugging_face_hub().HfApi()
-  with suppress(Exception):  # the remedy below needs no network
+  with suppress(Exception):  # the remedy below works without network
     pulls = api.get_repo_discussions(name, discussion_type="pull_request")
     titled = (pull for pull in pulls if "safetensors" in pull.title.lower())
     for pull in islice(titled, 5):
@@ -196,9 +196,9 @@ def _without_safetensors(url, name):
 
 
 def _download(url, path):
-  """Downloads a file; continues what an earlier call left.
+  """Downloads a file, or continues an interrupted download.
 
-  A URL may end with #sha256=..., to which the file is compared.
+  If the URL ends with #sha256=..., the file must have that SHA-256.
   """
   address, _, expected = url.partition("#sha256=")
   logging.info("downloading %s to %s", address, path)
@@ -209,7 +209,7 @@ def _download(url, path):
       get(address, file, resume_size=file.tell())
     except Exception as error:
       if getattr(getattr(error, "response", None), "status_code", 0) == 416:
-        os.remove(partial)  # longer than the file, which was replaced
+        os.remove(partial)  # too long: the server has a new file
       raise
   digest = _sha256(partial)
   logging.info("%s has the SHA-256 %s", address, digest)
@@ -225,7 +225,7 @@ def _sha256(path):
 
 
 def unpack(url: str, path: str) -> str:
-  """Unpacks a zip; returns its only folder with a bert_config.json."""
+  """Unpacks a zip; returns the only folder with a bert_config.json."""
   folder = os.path.join(os.path.dirname(path), "unpacked")
   try:
     with zipfile.ZipFile(path) as archive:
@@ -242,7 +242,7 @@ def unpack(url: str, path: str) -> str:
       if size > shutil.disk_usage(os.path.dirname(path)).free:
         raise OSError(ENOSPC, os.strerror(ENOSPC), folder)
       archive.extractall(folder)
-  except Exception as error:  # zipfile has no class of its own for many
+  except Exception as error:  # zipfile raises errors of many classes
     if isinstance(error, UserError) or getattr(error, "errno", 0) == ENOSPC:
       raise
     os.remove(path)

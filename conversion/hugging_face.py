@@ -1,8 +1,8 @@
 """Hugging Face BERT folders: config.json, model.safetensors, a vocabulary.
 
-Names follow from the original's by substitutions; kernels are transposed, and
-"gelu" is the exact form. Variables that a class of transformers lacks, such as
-the pooler of a tagger, are written to a file that only this module reads.
+Substitutions turn the original's names into Hugging Face names. Kernels are
+transposed, and "gelu" is the exact form. Variables that a transformers class
+lacks, such as a tagger's pooler, go to a file that only this module reads.
 """
 
 import json
@@ -23,7 +23,7 @@ from modeling.config import BertConfig
 from storage import UserError, files, textfiles
 
 CONFIG, WEIGHTS, UNUSED_WEIGHTS, TOKENIZER, VOCABULARY = FILES[HUGGING_FACE]
-_FAST_TOKENIZER = "tokenizer.json"  # with its vocabulary
+_FAST_TOKENIZER = "tokenizer.json"  # includes a vocabulary
 
 # hidden_act in config.json -> in bert_config.json.
 _ACTIVATIONS = {
@@ -35,9 +35,9 @@ _ACTIVATIONS = {
   "tanh": "tanh",
   "linear": "linear",
 }
-# The first of several names.
+# Where several names have one meaning, the first wins.
 _ACTIVATIONS_BACK = {v: k for k, v in reversed(_ACTIVATIONS.items())}
-# Values of config.json without which a model is none of the original's.
+# config.json must have these values: the original has no other form.
 _REQUIRED = {
   "model_type": "bert",
   "position_embedding_type": "absolute",
@@ -87,12 +87,12 @@ _TIED = {
 
 
 def original_name(name: str) -> str:
-  """Name of a tensor in the original: "a.b.weight" -> "a/b/kernel"."""
+  """Returns the original's name of a tensor: "a.b.weight" -> "a/b/kernel"."""
   return _HEAD_NAMES.get(name) or _substitute(name, _SUBSTITUTIONS)
 
 
 def their_name(name: str) -> str:
-  """Name of the original's tensor here: "a/b/kernel" -> "a.b.weight"."""
+  """Returns the Hugging Face name: "a/b/kernel" -> "a.b.weight"."""
   return _HEAD_NAMES_BACK.get(name) or _substitute(name, _SUBSTITUTIONS_BACK)
 
 
@@ -104,17 +104,17 @@ def _substitute(name, substitutions):
 
 @interchange.names_path
 def read(folder: str) -> CanonicalModel:
-  """Reads a folder; ValueError if the original has no such model."""
+  """Reads a folder; raises ValueError if the original has no such model."""
   folder, settings, config = read_config(folder)
   bert = CanonicalModel(folder, config=config)
   paths = [os.path.join(folder, x) for x in (VOCABULARY, _FAST_TOKENIZER)]
-  present = filter(files.exists, paths)  # the last may have more tokens
+  present = filter(files.exists, paths)  # tokenizer.json may have more tokens
   bert.vocabulary = max(present, key=lambda x: len(vocab.load(x)), default=None)
   bert.lower_case = lower_case(folder)
   names = settings.get("id2label") or {}
   labels = tuple(str(names[key]) for key in sorted(names, key=int))
   if any(label != f"LABEL_{i}" for i, label in enumerate(labels)):
-    bert.labels = labels  # the others are made up
+    bert.labels = labels  # LABEL_0, LABEL_1, ... are made up
   bert.multi_label = settings.get("problem_type") == _MULTI_LABEL
   tensors = _read_tensors(os.path.join(folder, WEIGHTS))
   _drop_copies(bert, tensors, settings.get("tie_word_embeddings", True))
@@ -137,15 +137,15 @@ def read(folder: str) -> CanonicalModel:
   if files.exists(os.path.join(folder, UNUSED_WEIGHTS)):
     bert.values |= _read_tensors(os.path.join(folder, UNUSED_WEIGHTS))
   if "output_bias" not in bert.values:
-    bert.labels = ()  # of a head that it had before
+    bert.labels = ()  # left from an earlier head
   return bert
 
 
 @interchange.names_path
 def read_config(folder: str) -> tuple[str, dict, dict]:
-  """The folder of a BERT, its config.json, and the same as a bert_config.json.
+  """Returns a BERT's folder, config.json, and the matching bert_config.json.
 
-  A folder of sentence_transformers has the BERT in its first module. Raises
+  In a sentence_transformers folder the first module is the BERT. Raises
   UserError if the original has no such network.
   """
   if files.exists(path := os.path.join(folder, "modules.json")):
@@ -159,13 +159,13 @@ def read_config(folder: str) -> tuple[str, dict, dict]:
   act = settings.get("hidden_act", "gelu")
   if act not in _ACTIVATIONS:
     raise UserError(f"{path}: hidden_act {act!r} is unknown to BERT")
-  # The original's default of type_vocab_size is another one.
+  # The original has another default for type_vocab_size.
   config = {"type_vocab_size": 2} | settings
   return folder, settings, config | {"hidden_act": _ACTIVATIONS[act]}
 
 
 def lower_case(folder: str) -> bool | None:
-  """do_lower_case of a folder's tokenizer; None if nothing says it."""
+  """Returns the tokenizer's do_lower_case, or None if no file states it."""
   fast, path = (os.path.join(folder, x) for x in (_FAST_TOKENIZER, TOKENIZER))
   settings = {}
   if files.exists(fast):
@@ -189,8 +189,8 @@ def lower_case(folder: str) -> bool | None:
     "normalizer": ("BertNormalizer",),
     "tokenize_chinese_chars": (True,),
     "do_basic_tokenize": (True,),
-    "strip_accents": (lower,),  # if and only if it lower-cases
-    "added_tokens": ([],),  # found in a text before it is split
+    "strip_accents": (lower,),  # the original strips if lower-casing
+    "added_tokens": ([],),  # would match before the text is split
   }
   for key, values in originals.items():
     if (value := settings.get(key)) not in (None, *values):
@@ -213,7 +213,7 @@ def _read_tensors(path):
   try:
     with TemporaryDirectory() as folder:
       local = path
-      if files.is_remote(path):  # load() of bytes has no bfloat16
+      if files.is_remote(path):  # load(bytes) lacks bfloat16
         local = os.path.join(folder, WEIGHTS)
         interchange.copy(path, local)
       with safe_open(local, "np") as file:
@@ -223,12 +223,12 @@ def _read_tensors(path):
 
 
 def _drop_copies(bert, tensors, is_tied):
-  """Removes constants and tensors that are tied to another one."""
+  """Removes constants, and tensors that are tied to another tensor."""
   for key, source in _TIED.items():
     if key not in tensors:
       continue
     value = tensors.pop(key)
-    tied = tensors.setdefault(source, value)  # one may be saved for both
+    tied = tensors.setdefault(source, value)  # the source may be missing
     if not is_tied and not np.array_equal(value, tied):
       raise UserError(
         f"{bert.origin}: {key} is not {source}, to which the original ties it"
@@ -242,19 +242,19 @@ def _drop_copies(bert, tensors, is_tied):
 def write(bert: CanonicalModel, folder: str, head: str) -> None:
   """Writes a local folder that transformers loads without a missing tensor.
 
-  Variables that the class of `head`, a key of HEADS, lacks go to another file.
+  `head` is a key of HEADS. Variables that its class lacks go to a second file.
   """
   kind = HEADS[head]
   settings = _their_config(bert, kind)
   tensors, unused = _divide(bert, kind)
   interchange.write_json(os.path.join(folder, CONFIG), settings)
-  # transformers prefers these to vocab.txt, and they may be of another one.
+  # transformers prefers these files to vocab.txt, and may find stale ones.
   names = ("tokenizer.json", "added_tokens.json", "special_tokens_map.json")
   files.remove_old(folder, *names)
   for name, values in ((WEIGHTS, tensors), (UNUSED_WEIGHTS, unused)):
     if values:
       with files.open_for_writing(os.path.join(folder, name)) as file:
-        file.write(save(values, {"format": "pt"}))  # which transformers needs
+        file.write(save(values, {"format": "pt"}))  # transformers needs "pt"
     else:
       files.remove_old(folder, name)
   if bert.vocabulary:
@@ -265,7 +265,7 @@ def write(bert: CanonicalModel, folder: str, head: str) -> None:
 
 
 def _divide(bert: CanonicalModel, kind: interchange.Head) -> tuple[dict, dict]:
-  """Tensors that the class has, and variables that it does not have."""
+  """Returns tensors of the head's class, and variables the class lacks."""
   tensors, unused = {}, {}
   reason = f"that {kind.architecture} lacks (saved in {UNUSED_WEIGHTS})"
   for name, value in bert.values.items():
@@ -292,7 +292,7 @@ def _their_config(bert: CanonicalModel, kind: interchange.Head) -> dict:
     "model_type": "bert",
     "hidden_act": _ACTIVATIONS_BACK[config.hidden_act],
     "layer_norm_eps": 1e-12,
-    "pad_token_id": 0,  # the original's, whatever the vocabulary
+    "pad_token_id": 0,  # the original always pads with 0
     "tie_word_embeddings": True,
   }
   if "output_weights" in kind.variables:
@@ -310,7 +310,7 @@ def _tokenizer(bert: CanonicalModel) -> dict:
   return {
     "tokenizer_class": "BertTokenizer",
     "do_lower_case": bert.lower_case is not False,
-    "strip_accents": None,  # as do_lower_case
+    "strip_accents": None,  # follows do_lower_case
     "tokenize_chinese_chars": True,
     "model_max_length": bert.config["max_position_embeddings"],
     **{f"{token.strip('[]').lower()}_token": token for token in SPECIAL_TOKENS},

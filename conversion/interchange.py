@@ -1,4 +1,4 @@
-"""Formats of a BERT on disk, and the model that their readers return."""
+"""Formats of a BERT on disk, and the model that all readers return."""
 
 import dataclasses
 import functools
@@ -17,7 +17,7 @@ from training import checkpoint_files
 
 ORIGINAL, HUGGING_FACE = "original", "hugging_face"
 KERAS_HUB, MODEL_GARDEN, TF_HUB = "KerasHub", "Model Garden", "TensorFlow Hub"
-# Files by which a folder's format is recognized.
+# A folder that has one of the files has the format.
 _MARKS = {
   KERAS_HUB: ("model.weights.h5", "task.json"),
   HUGGING_FACE: ("config.json", "model.safetensors", "modules.json"),
@@ -26,7 +26,7 @@ _MARKS = {
 VOCABULARY = "vocab.txt"
 GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"  # of object-based checkpoints
 CHECKPOINT, BERT_CONFIG = "bert_model.ckpt", "bert_config.json"
-# Files that the writer of a format may write.
+# Files that each format's writer may write.
 FILES = {
   ORIGINAL: (
     f"{CHECKPOINT}.index",
@@ -45,12 +45,12 @@ FILES = {
   ),
 }
 _TAG = re.compile(r"[BI]-.")
-# Ends of names of variables with a row for each token.
+# Variables with a row for each token have names with one of these endings.
 _VOCABULARY_ROWS = ("embeddings/word_embeddings", "predictions/output_bias")
 
 
 def format_of_folder(path: str) -> str | None:
-  """KERAS_HUB, HUGGING_FACE, TF_HUB, or None for a checkpoint of TensorFlow."""
+  """Returns KERAS_HUB, HUGGING_FACE, TF_HUB, or None for a checkpoint."""
   for name, marks in _MARKS.items():
     if any(files.exists(os.path.join(path, mark)) for mark in marks):
       return name
@@ -58,12 +58,12 @@ def format_of_folder(path: str) -> str | None:
 
 
 def is_object_based(prefix: str) -> bool:
-  """True for a checkpoint of Model Garden; False if it cannot be read."""
+  """Returns True for a Model Garden checkpoint, False if unreadable."""
   return GRAPH_KEY in checkpoint_files.shapes(prefix)
 
 
 def names_path(read: Callable) -> Callable:
-  """Decorates a reader: errors that do not name the path become ValueErrors."""
+  """Decorates a reader: an error without the path becomes a ValueError."""
 
   @functools.wraps(read)
   def checked(path, *arguments, **options):
@@ -87,34 +87,34 @@ def write_json(path: str, values: dict) -> None:
 
 @dataclasses.dataclass
 class CanonicalModel:
-  """A model with the original's names; None is unknown or absent."""
+  """A model with the original's names. None means unknown or absent."""
 
-  origin: str  # path that it was read from, for messages
-  # By variable, without training state.
+  origin: str  # path of the source, for messages
+  # The arrays by variable name, without training state.
   values: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
-  config: dict | None = None  # as bert_config.json
+  config: dict | None = None  # content of bert_config.json
   vocabulary: str | None = None  # path of vocab.txt or tokenizer.json
-  lower_case: bool | None = None  # do_lower_case of its tokenizer
-  labels: tuple[str, ...] = ()  # names of its classes in order
-  multi_label: bool = False  # a text may have several of them
-  # Paths of labels.THRESHOLD_FILES, by name.
+  lower_case: bool | None = None  # the tokenizer's do_lower_case
+  labels: tuple[str, ...] = ()  # class names, in order
+  multi_label: bool = False  # a text may have several labels
+  # {name in labels.THRESHOLD_FILES: path}
   thresholds: Mapping[str, str] = dataclasses.field(default_factory=dict)
-  head: str | None = None  # key of HEADS that its configuration states
+  head: str | None = None  # key of HEADS, if the source states one
   step: np.ndarray | None = None  # number of updates, `global_step`
-  # Names, by reason, of values that are not in `values`.
+  # {reason: names of variables that are not in `values`}
   skipped: dict[str, list[str]] = dataclasses.field(default_factory=dict)
 
   @property
   def num_labels(self) -> int:
-    """L of its classifier or tagger."""
+    """Number of classes of a classifier or tagger."""
     return len(self.values["output_bias"])
 
   def skip(self, name: str, reason: str) -> None:
-    """Records that a value is not converted."""
+    """Records a variable that is not converted."""
     self.skipped.setdefault(reason, []).append(name)
 
   def drop_head(self) -> None:
-    """Removes all variables but the encoder's, and the labels."""
+    """Keeps the encoder; removes all other variables and the labels."""
     reason = f"of a head, which {setting('head', 'encoder')} leaves out"
     for name in sorted(self.values):
       if not name.startswith("bert/"):
@@ -123,10 +123,10 @@ class CanonicalModel:
     self.labels, self.thresholds = (), {}
 
   def set_words(self, pieces: Mapping[int, Sequence[int]]) -> None:
-    """Sets embeddings and output biases of words to the means of their pieces'.
+    """Sets a word's embedding and output bias to the mean over word pieces.
 
-    `pieces` maps the id of a word to the ids of its pieces; ids beyond the
-    vocabulary append rows. All other rows keep their bits.
+    `pieces` maps a word's id to the ids of the word's pieces. An id beyond the
+    vocabulary appends rows. All other rows keep their bits.
     """
     old_size = self.config["vocab_size"]
     new_size = max(old_size, 1 + max(pieces))
@@ -160,11 +160,11 @@ class Head:
   """A kind of model: the encoder with a head."""
 
   architecture: str  # class of transformers
-  variables: tuple[str, ...]  # names of the head's
-  pools: bool  # uses the pooler; else transformers' class has none
+  variables: tuple[str, ...]  # names of the head's variables
+  pools: bool  # whether transformers' class has a pooler
 
 
-# A model is of the first kind whose variables it has.
+# The first kind whose variables a model has is the model's kind.
 HEADS = {
   kind: Head(architecture, checkpoint_files.HEADS[kind], pools)
   for kind, architecture, pools in (
@@ -181,10 +181,10 @@ HEAD_VARIABLES = {n for head in HEADS.values() for n in head.variables}
 
 
 def head_of(bert: CanonicalModel, expected: str | None = None) -> str:
-  """A model's head, a key of HEADS; ValueError unless it is `expected`.
+  """Returns a model's head; raises ValueError without the `expected` head.
 
-  A classifier and a tagger have the same variables. Without a stated head, it
-  is a tagger if its labels are tags ("O" and "B-..." or "I-...").
+  A classifier and a tagger have the same variables. Unless `bert.head` decides,
+  labels that are tags ("O" and "B-..." or "I-...") make a tagger.
   """
   complete = checkpoint_files.kinds_of(bert.values)
   if expected is None:
@@ -204,7 +204,7 @@ def head_of(bert: CanonicalModel, expected: str | None = None) -> str:
 
 
 def merge_heads(name: str, value: np.ndarray) -> np.ndarray:
-  """Merges the axes of heads and their size: [H, A, D], [A, D, H] or [A, D]."""
+  """Merges axes A (heads) and D (size) of [H, A, D], [A, D, H] or [A, D]."""
   if "/attention/self/" in name:
     width = (-1,) if name.endswith("/bias") else (value.shape[0], -1)
     return value.reshape(width)

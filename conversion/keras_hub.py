@@ -1,10 +1,10 @@
 """BERT presets of KerasHub on disk: config.json, model.weights.h5, assets.
 
-In model.weights.h5 layers are numbered by kind and variables by order. Presets
-from before Keras 3 have another top group and spellings, and are not tested.
+model.weights.h5 numbers layers by kind and variables by order. Presets from
+before Keras 3 have another top group and other spellings, and are untested.
 
-The masked-LM head differs from the original's in two constants: exact GELU, and
-an epsilon of 1e-5. Tested with presets of keras-hub 0.21 and 0.32.
+The masked-LM head differs from the original's head in two constants: exact
+GELU, and an epsilon of 1e-5. Tested with presets of keras-hub 0.21 and 0.32.
 """
 
 import os
@@ -57,7 +57,7 @@ _MASKED_LM = {
 
 @interchange.names_path
 def read(folder: str) -> CanonicalModel:
-  """Reads a preset: its backbone and, if it has one, its task's head."""
+  """Reads a preset: the backbone and, if there is a task, the task's head."""
   config = _config(folder)
   vocabulary = os.path.join(folder, _VOCABULARY)
   bert = CanonicalModel(folder, config=config)
@@ -70,7 +70,7 @@ def read(folder: str) -> CanonicalModel:
   _convert_embeddings(bert, path, arrays)
   layers = dict(_NON_BLOCK)
   depth = config["num_hidden_layers"]
-  if depth > len(arrays):  # a wrong number would fill the memory below
+  if depth > len(arrays):  # a huge number would fill memory below
     raise UserError(
       f"{folder}/{_CONFIG} says num_layers {depth}, and {path} has "
       f"no more than {len(arrays)} variables"
@@ -103,7 +103,7 @@ def _config(folder):
 
 
 def _read_arrays(path):
-  """{path of a variable: value}, in the spelling of Keras 3."""
+  """Returns {path of a variable: value}, with the spelling of Keras 3."""
   if not files.exists(path):
     raise FileNotFoundError(
       f"{path} does not exist; presets with weights in several files "
@@ -126,7 +126,7 @@ def _read_arrays(path):
 
 
 def _convert_embeddings(bert, path, arrays):
-  """Moves the embeddings; word and segment embeddings differ in length only."""
+  """Moves the embeddings. Only length tells word from segment embeddings."""
   lengths = {
     bert.config["vocab_size"]: "word_embeddings",
     bert.config["type_vocab_size"]: "token_type_embeddings",
@@ -155,7 +155,7 @@ def _convert(bert, arrays, layers):
 
 
 def _convert_head(bert, folder):
-  """Reads the head in task.weights.h5, if it is the original's."""
+  """Reads the head in task.weights.h5, if the original has such a head."""
   task = textfiles.read_json(os.path.join(folder, _TASK)).get("class_name")
   path = os.path.join(folder, _TASK_WEIGHTS)
   arrays = _read_arrays(path)

@@ -1,9 +1,9 @@
-"""BERTs of TensorFlow Model Garden: object-based checkpoints.
+"""Reads object-based checkpoints of TensorFlow Model Garden.
 
-Such a checkpoint holds the graph of its objects. Variables are found by walking
-that graph from the encoder: their keys depend on what else was saved. Attention
-kernels have separate axes for heads. A checkpoint does not state its
-activation, or if its blocks normalize first.
+Such a checkpoint holds a graph of objects. A variable's key depends on what
+else was saved, so this module walks the graph from the encoder. Attention
+kernels have separate axes for heads. A checkpoint does not state the activation
+or the place of normalization.
 """
 
 import re
@@ -18,8 +18,8 @@ from storage import UserError, setting
 from training import checkpoint_files
 
 _NUMBERED = re.compile(r"layer_with_weights-(\d+)")
-# Layers of a block -> in the original's layer. The attention's projection was
-# a layer of the block until 2020.
+# Layers of a block -> names in the original's layer. Until 2020 the attention's
+# projection was a layer of the block.
 _BLOCK = {
   "_attention_layer/_query_dense": "attention/self/query",
   "_attention_layer/_key_dense": "attention/self/key",
@@ -52,7 +52,7 @@ _LAYERS = (
 
 
 class _Object:
-  """An object in a checkpoint's graph, and the key of its value or None."""
+  """An object in a checkpoint's graph, with a value's `key` or None."""
 
   def __init__(self, graph, number: int = 0):
     self._graph = graph
@@ -62,7 +62,7 @@ class _Object:
     self._children = {c.local_name: c.node_id for c in node.children}
 
   def __getitem__(self, path: str) -> "_Object":
-    """The object at a path of names, else KeyError."""
+    """Returns the object at a path of names; raises KeyError without one."""
     node = self
     for name in path.split("/"):
       node = _Object(self._graph, node._children[name])
@@ -75,7 +75,7 @@ class _Object:
       return False
 
   def walk(self) -> Iterator["_Object"]:
-    """Yields the object and all below it, once each, breadth first."""
+    """Yields the object and all objects below, once each, breadth first."""
     seen, queue = {self.number}, [self]
     for node in queue:
       yield node
@@ -85,7 +85,7 @@ class _Object:
           queue.append(_Object(self._graph, number))
 
   def numbered_layers(self) -> list["_Object"]:
-    """Layers with weights of a functional model, in order."""
+    """Returns a functional model's layers with weights, in order."""
     numbers = {
       int(match[1]): number
       for name, number in self._children.items()
@@ -96,10 +96,10 @@ class _Object:
 
 @interchange.names_path
 def read(prefix: str, config_file: str | None = None) -> CanonicalModel:
-  """Reads an encoder, or a model of Model Garden with one.
+  """Reads an encoder, or a Model Garden model with an encoder.
 
-  Without a bert_config.json sizes are those of the variables. Raises ValueError
-  if it is corrupt, or has no encoder that the original could have.
+  Without a bert_config.json the variables give the sizes. Raises ValueError if
+  the checkpoint is corrupt, or has no encoder that the original could have.
   """
   config = original.read_config(prefix, config_file)
   reader = tf.train.load_checkpoint(prefix)
@@ -141,7 +141,7 @@ def read(prefix: str, config_file: str | None = None) -> CanonicalModel:
 
 
 def _blocks(node):
-  """The Transformer blocks of an encoder, none of other objects."""
+  """Returns an encoder's Transformer blocks; [] for any other object."""
   for name in ("_transformer_layers", "_hidden_layers"):
     if name in node:
       blocks = node[name]
@@ -151,7 +151,7 @@ def _blocks(node):
 
 
 def _encoder_keys(prefix, encoder):
-  """{the original's name: key} of embeddings, blocks and pooler."""
+  """Returns {original name: key} for embeddings, blocks and pooler."""
   embeddings, norm, pooler = _other_layers(prefix, encoder)
   keys = {
     f"bert/embeddings/{name}": layer["embeddings"].key
@@ -168,7 +168,7 @@ def _encoder_keys(prefix, encoder):
 
 
 def _other_layers(prefix, encoder):
-  """The three embeddings, their normalization, and the pooler or None."""
+  """Returns the three embeddings, the normalization, and the pooler or None."""
   blocks = {block.number for block in _blocks(encoder)}
   layers = [x for x in encoder.numbered_layers() if x.number not in blocks]
   if layers:
@@ -197,7 +197,7 @@ def _leaves(name, layer):
 
 
 def _head_keys(root):
-  """{the original's name: key} of the head, and of its own pooler if any."""
+  """Returns {original name: key} for the head, and a pooler in the head."""
   keys = {}
   for node in root.walk():
     if "embedding_table" in node and "layer_norm" in node:
@@ -215,7 +215,7 @@ def _head_keys(root):
     for path, scope in _LINEAR.items():
       if f"{path}/kernel" in node:
         return keys | _linear(scope, node[path])
-  if _POOLER in root:  # all of that head that checkpoint_items saves
+  if _POOLER in root:  # checkpoint_items saves no other part
     keys |= _leaves("bert/pooler/dense", root[_POOLER])
   return keys
 
@@ -230,9 +230,9 @@ def _linear(scope, layer):
 def sizes(
   bert: CanonicalModel, num_heads: int | None, config: dict | None
 ) -> dict:
-  """Checks the sizes of bert_config.json; without one, those of the variables.
+  """Returns `config`, or sizes from the variables if `config` is None.
 
-  Raises UserError if they differ, or nothing states the number of heads.
+  Raises UserError if `config` contradicts them, or nothing gives `num_heads`.
   """
   values = bert.values
   layers = {name.split("/")[2] for name in values if "/layer_" in name}

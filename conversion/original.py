@@ -1,4 +1,4 @@
-"""Folders of the original: checkpoint, bert_config.json, vocab.txt, labels."""
+"""The original's folders: checkpoint, bert_config.json, vocab.txt, labels."""
 
 import os
 
@@ -9,13 +9,13 @@ from modeling.config import extensions
 from storage import UserError, files, setting, textfiles
 from training import checkpoint, checkpoint_files
 
-# Heads with the same variables, by the program that trained them.
+# These heads have the same variables; the training program tells which one.
 _HEADS = {"run_classifier": "classification", "run_ner": "tagging"}
 _AVERAGE = checkpoint.average_name("")
 
 
 def read_config(prefix: str, path: str | None = None) -> dict | None:
-  """Reads bert_config.json at `path`, or one beside a checkpoint, if any."""
+  """Reads bert_config.json at `path` or beside a checkpoint; None without."""
   path = path or checkpoint_files.sibling_file(prefix, BERT_CONFIG)
   return None if path is None else textfiles.read_json(path)
 
@@ -25,9 +25,9 @@ def read(
 ) -> CanonicalModel:
   """Reads a checkpoint with its configuration, vocabulary and labels.
 
-  Flags of its training complete the configuration. With `averaged`, values are
-  the moving averages of variables that have one. Raises ValueError if it is
-  corrupt, or has no averages.
+  The training run's flags complete the configuration. `averaged` replaces a
+  variable by the moving average, if saved. Raises ValueError if the checkpoint
+  is corrupt, or if `averaged` is set and the checkpoint has no averages.
   """
   reader = checkpoint.Reader(prefix)
   path = checkpoint_files.sibling_file(prefix, labels.FILE_NAME)
@@ -55,7 +55,7 @@ def read(
   if averaged and not any(name.endswith(_AVERAGE) for name in names):
     raise UserError(f"{prefix} has no moving averages")
   flag = setting("use_moving_averages")
-  for name in names:  # first a variable, then its average
+  for name in names:  # a variable precedes its average
     if name == "global_step":
       bert.step = reader[name]
     elif name.endswith(_AVERAGE) and averaged:
@@ -74,7 +74,7 @@ def read(
 def write(bert: CanonicalModel, folder: str) -> str:
   """Writes a released model's files; returns the checkpoint's prefix.
 
-  Raises ValueError, before it writes, if labels cannot be lines of labels.txt.
+  Raises ValueError, before writing, if a label cannot be a line of labels.txt.
   """
   if bert.labels:
     labels.save(bert.labels, folder)
@@ -89,7 +89,7 @@ def write(bert: CanonicalModel, folder: str) -> str:
     if path:
       interchange.copy(path, os.path.join(folder, name))
   optional = copies | {BERT_CONFIG: bert.config, labels.FILE_NAME: bert.labels}
-  source = os.path.dirname(bert.origin)  # its files stay
+  source = os.path.dirname(bert.origin)  # keep the source's files
   if os.path.realpath(source) != os.path.realpath(folder):
     absent = [name for name, value in optional.items() if not value]
     files.remove_old(folder, *absent)

@@ -1,8 +1,8 @@
 """BERTs of TensorFlow Hub and Kaggle Models: SavedModels with a vocabulary.
 
-A module of format 1, of TensorFlow 1, has variables with the original's names.
-Its graph shows the number of heads and the activation. A module of format 2 is
-a SavedModel of Model Garden.
+A format 1 module (TensorFlow 1) has variables with the original's names, and a
+graph that shows the number of heads and the activation. A format 2 module is a
+Model Garden SavedModel.
 """
 
 import os
@@ -24,9 +24,9 @@ _HEADS = re.compile(r"layer_0/attention/self/Reshape(_\d+)?/shape/2$")
 
 @interchange.names_path
 def read(folder: str, config_file: str | None = None) -> CanonicalModel:
-  """Reads an encoder, its masked-LM head if it has one, vocabulary and case.
+  """Reads an encoder, a masked-LM head if there is one, vocabulary and case.
 
-  Raises UserError if the SavedModel has no BERT, or is corrupt.
+  Raises UserError if the SavedModel is corrupt or has no BERT.
   """
   prefix = os.path.join(folder, "variables", "variables")
   path = os.path.join(folder, "saved_model.pb")
@@ -66,7 +66,7 @@ def read(folder: str, config_file: str | None = None) -> CanonicalModel:
 
 
 def _read_variables(folder, prefix):
-  """The variables of a module of format 1, without its scope."""
+  """Reads the variables of a format 1 module, without the module's scope."""
   reader = checkpoint.Reader(prefix)
   table = next((name for name in reader.shapes if name.endswith(_TABLE)), None)
   if table is None:
@@ -74,7 +74,7 @@ def _read_variables(folder, prefix):
       f"{folder} has no {_TABLE}, but {', '.join(sorted(reader.shapes)[:3])}, "
       "...: only a BERT can be converted"
     )
-  scope = table.removesuffix(_TABLE)  # perhaps module/
+  scope = table.removesuffix(_TABLE)  # often "module/"
   bert = CanonicalModel(folder)
   for name in sorted(reader.shapes):
     inner = name.removeprefix(scope)
@@ -86,5 +86,5 @@ def _read_variables(folder, prefix):
 
 
 def _constant(node):
-  """The value of a constant in a graph."""
+  """Returns the value of a graph's constant."""
   return tf.make_ndarray(node.attr["value"].tensor)
