@@ -215,6 +215,20 @@ def test_thresholds_are_fitted_where_they_are_missing(
   assert ("--do_eval is set" in caplog.text) == (fits and has_dev)
 
 
+@pytest.mark.parametrize(
+  ("given", "copied"),
+  [
+    ((), None),
+    (("label",), {"label": "b"}),
+    (("all",), {"text": "test", "label": "b"}),
+  ],
+)
+def test_predictions_copy_the_columns_of_the_flag(classifier, given, copied):
+  settings = classifier.replace(do_predict=True, prediction_columns=given)
+  task = stages.task_of("run_classifier", settings)
+  assert task.examples["test"][0].columns == copied
+
+
 def test_matched_and_mismatched_files_are_told_apart(tmp_path):
   for name in ("dev_matched", "dev_mismatched", "test_matched"):
     split = name.replace("_matched", "")

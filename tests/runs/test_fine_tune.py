@@ -234,6 +234,21 @@ def test_a_killed_run_still_knows_the_best(tmp_path, keeps):
   assert run_folder.read_best(str(tmp_path)).get("step", 2) == 2
 
 
+@pytest.mark.parametrize(("keeps", "evaluated"), [(True, 4), (False, 6)])
+def test_a_training_knows_its_last_evaluation(
+  tmp_path, monkeypatch, keeps, evaluated
+):
+  """The last evaluation with --keep_best is the one that best/ names."""
+  given = {}
+  best = types.SimpleNamespace(is_final=False, evaluated=4)
+  train = lambda *_, **options: iter([given.update(options)][:0])  # noqa: E731
+  monkeypatch.setattr(Run, "train", train)
+  monkeypatch.setattr(fine_tune, "BestCheckpoint", lambda *_: best)
+  monkeypatch.setattr(report, "last_evaluation", lambda folder: 6)
+  _train(_flags(tmp_path, keep_best=keeps, eval_steps=2), [])
+  assert given["evaluated"] == evaluated
+
+
 def test_the_best_of_another_training_is_not_taken_over(tmp_path):
   _train(_flags(tmp_path), [0.9] * 5)
   for file in [*tmp_path.glob("model.ckpt*"), tmp_path / "checkpoint"]:

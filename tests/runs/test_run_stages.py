@@ -32,7 +32,7 @@ def _events(tmp_path, monkeypatch):
   )
   monkeypatch.setattr(session, "make_strategy", lambda args: scope)
   monkeypatch.setattr(session.Run, "_train_step", lambda *_: step)
-  monkeypatch.setattr(session.record_scan, "load_index", lambda *_: None)
+  monkeypatch.setattr(session.record_scan, "load_index", note("scan"))
   monkeypatch.setattr(Checkpoints, "restore_or_set_seed", lambda *_: 7)
   for name in ("resume", "log_all"):
     monkeypatch.setattr(Checkpoints, name, note(name))
@@ -61,7 +61,7 @@ def test_a_training_resumes_and_trains(
   training = session.Run(args, toy.config())
   toy.set_worker(monkeypatch, 0 if is_chief else 1)
   source = SimpleNamespace(
-    packing=None, first_corrupt=None, files=[], index_file=None
+    packing=None, first_corrupt=None, files=["a"], index_file="cache"
   )
   steps = training.train(
     "model",
@@ -72,11 +72,12 @@ def test_a_training_resumes_and_trains(
     new_head=new_head,
   )
   assert [*steps] == [None]
-  resumed = events[bool(own)]
+  resumed = events[bool(own) + is_chief]
   assert resumed[0] == "resume" and resumed[2:] == (given, new_head)
   others = [event for event in events if event is not resumed]
   assert others == [
     *[("compare", own)] * bool(own),
+    *[("scan", "cache")] * is_chief,
     ("loop",),
     *[("log_all",)] * is_chief,
   ]
