@@ -13,7 +13,7 @@ from storage import UserError, files, textfiles
 
 
 class SpecialTokens(NamedTuple):
-  """How a vocabulary spells the tokens that BERT needs."""
+  """Spellings of the tokens that BERT needs."""
 
   pad: str
   unknown: str

@@ -32,6 +32,19 @@ def write(folder, tokens, **changes):
   }
 
 
+def batch(vocab_size, length, seed=0):
+  """Makes inputs of a pre-training model: two rows, the second with padding."""
+  rng = np.random.RandomState(seed)
+  mask = np.ones((2, length), np.int32)
+  mask[1, -4:] = 0
+  return {
+    "input_ids": rng.randint(0, vocab_size, (2, length)).astype(np.int32),
+    "input_mask": mask,
+    "segment_ids": rng.randint(0, 2, (2, length)).astype(np.int32),
+    "masked_lm_positions": rng.randint(0, length, (2, 3)).astype(np.int32),
+  }
+
+
 def assert_same_checkpoint(result, expected, ignored=(), atol=0.0):
   """Compares the variables of two checkpoints, or of two folders.
 

@@ -222,10 +222,10 @@ def test_each_file_is_a_document_whatever_its_end(
 # --- serve.py --------------------------------------------------------------
 
 
-@pytest.mark.parametrize("is_loading", [False, True])
-def test_each_model_is_served_with_the_flags(tmp_path, monkeypatch, is_loading):
-  """Texts are counted for each model, and loading does not delay the end."""
-  module = stages.program("serve")
+@pytest.fixture(name="served", params=[False, True])
+def _served(request, monkeypatch):
+  """Stand-ins of a server: module, events, metrics, and whether it loads."""
+  module, is_loading = stages.program("serve"), request.param
   events = []
 
   class Thread:
@@ -283,6 +283,12 @@ def test_each_model_is_served_with_the_flags(tmp_path, monkeypatch, is_loading):
   monkeypatch.setattr(module, "open_model", open_model)
   monkeypatch.setattr(module.signal, "signal", lambda *_: None)
   monkeypatch.setattr(module.os, "_exit", lambda n: events.append(("exit", n)))
+  return module, events, metrics, is_loading
+
+
+def test_each_model_is_served_with_the_flags(tmp_path, served):
+  """Texts are counted for each model, and loading does not delay the end."""
+  module, events, metrics, is_loading = served
   for name in ("a/1", "a/2", "a/3", "b/1"):
     (tmp_path / name).mkdir(parents=True)
   a, b = str(tmp_path / "a"), str(tmp_path / "b")

@@ -45,7 +45,7 @@ class Corpus(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class Sampling(Settings):
-  """How often each pattern of --input_file is read."""
+  """Weights of the patterns of --input_file."""
 
   sampling_exponent: float = flag(
     1.0,

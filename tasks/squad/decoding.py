@@ -33,7 +33,7 @@ Logits = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True)
 class DecodingConfig:
-  """How answers are chosen; the fields have the names of the flags."""
+  """Limits for the choice of answers, by the names of the flags."""
 
   n_best_size: int = 20  # starts, ends and texts to choose from
   max_answer_length: int = 30  # in tokens

@@ -17,6 +17,7 @@ from official.nlp.tools import (
 
 from conversion import conversion_checks, interchange, model_garden
 from modeling.config import BertConfig
+from tests import small_model
 from tests.conversion.test_hugging_face import MODELS
 from training import checkpoint
 
@@ -32,20 +33,8 @@ CONFIG = BertConfig(V, H, 2, 2, 20, type_vocab_size=2)
 CONFIG = replace(CONFIG, max_position_embeddings=16)
 
 
-def _batch(seed=0):
-  rng = np.random.RandomState(seed)
-  mask = np.ones((2, T), np.int32)
-  mask[1, -4:] = 0
-  return {
-    "input_ids": rng.randint(0, V, (2, T)).astype(np.int32),
-    "input_mask": mask,
-    "segment_ids": rng.randint(0, 2, (2, T)).astype(np.int32),
-    "masked_lm_positions": rng.randint(0, T, (2, 3)).astype(np.int32),
-  }
-
-
 def _for_them(with_positions=False):
-  batch = _batch()
+  batch = small_model.batch(V, T)
   inputs = {
     "input_word_ids": batch["input_ids"],
     "input_mask": batch["input_mask"],
@@ -72,7 +61,7 @@ def _outputs(prefix, head, **more):
   bert = model_garden.read(prefix, **more)
   model = MODELS[head](BertConfig.from_dict(bert.config))
   conversion_checks.assign(model, bert, head)
-  batch = _batch()
+  batch = small_model.batch(V, T)
   return model({name: batch[name] for name in model.input}), bert
 
 

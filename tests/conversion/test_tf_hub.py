@@ -28,18 +28,6 @@ KEYS = "vocab_size hidden_size num_hidden_layers num_attention_heads "
 KEYS += "intermediate_size max_position_embeddings type_vocab_size"
 
 
-def _batch():
-  rng = np.random.RandomState(0)
-  mask = np.ones((2, T), np.int32)
-  mask[1, -4:] = 0
-  return {
-    "input_ids": rng.randint(0, V, (2, T)).astype(np.int32),
-    "input_mask": mask,
-    "segment_ids": rng.randint(0, 2, (2, T)).astype(np.int32),
-    "masked_lm_positions": rng.randint(0, T, (2, 3)).astype(np.int32),
-  }
-
-
 def _check(folder, head, expected):
   """Compares a converted model's outputs with the module's by name."""
   bert = tf_hub.read(str(folder))
@@ -47,7 +35,7 @@ def _check(folder, head, expected):
   config = BertConfig.from_dict(bert.config)
   for key in KEYS.split():
     assert getattr(config, key) == getattr(CONFIG, key), key
-  outputs, batch = {}, _batch()
+  outputs, batch = {}, small_model.batch(V, T)
   for kind in {"encoder", head}:
     model = MODELS[kind](config)
     conversion_checks.assign(model, bert, kind)
@@ -96,7 +84,7 @@ def test_a_module_of_format_2_computes_the_same(tmp_path, case):
   number, with_mlm = case
   folder = _export(tmp_path, with_mlm, **_configs()[number])
   module = tf.saved_model.load(str(folder))
-  batch = _batch()
+  batch = small_model.batch(V, T)
   inputs = {
     "input_word_ids": batch["input_ids"],
     "input_mask": batch["input_mask"],
@@ -256,7 +244,7 @@ def _module_of_format_1(folder, gelu=_tanh_gelu, scope="", encoder="bert"):
 def test_a_module_of_format_1_computes_the_same(tmp_path, gelu, scope):
   folder = _module_of_format_1(tmp_path, gelu, scope)
   signature = tf.saved_model.load(str(folder), tags=[]).signatures["mlm"]
-  batch = _batch()
+  batch = small_model.batch(V, T)
   batch["mlm_positions"] = batch.pop("masked_lm_positions")
   expected = signature(**{k: tf.constant(v) for k, v in batch.items()})
   expected["masked_lm_logits"] = expected.pop("mlm_logits")

@@ -132,9 +132,17 @@ def test_each_flag_of_the_records_has_its_effect(tmp_path, monkeypatch):
   assert task.eval_data(args.replace(eval_file=None), toy.config()) is None
   targets = train_data(special_tokens=False).causal_targets
   assert targets == ("right_to_left", "v")  # "v" lists the special tokens
-  for wrong in ("3", "3,0", "3,x", "3,1,1", "3,inf"):
-    with pytest.raises(ValueError, match="a positive, finite number for each"):
-      train_data(sampling_weights=wrong.split(","))
+
+
+@pytest.mark.parametrize("wrong", ["3", "3,0", "3,x", "3,1,1", "3,inf"])
+def test_wrong_sampling_weights_are_refused(tmp_path, wrong):
+  for name in "ab":
+    (tmp_path / name).write_text(name)
+  args = _args(
+    input_file=f"{tmp_path}/a,{tmp_path}/b", sampling_weights=wrong.split(",")
+  )
+  with pytest.raises(ValueError, match="a positive, finite number for each"):
+    settings.sampling_weights(args)
 
 
 def test_an_evaluation_is_of_as_many_batches_as_the_flags_say(
