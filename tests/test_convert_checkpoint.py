@@ -173,6 +173,7 @@ input={} head=masked_lm | --head=masked_lm is for a Hugging Face --output
 input=&bert head=tagging | has no head for tagging: there is no output_bias
 input=&tagger | : give --bert_config_file
 input={} use_moving_averages=True | --use_moving_averages does not go with the f
+input={} bert_config_file=&bert/bert_config.json | --bert_config_file does not g
 input=&bert vocab_file=@long.txt | long.txt has 8 lines but vocab_size
 input=&bert vocab_file=@short.txt | short.txt lacks [PAD], [UNK]
 input=@cased_L-12_H-768_A-12 | --do_lower_case=True does not fit --input=
@@ -196,7 +197,7 @@ def test_mistakes_are_named_and_nothing_is_written(runs, tmp_path):
   _with(runs / "bert", tmp_path / "nan", **{table: nan})
   name = "bert/encoder/layer_1/output/dense/bias"
   _with(runs / "bert", tmp_path / "deep", **{name: np.zeros(4, np.float32)})
-  for line in MISTAKES.format(*[PRESET] * 3).strip().splitlines():
+  for line in MISTAKES.format(*[PRESET] * 4).strip().splitlines():
     flags, message = line.split(" | ")
     flags = flags.replace("&", f"{runs}/").replace("@", f"{tmp_path}/").split()
     flags = {"output": tmp_path / "out"} | dict(x.split("=") for x in flags)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from conversion import conversion_checks, hugging_face, interchange, original
+from conversion import hugging_face, interchange, original
 from conversion.interchange import HEADS, CanonicalModel
 from data import vocab
 from modeling import models
@@ -116,7 +116,7 @@ def test_theirs_may_have_no_pooler(tmp_path, head):
   back = hugging_face.read(str(tmp_path))
   assert "bert/pooler/dense/kernel" not in back.values
   model = MODELS[interchange.head_of(back)](CONFIG)
-  conversion_checks.assign(model, back, head)
+  original.assign(model, back, head)
 
 
 def test_kernels_are_transposed(tmp_path):
@@ -165,7 +165,7 @@ def test_labels_are_converted(tmp_path, labels):
 def test_labels_of_another_model_are_refused(for_transformers):
   bert = _bert("classification", labels=("no", "yes"))
   with pytest.raises(ValueError, match=r"3 classes, but its .* names 2: corr"):
-    conversion_checks.complete(bert, None, None, for_transformers)
+    original.complete(bert, None, None, for_transformers)
 
 
 def test_names_of_twelve_classes_may_be_numbers(tmp_path):
@@ -272,13 +272,13 @@ def test_a_folder_of_transformers_5_has_its_vocabulary_and_case(
   back = hugging_face.read(str(tmp_path))
   assert back.lower_case is lower
   assert not caplog.messages
-  conversion_checks.complete(back, None, None, for_transformers=False)
+  original.complete(back, None, None, for_transformers=False)
   prefix = original.write(back, str(tmp_path / "out"))
   assert (tmp_path / "out/vocab.txt").read_text().split() == [*WORDS]
   again = original.read(prefix)
   hugging_face.write(again, str(tmp_path / "again"), "encoder")
   third = hugging_face.read(str(tmp_path / "again"))
-  conversion_checks.check_values(back, third)
+  original.check_values(back, third)
   assert vocab.load(third.vocabulary) == vocab.load(back.vocabulary)
 
 
@@ -418,7 +418,7 @@ def test_shards_are_read_as_one_file(tmp_path):
   (tmp_path / "model.safetensors").unlink()
   text = json.dumps({"metadata": {}, "weight_map": index})
   (tmp_path / "model.safetensors.index.json").write_text(text)
-  assert interchange.format_of_folder(str(tmp_path)) == "hugging_face"
+  assert interchange.format_of(str(tmp_path)) == "hugging_face"
   back = hugging_face.read(str(tmp_path))
   poolers = {name for name in bert.values if "pooler" in name}
   assert back.values.keys() == bert.values.keys() - poolers
@@ -434,7 +434,7 @@ def test_the_bert_of_sentence_transformers_is_read(tmp_path, part):
   bert, *_ = _write(tmp_path / part, "encoder")
   modules = [{"path": part}, {"path": "1_Pooling"}]
   (tmp_path / "modules.json").write_text(json.dumps(modules))
-  assert interchange.format_of_folder(str(tmp_path)) == "hugging_face"
+  assert interchange.format_of(str(tmp_path)) == "hugging_face"
   back = hugging_face.read(str(tmp_path))
   assert back.origin == str(tmp_path / part)
   assert back.values.keys() == bert.values.keys()
@@ -447,7 +447,7 @@ def test_an_unknown_variable_of_the_encoder_is_no_tensor(tmp_path):
   tensors = load_file(tmp_path / "model.safetensors")
   assert not any("glyphs" in name for name in tensors)
   back = hugging_face.read(str(tmp_path))
-  conversion_checks.check_values(bert, back)
+  original.check_values(bert, back)
 
 
 @pytest.mark.parametrize(
@@ -472,7 +472,7 @@ def test_a_missing_and_a_corrupt_file_are_named(tmp_path):
   _write(tmp_path, "encoder")
   weights = tmp_path / "model.safetensors"
   weights.rename(tmp_path / "pytorch_model.bin")
-  kind = interchange.format_of_folder(str(tmp_path))
+  kind = interchange.format_of(str(tmp_path))
   assert kind == interchange.HUGGING_FACE
   with pytest.raises(FileNotFoundError, match="is a pickle"):
     hugging_face.read(str(tmp_path))
