@@ -207,12 +207,19 @@ def test_the_case_that_is_given_counts():
     assert bert.lower_case is bool(given)
 
 
-def test_an_lstm_is_refused_for_transformers():
-  values = {"bert/bilstm/layer_0/kernel": np.zeros(1)}
-  bert = CanonicalModel("x", values, small_model.config(9).to_dict())
-  original.complete(bert, None, None, for_transformers=False)
-  with pytest.raises(ValueError, match="transformers' BERT has no add_bilst"):
-    original.complete(bert, None, None, for_transformers=True)
+@pytest.mark.parametrize(
+  ("name", "changes", "part"),
+  [
+    ("bert/bilstm/layer_0/kernel", {}, "add_bilstm"),
+    ("bert/x", {"attention": "left_to_right"}, "attention=left_to_right"),
+  ],
+)
+def test_another_network_is_refused_for_transformers(name, changes, part):
+  config = small_model.config(9, **changes).to_dict()
+  bert = CanonicalModel("x", {name: np.zeros(1)}, config)
+  original.complete(bert)
+  with pytest.raises(ValueError, match=f"transformers' BERT has no {part}"):
+    original.complete(bert, for_transformers=True)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
