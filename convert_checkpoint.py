@@ -29,14 +29,7 @@ from dataclasses import dataclass
 from absl import logging
 
 from cli import program
-from cli.settings import (
-  Settings,
-  check_file,
-  check_is_new,
-  check_writable,
-  common,
-  flag,
-)
+from cli.settings import Settings, check_is_new, check_writable, common, flag
 from conversion import download, hugging_face, interchange
 from conversion.interchange import HUGGING_FACE, MODEL_GARDEN, ORIGINAL
 from storage import UserError, files
@@ -71,8 +64,8 @@ class ConversionSettings(Settings):
 
 
 def check_flags(settings: ConversionSettings) -> None:
-  check_file(settings, "bert_config_file")
-  check_file(settings, "vocab_file")
+  settings.check_file("bert_config_file")
+  settings.check_file("vocab_file")
   check_writable(settings.output, "output")
   if files.exists(settings.output) and not files.is_folder(settings.output):
     raise NotADirectoryError(

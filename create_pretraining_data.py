@@ -15,12 +15,7 @@ import os
 from absl import logging
 
 from cli import program
-from cli.settings import (
-  check_disjoint,
-  check_file,
-  check_is_new,
-  check_output_file,
-)
+from cli.settings import check_disjoint, check_is_new, check_output_file
 from data import vocab_checks
 from data.pretraining import builders, documents, shards
 from storage import UserError, files
@@ -35,7 +30,7 @@ def check_flags(settings: RecordSettings) -> None:
     raise UserError(
       "--preview reads the text in one process: drop --num_workers and --runner"
     )
-  check_file(settings, "vocab_file")
+  settings.check_file("vocab_file")
   settings.instance_config()
 
 

@@ -15,7 +15,7 @@ import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 from dataclasses import replace
 
 from cli import program
-from cli.settings import check_file, check_output_file
+from cli.settings import check_output_file
 from data import vocab_checks
 from modeling.config import BertConfig
 from runs import checks, model_files
@@ -35,7 +35,7 @@ def check_flags(settings: Settings) -> None:
   network = model_files.config(settings)
   model_files.check(settings, network)
   if settings.output_file:
-    check_file(settings, "input_file")
+    settings.check_file("input_file")
     check_output_file(
       settings.output_file, settings.overwrite, settings.needed("input_file")
     )

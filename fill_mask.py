@@ -13,7 +13,7 @@ import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 from dataclasses import dataclass
 
 from cli import program
-from cli.settings import check_file, common, flag
+from cli.settings import common, flag
 from data import vocab_checks
 from runs import model_files
 from runs.settings import TrainedModel
@@ -44,7 +44,7 @@ def check_flags(settings: Settings) -> None:
   if not (settings.text or settings.input_file):
     raise UserError("nothing to fill in: give --text or --input_file")
   if settings.input_file != "-":
-    check_file(settings, "input_file")
+    settings.check_file("input_file")
   model_files.check(settings, model_files.config(settings))
   settings.tokenizer.check()
   objective = checkpoint_files.flag_of(settings.init_checkpoint, "objective")

@@ -113,6 +113,20 @@ class Settings:
       raise UserError(f"this command needs --{name}")
     return value
 
+  def check_files(self, *names: str) -> None:
+    """Raises ValueError without a flag, OSError for an unreadable file."""
+    for name in names:
+      self.needed(name)
+      self.check_file(name)
+
+  def check_file(self, name: str) -> None:
+    """Raises OSError if a flag names a file that cannot be read."""
+    if path := self[name]:
+      try:
+        files.open_for_reading(path).close()
+      except OSError as error:
+        raise type(error)(f"--{name}: {error}") from None
+
   def replace(self, **changes: Any) -> Self:
     """A copy with other values of some flags."""
     return replace(self, **changes)
@@ -278,22 +292,6 @@ def from_line(argument: str) -> str:
 
 
 # --- Files that flags name, before any work ----------------------------------
-
-
-def check_files(settings: Settings, *names: str) -> None:
-  """Raises ValueError without one of the flags, OSError if it is unreadable."""
-  for name in names:
-    settings.needed(name)
-    check_file(settings, name)
-
-
-def check_file(settings: Settings, name: str) -> None:
-  """Raises OSError if a flag names a file that cannot be read."""
-  if path := settings[name]:
-    try:
-      files.open_for_reading(path).close()
-    except OSError as error:
-      raise type(error)(f"--{name}: {error}") from None
 
 
 def check_writable(path: str, name: str) -> None:

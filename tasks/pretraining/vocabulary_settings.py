@@ -3,7 +3,7 @@
 import os
 from dataclasses import dataclass
 
-from cli.settings import Settings, check_files, common, flag
+from cli.settings import Settings, common, flag
 from data import vocab
 from modeling.config import PRESETS
 from runs import model_files
@@ -67,7 +67,7 @@ class VocabularySettings(Corpus, Sampling, Extension):
     names |= {"special_tokens", "unused_tokens"}
     for name in self.given & names:
       raise UserError(f"--{name} is not for --extend: leave it out")
-    check_files(self, "extend", "bert_config_file")
+    self.check_files("extend", "bert_config_file")
     if not self.init_checkpoint:
       raise UserError("--extend needs --init_checkpoint")
     folder, name = os.path.split(self.output_file)

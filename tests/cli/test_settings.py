@@ -135,15 +135,15 @@ def test_files_of_flags_are_there_and_outputs_are_new(tmp_path):
   (tmp_path / "in").touch()
   files = {"train_file": path, "dev_file": "gone"}
   args = programs.arguments("run_ner", **files)
-  settings.check_files(args, "train_file")
+  args.check_files("train_file")
   for name, message in (
     ("dev_file", "--dev_file: cannot read gone: No such file"),
     ("test_file", "this command needs --test_file"),
   ):
     with pytest.raises((ValueError, OSError), match=message):
-      settings.check_files(args, "train_file", name)
+      args.check_files("train_file", name)
   with pytest.raises(IsADirectoryError, match=r"cannot read .*: Is a dir"):
-    settings.check_file(args.replace(dev_file=str(tmp_path)), "dev_file")
+    args.replace(dev_file=str(tmp_path)).check_file("dev_file")
   settings.check_output_file(str(output), False, path)
   (tmp_path / "link").symlink_to(output)
   for name in (output, tmp_path / "link", tmp_path / "none" / ".." / "out"):
