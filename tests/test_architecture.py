@@ -35,7 +35,7 @@ FILES = sorted(
 # Imports TensorFlow if Keras runs on TensorFlow.
 WITH_TENSORFLOW = {"modeling/tracing.py"}
 # Modules that read absl's FLAGS. All others get cli.settings.Settings.
-READS_FLAGS = {"cli/settings.py", "cli/program.py", "cli/command_file.py"}
+READS_FLAGS = {"cli/settings.py", "cli/program.py"}
 # Files of a task's folder that may use settings.
 SEES_SETTINGS = {"task.py", "settings.py", "glue.py"}
 SEES_SETTINGS |= {"corpus_settings.py", "vocabulary_settings.py"}
