@@ -16,11 +16,11 @@ NAME = "bert_tf2"
 PACKAGES = "cli conversion data modeling runs serving storage tasks training"
 CODE = {file.stem: file.read_text("utf-8") for file in HERE.glob("*.py")}
 del CODE["setup"]
-OURS = "|".join([*PACKAGES.split(), *CODE])
+NAMES = "|".join([*PACKAGES.split(), *CODE])
 RENAMES = {
-  rf"^( *)import ({OURS})(?= |$)": rf"\1from {NAME} import \2",
-  rf"^( *)(from|import) ({OURS})\b": rf"\1\2 {NAME}.\3",
-  rf'(import_module\(f?")({OURS})\b': rf"\1{NAME}.\2",
+  rf"^( *)import ({NAMES})(?= |$)": rf"\1from {NAME} import \2",
+  rf"^( *)(from|import) ({NAMES})\b": rf"\1\2 {NAME}.\3",
+  rf'(import_module\(f?")({NAMES})\b': rf"\1{NAME}.\2",
 }
 
 INIT = f'''"""BERT on TensorFlow 2: `load`, `TextEncoder` and `Predictor`."""

@@ -91,7 +91,7 @@ TRAIN = """
 
 
 @pytest.mark.slow
-def test_the_package_works_beside_a_data_module_of_the_user(user):
+def test_the_package_works_with_a_data_module_of_the_user(user):
   assert "run_classifier" in _run(
     user, "-c", _command("run_classifier"), "--help"
   )
