@@ -19,8 +19,7 @@ from runs.session import Run, needs_static_shapes
 from runs.settings import DRY_RUN_STEPS, Packing
 from runs.task_settings import FineTuning
 from serving.export import ServedModel
-from storage import UserError
-from storage.progress import number_of
+from storage import UserError, number_of
 from training import optimization, report, run_folder
 from training.run_folder import BestCheckpoint, Checkpoints
 

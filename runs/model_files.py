@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from data import tokenization
 from data.tokenization import doubt_case, open_tokenizer
-from data.tokenizer import Tokenizer
+from data.vocab import Tokenizer
 from modeling.config import BertConfig, extensions
 from storage import UserError, files
 from training import checkpoint_files, run_json
