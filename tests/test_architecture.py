@@ -13,7 +13,7 @@ from tests import programs
 ROOT = Path(__file__).parents[1]
 LIBRARIES = {"tensorflow", "tensorflow_text", "keras", "official"}
 # Only requirements-beam.txt or requirements-bench.txt installs these packages.
-OPTIONAL = {"apache_beam"}
+OPTIONAL = {"apache_beam", "setuptools"}
 # Our packages and the libraries that a package may import.
 LOWER = {"training", "data", "modeling", "storage"}
 PACKAGES = {
