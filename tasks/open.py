@@ -8,7 +8,7 @@ from pkgutil import iter_modules
 from absl import logging
 
 import tasks
-from runs.model_files import find_model
+from runs.trained_model import find_model
 from serving import answers, formats, savedmodel
 from serving.answers import Answers, TextModel
 from storage import UserError, files

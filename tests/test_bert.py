@@ -18,7 +18,7 @@ import bert
 from data import vocab
 from modeling import models
 from predictor import Predictor
-from runs.model_files import find_model
+from runs.trained_model import find_model
 from storage import UserError
 from tests import programs, small_model
 from training import checkpoint
