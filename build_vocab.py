@@ -21,8 +21,8 @@ from collections import Counter
 
 from absl import logging
 
-from cli import file_checks, program
-from cli.settings import flags_of
+from cli import program
+from cli.settings import check_is_new, check_output_file, flags_of
 from data import vocab, vocab_checks
 from data.pretraining import builders, vocab_learning
 from data.pretraining.builders import TextFormat
@@ -39,7 +39,7 @@ def config_path(settings: VocabularySettings) -> str:
 
 
 def check_flags(settings: VocabularySettings) -> None:
-  file_checks.check_output_file(
+  check_output_file(
     settings.output_file, settings.overwrite, *files.expand(settings.input_file)
   )
   if settings.extend:
@@ -47,7 +47,7 @@ def check_flags(settings: VocabularySettings) -> None:
   for name in settings.given.intersection(flags_of(Extension)):
     raise UserError(f"--{name} is for --extend: name the vocabulary by it")
   if settings.preset and not settings.overwrite:
-    file_checks.check_is_new(config_path(settings))
+    check_is_new(config_path(settings))
   vocab_learning.reserved_tokens(
     settings.special_tokens, settings.unused_tokens
   )

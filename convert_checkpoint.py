@@ -28,8 +28,8 @@ from dataclasses import dataclass
 
 from absl import logging
 
-from cli import file_checks, program
-from cli.settings import Settings, common, flag
+from cli import program
+from cli.settings import Settings, check_is_new, check_writable, common, flag
 from conversion import download, hugging_face, interchange
 from conversion.interchange import HUGGING_FACE, MODEL_GARDEN, ORIGINAL
 from storage import UserError, files
@@ -64,9 +64,9 @@ class ConversionSettings(Settings):
 
 
 def check_flags(settings: ConversionSettings) -> None:
-  file_checks.check_file(settings, "bert_config_file")
-  file_checks.check_file(settings, "vocab_file")
-  file_checks.check_writable(settings.output, "output")
+  settings.check_file("bert_config_file")
+  settings.check_file("vocab_file")
+  check_writable(settings.output, "output")
   if files.exists(settings.output) and not files.is_folder(settings.output):
     raise NotADirectoryError(
       f"--output={settings.output} is a file: name a folder"
@@ -142,7 +142,7 @@ def choose_target(settings: ConversionSettings, kind: str) -> str:
     raise UserError(f"--head={settings.head} is for a Hugging Face --output")
   if not settings.overwrite:
     names = interchange.FILES[target]
-    file_checks.check_is_new(*(os.path.join(settings.output, x) for x in names))
+    check_is_new(*(os.path.join(settings.output, x) for x in names))
   return target
 
 

@@ -12,10 +12,10 @@ import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 
 from dataclasses import dataclass
 
-from cli import file_checks, program
+from cli import program
 from cli.settings import common, flag
 from data import vocab_checks
-from runs import checks
+from runs import model_files
 from runs.settings import TrainedModel
 from storage import UserError, textfiles
 from training import checkpoint_files
@@ -44,11 +44,11 @@ def check_flags(settings: Settings) -> None:
   if not (settings.text or settings.input_file):
     raise UserError("nothing to fill in: give --text or --input_file")
   if settings.input_file != "-":
-    file_checks.check_file(settings, "input_file")
-  checks.check(settings, checks.config(settings))
+    settings.check_file("input_file")
+  model_files.check(settings, model_files.config(settings))
   settings.tokenizer.check()
   objective = checkpoint_files.flag_of(settings.init_checkpoint, "objective")
-  checks.check_objective(objective)
+  model_files.check_objective(objective)
 
 
 def main(settings: Settings) -> None:
@@ -72,7 +72,7 @@ def main(settings: Settings) -> None:
   from tasks.pretraining.answers import Answers
   from training import checkpoint
 
-  config = checks.config(settings)
+  config = model_files.config(settings)
   answers = Answers(TextConfig(settings.tokenizer, _UNLIMITED), settings.top_k)
   pair = settings.text_pair or ""
   examples = [answers.encode({"text": t, "text_pair": pair}) for t in texts]

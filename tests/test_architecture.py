@@ -13,7 +13,7 @@ from tests import programs
 ROOT = Path(__file__).parents[1]
 LIBRARIES = {"tensorflow", "tensorflow_text", "keras", "official"}
 # Only requirements-beam.txt or requirements-bench.txt installs these packages.
-OPTIONAL = {"apache_beam"}
+OPTIONAL = {"apache_beam", "setuptools"}
 # Our packages and the libraries that a package may import.
 LOWER = {"training", "data", "modeling", "storage"}
 PACKAGES = {
@@ -35,7 +35,7 @@ FILES = sorted(
 # Imports TensorFlow if Keras runs on TensorFlow.
 WITH_TENSORFLOW = {"modeling/tracing.py"}
 # Modules that read absl's FLAGS. All others get cli.settings.Settings.
-READS_FLAGS = {"cli/settings.py", "cli/program.py", "cli/command_file.py"}
+READS_FLAGS = {"cli/settings.py", "cli/program.py"}
 # Files of a task's folder that may use settings.
 SEES_SETTINGS = {"task.py", "settings.py", "glue.py"}
 SEES_SETTINGS |= {"corpus_settings.py", "vocabulary_settings.py"}
