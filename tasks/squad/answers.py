@@ -11,14 +11,9 @@ from tasks.squad.decoding import DecodingConfig
 from tasks.squad.examples import WORD, SquadExample
 from tasks.squad.records import WindowConfig, WindowMaker
 
-# {field of the best answer: field that lists the n best answers}
-_PLURAL = {
-  "answer": "answers",
-  "score": "scores",
-  "probability": "probabilities",
-  "start": "starts",
-  "end": "ends",
-}
+# Fields of the best answer, and fields that list the n best answers.
+_NAMES = ("answer", "score", "probability", "start", "end")
+_PLURALS = ("answers", "scores", "probabilities", "starts", "ends")
 
 
 class Answers(answers.Answers):
@@ -52,14 +47,14 @@ class Answers(answers.Answers):
     words = list(WORD.finditer(texts["context"]))
     example = SquadExample("", texts["question"], [word[0] for word in words])
     windows = list(self._window_maker.windows(0, example))
-    return Encoded([self._row(w) for w in windows], (example, windows, words))
-
-  def _row(self, window):
-    row = answers.row(window.ids, window.segments)
-    if self._dynamic_padding:
-      return row
-    padding = (0, self._windows.max_seq_length - len(window.ids))
-    return {name: np.pad(values, padding) for name, values in row.items()}
+    rows = [answers.row(window.ids, window.segments) for window in windows]
+    if not self._dynamic_padding:
+      size = self._windows.max_seq_length
+      rows = [
+        {k: np.pad(v, (0, size - len(v))) for k, v in row.items()}
+        for row in rows
+      ]
+    return Encoded(rows, (example, windows, words))
 
   def decode(self, encoded: Encoded, outputs: list[dict]) -> dict:
     """Returns the best answer, with scores and position in the context.
@@ -83,14 +78,10 @@ class Answers(answers.Answers):
 
     def named(index):
       entry = entries[index]
-      start, end = _position(entry["text"], spans[index], words)
-      return {
-        "answer": entry["text"],
-        "score": entry["start_logit"] + entry["end_logit"],
-        "probability": entry["probability"],
-        "start": start,
-        "end": end,
-      }
+      score = entry["start_logit"] + entry["end_logit"]
+      position = _position(entry["text"], spans[index], words)
+      values = entry["text"], score, entry["probability"], *position
+      return dict(zip(_NAMES, values, strict=True))
 
     texts = [entry["text"] for entry in entries]
     result = named(texts.index(predictions.answers[""]))
@@ -102,7 +93,7 @@ class Answers(answers.Answers):
       result["null_odds"] = predictions.null_odds[""]
     top = [named(i) for i in range(len(texts))[: self._decoding.export_top_k]]
     if top:
-      for name, plural in _PLURAL.items():
+      for name, plural in zip(_NAMES, _PLURALS, strict=True):
         result[plural] = [answer[name] for answer in top]
       result["num_answers"] = len(top)
     return result
