@@ -28,7 +28,7 @@ from cli.settings import Settings, common, flag, flags_of
 from serving import formats, json_lines
 from storage import UserError
 from storage.progress import Progress
-from tasks.predictor import Predictor
+from tasks.open import Predictor
 
 __all__ = ["Predictor"]
 _input = partial(flag, None, text=True, repeated=True)

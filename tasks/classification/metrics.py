@@ -171,22 +171,21 @@ def write_prediction_table(
   The copied columns are the examples' `columns`. Tabs and line breaks become
   blanks. A column whose name is in use gets the prefix "input_".
   """
-  labels = task.labels
-  rows = np.asarray(outputs, np.float32)
+
+  def cell(text):
+    return re.sub(r"[\t\r\n]+", " ", text)
+
+  labels, rows = task.labels, np.asarray(outputs, np.float32)
   names = _prediction_names(task, rows)
   copied = list(dict.fromkeys(c for e in examples for c in e.columns or ()))
   header = ["guid", "prediction", *labels]
   header += [f"input_{c}" if c in header else c for c in copied]
-  table: list[Iterable[str]] = [map(_cell, header)]
+  table: list[Iterable[str]] = [map(cell, header)]
   for example, name, row in zip(examples, names, rows, strict=True):
     values = [str(value) for value in row] if labels else []
-    cells = [_cell((example.columns or {}).get(c, "")) for c in copied]
+    cells = [cell((example.columns or {}).get(c, "")) for c in copied]
     table.append([example.guid, name, *values, *cells])
   metrics.write_table(path, table)
-
-
-def _cell(text):
-  return re.sub(r"[\t\r\n]+", " ", text)
 
 
 def _prediction_names(task, outputs):

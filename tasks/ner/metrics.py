@@ -20,8 +20,7 @@ from serving.answers import softmax
 from storage import files
 from storage.progress import num_wide
 from tasks import metrics
-from tasks.ner.examples import DOCUMENT_START, Sentence
-from tasks.ner.records import group_by_sentence
+from tasks.ner.examples import DOCUMENT_START, Sentence, group_by_sentence
 from tasks.ner.schemes import OUTSIDE, Scheme, recognize
 
 
@@ -95,6 +94,11 @@ def evaluate(
 
 def report(scores: Scores) -> str:
   """Scores in percent in the layout of conlleval."""
+
+  def percent(score):
+    ratios = f"precision: {score.precision:7.2%}; recall: {score.recall:7.2%}"
+    return f"{ratios}; FB1: {100 * score.f1:6.2f}"
+
   overall = scores.overall
   tokens = f"processed {scores.words} tokens"
   accuracy = f"accuracy: {scores.accuracy:7.2%}"
@@ -102,19 +106,12 @@ def report(scores: Scores) -> str:
     tokens += (
       f" with {overall.labels} phrases; found: {overall.predicted} phrases"
     )
-    accuracy += f"; {_percent(overall)}"
+    accuracy += f"; {percent(overall)}"
   lines = [f"{tokens}; correct: {overall.correct}.", accuracy]
   for name, score in scores.by_type.items():
     width = 17 - num_wide(name)
-    lines.append(f"{name.rjust(width)}: {_percent(score)}  {score.predicted}")
+    lines.append(f"{name.rjust(width)}: {percent(score)}  {score.predicted}")
   return "\n".join(lines)
-
-
-def _percent(score):
-  return (
-    f"precision: {score.precision:7.2%}; recall: {score.recall:7.2%}; "
-    f"FB1: {100 * score.f1:6.2f}"
-  )
 
 
 def label_ids(tags: Sequence[str], sentences: Sequence[Sentence]) -> np.ndarray:
@@ -141,9 +138,10 @@ def score(
   logits: np.ndarray, tags: Sequence[str], sentences: Sequence[Sentence]
 ) -> Scores:
   """Computes and logs scores of sentences with tags."""
-  predicted = group_by_sentence(_most_probable(logits, tags), sentences)
+  predicted = [tags[i] for i in np.argmax(logits, axis=-1)]
   known = [sentence.tags or [] for sentence in sentences]
-  scores = evaluate(known, predicted, recognize(tags))
+  by_sentence = group_by_sentence(predicted, sentences)
+  scores = evaluate(known, by_sentence, recognize(tags))
   logging.info("\n%s", report(scores))
   return scores
 
@@ -156,7 +154,7 @@ def write_predictions(
   sentences: Sequence[Sentence],
 ) -> None:
   """Writes <split>_predictions.conll, in the file's scheme, and .tsv."""
-  predicted = _most_probable(logits, tags)
+  predicted = [tags[i] for i in np.argmax(logits, axis=-1)]
   path = os.path.join(output_dir, f"{split}_predictions")
   by_sentence = group_by_sentence(predicted, sentences)
   if scheme := sentences[0].scheme:
@@ -172,10 +170,6 @@ def write_predictions(
   for (line, word), tag, row in zip(words, predicted, probs, strict=True):
     table.append((str(line), word, tag, *map(str, row)))
   metrics.write_table(f"{path}.tsv", table)
-
-
-def _most_probable(logits, tags):
-  return [tags[i] for i in np.argmax(logits, axis=-1)]
 
 
 def write_conll(

@@ -19,11 +19,10 @@ from serving.answers import TextConfig
 from serving.export import ServedModel
 from storage import tfrecord
 from storage.progress import Progress
-from tasks.ner import metrics, records
+from tasks.ner import examples, metrics
 from tasks.ner.answers import Answers
-from tasks.ner.examples import Sentence
-from tasks.ner.records import TagWindow
-from tasks.ner.settings import Settings
+from tasks.ner.examples import Sentence, TagWindow
+from tasks.ner.tagging import Settings
 from training import inference
 
 
@@ -73,7 +72,7 @@ class Ner(Task[Settings, TagRecords]):
       lambda sentence: (" ".join(sentence.words),), sentences, tokenizer, file
     )
     sentences = sentences[: settings.max_examples]
-    build = records.TagRecordBuilder(
+    build = examples.TagRecordBuilder(
       tokenizer, length, self.labels, settings.document_context
     )
     progress = Progress("cut", len(sentences), "sentences")
@@ -149,4 +148,4 @@ def word_logits(
 ) -> np.ndarray:
   """The model's logits for the words of a file, [words, tags]."""
   outputs = inference.outputs(model, dataset, batch_size)
-  return records.first_piece_values(outputs["logits"], dataset.rows)
+  return examples.first_piece_values(outputs["logits"], dataset.rows)

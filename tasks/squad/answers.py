@@ -47,13 +47,13 @@ class Answers(answers.Answers):
     words = list(WORD.finditer(texts["context"]))
     example = SquadExample("", texts["question"], [word[0] for word in words])
     windows = list(self._window_maker.windows(0, example))
-    rows = [answers.row(window.ids, window.segments) for window in windows]
-    if not self._dynamic_padding:
-      size = self._windows.max_seq_length
-      rows = [
-        {k: np.pad(v, (0, size - len(v))) for k, v in row.items()}
-        for row in rows
-      ]
+    rows = []
+    for window in windows:
+      row = answers.row(window.ids, window.segments)
+      if not self._dynamic_padding:
+        padding = (0, self._windows.max_seq_length - len(window.ids))
+        row = {name: np.pad(values, padding) for name, values in row.items()}
+      rows.append(row)
     return Encoded(rows, (example, windows, words))
 
   def decode(self, encoded: Encoded, outputs: list[dict]) -> dict:

@@ -24,7 +24,7 @@ _REMOVED = str.maketrans(dict.fromkeys(string.punctuation))
 
 def write_predictions(predictions: Predictions, output_dir: str) -> None:
   """Writes, or replaces, the original's two or three files."""
-  contents = {"predictions.json": predictions.answers}
+  contents: dict[str, dict] = {"predictions.json": predictions.answers}
   contents["nbest_predictions.json"] = predictions.nbest
   if predictions.null_odds:
     contents["null_odds.json"] = predictions.null_odds

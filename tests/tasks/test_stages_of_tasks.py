@@ -7,7 +7,6 @@ import pytest
 import tensorflow as tf
 
 from data.batching import Packing
-from tasks.classification import metrics as classification_metrics
 from tasks.classification import named_tasks
 from tasks.classification.task import Classification
 from tasks.multiple_choice import examples as choices
@@ -43,19 +42,6 @@ def test_a_batch_that_is_full_is_not_filled_up(tmp_path, number, use_tpu):
     expected = -(-number // size) * size if use_tpu else number
     assert len([*tf.data.TFRecordDataset(part.path)]) == expected
     assert len(part.rows) == number
-
-
-def test_one_model_has_its_thresholds_or_needs_none(tmp_path):
-  lacks = classification_metrics.lacks_thresholds
-  folder = str(tmp_path)
-  for name, expected in (
-    (None, {1: False, 2: True, 9: True}),
-    ("thresholds.tsv", {1: False, 2: True}),
-    ("thresholds_ensemble.tsv", {1: False, 2: False, 9: False}),
-  ):
-    if name:
-      (tmp_path / name).touch()
-    assert {size: lacks(folder, size) for size in expected} == expected
 
 
 # --- Multiple choice ---------------------------------------------------------

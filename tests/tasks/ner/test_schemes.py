@@ -18,14 +18,9 @@ SCHEMES = [
   ("B-X I-X O B-X", "BIO (prefix, separator '-')", [(0, 2), (3, 4)]),
   ("I-X I-X O B-X", "BIO (prefix, separator '-')", [(0, 2), (3, 4)]),
   ("I-X I-X O I-X", "IOB1 (prefix, separator '-')", [(0, 2), (3, 4)]),
-  ("B-X I-X E-X S-X", "BIOES (prefix, separator '-')", [(0, 3), (3, 4)]),
-  ("B-X I-X I-X S-X", "BIOS (prefix, separator '-')", [(0, 3), (3, 4)]),
   ("B_X I_X L_X U_X", "BILOU (prefix, separator '_')", [(0, 3), (3, 4)]),
   ("U:X O B:X L:X", "BILOU (prefix, separator ':')", [(0, 1), (2, 4)]),
-  ("B-X M-X M-X E-X", "BMES (prefix, separator '-')", [(0, 4)]),
   ("S-X B-X M-X E-X", "BMES (prefix, separator '-')", [(0, 1), (1, 4)]),
-  ("B-X M-X E-X W-X", "BMEWO (prefix, separator '-')", [(0, 3), (3, 4)]),
-  ("I-X E-X I-X E-X", "IOE2 (prefix, separator '-')", [(0, 2), (2, 4)]),
   ("X-B X-I O X-B", "BIO (suffix, separator '-')", [(0, 2), (3, 4)]),
   ("X_B X_M X_E X_S", "BMES (suffix, separator '_')", [(0, 3), (3, 4)]),
   ("X.B X.I - X.B", "BIO (suffix, separator '.')", [(0, 2), (3, 4)]),
@@ -76,21 +71,6 @@ def test_a_scheme_has_its_letters_by_position(name, target):
 
 
 @pytest.mark.parametrize(
-  ("tags", "ends"),
-  [
-    ("I-X W-X I-X", [(0, 1), (1, 2), (2, 3)]),
-    ("I-X U-X I-X", [(0, 1), (1, 2), (2, 3)]),
-    ("B-X L-X I-X", [(0, 2), (2, 3)]),
-    ("B-X M-X B-X", [(0, 2), (2, 3)]),
-  ],
-)
-def test_letters_in_a_mistaken_order_begin_and_end_entities(tags, ends):
-  tags = tags.split()
-  result = recognize(tags).entities(tags)
-  assert result == [Entity("X", *pair) for pair in ends]
-
-
-@pytest.mark.parametrize(
   ("tags", "types"),
   [
     ("B-GPE-LOC I-GPE-LOC O", "GPE-LOC"),
@@ -119,17 +99,6 @@ def test_types_are_recognized_by_all_tags(tags, types):
   scheme = recognize(tags.split())
   result = {scheme.split(tag)[1] for tag in tags.split() if tag != "O"}
   assert " ".join(sorted(result)) == types
-
-
-def test_old_labels_are_scored_as_what_they_mean():
-  # An older version, which read other types from these tags, wrote labels.txt.
-  for tags in ("O B-X E-X M-X S-X", "O X-B X-E X-M X-S"):
-    scheme = recognize(tags.split())
-    _, first, last, inner, _ = tags.split()
-    gold = [[first, inner, last]]
-    overall = metrics.evaluate(gold, gold, scheme).overall
-    assert overall == metrics.Score(1, 1, 1)
-    assert metrics.metric(tags.split()) == "eval_f1"
 
 
 def test_every_type_has_the_letters_of_every_other():
