@@ -24,11 +24,10 @@ _REMEDY = "name an export, the folder of a training, or a model's folder"
 def restore(folder: str, **changes):
   """Restores the model (serving.export.ServedModel) that --do_export exports.
 
-  `folder` is the program's --output_dir, `changes` are values of flags that
-  differ from training. A folder without run.json holds a checkpoint: the model
-  makes vectors of texts, and `changes` are flags of extract_features.py.
-  Raises FileNotFoundError if a file that flags name is gone, ValueError for
-  folders of unknown programs, unknown flags and values of the wrong type.
+  `changes` are values of flags that differ from training. The model of a folder
+  without run.json makes vectors of texts, by flags of extract_features.py.
+  Raises FileNotFoundError for a missing file, ValueError for unknown programs
+  and flags and for values of the wrong type.
   """
   from runs import restore as runs  # noqa: PLC0415, imports TensorFlow
 
@@ -54,9 +53,7 @@ def restore(folder: str, **changes):
 
 def folders() -> list[str]:
   """Names of the tasks, taken from the folders here."""
-  return [
-    module.name for module in iter_modules(tasks.__path__) if module.ispkg
-  ]
+  return [m.name for m in iter_modules(tasks.__path__) if m.ispkg]
 
 
 def _feature_extraction(folder, changes):
@@ -135,8 +132,7 @@ def load_answers(folder: str) -> Answers:
       "version does not have"
     )
   try:
-    answers_of_task = import_module(f"tasks.{task}.answers")
-    return answers_of_task.Answers(config, **settings)
+    return import_module(f"tasks.{task}.answers").Answers(config, **settings)
   except TypeError as error:
     raise UserError(
       f"{folder}: {answers.TASK_FILE} has other settings than this version "
@@ -169,23 +165,14 @@ class Predictor:
     changes: flags with other values than in training, such as vocab_file="..."
       for a moved file; not for exports.
 
-  Attributes:
-    inputs: names of the model's inputs.
+  A call takes `texts`, if the model has a single input (models of run_ner.py
+  also take lists of words), or texts by name of the input; `choices` takes
+  lists of texts. `batch_size` bounds the memory. A call returns a dict for each
+  text, in order, without padding; see docs/serving.md.
 
-  Call arguments:
-    texts: iterable of texts, for a model with a single input. Models of
-      run_ner.py also take lists of words as texts.
-    batch_size: number of texts at a time, which bounds the memory.
-    inputs: texts by name; `choices` takes lists of texts.
-
-  Returns:
-    A dict for each text, in order, without padding; see docs/serving.md.
-
-  Raises:
-    FileNotFoundError: the folder or a file of the model does not exist.
-    serving.remote.RemoteError: an OSError; the server does not answer.
-    storage.UserError: a ValueError; the folder has no such model, or the model
-      has other inputs.
+  Raises FileNotFoundError, serving.remote.RemoteError (an OSError) if a server
+  does not answer, or storage.UserError (a ValueError) for another model or
+  other inputs.
   """
 
   def __init__(
@@ -248,8 +235,7 @@ class Predictor:
     """Vectors of texts from the last layer, [N, H]; `normalize`: length 1."""
     if "pooling" not in self._answer.answers.settings:
       raise UserError("this is a model of a task, which has no vectors")
-    vectors = [answer["sentence"][-1] for answer in self(texts)]
-    array = np.array(vectors, np.float32)
+    array = np.array([a["sentence"][-1] for a in self(texts)], np.float32)
     norms = np.linalg.norm(array, axis=-1, keepdims=True)
     return array / norms if normalize else array
 

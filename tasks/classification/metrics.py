@@ -64,9 +64,9 @@ def results(
 ) -> dict[str, float]:
   """Values of eval_results.txt: the original's, then the task's metrics.
 
-  `loss` is the mean over batches. The short last batch has the weight of a full
-  batch, as in the original. With several labels a text, F1 is computed again
-  with thresholds of 0.5. losses: [N]; outputs as in `predictions`.
+  `loss` is the mean over batches, of which the short last one has the weight of
+  a full one, as in the original. With several labels a text, F1 is computed
+  again with thresholds of 0.5. losses: [N]; outputs as in `predictions`.
   """
   starts = range(0, len(losses), batch_size)
   batches = [losses[i : i + batch_size].mean() for i in starts]
@@ -144,8 +144,7 @@ def write_predictions(
 ) -> None:
   """Writes test_results.tsv, test_predictions.tsv and GLUE's submission.
 
-  The files of "test_mismatched" end in _mismatched.tsv. logits: [N, L] or
-  [N, 1].
+  "test_mismatched" has files ..._mismatched.tsv. logits: [N, L] or [N, 1].
   """
   outputs = probabilities(task, logits)
   end = split.removeprefix("test") + ".tsv"

@@ -87,13 +87,10 @@ def objective(
 
 @dataclass(frozen=True)
 class Classification(Task[Settings, RecordDataset]):
-  """Classifies texts or pairs; `named` is the task of --task_name.
-
-  With `fits_thresholds` an evaluation finds the thresholds of labels.
-  """
+  """Classifies texts or pairs; `named` is the task of --task_name."""
 
   named: ClassificationTask = field(kw_only=True)
-  fits_thresholds: bool = False
+  fits_thresholds: bool = False  # an evaluation finds the labels' thresholds
 
   @property
   def metric(self) -> str:

@@ -7,9 +7,9 @@ word BLANK. A line that begins with "#" is a comment, unless the number of
 columns and the tag are as in the other lines.
 
 A record has a sentence, or a part of a long sentence. With document context
-(section 5.3 of the paper) the record also has the neighboring sentences, up to
-the maximum length. The first word piece of each word has the tag as label. All
-other tokens have the label -1, which losses ignore.
+(section 5.3 of the paper) it also has the neighboring sentences, up to the
+maximum length. The first piece of a word has the tag as label. All other tokens
+have the label -1, which losses ignore.
 """
 
 import json
@@ -243,10 +243,10 @@ class TagWindow(NamedTuple):
 class TagRecordBuilder(RowEncoder):
   """Makes records and windows of sentences, in the order of the words.
 
-  Every word is in exactly one window. A word without tokens becomes [UNK].
-  With `document_context` a record is filled with the words before and after,
-  from the same document; otherwise from the same sentence. `tags` are in the
-  order of their ids. `lengths` counts sentences by number of tokens.
+  Every word is in exactly one window. A word without tokens becomes [UNK]. The
+  words before and after fill a record, from the same document with
+  `document_context`, otherwise from the same sentence. `lengths` counts
+  sentences by number of tokens.
   """
 
   def __init__(

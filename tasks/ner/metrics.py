@@ -1,7 +1,6 @@
 """Precision, recall and F1 of entities, as in conlleval; prediction files.
 
-A predicted entity is correct if type, begin and end are correct. W words, L
-tags.
+An entity is correct if type, begin and end are correct. W words, L tags.
 """
 
 import os
@@ -47,19 +46,13 @@ class Score(NamedTuple):
 
 @dataclass(frozen=True)
 class Scores:
-  """Scores of all types together and of each type.
-
-  Attributes:
-    words: number of words.
-    accuracy: fraction of words with the correct tag; "O" counts as a tag.
-    of_entities: the scores count entities, otherwise single words.
-  """
+  """Scores of all types together and of each type."""
 
   overall: Score
   by_type: dict[str, Score]
-  words: int
-  accuracy: float
-  of_entities: bool
+  words: int  # number
+  accuracy: float  # fraction of words with the correct tag, maybe "O"
+  of_entities: bool  # the scores count entities, otherwise single words
 
 
 def evaluate(
@@ -175,10 +168,9 @@ def write_predictions(
 def write_conll(
   path: str, sentences: Sequence[Sentence], predicted: Sequence[Sequence[str]]
 ) -> None:
-  """Writes words, known tags and predicted tags, in columns.
+  """Writes words, known tags and predicted tags, with a blank between columns.
 
-  A blank separates columns, as conlleval expects. White space within a word
-  becomes "_".
+  This is the format of conlleval. White space within a word becomes "_".
   """
   several = sentences[-1].document > 0
   lines: list[str] = []

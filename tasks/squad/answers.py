@@ -62,10 +62,10 @@ class Answers(answers.Answers):
     `score` is start logit plus end logit, `probability` the softmax over the n
     best. `start` and `end` count characters, -1 if the answer is not in the
     context. Without a candidate text version 1.1 answers "empty" with score 0,
-    like the original, and version 2 answers "". Version 2 also answers "" if
-    `null_odds`, the score of no answer minus the best text's score, exceed the
-    threshold; `best_answer` etc. always describe the best text. With
-    `export_top_k`, `answers` etc. list the start of nbest_predictions.json.
+    and version 2 answers "". Version 2 also answers "" if `null_odds`, which is
+    the score of no answer minus the best text's score, exceeds the threshold;
+    `best_answer` etc. always describe the best text. With `export_top_k`,
+    `answers` etc. list the start of nbest_predictions.json.
     """
     example, windows, words = encoded.context
     answer_text = decoding.AnswerText(self.config.tokenizer)
@@ -102,8 +102,7 @@ class Answers(answers.Answers):
 def _position(text, words, spans):
   """Start and end of a text in the context; -1 and -1 without `words`.
 
-  `words` are the numbers of the text's first and last word, `spans` the matches
-  of all words in the context.
+  `words`: first and last word of the text. `spans`: matches of all words.
   """
   if words is None:
     return -1, -1

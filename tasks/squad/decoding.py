@@ -23,10 +23,8 @@ from tasks.squad.records import Window
 
 # Null odds of a question without a candidate text: above any threshold.
 NO_ANSWER_ODDS = 1_000_000.0
-
 # Probability of a text that is improbable for every model of an ensemble.
 LEAST_PROBABILITY = 1e-300
-
 # Start and end logits of a window: [T] each, or [T, M] for an ensemble.
 Logits = tuple[np.ndarray, np.ndarray]
 
@@ -54,8 +52,7 @@ class DecodingConfig:
 class Predictions:
   """Predictions by question id; only version 2 has `null_odds` and `texts`."""
 
-  # Predicted texts; "" for no answer.
-  answers: dict[str, str] = field(default_factory=dict)
+  answers: dict[str, str] = field(default_factory=dict)  # "" for no answer
   # Entries of nbest_predictions.json: at most K, and K + 1 in version 2.
   nbest: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
   # Score of "no answer" minus the score of the best text.
@@ -75,12 +72,10 @@ def decode(
 ) -> Predictions:
   """Predicts an answer to each question.
 
-  A question may have no candidate text: no token, or no allowed span among the
-  best. The answer is then "empty" in version 1.1, as in the original. In
-  version 2, where the original fails, the answer is "" with NO_ANSWER_ODDS.
-
-  In an ensemble, the probability of a text is the mean over the models, and the
-  score is the logarithm of the mean.
+  Without a candidate text (no token, or no allowed span among the best) the
+  answer is "empty" in version 1.1, as in the original. In version 2, where the
+  original fails, the answer is "" with NO_ANSWER_ODDS. In an ensemble, a text
+  has the mean of the models' probabilities; the mean's logarithm is the score.
 
   Windows are in the order of the examples, `logits` in the order of the
   windows. Raises ValueError if the numbers of windows and logits differ.
@@ -106,11 +101,7 @@ def decode(
 
 
 class AnswerText:
-  """Finds the text of a span of tokens in the words of the paragraph.
-
-  Tokens are lower-cased, without accents and split at punctuation. The words
-  are unchanged, and may have more characters than the tokens.
-  """
+  """Finds the text of a span of tokens in the words of the paragraph."""
 
   def __init__(self, tokenizer: Tokenizer):
     self._tokenizer = tokenizer
@@ -123,8 +114,9 @@ class AnswerText:
     """Text of the tokens `start` to `end`, and the first and last word.
 
     "steve smith" in "Steve Smith's" is "Steve Smith". The search runs in the
-    words after the tokenizer. Counting characters other than blanks maps the
-    position back to the words. If that is unclear, the text is all words.
+    words after the tokenizer, which may have fewer characters. Counting
+    characters other than blanks maps the position back. If that is unclear, the
+    text is all words.
     """
     pieces = self._tokenizer.convert_ids_to_tokens(window.ids[start : end + 1])
     first = window.token_word_ids[start - window.context_offset]

@@ -31,14 +31,11 @@ class Answer(NamedTuple):
 
 
 class SquadExample(NamedTuple):
-  """A question about a paragraph.
-
-  All questions of a paragraph have the same list `doc_tokens`.
-  """
+  """A question about a paragraph."""
 
   qas_id: str
   question: str
-  doc_tokens: list[str]
+  doc_tokens: list[str]  # the same list for all questions of the paragraph
   # The answer to train on; None in prediction and for an impossible question.
   answer: Answer | None = None
   # The annotators' answers, for scores; None if the file has no answers.

@@ -70,8 +70,7 @@ def make_windows(
 ) -> Iterator[Window]:
   """Splits paragraphs into windows, in the order of the questions.
 
-  Raises ValueError for a missing special token, ChildProcessError if a worker
-  dies.
+  ValueError for a missing special token, ChildProcessError for a dead worker.
   """
   chunks = workers.chunks(examples, _CHUNK, "questions")
   prepare = partial(WindowMaker, tokenizer, config)
@@ -165,11 +164,10 @@ class WindowMaker:
     return self._last[1]
 
   def _token_span(self, document: _Document, answer: Answer):
-    """First and last token of an answer.
+    """First and last token of an answer, such as "1895" in "(1895-1943).".
 
-    An answer may be part of a word, such as "1895" in "(1895-1943).". The
-    result then has the answer's own tokens, if the words contain exactly these
-    tokens, otherwise all tokens of the words.
+    They are the answer's own tokens, if the words contain exactly these tokens,
+    otherwise all tokens of the words.
     """
     first = document.word_starts[answer.start]
     last = document.word_starts[answer.end + 1] - 1
@@ -182,10 +180,10 @@ class WindowMaker:
 
 
 def _max_context_window(parts: Sequence[range]) -> np.ndarray:
-  """Index of the part that gives each token most context, [tokens] int64.
+  """Index of the first part that gives each token most context, [tokens] int64.
 
   Context is the smaller number of tokens, left or right, plus a hundredth of
-  the part's length. The first of equal parts counts.
+  the part's length.
   """
   length = parts[-1].stop if parts else 0
   best = np.full(length, -1.0)
