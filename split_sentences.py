@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 from absl import logging
 
-from cli import file_checks, program
-from cli.settings import Settings, common, flag
+from cli import program
+from cli.settings import Settings, check_output_file, common, flag
 from data.pretraining import documents
 from data.pretraining.sentences import UNSPLIT, is_unsplit, split_sentences
 from storage import UserError, files, textfiles
@@ -46,9 +46,7 @@ class SplitSettings(Settings):
 
 def check_flags(settings: SplitSettings) -> None:
   inputs = files.expand(settings.input_file)
-  file_checks.check_output_file(
-    settings.output_file, settings.overwrite, *inputs
-  )
+  check_output_file(settings.output_file, settings.overwrite, *inputs)
 
 
 def read_documents(

@@ -1,5 +1,6 @@
-"""Settings of an earlier run, read from run.json, and changes since then."""
+"""Earlier runs: their settings in run.json, and the trials of a sweep."""
 
+import csv
 import json
 import os
 from collections.abc import Mapping
@@ -7,14 +8,14 @@ from typing import Any
 
 from absl import logging
 
-from cli import command_file
-from cli.settings import Flag, S, flags_of
+from cli.settings import COMMAND_FILE, Flag, S, flags_of, repeating
 from modeling.config import BertConfig
 from runs import model_files
 from runs.settings import Training
-from storage import UserError, files
+from storage import UserError, files, textfiles
 from training import checkpoint_files, processes, run_json
 
+SWEEP_TABLE = "sweep.tsv"  # a row for each trial
 # Flags without effect in a run that lacks --vocab_file.
 _OF_TEXT = ("vocab_file", "do_lower_case")
 
@@ -93,8 +94,8 @@ def _existing_file(folder, entry, name, values):
 def save_command(settings: Training, seed: int) -> None:
   """Writes command.flags, which repeats this command, on the chief worker."""
   if processes.is_chief():
-    path = os.path.join(settings.output_dir, command_file.NAME)
-    files.write_text(path, command_file.text(settings, seed))
+    path = os.path.join(settings.output_dir, COMMAND_FILE)
+    files.write_text(path, repeating(settings, seed))
 
 
 def warn_if_changed(settings: Training, path: str) -> None:
@@ -115,3 +116,23 @@ def warn_if_changed(settings: Training, path: str) -> None:
       path,
       ", ".join(changes),
     )
+
+
+def read_trials(output_dir: str) -> list[dict[str, str]]:
+  """Rows of a folder's sweep.tsv by column; none without that file."""
+  path = os.path.join(output_dir, SWEEP_TABLE)
+  lines = textfiles.lines(path) if files.exists(path) else ()
+  return list(csv.DictReader(lines, delimiter="\t"))
+
+
+def best_trials(output_dir: str, number: int) -> list[str]:
+  """Folders of a sweep's best trials, best first; ValueError if too few."""
+  trials = read_trials(output_dir)
+  if len(trials) < number:
+    raise UserError(
+      f"--ensemble={number} is more than the {len(trials)} trials in "
+      f"{output_dir}/{SWEEP_TABLE}: train with more --learning_rate or "
+      "--num_seeds"
+    )
+  trials.sort(key=lambda trial: -float(trial["value"]))
+  return [os.path.join(output_dir, t["run"]) for t in trials[:number]]

@@ -15,7 +15,7 @@ import tensorflow as tf
 from absl import logging
 
 from data import labels
-from runs import record, sweep_table, training_program
+from runs import record, training_program
 from runs.task_settings import FineTuning
 from storage import UserError, files
 from training import processes, run_folder, run_json
@@ -33,7 +33,7 @@ def run_sweep(settings: T) -> T:
   """
   combinations = settings.trials()
   first = 1 if settings.seed is None else settings.seed
-  rows = sweep_table.read(settings.output_dir)
+  rows = record.read_trials(settings.output_dir)
   trials: dict[str, dict] = {row["run"]: row for row in rows}
   for setting, seed in product(
     combinations, range(first, first + settings.num_seeds)
@@ -53,12 +53,12 @@ def run_sweep(settings: T) -> T:
       table = [trials[name], *(trial.values() for trial in trials.values())]
       text = "".join("\t".join(map(str, row)) + "\n" for row in table)
       files.write_text(
-        os.path.join(settings.output_dir, sweep_table.NAME), text
+        os.path.join(settings.output_dir, record.SWEEP_TABLE), text
       )
   if processes.is_chief():
     record.save_command(settings, first)
     _log_trials(trials.values())
-    [folder] = sweep_table.best_trials(settings.output_dir, 1)
+    [folder] = record.best_trials(settings.output_dir, 1)
     best = trials[os.path.basename(folder)]
     value = float(best["value"])
     logging.info("the best is %s: %s %.4f", best["run"], best["metric"], value)

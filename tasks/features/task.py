@@ -4,7 +4,7 @@ import tensorflow as tf
 from absl import logging
 
 from modeling.models import layer_outputs, mean_of_tokens
-from runs import checks
+from runs import model_files
 from runs.session import text_windows
 from serving.answers import TextConfig
 from serving.export import ServedModel, TextSignature
@@ -100,7 +100,7 @@ def served_model(settings: Settings, of_tokens: bool = True) -> ServedModel:
 
   `of_tokens` adds vectors of tokens to any --pooling, except with windows.
   """
-  config, windows = checks.config(settings), text_windows(settings)
+  config, windows = model_files.config(settings), text_windows(settings)
   layers = text_lines.layer_indexes(settings.layers)
   pooling = "none" if of_tokens and not windows else settings.pooling
   model = layer_outputs(config, layers, pooling, windows)

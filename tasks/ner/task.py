@@ -13,7 +13,7 @@ from data.records import RecordDataset
 from data.text_lengths import log_lengths
 from modeling import losses, models
 from modeling.config import BertConfig
-from runs import checks, session
+from runs import checks, model_files, session
 from runs.fine_tune import Task
 from serving.answers import TextConfig
 from serving.export import ServedModel
@@ -134,7 +134,7 @@ class Ner(Task[Settings, TagRecords]):
     # labels.txt of the training, or of --init_checkpoint.
     start = checks.labels_file(settings)
     tags = labels.choose(settings.output_dir, start, None)
-    ner, config = Ner(settings, {}, tags), checks.config(settings)
+    ner, config = Ner(settings, {}, tags), model_files.config(settings)
     texts = TextConfig(settings.tokenizer, settings.max_seq_length, tags)
     model = ner.make_model(config, any_device=True)
     return ServedModel(model, Answers(texts))

@@ -12,7 +12,7 @@ from data import features, vocab_checks
 from data.records import RecordDataset
 from modeling import losses, models
 from modeling.config import BertConfig
-from runs import checks, session
+from runs import checks, model_files, session
 from runs.fine_tune import Task
 from serving.answers import TextConfig
 from serving.export import ServedModel
@@ -179,7 +179,7 @@ class Squad(Task[Settings, SquadRecords]):
       vars(settings.decoding(null_threshold(settings))),
       settings.dynamic_padding,
     )
-    model = Squad(settings, {}).make_model(checks.config(settings))
+    model = Squad(settings, {}).make_model(model_files.config(settings))
     return ServedModel(model, answers)
 
 

@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from modeling import losses, models
-from runs import distillation, fine_tune, session
+from runs import fine_tune, session
 from runs.fine_tune import Task
 from runs.session import Run
 from serving.export import ServedModel
@@ -337,7 +337,7 @@ def test_a_student_follows_the_outputs_of_its_teacher(monkeypatch, kind, size):
   args = _flags(
     "out", teacher="old", distill_weight=0.25, distill_temperature=3.0
   )
-  result = distillation.distilled(args, objective, student, "build")
+  result = fine_tune.distilled(args, objective, student, "build")
   inputs = {name: rng.randint(0, 2, (5, 7)) for name in student.input}
   batch = inputs | {n: rng.randint(0, 3, size) for n, size in labels.items()}
   outputs, targets = student(inputs), teacher(inputs, training=False)
@@ -359,9 +359,9 @@ def _restore(monkeypatch, model, given):
     assert (folder, entry, build, [*changes]) == given
     return ServedModel(model, None)
 
-  monkeypatch.setattr(distillation, "restore", restore)
+  monkeypatch.setattr(fine_tune, "restore", restore)
   entries = ["first", "last entry"]
-  monkeypatch.setattr(distillation.run_json, "read", lambda _: entries)
+  monkeypatch.setattr(fine_tune.run_json, "read", lambda _: entries)
 
 
 def test_a_teacher_of_other_labels_is_named(monkeypatch):
@@ -370,7 +370,7 @@ def test_a_teacher_of_other_labels_is_named(monkeypatch):
   args = _flags("out", teacher="old", distill_weight=0.25)
   message = r"'logits': 3}, this model {'logits': 2"
   with pytest.raises(ValueError, match=message):
-    distillation.distilled(args, losses.classification(), student, None)
+    fine_tune.distilled(args, losses.classification(), student, None)
 
 
 def test_no_step_at_all_is_an_error(tmp_path):

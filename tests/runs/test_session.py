@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from modeling import losses, models, tracing
 from modeling.config import BertConfig
-from runs import checks, restore, session
+from runs import model_files, session
 from serving.answers import TextConfig
 from serving.export import ServedModel
 from tasks.features import task as features
@@ -218,7 +218,7 @@ def test_a_restored_model_has_its_own_flags(tmp_path, entry, changes, fails):
     return ServedModel(_classifier(), None)
 
   try:
-    result = restore.restore(KIND, str(tmp_path), entry, build, changes)
+    result = session.restore(KIND, str(tmp_path), entry, build, changes)
     assert all(np.all(w == 3) for w in result.model.get_weights())
   except ValueError:
     assert fails
@@ -232,7 +232,7 @@ def test_a_model_is_restored_with_its_own_vocabulary(tmp_path, entry):
   (tmp_path / "checkpoint").write_text('model_checkpoint_path: "a"\n')
   (tmp_path / "a.index").touch()
   with pytest.raises(ValueError, match=r"line 5 is 'b', but 'a' in .*vocab"):
-    restore.restore(KIND, str(tmp_path), entry, None, changes)
+    session.restore(KIND, str(tmp_path), entry, None, changes)
 
 
 def test_exports_for_keras_are_float32():
@@ -253,10 +253,10 @@ def test_flags_override_bert_config_json_where_they_are_set(entry):
   ):
     flags = entry["flags"] | {"attention": attention, "add_bilstm": True}
     args = programs.arguments("run_classifier", **flags)
-    result = checks.config(args)
+    result = model_files.config(args)
     assert (result.attention, result.add_bilstm) == (expected, True)
   with pytest.raises(ValueError, match="max_seq_length 513"):
-    checks.config(args.replace(max_seq_length=513))
+    model_files.config(args.replace(max_seq_length=513))
 
 
 def test_dropout_and_data_have_the_saved_seed(tmp_path, monkeypatch, started):

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 import tensorflow as tf
 
-from runs import contradictions, session
+from runs import checks, session
 from runs.settings import Devices
 from tests import programs
 from tests.training import toy
@@ -64,7 +64,7 @@ def test_workers_that_would_each_train_alone_are_refused(monkeypatch):
     {"distribution_strategy": "tpu"},
     {"use_tpu": True},
   ):
-    contradictions.check_devices(_flags(**flags))
+    checks.check_devices(_flags(**flags))
 
 
 def _resolve(monkeypatch, resolver):

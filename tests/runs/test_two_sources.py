@@ -10,7 +10,7 @@ from cli.settings import flag
 from data import vocab
 from modeling import models
 from modeling.config import BertConfig
-from runs import checks, fine_tune, record, session
+from runs import fine_tune, model_files, record, session
 from runs.task_settings import EvaluatedFineTuning
 from storage import UserError
 from tests import programs
@@ -79,7 +79,7 @@ def test_the_name_of_a_tpu_counts_before_its_address(
   )
   flags = {"use_tpu": True, "tpu_zone": "z", "gcp_project": "p"} | names
   with pytest.raises(UserError, match="none here"):
-    session._tpu(programs.arguments("run_squad", **flags))
+    session._strategy("tpu", programs.arguments("run_squad", **flags))
   assert asked == [(expected, "z", "p")]
 
 
@@ -174,11 +174,11 @@ def test_the_vocabulary_of_a_checkpoint_counts_first(tmp_path, has_own):
     args = programs.arguments("run_ner", vocab_file=path)
     start = str(tmp_path / "run/x")
     if (name == "b") == has_own:
-      checks.check_vocabulary(args, 6, start)
+      model_files.check_vocabulary(args, 6, start)
     else:
       with pytest.raises(UserError, match="is not the vocabulary of the mode"):
-        checks.check_vocabulary(args, 6, start)
-    checks.check_vocabulary(args, 6, None)
+        model_files.check_vocabulary(args, 6, start)
+    model_files.check_vocabulary(args, 6, None)
 
 
 @pytest.mark.parametrize("length", [None, 0, 16, 17])
@@ -190,9 +190,9 @@ def test_a_length_is_checked_if_there_is_one(tmp_path, length):
   )
   if length == 17:
     with pytest.raises(UserError, match="max_seq_length 17 exceeds"):
-      checks.config(args)
+      model_files.config(args)
   else:
-    assert checks.config(args).vocab_size == 6
+    assert model_files.config(args).vocab_size == 6
 
 
 @pytest.mark.parametrize("keeps", [{}, {"keep_best": True}])
