@@ -11,7 +11,7 @@ import numpy as np
 from absl import logging
 
 import tasks
-from data.row_encoder import check_texts
+from data.features import check_texts
 from runs.model_files import find_model
 from serving import answers, formats, remote, savedmodel
 from serving.answers import Answers, TextModel, Texts

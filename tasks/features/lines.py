@@ -24,9 +24,9 @@ import numpy as np
 
 from cli.settings import common, flag, original
 from data import features
-from data.row_encoder import RowEncoder
-from data.text_lengths import log_lengths
-from data.tokenizer import Tokenizer
+from data.features import RowEncoder
+from data.vocab import Tokenizer
+from data.write_records import log_lengths
 from modeling.config import POOLINGS
 from runs.settings import ServedEncoder
 from runs.task_settings import LongText

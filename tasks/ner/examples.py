@@ -26,10 +26,9 @@ import numpy as np
 from absl import logging
 
 from data import features
-from data.row_encoder import RowEncoder
-from data.tokenizer import Tokenizer
-from storage import UserError, textfiles
-from storage.progress import number_of
+from data.features import RowEncoder
+from data.vocab import Tokenizer
+from storage import UserError, number_of, textfiles
 from tasks.ner.schemes import Scheme, recognize
 
 IGNORED = -1

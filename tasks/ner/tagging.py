@@ -10,8 +10,7 @@ from data import labels
 from modeling.config import FEATURE_LAYERS
 from runs.settings import Packing
 from runs.task_settings import EvaluatedFineTuning
-from storage import UserError
-from storage.progress import number_of
+from storage import UserError, number_of
 from tasks.ner import examples
 from tasks.ner.examples import Columns, Sentence
 from tasks.ner.schemes import (

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 from absl import logging
 
-from storage import UserError, files
-from storage.progress import number_of
+from storage import UserError, files, number_of
 
 # White space of the original's reader does not include U+00A0 (no-break space).
 WORD = re.compile("[^ \t\r\n\u202f]+")
