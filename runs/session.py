@@ -90,39 +90,21 @@ class Run(Generic[T_co]):
     schedule = optimization.WarmupLinearDecay(
       settings.learning_rate, num_train_steps, num_warmup_steps
     )
-    train_step = self._train_step(model, objective, schedule, packs)
+    step = self._train_step(model, objective, schedule, packs)
     if own := self.checkpoints.newest_readable():
       record.warn_if_changed(settings, own)
     if processes.has_others() and processes.is_chief():
       # The chief scans files without an index once. The other workers wait.
       record_scan.load_index(source.files, source.index_file)
     run_folder.wait_for_chief()
-    self.checkpoints.resume(train_step, settings.init_checkpoint, new_head)
-    skip = int(train_step.examples.numpy())
-    plan = loop.Plan(
-      stop_at or num_train_steps,
-      settings.save_checkpoints_steps,
-      settings.iterations_per_loop,
-      settings.eval_steps,
-      evaluate_last,
-      settings.output_dir,
-      *(settings.profile_steps or ()),
-    )
-
-    def batches(context):
-      return source.train_batches(
-        settings.train_batch_size,
-        self.seed,
-        settings.group_by_length,
-        skip=skip,
-        context=context,
-      )
-
+    self.checkpoints.resume(step, settings.init_checkpoint, new_head)
+    given = settings.train_batch_size, self.seed, settings.group_by_length
+    skip = int(step.examples.numpy())
     self._training = loop.Training(
-      train_step,
-      batches,
+      step,
+      lambda context: source.train_batches(*given, skip=skip, context=context),
       self.checkpoints,
-      plan,
+      self._plan(stop_at or num_train_steps, evaluate_last),
       lambda: self._report(objective, source, unit),
       evaluated=evaluated,
       first_corrupt=source.first_corrupt,
@@ -136,6 +118,18 @@ class Run(Generic[T_co]):
   def end_training(self) -> None:
     """Ends `train` at the step just yielded, and saves a checkpoint."""
     self._training.end()
+
+  def _plan(self, num_train_steps, evaluate_last):
+    settings = self.settings
+    return loop.Plan(
+      num_train_steps,
+      settings.save_checkpoints_steps,
+      settings.iterations_per_loop,
+      settings.eval_steps,
+      evaluate_last,
+      settings.output_dir,
+      *(settings.profile_steps or ()),
+    )
 
   def _report(self, objective, source, unit):
     """Makes the run's report; the chief adds an entry to run.json."""
