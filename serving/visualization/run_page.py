@@ -4,7 +4,6 @@ The page shows the curves of metrics.jsonl, the scores, and what the model
 answers for the dev set: a confusion matrix, the calibration, the worst errors.
 """
 
-import json
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -89,9 +88,7 @@ def write(
     },
     "confusion": _confusion(judged),
     "calibration": calibration(judged),
-    "errors": [
-      asdict(one) for one in order[:_MAX_SHOWN] if not one.is_right
-    ],
+    "errors": [asdict(one) for one in order[:_MAX_SHOWN] if not one.is_right],
   }
   path = os.path.join(folder, NAME)
   files.write_text(path, fill("run_page", data))

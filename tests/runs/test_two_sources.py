@@ -10,7 +10,7 @@ from cli.settings import flag
 from data import vocab
 from modeling import models
 from modeling.config import BertConfig
-from runs import fine_tune, model_files, record, session
+from runs import devices, fine_tune, model_files, record, session
 from runs.task_settings import EvaluatedFineTuning
 from storage import UserError
 from tests import programs
@@ -42,9 +42,9 @@ def test_a_flag_says_what_is_compiled_before_the_device_does(
   flags = {"jit_compile": given, "group_by_length": by_length}
   args = programs.arguments("run_classifier", **flags)
   expected = True if on_gpu is None else bool(gpus) and on_gpu
-  assert session.compiles_step(args, packs) == expected
-  assert session.needs_static_shapes(args, packs) == expected
-  assert session.needs_static_shapes(args.replace(use_tpu=True), packs)
+  assert devices.compiles_step(args, packs) == expected
+  assert devices.needs_static_shapes(args, packs) == expected
+  assert devices.needs_static_shapes(args.replace(use_tpu=True), packs)
   packed = args.replace(pack_examples=None, group_by_length=False)
   config = BertConfig(5, 8, 1, 2, 8)
   is_possible = not given and not (gpus and given is None)
@@ -79,7 +79,7 @@ def test_the_name_of_a_tpu_counts_before_its_address(
   )
   flags = {"use_tpu": True, "tpu_zone": "z", "gcp_project": "p"} | names
   with pytest.raises(UserError, match="none here"):
-    session._strategy("tpu", programs.arguments("run_squad", **flags))
+    devices._strategy("tpu", programs.arguments("run_squad", **flags))
   assert asked == [(expected, "z", "p")]
 
 
