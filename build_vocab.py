@@ -24,11 +24,9 @@ from absl import logging
 from cli import program
 from cli.settings import check_is_new, check_output_file, flags_of
 from data import vocab, vocab_checks
-from data.pretraining import builders, vocab_learning
-from data.pretraining.builders import TextFormat
+from data.pretraining import documents, vocab_learning
 from modeling.config import BertConfig
-from storage import UserError, files
-from storage.progress import Progress
+from storage import Progress, UserError, files
 from tasks.pretraining.vocabulary_settings import Extension, VocabularySettings
 
 
@@ -99,7 +97,7 @@ def _count_source(settings: VocabularySettings, paths):
   counter = vocab_learning.WordCounter(
     settings.do_lower_case, settings.max_words
   )
-  text = TextFormat(settings.input_format, settings.text_field)
+  text = documents.TextFormat(settings.input_format, settings.text_field)
   sample = [*vocab_checks.sample(paths, text.lines)]
   if settings.do_lower_case:
     vocab_checks.warn_of_scripts(sample, settings.input_file)
@@ -111,7 +109,7 @@ def _count_source(settings: VocabularySettings, paths):
     options = settings.runner_options()
     beam.count_words(paths, text, counter, settings.output_file, options)
   else:
-    size = sum(map(builders.text_size, paths))
+    size = sum(map(documents.text_size, paths))
     progress = Progress("read", size / 1e6, "MB")
     for path in paths:
       for line in text.lines(path):

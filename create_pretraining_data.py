@@ -17,7 +17,7 @@ from absl import logging
 from cli import program
 from cli.settings import check_disjoint, check_is_new, check_output_file
 from data import vocab_checks
-from data.pretraining import builders, documents, shards
+from data.pretraining import documents, instances, shards
 from storage import UserError, files
 from tasks.pretraining.corpus_settings import RecordSettings
 
@@ -58,11 +58,11 @@ def check_outputs(settings: RecordSettings, inputs: list[str]) -> None:
 def main(settings: RecordSettings) -> None:
   inputs = files.expand(settings.input_file)
   tokenizer = settings.tokenizer
-  config = builders.BuildConfig(
+  config = instances.BuildConfig(
     tokenizer,
     settings.instance_config(),
     settings.random_seed,
-    builders.TextFormat(settings.input_format, settings.text_field),
+    documents.TextFormat(settings.input_format, settings.text_field),
     settings.deduplicate,
   )
   tokenizer.check(*config.instance_config.tokens)
@@ -104,7 +104,7 @@ def main(settings: RecordSettings) -> None:
   elif settings.num_workers:
     total = shards.write_shards(config, inputs, outputs, settings.num_workers)
   else:
-    total = builders.write_in_memory(config, inputs, outputs)
+    total = instances.write_in_memory(config, inputs, outputs)
   logging.info("Wrote %d instances to:\n  %s", total, "\n  ".join(outputs))
 
 

@@ -22,8 +22,7 @@ from cli import program
 from cli.settings import Settings, check_output_file, common, flag
 from data.pretraining import documents
 from data.pretraining.sentences import UNSPLIT, is_unsplit, split_sentences
-from storage import UserError, files, textfiles
-from storage.progress import Progress
+from storage import Progress, UserError, files, textfiles
 
 
 @dataclass(frozen=True, kw_only=True)

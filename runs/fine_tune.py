@@ -20,8 +20,7 @@ from runs.session import Run, needs_static_shapes, restore
 from runs.settings import DRY_RUN_STEPS, Packing
 from runs.task_settings import FineTuning
 from serving.export import ServedModel
-from storage import UserError
-from storage.progress import number_of
+from storage import UserError, number_of
 from training import optimization, report, run_folder, run_json
 from training.run_folder import BestCheckpoint, Checkpoints
 from training.step import batch_inputs

@@ -14,7 +14,7 @@ from data.tokenization import (
   open_tokenizer,
   validate_case_matches_checkpoint,
 )
-from data.tokenizer import Tokenizer
+from data.vocab import Tokenizer
 from modeling.config import SIDES, BertConfig, extensions
 from runs.settings import Network, Tokens, TrainedModel, Training
 from storage import UserError, files

@@ -8,7 +8,7 @@ import pytest
 
 from conversion import hugging_face, interchange, model_garden, original
 from conversion.interchange import HUGGING_FACE, ORIGINAL, CanonicalModel
-from data.pretraining import builders, shards
+from data.pretraining import documents, instances, shards
 from data.pretraining import preview as preview_module
 from data.vocab import SPECIAL_TOKENS
 from modeling import models
@@ -142,7 +142,7 @@ def test_each_engine_gets_the_flags(
     assert (tokenizer.vocab_file, config.seed) == (files["vocab_file"], 0)
     assert tokenizer.do_lower_case is False
     assert config.deduplicate == deduplicate
-    assert config.text_format == builders.TextFormat("paragraphs", "body")
+    assert config.text_format == documents.TextFormat("paragraphs", "body")
     assert config.instance_config.dupe_factor == 7
     assert inputs == [str(tmp_path / "text")]
     events.append((name, *more))
@@ -165,7 +165,7 @@ def test_each_engine_gets_the_flags(
   monkeypatch.setattr(data.pretraining, "beam", beam, raising=False)
   monkeypatch.setattr(shards, "write_shards", write_shards)
   monkeypatch.setattr(
-    builders, "write_in_memory", lambda *given: note("memory", *given)
+    instances, "write_in_memory", lambda *given: note("memory", *given)
   )
   monkeypatch.setattr(preview_module, "preview", preview)
   module = stages.program("create_pretraining_data")

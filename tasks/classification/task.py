@@ -14,8 +14,7 @@ from absl import logging
 
 from data import labels, vocab_checks
 from data.records import RecordDataset
-from data.text_lengths import log_lengths
-from data.write_records import write_records
+from data.write_records import log_lengths, write_records
 from modeling import losses, models
 from modeling.config import BertConfig
 from runs import checks, model_files, session

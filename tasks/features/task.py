@@ -8,7 +8,7 @@ from runs import model_files
 from runs.session import text_windows
 from serving.answers import TextConfig
 from serving.export import ServedModel, TextSignature
-from storage.progress import Progress
+from storage import Progress
 from tasks.features import lines as text_lines
 from tasks.features.answers import Answers
 from tasks.features.settings import Settings

@@ -10,15 +10,14 @@ from absl import logging
 from data import labels, vocab_checks
 from data.features import TOKENS
 from data.records import RecordDataset
-from data.text_lengths import log_lengths
+from data.write_records import log_lengths
 from modeling import losses, models
 from modeling.config import BertConfig
 from runs import checks, model_files, session
 from runs.fine_tune import Task
 from serving.answers import TextConfig
 from serving.export import ServedModel
-from storage import tfrecord
-from storage.progress import Progress
+from storage import Progress, tfrecord
 from tasks.ner import metrics, records
 from tasks.ner.answers import Answers
 from tasks.ner.examples import Sentence

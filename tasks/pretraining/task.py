@@ -12,8 +12,7 @@ from absl import logging
 
 from data import tokenization_ops, vocab
 from data.batching import Packing
-from data.pretraining.dynamic_masking import CausalTargets
-from data.pretraining.input_pipeline import PretrainingInput
+from data.pretraining.input_pipeline import CausalTargets, PretrainingInput
 from data.pretraining.instances import DEFAULT_MASKING
 from data.records import Source
 from modeling import models

@@ -15,8 +15,7 @@ from runs import checks, model_files, session
 from runs.fine_tune import Task
 from serving.answers import TextConfig
 from serving.export import ServedModel
-from storage import files, tfrecord
-from storage.progress import number_of
+from storage import files, number_of, tfrecord
 from tasks.squad import decoding, metrics, records
 from tasks.squad import examples as squad_examples
 from tasks.squad.answers import Answers

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from conversion import download, hugging_face, keras_hub, model_garden
 from data import features, labels, tables, vocab
-from data.pretraining import builders, documents
-from data.pretraining.builders import TextFormat
+from data.pretraining import documents
+from data.pretraining.documents import TextFormat
 from data.tokenization import CachedTokenizer, FullTokenizer
 from modeling.config import BertConfig
 from storage import record_scan
@@ -60,7 +60,7 @@ def _text(layout, field=None):
     progress = SILENT()
     lines = list(documents.drop_repeated(text.lines(path), progress))
     encode = CachedTokenizer(_tokenizer()).ids
-    result = builders.read_documents(lines, encode, progress, 2, 64)
+    result = documents.read_documents(lines, encode, progress, 2, 64)
     assert all(len(s) <= 64 for document in result for s in document)
 
   return read
