@@ -79,12 +79,12 @@ function showConfusion({ labels, counts }) {
 }
 
 function showCalibration({ bins, error, temperature, fitted_error }) {
-  const points = bins.map(([probability, share]) => [probability, share]);
+  const points = bins.map(([probability, accuracy]) => [probability, accuracy]);
   const fit = temperature === undefined ? "" :
     ` Logits divided by a temperature of ${temperature.toFixed(2)} would be off by ${percent(fitted_error)}; the model is as it was trained.`;
-  byId("temperature").textContent = "A point is a tenth of the scale: the mean probability of the answers, and the share that is right. " +
+  byId("temperature").textContent = "A point is a tenth of the scale: the mean probability of the answers, and the fraction that is right. " +
     `The line is where the two agree. The mean distance is ${percent(error)}.${fit}`;
-  byId("calibration").append(panel("share of right answers", { training: [[0, 0], [1, 1]], evaluation: points }, [0, 1], [0, 1]));
+  byId("calibration").append(panel("fraction of right answers", { training: [[0, 0], [1, 1]], evaluation: points }, [0, 1], [0, 1]));
 }
 
 function showErrors() {

@@ -106,9 +106,9 @@ def _confusion(judged):
 
 
 def calibration(judged: Sequence[Judged]) -> dict[str, Any] | None:
-  """Shares of right answers by probability, and the temperature that fits.
+  """Fractions of right answers by probability, and the temperature that fits.
 
-  `bins` has (mean probability, share of right answers, number of examples).
+  `bins` has (mean probability, fraction of right answers, number of examples).
   Logits divided by `temperature` have the least cross entropy (Guo et al.
   2017, "On Calibration of Modern Neural Networks"). `error` is the expected
   calibration error before, `fitted_error` after. None without probabilities.
@@ -146,5 +146,5 @@ def _bins(probs, right):
     for own in (numbers == number for number in range(_BINS))
     if own.any()
   ]
-  distances = [abs(p - share) * number for p, share, number in bins]
+  distances = [abs(p - accuracy) * n for p, accuracy, n in bins]
   return bins, sum(distances) / len(probs)

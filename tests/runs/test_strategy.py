@@ -93,7 +93,7 @@ def test_the_log_explains_gpus(line, monkeypatch, caplog):
   given, message = line.split(" |")
   has_gpus, dtype, tf32 = given.split()
   monkeypatch.setattr(devices.glob, "glob", lambda pattern: ["/dev/nvidia0"])
-  caplog.set_level("INFO")
+  caplog.set_level("INFO", logger="absl")
   flags = _flags(dtype=dtype, tf32=tf32 == "True")
   devices._explain_gpus(flags, has_gpus == "True")
   assert len(caplog.messages) == bool(message)
