@@ -102,6 +102,7 @@ class Ner(Task[Settings, TagRecords]):
     """Scores of entities and words; with --do_eval writes the tags, too."""
     settings, sentences = self.settings, records.sentences
     logits = word_logits(model, records, settings.eval_batch_size)
+    sentences = metrics.in_learned_scheme(logits, self.labels, sentences)
     label_ids = {"label_ids": metrics.label_ids(self.labels, sentences)}
     terms = self.objective().losses({"logits": logits}, label_ids)
     if settings.do_eval:
@@ -117,6 +118,7 @@ class Ner(Task[Settings, TagRecords]):
     """Writes the predicted tags of a file; logs scores if it has tags."""
     settings, sentences = self.settings, records.sentences
     logits = word_logits(model, records, settings.predict_batch_size)
+    sentences = metrics.in_learned_scheme(logits, self.labels, sentences)
     metrics.write_predictions(
       settings.output_dir, split, logits, self.labels, sentences
     )
