@@ -21,8 +21,8 @@ from data import vocab_checks
 from modeling.bert import make_attention_mask
 from modeling.encoder_variants import TextWindows
 from modeling.models import ENCODER_INPUTS, Ensemble
-from serving import answer_pages, savedmodel
-from serving.answers import Encoded
+from serving import savedmodel
+from serving.answers import SCRIPT, STYLE, Encoded
 from serving.export import ServedModel
 from storage import UserError
 
@@ -249,9 +249,9 @@ def render(
   # "<" could end the script or begin a comment.
   text = json.dumps(data, ensure_ascii=False).replace("<", r"\u003c")
   parts = {
-    "style": _read(answer_pages.STYLE) + _read(_HERE / "page.css"),
+    "style": _read(STYLE) + _read(_HERE / "page.css"),
     "data": text,
-    "script": _read(answer_pages.SCRIPT) + _read(_HERE / "page.js"),
+    "script": _read(SCRIPT) + _read(_HERE / "page.js"),
   }
   template = _read(_HERE / "page.html")
   return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from serving.server.metrics import Metrics
+from serving.server.app import Metrics
 from tests.serving.server import stand_in
 
 PREDICT = "/v1/models/toy:predict"

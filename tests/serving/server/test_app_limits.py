@@ -11,9 +11,8 @@ import pytest
 
 from serving.server import app as module
 from serving.server import connections
-from serving.server.app import App
+from serving.server.app import App, Metrics
 from serving.server.connections import Server
-from serving.server.metrics import Metrics
 from serving.server.models import Model
 from tests.serving.server.stand_in import SETTINGS, Version
 

@@ -8,7 +8,7 @@ import weakref
 import pytest
 
 from serving.server import models
-from serving.server.metrics import Metrics
+from serving.server.app import Metrics
 from serving.server.models import Model, NotLoaded, NoVersion
 from tests.serving.server.stand_in import Version
 
@@ -111,7 +111,8 @@ def test_versions_that_are_not_loaded_yet_are_loading(folder):
     gate.set()
     while second.states.get(10) != ("AVAILABLE", ""):
       time.sleep(0.01)
-  second.announce()
+  with models.polled([second], 0):
+    pass
   assert {*second.states.values()} == {("AVAILABLE", "")}
 
 

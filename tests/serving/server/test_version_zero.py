@@ -6,8 +6,7 @@ import json
 import pytest
 
 from serving.server import rest
-from serving.server.app import App
-from serving.server.metrics import Metrics
+from serving.server.app import App, Metrics
 from serving.server.models import Model, NoVersion
 from tests.serving.server.stand_in import SETTINGS, Version
 
