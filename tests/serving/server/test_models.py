@@ -274,3 +274,19 @@ def test_a_version_that_fails_does_not_delay_the_next_one(folder):
     (folder / name).mkdir()
     model.poll()
   assert sorted(model.versions) == [13]
+
+
+def test_version_zero_is_a_version_but_not_the_newest(tmp_path):
+  (tmp_path / "0").mkdir()
+  model = _model(tmp_path, 2)
+  loaded = model.versions[0]
+  assert model.find() == model.find(0) == (0, loaded)
+  (tmp_path / "3").mkdir()
+  model.poll()
+  assert [model.find(number)[0] for number in (None, 0, 3)] == [3, 0, 3]
+  assert model.versions[0] is loaded
+  model.states = {3: ("AVAILABLE", "")}
+  for versions in ({3: model.versions[3]}, {}):  # the call does not wait
+    model.versions = versions
+    with pytest.raises(NoVersion, match=r"mrpc has no version 0\b"):
+      model.find(0)
