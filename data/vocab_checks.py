@@ -1,8 +1,8 @@
 """Warns of texts and letter cases that do not fit a vocabulary.
 
-Lower-casing decomposes text (NFD) and drops non-spacing marks, which changes
-letters in some scripts. Hangul syllables become Jamo. Thai, Devanagari and
-others lose vowels. A process logs most warnings once, not for each file.
+Lower-casing decomposes text (NFD) and drops non-spacing marks: Hangul syllables
+become Jamo; Thai, Devanagari and others lose vowels. A process logs most
+warnings once, not for each file.
 """
 
 import os

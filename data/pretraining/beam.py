@@ -50,9 +50,9 @@ def write(
 
   Each shard with records becomes a file, and existing files are replaced.
   Workers use the same paths as this process. The files go to a temporary folder
-  beside the output and are renamed when all are complete, so retried bundles
-  leave no duplicates and failed pipelines leave no files. `options` are as in
-  ["--runner=DirectRunner"]. ValueError without text or if the pipeline fails.
+  beside the output and are renamed when all are complete, for retried bundles.
+  `options` are as in ["--runner=DirectRunner"]. ValueError without text or if
+  the pipeline fails.
   """
   output = files.absolute(output)
   paths = list(map(files.absolute, paths))
@@ -63,7 +63,18 @@ def write(
   def build(pipeline):
     texts = pipeline | beam.Create([(shard.number, shard) for shard in corpus])
     if config.deduplicate:
-      texts = _mark_duplicates(texts, config.text_format)
+      repeated = (
+        texts
+        | "hash" >> beam.FlatMap(_hashes, config.text_format)
+        | "equal ones" >> beam.GroupByKey()
+        | "but the first" >> beam.FlatMap(lambda pair: sorted(pair[1])[1:])
+      )
+      drop = beam.MapTuple(_set_dropped)
+      texts = (
+        {"shard": texts, "dropped": repeated}
+        | beam.CoGroupByKey()
+        | drop.with_output_types(tuple[int, Shard])
+      )
     written = (
       texts
       | beam.Reshuffle()
@@ -176,21 +187,6 @@ def _rename(
     for old, new in ((index, tfrecord.index_path(name)), (path, name)):
       if files.exists(old):
         files.rename(old, new)
-
-
-def _mark_duplicates(texts, text_format: TextFormat):
-  """Sets Shard.dropped to the repeats of earlier documents of any shard."""
-  repeated = (
-    texts
-    | "hash" >> beam.FlatMap(_hashes, text_format)
-    | "equal ones" >> beam.GroupByKey()
-    | "but the first" >> beam.FlatMap(lambda pair: sorted(pair[1])[1:])
-  )
-  return (
-    {"shard": texts, "dropped": repeated}
-    | beam.CoGroupByKey()
-    | beam.MapTuple(_set_dropped).with_output_types(tuple[int, Shard])
-  )
 
 
 def _hashes(pair, text_format):
