@@ -207,7 +207,7 @@ class CausalTargets:
 class PretrainingInput(TrainingRecords):
   """Batches of pre-training records with targets.
 
-  `schema` is from `record_schema.find_schema`. `masking` and `tokenizer` mask
+  `schema` is the schema of the files. `masking` and `tokenizer` mask
   records made with --masking=dynamic; `masking` has the P of all records.
   `causal_targets` converts batches for models of one direction. At most
   `max_corrupt_records` are dropped. `folder` gets the index of records and the
