@@ -28,7 +28,6 @@ from data.pretraining import documents, vocab_learning
 from modeling.config import BertConfig
 from storage import Progress, UserError, files
 from tasks.pretraining.vocabulary_settings import Extension, VocabularySettings
-from training import checkpoint_files
 
 
 def config_path(settings: VocabularySettings) -> str:
@@ -135,8 +134,8 @@ def write_model(settings: VocabularySettings, counts: Counter) -> None:
   from conversion import original
   from serving.export import new_folder
 
-  prefix = checkpoint_files.find_checkpoint(settings.needed("init_checkpoint"))
-  bert = original.read(prefix, settings.bert_config_file)
+  path = settings.needed("init_checkpoint")
+  bert = original.read(path, settings.bert_config_file)
   bert.set_words(pieces)
   with new_folder(os.path.dirname(settings.output_file)) as folder:
     bert.vocabulary = os.path.join(folder, "vocab.txt")

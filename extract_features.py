@@ -21,7 +21,7 @@ from modeling.config import BertConfig
 from runs import checks, model_files
 from storage import UserError, textfiles
 from tasks.features import lines
-from tasks.features.settings import Settings
+from tasks.features.lines import Settings
 
 
 def check_flags(settings: Settings) -> None:

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from conversion import download, hugging_face, keras_hub, tf_hub
+from conversion import download, hugging_face, keras_hub, model_garden
 from data import features, labels, tables, vocab
 from data.pretraining import documents
 from data.pretraining.documents import TextFormat
@@ -88,7 +88,6 @@ def _table(path):
 def _conll(path):
   sentences = ner_examples.read_sentences(path)
   tags = ner_tagging.tag_set(sentences)
-  ner_tagging.require_known(sentences, tags, path)
   scheme = ner_tagging.find_scheme(sentences, tags)
   target = Scheme("BIOES")
   for sentence in sentences:
@@ -144,7 +143,7 @@ def _module(path):
   for file in (_DATA, _DATA.with_name(_INDEX)):
     name = file.name.replace("bert_model.ckpt", "variables")
     shutil.copyfile(file, variables / name)
-  tf_hub.read(str(variables.parent))
+  model_garden.read_module(str(variables.parent))
 
 
 def _archive(path):
