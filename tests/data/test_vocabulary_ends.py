@@ -28,6 +28,7 @@ def _records(path, ids):
 
 def _find(file, vocab_file, objective="mlm"):
   more = {"max_predictions_per_seq": 2, "objective": objective}
+  more |= {"bert_config_file": "", "output_dir": ""}
   return find_schema(
     Settings(max_seq_length=3, vocab_file=vocab_file, **more), [file], 9
   )

@@ -55,6 +55,8 @@ def _input(
   paths, seq_length=T, vocab_size=V, masking=MASKING, tokenizer=None, **more
 ):
   settings = Settings(
+    bert_config_file="",
+    output_dir="",
     max_seq_length=seq_length,
     max_predictions_per_seq=masking.max_predictions_per_seq,
     vocab_file=tokenizer and tokenizer.vocab_file,
