@@ -9,7 +9,7 @@ import pytest
 from data import labels
 from modeling import models
 from modeling.config import BertConfig
-from runs import model_files, session
+from runs import model_files
 from tasks.pretraining import task as pretraining
 from tests import programs, stages
 from tests.training import toy
@@ -343,7 +343,7 @@ def _pretrainer(monkeypatch, tmp_path):
     add("open", name)
     return SimpleNamespace(name=name, masks_words=True)
 
-  monkeypatch.setattr(session, "Run", Run)
+  monkeypatch.setattr(pretraining, "Run", Run)
   monkeypatch.setattr(model_files, "config", lambda args: BertConfig(5))
   monkeypatch.setattr(pretraining, "PretrainingInput", records)
   monkeypatch.setattr("tasks.pretraining.settings.find_schema", lambda *_: 1)
