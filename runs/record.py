@@ -23,11 +23,11 @@ _OF_TEXT = ("vocab_file", "do_lower_case")
 def from_record(
   kind: type[S], folder: str, entry: Mapping, changes: Mapping
 ) -> S:
-  """Settings of an entry of a folder's run.json, to use the model.
+  """Settings of an entry of a folder's run.json, without its training data.
 
-  Leaves out training data. `changes` override values of the entry; other flags
-  that the entry lacks have defaults. Raises ValueError for an unknown name or
-  a value of the wrong type, FileNotFoundError if a file of the model is gone.
+  `changes` override the entry; flags in neither have defaults. Raises
+  ValueError for an unknown name or a value of the wrong type, FileNotFoundError
+  if a file of the model is gone.
   """
   known = flags_of(kind)
   if unknown := changes.keys() - known.keys():
@@ -45,19 +45,18 @@ def from_record(
     if name in values and name not in changes:
       values[name] = None
   values["output_dir"] = folder
-  for name, value in values.items():
-    if isinstance(value, list):
-      values[name] = tuple(value)
-  own = {name: value for name, value in values.items() if name in known}
+  own: dict[str, Any] = {
+    name: tuple(value) if isinstance(value, list) else value
+    for name, value in values.items()
+    if name in known
+  }
   return kind(command=(entry.get("program") or "",), **own)
 
 
 def _checked(flag: Flag, value):
   """Returns a flag's new value; ValueError for another type."""
-  if isinstance(value, os.PathLike):
-    value = os.fspath(value)
-  if flag.kind is tuple and isinstance(value, list):
-    value = tuple(value)
+  value = os.fspath(value) if isinstance(value, os.PathLike) else value
+  value = tuple(value) if isinstance(value, list) else value
   if value is None or isinstance(value, flag.kind):
     return value
   if flag.kind is float and isinstance(value, int):
@@ -66,10 +65,7 @@ def _checked(flag: Flag, value):
 
 
 def _existing_file(folder, entry, name, values):
-  """Path of a run's file: as a flag of the entry says, or in the folder.
-
-  Raises FileNotFoundError if both are missing.
-  """
+  """Path of a run's file: as a flag of the entry says, or in the folder."""
   path = run_json.path_of(entry, name)
   if path and files.exists(path):
     return path

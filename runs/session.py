@@ -56,9 +56,8 @@ class Run(Generic[T_co]):
     self.config = replace(config, use_one_hot_embeddings=one_hot)
     # bert_config.json may set the attention, too: run.json records the result.
     self.settings = settings.replace(attention=self.config.attention)
-    self.checkpoints = Checkpoints(
-      settings.output_dir, settings.keep_checkpoint_max
-    )
+    keep = settings.keep_checkpoint_max
+    self.checkpoints = Checkpoints(settings.output_dir, keep)
     self.seed = self.checkpoints.restore_or_set_seed(settings.seed)
     self._training: loop.Training
 
@@ -141,9 +140,11 @@ class Run(Generic[T_co]):
   def _report(self, objective, source, unit):
     """Makes the run's report; the chief adds an entry to run.json."""
     settings = self.settings
-    names = ("loss", *objective.metric_names)
     result = report.Report(
-      settings.output_dir, settings.train_batch_size, unit, names
+      settings.output_dir,
+      settings.train_batch_size,
+      unit,
+      ("loss", *objective.metric_names),
     )
     if processes.is_chief():
       flags = settings.to_dict()
@@ -166,11 +167,6 @@ class Run(Generic[T_co]):
     multipliers = optimization.layerwise_lr_multipliers(
       trained, settings.layerwise_learning_rate_decay
     )
-    average = None
-    if settings.ema_decay:
-      average = optimization.ExponentialMovingAverage(
-        trained, settings.ema_decay
-      )
     return TrainStep(
       model,
       objective,
@@ -182,7 +178,9 @@ class Run(Generic[T_co]):
       max_grad_norm=settings.max_grad_norm,
       accumulation_steps=settings.gradient_accumulation_steps,
       loss_scale=LossScale() if settings.dtype == "float16" else None,
-      average=average,
+      average=optimization.ExponentialMovingAverage(trained, settings.ema_decay)
+      if settings.ema_decay
+      else None,
       # XLA cannot compile some layers, such as cuDNN's LSTM.
       jit_compile=compiles_step(settings, packs)
       and (settings.jit_compile or all(x.supports_jit for x in model.layers)),
@@ -196,13 +194,12 @@ class Run(Generic[T_co]):
 
   def export(self, build: Callable[[T_co], ServedModel]) -> None:
     """Exports what `build` makes, on the chief; other workers wait."""
-    settings = self.settings
+    settings, formats = self.settings, self.settings.export_format
     if processes.is_chief():
-      set_export_policy(settings.dtype, settings.export_format)
+      set_export_policy(settings.dtype, formats)
       served = build(settings)
       self.load(served.model)
-      folder = settings.needed("export_dir")
-      exports.save(folder, served, settings.export_format)
+      exports.save(settings.needed("export_dir"), served, formats)
     with self.strategy.scope():
       run_folder.wait_for_chief()
 
@@ -217,8 +214,9 @@ def load(
   3. --init_checkpoint. An ensemble loads the best checkpoints of a sweep's best
   trials. Raises ValueError without a checkpoint, or for another model.
   """
+  output_dir = settings.output_dir
   if isinstance(model, models.Ensemble):
-    folders = record.best_trials(settings.output_dir, len(model.members))
+    folders = record.best_trials(output_dir, len(model.members))
     names = ", ".join(map(os.path.basename, folders))
     logging.info("an ensemble of %d models: %s", len(folders), names)
     steps = [
@@ -227,8 +225,8 @@ def load(
     ]
     return steps[0]
   keeps_best = isinstance(settings, FineTuning) and settings.keeps_best
-  prefix = checkpoint_files.choose_checkpoint(settings.output_dir, keeps_best)
-  best = run_folder.best_folder(settings.output_dir)
+  prefix = checkpoint_files.choose_checkpoint(output_dir, keeps_best)
+  best = run_folder.best_folder(output_dir)
   if prefix and os.path.dirname(prefix) == best:
     checkpoints = Checkpoints(best)
   return checkpoints.load(model, settings.init_checkpoint)
@@ -243,8 +241,7 @@ def restore(
 ) -> ServedModel:
   """Restores the model that --do_export would export; see tasks.open.
 
-  `kind` is the settings class of the program, `entry` comes from run.json in
-  the folder, `build` makes the model from settings.
+  `entry` comes from run.json in the folder, `build` makes the model.
   """
   settings = record.from_record(kind, folder, entry, changes)
   vocab_size = BertConfig.from_json(settings.bert_config_file).vocab_size
@@ -283,9 +280,9 @@ def set_export_policy(dtype: str, formats: Sequence[str]) -> None:
 def make_strategy(settings: Devices) -> tf.distribute.Strategy:
   """Makes the strategy of --distribution_strategy and the TPU flags.
 
-  Default: mirrored with several GPUs, otherwise one device. Call this function
-  before TensorFlow uses a device: workers connect first, and logical CPU
-  devices are fixed then. Raises ValueError for contradictions or a missing TPU.
+  Call this before TensorFlow uses a device: workers connect first, and logical
+  CPU devices are fixed then. Raises ValueError for contradictions or a missing
+  TPU.
   """
   checks.check_devices(settings)
   start_up.silence_xla()

@@ -11,7 +11,7 @@ from runs import checks, model_files
 from storage import UserError
 from tests import programs
 from tests.runs.test_contradictions import raises
-from training import checkpoint
+from training import checkpoint, run_json
 
 TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a")
 
@@ -231,6 +231,33 @@ def test_a_vocabulary_is_compared_with_that_of_the_training(folder):
     _check(folder, do_train=True, vocab_file=str(other), **both)
   (folder / "vocab.txt").rename(folder / "moved.txt")  # nothing to compare with
   _check(folder, output_dir=run, vocab_file=str(other))
+
+
+def _vocabulary(path, *tokens):
+  path.parent.mkdir(exist_ok=True)
+  path.write_text("\n".join(tokens))
+  return str(path)
+
+
+@pytest.mark.parametrize("has_own", [False, True])
+def test_the_vocabulary_of_a_checkpoint_counts_first(tmp_path, has_own):
+  """The vocabulary next to the checkpoint precedes the recorded file."""
+  trained = _vocabulary(tmp_path / "named.txt", *TOKENS)
+  if has_own:
+    _vocabulary(tmp_path / "run/vocab.txt", *TOKENS[:5], "b")
+  flags = {"vocab_file": trained}
+  run_json.append(str(tmp_path / "run"), {"flags": flags})
+  (tmp_path / "run/x.index").touch()
+  for name, given in (("a", TOKENS), ("b", (*TOKENS[:5], "b"))):
+    path = _vocabulary(tmp_path / "given.txt", *given)
+    args = programs.arguments("run_ner", vocab_file=path)
+    start = str(tmp_path / "run/x")
+    if (name == "b") == has_own:
+      model_files.check_vocabulary(args, 6, start)
+    else:
+      with pytest.raises(UserError, match="is not the vocabulary of the mode"):
+        model_files.check_vocabulary(args, 6, start)
+    model_files.check_vocabulary(args, 6, None)
 
 
 def test_a_much_smaller_vocabulary_is_warned_of(folder, caplog):
