@@ -140,13 +140,6 @@ def test_dry_runs_of_recipes(given, recipe):
 
 
 @pytest.mark.slow
-def test_a_command_file_repeats_a_run(given, tmp_path):
-  flags = given | {"output_dir": tmp_path / "out", "num_train_steps": 3}
-  _run(**flags, do_eval=True, max_eval_steps=1)
-  programs.check_repeats("run_pretraining", tmp_path / "out", tmp_path / "2")
-
-
-@pytest.mark.slow
 def test_the_last_command_that_trained_is_in_its_file(given, tmp_path):
   flags = given | {"output_dir": tmp_path / "out", "num_train_steps": 4}
   flags |= {"do_eval": True, "max_eval_steps": 2}
