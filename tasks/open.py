@@ -12,7 +12,7 @@ from absl import logging
 
 import tasks
 from data.features import check_texts
-from runs.model_files import find_model
+from runs.trained_model import find_model
 from serving import answers, formats, remote, savedmodel
 from serving.answers import Answers, TextModel, Texts
 from storage import UserError, files, setting

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from data import vocab
 from predictor import Predictor
-from runs.model_files import find_model
+from runs.trained_model import find_model
 from tests import programs, small_model
 from tests.training import toy
 from training import report, run_json

@@ -7,7 +7,7 @@ import pytest
 
 from data import vocab
 from modeling.config import BertConfig
-from runs import checks, model_files, record
+from runs import checks, record, trained_model
 from tests import programs
 
 LOWER = [*vocab.SPECIAL_TOKENS, "a", "film"]
@@ -36,7 +36,7 @@ def _entry(folders, **more):
 
 
 def _find(folders):
-  file = model_files.find_vocabulary(
+  file = trained_model.find_vocabulary(
     str(folders[0]), _entry(folders), len(LOWER)
   )
   return file and file.removeprefix(f"{folders[0].parent}/")
@@ -53,7 +53,7 @@ def test_a_vocabulary_has_the_size_of_the_model_or_is_padded(folders):
   vocab.save(LOWER, folders[1] / "vocab.txt")
   for more, fits in ((-1, False), (0, True), (127, True), (128, False)):
     size = len(LOWER) + more
-    file = model_files.find_vocabulary(str(folders[0]), _entry(folders), size)
+    file = trained_model.find_vocabulary(str(folders[0]), _entry(folders), size)
     assert (file is not None) == fits
 
 
