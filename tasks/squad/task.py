@@ -63,11 +63,9 @@ class Squad(Task[Settings, SquadRecords]):
 
   def make_model(self, config: BertConfig) -> keras.Model:
     """Makes a span labeler, or an ensemble of K models: outputs [B, T, K]."""
-    return models.ensemble(
-      lambda: models.span_labeler(config),
-      self.settings.ensemble,
-      models.stack,
-    )
+    number = self.settings.ensemble
+    parts = [models.span_labeler(config) for _ in range(number)]
+    return models.ensemble(parts, models.stack)
 
   def objective(self) -> losses.Objective:
     return losses.span()
