@@ -17,7 +17,7 @@ import keras
 import numpy as np
 
 from data import features
-from data.row_encoder import RowEncoder, check_texts
+from data.features import RowEncoder, check_texts
 from data.tokenization import open_tokenizer
 from modeling import models
 from runs.model_files import find_model

@@ -5,7 +5,8 @@ from os.path import dirname, realpath
 
 HERE = dirname(realpath(__file__))
 PACKAGES = "cli conversion data modeling runs serving storage tasks training"
-for name in PACKAGES.split():
+# In the wheel (setup.py), our packages are in one: nothing can hide them.
+for name in () if __package__ else PACKAGES.split():
   path = realpath(getattr(find_spec(name), "origin", None) or "")
   if dirname(dirname(path)) != HERE:
     raise ImportError(f"{path} hides {HERE}/{name}: rename it (docs/keras.md)")

@@ -21,16 +21,13 @@ from collections import Counter
 
 from absl import logging
 
-from cli import file_checks, program
-from cli.settings import flags_of
+from cli import program
+from cli.settings import check_is_new, check_output_file, flags_of
 from data import vocab, vocab_checks
-from data.pretraining import builders, vocab_learning
-from data.pretraining.builders import TextFormat
+from data.pretraining import documents, vocab_learning
 from modeling.config import BertConfig
-from storage import UserError, files
-from storage.progress import Progress
+from storage import Progress, UserError, files
 from tasks.pretraining.vocabulary_settings import Extension, VocabularySettings
-from training import checkpoint_files
 
 
 def config_path(settings: VocabularySettings) -> str:
@@ -39,7 +36,7 @@ def config_path(settings: VocabularySettings) -> str:
 
 
 def check_flags(settings: VocabularySettings) -> None:
-  file_checks.check_output_file(
+  check_output_file(
     settings.output_file, settings.overwrite, *files.expand(settings.input_file)
   )
   if settings.extend:
@@ -47,7 +44,7 @@ def check_flags(settings: VocabularySettings) -> None:
   for name in settings.given.intersection(flags_of(Extension)):
     raise UserError(f"--{name} is for --extend: name the vocabulary by it")
   if settings.preset and not settings.overwrite:
-    file_checks.check_is_new(config_path(settings))
+    check_is_new(config_path(settings))
   vocab_learning.reserved_tokens(
     settings.special_tokens, settings.unused_tokens
   )
@@ -100,7 +97,7 @@ def _count_source(settings: VocabularySettings, paths):
   counter = vocab_learning.WordCounter(
     settings.do_lower_case, settings.max_words
   )
-  text = TextFormat(settings.input_format, settings.text_field)
+  text = documents.TextFormat(settings.input_format, settings.text_field)
   sample = [*vocab_checks.sample(paths, text.lines)]
   if settings.do_lower_case:
     vocab_checks.warn_of_scripts(sample, settings.input_file)
@@ -112,7 +109,7 @@ def _count_source(settings: VocabularySettings, paths):
     options = settings.runner_options()
     beam.count_words(paths, text, counter, settings.output_file, options)
   else:
-    size = sum(map(builders.text_size, paths))
+    size = sum(map(documents.text_size, paths))
     progress = Progress("read", size / 1e6, "MB")
     for path in paths:
       for line in text.lines(path):
@@ -137,8 +134,8 @@ def write_model(settings: VocabularySettings, counts: Counter) -> None:
   from conversion import original
   from serving.export import new_folder
 
-  prefix = checkpoint_files.find_checkpoint(settings.needed("init_checkpoint"))
-  bert = original.read(prefix, settings.bert_config_file)
+  path = settings.needed("init_checkpoint")
+  bert = original.read(path, settings.bert_config_file)
   bert.set_words(pieces)
   with new_folder(os.path.dirname(settings.output_file)) as folder:
     bert.vocabulary = os.path.join(folder, "vocab.txt")

@@ -28,12 +28,18 @@ from dataclasses import dataclass
 
 from absl import logging
 
-from cli import file_checks, program
-from cli.settings import Settings, common, flag
+from cli import program
+from cli.settings import Settings, check_is_new, check_writable, common, flag
 from conversion import download, hugging_face, interchange
-from conversion.interchange import HUGGING_FACE, MODEL_GARDEN, ORIGINAL
+from conversion.interchange import HUGGING_FACE, ORIGINAL
 from storage import UserError, files
-from training import checkpoint_files
+
+# Flags that the readers of some formats take; the others take none.
+OPTIONS = {
+  ORIGINAL: ("bert_config_file", "use_moving_averages"),
+  interchange.MODEL_GARDEN: ("bert_config_file",),
+  interchange.TF_HUB: ("bert_config_file",),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,48 +70,42 @@ class ConversionSettings(Settings):
 
 
 def check_flags(settings: ConversionSettings) -> None:
-  file_checks.check_file(settings, "bert_config_file")
-  file_checks.check_file(settings, "vocab_file")
-  file_checks.check_writable(settings.output, "output")
+  settings.check_file("bert_config_file")
+  settings.check_file("vocab_file")
+  check_writable(settings.output, "output")
   if files.exists(settings.output) and not files.is_folder(settings.output):
     raise NotADirectoryError(
       f"--output={settings.output} is a file: name a folder"
     )
-  kind = download.format_of(settings.input)
-  if kind := kind or interchange.format_of_folder(settings.input):
-    choose_target(settings, kind)
-    return
-  prefix = checkpoint_files.find_checkpoint(settings.input)
-  if interchange.is_object_based(prefix):
-    choose_target(settings, MODEL_GARDEN)
-  elif choose_target(settings, ORIGINAL) == HUGGING_FACE and not (
-    settings.bert_config_file
-    or checkpoint_files.sibling_file(prefix, interchange.BERT_CONFIG)
-  ):
-    raise UserError(
-      f"there is no bert_config.json beside {prefix}: give --bert_config_file"
-    )
+  choose_target(settings, interchange.format_of(settings.input))
 
 
 def main(settings: ConversionSettings) -> None:
   with download.fetched(settings.input, settings.output) as path:
-    # Import TensorFlow late: wrong flags should fail fast.
-    from conversion import conversion_checks, original
-
-    bert, kind = conversion_checks.read_any(
-      path, settings.bert_config_file, settings.use_moving_averages
-    )
+    kind = interchange.format_of(path)
     target = choose_target(settings, kind)
+    # Import TensorFlow late: wrong flags should fail fast.
+    from conversion import keras_hub, model_garden, original
+
+    readers = {
+      ORIGINAL: original.read,
+      HUGGING_FACE: hugging_face.read,
+      interchange.KERAS_HUB: keras_hub.read,
+      interchange.MODEL_GARDEN: model_garden.read,
+      interchange.TF_HUB: model_garden.read_module,
+    }
+    options = [settings[name] for name in OPTIONS.get(kind, ())]
+    bert = readers[kind](path, *options)
     if settings.head == "encoder":
       bert.drop_head()
-    conversion_checks.complete(
+    original.complete(
       bert, settings.vocab_file, settings.do_lower_case, target == HUGGING_FACE
     )
     # --strip_optimizer also works for a model with an unknown head.
     head = "encoder"
     if not settings.strip_optimizer:
       head = interchange.head_of(bert, settings.head)
-    conversion_checks.check_variables(bert, head)
+    original.check_variables(bert, head)
     if target == ORIGINAL:
       back = original.read(original.write(bert, settings.output))
       logging.info("wrote %s", back.origin)
@@ -114,19 +114,13 @@ def main(settings: ConversionSettings) -> None:
       back = hugging_face.read(settings.output)
       logging.info("wrote a %s", interchange.HEADS[head].architecture)
     bert.summarize()
-    conversion_checks.check_values(bert, back)
+    original.check_values(bert, back)
 
 
 def choose_target(settings: ConversionSettings, kind: str) -> str:
-  """Chooses the format to write, for an --input of format `kind`.
-
-  Raises ValueError for flags that do not fit, FileExistsError if --output has
-  files of that format.
-  """
-  stays = kind == ORIGINAL and (
-    settings.strip_optimizer
-    or download.format_of(settings.input)  # the zip of a release
-  )
+  """Chooses the format to write for an --input of format `kind`."""
+  is_release = settings.input.startswith(interchange.ZIPS)
+  stays = kind == ORIGINAL and (settings.strip_optimizer or is_release)
   default = HUGGING_FACE if kind == ORIGINAL and not stays else ORIGINAL
   target = settings.output_format or default
   if settings.strip_optimizer and not (stays and target == ORIGINAL):
@@ -140,9 +134,14 @@ def choose_target(settings: ConversionSettings, kind: str) -> str:
     )
   if target == ORIGINAL and settings.head not in (None, "encoder"):
     raise UserError(f"--head={settings.head} is for a Hugging Face --output")
+  for name in OPTIONS[ORIGINAL]:
+    if settings[name] and name not in OPTIONS.get(kind, ()):
+      raise UserError(
+        f"--{name} does not go with the format of --input={settings.input}"
+      )
   if not settings.overwrite:
     names = interchange.FILES[target]
-    file_checks.check_is_new(*(os.path.join(settings.output, x) for x in names))
+    check_is_new(*(os.path.join(settings.output, x) for x in names))
   return target
 
 

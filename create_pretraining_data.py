@@ -14,9 +14,10 @@ import os
 
 from absl import logging
 
-from cli import file_checks, program
+from cli import program
+from cli.settings import check_disjoint, check_is_new, check_output_file
 from data import vocab_checks
-from data.pretraining import builders, documents, shards
+from data.pretraining import documents, instances, shards
 from storage import UserError, files
 from tasks.pretraining.corpus_settings import RecordSettings
 
@@ -29,7 +30,7 @@ def check_flags(settings: RecordSettings) -> None:
     raise UserError(
       "--preview reads the text in one process: drop --num_workers and --runner"
     )
-  file_checks.check_file(settings, "vocab_file")
+  settings.check_file("vocab_file")
   settings.instance_config()
 
 
@@ -39,7 +40,6 @@ def check_outputs(settings: RecordSettings, inputs: list[str]) -> None:
     raise UserError(
       f"--output_file={settings.output_file} repeats a name or has an empty one"
     )
-  file_checks.check_disjoint(inputs, *outputs)
   if settings.runner and settings.num_workers:
     raise UserError(
       "--runner has its own workers: give their number in --pipeline_options"
@@ -50,19 +50,19 @@ def check_outputs(settings: RecordSettings, inputs: list[str]) -> None:
       "takes one NAME and writes NAME-00000-of-00032 and so on"
     )
   if not (settings.runner or settings.overwrite):
-    file_checks.check_is_new(*outputs)
+    check_is_new(*outputs)
   for output in outputs:
-    file_checks.check_writable_file(output)
+    check_output_file(output, True, *inputs)
 
 
 def main(settings: RecordSettings) -> None:
   inputs = files.expand(settings.input_file)
   tokenizer = settings.tokenizer
-  config = builders.BuildConfig(
+  config = instances.BuildConfig(
     tokenizer,
     settings.instance_config(),
     settings.random_seed,
-    builders.TextFormat(settings.input_format, settings.text_field),
+    documents.TextFormat(settings.input_format, settings.text_field),
     settings.deduplicate,
   )
   tokenizer.check(*config.instance_config.tokens)
@@ -96,15 +96,15 @@ def main(settings: RecordSettings) -> None:
 
     [output] = outputs
     existing = beam.outputs(output)  # Beam removes these files
-    file_checks.check_disjoint(inputs, *existing)
+    check_disjoint(inputs, *existing)
     if not settings.overwrite:
-      file_checks.check_is_new(*existing)
+      check_is_new(*existing)
     options = settings.runner_options()
     total = beam.write(config, inputs, output, options)
   elif settings.num_workers:
     total = shards.write_shards(config, inputs, outputs, settings.num_workers)
   else:
-    total = builders.write_in_memory(config, inputs, outputs)
+    total = instances.write_in_memory(config, inputs, outputs)
   logging.info("Wrote %d instances to:\n  %s", total, "\n  ".join(outputs))
 
 

@@ -14,35 +14,36 @@ import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 
 from dataclasses import replace
 
-from cli import file_checks, program
+from cli import program
+from cli.settings import check_output_file
 from data import vocab_checks
 from modeling.config import BertConfig
-from runs import checks, contradictions
+from runs import checks, model_files
 from storage import UserError, textfiles
 from tasks.features import lines
 from tasks.features.settings import Settings
 
 
 def check_flags(settings: Settings) -> None:
-  contradictions.check_export(settings, settings.dtype)
-  contradictions.check_devices(settings)
+  checks.check_export(settings, settings.dtype)
+  checks.check_devices(settings)
   has_files = bool(settings.input_file), bool(settings.output_file)
   if any(has_files) != all(has_files) or not (
     any(has_files) or settings.do_export
   ):
     raise UserError("give --input_file and --output_file, or --do_export")
-  network = checks.config(settings)
-  checks.check(settings, network)
+  network = model_files.config(settings)
+  model_files.check(settings, network)
   if settings.output_file:
-    file_checks.check_file(settings, "input_file")
-    file_checks.check_output_file(
+    settings.check_file("input_file")
+    check_output_file(
       settings.output_file, settings.overwrite, settings.needed("input_file")
     )
     if settings.output_file.endswith(".npz") and settings.format != "npz":
       raise UserError(
         f"--output_file={settings.output_file} needs --format=npz"
       )
-  contradictions.check_windows(settings)
+  checks.check_windows(settings)
   if settings.long_text == "windows" and settings.pooling == "none":
     raise UserError(
       "--long_text=windows gives a vector for each text: give --pooling"
@@ -62,7 +63,7 @@ def with_default_layers(settings: Settings, config: BertConfig) -> Settings:
 
 
 def main(settings: Settings) -> None:
-  config = checks.config(settings)
+  config = model_files.config(settings)
   settings = with_default_layers(settings, config)
   if settings.input_file:
     sample = vocab_checks.sample([settings.input_file], textfiles.lines)

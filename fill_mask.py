@@ -12,10 +12,10 @@ import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 
 from dataclasses import dataclass
 
-from cli import file_checks, program
+from cli import program
 from cli.settings import common, flag
 from data import vocab_checks
-from runs import checks
+from runs import model_files
 from runs.settings import TrainedModel
 from storage import UserError, textfiles
 from training import checkpoint_files
@@ -44,11 +44,11 @@ def check_flags(settings: Settings) -> None:
   if not (settings.text or settings.input_file):
     raise UserError("nothing to fill in: give --text or --input_file")
   if settings.input_file != "-":
-    file_checks.check_file(settings, "input_file")
-  checks.check(settings, checks.config(settings))
+    settings.check_file("input_file")
+  model_files.check(settings, model_files.config(settings))
   settings.tokenizer.check()
   objective = checkpoint_files.flag_of(settings.init_checkpoint, "objective")
-  checks.check_objective(objective)
+  model_files.check_objective(objective)
 
 
 def main(settings: Settings) -> None:
@@ -61,6 +61,11 @@ def main(settings: Settings) -> None:
       f"{prefix} has no head that fills masks: name a pre-trained model, not "
       "an encoder alone or a fine-tuned one"
     )
+  has_head = "pretraining" in kinds
+  if settings.text_pair and not has_head:
+    raise UserError(
+      f"{prefix} has no head for next sentences: drop --text_pair"
+    )
   vocab_checks.warn_of_texts(
     (text.replace(settings.tokenizer.special.mask, " ") for text in texts),
     settings.tokenizer,
@@ -72,31 +77,31 @@ def main(settings: Settings) -> None:
   from tasks.pretraining.answers import Answers
   from training import checkpoint
 
-  config = checks.config(settings)
+  config = model_files.config(settings)
   answers = Answers(TextConfig(settings.tokenizer, _UNLIMITED), settings.top_k)
   pair = settings.text_pair or ""
   examples = [answers.encode({"text": t, "text_pair": pair}) for t in texts]
-  _check_lengths(texts, examples, config.max_position_embeddings)
-  has_head = "pretraining" in kinds
-  if settings.text_pair and not has_head:
-    raise UserError(
-      f"{settings.init_checkpoint} has no head for next sentences: drop "
-      "--text_pair"
-    )
+  max_length = config.max_position_embeddings
+  for text, encoded in zip(texts, examples, strict=True):
+    length = len(encoded.rows[0]["input_ids"])
+    if length > max_length:
+      raise UserError(
+        f"{text[:40]!r} has {length} tokens with [CLS] and [SEP], which "
+        f"exceeds max_position_embeddings {max_length} of the model: shorten it"
+      )
   model = models.pretrainer(config, next_sentence=has_head)
   checkpoint.restore_strict(model, settings.init_checkpoint)
   program.end_with_reader()
   for text, encoded in zip(texts, examples, strict=True):
-    print(
-      text if settings.text_pair is None else f"{text} | {settings.text_pair}"
-    )
+    print(text if settings.text_pair is None else f"{text} | {pair}")
     [row] = encoded.rows
     batch = {name: value[None] for name, value in row.items()}
     outputs = model(batch, training=False)
     arrays = {name: values[0].numpy() for name, values in outputs.items()}
     answer = answers.decode(encoded, [arrays])
-    masks = zip(answer["tokens"], answer["probabilities"], strict=True)
-    for tokens, probs in masks:
+    for tokens, probs in zip(
+      answer["tokens"], answer["probabilities"], strict=True
+    ):
       pairs = zip(tokens, probs, strict=True)
       print("  " + "  ".join(f"{token} {p:.1%}" for token, p in pairs))
     if "is_next" in answer:
@@ -104,7 +109,7 @@ def main(settings: Settings) -> None:
 
 
 def read_texts(settings: Settings) -> list[str]:
-  """Texts of --text and --input_file; ValueError for missing or wrong texts."""
+  """Texts of --text and --input_file; UserError for missing or wrong texts."""
   texts = list(settings.text or [])
   if settings.input_file:
     path = "/dev/stdin" if settings.input_file == "-" else settings.input_file
@@ -118,17 +123,6 @@ def read_texts(settings: Settings) -> list[str]:
     if textfiles.SURROGATE.search(text):
       raise UserError(f"{text!r} is not UTF-8: write it in this encoding")
   return texts
-
-
-def _check_lengths(texts, examples, max_length):
-  """Raises UserError if a text would be cut off."""
-  for text, encoded in zip(texts, examples, strict=True):
-    length = len(encoded.rows[0]["input_ids"])
-    if length > max_length:
-      raise UserError(
-        f"{text[:40]!r} has {length} tokens with [CLS] and [SEP], which "
-        f"exceeds max_position_embeddings {max_length} of the model: shorten it"
-      )
 
 
 if __name__ == "__main__":

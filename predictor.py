@@ -26,8 +26,7 @@ from functools import partial
 from cli import program
 from cli.settings import Settings, common, flag, flags_of
 from serving import formats, json_lines
-from storage import UserError
-from storage.progress import Progress
+from storage import Progress, UserError
 from tasks.predictor import Predictor
 
 __all__ = ["Predictor"]

@@ -16,7 +16,7 @@ import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 
 from absl import logging
 
-from runs import checks, contradictions, training_program
+from runs import checks, training_program
 from storage import UserError
 from tasks.classification import examples, glue, metrics, named_tasks
 from tasks.classification.settings import Settings
@@ -40,7 +40,7 @@ def check_flags(settings: Settings) -> None:
     raise UserError(
       f"--long_text=windows is for single texts, but {task.name} has pairs"
     )
-  contradictions.check_windows(settings)
+  checks.check_windows(settings)
   for split in settings.splits_to_read:
     examples.find_file(task, settings.needed("data_dir"), split)
   same = ["is_regression", "long_text"]

@@ -18,7 +18,6 @@ import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 
 from functools import partial
 
-from cli import file_checks
 from data import labels
 from modeling.config import check_feature_layers
 from runs import checks, training_program
@@ -30,7 +29,7 @@ from tasks.ner.settings import Settings
 def check_flags(settings: Settings) -> None:
   if settings.feature_based and settings.add_bilstm:
     raise UserError("--feature_based has a BiLSTM: leave --add_bilstm out")
-  file_checks.check_files(settings, *settings.files_to_read)
+  settings.check_files(*settings.files_to_read)
   same = ["document_context", "feature_based"]
   if settings.feature_based:
     same += ["feature_layers", "lstm_units"]

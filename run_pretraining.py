@@ -12,69 +12,8 @@ create_pretraining_data.py makes the records:
 
 import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 
-from absl import logging
-
-from data.pretraining import record_schema
-from runs import checks, contradictions, training_program
-from storage import UserError, files
-from tasks.pretraining import settings as pretraining_settings
-from tasks.pretraining.settings import Settings
-
-
-def check_flags(settings: Settings) -> None:
-  settings = with_implied(settings)
-  contradictions.check_training(settings)
-  inputs: list[list[str]] = []
-  if settings.do_train or settings.do_eval:
-    trains = settings.do_train or not settings.eval_file
-    if trains and not settings.input_file:
-      raise UserError("--do_train and --do_eval need --input_file")
-    patterns = (settings.input_file if trains else None, settings.eval_file)
-    inputs = [files.expand(pattern) for pattern in patterns if pattern]
-  if settings.stop_at_step > settings.num_train_steps:
-    raise UserError(
-      f"--stop_at_step={settings.stop_at_step} is beyond "
-      f"--num_train_steps={settings.num_train_steps}"
-    )
-  pretraining_settings.check_flags(settings)
-  if settings.do_export:
-    pretraining_settings.check_export(settings)
-  network = checks.config(settings)
-  checks.check_run(settings, network)
-  lengths = settings.max_seq_length, settings.max_predictions_per_seq
-  is_causal = settings.objective not in pretraining_settings.MASKED
-  for paths in inputs:
-    if empty := [path for path in paths if not files.size(path)]:
-      text = "%d of %d files are empty, such as %s: they are left out"
-      logging.warning(text, len(empty), len(paths), empty[0])
-    record_schema.find_schema(
-      paths,
-      *lengths,
-      network.vocab_size,
-      tokenizer=settings.tokenizer if settings.vocab_file else None,
-      needs_masks=not is_causal,
-      skip_corrupt=settings.max_corrupt_records > 0,
-    )
-  if (
-    settings.do_train and settings.num_warmup_steps >= settings.num_train_steps
-  ):
-    logging.warning(
-      "--num_warmup_steps=%d%s is not less than --num_train_steps=%d: the "
-      "rate never reaches --learning_rate; use fewer warm-up steps",
-      settings.num_warmup_steps,
-      "" if "num_warmup_steps" in settings.given else " (the default)",
-      settings.num_train_steps,
-    )
-
-
-def with_implied(settings: Settings) -> Settings:
-  """Sets --attention if --objective needs one."""
-  if (
-    settings.objective not in pretraining_settings.MASKED
-    and settings.attention is None
-  ):
-    settings = settings.replace(attention=settings.objective)
-  return settings
+from runs import model_files, training_program
+from tasks.pretraining.settings import Settings, check_flags
 
 
 def main(settings: Settings) -> None:
@@ -84,8 +23,7 @@ def main(settings: Settings) -> None:
   from tasks.pretraining import task
   from training import report
 
-  settings = with_implied(settings)
-  run = Run(settings, checks.config(settings))
+  run = Run(settings, model_files.config(settings))
   settings = run.settings
   if settings.do_train or settings.do_eval:
     eval_set = task.eval_data(settings, run.config)

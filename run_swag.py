@@ -12,14 +12,13 @@ Files are tables with the columns sent1, sent2, ending0, ending1, ... and label:
 
 import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 
-from cli import file_checks
 from runs import checks, training_program
 from tasks.multiple_choice.examples import read_examples
 from tasks.multiple_choice.settings import Settings
 
 
 def check_flags(settings: Settings) -> None:
-  file_checks.check_files(settings, *settings.files_to_read)
+  settings.check_files(*settings.files_to_read)
   checks.check_fine_tuning(settings)
 
 

@@ -18,12 +18,11 @@ from dataclasses import dataclass
 
 from absl import logging
 
-from cli import file_checks, program
-from cli.settings import Settings, common, flag
+from cli import program
+from cli.settings import Settings, check_output_file, common, flag
 from data.pretraining import documents
 from data.pretraining.sentences import UNSPLIT, is_unsplit, split_sentences
-from storage import UserError, files, textfiles
-from storage.progress import Progress
+from storage import Progress, UserError, files, textfiles
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,9 +45,7 @@ class SplitSettings(Settings):
 
 def check_flags(settings: SplitSettings) -> None:
   inputs = files.expand(settings.input_file)
-  file_checks.check_output_file(
-    settings.output_file, settings.overwrite, *inputs
-  )
+  check_output_file(settings.output_file, settings.overwrite, *inputs)
 
 
 def read_documents(

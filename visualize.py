@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 from absl import logging
 
-from cli import file_checks, program
-from cli.settings import Settings, common, flag, flags_of
-from runs import checks
+from cli import program
+from cli.settings import Settings, check_output_file, common, flag, flags_of
+from runs import model_files
 from runs.model_files import find_model
 from serving import json_lines
 from storage import UserError, files, textfiles
@@ -60,7 +60,7 @@ _INPUTS = [f.name for f in flags_of(PageSettings).values() if f.text]
 
 
 def check_flags(settings: PageSettings) -> None:
-  file_checks.check_output_file(settings.output_file, settings.overwrite)
+  check_output_file(settings.output_file, settings.overwrite)
   for name in _INPUTS:
     if textfiles.SURROGATE.search("".join(settings[name] or "")):
       raise UserError(f"--{name} is not UTF-8: write it in this encoding")
@@ -113,7 +113,7 @@ def _restore_pretrained(settings: PageSettings, trained_flags):
   kinds = checkpoint_files.kinds_at(path)
   if "masked_lm" in kinds:
     if tokenizer.special.mask in f"{settings.text} {settings.text_pair}":
-      checks.check_objective(trained_flags.get("objective"))
+      model_files.check_objective(trained_flags.get("objective"))
     model = models.pretrainer(config, "pretraining" in kinds)
     served = ServedModel(model, answers.Answers(text_config))
   else:

@@ -128,7 +128,6 @@ TABLE = Table(
   "texts/s at batch 32 | to transformers | to ONNX Runtime | first, ms | "
   "load, s | peak MB | differ",
   rows,
-  contest.ROOT / "docs" / "serving.md",
 )
 
 

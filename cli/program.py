@@ -11,7 +11,7 @@ from functools import partial
 
 from absl import app, flags, logging
 
-from cli import command_file, settings, start_up
+from cli import settings, start_up
 from cli.settings import Flag, S, Settings
 from storage import UserError, write_settings_as_flags
 from training import run_json
@@ -28,17 +28,13 @@ _PARSE_ERRORS = {
 
 
 def run(
-  kind: type[S],
-  check: Callable[[S], None],
-  main: Callable[[S], None],
-  *,
-  writes_files: bool = False,
+  kind: type[S], *steps: Callable[[S], int | None], writes_files: bool = False
 ) -> None:
-  """Parses the flags of `kind`, then calls `check(settings)` and `main`.
+  """Parses the flags of `kind`, then calls each of `steps` with the settings.
 
-  `check` raises an error if flags or paths would make `main` fail later. `main`
-  imports TensorFlow. With `writes_files`, SIGTERM removes incomplete files;
-  training programs save a checkpoint instead: see runs/training_program.py.
+  The first step checks flags and paths, before the last imports TensorFlow.
+  With `writes_files`, SIGTERM removes incomplete files; training programs save
+  a checkpoint instead: see runs/training_program.py.
 
   A user's mistake (`is_user_error`) ends the program with one line and status
   1. Other errors are defects and show a traceback. With BERT_TRACEBACK=1 all
@@ -51,12 +47,15 @@ def run(
     try:
       with interrupts.clean_up():
         if argv[1:]:
-          raise _unexpected(argv[1])
+          raise UserError(
+            f"unexpected argument {argv[1]!r}: {_remedy(argv[1])}"
+          )
         values = settings.from_flags(kind, flags.FLAGS, sys.argv)
-        check(values)
         if writes_files:
           signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-        return main(values)
+        for step in steps:
+          status = step(values)
+        return status
     except Exception as error:
       message = describe_full_disk(error)
       if not message and is_user_error(error):
@@ -88,11 +87,12 @@ def _parse(kind: type[Settings], argv: list[str]) -> list[str]:
     print(help_text(sys.modules["__main__"].__doc__ or "", kind))
     sys.exit(0)
   if {"--version", "-version"} & {*argv}:
-    print(version_text())
+    versions = run_json.versions() | {"commit": run_json.commit()}
+    print("\n".join(f"{name} {version}" for name, version in versions.items()))
     sys.exit(0)
   try:
     given = flags.FLAGS.read_flags_from_files(argv[1:], force_gnu=False)
-    return flags.FLAGS([argv[0], *map(command_file.from_line, given)])
+    return flags.FLAGS([argv[0], *map(settings.from_line, given)])
   except (flags.Error, ValueError) as error:
     missing = re.findall(r"Flag --(\w+) must have a value", str(error))
     message = " ".join(str(error).removeprefix("ERROR:: ").split())
@@ -122,20 +122,15 @@ def help_text(description: str, kind: type[Settings]) -> str:
   return "\n".join(lines)
 
 
-def version_text() -> str:
-  """Versions of the project and of packages that affect results, in lines."""
-  versions = run_json.versions() | {"commit": run_json.commit()}
-  return "\n".join(f"{name} {version}" for name, version in versions.items())
-
-
 def _describe(flag: Flag) -> str:
   """Lines of a flag: name and default, then help."""
   default = flag.default
   if isinstance(default, tuple):
     default = ",".join(default)
-  if isinstance(default, bool):
-    default = str(default).lower()
-  head = f"  --[no]{flag.name}" if flag.kind is bool else f"  --{flag.name}"
+  head = f"  --{flag.name}"
+  if flag.kind is bool:
+    head = f"  --[no]{flag.name}"
+    default = default if default is None else str(default).lower()
   if flag.required:
     head += "  (required)"
   elif default not in (None, ""):
@@ -155,15 +150,13 @@ class _Formatter(logging.PythonFormatter):
     return f"{time} {level}{record.getMessage()}"
 
 
-def _unexpected(argument: str) -> UserError:
+def _remedy(argument: str) -> str:
   if argument.lower() in ("true", "false"):
-    remedy = f"a flag takes it with an equals sign, --do_train={argument}"
-  else:
-    remedy = (
-      "quote a pattern, as in --input_file='*.txt', so that the shell does not "
-      "expand it"
-    )
-  return UserError(f"unexpected argument {argument!r}: {remedy}")
+    return f"a flag takes it with an equals sign, --do_train={argument}"
+  return (
+    "quote a pattern, as in --input_file='*.txt', so that the shell does not "
+    "expand it"
+  )
 
 
 def is_user_error(error: BaseException) -> bool:

@@ -8,9 +8,11 @@ This line is all that a flag needs. The command line, --help, the warning about
 changed flags, dry runs, sweeps and defaults for older run.json files follow.
 """
 
+import json
 import math
 import os
 import re
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
@@ -28,7 +30,7 @@ from typing import (
 
 from absl import flags
 
-from storage import UserError
+from storage import UserError, files
 
 # Headings of --help, in order.
 COMMON = "Most commands"
@@ -36,96 +38,41 @@ ORIGINAL = "Others of the original"
 BEYOND = "Beyond the original"
 DEVICES = "Devices, processes and precision"
 GROUPS = (COMMON, ORIGINAL, BEYOND, DEVICES)
-_AS_GIVEN = object()
+AS_GIVEN = object()
 
 S = TypeVar("S", bound="Settings")
 
 
 @dataclass(frozen=True)
 class Flag:
-  """All facts about a flag.
+  """All facts about a flag; `name`, `kind` and `parts` come from the field."""
 
-  `kind` is bool, int, float, str, or tuple for several values of type `parts`.
-  A `required` flag has no default.
-  """
-
-  name: str
-  kind: type
-  parts: type
-  default: Any
+  default: Any  # None for a required flag
   help: str
-  required: bool
-  minimum: float | None
-  maximum: float | None
-  choices: tuple[str, ...] | None
-  group: str
-  text: bool
-  repeated: bool
-  swept: bool
-  dependent: bool
-  stage: int
-  training: bool
-  dry_run: Any
+  name: str = ""
+  kind: type = str  # bool, int, float, str, or tuple for several values
+  parts: type = str  # type of a tuple's values
+  required: bool = False
+  minimum: float | None = None
+  maximum: float | None = None
+  choices: Sequence[str] | None = None
+  group: str = BEYOND  # heading of --help
+  text: bool = False  # a user's text, in which ~ is no folder
+  repeated: bool = False  # given again for each text, instead of commas
+  swept: bool = False  # several values, with commas between, make a sweep
+  # The default depends on other flags: a value equal to it is a choice, too.
+  dependent: bool = False
+  stage: int = 0  # position in the order of the work, for flags that ask for it
+  training: bool = True  # another value changes the training
+  dry_run: Any = AS_GIVEN  # value in a dry run
 
-  @property
-  def has_dry_run_value(self) -> bool:
-    return self.dry_run is not _AS_GIVEN
 
-
-def flag(
-  default: Any,
-  help: str,
-  *,
-  required: bool = False,
-  minimum: float | None = None,
-  maximum: float | None = None,
-  choices: Sequence[str] | None = None,
-  group: str = BEYOND,
-  text: bool = False,
-  repeated: bool = False,
-  swept: bool = False,
-  dependent: bool = False,
-  stage: int = 0,
-  training: bool = True,
-  dry_run: Any = _AS_GIVEN,
-) -> Any:
-  """Declares a field of Settings as a flag, whose annotation gives the type.
-
-  Args:
-    default: value without the flag; None for a required flag.
-    help: one or two sentences for --help.
-    required: the program does not start without the flag.
-    minimum: smallest value of a number.
-    maximum: largest value of a number.
-    choices: allowed values of a text.
-    group: heading of --help.
-    text: the value is a user's text, in which ~ is no folder.
-    repeated: users repeat the flag for several texts, instead of commas.
-    swept: several values, with commas between, make a sweep.
-    dependent: the default depends on other flags, so that a value equal to the
-      default is a choice, too.
-    stage: position in the order of the work, for flags that ask for work.
-    training: another value changes the training.
-    dry_run: value in a dry run; by default the user's value.
-  """
-  facts = {
-    "help": help,
-    "required": required,
-    "minimum": minimum,
-    "maximum": maximum,
-    "choices": tuple(choices) if choices is not None else None,
-    "group": group,
-    "text": text,
-    "repeated": repeated,
-    "swept": swept,
-    "dependent": dependent,
-    "stage": stage,
-    "training": training,
-    "dry_run": dry_run,
-  }
-  if required:
-    return field(metadata=facts)
-  return field(default=default, metadata=facts)
+def flag(default: Any, help: str, **facts: Any) -> Any:
+  """Declares a field of Settings as a flag with the facts of a `Flag`."""
+  metadata = {"flag": Flag(default, help, **facts)}
+  if facts.get("required"):
+    return field(metadata=metadata)
+  return field(default=default, metadata=metadata)
 
 
 # Flags in the other groups of --help.
@@ -166,6 +113,20 @@ class Settings:
       raise UserError(f"this command needs --{name}")
     return value
 
+  def check_files(self, *names: str) -> None:
+    """Raises ValueError without a flag, OSError for an unreadable file."""
+    for name in names:
+      self.needed(name)
+      self.check_file(name)
+
+  def check_file(self, name: str) -> None:
+    """Raises OSError if a flag names a file that cannot be read."""
+    if path := self[name]:
+      try:
+        files.open_for_reading(path).close()
+      except OSError as error:
+        raise type(error)(f"--{name}: {error}") from None
+
   def replace(self, **changes: Any) -> Self:
     """A copy with other values of some flags."""
     return replace(self, **changes)
@@ -174,23 +135,22 @@ class Settings:
 def flags_of(kind: type[Settings]) -> dict[str, Flag]:
   """Flags of a settings class by name; flags of base classes come last."""
   types = get_type_hints(kind)
-  declared = {f.name: f for f in fields(kind) if "help" in f.metadata}
-  names = dict.fromkeys(
-    name
-    for base in kind.__mro__
-    for name in vars(base).get("__annotations__", ())
-    if name in declared
-  )
-  return {name: _flag(declared[name], types[name]) for name in names}
-
-
-def _flag(declared, annotation) -> Flag:
-  if get_origin(annotation) in (UnionType, Union):
-    [annotation] = {*get_args(annotation)} - {type(None)}
-  parts = next(iter(get_args(annotation)), annotation)
-  default = None if declared.metadata["required"] else declared.default
-  kind = get_origin(annotation) or annotation
-  return Flag(declared.name, kind, parts, default, **declared.metadata)
+  declared = {f.name: f.metadata.get("flag") for f in fields(kind)}
+  result: dict[str, Flag] = {}
+  for base in kind.__mro__:
+    for name in vars(base).get("__annotations__", ()):
+      known, annotation = declared.get(name), types[name]
+      if known and name not in result:
+        if get_origin(annotation) in (UnionType, Union):
+          [annotation] = {*get_args(annotation)} - {type(None)}
+        parts = next(iter(get_args(annotation)), annotation)
+        result[name] = replace(
+          known,
+          name=name,
+          kind=get_origin(annotation) or annotation,
+          parts=parts,
+        )
+  return result
 
 
 # --- Command line ----------------------------------------------------------
@@ -216,31 +176,27 @@ class Numbers(flags.ArgumentParser):
 
 def define(kind: type[Settings], values: flags.FlagValues) -> None:
   """Defines the flags of a program in absl's `values`."""
-  for known in flags_of(kind).values():
-    _define(known, {"flag_values": values, "required": known.required})
-
-
-def _define(known, options):
-  named = (known.name, known.default, known.help)
-  if known.swept or (known.kind is tuple and known.parts is not str):
-    parser = Numbers(known.parts, known.minimum or 0)
-    return flags.DEFINE(parser, *named, **options)
-  if known.kind is tuple:
-    several = flags.DEFINE_multi_string if known.repeated else flags.DEFINE_list
-    default = known.default if known.default is None else [*known.default]
-    return several(known.name, default, known.help, **options)
-  if known.choices is not None:
-    name, default, text = named
-    return flags.DEFINE_enum(name, default, known.choices, text, **options)
-  if known.kind in (int, float):
-    options |= {"lower_bound": known.minimum, "upper_bound": known.maximum}
   makers = {
     bool: flags.DEFINE_bool,
     int: flags.DEFINE_integer,
     float: flags.DEFINE_float,
     str: flags.DEFINE_string,
   }
-  return makers[known.kind](*named, **options)
+  for name, known in flags_of(kind).items():
+    options = {"flag_values": values, "required": known.required}
+    default, text = known.default, known.help
+    if known.swept or (known.kind is tuple and known.parts is not str):
+      parser = Numbers(known.parts, known.minimum or 0)
+      flags.DEFINE(parser, name, default, text, **options)
+    elif known.kind is tuple:
+      make = flags.DEFINE_multi_string if known.repeated else flags.DEFINE_list
+      make(name, default if default is None else [*default], text, **options)
+    elif known.choices is not None:
+      flags.DEFINE_enum(name, default, known.choices, text, **options)
+    else:
+      if known.kind in (int, float):
+        options |= {"lower_bound": known.minimum, "upper_bound": known.maximum}
+      makers[known.kind](name, default, text, **options)
 
 
 def from_flags(
@@ -251,33 +207,26 @@ def from_flags(
   Raises ValueError for an empty required flag, NaN and infinity.
   """
   values: dict[str, Any] = {}
-  several = {}
+  given, several = set(), {}
   for name, known in flags_of(kind).items():
     value = parsed[name].value
+    is_default = value == parsed[name].default
+    if parsed[name].present and (known.dependent or not is_default):
+      given.add(name)
+    if value == "" and known.required:
+      raise UserError(f"--{name} is empty: is a variable of the shell unset?")
     if known.kind is tuple and value is not None:
       value = tuple(value) if isinstance(value, list | tuple) else (value,)
-    _check_value(known, value)
+    parts = value if isinstance(value, tuple) else (value,)
+    if not all(math.isfinite(x) for x in parts if isinstance(x, float)):
+      raise UserError(f"--{name}={value}: give a finite number")
     if known.swept and isinstance(value, tuple):
       several[name] = value
       value = value[0]
     values[name] = value if known.text else _expand_home(value)
-  given = frozenset(
-    name
-    for name, known in flags_of(kind).items()
-    if parsed[name].present
-    and (known.dependent or parsed[name].value != parsed[name].default)
+  return kind(
+    given=frozenset(given), command=tuple(command), several=several, **values
   )
-  return kind(given=given, command=tuple(command), several=several, **values)
-
-
-def _check_value(known, value):
-  if value == "" and known.required:
-    raise UserError(
-      f"--{known.name} is empty: is a variable of the shell unset?"
-    )
-  values = value if isinstance(value, tuple) else (value,)
-  if not all(math.isfinite(v) for v in values if isinstance(v, float)):
-    raise UserError(f"--{known.name}={value}: give a finite number")
 
 
 def _expand_home(value):
@@ -287,3 +236,110 @@ def _expand_home(value):
   if not isinstance(value, str) or "~/" not in value:
     return value
   return re.sub("(^|,)~(?=/)", rf"\1{os.path.expanduser('~')}", value)
+
+
+# --- command.flags: the flagfile in --output_dir that repeats its command ---
+
+COMMAND_FILE = "command.flags"
+# Flags that the user gives anew, because another run needs other folders.
+_OF_FOLDERS = ("output_dir", "do_export", "export_dir")
+
+
+def repeating(settings: Settings, seed: int) -> str:
+  """Content of the flagfile that repeats this command with `seed`.
+
+  Lists defaults at the end, so that the command survives a change of defaults.
+  """
+  lines = [
+    f"# python {settings.program}.py --flagfile=.../{COMMAND_FILE} "
+    "--output_dir=NEW",
+    f"# repeats this run where relative paths mean the same: {os.getcwd()!r}",
+  ]
+  defaults = ["# Defaults:"]
+  # Settings made without a command line, as in tests, have no flags.
+  for name in sorted({*flags_of(type(settings))} & {*flags.FLAGS}):
+    parsed = flags.FLAGS[name]
+    is_given = name in settings.given
+    if name == "seed":
+      lines.append(f"--seed={seed}")
+    elif name in _OF_FOLDERS:
+      lines += [f"# {line_of(parsed)}"] * is_given
+    elif parsed.value is not None:
+      (lines if is_given else defaults).append(line_of(parsed))
+  return "\n".join([*lines, *defaults, ""])
+
+
+def line_of(parsed: flags.Flag) -> str:
+  """Line of a flagfile, with --name:json= for texts that a line cannot hold."""
+  line = f"--{parsed.name}={re.sub('[() ]', '', str(parsed.value))}"  # (1, 2)
+  if parsed.boolean or parsed.serializer:
+    line = parsed.serialize()
+  if line.isprintable() and line == line.strip():
+    return line
+  name, _, value = line.partition("=")
+  return f"{name}:json={json.dumps(value)}"
+
+
+def from_line(argument: str) -> str:
+  """The argument --name=value of a `line_of`; ValueError for invalid JSON."""
+  name, is_json, value = argument.partition(":json=")
+  if not is_json or not re.fullmatch(r"--\w+", name):
+    return argument
+  try:
+    return f"{name}={json.loads(value)}"
+  except ValueError as error:
+    raise ValueError(f"{argument} is no JSON: {error}") from None
+
+
+# --- Files that flags name, before any work ----------------------------------
+
+
+def check_writable(path: str, name: str) -> None:
+  """Raises OSError if the path in flag `name` cannot be written.
+
+  Programs write a temporary file first, so the folder must be writable, too.
+  """
+  if files.is_remote(path):
+    return files.check_writable(path)
+  parent = os.path.abspath(path)
+  if not os.path.isdir(parent):
+    parent = os.path.dirname(parent)
+  while not os.path.exists(parent):
+    parent = os.path.dirname(parent)
+  if not os.path.isdir(parent):
+    raise NotADirectoryError(f"--{name}={path}: {parent} is no folder")
+  try:  # root has all permissions, but some folders take no files
+    tempfile.TemporaryFile(dir=parent).close()
+  except OSError:
+    raise PermissionError(
+      f"--{name}={path}: {parent} cannot be written to"
+    ) from None
+
+
+def check_output_file(path: str, overwrite: bool, *inputs: str) -> None:
+  """Checks that --output_file is writable, no input, and new or to replace."""
+  check_disjoint(inputs, path)
+  is_file = not os.path.exists(path) or os.path.isfile(path)
+  if files.is_folder(path) or not is_file:
+    raise OSError(f"--output_file={path} is no regular file: name another")
+  check_writable(path, "output_file")
+  if not overwrite:
+    check_is_new(path)
+
+
+def check_is_new(*paths: str) -> None:
+  """Raises FileExistsError if any of the paths exists."""
+  present = [path for path in paths if files.exists(path)]
+  if present:
+    verb, them = ("exists", "it") if len(present) == 1 else ("exist", "them")
+    raise FileExistsError(
+      f"{', '.join(present)} {verb} already; remove {them}, or give --overwrite"
+    )
+
+
+def check_disjoint(inputs: Sequence[str], *outputs: str) -> None:
+  """Raises ValueError if an output is one of the inputs."""
+  read = {os.path.realpath(path) for path in inputs}
+  for path in outputs:
+    if os.path.realpath(path) in read:
+      raise UserError(f"{path} is an input, too: choose another output")

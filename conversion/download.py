@@ -20,10 +20,9 @@ from tempfile import TemporaryDirectory
 from absl import logging
 
 from conversion import hugging_face, interchange
-from conversion.interchange import BERT_CONFIG, HUGGING_FACE, ORIGINAL
+from conversion.interchange import BERT_CONFIG, HUB, ZIPS
 from storage import UserError, files, setting
 
-HUB = "hf://"
 _REPOSITORY = re.compile(r"hf://((?:[\w.-]+/)?[\w.-]+)(?:@(\S+))?")
 # Files that conversion.hugging_face reads. The first module of a
 # sentence_transformers model may have a separate folder, 0_*.
@@ -35,13 +34,6 @@ _DESCRIPTIONS += [f"0_*/{name}" for name in _DESCRIPTIONS]
 _WEIGHTS += [f"0_*/{name}" for name in _WEIGHTS]
 
 
-def format_of(path: str) -> str | None:
-  """Returns the format of a URL's model, or None for a local path."""
-  if path.startswith(HUB):
-    return HUGGING_FACE
-  return ORIGINAL if path.startswith(("https://", "http://")) else None
-
-
 @contextmanager
 def fetched(path: str, output: str) -> Iterator[str]:
   """Yields the local path of a model; `path` is a URL or a local path.
@@ -50,9 +42,8 @@ def fetched(path: str, output: str) -> Iterator[str]:
   the folder there, and the same command then continues the download. Raises
   UserError or OSError, with the remedy, if a download fails.
   """
-  kind = format_of(path)
-  if kind != ORIGINAL:
-    yield from_hub(path) if kind else path
+  if not path.startswith(ZIPS):
+    yield from_hub(path) if path.startswith(HUB) else path
     return
   if files.is_remote(output):
     raise UserError(f"{setting('output', output)}: name a local folder")
@@ -114,16 +105,15 @@ def converted(url: str) -> tuple[str, bool | None]:
   The folder is in the Hub's cache. Each revision is converted once.
   do_lower_case is None if the tokenizer's files do not state a value.
   """
-  # Both modules import TensorFlow.
-  from conversion import conversion_checks, original  # noqa: PLC0415
+  from conversion import original  # noqa: PLC0415, TensorFlow
 
   source = from_hub(url, with_weights=False)
   *_, name, _, commit = source.split(os.sep)  # models--A--B/snapshots/COMMIT
   cache = _hugging_face_hub().cached_assets_path("bert", name, commit)
   if not os.listdir(cache):
     bert = hugging_face.read(from_hub(url))
-    conversion_checks.complete(bert, None, None, for_transformers=False)
-    conversion_checks.check_variables(bert, interchange.head_of(bert))
+    original.complete(bert)
+    original.check_variables(bert, interchange.head_of(bert))
     with TemporaryDirectory(dir=cache.parent) as partial:
       folder = os.path.join(partial, "bert")
       original.write(bert, folder)
@@ -154,27 +144,32 @@ def _one_line(url, page):
   except Exception as error:
     if isinstance(error, UserError) or getattr(error, "errno", 0) == ENOSPC:
       raise
-    raise UserError(f"{url}: {_explain(page, error)}") from error
+    errors, cause = _hugging_face_hub().errors, error
+    if isinstance(error, errors.LocalEntryNotFoundError):
+      cause = error.__cause__ or error  # why the Hub fell back on the cache
+    reason = str(cause).strip().partition("\n")[0] or type(cause).__name__
+    text = (
+      f"{page} cannot be downloaded ({reason}): check the name, the network, "
+      "HF_ENDPOINT and the proxy, and run the same command again"
+    )
+    if isinstance(cause, errors.GatedRepoError):
+      text = f"accept the terms at {page}, then set HF_TOKEN to your token"
+    elif isinstance(cause, errors.RevisionNotFoundError):
+      text = f"there is no such revision; {page}/tree/main lists all of them"
+    elif (
+      isinstance(cause, errors.RepositoryNotFoundError) or _status(cause) == 401
+    ):
+      text = (
+        f"there is no {page}, or it is private: check the name, or HF_TOKEN"
+      )
+    elif isinstance(cause, errors.OfflineModeIsEnabled):
+      text = "not in the cache, and HF_HUB_OFFLINE is set: unset it once"
+    raise UserError(f"{url}: {text}") from error
 
 
-def _explain(page, error):
-  hub = _hugging_face_hub()
-  if isinstance(error, hub.errors.LocalEntryNotFoundError):
-    error = error.__cause__ or error  # why the Hub fell back on the cache
-  if isinstance(error, hub.errors.GatedRepoError):
-    return f"accept the terms at {page}, then set HF_TOKEN to your token"
-  if isinstance(error, hub.errors.RevisionNotFoundError):
-    return f"there is no such revision; {page}/tree/main lists all of them"
-  status = getattr(getattr(error, "response", None), "status_code", None)
-  if isinstance(error, hub.errors.RepositoryNotFoundError) or status == 401:
-    return f"there is no {page}, or it is private: check the name, or HF_TOKEN"
-  if isinstance(error, hub.errors.OfflineModeIsEnabled):
-    return "not in the cache, and HF_HUB_OFFLINE is set: unset it once"
-  reason = str(error).strip().partition("\n")[0] or type(error).__name__
-  return (
-    f"{page} cannot be downloaded ({reason}): check the name, the network, "
-    "HF_ENDPOINT and the proxy, and run the same command again"
-  )
+def _status(error):
+  """Returns the HTTP status of a failed download, or None."""
+  return getattr(getattr(error, "response", None), "status_code", None)
 
 
 def _without_safetensors(url, name):
@@ -208,7 +203,7 @@ def _download(url, path):
     try:
       get(address, file, resume_size=file.tell())
     except Exception as error:
-      if getattr(getattr(error, "response", None), "status_code", 0) == 416:
+      if _status(error) == 416:
         os.remove(partial)  # too long: the server has a new file
       raise
   digest = _sha256(partial)

@@ -118,10 +118,9 @@ def read(folder: str) -> CanonicalModel:
   bert.multi_label = settings.get("problem_type") == _MULTI_LABEL
   tensors = _read_tensors(os.path.join(folder, WEIGHTS))
   _drop_copies(bert, tensors, settings.get("tie_word_embeddings", True))
-  architectures = settings.get("architectures") or ()
-  for key, head in HEADS.items():
-    if head.architecture in architectures:
-      bert.head = key
+  named = settings.get("architectures") or ()
+  heads = (key for key, head in HEADS.items() if head.architecture in named)
+  bert.head = next(heads, None)
   if bert.head == "multiple_choice":
     weight = tensors.pop("classifier.weight").astype(np.float32)
     bert.values["cls/choice"] = weight.reshape(-1)
@@ -134,8 +133,8 @@ def read(folder: str) -> CanonicalModel:
       bert.values[name] = value.T if name.endswith("/kernel") else value
     else:
       bert.skip(key, "of no head that the original has")
-  if files.exists(os.path.join(folder, UNUSED_WEIGHTS)):
-    bert.values |= _read_tensors(os.path.join(folder, UNUSED_WEIGHTS))
+  if files.exists(path := os.path.join(folder, UNUSED_WEIGHTS)):
+    bert.values |= _read_tensors(path)
   if "output_bias" not in bert.values:
     bert.labels = ()  # left from an earlier head
   return bert
@@ -224,10 +223,8 @@ def _read_tensors(path):
 
 def _drop_copies(bert, tensors, is_tied):
   """Removes constants, and tensors that are tied to another tensor."""
-  for key, source in _TIED.items():
-    if key not in tensors:
-      continue
-    value = tensors.pop(key)
+  for key in sorted(_TIED.keys() & tensors.keys()):
+    value, source = tensors.pop(key), _TIED[key]
     tied = tensors.setdefault(source, value)  # the source may be missing
     if not is_tied and not np.array_equal(value, tied):
       raise UserError(
@@ -259,7 +256,15 @@ def write(bert: CanonicalModel, folder: str, head: str) -> None:
       files.remove_old(folder, name)
   if bert.vocabulary:
     interchange.copy(bert.vocabulary, os.path.join(folder, VOCABULARY))
-    interchange.write_json(os.path.join(folder, TOKENIZER), _tokenizer(bert))
+    tokenizer = {
+      "tokenizer_class": "BertTokenizer",
+      "do_lower_case": bert.lower_case is not False,
+      "strip_accents": None,  # follows do_lower_case
+      "tokenize_chinese_chars": True,
+      "model_max_length": bert.config["max_position_embeddings"],
+      **{f"{x.strip('[]').lower()}_token": x for x in SPECIAL_TOKENS},
+    }
+    interchange.write_json(os.path.join(folder, TOKENIZER), tokenizer)
   else:
     files.remove_old(folder, VOCABULARY, TOKENIZER)
 
@@ -304,14 +309,3 @@ def _their_config(bert: CanonicalModel, kind: interchange.Head) -> dict:
     elif kind.pools and bert.num_labels == 1:
       settings["problem_type"] = "regression"
   return settings
-
-
-def _tokenizer(bert: CanonicalModel) -> dict:
-  return {
-    "tokenizer_class": "BertTokenizer",
-    "do_lower_case": bert.lower_case is not False,
-    "strip_accents": None,  # follows do_lower_case
-    "tokenize_chinese_chars": True,
-    "model_max_length": bert.config["max_position_embeddings"],
-    **{f"{token.strip('[]').lower()}_token": token for token in SPECIAL_TOKENS},
-  }

@@ -1,4 +1,4 @@
-"""Formats of a BERT on disk, and the model that all readers return."""
+"""Formats of a BERT, and the model that all readers return."""
 
 import dataclasses
 import functools
@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from absl import logging
@@ -17,6 +18,7 @@ from training import checkpoint_files
 
 ORIGINAL, HUGGING_FACE = "original", "hugging_face"
 KERAS_HUB, MODEL_GARDEN, TF_HUB = "KerasHub", "Model Garden", "TensorFlow Hub"
+HUB, ZIPS = "hf://", ("https://", "http://")  # how a URL begins
 # A folder that has one of the files has the format.
 _MARKS = {
   KERAS_HUB: ("model.weights.h5", "task.json"),
@@ -49,12 +51,15 @@ _TAG = re.compile(r"[BI]-.")
 _VOCABULARY_ROWS = ("embeddings/word_embeddings", "predictions/output_bias")
 
 
-def format_of_folder(path: str) -> str | None:
-  """Returns KERAS_HUB, HUGGING_FACE, TF_HUB, or None for a checkpoint."""
+def format_of(path: str) -> str:
+  """Returns the format of a URL, a folder or a checkpoint."""
+  if path.startswith((HUB, *ZIPS)):
+    return HUGGING_FACE if path.startswith(HUB) else ORIGINAL
   for name, marks in _MARKS.items():
     if any(files.exists(os.path.join(path, mark)) for mark in marks):
       return name
-  return None
+  prefix = checkpoint_files.find_checkpoint(path)
+  return MODEL_GARDEN if is_object_based(prefix) else ORIGINAL
 
 
 def is_object_based(prefix: str) -> bool:
@@ -155,8 +160,7 @@ class CanonicalModel:
       logging.info("left out, %d %s: %s", len(names), reason, shown)
 
 
-@dataclasses.dataclass(frozen=True)
-class Head:
+class Head(NamedTuple):
   """A kind of model: the encoder with a head."""
 
   architecture: str  # class of transformers

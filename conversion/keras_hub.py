@@ -2,9 +2,7 @@
 
 model.weights.h5 numbers layers by kind and variables by order. Presets from
 before Keras 3 have another top group and other spellings, and are untested.
-
-The masked-LM head differs from the original's head in two constants: exact
-GELU, and an epsilon of 1e-5. Tested with presets of keras-hub 0.21 and 0.32.
+Tested with presets of keras-hub 0.21 and 0.32.
 """
 
 import os
@@ -48,19 +46,27 @@ _BLOCK = {
   "feedforward_output_dense": "output/dense",
   "feedforward_layer_norm": "output/LayerNorm",
 }
-_HEAD, _TRANSFORM = "masked_lm_head", "cls/predictions/transform"
 _MASKED_LM = {
-  f"{_HEAD}/intermediate_dense": f"{_TRANSFORM}/dense",
-  f"{_HEAD}/intermediate_layer_norm": f"{_TRANSFORM}/LayerNorm",
+  "masked_lm_head/intermediate_dense": "cls/predictions/transform/dense",
+  "masked_lm_head/intermediate_layer_norm": (
+    "cls/predictions/transform/LayerNorm"
+  ),
 }
 
 
 @interchange.names_path
 def read(folder: str) -> CanonicalModel:
   """Reads a preset: the backbone and, if there is a task, the task's head."""
-  config = _config(folder)
+  described = textfiles.read_json(os.path.join(folder, _CONFIG))
+  kind, settings = described.get("class_name"), described.get("config")
+  if kind != "BertBackbone":
+    raise UserError(
+      f"{folder}/{_CONFIG} describes a {kind}; only a BertBackbone is a BERT"
+    )
+  config = {name: settings[key] for key, name in _SIZES.items()}
+  config |= dict.fromkeys(_DROPOUTS, settings.get("dropout", 0.1))
+  bert = CanonicalModel(folder, config=config | {"hidden_act": "gelu"})
   vocabulary = os.path.join(folder, _VOCABULARY)
-  bert = CanonicalModel(folder, config=config)
   bert.vocabulary = vocabulary if files.exists(vocabulary) else None
   tokenizer = os.path.join(folder, "tokenizer.json")
   if files.exists(tokenizer):
@@ -77,29 +83,14 @@ def read(folder: str) -> CanonicalModel:
     )
   for i in range(depth):
     block = f"transformer_encoder_{i}" if i else "transformer_encoder"
-    layers |= {
-      f"{block}/{key}": f"bert/encoder/layer_{i}/{name}"
-      for key, name in _BLOCK.items()
-    }
+    for key, name in _BLOCK.items():
+      layers[f"{block}/{key}"] = f"bert/encoder/layer_{i}/{name}"
   _convert(bert, arrays, layers)
   for name in arrays:
     bert.skip(name, "of no layer that the original has")
   if files.exists(os.path.join(folder, _TASK)):
     _convert_head(bert, folder)
   return bert
-
-
-def _config(folder):
-  described = textfiles.read_json(os.path.join(folder, _CONFIG))
-  kind = described.get("class_name")
-  if kind != "BertBackbone":
-    raise UserError(
-      f"{folder}/{_CONFIG} describes a {kind}; only a BertBackbone is a BERT"
-    )
-  settings = described["config"]
-  config = {name: settings[key] for key, name in _SIZES.items()}
-  dropout = settings.get("dropout", 0.1)
-  return config | {"hidden_act": "gelu"} | dict.fromkeys(_DROPOUTS, dropout)
 
 
 def _read_arrays(path):
@@ -136,7 +127,7 @@ def _convert_embeddings(bert, path, arrays):
     kind = lengths.get(length)
     if name.startswith("position_embedding"):
       kind = "position_embeddings"
-    if kind is None:
+    elif kind is None:
       raise UserError(
         f"{path}: {name} has {length} rows, {_CONFIG} says "
         f"{' or '.join(map(str, lengths))}"
@@ -157,11 +148,11 @@ def _convert(bert, arrays, layers):
 def _convert_head(bert, folder):
   """Reads the head in task.weights.h5, if the original has such a head."""
   task = textfiles.read_json(os.path.join(folder, _TASK)).get("class_name")
-  path = os.path.join(folder, _TASK_WEIGHTS)
-  arrays = _read_arrays(path)
+  arrays = _read_arrays(os.path.join(folder, _TASK_WEIGHTS))
   if task == "BertMaskedLM":
     _convert(bert, arrays, _MASKED_LM)
-    bert.values["cls/predictions/output_bias"] = arrays.pop(f"{_HEAD}/vars/0")
+    bias = arrays.pop("masked_lm_head/vars/0")
+    bert.values["cls/predictions/output_bias"] = bias
     logging.warning(
       "KerasHub's masked-LM head has the exact GELU and an epsilon of 1e-5, "
       "the original's has neither: its logits will differ slightly"

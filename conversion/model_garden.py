@@ -1,23 +1,38 @@
-"""Reads object-based checkpoints of TensorFlow Model Garden.
+"""Reads checkpoints of TensorFlow Model Garden and TensorFlow Hub's modules.
 
-Such a checkpoint holds a graph of objects. A variable's key depends on what
-else was saved, so this module walks the graph from the encoder. Attention
+A Model Garden checkpoint holds a graph of objects. A variable's key depends on
+what else was saved, so this module walks the graph from the encoder. Attention
 kernels have separate axes for heads. A checkpoint does not state the activation
 or the place of normalization.
+
+BERTs of TensorFlow Hub and Kaggle Models are SavedModels with a vocabulary.
+Format 1 (TensorFlow 1) has variables with the original's names, and a graph
+that shows the number of heads and the activation. Format 2 is a Model Garden
+SavedModel.
 """
 
+import os
 import re
 from collections.abc import Iterator
 
 import tensorflow as tf
-from tensorflow.core.protobuf import trackable_object_graph_pb2
+from tensorflow.core.protobuf import (
+  saved_model_pb2,
+  trackable_object_graph_pb2,
+)
 
 from conversion import interchange, original
-from conversion.interchange import GRAPH_KEY, CanonicalModel, merge_heads
-from storage import UserError, setting
-from training import checkpoint_files
+from conversion.interchange import (
+  BERT_CONFIG,
+  GRAPH_KEY,
+  VOCABULARY,
+  CanonicalModel,
+  merge_heads,
+)
+from storage import UserError, files, setting
+from training import checkpoint, checkpoint_files
 
-_NUMBERED = re.compile(r"layer_with_weights-(\d+)")
+_NUMBERED = "layer_with_weights-"
 # Layers of a block -> names in the original's layer. Until 2020 the attention's
 # projection was a layer of the block.
 _BLOCK = {
@@ -42,7 +57,19 @@ _LINEAR = {
   "classification/layer_with_weights-0": "cls/seq_relationship/",
   "classifier": "",
 }
+_UNKNOWN = "of no layer that the original has"
+# Patterns of keys that are not converted, and the reasons.
+_REASONS = {
+  r"OPTIMIZER_SLOT|^optimizer/": "of the optimizer",
+  r"^(save_counter|global_step)/": "a counter",
+  r"^do_lower_case/": "of the tokenizer",
+  "": _UNKNOWN,
+}
 _EMBEDDINGS = "word_embeddings", "position_embeddings", "token_type_embeddings"
+_TABLE = "bert/embeddings/word_embeddings"
+_DO_LOWER_CASE = "do_lower_case/.ATTRIBUTES/VARIABLE_VALUE"
+# The original reshapes queries to [B, T, A, D].
+_NUM_HEADS = re.compile(r"layer_0/attention/self/Reshape(_\d+)?/shape/2$")
 # Attributes of a subclassed encoder: embeddings, normalizations, dense layers.
 _LAYERS = (
   ("_embedding_layer", "_position_embedding_layer", "_type_embedding_layer"),
@@ -86,21 +113,19 @@ class _Object:
 
   def numbered_layers(self) -> list["_Object"]:
     """Returns a functional model's layers with weights, in order."""
-    numbers = {
-      int(match[1]): number
-      for name, number in self._children.items()
-      if (match := _NUMBERED.fullmatch(name))
-    }
-    return [_Object(self._graph, numbers[i]) for i in sorted(numbers)]
+    names = [name for name in self._children if name.startswith(_NUMBERED)]
+    names.sort(key=lambda name: int(name.removeprefix(_NUMBERED)))
+    return [self[name] for name in names]
 
 
 @interchange.names_path
-def read(prefix: str, config_file: str | None = None) -> CanonicalModel:
+def read(path: str, config_file: str | None = None) -> CanonicalModel:
   """Reads an encoder, or a Model Garden model with an encoder.
 
-  Without a bert_config.json the variables give the sizes. Raises ValueError if
+  Without a bert_config.json the variables give the sizes. Raises UserError if
   the checkpoint is corrupt, or has no encoder that the original could have.
   """
+  prefix = checkpoint_files.find_checkpoint(path)
   config = original.read_config(prefix, config_file)
   reader = tf.train.load_checkpoint(prefix)
   shapes = reader.get_variable_to_shape_map()
@@ -112,21 +137,14 @@ def read(prefix: str, config_file: str | None = None) -> CanonicalModel:
       f"{prefix} has no Transformer encoder of Model Garden; it has "
       f"{', '.join(sorted(shapes.keys() - {GRAPH_KEY})[:4])}, ..."
     )
-  vocabulary = checkpoint_files.sibling_file(prefix, interchange.VOCABULARY)
-  bert = CanonicalModel(prefix, vocabulary=vocabulary)
+  bert = CanonicalModel(prefix)
+  bert.vocabulary = checkpoint_files.sibling_file(prefix, VOCABULARY)
   keys, head = _encoder_keys(prefix, encoder), _head_keys(root)
   unused = shapes.keys() - {GRAPH_KEY, *keys.values(), *head.values()}
   for name in keys.keys() & head.keys():
     bert.skip(keys[name], "replaced by the head's own pooler")
   for key in sorted(unused):
-    reason = "of no layer that the original has"
-    if re.search("OPTIMIZER_SLOT|^optimizer/", key):
-      reason = "of the optimizer"
-    elif re.match(r"(save_counter|global_step)/", key):
-      reason = "a counter"
-    elif key.startswith("do_lower_case/"):
-      reason = "of the tokenizer"
-    bert.skip(key, reason)
+    bert.skip(key, next(_REASONS[x] for x in _REASONS if re.search(x, key)))
   if any("classifier/kernel" in node for node in root.walk()):
     bert.head = "tagging"
   keys |= head
@@ -136,7 +154,7 @@ def read(prefix: str, config_file: str | None = None) -> CanonicalModel:
     bert.values[name] = value.T if is_head else merge_heads(name, value)
   query = shapes[keys["bert/encoder/layer_0/attention/self/query/kernel"]]
   num_heads = query[1] if len(query) > 2 else None  # [H, A, D]
-  bert.config = sizes(bert, num_heads, config)
+  bert.config = _checked_config(bert, num_heads, config)
   return bert
 
 
@@ -152,25 +170,9 @@ def _blocks(node):
 
 def _encoder_keys(prefix, encoder):
   """Returns {original name: key} for embeddings, blocks and pooler."""
-  embeddings, norm, pooler = _other_layers(prefix, encoder)
-  keys = {
-    f"bert/embeddings/{name}": layer["embeddings"].key
-    for name, layer in zip(_EMBEDDINGS, embeddings, strict=True)
-  }
-  keys |= _leaves("bert/embeddings/LayerNorm", norm)
-  for i, block in enumerate(_blocks(encoder)):
-    for path, name in _BLOCK.items():
-      if path in block:
-        keys |= _leaves(f"bert/encoder/layer_{i}/{name}", block[path])
-  if pooler is not None:
-    keys |= _leaves("bert/pooler/dense", pooler)
-  return keys
-
-
-def _other_layers(prefix, encoder):
-  """Returns the three embeddings, the normalization, and the pooler or None."""
-  blocks = {block.number for block in _blocks(encoder)}
-  layers = [x for x in encoder.numbered_layers() if x.number not in blocks]
+  blocks = _blocks(encoder)
+  numbers = {block.number for block in blocks}
+  layers = [x for x in encoder.numbered_layers() if x.number not in numbers]
   if layers:
     embeddings = [x for x in layers if "embeddings" in x]
     norms = [x for x in layers if "gamma" in x]
@@ -185,7 +187,18 @@ def _other_layers(prefix, encoder):
       f"{len(norms)} normalizations and {len(dense)} dense layers around its "
       "blocks; the original has 3, 1 and the pooler"
     )
-  return embeddings, norms[0], dense[0] if dense else None
+  keys = {
+    f"bert/embeddings/{name}": layer["embeddings"].key
+    for name, layer in zip(_EMBEDDINGS, embeddings, strict=True)
+  }
+  keys |= _leaves("bert/embeddings/LayerNorm", norms[0])
+  for i, block in enumerate(blocks):
+    for path, name in _BLOCK.items():
+      if path in block:
+        keys |= _leaves(f"bert/encoder/layer_{i}/{name}", block[path])
+  for pooler in dense:
+    keys |= _leaves("bert/pooler/dense", pooler)
+  return keys
 
 
 def _leaves(name, layer):
@@ -227,24 +240,24 @@ def _linear(scope, layer):
   }
 
 
-def sizes(
-  bert: CanonicalModel, num_heads: int | None, config: dict | None
-) -> dict:
+def _checked_config(bert, num_heads, config) -> dict:
   """Returns `config`, or sizes from the variables if `config` is None.
 
   Raises UserError if `config` contradicts them, or nothing gives `num_heads`.
   """
   values = bert.values
-  layers = {name.split("/")[2] for name in values if "/layer_" in name}
   tables = [values[f"bert/embeddings/{name}"] for name in _EMBEDDINGS]
   words, positions, types = tables
-  intermediate = values["bert/encoder/layer_0/intermediate/dense/bias"]
   known = {
     "vocab_size": len(words),
     "hidden_size": words.shape[1],
-    "num_hidden_layers": len(layers),
+    "num_hidden_layers": len(
+      {x.split("/")[2] for x in values if "/layer_" in x}
+    ),
     "num_attention_heads": num_heads,
-    "intermediate_size": len(intermediate),
+    "intermediate_size": len(
+      values["bert/encoder/layer_0/intermediate/dense/bias"]
+    ),
     "max_position_embeddings": len(positions),
     "type_vocab_size": len(types),
   }
@@ -263,3 +276,69 @@ def sizes(
         f"{config[key]}"
       )
   return config
+
+
+@interchange.names_path
+def read_module(folder: str, config_file: str | None = None) -> CanonicalModel:
+  """Reads a module's encoder, masked-LM head, vocabulary and case."""
+  prefix = os.path.join(folder, "variables", "variables")
+  path = os.path.join(folder, "saved_model.pb")
+  with files.open_for_reading(path) as file:
+    graph = saved_model_pb2.SavedModel.FromString(file.read()).meta_graphs[0]
+  nodes = list(graph.graph_def.node)
+  for function in graph.graph_def.library.function:
+    nodes += function.node_def
+  assets = os.path.join(folder, "assets")
+  names = files.list_folder(assets) if files.exists(assets) else []
+  if config_file is None and BERT_CONFIG in names:
+    config_file = os.path.join(assets, BERT_CONFIG)
+  if interchange.is_object_based(prefix):
+    bert = read(prefix, config_file)
+    reader = tf.train.load_checkpoint(prefix)
+    if reader.has_tensor(_DO_LOWER_CASE):
+      bert.lower_case = bool(reader.get_tensor(_DO_LOWER_CASE))
+  else:
+    bert = _read_variables(folder, prefix)
+    heads = [
+      int(_constant(node))
+      for node in nodes
+      if node.op == "Const" and _NUM_HEADS.search(node.name)
+    ]
+    config = original.read_config(prefix, config_file)
+    bert.config = _checked_config(bert, next(iter(heads), None), config)
+    case = graph.signature_def["tokenization_info"].outputs["do_lower_case"]
+    for node in nodes:
+      if f"{node.name}:0" == case.name:
+        bert.lower_case = bool(_constant(node))
+  if config_file is None and any(node.op == "Erf" for node in nodes):
+    bert.config["hidden_act"] = "gelu_erf"
+  texts = [x for x in names if x.endswith(".txt")]
+  vocabulary = VOCABULARY if len(texts) > 1 else "".join(texts)
+  bert.vocabulary = os.path.join(assets, vocabulary) if vocabulary else None
+  bert.origin = folder
+  return bert
+
+
+def _read_variables(folder, prefix):
+  """Reads the variables of a format 1 module, without the module's scope."""
+  reader = checkpoint.Reader(prefix)
+  table = next((name for name in reader.shapes if name.endswith(_TABLE)), None)
+  if table is None:
+    raise UserError(
+      f"{folder} has no {_TABLE}, but {', '.join(sorted(reader.shapes)[:3])}, "
+      "...: only a BERT can be converted"
+    )
+  scope = table.removesuffix(_TABLE)  # often "module/"
+  bert = CanonicalModel(folder)
+  for name in sorted(reader.shapes):
+    inner = name.removeprefix(scope)
+    if inner.startswith("bert/") or inner in interchange.HEAD_VARIABLES:
+      bert.values[inner] = reader[name]
+    else:
+      bert.skip(name, _UNKNOWN)
+  return bert
+
+
+def _constant(node):
+  """Returns the value of a graph's constant."""
+  return tf.make_ndarray(node.attr["value"].tensor)

@@ -1,11 +1,19 @@
-"""The original's folders: checkpoint, bert_config.json, vocab.txt, labels."""
+"""The original's folders, and checks of a model that has its names."""
 
 import os
+from functools import partial
+from itertools import chain
+
+import keras
+import numpy as np
+from absl import logging
 
 from conversion import interchange
 from conversion.interchange import BERT_CONFIG, VOCABULARY, CanonicalModel
-from data import labels
-from modeling.config import extensions
+from data import labels, vocab, vocab_checks
+from data.tokenization import open_tokenizer, validate_case_matches_checkpoint
+from modeling import models
+from modeling.config import BertConfig, extensions
 from storage import UserError, files, setting, textfiles
 from training import checkpoint, checkpoint_files
 
@@ -21,46 +29,41 @@ def read_config(prefix: str, path: str | None = None) -> dict | None:
 
 
 def read(
-  prefix: str, config_file: str | None = None, averaged: bool = False
+  path: str, config_file: str | None = None, averaged: bool = False
 ) -> CanonicalModel:
   """Reads a checkpoint with its configuration, vocabulary and labels.
 
   The training run's flags complete the configuration. `averaged` replaces a
-  variable by the moving average, if saved. Raises ValueError if the checkpoint
+  variable by the moving average, if saved. Raises UserError if the checkpoint
   is corrupt, or if `averaged` is set and the checkpoint has no averages.
   """
+  prefix = checkpoint_files.find_checkpoint(path)
   reader = checkpoint.Reader(prefix)
-  path = checkpoint_files.sibling_file(prefix, labels.FILE_NAME)
   entry = checkpoint_files.run_of(prefix)
   flags = entry["flags"]
-  config = read_config(prefix, config_file)
-  if config is not None:
-    config |= extensions(flags)
-  bert = CanonicalModel(
-    prefix,
-    config=config,
-    vocabulary=checkpoint_files.sibling_file(prefix, VOCABULARY),
-    labels=tuple(labels.read_file(path)) if path else (),
-    lower_case=flags.get("do_lower_case"),
-    multi_label=flags.get("multi_label", False),
-    thresholds={
-      name: path
-      for name in labels.THRESHOLD_FILES
-      if (path := checkpoint_files.sibling_file(prefix, name))
-    },
-    head=_HEADS.get(entry.get("program")),
-  )
-  names = sorted(reader.shapes)
+  bert = CanonicalModel(prefix, config=read_config(prefix, config_file))
+  if bert.config is not None:
+    bert.config |= extensions(flags)
+  names = (VOCABULARY, labels.FILE_NAME, *labels.THRESHOLD_FILES)
+  siblings = {x: checkpoint_files.sibling_file(prefix, x) for x in names}
+  bert.vocabulary = siblings.pop(VOCABULARY)
+  if labels_file := siblings.pop(labels.FILE_NAME):
+    bert.labels = tuple(labels.read_file(labels_file))
+  bert.thresholds = {name: file for name, file in siblings.items() if file}
+  bert.lower_case = flags.get("do_lower_case")
+  bert.multi_label = flags.get("multi_label", False)
+  bert.head = _HEADS.get(entry.get("program"))
   state = checkpoint.training_state(reader.shapes)
-  if averaged and not any(name.endswith(_AVERAGE) for name in names):
+  has_averages = any(name.endswith(_AVERAGE) for name in reader.shapes)
+  if averaged and not has_averages:
     raise UserError(f"{prefix} has no moving averages")
-  flag = setting("use_moving_averages")
-  for name in names:  # a variable precedes its average
+  for name in sorted(reader.shapes):  # a variable precedes its average
     if name == "global_step":
       bert.step = reader[name]
     elif name.endswith(_AVERAGE) and averaged:
       bert.values[name.removesuffix(_AVERAGE)] = reader[name]
     elif name.endswith(_AVERAGE):
+      flag = setting("use_moving_averages")
       bert.skip(name, f"moving averages, which {flag} converts")
     elif name.startswith("run/"):
       bert.skip(name, "of the run's position in its data")
@@ -83,14 +86,149 @@ def write(bert: CanonicalModel, folder: str) -> str:
   checkpoint.write(prefix, bert.values | step)
   if bert.config is not None:
     interchange.write_json(os.path.join(folder, BERT_CONFIG), bert.config)
-  copies = {name: bert.thresholds.get(name) for name in labels.THRESHOLD_FILES}
-  copies[VOCABULARY] = bert.vocabulary
+  copies = dict(bert.thresholds)
+  if bert.vocabulary:
+    copies[VOCABULARY] = bert.vocabulary
   for name, path in copies.items():
-    if path:
-      interchange.copy(path, os.path.join(folder, name))
-  optional = copies | {BERT_CONFIG: bert.config, labels.FILE_NAME: bert.labels}
+    interchange.copy(path, os.path.join(folder, name))
   source = os.path.dirname(bert.origin)  # keep the source's files
   if os.path.realpath(source) != os.path.realpath(folder):
-    absent = [name for name, value in optional.items() if not value]
+    written = {BERT_CONFIG: bert.config, labels.FILE_NAME: bert.labels} | copies
+    optional = interchange.FILES[interchange.ORIGINAL][2:]
+    absent = [name for name in optional if not written.get(name)]
     files.remove_old(folder, *absent)
   return prefix
+
+
+def complete(
+  bert: CanonicalModel,
+  vocab_file: str | None = None,
+  do_lower_case: bool | None = None,
+  for_transformers: bool = False,
+) -> None:
+  """Checks a model's values, configuration, vocabulary and labels.
+
+  `vocab_file` and `do_lower_case`, unless None, replace the model's own values.
+  `for_transformers` adds the checks for writing a Hugging Face folder. Raises
+  UserError if a part is missing, or belongs to another model.
+  """
+  has_classes = bert.labels and "output_bias" in bert.values
+  if has_classes and len(bert.labels) != bert.num_labels:
+    raise UserError(
+      f"{bert.origin} has {bert.num_labels} classes, but its labels.txt or "
+      f"id2label names {len(bert.labels)}: correct or remove the names"
+    )
+  numbers = {k: v for k, v in bert.values.items() if v.dtype != object}
+  if wrong := [k for k, v in numbers.items() if not np.isfinite(v).all()]:
+    raise UserError(
+      f"{bert.origin}: {len(wrong)} of {len(bert.values)} variables have NaN "
+      f"or infinity ({', '.join(wrong[:3])}): take another checkpoint"
+    )
+  if bert.config is not None:
+    bert.config = BertConfig.from_dict(bert.config).to_dict()
+  bert.vocabulary = vocab_file or bert.vocabulary
+  if do_lower_case is not None:
+    bert.lower_case = do_lower_case
+  if for_transformers:
+    if bert.config is None:
+      raise UserError(
+        f"there is no {BERT_CONFIG} beside {bert.origin}: give "
+        f"{setting('bert_config_file')}"
+      )
+    attention = BertConfig.from_dict(bert.config).attention
+    has_lstm = any(name.startswith("bert/bilstm/") for name in bert.values)
+    if attention != "bidirectional" or has_lstm:
+      part = "add_bilstm" if has_lstm else f"attention={attention}"
+      raise UserError(
+        f"{bert.origin}: transformers' BERT has no {setting(part)}"
+      )
+  _check_vocabulary(bert, for_transformers)
+
+
+def _check_vocabulary(bert, for_transformers):
+  lower_case = bert.lower_case is not False
+  if not bert.vocabulary:
+    flag = setting("vocab_file")
+    logging.warning("%s has no vocabulary: %s names it", bert.origin, flag)
+  elif bert.config:
+    tokenizer = open_tokenizer(bert.vocabulary, lower_case)
+    ids = tokenizer.vocab
+    number, size = 1 + max(ids.values()), bert.config["vocab_size"]
+    vocab.check_size(ids, size, bert.vocabulary, f"the config of {bert.origin}")
+    if for_transformers:  # transformers would add missing tokens
+      tokenizer.check()
+      vocab_checks.warn_of_case(tokenizer)
+    if number < size:
+      logging.warning(
+        "%s has %d lines, vocab_size is %d", bert.vocabulary, number, size
+      )
+  if for_transformers:
+    validate_case_matches_checkpoint(lower_case, bert.origin, "input")
+  elif not lower_case:
+    case = setting("do_lower_case", False)
+    logging.info("its vocabulary is cased: programs need %s", case)
+
+
+def check_variables(bert: CanonicalModel, head: str) -> None:
+  """Checks that a model with a configuration has all variables of `head`."""
+  if bert.config is None:
+    logging.warning(
+      "%s has no bert_config.json: its variables are not checked", bert.origin
+    )
+    return
+  make = {
+    "encoder": models.encoder,
+    "pretraining": models.pretrainer,
+    "masked_lm": partial(models.pretrainer, next_sentence=False),
+    "question_answering": models.span_labeler,
+    "multiple_choice": models.multiple_choice,
+    "classification": lambda c: models.classifier(c, bert.num_labels),
+    "tagging": lambda c: models.tagger(c, bert.num_labels),
+  }
+  assign(make[head](BertConfig.from_dict(bert.config)), bert, head)
+
+
+def assign(model: keras.Model, bert: CanonicalModel, head: str) -> None:
+  """Assigns all variables of a model; UserError if one is missing."""
+  # Some Hugging Face classes have no pooler.
+  needs_pooler = interchange.HEADS[head].pools and head != "encoder"
+  for name in sorted(bert.values.keys() - {v.path for v in model.variables}):
+    if name.startswith("bert/encoder/layer_"):
+      raise UserError(f"{bert.origin}: its configuration has no {name}")
+  for variable in model.variables:
+    name, shape = variable.path, tuple(variable.shape)
+    value = bert.values.get(name)
+    if value is None and name.startswith("bert/pooler/") and not needs_pooler:
+      value = np.zeros(shape, np.float32)
+    if value is None:
+      others = [*bert.values, *chain(*bert.skipped.values())]
+      raise UserError(
+        f"{bert.origin}: no tensor gives {name}; it has "
+        f"{', '.join(sorted(others)[:3])}, ..."
+      )
+    if tuple(value.shape) != shape:
+      remedy = f"; {setting('head', 'encoder')} converts the encoder alone"
+      raise UserError(
+        f"{bert.origin}: {name} has shape {value.shape}, its configuration "
+        f"says {shape}{'' if name.startswith('bert/') else remedy}"
+      )
+    variable.assign(value)
+
+
+def check_values(bert: CanonicalModel, back: CanonicalModel) -> None:
+  """Raises ValueError if `back`, as read from disk, differs from `bert`."""
+
+  def bits(model, name):
+    value = model.values.get(name)
+    return value is not None and (value.dtype, value.shape, value.tobytes())
+
+  names = sorted(bert.values.keys() | back.values.keys())
+  wrong = [name for name in names if bits(bert, name) != bits(back, name)]
+  config = bert.config or {}
+  wrong += [key for key in config if back.config[key] != config[key]]
+  if wrong:
+    raise ValueError(
+      f"{bert.origin} was not written faithfully to {back.origin}: "
+      f"{', '.join(wrong[:3])}"
+    )
+  logging.info("read back: %d variables with the same bits", len(bert.values))

@@ -9,8 +9,7 @@ from contextlib import suppress
 
 from absl import logging
 
-from storage import UserError, files, setting, textfiles
-from storage.progress import number_of
+from storage import UserError, files, number_of, setting, textfiles
 
 FILE_NAME = "labels.txt"
 THRESHOLDS = "thresholds.tsv"  # of --multi_label, beside labels.txt

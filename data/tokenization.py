@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePosixPath
 
 from data import vocab
-from data.tokenizer import Tokenizer
-from data.vocab import UNK
+from data.vocab import UNK, Tokenizer
 from storage import UserError, files, setting
 
 # Unicode blocks of Chinese characters, as in the original: without Hangul,

@@ -16,9 +16,8 @@ from typing import Any
 from absl import logging
 
 from data.tokenization import doubt_case, open_tokenizer, strip_accents
-from data.tokenizer import Tokenizer
-from storage import files, setting
-from storage.progress import number_of
+from data.vocab import Tokenizer
+from storage import files, number_of, setting
 
 # Scripts whose accents an uncased model is meant to lose.
 _ACCENTED = ("LATIN", "GREEK", "CYRILLIC", "ARABIC", "HEBREW", "COMBINING")

@@ -1,51 +1,126 @@
-"""Checks settings, and compares settings with the model of a checkpoint."""
+"""Checks settings of a run, first for contradictions, then against files."""
 
 import os
-import re
 from collections.abc import Iterable
-from dataclasses import replace
 
 from absl import logging
 
-from cli import file_checks
-from data import labels, vocab, vocab_checks
-from data.tokenization import open_tokenizer, validate_case_matches_checkpoint
-from modeling.config import SIDES, BertConfig, extensions
-from runs import contradictions, model_files
-from runs.record import from_record
-from runs.settings import Network, Packing, Tokens, TrainedModel, Training
-from runs.task_settings import FineTuning
+from cli.settings import check_writable
+from data import labels, vocab_checks
+from modeling.config import BertConfig
+from runs import model_files, record
+from runs.settings import Devices, Export, Packing, Training
+from runs.task_settings import FineTuning, LongText
+from serving.formats import FORMATS
 from storage import UserError, files
-from training import checkpoint_files, run_json
-
-_WORDS = "bert/embeddings/word_embeddings"
-_LAYER = re.compile(r"/encoder/layer_(\d+)/")
-# {field of bert_config.json: (end of a variable's name, axis of that size)}
-_SIZES = {
-  "hidden_size": ("embeddings/word_embeddings", 1),
-  "vocab_size": ("embeddings/word_embeddings", 0),
-  "max_position_embeddings": ("embeddings/position_embeddings", 0),
-  "type_vocab_size": ("embeddings/token_type_embeddings", 0),
-  "intermediate_size": ("layer_0/intermediate/dense/kernel", 1),
-}
+from training import checkpoint_files, processes, run_json
 
 
-def config(settings: Network) -> BertConfig:
-  """Reads --bert_config_file and applies the flags that override fields.
+def check_training(settings: Training) -> None:
+  """Checks flags of training programs, before a run reads any file."""
+  if isinstance(settings, FineTuning):
+    if settings.early_stopping_patience and not settings.eval_steps:
+      raise UserError(
+        "--early_stopping_patience counts evaluations: say with --eval_steps "
+        "after how many steps there is one"
+      )
+    size, trials = settings.ensemble, settings.trials()
+    number = len(trials) * settings.num_seeds
+    if size > 1 and not settings.do_train:
+      record.best_trials(settings.output_dir, size)
+    elif number < size:
+      raise UserError(
+        f"--ensemble={size} takes the best of a sweep, but this command trains "
+        f"{number}: give more of --learning_rate or --num_seeds"
+      )
+    if settings.do_train and 0 in [t["num_train_epochs"] for t in trials]:
+      raise UserError("--num_train_epochs=0 trains nothing: drop --do_train")
+  check_export(settings, settings.dtype)
+  check_devices(settings)
+  if settings.group_by_length and (settings.on_tpu or settings.jit_compile):
+    raise UserError(
+      "--group_by_length makes batches of many lengths, and XLA compiles each "
+      "of them: it goes neither with --jit_compile nor with a TPU"
+    )
+  steps = settings.profile_steps
+  is_span = isinstance(steps, tuple) and len(steps) == 2 and steps[0] < steps[1]
+  if steps is not None and not is_span:
+    raise UserError("--profile_steps: give two steps, as in 100,110")
 
-  Raises OSError if a file cannot be read, ValueError if the configuration does
-  not fit --vocab_file or --max_seq_length.
-  """
-  values = settings.to_dict()  # some programs lack some of the flags
-  result = BertConfig.from_json(settings.bert_config_file)
-  result = replace(result, **extensions(values))
-  if length := values.get("max_seq_length"):
-    result.check_length(length)
-  if isinstance(settings, Tokens) and (path := settings.vocab_file):
-    settings.tokenizer.check("cls", "sep", "unknown")
-    tokens = settings.tokenizer.vocab
-    vocab.check_size(tokens, result.vocab_size, path, settings.bert_config_file)
-  return result
+
+def check_devices(settings: Devices) -> None:
+  """Raises ValueError if device flags contradict each other or TF_CONFIG."""
+  name = settings.distribution_strategy
+  if settings.use_tpu and name not in (None, "tpu"):
+    raise UserError(f"--use_tpu contradicts --distribution_strategy={name}")
+  is_joint = name == "multi_worker_mirrored" or settings.on_tpu
+  if processes.has_others() and not is_joint:
+    raise UserError(
+      "TF_CONFIG names several workers, but each would work alone: give "
+      "--distribution_strategy=multi_worker_mirrored, or unset TF_CONFIG"
+    )
+
+
+def check_export(settings: Export, dtype: str) -> None:
+  """Checks the flags of exports; raises ValueError or FileExistsError."""
+  names = settings.export_format
+  if not names or not {*names} <= {*FORMATS}:
+    raise UserError(
+      f"--export_format={','.join(names)}: give one or more of "
+      f"{', '.join(FORMATS)}, with commas between them"
+    )
+  if not settings.do_export:
+    return
+  if not settings.export_dir:
+    raise UserError("--do_export needs --export_dir")
+  in_float32 = [n for n in names if not FORMATS[n].has_all_dtypes]
+  if in_float32 and dtype != "float32":
+    raise UserError(
+      f"--export_format={in_float32[0]} does not go with --dtype={dtype}: "
+      "train, then export in a run of its own without --dtype"
+    )
+  check_writable(settings.export_dir, "export_dir")
+  files.check_is_free(settings.export_dir)
+
+
+def check_windows(settings: LongText) -> None:
+  """Raises ValueError if flags of windows contradict each other."""
+  if settings.long_text != "windows":
+    for name in ("max_text_length", "window_stride", "window_pooling"):
+      if name in settings.given:
+        raise UserError(f"--{name} needs --long_text=windows")
+    return
+  length = settings.max_seq_length
+  if settings.max_text_length < length:
+    raise UserError(
+      f"--max_text_length={settings.max_text_length} is less than "
+      f"--max_seq_length={length}, the length of a window"
+    )
+  if settings.stride > length - 2:
+    raise UserError(
+      f"--window_stride={settings.window_stride} leaves tokens out: a window "
+      f"of --max_seq_length={length} has {length - 2} of the text"
+    )
+
+
+def packing_conflict(settings: Packing, config: BertConfig) -> str | None:
+  """First setting with which examples cannot share rows, or None."""
+  values = settings.to_dict()  # pre-training lacks --teacher, --long_text
+  conflicts = {
+    "--add_bilstm": config.add_bilstm,
+    "--gradient_accumulation_steps": settings.gradient_accumulation_steps > 1,
+    "--group_by_length": settings.group_by_length,
+    "--jit_compile": settings.jit_compile,
+    **{f"--{name}": values[name] for name in settings.not_packed},
+    "--teacher": values.get("teacher"),
+    "--long_text=windows": values.get("long_text") == "windows",
+    "a TPU": settings.on_tpu,
+    f"attention {config.attention!r}": config.attention != "bidirectional",
+  }
+  return next((name for name, is_set in conflicts.items() if is_set), None)
+
+
+# --- Against files ------------------------------------------------------------
 
 
 def checkpoint(settings: Training) -> str | None:
@@ -65,24 +140,14 @@ def labels_file(settings: FineTuning) -> str | None:
   return checkpoint_files.sibling_file(path, labels.FILE_NAME)
 
 
-def check(settings: TrainedModel, network: BertConfig) -> None:
-  """Checks that flags fit the model in --init_checkpoint, to predict with.
-
-  `network` is read from --bert_config_file. Raises ValueError for another size,
-  vocabulary, letter case or attention.
-  """
-  _check_init_checkpoint(settings, network, trains=False)
-  vocab_checks.warn_of_case(settings.tokenizer)
-
-
 def check_run(settings: Training, network: BertConfig, *same: str) -> None:
   """Checks that flags fit the model in --output_dir or --init_checkpoint.
 
   The flags in `same` must equal the flags of the training in --output_dir.
   Without --vocab_file a run reads no text, and letter case does not matter.
-  Raises ValueError like `check`, OSError for a read-only folder.
+  Raises ValueError like model_files.check, OSError for a read-only folder.
   """
-  file_checks.check_writable(settings.output_dir, "output_dir")
+  check_writable(settings.output_dir, "output_dir")
   if own := checkpoint_files.choose_checkpoint(settings.output_dir):
     entry = checkpoint_files.run_of(own)
     if (trained := entry.get("program")) not in (None, settings.program):
@@ -91,7 +156,7 @@ def check_run(settings: Training, network: BertConfig, *same: str) -> None:
         "folder; to start from its model, "
         f"--init_checkpoint={settings.output_dir}"
       )
-    _check_sizes(settings.bert_config_file, network, own)
+    model_files.check_sizes(settings.bert_config_file, network, own)
     actual = settings.to_dict() | {"attention": network.attention}
     if settings.do_train:
       same = ("task_name", *same)
@@ -99,19 +164,21 @@ def check_run(settings: Training, network: BertConfig, *same: str) -> None:
     remedy = "give the latter, or another --output_dir"
     for name in ("attention", *same):
       trained = entry["flags"].get(name)
-      _check_same(name, actual.get(name), trained, owner, remedy)
+      model_files.check_same(name, actual.get(name), trained, owner, remedy)
   elif settings.init_checkpoint:
-    _check_init_checkpoint(settings, network, settings.do_train)
+    model_files.check_init_checkpoint(settings, network, settings.do_train)
   elif not settings.do_train:
     raise UserError(
       f"no checkpoint in --output_dir={settings.output_dir} and no "
       "--init_checkpoint: train first, or name one"
     )
   if settings.vocab_file:
-    check_vocabulary(settings, network.vocab_size, own)
+    model_files.check_vocabulary(settings, network.vocab_size, own)
     vocab_checks.warn_of_case(settings.tokenizer)
-  if isinstance(settings, Packing):
-    contradictions.check_packing(settings, network)
+  if isinstance(settings, Packing) and settings.pack_examples:
+    conflict = packing_conflict(settings, network)
+    if conflict:
+      raise UserError(f"--pack_examples does not go with {conflict}: drop one")
 
 
 def check_fine_tuning(
@@ -121,8 +188,8 @@ def check_fine_tuning(
 
   The flags in `of_teacher` must equal the flags of the training of --teacher.
   """
-  contradictions.check_fine_tuning(settings)
-  network = config(settings)
+  check_training(settings)
+  network = model_files.config(settings)
   settings.frozen_layers(network)
   if settings.teacher and settings.do_train:
     _check_teacher(settings, of_teacher)
@@ -140,12 +207,12 @@ def _check_teacher(settings: FineTuning, same):
     raise UserError(
       f"--teacher={teacher} is no --output_dir of {settings.program}.py"
     )
-  trained = from_record(type(settings), teacher, entries[-1], {})
+  trained = record.from_record(type(settings), teacher, entries[-1], {})
   owner = f"--teacher={teacher}"
   remedy = "teacher and student need the same"
   for name in ("do_lower_case", *same):
     value, expected = settings[name], trained[name]
-    _check_same(name, value, expected, owner, remedy)
+    model_files.check_same(name, value, expected, owner, remedy)
   if settings.tokenizer.vocab != trained.tokenizer.vocab:
     raise UserError(
       f"--vocab_file={settings.vocab_file} has other tokens than "
@@ -153,90 +220,6 @@ def _check_teacher(settings: FineTuning, same):
     )
   network = BertConfig.from_json(trained.bert_config_file)
   network.check_length(settings.max_seq_length)
-
-
-def _check_same(name, value, trained, owner, remedy):
-  """Raises ValueError if a flag differs from a training; None is unknown."""
-  if trained is not None and str(value).lower() != str(trained).lower():
-    raise UserError(
-      f"--{name}={value}, but {owner} was trained with --{name}={trained}: "
-      f"{remedy}"
-    )
-
-
-def _check_sizes(config_file, network, prefix, may_be_deeper=False):
-  """Raises ValueError if a checkpoint has a network of another size.
-
-  With `may_be_deeper` the checkpoint may have more layers, which are left out.
-  """
-  layers = 0
-  sizes = {}
-  shapes = checkpoint_files.shapes(prefix)
-  for name, shape in shapes.items():
-    if layer := _LAYER.search(name):
-      layers = max(layers, int(layer[1]) + 1)
-    for field, (end, axis) in _SIZES.items():
-      if name.endswith(end) and len(shape) == 2:
-        sizes[field] = shape[axis]
-  if shapes and not any(re.match("bert/.*word_embeddings$", x) for x in shapes):
-    raise checkpoint_files.no_encoder(prefix, shapes, _WORDS)
-  if layers:
-    sizes = {"num_hidden_layers": layers} | sizes
-  expected = {field: getattr(network, field) for field in sizes}
-  different = [field for field in sizes if sizes[field] != expected[field]]
-  if not different:
-    return
-  trained, configured = (
-    " and ".join(f"{field} {values[field]}" for field in different)
-    for values in (sizes, expected)
-  )
-  message = (
-    f"the checkpoint {prefix} has {trained}, but --bert_config_file="
-    f"{config_file} has {configured}"
-  )
-  is_deeper = layers > network.num_hidden_layers
-  if may_be_deeper and is_deeper and different == ["num_hidden_layers"]:
-    logging.warning("%s: the upper layers are left out", message)
-    return
-  raise UserError(
-    f"{message}: take the bert_config.json that came with the checkpoint"
-  )
-
-
-def _check_init_checkpoint(settings: TrainedModel | Training, network, trains):
-  """Checks --init_checkpoint, or both checkpoints of --attention=shallow."""
-  start = settings.needed("init_checkpoint")
-  parts = [(start, network.attention)]
-  is_explicit = bool(settings.attention)
-  if network.attention == "shallow" and "," in start:
-    parts = [*zip(start.split(","), SIDES, strict=False)]
-    is_explicit = False
-  for path, attention in parts:
-    if settings.vocab_file:
-      _check_case(settings, path, trains)
-    prefix = checkpoint_files.find_checkpoint(path)
-    _check_sizes(settings.bert_config_file, network, prefix, trains)
-    if not is_explicit:
-      trained = checkpoint_files.flag_of(path, "attention")
-      remedy = "give that value, or this one on purpose"
-      _check_same("attention", attention, trained, path, remedy)
-    if settings.vocab_file:
-      check_vocabulary(settings, network.vocab_size, path)
-
-
-def _check_case(settings: Tokens, path, trains):
-  """Compares --do_lower_case with the training of a checkpoint."""
-  lower_case = settings.do_lower_case
-  validate_case_matches_checkpoint(lower_case, path)
-  flags = checkpoint_files.run_of(path)["flags"]
-  # Pre-training without a vocabulary reads records and ignores the flag.
-  trained = flags.get("do_lower_case") if flags.get("vocab_file") else None
-  try:
-    _check_same("do_lower_case", lower_case, trained, path, "give the latter")
-  except UserError as error:
-    if not trains:
-      raise
-    logging.warning("%s, unless texts and vocabulary are others", error)
 
 
 def check_head(settings: FineTuning, name: str) -> None:
@@ -250,29 +233,9 @@ def check_head(settings: FineTuning, name: str) -> None:
     "give the latter, or train a fresh head with --new_head in another "
     "--output_dir"
   )
-  _check_same(name, settings[name], trained, f"the head of {start}", remedy)
-
-
-def check_vocabulary(
-  settings: Tokens, vocab_size: int, start: str | None
-) -> None:
-  """Raises ValueError if the model in `start` has another vocabulary."""
-  if not start:
-    return
-  path, ids = settings.needed("vocab_file"), settings.tokenizer.vocab
-  saved = model_files.sibling(start, "vocab_file") or run_json.path_of(
-    checkpoint_files.run_of(start), "vocab_file"
+  model_files.check_same(
+    name, settings[name], trained, f"the head of {start}", remedy
   )
-  if saved and files.exists(saved):
-    vocab.check_same(ids, open_tokenizer(saved).vocab, path, saved)
-  elif vocab_size - len(ids) >= model_files.PADDING:
-    logging.warning(
-      "%s has %d lines, but the model of %s has %d ids: is it of that model?",
-      settings.vocab_file,
-      len(ids),
-      start,
-      vocab_size,
-    )
 
 
 def vocabulary_flags(settings: Training, vocab_size: int) -> dict:
@@ -296,12 +259,3 @@ def vocabulary_flags(settings: Training, vocab_size: int) -> dict:
   is_known = "do_lower_case" in settings.given
   case = settings.do_lower_case if is_known else None
   return {"vocab_file": file, "do_lower_case": case}
-
-
-def check_objective(objective: str | None) -> None:
-  """Raises ValueError if models of an objective cannot fill masks."""
-  if objective in SIDES:
-    raise UserError(
-      f"a model of --objective={objective} cannot fill masks: take one "
-      "that was trained with mlm_nsp or mlm"
-    )

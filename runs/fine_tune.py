@@ -2,27 +2,28 @@
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
 import keras
+import tensorflow as tf
 from absl import logging
 
 from data import labels
 from data.records import RecordDataset
+from modeling import losses, tracing
 from modeling.config import BertConfig
 from modeling.losses import Objective
-from runs import checks, contradictions, sweep
-from runs.distillation import distilled
-from runs.session import Run, needs_static_shapes
+from runs import checks, model_files, sweep
+from runs.session import Run, needs_static_shapes, restore
 from runs.settings import DRY_RUN_STEPS, Packing
 from runs.task_settings import FineTuning
 from serving.export import ServedModel
-from storage import UserError
-from storage.progress import number_of
-from training import optimization, report, run_folder
+from storage import UserError, number_of
+from training import optimization, report, run_folder, run_json
 from training.run_folder import BestCheckpoint, Checkpoints
+from training.step import batch_inputs
 
 S = TypeVar("S", bound=FineTuning)
 R = TypeVar("R", bound=RecordDataset)
@@ -123,7 +124,7 @@ def fine_tune(task: Task[S, R]) -> None:
 
 def start(settings: S) -> Run[S]:
   """Starts a run; see `fine_tune`."""
-  run = Run(settings, checks.config(settings))
+  run = Run(settings, model_files.config(settings))
   path = checks.checkpoint(settings)
   if path and path == settings.init_checkpoint and not settings.do_train:
     run_folder.check_head(path)
@@ -215,5 +216,39 @@ def packs_examples(settings: Packing, config: BertConfig) -> bool | None:
   """Value of --pack_examples; default: None if possible, otherwise False."""
   if settings.pack_examples is not None:
     return settings.pack_examples
-  conflict = contradictions.packing_conflict(settings, config)
+  conflict = checks.packing_conflict(settings, config)
   return False if conflict or needs_static_shapes(settings) else None
+
+
+def distilled(
+  settings: S,
+  objective: Objective,
+  model: keras.Model,
+  build: Callable[[S], ServedModel],
+) -> Objective:
+  """Adds a loss for --teacher to an objective; `build` makes the teacher."""
+  folder = settings.needed("teacher")
+  entry = run_json.read(folder)[-1]
+  teacher = restore(type(settings), folder, entry, build, {}).model
+  ranks = {name: len(value.shape) for name, value in model.output.items()}
+  expected, actual = (
+    {name: m.output[name].shape[rank - 1] for name, rank in ranks.items()}
+    for m in (teacher, model)
+  )
+  if expected != actual:
+    raise UserError(
+      f"--teacher={settings.teacher} has outputs of the sizes {expected}, this "
+      f"model {actual}: train both with the same labels"
+    )
+
+  def outputs(batch):
+    with tracing.mode(gradients=False):
+      values = teacher(batch_inputs(teacher, batch), training=False)
+    for name, rank in ranks.items():
+      if values[name].shape.rank > rank:  # a span ensemble stacks logits
+        values[name] = tf.reduce_mean(values[name], -1)
+    return values
+
+  return losses.distilled(
+    objective, outputs, settings.distill_weight, settings.distill_temperature
+  )

@@ -1,5 +1,6 @@
-"""Settings of an earlier run, read from run.json, and changes since then."""
+"""Earlier runs: their settings in run.json, and the trials of a sweep."""
 
+import csv
 import json
 import os
 from collections.abc import Mapping
@@ -7,14 +8,14 @@ from typing import Any
 
 from absl import logging
 
-from cli import command_file
-from cli.settings import Flag, S, flags_of
+from cli.settings import COMMAND_FILE, Flag, S, flags_of, repeating
 from modeling.config import BertConfig
 from runs import model_files
 from runs.settings import Training
-from storage import UserError, files
+from storage import UserError, files, textfiles
 from training import checkpoint_files, processes, run_json
 
+SWEEP_TABLE = "sweep.tsv"  # a row for each trial
 # Flags without effect in a run that lacks --vocab_file.
 _OF_TEXT = ("vocab_file", "do_lower_case")
 
@@ -22,11 +23,11 @@ _OF_TEXT = ("vocab_file", "do_lower_case")
 def from_record(
   kind: type[S], folder: str, entry: Mapping, changes: Mapping
 ) -> S:
-  """Settings of an entry of a folder's run.json, to use the model.
+  """Settings of an entry of a folder's run.json, without its training data.
 
-  Leaves out training data. `changes` override values of the entry; other flags
-  that the entry lacks have defaults. Raises ValueError for an unknown name or
-  a value of the wrong type, FileNotFoundError if a file of the model is gone.
+  `changes` override the entry; flags in neither have defaults. Raises
+  ValueError for an unknown name or a value of the wrong type, FileNotFoundError
+  if a file of the model is gone.
   """
   known = flags_of(kind)
   if unknown := changes.keys() - known.keys():
@@ -44,19 +45,18 @@ def from_record(
     if name in values and name not in changes:
       values[name] = None
   values["output_dir"] = folder
-  for name, value in values.items():
-    if isinstance(value, list):
-      values[name] = tuple(value)
-  own = {name: value for name, value in values.items() if name in known}
+  own: dict[str, Any] = {
+    name: tuple(value) if isinstance(value, list) else value
+    for name, value in values.items()
+    if name in known
+  }
   return kind(command=(entry.get("program") or "",), **own)
 
 
 def _checked(flag: Flag, value):
   """Returns a flag's new value; ValueError for another type."""
-  if isinstance(value, os.PathLike):
-    value = os.fspath(value)
-  if flag.kind is tuple and isinstance(value, list):
-    value = tuple(value)
+  value = os.fspath(value) if isinstance(value, os.PathLike) else value
+  value = tuple(value) if isinstance(value, list) else value
   if value is None or isinstance(value, flag.kind):
     return value
   if flag.kind is float and isinstance(value, int):
@@ -65,10 +65,7 @@ def _checked(flag: Flag, value):
 
 
 def _existing_file(folder, entry, name, values):
-  """Path of a run's file: as a flag of the entry says, or in the folder.
-
-  Raises FileNotFoundError if both are missing.
-  """
+  """Path of a run's file: as a flag of the entry says, or in the folder."""
   path = run_json.path_of(entry, name)
   if path and files.exists(path):
     return path
@@ -93,8 +90,8 @@ def _existing_file(folder, entry, name, values):
 def save_command(settings: Training, seed: int) -> None:
   """Writes command.flags, which repeats this command, on the chief worker."""
   if processes.is_chief():
-    path = os.path.join(settings.output_dir, command_file.NAME)
-    files.write_text(path, command_file.text(settings, seed))
+    path = os.path.join(settings.output_dir, COMMAND_FILE)
+    files.write_text(path, repeating(settings, seed))
 
 
 def warn_if_changed(settings: Training, path: str) -> None:
@@ -115,3 +112,23 @@ def warn_if_changed(settings: Training, path: str) -> None:
       path,
       ", ".join(changes),
     )
+
+
+def read_trials(output_dir: str) -> list[dict[str, str]]:
+  """Rows of a folder's sweep.tsv by column; none without that file."""
+  path = os.path.join(output_dir, SWEEP_TABLE)
+  lines = textfiles.lines(path) if files.exists(path) else ()
+  return list(csv.DictReader(lines, delimiter="\t"))
+
+
+def best_trials(output_dir: str, number: int) -> list[str]:
+  """Folders of a sweep's best trials, best first; ValueError if too few."""
+  trials = read_trials(output_dir)
+  if len(trials) < number:
+    raise UserError(
+      f"--ensemble={number} is more than the {len(trials)} trials in "
+      f"{output_dir}/{SWEEP_TABLE}: train with more --learning_rate or "
+      "--num_seeds"
+    )
+  trials.sort(key=lambda trial: -float(trial["value"]))
+  return [os.path.join(output_dir, t["run"]) for t in trials[:number]]

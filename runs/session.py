@@ -1,8 +1,8 @@
-"""Training, checkpoints, export and devices of one run."""
+"""Training, checkpoints, export and devices of one run; earlier models."""
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Generic, TypeVar
 
@@ -16,8 +16,8 @@ from modeling import models, tracing
 from modeling.config import BertConfig
 from modeling.losses import Objective
 from modeling.tracing import DropoutSeeds
-from runs import checks, contradictions, record, sweep_table
-from runs.settings import Devices, Training
+from runs import checks, model_files, record
+from runs.settings import Devices, ServedEncoder, Training
 from runs.task_settings import FineTuning, LongText
 from serving import export as exports
 from serving.export import ServedModel
@@ -34,13 +34,11 @@ from training import (
   run_json,
 )
 from training.run_folder import Checkpoints
-from training.step import (
-  LossScale,
-  TrainStep,
-  set_dtype_policy,
-)
+from training.step import LossScale, TrainStep, set_dtype_policy
 
 T_co = TypeVar("T_co", bound=Training, covariant=True)
+# Settings of a training program, or of extract_features.py.
+S = TypeVar("S", bound=Training | ServedEncoder)
 
 
 class Run(Generic[T_co]):
@@ -58,9 +56,8 @@ class Run(Generic[T_co]):
     self.config = replace(config, use_one_hot_embeddings=one_hot)
     # bert_config.json may set the attention, too: run.json records the result.
     self.settings = settings.replace(attention=self.config.attention)
-    self.checkpoints = Checkpoints(
-      settings.output_dir, settings.keep_checkpoint_max
-    )
+    keep = settings.keep_checkpoint_max
+    self.checkpoints = Checkpoints(settings.output_dir, keep)
     self.seed = self.checkpoints.restore_or_set_seed(settings.seed)
     self._training: loop.Training
 
@@ -80,19 +77,11 @@ class Run(Generic[T_co]):
   ) -> Iterator[int]:
     """Trains a model in the strategy's scope; yields the steps to evaluate.
 
-    Resumes from the newest checkpoint, or starts from --init_checkpoint.
-
-    Args:
-      model: a model with initial values.
-      objective: losses to minimize.
-      source: records to train on.
-      num_train_steps: step at which the learning rate reaches 0.
-      num_warmup_steps: steps in which the learning rate rises.
-      new_head: keep the head's initial values; ignore --init_checkpoint there.
-      stop_at: step to stop at; 0 for `num_train_steps`.
-      unit: name of an example in the log.
-      evaluated: last step that an earlier start has evaluated.
-      evaluate_last: yield the last step, too, whatever --eval_steps says.
+    Resumes from the newest checkpoint, or starts from --init_checkpoint, but
+    with `new_head` keeps the head's initial values. The learning rate reaches 0
+    at `num_train_steps`; `stop_at`, if not 0, ends the training before. `unit`
+    names an example in the log. `evaluated` is the last step that an earlier
+    start has evaluated; `evaluate_last` yields the last step, too.
     """
     settings = self.settings
     packs = source.packing is not None
@@ -110,11 +99,30 @@ class Run(Generic[T_co]):
     run_folder.wait_for_chief()
     self.checkpoints.resume(train_step, settings.init_checkpoint, new_head)
     skip = int(train_step.examples.numpy())
+    plan = loop.Plan(
+      stop_at or num_train_steps,
+      settings.save_checkpoints_steps,
+      settings.iterations_per_loop,
+      settings.eval_steps,
+      evaluate_last,
+      settings.output_dir,
+      *(settings.profile_steps or ()),
+    )
+
+    def batches(context):
+      return source.train_batches(
+        settings.train_batch_size,
+        self.seed,
+        settings.group_by_length,
+        skip=skip,
+        context=context,
+      )
+
     self._training = loop.Training(
       train_step,
-      lambda context: self._batches(source, skip, context),
+      batches,
       self.checkpoints,
-      self._plan(stop_at or num_train_steps, evaluate_last),
+      plan,
       lambda: self._report(objective, source, unit),
       evaluated=evaluated,
       source=source,
@@ -129,33 +137,14 @@ class Run(Generic[T_co]):
     """Ends `train` at the step just yielded, and saves a checkpoint."""
     self._training.end()
 
-  def _batches(self, source, skip, context):
-    return source.train_batches(
-      self.settings.train_batch_size,
-      self.seed,
-      self.settings.group_by_length,
-      skip=skip,
-      context=context,
-    )
-
-  def _plan(self, num_train_steps, evaluate_last):
-    settings = self.settings
-    return loop.Plan(
-      num_train_steps,
-      settings.save_checkpoints_steps,
-      settings.iterations_per_loop,
-      settings.eval_steps,
-      evaluate_last,
-      settings.output_dir,
-      *(settings.profile_steps or ()),
-    )
-
   def _report(self, objective, source, unit):
     """Makes the run's report; the chief adds an entry to run.json."""
     settings = self.settings
-    names = ("loss", *objective.metric_names)
     result = report.Report(
-      settings.output_dir, settings.train_batch_size, unit, names
+      settings.output_dir,
+      settings.train_batch_size,
+      unit,
+      ("loss", *objective.metric_names),
     )
     if processes.is_chief():
       flags = settings.to_dict()
@@ -178,11 +167,6 @@ class Run(Generic[T_co]):
     multipliers = optimization.layerwise_lr_multipliers(
       trained, settings.layerwise_learning_rate_decay
     )
-    average = None
-    if settings.ema_decay:
-      average = optimization.ExponentialMovingAverage(
-        trained, settings.ema_decay
-      )
     return TrainStep(
       model,
       objective,
@@ -194,7 +178,9 @@ class Run(Generic[T_co]):
       max_grad_norm=settings.max_grad_norm,
       accumulation_steps=settings.gradient_accumulation_steps,
       loss_scale=LossScale() if settings.dtype == "float16" else None,
-      average=average,
+      average=optimization.ExponentialMovingAverage(trained, settings.ema_decay)
+      if settings.ema_decay
+      else None,
       # XLA cannot compile some layers, such as cuDNN's LSTM.
       jit_compile=compiles_step(settings, packs)
       and (settings.jit_compile or all(x.supports_jit for x in model.layers)),
@@ -208,13 +194,12 @@ class Run(Generic[T_co]):
 
   def export(self, build: Callable[[T_co], ServedModel]) -> None:
     """Exports what `build` makes, on the chief; other workers wait."""
-    settings = self.settings
+    settings, formats = self.settings, self.settings.export_format
     if processes.is_chief():
-      set_export_policy(settings.dtype, settings.export_format)
+      set_export_policy(settings.dtype, formats)
       served = build(settings)
       self.load(served.model)
-      folder = settings.needed("export_dir")
-      exports.save(folder, served, settings.export_format)
+      exports.save(settings.needed("export_dir"), served, formats)
     with self.strategy.scope():
       run_folder.wait_for_chief()
 
@@ -229,8 +214,9 @@ def load(
   3. --init_checkpoint. An ensemble loads the best checkpoints of a sweep's best
   trials. Raises ValueError without a checkpoint, or for another model.
   """
+  output_dir = settings.output_dir
   if isinstance(model, models.Ensemble):
-    folders = sweep_table.best_trials(settings.output_dir, len(model.members))
+    folders = record.best_trials(output_dir, len(model.members))
     names = ", ".join(map(os.path.basename, folders))
     logging.info("an ensemble of %d models: %s", len(folders), names)
     steps = [
@@ -239,11 +225,39 @@ def load(
     ]
     return steps[0]
   keeps_best = isinstance(settings, FineTuning) and settings.keeps_best
-  prefix = checkpoint_files.choose_checkpoint(settings.output_dir, keeps_best)
-  best = run_folder.best_folder(settings.output_dir)
+  prefix = checkpoint_files.choose_checkpoint(output_dir, keeps_best)
+  best = run_folder.best_folder(output_dir)
   if prefix and os.path.dirname(prefix) == best:
     checkpoints = Checkpoints(best)
   return checkpoints.load(model, settings.init_checkpoint)
+
+
+def restore(
+  kind: type[S],
+  folder: str,
+  entry: Mapping,
+  build: Callable[[S], ServedModel],
+  changes: Mapping,
+) -> ServedModel:
+  """Restores the model that --do_export would export; see tasks.open.
+
+  `entry` comes from run.json in the folder, `build` makes the model.
+  """
+  settings = record.from_record(kind, folder, entry, changes)
+  vocab_size = BertConfig.from_json(settings.bert_config_file).vocab_size
+  start = checkpoint_files.choose_checkpoint(folder) or settings.init_checkpoint
+  model_files.check_vocabulary(settings, vocab_size, start)
+  before = keras.config.dtype_policy()
+  set_dtype_policy(settings.dtype, is_trained=False)
+  try:
+    result = build(settings)
+  finally:
+    keras.config.set_dtype_policy(before)
+  if isinstance(settings, Training):
+    load(settings, result.model, Checkpoints(folder))
+  else:
+    Checkpoints(folder).load(result.model, settings.init_checkpoint)
+  return result
 
 
 def text_windows(settings: LongText) -> models.Windows | None:
@@ -266,11 +280,11 @@ def set_export_policy(dtype: str, formats: Sequence[str]) -> None:
 def make_strategy(settings: Devices) -> tf.distribute.Strategy:
   """Makes the strategy of --distribution_strategy and the TPU flags.
 
-  Default: mirrored with several GPUs, otherwise one device. Call this function
-  before TensorFlow uses a device: workers connect first, and logical CPU
-  devices are fixed then. Raises ValueError for contradictions or a missing TPU.
+  Call this before TensorFlow uses a device: workers connect first, and logical
+  CPU devices are fixed then. Raises ValueError for contradictions or a missing
+  TPU.
   """
-  contradictions.check_devices(settings)
+  checks.check_devices(settings)
   start_up.silence_xla()
   tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0],
@@ -283,10 +297,8 @@ def make_strategy(settings: Devices) -> tf.distribute.Strategy:
   strategy = _strategy(name, settings)
   replicas = strategy.num_replicas_in_sync
   types = sorted({d.device_type for d in tf.config.list_logical_devices()})
-  host = ", ".join(types)
-  logging.info(
-    "strategy %s: %d replica(s); this host has %s", name, replicas, host
-  )
+  text = "strategy %s: %d replica(s); this host has %s"
+  logging.info(text, name, replicas, ", ".join(types))
   return strategy
 
 
@@ -322,10 +334,6 @@ def _strategy(name: str, settings: Devices):
     # No timeout: each collective would leave a thread that sleeps that long.
     # A missing heartbeat reveals a lost worker.
     return tf.distribute.MultiWorkerMirroredStrategy()
-  return _tpu(settings)
-
-
-def _tpu(settings: Devices):
   name = "tpu_name" if settings.tpu_name or not settings.master else "master"
   try:
     resolver = tf.distribute.cluster_resolver.TPUClusterResolver(

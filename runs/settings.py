@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from cli.settings import Settings, common, device, flag, flags_of, original
 from data.tokenization import open_tokenizer
-from data.tokenizer import Tokenizer
+from data.vocab import Tokenizer
 from modeling.config import ATTENTION
 from serving.formats import FORMATS
 

@@ -15,7 +15,7 @@ import tensorflow as tf
 from absl import logging
 
 from data import labels
-from runs import record, sweep_table, training_program
+from runs import record, training_program
 from runs.task_settings import FineTuning
 from storage import UserError, files
 from training import processes, run_folder, run_json
@@ -31,20 +31,29 @@ def run_sweep(settings: T) -> T:
   the devices. Returns settings that evaluate, predict and export the best model
   without a training. Raises ChildProcessError if a trial fails.
   """
-  combinations = settings.trials()
+  output_dir = settings.output_dir
   first = 1 if settings.seed is None else settings.seed
-  rows = sweep_table.read(settings.output_dir)
-  trials: dict[str, dict] = {row["run"]: row for row in rows}
+  trials: dict[str, dict] = {
+    row["run"]: row for row in record.read_trials(output_dir)
+  }
+  # Trials only train. The sweep evaluates, predicts and exports the best one.
+  later = settings.given.intersection(settings.stages) - {"do_train"}
   for setting, seed in product(
-    combinations, range(first, first + settings.num_seeds)
+    settings.trials(), range(first, first + settings.num_seeds)
   ):
     name = f"{_name(settings, setting)}_seed_{seed}"
-    folder = os.path.join(settings.output_dir, name)
+    folder = os.path.join(output_dir, name)
     if name in trials:
       logging.info("%s is complete already", name)
       record.warn_if_changed(settings.replace(**setting), folder)
       continue
-    _run_trial(settings, folder, setting, seed)
+    if processes.is_chief():
+      _copy_labels(output_dir, folder)
+    flags = [f"--output_dir={folder}"]
+    flags += [f"--{flag}={value}" for flag, value in setting.items()]
+    flags += [f"--seed={seed}", "--num_seeds=1", "--ensemble=1", "--keep_best"]
+    flags += [f"--no{flag}" for flag in sorted(later)]
+    training_program.rerun(settings, name, flags)
     if processes.is_chief():
       best = run_folder.read_best(folder)
       rate = setting["learning_rate"]
@@ -52,27 +61,19 @@ def run_sweep(settings: T) -> T:
       trials[name] |= {key: best[key] for key in ("step", "metric", "value")}
       table = [trials[name], *(trial.values() for trial in trials.values())]
       text = "".join("\t".join(map(str, row)) + "\n" for row in table)
-      files.write_text(
-        os.path.join(settings.output_dir, sweep_table.NAME), text
-      )
+      files.write_text(os.path.join(output_dir, record.SWEEP_TABLE), text)
   if processes.is_chief():
     record.save_command(settings, first)
     _log_trials(trials.values())
-    [folder] = sweep_table.best_trials(settings.output_dir, 1)
+    [folder] = record.best_trials(output_dir, 1)
     best = trials[os.path.basename(folder)]
     value = float(best["value"])
     logging.info("the best is %s: %s %.4f", best["run"], best["metric"], value)
-    _copy_labels(folder, settings.output_dir)
-    _copy_best(folder, settings.output_dir)
-    run_json.copy_last_entry(
-      settings.output_dir, folder, ensemble=settings.ensemble
-    )
+    _copy_best(folder, output_dir)
+    run_json.copy_last_entry(output_dir, folder, ensemble=settings.ensemble)
   # Several workers need a seed even to evaluate.
   return settings.replace(
-    several={},
-    do_train=False,
-    keep_best=True,
-    seed=first,
+    several={}, do_train=False, keep_best=True, seed=first
   )
 
 
@@ -84,19 +85,6 @@ def _name(settings: FineTuning, setting):
     if flag in settings.several:
       name += f"_{short}_{setting[flag]:g}"
   return name
-
-
-def _run_trial(settings: FineTuning, folder, setting, seed):
-  """Runs this command again with the flags of a trial."""
-  if processes.is_chief():
-    _copy_labels(settings.output_dir, folder)
-  # Trials only train. The sweep evaluates, predicts and exports the best one.
-  later = settings.given.intersection(settings.stages) - {"do_train"}
-  flags = [f"--output_dir={folder}"]
-  flags += [f"--{flag}={value}" for flag, value in setting.items()]
-  flags += [f"--seed={seed}", "--num_seeds=1", "--ensemble=1", "--keep_best"]
-  flags += [f"--no{flag}" for flag in sorted(later)]
-  training_program.rerun(settings, os.path.basename(folder), flags)
 
 
 def _log_trials(trials):
@@ -127,6 +115,7 @@ def _copy_labels(source, target):
 
 
 def _copy_best(source, target):
+  _copy_labels(source, target)
   for name in labels.THRESHOLD_FILES:
     path = os.path.join(source, name)
     if files.exists(path):

@@ -1,19 +1,24 @@
 """Start of a program that trains: stages, dry run, lock of --output_dir."""
 
+import fcntl
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from absl import logging
 
 from cli import program
+from cli.settings import AS_GIVEN, flags_of
 from runs import record
-from runs.dry_run import dry_run
-from runs.lock import lock_folder, remove_locks
 from runs.settings import Training
+from runs.task_settings import FineTuning
 from storage import UserError, files
-from training import processes, run_json
+from training import checkpoint_files, processes, run_json
+
+LOCK_FILE = "run.lock"
 
 T = TypeVar("T", bound=Training)
 
@@ -33,20 +38,14 @@ def run(
         f"At least one of {', '.join(others)} and {last} must be True."
       )
     check(settings)  # before a dry run changes the folders
-    with dry_run(settings) as settings:
-      if processes.is_chief():
-        lock_folder(settings.output_dir)
-      try:
-        main(settings)
-        if files.exists(os.path.join(settings.output_dir, run_json.METRICS)):
-          from training import report  # noqa: PLC0415, imports TensorFlow
+    with dry_run(settings) as settings, locked(settings.output_dir):
+      main(settings)
+      if files.exists(os.path.join(settings.output_dir, run_json.METRICS)):
+        from training import report  # noqa: PLC0415, imports TensorFlow
 
-          report.draw_metrics(settings.output_dir)
-      except Exception:
-        remove_locks()
-        raise
+        report.draw_metrics(settings.output_dir)
 
-  program.run(kind, lambda settings: None, start)
+  program.run(kind, start)
 
 
 def rerun(settings: Training, name: str, flags: Iterable[str]) -> None:
@@ -63,3 +62,108 @@ def with_same_seed(settings: T) -> T:
   seed = 1 if settings.seed is None else settings.seed
   record.save_command(settings, seed)
   return settings.replace(command=(*settings.command, f"--seed={seed}"))
+
+
+@contextmanager
+def locked(folder: str) -> Iterator[None]:
+  """Context of the chief in which no other run works in a local folder.
+
+  Removes incomplete files that a killed run left there; after an error also the
+  lock file, and a new folder that has nothing else. Raises NotADirectoryError,
+  or ValueError if another process holds the lock.
+  """
+  checkpoint_files.check_name(folder)
+  if files.is_remote(folder) or not processes.is_chief():
+    yield
+    return
+  is_new = not os.path.exists(folder)
+  if not (is_new or os.path.isdir(folder)):
+    raise NotADirectoryError(f"--output_dir={folder} is a file: name a folder")
+  os.makedirs(folder, exist_ok=True)
+  path = os.path.join(folder, LOCK_FILE)
+  with open(path, "a+") as file:
+    try:
+      fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+      file.seek(0)
+      number = file.read().strip() or "unknown"
+      raise UserError(
+        f"another run, process {number}, uses --output_dir={folder}: wait "
+        "until it ends, or name another folder"
+      ) from None
+    except OSError as error:
+      text = "%s cannot be locked (%s): start no other run"
+      logging.warning(text, folder, error.strerror)
+    file.truncate(0)
+    file.write(f"{os.getpid()}\n")
+    file.flush()
+    for parent in (folder, os.path.join(folder, checkpoint_files.BEST)):
+      for name in os.listdir(parent) if os.path.isdir(parent) else ():
+        partial = files.PARTIAL.match(name)
+        is_left = partial and processes.has_ended(int(partial[1]))
+        if is_left or name.startswith(checkpoint_files.UNFINISHED):
+          os.remove(os.path.join(parent, name))
+    try:
+      yield
+    except Exception:
+      with suppress(OSError):  # removed already, or the folder is not empty
+        os.remove(path)
+        if is_new:
+          os.rmdir(folder)
+      raise
+
+
+@contextmanager
+def dry_run(settings: T) -> Iterator[T]:
+  """Context with the settings to run with, changed if --dry_run is set.
+
+  A dry run passes all stages of the command, but leaves no outputs. The
+  training has two steps, or the run loads the model in --output_dir. Models
+  and batches have full size, to test memory.
+  """
+  if not settings.dry_run:
+    yield settings
+    return
+  start = not settings.do_train and checkpoint_files.choose_checkpoint(
+    settings.output_dir
+  )
+  logging.info("dry run: all files go to a temporary folder")
+  known = flags_of(type(settings)).values()
+  short = {f.name: f.dry_run for f in known if f.dry_run is not AS_GIVEN}
+  if isinstance(settings, FineTuning) and settings.is_sweep:
+    short["keep_best"] = True  # like a trial of the sweep
+  has_others = processes.has_others()
+  with TemporaryDirectory() as folder:
+    if has_others:  # all workers need the same folder
+      folder = os.path.join(settings.output_dir, "dry_run")
+    export_dir = os.path.join(folder, "export")
+    _correct_log({export_dir: settings.export_dir, folder: settings.output_dir})
+    try:
+      yield settings.replace(
+        several={},  # test the first setting of a sweep
+        output_dir=folder,
+        init_checkpoint=start or settings.init_checkpoint,
+        export_dir=export_dir,
+        **short,
+      )
+    finally:
+      if has_others and processes.is_chief():
+        files.remove_folder(folder)
+  logging.info("dry run: all stages work, nothing was saved")
+
+
+def _correct_log(names: Mapping[str, str | None]) -> None:
+  """Names the command's folders in log lines, instead of those of a dry run.
+
+  Leaves out INFO lines, which say that a temporary file was saved.
+  """
+
+  def correct(record):
+    record.msg, record.args = record.getMessage(), ()
+    if record.levelname == "INFO":
+      return not any(path in record.msg for path in names)
+    for path, name in names.items():
+      record.msg = record.msg.replace(path, name or path)
+    return True
+
+  logging.get_absl_handler().python_handler.addFilter(correct)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from data import labels, tokenization
-from data.tokenizer import Tokenizer
+from data.vocab import Tokenizer
 from storage import UserError, files, textfiles
 
 Row = Mapping[str, np.ndarray]  # int32: [T], or [C, T]

@@ -17,8 +17,7 @@ from absl import logging
 from serving.answers import Outputs, Row
 from serving.engines import first_line, num_cores
 from serving.formats import FORMATS
-from storage import UserError, files, setting
-from storage.progress import no_stderr
+from storage import UserError, files, no_stderr, setting
 
 _MAX_ERRORS = 1 << 16  # characters of an interpreter's errors
 _MAX_COPIES = 1 << 29  # bytes of copied weights for each core

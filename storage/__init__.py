@@ -1,4 +1,16 @@
-"""Files, TFRecords, worker processes and progress; messages to a user."""
+"""Files, TFRecords, worker processes; messages and progress for a user."""
+
+import os
+import threading
+import time
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+
+from absl import logging
 
 _written_as_flags = False
 
@@ -25,3 +37,92 @@ def setting(name: str, value: object = None) -> str:
   """
   text = name if value is None else f"{name}={value}"
   return f"--{text}" if _written_as_flags else text
+
+
+# --- Progress ---------------------------------------------------------------
+
+
+@dataclass
+class Progress:
+  """Counts work done and logs a line every few seconds: "read 3 of 5 MB"."""
+
+  task: str
+  total: float
+  unit: str
+  every: float = 5.0
+  log: Callable[[str], None] = logging.info
+
+  def __post_init__(self) -> None:
+    self.counts: Counter[str] = Counter()
+    self._done: float = 0
+    self._begin = time.monotonic()
+    self._next = self._begin + self.every
+    self._said: tuple | None = None
+
+  def add(self, done: float, **counts: int) -> None:
+    """Adds to the work done and to the counts in the log line."""
+    self._done += done
+    for name, count in counts.items():
+      self.counts[name] += count
+    if time.monotonic() >= self._next:
+      self.say()
+
+  def follow(self, batches: Iterable[Mapping]) -> Iterator[Mapping]:
+    """Yields batches (dicts of [B, ...]) and counts their rows."""
+    for batch in batches:
+      yield batch
+      self.add(len(next(iter(batch.values()))))
+    self.say()
+
+  def say(self) -> None:
+    """Logs a line if the work has advanced since the last line."""
+    state = (self._done, dict(self.counts))
+    if state == self._said:
+      return
+    self._said = state
+    now = time.monotonic()
+    self._next = now + self.every
+    rate = self._done / max(now - self._begin, 1e-6)
+    # The last batch may have padding rows, which are not part of the total.
+    done = min(self._done, self.total) if self.total else self._done
+    fraction = done / self.total if self.total else 1.0
+    total = f" of {round(self.total, 1):,}" if self.total else ""
+    text = f"{self.task} {round(done, 1):,}{total} {self.unit}"
+    text += f" ({fraction:.0%})" if total else ""
+    for name, count in self.counts.items():
+      text += f", {count:,} {name.replace('_', ' ')}"
+    text += f"; {round(rate, 1):,} {self.unit}/s"
+    if fraction < 1 and rate > 0:
+      left = timedelta(seconds=round((self.total - done) / rate))
+      text += f", {left} left"
+    self.log(text)
+
+
+def number_of(number: int, noun: str) -> str:
+  """A number with its noun, as in "1 word" or "2,000 words"."""
+  return f"{number:,} {noun}" + ("s" if number != 1 else "")
+
+
+def num_wide(text: str) -> int:
+  """Number of characters, such as Hangul, that take two terminal columns."""
+  return sum(unicodedata.east_asian_width(char) in "WF" for char in text)
+
+
+_stderr_lock = threading.Lock()
+
+
+@contextmanager
+def no_stderr() -> Iterator[None]:
+  """Silences TensorFlow's C++ (stderr) if TF_CPP_MIN_LOG_LEVEL is 3."""
+  if os.environ.get("TF_CPP_MIN_LOG_LEVEL") != "3":
+    yield
+    return
+  # Without the lock a thread would restore another thread's devnull.
+  with _stderr_lock, open(os.devnull, "w") as devnull:
+    stderr = os.dup(2)
+    os.dup2(devnull.fileno(), 2)
+    try:
+      yield
+    finally:
+      os.dup2(stderr, 2)
+      os.close(stderr)

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from absl import logging
 
-from storage import files
-from storage.progress import num_wide
+from storage import files, num_wide
 
 
 def score(name: str, predictions: np.ndarray, labels: np.ndarray) -> float:

@@ -26,14 +26,14 @@ def restore(folder: str, **changes):
   Raises FileNotFoundError if a file that flags name is gone, ValueError for
   folders of unknown programs, unknown flags and values of the wrong type.
   """
-  from runs import restore as runs  # noqa: PLC0415, imports TensorFlow
+  from runs import session  # noqa: PLC0415, imports TensorFlow
 
   entries = run_json.read(folder)
   if not entries:
     task = import_module("tasks.features.task")
     entry, changes = _feature_extraction(folder, changes)
     build = partial(task.served_model, of_tokens=False)
-    return runs.restore(task.Settings, folder, entry, build, changes)
+    return session.restore(task.Settings, folder, entry, build, changes)
   program = entries[-1].get("program")
   modules = [import_module(f"tasks.{name}") for name in folders()]
   paths = {m.PROGRAM: f"{m.__name__}.task" for m in modules if m.PROGRAM}
@@ -43,7 +43,7 @@ def restore(folder: str, **changes):
       f"of {', '.join(paths)}: name an export of it"
     )
   task = import_module(paths[program])
-  return runs.restore(
+  return session.restore(
     task.Settings, folder, entries[-1], task.served_model, changes
   )
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from data.row_encoder import check_texts
+from data.features import check_texts
 from serving import remote
 from serving.answers import Texts
 from storage import UserError, setting

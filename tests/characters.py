@@ -9,8 +9,7 @@ import sys
 from pathlib import Path
 
 from data import tokenization
-from data.tokenizer import Tokenizer
-from data.vocab import SpecialTokens
+from data.vocab import SpecialTokens, Tokenizer
 from storage import files
 
 ENDING = ".chars"

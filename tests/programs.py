@@ -29,7 +29,7 @@ _FORKS.set_forkserver_preload(
   """
   tasks.classification.task tasks.features.task tasks.multiple_choice.task
   tasks.ner.task tasks.pretraining.task tasks.squad.task runs.fine_tune
-  cli.program conversion.conversion_checks
+  cli.program conversion.original
   sklearn.metrics tests.lean
   """.split()
 )

@@ -2,8 +2,6 @@
 
 import json
 import os
-import shutil
-from dataclasses import replace
 
 import keras
 import numpy as np
@@ -12,6 +10,7 @@ import pytest
 from data import vocab
 from data.tokenization import FullTokenizer
 from modeling import models
+from modeling.config import BertConfig
 from tests import programs, small_model
 from training import checkpoint
 
@@ -80,43 +79,24 @@ def test_new_rows_are_the_means_of_their_pieces(given, extended):
   assert config["vocab_size"] == len(TOKENS) + 1
 
 
-def _outputs(folder, config, batch):
-  model = models.pretrainer(config)
-  checkpoint.restore_strict(model, str(folder))
-  return {k: np.asarray(v) for k, v in model(batch, training=False).items()}
-
-
 def test_outputs_for_old_tokens_stay(given, extended):
-  rng = np.random.default_rng(0)
   old_ids = [i for i in range(len(TOKENS)) if i not in (5, 6)]
-  shape = (4, 16)
-  batch = {
-    "input_ids": rng.choice(old_ids, shape).astype(np.int32),
-    "input_mask": (np.arange(16) < rng.integers(3, 17, (4, 1))).astype("int32"),
-    "segment_ids": rng.integers(0, 2, shape).astype(np.int32),
-    "masked_lm_positions": rng.integers(0, 16, (4, 5)).astype(np.int32),
-  }
-  before = _outputs(given["init_checkpoint"], CONFIG, batch)
-  larger = replace(CONFIG, vocab_size=len(TOKENS) + 1)
-  after = _outputs(extended[0], larger, batch)
+  batch = small_model.batch(len(old_ids), 16)
+  batch["input_ids"] = np.int32(old_ids)[batch["input_ids"]]
+  outputs = []
+  for folder in (given["init_checkpoint"], extended[0]):
+    config = BertConfig.from_json(str(folder / "bert_config.json"))
+    model = models.pretrainer(config)
+    checkpoint.restore_strict(model, str(folder))
+    outputs.append(model(batch, training=False))
+  before, after = outputs
   assert before.keys() == after.keys()
   for name, value in before.items():
-    result = after[name]
+    value, result = np.asarray(value), np.asarray(after[name])
     if value.shape[-1] == len(TOKENS):
       value, result = value[..., old_ids], result[..., old_ids]
     # Products with a larger matrix may be rounded differently.
     np.testing.assert_allclose(value, result, atol=1e-5, err_msg=name)
-
-
-def test_the_direction_of_the_training_stays(given, tmp_path):
-  folder, output = tmp_path / "model", tmp_path / "new" / "vocab.txt"
-  shutil.copytree(given["init_checkpoint"], folder)
-  entry = {"flags": {"attention": "left_to_right"}}
-  (folder / "run.json").write_text(json.dumps([entry]))
-  flags = given | {"init_checkpoint": folder, "output_file": output}
-  programs.run("build_vocab", **flags)
-  config = json.loads((output.parent / "bert_config.json").read_text())
-  assert config["attention"] == "left_to_right"
 
 
 def test_rare_words_are_not_added(given, tmp_path):
@@ -129,14 +109,13 @@ def test_lines_that_are_no_words_stay_where_they_are(given, tmp_path):
   """The released Chinese vocabulary has a line separator, for example."""
   odd = ["\u2028", "", "the", " \u3000", "of\r"]
   tokens = [*TOKENS, *odd, "owl"]
-  (tmp_path / "vocab.txt").write_bytes("\n".join(tokens).encode())
+  flags = given | small_model.write(tmp_path, TOKENS, **SIZES)
+  flags |= {"extend": flags.pop("vocab_file"), "init_checkpoint": tmp_path}
+  flags["extend"].write_bytes("\n".join(tokens).encode())
   config = small_model.config(len(tokens), **SIZES)
-  config.to_json(str(tmp_path / "bert_config.json"))
+  config.to_json(str(flags["bert_config_file"]))
   values = checkpoint.variables(models.pretrainer(config))
   checkpoint.write(str(tmp_path / "bert_model.ckpt"), values)
-  flags = given | {"extend": tmp_path / "vocab.txt"}
-  flags |= {"bert_config_file": tmp_path / "bert_config.json"}
-  flags["init_checkpoint"] = tmp_path
   output = tmp_path / "new" / "vocab.txt"
   programs.run("build_vocab", **flags, output_file=output)
   lines = output.read_bytes().decode().split("\n")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data.row_encoder import check_texts
+from data.features import check_texts
 from predictor import Predictor
 from serving.formats import has_gpu as gpu_is_visible
 from storage import UserError

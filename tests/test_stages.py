@@ -7,9 +7,10 @@ from types import SimpleNamespace
 import pytest
 
 from data import labels
+from data.pretraining import record_schema
 from modeling import models
 from modeling.config import BertConfig
-from runs import checks, session
+from runs import model_files, session
 from tasks.pretraining import task as pretraining
 from tests import programs, stages
 from tests.training import toy
@@ -344,11 +345,9 @@ def _pretrainer(monkeypatch, tmp_path):
     return SimpleNamespace(name=name, masks_words=True)
 
   monkeypatch.setattr(session, "Run", Run)
-  monkeypatch.setattr(checks, "config", lambda args: BertConfig(5))
+  monkeypatch.setattr(model_files, "config", lambda args: BertConfig(5))
   monkeypatch.setattr(pretraining, "PretrainingInput", records)
-  monkeypatch.setattr(
-    pretraining.record_schema, "find_schema", lambda *_, **__: 1
-  )
+  monkeypatch.setattr(record_schema, "find_schema", lambda *_, **__: 1)
   monkeypatch.setattr(pretraining, "evaluate", evaluate)
   monkeypatch.setattr(pretraining, "served_model", "what is served")
   monkeypatch.setattr(report, "last_evaluation", lambda folder: f"of {folder}")
@@ -427,7 +426,9 @@ def test_an_objective_has_its_attention_and_heads(
     lambda config, next_sentence: seen.append(next_sentence) or "model",
   )
   monkeypatch.setattr(
-    checks, "config", lambda args: seen.append(args.attention) or BertConfig(5)
+    model_files,
+    "config",
+    lambda args: seen.append(args.attention) or BertConfig(5),
   )
   flags = {"objective": objective, "attention": given, "do_train": True}
   main(

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from conversion import conversion_checks, hugging_face, original
+from conversion import hugging_face, interchange, model_garden, original
 from conversion.interchange import HUGGING_FACE, ORIGINAL, CanonicalModel
-from data.pretraining import builders, shards
+from data.pretraining import documents, instances, shards
 from data.pretraining import preview as preview_module
 from data.vocab import SPECIAL_TOKENS
 from modeling import models
@@ -142,7 +142,7 @@ def test_each_engine_gets_the_flags(
     assert (tokenizer.vocab_file, config.seed) == (files["vocab_file"], 0)
     assert tokenizer.do_lower_case is False
     assert config.deduplicate == deduplicate
-    assert config.text_format == builders.TextFormat("paragraphs", "body")
+    assert config.text_format == documents.TextFormat("paragraphs", "body")
     assert config.instance_config.dupe_factor == 7
     assert inputs == [str(tmp_path / "text")]
     events.append((name, *more))
@@ -165,7 +165,7 @@ def test_each_engine_gets_the_flags(
   monkeypatch.setattr(data.pretraining, "beam", beam, raising=False)
   monkeypatch.setattr(shards, "write_shards", write_shards)
   monkeypatch.setattr(
-    builders, "write_in_memory", lambda *given: note("memory", *given)
+    instances, "write_in_memory", lambda *given: note("memory", *given)
   )
   monkeypatch.setattr(preview_module, "preview", preview)
   module = stages.program("create_pretraining_data")
@@ -227,43 +227,45 @@ CONVERSIONS = [
 ]
 
 
+# Flags that the readers of the formats take, with values.
+OPTIONS = {
+  HUGGING_FACE: {},
+  ORIGINAL: {"bert_config_file": "c", "use_moving_averages": True},
+  "Model Garden": {"bert_config_file": "c"},
+}
+
+
 @pytest.mark.parametrize(("source", "flags", "target", "head"), CONVERSIONS)
-@pytest.mark.parametrize("lower_case", [None, False, True])
 def test_a_model_is_written_in_the_format_of_the_flags(
-  tmp_path, monkeypatch, events, source, flags, target, head, lower_case
+  tmp_path, monkeypatch, events, source, flags, target, head
 ):
   names = ("output_weights", "output_bias", "bert/x")
   bert = CanonicalModel("in", {name: [0] for name in names})
   bert.labels, bert.head = ("O", "B-X"), "tagging"
-  monkeypatch.setattr(
-    conversion_checks, "read_any", events.stage("read", (bert, source))
-  )
+  back = SimpleNamespace(origin="out")
+
+  def read(path, *options):
+    events.append(("read", path, *options))
+    return bert if path == "in" else back
+
+  for module in (original, hugging_face, model_garden):
+    monkeypatch.setattr(module, "read", read)
+  monkeypatch.setattr(interchange, "format_of", lambda path: source)
   for name in ("complete", "check_variables", "check_values"):
-    monkeypatch.setattr(conversion_checks, name, events.stage(name))
+    monkeypatch.setattr(original, name, events.stage(name))
   monkeypatch.setattr(original, "write", events.stage("original", "prefix"))
   monkeypatch.setattr(hugging_face, "write", events.stage("hugging_face"))
-  back = SimpleNamespace(origin="out")
-  monkeypatch.setattr(original, "read", events.stage("read back", back))
-  monkeypatch.setattr(hugging_face, "read", events.stage("read back", back))
-  module = stages.program("convert_checkpoint")
-  args = programs.arguments(
-    "convert_checkpoint",
-    **{"input": "in", "output": str(tmp_path), "vocab_file": "v"},
-    **{"bert_config_file": "c", "use_moving_averages": 7},
-    **{"do_lower_case": lower_case},
-    **flags,
-  )
-  module.main(args)
-  is_hugging_face = target == HUGGING_FACE
-  written = ("original", bert, str(tmp_path)), ("read back", "prefix")
-  if is_hugging_face:
-    written = (
-      ("hugging_face", bert, str(tmp_path), head),
-      ("read back", str(tmp_path)),
-    )
+  output, options = str(tmp_path), OPTIONS[source]
+  given = {"input": "in", "output": output, "vocab_file": "v"}
+  given |= {"do_lower_case": False, **options, **flags}
+  arguments = programs.arguments("convert_checkpoint", **given)
+  stages.program("convert_checkpoint").main(arguments)
+  written = [("original", bert, output), ("read", "prefix")]
+  if target == HUGGING_FACE:
+    written = [("hugging_face", bert, output, head), ("read", output)]
   assert events == [
-    ("read", "in", "c", 7),
-    ("complete", bert, "v", lower_case, is_hugging_face),
+    ("read", "in", *options.values()),
+    ("complete", bert, "v", False, target == HUGGING_FACE),
     ("check_variables", bert, head),
     *written,
     ("check_values", bert, back),

@@ -13,7 +13,7 @@ from serving.server import connections as server_connections
 from serving.server import metrics as server_metrics
 from serving.server import models as server_models
 from serving.server import version
-from storage.progress import Progress
+from storage import Progress
 from tests import programs, stages
 
 # --- fill_mask.py ----------------------------------------------------------

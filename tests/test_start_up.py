@@ -9,7 +9,7 @@ from collections import defaultdict
 
 import pytest
 
-from cli import command_file
+from cli.settings import line_of
 from tests import cpu_time, programs
 from tests.programs import ROOT
 
@@ -81,7 +81,7 @@ def _flags(program):
 def test_every_default_is_a_value_that_its_flag_takes(program):
   for flag in programs.flags(program):
     if flag.default is not None:
-      name, _, value = command_file.line_of(flag).partition("=")
+      name, _, value = line_of(flag).partition("=")
       if flag.boolean:
         value = name == f"--{flag.name}"
       else:

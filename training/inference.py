@@ -7,8 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 import tensorflow as tf
 
-from storage import UserError
-from storage.progress import Progress
+from storage import Progress, UserError
 from training import step as steps
 
 

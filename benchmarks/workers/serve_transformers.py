@@ -6,10 +6,8 @@ of transformers: the tokenizer makes windows, a search finds the best span.
 
 import os
 
-import onnxruntime
 import torch
 import transformers
-from onnxruntime import quantization
 
 from benchmarks import worker
 from benchmarks.workers import squad_torch
@@ -71,6 +69,9 @@ def torch_function(model, engine: str):
 
 def onnx_function(model, folder: str, dtype: str):
   """Makes the same function in ONNX Runtime; exports the model if necessary."""
+  import onnxruntime  # noqa: PLC0415, not where other engines run
+  from onnxruntime import quantization  # noqa: PLC0415
+
   names, path = squad_torch.INPUTS, f"{folder}/{dtype}.onnx"
   if dtype == "int8" and not os.path.exists(path):
     onnx_function(model, folder, "float32")

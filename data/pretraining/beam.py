@@ -18,8 +18,8 @@ from zlib import crc32
 
 from absl import logging
 
-from data.pretraining import builders
-from data.pretraining.builders import BuildConfig, RecordBuilder, TextFormat
+from data.pretraining import instances
+from data.pretraining.instances import BuildConfig, RecordBuilder, TextFormat
 from data.pretraining.shards import Shard, build_shard, digests, split_corpus
 from storage import UserError, files, setting, textfiles, tfrecord
 
@@ -79,7 +79,7 @@ def write(
   try:
     _run(build, options)
     if not files.exists(f"{folder}/{_COUNTS}"):
-      raise builders.no_text(paths)
+      raise instances.no_text(paths)
     counts = json.loads(files.read_text(f"{folder}/{_COUNTS}"))
   finally:
     files.remove_folder(folder)

@@ -5,6 +5,7 @@ The choice of passages follows section 3.1 of the paper.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import chain, groupby
 
@@ -14,9 +15,12 @@ from data.pretraining.sentences import (
   MARKS,
   UNSPLIT,
   is_unsplit,
+  split_sentences,
 )
-from storage import UserError, setting, textfiles
-from storage.progress import Progress
+from storage import Progress, UserError, files, setting, textfiles
+
+Document = list[list[int]]  # ids of the tokens of each sentence
+_COMPRESSION_RATIO = 3  # approximate bytes of text per compressed byte
 
 
 def split_documents(lines: Iterable[str]) -> Iterator[list[str]]:
@@ -31,6 +35,101 @@ def paragraphs(lines: Iterable[str]) -> Iterator[str]:
   parts = chain.from_iterable(line.split("\r") for line in lines)
   for document in split_documents(parts):
     yield " ".join(map(str.strip, document))
+
+
+@dataclass(frozen=True)
+class TextFormat:
+  """Layout of documents in text files.
+
+  "lines" has one sentence a line and a blank line between documents, as in the
+  original. "paragraphs" is prose with a blank line between documents.
+  "documents" is prose with one document a file. `field` names the field of JSON
+  lines that holds such a text; None stands for plain text.
+  """
+
+  layout: str = "lines"
+  field: str | None = None
+
+  @property
+  def is_prose(self) -> bool:
+    """True if the text has to be split into sentences."""
+    return self.layout != "lines"
+
+  def lines(
+    self, path: str, start: int = 0, end: int | None = None
+  ) -> Iterator[str]:
+    """Yields the sentences and blank lines of a file, in the original's format.
+
+    Documents begin at the bytes `start` and `end`; None is the end of the file.
+    Raises ValueError if a line is not UTF-8 or no JSON object with the field.
+    """
+    if self.field:
+      texts = textfiles.json_texts(path, self.field, start, end)
+    else:
+      texts = [textfiles.lines(path, start, end)]
+    for text in texts:
+      if not self.is_prose:
+        yield from text
+      else:
+        for paragraph in paragraphs(text):
+          yield from split_sentences(paragraph)
+          if self.layout == "paragraphs":
+            yield ""
+      if self.field or self.is_prose:
+        yield ""
+
+  def ends_document(self, path: str) -> Callable[[bytes], bool] | None:
+    """Test for the last line of a document; None if the file is indivisible."""
+    is_document = self.layout == "documents" and not self.field
+    if is_document or textfiles.is_compressed(path):
+      return None
+    is_row = bool(self.field)
+    return lambda line: is_row or not line.decode(errors="replace").strip()
+
+
+def read_documents(
+  lines: Iterable[str],
+  ids: Callable[[str], list[int]],
+  progress: Progress,
+  min_tokens: int = 1,
+  max_tokens: int | None = None,
+) -> list[Document]:
+  """Tokenizes lines, one segment each. A blank line ends a document.
+
+  Drops segments of fewer than `min_tokens` and documents without segments.
+  Splits segments of more than `max_tokens`.
+  """
+  corpus = []
+  document = []
+  for line in lines:
+    text = line.replace("\r", "").strip()  # as the original reads lines
+    segment = ids(text) if text else []
+    if len(segment) >= min_tokens:
+      if max_tokens and len(segment) > max_tokens:
+        document += [
+          segment[start : start + max_tokens]
+          for start in range(0, len(segment), max_tokens)
+        ]
+        progress.add(0, cut_lines=1)
+      else:
+        document.append(segment)
+    elif text:
+      progress.add(0, dropped_lines=1)
+    elif document:
+      corpus.append(document)
+      document = []
+    megabytes = (len(line.encode()) + 1) / 1e6
+    progress.add(megabytes, lines=1, tokens=len(segment))
+  if document:
+    corpus.append(document)
+  progress.add(0, documents=len(corpus), sentences=sum(map(len, corpus)))
+  return corpus
+
+
+def text_size(path: str) -> int:
+  """Size of a text in bytes, estimated if it is compressed."""
+  factor = _COMPRESSION_RATIO if textfiles.is_compressed(path) else 1
+  return factor * files.size(path)
 
 
 # --- Texts that make poor records -------------------------------------------

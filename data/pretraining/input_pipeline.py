@@ -1,5 +1,9 @@
-"""Converts pre-training records to batches with targets."""
+"""Converts pre-training records to batches with targets.
 
+A row of a batch has K = min(P, T) masks.
+"""
+
+import math
 import os
 from collections.abc import Sequence
 
@@ -7,12 +11,202 @@ import tensorflow as tf
 
 from data import vocab
 from data.batching import Packing, trim_padding
-from data.pretraining.dynamic_masking import CausalTargets, Masker
 from data.pretraining.instances import DEFAULT_MASKING, Masking
 from data.records import Source, TrainingRecords, parser, prefetch_map
-from data.tokenizer import Tokenizer
+from data.vocab import Tokenizer
 from storage import UserError, record_scan, setting
 from storage.tfrecord import Schema
+
+
+class Masker:
+  """Masks words of unmasked sentence pairs (section 3.1, task 1, of the paper).
+
+  Has the rules and arguments of StaticMasking. Random numbers depend only on
+  `seed`, [2] integers, so a run can be repeated and resumed.
+
+  Adds the predictions of features.pretraining to a batch. masked_lm_positions
+  are ascending, then zeros. Random words have ids below `vocab_size`, which
+  excludes a blank line at the end of the vocabulary.
+  """
+
+  def __init__(
+    self, tokenizer: Tokenizer, masking: Masking, vocab_size: float = math.inf
+  ):
+    self._cls, self._sep = tokenizer.cls, tokenizer.sep
+    self._mask = tokenizer.mask
+    self._masking, self._policy = masking, masking.policy
+    self._max_predictions = masking.max_predictions_per_seq
+    whole_word = masking.whole_word
+    self._choose = self._choose_words if whole_word else self._choose_tokens
+    self._all_ids = [i for i in tokenizer.vocab.values() if i < vocab_size]
+    self._is_continuation = [False] * (max(self._all_ids) + 1)
+    for i in self._all_ids:
+      token = tokenizer.inv_vocab[i]
+      self._is_continuation[i] = tokenizer.continues(token)
+
+  def __call__(self, batch: dict, seed: tf.Tensor) -> dict:
+    ids, real = batch["input_ids"], batch["input_mask"] > 0  # [B, T]
+    order_seed, replace_seed = tf.unstack(tf.random.split(seed, 2))
+    candidates = real & (ids != self._cls) & (ids != self._sep)
+    # tf.round rounds half to even, like Python's round.
+    lengths = tf.reduce_sum(tf.cast(real, tf.float64), axis=1, keepdims=True)
+    limit = tf.cast(tf.round(lengths * self._masking.masked_lm_prob), tf.int32)
+    limit = tf.clip_by_value(limit, 1, self._max_predictions)  # [B, 1]
+    keys = self._choose(ids, candidates, limit, order_seed)  # [B, K]
+
+    length = tf.shape(ids)[1]
+    chosen = keys > 0
+    positions = tf.where(chosen, length - keys, 0)
+    labels = tf.gather(ids, positions, batch_dims=1)
+    replaced = self._replace(labels, replace_seed)
+    # Unused slots point to position 0 and write back its [CLS].
+    updates = tf.where(chosen, replaced, labels)
+    labels = tf.where(chosen, labels, 0)
+    return batch | {
+      "input_ids": _replace_tokens(ids, positions, updates),
+      "masked_lm_positions": self._pad(tf.cast(positions, ids.dtype)),
+      "masked_lm_ids": self._pad(labels),
+      "masked_lm_weights": self._pad(tf.cast(chosen, tf.float32)),
+    }
+
+  def _choose_tokens(self, ids, candidates, limit, seed):
+    """Chooses tokens: T - position, descending, 0 for unused slots, [B, K]."""
+    scores = tf.random.stateless_uniform(tf.shape(ids), seed)
+    scores = tf.where(candidates, scores, -1.0)
+    length = tf.shape(ids)[1]
+    slots = tf.minimum(self._max_predictions, length)
+    scores, positions = tf.math.top_k(scores, slots)  # [B, K]
+    chosen = (tf.range(slots) < limit) & (scores >= 0)
+    keys = tf.where(chosen, length - positions, 0)
+    return tf.sort(keys, direction="DESCENDING")
+
+  def _choose_words(self, ids, candidates, limit, seed):
+    """Chooses the tokens of whole words. Result: see `_choose_tokens`."""
+    shape = tf.shape(ids)
+    length = shape[1]
+    # Words are numbered from 0 in each row. A continuation piece belongs to the
+    # word of the last candidate, even across a [SEP], as in the original.
+    first = tf.cumsum(tf.cast(candidates, tf.int32), axis=1) == 1
+    begins = candidates & (first | ~tf.gather(self._is_continuation, ids))
+    words = tf.maximum(tf.cumsum(tf.cast(begins, tf.int32), axis=1) - 1, 0)
+    flat = words + tf.range(shape[0])[:, None] * length
+    sizes = tf.math.unsorted_segment_sum(
+      tf.cast(candidates, tf.int32), flat, tf.size(flat)
+    )
+
+    scores = tf.random.stateless_uniform(shape, seed)
+    order = tf.argsort(scores, axis=1)
+    sizes = tf.gather(tf.reshape(sizes, shape), order, batch_dims=1)
+    is_chosen = tf.gather(_fill(sizes, limit), tf.argsort(order), batch_dims=1)
+    chosen = candidates & tf.gather(is_chosen, words, batch_dims=1)  # [B, T]
+    keys = tf.where(chosen, length - tf.range(length), 0)
+    return tf.math.top_k(keys, tf.minimum(self._max_predictions, length))[0]
+
+  def _replace(self, labels: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    """Replacements of tokens, [B, K], drawn by the mask policy."""
+    seeds = tf.random.split(seed, 2)
+    shape = tf.shape(labels)
+    draw = tf.random.stateless_uniform(shape, seeds[0])
+    index = tf.random.stateless_uniform(
+      shape, seeds[1], 0, len(self._all_ids), tf.int32
+    )
+    drawn = tf.gather(tf.constant(self._all_ids, labels.dtype), index)
+    mask = tf.constant(self._mask, labels.dtype)
+    is_random = draw >= 1.0 - self._policy.random_token_prob
+    words = tf.where(is_random, drawn, labels)
+    return tf.where(draw < self._policy.mask_token_prob, mask, words)
+
+  def _pad(self, values):
+    missing = self._max_predictions - tf.shape(values)[1]
+    padded = tf.pad(values, [[0, 0], [0, missing]])
+    return tf.ensure_shape(padded, [None, self._max_predictions])
+
+
+def _fill(sizes: tf.Tensor, limit: tf.Tensor) -> tf.Tensor:
+  """Chooses words in order, and skips words that would exceed the limit.
+
+  Each round accepts all words before the first word that does not fit. Then the
+  round drops later words that are larger than the remaining space. Sizes [B, T]
+  and the limit [B, 1] are in tokens. The result is [B, T] bool.
+  """
+
+  def exceeds(chosen):
+    total = tf.reduce_sum(tf.where(chosen, sizes, 0), axis=1, keepdims=True)
+    return tf.reduce_any(total > limit)
+
+  def drop(chosen):
+    total = tf.cumsum(tf.where(chosen, sizes, 0), axis=1)
+    fits = total <= limit
+    used = tf.reduce_max(tf.where(fits, total, 0), axis=1, keepdims=True)
+    return [chosen & (fits | (sizes <= limit - used))]
+
+  [chosen] = tf.while_loop(exceeds, drop, [sizes > 0])
+  return chosen
+
+
+def _replace_tokens(ids, positions, updates):
+  """Writes updates [B, K] to ids [B, T] at positions [B, K]."""
+  rows = tf.range(tf.shape(ids)[0], dtype=positions.dtype)[:, None]
+  indices = tf.stack([tf.zeros_like(positions) + rows, positions], axis=-1)
+  return tf.tensor_scatter_nd_update(ids, indices, updates)
+
+
+class CausalTargets:
+  """Restores masked words and makes the next token the target of each position.
+
+  Serves the LTR & No NSP model of section 5.1 of the paper, the right-to-left
+  model and OpenAI GPT, which has no special tokens. With a `tokenizer`, [CLS]
+  and [SEP] are removed, the other tokens move up, and all have segment 0.
+
+  Takes a batch of features.pretraining, with or without predictions. Returns
+  the batch with [B, T - 1] masked_lm_positions (all but the last in reading
+  order), masked_lm_ids (the next tokens) and masked_lm_weights (0 for padding).
+  """
+
+  def __init__(self, direction: str, tokenizer: Tokenizer | None = None):
+    self._forward = direction == "left_to_right"
+    self._dropped_ids = []
+    if tokenizer:
+      tokenizer.check("cls", "sep")
+      self._dropped_ids = [tokenizer.cls, tokenizer.sep]
+
+  def __call__(self, batch: dict) -> dict:
+    batch = batch | {"input_ids": _unmasked(batch)}
+    if self._dropped_ids:
+      batch = self._drop(batch)
+    ids = batch["input_ids"]
+    size, length = tf.shape(ids)[0], tf.shape(ids)[1]
+    positions = tf.range(length - 1, dtype=ids.dtype) + (not self._forward)
+    return batch | {
+      "masked_lm_positions": tf.tile(positions[None], [size, 1]),
+      "masked_lm_ids": ids[:, 1:] if self._forward else ids[:, :-1],
+      "masked_lm_weights": tf.cast(batch["input_mask"][:, 1:], tf.float32),
+    }
+
+  def _drop(self, batch):
+    ids = batch["input_ids"]
+    dropped_ids = tf.constant(self._dropped_ids, ids.dtype)
+    is_dropped = tf.reduce_any(ids[..., None] == dropped_ids, axis=-1)
+    is_text = tf.where(is_dropped, 0, batch["input_mask"])  # [B, T]
+    order = tf.argsort(-is_text, axis=1, stable=True)
+    mask = tf.gather(is_text, order, batch_dims=1)
+    return batch | {
+      "input_ids": tf.gather(ids, order, batch_dims=1) * mask,
+      "input_mask": mask,
+      "segment_ids": tf.zeros_like(ids),
+    }
+
+
+def _unmasked(batch):
+  ids = batch["input_ids"]
+  if "masked_lm_ids" not in batch:
+    return ids
+  positions = batch["masked_lm_positions"]  # [B, P]
+  # Unused slots point to position 0 and write back its [CLS].
+  used = batch["masked_lm_weights"] > 0
+  unchanged = tf.gather(ids, positions, batch_dims=1)
+  words = tf.where(used, batch["masked_lm_ids"], unchanged)
+  return _replace_tokens(ids, positions, words)
 
 
 class PretrainingInput(TrainingRecords):

@@ -1,22 +1,26 @@
-"""Converts documents to pre-training records: sentence pairs, masked words.
+"""Makes pre-training records: sentence pairs with masked words.
 
 Draws random numbers in the order of the original's create_pretraining_data.py,
 so the same `random.Random` gives the same records. A document is a list of
-segments (lines), and a segment is a list of token ids.
+segments (lines), and a segment is a list of token ids. All text is in memory;
+shards.py takes any amount.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from itertools import chain
 from random import Random
 
+from absl import logging
+
 from data import features
-from data.tokenizer import Tokenizer
-from storage import UserError
-from storage.progress import Progress
+from data.pretraining import documents
+from data.pretraining.documents import Document, TextFormat, read_documents
+from data.vocab import Tokenizer
+from storage import Progress, UserError, tfrecord
 from storage.tfrecord import ExampleEncoder, Schema
 
-Document = list[list[int]]  # ids of the tokens of each sentence
 _SAMPLES = 3  # examples in the log
 
 
@@ -154,7 +158,7 @@ class InstanceConfig:
 
 
 def sentence_pairs(
-  documents: list[Document], index: int, rng: Random, config: InstanceConfig
+  corpus: list[Document], index: int, rng: Random, config: InstanceConfig
 ) -> Iterator[tuple[list[int], list[int], bool]]:
   """Splits a document into sentence pairs (section 3.1, task 2, of the paper).
 
@@ -165,7 +169,7 @@ def sentence_pairs(
 
   Yields ids of both, T - 3 in total at most, and True if the second is random.
   """
-  document = documents[index]
+  document = corpus[index]
   max_tokens = config.max_seq_length - 3  # [CLS] a [SEP] b [SEP]
   target = max_tokens
   if rng.random() < config.short_seq_prob:
@@ -185,7 +189,7 @@ def sentence_pairs(
 
     is_random = split == end or rng.random() < 0.5
     if is_random:
-      second = _random_next_document(documents, index, target - len(first), rng)
+      second = _random_next_document(corpus, index, target - len(first), rng)
       start = split
     else:
       second = list(chain.from_iterable(document[split:end]))
@@ -195,17 +199,17 @@ def sentence_pairs(
 
 
 def _random_next_document(
-  documents: list[Document], index: int, target: int, rng: Random
+  corpus: list[Document], index: int, target: int, rng: Random
 ) -> list[int]:
   """Segments of a random document, from a random start, up to `target` tokens.
 
   The document is not `index`, unless ten draws in a row give `index`.
   """
   for _ in range(10):
-    drawn = randbelow(rng.getrandbits, len(documents))
+    drawn = randbelow(rng.getrandbits, len(corpus))
     if drawn != index:
       break
-  document = documents[drawn]
+  document = corpus[drawn]
   text = []
   for i in range(randbelow(rng.getrandbits, len(document)), len(document)):
     text += document[i]
@@ -228,60 +232,90 @@ def truncate_pair_at_random(
   second[:] = second[begins[1] : begins[1] + sizes[1]]
 
 
-class InstanceBuilder:
-  """Builds records from documents. The vocabulary must have config.tokens."""
+@dataclass(frozen=True)
+class BuildConfig:
+  """Configuration of a data set, sent to every worker.
 
-  def __init__(self, tokenizer: Tokenizer, config: InstanceConfig):
-    self._config = config
-    self.tokenizer = tokenizer
-    self._ends = tokenizer.cls, tokenizer.sep
-    masking = config.masking
-    self._mask = StaticMasking(tokenizer, masking) if masking else None
+  `seed` and the number of a shard give the seed of the shard. `deduplicate`
+  drops documents that are equal to an earlier document.
+  """
 
-  def _document_examples(
-    self, documents: list[Document], index: int, rng: Random
-  ) -> Iterator[dict[str, list]]:
-    """Yields the examples of a document: values by field."""
-    length = self._config.max_seq_length
-    pairs = sentence_pairs(documents, index, rng, self._config)
-    for first, second, is_random in pairs:
-      ids, segments = features.join(first, second, *self._ends)
-      targets = {}
-      if self._mask:
-        positions, labels = self._mask(ids, rng)
-        slots = self._mask.max_predictions
-        targets = {
-          "masked_lm_positions": features.pad(positions, slots),
-          "masked_lm_ids": features.pad(labels, slots),
-          "masked_lm_weights": features.pad([1.0] * len(labels), slots),
-        }
-      yield {
-        **features.pad_inputs(ids, segments, length, self.tokenizer.pad),
-        **targets,
-        "next_sentence_labels": [int(is_random)],
-      }
+  tokenizer: Tokenizer
+  instance_config: InstanceConfig
+  seed: int
+  text_format: TextFormat = field(default_factory=TextFormat)
+  deduplicate: bool = False
+
+
+class RecordBuilder:
+  """Builds records from texts. The vocabulary must have the config's tokens."""
+
+  def __init__(self, config: BuildConfig):
+    self.config = config
+    self._ids = config.tokenizer.cached_ids()
+    self._ends = config.tokenizer.cls, config.tokenizer.sep
+    masking = config.instance_config.masking
+    self._mask = StaticMasking(config.tokenizer, masking) if masking else None
+
+  def documents(
+    self, lines: Iterable[str], progress: Progress
+  ) -> list[Document]:
+    """Tokenizes lines into documents; see read_documents.
+
+    In prose, sentences of one token (page numbers, ornaments) are dropped, and
+    sentences longer than a record are split.
+    """
+    if not self.config.text_format.is_prose:
+      return read_documents(lines, self._ids, progress)
+    max_tokens = self.config.instance_config.max_seq_length
+    return read_documents(lines, self._ids, progress, 2, max_tokens)
+
+  def corpus(self, paths: Sequence[str], progress: Progress) -> list[Document]:
+    """Documents of files; ValueError for files without text."""
+    lines = chain.from_iterable(map(self.config.text_format.lines, paths))
+    if self.config.deduplicate:
+      lines = documents.drop_repeated(lines, progress)
+    corpus = self.documents(lines, progress)
+    if not corpus:
+      raise no_text(paths)
+    return corpus
 
   def examples(
-    self, documents: list[Document], rng: Random, progress: Progress
+    self, corpus: list[Document], rng: Random, progress: Progress
   ) -> Iterator[dict[str, list]]:
-    """Shuffles the documents and yields all examples."""
-    shuffle(rng.getrandbits, documents)
-    for _ in range(self._config.dupe_factor):
-      for index in range(len(documents)):
-        for example in self._document_examples(documents, index, rng):
-          yield example
-          [is_random] = example["next_sentence_labels"]
-          progress.add(0, instances=1, random_next_sentences=is_random)
-        progress.add(1)
+    """Shuffles the documents and yields all examples, values by field."""
+    config = self.config.instance_config
+    length, padding = config.max_seq_length, self.config.tokenizer.pad
+    shuffle(rng.getrandbits, corpus)
+    for index in chain.from_iterable([range(len(corpus))] * config.dupe_factor):
+      for pair in sentence_pairs(corpus, index, rng, config):
+        first, second, is_random = pair
+        ids, segments = features.join(first, second, *self._ends)
+        targets = {}
+        if self._mask:
+          positions, labels = self._mask(ids, rng)
+          slots = self._mask.max_predictions
+          targets = {
+            "masked_lm_positions": features.pad(positions, slots),
+            "masked_lm_ids": features.pad(labels, slots),
+            "masked_lm_weights": features.pad([1.0] * len(labels), slots),
+          }
+        yield {
+          **features.pad_inputs(ids, segments, length, padding),
+          **targets,
+          "next_sentence_labels": [int(is_random)],
+        }
+        progress.add(0, instances=1, random_next_sentences=is_random)
+      progress.add(1)
 
   def records(
-    self, documents: list[Document], rng: Random, progress: Progress
+    self, corpus: list[Document], rng: Random, progress: Progress
   ) -> tuple[list[bytes], list[str]]:
     """Serialized records in random order, and three of them as text."""
-    encode = ExampleEncoder(self._config.schema)
+    encode = ExampleEncoder(self.config.instance_config.schema)
     records: list[bytes] = []
     samples: list[str] = []
-    for example in self.examples(documents, rng, progress):
+    for example in self.examples(corpus, rng, progress):
       if len(samples) < _SAMPLES:
         samples.append(self._describe(example))
       records.append(encode(example))
@@ -289,14 +323,50 @@ class InstanceBuilder:
     return records, samples
 
   def _describe(self, example: dict[str, list]) -> str:
-    tokens = self.tokenizer.convert_ids_to_tokens
+    tokens = self.config.tokenizer.convert_ids_to_tokens
     ids = example["input_ids"][: sum(example["input_mask"])]
     text = f"tokens: {' '.join(tokens(ids))}"
-    if "masked_lm_ids" in example:
+    if self._mask:
       count = int(sum(example["masked_lm_weights"]))
       positions = example["masked_lm_positions"][:count]
       text += f"\nmasked_lm_positions: {' '.join(map(str, positions))}"
       labels = tokens(example["masked_lm_ids"][:count])
       text += f"\nmasked_lm_labels: {' '.join(labels)}"
     is_random = bool(example["next_sentence_labels"][0])
-    return f"{text}\nis_random_next: {is_random}"
+    return f"*** Example ***\n{text}\nis_random_next: {is_random}"
+
+
+def no_text(paths: Iterable[str]) -> UserError:
+  """Error for an input without tokens."""
+  return UserError(f"there is no text in {', '.join(paths)}")
+
+
+def write_in_memory(
+  config: BuildConfig, inputs: Sequence[str], outputs: Sequence[str]
+) -> int:
+  """Reads all documents, then writes records; returns their number.
+
+  A document may continue in the next input. Outputs get records round-robin.
+  """
+  builder = RecordBuilder(config)
+  megabytes = sum(map(documents.text_size, inputs)) / 1e6
+  reading = Progress("read", megabytes, "MB")
+  corpus = builder.corpus(inputs, reading)
+  reading.say()
+  if len(corpus) == 1:
+    logging.warning(
+      "the text is a single document, from which random next sentences are "
+      "drawn too; put a blank line between documents"
+    )
+  dupes = config.instance_config.dupe_factor
+  unit = "copies of documents" if dupes > 1 else "documents"
+  building = Progress("built from", len(corpus) * dupes, unit)
+  records, samples = builder.records(corpus, Random(config.seed), building)
+  building.say()
+  for sample in samples:
+    logging.info("%s", sample)
+  with ExitStack() as stack:  # all files appear, or no file does
+    sinks = [stack.enter_context(tfrecord.create(path)) for path in outputs]
+    for i, sink in enumerate(sinks):
+      sink.write(records[i :: len(sinks)])
+  return len(records)

@@ -5,9 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from random import Random
 
-from data.pretraining.builders import BuildConfig, RecordBuilder
-from data.pretraining.instances import Masking
-from storage.progress import Progress, num_wide
+from data.pretraining.instances import BuildConfig, Masking, RecordBuilder
+from storage import Progress, num_wide
 
 _BATCH_SIZE = 64
 
@@ -33,7 +32,7 @@ def preview(
   progress = Progress("", 0, "", log=lambda text: None)
   corpus = builder.corpus(inputs, progress)
   examples: Iterator[Mapping]
-  examples = builder.instances.examples(corpus, Random(config.seed), progress)
+  examples = builder.examples(corpus, Random(config.seed), progress)
   if is_causal or not config.instance_config.masking:
     examples = with_targets(examples, config, masking, objective)
   counts: Counter[str] = Counter()
@@ -63,13 +62,13 @@ def with_targets(
   """Yields examples with the targets that training would make."""
   import tensorflow as tf  # noqa: PLC0415
 
-  from data.pretraining import dynamic_masking  # noqa: PLC0415
+  from data.pretraining import input_pipeline  # noqa: PLC0415
 
   seeds = tf.random.Generator.from_seed(config.seed)
   if objective == "mlm":
-    masker = dynamic_masking.Masker(config.tokenizer, masking)
+    masker = input_pipeline.Masker(config.tokenizer, masking)
   else:
-    causal = dynamic_masking.CausalTargets(objective)
+    causal = input_pipeline.CausalTargets(objective)
   examples = iter(examples)
   while rows := [*islice(examples, _BATCH_SIZE)]:
     batch = {name: tf.constant([r[name] for r in rows]) for name in rows[0]}

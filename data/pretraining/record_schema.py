@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from data import features
-from data.tokenizer import Tokenizer
+from data.vocab import Tokenizer
 from storage import UserError, files, record_scan, setting
 from storage.tfrecord import Schema
 

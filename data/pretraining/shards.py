@@ -17,10 +17,9 @@ from typing import NamedTuple
 import numpy as np
 from absl import logging
 
-from data.pretraining import builders, documents
-from data.pretraining.builders import BuildConfig, RecordBuilder, TextFormat
-from storage import files, textfiles, tfrecord, workers
-from storage.progress import Progress
+from data.pretraining import documents, instances
+from data.pretraining.instances import BuildConfig, RecordBuilder, TextFormat
+from storage import Progress, files, textfiles, tfrecord, workers
 
 # Many shards keep many workers busy. A shard is large enough for random
 # sentences and small enough for the memory of a worker.
@@ -76,7 +75,7 @@ def build_shard(
     lines = documents.drop_documents(lines, shard.dropped, progress)
   corpus = builder.documents(lines, progress)
   rng = Random(f"{config.seed} {shard.number}")
-  records, samples = builder.instances.records(corpus, rng, progress)
+  records, samples = builder.records(corpus, rng, progress)
   return records, progress.counts, samples
 
 
@@ -106,8 +105,8 @@ def write_shards(
     single = 0
     for shard, (parts, counts, samples) in zip(shards, results, strict=True):
       written = progress.counts["instances"]
-      if not written:
-        builders.log_samples(samples)
+      for sample in () if written else samples:
+        logging.info("%s", sample)
       for i, (part, sizes) in enumerate(parts, written):  # go on round-robin
         with open(part, "rb") as file:
           sinks[i % len(sinks)].append(file, sizes)
@@ -115,7 +114,7 @@ def write_shards(
       progress.add(shard.megabytes, **counts)
       single += counts.get("documents") == 1
     if not progress.counts["instances"]:
-      raise builders.no_text(paths)
+      raise instances.no_text(paths)
   progress.say()
   if single:
     logging.warning(
@@ -191,7 +190,7 @@ def split_corpus(paths: list[str], text_format: TextFormat) -> list[Shard]:
   Large files are divided between documents, unless compressed. Small files are
   grouped. A shard is a 32nd of the input, but at least 1 MB and at most 4 MB.
   """
-  total = sum(map(builders.text_size, paths))
+  total = sum(map(documents.text_size, paths))
   size = min(max(total // _SHARDS, _MIN_BYTES), _MAX_BYTES)
   shards: list[Shard] = []
   spans, filled = (), 0
@@ -211,7 +210,7 @@ def split_corpus(paths: list[str], text_format: TextFormat) -> list[Shard]:
 
 
 def _spans(path: str, size: int, text_format: TextFormat) -> Iterator[Span]:
-  length = builders.text_size(path)
+  length = documents.text_size(path)
   ends_document = text_format.ends_document(path)
   start = 0
   while ends_document and length - start > 1.5 * size:

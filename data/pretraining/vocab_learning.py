@@ -10,8 +10,7 @@ from absl import logging
 
 from data import vocab
 from data.tokenization import JOINER, BasicTokenizer, WordpieceTokenizer
-from storage import UserError, setting
-from storage.progress import Progress
+from storage import Progress, UserError, setting
 
 MAX_TOKEN_LENGTH = 50  # characters; longer words are ignored
 

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import numpy as np
 
-from data.row_encoder import check_texts
+from data.features import check_texts
 from serving.answers import to_list
 from serving.server.models import NOT_LOADED
 from serving.server.version import Spec

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from data.row_encoder import RowEncoder
+from data.features import RowEncoder
 from serving import answers
 from serving.answers import Encoded, TextConfig, Texts, to_list
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from data import features, labels, tables
-from data.row_encoder import Row, RowEncoder
-from data.tokenizer import Tokenizer
+from data.features import Row, RowEncoder
+from data.vocab import Tokenizer
 from storage import UserError, files
 from storage.tfrecord import Schema
 

@@ -14,11 +14,10 @@ from absl import logging
 
 from data import labels, vocab_checks
 from data.records import RecordDataset
-from data.text_lengths import log_lengths
-from data.write_records import write_records
+from data.write_records import log_lengths, write_records
 from modeling import losses, models
 from modeling.config import BertConfig
-from runs import checks, contradictions, session
+from runs import checks, model_files, session
 from runs.fine_tune import Task
 from runs.session import text_windows
 from serving.answers import TextConfig
@@ -219,7 +218,7 @@ class Classification(Task[Settings, RecordDataset]):
   def served_model(settings: Settings) -> ServedModel:
     """Makes the untrained model, and Answers with labels or a score."""
     checks.check_head(settings, "multi_label")
-    contradictions.check_windows(settings)
+    checks.check_windows(settings)
     start = checks.labels_file(settings)
     named = with_thresholds(settings, named_tasks.with_labels(settings, start))
     texts = TextConfig(
@@ -229,7 +228,7 @@ class Classification(Task[Settings, RecordDataset]):
     )
     texts_of_task = Classification(settings, {}, named=named)
     return ServedModel(
-      texts_of_task.make_model(checks.config(settings)),
+      texts_of_task.make_model(model_files.config(settings)),
       Answers(texts, named.has_pairs, named.thresholds),
       TextClassification,
     )

@@ -1,6 +1,6 @@
 """Turns texts into vectors: T tokens, L layers, hidden size H."""
 
-from data.row_encoder import RowEncoder
+from data.features import RowEncoder
 from serving import answers
 from serving.answers import Encoded, TextConfig, Texts, to_list
 from tasks.features.lines import split

@@ -22,9 +22,9 @@ from typing import Any, BinaryIO, NamedTuple, cast
 import numpy as np
 
 from data import features
-from data.row_encoder import RowEncoder
-from data.text_lengths import log_lengths
-from data.tokenizer import Tokenizer
+from data.features import RowEncoder
+from data.vocab import Tokenizer
+from data.write_records import log_lengths
 from storage import UserError, files, textfiles
 
 # Separates the texts of a line.

@@ -4,11 +4,11 @@ import tensorflow as tf
 from absl import logging
 
 from modeling.models import layer_outputs, mean_of_tokens
-from runs import checks
+from runs import model_files
 from runs.session import text_windows
 from serving.answers import TextConfig
 from serving.export import ServedModel, TextSignature
-from storage.progress import Progress
+from storage import Progress
 from tasks.features import lines as text_lines
 from tasks.features.answers import Answers
 from tasks.features.settings import Settings
@@ -102,7 +102,7 @@ def served_model(settings: Settings, of_tokens: bool = True) -> ServedModel:
 
   `of_tokens` adds vectors of tokens to any --pooling, except with windows.
   """
-  config = checks.config(settings)
+  config = model_files.config(settings)
   windows, layers = (
     text_windows(settings),
     text_lines.layer_indexes(settings.layers),

@@ -11,7 +11,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from data import labels, tables
-from data.row_encoder import Row, RowEncoder
+from data.features import Row, RowEncoder
 from storage import UserError
 
 

@@ -11,11 +11,10 @@ from absl import logging
 
 from data import features, vocab_checks
 from data.records import RecordDataset
-from data.text_lengths import log_lengths
-from data.write_records import write_records
+from data.write_records import log_lengths, write_records
 from modeling import losses, models
 from modeling.config import BertConfig
-from runs import checks, session
+from runs import model_files, session
 from runs.fine_tune import Task
 from serving.answers import TextConfig, softmax
 from serving.export import ServedModel, TextSignature
@@ -108,7 +107,7 @@ class Swag(Task[Settings, RecordDataset]):
   def served_model(settings: Settings) -> ServedModel:
     """Makes the untrained model, and Answers that choose endings."""
     texts = TextConfig(settings.tokenizer, settings.max_seq_length)
-    model = Swag(settings, {}).make_model(checks.config(settings))
+    model = Swag(settings, {}).make_model(model_files.config(settings))
     return ServedModel(model, Answers(texts), MultipleChoice)
 
 

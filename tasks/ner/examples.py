@@ -17,8 +17,7 @@ from typing import NamedTuple
 
 from absl import logging
 
-from storage import UserError, textfiles
-from storage.progress import number_of
+from storage import UserError, number_of, textfiles
 from tasks.ner.schemes import Scheme, recognize
 
 DOCUMENT_START = "-DOCSTART-"

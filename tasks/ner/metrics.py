@@ -17,8 +17,7 @@ import numpy as np
 from absl import logging
 
 from serving.answers import softmax
-from storage import files
-from storage.progress import num_wide
+from storage import files, num_wide
 from tasks import metrics
 from tasks.ner.examples import DOCUMENT_START, Sentence
 from tasks.ner.records import group_by_sentence

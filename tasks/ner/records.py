@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from data import features
-from data.row_encoder import RowEncoder
-from data.tokenizer import Tokenizer
+from data.features import RowEncoder
+from data.vocab import Tokenizer
 from tasks.ner.examples import Sentence
 
 IGNORED = -1

@@ -5,8 +5,7 @@ from collections.abc import Collection, Iterable, Sequence
 from absl import logging
 
 from data import labels
-from storage import UserError
-from storage.progress import number_of
+from storage import UserError, number_of
 from tasks.ner import examples
 from tasks.ner.examples import Columns, Sentence
 from tasks.ner.schemes import (

@@ -10,15 +10,14 @@ from absl import logging
 from data import labels, vocab_checks
 from data.features import TOKENS
 from data.records import RecordDataset
-from data.text_lengths import log_lengths
+from data.write_records import log_lengths
 from modeling import losses, models
 from modeling.config import BertConfig
-from runs import checks, session
+from runs import checks, model_files, session
 from runs.fine_tune import Task
 from serving.answers import TextConfig
 from serving.export import ServedModel
-from storage import tfrecord
-from storage.progress import Progress
+from storage import Progress, tfrecord
 from tasks.ner import metrics, records
 from tasks.ner.answers import Answers
 from tasks.ner.examples import Sentence
@@ -133,7 +132,7 @@ class Ner(Task[Settings, TagRecords]):
     # labels.txt of the training, or of --init_checkpoint.
     start = checks.labels_file(settings)
     tags = labels.choose(settings.output_dir, start, None)
-    ner, config = Ner(settings, {}, tags), checks.config(settings)
+    ner, config = Ner(settings, {}, tags), model_files.config(settings)
     texts = TextConfig(settings.tokenizer, settings.max_seq_length, tags)
     model = ner.make_model(config, any_device=True)
     return ServedModel(model, Answers(texts))

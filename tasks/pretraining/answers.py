@@ -5,7 +5,7 @@ Legend: T tokens, M masks, V vocabulary, K tokens for a mask.
 
 import numpy as np
 
-from data.row_encoder import RowEncoder
+from data.features import RowEncoder
 from serving import answers
 from serving.answers import Encoded, TextConfig, Texts, softmax, to_list
 

@@ -1,13 +1,16 @@
-"""Settings of run_pretraining.py, and checks of masks and objective."""
+"""Settings of run_pretraining.py, and their checks."""
 
 import math
 from dataclasses import dataclass
 
+from absl import logging
+
 from cli.settings import common, flag, original
+from data.pretraining import record_schema
 from modeling.config import SIDES
-from runs import checks
+from runs import checks, model_files
 from runs.settings import DRY_RUN_STEPS, Evaluation, Packing
-from storage import UserError
+from storage import UserError, files
 from tasks.pretraining.corpus_settings import Masks, Sampling
 
 MASKED = ("mlm_nsp", "mlm")  # objectives of models that fill masks
@@ -81,27 +84,82 @@ class Settings(Packing, Evaluation, Masks, Sampling):
     5, "Tokens of a mask in an export.", minimum=1, training=False
   )
 
+  def __post_init__(self):
+    if self.objective in SIDES and self.attention is None:
+      object.__setattr__(self, "attention", self.objective)
+
+  @property
+  def patterns(self) -> list[str]:
+    """The comma-separated patterns of --input_file."""
+    names = (self.input_file or "").split(",")
+    return [name for name in names if name.strip()]
+
 
 def check_flags(settings: Settings) -> None:
-  """Raises ValueError for wrong flags of masks, objective or sampling."""
-  settings.masks()
-  if settings.sampling_exponent != 1 and settings.sampling_weights:
+  """Checks all flags and records; raises ValueError or OSError."""
+  checks.check_training(settings)
+  inputs: list[list[str]] = []
+  if settings.do_train or settings.do_eval:
+    trains = settings.do_train or not settings.eval_file
+    if trains and not settings.input_file:
+      raise UserError("--do_train and --do_eval need --input_file")
+    patterns = (settings.input_file if trains else None, settings.eval_file)
+    inputs = [files.expand(pattern) for pattern in patterns if pattern]
+  num_steps, num_warmup = settings.num_train_steps, settings.num_warmup_steps
+  if settings.stop_at_step > num_steps:
     raise UserError(
-      "--sampling_exponent computes what --sampling_weights says: drop one"
+      f"--stop_at_step={settings.stop_at_step} is beyond "
+      f"--num_train_steps={num_steps}"
     )
+  settings.masks()
   sampling_weights(settings)
-  if settings.objective in SIDES:
-    if settings.attention != settings.objective:
+  check_objective(settings)
+  if settings.do_export:
+    check_export(settings)
+  network = model_files.config(settings)
+  checks.check_run(settings, network)
+  for paths in inputs:
+    if empty := [path for path in paths if not files.size(path)]:
+      text = "%d of %d files are empty, such as %s: they are left out"
+      logging.warning(text, len(empty), len(paths), empty[0])
+    find_schema(settings, paths, network.vocab_size)
+  if settings.do_train and num_warmup >= num_steps:
+    logging.warning(
+      "--num_warmup_steps=%d%s is not less than --num_train_steps=%d: the "
+      "rate never reaches --learning_rate; use fewer warm-up steps",
+      num_warmup,
+      "" if "num_warmup_steps" in settings.given else " (the default)",
+      num_steps,
+    )
+
+
+def find_schema(settings: Settings, paths: list[str], vocab_size: int):
+  """Checks records, and returns their schema; see record_schema.find_schema."""
+  return record_schema.find_schema(
+    paths,
+    settings.max_seq_length,
+    settings.max_predictions_per_seq,
+    vocab_size,
+    tokenizer=settings.tokenizer if settings.vocab_file else None,
+    needs_masks=settings.objective in MASKED,
+    skip_corrupt=settings.max_corrupt_records > 0,
+  )
+
+
+def check_objective(settings: Settings) -> None:
+  """Raises ValueError for flags that contradict --objective."""
+  objective = settings.objective
+  if objective in SIDES:
+    if settings.attention != objective:
       raise UserError(
-        f"--attention={settings.attention} contradicts "
-        f"--objective={settings.objective}"
+        f"--attention={settings.attention} contradicts --objective={objective}"
       )
     if not (settings.special_tokens or settings.vocab_file):
       raise UserError("--nospecial_tokens needs --vocab_file, to find them")
   elif not settings.special_tokens:
     raise UserError(
-      f"--objective={settings.objective} needs special tokens: "
-      f"--nospecial_tokens goes with {' or '.join(SIDES)} only"
+      f"--objective={objective} needs special tokens: --nospecial_tokens goes "
+      f"with {' or '.join(SIDES)} only"
     )
 
 
@@ -112,11 +170,15 @@ def sampling_weights(settings: Settings) -> list[float] | None:
   """
   if not settings.sampling_weights:
     return None
+  if settings.sampling_exponent != 1:
+    raise UserError(
+      "--sampling_exponent computes what --sampling_weights says: drop one"
+    )
   try:
     weights = [float(weight) for weight in settings.sampling_weights]
   except ValueError:
     weights = []
-  number = len(source_patterns(settings))
+  number = len(settings.patterns)
   if len(weights) != number or not all(0 < w < math.inf for w in weights):
     raise UserError(
       f"--sampling_weights={','.join(settings.sampling_weights)}: give a "
@@ -126,16 +188,9 @@ def sampling_weights(settings: Settings) -> list[float] | None:
   return weights
 
 
-def source_patterns(settings: Settings) -> list[str]:
-  """The comma-separated patterns of --input_file."""
-  return [
-    name for name in (settings.input_file or "").split(",") if name.strip()
-  ]
-
-
 def check_export(settings: Settings) -> None:
   """Raises ValueError if an export of the model could not fill masks."""
   if not settings.vocab_file:
     raise UserError("--do_export needs --vocab_file")
   settings.tokenizer.check()
-  checks.check_objective(settings.objective)
+  model_files.check_objective(settings.objective)

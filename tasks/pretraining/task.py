@@ -12,14 +12,12 @@ from absl import logging
 
 from data import tokenization_ops, vocab
 from data.batching import Packing
-from data.pretraining import record_schema
-from data.pretraining.dynamic_masking import CausalTargets
-from data.pretraining.input_pipeline import PretrainingInput
+from data.pretraining.input_pipeline import CausalTargets, PretrainingInput
 from data.pretraining.instances import DEFAULT_MASKING
 from data.records import Source
 from modeling import models
 from modeling.config import SIDES, BertConfig
-from runs import checks
+from runs import checks, model_files
 from serving.answers import TextConfig
 from serving.export import ServedModel, TextSignature
 from storage import UserError, files
@@ -74,20 +72,16 @@ def _records(
 ):
   paths = files.expand(patterns)
   tokenizer = settings.tokenizer if settings.vocab_file else None
-  causal_targets = _causal_targets(settings)
-  schema = record_schema.find_schema(
-    # The program has checked all files, so one is enough here.
-    [next(filter(files.size, paths), paths[0])],
-    settings.max_seq_length,
-    settings.max_predictions_per_seq,
-    config.vocab_size,
-    tokenizer=tokenizer,
-    needs_masks=not causal_targets,
-    skip_corrupt=settings.max_corrupt_records > 0,
-  )
+  causal_targets = None
+  if settings.objective in SIDES:
+    causal_targets = CausalTargets(
+      settings.objective, None if settings.special_tokens else tokenizer
+    )
+  # The program has checked all files, so one is enough here.
+  path = next(filter(files.size, paths), paths[0])
   return PretrainingInput(
     paths,
-    schema,
+    pretraining_settings.find_schema(settings, [path], config.vocab_size),
     config.vocab_size,
     masking,
     tokenizer,
@@ -99,27 +93,17 @@ def _records(
   )
 
 
-def _causal_targets(settings: Settings):
-  """Targets of --objective=left_to_right or right_to_left, or None."""
-  if settings.objective not in SIDES:
-    return None
-  if settings.special_tokens:
-    return CausalTargets(settings.objective)
-  return CausalTargets(settings.objective, settings.tokenizer)
-
-
 def _weighted_sources(settings: Settings):
   """Files and weight of each pattern of --input_file."""
-  patterns = pretraining_settings.source_patterns(settings)
-  groups = [files.expand(pattern) for pattern in patterns]
+  groups = [files.expand(pattern) for pattern in settings.patterns]
   weights = pretraining_settings.sampling_weights(settings)
   if not weights:  # bytes count records, which have nearly the same size
     sizes = [sum(map(files.size, paths)) for paths in groups]
     if not all(sizes):
-      empty = patterns[sizes.index(0)]
+      empty = settings.patterns[sizes.index(0)]
       raise UserError(f"{empty}: no bytes to weigh: make its records again")
     weights = [size**settings.sampling_exponent for size in sizes]
-    for pattern, weight in zip(patterns, weights, strict=True):
+    for pattern, weight in zip(settings.patterns, weights, strict=True):
       percent = 100 * weight / sum(weights)
       logging.info("%s: %.1f %% of the records", pattern, percent)
   return list(map(Source, groups, weights))
@@ -201,7 +185,7 @@ def served_model(settings: Settings) -> ServedModel:
   kinds = checkpoint_files.kinds_at(checks.checkpoint(settings))
   config = TextConfig(settings.tokenizer, settings.max_seq_length)
   return ServedModel(
-    models.pretrainer(checks.config(settings), "pretraining" in kinds),
+    models.pretrainer(model_files.config(settings), "pretraining" in kinds),
     Answers(config, settings.export_top_k),
     FillMask,
   )

@@ -3,11 +3,10 @@
 import os
 from dataclasses import dataclass
 
-from cli import file_checks
 from cli.settings import Settings, common, flag
 from data import vocab
 from modeling.config import PRESETS
-from runs import checks
+from runs import model_files
 from runs.settings import TrainedModel
 from storage import UserError, files
 from tasks.pretraining.corpus_settings import Corpus, Sampling
@@ -68,7 +67,7 @@ class VocabularySettings(Corpus, Sampling, Extension):
     names |= {"special_tokens", "unused_tokens"}
     for name in self.given & names:
       raise UserError(f"--{name} is not for --extend: leave it out")
-    file_checks.check_files(self, "extend", "bert_config_file")
+    self.check_files("extend", "bert_config_file")
     if not self.init_checkpoint:
       raise UserError("--extend needs --init_checkpoint")
     folder, name = os.path.split(self.output_file)
@@ -86,7 +85,7 @@ class VocabularySettings(Corpus, Sampling, Extension):
       init_checkpoint=self.init_checkpoint,
       attention=attention,
     )
-    checks.check(model, checks.config(model))
+    model_files.check(model, model_files.config(model))
     model.tokenizer.check()
     unused = len(vocab.unused_ids(model.tokenizer.vocab))
     if not (unused or self.new_words):

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from data.tokenizer import Tokenizer
+from data.vocab import Tokenizer
 from storage import UserError
 from tasks.squad.examples import SquadExample
 from tasks.squad.records import Window

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 from absl import logging
 
-from storage import UserError, files
-from storage.progress import number_of
+from storage import UserError, files, number_of
 
 # White space of the original's reader. A no-break space (U+00A0) is a part of
 # the word.

@@ -13,9 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from data import features
-from data.tokenizer import Tokenizer
-from storage import UserError, workers
-from storage.progress import Progress
+from data.vocab import Tokenizer
+from storage import Progress, UserError, workers
 from storage.tfrecord import Schema
 from tasks.squad.examples import Answer, SquadExample
 

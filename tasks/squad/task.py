@@ -11,12 +11,11 @@ from data import features, vocab_checks
 from data.records import RecordDataset
 from modeling import losses, models
 from modeling.config import BertConfig
-from runs import checks, session
+from runs import checks, model_files, session
 from runs.fine_tune import Task
 from serving.answers import TextConfig
 from serving.export import ServedModel
-from storage import files, tfrecord
-from storage.progress import number_of
+from storage import files, number_of, tfrecord
 from tasks.squad import decoding, metrics, records
 from tasks.squad import examples as squad_examples
 from tasks.squad.answers import Answers
@@ -193,7 +192,7 @@ class Squad(Task[Settings, SquadRecords]):
       vars(settings.decoding(null_threshold(settings))),
       settings.dynamic_padding,
     )
-    model = Squad(settings, {}).make_model(checks.config(settings))
+    model = Squad(settings, {}).make_model(model_files.config(settings))
     return ServedModel(model, answers)
 
 

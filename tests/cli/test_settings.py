@@ -1,5 +1,6 @@
-"""Settings: flags from dataclasses, values, copies."""
+"""Settings: flags from dataclasses, values, copies, files."""
 
+import os
 from dataclasses import FrozenInstanceError, dataclass
 
 import pytest
@@ -7,6 +8,7 @@ from absl import flags
 
 from cli import settings
 from cli.settings import Settings, flag
+from tests import programs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,3 +125,57 @@ def test_a_needed_flag_is_named():
   assert _parse("--folder=x").needed("folder") == "x"
   with pytest.raises(ValueError, match="this command needs --texts"):
     _parse("--folder=x").needed("texts")
+
+
+# --- Files that flags name ---------------------------------------------------
+
+
+def test_files_of_flags_are_there_and_outputs_are_new(tmp_path):
+  path, output = str(tmp_path / "in"), tmp_path / "out"
+  (tmp_path / "in").touch()
+  files = {"train_file": path, "dev_file": "gone"}
+  args = programs.arguments("run_ner", **files)
+  args.check_files("train_file")
+  for name, message in (
+    ("dev_file", "--dev_file: cannot read gone: No such file"),
+    ("test_file", "this command needs --test_file"),
+  ):
+    with pytest.raises((ValueError, OSError), match=message):
+      args.check_files("train_file", name)
+  with pytest.raises(IsADirectoryError, match=r"cannot read .*: Is a dir"):
+    args.replace(dev_file=str(tmp_path)).check_file("dev_file")
+  settings.check_output_file(str(output), False, path)
+  (tmp_path / "link").symlink_to(output)
+  for name in (output, tmp_path / "link", tmp_path / "none" / ".." / "out"):
+    with pytest.raises(ValueError, match="is an input, too"):
+      settings.check_output_file(str(output), False, path, str(name))
+    with pytest.raises(ValueError, match="is an input, too"):
+      settings.check_disjoint([str(output)], path, str(name))
+  output.touch()
+  with pytest.raises(FileExistsError, match=r"out exists already; remove it"):
+    settings.check_output_file(str(output), False, path)
+  settings.check_output_file(str(output), True, path)
+  with pytest.raises(FileExistsError, match=r"in, .*out exist already; .*them"):
+    settings.check_is_new(path, "gone", str(output))
+  with pytest.raises(NotADirectoryError, match=r"--output_dir=.*in is no fold"):
+    settings.check_writable(f"{path}/new", "output_dir")
+
+
+def test_a_folder_that_takes_no_file_is_named_with_its_flag(tmp_path):
+  settings.check_writable(str(tmp_path / "new" / "file"), "output_file")
+  comm = "/proc/self/comm"  # a writable file
+  for path, name, error in (
+    ("/proc/x/y", "output_dir", "/proc/x/y: /proc"),
+    (comm, "output_file", f"{comm}:"),
+  ):
+    with pytest.raises(PermissionError, match=f"--{name}={error}"):
+      settings.check_writable(path, name)
+
+
+def test_outputs_are_regular_files_and_folders(tmp_path):
+  pipe = str(tmp_path / "pipe")
+  os.mkfifo(pipe)
+
+  for path in (str(tmp_path), pipe):
+    with pytest.raises(OSError, match="is no regular file: name another"):
+      settings.check_output_file(path, True)

@@ -13,7 +13,7 @@ import pytest
 
 import bert
 import convert_checkpoint
-from conversion import download, hugging_face
+from conversion import download, hugging_face, original
 from conversion.interchange import CanonicalModel
 from data import vocab
 from modeling import models
@@ -21,7 +21,6 @@ from predictor import Predictor
 from storage import UserError
 from tests import programs, small_model
 from tests.conversion import hub_server
-from training import checkpoint
 
 WORDS = [*vocab.SPECIAL_TOKENS, "red", "sky"]
 CONFIG = small_model.config(len(WORDS), hidden_size=4, intermediate_size=6)
@@ -33,17 +32,15 @@ def released(tmp_path_factory):
   """Folders of one model: an original release and a Hugging Face folder."""
   folder = tmp_path_factory.mktemp("released")
   own, theirs = folder / "own", folder / "theirs"
-  own.mkdir()
-  CONFIG.to_json(str(own / "bert_config.json"))
-  vocab.save(WORDS, own / "vocab.txt")
   rng = np.random.RandomState(0)
   values = {
     v.path: rng.normal(size=v.shape).astype(np.float32)
     for v in models.pretrainer(CONFIG).variables
   }
-  checkpoint.write(str(own / "bert_model.ckpt"), values)
-  model = CanonicalModel("own", values, CONFIG.to_dict())
-  model.vocabulary = str(own / "vocab.txt")
+  vocab.save(WORDS, folder / "vocab.txt")
+  model = CanonicalModel("x", values, CONFIG.to_dict())
+  model.vocabulary = str(folder / "vocab.txt")
+  original.write(model, str(own))
   hugging_face.write(model, str(theirs), "pretraining")
   return SimpleNamespace(own=own, theirs=theirs)
 
@@ -56,13 +53,16 @@ def hub(released, tmp_path, monkeypatch):
     others = ("pytorch_model.bin", "onnx/config.json", "model.fp16.safetensors")
     files |= dict.fromkeys(others, b"never read")
     hub.repositories[NAME] = {"main": files}
-    constants = "huggingface_hub.constants"
-    monkeypatch.setattr(f"{constants}.ENDPOINT", hub.url)
     template = f"{hub.url}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
-    monkeypatch.setattr(f"{constants}.HUGGINGFACE_CO_URL_TEMPLATE", template)
-    monkeypatch.setattr(f"{constants}.HF_HUB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(f"{constants}.HF_ASSETS_CACHE", str(tmp_path / "made"))
-    monkeypatch.setattr(f"{constants}.HF_HUB_DISABLE_TELEMETRY", True)
+    for name, value in {
+      "ENDPOINT": hub.url,
+      "HUGGINGFACE_CO_URL_TEMPLATE": template,
+      "HF_HUB_CACHE": str(tmp_path / "cache"),
+      "HF_ASSETS_CACHE": str(tmp_path / "made"),
+      "HF_HUB_DISABLE_TELEMETRY": True,
+      "DOWNLOAD_CHUNK_SIZE": 10,
+    }.items():
+      monkeypatch.setattr(f"huggingface_hub.constants.{name}", value)
     monkeypatch.setattr("time.sleep", lambda _: None)
     monkeypatch.delenv("HF_TOKEN", raising=False)
     yield hub
@@ -112,10 +112,7 @@ def test_a_repository_is_converted_and_only_its_needed_files_are_read(
   assert not _paths(hub, "/cdn/")  # the weights come from the cache
 
 
-def test_a_download_that_breaks_off_is_continued(
-  hub, released, tmp_path, monkeypatch
-):
-  monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 10)
+def test_a_download_that_breaks_off_is_continued(hub, released, tmp_path):
   hub.breaks = 1
   _convert(f"hf://{NAME}", tmp_path / "bert")
   ranges = [h.get("Range") for _, p, h in hub.requests if "/cdn/" in p]
@@ -207,14 +204,8 @@ def test_another_network_is_refused_before_its_weights_are_downloaded(
   _fails("hf://acme/rest", tmp_path / "bert", "has no config.json")
 
 
-def test_offline_the_cache_is_enough_and_else_named(hub, tmp_path, monkeypatch):
-  _convert(f"hf://{NAME}", tmp_path / "bert")
-  monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-  _convert(f"hf://{NAME}", tmp_path / "again")
-  _fails("hf://acme/other", tmp_path / "other", "HF_HUB_OFFLINE is set: unset")
-
-
 def test_the_environment_variables_of_the_hub_count(hub, tmp_path):
+  """Offline, the cache is enough."""
   variables = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "home")}
 
   def fetch(name, **more):  # the package reads variables on import
@@ -230,19 +221,11 @@ def test_the_environment_variables_of_the_hub_count(hub, tmp_path):
   done = fetch(NAME, HF_HUB_OFFLINE="1")
   assert done.returncode == 0, done.stderr
   done = fetch("acme/other", HF_HUB_OFFLINE="1")
-  message = "hf://acme/other: not in the cache, and HF_HUB_OFFLINE is set"
+  message = (
+    "hf://acme/other: not in the cache, and HF_HUB_OFFLINE is set: unset"
+  )
   assert message in done.stderr.splitlines()[-1]
   assert not hub.requests
-
-
-def test_a_full_disk_is_an_error_of_the_disk(hub, tmp_path, monkeypatch):
-  def fail(*_, **__):
-    raise OSError(ENOSPC, "No space left on device")
-
-  monkeypatch.setattr("huggingface_hub.file_download.http_get", fail)
-  with pytest.raises(OSError, match="No space left") as error:
-    _convert(f"hf://{NAME}", tmp_path / "bert")
-  assert error.value.errno == ENOSPC
 
 
 def test_the_first_module_of_sentence_transformers_is_taken(hub, tmp_path):
@@ -300,12 +283,10 @@ def archive(hub, released):
 def test_the_zip_of_a_release_becomes_its_files(
   hub, archive, released, tmp_path, caplog
 ):
-  caplog.set_level("INFO")
   caplog.set_level("INFO", logger="absl")
   _convert(f"{hub.url}/moved.zip", tmp_path / "bert")
-  assert f"downloading {hub.url}/moved.zip to {tmp_path}/bert.download" in (
-    caplog.text
-  )
+  message = f"downloading {hub.url}/moved.zip to {tmp_path}/bert.download"
+  assert message in caplog.text
   for name in ("bert_config.json", "vocab.txt"):
     written = (tmp_path / "bert" / name).read_text()
     assert written == (released.own / name).read_text()
@@ -320,10 +301,9 @@ def test_the_zip_of_a_release_becomes_its_files(
 
 
 def test_a_zip_that_breaks_off_is_continued_by_the_same_command(
-  hub, archive, tmp_path, monkeypatch
+  hub, archive, tmp_path
 ):
   url, size = f"{hub.url}/bert.zip", len(hub.archives["/bert.zip"])
-  monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 10)
   hub.breaks = 1000
   _fails(url, tmp_path / "bert", "run the same command again")
   hub.breaks = 0
@@ -337,9 +317,8 @@ def test_a_zip_that_breaks_off_is_continued_by_the_same_command(
 
 
 def test_a_zip_that_has_changed_since_is_downloaded_anew(
-  hub, archive, tmp_path, monkeypatch
+  hub, archive, tmp_path
 ):
-  monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 10)
   url, data = f"{hub.url}/bert.zip", hub.archives["/bert.zip"]
   hub.archives["/bert.zip"] = bytes(4 * len(data))
   hub.breaks = 1000
@@ -389,21 +368,31 @@ def test_a_zip_with_a_path_that_leaves_its_folder_is_refused(
   assert {x.name for x in tmp_path.iterdir()} == {"x"}
 
 
-def test_a_zip_larger_than_the_disk_is_not_unpacked(
+def test_a_full_disk_is_an_error_of_the_disk(
   hub, archive, tmp_path, monkeypatch
 ):
-  free = SimpleNamespace(free=10)
+  def fail(*_, **__):
+    raise OSError(ENOSPC, "No space left on device")
+
+  free = SimpleNamespace(free=10)  # less than the content of the zip
   monkeypatch.setattr("shutil.disk_usage", lambda _: free)
-  with pytest.raises(OSError, match="No space left") as error:
-    _convert(f"{hub.url}/bert.zip", tmp_path / "bert")
-  assert error.value.errno == ENOSPC
+  for url in (f"{hub.url}/bert.zip", f"hf://{NAME}"):
+    with pytest.raises(OSError, match="No space left") as error:
+      _convert(url, tmp_path / "bert")
+    assert error.value.errno == ENOSPC
+    monkeypatch.setattr("huggingface_hub.file_download.http_get", fail)
 
 
-def test_a_remote_folder_and_existing_files_are_refused_before_the_download(
+def test_remote_folders_and_existing_files_are_refused_before_the_download(
   hub, archive, tmp_path
 ):
   (tmp_path / "bert_config.json").write_text("")
   for url in (f"hf://{NAME}", f"{hub.url}/bert.zip"):
     with pytest.raises(FileExistsError, match="exists already; remove it"):
       _convert(url, tmp_path)
+  with (
+    pytest.raises(UserError, match="output=gs://a/b: name a local folder"),
+    download.fetched(f"{hub.url}/bert.zip", "gs://a/b"),
+  ):
+    pass
   assert not hub.requests

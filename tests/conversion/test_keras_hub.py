@@ -7,19 +7,17 @@ BertTextClassifier on the same backbone. outputs.npz has both models' outputs.
 
 import json
 import shutil
-from functools import partial
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
 
-from conversion import conversion_checks, interchange, keras_hub
-from modeling import models
+from conversion import interchange, keras_hub, original
 from modeling.config import BertConfig
+from tests.conversion.test_hugging_face import MODELS
 
 GOLDEN = Path(__file__).parent / "golden" / "keras_hub"
-TOKENS = ("input_ids", "input_mask", "segment_ids")
 
 
 @pytest.fixture
@@ -32,15 +30,15 @@ def expected():
   return np.load(GOLDEN / "outputs.npz")
 
 
-def _outputs(bert, head, make, expected):
-  model = make(BertConfig.from_dict(bert.config))
-  conversion_checks.assign(model, bert, head)
+def _outputs(bert, head, expected):
+  model = MODELS[head](BertConfig.from_dict(bert.config))
+  original.assign(model, bert, head)
   return model({name: expected[name] for name in model.input})
 
 
 def test_the_encoder_computes_the_same(preset, expected):
   bert = keras_hub.read(str(preset))
-  result = _outputs(bert, "encoder", models.encoder, expected)
+  result = _outputs(bert, "encoder", expected)
   for name in ("sequence_output", "pooled_output"):
     np.testing.assert_allclose(result[name], expected[name], atol=1e-5)
   assert bert.skipped == {}
@@ -54,16 +52,14 @@ def test_the_classifier_computes_the_same(preset, expected, name):
   (preset / "task.json").write_text(json.dumps({"class_name": name}))
   bert = keras_hub.read(str(preset))
   assert interchange.head_of(bert) == "classification"
-  make = partial(models.classifier, num_labels=bert.num_labels)
-  result = _outputs(bert, "classification", make, expected)
+  result = _outputs(bert, "classification", expected)
   np.testing.assert_allclose(result["logits"], expected["logits"], atol=1e-5)
 
 
 def test_the_masked_lm_head_differs_by_its_constants_only(preset, expected):
   bert = keras_hub.read(str(preset))
   assert interchange.head_of(bert) == "masked_lm"
-  make = partial(models.pretrainer, next_sentence=False)
-  result = _outputs(bert, "masked_lm", make, expected)["masked_lm_logits"]
+  result = _outputs(bert, "masked_lm", expected)["masked_lm_logits"]
   far = np.max(np.abs(result - expected["masked_lm_logits"]))
   assert 0 < far < 5e-3
 
@@ -94,9 +90,7 @@ def test_the_spellings_of_keras_2_are_read(preset):
     assert "_feedforward_layernorm" in block
     assert "_query_dense" in block["_self_attention_layer"]
   old = keras_hub.read(str(preset))
-  assert old.values.keys() == new.values.keys()
-  for name, value in new.values.items():
-    np.testing.assert_array_equal(old.values[name], value)
+  original.check_values(new, old)
 
 
 def _edit(preset, change):

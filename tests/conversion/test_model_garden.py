@@ -1,6 +1,7 @@
 """Model Garden's checkpoints give the same outputs here."""
 
 import json
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -15,8 +16,9 @@ from official.nlp.tools import (
   tf2_bert_encoder_checkpoint_converter as converter,
 )
 
-from conversion import conversion_checks, interchange, model_garden
+from conversion import interchange, model_garden, original
 from modeling.config import BertConfig
+from storage import UserError
 from tests import small_model
 from tests.conversion.test_hugging_face import MODELS
 from training import checkpoint
@@ -33,7 +35,7 @@ CONFIG = BertConfig(V, H, 2, 2, 20, type_vocab_size=2)
 CONFIG = replace(CONFIG, max_position_embeddings=16)
 
 
-def _for_them(with_positions=False):
+def for_them(with_positions=False):
   batch = small_model.batch(V, T)
   inputs = {
     "input_word_ids": batch["input_ids"],
@@ -56,11 +58,11 @@ def _save(folder, **objects):
   return tf.train.Checkpoint(**objects).save(str(folder / "model"))
 
 
-def _outputs(prefix, head, **more):
+def _outputs(prefix, head):
   """Returns the outputs of a model with the values read, and the values."""
-  bert = model_garden.read(prefix, **more)
+  bert = model_garden.read(prefix)
   model = MODELS[head](BertConfig.from_dict(bert.config))
-  conversion_checks.assign(model, bert, head)
+  original.assign(model, bert, head)
   batch = small_model.batch(V, T)
   return model({name: batch[name] for name in model.input}), bert
 
@@ -68,10 +70,6 @@ def _outputs(prefix, head, **more):
 def _functional(num_layers=2):
   sizes = SIZES | {"num_layers": num_layers}
   return networks.BertEncoder(**sizes, dict_outputs=True)
-
-
-def _of_twelve_blocks():
-  return _functional(12)  # layer names do not sort by number
 
 
 def _subclassed():
@@ -95,7 +93,7 @@ def _scaffold():
 @pytest.mark.parametrize(
   ("make", "name"),
   [
-    (_of_twelve_blocks, "model"),
+    (lambda: _functional(12), "model"),  # names do not sort by number
     (_functional, "encoder"),
     (_subclassed, "model"),
     (_scaffold, "model"),
@@ -103,12 +101,12 @@ def _scaffold():
 )
 def test_an_encoder_computes_the_same(tmp_path, make, name):
   encoder = make()
-  encoder(_for_them())
+  encoder(for_them())
   _randomize(encoder)
   prefix = _save(tmp_path, **{name: encoder})
   assert interchange.is_object_based(prefix)
   result, bert = _outputs(prefix, "encoder")
-  expected = encoder(_for_them())
+  expected = encoder(for_them())
   for output in ("sequence_output", "pooled_output"):
     np.testing.assert_allclose(result[output], expected[output], atol=1e-5)
   counter = "save_counter/.ATTRIBUTES/VARIABLE_VALUE"
@@ -119,14 +117,13 @@ def test_an_encoder_computes_the_same(tmp_path, make, name):
 
 @pytest.fixture(scope="module")
 def pretrainer():
-  sizes = {"inner_dim": H, "num_classes": 2}
-  head = layers.ClassificationHead(**sizes, name="next_sentence")
+  head = layers.ClassificationHead(H, 2, name="next_sentence")
   model = theirs.BertPretrainerV2(
     encoder_network=_functional(),
     mlm_activation=activations.gelu,
     classification_heads=[head],
   )
-  model(_for_them(with_positions=True))
+  model(for_them(with_positions=True))
   _randomize(model)
   return model
 
@@ -134,7 +131,7 @@ def pretrainer():
 def test_a_pretrainer_and_its_training_state(tmp_path, pretrainer):
   optimizer = tf_keras.optimizers.legacy.Adam(learning_rate=0.0)
   variables = pretrainer.trainable_variables
-  expected = pretrainer(_for_them(with_positions=True))
+  expected = pretrainer(for_them(with_positions=True))
   optimizer.apply_gradients([(tf.zeros_like(v), v) for v in variables])
   prefix = _save(
     tmp_path,
@@ -166,11 +163,12 @@ def test_the_pooler_of_a_pretrainer_saved_by_its_items(tmp_path, pretrainer):
 # Model, options, head and the names of the outputs, in order.
 PRETRAINING = {"num_classes": 2, "num_token_predictions": 3}
 PRETRAINING |= {"activation": activations.gelu}
-POOLER = {"num_classes": 3, "use_encoder_pooler": False}
+THREE = {"num_classes": 3}
+POOLER = THREE | {"use_encoder_pooler": False}
 FINE_TUNED = [
-  (theirs.BertClassifier, {"num_classes": 3}, "classification logits"),
+  (theirs.BertClassifier, THREE, "classification logits"),
   (theirs.BertClassifier, POOLER, "classification logits"),
-  (theirs.BertTokenClassifier, {"num_classes": 3}, "tagging logits"),
+  (theirs.BertTokenClassifier, THREE, "tagging logits"),
   (theirs.BertSpanLabeler, {}, "question_answering start_logits end_logits"),
   (
     theirs.BertPretrainer,
@@ -187,7 +185,7 @@ def test_a_model_with_a_head_computes_the_same(tmp_path, make, options, names):
   _randomize(model)
   result, bert = _outputs(_save(tmp_path, model=model), head)
   assert interchange.head_of(bert) == head
-  expected = model(list(_for_them(head == "pretraining").values()))
+  expected = model(list(for_them(head == "pretraining").values()))
   if isinstance(expected, dict):
     expected.pop("encoder_outputs", None)
     expected = [value for _, value in sorted(expected.items())]
@@ -204,8 +202,9 @@ def _flat(dense):
   return tf.train.Checkpoint(kernel=kernel, bias=bias)
 
 
-def _as_of_2020(encoder, change=lambda dense: dense):
-  """Returns released checkpoints' objects: the block owns the projection."""
+def _save_as_of_2020(folder, encoder, change=lambda dense: dense):
+  """Saves objects as in released checkpoints: the block owns the projection."""
+  _randomize(encoder)
   layers_of = [
     encoder._embedding_layer,
     encoder._position_embedding_layer,
@@ -214,35 +213,28 @@ def _as_of_2020(encoder, change=lambda dense: dense):
   ]
   for block in encoder.transformer_layers:
     attention = block._attention_layer
-    parts = {
-      "_attention_layer": tf.train.Checkpoint(
-        _query_dense=change(attention._query_dense),
-        _key_dense=change(attention._key_dense),
-        _value_dense=change(attention._value_dense),
-      ),
-      "_attention_output_dense": change(attention._output_dense),
-      "_attention_layer_norm": block._attention_layer_norm,
-      "_intermediate_dense": block._intermediate_dense,
-      "_output_dense": block._output_dense,
-      "_output_layer_norm": block._output_layer_norm,
-    }
+    inner = ("_query_dense", "_key_dense", "_value_dense")
+    inner = {name: change(getattr(attention, name)) for name in inner}
+    names = ("_attention_layer_norm", "_intermediate_dense", "_output_dense")
+    names += ("_output_layer_norm",)
+    parts = {name: getattr(block, name) for name in names}
+    parts["_attention_layer"] = tf.train.Checkpoint(**inner)
+    parts["_attention_output_dense"] = change(attention._output_dense)
     layers_of.append(tf.train.Checkpoint(**parts))
   layers_of.append(encoder.pooler_layer)
-  return tf.train.Checkpoint(
-    **{f"layer_with_weights-{i}": layer for i, layer in enumerate(layers_of)}
-  )
+  named = {f"layer_with_weights-{i}": x for i, x in enumerate(layers_of)}
+  return _save(folder, model=tf.train.Checkpoint(**named))
 
 
 def _check_pooled(prefix, encoder):
   result, _ = _outputs(prefix, "encoder")
-  expected = encoder(_for_them())["pooled_output"]
+  expected = encoder(for_them())["pooled_output"]
   np.testing.assert_allclose(result["pooled_output"], expected, atol=1e-5)
 
 
 def test_the_layout_of_2020_is_read(tmp_path):
-  encoder = _of_twelve_blocks()
-  _randomize(encoder)
-  prefix = _save(tmp_path, model=_as_of_2020(encoder))
+  encoder = _functional(12)
+  prefix = _save_as_of_2020(tmp_path, encoder)
   names = dict(tf.train.list_variables(prefix))
   name = "model/layer_with_weights-4/_attention_output_dense/kernel"
   assert f"{name}/.ATTRIBUTES/VARIABLE_VALUE" in names
@@ -251,8 +243,7 @@ def test_the_layout_of_2020_is_read(tmp_path):
 
 def test_the_number_of_heads_is_required_without_an_axis_of_heads(tmp_path):
   encoder = _functional()
-  _randomize(encoder)
-  prefix = _save(tmp_path, model=_as_of_2020(encoder, _flat))
+  prefix = _save_as_of_2020(tmp_path, encoder, _flat)
   with pytest.raises(ValueError, match="does not state its number of heads: b"):
     model_garden.read(prefix)
   CONFIG.to_json(str(tmp_path / "bert_config.json"))
@@ -291,28 +282,35 @@ def test_bert_config_json_must_have_the_same_sizes(tmp_path):
     model_garden.read(prefix)
 
 
-def test_a_truncated_file_is_named(tmp_path):
-  prefix = _save(tmp_path, model=_functional())
-  with open(f"{prefix}.data-00000-of-00001", "r+b") as file:
-    file.truncate(100)
-  with pytest.raises(ValueError, match=f"{prefix} is not laid out .* corrupt"):
-    model_garden.read(prefix)
+def _narrow(make):
+  """Returns an encoder with factorized embeddings."""
+  encoder, inputs = make(**SIZES, embedding_width=4), for_them()
+  encoder([*inputs.values()] if make is networks.BertEncoder else inputs)
+  return encoder
 
 
-def test_another_model_is_refused(tmp_path):
+def _dense():
   dense = tf_keras.layers.Dense(2)
   dense.build((3,))
-  prefix = _save(tmp_path, model=dense)
-  with pytest.raises(ValueError, match=r"no Transformer encoder .* model/bias"):
-    model_garden.read(prefix)
+  return dense
 
 
-@pytest.mark.parametrize("make", [networks.BertEncoder, networks.BertEncoderV2])
-def test_factorized_embeddings_are_refused(tmp_path, make):
-  encoder, inputs = make(**SIZES, embedding_width=4), _for_them()
-  encoder([*inputs.values()] if make is networks.BertEncoder else inputs)
-  prefix = _save(tmp_path, model=encoder)
-  with pytest.raises(ValueError, match="2 dense layers around its blocks"):
+@pytest.mark.parametrize(
+  ("make", "message", "size"),
+  [
+    (_functional, "model-1 is not laid out .* corrupt", 100),
+    (_dense, "no Transformer encoder .* model/bias", None),
+    (lambda: _narrow(networks.BertEncoder), "2 dense layers around", None),
+    (lambda: _narrow(networks.BertEncoderV2), "2 dense layers around", None),
+  ],
+)
+def test_another_model_and_a_truncated_file_are_refused(
+  tmp_path, make, message, size
+):
+  prefix = _save(tmp_path, model=make())
+  if size:
+    os.truncate(f"{prefix}.data-00000-of-00001", size)
+  with pytest.raises(UserError, match=message):
     model_garden.read(prefix)
 
 

@@ -1,4 +1,4 @@
-"""Folders of the original, and output folders of programs."""
+"""Folders of the original, output folders of programs, checks of a model."""
 
 import json
 
@@ -8,6 +8,8 @@ import pytest
 from conversion import interchange, original
 from conversion.interchange import CanonicalModel
 from data.labels import THRESHOLD_FILES
+from modeling import models
+from tests import small_model
 from training import checkpoint
 
 VALUES = {"bert/a": np.float32([0, 1, 2]), "output_bias": np.float32([1, 1])}
@@ -152,3 +154,99 @@ def test_a_run_tells_what_the_variables_do_not(tmp_path, program, head):
   assert (bert.head, bert.lower_case, bert.multi_label) == (head, False, True)
   network = {"attention": "left_to_right", "add_bilstm": True}
   assert bert.config == {"vocab_size": 2} | network
+
+
+# --- Checks ---------------------------------------------------------------
+
+SMALL = {"vocab_size": 3, "hidden_act": "gelu"}
+
+
+def _bert(config=SMALL, **values):
+  result = {"a": np.zeros(2, np.float32), "b": np.ones(1, np.float32)}
+  return CanonicalModel("x", result | values, config)
+
+
+@pytest.mark.parametrize(
+  ("back", "wrong"),
+  [
+    (_bert(a=np.array([0.0, -0.0], np.float32)), "a"),
+    (_bert(a=np.zeros(2)), "a"),
+    (_bert(a=np.zeros((1, 2), np.float32)), "a"),
+    (_bert(c=np.zeros(2)), "c"),
+    (CanonicalModel("x", {"a": np.zeros(2, np.float32)}, SMALL), "b"),
+    (_bert(SMALL | {"hidden_act": "gelu_erf"}), "hidden_act"),
+  ],
+)
+def test_a_difference_is_named(back, wrong):
+  message = f"not written faithfully to x: {wrong}$"
+  with pytest.raises(ValueError, match=message):
+    original.check_values(_bert(), back)
+
+
+def test_equal_checkpoints_pass():
+  nan = {"a": np.full(2, np.nan, np.float32)}
+  original.check_values(_bert(**nan), _bert(SMALL | {"more": 1}, **nan))
+
+
+def test_a_model_with_labels_needs_all_its_variables():
+  heads = {"classification": models.classifier, "tagging": models.tagger}
+  config = small_model.config(9)
+  for head, make in heads.items():
+    values = {v.path: v.numpy() for v in make(config, 3).variables}
+    bert = CanonicalModel("x", values, config.to_dict())
+    original.check_variables(bert, head)
+    del values["bert/encoder/layer_0/output/dense/bias"]
+    with pytest.raises(ValueError, match="x: no tensor gives bert/encoder/lay"):
+      original.check_variables(bert, head)
+
+
+def test_the_case_that_is_given_counts():
+  for own, given in ((True, False), (False, True), (False, None)):
+    bert = CanonicalModel("x", {}, lower_case=own)
+    original.complete(bert, None, given, for_transformers=False)
+    assert bert.lower_case is bool(given)
+
+
+@pytest.mark.parametrize(
+  ("name", "changes", "part"),
+  [
+    ("bert/bilstm/layer_0/kernel", {}, "add_bilstm"),
+    ("bert/x", {"attention": "left_to_right"}, "attention=left_to_right"),
+  ],
+)
+def test_another_network_is_refused_for_transformers(name, changes, part):
+  config = small_model.config(9, **changes).to_dict()
+  bert = CanonicalModel("x", {name: np.zeros(1)}, config)
+  original.complete(bert)
+  with pytest.raises(ValueError, match=f"transformers' BERT has no {part}"):
+    original.complete(bert, for_transformers=True)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_values_that_are_not_finite_are_refused(value):
+  bert = _bert(label=np.array(b"text", object), number=np.int64(3))
+  original.complete(bert, None, None, for_transformers=False)
+  bert.values["a"][1] = bert.values["b"][0] = value
+  message = r"x: 2 of 4 variables have NaN or infinity \(a, b\): take another"
+  with pytest.raises(ValueError, match=message):
+    original.complete(bert, None, None, for_transformers=False)
+
+
+def test_layers_beyond_the_configuration_are_refused():
+  config = small_model.config(9)
+  values = {v.path: v.numpy() for v in models.encoder(config).variables}
+  bert = CanonicalModel("x", values, config.to_dict())
+  original.check_variables(bert, "encoder")
+  values["bert/encoder/layer_1/output/dense/bias"] = np.zeros(16)
+  with pytest.raises(
+    ValueError, match="x: its configuration has no bert/encod"
+  ):
+    original.check_variables(bert, "encoder")
+
+
+def test_names_that_are_not_read_are_shown():
+  config = small_model.config(9)
+  bert = CanonicalModel("x", config=config.to_dict())
+  bert.skip("module.bert.pooler.dense.bias", "of no head")
+  with pytest.raises(ValueError, match=r"no tensor .*; it has module\.bert\.p"):
+    original.check_variables(bert, "encoder")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from data import features, row_encoder
+from data import features
 from data.pretraining import instances
 from data.tokenization import FullTokenizer
 
@@ -27,7 +27,7 @@ def test_a_pair_and_a_single_text():
 def test_lengths_are_counted_before_truncation(tmp_path):
   path = tmp_path / "vocab.txt"
   path.write_text("[CLS]\n[SEP]\n[UNK]\na\nb\n")
-  encoder = row_encoder.RowEncoder(FullTokenizer(path), 6)
+  encoder = features.RowEncoder(FullTokenizer(path), 6)
   lengths = []
   for texts, ids in (
     (("a b", None), [0, 3, 4, 1]),
@@ -41,11 +41,11 @@ def test_lengths_are_counted_before_truncation(tmp_path):
       assert encoder.encode(*texts).ids == ids
   assert lengths == [4, 7, 10, 3, 4]
   with pytest.raises(ValueError, match="max_seq_length 2 is too short"):
-    row_encoder.RowEncoder(FullTokenizer(path), 2)
-  row_encoder.RowEncoder(FullTokenizer(path), 3)
+    features.RowEncoder(FullTokenizer(path), 2)
+  features.RowEncoder(FullTokenizer(path), 3)
   path.write_text("[CLS]\n[SEP]\n")
   with pytest.raises(ValueError, match=r"lacks \[UNK\]"):
-    row_encoder.RowEncoder(FullTokenizer(path), 3)
+    features.RowEncoder(FullTokenizer(path), 3)
 
 
 def test_too_much_does_not_fit():
@@ -64,7 +64,7 @@ def test_too_much_does_not_fit():
 )
 def test_the_longer_text_loses(lengths, limit, expected):
   first, second = (list(range(length)) for length in lengths)
-  row_encoder.truncate_pair(first, second, limit)
+  features.truncate_pair(first, second, limit)
   assert (first, second) == tuple(list(range(length)) for length in expected)
 
 

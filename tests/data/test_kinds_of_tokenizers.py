@@ -3,7 +3,7 @@
 import pytest
 
 from data import tokenization
-from data.row_encoder import RowEncoder
+from data.features import RowEncoder
 from data.tokenization import FullTokenizer
 from tests import characters
 

@@ -1,6 +1,6 @@
 """The log says how many texts are longer than a row."""
 
-from data.text_lengths import log_lengths
+from data.write_records import log_lengths
 
 
 def test_long_texts_are_counted_and_a_length_is_suggested(caplog):

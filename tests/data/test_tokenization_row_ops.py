@@ -1,11 +1,11 @@
-"""Rows from the graph equal the rows of data/row_encoder.py."""
+"""Rows from the graph equal the rows of data/features.py."""
 
 import numpy as np
 import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data import features, row_encoder
+from data import features
 from data import tokenization_ops as ops
 
 CLS, SEP = 101, 102
@@ -34,7 +34,7 @@ def test_pairs_are_shortened_alike(rows, limit):
     result = ops.truncate_pair(_ragged(first), _ragged(second), limits)
     numbers = np.broadcast_to(limits, len(rows))
     for *pair, number in zip(first, second, numbers, strict=True):
-      row_encoder.truncate_pair(*pair, number)
+      features.truncate_pair(*pair, number)
     assert [part.to_list() for part in result] == [first, second]
 
 

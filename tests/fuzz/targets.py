@@ -11,10 +11,10 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from conversion import download, hugging_face, keras_hub, tf_hub
+from conversion import download, hugging_face, keras_hub, model_garden
 from data import features, labels, tables, vocab
-from data.pretraining import builders, documents
-from data.pretraining.builders import TextFormat
+from data.pretraining import documents
+from data.pretraining.documents import TextFormat
 from data.tokenization import CachedTokenizer, FullTokenizer
 from modeling.config import BertConfig
 from storage import record_scan
@@ -60,7 +60,7 @@ def _text(layout, field=None):
     progress = SILENT()
     lines = list(documents.drop_repeated(text.lines(path), progress))
     encode = CachedTokenizer(_tokenizer()).ids
-    result = builders.read_documents(lines, encode, progress, 2, 64)
+    result = documents.read_documents(lines, encode, progress, 2, 64)
     assert all(len(s) <= 64 for document in result for s in document)
 
   return read
@@ -144,7 +144,7 @@ def _module(path):
   for file in (_DATA, _DATA.with_name(_INDEX)):
     name = file.name.replace("bert_model.ckpt", "variables")
     shutil.copyfile(file, variables / name)
-  tf_hub.read(str(variables.parent))
+  model_garden.read_module(str(variables.parent))
 
 
 def _archive(path):

@@ -15,13 +15,12 @@ tasks.__path__.append(str(Path(__file__).parent / "tasks"))
 from tasks.rating.examples import read_examples  # noqa: E402
 from tasks.rating.settings import Settings  # noqa: E402
 
-from cli import file_checks  # noqa: E402
 from runs import checks, training_program  # noqa: E402
 
 
 def check_flags(settings):
   """Raises an error if flags or paths would make the run fail later."""
-  file_checks.check_files(settings, *settings.files_to_read)
+  settings.check_files(*settings.files_to_read)
   checks.check_fine_tuning(settings)
 
 

@@ -2,18 +2,16 @@
 
 import json
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from modeling.config import BertConfig
-from runs import checks, dry_run
+from runs import checks, model_files
 from storage import UserError
 from tests import programs
 from tests.runs.test_contradictions import raises
-from tests.training import toy
-from training import checkpoint
+from training import checkpoint, run_json
 
 TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a")
 
@@ -48,7 +46,7 @@ def _check(folder, *same, program="run_classifier", **changes):
   }
   args = programs.arguments(program, **flags | changes)
   if program == "run_pretraining":
-    checks.check_run(args, checks.config(args))
+    checks.check_run(args, model_files.config(args))
   else:
     checks.check_fine_tuning(args, *same)
 
@@ -197,33 +195,6 @@ def test_a_teacher_whose_file_has_moved_is_named(folder):
     _check(folder, **longer, max_seq_length=17)
 
 
-@pytest.mark.parametrize(
-  ("stages", "trains"),
-  [("train eval", True), ("eval", False), ("export", False)],
-)
-def test_a_dry_run_trains_only_where_the_command_does(folder, stages, trains):
-  flags = {f"do_{name}": True for name in stages.split()} | {"dry_run": True}
-  flags |= {"output_dir": str(folder / "run")}
-  args = programs.arguments("run_classifier", **flags)
-  with dry_run.dry_run(args) as changed:
-    assert (changed.do_train, changed.do_export) == (trains, args.do_export)
-    trained = str(folder / "run/model.ckpt-3")
-    assert changed.init_checkpoint == (None if trains else trained)
-    assert changed.output_dir != args.output_dir
-
-
-@pytest.mark.parametrize("index", [0, 1])
-def test_workers_use_one_folder_in_a_dry_run(tmp_path, monkeypatch, index):
-  toy.set_worker(monkeypatch, index)
-  flags = {"output_dir": str(tmp_path), "do_train": True, "dry_run": True}
-  args = programs.arguments("run_classifier", **flags)
-  with dry_run.dry_run(args) as changed:
-    folder = Path(changed.output_dir)
-    assert folder == tmp_path / "dry_run"
-    folder.mkdir()
-  assert folder.exists() == (index > 0)  # the chief removes the folder
-
-
 def test_another_letter_case_than_in_training(folder, caplog):
   flags = {"init_checkpoint": str(folder / "run"), "do_lower_case": False}
   expected = "run was trained with --do_lower_case=True"
@@ -262,6 +233,33 @@ def test_a_vocabulary_is_compared_with_that_of_the_training(folder):
   _check(folder, output_dir=run, vocab_file=str(other))
 
 
+def _vocabulary(path, *tokens):
+  path.parent.mkdir(exist_ok=True)
+  path.write_text("\n".join(tokens))
+  return str(path)
+
+
+@pytest.mark.parametrize("has_own", [False, True])
+def test_the_vocabulary_of_a_checkpoint_counts_first(tmp_path, has_own):
+  """The vocabulary next to the checkpoint precedes the recorded file."""
+  trained = _vocabulary(tmp_path / "named.txt", *TOKENS)
+  if has_own:
+    _vocabulary(tmp_path / "run/vocab.txt", *TOKENS[:5], "b")
+  flags = {"vocab_file": trained}
+  run_json.append(str(tmp_path / "run"), {"flags": flags})
+  (tmp_path / "run/x.index").touch()
+  for name, given in (("a", TOKENS), ("b", (*TOKENS[:5], "b"))):
+    path = _vocabulary(tmp_path / "given.txt", *given)
+    args = programs.arguments("run_ner", vocab_file=path)
+    start = str(tmp_path / "run/x")
+    if (name == "b") == has_own:
+      model_files.check_vocabulary(args, 6, start)
+    else:
+      with pytest.raises(UserError, match="is not the vocabulary of the mode"):
+        model_files.check_vocabulary(args, 6, start)
+    model_files.check_vocabulary(args, 6, None)
+
+
 def test_a_much_smaller_vocabulary_is_warned_of(folder, caplog):
   prefix, path = str(folder / "old/model.ckpt"), folder / "given.txt"
   table = {"bert/embeddings/word_embeddings": np.zeros((200, 1))}
@@ -272,7 +270,7 @@ def test_a_much_smaller_vocabulary_is_warned_of(folder, caplog):
     words = [*TOKENS, *map(str, range(number))][:number]
     path.write_text("\n".join(words))
     args = programs.arguments("run_ner", **flags)
-    checks.check_vocabulary(args, 200, checks.checkpoint(args))
+    model_files.check_vocabulary(args, 200, checks.checkpoint(args))
     assert ("given.txt has 72 lines, but the" in caplog.text) == is_warned
   assert "has 200 ids: is it of that model?" in caplog.text
 
@@ -281,6 +279,6 @@ def test_a_network_may_have_twelve_layers(monkeypatch):
   sizes = {f"bert/encoder/layer_{i}/output/dense/bias": (8,) for i in range(12)}
   sizes["bert/embeddings/word_embeddings"] = (7, 8)
   monkeypatch.setattr("training.checkpoint_files.shapes", lambda _: sizes)
-  checks._check_sizes("file", BertConfig(7, 8, 12, 2, 9), "model")
+  model_files.check_sizes("file", BertConfig(7, 8, 12, 2, 9), "model")
   with pytest.raises(UserError, match="has num_hidden_layers 12, but"):
-    checks._check_sizes("file", BertConfig(7, 8, 10, 2, 9), "model")
+    model_files.check_sizes("file", BertConfig(7, 8, 10, 2, 9), "model")

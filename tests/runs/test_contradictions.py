@@ -1,15 +1,13 @@
 """Contradictory flags give errors. Borderline flags do not."""
 
 import contextlib
-import logging
 import re
 
 import pytest
-from absl import logging as absl_logging
 
 from modeling import models
 from modeling.config import BertConfig
-from runs import contradictions, dry_run, fine_tune, session
+from runs import checks, fine_tune, session
 from tests import programs
 
 WINDOWS = {"long_text": "windows"}
@@ -26,15 +24,15 @@ FLAGS = {
 }
 TRAIN = {"do_train": True}
 BY_LENGTH = TRAIN | {"group_by_length": True}
-FINE_TUNING = contradictions.check_fine_tuning
-DEVICES = contradictions.check_devices
+FINE_TUNING = checks.check_training
+DEVICES = checks.check_devices
 
 
 def EXPORTS(args):
-  contradictions.check_export(args, args.dtype)
+  checks.check_export(args, args.dtype)
 
 
-LONG_TEXTS = contradictions.check_windows
+LONG_TEXTS = checks.check_windows
 
 
 def _settings(**changes):
@@ -130,16 +128,13 @@ def test_evaluations_need_data(flags, while_training, at_all):
 def test_examples_are_packed_unless_something_forbids_it(flags, config, name):
   args = _settings().replace(**flags)
   config = BertConfig(5, 8, 1, 2, 8, **config)
-  assert contradictions.packing_conflict(args, config) == name
-  contradictions.check_packing(args, config)  # --pack_examples is not set
+  assert checks.packing_conflict(args, config) == name
   packs = fine_tune.packs_examples(args, config)
   assert packs == (None if name is None else False)
   without = args.replace(pack_examples=False)
   assert fine_tune.packs_examples(without, config) is False
   args = args.replace(pack_examples=True)
   assert fine_tune.packs_examples(args, config)
-  with raises(name and f"does not go with {name}: drop one"):
-    contradictions.check_packing(args, config)
 
 
 def test_lengths_of_windows():
@@ -164,69 +159,6 @@ def test_a_bilstm_may_be_frozen_where_there_is_one():
   assert args.frozen_layers(config) == {("bilstm", None)}
   with pytest.raises(ValueError, match="layers 0-0 and embeddings, encoder, p"):
     args.frozen_layers(BertConfig(*sizes))
-
-
-def test_a_dry_run_is_short_and_leaves_nothing(tmp_path):
-  flags = TRAIN | PATIENCE | {"dry_run": True, "export_dir": "new"}
-  flags |= {"init_checkpoint": "bert", "learning_rate": (0.5, 0.25)}
-  flags |= {"profile_steps": (1, 2), "num_seeds": 2}
-  flags |= {"eval_steps": 5, "ensemble": 2, "output_dir": str(tmp_path)}
-  args = _settings(**flags)
-  with dry_run.dry_run(args) as short:
-    changed = _changes(args, short)
-    folder = changed.pop("output_dir")
-    [*_, correct] = absl_logging.get_absl_handler().python_handler.filters
-    for level, message, shown in (
-      ("WARNING", f"{folder}/export, {folder}/a", f"new, {tmp_path}/a"),
-      ("INFO", f"saved {folder}/a", None),
-      ("INFO", "step 2 of 2", "step 2 of 2"),
-    ):
-      record = logging.makeLogRecord({"msg": message, "levelname": level})
-      assert correct(record) == (shown is not None)
-      assert record.getMessage() == (shown or message)
-  assert changed == {
-    "num_seeds": 1,
-    "early_stopping_patience": 0,
-    "ensemble": 1,
-    "profile_steps": None,
-    "eval_steps": 0,
-    "keep_best": True,
-    "export_dir": f"{folder}/export",
-  }
-  assert not short.is_sweep
-  assert short.learning_rate == 0.5
-  assert not any(tmp_path.iterdir())
-
-
-def test_a_dry_run_of_pretraining_has_two_steps(tmp_path):
-  flags = {"num_train_steps": 90, "num_warmup_steps": 9, "stop_at_step": 7}
-  flags |= TRAIN | {"max_eval_steps": 50, "dry_run": True}
-  args = programs.arguments("run_pretraining", output_dir="out", **flags)
-  with dry_run.dry_run(args) as short:
-    changed = _changes(args, short)
-  assert changed.keys() - {"output_dir", "export_dir"} == flags.keys() - {
-    "do_train",
-    "dry_run",
-  }
-  assert (short.num_train_steps, short.num_warmup_steps) == (2, 1)
-  assert (short.stop_at_step, short.max_eval_steps) == (0, 2)
-
-
-def _changes(args, other):
-  return {
-    name: value
-    for name, value in other.to_dict().items()
-    if value != getattr(args, name)
-  }
-
-
-def test_a_command_without_dry_run_stays_as_it_is():
-  args = _settings(dry_run=True)
-  assert args.max_examples == 64
-  args = args.replace(dry_run=False)
-  assert args.max_examples is None
-  with dry_run.dry_run(args) as same:
-    assert same is args
 
 
 def test_options_of_a_pipeline_are_words_of_a_shell():

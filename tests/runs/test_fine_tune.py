@@ -1,7 +1,6 @@
 """Best checkpoint, early stopping, and the checkpoint loaded afterwards."""
 
 import itertools
-import json
 import types
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -12,13 +11,13 @@ import pytest
 import tensorflow as tf
 
 from modeling import losses, models
-from runs import distillation, fine_tune, session
+from runs import fine_tune, session
 from runs.fine_tune import Task
 from runs.session import Run
 from serving.export import ServedModel
 from tests import programs
 from tests.training import toy
-from training import loop, report, run_folder
+from training import report, run_folder
 from training.run_folder import Checkpoints
 
 
@@ -145,32 +144,6 @@ def _save(folder, step):
   Checkpoints(str(folder)).save(step, training.state)
 
 
-def test_a_resumed_run_skips_what_it_has_read(tmp_path, monkeypatch, caplog):
-  told = {"learning_rate": 1e-5, "do_eval": False, "seed": 9}
-  (tmp_path / "run.json").write_text(json.dumps([{"flags": told}]))
-  _save(tmp_path, 3)
-  skipped = []
-  source = types.SimpleNamespace(
-    train_batches=lambda *_, skip, **__: skipped.append(skip),
-    files=(),
-    first_corrupt=None,
-    packing=None,
-  )
-  monkeypatch.setattr(report, "draw_metrics", lambda _: None)  # takes a second
-  monkeypatch.setattr(
-    loop, "Training", lambda _, read, *__, **___: [read(None)]
-  )
-  parts = models.pretrainer(toy.config()), losses.pretraining(), source
-  steps = {"num_train_steps": 9, "num_warmup_steps": 0}
-  assert [*Run(_flags(tmp_path), toy.config()).train(*parts, **steps)] == [None]
-  assert skipped == [24]
-  messages = [record.getMessage() for record in caplog.records]
-  [warning] = [text for text in messages if " was trained with " in text]
-  path = tmp_path / "model.ckpt-3"
-  told = "--learning_rate=1e-05 (now 0.01)"
-  assert warning.startswith(f"{path} was trained with {told}; to train anew")
-
-
 def test_a_finished_run_reports_the_step_of_its_best_checkpoint(
   tmp_path, caplog
 ):
@@ -196,31 +169,6 @@ def test_tokens_by_a_matrix_product(tmp_path, changes, in_file, expected):
   start = Run(_flags(tmp_path, **changes), config)
   assert start.config.use_one_hot_embeddings == expected
   assert start.settings.attention == "right_to_left"  # for run.json
-
-
-@pytest.mark.parametrize(("index", "number"), [(0, 1), (1, 0)])
-def test_the_chief_of_workers_writes(tmp_path, monkeypatch, index, number):
-  args = _flags(tmp_path, export_dir="out", export_format=["keras"])
-  start = Run(args, toy.config())
-  toy.set_worker(monkeypatch, index)
-  steps = []
-  served = types.SimpleNamespace(model="model")
-  for owner, name in (
-    (session, "set_export_policy"),
-    (session, "load"),
-    (session.exports, "save"),
-  ):
-    monkeypatch.setattr(owner, name, lambda *parts: steps.append(parts))
-  start.export(lambda args: steps.append("builds") or served)
-  args = start.settings
-  assert steps == number * [
-    ("float32", ["keras"]),  # the policy comes first
-    "builds",
-    (args, "model", start.checkpoints),
-    ("out", served, ["keras"]),
-  ]
-  start._report(losses.pretraining(), toy.Source(1), "examples")
-  assert (tmp_path / "run.json").exists() == bool(number)
 
 
 @pytest.mark.parametrize("keeps", [True, False])
@@ -257,15 +205,13 @@ def test_the_best_of_another_training_is_not_taken_over(tmp_path):
     _train(_flags(tmp_path), [])
 
 
-@pytest.mark.parametrize("dry_run", [False, True])
-def test_too_few_examples_are_refused(tmp_path, dry_run):
-  args = _flags(tmp_path, num_train_epochs=0.3, dry_run=dry_run)
-  message = "24 examples .* make no step of --train_batch_size=8: lower it"
-  with pytest.raises(ValueError, match=message):
-    _train(args, [])
-
-
-def test_a_dry_run_of_the_first_examples_does_not_know_their_number(tmp_path):
+def test_too_few_examples_are_refused(tmp_path):
+  message = r"24 examples x --num_train_epochs=0.3 make no step of --tra"
+  for dry_run in (False, True):
+    args = _flags(tmp_path, num_train_epochs=0.3, dry_run=dry_run)
+    with pytest.raises(ValueError, match=message):
+      _train(args, [])
+  # A dry run of 64 examples does not know the number of all.
   args = _flags(tmp_path, num_train_epochs=0.1, dry_run=True)
   assert _train(args, [0.1], examples=64)[1] == [2]
   with pytest.raises(ValueError, match="make no step of"):
@@ -337,7 +283,7 @@ def test_a_student_follows_the_outputs_of_its_teacher(monkeypatch, kind, size):
   args = _flags(
     "out", teacher="old", distill_weight=0.25, distill_temperature=3.0
   )
-  result = distillation.distilled(args, objective, student, "build")
+  result = fine_tune.distilled(args, objective, student, "build")
   inputs = {name: rng.randint(0, 2, (5, 7)) for name in student.input}
   batch = inputs | {n: rng.randint(0, 3, size) for n, size in labels.items()}
   outputs, targets = student(inputs), teacher(inputs, training=False)
@@ -359,9 +305,9 @@ def _restore(monkeypatch, model, given):
     assert (folder, entry, build, [*changes]) == given
     return ServedModel(model, None)
 
-  monkeypatch.setattr(distillation, "restore", restore)
+  monkeypatch.setattr(fine_tune, "restore", restore)
   entries = ["first", "last entry"]
-  monkeypatch.setattr(distillation.run_json, "read", lambda _: entries)
+  monkeypatch.setattr(fine_tune.run_json, "read", lambda _: entries)
 
 
 def test_a_teacher_of_other_labels_is_named(monkeypatch):
@@ -370,12 +316,7 @@ def test_a_teacher_of_other_labels_is_named(monkeypatch):
   args = _flags("out", teacher="old", distill_weight=0.25)
   message = r"'logits': 3}, this model {'logits': 2"
   with pytest.raises(ValueError, match=message):
-    distillation.distilled(args, losses.classification(), student, None)
-
-
-def test_no_step_at_all_is_an_error(tmp_path):
-  with pytest.raises(ValueError, match=r"24 examples x --num_train_epochs=0.1"):
-    _train(_flags(tmp_path, num_train_epochs=0.1), [])
+    fine_tune.distilled(args, losses.classification(), student, None)
 
 
 def test_a_frozen_layer_has_no_slots(tmp_path):

@@ -1,12 +1,16 @@
 """Settings from run.json, and warnings about changed flags."""
 
 import json
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from cli import settings
+from cli.settings import flag
 from runs import record
+from runs.task_settings import EvaluatedFineTuning
+from storage import UserError
 from tests import programs
 from tests.training import toy
 
@@ -49,29 +53,86 @@ def test_flags_of_a_training_are_completed_by_defaults(entry, tmp_path):
   }
 
 
-def test_changed_flags_are_checked(entry, tmp_path):
-  for wrong, message in (
-    ({"rate": 1}, "run_squad has no flag rate"),
-    ({"learning_rate": "1"}, "learning_rate='1' is not of type float"),
-    ({"f1_unit": 1}, "f1_unit=1 is not of type str"),
-  ):
-    with pytest.raises(ValueError, match=message):
-      _read(entry, **wrong)
+def test_changed_flags_are_known(entry, tmp_path):
+  with pytest.raises(ValueError, match="run_squad has no flag rate"):
+    _read(entry, rate=1)
   changed = _read(entry, vocab_file=tmp_path / "w")
   assert changed.vocab_file == str(tmp_path / "w")
 
 
-def _other(flag: settings.Flag) -> Any:
-  """Returns a non-default value of a flag."""
-  if flag.choices:
-    return next(c for c in flag.choices if c != flag.default)
-  if flag.kind is bool:
-    return not flag.default
-  if flag.kind is tuple:
-    return ("other",) if flag.parts is str else (1, 2)
-  if flag.kind is str:
+FILES = {"bert_config_file", "vocab_file", "train_file", "init_checkpoint"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program(EvaluatedFineTuning):
+  """Flags of several programs."""
+
+  train_file: str | None = flag(None, "")
+  export_top_k: int = flag(0, "")
+  multi_label: bool = flag(False, "")
+  long_text: str = flag("truncate", "")
+  threshold: float | None = flag(None, "")
+  rate: float = flag(0.1, "")
+  size: int = flag(1, "")
+
+
+@pytest.fixture(name="trained")
+def _trained(tmp_path):
+  """A training with flags unlike the defaults."""
+  toy.config().to_json(str(tmp_path / "c"))
+  (tmp_path / "v").touch()
+  flags = {"bert_config_file": "c", "vocab_file": "v", "train_file": "t"}
+  flags |= {"attention": "left_to_right", "add_bilstm": True, "ensemble": 3}
+  flags |= {"export_top_k": 4, "multi_label": True, "long_text": "windows"}
+  flags |= {"threshold": None, "rate": 0.5, "size": 0, "init_checkpoint": "i"}
+  return {"program": "run_x", "flags": flags, "directory": str(tmp_path)}
+
+
+@pytest.mark.parametrize(
+  "changes",
+  [
+    {},
+    {"add_bilstm": False, "multi_label": False},
+    {"export_top_k": 0, "rate": 0.0, "size": 0},
+    {"attention": None, "long_text": ""},
+    {"threshold": 0.0},
+    {"threshold": -1.5, "rate": 2},
+    {"init_checkpoint": "other", "train_file": "other"},
+    {"vocab_file": "other", "bert_config_file": "other"},
+  ],
+)
+def test_changes_count_before_the_flags_of_a_training(trained, changes):
+  args = record.from_record(Program, "now", trained, changes)
+  own = trained["flags"].keys() - changes.keys() - FILES
+  assert all(args[name] == trained["flags"][name] for name in own)
+  for name, value in changes.items():
+    assert args[name] == value
+    assert isinstance(args[name], type(value)) or name == "rate"
+  assert args.output_dir == "now"
+
+
+@pytest.mark.parametrize(
+  ("name", "value"),
+  [("rate", ""), ("add_bilstm", 0), ("long_text", False), ("ensemble", "3")],
+)
+def test_a_change_has_the_type_of_the_flag_also_if_it_is_false(
+  trained, name, value
+):
+  with pytest.raises(UserError, match=f"{name}={value!r} is not of type"):
+    record.from_record(Program, "now", trained, {name: value})
+
+
+def _other(known: settings.Flag) -> Any:
+  """Returns a non-default value of a known."""
+  if known.choices:
+    return next(c for c in known.choices if c != known.default)
+  if known.kind is bool:
+    return not known.default
+  if known.kind is tuple:
+    return ("other",) if known.parts is str else (1, 2)
+  if known.kind is str:
     return "other"
-  return flag.kind((flag.default or 0) + 1)
+  return known.kind((known.default or 0) + 1)
 
 
 @pytest.mark.parametrize("program", TRAINING_PROGRAMS)
@@ -82,11 +143,11 @@ def test_only_flags_of_training_are_told_if_they_change(
   args = programs.arguments(program, vocab_file="vocab.txt")
   told = json.dumps([{"flags": args.to_dict()}])
   (tmp_path / "run.json").write_text(told)
-  for name, flag in settings.flags_of(kind).items():
+  for name, known in settings.flags_of(kind).items():
     caplog.clear()
-    changed = args.replace(**{name: _other(flag)})
+    changed = args.replace(**{name: _other(known)})
     record.warn_if_changed(changed, str(tmp_path))
-    assert (f"--{name}=" in caplog.text) == flag.training, name
+    assert (f"--{name}=" in caplog.text) == known.training, name
 
 
 # Flags that do not change the training result.
@@ -106,8 +167,8 @@ def test_no_other_flag_is_without_effect_on_a_training():
   names = {
     name
     for program in TRAINING_PROGRAMS
-    for name, flag in settings.flags_of(programs.settings_of(program)).items()
-    if not flag.training
+    for name, known in settings.flags_of(programs.settings_of(program)).items()
+    if not known.training
   }
   assert sorted(names) == NOT_OF_TRAINING.split()
 

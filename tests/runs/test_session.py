@@ -1,5 +1,7 @@
-"""Flags of a run: each flag has a separate effect."""
+"""A run: each flag has a separate effect; the order of the stages."""
 
+import json
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import keras
@@ -9,14 +11,14 @@ import tensorflow as tf
 
 from modeling import losses, models, tracing
 from modeling.config import BertConfig
-from runs import checks, restore, session
+from runs import model_files, session
 from serving.answers import TextConfig
 from serving.export import ServedModel
 from tasks.features import task as features
 from tests import programs
 from tests.runs.test_fine_tune import _flags
 from tests.training import toy
-from training import loop, optimization, run_folder
+from training import loop, optimization, run_folder, run_json
 from training.run_folder import Checkpoints
 
 KIND = programs.settings_of("run_classifier")
@@ -172,6 +174,8 @@ def test_each_member_of_an_ensemble_is_the_best_of_its_trial(tmp_path):
   assert session.load(args, model, Checkpoints(str(tmp_path))) == 1
   for number, part in enumerate(model.members, 1):
     assert all(np.all(value == number) for value in part.get_weights())
+  one = models.ensemble(_classifier, 1, models.mean_probs)
+  assert not isinstance(one, models.Ensemble)
 
 
 @pytest.mark.parametrize("long_text", ["truncate", "windows"])
@@ -218,7 +222,7 @@ def test_a_restored_model_has_its_own_flags(tmp_path, entry, changes, fails):
     return ServedModel(_classifier(), None)
 
   try:
-    result = restore.restore(KIND, str(tmp_path), entry, build, changes)
+    result = session.restore(KIND, str(tmp_path), entry, build, changes)
     assert all(np.all(w == 3) for w in result.model.get_weights())
   except ValueError:
     assert fails
@@ -232,7 +236,7 @@ def test_a_model_is_restored_with_its_own_vocabulary(tmp_path, entry):
   (tmp_path / "checkpoint").write_text('model_checkpoint_path: "a"\n')
   (tmp_path / "a.index").touch()
   with pytest.raises(ValueError, match=r"line 5 is 'b', but 'a' in .*vocab"):
-    restore.restore(KIND, str(tmp_path), entry, None, changes)
+    session.restore(KIND, str(tmp_path), entry, None, changes)
 
 
 def test_exports_for_keras_are_float32():
@@ -253,10 +257,10 @@ def test_flags_override_bert_config_json_where_they_are_set(entry):
   ):
     flags = entry["flags"] | {"attention": attention, "add_bilstm": True}
     args = programs.arguments("run_classifier", **flags)
-    result = checks.config(args)
+    result = model_files.config(args)
     assert (result.attention, result.add_bilstm) == (expected, True)
   with pytest.raises(ValueError, match="max_seq_length 513"):
-    checks.config(args.replace(max_seq_length=513))
+    model_files.config(args.replace(max_seq_length=513))
 
 
 def test_dropout_and_data_have_the_saved_seed(tmp_path, monkeypatch, started):
@@ -264,3 +268,171 @@ def test_dropout_and_data_have_the_saved_seed(tmp_path, monkeypatch, started):
   for seed in (None, 9):
     calls = started(_flags(tmp_path, seed=seed))
     assert (calls["seed"], calls["read"][1]) == (7, 7)
+
+
+@pytest.mark.parametrize("keeps", [{}, {"keep_best": True}])
+@pytest.mark.parametrize("has_newest", [False, True])
+@pytest.mark.parametrize("has_best", [False, True])
+def test_a_run_evaluates_its_best_its_newest_or_the_given_checkpoint(
+  tmp_path, monkeypatch, keeps, has_newest, has_best
+):
+  folder = str(tmp_path)
+  loaded = []
+
+  class Stand:
+    """Stands in for the checkpoints of a folder."""
+
+    def __init__(self, directory):
+      self.directory = directory
+
+    def load(self, model, init_checkpoint):
+      loaded.append((self.directory, init_checkpoint))
+      return 7
+
+  monkeypatch.setattr(session, "Checkpoints", Stand)
+  for is_there, path in ((has_newest, tmp_path), (has_best, tmp_path / "best")):
+    path.mkdir(exist_ok=True)
+    if is_there:
+      (path / "m.index").touch()
+      (path / "checkpoint").write_text('model_checkpoint_path: "m"\n')
+  args = programs.arguments(
+    "run_squad", output_dir=folder, init_checkpoint="given", **keeps
+  )
+  assert session.load(args, "model", Stand(folder)) == 7
+  takes_best = has_best and (keeps or not has_newest)
+  best = f"{folder}/best" if takes_best else folder
+  assert loaded == [(best, "given")]
+  # The last training's flag has the same effect.
+  loaded.clear()
+  for flags in ({"keep_best": not keeps}, dict(keeps)):
+    run_json.append(folder, {"flags": flags})
+  args = args.replace(keep_best=False)
+  session.load(args, "model", Stand(folder))
+  assert loaded == [(best, "given")]
+  # An older entry may have no patience, or None.
+  entry = {"flags": {"early_stopping_patience": None} | keeps}
+  (tmp_path / "run.json").write_text(json.dumps([entry]))
+  loaded.clear()
+  session.load(args, "model", Stand(folder))
+  assert loaded == [(best, "given")]
+
+
+# --- Stages of a training and of an export, in order -------------------------
+
+
+@pytest.fixture(name="events")
+def _events(tmp_path, monkeypatch):
+  """Records a run's actions, with stand-ins."""
+  events = []
+
+  def note(name, *result):
+    def call(*given):
+      events.append((name, *given[1:]))
+      return next(iter(result), None)
+
+    return call
+
+  scope = SimpleNamespace(scope=nullcontext)
+  step = SimpleNamespace(
+    examples=SimpleNamespace(numpy=lambda: 0),
+    step=SimpleNamespace(numpy=lambda: 9),
+    average=None,
+  )
+  monkeypatch.setattr(session, "make_strategy", lambda args: scope)
+  monkeypatch.setattr(session.Run, "_train_step", lambda *_: step)
+  monkeypatch.setattr(session.record_scan, "load_index", note("scan"))
+  monkeypatch.setattr(Checkpoints, "restore_or_set_seed", lambda *_: 7)
+  for name in ("resume", "log_all"):
+    monkeypatch.setattr(Checkpoints, name, note(name))
+  monkeypatch.setattr(
+    session.loop,
+    "Training",
+    lambda *_, **__: iter([events.append(("loop",))]),
+  )
+  monkeypatch.setattr(
+    session.record,
+    "warn_if_changed",
+    lambda args, path: events.append(("compare", path)),
+  )
+  return events
+
+
+@pytest.mark.parametrize("own", [None, "out/model.ckpt-5"])
+@pytest.mark.parametrize(
+  ("given", "new_head"), [(None, False), ("", True), ("start", False)]
+)
+@pytest.mark.parametrize("is_chief", [False, True])
+def test_a_training_resumes_and_trains(
+  tmp_path, monkeypatch, events, own, given, new_head, is_chief
+):
+  monkeypatch.setattr(Checkpoints, "newest_readable", lambda _: own)
+  args = _flags(tmp_path, init_checkpoint=given)
+  training = session.Run(args, toy.config())
+  toy.set_worker(monkeypatch, 0 if is_chief else 1)
+  source = SimpleNamespace(
+    packing=None, first_corrupt=None, files=["a"], index_file="cache"
+  )
+  steps = training.train(
+    "model",
+    losses.pretraining(),
+    source,
+    num_train_steps=9,
+    num_warmup_steps=0,
+    new_head=new_head,
+  )
+  assert [*steps] == [None]
+  resumed = events[bool(own) + is_chief]
+  assert resumed[0] == "resume" and resumed[2:] == (given, new_head)
+  others = [event for event in events if event is not resumed]
+  assert others == [
+    *[("compare", own)] * bool(own),
+    *[("scan", "cache")] * is_chief,
+    ("loop",),
+    *[("log_all",)] * is_chief,
+  ]
+
+
+@pytest.mark.parametrize("is_chief", [False, True])
+def test_all_workers_wait_for_the_export(tmp_path, monkeypatch, is_chief):
+  """Workers wait inside the strategy's scope; only the chief writes."""
+  events, scopes = [], []
+
+  class Scope:
+    """A strategy's scope."""
+
+    def __enter__(self):
+      scopes.append(self)
+
+    def __exit__(self, *_):
+      scopes.pop()
+
+  strategy = SimpleNamespace(scope=Scope)
+  monkeypatch.setattr(session, "make_strategy", lambda args: strategy)
+  args = _flags(tmp_path, export_dir="new", export_format=["keras"])
+  training = session.Run(args, toy.config())
+  toy.set_worker(monkeypatch, 0 if is_chief else 1)
+  for owner, name in (
+    (session, "set_export_policy"),
+    (session, "load"),
+    (session.exports, "save"),
+    (session.run_folder, "wait_for_chief"),
+  ):
+    monkeypatch.setattr(
+      owner, name, lambda *given, n=name: events.append((n, len(scopes), given))
+    )
+  served = SimpleNamespace(model="model")
+  training.export(lambda args: events.append(("build", 0)) or served)
+  stages = ("set_export_policy", "build", "load", "save")
+  writes = [(name, 0) for name in stages]
+  assert [event[:2] for event in events] == writes * is_chief + [
+    ("wait_for_chief", 1)
+  ]
+  args, given = training.settings, [event[2] for event in events if event[2:]]
+  expected = [
+    ("float32", ["keras"]),
+    (args, "model", training.checkpoints),
+    ("new", served, ["keras"]),
+  ]
+  assert given == expected * is_chief + [()]
+  training._report(losses.pretraining(), toy.Source(1), "examples")
+  assert (tmp_path / "run.json").exists() == is_chief

@@ -5,7 +5,8 @@ from types import SimpleNamespace
 import pytest
 import tensorflow as tf
 
-from runs import contradictions, session
+from modeling.config import BertConfig
+from runs import checks, fine_tune, session
 from runs.settings import Devices
 from tests import programs
 from tests.training import toy
@@ -64,7 +65,7 @@ def test_workers_that_would_each_train_alone_are_refused(monkeypatch):
     {"distribution_strategy": "tpu"},
     {"use_tpu": True},
   ):
-    contradictions.check_devices(_flags(**flags))
+    checks.check_devices(_flags(**flags))
 
 
 def _resolve(monkeypatch, resolver):
@@ -90,29 +91,60 @@ def test_flags_of_the_tpu_reach_its_resolver(monkeypatch):
 
 
 @pytest.mark.parametrize(
-  "name, value",
-  [("tpu_name", "nowhere"), ("master", "nowhere"), ("tpu_name", None)],
+  ("names", "asked", "named"),
+  [
+    ({"tpu_name": "a"}, "a", "tpu_name=a"),
+    ({"master": "b"}, "b", "master=b"),
+    ({"tpu_name": "a", "master": "b"}, "a", "tpu_name=a"),
+    ({"tpu_name": "", "master": "b"}, "b", "master=b"),
+    ({}, "local", "tpu_name=None"),
+  ],
 )
-def test_a_tpu_that_is_not_there_is_named(monkeypatch, name, value):
-  def resolver(**_):
+def test_a_tpu_that_is_not_there_is_named(monkeypatch, names, asked, named):
+  """The name of a TPU counts before its address."""
+
+  def resolver(tpu, zone, project):
+    assert (tpu, zone, project) == (asked, "z", "p")
     raise OSError("no such host")
 
   _resolve(monkeypatch, resolver)
-  message = f"no TPU can be reached with --{name}={value}: no such host"
+  flags = {"use_tpu": True, "tpu_zone": "z", "gcp_project": "p"} | names
+  message = f"no TPU can be reached with --{named}: no such host"
   with pytest.raises(ValueError, match=message):
-    session.make_strategy(_flags(use_tpu=True, **{name: value}))
+    session.make_strategy(_flags(**flags))
 
 
 @pytest.mark.parametrize("gpus", [[], ["GPU:0"]])
-@pytest.mark.parametrize("jit_compile", [None, False, True])
-def test_step_is_compiled_by_default_on_a_gpu(gpus, jit_compile, monkeypatch):
+@pytest.mark.parametrize(
+  ("given", "by_length", "packs", "on_gpu"),
+  [
+    (None, False, False, True),
+    (None, False, None, True),
+    (None, True, False, False),  # lengths vary
+    (None, False, True, False),
+    (None, True, True, False),
+    (False, False, False, False),
+    (False, True, True, False),
+    (True, True, True, None),  # on any device
+    (True, False, False, None),
+  ],
+)
+def test_a_flag_says_what_is_compiled_before_the_device_does(
+  monkeypatch, gpus, given, by_length, packs, on_gpu
+):
   monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: gpus)
-  flags = programs.arguments("run_classifier", jit_compile=jit_compile)
-  expected = bool(gpus) if jit_compile is None else jit_compile
-  assert session.compiles_step(flags, packs=False) == expected
-  assert session.needs_static_shapes(flags) == expected
-  assert session.compiles_step(flags, packs=True) == bool(jit_compile)
+  flags = {"jit_compile": given, "group_by_length": by_length}
+  args = programs.arguments("run_classifier", **flags)
+  expected = True if on_gpu is None else bool(gpus) and on_gpu
+  assert session.compiles_step(args, packs) == expected
+  assert session.needs_static_shapes(args, packs) == expected
   for on_tpu in ({"use_tpu": True}, {"distribution_strategy": "tpu"}):
-    assert session.needs_static_shapes(flags.replace(**on_tpu))
-  flags = flags.replace(group_by_length=True)
-  assert session.compiles_step(flags, packs=None) == bool(jit_compile)
+    assert session.needs_static_shapes(args.replace(**on_tpu), packs)
+  packed = args.replace(pack_examples=None, group_by_length=False)
+  config = BertConfig(5, 8, 1, 2, 8)
+  is_possible = not given and not (gpus and given is None)
+  result = fine_tune.packs_examples(packed, config)
+  assert result == (None if is_possible else False)
+  for decided in (False, True):
+    chosen = args.replace(pack_examples=decided)
+    assert fine_tune.packs_examples(chosen, config) is decided

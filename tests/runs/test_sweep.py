@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from data import labels
-from runs import contradictions, sweep, sweep_table
+from runs import checks, record, sweep
 from tests import programs
 from tests.training import toy
 from training import processes, run_json
@@ -116,7 +116,7 @@ def test_a_trial_without_a_number_loses(tmp_path, commands, monkeypatch):
 def test_batch_sizes_and_epochs_are_swept(tmp_path, commands):
   several = {"train_batch_size": (16, 32), "num_train_epochs": (2.0, 3.0)}
   flags = _flags(tmp_path, learning_rate=3e-5, num_seeds=1, **several)
-  contradictions.check_ensemble(flags.replace(ensemble=4))
+  checks.check_training(flags.replace(ensemble=4))
   result = sweep.run_sweep(flags)
   names = [command[3].rpartition("/")[2] for command in commands]
   parts = ("16_epochs_2", "16_epochs_3", "32_epochs_2", "32_epochs_3")
@@ -178,7 +178,7 @@ def test_a_run_that_fails_ends_the_sweep(tmp_path, commands, monkeypatch):
   )
   with pytest.raises(ChildProcessError, match="seed_2 ended with status 1"):
     sweep.run_sweep(_flags(tmp_path))
-  [row] = sweep_table.read(str(tmp_path))
+  [row] = record.read_trials(str(tmp_path))
   assert row["run"] == "rate_1e-05_seed_1"
 
 
@@ -192,15 +192,15 @@ def test_the_chief_of_several_workers_writes(tmp_path, commands, monkeypatch):
 
 def test_an_ensemble_takes_the_best_trials(tmp_path, commands):
   flags = _flags(tmp_path, ensemble=3)
-  contradictions.check_ensemble(flags)
+  checks.check_training(flags)
   sweep.run_sweep(flags)
-  folders = sweep_table.best_trials(str(tmp_path), 3)
+  folders = record.best_trials(str(tmp_path), 3)
   trials = ("3e-05_seed_1", "3e-05_seed_2", "1e-05_seed_1")
   assert folders == [f"{tmp_path}/rate_{trial}" for trial in trials]
   # A restore of the folder also builds the ensemble.
   [entry] = run_json.read(str(tmp_path))
   assert entry["flags"]["ensemble"] == 3
-  contradictions.check_ensemble(_flags(tmp_path, do_train=False, ensemble=4))
+  checks.check_training(_flags(tmp_path, do_train=False, ensemble=4))
 
 
 def test_an_ensemble_of_more_models_than_there_are_is_refused(tmp_path):
@@ -211,13 +211,13 @@ def test_an_ensemble_of_more_models_than_there_are_is_refused(tmp_path):
     ({"do_train": False, "ensemble": 2}, r"more than the 0 tri.*sweep\.tsv"),
   ):
     with pytest.raises(ValueError, match=message):
-      contradictions.check_ensemble(_flags(tmp_path, **flags))
+      checks.check_training(_flags(tmp_path, **flags))
 
 
 def test_trials_are_ordered_by_number(tmp_path):
   rows = [("a", 9.5), ("b", 10.25), ("c", -11), ("d", 8)]
   text = "".join(f"{run}\t{value}\n" for run, value in rows)
   (tmp_path / "sweep.tsv").write_text(f"run\tvalue\n{text}")
-  best = sweep_table.best_trials(str(tmp_path), 2)
+  best = record.best_trials(str(tmp_path), 2)
   assert best == [str(tmp_path / name) for name in "ba"]
-  assert len(sweep_table.best_trials(str(tmp_path), 4)) == 4  # all
+  assert len(record.best_trials(str(tmp_path), 4)) == 4  # all

@@ -2,8 +2,7 @@
 
 import pytest
 
-from storage import progress as progress_module
-from storage.progress import Progress
+from storage import Progress
 
 
 @pytest.mark.parametrize(
@@ -29,7 +28,7 @@ def test_no_more_is_done_than_there_is(total, done, expected):
 def test_a_line_is_logged_every_few_seconds(monkeypatch):
   now = [100.0]
   lines = []
-  monkeypatch.setattr(progress_module.time, "monotonic", lambda: now[0])
+  monkeypatch.setattr("time.monotonic", lambda: now[0])
   progress = Progress("read", 40, "rows", every=5.0, log=lines.append)
   for now[0] in (104.9, 105.0, 109.0, 110.0):
     progress.add(5, bad_rows=1, words=600)

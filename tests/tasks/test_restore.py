@@ -30,7 +30,7 @@ def _record(folder, *entries):
 @pytest.fixture(name="restored")
 def _restored(monkeypatch):
   """Returns a function that tells what would be restored."""
-  monkeypatch.setattr("runs.restore.restore", lambda *given: given)
+  monkeypatch.setattr("runs.session.restore", lambda *given: given)
   return opened.restore
 
 

@@ -3,10 +3,9 @@
 from functools import partial
 from random import Random
 
-from data.pretraining.builders import BuildConfig
-from data.pretraining.instances import InstanceConfig, Masking
+from data.pretraining.instances import BuildConfig, InstanceConfig, Masking
 from data.tokenization import FullTokenizer
-from storage.progress import Progress
+from storage import Progress
 from tests.parity.golden_files import GOLDEN
 
 VOCAB_FILE = str(GOLDEN / "vocab.txt")

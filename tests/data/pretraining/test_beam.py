@@ -13,7 +13,7 @@ pytest.importorskip(
 from apache_beam.runners.portability.prism_runner import PrismJobServer
 
 from data.pretraining import beam, shards
-from data.pretraining.builders import TextFormat
+from data.pretraining.documents import TextFormat
 from data.pretraining.vocab_learning import WordCounter
 from storage import tfrecord
 from tests.data.pretraining import corpus

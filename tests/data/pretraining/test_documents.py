@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data.pretraining import builders, documents, shards
+from data.pretraining import documents, instances, shards
 from data.pretraining.instances import InstanceConfig
 from data.tokenization import FullTokenizer
 from storage import UserError
@@ -25,7 +25,7 @@ def test_blank_lines_end_documents():
   lines = ["1", " 2 ", "", " \u3000", "3", "none", "\x1c", "none", "", "4"]
   ids = {"1": [1], "2": [2, 2], "3": [3], "4": [4], "none": []}
   progress = SILENT()
-  result = builders.read_documents(lines, ids.__getitem__, progress)
+  result = documents.read_documents(lines, ids.__getitem__, progress)
   assert result == [[[1], [2, 2]], [[3]], [[4]]]
   counts = {"lines": 10, "tokens": 5, "documents": 3, "sentences": 4}
   assert progress.counts == counts | {"dropped_lines": 2}
@@ -35,7 +35,7 @@ def test_short_segments_are_dropped_and_long_ones_cut():
   lines = ["a", "a bb ccc a bb", "a bb", "", "a", "", "a bb ccc"]
   progress = SILENT()
   limits = {"min_tokens": 2, "max_tokens": 3}
-  result = builders.read_documents(lines, _ids, progress, **limits)
+  result = documents.read_documents(lines, _ids, progress, **limits)
   assert result == [[[1, 2, 3], [1, 2], [1, 2]], [[1, 2, 3]]]
   counts = progress.counts
   assert (counts["dropped_lines"], counts["cut_lines"]) == (2, 1)
@@ -44,12 +44,12 @@ def test_short_segments_are_dropped_and_long_ones_cut():
 @pytest.mark.parametrize("layout", ["lines", "paragraphs"])
 def test_only_sentences_of_prose_are_dropped_and_cut(layout):
   instance = InstanceConfig(max_seq_length=5)
-  text_format = builders.TextFormat(layout)
-  config = builders.BuildConfig(
+  text_format = documents.TextFormat(layout)
+  config = instances.BuildConfig(
     FullTokenizer(VOCAB_FILE), instance, 1, text_format
   )
   lines = ["the", "the river", "the " * 7]
-  [document] = builders.RecordBuilder(config).documents(lines, SILENT())
+  [document] = instances.RecordBuilder(config).documents(lines, SILENT())
   sizes = [2, 5, 2] if layout == "paragraphs" else [1, 2, 7]
   assert [len(sentence) for sentence in document] == sizes
 
@@ -166,7 +166,7 @@ def test_characters_that_join_words_are_noticed(joint):
   assert text.startswith(
     "1 of the first 3 lines have a carriage return or form"
   )
-  [[segment]] = builders.read_documents(lines[:1], lambda t: [t], SILENT())
+  [[segment]] = documents.read_documents(lines[:1], lambda t: [t], SILENT())
   assert segment == ["twoowls" if "\r" in joint else lines[0]]
 
 
@@ -224,7 +224,7 @@ def test_passages_of_books(tmp_path, text, number):
 
 
 def _lines(path, *args, **options):
-  return list(builders.TextFormat(**options).lines(str(path), *args))
+  return list(documents.TextFormat(**options).lines(str(path), *args))
 
 
 def test_the_originals_format_is_unchanged(tmp_path):

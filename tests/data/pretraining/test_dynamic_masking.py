@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from data import features, vocab
-from data.pretraining.dynamic_masking import CausalTargets, Masker
+from data.pretraining.input_pipeline import CausalTargets, Masker
 from data.pretraining.instances import Masking, MaskPolicy
 from data.tokenization import FullTokenizer
 from tests.data.pretraining.test_instances import MASK_POLICIES

@@ -9,8 +9,7 @@ import tensorflow as tf
 
 from data import features, records
 from data.pretraining import record_schema
-from data.pretraining.dynamic_masking import CausalTargets
-from data.pretraining.input_pipeline import PretrainingInput
+from data.pretraining.input_pipeline import CausalTargets, PretrainingInput
 from data.pretraining.instances import Masking, MaskPolicy
 from data.records import RecordDataset, Source
 from data.tokenization import FullTokenizer

@@ -62,11 +62,14 @@ def test_no_token_is_lost_without_truncation():
 
 def test_a_single_document_has_records(tokenizer):
   settings = InstanceConfig(16, Masking(3), dupe_factor=1)
-  builder = instances.InstanceBuilder(tokenizer, settings)
+  config = instances.BuildConfig(tokenizer, settings, 1)
   documents = [[[2000, 2001], [2002], [2003] * 9]]
+  builder = instances.RecordBuilder(config)
   records, samples = builder.records(documents, Random(1), SILENT())
   assert records
-  assert all(text.startswith("tokens: [CLS]") for text in samples)
+  assert all(
+    text.startswith("*** Example ***\ntokens: [CLS]") for text in samples
+  )
 
 
 @pytest.mark.parametrize("size", [*range(0, 20), 63, 64, 65, 127, 128, 1000])

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
-from data.pretraining import builders, documents, shards
-from data.pretraining.builders import TextFormat
-from storage.progress import Progress
+from data.pretraining import documents, instances, shards
+from data.pretraining.documents import TextFormat
+from storage import Progress
 from tests.data.pretraining import corpus
 
 
@@ -19,7 +19,7 @@ def test_shards_of_one_text_are_drawn_by_their_numbers(tmp_path):
   [shard] = shards.split_corpus([str(path)], TextFormat())
   records = []
   for number, seed in ((0, 1), (0, 1), (1, 1), (0, 2)):
-    builder = builders.RecordBuilder(corpus.build_config(seed=seed))
+    builder = instances.RecordBuilder(corpus.build_config(seed=seed))
     numbered = shard._replace(number=number)
     records.append(shards.build_shard(builder, numbered)[0])
   first, again, second, other = records
@@ -44,7 +44,7 @@ def test_single_documents_are_warned_about(tmp_path, monkeypatch, caplog):
   _records(tmp_path, paths, 1)
   assert "2 of 2 shards are a single document" in caplog.text
   output = str(tmp_path / "c")
-  builders.write_in_memory(corpus.build_config(), paths[:1], [output])
+  instances.write_in_memory(corpus.build_config(), paths[:1], [output])
   assert "the text is a single document" in caplog.text
 
 
@@ -86,7 +86,7 @@ def test_workers_end_before_their_folder_is_removed(tmp_path, monkeypatch):
 def test_sizes_of_compressed_texts_are_estimated(tmp_path):
   for name in ("text", "text.gz"):
     (tmp_path / name).write_bytes(b"x" * 10)
-  sizes = [builders.text_size(str(tmp_path / n)) for n in ("text", "text.gz")]
+  sizes = [documents.text_size(str(tmp_path / n)) for n in ("text", "text.gz")]
   assert sizes == [10, 30]
 
 
@@ -136,6 +136,6 @@ def test_a_document_ends_with_its_file(tmp_path, layout, content, end):
   expected = [["Owls hunt."], ["Bats fly."]]
   assert [*documents.split_documents(lines)] == expected
   progress = Progress("", 0, "", log=str)
-  builder = builders.RecordBuilder(corpus.build_config())
+  builder = instances.RecordBuilder(corpus.build_config())
   again = shard.lines(TextFormat(layout))
   assert len(builder.documents(again, progress)) == 2

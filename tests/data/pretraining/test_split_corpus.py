@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from data.pretraining import shards
-from data.pretraining.builders import TextFormat
+from data.pretraining.documents import TextFormat
 from storage import textfiles
 from tests.data.pretraining.corpus import as_text, random_documents, random_text
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from data import vocab
 from data.tokenization import FullTokenizer
-from storage.progress import Progress
+from storage import Progress
 from tasks.features import lines as text_lines
 from tasks.features import task
 from tasks.features.lines import Line

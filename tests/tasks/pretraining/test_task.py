@@ -95,7 +95,7 @@ def test_each_flag_of_the_records_has_its_effect(tmp_path, monkeypatch):
   monkeypatch.setattr(settings.Settings, "tokenizer", "v")
   read = []
   monkeypatch.setattr(
-    task.record_schema,
+    settings.record_schema,
     "find_schema",
     lambda *given, **named: read.append((*given, named)) or "schema",
   )
@@ -119,7 +119,7 @@ def test_each_flag_of_the_records_has_its_effect(tmp_path, monkeypatch):
   assert train_set.packing == Packing(64)
   assert eval_set.packing is eval_set.sources is None
   for part in (train_set, eval_set):
-    assert part.causal_targets == ("right_to_left",)
+    assert part.causal_targets == ("right_to_left", None)
     assert (part.max_corrupt_records, part.folder) == (7, "out")
   weights = [(source.files, source.weight) for source in train_set.sources]
   assert weights == [([a], 3.0), ([b], 1.0)]
@@ -143,6 +143,8 @@ def test_wrong_sampling_weights_are_refused(tmp_path, wrong):
   )
   with pytest.raises(ValueError, match="a positive, finite number for each"):
     settings.sampling_weights(args)
+  with pytest.raises(ValueError, match="says: drop one"):
+    settings.sampling_weights(args.replace(sampling_exponent=0.7))
 
 
 def test_an_evaluation_is_of_as_many_batches_as_the_flags_say(
@@ -187,15 +189,15 @@ def test_records_are_made_by_their_flags():
 @pytest.mark.parametrize(
   ("flags", "message"),
   [
-    ({"sampling_exponent": 0.7, "sampling_weights": ["1"]}, "drop one"),
-    ({"objective": "left_to_right"}, "--attention=None contradicts --objectiv"),
-    ({"special_tokens": False}, "--objective=mlm_nsp needs special tokens"),
+    ({"attention": "bidirectional"}, "bidirectional contradicts --objective"),
+    ({"special_tokens": False}, "--nospecial_tokens needs --vocab_file"),
+    ({"objective": "mlm"}, "--objective=mlm needs special tokens"),
   ],
 )
 def test_objectives_that_contradict_other_flags(flags, message):
-  backward = dict.fromkeys(("objective", "attention"), "right_to_left")
-  bare = {"special_tokens": False, "vocab_file": "v"}
-  for allowed in ({}, backward | bare):
-    settings.check_flags(_args(**allowed))
+  bare = {"special_tokens": False}
+  backward = {"objective": "right_to_left"} | bare
+  for allowed in ({}, backward | {"vocab_file": "v"}):
+    settings.check_objective(_args(**allowed))
   with pytest.raises(ValueError, match=message):
-    settings.check_flags(_args(**flags))
+    settings.check_objective(_args(**backward | flags))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from data import features
 from data.tokenization import FullTokenizer
-from storage.progress import Progress
+from storage import Progress
 from tasks.squad import records as squad_records
 from tasks.squad.examples import Answer, SquadExample
 from tasks.squad.records import WindowConfig, make_windows

@@ -1,6 +1,6 @@
 """Texts to ratings."""
 
-from data.row_encoder import RowEncoder
+from data.features import RowEncoder
 from serving import answers
 from serving.answers import Encoded, to_list
 

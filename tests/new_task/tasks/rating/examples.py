@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from data import tables
-from data.row_encoder import RowEncoder
+from data.features import RowEncoder
 
 
 class RatedText(NamedTuple):

@@ -14,7 +14,7 @@ from data import features
 from data.records import RecordDataset
 from data.write_records import write_records
 from modeling import models
-from runs import checks, session
+from runs import model_files, session
 from runs.fine_tune import Task
 from serving.answers import TextConfig
 from serving.export import ServedModel
@@ -75,7 +75,7 @@ class Rating(Task):
   def served_model(settings):
     """Returns an untrained model and the answers: texts to numbers."""
     texts = TextConfig(settings.tokenizer, settings.max_seq_length)
-    model = Rating(settings, {}).make_model(checks.config(settings))
+    model = Rating(settings, {}).make_model(model_files.config(settings))
     return ServedModel(model, Answers(texts))
 
 

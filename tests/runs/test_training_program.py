@@ -1,0 +1,275 @@
+"""Start of a training: locks, leftovers of killed runs, dry runs."""
+
+import errno
+import itertools
+import logging
+import os
+import subprocess
+import sys
+
+import pytest
+from absl import logging as absl_logging
+
+from runs import training_program
+from runs.training_program import LOCK_FILE, dry_run, locked
+from tests import programs
+from tests.training import toy
+from training import run_json
+
+HOLD = """
+import sys, time
+from runs.training_program import locked
+
+with locked(sys.argv[1]):
+  print("held", flush=True)
+  time.sleep(60)
+"""
+
+
+def test_a_second_run_is_refused_until_the_first_ends(tmp_path):
+  command = [sys.executable, "-c", HOLD, str(tmp_path)]
+  with subprocess.Popen(
+    command, stdout=subprocess.PIPE, text=True, cwd=programs.ROOT
+  ) as first:
+    assert first.stdout.readline() == "held\n"
+    unfinished = tmp_path / "unfinished-model.ckpt-5.index"
+    unfinished.touch()  # the first run is writing
+    for _ in range(2):
+      with (
+        pytest.raises(ValueError, match=f"another run, process {first.pid}"),
+        locked(str(tmp_path)),
+      ):
+        pass
+    assert unfinished.exists()
+    first.kill()  # kill -9 also unlocks
+  with locked(str(tmp_path)):
+    assert not unfinished.exists()
+    assert (tmp_path / LOCK_FILE).read_text() == f"{os.getpid()}\n"
+
+
+@pytest.mark.parametrize("worker", [0, 1])
+@pytest.mark.parametrize("before", [None, [], ["a"]])
+def test_a_run_that_fails_leaves_what_was_there(
+  tmp_path, monkeypatch, before, worker
+):
+  toy.set_worker(monkeypatch, worker)
+  folder = tmp_path / "output"
+  for name in before or ():
+    folder.mkdir()
+    (folder / name).touch()
+  with pytest.raises(RuntimeError), locked(str(folder)):
+    assert (folder / LOCK_FILE).exists() == (worker == 0)  # the chief locks
+    raise RuntimeError
+  assert folder.exists() == bool(before)
+  assert [path.name for path in folder.glob("*")] == (before or [])
+
+
+def test_a_file_system_without_locks_causes_a_warning(
+  tmp_path, monkeypatch, caplog
+):
+  def refuse(*_):
+    raise OSError(errno.ENOLCK, "No locks available")
+
+  monkeypatch.chdir(tmp_path)
+  with locked("gs://bucket/folder"):  # has no lock
+    assert not any(tmp_path.iterdir())
+  monkeypatch.setattr(training_program.fcntl, "flock", refuse)
+  with locked(str(tmp_path)):
+    assert f"{tmp_path} cannot be locked (No locks available)" in caplog.text
+
+
+def test_incomplete_files_of_a_killed_run_are_removed(tmp_path, monkeypatch):
+  (tmp_path / "best").mkdir()
+  (tmp_path / "export.unfinished").mkdir()  # serving/export.py removes this
+  with subprocess.Popen(["true"]) as ended:
+    pass
+  incomplete = [
+    "unfinished-model.ckpt-5.data-00000-of-00001.tempstate12",
+    f"metrics.jsonl.partial-{os.getpid()}-0a1b2c3d",  # a container reuses ids
+    f"train.tf_record.partial-{ended.pid}-0a1b2c3d",
+    "best/unfinished-model.ckpt-5.index",
+  ]
+  complete = ["model.ckpt-5.index", "unfinished.txt", "export.unfinished"]
+  complete.append(f"a.json.partial-{os.getppid()}-0a1b2c3d")
+  for name in incomplete + complete:
+    (tmp_path / name).touch()
+  toy.set_worker(monkeypatch, 0)
+  with locked(str(tmp_path)):
+    assert (tmp_path / incomplete[2]).exists()  # another worker may be writing
+  monkeypatch.delenv("TF_CONFIG")
+  with locked(str(tmp_path)):
+    assert not [name for name in incomplete if (tmp_path / name).exists()]
+  assert all((tmp_path / name).exists() for name in complete)
+
+
+def test_a_file_is_no_output_folder(tmp_path):
+  (tmp_path / "afile").touch()
+  with (
+    pytest.raises(NotADirectoryError, match="afile is a file: name a folder"),
+    locked(str(tmp_path / "afile")),
+  ):
+    pass
+
+
+@pytest.mark.parametrize("is_dry", [False, True])
+def test_a_program_checks_and_then_locks_its_folder(
+  tmp_path, monkeypatch, is_dry
+):
+  """Checks look at the command's folder, a dry run locks its own."""
+  folder = str(tmp_path / "out")
+  args = programs.arguments(
+    "run_squad", output_dir=folder, dry_run=is_dry, do_train=True
+  )
+  seen = []
+
+  def check(settings):
+    seen.append(settings.output_dir)
+
+  def main(settings):
+    seen.append(settings.output_dir)
+    assert os.listdir(settings.output_dir) == [LOCK_FILE]
+
+  run = training_program.program
+  monkeypatch.setattr(run, "run", lambda _, start: start(args))
+  training_program.run(type(args), check, main)
+  assert seen[0] == folder
+  assert (seen[1] == folder) == (not is_dry)
+
+
+# --- Dry runs -----------------------------------------------------------------
+
+
+def _save(folder, name="model.ckpt-3"):
+  """Creates a checkpoint's files without contents."""
+  folder.mkdir(parents=True, exist_ok=True)
+  (folder / f"{name}.index").touch()
+  (folder / "checkpoint").write_text(f'model_checkpoint_path: "{name}"\n')
+  return str(folder / name)
+
+
+@pytest.mark.parametrize("program", ["run_squad", "run_pretraining"])
+@pytest.mark.parametrize("has_own", [False, True])
+def test_a_dry_run_has_the_model_of_the_command(tmp_path, program, has_own):
+  """Without training, loads a checkpoint of --output_dir if there is one."""
+  folder = tmp_path / "out"
+  own = _save(folder) if has_own else None
+  for given, do_train in itertools.product((None, "", "bert"), (False, True)):
+    flags = {"do_train": do_train, "init_checkpoint": given, "dry_run": True}
+    args = programs.arguments(program, output_dir=str(folder), **flags)
+    with dry_run(args) as short:
+      taken = own if own and not do_train else given
+      assert short.init_checkpoint == taken
+      assert short.output_dir != args.output_dir
+      assert not os.listdir(short.output_dir)
+    assert not os.path.exists(short.output_dir)
+
+
+@pytest.mark.parametrize("keeps_best", [False, True])
+def test_a_dry_run_takes_the_best_of_the_training(tmp_path, keeps_best):
+  newest, best = _save(tmp_path), _save(tmp_path / "best", "model.ckpt-2")
+  run_json.append(str(tmp_path), {"flags": {"keep_best": keeps_best}})
+  args = programs.arguments(
+    "run_squad", output_dir=str(tmp_path), dry_run=True, do_predict=True
+  )
+  with dry_run(args) as short:
+    assert short.init_checkpoint == (best if keeps_best else newest)
+
+
+def test_no_stage_of_a_dry_run_is_left_out_or_added():
+  """The dry run writes only to a temporary folder."""
+  names = ("do_train", "do_predict", "do_export")
+  for values in itertools.product([False, True], repeat=len(names)):
+    chosen = dict(zip(names, values, strict=True))
+    args = programs.arguments(
+      "run_squad", output_dir="out", export_dir=None, dry_run=True, **chosen
+    )
+    with dry_run(args) as short:
+      assert {name: short[name] for name in names} == chosen
+      assert os.path.dirname(short.export_dir) == short.output_dir
+
+
+PARTS = ({}, {"num_seeds": 2}, {"learning_rate": (1e-5, 2e-5)})
+
+
+@pytest.mark.parametrize("changes", PARTS)
+@pytest.mark.parametrize("do_train", [False, True])
+def test_a_dry_run_of_a_sweep_is_one_of_its_trials(changes, do_train):
+  """A trial keeps the best checkpoint. Without training there is no trial."""
+  flags = {"output_dir": "out", "dry_run": True, "do_train": do_train}
+  args = programs.arguments("run_squad", **flags, **changes)
+  with dry_run(args) as short:
+    assert not short.is_sweep
+    assert short.keep_best == (do_train and bool(changes))
+    assert short.learning_rate == (1e-5 if "learning_rate" in changes else 5e-5)
+
+
+def _changes(args, other):
+  return {
+    name: value
+    for name, value in other.to_dict().items()
+    if value != getattr(args, name)
+  }
+
+
+def test_a_dry_run_is_short_and_logs_no_file(tmp_path):
+  flags = {"do_train": True, "early_stopping_patience": 1, "dry_run": True}
+  flags |= {"export_dir": "new", "init_checkpoint": "bert"}
+  flags |= {"profile_steps": (1, 2), "num_seeds": 2, "task_name": "tsv"}
+  flags |= {"eval_steps": 5, "ensemble": 2, "output_dir": str(tmp_path)}
+  args = programs.arguments("run_classifier", **flags)
+  with dry_run(args) as short:
+    changed = _changes(args, short)
+    folder = changed.pop("output_dir")
+    [*_, correct] = absl_logging.get_absl_handler().python_handler.filters
+    for level, message, shown in (
+      ("WARNING", f"{folder}/export, {folder}/a", f"new, {tmp_path}/a"),
+      ("INFO", f"saved {folder}/a", None),
+      ("INFO", "step 2 of 2", "step 2 of 2"),
+    ):
+      record = logging.makeLogRecord({"msg": message, "levelname": level})
+      assert correct(record) == (shown is not None)
+      assert record.getMessage() == (shown or message)
+  assert changed == {
+    "num_seeds": 1,
+    "early_stopping_patience": 0,
+    "ensemble": 1,
+    "profile_steps": None,
+    "eval_steps": 0,
+    "keep_best": True,
+    "export_dir": f"{folder}/export",
+  }
+  assert not any(tmp_path.iterdir())
+
+
+def test_a_dry_run_of_pretraining_has_two_steps():
+  flags = {"num_train_steps": 90, "num_warmup_steps": 9, "stop_at_step": 7}
+  flags |= {"max_eval_steps": 50}
+  args = programs.arguments(
+    "run_pretraining", output_dir="out", do_train=True, dry_run=True, **flags
+  )
+  with dry_run(args) as short:
+    changed = _changes(args, short)
+  assert changed.keys() - {"output_dir", "export_dir"} == flags.keys()
+  assert (short.num_train_steps, short.num_warmup_steps) == (2, 1)
+  assert (short.stop_at_step, short.max_eval_steps) == (0, 2)
+
+
+def test_only_a_dry_run_is_changed():
+  args = programs.arguments("run_classifier", dry_run=True)
+  assert args.max_examples == 64
+  args = args.replace(dry_run=False)
+  assert args.max_examples is None
+  with dry_run(args) as same:
+    assert same is args
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_workers_use_one_folder_in_a_dry_run(tmp_path, monkeypatch, index):
+  toy.set_worker(monkeypatch, index)
+  flags = {"output_dir": str(tmp_path), "do_train": True, "dry_run": True}
+  args = programs.arguments("run_classifier", **flags)
+  with dry_run(args) as changed:
+    folder = tmp_path / "dry_run"
+    assert changed.output_dir == str(folder)
+    folder.mkdir()
+  assert folder.exists() == (index > 0)  # the chief removes the folder
