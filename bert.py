@@ -20,9 +20,9 @@ from data import features
 from data.features import RowEncoder, check_texts
 from data.tokenization import open_tokenizer
 from modeling import models
-from runs.model_files import find_model
+from runs.trained_model import find_model
 from storage import UserError
-from training import run_folder
+from training import checkpoint
 
 
 class TextEncoder:
@@ -92,7 +92,7 @@ def load(
   length = max_seq_length or files.config.max_position_embeddings
   files.config.check_length(length)
   model = make(files.config, **settings)
-  run_folder.initialize(model, files.checkpoint)
+  checkpoint.initialize(model, files.checkpoint)
   if do_lower_case is None:
     do_lower_case = files.do_lower_case
   return model, TextEncoder(files.vocab_file, do_lower_case, length)

@@ -16,7 +16,7 @@ from absl import logging
 
 from cli import program
 from cli.settings import check_disjoint, check_is_new, check_output_file
-from data import vocab_checks
+from data import tokenization, vocab_checks
 from data.pretraining import documents, instances, shards
 from storage import UserError, files
 from tasks.pretraining.corpus_settings import RecordSettings
@@ -66,7 +66,7 @@ def main(settings: RecordSettings) -> None:
     settings.deduplicate,
   )
   tokenizer.check(*config.instance_config.tokens)
-  vocab_checks.warn_of_case(tokenizer)
+  tokenization.warn_of_case(tokenizer)
   ids = tokenizer.vocab
   last_line = max(ids, key=ids.__getitem__)
   if settings.masking == "static" and not last_line:

@@ -21,7 +21,7 @@ from modeling.config import BertConfig
 from runs import checks, model_files
 from storage import UserError, textfiles
 from tasks.features import lines
-from tasks.features.settings import Settings
+from tasks.features.lines import Settings
 
 
 def check_flags(settings: Settings) -> None:
@@ -71,12 +71,12 @@ def main(settings: Settings) -> None:
     vocab_checks.warn_of_texts(texts, settings.tokenizer, settings.input_file)
   # Import TensorFlow late: wrong flags should fail fast.
   from modeling.models import layer_outputs
-  from runs import session
+  from runs import devices, session
   from serving import export
   from tasks.features import task
   from training import checkpoint
 
-  devices = session.make_strategy(settings)
+  strategy = devices.make_strategy(settings)
   session.set_export_policy(settings.dtype, settings.export_format)
   if settings.do_export:
     served = task.served_model(settings)
@@ -84,7 +84,7 @@ def main(settings: Settings) -> None:
     export.save(settings.needed("export_dir"), served, settings.export_format)
   if not settings.input_file:
     return
-  with devices.scope():
+  with strategy.scope():
     if settings.use_one_hot_embeddings or settings.on_tpu:
       config = replace(config, use_one_hot_embeddings=True)
     layers = lines.layer_indexes(settings.layers)

@@ -27,7 +27,7 @@ from cli import program
 from cli.settings import Settings, common, flag, flags_of
 from serving import formats, json_lines
 from storage import Progress, UserError
-from tasks.predictor import Predictor
+from tasks.open import Predictor
 
 __all__ = ["Predictor"]
 _input = partial(flag, None, text=True, repeated=True)

@@ -17,9 +17,9 @@ import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 from absl import logging
 
 from runs import checks, training_program
-from storage import UserError
+from storage import UserError, files
 from tasks.classification import examples, glue, metrics, named_tasks
-from tasks.classification.settings import Settings
+from tasks.classification.named_tasks import Settings
 
 
 def check_flags(settings: Settings) -> None:
@@ -27,12 +27,24 @@ def check_flags(settings: Settings) -> None:
     for changes in glue.parts(settings).values():
       check_flags(settings.replace(**changes))
     return
+  if settings.from_mnli:
+    raise UserError(
+      "--from_mnli is for --task_name=GLUE: for one task give "
+      "--init_checkpoint=(output folder of MNLI) and --new_head"
+    )
   reads = settings.do_train or settings.do_eval or settings.do_predict
-  glue.check_folder(settings.data_dir, reads, settings.from_mnli)
+  if reads and not settings.data_dir:
+    raise UserError("--do_train, --do_eval and --do_predict need --data_dir")
+  if settings.data_dir and not files.is_folder(settings.data_dir):
+    raise FileNotFoundError(f"--data_dir={settings.data_dir} is no folder")
   task = named_tasks.choose(settings)
   start = checks.checkpoint(settings)
   if task.name != named_tasks.CUSTOM:
-    named_tasks.check_no_custom_flags(task, settings.own_flags)
+    for name in settings.own_flags:
+      raise UserError(
+        f"--{name} is for --task_name=tsv: the columns of {task.name} are "
+        "fixed, and every text has one label or score"
+      )
   elif start and not (settings.do_train and start == settings.init_checkpoint):
     named_tasks.check_text_pairs(settings.text_b_column, start)
   examples.class_weights(settings.class_weights, task)

@@ -23,7 +23,7 @@ from modeling.config import check_feature_layers
 from runs import checks, training_program
 from storage import UserError
 from tasks.ner import tagging
-from tasks.ner.settings import Settings
+from tasks.ner.tagging import Settings
 
 
 def check_flags(settings: Settings) -> None:

@@ -12,47 +12,15 @@ create_pretraining_data.py makes the records:
 
 import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 
-from runs import model_files, training_program
+from runs import training_program
 from tasks.pretraining.settings import Settings, check_flags
 
 
 def main(settings: Settings) -> None:
   # Import TensorFlow late: wrong flags should fail fast.
-  from modeling import losses, models
-  from runs.session import Run
-  from tasks.pretraining import task
-  from training import report
+  from tasks.pretraining.task import pretrain
 
-  run = Run(settings, model_files.config(settings))
-  settings = run.settings
-  if settings.do_train or settings.do_eval:
-    eval_set = task.eval_data(settings, run.config)
-    if settings.do_train or not eval_set:
-      train_set = task.train_data(settings, run.config)
-  next_sentence = settings.objective == "mlm_nsp"
-  objective = losses.pretraining(next_sentence=next_sentence)
-  evaluated = None  # last step
-  with run.strategy.scope():
-    model = models.pretrainer(run.config, next_sentence=next_sentence)
-    if settings.do_train:
-      for step in run.train(
-        model,
-        objective,
-        train_set,
-        num_train_steps=settings.num_train_steps,
-        num_warmup_steps=settings.num_warmup_steps,
-        stop_at=settings.stop_at_step,
-        unit="sequences",
-        evaluated=report.last_evaluation(settings.output_dir),
-      ):
-        task.evaluate(settings, model, objective, eval_set or train_set, step)
-        evaluated = step
-    if settings.do_eval:
-      step = run.load(model)
-      if step != evaluated:
-        task.evaluate(settings, model, objective, eval_set or train_set, step)
-  if settings.do_export:
-    run.export(task.served_model)
+  pretrain(settings)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,11 @@ def check_flags(settings: Settings) -> None:
     files.expand(settings.needed("predict_file"))
   if settings.group_by_length and not settings.dynamic_padding:
     raise UserError("--group_by_length needs --dynamic_padding.")
-  metrics.check_unit(settings.f1_unit, settings.version_2_with_negative)
+  if settings.f1_unit == "character" and settings.version_2_with_negative:
+    raise UserError(
+      "--f1_unit=character has no scores of questions without an answer: leave "
+      "out one of it and --version_2_with_negative"
+    )
   settings.windows()
   settings.decoding()
   checks.check_fine_tuning(settings, "version_2_with_negative")
@@ -48,33 +52,27 @@ def read(settings: Settings) -> dict[str, list[SquadExample]]:
   if settings.reads_dev:
     paths = files.expand(settings.needed("predict_file"))
     questions["dev"] = examples.read_examples(paths)
-  remedy = None
-  if settings.evaluates_while_training:
-    remedy = metrics.remedy_of_unscored(questions["dev"], version_2)
-  if remedy:
+  if settings.evaluates_while_training and (
+    remedy := metrics.remedy_of_unscored(questions["dev"], version_2)
+  ):
     raise UserError(
       f"not every question of {settings.predict_file} has answers; {remedy}"
     )
   return questions
 
 
-def with_implied(settings: Settings) -> Settings:
-  """Sets --do_predict if the export of an ensemble needs a null threshold."""
+def main(settings: Settings) -> None:
+  questions = read(settings)
   combines = settings.is_sweep and settings.ensemble > 1
   exports = settings.do_export and settings.version_2_with_negative
   if combines and exports and not settings.do_predict:
     logging.info("--do_predict is set: it finds the ensemble's null threshold")
-    return settings.replace(do_predict=True)
-  return settings
-
-
-def main(settings: Settings) -> None:
-  questions = read(settings)
+    settings = settings.replace(do_predict=True)
   # Import TensorFlow late: wrong flags and files should fail fast.
   from runs.fine_tune import fine_tune
   from tasks.squad.task import Squad
 
-  fine_tune(Squad(with_implied(settings), questions))
+  fine_tune(Squad(settings, questions))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from absl import logging
 from cli import program
 from cli.settings import Settings, check_output_file, common, flag, flags_of
 from runs import model_files
-from runs.model_files import find_model
+from runs.trained_model import find_model
 from serving import json_lines
 from storage import UserError, files, textfiles
 from tasks.open import restore

@@ -10,8 +10,12 @@ from absl import logging
 
 from conversion import interchange
 from conversion.interchange import BERT_CONFIG, VOCABULARY, CanonicalModel
-from data import labels, vocab, vocab_checks
-from data.tokenization import open_tokenizer, validate_case_matches_checkpoint
+from data import labels, vocab
+from data.tokenization import (
+  open_tokenizer,
+  validate_case_matches_checkpoint,
+  warn_of_case,
+)
 from modeling import models
 from modeling.config import BertConfig, extensions
 from storage import UserError, files, setting, textfiles
@@ -157,7 +161,7 @@ def _check_vocabulary(bert, for_transformers):
     vocab.check_size(ids, size, bert.vocabulary, f"the config of {bert.origin}")
     if for_transformers:  # transformers would add missing tokens
       tokenizer.check()
-      vocab_checks.warn_of_case(tokenizer)
+      warn_of_case(tokenizer)
     if number < size:
       logging.warning(
         "%s has %d lines, vocab_size is %d", bert.vocabulary, number, size

@@ -13,6 +13,8 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePosixPath
 
+from absl import logging
+
 from data import vocab
 from data.vocab import UNK, Tokenizer
 from storage import UserError, files, setting
@@ -278,6 +280,14 @@ def doubt_case(tokens: Iterable[str], lower_case: bool) -> str | None:
     return None
   text = "has no token with a capital letter, so that words with one are"
   return f"{text} unknown: {remedy}"
+
+
+def warn_of_case(tokenizer: Tokenizer) -> None:
+  """Logs the result of `doubt_case` as a warning."""
+  if doubt := doubt_case(tokenizer.vocab, tokenizer.do_lower_case):
+    given = setting("do_lower_case", tokenizer.do_lower_case)
+    text = f"{given}, but {tokenizer.vocab_file} {doubt}"
+    logging.log_first_n(logging.WARNING, text, 1)
 
 
 class _Translation(dict):

@@ -15,7 +15,7 @@ from typing import Any
 
 from absl import logging
 
-from data.tokenization import doubt_case, open_tokenizer, strip_accents
+from data.tokenization import open_tokenizer, strip_accents
 from data.vocab import Tokenizer
 from storage import files, number_of, setting
 
@@ -25,14 +25,6 @@ _MIN_LETTERS = 0.1  # fraction of a text's letters; fewer are foreign words
 _MIN_CHANGED = 0.01  # fraction of a script's letters; fewer are rare signs
 _MAX_UNKNOWN = 0.1  # fraction of the words of a text
 _TEXTS, _FILES, _CHARACTERS = 1000, 20, 200_000  # limits of a sample
-
-
-def warn_of_case(tokenizer: Tokenizer) -> None:
-  """Logs the result of `doubt_case` as a warning."""
-  if doubt := doubt_case(tokenizer.vocab, tokenizer.do_lower_case):
-    given = setting("do_lower_case", tokenizer.do_lower_case)
-    text = f"{given}, but {tokenizer.vocab_file} {doubt}"
-    logging.log_first_n(logging.WARNING, text, 1)
 
 
 def sample(

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from absl import logging
 
 from cli.settings import check_writable
-from data import labels, vocab_checks
+from data import labels, tokenization
 from modeling.config import BertConfig
-from runs import model_files, record
+from runs import model_files, record, trained_model
 from runs.settings import Devices, Export, Packing, Training
 from runs.task_settings import FineTuning, LongText
 from serving.formats import FORMATS
@@ -174,7 +174,7 @@ def check_run(settings: Training, network: BertConfig, *same: str) -> None:
     )
   if settings.vocab_file:
     model_files.check_vocabulary(settings, network.vocab_size, own)
-    vocab_checks.warn_of_case(settings.tokenizer)
+    tokenization.warn_of_case(settings.tokenizer)
   if isinstance(settings, Packing) and settings.pack_examples:
     conflict = packing_conflict(settings, network)
     if conflict:
@@ -247,7 +247,7 @@ def vocabulary_flags(settings: Training, vocab_size: int) -> dict:
   if settings.vocab_file:
     return {}
   entry = {"flags": settings.to_dict()}
-  file = model_files.find_vocabulary(settings.output_dir, entry, vocab_size)
+  file = trained_model.find_vocabulary(settings.output_dir, entry, vocab_size)
   if not file:
     logging.info(
       "no vocab.txt of the model's size beside its files: copy it into %s to "

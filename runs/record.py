@@ -10,7 +10,7 @@ from absl import logging
 
 from cli.settings import COMMAND_FILE, Flag, S, flags_of, repeating
 from modeling.config import BertConfig
-from runs import model_files
+from runs import trained_model
 from runs.settings import Training
 from storage import UserError, files, textfiles
 from training import checkpoint_files, processes, run_json
@@ -39,7 +39,7 @@ def from_record(
     if name not in changes:
       values[name] = _existing_file(folder, entry, name, values)
   if "do_lower_case" in entry["flags"] and "do_lower_case" not in changes:
-    case = model_files.lower_cases(entry["flags"], values["vocab_file"])
+    case = trained_model.lower_cases(entry["flags"], values["vocab_file"])
     values["do_lower_case"] = case
   for name in ("init_checkpoint", "data_dir", "train_file"):
     if name in values and name not in changes:
@@ -70,10 +70,10 @@ def _existing_file(folder, entry, name, values):
   if path and files.exists(path):
     return path
   file = "vocab.txt" if name == "vocab_file" else "bert_config.json"
-  other = model_files.sibling(folder, name)
+  other = trained_model.sibling(folder, name)
   if not (other or path) and name == "vocab_file":
     size = BertConfig.from_json(values["bert_config_file"]).vocab_size
-    other = model_files.find_vocabulary(folder, entry, size)
+    other = trained_model.find_vocabulary(folder, entry, size)
   if other:
     return other
   state = (

@@ -7,22 +7,21 @@ from dataclasses import replace
 from typing import Generic, TypeVar
 
 import keras
-import tensorflow as tf
 from absl import logging
 
-from cli import start_up
 from data.records import TrainingRecords
 from modeling import models, tracing
 from modeling.config import BertConfig
 from modeling.losses import Objective
 from modeling.tracing import DropoutSeeds
 from runs import checks, model_files, record
-from runs.settings import Devices, ServedEncoder, Training
+from runs.devices import compiles_step, make_strategy, needs_static_shapes
+from runs.settings import ServedEncoder, Training
 from runs.task_settings import FineTuning, LongText
 from serving import export as exports
 from serving.export import ServedModel
 from serving.formats import FORMATS
-from storage import UserError, record_scan
+from storage import record_scan
 from training import (
   checkpoint,
   checkpoint_files,
@@ -90,39 +89,21 @@ class Run(Generic[T_co]):
     schedule = optimization.WarmupLinearDecay(
       settings.learning_rate, num_train_steps, num_warmup_steps
     )
-    train_step = self._train_step(model, objective, schedule, packs)
+    step = self._train_step(model, objective, schedule, packs)
     if own := self.checkpoints.newest_readable():
       record.warn_if_changed(settings, own)
     if processes.has_others() and processes.is_chief():
       # The chief scans files without an index once. The other workers wait.
       record_scan.load_index(source.files, source.index_file)
     run_folder.wait_for_chief()
-    self.checkpoints.resume(train_step, settings.init_checkpoint, new_head)
-    skip = int(train_step.examples.numpy())
-    plan = loop.Plan(
-      stop_at or num_train_steps,
-      settings.save_checkpoints_steps,
-      settings.iterations_per_loop,
-      settings.eval_steps,
-      evaluate_last,
-      settings.output_dir,
-      *(settings.profile_steps or ()),
-    )
-
-    def batches(context):
-      return source.train_batches(
-        settings.train_batch_size,
-        self.seed,
-        settings.group_by_length,
-        skip=skip,
-        context=context,
-      )
-
+    self.checkpoints.resume(step, settings.init_checkpoint, new_head)
+    given = settings.train_batch_size, self.seed, settings.group_by_length
+    skip = int(step.examples.numpy())
     self._training = loop.Training(
-      train_step,
-      batches,
+      step,
+      lambda context: source.train_batches(*given, skip=skip, context=context),
       self.checkpoints,
-      plan,
+      self._plan(stop_at or num_train_steps, evaluate_last),
       lambda: self._report(objective, source, unit),
       evaluated=evaluated,
       source=source,
@@ -136,6 +117,18 @@ class Run(Generic[T_co]):
   def end_training(self) -> None:
     """Ends `train` at the step just yielded, and saves a checkpoint."""
     self._training.end()
+
+  def _plan(self, num_train_steps, evaluate_last):
+    settings = self.settings
+    return loop.Plan(
+      num_train_steps,
+      settings.save_checkpoints_steps,
+      settings.iterations_per_loop,
+      settings.eval_steps,
+      evaluate_last,
+      settings.output_dir,
+      *(settings.profile_steps or ()),
+    )
 
   def _report(self, objective, source, unit):
     """Makes the run's report; the chief adds an entry to run.json."""
@@ -272,80 +265,3 @@ def text_windows(settings: LongText) -> models.Windows | None:
 def set_export_policy(dtype: str, formats: Sequence[str]) -> None:
   """Sets the policy of --dtype; trainable formats keep variables in float32."""
   set_dtype_policy(dtype, any(FORMATS[n].is_trainable for n in formats))
-
-
-# --- Devices ----------------------------------------------------------------
-
-
-def make_strategy(settings: Devices) -> tf.distribute.Strategy:
-  """Makes the strategy of --distribution_strategy and the TPU flags.
-
-  Call this before TensorFlow uses a device: workers connect first, and logical
-  CPU devices are fixed then. Raises ValueError for contradictions or a missing
-  TPU.
-  """
-  checks.check_devices(settings)
-  start_up.silence_xla()
-  tf.config.set_logical_device_configuration(
-    tf.config.list_physical_devices("CPU")[0],
-    [tf.config.LogicalDeviceConfiguration()] * settings.num_cpu_devices,
-  )
-  name = "tpu" if settings.use_tpu else settings.distribution_strategy
-  if name is None:
-    gpus = tf.config.list_logical_devices("GPU")
-    name = "mirrored" if len(gpus) > 1 else "one_device"
-  strategy = _strategy(name, settings)
-  replicas = strategy.num_replicas_in_sync
-  types = sorted({d.device_type for d in tf.config.list_logical_devices()})
-  text = "strategy %s: %d replica(s); this host has %s"
-  logging.info(text, name, replicas, ", ".join(types))
-  return strategy
-
-
-def compiles_step(settings: Training, packs: bool | None) -> bool:
-  """Value of --jit_compile; by default True on a GPU for batches of one shape.
-
-  With `packs`, rows of several examples differ in length.
-  """
-  if settings.jit_compile is not None:
-    return settings.jit_compile
-  varies = settings.group_by_length or packs
-  return not varies and bool(tf.config.get_visible_devices("GPU"))
-
-
-def needs_static_shapes(settings: Training, packs: bool | None = False) -> bool:
-  """True if batches must have one length, because XLA compiles each length."""
-  return settings.on_tpu or compiles_step(settings, packs)
-
-
-def _strategy(name: str, settings: Devices):
-  if name == "one_device":
-    return tf.distribute.get_strategy()
-  if name == "mirrored":
-    devices = tf.config.list_logical_devices("GPU")
-    devices = devices or tf.config.list_logical_devices("CPU")
-    return tf.distribute.MirroredStrategy([device.name for device in devices])
-  if name == "multi_worker_mirrored":
-    if "TF_CONFIG" not in os.environ:
-      raise UserError(
-        "--distribution_strategy=multi_worker_mirrored needs the environment "
-        "variable TF_CONFIG, with all workers and the index of this one"
-      )
-    # No timeout: each collective would leave a thread that sleeps that long.
-    # A missing heartbeat reveals a lost worker.
-    return tf.distribute.MultiWorkerMirroredStrategy()
-  name = "tpu_name" if settings.tpu_name or not settings.master else "master"
-  try:
-    resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
-      tpu=settings[name] or "local",
-      zone=settings.tpu_zone,
-      project=settings.gcp_project,
-    )
-    if resolver.master():
-      tf.config.experimental_connect_to_cluster(resolver)
-    tf.tpu.experimental.initialize_tpu_system(resolver)
-  except (ValueError, OSError, tf.errors.OpError) as error:
-    raise UserError(
-      f"no TPU can be reached with --{name}={settings[name]}: {error}"
-    ) from None
-  return tf.distribute.TPUStrategy(resolver)

@@ -81,6 +81,12 @@ class Devices(Settings):
     "Compile the training step with XLA. Default: on a GPU without "
     "--group_by_length. A TPU always compiles.",
   )
+  tf32: bool = device(
+    True, "Let GPUs round factors of float32 products to TF32, for speed."
+  )
+  deterministic: bool = device(
+    False, "Use deterministic operations on a GPU, which are slower."
+  )
   use_tpu: bool = device(False, "Train on a TPU.")
   tpu_name: str | None = device(
     None, "Name or address of the TPU.", training=False

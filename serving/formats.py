@@ -9,8 +9,10 @@ read the row.
 import glob
 import os
 from collections.abc import Collection, Mapping
+from ctypes.util import find_library
 from dataclasses import dataclass, field
 from importlib import import_module
+from importlib.util import find_spec
 
 from storage import files
 
@@ -94,6 +96,12 @@ def of_file(path: str) -> Format | None:
 
 
 def has_gpu() -> bool:
-  """True if this machine shows an NVIDIA GPU to this process."""
+  """True if TensorFlow can use an NVIDIA GPU of this machine.
+
+  TensorFlow needs cuDNN, from the package nvidia-cudnn or from the system.
+  """
   is_hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "0") in ("", "-1")
-  return not is_hidden and bool(glob.glob("/dev/nvidia[0-9]*"))
+  if is_hidden or not glob.glob("/dev/nvidia[0-9]*"):
+    return False
+  has_package = find_spec("nvidia") and find_spec("nvidia.cudnn")
+  return bool(has_package or find_library("cudnn"))

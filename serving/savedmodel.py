@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 
 from serving.answers import SIGNATURE, TextModel
 from serving.engines import Batches, first_line
@@ -43,6 +44,10 @@ def load(path: str) -> TensorFlowEngine:
   """Loads the folder around saved_model.pb; UserError without SIGNATURE."""
   import tensorflow as tf  # noqa: PLC0415
 
+  for gpu in tf.config.list_physical_devices("GPU"):
+    with suppress(RuntimeError):  # a GPU that is in use already
+      # A server leaves the rest of the memory to others.
+      tf.config.experimental.set_memory_growth(gpu, True)
   folder = os.path.dirname(path)
   model = tf.saved_model.load(folder)
   if SIGNATURE not in model.signatures:

@@ -11,11 +11,10 @@ from storage import files, num_wide
 
 
 def score(name: str, predictions: np.ndarray, labels: np.ndarray) -> float:
-  """Computes a metric of predictions and labels by name; 0 if undefined.
+  """Computes a metric by name; 0 if undefined.
 
-  Classes [N]: accuracy, f1 (class 1), matthews_correlation. Scores [N]:
-  pearson, spearman. Decisions [N, L]: micro_f1 (over all), macro_f1 (mean over
-  labels).
+  Classes [N]: accuracy, f1 (of class 1), matthews_correlation. Scores [N]:
+  pearson, spearman. Decisions [N, L]: micro_f1 (all), macro_f1 (mean).
   """
   if name == "accuracy":
     return float(np.mean(predictions == labels))
@@ -40,8 +39,7 @@ def score(name: str, predictions: np.ndarray, labels: np.ndarray) -> float:
 
 
 def _report_options(size):
-  """Options of scikit-learn's scores for `size` labels."""
-  # scikit-learn takes a single label's column for the two classes 0 and 1.
+  """scikit-learn takes a single label's column for the two classes 0 and 1."""
   return {"labels": range(size) if size > 1 else [1], "zero_division": 0.0}
 
 

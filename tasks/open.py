@@ -1,17 +1,21 @@
-"""Opens exports and trained models as functions of raw text."""
+"""Opens exports and trained models as functions of texts: Predictor."""
 
 import os
+from collections.abc import Iterable, Sequence
 from functools import partial
 from importlib import import_module
 from pkgutil import iter_modules
+from typing import Any
 
+import numpy as np
 from absl import logging
 
 import tasks
-from runs.model_files import find_model
-from serving import answers, formats, savedmodel
-from serving.answers import Answers, TextModel
-from storage import UserError, files
+from data.features import check_texts
+from runs.trained_model import find_model
+from serving import answers, formats, remote, savedmodel
+from serving.answers import Answers, TextModel, Texts
+from storage import UserError, files, setting
 from training import checkpoint_files, run_json
 
 _REMEDY = "name an export, the folder of a training, or a model's folder"
@@ -20,11 +24,10 @@ _REMEDY = "name an export, the folder of a training, or a model's folder"
 def restore(folder: str, **changes):
   """Restores the model (serving.export.ServedModel) that --do_export exports.
 
-  `folder` is the program's --output_dir, `changes` are values of flags that
-  differ from training. A folder without run.json holds a checkpoint: the model
-  makes vectors of texts, and `changes` are flags of extract_features.py.
-  Raises FileNotFoundError if a file that flags name is gone, ValueError for
-  folders of unknown programs, unknown flags and values of the wrong type.
+  `changes` are values of flags that differ from training. The model of a folder
+  without run.json makes vectors of texts, by flags of extract_features.py.
+  Raises FileNotFoundError for a missing file, ValueError for unknown programs
+  and flags and for values of the wrong type.
   """
   from runs import session  # noqa: PLC0415, imports TensorFlow
 
@@ -50,9 +53,7 @@ def restore(folder: str, **changes):
 
 def folders() -> list[str]:
   """Names of the tasks, taken from the folders here."""
-  return [
-    module.name for module in iter_modules(tasks.__path__) if module.ispkg
-  ]
+  return [m.name for m in iter_modules(tasks.__path__) if m.ispkg]
 
 
 def _feature_extraction(folder, changes):
@@ -131,8 +132,7 @@ def load_answers(folder: str) -> Answers:
       "version does not have"
     )
   try:
-    answers_of_task = import_module(f"tasks.{task}.answers")
-    return answers_of_task.Answers(config, **settings)
+    return import_module(f"tasks.{task}.answers").Answers(config, **settings)
   except TypeError as error:
     raise UserError(
       f"{folder}: {answers.TASK_FILE} has other settings than this version "
@@ -146,3 +146,115 @@ def _refuse_changes(path, changes):
       f"{path} is an export, whose flags cannot be changed: leave out "
       f"{', '.join(changes)}, or name the folder of its training"
     )
+
+
+class Predictor:
+  """A trained model as a function from texts to dicts of plain Python values.
+
+  Args:
+    model: a training's --output_dir, an --export_dir, a LiteRT file in an
+      export, or the URL of a TF Serving, http://host:8501/v1/models/NAME.
+      Models for vectors of texts: the folder of a released or converted
+      checkpoint, or hf://ORGANIZATION/NAME[@REVISION] (docs/models.md).
+    engine: which of an export's files to use, one of serving.formats.ENGINES;
+      by default LiteRT in float32 on a CPU and the SavedModel on a GPU.
+    files: for a URL, the folder of the served export, or a folder with copies
+      of task.json, tokenizer_config.json, vocab.txt and labels.txt.
+    timeout: for a URL, seconds that a request may take.
+    warm_up: answer a short text now, so that the first call is not slower.
+    changes: flags with other values than in training, such as vocab_file="..."
+      for a moved file; not for exports.
+
+  A call takes `texts`, if the model has a single input (models of run_ner.py
+  also take lists of words), or texts by name of the input; `choices` takes
+  lists of texts. `batch_size` bounds the memory. A call returns a dict for each
+  text, in order, without padding; see docs/serving.md.
+
+  Raises FileNotFoundError, serving.remote.RemoteError (an OSError) if a server
+  does not answer, or storage.UserError (a ValueError) for another model or
+  other inputs.
+  """
+
+  def __init__(
+    self,
+    model: str | os.PathLike,
+    engine: str = "auto",
+    files: str | os.PathLike | None = None,
+    timeout: float = 30.0,
+    warm_up: bool = False,
+    **changes,
+  ):
+    path = os.fspath(model)
+    if path.startswith(("http://", "https://")):
+      if engine != "auto":
+        changes["engine"] = engine
+      if changes:
+        raise UserError(f"{path} is a URL: leave out {', '.join(changes)}")
+      if timeout <= 0:
+        raise UserError(f"timeout {timeout:g} must be more than 0 seconds")
+      if files is None:
+        raise UserError(f"{path} is a URL: name its export, {setting('files')}")
+      self._answer = remote.text_model(
+        path, load_answers(os.fspath(files)), timeout
+      )
+    else:
+      if files is not None:
+        raise UserError(f"{path} is no URL of a TF Serving: leave out files")
+      if path.startswith("hf://"):
+        from conversion import download  # noqa: PLC0415, loads models
+
+        path, lower_case = download.converted(path)
+        if lower_case is not None:
+          changes.setdefault("do_lower_case", lower_case)
+      self._answer = open_model(path, engine, **changes)
+    self._ranks = self._answer.answers.inputs
+    self._optional = self._answer.answers.optional
+    self._words = self._answer.answers.word_lists
+    self.inputs = sorted(self._ranks)
+    if warm_up:
+      self._answer.warm_up()
+
+  def __call__(
+    self, texts: Iterable[str] | None = None, batch_size: int = 256, **inputs
+  ) -> list[dict]:
+    if batch_size < 1:
+      raise UserError(f"batch_size {batch_size} must be at least 1")
+    inputs = self.check(inputs, texts)
+    rows = zip(*inputs.values(), strict=True)
+    examples = [dict(zip(inputs, row, strict=True)) for row in rows]
+    results = []
+    for start in range(0, len(examples), batch_size):
+      results += self.answer(examples[start : start + batch_size])
+    return results
+
+  def answer(self, examples: Sequence[Texts]) -> list[dict]:
+    """Answers examples, which `check` has accepted, in one batch."""
+    return self._answer(examples)
+
+  def embed(self, texts: Iterable[str], normalize: bool = False) -> np.ndarray:
+    """Vectors of texts from the last layer, [N, H]; `normalize`: length 1."""
+    if "pooling" not in self._answer.answers.settings:
+      raise UserError("this is a model of a task, which has no vectors")
+    array = np.array([a["sentence"][-1] for a in self(texts)], np.float32)
+    norms = np.linalg.norm(array, axis=-1, keepdims=True)
+    return array / norms if normalize else array
+
+  def check(
+    self, inputs: dict[str, Any], texts: Iterable[str] | None = None
+  ) -> dict[str, list]:
+    """Returns a call's inputs by name; UserError for invalid inputs."""
+    needed = [name for name in self.inputs if name not in self._optional]
+    if texts is not None and len(needed) == 1 and needed[0] not in inputs:
+      inputs, texts = inputs | {needed[0]: texts}, None
+    if texts is not None or not {*needed} <= {*inputs} <= {*self.inputs}:
+      names = ", ".join(f"{name}=[...]" for name in needed)
+      more = "".join(f", and perhaps {name}" for name in self._optional)
+      raise UserError(f"this model takes {names}{more}")
+    inputs = {
+      name: check_texts(name, value, 1 + self._ranks[name], name in self._words)
+      for name, value in inputs.items()
+    }
+    lengths = {name: len(texts) for name, texts in inputs.items()}
+    if len(set(lengths.values())) > 1:
+      raise UserError(f"the lists are not of one length: {lengths}")
+    return inputs

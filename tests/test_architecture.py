@@ -38,6 +38,7 @@ WITH_TENSORFLOW = {"modeling/tracing.py"}
 READS_FLAGS = {"cli/settings.py", "cli/program.py"}
 # Files of a task's folder that may use settings.
 SEES_SETTINGS = {"task.py", "settings.py", "glue.py"}
+SEES_SETTINGS |= {"named_tasks.py", "tagging.py", "lines.py"}
 SEES_SETTINGS |= {"corpus_settings.py", "vocabulary_settings.py"}
 PROGRAMS = sorted(ROOT.glob("*.py"))
 # Private words for which the field has a common word, such as position for

@@ -1,9 +1,13 @@
 """BERT in Keras: docs/keras.md, block by block, and what the page promises."""
 
+import bert_packages
+
+import importlib
 import json
 import os
 import re
 import shutil
+import sys
 from collections import deque
 
 import keras
@@ -14,7 +18,7 @@ import bert
 from data import vocab
 from modeling import models
 from predictor import Predictor
-from runs.model_files import find_model
+from runs.trained_model import find_model
 from storage import UserError
 from tests import programs, small_model
 from training import checkpoint
@@ -126,36 +130,14 @@ def test_vectors_are_an_array_and_normalized_if_asked(values, folder):
   assert len(embed([])) == 0
 
 
-PACKAGES = "cli data modeling serving storage tasks training".split()
-IMPORT = """
-import importlib, pathlib, sys
-for name in sys.argv[2:]:
-  path = pathlib.Path("folder", name)
-  path.mkdir(parents=True)
-  (path.parent / f"{name}.py").touch()
-  sys.path[0] = str(path.parent)
-  for user in "bert", "predictor":
-    importlib.invalidate_caches()
-    try:
-      importlib.import_module(user)
-    except ImportError as error:
-      print(error)
-  (path.parent / f"{name}.py").unlink()
-"""
-
-
-def test_a_file_that_hides_a_package_is_named(tmp_path):
-  done = programs.python(
-    ["-c", IMPORT, "", *PACKAGES],
-    cwd=tmp_path,
-    env={**os.environ, "PYTHONPATH": f":{programs.ROOT}"},
-  )
-  assert done.stdout.splitlines() == [
-    f"{tmp_path}/folder/{name}.py hides {programs.ROOT}/{name}: rename it "
-    "(docs/keras.md)"
-    for name in PACKAGES
-    for _ in range(2)
-  ], done.stderr
+@pytest.mark.parametrize("name", bert_packages.PACKAGES.split())
+def test_a_file_that_hides_a_package_is_named(tmp_path, monkeypatch, name):
+  (tmp_path / f"{name}.py").touch()
+  monkeypatch.syspath_prepend(tmp_path)
+  monkeypatch.delitem(sys.modules, name, raising=False)
+  message = f"{tmp_path}/{name}.py hides {programs.ROOT}/{name}: rename it"
+  with pytest.raises(ImportError, match=re.escape(message)):
+    importlib.reload(bert_packages)
 
 
 SILENCED = """

@@ -46,30 +46,28 @@ def _run(tmp_path):
   return run
 
 
-@pytest.mark.parametrize("status", [0, 2])
+@pytest.mark.parametrize(
+  ("unpack", "has_archive", "is_unpacked"),
+  [
+    (f'{UNPACK} && echo "$1/datasets"', True, True),
+    (f"{UNPACK}; exit 1", True, False),
+    ("exit 1", False, False),
+  ],
+)
+@pytest.mark.parametrize("status", [0, 3])
 def test_the_tests_get_the_real_data_and_their_status_counts(
-  run, tmp_path, status
+  run, tmp_path, unpack, has_archive, is_unpacked, status
 ):
   (tmp_path / "shared").mkdir()
-  (tmp_path / "shared/datasets.tar.xz").touch()
-  done, calls = run(f'{UNPACK} && echo "$1/datasets"', status)
+  if has_archive:
+    (tmp_path / "shared/datasets.tar.xz").touch()
+  done, calls = run(unpack, status)
   assert done.returncode == status
   for call, target in zip(calls, ("lint", "test-all"), strict=False):
-    name, folder, content = call.split()
-    assert (name, content) == (target, "datasets.tar.xz")
-    assert folder.startswith(str(tmp_path / "temporary"))
-
-
-def test_data_that_cannot_be_unpacked_hides_no_result(run, tmp_path):
-  (tmp_path / "shared").mkdir()
-  (tmp_path / "shared/datasets.tar.xz").touch()
-  done, calls = run(f"{UNPACK}; exit 1", 3)
-  assert done.returncode == 3
-  assert calls[:2] == ["lint none ", "test-all none "]
-  assert "cannot be unpacked: tests on real data are skipped" in done.stderr
-
-
-def test_nothing_is_unpacked_without_an_archive(run):
-  done, calls = run("exit 1")
-  assert (done.returncode, calls[:2]) == (0, ["lint none ", "test-all none "])
-  assert "cannot be unpacked" not in done.stderr
+    name, folder, *content = call.split()
+    assert (name, content) == (target, ["datasets.tar.xz"] * is_unpacked)
+    assert folder.startswith(
+      str(tmp_path / "temporary") if is_unpacked else "none"
+    )
+  message = "cannot be unpacked: tests on real data are skipped"
+  assert (message in done.stderr) == (has_archive and not is_unpacked)

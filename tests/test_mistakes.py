@@ -47,7 +47,6 @@ FLAGS = {
 MISTAKES = """
 run_classifier | | At least one of --do_train, --do_eval, --do_predict and --do_export
 run_classifier | do_train task_name=SST2x | known are CoLA, SST-2, MRPC
-run_classifier | do_train output_dir=/proc/x/y | --output_dir=/proc/x/y: /proc cannot be written to
 run_classifier | do_train output_dir=[1] | TensorFlow reads no checkpoint from [1]: avoid * ? [ and
 run_classifier | do_train output_dir=/proc/x dry_run | --output_dir=/proc/x: /proc cannot be written to
 run_classifier | do_train data_dir=nowhere | --data_dir=nowhere is no folder
@@ -98,7 +97,6 @@ run_ner | do_train train_file=speech tag_scheme=BIO | speech, tags of single wor
 run_ner | do_train train_file=swapped | give --word_column=-1 --tag_column=0
 run_ner | do_train output_dir=ships | are O, B-SHIP, I-SHIP
 run_ner | do_eval init_checkpoint=ships/a.ckpt | labels.txt). --do_train makes a head for other labels
-run_ner | do_train max_seq_length=17 | max_seq_length 17 exceeds
 run_ner | do_train feature_based add_bilstm | --feature_based has a BiLSTM: leave --add_bilstm out
 run_ner | do_train feature_based | --feature_layers=concat_last_four takes 4 layers, but bert_config.json has num_hidden_layers 1: take
 run_ner | do_train output_dir=features | --feature_based=False, but the model in features was trained with --feature_based=True
@@ -111,9 +109,9 @@ run_swag | do_train encoding=base64 | --encoding=base64 is no encoding
 run_swag | do_train delimiter=tab | no column 'sent1', 'sent2', 'ending0', 'ending1'; there are 'sent1,sent2,
 run_swag | do_train do_eval dev_file=bare.csv | bare.csv has no column label
 run_swag | do_train train_file=some.jsonl | some.jsonl, line 2: some rows have a label and some have none
-run_swag | do_train max_seq_length=17 | max_seq_length 17 exceeds
 run_swag | do_train pack_examples group_by_length | --pack_examples does not go with --group_by_length
 run_squad | | At least one of --do_train, --do_predict and --do_export
+run_squad | train_file:json=x | --train_file:json=x is no JSON:
 run_squad | do_train -train_file | this command needs --train_file
 run_squad | do_export | --do_export needs --export_dir
 run_squad | do_predict | this command needs --predict_file
@@ -122,7 +120,6 @@ run_squad | do_train do_predict predict_file=ner | ner is not JSON
 run_squad | do_train export_top_k=3 n_best_size=2 | --export_top_k=3 exceeds --n_best_size=2
 run_squad | do_train group_by_length | --group_by_length needs --dynamic_padding
 run_squad | do_train f1_unit=character version_2_with_negative | --f1_unit=character has no scores of questions without an answer
-run_squad | do_train max_seq_length=400 | max_seq_length 400 exceeds max_position_embeddings 16
 run_squad | do_train max_query_length=40 | max_query_length
 run_squad | do_predict predict_file=v1.json output_dir=squad version_2_with_negative | --version_2_with_negative=True, but the model in
 run_squad | do_train eval_steps=1 predict_file=bare.json | not every question of bare.json has answers;
@@ -137,13 +134,11 @@ run_pretraining | do_train max_predictions_per_seq=9 | masked_lm_positions has 3
 run_pretraining | do_train input_file=dynamic.tfrecord | dynamic.tfrecord was made with --masking=dynamic; --vocab_file is needed
 run_pretraining | do_train input_file=dynamic.tfrecord vocab_file=vocab.txt | dynamic.tfrecord was made with another vocabulary than vocab.txt
 run_pretraining | do_train init_checkpoint=nowhere/bert_model.ckpt | no file nowhere/bert_model.ckpt.index
-run_pretraining | do_train init_checkpoint=scoped | has no bert/embeddings/word_embeddings, but tower/
 run_pretraining | do_train group_by_length jit_compile | it goes neither with --jit_compile nor with a TPU
 run_pretraining | do_train pack_examples objective=left_to_right | --pack_examples does not go with attention 'left_to_right'
 run_pretraining | do_train stop_at_step=9 | --stop_at_step=9 is beyond --num_train_steps=3
 run_pretraining | do_train sampling_weights=1,2 | --sampling_weights=1,2: give a positive, finite number for each of the 1 patterns
 run_pretraining | do_train mask_token_prob=0.9 random_token_prob=0.2 | random_token_prob 0.2 must be 0 or more, and 1 together
-run_pretraining | do_train objective=left_to_right special_tokens=false | --nospecial_tokens needs --vocab_file, to find them
 run_pretraining | do_train sampling_exponent=0.7 sampling_weights=1 | --sampling_exponent computes what --sampling_weights says
 run_pretraining | do_train bert_config_file=no.json | no configuration at 'no.json': --bert_config_file is
 run_pretraining | do_export | --do_export needs --export_dir
@@ -154,7 +149,6 @@ extract_features | use_tpu distribution_strategy=mirrored | --use_tpu contradict
 extract_features | -input_file | give --input_file and --output_file, or --do_export
 extract_features | layers=0,3 | : the model has 1
 extract_features | layers=last | --layers=last: give numbers
-extract_features | init_checkpoint=scoped | has no bert/embeddings/word_embeddings, but tower/
 extract_features | layers=0 output_file=out.npz | out.npz needs --format=npz
 extract_features | max_seq_length=17 | max_seq_length 17 exceeds max_position_embeddings 16
 extract_features | input_file=gone | cannot read gone: No such file
@@ -170,7 +164,6 @@ fill_mask | | give --text or --input_file
 fill_mask | text=no~mask | there is no [MASK] in 'no mask'
 fill_mask | text=[MASK] vocab_file=long.txt | 10 lines but vocab_size in bert_config.json is 9
 fill_mask | text=[MASK] vocab_file=unmasked.txt init_checkpoint=alone/a.ckpt | unmasked.txt lacks [MASK]
-fill_mask | text=[MASK] init_checkpoint=[1] | TensorFlow reads no checkpoint from [1]: avoid * ? [ and
 fill_mask | text=[MASK] init_checkpoint=squad | has no head that fills masks: name
 fill_mask | text=[MASK] init_checkpoint=scoped | another checkpoint, or convert this one as docs/checkpoints.md says
 fill_mask | text=[MASK] init_checkpoint=causal | a model of --objective=right_to_left cannot fill
@@ -191,7 +184,6 @@ extend | vocab_size=9 | --vocab_size is not for --extend: leave it out
 extend | -bert_config_file | this command needs --bert_config_file
 extend | -init_checkpoint | --extend needs --init_checkpoint
 extend | extend=other.txt | is not the vocabulary of the model: line 6 is
-extend | init_checkpoint=scoped | has no bert/embeddings/word_embeddings, but tower/
 extend | output_file=new/words | with --extend name FOLDER/vocab.txt
 extend | output_file=data/vocab.txt | data is there already: remove it, or
 extend | input_file=text | has all words that text has --min_count=2

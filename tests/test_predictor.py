@@ -211,6 +211,13 @@ def test_a_gpu_is_one_that_the_process_may_use(monkeypatch):
   monkeypatch.setattr("glob.glob", lambda pattern: [])
   assert gpu_is_visible() is False
   monkeypatch.setattr("glob.glob", lambda pattern: ["/dev/nvidia0"])
+  monkeypatch.setattr("serving.formats.find_spec", lambda name: None)
+  monkeypatch.setattr("serving.formats.find_library", lambda name: None)
+  assert gpu_is_visible() is False  # TensorFlow would use the CPU
+  monkeypatch.setattr("serving.formats.find_library", lambda name: "libcudnn")
+  assert gpu_is_visible() is True
+  monkeypatch.setattr("serving.formats.find_spec", lambda name: "nvidia/cudnn")
+  monkeypatch.setattr("serving.formats.find_library", lambda name: None)
   assert gpu_is_visible() is True
   for visible, expected in (("0,1", True), ("", False), ("-1", False)):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)

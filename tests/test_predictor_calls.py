@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from predictor import Predictor
-from tasks import predictor as opener
+from tasks import open as opener
+from tasks.open import Predictor
 
 
 class _Model:

@@ -50,7 +50,7 @@ def _run(argv):
 def _call(monkeypatch, capsys):
   def call(model, *argv, lines=()):
     opened = lambda path, engine: model()  # noqa: E731
-    monkeypatch.setattr("tasks.predictor.open_model", opened)
+    monkeypatch.setattr("tasks.open.open_model", opened)
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=lines))
     _run(["--model=m", *argv])
     return [*map(json.loads, capsys.readouterr().out.split("\n")[:-1])]

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from data import vocab
 from predictor import Predictor
-from runs.model_files import find_model
+from runs.trained_model import find_model
 from tests import programs, small_model
 from tests.training import toy
 from training import report, run_json
@@ -137,13 +137,6 @@ def test_a_stopped_run_continues(given, tmp_path):
 @pytest.mark.parametrize("recipe", ["pretraining/phase_1", "ablations/no_nsp"])
 def test_dry_runs_of_recipes(given, recipe):
   programs.check_dry_run("run_pretraining", recipe, **given)
-
-
-@pytest.mark.slow
-def test_a_command_file_repeats_a_run(given, tmp_path):
-  flags = given | {"output_dir": tmp_path / "out", "num_train_steps": 3}
-  _run(**flags, do_eval=True, max_eval_steps=1)
-  programs.check_repeats("run_pretraining", tmp_path / "out", tmp_path / "2")
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from data import labels
 from data.pretraining import record_schema
 from modeling import models
 from modeling.config import BertConfig
-from runs import model_files, session
+from runs import model_files
 from tasks.pretraining import task as pretraining
 from tests import programs, stages
 from tests.training import toy
@@ -344,7 +344,7 @@ def _pretrainer(monkeypatch, tmp_path):
     add("open", name)
     return SimpleNamespace(name=name, masks_words=True)
 
-  monkeypatch.setattr(session, "Run", Run)
+  monkeypatch.setattr(pretraining, "Run", Run)
   monkeypatch.setattr(model_files, "config", lambda args: BertConfig(5))
   monkeypatch.setattr(pretraining, "PretrainingInput", records)
   monkeypatch.setattr(record_schema, "find_schema", lambda *_, **__: 1)

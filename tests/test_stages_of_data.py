@@ -194,23 +194,6 @@ def test_each_engine_gets_the_flags(
   assert events == [expected.get(engine, (engine,))]
 
 
-def test_copies_are_those_of_the_flag(files):
-  """With --masking=dynamic one copy is the default, not a limit."""
-  for given, masking, factor, expected in (
-    ((), "static", 10, 10),
-    ((), "dynamic", 10, 1),
-    (["dupe_factor"], "dynamic", 10, 10),
-    (["dupe_factor"], "dynamic", 3, 3),
-    (["dupe_factor"], "static", 1, 1),
-  ):
-    args = programs.arguments(
-      "create_pretraining_data", given, masking=masking, dupe_factor=factor
-    )
-    config = args.instance_config()
-    assert config.dupe_factor == expected
-    assert (config.masking is None) == (masking == "dynamic")
-
-
 # Input format, flags, output format and head.
 
 CONVERSIONS = [

@@ -13,7 +13,7 @@ from cli.settings import line_of
 from tests import cpu_time, programs
 from tests.programs import ROOT
 
-MODULES = {"bert", "bert_packages"}
+MODULES = {"bert", "bert_packages", "setup"}
 PROGRAMS = sorted({path.stem for path in ROOT.glob("*.py")} - MODULES)
 # Seconds of processor time, more on a busy machine. The import of TensorFlow
 # alone takes four or more.

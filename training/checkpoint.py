@@ -214,6 +214,36 @@ def restore(model, path: str, skipped: Container[str] = ()) -> list[str]:
   return fresh
 
 
+def initialize(model, path: str, new_head: bool = False) -> list[str]:
+  """Initializes a model for training; returns the names of fresh variables.
+
+  The head is fresh with `new_head`, and, with a warning, if the labels differ.
+  Raises ValueError if another shape differs, or the encoder is incomplete.
+  """
+  reader = open_reader(path)
+  head = {
+    name: (list(reader.shapes[name]), list(variable.shape))
+    for name, variable in variables(model).items()
+    if is_head(name) and name in reader
+  }
+  differing = [name for name, (saved, shape) in head.items() if saved != shape]
+  if differing:
+    logging.warning(
+      "the head is fresh: %s was trained for other labels (%s is %s, here %s)",
+      reader.prefix,
+      differing[0],
+      *head[differing[0]],
+    )
+  elif head:
+    flag = setting("new_head")
+    message = f"the head is restored from %s, too; {flag} makes it fresh"
+    if new_head:
+      message = f"the head is fresh: {flag}. It is not restored from %s"
+    logging.info(message, reader.prefix)
+  skipped = head if differing or new_head else ()
+  return restore(model, path, skipped)
+
+
 def restore_strict(model, path: str) -> None:
   """Restores a model. Only the pooler may be missing, else ValueError."""
   fresh = [name for name in restore(model, path) if "/pooler/" not in name]

@@ -16,6 +16,7 @@ from absl import logging
 
 from storage import UserError, files, setting
 from training import checkpoint, checkpoint_files, processes, run_json
+from training.checkpoint import initialize
 
 _BEST = "best.json"
 
@@ -169,36 +170,6 @@ class Checkpoints:
     if len(prefixes) > 1:
       size += f"; {setting('keep_checkpoint_max', self.keep)}"
     logging.info("checkpoints in %s: %s (%s)", self.directory, names, size)
-
-
-def initialize(model, path: str, new_head: bool = False) -> list[str]:
-  """Initializes a model for training; returns the names of fresh variables.
-
-  The head is fresh with `new_head`, and, with a warning, if the labels differ.
-  Raises ValueError if another shape differs, or the encoder is incomplete.
-  """
-  reader = checkpoint.open_reader(path)
-  head = {
-    name: (list(reader.shapes[name]), list(variable.shape))
-    for name, variable in checkpoint.variables(model).items()
-    if checkpoint.is_head(name) and name in reader
-  }
-  differing = [name for name, (saved, shape) in head.items() if saved != shape]
-  if differing:
-    logging.warning(
-      "the head is fresh: %s was trained for other labels (%s is %s, here %s)",
-      reader.prefix,
-      differing[0],
-      *head[differing[0]],
-    )
-  elif head:
-    flag = setting("new_head")
-    message = f"the head is restored from %s, too; {flag} makes it fresh"
-    if new_head:
-      message = f"the head is fresh: {flag}. It is not restored from %s"
-    logging.info(message, reader.prefix)
-  skipped = head if differing or new_head else ()
-  return checkpoint.restore(model, path, skipped)
 
 
 def check_head(path: str) -> None:

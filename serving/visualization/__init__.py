@@ -246,14 +246,21 @@ def render(
     "answer": answer,
     "sequences": [_sequence(tokenizer, s) for s in internals.sequences],
   }
+  return fill("page", data)
+
+
+def fill(name: str, data: Mapping) -> str:
+  """HTML of NAME.html with its style and script, and data as JSON."""
   # "<" could end the script or begin a comment.
   text = json.dumps(data, ensure_ascii=False).replace("<", r"\u003c")
+  styles = [answer_pages.STYLE, _HERE / "page.css", _HERE / f"{name}.css"]
+  scripts = [answer_pages.SCRIPT, _HERE / f"{name}.js"]
   parts = {
-    "style": _read(answer_pages.STYLE) + _read(_HERE / "page.css"),
+    "style": "".join(_read(path) for path in dict.fromkeys(styles)),
     "data": text,
-    "script": _read(answer_pages.SCRIPT) + _read(_HERE / "page.js"),
+    "script": "".join(_read(path) for path in scripts),
   }
-  template = _read(_HERE / "page.html")
+  template = _read(_HERE / f"{name}.html")
   return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)
 
 

@@ -107,49 +107,39 @@ def read_examples(
   texts = source.text_a, source.text_b
   rows = tables.read_table(path, *layout, texts.__contains__)
   if source.language:
-    rows = _filter_language(list(rows), *source.language, path)
+    column, language = source.language
+    all_rows = list(rows)
+    rows = [row for row in all_rows if row.values[column] == language]
+    if not rows:
+      others = sorted({row.values[column] for row in all_rows})
+      raise UserError(
+        f"{path} has no row with {column} {language}; there are "
+        f"{', '.join(others)}"
+      )
   if copied_columns:
     rows = list(rows)
-    copied_columns = _check_copied(copied_columns, rows, path)
-  return [_example(task, split, row, path, copied_columns) for row in rows]
-
-
-def _check_copied(columns, rows, path):
-  """Names of the columns to copy; ValueError if no row has a column."""
-  present = list(dict.fromkeys(name for row in rows for name in row.values))
-  if tuple(columns) == ALL_COLUMNS:
-    return present
-  for name in columns:
-    if name not in present:
-      raise UserError(
-        f"{path}: no column {name!r}, as --prediction_columns has it; there "
-        f"are {', '.join(map(repr, present))}"
-      )
-  return columns
-
-
-def _filter_language(rows, column, language, path):
-  result = [row for row in rows if row.values[column] == language]
-  if not result:
-    others = sorted({row.values[column] for row in rows})
-    raise UserError(
-      f"{path} has no row with {column} {language}; there are "
-      f"{', '.join(others)}"
+    present = list(dict.fromkeys(name for row in rows for name in row.values))
+    if tuple(copied_columns) == ALL_COLUMNS:
+      copied_columns = present
+    for name in copied_columns:
+      if name not in present:
+        raise UserError(
+          f"{path}: no column {name!r}, as --prediction_columns has it; there "
+          f"are {', '.join(map(repr, present))}"
+        )
+  examples = []
+  for row in rows:
+    number = row.values[source.guid] if source.guid else row.number
+    copied = {k: row.values[k] for k in copied_columns if k in row.values}
+    example = TextExample(
+      f"{source.prefix or split}-{number}",
+      row.values[source.text_a],
+      row.values[source.text_b] if source.text_b else None,
+      _label(task, source.label, row, path),
+      copied if copied_columns else None,
     )
-  return result
-
-
-def _example(task, split, row, path, copied_columns):
-  source = task.splits[split]
-  number = row.values[source.guid] if source.guid else row.number
-  copied = {k: row.values[k] for k in copied_columns if k in row.values}
-  return TextExample(
-    f"{source.prefix or split}-{number}",
-    row.values[source.text_a],
-    row.values[source.text_b] if source.text_b else None,
-    _label(task, source.label, row, path),
-    copied if copied_columns else None,
-  )
+    examples.append(example)
+  return examples
 
 
 def _label(task, column, row, path):
@@ -257,11 +247,10 @@ class TextRecordBuilder(RowEncoder):
     if example:
       row = self.encode(example.text_a, example.text_b)
     label = example.label if example else None
-    fields = {
-      **self.inputs(row.ids, row.segments),
-      "label_ids": encode_label(label, self._label_ids, self._multi_label),
-      "is_real_example": [int(example is not None)],
-    }
+    label_ids = encode_label(label, self._label_ids, self._multi_label)
+    fields: dict[str, list] = {"label_ids": label_ids}
+    fields |= {"is_real_example": [int(bool(example))]}
+    fields |= self.inputs(row.ids, row.segments)
     return fields, [row.length] if example else []
 
 

@@ -15,7 +15,7 @@ from runs import training_program
 from storage import UserError, files, textfiles
 from tasks import metrics
 from tasks.classification import named_tasks
-from tasks.classification.settings import Settings
+from tasks.classification.named_tasks import Settings
 
 NAME = "GLUE"
 TABLE = "glue.tsv"
@@ -35,19 +35,6 @@ _ROWS = {
   "WNLI": ("accuracy", None, None),  # left out by the paper
 }
 _TASKS = ("MNLI", *list(_ROWS)[2:])
-
-
-def check_folder(data_dir: str | None, is_read: bool, from_mnli: bool) -> None:
-  """Raises an error if --data_dir is missing, or --from_mnli has one task."""
-  if from_mnli:
-    raise UserError(
-      "--from_mnli is for --task_name=GLUE: for one task give "
-      "--init_checkpoint=(output folder of MNLI) and --new_head"
-    )
-  if is_read and not data_dir:
-    raise UserError("--do_train, --do_eval and --do_predict need --data_dir")
-  if data_dir and not files.is_folder(data_dir):
-    raise FileNotFoundError(f"--data_dir={data_dir} is no folder")
 
 
 def parts(settings: Settings, level: int = logging.DEBUG) -> dict[str, dict]:
@@ -133,23 +120,16 @@ def run(settings: Settings) -> None:
       flags |= {"init_checkpoint": mnli, "new_head": True}
     changes = [f"--{flag}={value}" for flag, value in flags.items()]
     training_program.rerun(settings, name, changes)
+    for row, (metric, *_) in _ROWS.items() if not settings.dry_run else ():
+      suffix = "_mismatched" if row == "MNLI-mm" else ""
+      path = os.path.join(flags["output_dir"], f"eval_results{suffix}.txt")
+      if row.split("-m")[0] == name and files.exists(path):
+        lines = (line.split(" = ") for line in textfiles.lines(path))
+        values[row] = 100 * float(dict(lines)[f"eval_{metric}"])
     if not settings.dry_run:
-      values |= _results(name, flags["output_dir"])
       _write(settings.output_dir, values)
   if settings.do_predict and not settings.dry_run:
     _write_submission(settings.output_dir)
-
-
-def _results(task, folder) -> dict[str, float]:
-  """Values of the table's rows for a task, from eval_results.txt."""
-  result = {}
-  for name, (metric, *_) in _ROWS.items():
-    suffix = "_mismatched" if name == "MNLI-mm" else ""
-    path = os.path.join(folder, f"eval_results{suffix}.txt")
-    if name.split("-m")[0] == task and files.exists(path):
-      lines = (line.split(" = ") for line in textfiles.lines(path))
-      result[name] = 100 * float(dict(lines)[f"eval_{metric}"])
-  return result
 
 
 def _read(output_dir) -> dict[str, float]:

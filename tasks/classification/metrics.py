@@ -64,9 +64,9 @@ def results(
 ) -> dict[str, float]:
   """Values of eval_results.txt: the original's, then the task's metrics.
 
-  `loss` is the mean over batches. The short last batch has the weight of a full
-  batch, as in the original. With several labels a text, F1 is computed again
-  with thresholds of 0.5. losses: [N]; outputs as in `predictions`.
+  `loss` is the mean over batches, of which the short last one has the weight of
+  a full one, as in the original. With several labels a text, F1 is computed
+  again with thresholds of 0.5. losses: [N]; outputs as in `predictions`.
   """
   starts = range(0, len(losses), batch_size)
   batches = [losses[i : i + batch_size].mean() for i in starts]
@@ -144,8 +144,7 @@ def write_predictions(
 ) -> None:
   """Writes test_results.tsv, test_predictions.tsv and GLUE's submission.
 
-  The files of "test_mismatched" end in _mismatched.tsv. logits: [N, L] or
-  [N, 1].
+  "test_mismatched" has files ..._mismatched.tsv. logits: [N, L] or [N, 1].
   """
   outputs = probabilities(task, logits)
   end = split.removeprefix("test") + ".tsv"
@@ -171,22 +170,21 @@ def write_prediction_table(
   The copied columns are the examples' `columns`. Tabs and line breaks become
   blanks. A column whose name is in use gets the prefix "input_".
   """
-  labels = task.labels
-  rows = np.asarray(outputs, np.float32)
+
+  def cell(text):
+    return re.sub(r"[\t\r\n]+", " ", text)
+
+  labels, rows = task.labels, np.asarray(outputs, np.float32)
   names = _prediction_names(task, rows)
   copied = list(dict.fromkeys(c for e in examples for c in e.columns or ()))
   header = ["guid", "prediction", *labels]
   header += [f"input_{c}" if c in header else c for c in copied]
-  table: list[Iterable[str]] = [map(_cell, header)]
+  table: list[Iterable[str]] = [map(cell, header)]
   for example, name, row in zip(examples, names, rows, strict=True):
     values = [str(value) for value in row] if labels else []
-    cells = [_cell((example.columns or {}).get(c, "")) for c in copied]
+    cells = [cell((example.columns or {}).get(c, "")) for c in copied]
     table.append([example.guid, name, *values, *cells])
   metrics.write_table(path, table)
-
-
-def _cell(text):
-  return re.sub(r"[\t\r\n]+", " ", text)
 
 
 def _prediction_names(task, outputs):

@@ -1,17 +1,19 @@
-"""Tasks by --task_name: GLUE, XNLI, and tsv, the user's own files."""
+"""Settings of run_classifier.py, and tasks: GLUE, XNLI, tsv (own files)."""
 
 import os
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from absl import logging
 
+from cli.settings import common, device, flag, flags_of
 from data import labels, tables
+from runs.settings import Packing
+from runs.task_settings import EvaluatedFineTuning, LongText, Tables
 from storage import UserError, files
 from tasks.classification import examples
 from tasks.classification.examples import ClassificationTask, Split, TextExample
-from tasks.classification.settings import NamedTask, Settings
 from training import checkpoint_files, run_json
 
 CUSTOM = "tsv"
@@ -23,6 +25,52 @@ _F1 = ("accuracy", "f1")
 _CORRELATIONS = ("pearson", "spearman")
 _MATTHEWS = ("matthews_correlation",)
 _PAIR = ("sentence1", "sentence2")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnFiles(Tables):
+  """Columns and labels of the user's own files."""
+
+  text_a_column: str = flag("text", "tsv: column of the text.")
+  text_b_column: str | None = flag(None, "tsv: column of the second text.")
+  label_column: str = flag("label", "tsv: column of the label.")
+  is_regression: bool = flag(False, "tsv: labels are numbers.")
+  multi_label: bool = flag(
+    False,
+    "tsv: a text has any number of labels, separated by | or a JSON list.",
+  )
+
+  @property
+  def own_flags(self) -> list[str]:
+    """Names of the flags of own files that the user has set."""
+    return [n for n in flags_of(OwnFiles) if n in self.given and self[n]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(OwnFiles, LongText, EvaluatedFineTuning, Packing):
+  """Flags of run_classifier.py."""
+
+  task_name: str = common(
+    None,
+    "A task of GLUE, GLUE for all in --data_dir, XNLI, or tsv: your own task.",
+    required=True,
+  )
+  data_dir: str | None = common(None, "Folder with the files of the task.")
+  xnli_language: str = flag("zh", "Language of XNLI.")
+  num_workers: int = device(
+    1, "Number of processes that tokenize.", minimum=1, training=False
+  )
+  class_weights: tuple[str, ...] = flag(
+    (), "Weights of the labels' losses: balanced, or as in rare=5,frequent=0.5."
+  )
+  prediction_columns: tuple[str, ...] = flag(
+    (),
+    "Columns to copy from the test file to test_predictions.tsv; all for all.",
+    training=False,
+  )
+  from_mnli: bool = flag(
+    False, "GLUE: RTE, MRPC and STS-B begin with MNLI's model."
+  )
 
 
 def _task(
@@ -111,8 +159,9 @@ TASKS = {
 
 def find(name: str) -> ClassificationTask:
   """A task of GLUE, or XNLI; ignores case, "-" and "_". Raises ValueError."""
+  plain = str.maketrans("", "", "-_")
   for known, task in TASKS.items():
-    if _plain(known) == _plain(name):
+    if known.lower().translate(plain) == name.lower().translate(plain):
       return task
   raise UserError(
     f"unknown task {name!r}; known are {', '.join(TASKS)}, GLUE for all of "
@@ -120,27 +169,12 @@ def find(name: str) -> ClassificationTask:
   )
 
 
-def _plain(name):
-  return name.lower().replace("-", "").replace("_", "")
-
-
-def choose(chosen: NamedTask) -> ClassificationTask:
+def choose(settings: Settings) -> ClassificationTask:
   """The task of --task_name; own files still lack labels, see `with_labels`."""
-  if chosen.task_name.lower() == CUSTOM:
-    return _custom_task(chosen)
-  task = find(chosen.task_name)
-  return xnli(chosen.xnli_language) if task.name == "XNLI" else task
-
-
-def check_no_custom_flags(
-  task: ClassificationTask, names: Sequence[str]
-) -> None:
-  """Raises ValueError if the user has set flags of own files, `names`."""
-  for name in names:
-    raise UserError(
-      f"--{name} is for --task_name={CUSTOM}: the columns of {task.name} are "
-      "fixed, and every text has one label or score"
-    )
+  if settings.task_name.lower() == CUSTOM:
+    return _custom_task(settings)
+  task = find(settings.task_name)
+  return xnli(settings.xnli_language) if task.name == "XNLI" else task
 
 
 def check_text_pairs(column: str | None, start: str) -> None:
@@ -166,24 +200,28 @@ def check_teacher(teacher: str, task: ClassificationTask) -> None:
     labels.check_teacher(teacher, known, task.labels)
 
 
-def _custom_task(chosen: NamedTask):
+def _custom_task(settings: Settings):
   """Task of the files train, dev and test in --data_dir, still without labels.
 
   An export needs no --data_dir. Raises FileNotFoundError without files,
   ValueError if a split has two files.
   """
-  folder = chosen.data_dir
-  if chosen.is_regression and chosen.multi_label:
+  folder = settings.data_dir or ""
+  if settings.is_regression and settings.multi_label:
     raise UserError(
       "--is_regression and --multi_label contradict each other: a text has a "
       "score or labels"
     )
-  columns = (chosen.text_a_column, chosen.text_b_column)
+  columns = (settings.text_a_column, settings.text_b_column)
   splits = {} if folder else {"test": Split("", *columns)}
   for name in ("train", "dev", "test") if folder else ():
-    if file := _find_split(folder, name):
-      label = None if name == "test" else chosen.label_column
-      splits[name] = Split(file, *columns, label)
+    paths = {name + end: os.path.join(folder, name + end) for end in EXTENSIONS}
+    present = [file for file, path in paths.items() if files.exists(path)]
+    if len(present) > 1 and present[1:] != [name + ".txt"]:
+      raise UserError(f"{folder} has {' and '.join(present)}; remove one")
+    if present:
+      label = None if name == "test" else settings.label_column
+      splits[name] = Split(present[0], *columns, label)
   if not splits:
     raise FileNotFoundError(
       f"{folder} has no file train, dev or test with the extension "
@@ -192,31 +230,22 @@ def _custom_task(chosen: NamedTask):
   return ClassificationTask(
     CUSTOM,
     splits,
-    metrics=_CORRELATIONS if chosen.is_regression else ("accuracy",),
-    is_regression=chosen.is_regression,
-    multi_label=chosen.multi_label,
-    dialect=(chosen.delimiter, chosen.encoding),
+    metrics=_CORRELATIONS if settings.is_regression else ("accuracy",),
+    is_regression=settings.is_regression,
+    multi_label=settings.multi_label,
+    dialect=(settings.delimiter, settings.encoding),
   )
 
 
-def _find_split(data_dir, name):
-  names = [name + extension for extension in EXTENSIONS]
-  present = [n for n in names if files.exists(os.path.join(data_dir, n))]
-  present = present[:1] if present[1:] == [name + ".txt"] else present
-  if len(present) > 1:
-    raise UserError(f"{data_dir} has {' and '.join(present)}; remove one")
-  return present[0] if present else None
-
-
 def with_labels(
-  chosen: Settings, checkpoint_labels: str | None
+  settings: Settings, checkpoint_labels: str | None
 ) -> ClassificationTask:
   """The task of --task_name; labels.choose finds the labels of own files.
 
   Raises FileNotFoundError without labels.txt and training file, ValueError if
   the training file is no table or has a single label.
   """
-  task = choose(chosen)
+  task = choose(settings)
   if task.is_regression:
     return task
   if task.name != CUSTOM:
@@ -225,9 +254,9 @@ def with_labels(
     return task
   collect = None
   if "train" in task.splits:
-    collect = partial(_training_labels, task, chosen.data_dir)
+    collect = partial(_training_labels, task, settings.data_dir)
   result = labels.choose(
-    chosen.output_dir, checkpoint_labels, collect, chosen.do_train
+    settings.output_dir, checkpoint_labels, collect, settings.do_train
   )
   if task.multi_label:
     return replace(task, labels=result, metrics=("micro_f1", "macro_f1"))

@@ -26,7 +26,7 @@ from storage import files
 from tasks.classification import examples, metrics, named_tasks
 from tasks.classification.answers import Answers
 from tasks.classification.examples import ClassificationTask, TextExample
-from tasks.classification.settings import Settings
+from tasks.classification.named_tasks import Settings
 from tasks.metrics import classification_report
 from training import inference
 
@@ -86,13 +86,10 @@ def objective(
 
 @dataclass(frozen=True)
 class Classification(Task[Settings, RecordDataset]):
-  """Classifies texts or pairs; `named` is the task of --task_name.
-
-  With `fits_thresholds` an evaluation finds the thresholds of labels.
-  """
+  """Classifies texts or pairs; `named` is the task of --task_name."""
 
   named: ClassificationTask = field(kw_only=True)
-  fits_thresholds: bool = False
+  fits_thresholds: bool = False  # an evaluation finds the labels' thresholds
 
   @property
   def metric(self) -> str:
@@ -164,14 +161,13 @@ class Classification(Task[Settings, RecordDataset]):
     if static_shapes and kind in sizes:
       # TPUs need batches of a fixed size. Examples None fill the last batch.
       filled = [*rows, *[None] * (-len(rows) % sizes[kind])]
-    length = settings.row_length
-    layout = (length, named.labels, named.multi_label)
+    layout = (settings.row_length, named.labels, named.multi_label)
     schema = examples.record_schema(*layout)
     path = self.records_file(split)
     build = partial(examples.TextRecordBuilder, settings.tokenizer, *layout)
     lengths = write_records(path, schema, filled, build, settings.num_workers)
     flag = settings.row_length_flag
-    log_lengths(file, lengths, length, flag=flag)
+    log_lengths(file, lengths, settings.row_length, flag=flag)
     return RecordDataset(rows, path, schema, static_shapes, lengths=lengths)
 
   def evaluate(

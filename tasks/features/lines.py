@@ -1,4 +1,4 @@
-"""Files of extract_features.py: lines of text as input, activations as output.
+"""Settings and files of extract_features.py: lines of text -> activations.
 
 A line has one text or two, "text_a ||| text_b", and becomes one sequence of
 tokens, as in the original. The output has the original's JSON lines, or is an
@@ -17,18 +17,51 @@ import tempfile
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple, cast
 
 import numpy as np
 
+from cli.settings import common, flag, original
 from data import features
 from data.features import RowEncoder
 from data.vocab import Tokenizer
 from data.write_records import log_lengths
+from modeling.config import POOLINGS
+from runs.settings import ServedEncoder
+from runs.task_settings import LongText
 from storage import UserError, files, textfiles
 
 # Separates the texts of a line.
 SEPARATOR = " ||| "
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(LongText, ServedEncoder):
+  """Flags of extract_features.py."""
+
+  input_file: str | None = common(None, "File with one text per line.")
+  output_file: str | None = common(None, "File to write.")
+  layers: str = common(
+    "-1,-2,-3,-4",
+    "Layers to extract: 0 is the first, -1 the last. Default: four, or fewer.",
+    dependent=True,
+  )
+  overwrite: bool = common(False, "Replace --output_file.")
+  batch_size: int = original(32, "Batch size for prediction.", minimum=1)
+  use_one_hot_embeddings: bool = original(False, "Embed by matmul, for TPUs.")
+  pooling: str = flag(
+    "none",
+    "none: vectors of tokens. mean: average over all tokens, with [CLS] and "
+    "[SEP]. cls: vector of [CLS]. An export has the mean by default, and "
+    "without windows always the vectors of tokens.",
+    choices=POOLINGS,
+  )
+  format: str = flag(
+    "json",
+    "JSON lines, or NumPy arrays (tasks/features/lines.py).",
+    choices=("json", "npz"),
+  )
 
 
 class Line(NamedTuple):
@@ -137,6 +170,11 @@ def write_json(
   tokens: Callable[[Sequence[int]], list[str]],
 ) -> None:
   """Writes the original's JSON object per line; `tokens` maps ids to tokens."""
+
+  def by_layer(vectors):
+    pairs = zip(layers, vectors, strict=True)
+    return [{"index": index, "values": values} for index, values in pairs]
+
   with files.open_for_writing(path) as file:
     for line, values in results:
       # NumPy rounds like Python here: a float32 times 10^6 is exact in float64.
@@ -144,20 +182,13 @@ def write_json(
       # The original spells the key like this.
       record: dict[str, Any] = {"linex_index": line.number}
       if values.ndim == 2:
-        record["layers"] = _layers(rounded, layers)
+        record["layers"] = by_layer(rounded)
       else:
         record["features"] = [
-          {"token": token, "layers": _layers(vectors, layers)}
+          {"token": token, "layers": by_layer(vectors)}
           for token, vectors in zip(tokens(line.ids), rounded, strict=True)
         ]
       file.write(json.dumps(record).encode() + b"\n")
-
-
-def _layers(vectors, layers):
-  return [
-    {"index": index, "values": values}
-    for index, values in zip(layers, vectors, strict=True)
-  ]
 
 
 def write_npz(

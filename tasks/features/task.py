@@ -11,7 +11,7 @@ from serving.export import ServedModel, TextSignature
 from storage import Progress
 from tasks.features import lines as text_lines
 from tasks.features.answers import Answers
-from tasks.features.settings import Settings
+from tasks.features.lines import Settings
 from training import inference
 
 # Values in a chunk, 256 MiB. Lines are sorted by length within a chunk.
@@ -26,11 +26,9 @@ _BLANK = (
 def write(settings: Settings, model, hidden_size: int) -> None:
   """Writes the activations of --input_file to --output_file."""
   layers = text_lines.layer_indexes(settings.layers)
-  tokenizer = settings.tokenizer
-  length = settings.row_length
-  flag = settings.row_length_flag
+  tokenizer, flag = settings.tokenizer, settings.row_length_flag
   path, output = settings.needed("input_file"), settings.needed("output_file")
-  lines = text_lines.read_lines(path, tokenizer, length, flag)
+  lines = text_lines.read_lines(path, tokenizer, settings.row_length, flag)
   max_tokens = _CHUNK_SIZE // (len(layers) * hidden_size)
   progress = Progress("extracted", text_lines.count(path), "lines")
   results = _extract(settings, model, lines, max_tokens, progress)
@@ -102,14 +100,10 @@ def served_model(settings: Settings, of_tokens: bool = True) -> ServedModel:
 
   `of_tokens` adds vectors of tokens to any --pooling, except with windows.
   """
-  config = model_files.config(settings)
-  windows, layers = (
-    text_windows(settings),
-    text_lines.layer_indexes(settings.layers),
-  )
+  config, windows = model_files.config(settings), text_windows(settings)
+  layers = text_lines.layer_indexes(settings.layers)
   pooling = "none" if of_tokens and not windows else settings.pooling
   model = layer_outputs(config, layers, pooling, windows)
-  length = settings.row_length
-  texts = TextConfig(settings.tokenizer, length)
+  texts = TextConfig(settings.tokenizer, settings.row_length)
   answers = Answers(texts, settings.pooling, pairs=not windows)
   return ServedModel(model, answers, FeatureExtraction)

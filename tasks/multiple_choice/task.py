@@ -119,8 +119,8 @@ def write_predictions(
 ) -> None:
   """Writes test_results.tsv, probabilities only, and test_predictions.tsv.
 
-  test_predictions.tsv has columns for the example's number, the predicted
-  ending's number and text, and all probabilities. logits are [N, C].
+  The latter has the example's number, the predicted ending's number and text,
+  and all probabilities. logits are [N, C].
   """
   probs = softmax(logits).astype(np.float32)
   metrics.write_results(os.path.join(folder, "test_results.tsv"), probs)

@@ -1,25 +1,37 @@
-"""Reads sentences with tags from files with columns (CoNLL) or JSON lines.
+"""Reads sentences with tags, from columns (CoNLL) or JSON lines -> records.
 
 Each word has a line, and a blank line ends a sentence. A line with a tab is
 split at tabs, any other line at blanks. The word "-DOCSTART-" begins a
 document. KLUE's files have a line for each character; a line for a blank is the
 word BLANK. A line that begins with "#" is a comment, unless the number of
 columns and the tag are as in the other lines.
+
+A record has a sentence, or a part of a long sentence. With document context
+(section 5.3 of the paper) it also has the neighboring sentences, up to the
+maximum length. The first piece of a word has the tag as label. All other tokens
+have the label -1, which losses ignore.
 """
 
 import json
+import math
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from itertools import groupby
+from itertools import accumulate, chain, groupby, pairwise
 from operator import ne
 from typing import NamedTuple
 
+import numpy as np
 from absl import logging
 
+from data import features
+from data.features import RowEncoder
+from data.vocab import Tokenizer
 from storage import UserError, number_of, textfiles
 from tasks.ner.schemes import Scheme, recognize
 
+IGNORED = -1
 DOCUMENT_START = "-DOCSTART-"
 # The first words of a document in CoNLL, OntoNotes and Universal Dependencies.
 _STARTS = (DOCUMENT_START, "#begin document", "#end document", "# newdoc")
@@ -61,7 +73,11 @@ def read_sentences(
   columns, the file has no word, or the file has another layout.
   """
   columns = tuple(c for c in (word_column, tag_column) if c is not None)
-  read = _read_json if _is_json(path) else _read_columns
+  is_json = path.removesuffix(".gz").endswith((".json", ".jsonl"))
+  if not is_json:
+    lines = filter(str.strip, textfiles.text_lines(path))
+    is_json = re.match(r'\s*\[?\s*\{\s*"[^"]*"\s*:', next(lines, ""))
+  read = _read_json if is_json else _read_columns
   sentences = list(read(path, columns))
   if not sentences:
     raise UserError(f"{path} has no words")
@@ -74,17 +90,6 @@ def read_sentences(
     text = "%s: all %d words are one sentence; a blank line should end each"
     logging.warning(text, path, len(sentences[0].words))
   return sentences
-
-
-# --- JSON ------------------------------------------------------------------
-
-
-def _is_json(path):
-  """Returns whether the name or the first line is JSON."""
-  if path.removesuffix(".gz").endswith((".json", ".jsonl")):
-    return True
-  lines = filter(str.strip, textfiles.text_lines(path))
-  return bool(re.match(r'\s*\[?\s*\{\s*"[^"]*"\s*:', next(lines, "")))
 
 
 def _read_json(path, columns) -> Iterator[Sentence]:
@@ -110,9 +115,6 @@ def _texts(values, keys, where) -> list[str]:
     f"{where}: expected {' or '.join(keys)} with a list of texts (names of "
     f"tags, not their numbers), but there is {json.dumps(shown)[:80]}"
   )
-
-
-# --- Columns ---------------------------------------------------------------
 
 
 def _read_columns(path, columns) -> Iterator[Sentence]:
@@ -225,3 +227,117 @@ def has_tags(path: str, columns: Columns) -> bool:
         _pick(path, number, cells, columns)
         return True
   return False
+
+
+# --- Records ---------------------------------------------------------------
+
+
+class TagWindow(NamedTuple):
+  """Words that have labels in a record."""
+
+  word: int  # index of the first word in the sentence
+  positions: list[int]  # position of each word's first piece in the record
+
+
+class TagRecordBuilder(RowEncoder):
+  """Makes records and windows of sentences, in the order of the words.
+
+  Every word is in exactly one window. A word without tokens becomes [UNK]. The
+  words before and after fill a record, from the same document with
+  `document_context`, otherwise from the same sentence. `lengths` counts
+  sentences by number of tokens.
+  """
+
+  def __init__(
+    self,
+    tokenizer: Tokenizer,
+    seq_length: int,
+    tags: Sequence[str],
+    document_context: bool = False,
+  ):
+    super().__init__(tokenizer, seq_length)
+    self.lengths: Counter[int] = Counter()
+    self._unknown = tokenizer.unknown
+    self.schema = features.tagging(seq_length)
+    self._max_pieces = seq_length - 2
+    self._tag_ids = {tag: i for i, tag in enumerate(tags)}
+    self._document_context = document_context
+
+  def __call__(
+    self, sentences: Sequence[Sentence]
+  ) -> Iterator[tuple[dict[str, list], TagWindow]]:
+    documents = ([sentence] for sentence in sentences)
+    if self._document_context:
+      groups = groupby(sentences, lambda sentence: sentence.document)
+      documents = (list(group) for _, group in groups)
+    for ids, tags, window in chain.from_iterable(map(self.windows, documents)):
+      labels = [IGNORED] * self.seq_length
+      if tags is not None:
+        for position, tag in zip(window.positions, tags, strict=True):
+          labels[position] = self._tag_ids[tag]
+      row = self.inputs(ids, [0] * len(ids))
+      yield row | {"label_ids": labels}, window
+
+  def windows(
+    self, sentences: Sequence[Sentence]
+  ) -> Iterator[tuple[list[int], list[str] | None, TagWindow]]:
+    """Token ids, tags and window of each record, with context from all."""
+    words = [
+      self.token_ids(word)[: self._max_pieces] or [self._unknown]
+      for sentence in sentences
+      for word in sentence.words
+    ]
+    starts = [0, *accumulate(map(len, words))]  # of words; and the end
+    text = [piece for word in words for piece in word]
+    first = 0
+    for sentence in sentences:
+      last = first + len(sentence.words)
+      self.lengths[starts[last] - starts[first] + 2] += 1
+      lengths = list(map(len, words[first:last]))
+      for begin, end in split_long(lengths, self._max_pieces):
+        part = starts[first + begin : first + end + 1]
+        # Context on both sides fills the record.
+        spare, after = (
+          self._max_pieces - part[-1] + part[0],
+          starts[-1] - part[-1],
+        )
+        before = min(part[0], max(spare // 2, spare - after))
+        left, right = part[0] - before, part[-1] + min(after, spare - before)
+        positions = [1 + start - left for start in part[:-1]]
+        tags = sentence.tags and sentence.tags[begin:end]
+        ids, _ = features.join(text[left:right], None, *self._ends)
+        yield ids, tags, TagWindow(begin, positions)
+      first = last
+
+
+def split_long(
+  lengths: Sequence[int], max_pieces: int
+) -> list[tuple[int, int]]:
+  """Splits words into parts of about equal length; begin and end of each."""
+  total = sum(lengths)
+  target = math.ceil(total / math.ceil(total / max_pieces))
+  parts = []
+  begin = size = 0
+  for word, length in enumerate(lengths):
+    if size and size + length > target:
+      parts.append((begin, word))
+      begin, size = word, 0
+    size += length
+  return [*parts, (begin, len(lengths))]
+
+
+def first_piece_values(
+  values: np.ndarray, windows: Sequence[TagWindow]
+) -> np.ndarray:
+  """Values at the first piece of each word: [N, T, ...] -> [words, ...]."""
+  rows = [n for n, w in enumerate(windows) for _ in w.positions]
+  positions = [position for w in windows for position in w.positions]
+  return values[rows, positions]
+
+
+def group_by_sentence(
+  values: Sequence, sentences: Sequence[Sentence]
+) -> list[Sequence]:
+  """Splits the values of all words by sentence."""
+  ends = [0, *accumulate(len(sentence.words) for sentence in sentences)]
+  return [values[begin:end] for begin, end in pairwise(ends)]

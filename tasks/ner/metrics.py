@@ -1,7 +1,6 @@
 """Precision, recall and F1 of entities, as in conlleval; prediction files.
 
-A predicted entity is correct if type, begin and end are correct. W words, L
-tags.
+An entity is correct if type, begin and end are correct. W words, L tags.
 """
 
 import os
@@ -19,8 +18,7 @@ from absl import logging
 from serving.answers import softmax
 from storage import files, num_wide
 from tasks import metrics
-from tasks.ner.examples import DOCUMENT_START, Sentence
-from tasks.ner.records import group_by_sentence
+from tasks.ner.examples import DOCUMENT_START, Sentence, group_by_sentence
 from tasks.ner.schemes import OUTSIDE, Scheme, recognize
 
 
@@ -47,19 +45,13 @@ class Score(NamedTuple):
 
 @dataclass(frozen=True)
 class Scores:
-  """Scores of all types together and of each type.
-
-  Attributes:
-    words: number of words.
-    accuracy: fraction of words with the correct tag; "O" counts as a tag.
-    of_entities: the scores count entities, otherwise single words.
-  """
+  """Scores of all types together and of each type."""
 
   overall: Score
   by_type: dict[str, Score]
-  words: int
-  accuracy: float
-  of_entities: bool
+  words: int  # number
+  accuracy: float  # fraction of words with the correct tag, maybe "O"
+  of_entities: bool  # the scores count entities, otherwise single words
 
 
 def evaluate(
@@ -94,6 +86,11 @@ def evaluate(
 
 def report(scores: Scores) -> str:
   """Scores in percent in the layout of conlleval."""
+
+  def percent(score):
+    ratios = f"precision: {score.precision:7.2%}; recall: {score.recall:7.2%}"
+    return f"{ratios}; FB1: {100 * score.f1:6.2f}"
+
   overall = scores.overall
   tokens = f"processed {scores.words} tokens"
   accuracy = f"accuracy: {scores.accuracy:7.2%}"
@@ -101,19 +98,12 @@ def report(scores: Scores) -> str:
     tokens += (
       f" with {overall.labels} phrases; found: {overall.predicted} phrases"
     )
-    accuracy += f"; {_percent(overall)}"
+    accuracy += f"; {percent(overall)}"
   lines = [f"{tokens}; correct: {overall.correct}.", accuracy]
   for name, score in scores.by_type.items():
     width = 17 - num_wide(name)
-    lines.append(f"{name.rjust(width)}: {_percent(score)}  {score.predicted}")
+    lines.append(f"{name.rjust(width)}: {percent(score)}  {score.predicted}")
   return "\n".join(lines)
-
-
-def _percent(score):
-  return (
-    f"precision: {score.precision:7.2%}; recall: {score.recall:7.2%}; "
-    f"FB1: {100 * score.f1:6.2f}"
-  )
 
 
 def label_ids(tags: Sequence[str], sentences: Sequence[Sentence]) -> np.ndarray:
@@ -140,9 +130,10 @@ def score(
   logits: np.ndarray, tags: Sequence[str], sentences: Sequence[Sentence]
 ) -> Scores:
   """Computes and logs scores of sentences with tags."""
-  predicted = group_by_sentence(_most_probable(logits, tags), sentences)
+  predicted = [tags[i] for i in np.argmax(logits, axis=-1)]
   known = [sentence.tags or [] for sentence in sentences]
-  scores = evaluate(known, predicted, recognize(tags))
+  by_sentence = group_by_sentence(predicted, sentences)
+  scores = evaluate(known, by_sentence, recognize(tags))
   logging.info("\n%s", report(scores))
   return scores
 
@@ -155,7 +146,7 @@ def write_predictions(
   sentences: Sequence[Sentence],
 ) -> None:
   """Writes <split>_predictions.conll, in the file's scheme, and .tsv."""
-  predicted = _most_probable(logits, tags)
+  predicted = [tags[i] for i in np.argmax(logits, axis=-1)]
   path = os.path.join(output_dir, f"{split}_predictions")
   by_sentence = group_by_sentence(predicted, sentences)
   if scheme := sentences[0].scheme:
@@ -173,17 +164,12 @@ def write_predictions(
   metrics.write_table(f"{path}.tsv", table)
 
 
-def _most_probable(logits, tags):
-  return [tags[i] for i in np.argmax(logits, axis=-1)]
-
-
 def write_conll(
   path: str, sentences: Sequence[Sentence], predicted: Sequence[Sequence[str]]
 ) -> None:
-  """Writes words, known tags and predicted tags, in columns.
+  """Writes words, known tags and predicted tags, with a blank between columns.
 
-  A blank separates columns, as conlleval expects. White space within a word
-  becomes "_".
+  This is the format of conlleval. White space within a word becomes "_".
   """
   several = sentences[-1].document > 0
   lines: list[str] = []

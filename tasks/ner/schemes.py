@@ -68,8 +68,8 @@ class Scheme(NamedTuple):
     """Entities of a sentence by the rules of conlleval, from left to right.
 
     An entity begins at B or S, after E or S, after "O", and where the type
-    changes. M means I, L means E, U and W mean S. In a file without entities
-    each word counts as an entity.
+    changes. M means I, L means E, U and W mean S. Without a scheme each word
+    counts as an entity.
     """
     result = []
     letter, kind, begin = OUTSIDE, "", 0
@@ -143,8 +143,7 @@ def recognize(tags: Collection[str]) -> Scheme:
 def is_doubtful(scheme: Scheme, tags: Collection[str]) -> bool:
   """Returns whether tags without a layout look like an unknown scheme.
 
-  BEGIN-PER and INSIDE-PER, BPER and IPER have the same end; and numbers are
-  perhaps ids of tags.
+  BEGIN-PER and INSIDE-PER, BPER and IPER have the same end; numbers may be ids.
   """
   types = {*tags} - {scheme.outside}
   if scheme.layout or not types:

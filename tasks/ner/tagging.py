@@ -1,10 +1,15 @@
-"""Compares the tags of files with a model's tags, and converts schemes."""
+"""Settings of run_ner.py: tags of files, a model's tags, and conversions."""
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 
 from absl import logging
 
+from cli.settings import common, flag
 from data import labels
+from modeling.config import FEATURE_LAYERS
+from runs.settings import Packing
+from runs.task_settings import EvaluatedFineTuning
 from storage import UserError, number_of
 from tasks.ner import examples
 from tasks.ner.examples import Columns, Sentence
@@ -18,6 +23,35 @@ from tasks.ner.schemes import (
 
 TARGETS = ("BIO", "BIOES")  # of --tag_scheme
 _REMEDY = "--tag_scheme=BIO, or BIOES, converts all files; train with it, too"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(EvaluatedFineTuning, Packing):
+  """Flags of run_ner.py."""
+
+  not_packed = ("document_context", "feature_based")
+
+  train_file: str | None = common(None, "CoNLL file to train on.")
+  dev_file: str | None = common(
+    None, "CoNLL file to evaluate on.", training=False
+  )
+  test_file: str | None = common(
+    None, "CoNLL file to tag; tags are optional.", training=False
+  )
+  word_column: int = flag(0, "Column of the words.")
+  tag_column: int = flag(-1, "Column of the tags; -1 for the last.")
+  tag_scheme: str | None = flag(
+    None, "Scheme to which tags are converted.", choices=TARGETS
+  )
+  max_seq_length: int = common(128, "Maximum number of tokens.", minimum=3)
+  document_context: bool = flag(
+    False, "Add the document's text, up to --max_seq_length."
+  )
+  feature_based: bool = flag(False, "Train an LSTM on a frozen BERT.")
+  feature_layers: str = flag(
+    "concat_last_four", "The LSTM's input.", choices=tuple(FEATURE_LAYERS)
+  )
+  lstm_units: int = flag(768, "LSTM units in each direction.", minimum=1)
 
 
 def tag_set(
@@ -84,12 +118,12 @@ def read_tagged(
     sentences = examples.read_sentences(path, *columns)
     scheme = find_scheme(sentences, tags)
     logging.info("%s: tag scheme %s", path, scheme)
-    if is_doubtful(scheme, used := _used(sentences)):
+    if is_doubtful(scheme, _used(sentences)):
       text = (
         "%s: %s are in no known scheme (%s). Each counts as a type: is the "
       )
       text += "letter B, I, E or S, and a separator before the type, missing?"
-      some = ", ".join(map(repr, sorted(used)[:3]))
+      some = ", ".join(map(repr, sorted(_used(sentences))[:3]))
       logging.warning(text, path, some, ", ".join(PATTERNS))
     if other := _first_line(sentences, scheme.others):
       text = "%s, %s is in no scheme, and counts as a type: is it a mistake?"
@@ -98,7 +132,12 @@ def read_tagged(
       sentences = _convert(path, sentences, scheme, tag_scheme)
     else:
       _check_scheme(path, sentences, scheme, tags)
-    require_known(sentences, tags, path)
+    used = _used(sentences)
+    if unknown := _first_line(sentences, used - {*tags}):
+      raise UserError(
+        f"{path}, {unknown} is none of the model's tags, which are "
+        f"{labels.known_labels(tags)}"
+      )
   except ValueError as error:
     if needs_tags:
       raise
@@ -113,17 +152,6 @@ def read_tagged(
   return sentences
 
 
-def require_known(
-  sentences: Iterable[Sentence], tags: Sequence[str], path: str
-) -> None:
-  """Raises ValueError with file and line for a tag that the model lacks."""
-  if unknown := _first_line(sentences, _used(sentences) - {*tags}):
-    raise UserError(
-      f"{path}, {unknown} is none of the model's tags, which are "
-      f"{labels.known_labels(tags)}"
-    )
-
-
 def _first_line(sentences, tags: Collection[str]) -> str:
   """First line that has one of the tags, as in "line 7: 'B-X'"; else ""."""
   for sentence in sentences if tags else ():
@@ -131,9 +159,6 @@ def _first_line(sentences, tags: Collection[str]) -> str:
       if tag in tags:
         return f"line {line}: {tag!r}"
   return ""
-
-
-# --- Schemes ---------------------------------------------------------------
 
 
 def find_scheme(

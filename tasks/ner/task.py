@@ -18,11 +18,10 @@ from runs.fine_tune import Task
 from serving.answers import TextConfig
 from serving.export import ServedModel
 from storage import Progress, tfrecord
-from tasks.ner import metrics, records
+from tasks.ner import examples, metrics
 from tasks.ner.answers import Answers
-from tasks.ner.examples import Sentence
-from tasks.ner.records import TagWindow
-from tasks.ner.settings import Settings
+from tasks.ner.examples import Sentence, TagWindow
+from tasks.ner.tagging import Settings
 from training import inference
 
 
@@ -70,7 +69,7 @@ class Ner(Task[Settings, TagRecords]):
       lambda sentence: (" ".join(sentence.words),), sentences, tokenizer, file
     )
     sentences = sentences[: settings.max_examples]
-    build = records.TagRecordBuilder(
+    build = examples.TagRecordBuilder(
       tokenizer, length, self.labels, settings.document_context
     )
     progress = Progress("cut", len(sentences), "sentences")
@@ -146,4 +145,4 @@ def word_logits(
 ) -> np.ndarray:
   """The model's logits for the words of a file, [words, tags]."""
   outputs = inference.outputs(model, dataset, batch_size)
-  return records.first_piece_values(outputs["logits"], dataset.rows)
+  return examples.first_piece_values(outputs["logits"], dataset.rows)

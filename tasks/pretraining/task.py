@@ -1,4 +1,4 @@
-"""run_pretraining.py: data, evaluation, export.
+"""run_pretraining.py: training, data, evaluation, export.
 
 Legend: B texts, M largest number of masks, T tokens, V vocabulary, K tokens for
 a mask. Ragged dimensions are in parentheses.
@@ -15,9 +15,10 @@ from data.batching import Packing
 from data.pretraining.input_pipeline import CausalTargets, PretrainingInput
 from data.pretraining.instances import DEFAULT_MASKING
 from data.records import Source
-from modeling import models
+from modeling import losses, models
 from modeling.config import SIDES, BertConfig
 from runs import checks, model_files
+from runs.session import Run
 from serving.answers import TextConfig
 from serving.export import ServedModel, TextSignature
 from storage import UserError, files
@@ -26,6 +27,40 @@ from tasks.pretraining.answers import Answers
 from tasks.pretraining.settings import Settings
 from training import checkpoint_files, inference, report
 from training import step as steps
+
+
+def pretrain(settings: Settings) -> None:
+  """Trains, evaluates and exports, as the settings ask."""
+  run = Run(settings, model_files.config(settings))
+  settings = run.settings
+  if settings.do_train or settings.do_eval:
+    eval_set = eval_data(settings, run.config)
+    if settings.do_train or not eval_set:
+      train_set = train_data(settings, run.config)
+  next_sentence = settings.objective == "mlm_nsp"
+  objective = losses.pretraining(next_sentence=next_sentence)
+  evaluated = None  # last step
+  with run.strategy.scope():
+    model = models.pretrainer(run.config, next_sentence=next_sentence)
+    if settings.do_train:
+      for step in run.train(
+        model,
+        objective,
+        train_set,
+        num_train_steps=settings.num_train_steps,
+        num_warmup_steps=settings.num_warmup_steps,
+        stop_at=settings.stop_at_step,
+        unit="sequences",
+        evaluated=report.last_evaluation(settings.output_dir),
+      ):
+        evaluate(settings, model, objective, eval_set or train_set, step)
+        evaluated = step
+    if settings.do_eval:
+      step = run.load(model)
+      if step != evaluated:
+        evaluate(settings, model, objective, eval_set or train_set, step)
+  if settings.do_export:
+    run.export(served_model)
 
 
 def train_data(settings: Settings, config: BertConfig) -> PretrainingInput:
@@ -161,7 +196,11 @@ class FillMask(TextSignature):
     is_shown = is_mask[..., None]
     outputs = model(inputs | {"masked_lm_positions": positions}, training=False)
     logits = outputs["masked_lm_logits"]  # [B, M, V]
-    logits += self._vocab_bias(logits.shape[-1])
+    # The model may have more ids than the vocabulary has tokens.
+    vocab.check_size(self._tokenizer.vocab, logits.shape[-1])
+    bias = np.full(logits.shape[-1], -np.inf, np.float32)
+    bias[self._answers.vocab_ids] = 0.0
+    logits += bias
     values, ids = tf.math.top_k(logits, self._answers.top_k)
     log_sum = tf.reduce_logsumexp(logits, axis=-1, keepdims=True)
     tokens = self._tokenizer.tokens(ids)
@@ -170,13 +209,6 @@ class FillMask(TextSignature):
       "probabilities": tf.where(is_shown, tf.exp(values - log_sum), 0.0),
       "num_masks": tf.math.count_nonzero(is_mask, axis=1, dtype=tf.int32),
     }
-
-  def _vocab_bias(self, size):
-    """Bias, [V]: -inf for ids of the model that the vocabulary lacks."""
-    vocab.check_size(self._tokenizer.vocab, size)
-    bias = np.full(size, -np.inf, np.float32)
-    bias[self._answers.vocab_ids] = 0.0
-    return tf.constant(bias)
 
 
 def served_model(settings: Settings) -> ServedModel:

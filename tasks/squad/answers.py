@@ -11,14 +11,9 @@ from tasks.squad.decoding import DecodingConfig
 from tasks.squad.examples import WORD, SquadExample
 from tasks.squad.records import WindowConfig, WindowMaker
 
-# {field of the best answer: field that lists the n best answers}
-_PLURAL = {
-  "answer": "answers",
-  "score": "scores",
-  "probability": "probabilities",
-  "start": "starts",
-  "end": "ends",
-}
+# Fields of the best answer, and fields that list the n best answers.
+_NAMES = ("answer", "score", "probability", "start", "end")
+_PLURALS = ("answers", "scores", "probabilities", "starts", "ends")
 
 
 class Answers(answers.Answers):
@@ -52,14 +47,14 @@ class Answers(answers.Answers):
     words = list(WORD.finditer(texts["context"]))
     example = SquadExample("", texts["question"], [word[0] for word in words])
     windows = list(self._window_maker.windows(0, example))
-    return Encoded([self._row(w) for w in windows], (example, windows, words))
-
-  def _row(self, window):
-    row = answers.row(window.ids, window.segments)
-    if self._dynamic_padding:
-      return row
-    padding = (0, self._windows.max_seq_length - len(window.ids))
-    return {name: np.pad(values, padding) for name, values in row.items()}
+    rows = []
+    for window in windows:
+      row = answers.row(window.ids, window.segments)
+      if not self._dynamic_padding:
+        padding = (0, self._windows.max_seq_length - len(window.ids))
+        row = {name: np.pad(values, padding) for name, values in row.items()}
+      rows.append(row)
+    return Encoded(rows, (example, windows, words))
 
   def decode(self, encoded: Encoded, outputs: list[dict]) -> dict:
     """Returns the best answer, with scores and position in the context.
@@ -67,10 +62,10 @@ class Answers(answers.Answers):
     `score` is start logit plus end logit, `probability` the softmax over the n
     best. `start` and `end` count characters, -1 if the answer is not in the
     context. Without a candidate text version 1.1 answers "empty" with score 0,
-    like the original, and version 2 answers "". Version 2 also answers "" if
-    `null_odds`, the score of no answer minus the best text's score, exceed the
-    threshold; `best_answer` etc. always describe the best text. With
-    `export_top_k`, `answers` etc. list the start of nbest_predictions.json.
+    and version 2 answers "". Version 2 also answers "" if `null_odds`, which is
+    the score of no answer minus the best text's score, exceeds the threshold;
+    `best_answer` etc. always describe the best text. With `export_top_k`,
+    `answers` etc. list the start of nbest_predictions.json.
     """
     example, windows, words = encoded.context
     answer_text = decoding.AnswerText(self.config.tokenizer)
@@ -83,14 +78,10 @@ class Answers(answers.Answers):
 
     def named(index):
       entry = entries[index]
-      start, end = _position(entry["text"], spans[index], words)
-      return {
-        "answer": entry["text"],
-        "score": entry["start_logit"] + entry["end_logit"],
-        "probability": entry["probability"],
-        "start": start,
-        "end": end,
-      }
+      score = entry["start_logit"] + entry["end_logit"]
+      position = _position(entry["text"], spans[index], words)
+      values = entry["text"], score, entry["probability"], *position
+      return dict(zip(_NAMES, values, strict=True))
 
     texts = [entry["text"] for entry in entries]
     result = named(texts.index(predictions.answers[""]))
@@ -102,7 +93,7 @@ class Answers(answers.Answers):
       result["null_odds"] = predictions.null_odds[""]
     top = [named(i) for i in range(len(texts))[: self._decoding.export_top_k]]
     if top:
-      for name, plural in _PLURAL.items():
+      for name, plural in zip(_NAMES, _PLURALS, strict=True):
         result[plural] = [answer[name] for answer in top]
       result["num_answers"] = len(top)
     return result
@@ -111,8 +102,7 @@ class Answers(answers.Answers):
 def _position(text, words, spans):
   """Start and end of a text in the context; -1 and -1 without `words`.
 
-  `words` are the numbers of the text's first and last word, `spans` the matches
-  of all words in the context.
+  `words`: first and last word of the text. `spans`: matches of all words.
   """
   if words is None:
     return -1, -1

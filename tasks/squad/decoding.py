@@ -23,10 +23,8 @@ from tasks.squad.records import Window
 
 # Null odds of a question without a candidate text: above any threshold.
 NO_ANSWER_ODDS = 1_000_000.0
-
 # Probability of a text that is improbable for every model of an ensemble.
 LEAST_PROBABILITY = 1e-300
-
 # Start and end logits of a window: [T] each, or [T, M] for an ensemble.
 Logits = tuple[np.ndarray, np.ndarray]
 
@@ -43,9 +41,6 @@ class DecodingConfig:
   export_top_k: int = 0  # number of the n best answers in an export's outputs
 
   def __post_init__(self):
-    for name in ("n_best_size", "max_answer_length"):
-      if getattr(self, name) < 1:
-        raise UserError(f"{name} {getattr(self, name)} must be at least 1")
     if self.export_top_k > self.n_best_size:
       raise UserError(
         f"--export_top_k={self.export_top_k} exceeds "
@@ -57,8 +52,7 @@ class DecodingConfig:
 class Predictions:
   """Predictions by question id; only version 2 has `null_odds` and `texts`."""
 
-  # Predicted texts; "" for no answer.
-  answers: dict[str, str] = field(default_factory=dict)
+  answers: dict[str, str] = field(default_factory=dict)  # "" for no answer
   # Entries of nbest_predictions.json: at most K, and K + 1 in version 2.
   nbest: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
   # Score of "no answer" minus the score of the best text.
@@ -78,12 +72,10 @@ def decode(
 ) -> Predictions:
   """Predicts an answer to each question.
 
-  A question may have no candidate text: no token, or no allowed span among the
-  best. The answer is then "empty" in version 1.1, as in the original. In
-  version 2, where the original fails, the answer is "" with NO_ANSWER_ODDS.
-
-  In an ensemble, the probability of a text is the mean over the models, and the
-  score is the logarithm of the mean.
+  Without a candidate text (no token, or no allowed span among the best) the
+  answer is "empty" in version 1.1, as in the original. In version 2, where the
+  original fails, the answer is "" with NO_ANSWER_ODDS. In an ensemble, a text
+  has the mean of the models' probabilities; the mean's logarithm is the score.
 
   Windows are in the order of the examples, `logits` in the order of the
   windows. Raises ValueError if the numbers of windows and logits differ.
@@ -93,11 +85,15 @@ def decode(
   groups = groupby(pairs, lambda pair: pair[0].example_index)
   by_example = {index: list(group) for index, group in groups}
   for index, example in enumerate(examples):
-    parts = by_example.get(index, ())
-    by_window = (_ScoredWindow.make(*part) for part in parts)
+    parts = [window for window, _ in by_example.get(index, ())]
+    # [2, T] for each model; in float64 sums equal the original's
+    by_window = (
+      np.moveaxis(np.atleast_3d(np.asarray(values, np.float64)), 2, 0)
+      for _, values in by_example.get(index, ())
+    )
     ranked = [  # by model
-      _n_best(scored, example.doc_tokens, answer_text, config)
-      for scored in list(zip(*by_window, strict=True)) or [()]
+      _n_best(parts, values, example.doc_tokens, answer_text, config)
+      for values in list(zip(*by_window, strict=True)) or [()]
     ]
     entries = ranked[0] if len(ranked) == 1 else _combine(ranked, config)
     _add_prediction(predictions, example.qas_id, entries, config)
@@ -105,11 +101,7 @@ def decode(
 
 
 class AnswerText:
-  """Finds the text of a span of tokens in the words of the paragraph.
-
-  Tokens are lower-cased, without accents and split at punctuation. The words
-  are unchanged, and may have more characters than the tokens.
-  """
+  """Finds the text of a span of tokens in the words of the paragraph."""
 
   def __init__(self, tokenizer: Tokenizer):
     self._tokenizer = tokenizer
@@ -119,30 +111,27 @@ class AnswerText:
   def text(
     self, words: Sequence[str], window: Window, start: int, end: int
   ) -> tuple[str, tuple[int, int]]:
-    """Text of the tokens `start` to `end`, and the first and last word."""
+    """Text of the tokens `start` to `end`, and the first and last word.
+
+    "steve smith" in "Steve Smith's" is "Steve Smith". The search runs in the
+    words after the tokenizer, which may have fewer characters. Counting
+    characters other than blanks maps the position back. If that is unclear, the
+    text is all words.
+    """
     pieces = self._tokenizer.convert_ids_to_tokens(window.ids[start : end + 1])
     first = window.token_word_ids[start - window.context_offset]
     last = window.token_word_ids[end - window.context_offset]
     tokens = self._tokenizer.join(pieces)
-    text = self._align(tokens, words[first : last + 1])
-    return text, (first, last)
-
-  def _align(self, tokens: str, words: Sequence[str]) -> str:
-    """Part of some words that corresponds to tokens; all words if unclear.
-
-    "steve smith" in "Steve Smith's" is "Steve Smith". The search runs in the
-    words after the tokenizer. Counting characters other than blanks maps
-    the position back to the words.
-    """
+    words = words[first : last + 1]
     text = " ".join(words)
     split = " ".join(part for word in words for part in self._split(word))
     start = split.find(tokens) if tokens else -1
     offsets = [i for i, char in enumerate(text) if char != " "]
-    if start < 0 or len(offsets) != len(split) - split.count(" "):
-      return text
-    first = start - split.count(" ", 0, start)
-    length = len(tokens) - tokens.count(" ")
-    return text[offsets[first] : offsets[first + length - 1] + 1]
+    if start >= 0 and len(offsets) == len(split) - split.count(" "):
+      begin = start - split.count(" ", 0, start)
+      end = begin + len(tokens) - tokens.count(" ")
+      text = text[offsets[begin] : offsets[end - 1] + 1]
+    return text, (first, last)
 
 
 class _Entry(NamedTuple):
@@ -158,70 +147,63 @@ class _Entry(NamedTuple):
     return self.start_logit + self.end_logit
 
 
-class _ScoredWindow(NamedTuple):
-  """A window with its start and end logits, [T], of one model."""
-
-  window: Window
-  start: np.ndarray
-  end: np.ndarray
-
-  @classmethod
-  def make(cls, window: Window, logits: Logits) -> list["_ScoredWindow"]:
-    values = np.asarray(logits, np.float64)  # sums equal the original's
-    models = np.moveaxis(np.atleast_3d(values), 2, 0)  # [M, 2, T]
-    return [cls(window, start, end) for start, end in models]
-
-  def entry(self, text: str, start: int, end: int, words=None) -> _Entry:
-    return _Entry(text, float(self.start[start]), float(self.end[end]), words)
-
-  def spans(self, config: DecodingConfig) -> tuple[np.ndarray, np.ndarray]:
-    """Start and end positions of the candidates, [C] each.
-
-    Start and end are among the K best of the window, within the paragraph. The
-    start token has the most context in this window.
-    """
-    offset = self.window.context_offset
-    behind = offset + len(self.window.token_word_ids)
-    starts = _argsort(self.start)[: config.n_best_size]
-    ends = _argsort(self.end)[: config.n_best_size]
-    starts = starts[(starts >= offset) & (starts < behind)]
-    starts = starts[self.window.is_max_context[starts - offset]]
-    ends = ends[(ends >= offset) & (ends < behind)]
-    distance = ends - starts[:, None]  # [starts, ends]
-    allowed = (distance >= 0) & (distance < config.max_answer_length)
-    i, j = allowed.nonzero()
-    return starts[i], ends[j]
-
-
-def _argsort(values: np.ndarray) -> np.ndarray:
-  """Indices in descending order of values, stable."""
-  return np.argsort(-values, kind="stable")
-
-
-def _n_best(scored, words, answer_text, config) -> list[_Entry]:
+def _n_best(windows, logits, words, answer_text, config) -> list[_Entry]:
   """The best distinct texts; version 2 adds "" if "" is not among the best."""
   entries: list[_Entry] = []
   # "No answer" is the span of [CLS] alone, in the window with the least score.
-  nulls = (window.entry("", 0, 0) for window in scored)
+  nulls = (_Entry("", float(start[0]), float(end[0])) for start, end in logits)
   no_window = _Entry("", 0.0, 0.0)
   null = min(nulls, key=lambda entry: entry.score, default=no_window)
   seen = set()
-  for number, start, end in _candidates(scored, null, config):
+  for number, first, last in _candidates(windows, logits, null, config):
     if len(entries) == config.n_best_size:
       break
-    if not start:
+    if not first:
       entry = null
     else:
-      window = scored[number]
-      text, span = answer_text.text(words, window.window, start, end)
+      text, span = answer_text.text(words, windows[number], first, last)
       if text in seen:
         continue
-      entry = window.entry(text, start, end, span)
+      start, end = logits[number]
+      entry = _Entry(text, float(start[first]), float(end[last]), span)
     seen.add(entry.text)
     entries.append(entry)
   if config.version_2_with_negative and "" not in seen:
     entries.append(null)
   return entries
+
+
+def _candidates(
+  windows, logits, null, config
+) -> Iterator[tuple[int, int, int]]:
+  """Index of window, start and end of spans, best first.
+
+  Start and end are among the K best of the window, within the paragraph. The
+  start token has the most context in this window. Spans of the same score are
+  in the order of the windows, and the empty answer (0 to 0) is last.
+  """
+  columns: list[tuple] = []
+  for number, window in enumerate(windows):
+    start, end = logits[number]
+    offset = window.context_offset
+    behind = offset + len(window.token_word_ids)
+    starts = np.argsort(-start, kind="stable")[: config.n_best_size]
+    ends = np.argsort(-end, kind="stable")[: config.n_best_size]
+    starts = starts[(starts >= offset) & (starts < behind)]
+    starts = starts[window.is_max_context[starts - offset]]
+    ends = ends[(ends >= offset) & (ends < behind)]
+    distance = ends - starts[:, None]  # [starts, ends]
+    allowed = (distance >= 0) & (distance < config.max_answer_length)
+    i, j = allowed.nonzero()
+    starts, ends = starts[i], ends[j]
+    scores = start[starts] + end[ends]
+    columns.append((np.full(len(starts), number), starts, ends, scores))
+  if config.version_2_with_negative:
+    columns.append(([0], [0], [0], [null.score]))
+  if columns:
+    *spans, scores = map(np.concatenate, zip(*columns, strict=True))
+    order = np.argsort(-scores, kind="stable")
+    yield from zip(*(column[order].tolist() for column in spans), strict=True)
 
 
 def _combine(ranked, config) -> list[_Entry]:
@@ -240,25 +222,6 @@ def _combine(ranked, config) -> list[_Entry]:
   ]
   size = config.n_best_size
   return entries[:size] + [entry for entry in entries[size:] if not entry.text]
-
-
-def _candidates(scored, null, config) -> Iterator[tuple[int, int, int]]:
-  """Index of window, start and end of spans, best first.
-
-  Spans of the same score are in the order of the windows, and the empty answer
-  (0 to 0) is last.
-  """
-  columns: list[tuple] = []
-  for number, window in enumerate(scored):
-    starts, ends = window.spans(config)
-    scores = window.start[starts] + window.end[ends]
-    columns.append((np.full(len(starts), number), starts, ends, scores))
-  if config.version_2_with_negative:
-    columns.append(([0], [0], [0], [null.score]))
-  if columns:
-    *spans, scores = map(np.concatenate, zip(*columns, strict=True))
-    order = _argsort(scores)
-    yield from zip(*(column[order].tolist() for column in spans), strict=True)
 
 
 def _add_prediction(predictions, qas_id, entries, config) -> None:

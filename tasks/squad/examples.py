@@ -12,11 +12,8 @@ from absl import logging
 
 from storage import UserError, files, number_of
 
-# White space of the original's reader. A no-break space (U+00A0) is a part of
-# the word.
-WHITESPACE = " \t\r\n\u202f"
-WORD = re.compile(f"[^{WHITESPACE}]+")
-
+# White space of the original's reader does not include U+00A0 (no-break space).
+WORD = re.compile("[^ \t\r\n\u202f]+")
 _LAYOUT = (
   "a SQuAD file is {data: [{paragraphs: [{context, qas: [{id, question, "
   "answers: [{text, answer_start}]}]}]}]}, and version 2.0 adds is_impossible "
@@ -33,14 +30,11 @@ class Answer(NamedTuple):
 
 
 class SquadExample(NamedTuple):
-  """A question about a paragraph.
-
-  All questions of a paragraph have the same list `doc_tokens`.
-  """
+  """A question about a paragraph."""
 
   qas_id: str
   question: str
-  doc_tokens: list[str]
+  doc_tokens: list[str]  # the same list for all questions of the paragraph
   # The answer to train on; None in prediction and for an impossible question.
   answer: Answer | None = None
   # The annotators' answers, for scores; None if the file has no answers.
@@ -66,16 +60,24 @@ def read_examples(
     text = _get(question, "question", source, str)
     example = SquadExample(question["id"], text, paragraph.words)
     if not is_training:
-      example = example._replace(answer_texts=_texts(question, source))
+      if question.get("answers") is not None:
+        answers = _get(question, "answers", source, list)
+        known = [_get(answer, "text", source, str) for answer in answers]
+        example = example._replace(answer_texts=known)
     elif not (
       version_2_with_negative
       # Questions of version 1.1 lack the field and may be mixed in.
       and "is_impossible" in question
       and _get(question, "is_impossible", source, bool)
     ):
-      first, *others = _answers(question, source)
-      several += bool(others)
-      answer = paragraph.locate(first, source)
+      answers = _get(question, "answers", source, list)
+      if not answers:
+        raise UserError(
+          f"{source} has no answers; for training, each question should have "
+          'one, or "is_impossible": true and the flag --version_2_with_negative'
+        )
+      several += len(answers) > 1
+      answer = paragraph.locate(answers[0], source)
       if answer is None:
         continue
       example = example._replace(answer=answer)
@@ -158,9 +160,11 @@ class _Paragraph:
         f"{first} is not within the context of {self._length} characters; "
         "count from 0, and characters, not bytes"
       )
-    start, end = self._word_at(first), self._word_at(last)
-    # An answer that begins in whitespace before the first word starts at -1,
-    # an empty slice unless the paragraph has a single word.
+    # The last words that start at or before. An answer that begins in
+    # whitespace before the first word starts at -1, an empty slice unless the
+    # paragraph has a single word.
+    start = bisect.bisect_right(self._starts, first) - 1
+    end = bisect.bisect_right(self._starts, last) - 1
     words = " ".join(self.words[start : end + 1])
     expected = " ".join(text.split())
     if expected not in words:
@@ -169,10 +173,6 @@ class _Paragraph:
       )
       return None
     return Answer(text, max(start, 0), end)
-
-  def _word_at(self, character: int) -> int:
-    """Index of the last word that starts at or before; -1 for none."""
-    return bisect.bisect_right(self._starts, character) - 1
 
 
 def _questions(paths: Sequence[str]) -> Iterator[tuple[str, _Paragraph, dict]]:
@@ -187,24 +187,6 @@ def _questions(paths: Sequence[str]) -> Iterator[tuple[str, _Paragraph, dict]]:
           # The original accepts numbers as ids, too.
           name = _get(question, "id", within, str, int)
           yield f"{path}, question {name}", paragraph, question
-
-
-def _texts(question: dict, source: str) -> list[str] | None:
-  """Texts of the answers to a question; None if it has no such field."""
-  if question.get("answers") is None:
-    return None
-  answers = _get(question, "answers", source, list)
-  return [_get(answer, "text", source, str) for answer in answers]
-
-
-def _answers(question: dict, source: str) -> list:
-  answers = _get(question, "answers", source, list)
-  if not answers:
-    raise UserError(
-      f"{source} has no answers; for training, each question should have one, "
-      'or "is_impossible": true and the flag --version_2_with_negative'
-    )
-  return answers
 
 
 def _get(parent: object, key: str, source: str, *types: type) -> Any:

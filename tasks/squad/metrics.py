@@ -12,33 +12,20 @@ from collections.abc import Mapping, Sequence
 
 from absl import logging
 
-from data import labels
 from storage import UserError, files, textfiles
 from tasks.squad.decoding import Predictions
 from tasks.squad.examples import SquadExample
 
-_SCORES = "squad_scores.json"
 F1_UNITS = ("word", "character")
 # KorQuAD's evaluator removes other punctuation without leaving a blank.
 _TO_BLANKS = str.maketrans(dict.fromkeys("'\"《》<>〈〉()‘’", " "))
 _REMOVED = str.maketrans(dict.fromkeys(string.punctuation))
 
 
-def check_unit(unit: str, version_2: bool) -> None:
-  """Raises ValueError for unanswerable questions and F1 of characters."""
-  if unit == "character" and version_2:
-    raise UserError(
-      "--f1_unit=character has no scores of questions without an answer: leave "
-      "out one of it and --version_2_with_negative"
-    )
-
-
 def write_predictions(predictions: Predictions, output_dir: str) -> None:
   """Writes, or replaces, the original's two or three files."""
-  contents = {
-    "predictions.json": predictions.answers,
-    "nbest_predictions.json": predictions.nbest,
-  }
+  contents: dict[str, dict] = {"predictions.json": predictions.answers}
+  contents["nbest_predictions.json"] = predictions.nbest
   if predictions.null_odds:
     contents["null_odds.json"] = predictions.null_odds
   else:
@@ -58,12 +45,10 @@ def score(
   """Compares answers with the annotators' answers; {} if a file has none.
 
   Version 1.1: exact_match and f1. A question without a prediction is wrong.
-
-  Version 2: exact, f1 and total of all questions, of answerable questions
-  (HasAns_...) and of unanswerable questions (NoAns_...). Null odds add the
-  scores at the best thresholds, best_exact and best_f1, and the thresholds,
-  best_exact_thresh and best_f1_thresh. A question without a prediction does not
-  count.
+  Version 2: exact, f1 and total of all questions, of answerable (HasAns_...)
+  and of unanswerable ones (NoAns_...). Null odds add scores at the best
+  thresholds, best_exact and best_f1, and best_exact_thresh and best_f1_thresh.
+  A question without a prediction does not count.
   """
   if remedy := remedy_of_unscored(examples, version_2_with_negative):
     logging.info("no scores: not every question has answers; %s", remedy)
@@ -91,54 +76,46 @@ def score_characters(
   examples: Sequence[SquadExample], predictions: Predictions
 ) -> dict[str, float]:
   """Exact match and F1 of characters, as in KorQuAD's official evaluator."""
+
+  def words(text):
+    return text.translate(_TO_BLANKS).lower().translate(_REMOVED).split()
+
+  def character_f1(answer, expected):
+    common = (Counter("".join(answer)) & Counter("".join(expected))).total()
+    total = sum(map(len, answer + expected))
+    return 2 * common / total if common else 0.0
+
   exact = f1 = 0.0
   for example in examples:
     if (answer := predictions.answers.get(example.qas_id)) is None:
       continue  # counts as wrong
-    words = _normalized_words(answer)
-    expected = [_normalized_words(text) for text in example.answer_texts or ()]
-    exact += words in expected
-    f1 += max(_character_f1("".join(words), "".join(e)) for e in expected)
+    expected = [*map(words, example.answer_texts or ())]
+    exact += words(answer) in expected
+    f1 += max(character_f1(words(answer), other) for other in expected)
   return {
     "exact_match": 100 * exact / len(examples),
     "f1": 100 * f1 / len(examples),
   }
 
 
-def _normalized_words(text: str) -> list[str]:
-  return text.translate(_TO_BLANKS).lower().translate(_REMOVED).split()
-
-
-def _character_f1(answer: str, expected: str) -> float:
-  common = (Counter(answer) & Counter(expected)).total()
-  return 2 * common / (len(answer) + len(expected)) if common else 0.0
-
-
 def write_scores(scores: Mapping[str, float], output_dir: str) -> None:
   """Writes squad_scores.json; without scores, removes an earlier file."""
+  name = "squad_scores.json"
   if not scores:
-    files.remove_old(output_dir, _SCORES)
-    return
-  path = os.path.join(output_dir, _SCORES)
+    return files.remove_old(output_dir, name)
+  path = os.path.join(output_dir, name)
   files.write_text(path, f"{json.dumps(scores, indent=2)}\n")
-
-
-def threshold_file(output_dir: str, ensemble: int) -> str:
-  """Path of the null threshold that a prediction leaves for the next one."""
-  name = labels.NULL_THRESHOLD
-  if ensemble > 1:  # an ensemble has probabilities instead of logits
-    name = "null_score_diff_threshold_ensemble.txt"
-  return os.path.join(output_dir, name)
 
 
 def save_threshold(
   path: str, scores: Mapping[str, float], null_odds: Mapping[str, float]
 ) -> None:
-  """Writes the null threshold with the best F1."""
-  best = scores["best_f1_thresh"]
-  if _rejects_all(scores, null_odds):
-    best = min(0.0, min(null_odds.values()) - 1)
-  files.write_text(path, f"{best}\n")
+  """Writes the null threshold with the best F1, if scores have one."""
+  if "best_f1_thresh" in scores:
+    best = scores["best_f1_thresh"]
+    if _rejects_all(scores, null_odds):
+      best = min(0.0, min(null_odds.values()) - 1)
+    files.write_text(path, f"{best}\n")
 
 
 def _rejects_all(scores, null_odds):

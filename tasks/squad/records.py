@@ -19,7 +19,6 @@ from storage.tfrecord import Schema
 from tasks.squad.examples import Answer, SquadExample
 
 FIRST_UNIQUE_ID = 1_000_000_000
-
 # Examples that a worker receives at a time: at most a second's work.
 _CHUNK = 1000
 
@@ -39,9 +38,6 @@ class WindowConfig:
         f"--max_query_length={self.max_query_length} + 3 ([CLS] and two "
         "[SEP]): raise the first or lower the second"
       )
-    for name in ("max_query_length", "doc_stride"):
-      if getattr(self, name) < 1:
-        raise UserError(f"{name} {getattr(self, name)} must be at least 1")
 
 
 class Window(NamedTuple):
@@ -73,8 +69,7 @@ def make_windows(
 ) -> Iterator[Window]:
   """Splits paragraphs into windows, in the order of the questions.
 
-  Raises ValueError for a missing special token, ChildProcessError if a worker
-  dies.
+  ValueError for a missing special token, ChildProcessError for a dead worker.
   """
   chunks = workers.chunks(examples, _CHUNK, "questions")
   prepare = partial(WindowMaker, tokenizer, config)
@@ -132,10 +127,11 @@ class WindowMaker:
     document = self._tokenize(example.doc_tokens)
     answer = example.answer and self._token_span(document, example.answer)
     offset = len(question) + 2
-    size = config.max_seq_length - len(question) - 3
-    parts = _split(len(document.ids), size, config.doc_stride)
+    length, size = len(document.ids), config.max_seq_length - offset - 1
+    stride = min(config.doc_stride, size)
+    starts = range(0, max(length - size, 0) + stride, stride) if length else ()
+    parts = [range(start, min(start + size, length)) for start in starts]
     max_context_window = _max_context_window(parts)
-
     for number, part in enumerate(parts):
       inside = slice(part.start, part.stop)
       ids, _ = features.join(question, document.ids[inside], *self._ends)
@@ -155,25 +151,22 @@ class WindowMaker:
       )
 
   def _tokenize(self, words: list[str]) -> _Document:
-    last = self._last
-    if last and last[0] is words:
-      return last[1]
-    pieces = [self._ids(word) for word in words]
-    lengths = np.fromiter(map(len, pieces), np.int32, len(pieces))
-    document = _Document(
-      ids=[token for piece in pieces for token in piece],
-      word_ids=np.arange(len(words), dtype=np.int32).repeat(lengths),
-      word_starts=[0, *lengths.cumsum().tolist()],
-    )
-    self._last = words, document
-    return document
+    if not self._last or self._last[0] is not words:
+      pieces = [self._ids(word) for word in words]
+      lengths = np.fromiter(map(len, pieces), np.int32, len(pieces))
+      document = _Document(
+        ids=[token for piece in pieces for token in piece],
+        word_ids=np.arange(len(words), dtype=np.int32).repeat(lengths),
+        word_starts=[0, *lengths.cumsum().tolist()],
+      )
+      self._last = words, document
+    return self._last[1]
 
   def _token_span(self, document: _Document, answer: Answer):
-    """First and last token of an answer.
+    """First and last token of an answer, such as "1895" in "(1895-1943).".
 
-    An answer may be part of a word, such as "1895" in "(1895-1943).". The
-    result then has the answer's own tokens, if the words contain exactly these
-    tokens, otherwise all tokens of the words.
+    They are the answer's own tokens, if the words contain exactly these tokens,
+    otherwise all tokens of the words.
     """
     first = document.word_starts[answer.start]
     last = document.word_starts[answer.end + 1] - 1
@@ -185,20 +178,11 @@ class WindowMaker:
     return first, last
 
 
-def _split(length: int, size: int, stride: int) -> list[range]:
-  """Overlapping parts of `length` tokens, at most `size` tokens each."""
-  if not length:
-    return []
-  stride = min(stride, size)
-  starts = range(0, max(length - size, 0) + stride, stride)
-  return [range(start, min(start + size, length)) for start in starts]
-
-
 def _max_context_window(parts: Sequence[range]) -> np.ndarray:
-  """Index of the part that gives each token most context, [tokens] int64.
+  """Index of the first part that gives each token most context, [tokens] int64.
 
   Context is the smaller number of tokens, left or right, plus a hundredth of
-  the part's length. The first of equal parts counts.
+  the part's length.
   """
   length = parts[-1].stop if parts else 0
   best = np.full(length, -1.0)

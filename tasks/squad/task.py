@@ -1,7 +1,7 @@
 """run_squad.py: data, evaluation, predictions, export."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import keras
@@ -40,12 +40,10 @@ def null_threshold(settings: Settings) -> float:
   """Null threshold by the flag, or an earlier prediction, or 0."""
   threshold = settings.null_score_diff_threshold
   if settings.version_2_with_negative and threshold is None:
-    path = metrics.threshold_file(settings.output_dir, settings.ensemble)
-    start = checks.checkpoint(settings)
+    path, start = settings.threshold_file, checks.checkpoint(settings)
     if start and start == settings.init_checkpoint:
-      path = (
-        checkpoint_files.sibling_file(start, os.path.basename(path)) or path
-      )
+      name = os.path.basename(path)
+      path = checkpoint_files.sibling_file(start, name) or path
     threshold = metrics.load_threshold(path)
   return threshold or 0.0
 
@@ -129,12 +127,9 @@ class Squad(Task[Settings, SquadRecords]):
     if settings.dynamic_padding:  # values of padding may be undefined
       rows = zip(dataset.rows, logits, strict=True)
       logits = [(s[: len(w.ids)], e[: len(w.ids)]) for w, (s, e) in rows]
+    texts = decoding.AnswerText(settings.tokenizer)
     return decoding.decode(
-      dataset.questions,
-      dataset.rows,
-      logits,
-      decoding.AnswerText(settings.tokenizer),
-      config,
+      dataset.questions, dataset.rows, logits, texts, config
     )
 
   def score(
@@ -142,45 +137,36 @@ class Squad(Task[Settings, SquadRecords]):
   ) -> dict[str, float]:
     """Writes and returns scores; empty if right answers are unknown."""
     settings, questions = self.settings, dataset.questions
-    is_version_2 = settings.version_2_with_negative
-    scores = metrics.score(
-      questions, predictions, is_version_2, settings.f1_unit
-    )
+    version_2, unit = settings.version_2_with_negative, settings.f1_unit
+    scores = metrics.score(questions, predictions, version_2, unit)
     metrics.write_scores(scores, settings.output_dir)
     metrics.warn_of_silence(questions, predictions, scores)
     return scores
-
-  def fit_threshold(
-    self, scores: Mapping[str, float], predictions: Predictions
-  ) -> None:
-    """Writes the null threshold of the best F1, for the next prediction."""
-    if "best_f1_thresh" in scores:
-      settings = self.settings
-      path = metrics.threshold_file(settings.output_dir, settings.ensemble)
-      metrics.save_threshold(path, scores, predictions.null_odds)
 
   def evaluate(
     self, model: keras.Model, records: SquadRecords
   ) -> dict[str, float]:
     """Computes scores; fits the threshold if no better model is kept."""
-    predictions = self.answer(model, records)
+    settings, predictions = self.settings, self.answer(model, records)
     scores = self.score(records, predictions)
-    best = run_folder.read_best(self.settings.output_dir)
-    has_better = best and self.settings.keeps_best
+    best = run_folder.read_best(settings.output_dir)
+    has_better = best and settings.keeps_best
     if not has_better or scores.get("best_f1", 0.0) > best["value"]:
-      self.fit_threshold(scores, predictions)
+      path = settings.threshold_file
+      metrics.save_threshold(path, scores, predictions.null_odds)
     return scores
 
   def predict(
     self, model: keras.Model, split: str, records: SquadRecords, step: int
   ) -> None:
     """Writes answers, and scores and threshold if right answers are known."""
-    predictions = self.answer(model, records)
-    metrics.write_predictions(predictions, self.settings.output_dir)
+    settings, predictions = self.settings, self.answer(model, records)
+    metrics.write_predictions(predictions, settings.output_dir)
     scores = self.score(records, predictions)
     if scores:
-      report.write_evaluation(self.settings.output_dir, scores, step)
-    self.fit_threshold(scores, predictions)
+      report.write_evaluation(settings.output_dir, scores, step)
+    path = settings.threshold_file
+    metrics.save_threshold(path, scores, predictions.null_odds)
 
   @staticmethod
   def served_model(settings: Settings) -> ServedModel:

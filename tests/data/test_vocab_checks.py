@@ -7,7 +7,7 @@ import unicodedata
 import pytest
 from absl import logging
 
-from data import vocab_checks
+from data import tokenization, vocab_checks
 from data.tokenization import FullTokenizer, doubt_case
 from storage import textfiles
 
@@ -47,7 +47,7 @@ def _tokenizer(folder, tokens, lower_case):
 
 def test_a_doubt_is_a_warning(caplog, tmp_path):
   for _ in range(2):
-    vocab_checks.warn_of_case(_tokenizer(tmp_path, ["A"], True))
+    tokenization.warn_of_case(_tokenizer(tmp_path, ["A"], True))
   text = f"do_lower_case=True, but {tmp_path}/vocab.txt has 1 of 1"
   assert caplog.text.count(text) == 1
 

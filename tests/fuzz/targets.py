@@ -88,7 +88,6 @@ def _table(path):
 def _conll(path):
   sentences = ner_examples.read_sentences(path)
   tags = ner_tagging.tag_set(sentences)
-  ner_tagging.require_known(sentences, tags, path)
   scheme = ner_tagging.find_scheme(sentences, tags)
   target = Scheme("BIOES")
   for sentence in sentences:

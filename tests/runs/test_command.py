@@ -1,8 +1,6 @@
 """command.flags: a flagfile that repeats a run's command."""
 
 import os
-import subprocess
-import sys
 from dataclasses import dataclass
 
 import pytest
@@ -12,7 +10,6 @@ from cli import program, settings
 from cli.settings import Settings, flag
 from runs import record
 from tests import programs
-from tests.programs import ROOT
 from tests.training import toy
 
 STRANGE = [
@@ -127,16 +124,3 @@ def test_a_default_that_others_change_can_be_chosen():
   own(["x", "--dupe_factor=10", "--short_seq_prob=0.1", *required])
   given = settings.from_flags(kind, own).given
   assert given == {"dupe_factor", "input_file", "vocab_file"}
-
-
-def test_a_value_that_is_no_json_is_one_line():
-  done = subprocess.run(
-    [sys.executable, "run_squad.py", "--train_file:json=x"],
-    cwd=ROOT,
-    capture_output=True,
-    text=True,
-    check=False,
-  )
-  [line] = done.stderr.splitlines()
-  assert done.returncode == 1
-  assert line.startswith("ERROR: --train_file:json=x is no JSON: ")

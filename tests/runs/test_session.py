@@ -98,9 +98,9 @@ def test_every_flag_of_training_has_its_effect(tmp_path, started):
     "read": (6, 0, True),
     "skip": 24,
     "context": "context",
-    "first_corrupt": "first corrupt",
   }
   assert {name: calls[name] for name in expected} == expected
+  assert calls["source"].first_corrupt == "first corrupt"
   rates = [float(calls["schedule"](step)) for step in (0, 10, 20, 45, 90)]
   assert rates == pytest.approx([0, 0.125, 0.25 * 7 / 9, 0.125, 0])
   assert calls["stops"] == loop.Plan(90, 7, 11, 13, False, str(tmp_path), 3, 5)

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from modeling.config import BertConfig
-from runs import checks, fine_tune, session
+from runs import checks, devices, fine_tune
 from runs.settings import Devices
 from tests import programs
 from tests.training import toy
@@ -17,8 +17,8 @@ def _flags(**changes):
 
 
 def test_one_device_is_the_default_and_mirrored_takes_all():
-  assert session.make_strategy(_flags()) is tf.distribute.get_strategy()
-  result = session.make_strategy(_flags(distribution_strategy="mirrored"))
+  assert devices.make_strategy(_flags()) is tf.distribute.get_strategy()
+  result = devices.make_strategy(_flags(distribution_strategy="mirrored"))
   assert isinstance(result, tf.distribute.MirroredStrategy)
   assert result.num_replicas_in_sync == 2
 
@@ -28,14 +28,14 @@ def test_one_device_is_the_default_and_mirrored_takes_all():
   [("", "one_device"), ("a", "one_device"), ("ab", "mirrored")],
 )
 def test_several_gpus_are_mirrored(monkeypatch, gpus, name):
-  devices = [SimpleNamespace(device_type="GPU", name=gpu) for gpu in gpus]
-  monkeypatch.setattr(tf.config, "list_logical_devices", lambda *_: devices)
+  gpus = [SimpleNamespace(device_type="GPU", name=gpu) for gpu in gpus]
+  monkeypatch.setattr(tf.config, "list_logical_devices", lambda *_: gpus)
   strategy = SimpleNamespace(num_replicas_in_sync=1)
   names = []
   monkeypatch.setattr(
-    session, "_strategy", lambda name, args: names.append(name) or strategy
+    devices, "_strategy", lambda name, args: names.append(name) or strategy
   )
-  session.make_strategy(_flags())
+  devices.make_strategy(_flags())
   assert names == [name]
 
 
@@ -49,17 +49,62 @@ def test_several_workers_come_from_tf_config(monkeypatch):
   )
   flags = _flags(distribution_strategy="multi_worker_mirrored")
   with pytest.raises(ValueError, match="needs the environment variable TF_CON"):
-    session.make_strategy(flags)
+    devices.make_strategy(flags)
   monkeypatch.setenv("TF_CONFIG", "{}")
-  assert session.make_strategy(flags).num_replicas_in_sync == 2
+  assert devices.make_strategy(flags).num_replicas_in_sync == 2
+  monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: [kind])
+  devices.make_strategy(flags)
   # A timeout would leave a sleeping thread per gradient exchange.
-  assert calls == [{}]
+  options = [call.pop("communication_options") for call in calls]
+  assert [o.implementation.name for o in options] == ["AUTO", "NCCL"]
+  assert {o.timeout_seconds for o in options} == {None} and calls == [{}, {}]
+
+
+@pytest.fixture(name="config")
+def config_fixture(monkeypatch):
+  """Records calls of tf.config.experimental by name."""
+  calls = {}
+  for name in ("enable_tensor_float_32_execution", "enable_op_determinism"):
+    monkeypatch.setattr(
+      tf.config.experimental,
+      name,
+      lambda *given, name=name: calls.update({name: given}),
+    )
+  return calls
+
+
+def test_precision_and_determinism_are_flags(config):
+  devices.make_strategy(_flags())
+  assert config == {"enable_tensor_float_32_execution": (True,)}
+  devices.make_strategy(_flags(tf32=False, deterministic=True))
+  assert config["enable_tensor_float_32_execution"] == (False,)
+  assert "enable_op_determinism" in config
+
+
+GPU_LINES = """
+True float32 True | GPUs round the factors of float32 products to TF32
+True float32 False |
+True bfloat16 True |
+False float32 True | this machine has an NVIDIA GPU, and TensorFlow does not
+"""
+
+
+@pytest.mark.parametrize("line", GPU_LINES.strip().splitlines())
+def test_the_log_explains_gpus(line, monkeypatch, caplog):
+  given, message = line.split(" |")
+  has_gpus, dtype, tf32 = given.split()
+  monkeypatch.setattr(devices.glob, "glob", lambda pattern: ["/dev/nvidia0"])
+  caplog.set_level("INFO", logger="absl")
+  flags = _flags(dtype=dtype, tf32=tf32 == "True")
+  devices._explain_gpus(flags, has_gpus == "True")
+  assert len(caplog.messages) == bool(message)
+  assert message.strip() in caplog.text
 
 
 def test_workers_that_would_each_train_alone_are_refused(monkeypatch):
   toy.set_worker(monkeypatch, 0)
   with pytest.raises(ValueError, match="multi_worker_mirrored, or unset TF_CO"):
-    session.make_strategy(_flags())
+    devices.make_strategy(_flags())
   for flags in (
     {"distribution_strategy": "multi_worker_mirrored"},
     {"distribution_strategy": "tpu"},
@@ -86,7 +131,7 @@ def test_flags_of_the_tpu_reach_its_resolver(monkeypatch):
     monkeypatch.setattr(owner, name, lambda _: strategy)
   flags = {"use_tpu": True, "tpu_name": "t", "master": "m"}
   flags |= {"tpu_zone": "z", "gcp_project": "p"}
-  assert session.make_strategy(_flags(**flags)).num_replicas_in_sync == 8
+  assert devices.make_strategy(_flags(**flags)).num_replicas_in_sync == 8
   assert calls == [{"tpu": "t", "zone": "z", "project": "p"}]
 
 
@@ -111,7 +156,7 @@ def test_a_tpu_that_is_not_there_is_named(monkeypatch, names, asked, named):
   flags = {"use_tpu": True, "tpu_zone": "z", "gcp_project": "p"} | names
   message = f"no TPU can be reached with --{named}: no such host"
   with pytest.raises(ValueError, match=message):
-    session.make_strategy(_flags(**flags))
+    devices.make_strategy(_flags(**flags))
 
 
 @pytest.mark.parametrize("gpus", [[], ["GPU:0"]])
@@ -136,10 +181,10 @@ def test_a_flag_says_what_is_compiled_before_the_device_does(
   flags = {"jit_compile": given, "group_by_length": by_length}
   args = programs.arguments("run_classifier", **flags)
   expected = True if on_gpu is None else bool(gpus) and on_gpu
-  assert session.compiles_step(args, packs) == expected
-  assert session.needs_static_shapes(args, packs) == expected
+  assert devices.compiles_step(args, packs) == expected
+  assert devices.needs_static_shapes(args, packs) == expected
   for on_tpu in ({"use_tpu": True}, {"distribution_strategy": "tpu"}):
-    assert session.needs_static_shapes(args.replace(**on_tpu), packs)
+    assert devices.needs_static_shapes(args.replace(**on_tpu), packs)
   packed = args.replace(pack_examples=None, group_by_length=False)
   config = BertConfig(5, 8, 1, 2, 8)
   is_possible = not given and not (gpus and given is None)

@@ -7,7 +7,7 @@ import pytest
 
 from data import vocab
 from modeling.config import BertConfig
-from runs import checks, model_files, record
+from runs import checks, record, trained_model
 from tests import programs
 
 LOWER = [*vocab.SPECIAL_TOKENS, "a", "film"]
@@ -36,7 +36,7 @@ def _entry(folders, **more):
 
 
 def _find(folders):
-  file = model_files.find_vocabulary(
+  file = trained_model.find_vocabulary(
     str(folders[0]), _entry(folders), len(LOWER)
   )
   return file and file.removeprefix(f"{folders[0].parent}/")
@@ -66,7 +66,7 @@ def test_a_table_that_is_padded_further_is_of_another_vocabulary(folders):
   vocab.save(LOWER, folders[1] / "vocab.txt")
   for size, fits in ((127, True), (128, False)):
     size += len(LOWER)
-    file = model_files.find_vocabulary(str(folders[0]), _entry(folders), size)
+    file = trained_model.find_vocabulary(str(folders[0]), _entry(folders), size)
     assert (file is not None) == fits
 
 

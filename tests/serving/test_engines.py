@@ -15,6 +15,7 @@ from itertools import chain
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -574,3 +575,15 @@ def test_a_server_that_is_late_or_gone_is_named(stub, folders):
     Predictor(stub.url, timeout=-1.0)
   with pytest.raises(UserError, match="a URL: name its export"):
     Predictor(stub.url)
+
+
+def test_a_served_model_leaves_memory_of_gpus_to_others(folders, monkeypatch):
+  grown = []
+  monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["gpu"])
+  monkeypatch.setattr(
+    tf.config.experimental,
+    "set_memory_growth",
+    lambda gpu, value: grown.append((gpu, value)),
+  )
+  savedmodel.load(f"{folders['tagging']}/saved_model.pb")
+  assert grown == [("gpu", True)]

@@ -19,9 +19,9 @@ from tasks.features.task import FeatureExtraction, split
 from tasks.multiple_choice import answers as multiple_choice
 from tasks.multiple_choice.examples import ChoiceExample, ChoiceRecordBuilder
 from tasks.ner import answers as ner
-from tasks.ner import records
+from tasks.ner import examples as ner_examples
+from tasks.ner.answers import split_words
 from tasks.ner.examples import BLANK, Sentence
-from tasks.ner.words import split as split_words
 from tasks.pretraining import answers as pretraining
 from tests.serving import stand_in, tasks
 
@@ -56,13 +56,13 @@ def _choice_rows(tokenizer, length, texts):
 def _tag_rows(tokenizer, length, texts):
   text, spans = split_words(texts[0])
   sentence = Sentence([text[begin:end] for begin, end in spans], None)
-  build = records.TagRecordBuilder(tokenizer, length, tasks.TAGS)
+  build = ner_examples.TagRecordBuilder(tokenizer, length, tasks.TAGS)
   return [row for row, _ in build([sentence] * bool(spans))]
 
 
 def _listed_tag_rows(tokenizer, length, texts):
   given = [text for text in texts if text]
-  build = records.TagRecordBuilder(tokenizer, length, tasks.TAGS)
+  build = ner_examples.TagRecordBuilder(tokenizer, length, tasks.TAGS)
   return [row for row, _ in build([Sentence(given, None)] * bool(given))]
 
 
@@ -345,12 +345,12 @@ def test_windows_of_a_sentence_have_the_tags_of_its_words(tokenizer):
     ["abc"[: 1 + (i * n) % 3] for i in range(n)] for n in (1, 5, 30, 70)
   ]
   answers = model([{"tokens": " ".join(words)} for words in sentences])
-  build = records.TagRecordBuilder(tokenizer, 7, tasks.TAGS)
+  build = ner_examples.TagRecordBuilder(tokenizer, 7, tasks.TAGS)
   for words, answer in zip(sentences, answers, strict=True):
     rows, windows = zip(*build([Sentence(words, None)]), strict=True)
     inputs = {name: np.array([row[name] for row in rows]) for name in TOKENS}
     outputs = stand_in.tagger(3)(inputs, training=False)
-    logits = records.first_piece_values(outputs["logits"].numpy(), windows)
+    logits = ner_examples.first_piece_values(outputs["logits"].numpy(), windows)
     assert answer["tags"] == [tasks.TAGS[i] for i in logits.argmax(-1)]
     result = answer["probabilities"]
     np.testing.assert_allclose(result, softmax(logits), atol=1e-5)

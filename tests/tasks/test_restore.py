@@ -6,7 +6,7 @@ import pytest
 
 from data import vocab
 from modeling import models
-from runs.model_files import find_model
+from runs.trained_model import find_model
 from tasks import open as opened
 from tests import small_model
 from tests.training import toy

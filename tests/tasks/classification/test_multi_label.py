@@ -9,9 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import f1_score
 
+import run_classifier
+from cli import settings
 from data import labels
 from tasks.classification import examples, metrics, named_tasks, task
 from tasks.classification.examples import TextExample, TextRecordBuilder
+from tests import programs
 from tests.tasks.classification.test_custom_task import lay_out, task_of
 
 LABELS = ("joy", "wit", "woe")
@@ -73,14 +76,14 @@ def test_wrong_labels_are_named(tmp_path):
     task_of(None, None, is_regression=True, multi_label=True)
 
 
-def test_flags_of_own_files_are_not_ignored():
-  mrpc = named_tasks.find("MRPC")
-  columns = ("text_a_column", "text_b_column", "label_column")
-  written = ("delimiter", "encoding")
-  for name in ("multi_label", "is_regression", *columns, *written):
-    message = f"--{name} is for --task_name=tsv: the columns of MRPC are fixed"
-    with pytest.raises(ValueError, match=message):
-      named_tasks.check_no_custom_flags(mrpc, [name])
+@pytest.mark.parametrize("name", settings.flags_of(named_tasks.OwnFiles))
+def test_flags_of_own_files_are_not_ignored(tmp_path, name):
+  folders = dict.fromkeys(("data_dir", "output_dir"), str(tmp_path))
+  flags = {"task_name": "MRPC", name: "x", **folders}
+  args = programs.arguments("run_classifier", [name], **flags)
+  message = f"--{name} is for --task_name=tsv: the columns of MRPC are fixed"
+  with pytest.raises(ValueError, match=message):
+    run_classifier.check_flags(args)
 
 
 def test_records_have_a_number_for_each_label(tokenizer):

@@ -35,37 +35,27 @@ def test_scores(tokenizer, tmp_path):
   assert batch["is_real_example"].numpy().tolist() == [1, 1, 0]
 
 
-@pytest.fixture(name="write")
-def _write(tokenizer, tmp_path, monkeypatch):
-  """Returns a function that writes examples with a number of processes."""
+def test_several_processes_write_and_count_the_same(
+  tokenizer, tmp_path, monkeypatch
+):
   monkeypatch.setattr(write_records, "_CHUNK", 3)
   prepare = functools.partial(TextRecordBuilder, tokenizer, 8, ("no", "yes"))
   schema = classification_examples.record_schema(8, ("no", "yes"))
-
-  def write(name, examples, processes):
-    path = str(tmp_path / name)
-    return write_records.write_records(
-      path, schema, examples, prepare, processes
-    )
-
-  return write
-
-
-def test_several_processes_write_and_count_the_same(write, tmp_path):
   texts = ["a " * (i % 9) for i in range(40)]
   examples = [TextExample("x", text, "b", "yes") for text in texts]
   for processes in (1, 2):
-    lengths = write(str(processes), examples, processes)
+    path = str(tmp_path / str(processes))
+    lengths = write_records.write_records(
+      path, schema, examples, prepare, processes
+    )
     # Lengths are counted before the truncation to eight tokens.
     assert lengths == Counter(4 + i % 9 for i in range(40))
   first, second = (tmp_path / name for name in "12")
   assert first.read_bytes() == second.read_bytes()
   assert len(list(tf.data.TFRecordDataset(str(first)))) == 40
-
-
-def test_an_error_in_a_process_leaves_no_file(write, tmp_path):
-  labels = (*["no"] * 4, "maybe")
-  examples = [TextExample("x", "a", None, label) for label in labels]
+  wrong = [TextExample("x", "a", None, label) for label in ("no", "maybe")]
   with pytest.raises(KeyError, match="maybe"):
-    write("out", examples, processes=2)
+    write_records.write_records(
+      str(tmp_path / "out"), schema, wrong * 3, prepare, 2
+    )
   assert not (tmp_path / "out").exists()

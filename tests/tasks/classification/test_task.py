@@ -110,19 +110,21 @@ def test_each_set_is_predicted_in_its_order(args, tokenizer, tmp_path):
 
 def test_tpus_get_full_batches(args):
   sizes = {}
+  on_tpu = args.replace(use_tpu=True)
+  full = on_tpu.replace(eval_batch_size=7, predict_batch_size=5)
   for kind in ("train", "dev", "test"):
-    for flags in (args, args.replace(use_tpu=True)):
+    for flags in (args, on_tpu, full):
       for split, part in _convert(flags, kind).items():
         assert part.with_packing(8, packs=True).packing
         assert part.static_shapes == flags.use_tpu
         number = len(list(tf.data.TFRecordDataset(part.path)))
         sizes.setdefault(split, []).append(number)
   assert sizes == {
-    "train": [5, 5],
-    "dev": [7, 8],
-    "dev_mismatched": [3, 4],
-    "test": [5, 6],
-    "test_mismatched": [2, 3],
+    "train": [5, 5, 5],
+    "dev": [7, 8, 7],
+    "dev_mismatched": [3, 4, 7],
+    "test": [5, 6, 5],
+    "test_mismatched": [2, 3, 5],
   }
 
 

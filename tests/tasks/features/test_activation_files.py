@@ -1,12 +1,14 @@
 """Activation files can be read back, and look like the original's."""
 
 import json
+import re
 
 import numpy as np
 import pytest
 
 from tasks.features import lines
 from tasks.features.lines import Line
+from tests import programs
 
 LINES = [Line(0, [2, 5, 3], [0, 0, 0]), Line(1, [2, 3], [0, 0])]
 LAYERS = [-1, 0]
@@ -91,3 +93,21 @@ def test_an_error_on_the_way_leaves_nothing(write, tmp_path):
   with pytest.raises(ValueError, match="on the way"):
     getattr(lines, write)(str(tmp_path / "out"), results(), *rest)
   assert not list(tmp_path.iterdir())
+
+
+def test_the_documented_classifier_runs(tmp_path, monkeypatch, capsys):
+  text = (programs.ROOT / "docs/fine_tuning.md").read_text(encoding="utf-8")
+  [block] = re.findall(r"```python\n(.*?LogisticRegression.*?)```", text, re.S)
+  monkeypatch.chdir(tmp_path)
+  rng = np.random.RandomState(1)
+  for name, number in (("train", 40), ("dev", 10)):
+    is_first = np.arange(number) % 2
+    vectors = rng.normal(size=(number, 2, 3)) + 4 * is_first[:, None, None]
+    np.savez(f"{name}.npz", vectors=vectors, layers=[-1, -2])
+    labels = "".join(f"{label}\n" for label in is_first)
+    (tmp_path / f"{name}.labels").write_text(labels)
+  values = {}
+  exec(compile(block, "docs/fine_tuning.md", "exec"), values)
+  assert capsys.readouterr().out.startswith("accuracy 1.0")
+  neighbours = [values["labels"][line] for [line] in values["lines"]]
+  assert neighbours == values["expected"]

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from data import features
 from data import records as input_pipeline
 from storage import tfrecord
-from tasks.ner import records, task
-from tasks.ner.examples import Sentence
+from tasks.ner import examples, task
+from tasks.ner.examples import Sentence, TagWindow
 from tests import programs
 from tests.serving.stand_in import WORDS
 
@@ -23,7 +23,7 @@ def _text(row):
 
 
 def _build(tokenizer, sentences, seq_length=8, **options):
-  build = records.TagRecordBuilder(tokenizer, seq_length, TAGS, **options)
+  build = examples.TagRecordBuilder(tokenizer, seq_length, TAGS, **options)
   return list(build(sentences))
 
 
@@ -33,7 +33,7 @@ def test_the_first_piece_has_the_label(tokenizer):
   assert _text(row) == "[CLS] a ##b c [UNK] d ##e [SEP]"
   assert row["label_ids"] == [-1, 1, -1, 0, 0, 2, -1, -1, -1, -1]
   assert row["segment_ids"] == [0] * 10
-  assert window == records.TagWindow(0, [1, 3, 4, 5])
+  assert window == TagWindow(0, [1, 3, 4, 5])
 
 
 def test_sentences_without_tags_have_no_labels(tokenizer):
@@ -91,9 +91,9 @@ def test_a_record_for_every_window(tmp_path):
   assert result.sentences == text
   assert result.lengths == {4: 1, 6: 1}
   assert result.rows == [
-    records.TagWindow(0, [1, 2]),
-    records.TagWindow(0, [1, 2]),  # two parts, each with a neighbour
-    records.TagWindow(2, [2, 3]),
+    TagWindow(0, [1, 2]),
+    TagWindow(0, [1, 2]),  # two parts, each with a neighbour
+    TagWindow(2, [2, 3]),
   ]
   assert (result.path, result.static_shapes) == (path, True)
   parse = input_pipeline.parser(features.tagging(5))
@@ -122,17 +122,25 @@ def test_no_word_is_lost(tokenizer, texts, seq_length, document_context):
   made = _build(tokenizer, sentences, seq_length, **options)
   rows, windows = zip(*made, strict=True)
   labels = np.array([row["label_ids"] for row in rows])
-  tags = [TAGS[label] for label in records.first_piece_values(labels, windows)]
-  result = records.group_by_sentence(tags, sentences)
+  tags = [TAGS[label] for label in examples.first_piece_values(labels, windows)]
+  result = examples.group_by_sentence(tags, sentences)
   assert result == [sentence.tags for sentence in sentences]
   assert np.sum(labels != -1) == sum(len(s.words) for s in sentences)
   encode = tfrecord.ExampleEncoder(features.tagging(seq_length))
+  pieces = [
+    (s.document, [min(len(w), seq_length - 2) for w in s.words])
+    for s in sentences
+  ]
   number = -1
   for row, window in made:
     encode(row)
     length = sum(row["input_mask"])
     assert (row["input_ids"][0], row["input_ids"][length - 1]) == (CLS, SEP)
     number += window.word == 0
+    same, alone = pieces[number]
+    if document_context:
+      alone = [n for d, sizes in pieces if d == same for n in sizes]
+    assert length == min(seq_length, sum(alone) + 2)  # no context is wasted
     words = sentences[number].words[window.word :]
     for position, word in zip(window.positions, words, strict=False):
       assert WORDS[row["input_ids"][position]] == word[0]
@@ -140,19 +148,8 @@ def test_no_word_is_lost(tokenizer, texts, seq_length, document_context):
 
 @given(st.lists(st.integers(1, 7), min_size=1, max_size=40), st.integers(7, 20))
 def test_parts_are_complete_and_fit(lengths, max_pieces):
-  parts = records.split_long(lengths, max_pieces)
+  parts = examples.split_long(lengths, max_pieces)
   words = [w for begin, end in parts for w in range(begin, end)]
   assert words == list(range(len(lengths)))
   assert all(sum(lengths[begin:end]) <= max_pieces for begin, end in parts)
   assert len(parts) == 1 or sum(lengths) > max_pieces
-
-
-@given(st.data())
-def test_context_is_never_wasted(data):
-  size = data.draw(st.integers(1, 50))
-  begin = data.draw(st.integers(0, size - 1))
-  end = data.draw(st.integers(begin + 1, size))
-  max_pieces = data.draw(st.integers(end - begin, 60))
-  left, right = records.add_context(begin, end, size, max_pieces)
-  assert 0 <= left <= begin < end <= right <= size
-  assert right - left == min(max_pieces, size)

@@ -38,6 +38,9 @@ def _tags(path, columns, folder):
 def test_tags_are_those_of_the_training_file_and_stay(tmp_path, folder):
   path = _write(tmp_path, TEXT)
   assert _tags(path, COLUMNS, folder) == TAGS
+  for needs_tags in (True, False):
+    result = tagging.read_tagged(path, COLUMNS, TAGS, needs_tags)
+    assert [s.tags for s in result] == [["B-PET", "O"], ["O", "O", *TAGS[1:]]]
   assert not labels.exist(folder)  # written after all files are read
   labels.save_if_missing(TAGS, folder)
   # A prediction needs no training file, and ignores one that has changed.
@@ -45,12 +48,6 @@ def test_tags_are_those_of_the_training_file_and_stay(tmp_path, folder):
   _write(tmp_path, "Rex S-DOG\n")
   assert _tags(path, COLUMNS, folder) == TAGS
   assert labels.load(folder) == TAGS
-
-
-def test_a_classifiers_table_is_named(tmp_path):
-  path = _write(tmp_path, "text\tlabel\nA good film.\t1\nSo bad it is.\t0\n")
-  with pytest.raises(ValueError, match=r"line 2: ' ' is in 'A good film\.'"):
-    examples.read_sentences(path)
 
 
 def test_a_file_without_blank_lines_is_said(tmp_path, caplog):
@@ -98,18 +95,6 @@ def test_there_are_tags_to_learn(tmp_path, folder):
   message = r"no labels\.txt in \S*model .*train_file"
   with pytest.raises(FileNotFoundError, match=message):
     _tags(None, COLUMNS, folder)
-
-
-@pytest.mark.parametrize("needs_tags", [True, False])
-def test_sentences_have_the_tags_of_their_file(tmp_path, needs_tags):
-  path = _write(tmp_path, TEXT)
-  result = tagging.read_tagged(path, COLUMNS, TAGS, needs_tags)
-  assert result == [
-    examples.Sentence(["Rex", "barks"], ["B-PET", "O"], 0, 1),
-    examples.Sentence(
-      ["we", "saw", "old", "Tom"], ["O", "O", "B-PET", "I-PET"], 0, 4
-    ),
-  ]
 
 
 # A file; the error if tags are needed; otherwise the log's level and message.

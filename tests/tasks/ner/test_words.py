@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.ner import words
+from tasks.ner.answers import split_words
 from tasks.ner.examples import read_sentences
 from tasks.ner.schemes import recognize
 from tests import shared
@@ -74,7 +74,7 @@ OTHERS = {
 
 
 def _split(text):
-  return [text[begin:end] for begin, end in words.split(text)[1]]
+  return [text[begin:end] for begin, end in split_words(text)[1]]
 
 
 @pytest.mark.parametrize("text, expected", (ENGLISH | GERMAN | OTHERS).items())
@@ -90,7 +90,7 @@ _TEXT = st.one_of(
 
 @given(_TEXT)
 def test_words_are_the_text_without_blanks(text):
-  same, spans = words.split(text)
+  same, spans = split_words(text)
   assert same == text
   covered = [i for begin, end in spans for i in range(begin, end)]
   assert all(begin < end for begin, end in spans)
@@ -99,7 +99,7 @@ def test_words_are_the_text_without_blanks(text):
 
 @given(st.lists(st.text(min_size=1)))
 def test_a_list_keeps_its_words(texts):
-  joined, spans = words.split(texts)
+  joined, spans = split_words(texts)
   assert joined == " ".join(texts)
   assert [joined[begin:end] for begin, end in spans] == texts
 
@@ -151,7 +151,7 @@ def test_words_of_real_files_are_restored(file, of_words, of_entities):
   scheme = recognize({tag for s in sentences for tag in s.tags})
   for sentence in sentences:
     text, spans = _detokenize(sentence.words)
-    result = {*words.split(text)[1]}
+    result = {*split_words(text)[1]}
     counts[0] += len(spans)
     counts[1] += len(result & {*spans})
     for entity in scheme.entities(sentence.tags):

@@ -175,6 +175,7 @@ def test_records_are_made_by_their_flags():
   for set_flags, changes, expected in (
     ((), {}, InstanceConfig(64, None, 0.3, 1)),  # dynamic masking
     (("dupe_factor",), {}, InstanceConfig(64, None, 0.3, 10)),
+    (("dupe_factor",), {"dupe_factor": 3}, InstanceConfig(64, None, 0.3, 3)),
     ((), {"masking": "static"}, InstanceConfig(64, Masking(4), 0.3, 10)),
   ):
     values = flags | changes

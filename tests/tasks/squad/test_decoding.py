@@ -1,4 +1,3 @@
-import json
 import math
 
 import numpy as np
@@ -119,31 +118,6 @@ def test_logits_have_to_be_there():
     decoding.decode(examples, cut(examples), [], ANSWER_TEXT, DecodingConfig())
 
 
-@pytest.mark.parametrize("name", ["n_best_size", "max_answer_length"])
-def test_settings_that_cannot_be(name):
-  with pytest.raises(ValueError, match=f"{name} 0 must be at least 1"):
-    DecodingConfig(**{name: 0})
-
-
-def test_files(tmp_path):
-  entry = {"text": "é", "probability": 1.0}
-  entry |= {"start_logit": 0.5, "end_logit": 1.0}
-  result = decoding.Predictions({"q": "é"}, {"q": [entry]})
-  metrics.write_predictions(result, str(tmp_path))
-  assert (tmp_path / "predictions.json").read_text() == (
-    '{\n    "q": "\\u00e9"\n}\n'
-  )
-  assert (tmp_path / "nbest_predictions.json").read_text() == (
-    '{\n    "q": [\n        {\n            "text": "\\u00e9",\n'
-    '            "probability": 1.0,\n            "start_logit": 0.5,\n'
-    '            "end_logit": 1.0\n        }\n    ]\n}\n'
-  )
-  assert not (tmp_path / "null_odds.json").exists()
-  result.null_odds["q"] = -0.5
-  metrics.write_predictions(result, str(tmp_path))
-  assert json.loads((tmp_path / "null_odds.json").read_text()) == {"q": -0.5}
-
-
 def _ensemble(*logits):
   """Stacks the logits of several models for a window, [T, M] each."""
   return [np.stack(values, axis=-1) for values in zip(*logits, strict=True)]
@@ -257,3 +231,43 @@ def test_the_answer_is_the_span_with_the_largest_logits(data):
   said = decoded.answers["q"].replace(" ", "")
   pieces = TOKENIZER.convert_ids_to_tokens(window.ids[first : last + 1])
   assert "".join(piece.removeprefix("##") for piece in pieces) in said
+
+
+def test_each_word_of_the_answers_is_split_once(monkeypatch):
+  split, tokenize = [], TOKENIZER.basic_tokenizer.tokenize
+  [window] = cut([ask()])
+  monkeypatch.setattr(
+    TOKENIZER.basic_tokenizer,
+    "tokenize",
+    lambda text: split.append(text) or tokenize(text),
+  )
+  answer_text, words = decoding.AnswerText(TOKENIZER), ask().doc_tokens
+  for _ in range(3):
+    for start in range(len(window.token_word_ids)):
+      begin = start + window.context_offset
+      answer_text.text(words, window, begin, begin)
+  assert sorted(split) == sorted(words)
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_only_spans_of_the_best_ends_are_looked_at(monkeypatch, size):
+  """The decoder does not look at all T * T spans."""
+  calls, text = [], ANSWER_TEXT.text
+  monkeypatch.setattr(
+    ANSWER_TEXT, "text", lambda *given: calls.append(given) or text(*given)
+  )
+  logits = [(np.arange(11) / 8.0,) * 2]  # the last position is [SEP]
+  answer(logits, "a red boat a blue kite", n_best_size=size)
+  assert 0 < len(calls) <= size**2
+
+
+def test_the_n_best_answers_are_written_as_the_original_writes_them(tmp_path):
+  entry = {"text": "é", "probability": 1.0}
+  entry |= {"start_logit": 0.5, "end_logit": 1.0}
+  result = decoding.Predictions({"q": "é"}, {"q": [entry]})
+  metrics.write_predictions(result, str(tmp_path))
+  assert (tmp_path / "nbest_predictions.json").read_text() == (
+    '{\n    "q": [\n        {\n            "text": "\\u00e9",\n'
+    '            "probability": 1.0,\n            "start_logit": 0.5,\n'
+    '            "end_logit": 1.0\n        }\n    ]\n}\n'
+  )

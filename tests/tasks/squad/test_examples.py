@@ -86,16 +86,6 @@ def test_an_answer_from_the_blanks_before_the_only_word(path):
   assert one.answer == squad_examples.Answer(" on", 0, 0)
 
 
-def test_version_2_may_have_no_answer(path):
-  for fields, has_answer in (
-    ({"answers": [], "is_impossible": True}, False),
-    (answer("mill") | {"is_impossible": False}, True),
-    (answer("mill"), True),  # mixed in from version 1.1
-  ):
-    one = read_one(path, fields, version_2_with_negative=True)
-    assert (one.answer is not None) == has_answer
-
-
 @pytest.mark.parametrize(
   ("fields", "message"),
   [
@@ -173,10 +163,35 @@ def test_repeated_ids_are_named_before_predictions(path, caplog):
 def test_answers_to_score_by_are_checked_before_a_prediction(
   path, answers, message
 ):
-  mill = question(**answer("mill"))
-  file = write(path, mill, question(answers=None))  # unknown
-  first, second = squad_examples.read_examples([file])
-  assert (first.answer_texts, second.answer_texts) == (["mill"], None)
-  write(path, mill, question(answers=answers))
+  file = write(path, question(**answer("mill")), question(answers=answers))
   with pytest.raises(ValueError, match=f"squad.json, question q1: {message}"):
     squad_examples.read_examples([file])
+
+
+def test_questions_of_both_versions_are_trained_on(path):
+  mill = answer("mill")
+  questions = [
+    mill,
+    mill | {"is_impossible": False},
+    {"answers": [], "is_impossible": True},
+    mill | {"is_impossible": True},  # plausible answers
+  ]
+  file = write(path, *(question(**fields) for fields in questions))
+  examples = squad_examples.read_examples([file], True, True)
+  assert [e.answer is None for e in examples] == [False, False, True, True]
+
+
+@pytest.mark.parametrize(
+  ("fields", "expected"),
+  [
+    ({}, None),
+    ({"answers": None}, None),
+    ({"answers": []}, []),
+    ({"answers": [{"text": "", "answer_start": 0}]}, [""]),
+    ({"answers": answer("mill")["answers"] * 2}, ["mill", "mill"]),
+  ],
+)
+def test_no_answer_is_not_an_unknown_one(path, fields, expected):
+  file = write(path, question(**fields))
+  [example] = squad_examples.read_examples([file])
+  assert example.answer_texts == expected

@@ -57,14 +57,6 @@ def test_odds_above_one_do_not_withhold_an_answer():
   assert metrics.score(data, given, True)["exact"] == 100.0
 
 
-def test_test_sets_have_no_answers():
-  remedy = metrics.remedy_of_unscored
-  assert remedy(questions(a=None), False)
-  assert remedy(questions(a=None, b=["x"]), True)
-  assert remedy(questions(a=["x"], b=[]), False)
-  assert not remedy(questions(a=["x"], b=[]), True)
-
-
 @pytest.mark.parametrize(
   ("answers", "version_2", "remedy"),
   [
@@ -87,34 +79,6 @@ def test_questions_without_answers_get_the_remedy(
   assert remedy in caplog.text
   names = {path.name for path in tmp_path.iterdir()}
   assert names == {"nbest_predictions.json", "predictions.json"}
-
-
-def test_the_saved_threshold_of_a_model_is_loaded(tmp_path):
-  path, other = (metrics.threshold_file(str(tmp_path), n) for n in (1, 2))
-  assert metrics.load_threshold(path) == 0.0
-  metrics.save_threshold(path, {"best_f1_thresh": -1.5}, {"a": -1.5})
-  assert metrics.load_threshold(path) == -1.5
-  assert metrics.load_threshold(other) == 0.0  # an ensemble has its own
-  Path(path).write_text("many")
-  with pytest.raises(ValueError, match="'many', which is no number"):
-    metrics.load_threshold(path)
-
-
-@pytest.mark.parametrize(
-  ("odds", "saved"), [((-3.0, 2.0), -4.0), ((3.0, 2.0), 0.0)]
-)
-def test_the_threshold_rejects_all_if_no_answer_is_best(tmp_path, odds, saved):
-  odds = dict(zip("ab", odds, strict=True))
-  texts = dict.fromkeys("ab", "mill")
-  given = Predictions(texts, null_odds=odds, texts=texts)
-  scores = metrics.score(questions(a=[], b=[]), given, True)
-  assert (scores["best_f1"], scores["best_f1_thresh"]) == (100.0, 0.0)
-  path = str(tmp_path / "threshold")
-  metrics.save_threshold(path, scores, odds)
-  assert metrics.load_threshold(path) == saved
-  # A question's odds may be 0.0, too.
-  metrics.save_threshold(path, scores, odds | {"c": 0.0})
-  assert metrics.load_threshold(path) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -165,3 +129,51 @@ def test_official_predictions_have_their_official_scores(data, model, expected):
   result = metrics.score(examples, given, "v2.0" in data)
   exact = result.get("exact_match", result.get("exact"))
   assert (round(exact, 3), round(result["f1"], 3)) == expected
+
+
+@pytest.mark.parametrize(
+  ("answers", "in_version_1", "in_version_2"),
+  [
+    ([["a"], ["a", "b"]], True, True),
+    ([["a"], []], False, True),
+    ([[], []], False, True),
+    ([["a"], None], False, False),
+    ([None, ["a"]], False, False),
+    ([[], None], False, False),
+    ([None], False, False),
+  ],
+)
+def test_questions_are_scored_if_all_have_answers(
+  answers, in_version_1, in_version_2
+):
+  """In version 2 an empty list is an answer."""
+  for version_2, is_scored in ((False, in_version_1), (True, in_version_2)):
+    data = questions(**dict(zip("ab", answers, strict=False)))
+    remedy = metrics.remedy_of_unscored(data, version_2)
+    assert bool(remedy) != is_scored
+    if not is_scored:
+      assert metrics.score(data, Predictions(), version_2) == {}
+
+
+@pytest.mark.parametrize(
+  ("best", "odds", "expected"),
+  [
+    (0.0, [1.0, 0.0], 0.0),  # a question's odds
+    (0.0, [1.0, 2.0], 0.0),  # lower than all: no question is answered
+    (0.0, [-3.0, 2.0], -4.0),
+    (0.0, [-3.0, 0.0], 0.0),
+    (-3.0, [-3.0, 2.0], -3.0),
+    (2.0, [-3.0, 2.0], 2.0),
+  ],
+)
+def test_a_threshold_of_zero_may_stand_for_another(
+  tmp_path, best, odds, expected
+):
+  """The evaluator says 0.0 if it is best to answer nothing."""
+  path, named = tmp_path / "t", dict(zip("ab", odds, strict=True))
+  assert metrics.load_threshold(str(path)) == 0.0
+  metrics.save_threshold(str(path), {"best_f1_thresh": best}, named)
+  assert metrics.load_threshold(str(path)) == expected
+  path.write_text("many")
+  with pytest.raises(ValueError, match="'many', which is no number"):
+    metrics.load_threshold(str(path))

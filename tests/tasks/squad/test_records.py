@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from data import features
 from data.tokenization import FullTokenizer
-from storage import Progress
+from storage import Progress, workers
 from tasks.squad import records as squad_records
 from tasks.squad.examples import Answer, SquadExample
-from tasks.squad.records import WindowConfig, make_windows
+from tasks.squad.records import WindowConfig, WindowMaker, make_windows
 from tests.parity import golden_files
 
 # An id is the index of a word.
@@ -148,8 +148,6 @@ def test_any_number_of_workers_makes_the_same(tokenizer, monkeypatch):
   [
     ((64, 64, 128), r"--max_seq_length=64 must be greater than .*=64 \+ 3"),
     ((67, 64, 128), "--max_seq_length=67 must be greater"),
-    ((384, 64, 0), "doc_stride 0 must be at least 1"),
-    ((384, 0, 128), "max_query_length 0 must be at least 1"),
   ],
 )
 def test_lengths_that_cannot_be(lengths, message):
@@ -217,3 +215,20 @@ def test_no_window_drops_an_answer(one, lengths):
   size = lengths.max_seq_length - window.context_offset - 1
   if len(expected) <= size - min(lengths.doc_stride, size) + 1:
     assert any(labelled)
+
+
+def test_a_paragraph_is_tokenized_once_for_all_questions():
+  maker, split = WindowMaker(LARGE, WindowConfig(32, 8, 8)), []
+  ids = maker._ids
+  maker._ids = lambda text: split.append(text) or ids(text)
+  words, others = ["a", "red", "boat"], ["a", "old", "mill"]
+  same = [*words]  # another paragraph
+  paragraphs = [words, words, words, others, words, same]
+  asked = [SquadExample("", f"what {i}", p) for i, p in enumerate(paragraphs)]
+  [*windows] = maker(workers.Chunk(0, asked, "questions"))
+  assert split[0] == "what 0"
+  assert split.count("red") == 3  # words, words again, same
+  assert split.count("old") == 1
+  for window, one in zip(windows, asked, strict=True):
+    ids = window.ids[window.context_offset : -1]
+    assert LARGE.convert_ids_to_tokens(ids) == one.doc_tokens

@@ -159,3 +159,35 @@ def test_an_export_answers_by_the_flags(tmp_path):
   choice |= {"version_2_with_negative": True, "null_score_diff_threshold": -2.0}
   expected = {"windows": lengths, "decoding": choice, "dynamic_padding": True}
   assert answers.settings == expected
+
+
+@pytest.mark.parametrize("of_start", [None, 0.0, 3.0])
+@pytest.mark.parametrize("of_folder", [None, 0.0, 5.0])
+@pytest.mark.parametrize("is_trained", [False, True])
+def test_a_threshold_is_that_of_the_model(
+  tmp_path, of_start, of_folder, is_trained
+):
+  """A model to start from has the threshold in its own folder."""
+  for name, value in (("start", of_start), ("out", of_folder)):
+    (tmp_path / name).mkdir()
+    if value is not None:
+      path = tmp_path / name / "null_score_diff_threshold.txt"
+      path.write_text(f"{value}\n")
+  (tmp_path / "start/x.index").touch()
+  if is_trained:
+    (tmp_path / "out/y.index").touch()
+    (tmp_path / "out/checkpoint").write_text('model_checkpoint_path: "y"\n')
+  args = programs.arguments(
+    "run_squad",
+    **{"output_dir": str(tmp_path / "out"), "version_2_with_negative": True},
+    **{"init_checkpoint": str(tmp_path / "start/x")},
+  )
+  result = task.null_threshold(args)
+  order = [of_folder] if is_trained else [of_start, of_folder]
+  known = [value for value in order if value is not None]
+  assert result == (known[0] if known else 0.0)
+  for given in (0.0, -2.0):
+    chosen = args.replace(null_score_diff_threshold=given)
+    assert task.null_threshold(chosen) == given
+  version_1 = args.replace(version_2_with_negative=False)
+  assert task.null_threshold(version_1) == 0.0

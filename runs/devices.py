@@ -1,0 +1,113 @@
+"""Devices of a run: strategy, compiled steps, precision of products."""
+
+import glob
+import os
+
+import tensorflow as tf
+from absl import logging
+
+from cli import start_up
+from runs import checks
+from runs.settings import Devices, Training
+from storage import UserError
+
+
+def make_strategy(settings: Devices) -> tf.distribute.Strategy:
+  """Makes the strategy of --distribution_strategy and the TPU flags.
+
+  Default: mirrored with several GPUs, otherwise one device. Call this function
+  before TensorFlow uses a device: workers connect first, and logical CPU
+  devices are fixed then. Raises ValueError for contradictions or a missing TPU.
+  """
+  checks.check_devices(settings)
+  start_up.silence_xla()
+  tf.config.experimental.enable_tensor_float_32_execution(settings.tf32)
+  if settings.deterministic:
+    tf.config.experimental.enable_op_determinism()
+  tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0],
+    [tf.config.LogicalDeviceConfiguration()] * settings.num_cpu_devices,
+  )
+  name = "tpu" if settings.use_tpu else settings.distribution_strategy
+  if name is None:
+    gpus = tf.config.list_logical_devices("GPU")
+    name = "mirrored" if len(gpus) > 1 else "one_device"
+  strategy = _strategy(name, settings)
+  replicas = strategy.num_replicas_in_sync
+  types = sorted({d.device_type for d in tf.config.list_logical_devices()})
+  text = "strategy %s: %d replica(s); this host has %s"
+  logging.info(text, name, replicas, ", ".join(types))
+  _explain_gpus(settings, has_gpus="GPU" in types)
+  return strategy
+
+
+def _explain_gpus(settings: Devices, has_gpus: bool) -> None:
+  """Logs what a user of a GPU should know: an unused GPU, TF32."""
+  if not has_gpus and glob.glob("/dev/nvidia[0-9]*"):
+    logging.warning(
+      "this machine has an NVIDIA GPU, and TensorFlow does not see it: run "
+      "pip install 'tensorflow[and-cuda]==%s', and see docs/gpu.md",
+      tf.__version__,
+    )
+  if has_gpus and settings.dtype == "float32" and settings.tf32:
+    logging.info(
+      "GPUs round the factors of float32 products to TF32, 10 bits: --notf32 "
+      "computes in float32, --dtype=bfloat16 about twice as fast"
+    )
+
+
+def compiles_step(settings: Training, packs: bool | None) -> bool:
+  """Value of --jit_compile; by default True on a GPU for batches of one shape.
+
+  With `packs`, rows of several examples differ in length.
+  """
+  if settings.jit_compile is not None:
+    return settings.jit_compile
+  varies = settings.group_by_length or packs
+  return not varies and bool(tf.config.get_visible_devices("GPU"))
+
+
+def needs_static_shapes(settings: Training, packs: bool | None = False) -> bool:
+  """True if batches must have one length, because XLA compiles each length."""
+  return settings.on_tpu or compiles_step(settings, packs)
+
+
+def _strategy(name: str, settings: Devices):
+  if name == "one_device":
+    return tf.distribute.get_strategy()
+  if name == "mirrored":
+    devices = tf.config.list_logical_devices("GPU")
+    devices = devices or tf.config.list_logical_devices("CPU")
+    return tf.distribute.MirroredStrategy([device.name for device in devices])
+  if name == "multi_worker_mirrored":
+    if "TF_CONFIG" not in os.environ:
+      raise UserError(
+        "--distribution_strategy=multi_worker_mirrored needs the environment "
+        "variable TF_CONFIG, with all workers and the index of this one"
+      )
+    # No timeout: each collective would leave a thread that sleeps that long.
+    # A missing heartbeat reveals a lost worker.
+    options = tf.distribute.experimental.CommunicationOptions()
+    if tf.config.get_visible_devices("GPU"):
+      # The default, AUTO, sends gradients of GPUs through gRPC.
+      options = tf.distribute.experimental.CommunicationOptions(
+        implementation=tf.distribute.experimental.CommunicationImplementation.NCCL
+      )
+    return tf.distribute.MultiWorkerMirroredStrategy(
+      communication_options=options
+    )
+  name = "tpu_name" if settings.tpu_name or not settings.master else "master"
+  try:
+    resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
+      tpu=settings[name] or "local",
+      zone=settings.tpu_zone,
+      project=settings.gcp_project,
+    )
+    if resolver.master():
+      tf.config.experimental_connect_to_cluster(resolver)
+    tf.tpu.experimental.initialize_tpu_system(resolver)
+  except (ValueError, OSError, tf.errors.OpError) as error:
+    raise UserError(
+      f"no TPU can be reached with --{name}={settings[name]}: {error}"
+    ) from None
+  return tf.distribute.TPUStrategy(resolver)

@@ -1,0 +1,91 @@
+"""Finds the files of a trained model: in the same folder, or by run.json."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import NamedTuple
+
+from data import tokenization
+from data.tokenization import doubt_case, open_tokenizer
+from data.vocab import Tokenizer
+from modeling.config import BertConfig, extensions
+from storage import UserError, files
+from training import checkpoint_files, run_json
+
+PADDING = 128  # embedding tables may be padded to a multiple of this
+
+
+class ModelFiles(NamedTuple):
+  """Paths of a model's files, letter case of texts, and configuration."""
+
+  checkpoint: str
+  bert_config_file: str
+  vocab_file: str
+  do_lower_case: bool
+  config: BertConfig
+
+  @property
+  def tokenizer(self) -> Tokenizer:
+    return open_tokenizer(self.vocab_file, self.do_lower_case)
+
+
+def find_model(path: str) -> ModelFiles:
+  """Finds the files of a checkpoint: in the same folder, or by run.json.
+
+  `path` is a folder or the prefix of a checkpoint. Flags in run.json override
+  the files' letter case and configuration. Raises FileNotFoundError.
+  """
+  prefix = checkpoint_files.find_checkpoint(path)
+  entry = checkpoint_files.run_of(prefix)
+  names = {"bert_config_file": "bert_config.json", "vocab_file": "vocab.txt"}
+  paths: list[str] = []
+  for flag, name in names.items():
+    file = sibling(prefix, flag) or run_json.path_of(entry, flag)
+    if not file and flag == "vocab_file":
+      size = BertConfig.from_json(paths[0]).vocab_size
+      file = find_vocabulary(prefix, entry, size)
+    if not file or not files.exists(file):
+      raise FileNotFoundError(
+        f"there is no {name} beside {prefix}: copy the one of the model there"
+      )
+    paths.append(file)
+  lower_case = lower_cases(entry["flags"], paths[1])
+  config = replace(BertConfig.from_json(paths[0]), **extensions(entry["flags"]))
+  return ModelFiles(prefix, paths[0], paths[1], lower_case, config)
+
+
+def sibling(path: str, flag: str) -> str | None:
+  """Path of a flag's file in a checkpoint's folder, or None.
+
+  The flag is `bert_config_file`, or `vocab_file` for a vocabulary of any kind.
+  """
+  is_vocabulary = flag == "vocab_file"
+  names = tokenization.names() if is_vocabulary else ["bert_config.json"]
+  paths = (checkpoint_files.sibling_file(path, name) for name in names)
+  return next(filter(None, paths), None)
+
+
+def find_vocabulary(start: str, entry: Mapping, vocab_size: int) -> str | None:
+  """Finds a vocabulary of the model's size beside a run's files, or None.
+
+  `start` is the run's folder or checkpoint, `entry` comes from run.json.
+  """
+  flags = ("bert_config_file", "init_checkpoint")
+  for path in (start, *(run_json.path_of(entry, flag) for flag in flags)):
+    file = path and sibling(path, "vocab_file")
+    with suppress(UserError, OSError):  # another file of that name
+      if file and 0 <= vocab_size - len(open_tokenizer(file).vocab) < PADDING:
+        return file.removeprefix("./")
+  return None
+
+
+def lower_cases(trained_flags: Mapping, vocab_file: str) -> bool:
+  """True if a model lower-cases texts, by the run's flags or the vocabulary."""
+  known = trained_flags.get("do_lower_case")
+  if known is None or not trained_flags.get("vocab_file"):
+    tokens = open_tokenizer(vocab_file).vocab
+    return doubt_case(tokens, True) is None
+  return known
+
+
+# --- Compared with settings ---------------------------------------------------

@@ -1,0 +1,107 @@
+// Draws a run: the data are those of `write` in run_page.py.
+
+const data = JSON.parse(byId("data").textContent);
+const [WIDTH, HEIGHT, LEFT, BOTTOM] = [320, 170, 44, 20]; // of a panel
+const percent = (value) => `${(100 * value).toFixed(1)} %`;
+function short(value) {
+  if (Math.abs(value) >= 1000) return Math.round(value).toLocaleString("en");
+  return value && Math.abs(value) < 0.001 ? value.toExponential(1) : Number(value.toPrecision(3));
+}
+
+function terms(pairs) {
+  return pairs.map(([name, value]) => element("div", "", element("dt", "", name), element("dd", "", value)));
+}
+
+function svg(tag, attributes, ...children) {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  node.append(...children);
+  return node;
+}
+
+// A panel with curves, {class: [[x, y], ...]}, between the limits of both axes.
+function panel(title, curves, [x0, x1], [y0, y1]) {
+  const x = (value) => LEFT + ((value - x0) / (x1 - x0 || 1)) * (WIDTH - LEFT - 12);
+  const y = (value) => HEIGHT - BOTTOM - ((value - y0) / (y1 - y0 || 1)) * (HEIGHT - BOTTOM - 26);
+  const nodes = [svg("text", { x: 8, y: 16, "font-weight": 600 }, title)];
+  for (const value of [y0, (y0 + y1) / 2, y1]) {
+    nodes.push(svg("line", { class: "grid", x1: LEFT, x2: WIDTH - 12, y1: y(value), y2: y(value) }));
+    nodes.push(svg("text", { x: LEFT - 5, y: y(value) + 4, "text-anchor": "end" }, short(value)));
+  }
+  for (const value of [x0, x1]) {
+    nodes.push(svg("text", { x: x(value), y: HEIGHT - 5, "text-anchor": value === x0 ? "start" : "end" }, short(value)));
+  }
+  for (const [name, points] of Object.entries(curves)) {
+    nodes.push(svg("polyline", { class: name, points: points.map(([a, b]) => `${x(a)},${y(b)}`).join(" ") }));
+    if (points.length > 30) continue;
+    nodes.push(...points.map(([a, b]) => svg("circle", { class: name, cx: x(a), cy: y(b), r: 2.5 },
+      svg("title", {}, `${short(a)}: ${short(b)}`))));
+  }
+  return svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": title }, ...nodes);
+}
+
+function showCurves() {
+  const panels = {};
+  for (const { step, ...values } of data.curves) {
+    for (const [name, value] of Object.entries(values)) {
+      const title = name.replace(/^eval_/, "");
+      const kind = name === title ? "training" : "evaluation";
+      panels[title] ??= {};
+      (panels[title][kind] ??= []).push([step, value]);
+    }
+  }
+  const last = Math.max(...data.curves.map(({ step }) => step));
+  for (const [title, curves] of Object.entries(panels)) {
+    const values = Object.values(curves).flat().map(([, value]) => value);
+    byId("panels").append(panel(title.replaceAll("_", " "), curves, [0, last], [Math.min(...values), Math.max(...values)]));
+  }
+}
+
+function showConfusion({ labels, counts }) {
+  const sum = (values) => values.reduce((a, b) => a + b, 0);
+  const names = (text) => element("th", "", text);
+  const head = element("tr", "", names(""), ...labels.map(names), ...["examples", "precision", "recall", "F1"].map(names));
+  const rows = labels.map((label, i) => {
+    const [total, answered] = [sum(counts[i]), sum(counts.map((row) => row[i]))];
+    const recall = total ? counts[i][i] / total : 0;
+    const precision = answered ? counts[i][i] / answered : 0;
+    const f1 = precision + recall ? (2 * precision * recall) / (precision + recall) : 0;
+    const cells = counts[i].map((count, j) => {
+      const cell = element("td", i === j ? "true" : "", count || "");
+      const color = i === j ? "--first" : "--second";
+      cell.style.background = `color-mix(in srgb, var(${color}) ${Math.round(60 * (count / (total || 1)) ** 0.5)}%, var(--panel))`;
+      return cell;
+    });
+    const numbers = [total, percent(precision), percent(recall), percent(f1)];
+    return element("tr", "", names(label), ...cells, ...numbers.map((text) => element("td", "id", text)));
+  });
+  byId("confusion").append(element("table", "", head, ...rows));
+}
+
+function showCalibration({ bins, error, temperature, fitted_error }) {
+  const points = bins.map(([probability, accuracy]) => [probability, accuracy]);
+  const fit = temperature === undefined ? "" :
+    ` Logits divided by a temperature of ${temperature.toFixed(2)} would be off by ${percent(fitted_error)}; the model is as it was trained.`;
+  byId("temperature").textContent = "A point is a tenth of the scale: the mean probability of the answers, and the fraction that is right. " +
+    `The line is where the two agree. The mean distance is ${percent(error)}.${fit}`;
+  byId("calibration").append(panel("fraction of right answers", { training: [[0, 0], [1, 1]], evaluation: points }, [0, 1], [0, 1]));
+}
+
+function showErrors() {
+  const { examples, right } = data.numbers;
+  const some = data.errors.length < examples - right ? `; the ${data.errors.length} with the highest probability:` : ", the highest probability first:";
+  byId("number").textContent = `${examples - right} of ${examples.toLocaleString("en")} answers are wrong${some}`;
+  byId("errors").append(...data.errors.map((one) => element("article", "",
+    ...terms(Object.entries(one.texts).filter(([name]) => !("words" in one.answer) && name !== "context").map(([name, text]) =>
+      [name.replaceAll("_", " "), [text].flat().join(" | ")])),
+    element("p", "truth", `right: ${one.label || "(no answer)"}`),
+    ...answerNodes(one.answer, one.texts))));
+}
+
+byId("facts").append(...terms(Object.entries(data.facts)));
+byId("scores").append(...terms(Object.entries(data.scores).map(([name, value]) => [name, short(value)])));
+byId("flags").append(...terms(Object.entries(data.flags)));
+if (data.curves.length) showCurves();
+if (data.confusion) showConfusion(data.confusion);
+if (data.calibration) showCalibration(data.calibration);
+if (data.errors.length) showErrors();

@@ -1,0 +1,150 @@
+"""run.html: a training and the evaluation of its model on one page.
+
+The page shows the curves of metrics.jsonl, the scores, and what the model
+answers for the dev set: a confusion matrix, the calibration, the worst errors.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from scipy import optimize, special
+
+from serving.answers import Texts
+from serving.visualization import fill
+from storage import files
+
+NAME = "run.html"
+_MAX_SHOWN = 100  # errors on the page
+_MAX_LABELS = 40  # of the confusion matrix
+_BINS = 10  # of confidence
+
+
+@dataclass(frozen=True)
+class Judged:
+  """An example of the dev set with the model's answer.
+
+  `texts` and `answer` have the form that Predictor takes and gives.
+  `probability` belongs to `prediction`, NaN for a score. `pairs` has the true
+  and the predicted label of each labelled part, such as a word. `truth` indexes
+  the answer's `probabilities`, which calibration needs, or is None.
+  """
+
+  texts: Texts
+  answer: dict[str, Any]
+  label: str
+  prediction: str
+  is_right: bool
+  probability: float
+  pairs: Sequence[tuple[str, str]] = ()
+  truth: int | None = None
+
+
+def write_table(path: str, judged: Sequence[Judged]) -> None:
+  """Writes a TSV file: number, texts, label, prediction, probability."""
+  columns = {"label": "label", "prediction": "prediction"}
+  inputs = list(judged[0].texts) if judged else []
+  lines = [["id", *inputs, *columns, "probability", "is_right"]]
+  for number, one in enumerate(judged):
+    texts = (_plain(one.texts.get(name)) for name in inputs)
+    names = _plain(one.label), _plain(one.prediction)
+    chance = f"{one.probability:.4f}"
+    lines.append([str(number), *texts, *names, chance, str(int(one.is_right))])
+  text = "".join("\t".join(line) + "\n" for line in lines)
+  files.write_text(path, text)
+
+
+def _plain(value) -> str:
+  """A text, or texts, in one cell."""
+  parts = [value or ""] if isinstance(value, str | None) else value
+  return " ".join(" ".join(map(str, parts)).split())
+
+
+def write(
+  folder: str,
+  facts: Mapping[str, str],
+  flags: Mapping[str, Any],
+  curves: Sequence[Mapping[str, float]],
+  scores: Mapping[str, float],
+  judged: Sequence[Judged] = (),
+) -> str:
+  """Writes run.html into a folder; returns its path.
+
+  `facts` and `flags` are shown as they are. `curves` has the lines of
+  metrics.jsonl, `scores` the evaluation of the final model.
+  """
+  order = sorted(judged, key=lambda one: (one.is_right, -one.probability))
+  data = {
+    "facts": dict(facts),
+    "flags": {name: str(value) for name, value in flags.items()},
+    "curves": list(curves),
+    "scores": {name: float(value) for name, value in scores.items()},
+    "numbers": {
+      "examples": len(judged),
+      "right": sum(one.is_right for one in judged),
+    },
+    "confusion": _confusion(judged),
+    "calibration": calibration(judged),
+    "errors": [asdict(one) for one in order[:_MAX_SHOWN] if not one.is_right],
+  }
+  path = os.path.join(folder, NAME)
+  files.write_text(path, fill("run_page", data))
+  return path
+
+
+def _confusion(judged):
+  """Labels and counts, [labels, labels]: rows are true labels."""
+  pairs = Counter(pair for one in judged for pair in one.pairs)
+  labels = sorted({label for pair in pairs for label in pair})
+  if not 1 < len(labels) <= _MAX_LABELS:
+    return None
+  counts = [[pairs[true, answer] for answer in labels] for true in labels]
+  return {"labels": labels, "counts": counts}
+
+
+def calibration(judged: Sequence[Judged]) -> dict[str, Any] | None:
+  """Fractions of right answers by probability, and the temperature that fits.
+
+  `bins` has (mean probability, fraction of right answers, number of examples).
+  Logits divided by `temperature` have the least cross entropy (Guo et al.
+  2017, "On Calibration of Modern Neural Networks"). `error` is the expected
+  calibration error before, `fitted_error` after. None without probabilities.
+  """
+  known = [one for one in judged if np.isfinite(one.probability)]
+  if not known:
+    return None
+  right = np.array([one.is_right for one in known])
+  bins, error = _bins(np.array([one.probability for one in known]), right)
+  result = {"bins": bins, "error": error}
+  truths = [one.truth for one in known]
+  if None in truths:
+    return result
+  probs = np.array([one.answer["probabilities"] for one in known])
+  logits = np.log(np.maximum(probs, 1e-12))
+  rows = np.arange(len(known))
+
+  def cross_entropy(temperature):
+    scaled = special.log_softmax(logits / temperature, axis=1)
+    return -scaled[rows, truths].mean()
+
+  fit = optimize.minimize_scalar(
+    cross_entropy, bounds=(0.05, 20.0), method="bounded"
+  )
+  fitted = special.softmax(logits / fit.x, axis=1).max(axis=1)
+  extra = {"temperature": float(fit.x), "fitted_error": _bins(fitted, right)[1]}
+  return result | extra
+
+
+def _bins(probs, right):
+  """Means of each bin that has examples, and the weighted mean distance."""
+  numbers = np.minimum((probs * _BINS).astype(int), _BINS - 1)
+  bins = [
+    (float(probs[own].mean()), float(right[own].mean()), int(own.sum()))
+    for own in (numbers == number for number in range(_BINS))
+    if own.any()
+  ]
+  distances = [abs(p - accuracy) * n for p, accuracy, n in bins]
+  return bins, sum(distances) / len(probs)
