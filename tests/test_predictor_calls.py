@@ -49,39 +49,23 @@ def _opened(monkeypatch):
 URL = "http://host:8501/v1/models/m"
 
 
+FLAGS = {"do_lower_case": False, "vocab_file": "", "n": 0}
+
+
+def _served(files, timeout=30.0):
+  return [("files", files, {}), ("url", URL, "answers", timeout, {})]
+
+
 @pytest.mark.parametrize(
   ("given", "named", "expected"),
   [
     (["m"], {}, [("folder", "m", "auto", {})]),
     (["m", "litert"], {}, [("folder", "m", "litert", {})]),
     (["m"], {"engine": "savedmodel"}, [("folder", "m", "savedmodel", {})]),
-    (
-      ["m"],
-      {"do_lower_case": False, "vocab_file": "", "n": 0},
-      [
-        (
-          "folder",
-          "m",
-          "auto",
-          {"do_lower_case": False, "vocab_file": "", "n": 0},
-        )
-      ],
-    ),
-    (
-      [URL],
-      {"files": "f"},
-      [("files", "f", {}), ("url", URL, "answers", 30.0, {})],
-    ),
-    (
-      [URL],
-      {"files": "f", "timeout": 0.5},
-      [("files", "f", {}), ("url", URL, "answers", 0.5, {})],
-    ),
-    (
-      [URL],
-      {"files": ""},
-      [("files", "", {}), ("url", URL, "answers", 30.0, {})],
-    ),
+    (["m"], FLAGS, [("folder", "m", "auto", FLAGS)]),
+    ([URL], {"files": "f"}, _served("f")),
+    ([URL], {"files": "f", "timeout": 0.5}, _served("f", 0.5)),
+    ([URL], {"files": ""}, _served("")),
     ([URL], {}, None),
     ([URL], {"files": "f", "timeout": 0}, None),
     ([URL], {"files": "f", "engine": "litert"}, None),
