@@ -50,16 +50,14 @@ class Ner(Task[Settings, TagRecords]):
   ) -> keras.Model:
     """BERT with a tag head; with --feature_based an LSTM on a frozen BERT."""
     settings, num_tags = self.settings, len(self.labels)
-
-    def make():
-      if not settings.feature_based:
-        return models.tagger(config, num_tags)
-      layers, units = settings.feature_layers, settings.lstm_units
-      return models.feature_based_tagger(
-        config, num_tags, layers, units, any_device
-      )
-
-    return models.ensemble(make, settings.ensemble, models.mean_probs)
+    options = settings.feature_layers, settings.lstm_units, any_device
+    parts = [
+      models.feature_based_tagger(config, num_tags, *options)
+      if settings.feature_based
+      else models.tagger(config, num_tags)
+      for _ in range(settings.ensemble)
+    ]
+    return models.ensemble(parts, models.mean_probs)
 
   def objective(self) -> losses.Objective:
     return losses.tagging()
