@@ -20,8 +20,10 @@ from runs.session import Run, needs_static_shapes, restore
 from runs.settings import DRY_RUN_STEPS, Packing
 from runs.task_settings import FineTuning
 from serving.export import ServedModel
+from serving.visualization import run_page
+from serving.visualization.run_page import Evaluation
 from storage import UserError, number_of
-from training import optimization, report, run_folder, run_json
+from training import optimization, processes, report, run_folder, run_json
 from training.run_folder import BestCheckpoint, Checkpoints
 from training.step import batch_inputs
 
@@ -44,6 +46,7 @@ class Task(ABC, Generic[S, R]):
 
   unit: ClassVar[str] = "examples"  # name of a record in the log
   predicted: ClassVar[str] = "test"  # split of --do_predict
+  has_table: ClassVar[bool] = False  # writes eval_predictions.tsv itself
 
   @property
   @abstractmethod
@@ -74,14 +77,17 @@ class Task(ABC, Generic[S, R]):
     """Losses of the training."""
 
   @abstractmethod
-  def evaluate(self, model: keras.Model, records: R) -> Mapping[str, float]:
-    """Scores of a dev set, for eval_results.txt."""
+  def evaluate(self, model: keras.Model, records: R) -> Evaluation:
+    """Scores of a dev set, for eval_results.txt, and its judged examples."""
 
   @abstractmethod
   def predict(
     self, model: keras.Model, split: str, records: R, step: int
-  ) -> None:
-    """Writes the predictions of a split by the model after `step` steps."""
+  ) -> Evaluation | None:
+    """Writes the predictions of a split by the model after `step` steps.
+
+    Returns an Evaluation if the split has right answers.
+    """
 
   @staticmethod
   @abstractmethod
@@ -112,12 +118,16 @@ def fine_tune(task: Task[S, R]) -> None:
       train(run, task, model, data)
     if settings.evaluates or settings.do_predict:
       step = run.load(model)
+    evaluations: dict[str, Evaluation | None] = {}
     if settings.evaluates:
-      evaluate(task, model, data, step)
+      evaluations |= evaluate(task, model, data, step)
     if settings.do_predict:
       for split, records in data.items():
         if split.startswith(task.predicted):
-          task.predict(model, split, records, step)
+          evaluation = task.predict(model, split, records, step)
+          evaluations.setdefault(split, evaluation)
+    if processes.is_chief() and not settings.dry_run:
+      _write_pages(task, evaluations, data, step)
   if settings.do_export:
     run.export(task.served_model)
 
@@ -169,7 +179,7 @@ def train(
     evaluated=evaluated,
     evaluate_last=settings.keeps_best,
   ):
-    scores = evaluate(task, model, data, step)
+    scores = evaluate(task, model, data, step)["dev"]
     if best:
       best.update(step, scores, model)
       if best.is_final:
@@ -180,8 +190,8 @@ def train(
 
 def evaluate(
   task: Task[S, R], model: keras.Model, data: Mapping[str, R], step: int
-) -> Mapping[str, float]:
-  """Writes eval_results.txt of each dev set; returns the scores of "dev"."""
+) -> dict[str, Evaluation]:
+  """Writes eval_results.txt of each dev set; returns evaluations by split."""
   results = {}
   for split, records in data.items():
     if split.startswith("dev"):
@@ -190,7 +200,31 @@ def evaluate(
       suffix = split.removeprefix("dev")
       folder = task.settings.output_dir
       report.write_evaluation(folder, results[split], step, suffix)
-  return results["dev"]
+  return results
+
+
+def _write_pages(task, evaluations, data, step):
+  """Writes eval_predictions.tsv of each dev set, and run.html of the first."""
+  settings = task.settings
+  folder = settings.output_dir
+  pages = {}
+  for split, evaluation in evaluations.items():
+    suffix = split.removeprefix("dev")
+    judged = [*evaluation.judged] if evaluation else []
+    if judged and not task.has_table:
+      path = os.path.join(folder, f"eval_predictions{suffix}.tsv")
+      run_page.write_table(path, judged)
+    pages[suffix] = evaluation or {}, judged
+  scores, judged = pages.get("", ({}, []))
+  if not judged:
+    return
+  entry = (run_json.read(folder) or [{}])[-1]
+  facts = {"program": settings.program, "started": entry.get("started", "")}
+  facts |= {"step": f"{step:,}"}
+  facts |= {split: f"{len(task.examples[split]):,}" for split in data}
+  flags = {name: settings[name] for name in sorted(settings.given)}
+  curves = report.read_metrics(folder)
+  run_page.write(folder, facts, flags, curves, scores, judged)
 
 
 def _num_steps(settings: FineTuning, num_examples: int) -> int:
