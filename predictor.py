@@ -25,7 +25,7 @@ from functools import partial
 
 from cli import program
 from cli.settings import Settings, common, flag, flags_of
-from serving import formats, json_lines
+from serving import answers, formats
 from storage import Progress, UserError
 from tasks.open import Predictor
 
@@ -111,10 +111,10 @@ def main(settings: PredictorSettings) -> None:
     if settings.texts:
       rows = iter([_command_line(settings, predict)])
     else:
-      rows = json_lines.read(sys.stdin.buffer, predict)
+      rows = answers.read_lines(sys.stdin.buffer, predict)
     progress = Progress("answered", 0, "lines")
-    for batch in json_lines.batches(rows, settings.batch_size):
-      for answer in json_lines.answers(predict, batch):
+    for batch in answers.batches(rows, settings.batch_size):
+      for answer in answers.answer_lines(predict, batch):
         print(json.dumps(answer, ensure_ascii=False), flush=True)
       progress.add(len(batch))
   except BrokenPipeError:  # a reader such as `head` stops; no server error
@@ -128,7 +128,7 @@ def main(settings: PredictorSettings) -> None:
 
 def _command_line(settings, predict):
   try:
-    return json_lines.check(settings.texts, predict)
+    return answers.check(settings.texts, predict)
   except UserError as error:
     message = re.sub(r"(\w+)=\[\.\.\.\]", r"--\1", str(error))
     raise UserError(f"the command line: {message}") from None

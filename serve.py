@@ -23,11 +23,12 @@ from absl import logging
 from cli import program
 from cli.settings import Settings, common, flag
 from serving import formats
-from serving.server import models, settings
+from serving.server import Settings as Limits
+from serving.server import models
 from storage import UserError
 from tasks.open import open_model
 
-_DEFAULT = settings.Settings()
+_DEFAULT = Limits()
 _number = partial(flag, minimum=1)
 _seconds = partial(flag, minimum=0.0, maximum=1e6)
 
@@ -116,24 +117,23 @@ def listen(host: str, port: int) -> socket.socket:
 def main(args: ServerSettings) -> None:
   # Import the rest late: a wrong address should fail fast.
   address = listen(args.host, args.port)
-  from serving.server import app, connections, metrics
+  from serving.server import app, connections
   from serving.server.version import Version
 
-  values = {name: args[name] for name in settings.Settings._fields}
-  limits, counts = settings.Settings(**values), metrics.Metrics()
+  limits = Limits(*(args[name] for name in Limits._fields))
+  counts = app.Metrics()
   served = {}
   for name, folder in map(models.split_name, args.model):
-    on_call = counts.batch_texts.labels(name).observe
+    sizes = counts.batch_texts.labels(name)
 
-    def load(path, on_call=on_call):
+    def load(path, sizes=sizes):
       model = open_model(path, args.engine)
-      return Version(model, args.max_queue_size, on_call)
+      return Version(model, args.max_queue_size, sizes)
 
     served[name] = models.Model(name, folder, args.num_versions, load)
   host, port = address.getsockname()[:2]
   logging.info("http://%s:%d", f"[{host}]" if ":" in host else host, port)
-  application = app.App(served, counts, limits)
-  server = connections.Server(application, limits)
+  server = connections.Server(app.App(served, counts, limits), limits)
   # uvicorn shuts down in order, then raises the signal again.
   for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
     if signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores SIGHUP

@@ -21,7 +21,7 @@ from cli import program
 from cli.settings import Settings, check_output_file, common, flag, flags_of
 from runs import model_files
 from runs.trained_model import find_model
-from serving import json_lines
+from serving.answers import rename
 from storage import UserError, files, textfiles
 from tasks.open import restore
 from training import checkpoint_files, run_json
@@ -127,7 +127,7 @@ def _texts(settings: PageSettings, answers):
   """Texts by name of the model's inputs; UserError if the flags do not fit."""
   names = {}
   for given in _INPUTS:
-    [name] = json_lines.rename({given: None}, answers.inputs)
+    [name] = rename({given: None}, answers.inputs)
     if name in answers.inputs:
       names[given] = name
   given = {flag: settings[flag] for flag in _INPUTS}

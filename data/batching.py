@@ -66,10 +66,9 @@ class Packing:
   def pack(self, batch: Batch) -> Batch:
     """Packs the examples of a batch into R <= B rows, the longest first.
 
-    Takes `input_ids`, `input_mask`, `segment_ids` [B, T or more] and optional
-    `masked_lm_positions` [B, P]. Returns the batch with the arguments of
-    modeling.encoder_variants.PackedBert, where K = 1 + P. Token labels become
-    [R, T], -1 for padding. Other fields are unchanged. Choices [B, C, T or
+    Takes the TOKENS, [B, T or more], and optional `masked_lm_positions` [B, P].
+    Returns the batch with the arguments of encoder_variants.PackedBert, where
+    K = 1 + P. Token labels become [R, T], -1 for padding. Choices [B, C, T or
     more] are B * C examples with `output_slots` [B, C, 1].
     """
     length, full_length = self.row_length, batch["input_mask"].shape[-1]
@@ -178,8 +177,7 @@ def _rounded_up(length, multiple):
 def _cost(rows, length):
   """Relative cost of a batch. A position costs more in a longer row.
 
-  In a small model, attention of a position to 2,048 others costs about as much
-  time as all other operations of a position.
+  In a small model, attention to 2,048 positions costs as much as all else.
   """
   return rows * length * (1 + length / 2048)
 

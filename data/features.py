@@ -126,10 +126,8 @@ class RowEncoder:
       )
     tokenizer.check("cls", "sep", "unknown")
     self.tokenizer, self.seq_length = tokenizer, seq_length
-    self._ids, self._ends = (
-      tokenizer.cached_ids(),
-      (tokenizer.cls, tokenizer.sep),
-    )
+    self._ids = tokenizer.cached_ids()
+    self._ends = tokenizer.cls, tokenizer.sep
 
   def token_ids(self, text: str) -> list[int]:
     return self._ids(text)

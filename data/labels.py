@@ -21,14 +21,10 @@ _INTEGER = re.compile(r"-?\d+", re.ASCII)
 
 
 class LabelSet(tuple):
-  """Labels in the order of a model's classes.
+  """Labels in the order of a model's classes."""
 
-  `source` is a path for messages, or "" if the task fixes the labels. `remedy`
-  is advice for data with other labels, or "".
-  """
-
-  source: str
-  remedy: str
+  source: str  # a path for messages, or "" if the task fixes the labels
+  remedy: str  # advice for data with other labels, or ""
 
   def __new__(
     cls, labels: Iterable[str], source: str = "", remedy: str = ""
@@ -100,7 +96,6 @@ def check_teacher(
 
 
 def save_if_missing(labels: Sequence[str], folder: str) -> None:
-  """Writes labels.txt if the folder has none."""
   if not exist(folder):
     save(labels, folder)
 
@@ -164,11 +159,9 @@ def choose(
       f"Write {FILE_NAME}, a label a line in the order of the model's outputs, "
       f"into {setting('output_dir')}"
     )
-  return _in_order_of(known, find()) if known else find()
-
-
-def _in_order_of(known: LabelSet, result: LabelSet) -> LabelSet:
-  """Labels of the data, in the checkpoint's order if both sets are equal."""
+  result = find()
+  if not known:
+    return result
   if set(known) == set(result):
     return known
   if len(known) == len(result):

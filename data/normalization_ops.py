@@ -74,7 +74,11 @@ def unicode_tables(do_lower_case: bool) -> UnicodeTables:
       text = tokenization.strip_accents(char.lower())
       decomposed = unicodedata.normalize("NFD", char.lower())
       orders[code] = unicodedata.combining(decomposed[0])
-      casings[code] = _casing(char)
+      # The effect of a character on a sigma behind it in str.lower().
+      if (char + "Σ").lower().endswith("ς"):
+        casings[code] = _CASED
+      elif ("A" + char + "Σ").lower().endswith("ς"):
+        casings[code] = _IGNORED
     if len(text) > 1:
       kinds[code], shifts[code] = _EXPANDED, len(expansions)
       expansions.append([ord(part) for part in text])
@@ -91,13 +95,6 @@ def _kind(char, text):
   if tokenization.is_cjk(char) or tokenization.is_punctuation(text):
     return _ALONE
   return _MARK if unicodedata.combining(text) else _WORD_CHAR
-
-
-def _casing(char):
-  """Effect of a character on a sigma behind it in str.lower()."""
-  if (char + "Σ").lower().endswith("ς"):
-    return _CASED
-  return _IGNORED if ("A" + char + "Σ").lower().endswith("ς") else _UNCASED
 
 
 # --- Operations ------------------------------------------------------------
@@ -135,19 +132,16 @@ class Normalizer:
     chars = _Chars(codes, kinds, _rows(pieces), sources)
     chars, shifts = _drop_kind(_REMOVED, chars, shifts)
     if self._do_lower_case:
-      chars = self._lower(chars, shifts)
+      # Lower-case and decompose. EXPANDED code points become row numbers.
+      lowered = chars._replace(
+        codes=tf.where(chars.kinds == _EXPANDED, shifts, chars.codes + shifts)
+      )
+      finish = functools.partial(self._finish_sigmas, chars=chars)
+      chars = _if_any(chars.codes == _CAPITAL_SIGMA, finish, lowered)
       chars = _if_any(chars.kinds == _EXPANDED, self._expand, chars)
       reorder = functools.partial(self._reorder, codes=codes)
       chars = _if_any(chars.kinds == _MARK, reorder, chars)
     return _split(chars, pieces.nrows())
-
-  def _lower(self, chars, shifts):
-    """Lower-cases and decomposes. EXPANDED code points become row numbers."""
-    lowered = chars._replace(
-      codes=tf.where(chars.kinds == _EXPANDED, shifts, chars.codes + shifts)
-    )
-    finish = functools.partial(self._finish_sigmas, chars=chars)
-    return _if_any(chars.codes == _CAPITAL_SIGMA, finish, lowered)
 
   def _finish_sigmas(self, lowered, chars):
     """Gives sigmas at the end of a word the final form, like str.lower().

@@ -35,8 +35,8 @@ def prefetch_map(
 ) -> tf.data.Dataset:
   """Maps a dataset on all cores and prefetches a few elements.
 
-  tf.data's autotuner is off. On machines with few cores the autotuner kept one
-  core busy for half a minute and delayed the release of the iterator.
+  The autotuner is off: with few cores it keeps one busy for half a minute and
+  delays the release of the iterator.
   """
   options = tf.data.Options()
   options.autotune.enabled = False
@@ -100,7 +100,7 @@ class TrainingRecords(abc.ABC):
   ) -> tf.data.Dataset:
     """Endless batches, {field: [B / replicas, ...]}; the seed sets the order.
 
-    `by_length` and `options` go to ShuffledRecords.batches.
+    For `options` see ShuffledRecords.batches.
     """
     order = ShuffledRecords(self.sources, seed, self.index_file)
     numbered = order.batches(
@@ -167,10 +167,10 @@ class ShuffledRecords:
   ) -> tf.data.Dataset:
     """Endless pairs of a batch's number and [B / replicas] serialized records.
 
-    A global batch has `batch_size` records, a multiple of the replicas, and its
-    records do not depend on the number of replicas. `skip` records were read
-    before. A `context` of None means one replica and one worker. With
-    `by_length`, the records of a batch have similar lengths.
+    A global batch has `batch_size` records, a multiple of the replicas, which
+    have no effect on its records. `skip` records were read before. A `context`
+    of None means one replica and one worker. With `by_length`, the records of a
+    batch have similar lengths.
     """
     context = context or tf.distribute.InputContext()
     replicas = context.num_replicas_in_sync
@@ -333,7 +333,7 @@ class RecordDataset(TrainingRecords):
     chunks = chunks.batch(GROUPED * batch_size)
     batches = prefetch_map(chunks, sort_rows).rebatch(batch_size)
     if self.static_shapes:
-      batches = batches.map(lambda batch: batching.pad_rows(batch, batch_size))
+      return batches.map(lambda batch: batching.pad_rows(batch, batch_size))
     return self._trimmed(batches)
 
   def in_order(self, outputs: Mapping[str, np.ndarray]) -> dict:

@@ -110,11 +110,12 @@ def _lines(path, dialect):
       text = io.TextIOWrapper(file, encoding, newline="\n")
       for number, line in enumerate(text, 1):
         line = line.rstrip("\r\n")
-        if is_in_doubt and _is_utf8(line, encoding):
-          is_in_doubt = False
-          message = "%s, line %d looks like UTF-8, but is read as %s (%s)"
-          name = setting("encoding")
-          _warn_once(message, path, number, encoding, name)
+        if is_in_doubt and not line.isascii():
+          with suppress(UnicodeError):
+            line.encode(encoding).decode()
+            is_in_doubt = False
+            message = "%s, line %d looks like UTF-8, but is read as %s (%s)"
+            _warn_once(message, path, number, encoding, setting("encoding"))
         if number == 1:
           end = "\n" if "\r" in line else " "
           line = re.sub('^\ufeff?("?sep=.?"?$)?', "", line)  # Excel's sep=;
@@ -130,13 +131,6 @@ def _lines(path, dialect):
         f"{encoding.upper()}: give {setting('encoding')}, cp1252 for western "
         "European text"
       ) from error
-
-
-def _is_utf8(line, encoding):
-  """True if the bytes of a line are UTF-8 and not just ASCII."""
-  with suppress(UnicodeError):
-    return not line.isascii() and bool(line.encode(encoding).decode())
-  return False
 
 
 def _find_format(path, columns, dialect):

@@ -111,11 +111,8 @@ class WordpieceTokenizer:
 
   def tokenize(self, text: str | bytes) -> list[str]:
     """Splits the words of a text: "unaffable" -> ["un", "##aff", "##able"]."""
-    return [
-      piece
-      for word in convert_to_unicode(text).split()
-      for piece in self._pieces(word)
-    ]
+    words = convert_to_unicode(text).split()
+    return list(itertools.chain.from_iterable(map(self._pieces, words)))
 
   def _pieces(self, word):
     if len(word) > MAX_CHARS_PER_WORD:

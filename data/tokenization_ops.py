@@ -24,9 +24,9 @@ _TO_THE_END = 2**31 - 1
 class GraphTokenizer(tf.Module):
   """Text to word pieces, as TensorFlow operations.
 
-  Drops bytes that are not UTF-8. Call the methods inside a tf.function or
-  tf.data pipeline with thousands of lines, since repeated words cost little.
-  The vocabulary becomes an asset of a SavedModel. ValueError without [UNK].
+  Drops bytes that are not UTF-8. Call it with thousands of lines, as repeated
+  words cost little. The vocabulary becomes an asset of a SavedModel. ValueError
+  without [UNK].
   """
 
   def __init__(self, tokenizer: FullTokenizer):
@@ -65,9 +65,8 @@ class GraphTokenizer(tf.Module):
   def _wordpieces(self, words):
     """Ids of the pieces of words: [D] string, none empty -> [D, (T)] int64.
 
-    Gives the pieces of tokenization.WordpieceTokenizer. Each round of a loop
-    matches the longest piece of every unfinished word. The loop takes half to
-    two thirds of the time of tensorflow_text's WordpieceTokenizer.
+    Each round of a loop matches the longest piece of every unfinished word.
+    The loop takes half to two thirds of the time of tensorflow_text's.
     """
     # Most words are a single piece.
     word_ids = self._ids.lookup(words)  # [D]
@@ -98,10 +97,9 @@ class GraphTokenizer(tf.Module):
     """Matches the longest piece at the start of each unfinished word.
 
     `rows` [A] int64 are the indices of the words, and `rest` [A] the unmatched
-    ends. After the first round `rest` begins with "##", whose length is
-    `joiner`; before, `joiner` is 0. `piece_rows` [F] and `piece_ids` [F] are
-    word indices and ids of matched pieces; the id is -1 for a word that cannot
-    be split. Returns the arguments of the next round.
+    ends, which after the first round begin with "##" of length `joiner`.
+    `piece_rows` [F] and `piece_ids` [F] are word indices and ids of matched
+    pieces, -1 for a word that cannot be split. Returns the next arguments.
     """
     lengths = tf.strings.length(rest, "UTF8_CHAR")
     tries = tf.ragged.range(
@@ -199,7 +197,6 @@ def join(
   if second is not None:
     parts += [second, repeat(sep, has_second)]
   ids = tf.concat(parts, axis=1)
-  first_lengths = first.row_lengths() + 2
   padded = ids.to_tensor()
   # An empty batch gets the width of [CLS] [SEP].
   padded = tf.pad(padded, [[0, 0], [0, tf.maximum(2 - tf.shape(padded)[1], 0)]])
@@ -208,7 +205,8 @@ def join(
   return {
     "input_ids": padded,
     "input_mask": mask,
-    "segment_ids": mask - tf.sequence_mask(first_lengths, width, tf.int32),
+    "segment_ids": mask
+    - tf.sequence_mask(first.row_lengths() + 2, width, tf.int32),
   }
 
 

@@ -116,10 +116,7 @@ def check_size(
   name: str = "the vocabulary",
   config: str = "bert_config.json",
 ) -> None:
-  """Raises ValueError if a model has too few embeddings for a vocabulary.
-
-  `name` and `config` are the sources of the vocabulary and of vocab_size.
-  """
+  """Raises ValueError if a model has too few embeddings for a vocabulary."""
   ids = (index for token, index in vocabulary.items() if token)
   number = 1 + max(ids, default=-1)
   if number > vocab_size:
@@ -134,8 +131,7 @@ def check_same(
 ) -> None:
   """Raises ValueError if a vocabulary differs from a model's, `expected`.
 
-  New tokens may replace [unused] tokens or follow the last token. `name` and
-  `source` are the paths of the two vocabularies.
+  New tokens may replace [unused] tokens or follow the last token.
   """
   different = {
     index: token
@@ -155,21 +151,13 @@ def check_same(
 
 
 class Tokenizer(Protocol):
-  """Converts texts to tokens and ids, and back. Tokenizers can be pickled.
-
-  Attributes:
-    vocab_file: path of the vocabulary.
-    do_lower_case: whether texts are lower-cased.
-    vocab: ids by token. Masking draws random tokens in the order of the keys.
-    special: spellings of the tokens that BERT needs.
-    pad: id of padding in records. Any id will do, as models read `input_mask`.
-  """
+  """Converts texts to tokens and ids, and back. Tokenizers can be pickled."""
 
   vocab_file: str
   do_lower_case: bool
-  vocab: Mapping[str, int]
+  vocab: Mapping[str, int]  # masking draws tokens in the order of the keys
   special: SpecialTokens = SPECIAL_TOKENS
-  pad: int = 0
+  pad: int = 0  # in records; any id will do, as models read `input_mask`
 
   def __init__(self, vocab_file: str | os.PathLike, do_lower_case: bool): ...
 
@@ -202,11 +190,11 @@ class Tokenizer(Protocol):
 
   def convert_tokens_to_ids(self, tokens: Iterable[str]) -> list[int]:
     """Looks up ids; KeyError for a token outside the vocabulary."""
-    return [self.vocab[token] for token in tokens]
+    return list(map(self.vocab.__getitem__, tokens))
 
   def convert_ids_to_tokens(self, ids: Iterable[int]) -> list[str]:
     """Looks up tokens; KeyError for an id outside the vocabulary."""
-    return [self.inv_vocab[index] for index in ids]
+    return list(map(self.inv_vocab.__getitem__, ids))
 
   @cached_property
   def inv_vocab(self) -> dict[int, str]:

@@ -1,8 +1,8 @@
 """Warns of texts and letter cases that do not fit a vocabulary.
 
-Lower-casing decomposes text (NFD) and drops non-spacing marks, which changes
-letters in some scripts. Hangul syllables become Jamo. Thai, Devanagari and
-others lose vowels. A process logs most warnings once, not for each file.
+Lower-casing decomposes text (NFD) and drops non-spacing marks: Hangul syllables
+become Jamo; Thai, Devanagari and others lose vowels. A process logs most
+warnings once, not for each file.
 """
 
 import os
@@ -42,7 +42,7 @@ def sample(
 
 
 def _spread(items, number):
-  """Selects about `number` evenly spaced items of a sequence."""
+  """About `number` evenly spaced items of a sequence."""
   return items[:: max(1, -(-len(items) // number))]
 
 
@@ -92,15 +92,10 @@ def _unknown(texts, tokenizer) -> tuple[float, str]:
     for word in tokenizer.words(text):
       counts[word] += number
   unknown = [tokenizer.special.unknown]
-  lost = Counter(
-    {
-      word: n
-      for word, n in counts.items()
-      if tokenizer.tokenize(word) == unknown
-    }
-  )
-  [(example, _)] = lost.most_common(1) or [("", 0)]
-  return lost.total() / max(counts.total(), 1), example
+  lost = [w for w in counts if tokenizer.tokenize(w) == unknown]
+  example = max(lost, key=counts.__getitem__, default="")
+  number = sum(counts[word] for word in lost)
+  return number / max(counts.total(), 1), example
 
 
 def _count_words(texts) -> Counter:
@@ -125,9 +120,7 @@ def warn_of_scripts(
     for char in word:
       if unicodedata.category(char)[0] in "LM":
         # The script is the first word of the name; both Kana are one script.
-        script = re.split("[ -]", unicodedata.name(char, "LATIN"), maxsplit=1)[
-          0
-        ]
+        [script] = re.findall("^[^ -]*", unicodedata.name(char, "LATIN"))
         script = re.sub("HIRAGANA|KATAKANA", "KANA", script)
         scripts[script][char] += number
   total = sum(letters.total() for letters in scripts.values())
@@ -139,36 +132,31 @@ def warn_of_scripts(
     is_rare = fraction < _MIN_LETTERS or lost < _MIN_CHANGED
     if script not in _ACCENTED and not is_rare:
       text = f"{name}: {100 * fraction:.0f} % of the letters are "
-      text += f"{script.title()}, {_effect(script, words, changed)}; "
-      text += f"{_remedy(changed, vocabulary)}; see docs/languages.md"
-      logging.log_first_n(logging.WARNING, text, 1)
+      text += f"{script.title()}, {_advice(script, words, changed, vocabulary)}"
+      logging.log_first_n(logging.WARNING, f"{text}; see docs/languages.md", 1)
       return
 
 
-def _effect(script, words, changed):
-  """Relative clause with the shortest word that changes, cut to 12 letters."""
+def _advice(script, words, changed, vocabulary) -> str:
+  """The change of the shortest word, cut to 12 letters, and the remedy."""
   word = min((word for word in words if changed & set(word)), key=len)
   first = next(i for i, char in enumerate(word) if char in changed)
   word = word[max(0, first - 4) : first + 8]
   lower, given = strip_accents(word), setting("do_lower_case", True)
+  effect = f"loses vowels or other signs with {given} ({word!r} becomes "
+  effect += f"{lower!r})"
   if script == "HANGUL":
     size = number_of(len(word), "character")
-    change = f"({word!r}, {size}, becomes {len(lower)})"
-    return f"which {given} splits into Jamo {change}"
-  change = f"({word!r} becomes {lower!r})"
-  return f"which loses vowels or other signs with {given} {change}"
-
-
-def _remedy(changed, vocabulary):
+    effect = f"{given} splits into Jamo ({word!r}, {size}, becomes "
+    effect += f"{len(lower)})"
   cased = setting("do_lower_case", False)
+  remedy = f"learn a vocabulary with build_vocab.py {cased}, or take a cased "
+  remedy += f"model that knows the language, with {cased}"
   if vocabulary is None:
-    return f"give {cased}, here and to every program that uses the vocabulary"
-  if any(changed & set(token) for token in vocabulary):
-    return f"give {cased}: the vocabulary has such letters"
-  text = (
-    f"learn a vocabulary with build_vocab.py {cased}, or take a cased model"
-  )
-  return f"{text} that knows the language, with {cased}"
+    remedy = f"give {cased}, here and to every program that uses the vocabulary"
+  elif any(changed & set(token) for token in vocabulary):
+    remedy = f"give {cased}: the vocabulary has such letters"
+  return f"which {effect}; {remedy}"
 
 
 def warn_of_decomposed(texts: Iterable[str], name: str) -> None:

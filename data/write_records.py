@@ -28,10 +28,9 @@ def write_records(
 ) -> Counter:
   """Writes a record for each example, atomically; returns text lengths.
 
-  The result has the number of texts by length in tokens before truncation.
-  `prepare` runs once in each process and returns the function that builds
-  records (see workers.ordered_map). Raises ChildProcessError if a process died,
-  ValueError if a record does not fit the schema.
+  The result has the number of texts by length in tokens before truncation. For
+  `prepare` and errors see workers.ordered_map. Raises ValueError if a record
+  does not fit the schema.
   """
   chunks = workers.chunks(examples, _CHUNK, "examples")
   progress = Progress("recorded", len(examples), "examples")
@@ -73,8 +72,8 @@ def log_lengths(
 ) -> None:
   """Logs how many texts are longer than `max_length`; warns from 5 % on.
 
-  `lengths` has the number of texts by length in tokens. `effect` says what
-  happens to longer texts, and `flag` names the setting of `max_length`.
+  `lengths` has the number of texts by length in tokens. `flag` names the
+  setting of `max_length`.
   """
 
   def longer_than(limit):

@@ -102,7 +102,16 @@ def outputs_function(model: keras.Model):
   """Concrete function from a model's inputs to float32 outputs."""
 
   def run(**inputs):
-    with tf.control_dependencies(_check_positions(inputs)):
+    checks = []
+    if "masked_lm_positions" in inputs:
+      # A position outside the row would read the tokens of another row, perhaps
+      # another client.
+      positions = inputs["masked_lm_positions"]
+      length = tf.shape(inputs["input_ids"])[1]
+      is_inside = tf.reduce_all((positions >= 0) & (positions < length))
+      message = "masked_lm_positions beyond the tokens of a row"
+      checks = [tf.debugging.Assert(is_inside, [message])]
+    with tf.control_dependencies(checks):
       inputs = {name: tf.identity(value) for name, value in inputs.items()}
     outputs = model(inputs, training=False)
     return {name: tf.cast(value, tf.float32) for name, value in outputs.items()}
@@ -116,20 +125,6 @@ def specs(model: keras.Model) -> dict[str, tf.TensorSpec]:
     name: tf.TensorSpec([None] * len(value.shape), tf.int32, name)
     for name, value in model.input.items()
   }
-
-
-def _check_positions(inputs):
-  """Raises InvalidArgumentError for a masked position outside the row.
-
-  Such a position would read the tokens of another row, perhaps another client.
-  """
-  if "masked_lm_positions" not in inputs:
-    return []
-  positions = inputs["masked_lm_positions"]
-  length = tf.shape(inputs["input_ids"])[1]
-  is_inside = (positions >= 0) & (positions < length)
-  message = "masked_lm_positions beyond the tokens of a row"
-  return [tf.debugging.Assert(tf.reduce_all(is_inside), [message])]
 
 
 def trace(function: Callable, specs: Mapping[str, tf.TensorSpec]):

@@ -34,13 +34,13 @@ class LiteRtEngine:
 
   max_rows = 1
 
-  def __init__(self, file: str):
-    self._file = file
+  def __init__(self, path: str):
+    self._file = path
     cores = num_cores()
     with no_stderr():  # XNNPACK prints a line, once a process
-      self._alone = _Interpreter(file, cores)
-    factor = 4 if "float16" in os.path.basename(file) else 1  # packed anew
-    others = cores * _MAX_COPIES // (factor * os.path.getsize(file)) - 1
+      self._alone = _Interpreter(path, cores)
+    factor = 4 if "float16" in os.path.basename(path) else 1  # packed anew
+    others = cores * _MAX_COPIES // (factor * os.path.getsize(path)) - 1
     self._num_workers = min(max(others, 1), cores)
     self._threads = cores // self._num_workers
     function = self._alone.function
@@ -136,9 +136,7 @@ def _open(file, num_threads):
   return interpreter.get_signature_runner("serving_default")
 
 
-def load(path: str) -> LiteRtEngine:
-  """Loads a file into an engine."""
-  return LiteRtEngine(path)
+load = LiteRtEngine
 
 
 def save(folder: str, served) -> None:

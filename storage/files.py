@@ -10,6 +10,7 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import BinaryIO
 
 from storage import UserError
@@ -53,12 +54,11 @@ def exists(path: str) -> bool:
 
 
 def is_folder(path: str) -> bool:
-  """True if the path names a folder."""
   return _remote("isdir", path) if is_remote(path) else os.path.isdir(path)
 
 
 def list_folder(path: str) -> list[str]:
-  """Names of the files and folders in a folder."""
+  """Names, without the folder."""
   return _remote("listdir", path) if is_remote(path) else os.listdir(path)
 
 
@@ -85,7 +85,6 @@ def rename(path: str, name: str) -> None:
 
 
 def remove(path: str) -> None:
-  """Removes a file."""
   _remote("remove", path) if is_remote(path) else os.remove(path)
 
 
@@ -148,36 +147,40 @@ def check_is_free(folder: str, flag: str = "export_dir") -> None:
 
 def open_for_reading(path: str) -> BinaryIO:
   """Opens a file as bytes. OSErrors name the file."""
-  if not is_remote(path):
-    try:
-      return open(path, "rb")
-    except OSError as error:
-      raise type(error)(f"cannot read {path}: {error.strerror}") from error
   try:
+    if not is_remote(path):
+      return open(path, "rb")
     file = _remote("GFile", path, "rb")
     file.size()  # GFile opens the file at its first use
     return file
-  except Exception as error:
-    raise OSError(f"cannot read {path}: {error}") from error
+  except Exception as error:  # GFile raises other types, too
+    kind = type(error) if isinstance(error, OSError) else OSError
+    text = getattr(error, "strerror", None) or error
+    raise kind(f"cannot read {path}: {text}") from error
 
 
 @contextmanager
 def open_for_writing(path: str) -> Iterator[BinaryIO]:
   """Opens a file to write bytes. The file gets its name when it is complete.
 
-  The bytes go to `PATH.partial-PID-RANDOM` first; another machine's process may
-  have the same PID. An error removes that file and leaves `path` unchanged.
+  The bytes go to `PATH.partial-PID-RANDOM` first, which an error removes.
   Missing folders are made. OSErrors of the system have a `filename`.
   """
   path = path if is_remote(path) else os.path.realpath(path)  # follows links
-  partial = f"{path}.partial-{os.getpid()}-{secrets.token_hex(4)}"
+  part = f"{path}.partial-{os.getpid()}-{secrets.token_hex(4)}"
   try:
-    with _open_new(partial) as file:
+    folder = os.path.dirname(path)
+    if is_remote(path):
+      _remote("makedirs", folder)
+    else:
+      os.makedirs(folder, exist_ok=True)
+    opened = partial(_remote, "GFile") if is_remote(path) else open
+    with opened(part, "wb") as file:
       yield file
-    rename(partial, path)
+    rename(part, path)
   except BaseException as error:
-    if exists(partial):
-      remove(partial)
+    if exists(part):
+      remove(part)
     # write() sets no filename. Without an errno, one would hide the message.
     if isinstance(error, OSError) and error.errno and not error.filename:
       error.filename = path
@@ -197,15 +200,6 @@ def check_writable(path: str) -> None:
       f"{path} cannot be written ({str(error).splitlines()[0]}): check its "
       "name, and your permission to create, rename and remove files there"
     ) from None
-
-
-def _open_new(path: str) -> BinaryIO:
-  folder = os.path.dirname(path)
-  if is_remote(path):
-    _remote("makedirs", folder)
-    return _remote("GFile", path, "wb")
-  os.makedirs(folder, exist_ok=True)
-  return open(path, "wb")
 
 
 def write_text(path: str, text: str) -> None:

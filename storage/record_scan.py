@@ -9,6 +9,7 @@ import os
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -47,17 +48,19 @@ def load_index(paths: Sequence[str], cache: str | None = None) -> Index:
   has no valid index and is scanned. The file `cache` keeps the result, which is
   valid until the scanned file's size or time changes.
   """
-  blocks = {}
   with ThreadPoolExecutor(16) as pool:  # remote files answer slowly
-    for path, index in zip(paths, pool.map(_read_index, paths), strict=True):
-      if index is not None:
-        blocks[path] = index
+    indexes = zip(paths, pool.map(_read_index, paths), strict=True)
+    blocks = {path: index for path, index in indexes if index is not None}
   foreign = {
     path: f"{path!a} {files.size(path)} {files.mtime(path)}"
     for path in paths
     if path not in blocks
   }
-  known = _read_cache(cache) if cache and foreign else {}
+  known: Mapping = {}
+  if cache and foreign:
+    # No file, or a corrupt one: NumPy and zipfile raise many types.
+    with suppress(Exception), files.open_for_reading(cache) as file:
+      known = dict(np.load(file))
   scanned = {p: _scan(p) for p, key in foreign.items() if key not in known}
   blocks |= {p: known[key] for p, key in foreign.items() if key in known}
   blocks |= scanned
@@ -117,15 +120,6 @@ def _scan(path) -> np.ndarray:
         number += 1
       end += start
   return np.array([*offsets, number], np.int64)
-
-
-def _read_cache(cache) -> dict[str, np.ndarray]:
-  """Results of `_scan` by path, size and time; {} for an unreadable cache."""
-  try:
-    with files.open_for_reading(cache) as file, np.load(file) as stored:
-      return dict(stored)
-  except Exception:  # no file, or corrupt: NumPy and zipfile raise many types
-    return {}
 
 
 # --- Contents -------------------------------------------------------

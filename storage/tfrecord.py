@@ -108,8 +108,8 @@ def _feature_encoder(feature: Feature) -> Callable[[Sequence], bytes]:
 class ExampleEncoder:
   """Serializes the fields of a record, flat sequences, as a tf.train.Example.
 
-  The features keep the order of the schema and have packed lists. Raises
-  ValueError for a field that is missing, unknown, or of wrong length or type.
+  The features keep the order of the schema. Raises ValueError for a field that
+  is missing, unknown, or of wrong length or type.
   """
 
   def __init__(self, schema: Schema):
@@ -145,7 +145,7 @@ _END_BYTES = 4096  # at each end of a file, for `identity`
 
 
 def masked_crc32c(data: bytes) -> bytes:
-  """Checksum in TFRecord's format: rotated, plus a constant."""
+  """Checksum in TFRecord's format."""
   crc = google_crc32c.value(data)
   masked = (crc >> 15 | crc << 17) + 0xA282EAD8
   return struct.pack("<I", masked & 0xFFFFFFFF)
@@ -213,11 +213,6 @@ def index_path(path: str) -> str:
   path = path if files.is_remote(path) else os.path.realpath(path)
   folder, name = os.path.split(path)
   return os.path.join(folder, f".{name}.blocks")
-
-
-def with_index(path: str) -> tuple[str, str]:
-  """Paths of an index and of its file, in the order of renaming."""
-  return index_path(path), path
 
 
 def identity(path: str) -> dict[str, int]:

@@ -38,14 +38,11 @@ def ordered_map(
 ) -> Generator[Any, None, None]:
   """Yields the result of every task, in the order of the tasks.
 
-  A worker has one task at a time and ends with the iteration. Raises
-  ChildProcessError with the task's `str` if a worker died.
-
-  Args:
-    prepare: called once in each process, returns the function of a task.
-    tasks: arguments of that function. `prepare`, tasks and results are pickled.
-    processes: number of workers. With 0 or 1, this process does the tasks.
-    idle: called whenever no task was finished for five seconds.
+  `prepare` is called once in each process and returns the function of a task;
+  both, and the results, are pickled. With 0 or 1 processes, this process does
+  the tasks. `idle` is called whenever no task was finished for five seconds. A
+  worker ends with the iteration. Raises ChildProcessError with the task's `str`
+  if a worker died.
   """
   processes = min(processes, len(tasks))
   if processes < 2:
@@ -91,7 +88,15 @@ def _as_completed(prepare, tasks, processes, idle) -> Iterator[tuple[int, Any]]:
       for end in ready:
         connection = cast(Connection, end)
         number = busy.pop(connection)
-        result = _receive(connection, tasks[number])
+        try:
+          result, error = connection.recv()
+        except (EOFError, OSError):
+          raise ChildProcessError(
+            f"a worker process died on {tasks[number]}; if it lacked memory, "
+            "use fewer workers"
+          ) from None
+        if error:
+          raise error
         following, task = next(waiting, (None, None))
         if following is not None:
           _send(connection, task)
@@ -104,20 +109,8 @@ def _as_completed(prepare, tasks, processes, idle) -> Iterator[tuple[int, Any]]:
 
 
 def _send(connection: Connection, task: object) -> None:
-  with suppress(OSError):  # a dead worker: `_receive` raises
+  with suppress(OSError):  # a dead worker: recv() raises
     connection.send(task)
-
-
-def _receive(connection: Connection, task: object) -> Any:
-  try:
-    result, error = connection.recv()
-  except (EOFError, OSError):
-    raise ChildProcessError(
-      f"a worker process died on {task}; if it lacked memory, use fewer workers"
-    ) from None
-  if error:
-    raise error
-  return result
 
 
 def _serve(connection: Connection, prepare: Callable) -> None:

@@ -44,7 +44,7 @@ MORE_TESTS = {
   "tasks": "tests/parity/test_squad.py tests/parity/test_classifier.py "
   "tests/test_extract_features.py "
   "tests/test_predictor.py",
-  "training": "tests/parity/test_training.py tests/storage/test_protobuf.py",
+  "training": "tests/parity/test_training.py tests/storage/test_tfrecord.py",
 }
 _OPERATORS = """
   Lt LtE, LtE Lt, Gt GtE, GtE Gt, Eq NotEq, NotEq Eq, In NotIn, NotIn In,

@@ -93,8 +93,10 @@ def test_prose_in_compressed_json_lines(tmp_path):
 LINES = [f"Owl {number} hunts at night." for number in range(1500)]
 
 
-@pytest.mark.parametrize("flags", [{}, {"num_workers": 2}, {"preview": 1}])
-@pytest.mark.parametrize("layout", ["lines", "paragraphs", "JSON"])
+@pytest.mark.parametrize(
+  ("layout", "flags"),
+  [("lines", {}), ("paragraphs", {"num_workers": 2}), ("JSON", {"preview": 1})],
+)
 def test_documents_of_one_sentence_are_said_once(layout, flags, tmp_path):
   text = tmp_path / "text"
   text.write_text("\n\n".join(LINES))
@@ -122,15 +124,6 @@ def test_files_of_one_line_are_one_document(tmp_path):
   assert "have one sentence" not in log
   log = _run(**flags, dupe_factor=1, overwrite=True, num_workers=2)
   assert "documents have one sentence" in log
-
-
-def test_lines_of_a_macintosh_are_lines(tmp_path):
-  for end in ("\n", "\r"):
-    (tmp_path / "text").write_text(f"{end.join(LINES[:50])}{end}", newline="")
-    flags = {"input_file": tmp_path / "text", "output_file": tmp_path / "out"}
-    log = _run(**flags, overwrite=True, dupe_factor=1)
-    assert "50 lines" in log
-    assert "50 sentences" in log
 
 
 def test_apache_beam_makes_the_records(tmp_path):

@@ -31,15 +31,15 @@ def test_a_blank_file_is_no_document(tmp_path):
 
 @pytest.mark.parametrize("source", ["prose", "books"])
 def test_no_line_end_joins_words(source, tmp_path):
-  path = tmp_path / "text"
-  for end in ("\n", "\r\n", "\r", "\u2028", "\x85", "\x0b", "\x0c", "\r\r\n"):
-    path.write_bytes(f"Owls hunt{end}at night.{end}Foxes, too.{end}".encode())
-    _, text = _split(path, source=source, overwrite=True)
-    assert text == "Owls hunt at night.\nFoxes, too.\n\n", end
+  ends = "\n", "\r\n", "\r", "\u2028", "\x85", "\x0b", "\x0c", "\r\r\n"
+  for end in ends:
+    content = f"Owls hunt{end}at night.{end}Foxes, too.{end}"
+    (tmp_path / repr(end)).write_bytes(content.encode())
   # Old Macintosh line ends in a file with newer line ends.
-  path.write_bytes(b"Owls hunt\rat night.\rFoxes, too.\nBats.")
-  _, text = _split(path, overwrite=True)
-  assert text == "Owls hunt at night.\nFoxes, too.\nBats.\n\n"
+  content = b"Owls hunt\rat night.\rFoxes, too.\n"
+  (tmp_path / "mixed").write_bytes(content)
+  _, text = _split(tmp_path / "*", source=source)
+  assert text == "Owls hunt at night.\nFoxes, too.\n\n" * (len(ends) + 1)
 
 
 @pytest.mark.parametrize(

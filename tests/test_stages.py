@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import pytest
 
 from data import labels
-from data.pretraining import record_schema
 from modeling import models
 from modeling.config import BertConfig
 from runs import model_files
@@ -347,7 +346,7 @@ def _pretrainer(monkeypatch, tmp_path):
   monkeypatch.setattr(pretraining, "Run", Run)
   monkeypatch.setattr(model_files, "config", lambda args: BertConfig(5))
   monkeypatch.setattr(pretraining, "PretrainingInput", records)
-  monkeypatch.setattr(record_schema, "find_schema", lambda *_, **__: 1)
+  monkeypatch.setattr("tasks.pretraining.settings.find_schema", lambda *_: 1)
   monkeypatch.setattr(pretraining, "evaluate", evaluate)
   monkeypatch.setattr(pretraining, "served_model", "what is served")
   monkeypatch.setattr(report, "last_evaluation", lambda folder: f"of {folder}")

@@ -10,7 +10,6 @@ from data.pretraining import documents, vocab_learning
 from modeling.config import BertConfig
 from serving.server import app as server_app
 from serving.server import connections as server_connections
-from serving.server import metrics as server_metrics
 from serving.server import models as server_models
 from serving.server import version
 from storage import Progress
@@ -269,13 +268,13 @@ def _served(request, monkeypatch):
     assert engine == "litert_int8"
     return path
 
-  def make(model, settings, on_call):
-    on_call(len(model))
+  def make(model, settings, sizes):
+    sizes.observe(len(model))
     events.append(("version", model))
     return SimpleNamespace(workers=SimpleNamespace(queued=0))
 
-  metrics = server_metrics.Metrics()
-  monkeypatch.setattr(server_metrics, "Metrics", lambda: metrics)
+  metrics = server_app.Metrics()
+  monkeypatch.setattr(server_app, "Metrics", lambda: metrics)
   monkeypatch.setattr(server_models, "polled", Polled)
   monkeypatch.setattr(server_app, "App", lambda served, *_: served)
   monkeypatch.setattr(server_connections, "Server", Server)

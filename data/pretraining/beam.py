@@ -50,9 +50,9 @@ def write(
 
   Each shard with records becomes a file, and existing files are replaced.
   Workers use the same paths as this process. The files go to a temporary folder
-  beside the output and are renamed when all are complete, so retried bundles
-  leave no duplicates and failed pipelines leave no files. `options` are as in
-  ["--runner=DirectRunner"]. ValueError without text or if the pipeline fails.
+  beside the output and are renamed when all are complete, for retried bundles.
+  `options` are as in ["--runner=DirectRunner"]. ValueError without text or if
+  the pipeline fails.
   """
   output = files.absolute(output)
   paths = list(map(files.absolute, paths))
@@ -63,7 +63,18 @@ def write(
   def build(pipeline):
     texts = pipeline | beam.Create([(shard.number, shard) for shard in corpus])
     if config.deduplicate:
-      texts = _mark_duplicates(texts, config.text_format)
+      repeated = (
+        texts
+        | "hash" >> beam.FlatMap(_hashes, config.text_format)
+        | "equal ones" >> beam.GroupByKey()
+        | "but the first" >> beam.FlatMap(lambda pair: sorted(pair[1])[1:])
+      )
+      drop = beam.MapTuple(_set_dropped)
+      texts = (
+        {"shard": texts, "dropped": repeated}
+        | beam.CoGroupByKey()
+        | drop.with_output_types(tuple[int, Shard])
+      )
     written = (
       texts
       | beam.Reshuffle()
@@ -169,28 +180,13 @@ def _rename(
   total = len(written)
   names = [f"{output}-{i:05d}-of-{total:05d}" for i in range(total)]
   for path in set(outputs(output)) - set(names):
-    for old in filter(files.exists, tfrecord.with_index(path)):
+    for old in filter(files.exists, (tfrecord.index_path(path), path)):
       files.remove(old)
   for (_, path, _), name in zip(sorted(written), names, strict=True):
-    renamed = tfrecord.with_index(path), tfrecord.with_index(name)
-    for old, new in zip(*renamed, strict=True):
+    index = tfrecord.index_path(path)
+    for old, new in ((index, tfrecord.index_path(name)), (path, name)):
       if files.exists(old):
         files.rename(old, new)
-
-
-def _mark_duplicates(texts, text_format: TextFormat):
-  """Sets Shard.dropped to the repeats of earlier documents of any shard."""
-  repeated = (
-    texts
-    | "hash" >> beam.FlatMap(_hashes, text_format)
-    | "equal ones" >> beam.GroupByKey()
-    | "but the first" >> beam.FlatMap(lambda pair: sorted(pair[1])[1:])
-  )
-  return (
-    {"shard": texts, "dropped": repeated}
-    | beam.CoGroupByKey()
-    | beam.MapTuple(_set_dropped).with_output_types(tuple[int, Shard])
-  )
 
 
 def _hashes(pair, text_format):
@@ -223,38 +219,29 @@ def _run(build, options) -> None:
   folders = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
   os.environ["PYTHONPATH"] = os.pathsep.join(folders)
   options = PipelineOptions(list(options))
-  _check_endpoint(options.view_as(PortableOptions).job_endpoint)
+  endpoint = options.view_as(PortableOptions).job_endpoint
+  host, _, port = (endpoint or "").rpartition(":")
+  if host and port.isdigit():  # not the name of a kind
+    try:  # Beam would wait for ever
+      socket.create_connection((host, int(port)), _SECONDS_TO_CONNECT).close()
+    except OSError as error:
+      raise UserError(
+        f"no job service answers at job_endpoint={endpoint} ({error}): start "
+        f"it, or correct {setting('pipeline_options')}"
+      ) from None
   pipeline = beam.Pipeline(options=options)
   build(pipeline)
   try:
     pipeline.run().wait_until_finish()
   except Exception as error:  # each runner raises its own type
-    raise UserError(f"the pipeline failed: {_cause(error)}") from error
-
-
-def _check_endpoint(endpoint: str | None) -> None:
-  """Raises ValueError if no job service answers. Beam would wait for ever."""
-  host, _, port = (endpoint or "").rpartition(":")
-  if not host or not port.isdigit():  # no endpoint, or the name of a kind
-    return
-  try:
-    socket.create_connection((host, int(port)), _SECONDS_TO_CONNECT).close()
-  except OSError as error:
-    raise UserError(
-      f"no job service answers at job_endpoint={endpoint} ({error}): start "
-      f"it, or correct {setting('pipeline_options')}"
-    ) from None
-
-
-def _cause(error: Exception) -> str:
-  """Message of a worker's error without Beam's traceback, and the remedy."""
-  lines = re.findall(r"^[\w.]*Error: (.*)$", str(error), re.M)
-  lines += re.findall(r"^\s*details = \"(.*)\"$", str(error), re.M)
-  text = lines[-1] if lines else str(error)
-  text = re.sub(r" \[while running .*", "", text, flags=re.S)
-  return text + "".join(
-    f"; {remedy}" for part, remedy in _remedies() if part in text
-  )
+    # The message of a worker's error, without Beam's traceback.
+    lines = re.findall(r"^[\w.]*Error: (.*)$", str(error), re.M)
+    lines += re.findall(r"^\s*details = \"(.*)\"$", str(error), re.M)
+    text = lines[-1] if lines else str(error)
+    text = re.sub(r" \[while running .*", "", text, flags=re.S)
+    remedies = [remedy for part, remedy in _remedies() if part in text]
+    text = "; ".join([text, *remedies])
+    raise UserError(f"the pipeline failed: {text}") from error
 
 
 def _remedies() -> list[tuple[str, str]]:

@@ -78,13 +78,10 @@ class TextFormat:
       if self.field or self.is_prose:
         yield ""
 
-  def ends_document(self, path: str) -> Callable[[bytes], bool] | None:
-    """Test for the last line of a document; None if the file is indivisible."""
+  def is_divisible(self, path: str) -> bool:
+    """True if JSON lines or blank lines divide the bytes of a file."""
     is_document = self.layout == "documents" and not self.field
-    if is_document or textfiles.is_compressed(path):
-      return None
-    is_row = bool(self.field)
-    return lambda line: is_row or not line.decode(errors="replace").strip()
+    return not (is_document or textfiles.is_compressed(path))
 
 
 def read_documents(
@@ -142,7 +139,7 @@ def doubts(
 ) -> Iterator[str]:
   """Yields doubts about the first lines, or sentences, of a corpus.
 
-  `words` splits a text into words. A record has `max_words` at most.
+  `words` splits a text. A record has `max_words` at most.
   """
   texts = list(split_documents(lines))
   sentences = list(chain.from_iterable(texts))
@@ -246,13 +243,11 @@ def _articles(path) -> Iterator[list[str]]:
 
 def _is_article_passage(text):
   """True for text, False for headers and list items."""
+  number = len(text.split())
   # In scripts without blanks, count three characters as a word.
-  words = max(len(text.split()), len(BLANKLESS.findall(text)) // 3)
-  return (
-    words >= _MIN_WORDS
-    and not _MARKUP.match(text)
-    and _is_complete(text, _ARTICLE_SENTENCE_END)
-  )
+  words = max(number, len(BLANKLESS.findall(text)) // 3)
+  is_complete = number >= _MANY_WORDS or _ARTICLE_SENTENCE_END.search(text)
+  return is_complete and words >= _MIN_WORDS and not _MARKUP.match(text)
 
 
 def read_book(path: str, progress: Progress) -> list[str]:
@@ -274,25 +269,17 @@ def read_book(path: str, progress: Progress) -> list[str]:
 
 def _is_book_passage(text):
   """True for text, False for headings."""
-  is_heading = text.isupper() or (
-    _CHAPTER.match(text) and len(text.split()) <= _MAX_HEADING_WORDS
-  )
-  return (
-    not is_heading
-    and any(map(str.isalpha, text))
-    and _is_complete(text, _BOOK_SENTENCE_END)
-  )
+  number = len(text.split())
+  if text.isupper() or (_CHAPTER.match(text) and number <= _MAX_HEADING_WORDS):
+    return False
+  is_complete = number >= _MANY_WORDS or _BOOK_SENTENCE_END.search(text)
+  return is_complete and any(map(str.isalpha, text))
 
 
 def _is_row(line):
   """True for a row of a table or of a table of contents."""
   has_cells = len(_GAP.findall(line)) > 1 or _LEADERS.search(line)
   return bool(has_cells) and len(line.split()) < _MANY_WORDS
-
-
-def _is_complete(text, end):
-  """True if a text ends like a sentence or is long."""
-  return bool(end.search(text)) or len(text.split()) >= _MANY_WORDS
 
 
 def _select(paragraphs, is_passage, progress) -> list[str]:
@@ -321,26 +308,23 @@ def digest(document: Iterable[str]) -> int:
 
 
 def drop_documents(
-  lines: Iterable[str], indices: Iterable[int], progress: Progress
+  lines: Iterable[str], progress: Progress, indices: Iterable[int] | None = None
 ) -> Iterator[str]:
-  """Yields the lines of all documents except the given indices."""
-  indices = frozenset(indices)
-  for index, document in enumerate(split_documents(lines)):
-    if index in indices:
-      progress.add(0, dropped_documents=1)
-    else:
-      yield from document
-      yield ""
+  """Yields the lines of all documents except those at `indices`.
 
-
-def drop_repeated(lines: Iterable[str], progress: Progress) -> Iterator[str]:
-  """Yields the lines of distinct documents; takes about 80 bytes for each."""
+  Without indices, drops repeats; this takes about 80 bytes a document.
+  """
+  dropped = None if indices is None else frozenset(indices)
   seen = set()
-  for document in split_documents(lines):
-    number = digest(document)
-    if number in seen:
+  for index, document in enumerate(split_documents(lines)):
+    if dropped is None:
+      number = digest(document)
+      is_dropped = number in seen
+      seen.add(number)
+    else:
+      is_dropped = index in dropped
+    if is_dropped:
       progress.add(0, dropped_documents=1)
     else:
-      seen.add(number)
       yield from document
       yield ""

@@ -21,12 +21,10 @@ from storage.tfrecord import Schema
 class Masker:
   """Masks words of unmasked sentence pairs (section 3.1, task 1, of the paper).
 
-  Has the rules and arguments of StaticMasking. Random numbers depend only on
-  `seed`, [2] integers, so a run can be repeated and resumed.
-
-  Adds the predictions of features.pretraining to a batch. masked_lm_positions
-  are ascending, then zeros. Random words have ids below `vocab_size`, which
-  excludes a blank line at the end of the vocabulary.
+  Has the rules of StaticMasking. Random numbers depend only on `seed`, [2]
+  integers. Adds the predictions of features.pretraining to a batch.
+  masked_lm_positions are ascending, then zeros. Random words have ids below
+  `vocab_size`, which excludes a blank line at the end of the vocabulary.
   """
 
   def __init__(
@@ -171,7 +169,16 @@ class CausalTargets:
       self._dropped_ids = [tokenizer.cls, tokenizer.sep]
 
   def __call__(self, batch: dict) -> dict:
-    batch = batch | {"input_ids": _unmasked(batch)}
+    if "masked_lm_ids" in batch:
+      ids, positions = (
+        batch["input_ids"],
+        batch["masked_lm_positions"],
+      )  # [B, P]
+      # Unused slots point to position 0 and write back its [CLS].
+      unchanged = tf.gather(ids, positions, batch_dims=1)
+      used = batch["masked_lm_weights"] > 0
+      words = tf.where(used, batch["masked_lm_ids"], unchanged)
+      batch = batch | {"input_ids": _replace_tokens(ids, positions, words)}
     if self._dropped_ids:
       batch = self._drop(batch)
     ids = batch["input_ids"]
@@ -197,22 +204,10 @@ class CausalTargets:
     }
 
 
-def _unmasked(batch):
-  ids = batch["input_ids"]
-  if "masked_lm_ids" not in batch:
-    return ids
-  positions = batch["masked_lm_positions"]  # [B, P]
-  # Unused slots point to position 0 and write back its [CLS].
-  used = batch["masked_lm_weights"] > 0
-  unchanged = tf.gather(ids, positions, batch_dims=1)
-  words = tf.where(used, batch["masked_lm_ids"], unchanged)
-  return _replace_tokens(ids, positions, words)
-
-
 class PretrainingInput(TrainingRecords):
   """Batches of pre-training records with targets.
 
-  `schema` is from `record_schema.find_schema`. `masking` and `tokenizer` mask
+  `schema` is the schema of the files. `masking` and `tokenizer` mask
   records made with --masking=dynamic; `masking` has the P of all records.
   `causal_targets` converts batches for models of one direction. At most
   `max_corrupt_records` are dropped. `folder` gets the index of records and the

@@ -57,7 +57,6 @@ class StaticMasking:
   """Masks words of a sequence (section 3.1, task 1, of the paper)."""
 
   def __init__(self, tokenizer: Tokenizer, masking: Masking):
-    self.max_predictions = masking.max_predictions_per_seq
     self._masking = masking
     self._mask_token_prob = masking.policy.mask_token_prob
     # Probability that a word which does not become [MASK] stays unchanged.
@@ -67,9 +66,7 @@ class StaticMasking:
     self._mask, self._sep = tokenizer.mask, tokenizer.sep
     ids = tokenizer.vocab
     self._all_ids = list(ids.values())
-    self._continuations = frozenset(
-      ids[token] for token in ids if tokenizer.continues(token)
-    )
+    self._continuations = {ids[t] for t in filter(tokenizer.continues, ids)}
 
   def __call__(
     self, ids: list[int], rng: Random
@@ -92,7 +89,7 @@ class StaticMasking:
 
   def _choose(self, ids: list[int], rng: Random) -> list[int]:
     limit = max(1, round(len(ids) * self._masking.masked_lm_prob))
-    limit = min(self.max_predictions, limit)
+    limit = min(self._masking.max_predictions_per_seq, limit)
     middle = ids.index(self._sep)
     candidates = [*range(1, middle), *range(middle + 1, len(ids) - 1)]
     if not self._masking.whole_word:
@@ -162,10 +159,9 @@ def sentence_pairs(
 ) -> Iterator[tuple[list[int], list[int], bool]]:
   """Splits a document into sentence pairs (section 3.1, task 2, of the paper).
 
-  A "sentence" is a run of segments. A pair has T tokens, or fewer if the draw
-  for the document is short. Half of the second sentences follow the first
-  sentence, and half are from random documents. Segments that a random sentence
-  replaces begin the next pair.
+  A "sentence" is a run of segments. Half of the second sentences follow the
+  first, and half are from random documents; the segments that they replace
+  begin the next pair. Some documents draw a shorter length than T for all.
 
   Yields ids of both, T - 3 in total at most, and True if the second is random.
   """
@@ -221,7 +217,7 @@ def _random_next_document(
 def truncate_pair_at_random(
   first: list[int], second: list[int], limit: int, rng: Random
 ) -> None:
-  """Truncates like `truncate_pair`, but at a random end of the longer text."""
+  """Truncates like `features.truncate_pair`, but at random ends."""
   sizes, begins = [len(first), len(second)], [0, 0]
   for _ in range(sum(sizes) - limit):
     longer = 0 if sizes[0] > sizes[1] else 1
@@ -274,7 +270,7 @@ class RecordBuilder:
     """Documents of files; ValueError for files without text."""
     lines = chain.from_iterable(map(self.config.text_format.lines, paths))
     if self.config.deduplicate:
-      lines = documents.drop_repeated(lines, progress)
+      lines = documents.drop_documents(lines, progress)
     corpus = self.documents(lines, progress)
     if not corpus:
       raise no_text(paths)
@@ -292,9 +288,9 @@ class RecordBuilder:
         first, second, is_random = pair
         ids, segments = features.join(first, second, *self._ends)
         targets = {}
-        if self._mask:
+        if self._mask and config.masking:
           positions, labels = self._mask(ids, rng)
-          slots = self._mask.max_predictions
+          slots = config.masking.max_predictions_per_seq
           targets = {
             "masked_lm_positions": features.pad(positions, slots),
             "masked_lm_ids": features.pad(labels, slots),

@@ -27,7 +27,7 @@ def preview(
   is_causal = objective != "mlm"
   if not is_causal:
     config.tokenizer.check()
-  special, tokens = config.tokenizer.special, config.tokenizer.inv_vocab
+  mask, tokens = config.tokenizer.special.mask, config.tokenizer.inv_vocab
   builder = RecordBuilder(config)
   progress = Progress("", 0, "", log=lambda text: None)
   corpus = builder.corpus(inputs, progress)
@@ -36,21 +36,20 @@ def preview(
   if is_causal or not config.instance_config.masking:
     examples = with_targets(examples, config, masking, objective)
   counts: Counter[str] = Counter()
-  for count, example in enumerate(examples):
-    if count < number:
-      yield from _instance(count + 1, example, tokens)
-      yield from _target_lines(example, tokens, is_causal)
-      yield ""
+  names = "masked_lm_positions", "masked_lm_ids", "masked_lm_weights"
+  for count, example in enumerate(examples, 1):
+    rows = zip(*(example[name] for name in names), strict=True)
+    ids = example["input_ids"]
+    targets = [(i, ids[i], label) for i, label, weight in rows if weight]
+    if count <= number:
+      yield from _describe(count, example, targets, tokens, is_causal)
     counts["instances"] += 1
     counts["random"] += example["next_sentence_labels"][0]
     counts["tokens"] += sum(example["input_mask"])
-    for position, label in _targets(example):
-      index = example["input_ids"][position]
-      if tokens[index] == special.mask:
-        counts["mask"] += 1
-      else:
-        counts["same" if index == label else "other"] += 1
-  yield from _totals(counts, special.mask, is_causal)
+    for _, shown, label in targets:
+      is_mask = tokens[shown] == mask
+      counts["mask" if is_mask else "same" if shown == label else "other"] += 1
+  yield from _totals(counts, mask, is_causal)
 
 
 def with_targets(
@@ -73,8 +72,7 @@ def with_targets(
   while rows := [*islice(examples, _BATCH_SIZE)]:
     batch = {name: tf.constant([r[name] for r in rows]) for name in rows[0]}
     if objective == "mlm":
-      seed = seeds.uniform([2], 0, 2**31 - 1, tf.int32)
-      batch = masker(batch, seed)
+      batch = masker(batch, seeds.uniform([2], 0, 2**31 - 1, tf.int32))
     else:
       batch = causal(batch)
     columns = {name: values.numpy() for name, values in batch.items()}
@@ -82,14 +80,8 @@ def with_targets(
       yield {name: values[i].tolist() for name, values in columns.items()}
 
 
-def _targets(example):
-  """Positions and ids of the tokens to predict."""
-  names = "masked_lm_positions", "masked_lm_ids", "masked_lm_weights"
-  rows = zip(*(example[name] for name in names), strict=True)
-  return [(position, label) for position, label, weight in rows if weight]
-
-
-def _instance(number, example, tokens):
+def _describe(number, example, targets, tokens, is_causal):
+  """An instance in lines: its sentences, then its targets."""
   size = sum(example["input_mask"])
   is_random = example["next_sentence_labels"][0]
   second = "a random one" if is_random else "the next one"
@@ -99,19 +91,15 @@ def _instance(number, example, tokens):
   for index, segment in list(rows)[:size]:
     texts[segment].append(tokens[index])
   yield from (f"  {' '.join(text)}" for text in texts.values() if text)
-
-
-def _target_lines(example, tokens, is_causal):
-  """A line for each target: a token, and the replacement or the next token."""
   title = "predicts" if is_causal else "replaced by"
   yield f"  {'position':>8}  {'token':<16}  {title}"
-  for position, label in _targets(example):
-    index = example["input_ids"][position]
-    pair = tokens[label], "(unchanged)" if index == label else tokens[index]
+  for position, shown, label in targets:
+    pair = tokens[label], "(unchanged)" if shown == label else tokens[shown]
     if is_causal:
-      pair = tokens[index], tokens[label]
+      pair = tokens[shown], tokens[label]
     blanks = " " * (16 - len(pair[0]) - num_wide(pair[0]))
     yield f"  {position:>8}  {pair[0]}{blanks}  {pair[1]}"
+  yield ""
 
 
 def _totals(counts, mask, is_causal):

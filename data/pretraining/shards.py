@@ -72,7 +72,7 @@ def build_shard(
   progress = Progress("", 0, "", log=lambda text: None)
   lines = shard.lines(config.text_format)
   if shard.dropped:
-    lines = documents.drop_documents(lines, shard.dropped, progress)
+    lines = documents.drop_documents(lines, progress, shard.dropped)
   corpus = builder.documents(lines, progress)
   rng = Random(f"{config.seed} {shard.number}")
   records, samples = builder.records(corpus, rng, progress)
@@ -194,8 +194,9 @@ def split_corpus(paths: list[str], text_format: TextFormat) -> list[Shard]:
   size = min(max(total // _SHARDS, _MIN_BYTES), _MAX_BYTES)
   shards: list[Shard] = []
   spans, filled = (), 0
-  all_spans = (_spans(path, size, text_format) for path in paths)
-  for span in chain.from_iterable(all_spans):
+  for span in chain.from_iterable(
+    _spans(path, size, text_format) for path in paths
+  ):
     if span.size > _LARGE_SPAN:
       logging.warning(
         f"{span}: {span.size // 1_000_000} MB that cannot be divided; a worker "
@@ -211,27 +212,18 @@ def split_corpus(paths: list[str], text_format: TextFormat) -> list[Shard]:
 
 def _spans(path: str, size: int, text_format: TextFormat) -> Iterator[Span]:
   length = documents.text_size(path)
-  ends_document = text_format.ends_document(path)
   start = 0
-  while ends_document and length - start > 1.5 * size:
-    end = _document_end(path, start + size, ends_document)
-    if end is None:
-      break
+  while text_format.is_divisible(path) and length - start > 1.5 * size:
+    end = start + size - 1
+    with textfiles.open_text(path, end) as file:
+      read_line = partial(file.readline, textfiles.MAX_LINE_BYTES)
+      end += len(read_line())
+      for line in iter(read_line, b""):
+        end += len(line)
+        if text_format.field or not line.decode(errors="replace").strip():
+          break  # this line ends a document
+      else:
+        break
     yield Span(path, start, end, end - start)
     start = end
   yield Span(path, start, None, length - start)
-
-
-def _document_end(
-  path: str, offset: int, ends_document: Callable[[bytes], bool]
-) -> int | None:
-  """Byte after the first line from `offset` on that ends a document."""
-  position = offset - 1
-  with textfiles.open_text(path, position) as file:
-    read_line = partial(file.readline, textfiles.MAX_LINE_BYTES)
-    position += len(read_line())
-    for line in iter(read_line, b""):
-      position += len(line)
-      if ends_document(line):
-        return position
-  return None

@@ -102,8 +102,8 @@ def learn(
 ) -> list[str]:
   """Learns a vocabulary: tokens in the order of their ids.
 
-  The order is: `reserved`, the alphabet `chars`, characters inside words with
-  "##", and pieces that occur `min_count` times or more. Raises UserError if
+  First are `reserved`, the alphabet `chars`, and characters inside words with
+  "##", then pieces that occur `min_count` times or more. Raises UserError if
   `vocab_size` is too small for the alphabet.
   """
   inside = {char for word in counts for char in word[1:]}.intersection(chars)

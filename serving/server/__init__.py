@@ -1,1 +1,18 @@
 """HTTP server for exported models, with TF Serving's REST API."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class Settings(NamedTuple):
+  """Limits of models, requests and connections, each a flag of serve.py."""
+
+  num_versions: int = 1
+  poll_seconds: float = 1.0
+  max_queue_size: int = 512
+  max_request_bytes: int = 1_000_000
+  read_timeout: float = 15.0
+  request_timeout: float = 30.0
+  max_connections: int = 500
+  access_log: bool = False
+  cors_origins: Sequence[str] = ()

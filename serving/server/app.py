@@ -10,14 +10,13 @@ from urllib.parse import unquote
 
 import prometheus_client
 from absl import logging
+from prometheus_client import Counter, Gauge, Histogram
 
-from serving import answer_pages
-from serving.server import responses, rest
-from serving.server.metrics import Metrics
-from serving.server.models import Model, NotLoaded, NoVersion
+from serving.answers import SCRIPT, STYLE
+from serving.server import Settings, responses, rest
+from serving.server.models import NOT_LOADED, Model, NotLoaded, NoVersion
 from serving.server.responses import Response, of_json, of_text
 from serving.server.rest import RestError
-from serving.server.settings import Settings
 from serving.server.version import Closed, QueueFull, WrongRow
 from storage import setting
 
@@ -32,15 +31,45 @@ _LARGE = 1 << 15
 # client that cannot send the whole body may not see the answer.
 _READ_ANYWAY = 64
 _HERE = Path(__file__).parent
-_PAGE_FILES = (
-  _HERE / "page.css",
-  _HERE / "page.js",
-  answer_pages.STYLE,
-  answer_pages.SCRIPT,
-)
+_PAGE_FILES = _HERE / "page.css", _HERE / "page.js", STYLE, SCRIPT
 # HTTP statuses of errors from other modules.
 _STATUSES = {NotLoaded: 503, NoVersion: 404, WrongRow: 400}
 _METRICS_TYPE = {"content-type": prometheus_client.CONTENT_TYPE_LATEST}
+
+# Bucket bounds of the histograms.
+_SECONDS = (
+  0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60
+)  # fmt: skip
+_TEXTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+
+
+class Metrics:
+  """Metrics by model; the label "" counts requests for unknown models.
+
+  `requests` counts answers by HTTP status. `seconds` is the time from the head
+  of a request to the answer, `batch_texts` the number of texts in a batch.
+  """
+
+  def __init__(self):
+    self._registry = prometheus_client.CollectorRegistry()
+    base = {"namespace": "serving", "registry": self._registry}
+    model = {"labelnames": ["model"], **base}
+    self.requests = Counter("requests", "Answers.", ["model", "status"], **base)
+    self.seconds = Histogram("seconds", "Latency.", buckets=_SECONDS, **model)
+    self.batch_texts = Histogram(
+      "batch_texts", "Texts of a call.", buckets=_TEXTS, **model
+    )
+    self._queue = Gauge("queue_texts", "Texts that wait.", **model)
+    self._version = Gauge("version", "Newest, or 0.", **model)
+
+  def text(self, models: Mapping[str, Model]) -> bytes:
+    """Returns all metrics in Prometheus' text format."""
+    for name, model in models.items():
+      versions = model.versions
+      queued = sum(version.workers.queued for version in versions.values())
+      self._queue.labels(name).set(queued)
+      self._version.labels(name).set(max(versions, default=0))
+    return prometheus_client.generate_latest(self._registry)
 
 
 class App:
@@ -131,7 +160,11 @@ class App:
     number = rest.version_number(version, label)
     if verb:
       body = await self._read(receive)
-      rest.check_encoding(dict(request["headers"]), body)
+      headers = dict(request["headers"])
+      encoding = headers.get(b"content-encoding", b"").lower()
+      if encoding not in (b"", b"identity") or body.startswith(b"\x1f\x8b"):
+        message = "the body is compressed: send JSON without Content-Encoding"
+        raise RestError(message, 415)
       return await self._predict(model, name, number, verb.lower(), body)
     return self._status(model, name, number, metadata)
 
@@ -147,7 +180,13 @@ class App:
     if number not in (None, *states):
       raise RestError(f"Could not find version {number} of model {name}", 404)
     numbers = sorted(states, reverse=True) if number is None else [number]
-    statuses = [rest.version_status(each, *states[each]) for each in numbers]
+    statuses = []
+    for each in numbers:
+      state, error = states[each]  # an error may name files
+      code, message = ("INTERNAL", NOT_LOADED) if error else ("OK", "")
+      status = {"error_code": code, "error_message": message}
+      row = {"version": str(each), "state": state, "status": status}
+      statuses.append(row)
     return of_json({"model_version_status": statuses})
 
   async def _predict(self, model, name, number, method, body):
@@ -216,5 +255,6 @@ async def _convert(size, function, *arguments):
 
 
 def _page(file):
+  """Reads a file of the page once; returns a function for its response."""
   response = responses.of_page(file)
   return lambda: response

@@ -6,13 +6,14 @@ benchmarks/notes.md compares servers with similar limits.
 import asyncio
 import contextlib
 import socket
+from functools import partial
 
 import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from serving.server import Settings
 from serving.server.app import App
-from serving.server.settings import Settings
 
 # Time for the app to answer 408 before the connection closes.
 _GRACE_SECONDS = 2.0
@@ -86,26 +87,24 @@ class Server(uvicorn.Server):
       loop.remove_reader(listening)
     for _ in range(3):
       await asyncio.sleep(0)  # asyncio sets up connections that it accepted
-    accepted = [new for listening in sockets for new in _accept_all(listening)]
+    accepted = []
+    for listening in sockets:
+      with contextlib.suppress(BlockingIOError):
+        while True:
+          accepted.append(listening.accept()[0])
     for server in self.servers:
       server.close()
+    protocol = partial(
+      self.config.http_protocol_class,
+      config=self.config,
+      server_state=self.server_state,
+      app_state={},
+    )
     for connection in accepted:
-      await loop.connect_accepted_socket(self._protocol, connection)
+      await loop.connect_accepted_socket(protocol, connection)
     self._app.is_draining = True  # answers now say `connection: close`
     steps = 50
     for _ in range(steps):
       if self.server_state.connections:
         await asyncio.sleep(_DRAIN_SECONDS / steps)
     await super().shutdown(sockets)
-
-  def _protocol(self):
-    return self.config.http_protocol_class(
-      config=self.config, server_state=self.server_state, app_state={}
-    )
-
-
-def _accept_all(listening):
-  """Yields the connections that wait at a socket, without blocking."""
-  with contextlib.suppress(BlockingIOError):
-    while True:
-      yield listening.accept()[0]

@@ -73,7 +73,7 @@ class Model:
     self.name = name
     self.versions: dict[int, Any] = {}
     self.states: dict[int, tuple[str, str]] = {}
-    self._folder, self._num_versions, self._load = folder, num_versions, load
+    self.folder, self.num_versions, self._load = folder, num_versions, load
     self._retry: dict[int, float] = {}  # time of the next try, by version
     self._folder_error = ""  # of the last poll
 
@@ -91,16 +91,10 @@ class Model:
       raise NotLoaded(f"model {self.name} {NOT_LOADED}")
     raise NoVersion(f"model {self.name} has no version {number}")
 
-  def announce(self) -> None:
-    """Sets the state START for the versions that `poll` will load."""
-    with contextlib.suppress(Exception):  # `poll` logs it
-      numbers = sorted(find_versions(self._folder))[-self._num_versions :]
-      self.states = dict.fromkeys(numbers, ("START", "")) | self.states
-
   def poll(self) -> None:
     """Loads new versions of the folder, and unloads old versions."""
     try:
-      folders = find_versions(self._folder)
+      folders = find_versions(self.folder)
     except Exception as error:  # depends on the file system
       message = first_line(str(error)) or type(error).__name__
       if message != self._folder_error:  # log once, not at each poll
@@ -109,8 +103,8 @@ class Model:
       return
     self._folder_error = ""
     order = sorted(folders, reverse=True)
-    newest = {*order[: self._num_versions]}
-    for number in sorted(newest) + order[self._num_versions :]:
+    newest = {*order[: self.num_versions]}
+    for number in sorted(newest) + order[self.num_versions :]:
       # If none of the newest versions loads, an older version answers.
       is_wanted = number in newest or not self.versions
       is_due = time.monotonic() >= self._retry.get(number, 0)
@@ -118,7 +112,12 @@ class Model:
         self._add(number, folders[number])
     if newest & {*self.versions}:  # until then old versions answer
       for number in {*self.versions} - newest:
-        self._remove(number)
+        self._set_state(number, "UNLOADING")
+        workers = self.versions[number].workers
+        self.versions = {n: v for n, v in self.versions.items() if n != number}
+        workers.close()
+        gc.collect()  # frees the version's memory now
+        self._set_state(number, "END")
 
   def _add(self, number, folder):
     self._set_state(number, "LOADING")
@@ -131,14 +130,6 @@ class Model:
       return
     self.versions = {**self.versions, number: version}
     self._set_state(number, "AVAILABLE")
-
-  def _remove(self, number):
-    self._set_state(number, "UNLOADING")
-    workers = self.versions[number].workers
-    self.versions = {n: v for n, v in self.versions.items() if n != number}
-    workers.close()
-    gc.collect()  # frees the version's memory now
-    self._set_state(number, "END")
 
   def _set_state(self, number, state, error=""):
     self.states = {**self.states, number: (state, error)}
@@ -154,7 +145,9 @@ def polled(models: Iterable[Model], seconds: float) -> Iterator[Thread]:
   """
   stopped = Event()
   for model in models:
-    model.announce()
+    with contextlib.suppress(Exception):  # `poll` logs it
+      numbers = sorted(find_versions(model.folder))[-model.num_versions :]
+      model.states = dict.fromkeys(numbers, ("START", "")) | model.states
 
   def poll():
     while not stopped.is_set():

@@ -13,7 +13,6 @@ import numpy as np
 
 from data.features import check_texts
 from serving.answers import to_list
-from serving.server.models import NOT_LOADED
 from serving.server.version import Spec
 from storage import UserError
 
@@ -32,14 +31,6 @@ def _echo(value):
     return json.dumps(value, ensure_ascii=False)[:200]
   except RecursionError:
     return "..."
-
-
-def check_encoding(headers: Mapping[bytes, bytes], body: bytes) -> None:
-  """Raises RestError if a request's body is compressed."""
-  encoding = headers.get(b"content-encoding", b"").lower()
-  if encoding not in (b"", b"identity") or body.startswith(b"\x1f\x8b"):
-    message = "the body is compressed: send JSON without Content-Encoding"
-    raise RestError(message, 415)
 
 
 def parse(body: bytes) -> dict:
@@ -82,7 +73,15 @@ def read_inputs(
   if ("instances" in document) == ("inputs" in document):
     raise RestError('a request has either "instances" or "inputs"')
   if "instances" in document:
-    columns = _columns(document["instances"], needed)
+    rows = document["instances"]
+    if not isinstance(rows, list) or not rows:
+      raise RestError('"instances" has to be a list that is not empty')
+    names = [_is_named(row) and {*row} for row in rows]
+    for number, others in enumerate(names):
+      if others != names[0]:
+        raise RestError(f"row {number} has other inputs than row 0")
+    rows = [_by_name(row, needed) for row in rows]
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
   else:
     columns = _by_name(document["inputs"], needed)
     columns = {name: columns[name] for name in specs if name in columns}
@@ -96,8 +95,9 @@ def read_inputs(
   ]
   if len({*map(len, values)}) > 1:
     raise RestError("inputs have different numbers of rows")
-  rows = zip(*values, strict=True)
-  return [dict(zip(columns, row, strict=True)) for row in rows]
+  return [
+    dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)
+  ]
 
 
 def _is_named(value):
@@ -112,18 +112,6 @@ def _by_name(value, needed):
   if len(needed) != 1:
     raise RestError(f"inputs need their names: {', '.join(needed)}")
   return {needed[0]: value}
-
-
-def _columns(rows, needed):
-  """Turns the rows of "instances" into columns by input."""
-  if not isinstance(rows, list) or not rows:
-    raise RestError('"instances" has to be a list that is not empty')
-  names = [_is_named(row) and {*row} for row in rows]
-  for number, others in enumerate(names):
-    if others != names[0]:
-      raise RestError(f"row {number} has other inputs than row 0")
-  rows = [_by_name(row, needed) for row in rows]
-  return {name: [row[name] for row in rows] for name in rows[0]}
 
 
 def _read(name, column, spec):
@@ -167,13 +155,6 @@ def _decode(value, depth):
   except (KeyError, TypeError, ValueError):
     raise RestError(f"{_echo(value)} has no base64 data") from None
   return content.decode("utf-8", "replace")
-
-
-def version_status(number: int, state: str, error: str) -> dict:
-  """JSON of a version's state, without the error, which may name files."""
-  code, message = ("INTERNAL", NOT_LOADED) if error else ("OK", "")
-  status = {"error_code": code, "error_message": message}
-  return {"version": str(number), "state": state, "status": status}
 
 
 def write_outputs(answers: Sequence[Mapping], by_rows: bool) -> bytes:

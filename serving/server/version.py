@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from absl import logging
+from prometheus_client import Histogram
 
 from serving.answers import SIGNATURE, TextModel
 from serving.engines import num_cores
@@ -44,7 +45,7 @@ class Version:
     self,
     model: TextModel,
     max_queue_size: int,
-    on_call: Callable[[int], None] = lambda size: None,
+    sizes: Histogram | None = None,
   ):
     answers, engine = model.answers, model.engine
     optional, word_lists = answers.optional, answers.word_lists
@@ -72,29 +73,23 @@ class Version:
     }
     # One worker collects batches; several workers would split the batches.
     number = 1 if engine.max_rows > 1 else num_cores()
-    self.workers = Workers(max_queue_size, number, engine.max_rows, on_call)
+    self.workers = Workers(max_queue_size, number, engine.max_rows, sizes)
 
 
 def _answer_rows(engine, rows: Sequence[Mapping]) -> list[dict]:
   rows = [{n: np.asarray(v, np.int32) for n, v in r.items()} for r in rows]
   for row in rows:
-    _check_row(row)
+    shapes = {n: v.shape for n, v in row.items() if n != "masked_lm_positions"}
+    if len(set(shapes.values())) > 1 or 0 in shapes["input_ids"]:
+      raise WrongRow(f"inputs have other shapes, or are empty: {shapes}")
+    positions = row.get("masked_lm_positions", np.array([], np.int32))
+    if np.any((positions < 0) | (positions >= shapes["input_ids"][-1])):
+      raise WrongRow("masked_lm_positions beyond the tokens of a row")
   try:
     return list(engine.run(rows))
   except UserError as error:
     logging.info("rows were refused: %s", error)
     raise WrongRow(_REFUSED) from None
-
-
-def _check_row(row):
-  """Raises WrongRow if shapes differ or positions lie outside the row."""
-  shapes = {n: v.shape for n, v in row.items() if n != "masked_lm_positions"}
-  if len(set(shapes.values())) > 1 or 0 in shapes["input_ids"]:
-    raise WrongRow(f"inputs have other shapes, or are empty: {shapes}")
-  positions = row.get("masked_lm_positions")
-  length = shapes["input_ids"][-1]
-  if positions is not None and np.any((positions < 0) | (positions >= length)):
-    raise WrongRow("masked_lm_positions beyond the tokens of a row")
 
 
 def _signature_def(name, specs, outputs):
@@ -150,8 +145,8 @@ class Workers:
   """`number` threads that answer the oldest request first.
 
   A free worker batches waiting requests for the same function, up to `max_rows`
-  examples. `queued` examples wait, at most `capacity`. Each batch calls
-  `on_call` with the number of examples.
+  examples. `queued` examples wait, at most `capacity`. `sizes` observes the
+  number of examples of each batch.
   """
 
   def __init__(
@@ -159,10 +154,10 @@ class Workers:
     capacity: int,
     number: int,
     max_rows: int = 1,
-    on_call: Callable[[int], None] = lambda size: None,
+    sizes: Histogram | None = None,
   ):
     self.queued = 0
-    self._capacity, self._max_rows, self._on_call = capacity, max_rows, on_call
+    self._capacity, self._max_rows, self._sizes = capacity, max_rows, sizes
     self._waiting: deque[_Request] = deque()
     self._changed = threading.Condition()
     self._is_closed = False
@@ -192,7 +187,9 @@ class Workers:
     while (batch := self._take()) is not None:
       requests = [r for r in batch if r.future.set_running_or_notify_cancel()]
       if requests:
-        self._on_call(sum(len(request.examples) for request in requests))
+        if self._sizes:
+          size = sum(len(request.examples) for request in requests)
+          self._sizes.observe(size)
         _answer(requests)
       del batch, requests  # frees memory before the next wait
 

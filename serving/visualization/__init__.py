@@ -21,8 +21,8 @@ from data import vocab_checks
 from modeling.bert import make_attention_mask
 from modeling.encoder_variants import TextWindows
 from modeling.models import ENCODER_INPUTS, Ensemble
-from serving import answer_pages, savedmodel
-from serving.answers import Encoded
+from serving import savedmodel
+from serving.answers import SCRIPT, STYLE, Encoded
 from serving.export import ServedModel
 from storage import UserError
 
@@ -253,8 +253,8 @@ def fill(name: str, data: Mapping) -> str:
   """HTML of NAME.html with its style and script, and data as JSON."""
   # "<" could end the script or begin a comment.
   text = json.dumps(data, ensure_ascii=False).replace("<", r"\u003c")
-  styles = [answer_pages.STYLE, _HERE / "page.css", _HERE / f"{name}.css"]
-  scripts = [answer_pages.SCRIPT, _HERE / f"{name}.js"]
+  styles = [STYLE, _HERE / "page.css", _HERE / f"{name}.css"]
+  scripts = [SCRIPT, _HERE / f"{name}.js"]
   parts = {
     "style": "".join(_read(path) for path in dict.fromkeys(styles)),
     "data": text,

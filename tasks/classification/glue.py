@@ -129,7 +129,17 @@ def run(settings: Settings) -> None:
     if not settings.dry_run:
       _write(settings.output_dir, values)
   if settings.do_predict and not settings.dry_run:
-    _write_submission(settings.output_dir)
+    folder = settings.output_dir
+    paths = [p for name in _TASKS for p in _submissions(folder, name)]
+    absent = [os.path.basename(p) for p in paths if not files.exists(p)]
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+      for path in filter(files.exists, paths):
+        archive.writestr(os.path.basename(path), files.read_text(path))
+    target = os.path.join(folder, SUBMISSION)
+    with files.open_for_writing(target) as file:
+      file.write(content.getvalue())
+    logging.info("wrote %s, without: %s", target, ", ".join(absent) or "none")
 
 
 def _read(output_dir) -> dict[str, float]:
@@ -157,17 +167,3 @@ def _write(output_dir, values: Mapping[str, float]):
   for row in table:
     logging.info("%-8s %-21s %6s %11s %11s", *row)
   metrics.write_table(os.path.join(output_dir, TABLE), table)
-
-
-def _write_submission(output_dir):
-  """Zips the files for GLUE's site; logs which are missing."""
-  paths = [p for name in _TASKS for p in _submissions(output_dir, name)]
-  absent = [os.path.basename(p) for p in paths if not files.exists(p)]
-  content = io.BytesIO()
-  with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
-    for path in filter(files.exists, paths):
-      archive.writestr(os.path.basename(path), files.read_text(path))
-  target = os.path.join(output_dir, SUBMISSION)
-  with files.open_for_writing(target) as file:
-    file.write(content.getvalue())
-  logging.info("wrote %s, without: %s", target, ", ".join(absent) or "none")

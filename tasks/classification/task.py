@@ -154,13 +154,10 @@ class Classification(Task[Settings, RecordDataset]):
       settings, settings.pack_examples
     )
     filled: Sequence[TextExample | None] = rows
-    sizes = {
-      "dev": settings.eval_batch_size,
-      "test": settings.predict_batch_size,
-    }
-    if static_shapes and kind in sizes:
+    if static_shapes and kind != "train":
       # TPUs need batches of a fixed size. Examples None fill the last batch.
-      filled = [*rows, *[None] * (-len(rows) % sizes[kind])]
+      sizes = settings.eval_batch_size, settings.predict_batch_size
+      filled = [*rows, *[None] * (-len(rows) % sizes[kind == "test"])]
     layout = (settings.row_length, named.labels, named.multi_label)
     schema = examples.record_schema(*layout)
     path = self.records_file(split)
@@ -216,11 +213,8 @@ class Classification(Task[Settings, RecordDataset]):
     checks.check_windows(settings)
     start = checks.labels_file(settings)
     named = with_thresholds(settings, named_tasks.with_labels(settings, start))
-    texts = TextConfig(
-      settings.tokenizer,
-      settings.row_length,
-      None if named.is_regression else named.labels,
-    )
+    names = None if named.is_regression else named.labels
+    texts = TextConfig(settings.tokenizer, settings.row_length, names)
     texts_of_task = Classification(settings, {}, named=named)
     return ServedModel(
       texts_of_task.make_model(model_files.config(settings)),

@@ -37,7 +37,14 @@ def read_examples(
   is_text = re.compile("ending|sent1").match
   for row in tables.read_table(path, columns, None, False, dialect, is_text):
     where = f"{path}, line {row.line}"
-    endings = _endings(row.values, where)
+    present = [name for name in row.values if re.fullmatch(r"ending\d+", name)]
+    numbered = [f"ending{number}" for number in range(len(present))]
+    if set(present) != set(numbered):
+      raise UserError(
+        f"{where}: the columns {', '.join(present)} have to be numbered from 0 "
+        "on; null in a .jsonl file is a missing column"
+      )
+    endings = tuple(row.values[name] for name in numbered)
     if examples and len(endings) != len(examples[0].endings):
       raise UserError(
         f"{where}: {len(endings)} endings, but the rows before have "
@@ -57,17 +64,6 @@ def read_examples(
   elif needs_labels:
     raise UserError(f"{path} has no column label")
   return examples
-
-
-def _endings(values, where):
-  present = [name for name in values if re.fullmatch(r"ending\d+", name)]
-  columns = [f"ending{number}" for number in range(len(present))]
-  if set(present) != set(columns):
-    raise UserError(
-      f"{where}: the columns {', '.join(present)} have to be numbered from 0 "
-      "on; null in a .jsonl file is a missing column"
-    )
-  return tuple(values[name] for name in columns)
 
 
 def _label(text, choices, where):

@@ -55,11 +55,8 @@ class Swag(Task[Settings, RecordDataset]):
 
   def make_model(self, config: BertConfig) -> keras.Model:
     """Makes a multiple-choice model, or an ensemble."""
-    return models.ensemble(
-      lambda: models.multiple_choice(config),
-      self.settings.ensemble,
-      models.mean_probs,
-    )
+    make = partial(models.multiple_choice, config)
+    return models.ensemble(make, self.settings.ensemble, models.mean_probs)
 
   def objective(self) -> losses.Objective:
     return losses.classification()

@@ -297,10 +297,8 @@ class TagRecordBuilder(RowEncoder):
       for begin, end in split_long(lengths, self._max_pieces):
         part = starts[first + begin : first + end + 1]
         # Context on both sides fills the record.
-        spare, after = (
-          self._max_pieces - part[-1] + part[0],
-          starts[-1] - part[-1],
-        )
+        spare = self._max_pieces - (part[-1] - part[0])
+        after = len(text) - part[-1]
         before = min(part[0], max(spare // 2, spare - after))
         left, right = part[0] - before, part[-1] + min(after, spare - before)
         positions = [1 + start - left for start in part[:-1]]

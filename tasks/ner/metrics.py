@@ -112,11 +112,6 @@ def label_ids(tags: Sequence[str], sentences: Sequence[Sentence]) -> np.ndarray:
   return np.array([ids[tag] for s in sentences for tag in s.tags or ()])
 
 
-def metric(tags: Sequence[str]) -> str:
-  """Name of the score in `results` that selects the best checkpoint."""
-  return "eval_f1" if recognize(tags).name else "eval_accuracy"
-
-
 def results(scores: Scores, losses: np.ndarray) -> dict[str, float]:
   """Values of eval_results.txt; losses are [W]."""
   result = {"eval_loss": losses.mean(), "eval_accuracy": scores.accuracy}

@@ -22,6 +22,7 @@ from storage import Progress, tfrecord
 from tasks.ner import examples, metrics
 from tasks.ner.answers import Answers, split_words
 from tasks.ner.examples import Sentence, TagWindow
+from tasks.ner.schemes import recognize
 from tasks.ner.tagging import Settings
 from training import inference
 
@@ -43,7 +44,8 @@ class Ner(Task[Settings, TagRecords]):
 
   @property
   def metric(self) -> str:
-    return metrics.metric(self.labels)
+    """The score that selects the best checkpoint."""
+    return "eval_f1" if recognize(self.labels).name else "eval_accuracy"
 
   def make_model(
     self, config: BertConfig, any_device: bool = False

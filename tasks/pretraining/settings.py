@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from absl import logging
 
 from cli.settings import common, flag, original
-from data.pretraining import record_schema
+from data import features
 from modeling.config import SIDES
 from runs import checks, model_files
 from runs.settings import DRY_RUN_STEPS, Evaluation, Packing
-from storage import UserError, files
+from storage import UserError, files, record_scan
+from storage.tfrecord import Schema
 from tasks.pretraining.corpus_settings import Masks, Sampling
 
 MASKED = ("mlm_nsp", "mlm")  # objectives of models that fill masks
@@ -133,17 +134,57 @@ def check_flags(settings: Settings) -> None:
     )
 
 
-def find_schema(settings: Settings, paths: list[str], vocab_size: int):
-  """Checks records, and returns their schema; see record_schema.find_schema."""
-  return record_schema.find_schema(
-    paths,
-    settings.max_seq_length,
-    settings.max_predictions_per_seq,
-    vocab_size,
-    tokenizer=settings.tokenizer if settings.vocab_file else None,
-    needs_masks=settings.objective in MASKED,
-    skip_corrupt=settings.max_corrupt_records > 0,
-  )
+def find_schema(
+  settings: Settings, paths: list[str], vocab_size: int
+) -> Schema:
+  """Schema of pre-training files, from the first intact record of each.
+
+  Raises ValueError if a file has other records, lengths or ids than the
+  settings allow, if only some files are masked, or if the vocabulary of
+  unmasked files is missing or has other ids of [CLS] and [SEP].
+  """
+  tokenizer = settings.tokenizer if settings.vocab_file else None
+  # Builders write empty files if there are fewer instances than files.
+  paths = [path for path in paths if files.size(path)] or paths[:1]
+  skip_corrupt = settings.max_corrupt_records > 0
+  records = [record_scan.first_record(path, skip_corrupt) for path in paths]
+  is_masked = ["masked_lm_positions" in record for record in records]
+  if len(set(is_masked)) > 1:
+    other = paths[is_masked.index(not is_masked[0])]
+    raise UserError(
+      f"one of {paths[0]} and {other} was made with --masking=dynamic and one "
+      "was not: train on files of one kind"
+    )
+  needs_masks = settings.objective in MASKED
+  if needs_masks and not is_masked[0] and not tokenizer:
+    raise UserError(
+      f"{paths[0]} was made with --masking=dynamic; --vocab_file is needed to "
+      "mask it"
+    )
+  length = settings.max_seq_length
+  number = settings.max_predictions_per_seq * is_masked[0]
+  schema = features.pretraining(length, number)
+  limits = {
+    "input_ids": vocab_size,
+    "input_mask": 2,
+    "masked_lm_positions": length,
+    "masked_lm_ids": vocab_size,
+    "next_sentence_labels": 2,
+  }
+  for path, record in zip(paths, records, strict=True):
+    record_scan.check_record(path, record, schema, limits)
+  if tokenizer and not is_masked[0]:
+    tokenizer.check(*(() if needs_masks else ("cls", "sep")))
+    cls, sep = tokenizer.special.cls, tokenizer.special.sep
+    for path, record in zip(paths, records, strict=True):
+      ids = record["input_ids"]
+      if tokenizer.cls != ids[0] or tokenizer.sep not in ids:
+        raise UserError(
+          f"{path} was made with another vocabulary than "
+          f"{tokenizer.vocab_file}: its first record does not begin with the "
+          f"id of {cls}, or has no {sep}"
+        )
+  return schema
 
 
 def check_objective(settings: Settings) -> None:

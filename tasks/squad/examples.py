@@ -77,8 +77,7 @@ def read_examples(
           'one, or "is_impossible": true and the flag --version_2_with_negative'
         )
       several += len(answers) > 1
-      answer = paragraph.locate(answers[0], source)
-      if answer is None:
+      if (answer := paragraph.locate(answers[0], source)) is None:
         continue
       example = example._replace(answer=answer)
     examples.append(example)
@@ -97,11 +96,11 @@ def read_examples(
   ids = Counter(example.qas_id for example in examples)
   if len(ids) < len(examples) and not is_training:
     [(repeated, _)] = ids.most_common(1)
-    text = (
+    logging.warning(
       "%s: %d questions have the id of another, such as %s; predictions have "
-      "the answer to the last one"
+      "the answer to the last one",
+      *(describe(paths), len(examples) - len(ids), repeated),
     )
-    logging.warning(text, describe(paths), len(examples) - len(ids), repeated)
   return examples
 
 

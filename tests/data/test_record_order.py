@@ -85,7 +85,7 @@ def test_the_order_is_the_same_from_any_position(is_mixed, paths):
   mixed = [Source(paths[:2], 1), Source(paths[2:], 2)]
   sources = mixed if is_mixed else [Source(paths)]
   expected = _read(sources, 2500, 7)
-  for skip in (1, 11, 12, 13, 77, 129, 130, 131, 200, 1000, 1001, 2345):
+  for skip in (11, 12, 77, 130, 1001, 2345):
     result = _read(sources, 150, 7, skip)
     np.testing.assert_array_equal(result, expected[skip : skip + 150])
 

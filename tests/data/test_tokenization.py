@@ -44,9 +44,6 @@ def test_word_pieces_are_the_longest_first():
 
 
 def test_words_of_more_than_200_characters_without_accents_are_unknown():
-  tokenizer = tokenization.WordpieceTokenizer({"a": 0, "##a": 1})
-  assert tokenizer.tokenize("a" * 200) == ["a"] + 199 * ["##a"]
-  assert tokenizer.tokenize("a" * 201) == ["[UNK]"]
   full = tokenization.FullTokenizer(VOCAB)
   assert "[UNK]" not in full.tokenize("a\u0301" * 200)
   assert full.tokenize("a\u0301" * 201) == ["[UNK]"]
@@ -67,12 +64,6 @@ def test_convert_to_unicode():
   assert tokenization.convert_to_unicode("é\xff".encode()[:3]) == "é"
   with pytest.raises(ValueError, match="Unsupported string type"):
     tokenization.convert_to_unicode(3)
-
-
-def test_the_cache_keeps_no_long_pieces():
-  cached = tokenization.CachedTokenizer(tokenization.FullTokenizer(VOCAB))
-  cached.ids("a b " + 101 * "a")
-  assert sorted(cached) == ["a", "b"]
 
 
 LOWER_CASED = """
@@ -123,10 +114,10 @@ def test_the_cache_changes_nothing(texts, lower, max_pieces):
 
 
 @pytest.mark.parametrize("unit", ["a", "owls hunt ", ".", "\0", "größe "])
-def test_a_line_of_ten_megabytes(unit):
-  text = unit * (10_000_000 // len(unit.encode()))
+def test_a_line_of_a_megabyte(unit):
+  text = unit * (1_000_000 // len(unit.encode()))
   ids = tokenization.CachedTokenizer(_full(True)).ids(text)
-  assert len(ids) == {"a": 1, ".": 10_000_000, "\0": 0}.get(unit, len(ids))
+  assert len(ids) == {"a": 1, ".": 1_000_000, "\0": 0}.get(unit, len(ids))
   assert set(ids) <= set(_full(True).vocab.values())
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from data import features, tokenization, vocab
-from data.pretraining import record_schema
 from storage import tfrecord
+from tasks.pretraining.settings import Settings, find_schema
 
 
 @pytest.mark.parametrize("char", ["a", "é", "力", "\U0001f989"])
@@ -26,25 +26,26 @@ def _records(path, ids):
   return str(path)
 
 
+def _find(file, vocab_file, objective="mlm"):
+  more = {"max_predictions_per_seq": 2, "objective": objective}
+  more |= {"bert_config_file": "", "output_dir": ""}
+  return find_schema(
+    Settings(max_seq_length=3, vocab_file=vocab_file, **more), [file], 9
+  )
+
+
 def test_only_masks_need_the_token_of_a_mask(tmp_path):
   """Training without masks needs neither [MASK] nor a vocabulary."""
   path = tmp_path / "vocab.txt"
   vocab.save(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a"], path)
   file = _records(tmp_path / "records", [2, 4, 3])
 
-  own = tokenization.FullTokenizer(path)
-
-  def find(needs_masks, tokenizer=own):
-    return record_schema.find_schema(
-      [file], 3, 2, 9, tokenizer=tokenizer, needs_masks=needs_masks
-    )
-
-  assert "masked_lm_ids" not in find(False)
-  assert "masked_lm_ids" not in find(False, None)
+  assert "masked_lm_ids" not in _find(file, path, "left_to_right")
+  assert "masked_lm_ids" not in _find(file, None, "left_to_right")
   with pytest.raises(ValueError, match=r"lacks \[MASK\]"):
-    find(True)
+    _find(file, path)
   with pytest.raises(ValueError, match="vocab_file is needed"):
-    find(True, None)
+    _find(file, None)
 
 
 @pytest.mark.parametrize("ids", [[4, 2, 3], [2, 4, 4], [3, 4, 2]])
@@ -53,6 +54,4 @@ def test_records_of_another_vocabulary_are_noticed_by_either_end(tmp_path, ids):
   vocab.save([*vocab.SPECIAL_TOKENS], path)
   file = _records(tmp_path / "records", ids)
   with pytest.raises(ValueError, match="was made with another vocabulary"):
-    record_schema.find_schema(
-      [file], 3, 2, 9, tokenizer=tokenization.FullTokenizer(path)
-    )
+    _find(file, path)

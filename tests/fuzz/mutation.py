@@ -32,56 +32,20 @@ def mutated(contents: Sequence[bytes], rng: Random) -> bytes:
   """Returns one of the contents after a few random changes."""
   content = rng.choice(contents)
   for _ in range(rng.choice((1, 1, 2, 3, 8))):
-    change = rng.choice(_CHANGES)
-    content = change(content, contents, rng)
+    start = rng.randint(0, len(content))
+    end = start + rng.choice((1, 2, 8, 64, 1024))
+    head, part, tail = content[:start], content[start:end], content[end:]
+    other = rng.choice(contents)
+    times = rng.choice((2, 2, 3, 10, 100)) if rng.random() < 0.99 else 10_000
+    flipped = [byte ^ 1 << rng.randrange(8) for byte in part[:1]]
+    change = rng.choice("flip insert delete repeat splice cut random".split())
+    content = {
+      "flip": head + bytes(flipped) + part[1:] + tail,
+      "insert": head + rng.choice(_PIECES) + part + tail,
+      "delete": head + tail,
+      "repeat": head + part * (times if change == "repeat" else 1) + tail,
+      "splice": head + other[rng.randint(0, len(other)) :],
+      "cut": head,
+      "random": head + rng.randbytes(len(part)) + tail,
+    }[change]
   return content
-
-
-def _position(content, rng):
-  return rng.randint(0, len(content))
-
-
-def _range(content, rng):
-  start = _position(content, rng)
-  return start, min(len(content), start + rng.choice((1, 2, 8, 64, 1024)))
-
-
-def _flip(content, others, rng):
-  if not content:
-    return content
-  changed = bytearray(content)
-  changed[rng.randrange(len(changed))] ^= 1 << rng.randrange(8)
-  return bytes(changed)
-
-
-def _insert(content, others, rng):
-  position = _position(content, rng)
-  return content[:position] + rng.choice(_PIECES) + content[position:]
-
-
-def _delete(content, others, rng):
-  start, end = _range(content, rng)
-  return content[:start] + content[end:]
-
-
-def _repeat(content, others, rng):
-  start, end = _range(content, rng)
-  times = rng.choice((2, 2, 3, 10, 100)) if rng.random() < 0.99 else 10_000
-  return content[:start] + content[start:end] * times + content[end:]
-
-
-def _splice(content, others, rng):
-  other = rng.choice(others)
-  return content[: _position(content, rng)] + other[_position(other, rng) :]
-
-
-def _cut(content, others, rng):
-  return content[: _position(content, rng)]
-
-
-def _random(content, others, rng):
-  start, end = _range(content, rng)
-  return content[:start] + rng.randbytes(end - start) + content[end:]
-
-
-_CHANGES = (_flip, _insert, _delete, _repeat, _splice, _cut, _random)

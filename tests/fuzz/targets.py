@@ -58,7 +58,7 @@ def _text(layout, field=None):
   def read(path):
     text = TextFormat(layout, field)
     progress = SILENT()
-    lines = list(documents.drop_repeated(text.lines(path), progress))
+    lines = list(documents.drop_documents(text.lines(path), progress))
     encode = CachedTokenizer(_tokenizer()).ids
     result = documents.read_documents(lines, encode, progress, 2, 64)
     assert all(len(s) <= 64 for document in result for s in document)

@@ -49,23 +49,10 @@ def test_the_first_folder_that_has_a_vocabulary_counts(folders):
     assert _find(folders) == f"{folder.name}/vocab.txt"
 
 
-@pytest.mark.parametrize(
-  ("tokens", "fits"),
-  [
-    (LOWER, True),
-    ([*LOWER, "more"], False),
-    (LOWER[:-1], True),  # the embeddings are padded
-  ],
-)
-def test_a_vocabulary_of_another_size_is_not_the_models(folders, tokens, fits):
-  vocab.save(tokens, folders[1] / "vocab.txt")
-  assert (_find(folders) is not None) == fits
-
-
-def test_a_table_that_is_padded_further_is_of_another_vocabulary(folders):
+def test_a_vocabulary_has_the_size_of_the_model_or_is_padded(folders):
   vocab.save(LOWER, folders[1] / "vocab.txt")
-  for size, fits in ((127, True), (128, False)):
-    size += len(LOWER)
+  for more, fits in ((-1, False), (0, True), (127, True), (128, False)):
+    size = len(LOWER) + more
     file = trained_model.find_vocabulary(str(folders[0]), _entry(folders), size)
     assert (file is not None) == fits
 

@@ -86,22 +86,6 @@ def test_carriage_returns_never_join_words(content, lines, tmp_path):
   assert list(textfiles.lines(f"{path}.gz")) == lines
 
 
-def test_lines_of_a_part(tmp_path):
-  path = tmp_path / "text"
-  path.write_bytes(b"one\ntwo\nthree\n")
-  assert list(textfiles.lines(str(path), 4, 8)) == ["two"]
-  assert list(textfiles.lines(str(path), 4, 14)) == ["two", "three"]
-
-
-def test_a_byte_that_is_not_utf8_is_located(tmp_path):
-  path = tmp_path / "latin1.txt"
-  path.write_bytes(b"one\ntwo\ncaf\xe9\n")
-  for start in (0, 4):
-    message = r"latin1\.txt, line 3: byte 11 .*0xe9"
-    with pytest.raises(ValueError, match=message):
-      list(textfiles.lines(str(path), start))
-
-
 def test_utf16_is_named(tmp_path):
   path = tmp_path / "x.tsv"
   text = "some text\n"

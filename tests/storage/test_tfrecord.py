@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from data import features
-from storage import tfrecord
+from storage import messages, tfrecord
 from storage.tfrecord import Feature, Schema
-from tests.parity.golden_files import parse
+from tests.parity.golden_files import GOLDEN, parse
+from training import checkpoint_files
 
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(0, 300)
 FLOAT = st.floats(width=32, allow_nan=False)
@@ -77,3 +78,35 @@ def test_save_writes_a_file_or_nothing(tmp_path):
   with pytest.raises(ValueError, match="expected 1"):
     tfrecord.save(f"{path} of nothing", schema, [{"n": [1, 2]}])
   assert {path.name for path in tmp_path.iterdir()} == {"file", ".file.blocks"}
+
+
+# --- Messages of TensorFlow, read without it --------------------------------
+
+FIELDS = {
+  "ids": ("int64_list", [1, -5, 300, 2**62]),
+  "weights": ("float_list", [0.5, -1.0]),
+  "texts": ("bytes_list", [b"a", b""]),
+  "none": ("int64_list", []),
+}
+
+
+def test_an_example_has_its_values():
+  lists = {
+    name: tf.train.Feature(**{kind: {"value": values}})
+    for name, (kind, values) in FIELDS.items()
+  }
+  example = tf.train.Example(features={"feature": lists}).SerializeToString()
+  expected = {name: values for name, (_, values) in FIELDS.items()}
+  assert messages.parse_example(example) == expected
+  with pytest.raises(messages.DecodeError):
+    messages.parse_example(example[:-3])
+
+
+def test_shapes_are_those_that_tensorflow_reads(tmp_path):
+  golden = str(GOLDEN / "training/bert_model.ckpt")
+  expected = tf.train.load_checkpoint(golden).get_variable_to_shape_map()
+  assert checkpoint_files.shapes(golden) == {
+    name: tuple(shape) for name, shape in expected.items()
+  }
+  (tmp_path / "x.index").write_bytes(b"of another kind")
+  assert checkpoint_files.shapes(str(tmp_path / "x")) == {}

@@ -60,7 +60,7 @@ LINES = st.lists(st.sampled_from(["", "a", "b", " a ", "a b", "a  b", "\t"]))
 @given(LINES)
 def test_the_first_of_equal_documents_stays(lines):
   progress = SILENT()
-  left = list(documents.drop_repeated(lines, progress))
+  left = list(documents.drop_documents(lines, progress))
   result = [tuple(_plain(d)) for d in documents.split_documents(lines)]
   distinct = [tuple(_plain(d)) for d in documents.split_documents(left)]
   assert distinct == list(dict.fromkeys(result))
@@ -74,11 +74,11 @@ def test_shards_of_a_corpus_agree_with_all_of_it(parts):
   left = [
     line
     for part, dropped in zip(parts, numbers, strict=True)
-    for line in documents.drop_documents(part, dropped, progress)
+    for line in documents.drop_documents(part, progress, dropped)
   ]
   assert progress.counts["dropped_documents"] == sum(map(len, numbers))
   corpus = [line for part in parts for line in [*part, ""]]
-  assert left == list(documents.drop_repeated(corpus, SILENT()))
+  assert left == list(documents.drop_documents(corpus, SILENT()))
 
 
 def test_a_digest_is_the_same_in_every_process():

@@ -8,13 +8,13 @@ import pytest
 import tensorflow as tf
 
 from data import features, records
-from data.pretraining import record_schema
 from data.pretraining.input_pipeline import CausalTargets, PretrainingInput
 from data.pretraining.instances import Masking, MaskPolicy
 from data.records import RecordDataset, Source
 from data.tokenization import FullTokenizer
 from storage import tfrecord
 from storage.tfrecord import Feature, Schema
+from tasks.pretraining.settings import Settings, find_schema
 
 T, P, V = 8, 2, 50
 
@@ -54,15 +54,16 @@ MASKING = Masking(P)
 def _input(
   paths, seq_length=T, vocab_size=V, masking=MASKING, tokenizer=None, **more
 ):
-  schema = record_schema.find_schema(
-    paths,
-    seq_length,
-    masking.max_predictions_per_seq,
-    vocab_size,
-    tokenizer=tokenizer,
-    needs_masks="causal_targets" not in more,
-    skip_corrupt="max_corrupt_records" in more,
+  settings = Settings(
+    bert_config_file="",
+    output_dir="",
+    max_seq_length=seq_length,
+    max_predictions_per_seq=masking.max_predictions_per_seq,
+    vocab_file=tokenizer and tokenizer.vocab_file,
+    objective="left_to_right" if "causal_targets" in more else "mlm",
+    max_corrupt_records=more.get("max_corrupt_records", 0),
   )
+  schema = find_schema(settings, paths, vocab_size)
   return PretrainingInput(paths, schema, vocab_size, masking, tokenizer, **more)
 
 

@@ -76,10 +76,12 @@ def test_an_instance_names_every_replacement(text):
 
 
 def test_columns_are_those_of_a_terminal():
-  example = {"input_ids": [0, 1], "masked_lm_positions": [0, 1]}
-  example |= {"masked_lm_ids": [2, 3], "masked_lm_weights": [1.0, 1.0]}
+  example = {"input_ids": [0, 1], "segment_ids": [0, 0]}
+  example |= {"input_mask": [1, 1], "next_sentence_labels": [0]}
   tokens = ["[MASK]", "[MASK]", "owl", "부엉이"]
-  title, latin, hangul = preview._target_lines(example, tokens, False)
+  targets = [(0, 0, 2), (1, 1, 3)]
+  lines = preview._describe(1, example, targets, tokens, False)
+  _, _, title, latin, hangul, _ = lines
   column = title.index("replaced")
   assert (latin.index("["), hangul.index("[")) == (column, column - 3)
 

@@ -6,11 +6,10 @@ import json
 import socket
 import threading
 
-from serving.server.app import App
+from serving.server import Settings
+from serving.server.app import App, Metrics
 from serving.server.connections import Server
-from serving.server.metrics import Metrics
 from serving.server.models import Model, polled
-from serving.server.settings import Settings
 from serving.server.version import Spec, Workers
 
 TEXT = Spec("string", 1)

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from serving.server.metrics import Metrics
+from serving.server.app import Metrics
 from tests.serving.server import stand_in
 
 PREDICT = "/v1/models/toy:predict"
@@ -179,12 +179,13 @@ def test_liveness_and_readiness(client):
 
 def test_a_status_has_all_versions_the_newest_first():
   model = stand_in.Model("two", "none", 2, None)
-  model.states = {9: ("AVAILABLE", ""), 10: ("END", "/a/10 is damaged")}
+  model.states = {0: ("AVAILABLE", ""), 10: ("END", "/a/10 is damaged")}
   with stand_in.running([model]) as client:
     status, answer = client.get("/v1/models/two")
-    _, old = client.get("/v1/models/two/versions/9")
+    _, old = client.get("/v1/models/two/versions/00")
   new, *others = answer["model_version_status"]
   assert (status, others) == (200, old["model_version_status"])
+  assert others == [_status("0", "AVAILABLE", "OK", "")]
   message = "could not be loaded: the server's log says why"  # no path
   assert new == _status("10", "END", "INTERNAL", message)
 

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from serving.server import app, connections
-from serving.server.metrics import Metrics
+from serving.server.app import Metrics
 from tests.serving.server import stand_in
 
 SETTINGS = stand_in.SETTINGS._replace(read_timeout=1.0)

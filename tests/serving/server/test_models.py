@@ -8,7 +8,7 @@ import weakref
 import pytest
 
 from serving.server import models
-from serving.server.metrics import Metrics
+from serving.server.app import Metrics
 from serving.server.models import Model, NotLoaded, NoVersion
 from tests.serving.server.stand_in import Version
 
@@ -111,7 +111,8 @@ def test_versions_that_are_not_loaded_yet_are_loading(folder):
     gate.set()
     while second.states.get(10) != ("AVAILABLE", ""):
       time.sleep(0.01)
-  second.announce()
+  with models.polled([second], 0):
+    pass
   assert {*second.states.values()} == {("AVAILABLE", "")}
 
 
@@ -273,3 +274,19 @@ def test_a_version_that_fails_does_not_delay_the_next_one(folder):
     (folder / name).mkdir()
     model.poll()
   assert sorted(model.versions) == [13]
+
+
+def test_version_zero_is_a_version_but_not_the_newest(tmp_path):
+  (tmp_path / "0").mkdir()
+  model = _model(tmp_path, 2)
+  loaded = model.versions[0]
+  assert model.find() == model.find(0) == (0, loaded)
+  (tmp_path / "3").mkdir()
+  model.poll()
+  assert [model.find(number)[0] for number in (None, 0, 3)] == [3, 0, 3]
+  assert model.versions[0] is loaded
+  model.states = {3: ("AVAILABLE", "")}
+  for versions in ({3: model.versions[3]}, {}):  # the call does not wait
+    model.versions = versions
+    with pytest.raises(NoVersion, match=r"mrpc has no version 0\b"):
+      model.find(0)

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from serving import export
-from serving.server.settings import Settings
+from serving.server import Settings
 from tests import programs
 from tests.serving import tasks
 from tests.serving.server import client, nginx, stand_in

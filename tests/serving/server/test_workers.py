@@ -4,6 +4,7 @@ import gc
 import threading
 import time
 import weakref
+from types import SimpleNamespace
 
 import pytest
 
@@ -126,7 +127,8 @@ def test_close_answers_what_is_there(workers, busy):
 
 def test_calls_are_counted():
   sizes = []
-  workers = Workers(capacity=8, number=1, on_call=sizes.append)
+  counter = SimpleNamespace(observe=sizes.append)
+  workers = Workers(capacity=8, number=1, sizes=counter)
   workers.submit(list, ["a", "b"]).result(10)
   workers.close()
   assert sizes == [2]

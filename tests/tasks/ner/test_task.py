@@ -122,6 +122,11 @@ def test_tokens_are_packed_with_labels(args):
     assert alone.positions < within.positions  # context comes first
 
 
+def test_tags_choose_the_metric(args):
+  assert Ner(args, {}, TAGS).metric == "eval_f1"
+  assert Ner(args, {}, ("NOUN", "VERB")).metric == "eval_accuracy"
+
+
 def test_flags_choose_an_ensemble_or_an_lstm(args):
   model = Ner(args.replace(ensemble=2), {}, TAGS).make_model(CONFIG)
   check_ensemble(model, [2, 4], softmax)

@@ -11,53 +11,37 @@ from tasks.ner.examples import read_sentences
 from tasks.ner.schemes import recognize
 from tests import shared
 
-# Texts, and the words separated by blanks.
-ENGLISH = {
-  "In New York, where Oak's boss (45) works.": (
-    "In New York , where Oak 's boss ( 45 ) works ."
-  ),
-  "Ann O'Neal, the German-born writer, didn't pay $3.5 million; 5%!": (
-    "Ann O'Neal , the German-born writer , did n't pay $3.5 million ; 5% !"
-  ),
-  "Mr. Lee of Oak Inc. met J. R. Ray on Jan. 5, 1999, in St. Louis.": (
-    "Mr. Lee of Oak Inc. met J. R. Ray on Jan. 5 , 1999 , in St. Louis ."
-  ),
-  "A U.S.-based Ph.D. student, e.g. Bo, left at 6:30 p.m., etc.": (
-    "A U.S.-based Ph.D. student , e.g. Bo , left at 6:30 p.m. , etc ."
-  ),
-  "MR. LEE reads No. 5, vol. 2 and 12/5/99.": (
-    "MR. LEE reads No. 5 , vol. 2 and 12/5/99 ."
-  ),
-  "He said no. She met Jan. Ann left Oak Inc.": (
-    "He said no . She met Jan . Ann left Oak Inc ."
-  ),
-  "The \"Sun\" wrote: 'I can't' -- the workers' strike...": (
-    "The \" Sun \" wrote : ' I ca n't ' -- the workers ' strike ..."
-  ),
-  "@ann_lee mailed Bob.Lee+x@mail.example.org about #oslo and #1.": (
-    "@ann_lee mailed Bob.Lee+x@mail.example.org about #oslo and # 1 ."
-  ),
-  "See http://example.org/a?b=c, www.example.org/x. AT&T's C++; Node.js.": (
-    "See http://example.org/a?b=c , www.example.org/x . AT&T 's C++ ; Node.js ."
-  ),
-  "I am 30. He, 20. Nobody knew the 19. But in the 20.": (
-    "I am 30 . He , 20 . Nobody knew the 19 . But in the 20 ."
-  ),
-  "1990–1999, 1,000 and/or US$5, _Emma_ (St.-Denis).": (
-    "1990–1999 , 1,000 and / or US$5 , _ Emma _ ( St.-Denis ) ."
-  ),
-}
-GERMAN = {
-  "Am 5. Januar fuhr Dr. Kühn, d.h. Hr. Kühn, z.B. nach Köln-Ehrenfeld.": (
-    "Am 5. Januar fuhr Dr. Kühn , d.h. Hr. Kühn , z.B. nach Köln-Ehrenfeld ."
-  ),
-  "Vom 18. bis 19. Jahrhundert, bzw. danach: Haupt- und Nebenwege.": (
-    "Vom 18. bis 19. Jahrhundert , bzw. danach : Haupt- und Nebenwege ."
-  ),
-  "Der 1. FC Adler (2. Liga) verlor im 3. Spiel 3:1; €3,50?": (
-    "Der 1. FC Adler ( 2 . Liga ) verlor im 3. Spiel 3:1 ; €3,50 ?"
-  ),
-}
+# A text, then its words with blanks between them.
+TEXTS = """
+In New York, where Oak's boss (45) works.
+In New York , where Oak 's boss ( 45 ) works .
+Ann O'Neal, the German-born writer, didn't pay $3.5 million; 5%!
+Ann O'Neal , the German-born writer , did n't pay $3.5 million ; 5% !
+Mr. Lee of Oak Inc. met J. R. Ray on Jan. 5, 1999, in St. Louis.
+Mr. Lee of Oak Inc. met J. R. Ray on Jan. 5 , 1999 , in St. Louis .
+A U.S.-based Ph.D. student, e.g. Bo, left at 6:30 p.m., etc.
+A U.S.-based Ph.D. student , e.g. Bo , left at 6:30 p.m. , etc .
+MR. LEE reads No. 5, vol. 2 and 12/5/99.
+MR. LEE reads No. 5 , vol. 2 and 12/5/99 .
+He said no. She met Jan. Ann left Oak Inc.
+He said no . She met Jan . Ann left Oak Inc .
+The "Sun" wrote: 'I can't' -- the workers' strike...
+The " Sun " wrote : ' I ca n't ' -- the workers ' strike ...
+@ann_lee mailed Bob.Lee+x@mail.example.org about #oslo and #1.
+@ann_lee mailed Bob.Lee+x@mail.example.org about #oslo and # 1 .
+See http://example.org/a?b=c, www.example.org/x. AT&T's C++; Node.js.
+See http://example.org/a?b=c , www.example.org/x . AT&T 's C++ ; Node.js .
+I am 30. He, 20. Nobody knew the 19. But in the 20.
+I am 30 . He , 20 . Nobody knew the 19 . But in the 20 .
+1990–1999, 1,000 and/or US$5, _Emma_ (St.-Denis).
+1990–1999 , 1,000 and / or US$5 , _ Emma _ ( St.-Denis ) .
+Am 5. Januar fuhr Dr. Kühn, d.h. Hr. Kühn, z.B. nach Köln-Ehrenfeld.
+Am 5. Januar fuhr Dr. Kühn , d.h. Hr. Kühn , z.B. nach Köln-Ehrenfeld .
+Vom 18. bis 19. Jahrhundert, bzw. danach: Haupt- und Nebenwege.
+Vom 18. bis 19. Jahrhundert , bzw. danach : Haupt- und Nebenwege .
+Der 1. FC Adler (2. Liga) verlor im 3. Spiel 3:1; €3,50?
+Der 1. FC Adler ( 2 . Liga ) verlor im 3. Spiel 3:1 ; €3,50 ?
+""".strip().split("\n")
 OTHERS = {
   "王小明在东京读书。": "王 小 明 在 东 京 读 书 。",
   "東京タワー、3階": "東 京 タワー 、 3 階",
@@ -77,7 +61,10 @@ def _split(text):
   return [text[begin:end] for begin, end in split_words(text)[1]]
 
 
-@pytest.mark.parametrize("text, expected", (ENGLISH | GERMAN | OTHERS).items())
+WORDS = dict(zip(TEXTS[::2], TEXTS[1::2], strict=True)) | OTHERS
+
+
+@pytest.mark.parametrize(("text", "expected"), WORDS.items())
 def test_words_are_those_of_a_tag_file(text, expected):
   assert _split(text) == expected.split(" " if expected else None)
 

@@ -95,9 +95,9 @@ def test_each_flag_of_the_records_has_its_effect(tmp_path, monkeypatch):
   monkeypatch.setattr(settings.Settings, "tokenizer", "v")
   read = []
   monkeypatch.setattr(
-    settings.record_schema,
+    settings,
     "find_schema",
-    lambda *given, **named: read.append((*given, named)) or "schema",
+    lambda _, paths, vocab_size: read.append((paths, vocab_size)) or "schema",
   )
   result = partial(SimpleNamespace, masks_words=1)
   monkeypatch.setattr(
@@ -112,8 +112,7 @@ def test_each_flag_of_the_records_has_its_effect(tmp_path, monkeypatch):
   train_set, eval_set = train_data(), task.eval_data(args, toy.config())
   masking = Masking(4, 0.25, True, MaskPolicy(0.5, 0.125))
   assert train_set.given == ([a, b], "schema", toy.V, masking, "v")
-  needed = {"tokenizer": "v", "needs_masks": False, "skip_corrupt": True}
-  assert read[0] == ([a], 64, 4, toy.V, needed)
+  assert read[0] == ([a], toy.V)
   masking = replace(masking, policy=DEFAULT_MASKING.policy)
   assert eval_set.given == ([c], "schema", toy.V, masking, "v")
   assert train_set.packing == Packing(64)
