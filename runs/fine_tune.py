@@ -77,8 +77,8 @@ class Task(ABC, Generic[S, R]):
     """Losses of the training."""
 
   @abstractmethod
-  def evaluate(self, model: keras.Model, records: R) -> Evaluation:
-    """Scores of a dev set, for eval_results.txt, and its judged examples."""
+  def evaluate(self, model: keras.Model, records: R) -> Mapping[str, float]:
+    """Scores of a dev set, for eval_results.txt; an Evaluation gets a page."""
 
   @abstractmethod
   def predict(
@@ -118,16 +118,14 @@ def fine_tune(task: Task[S, R]) -> None:
       train(run, task, model, data)
     if settings.evaluates or settings.do_predict:
       step = run.load(model)
-    evaluations: dict[str, Evaluation | None] = {}
     if settings.evaluates:
-      evaluations |= evaluate(task, model, data, step)
+      evaluate(task, model, data, step, is_last=True)
     if settings.do_predict:
       for split, records in data.items():
         if split.startswith(task.predicted):
           evaluation = task.predict(model, split, records, step)
-          evaluations.setdefault(split, evaluation)
-    if processes.is_chief() and not settings.dry_run:
-      _write_pages(task, evaluations, data, step)
+          if evaluation and not settings.evaluates:
+            _write_page(task, evaluation, split, data, step)
   if settings.do_export:
     run.export(task.served_model)
 
@@ -179,7 +177,7 @@ def train(
     evaluated=evaluated,
     evaluate_last=settings.keeps_best,
   ):
-    scores = evaluate(task, model, data, step)["dev"]
+    scores = evaluate(task, model, data, step)
     if best:
       best.update(step, scores, model)
       if best.is_final:
@@ -189,9 +187,16 @@ def train(
 
 
 def evaluate(
-  task: Task[S, R], model: keras.Model, data: Mapping[str, R], step: int
-) -> dict[str, Evaluation]:
-  """Writes eval_results.txt of each dev set; returns evaluations by split."""
+  task: Task[S, R],
+  model: keras.Model,
+  data: Mapping[str, R],
+  step: int,
+  is_last: bool = False,
+) -> Mapping[str, float]:
+  """Writes eval_results.txt of each dev set; returns the scores of "dev".
+
+  The last evaluation writes eval_predictions.tsv and run.html, too.
+  """
   results = {}
   for split, records in data.items():
     if split.startswith("dev"):
@@ -200,31 +205,29 @@ def evaluate(
       suffix = split.removeprefix("dev")
       folder = task.settings.output_dir
       report.write_evaluation(folder, results[split], step, suffix)
-  return results
+      if is_last and isinstance(results[split], Evaluation):
+        _write_page(task, results[split], split, data, step)
+  return results["dev"]
 
 
-def _write_pages(task, evaluations, data, step):
-  """Writes eval_predictions.tsv of each dev set, and run.html of the first."""
-  settings = task.settings
-  folder = settings.output_dir
-  pages = {}
-  for split, evaluation in evaluations.items():
-    suffix = split.removeprefix("dev")
-    judged = [*evaluation.judged] if evaluation else []
-    if judged and not task.has_table:
-      path = os.path.join(folder, f"eval_predictions{suffix}.tsv")
-      run_page.write_table(path, judged)
-    pages[suffix] = evaluation or {}, judged
-  scores, judged = pages.get("", ({}, []))
-  if not judged:
+def _write_page(task, evaluation, split, data, step):
+  """Writes eval_predictions.tsv of a dev set, and run.html of "dev"."""
+  settings, judged = task.settings, [*evaluation.judged]
+  if not (judged and processes.is_chief()) or settings.dry_run:
     return
-  entry = (run_json.read(folder) or [{}])[-1]
+  folder, suffix = settings.output_dir, split.removeprefix("dev")
+  if not task.has_table:
+    path = os.path.join(folder, f"eval_predictions{suffix}.tsv")
+    run_page.write_table(path, judged)
+  if suffix:
+    return
+  [*_, entry] = run_json.read(folder) or [{}]
   facts = {"program": settings.program, "started": entry.get("started", "")}
   facts |= {"step": f"{step:,}"}
-  facts |= {split: f"{len(task.examples[split]):,}" for split in data}
+  facts |= {name: f"{len(task.examples[name]):,}" for name in data}
   flags = {name: settings[name] for name in sorted(settings.given)}
   curves = report.read_metrics(folder)
-  run_page.write(folder, facts, flags, curves, scores, judged)
+  run_page.write(folder, facts, flags, curves, evaluation, judged)
 
 
 def _num_steps(settings: FineTuning, num_examples: int) -> int:
