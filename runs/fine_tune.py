@@ -16,7 +16,7 @@ from modeling import losses, tracing
 from modeling.config import BertConfig
 from modeling.losses import Objective
 from runs import checks, model_files, sweep
-from runs.session import Run, needs_static_shapes, restore
+from runs.session import Run, needs_static_shapes, restore, write_page
 from runs.settings import DRY_RUN_STEPS, Packing
 from runs.task_settings import FineTuning
 from serving.export import ServedModel
@@ -221,13 +221,8 @@ def _write_page(task, evaluation, split, data, step):
     run_page.write_table(path, judged)
   if suffix:
     return
-  [*_, entry] = run_json.read(folder) or [{}]
-  facts = {"program": settings.program, "started": entry.get("started", "")}
-  facts |= {"step": f"{step:,}"}
-  facts |= {name: f"{len(task.examples[name]):,}" for name in data}
-  flags = {name: settings[name] for name in sorted(settings.given)}
-  curves = report.read_metrics(folder)
-  run_page.write(folder, facts, flags, curves, evaluation, judged)
+  counts = {name: len(task.examples[name]) for name in data}
+  write_page(settings, step, counts, judged)
 
 
 def _num_steps(settings: FineTuning, num_examples: int) -> int:
