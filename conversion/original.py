@@ -23,7 +23,7 @@ from training import checkpoint, checkpoint_files
 
 # These heads have the same variables; the training program tells which one.
 _HEADS = {"run_classifier": "classification", "run_ner": "tagging"}
-_AVERAGE = checkpoint.average_name("")
+_AVERAGE = checkpoint.AVERAGE
 
 
 def read_config(prefix: str, path: str | None = None) -> dict | None:

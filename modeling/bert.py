@@ -1,35 +1,32 @@
 """BERT: embeddings, encoder and pooler.
 
 Source: modeling.py of the original; section 3 and figure 2 of the paper.
-Legend: B batch, T tokens, P positions, V vocabulary, H hidden.
+Legend: B batch, T tokens, P positions, V vocabulary, S segments, H hidden.
 """
 
 import keras
+import numpy as np
 from keras import ops
 
-from modeling import initialization, layers, tracing
+from modeling import layers, tracing
 from modeling.config import BertConfig
 from modeling.heads import BiLstm
-from modeling.initialization import initializer, opposite_segments, sinusoids
+from modeling.layers import initializer
 
 
 @keras.saving.register_keras_serializable("bert")
 class Bert(layers.ConfigLayer):
   """Embeddings, encoder and pooler (`BertModel` of the original).
 
-  Call arguments:
-    input_ids: [B, T] int.
-    input_mask: [B, T] int, 1 for tokens and 0 for padding. Default: ones.
-    segment_ids: [B, T] int. Default: zeros.
-    positions: [B, P] int, the tokens whose `sequence_output` is needed. Then
-      the last block computes only these tokens and the pooled token. With a
-      BiLSTM, which reads all tokens, the last block computes all.
+  `input_ids` and `segment_ids`, by default zeros, are [B, T] int. `input_mask`
+  [B, T] is 1 for tokens, the default, and 0 for padding. `positions` [B, P] int
+  are the tokens whose `sequence_output` is needed. Then the last block computes
+  only these tokens and the pooled token, unless a BiLSTM reads all tokens.
 
-  Returns:
-    A dict: `embedding_output` [B, T, H]; `encoder_layers`, [B, T, H] per block,
-    without the last block if `positions` are passed; `sequence_output`
-    [B, T, H] or [B, P, H] from the last block or the BiLSTM; `pooled_output`
-    [B, H]; `embedding_table` [V, H], for tied heads.
+  Returns a dict: `embedding_output` [B, T, H]; `encoder_layers`, [B, T, H] per
+  block, without the last block if `positions` are passed; `sequence_output`
+  [B, T, H] or [B, P, H] from the last block or the BiLSTM; `pooled_output`
+  [B, H]; `embedding_table` [V, H], for tied heads.
 
   >>> bert = Bert(BertConfig.preset("tiny", vocab_size=99))
   >>> outputs = bert(ops.ones((2, 5), "int32"))
@@ -69,7 +66,12 @@ class Bert(layers.ConfigLayer):
     if segment_ids is None:
       segment_ids = ops.zeros_like(input_ids)
     attention_mask = make_attention_mask(input_mask, self.config.attention)
-    output_positions = pooled_position(input_mask, self.config.attention)
+    # A left-to-right model pools the last token before the padding, since no
+    # other token attends to the complete sequence. Other models pool [CLS].
+    output_positions = ops.zeros_like(input_mask[:, :1])  # [B, 1]
+    if self.config.attention == "left_to_right":
+      numbers = ops.arange(ops.shape(input_mask)[1], dtype=input_mask.dtype)
+      output_positions = ops.max(numbers * input_mask, axis=1, keepdims=True)
     if positions is not None:
       output_positions = ops.concatenate([output_positions, positions], axis=1)
     all_tokens = positions is None or self.bilstm is not None
@@ -98,7 +100,7 @@ class Bert(layers.ConfigLayer):
     }
 
   def compute_output_spec(self, input_ids, *_, positions=None, **__):
-    """Returns shapes and types; Keras would trace the network to find them."""
+    # Keras would trace the network to find them.
     shape = self.config.vocab_size, self.config.hidden_size
     table = keras.KerasTensor(shape, self.variable_dtype)
     return output_spec(self, input_ids, positions) | {"embedding_table": table}
@@ -128,18 +130,6 @@ def make_attention_mask(input_mask, attention: str):
   return ops.expand_dims(ops.cast(causal, key_mask.dtype), 0) * key_mask
 
 
-def pooled_position(input_mask, attention: str):
-  """Returns the position of the pooled token: [B, T] -> [B, 1] int.
-
-  A left-to-right model pools the last token before the padding, since no other
-  token attends to the complete sequence. Other models pool [CLS], the first.
-  """
-  if attention != "left_to_right":
-    return ops.zeros_like(input_mask[:, :1])
-  positions = ops.arange(ops.shape(input_mask)[1], dtype=input_mask.dtype)
-  return ops.max(positions * input_mask, axis=1, keepdims=True)
-
-
 def output_spec(layer, input_ids, positions):
   """Returns shapes and types of an encoder's outputs, without the table."""
   batch, length = input_ids.shape
@@ -162,9 +152,9 @@ def output_spec(layer, input_ids, positions):
 class Embeddings(keras.layers.Layer):
   """Sum of token, segment and position embeddings, normalized.
 
-  Maps `input_ids`, `segment_ids` and `position_ids`, [B, T] int, to [B, T, H]
-  and the [V, H] table of token embeddings. Positions default to 0 to T - 1.
-  Raises ValueError if T exceeds max_position_embeddings.
+  Maps ids [B, T] int to [B, T, H] and the [V, H] table of token embeddings.
+  Positions default to 0 to T - 1. Raises ValueError if T exceeds
+  max_position_embeddings.
   """
 
   def __init__(self, config: BertConfig, **kwargs):
@@ -178,8 +168,8 @@ class Embeddings(keras.layers.Layer):
     random = config.initial_attention == "random"
     for name, size, structured in (
       ("word_embeddings", config.vocab_size, initializer),
-      ("token_type_embeddings", config.type_vocab_size, opposite_segments),
-      ("position_embeddings", config.max_position_embeddings, sinusoids),
+      ("token_type_embeddings", config.type_vocab_size, _opposite_segments),
+      ("position_embeddings", config.max_position_embeddings, _sinusoids),
     ):
       fixed = config.fixed_positions and name == "position_embeddings"
       initial = initializer if random and not fixed else structured
@@ -240,7 +230,7 @@ class Encoder(keras.layers.Layer):
     self.output_shape = input_shape
     if self.config.initial_attention == "structured":
       first = self.blocks[0].attention.self_attention
-      initialization.structure_attention(first, self.config.attention)
+      _structure_attention(first, self.config.attention)
 
   @property
   def layers(self) -> list:
@@ -272,3 +262,84 @@ class Pooler(keras.layers.Layer):
 
   def call(self, hidden_state):
     return self.dense(hidden_state)
+
+
+# --- Structured initial values -----------------------------------------------
+#
+# They let small models learn from little text (docs/pretraining.md). All hidden
+# units hold the word, the first half also the position, and the last unit also
+# the segment. In units of initializer_range squared, the variance is 1 for
+# words, 2 for positions in the first half, and H / 5 for segments in the last
+# unit, on average 2.2.
+
+_POSITION_VARIANCE, _SEGMENT_VARIANCE, _MEAN_VARIANCE = 2.0, 0.2, 2.2
+
+
+def _sinusoids(config):
+  """Makes position embeddings: sines, cosines, zeros, [T, H].
+
+  Evenly spaced frequencies make the vectors of different positions orthogonal.
+  """
+
+  def make(shape, dtype=None):
+    length, width = shape
+    angles = np.arange(length)[:, None] * _frequencies(width)
+    waves = np.concatenate([np.sin(angles), np.cos(angles)], axis=-1)
+    values = np.pad(waves, [(0, 0), (0, width // 2)])
+    scale = (2 * _POSITION_VARIANCE) ** 0.5 * config.initializer_range
+    return ops.cast(values * scale, dtype)
+
+  return make
+
+
+def _opposite_segments(config):
+  """Makes segment embeddings [S, H] with opposite signs in one unit."""
+
+  def make(shape, dtype=None):
+    values = np.zeros(shape)
+    values[:2, -1] = [1, -1][: shape[0]]
+    scale = (_SEGMENT_VARIANCE * shape[1]) ** 0.5 * config.initializer_range
+    return ops.cast(values * scale, dtype)
+
+  return make
+
+
+def _frequencies(width):
+  return np.pi * (np.arange(width // 4) + 0.5) / (width // 4)
+
+
+def _structure_attention(layer, attention: str) -> None:
+  """Adds the initial attention to the first SelfAttention's kernels, [H, H].
+
+  The first half of the heads attends to neighbors: one token before, one after,
+  two before, two after and so on. With attention "left_to_right" all neighbors
+  are before the token, with "right_to_left" all are after. A query is a part of
+  the position, and a key is the same part of another position, by a rotation.
+  The last head attends to the same word in the other segment, since a next
+  sentence repeats more words than a random one. Other heads stay random.
+  """
+  num_heads, head_size = layer.num_heads, layer.head_size
+  width = num_heads * head_size
+  half = width // 2
+  columns = np.arange(half).reshape(2, head_size // 2, num_heads // 2)
+  columns = np.transpose(columns, (2, 0, 1)).reshape(num_heads // 2, head_size)
+  queries, keys = np.zeros((2, num_heads, width, head_size))
+  # A neighbor scores 32 / 3 for any head size, which is most of a softmax.
+  gain = (32 / 3 * _MEAN_VARIANCE / _POSITION_VARIANCE) ** 0.5
+  for head, its_columns in enumerate(columns):
+    offset = (head + 1) * (1 if attention == "right_to_left" else -1)
+    if attention == "bidirectional":
+      offset = (head // 2 + 1) * (1 if head % 2 else -1)
+    angles = offset * _frequencies(width)
+    cos, sin = np.diag(np.cos(angles)), np.diag(np.sin(angles))
+    queries[head] = gain * np.eye(width)[:, its_columns]
+    rotation = np.block([[cos, sin], [-sin, cos]])
+    keys[head, :half] = gain * rotation[:, its_columns]
+  # The same word scores nearly 8. A token of the other segment scores higher by
+  # more than 8, so that a token is not its own match.
+  match = 17**0.5 * np.eye(width)[:, -head_size:]
+  queries[-1] = match
+  keys[-1] = match * np.where(np.arange(width) == width - 1, -1, 1)[:, None]
+  for dense, added in (layer.query, queries), (layer.key, keys):
+    added = np.concatenate(added, axis=1) * head_size**-0.25
+    dense.kernel.assign(dense.kernel + ops.cast(added, dense.kernel.dtype))

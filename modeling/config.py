@@ -100,7 +100,14 @@ class BertConfig:
 
   def __post_init__(self):
     for field in dataclasses.fields(self):
-      _check_type(field, getattr(self, field.name))
+      value, (kind, types) = getattr(self, field.name), _TYPES[field.type]
+      is_other = isinstance(value, bool) and field.type is not bool
+      if is_other or not isinstance(value, types):
+        raise UserError(f"{field.name} must be {kind}, not {value!r}")
+      if field.type is int and value < 1:
+        raise UserError(f"{field.name} must be positive, not {value}")
+      if field.type is float and value < 0:
+        raise UserError(f"{field.name} must not be negative, but is {value}")
     for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
       if not 0.0 <= getattr(self, name) < 1.0:
         raise UserError(f"{name} must be in [0, 1), not {getattr(self, name)}")
@@ -116,18 +123,17 @@ class BertConfig:
       if value not in known:
         names = ", ".join(known)
         raise UserError(f"{name} {value!r} is unknown; known are {names}")
-    if self.hidden_size % self.num_attention_heads:
+    heads = self.num_attention_heads
+    head_size, rest = divmod(self.hidden_size, heads)
+    if rest:
       raise UserError(
         f"hidden_size {self.hidden_size} is not a multiple of "
-        f"num_attention_heads {self.num_attention_heads}"
+        f"num_attention_heads {heads}"
       )
-    head_size = self.hidden_size // self.num_attention_heads
-    if self.initial_attention == "structured" and (
-      head_size % 2 or self.num_attention_heads % 2
-    ):
+    if self.initial_attention == "structured" and (head_size % 2 or heads % 2):
       raise UserError(
         "initial_attention structured needs an even number of heads of even "
-        f"size, not {self.num_attention_heads} of {head_size}"
+        f"size, not {heads} of {head_size}"
       )
     for name, divisor in (("add_bilstm", 2), ("fixed_positions", 4)):
       if getattr(self, name) and self.hidden_size % divisor:
@@ -170,11 +176,10 @@ class BertConfig:
   def preset(
     cls, name: str, vocab_size: int = 30522, from_scratch: bool = False
   ) -> "BertConfig":
-    """Makes the configuration of a published size.
+    """Makes the configuration of a published size, a key of PRESETS.
 
-    `name` is a key of PRESETS. `from_scratch` turns dropout off and chooses the
-    initial values from which models of few layers learn soonest
-    (docs/pretraining.md).
+    `from_scratch` turns dropout off and chooses the initial values from which
+    models of few layers learn soonest (docs/pretraining.md).
     """
     if name not in PRESETS:
       raise UserError(f"no preset {name!r}; there are {', '.join(PRESETS)}")
@@ -228,15 +233,3 @@ class BertConfig:
   def to_json(self, path: str) -> None:
     text = json.dumps(self.to_dict(), indent=2, sort_keys=True) + "\n"
     files.write_text(path, text)
-
-
-def _check_type(field: dataclasses.Field, value: object) -> None:
-  """Raises ValueError for a wrong type or a number below its minimum."""
-  kind, types = _TYPES[field.type]
-  is_other = isinstance(value, bool) and field.type is not bool
-  if is_other or not isinstance(value, types):
-    raise UserError(f"{field.name} must be {kind}, not {value!r}")
-  if field.type is int and value < 1:
-    raise UserError(f"{field.name} must be positive, not {value}")
-  if field.type is float and value < 0:
-    raise UserError(f"{field.name} must not be negative, but is {value}")

@@ -21,17 +21,14 @@ class PackedBert(keras.layers.Layer):
   A token attends only to its own example, and an example begins at position 0.
   `bert` is a Bert with bidirectional attention and no BiLSTM.
 
-  Call arguments:
-    input_ids, input_mask, segment_ids, position_ids: [R, T] int. The mask
-      numbers the examples of a row from 1; 0 is padding.
-    output_positions: [R, P] int, the tokens whose vectors are needed. The last
-      block computes only these tokens. Default: all.
-    output_slots: [B, K] int, indices into the R * P positions; [CLS] is first.
+  The inputs are [R, T] int. The mask numbers the examples of a row from 1, and
+  0 is padding. `output_positions` [R, P] int are the tokens that the last block
+  computes, by default all. `output_slots` [B, K] int are indices into the R * P
+  positions; [CLS] is first.
 
-  Returns:
-    A dict: `sequence_output` [R, T, H] and `embedding_table` [V, H]. If there
-    are slots, the first gives `pooled_output` [B, H], and the others give
-    `sequence_output` [B, K - 1, H].
+  Returns a dict: `sequence_output` [R, T, H] and `embedding_table` [V, H]. If
+  there are slots, the first gives `pooled_output` [B, H], and the others give
+  `sequence_output` [B, K - 1, H].
 
   >>> bert = Bert(BertConfig.preset("tiny", vocab_size=99))
   >>> bert.build((None, None))
@@ -88,9 +85,9 @@ class PackedBert(keras.layers.Layer):
 class ConcatEncoders(ConfigLayer):
   """A left-to-right and a right-to-left BERT, concatenated as in ELMo.
 
-  The variable `bert/x` of one encoder's checkpoint is `bert/left_to_right/x` or
-  `bert/right_to_left/x` here. Calls are like Bert's, but vectors are [..., 2H],
-  and there is no `embedding_table`. Source: section 2.1 of the paper.
+  The variable `bert/x` of an encoder's checkpoint is `bert/left_to_right/x` or
+  `bert/right_to_left/x` here. Calls are like Bert's. Vectors are [..., 2H], and
+  there is no `embedding_table`. Source: section 2.1 of the paper.
 
   >>> config = replace(BertConfig.preset("tiny", 99), attention="shallow")
   >>> outputs = ConcatEncoders(config)(ops.ones((2, 5), "int32"))
@@ -139,11 +136,9 @@ class TextWindows(keras.layers.Layer):
   """Cuts rows of [CLS] text [SEP] into windows that overlap.
 
   A window has at most T = `size` tokens, with [CLS] and [SEP]. Windows begin
-  `stride` tokens apart, 1 to T - 2. `input_ids` and `input_mask` are [B, L]
-  int, for any L.
-
-  Returns the windows' ids and mask, [B * W, min(T, L)] int, and a [B, W] float,
-  which is 0 for windows that a shorter row lacks.
+  `stride` tokens apart, 1 to T - 2. Maps ids and mask, [B, L] int, to those of
+  windows, [B * W, min(T, L)], and a [B, W] float, which is 0 for windows that a
+  shorter row lacks.
 
   >>> ids = ops.array([[101, 1, 2, 3, 4, 102]])
   >>> windows, _, _ = TextWindows(size=5, stride=2)(ids, ops.ones_like(ids))

@@ -9,15 +9,19 @@ from keras import ops
 
 from modeling.config import BertConfig
 from modeling.fused_ops import linear
-from modeling.initialization import initializer
-from modeling.layers import ConfigLayer, Dense, Dropout, DropoutAddLayerNorm
+from modeling.layers import (
+  ConfigLayer,
+  Dense,
+  Dropout,
+  DropoutAddLayerNorm,
+  initializer,
+)
 
 
 class MaskedLMHead(keras.layers.Layer):
   """Logits of the vocabulary at masked positions: [B, P, H] -> [B, P, V].
 
-  The kernel is the token `embedding_table` [V, H]. Source:
-  `get_masked_lm_output` of the original.
+  The kernel is the `embedding_table` [V, H], as in `get_masked_lm_output`.
   """
 
   def __init__(self, config: BertConfig, **kwargs):
@@ -81,9 +85,9 @@ class LinearHead(keras.layers.Layer):
 class PretrainingHeads(ConfigLayer):
   """The two pre-training heads, in the original's scope `cls`.
 
-  Maps encoder output at `masked` positions [B, P, H], `pooled` [B, H] and the
-  token `embedding_table` [V, H] to a dict with `masked_lm_logits` [B, P, V].
-  `next_sentence` adds `next_sentence_logits` [B, 2].
+  Maps vectors at `masked` positions [B, P, H], `pooled` [B, H] and the token
+  `embedding_table` [V, H] to `masked_lm_logits` [B, P, V] and, with
+  `next_sentence`, `next_sentence_logits` [B, 2].
 
   >>> heads = PretrainingHeads(BertConfig.preset("tiny", vocab_size=99))
   >>> masked, pooled = ops.ones((2, 3, 128)), ops.ones((2, 128))
@@ -142,8 +146,8 @@ class SpanHead(ConfigLayer):
 class ClassificationHead(ConfigLayer):
   """Logits of a sequence, [B, H] -> [B, L], or of each token, [B, T, ...].
 
-  The original's classifier has both variables outside of any scope. __init__
-  creates them, because `build` runs in the layer's scope.
+  The original's variables are in no scope, so __init__ creates them: `build`
+  runs in the layer's scope.
 
   >>> head = ClassificationHead(3, BertConfig.preset("tiny"))
   >>> tuple(head(ops.ones((2, 128))).shape)
@@ -178,8 +182,7 @@ class ClassificationHead(ConfigLayer):
 class MultipleChoiceHead(ConfigLayer):
   """Scores each choice by a product with one vector (paper, section 4.4).
 
-  Maps `pooled` [B * C, H], in the order of the examples, to logits [B, C]. Only
-  the shape of `input_ids` [B, C, any] matters.
+  Maps `pooled` [B * C, H] to logits [B, C], the shape of `input_ids` [B, C, T].
 
   >>> head = MultipleChoiceHead(BertConfig.preset("tiny"))
   >>> tuple(head(ops.ones((2 * 4, 128)), ops.ones((2, 4, 5))).shape)
@@ -216,9 +219,7 @@ class FlattenChoices(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("bert")
 class WeightedSum(keras.layers.Layer):
-  """Mean of N layers [B, T, H], weighted by a softmax of trained scores.
-
-  Source: table 7 of the paper.
+  """Mean of N layers, weighted by a softmax of trained scores (table 7).
 
   >>> layers = ops.zeros((2, 5, 8)), ops.ones((2, 5, 8))
   >>> float(WeightedSum()(layers)[0, 0, 0])
@@ -238,10 +239,9 @@ class WeightedSum(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("bert")
 class BiLstm(keras.layers.Layer):
-  """A stack of bidirectional LSTM layers, `units` wide per direction.
+  """Bidirectional LSTM layers, `units` wide per direction, which skip padding.
 
-  Maps [B, T, any] float to [B, T, 2 * units]. `input_mask` [B, T] int is 0 for
-  padding, which the layers skip.
+  Maps [B, T, any] float and the mask [B, T] to [B, T, 2 * units].
 
   >>> tuple(BiLstm(4)(ops.ones((2, 5, 8)), ops.ones((2, 5))).shape)
   (2, 5, 8)

@@ -15,8 +15,15 @@ from keras import ops
 
 from modeling import fused_ops
 from modeling.config import BertConfig
-from modeling.initialization import initializer
 from modeling.tracing import DropoutSeeds
+
+
+def initializer(config: BertConfig):
+  """Makes the published initializer. Each variable needs a new one.
+
+  Two variables with the same Keras initializer would get the same values.
+  """
+  return keras.initializers.TruncatedNormal(stddev=config.initializer_range)
 
 
 class ConfigLayer(keras.layers.Layer):

@@ -158,10 +158,9 @@ def regression() -> Objective:
     error = outputs["logits"][:, 0] - batch["label_ids"]
     return {"example_loss": ops.square(error)}
 
-  def distance(x, y, temperature):
-    return ops.square(x - y)[:, 0]
-
-  return _of_examples("label_ids", losses, distance=distance)
+  return _of_examples(
+    "label_ids", losses, distance=lambda x, y, _: ops.square(x - y)[:, 0]
+  )
 
 
 def span() -> Objective:

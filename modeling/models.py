@@ -15,7 +15,7 @@ from modeling import heads
 from modeling.bert import Bert
 from modeling.config import FEATURE_LAYERS, BertConfig, check_feature_layers
 from modeling.encoder_variants import ConcatEncoders, PackedBert, Windows
-from modeling.initialization import initializer
+from modeling.layers import initializer
 from storage import UserError
 
 ENCODER_INPUTS = ("input_ids", "input_mask", "segment_ids")
@@ -46,9 +46,8 @@ def layer_outputs(
   """Makes an encoder that returns chosen layers; -1 is the last layer.
 
   Maps ENCODER_INPUTS [B, T] to `values`, float32 [B, T, N, H]. A pooling makes
-  [B, N, H]: "mean" of all tokens, with [CLS] and [SEP] but without padding, or
-  "cls", the vector at [CLS]. `windows` of long texts need a pooling, and pool
-  the windows' vectors. Raises ValueError if a layer does not exist.
+  [B, N, H]: "mean" of all tokens but padding, or "cls". `windows` of long texts
+  need a pooling. Raises ValueError if a layer does not exist.
   """
   config.check_layers(layers)
   tokens = inputs = _named_inputs(*ENCODER_INPUTS)
@@ -79,9 +78,9 @@ def mean_of_tokens(values, input_mask):
 def pretrainer(config: BertConfig, next_sentence: bool = True) -> keras.Model:
   """Makes BERT with the masked-LM head and, if wanted, the next-sentence head.
 
-  Maps `input_ids`, `input_mask`, `segment_ids` [B, T] and `masked_lm_positions`
-  [B, P] to `masked_lm_logits` [B, P, V] and `next_sentence_logits` [B, 2].
-  Raises ValueError for shallow attention, whose encoders are pre-trained alone.
+  Maps ENCODER_INPUTS [B, T] and `masked_lm_positions` [B, P] to the logits of
+  PretrainingHeads. Raises ValueError for shallow attention, whose encoders are
+  pre-trained alone.
   """
   if config.attention == "shallow":
     raise UserError(
@@ -103,8 +102,8 @@ def classifier(
 ) -> keras.Model:
   """Makes a classifier of sequences or pairs: tokens -> `logits` [B, L].
 
-  A single label is a score (STS-B). With `windows` a text may be longer than
-  the encoder's positions, and the model pools the windows' pooled vectors.
+  A single label is a score (STS-B). `windows` allow texts that are longer than
+  the encoder's positions.
   """
   tokens = inputs = _named_inputs(*ENCODER_INPUTS)
   if windows:
@@ -121,8 +120,8 @@ class Ensemble(keras.Model):
   """Models of one kind that share inputs, as one model; see `ensemble`.
 
   >>> config = BertConfig.preset("tiny", vocab_size=99)
-  >>> model = ensemble(lambda: classifier(config, 3), 2, mean_probs)
-  >>> len(model.members)
+  >>> parts = [classifier(config, 3), classifier(config, 3)]
+  >>> len(ensemble(parts, mean_probs).members)
   2
   """
 
@@ -131,16 +130,13 @@ class Ensemble(keras.Model):
     return [layer for layer in self.layers if isinstance(layer, keras.Model)]
 
 
-def ensemble(
-  make: Callable[[], keras.Model], size: int, combine: Callable
-) -> keras.Model:
-  """Makes an Ensemble of `size` models; a single model is returned alone.
+def ensemble(parts: Sequence[keras.Model], combine: Callable) -> keras.Model:
+  """Makes an Ensemble of models; returns a single model alone.
 
   `combine` maps K values of an output to one, as the functions below do.
   """
-  if size == 1:
-    return make()
-  parts = [make() for _ in range(size)]
+  if len(parts) == 1:
+    return parts[0]
   inputs = {
     name: keras.Input(value.shape[1:], dtype=value.dtype, name=name)
     for name, value in parts[0].input.items()
@@ -178,8 +174,8 @@ def packed(model: keras.Model) -> keras.Model:
   """Makes a model of packed rows, for training, with the layers of `model`.
 
   `model` is a `pretrainer`, `classifier`, `multiple_choice` or `tagger`. Inputs
-  are PackedBert's, [R, T] and [R, P]. `output_slots` is [B, K], or [B, C, 1]
-  for `multiple_choice`. A tagger has no output positions, and logits [R, T, L].
+  are PackedBert's, but `output_slots` of `multiple_choice` are [B, C, 1]. A
+  tagger has no output positions, and logits [R, T, L].
   """
   [bert] = [layer for layer in model.layers if isinstance(layer, Bert)]
   encoder, head = PackedBert(bert), model.layers[-1]
@@ -223,26 +219,23 @@ def _pooled(bert, tokens):
   return bert(**tokens, positions=no_positions)["pooled_output"]
 
 
-def _sequence(bert, tokens):
-  """Vectors of all tokens, [B, T, H]. Freezes the pooler, which is unused."""
+def _sequence(config):
+  """Inputs and the vectors of all tokens, [B, T, H]; no output is pooled."""
+  inputs = _named_inputs(*ENCODER_INPUTS)
+  bert = make_encoder(config)
   bert.freeze_pooler()
-  return bert(**tokens)["sequence_output"]
+  return inputs, bert(**inputs)["sequence_output"]
 
 
 def span_labeler(config: BertConfig) -> keras.Model:
   """Makes a SQuAD model: tokens -> `start_logits`, `end_logits` [B, T]."""
-  inputs = _named_inputs(*ENCODER_INPUTS)
-  sequence = _sequence(make_encoder(config), inputs)
+  inputs, sequence = _sequence(config)
   return keras.Model(inputs, heads.SpanHead(config)(sequence))
 
 
 def tagger(config: BertConfig, num_tags: int) -> keras.Model:
-  """Makes a classifier of tokens: tokens -> `logits` [B, T, L].
-
-  Source: section 5.3 of the paper.
-  """
-  inputs = _named_inputs(*ENCODER_INPUTS)
-  sequence = _sequence(make_encoder(config), inputs)
+  """Makes a classifier of tokens: tokens -> `logits` [B, T, L] (5.3)."""
+  inputs, sequence = _sequence(config)
   logits = heads.ClassificationHead(num_tags, config)(sequence)
   return keras.Model(inputs, {"logits": logits})
 
@@ -257,8 +250,8 @@ def feature_based_tagger(
   """Makes a BiLSTM tagger of a frozen BERT: tokens -> `logits` [B, T, L].
 
   `choice` is one of FEATURE_LAYERS, and `units` is the size per direction. With
-  `any_device` an export from a GPU needs no cuDNN, so other devices can run it.
-  Raises ValueError if BERT has too few layers. Source: section 5.3, table 7.
+  `any_device` an export from a GPU needs no cuDNN. Raises ValueError if BERT
+  has too few layers. Source: section 5.3 of the paper, table 7.
   """
   inputs = _named_inputs(*ENCODER_INPUTS)
   # Features have no dropout. A functional Keras model passes `training` to
@@ -277,10 +270,7 @@ def feature_based_tagger(
 
 
 def select_features(bert: dict, choice: str):
-  """Returns the layers that `choice` names: [B, T, H] or [B, T, 4H].
-
-  Raises ValueError if BERT has too few layers for the choice.
-  """
+  """Returns the layers that `choice` names: [B, T, H] or [B, T, 4H]."""
   if choice == "embeddings":
     return bert["embedding_output"]
   check_feature_layers(choice, len(bert["encoder_layers"]))

@@ -107,7 +107,7 @@ class Run(Generic[T_co]):
       self._plan(stop_at or num_train_steps, evaluate_last),
       lambda: self._report(objective, source, unit),
       evaluated=evaluated,
-      first_corrupt=source.first_corrupt,
+      source=source,
     )
     compiled = needs_static_shapes(settings, packs)
     with tracing.mode(recompute=settings.recompute_layers, compiled=compiled):

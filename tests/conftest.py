@@ -26,8 +26,7 @@ tf.config.set_logical_device_configuration(
   tf.config.list_physical_devices("CPU")[0],
   [tf.config.LogicalDeviceConfiguration()] * 2,
 )
-lean.leave_out_compilation()
-lean.optimize_graphs(False)
+lean.set_fused(False)
 gc.freeze()  # imported modules stay, so the collector can skip them
 
 # No deadline: machines may be slow, and the first example also builds tables.
@@ -82,12 +81,10 @@ def _same_start_every_time():
 @pytest.fixture(name="fused")
 def _fused(monkeypatch):
   """Compiles fused operations and optimizes graphs, as in a user's training."""
-  monkeypatch.setattr(lean, "fused", True)
-  monkeypatch.setattr(tracing, "_mode", tracing.Mode(fused=True))
   monkeypatch.setattr(tracing, "MIN_COMPILED_SIZE", 0)
-  lean.optimize_graphs(True)
+  lean.set_fused(True)
   yield
-  lean.optimize_graphs(False)
+  lean.set_fused(False)
 
 
 def pytest_sessionfinish():

@@ -2,8 +2,9 @@
 
 XLA compiles each fused operation and each update of a variable, TensorFlow's
 optimizer goes through every graph, and a run ends with a picture of the curves.
-All this takes seconds for a tiny model. Tests leave it out, unless a test uses
-the fixture `fused` or calls a program with fused=True.
+All this takes seconds for a tiny model, so tests leave it out. One switch turns
+it on, as it is for users: the fixture `fused` for a test, fused=True for a
+program that a test calls, and BERT_TEST_FUSED=1 for all such programs.
 """
 
 import gc
@@ -15,32 +16,29 @@ from modeling import tracing
 from training import report
 from training.optimization import Optimizer
 
-fused = False
+PROGRAMS_ARE_FUSED = os.environ.get("BERT_TEST_FUSED", "0") != "0"
+_fused = True
 _update = Optimizer.__dict__["_changed"]
 
 
-def leave_out_compilation() -> None:
-  """Runs operations one by one wherever `fused` is not set."""
-
-  def update(optimizer, *args):
-    function = _update if fused else _update.python_function
-    return function.__get__(optimizer, type(optimizer))(*args)
-
-  # Processes that tests start would inherit the variable BERT_FUSED_OPS.
-  if "BERT_FUSED_OPS" not in os.environ:
-    tracing._mode = tracing.Mode(fused=False)
-  Optimizer._changed = update
+def _changed(optimizer, *args):
+  function = _update if _fused else _update.python_function
+  return function.__get__(optimizer, type(optimizer))(*args)
 
 
-def optimize_graphs(expected: bool) -> None:
-  """Turns TensorFlow's graph optimizer on or off."""
-  options = {"disable_meta_optimizer": not expected}
+def set_fused(fused: bool) -> None:
+  """Compiles operations and optimizes graphs, or leaves this out."""
+  global _fused
+  _fused = fused
+  Optimizer._changed = _changed
+  is_given = not fused and "BERT_FUSED_OPS" in os.environ
+  tracing._mode = tracing.Mode(fused=None if is_given else fused)
+  options = {"disable_meta_optimizer": not fused}
   tf.config.optimizer.set_experimental_options(options)
 
 
 def leave_out_all() -> None:
   """Prepares a process that ends with the program."""
-  leave_out_compilation()
-  optimize_graphs(False)
+  set_fused(False)
   report.draw_metrics = lambda folder: None
   gc.disable()

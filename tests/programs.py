@@ -53,7 +53,7 @@ def call(program, *arguments, stdin=b"", cwd=ROOT, fused=False, **flags):
         [*arguments, *_arguments(flags)],
         streams,
         cwd,
-        fused or bool(os.environ.get("BERT_TEST_FUSED")),
+        fused or lean.PROGRAMS_ARE_FUSED,
         used,
       ),
     )

@@ -17,8 +17,7 @@ from absl import logging
 from storage import UserError, files, setting
 from training import checkpoint_files
 
-_DIRECTIONS = ("left_to_right", "right_to_left")
-_AVERAGE = "/ExponentialMovingAverage"  # the name in TensorFlow 1
+AVERAGE = "/ExponentialMovingAverage"  # ends an average's name in TensorFlow 1
 # Matches single values that are training state, from any optimizer.
 _COUNTER = re.compile(
   r"^(loss_scale|run)/|(^|/)(\w*_steps?|\w*loss_scale|beta_?\d(_power)?"
@@ -30,14 +29,8 @@ _NO_HEAD = re.compile(
   "^(bert|bilstm|weighted_sum|cls/predictions|cls/seq_relationship)/"
 )
 # Raised by TensorFlow for corrupt files.
-_READ_ERRORS = (
-  tf.errors.OpError,
-  IndexError,
-  OverflowError,
-  RuntimeError,
-  TypeError,
-  ValueError,
-)
+_READ_ERRORS = tf.errors.OpError, IndexError, OverflowError, RuntimeError
+_READ_ERRORS += TypeError, ValueError
 
 
 class CorruptCheckpoint(UserError):
@@ -78,11 +71,6 @@ def training_state(shapes: Mapping[str, Sequence[int]]) -> set[str]:
   return set(filter(is_state, shapes))
 
 
-def average_name(name: str) -> str:
-  """Name of a variable's moving average."""
-  return name + _AVERAGE
-
-
 def files_of(prefix: str) -> list[str]:
   """Lists a checkpoint's files. A glob would fail on a folder with "["."""
   folder, name = os.path.split(prefix)
@@ -93,8 +81,8 @@ def files_of(prefix: str) -> list[str]:
 def open_reader(path: str) -> "Reader":
   """Opens the checkpoint at `path` (see checkpoint_files.find_checkpoint).
 
-  For attention "shallow", `path` is two paths with a comma between: first the
-  left-to-right encoder, then the right-to-left encoder.
+  For attention "shallow", `path` is two paths with a comma between, of a
+  left-to-right and of a right-to-left encoder.
   """
   prefixes = path.split(",")
   is_one = files.exists(path) or files.exists(f"{path}.index")
@@ -136,12 +124,23 @@ class Reader:
     If a shape differs, raises ValueError with the likely cause and assigns
     nothing. Raises CorruptCheckpoint if a value cannot be read.
     """
+    layers = setting("feature_layers")
+    causes = {
+      "predictions/output_bias": "vocab_size in bert_config.json",
+      "bilstm/": f"training with another {setting('lstm_units')} or {layers}",
+      "weighted_sum/": f"training with another {layers}",
+      _NO_HEAD.pattern: "bert_config.json does not belong to this checkpoint",
+      "": "the checkpoint was trained for another set of labels; train for "
+      f"these in another {setting('output_dir')}, with it as "
+      f"{setting('init_checkpoint')}",
+    }
     for name, variable in targets.items():
       saved, expected = list(self.shapes[name]), list(variable.shape)
       if saved != expected:
+        cause = next(c for part, c in causes.items() if re.search(part, name))
         raise UserError(
           f"{name} has shape {saved} in the checkpoint {self.prefix} but "
-          f"{expected} in the model; likely cause: {_likely_cause(name)}"
+          f"{expected} in the model; likely cause: {cause}"
         )
     wrong = []
     for name, variable in targets.items():
@@ -159,21 +158,6 @@ class Reader:
       self[name]
 
 
-def _likely_cause(name: str) -> str:
-  """Returns why a variable's shape probably differs from the checkpoint."""
-  layers = setting("feature_layers")
-  causes = {
-    "predictions/output_bias": "vocab_size in bert_config.json",
-    "bilstm/": f"training with another {setting('lstm_units')} or {layers}",
-    "weighted_sum/": f"training with another {layers}",
-    _NO_HEAD.pattern: "bert_config.json does not belong to this checkpoint",
-    "": "the checkpoint was trained for another set of labels; train for these "
-    f"in another {setting('output_dir')}, with it as "
-    f"{setting('init_checkpoint')}",
-  }
-  return next(c for pattern, c in causes.items() if re.search(pattern, name))
-
-
 class SideBySide(Reader):
   """Two encoders as one model with attention "shallow", without heads.
 
@@ -182,7 +166,8 @@ class SideBySide(Reader):
 
   def __init__(self, *prefixes: str):
     self.prefix = ",".join(prefixes)
-    self._readers = dict(zip(_DIRECTIONS, map(Reader, prefixes), strict=True))
+    names = "left_to_right", "right_to_left"
+    self._readers = dict(zip(names, map(Reader, prefixes), strict=True))
     self.shapes = {
       f"bert/{direction}/{name.removeprefix('bert/')}": reader.shapes[name]
       for direction, reader in self._readers.items()
@@ -196,11 +181,10 @@ class SideBySide(Reader):
 
 
 def restore(model, path: str, skipped: Container[str] = ()) -> list[str]:
-  """Restores a model's variables from a checkpoint, except `skipped`.
+  """Restores a model's variables, except `skipped`; returns the others' names.
 
-  Returns the names of variables that were not restored. A frozen pooler is left
-  out, since no output depends on the pooler. Raises ValueError if a shape
-  differs, or a variable of the encoder is missing.
+  The result lacks a frozen pooler, since no output depends on the pooler.
+  Raises ValueError if a shape differs, or a variable of the encoder is missing.
   """
   reader, known = open_reader(path), variables(model)
   restored = {
@@ -215,9 +199,11 @@ def restore(model, path: str, skipped: Container[str] = ()) -> list[str]:
   frozen = [v.path for v in model.non_trainable_variables]
   unneeded = {name for name in frozen if "/pooler/" in name}
   fresh = [name for name in known if name not in restored.keys() | unneeded]
-  number = len(restored) + len(fresh)
   logging.info(
-    "restored %d of %d variables from %s", len(restored), number, reader.prefix
+    "restored %d of %d variables from %s",
+    len(restored),
+    len(restored) + len(fresh),
+    reader.prefix,
   )
   unused = sorted(
     reader.shapes.keys() - known.keys() - training_state(reader.shapes)

@@ -76,8 +76,7 @@ def choose_checkpoint(folder: str, prefer_best: bool = False) -> str | None:
   """Chooses a checkpoint in a run's folder; returns the prefix or None.
 
   Prefers the subfolder `best` with `prefer_best`, or if the last training saved
-  the best checkpoint. Otherwise prefers the newest checkpoint. If the preferred
-  one is missing, as the newest is after a sweep, takes the other.
+  the best checkpoint; otherwise the newest. If one is missing, takes the other.
   """
   best = latest_checkpoint(os.path.join(folder, BEST))
   newest = latest_checkpoint(folder)
@@ -90,9 +89,9 @@ def choose_checkpoint(folder: str, prefer_best: bool = False) -> str | None:
 def find_checkpoint(path: str) -> str:
   """Returns the prefix of the checkpoint that a user names.
 
-  `path` is a prefix ("dir/model.ckpt-10"), a checkpoint's file, or a folder. In
-  a folder, `choose_checkpoint` chooses, or there must be only one checkpoint.
-  Raises FileNotFoundError for none, ValueError for several or by `check_name`.
+  `path` is a prefix ("dir/model.ckpt-10"), a checkpoint's file, or a folder for
+  `choose_checkpoint` or with only one checkpoint. Raises FileNotFoundError for
+  none, ValueError for several or by `check_name`.
   """
   check_name(path)
   if files.is_folder(path):
@@ -152,11 +151,11 @@ def flag_of(path: str, name: str):
 
 
 def shapes(prefix: str) -> dict[str, tuple[int, ...]]:
-  """Reads the shapes of a checkpoint's tensors by name, without TensorFlow.
+  """Reads the shapes of a checkpoint's tensors by name; {} for another file.
 
   The .index file is a LevelDB table: blocks of sorted keys, then a block with
   the positions of all blocks. A key is stored without the prefix that the key
-  before has, too. Values are BundleEntryProtos. {} for another kind of file.
+  before has, too. Values are BundleEntryProtos.
   """
   from storage import messages  # noqa: PLC0415, imports protobuf
 

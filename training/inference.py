@@ -37,24 +37,19 @@ def evaluate(
 
 @functools.lru_cache(maxsize=1)  # a run evaluates the same model often
 def _batch_sums(model, objective, strategy):
-  """Makes a tf.function: batch -> {name: [2]}, as step.weighted_sum."""
+  """Makes a tf.function: batch -> {name: [2]}, as step.weighted_sums."""
 
   def on_replica(batch):
     batch, is_row = _replica_rows(batch, strategy.num_replicas_in_sync)
     outputs = model(steps.batch_inputs(model, batch), training=False)
-    pairs = steps.reports(objective, outputs, batch)
-    sums = {}
-    for name, (values, weights) in pairs.items():  # [B, ...] each
-      shape = [-1] + [1] * (weights.shape.rank - 1)
-      masked = weights * tf.reshape(is_row, shape)  # 0 for padding
-      sums[name] = steps.weighted_sum(values, masked)
-    return sums
+    return steps.weighted_sums(objective, outputs, batch, is_row)
 
+  @tf.function(reduce_retracing=True, autograph=False)
   def on_all(batch):
     sums = strategy.run(on_replica, args=(batch,))
     return {k: strategy.reduce("SUM", v, axis=None) for k, v in sums.items()}
 
-  return tf.function(on_all, reduce_retracing=True, autograph=False)
+  return on_all
 
 
 def predict(model, batches: Iterable) -> dict[str, np.ndarray]:

@@ -3,9 +3,11 @@
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from absl import logging
 
@@ -49,19 +51,12 @@ class Plan:
     profiled = (self.profile_first, self.profile_last)
     stops += [stop for stop in profiled if stop > step]
     number = min(stops) - step
-    if self._profiles_at(step):  # all at once, in one profile
+    if self.profiles_at(step):  # all at once, in one profile
       return number
     in_time = int(_SECONDS_AT_ONCE / seconds_per_step)
     return max(1, min(number, self.max_steps, in_time))
 
-  def profile(self, step: int, number: int) -> AbstractContextManager:
-    """Context for `number` updates after `step`: a profile, or nothing."""
-    if not self._profiles_at(step):
-      return nullcontext()
-    logging.info("profile of %d steps: %s", number, self.profile_folder)
-    return tf.profiler.experimental.Profile(self.profile_folder)
-
-  def _profiles_at(self, step):
+  def profiles_at(self, step: int) -> bool:
     return self.profile_first <= step < self.profile_last
 
   def saves_at(self, step: int) -> bool:
@@ -99,7 +94,7 @@ class Training:
   # Last step that an earlier start has evaluated. If a later evaluation was
   # killed, the iteration yields that step again.
   evaluated: int = 0
-  first_corrupt: Callable[[], str | None] = lambda: None  # describes a record
+  source: Any = None  # `source.first_corrupt()` describes a corrupt record
   _ended: bool = field(default=False, init=False)
 
   def end(self) -> None:
@@ -120,8 +115,8 @@ class Training:
     strategy = tf.distribute.get_strategy()
     batches = iter(strategy.distribute_datasets_from_function(self.dataset))
     report = self.make_report()  # a start without data is not in run.json
+    self._trace_and_save_first(batches, step)
     seconds_per_step = _SECONDS_AT_ONCE  # unknown, so first one step
-    _trace_and_save_first(train_step, batches, self.checkpoints, step)
     report.begin(step, plan.num_train_steps)
     interrupted = False
     with processes.GracefulShutdown() as shutdown:
@@ -132,15 +127,12 @@ class Training:
       while step < plan.num_train_steps and not (self._ended or interrupted):
         number = plan.steps_to_run(step, seconds_per_step)
         begin = time.monotonic()
-        means = _run_steps(
-          train_step, batches, plan, number, self.first_corrupt
-        )
+        sums = self._run_steps(batches, step, number)
         seconds_per_step = max((time.monotonic() - begin) / number, 1e-6)
         step += number
-        _check_finite(train_step, means, self.checkpoints)
-        report.add_steps(step, number, means)
+        report.add_steps(step, number, sums)
         if plan.saves_at(step):
-          _save(train_step, self.checkpoints, report)
+          self._save(step, report)
         if plan.evaluates_at(step):
           with train_step.averaged_weights():
             yield step
@@ -149,42 +141,58 @@ class Training:
           shutdown.requested, seconds_per_step
         )
       if (self._ended or interrupted) and not plan.saves_at(step):
-        _save(train_step, self.checkpoints, report)
+        self._save(step, report)
     report.end()
     if interrupted:
       logging.info("interrupted: the same command resumes from step %d", step)
       processes.end_interrupted()
 
+  def _trace_and_save_first(self, batches, step):
+    """Traces the step, and at the same time saves a run's first checkpoint.
 
-def _trace_and_save_first(train_step, batches, checkpoints, step):
-  """Traces the step, and at the same time saves a run's first checkpoint.
+    BERT-base with slots has 1.3 GB, which takes a processor 2.5 s to save.
+    """
+    logging.info("compiling the training step, which takes seconds to minutes")
+    with ThreadPoolExecutor(1) as thread:
+      if step == 0:  # as in the original; shows early that saving works
+        state = self.train_step.state
+        saving = thread.submit(self.checkpoints.save, 0, state)
+      self.train_step.train.get_concrete_function(batches, tf.constant(1))
+    if step == 0:
+      saving.result()
 
-  BERT-base with slots has 1.3 GB, which takes a processor 2.5 s to save.
-  """
-  logging.info("compiling the training step, which takes seconds to minutes")
-  with ThreadPoolExecutor(1) as thread:
-    if step == 0:  # as in the original; shows early that saving works
-      saving = thread.submit(checkpoints.save, 0, train_step.state)
-    train_step.train.get_concrete_function(batches, tf.constant(1))
-  if step == 0:
-    saving.result()
+  def _run_steps(self, batches, step, number):
+    """Runs `number` steps inside TensorFlow; returns their sums."""
+    train_step, profile = self.train_step, nullcontext()
+    if self.plan.profiles_at(step):
+      folder = self.plan.profile_folder
+      logging.info("profile of %d steps: %s", number, folder)
+      profile = tf.profiler.experimental.Profile(folder)
+    named = steps.corrupt_record_errors(self.source)
+    with named, _lost_worker_errors(), profile:
+      sums = train_step.train(batches, tf.constant(number))
+      sums = {name: np.asarray(value) for name, value in sums.items()}
+    nonfinite = int(train_step.first_nonfinite_step.numpy())
+    is_skipped = False
+    if train_step.loss_scale:
+      # A loss scale skips such steps while the scale can still be lowered.
+      skipped, weight = sums["skipped_steps"]
+      is_skipped = skipped < weight or train_step.loss_scale.scale.numpy() > 1.0
+    if nonfinite >= 0 and not is_skipped:
+      last = self.checkpoints.newest_readable()
+      raise UserError(
+        f"the loss or its gradient is not finite at step {nonfinite}; the last "
+        f"good checkpoint is {last}. A lower {setting('learning_rate')} or a "
+        "longer warm-up usually helps"
+      )
+    sums.pop("example_loss", None)  # the only term, so equal to `loss`
+    rate = float(train_step.learning_rate(step + number - 1))
+    return sums | {"learning_rate": np.array([rate, 1.0])}
 
-
-def _run_steps(train_step, batches, plan, number, first_corrupt):
-  """Runs `number` steps inside TensorFlow; returns their mean metrics."""
-  step = int(train_step.step.numpy())
-  named = steps.corrupt_record_errors(first_corrupt)
-  with named, _lost_worker_errors(), plan.profile(step, number):
-    means = steps.means(train_step.train(batches, tf.constant(number)))
-  means.pop("example_loss", None)  # the only term, so equal to `loss`
-  means["learning_rate"] = float(train_step.learning_rate(step + number - 1))
-  return means
-
-
-def _save(train_step, checkpoints, report):
-  report.log()
-  step = int(train_step.step.numpy())
-  logging.info("saved %s", checkpoints.save(step, train_step.state))
+  def _save(self, step, report):
+    report.log()
+    state = self.train_step.state
+    logging.info("saved %s", self.checkpoints.save(step, state))
 
 
 @contextmanager
@@ -210,19 +218,3 @@ def _synchronize(interrupted: bool, seconds: float) -> tuple[bool, float]:
   with _lost_worker_errors():
     number, seconds = sum_over_replicas(strategy, own).numpy().tolist()
   return number > 0.0, seconds / strategy.num_replicas_in_sync
-
-
-def _check_finite(train_step, means, checkpoints):
-  step = int(train_step.first_nonfinite_step.numpy())
-  scale = train_step.loss_scale
-  if step < 0:
-    return
-  # A loss scale skips such steps while the scale can still be lowered.
-  if scale and (means["skipped_steps"] < 1.0 or scale.scale.numpy() > 1.0):
-    return
-  last = checkpoints.newest_readable()
-  raise UserError(
-    f"the loss or its gradient is not finite at step {step}; the last good "
-    f"checkpoint is {last}. A lower {setting('learning_rate')} or a longer "
-    "warm-up usually helps"
-  )

@@ -49,13 +49,10 @@ class Optimizer:
 
   A subclass defines `direction` and the names of `slots`, the tensors kept for
   each variable. A slot is `<variable>/<slot>` in a checkpoint. Slots that are
-  created in a strategy's scope are mirrored on all devices.
-
-  Arguments:
-    variables: the trained variables by name.
-    weight_decay: for all variables that NOT_DECAYED does not match.
-    beta_2: decay of mean squares, for optimizers with mean squares.
-    lr_multipliers: one per variable; None for all 1.
+  created in a strategy's scope are mirrored on all devices. `variables` are the
+  trained variables by name, and NOT_DECAYED matches variables without
+  `weight_decay`. `beta_2` is the decay of mean squares. `lr_multipliers` has a
+  factor for each variable; None stands for 1.
   """
 
   slots: tuple[str, ...] = ()
@@ -131,11 +128,8 @@ class Optimizer:
       old = [_concat(tensors) for tensors in targets]
       new = self._changed(old, _concat(gradients), scalars, multiplier, decay)
       for tensors, values in zip(targets, new, strict=True):
-        if len(tensors) > 1:
-          values = tf.split(values, [tensor.shape[0] for tensor in tensors])
-        else:
-          values = [values]
-        _assign(tensors, values)
+        sizes = [tensor.shape[0] for tensor in tensors]
+        _assign(tensors, tf.split(values, sizes) if sizes[1:] else [values])
 
     if enabled is None:
       change()
@@ -252,7 +246,7 @@ class ExponentialMovingAverage:
     self.decay = decay
     self.variables = list(variables.values())
     self.averages = [tf.Variable(v, trainable=False) for v in self.variables]
-    names = map(checkpoint.average_name, variables)
+    names = [name + checkpoint.AVERAGE for name in variables]
     self.state = dict(zip(names, self.averages, strict=True))
 
   def restart(self) -> None:
@@ -287,9 +281,9 @@ class ExponentialMovingAverage:
 def clip_factor(gradients, max_norm: float):
   """Returns the factor that limits the gradients' global norm, and the norm.
 
-  Gradients are tensors, None or tf.IndexedSlices. The norm does not sum
-  repeated rows of IndexedSlices, as in the original on one device. Both results
-  are scalar float32. The factor is NaN if a gradient is not finite.
+  Both are scalar float32. The norm does not sum repeated rows of IndexedSlices,
+  as in the original on one device. The factor is NaN if a gradient is not
+  finite.
   """
   norm = tf.linalg.global_norm(gradients)
   # norm - norm is 0, or NaN if the norm is not finite.

@@ -20,16 +20,15 @@ _SAME_INTERRUPT = 0.2
 
 def is_chief() -> bool:
   """True in the chief (worker 0 if none); ValueError for a bad TF_CONFIG."""
-  config = _cluster_config()
-  task = config["task"]
-  if "chief" in config["cluster"]:
+  cluster, task = _cluster_config()
+  if "chief" in cluster:
     return task.get("type") == "chief"
   return task.get("type", "worker") == "worker" and not task.get("index", 0)
 
 
 def has_others() -> bool:
   """True if several processes train together."""
-  return sum(map(len, _cluster_config()["cluster"].values())) > 1
+  return sum(map(len, _cluster_config()[0].values())) > 1
 
 
 def has_ended(process_id: int) -> bool:
@@ -47,6 +46,7 @@ def has_ended(process_id: int) -> bool:
 
 
 def _cluster_config():
+  """Returns `cluster` and `task` of TF_CONFIG."""
   text = os.environ.get("TF_CONFIG") or "{}"
   try:
     config = {"cluster": {}, "task": {}} | json.loads(text)
@@ -64,7 +64,7 @@ def _cluster_config():
       f"TF_CONFIG={text} is no object of cluster, which lists hosts by type, "
       "and task, with the type and index of one of them"
     )
-  return config
+  return cluster, task
 
 
 class GracefulShutdown:

@@ -37,8 +37,11 @@ class Report:
 
   def begin(self, step: int, last: int) -> None:
     self._step, self._last = step, last
-    forget_metrics_after(self.directory, step)
-    # Sum and number of values since the last line, by metric.
+    if processes.is_chief():  # removes lines of later steps and truncated lines
+      lines = [x for x in read_metrics(self.directory) if x["step"] <= step]
+      text = "".join(json.dumps(line) + "\n" for line in lines)
+      files.write_text(os.path.join(self.directory, run_json.METRICS), text)
+    # Sums of values and weights since the last line, by metric.
     self._sums: defaultdict = defaultdict(lambda: np.zeros(2))
     self._steps_timed = 0
     self._seconds = 0.0
@@ -54,16 +57,13 @@ class Report:
     self._clock = time.monotonic()
     self._next = self._clock + _SECONDS_BETWEEN_LINES
 
-  def add_steps(
-    self, step: int, number: int, means: Mapping[str, float]
-  ) -> None:
-    """Adds the mean metrics of `number` steps that end at `step`.
+  def add_steps(self, step: int, number: int, sums: Mapping) -> None:
+    """Adds `number` steps that end at `step`.
 
-    Skipped steps, a fraction `skipped_steps`, count in no other metric.
+    `sums` are {name: [2]}, the sums of values and weights. A metric without
+    weight, as of skipped steps alone, does not count.
     """
-    skipped = means.get("skipped_steps", 0.0)
-    if skipped == 1.0:
-      means = {"skipped_steps": skipped}
+    sums = {name: pair for name, pair in sums.items() if pair[1]}
     now = time.monotonic()
     rate = number / max(now - self._clock, 1e-9)
     if self._is_compiled:
@@ -72,13 +72,11 @@ class Report:
     self._is_compiled = True
     self._clock = now
     self._step = step
-    for name, mean in means.items():
-      weight = number if name == "skipped_steps" else number * (1.0 - skipped)
-      if name == "learning_rate":  # of this step, not a mean
-        self._sums.pop(name, None)
-      self._sums[name] += [mean * weight, weight]
+    self._sums.pop("learning_rate", None)  # of this step, not a mean
+    for name, pair in sums.items():
+      self._sums[name] += pair
     speed = {f"{self.unit}_per_second": rate * self.examples_per_step}
-    _add_scalars(_writer(self.directory), {**means, **speed}, step)
+    _add_scalars(_writer(self.directory), steps.means(sums) | speed, step)
     if now >= self._next:
       self.log()
 
@@ -170,15 +168,6 @@ def last_evaluation(folder: str) -> int:
   lines = read_metrics(folder)
   steps = [x["step"] for x in lines if any(k.startswith("eval_") for k in x)]
   return int(max(steps, default=0))
-
-
-def forget_metrics_after(folder: str, step: int) -> None:
-  """Removes lines of later steps and truncated lines, on the chief."""
-  if not processes.is_chief():
-    return
-  lines = [line for line in read_metrics(folder) if line["step"] <= step]
-  text = "".join(json.dumps(line) + "\n" for line in lines)
-  files.write_text(os.path.join(folder, run_json.METRICS), text)
 
 
 def draw_metrics(folder: str) -> str | None:

@@ -57,19 +57,15 @@ class Checkpoints:
   def restore_or_set_seed(self, seed: int | None) -> int:
     """Seeds Keras and TensorFlow by the saved seed or `seed`; returns the seed.
 
-    Without both draws a seed, but several workers then raise ValueError.
+    Without both draws a seed, but raises ValueError for several workers.
     """
     prefix = self.newest_readable()
     reader = checkpoint.Reader(prefix) if prefix else None
     if reader and "run/seed" in reader:
       saved = int(reader["run/seed"])
       if seed not in (None, saved):
-        logging.warning(
-          "%s has no effect: the training in %s began with %d",
-          setting("seed", seed),
-          self.directory,
-          saved,
-        )
+        message = "%s has no effect: the training in %s began with %d"
+        logging.warning(message, setting("seed", seed), self.directory, saved)
       seed = saved
     elif seed is None and processes.has_others():
       raise UserError(
@@ -112,10 +108,10 @@ class Checkpoints:
     logging.info("resuming from %s", prefix)
 
   def load(self, model, init_checkpoint: str | None) -> int:
-    """Restores a Keras model from the newest checkpoint or init_checkpoint.
+    """Restores a model from the newest checkpoint or init_checkpoint.
 
-    Moving averages in the checkpoint take precedence. Returns the checkpoint's
-    number of updates. Raises ValueError for no checkpoint or another model.
+    Moving averages take precedence. Returns the checkpoint's number of updates.
+    Raises ValueError for no checkpoint or another model.
     """
     wait_for_chief()
     own = self.newest_readable()
@@ -131,7 +127,7 @@ class Checkpoints:
       _check_complete(reader, targets)
     if fresh := checkpoint.restore(model, path):
       raise _untrained(path, fresh[0])
-    averages = {checkpoint.average_name(k): v for k, v in targets.items()}
+    averages = {k + checkpoint.AVERAGE: v for k, v in targets.items()}
     reader.assign({k: v for k, v in averages.items() if k in reader})
     return int(reader["global_step"]) if "global_step" in reader else 0
 
@@ -143,17 +139,10 @@ class Checkpoints:
     try:
       checkpoint.write(prefix, values)
     except OSError:
-      good = self.newest_readable()
-      logging.error(
-        "the last good checkpoint is %s; training resumes there", good
-      )
+      message = "the last good checkpoint is %s; training resumes there"
+      logging.error(message, self.newest_readable())
       raise
-    self._register(prefix)
-    self._readable[prefix] = prefix
-    return prefix
-
-  def _register(self, prefix):
-    """Adds a prefix to the file `checkpoint`; deletes old checkpoints."""
+    # Adds the prefix to the file `checkpoint`, and deletes old checkpoints.
     prefixes = checkpoint_files.all_checkpoints(self.directory)
     prefixes = [path for path in prefixes if path != prefix] + [prefix]
     saved = prefixes[-self.keep :]
@@ -168,6 +157,8 @@ class Checkpoints:
       if path not in saved:
         for file in checkpoint.files_of(path):
           files.remove(file)
+    self._readable[prefix] = prefix
+    return prefix
 
   def log_all(self) -> None:
     prefixes = checkpoint_files.all_checkpoints(self.directory)

@@ -5,7 +5,7 @@ the update does not depend on how the batch is divided. Activations may be
 bfloat16, or float16 with loss scaling. All other values are float32.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 
@@ -38,12 +38,12 @@ def _scalar_variable(value, dtype: tf.DType, name: str) -> tf.Variable:
 
 
 @contextmanager
-def corrupt_record_errors(find: Callable[[], str | None]) -> Iterator[None]:
-  """Raises UserError with the corrupt record that `find` describes, if any."""
+def corrupt_record_errors(source) -> Iterator[None]:
+  """Raises UserError with the corrupt record that `source` finds, if any."""
   try:
     yield
   except (tf.errors.DataLossError, tf.errors.InvalidArgumentError):
-    if message := find():
+    if message := source.first_corrupt():
       raise UserError(message) from None
     raise
 
@@ -76,20 +76,13 @@ class LossScale:
 class TrainStep:
   """A training step. Create it in the strategy's scope.
 
-  Arguments:
-    model: Keras model from a dict to a dict.
-    objective: losses and metrics of the outputs (modeling.losses).
-    optimizer: updates the trained variables.
-    learning_rate: maps the number of updates before a step to the rate.
-    batch_size: examples of a step, on all replicas together.
-    seed: of dropout.
-    dropout_seeds: makes a context for dropouts from a [2] int32, which depends
-      on `seed` and the step.
-    max_grad_norm: limit of the gradients' global norm; 0 for none.
-    accumulation_steps: micro-batches of a replica's batch.
-    loss_scale: goes with float16.
-    average: moving averages of the variables.
-    jit_compile: compiles forward and backward pass with XLA.
+  `model` maps a dict to a dict, and `objective` is a modeling.losses.Objective.
+  `batch_size` is the number of examples on all replicas together. Each replica
+  divides its part into `accumulation_steps` micro-batches. `dropout_seeds`
+  makes a context for dropouts from a [2] int32, which depends on `seed` and the
+  step. `max_grad_norm` limits the gradients' global norm; 0 is no limit. A
+  `loss_scale` goes with float16. `jit_compile` compiles forward and backward
+  pass with XLA.
 
   `step` (updates done), `examples` (the position in the data), `seed` and
   `first_nonfinite_step` (of the last `train`, or -1) are scalar int64.
@@ -252,7 +245,11 @@ class TrainStep:
   def _differentiate(self, batch, weight_sums, replica_id, microbatch=0):
     """Gradients and sums of a (micro-)batch; `weight_sums` divide losses."""
     objective = self.objective
-    seed = self._dropout_seed(replica_id, microbatch)
+    # A seed for each step, replica and micro-batch.
+    number = tf.cast(replica_id, tf.int32) * 65536
+    number += tf.cast(microbatch, tf.int32)
+    seed = tf.bitwise.bitwise_xor(number, tf.cast(self.seed, tf.int32))
+    seed = tf.stack([seed, tf.cast(self.step % 2**31, tf.int32)])
     # The tape records nothing below the first trainable layer.
     with (
       tf.GradientTape(watch_accessed_variables=False) as tape,
@@ -260,8 +257,7 @@ class TrainStep:
     ):
       tape.watch(self.variables)
       outputs = self.model(batch_inputs(self.model, batch), training=True)
-      pairs = reports(objective, outputs, batch)
-      sums = {name: weighted_sum(*pair) for name, pair in pairs.items()}
+      sums = weighted_sums(objective, outputs, batch)
       terms = [
         sums[name][0] / (weight_sums[name] + objective.epsilon.get(name, 0.0))
         for name in objective.terms
@@ -274,33 +270,32 @@ class TrainStep:
     parts = self.strategy.num_replicas_in_sync * self.accumulation_steps
     return gradients, sums | {"loss": tf.stack([loss, 1.0 / parts])}
 
-  def _dropout_seed(self, replica_id, microbatch):
-    """Makes a seed, [2] int32, for each step, replica and micro-batch."""
-    number = tf.cast(replica_id, tf.int32) * 65536
-    number += tf.cast(microbatch, tf.int32)
-    seed = tf.bitwise.bitwise_xor(number, tf.cast(self.seed, tf.int32))
-    return tf.stack([seed, tf.cast(self.step % 2**31, tf.int32)])
-
 
 def batch_inputs(model, batch: dict) -> dict:
   """Returns the fields of a batch that are inputs of the model."""
   return {name: batch[name] for name in model.input}
 
 
-def reports(objective, outputs: dict, batch: dict) -> dict:
-  """Returns {name: (values, weights)} for all losses and metrics."""
+def weighted_sums(objective, outputs: dict, batch: dict, is_row=None) -> dict:
+  """Returns {name: [2] float32}, sums of values and weights.
+
+  Rows that are 0 in `is_row` [B] are padding.
+  """
   losses, weights = objective.losses(outputs, batch), objective.weights(batch)
   pairs = {name: (losses[name], weights[name]) for name in objective.terms}
-  return pairs | objective.metrics(outputs, batch)
+  sums = {}
+  for name, (values, weight) in (
+    pairs | objective.metrics(outputs, batch)
+  ).items():  # [B, ...] each
+    if is_row is not None:
+      weight *= tf.reshape(is_row, [-1] + [1] * (weight.shape.rank - 1))
+    total = tf.reduce_sum(values * weight)
+    sums[name] = tf.stack([total, tf.reduce_sum(weight)])
+  return sums
 
 
-def weighted_sum(values, weights) -> tf.Tensor:
-  """[2] float32: the sum of weighted values and the sum of weights."""
-  return tf.stack([tf.reduce_sum(values * weights), tf.reduce_sum(weights)])
-
-
-def means(sums: dict) -> dict[str, float]:
-  """Returns {name: mean} of `weighted_sum`s; 0 without weights."""
+def means(sums: Mapping) -> dict[str, float]:
+  """Returns {name: mean} of sums of values and weights; 0 without weights."""
   values = {name: np.asarray(value) for name, value in sums.items()}
   return {
     name: float(total / weight) if weight else 0.0

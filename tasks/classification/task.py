@@ -100,11 +100,12 @@ class Classification(Task[Settings, RecordDataset]):
     """Makes a classifier of texts, or of windows with --long_text=windows."""
     named, windows = self.named, text_windows(self.settings)
     combine = models.mean_odds if named.multi_label else models.mean_probs
-    return models.ensemble(
-      lambda: models.classifier(config, len(named.labels) or 1, windows),
-      self.settings.ensemble,
-      models.mean_values if named.is_regression else combine,
-    )
+    combine = models.mean_values if named.is_regression else combine
+    parts = [
+      models.classifier(config, len(named.labels) or 1, windows)
+      for _ in range(self.settings.ensemble)
+    ]
+    return models.ensemble(parts, combine)
 
   def objective(self) -> losses.Objective:
     return objective(self.named, self.class_weights())

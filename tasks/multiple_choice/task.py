@@ -55,8 +55,9 @@ class Swag(Task[Settings, RecordDataset]):
 
   def make_model(self, config: BertConfig) -> keras.Model:
     """Makes a multiple-choice model, or an ensemble."""
-    make = partial(models.multiple_choice, config)
-    return models.ensemble(make, self.settings.ensemble, models.mean_probs)
+    number = self.settings.ensemble
+    parts = [models.multiple_choice(config) for _ in range(number)]
+    return models.ensemble(parts, models.mean_probs)
 
   def objective(self) -> losses.Objective:
     return losses.classification()

@@ -52,16 +52,14 @@ class Ner(Task[Settings, TagRecords]):
   ) -> keras.Model:
     """BERT with a tag head; with --feature_based an LSTM on a frozen BERT."""
     settings, num_tags = self.settings, len(self.labels)
-
-    def make():
-      if not settings.feature_based:
-        return models.tagger(config, num_tags)
-      layers, units = settings.feature_layers, settings.lstm_units
-      return models.feature_based_tagger(
-        config, num_tags, layers, units, any_device
-      )
-
-    return models.ensemble(make, settings.ensemble, models.mean_probs)
+    options = settings.feature_layers, settings.lstm_units, any_device
+    parts = [
+      models.feature_based_tagger(config, num_tags, *options)
+      if settings.feature_based
+      else models.tagger(config, num_tags)
+      for _ in range(settings.ensemble)
+    ]
+    return models.ensemble(parts, models.mean_probs)
 
   def objective(self) -> losses.Objective:
     return losses.tagging()
@@ -104,6 +102,7 @@ class Ner(Task[Settings, TagRecords]):
     """Scores of entities and words; with --do_eval writes the tags, too."""
     settings, sentences = self.settings, records.sentences
     logits = word_logits(model, records, settings.eval_batch_size)
+    sentences = metrics.in_learned_scheme(logits, self.labels, sentences)
     label_ids = {"label_ids": metrics.label_ids(self.labels, sentences)}
     terms = self.objective().losses({"logits": logits}, label_ids)
     if settings.do_eval:
@@ -139,6 +138,7 @@ class Ner(Task[Settings, TagRecords]):
     """Writes the predicted tags of a file; logs scores if it has tags."""
     settings, sentences = self.settings, records.sentences
     logits = word_logits(model, records, settings.predict_batch_size)
+    sentences = metrics.in_learned_scheme(logits, self.labels, sentences)
     metrics.write_predictions(
       settings.output_dir, split, logits, self.labels, sentences
     )

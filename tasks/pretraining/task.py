@@ -158,7 +158,7 @@ def evaluate(
   )
   logging.info("evaluation at step %d, on %s", step, records)
   batches = source.endless_eval_batches(settings.eval_batch_size)
-  with steps.corrupt_record_errors(source.first_corrupt):
+  with steps.corrupt_record_errors(source):
     results = inference.evaluate(
       model, objective, batches, settings.max_eval_steps
     )

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import keras
 from absl import logging
@@ -62,8 +61,9 @@ class Squad(Task[Settings, SquadRecords]):
 
   def make_model(self, config: BertConfig) -> keras.Model:
     """Makes a span labeler, or an ensemble of K models: outputs [B, T, K]."""
-    make = partial(models.span_labeler, config)
-    return models.ensemble(make, self.settings.ensemble, models.stack)
+    number = self.settings.ensemble
+    parts = [models.span_labeler(config) for _ in range(number)]
+    return models.ensemble(parts, models.stack)
 
   def objective(self) -> losses.Objective:
     return losses.span()

@@ -9,7 +9,6 @@ import pytest
 from modeling import models
 from modeling.config import SIDES, BertConfig
 from tests.modeling.every_model import CONFIG, tokens, with_another_token
-from training import checkpoint
 
 T = 8
 
@@ -160,7 +159,3 @@ def test_segments_begin_with_opposite_signs_of_one_unit(number):
   table = np.asarray(bert.embeddings.token_type_embeddings)
   assert not table[:, :-1].any()
   assert np.sign(table[:, -1]).tolist() == [1, -1, 0][:number]
-
-
-def test_checkpoints_of_two_encoders_are_named_by_their_directions():
-  assert checkpoint._DIRECTIONS == SIDES

@@ -198,8 +198,9 @@ def test_default_form_and_switch(monkeypatch):
   for value, expected in (("1", True), ("0", False)):
     monkeypatch.setenv("BERT_FUSED_OPS", value)
     assert fused_ops.is_fused() == expected
-  with tracing.mode(fused=True):
-    assert fused_ops.is_fused()
+    for fused in (False, True):  # the mode counts before the environment
+      with tracing.mode(fused=fused):
+        assert fused_ops.is_fused() == fused
   monkeypatch.setenv("BERT_FUSED_OPS", "yes")
   with pytest.raises(ValueError, match="FUSED_OPS must be 0 or 1, not 'yes'"):
     fused_ops.is_fused()

@@ -1,7 +1,6 @@
 """Properties of the network beyond the golden numbers."""
 
 from dataclasses import replace
-from functools import partial
 
 import keras
 import numpy as np
@@ -124,18 +123,16 @@ def _probs(logits):
 
 
 def test_an_ensemble_has_the_mean_of_probabilities():
-  make = partial(models.classifier, CONFIG, 3)
-  model = models.ensemble(make, 3, models.mean_probs)
-  parts = model.members
-  assert len(parts) == 3
+  parts = [models.classifier(CONFIG, 3) for _ in range(3)]
+  model = models.ensemble(parts, models.mean_probs)
+  assert model.members == parts
   names = [variable.path for variable in parts[0].variables]
   assert [variable.path for variable in parts[2].variables] == names
   alone = [_probs(part(tokens())["logits"]) for part in parts]
   together = _probs(model(tokens())["logits"])
   np.testing.assert_allclose(together, np.mean(alone, axis=0), rtol=1e-5)
   assert np.abs(alone[0] - alone[1]).max() > 1e-3
-  made = make()
-  assert models.ensemble(lambda: made, 1, models.mean_probs) is made
+  assert models.ensemble(parts[:1], models.mean_probs) is parts[0]
 
 
 LOGITS = st.lists(st.floats(-50, 50, width=32), min_size=1, max_size=4)

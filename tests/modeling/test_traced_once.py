@@ -66,14 +66,3 @@ def test_blocks_like_another_have_its_graph(monkeypatch):
   for shared, own in zip(*results, strict=True):
     np.testing.assert_allclose(shared, own, atol=1e-6)
   assert traced == [bert.encoder.blocks[0], *bert.encoder.blocks]
-
-
-def test_the_mode_counts_before_the_environment(monkeypatch):
-  """The mode False precedes the environment, too."""
-  for setting in ("", "0", "1"):
-    monkeypatch.setenv("BERT_FUSED_OPS", setting)
-    for fused in (False, True):
-      with tracing.mode(fused=fused):
-        assert tracing.is_fused() is fused
-    with tracing.mode(fused=None):
-      assert tracing.is_fused() is (setting != "0")

@@ -278,7 +278,8 @@ def test_a_student_follows_the_outputs_of_its_teacher(monkeypatch, kind, size):
   rng = np.random.RandomState(1)
   objective, combine, labels = STUDENTS[kind]
   student = _student(kind)
-  teacher = models.ensemble(lambda: _student(kind), size, combine)
+  parts = [_student(kind) for _ in range(size)]
+  teacher = models.ensemble(parts, combine)
   _restore(monkeypatch, teacher, ("old", "last entry", "build", []))
   args = _flags(
     "out", teacher="old", distill_weight=0.25, distill_temperature=3.0

@@ -98,9 +98,9 @@ def test_every_flag_of_training_has_its_effect(tmp_path, started):
     "read": (6, 0, True),
     "skip": 24,
     "context": "context",
-    "first_corrupt": "first corrupt",
   }
   assert {name: calls[name] for name in expected} == expected
+  assert calls["source"].first_corrupt == "first corrupt"
   rates = [float(calls["schedule"](step)) for step in (0, 10, 20, 45, 90)]
   assert rates == pytest.approx([0, 0.125, 0.25 * 7 / 9, 0.125, 0])
   assert calls["stops"] == loop.Plan(90, 7, 11, 13, False, str(tmp_path), 3, 5)
@@ -169,12 +169,12 @@ def test_each_member_of_an_ensemble_is_the_best_of_its_trial(tmp_path):
     best.update(number, {"f1": value}, _classifier(number))
     rows.append(f"t{number}\t1e-5\t1\t{number}\tf1\t{value}")
   (tmp_path / "sweep.tsv").write_text("\n".join(rows) + "\n")
-  model = models.ensemble(_classifier, 2, models.mean_probs)
+  model = models.ensemble([_classifier(), _classifier()], models.mean_probs)
   args = _flags(tmp_path, keep_best=False)
   assert session.load(args, model, Checkpoints(str(tmp_path))) == 1
   for number, part in enumerate(model.members, 1):
     assert all(np.all(value == number) for value in part.get_weights())
-  one = models.ensemble(_classifier, 1, models.mean_probs)
+  one = models.ensemble([_classifier()], models.mean_probs)
   assert not isinstance(one, models.Ensemble)
 
 

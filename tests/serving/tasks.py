@@ -87,7 +87,10 @@ _MAKE = {
   ),
   "questions": lambda: _questions(models.span_labeler(CONFIG)),
   "questions by three": lambda: _questions(
-    models.ensemble(lambda: models.span_labeler(CONFIG), 3, models.stack), True
+    models.ensemble(
+      [models.span_labeler(CONFIG) for _ in range(3)], models.stack
+    ),
+    True,
   ),
   "choices": lambda: ServedModel(
     models.multiple_choice(CONFIG),

@@ -182,24 +182,20 @@ def test_nothing_in_common_is_refused(tmp_path):
     checkpoint.restore(models.classifier(toy.config(), 2), _saved(tmp_path))
 
 
-MISSING = {
-  "bert/embeddings/word_embeddings": "bert/embeddings/word_embeddings",
-  "bert/embeddings/LayerNorm/": "bert/embeddings/LayerNorm/beta",
-  "bert/encoder/layer_0/attention/self/query/": (
-    "bert/encoder/layer_0/attention/self/query/bias"
-  ),
-  "bert/encoder/": "bert/encoder/layer_0/attention/output/LayerNorm/beta",
-}
-
-
-@pytest.mark.parametrize("part", MISSING)
-def test_an_encoder_with_a_missing_variable_is_refused(tmp_path, part):
+@pytest.mark.parametrize(
+  "name",
+  [
+    "bert/embeddings/LayerNorm/beta",
+    "bert/encoder/layer_0/attention/self/query/bias",
+  ],
+)
+def test_an_encoder_with_a_missing_variable_is_refused(tmp_path, name):
   model = models.pretrainer(toy.config())
   values = checkpoint.variables(model)
-  left = {k: v for k, v in values.items() if not k.startswith(part)}
-  prefix = _saved(tmp_path, **left)
+  del values[name]
+  prefix = _saved(tmp_path, **values)
   for restore in (run_folder.initialize, checkpoint.restore_strict):
-    with pytest.raises(ValueError, match=f"3 has no {MISSING[part]}, but bert"):
+    with pytest.raises(ValueError, match=f"3 has no {name}, but bert"):
       restore(model, prefix)
 
 
@@ -479,20 +475,6 @@ def test_a_corrupt_checkpoint_is_passed_over(tmp_path, caplog, suffix):
     np.testing.assert_array_equal(fresh.state[name], value)
 
 
-def test_the_newest_complete_checkpoint_is_taken(tmp_path):
-  for number in (1, 2, 3):
-    _saved(tmp_path, number)
-  for path in tmp_path.glob("model.ckpt-3.*"):
-    path.unlink()
-  assert Checkpoints(str(tmp_path)).newest_readable().endswith("model.ckpt-2")
-  assert checkpoint_files.find_checkpoint(str(tmp_path)).endswith(
-    "model.ckpt-2"
-  )
-  for path in tmp_path.glob("model.ckpt-*"):
-    path.unlink()
-  assert Checkpoints(str(tmp_path)).newest_readable() is None
-
-
 def test_unreadable_checkpoints_are_not_overwritten(tmp_path):
   _saved(tmp_path, 1)
   _flip(tmp_path / "model.ckpt-1.data-00000-of-00001")
@@ -526,21 +508,13 @@ def test_a_full_disk_leaves_the_last_checkpoint(tmp_path):
   assert Checkpoints(str(tmp_path)).newest_readable().endswith("model.ckpt-1")
 
 
-def test_initial_values_follow_from_the_seed(tmp_path, monkeypatch):
-  checkpoints = Checkpoints(str(tmp_path))
-  drawn = []
+def test_initial_values_follow_from_the_seed(tmp_path):
+  checkpoints, drawn = Checkpoints(str(tmp_path)), []
   for seed in (5, 5, 6):
     assert checkpoints.restore_or_set_seed(seed) == seed
     drawn.append(float(keras.random.uniform(())))
   assert drawn[0] == drawn[1] != drawn[2]
-  seeds = {checkpoints.restore_or_set_seed(None) for _ in range(3)}
-  assert len(seeds) == 3
-  assert max(seeds) < 2**31
-  # Workers would draw different seeds.
-  toy.set_worker(monkeypatch, 0)
-  with pytest.raises(ValueError, match="several workers need a seed"):
-    checkpoints.restore_or_set_seed(None)
-  assert checkpoints.restore_or_set_seed(5) == 5
+  assert checkpoints.restore_or_set_seed(None) < 2**31
 
 
 def test_a_model_is_loaded_when_the_chief_has_written_it(tmp_path, monkeypatch):

@@ -1,6 +1,5 @@
 """Evaluation and prediction on one and on two replicas."""
 
-from dataclasses import replace
 from functools import partial
 
 import keras
@@ -42,21 +41,6 @@ def test_an_evaluation_has_no_dropout():
     batches = toy.batches(2)
     results.append(inference.evaluate(model, losses.pretraining(), batches))
   assert results[0] == pytest.approx(results[1], rel=1e-5)
-
-
-def test_a_model_is_traced_once_for_all_its_evaluations():
-  traced = []
-  objective = losses.pretraining()
-
-  def count(outputs, batch):
-    traced.append(outputs)
-    return objective.losses(outputs, batch)
-
-  counted = replace(objective, losses=count)
-  model = toy.train_step().model
-  for _ in range(2):
-    inference.evaluate(model, counted, toy.batches(2))
-  assert len(traced) == 1
 
 
 @pytest.mark.parametrize("batch_size", [3, *map(slow, (1, 4, 10))])

@@ -3,6 +3,7 @@
 import math
 import os
 import signal
+from types import SimpleNamespace
 
 import pytest
 import tensorflow as tf
@@ -53,9 +54,9 @@ def test_saves_evaluates_and_tells(tmp_path, caplog, monkeypatch):
   rates = {}
   add_steps, save = report.Report.add_steps, Checkpoints.save
 
-  def record(self, step, number, means):
-    rates[step] = means["learning_rate"]
-    add_steps(self, step, number, means)
+  def record(self, step, number, sums):
+    rates[step] = sums["learning_rate"][0]
+    add_steps(self, step, number, sums)
 
   def save_after_metrics(self, step, values):
     lines = report.read_metrics(str(tmp_path))
@@ -193,9 +194,9 @@ def test_a_record_that_cannot_be_read_is_named(tmp_path):
     file.truncate(60)
   broken = tf.data.TFRecordDataset(path).flat_map(lambda _: toy.batches(1))
   data = toy.batches(1).concatenate(broken)
-  options = {"first_corrupt": lambda: "record 7 of that file"}
+  source = SimpleNamespace(first_corrupt=lambda: "record 7 of that file")
   with pytest.raises(ValueError, match="record 7 of that file"):
-    toy.train(tmp_path, toy.train_step(), data, loop.Plan(5), **options)
+    toy.train(tmp_path, toy.train_step(), data, loop.Plan(5), source=source)
 
 
 class _TwoWorkers:

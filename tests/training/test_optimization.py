@@ -118,9 +118,14 @@ def test_lower_layers_learn_less():
   assert optimization.layerwise_lr_multipliers(["kernel"], 0.5) == [1.0]
   low, high = tf.Variable([1.0]), tf.Variable([1.0])
   variables = {"a": low, "b": high}
-  adam = AdamWeightDecay(variables, 0.0, lr_multipliers=[0.5, 1.0])
-  adam.apply([tf.constant([1.0])] * 2, tf.constant(0.1), 0)
-  np.testing.assert_allclose(2 * (1 - low), 1 - high, rtol=1e-6)
+  for multiplier in (0.5, 0.0):
+    low.assign([1.0])
+    high.assign([1.0])
+    options = {"lr_multipliers": [multiplier, 1.0]}
+    adam = AdamWeightDecay(variables, 0.0, **options)
+    adam.apply([tf.constant([1.0])] * 2, tf.constant(0.1), 0)
+    np.testing.assert_allclose(1 - low, multiplier * (1 - high), rtol=1e-6)
+    assert high[0] < 1.0
 
 
 def test_averages_follow_their_variables():
@@ -140,3 +145,12 @@ def test_averages_follow_their_variables():
     np.testing.assert_allclose(variable, expected, rtol=1e-5)
   np.testing.assert_array_equal(variable, [8.0, -8.0])
   assert list(average.state) == ["a/ExponentialMovingAverage"]
+
+
+@pytest.mark.parametrize(
+  ("max_norm", "expected"), [(0.0, 1.0), (1.0, 0.2), (5.0, 1.0), (9.0, 1.0)]
+)
+def test_gradients_without_a_limit_are_not_clipped(max_norm, expected):
+  gradients = [tf.constant([3.0, 0.0]), None, tf.constant([4.0])]
+  factor, norm = optimization.clip_factor(gradients, max_norm)
+  np.testing.assert_allclose([factor, norm], [expected, 5.0], rtol=1e-6)

@@ -1,13 +1,13 @@
 """metrics.jsonl: writing, reading, truncation on resume."""
 
 import importlib.util
-import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.training import toy
-from training import report, run_json
+from training import report
 
 
 def test_a_truncated_line_is_left_out(tmp_path):
@@ -21,22 +21,14 @@ def test_a_truncated_line_is_left_out(tmp_path):
   expected.append({"step": 20, "eval_f1": 0.25})
   assert report.read_metrics(str(tmp_path)) == expected
   # The next write must not extend the truncated line.
-  report.forget_metrics_after(str(tmp_path), 20)
+  report.Report(str(tmp_path), 8).begin(20, 99)
   report.add_metrics(str(tmp_path), 30, {"loss": 0.25})
   last = {"step": 30, "loss": 0.25}
   assert report.read_metrics(str(tmp_path)) == [*expected, last]
-  report.forget_metrics_after(str(tmp_path), 10)
+  report.Report(str(tmp_path), 8).begin(10, 99)  # a resumed run
   assert report.read_metrics(str(tmp_path)) == expected[:1]
   assert report.read_metrics(str(tmp_path / "none")) == []
   assert report.last_evaluation(str(tmp_path / "none")) == 0
-
-
-def test_a_resumed_run_forgets_what_came_after_its_checkpoint(tmp_path):
-  for step in (3, 5, 7):
-    report.add_metrics(str(tmp_path), step, {"loss": 1.0})
-  report.Report(str(tmp_path), 8).begin(5, 9)
-  lines = report.read_metrics(str(tmp_path))
-  assert [line["step"] for line in lines] == [3, 5]
 
 
 def test_only_the_chief_writes(tmp_path, monkeypatch):
@@ -66,18 +58,31 @@ def test_skipped_steps_have_no_loss(tmp_path, caplog):
   """A step whose gradient overflows reports a loss of 0."""
   log = report.Report(str(tmp_path), 8)
   log.begin(0, 6)
-  log.add_steps(1, 1, {"loss": 0.0, "skipped_steps": 1.0})
+  log.add_steps(1, 1, {"loss": (0, 0), "skipped_steps": (1, 1)})
   with caplog.at_level("INFO", logger="absl"):
     log.log()
   assert "step 1 of 6" in caplog.text
   [line] = report.read_metrics(str(tmp_path))
   assert line == {"step": 1, "skipped_steps": 1.0}
-  log.add_steps(2, 1, {"loss": 0.0, "skipped_steps": 1.0})
-  log.add_steps(4, 2, {"loss": 2.0, "skipped_steps": 0.5})
-  log.add_steps(6, 2, {"loss": 5.0, "skipped_steps": 0.0})
+  log.add_steps(2, 1, {"loss": (0, 0), "skipped_steps": (1, 1)})
+  log.add_steps(4, 2, {"loss": (2, 1), "skipped_steps": (1, 2)})
+  log.add_steps(6, 2, {"loss": (10, 2), "skipped_steps": (0, 2)})
   log.end()
   line = report.read_metrics(str(tmp_path))[-1]
   assert (line["loss"], line["skipped_steps"]) == (4.0, 0.4)
+
+
+@pytest.mark.parametrize("cuts", [[5], [1, 4], [2, 2, 1]])
+def test_a_mean_does_not_depend_on_how_steps_are_cut(tmp_path, cuts):
+  values, weights = np.array([1.0, 9.0, 2.0, 4.0, 8.0]), np.arange(1, 6)
+  pairs = np.stack([values * weights, weights], 1)
+  log = report.Report(str(tmp_path), 8)
+  log.begin(0, 5)
+  for number, end in zip(cuts, np.cumsum(cuts), strict=True):
+    log.add_steps(int(end), number, {"loss": pairs[end - number : end].sum(0)})
+  log.end()
+  [line] = report.read_metrics(str(tmp_path))
+  assert line["loss"] == float(f"{np.average(values, weights=weights):.6g}")
 
 
 def test_speed_is_that_of_training_alone(tmp_path, caplog, monkeypatch):
@@ -93,10 +98,10 @@ def test_speed_is_that_of_training_alone(tmp_path, caplog, monkeypatch):
   monkeypatch.setattr(report, "_add_scalars", add_speed)
   log = report.Report(str(tmp_path), 8)
   log.begin(0, 8)
-  log.add_steps(1, 1, {"loss": 5.0})
-  log.add_steps(2, 1, {"loss": 3.0})
+  log.add_steps(1, 1, {"loss": (5, 1)})
+  log.add_steps(2, 1, {"loss": (3, 1)})
   log.restart_clock()  # at 54 seconds
-  log.add_steps(6, 4, {"loss": 2.0})
+  log.add_steps(6, 4, {"loss": (8, 4)})
   log.log()
   assert "step 6 of 8, loss 2.6667, 8.0 examples/s, 0:00:02 left" in caplog.text
   assert speeds == [(1, 8 / 5), (2, 8 / 2), (6, 4 * 8 / 3)]
@@ -146,28 +151,11 @@ def test_a_panel_has_the_training_and_the_evaluation(tmp_path, monkeypatch):
 def test_a_line_has_the_learning_rate_of_its_step(tmp_path):
   log = report.Report(str(tmp_path), 8)
   log.begin(0, 9)
-  log.add_steps(1, 1, {"loss": 1.0, "learning_rate": 0.5})
-  log.add_steps(4, 3, {"loss": 2.0, "learning_rate": 0.25})
+  log.add_steps(1, 1, {"loss": (1, 1), "learning_rate": (0.5, 1)})
+  log.add_steps(4, 3, {"loss": (6, 3), "learning_rate": (0.25, 1)})
   log.log()
-  log.add_steps(9, 5, {"loss": 2.0, "learning_rate": 0.125})
+  log.add_steps(9, 5, {"loss": (10, 5), "learning_rate": (0.125, 1)})
   log.end()
   lines = report.read_metrics(str(tmp_path))
   assert [line["learning_rate"] for line in lines] == [0.25, 0.125]
   assert lines[0]["loss"] == 1.75
-
-
-def test_fingerprints_tell_files_apart(tmp_path):
-  names = []
-  for number, content in enumerate((b"a" * 10, b"b" * 10, b"a" * 2_500_000)):
-    path = tmp_path / str(number)
-    path.write_bytes(content)
-    names.append(run_json.fingerprint(str(path)))
-  path.write_bytes(b"a" * 2_499_999 + b"b")
-  names.append(run_json.fingerprint(str(path)))
-  assert len(set(names)) == 4
-  assert names[0].startswith("10 bytes")
-
-
-def test_versions_are_those_of_what_is_installed():
-  assert {"python", "tensorflow", "keras"} <= run_json.versions().keys()
-  json.dumps(run_json.versions())

@@ -79,21 +79,33 @@ def test_a_sweep_has_the_entry_of_its_best_trial_last(tmp_path):
   assert names == [a, b, a]
 
 
+def test_a_fingerprint_has_the_size_and_the_ends_of_a_file(tmp_path):
+  def fingerprint(size, changed=None):
+    content = bytearray(size)
+    if changed is not None:
+      content[changed] = 1
+    (tmp_path / "a").write_bytes(content)
+    return run_json.fingerprint(str(tmp_path / "a"))
+
+  assert fingerprint(10).startswith("10 bytes")
+  for size in (10, 2**20, 2**20 + 3, 5_000_000):
+    results = [fingerprint(size, index) for index in (None, 0, -1)]
+    assert len(set(results)) == 3
+  assert fingerprint(5_000_000, 2_500_000) == results[0]
+
+
 def test_the_best_is_converted_after_keep_best(folder):
   newest = str(folder / "model.ckpt-2")
   best = str(folder / "best/model.ckpt-1")
   assert checkpoint_files.find_checkpoint(str(folder)) == newest
-  assert checkpoint_files.choose_checkpoint(str(folder), True) == best
-  for flags in ({"keep_best": True}, {"early_stopping_patience": 3}):
-    _write_flags(folder, **flags)
-    assert checkpoint_files.find_checkpoint(str(folder)) == best
-    assert checkpoint_files.choose_checkpoint(str(folder)) == best
-  for flags, expected in (({"keep_best": True}, best), ({}, newest)):
-    run_json.append(str(folder), {"flags": flags})  # the last run counts
-    assert checkpoint_files.choose_checkpoint(str(folder)) == expected
+  for flags, expected in (
+    ({"keep_best": True}, best),
+    ({}, newest),  # the last run counts
+    ({"early_stopping_patience": 3}, best),
+  ):
+    run_json.append(str(folder), {"flags": flags})
+    assert checkpoint_files.find_checkpoint(str(folder)) == expected
     assert checkpoint_files.run_of(newest)["flags"] == flags
-  (folder / "checkpoint").unlink()  # a sweep writes none
-  assert checkpoint_files.find_checkpoint(str(folder)) == best
 
 
 def test_a_corrupt_file_is_named(tmp_path):

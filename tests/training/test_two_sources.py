@@ -2,7 +2,6 @@
 
 import itertools
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -11,8 +10,6 @@ from tests.training import toy
 from training import (
   checkpoint,
   checkpoint_files,
-  optimization,
-  run_folder,
   run_json,
 )
 from training.run_folder import Checkpoints
@@ -48,7 +45,7 @@ def _save(folder, value, averages=False, name="model.ckpt-3"):
   """Writes a checkpoint of one variable; the moving average is 10 * value."""
   values = {"x": tf.constant(value)}
   if averages:
-    values[checkpoint.average_name("x")] = tf.constant(10 * value)
+    values["x" + checkpoint.AVERAGE] = tf.constant(10 * value)
   values["global_step"] = tf.constant(3, tf.int64)
   prefix = str(folder / name)
   checkpoint.write(prefix, values)
@@ -128,40 +125,6 @@ def test_a_checkpoint_without_its_files_is_none(tmp_path):
     assert checkpoint_files.all_checkpoints(str(tmp_path)) == expected
 
 
-@pytest.mark.parametrize("keep", [0, 1, 3])
-def test_the_flag_limits_the_number_of_checkpoints(tmp_path, keep):
-  """Steps have several digits. A limit of 0 keeps all 120 checkpoints."""
-  checkpoints = Checkpoints(str(tmp_path), keep)
-  number = 120 if keep == 0 else 12
-  values = {"x": tf.constant(1.0)}
-  for step in range(0, 10 * number, 10):
-    checkpoints.save(step, values)
-  prefixes = checkpoint_files.all_checkpoints(str(tmp_path))
-  steps = [int(prefix.rpartition("-")[2]) for prefix in prefixes]
-  assert steps == [*range(0, 10 * number, 10)][-keep:]
-  assert len(list(tmp_path.glob("*.index"))) == len(steps)
-
-
-@pytest.mark.parametrize("multipliers", [None, [0.0, 1.0], [0.5, 0.0]])
-def test_multipliers_may_be_zero(multipliers):
-  variables = {name: tf.Variable([1.0]) for name in ("a", "b")}
-  optimizer = optimization.AdamWeightDecay(
-    variables, weight_decay=0.0, lr_multipliers=multipliers
-  )
-  optimizer.apply([tf.constant([1.0])] * 2, tf.constant(0.5), tf.constant(0))
-  moved = [bool(v[0] != 1.0) for v in variables.values()]
-  assert moved == [bool(m) for m in multipliers or [1.0, 1.0]]
-
-
-@pytest.mark.parametrize(
-  ("max_norm", "expected"), [(0.0, 1.0), (1.0, 0.2), (5.0, 1.0), (9.0, 1.0)]
-)
-def test_gradients_without_a_limit_are_not_clipped(max_norm, expected):
-  gradients = [tf.constant([3.0, 0.0]), None, tf.constant([4.0])]
-  factor, norm = optimization.clip_factor(gradients, max_norm)
-  np.testing.assert_allclose([factor, norm], [expected, 5.0], rtol=1e-6)
-
-
 def test_a_head_that_may_be_there_is_of_a_checkpoint(tmp_path):
   assert checkpoint_files.kinds_at(None) == []
   prefix = _save(tmp_path, 1.0)
@@ -170,9 +133,3 @@ def test_a_head_that_may_be_there_is_of_a_checkpoint(tmp_path):
   checkpoint.write(prefix, checkpoint.variables(model))
   kinds = ["pretraining", "masked_lm", "encoder"]
   assert checkpoint_files.kinds_at(str(tmp_path)) == kinds
-
-
-def test_the_best_of_a_run_that_was_never_evaluated_is_not_final(tmp_path):
-  for patience in (0, 1, 5):
-    best = run_folder.BestCheckpoint(str(tmp_path), "f1", patience)
-    assert (best.evaluated, best.is_final) == (0, False)

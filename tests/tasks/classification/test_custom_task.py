@@ -140,6 +140,17 @@ def test_a_score_may_have_a_decimal_comma(tmp_path, cell, score):
   assert result == [("a", None, score)]
 
 
+def test_a_point_among_decimal_commas_may_be_one_of_thousands(tmp_path):
+  for cells, line in (("4,5;0.125;-1.234", 4), ("2;3.5;1.234", None)):
+    content = cells.replace(";", "\na;")
+    lay_out(tmp_path, train_csv=f"body;kind\na;{content}\n")
+    if line:
+      with pytest.raises(ValueError, match=r"csv, line 4.*'-1\.234'.* 4,5 has"):
+        _read(tmp_path, "train", is_regression=True)
+    else:
+      assert len(_read(tmp_path, "train", is_regression=True)) == 3
+
+
 def test_blank_texts_are_read_and_said(tmp_path, caplog):
   lay_out(tmp_path, train_csv="body,b,kind\n,x,1\nb,\u200b,0\nc,y,1\n")
   rows = _read(tmp_path, "train", text_b_column="b")

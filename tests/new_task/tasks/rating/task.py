@@ -36,7 +36,8 @@ class Rating(Task):
       rating = RatingHead(config)(sequence, bert.input["input_mask"])
       return keras.Model(bert.input, {"rating": rating})
 
-    return models.ensemble(make, self.settings.ensemble, models.mean_values)
+    parts = [make() for _ in range(self.settings.ensemble)]
+    return models.ensemble(parts, models.mean_values)
 
   def objective(self):
     return absolute_error()
