@@ -165,8 +165,9 @@ def _label(task, column, row, path):
       )
     return label
   if task.dialect and label not in task.labels:  # pandas writes 1 as 1.0
-    same = {label.removesuffix(".0"), f"{label}.0"}
-    label = next(iter(same & {*task.labels}), label)
+    start = re.escape(re.sub(r"(?<=\d)\.0*$", "", label))
+    is_same = re.compile(rf"{start}((?<=\d)\.0*)?").fullmatch
+    label = next(filter(is_same, task.labels), label)
   if task.multi_label:
     result = labels.split(label, where)
   else:
