@@ -33,6 +33,7 @@ from cli.settings import Settings, check_is_new, check_writable, common, flag
 from conversion import download, hugging_face, interchange
 from conversion.interchange import HUGGING_FACE, ORIGINAL
 from storage import UserError, files
+from training import checkpoint_files
 
 # Flags that the readers of some formats take; the others take none.
 OPTIONS = {
@@ -77,7 +78,14 @@ def check_flags(settings: ConversionSettings) -> None:
     raise NotADirectoryError(
       f"--output={settings.output} is a file: name a folder"
     )
-  choose_target(settings, interchange.format_of(settings.input))
+  kind = interchange.format_of(settings.input)
+  is_release = choose_target(settings, kind) == ORIGINAL
+  if kind == ORIGINAL and not (is_release or settings.bert_config_file):
+    prefix = checkpoint_files.find_checkpoint(settings.input)
+    if not checkpoint_files.sibling_file(prefix, interchange.BERT_CONFIG):
+      raise UserError(
+        f"there is no bert_config.json beside {prefix}: give --bert_config_file"
+      )
 
 
 def main(settings: ConversionSettings) -> None:

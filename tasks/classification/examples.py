@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 from data import features, labels, tables
@@ -13,6 +14,7 @@ from data.vocab import Tokenizer
 from storage import UserError, files
 from storage.tfrecord import Schema
 
+_to_integer = partial(re.compile(r"(?<=\d)\.0*$").sub, "")
 ALL_COLUMNS = ("all",)
 BALANCED = "balanced"
 
@@ -165,8 +167,8 @@ def _label(task, column, row, path):
       )
     return label
   if task.dialect and label not in task.labels:  # pandas writes 1 as 1.0
-    same = {label.removesuffix(".0"), f"{label}.0"}
-    label = next(iter(same & {*task.labels}), label)
+    same = [x for x in task.labels if _to_integer(x) == _to_integer(label)]
+    label = next(iter(same), label)
   if task.multi_label:
     result = labels.split(label, where)
   else:

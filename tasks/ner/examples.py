@@ -143,7 +143,6 @@ def _read_columns(path, columns) -> Iterator[Sentence]:
   known = sizes, tags, column
   [(usual, _)] = sizes.most_common(1) or [(0, 0)]
   document, is_empty = 0, True
-  widths: dict[int, int] = {}  # number of columns -> the first line with it
 
   def find_kind(line):
     _, (kind, cells) = line
@@ -155,13 +154,11 @@ def _read_columns(path, columns) -> Iterator[Sentence]:
       document += not is_empty
     elif kind == "words":
       block = [(number, cells) for number, (_, cells) in group]
-      for number, cells in block:
-        widths.setdefault(len(cells), number)
       picked = [_pick(path, *row, columns) for row in block]
       words, *more = map(list, zip(*picked, strict=True))
       width, line = min((len(cells), number) for number, cells in block)
-      is_missing = width < usual <= max(len(cells) for _, cells in block)
-      if is_missing and min(columns) < 0:
+      is_short = width < usual <= max(len(cells) for _, cells in block)
+      if is_short and min(columns) < 0:
         raise UserError(
           f"{path}, line {line}: {width} columns, but most lines have {usual}: "
           "add the word or tag that is missing"
@@ -169,8 +166,10 @@ def _read_columns(path, columns) -> Iterator[Sentence]:
       start, known_tags = block[0][0], more[0] if more else None
       yield Sentence(words, known_tags, document, start, left_out=left_out)
       is_empty = False
-  if len(widths) > 1 and min(columns) < 0:
-    (width, line), (other_width, other_line), *_ = widths.items()
+  if len(sizes) > 1 and min(columns) < 0:
+    lines_by_width = {len(cells): number for number, cells in rows[::-1]}
+    line, other_line, *_ = sorted(lines_by_width.values())
+    width, other_width = (len(dict(rows)[n]) for n in (line, other_line))
     text = "%s, line %d: %d columns, but line %d has %d; is something missing?"
     _warn_once(text, path, other_line, other_width, line, width)
 

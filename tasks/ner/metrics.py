@@ -134,21 +134,18 @@ def in_learned_scheme(
   if not known or recognize(tags).name != "BIO":
     return sentences
   scheme = find_scheme(sentences, tags)
-  other = "BIO" if scheme.name == "IOB1" else "IOB1"
-  predicted = [tags[i] for i in np.argmax(logits, axis=-1)]
+  target = scheme._replace(name="BIO" if scheme.name == "IOB1" else "IOB1")
+  answers = group_by_sentence([tags[i] for i in logits.argmax(-1)], sentences)
   is_same = [
     one[begin:end] == two[begin:end]
-    for one, two in zip(
-      known, group_by_sentence(predicted, sentences), strict=True
-    )
+    for one, two in zip(known, answers, strict=True)
     for _, begin, end in {*scheme.entities(one)} & {*scheme.entities(two)}
   ]
-  target = scheme._replace(name=other)
   known = [scheme.convert(one, target) for one in known]
   if 2 * sum(is_same) >= len(is_same) or not {*chain(*known)} <= {*tags}:
     return sentences
   text = "the model has learned %s: to be scored, tags are converted from %s"
-  logging.info(text, other, scheme.name)
+  logging.info(text, target.name, scheme.name)
   return [
     sentence._replace(tags=one, scheme=scheme)
     for sentence, one in zip(sentences, known, strict=True)

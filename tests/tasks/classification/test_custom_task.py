@@ -109,7 +109,8 @@ def test_a_text_file_counts_if_there_is_no_table(tmp_path):
 
 
 @pytest.mark.parametrize(
-  "train, dev", [("1", "1.0"), ("1.0", "1"), ("1", "01")]
+  "train, dev",
+  [("1", "1.0"), ("1.0", "1"), ("1", "1.00"), ("1.0", "1."), ("1", "01")],
 )
 def test_a_label_is_spelled_as_in_training(tmp_path, train, dev):
   lay_out(tmp_path, train_csv=f"body,kind\na,{train}\nb,0\n")
