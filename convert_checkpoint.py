@@ -1,4 +1,4 @@
-r"""Converts a BERT between the original's format and others.
+r"""Converts a BERT between the original's format and others, known by their files.
 
 Writes a released model's files from a Hugging Face folder or name (see
 docs/models.md), a TensorFlow Model Garden checkpoint, a TensorFlow Hub module
@@ -17,8 +17,6 @@ Writes a checkpoint without the optimizer's slots, at a third of the size:
 
   python convert_checkpoint.py --input=/tmp/mrpc_output/model.ckpt-343 \
     --output=small --strip_optimizer
-
-The program recognizes the format of --input by looking at the files.
 """
 
 import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
@@ -33,7 +31,6 @@ from cli.settings import Settings, check_is_new, check_writable, common, flag
 from conversion import download, hugging_face, interchange
 from conversion.interchange import HUGGING_FACE, ORIGINAL
 from storage import UserError, files
-from training import checkpoint_files
 
 # Flags that the readers of some formats take; the others take none.
 OPTIONS = {
@@ -79,13 +76,9 @@ def check_flags(settings: ConversionSettings) -> None:
       f"--output={settings.output} is a file: name a folder"
     )
   kind = interchange.format_of(settings.input)
-  is_release = choose_target(settings, kind) == ORIGINAL
-  if kind == ORIGINAL and not (is_release or settings.bert_config_file):
-    prefix = checkpoint_files.find_checkpoint(settings.input)
-    if not checkpoint_files.sibling_file(prefix, interchange.BERT_CONFIG):
-      raise UserError(
-        f"there is no bert_config.json beside {prefix}: give --bert_config_file"
-      )
+  target = choose_target(settings, kind)
+  if (kind, target) == (ORIGINAL, HUGGING_FACE):
+    interchange.check_config(settings.input, settings.bert_config_file)
 
 
 def main(settings: ConversionSettings) -> None:
