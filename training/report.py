@@ -143,8 +143,8 @@ def _summarize(writer, values, step):
       is_text = isinstance(value, str)
       plugin = {"plugin_name": "text" if is_text else "scalars"}
       metadata = tf.compat.v1.SummaryMetadata(plugin_data=plugin)
-      value = tf.cast(value, tf.string if is_text else tf.float32)
-      tf.summary.write(name, value, metadata=metadata)
+      tensor = tf.cast(value, tf.string if is_text else tf.float32)
+      tf.summary.write(name, tensor, metadata=metadata)
 
 
 def add_metrics(folder: str, step: int, values: Mapping[str, float]) -> None:
