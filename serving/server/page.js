@@ -132,7 +132,7 @@ byId("form").addEventListener("input", showLinks);
 addEventListener("hashchange", guarded(openLink));
 byId("copy").addEventListener("click", () => {
   getSelection().selectAllChildren(byId("curl"));
-  navigator.clipboard?.writeText(byId("curl").textContent); // only https and localhost have one
+  navigator.clipboard?.writeText(byId("curl").textContent); // a secure page has one
 });
 byId("form").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) byId("form").requestSubmit();

@@ -137,8 +137,8 @@ def compute(served: ServedModel, encoded: Encoded) -> Internals:
     served.answers, encoded.rows, outputs, answer, span
   )
   if logits and len(encoders) == 1:  # two encoders have no common input
-    shares = _contributions(served.model, encoded.rows[row], logits)
-    sequences[number].values["decided"] = shares[: len(sequences[number].ids)]
+    values = _contributions(served.model, encoded.rows[row], logits)
+    sequences[number].values["decided"] = values[: len(sequences[number].ids)]
   return Internals(answer, layers, sequences, filled, span, decided)
 
 

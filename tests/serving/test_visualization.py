@@ -227,7 +227,9 @@ DECISIONS = {
 
 
 @pytest.mark.parametrize("name", DECISIONS)
-def test_shares_are_slopes_of_the_decided_logit(every_task, monkeypatch, name):
+def test_contributions_are_slopes_of_the_decided_logit(
+  every_task, monkeypatch, name
+):
   served, (texts, pattern) = every_task[name], DECISIONS[name]
   encoded = visualization.encode(served, texts)
   result = visualization.compute(served, encoded)
@@ -235,7 +237,7 @@ def test_shares_are_slopes_of_the_decided_logit(every_task, monkeypatch, name):
     i for i, s in enumerate(result.sequences) if "decided" in s.values
   ]
   sequence = result.sequences[number]
-  shares, answer = sequence.values["decided"], result.answer
+  values, answer = sequence.values["decided"], result.answer
   assert re.fullmatch(pattern, result.decided)
   row = encoded.rows[number // 32 if name == "choices" else number]
   length = row["input_ids"].shape[-1]
@@ -263,9 +265,9 @@ def test_shares_are_slopes_of_the_decided_logit(every_task, monkeypatch, name):
 
   slopes = np.array([slope([i]) for i in range(len(sequence.ids))])
   expected = slopes / np.abs(slopes).sum()
-  np.testing.assert_allclose(shares, expected, atol=0.01)
-  assert np.sign(shares.sum()) == np.sign(slope(slice(None)))
-  assert abs(shares).sum() == pytest.approx(1, abs=1e-5)
+  np.testing.assert_allclose(values, expected, atol=0.01)
+  assert np.sign(values.sum()) == np.sign(slope(slice(None)))
+  assert abs(values).sum() == pytest.approx(1, abs=1e-5)
 
 
 def test_words_without_pieces_are_shown_as_they_are(every_task):
