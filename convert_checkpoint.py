@@ -1,4 +1,4 @@
-r"""Converts a BERT between the original's format and others.
+r"""Converts a BERT between the original's format and others, known by their files.
 
 Writes a released model's files from a Hugging Face folder or name (see
 docs/models.md), a TensorFlow Model Garden checkpoint, a TensorFlow Hub module
@@ -17,8 +17,6 @@ Writes a checkpoint without the optimizer's slots, at a third of the size:
 
   python convert_checkpoint.py --input=/tmp/mrpc_output/model.ckpt-343 \
     --output=small --strip_optimizer
-
-The program recognizes the format of --input by looking at the files.
 """
 
 import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
@@ -77,7 +75,10 @@ def check_flags(settings: ConversionSettings) -> None:
     raise NotADirectoryError(
       f"--output={settings.output} is a file: name a folder"
     )
-  choose_target(settings, interchange.format_of(settings.input))
+  kind = interchange.format_of(settings.input)
+  target = choose_target(settings, kind)
+  if (kind, target) == (ORIGINAL, HUGGING_FACE):
+    interchange.check_config(settings.input, settings.bert_config_file)
 
 
 def main(settings: ConversionSettings) -> None:

@@ -69,7 +69,7 @@ def main(settings: SplitSettings) -> None:
       for document in read_documents(settings.source, path, progress):
         count = 0
         for paragraph in document:
-          sentences = split_sentences(paragraph)
+          sentences = split_sentences(paragraph.lstrip("\ufeff"))
           output.write("".join(f"{line}\n" for line in sentences).encode())
           count += len(sentences)
           for text in filter(is_unsplit, sentences):

@@ -62,6 +62,23 @@ def format_of(path: str) -> str:
   return MODEL_GARDEN if is_object_based(prefix) else ORIGINAL
 
 
+def check_config(path: str, config_file: str | None) -> None:
+  """Raises UserError if a local checkpoint has no configuration."""
+  if config_file or path.startswith((HUB, *ZIPS)):
+    return
+  prefix = checkpoint_files.find_checkpoint(path)
+  if not checkpoint_files.sibling_file(prefix, BERT_CONFIG):
+    raise no_config(prefix)
+
+
+def no_config(origin: str) -> UserError:
+  """Error of a model without a configuration."""
+  return UserError(
+    f"there is no {BERT_CONFIG} beside {origin}: give "
+    f"{setting('bert_config_file')}"
+  )
+
+
 def is_object_based(prefix: str) -> bool:
   """Returns True for a Model Garden checkpoint, False if unreadable."""
   return GRAPH_KEY in checkpoint_files.shapes(prefix)

@@ -135,10 +135,7 @@ def complete(
     bert.lower_case = do_lower_case
   if for_transformers:
     if bert.config is None:
-      raise UserError(
-        f"there is no {BERT_CONFIG} beside {bert.origin}: give "
-        f"{setting('bert_config_file')}"
-      )
+      raise interchange.no_config(bert.origin)
     attention = BertConfig.from_dict(bert.config).attention
     has_lstm = any(name.startswith("bert/bilstm/") for name in bert.values)
     if attention != "bidirectional" or has_lstm:

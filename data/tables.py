@@ -101,6 +101,8 @@ def _lines(path, dialect):
     first = file.peek(1000).split(b"\n")[0]
     encoding = _MARKS.get(first[:2], dialect[1])
     is_in_doubt = encoding not in _MARKS.values()
+    if first.startswith(b"PK\3\4"):
+      raise UserError(f"{path} is a workbook (.xlsx): save it as CSV UTF-8")
     if encoding == "utf-8" and textfiles.is_utf16(first):
       raise UserError(
         f"{path} looks like UTF-16: give {setting('encoding', 'utf-16-le')}, "
@@ -130,6 +132,11 @@ def _lines(path, dialect):
         f"{path}, line {number}: byte 0x{error.object[error.start]:02x} is not "
         f"{encoding.upper()}: give {setting('encoding')}, cp1252 for western "
         "European text"
+      ) from error
+    except UnicodeError as error:  # such as UTF-16 without a mark
+      raise UserError(
+        f"{path}: {setting('encoding', encoding)} cannot read it ({error}); "
+        "without a byte order mark, UTF-16 is utf-16-le or utf-16-be"
       ) from error
 
 
@@ -172,12 +179,23 @@ def _table(path, columns, header, skip_broken, dialect):
     for name in columns:
       if header.count(name) > 1:
         raise UserError(f"{where}: column {name!r} is there twice: rename one")
-  broken = []
+  broken, doubts = [], defaultdict[str, list](list)
   for index, (line, fields) in enumerate(records, has_header):
     while dialect and len(fields) > len(header) and not fields[-1].strip():
       fields.pop()
     if len(fields) == len(header):
       number = line - 1 if is_plain else index
+      if is_plain and dialect and _QUOTED.search("\n" + "\t".join(fields)):
+        remedy = f"{setting('delimiter', 'tab')} reads all as .csv"
+        doubts[f"after 1,000 lines, quotes as in .csv; {remedy}"].append(line)
+      for cell in fields if len(header) > 1 else ():
+        rows = cell.split("\n")[1:-1]
+        widths = {row.count(delimiter) + 1 for row in rows}
+        # A comma in a text has a blank behind it.
+        if widths == {len(header)} and f"{delimiter} " not in "".join(rows):
+          text = "a cell in quotes has rows of the table: is a quote never "
+          text += "closed, or not written twice inside quotes?"
+          doubts[text].append(f"{line} to {line + len(rows) + 1}")
       yield Row(line, dict(zip(header, fields, strict=True)), number)
     elif skip_broken:
       broken.append(line)
@@ -185,6 +203,8 @@ def _table(path, columns, header, skip_broken, dialect):
       remedy = f"put texts with {delimiter!r} in quotes"
       if is_plain:
         remedy = "remove tabs and line breaks in texts, or write .csv or .jsonl"
+        if dialect:
+          remedy += f"; if cells are quoted, give {setting('delimiter', 'tab')}"
       raise UserError(
         f"{path}, line {line}: {len(fields)} columns, expected {len(header)} "
         f"({', '.join(header)}): is it the file of another task? If not, "
@@ -193,6 +213,8 @@ def _table(path, columns, header, skip_broken, dialect):
   if broken:
     text = "%s: left out %d rows with a wrong number of columns (lines %s)"
     logging.warning(text, path, len(broken), _first(broken))
+  for text, lines in doubts.items():
+    _warn_once("%s, lines %s: %s", path, _first(lines), text)
 
 
 def _records(path, lines, delimiter, is_plain=False, strict=True):

@@ -60,7 +60,7 @@ def _lines(path):
   if not path.endswith(".json"):
     return textfiles.lines(path)
   settings = textfiles.read_json(path)
-  model = settings.get("model", {"type": None})
+  model = settings.get("model") or {"type": None}
   kind = model.get("type", "WordPiece")  # early files have no type
   actual = kind, model.get("continuing_subword_prefix"), model.get("unk_token")
   if actual != ("WordPiece", "##", UNK):
@@ -69,7 +69,9 @@ def _lines(path):
       f"{actual[2]}; BERT needs WordPiece with ## and {UNK}"
     )
   added = settings.get("added_tokens") or ()
-  ids = model["vocab"] | {token["content"]: token["id"] for token in added}
+  ids = (model.get("vocab") or {}) | {
+    token["content"]: token["id"] for token in added
+  }
   lines = [""] * (1 + max(ids.values(), default=-1))
   for token, index in ids.items():
     if token.split() == [token]:  # no word of a text can equal other tokens

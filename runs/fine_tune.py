@@ -16,12 +16,14 @@ from modeling import losses, tracing
 from modeling.config import BertConfig
 from modeling.losses import Objective
 from runs import checks, model_files, sweep
-from runs.session import Run, needs_static_shapes, restore
+from runs.session import Run, needs_static_shapes, restore, write_page
 from runs.settings import DRY_RUN_STEPS, Packing
 from runs.task_settings import FineTuning
 from serving.export import ServedModel
+from serving.visualization import run_page
+from serving.visualization.run_page import Evaluation
 from storage import UserError, number_of
-from training import optimization, report, run_folder, run_json
+from training import optimization, processes, report, run_folder, run_json
 from training.run_folder import BestCheckpoint, Checkpoints
 from training.step import batch_inputs
 
@@ -44,6 +46,7 @@ class Task(ABC, Generic[S, R]):
 
   unit: ClassVar[str] = "examples"  # name of a record in the log
   predicted: ClassVar[str] = "test"  # split of --do_predict
+  has_table: ClassVar[bool] = False  # writes eval_predictions.tsv itself
 
   @property
   @abstractmethod
@@ -75,13 +78,16 @@ class Task(ABC, Generic[S, R]):
 
   @abstractmethod
   def evaluate(self, model: keras.Model, records: R) -> Mapping[str, float]:
-    """Scores of a dev set, for eval_results.txt."""
+    """Scores of a dev set, for eval_results.txt; an Evaluation gets a page."""
 
   @abstractmethod
   def predict(
     self, model: keras.Model, split: str, records: R, step: int
-  ) -> None:
-    """Writes the predictions of a split by the model after `step` steps."""
+  ) -> Evaluation | None:
+    """Writes the predictions of a split by the model after `step` steps.
+
+    Returns an Evaluation if the split has right answers.
+    """
 
   @staticmethod
   @abstractmethod
@@ -113,11 +119,13 @@ def fine_tune(task: Task[S, R]) -> None:
     if settings.evaluates or settings.do_predict:
       step = run.load(model)
     if settings.evaluates:
-      evaluate(task, model, data, step)
+      evaluate(task, model, data, step, is_last=True)
     if settings.do_predict:
       for split, records in data.items():
         if split.startswith(task.predicted):
-          task.predict(model, split, records, step)
+          evaluation = task.predict(model, split, records, step)
+          if evaluation and not settings.evaluates:
+            _write_page(task, evaluation, split, data, step)
   if settings.do_export:
     run.export(task.served_model)
 
@@ -179,9 +187,16 @@ def train(
 
 
 def evaluate(
-  task: Task[S, R], model: keras.Model, data: Mapping[str, R], step: int
+  task: Task[S, R],
+  model: keras.Model,
+  data: Mapping[str, R],
+  step: int,
+  is_last: bool = False,
 ) -> Mapping[str, float]:
-  """Writes eval_results.txt of each dev set; returns the scores of "dev"."""
+  """Writes eval_results.txt of each dev set; returns the scores of "dev".
+
+  The last evaluation writes eval_predictions.tsv and run.html, too.
+  """
   results = {}
   for split, records in data.items():
     if split.startswith("dev"):
@@ -190,7 +205,24 @@ def evaluate(
       suffix = split.removeprefix("dev")
       folder = task.settings.output_dir
       report.write_evaluation(folder, results[split], step, suffix)
+      if is_last and isinstance(results[split], Evaluation):
+        _write_page(task, results[split], split, data, step)
   return results["dev"]
+
+
+def _write_page(task, evaluation, split, data, step):
+  """Writes eval_predictions.tsv of a dev set, and run.html of "dev"."""
+  settings, judged = task.settings, [*evaluation.judged]
+  if not (judged and processes.is_chief()) or settings.dry_run:
+    return
+  folder, suffix = settings.output_dir, split.removeprefix("dev")
+  if not task.has_table:
+    path = os.path.join(folder, f"eval_predictions{suffix}.tsv")
+    run_page.write_table(path, judged)
+  if suffix:
+    return
+  counts = {name: len(task.examples[name]) for name in data}
+  write_page(settings, step, counts, judged)
 
 
 def _num_steps(settings: FineTuning, num_examples: int) -> int:

@@ -21,6 +21,7 @@ from runs.task_settings import FineTuning, LongText
 from serving import export as exports
 from serving.export import ServedModel
 from serving.formats import FORMATS
+from serving.visualization import run_page
 from storage import record_scan
 from training import (
   checkpoint,
@@ -251,6 +252,30 @@ def restore(
   else:
     Checkpoints(folder).load(result.model, settings.init_checkpoint)
   return result
+
+
+def write_page(
+  settings: Training,
+  step: int,
+  counts: Mapping[str, int] | None = None,
+  judged: Sequence[run_page.Judged] = (),
+) -> None:
+  """Writes run.html: curves and scores of the folder, and judged examples.
+
+  `counts` are numbers of examples by split. Not in a dry run, nor by a worker.
+  """
+  folder = settings.output_dir
+  if settings.dry_run or not processes.is_chief():
+    return
+  entry = (run_json.read(folder) or [{}])[-1]
+  facts = {"program": settings.program, "started": entry.get("started", "")}
+  facts |= {"step": f"{step:,}"}
+  facts |= {name: f"{count:,}" for name, count in (counts or {}).items()}
+  flags = {name: settings[name] for name in sorted(settings.given)}
+  curves = report.read_metrics(folder)
+  evaluated = (x for x in reversed(curves) if any("eval_" in k for k in x))
+  scores = {k: v for k, v in next(evaluated, {}).items() if "eval_" in k}
+  run_page.write(folder, facts, flags, curves, scores, judged)
 
 
 def text_windows(settings: LongText) -> models.Windows | None:

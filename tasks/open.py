@@ -235,7 +235,9 @@ class Predictor:
     """Vectors of texts from the last layer, [N, H]; `normalize`: length 1."""
     if "pooling" not in self._answer.answers.settings:
       raise UserError("this is a model of a task, which has no vectors")
-    array = np.array([a["sentence"][-1] for a in self(texts)], np.float32)
+    vectors = [answer["sentence"][-1] for answer in self(texts)]
+    width = len(vectors[0] if vectors else self([""])[0]["sentence"][-1])
+    array = np.array(vectors, np.float32).reshape(-1, width)
     norms = np.linalg.norm(array, axis=-1, keepdims=True)
     return array / norms if normalize else array
 

@@ -132,6 +132,11 @@ def test_trains_evaluates_and_predicts(trained):
   assert np.mean(np.equal(result, expected)) > 0.9
   header, *named = programs.table(output / "test_predictions.tsv")
   assert header == ["guid", "prediction", "0", "1"]
+  header, *judged = programs.table(output / "eval_predictions.tsv")
+  assert header[:4] == ["id", "text", "label", "prediction"]
+  right = np.mean([row[2] == row[3] for row in judged])
+  assert right == pytest.approx(results["eval_accuracy"])
+  assert "calibration" in (output / "run.html").read_text()
   assert [row[1] for row in named] == result
 
 

@@ -87,6 +87,7 @@ def test_finds_names_and_scores(trained):
   assert labels == ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
   for name in ("train", "eval", "predict"):
     assert (output / f"{name}.tf_record").exists()
+  assert '"B-LOC"' in (output / "run.html").read_text()
   # A file to predict is scored like the dev file if its tags are known.
   assert log.count(f"FB1: {100 * results['eval_f1']:6.2f}") >= 2
   for kind in ("conll", "tsv"):

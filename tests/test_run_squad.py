@@ -74,6 +74,12 @@ def test_learns_answers_and_scores(flags, tmp_path):
   assert _load(output / "squad_scores.json") == scores
   for name in ("train.tf_record", "eval.tf_record", "nbest_predictions.json"):
     assert (output / name).exists()
+  header, *judged = programs.table(output / "eval_predictions.tsv")
+  assert header[1:5] == ["question", "context", "label", "prediction"]
+  assert {row[3]: row[4] for row in judged} == {
+    name: name for name in OWNERS.values()
+  }
+  assert (output / "run.html").exists()
   [*_, evaluated] = (output / "metrics.jsonl").read_text().splitlines()
   assert json.loads(evaluated)["eval_f1"] == 100.0
   # The checkpoint is enough, without right answers.

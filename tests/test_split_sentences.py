@@ -15,7 +15,7 @@ def _split(path, **flags):
 
 
 def test_a_file_is_a_document(tmp_path):
-  (tmp_path / "a.txt").write_text("One. Two\nlines.\n\nThree.")
+  (tmp_path / "a.txt").write_text("\ufeffOne. Two\nlines.\n\nThree.")
   (tmp_path / "b.txt").write_bytes(b"Four.\r\nFive.\r\n")
   _, text = _split(tmp_path / "*.txt")
   assert text == "One.\nTwo lines.\nThree.\n\nFour.\nFive.\n\n"

@@ -12,7 +12,7 @@ from data.pretraining import documents, instances, shards
 from data.pretraining import preview as preview_module
 from data.vocab import SPECIAL_TOKENS
 from modeling import models
-from runs import session
+from runs import devices, session
 from serving import export
 from tasks.features import task as features
 from tests import programs, small_model, stages
@@ -55,7 +55,7 @@ def test_features_are_exported_and_extracted(
   scope = events.stage("scope", stages.nullcontext())
   device = SimpleNamespace(scope=scope)
   served = SimpleNamespace(model="served")
-  monkeypatch.setattr(session, "make_strategy", lambda args: device)
+  monkeypatch.setattr(devices, "make_strategy", lambda args: device)
   monkeypatch.setattr(
     session, "set_export_policy", lambda *_: events.append(("policy",))
   )

@@ -53,6 +53,7 @@ function showCurves() {
   const last = Math.max(...data.curves.map(({ step }) => step));
   for (const [title, curves] of Object.entries(panels)) {
     const values = Object.values(curves).flat().map(([, value]) => value);
+    if (values.length < 2) continue; // a score, not a curve
     byId("panels").append(panel(title.replaceAll("_", " "), curves, [0, last], [Math.min(...values), Math.max(...values)]));
   }
 }
@@ -87,14 +88,23 @@ function showCalibration({ bins, error, temperature, fitted_error }) {
   byId("calibration").append(panel("fraction of right answers", { training: [[0, 0], [1, 1]], evaluation: points }, [0, 1], [0, 1]));
 }
 
+// The true answer of a question in its context.
+function around({ texts: { context = "" }, label }) {
+  const start = label && context.indexOf(label);
+  if (!context || !label || start < 0) return [];
+  const end = start + label.length;
+  return [element("p", "text", `... ${context.slice(Math.max(0, start - 60), start)}`, element("mark", "", label), `${context.slice(end, end + 60)} ...`)];
+}
+
 function showErrors() {
-  const { examples, right } = data.numbers;
-  const some = data.errors.length < examples - right ? `; the ${data.errors.length} with the highest probability:` : ", the highest probability first:";
-  byId("number").textContent = `${examples - right} of ${examples.toLocaleString("en")} answers are wrong${some}`;
+  const [shown, examples] = [data.errors.length, data.examples.toLocaleString("en")];
+  byId("number").textContent = data.wrong
+    ? `${data.wrong} of ${examples} answers are wrong, the most certain first${shown < data.wrong ? `; here are ${shown}` : ""}.`
+    : `The largest of ${examples} differences.`;
   byId("errors").append(...data.errors.map((one) => element("article", "",
     ...terms(Object.entries(one.texts).filter(([name]) => !("words" in one.answer) && name !== "context").map(([name, text]) =>
       [name.replaceAll("_", " "), [text].flat().join(" | ")])),
-    element("p", "truth", `right: ${one.label || "(no answer)"}`),
+    element("p", "truth", `right: ${one.label || "(no answer)"}`, ...around(one)),
     ...answerNodes(one.answer, one.texts))));
 }
 

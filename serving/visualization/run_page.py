@@ -4,14 +4,14 @@ The page shows the curves of metrics.jsonl, the scores, and what the model
 answers for the dev set: a confusion matrix, the calibration, the worst errors.
 """
 
+import math
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import optimize, special
 
 from serving.answers import Texts
 from serving.visualization import fill
@@ -27,20 +27,37 @@ _BINS = 10  # of confidence
 class Judged:
   """An example of the dev set with the model's answer.
 
-  `texts` and `answer` have the form that Predictor takes and gives.
-  `probability` belongs to `prediction`, NaN for a score. `pairs` has the true
-  and the predicted label of each labelled part, such as a word. `truth` indexes
-  the answer's `probabilities`, which calibration needs, or is None.
+  `texts` and `answer` have the form that Predictor takes and gives. `is_right`
+  is None for a score. `probability` of the prediction is NaN if there is none.
+  `pairs` has the true and the predicted label of each labelled part, such as a
+  word. `truth` indexes the answer's `probabilities`, or is None.
   """
 
   texts: Texts
   answer: dict[str, Any]
   label: str
   prediction: str
-  is_right: bool
-  probability: float
+  is_right: bool | None
+  probability: float = math.nan
   pairs: Sequence[tuple[str, str]] = ()
   truth: int | None = None
+
+  @property
+  def badness(self) -> float:
+    """Orders the examples: certain errors, or large differences, come first."""
+    if self.is_right is None:
+      return abs(float(self.label) - float(self.prediction))
+    return -1.0 if self.is_right else np.nan_to_num(self.probability)
+
+
+class Evaluation(dict[str, float]):
+  """Scores by name; `judged` yields the examples behind the scores."""
+
+  def __init__(
+    self, scores: Mapping[str, float], judged: Iterable[Judged] = ()
+  ):
+    super().__init__(scores)
+    self.judged = judged
 
 
 def write_table(path: str, judged: Sequence[Judged]) -> None:
@@ -52,7 +69,8 @@ def write_table(path: str, judged: Sequence[Judged]) -> None:
     texts = (_plain(one.texts.get(name)) for name in inputs)
     names = _plain(one.label), _plain(one.prediction)
     chance = f"{one.probability:.4f}"
-    lines.append([str(number), *texts, *names, chance, str(int(one.is_right))])
+    is_right = "" if one.is_right is None else str(int(one.is_right))
+    lines.append([str(number), *texts, *names, chance, is_right])
   text = "".join("\t".join(line) + "\n" for line in lines)
   files.write_text(path, text)
 
@@ -76,19 +94,21 @@ def write(
   `facts` and `flags` are shown as they are. `curves` has the lines of
   metrics.jsonl, `scores` the evaluation of the final model.
   """
-  order = sorted(judged, key=lambda one: (one.is_right, -one.probability))
+  shown = [one for one in judged if not one.is_right]
+  shown = sorted(shown, key=lambda one: -one.badness)[:_MAX_SHOWN]
   data = {
     "facts": dict(facts),
     "flags": {name: str(value) for name, value in flags.items()},
     "curves": list(curves),
     "scores": {name: float(value) for name, value in scores.items()},
-    "numbers": {
-      "examples": len(judged),
-      "right": sum(one.is_right for one in judged),
-    },
+    "examples": len(judged),
+    "wrong": sum(one.is_right is False for one in judged),
     "confusion": _confusion(judged),
     "calibration": calibration(judged),
-    "errors": [asdict(one) for one in order[:_MAX_SHOWN] if not one.is_right],
+    "errors": [
+      {k: v for k, v in vars(one).items() if k != "probability"}
+      for one in shown
+    ],
   }
   path = os.path.join(folder, NAME)
   files.write_text(path, fill("run_page", data))
@@ -119,6 +139,8 @@ def calibration(judged: Sequence[Judged]) -> dict[str, Any] | None:
   right = np.array([one.is_right for one in known])
   bins, error = _bins(np.array([one.probability for one in known]), right)
   result = {"bins": bins, "error": error}
+  from scipy import optimize, special
+
   truths = [one.truth for one in known]
   if None in truths:
     return result

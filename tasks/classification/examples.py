@@ -127,8 +127,10 @@ def read_examples(
           f"{path}: no column {name!r}, as --prediction_columns has it; there "
           f"are {', '.join(map(repr, present))}"
         )
-  examples = []
+  examples, scores = [], {}
   for row in rows:
+    if task.is_regression and source.label:
+      scores[row.line] = row.values[source.label].strip()
     number = row.values[source.guid] if source.guid else row.number
     copied = {k: row.values[k] for k in copied_columns if k in row.values}
     example = TextExample(
@@ -139,6 +141,13 @@ def read_examples(
       copied if copied_columns else None,
     )
     examples.append(example)
+  comma = next((score for score in scores.values() if "," in score), None)
+  for line, score in scores.items():
+    if comma and re.fullmatch(r"-?[1-9]\d{0,2}\.\d{3}", score):
+      raise UserError(
+        f"{path}, line {line}: {score!r} may be a thousand, as {comma} has a "
+        "decimal comma; write it with a comma, or without the point"
+      )
   return examples
 
 
@@ -156,8 +165,9 @@ def _label(task, column, row, path):
       )
     return label
   if task.dialect and label not in task.labels:  # pandas writes 1 as 1.0
-    same = {label.removesuffix(".0"), f"{label}.0"}
-    label = next(iter(same & {*task.labels}), label)
+    start = re.escape(re.sub(r"(?<=\d)\.0*$", "", label))
+    is_same = re.compile(rf"{start}((?<=\d)\.0*)?").fullmatch
+    label = next(filter(is_same, task.labels), label)
   if task.multi_label:
     result = labels.split(label, where)
   else:

@@ -2,7 +2,7 @@
 
 import itertools
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -20,8 +20,9 @@ from modeling.config import BertConfig
 from runs import checks, model_files, session
 from runs.fine_tune import Task
 from runs.session import text_windows
-from serving.answers import TextConfig
+from serving.answers import Encoded, TextConfig
 from serving.export import ServedModel, TextSignature
+from serving.visualization.run_page import Evaluation, Judged
 from storage import files
 from tasks.classification import examples, metrics, named_tasks
 from tasks.classification.answers import Answers
@@ -167,9 +168,7 @@ class Classification(Task[Settings, RecordDataset]):
     log_lengths(file, lengths, settings.row_length, flag=flag)
     return RecordDataset(rows, path, schema, static_shapes, lengths=lengths)
 
-  def evaluate(
-    self, model: keras.Model, records: RecordDataset
-  ) -> dict[str, float]:
+  def evaluate(self, model: keras.Model, records: RecordDataset) -> Evaluation:
     """Computes scores; `fits_thresholds` writes thresholds for the best F1."""
     settings, named = self.settings, self.named
     batch_size, rows = settings.eval_batch_size, records.rows
@@ -193,7 +192,8 @@ class Classification(Task[Settings, RecordDataset]):
       predicted = metrics.predictions(named, outputs)
       table = classification_report(named.labels, predicted, label_ids)
       logging.info("\n%s", table)
-    return metrics.results(named, outputs, example_loss, rows, batch_size)
+    scores = metrics.results(named, outputs, example_loss, rows, batch_size)
+    return Evaluation(scores, _judged(settings, named, rows, logits))
 
   def predict(
     self, model: keras.Model, split: str, records: RecordDataset, step: int
@@ -222,6 +222,35 @@ class Classification(Task[Settings, RecordDataset]):
       Answers(texts, named.has_pairs, named.thresholds),
       TextClassification,
     )
+
+
+def _judged(settings, named, rows, logits) -> Iterator[Judged]:
+  """Yields the examples with labels and answers."""
+  texts = TextConfig(settings.tokenizer, settings.row_length, named.labels)
+  if named.is_regression:
+    texts = replace(texts, labels=None)
+  answers = Answers(texts, named.has_pairs, named.thresholds)
+  for row, values in zip(rows, logits, strict=True):
+    answer = answers.decode(Encoded([]), [{"logits": values}])
+    given = dict(zip(answers.inputs, (row.text_a, row.text_b), strict=False))
+    if named.is_regression:
+      score = f"{answer['score']:.4f}"
+      yield Judged(given, answer, str(row.label), score, None)
+    elif named.multi_label:
+      label, predicted = ", ".join(row.label), ", ".join(answer["predicted"])
+      is_right = {*row.label} == {*answer["predicted"]}
+      yield Judged(given, answer, label, predicted, is_right)
+    else:
+      pair = row.label, answer["label"]
+      yield Judged(
+        given,
+        answer,
+        *pair,
+        is_right=row.label == answer["label"],
+        probability=max(answer["probabilities"]),
+        pairs=[pair],
+        truth=answer["labels"].index(row.label),
+      )
 
 
 served_model = Classification.served_model

@@ -16,8 +16,9 @@ from modeling import losses, models
 from modeling.config import BertConfig
 from runs import model_files, session
 from runs.fine_tune import Task
-from serving.answers import TextConfig, softmax
+from serving.answers import Encoded, TextConfig, softmax
 from serving.export import ServedModel, TextSignature
+from serving.visualization.run_page import Evaluation, Judged
 from tasks import metrics
 from tasks.multiple_choice.answers import Answers
 from tasks.multiple_choice.examples import ChoiceExample, ChoiceRecordBuilder
@@ -79,9 +80,7 @@ class Swag(Task[Settings, RecordDataset]):
     )
     return RecordDataset(rows, path, schema, static_shapes, lengths=lengths)
 
-  def evaluate(
-    self, model: keras.Model, records: RecordDataset
-  ) -> dict[str, float]:
+  def evaluate(self, model: keras.Model, records: RecordDataset) -> Evaluation:
     """Computes loss and accuracy."""
     batch_size = self.settings.eval_batch_size
     logits = inference.outputs(model, records, batch_size)["logits"]
@@ -90,10 +89,29 @@ class Swag(Task[Settings, RecordDataset]):
     terms = self.objective().losses({"logits": logits}, {"label_ids": labels})
     table = metrics.classification_report(_names(logits), predictions, labels)
     logging.info("\n%s", table)
-    return {
+    scores = {
       "eval_loss": np.asarray(terms["example_loss"]).mean(),
       "eval_accuracy": metrics.score("accuracy", predictions, labels),
     }
+    return Evaluation(scores, self._judged(records.rows, logits))
+
+  def _judged(self, rows, logits):
+    """Yields the examples with labels and answers."""
+    settings = self.settings
+    texts = TextConfig(settings.tokenizer, settings.max_seq_length)
+    answers = Answers(texts)
+    for row, values in zip(rows, logits, strict=True):
+      answer = answers.decode(Encoded([], row.endings), [{"logits": values}])
+      choice = answer["choice"]
+      yield Judged(
+        {"sent1": row.sent1, "sent2": row.sent2, "choices": row.endings},
+        answer,
+        row.endings[row.label],
+        answer["text"],
+        is_right=choice == row.label,
+        probability=answer["probabilities"][choice],
+        truth=row.label,
+      )
 
   def predict(
     self, model: keras.Model, split: str, records: RecordDataset, step: int

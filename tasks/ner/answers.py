@@ -85,7 +85,13 @@ class Answers(answers.Answers):
     logits = [np.zeros([0, len(labels)], np.float32)]  # of an empty text
     for output, window in zip(outputs, windows, strict=True):
       logits.append(output["logits"][window.positions])
-    logits = np.concatenate(logits)
+    return self.decode_words(text, spans, np.concatenate(logits))
+
+  def decode_words(
+    self, text: str, spans: Sequence[tuple[int, int]], logits: np.ndarray
+  ) -> dict:
+    """The answer for the words at `spans` of a text; `logits` are [W, L]."""
+    labels = self.config.labels or ()
     probs = softmax(logits)
     tags = [labels[i] for i in logits.argmax(-1)]
     entities = []

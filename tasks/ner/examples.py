@@ -16,9 +16,10 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
-from itertools import accumulate, chain, groupby, pairwise
+from functools import cache
+from itertools import accumulate, chain, count, groupby, islice, pairwise
 from operator import ne
 from typing import NamedTuple
 
@@ -36,6 +37,7 @@ DOCUMENT_START = "-DOCSTART-"
 # The first words of a document in CoNLL, OntoNotes and Universal Dependencies.
 _STARTS = (DOCUMENT_START, "#begin document", "#end document", "# newdoc")
 BLANK = "\u2581"  # as in SentencePiece
+_ID = re.compile(r"\d+[-.]\d+")  # of CoNLL-U: 2-3 is a range, 2.1 is empty
 _LONG = 200  # words; a longer sentence is perhaps several
 # Keys of JSON lines, for words and tags.
 _KEYS = (("tokens", "words"), ("ner_tags", "tags", "labels", "ner"))
@@ -45,6 +47,8 @@ _REMEDY = (
 )
 # Columns of words and tags; -1 is the last column.
 Columns = tuple[int, int]
+# A training file is read twice.
+_log_once, _warn_once = map(cache, (logging.info, logging.warning))
 
 
 class Sentence(NamedTuple):
@@ -56,12 +60,14 @@ class Sentence(NamedTuple):
   line: int = 1  # line of the first word, from 1; each word has the next line
   is_line: bool = False  # all words are on one line
   scheme: Scheme | None = None  # the file's scheme, if the tags were converted
+  left_out: Collection[int] = ()  # lines of the file that are no words
 
   @property
   def lines(self) -> list[int]:
     """Number of each word's line."""
-    step = 0 if self.is_line else 1
-    return [self.line + step * word for word in range(len(self.words))]
+    numbers = count(self.line, step=0 if self.is_line else 1)
+    words = (number for number in numbers if number not in self.left_out)
+    return [*islice(words, len(self.words))]
 
 
 def read_sentences(
@@ -88,7 +94,7 @@ def read_sentences(
     )
   if len(sentences) == 1 and len(sentences[0].words) > _LONG:
     text = "%s: all %d words are one sentence; a blank line should end each"
-    logging.warning(text, path, len(sentences[0].words))
+    _warn_once(text, path, len(sentences[0].words))
   return sentences
 
 
@@ -120,16 +126,25 @@ def _texts(values, keys, where) -> list[str]:
 def _read_columns(path, columns) -> Iterator[Sentence]:
   lines = [*enumerate(map(_parse, textfiles.text_lines(path)), 1)]
   rows = [(number, cells) for number, (kind, cells) in lines if kind == "words"]
-  _check_rows(path, rows[:1000])
+  left_out: Collection[int] = ()
+  ids = {cells[0] for _, cells in rows}
+  others = {one for one in ids if not one.isdigit()}
+  if columns[0] and "1" in ids and others and all(map(_ID.fullmatch, others)):
+    left_out = {number for number, cells in rows if cells[0] in others}
+    lines = [line for line in lines if line[0] not in left_out]
+    rows = [row for row in rows if row[0] not in left_out]
+    text = "%s: left out %d lines with ids such as %s (ranges, empty nodes)"
+    _log_once(text, path, len(left_out), min(others))
   column = columns[-1] if columns[1:] else -1
   tags = {tag for _, cells in rows for tag in cells[column:][:1]}
-  known = {len(cells) for _, cells in rows}, tags, column
+  _check_rows(path, rows[:1000], tags)
+  sizes = Counter(len(cells) for _, cells in rows)
+  [(usual, _)] = sizes.most_common(1) or [(0, 0)]
   document, is_empty = 0, True
-  widths: dict[int, int] = {}  # number of columns -> the first line with it
 
   def find_kind(line):
     _, (kind, cells) = line
-    is_word = kind == "#" and (not rows or _is_row(cells, *known))
+    is_word = kind == "#" and (not rows or _is_row(cells, sizes, tags, column))
     return "words" if is_word else kind
 
   for kind, group in groupby(lines, find_kind):
@@ -137,16 +152,22 @@ def _read_columns(path, columns) -> Iterator[Sentence]:
       document += not is_empty
     elif kind == "words":
       block = [(number, cells) for number, (_, cells) in group]
-      for number, cells in block:
-        widths.setdefault(len(cells), number)
       picked = [_pick(path, *row, columns) for row in block]
       words, *more = map(list, zip(*picked, strict=True))
-      yield Sentence(words, more[0] if more else None, document, block[0][0])
+      width, line = min((len(cells), number) for number, cells in block)
+      is_short = width < usual <= max(len(cells) for _, cells in block)
+      if is_short and min(columns) < 0:
+        raise UserError(
+          f"{path}, line {line}: {width} columns, but most lines have {usual}: "
+          "add the word or tag that is missing"
+        )
+      start, known_tags = block[0][0], more[0] if more else None
+      yield Sentence(words, known_tags, document, start, left_out=left_out)
       is_empty = False
-  if len(widths) > 1 and min(columns) < 0:
-    (width, line), (other_width, other_line), *_ = widths.items()
-    text = "%s, line %d: %d columns, but line %d has %d; is something missing?"
-    logging.warning(text, path, other_line, other_width, line, width)
+  odd = [row for row in rows if len(row[1]) != usual]
+  if odd and min(columns) < 0:
+    text = "%s, line %d: %d columns, but most have %d; is something missing?"
+    _warn_once(text, path, odd[0][0], len(odd[0][1]), usual)
 
 
 def _parse(line: str) -> tuple[str, list[str]]:
@@ -173,7 +194,7 @@ def _is_row(cells, widths, tags, column) -> bool:
   return len(cells) in widths and bool(is_name or is_tag)
 
 
-def _check_rows(path, rows) -> None:
+def _check_rows(path, rows, tags) -> None:
   """Raises ValueError for lines such as Ann/B-PER, tables and running text."""
   for separator in ",; /|_":
     end = -1 if separator in ",; " else None  # as in "Ann, B-PER"
@@ -191,7 +212,9 @@ def _check_rows(path, rows) -> None:
       )
   widths = [len(cells) for _, cells in rows]
   changes = list(map(ne, widths, widths[1:]))
-  if 2 * sum(changes) > len(rows) and len({*widths}) > 2:
+  is_prose = 2 * sum(changes) > len(rows) and len({*widths}) > 2
+  is_prose |= not recognize(tags).name and 2 * len(tags) > len(rows)
+  if is_prose and any(changes):
     raise UserError(
       f"{path}, line {rows[changes.index(True) + 1][0]}: another number of "
       f"columns than before, as in running text: {_REMEDY}"

@@ -20,6 +20,7 @@ from storage import files, num_wide
 from tasks import metrics
 from tasks.ner.examples import DOCUMENT_START, Sentence, group_by_sentence
 from tasks.ner.schemes import OUTSIDE, Scheme, recognize
+from tasks.ner.tagging import find_scheme
 
 
 class Score(NamedTuple):
@@ -119,6 +120,36 @@ def results(scores: Scores, losses: np.ndarray) -> dict[str, float]:
     for name in ("precision", "recall", "f1"):
       result[f"eval_{name}"] = getattr(scores.overall, name)
   return result
+
+
+def in_learned_scheme(
+  logits: np.ndarray, tags: Sequence[str], sentences: Sequence[Sentence]
+) -> Sequence[Sentence]:
+  """Sentences with tags in the scheme of the predictions: IOB1 or BIO.
+
+  A model's labels are the same for both, but the tags of correct entities tell
+  which one it has learned.
+  """
+  known = [s.tags for s in sentences if s.tags and not s.scheme]
+  if not known or recognize(tags).name != "BIO":
+    return sentences
+  scheme = find_scheme(sentences, tags)
+  target = scheme._replace(name="BIO" if scheme.name == "IOB1" else "IOB1")
+  answers = group_by_sentence([tags[i] for i in logits.argmax(-1)], sentences)
+  is_same = [
+    one[begin:end] == two[begin:end]
+    for one, two in zip(known, answers, strict=True)
+    for _, begin, end in {*scheme.entities(one)} & {*scheme.entities(two)}
+  ]
+  known = [scheme.convert(one, target) for one in known]
+  if 2 * sum(is_same) >= len(is_same) or not {*chain(*known)} <= {*tags}:
+    return sentences
+  text = "the model has learned %s: to be scored, tags are converted from %s"
+  logging.info(text, target.name, scheme.name)
+  return [
+    sentence._replace(tags=one, scheme=scheme)
+    for sentence, one in zip(sentences, known, strict=True)
+  ]
 
 
 def score(

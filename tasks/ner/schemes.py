@@ -114,7 +114,7 @@ class Scheme(NamedTuple):
 
 def recognize(tags: Collection[str]) -> Scheme:
   """Recognizes the scheme of all tags of a file or a model."""
-  left = {*tags} - {OUTSIDE}
+  left = {*tags} - {OUTSIDE, ""}
   layouts: list[Layout] = []
   parts: Parts = {}
   while layout_parts := _main_layout(

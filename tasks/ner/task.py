@@ -15,11 +15,12 @@ from modeling import losses, models
 from modeling.config import BertConfig
 from runs import checks, model_files, session
 from runs.fine_tune import Task
-from serving.answers import TextConfig
+from serving.answers import TextConfig, softmax
 from serving.export import ServedModel
+from serving.visualization.run_page import Evaluation, Judged
 from storage import Progress, tfrecord
 from tasks.ner import examples, metrics
-from tasks.ner.answers import Answers
+from tasks.ner.answers import Answers, split_words
 from tasks.ner.examples import Sentence, TagWindow
 from tasks.ner.schemes import recognize
 from tasks.ner.tagging import Settings
@@ -39,6 +40,7 @@ class Ner(Task[Settings, TagRecords]):
   """Sentences whose words have tags, the `labels`."""
 
   unit = "records"
+  has_table = True  # of words, eval_predictions.tsv
 
   @property
   def metric(self) -> str:
@@ -96,12 +98,11 @@ class Ner(Task[Settings, TagRecords]):
       windows, path, build.schema, static_shapes, sentences, lengths=lengths
     )
 
-  def evaluate(
-    self, model: keras.Model, records: TagRecords
-  ) -> dict[str, float]:
+  def evaluate(self, model: keras.Model, records: TagRecords) -> Evaluation:
     """Scores of entities and words; with --do_eval writes the tags, too."""
     settings, sentences = self.settings, records.sentences
     logits = word_logits(model, records, settings.eval_batch_size)
+    sentences = metrics.in_learned_scheme(logits, self.labels, sentences)
     label_ids = {"label_ids": metrics.label_ids(self.labels, sentences)}
     terms = self.objective().losses({"logits": logits}, label_ids)
     if settings.do_eval:
@@ -109,7 +110,27 @@ class Ner(Task[Settings, TagRecords]):
         settings.output_dir, "eval", logits, self.labels, sentences
       )
     scores = metrics.score(logits, self.labels, sentences)
-    return metrics.results(scores, np.asarray(terms["word_loss"]))
+    results = metrics.results(scores, np.asarray(terms["word_loss"]))
+    return Evaluation(results, self._judged(sentences, logits))
+
+  def _judged(self, sentences, logits):
+    """Yields the sentences with tags and answers; `logits` are of all words."""
+    settings = self.settings
+    texts = TextConfig(settings.tokenizer, settings.max_seq_length, self.labels)
+    answers, first = Answers(texts), 0
+    for sentence in sentences:
+      tags, words = sentence.tags or [], sentence.words
+      values, first = logits[first:][: len(words)], first + len(words)
+      answer = answers.decode_words(*split_words(words), values)
+      yield Judged(
+        {"tokens": words},
+        answer,
+        " ".join(tags),
+        " ".join(answer["tags"]),
+        is_right=tags == answer["tags"],
+        probability=softmax(values).max(-1).min(),
+        pairs=[*zip(tags, answer["tags"], strict=True)],
+      )
 
   def predict(
     self, model: keras.Model, split: str, records: TagRecords, step: int
@@ -117,6 +138,7 @@ class Ner(Task[Settings, TagRecords]):
     """Writes the predicted tags of a file; logs scores if it has tags."""
     settings, sentences = self.settings, records.sentences
     logits = word_logits(model, records, settings.predict_batch_size)
+    sentences = metrics.in_learned_scheme(logits, self.labels, sentences)
     metrics.write_predictions(
       settings.output_dir, split, logits, self.labels, sentences
     )

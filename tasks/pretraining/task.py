@@ -18,7 +18,7 @@ from data.records import Source
 from modeling import losses, models
 from modeling.config import SIDES, BertConfig
 from runs import checks, model_files
-from runs.session import Run
+from runs.session import Run, write_page
 from serving.answers import TextConfig
 from serving.export import ServedModel, TextSignature
 from storage import UserError, files
@@ -59,6 +59,7 @@ def pretrain(settings: Settings) -> None:
       step = run.load(model)
       if step != evaluated:
         evaluate(settings, model, objective, eval_set or train_set, step)
+      write_page(settings, step)
   if settings.do_export:
     run.export(served_model)
 

@@ -1,6 +1,7 @@
 """Answers questions about contexts, with the answers' positions."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -79,8 +80,8 @@ class Answers(answers.Answers):
     def named(index):
       entry = entries[index]
       score = entry["start_logit"] + entry["end_logit"]
-      position = _position(entry["text"], spans[index], words)
-      values = entry["text"], score, entry["probability"], *position
+      span = position(entry["text"], spans[index], words)
+      values = entry["text"], score, entry["probability"], *span
       return dict(zip(_NAMES, values, strict=True))
 
     texts = [entry["text"] for entry in entries]
@@ -99,7 +100,9 @@ class Answers(answers.Answers):
     return result
 
 
-def _position(text, words, spans):
+def position(
+  text: str, words: tuple[int, int] | None, spans: Sequence[re.Match]
+) -> tuple[int, int]:
   """Start and end of a text in the context; -1 and -1 without `words`.
 
   `words`: first and last word of the text. `spans`: matches of all words.

@@ -72,6 +72,15 @@ def score(
   }
 
 
+def is_exact(
+  example: SquadExample, answer: str, version_2_with_negative: bool, unit: str
+) -> bool:
+  """Whether an answer is exactly one of the annotators' answers."""
+  alone = Predictions(answers={example.qas_id: answer})
+  scores = score([example], alone, version_2_with_negative, unit)
+  return scores.get("exact_match", scores.get("exact")) == 100
+
+
 def score_characters(
   examples: Sequence[SquadExample], predictions: Predictions
 ) -> dict[str, float]:

@@ -15,12 +15,13 @@ from runs import checks, model_files, session
 from runs.fine_tune import Task
 from serving.answers import TextConfig
 from serving.export import ServedModel
+from serving.visualization.run_page import Evaluation, Judged
 from storage import files, number_of, tfrecord
 from tasks.squad import decoding, metrics, records
 from tasks.squad import examples as squad_examples
-from tasks.squad.answers import Answers
+from tasks.squad.answers import Answers, position
 from tasks.squad.decoding import Predictions
-from tasks.squad.examples import SquadExample
+from tasks.squad.examples import WORD, SquadExample
 from tasks.squad.records import Window
 from tasks.squad.settings import Settings
 from training import checkpoint_files, inference, report, run_folder
@@ -143,9 +144,35 @@ class Squad(Task[Settings, SquadRecords]):
     metrics.warn_of_silence(questions, predictions, scores)
     return scores
 
-  def evaluate(
-    self, model: keras.Model, records: SquadRecords
-  ) -> dict[str, float]:
+  def _judged(self, questions, predictions):
+    """Yields the questions that have answers, with the model's answers."""
+    version_2 = self.settings.version_2_with_negative
+    for question in questions:
+      truths = question.answer_texts
+      if truths is None:
+        continue
+      context = " ".join(question.doc_tokens)
+      text = predictions.answers[question.qas_id]
+      entries = predictions.nbest[question.qas_id]
+      number = [entry["text"] for entry in entries].index(text)
+      words = predictions.words[question.qas_id][number]
+      start, end = position(text, words, [*WORD.finditer(context)])
+      probability = entries[number]["probability"]
+      answer = {"answer": text, "start": start, "end": end}
+      names = ["answer" if known else "no answer" for known in (truths, text)]
+      yield Judged(
+        {"question": question.question, "context": context},
+        answer | {"probability": probability},
+        label=truths[0] if truths else "",
+        prediction=text,
+        is_right=metrics.is_exact(
+          question, text, version_2, self.settings.f1_unit
+        ),
+        probability=probability,
+        pairs=[(names[0], names[1])] if version_2 else (),
+      )
+
+  def evaluate(self, model: keras.Model, records: SquadRecords) -> Evaluation:
     """Computes scores; fits the threshold if no better model is kept."""
     settings, predictions = self.settings, self.answer(model, records)
     scores = self.score(records, predictions)
@@ -154,11 +181,11 @@ class Squad(Task[Settings, SquadRecords]):
     if not has_better or scores.get("best_f1", 0.0) > best["value"]:
       path = settings.threshold_file
       metrics.save_threshold(path, scores, predictions.null_odds)
-    return scores
+    return Evaluation(scores, self._judged(records.questions, predictions))
 
   def predict(
     self, model: keras.Model, split: str, records: SquadRecords, step: int
-  ) -> None:
+  ) -> Evaluation:
     """Writes answers, and scores and threshold if right answers are known."""
     settings, predictions = self.settings, self.answer(model, records)
     metrics.write_predictions(predictions, settings.output_dir)
@@ -167,6 +194,7 @@ class Squad(Task[Settings, SquadRecords]):
       report.write_evaluation(settings.output_dir, scores, step)
     path = settings.threshold_file
     metrics.save_threshold(path, scores, predictions.null_odds)
+    return Evaluation(scores, self._judged(records.questions, predictions))
 
   @staticmethod
   def served_model(settings: Settings) -> ServedModel:

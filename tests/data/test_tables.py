@@ -148,6 +148,42 @@ def test_quotes_of_a_tsv_that_are_no_quoting_are_text(tmp_path, content):
   assert len(rows) == 2
 
 
+@pytest.mark.parametrize(
+  ("name", "content", "lines"),
+  [
+    ("t.csv", 'a,b\nx,1\n"y,1\nz,0\nv,1\nw",0\n', "3 to 6"),
+    ("t.tsv", 'a\tb\n"""x"""\t1\n"y\t1\nz\t0\nw"\t0\n', "3 to 5"),
+    ("t.csv", 'a,b\n"y\nwell, so\nv",1\n', None),  # a text
+    ("t.csv", 'a\n"y\nz\nv"\n', None),
+  ],
+)
+def test_a_quoted_cell_with_rows_of_the_table_is_said(
+  tmp_path, caplog, name, content, lines
+):
+  path = _write(tmp_path, name, content)
+  assert [*tables.read_table(path, ["a"])]
+  text = f"{path}, lines {lines}: a cell in quotes has rows of the table"
+  assert (text in caplog.text) == bool(lines)
+  assert "never closed" in caplog.text or not lines
+
+
+def test_quotes_after_the_first_lines_of_a_tsv_are_said(tmp_path, caplog):
+  content = "a\tb\n" + "x\t1\n" * 1000 + '"so ""it"" was"\t0\n'
+  path = _write(tmp_path, "t.tsv", content)
+  *_, row = tables.read_table(path, ["a"])
+  assert row.values["a"].startswith('"so ""')
+  text = f"{path}, lines 1002: after 1,000 lines, quotes as in .csv; delimiter="
+  assert text in caplog.text
+  caplog.clear()
+  *_, row = tables.read_table(path, ["a"], dialect=("tab", "utf-8"))
+  assert row.values["a"] == 'so "it" was'
+  [*tables.read_table(path, ["a"], dialect=None)]  # of GLUE
+  assert not caplog.text
+  path = _write(tmp_path, "u.tsv", content.replace("so ", "so\n"))
+  with pytest.raises(UserError, match=r"line 1002: 1 col.*give delimiter=tab"):
+    [*tables.read_table(path, ["a"])]
+
+
 def test_a_usual_header_is_not_searched_for_other_delimiters(tmp_path, caplog):
   caplog.set_level("INFO", "absl")
   path = _write(tmp_path, "t.csv", "a;b;c;d,e\n1,2\n")
@@ -240,6 +276,20 @@ def test_an_encoding_that_there_is_not_is_named(tmp_path, name):
   path = _write(tmp_path, "t.csv", "a\nx\n")
   with pytest.raises(UserError, match=f"encoding={name} is no encoding"):
     [*tables.read_table(path, dialect=(None, name))]
+
+
+@pytest.mark.parametrize("name", ["utf-16", "undefined"])
+def test_text_that_an_encoding_cannot_read_is_named(tmp_path, name):
+  path = _write(tmp_path, "t.csv", "a,b\nx,é\n".encode("utf-16-le"))
+  message = f"t.csv: encoding={name} cannot read it .*utf-16-le"
+  with pytest.raises(UserError, match=message):
+    [*tables.read_table(path, dialect=(None, name))]
+
+
+def test_a_workbook_is_called_so(tmp_path):
+  path = _write(tmp_path, "t.csv", b"PK\3\4\x14\0\6\0\x08\0\0\0!\0\xff")
+  with pytest.raises(UserError, match=r"is a workbook .* save it as CSV UTF-8"):
+    [*tables.read_table(path)]
 
 
 @pytest.mark.parametrize("name", ["t.tsv", "t.csv"])

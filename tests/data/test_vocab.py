@@ -201,6 +201,15 @@ def test_other_tokenizers_are_refused_by_name(write_json, model, message):
 
 def test_json_that_is_no_tokenizer_is_refused(tmp_path):
   path = tmp_path / "vocab.json"
-  path.write_text('{"a": 0}')
-  with pytest.raises(ValueError, match=r"vocab\.json: its model is None"):
-    vocab.load(path)
+  for content, message in (
+    ("{}", "its model is None"),
+    ('{"model": null}', "its model is None"),
+    ('{"model": {"type": "WordPiece"}}', "its model is WordPiece with prefix"),
+    (
+      '{"model": {"continuing_subword_prefix": "##", "unk_token": "[UNK]"}}',
+      "is empty; a vocabulary",
+    ),
+  ):
+    path.write_text(content)
+    with pytest.raises(ValueError, match=rf"vocab\.json:? {message}"):
+      vocab.load(path)

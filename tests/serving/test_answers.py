@@ -19,6 +19,12 @@ def test_large_logits_have_probabilities():
   np.testing.assert_allclose(answers.sigmoid(logits), expected, rtol=1e-5)
 
 
+def test_numbers_that_json_does_not_have_become_null():
+  values = np.array([[np.nan, 0.5], [-np.inf, 1]], np.float32)
+  assert answers.to_list(values) == [[None, 0.5], [None, 1]]
+  assert answers.to_list(values[0, 0]) is None
+
+
 @pytest.mark.parametrize("labels", [None, ["b", "a"]])
 @pytest.mark.parametrize("do_lower_case", [False, True])
 def test_what_is_saved_is_loaded(tmp_path, labels, do_lower_case):

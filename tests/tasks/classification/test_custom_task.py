@@ -109,7 +109,8 @@ def test_a_text_file_counts_if_there_is_no_table(tmp_path):
 
 
 @pytest.mark.parametrize(
-  "train, dev", [("1", "1.0"), ("1.0", "1"), ("1", "01")]
+  "train, dev",
+  [("1", "1.0"), ("1.0", "1"), ("1", "1.00"), ("1.0", "1."), ("1", "01")],
 )
 def test_a_label_is_spelled_as_in_training(tmp_path, train, dev):
   lay_out(tmp_path, train_csv=f"body,kind\na,{train}\nb,0\n")
@@ -138,6 +139,17 @@ def test_a_score_may_have_a_decimal_comma(tmp_path, cell, score):
   lay_out(tmp_path, train_csv=f"body;kind\na;{cell}\n")
   result = _read(tmp_path, "train", is_regression=True)
   assert result == [("a", None, score)]
+
+
+def test_a_point_among_decimal_commas_may_be_one_of_thousands(tmp_path):
+  for cells, line in (("4,5;0.125;-1.234", 4), ("2;3.5;1.234", None)):
+    content = cells.replace(";", "\na;")
+    lay_out(tmp_path, train_csv=f"body;kind\na;{content}\n")
+    if line:
+      with pytest.raises(ValueError, match=r"csv, line 4.*'-1\.234'.* 4,5 has"):
+        _read(tmp_path, "train", is_regression=True)
+    else:
+      assert len(_read(tmp_path, "train", is_regression=True)) == 3
 
 
 def test_blank_texts_are_read_and_said(tmp_path, caplog):

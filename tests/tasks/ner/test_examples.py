@@ -67,6 +67,11 @@ def test_comments_and_words_with_blanks_have_a_tab(tmp_path):
     ("a O\nb\n", {}, "2: 1 column, so that columns 0 and -1 are the same"),
     ("a O\n", {"tag_column": 3}, "line 1: 2 columns, so that there is no.* 3"),
     ("a O\n", {"tag_column": -3}, "1: 2 columns, so that there is no.* -3"),
+    (
+      "a N X O\nb N X\nc N X O\n",
+      {},
+      "line 2: 3 columns.* 4: add the word or tag",
+    ),
     ("a O\n\n\tO\n", {}, "line 3: the word or the tag is empty"),
     ("\n-DOCSTART- O\n\n", {}, "x.txt has no words"),
     ("", {}, "x.txt has no words"),
@@ -225,6 +230,7 @@ COMMENTS = [
   ("# a-1\nAnn B-PER\n\n#sent_id=2\nran O\n", (0, -1), ["Ann", "ran"]),
   ("## a\t<Ann:PS> ran\nA\tB-PS\n \tO\nr\tO\n", (0, -1), ["A ▁ r"]),
   ("# a b\nAnn\nran\n", (0, None), ["Ann ran"]),
+  ("# a\n1\tAnn\tB-PER\n2\tran\tO\n", (1, 2), ["Ann ran"]),
 ]
 
 
@@ -234,6 +240,19 @@ def test_comments_are_no_words(tmp_path, text, columns, expected):
   assert words == expected
   if "document" in text:
     assert [s.document for s in sentences] == [0, 1]
+
+
+def test_ranges_and_empty_nodes_of_conllu_are_no_words(tmp_path, caplog):
+  caplog.set_level("INFO", "absl")
+  text = "1-2\tzum\t_\n1\tzu\tP\n2\tdem\tD\n2.1\tist\tV\n3\tOrt\tN\n\n"
+  for _ in range(2):  # as a training file is
+    words, [sentence] = _read(tmp_path, text, 1, 2)
+  assert words == ["zu dem Ort"]
+  assert sentence.tags == ["P", "D", "N"]
+  assert sentence.lines == [2, 3, 5]
+  assert caplog.text.count("x.txt: left out 2 lines with ids such as 1-2 ") == 1
+  words, _ = _read(tmp_path, text.replace("2\tdem", "B\tdem"), 1, 2)
+  assert words == ["zum zu dem ist Ort"]  # other tables have no ids
 
 
 @pytest.mark.parametrize(
@@ -283,6 +302,7 @@ def test_other_separators_are_refused(tmp_path, text, line, separator, columns):
   "text",
   [
     "Ann ran to Riga .\nShe saw it .\nHe left early on that day .\nOK .\n",
+    "Ann met Bob in Riga.\nThe UN closed.\n",
     "<PER>Ann</PER> ran .\nHe saw <LOC>Riga</LOC> then .\nOK\n",
   ],
 )

@@ -1,5 +1,7 @@
 """Scores by the rules of conlleval; from logits to tags, results and files."""
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -61,6 +63,31 @@ def test_files_of_predictions(tmp_path):
     np.divide(ODDS, np.sum(ODDS, axis=1, keepdims=True)),
     rtol=1e-6,
   )
+
+
+BIO_TAGS, IOB1_TAGS = ("B-X I-X O B-X".split(), "I-X I-X O I-X".split())
+
+
+@pytest.mark.parametrize("learned", [BIO_TAGS, IOB1_TAGS])
+@pytest.mark.parametrize("known", [BIO_TAGS, IOB1_TAGS])
+def test_tags_are_scored_in_the_scheme_that_the_model_has_learned(
+  tmp_path, caplog, learned, known
+):
+  caplog.set_level("INFO", "absl")
+  tags = ("O", "B-X", "I-X")
+  logits = np.array([[float(tag == one) for tag in tags] for one in learned])
+  sentences = [Sentence([*"abcd"], known)]
+  result = metrics.in_learned_scheme(logits, tags, sentences)
+  assert result[0].tags == learned
+  assert metrics.score(logits, tags, result).accuracy == 1
+  metrics.write_predictions(str(tmp_path), "dev", logits, tags, result)
+  lines = (tmp_path / "dev_predictions.conll").read_text().splitlines()
+  assert [line.split()[1:] for line in lines[:4]] == [[t, t] for t in known]
+  names = {"B-X": "BIO", "I-X": "IOB1"}
+  text = f"has learned {names[learned[0]]}: .* from {names[known[0]]}"
+  assert bool(re.search(text, caplog.text)) == (learned != known)
+  bare = [Sentence([*"abcd"], None)]
+  assert metrics.in_learned_scheme(logits, tags, bare) == bare
 
 
 def test_unknown_tags_leave_predictions_alone(tmp_path):

@@ -84,6 +84,22 @@ def test_words_are_scored_in_the_order_of_their_file(args, tokenizer, tmp_path):
   assert predicted == [TAGS[i] for i in logits.argmax(1)]
 
 
+def test_a_file_of_iob1_is_evaluated_by_a_model_of_bio(
+  args, tmp_path, monkeypatch
+):
+  (tmp_path / "dev.txt").write_text("I-X a\nI-X b\nO c\n")
+  logits = np.eye(3)[[1, 2, 0]] * 9.0  # B-X I-X O
+  monkeypatch.setattr(task, "word_logits", lambda *_: logits)
+  ner = Ner(args.replace(do_eval=True), {}, TAGS)
+  results = ner.evaluate(None, _convert(args, "dev"))
+  assert results["eval_accuracy"] == results["eval_f1"] == 1
+  assert results["eval_loss"] < 0.01
+  ner.predict(None, "test", _convert(args, "dev"), 17)
+  for split in ("eval", "test"):
+    path = tmp_path / "out" / f"{split}_predictions.conll"
+    assert _predicted(path) == ["I-X", "I-X", "O"]
+
+
 def test_an_evaluation_without_do_eval_writes_no_tags(args, tmp_path):
   ner = Ner(args, {}, TAGS)
   assert ner.evaluate(ner.make_model(CONFIG), _convert(args, "dev"))

@@ -1,0 +1,136 @@
+"""run.html and eval_predictions.tsv of judged examples."""
+
+import contextlib
+import json
+import math
+import re
+
+import numpy as np
+import pytest
+
+from serving.visualization import run_page
+from serving.visualization.run_page import Evaluation, Judged
+from tests.serving.server import browser
+
+LABELS = ["no", "yes"]
+
+
+def _judged(text, truth, *probabilities):
+  number = int(np.argmax(probabilities))
+  pair = LABELS[truth], LABELS[number]
+  answer = {"label": pair[1], "labels": LABELS}
+  return Judged(
+    {"text": text},
+    answer | {"probabilities": [*probabilities]},
+    *pair,
+    is_right=truth == number,
+    probability=max(probabilities),
+    pairs=[pair],
+    truth=truth,
+  )
+
+
+JUDGED = [
+  _judged("a\tb\nc", 1, 0.1, 0.9),
+  _judged("almost", 1, 0.6, 0.4),
+  _judged("sure </script>", 0, 0.01, 0.99),
+  _judged("right", 0, 0.95, 0.05),
+]
+
+
+def _data(folder, judged=JUDGED, curves=()):
+  scores = {"eval_accuracy": np.float32(0.5)}
+  flags = {"seed": 1, "train_batch_size": 8}
+  path = run_page.write(
+    str(folder), {"program": "run_x"}, flags, curves, scores, judged
+  )
+  html = (folder / run_page.NAME).read_text()
+  assert path == str(folder / run_page.NAME)
+  assert "src=" not in html and "https:" not in html
+  return json.loads(re.search(r'json">(.*)</script>', html)[1])
+
+
+def test_the_table_has_a_line_for_each_example(tmp_path):
+  run_page.write_table(str(tmp_path / "t.tsv"), JUDGED)
+  lines = (tmp_path / "t.tsv").read_text().splitlines()
+  assert lines[0] == "id\ttext\tlabel\tprediction\tprobability\tis_right"
+  assert lines[1] == "0\ta b c\tyes\tyes\t0.9000\t1"
+  assert lines[2] == "1\talmost\tyes\tno\t0.6000\t0"
+  assert len(lines) == 5
+
+
+def test_the_page_has_errors_with_the_most_certain_first(tmp_path):
+  data = _data(tmp_path, curves=[{"step": 3, "loss": 0.5}])
+  texts = [error["texts"]["text"] for error in data["errors"]]
+  assert texts == ["sure </script>", "almost"]
+  assert (data["examples"], data["wrong"]) == (4, 2)
+  assert data["confusion"] == {"labels": LABELS, "counts": [[1, 1], [1, 1]]}
+  assert data["flags"] == {"seed": "1", "train_batch_size": "8"}
+  assert data["curves"] == [{"step": 3, "loss": 0.5}]
+  assert data["scores"] == {"eval_accuracy": 0.5}
+
+
+def test_scores_are_ordered_by_their_difference(tmp_path):
+  scores = [("1.0", "1.5"), ("4.0", "1.0"), ("2", "1")]
+  judged = [
+    Judged({"text": label}, {"score": float(p)}, label, p, None)
+    for label, p in scores
+  ]
+  data = _data(tmp_path, judged)
+  assert [error["label"] for error in data["errors"]] == ["4.0", "2", "1.0"]
+  assert data["wrong"] == 0
+  assert data["calibration"] is None and data["confusion"] is None
+
+
+def test_a_temperature_that_was_applied_is_fitted():
+  """Logits of a calibrated model, times 3, have temperature 3."""
+  rng = np.random.default_rng(1)
+  logits = rng.normal(0, 2, (4000, 2))
+  probs = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+  truths = (rng.random(4000) < probs[:, 1]).astype(int)
+  sharp = np.exp(3 * logits) / np.exp(3 * logits).sum(1, keepdims=True)
+  rows = zip(truths.tolist(), sharp.tolist(), strict=True)
+  result = run_page.calibration(
+    [_judged("", *row[:1], *row[1]) for row in rows]
+  )
+  assert result["temperature"] == pytest.approx(3, rel=0.1)
+  assert result["fitted_error"] < 0.03 < result["error"]
+  assert sum(number for *_, number in result["bins"]) == 4000
+
+
+def test_bins_are_means_of_probability_and_accuracy():
+  judged = [_judged("", 0, 0.62, 0.38), _judged("", 1, 0.68, 0.32)]
+  [(probability, accuracy, number)] = run_page.calibration(judged)["bins"]
+  assert probability == pytest.approx(0.65)
+  assert (accuracy, number) == (0.5, 2)
+
+
+def test_answers_without_truth_have_no_temperature():
+  one = Judged({"question": "?"}, {"answer": "a"}, "b", "a", False, 0.5)
+  result = run_page.calibration([one])
+  assert "temperature" not in result and result["error"] == 0.5
+  assert run_page.calibration([]) is None
+
+
+def test_an_evaluation_is_its_scores():
+  evaluation = Evaluation({"f1": 0.5}, JUDGED)
+  assert evaluation == {"f1": 0.5} and evaluation.judged is JUDGED
+  assert math.isnan(Judged({}, {}, "a", "b", False).probability)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+  not browser.find(), reason="needs a browser: apt-get install chromium"
+)
+def test_a_browser_draws_the_page(tmp_path):
+  curves = [{"step": 1, "loss": 2}, {"step": 2, "loss": 1, "eval_loss": 3}]
+  _data(tmp_path, curves=curves)
+  with contextlib.closing(browser.Browser(tmp_path / "browser")) as page:
+    page.open((tmp_path / run_page.NAME).as_uri())
+    page.wait("document.querySelectorAll('article').length")
+    text = page.run("document.body.innerText")
+    assert "2 of 4 answers are wrong" in text and "sure </script>" in text
+    assert "temperature of" in text
+    assert page.run("document.querySelectorAll('#panels svg').length") == 1
+    assert page.run("document.querySelectorAll('#panels .evaluation').length")
+    assert page.run("document.querySelectorAll('#confusion tr').length") == 3
