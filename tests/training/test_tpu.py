@@ -115,7 +115,7 @@ def _work_of_host(graph):
   Operations without a GPU's kernel, those that read a GPU's tensor on the host,
   and those that make more numbers there than a row of scores has.
   """
-  on_host, found = set(), set()
+  on_host, work = set(), set()
   for operation in graph.get_operations():
     kernel = _gpu_kernel(operation)
     inputs, outputs = operation.inputs, operation.outputs
@@ -125,17 +125,17 @@ def _work_of_host(graph):
     elif kernel is None:
       on_host |= {tensor.ref() for tensor in outputs}
       types = ", ".join(x.dtype.name for x in inputs or outputs)
-      found.add(f"{operation.type} of {types}")
+      work.add(f"{operation.type} of {types}")
     else:
       for tensor in _in_host_memory(kernel, operation, "input_arg", inputs):
         if tensor.ref() not in on_host:
           source = f"{tensor.dtype.name} by {tensor.op.type}"
-          found.add(f"{operation.type} of {source}")
+          work.add(f"{operation.type} of {source}")
       for tensor in _in_host_memory(kernel, operation, "output_arg", outputs):
         on_host.add(tensor.ref())
         if (tensor.shape.num_elements() or 0) > B * C * T:
-          found.add(f"{operation.type} makes {tensor.shape}")
-  return found
+          work.add(f"{operation.type} makes {tensor.shape}")
+  return work
 
 
 def _gpu_kernel(operation):
