@@ -16,11 +16,11 @@ from data.features import TOKENS
 from storage import setting
 
 Batch = dict[str, tf.Tensor]
+MULTIPLE = 8  # tokens; divides the length of trimmed rows
 
 # Minimum fraction of the cost that packing must save to be the default.
 _WORTHWHILE = 0.1
 _SAMPLED = 100  # batches
-_MULTIPLE = 8  # tokens; divides the length of trimmed rows
 
 
 def lengths(mask: tf.Tensor) -> tf.Tensor:
@@ -29,15 +29,17 @@ def lengths(mask: tf.Tensor) -> tf.Tensor:
   return tf.reduce_max(mask * positions, axis=range(1, mask.shape.rank))
 
 
-def trim_padding(batch: Batch, names: Iterable[str] = TOKENS) -> Batch:
+def trim_padding(
+  batch: Batch, names: Iterable[str] = TOKENS, multiple: int = MULTIPLE
+) -> Batch:
   """Cuts off the padding that all rows of a batch share.
 
   `input_mask` is [B, ..., T]: ones for tokens, then zeros. The fields `names`
-  have the same shape and are cut to a multiple of 8, T at most.
+  have the same shape and are cut to a multiple of tokens, T at most.
   """
   mask = batch["input_mask"]
   longest = tf.maximum(tf.reduce_max(lengths(mask)), 1)
-  length = _rounded_up(longest, _MULTIPLE)
+  length = _rounded_up(longest, multiple)
   return batch | {name: batch[name][..., :length] for name in names}
 
 
@@ -63,13 +65,14 @@ class Packing:
   max_examples: int = 4
   token_labels: bool = False
 
-  def pack(self, batch: Batch) -> Batch:
+  def pack(self, batch: Batch, few_shapes: bool = False) -> Batch:
     """Packs the examples of a batch into R <= B rows, the longest first.
 
     Takes the TOKENS, [B, T or more], and optional `masked_lm_positions` [B, P].
     Returns the batch with the arguments of encoder_variants.PackedBert, where
     K = 1 + P. Token labels become [R, T], -1 for padding. Choices [B, C, T or
-    more] are B * C examples with `output_slots` [B, C, 1].
+    more] are B * C examples with `output_slots` [B, C, 1]. With `few_shapes`,
+    rows of padding make R one of at most eight numbers.
     """
     length, full_length = self.row_length, batch["input_mask"].shape[-1]
     names = (*TOKENS, "label_ids") if self.token_labels else TOKENS
@@ -87,6 +90,8 @@ class Packing:
     first = (row * length + start)[:, None]
     target = tf.boolean_mask(first + position, is_token)
     rows = tf.reduce_max(row) + 1
+    if few_shapes:
+      rows = _rounded_up(rows, _rounded_up(tf.size(sizes), 8) // 8)
 
     def to_rows(values, padding):
       values = tf.boolean_mask(values - padding, is_token)
@@ -149,8 +154,8 @@ def plan(
   probs = np.array(list(counts.values())) / sum(counts.values())
   rng = np.random.default_rng(0)
   batches = rng.choice(sizes, (_SAMPLED, batch_size), p=probs)
-  padded = np.minimum(_rounded_up(batches.max(1), _MULTIPLE), max_length)
-  longest = min(int(_rounded_up(sizes.max(), _MULTIPLE)), max_length)
+  padded = np.minimum(_rounded_up(batches.max(1), MULTIPLE), max_length)
+  longest = min(int(_rounded_up(sizes.max(), MULTIPLE)), max_length)
   row_lengths = {longest, *range(_rounded_up(longest, 32), max_length + 1, 32)}
   plans = []
   for length in sorted(row_lengths):

@@ -10,6 +10,7 @@ import abc
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -73,6 +74,7 @@ class TrainingRecords(abc.ABC):
   """Records of files as batches to train on."""
 
   schema: Schema
+  multiple: int  # tokens; divides the length of batches. 0: all padding
   packing: Packing | None = None
   index_file: str | None = None  # the `cache` of record_scan.load_index
 
@@ -83,9 +85,19 @@ class TrainingRecords(abc.ABC):
 
   @abc.abstractmethod
   def parse_batches(
-    self, numbered: tf.data.Dataset, seed: int, by_length: bool = False
+    self, numbered: tf.data.Dataset, seed: int, multiple: int = 0
   ) -> tf.data.Dataset:
-    """Parses pairs of a batch's number and its [B] records."""
+    """Parses pairs of a batch's number and its [B] records, and trims them."""
+
+  @property
+  def lengths_of_batches(self) -> str:
+    """Describes the lengths, in tokens, of batches to train on."""
+    if self.packing:
+      return f"{self.packing.row_length} tokens, in packed rows"
+    length, multiple = self.schema["input_ids"].shape[-1], self.multiple
+    if 0 < multiple < length:
+      return f"a multiple of {multiple} tokens, {length} at most"
+    return f"{length} tokens"
 
   @property
   def files(self) -> list[str]:
@@ -96,18 +108,25 @@ class TrainingRecords(abc.ABC):
     return record_scan.first_corrupt(self.files, self.schema)
 
   def train_batches(
-    self, batch_size: int, seed: int, by_length: bool = False, **options
+    self,
+    batch_size: int,
+    seed: int,
+    by_length: bool = False,
+    few_shapes: bool = False,
+    **options,
   ) -> tf.data.Dataset:
     """Endless batches, {field: [B / replicas, ...]}; the seed sets the order.
 
-    For `options` see ShuffledRecords.batches.
+    For `few_shapes` see Packing.pack, for `options` ShuffledRecords.batches.
     """
     order = ShuffledRecords(self.sources, seed, self.index_file)
     numbered = order.batches(
       self.schema, batch_size, by_length=by_length, **options
     )
-    batches = self.parse_batches(numbered, seed, by_length)
-    return prefetch_map(batches, self.packing.pack) if self.packing else batches
+    if not self.packing:
+      return self.parse_batches(numbered, seed, self.multiple)
+    pack = partial(self.packing.pack, few_shapes=few_shapes)
+    return prefetch_map(self.parse_batches(numbered, seed), pack)
 
 
 class ShuffledRecords:
@@ -293,8 +312,7 @@ class RecordDataset(TrainingRecords):
   rows: Sequence[Any]  # the example, or the window, of each record
   path: str  # file of the records
   schema: Schema
-  # Gives all batches one shape, for XLA: no trimming, and a padded last batch.
-  static_shapes: bool
+  multiple: int  # 0 pads the last batch, too
   # Number of texts by length in tokens before truncation, for `with_packing`.
   lengths: Mapping[int, int] = field(default_factory=dict, kw_only=True)
   packing: Packing | None = field(default=None, kw_only=True)
@@ -311,10 +329,10 @@ class RecordDataset(TrainingRecords):
     packing = batching.plan(self.lengths, length, size, packs, token_labels)
     return replace(self, packing=packing)
 
-  def parse_batches(self, numbered, seed, by_length=False):
+  def parse_batches(self, numbered, seed, multiple=0):
     parse = parser(self.schema)
     batches = prefetch_map(numbered, lambda _, serialized: parse(serialized))
-    return batches if self.packing else self._trimmed(batches)
+    return self._trimmed(batches) if multiple else batches
 
   def eval_batches(self, batch_size: int) -> tf.data.Dataset:
     """Every record once, with records of similar length together.
@@ -332,9 +350,9 @@ class RecordDataset(TrainingRecords):
     chunks = tf.data.TFRecordDataset(self.path).enumerate()
     chunks = chunks.batch(GROUPED * batch_size)
     batches = prefetch_map(chunks, sort_rows).rebatch(batch_size)
-    if self.static_shapes:
-      return batches.map(lambda batch: batching.pad_rows(batch, batch_size))
-    return self._trimmed(batches)
+    if self.multiple:
+      return self._trimmed(batches)
+    return batches.map(lambda batch: batching.pad_rows(batch, batch_size))
 
   def in_order(self, outputs: Mapping[str, np.ndarray]) -> dict:
     """Sorts outputs for all `eval_batches`, [examples, ...], like `rows`."""
@@ -343,8 +361,5 @@ class RecordDataset(TrainingRecords):
     return {name: values[order] for name, values in outputs.items()}
 
   def _trimmed(self, batches):
-    if self.static_shapes:
-      return batches
-    return prefetch_map(
-      batches, lambda b: batching.trim_padding(b, self.token_fields)
-    )
+    options = {"names": self.token_fields, "multiple": self.multiple}
+    return prefetch_map(batches, partial(batching.trim_padding, **options))

@@ -37,10 +37,10 @@ def check_training(settings: Training) -> None:
       raise UserError("--num_train_epochs=0 trains nothing: drop --do_train")
   check_export(settings, settings.dtype)
   check_devices(settings)
-  if settings.group_by_length and (settings.on_tpu or settings.jit_compile):
+  if settings.group_by_length and settings.on_tpu:
     raise UserError(
-      "--group_by_length makes batches of many lengths, and XLA compiles each "
-      "of them: it goes neither with --jit_compile nor with a TPU"
+      "--group_by_length makes batches of several lengths, and a TPU computes "
+      "one: drop --group_by_length"
     )
   steps = settings.profile_steps
   is_span = isinstance(steps, tuple) and len(steps) == 2 and steps[0] < steps[1]
@@ -110,7 +110,6 @@ def packing_conflict(settings: Packing, config: BertConfig) -> str | None:
     "--add_bilstm": config.add_bilstm,
     "--gradient_accumulation_steps": settings.gradient_accumulation_steps > 1,
     "--group_by_length": settings.group_by_length,
-    "--jit_compile": settings.jit_compile,
     **{f"--{name}": values[name] for name in settings.not_packed},
     "--teacher": values.get("teacher"),
     "--long_text=windows": values.get("long_text") == "windows",

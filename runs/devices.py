@@ -1,12 +1,15 @@
 """Devices of a run: strategy, compiled steps, precision of products."""
 
 import glob
+import math
 import os
 
+import keras
 import tensorflow as tf
 from absl import logging
 
 from cli import start_up
+from data import batching
 from runs import checks
 from runs.settings import Devices, Training
 from storage import UserError
@@ -56,20 +59,36 @@ def _explain_gpus(settings: Devices, has_gpus: bool) -> None:
     )
 
 
-def compiles_step(settings: Training, packs: bool | None) -> bool:
-  """Value of --jit_compile; by default True on a GPU for batches of one shape.
-
-  With `packs`, rows of several examples differ in length.
-  """
+def compiles_step(settings: Training) -> bool:
+  """Value of --jit_compile; by default True on a GPU."""
   if settings.jit_compile is not None:
     return settings.jit_compile
-  varies = settings.group_by_length or packs
-  return not varies and bool(tf.config.get_visible_devices("GPU"))
+  return bool(tf.config.get_visible_devices("GPU"))
 
 
-def needs_static_shapes(settings: Training, packs: bool | None = False) -> bool:
-  """True if batches must have one length, because XLA compiles each length."""
-  return settings.on_tpu or compiles_step(settings, packs)
+def why_uncompiled(settings: Training, model: keras.Model) -> str:
+  """Why XLA does not compile the step of a model; "" if it does."""
+  if settings.on_tpu or settings.jit_compile:
+    return ""
+  if not compiles_step(settings):
+    return (
+      "there is no GPU" if settings.jit_compile is None else "--nojit_compile"
+    )
+  names = [x.name for x in model.layers if not x.supports_jit]  # cuDNN's LSTM
+  return f"it cannot compile {', '.join(names)}" if names else ""
+
+
+def length_multiple(settings: Training, length: int, split: str) -> int:
+  """Tokens that divide the length of a split's batches; 0 keeps all padding.
+
+  XLA compiles a training step again for each length, which takes half a minute:
+  there are at most eight, and none below 32. A TPU needs all rows alike.
+  """
+  if settings.on_tpu:
+    return 0
+  if split != "train" or not compiles_step(settings):
+    return batching.MULTIPLE
+  return 32 * math.ceil(length / 8 / 32)
 
 
 def _strategy(name: str, settings: Devices):

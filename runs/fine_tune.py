@@ -16,7 +16,8 @@ from modeling import losses, tracing
 from modeling.config import BertConfig
 from modeling.losses import Objective
 from runs import checks, model_files, sweep
-from runs.session import Run, needs_static_shapes, restore, write_page
+from runs.devices import compiles_step
+from runs.session import Run, restore, write_page
 from runs.settings import DRY_RUN_STEPS, Packing
 from runs.task_settings import FineTuning
 from serving.export import ServedModel
@@ -249,7 +250,7 @@ def packs_examples(settings: Packing, config: BertConfig) -> bool | None:
   if settings.pack_examples is not None:
     return settings.pack_examples
   conflict = checks.packing_conflict(settings, config)
-  return False if conflict or needs_static_shapes(settings) else None
+  return False if conflict or compiles_step(settings) else None
 
 
 def distilled(

@@ -15,7 +15,7 @@ from modeling.config import BertConfig
 from modeling.losses import Objective
 from modeling.tracing import DropoutSeeds
 from runs import checks, model_files, record
-from runs.devices import compiles_step, make_strategy, needs_static_shapes
+from runs.devices import compiles_step, make_strategy, why_uncompiled
 from runs.settings import ServedEncoder, Training
 from runs.task_settings import FineTuning, LongText
 from serving import export as exports
@@ -84,13 +84,21 @@ class Run(Generic[T_co]):
     start has evaluated; `evaluate_last` yields the last step, too.
     """
     settings = self.settings
-    packs = source.packing is not None
-    if packs:
+    if source.packing:
       model = models.packed(model)
     schedule = optimization.WarmupLinearDecay(
       settings.learning_rate, num_train_steps, num_warmup_steps
     )
-    step = self._train_step(model, objective, schedule, packs)
+    reason = why_uncompiled(settings, model)
+    logging.info(
+      "XLA %s; batches have %s",
+      f"does not compile the step as one: {reason}"
+      if reason
+      else "compiles the step",
+      source.lengths_of_batches,
+    )
+    compiled = not reason
+    step = self._train_step(model, objective, schedule, compiled)
     if own := self.checkpoints.newest_readable():
       record.warn_if_changed(settings, own)
     if processes.has_others() and processes.is_chief():
@@ -102,14 +110,15 @@ class Run(Generic[T_co]):
     skip = int(step.examples.numpy())
     self._training = loop.Training(
       step,
-      lambda context: source.train_batches(*given, skip=skip, context=context),
+      lambda context: source.train_batches(
+        *given, few_shapes=compiled, skip=skip, context=context
+      ),
       self.checkpoints,
       self._plan(stop_at or num_train_steps, evaluate_last),
       lambda: self._report(objective, source, unit),
       evaluated=evaluated,
       source=source,
     )
-    compiled = needs_static_shapes(settings, packs)
     with tracing.mode(recompute=settings.recompute_layers, compiled=compiled):
       yield from self._training
     if processes.is_chief():
@@ -149,7 +158,7 @@ class Run(Generic[T_co]):
       result.add_text("run", json.dumps(entry, indent=1))
     return result
 
-  def _train_step(self, model, objective, schedule, packs):
+  def _train_step(self, model, objective, schedule, compiled):
     settings = self.settings
     trained = checkpoint.trainable_variables(model)
     logging.info(
@@ -175,9 +184,7 @@ class Run(Generic[T_co]):
       average=optimization.ExponentialMovingAverage(trained, settings.ema_decay)
       if settings.ema_decay
       else None,
-      # XLA cannot compile some layers, such as cuDNN's LSTM.
-      jit_compile=compiles_step(settings, packs)
-      and (settings.jit_compile or all(x.supports_jit for x in model.layers)),
+      jit_compile=compiled and compiles_step(settings),  # a TPU: always
     )
 
   def load(self, model: keras.Model) -> int:

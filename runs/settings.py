@@ -78,8 +78,8 @@ class Devices(Settings):
   )
   jit_compile: bool | None = device(
     None,
-    "Compile the training step with XLA. Default: on a GPU without "
-    "--group_by_length. A TPU always compiles.",
+    "Compile the training step with XLA, for a few lengths of batches. "
+    "Default: on a GPU. A TPU always compiles.",
   )
   tf32: bool = device(
     True, "Let GPUs round factors of float32 products to TF32, for speed."

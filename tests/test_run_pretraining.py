@@ -91,8 +91,9 @@ def _check_metrics(folder):
 
 VARIANTS = """
 --objective=mlm
---objective=right_to_left --group_by_length
+--objective=right_to_left --group_by_length --jit_compile
 --pack_examples
+--pack_examples --jit_compile
 --distribution_strategy=mirrored --num_cpu_devices=2 \
 --gradient_accumulation_steps=2
 --dtype=bfloat16

@@ -229,8 +229,10 @@ class PretrainingInput(TrainingRecords):
     folder: str = "",
     sources: Sequence[Source] | None = None,
     packing: Packing | None = None,
+    multiple: int = 0,
   ):
     self.packing = packing
+    self.multiple = multiple
     self._causal_targets = causal_targets
     self.sources = sources or [Source(files)]
     self.index_file = folder and os.path.join(folder, "records-index.npz")
@@ -265,14 +267,14 @@ class PretrainingInput(TrainingRecords):
     examples = tf.data.TFRecordDataset(list(self.files)).repeat()
     return self.parse_batches(examples.batch(batch_size, True).enumerate(), 0)
 
-  def parse_batches(self, numbered, seed, by_length=False):
+  def parse_batches(self, numbered, seed, multiple=0):
     """See TrainingRecords. The masks depend on seed and batch number."""
     parse = parser(self.schema)
 
     def finish(number, serialized):
       batch = parse(serialized)
-      if by_length:
-        batch = trim_padding(batch)
+      if multiple:
+        batch = trim_padding(batch, multiple=multiple)
       if self._masker:
         number = tf.cast(number % 2**31, tf.int32)
         batch = self._masker(batch, tf.stack([seed, number]))

@@ -17,7 +17,8 @@ from data.records import RecordDataset
 from data.write_records import log_lengths, write_records
 from modeling import losses, models
 from modeling.config import BertConfig
-from runs import checks, model_files, session
+from runs import checks, model_files
+from runs.devices import length_multiple
 from runs.fine_tune import Task
 from runs.session import text_windows
 from serving.answers import Encoded, TextConfig
@@ -151,11 +152,8 @@ class Classification(Task[Settings, RecordDataset]):
       lambda row: (row.text_a, row.text_b), rows, settings.tokenizer, file
     )
     rows = rows[: settings.max_examples]
-    static_shapes = session.needs_static_shapes(
-      settings, settings.pack_examples
-    )
     filled: Sequence[TextExample | None] = rows
-    if static_shapes and kind != "train":
+    if settings.on_tpu and kind != "train":
       # TPUs need batches of a fixed size. Examples None fill the last batch.
       sizes = settings.eval_batch_size, settings.predict_batch_size
       filled = [*rows, *[None] * (-len(rows) % sizes[kind == "test"])]
@@ -166,7 +164,8 @@ class Classification(Task[Settings, RecordDataset]):
     lengths = write_records(path, schema, filled, build, settings.num_workers)
     flag = settings.row_length_flag
     log_lengths(file, lengths, settings.row_length, flag=flag)
-    return RecordDataset(rows, path, schema, static_shapes, lengths=lengths)
+    multiple = length_multiple(settings, settings.row_length, split)
+    return RecordDataset(rows, path, schema, multiple, lengths=lengths)
 
   def evaluate(self, model: keras.Model, records: RecordDataset) -> Evaluation:
     """Computes scores; `fits_thresholds` writes thresholds for the best F1."""

@@ -14,7 +14,8 @@ from data.records import RecordDataset
 from data.write_records import log_lengths, write_records
 from modeling import losses, models
 from modeling.config import BertConfig
-from runs import model_files, session
+from runs import model_files
+from runs.devices import length_multiple
 from runs.fine_tune import Task
 from serving.answers import Encoded, TextConfig, softmax
 from serving.export import ServedModel, TextSignature
@@ -75,10 +76,8 @@ class Swag(Task[Settings, RecordDataset]):
     path = self.records_file(split)
     lengths = write_records(path, schema, rows, build, settings.num_workers)
     log_lengths(file, lengths, length)
-    static_shapes = session.needs_static_shapes(
-      settings, settings.pack_examples
-    )
-    return RecordDataset(rows, path, schema, static_shapes, lengths=lengths)
+    multiple = length_multiple(settings, length, split)
+    return RecordDataset(rows, path, schema, multiple, lengths=lengths)
 
   def evaluate(self, model: keras.Model, records: RecordDataset) -> Evaluation:
     """Computes loss and accuracy."""

@@ -13,7 +13,8 @@ from data.records import RecordDataset
 from data.write_records import log_lengths
 from modeling import losses, models
 from modeling.config import BertConfig
-from runs import checks, model_files, session
+from runs import checks, model_files
+from runs.devices import length_multiple
 from runs.fine_tune import Task
 from serving.answers import TextConfig, softmax
 from serving.export import ServedModel
@@ -91,11 +92,9 @@ class Ner(Task[Settings, TagRecords]):
     progress.say()
     lengths, remedy = build.lengths, "they are cut into parts"
     log_lengths(file, lengths, length, remedy)
-    static_shapes = session.needs_static_shapes(
-      settings, settings.pack_examples
-    )
+    multiple = length_multiple(settings, length, split)
     return TagRecords(
-      windows, path, build.schema, static_shapes, sentences, lengths=lengths
+      windows, path, build.schema, multiple, sentences, lengths=lengths
     )
 
   def evaluate(self, model: keras.Model, records: TagRecords) -> Evaluation:

@@ -18,6 +18,7 @@ from data.records import Source
 from modeling import losses, models
 from modeling.config import SIDES, BertConfig
 from runs import checks, model_files
+from runs.devices import length_multiple
 from runs.session import Run, write_page
 from serving.answers import TextConfig
 from serving.export import ServedModel, TextSignature
@@ -126,6 +127,9 @@ def _records(
     folder=settings.output_dir,
     sources=sources,
     packing=packing,
+    multiple=length_multiple(settings, settings.max_seq_length, "train")
+    if settings.group_by_length
+    else 0,
   )
 
 

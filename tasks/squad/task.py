@@ -11,7 +11,8 @@ from data import features, vocab_checks
 from data.records import RecordDataset
 from modeling import losses, models
 from modeling.config import BertConfig
-from runs import checks, model_files, session
+from runs import checks, model_files
+from runs.devices import length_multiple
 from runs.fine_tune import Task
 from serving.answers import TextConfig
 from serving.export import ServedModel
@@ -112,9 +113,9 @@ class Squad(Task[Settings, SquadRecords]):
       len(cut_off),
       config.max_query_length,
     )
-    trims = settings.dynamic_padding
-    static_shapes = not trims or session.needs_static_shapes(settings)
-    return SquadRecords(windows, path, schema, static_shapes, questions)
+    multiple = length_multiple(settings, config.max_seq_length, split)
+    multiple *= settings.dynamic_padding
+    return SquadRecords(windows, path, schema, multiple, questions)
 
   def answer(self, model: keras.Model, dataset: SquadRecords) -> Predictions:
     """Answers all questions."""

@@ -29,3 +29,5 @@ def test_choices_are_cut_together_and_a_hole_in_the_mask_is_no_padding():
     batch = {"input_mask": tf.constant(mask, tf.int32)}
     trimmed = batching.trim_padding(batch, ["input_mask"])
     assert trimmed["input_mask"].shape == shape
+    trimmed = batching.trim_padding(batch, ["input_mask"], multiple=32)
+    assert trimmed["input_mask"].shape == (*shape[:-1], 20)

@@ -27,13 +27,13 @@ def _row(number, length):
   }
 
 
-def _recorded(tmp_path, static_shapes, lengths=LENGTHS, spare=0):
+def _recorded(tmp_path, multiple, lengths=LENGTHS, spare=0):
   """Records one example for each length, then `spare` records of zeros."""
   path, schema = str(tmp_path / "records"), features.classification(T)
   rows = [_row(number, length) for number, length in enumerate(lengths)]
   rows += [_row(-1, 0)] * spare
   tfrecord.save(path, schema, rows)
-  return RecordDataset(lengths, path, schema, static_shapes)
+  return RecordDataset(lengths, path, schema, multiple)
 
 
 def _outputs(recorded, batch_size):
@@ -49,11 +49,11 @@ def _outputs(recorded, batch_size):
 
 
 @pytest.mark.parametrize("spare", [0, 3])
-@pytest.mark.parametrize("static_shapes", [False, True])
+@pytest.mark.parametrize("multiple", [0, 8])
 @pytest.mark.parametrize("batch_size", [1, 4, 11, 50])
-def test_outputs_are_in_order(tmp_path, batch_size, static_shapes, spare):
+def test_outputs_are_in_order(tmp_path, batch_size, multiple, spare):
   """Outputs follow the examples, and padding records do not come out."""
-  recorded = _recorded(tmp_path, static_shapes, spare=spare)
+  recorded = _recorded(tmp_path, multiple, spare=spare)
   result = _outputs(recorded, batch_size)
   expected = [(i + 1) * length for i, length in enumerate(LENGTHS)]
   np.testing.assert_array_equal(result["sums"], expected)
@@ -63,7 +63,7 @@ def test_outputs_are_in_order(tmp_path, batch_size, static_shapes, spare):
 
 def test_order_comes_back_where_there_is_more_than_is_sorted_at_once(tmp_path):
   lengths = [number * 7 % T + 1 for number in range(250)]
-  result = _outputs(_recorded(tmp_path, False, lengths), 1)
+  result = _outputs(_recorded(tmp_path, 8, lengths), 1)
   np.testing.assert_array_equal(result["label_ids"], range(250))
 
 
@@ -71,19 +71,23 @@ def _shapes(batches):
   return [tuple(batch["input_ids"].shape) for batch in batches]
 
 
-def test_batches_are_trimmed_without_static_shapes(tmp_path):
-  trimmed = _recorded(tmp_path, static_shapes=False)
+def test_batches_are_trimmed_to_a_multiple(tmp_path):
+  trimmed = _recorded(tmp_path, multiple=8)
   assert _shapes(trimmed.eval_batches(4)) == [(4, 8), (4, 8), (3, T)]
-  static_shapes = _recorded(tmp_path, static_shapes=True)
-  assert _shapes(static_shapes.eval_batches(4)) == [(4, T)] * 3
-  assert _shapes(static_shapes.eval_batches(11)) == [(11, T)]
-  for recorded, length in ((trimmed, {8, T}), (static_shapes, {T})):
+  padded = _recorded(tmp_path, multiple=0)
+  assert _shapes(padded.eval_batches(4)) == [(4, T)] * 3
+  assert _shapes(padded.eval_batches(11)) == [(11, T)]
+  in_sixes = _recorded(tmp_path, multiple=6)
+  assert _shapes(in_sixes.eval_batches(4)) == [(4, 6), (4, T), (3, T)]
+  lengths = {8: "a multiple of 8 tokens, 12 at most", 0: "12 tokens"}
+  for recorded, length in ((trimmed, {8, T}), (padded, {T})):
+    assert recorded.lengths_of_batches == lengths[recorded.multiple]
     batches = recorded.train_batches(2, seed=1).take(11)
     assert {shape[1] for shape in _shapes(batches)} == length
 
 
 def test_padding_rows_come_after_all_examples(tmp_path):
-  *_, last = _recorded(tmp_path, static_shapes=True).eval_batches(8)
+  *_, last = _recorded(tmp_path, multiple=0).eval_batches(8)
   assert set(last["position"].numpy()[:3]) <= set(range(len(LENGTHS)))
   assert set(last["position"].numpy()[3:]) == {np.iinfo(np.int64).max}
   for name, value in last.items():
@@ -96,7 +100,7 @@ def test_batches_of_choices_are_filled_up_too(tmp_path):
   ones = {name: [1] * feature.size for name, feature in schema.items()}
   rows = [ones | {"label_ids": [number]} for number in range(3)]
   tfrecord.save(path, schema, rows)
-  recorded = RecordDataset(range(3), path, schema, static_shapes=True)
+  recorded = RecordDataset(range(3), path, schema, multiple=0)
   assert _shapes(recorded.eval_batches(2)) == [(2, C, T)] * 2
   result = _outputs(recorded, 2)
   assert result["sums"].shape == (3, T)
@@ -114,7 +118,7 @@ def test_training_by_length_needs_little_padding(tmp_path, choices):
       for row in rows:
         row[name] = [1] + [0] * (T - 1) + row[name]
   tfrecord.save(path, schema, rows)
-  recorded = RecordDataset(range(200), path, schema, static_shapes=False)
+  recorded = RecordDataset(range(200), path, schema, multiple=8)
   batches = list(recorded.train_batches(2, seed=1, by_length=True).take(120))
   seen = np.array([batch["label_ids"].numpy() for batch in batches])
   assert sorted(seen[:100].flat) == list(range(200))
@@ -129,7 +133,7 @@ def test_training_by_length_needs_little_padding(tmp_path, choices):
 def test_batches_by_length_are_shuffled_differently(tmp_path, monkeypatch):
   """The order depends on window and seed, even if all lengths are equal."""
   monkeypatch.setattr(records, "GROUPED", 5)
-  recorded = _recorded(tmp_path, False, lengths=[5] * 60)
+  recorded = _recorded(tmp_path, 8, lengths=[5] * 60)
 
   def windows(*args):
     batches = recorded.train_batches(2, *args).take(30)
@@ -147,7 +151,7 @@ def test_batches_by_length_are_shuffled_differently(tmp_path, monkeypatch):
 @pytest.mark.parametrize("batch_size", [3, 4, 30])
 def test_an_epoch_by_length_has_every_example_once(tmp_path, batch_size):
   """Several epochs of few examples are read together, but do not mix."""
-  recorded = _recorded(tmp_path, False, [i % T + 1 for i in range(50)])
+  recorded = _recorded(tmp_path, 8, [i % T + 1 for i in range(50)])
   stream = recorded.train_batches(batch_size, seed=1, by_length=True)
   seen = np.ravel([batch["label_ids"] for batch in stream.take(150)])
   epochs = seen[: len(seen) // 50 * 50].reshape(-1, 50)

@@ -51,6 +51,7 @@ def _started(monkeypatch):
     train_batches=lambda *given, **options: calls.update(options, read=given),
     files=(),
     first_corrupt="first corrupt",
+    lengths_of_batches="12 tokens",
   )
 
   def start(args, model=None, packing=None, **options):
@@ -120,21 +121,30 @@ def test_training_may_stop_before_its_schedule_ends(tmp_path, started):
   assert type(calls["optimizer"]) is optimization.AdamWeightDecay
 
 
-def test_scaled_losses_and_compiled_steps(tmp_path, monkeypatch, started):
+def test_scaled_losses_and_compiled_steps(
+  tmp_path, monkeypatch, started, caplog
+):
   """Only float16 needs a loss scale. XLA compiles what XLA supports."""
   monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: ["GPU:0"])
+  caplog.set_level("INFO", "absl")
   model = models.pretrainer(toy.config())
+  last = model.layers[-1]
   for dtype, jit_compile, supports, is_scaled, is_compiled in (
     ("float16", None, True, True, True),
     ("bfloat16", None, False, False, False),
     ("float32", True, False, False, True),
   ):
-    model.layers[-1].supports_jit = supports
+    last.supports_jit = supports
     args = _flags(tmp_path, dtype=dtype, jit_compile=jit_compile)
     calls = started(args, model)
     assert (calls["loss_scale"] is not None) == is_scaled
-    assert calls["jit_compile"] == is_compiled
-    assert (calls["mode"].recompute, calls["mode"].compiled) == (False, True)
+    assert calls["jit_compile"] == calls["few_shapes"] == is_compiled
+    assert calls["mode"].compiled == is_compiled
+    assert not calls["mode"].recompute
+    reason = f"does not compile the step as one: it cannot compile {last.name}"
+    text = "compiles the step" if is_compiled else reason
+    assert f"XLA {text}; batches have 12 tokens" in caplog.text
+    caplog.clear()
 
 
 def test_a_model_reads_packed_rows_where_there_are_some(tmp_path, started):
@@ -370,7 +380,11 @@ def test_a_training_resumes_and_trains(
   training = session.Run(args, toy.config())
   toy.set_worker(monkeypatch, 0 if is_chief else 1)
   source = SimpleNamespace(
-    packing=None, first_corrupt=None, files=["a"], index_file="cache"
+    packing=None,
+    first_corrupt=None,
+    files=["a"],
+    index_file="cache",
+    lengths_of_batches="",
   )
   steps = training.train(
     "model",

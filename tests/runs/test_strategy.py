@@ -161,35 +161,47 @@ def test_a_tpu_that_is_not_there_is_named(monkeypatch, names, asked, named):
 
 @pytest.mark.parametrize("gpus", [[], ["GPU:0"]])
 @pytest.mark.parametrize(
-  ("given", "by_length", "packs", "on_gpu"),
+  ("given", "reason"),
   [
-    (None, False, False, True),
-    (None, False, None, True),
-    (None, True, False, False),  # lengths vary
-    (None, False, True, False),
-    (None, True, True, False),
-    (False, False, False, False),
-    (False, True, True, False),
-    (True, True, True, None),  # on any device
-    (True, False, False, None),
+    (None, "there is no GPU"),
+    (False, "--nojit_compile"),
+    (True, ""),  # on any device
   ],
 )
 def test_a_flag_says_what_is_compiled_before_the_device_does(
-  monkeypatch, gpus, given, by_length, packs, on_gpu
+  monkeypatch, gpus, given, reason
 ):
   monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: gpus)
-  flags = {"jit_compile": given, "group_by_length": by_length}
-  args = programs.arguments("run_classifier", **flags)
-  expected = True if on_gpu is None else bool(gpus) and on_gpu
-  assert devices.compiles_step(args, packs) == expected
-  assert devices.needs_static_shapes(args, packs) == expected
+  args = programs.arguments("run_classifier", jit_compile=given)
+  is_compiled = bool(gpus) if given is None else given
+  model = SimpleNamespace(layers=[])
+  assert devices.compiles_step(args) == is_compiled
+  assert devices.why_uncompiled(args, model) == ("" if is_compiled else reason)
+  layers = [SimpleNamespace(name=n, supports_jit=n == "a") for n in "abc"]
+  of_layers = devices.why_uncompiled(args, SimpleNamespace(layers=layers))
+  if is_compiled and given is None:
+    reason = "it cannot compile b, c"
+  assert of_layers == reason
+  for length, multiple in (
+    (8, 32),
+    (128, 32),
+    (256, 32),
+    (264, 64),
+    (384, 64),
+    (512, 64),
+    (2048, 256),
+  ):
+    result = devices.length_multiple(args, length, "train")
+    assert result == (multiple if is_compiled else 8)
+    for split in ("dev", "dev_mismatched", "test"):
+      assert devices.length_multiple(args, length, split) == 8
   for on_tpu in ({"use_tpu": True}, {"distribution_strategy": "tpu"}):
-    assert devices.needs_static_shapes(args.replace(**on_tpu), packs)
-  packed = args.replace(pack_examples=None, group_by_length=False)
+    assert devices.why_uncompiled(args.replace(**on_tpu), model) == ""
+    for split in ("train", "dev"):
+      assert not devices.length_multiple(args.replace(**on_tpu), 128, split)
   config = BertConfig(5, 8, 1, 2, 8)
-  is_possible = not given and not (gpus and given is None)
-  result = fine_tune.packs_examples(packed, config)
-  assert result == (None if is_possible else False)
+  result = fine_tune.packs_examples(args, config)
+  assert result == (False if is_compiled else None)
   for decided in (False, True):
     chosen = args.replace(pack_examples=decided)
     assert fine_tune.packs_examples(chosen, config) is decided

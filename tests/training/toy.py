@@ -163,10 +163,11 @@ class Source:
   steps: int
   files: tuple[str, ...] = ()
   packing = None
+  lengths_of_batches = "16 tokens"
 
-  def train_batches(self, batch_size, seed, by_length, skip, context):
+  def train_batches(self, batch_size, seed, by_length, skip, **options):
     """See TrainingRecords."""
-    del seed, by_length, context
+    del seed, by_length, options
     return batches(self.steps, batch_size).skip(skip // batch_size)
 
   def first_corrupt(self):

@@ -103,7 +103,7 @@ def test_evaluation_starts_again_at_the_end(paths):
 
 def test_nothing_is_tuned_while_reading(paths):
   schema = features.pretraining(T, P)
-  dataset = RecordDataset([], paths[0], schema, static_shapes=False)
+  dataset = RecordDataset([], paths[0], schema, multiple=8)
   readers = (
     _input(paths).train_batches(10, seed=1),
     _input(paths).endless_eval_batches(10),
@@ -269,7 +269,7 @@ def test_batches_by_length_are_short_and_resumed(tmp_path, monkeypatch):
   monkeypatch.setattr(records, "GROUPED", 3)
   paths = [_uneven(tmp_path)]
   causal = CausalTargets("left_to_right")
-  source = _input(paths, LONG, causal_targets=causal)
+  source = _input(paths, LONG, causal_targets=causal, multiple=8)
   batches = list(source.train_batches(10, seed=3, by_length=True).take(9))
   lengths = [batch["input_mask"].numpy().sum(axis=1) for batch in batches]
   expected = sorted(n % LONG + 1 for n in range(60))

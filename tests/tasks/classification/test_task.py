@@ -116,7 +116,7 @@ def test_tpus_get_full_batches(args):
     for flags in (args, on_tpu, full):
       for split, part in _convert(flags, kind).items():
         assert part.with_packing(8, packs=True).packing
-        assert part.static_shapes == flags.use_tpu
+        assert part.multiple == (0 if flags.use_tpu else 8)
         number = len(list(tf.data.TFRecordDataset(part.path)))
         sizes.setdefault(split, []).append(number)
   assert sizes == {
@@ -187,7 +187,7 @@ def test_an_evaluation_finds_thresholds_unless_there_are_some(
   monkeypatch.setattr(task.inference, "outputs", lambda *_: {"logits": logits})
   names = [("joy", "woe"), ("joy",), ("woe",)]
   rows = [examples.TextExample("", "", label=label) for label in names]
-  part = task.RecordDataset(rows, "", None, False)
+  part = task.RecordDataset(rows, "", None, 8)
 
   def evaluate(named, fits, **flags):
     texts = Classification(

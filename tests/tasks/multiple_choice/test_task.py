@@ -92,7 +92,9 @@ def test_each_file_has_its_records(args):
     assert part.with_packing(8, packs=True).packing
     assert part.with_packing(8, packs=False).packing is None
     assert part.path == f"{args.output_dir}/{name}.tf_record"
-    assert _convert(args.replace(use_tpu=True), split).static_shapes
+    assert _convert(args.replace(use_tpu=True), split).multiple == 0
+    compiled = _convert(args.replace(jit_compile=True), split)
+    assert compiled.multiple == (32 if split == "train" else 8)
 
 
 def test_an_ensemble_has_the_mean_of_the_probabilities(args):

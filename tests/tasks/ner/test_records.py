@@ -95,7 +95,7 @@ def test_a_record_for_every_window(tmp_path):
     TagWindow(0, [1, 2]),  # two parts, each with a neighbour
     TagWindow(2, [2, 3]),
   ]
-  assert (result.path, result.static_shapes) == (path, True)
+  assert (result.path, result.multiple) == (path, 8)
   parse = input_pipeline.parser(features.tagging(5))
   [batch] = tf.data.TFRecordDataset(path).batch(9).map(parse)
   assert batch["input_ids"].numpy().tolist() == (

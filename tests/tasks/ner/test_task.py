@@ -130,7 +130,9 @@ def test_tokens_are_packed_with_labels(args):
     assert part.with_packing(8, packs=True).packing.token_labels
     assert part.path == f"{args.output_dir}/{name}.tf_record"
     assert len(part.rows) == numbers[split]
-    assert _convert(args.replace(use_tpu=True), split).static_shapes
+    assert _convert(args.replace(use_tpu=True), split).multiple == 0
+    compiled = _convert(args.replace(jit_compile=True), split)
+    assert compiled.multiple == (32 if split == "train" else 8)
     alone, within = (
       _convert(args.replace(document_context=value), split).rows[-1]
       for value in (False, True)

@@ -14,7 +14,8 @@ from data import features
 from data.records import RecordDataset
 from data.write_records import write_records
 from modeling import models
-from runs import model_files, session
+from runs import model_files
+from runs.devices import length_multiple
 from runs.fine_tune import Task
 from serving.answers import TextConfig
 from serving.export import ServedModel
@@ -51,8 +52,8 @@ class Rating(Task):
     schema = features.classification(length, dtype="float32")
     path = self.records_file(split)
     write_records(path, schema, rows, build)
-    static_shapes = session.needs_static_shapes(settings)
-    return RecordDataset(rows, path, schema, static_shapes)
+    multiple = length_multiple(settings, length, split)
+    return RecordDataset(rows, path, schema, multiple)
 
   def evaluate(self, model, records):
     """Returns mean difference and correlation."""
