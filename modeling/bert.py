@@ -117,7 +117,7 @@ class Bert(layers.ConfigLayer):
 
 
 def make_attention_mask(input_mask, attention: str):
-  """Mask of the keys that each query may attend to, [B, 1 or T, T] int.
+  """Mask of the keys that each query may attend to, [B, 1 or T, T] int or bool.
 
   `input_mask` is [B, T] int, and `attention` is one of config.ATTENTION.
   """
@@ -127,7 +127,8 @@ def make_attention_mask(input_mask, attention: str):
   positions = ops.arange(ops.shape(input_mask)[1])
   query, key = ops.expand_dims(positions, 1), ops.expand_dims(positions, 0)
   causal = query >= key if attention == "left_to_right" else query <= key
-  return ops.expand_dims(ops.cast(causal, key_mask.dtype), 0) * key_mask
+  # Not a product: TensorFlow multiplies int32 on the host, even with a GPU.
+  return ops.logical_and(ops.expand_dims(causal, 0), key_mask)
 
 
 def output_spec(layer, input_ids, positions):
@@ -175,7 +176,11 @@ class Embeddings(keras.layers.Layer):
       initial = initializer if random and not fixed else structured
       shape = (size, config.hidden_size)
       embeddings = self.add_weight(
-        shape, initial(config), name=name, trainable=not fixed
+        shape,
+        initial(config),
+        name=name,
+        trainable=not fixed,
+        autocast=name != "word_embeddings",  # cast in `call`
       )
       setattr(self, name, embeddings)
     self.output_shape = (*input_shape, config.hidden_size)
@@ -186,11 +191,13 @@ class Embeddings(keras.layers.Layer):
     if isinstance(length, int):
       self.config.check_length(length)
     # Read once. A second read would copy the table again.
-    embedding_table = ops.convert_to_tensor(self.word_embeddings)  # [V, H]
+    table = ops.convert_to_tensor(self.word_embeddings)  # [V, H]
+    embedding_table = ops.cast(table, self.compute_dtype)
     if self.config.use_one_hot_embeddings:
       words = self._one_hot(input_ids, embedding_table)  # [B, T, H]
     else:
-      words = ops.take(embedding_table, input_ids, axis=0)  # [B, T, H]
+      # Cast afterwards, so that the gradients of a word are summed in float32.
+      words = ops.cast(ops.take(table, input_ids, axis=0), self.compute_dtype)
     # The original multiplies, too: a product is faster for so few rows.
     segments = self._one_hot(
       segment_ids, ops.convert_to_tensor(self.token_type_embeddings)

@@ -52,9 +52,10 @@ class PackedBert(keras.layers.Layer):
     output_slots=None,
     training=None,
   ):
-    same = ops.equal(input_mask[:, :, None], input_mask[:, None, :])
-    attention_mask = ops.cast(same, input_mask.dtype)  # [R, T, T]
-    attention_mask *= ops.expand_dims(ops.minimum(input_mask, 1), 1)
+    # As floats, since TensorFlow compares int32 on the host, even with a GPU.
+    query = ops.cast(input_mask, "float32")
+    key = ops.where(query > 0, query, -1.0)  # padding equals no query
+    attention_mask = query[:, :, None] == key[:, None, :]  # [R, T, T]
     hidden_states, embedding_table = self.bert.embeddings(
       input_ids, segment_ids, position_ids, training=training
     )

@@ -121,10 +121,14 @@ def uniform_bits(shape, seed):
 
   XLA fuses a hash with its uses. A generator's numbers would go to memory.
   """
-  indices = ops.cast(ops.arange(math.prod(shape), dtype="int32"), "uint32")
-  first, second = ops.unstack(_hash(seed), 2)
-  bits = _hash(ops.bitwise_xor(indices, first))
-  return ops.reshape(_hash(bits + second), shape)
+  # TensorFlow counts on the host. A GPU gets two vectors, not all the indices.
+  *axes, columns = shape
+  rows = ops.arange(math.prod(axes), dtype="int32") * columns
+  rows = ops.expand_dims(ops.cast(rows, "uint32"), 1)
+  indices = rows + ops.cast(ops.arange(columns, dtype="int32"), "uint32")
+  seed = _hash(seed)  # indexed, since a GPU cannot unstack uint32
+  bits = _hash(ops.bitwise_xor(indices, seed[0]))
+  return ops.reshape(_hash(bits + seed[1]), shape)
 
 
 def _hash(x):
@@ -235,7 +239,7 @@ def masked_softmax(
   """
   # The original's -10000, not -inf: a query whose keys are all masked attends
   # evenly and does not become NaN.
-  visible = ops.cast(ops.expand_dims(attention_mask, 1), "float32")
+  visible = ops.expand_dims(ops.cast(attention_mask, "float32"), 1)
   attention_bias = (1.0 - visible) * -10000.0
 
   def softmax(scores):
@@ -295,9 +299,10 @@ def _cross_entropy_gradient(probs, labels, upstream):
 def argmax(logits):
   """Index of the largest logit of each row: [..., L] -> [...] int."""
   if not is_fused():
-    return ops.argmax(logits, axis=-1)
-  # cross_entropy has the same operations, and TensorFlow merges both. Keras'
-  # argmax makes several passes to order -0.0 and 0.0.
+    # Of floats, Keras' argmax orders -0.0 and 0.0, on the host of a GPU.
+    logits = ops.cast(logits, "float32")
+    return ops.argmax(logits == ops.max(logits, -1, keepdims=True), axis=-1)
+  # cross_entropy has the same operations, and TensorFlow merges both.
   return ops.top_k(ops.softmax(ops.cast(logits, "float32")), 1)[1][..., 0]
 
 

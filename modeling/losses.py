@@ -61,8 +61,11 @@ def cross_entropy(logits, labels):
 
 def is_correct(logits, labels):
   """1 where the largest logit is the label's: [..., L], [...] -> float32."""
-  predicted = fused_ops.argmax(logits)
-  return ops.cast(predicted == ops.cast(labels, predicted.dtype), "float32")
+  # As floats, since TensorFlow compares int32 on the host, even with a GPU.
+  predicted, labels = (
+    ops.cast(x, "float32") for x in (fused_ops.argmax(logits), labels)
+  )
+  return ops.cast(predicted == labels, "float32")
 
 
 def pretraining(next_sentence: bool = True) -> Objective:

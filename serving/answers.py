@@ -88,6 +88,7 @@ class Engine(Protocol):
   with the batch. Sizes that depend on the row are -1.
   """
 
+  name: str  # for people
   max_rows: int
   features: dict[str, int]
   outputs: dict[str, list[int]]

@@ -39,6 +39,7 @@ def batches(rows: Sequence[Row], max_tokens: int) -> Iterator[list[int]]:
 class Batches:
   """Base class of engines that run batches of about `max_tokens` tokens."""
 
+  name = "TensorFlow"
   max_rows = _MAX_ROWS
   max_tokens = _CPU_TOKENS
 

@@ -1,6 +1,7 @@
 """Writes SavedModels, and runs SavedModels with TensorFlow."""
 
 import os
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 
@@ -29,6 +30,8 @@ class TensorFlowEngine(Batches):
     }
     super().__init__(features, outputs)
     self._function, self._owner = function, owner
+    names = " ".join(variable.name for variable in function.variables)
+    self.num_layers = len({*re.findall(r"encoder/(layer_\d+)/", names)})
 
   def _call(self, inputs):
     from tensorflow import constant, errors  # noqa: PLC0415

@@ -36,6 +36,7 @@ class LiteRtEngine:
 
   def __init__(self, path: str):
     self._file = path
+    self.name = f"LiteRT, {os.path.basename(path)}"
     cores = num_cores()
     with no_stderr():  # XNNPACK prints a line, once a process
       self._alone = _Interpreter(path, cores)

@@ -245,11 +245,12 @@ class TrainStep:
   def _differentiate(self, batch, weight_sums, replica_id, microbatch=0):
     """Gradients and sums of a (micro-)batch; `weight_sums` divide losses."""
     objective = self.objective
-    # A seed for each step, replica and micro-batch.
-    number = tf.cast(replica_id, tf.int32) * 65536
-    number += tf.cast(microbatch, tf.int32)
-    seed = tf.bitwise.bitwise_xor(number, tf.cast(self.seed, tf.int32))
-    seed = tf.stack([seed, tf.cast(self.step % 2**31, tf.int32)])
+    # A seed for each step, replica and micro-batch. Joined as int64, which a
+    # GPU can do; TensorFlow would join int32 on the host.
+    number = tf.cast(replica_id, tf.int64) * 65536
+    number += tf.cast(microbatch, tf.int64)
+    seed = tf.bitwise.bitwise_xor(number, self.seed)
+    seed = tf.cast(tf.stack([seed, self.step % 2**31]), tf.int32)
     # The tape records nothing below the first trainable layer.
     with (
       tf.GradientTape(watch_accessed_variables=False) as tape,

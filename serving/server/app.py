@@ -85,7 +85,7 @@ class App:
       "/healthz": lambda: of_text("ok\n"),
       "/readyz": self._readyz,
       "/metrics": lambda: Response(200, metrics.text(models), _METRICS_TYPE),
-      "/models": lambda: of_json({"models": list(models)}),
+      "/models": self._list,
       "/": _page(_HERE / "page.html"),
       **{f"/{file.name}": _page(file) for file in _PAGE_FILES},
     }
@@ -111,6 +111,11 @@ class App:
     if self._settings.access_log:
       size = 0 if scope["method"] == "HEAD" else len(body)
       responses.log_access(scope, status, size, time.monotonic() - begin)
+
+  def _list(self):
+    versions = {name: m.versions for name, m in self._models.items()}
+    facts = {name: v[max(v)].facts for name, v in versions.items() if v}
+    return of_json({"models": [*versions], "facts": facts})
 
   def _readyz(self):
     if self.is_draining:

@@ -8,25 +8,20 @@ const LABELS = {
   sent1: "Context", sent2: "Beginning of the next sentence", choices: "Endings, one a line",
 };
 const ORDER = Object.keys(LABELS);
-// By the model's inputs: something to ask at once.
+// Two questions to ask at once, by task.
 const EXAMPLES = {
-  "context question": {
-    question: "Where was Ada born?",
-    context: "Ada was born in London. She later moved to a house in Surrey.",
-  },
-  "tokens": { tokens: "Ada Lovelace, the mathematician, lived in London." },
-  "choices sent1 sent2": {
-    sent1: "She opens the door.", sent2: "She", choices: "goes inside.\nis a door.",
-  },
-  "text text_pair": { text: "The capital of France is [MASK]." },
-  "text_a text_b": { text_a: "He said so.", text_b: "So he said." },
-  "text": { text: "A film that is good." },
+  squad: [{ question: "Where was Ada born?", context: "Ada was born in London. She later moved to a house in Surrey." },
+    { question: "When does the museum open?", context: "The museum opens at nine and closes at five. On Mondays nobody works there." }],
+  ner: [{ tokens: "Ada Lovelace, the mathematician, lived in London." },
+    { tokens: "In 1903 Marie Curie of the University of Paris travelled to Stockholm." }],
+  "multiple choice": [{ sent1: "She opens the door.", sent2: "She", choices: "goes inside.\nis a door." },
+    { sent1: "A man sits at a piano.", sent2: "He", choices: "plays a slow song.\nswims to the shore.\nis eaten by the keys." }],
+  pretraining: [{ text: "The capital of France is [MASK]." },
+    { text: "She opened the [MASK] and went out.", text_pair: "It was [MASK] outside." }],
+  classification: [{ text: "A film that is good.", text_a: "He said so.", text_b: "So he said." },
+    { text: "Two hours that I will never get back.", text_a: "The shop is open.", text_b: "Nobody can buy anything today." }],
+  features: [{ text: "A film that is good." }, { text: "The bank of the river was steep." }],
 };
-
-function show(answer, question) {
-  const named = typeof answer === "object" ? answer : { score: answer };
-  byId("answer").replaceChildren(...answerNodes(named, question));
-}
 
 function say(text, isError = false) {
   byId("status").textContent = text;
@@ -44,12 +39,12 @@ async function fetchJson(url, options) {
 
 const modelUrl = () => `v1/models/${encodeURIComponent(byId("model").value)}`;
 
-async function chooseModel() {
+async function chooseModel(given) {
   byId("answer").replaceChildren();
   byId("inputs").replaceChildren();
   document.title = `${byId("model").value} - BERT`;
   const url = modelUrl();
-  const { metadata } = await fetchJson(`${url}/metadata`);
+  const [{ metadata }, { facts }] = await Promise.all([fetchJson(`${url}/metadata`), fetchJson("models")]);
   if (url !== modelUrl()) return; // another was chosen meanwhile
   byId("inputs").replaceChildren();
   const names = Object.keys(metadata.signature_def.signature_def.serving_default.inputs);
@@ -60,25 +55,66 @@ async function chooseModel() {
     area.rows = { context: 5, choices: 4, question: 1 }[name] || 3;
     byId("inputs").append(element("label", "", LABELS[name] || name, area));
   }
-  const example = EXAMPLES[[...names].sort().join(" ")] || {};
-  for (const name of inputs) byId(`input-${name}`).value = example[name] || "";
+  const [example] = showFacts(facts[byId("model").value] || {});
+  fill(inputs.some((name) => given?.[name]) ? given : example || {});
   say("");
 }
 
-async function ask() {
+function showFacts({ labels, ...others }) {
+  const shown = Object.entries({ ...others, labels: labels && labels.slice(0, 20).join(", ") + (labels.length > 20 ? ", ..." : "") });
+  byId("facts").replaceChildren(...shown.filter(([, value]) => value).map(([name, value]) =>
+    element("div", "", element("dt", "", name.replaceAll("_", " ")), element("dd", "", `${value}`))));
+  const examples = EXAMPLES[others.task] || [];
+  byId("examples").replaceChildren(...examples.map((example, i) => {
+    const button = element("button", "", `Example ${i + 1}`);
+    button.addEventListener("click", () => fill(example));
+    return button;
+  }));
+  return examples;
+}
+
+function fill(texts) {
+  for (const name of inputs) byId(`input-${name}`).value = texts[name] || "";
+  showLinks();
+}
+
+function readRow() {
   const row = {};
   for (const name of inputs) {
     const text = byId(`input-${name}`).value;
     row[name] = name === "choices" ? text.split("\n").filter((line) => line.trim()) : text;
     if (name === "text_pair" && !text) delete row[name];
   }
+  return row;
+}
+
+function showLinks() {
+  const quote = (text) => `'${text.replaceAll("'", "'\\''")}'`;
+  const body = JSON.stringify({ instances: [readRow()] });
+  byId("curl").textContent = `curl -d ${quote(body)} ${quote(`${new URL(modelUrl(), location)}:predict`)}`;
+  const texts = inputs.map((name) => [name, byId(`input-${name}`).value]);
+  byId("link").href = `#${new URLSearchParams([["model", byId("model").value], ...texts])}`;
+}
+
+async function openLink() {
+  const given = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+  byId("model").value = given.model ?? byId("model").value;
+  if (!byId("model").value) throw new Error(`The link asks the model ${given.model}, which this server does not have.`);
+  await chooseModel(given);
+  if (inputs.some((name) => given[name])) await ask();
+}
+
+async function ask() {
+  const row = readRow();
   if (row.choices && !row.choices.length) return say("Give at least one ending.", true);
   say("...");
   byId("ask").disabled = true;
+  showLinks();
+  history.replaceState(null, "", byId("link").href);
   const begin = performance.now();
   const body = JSON.stringify({ instances: [row] });
-  const value = await fetchJson(`${modelUrl()}:predict`, { method: "POST", body });
-  show(value.predictions[0], row);
+  const [answer] = (await fetchJson(`${modelUrl()}:predict`, { method: "POST", body })).predictions;
+  byId("answer").replaceChildren(...answerNodes(typeof answer === "object" ? answer : { score: answer }, row));
   say(`${Math.round(performance.now() - begin)} ms`);
 }
 
@@ -92,11 +128,17 @@ const guarded = (action) => (event) => {
 
 byId("form").addEventListener("submit", guarded(ask));
 byId("model").addEventListener("change", guarded(chooseModel));
+byId("form").addEventListener("input", showLinks);
+addEventListener("hashchange", guarded(openLink));
+byId("copy").addEventListener("click", () => {
+  getSelection().selectAllChildren(byId("curl"));
+  navigator.clipboard?.writeText(byId("curl").textContent); // a secure page has one
+});
 byId("form").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) byId("form").requestSubmit();
 });
 guarded(async () => {
   const { models } = await fetchJson("models");
   byId("model").replaceChildren(...models.map((name) => element("option", "", name)));
-  await chooseModel();
+  await openLink();
 })();

@@ -39,6 +39,7 @@ class Version:
 
   `specs` (of the inputs) and `functions` are by signature: `serving_default`
   takes texts, `serving_features` rows. `signature_def` is JSON of both.
+  The page shows `facts`.
   """
 
   def __init__(
@@ -48,6 +49,13 @@ class Version:
     sizes: Histogram | None = None,
   ):
     answers, engine = model.answers, model.engine
+    self.facts = {
+      "task": answers.task.replace("_", " "),
+      "engine": engine.name,
+      "layers": getattr(engine, "num_layers", None),
+      "max_seq_length": answers.config.max_seq_length,
+      "labels": answers.config.labels,
+    }
     optional, word_lists = answers.optional, answers.word_lists
     self.specs = {
       "serving_default": {

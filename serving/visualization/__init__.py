@@ -14,7 +14,9 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+import keras
 import numpy as np
+import tensorflow as tf
 from keras import ops
 
 from data import vocab_checks
@@ -40,7 +42,8 @@ class Sequence(NamedTuple):
   `length` excludes padding. `attention`, [N, A, T, T], is from queries to keys.
   `values`, [T] each, has the norms of the vectors "token", "segment" and
   "position", and of the "sum" before layer normalization. Models with span
-  logits add the probabilities of an answer's "start" and "end".
+  logits add the probabilities of an answer's "start" and "end". The sequence
+  that has the answer adds "decided": see `_contributions`.
   """
 
   ids: np.ndarray
@@ -56,6 +59,7 @@ class Internals(NamedTuple):
   `layers` has names and directions of attention. `sequences` has one item for
   each window or choice. `filled` maps a layer's name to the answer for [MASK]
   if the network ended there. `span` is (sequence, first, last token) or None.
+  `decided` names the label, word or text whose logit "decided" explains.
   """
 
   answer: dict
@@ -63,6 +67,7 @@ class Internals(NamedTuple):
   sequences: list[Sequence]
   filled: dict[str, dict]
   span: tuple[int, int, int] | None
+  decided: str = ""
 
 
 def encode(served: ServedModel, texts: Mapping) -> Encoded:
@@ -128,7 +133,13 @@ def compute(served: ServedModel, encoded: Encoded) -> Internals:
     filled = dict(_fill(served, encoded))
   if "start_logits" in outputs[0]:
     span = _find_span(served.answers, encoded.rows, outputs, answer)
-  return Internals(answer, layers, sequences, filled, span)
+  decided, number, row, logits = _decide(
+    served.answers, encoded.rows, outputs, answer, span
+  )
+  if logits and len(encoders) == 1:  # two encoders have no common input
+    values = _contributions(served.model, encoded.rows[row], logits)
+    sequences[number].values["decided"] = values[: len(sequences[number].ids)]
+  return Internals(answer, layers, sequences, filled, span, decided)
 
 
 def _inputs(row) -> Iterator[dict[str, np.ndarray]]:
@@ -217,6 +228,45 @@ def _find_span(answers, rows, outputs, answer) -> tuple[int, int, int] | None:
   return min(spans, key=distance, default=None)
 
 
+def _decide(answers, rows, outputs, answer, span):
+  """Name of a decision, its sequence and row; its logits, {} without one."""
+  if span:
+    number, first, last = span
+    logits = {"start_logits": first, "end_logits": last}
+    return answer["answer"] or "no answer", number, number, logits
+  if answer.get("num_masks"):
+    token = answer["tokens"][0][0]
+    index = answers.config.tokenizer.vocab[token]
+    return f"{token} for [MASK] 1", 0, 0, {"masked_lm_logits": (0, index)}
+  if "choice" in answer:
+    row, index = divmod(answer["choice"], len(rows[0]["input_ids"]))
+    return answer["text"], answer["choice"], row, {"logits": index}
+  if "logits" in outputs[0] and outputs[0]["logits"].ndim == 1:
+    best = int(outputs[0]["logits"].argmax())
+    names = answer.get("labels", ["a high score"])
+    return names[best], 0, 0, {"logits": best}
+  return "", 0, 0, {}
+
+
+def _contributions(model, row, logits) -> np.ndarray:
+  """Gradient times input of a sum of logits, [T], as shares of 1.
+
+  The input is `embedding_output`. Source: Shrikumar et al., arXiv:1605.01713.
+  """
+  bert = model.get_layer("bert")
+  # Keras sorts outputs by name: `embedding_output` is the first.
+  probe = keras.Model(model.input, [bert.output[0], model.output])
+  with tf.GradientTape() as tape:
+    tape.watch([variable.value for variable in bert.variables])
+    inputs = {name: value[None] for name, value in row.items()}
+    hidden, outputs = probe(inputs, training=False)
+    logit = sum(outputs[name][0][index] for name, index in logits.items())
+  gradient = tape.gradient(logit, hidden)
+  # Only one of several choices has a gradient.
+  product = np.sum(ops.cast(gradient * hidden, "float32"), (0, -1))
+  return product / (np.abs(product).sum() or 1.0)
+
+
 # --- The HTML file ---------------------------------------------------------
 
 
@@ -230,8 +280,10 @@ def render(
   if "sentence" in answer:  # nobody reads vectors
     answer = {k: v for k, v in answer.items() if k not in _VECTORS}
   if "words" in answer:
-    pieces = [_pieces(tokenizer, word) for word in answer["words"]]
-    answer = answer | {"pieces": pieces}
+    pieces = map(tokenizer.tokenize, answer["words"])
+    pairs = zip(pieces, answer["words"], strict=True)
+    unknown = tokenizer.special.unknown
+    answer = answer | {"pieces": [[w] if unknown in p else p for p, w in pairs]}
   data = internals._asdict() | {
     "facts": {
       "model": name,
@@ -268,21 +320,17 @@ def _read(path):
   return path.read_text(encoding="utf-8")
 
 
-def _pieces(tokenizer, word):
-  """Pieces of a word; the word itself if the vocabulary lacks a piece."""
-  pieces = tokenizer.tokenize(word)
-  return [word] if tokenizer.special.unknown in pieces else pieces
-
-
 def _sequence(tokenizer, sequence):
-  attention = np.rint(sequence.attention * 255).astype(np.uint8).tobytes()
+  means = sequence.attention.mean(axis=1, keepdims=True)
+  maps = np.concatenate([sequence.attention, means], axis=1)
+  attention = np.rint(maps * 255).astype(np.uint8).tobytes()
   ids = sequence.ids.tolist()
   return {
     "ids": ids,
     "tokens": tokenizer.convert_ids_to_tokens(ids),
     "segments": sequence.segments.tolist(),
     "length": sequence.length,
-    "heads": sequence.attention.shape[1],
+    "heads": maps.shape[1],
     "attention": base64.b64encode(zlib.compress(attention, 9)).decode(),
   } | {
     name: [float(f"{value:.4g}") for value in values]

@@ -31,6 +31,7 @@ function showAnswer() {
   byId("facts").append(...terms(Object.entries(data.facts)));
   byId("texts").append(...terms(Object.entries(data.texts).map(([name, text]) => [name.replace("_", " "), [text].flat().join(" | ")])));
   document.title = `${data.facts.model} - BERT`;
+  byId("decision").textContent = data.decided;
   if (Object.keys(data.answer).length) byId("answer").append(...answerNodes(data.answer, data.texts));
   const layers = Object.entries(data.filled);
   const masks = data.answer.num_masks || 0;
@@ -44,6 +45,18 @@ function showAnswer() {
     if (masks > 1) byId("filled").append(element("h3", "", `[MASK] ${mask + 1}`));
     byId("filled").append(element("table", "", ...rows));
   }
+}
+
+function showDecided() {
+  const shares = (current.decided || []).slice(0, current.length);
+  const most = Math.max(...shares.map(Math.abs));
+  byId("decided").replaceChildren(...shares.map((share, i) => {
+    const node = element("span", "", show(current.tokens[i]));
+    const color = share > 0 ? "--first" : "--second";
+    node.style.background = `color-mix(in srgb, var(${color}) ${55 * Math.abs(share) / most}%, var(--panel))`;
+    node.title = `${share > 0 ? "for" : "against"}, ${percent(Math.abs(share))}`;
+    return node;
+  }));
 }
 
 function showCurves() {
@@ -76,6 +89,7 @@ function showInput() {
 
 // First probability of a query, as an index of bytes.
 const offset = (query) => ((layer * current.heads + head) * current.tokens.length + query) * current.tokens.length;
+const headName = (number) => (number === current.heads - 1 ? "mean" : number); // the last is the mean of the others
 const probability = (query, key) => current.bytes[offset(query) + key] / 255;
 
 function mayAttend(query, key) {
@@ -100,13 +114,13 @@ function picture() {
 
 function showHeads() {
   const numbers = [...Array(current.heads).keys()];
-  const nodes = ["", ...numbers].map((number) => element("span", "", number));
+  const nodes = ["", ...numbers.map(headName)].map((name) => element("span", "", name));
   data.layers.forEach(([name], i) => {
     nodes.push(element("span", "", `layer ${name}`));
     for (const number of numbers) {
       [layer, head] = [i, number];
       const button = element("button", "", picture());
-      button.ariaLabel = `layer ${name}, head ${number}`;
+      button.ariaLabel = `layer ${name}, head ${headName(number)}`;
       button.addEventListener("click", () => chooseHead(i, number));
       nodes.push(button);
     }
@@ -122,7 +136,7 @@ function chooseHead(...numbers) {
     button.tabIndex = button.ariaPressed === "true" ? 0 : -1;
   });
   const [name, direction] = data.layers[layer];
-  byId("head-name").textContent = `Layer ${name}, head ${head}`;
+  byId("head-name").textContent = head === current.heads - 1 ? `Layer ${name}, mean of heads` : `Layer ${name}, head ${head}`;
   byId("means").replaceChildren(...terms(means()));
   const hidden = { left_to_right: ["after it"], right_to_left: ["before it"] }[direction] || [];
   if (current.length < current.tokens.length) hidden.push("of padding");
@@ -207,6 +221,7 @@ function drawLines() {
     query.addEventListener("keydown", (event) => event.key === "Enter" && choose());
     const isMasked = token !== null && !mayAttend(token, i);
     nodes.push(query, svg("text", { x: 180, y: y(i) + 4, class: isMasked ? "masked" : side(i) }, text));
+    for (const name of nodes.slice(-2)) name.append(svg("title", {}, `${show(piece)} (${i})`));
   });
   byId("lines").style.marginTop = `${margin}px`;
   byId("lines").setAttribute("height", current.tokens.length * step);
@@ -240,8 +255,9 @@ function drawMatrix() {
 }
 
 function drawNames(context, size, begin) {
-  const step = Math.ceil(12 / size); // cells that are as high as a name
-  context.font = "11px system-ui, sans-serif";
+  const letters = size < 12 ? 8 : 11; // pixels
+  const step = Math.ceil((letters + 1) / size); // cells that are as high as a name
+  context.font = `${letters}px system-ui, sans-serif`;
   context.textBaseline = "middle";
   current.tokens.forEach((piece, i) => {
     const isNear = token !== null && Math.abs(i - token) < step;
@@ -262,6 +278,7 @@ byId("matrix").addEventListener("mousemove", (event) => {
   const [key, query] = [event.offsetX, event.offsetY].map((x) => Math.floor((x - margin) / cellSize()));
   const isInside = [key, query].every((i) => current.tokens[i] !== undefined);
   showToken(...(isInside ? [query, key] : [chosen]));
+  event.target.title = isInside ? byId("token").textContent : "";
 });
 for (const name of ["lines", "matrix"]) byId(name).addEventListener("mouseleave", () => showToken(chosen));
 
@@ -271,6 +288,7 @@ async function showSequence(number) {
   current = data.sequences[number];
   chosen = null;
   showInput();
+  showDecided();
   if (current.start) showCurves();
   if (!current.bytes) {
     const deflated = new Blob([Uint8Array.from(atob(current.attention), (character) => character.charCodeAt(0))]);
@@ -284,7 +302,7 @@ async function showSequence(number) {
 
 const selector = byId("sequence");
 selector.append(...data.sequences.map((_, i) => new Option(`${i + 1} of ${data.sequences.length}`, i)));
-selector.value = data.span?.[0] || 0;
+selector.value = Math.max(data.span?.[0] || 0, data.sequences.findIndex((sequence) => sequence.decided));
 selector.addEventListener("change", () => showSequence(selector.value));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => showSequence(selector.value));
 byId("choose").hidden = data.sequences.length === 1;

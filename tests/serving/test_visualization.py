@@ -57,8 +57,11 @@ def test_every_task_has_its_answer_and_attention(every_task, name):
     assert sequence.length <= count <= sequence.length + 3
   padding = [len(s.ids) - s.length for s in result.sequences]
   assert max(padding) == (3 if name in ("choices", "questions") else 0)
-  html = visualization.render(served, result, texts, "m")
-  assert _data(html)["texts"] == texts
+  undecided = {"tagging", "tagging by features", "vectors", "masks"}
+  assert bool(result.decided) == (name not in undecided)
+  data = _data(visualization.render(served, result, texts, "m"))
+  assert data["texts"] == texts and data["decided"] == result.decided
+  assert bool(result.decided) == any("decided" in s for s in data["sequences"])
 
 
 def test_attention_is_that_of_every_layer():
@@ -211,6 +214,62 @@ def test_the_span_with_the_answer_is_marked_among_equal_scores(every_task):
   assert first <= last
 
 
+CONTEXT = "c d e . ab c d e a b . ab"
+# Texts, and a pattern of the decision's name.
+DECISIONS = {
+  "classification": ({"text": "ab c d"}, "no|yes"),
+  "several labels": ({"text": "ab c d"}, "no|yes"),
+  "scores": ({"text_a": "ab c", "text_b": "d"}, "a high score"),
+  "masks": ({"text": "ab [MASK] c [MASK]"}, r".+ for \[MASK\] 1"),
+  "questions": ({"question": "ab", "context": CONTEXT}, "no answer|[a-e. ]+"),
+  "choices": ({"sent1": "a", "sent2": "c", "choices": [*"abcde"] * 7}, "[a-e]"),
+}
+
+
+@pytest.mark.parametrize("name", DECISIONS)
+def test_contributions_are_slopes_of_the_decided_logit(
+  every_task, monkeypatch, name
+):
+  served, (texts, pattern) = every_task[name], DECISIONS[name]
+  encoded = visualization.encode(served, texts)
+  result = visualization.compute(served, encoded)
+  [number] = [
+    i for i, s in enumerate(result.sequences) if "decided" in s.values
+  ]
+  sequence = result.sequences[number]
+  values, answer = sequence.values["decided"], result.answer
+  assert re.fullmatch(pattern, result.decided)
+  row = encoded.rows[number // 32 if name == "choices" else number]
+  length = row["input_ids"].shape[-1]
+  scale = np.ones([length, 1], np.float32)
+  embeddings = served.model.get_layer("bert").embeddings
+  monkeypatch.setattr(embeddings.dropout, "call", lambda x, **_: x * scale)
+
+  def logit(factor, tokens):
+    scale[tokens] = factor
+    inputs = {key: value[None] for key, value in row.items()}
+    outputs = {k: v.numpy()[0] for k, v in served.model(inputs).items()}
+    scale[:] = 1
+    if name == "questions":
+      _, first, last = result.span
+      return outputs["start_logits"][first] + outputs["end_logits"][last]
+    if name == "masks":
+      token = answer["tokens"][0][0]
+      index = served.answers.config.tokenizer.vocab[token]
+      return outputs["masked_lm_logits"][0, index]
+    index = np.argmax(answer.get("probabilities", [1]))
+    return outputs["logits"][index % 32]
+
+  def slope(tokens):
+    return (logit(1.01, tokens) - logit(0.99, tokens)) / 0.02
+
+  slopes = np.array([slope([i]) for i in range(len(sequence.ids))])
+  expected = slopes / np.abs(slopes).sum()
+  np.testing.assert_allclose(values, expected, atol=0.01)
+  assert np.sign(values.sum()) == np.sign(slope(slice(None)))
+  assert abs(values).sum() == pytest.approx(1, abs=1e-5)
+
+
 def test_words_without_pieces_are_shown_as_they_are(every_task):
   data = _shown(every_task["tagging"], {"tokens": "ab 부"})
   assert data["answer"]["pieces"] == [["a", "##b"], ["부"]]
@@ -269,7 +328,8 @@ def test_a_page_has_the_numbers_and_no_html_of_the_text():
   assert data["texts"]["text"] == data["facts"]["model"] == EVIL
   packed = base64.b64decode(data["sequences"][0]["attention"])
   shown = np.frombuffer(zlib.decompress(packed), np.uint8) / 255
-  expected = attention.ravel()
+  means = attention.mean(1, keepdims=True)
+  expected = np.concatenate([attention, means], 1).ravel()
   np.testing.assert_allclose(shown, expected, atol=0.5 / 255 + 1e-6)
   assert data["facts"] == {
     "model": EVIL,
@@ -282,7 +342,7 @@ def test_a_page_has_the_numbers_and_no_html_of_the_text():
   }
   [sequence] = data["sequences"]
   assert sequence["tokens"] == list(stand_in.WORDS[:5])
-  assert (sequence["length"], sequence["heads"]) == (4, 3)
+  assert (sequence["length"], sequence["heads"]) == (4, 4)
   assert sequence["token"] == [1.5] * 5
 
 

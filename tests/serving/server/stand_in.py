@@ -45,6 +45,7 @@ class Version:
       for name, (_, answer) in signatures.items()
     }
     self.signature_def = {"serving_default": {"inputs": {}}}
+    self.facts = {"task": "none"}
     self.workers = Workers(settings.max_queue_size, 1)
 
   def _wait(self, text):

@@ -48,7 +48,10 @@ def test_get(client):
     assert client.get(f"/V1/Models/{path}") == (200, STATUS)
   for path in ("toy/metadata", "toy/versions/7/metadata"):
     assert client.get(f"/v1/models/{path}") == (200, METADATA)
-  assert client.get("/models") == (200, {"models": ["toy"]})
+  assert client.get("/models") == (
+    200,
+    {"models": ["toy"], "facts": {"toy": {"task": "none"}}},
+  )
   for case in GET_ERRORS.strip().splitlines():
     path, status, message = case.split(" | ")
     assert client.get(path) == (int(status), {"error": message})

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import re
+import shlex
 
 import pytest
 
@@ -87,6 +88,19 @@ def _embed(texts):
   return answer | {"sentence": [[0.125] * 16] * 2}
 
 
+# Each model's task, and texts that are its first example.
+EXAMPLES = {
+  "questions": ("squad", "Where was Ada born?"),
+  "names": ("ner", "Ada Lovelace, the mathematician, lived in London."),
+  "masks": ("pretraining", "The capital of France is [MASK]."),
+  "labels": ("classification", "He said so."),
+  "choices": ("multiple choice", "She opens the door."),
+  "vectors": ("features", "A film that is good."),
+}
+EXAMPLES |= {
+  "parts of speech": EXAMPLES["names"],
+  "scores": ("classification", "A film that is good."),
+}
 TASKS = {
   "questions": (_find_answer, ["question", "context"]),
   "names": (_tag, ["tokens"]),
@@ -104,10 +118,11 @@ def _spec(name):
 
 
 class _Version:
-  def __init__(self, answer, inputs):
+  def __init__(self, task, answer, inputs):
     self.specs = {"serving_default": {name: _spec(name) for name in inputs}}
     self.functions = {"serving_default": lambda rows: [*map(answer, rows)]}
     self.signature_def = {"serving_default": {"inputs": dict.fromkeys(inputs)}}
+    self.facts = {"task": task, "layers": None, "labels": [EVIL] * 21}
     self.workers = Workers(64, 1)
 
 
@@ -117,7 +132,9 @@ def _opened(tmp_path_factory, names):
   folder = tmp_path_factory.mktemp("models")
   (folder / "1").mkdir()
   models = [
-    Model(n, str(folder), 1, lambda path, n=n: _Version(*TASKS[n]))
+    Model(
+      n, str(folder), 1, lambda path, n=n: _Version(EXAMPLES[n][0], *TASKS[n])
+    )
     for n in names
   ]
   for model in models:
@@ -235,9 +252,49 @@ def test_labels_and_choices_have_bars(page):
 def test_each_model_has_a_title_and_an_example(page, model):
   _choose_model(page, model)
   assert page.run("document.title") == f"{model} - BERT"
+  facts = page.run("byId('facts').innerText").split("\n")
+  assert facts == [
+    "task",
+    EXAMPLES[model][0],
+    "labels",
+    f"{EVIL}, " * 20 + "...",
+  ]
+  first = f"byId('input-{TASKS[model][1][0]}').value"
+  assert page.run(first) == EXAMPLES[model][1]
+  page.run("byId('examples').lastChild.click()")
+  assert page.run(first) not in ("", EXAMPLES[model][1])
   page.run("byId('ask').click()")
   page.wait("byId('status').textContent.match(/ms$/)")
   assert page.run("byId('answer').innerText")
+
+
+def test_a_command_asks_the_question(page):
+  texts = ["it's $HOME \\ 'so'", 'é\n"b" !']
+  _ask(page, "labels", *texts)
+  command = page.run("byId('curl').textContent")
+  curl, flag, body, url = shlex.split(command)
+  assert (curl, flag) == ("curl", "-d")
+  row = dict(zip(["text_a", "text_b"], texts, strict=True))
+  assert json.loads(body) == {"instances": [row]}
+  assert url == page.run("location.origin") + "/v1/models/labels:predict"
+  page.run("document.querySelector('details').open = true")
+  page.run("byId('copy').click()")
+  assert page.run("getSelection().toString()") == command
+
+
+def test_a_link_asks_its_question(page):
+  endings = ["one", "two & 'three' <b>"]
+  _ask(page, "choices", "a=b", "#c", "\n".join(endings))
+  link = page.run("location.href")
+  assert page.run("byId('link').href") == link
+  _choose_model(page, "names")
+  page.run("location.hash = 'model=none'")
+  page.wait("byId('status').textContent.startsWith('The link asks')")
+  page.run(f"location.href = {json.dumps(link)}")
+  page.wait("byId('status').textContent.match(/ms$/)")
+  assert page.run("byId('input-sent1').value") == "a=b"
+  answer = page.run("byId('answer').innerText")
+  assert [line for line in answer.split("\n") if "%" not in line] == endings
 
 
 def test_a_server_that_is_gone_is_named(tmp_path_factory):

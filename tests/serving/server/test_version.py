@@ -108,11 +108,14 @@ class _Model:
 
   def __init__(self, max_rows=1):
     self.answers = SimpleNamespace(
+      task="multiple_choice",
+      config=SimpleNamespace(max_seq_length=9, labels=["a"]),
       inputs={"text": 0, "text_pair": 0, "choices": 1},
       optional=frozenset(["text_pair"]),
       word_lists=frozenset(),
     )
     self.engine = SimpleNamespace(
+      name="an engine",
       max_rows=max_rows,
       run=list,
       features={"input_ids": 1},
@@ -139,6 +142,13 @@ def test_inputs_of_several_kinds():
     "text": Spec("string", 1),
     "text_pair": Spec("string", 1, is_optional=True),
     "choices": Spec("string", 2),
+  }
+  assert version.facts == {
+    "task": "multiple choice",
+    "engine": "an engine",
+    "layers": None,
+    "max_seq_length": 9,
+    "labels": ["a"],
   }
   # The warm-up answer None has no known type.
   assert [*version.signature_def["serving_default"]["outputs"]] == ["is_right"]
