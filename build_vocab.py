@@ -136,6 +136,7 @@ def write_model(settings: VocabularySettings, counts: Counter) -> None:
 
   path = settings.needed("init_checkpoint")
   bert = original.read(path, settings.bert_config_file)
+  original.complete(bert, settings.extend)
   bert.set_words(pieces)
   with new_folder(os.path.dirname(settings.output_file)) as folder:
     bert.vocabulary = os.path.join(folder, "vocab.txt")

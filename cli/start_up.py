@@ -14,10 +14,11 @@ import sys
 
 # Keras and TensorFlow import these if installed, for features unused here.
 _UNUSED = ("cv2", "matplotlib", "pandas", "sklearn")
-# absl::SetMinLogLevel(LogSeverityAtLeast) in the library of TensorFlow 2.20.
-_SET_MIN_LOG_LEVEL = (
-  "_ZN4absl12lts_2025012714SetMinLogLevelENS0_18LogSeverityAtLeastE"
-)
+# absl::SetMinLogLevel(LogSeverityAtLeast) in TensorFlow 2.20 and 2.21.
+_SET_MIN_LOG_LEVEL = [
+  f"_ZN4absl12lts_{version}14SetMinLogLevelENS0_18LogSeverityAtLeastE"
+  for version in (20250127, 20250814)
+]
 
 
 def silence_tensorflow() -> None:
@@ -34,7 +35,8 @@ def silence_xla() -> None:
   """
   if os.environ.get("TF_CPP_MIN_LOG_LEVEL") == "3":
     loaded = ctypes.CDLL(None)
-    getattr(loaded, _SET_MIN_LOG_LEVEL, lambda level: None)(2)  # errors only
+    for name in _SET_MIN_LOG_LEVEL:
+      getattr(loaded, name, lambda level: None)(2)  # errors only
 
 
 def hide_unused_libraries() -> None:

@@ -179,20 +179,23 @@ def _table(path, columns, header, skip_broken, dialect):
     for name in columns:
       if header.count(name) > 1:
         raise UserError(f"{where}: column {name!r} is there twice: rename one")
-  broken, quoted, swallowed = [], [], []
+  broken, doubts = [], defaultdict[str, list](list)
   for index, (line, fields) in enumerate(records, has_header):
     while dialect and len(fields) > len(header) and not fields[-1].strip():
       fields.pop()
     if len(fields) == len(header):
       number = line - 1 if is_plain else index
       if is_plain and dialect and _QUOTED.search("\n" + "\t".join(fields)):
-        quoted.append(line)
+        remedy = f"{setting('delimiter', 'tab')} reads all as .csv"
+        doubts[f"after 1,000 lines, quotes as in .csv; {remedy}"].append(line)
       for cell in fields if len(header) > 1 else ():
         rows = cell.split("\n")[1:-1]
         widths = {row.count(delimiter) + 1 for row in rows}
         # A comma in a text has a blank behind it.
         if widths == {len(header)} and f"{delimiter} " not in "".join(rows):
-          swallowed.append(f"{line} to {line + len(rows) + 1}")
+          text = "a cell in quotes has rows of the table: is a quote never "
+          text += "closed, or not written twice inside quotes?"
+          doubts[text].append(f"{line} to {line + len(rows) + 1}")
       yield Row(line, dict(zip(header, fields, strict=True)), number)
     elif skip_broken:
       broken.append(line)
@@ -210,14 +213,8 @@ def _table(path, columns, header, skip_broken, dialect):
   if broken:
     text = "%s: left out %d rows with a wrong number of columns (lines %s)"
     logging.warning(text, path, len(broken), _first(broken))
-  if quoted:
-    text = "%s: cells look quoted as in .csv, but the first 1,000 lines do not "
-    text += "(lines %s); %s reads all as .csv"
-    _warn_once(text, path, _first(quoted), setting("delimiter", "tab"))
-  if swallowed:
-    text = "%s: a cell in quotes has rows of the table (lines %s): is a quote "
-    text += "never closed, or not written twice inside quotes?"
-    _warn_once(text, path, _first(swallowed))
+  for text, lines in doubts.items():
+    _warn_once("%s, lines %s: %s", path, _first(lines), text)
 
 
 def _records(path, lines, delimiter, is_plain=False, strict=True):

@@ -165,11 +165,8 @@ def softmax(logits: np.ndarray) -> np.ndarray:
 
 
 def to_list(values: np.ndarray) -> list:
-  """Nested lists of numbers; small arrays get the digits of a float32.
-
-  JSON has no NaN and no infinity: they become None.
-  """
-  if values.dtype.kind == "f" and not np.isfinite(values).all():
+  """Nested lists of numbers; small arrays get the digits of a float32."""
+  if values.dtype.kind == "f" and not np.isfinite(values).all():  # no JSON
     return np.where(np.isfinite(values), values, np.array(None)).tolist()
   if values.dtype.kind == "f" and values.size < _MAX_SHORT_FLOATS:
     return values.astype(np.float32).astype("U").astype(float).tolist()

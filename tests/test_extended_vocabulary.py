@@ -105,6 +105,16 @@ def test_rare_words_are_not_added(given, tmp_path):
   assert "only 1 words of the text are split and occur --min_count=5" in log
 
 
+def test_a_checkpoint_with_nan_is_not_extended(given, tmp_path):
+  values = checkpoint.variables(models.pretrainer(CONFIG))
+  values[WORD_EMBEDDINGS] = np.full_like(values[WORD_EMBEDDINGS], np.nan)
+  checkpoint.write(str(tmp_path / "bert_model.ckpt"), values)
+  flags = given | {"init_checkpoint": tmp_path}
+  flags |= {"output_file": tmp_path / "x" / "vocab.txt"}
+  programs.fails("build_vocab", "46 variables have NaN", **flags)
+  assert not (tmp_path / "x").exists()
+
+
 def test_lines_that_are_no_words_stay_where_they_are(given, tmp_path):
   """The released Chinese vocabulary has a line separator, for example."""
   odd = ["\u2028", "", "the", " \u3000", "of\r"]

@@ -123,21 +123,15 @@ class Optimizer:
 
   def _update(self, _, gradients, targets, scalars, multiplier, decay, enabled):
     """Updates some variables as one; `targets` has variables, then slots."""
-
-    def change():
-      old = [_concat(tensors) for tensors in targets]
-      new = self._changed(old, _concat(gradients), scalars, multiplier, decay)
-      for tensors, values in zip(targets, new, strict=True):
-        sizes = [tensor.shape[0] for tensor in tensors]
-        _assign(tensors, tf.split(values, sizes) if sizes[1:] else [values])
-
-    if enabled is None:
-      change()
-    else:
-      tf.cond(enabled, change, lambda: None)
+    old = [_concat(tensors) for tensors in targets]
+    gradient = _concat(gradients)
+    new = self._changed(old, gradient, scalars, multiplier, decay, enabled)
+    for tensors, values in zip(targets, new, strict=True):
+      sizes = [tensor.shape[0] for tensor in tensors]
+      _assign(tensors, tf.split(values, sizes) if sizes[1:] else [values])
 
   @tf.function(autograph=False, jit_compile=True)
-  def _changed(self, old, gradient, scalars, multiplier, decay):
+  def _changed(self, old, gradient, scalars, multiplier, decay, enabled):
     # Compiled, so that each variable and slot is read once.
     variable, *slots = old
     rate, gradient_scale, step = scalars
@@ -145,7 +139,11 @@ class Optimizer:
     if decay:
       update += decay * variable
       update = self.rescale(update, variable)
-    return variable - rate * multiplier * update, *slots
+    new = variable - rate * multiplier * update, *slots
+    if enabled is None:
+      return new
+    # tf.cond would make the host wait for the gradients of a GPU.
+    return [tf.where(enabled, *pair) for pair in zip(new, old, strict=True)]
 
 
 class AdamWeightDecay(Optimizer):

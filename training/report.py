@@ -49,8 +49,7 @@ class Report:
     self.restart_clock()
 
   def add_text(self, name: str, text: str) -> None:
-    with _writer(self.directory).as_default(step=0):
-      tf.summary.text(name, f"```\n{text}\n```")
+    _summarize(_writer(self.directory), {name: f"```\n{text}\n```"}, 0)
 
   def restart_clock(self) -> None:
     """Excludes the time since the last step from the speed."""
@@ -76,7 +75,7 @@ class Report:
     for name, pair in sums.items():
       self._sums[name] += pair
     speed = {f"{self.unit}_per_second": rate * self.examples_per_step}
-    _add_scalars(_writer(self.directory), steps.means(sums) | speed, step)
+    _summarize(_writer(self.directory), steps.means(sums) | speed, step)
     if now >= self._next:
       self.log()
 
@@ -111,7 +110,7 @@ def write_evaluation(
   prefix = os.path.join(folder, "eval")
   write_results(f"{prefix}_results{suffix}.txt", results, step)
   writer = _writer(prefix + suffix)
-  _add_scalars(writer, results, step)
+  _summarize(writer, results, step)
   writer.flush()
   named = {f"eval_{k.removeprefix('eval_')}": v for k, v in results.items()}
   # Classification has both `loss` and `eval_loss`. `eval_loss` is the mean.
@@ -137,10 +136,15 @@ def _writer(directory):
   return tf.summary.create_noop_writer()
 
 
-def _add_scalars(writer, values, step):
+def _summarize(writer, values, step):
+  """Adds numbers and texts as tf.summary does, which needs TensorBoard."""
   with writer.as_default(step=step):
     for name, value in values.items():
-      tf.summary.scalar(name, value)
+      is_text = isinstance(value, str)
+      plugin = {"plugin_name": "text" if is_text else "scalars"}
+      metadata = tf.compat.v1.SummaryMetadata(plugin_data=plugin)
+      tensor = tf.cast(value, tf.string if is_text else tf.float32)
+      tf.summary.write(name, tensor, metadata=metadata)
 
 
 def add_metrics(folder: str, step: int, values: Mapping[str, float]) -> None:

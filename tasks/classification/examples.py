@@ -5,7 +5,6 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 from data import features, labels, tables
@@ -14,7 +13,6 @@ from data.vocab import Tokenizer
 from storage import UserError, files
 from storage.tfrecord import Schema
 
-_to_integer = partial(re.compile(r"(?<=\d)\.0*$").sub, "")
 ALL_COLUMNS = ("all",)
 BALANCED = "balanced"
 
@@ -172,8 +170,9 @@ def _label(task, column, row, path):
       )
     return label
   if task.dialect and label not in task.labels:  # pandas writes 1 as 1.0
-    same = [x for x in task.labels if _to_integer(x) == _to_integer(label)]
-    label = next(iter(same), label)
+    start = re.escape(re.sub(r"(?<=\d)\.0*$", "", label))
+    is_same = re.compile(rf"{start}((?<=\d)\.0*)?").fullmatch
+    label = next(filter(is_same, task.labels), label)
   if task.multi_label:
     result = labels.split(label, where)
   else:

@@ -36,7 +36,7 @@ DOCUMENT_START = "-DOCSTART-"
 # The first words of a document in CoNLL, OntoNotes and Universal Dependencies.
 _STARTS = (DOCUMENT_START, "#begin document", "#end document", "# newdoc")
 BLANK = "\u2581"  # as in SentencePiece
-_ID = re.compile(r"\d+([-.]\d+)?")  # of CoNLL-U: 2-3 is a range, 2.1 is empty
+_ID = re.compile(r"\d+[-.]\d+")  # of CoNLL-U: 2-3 is a range, 2.1 is empty
 _LONG = 200  # words; a longer sentence is perhaps several
 # Keys of JSON lines, for words and tags.
 _KEYS = (("tokens", "words"), ("ner_tags", "tags", "labels", "ner"))
@@ -127,25 +127,23 @@ def _read_columns(path, columns) -> Iterator[Sentence]:
   rows = [(number, cells) for number, (kind, cells) in lines if kind == "words"]
   left_out: Collection[int] = ()
   ids = {cells[0] for _, cells in rows}
-  if columns[0] and "1" in ids and all(map(_ID.fullmatch, ids)):
-    left_out = {n for n, cells in rows if not cells[0].isdigit()} or ()
+  others = {one for one in ids if not one.isdigit()}
+  if columns[0] and "1" in ids and others and all(map(_ID.fullmatch, others)):
+    left_out = {number for number, cells in rows if cells[0] in others}
     lines = [line for line in lines if line[0] not in left_out]
     rows = [row for row in rows if row[0] not in left_out]
-    if left_out:
-      text = "%s: left out %d lines with ids such as %s (ranges, empty nodes)"
-      example = min(one for one in ids if not one.isdigit())
-      _log_once(text, path, len(left_out), example)
+    text = "%s: left out %d lines with ids such as %s (ranges, empty nodes)"
+    _log_once(text, path, len(left_out), min(others))
   column = columns[-1] if columns[1:] else -1
   tags = {tag for _, cells in rows for tag in cells[column:][:1]}
   _check_rows(path, rows[:1000], tags)
   sizes = Counter(len(cells) for _, cells in rows)
-  known = sizes, tags, column
   [(usual, _)] = sizes.most_common(1) or [(0, 0)]
   document, is_empty = 0, True
 
   def find_kind(line):
     _, (kind, cells) = line
-    is_word = kind == "#" and (not rows or _is_row(cells, *known))
+    is_word = kind == "#" and (not rows or _is_row(cells, sizes, tags, column))
     return "words" if is_word else kind
 
   for kind, group in groupby(lines, find_kind):
@@ -165,12 +163,10 @@ def _read_columns(path, columns) -> Iterator[Sentence]:
       start, known_tags = block[0][0], more[0] if more else None
       yield Sentence(words, known_tags, document, start, left_out=left_out)
       is_empty = False
-  if len(sizes) > 1 and min(columns) < 0:
-    lines_by_width = {len(cells): number for number, cells in rows[::-1]}
-    line, other_line, *_ = sorted(lines_by_width.values())
-    width, other_width = (len(dict(rows)[n]) for n in (line, other_line))
-    text = "%s, line %d: %d columns, but line %d has %d; is something missing?"
-    _warn_once(text, path, other_line, other_width, line, width)
+  odd = [row for row in rows if len(row[1]) != usual]
+  if odd and min(columns) < 0:
+    text = "%s, line %d: %d columns, but most have %d; is something missing?"
+    _warn_once(text, path, odd[0][0], len(odd[0][1]), usual)
 
 
 def _parse(line: str) -> tuple[str, list[str]]:

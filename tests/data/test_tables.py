@@ -162,7 +162,7 @@ def test_a_quoted_cell_with_rows_of_the_table_is_said(
 ):
   path = _write(tmp_path, name, content)
   assert [*tables.read_table(path, ["a"])]
-  text = f"{path}: a cell in quotes has rows of the table (lines {lines})"
+  text = f"{path}, lines {lines}: a cell in quotes has rows of the table"
   assert (text in caplog.text) == bool(lines)
   assert "never closed" in caplog.text or not lines
 
@@ -172,8 +172,8 @@ def test_quotes_after_the_first_lines_of_a_tsv_are_said(tmp_path, caplog):
   path = _write(tmp_path, "t.tsv", content)
   *_, row = tables.read_table(path, ["a"])
   assert row.values["a"].startswith('"so ""')
-  assert "cells look quoted as in .csv, but the first 1,000" in caplog.text
-  assert "(lines 1002); delimiter=tab" in caplog.text
+  text = f"{path}, lines 1002: after 1,000 lines, quotes as in .csv; delimiter="
+  assert text in caplog.text
   caplog.clear()
   *_, row = tables.read_table(path, ["a"], dialect=("tab", "utf-8"))
   assert row.values["a"] == 'so "it" was'

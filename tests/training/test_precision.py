@@ -68,6 +68,15 @@ def _float16_step(scale):
   return toy.train_step(loss_scale=LossScale(scale))
 
 
+def test_the_host_branches_on_no_overflow():
+  """A branch would make the host wait for the gradients of a GPU."""
+  step = _float16_step(2.0**40)
+  batch = next(iter(toy.batches(1)))
+  graph = tf.function(step._step).get_concrete_function(batch).graph
+  types = {operation.type for operation in toy.operations(graph)}
+  assert not types & {"If", "StatelessIf", "Case", "Switch"}
+
+
 def test_an_overflow_is_skipped_and_reported():
   step = _float16_step(2.0**40)
   before = {name: value.numpy() for name, value in step.state.items()}

@@ -1,10 +1,12 @@
 """metrics.jsonl: writing, reading, truncation on resume."""
 
 import importlib.util
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests.training import toy
 from training import report
@@ -54,6 +56,25 @@ def test_an_evaluation_has_names_and_a_file_of_its_own(tmp_path):
   assert [(step, value.tag) for step, value in seen] == expected
 
 
+def test_the_curves_need_no_tensorboard(tmp_path, monkeypatch):
+  """TensorFlow 2.21 is installed without it; the events are tf.summary's."""
+  folders = tmp_path / "expected", tmp_path / "without"
+  writer = tf.summary.create_file_writer(str(folders[0]))
+  with writer.as_default(step=0):
+    tf.summary.text("run", "```\n{}\n```")
+    tf.summary.scalar("loss", 0.1)
+  writer.flush()
+  for name in ("tensorboard", "tensorboard.summary", "tensorboard.summary.v2"):
+    monkeypatch.setitem(sys.modules, name, None)
+  log = report.Report(str(folders[1]), 8)
+  log.begin(0, 6)
+  log.add_text("run", "{}")
+  log.add_steps(0, 1, {"loss": (0.2, 2)})
+  log.end()
+  expected, seen = map(list, map(toy.summaries, folders))
+  assert seen[:2] == expected
+
+
 def test_skipped_steps_have_no_loss(tmp_path, caplog):
   """A step whose gradient overflows reports a loss of 0."""
   log = report.Report(str(tmp_path), 8)
@@ -95,7 +116,7 @@ def test_speed_is_that_of_training_alone(tmp_path, caplog, monkeypatch):
   def add_speed(_, values, step):
     speeds.append((step, values["examples_per_second"]))
 
-  monkeypatch.setattr(report, "_add_scalars", add_speed)
+  monkeypatch.setattr(report, "_summarize", add_speed)
   log = report.Report(str(tmp_path), 8)
   log.begin(0, 8)
   log.add_steps(1, 1, {"loss": (5, 1)})

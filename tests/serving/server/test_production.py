@@ -154,13 +154,14 @@ def test_the_access_log_names_the_client_that_nginx_saw(served, capfd):
 @needs_nginx
 def test_the_second_server_answers_if_the_queue_of_the_first_is_full(tmp_path):
   full = stand_in.SETTINGS._replace(max_queue_size=1)
-  folders = [tmp_path / name for name in ("full", "free", "nginx")]
+  folders = [tmp_path / name for name in ("full", "free", "nginx", "alone")]
   for folder in folders:
     folder.mkdir()
   with (
     stand_in.toy(folders[0], full) as first,
     stand_in.toy(folders[1]) as second,
     nginx.running(folders[2], [first.port, second.port]) as proxy,
+    nginx.running(folders[3], [first.port, nginx.free_port()]) as alone,
     ThreadPoolExecutor(2) as pool,
   ):
     waiting = [pool.submit(first.ask, stand_in.GATED)]
@@ -171,6 +172,10 @@ def test_the_second_server_answers_if_the_queue_of_the_first_is_full(tmp_path):
     assert first.ask(stand_in.GATED)[0] == 503
     for _ in range(6):
       assert proxy.request("POST", PREDICT, BODY)[0] == 200
+    for _ in range(4):  # the other one restarts
+      status, headers, body = alone.request("POST", PREDICT, BODY)
+      assert (status, headers["Retry-After"]) == (503, "1")
+      assert "error" in json.loads(body)
     first.version.gate.set()
     assert [future.result()[0] for future in waiting] == [200, 200]
 

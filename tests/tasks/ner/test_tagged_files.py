@@ -64,7 +64,7 @@ def test_a_line_of_another_width_is_named(tmp_path, caplog):
   for _ in range(2):  # as a training file is
     examples.read_sentences(path)
   [text] = caplog.messages
-  assert text.startswith(f"{path}, line 4: 3 columns, but line 1 has 2;")
+  assert text.startswith(f"{path}, line 4: 3 columns, but most have 2;")
 
 
 def test_a_prefix_that_is_spelled_wrongly_is_named(tmp_path, caplog):
