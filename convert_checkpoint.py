@@ -1,4 +1,4 @@
-r"""Converts a BERT between the original's format and others, known by their files.
+r"""Converts a BERT between formats, which the program knows by their files.
 
 Writes a released model's files from a Hugging Face folder or name (see
 docs/models.md), a TensorFlow Model Garden checkpoint, a TensorFlow Hub module

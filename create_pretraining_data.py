@@ -104,7 +104,7 @@ def main(settings: RecordSettings) -> None:
   elif settings.num_workers:
     total = shards.write_shards(config, inputs, outputs, settings.num_workers)
   else:
-    total = instances.write_in_memory(config, inputs, outputs)
+    total = shards.write_in_memory(config, inputs, outputs)
   logging.info("Wrote %d instances to:\n  %s", total, "\n  ".join(outputs))
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from conversion import hugging_face, interchange, model_garden, original
 from conversion.interchange import HUGGING_FACE, ORIGINAL, CanonicalModel
-from data.pretraining import documents, instances, shards
+from data.pretraining import documents, shards
 from data.pretraining import preview as preview_module
 from data.vocab import SPECIAL_TOKENS
 from modeling import models
@@ -165,7 +165,7 @@ def test_each_engine_gets_the_flags(
   monkeypatch.setattr(data.pretraining, "beam", beam, raising=False)
   monkeypatch.setattr(shards, "write_shards", write_shards)
   monkeypatch.setattr(
-    instances, "write_in_memory", lambda *given: note("memory", *given)
+    shards, "write_in_memory", lambda *given: note("memory", *given)
   )
   monkeypatch.setattr(preview_module, "preview", preview)
   module = stages.program("create_pretraining_data")

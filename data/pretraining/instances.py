@@ -7,18 +7,15 @@ shards.py takes any amount.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import chain
 from random import Random
-
-from absl import logging
 
 from data import features
 from data.pretraining import documents
 from data.pretraining.documents import Document, TextFormat, read_documents
 from data.vocab import Tokenizer
-from storage import Progress, UserError, tfrecord
+from storage import Progress, UserError
 from storage.tfrecord import ExampleEncoder, Schema
 
 _SAMPLES = 3  # examples in the log
@@ -335,34 +332,3 @@ class RecordBuilder:
 def no_text(paths: Iterable[str]) -> UserError:
   """Error for an input without tokens."""
   return UserError(f"there is no text in {', '.join(paths)}")
-
-
-def write_in_memory(
-  config: BuildConfig, inputs: Sequence[str], outputs: Sequence[str]
-) -> int:
-  """Reads all documents, then writes records; returns their number.
-
-  A document may continue in the next input. Outputs get records round-robin.
-  """
-  builder = RecordBuilder(config)
-  megabytes = sum(map(documents.text_size, inputs)) / 1e6
-  reading = Progress("read", megabytes, "MB")
-  corpus = builder.corpus(inputs, reading)
-  reading.say()
-  if len(corpus) == 1:
-    logging.warning(
-      "the text is a single document, from which random next sentences are "
-      "drawn too; put a blank line between documents"
-    )
-  dupes = config.instance_config.dupe_factor
-  unit = "copies of documents" if dupes > 1 else "documents"
-  building = Progress("built from", len(corpus) * dupes, unit)
-  records, samples = builder.records(corpus, Random(config.seed), building)
-  building.say()
-  for sample in samples:
-    logging.info("%s", sample)
-  with ExitStack() as stack:  # all files appear, or no file does
-    sinks = [stack.enter_context(tfrecord.create(path)) for path in outputs]
-    for i, sink in enumerate(sinks):
-      sink.write(records[i :: len(sinks)])
-  return len(records)

@@ -227,3 +227,34 @@ def _spans(path: str, size: int, text_format: TextFormat) -> Iterator[Span]:
     yield Span(path, start, end, end - start)
     start = end
   yield Span(path, start, None, length - start)
+
+
+def write_in_memory(
+  config: instances.BuildConfig, inputs: Sequence[str], outputs: Sequence[str]
+) -> int:
+  """Reads all documents, then writes records; returns their number.
+
+  A document may continue in the next input. Outputs get records round-robin.
+  """
+  builder = instances.RecordBuilder(config)
+  megabytes = sum(map(documents.text_size, inputs)) / 1e6
+  reading = Progress("read", megabytes, "MB")
+  corpus = builder.corpus(inputs, reading)
+  reading.say()
+  if len(corpus) == 1:
+    logging.warning(
+      "the text is a single document, from which random next sentences are "
+      "drawn too; put a blank line between documents"
+    )
+  dupes = config.instance_config.dupe_factor
+  unit = "copies of documents" if dupes > 1 else "documents"
+  building = Progress("built from", len(corpus) * dupes, unit)
+  records, samples = builder.records(corpus, Random(config.seed), building)
+  building.say()
+  for sample in samples:
+    logging.info("%s", sample)
+  with ExitStack() as stack:  # all files appear, or no file does
+    sinks = [stack.enter_context(tfrecord.create(path)) for path in outputs]
+    for i, sink in enumerate(sinks):
+      sink.write(records[i :: len(sinks)])
+  return len(records)

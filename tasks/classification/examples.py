@@ -141,6 +141,12 @@ def read_examples(
       copied if copied_columns else None,
     )
     examples.append(example)
+  _check_scores(path, scores)
+  return examples
+
+
+def _check_scores(path, scores):
+  """Refuses 1.234 beside decimal commas; `scores` are texts by line."""
   comma = next((score for score in scores.values() if "," in score), None)
   for line, score in scores.items():
     if comma and re.fullmatch(r"-?[1-9]\d{0,2}\.\d{3}", score):
@@ -148,7 +154,6 @@ def read_examples(
         f"{path}, line {line}: {score!r} may be a thousand, as {comma} has a "
         "decimal comma; write it with a comma, or without the point"
       )
-  return examples
 
 
 def _label(task, column, row, path):

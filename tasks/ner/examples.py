@@ -19,11 +19,10 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
-from itertools import accumulate, chain, count, groupby, islice, pairwise
+from itertools import accumulate, chain, count, groupby, islice
 from operator import ne
 from typing import NamedTuple
 
-import numpy as np
 from absl import logging
 
 from data import features
@@ -345,20 +344,3 @@ def split_long(
       begin, size = word, 0
     size += length
   return [*parts, (begin, len(lengths))]
-
-
-def first_piece_values(
-  values: np.ndarray, windows: Sequence[TagWindow]
-) -> np.ndarray:
-  """Values at the first piece of each word: [N, T, ...] -> [words, ...]."""
-  rows = [n for n, w in enumerate(windows) for _ in w.positions]
-  positions = [position for w in windows for position in w.positions]
-  return values[rows, positions]
-
-
-def group_by_sentence(
-  values: Sequence, sentences: Sequence[Sentence]
-) -> list[Sequence]:
-  """Splits the values of all words by sentence."""
-  ends = [0, *accumulate(len(sentence.words) for sentence in sentences)]
-  return [values[begin:end] for begin, end in pairwise(ends)]

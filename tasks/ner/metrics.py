@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
+from itertools import accumulate, chain, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from absl import logging
 from serving.answers import softmax
 from storage import files, num_wide
 from tasks import metrics
-from tasks.ner.examples import DOCUMENT_START, Sentence, group_by_sentence
+from tasks.ner.examples import DOCUMENT_START, Sentence
 from tasks.ner.schemes import OUTSIDE, Scheme, recognize
 from tasks.ner.tagging import find_scheme
 
@@ -211,3 +211,11 @@ def write_conll(
     lines.append("")
   files.write_text(path, "\n".join([*lines, ""]))
   logging.info("wrote %s", path)
+
+
+def group_by_sentence(
+  values: Sequence, sentences: Sequence[Sentence]
+) -> list[Sequence]:
+  """Splits the values of all words by sentence."""
+  ends = [0, *accumulate(len(sentence.words) for sentence in sentences)]
+  return [values[begin:end] for begin, end in pairwise(ends)]

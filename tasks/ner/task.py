@@ -168,4 +168,13 @@ def word_logits(
 ) -> np.ndarray:
   """The model's logits for the words of a file, [words, tags]."""
   outputs = inference.outputs(model, dataset, batch_size)
-  return examples.first_piece_values(outputs["logits"], dataset.rows)
+  return first_piece_values(outputs["logits"], dataset.rows)
+
+
+def first_piece_values(
+  values: np.ndarray, windows: Sequence[TagWindow]
+) -> np.ndarray:
+  """Values at the first piece of each word: [N, T, ...] -> [words, ...]."""
+  rows = [n for n, w in enumerate(windows) for _ in w.positions]
+  positions = [position for w in windows for position in w.positions]
+  return values[rows, positions]

@@ -57,8 +57,8 @@ def read_examples(
   total = several = 0
   for source, paragraph, question in _questions(paths):
     total += 1
-    text = _get(question, "question", source, str)
-    example = SquadExample(question["id"], text, paragraph.words)
+    asked = _get(question, "question", source, str)
+    example = SquadExample(question["id"], asked, paragraph.words)
     if not is_training:
       if question.get("answers") is not None:
         answers = _get(question, "answers", source, list)
@@ -95,11 +95,14 @@ def read_examples(
     )
   ids = Counter(example.qas_id for example in examples)
   if len(ids) < len(examples) and not is_training:
-    [(repeated, _)] = ids.most_common(1)
     logging.warning(
       "%s: %d questions have the id of another, such as %s; predictions have "
       "the answer to the last one",
-      *(describe(paths), len(examples) - len(ids), repeated),
+      *(
+        describe(paths),
+        len(examples) - len(ids),
+        max(ids, key=lambda i: ids[i]),
+      ),
     )
   return examples
 

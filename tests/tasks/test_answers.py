@@ -20,6 +20,7 @@ from tasks.multiple_choice import answers as multiple_choice
 from tasks.multiple_choice.examples import ChoiceExample, ChoiceRecordBuilder
 from tasks.ner import answers as ner
 from tasks.ner import examples as ner_examples
+from tasks.ner import task as ner_task
 from tasks.ner.answers import split_words
 from tasks.ner.examples import BLANK, Sentence
 from tasks.pretraining import answers as pretraining
@@ -350,7 +351,7 @@ def test_windows_of_a_sentence_have_the_tags_of_its_words(tokenizer):
     rows, windows = zip(*build([Sentence(words, None)]), strict=True)
     inputs = {name: np.array([row[name] for row in rows]) for name in TOKENS}
     outputs = stand_in.tagger(3)(inputs, training=False)
-    logits = ner_examples.first_piece_values(outputs["logits"].numpy(), windows)
+    logits = ner_task.first_piece_values(outputs["logits"].numpy(), windows)
     assert answer["tags"] == [tasks.TAGS[i] for i in logits.argmax(-1)]
     result = answer["probabilities"]
     np.testing.assert_allclose(result, softmax(logits), atol=1e-5)

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from data import vocab
-from data.pretraining import instances, preview
+from data.pretraining import instances, preview, shards
 from data.pretraining.instances import InstanceConfig, Masking, MaskPolicy
 from data.records import parser
 from data.tokenization import FullTokenizer
@@ -43,7 +43,7 @@ def _records(path, config):
 def test_counts_are_those_of_the_records(text, tmp_path, whole_word):
   config = _config(whole_word=whole_word)
   output = str(tmp_path / "records")
-  number = instances.write_in_memory(config, [text], [output])
+  number = shards.write_in_memory(config, [text], [output])
   records = _records(output, config)
   labels, positions = records["masked_lm_ids"], records["masked_lm_positions"]
   shown = np.take_along_axis(records["input_ids"], positions, 1)

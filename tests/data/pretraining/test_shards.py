@@ -44,7 +44,7 @@ def test_single_documents_are_warned_about(tmp_path, monkeypatch, caplog):
   _records(tmp_path, paths, 1)
   assert "2 of 2 shards are a single document" in caplog.text
   output = str(tmp_path / "c")
-  instances.write_in_memory(corpus.build_config(), paths[:1], [output])
+  shards.write_in_memory(corpus.build_config(), paths[:1], [output])
   assert "the text is a single document" in caplog.text
 
 

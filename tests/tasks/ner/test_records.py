@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from data import features
 from data import records as input_pipeline
 from storage import tfrecord
-from tasks.ner import examples, task
+from tasks.ner import examples, metrics, task
 from tasks.ner.examples import Sentence, TagWindow
 from tests import programs
 from tests.serving.stand_in import WORDS
@@ -122,8 +122,8 @@ def test_no_word_is_lost(tokenizer, texts, seq_length, document_context):
   made = _build(tokenizer, sentences, seq_length, **options)
   rows, windows = zip(*made, strict=True)
   labels = np.array([row["label_ids"] for row in rows])
-  tags = [TAGS[label] for label in examples.first_piece_values(labels, windows)]
-  result = examples.group_by_sentence(tags, sentences)
+  tags = [TAGS[label] for label in task.first_piece_values(labels, windows)]
+  result = metrics.group_by_sentence(tags, sentences)
   assert result == [sentence.tags for sentence in sentences]
   assert np.sum(labels != -1) == sum(len(s.words) for s in sentences)
   encode = tfrecord.ExampleEncoder(features.tagging(seq_length))
