@@ -90,14 +90,10 @@ class Run(Generic[T_co]):
       settings.learning_rate, num_train_steps, num_warmup_steps
     )
     reason = why_uncompiled(settings, model)
-    logging.info(
-      "XLA %s; batches have %s",
-      f"does not compile the step as one: {reason}"
-      if reason
-      else "compiles the step",
-      source.lengths_of_batches,
-    )
     compiled = not reason
+    text = f"does not compile the step as one: {reason}"
+    text = "compiles the step" if compiled else text
+    logging.info("XLA %s; batches have %s", text, source.lengths_of_batches)
     step = self._train_step(model, objective, schedule, compiled)
     if own := self.checkpoints.newest_readable():
       record.warn_if_changed(settings, own)

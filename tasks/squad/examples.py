@@ -93,18 +93,20 @@ def read_examples(
       skipped,
       number_of(total, "question"),
     )
+  if not is_training:
+    _warn_of_repeated_ids(paths, examples)
+  return examples
+
+
+def _warn_of_repeated_ids(paths, examples):
   ids = Counter(example.qas_id for example in examples)
-  if len(ids) < len(examples) and not is_training:
+  if len(ids) < len(examples):
+    [(repeated, _)] = ids.most_common(1)
     logging.warning(
       "%s: %d questions have the id of another, such as %s; predictions have "
       "the answer to the last one",
-      *(
-        describe(paths),
-        len(examples) - len(ids),
-        max(ids, key=lambda i: ids[i]),
-      ),
+      *(describe(paths), len(examples) - len(ids), repeated),
     )
-  return examples
 
 
 def describe(paths: Sequence[str]) -> str:
