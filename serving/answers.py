@@ -166,11 +166,14 @@ def softmax(logits: np.ndarray) -> np.ndarray:
 
 
 def to_list(values: np.ndarray) -> list:
-  """Nested lists of numbers; small arrays get the digits of a float32."""
-  if values.dtype.kind == "f" and not np.isfinite(values).all():  # no JSON
-    return np.where(np.isfinite(values), values, np.array(None)).tolist()
+  """Nested lists of numbers; small arrays get the digits of a float32.
+
+  NaN and infinity, which JSON lacks, become None.
+  """
   if values.dtype.kind == "f" and values.size < _MAX_SHORT_FLOATS:
-    return values.astype(np.float32).astype("U").astype(float).tolist()
+    values = values.astype(np.float32).astype("U").astype(float)
+  if values.dtype.kind == "f" and not np.isfinite(values).all():
+    return np.where(np.isfinite(values), values, np.array(None)).tolist()
   return values.tolist()
 
 

@@ -185,7 +185,7 @@ def test_an_output_that_only_some_answers_have_is_null_in_others():
 def test_floats_are_as_short_as_float32_allows():
   values = np.array([0.1, 1e-7, 16777216, np.nan, -np.inf], np.float32)
   text = rest.write_outputs([{"y": values}], by_rows=False).decode()
-  assert text == '{"outputs": [[0.1, 1e-07, 16777216.0, NaN, -Infinity]]}'
+  assert text == '{"outputs": [[0.1, 1e-07, 16777216.0, null, null]]}'
 
 
 def test_large_answers_are_counted():
