@@ -62,9 +62,9 @@ class Evaluation(dict[str, float]):
 
 def write_table(path: str, judged: Sequence[Judged]) -> None:
   """Writes a TSV file: number, texts, label, prediction, probability."""
-  columns = {"label": "label", "prediction": "prediction"}
   inputs = list(judged[0].texts) if judged else []
-  lines = [["id", *inputs, *columns, "probability", "is_right"]]
+  columns = ["label", "prediction", "probability", "is_right"]
+  lines = [["id", *inputs, *columns]]
   for number, one in enumerate(judged):
     texts = (_plain(one.texts.get(name)) for name in inputs)
     names = _plain(one.label), _plain(one.prediction)
@@ -99,8 +99,8 @@ def write(
   data = {
     "facts": dict(facts),
     "flags": {name: str(value) for name, value in flags.items()},
-    "curves": list(curves),
-    "scores": {name: float(value) for name, value in scores.items()},
+    "curves": [_finite(line) for line in curves],
+    "scores": _finite(scores),
     "examples": len(judged),
     "wrong": sum(one.is_right is False for one in judged),
     "confusion": _confusion(judged),
@@ -113,6 +113,11 @@ def write(
   path = os.path.join(folder, NAME)
   files.write_text(path, fill("run_page", data))
   return path
+
+
+def _finite(values):
+  """Numbers by name without NaN and infinity, which JSON lacks."""
+  return {k: float(v) for k, v in values.items() if np.isfinite(v)}
 
 
 def _confusion(judged):
@@ -139,11 +144,11 @@ def calibration(judged: Sequence[Judged]) -> dict[str, Any] | None:
   right = np.array([one.is_right for one in known])
   bins, error = _bins(np.array([one.probability for one in known]), right)
   result = {"bins": bins, "error": error}
-  from scipy import optimize, special
-
   truths = [one.truth for one in known]
   if None in truths:
     return result
+  from scipy import optimize, special
+
   probs = np.array([one.answer["probabilities"] for one in known])
   logits = np.log(np.maximum(probs, 1e-12))
   rows = np.arange(len(known))

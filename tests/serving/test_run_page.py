@@ -70,6 +70,11 @@ def test_the_page_has_errors_with_the_most_certain_first(tmp_path):
   assert data["scores"] == {"eval_accuracy": 0.5}
 
 
+def test_numbers_that_json_lacks_are_left_out(tmp_path):
+  curves = [{"step": 1, "loss": math.nan, "rate": 0.5}]
+  assert _data(tmp_path, curves=curves)["curves"] == [{"step": 1, "rate": 0.5}]
+
+
 def test_scores_are_ordered_by_their_difference(tmp_path):
   scores = [("1.0", "1.5"), ("4.0", "1.0"), ("2", "1")]
   judged = [
