@@ -52,7 +52,7 @@ class PackedBert(keras.layers.Layer):
     output_slots=None,
     training=None,
   ):
-    # As floats, since TensorFlow compares int32 on the host, even with a GPU.
+    # TensorFlow compares int32 on the host, even with a GPU, but not floats.
     query = ops.cast(input_mask, "float32")
     key = ops.where(query > 0, query, -1.0)  # padding equals no query
     attention_mask = query[:, :, None] == key[:, None, :]  # [R, T, T]

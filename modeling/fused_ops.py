@@ -299,7 +299,7 @@ def _cross_entropy_gradient(probs, labels, upstream):
 def argmax(logits):
   """Index of the largest logit of each row: [..., L] -> [...] int."""
   if not is_fused():
-    # Of floats, Keras' argmax orders -0.0 and 0.0, on the host of a GPU.
+    # Keras' argmax orders -0.0 and 0.0 of floats on the host of a GPU.
     logits = ops.cast(logits, "float32")
     return ops.argmax(logits == ops.max(logits, -1, keepdims=True), axis=-1)
   # cross_entropy has the same operations, and TensorFlow merges both.
