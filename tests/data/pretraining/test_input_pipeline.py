@@ -65,12 +65,12 @@ def _input(
   return PretrainingInput(paths, schema, vocab_size, masking, tokenizer, **more)
 
 
-@pytest.mark.parametrize("skip", [5, 30, 45, 100])
-def test_resumes_where_it_stopped(paths, skip):
+def test_a_training_resumes_where_it_stopped(paths):
   source = _input(paths)
   expected = _ids(source.train_batches(5, seed=3), 40)
-  rest = _ids(source.train_batches(5, seed=3, skip=skip), (200 - skip) // 5)
-  np.testing.assert_array_equal(rest, expected[skip:])
+  for skip in (5, 30, 45, 100):
+    rest = _ids(source.train_batches(5, seed=3, skip=skip), (200 - skip) // 5)
+    np.testing.assert_array_equal(rest, expected[skip:])
 
 
 def test_the_index_of_foreign_records_is_saved_in_the_folder(paths, tmp_path):
@@ -80,9 +80,7 @@ def test_the_index_of_foreign_records_is_saved_in_the_folder(paths, tmp_path):
   assert (tmp_path / "records-index.npz").exists()
 
 
-@pytest.mark.parametrize(
-  ("workers", "replicas"), [(1, 2), (2, 2), (2, 4), (4, 4)]
-)
+@pytest.mark.parametrize(("workers", "replicas"), [(1, 2), (2, 4), (4, 4)])
 def test_workers_read_the_same_global_batches(paths, workers, replicas):
   source = _input(paths)
   batches = _ids(source.train_batches(8, seed=3), 6).reshape(6, replicas, -1)

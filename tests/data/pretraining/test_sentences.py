@@ -123,8 +123,8 @@ UNITS += ["5. ", ";", "፡"]
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_a_paragraph_of_a_megabyte_takes_no_longer_than_its_length(unit):
-  text = unit * (1_000_000 // len(unit))
+def test_a_long_paragraph_takes_no_longer_than_its_length(unit):
+  text = unit * (200_000 // len(unit))  # quadratic time would take minutes
   result = "".join(split_sentences(text))
   assert result.replace(" ", "") == "".join(text.split())
 
