@@ -8,7 +8,6 @@ from tests import programs
 
 
 def _split(path, **flags):
-  """Returns log and output."""
   output = path.parent / "out" / "text"
   flags |= {"input_file": path, "output_file": output}
   return programs.run("split_sentences", **flags), output.read_text("utf-8")

@@ -39,7 +39,6 @@ def _events():
 
 @pytest.fixture(name="files")
 def _files(tmp_path):
-  """Writes a model's files and a text; returns flags."""
   (tmp_path / "text").write_text("a b\n\nb a\n")
   paths = small_model.write(
     tmp_path, [*SPECIAL_TOKENS, "a", "b"], num_hidden_layers=3

@@ -24,7 +24,6 @@ def _folder(tmp_path_factory):
 
 
 def _write(folder, make, **changes):
-  """Writes the checkpoint and the files of a small model."""
   folder.mkdir(exist_ok=True)
   sizes = SIZES | changes
   small_model.write(folder, WORDS, **sizes)

@@ -89,7 +89,6 @@ def test_values_that_no_flag_has(argument, message):
 
 @pytest.fixture(name="own_flags")
 def _own_flags(monkeypatch):
-  """Registers this module's flags in place of the programs' flags."""
   values = flags.FlagValues()
   settings.define(Program, values)
   monkeypatch.setattr(flags, "FLAGS", values)

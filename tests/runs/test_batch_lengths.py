@@ -40,7 +40,6 @@ def _dataset(tmp_path_factory):
 
 @pytest.mark.parametrize("packs", [False, slow(True)])
 def test_compiled_steps_have_few_shapes_and_the_same_losses(dataset, packs):
-  """An epoch by length, or of packed rows, compiled and uncompiled."""
   weights, results, shapes = None, [], []
   for compiled in (False, True):
     args = programs.arguments("run_pretraining", jit_compile=compiled)

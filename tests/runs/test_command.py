@@ -18,8 +18,6 @@ STRANGE += ["#1", "하다", "\\n", "a\u2028b", "\udc80", '"json"']
 
 @dataclass(frozen=True, kw_only=True)
 class Program(Settings):
-  """A program with flags of each kind."""
-
   text: str | None = flag(None, "", text=True)
   other: str = flag("x", "")
   output_dir: str | None = flag(None, "")
@@ -34,7 +32,6 @@ class Program(Settings):
 
 
 def _flags(monkeypatch, argv=()):
-  """Returns the settings of a command line."""
   own = flags.FlagValues()
   settings.define(Program, own)
   monkeypatch.setattr(flags, "FLAGS", own)

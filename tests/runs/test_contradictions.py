@@ -31,7 +31,6 @@ def _settings(**changes):
 
 
 def raises(message):
-  """Expects a ValueError with this message, or no error for None."""
   if message is None:
     return contextlib.nullcontext()
   return pytest.raises(ValueError, match=re.escape(message))

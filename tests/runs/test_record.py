@@ -47,8 +47,6 @@ FILES = {"bert_config_file", "vocab_file", "train_file", "init_checkpoint"}
 
 @dataclass(frozen=True, kw_only=True)
 class Program(EvaluatedFineTuning):
-  """Flags of several programs."""
-
   train_file: str | None = flag(None, "")
   export_top_k: int = flag(0, "")
   multi_label: bool = flag(False, "")

@@ -140,8 +140,6 @@ def test_flags_of_the_tpu_reach_its_resolver(monkeypatch):
   ],
 )
 def test_a_tpu_that_is_not_there_is_named(monkeypatch, names, asked, named):
-  """The name of a TPU counts before its address."""
-
   def resolver(tpu, zone, project):
     assert (tpu, zone, project) == (asked, "z", "p")
     raise OSError("no such host")

@@ -166,7 +166,6 @@ def test_trials_of_other_flags_are_named(tmp_path, commands, caplog):
 
 
 def test_a_run_that_fails_ends_the_sweep(tmp_path, commands, monkeypatch):
-  """The table has the complete trials."""
   train = processes.run_child
   statuses = [None, 1]
   monkeypatch.setattr(

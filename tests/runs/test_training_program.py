@@ -114,7 +114,6 @@ def test_a_file_is_no_output_folder(tmp_path):
 def test_a_program_checks_and_then_locks_its_folder(
   tmp_path, monkeypatch, is_dry
 ):
-  """Checks look at the command's folder, a dry run locks its own."""
   folder = str(tmp_path / "out")
   args = programs.arguments(
     "run_squad", output_dir=folder, dry_run=is_dry, do_train=True
@@ -160,7 +159,6 @@ def test_a_dry_run_has_the_model_of_the_command(tmp_path, program, own):
 
 
 def test_no_stage_of_a_dry_run_is_left_out_or_added():
-  """The dry run writes only to a temporary folder."""
   names = ("do_train", "do_predict", "do_export")
   for values in itertools.product([False, True], repeat=len(names)):
     chosen = dict(zip(names, values, strict=True))
@@ -178,7 +176,6 @@ PARTS = ({}, {"num_seeds": 2}, {"learning_rate": (1e-5, 2e-5)})
 @pytest.mark.parametrize("changes", PARTS)
 @pytest.mark.parametrize("do_train", [False, True])
 def test_a_dry_run_of_a_sweep_is_one_of_its_trials(changes, do_train):
-  """A trial keeps the best checkpoint. Without training there is no trial."""
   flags = {"output_dir": "out", "dry_run": True, "do_train": do_train}
   args = programs.arguments("run_squad", **flags, **changes)
   with dry_run(args) as short:

@@ -422,7 +422,6 @@ def test_an_output_folder_of_nothing_or_another_model_is_refused(tmp_path):
 
 @pytest.mark.parametrize("moment", range(6))
 def test_a_save_may_die_at_any_moment(tmp_path, monkeypatch, moment):
-  """A checkpoint with an index is complete, and the newest is readable."""
   one, two = ({"a": tf.Variable(value)} for value in (1.0, 2.0))
   checkpoints = Checkpoints(str(tmp_path), keep=1)
   checkpoints.save(1, one)

@@ -32,7 +32,6 @@ def _freeze(model, layers, config=CONFIG):
   ],
 )
 def test_takes_out_what_it_names(attention, layers, names):
-  """A shallow model has two networks, and the flag freezes both."""
   sides = [f"{side}/" for side in SIDES] if attention == "shallow" else [""]
   prefixes = tuple(f"bert/{side}{name}" for side in sides for name in names)
   model = models.classifier(replace(CONFIG, attention=attention), 2)

@@ -226,7 +226,6 @@ def test_workers_agree_on_the_end_and_on_the_speed(monkeypatch, own, other):
 
 @pytest.mark.parametrize("steps", [(1, 3), (1, 30)])
 def test_some_steps_are_profiled(tmp_path, steps):
-  """The run may end before the last profiled step."""
   first, last = steps
   plan = {"profile_first": first, "profile_last": last}
   _train(tmp_path, **plan, profile_folder=str(tmp_path))

@@ -125,7 +125,6 @@ def test_a_number_is_better_than_none(tmp_path):
 
 
 def test_the_best_is_the_first_of_equals(tmp_path, monkeypatch):
-  """Each best checkpoint is recorded when saved."""
   model = models.classifier(toy.config(), 2)
   monkeypatch.setattr(
     checkpoint_files, "latest_checkpoint", lambda _: "a checkpoint"

@@ -214,7 +214,6 @@ def _products(graph):
 
 
 def test_below_the_first_layer_that_is_trained_there_is_no_gradient():
-  """Gradients of frozen layers are not computed."""
   result = []
   for frozen in (set(), {("embeddings", None), ("encoder", None)}):
     model = models.classifier(toy.config(), 2)
@@ -239,7 +238,6 @@ def test_loss_scale_changes_nothing_while_gradients_are_finite(start, plain):
 
 
 def test_loss_scale_grows_after_its_patience():
-  """Each change restarts the step count. The minimum is 1."""
   default = LossScale()
   assert (default.scale.numpy(), default.patience) == (2.0**15, 2000)
   scale = LossScale(initial=2.0, patience=2)

@@ -17,7 +17,6 @@ from training.run_folder import Checkpoints
 def test_the_saved_seed_counts_before_the_flag(
   tmp_path, monkeypatch, caplog, saved, given, has_others
 ):
-  """Seed 0 is valid."""
   if saved is not None:
     values = {"run/seed": tf.constant(saved, tf.int64)}
     Checkpoints(str(tmp_path)).save(1, values)
@@ -49,8 +48,6 @@ def _save(folder, value, averages=False, name="model.ckpt-3"):
 
 
 class _Model:
-  """A model with one variable."""
-
   def __init__(self):
     value = tf.Variable(0.0)
     value.path = "x"
@@ -65,7 +62,6 @@ class _Model:
 def test_the_own_checkpoint_counts_before_the_given_one(
   tmp_path, averages, has_own, has_given
 ):
-  """Moving averages take precedence where a checkpoint has averages."""
   given = _save(tmp_path / "given", 2.0, averages) if has_given else None
   if has_own:
     _save(tmp_path / "own", 1.0, averages)

@@ -123,7 +123,6 @@ def flags(folder, files="*.tfrecord", dropout=0.0, **more):
 
 
 def write_records(path, number, seed=0):
-  """Writes `examples` to a record file."""
   arrays = examples(number, seed)
   rows = (
     {name: values[row].ravel().tolist() for name, values in arrays.items()}
@@ -166,7 +165,6 @@ class Source:
   lengths_of_batches = "16 tokens"
 
   def train_batches(self, batch_size, seed, by_length, skip, **options):
-    """See TrainingRecords."""
     del seed, by_length, options
     return batches(self.steps, batch_size).skip(skip // batch_size)
 

@@ -90,7 +90,6 @@ class _Timer:
 
 
 def test_a_request_has_one_deadline_from_its_first_byte_on():
-  """More bytes do not extend the deadline. The next request has a new one."""
   protocol = connections._Protocol.__new__(connections._Protocol)
   timers = []
 
