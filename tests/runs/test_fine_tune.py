@@ -64,7 +64,7 @@ class Toy(Task):
 
 def _train(args, results, model=None, look=lambda model: None, examples=24):
   """Trains on examples; successive evaluations give `results`."""
-  model = model or models.pretrainer(toy.config())
+  model = model or toy.bag()
   steps, evaluate = [], fine_tune.evaluate
 
   def note(task, model, data, step):
@@ -238,7 +238,7 @@ def test_steps_of_epochs_that_batches_do_not_divide(tmp_path, monkeypatch):
     unit = "records"
 
   monkeypatch.setattr(type(args), "not_packed", ("new_head",))
-  model = models.pretrainer(toy.config())
+  model = toy.bag()
   fine_tune.train(start, Packed(args, {}, number=109), model, {"train": source})
   assert call == {
     "num_train_steps": 34,  # rounds down 34.06
