@@ -37,6 +37,8 @@ DOCUMENT_START = "-DOCSTART-"
 _STARTS = (DOCUMENT_START, "#begin document", "#end document", "# newdoc")
 BLANK = "\u2581"  # as in SentencePiece
 _ID = re.compile(r"\d+[-.]\d+")  # of CoNLL-U: 2-3 is a range, 2.1 is empty
+# A tag in CoNLL-U's last column, such as NER=B-PER|SpaceAfter=No.
+_NAMED = re.compile(r"(?:.*\|)?\w+=(O|[BIESMLUW]-[^|]+)(?:\|.*)?")
 _LONG = 200  # words; a longer sentence is perhaps several
 # Keys of JSON lines, for words and tags.
 _KEYS = (("tokens", "words"), ("ner_tags", "tags", "labels", "ner"))
@@ -136,6 +138,11 @@ def _read_columns(path, columns) -> Iterator[Sentence]:
     _log_once(text, path, len(left_out), min(others))
   column = columns[-1] if columns[1:] else -1
   tags = {tag for _, cells in rows for tag in cells[column:][:1]}
+  if any((named := _NAMED.fullmatch(tag)) and named[1] != "O" for tag in tags):
+    for _, cells in rows:
+      named = len(cells) > column and _NAMED.fullmatch(cells[column])
+      cells[column] = named[1] if named else "O"
+    tags = {cells[column] for _, cells in rows}
   _check_rows(path, rows[:1000], tags)
   sizes = Counter(len(cells) for _, cells in rows)
   [(usual, _)] = sizes.most_common(1) or [(0, 0)]
