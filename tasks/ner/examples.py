@@ -1,15 +1,12 @@
 """Reads sentences with tags, from columns (CoNLL) or JSON lines -> records.
 
-Each word has a line, and a blank line ends a sentence. A line with a tab is
-split at tabs, any other line at blanks. The word "-DOCSTART-" begins a
-document. KLUE's files have a line for each character; a line for a blank is the
-word BLANK. A line that begins with "#" is a comment, unless the number of
-columns and the tag are as in the other lines.
+A blank line ends a sentence. A line with a tab is split at tabs, any other line
+at blanks. KLUE's files have a line for each character, and BLANK for a blank. A
+line with "#" is a comment, unless columns and tag are as in the other lines.
 
-A record has a sentence, or a part of a long sentence. With document context
-(section 5.3 of the paper) it also has the neighboring sentences, up to the
-maximum length. The first piece of a word has the tag as label. All other tokens
-have the label -1, which losses ignore.
+A record has a sentence, or a part of a long sentence; with document context
+(section 5.3 of the paper) also the neighboring sentences. The first piece of a
+word has the tag as label. Other tokens have the label -1, which losses ignore.
 """
 
 import json

@@ -149,12 +149,14 @@ def is_doubtful(scheme: Scheme, tags: Collection[str]) -> bool:
   types = {*tags} - {scheme.outside}
   if scheme.layout or not types:
     return False
-  ends = Counter(
-    re.sub(r"^([^\W_]+[\W_]|[BIESMLUW](?=\w\w))", "", t) for t in types
-  )
+  start = re.compile(r"^([^\W_]+[\W_]|[BIESMLUW](?=\w\w))")
+  end_by_tag = {tag: start.sub("", tag) for tag in types}
+  starts = {tag.removesuffix(end) for tag, end in end_by_tag.items()}
+  ends = Counter(end_by_tag.values())
   alike = sum(number for number in ends.values() if number > 1)
+  is_mostly_alike = 2 * alike > len(types) and len(starts) <= len(ends)
   is_number = re.compile(r"[\d.]+").fullmatch
-  return 2 * alike > len(types) or all(map(is_number, types))
+  return alike == len(types) or is_mostly_alike or all(map(is_number, types))
 
 
 def _main_layout(
