@@ -20,14 +20,6 @@ def test_a_file_is_a_document(tmp_path):
   assert text == "One.\nTwo lines.\nThree.\n\nFour.\nFive.\n\n"
 
 
-def test_a_blank_file_is_no_document(tmp_path):
-  for name, text in (("a", "One."), ("b", " \n\n"), ("c", "Two.")):
-    (tmp_path / f"{name}.txt").write_text(text)
-  log, text = _split(tmp_path / "*.txt")
-  assert text == "One.\n\nTwo.\n\n"
-  assert "2 documents" in log
-
-
 @pytest.mark.parametrize("source", ["prose", "books"])
 def test_no_line_end_joins_words(source, tmp_path):
   ends = "\n", "\r\n", "\r", "\u2028", "\x85", "\x0b", "\x0c", "\r\r\n"

@@ -414,7 +414,9 @@ def test_an_output_folder_of_nothing_or_another_model_is_refused(tmp_path):
     checkpoints.load(models.pretrainer(toy.config()), None)
   classifier = models.classifier(toy.config(), 2)
   checkpoints.save(1, checkpoint.variables(classifier))
-  with pytest.raises(ValueError, match=r"is of another model: it has no table/"):
+  with pytest.raises(
+    ValueError, match=r"is of another model: it has no table/"
+  ):
     checkpoints.resume(toy.train_step(), None)
   with pytest.raises(ValueError, match="is of another model"):
     checkpoints.load(models.pretrainer(toy.config()), None)

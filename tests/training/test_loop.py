@@ -113,11 +113,6 @@ def test_a_killed_evaluation_is_made_up_for(tmp_path, monkeypatch, traced):
   assert traced.step.numpy() == 2  # the missed evaluation ended this
 
 
-def test_an_evaluation_can_end_the_training(tmp_path):
-  checkpoints, _ = _train(tmp_path, evaluate=lambda _: True, evaluate_every=2)
-  assert checkpoints.newest_readable().endswith("model.ckpt-2")
-
-
 def test_stops_before_a_spoilt_checkpoint(tmp_path):
   step = toy.train_step()
   step.variables[0].assign(step.variables[0] * math.nan)
