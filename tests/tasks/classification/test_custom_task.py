@@ -101,7 +101,10 @@ def _rows(*rows):
 
 @pytest.mark.parametrize(
   ("train", "dev"),
-  [("1", "1.0"), ("1.0", "1"), ("1", "1.00"), ("1.0", "1.")],
+  [
+    *(("1", "1.0"), ("1.0", "1"), ("1", "1.00"), ("1.0", "1."), ("1", "1,0")),
+    *(("1,0", "1"), ("TRUE", "True"), ("true", "TRUE")),
+  ],
 )
 def test_a_label_is_spelled_as_in_training(tmp_path, train, dev):
   lay_out(tmp_path, train_tsv=_rows(f"a\t{train}", "b\t0"))
@@ -159,13 +162,14 @@ def test_training_files_that_do_not_do(tmp_path, train, flags, message):
 @pytest.mark.parametrize(
   ("dev", "flags", "message"),
   [
-    (_rows("a\t01"), {}, "line 2.* '01' is no label .*labels are 0, 1"),
+    (_rows("a\tA"), {}, "line 2.* 'A' is no label"),
+    (_rows("a\t01"), {}, "line 2.* '01' is no label .*labels are 1, a"),
     (_rows("a\t1", "", "\t1", "b\t "), {}, "line 5, .*: '' is no label"),
     (_rows("a\t1|2"), SEVERAL, "line 2.*'2' is no label"),
   ],
 )
 def test_an_unknown_label_in_dev_is_named(tmp_path, dev, flags, message):
-  lay_out(tmp_path, train_tsv=_rows("a\t1", "b\t0"), dev_tsv=dev)
+  lay_out(tmp_path, train_tsv=_rows("a\t1", "b\ta"), dev_tsv=dev)
   with pytest.raises(ValueError, match=rf"dev\.tsv, {message}"):
     _read(tmp_path, "dev", **flags)
 

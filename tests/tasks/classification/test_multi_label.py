@@ -20,20 +20,41 @@ from tests.tasks.classification.test_custom_task import lay_out, task_of
 LABELS = ("joy", "wit", "woe")
 
 
+def _task(folder, **files):
+  data = lay_out(folder, **files)
+  flags = {"text_a_column": "text", "label_column": "label"}
+  return task_of(data, f"{folder}/out", multi_label=True, **flags)
+
+
 def test_own_files_have_several_labels(tmp_path):
   dev = '{"text": "D", "label": ["wit", "joy"]}\n{"text": "E", "label": []}\n'
   train = "text\tlabel\nA\twoe|joy\nB\t\nC\twit\n"
-  data = lay_out(tmp_path, train_tsv=train, dev_jsonl=dev)
-  flags = {"text_a_column": "text", "label_column": "label"}
-  custom = task_of(data, f"{tmp_path}/out", multi_label=True, **flags)
+  custom = _task(tmp_path, train_tsv=train, dev_jsonl=dev)
   assert custom.labels == LABELS
   assert custom.metrics == ("micro_f1", "macro_f1")
   rows = [
     row.label
     for split in ("train", "dev")
-    for row in examples.read_examples(custom, data, split)
+    for row in examples.read_examples(custom, str(tmp_path), split)
   ]
   assert rows == [("woe", "joy"), (), ("wit",), ("wit", "joy"), ()]
+
+
+@pytest.mark.parametrize("cell", ["joy, wit", "joy;wit", "['joy', 'wit']"])
+def test_other_separators_of_labels_are_said(cell, tmp_path, caplog):
+  header = "text\tlabel\n"
+  _task(tmp_path / "one", train_tsv=f"{header}A\t{cell}\nB\twoe\n")
+  assert f"separates labels: is {cell!r} one label?" in caplog.text
+  caplog.clear()
+  _task(tmp_path / "two", train_tsv=f"{header}A\t{cell}\nB\twoe|joy\n")
+  assert not caplog.text
+
+
+def test_a_label_of_several_is_spelled_as_in_training(tmp_path):
+  train, dev = "text\tlabel\nA\t1|2\n", "text\tlabel\nB\t2.0|1\n"
+  custom = _task(tmp_path, train_tsv=train, dev_tsv=dev)
+  [row] = examples.read_examples(custom, str(tmp_path), "dev")
+  assert row.label == ("2", "1")
 
 
 @pytest.mark.parametrize("name", settings.flags_of(named_tasks.OwnFiles))

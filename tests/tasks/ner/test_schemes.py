@@ -85,6 +85,7 @@ def test_a_scheme_has_its_letters_by_position(name, target):
     ("B-cell-B B-cell-I I-kappa-B I-kappa-I O", "B-cell I-kappa"),
     ("B-X I-X I_X O", "X"),  # a typing error
     ("B-B B-I O", "B"),
+    ("I_X E_X I_Y E_Y O", "X Y"),  # IOE2
     ("B M E S", ""),  # segmentation, without types
     ("S B L", ""),
     # Words that only look like a scheme.
@@ -110,6 +111,7 @@ def test_types_are_recognized_by_all_tags(tags, types):
     ("I-PER B-LOC O B-PER LOC", "O B-LOC I-LOC LOC B-PER I-PER"),
     ("X_B X_I Y_B", "O X_B X_I Y_B Y_I"),
     ("- X_B", "- X_B"),
+    ("OTHER X_B", "OTHER X_B"),
     # Tags without a type are one type, which gets no prefix of another type.
     ("B I O", "O B I"),
     ("B O I-X", "O B I-X"),
@@ -254,6 +256,9 @@ def test_a_flag_converts_no_other_tags(tmp_path, text, message):
     ("BEGIN-PER INSIDE-PER O", "are in no known scheme"),
     ("BPER IPER BLOC ILOC O", "are in no known scheme"),
     ("1 2 0 3", "are in no known scheme"),  # ids
+    ("0.98 0.5 1.0", "are in no known scheme"),  # probabilities
+    ("BEGIN-PER BEGIN-LOC INSIDE-LOC BEGIN-ORG INSIDE-ORG O", "in no known"),
+    ("BPER BLOC ILOC O", "are in no known scheme"),
     ("PER LOC O", None),
     ("art-other event-other person-artist O", None),
     ("DT NN VB", None),
