@@ -1,5 +1,3 @@
-"""Models from a hub and zips of releases, served by the tests."""
-
 import io
 import json
 import os

@@ -1,5 +1,3 @@
-"""Hugging Face folders: names, kernels, heads, settings, round trips."""
-
 import json
 from dataclasses import replace
 from functools import cache, partial

@@ -1,5 +1,3 @@
-"""Model Garden's checkpoints give the same outputs here."""
-
 import json
 import os
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""Folders of the original, output folders of programs, checks of a model."""
-
 import json
 
 import numpy as np

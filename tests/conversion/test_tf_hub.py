@@ -1,5 +1,3 @@
-"""TensorFlow Hub modules give the same outputs after conversion."""
-
 import numpy as np
 import pytest
 import tensorflow as tf

@@ -1,5 +1,3 @@
-"""Converted models give the same outputs in transformers."""
-
 import importlib.util
 import json
 

@@ -1,5 +1,3 @@
-"""Batches of recorded examples: outputs in order, without padding records."""
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -53,7 +51,6 @@ def _outputs(recorded, batch_size):
   [(1, 8, 0), (4, 0, 3), (4, 8, 3), (11, 8, 0), (11, 0, 0), (50, 8, 3)],
 )
 def test_outputs_are_in_order(tmp_path, batch_size, multiple, spare):
-  """Outputs follow the examples, and padding records do not come out."""
   recorded = _recorded(tmp_path, multiple, spare=spare)
   result = _outputs(recorded, batch_size)
   expected = [(i + 1) * length for i, length in enumerate(LENGTHS)]

@@ -1,5 +1,3 @@
-"""The order of records: random, mixed, a function of seed and position."""
-
 import itertools
 import os
 
@@ -49,7 +47,6 @@ def test_an_epoch_is_every_record_once_and_no_two_are_alike(paths):
 
 
 def test_every_part_is_shuffled_differently(tmp_path, monkeypatch):
-  """Covers windows, epochs, seeds and sources."""
   monkeypatch.setattr(records, "_ROUND", 100)
   files = [_write(tmp_path / str(n), range(n, n + 96)) for n in (0, 96)]
   sources = [Source([path]) for path in files]

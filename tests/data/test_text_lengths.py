@@ -1,5 +1,3 @@
-"""The log says how many texts are longer than a row."""
-
 from data.write_records import log_lengths
 
 

@@ -40,16 +40,6 @@ def test_words(text, lower, cased):
   assert basic(text, do_lower_case=False) == cased or cased is None
 
 
-def test_word_pieces_are_the_longest_first():
-  ids = dict.fromkeys(["un", "unaff", "##aff", "##able", "##a", "##b", "a"])
-  tokenizer = tokenization.WordpieceTokenizer(ids)
-  assert tokenizer.tokenize("unable unaffable aab") == (
-    ["un", "##able", "unaff", "##able", "a", "##a", "##b"]
-  )
-  assert tokenizer.tokenize("unx b") == ["[UNK]", "[UNK]"]
-  assert tokenizer.tokenize("") == []
-
-
 @pytest.mark.parametrize("char", ["a", "é", "力", "\U0001f989"])
 def test_the_longest_word_has_200_characters(char):
   pieces = tokenization.WordpieceTokenizer({char: 0, f"##{char}": 1}).tokenize
@@ -60,15 +50,6 @@ def test_the_longest_word_has_200_characters(char):
 def test_the_length_of_a_word_counts_no_accents():
   assert "[UNK]" not in _full().tokenize("a\u0301" * 200)
   assert _full().tokenize("a\u0301" * 201) == ["[UNK]"]
-
-
-def test_ids_and_tokens():
-  tokens = _full().tokenize("UNwanted, running")
-  assert tokens == ["unwanted", ",", "running"]
-  ids = _full().convert_tokens_to_ids(tokens)
-  assert ids == [18162, 1010, 2770]
-  assert _full().convert_ids_to_tokens(ids) == tokens
-  assert _full().inv_vocab[_full().vocab["[MASK]"]] == "[MASK]"
 
 
 def test_bytes_that_are_not_utf8_are_dropped():

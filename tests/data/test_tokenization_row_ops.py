@@ -1,5 +1,3 @@
-"""Rows from the graph equal the rows of data/features.py."""
-
 import numpy as np
 import tensorflow as tf
 from hypothesis import given
@@ -27,7 +25,6 @@ def _ragged(lists):
 
 @given(_rows, st.integers(0, 20))
 def test_pairs_are_shortened_alike(rows, limit):
-  """Truncates by one limit, or by a limit for each row."""
   each = tf.range(limit, limit + 3 * len(rows), 3, tf.int64)
   for limits in (limit, each):
     first, second = _texts(rows)

@@ -1,5 +1,3 @@
-"""Vocabularies and texts that differ in letter case or language."""
-
 import os
 import re
 import unicodedata
@@ -153,7 +151,6 @@ def test_examples_are_read_by_their_texts(caplog, tmp_path):
 def test_a_sample_reads_the_first_lines_of_some_files(
   tmp_path, number, files, lines
 ):
-  """The sampled files are spread over all files."""
   paths = [str(tmp_path / f"{i:04}") for i in range(number)]
   for path in paths:
     open(path, "w").close()

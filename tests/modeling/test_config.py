@@ -1,5 +1,3 @@
-"""Configurations: released files load, and errors name wrong values."""
-
 import dataclasses
 import json
 from pathlib import Path

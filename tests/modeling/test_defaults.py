@@ -1,5 +1,3 @@
-"""Default values: configuration, initial weights, dropout."""
-
 import inspect
 from dataclasses import asdict, replace
 

@@ -1,5 +1,3 @@
-"""Directions of attention, fixed positions, a BiLSTM, concatenated encoders."""
-
 from dataclasses import replace
 from functools import partial
 

@@ -1,5 +1,3 @@
-"""Properties of every kind of model."""
-
 import doctest
 
 import keras

@@ -1,5 +1,3 @@
-"""Features from a frozen encoder: layers, training, variables."""
-
 from dataclasses import replace
 from functools import partial
 

@@ -1,5 +1,3 @@
-"""Chosen layers, and pooled text vectors."""
-
 from dataclasses import replace
 
 import keras

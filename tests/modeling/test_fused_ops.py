@@ -1,5 +1,3 @@
-"""Plain and fused forms of each operation: values and gradients."""
-
 from dataclasses import replace
 
 import numpy as np
@@ -320,7 +318,6 @@ def test_a_chain_is_traced_once_for_each_signature():
 
 
 def test_blocks_like_another_have_its_graph(monkeypatch):
-  """Each block has separate weights and separate dropout numbers."""
   config = replace(TOY, num_hidden_layers=3)
   bert = models.encoder(config).get_layer("bert")
   traced = []

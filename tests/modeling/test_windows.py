@@ -1,5 +1,3 @@
-"""Long texts in windows: no token is lost, and short texts stay the same."""
-
 import numpy as np
 import pytest
 import tensorflow as tf

@@ -1,5 +1,3 @@
-"""Examples and records of run_classifier.py equal the original's."""
-
 import gzip
 import re
 

@@ -72,7 +72,6 @@ def test_evaluation_of_pretraining(case, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("program", ["pretraining", "classifier", "squad"])
 def test_a_training_leaves_the_files_of_the_original(program, tmp_path):
-  """The original's files exist, and the checkpoint has the same variables."""
   cases = golden_files.larger_cases(f"cli/run_{program}_train/flags.json")
   if not cases:
     pytest.skip("needs the larger golden numbers (BERT_ORACLE)")

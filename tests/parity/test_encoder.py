@@ -1,5 +1,3 @@
-"""Forward pass and losses equal the original's, array by array."""
-
 from dataclasses import replace
 
 import numpy as np

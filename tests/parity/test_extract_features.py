@@ -1,5 +1,3 @@
-"""extract_features.py compared with the original, flag set by flag set."""
-
 import re
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Records equal the original's, one by one and in the same order."""
-
 import dataclasses
 import hashlib
 import json

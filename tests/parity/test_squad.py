@@ -1,5 +1,3 @@
-"""SQuAD: examples, windows, records and answers equal the original's."""
-
 import gzip
 import json
 import re

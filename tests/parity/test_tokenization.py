@@ -1,5 +1,3 @@
-"""Both tokenizers give the original's tokens."""
-
 import gzip
 import json
 import unicodedata

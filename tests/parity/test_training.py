@@ -133,7 +133,6 @@ def _compare(state, expected, tight):
 
 @golden_files.each("training/pretraining_output")
 def test_resumes_what_the_original_wrote(path, tmp_path):
-  """Resumes from the original's step 20, slots included, and saves, too."""
   folder = path.parent
   model, objective = _model("pretraining", folder)
   train_step = _train_step(model, objective, 20, 5)

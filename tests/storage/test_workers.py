@@ -1,5 +1,3 @@
-"""Order of results, the end of workers, and lines of progress."""
-
 import multiprocessing
 import os
 import pickle
@@ -176,7 +174,6 @@ class _Connection:
 
 
 def test_a_worker_prepares_once():
-  """The worker does not prepare again after a failed task."""
   prepared, connection = [], _Connection(["1", "x", "3"])
 
   def prepare():

@@ -1,5 +1,3 @@
-"""Answers of all tasks: rows equal the programs' records, in the graph too."""
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -26,7 +24,7 @@ from tasks.ner.examples import BLANK, Sentence
 from tasks.pretraining import answers as pretraining
 from tests.serving import stand_in, tasks
 
-LENGTHS = (5, 9)
+LENGTHS = st.sampled_from((5, 9))
 _text = st.one_of(
   st.text(alphabet="abcde ", max_size=12),
   st.text(st.characters(exclude_categories=["Cs"]), max_size=5),
@@ -35,10 +33,6 @@ _text = st.one_of(
     "".join
   ),
 )
-
-
-def _config(length, labels=None):
-  return tasks.text_config(labels, length)
 
 
 # --- Rows ------------------------------------------------------------------
@@ -54,39 +48,35 @@ def _choice_rows(tokenizer, length, texts):
   return [build(ChoiceExample(*texts[:2], tuple(texts[2:])))[0]]
 
 
-def _tag_rows(tokenizer, length, texts):
-  text, spans = split_words(texts[0])
-  sentence = Sentence([text[begin:end] for begin, end in spans], None)
+def _tag_rows(tokenizer, length, words):
   build = ner_examples.TagRecordBuilder(tokenizer, length, tasks.TAGS)
-  return [row for row, _ in build([sentence] * bool(spans))]
-
-
-def _listed_tag_rows(tokenizer, length, texts):
-  given = [text for text in texts if text]
-  build = ner_examples.TagRecordBuilder(tokenizer, length, tasks.TAGS)
-  return [row for row, _ in build([Sentence(given, None)] * bool(given))]
+  return [row for row, _ in build([Sentence(words, None)] * bool(words))]
 
 
 CASES = {
   "pairs": (
-    lambda n: classification.Answers(_config(n, tasks.LABELS), pairs=True),
+    lambda n: classification.Answers(
+      tasks.text_config(tasks.LABELS, n), pairs=True
+    ),
     lambda texts: {"text_a": texts[0], "text_b": texts[1]},
     _pair_rows,
   ),
   "choices": (
-    lambda n: multiple_choice.Answers(_config(n)),
+    lambda n: multiple_choice.Answers(tasks.text_config(length=n)),
     lambda t: {"sent1": t[0], "sent2": t[1], "choices": [*t[2:]]},
     _choice_rows,
   ),
   "tags": (
-    lambda n: ner.Answers(_config(n, tasks.TAGS)),
+    lambda n: ner.Answers(tasks.text_config(tasks.TAGS, n)),
     lambda texts: {"tokens": texts[0]},
-    _tag_rows,
+    lambda *sizes, texts: _tag_rows(
+      *sizes, [texts[0][begin:end] for begin, end in split_words(texts[0])[1]]
+    ),
   ),
   "tags of a list": (
-    lambda n: ner.Answers(_config(n, tasks.TAGS)),
+    lambda n: ner.Answers(tasks.text_config(tasks.TAGS, n)),
     lambda texts: {"tokens": [t for t in texts if t]},
-    _listed_tag_rows,
+    lambda *sizes, texts: _tag_rows(*sizes, [t for t in texts if t]),
   ),
 }
 
@@ -96,12 +86,12 @@ CASES = {
   st.lists(_text, min_size=3, max_size=5).filter(
     lambda texts: not {*texts[0]} & {*"\v\f\x1c\x1d\x1e\x85\u2028\u2029"}
   ),
-  st.sampled_from(LENGTHS),
+  LENGTHS,
 )
 def test_rows_are_the_records_of_the_program(name, tokenizer, texts, length):
   make_answers, make_example, make_rows = CASES[name]
   rows = make_answers(length).encode(make_example(texts)).rows
-  expected = make_rows(tokenizer, length, texts)
+  expected = make_rows(tokenizer, length, texts=texts)
   for row, record in zip(rows, expected, strict=True):
     size = row["input_ids"].shape[-1]
     for field, value in row.items():
@@ -111,14 +101,14 @@ def test_rows_are_the_records_of_the_program(name, tokenizer, texts, length):
     assert row["input_mask"].any(-2 if row["input_mask"].ndim > 1 else 0).all()
 
 
-@given(st.lists(_text, min_size=1, max_size=4), st.sampled_from(LENGTHS))
+@given(st.lists(_text, min_size=1, max_size=4), LENGTHS)
 def test_lines_of_features_are_those_of_the_program(
   tokenizer, tmp_path_factory, texts, length
 ):
   texts = [" ".join(text.splitlines()) for text in texts]
   path = tmp_path_factory.mktemp("lines") / "text.txt"
   path.write_bytes("".join(f"{text}\n" for text in texts).encode())
-  model = features.Answers(_config(length), "mean")
+  model = features.Answers(tasks.text_config(length=length), "mean")
   for line, text in zip(
     lines.read_lines(str(path), tokenizer, length), texts, strict=True
   ):
@@ -129,7 +119,7 @@ def test_lines_of_features_are_those_of_the_program(
 
 def test_a_line_of_a_model_of_windows_is_one_text(graph_tokenizer):
   for pairs in (True, False):
-    answers = features.Answers(_config(8), "mean", pairs)
+    answers = features.Answers(tasks.text_config(length=8), "mean", pairs)
     [row] = answers.encode({"text": "ab ||| ab"}).rows
     assert row["segment_ids"].any() == pairs
 
@@ -205,8 +195,7 @@ def test_the_graph_answers_as_python_does(both, name, texts):
 
 
 def test_the_graph_pools_as_the_settings_say(graph_tokenizer):
-  """Covers vectors of [CLS], and a model that pools by itself."""
-  answers = features.Answers(_config(9), "cls")
+  answers = features.Answers(tasks.text_config(length=9), "cls")
   text = FeatureExtraction(graph_tokenizer, answers)
   line, model = tf.constant(["a ||| b c"]), stand_in.encoder(2, 3)
   result = text.from_text(model, text=line)
@@ -239,17 +228,19 @@ def _decode(model, texts, **outputs):
 
 
 def test_labels_and_scores():
-  model = classification.Answers(_config(9, ("no", "yes")), pairs=False)
+  model = classification.Answers(
+    tasks.text_config(("no", "yes"), 9), pairs=False
+  )
   answer = {"label": "yes", "labels": ["no", "yes"]}
   answer["probabilities"] = [0.25, 0.75]
   assert _decode(model, {"text": "a"}, logits=[0.0, np.log(3)]) == answer
-  score = classification.Answers(_config(9), pairs=True)
+  score = classification.Answers(tasks.text_config(length=9), pairs=True)
   answer = _decode(score, {"text_a": "a", "text_b": ""}, logits=[0.2])
   assert answer == {"score": 0.2}  # and not 0.20000000298023224
 
 
 def test_a_text_has_each_label_that_reaches_its_threshold():
-  config = _config(9, ("a", "b", "c"))
+  config = tasks.text_config(("a", "b", "c"), 9)
   model = classification.Answers(config, False, (0.5, 0.75, 0.2))
   logits = [0.0, np.log(3) - 1e-3, -1.0]
   answer = _decode(model, {"text": "a"}, logits=logits)
@@ -264,7 +255,7 @@ def test_a_text_has_each_label_that_reaches_its_threshold():
 
 
 def test_choices_by_hand():
-  model = multiple_choice.Answers(_config(9))
+  model = multiple_choice.Answers(tasks.text_config(length=9))
   texts = {"sent1": "a", "sent2": "b", "choices": ["c", "d", "e"]}
   answer = _decode(model, texts, logits=[0.0, np.log(2), 0.0])
   assert (answer["choice"], answer["text"]) == (1, "d")
@@ -281,7 +272,7 @@ def _tag(texts, tags, labels=tasks.TAGS, odds=9.0):
 
   `tags` are indices into `labels`. `odds` is the logit of each tag, or a list.
   """
-  model = ner.Answers(_config(32, labels))
+  model = ner.Answers(tasks.text_config(labels, 32))
   logits = np.zeros((32, len(labels)), np.float32)
   for position, odd in enumerate(np.broadcast_to(odds, len(tags)), 1):
     logits[position, tags[position - 1]] = odd
@@ -341,7 +332,7 @@ def test_a_long_sentence_has_a_tag_for_every_word(every_task):
 
 def test_windows_of_a_sentence_have_the_tags_of_its_words(tokenizer):
   engine = stand_in.Engine("ner", stand_in.tagger(3))
-  model = TextModel(ner.Answers(_config(7, tasks.TAGS)), engine)
+  model = TextModel(ner.Answers(tasks.text_config(tasks.TAGS, 7)), engine)
   sentences = [
     ["abc"[: 1 + (i * n) % 3] for i in range(n)] for n in (1, 5, 30, 70)
   ]
@@ -358,7 +349,7 @@ def test_windows_of_a_sentence_have_the_tags_of_its_words(tokenizer):
 
 
 def test_masks_of_both_texts_and_is_next():
-  model = pretraining.Answers(_config(9), top_k=2)
+  model = pretraining.Answers(tasks.text_config(length=9), top_k=2)
   texts = {"text": "a [MASK] b", "text_pair": "[MASK] c"}
   [row] = model.encode(texts).rows
   tokens = model.config.tokenizer.convert_ids_to_tokens(row["input_ids"])
@@ -377,8 +368,20 @@ def test_masks_of_both_texts_and_is_next():
   assert alone == {"num_masks": 0, "probabilities": [], "tokens": []}
 
 
+@pytest.mark.parametrize("pair", [{}, {"text_pair": ""}, {"text_pair": None}])
+def test_a_blank_second_text_is_none(pair):
+  model = pretraining.Answers(tasks.text_config())
+  alone = model.encode({"text": "a [MASK] b"})
+  result = model.encode({"text": "a [MASK] b"} | pair)
+  for name, values in alone.rows[0].items():
+    np.testing.assert_array_equal(result.rows[0][name], values)
+  logits = np.zeros([1, len(stand_in.WORDS)])
+  outputs = {"masked_lm_logits": logits, "next_sentence_logits": logits[0, :2]}
+  assert "is_next" not in model.decode(result, [outputs])
+
+
 def test_is_next_is_right_where_the_evaluation_says_so():
-  model = pretraining.Answers(_config(9), top_k=1)
+  model = pretraining.Answers(tasks.text_config(length=9), top_k=1)
   random = np.random.default_rng(1)
   pairs = random.normal(size=(20, 2)).astype(np.float32)
   pairs[:2] = 0  # equally likely
@@ -409,7 +412,7 @@ def test_there_are_no_more_tokens_than_the_vocabulary_has(tmp_path):
 
 
 def test_a_truncated_text_has_no_padding():
-  model = pretraining.Answers(_config(8), top_k=2)
+  model = pretraining.Answers(tasks.text_config(length=8), top_k=2)
   for texts, positions in (
     ({"text": "a [MASK] " + "b " * 9 + "[MASK]"}, [2]),
     ({"text": "[MASK]" * 20}, [1, 2, 3, 4, 5, 6]),
@@ -422,7 +425,7 @@ def test_a_truncated_text_has_no_padding():
 
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
 def test_vectors_by_hand(pooling):
-  model = features.Answers(_config(9), pooling)
+  model = features.Answers(tasks.text_config(length=9), pooling)
   values = np.arange(24.0).reshape(4, 2, 3)
   answer = _decode(model, {"text": "a b"}, values=values)
   assert answer["tokens"] == ["[CLS]", "a", "b", "[SEP]"]

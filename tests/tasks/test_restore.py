@@ -1,5 +1,3 @@
-"""The files and flags of a folder's model, without loading the model."""
-
 import json
 
 import pytest

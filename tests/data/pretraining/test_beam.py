@@ -1,5 +1,3 @@
-"""Beam writes the local records with every runner, and after failures."""
-
 import os
 from collections import Counter
 from pathlib import Path

@@ -213,7 +213,6 @@ def test_unmasked_records_are_masked_anew_and_repeatably(tmp_path):
 
 
 def test_a_blank_line_at_the_end_is_not_drawn(tmp_path):
-  """Draws only tokens of the model: 45 tokens, without the blank line."""
   path = _write(tmp_path / "x", range(10, 40), features.pretraining(T))
   file = _vocab(tmp_path)
   Path(file).write_text(Path(file).read_text() + "\n")

@@ -1,5 +1,3 @@
-"""Sentence pairs, masks and draws of random.Random."""
-
 from random import Random
 
 import pytest

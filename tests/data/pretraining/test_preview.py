@@ -1,5 +1,3 @@
-"""Previews of instances count and show what the records hold."""
-
 import re
 from itertools import pairwise
 

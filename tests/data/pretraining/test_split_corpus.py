@@ -1,5 +1,3 @@
-"""A corpus in shards: each format, and each document once."""
-
 import gzip
 import json
 import tracemalloc

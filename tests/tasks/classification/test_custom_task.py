@@ -1,5 +1,3 @@
-"""Tasks with the user's own files: formats, columns, and labels.txt."""
-
 import json
 from functools import partial
 

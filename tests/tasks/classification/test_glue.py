@@ -1,5 +1,3 @@
-"""GLUE in one command: order, flags, table, submission, resumption."""
-
 import zipfile
 from pathlib import Path
 

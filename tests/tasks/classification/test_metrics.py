@@ -1,5 +1,3 @@
-"""Scores of the GLUE tasks, and prediction files."""
-
 import numpy as np
 import pytest
 

@@ -1,5 +1,3 @@
-"""Several labels a text: cells, records, thresholds, weights, answers."""
-
 from functools import partial
 from types import SimpleNamespace
 

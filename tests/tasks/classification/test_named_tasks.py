@@ -1,5 +1,3 @@
-"""A row in each task's real layout: texts, label and the label's id."""
-
 from dataclasses import replace
 
 import pytest

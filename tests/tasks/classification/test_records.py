@@ -1,5 +1,3 @@
-"""Records of texts: worked examples, and any number of processes."""
-
 import functools
 from collections import Counter
 

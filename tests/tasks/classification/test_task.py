@@ -1,5 +1,3 @@
-"""Data, evaluation and predictions, compared with a model run row by row."""
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -213,7 +211,6 @@ def test_an_evaluation_finds_thresholds_unless_there_are_some(
 
 
 def test_ensembles_combine_what_their_outputs_mean(args):
-  """Averages scores, class probabilities and label probabilities."""
   for kind, value in (
     (named_tasks.find("STS-B"), lambda logits: logits),
     (MNLI, softmax),

@@ -1,5 +1,3 @@
-"""Activation files can be read back, and look like the original's."""
-
 import json
 import re
 

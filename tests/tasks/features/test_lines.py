@@ -1,5 +1,3 @@
-"""Lines to tokens, chunks and batches: worked examples and properties."""
-
 import numpy as np
 import pytest
 from hypothesis import given

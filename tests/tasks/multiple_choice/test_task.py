@@ -1,5 +1,3 @@
-"""Evaluation and predictions of twelve choices, row by row, and files."""
-
 import json
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Files of tags: columns, JSON lines, documents, comments, refused files."""
-
 import gzip
 import json
 

@@ -1,5 +1,3 @@
-"""Scores by the rules of conlleval; from logits to tags, results and files."""
-
 import re
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Records of tagged words: every word comes back."""
-
 import numpy as np
 import tensorflow as tf
 from hypothesis import given

@@ -1,5 +1,3 @@
-"""Schemes of tags: recognized, scored, compared and converted."""
-
 from functools import partial
 
 import numpy as np

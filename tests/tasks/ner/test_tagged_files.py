@@ -1,5 +1,3 @@
-"""Files of tagged words: a model's tags and a file's tags."""
-
 from functools import partial
 
 import pytest

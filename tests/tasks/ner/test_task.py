@@ -1,5 +1,3 @@
-"""Evaluation and predictions, compared with a model run by sentence."""
-
 from dataclasses import replace
 
 import numpy as np

@@ -128,6 +128,7 @@ def test_each_flag_of_the_records_has_its_effect(tmp_path, monkeypatch):
   without = train_data(**without, max_corrupt_records=0)
   assert (without.max_corrupt_records, without.folder) == (0, "out")
   assert without.sources is without.packing is None
+  assert train_data(pack_examples=False).packing is None
   assert task.eval_data(args.replace(eval_file=None), toy.config()) is None
   targets = train_data(special_tokens=False).causal_targets
   assert targets == ("right_to_left", "v")  # "v" lists the special tokens

@@ -1,5 +1,3 @@
-"""Answers equal the predictions of run_squad.py, with their positions."""
-
 import dataclasses
 import functools
 import json

@@ -251,7 +251,6 @@ def test_each_word_of_the_answers_is_split_once(monkeypatch):
 
 @pytest.mark.parametrize("size", [2, 3])
 def test_only_spans_of_the_best_ends_are_looked_at(monkeypatch, size):
-  """The decoder does not look at all T * T spans."""
   calls, text = [], ANSWER_TEXT.text
   monkeypatch.setattr(
     ANSWER_TEXT, "text", lambda *given: calls.append(given) or text(*given)

@@ -38,18 +38,13 @@ def cut(tokenizer, *examples, lengths=()):
   return list(make_windows(examples, tokenizer, WindowConfig(*lengths)))
 
 
-def test_one_window(tokenizer):
+def test_rows_of_a_window(tokenizer):
   one = example("The mill burnt (1895).", answer=Answer("1895", 3, 3))
   [window] = cut(tokenizer, one, lengths=(16, 8, 4))
-  # [CLS] when ? [SEP] the mill burn ##t ( 1895 ) . [SEP]
-  assert window.ids == [2, 4, 5, 3, 7, 8, 9, 10, 11, 12, 13, 14, 3]
-  assert window.context_offset == 4
-  assert window.token_word_ids.tolist() == [0, 1, 2, 2, 3, 3, 3, 3]
-  assert window.is_max_context.all()
-  assert (window.start, window.end, window.is_impossible) == (9, 9, False)
   [row] = squad_records.rows([window], features.squad(16, is_training=True))
   assert row == {
     "unique_ids": [1_000_000_000],
+    # [CLS] when ? [SEP] the mill burn ##t ( 1895 ) . [SEP]
     "input_ids": [2, 4, 5, 3, 7, 8, 9, 10, 11, 12, 13, 14, 3, 0, 0, 0],
     "input_mask": [1] * 13 + [0] * 3,
     "segment_ids": [0] * 4 + [1] * 9 + [0] * 3,
@@ -59,28 +54,16 @@ def test_one_window(tokenizer):
   }
 
 
-def test_sliding_windows(tokenizer):
-  one = example("the mill in the mill in the", answer=Answer("mill in", 4, 5))
-  result = cut(tokenizer, one, lengths=(9, 5, 2))
-  # Each window has four tokens of the paragraph: 0-3, 2-5, 4-6.
-  assert [window.ids[4:-1] for window in result] == (
-    [[7, 8, 6, 7], [6, 7, 8, 6], [8, 6, 7]]
-  )
-  assert [window.token_word_ids.tolist() for window in result] == (
-    [[0, 1, 2, 3], [2, 3, 4, 5], [4, 5, 6]]
-  )
+def test_a_word_has_max_context_where_its_smaller_side_is_larger(tokenizer):
+  one = example("the mill in the mill in the")
   # A score is min(left, right) + 0.01 * length. In windows 1 and 2, word 2 has
   # 1.04 and 0.04, word 3 0.04 and 1.04. In windows 2 and 3, word 4 has 1.04 and
   # 0.03, word 5 0.04 and 1.03.
-  assert [window.is_max_context.tolist() for window in result] == (
-    [[True, True, True, False], [False, True, True, False], [False, True, True]]
-  )
-  assert [(window.start, window.end) for window in result] == (
-    [(0, 0), (6, 7), (4, 5)]
-  )
-  rows = squad_records.rows(result, features.squad(9, is_training=False))
-  ids = [1_000_000_000, 1_000_000_001, 1_000_000_002]
-  assert [row["unique_ids"] for row in rows] == [[i] for i in ids]
+  words = [
+    window.token_word_ids[window.is_max_context].tolist()
+    for window in cut(tokenizer, one, lengths=(9, 5, 2))  # four tokens each
+  ]
+  assert words == [[0, 1, 2], [3, 4], [5, 6]]
 
 
 @pytest.mark.parametrize("stride", [4, 5, 1000])

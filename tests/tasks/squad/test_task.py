@@ -1,5 +1,3 @@
-"""Data of run_squad.py: the limit of a dry run, and texts without tokens."""
-
 import json
 
 import numpy as np
