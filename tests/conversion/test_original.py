@@ -207,21 +207,15 @@ def test_values_that_are_not_finite_are_refused(value):
     original.complete(bert, None, None, for_transformers=False)
 
 
-def test_layers_beyond_the_configuration_are_refused():
+def test_other_layers_than_the_configuration_has_are_refused():
   config = small_model.config(9)
   values = {v.path: v.numpy() for v in models.encoder(config).variables}
   bert = CanonicalModel("x", values, config.to_dict())
   original.check_variables(bert, "encoder")
   values["bert/encoder/layer_1/output/dense/bias"] = np.zeros(16)
-  with pytest.raises(
-    ValueError, match="x: its configuration has no bert/encod"
-  ):
+  with pytest.raises(ValueError, match="x: its configuration has no bert/en"):
     original.check_variables(bert, "encoder")
-
-
-def test_names_that_are_not_read_are_shown():
-  config = small_model.config(9)
-  bert = CanonicalModel("x", config=config.to_dict())
+  values.clear()
   bert.skip("module.bert.pooler.dense.bias", "of no head")
   with pytest.raises(ValueError, match=r"no tensor .*; it has module\.bert\.p"):
     original.check_variables(bert, "encoder")

@@ -75,12 +75,13 @@ def test_right_to_left_mirrors_left_to_right():
 
 
 @pytest.mark.parametrize("attention", ["bidirectional", *SIDES])
-@pytest.mark.parametrize("position", [0, 3, T - 1])
-def test_the_pooled_token_depends_on_the_complete_text(attention, position):
+def test_the_pooled_token_depends_on_the_complete_text(attention):
   model = models.classifier(replace(CONFIG, attention=attention), 3)
-  changed = with_another_token(tokens(), np.s_[:, position])
-  difference = model(tokens())["logits"] - model(changed)["logits"]
-  assert np.abs(difference).max(axis=1).min() > 1e-6
+  before = model(tokens())["logits"]
+  for position in (0, 3, T - 1):
+    changed = with_another_token(tokens(), np.s_[:, position])
+    difference = before - model(changed)["logits"]
+    assert np.abs(difference).max(axis=1).min() > 1e-6
 
 
 def test_frozen_features_keep_their_direction():

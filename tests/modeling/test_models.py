@@ -14,8 +14,10 @@ from tests.modeling.every_model import CONFIG, tokens, with_another_token
 
 
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
-@pytest.mark.parametrize("change", [{}, {"attention": "shallow"}])
-@pytest.mark.parametrize("positions", [None, np.array([[1, 2], [0, 7]])])
+@pytest.mark.parametrize(
+  ("change", "positions"),
+  [({}, np.array([[1, 2], [0, 7]])), ({"attention": "shallow"}, None)],
+)
 def test_shapes_are_known_before_a_call(dtype, change, positions):
   keras.config.set_dtype_policy(dtype)
   encoder = models.make_encoder(replace(CONFIG, **change))

@@ -47,17 +47,13 @@ def test_files_of_a_folder_count_before_those_of_its_run(tmp_path):
       (own / name).unlink(missing_ok=True)
 
 
-@pytest.mark.parametrize(
-  ("tokens", "is_lower"), [(LOWER, True), (CASED, False)]
-)
-def test_a_run_without_a_vocabulary_does_not_know_its_case(
-  tmp_path, tokens, is_lower
-):
+@pytest.mark.parametrize("tokens", [LOWER, CASED])
+def test_a_run_without_a_vocabulary_does_not_know_its_case(tmp_path, tokens):
   own = tmp_path / "own"
   _write(own, tokens)
-  flags = {"vocab_file": None, "do_lower_case": not is_lower}
+  flags = {"vocab_file": None, "do_lower_case": tokens is CASED}
   _record(own, {"program": "run_pretraining", "flags": flags})
-  assert find_model(str(own)).do_lower_case == is_lower
+  assert find_model(str(own)).do_lower_case == (tokens is LOWER)
 
 
 def test_the_vector_of_a_text_is_the_mean_of_the_last_layer(tmp_path, restored):

@@ -1,14 +1,11 @@
 import numpy as np
-import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
 from data import features
-from data import records as input_pipeline
 from storage import tfrecord
 from tasks.ner import examples, metrics, task
 from tasks.ner.examples import Sentence, TagWindow
-from tests import programs
 from tests.serving.stand_in import WORDS
 
 CLS, SEP = 2, 3
@@ -67,41 +64,6 @@ def test_context_is_as_much_of_the_document_as_fits(tokenizer):
   labels = [row["label_ids"] for row, _ in rows]
   assert [label.index(0) for label in labels] == [1, 3, 3, 2, 1]
   assert all(label.count(-1) == 7 for label in labels)
-
-
-def test_a_record_for_every_window(tmp_path):
-  vocabulary = [*WORDS[:4], "rex", "barks", "we", "saw"]
-  (tmp_path / "vocab.txt").write_text("\n".join(vocabulary))
-  text = [
-    Sentence(["Rex", "barks"], ["B-X", "O"]),
-    Sentence(["we", "saw", "old", "Tom"], ["O", "O", "B-X", "I-X"]),
-  ]
-  args = programs.arguments(
-    "run_ner",
-    max_seq_length=5,
-    jit_compile=True,
-    dev_file="dev.txt",
-    output_dir=str(tmp_path),
-    vocab_file=f"{tmp_path}/vocab.txt",
-  )
-  result = task.Ner(args, {"dev": text}, TAGS).convert("dev")
-  path = f"{tmp_path}/eval.tf_record"
-  assert result.sentences == text
-  assert result.lengths == {4: 1, 6: 1}
-  assert result.rows == [
-    TagWindow(0, [1, 2]),
-    TagWindow(0, [1, 2]),  # two parts, each with a neighbour
-    TagWindow(2, [2, 3]),
-  ]
-  assert (result.path, result.multiple) == (path, 8)
-  parse = input_pipeline.parser(features.tagging(5))
-  [batch] = tf.data.TFRecordDataset(path).batch(9).map(parse)
-  assert batch["input_ids"].numpy().tolist() == (
-    [[2, 4, 5, 3, 0], [2, 6, 7, 1, 3], [2, 7, 1, 1, 3]]
-  )
-  assert batch["label_ids"].numpy().tolist() == (
-    [[-1, 1, 0, -1, -1], [-1, 0, 0, -1, -1], [-1, -1, 1, 2, -1]]
-  )
 
 
 _words = st.text(alphabet="abcde", min_size=1, max_size=9)

@@ -116,12 +116,15 @@ def test_predicted_tags_are_scored_if_the_file_has_tags(
 
 def test_tokens_are_packed_with_labels(args):
   numbers = {"train": 7, "dev": 6, "test": 2}
+  lengths = {"train": {4: 1, 32: 1, 5: 1, 3: 1}, "dev": {32: 1, 5: 1, 3: 1}}
+  lengths["test"] = {5: 1, 3: 1}
   for split, name in zip(numbers, ("train", "eval", "predict"), strict=True):
     part = _convert(args, split)
     assert part.packing is None
     assert part.with_packing(8, packs=True).packing.token_labels
     assert part.path == f"{args.output_dir}/{name}.tf_record"
     assert len(part.rows) == numbers[split]
+    assert part.lengths == lengths[split]
     assert _convert(args.replace(use_tpu=True), split).multiple == 0
     compiled = _convert(args.replace(jit_compile=True), split)
     assert compiled.multiple == (32 if split == "train" else 8)
