@@ -1,27 +1,17 @@
 from random import Random
 
+import numpy as np
 import pytest
+import tensorflow as tf
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from data import features
+from data import batching, features
 from data.pretraining import instances
 from data.tokenization import FullTokenizer
+from data.write_records import log_lengths
 
 CLS, SEP = 101, 102
-
-
-def test_a_pair_and_a_single_text():
-  ids, segments = features.join([1, 2], [3], CLS, SEP)
-  assert ids == [CLS, 1, 2, SEP, 3, SEP]
-  assert segments == [0, 0, 0, 0, 1, 1]
-  assert features.pad_inputs(ids, segments, 8) == {
-    "input_ids": [CLS, 1, 2, SEP, 3, SEP, 0, 0],
-    "input_mask": [1, 1, 1, 1, 1, 1, 0, 0],
-    "segment_ids": [0, 0, 0, 0, 1, 1, 0, 0],
-  }
-  assert features.join([1], None, CLS, SEP) == ([CLS, 1, SEP], [0, 0, 0])
-  assert features.join([], [], CLS, SEP) == ([CLS, SEP, SEP], [0, 0, 1])
 
 
 def test_lengths_are_counted_before_truncation(tmp_path):
@@ -53,21 +43,6 @@ def test_too_much_does_not_fit():
     features.pad([1, 2, 3], 2)
 
 
-@pytest.mark.parametrize(
-  ("lengths", "limit", "expected"),
-  [
-    ((2, 1), 3, (2, 1)),
-    ((5, 2), 4, (2, 2)),
-    ((3, 3), 5, (3, 2)),
-    ((1, 9), 4, (1, 3)),
-  ],
-)
-def test_the_longer_text_loses(lengths, limit, expected):
-  first, second = (list(range(length)) for length in lengths)
-  features.truncate_pair(first, second, limit)
-  assert (first, second) == tuple(list(range(length)) for length in expected)
-
-
 LENGTHS = st.integers(0, 40)
 
 
@@ -92,3 +67,67 @@ def test_a_text_of_a_million_tokens_is_cut_at_once():
   text = list(range(1_000_000))
   instances.truncate_pair_at_random(text, [1] * 60, 125, Random(1))
   assert len(text) == 65
+
+
+# --- Batches without the columns that are padding in every record ------------
+
+
+@pytest.mark.parametrize(
+  ("longest", "expected"), [(1, 8), (8, 8), (9, 12), (12, 12), (0, 8)]
+)
+def test_is_cut_to_a_multiple(longest, expected):
+  mask = np.zeros((3, 12), np.int32)
+  mask[1, :longest] = 1
+  batch = {"input_ids": tf.constant(mask * 7), "input_mask": tf.constant(mask)}
+  others = dict.fromkeys(["segment_ids", "label_ids"], tf.zeros((3, 12)))
+  result = batching.trim_padding(batch | others)
+  assert result["input_ids"].shape == (3, expected)
+  np.testing.assert_array_equal(result["input_mask"], mask[:, :expected])
+  assert result["label_ids"].shape == (3, 12)  # twelve labels, not tokens
+
+
+def test_choices_are_cut_together_and_a_hole_in_the_mask_is_no_padding():
+  for mask, shape in (
+    ([[[1] * 9 + [0] * 11, [1] + [0] * 19]], (1, 2, 16)),  # [B, C, T]
+    ([[1] + [0] * 7 + [1] + [0] * 11], (1, 16)),
+  ):
+    batch = {"input_mask": tf.constant(mask, tf.int32)}
+    trimmed = batching.trim_padding(batch, ["input_mask"])
+    assert trimmed["input_mask"].shape == shape
+    trimmed = batching.trim_padding(batch, ["input_mask"], multiple=32)
+    assert trimmed["input_mask"].shape == (*shape[:-1], 20)
+
+
+# --- Lengths of texts in the log ---------------------------------------------
+
+
+def test_long_texts_are_counted_and_a_length_is_suggested(caplog):
+  caplog.set_level("INFO", logger="absl")
+  log_lengths("train.tsv", {30: 90, 100: 9, 300: 1}, 64)
+  [record] = caplog.records
+  assert record.levelname == "WARNING"
+  assert record.getMessage() == (
+    "train.tsv: max_seq_length=64 is exceeded by 10 of 100 texts (10.0 %): "
+    "their ends are cut off; the longest has 300 tokens; max_seq_length=128 "
+    "would hold 99.0 %"
+  )
+
+
+def test_one_text_is_one_text(caplog):
+  caplog.set_level("INFO", logger="absl")
+  log_lengths("x", {100: 1}, 64)
+  assert "exceeded by 1 of 1 text (100.0 %)" in caplog.text
+  # The suggestion is the longest length, not the next usual length.
+  assert "max_seq_length=100 would hold 100.0 %" in caplog.text
+  log_lengths("x", {100: 1}, 64, flag="max_text_length")
+  assert "max_text_length=64 is exceeded by 1 of 1" in caplog.text
+  assert "max_text_length=100 would hold 100.0 %" in caplog.text
+
+
+def test_few_long_texts_are_no_warning_and_none_no_line(caplog):
+  caplog.set_level("INFO", logger="absl")
+  log_lengths("x", {30: 999, 100: 1}, 64)
+  assert [record.levelname for record in caplog.records] == ["INFO"]
+  caplog.clear()
+  log_lengths("x", {30: 99, 64: 1}, 64)
+  assert not caplog.records

@@ -18,28 +18,6 @@ def _full(lower=True):
   return tokenization.FullTokenizer(VOCAB, lower)
 
 
-def basic(text, do_lower_case=True):
-  return tokenization.BasicTokenizer(do_lower_case).tokenize(text)
-
-
-# tests/parity/test_tokenization.py has every code point and many texts.
-@pytest.mark.parametrize(
-  ("text", "lower", "cased"),
-  [
-    (" \t\n\r\u00a0\u3000", [], []),
-    ("中文字ab[MASK]", [*"中文字", "ab", "[", "mask", "]"], None),
-    ("한", ["\u1112\u1161\u11ab"], ["한"]),
-    # The cleaning keeps line separators, but str.split splits there.
-    ("a\u2028b\u2029c", ["a", "b", "c"], ["a", "b", "c"]),
-    ("ΟΔΟΣ ΣΑΣ Σ ΑΣ\u00adΑ", ["οδος", "σας", "σ", "ασα"], None),
-    (b"a\xffb", ["ab"], ["ab"]),
-  ],
-)
-def test_words(text, lower, cased):
-  assert basic(text) == lower
-  assert basic(text, do_lower_case=False) == cased or cased is None
-
-
 @pytest.mark.parametrize("char", ["a", "é", "力", "\U0001f989"])
 def test_the_longest_word_has_200_characters(char):
   pieces = tokenization.WordpieceTokenizer({char: 0, f"##{char}": 1}).tokenize
@@ -52,8 +30,10 @@ def test_the_length_of_a_word_counts_no_accents():
   assert _full().tokenize("a\u0301" * 201) == ["[UNK]"]
 
 
+# tests/parity/test_tokenization.py has every code point and many texts.
 def test_bytes_that_are_not_utf8_are_dropped():
   assert tokenization.convert_to_unicode("é\xff".encode()[:3]) == "é"
+  assert tokenization.BasicTokenizer().tokenize(b"a\xffb") == ["ab"]
   with pytest.raises(ValueError, match="Unsupported string type"):
     tokenization.convert_to_unicode(3)
 

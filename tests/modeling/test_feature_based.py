@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from modeling import heads, losses, models
 from modeling.config import FEATURE_LAYERS
+from modeling.models import layer_outputs
 from tests.modeling import every_model
 from tests.modeling.every_model import tokens, with_another_token
 
@@ -135,3 +136,57 @@ def test_too_few_layers_and_an_unknown_choice_are_named(choice, needed):
     models.select_features({"encoder_layers": layers[1:]}, choice)
   with pytest.raises(KeyError, match="first"):
     models.select_features({"encoder_layers": layers}, "first")
+
+
+# --- Chosen layers, and pooled vectors of texts ------------------------------
+
+
+THREE = replace(every_model.CONFIG, num_hidden_layers=3)
+LENGTHS = [7, 2, 5]
+
+
+@pytest.fixture(scope="module")
+def padded():
+  rng = np.random.RandomState(1)
+  mask = np.arange(7) < np.array(LENGTHS)[:, None]
+  return {
+    "input_ids": rng.randint(0, 17, (3, 7)).astype(np.int32) * mask,
+    "input_mask": mask.astype(np.int32),
+    "segment_ids": rng.randint(0, 2, (3, 7)).astype(np.int32) * mask,
+  }
+
+
+def _layers(padded, *args):
+  keras.utils.set_random_seed(7)
+  return np.asarray(layer_outputs(THREE, *args)(padded)["values"])
+
+
+def test_layers_are_those_of_the_encoder(padded):
+  keras.utils.set_random_seed(7)
+  expected = models.encoder(THREE)(padded)["encoder_layers"]
+  result = _layers(padded, [-1, 0, 2, -3])
+  assert result.shape == (3, 7, 4, 12)
+  for index, layer in enumerate([2, 0, 2, 0]):
+    np.testing.assert_allclose(result[:, :, index], expected[layer], atol=1e-5)
+
+
+def test_pooling_is_over_all_tokens_but_padding(padded):
+  tokens, means, first = (
+    _layers(padded, [-1, 1], *pooling) for pooling in ([], ["mean"], ["cls"])
+  )
+  for row, length in enumerate(LENGTHS):
+    expected = tokens[row, :length].mean(axis=0)  # [L, H]
+    np.testing.assert_allclose(means[row], expected, atol=1e-5)
+    np.testing.assert_allclose(first[row], tokens[row, 0], atol=1e-5)
+
+
+@pytest.mark.parametrize("layer", [3, -4])
+def test_missing_layer_is_named(layer):
+  with pytest.raises(ValueError, match=f"no layer {layer}: the model has 3"):
+    layer_outputs(THREE, [0, layer])
+
+
+def test_names_are_those_of_a_checkpoint():
+  made = layer_outputs(THREE, [0]), models.encoder(THREE)
+  names, expected = ({v.path for v in model.variables} for model in made)
+  assert names == expected

@@ -47,17 +47,6 @@ def test_pairs_fit_and_random_ones_are_labelled(length, short):
   assert random / total > 0.45
 
 
-def test_no_token_is_lost_without_truncation():
-  document = [[i] for i in range(2, 40)]
-  seen = []
-  settings = InstanceConfig(13, short_seq_prob=0)
-  documents = [document, [[1]]]
-  pairs = instances.sentence_pairs(documents, 0, Random(1), settings)
-  for first, second, is_random in pairs:
-    seen += first if is_random else first + second
-  assert seen == [token for segment in document for token in segment]
-
-
 def test_a_single_document_has_records(tokenizer):
   settings = InstanceConfig(16, Masking(3), dupe_factor=1)
   config = instances.BuildConfig(tokenizer, settings, 1)

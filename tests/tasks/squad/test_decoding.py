@@ -72,29 +72,6 @@ def test_equal_scores_stay_in_their_order():
   ]
 
 
-def test_length_and_order_of_a_span_are_limited():
-  logits = scores(s4=9, e7=9, s10=1, e10=1)
-  _, nbest, _ = answer([logits], max_answer_length=3, n_best_size=2)
-  # 4 to 7 is too long, and 10 to 7 runs backwards.
-  assert texts(nbest) == ["boat"]
-  assert answer([logits], max_answer_length=4)[0] == "Steve Smith's"
-
-
-def test_a_start_counts_where_it_has_most_context():
-  text = "a b c d e f g h i j k l m n"
-  result = cut([ask(text)])  # parts of 11 and 10 tokens
-  assert [list(w.token_word_ids) for w in result] == [
-    [*range(11)],
-    [*range(4, 14)],
-  ]
-  assert result[0].is_max_context[7]
-  first, second = scores(), scores(s7=5, e7=5, s4=1, e4=1)
-  # Word 7, position 7 of the second window, has more context in the first.
-  assert not result[1].is_max_context[3]
-  _, nbest, _ = answer([first, second], text=text, n_best_size=1)
-  assert texts(nbest) != ["h"]
-
-
 def test_nothing_but_null_in_version_2():
   # The best starts and ends are all outside the paragraph.
   null = {"probability": 1.0, "start_logit": 5.0, "end_logit": 5.0}

@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data import features
 from data.tokenization import FullTokenizer
 from storage import Progress, workers
 from tasks.squad import records as squad_records
@@ -36,34 +35,6 @@ def example(words, question="When?", answer=None):
 
 def cut(tokenizer, *examples, lengths=()):
   return list(make_windows(examples, tokenizer, WindowConfig(*lengths)))
-
-
-def test_rows_of_a_window(tokenizer):
-  one = example("The mill burnt (1895).", answer=Answer("1895", 3, 3))
-  [window] = cut(tokenizer, one, lengths=(16, 8, 4))
-  [row] = squad_records.rows([window], features.squad(16, is_training=True))
-  assert row == {
-    "unique_ids": [1_000_000_000],
-    # [CLS] when ? [SEP] the mill burn ##t ( 1895 ) . [SEP]
-    "input_ids": [2, 4, 5, 3, 7, 8, 9, 10, 11, 12, 13, 14, 3, 0, 0, 0],
-    "input_mask": [1] * 13 + [0] * 3,
-    "segment_ids": [0] * 4 + [1] * 9 + [0] * 3,
-    "start_positions": [9],
-    "end_positions": [9],
-    "is_impossible": [0],
-  }
-
-
-def test_a_word_has_max_context_where_its_smaller_side_is_larger(tokenizer):
-  one = example("the mill in the mill in the")
-  # A score is min(left, right) + 0.01 * length. In windows 1 and 2, word 2 has
-  # 1.04 and 0.04, word 3 0.04 and 1.04. In windows 2 and 3, word 4 has 1.04 and
-  # 0.03, word 5 0.04 and 1.03.
-  words = [
-    window.token_word_ids[window.is_max_context].tolist()
-    for window in cut(tokenizer, one, lengths=(9, 5, 2))  # four tokens each
-  ]
-  assert words == [[0, 1, 2], [3, 4], [5, 6]]
 
 
 @pytest.mark.parametrize("stride", [4, 5, 1000])
