@@ -5,26 +5,10 @@ from random import Random
 
 # Single bytes and longer strings that parsers often mishandle.
 _BYTES = b"\0\r\n\t\"'\\, {}[]:-\x80\xc3"
-_LONGER = (
-  b"\r\n",
-  b"1e999",
-  b"NaN",
-  b"null",
-  b"true",
-  b"9" * 30,
-  b"\xef\xbb\xbf",
-  b"\xff\xfe",
-  b"\xff" * 8,
-  b"\\ud800",
-  "\u2028\u0130\ufffd\U0001f989".encode(),
-  "e\u0301\u4e2d".encode(),
-  b"-DOCSTART-",
-  b"[CLS]",
-  b"##",
-  b"||| ",
-  b"..",
-  b"Mr. ",
-)
+_LONGER = rb"1e999 NaN null true \ud800 -DOCSTART- [CLS] ## ..".split()
+_LONGER += [b"9" * 30, b"\r\n", b"\xef\xbb\xbf", b"\xff\xfe", b"\xff" * 8]
+_LONGER += [b"||| ", b"Mr. ", "\u2028\u0130\ufffd\U0001f989".encode()]
+_LONGER += ["e\u0301\u4e2d".encode()]
 _PIECES = [*(bytes([value]) for value in _BYTES), *_LONGER]
 
 

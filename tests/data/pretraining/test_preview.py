@@ -96,12 +96,12 @@ def test_next_tokens_are_the_targets(text):
 
 
 def test_unmasked_instances_are_masked_by_the_seed():
-  row = {"input_ids": [*range(1000, 1014)], "input_mask": [1] * 14}
+  rows = [{"input_ids": [*range(1000, 1014)], "input_mask": [1] * 14}] * 65
 
   def masks(seed, masking=MASKING):
     config = corpus.build_config(None, seed)
-    rows = preview.with_targets([row] * 65, config, masking, "mlm")
-    return [[*row["input_ids"]] for row in rows]
+    targets = preview.with_targets(rows, config, masking, "mlm")
+    return [[*row["input_ids"]] for row in targets]
 
   first = masks(1)
   assert first == masks(1) != masks(2)

@@ -59,10 +59,14 @@ def test_answers_in_words(path, text, start, end):
     assert read_one(path, answer(text) | more).answer == expected
 
 
-def test_an_answer_with_a_no_break_space_is_not_located(path):
+def test_blanks_of_answers_are_those_of_words(path):
   # The word keeps the no-break space, the answer gets a blank.
   file = write(path, question(**answer("by\u00a0the")))
   assert squad_examples.read_examples([file], True) == []
+  # The answer begins before the only word.
+  file = write(path, question(**answer(" on", 1)), context="  only")
+  [one] = squad_examples.read_examples([file], True)
+  assert one.answer == squad_examples.Answer(" on", 0, 0)
 
 
 def test_answers_that_cannot_be_located_are_skipped_and_counted(path, caplog):
@@ -78,12 +82,6 @@ def test_answers_that_cannot_be_located_are_skipped_and_counted(path, caplog):
   assert "the answer is empty" in caplog.text
   assert "question q3: Could not find answer: '1895)' vs. 'mill'" in caplog.text
   assert "left out of training: 3 of 4 questions" in caplog.text
-
-
-def test_an_answer_from_the_blanks_before_the_only_word(path):
-  file = write(path, question(**answer(" on", 1)), context="  only")
-  (one,) = squad_examples.read_examples([file], True)
-  assert one.answer == squad_examples.Answer(" on", 0, 0)
 
 
 @pytest.mark.parametrize(
