@@ -43,7 +43,7 @@ class PredictorSettings(Settings):
     "the URL of a TF Serving.",
     required=True,
   )
-  batch_size: int = common(32, "Lines at a time.", minimum=1)
+  batch_size: int = common(32, "Lines to answer at a time.", minimum=1)
   engine: str = flag(
     "auto",
     "Files of an export to use; auto: litert on a CPU, else savedmodel.",

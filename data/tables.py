@@ -87,7 +87,7 @@ def _first(lines):
 
 
 def _extension(path):
-  """The extension without compression: .csv for a.csv.gz."""
+  """Extension without compression: .csv for a.csv.gz."""
   path = path.removesuffix(".gz").removesuffix(".zst")
   return os.path.splitext(path)[1]
 

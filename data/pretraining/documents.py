@@ -137,7 +137,7 @@ _JOINT = re.compile(r"\w[\r\v\f\x85]+\w")  # cleaning joins these words
 def doubts(
   lines: Sequence[str], is_prose: bool, words: Callable, max_words: int
 ) -> Iterator[str]:
-  """Yields doubts about the first lines, or sentences, of a corpus.
+  """Yields warnings about the first lines, or sentences, of a corpus.
 
   `words` splits a text. A record has `max_words` at most.
   """

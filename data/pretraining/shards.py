@@ -67,7 +67,7 @@ class Shard(NamedTuple):
 def build_shard(
   builder: RecordBuilder, shard: Shard
 ) -> tuple[list[bytes], Mapping[str, int], list[str]]:
-  """Records of a shard, made with its own seed; Progress.counts; samples."""
+  """Makes a shard's records, with the shard's seed; also counts and samples."""
   config = builder.config
   progress = Progress("", 0, "", log=lambda text: None)
   lines = shard.lines(config.text_format)

@@ -272,7 +272,7 @@ class TextRecordBuilder(RowEncoder):
 def encode_label(
   label: Any, ids: Mapping[str, int], multi_label: bool
 ) -> list[float]:
-  """Id of a class, 0 or 1 for each of several, or a score; 0 if unknown."""
+  """Id of a class, 0 or 1 for each class, or a score; 0 if unknown."""
   if multi_label:
     return [int(name in (label or ())) for name in ids]
   if label is None:

@@ -164,7 +164,7 @@ def _first_line(sentences, tags: Collection[str]) -> str:
 def find_scheme(
   sentences: Sequence[Sentence], known: Collection[str] = ()
 ) -> Scheme:
-  """The scheme of a file; in the layout of `known`, if all tags are known."""
+  """Scheme of a file; in the layout of `known`, if that has all tags."""
   used = _used(sentences)
   scheme = recognize(known if used <= {*known} else used)
   if not scheme.layout:
@@ -178,7 +178,7 @@ def find_scheme(
 def misfits(
   sentences: Sequence[Sentence], scheme: Scheme, other: Scheme
 ) -> list[str]:
-  """Words whose tags differ in another scheme, as parts of messages."""
+  """Lists, for messages, the words whose tags differ in another scheme."""
   return [
     f"line {line}: {tag!r}, where {other} has {expected!r}"
     for s in sentences
