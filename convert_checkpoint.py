@@ -126,7 +126,7 @@ def choose_target(settings: ConversionSettings, kind: str) -> str:
   target = settings.output_format or default
   if settings.strip_optimizer and not (stays and target == ORIGINAL):
     raise UserError(
-      "--strip_optimizer is from original to original: others have no optimizer"
+      "--strip_optimizer converts original to original: others have no slots"
     )
   if kind == target and not stays:
     raise UserError(

@@ -92,8 +92,8 @@ def check_flags(settings: PredictorSettings) -> None:
   for name in settings.texts:
     if name != "choices" and len(settings[name]) > 1:
       raise UserError(
-        f"--{name} is given {len(settings[name])} times: give it once; several "
-        "texts are asked by lines of JSON on standard input"
+        f"--{name} is given {len(settings[name])} times: give it once, or ask "
+        "several texts by lines of JSON on standard input"
       )
 
 

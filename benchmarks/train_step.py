@@ -50,7 +50,7 @@ def contestants(
   result = {}
   for name in ("bert_tf2", *args.peers):
     if name not in CONTESTANTS:
-      raise ValueError(f"--peers={name}: expected of {', '.join(CONTESTANTS)}")
+      raise ValueError(f"--peers={name}: take one of {', '.join(CONTESTANTS)}")
     label, module, own = CONTESTANTS[name]
     python = args.peer_python if module == "train_torch" else sys.executable
     preload = args.preload if name == "compiled" else ""

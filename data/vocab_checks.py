@@ -167,6 +167,6 @@ def warn_of_decomposed(texts: Iterable[str], name: str) -> None:
   if number > _MAX_UNKNOWN * words.total():
     logging.warning(
       f"{name}: {100 * number / words.total():.0f} % of the words are "
-      "decomposed (NFD); to a vocabulary of them usual texts (NFC) are "
-      "unknown: convert the text, see docs/languages.md"
+      "decomposed (NFD), and a vocabulary of such words does not know usual "
+      "texts (NFC): convert the text, see docs/languages.md"
     )

@@ -93,7 +93,7 @@ run_ner | do_train do_eval dev_file=blank | blank has no words
 run_ner | do_train do_eval dev_file=bioes | bioes, line 1: 'S-X', where BIO (prefix, separator '-') has 'B-X', as the model's tags have. Does the training file mix schemes? --tag_scheme=BIO
 run_ner | do_train train_file=joined | joined, line 1: '/' is in 'red/B-X', as in most lines: write each word
 run_ner | do_train train_file=numbers.jsonl | numbers.jsonl, line 1: expected ner_tags
-run_ner | do_train train_file=speech tag_scheme=BIO | speech, tags of single words: in no scheme, so
+run_ner | do_train train_file=speech tag_scheme=BIO | speech, tags of single words: no scheme, which
 run_ner | do_train train_file=swapped | give --word_column=-1 --tag_column=0
 run_ner | do_train output_dir=ships | are O, B-SHIP, I-SHIP
 run_ner | do_eval init_checkpoint=ships/a.ckpt | labels.txt). --do_train makes a head for other labels
@@ -173,7 +173,7 @@ build_vocab | output_file=text | text is an input, too
 build_vocab | output_file=ner | ner exists already
 build_vocab | preset=base | bert_config.json exists already
 build_vocab | preset=huge | --preset=huge: value should be one of <tiny
-build_vocab | new_words=2 | --new_words is for --extend: name the vocabulary by it
+build_vocab | new_words=2 | --new_words needs --extend, the vocabulary to extend
 build_vocab | vocab_size=7 | --vocab_size=7 is too small for 5 reserved tokens
 build_vocab | special_tokens=[PAD],[UNK] | --special_tokens lacks [CLS], [SEP]
 build_vocab | special_tokens=[PAD],[UNK],[CLS],[SEP],[MASK], | : one name is empty

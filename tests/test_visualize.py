@@ -95,7 +95,7 @@ def test_decomposed_texts_are_said(folder, tmp_path):
 
 def test_texts_that_the_model_does_not_take_are_refused(folder, tmp_path):
   flags = {"model": folder, "text": "a", "output_file": tmp_path / "x.html"}
-  message = "has 52 tokens with [CLS] and [SEP], of which 40 fit"
+  message = "has 52 tokens with [CLS] and [SEP], but 40 fit"
   programs.fails("visualize", message, **flags | {"text": "a " * 50})
   message = "takes --text, --text_pair, not --context"
   programs.fails("visualize", message, **flags, context="a")

@@ -147,8 +147,8 @@ def doubts(
   some = f"of the first {len(sentences):,} {noun}"
   if 0 < 0.5 * len(texts) <= (single := sum(len(text) == 1 for text in texts)):
     yield (
-      f"{single:,} of the first {len(texts):,} documents have one sentence, so "
-      "that a random one is its next: put blank lines between documents only, "
+      f"{single:,} of the first {len(texts):,} documents have one sentence, "
+      "and thus a random next one: put blank lines between documents only, "
       f"or all of a document into a JSON line, or see {setting('input_format')}"
     )
   cut = [len(words(text[: 10 * max_words])) > max_words for text in sentences]

@@ -118,8 +118,8 @@ def write_shards(
   progress.say()
   if single:
     logging.warning(
-      f"{single} of {len(shards)} shards are a single document, from which "
-      "their random next sentences are drawn too; blank lines divide documents"
+      f"{single} of {len(shards)} shards are a single document, which also "
+      "gives their random next sentences: put blank lines between documents"
     )
   return progress.counts["instances"]
 
@@ -199,8 +199,8 @@ def split_corpus(paths: list[str], text_format: TextFormat) -> list[Shard]:
   ):
     if span.size > _LARGE_SPAN:
       logging.warning(
-        f"{span}: {span.size // 1_000_000} MB that cannot be divided; a worker "
-        "holds them in memory"
+        f"{span}: {span.size // 1_000_000} MB cannot be divided; a worker "
+        "holds all of it in memory"
       )
     if spans and filled + span.size > size:
       shards.append(Shard(len(shards), spans))
@@ -243,8 +243,8 @@ def write_in_memory(
   reading.say()
   if len(corpus) == 1:
     logging.warning(
-      "the text is a single document, from which random next sentences are "
-      "drawn too; put a blank line between documents"
+      "the text is a single document, which also gives the random next "
+      "sentences: put blank lines between documents"
     )
   dupes = config.instance_config.dupe_factor
   unit = "copies of documents" if dupes > 1 else "documents"

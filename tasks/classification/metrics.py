@@ -128,7 +128,7 @@ def load_thresholds(task: ClassificationTask, path: str) -> tuple[float, ...]:
     values = {}
   if tuple(values) != tuple(task.labels):
     raise UserError(
-      f"{path} is to have the lines label, tab, threshold for "
+      f"{path} must have the lines label, tab, threshold for "
       f"{label_files.describe(task.labels)}, in this order: correct it, or "
       "remove it"
     )

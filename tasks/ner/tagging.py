@@ -97,7 +97,7 @@ def find_tags(
   tags = tag_set(sentences, PATTERNS[tag_scheme] if tag_scheme else ())
   if len(tags) < 2:
     raise UserError(
-      f"{train_file}: every tag is {tags[0]!r}; are they in another column?"
+      f"{train_file}: every tag is {tags[0]!r}; is that the right column?"
     )
   return labels.LabelSet(tags, train_file)
 
@@ -212,8 +212,8 @@ def _convert(path, sentences, scheme, tag_scheme) -> list[Sentence]:
   other = _first_line(sentences, scheme.others)
   if other or not scheme.name:
     raise UserError(
-      f"{path}, {other or 'tags of single words'}: in no scheme, so that "
-      "--tag_scheme cannot convert it; correct it, or leave the flag out"
+      f"{path}, {other or 'tags of single words'}: no scheme, which "
+      "--tag_scheme cannot convert; correct the tag, or leave out the flag"
     )
   target = Scheme(tag_scheme)
   return [

@@ -154,8 +154,8 @@ def find_schema(
   if len(set(is_masked)) > 1:
     other = paths[is_masked.index(not is_masked[0])]
     raise UserError(
-      f"one of {paths[0]} and {other} was made with --masking=dynamic and one "
-      "was not: train on files of one kind"
+      f"only one of {paths[0]} and {other} was made with --masking=dynamic: "
+      "train on files of one kind"
     )
   needs_masks = settings.objective in MASKED
   if needs_masks and not is_masked[0] and not tokenizer:
@@ -198,7 +198,9 @@ def check_objective(settings: Settings) -> None:
         f"--attention={settings.attention} contradicts --objective={objective}"
       )
     if not (settings.special_tokens or settings.vocab_file):
-      raise UserError("--nospecial_tokens needs --vocab_file, to find them")
+      raise UserError(
+        "--nospecial_tokens needs --vocab_file, which has these tokens"
+      )
   elif not settings.special_tokens:
     raise UserError(
       f"--objective={objective} needs special tokens: --nospecial_tokens goes "

@@ -361,7 +361,7 @@ def test_values_that_are_no_texts_come_as_json(tmp_path):
     ("t.jsonl", "\n", "t.jsonl has no rows"),
     ("t.tsv", "c\tb\n1\t2\n", r"line 1 \(the header\): no column 'a'; there "),
     ("t.csv", "b\n1\n", "no column 'a'; there are 'b'"),
-    ("t.csv", "a,b,a\n1,2,3\n", r"\(the header\): column 'a' is there twice"),
+    ("t.csv", "a,b,a\n1,2,3\n", r"\(the header\): column 'a' occurs twice"),
     ("t.jsonl", '{"a": 1}\n{"b": 1}\n', "line 2: no column 'a'; there are 'b'"),
     ("t.jsonl", '{"a": null, "b": 1}\n', "line 1: 'a' is null"),
     ("t.jsonl", '{"a": NaN, "b": 1}\n', "line 1: 'a' is null"),

@@ -198,7 +198,7 @@ def test_a_teacher_whose_file_has_moved_is_named(folder):
 def test_another_letter_case_than_in_training(folder, caplog):
   flags = {"init_checkpoint": str(folder / "run"), "do_lower_case": False}
   expected = "run was trained with --do_lower_case=True"
-  with pytest.raises(ValueError, match=f"{expected}: give the latter"):
+  with pytest.raises(ValueError, match=f"{expected}: give that value"):
     _check(folder, **flags)
   _check(folder, **flags, do_train=True)
   assert expected in caplog.text
@@ -272,7 +272,7 @@ def test_a_much_smaller_vocabulary_is_warned_of(folder, caplog):
     args = programs.arguments("run_ner", **flags)
     model_files.check_vocabulary(args, 200, checks.checkpoint(args))
     assert ("given.txt has 72 lines, but the" in caplog.text) == is_warned
-  assert "has 200 ids: is it of that model?" in caplog.text
+  assert "has 200 ids: is it the right file?" in caplog.text
 
 
 def test_a_network_may_have_twelve_layers(monkeypatch):

@@ -148,7 +148,7 @@ def test_thresholds_are_read_back(tmp_path):
   assert metrics.load_thresholds(saved, str(path)) == saved.thresholds
   for wrong in ("joy\t0.5\n", "wit\t1\njoy\t1\nwoe\t1\n", "joy\n", "joy\tx\n"):
     path.write_text(wrong)
-    with pytest.raises(ValueError, match=r"thresholds\.tsv is to have the"):
+    with pytest.raises(ValueError, match=r"thresholds\.tsv must have the"):
       metrics.load_thresholds(saved, str(path))
 
 

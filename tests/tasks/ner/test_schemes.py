@@ -227,8 +227,8 @@ def test_a_flag_converts_all_files(tmp_path, train, target):
 @pytest.mark.parametrize(
   ("text", "message"),
   [
-    ("Ann B-PER\nran X\nto O\n", "line 2: 'X': in no scheme.*--tag_scheme"),
-    ("Ann NN\nran VB\n", "tags of single words: in no scheme"),
+    ("Ann B-PER\nran X\nto O\n", "line 2: 'X': no scheme.*--tag_scheme"),
+    ("Ann NN\nran VB\n", "tags of single words: no scheme"),
   ],
 )
 def test_a_flag_converts_no_other_tags(tmp_path, text, message):
