@@ -126,7 +126,7 @@ def test_flags_of_the_run_stay_as_they_are(folder):
 def test_another_direction_than_in_training_is_to_be_named(folder):
   start = {"init_checkpoint": str(folder / "run"), "do_train": True}
   _record(folder, "run_pretraining", attention="right_to_left")
-  with pytest.raises(ValueError, match="give that value, or this one on purp"):
+  with pytest.raises(ValueError, match="give that value, or confirm this one"):
     _check(folder, **start)
   for attention in ("bidirectional", "right_to_left"):
     _check(folder, **start, attention=attention)
