@@ -119,7 +119,7 @@ run_squad | do_predict predict_file=no.json | no file matches no.json
 run_squad | do_train do_predict predict_file=ner | ner is not JSON
 run_squad | do_train export_top_k=3 n_best_size=2 | --export_top_k=3 exceeds --n_best_size=2
 run_squad | do_train group_by_length | --group_by_length needs --dynamic_padding
-run_squad | do_train f1_unit=character version_2_with_negative | --f1_unit=character has no scores of questions without an answer
+run_squad | do_train f1_unit=character version_2_with_negative | --f1_unit=character cannot score questions without an answer
 run_squad | do_train max_query_length=40 | max_query_length
 run_squad | do_predict predict_file=v1.json output_dir=squad version_2_with_negative | --version_2_with_negative=True, but the model in
 run_squad | do_train eval_steps=1 predict_file=bare.json | not every question of bare.json has answers;
