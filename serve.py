@@ -43,10 +43,8 @@ class ServerSettings(Settings):
     required=True,
     repeated=True,
   )
-  host: str = common("127.0.0.1", "Address to listen at; 0.0.0.0 for all.")
-  port: int = common(
-    8501, "Port to listen at; 0 for any.", minimum=0, maximum=65535
-  )
+  host: str = common("127.0.0.1", "Address; 0.0.0.0 for all.")
+  port: int = common(8501, "Port; 0 for any.", minimum=0, maximum=65535)
   engine: str = flag(
     "auto",
     "Files of an export to use; auto: litert on a CPU, else savedmodel.",

@@ -243,7 +243,7 @@ def test_wrong_class_weights_are_named(setting, message):
   one = _one_label("a", "b")
   with pytest.raises(ValueError, match=f"--class_weights: {message}"):
     _weights([setting], one, "a")
-  with pytest.raises(ValueError, match="two weights of 'a'"):
+  with pytest.raises(ValueError, match="two weights for 'a'"):
     _weights(["a=1", "a=2"], one, "a")
   with pytest.raises(ValueError, match="STS-B has scores, not labels"):
     _weights([setting], named_tasks.find("STS-B"), "1.0")
