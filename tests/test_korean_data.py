@@ -71,7 +71,7 @@ KLUE = (
 )
 
 
-def test_characters_of_klue(tmp_path, caplog):
+def test_characters_of_klue_come_back(tmp_path, caplog):
   (tmp_path / "klue.tsv").write_text(KLUE)
   sentences = ner.read_sentences(str(tmp_path / "klue.tsv"))
   assert not caplog.messages

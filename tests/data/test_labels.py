@@ -23,7 +23,7 @@ def _log(caplog, monkeypatch):
     ([], ()),
   ],
 )
-def test_order(result, ordered):
+def test_integers_sort_by_value_and_texts_by_code_point(result, ordered):
   assert labels.in_order(result) == ordered
 
 

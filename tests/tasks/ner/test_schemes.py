@@ -118,7 +118,7 @@ def test_types_are_recognized_by_all_tags(tags, types):
     ("DET ADJ ADJ NOUN", "ADJ DET NOUN"),
   ],
 )
-def test_every_type_has_the_letters_of_every_other(tags, expected):
+def test_every_type_gets_the_letters_of_all_types(tags, expected):
   sentences = [Sentence([""], [tag]) for tag in tags.split()]
   assert " ".join(tagging.tag_set(sentences)) == expected
 
