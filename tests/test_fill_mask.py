@@ -35,7 +35,7 @@ def test_the_program_prints_the_likeliest_words_of_every_mask(flags, tmp_path):
     assert len(line.split()) == 4
 
 
-def test_reads_standard_input_and_the_checkpoint_of_a_folder(flags):
+def test_the_program_reads_standard_input_and_a_folder(flags):
   text = "하늘 [MASK]\n"
   folder = flags["init_checkpoint"].parent
   flags = flags | {"init_checkpoint": folder, "input_file": "-"}

@@ -28,7 +28,7 @@ def _given(tmp_path_factory):
   return toy.flags(folder, "part*.tfrecord", 0.1, num_warmup_steps=5)
 
 
-def test_trains_evaluates_and_leaves_the_originals_files(given, tmp_path):
+def test_a_run_trains_evaluates_and_leaves_the_originals_files(given, tmp_path):
   flags = {"num_train_steps": 40, "save_checkpoints_steps": 15, "seed": 1}
   flags |= {"eval_steps": 40, "max_eval_steps": 5}
   flags |= {"output_dir": tmp_path, "do_eval": True, "keep_checkpoint_max": 3}

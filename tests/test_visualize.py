@@ -46,7 +46,7 @@ def _data(html):
   return json.loads(text.split('json">')[1].split("</script>")[0])
 
 
-def test_writes_a_page(html):
+def test_the_program_writes_a_page(html):
   data = _data(html)
   assert data["facts"]["task"] == "pretraining"
   assert data["answer"]["is_next"] in (True, False)

@@ -90,7 +90,7 @@ def test_names_are_converted_both_ways(line):
 
 
 @pytest.mark.parametrize("head", MODELS)
-def test_there_and_back_is_the_same_bit_for_bit(tmp_path, head):
+def test_a_model_comes_back_bit_for_bit(tmp_path, head):
   bert, settings, tensors = _write(tmp_path, head)
   assert settings["architectures"] == [HEADS[head].architecture]
   assert (settings["pad_token_id"], settings["layer_norm_eps"]) == (0, 1e-12)

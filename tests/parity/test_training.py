@@ -132,7 +132,7 @@ def _compare(state, expected, tight):
 
 
 @golden_files.each("training/pretraining_output")
-def test_resumes_what_the_original_wrote(path, tmp_path):
+def test_a_run_resumes_from_the_original_checkpoint(path, tmp_path):
   """Resumes from the original's step 20, slots included, and saves, too."""
   folder = path.parent
   model, objective = _model("pretraining", folder)

@@ -377,7 +377,7 @@ def test_masks_of_both_texts_and_is_next():
   assert alone == {"num_masks": 0, "probabilities": [], "tokens": []}
 
 
-def test_is_next_is_right_where_the_evaluation_says_so():
+def test_a_pair_is_next_if_the_evaluation_counts_it_so():
   model = pretraining.Answers(_config(9), top_k=1)
   random = np.random.default_rng(1)
   pairs = random.normal(size=(20, 2)).astype(np.float32)

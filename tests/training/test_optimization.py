@@ -185,7 +185,7 @@ def _freeze(model, layers, config=CONFIG):
     ("embeddings,encoder,pooler", [""]),
   ],
 )
-def test_takes_out_what_it_names(attention, layers, names):
+def test_the_flag_freezes_the_layers_that_it_names(attention, layers, names):
   sides = [f"{side}/" for side in SIDES] if attention == "shallow" else [""]
   prefixes = tuple(f"bert/{side}{name}" for side in sides for name in names)
   model = models.classifier(replace(CONFIG, attention=attention), 2)

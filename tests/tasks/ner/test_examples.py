@@ -133,7 +133,7 @@ def test_a_file_without_words_is_named(tmp_path, content):
     ("wikigold/wikigold.conll.txt", -1, 1696, 39007),
   ],
 )
-def test_reads_the_real_files(file, tag, sentences, words):
+def test_real_files_are_read(file, tag, sentences, words):
   path = f"{shared.DATASETS}/{file}"
   result = examples.read_sentences(path, tag_column=tag)
   assert len(result) == sentences
