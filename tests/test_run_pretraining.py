@@ -103,7 +103,7 @@ VARIANTS = """
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", VARIANTS.strip().split("\n"))
-def test_variants_run(given, tmp_path, options):
+def test_a_variant_trains_and_evaluates(given, tmp_path, options):
   flags = {"num_train_steps": 4, "eval_steps": 2, "max_eval_steps": 2}
   flags |= {"output_dir": tmp_path, "do_eval": True}
   log = _run(*options.split(), **given, **flags)

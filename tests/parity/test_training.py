@@ -69,7 +69,7 @@ FORMS = [
 
 
 @pytest.mark.parametrize(("path", "form"), FORMS)
-def test_training_is_the_originals(path, form, monkeypatch):
+def test_a_training_gives_the_numbers_of_the_original(path, form, monkeypatch):
   with tracing.mode(fused=form == "fused"):
     _check_training(path, monkeypatch)
 

@@ -121,7 +121,7 @@ def test_stops_before_a_spoilt_checkpoint(tmp_path):
   assert not (tmp_path / "model.ckpt-5.index").exists()
 
 
-def test_does_nothing_when_there_is_nothing_to_do(tmp_path, caplog, traced):
+def test_a_finished_training_does_nothing(tmp_path, caplog, traced):
   for done in (5, 9):
     traced.step.assign(done)
     with caplog.at_level("INFO", logger="absl"):
@@ -149,7 +149,9 @@ def _ask_to_end(_):
 
 
 @pytest.mark.parametrize("steps", [5, 2])
-def test_asked_to_end_it_saves_and_ends_well(tmp_path, caplog, steps):
+def test_a_run_that_is_asked_to_end_saves_and_ends_well(
+  tmp_path, caplog, steps
+):
   caplog.set_level("INFO", logger="absl")
   before = signal.getsignal(signal.SIGTERM)
   with pytest.raises(SystemExit) as ended:
