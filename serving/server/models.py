@@ -102,6 +102,9 @@ class Model:
       self._folder_error = message
       return
     self._folder_error = ""
+    for number in {*self._retry} - {*folders}:  # a broken version is gone
+      del self._retry[number]
+      self.states = {n: s for n, s in self.states.items() if n != number}
     order = sorted(folders, reverse=True)
     newest = {*order[: self.num_versions]}
     for number in sorted(newest) + order[self.num_versions :]:
