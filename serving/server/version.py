@@ -13,6 +13,7 @@ from prometheus_client import Histogram
 
 from serving.answers import SIGNATURE, TextModel
 from serving.engines import num_cores
+from serving.server import RestError
 from storage import UserError
 
 # Maps a list of examples to a list of answers, in order.
@@ -28,10 +29,6 @@ class Spec(NamedTuple):
   rank: int
   is_optional: bool = False
   takes_words: bool = False  # a text may be a list of its words
-
-
-class WrongRow(Exception):
-  """The model refuses a row. The message goes to clients."""
 
 
 class Version:
@@ -57,27 +54,21 @@ class Version:
       "labels": answers.config.labels,
     }
     optional, word_lists = answers.optional, answers.word_lists
-    self.specs = {
-      "serving_default": {
-        name: Spec("string", 1 + rank, name in optional, name in word_lists)
-        for name, rank in answers.inputs.items()
-      },
-      SIGNATURE: {
-        name: Spec("int32", 1 + rank) for name, rank in engine.features.items()
-      },
+    texts = {
+      name: Spec("string", 1 + rank, name in optional, name in word_lists)
+      for name, rank in answers.inputs.items()
     }
-    rows = partial(_answer_rows, engine)
-    self.functions = {"serving_default": model, SIGNATURE: rows}
+    rows = {k: Spec("int32", 1 + rank) for k, rank in engine.features.items()}
+    self.specs = {"serving_default": texts, SIGNATURE: rows}
+    answer_rows = partial(_answer_rows, engine)
+    self.functions = {"serving_default": model, SIGNATURE: answer_rows}
     answer = model.warm_up()
     answer.pop("entities", None)  # a list of objects is no tensor
-    answer = answer.items()
-    outputs = {
-      "serving_default": {k: _describe(v) for k, v in answer if v is not None},
-      SIGNATURE: {k: ("FLOAT", v) for k, v in engine.outputs.items()},
-    }
+    named = {k: _describe(v) for k, v in answer.items() if v is not None}
+    outputs = {k: ("FLOAT", shape) for k, shape in engine.outputs.items()}
     self.signature_def = {
-      name: _signature_def(name, specs, outputs[name])
-      for name, specs in self.specs.items()
+      "serving_default": _signature_def("serving_default", texts, named),
+      SIGNATURE: _signature_def(SIGNATURE, rows, outputs),
     }
     # One worker collects batches; several workers would split the batches.
     number = 1 if engine.max_rows > 1 else num_cores()
@@ -89,26 +80,35 @@ def _answer_rows(engine, rows: Sequence[Mapping]) -> list[dict]:
   for row in rows:
     shapes = {n: v.shape for n, v in row.items() if n != "masked_lm_positions"}
     if len(set(shapes.values())) > 1 or 0 in shapes["input_ids"]:
-      raise WrongRow(f"inputs have other shapes, or are empty: {shapes}")
+      raise RestError(f"inputs have other shapes, or are empty: {shapes}")
     positions = row.get("masked_lm_positions", np.array([], np.int32))
     if np.any((positions < 0) | (positions >= shapes["input_ids"][-1])):
-      raise WrongRow("masked_lm_positions beyond the tokens of a row")
+      raise RestError("masked_lm_positions beyond the tokens of a row")
   try:
     return list(engine.run(rows))
   except UserError as error:
     logging.info("rows were refused: %s", error)
-    raise WrongRow(_REFUSED) from None
+    raise RestError(_REFUSED) from None
 
 
 def _signature_def(name, specs, outputs):
   """A SignatureDef in the JSON of TF Serving's metadata."""
+
+  def info(tensor, dtype, shape):
+    sizes = [{"size": str(size), "name": ""} for size in shape]
+    return {
+      "dtype": f"DT_{dtype}",
+      "tensor_shape": {"dim": sizes, "unknown_rank": False},
+      "name": f"{tensor}:0",
+    }
+
   return {
     "inputs": {
-      key: _tensor_info(f"{name}_{key}", spec.dtype.upper(), [-1] * spec.rank)
+      key: info(f"{name}_{key}", spec.dtype.upper(), [-1] * spec.rank)
       for key, spec in specs.items()
     },
     "outputs": {
-      key: _tensor_info("StatefulPartitionedCall", *output)
+      key: info("StatefulPartitionedCall", *output)
       for key, output in outputs.items()
     },
     "method_name": "tensorflow/serving/predict",
@@ -121,15 +121,6 @@ def _describe(value):
   while isinstance(value, list) and value:
     value, shape = value[0], [*shape, -1]
   return _DTYPES.get(type(value), "STRING"), shape
-
-
-def _tensor_info(name, dtype, shape):
-  sizes = [{"size": str(size), "name": ""} for size in shape]
-  return {
-    "dtype": f"DT_{dtype}",
-    "tensor_shape": {"dim": sizes, "unknown_rank": False},
-    "name": f"{name}:0",
-  }
 
 
 # --- Workers ---------------------------------------------------------------
@@ -194,10 +185,9 @@ class Workers:
   def _work(self):
     while (batch := self._take()) is not None:
       requests = [r for r in batch if r.future.set_running_or_notify_cancel()]
+      if requests and self._sizes:
+        self._sizes.observe(sum(len(r.examples) for r in requests))
       if requests:
-        if self._sizes:
-          size = sum(len(request.examples) for request in requests)
-          self._sizes.observe(size)
         _answer(requests)
       del batch, requests  # frees memory before the next wait
 
