@@ -33,12 +33,8 @@ def run(
   """Parses the flags of `kind`, then calls each of `steps` with the settings.
 
   The first step checks flags and paths, before the last imports TensorFlow.
-  With `writes_files`, SIGTERM removes incomplete files; training programs save
-  a checkpoint instead: see runs/training_program.py.
-
-  A user's mistake (`is_user_error`) ends the program with one line and status
-  1. Other errors are defects and show a traceback. With BERT_TRACEBACK=1 all
-  errors do.
+  With `writes_files`, SIGTERM removes incomplete files. A user's mistake is one
+  line and status 1; other errors, or all with BERT_TRACEBACK=1, are tracebacks.
   """
   from cli import interrupts  # noqa: PLC0415 (the import sets a handler)
 
@@ -123,7 +119,6 @@ def help_text(description: str, kind: type[Settings]) -> str:
 
 
 def _describe(flag: Flag) -> str:
-  """Lines of a flag: name and default, then help."""
   default = flag.default
   if isinstance(default, tuple):
     default = ",".join(default)
@@ -160,10 +155,7 @@ def _remedy(argument: str) -> str:
 
 
 def is_user_error(error: BaseException) -> bool:
-  """True for a UserError, and for an OSError with a path or our own message.
-
-  An OSError with our own message has no error number.
-  """
+  """True for a UserError, and for an OSError with a path or our own message."""
   if isinstance(error, OSError):
     return error.filename is not None or error.errno is None
   return isinstance(error, UserError)

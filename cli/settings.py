@@ -85,9 +85,8 @@ device = partial(flag, group=DEVICES)
 class Settings:
   """Values of a program's flags in one run.
 
-  `given` are names of flags that the user has set to another value than the
-  default, `command` is the command line. `several` maps swept flags to more
-  than one value; the field of such a flag has the first value.
+  `given` has flags that the user set to another value than the default.
+  `several` has all values of swept flags, whose fields have the first.
   """
 
   given: frozenset[str] = frozenset()
@@ -230,7 +229,6 @@ def from_flags(
 
 
 def _expand_home(value):
-  """Replaces ~ in paths, which a shell leaves alone behind a flag's "="."""
   if isinstance(value, tuple):
     return tuple(map(_expand_home, value))
   if not isinstance(value, str) or "~/" not in value:
@@ -295,10 +293,7 @@ def from_line(argument: str) -> str:
 
 
 def check_writable(path: str, name: str) -> None:
-  """Raises OSError if the path in flag `name` cannot be written.
-
-  Programs write a temporary file first, so the folder must be writable, too.
-  """
+  """Raises OSError if the path in flag `name`, or its folder, is read-only."""
   if files.is_remote(path):
     return files.check_writable(path)
   parent = os.path.abspath(path)

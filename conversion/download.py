@@ -38,9 +38,8 @@ _WEIGHTS += [f"0_*/{name}" for name in _WEIGHTS]
 def fetched(path: str, output: str) -> Iterator[str]:
   """Yields the local path of a model; `path` is a URL or a local path.
 
-  A zip goes to a folder beside `output`, which success removes. An error leaves
-  the folder there, and the same command then continues the download. Raises
-  UserError or OSError, with the remedy, if a download fails.
+  A zip goes to a folder beside `output`, which success removes. After an error
+  the same command continues the download. Errors have the remedy.
   """
   if not path.startswith(ZIPS):
     yield from_hub(path) if path.startswith(HUB) else path
@@ -60,8 +59,7 @@ def fetched(path: str, output: str) -> Iterator[str]:
 def from_hub(url: str, with_weights: bool = True) -> str:
   """Downloads hf://ORGANIZATION/NAME[@REVISION]; returns the cache's folder.
 
-  Takes only the files that conversion.hugging_face reads, and checks the
-  configuration before the weights. Raises UserError with the remedy.
+  Checks the configuration before the weights. Raises UserError with the remedy.
   """
   if not (match := _REPOSITORY.fullmatch(url)):
     raise UserError(
@@ -100,9 +98,8 @@ def from_hub(url: str, with_weights: bool = True) -> str:
 
 
 def converted(url: str) -> tuple[str, bool | None]:
-  """Converts hf://NAME; returns the original's folder and do_lower_case.
+  """Converts hf://NAME once; returns the original's folder and do_lower_case.
 
-  The folder is in the Hub's cache. Each revision is converted once.
   do_lower_case is None if the tokenizer's files do not state a value.
   """
   from conversion import original  # noqa: PLC0415, TensorFlow
@@ -124,7 +121,6 @@ def converted(url: str) -> tuple[str, bool | None]:
 
 
 def _hugging_face_hub():
-  """Imports huggingface_hub, without telemetry and with fewer log lines."""
   os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
   python_logging.getLogger("httpx2").setLevel(python_logging.WARNING)
   try:
@@ -138,7 +134,6 @@ def _hugging_face_hub():
 
 @contextmanager
 def _one_line(url, page):
-  """Turns a download's errors into a UserError with the remedy."""
   try:
     yield
   except Exception as error:
@@ -168,7 +163,6 @@ def _one_line(url, page):
 
 
 def _status(error):
-  """Returns the HTTP status of a failed download, or None."""
   return getattr(getattr(error, "response", None), "status_code", None)
 
 
@@ -191,10 +185,7 @@ def _without_safetensors(url, name):
 
 
 def _download(url, path):
-  """Downloads a file, or continues an interrupted download.
-
-  If the URL ends with #sha256=..., the file must have that SHA-256.
-  """
+  """Downloads a file, or continues; checks the SHA-256 of URL#sha256=..."""
   address, _, expected = url.partition("#sha256=")
   logging.info("downloading %s to %s", address, path)
   partial = f"{path}.partial"

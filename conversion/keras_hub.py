@@ -1,8 +1,7 @@
 """BERT presets of KerasHub on disk: config.json, model.weights.h5, assets.
 
-model.weights.h5 numbers layers by kind and variables by order. Presets from
-before Keras 3 have another top group and other spellings, and are untested.
-Tested with presets of keras-hub 0.21 and 0.32.
+Variables have numbers. Tested with keras-hub 0.21 and 0.32; presets from before
+Keras 3 are untested.
 """
 
 import os
@@ -117,7 +116,6 @@ def _read_arrays(path):
 
 
 def _convert_embeddings(bert, path, arrays):
-  """Moves the embeddings. Only length tells word from segment embeddings."""
   lengths = {
     bert.config["vocab_size"]: "word_embeddings",
     bert.config["type_vocab_size"]: "token_type_embeddings",
@@ -146,7 +144,6 @@ def _convert(bert, arrays, layers):
 
 
 def _convert_head(bert, folder):
-  """Reads the head in task.weights.h5, if the original has such a head."""
   task = textfiles.read_json(os.path.join(folder, _TASK)).get("class_name")
   arrays = _read_arrays(os.path.join(folder, _TASK_WEIGHTS))
   if task == "BertMaskedLM":

@@ -1,14 +1,8 @@
 """Reads checkpoints of TensorFlow Model Garden and TensorFlow Hub's modules.
 
-A Model Garden checkpoint holds a graph of objects. A variable's key depends on
-what else was saved, so this module walks the graph from the encoder. Attention
-kernels have separate axes for heads. A checkpoint does not state the activation
-or the place of normalization.
-
-BERTs of TensorFlow Hub and Kaggle Models are SavedModels with a vocabulary.
-Format 1 (TensorFlow 1) has variables with the original's names, and a graph
-that shows the number of heads and the activation. Format 2 is a Model Garden
-SavedModel.
+A Model Garden checkpoint is a graph of objects: keys depend on what else was
+saved, so `read` walks from the encoder. Hub modules of format 1 have the
+original's names; format 2 is a Model Garden SavedModel.
 """
 
 import os
@@ -89,7 +83,6 @@ class _Object:
     self._children = {c.local_name: c.node_id for c in node.children}
 
   def __getitem__(self, path: str) -> "_Object":
-    """Returns the object at a path of names; raises KeyError without one."""
     node = self
     for name in path.split("/"):
       node = _Object(self._graph, node._children[name])
@@ -112,7 +105,6 @@ class _Object:
           queue.append(_Object(self._graph, number))
 
   def numbered_layers(self) -> list["_Object"]:
-    """Returns a functional model's layers with weights, in order."""
     names = [name for name in self._children if name.startswith(_NUMBERED)]
     names.sort(key=lambda name: int(name.removeprefix(_NUMBERED)))
     return [self[name] for name in names]
@@ -122,8 +114,8 @@ class _Object:
 def read(path: str, config_file: str | None = None) -> CanonicalModel:
   """Reads an encoder, or a Model Garden model with an encoder.
 
-  Without a bert_config.json the variables give the sizes. Raises UserError if
-  the checkpoint is corrupt, or has no encoder that the original could have.
+  Variables give the sizes without a bert_config.json. Raises UserError if the
+  checkpoint is corrupt, or has no encoder that the original could have.
   """
   prefix = checkpoint_files.find_checkpoint(path)
   config = original.read_config(prefix, config_file)
@@ -169,7 +161,6 @@ def _blocks(node):
 
 
 def _encoder_keys(prefix, encoder):
-  """Returns {original name: key} for embeddings, blocks and pooler."""
   blocks = _blocks(encoder)
   numbers = {block.number for block in blocks}
   layers = [x for x in encoder.numbered_layers() if x.number not in numbers]
@@ -340,5 +331,4 @@ def _read_variables(folder, prefix):
 
 
 def _constant(node):
-  """Returns the value of a graph's constant."""
   return tf.make_ndarray(node.attr["value"].tensor)

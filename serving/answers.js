@@ -1,5 +1,5 @@
 "use strict";
-// Nodes that show an answer. Texts become text nodes, never HTML.
+// Nodes that the pages share. Texts become text nodes, never HTML.
 
 const byId = (id) => document.getElementById(id);
 
@@ -7,6 +7,18 @@ function element(tag, className, ...children) {
   const node = document.createElement(tag);
   node.className = className;
   node.append(...children); // strings become text nodes
+  return node;
+}
+
+// Names and values for a <dl>.
+function terms(pairs) {
+  return pairs.map(([name, value]) => element("div", "", element("dt", "", name), element("dd", "", value)));
+}
+
+function svg(tag, attributes, ...children) {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  node.append(...children);
   return node;
 }
 

@@ -1,8 +1,7 @@
 """Raw text to answers: the Answers of a task, and the files of an export.
 
-The files lie beside an exported model: task.json (the task and settings),
-tokenizer_config.json (with transformers' keys), vocab.txt and, if the model's
-classes have names, labels.txt.
+Beside a model lie task.json (the task and its settings), tokenizer_config.json
+(transformers' keys), vocab.txt and, if the classes have names, labels.txt.
 """
 
 import json
@@ -57,10 +56,9 @@ class Encoded(NamedTuple):
 class Answers(Protocol):
   """Encodes texts into rows of a model, and decodes outputs into an answer.
 
-  `inputs` has rank 0 for an input that is a text, 1 for a list of texts. An
-  example may lack the inputs in `optional`. Inputs in `word_lists` may give a
-  text as a list of words. `settings` are JSON values for the constructor. Each
-  task has a class, in tasks/<task>/answers.py.
+  `inputs` has rank 0 for a text, 1 for a list of texts. An example may lack the
+  inputs in `optional`, and may give lists of words for those in `word_lists`.
+  `settings` are JSON values for the constructor. Each task has a class.
   """
 
   task: str  # name of the task's folder
@@ -84,8 +82,8 @@ class Engine(Protocol):
   """A model as a function of rows.
 
   `max_rows` is the largest batch: 1 if rows are faster alone. `features` has
-  the rank of each input without the batch, `outputs` the shape of each output
-  with the batch. Sizes that depend on the row are -1.
+  the rank of each input without the batch, `outputs` shapes with it; -1 is any
+  size.
   """
 
   name: str  # for people
@@ -94,10 +92,7 @@ class Engine(Protocol):
   outputs: dict[str, list[int]]
 
   def run(self, rows: Iterable[Row]) -> Iterable[Outputs]:
-    """Computes outputs for rows of any length, in order, without padding.
-
-    Raises UserError for a row that the model refuses.
-    """
+    """Computes outputs of rows of any length; UserError for a refused row."""
 
 
 class TextModel:
@@ -140,10 +135,7 @@ def row(ids: Sequence[int], segments: Sequence[int], **more) -> Row:
 
 
 def stack(rows: Sequence[Row]) -> dict[str, np.ndarray]:
-  """Stacks rows into a batch, and pads short rows with zeros.
-
-  The mask hides the padding, so token id 0 may have another meaning.
-  """
+  """Stacks rows into a batch; zeros, which the mask hides, pad short rows."""
   result = {}
   for name, first in rows[0].items():
     longest = max(row[name].shape[-1] for row in rows)
@@ -272,10 +264,7 @@ def save(folder: str, answers: Answers, has_task: bool = True) -> None:
 
 
 def load(folder: str) -> tuple[str, TextConfig, dict[str, Any]]:
-  """Loads the task's name, the config and the settings from `save`.
-
-  Raises UserError if an earlier version wrote the folder, or files are corrupt.
-  """
+  """Loads task, config and settings of a folder; UserError if incomplete."""
   try:
     settings = textfiles.read_json(os.path.join(folder, TASK_FILE))
     tokenizer = textfiles.read_json(os.path.join(folder, _TOKENIZER_FILE))

@@ -1,7 +1,4 @@
-"""Base class of engines, which compute outputs for rows of token ids.
-
-Shapes: B rows, T tokens, C choices.
-"""
+"""Base class of engines, which compute outputs for rows of token ids."""
 
 import os
 import re

@@ -45,12 +45,7 @@ class TextSignature(tf.Module):
     """Returns named answers to raw text."""
     raise NotImplementedError
 
-  def _encode(
-    self,
-    text_a: tf.Tensor,
-    text_b: tf.Tensor | None = None,
-    keep_empty: bool = False,
-  ) -> dict[str, tf.Tensor]:
+  def _encode(self, text_a, text_b=None, keep_empty=False):
     """Encodes texts, [B] string each, as RowEncoder does; see `join`."""
     first = self._tokenizer.tokenize(text_a)
     if text_b is None:
@@ -136,7 +131,6 @@ def trace(function: Callable, specs: Mapping[str, tf.TensorSpec]):
 
 
 def _parse(examples, model, seq_length):
-  """Parses records into inputs; rows may have any number of choices."""
   # Labels may be absent. Records store choices, [C, T], one after another.
   features = {
     name: tf.io.FixedLenSequenceFeature(
@@ -160,10 +154,9 @@ def _parse(examples, model, seq_length):
 
 
 def save(directory: str, served: ServedModel, names: Sequence[str]) -> None:
-  """Writes exports of a model into one new or empty folder.
+  """Writes exports of a model, by keys of FORMATS, into a new or empty folder.
 
-  `names` are keys of formats.FORMATS. The folder appears when all files are
-  complete. Raises FileExistsError if the folder has files.
+  The folder appears when complete. Raises FileExistsError if it has files.
   """
   rows = [FORMATS[name] for name in names]
   with new_folder(directory) as folder:

@@ -1,9 +1,7 @@
 """The formats of exports: one row and one module, serving/NAME.py, each.
 
-The module's `save(folder, served)` writes the files of a ServedModel. If this
-project can run the format, `load(path)` returns the engine for one file. To add
-a format, write a module and a row. Flags, --help, Predictor and the server
-read the row.
+The module has `save(folder, served)` and, for engines, `load(path)`. Flags,
+--help, Predictor and the server read the row.
 """
 
 import glob
@@ -19,25 +17,15 @@ from storage import files
 
 @dataclass(frozen=True)
 class Format:
-  """A format of exports.
-
-  Attributes:
-    name: value of --export_format.
-    purpose: reason to choose the format, for --help.
-    files: file name by engine.
-    is_local: an engine reads one file alone, only from a local disk.
-    uses_gpu: the engine uses a GPU if there is one.
-    is_trainable: other programs can train the export further.
-    has_all_dtypes: activations may have another type than float32.
-  """
+  """A format of exports: `name` is its value of --export_format."""
 
   name: str
   purpose: str
-  files: Mapping[str, str] = field(default_factory=dict)
-  is_local: bool = False
+  files: Mapping[str, str] = field(default_factory=dict)  # name by engine
+  is_local: bool = False  # engines read one file alone, from a local disk
   uses_gpu: bool = False
-  is_trainable: bool = False
-  has_all_dtypes: bool = True
+  is_trainable: bool = False  # by other programs
+  has_all_dtypes: bool = True  # or float32 activations alone
 
   @property
   def module(self):
@@ -96,10 +84,7 @@ def of_file(path: str) -> Format | None:
 
 
 def has_gpu() -> bool:
-  """True if TensorFlow can use an NVIDIA GPU of this machine.
-
-  TensorFlow needs cuDNN, from the package nvidia-cudnn or from the system.
-  """
+  """True if TensorFlow can use an NVIDIA GPU here, for which it needs cuDNN."""
   is_hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "0") in ("", "-1")
   if is_hidden or not glob.glob("/dev/nvidia[0-9]*"):
     return False

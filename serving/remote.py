@@ -23,8 +23,7 @@ class RemoteError(OSError):
 class RemoteEngine(Batches):
   """A model at a URL of TF Serving; the URL may end in /versions/N.
 
-  Each request may take `timeout` seconds. Raises RemoteError, or UserError for
-  a model without the signature `serving_features`.
+  Raises RemoteError after `timeout` seconds, UserError without SIGNATURE.
   """
 
   def __init__(self, url: str, timeout: float = 30.0):

@@ -16,10 +16,9 @@ _written_as_flags = False
 
 
 class UserError(ValueError):
-  """A mistake of the user. The message names the culprit and the remedy.
+  """A mistake of the user: one line with the culprit and the remedy.
 
-  Programs log UserErrors, and OSErrors of a path, in one line. Other errors are
-  defects.
+  Programs log UserErrors and OSErrors of a path. Other errors are defects.
   """
 
 
@@ -30,10 +29,9 @@ def write_settings_as_flags() -> None:
 
 
 def setting(name: str, value: object = None) -> str:
-  """A setting in a message, as the user writes it.
+  """A setting in a message: `--seed=3` in a program, `seed=3` in Python.
 
-  `setting("seed", 3)` is "--seed=3" in a program and "seed=3" in Python. The
-  packages that runs/ imports name flags only through this function.
+  The packages that runs/ imports name flags only through this function.
   """
   text = name if value is None else f"{name}={value}"
   return f"--{text}" if _written_as_flags else text

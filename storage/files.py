@@ -104,8 +104,7 @@ def remove_folder(path: str) -> None:
 def glob_files(pattern: str) -> list[str]:
   """Complete files that match one pattern, sorted; [] if there is no match.
 
-  Hidden files, such as indexes of records, match only if the last part of the
-  pattern begins with a dot.
+  Hidden files match only a last part that begins with a dot.
   """
   if exists(pattern):  # a name may contain "[" or "*"
     return [pattern]
@@ -121,8 +120,8 @@ def glob_files(pattern: str) -> list[str]:
 def expand(patterns: str) -> list[str]:
   """Files that match comma-separated patterns, such as "news/*.txt, book.txt".
 
-  The files are in the order of the patterns, sorted within each. Raises
-  FileNotFoundError for patterns without a match, which the original drops.
+  The order is that of the patterns, sorted within each. FileNotFoundError names
+  patterns without a match, which the original drops.
   """
   if os.path.exists(patterns):  # a name may contain commas
     return [patterns]
@@ -163,8 +162,8 @@ def open_for_reading(path: str) -> BinaryIO:
 def open_for_writing(path: str) -> Iterator[BinaryIO]:
   """Opens a file to write bytes. The file gets its name when it is complete.
 
-  The bytes go to `PATH.partial-PID-RANDOM` first, which an error removes.
-  Missing folders are made. OSErrors of the system have a `filename`.
+  Until then it is `PATH.partial-PID-RANDOM`, which an error removes. Makes
+  folders. OSErrors of the system have a `filename`.
   """
   path = path if is_remote(path) else os.path.realpath(path)  # follows links
   part = f"{path}.partial-{os.getpid()}-{secrets.token_hex(4)}"

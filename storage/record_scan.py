@@ -1,7 +1,4 @@
-"""Scans TFRecord files: offsets of blocks, first records, corrupt records.
-
-TensorFlow stops at a corrupt record but does not name it; `scan` does.
-"""
+"""Scans TFRecord files: offsets of blocks, first records, corrupt records."""
 
 import io
 import json
@@ -44,9 +41,8 @@ class Index:
 def load_index(paths: Sequence[str], cache: str | None = None) -> Index:
   """Indexes the blocks of TFRecord files; ValueError for a truncated file.
 
-  Reads the index beside each file (tfrecord.create). A file of another program
-  has no valid index and is scanned. The file `cache` keeps the result, which is
-  valid until the scanned file's size or time changes.
+  A file of another program has no index beside it (tfrecord.create) and is
+  scanned; `cache` keeps the result until the file's size or time changes.
   """
   with ThreadPoolExecutor(16) as pool:  # remote files answer slowly
     indexes = zip(paths, pool.map(_read_index, paths), strict=True)
@@ -133,9 +129,9 @@ class ScannedRecord(NamedTuple):
 
 
 def scan(path: str, schema: Schema | None = None) -> Iterator[ScannedRecord]:
-  """Yields intact and corrupt records of a TFRecord file.
+  """Yields intact and corrupt records, up to one whose end is unknown.
 
-  Stops after a record of unknown end. Without a schema any content is intact.
+  Without a schema any content is intact.
   """
   left = files.size(path)
   with files.open_for_reading(path) as file:
@@ -244,9 +240,8 @@ def drop_corrupt(
 ) -> list[str]:
   """Copies the intact records of files with corrupt records to a folder.
 
-  Returns the paths with the copies in place of the corrupt files. Raises
-  ValueError if more than `at_most` records are corrupt, if a file has no intact
-  record, or if a wrong length hides the records after it.
+  Returns the paths with copies. UserError if more than `at_most` records are
+  corrupt, a file has none intact, or a wrong length hides others.
   """
   errors = list(_errors(paths, schema))
   for _, error, remedy in errors:

@@ -20,9 +20,9 @@ SURROGATE = re.compile(r"[\ud800-\udfff]")
 def lines(path: str, start: int = 0, end: int | None = None) -> Iterator[str]:
   r"""Yields the lines of a UTF-8 text that begin at bytes [start, end).
 
-  A line ends at "\n" or "\r\n", or at "\r" in a file without "\n". A line keeps
-  any other "\r" and a byte order mark. Raises OSError, or ValueError with file,
-  line and byte for text that is not UTF-8, too long or not decompressible.
+  A line ends at "\n" or "\r\n", or at "\r" in a file without "\n". Raises
+  OSError, or UserError with file, line and byte for text that is not UTF-8, too
+  long or not decompressible.
   """
   position = start
   with open_text(path, start) as file:
@@ -95,10 +95,7 @@ def read_json(path: str) -> dict:
 def json_objects(
   path: str, lines: Iterable[str] | None = None
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-  """Yields line numbers and objects of JSON lines. ValueErrors name the line.
-
-  `lines` are the lines of `path`, if the caller has read the file.
-  """
+  """Yields line numbers and objects of JSON lines, `lines` if already read."""
   for number, line in enumerate(lines or text_lines(path), 1):
     if not line.strip():
       continue
@@ -123,10 +120,7 @@ def json_texts(
   remedy: str | None = None,
   read: Iterable[str] | None = None,
 ) -> Iterator[list[str]]:
-  """Yields a text field of each JSON line, as a list of lines.
-
-  `read` has the lines of `path`, if the caller has opened the file.
-  """
+  """Yields a text field of each JSON line, as a list of lines."""
   for number, line in enumerate(read or lines(path, start, end)):
     line = line.removeprefix("\ufeff")  # a byte order mark
     if not line.strip():
@@ -172,7 +166,7 @@ def line_number(path: str, offset: int) -> int:
 
 
 class _TextStream(io.RawIOBase):
-  """Decompressed content of a file. Any error is a ValueError with the path."""
+  """Decompressed content of a file. Any error is a UserError with the path."""
 
   def __init__(self, path, file):
     super().__init__()

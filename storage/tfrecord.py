@@ -1,7 +1,7 @@
 """Writes TFRecord files of tf.train.Examples without TensorFlow.
 
-Programs that only prepare data start seconds sooner and serialize records
-faster than protocol buffers do. data/records.py reads batches of the files.
+Programs that only prepare data start sooner, and serialize faster than protocol
+buffers do.
 """
 
 import json
@@ -108,8 +108,8 @@ def _feature_encoder(feature: Feature) -> Callable[[Sequence], bytes]:
 class ExampleEncoder:
   """Serializes the fields of a record, flat sequences, as a tf.train.Example.
 
-  The features keep the order of the schema. Raises ValueError for a field that
-  is missing, unknown, or of wrong length or type.
+  Raises ValueError for a field that is missing, unknown, or of wrong length or
+  type.
   """
 
   def __init__(self, schema: Schema):
@@ -194,8 +194,8 @@ class RecordFile:
 def create(path: str) -> Iterator[RecordFile]:
   """Opens a TFRecord file. The complete file appears together with an index.
 
-  The index saves a training run a scan of the file (record_scan.load_index).
-  The file is valid without an index, so a failure to write one is a warning.
+  The index saves a scan (record_scan.load_index). A failure to write the index
+  is a warning.
   """
   with files.open_for_writing(path) as file:
     written = RecordFile(file)
@@ -216,10 +216,7 @@ def index_path(path: str) -> str:
 
 
 def identity(path: str) -> dict[str, int]:
-  """Facts that identify the content of a file: size and checksum of both ends.
-
-  The time is no such fact, as copies may have another one.
-  """
+  """Facts that identify the content: size and checksum of both ends."""
   size = files.size(path)
   with files.open_for_reading(path) as file:
     ends = google_crc32c.value(file.read(_END_BYTES))

@@ -61,8 +61,7 @@ class Response(NamedTuple):
 class Metrics:
   """Metrics by model; the label "" counts requests for unknown models.
 
-  `requests` counts answers by HTTP status. `seconds` is the time from the head
-  of a request to the answer, `batch_texts` the number of texts in a batch.
+  `seconds` is the time from the head of a request to the answer.
   """
 
   def __init__(self):
@@ -303,7 +302,7 @@ def _page(file):
 def _cors_headers(scope: dict, origins: Sequence[str]) -> dict[str, str]:
   """CORS headers that let pages of `origins` read an answer; "*" allows all.
 
-  The key _PREFLIGHT is present if a browser asks what such a page may send.
+  _PREFLIGHT is among them if a browser asks what such a page may send.
   """
   if not origins:
     return {}
@@ -322,10 +321,7 @@ def _cors_headers(scope: dict, origins: Sequence[str]) -> dict[str, str]:
 
 
 def _log_access(scope: dict, status: int, size: int, seconds: float) -> None:
-  """Prints a line of the Common Log Format, with milliseconds at the end.
-
-  The server goes on if stdout fails.
-  """
+  """Prints a line of the Common Log Format, with milliseconds at the end."""
   client = re.sub(r"[^!#-~]", "?", (scope["client"] or ["-"])[0])
   path = scope["raw_path"][:200].decode("latin-1").replace('"', "%22")
   now = time.strftime("%d/%b/%Y:%H:%M:%S %z")

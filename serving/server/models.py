@@ -133,10 +133,7 @@ class Model:
 
 @contextlib.contextmanager
 def polled(models: Iterable[Model], seconds: float) -> Iterator[Thread]:
-  """Context in which a thread, the yielded value, keeps models up to date.
-
-  The thread polls every `seconds`, or only once for 0, as in TF Serving.
-  """
+  """Yields a thread that polls models every `seconds`, or once for 0."""
   stopped = Event()
   for model in models:
     with contextlib.suppress(Exception):  # `poll` logs it

@@ -123,9 +123,9 @@ def _decode(value, depth):
 
 
 def write_outputs(answers: Sequence[Mapping], by_rows: bool) -> bytes:
-  """JSON of the answers to examples; a single output has no name.
+  """JSON of the answers: "predictions" by rows, or "outputs" by columns.
 
-  The key is "predictions" if answers are by rows, and "outputs" by columns.
+  A single output has no name.
   """
   names = sorted(set().union(*answers))  # an answer may lack one
   rows = [{n: _to_json(answer.get(n)) for n in names} for answer in answers]

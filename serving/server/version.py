@@ -34,9 +34,8 @@ class Spec(NamedTuple):
 class Version:
   """The signatures of a loaded model.
 
-  `specs` (of the inputs) and `functions` are by signature: `serving_default`
-  takes texts, `serving_features` rows. `signature_def` is JSON of both.
-  The page shows `facts`.
+  `specs` of inputs and `functions` are by signature: `serving_default` takes
+  texts, SIGNATURE rows. `signature_def` is JSON. The page shows `facts`.
   """
 
   def __init__(
@@ -92,8 +91,6 @@ def _answer_rows(engine, rows: Sequence[Mapping]) -> list[dict]:
 
 
 def _signature_def(name, specs, outputs):
-  """A SignatureDef in the JSON of TF Serving's metadata."""
-
   def info(tensor, dtype, shape):
     sizes = [{"size": str(size), "name": ""} for size in shape]
     return {
@@ -143,9 +140,8 @@ class _Request(NamedTuple):
 class Workers:
   """`number` threads that answer the oldest request first.
 
-  A free worker batches waiting requests for the same function, up to `max_rows`
-  examples. `queued` examples wait, at most `capacity`. `sizes` observes the
-  number of examples of each batch.
+  A free worker batches requests for the same function, up to `max_rows`
+  examples; `sizes` observes each batch. At most `capacity` examples wait.
   """
 
   def __init__(

@@ -14,17 +14,6 @@ const style = (name) => getComputedStyle(document.documentElement).getPropertyVa
 const cell = (className, text, small) => element("td", className, text, element("small", "", small));
 const row = (name, cells) => element("tr", "", element("th", "", name), ...cells);
 
-function terms(pairs) {
-  return pairs.map(([name, value]) => element("div", "", element("dt", "", name), element("dd", "", value)));
-}
-
-function svg(tag, attributes, text = "") {
-  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  node.textContent = text;
-  return node;
-}
-
 // --- The answer, and the way to it -------------------------------------------
 
 function showAnswer() {

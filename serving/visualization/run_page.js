@@ -8,17 +8,6 @@ function short(value) {
   return value && Math.abs(value) < 0.001 ? value.toExponential(1) : Number(value.toPrecision(3));
 }
 
-function terms(pairs) {
-  return pairs.map(([name, value]) => element("div", "", element("dt", "", name), element("dd", "", value)));
-}
-
-function svg(tag, attributes, ...children) {
-  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  node.append(...children);
-  return node;
-}
-
 // A panel with curves, {class: [[x, y], ...]}, between the limits of both axes.
 function panel(title, curves, [x0, x1], [y0, y1]) {
   const x = (value) => LEFT + ((value - x0) / (x1 - x0 || 1)) * (WIDTH - LEFT - 12);
@@ -108,6 +97,7 @@ function showErrors() {
     ...answerNodes(one.answer, one.texts))));
 }
 
+document.title = "Run - BERT";
 byId("facts").append(...terms(Object.entries(data.facts)));
 byId("scores").append(...terms(Object.entries(data.scores).map(([name, value]) => [name, short(value)])));
 byId("flags").append(...terms(Object.entries(data.flags)));
