@@ -100,23 +100,19 @@ def check_flags(settings: PredictorSettings) -> None:
 def main(settings: PredictorSettings) -> None:
   moved = {name: settings[name] for name in ("bert_config_file", "vocab_file")}
   changes = {name: path for name, path in moved.items() if path}
+  folder, seconds = settings.files or None, settings.timeout
   try:
     predict = Predictor(
-      settings.model,
-      settings.engine,
-      settings.files or None,
-      settings.timeout,
-      **changes,
+      settings.model, settings.engine, folder, seconds, **changes
     )
     if settings.texts:
       rows = iter([_command_line(settings, predict)])
     else:
       rows = answers.read_lines(sys.stdin.buffer, predict)
     progress = Progress("answered", 0, "lines")
-    for batch in answers.batches(rows, settings.batch_size):
-      for answer in answers.answer_lines(predict, batch):
-        print(json.dumps(answer, ensure_ascii=False), flush=True)
-      progress.add(len(batch))
+    for answer in answers.answer_rows(predict, rows, settings.batch_size):
+      print(json.dumps(answer, ensure_ascii=False), flush=True)
+      progress.add(1)
   except BrokenPipeError:  # a reader such as `head` stops; no server error
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(1)

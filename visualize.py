@@ -14,6 +14,7 @@ import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 
 import os
 from dataclasses import dataclass
+from functools import partial
 
 from absl import logging
 
@@ -25,6 +26,8 @@ from serving.answers import rename
 from storage import UserError, files, textfiles
 from tasks.open import restore
 from training import checkpoint_files, run_json
+
+_input = partial(flag, None, text=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,18 +42,11 @@ class PageSettings(Settings):
   text: str | None = common(
     None, "The text, the first of two, or what --choices may follow.", text=True
   )
-  text_pair: str | None = flag(None, "The second text.", text=True)
-  question: str | None = flag(
-    None, "Question, for a model of run_squad.", text=True
-  )
-  context: str | None = flag(
-    None, "Text that may answer --question.", text=True
-  )
-  choices: tuple[str, ...] | None = flag(
-    None,
-    "An ending, for a model of run_swag; repeat the flag.",
-    text=True,
-    repeated=True,
+  text_pair: str | None = _input("The second text.")
+  question: str | None = _input("Question, for a model of run_squad.")
+  context: str | None = _input("Text that may answer --question.")
+  choices: tuple[str, ...] | None = _input(
+    "An ending, for a model of run_swag; repeat the flag.", repeated=True
   )
   output_file: str = common(None, "The page, as .html.", required=True)
   overwrite: bool = common(False, "Replace --output_file if it exists.")

@@ -245,13 +245,11 @@ def write(bert: CanonicalModel, folder: str, head: str) -> None:
   interchange.write_json(os.path.join(folder, CONFIG), settings)
   # transformers prefers these files to vocab.txt, and may find stale ones.
   names = ("tokenizer.json", "added_tokens.json", "special_tokens_map.json")
-  files.remove_old(folder, *names)
+  files.remove_old(folder, UNUSED_WEIGHTS, *names)
   for name, values in ((WEIGHTS, tensors), (UNUSED_WEIGHTS, unused)):
     if values:
       with files.open_for_writing(os.path.join(folder, name)) as file:
         file.write(save(values, {"format": "pt"}))  # transformers needs "pt"
-    else:
-      files.remove_old(folder, name)
   if bert.vocabulary:
     interchange.copy(bert.vocabulary, os.path.join(folder, VOCABULARY))
     tokenizer = {

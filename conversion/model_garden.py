@@ -8,6 +8,7 @@ original's names; format 2 is a Model Garden SavedModel.
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 
 import tensorflow as tf
 from tensorflow.core.protobuf import (
@@ -26,7 +27,6 @@ from conversion.interchange import (
 from storage import UserError, files, setting
 from training import checkpoint, checkpoint_files
 
-_NUMBERED = "layer_with_weights-"
 # Layers of a block -> names in the original's layer. Until 2020 the attention's
 # projection was a layer of the block.
 _BLOCK = {
@@ -89,10 +89,9 @@ class _Object:
     return node
 
   def __contains__(self, path: str) -> bool:
-    try:
+    with suppress(KeyError):
       return bool(self[path])
-    except KeyError:
-      return False
+    return False
 
   def walk(self) -> Iterator["_Object"]:
     """Yields the object and all objects below, once each, breadth first."""
@@ -104,10 +103,11 @@ class _Object:
           seen.add(number)
           queue.append(_Object(self._graph, number))
 
-  def numbered_layers(self) -> list["_Object"]:
-    names = [name for name in self._children if name.startswith(_NUMBERED)]
-    names.sort(key=lambda name: int(name.removeprefix(_NUMBERED)))
-    return [self[name] for name in names]
+  def numbered(self, prefix: str) -> list["_Object"]:
+    """Returns the children whose names are a prefix and a number, in order."""
+    names = filter(re.compile(rf"{prefix}\d+$").match, self._children)
+    numbers = sorted(int(name.removeprefix(prefix)) for name in names)
+    return [self[f"{prefix}{number}"] for number in numbers]
 
 
 @interchange.names_path
@@ -154,16 +154,16 @@ def _blocks(node):
   """Returns an encoder's Transformer blocks; [] for any other object."""
   for name in ("_transformer_layers", "_hidden_layers"):
     if name in node:
-      blocks = node[name]
-      numbers = sorted(filter(str.isdigit, blocks._children), key=int)
-      return [blocks[number] for number in numbers]
-  return [x for x in node.numbered_layers() if "_attention_layer" in x]
+      return node[name].numbered("")
+  layers = node.numbered("layer_with_weights-")
+  return [layer for layer in layers if "_attention_layer" in layer]
 
 
 def _encoder_keys(prefix, encoder):
   blocks = _blocks(encoder)
   numbers = {block.number for block in blocks}
-  layers = [x for x in encoder.numbered_layers() if x.number not in numbers]
+  layers = encoder.numbered("layer_with_weights-")
+  layers = [layer for layer in layers if layer.number not in numbers]
   if layers:
     embeddings = [x for x in layers if "embeddings" in x]
     norms = [x for x in layers if "gamma" in x]
@@ -193,11 +193,8 @@ def _encoder_keys(prefix, encoder):
 
 
 def _leaves(name, layer):
-  return {
-    f"{name}/{leaf}": layer[leaf].key
-    for leaf in ("kernel", "bias", "gamma", "beta")
-    if leaf in layer
-  }
+  leaves = ("kernel", "bias", "gamma", "beta")
+  return {f"{name}/{x}": layer[x].key for x in leaves if x in layer}
 
 
 def _head_keys(root):
@@ -209,26 +206,18 @@ def _head_keys(root):
         keys |= _leaves(name, node[path])
       keys["cls/predictions/output_bias"] = node["bias"].key
       break
-  projection = "cls/seq_relationship/" if keys else ""
+  linear = {"out_proj": "cls/seq_relationship/" if keys else ""} | _LINEAR
   for node in root.walk():
-    if "out_proj" in node:
-      keys |= _linear(projection, node["out_proj"])
-      if "dense" in node:
-        keys |= _leaves("bert/pooler/dense", node["dense"])
-      return keys
-    for path, scope in _LINEAR.items():
+    for path, scope in linear.items():
       if f"{path}/kernel" in node:
-        return keys | _linear(scope, node[path])
+        keys[f"{scope}output_weights"] = node[path]["kernel"].key
+        keys[f"{scope}output_bias"] = node[path]["bias"].key
+        if path == "out_proj" and "dense" in node:
+          keys |= _leaves("bert/pooler/dense", node["dense"])
+        return keys
   if _POOLER in root:  # checkpoint_items saves no other part
     keys |= _leaves("bert/pooler/dense", root[_POOLER])
   return keys
-
-
-def _linear(scope, layer):
-  return {
-    f"{scope}output_weights": layer["kernel"].key,
-    f"{scope}output_bias": layer["bias"].key,
-  }
 
 
 def _checked_config(bert, num_heads, config) -> dict:
@@ -239,16 +228,14 @@ def _checked_config(bert, num_heads, config) -> dict:
   values = bert.values
   tables = [values[f"bert/embeddings/{name}"] for name in _EMBEDDINGS]
   words, positions, types = tables
+  layers = {name.split("/")[2] for name in values if "/layer_" in name}
+  bias = values["bert/encoder/layer_0/intermediate/dense/bias"]
   known = {
     "vocab_size": len(words),
     "hidden_size": words.shape[1],
-    "num_hidden_layers": len(
-      {x.split("/")[2] for x in values if "/layer_" in x}
-    ),
+    "num_hidden_layers": len(layers),
     "num_attention_heads": num_heads,
-    "intermediate_size": len(
-      values["bert/encoder/layer_0/intermediate/dense/bias"]
-    ),
+    "intermediate_size": len(bias),
     "max_position_embeddings": len(positions),
     "type_vocab_size": len(types),
   }
@@ -290,17 +277,16 @@ def read_module(folder: str, config_file: str | None = None) -> CanonicalModel:
       bert.lower_case = bool(reader.get_tensor(_DO_LOWER_CASE))
   else:
     bert = _read_variables(folder, prefix)
-    heads = [
-      int(_constant(node))
-      for node in nodes
-      if node.op == "Const" and _NUM_HEADS.search(node.name)
-    ]
-    config = original.read_config(prefix, config_file)
-    bert.config = _checked_config(bert, next(iter(heads), None), config)
     case = graph.signature_def["tokenization_info"].outputs["do_lower_case"]
+    num_heads = None
     for node in nodes:
+      value = node.attr["value"].tensor
+      if node.op == "Const" and _NUM_HEADS.search(node.name):
+        num_heads = num_heads or int(tf.make_ndarray(value))
       if f"{node.name}:0" == case.name:
-        bert.lower_case = bool(_constant(node))
+        bert.lower_case = bool(tf.make_ndarray(value))
+    config = original.read_config(prefix, config_file)
+    bert.config = _checked_config(bert, num_heads, config)
   if config_file is None and any(node.op == "Erf" for node in nodes):
     bert.config["hidden_act"] = "gelu_erf"
   texts = [x for x in names if x.endswith(".txt")]
@@ -328,7 +314,3 @@ def _read_variables(folder, prefix):
     else:
       bert.skip(name, _UNKNOWN)
   return bert
-
-
-def _constant(node):
-  return tf.make_ndarray(node.attr["value"].tensor)

@@ -28,10 +28,8 @@ Texts = Mapping[str, Any]
 # CSS and JavaScript that the pages of serve.py and visualize.py share.
 STYLE, SCRIPT = (Path(__file__).with_suffix(s) for s in (".css", ".js"))
 # Inputs that the common names `text` and `text_pair` may stand for.
-_OTHER_NAMES = {
-  "text": ("text_a", "tokens", "sent1"),
-  "text_pair": ("text_b", "sent2"),
-}
+_OTHER_NAMES = {"text_a": "text", "tokens": "text", "sent1": "text"}
+_OTHER_NAMES |= {"text_b": "text_pair", "sent2": "text_pair"}
 _ID = "id"  # the answer repeats the id of a line
 # Short floats (0.2) take too long to write for larger arrays.
 _MAX_SHORT_FLOATS = 10_000
@@ -213,35 +211,30 @@ def check(row: Mapping, predict) -> dict:
 
 def rename(texts: Mapping, inputs: Collection[str]) -> dict:
   """Renames `text` and `text_pair` to the names of a model's inputs."""
-  names = {
-    name: own
-    for name, known in _OTHER_NAMES.items()
-    for own in known
-    if own in inputs and own not in texts
-  }
+  own = [x for x in _OTHER_NAMES if x in inputs and x not in texts]
+  names = {_OTHER_NAMES[name]: name for name in own}
   return {names.get(name, name): text for name, text in texts.items()}
 
 
-def batches(rows: Iterable[dict], size: int) -> Iterator[list[dict]]:
-  """Batches rows; yields the rows before a wrong line, then raises."""
-  batch: list[dict] = []
-  try:
-    for row in rows:
-      batch.append(row)
-      if len(batch) == size:
-        yield batch
-        batch = []
-  except UserError:
-    yield batch
-    raise
-  yield batch
+def answer_rows(predict, rows: Iterator[dict], size: int) -> Iterator[dict]:
+  """Yields answers, by batches; an answer begins with the row's id.
 
-
-def answer_lines(predict, batch: list[dict]) -> Iterator[dict]:
-  """Yields answers; an answer begins with the row's id."""
-  texts = [{k: v for k, v in row.items() if k != _ID} for row in batch]
-  for row, answer in zip(batch, predict.answer(texts), strict=True):
-    yield {_ID: row[_ID], **answer} if _ID in row else answer
+  Rows before a wrong one get answers; then its UserError follows.
+  """
+  while True:
+    batch: list[dict] = []
+    error = None
+    try:
+      batch.extend(islice(rows, size))
+    except UserError as wrong:
+      error = wrong
+    texts = [{k: v for k, v in row.items() if k != _ID} for row in batch]
+    for row, answer in zip(batch, predict.answer(texts), strict=True):
+      yield {_ID: row[_ID], **answer} if _ID in row else answer
+    if error:
+      raise error
+    if len(batch) < size:
+      return
 
 
 # --- Files -----------------------------------------------------------------
@@ -251,16 +244,18 @@ def save(folder: str, answers: Answers, has_task: bool = True) -> None:
   """Writes the files beside a model; task.json only with `has_task`."""
   config = answers.config
   config.tokenizer.save(folder)
+  if config.labels is not None:
+    labels.save(config.labels, folder)
   tokenizer = {
     "do_lower_case": config.tokenizer.do_lower_case,
     "model_max_length": config.max_seq_length,
   }
-  _write_json(os.path.join(folder, _TOKENIZER_FILE), tokenizer)
-  if config.labels is not None:
-    labels.save(config.labels, folder)
+  content = {_TOKENIZER_FILE: tokenizer}
   if has_task:
-    settings = {"task": answers.task} | answers.settings
-    _write_json(os.path.join(folder, TASK_FILE), settings)
+    content[TASK_FILE] = {"task": answers.task} | answers.settings
+  for name, value in content.items():
+    text = json.dumps(value, indent=2) + "\n"
+    files.write_text(os.path.join(folder, name), text)
 
 
 def load(folder: str) -> tuple[str, TextConfig, dict[str, Any]]:
@@ -279,7 +274,3 @@ def load(folder: str) -> tuple[str, TextConfig, dict[str, Any]]:
       "or name the folder of an export"
     ) from None
   return settings.pop("task", ""), config, settings
-
-
-def _write_json(path, value):
-  files.write_text(path, json.dumps(value, indent=2) + "\n")
