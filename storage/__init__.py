@@ -77,22 +77,22 @@ class Progress:
     state = (self._done, dict(self.counts))
     if state == self._said:
       return
-    self._said = state
     now = time.monotonic()
-    self._next = now + self.every
+    self._said, self._next = state, now + self.every
     rate = self._done / max(now - self._begin, 1e-6)
     # The last batch may have padding rows, which are not part of the total.
     done = min(self._done, self.total) if self.total else self._done
-    fraction = done / self.total if self.total else 1.0
-    total = f" of {round(self.total, 1):,}" if self.total else ""
-    text = f"{self.task} {round(done, 1):,}{total} {self.unit}"
-    text += f" ({fraction:.0%})" if total else ""
+    text = f"{self.task} {round(done, 1):,}"
+    if self.total:
+      text += f" of {round(self.total, 1):,} {self.unit}"
+      text += f" ({done / self.total:.0%})"
+    else:
+      text += f" {self.unit}"
     for name, count in self.counts.items():
       text += f", {count:,} {name.replace('_', ' ')}"
     text += f"; {round(rate, 1):,} {self.unit}/s"
-    if fraction < 1 and rate > 0:
-      left = timedelta(seconds=round((self.total - done) / rate))
-      text += f", {left} left"
+    if done < self.total and rate > 0:
+      text += f", {timedelta(seconds=round((self.total - done) / rate))} left"
     self.log(text)
 
 

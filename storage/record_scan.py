@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from absl import logging
@@ -46,28 +46,27 @@ def load_index(paths: Sequence[str], cache: str | None = None) -> Index:
   """
   with ThreadPoolExecutor(16) as pool:  # remote files answer slowly
     indexes = zip(paths, pool.map(_read_index, paths), strict=True)
-    blocks = {path: index for path, index in indexes if index is not None}
+    blocks: dict[str, Any] = dict(indexes)
   foreign = {
-    path: f"{path!a} {files.size(path)} {files.mtime(path)}"
-    for path in paths
-    if path not in blocks
+    f"{path!a} {files.size(path)} {files.mtime(path)}": path
+    for path, index in blocks.items()
+    if index is None
   }
-  known: Mapping = {}
+  known: dict[str, np.ndarray] = {}
   if cache and foreign:
     # No file, or a corrupt one: NumPy and zipfile raise many types.
     with suppress(Exception), files.open_for_reading(cache) as file:
       known = dict(np.load(file))
-  scanned = {p: _scan(p) for p, key in foreign.items() if key not in known}
-  blocks |= {p: known[key] for p, key in foreign.items() if key in known}
-  blocks |= scanned
+  scanned = [path for key, path in foreign.items() if key not in known]
+  for key, path in foreign.items():
+    blocks[path] = known[key] if key in known else _scan(path)
   if scanned:
-    total = len(blocks)
-    names = ", ".join([*scanned][:3]) + ", ..." * (len(scanned) > 3)
+    names = ", ".join(scanned[:3]) + ", ..." * (len(scanned) > 3)
     text = "index of %d of %d files; scanned %s"
-    logging.info(text, total - len(scanned), total, names)
+    logging.info(text, len(blocks) - len(scanned), len(blocks), names)
   if cache and scanned:
     content = io.BytesIO()  # np.savez seeks; remote files cannot
-    arrays = {key: blocks[path] for path, key in foreign.items()}
+    arrays = {key: blocks[path] for key, path in foreign.items()}
     np.savez(content, allow_pickle=False, **arrays)
     with files.open_for_writing(cache) as file:
       file.write(content.getvalue())
@@ -145,21 +144,19 @@ def scan(path: str, schema: Schema | None = None) -> Iterator[ScannedRecord]:
       if left < 0:
         yield ScannedRecord(None, "the file ends within it")
         return
-      data = file.read(size)
-      checksum = file.read(4)
-      error = None
+      data, checksum = file.read(size), file.read(4)
       if len(data) < 4:  # too short for a field
         error = "it is empty"
       elif tfrecord.masked_crc32c(data) != checksum:
         error = "its checksum is wrong"
-      elif schema is not None:
-        error = _content_error(data, schema)
+      else:
+        error = _content_error(data, schema or {})
       yield ScannedRecord(None if error else data, error)
 
 
 def _content_error(data, schema) -> str | None:
   try:
-    lists = messages.features(data)
+    lists = messages.features(data) if schema else {}
   except messages.DecodeError:
     return _NO_EXAMPLE
   for name, feature in schema.items():

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 
 from storage import UserError, files, setting
 
+COMPRESSED = (".gz", ".zst")
 # A file without a line break in so many bytes is not text.
 MAX_LINE_BYTES = 1 << 28
 # Halves of characters above U+FFFF; UTF-8 cannot hold a single half.
@@ -139,18 +140,13 @@ def json_texts(
     yield text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
-def is_compressed(path: str) -> bool:
-  """True for the extension of a compressed file."""
-  return path.endswith((".gz", ".zst"))
-
-
 @contextmanager
 def open_text(path: str, start: int = 0) -> Iterator[BinaryIO]:
   """Opens a text as bytes: decompressed, or plain from byte `start` on."""
   with files.open_for_reading(path) as file:
     if start:
       file.seek(start)
-    if files.is_remote(path) or is_compressed(path):
+    if files.is_remote(path) or path.endswith(COMPRESSED):
       file = io.BufferedReader(_TextStream(path, file), 1 << 16)
     yield file
 

@@ -9,6 +9,7 @@ import signal
 import traceback
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple, cast
 
@@ -94,8 +95,7 @@ def _as_completed(prepare, tasks, processes, idle) -> Iterator[tuple[int, Any]]:
           ) from None
         if error:
           raise error
-        following, task = next(waiting, (None, None))
-        if following is not None:
+        for following, task in islice(waiting, 1):
           _send(connection, task)
           busy[connection] = following
         yield number, result

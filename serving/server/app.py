@@ -70,9 +70,8 @@ class Metrics:
     model = {"labelnames": ["model"], **base}
     self.requests = Counter("requests", "Answers.", ["model", "status"], **base)
     self.seconds = Histogram("seconds", "Latency.", buckets=_SECONDS, **model)
-    self.batch_texts = Histogram(
-      "batch_texts", "Texts of a call.", buckets=_TEXTS, **model
-    )
+    name, text = "batch_texts", "Texts of a call."
+    self.batch_texts = Histogram(name, text, buckets=_TEXTS, **model)
     self._queue = Gauge("queue_texts", "Texts that wait.", **model)
     self._version = Gauge("version", "Newest, or 0.", **model)
 
@@ -118,8 +117,8 @@ class App:
     else:
       response = _of_json({"error": "Method Not Allowed"}, 405)
     status, body, headers = response
-    headers = {**headers, **cors, "content-length": str(len(body))}.items()
-    pairs = [(name.encode(), value.encode()) for name, value in headers]
+    headers = headers | cors | {"content-length": str(len(body))}
+    pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
     head = {"type": "http.response.start", "status": status, "headers": pairs}
     await send(head)
     await send({"type": "http.response.body", "body": body})
@@ -145,9 +144,8 @@ class App:
     is_full = len(self.connections) > limit
     try:
       if is_full:
-        message = (
-          f"there are too many clients ({setting('max_connections', limit)})"
-        )
+        flag = setting("max_connections", limit)
+        message = f"there are too many clients ({flag})"
         logging.log_every_n_seconds(logging.WARNING, message, 60)
         raise RestError(message, 503)
       response = await self._answer(request, receive)
@@ -264,9 +262,8 @@ class App:
       logging.log_every_n_seconds(logging.WARNING, message, 60)
       raise RestError(f"{message}: try again later", 503) from None
     except TimeoutError:  # cancels the request unless already running
-      message = (
-        f"the answer did not come in time ({setting('request_timeout')})"
-      )
+      flag = setting("request_timeout")
+      message = f"the answer did not come in time ({flag})"
       raise RestError(message, 504) from None
 
 
@@ -326,8 +323,6 @@ def _log_access(scope: dict, status: int, size: int, seconds: float) -> None:
   path = scope["raw_path"][:200].decode("latin-1").replace('"', "%22")
   now = time.strftime("%d/%b/%Y:%H:%M:%S %z")
   request = f"{scope['method']} {path} HTTP/{scope['http_version']}"
-  line = (
-    f'{client} - - [{now}] "{request}" {status} {size} {1000 * seconds:.1f}'
-  )
+  line = f'{client} - - [{now}] "{request}" {status} {size} {1e3 * seconds:.1f}'
   with contextlib.suppress(OSError, AttributeError):  # sys.stdout may be None
     os.write(sys.stdout.fileno(), f"{line}\n".encode())

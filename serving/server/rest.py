@@ -68,8 +68,7 @@ def read_inputs(document: dict, specs: Mapping[str, Spec]) -> list[dict]:
 
 
 def _is_named(value):
-  is_base64 = isinstance(value, dict) and [*value] == ["b64"]
-  return isinstance(value, dict) and not is_base64
+  return isinstance(value, dict) and [*value] != ["b64"]
 
 
 def _by_name(value, needed):
@@ -127,8 +126,13 @@ def write_outputs(answers: Sequence[Mapping], by_rows: bool) -> bytes:
 
   A single output has no name.
   """
+
+  def to_json(value):
+    is_array = isinstance(value, np.ndarray | np.generic)
+    return to_list(np.asarray(value)) if is_array else value
+
   names = sorted(set().union(*answers))  # an answer may lack one
-  rows = [{n: _to_json(answer.get(n)) for n in names} for answer in answers]
+  rows = [{n: to_json(answer.get(n)) for n in names} for answer in answers]
   if len(names) == 1:
     value = [row[names[0]] for row in rows]
   elif by_rows:
@@ -146,8 +150,3 @@ def num_values(value: object) -> int:
   if isinstance(value, list):
     return len(value) * num_values(value[0]) if value else 0
   return getattr(value, "size", 1)
-
-
-def _to_json(value):
-  is_array = isinstance(value, np.ndarray | np.generic)
-  return to_list(np.asarray(value)) if is_array else value
