@@ -13,20 +13,13 @@ import math
 import os
 import re
 import tempfile
+import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from types import UnionType
-from typing import (
-  Any,
-  Self,
-  TypeVar,
-  Union,
-  get_args,
-  get_origin,
-  get_type_hints,
-)
+from typing import Any, Self, TypeVar
 
 from absl import flags
 
@@ -133,22 +126,18 @@ class Settings:
 
 def flags_of(kind: type[Settings]) -> dict[str, Flag]:
   """Flags of a settings class by name; flags of base classes come last."""
-  types = get_type_hints(kind)
+  types = typing.get_type_hints(kind)
   declared = {f.name: f.metadata.get("flag") for f in fields(kind)}
   result: dict[str, Flag] = {}
   for base in kind.__mro__:
     for name in vars(base).get("__annotations__", ()):
       known, annotation = declared.get(name), types[name]
       if known and name not in result:
-        if get_origin(annotation) in (UnionType, Union):
-          [annotation] = {*get_args(annotation)} - {type(None)}
-        parts = next(iter(get_args(annotation)), annotation)
-        result[name] = replace(
-          known,
-          name=name,
-          kind=get_origin(annotation) or annotation,
-          parts=parts,
-        )
+        if typing.get_origin(annotation) in (UnionType, typing.Union):
+          [annotation] = {*typing.get_args(annotation)} - {type(None)}
+        of_flag = typing.get_origin(annotation) or annotation
+        parts = next(iter(typing.get_args(annotation)), annotation)
+        result[name] = replace(known, name=name, kind=of_flag, parts=parts)
   return result
 
 
@@ -248,9 +237,9 @@ def repeating(settings: Settings, seed: int) -> str:
 
   Lists defaults at the end, so that the command survives a change of defaults.
   """
+  program = f"python {settings.program}.py"
   lines = [
-    f"# python {settings.program}.py --flagfile=.../{COMMAND_FILE} "
-    "--output_dir=NEW",
+    f"# {program} --flagfile=.../{COMMAND_FILE} --output_dir=NEW",
     f"# repeats this run where relative paths mean the same: {os.getcwd()!r}",
   ]
   defaults = ["# Defaults:"]
@@ -296,12 +285,10 @@ def check_writable(path: str, name: str) -> None:
   """Raises OSError if the path in flag `name`, or its folder, is read-only."""
   if files.is_remote(path):
     return files.check_writable(path)
-  parent = os.path.abspath(path)
-  if not os.path.isdir(parent):
-    parent = os.path.dirname(parent)
-  while not os.path.exists(parent):
-    parent = os.path.dirname(parent)
-  if not os.path.isdir(parent):
+  absolute = Path(os.path.abspath(path))
+  folders = [absolute] * absolute.is_dir() + [*absolute.parents]
+  parent = next(folder for folder in folders if folder.exists())
+  if not parent.is_dir():
     raise NotADirectoryError(f"--{name}={path}: {parent} is no folder")
   try:  # root has all permissions, but some folders take no files
     tempfile.TemporaryFile(dir=parent).close()

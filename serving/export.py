@@ -11,6 +11,7 @@ import glob
 import logging as python_logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import keras
@@ -132,22 +133,19 @@ def trace(function: Callable, specs: Mapping[str, tf.TensorSpec]):
 
 def _parse(examples, model, seq_length):
   # Labels may be absent. Records store choices, [C, T], one after another.
+  feature = partial(tf.io.FixedLenSequenceFeature, allow_missing=True)
   features = {
-    name: tf.io.FixedLenSequenceFeature(
-      [seq_length] * (len(value.shape) - 2), tf.int64, allow_missing=True
-    )
+    name: feature([seq_length] * (len(value.shape) - 2), tf.int64)
     for name, value in model.input.items()
   }
   batch = tf.io.parse_example(examples, features)
   # An empty batch needs a length, too.
   extra = tf.cast(tf.equal(tf.size(examples), 0), tf.int32)
-  return {
-    name: tf.pad(
-      tf.cast(value, tf.int32),
-      [[0, 0], [0, extra]] + [[0, 0]] * (value.shape.rank - 2),
-    )
-    for name, value in batch.items()
-  }
+  inputs = {}
+  for name, value in batch.items():
+    pads = [[0, 0], [0, extra]] + [[0, 0]] * (value.shape.rank - 2)
+    inputs[name] = tf.pad(tf.cast(value, tf.int32), pads)
+  return inputs
 
 
 # --- Files -----------------------------------------------------------------
@@ -162,8 +160,7 @@ def save(directory: str, served: ServedModel, names: Sequence[str]) -> None:
   with new_folder(directory) as folder:
     for row in rows:
       row.module.save(folder, served)
-    has_engine = any(row.files for row in rows)
-    answers.save(folder, served.answers, has_task=has_engine)
+    answers.save(folder, served.answers, any(row.files for row in rows))
 
 
 @contextlib.contextmanager

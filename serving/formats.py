@@ -32,23 +32,16 @@ class Format:
     return import_module(f"serving.{self.name}")
 
 
+_SAVED_MODEL = {"savedmodel": "saved_model.pb"}
+_LITE = {
+  "litert": "model_float32.tflite",
+  "litert_float16": "model_float16.tflite",
+  "litert_int8": "model_int8.tflite",
+}
 _ROWS = (
+  Format("savedmodel", "GPUs and TF Serving", _SAVED_MODEL, uses_gpu=True),
   Format(
-    "savedmodel",
-    "GPUs and TF Serving",
-    {"savedmodel": "saved_model.pb"},
-    uses_gpu=True,
-  ),
-  Format(
-    "tflite",
-    "fastest on a CPU",
-    {
-      "litert": "model_float32.tflite",
-      "litert_float16": "model_float16.tflite",
-      "litert_int8": "model_int8.tflite",
-    },
-    is_local=True,
-    has_all_dtypes=False,
+    "tflite", "fastest on a CPU", _LITE, is_local=True, has_all_dtypes=False
   ),
   Format("keras", "further training", is_trainable=True),
 )
@@ -61,13 +54,9 @@ FILES = frozenset(row.files[engine] for engine, row in _BY_ENGINE.items())
 def engines_of(folder: str, names: Collection[str]) -> list[str]:
   """Engines for an export with these files, best for this machine first."""
   on_gpu, is_remote = has_gpu(), files.is_remote(folder)
-  rows = sorted(_ROWS, key=lambda row: row.uses_gpu != on_gpu)
-  return [
-    engine
-    for row in rows
-    for engine, file in row.files.items()
-    if file in names and not (row.is_local and is_remote)
-  ]
+  rows = [row for row in _ROWS if not (row.is_local and is_remote)]
+  rows.sort(key=lambda row: row.uses_gpu != on_gpu)
+  return [k for row in rows for k, file in row.files.items() if file in names]
 
 
 def load(folder: str, engine: str):

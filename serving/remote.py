@@ -71,9 +71,8 @@ class RemoteEngine(Batches):
         raise UserError(f"{self._url}: {message}") from None
       raise RemoteError(f"{self._url}: {error.code}, {message}") from None
     except TimeoutError:
-      message = (
-        f"did not answer within {self._timeout:g} s: raise {setting('timeout')}"
-      )
+      limit = f"{self._timeout:g} s: raise {setting('timeout')}"
+      message = f"did not answer within {limit}"
     except (OSError, http.client.HTTPException) as error:
       reason = getattr(error, "reason", error)
       message = f"cannot be reached: {reason}; is the server running?"

@@ -102,9 +102,8 @@ class _Interpreter:
     self._errors = ""
 
   def __call__(self, row):
-    inputs = {name: value[None] for name, value in row.items()}
     try:
-      outputs = self.function(**inputs)
+      outputs = self.function(**{k: value[None] for k, value in row.items()})
     except (RuntimeError, ValueError) as error:
       text, before = str(error), self._errors
       if text.startswith(before):
@@ -152,14 +151,12 @@ def save(folder: str, served) -> None:
     name: tf.TensorSpec([1, *spec.shape[1:]], spec.dtype, name)
     for name, spec in export.specs(model).items()
   }
+  run = partial(model, training=False)
   with tracing.mode(fused=False):  # fused operations are slower in LiteRT
-    function = export.trace(
-      lambda **inputs: model(inputs, training=False), specs
-    )
+    function = export.trace(lambda **inputs: run(inputs), specs)
+  make = tf.lite.TFLiteConverter.from_concrete_functions
   for name in FORMATS["tflite"].files.values():
-    converter = tf.lite.TFLiteConverter.from_concrete_functions(
-      [function], module
-    )
+    converter = make([function], module)
     if "float32" not in name:
       converter.optimizations = [tf.lite.Optimize.DEFAULT]
     if "float16" in name:

@@ -114,10 +114,9 @@ def compute(served: ServedModel, encoded: Encoded) -> Internals:
   answer = served.answers.decode(encoded, outputs)
   bert = served.model.get_layer("bert")
   encoders = getattr(bert, "encoders", [bert])
+  configs = [encoder.config for encoder in encoders]
   layers = [
-    (str(i), encoder.config.attention)
-    for encoder in encoders
-    for i in range(encoder.config.num_hidden_layers)
+    (f"{i}", c.attention) for c in configs for i in range(c.num_hidden_layers)
   ]
   sequences = [
     _compute_sequence(encoders, inputs, output)
@@ -127,11 +126,10 @@ def compute(served: ServedModel, encoded: Encoded) -> Internals:
   filled, span = {}, None
   if "masked_lm_logits" in outputs[0] and answer["num_masks"]:
     filled = dict(_fill(served, encoded))
+  seen = served.answers, encoded.rows, outputs, answer
   if "start_logits" in outputs[0]:
-    span = _find_span(served.answers, encoded.rows, outputs, answer)
-  decided, number, row, logits = _decide(
-    served.answers, encoded.rows, outputs, answer, span
-  )
+    span = _find_span(*seen)
+  decided, number, row, logits = _decide(*seen, span)
   if logits and len(encoders) == 1:  # two encoders have no common input
     values = _contributions(served.model, encoded.rows[row], logits)
     sequences[number].values["decided"] = values[: len(sequences[number].ids)]
@@ -273,9 +271,8 @@ def render(
     vectors = {"sentence", "token_vectors", "tokens", "num_tokens"}
     answer = {k: v for k, v in answer.items() if k not in vectors}
   if "words" in answer:
-    pieces = map(tokenizer.tokenize, answer["words"])
-    pairs = zip(pieces, answer["words"], strict=True)
-    unknown = tokenizer.special.unknown
+    unknown, words = tokenizer.special.unknown, answer["words"]
+    pairs = zip(map(tokenizer.tokenize, words), words, strict=True)
     answer = answer | {"pieces": [[w] if unknown in p else p for p, w in pairs]}
   data = internals._asdict() | {
     "facts": {
