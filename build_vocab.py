@@ -31,7 +31,6 @@ from tasks.pretraining.vocabulary_settings import Extension, VocabularySettings
 
 
 def config_path(settings: VocabularySettings) -> str:
-  """Path of the configuration that --preset writes."""
   return os.path.join(os.path.dirname(settings.output_file), "bert_config.json")
 
 
@@ -112,7 +111,6 @@ def _count_source(settings: VocabularySettings, paths):
 
 
 def write_model(settings: VocabularySettings, counts: Counter) -> None:
-  """Writes vocabulary, configuration and checkpoint with new words."""
   model, words = settings.needed("extend"), settings.new_words
   lines, pieces = vocab_learning.extend(
     model, counts, settings.input_file, words, settings.min_count

@@ -119,7 +119,6 @@ def main(settings: ConversionSettings) -> None:
 
 
 def choose_target(settings: ConversionSettings, kind: str) -> str:
-  """Chooses the format to write for an --input of format `kind`."""
   is_release = settings.input.startswith(interchange.ZIPS)
   stays = kind == ORIGINAL and (settings.strip_optimizer or is_release)
   default = HUGGING_FACE if kind == ORIGINAL and not stays else ORIGINAL

@@ -39,7 +39,6 @@ def check_flags(settings: Settings) -> None:
 
 
 def read(settings: Settings) -> dict[str, list[SquadExample]]:
-  """Questions of the splits that the run reads."""
   version_2 = settings.version_2_with_negative
   questions = {}
   if settings.do_train:

@@ -95,7 +95,6 @@ def _restore(settings: PageSettings):
 
 
 def _restore_pretrained(settings: PageSettings, trained_flags):
-  """Restores a model with pre-training heads, or an encoder alone."""
   from modeling import models
   from serving.answers import TextConfig
   from serving.export import ServedModel

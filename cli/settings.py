@@ -88,7 +88,6 @@ class Settings:
 
   @property
   def program(self) -> str:
-    """Name of the program, such as run_squad."""
     return Path(self.command[0]).stem
 
   def to_dict(self) -> dict[str, Any]:
@@ -96,7 +95,6 @@ class Settings:
     return {name: getattr(self, name) for name in flags_of(type(self))}
 
   def __getitem__(self, name: str) -> Any:
-    """Value of a flag by name."""
     return getattr(self, name)
 
   def needed(self, name: str) -> str:
@@ -112,7 +110,6 @@ class Settings:
       self.check_file(name)
 
   def check_file(self, name: str) -> None:
-    """Raises OSError if a flag names a file that cannot be read."""
     if path := self[name]:
       try:
         files.open_for_reading(path).close()
@@ -120,7 +117,6 @@ class Settings:
         raise type(error)(f"--{name}: {error}") from None
 
   def replace(self, **changes: Any) -> Self:
-    """A copy with other values of some flags."""
     return replace(self, **changes)
 
 
@@ -163,7 +159,6 @@ class Numbers(flags.ArgumentParser):
 
 
 def define(kind: type[Settings], values: flags.FlagValues) -> None:
-  """Defines the flags of a program in absl's `values`."""
   makers = {
     bool: flags.DEFINE_bool,
     int: flags.DEFINE_integer,
@@ -310,7 +305,6 @@ def check_output_file(path: str, overwrite: bool, *inputs: str) -> None:
 
 
 def check_is_new(*paths: str) -> None:
-  """Raises FileExistsError if any of the paths exists."""
   present = [path for path in paths if files.exists(path)]
   if present:
     verb, them = ("exists", "it") if len(present) == 1 else ("exist", "them")
@@ -320,7 +314,6 @@ def check_is_new(*paths: str) -> None:
 
 
 def check_disjoint(inputs: Sequence[str], *outputs: str) -> None:
-  """Raises ValueError if an output is one of the inputs."""
   read = {os.path.realpath(path) for path in inputs}
   for path in outputs:
     if os.path.realpath(path) in read:

@@ -52,7 +52,6 @@ _VOCABULARY_ROWS = ("embeddings/word_embeddings", "predictions/output_bias")
 
 
 def format_of(path: str) -> str:
-  """Returns the format of a URL, a folder or a checkpoint."""
   if path.startswith((HUB, *ZIPS)):
     return HUGGING_FACE if path.startswith(HUB) else ORIGINAL
   for name, marks in _MARKS.items():
@@ -124,11 +123,9 @@ class CanonicalModel:
 
   @property
   def num_labels(self) -> int:
-    """Number of classes of a classifier or tagger."""
     return len(self.values["output_bias"])
 
   def skip(self, name: str, reason: str) -> None:
-    """Records a variable that is not converted."""
     self.skipped.setdefault(reason, []).append(name)
 
   def drop_head(self) -> None:
@@ -229,7 +226,6 @@ def merge_heads(name: str, value: np.ndarray) -> np.ndarray:
 
 
 def copy(source: str, target: str) -> None:
-  """Copies a file unless source and target are the same."""
   if target.endswith(VOCABULARY):  # the source may be a tokenizer.json
     files.write_text(target, vocab.read_text(source))
   elif os.path.realpath(source) != os.path.realpath(target):

@@ -134,7 +134,6 @@ def _convert_embeddings(bert, path, arrays):
 
 
 def _convert(bert, arrays, layers):
-  """Moves layers, {KerasHub's path: the original's name}, to the model."""
   for layer, scope in layers.items():
     leaves = ("gamma", "beta") if scope.endswith("Norm") else ("kernel", "bias")
     for i, leaf in enumerate(leaves):

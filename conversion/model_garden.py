@@ -297,7 +297,6 @@ def read_module(folder: str, config_file: str | None = None) -> CanonicalModel:
 
 
 def _read_variables(folder, prefix):
-  """Reads the variables of a format 1 module, without the module's scope."""
   reader = checkpoint.Reader(prefix)
   table = next((name for name in reader.shapes if name.endswith(_TABLE)), None)
   if table is None:

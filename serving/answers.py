@@ -115,7 +115,6 @@ class TextModel:
     ]
 
   def warm_up(self) -> dict:
-    """Answers a short example, so that the next call is fast."""
     text = f". {self.answers.config.tokenizer.special.mask}"
     ranks = self.answers.inputs.items()
     texts = {name: [text] if rank else text for name, rank in ranks}
@@ -150,7 +149,6 @@ def sigmoid(logits: np.ndarray) -> np.ndarray:
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
-  """Probabilities of logits along the last axis."""
   powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
   return powers / powers.sum(axis=-1, keepdims=True)
 

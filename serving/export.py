@@ -43,7 +43,6 @@ class TextSignature(tf.Module):
     }
 
   def from_text(self, model, *_, **texts: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Returns named answers to raw text."""
     raise NotImplementedError
 
   def _encode(self, text_a, text_b=None, keep_empty=False):
@@ -124,7 +123,6 @@ def specs(model: keras.Model) -> dict[str, tf.TensorSpec]:
 
 
 def trace(function: Callable, specs: Mapping[str, tf.TensorSpec]):
-  """Traces a concrete function of named inputs."""
   # TensorFlow would never free the gradients of a loaded model.
   with tracing.mode(gradients=False):
     traced = tf.function(function, autograph=False)

@@ -60,7 +60,6 @@ def engines_of(folder: str, names: Collection[str]) -> list[str]:
 
 
 def load(folder: str, engine: str):
-  """Loads an export with the engine of this name."""
   row = _BY_ENGINE[engine]
   return row.module.load(os.path.join(folder, row.files[engine]))
 

@@ -49,7 +49,6 @@ def _remote(function: str, path: str, *arguments, **options):
 
 
 def exists(path: str) -> bool:
-  """True if the path names a file or a folder."""
   return _remote("exists", path) if is_remote(path) else os.path.exists(path)
 
 
@@ -58,12 +57,10 @@ def is_folder(path: str) -> bool:
 
 
 def list_folder(path: str) -> list[str]:
-  """Names, without the folder."""
   return _remote("listdir", path) if is_remote(path) else os.listdir(path)
 
 
 def size(path: str) -> int:
-  """Size of a file in bytes."""
   if is_remote(path):
     return _remote("stat", path).length
   return os.stat(path).st_size
@@ -77,7 +74,6 @@ def mtime(path: str) -> int:
 
 
 def rename(path: str, name: str) -> None:
-  """Renames a file, and replaces an existing file of the new name."""
   if is_remote(path):
     _remote("rename", path, name, overwrite=True)
   else:
@@ -202,7 +198,6 @@ def check_writable(path: str) -> None:
 
 
 def write_text(path: str, text: str) -> None:
-  """Writes a UTF-8 file; see `open_for_writing`."""
   with open_for_writing(path) as file:
     file.write(text.encode())
 

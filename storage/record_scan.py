@@ -168,7 +168,6 @@ def _content_error(data, schema) -> str | None:
 
 
 def first_record(path: str, skip_corrupt: bool = False) -> dict[str, list]:
-  """Fields of the first, or first intact, record of a file."""
   first = next(scan(path), None)
   if not first:
     raise UserError(f"{path} holds no record: leave it out")

@@ -121,7 +121,6 @@ def json_texts(
   remedy: str | None = None,
   read: Iterable[str] | None = None,
 ) -> Iterator[list[str]]:
-  """Yields a text field of each JSON line, as a list of lines."""
   for number, line in enumerate(read or lines(path, start, end)):
     line = line.removeprefix("\ufeff")  # a byte order mark
     if not line.strip():

@@ -77,7 +77,6 @@ def _int64s(values: Sequence[int]) -> bytes:
 
 
 def encode_field(number: int, content: bytes) -> bytes:
-  """Encodes a length-delimited field of a protocol buffer message."""
   return bytes((number << 3 | 2,)) + _varint(len(content)) + content
 
 
@@ -145,7 +144,6 @@ _END_BYTES = 4096  # at each end of a file, for `identity`
 
 
 def masked_crc32c(data: bytes) -> bytes:
-  """Checksum in TFRecord's format."""
   crc = google_crc32c.value(data)
   masked = (crc >> 15 | crc << 17) + 0xA282EAD8
   return struct.pack("<I", masked & 0xFFFFFFFF)
@@ -169,7 +167,6 @@ class RecordFile:
     self.blocks: list[int] = []  # byte at which each block begins
 
   def write(self, records: Iterable[bytes]) -> int:
-    """Appends serialized records and returns their number."""
     before = self.records
     for record in records:
       framed = frame(record)

@@ -26,7 +26,6 @@ class Chunk(NamedTuple):
 
 
 def chunks(items: Sequence[Any], size: int, noun: str) -> list[Chunk]:
-  """Divides items into chunks: tasks for `ordered_map`."""
   starts = range(0, len(items), size)
   return [Chunk(start, items[start : start + size], noun) for start in starts]
 

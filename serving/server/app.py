@@ -76,7 +76,6 @@ class Metrics:
     self._version = Gauge("version", "Newest, or 0.", **model)
 
   def text(self, models: Mapping[str, Model]) -> bytes:
-    """Returns all metrics in Prometheus' text format."""
     for name, model in models.items():
       versions = model.versions
       queued = sum(version.workers.queued for version in versions.values())
@@ -105,7 +104,6 @@ class App:
     }
 
   async def __call__(self, scope, receive, send) -> None:
-    """Answers a request, as ASGI calls an application."""
     begin = time.monotonic()
     cors = _cors_headers(scope, self._settings.cors_origins)
     if _PREFLIGHT in cors:

@@ -87,7 +87,6 @@ class Model:
     raise RestError(f"model {self.name} has no version {number}", 404)
 
   def poll(self) -> None:
-    """Loads new versions of the folder, and unloads old versions."""
     before, self._folder_error = self._folder_error, ""
     try:
       folders = find_versions(self.folder)

@@ -17,7 +17,6 @@ from storage import UserError
 
 
 def _echo(value):
-  """Quotes a client's value as JSON in a message: at most 200 characters."""
   try:
     return json.dumps(value, ensure_ascii=False)[:200]
   except RecursionError:

@@ -113,7 +113,6 @@ def _signature_def(name, specs, outputs):
 
 
 def _describe(value):
-  """Type and shape of a row's answer; every size, with the batch, is -1."""
   shape = [-1]
   while isinstance(value, list) and value:
     value, shape = value[0], [*shape, -1]
@@ -173,7 +172,6 @@ class Workers:
     return request.future
 
   def close(self) -> None:
-    """Answers the waiting requests, then ends the threads."""
     with self._changed:
       self._is_closed = True
       self._changed.notify_all()

@@ -137,7 +137,6 @@ def compute(served: ServedModel, encoded: Encoded) -> Internals:
 
 
 def _inputs(row) -> Iterator[dict[str, np.ndarray]]:
-  """Yields inputs of the encoder, [1, T], for a row or for each choice."""
   columns = [np.atleast_2d(row[name])[:, None] for name in ENCODER_INPUTS]
   for values in zip(*columns, strict=True):
     yield dict(zip(ENCODER_INPUTS, values, strict=True))
@@ -169,7 +168,6 @@ def _compute_sequence(encoders, inputs, output):
 
 
 def _attention(encoder, inputs) -> np.ndarray:
-  """Attention probabilities of an encoder's layers, [N, A, T, T]."""
   outputs = encoder(**inputs)
   mask = make_attention_mask(inputs["input_mask"], encoder.config.attention)
   hidden_states = outputs["embedding_output"], *outputs["encoder_layers"]

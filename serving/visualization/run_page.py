@@ -109,7 +109,6 @@ def write(
 
 
 def _confusion(judged):
-  """Labels and counts, [labels, labels]: rows are true labels."""
   pairs = Counter(pair for one in judged for pair in one.pairs)
   labels = sorted({label for pair in pairs for label in pair})
   if not 1 < len(labels) <= _MAX_LABELS:
@@ -151,7 +150,6 @@ def calibration(judged: Sequence[Judged]) -> dict[str, Any] | None:
 
 
 def _bins(probs, right):
-  """Means of each bin that has examples, and the weighted mean distance."""
   numbers = np.minimum((probs * _BINS).astype(int), _BINS - 1)
   bins = [
     (float(probs[own].mean()), float(right[own].mean()), int(own.sum()))
