@@ -71,10 +71,9 @@ def check_flags(settings: ConversionSettings) -> None:
   settings.check_file("bert_config_file")
   settings.check_file("vocab_file")
   check_writable(settings.output, "output")
-  if files.exists(settings.output) and not files.is_folder(settings.output):
-    raise NotADirectoryError(
-      f"--output={settings.output} is a file: name a folder"
-    )
+  output = settings.output
+  if files.exists(output) and not files.is_folder(output):
+    raise NotADirectoryError(f"--output={output} is a file: name a folder")
   kind = interchange.format_of(settings.input)
   target = choose_target(settings, kind)
   if (kind, target) == (ORIGINAL, HUGGING_FACE):

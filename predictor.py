@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from cli import program
-from cli.settings import Settings, common, flag, flags_of
+from cli.settings import Settings, common, flag, flags_of, required
 from serving import answers, formats
 from storage import Progress, UserError
 from tasks.open import Predictor
@@ -37,11 +37,9 @@ _input = partial(flag, None, text=True, repeated=True)
 class PredictorSettings(Settings):
   """Flags of predictor.py. Flags for texts have the names of model inputs."""
 
-  model: str = common(
-    None,
+  model: str = required(
     "An --export_dir, an --output_dir, for vectors a checkpoint's folder, or "
-    "the URL of a TF Serving.",
-    required=True,
+    "the URL of a TF Serving."
   )
   batch_size: int = common(32, "Lines at a time.", minimum=1)
   engine: str = flag(

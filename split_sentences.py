@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from absl import logging
 
 from cli import program
-from cli.settings import Settings, check_output_file, common, flag
+from cli.settings import Settings, check_output_file, common, flag, required
 from data.pretraining import documents
 from data.pretraining.sentences import UNSPLIT, is_unsplit, split_sentences
 from storage import Progress, UserError, files, textfiles
@@ -29,10 +29,8 @@ from storage import Progress, UserError, files, textfiles
 class SplitSettings(Settings):
   """Flags of split_sentences.py."""
 
-  input_file: str = common(
-    None, "Text files or globs, comma-separated.", required=True
-  )
-  output_file: str = common(None, "Text file to write.", required=True)
+  input_file: str = required("Text files or globs, comma-separated.")
+  output_file: str = required("Text file to write.")
   source: str = flag(
     "prose",
     "prose: all text. books: passages, between blank lines. wikipedia: "

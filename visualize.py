@@ -19,7 +19,7 @@ from functools import partial
 from absl import logging
 
 from cli import program
-from cli.settings import Settings, check_output_file, common, flag, flags_of
+from cli.settings import Settings, check_output_file, common, flag, required
 from runs import model_files
 from runs.trained_model import find_model
 from serving.answers import rename
@@ -27,6 +27,7 @@ from storage import UserError, files, textfiles
 from tasks.open import restore
 from training import checkpoint_files, run_json
 
+_INPUTS = ("text", "text_pair", "question", "context", "choices")
 _input = partial(flag, None, text=True)
 
 
@@ -34,10 +35,8 @@ _input = partial(flag, None, text=True)
 class PageSettings(Settings):
   """Flags of visualize.py."""
 
-  model: str = common(
-    None,
-    "--output_dir of a training, folder of a released model, or a checkpoint.",
-    required=True,
+  model: str = required(
+    "--output_dir of a training, folder of a released model, or a checkpoint."
   )
   text: str | None = common(
     None, "The text, the first of two, or what --choices may follow.", text=True
@@ -48,11 +47,8 @@ class PageSettings(Settings):
   choices: tuple[str, ...] | None = _input(
     "An ending, for a model of run_swag; repeat the flag.", repeated=True
   )
-  output_file: str = common(None, "The page, as .html.", required=True)
+  output_file: str = required("The page, as .html.")
   overwrite: bool = common(False, "Replace --output_file if it exists.")
-
-
-_INPUTS = [f.name for f in flags_of(PageSettings).values() if f.text]
 
 
 def check_flags(settings: PageSettings) -> None:

@@ -70,6 +70,7 @@ def flag(default: Any, help: str, **facts: Any) -> Any:
 
 # Flags in the other groups of --help.
 common = partial(flag, group=COMMON)
+required = partial(common, None, required=True)
 original = partial(flag, group=ORIGINAL)
 device = partial(flag, group=DEVICES)
 
@@ -288,9 +289,8 @@ def check_writable(path: str, name: str) -> None:
   try:  # root has all permissions, but some folders take no files
     tempfile.TemporaryFile(dir=parent).close()
   except OSError:
-    raise PermissionError(
-      f"--{name}={path}: {parent} cannot be written to"
-    ) from None
+    message = f"--{name}={path}: {parent} cannot be written to"
+    raise PermissionError(message) from None
 
 
 def check_output_file(path: str, overwrite: bool, *inputs: str) -> None:

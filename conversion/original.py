@@ -134,10 +134,8 @@ def complete(
     attention = BertConfig.from_dict(bert.config).attention
     has_lstm = any(name.startswith("bert/bilstm/") for name in bert.values)
     if attention != "bidirectional" or has_lstm:
-      part = "add_bilstm" if has_lstm else f"attention={attention}"
-      raise UserError(
-        f"{bert.origin}: transformers' BERT has no {setting(part)}"
-      )
+      part = setting("add_bilstm" if has_lstm else f"attention={attention}")
+      raise UserError(f"{bert.origin}: transformers' BERT has no {part}")
   _check_vocabulary(bert, for_transformers)
 
 

@@ -123,12 +123,9 @@ class TextModel:
 
 def row(ids: Sequence[int], segments: Sequence[int], **more) -> Row:
   """Builds a row without padding from token ids, segments and more inputs."""
-  inputs = {
-    "input_ids": ids,
-    "input_mask": [1] * len(ids),
-    "segment_ids": segments,
-  }
-  return {name: np.array(v, np.int32) for name, v in (inputs | more).items()}
+  inputs = {"input_ids": ids, "input_mask": [1] * len(ids)}
+  inputs |= {"segment_ids": segments, **more}
+  return {name: np.array(v, np.int32) for name, v in inputs.items()}
 
 
 def stack(rows: Sequence[Row]) -> dict[str, np.ndarray]:

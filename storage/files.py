@@ -63,7 +63,7 @@ def list_folder(path: str) -> list[str]:
 def size(path: str) -> int:
   if is_remote(path):
     return _remote("stat", path).length
-  return os.stat(path).st_size
+  return os.path.getsize(path)
 
 
 def mtime(path: str) -> int:
@@ -121,15 +121,15 @@ def expand(patterns: str) -> list[str]:
   """
   if os.path.exists(patterns):  # a name may contain commas
     return [patterns]
-  stripped = [pattern.strip() for pattern in patterns.split(",")]
-  matches = {pattern: glob_files(pattern) for pattern in stripped if pattern}
-  missing = [pattern for pattern, paths in matches.items() if not paths]
+  names = [name for part in patterns.split(",") if (name := part.strip())]
+  matches = {name: glob_files(name) for name in names}
+  missing = [name for name, paths in matches.items() if not paths]
   if missing or not matches:
     raise FileNotFoundError(
       f"no file matches {', '.join(missing) or repr(patterns)}; check the "
       "spelling, and quote patterns so that the shell leaves them alone"
     )
-  return [path for pattern in stripped for path in matches.get(pattern, ())]
+  return [path for name in names for path in matches[name]]
 
 
 def check_is_free(folder: str, flag: str = "export_dir") -> None:
@@ -163,13 +163,14 @@ def open_for_writing(path: str) -> Iterator[BinaryIO]:
   """
   path = path if is_remote(path) else os.path.realpath(path)  # follows links
   part = f"{path}.partial-{os.getpid()}-{secrets.token_hex(4)}"
+  folder = os.path.dirname(path)
   try:
-    folder = os.path.dirname(path)
     if is_remote(path):
       _remote("makedirs", folder)
+      opened = partial(_remote, "GFile")
     else:
       os.makedirs(folder, exist_ok=True)
-    opened = partial(_remote, "GFile") if is_remote(path) else open
+      opened = open
     with opened(part, "wb") as file:
       yield file
     rename(part, path)

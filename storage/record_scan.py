@@ -86,9 +86,8 @@ def _read_index(path) -> np.ndarray | None:
     facts = json.loads(files.read_text(tfrecord.index_path(path)))
     number, starts = facts.pop("records"), facts.pop("blocks")
     blocks = np.array([*starts, number], np.int64)
-    ends = np.array([*starts, facts["size"]], np.int64)
     is_complete = len(starts) == -(-number // BLOCK) and not any(starts[:1])
-    is_ordered = (np.diff(ends) > 0).all()
+    is_ordered = (np.diff([*starts, facts["size"]]) > 0).all()
     if is_complete and is_ordered and facts == tfrecord.identity(path):
       return blocks
     logging.info("%s has changed since its index was written", path)
@@ -173,12 +172,12 @@ def first_record(path: str, skip_corrupt: bool = False) -> dict[str, list]:
     raise UserError(f"{path} holds no record: leave it out")
   if skip_corrupt:
     first = next((r for r in scan(path) if r.data is not None), first)
-  error = first.error
-  if first.data is not None:
-    try:
+  try:
+    if first.data is not None:
       return messages.parse_example(first.data)
-    except messages.DecodeError:
-      error = _NO_EXAMPLE
+    error = first.error
+  except messages.DecodeError:
+    error = _NO_EXAMPLE
   raise UserError(
     f"{path} is no file of records (the first: {error}); expected a TFRecord "
     "file of tf.train.Examples, as the programs here write them"
@@ -189,14 +188,10 @@ def check_record(
   path: str, record: dict[str, list], schema: Schema, limits: Mapping[str, int]
 ) -> None:
   """Raises ValueError for fields unlike the schema or beyond [0, limit)."""
-  for name in schema:
-    if not record.get(name):
-      raise UserError(
-        f"{path}: a record has no field {name}; it holds "
-        f"{', '.join(sorted(record)) or 'nothing'}"
-      )
   for name, feature in schema.items():
-    values = record[name]
+    if not (values := record.get(name)):
+      names = ", ".join(sorted(record)) or "nothing"
+      raise UserError(f"{path}: a record has no field {name}; it holds {names}")
     if len(values) != feature.size:
       raise UserError(
         f"{path}: {name} has {len(values)} values in a record, expected "
@@ -254,8 +249,7 @@ def drop_corrupt(
     logging.warning("left out: %s", error)
     # Files in different folders may have the same name.
     key = zlib.crc32(files.absolute(path).encode())
-    name = f"repaired-{key:08x}-{os.path.basename(path)}"
-    copies[path] = os.path.join(folder, name)
+    copies[path] = f"{folder}/repaired-{key:08x}-{os.path.basename(path)}"
   for path, copy in copies.items():
     records = (record.data for record in scan(path, schema) if record.data)
     with tfrecord.create(copy) as file:

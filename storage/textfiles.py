@@ -87,9 +87,7 @@ def read_json(path: str) -> dict:
   except (json.JSONDecodeError, RecursionError) as error:
     raise UserError(f"{path} is not JSON ({error})") from None
   if not isinstance(values, dict):
-    raise UserError(
-      f"{path}: expected a JSON object, but it is {json.dumps(values)[:40]}"
-    )
+    raise UserError(f"{path} is no JSON object but {json.dumps(values)[:40]}")
   return values
 
 

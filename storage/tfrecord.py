@@ -113,16 +113,13 @@ class ExampleEncoder:
 
   def __init__(self, schema: Schema):
     self._schema = schema
-    self._features = [
-      (feature.name, feature.size, _feature_encoder(feature))
-      for feature in schema.values()
-    ]
+    features = schema.values()
+    self._features = [(f.name, f.size, _feature_encoder(f)) for f in features]
 
   def __call__(self, fields: Mapping[str, Sequence[float]]) -> bytes:
     if fields.keys() != self._schema.keys():
-      raise ValueError(
-        f"the record has the fields {[*fields]}, expected {[*self._schema]}"
-      )
+      expected = [*self._schema]
+      raise ValueError(f"the record has the fields {[*fields]}, not {expected}")
     entries = []
     for name, size, encode in self._features:
       values = fields[name]
@@ -152,17 +149,15 @@ def masked_crc32c(data: bytes) -> bytes:
 def frame(record: bytes) -> bytes:
   """A serialized record with length and checksums, as in a TFRecord file."""
   length = struct.pack("<Q", len(record))
-  return b"".join(
-    (length, masked_crc32c(length), record, masked_crc32c(record))
-  )
+  parts = length, masked_crc32c(length), record, masked_crc32c(record)
+  return b"".join(parts)
 
 
 class RecordFile:
   """A TFRecord file that is being written; see `create`."""
 
   def __init__(self, file: BinaryIO):
-    self._file = file
-    self._size = 0
+    self._file, self._size = file, 0
     self.records = 0  # number
     self.blocks: list[int] = []  # byte at which each block begins
 
@@ -216,10 +211,10 @@ def identity(path: str) -> dict[str, int]:
   """Facts that identify the content: size and checksum of both ends."""
   size = files.size(path)
   with files.open_for_reading(path) as file:
-    ends = google_crc32c.value(file.read(_END_BYTES))
+    ends = file.read(_END_BYTES)
     file.seek(max(0, size - _END_BYTES))
-    ends = google_crc32c.extend(ends, file.read(_END_BYTES))
-  return {"block": BLOCK, "size": size, "ends": ends}
+    ends += file.read(_END_BYTES)
+  return {"block": BLOCK, "size": size, "ends": google_crc32c.value(ends)}
 
 
 def save(
