@@ -44,18 +44,16 @@ def check_flags(settings: VocabularySettings) -> None:
     raise UserError(f"--{name} is for --extend: name the vocabulary by it")
   if settings.preset and not settings.overwrite:
     check_is_new(config_path(settings))
-  vocab_learning.reserved_tokens(
-    settings.special_tokens, settings.unused_tokens
-  )
+  special, unused = settings.special_tokens, settings.unused_tokens
+  vocab_learning.reserved_tokens(special, unused)
 
 
 def main(settings: VocabularySettings) -> None:
   counts = count_words(settings)
   if settings.extend:
     return write_model(settings, counts)
-  reserved = vocab_learning.reserved_tokens(
-    settings.special_tokens, settings.unused_tokens
-  )
+  special, unused = settings.special_tokens, settings.unused_tokens
+  reserved = vocab_learning.reserved_tokens(special, unused)
   logging.info(f"{counts.total():,} words, {len(counts):,} distinct")
   alphabet = vocab_learning.alphabet(counts, settings.max_alphabet)
   size, min_count = settings.vocab_size, settings.min_count

@@ -26,9 +26,7 @@ _PARSE_ERRORS = {
 }
 
 
-def run(
-  kind: type[S], *steps: Callable[[S], int | None], writes_files: bool = False
-) -> None:
+def run(kind: type[S], *steps: Callable, writes_files: bool = False) -> None:
   """Parses the flags of `kind`, then calls each of `steps` with the settings.
 
   The first step checks flags and paths, before the last imports TensorFlow.

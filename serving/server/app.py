@@ -87,9 +87,7 @@ class Metrics:
 class App:
   """The endpoints. Server sets `connections`, and `is_draining` to end."""
 
-  def __init__(
-    self, models: Mapping[str, Model], metrics: Metrics, settings: Settings
-  ):
+  def __init__(self, models: Mapping, metrics: Metrics, settings: Settings):
     self.is_draining = False
     self.connections: Collection = ()
     self._models, self._metrics, self._settings = models, metrics, settings
@@ -197,13 +195,13 @@ class App:
     if number not in (None, *states):
       raise RestError(f"Could not find version {number} of model {name}", 404)
     numbers = sorted(states, reverse=True) if number is None else [number]
-    statuses = []
+    rows = []
     for each in numbers:
       state, error = states[each]  # an error may name files
       code, message = ("INTERNAL", NOT_LOADED) if error else ("OK", "")
       status = {"error_code": code, "error_message": message}
-      statuses += [{"version": f"{each}", "state": state, "status": status}]
-    return _of_json({"model_version_status": statuses})
+      rows.append({"version": f"{each}", "state": state, "status": status})
+    return _of_json({"model_version_status": rows})
 
   async def _predict(self, model, name, number, method, body):
     document = await _convert(len(body), rest.parse, body)

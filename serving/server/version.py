@@ -18,6 +18,7 @@ from storage import UserError
 
 # Maps a list of examples to a list of answers, in order.
 Function = Callable[[Sequence[Any]], Sequence[Any]]
+Sizes = Histogram | None  # observes the number of examples of each batch
 _REFUSED = "the model refuses a row: an id is too large, or the row too long"
 _DTYPES = {bool: "BOOL", int: "INT32", float: "FLOAT"}
 
@@ -38,12 +39,7 @@ class Version:
   texts, SIGNATURE rows. `signature_def` is JSON. The page shows `facts`.
   """
 
-  def __init__(
-    self,
-    model: TextModel,
-    max_queue_size: int,
-    sizes: Histogram | None = None,
-  ):
+  def __init__(self, model: TextModel, capacity: int, sizes: Sizes = None):
     answers, engine = model.answers, model.engine
     self.facts = {
       "task": answers.task.replace("_", " "),
@@ -71,7 +67,7 @@ class Version:
     }
     # One worker collects batches; several workers would split the batches.
     number = 1 if engine.max_rows > 1 else num_cores()
-    self.workers = Workers(max_queue_size, number, engine.max_rows, sizes)
+    self.workers = Workers(capacity, number, engine.max_rows, sizes)
 
 
 def _answer_rows(engine, rows: Sequence[Mapping]) -> list[dict]:
@@ -144,11 +140,7 @@ class Workers:
   """
 
   def __init__(
-    self,
-    capacity: int,
-    number: int,
-    max_rows: int = 1,
-    sizes: Histogram | None = None,
+    self, capacity: int, number: int, max_rows: int = 1, sizes: Sizes = None
   ):
     self.queued = 0
     self._capacity, self._max_rows, self._sizes = capacity, max_rows, sizes

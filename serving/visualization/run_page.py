@@ -37,13 +37,6 @@ class Judged:
   pairs: Sequence[tuple[str, str]] = ()
   truth: int | None = None
 
-  @property
-  def badness(self) -> float:
-    """Orders the examples: certain errors, or large differences, come first."""
-    if self.is_right is None:
-      return abs(float(self.label) - float(self.prediction))
-    return -1.0 if self.is_right else np.nan_to_num(self.probability)
-
 
 class Evaluation(dict[str, float]):
   """Scores by name; `judged` yields the examples behind the scores."""
@@ -87,8 +80,13 @@ def write(
   def finite(values):  # JSON lacks NaN and infinity
     return {k: float(v) for k, v in values.items() if np.isfinite(v)}
 
-  shown = [one for one in judged if not one.is_right]
-  shown = sorted(shown, key=lambda one: -one.badness)[:_MAX_SHOWN]
+  def badness(one):  # certain errors, or large differences, come first
+    if one.is_right is None:
+      return abs(float(one.label) - float(one.prediction))
+    return np.nan_to_num(one.probability)
+
+  wrong = [one for one in judged if not one.is_right]
+  shown = sorted(wrong, key=badness, reverse=True)[:_MAX_SHOWN]
   data = {
     "facts": dict(facts),
     "flags": {name: str(value) for name, value in flags.items()},
