@@ -115,12 +115,8 @@ class _Interpreter:
 
 
 def _open(file, num_threads):
-  try:
-    from ai_edge_litert.interpreter import Interpreter  # noqa: PLC0415
-  except ImportError:
-    import tensorflow as tf  # noqa: PLC0415
+  from ai_edge_litert.interpreter import Interpreter  # noqa: PLC0415
 
-    Interpreter = tf.lite.Interpreter  # `import tensorflow.lite` finds another
   try:
     interpreter = Interpreter(file, num_threads=num_threads)
     interpreter.allocate_tensors()
