@@ -158,24 +158,19 @@ def _compute_sequence(encoders, inputs, output):
   length = int(mask.sum())
   shown = slice(length + _MAX_PADDING)
   attention = np.concatenate([_attention(e, inputs) for e in encoders])
-  return Sequence(
-    ids[shown],
-    segments[shown],
-    length,
-    attention[..., shown, shown],
-    {name: np.asarray(value)[shown] for name, value in values.items()},
-  )
+  attention = attention[..., shown, shown]
+  values = {name: np.asarray(value)[shown] for name, value in values.items()}
+  return Sequence(ids[shown], segments[shown], length, attention, values)
 
 
 def _attention(encoder, inputs) -> np.ndarray:
   outputs = encoder(**inputs)
   mask = make_attention_mask(inputs["input_mask"], encoder.config.attention)
-  hidden_states = outputs["embedding_output"], *outputs["encoder_layers"]
+  hidden_states = outputs["embedding_output"], *outputs["encoder_layers"][:-1]
+  blocks = zip(encoder.encoder.blocks, hidden_states, strict=True)
   probs = [
     block.attention.self_attention.attention_probs(hidden, hidden, mask)[0]
-    for block, hidden in zip(
-      encoder.encoder.blocks, hidden_states, strict=False
-    )
+    for block, hidden in blocks
   ]
   return np.stack(probs)
 
