@@ -42,9 +42,8 @@ def check_flags(settings: Settings) -> None:
       raise UserError(f"--output_file={path} needs --format=npz")
   checks.check_windows(settings)
   if settings.long_text == "windows" and settings.pooling == "none":
-    raise UserError(
-      "--long_text=windows gives a vector for each text: give --pooling"
-    )
+    message = "--long_text=windows gives a vector for each text: give --pooling"
+    raise UserError(message)
   if settings.input_file:  # find lines that cannot be read
     lines.count(settings.input_file, settings.long_text == "windows")
   layers = with_default_layers(settings, network).layers

@@ -67,10 +67,8 @@ def check_config(path: str, config_file: str | None) -> None:
     return
   prefix = checkpoint_files.find_checkpoint(path)
   if not checkpoint_files.sibling_file(prefix, BERT_CONFIG):
-    raise UserError(
-      f"there is no {BERT_CONFIG} beside {prefix}: give "
-      f"{setting('bert_config_file')}"
-    )
+    flag = setting("bert_config_file")
+    raise UserError(f"there is no {BERT_CONFIG} beside {prefix}: give {flag}")
 
 
 def is_object_based(prefix: str) -> bool:
@@ -90,9 +88,8 @@ def names_path(read: Callable) -> Callable:
     except Exception as error:
       if isinstance(error, OSError) and path in str(error):
         raise
-      raise UserError(
-        f"{path} is not laid out as expected, or corrupt: {error!r}"
-      ) from error
+      message = f"{path} is not laid out as expected, or corrupt: {error!r}"
+      raise UserError(message) from error
 
   return checked
 

@@ -35,9 +35,8 @@ class RemoteEngine(Batches):
     except (KeyError, TypeError, AttributeError):
       raise RemoteError(f"{url} is no model of a TF Serving") from None
     if signature is None:
-      raise UserError(
-        f"{url} has no signature {SIGNATURE}: let it serve an export"
-      )
+      message = f"{url} has no signature {SIGNATURE}: let it serve an export"
+      raise UserError(message)
     inputs, outputs = (_shapes(signature[k]) for k in ("inputs", "outputs"))
     super().__init__({k: len(v) - 1 for k, v in inputs.items()}, outputs)
 

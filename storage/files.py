@@ -135,9 +135,8 @@ def expand(patterns: str) -> list[str]:
 def check_is_free(folder: str, flag: str = "export_dir") -> None:
   """Raises FileExistsError if a file or a folder with content is there."""
   if exists(folder) and (not is_folder(folder) or list_folder(folder)):
-    raise FileExistsError(
-      f"{folder} is there already: remove it, or name another --{flag}"
-    )
+    message = f"{folder} is there already: remove it, or name another --{flag}"
+    raise FileExistsError(message)
 
 
 def open_for_reading(path: str) -> BinaryIO:
