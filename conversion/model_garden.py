@@ -242,17 +242,13 @@ def _checked_config(bert, num_heads, config) -> dict:
   known = {key: int(value) for key, value in known.items() if value}
   if config is None:
     if not num_heads:
-      raise UserError(
-        f"{bert.origin} does not state its number of heads: "
-        f"{setting('bert_config_file')} names its bert_config.json"
-      )
+      flag = setting("bert_config_file")
+      raise UserError(f"{bert.origin} does not state its heads: give {flag}")
     return known | {"hidden_act": "gelu"}
   for key, value in known.items():
     if config.get(key, value) != value:
-      raise UserError(
-        f"{bert.origin} has {key} {value}, its bert_config.json says "
-        f"{config[key]}"
-      )
+      other = f"its bert_config.json says {config[key]}"
+      raise UserError(f"{bert.origin} has {key} {value}, {other}")
   return config
 
 
@@ -300,10 +296,8 @@ def _read_variables(folder, prefix):
   reader = checkpoint.Reader(prefix)
   table = next((name for name in reader.shapes if name.endswith(_TABLE)), None)
   if table is None:
-    raise UserError(
-      f"{folder} has no {_TABLE}, but {', '.join(sorted(reader.shapes)[:3])}, "
-      "...: only a BERT can be converted"
-    )
+    names = ", ".join(sorted(reader.shapes)[:3])
+    raise UserError(f"{folder} has no {_TABLE}, but {names}, ...: no BERT")
   scope = table.removesuffix(_TABLE)  # often "module/"
   bert = CanonicalModel(folder)
   for name in sorted(reader.shapes):
