@@ -90,7 +90,6 @@ def test_lines_come_in_the_order_of_the_input(lines):
 
 
 def _arrays(line):
-  """Returns the values of a line, [T, L, H]."""
   layers = [token["layers"] for token in line["features"]]
   return np.array([[x["values"] for x in token] for token in layers])
 

@@ -59,13 +59,3 @@ NOT_READ = [
 @pytest.mark.parametrize(("texts", "message"), NOT_READ)
 def test_texts_that_the_model_cannot_read(flags, texts, message):
   programs.fails("fill_mask", message, **flags, **texts)
-
-
-def test_a_model_without_its_head_is_refused(flags, tmp_path):
-  path = tmp_path / "model.ckpt-1"
-  checkpoint.write(
-    str(path), checkpoint.variables(models.classifier(CONFIG, 2))
-  )
-  flags = flags | {"init_checkpoint": path, "text": "[MASK]"}
-  message = "model.ckpt-1 has no head that fills masks"
-  programs.fails("fill_mask", message, **flags)

@@ -219,6 +219,12 @@ visualize | output_file=ner | ner exists already
 visualize | model=gone | no checkpoint at 'gone'
 visualize | model=export | no checkpoint in the folder export, which looks like an export: name the
 serve | model=gone | --model=gone: there is no folder gone
+serve | model=data host= | --host is empty: is a variable of the shell unset?
+serve | model=data cors_origins=a.example | --cors_origins: 'a.example' is no origin: write scheme://host or scheme://host:port in small letters, without a path, or *
+serve | model=data cors_origins=https://a.example/ | 'https://a.example/' is no origin
+serve | model=data cors_origins=https://A.example | 'https://A.example' is no origin
+serve | model=data cors_origins=https://*.b | 'https://*.b' is no origin
+serve | model=data cors_origins=https://a,*.b | '*.b' is no origin
 """.strip().splitlines()  # noqa: E501
 LAYERS = np.array([-1, -2], np.int32)
 # Runs a program for each of several command lines, in forks of one process.
@@ -340,7 +346,8 @@ def _words(line):
     if flag.startswith("-"):
       given.pop(flag[1:], None)
     else:
-      given[flag] = f"--{flag}={value or True}".replace("~", " ")
+      value = value if "=" in word else True
+      given[flag] = f"--{flag}={value}".replace("~", " ")
   program = "build_vocab" if name == "extend" else name
   return str(programs.ROOT / f"{program}.py"), [*given.values()]
 

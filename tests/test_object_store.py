@@ -38,7 +38,6 @@ def _run(program, **flags):
 
 
 def _put(name, content):
-  """Writes an object; returns its path."""
   with files.open_for_writing(f"{BUCKET}/{name}") as file:
     file.write(content)
   return f"{BUCKET}/{name}"

@@ -37,7 +37,6 @@ TAKEN = r"this model takes tokens=\[...\]"
 
 
 def _run(argv):
-  """Runs the program with these flags."""
   kind, values = predictor.PredictorSettings, flags.FlagValues()
   settings.define(kind, values)
   values(["predictor.py", *argv])

@@ -115,7 +115,6 @@ def test_variants_run(given, tmp_path, options):
 
 @pytest.mark.slow
 def test_a_stopped_run_continues(given, tmp_path):
-  """Two phases end like one run, and keep_checkpoint_max=0 keeps everything."""
   flags = {"num_train_steps": 8, "save_checkpoints_steps": 1, "seed": 3}
   flags |= given | {"keep_checkpoint_max": 0}
   complete, parts = tmp_path / "whole", tmp_path / "parts"

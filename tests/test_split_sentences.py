@@ -8,7 +8,6 @@ from tests import programs
 
 
 def _split(path, **flags):
-  """Returns log and output."""
   output = path.parent / "out" / "text"
   flags |= {"input_file": path, "output_file": output}
   return programs.run("split_sentences", **flags), output.read_text("utf-8")
@@ -19,14 +18,6 @@ def test_a_file_is_a_document(tmp_path):
   (tmp_path / "b.txt").write_bytes(b"Four.\r\nFive.\r\n")
   _, text = _split(tmp_path / "*.txt")
   assert text == "One.\nTwo lines.\nThree.\n\nFour.\nFive.\n\n"
-
-
-def test_a_blank_file_is_no_document(tmp_path):
-  for name, text in (("a", "One."), ("b", " \n\n"), ("c", "Two.")):
-    (tmp_path / f"{name}.txt").write_text(text)
-  log, text = _split(tmp_path / "*.txt")
-  assert text == "One.\n\nTwo.\n\n"
-  assert "2 documents" in log
 
 
 @pytest.mark.parametrize("source", ["prose", "books"])

@@ -73,7 +73,6 @@ def _describe(flag):
 
 
 def _flags(program):
-  """Returns descriptions of the flags of a program."""
   return {_describe(flag) for flag in programs.flags(program)}
 
 

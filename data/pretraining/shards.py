@@ -19,13 +19,14 @@ from absl import logging
 
 from data.pretraining import documents, instances
 from data.pretraining.instances import BuildConfig, RecordBuilder, TextFormat
-from storage import Progress, files, textfiles, tfrecord, workers
+from storage import Progress, files, setting, textfiles, tfrecord, workers
 
 # Many shards keep many workers busy. A shard is large enough for random
 # sentences and small enough for the memory of a worker.
 _SHARDS = 32
 _MIN_BYTES, _MAX_BYTES = 1 << 20, 4 << 20
 _LARGE_SPAN = 128 << 20  # bytes; larger spans log a warning
+_MANY = 500  # instances; the random sentences of fewer deviate by chance
 
 
 class Span(NamedTuple):
@@ -121,7 +122,19 @@ def write_shards(
       f"{single} of {len(shards)} shards are a single document, from which "
       "their random next sentences are drawn too; blank lines divide documents"
     )
+  _warn_of_pairs(progress.counts)
   return progress.counts["instances"]
+
+
+def _warn_of_pairs(counts: Mapping[str, int]) -> None:
+  """Warns if many more pairs than half have a random second sentence."""
+  fraction = counts["random_next_sentences"] / max(counts["instances"], 1)
+  if fraction > 0.55 and counts["instances"] >= _MANY:
+    logging.warning(
+      f"{fraction:.0%} of the second sentences are random, about half is meant:"
+      " a sentence that ends a document or fills a short record has no next "
+      f"one. Longer documents and {setting('short_seq_prob', 0)} lower this"
+    )
 
 
 def _shard_writer(
@@ -251,6 +264,7 @@ def write_in_memory(
   building = Progress("built from", len(corpus) * dupes, unit)
   records, samples = builder.records(corpus, Random(config.seed), building)
   building.say()
+  _warn_of_pairs(building.counts)
   for sample in samples:
     logging.info("%s", sample)
   with ExitStack() as stack:  # all files appear, or no file does

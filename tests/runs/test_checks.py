@@ -241,7 +241,6 @@ def _vocabulary(path, *tokens):
 
 @pytest.mark.parametrize("has_own", [False, True])
 def test_the_vocabulary_of_a_checkpoint_counts_first(tmp_path, has_own):
-  """The vocabulary next to the checkpoint precedes the recorded file."""
   trained = _vocabulary(tmp_path / "named.txt", *TOKENS)
   if has_own:
     _vocabulary(tmp_path / "run/vocab.txt", *TOKENS[:5], "b")

@@ -113,11 +113,6 @@ def test_a_killed_evaluation_is_made_up_for(tmp_path, monkeypatch, traced):
   assert traced.step.numpy() == 2  # the missed evaluation ended this
 
 
-def test_an_evaluation_can_end_the_training(tmp_path):
-  checkpoints, _ = _train(tmp_path, evaluate=lambda _: True, evaluate_every=2)
-  assert checkpoints.newest_readable().endswith("model.ckpt-2")
-
-
 def test_stops_before_a_spoilt_checkpoint(tmp_path):
   step = toy.train_step()
   step.variables[0].assign(step.variables[0] * math.nan)
@@ -226,7 +221,6 @@ def test_workers_agree_on_the_end_and_on_the_speed(monkeypatch, own, other):
 
 @pytest.mark.parametrize("steps", [(1, 3), (1, 30)])
 def test_some_steps_are_profiled(tmp_path, steps):
-  """The run may end before the last profiled step."""
   first, last = steps
   plan = {"profile_first": first, "profile_last": last}
   _train(tmp_path, **plan, profile_folder=str(tmp_path))
