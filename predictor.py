@@ -104,7 +104,11 @@ def main(settings: PredictorSettings) -> None:
       settings.model, settings.engine, folder, seconds, **changes
     )
     if settings.texts:
-      rows = iter([_command_line(settings, predict)])
+      try:
+        rows = iter([answers.check(settings.texts, predict)])
+      except UserError as error:
+        message = re.sub(r"(\w+)=\[\.\.\.\]", r"--\1", str(error))
+        raise UserError(f"the command line: {message}") from None
     else:
       rows = answers.read_lines(sys.stdin.buffer, predict)
     progress = Progress("answered", 0, "lines")
@@ -118,14 +122,6 @@ def main(settings: PredictorSettings) -> None:
     if not str(error).startswith(settings.model):
       raise
     raise UserError(f"--model={error}") from None
-
-
-def _command_line(settings, predict):
-  try:
-    return answers.check(settings.texts, predict)
-  except UserError as error:
-    message = re.sub(r"(\w+)=\[\.\.\.\]", r"--\1", str(error))
-    raise UserError(f"the command line: {message}") from None
 
 
 if __name__ == "__main__":
