@@ -15,13 +15,6 @@ function terms(pairs) {
   return pairs.map(([name, value]) => element("div", "", element("dt", "", name), element("dd", "", value)));
 }
 
-function svg(tag, attributes, ...children) {
-  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  node.append(...children);
-  return node;
-}
-
 function bars(names, values) {
   const best = Math.max(...values);
   return names.map((name, i) => {

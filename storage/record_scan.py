@@ -188,10 +188,12 @@ def check_record(
   path: str, record: dict[str, list], schema: Schema, limits: Mapping[str, int]
 ) -> None:
   """Raises ValueError for fields unlike the schema or beyond [0, limit)."""
-  for name, feature in schema.items():
-    if not (values := record.get(name)):
+  for name in schema:
+    if not record.get(name):
       names = ", ".join(sorted(record)) or "nothing"
       raise UserError(f"{path}: a record has no field {name}; it holds {names}")
+  for name, feature in schema.items():
+    values = record[name]
     if len(values) != feature.size:
       raise UserError(
         f"{path}: {name} has {len(values)} values in a record, expected "

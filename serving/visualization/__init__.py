@@ -295,7 +295,7 @@ def fill(name: str, data: Mapping) -> str:
     "main": read(_HERE / f"{name}.html"),
     # "<" could end the script or begin a comment.
     "data": json.dumps(data, ensure_ascii=False).replace("<", r"\u003c"),
-    "script": read(SCRIPT, _HERE / f"{name}.js"),
+    "script": read(SCRIPT, _HERE / "frame.js", _HERE / f"{name}.js"),
   }
   frame = read(_HERE / "frame.html")
   return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], frame)

@@ -1,6 +1,5 @@
 // Draws what a model computed for a text: the data are those of `render`.
 
-const data = JSON.parse(byId("data").textContent);
 const SPECIAL = ["[CLS]", "[SEP]", "[MASK]"];
 let current; // sequence that is shown, its attention as bytes
 let [layer, head] = [0, 0]; // head that is shown

@@ -1,6 +1,5 @@
 // Draws a run: the data are those of `write` in run_page.py.
 
-const data = JSON.parse(byId("data").textContent);
 const [WIDTH, HEIGHT, LEFT, BOTTOM] = [320, 170, 44, 20]; // of a panel
 const percent = (value) => `${(100 * value).toFixed(1)} %`;
 function short(value) {
