@@ -143,8 +143,8 @@ def read(folder: str) -> CanonicalModel:
 def read_config(folder: str) -> tuple[str, dict, dict]:
   """Returns a BERT's folder, config.json, and the matching bert_config.json.
 
-  The BERT of sentence_transformers is its first module. Raises UserError if the
-  original has no such network.
+  The BERT of sentence_transformers is its first module. Raises UserError for
+  another network than the original's.
   """
   if files.exists(path := os.path.join(folder, "modules.json")):
     first = json.loads(files.read_text(path))[0]

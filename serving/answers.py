@@ -80,8 +80,7 @@ class Engine(Protocol):
   """A model as a function of rows.
 
   `max_rows` is the largest batch: 1 if rows are faster alone. `features` has
-  the rank of inputs without the batch, `outputs` shapes with the batch; -1 is
-  any.
+  ranks of inputs without the batch, `outputs` shapes with it; -1 is any size.
   """
 
   name: str  # for people

@@ -107,8 +107,7 @@ def _feature_encoder(feature: Feature) -> Callable[[Sequence], bytes]:
 class ExampleEncoder:
   """Serializes the fields of a record, flat sequences, as a tf.train.Example.
 
-  Raises ValueError for a field that is missing, unknown, or of wrong length or
-  type.
+  Raises ValueError for a missing or unknown field, a wrong length or type.
   """
 
   def __init__(self, schema: Schema):
@@ -186,8 +185,7 @@ class RecordFile:
 def create(path: str) -> Iterator[RecordFile]:
   """Opens a TFRecord file. The complete file appears together with an index.
 
-  The index saves a scan (record_scan.load_index). A failure to write the index
-  is a warning.
+  The index saves a scan (record_scan.load_index). Its absence is a warning.
   """
   with files.open_for_writing(path) as file:
     written = RecordFile(file)

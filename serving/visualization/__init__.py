@@ -55,7 +55,8 @@ class Internals(NamedTuple):
 
   `layers` has names and directions of attention, `sequences` an item for each
   window or choice. `filled` maps a layer to the answer if the network ended
-  there. `span` is (sequence, first, last token). "decided" is about `decided`.
+  there. `span` is (sequence, first, last token). `decided` names the label,
+  word or text that "decided" in a Sequence explains.
   """
 
   answer: dict
