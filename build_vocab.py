@@ -41,7 +41,7 @@ def check_flags(settings: VocabularySettings) -> None:
   if settings.extend:
     return settings.check_extension()
   for name in settings.given.intersection(flags_of(Extension)):
-    raise UserError(f"--{name} is for --extend: name the vocabulary by it")
+    raise UserError(f"--{name} needs --extend, the vocabulary to extend")
   if settings.preset and not settings.overwrite:
     check_is_new(config_path(settings))
   special, unused = settings.special_tokens, settings.unused_tokens
@@ -61,7 +61,7 @@ def main(settings: VocabularySettings) -> None:
   if len(tokens) < size:
     remedy = "give more text" + " or a smaller --min_count" * (min_count > 1)
     if not settings.preset:
-      remedy = f"set vocab_size in bert_config.json to it, or {remedy}"
+      remedy = f"set this vocab_size in bert_config.json, or {remedy}"
     text = "the text yields only %d tokens of --vocab_size=%d: %s"
     logging.warning(text, len(tokens), size, remedy)
   vocab.save(tokens, settings.output_file)

@@ -1,6 +1,6 @@
-"""create_pretraining_data.py from its start to its end.
+"""Times create_pretraining_data.py from start to end.
 
-python -m benchmarks.pretraining_data --vocab_file=vocab.txt
+  python -m benchmarks.pretraining_data --vocab_file=vocab.txt
 """
 
 import statistics

@@ -1,4 +1,4 @@
-"""Raw text in, answer out: exports compared with what else users take.
+"""Times exports and their peers from raw text to answer.
 
 benchmarks/serving.sh makes the models and calls this. "first" is the first
 answer of a new process, "load" what it takes to be ready for it; "differ"

@@ -1,10 +1,10 @@
-"""The pre-training step compared with those of other libraries.
+"""Compares the pre-training step with the steps of other libraries.
 
   python -m benchmarks.train_step --cases=mini:32:128:float32 \
     --peer_python=torch/bin/python
 
-The column of a peer is its time over that of bert-tf2 in the same round.
-"roofline" is the time of the step's matrix products alone, over the step's.
+A peer's column is its time divided by the time of bert-tf2 in the same round.
+"roofline" is the time of the matrix products, divided by the step's time.
 """
 
 import statistics
@@ -47,7 +47,7 @@ def contestants(
   result = {}
   for name in ("bert_tf2", *args.peers):
     if name not in CONTESTANTS:
-      raise ValueError(f"--peers={name}: expected of {', '.join(CONTESTANTS)}")
+      raise ValueError(f"--peers={name}: take one of {', '.join(CONTESTANTS)}")
     label, module, own = CONTESTANTS[name]
     python = args.peer_python if module == "train_torch" else sys.executable
     preload = args.preload if name == "compiled" else ""

@@ -141,7 +141,7 @@ def _convert_head(bert, folder):
     bert.values["cls/predictions/output_bias"] = bias
     logging.warning(
       "KerasHub's masked-LM head has the exact GELU and an epsilon of 1e-5, "
-      "the original's has neither: its logits will differ slightly"
+      "the original's head has neither: logits will differ slightly"
     )
   elif task in ("BertTextClassifier", "BertClassifier"):
     bert.values["output_weights"] = arrays.pop("dense/vars/0").T

@@ -185,7 +185,7 @@ class RecordFile:
 def create(path: str) -> Iterator[RecordFile]:
   """Opens a TFRecord file. The complete file appears together with an index.
 
-  The index saves a scan (record_scan.load_index). Its absence is a warning.
+  The index saves a scan (record_scan.load_index). A file without it is valid.
   """
   with files.open_for_writing(path) as file:
     written = RecordFile(file)

@@ -94,7 +94,7 @@ def test_decomposed_texts_are_said(folder, tmp_path):
 
 def test_a_text_that_is_too_long_is_refused(folder, tmp_path):
   flags = {"model": folder, "output_file": tmp_path / "x.html"}
-  message = "has 52 tokens with [CLS] and [SEP], of which 40 fit"
+  message = "has 52 tokens with [CLS] and [SEP], but 40 fit"
   programs.fails("visualize", message, **flags, text="a " * 50)
   assert not (tmp_path / "x.html").exists()
 

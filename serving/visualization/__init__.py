@@ -97,7 +97,7 @@ def encode(served: ServedModel, texts: Mapping) -> Encoded:
     if (length := row["input_ids"].shape[-1]) > tokens:
       raise UserError(
         f"the text has {length} tokens with {special.cls} and {special.sep}, "
-        f"of which {tokens} fit: shorten it"
+        f"but {tokens} fit: shorten it"
       )
   config = served.model.get_layer("bert").config
   heads = config.num_hidden_layers * config.num_attention_heads

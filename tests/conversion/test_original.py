@@ -101,7 +101,7 @@ def test_files_of_another_model_are_removed(tmp_path, name):
 @pytest.mark.parametrize("labels", [("a", "a"), ("a\nb", "c")])
 def test_names_that_labels_txt_cannot_have_are_refused(tmp_path, labels):
   bert = CanonicalModel("x", VALUES, labels=labels)
-  with pytest.raises(ValueError, match=r"is there twice|cannot be a line"):
+  with pytest.raises(ValueError, match=r"occurs twice|cannot be a line"):
     original.write(bert, str(tmp_path))
   assert not [*tmp_path.iterdir()]
 

@@ -38,7 +38,7 @@ def raises(message):
 
 # Columns: check, flags, error message or None.
 CASES = [
-  (FINE_TUNING, TRAIN | PATIENCE, "counts evaluations: say with --eval_steps"),
+  (FINE_TUNING, TRAIN | PATIENCE, "counts evaluations: give --eval_steps"),
   (FINE_TUNING, TRAIN | PATIENCE | {"eval_steps": 1}, None),
   (FINE_TUNING, TRAIN | {"num_train_epochs": 0.0}, "=0 trains nothing"),
   (FINE_TUNING, {"do_eval": True, "num_train_epochs": 0.0}, None),

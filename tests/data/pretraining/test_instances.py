@@ -67,9 +67,8 @@ def test_a_single_document_has_records(tokenizer):
   builder = instances.RecordBuilder(config)
   records, samples = builder.records(documents, Random(1), SILENT())
   assert records
-  assert all(
-    text.startswith("*** Example ***\ntokens: [CLS]") for text in samples
-  )
+  begin = "*** Example ***\ntokens: [CLS]"
+  assert all(text.startswith(begin) for text in samples)
 
 
 @pytest.mark.parametrize("size", [*range(0, 20), 63, 64, 65, 127, 128, 1000])
