@@ -1,6 +1,6 @@
 """Times create_pretraining_data.py from start to end.
 
-  python -m benchmarks.pretraining_data --vocab_file=vocab.txt
+python -m benchmarks.pretraining_data --vocab_file=vocab.txt
 """
 
 import statistics

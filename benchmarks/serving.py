@@ -105,7 +105,6 @@ def rows(result: dict):
 
 
 def _ratios(seconds, label):
-  """Ratio to each reference with the same type, or else with float32."""
   for name in REFERENCES:
     same = f"{name}, {label.rsplit(', ', 1)[1]}"
     peer = seconds.get(same) or seconds.get(f"{name}, float32")
