@@ -115,7 +115,7 @@ def read(folder: str) -> CanonicalModel:
   if any(label != f"LABEL_{i}" for i, label in enumerate(labels)):
     bert.labels = labels  # LABEL_0, LABEL_1, ... are made up
   bert.multi_label = settings.get("problem_type") == _MULTI_LABEL
-  tensors = _read_tensors(os.path.join(folder, WEIGHTS))
+  tensors = _unwrapped(_read_tensors(os.path.join(folder, WEIGHTS)))
   _drop_copies(bert, tensors, settings.get("tie_word_embeddings", True))
   named = settings.get("architectures") or ()
   heads = (key for key, head in HEADS.items() if head.architecture in named)
@@ -217,7 +217,18 @@ def _read_tensors(path):
       with safe_open(local, "np") as file:
         return {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
   except SafetensorError as error:
-    raise UserError(f"{path} is no safetensors file: {error}") from None
+    raise UserError(
+      f"{path} is no safetensors file: {error}; in a clone without Git LFS, "
+      "`git lfs pull` fetches it"
+    ) from None
+
+
+def _unwrapped(tensors):
+  """Names without a prefix of all, such as module.bert. of DataParallel."""
+  end = "embeddings.position_embeddings.weight"
+  name = next((name for name in tensors if name.endswith(end)), end)
+  prefix = name.removesuffix(end).removesuffix("bert.")
+  return {name.removeprefix(prefix): tensors[name] for name in tensors}
 
 
 def _drop_copies(bert, tensors, is_tied):

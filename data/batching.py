@@ -44,7 +44,7 @@ def trim_padding(
 
 
 def pad_rows(batch: Batch, size: int) -> Batch:
-  """Adds rows of zeros up to `size`; the `position` of each sorts it last."""
+  """Adds rows of zeros up to `size`, with a `position` that sorts them last."""
   missing = size - tf.shape(batch["position"])[0]
   padded = {}
   for name, value in batch.items():

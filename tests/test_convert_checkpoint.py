@@ -51,7 +51,7 @@ def runs(tmp_path_factory):
   return folder
 
 
-def test_there_and_back(runs, tmp_path):
+def test_a_checkpoint_comes_back_bit_for_bit(runs, tmp_path):
   bert, there, back = runs / "bert", tmp_path / "there", tmp_path / "back"
   for source, target in ((bert, there), (there, back)):
     log = run("convert_checkpoint", input=source, output=target)

@@ -71,7 +71,7 @@ KLUE = (
 )
 
 
-def test_characters_of_klue(tmp_path, caplog):
+def test_characters_of_klue_come_back(tmp_path, caplog):
   (tmp_path / "klue.tsv").write_text(KLUE)
   sentences = ner.read_sentences(str(tmp_path / "klue.tsv"))
   assert not caplog.messages
@@ -111,7 +111,7 @@ TABLES = {
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_tables_of_texts_and_pairs(tmp_path, name):
+def test_tables_of_texts_and_pairs_are_read(tmp_path, name):
   table, columns, expected = TABLES[name]
   (tmp_path / "train.tsv").write_text(table)
   task = task_of(tmp_path, tmp_path / "out", **columns)

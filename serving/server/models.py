@@ -95,6 +95,9 @@ class Model:
       if self._folder_error != before:  # log once, not at each poll
         logging.error("%s: %s", self.name, self._folder_error)
       return
+    for number in {*self._retry} - {*folders}:  # a broken version is gone
+      del self._retry[number]
+      self.states = {n: s for n, s in self.states.items() if n != number}
     order = sorted(folders, reverse=True)
     newest = {*order[: self.num_versions]}
     for number in sorted(newest) + order[self.num_versions :]:

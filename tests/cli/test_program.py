@@ -78,7 +78,7 @@ class Program(Settings):
     ("--text=x", None),
   ],
 )
-def test_values_that_no_flag_has(argument, message):
+def test_values_that_no_flag_takes_are_refused(argument, message):
   values = flags.FlagValues()
   settings.define(Program, values)
   values(["program", "--text=x", argument])

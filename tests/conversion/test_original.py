@@ -66,7 +66,7 @@ def test_files_in_the_folder_of_the_checkpoint_are_read(tmp_path):
   assert original.read(prefix, str(another)).config == {"vocab_size": 2}
 
 
-def test_written_and_read_it_is_the_same(tmp_path):
+def test_a_written_model_is_read_unchanged(tmp_path):
   vocabulary = tmp_path / "v"
   vocabulary.write_bytes(b"a\r\n\xc3\xa9")
   bert = CanonicalModel(

@@ -35,7 +35,7 @@ def basic(text, do_lower_case=True):
     (b"a\xffb", ["ab"], ["ab"]),
   ],
 )
-def test_words(text, lower, cased):
+def test_a_text_is_split_into_words(text, lower, cased):
   assert basic(text) == lower
   assert basic(text, do_lower_case=False) == cased or cased is None
 
@@ -62,7 +62,7 @@ def test_the_length_of_a_word_counts_no_accents():
   assert _full().tokenize("a\u0301" * 201) == ["[UNK]"]
 
 
-def test_ids_and_tokens():
+def test_tokens_become_ids_and_ids_become_tokens():
   tokens = _full().tokenize("UNwanted, running")
   assert tokens == ["unwanted", ",", "running"]
   ids = _full().convert_tokens_to_ids(tokens)
@@ -127,7 +127,7 @@ def test_the_cache_changes_nothing(texts, lower, max_pieces):
 
 
 @pytest.mark.parametrize("unit", ["a", "owls hunt ", ".", "\0", "größe "])
-def test_a_line_of_a_megabyte(unit):
+def test_a_line_of_a_megabyte_is_tokenized(unit):
   text = unit * (1_000_000 // len(unit.encode()))
   ids = tokenization.CachedTokenizer(_full()).ids(text)
   assert len(ids) == {"a": 1, ".": 1_000_000, "\0": 0}.get(unit, len(ids))

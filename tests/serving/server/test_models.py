@@ -273,6 +273,27 @@ def test_a_version_that_fails_does_not_delay_the_next_one(folder):
   assert sorted(model.versions) == [13]
 
 
+def test_a_broken_version_that_was_removed_is_forgotten(folder):
+  broken = {f"{folder}/12"}
+
+  def load(path):
+    if path in broken:
+      raise OSError
+    return Version(path)
+
+  model = _model(folder, load=load)
+  (folder / "12").mkdir()
+  model.poll()
+  assert sorted(model.states) == [10, 12]
+  (folder / "12").rmdir()
+  model.poll()
+  assert sorted(model.states) == [10]
+  broken.clear()
+  (folder / "12").mkdir()  # another one need not wait for a retry
+  model.poll()
+  assert sorted(model.versions) == [12]
+
+
 def test_version_zero_is_a_version_but_not_the_newest(tmp_path):
   (tmp_path / "0").mkdir()
   model = _model(tmp_path, 2)

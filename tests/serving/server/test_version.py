@@ -137,7 +137,7 @@ def test_rows_that_are_faster_together_have_one_worker(
   assert version.workers == (7, number, max_rows, print)
 
 
-def test_inputs_of_several_kinds():
+def test_inputs_have_their_type_and_rank():
   version = Version(_Model(), 9)
   assert version.specs["serving_default"] == {
     "text": Spec("string", 1),
