@@ -106,7 +106,7 @@ def test_a_training_leaves_its_curves_with_the_last_evaluation(trained):
   assert metrics < curves
 
 
-def test_trains_evaluates_and_predicts(trained):
+def test_a_run_trains_evaluates_and_predicts(trained):
   output, log = trained
   results = programs.results(output)
   names = {"eval_accuracy", "eval_loss", "global_step", "loss"}
@@ -192,7 +192,7 @@ def test_several_labels_are_trained_and_predicted(several):
     Predictor(output, multi_label=False)
 
 
-def test_predicts_from_a_checkpoint_alone(trained, sst, tmp_path):
+def test_a_checkpoint_alone_predicts(trained, sst, tmp_path):
   output, _ = trained
   (tmp_path / "data").mkdir()
   shutil.copy(sst["data_dir"] / "test.tsv", tmp_path / "data")

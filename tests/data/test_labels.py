@@ -23,7 +23,7 @@ def _log(caplog, monkeypatch):
     ([], ()),
   ],
 )
-def test_order(result, ordered):
+def test_integers_sort_by_value_and_texts_by_code_point(result, ordered):
   assert labels.in_order(result) == ordered
 
 
@@ -41,7 +41,7 @@ def test_order(result, ordered):
     *((cell, (cell,)) for cell in ("[" * 9**5, "[1", f"[{'1' * 5000}]")),
   ],
 )
-def test_labels_of_a_cell(cell, expected):
+def test_the_labels_of_a_cell_are_split(cell, expected):
   assert labels.split(cell, "") == expected
 
 
@@ -60,7 +60,7 @@ def test_what_is_saved_is_loaded(tmp_path):
 
 @pytest.mark.parametrize("names", [["a", ""], ["a\nb"], ["a\tb"], ["a", "a"]])
 def test_a_label_that_a_file_cannot_hold_is_refused(tmp_path, names):
-  with pytest.raises(ValueError, match=r"cannot be a line|is there twice"):
+  with pytest.raises(ValueError, match=r"cannot be a line|occurs twice"):
     labels.save(names, str(tmp_path))
   assert not list(tmp_path.iterdir())
 

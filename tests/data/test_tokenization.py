@@ -88,7 +88,7 @@ def test_the_cache_changes_nothing(texts, lower, max_pieces):
 
 
 @pytest.mark.parametrize("unit", ["a", "owls hunt ", ".", "\0", "größe "])
-def test_a_line_of_a_megabyte(unit):
+def test_a_line_of_a_megabyte_is_tokenized(unit):
   text = unit * (1_000_000 // len(unit.encode()))
   ids = tokenization.CachedTokenizer(_full()).ids(text)
   assert len(ids) == {"a": 1, ".": 1_000_000, "\0": 0}.get(unit, len(ids))

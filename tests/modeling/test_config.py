@@ -21,7 +21,7 @@ def test_unknown_keys_are_ignored(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["initial_attention", "attention", None])
-def test_written_and_read_is_the_same(tmp_path, name):
+def test_a_written_configuration_is_read_unchanged(tmp_path, name):
   """Only what is not the default of the original is written."""
   values = {"initial_attention": "structured", "attention": "right_to_left"}
   changes = {name: values[name]} if name else {}

@@ -188,7 +188,7 @@ def test_gradients_of_a_model_are_equal():
     np.testing.assert_allclose(*values, rtol=1e-4, atol=1e-4, err_msg=path)
 
 
-def test_default_form_and_switch(monkeypatch):
+def test_the_form_depends_on_device_and_variable(monkeypatch):
   monkeypatch.delenv("BERT_FUSED_OPS", raising=False)
   monkeypatch.setattr(tracing, "_mode", tracing.Mode())
   for seen, expected in (([], True), (["GPU:0"], False)):

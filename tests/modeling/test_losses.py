@@ -73,7 +73,7 @@ def test_several_labels_have_a_binary_cross_entropy_each():
     np.testing.assert_array_equal(weights, [1, 1])
 
 
-def test_distance_to_a_teacher():
+def test_the_distance_to_a_teacher_is_a_divergence():
   a, b = np.log([[1.0, 3.0]]), np.log([[1.0, 1.0]])
   expected = 0.5 * np.log(0.5 / 0.25) + 0.5 * np.log(0.5 / 0.75)
   np.testing.assert_array_equal(losses.divergence(a, a, 3.0), [0.0])

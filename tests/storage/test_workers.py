@@ -29,7 +29,7 @@ def test_results_come_in_the_order_of_the_tasks(processes):
   assert results == ["slowslow", "aa", "bb", "cc"]
 
 
-def test_while_nothing_is_done_it_is_idle(monkeypatch):
+def test_the_map_calls_idle_while_no_task_ends(monkeypatch):
   wait = workers.wait
   waited = []
   idle = []

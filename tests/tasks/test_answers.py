@@ -227,7 +227,7 @@ def _decode(model, texts, **outputs):
   return model.decode(encoded, [arrays] * len(encoded.rows))
 
 
-def test_labels_and_scores():
+def test_logits_become_labels_or_scores():
   model = classification.Answers(
     tasks.text_config(("no", "yes"), 9), pairs=False
   )
@@ -254,7 +254,7 @@ def test_a_text_has_each_label_that_reaches_its_threshold():
   )
 
 
-def test_choices_by_hand():
+def test_logits_become_a_choice():
   model = multiple_choice.Answers(tasks.text_config(length=9))
   texts = {"sent1": "a", "sent2": "b", "choices": ["c", "d", "e"]}
   answer = _decode(model, texts, logits=[0.0, np.log(2), 0.0])
@@ -279,7 +279,7 @@ def _tag(texts, tags, labels=tasks.TAGS, odds=9.0):
   return _decode(model, {"tokens": texts}, logits=logits)
 
 
-def test_separators_and_positions_of_words():
+def test_words_have_positions_between_separators():
   text = "  a,\tc \r\nd  é\u00a0x "
   answer = _tag(text, [1, 2, 0, 0, 0, 0])
   assert answer["words"] == ["a", ",", "c", "d", "é", "x"]
@@ -380,7 +380,7 @@ def test_a_blank_second_text_is_none(pair):
   assert "is_next" not in model.decode(result, [outputs])
 
 
-def test_is_next_is_right_where_the_evaluation_says_so():
+def test_a_pair_is_next_if_the_evaluation_counts_it_so():
   model = pretraining.Answers(tasks.text_config(length=9), top_k=1)
   random = np.random.default_rng(1)
   pairs = random.normal(size=(20, 2)).astype(np.float32)
@@ -424,7 +424,7 @@ def test_a_truncated_text_has_no_padding():
 
 
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
-def test_vectors_by_hand(pooling):
+def test_values_become_vectors(pooling):
   model = features.Answers(tasks.text_config(length=9), pooling)
   values = np.arange(24.0).reshape(4, 2, 3)
   answer = _decode(model, {"text": "a b"}, values=values)

@@ -91,7 +91,7 @@ def _plain(document):
 # --- paragraphs and articles ------------------------------------------------
 
 
-def test_paragraphs():
+def test_blank_lines_separate_paragraphs():
   lines = ["", "a", " b ", "", "\t", "c\rd\r\re"]
   assert list(documents.paragraphs(lines)) == ["a b", "c d", "e"]
 
@@ -183,7 +183,7 @@ def test_characters_that_join_words_are_noticed(joint):
     ("\u300c" + "\u77ff" * 23 + "\u3002\u300d", True),
   ],
 )
-def test_passages_of_articles(tmp_path, text, is_passage):
+def test_an_article_keeps_only_passages(tmp_path, text, is_passage):
   path = tmp_path / "wiki"
   for article in (json.dumps({"text": text}), f"<doc>\n{text}\n</doc>\n"):
     path.write_text(f"\ufeff{article}", encoding="utf-8")
@@ -208,7 +208,7 @@ def test_passages_of_articles(tmp_path, text, is_passage):
     ("one.\n\n*** Start of this Project Gutenberg EBook\n\ntwo.", 1),
   ],
 )
-def test_passages_of_books(tmp_path, text, number):
+def test_a_book_keeps_only_passages(tmp_path, text, number):
   (tmp_path / "book").write_text(text)
   result = documents.read_book(str(tmp_path / "book"), SILENT())
   assert len(result) == number

@@ -93,7 +93,7 @@ def test_masked_tokens_can_be_put_back(whole_word, prob, rng):
 
 @pytest.mark.parametrize("whole_word", [False, True])
 @pytest.mark.parametrize("policy", MASK_POLICIES, ids=str)
-def test_masks_of_100_000_tokens(whole_word, policy, rng):
+def test_masks_of_100_000_tokens_follow_the_policy(whole_word, policy, rng):
   batch = _batch(800, rng, high=3000, full=True)  # 102,400 tokens
   masker = _masker(whole_word=whole_word, policy=policy)
   after = _numpy(masker(batch, [5, 6]))
@@ -149,7 +149,7 @@ def test_all_pieces_of_a_word_are_masked(rng):
     assert all(len(word) > rest for word in words if word not in masked)
 
 
-def test_more_slots_than_tokens(rng):
+def test_there_may_be_more_slots_than_tokens(rng):
   batch = _batch(8, rng, length=8, full=True)
   for whole_word in (False, True):
     after = _masker(12, 1.0, whole_word)(batch, [1, 1])

@@ -73,7 +73,9 @@ def test_draws_are_those_of_the_library(size):
 
 @pytest.mark.parametrize("whole_word", [False, True])
 @pytest.mark.parametrize("policy", MASK_POLICIES, ids=str)
-def test_static_masks_of_100_000_tokens(tokenizer, whole_word, policy):
+def test_static_masks_of_100_000_tokens_follow_the_policy(
+  tokenizer, whole_word, policy
+):
   rng = Random(7)
   masking = Masking(20, whole_word=whole_word, policy=policy)
   mask = instances.StaticMasking(tokenizer, masking)

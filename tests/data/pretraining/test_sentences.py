@@ -96,7 +96,7 @@ def test_labelled_paragraphs_are_split_into_their_sentences():
     ("Am 12. Mai. Das 13. Mal.", ["Am 12. Mai.", "Das 13. Mal."]),
   ],
 )  # fmt: skip
-def test_sentences(text, expected):
+def test_prose_is_split_at_sentence_ends(text, expected):
   assert split_sentences(text) == expected
 
 

@@ -39,7 +39,7 @@ def test_own_files_have_several_labels(tmp_path):
 
 
 @pytest.mark.parametrize("cell", ["joy, wit", "joy;wit", "['joy', 'wit']"])
-def test_other_separators_of_labels_are_said(cell, tmp_path, caplog):
+def test_other_separators_of_labels_are_reported(cell, tmp_path, caplog):
   header = "text\tlabel\n"
   _task(tmp_path / "one", train_tsv=f"{header}A\t{cell}\nB\twoe\n")
   assert f"separates labels: is {cell!r} one label?" in caplog.text
@@ -122,7 +122,7 @@ def test_thresholds_are_read_back(tmp_path):
   assert metrics.load_thresholds(saved, str(path)) == saved.thresholds
   for wrong in ("joy\t0.5\n", "wit\t1\njoy\t1\nwoe\t1\n", "joy\n", "joy\tx\n"):
     path.write_text(wrong)
-    with pytest.raises(ValueError, match=r"thresholds\.tsv is to have the"):
+    with pytest.raises(ValueError, match=r"thresholds\.tsv must have the"):
       metrics.load_thresholds(saved, str(path))
 
 
@@ -157,7 +157,7 @@ def _one_label(*names):
   return examples.ClassificationTask("tsv", {}, names, ())
 
 
-def test_class_weights():
+def test_class_weights_are_computed_or_given():
   one = _one_label("a", "b", "c")
   assert _weights([], one, "a") == ()
   weights = _weights(["balanced"], one, "a", "a", "a", "b")
@@ -194,7 +194,7 @@ def test_class_weights_multiply_losses_of_training():
     (["a=0"], "'a=0' is no label=weight"),
     (["a=inf"], "'a=inf' is no label=weight"),
     (["d=2"], "'d' is no label of --task_name=tsv; its labels are a, b"),
-    (["a=1", "a=2"], "two weights of 'a'"),
+    (["a=1", "a=2"], "two weights for 'a'"),
   ],
 )
 def test_wrong_class_weights_are_named(setting, message):

@@ -25,14 +25,14 @@ def _write(tmp_path, content, name="x.csv"):
   return str(path)
 
 
-def test_the_layout_of_swag(tmp_path):
+def test_the_layout_of_swag_is_read(tmp_path):
   row = '0,v,1,"A, b. He","A, b.",He,gold,"c, ""d""",e,f,g,2\n'
   [example] = read_examples(_write(tmp_path, HEADER + row))
   assert example == ChoiceExample("A, b.", "He", ('c, "d"', "e", "f", "g"), 2)
 
 
 @pytest.mark.parametrize("count", [2, 12])
-def test_any_number_of_endings_in_any_order_and_no_label(tmp_path, count):
+def test_endings_may_have_any_number_and_order_and_no_label(tmp_path, count):
   names = tuple(f"ending{i}" for i in range(count))
   row = ",".join(["a", "b", *map(str.upper, sorted(names))])
   path = _write(tmp_path, f"sent1,sent2,{','.join(sorted(names))}\n{row}\n")
@@ -43,7 +43,7 @@ def test_any_number_of_endings_in_any_order_and_no_label(tmp_path, count):
 START = '{"sent1": "a", "sent2": "b", "ending0": "x", "ending1": "y"'
 
 
-def test_json_lines(tmp_path):
+def test_json_lines_are_read(tmp_path):
   line = f'{START}, "label": 1}}'.replace('"b"', '""')
   path = _write(tmp_path, line, "x.jsonl")
   assert read_examples(path) == [ChoiceExample("a", "", ("x", "y"), 1)]
@@ -72,7 +72,7 @@ def test_errors_name_the_row(tmp_path, content, message):
     read_examples(_write(tmp_path, content, name))
 
 
-def test_the_table_of_a_spreadsheet(tmp_path, caplog):
+def test_the_table_of_a_spreadsheet_is_read(tmp_path, caplog):
   text = "label;sent1;sent2;ending0;ending1\n1.0;ä;;x;y\n 0;;b;;z\n"
   path = tmp_path / "x.csv"
   path.write_bytes(text.encode("cp1252"))
@@ -96,7 +96,7 @@ def test_the_table_of_a_spreadsheet(tmp_path, caplog):
     ("swag_sample/sample.json", 10),
   ],
 )
-def test_reads_the_real_files(file, size):
+def test_real_files_are_read(file, size):
   examples = read_examples(f"{shared.DATASETS}/{file}")
   assert len(examples) == size
   assert all(len(example.endings) == 4 for example in examples)

@@ -32,7 +32,7 @@ def _write(tmp_path, text, name="x.txt"):
 
 
 @pytest.mark.parametrize("tag", [-1, 3])
-def test_columns_and_documents(tmp_path, tag):
+def test_columns_and_documents_are_read(tmp_path, tag):
   path = _write(tmp_path, TEXT)
   assert examples.read_sentences(path, tag_column=tag) == [
     Sentence(["EU", "rejects"], ["I-ORG", "O"], 0, 3),
@@ -131,7 +131,7 @@ def test_a_file_without_words_is_named(tmp_path, content):
     ("wikigold/wikigold.conll.txt", -1, 1696, 39007),
   ],
 )
-def test_reads_the_real_files(file, tag, sentences, words):
+def test_real_files_are_read(file, tag, sentences, words):
   path = f"{shared.DATASETS}/{file}"
   result = examples.read_sentences(path, tag_column=tag)
   assert len(result) == sentences

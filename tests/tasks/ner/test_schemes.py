@@ -116,7 +116,7 @@ def test_types_are_recognized_by_all_tags(tags, types):
     ("DET ADJ ADJ NOUN", "ADJ DET NOUN"),
   ],
 )
-def test_every_type_has_the_letters_of_every_other(tags, expected):
+def test_every_type_gets_the_letters_of_all_types(tags, expected):
   sentences = [Sentence([""], [tag]) for tag in tags.split()]
   assert " ".join(tagging.tag_set(sentences)) == expected
 
@@ -209,7 +209,7 @@ def test_iob1_and_bio_go_together(tmp_path, dev, caplog):
     (BIO + BIO.replace("O", "0"), "line 9: '0', where BIO "),
   ],
 )
-def test_a_file_of_mixed_schemes_is_said(tmp_path, caplog, train, message):
+def test_a_file_of_mixed_schemes_is_reported(tmp_path, caplog, train, message):
   (tmp_path / "train").write_text(train)
   path = str(tmp_path / "train")
   tags = (*tagging.find_tags(path, COLUMNS),)  # like labels.txt
@@ -237,8 +237,8 @@ def test_a_flag_converts_all_files(tmp_path, train, target):
 @pytest.mark.parametrize(
   ("text", "message"),
   [
-    ("Ann B-PER\nran X\nto O\n", "line 2: 'X': in no scheme.*--tag_scheme"),
-    ("Ann NN\nran VB\n", "tags of single words: in no scheme"),
+    ("Ann B-PER\nran X\nto O\n", "line 2: 'X': no scheme.*--tag_scheme"),
+    ("Ann NN\nran VB\n", "tags of single words: no scheme"),
   ],
 )
 def test_a_flag_converts_no_other_tags(tmp_path, text, message):
@@ -262,7 +262,9 @@ def test_a_flag_converts_no_other_tags(tmp_path, text, message):
     ("DT NN VB", None),
   ],
 )
-def test_tags_that_are_in_no_scheme_are_said(tmp_path, caplog, tags, message):
+def test_tags_that_are_in_no_scheme_are_reported(
+  tmp_path, caplog, tags, message
+):
   text = "".join(f"Ann {tag}\n" for tag in tags.split())
   _read(tmp_path, text, text)
   assert "where" not in caplog.text

@@ -157,4 +157,4 @@ def test_an_export_has_the_labels_of_its_initial_checkpoint(
     changes = {"bert_config_file": config, "document_context": value}
     served = task.served_model(args.replace(**changes))
     assert served.answers.config.labels == ("O", "B-X")
-    assert ("sentence is read by itself" in caplog.text) == value
+    assert ("sentence is read alone" in caplog.text) == value

@@ -64,7 +64,7 @@ def test_a_paragraph_without_tokens_has_no_window(tokenizer):
     ("\u200b", (0, 5)),
   ],
 )
-def test_answers_within_words(tokenizer, text, span):
+def test_an_answer_within_words_has_its_own_tokens(tokenizer, text, span):
   one = example("(1895) the burnt", answer=Answer(text, 0, 2))
   [window] = cut(tokenizer, one)
   assert (window.start - 4, window.end - 4) == span
@@ -104,7 +104,7 @@ def test_any_number_of_workers_makes_the_same(tokenizer, monkeypatch):
     ((67, 64, 128), "--max_seq_length=67 must be greater"),
   ],
 )
-def test_lengths_that_cannot_be(lengths, message):
+def test_impossible_lengths_are_refused(lengths, message):
   with pytest.raises(ValueError, match=message):
     WindowConfig(*lengths)
 
