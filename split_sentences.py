@@ -69,6 +69,10 @@ def main(settings: SplitSettings) -> None:
       for document in read_documents(settings.source, path, progress):
         count = 0
         for paragraph in document:
+          if documents.has_signs(paragraph):
+            text = "%s: %r and maybe others %s"
+            shown = path, paragraph[:20], documents.SIGNS
+            logging.log_first_n(logging.WARNING, text, 1, *shown)
           sentences = split_sentences(paragraph.lstrip("\ufeff"))
           output.write("".join(f"{line}\n" for line in sentences).encode())
           count += len(sentences)
