@@ -1,8 +1,7 @@
 """Hugging Face BERT folders: config.json, model.safetensors, a vocabulary.
 
-Substitutions turn the original's names into Hugging Face names. Kernels are
-transposed, and "gelu" is the exact form. Variables that a transformers class
-lacks, such as a tagger's pooler, go to a file that only this module reads.
+Kernels are transposed, and "gelu" is the exact form. Variables that a
+transformers class lacks go to a file that only this module reads.
 """
 
 import json
@@ -144,8 +143,8 @@ def read(folder: str) -> CanonicalModel:
 def read_config(folder: str) -> tuple[str, dict, dict]:
   """Returns a BERT's folder, config.json, and the matching bert_config.json.
 
-  In a sentence_transformers folder the first module is the BERT. Raises
-  UserError if the original has no such network.
+  The BERT of sentence_transformers is its first module. Raises UserError for
+  another network than the original's.
   """
   if files.exists(path := os.path.join(folder, "modules.json")):
     first = json.loads(files.read_text(path))[0]
@@ -233,7 +232,6 @@ def _unwrapped(tensors):
 
 
 def _drop_copies(bert, tensors, is_tied):
-  """Removes constants, and tensors that are tied to another tensor."""
   for key in sorted(_TIED.keys() & tensors.keys()):
     value, source = tensors.pop(key), _TIED[key]
     tied = tensors.setdefault(source, value)  # the source may be missing
@@ -258,13 +256,11 @@ def write(bert: CanonicalModel, folder: str, head: str) -> None:
   interchange.write_json(os.path.join(folder, CONFIG), settings)
   # transformers prefers these files to vocab.txt, and may find stale ones.
   names = ("tokenizer.json", "added_tokens.json", "special_tokens_map.json")
-  files.remove_old(folder, *names)
+  files.remove_old(folder, UNUSED_WEIGHTS, *names)
   for name, values in ((WEIGHTS, tensors), (UNUSED_WEIGHTS, unused)):
     if values:
       with files.open_for_writing(os.path.join(folder, name)) as file:
         file.write(save(values, {"format": "pt"}))  # transformers needs "pt"
-    else:
-      files.remove_old(folder, name)
   if bert.vocabulary:
     interchange.copy(bert.vocabulary, os.path.join(folder, VOCABULARY))
     tokenizer = {
@@ -281,7 +277,6 @@ def write(bert: CanonicalModel, folder: str, head: str) -> None:
 
 
 def _divide(bert: CanonicalModel, kind: interchange.Head) -> tuple[dict, dict]:
-  """Returns tensors of the head's class, and variables the class lacks."""
   tensors, unused = {}, {}
   reason = f"that {kind.architecture} lacks (saved in {UNUSED_WEIGHTS})"
   for name, value in bert.values.items():

@@ -6,8 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from serving.server import rest
-from serving.server.rest import RestError
+from serving.server import RestError, rest
 from serving.server.version import Spec
 
 TEXT = {"text": Spec("string", 1)}

@@ -7,8 +7,9 @@ import pytest
 
 from data.features import TOKENS
 from predictor import Predictor
+from serving.server import RestError
 from serving.server import version as module
-from serving.server.version import Spec, Version, WrongRow
+from serving.server.version import Spec, Version
 from tests.serving.server import stand_in
 
 
@@ -162,5 +163,5 @@ def test_masked_positions_are_within_their_row(positions):
     [result] = run([row])
     assert result["masked_lm_positions"].tolist() == positions
   else:
-    with pytest.raises(WrongRow, match="beyond the tokens of a row"):
+    with pytest.raises(RestError, match="beyond the tokens of a row"):
       run([row])
