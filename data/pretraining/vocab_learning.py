@@ -299,7 +299,7 @@ def extend(
     f"{len(words)} new words ({', '.join(words[:5])}, ...), "
     f"{len(extended) - len(tokens)} of them appended; "
     f"{100 * before[0]:.1f} % of the words were no tokens, now "
-    f"{100 * after[0]:.1f} % are; pieces per word: {before[1]:.2f}, now "
+    f"{100 * after[0]:.1f} %; pieces per word: {before[1]:.2f}, now "
     f"{after[1]:.2f}"
   )
   token_ids = {token: index for index, token in enumerate(tokens)}
