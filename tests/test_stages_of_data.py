@@ -9,7 +9,6 @@ import pytest
 from conversion import hugging_face, interchange, model_garden, original
 from conversion.interchange import HUGGING_FACE, ORIGINAL, CanonicalModel
 from data.pretraining import documents, shards
-from data.pretraining import preview as preview_module
 from data.vocab import SPECIAL_TOKENS
 from modeling import models
 from runs import devices, session
@@ -167,7 +166,7 @@ def test_each_engine_gets_the_flags(
   monkeypatch.setattr(
     shards, "write_in_memory", lambda *given: note("memory", *given)
   )
-  monkeypatch.setattr(preview_module, "preview", preview)
+  monkeypatch.setattr(shards, "preview", preview)
   module = stages.program("create_pretraining_data")
   monkeypatch.setattr(module.program, "end_with_reader", lambda: None)
   monkeypatch.setattr(module.vocab_checks, "sample", lambda *_: ["a b"])
