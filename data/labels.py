@@ -101,7 +101,6 @@ def save_if_missing(labels: Sequence[str], folder: str) -> None:
 
 
 def exist(folder: str) -> bool:
-  """True if a folder has labels.txt."""
   return files.exists(os.path.join(folder, FILE_NAME))
 
 
@@ -160,10 +159,8 @@ def choose(
       f"into {setting('output_dir')}"
     )
   result = find()
-  if not known:
-    return result
-  if set(known) == set(result):
-    return known
+  if not known or set(known) == set(result):
+    return known or result
   if len(known) == len(result):
     raise UserError(
       f"the labels are {describe(result)}, but the head of "

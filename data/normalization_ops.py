@@ -1,11 +1,7 @@
 """BasicTokenizer of tokenization.py as TensorFlow operations.
 
-The rules are tables of code points, computed from the functions of
-tokenization.py and Python's Unicode database.
-
 Legend: P pieces of text without U+0020, K code points of all pieces (K changes
-from step to step), (W) words of a piece, (C) characters of a word. Ragged
-dimensions are in parentheses.
+from step to step); ragged are (W) words of a piece, (C) characters of a word.
 """
 
 import functools
@@ -79,22 +75,20 @@ def unicode_tables(do_lower_case: bool) -> UnicodeTables:
         casings[code] = _CASED
       elif ("A" + char + "Σ").lower().endswith("ς"):
         casings[code] = _IGNORED
-    if len(text) > 1:
+    if not text:
+      kinds[code] = _REMOVED
+    elif len(text) > 1:
       kinds[code], shifts[code] = _EXPANDED, len(expansions)
       expansions.append([ord(part) for part in text])
-    elif text:
-      kinds[code], shifts[code] = _kind(char, text), ord(text) - code
     else:
-      kinds[code] = _REMOVED
+      shifts[code] = ord(text) - code
+      if tokenization.is_whitespace(char) or text.isspace():
+        kinds[code] = _SPACE
+      elif tokenization.is_cjk(char) or tokenization.is_punctuation(text):
+        kinds[code] = _ALONE
+      elif unicodedata.combining(text):
+        kinds[code] = _MARK
   return UnicodeTables(kinds, shifts, expansions, orders, casings)
-
-
-def _kind(char, text):
-  if tokenization.is_whitespace(char) or text.isspace():
-    return _SPACE
-  if tokenization.is_cjk(char) or tokenization.is_punctuation(text):
-    return _ALONE
-  return _MARK if unicodedata.combining(text) else _WORD_CHAR
 
 
 # --- Operations ------------------------------------------------------------
@@ -144,11 +138,7 @@ class Normalizer:
     return _split(chars, pieces.nrows())
 
   def _finish_sigmas(self, lowered, chars):
-    """Gives sigmas at the end of a word the final form, like str.lower().
-
-    Such a sigma follows a cased character of the same piece and does not
-    precede one. Characters that casing ignores are skipped.
-    """
+    """Gives sigmas at the end of a word the final form, like str.lower()."""
     (casings,) = self._casings(chars.codes)
     indices = tf.where(casings != _IGNORED)[:, 0]
     near = chars.gather(indices)
@@ -174,16 +164,12 @@ class Normalizer:
       expansions.nrows() + tf.range(singles.nrows()),
     )
     expanded = tf.gather(tf.concat([expansions, singles], axis=0), rows)
-    codes = expanded.values
-    kinds, _ = self._kinds_and_shifts(codes)
-    expanded_chars = chars.gather(expanded.value_rowids())
-    return expanded_chars._replace(codes=codes, kinds=kinds)
+    kinds, _ = self._kinds_and_shifts(expanded.values)
+    chars = chars.gather(expanded.value_rowids())
+    return chars._replace(codes=expanded.values, kinds=kinds)
 
   def _reorder(self, chars, codes):
-    """Sorts consecutive MARKs by combining class (NFD).
-
-    Accents separate MARKs, too. Only the input, `codes` [K], still has accents.
-    """
+    """Sorts consecutive MARKs by combining class; `codes` [K] has accents."""
     (orders,) = self._orders(codes)
     starters = tf.cumsum(tf.cast(orders == 0, tf.int64))
     runs = tf.gather(starters, chars.sources) + chars.rows

@@ -1,8 +1,6 @@
 """The original's tokenizer as a readable specification; other tokenizers.
 
-`CachedTokenizer` is faster. tokenization_ops.py has the same tokenizer as
-TensorFlow operations, with tables computed from the functions below.
-`open_tokenizer` opens vocabularies of all kinds.
+`CachedTokenizer` is faster; tokenization_ops.py has TensorFlow operations.
 """
 
 import itertools
@@ -137,8 +135,7 @@ _ASCII_WORDS = re.compile(r"[A-Za-z0-9]+|\S")
 class CachedTokenizer(dict):
   """Cache of a FullTokenizer's ids for each piece of text between blanks.
 
-  This is exact because U+0020 always ends a word and has no other effect. A
-  full cache is cleared, as frequent pieces return within a few lines.
+  U+0020 always ends a word and has no other effect. A full cache is cleared.
   """
 
   MAX_LENGTH = 100  # longest piece in the cache; longer pieces are rare
@@ -266,14 +263,13 @@ def doubt_case(tokens: Iterable[str], lower_case: bool) -> str | None:
   """Predicate of a warning if a vocabulary has the other case, or None."""
   words = [token for token in tokens if not _SPECIAL.fullmatch(token)]
   remedy = f"give {setting('do_lower_case', not lower_case)}"
-  lost = [word for word in words if strip_accents(word.lower()) != word]
-  if lower_case and len(lost) > _MAX_CASED * len(words):
-    some = ", ".join(lost[:3])
+  if lower_case:
+    lost = [word for word in words if strip_accents(word.lower()) != word]
     text = f"has {len(lost)} of {len(words)} tokens with capitals or accents"
-    return f"{text} ({some}): {remedy}"
+    is_cased = len(lost) > _MAX_CASED * len(words)
+    return f"{text} ({', '.join(lost[:3])}): {remedy}" if is_cased else None
   number = sum(bool(re.search("[A-Za-z]", word)) for word in words)
-  has_capital = any(word != word.lower() for word in words)
-  if lower_case or number < _MIN_WORDS or has_capital:
+  if number < _MIN_WORDS or any(word != word.lower() for word in words):
     return None
   text = "has no token with a capital letter, so that words with one are"
   return f"{text} unknown: {remedy}"

@@ -21,10 +21,10 @@ class PackedBert(keras.layers.Layer):
   A token attends only to its own example, and an example begins at position 0.
   `bert` is a Bert with bidirectional attention and no BiLSTM.
 
-  The inputs are [R, T] int. The mask numbers the examples of a row from 1, and
-  0 is padding. `output_positions` [R, P] int are the tokens that the last block
-  computes, by default all. `output_slots` [B, K] int are indices into the R * P
-  positions; [CLS] is first.
+  The inputs are [R, T] int. The mask numbers the examples of a row from 1.
+  `output_positions` [R, P] int are the tokens that the last block computes, by
+  default all. `output_slots` [B, K] int are indices into the R * P positions;
+  [CLS] is first.
 
   Returns a dict: `sequence_output` [R, T, H] and `embedding_table` [V, H]. If
   there are slots, the first gives `pooled_output` [B, H], and the others give

@@ -42,17 +42,16 @@ class TextFormat:
   """Layout of documents in text files.
 
   "lines" has one sentence a line and a blank line between documents, as in the
-  original. "paragraphs" is prose with a blank line between documents.
-  "documents" is prose with one document a file. `field` names the field of JSON
-  lines that holds such a text; None stands for plain text.
+  original. "paragraphs" is prose with a blank line between documents, and
+  "documents" prose with one document a file. `field` names the field of JSON
+  lines that has the text; None stands for plain text.
   """
 
   layout: str = "lines"
   field: str | None = None
 
   @property
-  def is_prose(self) -> bool:
-    """True if the text has to be split into sentences."""
+  def is_prose(self) -> bool:  # the text has to be split into sentences
     return self.layout != "lines"
 
   def lines(
@@ -60,8 +59,9 @@ class TextFormat:
   ) -> Iterator[str]:
     """Yields the sentences and blank lines of a file, in the original's format.
 
-    Documents begin at the bytes `start` and `end`; None is the end of the file.
-    Raises ValueError if a line is not UTF-8 or no JSON object with the field.
+    Documents begin at the bytes `start` and `end`, None for the end of the
+    file. ValueError for a line that is not UTF-8 or no JSON object with the
+    field.
     """
     if self.field:
       texts = textfiles.json_texts(path, self.field, start, end)
@@ -276,18 +276,17 @@ def _is_book_passage(text):
   return is_complete and any(map(str.isalpha, text))
 
 
-def _is_row(line):
-  """True for a row of a table or of a table of contents."""
-  has_cells = len(_GAP.findall(line)) > 1 or _LEADERS.search(line)
-  return bool(has_cells) and len(line.split()) < _MANY_WORDS
-
-
 def _select(paragraphs, is_passage, progress) -> list[str]:
   """Joins the lines of paragraphs that are passages; counts the others."""
+
+  def is_row(line):  # of a table or of a table of contents
+    has_cells = len(_GAP.findall(line)) > 1 or _LEADERS.search(line)
+    return bool(has_cells) and len(line.split()) < _MANY_WORDS
+
   texts = (
     " ".join(map(str.strip, lines))
     for lines in paragraphs
-    if 2 * sum(map(_is_row, lines)) < len(lines)
+    if 2 * sum(map(is_row, lines)) < len(lines)
   )
   result = list(filter(is_passage, texts))
   progress.add(0, dropped_paragraphs=len(paragraphs) - len(result))

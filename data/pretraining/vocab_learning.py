@@ -132,10 +132,9 @@ def learn(
 
 
 def _merge_pairs(words, letters, min_count):
-  """Byte-pair encoding: joins the most frequent pair of pieces, repeatedly.
+  """Yields new pieces: joins the most frequent pair of pieces, repeatedly.
 
-  Yields each new piece. Among equally frequent pairs, the pair of the oldest
-  pieces wins. Source: Sennrich, Haddow and Birch 2016, arXiv 1508.07909.
+  Among equals, the pair of the oldest pieces wins. Source: arXiv 1508.07909.
   """
   pieces = list(letters)
   symbols = {piece: chr(index) for index, piece in enumerate(pieces)}
@@ -269,11 +268,10 @@ def reserved_tokens(special: Sequence[str], unused: int) -> list[str]:
 def extend(
   path: str, counts: Counter, text_name: str, number: int, min_count: int
 ) -> tuple[list[str], dict[int, list[int]]]:
-  """Adds `number` words of a text to a vocabulary.
+  """Adds `number` words of a text to a vocabulary; 0: one per [unused] token.
 
-  A `number` of 0 means as many as there are [unused] tokens. `text_name` is for
-  messages. Returns the lines of the vocabulary, and piece ids by new word id.
-  Raises ValueError if no word is split into pieces.
+  `text_name` is for messages. Returns the lines of the vocabulary, and piece
+  ids by new word id. Raises ValueError if no word is split into pieces.
   """
   lines = vocab.read_text(path).replace("\r", "").rstrip("\n").split("\n")
   tokens = [*map(str.strip, lines)]
