@@ -26,8 +26,8 @@ def restore(folder: str, **changes):
 
   `changes` are values of flags that differ from training. The model of a folder
   without run.json makes vectors of texts, by flags of extract_features.py.
-  Raises FileNotFoundError for a missing file, ValueError for unknown programs
-  and flags and for values of the wrong type.
+  FileNotFoundError for a missing file, ValueError for unknown programs and
+  flags.
   """
   from runs import session  # noqa: PLC0415, imports TensorFlow
 
@@ -57,11 +57,7 @@ def folders() -> list[str]:
 
 
 def _feature_extraction(folder, changes):
-  """Returns an entry of run.json, and flags, that extract a folder's features.
-
-  The vector is the mean over the last layer's tokens: [CLS] is trained to
-  predict the next sentence, not to represent a text.
-  """
+  """Entry of run.json, and flags, that extract the features of a folder."""
   model = find_model(folder)
   shapes = checkpoint_files.shapes(model.checkpoint)
   tasks_of_head = {"classification", "question_answering", "multiple_choice"}
@@ -72,6 +68,7 @@ def _feature_extraction(folder, changes):
       model.checkpoint,
       run_json.NAME,
     )
+  # [CLS] is trained to predict the next sentence, not to represent a text.
   flags = model._asdict() | {
     "max_seq_length": model.config.max_position_embeddings,
     "layers": "-1",

@@ -64,9 +64,9 @@ def results(
 ) -> dict[str, float]:
   """Values of eval_results.txt: the original's, then the task's metrics.
 
-  `loss` is the mean over batches, of which the short last one has the weight of
-  a full one, as in the original. With several labels a text, F1 is computed
-  again with thresholds of 0.5. losses: [N]; outputs as in `predictions`.
+  `loss` is the mean over batches, where the short last one has the weight of a
+  full one, as in the original. With several labels a text, F1 with thresholds
+  of 0.5 is added. losses: [N]; outputs as in `predictions`.
   """
   starts = range(0, len(losses), batch_size)
   batches = [losses[i : i + batch_size].mean() for i in starts]
@@ -167,8 +167,8 @@ def write_prediction_table(
 ) -> None:
   """Writes guid, prediction, the probability of each label, and copied columns.
 
-  The copied columns are the examples' `columns`. Tabs and line breaks become
-  blanks. A column whose name is in use gets the prefix "input_".
+  Tabs and line breaks become blanks. A copied column whose name is in use gets
+  the prefix "input_".
   """
 
   def cell(text):

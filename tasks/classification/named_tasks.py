@@ -25,6 +25,7 @@ _F1 = ("accuracy", "f1")
 _CORRELATIONS = ("pearson", "spearman")
 _MATTHEWS = ("matthews_correlation",)
 _PAIR = ("sentence1", "sentence2")
+_QUESTIONS = ("question1", "question2")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,14 +134,7 @@ TASKS = {
     _task(
       "STS-B", *_PAIR, "score", (), is_regression=True, metrics=_CORRELATIONS
     ),
-    _task(
-      "QQP",
-      "question1",
-      "question2",
-      "is_duplicate",
-      metrics=_F1,
-      skip_broken=True,
-    ),
+    _task("QQP", *_QUESTIONS, "is_duplicate", metrics=_F1, skip_broken=True),
     _mnli(),
     _task("QNLI", "question", "sentence", "label", labels=_ENTAILMENT_LABELS),
     _task("RTE", *_PAIR, "label", labels=_ENTAILMENT_LABELS),
@@ -201,11 +195,7 @@ def check_teacher(teacher: str, task: ClassificationTask) -> None:
 
 
 def _custom_task(settings: Settings):
-  """Task of the files train, dev and test in --data_dir, still without labels.
-
-  An export needs no --data_dir. Raises FileNotFoundError without files,
-  ValueError if a split has two files.
-  """
+  """Task of train, dev and test in --data_dir; an export needs no folder."""
   folder = settings.data_dir or ""
   if settings.is_regression and settings.multi_label:
     raise UserError(
@@ -242,8 +232,8 @@ def with_labels(
 ) -> ClassificationTask:
   """The task of --task_name; labels.choose finds the labels of own files.
 
-  Raises FileNotFoundError without labels.txt and training file, ValueError if
-  the training file is no table or has a single label.
+  FileNotFoundError without labels.txt and training file, ValueError if the file
+  is no table or has a single label.
   """
   task = choose(settings)
   if task.is_regression:

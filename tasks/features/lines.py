@@ -1,14 +1,10 @@
 """Settings and files of extract_features.py: lines of text -> activations.
 
 A line has one text or two, "text_a ||| text_b", and becomes one sequence of
-tokens, as in the original. The output has the original's JSON lines, or is an
-.npz. N lines with M tokens in total and L requested layers give these arrays:
-
-  layers     [L]
-  values     [M, L, H] float32, the tokens of all lines, concatenated
-  input_ids  [M]
-  offsets    [N + 1] line i has values[offsets[i] : offsets[i + 1]]
-  vectors    [N, L, H] float32, with pooling, in place of the three above
+tokens. The output has the original's JSON lines, or arrays of N lines with M
+tokens: `layers` [L], `values` [M, L, H] float32, `input_ids` [M], `offsets` [N
++ 1] (line i has values[offsets[i] : offsets[i + 1]]); with pooling `layers` and
+`vectors` [N, L, H].
 """
 
 import json

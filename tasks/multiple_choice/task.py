@@ -22,8 +22,11 @@ from serving.export import ServedModel, TextSignature
 from serving.visualization.run_page import Evaluation, Judged
 from tasks import metrics
 from tasks.multiple_choice.answers import Answers
-from tasks.multiple_choice.examples import ChoiceExample, ChoiceRecordBuilder
-from tasks.multiple_choice.settings import Settings
+from tasks.multiple_choice.examples import (
+  ChoiceExample,
+  ChoiceRecordBuilder,
+  Settings,
+)
 from training import inference
 
 

@@ -1,15 +1,12 @@
 """Reads sentences with tags, from columns (CoNLL) or JSON lines -> records.
 
-Each word has a line, and a blank line ends a sentence. A line with a tab is
-split at tabs, any other line at blanks. The word "-DOCSTART-" begins a
-document. KLUE's files have a line for each character; a line for a blank is the
-word BLANK. A line that begins with "#" is a comment, unless the number of
-columns and the tag are as in the other lines.
+A word and its tag have a line, with tabs or blanks between columns. A blank
+line ends a sentence, "-DOCSTART-" begins a document. KLUE's files have a line a
+character, BLANK for a blank. "#" begins a comment, or a word with a known tag.
 
-A record has a sentence, or a part of a long sentence. With document context
-(section 5.3 of the paper) it also has the neighboring sentences, up to the
-maximum length. The first piece of a word has the tag as label. All other tokens
-have the label -1, which losses ignore.
+A record has a sentence, or a part of it; with document context (section 5.3 of
+the paper) also its neighbors. The first piece of a word has the tag as label,
+all other tokens -1, which losses ignore.
 """
 
 import json
@@ -74,8 +71,7 @@ def read_sentences(
 ) -> list[Sentence]:
   """Reads the sentences of a file; without tags if `tag_column` is None.
 
-  Raises OSError, or ValueError with file and line if a line has too few
-  columns, the file has no word, or the file has another layout.
+  Raises OSError, or ValueError with file and line for another layout.
   """
   columns = tuple(c for c in (word_column, tag_column) if c is not None)
   is_json = path.removesuffix(".gz").endswith((".json", ".jsonl"))
@@ -264,10 +260,9 @@ class TagWindow(NamedTuple):
 class TagRecordBuilder(RowEncoder):
   """Makes records and windows of sentences, in the order of the words.
 
-  Every word is in exactly one window. A word without tokens becomes [UNK]. The
-  words before and after fill a record, from the same document with
-  `document_context`, otherwise from the same sentence. `lengths` counts
-  sentences by number of tokens.
+  Every word is in exactly one window; one without tokens becomes [UNK]. Words
+  of the sentence, with `document_context` of the document, fill a record on
+  both sides. `lengths` counts sentences by number of tokens.
   """
 
   def __init__(

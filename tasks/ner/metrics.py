@@ -127,8 +127,7 @@ def in_learned_scheme(
 ) -> Sequence[Sentence]:
   """Sentences with tags in the scheme of the predictions: IOB1 or BIO.
 
-  A model's labels are the same for both, but the tags of correct entities tell
-  which one it has learned.
+  Both have the same labels, but correct entities tell which was learned.
   """
   known = [s.tags for s in sentences if s.tags and not s.scheme]
   if not known or recognize(tags).name != "BIO":
@@ -193,9 +192,9 @@ def write_predictions(
 def write_conll(
   path: str, sentences: Sequence[Sentence], predicted: Sequence[Sequence[str]]
 ) -> None:
-  """Writes words, known tags and predicted tags, with a blank between columns.
+  """Writes words, known tags and predicted tags, as conlleval reads them.
 
-  This is the format of conlleval. White space within a word becomes "_".
+  White space within a word becomes "_".
   """
   several = sentences[-1].document > 0
   lines: list[str] = []

@@ -59,8 +59,8 @@ def tag_set(
 ) -> tuple[str, ...]:
   """All tags: "O", then the others by type and letter.
 
-  Every type gets `letters` and all letters of the other types: with B-PER,
-  I-PER and B-LOC, I-LOC is a tag, too. Tags of single words have no "O".
+  Every type gets `letters` and the letters of all types: with B-PER, I-PER and
+  B-LOC, I-LOC is a tag, too. Tags of single words have no "O".
   """
   tags = _used(sentences)
   scheme = recognize(tags)
@@ -111,18 +111,16 @@ def read_tagged(
 ) -> list[Sentence]:
   """Reads sentences, with tags if the model knows every tag.
 
-  `tag_scheme` converts the tags. Raises OSError, or ValueError if the file has
-  another layout or lacks tags that `needs_tags` demands.
+  `tag_scheme` converts the tags. Raises OSError, or ValueError for another
+  layout or for missing tags that `needs_tags` demands.
   """
   try:
     sentences = examples.read_sentences(path, *columns)
     scheme = find_scheme(sentences, tags)
     logging.info("%s: tag scheme %s", path, scheme)
     if is_doubtful(scheme, _used(sentences)):
-      text = (
-        "%s: %s are in no known scheme (%s). Each counts as a type: is the "
-      )
-      text += "letter B, I, E or S, and a separator before the type, missing?"
+      text = "%s: %s are in no known scheme (%s). Each counts as a type: is "
+      text += "the letter B, I, E or S, and a separator before it, missing?"
       some = ", ".join(map(repr, sorted(_used(sentences))[:3]))
       logging.warning(text, path, some, ", ".join(PATTERNS))
     if other := _first_line(sentences, scheme.others):

@@ -114,9 +114,8 @@ class AnswerText:
     """Text of the tokens `start` to `end`, and the first and last word.
 
     "steve smith" in "Steve Smith's" is "Steve Smith". The search runs in the
-    words after the tokenizer, which may have fewer characters. Counting
-    characters other than blanks maps the position back. If that is unclear, the
-    text is all words.
+    tokenizer's words. Counting characters other than blanks maps the position
+    back; if that is unclear, the text is all words.
     """
     pieces = self._tokenizer.convert_ids_to_tokens(window.ids[start : end + 1])
     first = window.token_word_ids[start - window.context_offset]
@@ -176,11 +175,10 @@ def _n_best(windows, logits, words, answer_text, config) -> list[_Entry]:
 def _candidates(
   windows, logits, null, config
 ) -> Iterator[tuple[int, int, int]]:
-  """Index of window, start and end of spans, best first.
+  """Yields window, start and end of spans, best first; ties by window.
 
-  Start and end are among the K best of the window, within the paragraph. The
-  start token has the most context in this window. Spans of the same score are
-  in the order of the windows, and the empty answer (0 to 0) is last.
+  Both are among the K best of the window, within the paragraph; the start token
+  has the most context there. The empty answer (0 to 0) is last.
   """
   columns: list[tuple] = []
   for number, window in enumerate(windows):

@@ -45,10 +45,9 @@ def score(
   """Compares answers with the annotators' answers; {} if a file has none.
 
   Version 1.1: exact_match and f1. A question without a prediction is wrong.
-  Version 2: exact, f1 and total of all questions, of answerable (HasAns_...)
-  and of unanswerable ones (NoAns_...). Null odds add scores at the best
-  thresholds, best_exact and best_f1, and best_exact_thresh and best_f1_thresh.
-  A question without a prediction does not count.
+  Version 2, where it does not count: exact, f1 and total of all questions, of
+  answerable (HasAns_...) and of unanswerable ones (NoAns_...). Null odds add
+  best_exact and best_f1, and best_exact_thresh and best_f1_thresh.
   """
   if remedy := remedy_of_unscored(examples, version_2_with_negative):
     logging.info("no scores: not every question has answers; %s", remedy)
