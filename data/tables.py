@@ -252,16 +252,15 @@ def _objects(path, columns, dialect):
 
 def _require(columns, present, where):
   missing = [name for name in columns if name not in present]
-  if missing:
-    letters = [name.casefold() for name in missing]
-    meant = [repr(name) for name in present if name.casefold() in letters]
-    raise UserError(
-      f"{where}: no column {', '.join(map(repr, missing))}; there are "
-      f"{', '.join(map(repr, present))}. "
-      + f"Did you mean {', '.join(meant)}? "
-      * bool(meant)
-      + "Is it a file of this task? A table begins with its header; "
-      f"{setting('delimiter')} says what separates columns; with "
-      f"{setting('task_name', 'tsv')}, settings such as "
-      f"{setting('text_a_column')} name other columns"
-    )
+  if not missing:
+    return
+  letters = [name.casefold() for name in missing]
+  meant = [repr(name) for name in present if name.casefold() in letters]
+  guess = f"Did you mean {', '.join(meant)}? " if meant else ""
+  raise UserError(
+    f"{where}: no column {', '.join(map(repr, missing))}; there are "
+    f"{', '.join(map(repr, present))}. {guess}Is it a file of this task? A "
+    f"table begins with its header; {setting('delimiter')} says what separates "
+    f"columns; with {setting('task_name', 'tsv')}, settings such as "
+    f"{setting('text_a_column')} name other columns"
+  )

@@ -90,19 +90,25 @@ def open_model(path: str, engine: str = "auto", **changes) -> TextModel:
   if engine not in formats.ENGINES:
     names = ", ".join(formats.ENGINES)
     raise UserError(f"there is no engine {engine!r}: take one of {names}")
-  if kind := formats.of_file(path):
-    _refuse_changes(path, changes)
+  kind, names, kinds = formats.of_file(path), set[str](), []
+  if not kind:
+    if not files.is_folder(path):
+      raise FileNotFoundError(f"{path} is no folder: {_REMEDY}")
+    names = {name.rstrip("/") for name in files.list_folder(path)}
+    kinds = formats.engines_of(path, names)
+  if changes and (kind or kinds):
+    raise UserError(
+      f"{path} is an export, whose flags cannot be changed: leave out "
+      f"{', '.join(changes)}, or name the folder of its training"
+    )
+  if kind:
     folder, name = os.path.split(path)
     if engine != "auto" and name != kind.files.get(engine):
       raise UserError(
         f"{path} is not the file of engine={engine}: leave out engine"
       )
     return TextModel(load_answers(folder or "."), kind.module.load(path))
-  if not files.is_folder(path):
-    raise FileNotFoundError(f"{path} is no folder: {_REMEDY}")
-  names = {name.rstrip("/") for name in files.list_folder(path)}
-  if kinds := formats.engines_of(path, names):
-    _refuse_changes(path, changes)
+  if kinds:
     name = kinds[0] if engine == "auto" else engine
     if name not in kinds:
       have = ", ".join(kinds)
@@ -135,14 +141,6 @@ def load_answers(folder: str) -> Answers:
       f"{folder}: {answers.TASK_FILE} has other settings than this version "
       f"knows, export the model again: {error}"
     ) from None
-
-
-def _refuse_changes(path, changes):
-  if changes:
-    raise UserError(
-      f"{path} is an export, whose flags cannot be changed: leave out "
-      f"{', '.join(changes)}, or name the folder of its training"
-    )
 
 
 class Predictor:

@@ -219,24 +219,24 @@ def _articles(path) -> Iterator[list[str]]:
     return
   article: list[str] | None = None
   for number, line in enumerate(lines, 1):
-    if _ARTICLE_START.match(line):
-      if article is not None:
-        raise UserError(
-          f"{path}, line {number}: an article begins within another, which has "
-          f"no {_ARTICLE_END}; extract it again with WikiExtractor"
-        )
+    is_start, is_end = _ARTICLE_START.match(line), line.strip() == _ARTICLE_END
+    if article is None and is_start:
       article = []
-    elif article is None and line.strip():
-      raise UserError(
-        f"{path}, line {number}: {line[:40]!r} is not within <doc ...> and "
-        f"{_ARTICLE_END}; {setting('source', 'wikipedia')} reads the output of "
-        "WikiExtractor"
-      )
-    elif article is not None and line.strip() == _ARTICLE_END:
+    elif article is not None and is_end:
       yield article
       article = None
-    elif article is not None:
+    elif article is not None and not is_start:
       article.append(line)
+    elif line.strip():
+      problem = (
+        "begins within another article, not after"
+        if is_start
+        else ("is not within <doc ...> and")
+      )
+      raise UserError(
+        f"{path}, line {number}: {line[:40]!r} {problem} {_ARTICLE_END}; "
+        f"{setting('source', 'wikipedia')} reads the output of WikiExtractor"
+      )
   if article is not None:
     raise UserError(f"{path} ends within an article, without {_ARTICLE_END}")
 

@@ -67,10 +67,20 @@ def pretrain(settings: Settings) -> None:
 
 def train_data(settings: Settings, config: BertConfig) -> PretrainingInput:
   """Records of --input_file, sampled by weights; ValueError for bad records."""
-  sources = None
-  if settings.sampling_weights or settings.sampling_exponent != 1:
-    sources = _weighted_sources(settings)
-  masking = settings.masks()
+  masking, sources = settings.masks(), None
+  weights = pretraining_settings.sampling_weights(settings)
+  if weights or settings.sampling_exponent != 1:
+    groups = [files.expand(pattern) for pattern in settings.patterns]
+    if not weights:  # bytes count records, which have nearly the same size
+      sizes = [sum(map(files.size, paths)) for paths in groups]
+      if not all(sizes):
+        empty = settings.patterns[sizes.index(0)]
+        raise UserError(f"{empty}: no bytes to weigh: make its records again")
+      weights = [size**settings.sampling_exponent for size in sizes]
+      for pattern, weight in zip(settings.patterns, weights, strict=True):
+        percent = 100 * weight / sum(weights)
+        logging.info("%s: %.1f %% of the records", pattern, percent)
+    sources = list(map(Source, groups, weights))
   packing = Packing(settings.max_seq_length) if settings.pack_examples else None
   records = _records(
     settings, config, settings.input_file, masking, sources, packing
@@ -100,12 +110,7 @@ def eval_data(
 
 
 def _records(
-  settings: Settings,
-  config,
-  patterns,
-  masking,
-  sources=None,
-  packing=None,
+  settings: Settings, config, patterns, masking, sources=None, packing=None
 ):
   paths = files.expand(patterns)
   tokenizer = settings.tokenizer if settings.vocab_file else None
@@ -133,34 +138,12 @@ def _records(
   )
 
 
-def _weighted_sources(settings: Settings):
-  """Files and weight of each pattern of --input_file."""
-  groups = [files.expand(pattern) for pattern in settings.patterns]
-  weights = pretraining_settings.sampling_weights(settings)
-  if not weights:  # bytes count records, which have nearly the same size
-    sizes = [sum(map(files.size, paths)) for paths in groups]
-    if not all(sizes):
-      empty = settings.patterns[sizes.index(0)]
-      raise UserError(f"{empty}: no bytes to weigh: make its records again")
-    weights = [size**settings.sampling_exponent for size in sizes]
-    for pattern, weight in zip(settings.patterns, weights, strict=True):
-      percent = 100 * weight / sum(weights)
-      logging.info("%s: %.1f %% of the records", pattern, percent)
-  return list(map(Source, groups, weights))
-
-
 def evaluate(
-  settings: Settings,
-  model,
-  objective,
-  source: PretrainingInput,
-  step: int,
+  settings: Settings, model, objective, source: PretrainingInput, step: int
 ) -> None:
   """Evaluates the model and writes the original's eval_results.txt."""
-  records = (
-    "--eval_file" if settings.eval_file else "the records of --input_file"
-  )
-  logging.info("evaluation at step %d, on %s", step, records)
+  flag = "--eval_file" if settings.eval_file else "the records of --input_file"
+  logging.info("evaluation at step %d, on %s", step, flag)
   batches = source.endless_eval_batches(settings.eval_batch_size)
   with steps.corrupt_record_errors(source):
     results = inference.evaluate(

@@ -74,11 +74,11 @@ def decode(
 
   Without a candidate text (no token, or no allowed span among the best) the
   answer is "empty" in version 1.1, as in the original. In version 2, where the
-  original fails, the answer is "" with NO_ANSWER_ODDS. In an ensemble, a text
-  has the mean of the models' probabilities; the mean's logarithm is the score.
+  original fails, it is "" with NO_ANSWER_ODDS. In an ensemble, a text has the
+  mean of the models' probabilities; the mean's logarithm is the score.
 
   Windows are in the order of the examples, `logits` in the order of the
-  windows. Raises ValueError if the numbers of windows and logits differ.
+  windows, else ValueError.
   """
   predictions = Predictions()
   pairs = zip(windows, logits, strict=True)
