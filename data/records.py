@@ -31,11 +31,8 @@ _ROUND = 1000  # records in which the fractions of the sources are exact
 def prefetch_map(
   dataset: tf.data.Dataset, function: Callable
 ) -> tf.data.Dataset:
-  """Maps a dataset on all cores and prefetches four elements.
-
-  The autotuner is off: with few cores it keeps one busy for half a minute and
-  delays the release of the iterator.
-  """
+  """Maps a dataset on all cores and prefetches four elements."""
+  # With few cores, the autotuner keeps one busy for half a minute.
   options = tf.data.Options()
   options.autotune.enabled = False
   mapped = dataset.map(function, num_parallel_calls=tf.data.AUTOTUNE)
@@ -125,9 +122,9 @@ class TrainingRecords(abc.ABC):
 class ShuffledRecords:
   """Records of several sources, each shuffled and repeated at its own pace.
 
-  Every thousand records have the fractions that the weights give. Raises
-  ValueError if a weight is below a thousandth of all, a source has no record,
-  or a file is truncated.
+  Every thousand records have the fractions that the weights give. ValueError
+  for a weight below a thousandth, a source without records, or a truncated
+  file.
   """
 
   def __init__(

@@ -17,8 +17,7 @@ from data import vocab
 from data.vocab import UNK, Tokenizer
 from storage import UserError, files, setting
 
-# Unicode blocks of Chinese characters, as in the original: without Hangul,
-# Hiragana and Katakana.
+# Unicode blocks of Chinese characters, as in the original.
 CJK_RANGES = (
   (0x4E00, 0x9FFF),
   (0x3400, 0x4DBF),
@@ -33,8 +32,7 @@ CJK_RANGES = (
 JOINER = "##"  # prefix of all pieces of a word but the first
 MAX_CHARS_PER_WORD = 200  # Longer words are unknown.
 
-# Folder names of released models, by the case of the training texts. The model
-# called "multilingual" is lower-cased.
+# Folder names of released models; "multilingual" is lower-cased.
 _SIZE = r"L-\d+_H-\d+_A-\d+"
 _LOWER_CASED = re.compile(rf"((wwm_)?uncased|multilingual|chinese)_{_SIZE}")
 _CASED = re.compile(rf"(wwm_|multi_)?cased_{_SIZE}")
@@ -43,9 +41,7 @@ _SPECIAL = re.compile(r"\[\w+\]")
 # Maximum fraction of tokens with capitals or accents in a lower-cased
 # vocabulary. Released cased vocabularies have a third or more.
 _MAX_CASED = 0.05
-# Minimum number of tokens with ASCII letters to tell the case. A Korean
-# vocabulary, for example, has fewer; vocab_checks.py then looks at the texts.
-_MIN_WORDS = 50
+_MIN_WORDS = 50  # tokens with ASCII letters to tell the case; Korean has fewer
 
 
 class FullTokenizer(Tokenizer):
@@ -200,10 +196,10 @@ def open_saved(folder: str, do_lower_case: bool) -> Tokenizer:
 
 def convert_to_unicode(text: str | bytes) -> str:
   """Text as str; drops bytes that are not UTF-8."""
-  if isinstance(text, str):
-    return text
   if isinstance(text, bytes):
     return text.decode("utf-8", "ignore")
+  if isinstance(text, str):
+    return text
   raise ValueError(f"Unsupported string type: {type(text)}")
 
 
@@ -245,11 +241,8 @@ def validate_case_matches_checkpoint(
 ) -> None:
   """Raises ValueError if the name of a released model contradicts the case."""
   path = PurePosixPath(init_checkpoint or "")
-  if not path.name.startswith("bert_model.ckpt"):
-    return
-  folder = path.parent.name
-  others = _CASED if do_lower_case else _LOWER_CASED
-  if others.fullmatch(folder):
+  folder, others = path.parent.name, _CASED if do_lower_case else _LOWER_CASED
+  if path.name.startswith("bert_model.ckpt") and others.fullmatch(folder):
     kind = "cased" if do_lower_case else "lower-cased"
     raise UserError(
       f"{setting('do_lower_case', bool(do_lower_case))} does not fit"

@@ -245,13 +245,7 @@ def _remedies() -> list[tuple[str, str]]:
   return [
     (
       "Channel closed prematurely",
-      "a worker process died; if it ran out of memory, use fewer workers. The "
-      "same command starts anew",
-    ),
-    (
-      "Error running pipeline.",
-      "the log above says why; if workers are EXTERNAL, a worker pool has to "
-      "run at Beam's environment_config",
+      "a worker process died; if it ran out of memory, use fewer workers",
     ),
     (
       "No module named",
@@ -260,8 +254,7 @@ def _remedies() -> list[tuple[str, str]]:
     ),
     (
       "No such file",
-      f"workers need the folders of {folders} at the same paths: name folders "
-      "that all machines share, or gs://",
+      f"workers need the folders of {folders} at the same paths, or gs://",
     ),
     (
       "Unable to fetch remote",
