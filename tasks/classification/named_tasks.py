@@ -248,15 +248,15 @@ def with_labels(
   result = labels.choose(
     settings.output_dir, checkpoint_labels, collect, settings.do_train
   )
-  if task.multi_label:
-    return replace(task, labels=result, metrics=("micro_f1", "macro_f1"))
-  if len(result) < 2:
+  if len(result) < 2 and not task.multi_label:
     raise UserError(
       f"{result.source}: the only label is {result[0]!r}: is it the right "
       "--label_column?"
     )
   # F1 takes the second of two classes for the positive one.
   metrics = _F1 if len(result) == 2 else task.metrics
+  if task.multi_label:
+    metrics = ("micro_f1", "macro_f1")
   return replace(task, labels=result, metrics=metrics)
 
 
@@ -270,15 +270,13 @@ def read(
   result = {}
   for split, source in task.splits.items():
     kind = split.partition("_")[0]
-    if kind not in kinds:
-      continue
     path = os.path.join(data_dir, source.file)
-    if split != kind and not files.exists(path):
+    if kind in kinds and split != kind and not files.exists(path):
       logging.info("%s does not exist and is left out", path)
-      continue
-    has_columns = split in ("test", "test_mismatched")  # AX lacks some columns
-    copied = copied_columns if has_columns else ()
-    result[split] = examples.read_examples(task, data_dir, split, copied)
+    elif kind in kinds:
+      has_columns = split in ("test", "test_mismatched")  # AX lacks some
+      copied = copied_columns if has_columns else ()
+      result[split] = examples.read_examples(task, data_dir, split, copied)
   return result
 
 

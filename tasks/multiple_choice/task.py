@@ -1,7 +1,6 @@
 """run_swag.py: data, training, evaluation, predictions, export; C choices."""
 
 import os
-from collections.abc import Sequence
 from functools import partial
 
 import keras
@@ -22,11 +21,7 @@ from serving.export import ServedModel, TextSignature
 from serving.visualization.run_page import Evaluation, Judged
 from tasks import metrics
 from tasks.multiple_choice.answers import Answers
-from tasks.multiple_choice.examples import (
-  ChoiceExample,
-  ChoiceRecordBuilder,
-  Settings,
-)
+from tasks.multiple_choice.examples import ChoiceRecordBuilder, Settings
 from training import inference
 
 
@@ -134,13 +129,11 @@ class Swag(Task[Settings, RecordDataset]):
 served_model = Swag.served_model
 
 
-def write_predictions(
-  folder: str, logits: np.ndarray, choices: Sequence[ChoiceExample]
-) -> None:
+def write_predictions(folder: str, logits: np.ndarray, choices) -> None:
   """Writes test_results.tsv, probabilities only, and test_predictions.tsv.
 
-  The latter has the example's number, the predicted ending's number and text,
-  and all probabilities. logits are [N, C].
+  The latter has the number of each of the ChoiceExamples, the predicted
+  ending's number and text, and all probabilities. logits are [N, C].
   """
   probs = softmax(logits).astype(np.float32)
   metrics.write_results(os.path.join(folder, "test_results.tsv"), probs)

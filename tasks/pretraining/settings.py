@@ -107,11 +107,9 @@ def check_flags(settings: Settings) -> None:
     patterns = (settings.input_file if trains else None, settings.eval_file)
     inputs = [files.expand(pattern) for pattern in patterns if pattern]
   num_steps, num_warmup = settings.num_train_steps, settings.num_warmup_steps
-  if settings.stop_at_step > num_steps:
-    raise UserError(
-      f"--stop_at_step={settings.stop_at_step} is beyond "
-      f"--num_train_steps={num_steps}"
-    )
+  if (stop := settings.stop_at_step) > num_steps:
+    text = f"--stop_at_step={stop} is beyond --num_train_steps={num_steps}"
+    raise UserError(text)
   settings.masks()
   sampling_weights(settings)
   check_objective(settings)
@@ -139,9 +137,9 @@ def find_schema(
 ) -> Schema:
   """Schema of pre-training files, from the first intact record of each.
 
-  Raises ValueError if a file has other records, lengths or ids than the
-  settings allow, if only some files are masked, or if the vocabulary of
-  unmasked files is missing or has other ids of [CLS] and [SEP].
+  ValueError if a file has other records, lengths or ids than the settings
+  allow, if only some files are masked, or if the vocabulary of unmasked files
+  is missing or has other ids of [CLS] and [SEP].
   """
   tokenizer = settings.tokenizer if settings.vocab_file else None
   # Builders write empty files if there are fewer instances than files.

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from absl import logging
 
 from storage import UserError, files, textfiles
+from tasks.metrics import UNLEARNED
 from tasks.squad.decoding import Predictions
 from tasks.squad.examples import SquadExample
 
@@ -24,16 +25,17 @@ _REMOVED = str.maketrans(dict.fromkeys(string.punctuation))
 
 def write_predictions(predictions: Predictions, output_dir: str) -> None:
   """Writes, or replaces, the original's two or three files."""
-  contents: dict[str, dict] = {"predictions.json": predictions.answers}
-  contents["nbest_predictions.json"] = predictions.nbest
-  if predictions.null_odds:
-    contents["null_odds.json"] = predictions.null_odds
-  else:
-    files.remove_old(output_dir, "null_odds.json")
-  for name, content in contents.items():
+  for name, content in (
+    ("predictions.json", predictions.answers),
+    ("nbest_predictions.json", predictions.nbest),
+    ("null_odds.json", predictions.null_odds),
+  ):
     path = os.path.join(output_dir, name)
-    files.write_text(path, f"{json.dumps(content, indent=4)}\n")
-    logging.info("wrote %s", path)
+    if content or name != "null_odds.json":
+      files.write_text(path, f"{json.dumps(content, indent=4)}\n")
+      logging.info("wrote %s", path)
+    else:
+      files.remove_old(output_dir, name)
 
 
 def score(
@@ -144,13 +146,8 @@ def warn_of_silence(
     verb = "answers"
   elif not _rejects_all(scores, predictions.null_odds):
     return
-  logging.warning(
-    "the model %s none of %d questions, as if it had learned nothing: train "
-    "longer, with another --learning_rate or --seed, or check "
-    "--init_checkpoint",
-    verb,
-    len(questions),
-  )
+  text = "the model %s none of %d questions, %s"
+  logging.warning(text, verb, len(questions), UNLEARNED)
 
 
 def load_threshold(path: str) -> float:
