@@ -46,12 +46,9 @@ class Bert(layers.ConfigLayer):
     self.pooler = Pooler(config, name="pooler")
 
   def build(self, input_shape, *_):
-    hidden_shape = (*input_shape, self.config.hidden_size)
     self.embeddings.build(input_shape)
-    self.encoder.build(hidden_shape)
-    if self.bilstm:
-      self.bilstm.build(hidden_shape)
-    self.pooler.build(hidden_shape)
+    for part in self.layers[1:]:
+      part.build((*input_shape, self.config.hidden_size))
 
   def call(
     self,
@@ -132,7 +129,7 @@ def make_attention_mask(input_mask, attention: str):
 
 
 def output_spec(layer, input_ids, positions):
-  """Returns shapes and types of an encoder's outputs, without the table."""
+  """Shapes and types of an encoder's outputs, without the table."""
   batch, length = input_ids.shape
   blocks, selected = layer.config.num_hidden_layers, length
   if positions is not None:
