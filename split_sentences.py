@@ -20,7 +20,7 @@ from absl import logging
 
 from cli import program
 from cli.settings import Settings, check_output_file, common, flag
-from data.pretraining import documents
+from data.pretraining import documents, passages
 from data.pretraining.sentences import UNSPLIT, is_unsplit, split_sentences
 from storage import Progress, UserError, files, textfiles
 
@@ -53,10 +53,10 @@ def read_documents(
 ) -> Iterator[Iterable[str]]:
   """Yields each document of a file as an iterable of paragraphs."""
   if source == "wikipedia":
-    articles = documents.read_wikipedia(path, progress)
+    articles = passages.read_wikipedia(path, progress)
     yield from filter(None, articles)
   elif source == "books":
-    yield documents.read_book(path, progress)
+    yield passages.read_book(path, progress)
   else:
     yield documents.paragraphs(textfiles.lines(path))
 

@@ -63,6 +63,13 @@ def split(cell: str, where: str) -> tuple[str, ...]:
   return tuple(dict.fromkeys(map(str, parts)))
 
 
+def plain(label: str) -> str:
+  """A label as other programs write it: 1.0, 1,0 and 1; TRUE, True and true."""
+  if label.lower() in ("true", "false"):
+    return label.lower()
+  return re.sub(r"(?<=\d)[.,]0*$", "", label)
+
+
 def in_order(labels: Iterable[str]) -> tuple[str, ...]:
   """Sorts labels, by value if all are integers, otherwise by code point."""
   labels = set(labels)
@@ -224,5 +231,5 @@ def similar(labels: Iterable[str]) -> list[list[str]]:
   """Groups of two or more labels that differ only in case, blanks or .0."""
   groups = defaultdict(list)
   for label in sorted(labels):
-    groups["".join(label.split()).casefold().removesuffix(".0")].append(label)
+    groups[plain("".join(label.split())).casefold()].append(label)
   return [group for group in groups.values() if len(group) > 1]

@@ -19,8 +19,9 @@ from zlib import crc32
 from absl import logging
 
 from data.pretraining import instances
-from data.pretraining.instances import BuildConfig, RecordBuilder, TextFormat
-from data.pretraining.shards import Shard, build_shard, digests, split_corpus
+from data.pretraining.documents import Shard, TextFormat, split_corpus
+from data.pretraining.instances import BuildConfig, RecordBuilder
+from data.pretraining.shards import build_shard, digests
 from storage import UserError, files, setting, textfiles, tfrecord
 
 try:

@@ -90,7 +90,7 @@ def _goes_on(text: str, begin: int, stop: re.Match) -> bool:
     or (word.lower() in _WORDS["counted"] and not head[-3:].isdigit())
   )
   is_pair = head.lower().replace(" ", "").endswith(_PAIRS) or word == "UU"
-  is_title = lower in _WORDS["never"]
+  is_title = not _WORDS["never"].isdisjoint((token, lower))
   if is_number or is_pair or is_title or _HEADING.fullmatch(head):
     return True
   is_short = _SHORT.fullmatch(token)

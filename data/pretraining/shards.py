@@ -10,59 +10,18 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
-from itertools import chain
 from random import Random
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
 
 import numpy as np
 from absl import logging
 
 from data.pretraining import documents, instances
-from data.pretraining.instances import BuildConfig, RecordBuilder, TextFormat
-from storage import Progress, files, num_wide, textfiles, tfrecord, workers
+from data.pretraining.documents import Shard, TextFormat, split_corpus
+from data.pretraining.instances import BuildConfig, RecordBuilder
+from storage import Progress, files, num_wide, setting, tfrecord, workers
 
-# Many shards keep many workers busy. A shard is large enough for random
-# sentences and small enough for the memory of a worker.
-_SHARDS = 32
-_MIN_BYTES, _MAX_BYTES = 1 << 20, 4 << 20
-_LARGE_SPAN = 128 << 20  # bytes; larger spans log a warning
-
-
-class Span(NamedTuple):
-  """Complete documents of a file: bytes [start, end), or from `start` on."""
-
-  path: str
-  start: int
-  end: int | None
-  size: int
-
-  def __str__(self) -> str:
-    if self.end is None:
-      return self.path
-    return f"{self.path} (bytes {self.start:,} to {self.end:,})"
-
-
-class Shard(NamedTuple):
-  """Unit of work of a worker process."""
-
-  number: int  # position in the corpus; determines the seed
-  spans: tuple[Span, ...]
-  dropped: tuple[int, ...] = ()  # indices of documents to drop
-
-  def __str__(self) -> str:
-    return ", ".join(map(str, self.spans))
-
-  @property
-  def megabytes(self) -> float:
-    """Approximate size of the text."""
-    return sum(span.size for span in self.spans) / 1e6
-
-  def lines(self, text_format: TextFormat) -> Iterator[str]:
-    """Yields the lines of all documents, including those to drop."""
-    for span in self.spans:
-      yield from text_format.lines(span.path, span.start, span.end)
-      yield ""  # the end of a file ends a document
+_MANY = 500  # instances; the random sentences of fewer deviate by chance
 
 
 def build_shard(
@@ -121,7 +80,19 @@ def write_shards(
       f"{single} of {len(shards)} shards are a single document, from which "
       "their random next sentences are drawn too; blank lines divide documents"
     )
+  _warn_of_pairs(progress.counts)
   return progress.counts["instances"]
+
+
+def _warn_of_pairs(counts: Mapping[str, int]) -> None:
+  """Warns if many more pairs than half have a random second sentence."""
+  fraction = counts["random_next_sentences"] / max(counts["instances"], 1)
+  if fraction > 0.55 and counts["instances"] >= _MANY:
+    logging.warning(
+      f"{fraction:.0%} of the second sentences are random, about half is meant:"
+      " a sentence that ends a document or fills a short record has no next "
+      f"one. Longer documents and {setting('short_seq_prob', 0)} lower this"
+    )
 
 
 def _shard_writer(
@@ -181,51 +152,6 @@ def digests(lines: Iterable[str]) -> np.ndarray:
   return np.fromiter(map(documents.digest, parts), np.uint64)
 
 
-def split_corpus(paths: list[str], text_format: TextFormat) -> list[Shard]:
-  """Divides files, in order, into shards of about the same size.
-
-  Large files are divided between documents, unless compressed. Small files are
-  grouped. A shard is a 32nd of the input, but at least 1 MB and at most 4 MB.
-  """
-  total = sum(map(documents.text_size, paths))
-  size = min(max(total // _SHARDS, _MIN_BYTES), _MAX_BYTES)
-  shards: list[Shard] = []
-  spans, filled = (), 0
-  for span in chain.from_iterable(
-    _spans(path, size, text_format) for path in paths
-  ):
-    if span.size > _LARGE_SPAN:
-      logging.warning(
-        f"{span}: {span.size // 1_000_000} MB that cannot be divided; a worker "
-        "holds them in memory"
-      )
-    if spans and filled + span.size > size:
-      shards.append(Shard(len(shards), spans))
-      spans, filled = (), 0
-    spans += (span,)
-    filled += span.size
-  return [*shards, Shard(len(shards), spans)]
-
-
-def _spans(path: str, size: int, text_format: TextFormat) -> Iterator[Span]:
-  length = documents.text_size(path)
-  start = 0
-  while text_format.is_divisible(path) and length - start > 1.5 * size:
-    end = start + size - 1
-    with textfiles.open_text(path, end) as file:
-      read_line = partial(file.readline, textfiles.MAX_LINE_BYTES)
-      end += len(read_line())
-      for line in iter(read_line, b""):
-        end += len(line)
-        if text_format.field or not line.decode(errors="replace").strip():
-          break  # this line ends a document
-      else:
-        break
-    yield Span(path, start, end, end - start)
-    start = end
-  yield Span(path, start, None, length - start)
-
-
 def write_in_memory(
   config: instances.BuildConfig, inputs: Sequence[str], outputs: Sequence[str]
 ) -> int:
@@ -248,6 +174,7 @@ def write_in_memory(
   building = Progress("built from", len(corpus) * dupes, unit)
   records, samples = builder.records(corpus, Random(config.seed), building)
   building.say()
+  _warn_of_pairs(building.counts)
   for sample in samples:
     logging.info("%s", sample)
   with ExitStack() as stack:  # all files appear, or no file does

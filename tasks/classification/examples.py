@@ -164,14 +164,16 @@ def _label(task, column, row, path):
         f"{where}: {label!r} is not a number, but scores have to be"
       )
     return label
-  if task.dialect and label not in task.labels:  # pandas writes 1 as 1.0
-    start = re.escape(re.sub(r"(?<=\d)\.0*$", "", label))
-    is_same = re.compile(rf"{start}((?<=\d)\.0*)?").fullmatch
-    label = next(filter(is_same, task.labels), label)
   if task.multi_label:
     result = labels.split(label, where)
   else:
     result = (dict(task.label_aliases).get(label, label),)
+  if task.dialect and not {*result} <= {*task.labels}:
+    known = {labels.plain(label): label for label in task.labels}
+    result = tuple(
+      name if name in task.labels else known.get(labels.plain(name), name)
+      for name in result
+    )
   for name in result:
     _check_label(task, name, where)
   return result if task.multi_label else result[0]

@@ -1,6 +1,7 @@
 """Settings of run_classifier.py, and tasks: GLUE, XNLI, tsv (own files)."""
 
 import os
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -283,16 +284,24 @@ def read(
 def _training_labels(task, data_dir):
   split = task.splits["train"]
   path = os.path.join(data_dir, split.file)
-  result = set()
+  result, has_several = set(), False
   for row in tables.read_table(path, split.columns, dialect=task.dialect):
     label = row.values[split.label].strip()
     where = f"{path}, line {row.line}"
     if task.multi_label:
-      result.update(labels.split(label, f"{where}, column {split.label}"))
+      names = labels.split(label, f"{where}, column {split.label}")
+      result.update(names)
+      has_several |= len(names) > 1
     elif not label:
       raise UserError(f"{where}: {split.label} is blank")
     else:
       result.add(label)
   if not result:
     raise UserError(f"{path}: every {split.label} is empty: there is no label")
+  doubtful = [name for name in sorted(result) if re.search("[,;[]", name)]
+  if task.multi_label and doubtful and not has_several:
+    logging.warning(
+      f"{path}: no text has several labels. {labels.SEPARATOR!r} separates "
+      f"labels: is {doubtful[0]!r} one label?"
+    )
   return labels.LabelSet(labels.in_order(result), path)

@@ -1,12 +1,12 @@
 """Reads sentences with tags, from columns (CoNLL) or JSON lines -> records.
 
-A word and its tag have a line, with tabs or blanks between columns. A blank
-line ends a sentence, "-DOCSTART-" begins a document. KLUE's files have a line a
-character, BLANK for a blank. "#" begins a comment, or a word with a known tag.
+A blank line ends a sentence. A line with a tab is split at tabs, any other line
+at blanks. KLUE's files have a line for each character, and BLANK for a blank. A
+line with "#" is a comment, unless columns and tag are as in the other lines.
 
-A record has a sentence, or a part of it; with document context (section 5.3 of
-the paper) also its neighbors. The first piece of a word has the tag as label,
-all other tokens -1, which losses ignore.
+A record has a sentence, or a part of a long sentence; with document context
+(section 5.3 of the paper) also the neighboring sentences. The first piece of a
+word has the tag as label. Other tokens have the label -1, which losses ignore.
 """
 
 import json
@@ -34,6 +34,8 @@ DOCUMENT_START = "-DOCSTART-"
 _STARTS = (DOCUMENT_START, "#begin document", "#end document", "# newdoc")
 BLANK = "\u2581"  # as in SentencePiece
 _ID = re.compile(r"\d+[-.]\d+")  # of CoNLL-U: 2-3 is a range, 2.1 is empty
+# A tag in CoNLL-U's last column, such as NER=B-PER|SpaceAfter=No.
+_NAMED = re.compile(r"(?:.*\|)?\w+=(O|[BIESMLUW]-[^|]+)(?:\|.*)?")
 _LONG = 200  # words; a longer sentence is perhaps several
 # Keys of JSON lines, for words and tags.
 _KEYS = (("tokens", "words"), ("ner_tags", "tags", "labels", "ner"))
@@ -132,6 +134,11 @@ def _read_columns(path, columns) -> Iterator[Sentence]:
     _log_once(text, path, len(left_out), min(others))
   column = columns[-1] if columns[1:] else -1
   tags = {tag for _, cells in rows for tag in cells[column:][:1]}
+  if any((named := _NAMED.fullmatch(tag)) and named[1] != "O" for tag in tags):
+    for _, cells in rows:
+      named = len(cells) > column and _NAMED.fullmatch(cells[column])
+      cells[column] = named[1] if named else "O"
+    tags = {cells[column] for _, cells in rows}
   _check_rows(path, rows[:1000], tags)
   sizes = Counter(len(cells) for _, cells in rows)
   [(usual, _)] = sizes.most_common(1) or [(0, 0)]

@@ -24,6 +24,7 @@ PATTERNS = {
   "IOE2": "IIEE",
 }
 _OUTSIDES = (OUTSIDE, "o", "-", "_", "0", "OUT", "NONE", "None", "none")
+_OUTSIDES += ("OUTSIDE", "OTHER", "Other", "other")
 # Separator of letter and type ("" without types), whether the letter is a
 # suffix, whether the letter is in lower case.
 Layout = tuple[str, bool, bool]
@@ -144,10 +145,14 @@ def is_doubtful(scheme: Scheme, tags: Collection[str]) -> bool:
   types = {*tags} - {scheme.outside}
   if scheme.layout or not types:
     return False
-  ends = Counter(
-    re.sub(r"^([^\W_]+[\W_]|[BIESMLUW](?=\w\w))", "", t) for t in types
-  )
-  return min(ends.values()) > 1 or all(map(str.isdigit, types))
+  start = re.compile(r"^([^\W_]+[\W_]|[BIESMLUW](?=\w\w))")
+  end_by_tag = {tag: start.sub("", tag) for tag in types}
+  starts = {tag.removesuffix(end) for tag, end in end_by_tag.items()}
+  ends = Counter(end_by_tag.values())
+  alike = sum(number for number in ends.values() if number > 1)
+  is_mostly_alike = 2 * alike > len(types) and len(starts) <= len(ends)
+  is_number = re.compile(r"[\d.]+").fullmatch
+  return alike == len(types) or is_mostly_alike or all(map(is_number, types))
 
 
 def _main_layout(
@@ -170,6 +175,7 @@ def _main_layout(
     has_begin, is_usual = "B" in letters, layout == USUAL
     # Vitamin-B and Vitamin-E are types.
     is_likely = has_begin and (len(letters) != 2 or bool(letters & {*"IM"}))
+    is_likely |= letters == {*"IE"}
     is_likely &= 2 * len(parts) >= len(tags)
     is_likely |= all(kind in kinds for _, kind in parts.values())
     if not layout[0]:

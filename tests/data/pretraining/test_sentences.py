@@ -26,7 +26,7 @@ def _ends(sentences):
 
 
 # Words after which the rules find a wrong end or miss an end.
-WRONG = {"etc.", "usf.", "MM.", "ecc.", "L'art."}
+WRONG = {"etc.", "usf.", "ecc.", "L'art."}
 
 
 def test_labelled_paragraphs_are_split_into_their_sentences():
@@ -41,8 +41,8 @@ def test_labelled_paragraphs_are_split_into_their_sentences():
     if result != sentences:
       wrong.append(text)
   assert all(WRONG & set(text.split()) for text in wrong), wrong
-  # Precision is 99.3 %, recall 99.0 %.
-  assert (agreed, added, missed) == (285, 2, 3)
+  # Precision is 99.7 %, recall 99.0 %.
+  assert (agreed, added, missed) == (285, 1, 3)
 
 
 @pytest.mark.parametrize(
@@ -113,6 +113,8 @@ def test_no_abbreviation_ends_a_sentence():
     "See Rook vs. Finch, vol. 2, no. 3, ch. 4, sec. 5, pp. 6 and fig. 7.",
     "Am 5. Januar ging er in Kl. B, z. B. zu Dr. Elm, Nr. 5, am 3. Mai.",
     "On Jan. 5, 1999, M. Dupont, J. R. R. Finch and Sra. Ash read art. 5.",
+    "Dipl.-Ing. Elm, Inh. der Fa. Ash, kam bzw. Prof. em. Fir, mind. 5.",
+    "MM. Ash, Excmo. Sr. Elm, тов. Ив and Doç. Fir met (Eq. 5, 3. Aufl. 7).",
   ):
     assert split_sentences(text) == [text]
 

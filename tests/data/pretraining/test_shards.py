@@ -48,6 +48,23 @@ def test_single_documents_are_warned_about(tmp_path, monkeypatch, caplog):
   assert "the text is a single document" in caplog.text
 
 
+@pytest.mark.parametrize("processes", [0, 1])
+def test_too_many_random_next_sentences_are_warned_about(
+  processes, tmp_path, caplog
+):
+  text = "Owls hunt at night, and bats do.\n"
+  for name, size in (("short", 2), ("long", 300)):
+    path, caplog_text = str(tmp_path / name), "second sentences are random"
+    Path(path).write_text((text * size + "\n") * (1200 // size))
+    if processes:
+      _records(tmp_path, [path], processes)
+    else:
+      outputs = [str(tmp_path / "records")]
+      shards.write_in_memory(corpus.build_config(), [path], outputs)
+    assert (caplog_text in caplog.text) == (name == "short")
+    caplog.clear()
+
+
 def test_duplicates_are_dropped_in_all_shards(tmp_path, monkeypatch):
   monkeypatch.setattr(shards, "_MIN_BYTES", 4000)
   once, more = corpus.random_documents(60), corpus.random_documents(9, seed=2)

@@ -110,14 +110,18 @@ def test_a_text_file_counts_if_there_is_no_table(tmp_path):
 
 @pytest.mark.parametrize(
   "train, dev",
-  [("1", "1.0"), ("1.0", "1"), ("1", "1.00"), ("1.0", "1."), ("1", "01")],
+  [
+    *(("1", "1.0"), ("1.0", "1"), ("1", "1.00"), ("1.0", "1."), ("1", "01")),
+    *(("1", "1,0"), ("1,0", "1"), ("TRUE", "True"), ("true", "TRUE")),
+    ("A", "a"),
+  ],
 )
 def test_a_label_is_spelled_as_in_training(tmp_path, train, dev):
-  lay_out(tmp_path, train_csv=f"body,kind\na,{train}\nb,0\n")
-  lay_out(tmp_path, dev_csv=f"body,kind\na, {dev} \n")
-  if dev == "01":  # 01 may be a code, not a number
+  lay_out(tmp_path, train_csv=f"body;kind\na;{train}\nb;0\n")
+  lay_out(tmp_path, dev_csv=f"body;kind\na; {dev} \n")
+  if dev in ("01", "a"):  # 01 may be a code, not a number
     with pytest.raises(
-      ValueError, match=r"dev\.csv, line 2.* '01' is no label"
+      ValueError, match=rf"dev\.csv, line 2.* '{dev}' is no label"
     ):
       _read(tmp_path, "dev")
   else:

@@ -65,6 +65,23 @@ def test_own_files_with_several_labels(tmp_path):
   assert rows == [("woe", "joy"), (), ("wit",), ("wit", "joy"), ()]
 
 
+@pytest.mark.parametrize("cell", ["joy, wit", "joy;wit", "['joy', 'wit']"])
+def test_other_separators_of_labels_are_said(cell, tmp_path, caplog):
+  header = "text\tlabel\n"
+  _task(tmp_path / "one", train_tsv=f"{header}A\t{cell}\nB\twoe\n")
+  assert f"separates labels: is {cell!r} one label?" in caplog.text
+  caplog.clear()
+  _task(tmp_path / "two", train_tsv=f"{header}A\t{cell}\nB\twoe|joy\n")
+  assert not caplog.text
+
+
+def test_a_label_of_several_is_spelled_as_in_training(tmp_path):
+  train, dev = "text\tlabel\nA\t1|2\n", "text\tlabel\nB\t2.0|1\n"
+  custom = _task(tmp_path, train_tsv=train, dev_tsv=dev)
+  [row] = examples.read_examples(custom, str(tmp_path), "dev")
+  assert row.label == ("2", "1")
+
+
 def test_wrong_labels_are_named(tmp_path):
   train = "text\tlabel\nA\tjoy|woe\n"
   custom = _task(tmp_path, train_tsv=train, dev_tsv="text\tlabel\nB\tjoy|wo\n")

@@ -242,6 +242,13 @@ def test_comments_are_no_words(tmp_path, text, columns, expected):
     assert [s.document for s in sentences] == [0, 1]
 
 
+def test_tags_with_a_name_are_read_from_the_last_column_of_conllu(tmp_path):
+  path = tmp_path / "x.txt"
+  path.write_text("1\tAnn\tx=B-A|ner=B-PER\n2\tran\t_\n3\tso\tner=O|x=1\n\n")
+  [sentence] = examples.read_sentences(str(path), 1)
+  assert sentence.tags == ["B-PER", "O", "O"]
+
+
 def test_ranges_and_empty_nodes_of_conllu_are_no_words(tmp_path, caplog):
   caplog.set_level("INFO", "absl")
   text = "1-2\tzum\t_\n1\tzu\tP\n2\tdem\tD\n2.1\tist\tV\n3\tOrt\tN\n\n"

@@ -85,6 +85,7 @@ def test_a_scheme_has_its_letters_by_position(name, target):
     ("B-cell-B B-cell-I I-kappa-B I-kappa-I O", "B-cell I-kappa"),
     ("B-X I-X I_X O", "X"),  # a typing error
     ("B-B B-I O", "B"),
+    ("I_X E_X I_Y E_Y O", "X Y"),  # IOE2
     ("B M E S", ""),  # segmentation, without types
     ("S B L", ""),
     # Words that only look like a scheme.
@@ -105,8 +106,9 @@ def test_types_are_recognized_by_all_tags(tags, types):
 def test_every_type_has_the_letters_of_every_other():
   suffixes = [Sentence([""] * 3, ["X_B", "X_I", "Y_B"])]
   assert tagging.tag_set(suffixes) == ("O", "X_B", "X_I", "Y_B", "Y_I")
-  naver = [Sentence([""] * 2, ["-", "X_B"])]
-  assert tagging.tag_set(naver) == ("-", "X_B")
+  for outside in ("-", "OTHER"):
+    naver = [Sentence([""] * 2, [outside, "X_B"])]
+    assert tagging.tag_set(naver) == (outside, "X_B")
 
 
 # --- Conversions -----------------------------------------------------------
@@ -252,6 +254,9 @@ def test_tags_that_are_in_no_scheme_are_said(tmp_path, caplog):
     ("BEGIN-PER INSIDE-PER O", True),
     ("BPER IPER BLOC ILOC O", True),
     ("1 2 0 3", True),  # ids
+    ("0.98 0.5 1.0", True),  # probabilities
+    ("BEGIN-PER BEGIN-LOC INSIDE-LOC BEGIN-ORG INSIDE-ORG O", True),
+    ("BPER BLOC ILOC O", True),
     ("PER LOC O", False),
     ("art-other event-other person-artist O", False),
     ("DT NN VB", False),
