@@ -8,7 +8,6 @@ import functools
 import itertools
 import sys
 import unicodedata
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -33,26 +32,19 @@ _EXPANDED = 5  # becomes several code points
 _UNCASED, _CASED, _IGNORED = 0, 1, 2
 
 
-@dataclass(frozen=True)
-class UnicodeTables:
-  """Rules for each of the C = 0x110000 code points."""
-
-  kinds: np.ndarray  # [C] uint8, _REMOVED to _EXPANDED
-  # [C] int32, what to add to a code point to lower-case and decompose it. For
-  # _EXPANDED code points, the row in `expansions`.
-  shifts: np.ndarray
-  expansions: list[list[int]]  # code points that replace an _EXPANDED one
-  # [C] uint8, canonical combining class of the decomposition's first code
-  # point; 255 for code points that cleaning removes, which do not reorder.
-  orders: np.ndarray
-  casings: np.ndarray  # [C] uint8, _UNCASED, _CASED or _IGNORED
-
-
 @functools.cache
-def unicode_tables(do_lower_case: bool) -> UnicodeTables:
-  """Computes the tables, in less than a second."""
+def _unicode_tables(do_lower_case: bool) -> tuple:
+  """Rules for each code point, computed in less than a second.
+
+  Returns a table of kinds and shifts, one of orders, one of casings, and the
+  code points that replace each _EXPANDED one.
+  """
   kinds = np.full(_CODE_POINTS, _WORD_CHAR, np.uint8)
+  # What to add to a code point to lower-case and decompose it. For _EXPANDED
+  # code points, the index in `expansions`.
   shifts = np.zeros(_CODE_POINTS, np.int32)
+  # Canonical combining class of the decomposition's first code point; 255 for
+  # code points that cleaning removes, which do not reorder.
   orders = np.zeros(_CODE_POINTS, np.uint8)
   casings = np.full(_CODE_POINTS, _UNCASED, np.uint8)
   expansions: list[list[int]] = []
@@ -88,7 +80,7 @@ def unicode_tables(do_lower_case: bool) -> UnicodeTables:
         kinds[code] = _ALONE
       elif unicodedata.combining(text):
         kinds[code] = _MARK
-  return UnicodeTables(kinds, shifts, expansions, orders, casings)
+  return _Table(kinds, shifts), _Table(orders), _Table(casings), expansions
 
 
 # --- Operations ------------------------------------------------------------
@@ -98,7 +90,7 @@ class _Chars(NamedTuple):
   """Code points of all pieces, concatenated."""
 
   codes: tf.Tensor  # [K] int32
-  kinds: tf.Tensor  # [K] int32, as in unicode_tables
+  kinds: tf.Tensor  # [K] int32, _REMOVED to _EXPANDED
   rows: tf.Tensor  # [K] int64, index of the piece
   sources: tf.Tensor  # [K] int64, index of the original code point in the input
 
@@ -110,13 +102,11 @@ class Normalizer:
   """Splits code points into words. `do_lower_case` strips accents, too."""
 
   def __init__(self, do_lower_case: bool):
-    tables = unicode_tables(do_lower_case)
+    tables = _unicode_tables(do_lower_case)
     self._do_lower_case = do_lower_case
-    self._kinds_and_shifts = _Table(tables.kinds, tables.shifts)
-    self._orders = _Table(tables.orders)
-    self._casings = _Table(tables.casings)
-    self._expanded = np.array([*itertools.chain(*tables.expansions)], np.int32)
-    self._lengths = [len(expansion) for expansion in tables.expansions]
+    self._kinds_and_shifts, self._orders, self._casings, expansions = tables
+    self._expanded = np.array([*itertools.chain(*expansions)], np.int32)
+    self._lengths = [len(expansion) for expansion in expansions]
 
   def __call__(self, pieces: tf.RaggedTensor) -> tf.RaggedTensor:
     """Splits text into words: [P, (K)] int32 code points -> [P, (W), (C)]."""

@@ -105,24 +105,20 @@ class WordpieceTokenizer:
 
   def tokenize(self, text: str | bytes) -> list[str]:
     """Splits the words of a text: "unaffable" -> ["un", "##aff", "##able"]."""
-    words = convert_to_unicode(text).split()
-    return list(itertools.chain.from_iterable(map(self._pieces, words)))
-
-  def _pieces(self, word):
-    if len(word) > MAX_CHARS_PER_WORD:
-      return [UNK]
-    pieces = []
-    start = 0
-    while start < len(word):
-      prefix = JOINER if start else ""
-      for limit in range(len(word), start, -1):
-        if prefix + word[start:limit] in self.vocab:
+    tokens: list[str] = []
+    for word in convert_to_unicode(text).split():
+      pieces, start = [], 0
+      while start < len(word) <= MAX_CHARS_PER_WORD:
+        prefix = JOINER if start else ""
+        for limit in range(len(word), start, -1):
+          if prefix + word[start:limit] in self.vocab:
+            break
+        else:
           break
-      else:
-        return [UNK]
-      pieces.append(prefix + word[start:limit])
-      start = limit
-    return pieces
+        pieces.append(prefix + word[start:limit])
+        start = limit
+      tokens += pieces if start == len(word) else [UNK]
+    return tokens
 
 
 _ASCII_WORDS = re.compile(r"[A-Za-z0-9]+|\S")

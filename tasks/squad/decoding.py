@@ -85,11 +85,12 @@ def decode(
   groups = groupby(pairs, lambda pair: pair[0].example_index)
   by_example = {index: list(group) for index, group in groups}
   for index, example in enumerate(examples):
-    parts = [window for window, _ in by_example.get(index, ())]
+    group = by_example.get(index, ())
+    parts = [window for window, _ in group]
     # [2, T] for each model; in float64 sums equal the original's
     by_window = (
       np.moveaxis(np.atleast_3d(np.asarray(values, np.float64)), 2, 0)
-      for _, values in by_example.get(index, ())
+      for _, values in group
     )
     ranked = [  # by model
       _n_best(parts, values, example.doc_tokens, answer_text, config)
