@@ -114,10 +114,8 @@ class ConcatEncoders(ConfigLayer):
     positions=None,
     training=None,
   ):
-    outputs = [
-      encoder(input_ids, input_mask, segment_ids, positions, training=training)
-      for encoder in self.encoders
-    ]
+    inputs = input_ids, input_mask, segment_ids, positions
+    outputs = [e(*inputs, training=training) for e in self.encoders]
     pairs = zip(*(output["encoder_layers"] for output in outputs), strict=True)
     result = {"encoder_layers": [ops.concatenate(p, axis=-1) for p in pairs]}
     for name in ("embedding_output", "sequence_output", "pooled_output"):

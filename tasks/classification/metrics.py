@@ -127,10 +127,10 @@ def load_thresholds(task: ClassificationTask, path: str) -> tuple[float, ...]:
   except ValueError:
     values = {}
   if tuple(values) != tuple(task.labels):
+    labels = label_files.describe(task.labels)
     raise UserError(
-      f"{path} is to have the lines label, tab, threshold for "
-      f"{label_files.describe(task.labels)}, in this order: correct it, or "
-      "remove it"
+      f"{path} is to have the lines label, tab, threshold for {labels}, in "
+      "this order: correct it, or remove it"
     )
   return tuple(values.values())
 

@@ -96,9 +96,8 @@ def report(scores: Scores) -> str:
   tokens = f"processed {scores.words} tokens"
   accuracy = f"accuracy: {scores.accuracy:7.2%}"
   if scores.of_entities:
-    tokens += (
-      f" with {overall.labels} phrases; found: {overall.predicted} phrases"
-    )
+    phrases = f"{overall.labels} phrases; found: {overall.predicted} phrases"
+    tokens += f" with {phrases}"
     accuracy += f"; {percent(overall)}"
   lines = [f"{tokens}; correct: {overall.correct}.", accuracy]
   for name, score in scores.by_type.items():
