@@ -67,14 +67,12 @@ def _articles(path) -> Iterator[list[str]]:
     elif article is not None and not is_start:
       article.append(line)
     elif line.strip():
-      problem = (
-        "begins within another article, not after"
-        if is_start
-        else ("is not within <doc ...> and")
-      )
+      problem = f"{line[:40]!r} is not within <doc ...> and {_ARTICLE_END}"
+      if is_start:
+        problem = f"an article begins within another, without {_ARTICLE_END}"
       raise UserError(
-        f"{path}, line {number}: {line[:40]!r} {problem} {_ARTICLE_END}; "
-        f"{setting('source', 'wikipedia')} reads the output of WikiExtractor"
+        f"{path}, line {number}: {problem}; {setting('source', 'wikipedia')} "
+        "reads the output of WikiExtractor"
       )
   if article is not None:
     raise UserError(f"{path} ends within an article, without {_ARTICLE_END}")
