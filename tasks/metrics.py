@@ -9,12 +9,6 @@ from absl import logging
 
 from storage import files, num_wide
 
-# Remedy for a model that answers everything alike.
-UNLEARNED = (
-  "as if it had learned nothing: train longer, with another --learning_rate or "
-  "--seed, or check --init_checkpoint"
-)
-
 
 def score(name: str, predictions: np.ndarray, labels: np.ndarray) -> float:
   """Computes a metric by name; 0 if undefined.
@@ -62,8 +56,11 @@ def classification_report(
   if (predictions == first).all() and (labels != labels[0]).any():
     classes = itertools.compress(names, first) if first.ndim else [names[first]]
     same, number = ", ".join(classes) or "no label", len(predictions)
-    text = f"the model predicts {same} for each of {number} examples"
-    logging.warning("%s, %s", text, UNLEARNED)
+    logging.warning(
+      f"the model predicts {same} for each of {number} examples, as if it had "
+      "learned nothing: train longer, with another --learning_rate or --seed, "
+      "or check --init_checkpoint"
+    )
   options = {"target_names": names, "digits": 4} | _report_options(len(names))
   table = metrics.classification_report(labels, predictions, **options)
   most = max(map(num_wide, names))

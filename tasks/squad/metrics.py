@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from absl import logging
 
 from storage import UserError, files, textfiles
-from tasks.metrics import UNLEARNED
 from tasks.squad.decoding import Predictions
 from tasks.squad.examples import SquadExample
 
@@ -146,8 +145,11 @@ def warn_of_silence(
     verb = "answers"
   elif not _rejects_all(scores, predictions.null_odds):
     return
-  text = "the model %s none of %d questions, %s"
-  logging.warning(text, verb, len(questions), UNLEARNED)
+  logging.warning(
+    f"the model {verb} none of {len(questions)} questions, as if it had learned "
+    "nothing: train longer, with another --learning_rate or --seed, or check "
+    "--init_checkpoint"
+  )
 
 
 def load_threshold(path: str) -> float:
