@@ -146,9 +146,9 @@ def warn_of_silence(
   elif not _rejects_all(scores, predictions.null_odds):
     return
   logging.warning(
-    f"the model {verb} none of {len(questions)} questions, as if it had learned "
-    "nothing: train longer, with another --learning_rate or --seed, or check "
-    "--init_checkpoint"
+    f"the model {verb} none of {len(questions)} questions, as if it had "
+    "learned nothing: train longer, with another --learning_rate or --seed, or "
+    "check --init_checkpoint"
   )
 
 
