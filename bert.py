@@ -78,9 +78,9 @@ def load(
   --output_dir, or hf://ORGANIZATION/NAME[@REVISION], which is downloaded and
   converted once (docs/models.md). `make` is a function in modeling/models.py,
   `settings` are arguments for `make`, such as num_labels=2. Variables that the
-  checkpoint lacks, or a head for other labels has, keep initial values; absl's
-  log names such variables at level INFO. `max_seq_length` defaults to the
-  model's maximum, `do_lower_case` to the case of its training or vocabulary.
+  checkpoint lacks keep initial values, like a head for other labels; absl's log
+  names these variables at level INFO. `max_seq_length` defaults to the model's
+  maximum, `do_lower_case` to the case of its training or vocabulary.
   """
   path = os.fspath(folder)
   if path.startswith("hf://"):

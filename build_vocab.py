@@ -42,7 +42,7 @@ def check_flags(settings: VocabularySettings) -> None:
   if settings.extend:
     return settings.check_extension()
   for name in settings.given.intersection(flags_of(Extension)):
-    raise UserError(f"--{name} is for --extend: name the vocabulary by it")
+    raise UserError(f"--{name} needs --extend, the vocabulary to extend")
   if settings.preset and not settings.overwrite:
     check_is_new(config_path(settings))
   vocab_learning.reserved_tokens(
@@ -68,9 +68,7 @@ def main(settings: VocabularySettings) -> None:
       "the text yields only %d tokens of --vocab_size=%d: %sgive more text%s",
       len(tokens),
       settings.vocab_size,
-      ""
-      if settings.preset
-      else "set vocab_size in bert_config.json to it, or ",
+      "" if settings.preset else "set this vocab_size in bert_config.json, or ",
       " or a smaller --min_count" if settings.min_count > 1 else "",
     )
   vocab.save(tokens, settings.output_file)

@@ -50,7 +50,7 @@ class ConversionSettings(Settings):
   output: str = common(None, "Folder to write.", required=True)
   bert_config_file: str | None = common(None, "Default: beside the checkpoint.")
   vocab_file: str | None = common(None, "Default: beside the checkpoint.")
-  do_lower_case: bool | None = common(None, "Default: that of its tokenizer.")
+  do_lower_case: bool | None = common(None, "Default: as the tokenizer does.")
   overwrite: bool = common(False, "Replace files in --output.")
   output_format: str | None = flag(
     None,
@@ -126,7 +126,7 @@ def choose_target(settings: ConversionSettings, kind: str) -> str:
   target = settings.output_format or default
   if settings.strip_optimizer and not (stays and target == ORIGINAL):
     raise UserError(
-      "--strip_optimizer is from original to original: others have no optimizer"
+      "--strip_optimizer converts original to original: others have no slots"
     )
   if kind == target and not stays:
     raise UserError(

@@ -29,12 +29,12 @@ class Settings(TrainedModel):
 
   text: tuple[str, ...] | None = common(
     None,
-    "Text with [MASK], or any with --text_pair; may be repeated.",
+    "Text with [MASK], or any text with --text_pair; may be repeated.",
     text=True,
     repeated=True,
   )
   text_pair: str | None = flag(
-    None, "Second text of each: is it the next sentence?", text=True
+    None, "Second text for each text: is it the next sentence?", text=True
   )
   input_file: str | None = common(None, "One such text per line; - for stdin.")
   top_k: int = flag(5, "Number of tokens to print for each mask.", minimum=1)

@@ -43,7 +43,7 @@ class PredictorSettings(Settings):
     "the URL of a TF Serving.",
     required=True,
   )
-  batch_size: int = common(32, "Lines at a time.", minimum=1)
+  batch_size: int = common(32, "Lines to answer at a time.", minimum=1)
   engine: str = flag(
     "auto",
     "Files of an export to use; auto: litert on a CPU, else savedmodel.",
@@ -92,8 +92,8 @@ def check_flags(settings: PredictorSettings) -> None:
   for name in settings.texts:
     if name != "choices" and len(settings[name]) > 1:
       raise UserError(
-        f"--{name} is given {len(settings[name])} times: give it once; several "
-        "texts are asked by lines of JSON on standard input"
+        f"--{name} is given {len(settings[name])} times: give it once, or ask "
+        "several texts by lines of JSON on standard input"
       )
 
 

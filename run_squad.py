@@ -30,8 +30,8 @@ def check_flags(settings: Settings) -> None:
     raise UserError("--group_by_length needs --dynamic_padding.")
   if settings.f1_unit == "character" and settings.version_2_with_negative:
     raise UserError(
-      "--f1_unit=character has no scores of questions without an answer: leave "
-      "out one of it and --version_2_with_negative"
+      "--f1_unit=character cannot score questions without an answer: drop it, "
+      "or --version_2_with_negative"
     )
   settings.windows()
   settings.decoding()

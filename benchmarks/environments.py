@@ -1,4 +1,4 @@
-"""What a classifier costs to serve: size on disk, start, memory, time a text.
+"""Costs of an environment that answers: disk, start, memory, time per text.
 
 python -m benchmarks.environments --data=glue_data/MRPC --export=export \
   --hugging_face=hf --serve=serve/bin/python --onnx=onnx/bin/python \

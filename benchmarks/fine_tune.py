@@ -4,9 +4,10 @@
     --work_dir=work --bert_dir=bert --hf_dir=hugging_face_folder \
     --peer_python=torch/bin/python --rounds=7
 
-Same weights (--bert_dir is what convert_checkpoint.py makes of --hf_dir), data,
-optimizer and hyper-parameters; each round has the next seed, unless --work_dir
-has it. A run is timed from the start of its process to its predictions.
+Both sides have the same weights (convert_checkpoint.py makes --bert_dir from
+--hf_dir), data, optimizer and hyper-parameters. Each round has the next seed.
+Results in --work_dir are not computed again. A run is timed from the start of
+its process to its predictions.
 """
 
 import json

@@ -1,9 +1,9 @@
-"""create_pretraining_data.py from its start to its end.
+"""Times create_pretraining_data.py from start to end.
 
   python -m benchmarks.pretraining_data --vocab_file=vocab.txt
 
-The text is like that on which the original was timed. The program of
-tf-models-official makes the same records, in turns with it.
+The text resembles the text on which the original was timed. In turns, the
+program of tf-models-official makes the same records.
 """
 
 import statistics

@@ -1,9 +1,9 @@
-"""Raw text in, answer out: exports compared with what else users take.
+"""Times exports and their peers from raw text to answer.
 
-benchmarks/serving.sh makes the models, all of the same weights, and calls this
-program for both tasks. A ratio is of times in the same round; "first" is the
-first answer of a new process, "load" what it takes to be ready for it, with
-warm-up; "differ" counts answers that are not those of transformers in float32.
+benchmarks/serving.sh makes the models, all with the same weights, and calls
+this program for both tasks. Ratios compare times of the same round. "load" is
+the time until a new process is ready, with warm-up, "first" the time of its
+first answer. "differ" counts answers unlike transformers in float32.
 """
 
 import itertools

@@ -1,11 +1,12 @@
-"""The pre-training step compared with those of other libraries.
+"""Compares the pre-training step with the steps of other libraries.
 
   python -m benchmarks.train_step --cases=mini:32:128:float32 \
     --peer_python=torch/bin/python
 
-All train the same model on the same batch with dropout, clipping and AdamW. The
-column of a peer is its time over that of bert-tf2 in the same round. "roofline"
-is the time of the matrix products of the step alone, over that of the step.
+All train the same model on the same batch with dropout, clipping and AdamW. A
+peer's column is its time divided by the time of bert-tf2 in the same round.
+"roofline" is the time of the step's matrix products, divided by the time of the
+step.
 """
 
 import statistics
@@ -49,7 +50,7 @@ def contestants(
   result = {}
   for name in ("bert_tf2", *args.peers):
     if name not in CONTESTANTS:
-      raise ValueError(f"--peers={name}: expected of {', '.join(CONTESTANTS)}")
+      raise ValueError(f"--peers={name}: take one of {', '.join(CONTESTANTS)}")
     label, module, own = CONTESTANTS[name]
     python = args.peer_python if module == "train_torch" else sys.executable
     preload = args.preload if name == "compiled" else ""

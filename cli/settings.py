@@ -281,7 +281,7 @@ def line_of(parsed: flags.Flag) -> str:
 
 
 def from_line(argument: str) -> str:
-  """The argument --name=value of a `line_of`; ValueError for invalid JSON."""
+  """Parses a `line_of` into --name=value; ValueError for invalid JSON."""
   name, is_json, value = argument.partition(":json=")
   if not is_json or not re.fullmatch(r"--\w+", name):
     return argument
@@ -317,7 +317,7 @@ def check_writable(path: str, name: str) -> None:
 
 
 def check_output_file(path: str, overwrite: bool, *inputs: str) -> None:
-  """Checks that --output_file is writable, no input, and new or to replace."""
+  """Checks that --output_file is writable, no input, and new if it must be."""
   check_disjoint(inputs, path)
   is_file = not os.path.exists(path) or os.path.isfile(path)
   if files.is_folder(path) or not is_file:

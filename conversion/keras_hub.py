@@ -78,8 +78,8 @@ def read(folder: str) -> CanonicalModel:
   depth = config["num_hidden_layers"]
   if depth > len(arrays):  # a huge number would fill memory below
     raise UserError(
-      f"{folder}/{_CONFIG} says num_layers {depth}, and {path} has "
-      f"no more than {len(arrays)} variables"
+      f"{folder}/{_CONFIG} says num_layers {depth}, but {path} has "
+      f"only {len(arrays)} variables"
     )
   for i in range(depth):
     block = f"transformer_encoder_{i}" if i else "transformer_encoder"
@@ -155,7 +155,7 @@ def _convert_head(bert, folder):
     bert.values["cls/predictions/output_bias"] = bias
     logging.warning(
       "KerasHub's masked-LM head has the exact GELU and an epsilon of 1e-5, "
-      "the original's has neither: its logits will differ slightly"
+      "the original's head has neither: logits will differ slightly"
     )
   elif task in ("BertTextClassifier", "BertClassifier"):
     bert.values["output_weights"] = arrays.pop("dense/vars/0").T

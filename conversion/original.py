@@ -167,7 +167,7 @@ def _check_vocabulary(bert, for_transformers):
     validate_case_matches_checkpoint(lower_case, bert.origin, "input")
   elif not lower_case:
     case = setting("do_lower_case", False)
-    logging.info("its vocabulary is cased: programs need %s", case)
+    logging.info("the vocabulary is cased: programs need %s", case)
 
 
 def check_variables(bert: CanonicalModel, head: str) -> None:

@@ -339,7 +339,7 @@ class RecordDataset(TrainingRecords):
     return batches.map(lambda batch: batching.pad_rows(batch, batch_size))
 
   def in_order(self, outputs: Mapping[str, np.ndarray]) -> dict:
-    """Sorts outputs for all `eval_batches`, [examples, ...], like `rows`."""
+    """Sorts outputs of all `eval_batches`, [examples, ...], like the `rows`."""
     # The padding rows have the greatest position.
     order = np.argsort(outputs["position"])[: len(self.rows)]
     return {name: values[order] for name, values in outputs.items()}

@@ -90,7 +90,7 @@ def save(tokens: Iterable[str], path: str | os.PathLike) -> None:
   for token, number in Counter(tokens).items():
     is_line = token and token == token.strip() and not set(token) & {*"\r\n"}
     if number > 1 or not is_line:
-      raise UserError(f"{token!r} is no line of a vocabulary, or there twice")
+      raise UserError(f"{token!r} is no line of a vocabulary, or occurs twice")
   files.write_text(os.fspath(path), "".join(f"{token}\n" for token in tokens))
 
 
@@ -141,7 +141,7 @@ def check_same(
       raise UserError(
         f"{name} is not the vocabulary of the model: line {line + 1} is "
         f"{tokens.get(line, 'missing')}, but {token!r} in {source}: take that "
-        "file, of which only [unused] lines may be replaced"
+        "file, and replace only [unused] lines"
       )
 
 

@@ -192,7 +192,7 @@ def read_lines(lines: Iterable[bytes], predict) -> Iterator[dict]:
       row = json.loads(line)
     except (ValueError, RecursionError) as error:
       raise UserError(
-        f"line {number} is no JSON: {error}; a text stands in double quotes"
+        f"line {number} is no JSON: {error}; put a text into double quotes"
       ) from None
     if isinstance(row, str | list):
       row = {"text": row}

@@ -25,7 +25,7 @@ class Format:
     name: value of --export_format.
     purpose: reason to choose the format, for --help.
     files: file name by engine.
-    is_local: an engine reads one file alone, only from a local disk.
+    is_local: an engine reads a single file, which must be on a local disk.
     uses_gpu: the engine uses a GPU if there is one.
     is_trainable: other programs can train the export further.
     has_all_dtypes: activations may have another type than float32.

@@ -145,9 +145,9 @@ def save(folder: str, served) -> None:
 
   float16 halves the weights. int8 quantizes matrices to a quarter of the size,
   and activations dynamically. `serving_default` takes one row of any length, by
-  the model's names. A free batch size would add shape computations, which
-  keep XNNPACK from running all operations in one go.
-  Raises UserError if LiteRT lacks an operation of the model.
+  the names of the inputs. A free batch size would add shape computations, and
+  XNNPACK would no longer run all operations in one go. Raises UserError if
+  LiteRT lacks an operation of the model.
   """
   import tensorflow as tf  # noqa: PLC0415
 

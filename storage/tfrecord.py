@@ -194,8 +194,9 @@ class RecordFile:
 def create(path: str) -> Iterator[RecordFile]:
   """Opens a TFRecord file. The complete file appears together with an index.
 
-  The index saves a training run a scan of the file (record_scan.load_index).
-  The file is valid without an index, so a failure to write one is a warning.
+  With an index, a training run need not scan the file (record_scan.load_index).
+  The file is valid without an index, so a failure to write the index is a
+  warning.
   """
   with files.open_for_writing(path) as file:
     written = RecordFile(file)
@@ -218,7 +219,7 @@ def index_path(path: str) -> str:
 def identity(path: str) -> dict[str, int]:
   """Facts that identify the content of a file: size and checksum of both ends.
 
-  The time is no such fact, as copies may have another one.
+  The time is not among the facts, because a copy has another time.
   """
   size = files.size(path)
   with files.open_for_reading(path) as file:

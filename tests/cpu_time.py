@@ -38,13 +38,11 @@ def _noted(item, name):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item):
-  """Notes how long the fixtures of a test took."""
   return (yield from _noted(item, "setup"))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item):
-  """Notes how long a test took."""
   return (yield from _noted(item, "call"))
 
 

@@ -38,7 +38,6 @@ def set_fused(fused: bool) -> None:
 
 
 def leave_out_all() -> None:
-  """Prepares a process that ends with the program."""
   set_fused(False)
   report.draw_metrics = lambda folder: None
   gc.disable()

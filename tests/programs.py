@@ -65,7 +65,6 @@ def call(program, *arguments, stdin=b"", cwd=ROOT, fused=False, **flags):
 
 
 def _program(name, arguments, streams, cwd, fused, used):
-  """Runs the program in a child process."""
   for number, path in enumerate(streams):
     how = os.O_WRONLY | os.O_CREAT if number else os.O_RDONLY
     os.dup2(os.open(path, how, 0o600), number)
@@ -168,7 +167,6 @@ def table(path):
 
 
 def settings_of(program):
-  """Returns the settings class of a program."""
   module = importlib.import_module(program)
   kinds = [
     kind

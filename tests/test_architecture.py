@@ -55,7 +55,6 @@ def _tree(path):
 
 
 def _imports(path):
-  """Yields the modules that a file imports, as tuples of names."""
   for node in ast.walk(_tree(path)):
     if isinstance(node, ast.Import):
       yield from (tuple(alias.name.split(".")) for alias in node.names)

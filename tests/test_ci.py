@@ -23,24 +23,22 @@ def _write(path, text):
 @pytest.fixture(name="run")
 def _run(tmp_path):
   """Returns a function that runs .ci/run; gives status and calls of make."""
-  (tmp_path / "checkout/.ci").mkdir(parents=True)
-  shutil.copy(ROOT / ".ci/run", tmp_path / "checkout/.ci/run")
-  (tmp_path / "temporary").mkdir()
+  checkout, temporary = tmp_path / "checkout", tmp_path / "temporary"
+  (checkout / ".ci").mkdir(parents=True)
+  shutil.copy(ROOT / ".ci/run", checkout / ".ci/run")
+  temporary.mkdir()
+  environment = os.environ | {"LOG": f"{tmp_path}/log", "TMPDIR": temporary}
+  environment["PATH"] = f"{tmp_path}/bin:{os.environ['PATH']}"
+  environment.pop("BERT_DATASETS", None)
 
-  def run(unpack, status=0):
+  def run(unpack, status):
     _write(tmp_path / "shared/tools/unpack_datasets", unpack)
     last = f'[ "$1" = lint ] || exit {status}'
     _write(tmp_path / "bin/make", f"{SHOW}\n{last}")
-    environment = os.environ | {
-      "LOG": str(tmp_path / "log"),
-      "PATH": f"{tmp_path}/bin:{os.environ['PATH']}",
-      "TMPDIR": str(tmp_path / "temporary"),
-    }
-    environment.pop("BERT_DATASETS", None)
-    command = ["bash", tmp_path / "checkout/.ci/run"]
+    command = ["bash", checkout / ".ci/run"]
     options = {"env": environment, "capture_output": True, "text": True}
     done = subprocess.run(command, check=False, **options)
-    assert not list((tmp_path / "temporary").iterdir())
+    assert not list(temporary.iterdir())
     return done, (tmp_path / "log").read_text().split("\n")
 
   return run
@@ -63,11 +61,10 @@ def test_the_tests_get_the_real_data_and_their_status_counts(
     (tmp_path / "shared/datasets.tar.xz").touch()
   done, calls = run(unpack, status)
   assert done.returncode == status
+  data = str(tmp_path / "temporary") if is_unpacked else "none"
   for call, target in zip(calls, ("lint", "test-all"), strict=False):
     name, folder, *content = call.split()
     assert (name, content) == (target, ["datasets.tar.xz"] * is_unpacked)
-    assert folder.startswith(
-      str(tmp_path / "temporary") if is_unpacked else "none"
-    )
+    assert folder.startswith(data)
   message = "cannot be unpacked: tests on real data are skipped"
   assert (message in done.stderr) == (has_archive and not is_unpacked)

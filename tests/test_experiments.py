@@ -1,5 +1,6 @@
 """The study has a fair plan, and a driver that resumes."""
 
+import collections
 import json
 import re
 
@@ -42,22 +43,15 @@ DIFFERENCES = {
 
 
 @pytest.mark.parametrize("runs", DIFFERENCES)
-def test_systems_differ_in_what_their_table_is_about(runs):
+def test_systems_of_a_table_differ_only_in_its_subject(runs):
   table, *names = runs.split()
   first, second = ({*EVERY[f"{table}/{name}"].split()} for name in names)
   folders = {f"--output_dir={{work}}/{table}/{name}" for name in names}
   assert first ^ second == DIFFERENCES[runs] | folders
 
 
-def test_every_command_has_flags_of_its_program():
-  commands = [command.split() for command in EVERY.values()]
-  commands += [c.split() for c in plan.PLAN["preparations"].values()]
-  by_program = {}
-  for program, *words in commands:
-    if program != "-m":
-      by_program.setdefault(program.removesuffix(".py"), []).append(words)
-  # Each program parses all of its commands in a fork of one process.
-  parse = """
+# Each program parses all of its commands in a fork of one process.
+PARSE = """
 import json, os, sys
 from absl import flags
 from cli import settings
@@ -73,7 +67,15 @@ for name, commands in json.load(sys.stdin).items():
   if os.wait()[1]:
     sys.exit(name)
 """
-  done = programs.python(["-c", parse], input=json.dumps(by_program))
+
+
+def test_every_command_has_flags_of_its_program():
+  by_program = collections.defaultdict(list)
+  for command in (*EVERY.values(), *plan.PLAN["preparations"].values()):
+    program, *words = command.split()
+    if program != "-m":
+      by_program[program.removesuffix(".py")].append(words)
+  done = programs.python(["-c", PARSE], json.dumps(by_program))
   assert not done.returncode, done.stderr
 
 
@@ -122,14 +124,16 @@ def test_differences_are_compared_with_the_deviation_of_their_task():
   # Variances are 8 and 0, pooled 4. The second number is two standard errors.
   effect = results.compare(scores, [(1, base), (-1, none)])
   assert effect == (12.0, 4.0)
-  assert results.verdict(effect, 1.0) == "as the paper"
-  assert results.verdict(effect, None) == "as the paper"
-  assert results.verdict(effect, -1.0) == "the opposite"
-  effect = results.compare(scores, [(1, base), (-1, embeddings)])
   # Features have a separate deviation, here a variance of 8.
-  assert effect == (2.0, pytest.approx(2 * (4 / 2 + 8 / 2) ** 0.5))
-  assert results.verdict(effect, 4.5) == "not seen at this size"
-  assert results.verdict((1.0, float("inf")), None) == "one seed so far"
-  terms = [(1, squad), (-1, ("SQuAD", "none"))]
-  assert results.compare(scores, terms) is None
-  assert results.verdict(None, 1.0) == "no comparison yet"
+  small = results.compare(scores, [(1, base), (-1, embeddings)])
+  assert small == (2.0, pytest.approx(2 * (4 / 2 + 8 / 2) ** 0.5))
+  assert not results.compare(scores, [(1, squad), (-1, ("SQuAD", "none"))])
+  for difference, papers, verdict in (
+    (effect, 1.0, "as the paper"),
+    (effect, None, "as the paper"),
+    (effect, -1.0, "the opposite"),
+    (small, 4.5, "not seen at this size"),
+    ((1.0, float("inf")), None, "one seed so far"),
+    (None, 1.0, "no comparison yet"),
+  ):
+    assert results.verdict(difference, papers) == verdict

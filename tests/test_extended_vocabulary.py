@@ -42,7 +42,6 @@ def _given(tmp_path_factory):
 
 @pytest.fixture(scope="module", name="extended")
 def _extended(given, tmp_path_factory):
-  """Returns the new model's folder and the log."""
   folder = tmp_path_factory.mktemp("new") / "medical"
   log = programs.run("build_vocab", **given, output_file=folder / "vocab.txt")
   return folder, log

@@ -116,7 +116,6 @@ def test_losses_and_gradients_are_those_of_padded_rows(case, sizes, few_shapes):
 
 
 def test_packed_rows_have_few_shapes_for_xla():
-  """XLA gives the same numbers, with rows of zeros, too."""
   shapes = set()
   model = models.packed(models.tagger(CONFIG, num_tags=3))
   for size, number in ((2, 3), (3, 4), (6, 9), (7, 9), (8, 9), (9, 17)):

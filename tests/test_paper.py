@@ -44,14 +44,12 @@ def test_every_file_and_name_exists():
 
 
 def test_links_lead_to_headings():
-  for document in (ENGLISH, KOREAN):
-    for name, anchor in re.findall(
-      r"\]\((\w[\w.]+\.md)(?:#([^)]+))?\)", document
-    ):
-      text = (ROOT / "docs" / name).read_text(encoding="utf-8")
-      headings = re.findall(r"^#+ (.*)$", text, re.M)
-      anchors = [re.sub(r"[^\w -]", "", h).lower() for h in headings]
-      assert not anchor or anchor in [a.replace(" ", "-") for a in anchors]
+  link = re.compile(r"\]\((\w[\w.]+\.md)(?:#([^)]+))?\)")
+  for name, anchor in link.findall(ENGLISH + KOREAN):
+    text = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    headings = re.findall(r"^#+ (.*)$", text, re.M)
+    anchors = [re.sub(r"[^\w -]", "", h).lower() for h in headings]
+    assert not anchor or anchor in [a.replace(" ", "-") for a in anchors]
 
 
 def test_both_languages_say_the_same():

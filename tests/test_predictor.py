@@ -30,7 +30,7 @@ def _tagger(folders):
   return Predictor(folders["tagging"])
 
 
-def test_nothing_is_answered_by_nothing(pairs):
+def test_empty_lists_have_no_answers(pairs):
   assert pairs(text_a=[], text_b=[]) == []
 
 
@@ -299,7 +299,6 @@ OPENED = [
 
 @pytest.mark.parametrize(("given", "named", "expected"), OPENED)
 def test_each_argument_reaches_the_model(opened, given, named, expected):
-  """The argument may be False, 0 or empty."""
   if expected is None:
     with pytest.raises(ValueError, match=r"\w"):
       Predictor(*given, **named)

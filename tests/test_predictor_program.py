@@ -37,7 +37,6 @@ TAKEN = r"this model takes tokens=\[...\]"
 
 
 def _run(argv):
-  """Runs the program with these flags."""
   kind, values = predictor.PredictorSettings, flags.FlagValues()
   settings.define(kind, values)
   values(["predictor.py", *argv])
@@ -185,7 +184,7 @@ def test_a_model_that_cannot_be_opened_is_named(model, message):
 @pytest.mark.parametrize(
   "lines, message",
   [
-    (['{"tokens": "a"}', "A film."], "2 is no JSON: .*; a text stands in dou"),
+    (['{"tokens": "a"}', "A film."], "2 is no JSON: .*; put a text into dou"),
     (['"a"', b'"\xff"'], "2 is no JSON: 'utf-8' codec can't decode"),
     (["[" * 100_000], "1 is no JSON: maximum recursion depth"),
     ([r'"\ud800 a"'], r"1: .* is '\\ud800 a': give a text in UTF-8"),

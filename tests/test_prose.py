@@ -20,7 +20,6 @@ PRODUCT = [path for path in PATHS if path not in TESTS]
 
 
 def _prose(path):
-  """Docstrings and comments of a file."""
   for node in ast.walk(ast.parse(path.read_text("utf-8"))):
     if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
       yield ast.get_docstring(node) or ""

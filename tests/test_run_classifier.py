@@ -61,7 +61,6 @@ def _write(path, *rows):
 
 @pytest.fixture(scope="module", name="given")
 def _given(tmp_path_factory):
-  """Flags of a small run: model, vocabulary, rates."""
   folder = tmp_path_factory.mktemp("model")
   changes = {"max_position_embeddings": toy.T, "type_vocab_size": 2}
   changes |= {"initializer_range": 0.2}
@@ -76,7 +75,6 @@ def _given(tmp_path_factory):
 
 @pytest.fixture(scope="module", name="sst")
 def _sst(given, tmp_path_factory):
-  """Adds a small SST-2 to the flags."""
   folder = tmp_path_factory.mktemp("SST-2")
   for name, number in (("train", 160), ("dev", 19)):
     rows = [(text, int(good)) for text, good in _sentences(number, name)]
@@ -88,8 +86,6 @@ def _sst(given, tmp_path_factory):
 
 @pytest.fixture(scope="module", name="trained")
 def _trained(sst, tmp_path_factory):
-  """Runs all stages once; returns output folder and log."""
-
   def train(output):
     flags = sst | EVERYTHING | {"output_dir": output}
     return _run(**flags, export_dir=output / "export", fused=True)
@@ -110,7 +106,7 @@ def test_a_training_leaves_its_curves_with_the_last_evaluation(trained):
   assert metrics < curves
 
 
-def test_trains_evaluates_and_predicts(trained):
+def test_a_run_trains_evaluates_and_predicts(trained):
   output, log = trained
   results = programs.results(output)
   names = {"eval_accuracy", "eval_loss", "global_step", "loss"}
@@ -196,7 +192,7 @@ def test_several_labels_are_trained_and_predicted(several):
     Predictor(output, multi_label=False)
 
 
-def test_predicts_from_a_checkpoint_alone(trained, sst, tmp_path):
+def test_a_checkpoint_alone_predicts(trained, sst, tmp_path):
   output, _ = trained
   (tmp_path / "data").mkdir()
   shutil.copy(sst["data_dir"] / "test.tsv", tmp_path / "data")
@@ -258,7 +254,6 @@ def test_long_texts_are_read_to_their_end(sst, tmp_path):
 
 
 def _export(flags, folder):
-  """Exports a trained model for LiteRT."""
   flags = flags | {"export_format": "tflite", "export_dir": folder}
   _run(**flags, do_export=True)
 

@@ -49,7 +49,6 @@ def _write(path, sentences, line="{} {}"):
 
 @pytest.fixture(scope="module", name="given")
 def _given(tmp_path_factory):
-  """Writes the files of a small run; returns flags."""
   folder = tmp_path_factory.mktemp("given")
   model = small_model.write(folder, VOCABULARY, num_hidden_layers=2)
   for name, number in (("train", 80), ("dev", 30)):
@@ -67,13 +66,12 @@ def _given(tmp_path_factory):
 
 @pytest.fixture(scope="module", name="trained")
 def _trained(given, tmp_path_factory):
-  """Runs all stages once; returns output folder and log."""
   flags = given | {"test_file": given["dev_file"], "keep_best": True}
   flags |= {"do_train": True, "do_eval": True, "do_predict": True}
   return shared.trained(tmp_path_factory, "run_ner", **flags)
 
 
-def test_finds_names_and_scores(trained):
+def test_a_tagger_learns_names_and_writes_scores(trained):
   output, log = trained
   results = programs.results(output)
   names = "accuracy f1 loss precision recall".split()
@@ -95,7 +93,7 @@ def test_finds_names_and_scores(trained):
     assert result == (output / f"eval_predictions.{kind}").read_text()
 
 
-def test_predicts_words_alone_from_the_checkpoint_alone(
+def test_a_checkpoint_alone_predicts_words_without_tags(
   trained, given, tmp_path
 ):
   output = shutil.copytree(trained[0], tmp_path / "run")

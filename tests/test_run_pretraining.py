@@ -28,7 +28,7 @@ def _given(tmp_path_factory):
   return toy.flags(folder, "part*.tfrecord", 0.1, num_warmup_steps=5)
 
 
-def test_trains_evaluates_and_leaves_the_originals_files(given, tmp_path):
+def test_a_run_trains_evaluates_and_leaves_the_originals_files(given, tmp_path):
   flags = {"num_train_steps": 40, "save_checkpoints_steps": 15, "seed": 1}
   flags |= {"eval_steps": 40, "max_eval_steps": 5}
   flags |= {"output_dir": tmp_path, "do_eval": True, "keep_checkpoint_max": 3}
@@ -103,7 +103,7 @@ VARIANTS = """
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", VARIANTS.strip().split("\n"))
-def test_variants_run(given, tmp_path, options):
+def test_a_variant_trains_and_evaluates(given, tmp_path, options):
   flags = {"num_train_steps": 4, "eval_steps": 2, "max_eval_steps": 2}
   flags |= {"output_dir": tmp_path, "do_eval": True}
   log = _run(*options.split(), **given, **flags)
@@ -115,7 +115,6 @@ def test_variants_run(given, tmp_path, options):
 
 @pytest.mark.slow
 def test_a_stopped_run_continues(given, tmp_path):
-  """Two phases end like one run, and keep_checkpoint_max=0 keeps everything."""
   flags = {"num_train_steps": 8, "save_checkpoints_steps": 1, "seed": 3}
   flags |= given | {"keep_checkpoint_max": 0}
   complete, parts = tmp_path / "whole", tmp_path / "parts"

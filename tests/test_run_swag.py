@@ -59,13 +59,12 @@ def _given(tmp_path_factory):
 
 @pytest.fixture(scope="module", name="trained")
 def _trained(given, tmp_path_factory):
-  """Trains and evaluates once; returns output folder and log."""
   flags = given | {"eval_steps": 20, "keep_best": True}
   flags |= {"do_train": True, "do_eval": True}
   return shared.trained(tmp_path_factory, "run_swag", **flags)
 
 
-def test_learns_to_choose_among_another_number(trained):
+def test_a_model_chooses_among_another_number_of_endings(trained):
   output, log = trained
   results = programs.results(output)
   assert sorted(results) == ["eval_accuracy", "eval_loss", "global_step"]
@@ -85,9 +84,7 @@ def test_learns_to_choose_among_another_number(trained):
   assert (output / "run.html").exists()
 
 
-def test_predicts_without_labels_from_the_checkpoint_alone(
-  trained, given, tmp_path
-):
+def test_a_checkpoint_alone_predicts_without_labels(trained, given, tmp_path):
   output, _ = trained
   rows = list(_examples(11, 2, 3))
   expected = [row.pop("label") for row in rows]

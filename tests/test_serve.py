@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import shutil
 import signal
 import socket
@@ -29,25 +30,8 @@ def test_two_models_of_one_name_are_refused(tmp_path):
   _check_mistake(flags, "are both called a: name one of them")
 
 
-ORIGINS = """
-  a.example https://a.example/ https://A.example https://*.b https://a,*.b
-"""
-
-
-@pytest.mark.parametrize("origin", ORIGINS.split())
-def test_an_origin_that_no_browser_sends_is_refused(tmp_path, origin):
-  (tmp_path / "1").mkdir()
-  _check_mistake(
-    f"--model={tmp_path} --cors_origins={origin}",
-    f"--cors_origins: {origin.split(',')[-1]!r} is no origin: write scheme://",
-  )
-
-
 def test_an_address_that_cannot_be_used_is_named(tmp_path):
   (tmp_path / "1").mkdir()
-  _check_mistake(
-    f"--model={tmp_path} --host=", "--host is empty: is a variable"
-  )
   with socket.create_server(("127.0.0.1", 0)) as other:
     flags = f"--host=127.0.0.1 --port={other.getsockname()[1]}"
     message = f"cannot listen at {flags}: Address"
@@ -61,21 +45,33 @@ def _check_mistake(flags, message):
   assert message in line
 
 
-def test_flags_reach_the_server(folders, capfd, request):
+def test_flags_reach_the_server(folders, tmp_path, capfd, request):
   folder = folders["tagging"]
+  for name in ("m/1", "slow/1"):
+    (tmp_path / name).mkdir(parents=True)
+  for number in (2, 3):
+    (tmp_path / f"m/{number}").symlink_to(folder)
+  os.mkfifo(tmp_path / "slow/1/task.json")  # loading never ends
   # Ignore SIGHUP like nohup: a closed terminal must not end the server.
   before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
   request.addfinalizer(lambda: signal.signal(signal.SIGHUP, before))
   program, port = client.start(
-    folder,
+    tmp_path / "m",
     f"--model=other={folder}",  # texts are counted separately
+    f"--model={tmp_path}/slow",
     "--engine=litert_float16",
     "--max_queue_size=2",
     "--poll_seconds=0",
+    "--num_versions=2",
     "--access_log",
     "--cors_origins=null,https://a.example:8443",
   )
   url = f"http://127.0.0.1:{port}"
+
+  def get(path, **headers):
+    request = urllib.request.Request(url + path, headers=headers)
+    with urllib.request.urlopen(request) as response:
+      return response.headers, response.read().decode()
 
   def ask(texts):
     document = json.dumps({"instances": texts}).encode()
@@ -89,18 +85,19 @@ def test_flags_reach_the_server(folders, capfd, request):
     ask(["a"] * 3)
   with error.value as response:
     assert b"send at most 2 at a time (--max_queue_size)" in response.read()
-  with urllib.request.urlopen(f"{url}/metrics") as response:
-    metrics = response.read().decode()
+  _, metrics = get("/metrics")
   assert f'serving_batch_texts_sum{{model="{client.NAME}"}} 2.0' in metrics
-  request = urllib.request.Request(url, headers={"Origin": "null"})
-  with urllib.request.urlopen(request) as response:
-    assert response.headers["access-control-allow-origin"] == "null"
+  headers, _ = get("/", Origin="null")
+  assert headers["access-control-allow-origin"] == "null"
+  _, status = get(client.PATH.removesuffix(":predict"))
+  versions = json.loads(status)["model_version_status"]
+  assert [version["version"] for version in versions] == ["3", "2"]
   program.send_signal(signal.SIGTERM)
   log = program.stderr.read()
   assert program.wait(30) == 0, log
   assert "all requests are answered" in log
   lines = capfd.readouterr().out.splitlines()
-  assert len(lines) == 4 and f'"POST {client.PATH} HTTP/1.1" 200' in lines[0]
+  assert len(lines) == 5 and f'"POST {client.PATH} HTTP/1.1" 200' in lines[0]
 
 
 @pytest.mark.slow

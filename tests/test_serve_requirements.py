@@ -76,7 +76,7 @@ def _start(packages, *arguments, **options):
   )
 
 
-def test_predictor_answers(packages, folder):
+def test_the_predictor_answers_without_tensorflow(packages, folder):
   flags = ["predictor.py", f"--model={folder}", f"--tokens={TEXT}"]
   process = _start(packages, *flags, stdout=subprocess.PIPE)
   answer, _ = process.communicate(timeout=60)

@@ -8,7 +8,6 @@ from tests import programs
 
 
 def _split(path, **flags):
-  """Returns log and output."""
   output = path.parent / "out" / "text"
   flags |= {"input_file": path, "output_file": output}
   return programs.run("split_sentences", **flags), output.read_text("utf-8")
@@ -21,16 +20,8 @@ def test_a_file_is_a_document(tmp_path):
   assert text == "One.\nTwo lines.\nThree.\n\nFour.\nFive.\n\n"
 
 
-def test_a_blank_file_is_no_document(tmp_path):
-  for name, text in (("a", "One."), ("b", " \n\n"), ("c", "Two.")):
-    (tmp_path / f"{name}.txt").write_text(text)
-  log, text = _split(tmp_path / "*.txt")
-  assert text == "One.\n\nTwo.\n\n"
-  assert "2 documents" in log
-
-
 @pytest.mark.parametrize("source", ["prose", "books"])
-def test_no_line_end_joins_words(source, tmp_path):
+def test_words_stay_apart_at_every_line_end(source, tmp_path):
   ends = "\n", "\r\n", "\r", "\u2028", "\x85", "\x0b", "\x0c", "\r\r\n"
   for end in ends:
     content = f"Owls hunt{end}at night.{end}Foxes, too.{end}"
@@ -91,7 +82,7 @@ It is crushed, washed and smelted (see "Smelting").
 """
 
 
-def test_articles_of_wikipedia(tmp_path):
+def test_articles_become_documents_of_passages(tmp_path):
   (tmp_path / "wiki_00").write_text(ARTICLES, encoding="utf-8")
   articles = ARTICLES.split("</doc>\n")[:-1]
   rows = [{"text": text.partition("\n")[2]} for text in articles]
@@ -137,7 +128,7 @@ The licence goes on.
 """
 
 
-def test_passages_of_a_book(tmp_path):
+def test_a_book_becomes_its_passages(tmp_path):
   (tmp_path / "book").write_text(BOOK)
   log, text = _split(tmp_path / "book", source="books")
   assert text.splitlines() == [

@@ -10,8 +10,10 @@ from data import labels
 from modeling import models
 from modeling.config import BertConfig
 from runs import model_files
+from tasks.pretraining import settings as pretraining_settings
 from tasks.pretraining import task as pretraining
 from tests import programs, stages
+from tests.runs.test_contradictions import raises
 from tests.training import toy
 from training import report, run_json
 
@@ -86,38 +88,35 @@ def test_each_program_reads_the_files_of_its_stages_alone(tmp_path, program):
     for name in names:
       write(folder / pattern.format(name))
     files = {f"{n}_file": str(folder / pattern.format(n)) for n in NAMES}
-    if program == "run_squad":
-      files["predict_file"] = files["dev_file"]
+    files["predict_file"] = files["dev_file"]
     files |= {"task_name": "tsv", "data_dir": str(folder) if names else None}
-    known = settings.to_dict()
-    files = {name: files[name] for name in files if name in known}
+    files = {k: v for k, v in files.items() if k in settings.to_dict()}
     task = stages.task_of(program, settings.replace(**files))
     assert [*task.examples] == names
     assert all(name in str(task.examples[name][0]) for name in names)
 
 
-@pytest.mark.parametrize("program", ["run_swag", "run_ner"])
-def test_only_a_file_to_predict_may_lack_labels(tmp_path, program):
-  """A file to train on or to score needs labels, before any work."""
-  write = _table if program == "run_swag" else _tagged
-  bare, labelled = tmp_path / "bare.jsonl", tmp_path / "labelled.jsonl"
-  if program == "run_ner":
-    bare, labelled = tmp_path / "bare.txt", tmp_path / "labelled.txt"
+@pytest.mark.parametrize(
+  ("program", "write", "label", "ending"),
+  [("run_swag", _table, "1", "jsonl"), ("run_ner", _tagged, "O", "txt")],
+)
+def test_only_a_file_to_predict_may_lack_labels(
+  tmp_path, program, write, label, ending
+):
+  bare, labelled = (tmp_path / f"{name}.{ending}" for name in ("bare", "all"))
   write(bare, "")
-  write(labelled, "1" if program == "run_swag" else "O")
+  write(labelled, label)
   output = str(tmp_path / "out")
   labels.save(["O", "B-X", "I-X"], output)
+  files = {f"{name}_file": str(labelled) for name in NAMES}
   for stage, split in (("do_train", "train"), ("do_eval", "dev")):
-    files = {f"{name}_file": str(labelled) for name in NAMES}
-    files[f"{split}_file"] = str(bare)
-    flags = {"output_dir": output, stage: True}
-    settings = programs.arguments(program, **flags, **files)
+    flags = {stage: True, **files, f"{split}_file": str(bare)}
+    settings = programs.arguments(program, output_dir=output, **flags)
     with pytest.raises(ValueError, match=r"bare\."):
       stages.task_of(program, settings)
   for path in (bare, labelled):
-    settings = programs.arguments(
-      program, output_dir=output, do_predict=True, test_file=str(path)
-    )
+    flags = {"do_predict": True, "test_file": str(path)}
+    settings = programs.arguments(program, output_dir=output, **flags)
     assert [*stages.task_of(program, settings).examples] == ["test"]
 
 
@@ -144,19 +143,16 @@ def test_a_training_of_version_1_needs_all_answers(tmp_path):
 def test_questions_without_answers_score_no_training(
   tmp_path, flags, is_refused
 ):
-  files = {
-    "train_file": _squad_file(tmp_path / "train", "b"),
-    "predict_file": _squad_file(tmp_path / "dev", "b", None),
-  }
-  args = programs.arguments("run_squad", **files, **flags)
-  if is_refused:
-    with pytest.raises(ValueError, match="not every question of"):
-      stages.task_of("run_squad", args)
-  else:
-    assert stages.task_of("run_squad", args)
+  train = _squad_file(tmp_path / "train", "b")
+  dev = _squad_file(tmp_path / "dev", "b", None)
+  args = programs.arguments(
+    "run_squad", train_file=train, predict_file=dev, **flags
+  )
+  message = "not every question of" if is_refused else None
+  with raises(message):
+    stages.task_of("run_squad", args)
   scored = args.replace(version_2_with_negative=True)
-  task = stages.task_of("run_squad", scored)
-  assert task.metric == "best_f1"
+  assert stages.task_of("run_squad", scored).metric == "best_f1"
 
 
 @pytest.mark.parametrize("changes", [{}, {"ensemble": 1}, {"num_seeds": 1}])
@@ -166,9 +162,9 @@ def test_a_sweep_predicts_if_its_ensemble_needs_a_threshold(
   caplog.set_level("INFO", "absl")
   path = _squad_file(tmp_path / "dev", "b")
   flags = {"do_train": True, "do_export": True, "version_2_with_negative": True}
+  flags |= {"train_file": path, "predict_file": path}
   flags |= {"num_seeds": 2, "ensemble": 2} | changes
-  files = {"train_file": path, "predict_file": path}
-  args = programs.arguments("run_squad", **files, **flags)
+  args = programs.arguments("run_squad", **flags)
   task = stages.task_of("run_squad", args)
   assert task.settings.do_predict == (not changes)
   assert ("--do_predict is set: it finds" in caplog.text) == (not changes)
@@ -200,7 +196,6 @@ def _classifier(tmp_path):
 def test_thresholds_are_fitted_where_they_are_missing(
   tmp_path, classifier, caplog, has_dev, do_train, ensemble, is_known, fits
 ):
-  """A training fits thresholds, and so does a new ensemble."""
   caplog.set_level("INFO", "absl")
   if not has_dev:
     (tmp_path / "data/dev.tsv").unlink()
@@ -232,19 +227,15 @@ def test_predictions_copy_the_columns_of_the_flag(classifier, given, copied):
 def test_matched_and_mismatched_files_are_told_apart(tmp_path):
   for name in ("dev_matched", "dev_mismatched", "test_matched"):
     split = name.replace("_matched", "")
-    columns = ("index", "sentence1", "sentence2", "gold_label")
-    row = (0, split, "b", "neutral")
-    lines = ["\t".join(map(str, line)) + "\n" for line in (columns, row)]
-    (tmp_path / f"{name}.tsv").write_text("".join(lines))
+    text = "index\tsentence1\tsentence2\tgold_label\n0\t{}\tb\tneutral\n"
+    (tmp_path / f"{name}.tsv").write_text(text.format(split))
   flags = {"task_name": "mnli", "data_dir": str(tmp_path)}
   flags |= {"output_dir": str(tmp_path / "out")}
-  args = programs.arguments(
-    "run_classifier", **flags, do_eval=True, do_predict=True
-  )
-  task = stages.task_of("run_classifier", args)
+  flags |= {"do_eval": True, "do_predict": True}
+  args = programs.arguments("run_classifier", **flags)
+  examples = stages.task_of("run_classifier", args).examples
   for name in ("dev", "dev_mismatched", "test"):
-    [example] = task.examples[name]
-    assert example.text_a == name
+    assert [example.text_a for example in examples[name]] == [name]
 
 
 def test_a_teacher_counts_in_training_alone(tmp_path, classifier):
@@ -261,7 +252,7 @@ def test_a_teacher_counts_in_training_alone(tmp_path, classifier):
   ("do_train", "is_own", "is_checked"),
   [
     (True, True, True),
-    (True, False, False),
+    (True, False, False),  # a training may begin with another task's model
     (False, True, True),
     (False, False, True),
   ],
@@ -269,32 +260,24 @@ def test_a_teacher_counts_in_training_alone(tmp_path, classifier):
 def test_a_model_goes_on_with_one_text_or_with_two(
   tmp_path, monkeypatch, column, trained, do_train, is_own, is_checked
 ):
-  """A new training may begin with the model of another task."""
-  module = stages.program("run_classifier")
   folder = tmp_path / ("out" if is_own else "start")
   flags = {"task_name": "tsv", "text_b_column": trained}
   run_json.append(str(folder), {"flags": flags})
   (folder / "x.index").touch()
   (folder / "checkpoint").write_text('model_checkpoint_path: "x"\n')
-  (tmp_path / "train.tsv").write_text("text\tb\tlabel\na\tb\t0\n")
-  (tmp_path / "dev.tsv").write_text("text\tb\tlabel\na\tb\t0\n")
-  args = programs.arguments(
-    "run_classifier",
-    **{"task_name": "tsv", "data_dir": str(tmp_path), "do_train": do_train},
-    **{"do_eval": True, "text_b_column": column},
-    **{"output_dir": str(tmp_path / "out")},
-    **{"init_checkpoint": str(tmp_path / "start")},
-  )
+  for name in ("train", "dev"):
+    (tmp_path / f"{name}.tsv").write_text("text\tb\tlabel\na\tb\t0\n")
+  flags |= {"do_train": do_train, "do_eval": True, "text_b_column": column}
+  paths = {"data_dir": ".", "output_dir": "out", "init_checkpoint": "start"}
+  flags |= {name: str(tmp_path / path) for name, path in paths.items()}
+  module = stages.program("run_classifier")
   done = []
   monkeypatch.setattr(
     module.checks, "check_fine_tuning", lambda *_, **__: done.append(1)
   )
   is_other = is_checked and bool(column) != bool(trained)
-  if is_other:
-    with pytest.raises(ValueError, match="--text_b_column="):
-      module.check_flags(args)
-  else:
-    module.check_flags(args)
+  with raises("--text_b_column=" if is_other else None):
+    module.check_flags(programs.arguments("run_classifier", **flags))
   assert bool(done) != is_other
 
 
@@ -306,50 +289,56 @@ EVALUATIONS = {0: [], 4: [4, 8], 3: [3, 6, 9]}
 
 @pytest.fixture(name="pretrainer")
 def _pretrainer(monkeypatch, tmp_path):
-  """Returns events, `main` and flags of run_pretraining.py with stand-ins."""
+  """Returns events and `main` of run_pretraining.py, with stand-ins."""
   events = []
-  add = lambda *event: events.append(event)  # noqa: E731
+
+  def note(name, result=None):
+    def call(*given, **options):
+      events.append((name, *given, *([options] if options else [])))
+      return result
+
+    return call
 
   class Run:
     """A run that trains LOADED steps."""
 
     strategy = SimpleNamespace(scope=stages.nullcontext)
+    load = staticmethod(note("load", LOADED))
+    export = staticmethod(note("export"))
 
     def __init__(self, settings, config):
-      self.settings = settings.replace(
-        eval_batch_size=77
-      )  # a run may change flags
+      # A run may change flags.
+      self.settings = settings.replace(eval_batch_size=77)
       self.config = config
 
     def train(self, model, objective, source, **options):
-      assert (model, source.name) == ("model", "train")
-      add("train", source.name, objective.terms, options)
+      events.append(("train", model, source.name, objective.terms, options))
       yield from EVALUATIONS[self.settings.eval_steps]
 
-    def load(self, model):
-      assert model == "model"
-      add("load")
-      return LOADED
-
-    def export(self, build):
-      add("export", build)
-
   def evaluate(args, model, objective, source, step):
-    assert (args.eval_batch_size, model) == (77, "model")
-    add("evaluate", source.name, step)
+    assert args.eval_batch_size == 77
+    events.append(("evaluate", model, source.name, step))
 
   def records(paths, *_, **__):
     [name] = (path.rpartition("/")[2] for path in paths)
-    add("open", name)
+    events.append(("open", name))
     return SimpleNamespace(name=name, masks_words=True)
 
-  monkeypatch.setattr(pretraining, "Run", Run)
-  monkeypatch.setattr(model_files, "config", lambda args: BertConfig(5))
-  monkeypatch.setattr(pretraining, "PretrainingInput", records)
-  monkeypatch.setattr("tasks.pretraining.settings.find_schema", lambda *_: 1)
-  monkeypatch.setattr(pretraining, "evaluate", evaluate)
-  monkeypatch.setattr(pretraining, "served_model", "what is served")
-  monkeypatch.setattr(report, "last_evaluation", lambda folder: f"of {folder}")
+  def config(args):
+    events.append(("config", args.attention))
+    return BertConfig(5)
+
+  for owner, name, stand_in in (
+    (pretraining, "Run", Run),
+    (pretraining, "PretrainingInput", records),
+    (pretraining, "evaluate", evaluate),
+    (pretraining, "served_model", "what is served"),
+    (pretraining_settings, "find_schema", lambda *_: 1),
+    (model_files, "config", config),
+    (models, "pretrainer", lambda _, next_sentence: f"NSP {next_sentence}"),
+    (report, "last_evaluation", lambda folder: f"of {folder}"),
+  ):
+    monkeypatch.setattr(owner, name, stand_in)
   for name in ("train", "dev"):
     (tmp_path / name).touch()
   return events, stages.program("run_pretraining").main
@@ -357,51 +346,35 @@ def _pretrainer(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("eval_steps", EVALUATIONS)
 def test_run_pretraining_goes_through_its_stages(
-  tmp_path, monkeypatch, pretrainer, eval_steps
+  tmp_path, pretrainer, eval_steps
 ):
   events, main = pretrainer
-  made = []
-  monkeypatch.setattr(
-    models,
-    "pretrainer",
-    lambda config, next_sentence: made.append(next_sentence) or "model",
-  )
-  flags = {"do_train": 0, "do_eval": 0, "do_export": 0, "eval_file": 0}
-  for values in itertools.product([False, True], repeat=len(flags)):
-    chosen = dict(zip(flags, values, strict=True))
-    has_file = chosen.pop("eval_file")
-    trains, evaluates = chosen["do_train"], chosen["do_eval"]
+  model = "NSP True"
+  for trains, evaluates, exports, has_file in itertools.product(
+    [False, True], repeat=4
+  ):
     source = "dev" if has_file else "train"
     reads = trains or (evaluates and not has_file)
-    args = programs.arguments(
-      "run_pretraining",
-      **chosen,
-      input_file=str(tmp_path / ("train" if reads else "gone")),
-      eval_file=str(tmp_path / "dev") if has_file else None,
-      eval_steps=eval_steps,
-      output_dir="out",
-      num_train_steps=11,
-      num_warmup_steps=2,
-      stop_at_step=LOADED,
-    )
+    flags = {"do_train": trains, "do_eval": evaluates, "do_export": exports}
+    flags |= {"input_file": str(tmp_path / ("train" if reads else "gone"))}
+    flags |= {"eval_file": str(tmp_path / "dev") if has_file else None}
+    flags |= {"eval_steps": eval_steps, "output_dir": "out"}
+    steps = {"num_train_steps": 11, "num_warmup_steps": 2}
+    flags |= {"stop_at_step": LOADED} | steps
     events.clear()
-    main(args)
-    expected = []
+    main(programs.arguments("run_pretraining", **flags))
+    expected = [("config", None)]
     if trains or evaluates:
       expected += [("open", "dev")] * has_file + [("open", "train")] * reads
     done = EVALUATIONS[eval_steps] if trains else []
-    if trains:
-      options = {"num_train_steps": 11, "num_warmup_steps": 2}
-      options |= {"stop_at": LOADED, "unit": "sequences", "evaluated": "of out"}
-      terms = ("masked_lm_loss", "next_sentence_loss")
-      expected.append(("train", "train", terms, options))
-    expected += [("evaluate", source, step) for step in done]
-    if evaluates:
-      expected.append(("load",))
-      expected += [("evaluate", source, LOADED)] * (LOADED not in done)
-    expected += [("export", "what is served")] * chosen["do_export"]
+    options = {"stop_at": LOADED, "unit": "sequences", "evaluated": "of out"}
+    terms = ("masked_lm_loss", "next_sentence_loss")
+    expected += [("train", model, "train", terms, steps | options)] * trains
+    expected += [("evaluate", model, source, step) for step in done]
+    last = [("evaluate", model, source, LOADED)] * (LOADED not in done)
+    expected += [("load", model), *last] * evaluates
+    expected += [("export", "what is served")] * exports
     assert events == expected
-  assert all(made)
 
 
 @pytest.mark.parametrize(
@@ -415,38 +388,25 @@ def test_run_pretraining_goes_through_its_stages(
   ],
 )
 def test_an_objective_has_its_attention_and_heads(
-  tmp_path, monkeypatch, pretrainer, objective, given, attention, has_nsp
+  tmp_path, pretrainer, objective, given, attention, has_nsp
 ):
   events, main = pretrainer
-  seen = []
-  monkeypatch.setattr(
-    models,
-    "pretrainer",
-    lambda config, next_sentence: seen.append(next_sentence) or "model",
-  )
-  monkeypatch.setattr(
-    model_files,
-    "config",
-    lambda args: seen.append(args.attention) or BertConfig(5),
-  )
   flags = {"objective": objective, "attention": given, "do_train": True}
-  main(
-    programs.arguments(
-      "run_pretraining",
-      **flags,
-      input_file=str(tmp_path / "train"),
-      output_dir="out",
-    )
-  )
-  assert seen == [attention, has_nsp]
-  [terms] = [event[2] for event in events if event[0] == "train"]
+  flags |= {"input_file": str(tmp_path / "train"), "output_dir": "out"}
+  main(programs.arguments("run_pretraining", **flags))
+  assert events[0] == ("config", attention)
+  [(model, terms)] = [e[1:4:2] for e in events if e[0] == "train"]
+  assert model == f"NSP {has_nsp}"
   assert ("next_sentence_loss" in terms) == has_nsp
 
 
 @pytest.mark.parametrize("eval_file", [None, "dev", "gone"])
 @pytest.mark.parametrize("input_file", [None, "train", "gone"])
-def test_files_of_the_stages_alone_are_checked(tmp_path, input_file, eval_file):
-  """A file that no stage reads may be missing."""
+@pytest.mark.parametrize("do_train", [False, True])
+@pytest.mark.parametrize("do_eval", [False, True])
+def test_a_file_that_no_stage_reads_may_be_missing(
+  tmp_path, input_file, eval_file, do_train, do_eval
+):
   for name in ("train", "dev"):
     toy.write_records(str(tmp_path / name), 2)
   (tmp_path / "out").mkdir()
@@ -456,15 +416,13 @@ def test_files_of_the_stages_alone_are_checked(tmp_path, input_file, eval_file):
   flags = toy.flags(tmp_path) | {"output_dir": str(tmp_path / "out")}
   flags |= {"input_file": input_file and str(tmp_path / input_file)}
   flags |= {"eval_file": eval_file and str(tmp_path / eval_file)}
-  check = stages.program("run_pretraining").check_flags
-  for do_train, do_eval in ((1, 0), (0, 1), (1, 1), (0, 0)):
-    changes = {"do_train": bool(do_train), "do_eval": bool(do_eval)}
-    args = programs.arguments("run_pretraining", **flags, **changes)
-    reads = do_train or (do_eval and not eval_file)
-    error = None
-    if eval_file == "gone" and (do_train or do_eval):
-      error = FileNotFoundError
-    if reads and input_file != "train":
-      error = FileNotFoundError if input_file else ValueError
-    with pytest.raises(error) if error else stages.nullcontext():
-      check(args)
+  flags |= {"do_train": do_train, "do_eval": do_eval}
+  error = None
+  if eval_file == "gone" and (do_train or do_eval):
+    error = FileNotFoundError
+  if input_file != "train" and (do_train or (do_eval and not eval_file)):
+    error = FileNotFoundError if input_file else ValueError
+  with pytest.raises(error) if error else stages.nullcontext():
+    stages.program("run_pretraining").check_flags(
+      programs.arguments("run_pretraining", **flags)
+    )

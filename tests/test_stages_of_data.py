@@ -1,7 +1,7 @@
 """Stages that a command of a program without training takes."""
 
-import itertools
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -38,159 +38,129 @@ def _events():
 
 @pytest.fixture(name="files")
 def _files(tmp_path):
-  """Writes a model's files and a text; returns flags."""
-  tokens = [*SPECIAL_TOKENS, "a", "b"]
-  paths = small_model.write(tmp_path, tokens, num_hidden_layers=3)
   (tmp_path / "text").write_text("a b\n\nb a\n")
+  paths = small_model.write(
+    tmp_path, [*SPECIAL_TOKENS, "a", "b"], num_hidden_layers=3
+  )
   return {name: str(path) for name, path in paths.items()}
 
 
-@pytest.mark.parametrize("one_hot", [False, True])
-@pytest.mark.parametrize("use_tpu", [False, True])
+@pytest.mark.parametrize("flag", ["use_one_hot_embeddings", "use_tpu", None])
+@pytest.mark.parametrize("do_export", [False, True])
+@pytest.mark.parametrize("reads", [False, True])
 def test_features_are_exported_and_extracted(
-  tmp_path, monkeypatch, events, files, one_hot, use_tpu
+  tmp_path, monkeypatch, events, files, flag, do_export, reads
 ):
-  """Both use the checkpoint's values, and an export alone reads no text."""
-  scope = events.stage("scope", stages.nullcontext())
-  device = SimpleNamespace(scope=scope)
+  device = SimpleNamespace(scope=events.stage("scope", stages.nullcontext()))
   served = SimpleNamespace(model="served")
-  monkeypatch.setattr(devices, "make_strategy", lambda args: device)
-  monkeypatch.setattr(
-    session, "set_export_policy", lambda *_: events.append(("policy",))
-  )
-  monkeypatch.setattr(export, "save", events.stage("save"))
-  monkeypatch.setattr(features, "served_model", events.stage("make", served, 0))
-  restore = events.stage("restore")
-  monkeypatch.setattr(checkpoint, "restore_strict", restore)
-
-  def layer_outputs(config, layers, pooling, windows):
-    assert config.use_one_hot_embeddings == (one_hot or use_tpu)
-    events.append(("layers", layers, pooling, windows))
-    return "model"
-
-  def write(args, model, hidden_size):
-    events.append(("write", args.layers, model, hidden_size))
-
-  monkeypatch.setattr(models, "layer_outputs", layer_outputs)
+  for owner, name, result, number in (
+    (devices, "make_strategy", device, 0),
+    (session, "set_export_policy", None, 0),
+    (export, "save", None, None),
+    (features, "served_model", served, 0),
+    (checkpoint, "restore_strict", None, None),
+    (models, "layer_outputs", "model", None),
+  ):
+    monkeypatch.setattr(owner, name, events.stage(name, result, number))
+  write = lambda args, *given: events.append(("write", args.layers, *given))  # noqa: E731
   monkeypatch.setattr(features, "write", write)
-  main = stages.program("extract_features").main
+  flags = files | {"output_file": "out", "init_checkpoint": "bert"}
+  flags |= {"max_seq_length": 9, "do_export": do_export, "export_dir": "new"}
+  flags |= {"export_format": ["keras"], "pooling": "cls"}
+  flags |= {flag: True} if flag else {}
+  flags["input_file"] = str(tmp_path / "text") if reads else None
+  args = programs.arguments("extract_features", **flags)
+  stages.program("extract_features").main(args)
+  config = replace(
+    small_model.config(7, num_hidden_layers=3),
+    use_one_hot_embeddings=flag is not None,
+  )
   exported = [
-    ("make",),
-    ("restore", "served", "bert"),
+    ("served_model",),
+    ("restore_strict", "served", "bert"),
     ("save", "new", served, ["keras"]),
   ]
   extracted = [
     ("scope",),
-    ("layers", [-1, -2, -3], "cls", None),
-    ("restore", "model", "bert"),
+    ("layer_outputs", config, [-1, -2, -3], "cls", None),
+    ("restore_strict", "model", "bert"),
     ("write", "-1,-2,-3", "model", 16),
   ]
-  for do_export, reads in itertools.product([False, True], repeat=2):
-    args = programs.arguments(
-      "extract_features",
-      **files,
-      input_file=str(tmp_path / "text") if reads else None,
-      output_file="out",
-      init_checkpoint="bert",
-      max_seq_length=9,
-      do_export=do_export,
-      export_dir="new",
-      export_format=["keras"],
-      pooling="cls",
-      use_one_hot_embeddings=one_hot,
-      use_tpu=use_tpu,
-    )
-    events.clear()
-    main(args)
-    expected = [("policy",)] + exported * do_export + extracted * reads
-    assert events == expected
+  assert events == [
+    ("make_strategy",),
+    ("set_export_policy",),
+    *exported * do_export,
+    *extracted * reads,
+  ]
 
 
-def test_layers_of_the_flag_count_before_the_default(files):
-  module = stages.program("extract_features")
-  config = small_model.config(7, num_hidden_layers=3)
-  for given, layers, expected in (
+@pytest.mark.parametrize(
+  ("given", "layers", "expected"),
+  [
     ((), "-1,-2,-3,-4", "-1,-2,-3"),  # only three layers
     (["layers"], "-1,-2,-3,-4", "-1,-2,-3,-4"),
     (["layers"], "0", "0"),
     (["layers"], "0,1,2,0,1", "0,1,2,0,1"),
-  ):
-    args = programs.arguments("extract_features", given, layers=layers)
-    assert module.with_default_layers(args, config).layers == expected
+  ],
+)
+def test_layers_of_the_flag_count_before_the_default(given, layers, expected):
+  module = stages.program("extract_features")
+  config = small_model.config(7, num_hidden_layers=3)
+  args = programs.arguments("extract_features", given, layers=layers)
+  assert module.with_default_layers(args, config).layers == expected
 
 
-# Flags of create_pretraining_data.py, and the engine for the flags.
+# Flags of create_pretraining_data.py, and the call for the flags.
 ENGINES = [
-  ({}, "memory"),
-  ({"num_workers": 1}, "shards 1"),
-  ({"num_workers": 3}, "shards 3"),
-  ({"runner": "DirectRunner"}, "beam"),
-  ({"preview": 2}, "preview 2"),
-  ({"preview": 2, "overwrite": True}, "preview 2"),
+  ({}, ("write_in_memory",)),
+  ({"num_workers": 1}, ("write_shards", 1)),
+  ({"num_workers": 3}, ("write_shards", 3)),
+  ({"runner": "DirectRunner"}, ("write", ["--runner=DirectRunner"])),
+  ({"preview": 2}, ("preview", 2)),
+  ({"preview": 2, "overwrite": True}, ("preview", 2)),
 ]
 
 
-@pytest.mark.parametrize(("flags", "engine"), ENGINES)
+@pytest.mark.parametrize(("flags", "call"), ENGINES)
 @pytest.mark.parametrize("deduplicate", [False, True])
 def test_each_engine_gets_the_flags(
-  tmp_path, monkeypatch, events, files, flags, engine, deduplicate
+  tmp_path, monkeypatch, events, files, flags, call, deduplicate
 ):
-  def note(name, *given):
-    config, inputs, *more = given
-    tokenizer = config.tokenizer
-    assert (tokenizer.vocab_file, config.seed) == (files["vocab_file"], 0)
-    assert tokenizer.do_lower_case is False
-    assert config.deduplicate == deduplicate
-    assert config.text_format == documents.TextFormat("paragraphs", "body")
-    assert config.instance_config.dupe_factor == 7
-    assert inputs == [str(tmp_path / "text")]
-    events.append((name, *more))
-    return 5
-
-  def write_shards(config, inputs, outputs, number):
-    return note(f"shards {number}", config, inputs, outputs)
-
-  def preview(config, inputs, number, *_):
-    note(f"preview {number}", config, inputs)
-    return ["a line"]
-
-  beam = SimpleNamespace(
-    outputs=lambda output: [],
-    write=lambda *given: note("beam", *given),
-  )
+  beam = SimpleNamespace(outputs=lambda output: [])
   monkeypatch.setitem(sys.modules, "data.pretraining.beam", beam)
-  import data.pretraining  # noqa: PLC0415
-
-  monkeypatch.setattr(data.pretraining, "beam", beam, raising=False)
-  monkeypatch.setattr(shards, "write_shards", write_shards)
-  monkeypatch.setattr(
-    shards, "write_in_memory", lambda *given: note("memory", *given)
-  )
-  monkeypatch.setattr(shards, "preview", preview)
+  monkeypatch.setattr("data.pretraining.beam", beam, raising=False)
+  for owner, name, result in (
+    (shards, "write_shards", 5),
+    (shards, "write_in_memory", 5),
+    (beam, "write", 5),
+    (shards, "preview", ["a line"]),
+  ):
+    stand_in = events.stage(name, result)
+    monkeypatch.setattr(owner, name, stand_in, raising=False)
   module = stages.program("create_pretraining_data")
   monkeypatch.setattr(module.program, "end_with_reader", lambda: None)
+  outputs = [str(tmp_path / name) for name in "xy"]
+  outputs = outputs[:1] if "runner" in flags else outputs
+  given = {"vocab_file": files["vocab_file"], "do_lower_case": False}
+  given |= {"input_file": str(tmp_path / "text"), "random_seed": 0}
+  given |= {"input_format": "paragraphs", "text_field": "body"}
+  given |= {"dupe_factor": 7, "deduplicate": deduplicate}
+  given |= {"output_file": ", ".join(outputs)} | flags
+  args = programs.arguments("create_pretraining_data", **given)
   monkeypatch.setattr(module.vocab_checks, "sample", lambda *_: ["a b"])
-  outputs = str(tmp_path / "x")
-  if engine in ("memory", "shards 1", "shards 3"):
-    outputs = f"{tmp_path}/x, {tmp_path}/y"
-  args = programs.arguments(
-    "create_pretraining_data",
-    **{"vocab_file": files["vocab_file"], "do_lower_case": False},
-    **{"input_file": str(tmp_path / "text"), "random_seed": 0},
-    **{"input_format": "paragraphs", "text_field": "body"},
-    **{"dupe_factor": 7, "output_file": outputs, "deduplicate": deduplicate},
-    **flags,
-  )
   module.check_flags(args)
   module.main(args)
-  paths = [str(tmp_path / name) for name in "xy"]
-  expected = {
-    "memory": ("memory", paths),
-    "beam": ("beam", paths[0], ["--runner=DirectRunner"]),
-  }
-  if engine.startswith("shards"):
-    expected[engine] = engine, paths
-  assert events == [expected.get(engine, (engine,))]
+  [(name, config, inputs, *more)] = events
+  written = [outputs[0] if name == "write" else outputs] * (name != "preview")
+  number = len(call) - 1 + len(written)
+  assert (name, *more[:number]) == (call[0], *written, *call[1:])
+  assert inputs == [given["input_file"]]
+  tokenizer = config.tokenizer
+  assert tokenizer.vocab_file == given["vocab_file"]
+  assert (tokenizer.do_lower_case, config.seed) == (False, 0)
+  assert config.deduplicate == deduplicate
+  assert config.text_format == documents.TextFormat("paragraphs", "body")
+  assert config.instance_config.dupe_factor == 7
 
 
 # Input format, flags, output format and head.

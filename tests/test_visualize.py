@@ -24,7 +24,6 @@ def _folder(tmp_path_factory):
 
 
 def _write(folder, make, **changes):
-  """Writes the checkpoint and the files of a small model."""
   folder.mkdir(exist_ok=True)
   sizes = SIZES | changes
   small_model.write(folder, WORDS, **sizes)
@@ -47,7 +46,7 @@ def _data(html):
   return json.loads(text.split('json">')[1].split("</script>")[0])
 
 
-def test_writes_a_page(html):
+def test_the_program_writes_a_page(html):
   data = _data(html)
   assert data["facts"]["task"] == "pretraining"
   assert data["answer"]["is_next"] in (True, False)
@@ -93,12 +92,10 @@ def test_decomposed_texts_are_said(folder, tmp_path):
   assert "composed (NFC) it would be 0 %" in log
 
 
-def test_texts_that_the_model_does_not_take_are_refused(folder, tmp_path):
-  flags = {"model": folder, "text": "a", "output_file": tmp_path / "x.html"}
-  message = "has 52 tokens with [CLS] and [SEP], of which 40 fit"
-  programs.fails("visualize", message, **flags | {"text": "a " * 50})
-  message = "takes --text, --text_pair, not --context"
-  programs.fails("visualize", message, **flags, context="a")
+def test_a_text_that_is_too_long_is_refused(folder, tmp_path):
+  flags = {"model": folder, "output_file": tmp_path / "x.html"}
+  message = "has 52 tokens with [CLS] and [SEP], but 40 fit"
+  programs.fails("visualize", message, **flags, text="a " * 50)
   assert not (tmp_path / "x.html").exists()
 
 

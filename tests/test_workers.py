@@ -59,7 +59,6 @@ def _environments():
 
 
 def _workers(flags):
-  """Starts processes that train together on this machine."""
   flags = flags | {"distribution_strategy": "multi_worker_mirrored"}
   return [start("run_pretraining", each, **flags) for each in _environments()]
 

@@ -131,7 +131,7 @@ _JOINT = re.compile(r"\w[\r\v\f\x85]+\w")  # cleaning joins these words
 def doubts(
   lines: Sequence[str], is_prose: bool, words: Callable, max_words: int
 ) -> Iterator[str]:
-  """Yields doubts about the first lines, or sentences, of a corpus.
+  """Yields warnings about the first lines, or sentences, of a corpus.
 
   `words` splits a text. A record has `max_words` at most.
   """
@@ -141,8 +141,8 @@ def doubts(
   some = f"of the first {len(sentences):,} {noun}"
   if 0 < 0.5 * len(texts) <= (single := sum(len(text) == 1 for text in texts)):
     yield (
-      f"{single:,} of the first {len(texts):,} documents have one sentence, so "
-      "that a random one is its next: put blank lines between documents only, "
+      f"{single:,} of the first {len(texts):,} documents have one sentence, "
+      "and thus a random next one: put blank lines between documents only, "
       f"or all of a document into a JSON line, or see {setting('input_format')}"
     )
   cut = [len(words(text[: 10 * max_words])) > max_words for text in sentences]
@@ -257,8 +257,8 @@ def split_corpus(paths: list[str], text_format: TextFormat) -> list[Shard]:
   ):
     if span.size > _LARGE_SPAN:
       logging.warning(
-        f"{span}: {span.size // 1_000_000} MB that cannot be divided; a worker "
-        "holds them in memory"
+        f"{span}: {span.size // 1_000_000} MB cannot be divided; a worker "
+        "holds all of it in memory"
       )
     if spans and filled + span.size > size:
       shards.append(Shard(len(shards), spans))

@@ -238,8 +238,7 @@ class PretrainingInput(TrainingRecords):
         remedy = "leave them out, as this objective masks no words"
       raise UserError(
         f"{setting('mask_token_prob')} and {setting('random_token_prob')} are "
-        f"for words masked when records are read, and none of {files[0]} is: "
-        f"{remedy}"
+        f"for records without masks, and {files[0]} has masks: {remedy}"
       )
     if folder and max_corrupt_records:
       copies = record_scan.drop_corrupt(

@@ -99,8 +99,7 @@ def encode(served: ServedModel, texts: Mapping) -> Encoded:
     if (length := row["input_ids"].shape[-1]) > shapes[0][-1]:
       raise UserError(
         f"the text has {length} tokens with {special.cls} and {special.sep}, "
-        "of which "
-        f"{shapes[0][-1]} fit: shorten it"
+        f"but {shapes[0][-1]} fit: shorten it"
       )
   config = served.model.get_layer("bert").config
   heads = config.num_hidden_layers * config.num_attention_heads

@@ -132,8 +132,8 @@ served_model = Swag.served_model
 def write_predictions(folder: str, logits: np.ndarray, choices) -> None:
   """Writes test_results.tsv, probabilities only, and test_predictions.tsv.
 
-  The latter has the number of each of the ChoiceExamples, the predicted
-  ending's number and text, and all probabilities. logits are [N, C].
+  A row of test_predictions.tsv has the example's number, the predicted ending's
+  number and text, and all probabilities. logits are [N, C].
   """
   probs = softmax(logits).astype(np.float32)
   metrics.write_results(os.path.join(folder, "test_results.tsv"), probs)

@@ -116,7 +116,7 @@ class Answers(answers.Answers):
 
 
 def split_words(text: str | Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
-  """Text, and begin and end of each word, as in files of tags.
+  """Finds the words of a text as in files of tags: text, begins and ends.
 
   Files such as CoNLL-2003's have larger words than BERT (German-born, U.S.,
   Mr., 3.5) and separate clitics (IBM 's, do n't). Blanks join a list of words.

@@ -126,7 +126,8 @@ def in_learned_scheme(
 ) -> Sequence[Sentence]:
   """Sentences with tags in the scheme of the predictions: IOB1 or BIO.
 
-  Both have the same labels, but correct entities tell which was learned.
+  A model has the same labels in both schemes. The tags of correct entities show
+  which scheme the model has learned.
   """
   known = [s.tags for s in sentences if s.tags and not s.scheme]
   if not known or recognize(tags).name != "BIO":

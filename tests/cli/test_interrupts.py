@@ -63,7 +63,6 @@ assert signal.getsignal(signal.SIGINT) is before
   [(signal.SIG_IGN, []), (signal.SIG_DFL, ["__mp_main__"])],
 )
 def test_a_background_process_ignores_interrupts(handler, modules):
-  """Covers a shell's background command and a worker process."""
   done = programs.python(
     ["-c", IN_BACKGROUND, *modules],
     preexec_fn=lambda: signal.signal(signal.SIGINT, handler),

@@ -1,13 +1,16 @@
 """Output folder locks; one line for user errors, tracebacks for defects."""
 
+import ctypes
+import logging
 import os
 import sys
 from dataclasses import dataclass
 
 import pytest
+import tensorflow as tf
 from absl import flags
 
-from cli import program, settings
+from cli import program, settings, start_up
 from cli.settings import Settings, common, device, flag
 from tests import programs
 
@@ -75,7 +78,7 @@ class Program(Settings):
     ("--text=x", None),
   ],
 )
-def test_values_that_no_flag_has(argument, message):
+def test_values_that_no_flag_takes_are_refused(argument, message):
   values = flags.FlagValues()
   settings.define(Program, values)
   values(["program", "--text=x", argument])
@@ -89,7 +92,6 @@ def test_values_that_no_flag_has(argument, message):
 
 @pytest.fixture(name="own_flags")
 def _own_flags(monkeypatch):
-  """Registers this module's flags in place of the programs' flags."""
   values = flags.FlagValues()
   settings.define(Program, values)
   monkeypatch.setattr(flags, "FLAGS", values)
@@ -162,3 +164,35 @@ def test_log_lines_have_the_time_and_the_text():
   done = _run("from absl import logging; logging.info('three %d', 3)")
   assert done.stderr.strip()[8:] == " three 3"
   assert done.returncode == 0
+
+
+# --- TensorFlow and Keras without log lines and unused libraries
+
+
+def test_a_level_of_the_user_stays(monkeypatch):
+  monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL")
+  start_up.silence_tensorflow()
+  assert os.environ["TF_CPP_MIN_LOG_LEVEL"] == "3"
+  assert tf.get_logger().getEffectiveLevel() == logging.WARNING
+  monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "0")
+  start_up.silence_tensorflow()
+  assert os.environ["TF_CPP_MIN_LOG_LEVEL"] == "0"
+
+
+def test_the_function_that_silences_xla_is_in_the_library():
+  loaded = ctypes.CDLL(None)
+  names = start_up._SET_MIN_LOG_LEVEL
+  assert [name for name in names if hasattr(loaded, name)]
+
+
+def test_unused_libraries_are_hidden_from_keras_alone(monkeypatch):
+  monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+  monkeypatch.setattr(start_up, "_UNUSED", ("colorsys",))
+  monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+  start_up.hide_unused_libraries()
+  for importer in ("keras.src.any", "tensorflow.python.any"):
+    message = f"colorsys is hidden from {importer}"
+    with pytest.raises(ImportError, match=message):
+      exec("import colorsys", {"__name__": importer})
+    exec("import colorsys", {"__name__": "kerasana"})  # another library
+    assert sys.modules.pop("colorsys")

@@ -80,7 +80,7 @@ bert.embeddings.LayerNorm.gamma bert/embeddings/LayerNorm/gamma
 
 
 @pytest.mark.parametrize("line", (NAMES + OLDER).strip().split("\n"))
-def test_names(line):
+def test_names_are_converted_both_ways(line):
   name, original = line.split()
   name = name.replace("*", "bert.encoder.layer.")
   original = original.replace("*", "bert/encoder/layer_")
@@ -90,7 +90,7 @@ def test_names(line):
 
 
 @pytest.mark.parametrize("head", MODELS)
-def test_there_and_back_is_the_same_bit_for_bit(tmp_path, head):
+def test_a_model_comes_back_bit_for_bit(tmp_path, head):
   bert, settings, tensors = _write(tmp_path, head)
   assert settings["architectures"] == [HEADS[head].architecture]
   assert (settings["pad_token_id"], settings["layer_norm_eps"]) == (0, 1e-12)
@@ -291,7 +291,7 @@ def test_another_normalizer_is_named(tmp_path, caplog, change, lower, warning):
   assert (warning or "") in caplog.text
 
 
-def test_added_tokens_are_lines_and_named(tmp_path, caplog):
+def test_added_tokens_become_lines_and_are_named(tmp_path, caplog):
   """Tokens are added to a vocab.txt of transformers 4, too."""
   for words, added, name in (
     ((), ["<ent>", "newt"], "tokenizer.json"),

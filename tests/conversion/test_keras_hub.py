@@ -121,7 +121,7 @@ def test_the_dropout_is_that_of_the_preset(preset):
     assert config[name] == 0.25
 
 
-TOO_MANY = r"says num_layers 99, and .* has no more than \d+ variables"
+TOO_MANY = r"says num_layers 99, but .* has only \d+ variables"
 MISSING = "transformer_encoder_2/self_attention_layer/query_dense/vars/0"
 
 

@@ -12,27 +12,12 @@ from runs import record
 from tests import programs
 from tests.training import toy
 
-STRANGE = [
-  "",
-  " a b ",
-  'it\'s "b"',
-  "a=b,c",
-  "two\nlines\r",
-  "~/x",
-  "--x=y",
-  "#1",
-  "하다",
-  "\\n",
-  "a\u2028b",
-  "\udc80",
-  '"json"',
-]
+STRANGE = ["", " a b ", 'it\'s "b"', "a=b,c", "two\nlines\r", "~/x", "--x=y"]
+STRANGE += ["#1", "하다", "\\n", "a\u2028b", "\udc80", '"json"']
 
 
 @dataclass(frozen=True, kw_only=True)
 class Program(Settings):
-  """A program with flags of each kind."""
-
   text: str | None = flag(None, "", text=True)
   other: str = flag("x", "")
   output_dir: str | None = flag(None, "")
@@ -47,7 +32,6 @@ class Program(Settings):
 
 
 def _flags(monkeypatch, argv=()):
-  """Returns the settings of a command line."""
   own = flags.FlagValues()
   settings.define(Program, own)
   monkeypatch.setattr(flags, "FLAGS", own)
@@ -73,25 +57,29 @@ def test_a_value_comes_back_as_it_was(tmp_path, monkeypatch, value):
   assert _save(tmp_path, again).read_text() == text
 
 
+LINES = """\
+# --do_export
+--nodo_lower_case
+# --export_dir=e
+# --output_dir=out
+--seed=7
+--text=a
+# Defaults:
+--columns=a,b
+--other=x
+--rate=0.1
+--rates=5e-05
+"""
+
+
 def test_given_flags_come_first_and_defaults_last(tmp_path, monkeypatch):
-  given = ["--nodo_lower_case", "--text=a", "--other=x", "--seed=3"]
-  given += ["--output_dir=out", "--do_export", "--export_dir=e"]
-  lines = _save(tmp_path, _flags(monkeypatch, given)).read_text().splitlines()
-  assert "run_it.py --flagfile=" in lines[0]
-  assert lines[1].endswith(f": {os.getcwd()!r}")
-  assert lines[2:] == [
-    "# --do_export",
-    "--nodo_lower_case",
-    "# --export_dir=e",
-    "# --output_dir=out",
-    "--seed=7",
-    "--text=a",
-    "# Defaults:",
-    "--columns=a,b",
-    "--other=x",
-    "--rate=0.1",
-    "--rates=5e-05",
-  ]
+  given = "--nodo_lower_case --text=a --other=x --seed=3 --output_dir=out"
+  given = [*given.split(), "--do_export", "--export_dir=e"]
+  text = _save(tmp_path, _flags(monkeypatch, given)).read_text()
+  command, folder, lines = text.split("\n", 2)
+  assert "run_it.py --flagfile=" in command
+  assert folder.endswith(f": {os.getcwd()!r}")
+  assert lines == LINES
 
 
 @pytest.mark.parametrize("position", [0, 1])

@@ -14,25 +14,16 @@ WINDOWS = {"long_text": "windows"}
 PATIENCE = {"early_stopping_patience": 1}
 EXPORT = {"do_export": True, "export_dir": "new"}
 TFLITE = {"export_format": ["keras", "tflite"]}
-FLAGS = {
-  "task_name": "tsv",
-  "learning_rate": 1e-5,
-  "train_batch_size": 8,
-  "max_seq_length": 10,
-  "max_text_length": 10,
-  "window_stride": 8,
-}
+FLAGS = {"task_name": "tsv", "max_seq_length": 10}
+FLAGS |= {"max_text_length": 10, "window_stride": 8}
 TRAIN = {"do_train": True}
 BY_LENGTH = TRAIN | {"group_by_length": True}
-FINE_TUNING = checks.check_training
-DEVICES = checks.check_devices
+FINE_TUNING, DEVICES = checks.check_training, checks.check_devices
+LONG_TEXTS = checks.check_windows
 
 
 def EXPORTS(args):
   checks.check_export(args, args.dtype)
-
-
-LONG_TEXTS = checks.check_windows
 
 
 def _settings(**changes):
@@ -40,7 +31,6 @@ def _settings(**changes):
 
 
 def raises(message):
-  """Expects a ValueError with this message, or no error for None."""
   if message is None:
     return contextlib.nullcontext()
   return pytest.raises(ValueError, match=re.escape(message))
@@ -48,7 +38,7 @@ def raises(message):
 
 # Columns: check, flags, error message or None.
 CASES = [
-  (FINE_TUNING, TRAIN | PATIENCE, "counts evaluations: say with --eval_steps"),
+  (FINE_TUNING, TRAIN | PATIENCE, "counts evaluations: give --eval_steps"),
   (FINE_TUNING, TRAIN | PATIENCE | {"eval_steps": 1}, None),
   (FINE_TUNING, TRAIN | {"num_train_epochs": 0.0}, "=0 trains nothing"),
   (FINE_TUNING, {"do_eval": True, "num_train_epochs": 0.0}, None),
@@ -128,27 +118,26 @@ def test_examples_are_packed_unless_something_forbids_it(flags, config, name):
   args = _settings().replace(**flags)
   config = BertConfig(5, 8, 1, 2, 8, **config)
   assert checks.packing_conflict(args, config) == name
-  packs = fine_tune.packs_examples(args, config)
-  assert packs == (None if name is None else False)
-  without = args.replace(pack_examples=False)
-  assert fine_tune.packs_examples(without, config) is False
-  args = args.replace(pack_examples=True)
-  assert fine_tune.packs_examples(args, config)
+  for chosen in (None, False, True):
+    packs = fine_tune.packs_examples(args.replace(pack_examples=chosen), config)
+    assert packs is (False if name and chosen is None else chosen)
 
 
-def test_lengths_of_windows():
-  for flags, stride, length in (
+@pytest.mark.parametrize(
+  ("flags", "stride", "length"),
+  [
     ({}, 8, 10),
     (WINDOWS | {"max_text_length": 40}, 8, 40),
     ({"window_stride": 0}, 4, 10),
     ({"window_stride": 0, "max_seq_length": 3}, 1, 3),
-  ):
-    args = _settings(**flags)
-    assert args.stride == stride
-    assert args.row_length == length
-    windows = models.Windows(args.max_seq_length, stride, "max")
-    result = session.text_windows(args.replace(window_pooling="max"))
-    assert result == (windows if "long_text" in flags else None)
+  ],
+)
+def test_windows_have_a_stride_and_a_length(flags, stride, length):
+  args = _settings(**flags, window_pooling="max")
+  assert (args.stride, args.row_length) == (stride, length)
+  windows = models.Windows(args.max_seq_length, stride, "max")
+  expected = windows if "long_text" in flags else None
+  assert session.text_windows(args) == expected
 
 
 def test_a_bilstm_may_be_frozen_where_there_is_one():

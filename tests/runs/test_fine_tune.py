@@ -36,8 +36,6 @@ def _flags(tmp_path, **changes):
 
 
 class Source(toy.Source):
-  """Records without packed examples."""
-
   def with_packing(self, batch_size, packs):
     return self
 
@@ -66,7 +64,7 @@ class Toy(Task):
 
 def _train(args, results, model=None, look=lambda model: None, examples=24):
   """Trains on examples; successive evaluations give `results`."""
-  model = model or models.pretrainer(toy.config())
+  model = model or toy.bag()
   steps, evaluate = [], fine_tune.evaluate
 
   def note(task, model, data, step):
@@ -102,7 +100,6 @@ def test_the_last_step_is_evaluated_and_the_best_saved(tmp_path):
 
 @pytest.mark.parametrize("eval_steps", [0, 3])
 def test_moving_averages_are_evaluated_and_saved(tmp_path, eval_steps):
-  """Evaluations use the averages; the training continues with the weights."""
   args = _flags(tmp_path, ema_decay=0.5, eval_steps=eval_steps)
   args = args.replace(save_checkpoints_steps=3, keep_checkpoint_max=0)
   evaluated = []
@@ -147,7 +144,6 @@ def _save(folder, step):
 def test_a_finished_run_reports_the_step_of_its_best_checkpoint(
   tmp_path, caplog
 ):
-  """A command with fewer steps trains nothing, so run.json stays."""
   _save(tmp_path, 9)
   assert _train(_flags(tmp_path, num_train_epochs=2.0), [0.5])[1] == [9]
   assert run_folder.read_best(str(tmp_path))["step"] == 9
@@ -186,7 +182,6 @@ def test_a_killed_run_still_knows_the_best(tmp_path, keeps):
 def test_a_training_knows_its_last_evaluation(
   tmp_path, monkeypatch, keeps, evaluated
 ):
-  """The last evaluation with --keep_best is the one that best/ names."""
   given = {}
   best = types.SimpleNamespace(is_final=False, evaluated=4)
   train = lambda *_, **options: iter([given.update(options)][:0])  # noqa: E731
@@ -240,12 +235,10 @@ def test_steps_of_epochs_that_batches_do_not_divide(tmp_path, monkeypatch):
   monkeypatch.setattr(start, "train", train)
 
   class Packed(Toy):
-    """A task with rows of several examples."""
-
     unit = "records"
 
   monkeypatch.setattr(type(args), "not_packed", ("new_head",))
-  model = models.pretrainer(toy.config())
+  model = toy.bag()
   fine_tune.train(start, Packed(args, {}, number=109), model, {"train": source})
   assert call == {
     "num_train_steps": 34,  # rounds down 34.06
@@ -399,8 +392,6 @@ class Staged(Task):
 
 
 class OfDevSet(Staged):
-  """A task that predicts the dev set, like SQuAD."""
-
   predicted = "dev"
 
 
@@ -409,7 +400,6 @@ class OfDevSet(Staged):
 )
 @pytest.mark.parametrize("is_sweep", [False, True])
 def test_stages_have_an_order_and_their_data(events, program, kind, is_sweep):
-  """A sweep trains all models in other processes."""
   model, dev = "model of config", ("dev", "dev_mismatched")
   splits = ("train", *dev, "test")
   names = ("do_train", "do_eval", "do_predict", "do_export", "keep_best")

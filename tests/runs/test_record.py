@@ -1,6 +1,5 @@
 """Settings from run.json, and warnings about changed flags."""
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,51 +12,34 @@ from runs.task_settings import EvaluatedFineTuning
 from storage import UserError
 from tests import programs
 from tests.training import toy
+from training import run_json
 
-TRAINING_PROGRAMS = (
-  "run_classifier",
-  "run_ner",
-  "run_pretraining",
-  "run_squad",
-  "run_swag",
-)
+TRAINING_PROGRAMS = """
+  run_classifier run_ner run_pretraining run_squad run_swag
+""".split()
 
 
-@pytest.fixture(name="entry")
-def _entry(tmp_path):
+def test_flags_of_a_training_are_completed_by_defaults(tmp_path):
   toy.config().to_json(str(tmp_path / "c"))
-  (tmp_path / "v").touch()
+  for name in "vw":
+    (tmp_path / name).touch()
   flags = {"bert_config_file": "c", "vocab_file": str(tmp_path / "v")}
   flags |= {"max_answer_length": 7, "learning_rate": 0.5, "train_file": "t"}
   flags |= {"export_format": ["keras"], "flag_of_an_older_version": 1}
-  return {"program": "run_squad", "flags": flags, "directory": str(tmp_path)}
-
-
-def _read(entry, **changes):
+  entry = {"program": "run_squad", "flags": flags, "directory": str(tmp_path)}
   kind = programs.settings_of("run_squad")
-  return record.from_record(kind, "now", entry, changes)
-
-
-def test_flags_of_a_training_are_completed_by_defaults(entry, tmp_path):
-  args = _read(entry, learning_rate=1)
+  changes = {"learning_rate": 1, "vocab_file": tmp_path / "w"}
+  args = record.from_record(kind, "now", entry, changes)
   assert args.program == "run_squad"
+  expected = {"max_answer_length": 7, "learning_rate": 1.0, "train_file": None}
+  expected |= {"bert_config_file": f"{tmp_path}/c", "output_dir": "now"}
+  expected |= {"vocab_file": f"{tmp_path}/w", "export_format": ("keras",)}
   defaults = programs.arguments("run_squad").to_dict()
-  assert args.to_dict() == defaults | {
-    "max_answer_length": 7,
-    "bert_config_file": f"{tmp_path}/c",
-    "vocab_file": f"{tmp_path}/v",
-    "export_format": ("keras",),
-    "learning_rate": 1.0,
-    "output_dir": "now",
-    "train_file": None,
-  }
-
-
-def test_changed_flags_are_known(entry, tmp_path):
+  assert args.to_dict() == defaults | expected
+  unchanged = record.from_record(kind, "now", entry, {})
+  assert unchanged.vocab_file == f"{tmp_path}/v"
   with pytest.raises(ValueError, match="run_squad has no flag rate"):
-    _read(entry, rate=1)
-  changed = _read(entry, vocab_file=tmp_path / "w")
-  assert changed.vocab_file == str(tmp_path / "w")
+    record.from_record(kind, "now", entry, {"rate": 1})
 
 
 FILES = {"bert_config_file", "vocab_file", "train_file", "init_checkpoint"}
@@ -65,8 +47,6 @@ FILES = {"bert_config_file", "vocab_file", "train_file", "init_checkpoint"}
 
 @dataclass(frozen=True, kw_only=True)
 class Program(EvaluatedFineTuning):
-  """Flags of several programs."""
-
   train_file: str | None = flag(None, "")
   export_top_k: int = flag(0, "")
   multi_label: bool = flag(False, "")
@@ -141,8 +121,7 @@ def test_only_flags_of_training_are_told_if_they_change(
 ):
   kind = programs.settings_of(program)
   args = programs.arguments(program, vocab_file="vocab.txt")
-  told = json.dumps([{"flags": args.to_dict()}])
-  (tmp_path / "run.json").write_text(told)
+  run_json.append(str(tmp_path), {"flags": args.to_dict()})
   for name, known in settings.flags_of(kind).items():
     caplog.clear()
     changed = args.replace(**{name: _other(known)})
@@ -176,12 +155,10 @@ def test_no_other_flag_is_without_effect_on_a_training():
 def test_a_warning_names_all_changes(tmp_path, caplog):
   told = {"learning_rate": 0.5, "dtype": "float16", "seed": 3}
   told |= {"num_train_steps": 4, "removed": 1}
-  (tmp_path / "run.json").write_text(json.dumps([{"flags": told}]))
-  args = programs.arguments(
-    "run_pretraining",
-    learning_rate=0.25,
-    num_train_steps=8,  # more steps continue the training
-  )
+  run_json.append(str(tmp_path), {"flags": told})
+  # More steps continue the training.
+  changes = {"learning_rate": 0.25, "num_train_steps": 8}
+  args = programs.arguments("run_pretraining", **changes)
   record.warn_if_changed(args, str(tmp_path))
   text = f"{tmp_path} was trained with --learning_rate=0.5 (now 0.25), "
   assert f"{text}--dtype=float16 (now float32); to train" in caplog.text

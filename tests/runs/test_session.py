@@ -1,7 +1,7 @@
 """A run: each flag has a separate effect; the order of the stages."""
 
-import json
-from contextlib import nullcontext
+import os
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import keras
@@ -18,7 +18,7 @@ from tasks.features import task as features
 from tests import programs
 from tests.runs.test_fine_tune import _flags
 from tests.training import toy
-from training import loop, optimization, run_folder, run_json
+from training import loop, optimization, run_folder
 from training.run_folder import Checkpoints
 
 KIND = programs.settings_of("run_classifier")
@@ -37,19 +37,14 @@ def _started(monkeypatch):
   def train(step, read, checkpoints, schedule, report, **options):
     calls.update(options, stops=schedule, keep=checkpoints.keep)
     read("context")
-    return steps()
-
-  def steps():
-    calls["mode"] = tracing.current()
     yield 60
+    calls["mode"] = tracing.current()
 
   monkeypatch.setattr(session, "make_strategy", lambda args: None)
   monkeypatch.setattr(session, "TrainStep", train_step)
   monkeypatch.setattr(loop, "Training", train)
-  monkeypatch.setattr(session.report, "draw_metrics", lambda _: None)
   source = SimpleNamespace(
     train_batches=lambda *given, **options: calls.update(options, read=given),
-    files=(),
     first_corrupt="first corrupt",
     lengths_of_batches="12 tokens",
   )
@@ -67,39 +62,18 @@ def _started(monkeypatch):
 
 
 def test_every_flag_of_training_has_its_effect(tmp_path, started):
-  args = _flags(
-    tmp_path,
-    train_batch_size=6,
-    learning_rate=0.25,
-    seed=0,
-    save_checkpoints_steps=7,
-    iterations_per_loop=11,
-    profile_steps=(3, 5),
-    keep_checkpoint_max=4,
-    eval_steps=13,
-    optimizer="lamb",
-    adam_beta_2=0.9,
-    max_grad_norm=0.5,
-    gradient_accumulation_steps=2,
-    layerwise_learning_rate_decay=0.5,
-    ema_decay=0.75,
-    group_by_length=True,
-    recompute_layers=True,
-  )
-  calls = started(args, evaluated=40)
-  expected = {
-    "batch_size": 6,
-    "seed": 0,
-    "keep": 4,
-    "evaluated": 40,
-    "max_grad_norm": 0.5,
-    "accumulation_steps": 2,
-    "loss_scale": None,
-    "jit_compile": False,
-    "read": (6, 0, True),
-    "skip": 24,
-    "context": "context",
-  }
+  flags = {"train_batch_size": 6, "learning_rate": 0.25, "seed": 0}
+  flags |= {"save_checkpoints_steps": 7, "iterations_per_loop": 11}
+  flags |= {"profile_steps": (3, 5), "keep_checkpoint_max": 4, "eval_steps": 13}
+  flags |= {"optimizer": "lamb", "adam_beta_2": 0.9, "max_grad_norm": 0.5}
+  flags |= {"gradient_accumulation_steps": 2, "ema_decay": 0.75}
+  flags |= {"layerwise_learning_rate_decay": 0.5}
+  flags |= {"group_by_length": True, "recompute_layers": True}
+  calls = started(_flags(tmp_path, **flags), evaluated=40)
+  expected = {"batch_size": 6, "seed": 0, "keep": 4, "evaluated": 40}
+  expected |= {"max_grad_norm": 0.5, "accumulation_steps": 2}
+  expected |= {"loss_scale": None, "jit_compile": False}
+  expected |= {"read": (6, 0, True), "skip": 24, "context": "context"}
   assert {name: calls[name] for name in expected} == expected
   assert calls["source"].first_corrupt == "first corrupt"
   rates = [float(calls["schedule"](step)) for step in (0, 10, 20, 45, 90)]
@@ -121,33 +95,34 @@ def test_training_may_stop_before_its_schedule_ends(tmp_path, started):
   assert type(calls["optimizer"]) is optimization.AdamWeightDecay
 
 
-def test_scaled_losses_and_compiled_steps(
-  tmp_path, monkeypatch, started, caplog
-):
-  """Only float16 needs a loss scale. XLA compiles what XLA supports."""
-  monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: ["GPU:0"])
-  caplog.set_level("INFO", "absl")
-  model = models.pretrainer(toy.config())
-  last = model.layers[-1]
-  for dtype, jit_compile, supports, is_scaled, is_compiled in (
+@pytest.mark.parametrize(
+  ("dtype", "jit_compile", "supports", "is_scaled", "is_compiled"),
+  [
     ("float16", None, True, True, True),
     ("bfloat16", None, False, False, False),
     ("float32", True, False, False, True),
-  ):
-    last.supports_jit = supports
-    args = _flags(tmp_path, dtype=dtype, jit_compile=jit_compile)
-    calls = started(args, model)
-    assert (calls["loss_scale"] is not None) == is_scaled
-    assert calls["jit_compile"] == calls["few_shapes"] == is_compiled
-    assert calls["mode"].compiled == is_compiled
-    assert not calls["mode"].recompute
-    reason = f"does not compile the step as one: it cannot compile {last.name}"
-    text = "compiles the step" if is_compiled else reason
-    assert f"XLA {text}; batches have 12 tokens" in caplog.text
-    caplog.clear()
+  ],
+)
+def test_float16_has_a_loss_scale_and_xla_compiles_what_it_supports(
+  tmp_path, monkeypatch, started, caplog,
+  dtype, jit_compile, supports, is_scaled, is_compiled,
+):  # fmt: skip
+  monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: ["GPU:0"])
+  caplog.set_level("INFO", "absl")
+  model = models.pretrainer(toy.config())
+  model.layers[-1].supports_jit = supports
+  calls = started(_flags(tmp_path, dtype=dtype, jit_compile=jit_compile), model)
+  assert (calls["loss_scale"] is not None) == is_scaled
+  assert calls["jit_compile"] == calls["few_shapes"] == is_compiled
+  assert calls["mode"].compiled == is_compiled
+  assert not calls["mode"].recompute
+  reason = f"it cannot compile {model.layers[-1].name}"
+  text = f"does not compile the step as one: {reason}"
+  text = "compiles the step" if is_compiled else text
+  assert f"XLA {text}; batches have 12 tokens" in caplog.text
 
 
-def test_a_model_reads_packed_rows_where_there_are_some(tmp_path, started):
+def test_a_model_reads_packed_rows_if_the_run_packs(tmp_path, started):
   model = models.pretrainer(toy.config())
   for packing in (None, "packing"):
     calls = started(_flags(tmp_path), model, packing)
@@ -190,17 +165,10 @@ def test_each_member_of_an_ensemble_is_the_best_of_its_trial(tmp_path):
 
 @pytest.mark.parametrize("long_text", ["truncate", "windows"])
 def test_an_export_says_how_its_texts_are_tokenized(entry, long_text):
-  args = programs.arguments(
-    "extract_features",
-    **entry["flags"] | {"do_lower_case": False},
-    long_text=long_text,
-    max_seq_length=8,
-    max_text_length=40,
-    window_stride=0,
-    window_pooling="mean",
-    layers="-1",
-    pooling="cls",
-  )
+  flags = entry["flags"] | {"do_lower_case": False, "long_text": long_text}
+  flags |= {"max_seq_length": 8, "max_text_length": 40, "window_stride": 0}
+  flags |= {"window_pooling": "mean", "layers": "-1", "pooling": "cls"}
+  args = programs.arguments("extract_features", **flags)
   model, served, _ = features.served_model(args)
   has_windows = long_text == "windows"
   length = 40 if has_windows else 8
@@ -249,13 +217,13 @@ def test_a_model_is_restored_with_its_own_vocabulary(tmp_path, entry):
     session.restore(KIND, str(tmp_path), entry, None, changes)
 
 
-def test_exports_for_keras_are_float32():
-  for formats, policy in (
-    (["savedmodel"], "bfloat16"),
-    (["tflite", "keras"], "mixed_bfloat16"),
-  ):
-    session.set_export_policy("bfloat16", formats)
-    assert keras.config.dtype_policy().name == policy
+@pytest.mark.parametrize(
+  ("formats", "policy"),
+  [(["savedmodel"], "bfloat16"), (["tflite", "keras"], "mixed_bfloat16")],
+)
+def test_exports_for_keras_are_float32(formats, policy):
+  session.set_export_policy("bfloat16", formats)
+  assert keras.config.dtype_policy().name == policy
 
 
 def test_flags_override_bert_config_json_where_they_are_set(entry):
@@ -280,89 +248,67 @@ def test_dropout_and_data_have_the_saved_seed(tmp_path, monkeypatch, started):
     assert (calls["seed"], calls["read"][1]) == (7, 7)
 
 
-@pytest.mark.parametrize("keeps", [{}, {"keep_best": True}])
-@pytest.mark.parametrize("has_newest", [False, True])
-@pytest.mark.parametrize("has_best", [False, True])
-def test_a_run_evaluates_its_best_its_newest_or_the_given_checkpoint(
-  tmp_path, monkeypatch, keeps, has_newest, has_best
+@pytest.mark.parametrize(
+  ("keeps_best", "existing", "expected"),
+  [
+    (True, ("", "best"), "best"),
+    (False, ("", "best"), ""),
+    (True, ("",), ""),
+    (False, ("best",), "best"),
+    (False, (), ""),
+  ],
+)
+def test_a_run_evaluates_its_best_or_its_newest_checkpoint(
+  tmp_path, monkeypatch, keeps_best, existing, expected
 ):
-  folder = str(tmp_path)
+  for name in existing:
+    Checkpoints(str(tmp_path / name)).save(3, {"x": tf.Variable(1)})
   loaded = []
 
-  class Stand:
-    """Stands in for the checkpoints of a folder."""
+  def load(checkpoints, model, start):
+    loaded.append((checkpoints.directory, model, start))
+    return 7
 
-    def __init__(self, directory):
-      self.directory = directory
-
-    def load(self, model, init_checkpoint):
-      loaded.append((self.directory, init_checkpoint))
-      return 7
-
-  monkeypatch.setattr(session, "Checkpoints", Stand)
-  for is_there, path in ((has_newest, tmp_path), (has_best, tmp_path / "best")):
-    path.mkdir(exist_ok=True)
-    if is_there:
-      (path / "m.index").touch()
-      (path / "checkpoint").write_text('model_checkpoint_path: "m"\n')
+  monkeypatch.setattr(Checkpoints, "load", load)
   args = programs.arguments(
-    "run_squad", output_dir=folder, init_checkpoint="given", **keeps
+    "run_squad",
+    output_dir=str(tmp_path),
+    init_checkpoint="given",
+    keep_best=keeps_best,
   )
-  assert session.load(args, "model", Stand(folder)) == 7
-  takes_best = has_best and (keeps or not has_newest)
-  best = f"{folder}/best" if takes_best else folder
-  assert loaded == [(best, "given")]
-  # The last training's flag has the same effect.
-  loaded.clear()
-  for flags in ({"keep_best": not keeps}, dict(keeps)):
-    run_json.append(folder, {"flags": flags})
-  args = args.replace(keep_best=False)
-  session.load(args, "model", Stand(folder))
-  assert loaded == [(best, "given")]
-  # An older entry may have no patience, or None.
-  entry = {"flags": {"early_stopping_patience": None} | keeps}
-  (tmp_path / "run.json").write_text(json.dumps([entry]))
-  loaded.clear()
-  session.load(args, "model", Stand(folder))
-  assert loaded == [(best, "given")]
+  assert session.load(args, "model", Checkpoints(str(tmp_path))) == 7
+  [(folder, *others)] = loaded
+  assert os.path.normpath(folder) == str(tmp_path / expected)
+  assert others == ["model", "given"]
 
 
 # --- Stages of a training and of an export, in order -------------------------
 
 
 @pytest.fixture(name="events")
-def _events(tmp_path, monkeypatch):
+def _events(monkeypatch):
   """Records a run's actions, with stand-ins."""
   events = []
-
-  def note(name, *result):
-    def call(*given):
-      events.append((name, *given[1:]))
-      return next(iter(result), None)
-
-    return call
-
-  scope = SimpleNamespace(scope=nullcontext)
-  step = SimpleNamespace(
-    examples=SimpleNamespace(numpy=lambda: 0),
-    step=SimpleNamespace(numpy=lambda: 9),
-    average=None,
-  )
-  monkeypatch.setattr(session, "make_strategy", lambda args: scope)
+  zero = SimpleNamespace(numpy=lambda: 0)
+  step = SimpleNamespace(examples=zero, average=None)
+  monkeypatch.setattr(session, "make_strategy", lambda args: None)
   monkeypatch.setattr(session.Run, "_train_step", lambda *_: step)
-  monkeypatch.setattr(session.record_scan, "load_index", note("scan"))
   monkeypatch.setattr(Checkpoints, "restore_or_set_seed", lambda *_: 7)
-  for name in ("resume", "log_all"):
-    monkeypatch.setattr(Checkpoints, name, note(name))
+  for owner, name, skipped in (
+    (session.record_scan, "load_index", 1),
+    (Checkpoints, "resume", 2),
+    (Checkpoints, "log_all", 1),
+    (session.record, "warn_if_changed", 1),
+  ):
+    monkeypatch.setattr(
+      owner,
+      name,
+      lambda *given, n=name, skipped=skipped: events.append(
+        (n, *given[skipped:])
+      ),
+    )
   monkeypatch.setattr(
-    session.loop,
-    "Training",
-    lambda *_, **__: iter([events.append(("loop",))]),
-  )
-  monkeypatch.setattr(
-    session.record,
-    "warn_if_changed",
-    lambda args, path: events.append(("compare", path)),
+    loop, "Training", lambda *_, **__: iter([events.append(("loop",))])
   )
   return events
 
@@ -376,51 +322,35 @@ def test_a_training_resumes_and_trains(
   tmp_path, monkeypatch, events, own, given, new_head, is_chief
 ):
   monkeypatch.setattr(Checkpoints, "newest_readable", lambda _: own)
-  args = _flags(tmp_path, init_checkpoint=given)
-  training = session.Run(args, toy.config())
+  training = session.Run(_flags(tmp_path, init_checkpoint=given), toy.config())
   toy.set_worker(monkeypatch, 0 if is_chief else 1)
   source = SimpleNamespace(
-    packing=None,
-    first_corrupt=None,
-    files=["a"],
-    index_file="cache",
-    lengths_of_batches="",
+    packing=None, files=["a"], index_file="cache", lengths_of_batches=""
   )
-  steps = training.train(
-    "model",
-    losses.pretraining(),
-    source,
-    num_train_steps=9,
-    num_warmup_steps=0,
-    new_head=new_head,
-  )
-  assert [*steps] == [None]
-  resumed = events[bool(own) + is_chief]
-  assert resumed[0] == "resume" and resumed[2:] == (given, new_head)
-  others = [event for event in events if event is not resumed]
-  assert others == [
-    *[("compare", own)] * bool(own),
-    *[("scan", "cache")] * is_chief,
+  steps = {"num_train_steps": 9, "num_warmup_steps": 0, "new_head": new_head}
+  assert [*training.train("model", losses.pretraining(), source, **steps)]
+  assert events == [
+    *[("warn_if_changed", own)] * bool(own),
+    *[("load_index", "cache")] * is_chief,
+    ("resume", given, new_head),
     ("loop",),
     *[("log_all",)] * is_chief,
   ]
 
 
 @pytest.mark.parametrize("is_chief", [False, True])
-def test_all_workers_wait_for_the_export(tmp_path, monkeypatch, is_chief):
-  """Workers wait inside the strategy's scope; only the chief writes."""
-  events, scopes = [], []
+def test_all_workers_wait_for_the_export_and_the_chief_writes(
+  tmp_path, monkeypatch, is_chief
+):
+  events, is_inside = [], []
 
-  class Scope:
-    """A strategy's scope."""
+  @contextmanager
+  def scope():
+    is_inside.append(True)
+    yield
+    is_inside.pop()
 
-    def __enter__(self):
-      scopes.append(self)
-
-    def __exit__(self, *_):
-      scopes.pop()
-
-  strategy = SimpleNamespace(scope=Scope)
+  strategy = SimpleNamespace(scope=scope)
   monkeypatch.setattr(session, "make_strategy", lambda args: strategy)
   args = _flags(tmp_path, export_dir="new", export_format=["keras"])
   training = session.Run(args, toy.config())
@@ -432,21 +362,19 @@ def test_all_workers_wait_for_the_export(tmp_path, monkeypatch, is_chief):
     (session.run_folder, "wait_for_chief"),
   ):
     monkeypatch.setattr(
-      owner, name, lambda *given, n=name: events.append((n, len(scopes), given))
+      owner,
+      name,
+      lambda *given, n=name: events.append((n, len(is_inside), *given)),
     )
   served = SimpleNamespace(model="model")
   training.export(lambda args: events.append(("build", 0)) or served)
-  stages = ("set_export_policy", "build", "load", "save")
-  writes = [(name, 0) for name in stages]
-  assert [event[:2] for event in events] == writes * is_chief + [
-    ("wait_for_chief", 1)
+  settings = training.settings
+  written = [
+    ("set_export_policy", 0, "float32", ["keras"]),
+    ("build", 0),
+    ("load", 0, settings, "model", training.checkpoints),
+    ("save", 0, "new", served, ["keras"]),
   ]
-  args, given = training.settings, [event[2] for event in events if event[2:]]
-  expected = [
-    ("float32", ["keras"]),
-    (args, "model", training.checkpoints),
-    ("new", served, ["keras"]),
-  ]
-  assert given == expected * is_chief + [()]
+  assert events == written * is_chief + [("wait_for_chief", 1)]
   training._report(losses.pretraining(), toy.Source(1), "examples")
   assert (tmp_path / "run.json").exists() == is_chief

@@ -42,11 +42,12 @@ def test_several_gpus_are_mirrored(monkeypatch, gpus, name):
 def test_several_workers_come_from_tf_config(monkeypatch):
   calls = []
   strategy = SimpleNamespace(num_replicas_in_sync=2)
-  monkeypatch.setattr(
-    tf.distribute,
-    "MultiWorkerMirroredStrategy",
-    lambda **options: calls.append(options) or strategy,
-  )
+
+  def make(communication_options):
+    calls.append(communication_options)
+    return strategy
+
+  monkeypatch.setattr(tf.distribute, "MultiWorkerMirroredStrategy", make)
   flags = _flags(distribution_strategy="multi_worker_mirrored")
   with pytest.raises(ValueError, match="needs the environment variable TF_CON"):
     devices.make_strategy(flags)
@@ -54,15 +55,12 @@ def test_several_workers_come_from_tf_config(monkeypatch):
   assert devices.make_strategy(flags).num_replicas_in_sync == 2
   monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: [kind])
   devices.make_strategy(flags)
+  assert [c.implementation.name for c in calls] == ["AUTO", "NCCL"]
   # A timeout would leave a sleeping thread per gradient exchange.
-  options = [call.pop("communication_options") for call in calls]
-  assert [o.implementation.name for o in options] == ["AUTO", "NCCL"]
-  assert {o.timeout_seconds for o in options} == {None} and calls == [{}, {}]
+  assert {c.timeout_seconds for c in calls} == {None}
 
 
-@pytest.fixture(name="config")
-def config_fixture(monkeypatch):
-  """Records calls of tf.config.experimental by name."""
+def test_precision_and_determinism_are_flags(monkeypatch):
   calls = {}
   for name in ("enable_tensor_float_32_execution", "enable_op_determinism"):
     monkeypatch.setattr(
@@ -70,15 +68,11 @@ def config_fixture(monkeypatch):
       name,
       lambda *given, name=name: calls.update({name: given}),
     )
-  return calls
-
-
-def test_precision_and_determinism_are_flags(config):
   devices.make_strategy(_flags())
-  assert config == {"enable_tensor_float_32_execution": (True,)}
+  assert calls == {"enable_tensor_float_32_execution": (True,)}
   devices.make_strategy(_flags(tf32=False, deterministic=True))
-  assert config["enable_tensor_float_32_execution"] == (False,)
-  assert "enable_op_determinism" in config
+  assert calls["enable_tensor_float_32_execution"] == (False,)
+  assert "enable_op_determinism" in calls
 
 
 GPU_LINES = """
@@ -146,8 +140,6 @@ def test_flags_of_the_tpu_reach_its_resolver(monkeypatch):
   ],
 )
 def test_a_tpu_that_is_not_there_is_named(monkeypatch, names, asked, named):
-  """The name of a TPU counts before its address."""
-
   def resolver(tpu, zone, project):
     assert (tpu, zone, project) == (asked, "z", "p")
     raise OSError("no such host")
@@ -159,14 +151,13 @@ def test_a_tpu_that_is_not_there_is_named(monkeypatch, names, asked, named):
     devices.make_strategy(_flags(**flags))
 
 
+LENGTHS = {8: 32, 128: 32, 256: 32, 264: 64, 384: 64, 512: 64, 2048: 256}
+
+
 @pytest.mark.parametrize("gpus", [[], ["GPU:0"]])
 @pytest.mark.parametrize(
   ("given", "reason"),
-  [
-    (None, "there is no GPU"),
-    (False, "--nojit_compile"),
-    (True, ""),  # on any device
-  ],
+  [(None, "there is no GPU"), (False, "--nojit_compile"), (True, "")],
 )
 def test_a_flag_says_what_is_compiled_before_the_device_does(
   monkeypatch, gpus, given, reason
@@ -174,23 +165,14 @@ def test_a_flag_says_what_is_compiled_before_the_device_does(
   monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: gpus)
   args = programs.arguments("run_classifier", jit_compile=given)
   is_compiled = bool(gpus) if given is None else given
-  model = SimpleNamespace(layers=[])
+  layers = [SimpleNamespace(name=n, supports_jit=n == "a") for n in "abc"]
+  model, other = (SimpleNamespace(layers=part) for part in ([], layers))
   assert devices.compiles_step(args) == is_compiled
   assert devices.why_uncompiled(args, model) == ("" if is_compiled else reason)
-  layers = [SimpleNamespace(name=n, supports_jit=n == "a") for n in "abc"]
-  of_layers = devices.why_uncompiled(args, SimpleNamespace(layers=layers))
   if is_compiled and given is None:
     reason = "it cannot compile b, c"
-  assert of_layers == reason
-  for length, multiple in (
-    (8, 32),
-    (128, 32),
-    (256, 32),
-    (264, 64),
-    (384, 64),
-    (512, 64),
-    (2048, 256),
-  ):
+  assert devices.why_uncompiled(args, other) == reason
+  for length, multiple in LENGTHS.items():
     result = devices.length_multiple(args, length, "train")
     assert result == (multiple if is_compiled else 8)
     for split in ("dev", "dev_mismatched", "test"):
@@ -200,8 +182,7 @@ def test_a_flag_says_what_is_compiled_before_the_device_does(
     for split in ("train", "dev"):
       assert not devices.length_multiple(args.replace(**on_tpu), 128, split)
   config = BertConfig(5, 8, 1, 2, 8)
-  result = fine_tune.packs_examples(args, config)
-  assert result == (False if is_compiled else None)
-  for decided in (False, True):
-    chosen = args.replace(pack_examples=decided)
-    assert fine_tune.packs_examples(chosen, config) is decided
+  for chosen in (None, False, True):
+    packs = fine_tune.packs_examples(args.replace(pack_examples=chosen), config)
+    expected = False if chosen is None and is_compiled else chosen
+    assert packs is expected

@@ -69,6 +69,12 @@ def test_several_values_make_a_sweep(tmp_path, commands, changes, trials):
     assert result == (False, True, int(trials[0][-1]))
 
 
+TRIAL = """
+--learning_rate=1e-05 --train_batch_size=32 --num_train_epochs=3.0 --seed=2
+--num_seeds=1 --ensemble=1 --keep_best --nodo_predict
+"""
+
+
 def test_the_winner_of_all_combinations_is_copied(tmp_path, commands, caplog):
   # The second command adds the missing trials.
   sweep.run_sweep(_flags(tmp_path, learning_rate=1e-5))
@@ -76,20 +82,10 @@ def test_the_winner_of_all_combinations_is_copied(tmp_path, commands, caplog):
   with caplog.at_level("INFO", logger="absl"):
     sweep.run_sweep(_flags(tmp_path))
   assert len(commands) == 4
-  assert commands[1] == [
-    sys.executable,
-    "run_it.py",
-    "--task_name=x",
-    f"--output_dir={tmp_path}/rate_1e-05_seed_2",
-    "--learning_rate=1e-05",
-    "--train_batch_size=32",
-    "--num_train_epochs=3.0",
-    "--seed=2",
-    "--num_seeds=1",
-    "--ensemble=1",
-    "--keep_best",
-    "--nodo_predict",  # from the command line
-  ]
+  python, *words = commands[1]
+  folder = f"--output_dir={tmp_path}/rate_1e-05_seed_2"
+  assert python == sys.executable
+  assert words == ["run_it.py", "--task_name=x", folder, *TRIAL.split()]
   header, *rows = (tmp_path / "sweep.tsv").read_text().splitlines()
   assert header == "run\tlearning_rate\tseed\tstep\tmetric\tvalue"
   assert rows[3:] == ["rate_3e-05_seed_2\t3e-05\t2\t7\tf1\t0.78"]
@@ -170,7 +166,6 @@ def test_trials_of_other_flags_are_named(tmp_path, commands, caplog):
 
 
 def test_a_run_that_fails_ends_the_sweep(tmp_path, commands, monkeypatch):
-  """The table has the complete trials."""
   train = processes.run_child
   statuses = [None, 1]
   monkeypatch.setattr(

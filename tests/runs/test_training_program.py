@@ -14,7 +14,6 @@ from runs import training_program
 from runs.training_program import LOCK_FILE, dry_run, locked
 from tests import programs
 from tests.training import toy
-from training import run_json
 
 HOLD = """
 import sys, time
@@ -115,7 +114,6 @@ def test_a_file_is_no_output_folder(tmp_path):
 def test_a_program_checks_and_then_locks_its_folder(
   tmp_path, monkeypatch, is_dry
 ):
-  """Checks look at the command's folder, a dry run locks its own."""
   folder = str(tmp_path / "out")
   args = programs.arguments(
     "run_squad", output_dir=folder, dry_run=is_dry, do_train=True
@@ -139,44 +137,28 @@ def test_a_program_checks_and_then_locks_its_folder(
 # --- Dry runs -----------------------------------------------------------------
 
 
-def _save(folder, name="model.ckpt-3"):
-  """Creates a checkpoint's files without contents."""
-  folder.mkdir(parents=True, exist_ok=True)
-  (folder / f"{name}.index").touch()
-  (folder / "checkpoint").write_text(f'model_checkpoint_path: "{name}"\n')
-  return str(folder / name)
-
-
 @pytest.mark.parametrize("program", ["run_squad", "run_pretraining"])
-@pytest.mark.parametrize("has_own", [False, True])
-def test_a_dry_run_has_the_model_of_the_command(tmp_path, program, has_own):
-  """Without training, loads a checkpoint of --output_dir if there is one."""
+@pytest.mark.parametrize("own", [None, "model.ckpt-3", "best/model.ckpt-2"])
+def test_a_dry_run_has_the_model_of_the_command(tmp_path, program, own):
   folder = tmp_path / "out"
-  own = _save(folder) if has_own else None
+  if own:
+    path = folder / own
+    path.parent.mkdir(parents=True)
+    path.with_name(f"{path.name}.index").touch()
+    text = f'model_checkpoint_path: "{path.name}"\n'
+    path.with_name("checkpoint").write_text(text)
   for given, do_train in itertools.product((None, "", "bert"), (False, True)):
     flags = {"do_train": do_train, "init_checkpoint": given, "dry_run": True}
     args = programs.arguments(program, output_dir=str(folder), **flags)
     with dry_run(args) as short:
-      taken = own if own and not do_train else given
+      taken = str(path) if own and not do_train else given
       assert short.init_checkpoint == taken
       assert short.output_dir != args.output_dir
       assert not os.listdir(short.output_dir)
     assert not os.path.exists(short.output_dir)
 
 
-@pytest.mark.parametrize("keeps_best", [False, True])
-def test_a_dry_run_takes_the_best_of_the_training(tmp_path, keeps_best):
-  newest, best = _save(tmp_path), _save(tmp_path / "best", "model.ckpt-2")
-  run_json.append(str(tmp_path), {"flags": {"keep_best": keeps_best}})
-  args = programs.arguments(
-    "run_squad", output_dir=str(tmp_path), dry_run=True, do_predict=True
-  )
-  with dry_run(args) as short:
-    assert short.init_checkpoint == (best if keeps_best else newest)
-
-
 def test_no_stage_of_a_dry_run_is_left_out_or_added():
-  """The dry run writes only to a temporary folder."""
   names = ("do_train", "do_predict", "do_export")
   for values in itertools.product([False, True], repeat=len(names)):
     chosen = dict(zip(names, values, strict=True))
@@ -194,7 +176,6 @@ PARTS = ({}, {"num_seeds": 2}, {"learning_rate": (1e-5, 2e-5)})
 @pytest.mark.parametrize("changes", PARTS)
 @pytest.mark.parametrize("do_train", [False, True])
 def test_a_dry_run_of_a_sweep_is_one_of_its_trials(changes, do_train):
-  """A trial keeps the best checkpoint. Without training there is no trial."""
   flags = {"output_dir": "out", "dry_run": True, "do_train": do_train}
   args = programs.arguments("run_squad", **flags, **changes)
   with dry_run(args) as short:

@@ -1,6 +1,5 @@
 """The vocabulary of a run without --vocab_file."""
 
-import json
 import re
 
 import pytest
@@ -9,9 +8,11 @@ from data import vocab
 from modeling.config import BertConfig
 from runs import checks, record, trained_model
 from tests import programs
+from training import run_json
 
 LOWER = [*vocab.SPECIAL_TOKENS, "a", "film"]
 CASED = [*vocab.SPECIAL_TOKENS, "A", "Film"]
+SIZE = len(LOWER)
 KIND = programs.settings_of("run_pretraining")
 
 
@@ -35,10 +36,9 @@ def _entry(folders, **more):
   return {"program": "run_pretraining", "flags": flags, "directory": directory}
 
 
-def _find(folders):
-  file = trained_model.find_vocabulary(
-    str(folders[0]), _entry(folders), len(LOWER)
-  )
+def _find(folders, more=0):
+  run = str(folders[0])
+  file = trained_model.find_vocabulary(run, _entry(folders), SIZE + more)
   return file and file.removeprefix(f"{folders[0].parent}/")
 
 
@@ -49,12 +49,14 @@ def test_the_first_folder_that_has_a_vocabulary_counts(folders):
     assert _find(folders) == f"{folder.name}/vocab.txt"
 
 
-def test_a_vocabulary_has_the_size_of_the_model_or_is_padded(folders):
+@pytest.mark.parametrize(
+  ("more", "fits"), [(-1, False), (0, True), (127, True), (128, False)]
+)
+def test_a_vocabulary_has_the_size_of_the_model_or_is_padded(
+  folders, more, fits
+):
   vocab.save(LOWER, folders[1] / "vocab.txt")
-  for more, fits in ((-1, False), (0, True), (127, True), (128, False)):
-    size = len(LOWER) + more
-    file = trained_model.find_vocabulary(str(folders[0]), _entry(folders), size)
-    assert (file is not None) == fits
+  assert (_find(folders, more) is not None) == fits
 
 
 def test_a_file_that_is_no_text_is_left_out(folders):
@@ -66,10 +68,8 @@ def test_a_file_that_is_no_text_is_left_out(folders):
 def test_a_run_records_the_vocabulary_and_whether_its_case_is_known(
   folders, caplog
 ):
-  flags = {
-    "bert_config_file": str(folders[1] / "bert_config.json"),
-    "output_dir": str(folders[0]),
-  }
+  flags = {"bert_config_file": str(folders[1] / "bert_config.json")}
+  flags["output_dir"] = str(folders[0])
   caplog.set_level("INFO", logger="absl")
 
   def recorded(*given, **changes):
@@ -77,7 +77,7 @@ def test_a_run_records_the_vocabulary_and_whether_its_case_is_known(
     return checks.vocabulary_flags(args, len(LOWER))
 
   assert recorded() == {}
-  assert f"copy it into {folders[0]} to ask" in caplog.text
+  assert f"copy one into {folders[0]} to ask" in caplog.text
   vocab.save(LOWER, folders[1] / "vocab.txt")
   path = str(folders[1] / "vocab.txt")
   assert recorded() == {"vocab_file": path, "do_lower_case": None}
@@ -125,17 +125,21 @@ def test_a_file_that_is_gone_is_replaced_by_a_copy_in_the_folder(folders):
   assert args.bert_config_file == f"{folder}/bert_config.json"
 
 
-def test_a_vocabulary_that_was_not_named_before_is_no_change(folders, caplog):
-  args = programs.arguments("run_pretraining")
-  path = folders[0] / "run.json"
-  for flags, changes in (
-    ({"vocab_file": "v", "do_lower_case": None}, {}),
-    ({"vocab_file": None, "do_lower_case": True}, {"vocab_file": "v"}),
-    ({"vocab_file": "v", "do_lower_case": None}, {"vocab_file": "v"}),
-  ):
-    path.write_text(json.dumps([{"flags": flags}]))
-    record.warn_if_changed(args.replace(**changes), str(folders[0]))
-  assert not caplog.records
-  path.write_text(json.dumps([{"flags": {"vocab_file": "v"}}]))
-  record.warn_if_changed(args.replace(vocab_file="w"), str(folders[0]))
-  assert "--vocab_file=v (now w)" in caplog.text
+@pytest.mark.parametrize(
+  ("told", "case", "given", "is_told"),
+  [
+    ("v", None, None, False),
+    (None, True, "v", False),
+    ("v", None, "v", False),
+    ("v", None, "w", True),
+  ],
+)
+def test_a_vocabulary_that_was_not_named_before_is_no_change(
+  tmp_path, caplog, told, case, given, is_told
+):
+  flags = {"vocab_file": told, "do_lower_case": case}
+  run_json.append(str(tmp_path), {"flags": flags})
+  args = programs.arguments("run_pretraining", vocab_file=given)
+  record.warn_if_changed(args, str(tmp_path))
+  assert ("--vocab_file=v (now w)" in caplog.text) == is_told
+  assert len(caplog.records) == is_told

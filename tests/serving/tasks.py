@@ -50,14 +50,12 @@ _DECODING = vars(DecodingConfig(3, 5, True, export_top_k=2))
 
 @functools.cache
 def vocab_file():
-  """Returns the path of a file with stand_in.WORDS."""
   path = Path(tempfile.mkdtemp()) / "vocab.txt"
   vocab.save(stand_in.WORDS, path)
   return str(path)
 
 
 def text_config(labels=None, length=T):
-  """Returns a config with stand_in's vocabulary."""
   return TextConfig(FullTokenizer(vocab_file()), length, labels)
 
 
@@ -117,7 +115,6 @@ def slow_but(quick, names=NAMES):
 
 
 def make(name):
-  """Creates the ServedModel of a task."""
   keras.utils.set_random_seed(1)
   return _MAKE[name]()
 

@@ -573,7 +573,7 @@ def test_a_server_that_is_late_or_gone_is_named(stub, folders):
     Predictor("http://127.0.0.1:9/v1/models/a", files=folders["tagging"])
   with pytest.raises(UserError, match="timeout -1 must be more than 0"):
     Predictor(stub.url, timeout=-1.0)
-  with pytest.raises(UserError, match="a URL: name its export"):
+  with pytest.raises(UserError, match="a URL: name the folder of its export"):
     Predictor(stub.url)
 
 

@@ -30,19 +30,16 @@ TEXTS = [("a bc", "dede"), ("ab " * 9, ""), ("", "a bc")]
 
 @pytest.fixture(name="saved", scope="module")
 def _saved(folders):
-  """The folder of a classifier's export."""
   return str(folders[NAME])
 
 
 @pytest.fixture(name="asked", scope="module")
 def _asked(saved):
-  """The export's signatures by name."""
   return tf.saved_model.load(saved).signatures
 
 
 @pytest.fixture(name="rows", scope="module")
 def _rows(tokenizer):
-  """Records for TEXTS."""
   build = TextRecordBuilder(tokenizer, T, tasks.LABELS)
   return [build(TextExample("", *pair, "yes"))[0] for pair in TEXTS]
 

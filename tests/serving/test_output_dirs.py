@@ -33,7 +33,6 @@ QUICK = ("pretraining",)  # the other tests are slow
 
 
 def _write_data(folder):
-  """Writes training data for each program."""
   rows = "ab c\td\tno\ne e\ta b\tyes\n" * 4
   (folder / "train.tsv").write_text(f"one\ttwo\twhich\n{rows}")
   first = {"id": "1", "question": "a", "is_impossible": False}
@@ -49,7 +48,6 @@ def _write_data(folder):
 
 
 def _flags(folder):
-  """Returns the flags of each training."""
   classifier = {"task_name": "tsv", "data_dir": folder, "text_a_column": "one"}
   classifier |= {"label_column": "which"}
   pretraining = {"input_file": folder / "records", "num_train_steps": 2}
@@ -152,7 +150,6 @@ print(json.dumps(outputs, default=bytes.decode))
 def test_a_process_without_this_project_gets_the_answers_of_predictor(
   train, tmp_path, name
 ):
-  """Exports from a checkpoint without training."""
   folder, export = train(name), tmp_path / "export"
   flags = _model_flags(folder) | {"init_checkpoint": folder / name}
   flags |= {"output_dir": tmp_path / "new", "export_dir": export}

@@ -88,7 +88,6 @@ def test_scores_are_ordered_by_their_difference(tmp_path):
 
 
 def test_a_temperature_that_was_applied_is_fitted():
-  """Logits of a calibrated model, times 3, have temperature 3."""
   rng = np.random.default_rng(1)
   logits = rng.normal(0, 2, (4000, 2))
   probs = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)

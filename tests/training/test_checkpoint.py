@@ -24,7 +24,7 @@ def _saved(tmp_path, step=3, **values):
   return Checkpoints(str(tmp_path)).save(step, values)
 
 
-def test_keeps_the_newest_and_lists_them(tmp_path):
+def test_the_newest_checkpoints_stay_and_are_listed(tmp_path):
   # The name "a[1]" is a glob pattern that matches "a1".
   folder, other = tmp_path / "a[1]", tmp_path / "a1"
   _saved(other, step=10)
@@ -330,7 +330,7 @@ def test_object_based_checkpoints_are_refused(tmp_path):
     checkpoint.open_reader(path)
 
 
-def test_initialize_says_what_it_took_and_what_is_fresh(tmp_path, caplog):
+def test_the_log_names_restored_and_fresh_variables(tmp_path, caplog):
   pretrained = models.pretrainer(toy.config())
   values = checkpoint.variables(pretrained)
   slot = {"bert/pooler/dense/bias/LAMB_1": values["bert/pooler/dense/bias"]}
@@ -359,7 +359,7 @@ def _step_with_everything(seed):
   return step
 
 
-def test_resumes_all_of_a_run(tmp_path):
+def test_a_run_resumes_all_its_values(tmp_path):
   step, again = (_step_with_everything(seed) for seed in (7, 8))
   step.train(iter(toy.batches(3)), tf.constant(3))
   checkpoints = Checkpoints(str(tmp_path))
@@ -405,7 +405,7 @@ def test_a_checkpoint_of_the_original_may_lack_variables(tmp_path, caplog):
   checkpoints.resume(again, None)
   assert (int(again.examples), int(again.seed)) == (24, 8)
   np.testing.assert_array_equal(again.average.averages[0], step.variables[0])
-  assert "model.ckpt-3 has no run/examples, run/seed, bert/" in caplog.text
+  assert "model.ckpt-3 has no run/examples, run/seed, table/" in caplog.text
 
 
 def test_an_output_folder_of_nothing_or_another_model_is_refused(tmp_path):
@@ -414,7 +414,9 @@ def test_an_output_folder_of_nothing_or_another_model_is_refused(tmp_path):
     checkpoints.load(models.pretrainer(toy.config()), None)
   classifier = models.classifier(toy.config(), 2)
   checkpoints.save(1, checkpoint.variables(classifier))
-  with pytest.raises(ValueError, match=r"is of another model: it has no cls/"):
+  with pytest.raises(
+    ValueError, match=r"is of another model: it has no table/"
+  ):
     checkpoints.resume(toy.train_step(), None)
   with pytest.raises(ValueError, match="is of another model"):
     checkpoints.load(models.pretrainer(toy.config()), None)
@@ -422,7 +424,6 @@ def test_an_output_folder_of_nothing_or_another_model_is_refused(tmp_path):
 
 @pytest.mark.parametrize("moment", range(6))
 def test_a_save_may_die_at_any_moment(tmp_path, monkeypatch, moment):
-  """A checkpoint with an index is complete, and the newest is readable."""
   one, two = ({"a": tf.Variable(value)} for value in (1.0, 2.0))
   checkpoints = Checkpoints(str(tmp_path), keep=1)
   checkpoints.save(1, one)

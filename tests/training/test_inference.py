@@ -45,7 +45,6 @@ def test_an_evaluation_has_no_dropout():
 
 @pytest.mark.parametrize("batch_size", [3, *map(slow, (1, 4, 10))])
 def test_two_replicas_find_what_one_does(batch_size):
-  """Covers uneven batches and replicas without rows."""
   weights = toy.train_step().model.get_weights()
   data = tf.data.Dataset.from_tensor_slices(toy.examples(10))
   data = data.batch(batch_size)

@@ -1,14 +1,21 @@
 """Hand-computed examples of the schedule and one update."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from modeling import models
+from modeling.config import SIDES
+from tests import programs
+from tests.training import toy
 from training import optimization
 from training.optimization import AdamWeightDecay, Lamb, WarmupLinearDecay
 
 
-def test_schedule():
+def test_the_rate_rises_and_falls_linearly():
   # The decay counts from step 0, so the rate never reaches the peak of 1.
   schedule = WarmupLinearDecay(1.0, 10, 2)
   for step, rate in ((0, 0.0), (1, 0.5), (2, 0.8), (5, 0.5), (10, 0), (12, 0)):
@@ -25,7 +32,7 @@ def test_kernels_are_decayed():
   assert [name for name in names if not is_excluded(name)] == decayed
 
 
-def test_two_updates_by_hand():
+def test_two_updates_agree_with_a_calculation():
   kernel, bias = tf.Variable([1.0, -2.0]), tf.Variable([3.0])
   adam = AdamWeightDecay({"kernel": kernel, "bias": bias}, 0.1)
   adam.apply([tf.constant([1.0, 2.0]), tf.constant([4.0])], tf.constant(0.5), 0)
@@ -154,3 +161,52 @@ def test_gradients_without_a_limit_are_not_clipped(max_norm, expected):
   gradients = [tf.constant([3.0, 0.0]), None, tf.constant([4.0])]
   factor, norm = optimization.clip_factor(gradients, max_norm)
   np.testing.assert_allclose([factor, norm], [expected, 5.0], rtol=1e-6)
+
+
+# --- Frozen variables (--freeze_layers)
+
+CONFIG = replace(toy.config(), num_hidden_layers=3)
+
+
+def _freeze(model, layers, config=CONFIG):
+  args = programs.arguments("run_classifier", freeze_layers=layers)
+  optimization.freeze(model, args.frozen_layers(config))
+
+
+@pytest.mark.parametrize("attention", ["bidirectional", "shallow"])
+@pytest.mark.parametrize(
+  ("layers", "names"),
+  [
+    ("", []),
+    ("embeddings", ["embeddings/"]),
+    ("1", ["encoder/layer_1/"]),
+    ("0-1", ["encoder/layer_0/", "encoder/layer_1/"]),
+    ("embeddings, 2", ["embeddings/", "encoder/layer_2/"]),
+    ("embeddings,encoder,pooler", [""]),
+  ],
+)
+def test_the_flag_freezes_the_layers_that_it_names(attention, layers, names):
+  sides = [f"{side}/" for side in SIDES] if attention == "shallow" else [""]
+  prefixes = tuple(f"bert/{side}{name}" for side in sides for name in names)
+  model = models.classifier(replace(CONFIG, attention=attention), 2)
+  _freeze(model, layers)
+  trained = {variable.path for variable in model.trainable_variables}
+  for variable in model.variables:
+    frozen = variable.path.startswith(prefixes)
+    assert (variable.path in trained) != frozen, variable.path
+
+
+def test_layer_1_is_not_10_or_11():
+  names = [f"bert/encoder/layer_{n}/output/dense/bias" for n in range(12)]
+  variables = [SimpleNamespace(path=name, trainable=True) for name in names]
+  config = replace(CONFIG, num_hidden_layers=12)
+  _freeze(SimpleNamespace(variables=variables), "1,9-10", config)
+  frozen = [n for n, v in enumerate(variables) if not v.trainable]
+  assert frozen == [1, 9, 10]
+
+
+@pytest.mark.parametrize("layers", ["3", "1-3", "2-1", "layer_1", "embedding"])
+def test_freezing_a_missing_part_is_refused(layers):
+  message = rf"no '{layers}'; it has the layers 0-2 and embeddings, encoder, p"
+  with pytest.raises(ValueError, match=message):
+    _freeze(None, layers)

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from modeling import models
 from tests.training import toy
 from training import loop
 from training.step import LossScale, set_dtype_policy
@@ -22,7 +23,8 @@ def _step(request):
   """A training step in mixed precision."""
   set_dtype_policy(request.param)
   scale = LossScale() if request.param == "float16" else None
-  return toy.train_step(loss_scale=scale, dropout=0.1)
+  model = models.pretrainer(toy.config(0.1))
+  return toy.train_step(loss_scale=scale, model=model)
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,6 @@ def test_only_the_chief_writes(tmp_path, monkeypatch):
 
 
 def test_an_evaluation_has_names_and_a_file_of_its_own(tmp_path):
-  """The file has float32 numbers sorted by name, as in the original."""
   results = {"eval_loss": 0.1, "loss": 2.0, "accuracy": 1 / 3}
   for step in (1, 2):
     report.write_evaluation(str(tmp_path), results, step, "_x")
@@ -107,7 +106,6 @@ def test_a_mean_does_not_depend_on_how_steps_are_cut(tmp_path, cuts):
 
 
 def test_speed_is_that_of_training_alone(tmp_path, caplog, monkeypatch):
-  """The speed excludes compilation and evaluation."""
   caplog.set_level("INFO", logger="absl")
   clock = iter([0.0, 5.0, 7.0, 54.0, 57.0, 57.0])
   monkeypatch.setattr(report.time, "monotonic", lambda: next(clock))

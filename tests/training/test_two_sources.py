@@ -7,11 +7,7 @@ import tensorflow as tf
 
 from modeling import models
 from tests.training import toy
-from training import (
-  checkpoint,
-  checkpoint_files,
-  run_json,
-)
+from training import checkpoint, checkpoint_files, run_json
 from training.run_folder import Checkpoints
 
 
@@ -21,7 +17,6 @@ from training.run_folder import Checkpoints
 def test_the_saved_seed_counts_before_the_flag(
   tmp_path, monkeypatch, caplog, saved, given, has_others
 ):
-  """Seed 0 is valid."""
   if saved is not None:
     values = {"run/seed": tf.constant(saved, tf.int64)}
     Checkpoints(str(tmp_path)).save(1, values)
@@ -53,8 +48,6 @@ def _save(folder, value, averages=False, name="model.ckpt-3"):
 
 
 class _Model:
-  """A model with one variable."""
-
   def __init__(self):
     value = tf.Variable(0.0)
     value.path = "x"
@@ -69,7 +62,6 @@ class _Model:
 def test_the_own_checkpoint_counts_before_the_given_one(
   tmp_path, averages, has_own, has_given
 ):
-  """Moving averages take precedence where a checkpoint has averages."""
   given = _save(tmp_path / "given", 2.0, averages) if has_given else None
   if has_own:
     _save(tmp_path / "own", 1.0, averages)
@@ -88,26 +80,32 @@ def test_the_own_checkpoint_counts_before_the_given_one(
 @pytest.mark.parametrize(
   ("best", "newest", "prefers"), [*itertools.product([False, True], repeat=3)]
 )
-@pytest.mark.parametrize("entries", [[], [1], [0], [1, 0], [0, 1]])
+@pytest.mark.parametrize(
+  ("entries", "keeps"),
+  [
+    ([], False),
+    ([{"keep_best": True}], True),
+    ([{"keep_best": False}], False),
+    ([{"keep_best": True}, {"keep_best": False}], False),
+    ([{"keep_best": False}, {"keep_best": True}], True),
+    ([{"early_stopping_patience": 3}], True),  # an older entry
+    ([{"early_stopping_patience": None}], False),
+  ],
+)
 def test_the_best_or_newest_checkpoint_of_a_folder_is_chosen(
-  tmp_path, best, newest, prefers, entries
+  tmp_path, best, newest, prefers, entries, keeps
 ):
-  """Prefers the best checkpoint if the last training kept one."""
   folders = {"best": tmp_path / "best", "newest": tmp_path}
-  for (name, folder), is_there in zip(
-    folders.items(), (best, newest), strict=True
-  ):
-    folder.mkdir(exist_ok=True)
-    if is_there:
-      (folder / f"{name}.index").touch()
-      text = f'model_checkpoint_path: "{name}"\n'
-      (folder / "checkpoint").write_text(text)
-  for keeps in entries:
-    run_json.append(str(tmp_path), {"flags": {"keep_best": bool(keeps)}})
-  keeps = prefers or bool(entries and entries[-1])
-  order = ("best", "newest") if keeps else ("newest", "best")
-  present = {"best": best, "newest": newest}
-  name = next((name for name in order if present[name]), None)
+  folders["best"].mkdir()
+  existing = {"best": best, "newest": newest}
+  for name in filter(existing.get, folders):
+    (folders[name] / f"{name}.index").touch()
+    text = f'model_checkpoint_path: "{name}"\n'
+    (folders[name] / "checkpoint").write_text(text)
+  for flags in entries:
+    run_json.append(str(tmp_path), {"flags": flags})
+  order = ("best", "newest") if prefers or keeps else ("newest", "best")
+  name = next(filter(existing.get, order), None)
   expected = name and str(folders[name] / name)
   assert checkpoint_files.choose_checkpoint(str(tmp_path), prefers) == expected
 

@@ -14,8 +14,6 @@ from training.run_folder import Checkpoints
 
 
 class _Number:
-  """A scalar of a training step."""
-
   def __init__(self, value):
     self.value = value
 
@@ -49,16 +47,12 @@ class _Step:
 
 
 class _Saved(list):
-  """Records the steps of checkpoints."""
-
   def save(self, step, values):
     assert values is None
     self.append(step)
 
 
 class _Report:
-  """Records a training's log."""
-
   def __init__(self):
     self.rates, self.restarts = [], 0
     self.log = self.end = lambda: None
@@ -125,7 +119,6 @@ def test_the_time_of_a_step_says_how_many_run_at_once(
 
 @pytest.mark.parametrize("begin", [0, 4, 16])
 def test_each_evaluation_is_left_out_of_the_speed(train, begin):
-  """Includes the evaluation that a killed run missed."""
   evaluated = []
   _, saved, log = train(
     evaluate=evaluated.append, evaluate_every=8, save_every=16, step=begin
@@ -188,7 +181,6 @@ def test_evaluations_of_a_run_are_in_one_file(tmp_path):
 
 
 def test_a_checkpoint_is_read_to_its_end_once(tmp_path, monkeypatch):
-  """A run does not verify a checkpoint that the same run has written."""
   read = []
   verify = checkpoint.Reader.verify
 
@@ -211,8 +203,6 @@ def test_a_checkpoint_is_read_to_its_end_once(tmp_path, monkeypatch):
 
 @keras.saving.register_keras_serializable("tests")
 class _Counted(keras.layers.Layer):
-  """Counts traces."""
-
   number = 0
 
   def call(self, x):

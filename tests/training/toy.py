@@ -4,14 +4,16 @@ import functools
 import json
 from dataclasses import dataclass
 
+import keras
 import numpy as np
 import tensorflow as tf
 
 from data import features
-from modeling import losses, models
-from modeling.config import BertConfig
+from modeling import losses
+from modeling.layers import Dropout
 from modeling.tracing import DropoutSeeds
 from storage import tfrecord
+from tests import small_model
 from training import checkpoint, loop
 from training.optimization import AdamWeightDecay, WarmupLinearDecay
 from training.report import Report
@@ -25,11 +27,9 @@ WITHOUT_EFFECT = "attention/self/key/bias"
 
 
 def config(dropout=0.0):
-  return BertConfig(
-    vocab_size=V,
+  return small_model.config(
+    V,
     hidden_size=8,
-    num_hidden_layers=1,
-    num_attention_heads=2,
     intermediate_size=12,
     max_position_embeddings=T,
     type_vocab_size=2,
@@ -37,6 +37,22 @@ def config(dropout=0.0):
     attention_probs_dropout_prob=dropout,
     initializer_range=0.2,
   )
+
+
+def bag(dropout=0.0):
+  """A model with the inputs and outputs of pre-training, but soon traced."""
+  names = (*features.TOKENS, "masked_lm_positions")
+  inputs = {n: keras.Input([None], dtype="int32", name=n) for n in names}
+  dense = functools.partial(keras.layers.Dense, dtype="float32")
+  words = keras.layers.Embedding(V, 8, name="table")(inputs["input_ids"])
+  words = Dropout(dropout)(words)
+  positions = inputs["masked_lm_positions"][..., None]
+  masked = keras.ops.take_along_axis(words, positions, axis=1)
+  outputs = {
+    "masked_lm_logits": dense(V, name="masked_lm")(masked),
+    "next_sentence_logits": dense(2, name="next_sentence")(words[:, 0]),
+  }
+  return keras.Model(inputs, outputs)
 
 
 @functools.cache
@@ -71,8 +87,8 @@ def examples(number, seed=0):
 def train_step(
   dropout=0.0, batch_size=8, weights=None, model=None, objective=None, **options
 ):
-  """Returns a TrainStep of a new model, or a model with the given weights."""
-  model = model or models.pretrainer(config(dropout))
+  """Returns a TrainStep of a new `bag` or a model, with the given weights."""
+  model = model or bag(dropout)
   if weights is not None:
     model.set_weights(weights)
   return TrainStep(
@@ -123,7 +139,6 @@ def flags(folder, files="*.tfrecord", dropout=0.0, **more):
 
 
 def write_records(path, number, seed=0):
-  """Writes `examples` to a record file."""
   arrays = examples(number, seed)
   rows = (
     {name: values[row].ravel().tolist() for name, values in arrays.items()}
@@ -166,7 +181,6 @@ class Source:
   lengths_of_batches = "16 tokens"
 
   def train_batches(self, batch_size, seed, by_length, skip, **options):
-    """See TrainingRecords."""
     del seed, by_length, options
     return batches(self.steps, batch_size).skip(skip // batch_size)
 

@@ -10,7 +10,6 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
 def find():
-  """Returns the path of a browser, or None."""
   return next(filter(None, map(shutil.which, NAMES)), None)
 
 
@@ -66,7 +65,6 @@ class Browser:
         return answer["result"]
 
   def open(self, url):
-    """Opens a page."""
     self._call("Page.navigate", url=url)
 
   def prefer(self, theme):
@@ -95,7 +93,6 @@ class Browser:
     raise AssertionError(f"{script}: {self.run('document.body.innerText')}")
 
   def close(self):
-    """Closes the browser."""
     self._call("Browser.close")
     self._process.wait(20)
     os.close(self._commands)

@@ -55,8 +55,6 @@ class Version:
 
 
 class Client:
-  """A running server: `version`, `server` and `port`."""
-
   def __init__(self, server, port, version):
     self.server, self.port, self.version = server, port, version
 
@@ -72,7 +70,6 @@ class Client:
       return response.status, response.headers, response.read()
 
   def ask(self, document, path="/v1/models/toy:predict"):
-    """Posts JSON or bytes; returns the status and the JSON response."""
     if not isinstance(document, bytes):
       document = json.dumps(document).encode()
     status, headers, body = self.request("POST", path, document)
@@ -80,7 +77,6 @@ class Client:
     return status, json.loads(body)
 
   def get(self, path):
-    """Returns the status and JSON at a path."""
     status, _, body = self.request("GET", path)
     return status, json.loads(body)
 

@@ -43,7 +43,7 @@ GET_ERRORS = """
 """
 
 
-def test_get(client):
+def test_each_url_to_get_has_its_answer(client):
   for path in ("toy", "t%6fy", "toy/versions/7"):
     assert client.get(f"/V1/Models/{path}") == (200, STATUS)
   for path in ("toy/metadata", "toy/versions/7/metadata"):
@@ -70,7 +70,7 @@ toy:predict | {"signature_name": "pair", "instances": [{"a": 1, "b": [2, 3]}, {"
 
 
 @pytest.mark.parametrize("case", ANSWERS.strip().splitlines())
-def test_predict(client, case):
+def test_each_url_of_predict_has_its_answer(client, case):
   path, document, answer = case.split(" | ")
   result = client.ask(document.encode(), f"/v1/models/{path}")
   assert result == (200, json.loads(answer))

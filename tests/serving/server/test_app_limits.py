@@ -12,7 +12,6 @@ import pytest
 from serving.server import app as module
 from serving.server import connections
 from serving.server.app import App, Metrics
-from serving.server.connections import Server
 from serving.server.models import Model
 from tests.serving.server.stand_in import SETTINGS, Version
 
@@ -41,22 +40,6 @@ def _request(app, path, method="GET", document=None):
 
   asyncio.run(app(scope, receive, send))
   return sent[0]["status"], sent[1]["body"]
-
-
-def test_each_time_limit_comes_from_its_flag(model, monkeypatch):
-  settings = SETTINGS._replace(
-    read_timeout=31.0, request_timeout=47.0, max_connections=7
-  )
-  limits, timeout = [], asyncio.timeout
-  monkeypatch.setattr(
-    module.asyncio, "timeout", lambda s: limits.append(s) or timeout(s)
-  )
-  app = App({"toy": model}, Metrics(), settings)
-  path = "/v1/models/toy:predict"
-  assert _request(app, path, "POST", {"instances": ["a"]})[0] == 200
-  assert limits == [31.0, 47.0]  # the request, then the answer
-  config = Server(app, settings).config
-  assert config.http.seconds == 31.0 + connections._GRACE_SECONDS
 
 
 def test_large_bodies_alone_are_converted_in_a_thread():
@@ -90,7 +73,6 @@ class _Timer:
 
 
 def test_a_request_has_one_deadline_from_its_first_byte_on():
-  """More bytes do not extend the deadline. The next request has a new one."""
   protocol = connections._Protocol.__new__(connections._Protocol)
   timers = []
 

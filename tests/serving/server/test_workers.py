@@ -139,7 +139,6 @@ class _Text:
 
 
 def test_an_answer_is_freed_before_the_next_request():
-  """An answer may be large, and the next request may come tomorrow."""
   workers = Workers(capacity=9, number=1, max_rows=4)
   text = _Text()
   held = weakref.ref(text)

@@ -95,7 +95,7 @@ def test_all_tasks_with_the_average_of_the_paper(tmp_path, calls, run):
     assert all(archive.read(name).decode() == name for name in files)
 
 
-def test_goes_on_with_what_is_not_complete(tmp_path, calls, run):
+def test_a_repeated_command_runs_the_incomplete_tasks(tmp_path, calls, run):
   _task_folders(tmp_path, "CoLA", "RTE")
   run(_flags(tmp_path, do_predict=False))
   assert len(calls) == 2

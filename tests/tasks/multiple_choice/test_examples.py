@@ -110,7 +110,7 @@ def test_no_ending_is_left_out_silently(tmp_path, name, content):
     ("swag_sample/sample.json", 10),
   ],
 )
-def test_reads_the_real_files(file, size):
+def test_real_files_are_read(file, size):
   examples = read_examples(f"{shared.DATASETS}/{file}")
   assert len(examples) == size
   assert all(len(example.endings) == 4 for example in examples)

@@ -40,7 +40,7 @@ def test_small_sources_are_sampled_more_than_their_size(tmp_path):
   assert [path[-3:] for path in english.files] == ["/en", "en2"]
   assert english.weight / icelandic.weight == pytest.approx(10)
   for patterns in (f"{tmp_path}/en,{tmp_path}/no", f"{tmp_path}/no"):
-    with pytest.raises(ValueError, match=f"{tmp_path}/no: no bytes to weigh"):
+    with pytest.raises(ValueError, match=f"{tmp_path}/no has no bytes"):
       task._weighted_sources(args.replace(input_file=patterns))
 
 
@@ -56,7 +56,7 @@ def test_flags_of_masking_without_effect_on_training_are_said(tmp_path, caplog):
   ):
     caplog.clear()
     make(flags, toy.config())
-    text = f"no word is masked when {args.input_file} is read"
+    text = f"{args.input_file} has masks already"
     assert (text in caplog.text) == bool(caplog.messages) == is_said
 
 

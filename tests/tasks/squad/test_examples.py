@@ -149,7 +149,7 @@ def test_repeated_ids_are_named_before_predictions(path, caplog):
     assert len(squad_examples.read_examples([file], True)) == 3
     assert not caplog.text
     assert len(squad_examples.read_examples([file])) == 3
-  assert "1 questions have the id of another, such as q1; " in caplog.text
+  assert "1 repeated ids, such as q1; " in caplog.text
 
 
 @pytest.mark.parametrize(
