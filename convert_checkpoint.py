@@ -71,10 +71,9 @@ def check_flags(settings: ConversionSettings) -> None:
   settings.check_file("bert_config_file")
   settings.check_file("vocab_file")
   check_writable(settings.output, "output")
-  if files.exists(settings.output) and not files.is_folder(settings.output):
-    raise NotADirectoryError(
-      f"--output={settings.output} is a file: name a folder"
-    )
+  output = settings.output
+  if files.exists(output) and not files.is_folder(output):
+    raise NotADirectoryError(f"--output={output} is a file: name a folder")
   kind = interchange.format_of(settings.input)
   target = choose_target(settings, kind)
   if (kind, target) == (ORIGINAL, HUGGING_FACE):
@@ -119,7 +118,6 @@ def main(settings: ConversionSettings) -> None:
 
 
 def choose_target(settings: ConversionSettings, kind: str) -> str:
-  """Chooses the format to write for an --input of format `kind`."""
   is_release = settings.input.startswith(interchange.ZIPS)
   stays = kind == ORIGINAL and (settings.strip_optimizer or is_release)
   default = HUGGING_FACE if kind == ORIGINAL and not stays else ORIGINAL

@@ -62,7 +62,6 @@ def make_cases(model, number, size):
 
 
 def measure(args):
-  """Measures rounds of 1, 8 and 32 clients, then overload, then SIGTERM."""
   cases, large = make_cases(args.model, 200, 1), make_cases(args.model, 20, 4)
   server = client.start(args.model)
   small = client.start(args.model, "--max_queue_size=16")

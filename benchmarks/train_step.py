@@ -3,10 +3,8 @@
   python -m benchmarks.train_step --cases=mini:32:128:float32 \
     --peer_python=torch/bin/python
 
-All train the same model on the same batch with dropout, clipping and AdamW. A
-peer's column is its time divided by the time of bert-tf2 in the same round.
-"roofline" is the time of the step's matrix products, divided by the time of the
-step.
+A peer's column is its time divided by the time of bert-tf2 in the same round.
+"roofline" is the time of the matrix products, divided by the step's time.
 """
 
 import statistics
@@ -44,7 +42,6 @@ PEERS = {
 def contestants(
   case: str, args: contest.Args, warm_up: int
 ) -> dict[str, contest.Contestant]:
-  """Contestants by label: bert-tf2 and the peers in --peers."""
   Case.parse(case)
   shared = {"case": case, "warm_up": warm_up}
   result = {}
@@ -63,13 +60,11 @@ def measure(args: contest.Args) -> contest.Results:
     workers = contestants(case, args, warm_up=4)
     workers[PRODUCTS] = contest.Contestant("matmul", {"case": case})
     answers = contest.interleave(workers, args.rounds, seconds=args.seconds)
+    seconds = contest.select(answers, "seconds").items()
     yield {
       "case": case,
       "operations": Case.parse(case).operations,
-      "seconds": {
-        label: list(map(statistics.median, rounds))
-        for label, rounds in contest.select(answers, "seconds").items()
-      },
+      "seconds": {k: [*map(statistics.median, x)] for k, x in seconds},
     }
 
 
@@ -77,10 +72,8 @@ def rows(result: dict):
   seconds, name = result["seconds"], result["case"]
   base = seconds[BASELINE]
   middle, products = map(statistics.median, (base, seconds[PRODUCTS]))
-  ratios = {
-    label: "{} ({})".format(*contest.ratios(values, base))
-    for label, values in seconds.items()
-  }
+  ratios = {k: contest.ratios(values, base) for k, values in seconds.items()}
+  ratios = {label: f"{each[0]} ({each[1]})" for label, each in ratios.items()}
   yield (
     name,
     f"{1000 * middle:.0f}",

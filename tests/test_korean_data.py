@@ -111,7 +111,7 @@ TABLES = {
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_tables_of_texts_and_pairs(tmp_path, name):
+def test_tables_of_texts_and_pairs_are_read(tmp_path, name):
   table, columns, expected = TABLES[name]
   (tmp_path / "train.tsv").write_text(table)
   task = task_of(tmp_path, tmp_path / "out", **columns)

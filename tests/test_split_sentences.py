@@ -36,7 +36,7 @@ def test_words_stay_apart_at_every_line_end(source, tmp_path):
 @pytest.mark.parametrize(
   ("unit", "number"), [("字", 44_173), ("word ", 1000), ("ฝนตก", 60)]
 )
-def test_an_endless_sentence_is_said(unit, number, tmp_path):
+def test_an_endless_sentence_is_reported(unit, number, tmp_path):
   (tmp_path / "text").write_text(f"{unit * number}.\n\nIt rained.\n")
   log, text = _split(tmp_path / "text")
   size = len(text.split("\n")[0])

@@ -85,7 +85,7 @@ def test_a_checkpoint_has_the_task_of_its_run(tmp_path):
   assert answers[0] == answers[1] == answers[2] != answers[3]
 
 
-def test_decomposed_texts_are_said(folder, tmp_path):
+def test_decomposed_texts_are_reported(folder, tmp_path):
   text = unicodedata.normalize("NFD", "하 [MASK]")
   path = tmp_path / "x.html"
   log = programs.run("visualize", model=folder, text=text, output_file=path)

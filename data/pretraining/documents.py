@@ -75,7 +75,7 @@ class TextFormat:
   def is_divisible(self, path: str) -> bool:
     """True if JSON lines or blank lines divide the bytes of a file."""
     is_document = self.layout == "documents" and not self.field
-    return not (is_document or textfiles.is_compressed(path))
+    return not (is_document or path.endswith(textfiles.COMPRESSED))
 
 
 def read_documents(
@@ -119,7 +119,7 @@ def read_documents(
 
 def text_size(path: str) -> int:
   """Size of a text in bytes, estimated if it is compressed."""
-  factor = _COMPRESSION_RATIO if textfiles.is_compressed(path) else 1
+  factor = _COMPRESSION_RATIO if path.endswith(textfiles.COMPRESSED) else 1
   return factor * files.size(path)
 
 

@@ -68,19 +68,8 @@ def pretrain(settings: Settings) -> None:
 def train_data(settings: Settings, config: BertConfig) -> PretrainingInput:
   """Records of --input_file, sampled by weights; ValueError for bad records."""
   masking, sources = settings.masks(), None
-  weights = pretraining_settings.sampling_weights(settings)
-  if weights or settings.sampling_exponent != 1:
-    groups = [files.expand(pattern) for pattern in settings.patterns]
-    if not weights:  # bytes count records, which have nearly the same size
-      sizes = [sum(map(files.size, paths)) for paths in groups]
-      if not all(sizes):
-        empty = settings.patterns[sizes.index(0)]
-        raise UserError(f"{empty} has no bytes: make the records again")
-      weights = [size**settings.sampling_exponent for size in sizes]
-      for pattern, weight in zip(settings.patterns, weights, strict=True):
-        percent = 100 * weight / sum(weights)
-        logging.info("%s: %.1f %% of the records", pattern, percent)
-    sources = list(map(Source, groups, weights))
+  if settings.sampling_weights or settings.sampling_exponent != 1:
+    sources = _weighted_sources(settings)
   packing = Packing(settings.max_seq_length) if settings.pack_examples else None
   records = _records(
     settings, config, settings.input_file, masking, sources, packing
@@ -136,6 +125,22 @@ def _records(
     if settings.group_by_length
     else 0,
   )
+
+
+def _weighted_sources(settings: Settings):
+  """Files and weight of each pattern of --input_file."""
+  groups = [files.expand(pattern) for pattern in settings.patterns]
+  weights = pretraining_settings.sampling_weights(settings)
+  if not weights:  # bytes count records, which have nearly the same size
+    sizes = [sum(map(files.size, paths)) for paths in groups]
+    if not all(sizes):
+      empty = settings.patterns[sizes.index(0)]
+      raise UserError(f"{empty} has no bytes: make the records again")
+    weights = [size**settings.sampling_exponent for size in sizes]
+    for pattern, weight in zip(settings.patterns, weights, strict=True):
+      percent = 100 * weight / sum(weights)
+      logging.info("%s: %.1f %% of the records", pattern, percent)
+  return list(map(Source, groups, weights))
 
 
 def evaluate(

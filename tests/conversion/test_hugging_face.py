@@ -362,6 +362,16 @@ def test_any_of_two_tied_tensors_may_be_saved(tmp_path, is_tied):
   original.check_values(bert, hugging_face.read(str(tmp_path)))
 
 
+@pytest.mark.parametrize("prefix", ["module.", "model.", "auto_model."])
+def test_the_prefix_of_a_wrapper_is_left_out(tmp_path, prefix):
+  bert, _, tensors = _write(tmp_path, "pretraining")
+  if prefix == "auto_model.":  # around the encoder alone
+    tensors = {k.removeprefix("bert."): v for k, v in tensors.items()}
+  wrapped = {f"{prefix}{key}": value for key, value in tensors.items()}
+  save_file(wrapped, tmp_path / "model.safetensors")
+  original.check_values(bert, hugging_face.read(str(tmp_path)))
+
+
 def test_half_precision_is_read(tmp_path):
   _, _, tensors = _write(tmp_path, "encoder")
   half = {k: v.astype(ml_dtypes.bfloat16) for k, v in tensors.items()}
@@ -431,7 +441,7 @@ def test_a_missing_and_a_corrupt_file_are_named(tmp_path):
   with pytest.raises(FileNotFoundError, match="is a pickle"):
     hugging_face.read(str(tmp_path))
   weights.write_bytes(b"no header")
-  with pytest.raises(ValueError, match="is no safetensors file"):
+  with pytest.raises(ValueError, match=r"is no safetensors.*git lfs pull"):
     hugging_face.read(str(tmp_path))
   (tmp_path / "config.json").write_text("{")
   with pytest.raises(ValueError, match=r"config\.json is not JSON"):

@@ -41,7 +41,7 @@ def test_integers_sort_by_value_and_texts_by_code_point(result, ordered):
     *((cell, (cell,)) for cell in ("[" * 9**5, "[1", f"[{'1' * 5000}]")),
   ],
 )
-def test_labels_of_a_cell(cell, expected):
+def test_the_labels_of_a_cell_are_split(cell, expected):
   assert labels.split(cell, "") == expected
 
 

@@ -156,7 +156,7 @@ def test_quotes_of_a_tsv_that_are_no_quoting_are_text(tmp_path, content):
     ("t.csv", 'a\n"y\nz\nv"\n', None),
   ],
 )
-def test_a_quoted_cell_with_rows_of_the_table_is_said(
+def test_a_quoted_cell_with_rows_of_the_table_is_reported(
   tmp_path, caplog, name, content, lines
 ):
   assert _read(tmp_path, name, content)
@@ -165,7 +165,7 @@ def test_a_quoted_cell_with_rows_of_the_table_is_said(
   assert "never closed" in caplog.text or not lines
 
 
-def test_quotes_after_the_first_lines_of_a_tsv_are_said(tmp_path, caplog):
+def test_quotes_after_the_first_lines_of_a_tsv_are_reported(tmp_path, caplog):
   content = "a\tb\n" + "x\t1\n" * 1000 + '"so ""it"" was"\t0\n'
   *_, row = _read(tmp_path, "t.tsv", content)
   assert row.values["a"].startswith('"so ""')
@@ -180,7 +180,7 @@ def test_quotes_after_the_first_lines_of_a_tsv_are_said(tmp_path, caplog):
     _read(tmp_path, "u.tsv", content.replace("so ", "so\n"))
 
 
-def test_an_unusual_delimiter_is_said_once(tmp_path, caplog):
+def test_an_unusual_delimiter_is_reported_once(tmp_path, caplog):
   caplog.set_level("INFO", "absl")
   for _ in range(2):
     [row] = _read(tmp_path, "t.csv", "a;b\n1;2\n")
@@ -220,7 +220,7 @@ def test_an_encoding_is_read(tmp_path, name, encoding, given):
   assert row.values["a"] == "schön – gut"
 
 
-def test_utf8_under_another_encoding_is_said_once(tmp_path, caplog):
+def test_utf8_under_another_encoding_is_reported_once(tmp_path, caplog):
   content = "a\nEs ist schön.\nSüß.\n"
   assert _read(tmp_path, "t.csv", content, dialect=(None, "cp1252"))
   assert caplog.text.count("line 2 looks like UTF-8") == 1

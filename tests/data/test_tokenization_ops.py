@@ -128,7 +128,7 @@ def test_the_graph_works_in_a_dataset_and_without_texts():
   assert ids(graph, []) == []
 
 
-def test_a_vocabulary_with_repeated_and_padded_lines(tmp_path):
+def test_the_graph_agrees_for_repeated_and_padded_lines(tmp_path):
   path = tmp_path / "vocab.txt"
   path.write_text("[UNK]\na\n b \n\na\n\nc d\n\u2028\n##e", encoding="utf-8")
   full = tokenization.FullTokenizer(path)
@@ -205,7 +205,7 @@ def test_the_longest_piece_may_be_any_token(longest, tmp_path):
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 40])
-def test_a_vocabulary_of_short_tokens_alone(number, tmp_path):
+def test_the_graph_agrees_for_short_tokens(number, tmp_path):
   """Some tokens are shorter than "##" and a letter."""
   path = tmp_path / "vocab.txt"
   tokens = ["[UNK]", *"ab", "##a", *(f"##{'ab' * n}" for n in range(1, number))]

@@ -30,7 +30,7 @@ PLAIN = [f"a{number:03}" for number in range(300)]
     ([*PLAIN[:49], "1"], False, None),  # too few to judge
   ],
 )
-def test_doubts_about_the_case(tokens, lower_case, doubt):
+def test_a_vocabulary_of_the_other_case_causes_doubt(tokens, lower_case, doubt):
   result = doubt_case(tokens, lower_case)
   assert result is None if doubt is None else re.search(doubt, result)
 
@@ -71,7 +71,7 @@ DECOMPOSED = r"100 % .* decomposed \(NFD\); composed \(NFC\) it would be 0 %"
     (["한국"], False, unicodedata.normalize("NFD", "한국"), DECOMPOSED),
   ],
 )
-def test_words_without_pieces_are_said(
+def test_words_without_pieces_are_reported(
   caplog, tmp_path, tokens, lower_case, text, warning
 ):
   tokenizer = _tokenizer(tmp_path, ["[UNK]", *tokens], lower_case)
@@ -83,7 +83,7 @@ def test_words_without_pieces_are_said(
 
 
 @pytest.mark.parametrize(("form", "number"), [("NFD", 1), ("NFC", 0)])
-def test_decomposed_texts_are_said(caplog, form, number):
+def test_decomposed_texts_are_reported(caplog, form, number):
   text = unicodedata.normalize(form, "오늘은 비가 온다 क़ लम")
   vocab_checks.warn_of_decomposed([text], "text.txt")
   assert len(caplog.messages) == number

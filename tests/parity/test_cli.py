@@ -99,7 +99,7 @@ def test_a_training_leaves_the_files_of_the_original(program, tmp_path):
 
 
 @_runs("run_classifier_*_len*")
-def test_evaluation_and_prediction_of_a_classifier(case, tmp_path):
+def test_a_classifier_evaluates_and_predicts_as_the_original(case, tmp_path):
   output = _run("run_classifier", case, tmp_path)
   result, expected = programs.results(output), programs.results(case)
   for name, value in expected.items():

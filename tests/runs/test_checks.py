@@ -195,7 +195,7 @@ def test_a_teacher_whose_file_has_moved_is_named(folder):
     _check(folder, **longer, max_seq_length=17)
 
 
-def test_another_letter_case_than_in_training(folder, caplog):
+def test_another_letter_case_than_in_training_is_refused(folder, caplog):
   flags = {"init_checkpoint": str(folder / "run"), "do_lower_case": False}
   expected = "run was trained with --do_lower_case=True"
   with pytest.raises(ValueError, match=f"{expected}: give that value"):

@@ -76,7 +76,7 @@ CASES = [
 @pytest.mark.parametrize(
   ("check", "flags", "message"), CASES, ids=lambda x: getattr(x, "__name__", "")
 )
-def test_contradictions_and_their_borders(check, flags, message):
+def test_contradictions_are_refused_at_their_borders(check, flags, message):
   args = _settings(**flags)
   with raises(message):
     check(args)

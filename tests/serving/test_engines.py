@@ -5,11 +5,9 @@ import functools
 import http.server
 import json
 import shutil
-import sys
 import threading
 import time
 import urllib.request
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 
@@ -340,17 +338,6 @@ def test_several_texts_at_the_same_time_change_no_bit(folders, engine):
   with ThreadPoolExecutor(3) as pool:
     futures = [pool.submit(ask) for _ in range(3)]
     assert [future.result() for future in futures] == [expected] * 3
-
-
-def test_tensorflow_has_an_interpreter_too(folders, monkeypatch):
-  expected = Predictor(folders["tagging"], "litert")(["ab c", "d"])
-  monkeypatch.setitem(sys.modules, "ai_edge_litert.interpreter", None)
-  with warnings.catch_warnings(action="ignore"):  # deprecated
-    predict = Predictor(folders["tagging"], "litert")
-    answers = predict(["ab c", "d"])
-  for answer, other in zip(answers, expected, strict=True):
-    tasks.assert_same(answer, other)
-  assert "tensorflow" in type(predict._answer.engine._alone.function).__module__
 
 
 @pytest.mark.parametrize("kind", ["litert", "savedmodel"])

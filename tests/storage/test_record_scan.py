@@ -188,7 +188,7 @@ def test_copies_of_files_of_one_name_are_apart(path, tmp_path):
   assert first != second
 
 
-def test_a_file_that_was_cut_off(path, tmp_path):
+def test_a_truncated_file_names_its_last_record(path, tmp_path):
   starts = _starts(path)
   for end in (starts[-1] - 2, starts[-2] + 14, starts[-2] + 5):
     os.truncate(path, end)
@@ -208,7 +208,7 @@ def test_records_after_a_wrong_length_are_not_dropped(path, tmp_path):
   assert sorted(os.listdir(tmp_path)) == [".a.tfrecord.blocks", "a.tfrecord"]
 
 
-def test_records_of_another_kind(tmp_path):
+def test_records_of_another_kind_are_refused(tmp_path):
   path = str(tmp_path / "b.tfrecord")
   schema = Schema(Feature("ids", (2,)), Feature("label", ()))
   encode = tfrecord.ExampleEncoder(schema)

@@ -288,7 +288,7 @@ def _tag(texts, tags, labels=tasks.TAGS, odds=9.0):
   return _decode(model, {"tokens": texts}, logits=logits)
 
 
-def test_separators_and_positions_of_words():
+def test_words_have_positions_between_separators():
   text = "  a,\tc \r\nd  é\u00a0x "
   answer = _tag(text, [1, 2, 0, 0, 0, 0])
   assert answer["words"] == ["a", ",", "c", "d", "é", "x"]

@@ -84,7 +84,7 @@ def _lamb_in_numpy(kernel, bias, gradients, rate, weight_decay):
   return values
 
 
-def test_lamb_step_by_step_as_in_the_paper():
+def test_lamb_updates_as_in_the_paper():
   [(kernel, bias)] = _gradients(1, seed=1)
   variables = tf.Variable(kernel), tf.Variable(bias)
   lamb = Lamb(dict(zip(("kernel", "bias"), variables, strict=True)), 0.1)

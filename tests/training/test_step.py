@@ -197,7 +197,7 @@ def test_a_gradient_that_is_not_finite_is_noticed():
 
 
 @pytest.mark.parametrize("accumulation_steps", [1, slow(2)])
-def test_no_retracing_for_batches_of_other_lengths(accumulation_steps):
+def test_batches_of_other_lengths_need_no_new_trace(accumulation_steps):
   step = toy.train_step(accumulation_steps=accumulation_steps)
 
   def cut(number, batch):

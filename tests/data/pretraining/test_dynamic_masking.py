@@ -149,7 +149,7 @@ def test_all_pieces_of_a_word_are_masked(rng):
     assert all(len(word) > rest for word in words if word not in masked)
 
 
-def test_more_slots_than_tokens(rng):
+def test_there_may_be_more_slots_than_tokens(rng):
   batch = _batch(8, rng, length=8, full=True)
   for whole_word in (False, True):
     after = _masker(12, 1.0, whole_word)(batch, [1, 1])

@@ -41,7 +41,7 @@ def test_own_files_have_several_labels(tmp_path):
 
 
 @pytest.mark.parametrize("cell", ["joy, wit", "joy;wit", "['joy', 'wit']"])
-def test_other_separators_of_labels_are_said(cell, tmp_path, caplog):
+def test_other_separators_of_labels_are_reported(cell, tmp_path, caplog):
   header = "text\tlabel\n"
   _task(tmp_path / "one", train_tsv=f"{header}A\t{cell}\nB\twoe\n")
   assert f"separates labels: is {cell!r} one label?" in caplog.text
@@ -159,7 +159,7 @@ def _one_label(*names):
   return examples.ClassificationTask("tsv", {}, names, ())
 
 
-def test_class_weights():
+def test_class_weights_are_computed_or_given():
   one = _one_label("a", "b", "c")
   assert _weights([], one, "a") == ()
   weights = _weights(["balanced"], one, "a", "a", "a", "b")

@@ -39,7 +39,7 @@ def test_results_are_of_names_and_words():
   }
 
 
-def test_files_of_predictions(tmp_path):
+def test_predictions_are_written_to_two_files(tmp_path):
   scores = metrics.score(LOGITS, TAGS, SENTENCES)
   assert scores.overall == Score(labels=1, predicted=2, correct=1)
   metrics.write_predictions(str(tmp_path), "dev", LOGITS, TAGS, SENTENCES)

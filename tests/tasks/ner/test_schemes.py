@@ -211,7 +211,7 @@ def test_iob1_and_bio_go_together(tmp_path, dev, caplog):
     (BIO + BIO.replace("O", "0"), "line 9: '0', where BIO "),
   ],
 )
-def test_a_file_of_mixed_schemes_is_said(tmp_path, caplog, train, message):
+def test_a_file_of_mixed_schemes_is_reported(tmp_path, caplog, train, message):
   (tmp_path / "train").write_text(train)
   path = str(tmp_path / "train")
   tags = (*tagging.find_tags(path, COLUMNS),)  # like labels.txt
@@ -264,7 +264,9 @@ def test_a_flag_converts_no_other_tags(tmp_path, text, message):
     ("DT NN VB", None),
   ],
 )
-def test_tags_that_are_in_no_scheme_are_said(tmp_path, caplog, tags, message):
+def test_tags_that_are_in_no_scheme_are_reported(
+  tmp_path, caplog, tags, message
+):
   text = "".join(f"Ann {tag}\n" for tag in tags.split())
   _read(tmp_path, text, text)
   assert "where" not in caplog.text

@@ -59,7 +59,7 @@ def test_tags_are_those_of_the_training_file_and_stay(tmp_path, folder):
     ),
   ],
 )
-def test_a_doubtful_file_is_said(tmp_path, caplog, text, message):
+def test_a_doubtful_file_is_reported(tmp_path, caplog, text, message):
   tags = ["O", "B-PET", "B_PET"]
   [_] = tagging.read_tagged(_write(tmp_path, text), COLUMNS, tags, True)
   assert message in caplog.text

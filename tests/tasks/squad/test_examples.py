@@ -134,7 +134,7 @@ QUESTION = PARAGRAPH % '"context": "", "qas": [{%s}]'
     (QUESTION % '"id": "x"', 'question x: "question" is missing'),
   ],
 )
-def test_faults_of_files(path, content, message):
+def test_faults_of_files_are_named(path, content, message):
   path.write_bytes(content.encode("utf-8", "surrogateescape"))
   with pytest.raises(ValueError, match=message) as caught:
     squad_examples.read_examples([str(path)])
