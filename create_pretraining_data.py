@@ -33,18 +33,17 @@ def check_flags(settings: RecordSettings) -> None:
       )
     return
   outputs = output_files(settings)
+  flag = f"--output_file={settings.output_file}"
   if "" in outputs or len(set(map(os.path.realpath, outputs))) < len(outputs):
-    raise UserError(
-      f"--output_file={settings.output_file} repeats a name or has an empty one"
-    )
+    raise UserError(f"{flag} repeats a name or has an empty one")
   if settings.runner and settings.num_workers:
     raise UserError(
       "--runner has its own workers: give their number in --pipeline_options"
     )
   if settings.runner and len(outputs) > 1:
     raise UserError(
-      f"--output_file={settings.output_file} names several files; --runner "
-      "takes one NAME and writes NAME-00000-of-00032 and so on"
+      f"{flag} names several files; --runner takes one NAME and writes "
+      "NAME-00000-of-00032 and so on"
     )
   if not (settings.runner or settings.overwrite):
     check_is_new(*outputs)
@@ -67,8 +66,8 @@ def main(settings: RecordSettings) -> None:
   ids = tokenizer.vocab
   last_line = max(ids, key=ids.__getitem__)
   if settings.masking == "static" and not last_line:
-    text = "%s ends with a blank line, which is drawn as a random word, as in "
-    text += "the original, with an id that its models lack: remove the line"
+    text = "%s ends with a blank line, which counts as a word, as in the "
+    text += "original, with an id that models of it lack: remove the line"
     logging.warning(text, settings.vocab_file)
   # Workers end a document with each file; one process goes on, as the original.
   ends = [""] if settings.num_workers or settings.runner else []

@@ -59,6 +59,10 @@ def main(settings: SplitSettings) -> None:
       for paragraphs in texts:
         count = 0
         for paragraph in paragraphs:
+          if documents.has_signs(paragraph):
+            text = "%s: %r and maybe others %s"
+            shown = path, paragraph[:20], documents.SIGNS
+            logging.log_first_n(logging.WARNING, text, 1, *shown)
           sentences = split_sentences(paragraph.lstrip("\ufeff"))
           output.write("".join(f"{line}\n" for line in sentences).encode())
           count += len(sentences)

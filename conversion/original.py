@@ -1,4 +1,4 @@
-"""The original's folders, and checks of a model that has its names."""
+"""The original's folders, and checks of models with its variable names."""
 
 import os
 from functools import partial

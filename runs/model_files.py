@@ -93,7 +93,7 @@ def check_init_checkpoint(
 
 
 def check_same(name: str, value, trained, owner: str, remedy: str) -> None:
-  """Raises ValueError if a flag differs from a training; None is unknown."""
+  """Raises ValueError if a training had another value; None is unknown."""
   if trained is not None and str(value).lower() != str(trained).lower():
     raise UserError(
       f"--{name}={value}, but {owner} was trained with --{name}={trained}: "

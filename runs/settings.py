@@ -78,7 +78,7 @@ class Devices(Settings):
   )
   jit_compile: bool | None = device(
     None,
-    "Compile the training step with XLA, for a few lengths of batches. "
+    "Compile the training step with XLA; batches then have few lengths. "
     "Default: on a GPU. A TPU always compiles.",
   )
   tf32: bool = device(

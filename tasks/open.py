@@ -63,8 +63,8 @@ def _feature_extraction(folder, changes):
   tasks_of_head = {"classification", "question_answering", "multiple_choice"}
   if tasks_of_head.intersection(checkpoint_files.kinds_of(shapes)):
     logging.warning(
-      "%s has the head of a task, but no %s names the task: here the model "
-      "makes vectors of texts; its program answers, and exports the model",
+      "%s has the head of a task, but no %s names the task: here it only makes "
+      "vectors of texts; for answers, use the program that trained the model",
       model.checkpoint,
       run_json.NAME,
     )

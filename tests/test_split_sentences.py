@@ -33,6 +33,14 @@ def test_words_stay_apart_at_every_line_end(source, tmp_path):
   assert text == "Owls hunt at night.\nFoxes, too.\n\n" * (len(ends) + 1)
 
 
+def test_json_lines_and_pages_are_said(tmp_path):
+  (tmp_path / "a").write_text('{"text": "Owls hunt."}\n')
+  (tmp_path / "b").write_text("<p>Owls hunt.</p>\n")
+  for name in "ab":
+    log, _ = _split(tmp_path / name, overwrite=True)
+    assert "look like JSON or HTML, whose signs become words" in log
+
+
 @pytest.mark.parametrize(
   ("unit", "number"), [("字", 44_173), ("word ", 1000), ("ฝนตก", 60)]
 )

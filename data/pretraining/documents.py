@@ -125,6 +125,18 @@ def text_size(path: str) -> int:
 
 # --- Texts that make poor records -------------------------------------------
 
+_SIGNS = re.compile(r"""\s*(?:\{\s*"[^"]*"\s*:|<(?:doc|html|p|div)\b)""")
+SIGNS = (
+  "look like JSON or HTML, whose signs become words: the text_field of "
+  "create_pretraining_data.py reads JSON lines; extract the text of pages"
+)
+
+
+def has_signs(line: str) -> bool:
+  """True if a line begins like an object of JSON, or with a tag of HTML."""
+  return bool(_SIGNS.match(line))
+
+
 _JOINT = re.compile(r"\w[\r\v\f\x85]+\w")  # cleaning joins these words
 
 
@@ -145,6 +157,8 @@ def doubts(
       "and thus a random next one: put blank lines between documents only, "
       f"or all of a document into a JSON line, or see {setting('input_format')}"
     )
+  if (signs := sum(map(has_signs, sentences))) > 0.01 * len(sentences):
+    yield f"{signs:,} {some} {SIGNS}"
   cut = [len(words(text[: 10 * max_words])) > max_words for text in sentences]
   if is_prose and (unsplit := sum(map(is_unsplit, sentences))):
     yield f"{unsplit:,} {some} {UNSPLIT}"

@@ -295,7 +295,7 @@ def extend(
   logging.info(
     f"{len(words)} new words ({', '.join(words[:5])}, ...), "
     f"{len(extended) - len(tokens)} of them appended; {100 * before:.1f} % of "
-    f"the words were no tokens, now {100 * after:.1f} % are; pieces per word: "
+    f"the words were no tokens, now {100 * after:.1f} %; pieces per word: "
     f"{pieces_before:.2f}, now {pieces_after:.2f}"
   )
   token_ids = {token: index for index, token in enumerate(tokens)}

@@ -65,7 +65,8 @@ class Masks(Settings):
   )
   masked_lm_prob: float = original(
     0.15,
-    "Fraction of the tokens to mask, in records without masks.",
+    "Fraction of the tokens to mask; run_pretraining.py masks only records of "
+    "--masking=dynamic.",
     minimum=0,
     maximum=1,
   )

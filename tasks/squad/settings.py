@@ -57,8 +57,8 @@ class Settings(FineTuning):
   null_score_diff_threshold: float | None = original(
     None,
     "Predict no answer if its score exceeds the best answer's by more than "
-    "this. Default: from the file beside --init_checkpoint, or of the last "
-    "prediction in --output_dir, else 0.",
+    "this. Default: what --init_checkpoint's folder or the last prediction in "
+    "--output_dir says, else 0.",
     training=False,
   )
 

@@ -140,7 +140,7 @@ def test_tables_of_spreadsheets_are_read(tmp_path, name, content):
     'a\n"He said\nbye"\n',
   ],
 )
-def test_quotes_of_a_tsv_that_are_no_quoting_are_text(tmp_path, content):
+def test_an_unbalanced_quote_in_a_tsv_is_text(tmp_path, content):
   rows = _read(tmp_path, "t.tsv", content)
   assert rows == _read(tmp_path, "t.tsv", content, dialect=None)
   assert rows[0].values["a"].startswith('"He')

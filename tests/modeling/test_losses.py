@@ -112,7 +112,7 @@ def test_distillation_mixes_labels_and_teacher():
       np.testing.assert_allclose(gradients[0], 2 * (q - p), atol=1e-6)
 
 
-def test_a_teacher_of_scores():
+def test_both_squared_errors_count_with_a_teacher_of_scores():
   batch = {"label_ids": np.array([1.0]), "teacher": np.array([[3.0]])}
   objective = losses.distilled(losses.regression(), _teacher, 0.5, 2.0)
   result = objective.losses({"logits": np.array([[2.0]])}, batch)

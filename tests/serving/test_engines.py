@@ -71,7 +71,9 @@ def test_all_engines_answer_alike(every_task, folders, tmp_path, name):
 
 
 @pytest.mark.slow
-def test_a_pair_is_next_by_all_engines(every_task, folders, tmp_path):
+def test_all_engines_give_the_same_next_sentence_probability(
+  every_task, folders, tmp_path
+):
   model = savedmodel.text_model(every_task["masks"])
   example = {"text": "a [MASK]", "text_pair": "b c"}
   [expected] = model([example])

@@ -104,7 +104,7 @@ def test_an_export_has_a_request_to_warm_up(saved):
   assert record.count(tensor) == 2 and b"serving_default" in record
 
 
-def test_a_request_has_the_bytes_of_the_message():
+def test_a_warm_up_request_has_the_bytes_of_a_prediction_log():
   # Written by hand: field 6 {field 1 {field 1 {field 3 "serving_default"},
   # field 2 {1 "k", 2 tensor}}}.
   value = tf.constant(["v" * 200])

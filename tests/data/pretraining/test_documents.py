@@ -146,6 +146,12 @@ SINGLE, TWO = ["owls", "", " "], ["owls", "owls", "", " "]
     (LONG, (False, 17), None),
     (LONG, (True,), None),  # prose is split into sentences
     (BOOK, (True, 99), "1 of the first 100 sentences are so long that their"),
+    (
+      ['{"a": "b"}', "<p>a"],
+      (),
+      "2 of the first 2 lines look like JSON or HTML",
+    ),
+    (["{a}", "<3 owls", "a <p>"], (), None),
   ],
 )
 def test_texts_that_make_poor_records_are_noticed(lines, options, doubt):
