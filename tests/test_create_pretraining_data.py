@@ -69,7 +69,7 @@ def test_pairs_may_stay_unmasked(tmp_path):
 def test_a_vocabulary_with_a_blank_end_is_warned_of(tmp_path):
   (tmp_path / "vocab.txt").write_text(f"{(GOLDEN / 'vocab.txt').read_text()}\n")
   flags = {"vocab_file": tmp_path / "vocab.txt", "output_file": tmp_path / "a"}
-  assert "vocab.txt ends with a blank line, which is drawn" in _run(**flags)
+  assert "vocab.txt ends with a blank line, which count" in _run(**flags)
 
 
 def test_prose_in_compressed_json_lines_is_read(tmp_path):

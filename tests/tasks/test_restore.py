@@ -79,7 +79,9 @@ def test_a_head_without_its_task_is_reported(tmp_path, restored, caplog):
   model = models.tagger(toy.config(), 2)
   checkpoint.write(str(tmp_path / "own/x"), checkpoint.variables(model))
   restored(str(tmp_path / "own"))
-  assert "x has a head for a task, but no run.json that says" in caplog.text
+  assert (
+    "x has the head of a task, but no run.json names the task" in caplog.text
+  )
 
 
 def test_the_last_start_in_a_folder_counts(tmp_path, restored):

@@ -16,7 +16,7 @@ def test_shards_of_one_text_are_drawn_by_their_numbers(tmp_path):
   """Equal draws would pair and mask every shard at the same positions."""
   path = tmp_path / "text.txt"
   path.write_text(corpus.random_text(9))
-  [shard] = shards.split_corpus([str(path)], TextFormat())
+  [shard] = documents.split_corpus([str(path)], TextFormat())
   records = []
   for number, seed in ((0, 1), (0, 1), (1, 1), (0, 2)):
     builder = instances.RecordBuilder(corpus.build_config(seed=seed))
@@ -37,7 +37,7 @@ def _records(folder, paths, processes, names="abc", **changes):
 
 
 def test_single_documents_are_warned_about(tmp_path, monkeypatch, caplog):
-  monkeypatch.setattr(shards, "_MIN_BYTES", 4000)
+  monkeypatch.setattr(documents, "_MIN_BYTES", 4000)
   paths = [str(tmp_path / name) for name in ("book", "other book")]
   for path in paths:
     Path(path).write_text("Owls hunt at night.\n" * 300)
@@ -66,7 +66,7 @@ def test_too_many_random_next_sentences_are_warned_about(
 
 
 def test_duplicates_are_dropped_in_all_shards(tmp_path, monkeypatch):
-  monkeypatch.setattr(shards, "_MIN_BYTES", 4000)
+  monkeypatch.setattr(documents, "_MIN_BYTES", 4000)
   once, more = corpus.random_documents(60), corpus.random_documents(9, seed=2)
   (tmp_path / "again").write_text(corpus.as_text([*once, *more, *once]))
   paths = [str(tmp_path / "again")]
@@ -74,7 +74,7 @@ def test_duplicates_are_dropped_in_all_shards(tmp_path, monkeypatch):
     _records(tmp_path / str(n), paths, n, deduplicate=True) for n in (1, 2)
   ]
   assert result[0] == result[1]
-  text_shards = shards.split_corpus(paths, TextFormat())
+  text_shards = documents.split_corpus(paths, TextFormat())
   marked = shards._mark_duplicates(text_shards, TextFormat(), 1)
   assert sum(len(shard.dropped) for shard in marked) == len(once)
   assert marked[0].dropped == ()
@@ -109,10 +109,10 @@ def test_sizes_of_compressed_texts_are_estimated(tmp_path):
 
 @pytest.mark.parametrize("masking", [corpus.MASKING, None])
 def test_any_number_of_workers_does_the_same(masking, tmp_path, monkeypatch):
-  monkeypatch.setattr(shards, "_MIN_BYTES", 4000)
+  monkeypatch.setattr(documents, "_MIN_BYTES", 4000)
   (tmp_path / "text").write_text(corpus.random_text(60, 4))
   paths = [str(tmp_path / "text")]
-  assert len(shards.split_corpus(paths, TextFormat())) > 2
+  assert len(documents.split_corpus(paths, TextFormat())) > 2
   expected = _records(tmp_path / "one", paths, 1, masking=masking)
   result = _records(tmp_path / "two", paths, 2, masking=masking)
   assert result == expected
@@ -148,7 +148,7 @@ def test_a_document_ends_with_its_file(tmp_path, layout, content, end):
     if text is not None:
       (tmp_path / name).write_bytes(text.encode())
       paths.append(str(tmp_path / name))
-  [shard] = shards.split_corpus(paths, TextFormat(layout))
+  [shard] = documents.split_corpus(paths, TextFormat(layout))
   lines = shard.lines(TextFormat(layout))
   expected = [["Owls hunt."], ["Bats fly."]]
   assert [*documents.split_documents(lines)] == expected

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from data.pretraining import shards
+from data.pretraining import documents
 from data.pretraining.documents import TextFormat
 from storage import textfiles
 from tests.data.pretraining.corpus import as_text, random_documents, random_text
@@ -39,9 +39,9 @@ def split(monkeypatch):
   """Returns a function that divides files into shards of a given size."""
 
   def split(paths, size, text_format=None):
-    monkeypatch.setattr(shards, "_MIN_BYTES", size)
-    monkeypatch.setattr(shards, "_MAX_BYTES", size)
-    return shards.split_corpus(paths, text_format or TextFormat())
+    monkeypatch.setattr(documents, "_MIN_BYTES", size)
+    monkeypatch.setattr(documents, "_MAX_BYTES", size)
+    return documents.split_corpus(paths, text_format or TextFormat())
 
   return split
 
@@ -77,7 +77,7 @@ def test_a_shard_is_a_32nd_of_the_text(kilobytes, files_of_shards, tmp_path):
   for path in paths:
     with open(path, "wb") as file:
       file.truncate(1024 * kilobytes // 2)
-  corpus = shards.split_corpus(paths, TextFormat())
+  corpus = documents.split_corpus(paths, TextFormat())
   assert [len(shard.spans) for shard in corpus] == files_of_shards
 
 
@@ -99,7 +99,7 @@ def test_a_file_that_is_a_document_is_not_divided(tmp_path, split):
 
 
 def test_a_large_document_is_warned_about(tmp_path, monkeypatch, caplog, split):
-  monkeypatch.setattr(shards, "_LARGE_SPAN", 4000)
+  monkeypatch.setattr(documents, "_LARGE_SPAN", 4000)
   (tmp_path / "one.txt").write_text("a\n" * 5000)
   split([str(tmp_path / "one.txt")], 1000)
   assert "one.txt: 0 MB cannot be divided" in caplog.text
@@ -110,7 +110,7 @@ def test_a_file_without_line_breaks_is_not_read_at_once(tmp_path, monkeypatch):
   path = str(tmp_path / "one line.jsonl")
   Path(path).write_text("[" * 5_000_000)
   tracemalloc.start()
-  corpus = shards.split_corpus([path], TextFormat(field="text"))
+  corpus = documents.split_corpus([path], TextFormat(field="text"))
   _, peak = tracemalloc.get_traced_memory()
   tracemalloc.stop()
   assert peak < 1e6

@@ -191,7 +191,7 @@ def test_columns_that_predictions_repeat(tmp_path):
   assert [row.columns for row in read(["id"])] == [{"id": "7"}, {}]
   everything = [row.columns for row in read(("all",))]  # as the flag has it
   assert everything == [{"body": "x", "id": "7"}, {"body": "y"}]
-  with pytest.raises(ValueError, match=r"no column 'ID', .* are 'body', 'id'"):
+  with pytest.raises(ValueError, match=r"no column 'ID' .* are 'body', 'id'"):
     read(["ID"])
 
 
