@@ -192,17 +192,6 @@ def test_several_labels_are_trained_and_predicted(several):
     Predictor(output, multi_label=False)
 
 
-def test_predicts_from_a_checkpoint_alone(trained, sst, tmp_path):
-  output, _ = trained
-  (tmp_path / "data").mkdir()
-  shutil.copy(sst["data_dir"] / "test.tsv", tmp_path / "data")
-  flags = sst | {"data_dir": tmp_path / "data", "predict_batch_size": 3}
-  flags |= {"init_checkpoint": output / "model.ckpt-100", "do_predict": True}
-  _run(**flags, output_dir=tmp_path)
-  result, expected = map(_probabilities, (tmp_path, output))
-  np.testing.assert_allclose(result, expected, atol=1e-6)
-
-
 def test_an_encoder_alone_predicts_nothing(trained, sst, tmp_path):
   reader = checkpoint.open_reader(str(trained[0] / "model.ckpt-100"))
   encoder = {name: reader[name] for name in reader.shapes if "bert/" in name}
