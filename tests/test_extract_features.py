@@ -127,15 +127,6 @@ def test_words_that_the_vocabulary_lacks_are_said(given, tmp_path):
   assert "korean.txt: 50 % of the words become [UNK]" in log
 
 
-def test_an_export_has_the_pooling_of_the_flag(given, tmp_path):
-  folder = tmp_path / "export"
-  flags = given | {"pooling": "cls", "do_export": True, "export_dir": folder}
-  del flags["input_file"]
-  _run(**flags, export_format="savedmodel,keras")
-  assert (folder / "model.keras").exists()
-  assert json.loads((folder / "task.json").read_text())["pooling"] == "cls"
-
-
 def test_windows_are_pooled_as_the_flag_says(given, tmp_path):
   (tmp_path / "long.txt").write_text("a puppet was a puppeteer " * 3 + "jim\n")
   flags = given | {"layers": -1, "pooling": "mean", "format": "npz"}
