@@ -150,13 +150,6 @@ def test_long_examples_fill_rows_first():
   assert shorter["input_ids"].shape == (3, 8)
 
 
-def test_labels_of_tokens_are_packed_with_them():
-  packed = OF_TOKENS.pack(_tensors(_tags([4, 10, 3])))
-  is_padding = packed["input_mask"] == 0
-  assert is_padding.shape == (2, LENGTH)
-  np.testing.assert_array_equal(packed["label_ids"][is_padding], -1)
-
-
 def test_packing_is_planned_by_the_lengths():
   for lengths, is_packed, expected in (
     ({12: 50, 20: 10, 90: 3}, None, Packing(96, 6)),

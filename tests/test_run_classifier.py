@@ -299,22 +299,6 @@ def test_the_models_of_a_sweep_answer_together(sst, tmp_path):
   assert min(np.abs(alone - part).max() for part in (first, second)) < 1e-5
 
 
-@pytest.mark.slow
-def test_an_ensemble_of_an_earlier_sweep_finds_its_thresholds(
-  given, several, tmp_path
-):
-  flags = given | {"task_name": "tsv", "data_dir": several[0]}
-  flags |= {"multi_label": True, "num_train_epochs": 1}
-  _run(**flags, do_train=True, num_seeds=2, output_dir=tmp_path)
-  path = tmp_path / "thresholds_ensemble.tsv"
-  assert not path.exists()
-  _run(**flags, do_predict=True, ensemble=2, output_dir=tmp_path)
-  known = path.read_text()
-  assert known != (tmp_path / "thresholds.tsv").read_text()
-  _run(**flags, do_predict=True, ensemble=2, output_dir=tmp_path)
-  assert path.read_text() == known
-
-
 @pytest.mark.parametrize(
   "recipes",
   [
