@@ -28,13 +28,9 @@ from training import checkpoint
 class TextEncoder:
   """Turns texts, or pairs of texts, into the three inputs of the encoder.
 
-  Call arguments:
-    texts: any iterable of texts.
-    pairs: None, or a second text for each text.
-
-  Returns:
-    `input_ids`, `input_mask` and `segment_ids`, [B, T] int32 each. T is the
-    longest row's length. Longer texts are cut off at `max_seq_length` tokens.
+  A call takes any iterable of texts and, as `pairs`, a second text for each.
+  Returns `input_ids`, `input_mask` and `segment_ids`, [B, T] int32 each, for
+  the longest row's T. Longer texts are cut off at `max_seq_length` tokens.
   """
 
   def __init__(
@@ -78,9 +74,9 @@ def load(
   --output_dir, or hf://ORGANIZATION/NAME[@REVISION], which is downloaded and
   converted once (docs/models.md). `make` is a function in modeling/models.py,
   `settings` are arguments for `make`, such as num_labels=2. Variables that the
-  checkpoint lacks, or a head for other labels has, keep initial values; absl's
-  log names such variables at level INFO. `max_seq_length` defaults to the
-  model's maximum, `do_lower_case` to the case of its training or vocabulary.
+  checkpoint lacks keep initial values, like a head for other labels; absl's log
+  names these variables at level INFO. `max_seq_length` defaults to the model's
+  maximum, `do_lower_case` to the case of its training or vocabulary.
   """
   path = os.fspath(folder)
   if path.startswith("hf://"):

@@ -31,7 +31,6 @@ from tasks.pretraining.vocabulary_settings import Extension, VocabularySettings
 
 
 def config_path(settings: VocabularySettings) -> str:
-  """Path of the configuration that --preset writes."""
   return os.path.join(os.path.dirname(settings.output_file), "bert_config.json")
 
 
@@ -42,37 +41,29 @@ def check_flags(settings: VocabularySettings) -> None:
   if settings.extend:
     return settings.check_extension()
   for name in settings.given.intersection(flags_of(Extension)):
-    raise UserError(f"--{name} is for --extend: name the vocabulary by it")
+    raise UserError(f"--{name} needs --extend, the vocabulary to extend")
   if settings.preset and not settings.overwrite:
     check_is_new(config_path(settings))
-  vocab_learning.reserved_tokens(
-    settings.special_tokens, settings.unused_tokens
-  )
+  special, unused = settings.special_tokens, settings.unused_tokens
+  vocab_learning.reserved_tokens(special, unused)
 
 
 def main(settings: VocabularySettings) -> None:
   counts = count_words(settings)
   if settings.extend:
     return write_model(settings, counts)
-  reserved = vocab_learning.reserved_tokens(
-    settings.special_tokens, settings.unused_tokens
-  )
-  total, distinct = f"{counts.total():,}", f"{len(counts):,}"
-  logging.info("%s words, %s distinct", total, distinct)
+  special, unused = settings.special_tokens, settings.unused_tokens
+  reserved = vocab_learning.reserved_tokens(special, unused)
+  logging.info(f"{counts.total():,} words, {len(counts):,} distinct")
   alphabet = vocab_learning.alphabet(counts, settings.max_alphabet)
-  tokens = vocab_learning.learn(
-    counts, reserved, alphabet, settings.vocab_size, settings.min_count
-  )
-  if len(tokens) < settings.vocab_size:
-    logging.warning(
-      "the text yields only %d tokens of --vocab_size=%d: %sgive more text%s",
-      len(tokens),
-      settings.vocab_size,
-      ""
-      if settings.preset
-      else "set vocab_size in bert_config.json to it, or ",
-      " or a smaller --min_count" if settings.min_count > 1 else "",
-    )
+  size, min_count = settings.vocab_size, settings.min_count
+  tokens = vocab_learning.learn(counts, reserved, alphabet, size, min_count)
+  if len(tokens) < size:
+    remedy = "give more text" + " or a smaller --min_count" * (min_count > 1)
+    if not settings.preset:
+      remedy = f"set this vocab_size in bert_config.json, or {remedy}"
+    text = "the text yields only %d tokens of --vocab_size=%d: %s"
+    logging.warning(text, len(tokens), size, remedy)
   vocab.save(tokens, settings.output_file)
   logging.info("wrote %d tokens to %s", len(tokens), settings.output_file)
   if settings.preset:
@@ -83,23 +74,19 @@ def main(settings: VocabularySettings) -> None:
 
 def count_words(settings: VocabularySettings) -> Counter:
   """Counts words of --input_file, here or in Beam; ValueError without words."""
-  patterns = [settings.input_file]
+  names = [settings.input_file]
   if settings.sampling_exponent != 1:
-    patterns = [name for name in settings.input_file.split(",") if name.strip()]
-  sources = {
-    pattern: _count_source(settings, files.expand(pattern))
-    for pattern in patterns
-  }
+    names = list(filter(str.strip, settings.input_file.split(",")))
+  sources = {x: _count_source(settings, files.expand(x)) for x in names}
   return vocab_learning.smooth(sources, settings.sampling_exponent)
 
 
 def _count_source(settings: VocabularySettings, paths):
-  counter = vocab_learning.WordCounter(
-    settings.do_lower_case, settings.max_words
-  )
+  is_lower, limit = settings.do_lower_case, settings.max_words
+  counter = vocab_learning.WordCounter(is_lower, limit)
   text = documents.TextFormat(settings.input_format, settings.text_field)
   sample = [*vocab_checks.sample(paths, text.lines)]
-  if settings.do_lower_case:
+  if is_lower:
     vocab_checks.warn_of_scripts(sample, settings.input_file)
   else:
     vocab_checks.warn_of_decomposed(sample, settings.input_file)
@@ -122,13 +109,9 @@ def _count_source(settings: VocabularySettings, paths):
 
 
 def write_model(settings: VocabularySettings, counts: Counter) -> None:
-  """Writes vocabulary, configuration and checkpoint with new words."""
+  model, words = settings.needed("extend"), settings.new_words
   lines, pieces = vocab_learning.extend(
-    settings.needed("extend"),
-    counts,
-    settings.input_file,
-    settings.new_words,
-    settings.min_count,
+    model, counts, settings.input_file, words, settings.min_count
   )
   # Import TensorFlow late: learning words needs none.
   from conversion import original

@@ -50,7 +50,7 @@ class ConversionSettings(Settings):
   output: str = common(None, "Folder to write.", required=True)
   bert_config_file: str | None = common(None, "Default: beside the checkpoint.")
   vocab_file: str | None = common(None, "Default: beside the checkpoint.")
-  do_lower_case: bool | None = common(None, "Default: that of its tokenizer.")
+  do_lower_case: bool | None = common(None, "Default: as the tokenizer does.")
   overwrite: bool = common(False, "Replace files in --output.")
   output_format: str | None = flag(
     None,
@@ -71,10 +71,9 @@ def check_flags(settings: ConversionSettings) -> None:
   settings.check_file("bert_config_file")
   settings.check_file("vocab_file")
   check_writable(settings.output, "output")
-  if files.exists(settings.output) and not files.is_folder(settings.output):
-    raise NotADirectoryError(
-      f"--output={settings.output} is a file: name a folder"
-    )
+  output = settings.output
+  if files.exists(output) and not files.is_folder(output):
+    raise NotADirectoryError(f"--output={output} is a file: name a folder")
   kind = interchange.format_of(settings.input)
   target = choose_target(settings, kind)
   if (kind, target) == (ORIGINAL, HUGGING_FACE):
@@ -119,14 +118,13 @@ def main(settings: ConversionSettings) -> None:
 
 
 def choose_target(settings: ConversionSettings, kind: str) -> str:
-  """Chooses the format to write for an --input of format `kind`."""
   is_release = settings.input.startswith(interchange.ZIPS)
   stays = kind == ORIGINAL and (settings.strip_optimizer or is_release)
   default = HUGGING_FACE if kind == ORIGINAL and not stays else ORIGINAL
   target = settings.output_format or default
   if settings.strip_optimizer and not (stays and target == ORIGINAL):
     raise UserError(
-      "--strip_optimizer is from original to original: others have no optimizer"
+      "--strip_optimizer converts original to original: others have no slots"
     )
   if kind == target and not stays:
     raise UserError(

@@ -24,17 +24,14 @@ from tasks.pretraining.corpus_settings import RecordSettings
 
 def check_flags(settings: RecordSettings) -> None:
   inputs = files.expand(settings.input_file)
-  if not settings.preview:
-    check_outputs(settings, inputs)
-  elif settings.runner or settings.num_workers:
-    raise UserError(
-      "--preview reads the text in one process: drop --num_workers and --runner"
-    )
   settings.check_file("vocab_file")
   settings.instance_config()
-
-
-def check_outputs(settings: RecordSettings, inputs: list[str]) -> None:
+  if settings.preview:
+    if settings.runner or settings.num_workers:
+      raise UserError(
+        "--preview reads the text in one process: drop --num_workers, --runner"
+      )
+    return
   outputs = output_files(settings)
   if "" in outputs or len(set(map(os.path.realpath, outputs))) < len(outputs):
     raise UserError(

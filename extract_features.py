@@ -27,10 +27,8 @@ from tasks.features.lines import Settings
 def check_flags(settings: Settings) -> None:
   checks.check_export(settings, settings.dtype)
   checks.check_devices(settings)
-  has_files = bool(settings.input_file), bool(settings.output_file)
-  if any(has_files) != all(has_files) or not (
-    any(has_files) or settings.do_export
-  ):
+  has_files = {bool(settings.input_file), bool(settings.output_file)}
+  if len(has_files) > 1 or not (True in has_files or settings.do_export):
     raise UserError("give --input_file and --output_file, or --do_export")
   network = model_files.config(settings)
   model_files.check(settings, network)
@@ -39,15 +37,13 @@ def check_flags(settings: Settings) -> None:
     check_output_file(
       settings.output_file, settings.overwrite, settings.needed("input_file")
     )
-    if settings.output_file.endswith(".npz") and settings.format != "npz":
-      raise UserError(
-        f"--output_file={settings.output_file} needs --format=npz"
-      )
+    path = settings.output_file
+    if path.endswith(".npz") and settings.format != "npz":
+      raise UserError(f"--output_file={path} needs --format=npz")
   checks.check_windows(settings)
   if settings.long_text == "windows" and settings.pooling == "none":
-    raise UserError(
-      "--long_text=windows gives a vector for each text: give --pooling"
-    )
+    message = "--long_text=windows gives a vector for each text: give --pooling"
+    raise UserError(message)
   if settings.input_file:  # find lines that cannot be read
     lines.count(settings.input_file, settings.long_text == "windows")
   layers = with_default_layers(settings, network).layers
@@ -88,9 +84,8 @@ def main(settings: Settings) -> None:
     if settings.use_one_hot_embeddings or settings.on_tpu:
       config = replace(config, use_one_hot_embeddings=True)
     layers = lines.layer_indexes(settings.layers)
-    model = layer_outputs(
-      config, layers, settings.pooling, session.text_windows(settings)
-    )
+    windows = session.text_windows(settings)
+    model = layer_outputs(config, layers, settings.pooling, windows)
     checkpoint.restore_strict(model, settings.init_checkpoint)
     task.write(settings, model, config.hidden_size)
 

@@ -29,12 +29,12 @@ class Settings(TrainedModel):
 
   text: tuple[str, ...] | None = common(
     None,
-    "Text with [MASK], or any with --text_pair; may be repeated.",
+    "Text with [MASK], or any text with --text_pair; may be repeated.",
     text=True,
     repeated=True,
   )
   text_pair: str | None = flag(
-    None, "Second text of each: is it the next sentence?", text=True
+    None, "Second text for each text: is it the next sentence?", text=True
   )
   input_file: str | None = common(None, "One such text per line; - for stdin.")
   top_k: int = flag(5, "Number of tokens to print for each mask.", minimum=1)
@@ -63,14 +63,10 @@ def main(settings: Settings) -> None:
     )
   has_head = "pretraining" in kinds
   if settings.text_pair and not has_head:
-    raise UserError(
-      f"{prefix} has no head for next sentences: drop --text_pair"
-    )
-  vocab_checks.warn_of_texts(
-    (text.replace(settings.tokenizer.special.mask, " ") for text in texts),
-    settings.tokenizer,
-    "the texts",
-  )
+    raise UserError(f"{prefix} has no next-sentence head: drop --text_pair")
+  tokenizer = settings.tokenizer
+  words = (text.replace(tokenizer.special.mask, " ") for text in texts)
+  vocab_checks.warn_of_texts(words, tokenizer, "the texts")
   # Import TensorFlow late: wrong flags should fail fast.
   from modeling import models
   from serving.answers import TextConfig
@@ -78,7 +74,7 @@ def main(settings: Settings) -> None:
   from training import checkpoint
 
   config = model_files.config(settings)
-  answers = Answers(TextConfig(settings.tokenizer, _UNLIMITED), settings.top_k)
+  answers = Answers(TextConfig(tokenizer, _UNLIMITED), settings.top_k)
   pair = settings.text_pair or ""
   examples = [answers.encode({"text": t, "text_pair": pair}) for t in texts]
   max_length = config.max_position_embeddings
@@ -99,10 +95,8 @@ def main(settings: Settings) -> None:
     outputs = model(batch, training=False)
     arrays = {name: values[0].numpy() for name, values in outputs.items()}
     answer = answers.decode(encoded, [arrays])
-    for tokens, probs in zip(
-      answer["tokens"], answer["probabilities"], strict=True
-    ):
-      pairs = zip(tokens, probs, strict=True)
+    for mask in zip(answer["tokens"], answer["probabilities"], strict=True):
+      pairs = zip(*mask, strict=True)
       print("  " + "  ".join(f"{token} {p:.1%}" for token, p in pairs))
     if "is_next" in answer:
       print(f"  IsNext {answer['is_next_probability']:.1%}")

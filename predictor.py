@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from cli import program
-from cli.settings import Settings, common, flag, flags_of
+from cli.settings import Settings, common, flag, flags_of, required
 from serving import answers, formats
 from storage import Progress, UserError
 from tasks.open import Predictor
@@ -37,13 +37,11 @@ _input = partial(flag, None, text=True, repeated=True)
 class PredictorSettings(Settings):
   """Flags of predictor.py. Flags for texts have the names of model inputs."""
 
-  model: str = common(
-    None,
+  model: str = required(
     "An --export_dir, an --output_dir, for vectors a checkpoint's folder, or "
-    "the URL of a TF Serving.",
-    required=True,
+    "the URL of a TF Serving."
   )
-  batch_size: int = common(32, "Lines at a time.", minimum=1)
+  batch_size: int = common(32, "Lines to answer at a time.", minimum=1)
   engine: str = flag(
     "auto",
     "Files of an export to use; auto: litert on a CPU, else savedmodel.",
@@ -92,31 +90,31 @@ def check_flags(settings: PredictorSettings) -> None:
   for name in settings.texts:
     if name != "choices" and len(settings[name]) > 1:
       raise UserError(
-        f"--{name} is given {len(settings[name])} times: give it once; several "
-        "texts are asked by lines of JSON on standard input"
+        f"--{name} is given {len(settings[name])} times: give it once, or ask "
+        "several texts by lines of JSON on standard input"
       )
 
 
 def main(settings: PredictorSettings) -> None:
   moved = {name: settings[name] for name in ("bert_config_file", "vocab_file")}
   changes = {name: path for name, path in moved.items() if path}
+  folder, seconds = settings.files or None, settings.timeout
   try:
     predict = Predictor(
-      settings.model,
-      settings.engine,
-      settings.files or None,
-      settings.timeout,
-      **changes,
+      settings.model, settings.engine, folder, seconds, **changes
     )
     if settings.texts:
-      rows = iter([_command_line(settings, predict)])
+      try:
+        rows = iter([answers.check(settings.texts, predict)])
+      except UserError as error:
+        message = re.sub(r"(\w+)=\[\.\.\.\]", r"--\1", str(error))
+        raise UserError(f"the command line: {message}") from None
     else:
       rows = answers.read_lines(sys.stdin.buffer, predict)
     progress = Progress("answered", 0, "lines")
-    for batch in answers.batches(rows, settings.batch_size):
-      for answer in answers.answer_lines(predict, batch):
-        print(json.dumps(answer, ensure_ascii=False), flush=True)
-      progress.add(len(batch))
+    for answer in answers.answer_rows(predict, rows, settings.batch_size):
+      print(json.dumps(answer, ensure_ascii=False), flush=True)
+      progress.add(1)
   except BrokenPipeError:  # a reader such as `head` stops; no server error
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(1)
@@ -124,14 +122,6 @@ def main(settings: PredictorSettings) -> None:
     if not str(error).startswith(settings.model):
       raise
     raise UserError(f"--model={error}") from None
-
-
-def _command_line(settings, predict):
-  try:
-    return answers.check(settings.texts, predict)
-  except UserError as error:
-    message = re.sub(r"(\w+)=\[\.\.\.\]", r"--\1", str(error))
-    raise UserError(f"the command line: {message}") from None
 
 
 if __name__ == "__main__":

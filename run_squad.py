@@ -17,7 +17,6 @@ from absl import logging
 from runs import checks, training_program
 from storage import UserError, files
 from tasks.squad import examples, metrics
-from tasks.squad.examples import SquadExample
 from tasks.squad.settings import Settings
 
 
@@ -30,18 +29,17 @@ def check_flags(settings: Settings) -> None:
     raise UserError("--group_by_length needs --dynamic_padding.")
   if settings.f1_unit == "character" and settings.version_2_with_negative:
     raise UserError(
-      "--f1_unit=character has no scores of questions without an answer: leave "
-      "out one of it and --version_2_with_negative"
+      "--f1_unit=character cannot score questions without an answer: drop it, "
+      "or --version_2_with_negative"
     )
   settings.windows()
   settings.decoding()
   checks.check_fine_tuning(settings, "version_2_with_negative")
 
 
-def read(settings: Settings) -> dict[str, list[SquadExample]]:
-  """Questions of the splits that the run reads."""
+def main(settings: Settings) -> None:
   version_2 = settings.version_2_with_negative
-  questions = {}
+  questions: dict[str, list] = {}
   if settings.do_train:
     paths = files.expand(settings.needed("train_file"))
     questions["train"] = examples.read_examples(paths, True, version_2)
@@ -58,11 +56,6 @@ def read(settings: Settings) -> dict[str, list[SquadExample]]:
     raise UserError(
       f"not every question of {settings.predict_file} has answers; {remedy}"
     )
-  return questions
-
-
-def main(settings: Settings) -> None:
-  questions = read(settings)
   combines = settings.is_sweep and settings.ensemble > 1
   exports = settings.do_export and settings.version_2_with_negative
   if combines and exports and not settings.do_predict:

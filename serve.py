@@ -21,7 +21,7 @@ from functools import partial
 from absl import logging
 
 from cli import program
-from cli.settings import Settings, common, flag
+from cli.settings import Settings, common, flag, required
 from serving import formats
 from serving.server import Settings as Limits
 from serving.server import models
@@ -37,10 +37,8 @@ _seconds = partial(flag, minimum=0.0, maximum=1e6)
 class ServerSettings(Settings):
   """Flags of serve.py."""
 
-  model: tuple[str, ...] = common(
-    None,
+  model: tuple[str, ...] = required(
     "[NAME=]FOLDER of an export, its versions or a training; may be repeated.",
-    required=True,
     repeated=True,
   )
   host: str = common("127.0.0.1", "Address; 0.0.0.0 for all.")

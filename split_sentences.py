@@ -13,13 +13,12 @@ Each file becomes one document: one sentence per line, a blank line at the end.
 
 import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from absl import logging
 
 from cli import program
-from cli.settings import Settings, check_output_file, common, flag
+from cli.settings import Settings, check_output_file, common, flag, required
 from data.pretraining import documents
 from data.pretraining.sentences import UNSPLIT, is_unsplit, split_sentences
 from storage import Progress, UserError, files, textfiles
@@ -29,10 +28,8 @@ from storage import Progress, UserError, files, textfiles
 class SplitSettings(Settings):
   """Flags of split_sentences.py."""
 
-  input_file: str = common(
-    None, "Text files or globs, comma-separated.", required=True
-  )
-  output_file: str = common(None, "Text file to write.", required=True)
+  input_file: str = required("Text files or globs, comma-separated.")
+  output_file: str = required("Text file to write.")
   source: str = flag(
     "prose",
     "prose: all text. books: passages, between blank lines. wikipedia: "
@@ -48,27 +45,20 @@ def check_flags(settings: SplitSettings) -> None:
   check_output_file(settings.output_file, settings.overwrite, *inputs)
 
 
-def read_documents(
-  source: str, path: str, progress: Progress
-) -> Iterator[Iterable[str]]:
-  """Yields each document of a file as an iterable of paragraphs."""
-  if source == "wikipedia":
-    articles = documents.read_wikipedia(path, progress)
-    yield from filter(None, articles)
-  elif source == "books":
-    yield documents.read_book(path, progress)
-  else:
-    yield documents.paragraphs(textfiles.lines(path))
-
-
 def main(settings: SplitSettings) -> None:
   paths = files.expand(settings.input_file)
   progress = Progress("split", sum(map(files.size, paths)) / 1e6, "MB")
   with files.open_for_writing(settings.output_file) as output:
     for path in paths:
-      for document in read_documents(settings.source, path, progress):
+      if settings.source == "wikipedia":
+        texts = filter(None, documents.read_wikipedia(path, progress))
+      elif settings.source == "books":
+        texts = [documents.read_book(path, progress)]
+      else:
+        texts = [documents.paragraphs(textfiles.lines(path))]
+      for paragraphs in texts:
         count = 0
-        for paragraph in document:
+        for paragraph in paragraphs:
           sentences = split_sentences(paragraph.lstrip("\ufeff"))
           output.write("".join(f"{line}\n" for line in sentences).encode())
           count += len(sentences)

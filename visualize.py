@@ -14,11 +14,12 @@ import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 
 import os
 from dataclasses import dataclass
+from functools import partial
 
 from absl import logging
 
 from cli import program
-from cli.settings import Settings, check_output_file, common, flag, flags_of
+from cli.settings import Settings, check_output_file, common, flag, required
 from runs import model_files
 from runs.trained_model import find_model
 from serving.answers import rename
@@ -26,37 +27,28 @@ from storage import UserError, files, textfiles
 from tasks.open import restore
 from training import checkpoint_files, run_json
 
+_INPUTS = ("text", "text_pair", "question", "context", "choices")
+_input = partial(flag, None, text=True)
+
 
 @dataclass(frozen=True, kw_only=True)
 class PageSettings(Settings):
   """Flags of visualize.py."""
 
-  model: str = common(
-    None,
-    "--output_dir of a training, folder of a released model, or a checkpoint.",
-    required=True,
+  model: str = required(
+    "--output_dir of a training, folder of a released model, or a checkpoint."
   )
   text: str | None = common(
     None, "The text, the first of two, or what --choices may follow.", text=True
   )
-  text_pair: str | None = flag(None, "The second text.", text=True)
-  question: str | None = flag(
-    None, "Question, for a model of run_squad.", text=True
+  text_pair: str | None = _input("The second text.")
+  question: str | None = _input("Question, for a model of run_squad.")
+  context: str | None = _input("Text that may answer --question.")
+  choices: tuple[str, ...] | None = _input(
+    "An ending, for a model of run_swag; repeat the flag.", repeated=True
   )
-  context: str | None = flag(
-    None, "Text that may answer --question.", text=True
-  )
-  choices: tuple[str, ...] | None = flag(
-    None,
-    "An ending, for a model of run_swag; repeat the flag.",
-    text=True,
-    repeated=True,
-  )
-  output_file: str = common(None, "The page, as .html.", required=True)
+  output_file: str = required("The page, as .html.")
   overwrite: bool = common(False, "Replace --output_file if it exists.")
-
-
-_INPUTS = [f.name for f in flags_of(PageSettings).values() if f.text]
 
 
 def check_flags(settings: PageSettings) -> None:
@@ -99,7 +91,6 @@ def _restore(settings: PageSettings):
 
 
 def _restore_pretrained(settings: PageSettings, trained_flags):
-  """Restores a model with pre-training heads, or an encoder alone."""
   from modeling import models
   from serving.answers import TextConfig
   from serving.export import ServedModel

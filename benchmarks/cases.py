@@ -1,4 +1,4 @@
-"""Sizes, batches and timing of training steps; needs NumPy alone.
+"""Sizes, batches and timing of training steps.
 
 A size is a name for `BertConfig.preset`, or layers x hidden size, as in 2x128.
 """
@@ -27,7 +27,6 @@ class Case:
 
   @classmethod
   def parse(cls, text: str) -> "Case":
-    """Parses size:batch:length:type."""
     try:
       size, batch, length, dtype = text.split(":")
       case = cls(size, int(batch), int(length), dtype)
@@ -38,7 +37,6 @@ class Case:
 
   @property
   def config(self) -> BertConfig:
-    """Configuration of the model; attention heads have 64 units."""
     match = re.fullmatch(r"(\d+)x(\d+)", self.size)
     if not match:
       return BertConfig.preset(self.size)
@@ -55,9 +53,8 @@ class Case:
   def products(self) -> dict[str, tuple[float, int, int, int, int]]:
     """Matrix products of a forward pass: {kind: (times, batch, m, k, n)}.
 
-    A kind has `batch` products of [m, k] and [k, n]. The last layer computes
-    keys and values of all tokens, but the rest only for masked tokens and
-    [CLS], hence the fractions. Pooler and next-sentence head do not count.
+    The last layer computes keys and values of all tokens, but the rest only for
+    masked tokens and [CLS]. Pooler and next-sentence head do not count.
     """
     config = self.config
     layers = config.num_hidden_layers - 1 + (1 + self.predictions) / self.length
@@ -78,25 +75,18 @@ class Case:
 
   @property
   def operations(self) -> float:
-    """Floating-point operations in a step's matrix products.
-
-    A product of [m, k] and [k, n] has 2 m k n operations. The backward pass has
-    twice as many as the forward pass.
-    """
     return 6.0 * sum(map(math.prod, self.products.values()))
 
 
 def batch(case: Case) -> dict[str, np.ndarray]:
-  """Makes random examples without padding, the same for all contestants."""
   rng = np.random.default_rng(1)
 
   def integers(low, high, *shape):
     return rng.integers(low, high, (case.batch, *shape), dtype=np.int32)
 
   tokens, masked = case.length, case.predictions
-  positions = rng.permuted(
-    np.tile(np.arange(1, tokens - 1, dtype=np.int32), (case.batch, 1)), axis=1
-  )
+  positions = np.arange(1, tokens - 1, dtype=np.int32)
+  positions = rng.permuted(np.tile(positions, (case.batch, 1)), axis=1)
   return {
     "input_ids": integers(1000, VOCAB_SIZE, tokens),
     "input_mask": np.ones((case.batch, tokens), np.int32),

@@ -1,8 +1,7 @@
-"""Driver side of a benchmark: contestants take turns.
+"""Driver side of a benchmark: worker processes take turns.
 
-Each contestant is a worker process (benchmarks/worker.py). Each round asks
-every contestant once, so that other load on the machine affects all alike. A
-ratio compares two contestants in the same round.
+Each round asks every contestant once, so that other load on the machine affects
+all alike. A ratio compares two contestants in the same round.
 """
 
 import argparse
@@ -24,10 +23,8 @@ Args = argparse.Namespace
 Results = Iterator[dict]
 ROOT = Path(__file__).parents[1]
 # Environment variables that limit threads of OpenMP, torch, TensorFlow, Rust.
-THREADS = """
-  OMP_NUM_THREADS RAYON_NUM_THREADS
-  TF_NUM_INTRAOP_THREADS TF_NUM_INTEROP_THREADS
-""".split()
+THREADS = """OMP_NUM_THREADS RAYON_NUM_THREADS TF_NUM_INTRAOP_THREADS
+TF_NUM_INTEROP_THREADS""".split()
 
 
 @dataclass(frozen=True)
@@ -79,12 +76,9 @@ class Worker:
 
 @contextmanager
 def started(contestants: Mapping[str, Contestant]) -> Iterator[dict]:
-  """Context with running workers of contestants, by label."""
   with ExitStack() as stack:
-    yield {
-      label: stack.enter_context(closing(Worker(contestant)))
-      for label, contestant in contestants.items()
-    }
+    enter = stack.enter_context
+    yield {k: enter(closing(Worker(one))) for k, one in contestants.items()}
 
 
 def interleave(
@@ -101,10 +95,7 @@ def interleave(
 def interleave_fresh(
   contestants: Mapping[str, Contestant], rounds: int, **request
 ) -> dict[str, list[dict]]:
-  """Answers of workers that start anew for each turn.
-
-  `started` in an answer is the time since the start of the process in seconds.
-  """
+  """Answers of workers that start anew; `started` is the time since, in s."""
   answers = {label: [] for label in contestants}
   for _, (label, own) in product(range(rounds), contestants.items()):
     begin = time.perf_counter()
@@ -115,16 +106,12 @@ def interleave_fresh(
 
 
 def select(answers: Mapping[str, list[dict]], name: str) -> dict[str, list]:
-  return {
-    label: [answer[name] for answer in rounds]
-    for label, rounds in answers.items()
-  }
+  return {label: [a[name] for a in each] for label, each in answers.items()}
 
 
 def ratios(
   numerators: Sequence[float], denominators: Sequence[float], digits: int = 2
 ) -> tuple[str, str]:
-  """Median and range of the ratios of two contestants, round by round."""
   values = [a / b for a, b in zip(numerators, denominators, strict=True)]
   low, middle, high = min(values), statistics.median(values), max(values)
   return f"{middle:.{digits}f}", f"{low:.{digits}f}-{high:.{digits}f}"

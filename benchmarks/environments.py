@@ -1,14 +1,11 @@
-"""What a classifier costs to serve: size on disk, start, memory, time a text.
+"""Costs of an environment that answers: disk, start, memory, time per text.
 
-python -m benchmarks.environments --data=glue_data/MRPC --export=export \
-  --hugging_face=hf --serve=serve/bin/python --onnx=onnx/bin/python \
-  --torch=torch/bin/python
+  python -m benchmarks.environments --data=glue_data/MRPC --export=export \
+    --hugging_face=hf --serve=serve/bin/python --onnx=onnx/bin/python \
+    --torch=torch/bin/python
 
-Each contestant answers the same pairs, one by one, in its own environment: ours
-with requirements-serve.txt, the same export's SavedModel with requirements.txt,
-ONNX Runtime with tokenizers, and transformers with torch. The model of ONNX is
-the file that benchmarks.serving writes. "MB" is the size of installed packages
-without pip; "start" lasts from the start of the process to its first answer.
+ONNX Runtime reads the file that benchmarks.serving writes. "MB" is the size of
+packages without pip; "start" lasts from the process's start to an answer.
 """
 
 import statistics
@@ -44,28 +41,23 @@ def contestants(args: contest.Args) -> dict[str, Contestant]:
 
 
 def measure(args: contest.Args) -> contest.Results:
-  pairs = serving.examples(args.data, args.examples)
-  own = contestants(args)
-  size = {label: _megabytes(one.python) for label, one in own.items()}
-  first = contest.interleave_fresh(
-    own, args.rounds, pairs=pairs[:1], batch_size=1
-  )
-  answers = contest.interleave(own, args.rounds, pairs=pairs, batch_size=1)
+  pairs, own = serving.examples(args.data, args.examples), contestants(args)
+  size = {}
+  for label, one in own.items():
+    output = subprocess.check_output([one.python, "-c", _SIZE])
+    size[label] = int(output) / 1e6
+  ask = {"batch_size": 1}
+  first = contest.interleave_fresh(own, args.rounds, pairs=pairs[:1], **ask)
+  answers = contest.interleave(own, args.rounds, pairs=pairs, **ask)
+  peaks = contest.select(answers, "peak")
+  seconds = contest.select(answers, "seconds")
   yield {
     "case": "MRPC",
     "MB": size,
     "start": contest.select(first, "started"),
-    "peak": {label: max(a["peak"] for a in x) for label, x in answers.items()},
-    "seconds": {
-      label: [statistics.median(a["seconds"]) for a in x]
-      for label, x in answers.items()
-    },
+    "peak": {label: max(values) for label, values in peaks.items()},
+    "seconds": {k: [*map(statistics.median, x)] for k, x in seconds.items()},
   }
-
-
-def _megabytes(python):
-  command = [python, "-c", _SIZE]
-  return int(subprocess.check_output(command)) / 1e6
 
 
 def rows(result: dict):

@@ -4,9 +4,8 @@
     --work_dir=work --bert_dir=bert --hf_dir=hugging_face_folder \
     --peer_python=torch/bin/python --rounds=7
 
-Same weights (--bert_dir is what convert_checkpoint.py makes of --hf_dir), data,
-optimizer and hyper-parameters; each round has the next seed, unless --work_dir
-has it. A run is timed from the start of its process to its predictions.
+Same weights (--bert_dir is --hf_dir, converted), data, optimizer and settings;
+each round has the next seed. A run lasts from its start to its predictions.
 """
 
 import json
@@ -45,12 +44,11 @@ class Glue:
     self.flags = {"task_name": name, "data_dir": data} | EVALUATION
 
   def peer_data(self) -> dict:
-    """Makes the peer's data: rows of `train` and `dev`, and `labels`."""
-    rows = {
-      split: [(row.text_a, row.text_b, row.label) for row in self._read(split)]
-      for split in ("train", "dev")
-    }
-    return rows | {"labels": self.task.labels or None}
+    def rows(split):
+      return [(row.text_a, row.text_b, row.label) for row in self._read(split)]
+
+    labels = self.task.labels or None
+    return {"train": rows("train"), "dev": rows("dev"), "labels": labels}
 
   def _read(self, split):
     return classification_examples.read_examples(self.task, self.data, split)
@@ -104,7 +102,6 @@ class Ner:
     self.flags |= EVALUATION
 
   def peer_data(self) -> dict:
-    """Makes the peer's data: words, tags of `train` and `dev`, and `tags`."""
     pairs = {n: [(s.words, s.tags) for s in self._read(n)] for n in self.files}
     return pairs | {"tags": ner_tagging.tag_set(self._read("train"))}
 
@@ -112,7 +109,7 @@ class Ner:
     return ner_examples.read_sentences(str(self.files[name]))
 
   def own_scores(self, output: Path) -> dict[str, float]:
-    return _eval_results(output, ("f1",))
+    return _eval_results(output, ["f1"])
 
   def score(self, predictions: list[list[str]]) -> dict[str, float]:
     labels = [sentence.tags for sentence in self._read("dev")]
@@ -156,7 +153,6 @@ def peer_command(args: contest.Args, task, seed: int, folder: Path) -> list:
 
 
 def execute(args: contest.Args, task, label: str, folder: Path, seed: int):
-  """Runs a contestant once; returns times and scores in percent."""
   file = folder / "result.json"
   if file.exists():
     return json.loads(file.read_text())
@@ -168,11 +164,12 @@ def execute(args: contest.Args, task, label: str, folder: Path, seed: int):
   preload = args.preload if is_peer else ""
   runs = {label: contest.Contestant("command", config, preload=preload)}
   [answer] = contest.interleave_fresh(runs, 1, input="{}\n")[label]
-  result = {name: answer[name] for name in ("seconds", "cpu_seconds")}
   if is_peer:
-    result["scores"] = task.score(json.loads(answer["output"])["predictions"])
+    scores = task.score(json.loads(answer["output"])["predictions"])
   else:
-    result["scores"] = task.own_scores(folder / "output")
+    scores = task.own_scores(folder / "output")
+  result = {name: answer[name] for name in ("seconds", "cpu_seconds")}
+  result["scores"] = scores
   file.write_text(json.dumps(result))
   return result
 

@@ -2,8 +2,9 @@
 
   python -m benchmarks.load --model=/models/sst/1 --seconds=60 --rounds=5
 
-Each client asks one text of 3 to 200 words after the other and compares answers
-with those of predictor.py. Ratios are to one client in the same round.
+Each client asks texts of 3 to 200 words, one after the other, and compares the
+answers with the answers of predictor.py. Ratios are to one client in the same
+round.
 """
 
 import json
@@ -61,7 +62,6 @@ def make_cases(model, number, size):
 
 
 def measure(args):
-  """Measures rounds of 1, 8 and 32 clients, then overload, then SIGTERM."""
   cases, large = make_cases(args.model, 200, 1), make_cases(args.model, 20, 4)
   server = client.start(args.model)
   small = client.start(args.model, "--max_queue_size=16")

@@ -1,9 +1,6 @@
-"""create_pretraining_data.py from its start to its end.
+"""Times create_pretraining_data.py from start to end.
 
-  python -m benchmarks.pretraining_data --vocab_file=vocab.txt
-
-The text is like that on which the original was timed. The program of
-tf-models-official makes the same records, in turns with it.
+python -m benchmarks.pretraining_data --vocab_file=vocab.txt
 """
 
 import statistics
@@ -59,33 +56,22 @@ def make_text(size: int) -> str:
     ]
     words[rng.randrange(len(words) - 1)] += ","
     sentences.append(" ".join(words).capitalize() + ".\n")
-  documents, length = [], 0
-  while length < size:
-    documents.append("".join(rng.choices(sentences, k=rng.randint(5, 20))))
-    length += len(documents[-1]) + 1
-  return "\n".join(documents)[:size]
-
-
-def contestants(
-  folder: Path, megabytes: int, vocab_file: str
-) -> dict[str, contest.Contestant]:
-  """Writes a text into a folder; returns commands that make records."""
-  text = folder / "text.txt"
-  text.write_text(make_text(megabytes * 10**6))
-  flags = [f"--input_file={text}", f"--output_file={folder / 'out.tfrecord'}"]
-  flags += [f"--vocab_file={Path(vocab_file).absolute()}"]
-  shared = {"log": str(folder / "log.txt")}
-  return {
-    label: contest.Contestant(
-      "command", {"command": [sys.executable, *command, *flags]} | shared
-    )
-    for label, command in COMMANDS.items()
-  }
+  text = ""
+  while len(text) < size:
+    text += "".join(rng.choices(sentences, k=rng.randint(5, 20))) + "\n"
+  return text[:size]
 
 
 def measure(args: contest.Args) -> contest.Results:
+  vocab_file, workers = Path(args.vocab_file).absolute(), {}
   with tempfile.TemporaryDirectory() as folder:
-    workers = contestants(Path(folder), args.megabytes, args.vocab_file)
+    text, log = Path(folder, "text.txt"), f"{folder}/log.txt"
+    text.write_text(make_text(args.megabytes * 10**6))
+    flags = [f"--input_file={text}", f"--output_file={folder}/out.tfrecord"]
+    for label, command in COMMANDS.items():
+      words = [sys.executable, *command, *flags, f"--vocab_file={vocab_file}"]
+      config = {"command": words, "log": log}
+      workers[label] = contest.Contestant("command", config)
     answers = contest.interleave(workers, args.rounds)
   yield {
     "case": f"made-up, {args.megabytes} MB",

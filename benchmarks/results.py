@@ -1,11 +1,7 @@
 """Results of benchmarks: files of JSON lines, and tables in documents.
 
-With --publish a benchmark saves results in results/NAME.jsonl, where a line
-replaces an older one for the same case and processor. The benchmark also writes
-a table for each processor between two comments of a document:
-
-  <!-- NAME -->
-  <!-- /NAME -->
+--publish saves results in results/NAME.jsonl, by case and processor, and writes
+their tables between the comments <!-- NAME --> and <!-- /NAME -->.
 """
 
 import json
@@ -48,18 +44,15 @@ class Table:
     return self.folder / f"{self.name}.jsonl"
 
   def saved(self) -> list[dict]:
-    """Results of the file, each with date, commit and processor."""
     text = self.file.read_text("utf-8") if self.file.exists() else ""
     return [json.loads(line) for line in text.splitlines()]
 
   def save(self, result: dict) -> None:
-    """Saves a result over an older one of the same case and processor."""
     results = {(r["case"], r["processor"]): r for r in (*self.saved(), result)}
     lines = (json.dumps(r) + "\n" for r in results.values())
     files.write_text(str(self.file), "".join(lines))
 
   def markdown(self) -> str:
-    """Tables of the saved results, one for each processor."""
     by_processor = {}
     for result in self.saved():
       by_processor.setdefault(result["processor"], []).append(result)
@@ -69,21 +62,20 @@ class Table:
   def _table(self, processor, results):
     lines = [x for result in results for x in _lines(self.rows(result))]
     dates = sorted({result["date"] for result in results})
-    commits = ", ".join(sorted({_abbreviate(r["commit"]) for r in results}))
-    last = f"Measured {' and '.join(dates)}, commit {commits}, on {processor}."
+    commits = {result["commit"] or "unknown" for result in results}
+    # Seven digits, and the + for files that differ from the commit.
+    names = ", ".join(sorted({c[:7] + "+" * c.endswith("+") for c in commits}))
+    last = f"Measured {' and '.join(dates)}, commit {names}, on {processor}."
     return "\n".join([*self._head(), *lines, "", last])
 
   def write(self) -> None:
-    """Writes the table of the saved results into the document."""
     before, _, after = self._split()
     files.write_text(str(self.document), f"{before}{self.markdown()}\n{after}")
 
   def is_current(self) -> bool:
-    """True if the document has the table of the saved results."""
     return self._split()[1] == f"{self.markdown()}\n"
 
   def _split(self):
-    """Splits the document: before the table, the table, after the table."""
     parts = re.split(
       f"(?<=<!-- {self.name} -->\n)(.*?)(?=<!-- /{self.name} -->)",
       self.document.read_text(encoding="utf-8"),
@@ -116,11 +108,6 @@ def origin() -> dict[str, str | None]:
     "commit": run_json.commit(besides=("*/results", "*.md")),
     "processor": re.sub(r"\((R|TM)\)", "", name),
   }
-
-
-def _abbreviate(commit):
-  """Seven digits, and the + for files that differ from the commit."""
-  return f"{commit[:7]}{'+' * commit.endswith('+')}" if commit else "unknown"
 
 
 def _lines(rows):

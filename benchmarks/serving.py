@@ -1,9 +1,8 @@
-"""Raw text in, answer out: exports compared with what else users take.
+"""Times exports and their peers from raw text to answer.
 
-benchmarks/serving.sh makes the models, all of the same weights, and calls this
-program for both tasks. A ratio is of times in the same round; "first" is the
-first answer of a new process, "load" what it takes to be ready for it, with
-warm-up; "differ" counts answers that are not those of transformers in float32.
+benchmarks/serving.sh makes the models and calls this. "first" is the first
+answer of a new process, "load" what it takes to be ready for it; "differ"
+counts answers that are not those of transformers in float32.
 """
 
 import itertools
@@ -44,9 +43,8 @@ def measure(args: contest.Args) -> contest.Results:
   if PEERS[0] not in args.peers:
     raise ValueError(f"--peers lacks {PEERS[0]}, the reference: add it")
   pairs = examples(args.data, args.examples)
-  alone = contest.interleave_fresh(
-    contestants(args), 1, pairs=pairs[:1], batch_size=1
-  )
+  ask = {"pairs": pairs[:1], "batch_size": 1}
+  alone = contest.interleave_fresh(contestants(args), 1, **ask)
   first = {
     label: (*answer["seconds"], answer["started"] - answer["seconds"][0])
     for label, [answer] in alone.items()
@@ -70,28 +68,20 @@ def measure(args: contest.Args) -> contest.Results:
     "seconds": seconds,
     "p99": {k: statistics.quantiles(v, n=100)[98] for k, v in every.items()},
     "first": first,
-    "peak": {label: answer["peak"] for label, answer in last.items()},
-    "differ": {
-      label: sum(map(ne, answer["labels"], expected))
-      for label, answer in last.items()
-    },
+    "peak": {k: answer["peak"] for k, answer in last.items()},
+    "differ": {k: sum(map(ne, a["labels"], expected)) for k, a in last.items()},
   }
 
 
 def examples(data: str, number: int) -> list[list[str]]:
-  """The first pairs of texts in a dev set."""
   if not data.endswith(".json"):
     lines = Path(data, "dev.tsv").read_text(encoding="utf-8").split("\n")
     rows = [line.split("\t") for line in lines[1:] if line]
     return [[row[3].strip(), row[4].strip()] for row in rows[:number]]
   articles = json.loads(Path(data).read_text(encoding="utf-8"))["data"]
-  pairs = (
-    [question["question"], paragraph["context"]]
-    for article in articles
-    for paragraph in article["paragraphs"]
-    for question in paragraph["qas"]
-  )
-  return list(itertools.islice(pairs, number))
+  paragraphs = [x for article in articles for x in article["paragraphs"]]
+  pairs = [[q["question"], x["context"]] for x in paragraphs for q in x["qas"]]
+  return pairs[:number]
 
 
 def rows(result: dict):
@@ -115,7 +105,6 @@ def rows(result: dict):
 
 
 def _ratios(seconds, label):
-  """Ratio to each reference with the same type, or else with float32."""
   for name in REFERENCES:
     same = f"{name}, {label.rsplit(', ', 1)[1]}"
     peer = seconds.get(same) or seconds.get(f"{name}, float32")

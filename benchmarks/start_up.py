@@ -1,4 +1,4 @@
-"""From the start of a process, with imports, to the end of its first step.
+"""Times a process from its start to the end of its first training step.
 
 python -m benchmarks.start_up --cases=mini:32:128:float32 --peers=official
 """

@@ -1,11 +1,10 @@
-"""The pre-training step compared with those of other libraries.
+"""Compares the pre-training step with the steps of other libraries.
 
   python -m benchmarks.train_step --cases=mini:32:128:float32 \
     --peer_python=torch/bin/python
 
-All train the same model on the same batch with dropout, clipping and AdamW. The
-column of a peer is its time over that of bert-tf2 in the same round. "roofline"
-is the time of the matrix products of the step alone, over that of the step.
+A peer's column is its time divided by the time of bert-tf2 in the same round.
+"roofline" is the time of the matrix products, divided by the step's time.
 """
 
 import statistics
@@ -43,13 +42,12 @@ PEERS = {
 def contestants(
   case: str, args: contest.Args, warm_up: int
 ) -> dict[str, contest.Contestant]:
-  """Contestants by label: bert-tf2 and the peers in --peers."""
   Case.parse(case)
   shared = {"case": case, "warm_up": warm_up}
   result = {}
   for name in ("bert_tf2", *args.peers):
     if name not in CONTESTANTS:
-      raise ValueError(f"--peers={name}: expected of {', '.join(CONTESTANTS)}")
+      raise ValueError(f"--peers={name}: take one of {', '.join(CONTESTANTS)}")
     label, module, own = CONTESTANTS[name]
     python = args.peer_python if module == "train_torch" else sys.executable
     preload = args.preload if name == "compiled" else ""
@@ -62,13 +60,11 @@ def measure(args: contest.Args) -> contest.Results:
     workers = contestants(case, args, warm_up=4)
     workers[PRODUCTS] = contest.Contestant("matmul", {"case": case})
     answers = contest.interleave(workers, args.rounds, seconds=args.seconds)
+    seconds = contest.select(answers, "seconds").items()
     yield {
       "case": case,
       "operations": Case.parse(case).operations,
-      "seconds": {
-        label: list(map(statistics.median, rounds))
-        for label, rounds in contest.select(answers, "seconds").items()
-      },
+      "seconds": {k: [*map(statistics.median, x)] for k, x in seconds},
     }
 
 
@@ -76,10 +72,8 @@ def rows(result: dict):
   seconds, name = result["seconds"], result["case"]
   base = seconds[BASELINE]
   middle, products = map(statistics.median, (base, seconds[PRODUCTS]))
-  ratios = {
-    label: "{} ({})".format(*contest.ratios(values, base))
-    for label, values in seconds.items()
-  }
+  ratios = {k: contest.ratios(values, base) for k, values in seconds.items()}
+  ratios = {label: f"{each[0]} ({each[1]})" for label, each in ratios.items()}
   yield (
     name,
     f"{1000 * middle:.0f}",

@@ -1,11 +1,7 @@
-"""Worker side of a benchmark: one process for each contestant.
+"""Worker side of a benchmark: python -m benchmarks.worker NAME CONFIGURATION.
 
-  python -m benchmarks.worker NAME CONFIGURATION
-
-NAME is a module of benchmarks/workers, CONFIGURATION is JSON. The worker warms
-up, then answers each line of JSON on standard input with a line on standard
-output. This module imports the standard library alone, because peers run in
-other environments.
+A module of benchmarks/workers answers lines of JSON. Imports the standard
+library alone, because peers run in other environments.
 """
 
 import importlib

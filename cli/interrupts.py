@@ -23,8 +23,7 @@ def _raise_once(*_):
 def clean_up() -> Iterator[None]:
   """Context in which the first Ctrl-C raises KeyboardInterrupt, to clean up.
 
-  The process then ends with status 130, even if an import has replaced the
-  exception.
+  The process then ends with status 130, even if an import caught the exception.
   """
   if signal.getsignal(signal.SIGINT) is not _end:
     yield

@@ -16,8 +16,7 @@ from cli.settings import Flag, S, Settings
 from storage import UserError, write_settings_as_flags
 from training import run_json
 
-_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
-_DISK_FULL_TEXT = re.compile(
+_DISK_FULL = re.compile(
   r"(?:([^\s;:('\"]+); )?(?:No space left|Disk quota exceeded)"
 )
 _PARSE_ERRORS = {
@@ -27,18 +26,12 @@ _PARSE_ERRORS = {
 }
 
 
-def run(
-  kind: type[S], *steps: Callable[[S], int | None], writes_files: bool = False
-) -> None:
+def run(kind: type[S], *steps: Callable, writes_files: bool = False) -> None:
   """Parses the flags of `kind`, then calls each of `steps` with the settings.
 
   The first step checks flags and paths, before the last imports TensorFlow.
-  With `writes_files`, SIGTERM removes incomplete files; training programs save
-  a checkpoint instead: see runs/training_program.py.
-
-  A user's mistake (`is_user_error`) ends the program with one line and status
-  1. Other errors are defects and show a traceback. With BERT_TRACEBACK=1 all
-  errors do.
+  With `writes_files`, SIGTERM removes incomplete files. A user's mistake is one
+  line and status 1; other errors, or all with BERT_TRACEBACK=1, are tracebacks.
   """
   from cli import interrupts  # noqa: PLC0415 (the import sets a handler)
 
@@ -48,7 +41,8 @@ def run(
       with interrupts.clean_up():
         if argv[1:]:
           raise UserError(
-            f"unexpected argument {argv[1]!r}: {_remedy(argv[1])}"
+            f"unexpected argument {argv[1]!r}: write --do_train=true with an "
+            "equals sign, and quote patterns, as in --input_file='*.txt'"
           )
         values = settings.from_flags(kind, flags.FLAGS, sys.argv)
         if writes_files:
@@ -123,22 +117,19 @@ def help_text(description: str, kind: type[Settings]) -> str:
 
 
 def _describe(flag: Flag) -> str:
-  """Lines of a flag: name and default, then help."""
   default = flag.default
   if isinstance(default, tuple):
     default = ",".join(default)
-  head = f"  --{flag.name}"
-  if flag.kind is bool:
-    head = f"  --[no]{flag.name}"
-    default = default if default is None else str(default).lower()
+  if isinstance(default, bool):
+    default = str(default).lower()
+  head = f"  --[no]{flag.name}" if flag.kind is bool else f"  --{flag.name}"
   if flag.required:
     head += "  (required)"
   elif default not in (None, ""):
     head += f"  (default {default})"
-  text = flag.help
-  if flag.choices:
-    text = f"{', '.join(flag.choices)}: {text}"
-  return head + "\n" + textwrap.indent(textwrap.fill(text, 72), " " * 6)
+  text = f"{', '.join(flag.choices)}: " if flag.choices else ""
+  text = textwrap.fill(text + flag.help, 72)
+  return head + "\n" + textwrap.indent(text, " " * 6)
 
 
 class _Formatter(logging.PythonFormatter):
@@ -150,20 +141,8 @@ class _Formatter(logging.PythonFormatter):
     return f"{time} {level}{record.getMessage()}"
 
 
-def _remedy(argument: str) -> str:
-  if argument.lower() in ("true", "false"):
-    return f"a flag takes it with an equals sign, --do_train={argument}"
-  return (
-    "quote a pattern, as in --input_file='*.txt', so that the shell does not "
-    "expand it"
-  )
-
-
 def is_user_error(error: BaseException) -> bool:
-  """True for a UserError, and for an OSError with a path or our own message.
-
-  An OSError with our own message has no error number.
-  """
+  """True for a UserError, and for an OSError with a path or our own message."""
   if isinstance(error, OSError):
     return error.filename is not None or error.errno is None
   return isinstance(error, UserError)
@@ -171,8 +150,9 @@ def is_user_error(error: BaseException) -> bool:
 
 def describe_full_disk(error: BaseException) -> str | None:
   """Message with file and remedy for a full disk; None for other errors."""
-  match = _DISK_FULL_TEXT.search(str(error))
-  if not match and getattr(error, "errno", None) not in _DISK_FULL:
+  match = _DISK_FULL.search(str(error))
+  is_known = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
+  if not (match or is_known):
     return None
   path = getattr(error, "filename", None) or (match and match[1])
   return (

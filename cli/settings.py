@@ -13,20 +13,13 @@ import math
 import os
 import re
 import tempfile
+import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from types import UnionType
-from typing import (
-  Any,
-  Self,
-  TypeVar,
-  Union,
-  get_args,
-  get_origin,
-  get_type_hints,
-)
+from typing import Any, Self, TypeVar
 
 from absl import flags
 
@@ -77,6 +70,7 @@ def flag(default: Any, help: str, **facts: Any) -> Any:
 
 # Flags in the other groups of --help.
 common = partial(flag, group=COMMON)
+required = partial(common, None, required=True)
 original = partial(flag, group=ORIGINAL)
 device = partial(flag, group=DEVICES)
 
@@ -85,9 +79,8 @@ device = partial(flag, group=DEVICES)
 class Settings:
   """Values of a program's flags in one run.
 
-  `given` are names of flags that the user has set to another value than the
-  default, `command` is the command line. `several` maps swept flags to more
-  than one value; the field of such a flag has the first value.
+  `given` has flags that the user set to another value than the default.
+  `several` has all values of swept flags, whose fields have the first.
   """
 
   given: frozenset[str] = frozenset()
@@ -96,7 +89,6 @@ class Settings:
 
   @property
   def program(self) -> str:
-    """Name of the program, such as run_squad."""
     return Path(self.command[0]).stem
 
   def to_dict(self) -> dict[str, Any]:
@@ -104,7 +96,6 @@ class Settings:
     return {name: getattr(self, name) for name in flags_of(type(self))}
 
   def __getitem__(self, name: str) -> Any:
-    """Value of a flag by name."""
     return getattr(self, name)
 
   def needed(self, name: str) -> str:
@@ -120,7 +111,6 @@ class Settings:
       self.check_file(name)
 
   def check_file(self, name: str) -> None:
-    """Raises OSError if a flag names a file that cannot be read."""
     if path := self[name]:
       try:
         files.open_for_reading(path).close()
@@ -128,28 +118,23 @@ class Settings:
         raise type(error)(f"--{name}: {error}") from None
 
   def replace(self, **changes: Any) -> Self:
-    """A copy with other values of some flags."""
     return replace(self, **changes)
 
 
 def flags_of(kind: type[Settings]) -> dict[str, Flag]:
   """Flags of a settings class by name; flags of base classes come last."""
-  types = get_type_hints(kind)
+  types = typing.get_type_hints(kind)
   declared = {f.name: f.metadata.get("flag") for f in fields(kind)}
   result: dict[str, Flag] = {}
   for base in kind.__mro__:
     for name in vars(base).get("__annotations__", ()):
       known, annotation = declared.get(name), types[name]
       if known and name not in result:
-        if get_origin(annotation) in (UnionType, Union):
-          [annotation] = {*get_args(annotation)} - {type(None)}
-        parts = next(iter(get_args(annotation)), annotation)
-        result[name] = replace(
-          known,
-          name=name,
-          kind=get_origin(annotation) or annotation,
-          parts=parts,
-        )
+        if typing.get_origin(annotation) in (UnionType, typing.Union):
+          [annotation] = {*typing.get_args(annotation)} - {type(None)}
+        of_flag = typing.get_origin(annotation) or annotation
+        parts = next(iter(typing.get_args(annotation)), annotation)
+        result[name] = replace(known, name=name, kind=of_flag, parts=parts)
   return result
 
 
@@ -175,7 +160,6 @@ class Numbers(flags.ArgumentParser):
 
 
 def define(kind: type[Settings], values: flags.FlagValues) -> None:
-  """Defines the flags of a program in absl's `values`."""
   makers = {
     bool: flags.DEFINE_bool,
     int: flags.DEFINE_integer,
@@ -230,7 +214,6 @@ def from_flags(
 
 
 def _expand_home(value):
-  """Replaces ~ in paths, which a shell leaves alone behind a flag's "="."""
   if isinstance(value, tuple):
     return tuple(map(_expand_home, value))
   if not isinstance(value, str) or "~/" not in value:
@@ -250,9 +233,9 @@ def repeating(settings: Settings, seed: int) -> str:
 
   Lists defaults at the end, so that the command survives a change of defaults.
   """
+  program = f"python {settings.program}.py"
   lines = [
-    f"# python {settings.program}.py --flagfile=.../{COMMAND_FILE} "
-    "--output_dir=NEW",
+    f"# {program} --flagfile=.../{COMMAND_FILE} --output_dir=NEW",
     f"# repeats this run where relative paths mean the same: {os.getcwd()!r}",
   ]
   defaults = ["# Defaults:"]
@@ -281,7 +264,7 @@ def line_of(parsed: flags.Flag) -> str:
 
 
 def from_line(argument: str) -> str:
-  """The argument --name=value of a `line_of`; ValueError for invalid JSON."""
+  """Parses a `line_of` into --name=value; ValueError for invalid JSON."""
   name, is_json, value = argument.partition(":json=")
   if not is_json or not re.fullmatch(r"--\w+", name):
     return argument
@@ -295,29 +278,23 @@ def from_line(argument: str) -> str:
 
 
 def check_writable(path: str, name: str) -> None:
-  """Raises OSError if the path in flag `name` cannot be written.
-
-  Programs write a temporary file first, so the folder must be writable, too.
-  """
+  """Raises OSError if the path in flag `name`, or its folder, is read-only."""
   if files.is_remote(path):
     return files.check_writable(path)
-  parent = os.path.abspath(path)
-  if not os.path.isdir(parent):
-    parent = os.path.dirname(parent)
-  while not os.path.exists(parent):
-    parent = os.path.dirname(parent)
-  if not os.path.isdir(parent):
+  absolute = Path(os.path.abspath(path))
+  folders = [absolute] * absolute.is_dir() + [*absolute.parents]
+  parent = next(folder for folder in folders if folder.exists())
+  if not parent.is_dir():
     raise NotADirectoryError(f"--{name}={path}: {parent} is no folder")
   try:  # root has all permissions, but some folders take no files
     tempfile.TemporaryFile(dir=parent).close()
   except OSError:
-    raise PermissionError(
-      f"--{name}={path}: {parent} cannot be written to"
-    ) from None
+    message = f"--{name}={path}: {parent} cannot be written to"
+    raise PermissionError(message) from None
 
 
 def check_output_file(path: str, overwrite: bool, *inputs: str) -> None:
-  """Checks that --output_file is writable, no input, and new or to replace."""
+  """Checks that --output_file is writable, no input, and new if it must be."""
   check_disjoint(inputs, path)
   is_file = not os.path.exists(path) or os.path.isfile(path)
   if files.is_folder(path) or not is_file:
@@ -328,7 +305,6 @@ def check_output_file(path: str, overwrite: bool, *inputs: str) -> None:
 
 
 def check_is_new(*paths: str) -> None:
-  """Raises FileExistsError if any of the paths exists."""
   present = [path for path in paths if files.exists(path)]
   if present:
     verb, them = ("exists", "it") if len(present) == 1 else ("exist", "them")
@@ -338,7 +314,6 @@ def check_is_new(*paths: str) -> None:
 
 
 def check_disjoint(inputs: Sequence[str], *outputs: str) -> None:
-  """Raises ValueError if an output is one of the inputs."""
   read = {os.path.realpath(path) for path in inputs}
   for path in outputs:
     if os.path.realpath(path) in read:

@@ -28,11 +28,7 @@ def silence_tensorflow() -> None:
 
 
 def silence_xla() -> None:
-  """Suppresses logs of XLA, on which TF_CPP_MIN_LOG_LEVEL has no effect.
-
-  Call this after TensorFlow's import. Versions of TensorFlow without the
-  function log a few lines more.
-  """
+  """Suppresses logs of XLA, after TensorFlow's import."""
   if os.environ.get("TF_CPP_MIN_LOG_LEVEL") == "3":
     loaded = ctypes.CDLL(None)
     for name in _SET_MIN_LOG_LEVEL:
@@ -42,16 +38,13 @@ def silence_xla() -> None:
 def hide_unused_libraries() -> None:
   """Hides libraries that no program needs from Keras and TensorFlow.
 
-  All other code can import the libraries. Where they are installed, this saves
-  1.6 s of an import of 5 s.
+  Where they are installed, this saves 1.6 s of an import of 5 s.
   """
   if _Hidden not in sys.meta_path:
     sys.meta_path.insert(0, _Hidden)
 
 
 class _Hidden:
-  """Import hook that hides _UNUSED."""
-
   @staticmethod
   def find_spec(name, path=None, target=None):
     if name not in _UNUSED:
@@ -67,8 +60,7 @@ class _Hidden:
 def collect_garbage_rarely() -> None:
   """Makes garbage collections rare, and skips the last one at the exit.
 
-  Rare collections save 0.8 s up to the first training step: 5 instead of 848
-  take 0.2 s instead of 1.0 s. The skipped collection saves 1.1 s.
+  Rare collections save 0.8 s up to the first training step, the skipped 1.1 s.
   """
   gc.set_threshold(100_000, 50, 100)
   atexit.register(gc.freeze)

@@ -8,7 +8,6 @@ import logging as python_logging
 import os
 import re
 import shutil
-import stat
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -38,9 +37,8 @@ _WEIGHTS += [f"0_*/{name}" for name in _WEIGHTS]
 def fetched(path: str, output: str) -> Iterator[str]:
   """Yields the local path of a model; `path` is a URL or a local path.
 
-  A zip goes to a folder beside `output`, which success removes. An error leaves
-  the folder there, and the same command then continues the download. Raises
-  UserError or OSError, with the remedy, if a download fails.
+  A zip goes to a folder beside `output`, which success removes. After an error
+  the same command continues the download. Errors have the remedy.
   """
   if not path.startswith(ZIPS):
     yield from_hub(path) if path.startswith(HUB) else path
@@ -60,8 +58,7 @@ def fetched(path: str, output: str) -> Iterator[str]:
 def from_hub(url: str, with_weights: bool = True) -> str:
   """Downloads hf://ORGANIZATION/NAME[@REVISION]; returns the cache's folder.
 
-  Takes only the files that conversion.hugging_face reads, and checks the
-  configuration before the weights. Raises UserError with the remedy.
+  Checks the configuration before the weights. Raises UserError with the remedy.
   """
   if not (match := _REPOSITORY.fullmatch(url)):
     raise UserError(
@@ -71,10 +68,9 @@ def from_hub(url: str, with_weights: bool = True) -> str:
   hub = _hugging_face_hub()
   page, cache = f"{hub.constants.ENDPOINT}/{name}", hub.constants.HF_HUB_CACHE
   logging.info("%s: files of %s, stored in %s", url, page, cache)
+  get = hub.snapshot_download
   with _one_line(url, page):
-    folder = hub.snapshot_download(
-      name, revision=revision, allow_patterns=_DESCRIPTIONS
-    )
+    folder = get(name, revision=revision, allow_patterns=_DESCRIPTIONS)
   names = ("config.json", "modules.json")
   if not any(os.path.exists(os.path.join(folder, x)) for x in names):
     raise UserError(f"{url} has no config.json: name a BERT of transformers")
@@ -84,7 +80,7 @@ def from_hub(url: str, with_weights: bool = True) -> str:
   if not with_weights:
     return folder
   with _one_line(url, page):
-    hub.snapshot_download(name, revision=commit, allow_patterns=_WEIGHTS)
+    get(name, revision=commit, allow_patterns=_WEIGHTS)
   weights = glob(f"{escape(folder)}/**/*.safetensors", recursive=True)
   if not weights:
     raise UserError(_without_safetensors(url, name))
@@ -100,9 +96,8 @@ def from_hub(url: str, with_weights: bool = True) -> str:
 
 
 def converted(url: str) -> tuple[str, bool | None]:
-  """Converts hf://NAME; returns the original's folder and do_lower_case.
+  """Converts hf://NAME once; returns the original's folder and do_lower_case.
 
-  The folder is in the Hub's cache. Each revision is converted once.
   do_lower_case is None if the tokenizer's files do not state a value.
   """
   from conversion import original  # noqa: PLC0415, TensorFlow
@@ -124,21 +119,17 @@ def converted(url: str) -> tuple[str, bool | None]:
 
 
 def _hugging_face_hub():
-  """Imports huggingface_hub, without telemetry and with fewer log lines."""
   os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
   python_logging.getLogger("httpx2").setLevel(python_logging.WARNING)
-  try:
-    import huggingface_hub.constants  # noqa: PLC0415
-    import huggingface_hub.errors  # noqa: PLC0415
-    import huggingface_hub.file_download  # noqa: PLC0415
-  except ImportError:
-    raise UserError("a URL needs: pip install huggingface_hub") from None
+  import huggingface_hub.constants  # noqa: PLC0415
+  import huggingface_hub.errors  # noqa: PLC0415
+  import huggingface_hub.file_download  # noqa: PLC0415
+
   return huggingface_hub
 
 
 @contextmanager
 def _one_line(url, page):
-  """Turns a download's errors into a UserError with the remedy."""
   try:
     yield
   except Exception as error:
@@ -152,23 +143,19 @@ def _one_line(url, page):
       f"{page} cannot be downloaded ({reason}): check the name, the network, "
       "HF_ENDPOINT and the proxy, and run the same command again"
     )
+    is_missing = isinstance(cause, errors.RepositoryNotFoundError)
     if isinstance(cause, errors.GatedRepoError):
       text = f"accept the terms at {page}, then set HF_TOKEN to your token"
     elif isinstance(cause, errors.RevisionNotFoundError):
       text = f"there is no such revision; {page}/tree/main lists all of them"
-    elif (
-      isinstance(cause, errors.RepositoryNotFoundError) or _status(cause) == 401
-    ):
-      text = (
-        f"there is no {page}, or it is private: check the name, or HF_TOKEN"
-      )
+    elif is_missing or _status(cause) == 401:
+      text = f"no {page}, or it is private: check the name, or HF_TOKEN"
     elif isinstance(cause, errors.OfflineModeIsEnabled):
       text = "not in the cache, and HF_HUB_OFFLINE is set: unset it once"
     raise UserError(f"{url}: {text}") from error
 
 
 def _status(error):
-  """Returns the HTTP status of a failed download, or None."""
   return getattr(getattr(error, "response", None), "status_code", None)
 
 
@@ -191,10 +178,7 @@ def _without_safetensors(url, name):
 
 
 def _download(url, path):
-  """Downloads a file, or continues an interrupted download.
-
-  If the URL ends with #sha256=..., the file must have that SHA-256.
-  """
+  """Downloads a file, or continues; checks the SHA-256 of URL#sha256=..."""
   address, _, expected = url.partition("#sha256=")
   logging.info("downloading %s to %s", address, path)
   partial = f"{path}.partial"
@@ -224,21 +208,12 @@ def unpack(url: str, path: str) -> str:
   folder = os.path.join(os.path.dirname(path), "unpacked")
   try:
     with zipfile.ZipFile(path) as archive:
-      members = archive.infolist()
-      for member in members:
-        names = re.split(r"[/\\]", member.filename)
-        is_link = stat.S_ISLNK(member.external_attr >> 16)
-        if is_link or ".." in names or not names[0]:
-          raise UserError(
-            f"{url}: {member.filename!r} is a link, or leaves the zip's "
-            "folder: do not use it"
-          )
-      size = sum(member.file_size for member in members)
+      size = sum(member.file_size for member in archive.infolist())
       if size > shutil.disk_usage(os.path.dirname(path)).free:
         raise OSError(ENOSPC, os.strerror(ENOSPC), folder)
-      archive.extractall(folder)
+      archive.extractall(folder)  # makes no links, and no file outside
   except Exception as error:  # zipfile raises errors of many classes
-    if isinstance(error, UserError) or getattr(error, "errno", 0) == ENOSPC:
+    if getattr(error, "errno", 0) == ENOSPC:
       raise
     os.remove(path)
     raise UserError(

@@ -1,8 +1,7 @@
 """Hugging Face BERT folders: config.json, model.safetensors, a vocabulary.
 
-Substitutions turn the original's names into Hugging Face names. Kernels are
-transposed, and "gelu" is the exact form. Variables that a transformers class
-lacks, such as a tagger's pooler, go to a file that only this module reads.
+Kernels are transposed, and "gelu" is the exact form. Variables that a
+transformers class lacks go to a file that only this module reads.
 """
 
 import json
@@ -116,7 +115,7 @@ def read(folder: str) -> CanonicalModel:
   if any(label != f"LABEL_{i}" for i, label in enumerate(labels)):
     bert.labels = labels  # LABEL_0, LABEL_1, ... are made up
   bert.multi_label = settings.get("problem_type") == _MULTI_LABEL
-  tensors = _read_tensors(os.path.join(folder, WEIGHTS))
+  tensors = _unwrapped(_read_tensors(os.path.join(folder, WEIGHTS)))
   _drop_copies(bert, tensors, settings.get("tie_word_embeddings", True))
   named = settings.get("architectures") or ()
   heads = (key for key, head in HEADS.items() if head.architecture in named)
@@ -144,8 +143,8 @@ def read(folder: str) -> CanonicalModel:
 def read_config(folder: str) -> tuple[str, dict, dict]:
   """Returns a BERT's folder, config.json, and the matching bert_config.json.
 
-  In a sentence_transformers folder the first module is the BERT. Raises
-  UserError if the original has no such network.
+  The BERT of sentence_transformers is its first module. Raises UserError for
+  another network than the original's.
   """
   if files.exists(path := os.path.join(folder, "modules.json")):
     first = json.loads(files.read_text(path))[0]
@@ -218,11 +217,21 @@ def _read_tensors(path):
       with safe_open(local, "np") as file:
         return {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
   except SafetensorError as error:
-    raise UserError(f"{path} is no safetensors file: {error}") from None
+    raise UserError(
+      f"{path} is no safetensors file: {error}; in a clone without Git LFS, "
+      "`git lfs pull` fetches it"
+    ) from None
+
+
+def _unwrapped(tensors):
+  """Names without a prefix of all, such as module.bert. of DataParallel."""
+  end = "embeddings.position_embeddings.weight"
+  name = next((name for name in tensors if name.endswith(end)), end)
+  prefix = name.removesuffix(end).removesuffix("bert.")
+  return {name.removeprefix(prefix): tensors[name] for name in tensors}
 
 
 def _drop_copies(bert, tensors, is_tied):
-  """Removes constants, and tensors that are tied to another tensor."""
   for key in sorted(_TIED.keys() & tensors.keys()):
     value, source = tensors.pop(key), _TIED[key]
     tied = tensors.setdefault(source, value)  # the source may be missing
@@ -247,13 +256,11 @@ def write(bert: CanonicalModel, folder: str, head: str) -> None:
   interchange.write_json(os.path.join(folder, CONFIG), settings)
   # transformers prefers these files to vocab.txt, and may find stale ones.
   names = ("tokenizer.json", "added_tokens.json", "special_tokens_map.json")
-  files.remove_old(folder, *names)
+  files.remove_old(folder, UNUSED_WEIGHTS, *names)
   for name, values in ((WEIGHTS, tensors), (UNUSED_WEIGHTS, unused)):
     if values:
       with files.open_for_writing(os.path.join(folder, name)) as file:
         file.write(save(values, {"format": "pt"}))  # transformers needs "pt"
-    else:
-      files.remove_old(folder, name)
   if bert.vocabulary:
     interchange.copy(bert.vocabulary, os.path.join(folder, VOCABULARY))
     tokenizer = {
@@ -270,7 +277,6 @@ def write(bert: CanonicalModel, folder: str, head: str) -> None:
 
 
 def _divide(bert: CanonicalModel, kind: interchange.Head) -> tuple[dict, dict]:
-  """Returns tensors of the head's class, and variables the class lacks."""
   tensors, unused = {}, {}
   reason = f"that {kind.architecture} lacks (saved in {UNUSED_WEIGHTS})"
   for name, value in bert.values.items():

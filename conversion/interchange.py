@@ -1,12 +1,12 @@
 """Formats of a BERT, and the model that all readers return."""
 
-import dataclasses
 import functools
 import json
 import os
 import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -52,7 +52,6 @@ _VOCABULARY_ROWS = ("embeddings/word_embeddings", "predictions/output_bias")
 
 
 def format_of(path: str) -> str:
-  """Returns the format of a URL, a folder or a checkpoint."""
   if path.startswith((HUB, *ZIPS)):
     return HUGGING_FACE if path.startswith(HUB) else ORIGINAL
   for name, marks in _MARKS.items():
@@ -68,15 +67,8 @@ def check_config(path: str, config_file: str | None) -> None:
     return
   prefix = checkpoint_files.find_checkpoint(path)
   if not checkpoint_files.sibling_file(prefix, BERT_CONFIG):
-    raise no_config(prefix)
-
-
-def no_config(origin: str) -> UserError:
-  """Error of a model without a configuration."""
-  return UserError(
-    f"there is no {BERT_CONFIG} beside {origin}: give "
-    f"{setting('bert_config_file')}"
-  )
+    flag = setting("bert_config_file")
+    raise UserError(f"there is no {BERT_CONFIG} beside {prefix}: give {flag}")
 
 
 def is_object_based(prefix: str) -> bool:
@@ -91,13 +83,13 @@ def names_path(read: Callable) -> Callable:
   def checked(path, *arguments, **options):
     try:
       return read(path, *arguments, **options)
+    except UserError:
+      raise
     except Exception as error:
-      is_known = isinstance(error, OSError) and path in str(error)
-      if is_known or isinstance(error, UserError):
+      if isinstance(error, OSError) and path in str(error):
         raise
-      raise UserError(
-        f"{path} is not laid out as expected, or corrupt: {error!r}"
-      ) from error
+      message = f"{path} is not laid out as expected, or corrupt: {error!r}"
+      raise UserError(message) from error
 
   return checked
 
@@ -107,32 +99,30 @@ def write_json(path: str, values: dict) -> None:
   files.write_text(path, f"{text}\n")
 
 
-@dataclasses.dataclass
+@dataclass
 class CanonicalModel:
   """A model with the original's names. None means unknown or absent."""
 
   origin: str  # path of the source, for messages
   # The arrays by variable name, without training state.
-  values: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
+  values: dict[str, np.ndarray] = field(default_factory=dict)
   config: dict | None = None  # content of bert_config.json
   vocabulary: str | None = None  # path of vocab.txt or tokenizer.json
   lower_case: bool | None = None  # the tokenizer's do_lower_case
   labels: tuple[str, ...] = ()  # class names, in order
   multi_label: bool = False  # a text may have several labels
   # {name in labels.THRESHOLD_FILES: path}
-  thresholds: Mapping[str, str] = dataclasses.field(default_factory=dict)
+  thresholds: Mapping[str, str] = field(default_factory=dict)
   head: str | None = None  # key of HEADS, if the source states one
   step: np.ndarray | None = None  # number of updates, `global_step`
   # {reason: names of variables that are not in `values`}
-  skipped: dict[str, list[str]] = dataclasses.field(default_factory=dict)
+  skipped: dict[str, list[str]] = field(default_factory=dict)
 
   @property
   def num_labels(self) -> int:
-    """Number of classes of a classifier or tagger."""
     return len(self.values["output_bias"])
 
   def skip(self, name: str, reason: str) -> None:
-    """Records a variable that is not converted."""
     self.skipped.setdefault(reason, []).append(name)
 
   def drop_head(self) -> None:
@@ -147,8 +137,8 @@ class CanonicalModel:
   def set_words(self, pieces: Mapping[int, Sequence[int]]) -> None:
     """Sets a word's embedding and output bias to the mean over word pieces.
 
-    `pieces` maps a word's id to the ids of the word's pieces. An id beyond the
-    vocabulary appends rows. All other rows keep their bits.
+    `pieces` maps a word's id to its pieces' ids. An id beyond the vocabulary
+    appends rows. All other rows keep their bits.
     """
     old_size = self.config["vocab_size"]
     new_size = max(old_size, 1 + max(pieces))
@@ -181,14 +171,14 @@ class Head(NamedTuple):
   """A kind of model: the encoder with a head."""
 
   architecture: str  # class of transformers
-  variables: tuple[str, ...]  # names of the head's variables
   pools: bool  # whether transformers' class has a pooler
+  variables: tuple[str, ...]  # names of the head's variables
 
 
 # The first kind whose variables a model has is the model's kind.
 HEADS = {
-  kind: Head(architecture, checkpoint_files.HEADS[kind], pools)
-  for kind, architecture, pools in (
+  kind: Head(*facts, checkpoint_files.HEADS[kind])
+  for kind, *facts in (
     ("multiple_choice", "BertForMultipleChoice", True),
     ("question_answering", "BertForQuestionAnswering", False),
     ("tagging", "BertForTokenClassification", False),
@@ -208,20 +198,18 @@ def head_of(bert: CanonicalModel, expected: str | None = None) -> str:
   labels that are tags ("O" and "B-..." or "I-...") make a tagger.
   """
   complete = checkpoint_files.kinds_of(bert.values)
-  if expected is None:
-    if bert.head in complete:
-      return bert.head
-    has_tags = "O" in bert.labels and any(map(_TAG.match, bert.labels))
-    if "tagging" in complete and not has_tags:
-      complete.remove("tagging")
-    return complete[0]
-  if expected not in complete:
+  if expected and expected not in complete:
     missing = set(HEADS[expected].variables) - set(bert.values)
     raise UserError(
       f"{bert.origin} has no head for {expected}: there is no "
       f"{min(missing)}; it has the variables for {', '.join(complete)}"
     )
-  return expected
+  if expected or bert.head in complete:
+    return expected or bert.head
+  has_tags = "O" in bert.labels and any(map(_TAG.match, bert.labels))
+  if "tagging" in complete and not has_tags:
+    complete.remove("tagging")
+  return complete[0]
 
 
 def merge_heads(name: str, value: np.ndarray) -> np.ndarray:
@@ -235,7 +223,6 @@ def merge_heads(name: str, value: np.ndarray) -> np.ndarray:
 
 
 def copy(source: str, target: str) -> None:
-  """Copies a file unless source and target are the same."""
   if target.endswith(VOCABULARY):  # the source may be a tokenizer.json
     files.write_text(target, vocab.read_text(source))
   elif os.path.realpath(source) != os.path.realpath(target):

@@ -1,8 +1,7 @@
 """BERT presets of KerasHub on disk: config.json, model.weights.h5, assets.
 
-model.weights.h5 numbers layers by kind and variables by order. Presets from
-before Keras 3 have another top group and other spellings, and are untested.
-Tested with presets of keras-hub 0.21 and 0.32.
+Variables have numbers. Tested with keras-hub 0.21 and 0.32; presets from before
+Keras 3 are untested.
 """
 
 import os
@@ -60,9 +59,7 @@ def read(folder: str) -> CanonicalModel:
   described = textfiles.read_json(os.path.join(folder, _CONFIG))
   kind, settings = described.get("class_name"), described.get("config")
   if kind != "BertBackbone":
-    raise UserError(
-      f"{folder}/{_CONFIG} describes a {kind}; only a BertBackbone is a BERT"
-    )
+    raise UserError(f"{folder} describes a {kind}; only a BertBackbone is one")
   config = {name: settings[key] for key, name in _SIZES.items()}
   config |= dict.fromkeys(_DROPOUTS, settings.get("dropout", 0.1))
   bert = CanonicalModel(folder, config=config | {"hidden_act": "gelu"})
@@ -74,18 +71,10 @@ def read(folder: str) -> CanonicalModel:
   path = os.path.join(folder, _WEIGHTS)
   arrays = _read_arrays(path)
   _convert_embeddings(bert, path, arrays)
-  layers = dict(_NON_BLOCK)
-  depth = config["num_hidden_layers"]
-  if depth > len(arrays):  # a huge number would fill memory below
-    raise UserError(
-      f"{folder}/{_CONFIG} says num_layers {depth}, and {path} has "
-      f"no more than {len(arrays)} variables"
-    )
-  for i in range(depth):
+  _convert(bert, arrays, _NON_BLOCK)
+  for i in range(config["num_hidden_layers"]):
     block = f"transformer_encoder_{i}" if i else "transformer_encoder"
-    for key, name in _BLOCK.items():
-      layers[f"{block}/{key}"] = f"bert/encoder/layer_{i}/{name}"
-  _convert(bert, arrays, layers)
+    _convert(bert, arrays, _BLOCK, f"{block}/", f"bert/encoder/layer_{i}/")
   for name in arrays:
     bert.skip(name, "of no layer that the original has")
   if files.exists(os.path.join(folder, _TASK)):
@@ -117,7 +106,6 @@ def _read_arrays(path):
 
 
 def _convert_embeddings(bert, path, arrays):
-  """Moves the embeddings. Only length tells word from segment embeddings."""
   lengths = {
     bert.config["vocab_size"]: "word_embeddings",
     bert.config["type_vocab_size"]: "token_type_embeddings",
@@ -135,18 +123,16 @@ def _convert_embeddings(bert, path, arrays):
     bert.values[f"bert/embeddings/{kind}"] = arrays.pop(name)
 
 
-def _convert(bert, arrays, layers):
-  """Moves layers, {KerasHub's path: the original's name}, to the model."""
-  for layer, scope in layers.items():
-    leaves = ("gamma", "beta") if scope.endswith("Norm") else ("kernel", "bias")
+def _convert(bert, arrays, layers, block="", scope=""):
+  for layer, name in layers.items():
+    leaves = ("gamma", "beta") if name.endswith("Norm") else ("kernel", "bias")
     for i, leaf in enumerate(leaves):
-      name = f"{scope}/{leaf}"
-      value = arrays.pop(f"{layer}/vars/{i}")
-      bert.values[name] = interchange.merge_heads(name, value)
+      path = f"{scope}{name}/{leaf}"
+      value = arrays.pop(f"{block}{layer}/vars/{i}")
+      bert.values[path] = interchange.merge_heads(path, value)
 
 
 def _convert_head(bert, folder):
-  """Reads the head in task.weights.h5, if the original has such a head."""
   task = textfiles.read_json(os.path.join(folder, _TASK)).get("class_name")
   arrays = _read_arrays(os.path.join(folder, _TASK_WEIGHTS))
   if task == "BertMaskedLM":
@@ -155,7 +141,7 @@ def _convert_head(bert, folder):
     bert.values["cls/predictions/output_bias"] = bias
     logging.warning(
       "KerasHub's masked-LM head has the exact GELU and an epsilon of 1e-5, "
-      "the original's has neither: its logits will differ slightly"
+      "the original's head has neither: logits will differ slightly"
     )
   elif task in ("BertTextClassifier", "BertClassifier"):
     bert.values["output_weights"] = arrays.pop("dense/vars/0").T

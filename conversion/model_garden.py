@@ -1,19 +1,14 @@
 """Reads checkpoints of TensorFlow Model Garden and TensorFlow Hub's modules.
 
-A Model Garden checkpoint holds a graph of objects. A variable's key depends on
-what else was saved, so this module walks the graph from the encoder. Attention
-kernels have separate axes for heads. A checkpoint does not state the activation
-or the place of normalization.
-
-BERTs of TensorFlow Hub and Kaggle Models are SavedModels with a vocabulary.
-Format 1 (TensorFlow 1) has variables with the original's names, and a graph
-that shows the number of heads and the activation. Format 2 is a Model Garden
-SavedModel.
+A Model Garden checkpoint is a graph of objects: keys depend on what else was
+saved, so `read` walks from the encoder. Hub modules of format 1 have the
+original's names; format 2 is a Model Garden SavedModel.
 """
 
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 
 import tensorflow as tf
 from tensorflow.core.protobuf import (
@@ -32,7 +27,6 @@ from conversion.interchange import (
 from storage import UserError, files, setting
 from training import checkpoint, checkpoint_files
 
-_NUMBERED = "layer_with_weights-"
 # Layers of a block -> names in the original's layer. Until 2020 the attention's
 # projection was a layer of the block.
 _BLOCK = {
@@ -89,17 +83,15 @@ class _Object:
     self._children = {c.local_name: c.node_id for c in node.children}
 
   def __getitem__(self, path: str) -> "_Object":
-    """Returns the object at a path of names; raises KeyError without one."""
     node = self
     for name in path.split("/"):
       node = _Object(self._graph, node._children[name])
     return node
 
   def __contains__(self, path: str) -> bool:
-    try:
+    with suppress(KeyError):
       return bool(self[path])
-    except KeyError:
-      return False
+    return False
 
   def walk(self) -> Iterator["_Object"]:
     """Yields the object and all objects below, once each, breadth first."""
@@ -111,19 +103,19 @@ class _Object:
           seen.add(number)
           queue.append(_Object(self._graph, number))
 
-  def numbered_layers(self) -> list["_Object"]:
-    """Returns a functional model's layers with weights, in order."""
-    names = [name for name in self._children if name.startswith(_NUMBERED)]
-    names.sort(key=lambda name: int(name.removeprefix(_NUMBERED)))
-    return [self[name] for name in names]
+  def numbered(self, prefix: str) -> list["_Object"]:
+    """Returns the children whose names are a prefix and a number, in order."""
+    names = filter(re.compile(rf"{prefix}\d+$").match, self._children)
+    numbers = sorted(int(name.removeprefix(prefix)) for name in names)
+    return [self[f"{prefix}{number}"] for number in numbers]
 
 
 @interchange.names_path
 def read(path: str, config_file: str | None = None) -> CanonicalModel:
   """Reads an encoder, or a Model Garden model with an encoder.
 
-  Without a bert_config.json the variables give the sizes. Raises UserError if
-  the checkpoint is corrupt, or has no encoder that the original could have.
+  Variables give the sizes without a bert_config.json. Raises UserError if the
+  checkpoint is corrupt, or has no encoder that the original could have.
   """
   prefix = checkpoint_files.find_checkpoint(path)
   config = original.read_config(prefix, config_file)
@@ -162,17 +154,16 @@ def _blocks(node):
   """Returns an encoder's Transformer blocks; [] for any other object."""
   for name in ("_transformer_layers", "_hidden_layers"):
     if name in node:
-      blocks = node[name]
-      numbers = sorted(filter(str.isdigit, blocks._children), key=int)
-      return [blocks[number] for number in numbers]
-  return [x for x in node.numbered_layers() if "_attention_layer" in x]
+      return node[name].numbered("")
+  layers = node.numbered("layer_with_weights-")
+  return [layer for layer in layers if "_attention_layer" in layer]
 
 
 def _encoder_keys(prefix, encoder):
-  """Returns {original name: key} for embeddings, blocks and pooler."""
   blocks = _blocks(encoder)
   numbers = {block.number for block in blocks}
-  layers = [x for x in encoder.numbered_layers() if x.number not in numbers]
+  layers = encoder.numbered("layer_with_weights-")
+  layers = [layer for layer in layers if layer.number not in numbers]
   if layers:
     embeddings = [x for x in layers if "embeddings" in x]
     norms = [x for x in layers if "gamma" in x]
@@ -202,11 +193,8 @@ def _encoder_keys(prefix, encoder):
 
 
 def _leaves(name, layer):
-  return {
-    f"{name}/{leaf}": layer[leaf].key
-    for leaf in ("kernel", "bias", "gamma", "beta")
-    if leaf in layer
-  }
+  leaves = ("kernel", "bias", "gamma", "beta")
+  return {f"{name}/{x}": layer[x].key for x in leaves if x in layer}
 
 
 def _head_keys(root):
@@ -218,26 +206,18 @@ def _head_keys(root):
         keys |= _leaves(name, node[path])
       keys["cls/predictions/output_bias"] = node["bias"].key
       break
-  projection = "cls/seq_relationship/" if keys else ""
+  linear = {"out_proj": "cls/seq_relationship/" if keys else ""} | _LINEAR
   for node in root.walk():
-    if "out_proj" in node:
-      keys |= _linear(projection, node["out_proj"])
-      if "dense" in node:
-        keys |= _leaves("bert/pooler/dense", node["dense"])
-      return keys
-    for path, scope in _LINEAR.items():
+    for path, scope in linear.items():
       if f"{path}/kernel" in node:
-        return keys | _linear(scope, node[path])
+        keys[f"{scope}output_weights"] = node[path]["kernel"].key
+        keys[f"{scope}output_bias"] = node[path]["bias"].key
+        if path == "out_proj" and "dense" in node:
+          keys |= _leaves("bert/pooler/dense", node["dense"])
+        return keys
   if _POOLER in root:  # checkpoint_items saves no other part
     keys |= _leaves("bert/pooler/dense", root[_POOLER])
   return keys
-
-
-def _linear(scope, layer):
-  return {
-    f"{scope}output_weights": layer["kernel"].key,
-    f"{scope}output_bias": layer["bias"].key,
-  }
 
 
 def _checked_config(bert, num_heads, config) -> dict:
@@ -248,33 +228,27 @@ def _checked_config(bert, num_heads, config) -> dict:
   values = bert.values
   tables = [values[f"bert/embeddings/{name}"] for name in _EMBEDDINGS]
   words, positions, types = tables
+  layers = {name.split("/")[2] for name in values if "/layer_" in name}
+  bias = values["bert/encoder/layer_0/intermediate/dense/bias"]
   known = {
     "vocab_size": len(words),
     "hidden_size": words.shape[1],
-    "num_hidden_layers": len(
-      {x.split("/")[2] for x in values if "/layer_" in x}
-    ),
+    "num_hidden_layers": len(layers),
     "num_attention_heads": num_heads,
-    "intermediate_size": len(
-      values["bert/encoder/layer_0/intermediate/dense/bias"]
-    ),
+    "intermediate_size": len(bias),
     "max_position_embeddings": len(positions),
     "type_vocab_size": len(types),
   }
   known = {key: int(value) for key, value in known.items() if value}
   if config is None:
     if not num_heads:
-      raise UserError(
-        f"{bert.origin} does not state its number of heads: "
-        f"{setting('bert_config_file')} names its bert_config.json"
-      )
+      flag = setting("bert_config_file")
+      raise UserError(f"{bert.origin} does not state its heads: give {flag}")
     return known | {"hidden_act": "gelu"}
   for key, value in known.items():
     if config.get(key, value) != value:
-      raise UserError(
-        f"{bert.origin} has {key} {value}, its bert_config.json says "
-        f"{config[key]}"
-      )
+      other = f"its bert_config.json says {config[key]}"
+      raise UserError(f"{bert.origin} has {key} {value}, {other}")
   return config
 
 
@@ -299,17 +273,16 @@ def read_module(folder: str, config_file: str | None = None) -> CanonicalModel:
       bert.lower_case = bool(reader.get_tensor(_DO_LOWER_CASE))
   else:
     bert = _read_variables(folder, prefix)
-    heads = [
-      int(_constant(node))
-      for node in nodes
-      if node.op == "Const" and _NUM_HEADS.search(node.name)
-    ]
-    config = original.read_config(prefix, config_file)
-    bert.config = _checked_config(bert, next(iter(heads), None), config)
     case = graph.signature_def["tokenization_info"].outputs["do_lower_case"]
+    num_heads = None
     for node in nodes:
+      value = node.attr["value"].tensor
+      if node.op == "Const" and _NUM_HEADS.search(node.name):
+        num_heads = num_heads or int(tf.make_ndarray(value))
       if f"{node.name}:0" == case.name:
-        bert.lower_case = bool(_constant(node))
+        bert.lower_case = bool(tf.make_ndarray(value))
+    config = original.read_config(prefix, config_file)
+    bert.config = _checked_config(bert, num_heads, config)
   if config_file is None and any(node.op == "Erf" for node in nodes):
     bert.config["hidden_act"] = "gelu_erf"
   texts = [x for x in names if x.endswith(".txt")]
@@ -320,14 +293,11 @@ def read_module(folder: str, config_file: str | None = None) -> CanonicalModel:
 
 
 def _read_variables(folder, prefix):
-  """Reads the variables of a format 1 module, without the module's scope."""
   reader = checkpoint.Reader(prefix)
   table = next((name for name in reader.shapes if name.endswith(_TABLE)), None)
   if table is None:
-    raise UserError(
-      f"{folder} has no {_TABLE}, but {', '.join(sorted(reader.shapes)[:3])}, "
-      "...: only a BERT can be converted"
-    )
+    names = ", ".join(sorted(reader.shapes)[:3])
+    raise UserError(f"{folder} has no {_TABLE}, but {names}, ...: no BERT")
   scope = table.removesuffix(_TABLE)  # often "module/"
   bert = CanonicalModel(folder)
   for name in sorted(reader.shapes):
@@ -337,8 +307,3 @@ def _read_variables(folder, prefix):
     else:
       bert.skip(name, _UNKNOWN)
   return bert
-
-
-def _constant(node):
-  """Returns the value of a graph's constant."""
-  return tf.make_ndarray(node.attr["value"].tensor)

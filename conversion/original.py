@@ -23,7 +23,6 @@ from training import checkpoint, checkpoint_files
 
 # These heads have the same variables; the training program tells which one.
 _HEADS = {"run_classifier": "classification", "run_ner": "tagging"}
-_AVERAGE = checkpoint.AVERAGE
 
 
 def read_config(prefix: str, path: str | None = None) -> dict | None:
@@ -37,9 +36,8 @@ def read(
 ) -> CanonicalModel:
   """Reads a checkpoint with its configuration, vocabulary and labels.
 
-  The training run's flags complete the configuration. `averaged` replaces a
-  variable by the moving average, if saved. Raises UserError if the checkpoint
-  is corrupt, or if `averaged` is set and the checkpoint has no averages.
+  The training's flags complete the configuration. `averaged` reads moving
+  averages. Raises UserError if there are none, or the checkpoint is corrupt.
   """
   prefix = checkpoint_files.find_checkpoint(path)
   reader = checkpoint.Reader(prefix)
@@ -48,26 +46,26 @@ def read(
   bert = CanonicalModel(prefix, config=read_config(prefix, config_file))
   if bert.config is not None:
     bert.config |= extensions(flags)
-  names = (VOCABULARY, labels.FILE_NAME, *labels.THRESHOLD_FILES)
-  siblings = {x: checkpoint_files.sibling_file(prefix, x) for x in names}
-  bert.vocabulary = siblings.pop(VOCABULARY)
-  if labels_file := siblings.pop(labels.FILE_NAME):
+  find = partial(checkpoint_files.sibling_file, prefix)
+  bert.vocabulary = find(VOCABULARY)
+  if labels_file := find(labels.FILE_NAME):
     bert.labels = tuple(labels.read_file(labels_file))
-  bert.thresholds = {name: file for name, file in siblings.items() if file}
+  thresholds = {name: find(name) for name in labels.THRESHOLD_FILES}
+  bert.thresholds = {k: path for k, path in thresholds.items() if path}
   bert.lower_case = flags.get("do_lower_case")
   bert.multi_label = flags.get("multi_label", False)
   bert.head = _HEADS.get(entry.get("program"))
   state = checkpoint.training_state(reader.shapes)
-  has_averages = any(name.endswith(_AVERAGE) for name in reader.shapes)
-  if averaged and not has_averages:
+  average = checkpoint.AVERAGE
+  if averaged and not any(name.endswith(average) for name in reader.shapes):
     raise UserError(f"{prefix} has no moving averages")
+  flag = setting("use_moving_averages")
   for name in sorted(reader.shapes):  # a variable precedes its average
     if name == "global_step":
       bert.step = reader[name]
-    elif name.endswith(_AVERAGE) and averaged:
-      bert.values[name.removesuffix(_AVERAGE)] = reader[name]
-    elif name.endswith(_AVERAGE):
-      flag = setting("use_moving_averages")
+    elif name.endswith(average) and averaged:
+      bert.values[name.removesuffix(average)] = reader[name]
+    elif name.endswith(average):
       bert.skip(name, f"moving averages, which {flag} converts")
     elif name.startswith("run/"):
       bert.skip(name, "of the run's position in its data")
@@ -112,12 +110,11 @@ def complete(
 ) -> None:
   """Checks a model's values, configuration, vocabulary and labels.
 
-  `vocab_file` and `do_lower_case`, unless None, replace the model's own values.
-  `for_transformers` adds the checks for writing a Hugging Face folder. Raises
-  UserError if a part is missing, or belongs to another model.
+  `vocab_file` and `do_lower_case` replace the model's own. `for_transformers`
+  adds checks for a Hugging Face folder. UserError names the part that is wrong.
   """
-  has_classes = bert.labels and "output_bias" in bert.values
-  if has_classes and len(bert.labels) != bert.num_labels:
+  is_named = bert.labels and "output_bias" in bert.values
+  if is_named and len(bert.labels) != bert.num_labels:
     raise UserError(
       f"{bert.origin} has {bert.num_labels} classes, but its labels.txt or "
       f"id2label names {len(bert.labels)}: correct or remove the names"
@@ -133,16 +130,12 @@ def complete(
   bert.vocabulary = vocab_file or bert.vocabulary
   if do_lower_case is not None:
     bert.lower_case = do_lower_case
-  if for_transformers:
-    if bert.config is None:
-      raise interchange.no_config(bert.origin)
+  if for_transformers:  # with a configuration: see interchange.check_config
     attention = BertConfig.from_dict(bert.config).attention
     has_lstm = any(name.startswith("bert/bilstm/") for name in bert.values)
     if attention != "bidirectional" or has_lstm:
-      part = "add_bilstm" if has_lstm else f"attention={attention}"
-      raise UserError(
-        f"{bert.origin}: transformers' BERT has no {setting(part)}"
-      )
+      part = setting("add_bilstm" if has_lstm else f"attention={attention}")
+      raise UserError(f"{bert.origin}: transformers' BERT has no {part}")
   _check_vocabulary(bert, for_transformers)
 
 
@@ -167,7 +160,7 @@ def _check_vocabulary(bert, for_transformers):
     validate_case_matches_checkpoint(lower_case, bert.origin, "input")
   elif not lower_case:
     case = setting("do_lower_case", False)
-    logging.info("its vocabulary is cased: programs need %s", case)
+    logging.info("the vocabulary is cased: programs need %s", case)
 
 
 def check_variables(bert: CanonicalModel, head: str) -> None:

@@ -24,7 +24,7 @@ _SAMPLED = 100  # batches
 
 
 def lengths(mask: tf.Tensor) -> tf.Tensor:
-  """Positions up to the last token, [B], of [B, T] or [B, C, T] masks."""
+  """Numbers of positions up to the last token: [B, T] or [B, C, T] -> [B]."""
   positions = tf.range(1, tf.shape(mask, mask.dtype)[-1] + 1)
   return tf.reduce_max(mask * positions, axis=range(1, mask.shape.rank))
 
@@ -44,7 +44,7 @@ def trim_padding(
 
 
 def pad_rows(batch: Batch, size: int) -> Batch:
-  """Adds rows of zeros up to a batch size, with the greatest position."""
+  """Adds rows of zeros up to `size`, with a `position` that sorts them last."""
   missing = size - tf.shape(batch["position"])[0]
   padded = {}
   for name, value in batch.items():

@@ -84,7 +84,7 @@ def save(labels: Sequence[str], folder: str) -> str:
     if not label or set(label) & set("\t\r\n"):
       raise UserError(f"{label!r} cannot be a line of {FILE_NAME}")
   if len(set(labels)) < len(labels):
-    raise UserError(f"a label is there twice: {', '.join(labels)}")
+    raise UserError(f"a label occurs twice: {', '.join(labels)}")
   path = os.path.join(folder, FILE_NAME)
   files.write_text(path, "".join(f"{label}\n" for label in labels))
   return path
@@ -130,8 +130,8 @@ def read_file(path: str, remedy: str = "") -> LabelSet:
   [(label, number)] = Counter(labels).most_common(1)
   if number > 1:
     raise UserError(
-      f"{path} has the label {label!r} {number} times: each line is a class, "
-      "so give it a name of its own"
+      f"{path} has the label {label!r} {number} times: each line is a class "
+      "and needs its own name"
     )
   return labels
 

@@ -186,10 +186,10 @@ class ShuffledRecords:
   ) -> tf.data.Dataset:
     """Endless pairs of a batch's number and [B / replicas] serialized records.
 
-    A global batch has `batch_size` records, a multiple of the replicas, which
-    have no effect on its records. `skip` records were read before. A `context`
-    of None means one replica and one worker. With `by_length`, the records of a
-    batch have similar lengths.
+    A global batch has `batch_size` records, a multiple of the number of
+    replicas. The number of replicas has no effect on the choice of records.
+    `skip` records were read before. A `context` of None means one replica and
+    one worker. With `by_length`, the records of a batch have similar lengths.
     """
     context = context or tf.distribute.InputContext()
     replicas = context.num_replicas_in_sync
@@ -355,7 +355,7 @@ class RecordDataset(TrainingRecords):
     return batches.map(lambda batch: batching.pad_rows(batch, batch_size))
 
   def in_order(self, outputs: Mapping[str, np.ndarray]) -> dict:
-    """Sorts outputs for all `eval_batches`, [examples, ...], like `rows`."""
+    """Sorts outputs of all `eval_batches`, [examples, ...], like the `rows`."""
     # The padding rows have the greatest position.
     order = np.argsort(outputs["position"])[: len(self.rows)]
     return {name: values[order] for name, values in outputs.items()}

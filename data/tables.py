@@ -87,7 +87,7 @@ def _first(lines):
 
 
 def _extension(path):
-  """The extension without compression: .csv for a.csv.gz."""
+  """Extension without compression: .csv for a.csv.gz."""
   path = path.removesuffix(".gz").removesuffix(".zst")
   return os.path.splitext(path)[1]
 
@@ -178,7 +178,7 @@ def _table(path, columns, header, skip_broken, dialect):
     _require(columns, header, where)
     for name in columns:
       if header.count(name) > 1:
-        raise UserError(f"{where}: column {name!r} is there twice: rename one")
+        raise UserError(f"{where}: column {name!r} occurs twice: rename one")
   broken, doubts = [], defaultdict[str, list](list)
   for index, (line, fields) in enumerate(records, has_header):
     while dialect and len(fields) > len(header) and not fields[-1].strip():

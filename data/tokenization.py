@@ -263,7 +263,7 @@ def validate_case_matches_checkpoint(
 
 
 def doubt_case(tokens: Iterable[str], lower_case: bool) -> str | None:
-  """Predicate of a warning if a vocabulary has the other case, or None."""
+  """Text of a warning if a vocabulary has the other case, otherwise None."""
   words = [token for token in tokens if not _SPECIAL.fullmatch(token)]
   remedy = f"give {setting('do_lower_case', not lower_case)}"
   lost = [word for word in words if strip_accents(word.lower()) != word]

@@ -90,7 +90,7 @@ def save(tokens: Iterable[str], path: str | os.PathLike) -> None:
   for token, number in Counter(tokens).items():
     is_line = token and token == token.strip() and not set(token) & {*"\r\n"}
     if number > 1 or not is_line:
-      raise UserError(f"{token!r} is no line of a vocabulary, or there twice")
+      raise UserError(f"{token!r} is no line of a vocabulary, or occurs twice")
   files.write_text(os.fspath(path), "".join(f"{token}\n" for token in tokens))
 
 
@@ -147,8 +147,8 @@ def check_same(
   token = repr(tokens[line]) if line in tokens else "missing"
   raise UserError(
     f"{name} is not the vocabulary of the model: line {line + 1} is {token}, "
-    f"but {different[line]!r} in {source}: take that file, of which only "
-    "[unused] lines may be replaced"
+    f"but {different[line]!r} in {source}: take that file, and replace "
+    "only [unused] lines"
   )
 
 

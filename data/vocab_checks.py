@@ -32,7 +32,7 @@ def sample(
   read: Callable[[str], Iterable[str]],
   ends: Sequence[str] = (),
 ) -> Iterable[str]:
-  """The first lines of some files, and `ends` after each; pipes are skipped."""
+  """First lines of some files, each followed by `ends`; skips pipes."""
   regular = [p for p in paths if files.is_remote(p) or os.path.isfile(p)]
   some = _spread(regular, _FILES)
   number = _TEXTS // max(len(some), 1)
@@ -167,6 +167,6 @@ def warn_of_decomposed(texts: Iterable[str], name: str) -> None:
   if number > _MAX_UNKNOWN * words.total():
     logging.warning(
       f"{name}: {100 * number / words.total():.0f} % of the words are "
-      "decomposed (NFD); to a vocabulary of them usual texts (NFC) are "
-      "unknown: convert the text, see docs/languages.md"
+      "decomposed (NFD), and a vocabulary of such words does not know usual "
+      "texts (NFC): convert the text, see docs/languages.md"
     )

@@ -2,8 +2,8 @@ r"""Fills tables and figures of docs/results.md: python -m experiments.results.
 
 claims.tsv lists the paper's claims. `difference` has terms with signs; a term
 is the end of a task's name, a slash, and a system. `tasks` have the paper's
-differences. `figure` has patterns for names of runs, where the group is x. A
-table lies between <!-- name --> and <!-- /name --> in results.md.
+differences. `figure` has patterns for names of runs, whose group is the x
+value. A table lies between <!-- name --> and <!-- /name --> in results.md.
 """
 
 import math

@@ -4,9 +4,9 @@ r"""Runs the study of plan.py, one run after the other.
     --glue_dir=$GLUE_DIR --ner_dir=$BC5CDR_DIR --encoder_dir=$MINILM_DIR \
     --peer_python=torch/bin/python --work_dir=work
 
-Each finished run is a line of --results; the same command goes on after the
-last of them. What is missing in --work_dir is made again, a pre-training only
-if there are runs left that start from it. docs/results.md is written by
+Each finished run is a line of --results, and the same command continues after
+the last line. The command makes what --work_dir lacks, a pre-training only if
+other runs start from it. This command writes docs/results.md:
 
   python -m experiments.results
 """

@@ -137,9 +137,9 @@ class TextWindows(keras.layers.Layer):
   """Cuts rows of [CLS] text [SEP] into windows that overlap.
 
   A window has at most T = `size` tokens, with [CLS] and [SEP]. Windows begin
-  `stride` tokens apart, 1 to T - 2. Maps ids and mask, [B, L] int, to those of
-  windows, [B * W, min(T, L)], and a [B, W] float, which is 0 for windows that a
-  shorter row lacks.
+  `stride` tokens apart, 1 to T - 2. Maps ids and mask, [B, L] int, to ids and
+  mask of windows, [B * W, min(T, L)], and to a [B, W] float: 1 for a window, 0
+  where a row has fewer windows.
 
   >>> ids = ops.array([[101, 1, 2, 3, 4, 102]])
   >>> windows, _, _ = TextWindows(size=5, stride=2)(ids, ops.ones_like(ids))

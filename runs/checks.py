@@ -21,8 +21,8 @@ def check_training(settings: Training) -> None:
   if isinstance(settings, FineTuning):
     if settings.early_stopping_patience and not settings.eval_steps:
       raise UserError(
-        "--early_stopping_patience counts evaluations: say with --eval_steps "
-        "after how many steps there is one"
+        "--early_stopping_patience counts evaluations: give --eval_steps, the "
+        "number of steps between them"
       )
     size, trials = settings.ensemble, settings.trials()
     number = len(trials) * settings.num_seeds
@@ -249,7 +249,7 @@ def vocabulary_flags(settings: Training, vocab_size: int) -> dict:
   file = trained_model.find_vocabulary(settings.output_dir, entry, vocab_size)
   if not file:
     logging.info(
-      "no vocab.txt of the model's size beside its files: copy it into %s to "
+      "no vocab.txt of the model's size beside its files: copy one into %s to "
       "ask or serve the model",
       settings.output_dir,
     )

@@ -79,10 +79,10 @@ def why_uncompiled(settings: Training, model: keras.Model) -> str:
 
 
 def length_multiple(settings: Training, length: int, split: str) -> int:
-  """Tokens that divide the length of a split's batches; 0 keeps all padding.
+  """Divisor of the lengths of a split's batches; 0 keeps all padding.
 
-  XLA compiles a training step again for each length, which takes half a minute:
-  there are at most eight, and none below 32. A TPU needs all rows alike.
+  XLA compiles a training step for each length, which takes half a minute: there
+  are at most eight lengths, none below 32. A TPU needs a single length.
   """
   if settings.on_tpu:
     return 0

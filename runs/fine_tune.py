@@ -79,7 +79,7 @@ class Task(ABC, Generic[S, R]):
 
   @abstractmethod
   def evaluate(self, model: keras.Model, records: R) -> Mapping[str, float]:
-    """Scores of a dev set, for eval_results.txt; an Evaluation gets a page."""
+    """Scores of a dev set for eval_results.txt; run.html shows Evaluations."""
 
   @abstractmethod
   def predict(
@@ -246,7 +246,7 @@ def _num_steps(settings: FineTuning, num_examples: int) -> int:
 
 
 def packs_examples(settings: Packing, config: BertConfig) -> bool | None:
-  """Value of --pack_examples; default: None if possible, otherwise False."""
+  """Value of --pack_examples; by default None, or False if impossible."""
   if settings.pack_examples is not None:
     return settings.pack_examples
   conflict = checks.packing_conflict(settings, config)

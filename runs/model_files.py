@@ -78,15 +78,15 @@ def check_init_checkpoint(
     if settings.vocab_file and trained.get("vocab_file"):
       lower_case = settings.do_lower_case, trained.get("do_lower_case")
       try:
-        check_same("do_lower_case", *lower_case, path, "give the latter")
+        check_same("do_lower_case", *lower_case, path, "give that value")
       except UserError as error:
         if not trains:
           raise
-        logging.warning("%s, unless texts and vocabulary are others", error)
+        logging.warning("%s, unless texts and vocabulary changed, too", error)
     prefix = checkpoint_files.find_checkpoint(path)
     check_sizes(settings.bert_config_file, network, prefix, trains)
     if not is_explicit:
-      remedy = "give that value, or this one on purpose"
+      remedy = "give that value, or confirm this one by the flag"
       check_same("attention", attention, trained.get("attention"), path, remedy)
     if settings.vocab_file:
       check_vocabulary(settings, network.vocab_size, path)
@@ -159,7 +159,7 @@ def check_vocabulary(
     vocab.check_same(ids, open_tokenizer(saved).vocab, path, saved)
   elif vocab_size - len(ids) >= trained_model.PADDING:
     logging.warning(
-      "%s has %d lines, but the model of %s has %d ids: is it of that model?",
+      "%s has %d lines, but the model of %s has %d ids: is it the right file?",
       settings.vocab_file,
       len(ids),
       start,

@@ -107,8 +107,8 @@ def warn_if_changed(settings: Training, path: str) -> None:
   ]
   if changes:
     logging.warning(
-      "%s was trained with %s; to train anew, name another --output_dir; here "
-      "what is left is done with the new values",
+      "%s was trained with %s; to train anew, name another --output_dir; this "
+      "run continues with the new values",
       path,
       ", ".join(changes),
     )

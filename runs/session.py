@@ -265,7 +265,8 @@ def write_page(
 ) -> None:
   """Writes run.html: curves and scores of the folder, and judged examples.
 
-  `counts` are numbers of examples by split. Not in a dry run, nor by a worker.
+  `counts` are numbers of examples by split. Only the chief writes, and a dry
+  run does not.
   """
   folder = settings.output_dir
   if settings.dry_run or not processes.is_chief():

@@ -23,8 +23,8 @@ class Network(Settings):
   )
   attention: str | None = flag(
     None,
-    "Direction (section 5.1 of the paper); shallow concatenates networks of "
-    "both. Default: as in bert_config.json, else bidirectional.",
+    "Direction (section 5.1 of the paper); shallow joins networks of both "
+    "sides. Default: as in bert_config.json, else bidirectional.",
     choices=tuple(ATTENTION),
     training=False,  # bert_config.json may have set it
   )
@@ -35,7 +35,7 @@ class Tokens(Settings):
   """The vocabulary, which programs that read records may lack."""
 
   vocab_file: str | None = common(None, "Vocabulary of the model, vocab.txt.")
-  do_lower_case: bool = common(True, "Lower-case; not for cased models.")
+  do_lower_case: bool = common(True, "Lower-case; False for cased models.")
 
   @cached_property
   def tokenizer(self) -> Tokenizer:
@@ -70,7 +70,7 @@ class Devices(Settings):
     "Default: mirrored if there are several GPUs, else one device.",
     choices=("one_device", "mirrored", "multi_worker_mirrored", "tpu"),
   )
-  num_cpu_devices: int = device(1, "CPU devices to test mirrored.", minimum=1)
+  num_cpu_devices: int = device(1, "CPU devices, to test mirrored.", minimum=1)
   dtype: str = device(
     "float32",
     "Type of activations; variables are float32. float16 scales the loss.",
@@ -150,24 +150,24 @@ class Training(Network, Tokens, Devices, Export):
   )
   adam_beta_2: float = flag(
     0.999,
-    "Decay of Adam's mean squares. 0.98 suits short runs: there is no bias "
-    "correction, and with 0.999 a thousand steps are larger than their rate.",
+    "Decay of Adam's mean squares. 0.98 suits short runs: with 0.999, "
+    "and without bias correction, the first thousand updates are too large.",
     minimum=0.0,
     maximum=0.99999,
   )
   max_grad_norm: float = flag(
-    1.0, "Clip gradients to this global norm; 0: do not.", minimum=0.0
+    1.0, "Clip gradients to this global norm; 0: no clipping.", minimum=0.0
   )
   layerwise_learning_rate_decay: float = flag(
     1.0,
-    "Ratio of a layer's learning rate to that of the layer above.",
+    "Ratio of a layer's learning rate to the rate of the layer above.",
     minimum=0.0,
     maximum=1.0,
   )
   ema_decay: float = flag(
     0.0,
-    "Decay of moving averages of the variables, such as 0.999, by which a run "
-    "evaluates and predicts; 0: none.",
+    "Decay, such as 0.999, of moving averages of the variables, which evaluate "
+    "and predict; 0: no averages.",
     minimum=0.0,
     maximum=1.0,
   )
@@ -202,8 +202,8 @@ class Training(Network, Tokens, Devices, Export):
   )
   dry_run: bool = flag(
     False,
-    "Test the command on the first examples: two steps, and its evaluation, "
-    "prediction and export. No output is saved.",
+    "Test the command on the first examples: two steps, then evaluation, "
+    "prediction and export. Saves nothing.",
     training=False,
   )
   profile_steps: tuple[int, ...] | None = device(
@@ -250,6 +250,6 @@ class Packing(Training):
 
   pack_examples: bool | None = flag(
     None,
-    "Train on rows of several examples: the same losses, less padding. By "
-    "default in fine-tuning on a CPU, where a step becomes a tenth cheaper.",
+    "Train on rows of several examples: the same losses, less padding. "
+    "Default: in fine-tuning on a CPU, if a step becomes a tenth cheaper.",
   )

@@ -109,8 +109,8 @@ def _copy_labels(source, target):
   labels.save_if_missing(known, target)
   if labels.load(target) != known:
     raise UserError(
-      f"{source} and {target} have other labels in {labels.FILE_NAME}, or "
-      "another order of them: take a new --output_dir"
+      f"{source} and {target} have different labels in {labels.FILE_NAME}, "
+      "or a different order: take a new --output_dir"
     )
 
 

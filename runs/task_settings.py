@@ -29,7 +29,7 @@ class FineTuning(Vocabulary, Training):
     3.0, f"Number of training epochs. {_SWEEP}", minimum=0.0, swept=True
   )
   do_predict: bool = common(
-    False, "Predict the test or predict file.", stage=3, training=False
+    False, "Predict the test set or --predict_file.", stage=3, training=False
   )
   predict_batch_size: int = original(
     8, "Batch size for prediction.", minimum=1, training=False
@@ -45,7 +45,7 @@ class FineTuning(Vocabulary, Training):
   add_bilstm: bool = flag(False, "Add a BiLSTM on top of BERT.")
   num_seeds: int = flag(
     1,
-    "Number of seeds to train with, from --seed or 1.",
+    "Number of seeds to train with. The first is --seed, or 1.",
     minimum=1,
     training=False,
     dry_run=1,
@@ -57,28 +57,28 @@ class FineTuning(Vocabulary, Training):
   )
   early_stopping_patience: int = flag(
     0,
-    "Evaluations without improvement to end after; 0: never. Sets --keep_best.",
+    "End after N evaluations without improvement; 0: never. Sets --keep_best.",
     minimum=0,
     training=False,
     dry_run=0,
   )
   ensemble: int = flag(
     1,
-    "Evaluate, predict, export with so many best models of a sweep at once.",
+    "Evaluate, predict and export with so many best models of a sweep.",
     minimum=1,
     training=False,
     dry_run=1,
   )
   teacher: str | None = flag(
     None,
-    "Train to give the outputs of this model, too: the --output_dir of a "
-    "training with the same vocabulary and labels.",
+    "Learn also from the outputs of this model, the --output_dir of a training "
+    "with the same vocabulary and labels.",
   )
   distill_weight: float = flag(
-    0.5, "Weight of --teacher; 1: it alone.", minimum=0.0, maximum=1.0
+    0.5, "Weight of --teacher; 1: ignore labels.", minimum=0.0, maximum=1.0
   )
   distill_temperature: float = flag(
-    2.0, "Divisor of logits for --teacher.", minimum=0.01
+    2.0, "Divisor of the logits of model and teacher.", minimum=0.01
   )
   freeze_layers: str = flag(
     "",
@@ -176,7 +176,7 @@ class Tables(Settings):
 
   delimiter: str | None = flag(
     None,
-    "What separates columns, as tab or ';'. Default: as the header shows.",
+    "Separator of columns, as in tab or ';'. Default: as the header shows.",
     training=False,
   )
   encoding: str = flag(

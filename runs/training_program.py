@@ -68,9 +68,9 @@ def with_same_seed(settings: T) -> T:
 def locked(folder: str) -> Iterator[None]:
   """Context of the chief in which no other run works in a local folder.
 
-  Removes incomplete files that a killed run left there; after an error also the
-  lock file, and a new folder that has nothing else. Raises NotADirectoryError,
-  or ValueError if another process holds the lock.
+  Removes incomplete files that a killed run left there. After an error, removes
+  the lock file, and the folder if it is new and empty. Raises
+  NotADirectoryError, or ValueError if another process holds the lock.
   """
   checkpoint_files.check_name(folder)
   if files.is_remote(folder) or not processes.is_chief():
@@ -153,9 +153,9 @@ def dry_run(settings: T) -> Iterator[T]:
 
 
 def _correct_log(names: Mapping[str, str | None]) -> None:
-  """Names the command's folders in log lines, instead of those of a dry run.
+  """Logs the command's folders in place of the folders of a dry run.
 
-  Leaves out INFO lines, which say that a temporary file was saved.
+  Leaves out INFO lines about files in these folders.
   """
 
   def correct(record):

@@ -1,5 +1,5 @@
 "use strict";
-// Nodes that show an answer. Texts become text nodes, never HTML.
+// Nodes that the pages share. Texts become text nodes, never HTML.
 
 const byId = (id) => document.getElementById(id);
 
@@ -8,6 +8,11 @@ function element(tag, className, ...children) {
   node.className = className;
   node.append(...children); // strings become text nodes
   return node;
+}
+
+// Names and values for a <dl>.
+function terms(pairs) {
+  return pairs.map(([name, value]) => element("div", "", element("dt", "", name), element("dd", "", value)));
 }
 
 function bars(names, values) {

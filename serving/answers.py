@@ -1,8 +1,7 @@
 """Raw text to answers: the Answers of a task, and the files of an export.
 
-The files lie beside an exported model: task.json (the task and settings),
-tokenizer_config.json (with transformers' keys), vocab.txt and, if the model's
-classes have names, labels.txt.
+Beside a model lie task.json (the task and its settings), tokenizer_config.json
+(transformers' keys), vocab.txt and, if the classes have names, labels.txt.
 """
 
 import json
@@ -29,10 +28,8 @@ Texts = Mapping[str, Any]
 # CSS and JavaScript that the pages of serve.py and visualize.py share.
 STYLE, SCRIPT = (Path(__file__).with_suffix(s) for s in (".css", ".js"))
 # Inputs that the common names `text` and `text_pair` may stand for.
-_OTHER_NAMES = {
-  "text": ("text_a", "tokens", "sent1"),
-  "text_pair": ("text_b", "sent2"),
-}
+_OTHER_NAMES = {"text_a": "text", "tokens": "text", "sent1": "text"}
+_OTHER_NAMES |= {"text_b": "text_pair", "sent2": "text_pair"}
 _ID = "id"  # the answer repeats the id of a line
 # Short floats (0.2) take too long to write for larger arrays.
 _MAX_SHORT_FLOATS = 10_000
@@ -57,10 +54,9 @@ class Encoded(NamedTuple):
 class Answers(Protocol):
   """Encodes texts into rows of a model, and decodes outputs into an answer.
 
-  `inputs` has rank 0 for an input that is a text, 1 for a list of texts. An
-  example may lack the inputs in `optional`. Inputs in `word_lists` may give a
-  text as a list of words. `settings` are JSON values for the constructor. Each
-  task has a class, in tasks/<task>/answers.py.
+  `inputs` has rank 0 for a text, 1 for a list of texts. An example may lack the
+  inputs in `optional`, and may give lists of words for those in `word_lists`.
+  `settings` are JSON values for the constructor. Each task has a class.
   """
 
   task: str  # name of the task's folder
@@ -84,8 +80,7 @@ class Engine(Protocol):
   """A model as a function of rows.
 
   `max_rows` is the largest batch: 1 if rows are faster alone. `features` has
-  the rank of each input without the batch, `outputs` the shape of each output
-  with the batch. Sizes that depend on the row are -1.
+  ranks of inputs without the batch, `outputs` shapes with it; -1 is any size.
   """
 
   name: str  # for people
@@ -94,10 +89,7 @@ class Engine(Protocol):
   outputs: dict[str, list[int]]
 
   def run(self, rows: Iterable[Row]) -> Iterable[Outputs]:
-    """Computes outputs for rows of any length, in order, without padding.
-
-    Raises UserError for a row that the model refuses.
-    """
+    """Computes outputs of rows of any length; UserError for a refused row."""
 
 
 class TextModel:
@@ -122,7 +114,6 @@ class TextModel:
     ]
 
   def warm_up(self) -> dict:
-    """Answers a short example, so that the next call is fast."""
     text = f". {self.answers.config.tokenizer.special.mask}"
     ranks = self.answers.inputs.items()
     texts = {name: [text] if rank else text for name, rank in ranks}
@@ -131,19 +122,13 @@ class TextModel:
 
 def row(ids: Sequence[int], segments: Sequence[int], **more) -> Row:
   """Builds a row without padding from token ids, segments and more inputs."""
-  inputs = {
-    "input_ids": ids,
-    "input_mask": [1] * len(ids),
-    "segment_ids": segments,
-  }
-  return {name: np.array(v, np.int32) for name, v in (inputs | more).items()}
+  inputs = {"input_ids": ids, "input_mask": [1] * len(ids)}
+  inputs |= {"segment_ids": segments, **more}
+  return {name: np.array(v, np.int32) for name, v in inputs.items()}
 
 
 def stack(rows: Sequence[Row]) -> dict[str, np.ndarray]:
-  """Stacks rows into a batch, and pads short rows with zeros.
-
-  The mask hides the padding, so token id 0 may have another meaning.
-  """
+  """Stacks rows into a batch; zeros, which the mask hides, pad short rows."""
   result = {}
   for name, first in rows[0].items():
     longest = max(row[name].shape[-1] for row in rows)
@@ -160,7 +145,6 @@ def sigmoid(logits: np.ndarray) -> np.ndarray:
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
-  """Probabilities of logits along the last axis."""
   powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
   return powers / powers.sum(axis=-1, keepdims=True)
 
@@ -192,7 +176,7 @@ def read_lines(lines: Iterable[bytes], predict) -> Iterator[dict]:
       row = json.loads(line)
     except (ValueError, RecursionError) as error:
       raise UserError(
-        f"line {number} is no JSON: {error}; a text stands in double quotes"
+        f"line {number} is no JSON: {error}; put a text into double quotes"
       ) from None
     if isinstance(row, str | list):
       row = {"text": row}
@@ -221,35 +205,30 @@ def check(row: Mapping, predict) -> dict:
 
 def rename(texts: Mapping, inputs: Collection[str]) -> dict:
   """Renames `text` and `text_pair` to the names of a model's inputs."""
-  names = {
-    name: own
-    for name, known in _OTHER_NAMES.items()
-    for own in known
-    if own in inputs and own not in texts
-  }
+  own = [x for x in _OTHER_NAMES if x in inputs and x not in texts]
+  names = {_OTHER_NAMES[name]: name for name in own}
   return {names.get(name, name): text for name, text in texts.items()}
 
 
-def batches(rows: Iterable[dict], size: int) -> Iterator[list[dict]]:
-  """Batches rows; yields the rows before a wrong line, then raises."""
-  batch: list[dict] = []
-  try:
-    for row in rows:
-      batch.append(row)
-      if len(batch) == size:
-        yield batch
-        batch = []
-  except UserError:
-    yield batch
-    raise
-  yield batch
+def answer_rows(predict, rows: Iterator[dict], size: int) -> Iterator[dict]:
+  """Yields answers, by batches; an answer begins with the row's id.
 
-
-def answer_lines(predict, batch: list[dict]) -> Iterator[dict]:
-  """Yields answers; an answer begins with the row's id."""
-  texts = [{k: v for k, v in row.items() if k != _ID} for row in batch]
-  for row, answer in zip(batch, predict.answer(texts), strict=True):
-    yield {_ID: row[_ID], **answer} if _ID in row else answer
+  Rows before a wrong one get answers; then its UserError follows.
+  """
+  while True:
+    batch: list[dict] = []
+    error = None
+    try:
+      batch.extend(islice(rows, size))
+    except UserError as wrong:
+      error = wrong
+    texts = [{k: v for k, v in row.items() if k != _ID} for row in batch]
+    for row, answer in zip(batch, predict.answer(texts), strict=True):
+      yield {_ID: row[_ID], **answer} if _ID in row else answer
+    if error:
+      raise error
+    if len(batch) < size:
+      return
 
 
 # --- Files -----------------------------------------------------------------
@@ -259,23 +238,22 @@ def save(folder: str, answers: Answers, has_task: bool = True) -> None:
   """Writes the files beside a model; task.json only with `has_task`."""
   config = answers.config
   config.tokenizer.save(folder)
+  if config.labels is not None:
+    labels.save(config.labels, folder)
   tokenizer = {
     "do_lower_case": config.tokenizer.do_lower_case,
     "model_max_length": config.max_seq_length,
   }
-  _write_json(os.path.join(folder, _TOKENIZER_FILE), tokenizer)
-  if config.labels is not None:
-    labels.save(config.labels, folder)
+  content = {_TOKENIZER_FILE: tokenizer}
   if has_task:
-    settings = {"task": answers.task} | answers.settings
-    _write_json(os.path.join(folder, TASK_FILE), settings)
+    content[TASK_FILE] = {"task": answers.task} | answers.settings
+  for name, value in content.items():
+    text = json.dumps(value, indent=2) + "\n"
+    files.write_text(os.path.join(folder, name), text)
 
 
 def load(folder: str) -> tuple[str, TextConfig, dict[str, Any]]:
-  """Loads the task's name, the config and the settings from `save`.
-
-  Raises UserError if an earlier version wrote the folder, or files are corrupt.
-  """
+  """Loads task, config and settings of a folder; UserError if incomplete."""
   try:
     settings = textfiles.read_json(os.path.join(folder, TASK_FILE))
     tokenizer = textfiles.read_json(os.path.join(folder, _TOKENIZER_FILE))
@@ -290,7 +268,3 @@ def load(folder: str) -> tuple[str, TextConfig, dict[str, Any]]:
       "or name the folder of an export"
     ) from None
   return settings.pop("task", ""), config, settings
-
-
-def _write_json(path, value):
-  files.write_text(path, json.dumps(value, indent=2) + "\n")

@@ -1,7 +1,4 @@
-"""Base class of engines, which compute outputs for rows of token ids.
-
-Shapes: B rows, T tokens, C choices.
-"""
+"""Base class of engines, which compute outputs for rows of token ids."""
 
 import os
 import re
@@ -75,6 +72,5 @@ def first_line(message: str) -> str:
 
 
 def num_cores() -> int:
-  """Number of cores that this process may use."""
   affinity = getattr(os, "sched_getaffinity", None)  # not on macOS
   return len(affinity(0)) if affinity else os.cpu_count() or 1

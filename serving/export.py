@@ -11,6 +11,7 @@ import glob
 import logging as python_logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import keras
@@ -42,15 +43,9 @@ class TextSignature(tf.Module):
     }
 
   def from_text(self, model, *_, **texts: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Returns named answers to raw text."""
     raise NotImplementedError
 
-  def _encode(
-    self,
-    text_a: tf.Tensor,
-    text_b: tf.Tensor | None = None,
-    keep_empty: bool = False,
-  ) -> dict[str, tf.Tensor]:
+  def _encode(self, text_a, text_b=None, keep_empty=False):
     """Encodes texts, [B] string each, as RowEncoder does; see `join`."""
     first = self._tokenizer.tokenize(text_a)
     if text_b is None:
@@ -128,7 +123,6 @@ def specs(model: keras.Model) -> dict[str, tf.TensorSpec]:
 
 
 def trace(function: Callable, specs: Mapping[str, tf.TensorSpec]):
-  """Traces a concrete function of named inputs."""
   # TensorFlow would never free the gradients of a loaded model.
   with tracing.mode(gradients=False):
     traced = tf.function(function, autograph=False)
@@ -136,41 +130,35 @@ def trace(function: Callable, specs: Mapping[str, tf.TensorSpec]):
 
 
 def _parse(examples, model, seq_length):
-  """Parses records into inputs; rows may have any number of choices."""
   # Labels may be absent. Records store choices, [C, T], one after another.
+  feature = partial(tf.io.FixedLenSequenceFeature, allow_missing=True)
   features = {
-    name: tf.io.FixedLenSequenceFeature(
-      [seq_length] * (len(value.shape) - 2), tf.int64, allow_missing=True
-    )
+    name: feature([seq_length] * (len(value.shape) - 2), tf.int64)
     for name, value in model.input.items()
   }
   batch = tf.io.parse_example(examples, features)
   # An empty batch needs a length, too.
   extra = tf.cast(tf.equal(tf.size(examples), 0), tf.int32)
-  return {
-    name: tf.pad(
-      tf.cast(value, tf.int32),
-      [[0, 0], [0, extra]] + [[0, 0]] * (value.shape.rank - 2),
-    )
-    for name, value in batch.items()
-  }
+  inputs = {}
+  for name, value in batch.items():
+    pads = [[0, 0], [0, extra]] + [[0, 0]] * (value.shape.rank - 2)
+    inputs[name] = tf.pad(tf.cast(value, tf.int32), pads)
+  return inputs
 
 
 # --- Files -----------------------------------------------------------------
 
 
 def save(directory: str, served: ServedModel, names: Sequence[str]) -> None:
-  """Writes exports of a model into one new or empty folder.
+  """Writes exports of a model, by keys of FORMATS, into a new or empty folder.
 
-  `names` are keys of formats.FORMATS. The folder appears when all files are
-  complete. Raises FileExistsError if the folder has files.
+  The folder appears when complete. Raises FileExistsError if it has files.
   """
   rows = [FORMATS[name] for name in names]
   with new_folder(directory) as folder:
     for row in rows:
       row.module.save(folder, served)
-    has_engine = any(row.files for row in rows)
-    answers.save(folder, served.answers, has_task=has_engine)
+    answers.save(folder, served.answers, any(row.files for row in rows))
 
 
 @contextlib.contextmanager

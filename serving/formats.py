@@ -1,9 +1,7 @@
 """The formats of exports: one row and one module, serving/NAME.py, each.
 
-The module's `save(folder, served)` writes the files of a ServedModel. If this
-project can run the format, `load(path)` returns the engine for one file. To add
-a format, write a module and a row. Flags, --help, Predictor and the server
-read the row.
+The module has `save(folder, served)` and, for engines, `load(path)`. Flags,
+--help, Predictor and the server read the row.
 """
 
 import glob
@@ -19,48 +17,31 @@ from storage import files
 
 @dataclass(frozen=True)
 class Format:
-  """A format of exports.
-
-  Attributes:
-    name: value of --export_format.
-    purpose: reason to choose the format, for --help.
-    files: file name by engine.
-    is_local: an engine reads one file alone, only from a local disk.
-    uses_gpu: the engine uses a GPU if there is one.
-    is_trainable: other programs can train the export further.
-    has_all_dtypes: activations may have another type than float32.
-  """
+  """A format of exports: `name` is its value of --export_format."""
 
   name: str
   purpose: str
-  files: Mapping[str, str] = field(default_factory=dict)
-  is_local: bool = False
+  files: Mapping[str, str] = field(default_factory=dict)  # name by engine
+  is_local: bool = False  # engines read one file alone, from a local disk
   uses_gpu: bool = False
-  is_trainable: bool = False
-  has_all_dtypes: bool = True
+  is_trainable: bool = False  # by other programs
+  has_all_dtypes: bool = True  # or float32 activations alone
 
   @property
   def module(self):
     return import_module(f"serving.{self.name}")
 
 
+_SAVED_MODEL = {"savedmodel": "saved_model.pb"}
+_LITE = {
+  "litert": "model_float32.tflite",
+  "litert_float16": "model_float16.tflite",
+  "litert_int8": "model_int8.tflite",
+}
 _ROWS = (
+  Format("savedmodel", "GPUs and TF Serving", _SAVED_MODEL, uses_gpu=True),
   Format(
-    "savedmodel",
-    "GPUs and TF Serving",
-    {"savedmodel": "saved_model.pb"},
-    uses_gpu=True,
-  ),
-  Format(
-    "tflite",
-    "fastest on a CPU",
-    {
-      "litert": "model_float32.tflite",
-      "litert_float16": "model_float16.tflite",
-      "litert_int8": "model_int8.tflite",
-    },
-    is_local=True,
-    has_all_dtypes=False,
+    "tflite", "fastest on a CPU", _LITE, is_local=True, has_all_dtypes=False
   ),
   Format("keras", "further training", is_trainable=True),
 )
@@ -73,17 +54,12 @@ FILES = frozenset(row.files[engine] for engine, row in _BY_ENGINE.items())
 def engines_of(folder: str, names: Collection[str]) -> list[str]:
   """Engines for an export with these files, best for this machine first."""
   on_gpu, is_remote = has_gpu(), files.is_remote(folder)
-  rows = sorted(_ROWS, key=lambda row: row.uses_gpu != on_gpu)
-  return [
-    engine
-    for row in rows
-    for engine, file in row.files.items()
-    if file in names and not (row.is_local and is_remote)
-  ]
+  rows = [row for row in _ROWS if not (row.is_local and is_remote)]
+  rows.sort(key=lambda row: row.uses_gpu != on_gpu)
+  return [k for row in rows for k, file in row.files.items() if file in names]
 
 
 def load(folder: str, engine: str):
-  """Loads an export with the engine of this name."""
   row = _BY_ENGINE[engine]
   return row.module.load(os.path.join(folder, row.files[engine]))
 
@@ -96,10 +72,7 @@ def of_file(path: str) -> Format | None:
 
 
 def has_gpu() -> bool:
-  """True if TensorFlow can use an NVIDIA GPU of this machine.
-
-  TensorFlow needs cuDNN, from the package nvidia-cudnn or from the system.
-  """
+  """True if TensorFlow can use an NVIDIA GPU here, for which it needs cuDNN."""
   is_hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "0") in ("", "-1")
   if is_hidden or not glob.glob("/dev/nvidia[0-9]*"):
     return False

@@ -4,5 +4,4 @@ import os
 
 
 def save(folder: str, served) -> None:
-  """Writes model.keras, whose inputs are token ids."""
   served.model.save(os.path.join(folder, "model.keras"))

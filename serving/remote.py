@@ -23,8 +23,7 @@ class RemoteError(OSError):
 class RemoteEngine(Batches):
   """A model at a URL of TF Serving; the URL may end in /versions/N.
 
-  Each request may take `timeout` seconds. Raises RemoteError, or UserError for
-  a model without the signature `serving_features`.
+  Raises RemoteError after `timeout` seconds, UserError without SIGNATURE.
   """
 
   def __init__(self, url: str, timeout: float = 30.0):
@@ -36,9 +35,8 @@ class RemoteEngine(Batches):
     except (KeyError, TypeError, AttributeError):
       raise RemoteError(f"{url} is no model of a TF Serving") from None
     if signature is None:
-      raise UserError(
-        f"{url} has no signature {SIGNATURE}: let it serve an export"
-      )
+      message = f"{url} has no signature {SIGNATURE}: let it serve an export"
+      raise UserError(message)
     inputs, outputs = (_shapes(signature[k]) for k in ("inputs", "outputs"))
     super().__init__({k: len(v) - 1 for k, v in inputs.items()}, outputs)
 
@@ -72,9 +70,8 @@ class RemoteEngine(Batches):
         raise UserError(f"{self._url}: {message}") from None
       raise RemoteError(f"{self._url}: {error.code}, {message}") from None
     except TimeoutError:
-      message = (
-        f"did not answer within {self._timeout:g} s: raise {setting('timeout')}"
-      )
+      limit = f"{self._timeout:g} s: raise {setting('timeout')}"
+      message = f"did not answer within {limit}"
     except (OSError, http.client.HTTPException) as error:
       reason = getattr(error, "reason", error)
       message = f"cannot be reached: {reason}; is the server running?"

@@ -93,8 +93,7 @@ def prediction_log(inputs: Mapping[str, bytes]) -> bytes:
   """Encodes a `serving_default` request for TF Serving's WARM_UP_FILE.
 
   The message is PredictionLog{6: PredictLog{1: PredictRequest{1: spec, 2:
-  inputs}}}. This encoder avoids the package tensorflow-serving-api. `inputs`
-  are serialized TensorProtos by name.
+  inputs}}} of tensorflow-serving-api. `inputs` are serialized TensorProtos.
   """
   request = encode_field(1, encode_field(3, b"serving_default"))
   for name, tensor in inputs.items():

@@ -1,8 +1,4 @@
-"""Writes --export_format=tflite, and runs the files with LiteRT.
-
-A file takes one row of any length. Writing needs TensorFlow; running needs only
-ai-edge-litert.
-"""
+"""Writes --export_format=tflite, and runs the files with LiteRT."""
 
 import os
 import threading
@@ -28,8 +24,7 @@ class LiteRtEngine:
 
   A batch would change results: int8 models scale activations by the largest
   value of a tensor. A single row uses all cores. Several rows use one core
-  each, or more if memory limits the number of interpreters: each interpreter
-  packs a copy of the weights.
+  each, or more if memory limits the interpreters, which pack copies of weights.
   """
 
   max_rows = 1
@@ -98,8 +93,7 @@ class LiteRtEngine:
 class _Interpreter:
   """A LiteRT file as a function of a row, for one thread at a time.
 
-  LiteRT repeats all earlier errors of an interpreter before a new error, so
-  many errors make `__call__` load the file again.
+  A new error repeats all earlier ones, so after many the file is loaded again.
   """
 
   def __init__(self, file, num_threads):
@@ -108,9 +102,8 @@ class _Interpreter:
     self._errors = ""
 
   def __call__(self, row):
-    inputs = {name: value[None] for name, value in row.items()}
     try:
-      outputs = self.function(**inputs)
+      outputs = self.function(**{k: value[None] for k, value in row.items()})
     except (RuntimeError, ValueError) as error:
       text, before = str(error), self._errors
       if text.startswith(before):
@@ -122,13 +115,8 @@ class _Interpreter:
 
 
 def _open(file, num_threads):
-  """Opens a file as a function of arrays."""
-  try:
-    from ai_edge_litert.interpreter import Interpreter  # noqa: PLC0415
-  except ImportError:
-    import tensorflow as tf  # noqa: PLC0415
+  from ai_edge_litert.interpreter import Interpreter  # noqa: PLC0415
 
-    Interpreter = tf.lite.Interpreter  # `import tensorflow.lite` finds another
   try:
     interpreter = Interpreter(file, num_threads=num_threads)
     interpreter.allocate_tensors()
@@ -141,12 +129,10 @@ load = LiteRtEngine
 
 
 def save(folder: str, served) -> None:
-  """Writes three files: float32, float16 and int8.
+  """Writes three files: float32, float16 and int8 (matrices, and activations).
 
-  float16 halves the weights. int8 quantizes matrices to a quarter of the size,
-  and activations dynamically. `serving_default` takes one row of any length, by
-  the model's names. A free batch size would add shape computations, which
-  keep XNNPACK from running all operations in one go.
+  `serving_default` takes one row of any length. A free batch size would add
+  shape computations, which keep XNNPACK from running all operations in one go.
   Raises UserError if LiteRT lacks an operation of the model.
   """
   import tensorflow as tf  # noqa: PLC0415
@@ -161,14 +147,12 @@ def save(folder: str, served) -> None:
     name: tf.TensorSpec([1, *spec.shape[1:]], spec.dtype, name)
     for name, spec in export.specs(model).items()
   }
+  run = partial(model, training=False)
   with tracing.mode(fused=False):  # fused operations are slower in LiteRT
-    function = export.trace(
-      lambda **inputs: model(inputs, training=False), specs
-    )
+    function = export.trace(lambda **inputs: run(inputs), specs)
+  make = tf.lite.TFLiteConverter.from_concrete_functions
   for name in FORMATS["tflite"].files.values():
-    converter = tf.lite.TFLiteConverter.from_concrete_functions(
-      [function], module
-    )
+    converter = make([function], module)
     if "float32" not in name:
       converter.optimizations = [tf.lite.Optimize.DEFAULT]
     if "float16" in name:

@@ -16,10 +16,9 @@ _written_as_flags = False
 
 
 class UserError(ValueError):
-  """A mistake of the user. The message names the culprit and the remedy.
+  """A mistake of the user: one line with the culprit and the remedy.
 
-  Programs log UserErrors, and OSErrors of a path, in one line. Other errors are
-  defects.
+  Programs log UserErrors and OSErrors of a path. Other errors are defects.
   """
 
 
@@ -30,10 +29,9 @@ def write_settings_as_flags() -> None:
 
 
 def setting(name: str, value: object = None) -> str:
-  """A setting in a message, as the user writes it.
+  """A setting in a message: `--seed=3` in a program, `seed=3` in Python.
 
-  `setting("seed", 3)` is "--seed=3" in a program and "seed=3" in Python. The
-  packages that runs/ imports name flags only through this function.
+  The packages that runs/ imports name flags only through this function.
   """
   text = name if value is None else f"{name}={value}"
   return f"--{text}" if _written_as_flags else text
@@ -79,22 +77,22 @@ class Progress:
     state = (self._done, dict(self.counts))
     if state == self._said:
       return
-    self._said = state
     now = time.monotonic()
-    self._next = now + self.every
+    self._said, self._next = state, now + self.every
     rate = self._done / max(now - self._begin, 1e-6)
     # The last batch may have padding rows, which are not part of the total.
     done = min(self._done, self.total) if self.total else self._done
-    fraction = done / self.total if self.total else 1.0
-    total = f" of {round(self.total, 1):,}" if self.total else ""
-    text = f"{self.task} {round(done, 1):,}{total} {self.unit}"
-    text += f" ({fraction:.0%})" if total else ""
+    text = f"{self.task} {round(done, 1):,}"
+    if self.total:
+      text += f" of {round(self.total, 1):,} {self.unit}"
+      text += f" ({done / self.total:.0%})"
+    else:
+      text += f" {self.unit}"
     for name, count in self.counts.items():
       text += f", {count:,} {name.replace('_', ' ')}"
     text += f"; {round(rate, 1):,} {self.unit}/s"
-    if fraction < 1 and rate > 0:
-      left = timedelta(seconds=round((self.total - done) / rate))
-      text += f", {left} left"
+    if done < self.total and rate > 0:
+      text += f", {timedelta(seconds=round((self.total - done) / rate))} left"
     self.log(text)
 
 

@@ -49,7 +49,6 @@ def _remote(function: str, path: str, *arguments, **options):
 
 
 def exists(path: str) -> bool:
-  """True if the path names a file or a folder."""
   return _remote("exists", path) if is_remote(path) else os.path.exists(path)
 
 
@@ -58,15 +57,13 @@ def is_folder(path: str) -> bool:
 
 
 def list_folder(path: str) -> list[str]:
-  """Names, without the folder."""
   return _remote("listdir", path) if is_remote(path) else os.listdir(path)
 
 
 def size(path: str) -> int:
-  """Size of a file in bytes."""
   if is_remote(path):
     return _remote("stat", path).length
-  return os.stat(path).st_size
+  return os.path.getsize(path)
 
 
 def mtime(path: str) -> int:
@@ -77,7 +74,6 @@ def mtime(path: str) -> int:
 
 
 def rename(path: str, name: str) -> None:
-  """Renames a file, and replaces an existing file of the new name."""
   if is_remote(path):
     _remote("rename", path, name, overwrite=True)
   else:
@@ -104,8 +100,7 @@ def remove_folder(path: str) -> None:
 def glob_files(pattern: str) -> list[str]:
   """Complete files that match one pattern, sorted; [] if there is no match.
 
-  Hidden files, such as indexes of records, match only if the last part of the
-  pattern begins with a dot.
+  Hidden files match only a last part that begins with a dot.
   """
   if exists(pattern):  # a name may contain "[" or "*"
     return [pattern]
@@ -121,28 +116,27 @@ def glob_files(pattern: str) -> list[str]:
 def expand(patterns: str) -> list[str]:
   """Files that match comma-separated patterns, such as "news/*.txt, book.txt".
 
-  The files are in the order of the patterns, sorted within each. Raises
-  FileNotFoundError for patterns without a match, which the original drops.
+  The order is that of the patterns, sorted within each. FileNotFoundError names
+  patterns without a match, which the original drops.
   """
   if os.path.exists(patterns):  # a name may contain commas
     return [patterns]
-  stripped = [pattern.strip() for pattern in patterns.split(",")]
-  matches = {pattern: glob_files(pattern) for pattern in stripped if pattern}
-  missing = [pattern for pattern, paths in matches.items() if not paths]
+  names = [name for part in patterns.split(",") if (name := part.strip())]
+  matches = {name: glob_files(name) for name in names}
+  missing = [name for name, paths in matches.items() if not paths]
   if missing or not matches:
     raise FileNotFoundError(
       f"no file matches {', '.join(missing) or repr(patterns)}; check the "
       "spelling, and quote patterns so that the shell leaves them alone"
     )
-  return [path for pattern in stripped for path in matches.get(pattern, ())]
+  return [path for name in names for path in matches[name]]
 
 
 def check_is_free(folder: str, flag: str = "export_dir") -> None:
   """Raises FileExistsError if a file or a folder with content is there."""
   if exists(folder) and (not is_folder(folder) or list_folder(folder)):
-    raise FileExistsError(
-      f"{folder} is there already: remove it, or name another --{flag}"
-    )
+    message = f"{folder} is there already: remove it, or name another --{flag}"
+    raise FileExistsError(message)
 
 
 def open_for_reading(path: str) -> BinaryIO:
@@ -163,18 +157,19 @@ def open_for_reading(path: str) -> BinaryIO:
 def open_for_writing(path: str) -> Iterator[BinaryIO]:
   """Opens a file to write bytes. The file gets its name when it is complete.
 
-  The bytes go to `PATH.partial-PID-RANDOM` first, which an error removes.
-  Missing folders are made. OSErrors of the system have a `filename`.
+  Until then it is `PATH.partial-PID-RANDOM`, which an error removes. Makes
+  folders. OSErrors of the system have a `filename`.
   """
   path = path if is_remote(path) else os.path.realpath(path)  # follows links
   part = f"{path}.partial-{os.getpid()}-{secrets.token_hex(4)}"
+  folder = os.path.dirname(path)
   try:
-    folder = os.path.dirname(path)
     if is_remote(path):
       _remote("makedirs", folder)
+      opened = partial(_remote, "GFile")
     else:
       os.makedirs(folder, exist_ok=True)
-    opened = partial(_remote, "GFile") if is_remote(path) else open
+      opened = open
     with opened(part, "wb") as file:
       yield file
     rename(part, path)
@@ -203,7 +198,6 @@ def check_writable(path: str) -> None:
 
 
 def write_text(path: str, text: str) -> None:
-  """Writes a UTF-8 file; see `open_for_writing`."""
   with open_for_writing(path) as file:
     file.write(text.encode())
 

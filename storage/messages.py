@@ -57,7 +57,6 @@ def features(data: bytes) -> dict:
 
 
 def parse_example(data: bytes) -> dict[str, list]:
-  """Lists of values by name of a serialized tf.train.Example."""
   return {
     name: [*lists.bytes.value, *lists.floats.value, *lists.int64s.value]
     for name, lists in features(data).items()

@@ -1,7 +1,4 @@
-"""Scans TFRecord files: offsets of blocks, first records, corrupt records.
-
-TensorFlow stops at a corrupt record but does not name it; `scan` does.
-"""
+"""Scans TFRecord files: offsets of blocks, first records, corrupt records."""
 
 import io
 import json
@@ -11,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from absl import logging
@@ -44,34 +41,32 @@ class Index:
 def load_index(paths: Sequence[str], cache: str | None = None) -> Index:
   """Indexes the blocks of TFRecord files; ValueError for a truncated file.
 
-  Reads the index beside each file (tfrecord.create). A file of another program
-  has no valid index and is scanned. The file `cache` keeps the result, which is
-  valid until the scanned file's size or time changes.
+  A file of another program has no index beside it (tfrecord.create) and is
+  scanned; `cache` keeps the result until the file's size or time changes.
   """
   with ThreadPoolExecutor(16) as pool:  # remote files answer slowly
     indexes = zip(paths, pool.map(_read_index, paths), strict=True)
-    blocks = {path: index for path, index in indexes if index is not None}
+    blocks: dict[str, Any] = dict(indexes)
   foreign = {
-    path: f"{path!a} {files.size(path)} {files.mtime(path)}"
-    for path in paths
-    if path not in blocks
+    f"{path!a} {files.size(path)} {files.mtime(path)}": path
+    for path, index in blocks.items()
+    if index is None
   }
-  known: Mapping = {}
+  known: dict[str, np.ndarray] = {}
   if cache and foreign:
     # No file, or a corrupt one: NumPy and zipfile raise many types.
     with suppress(Exception), files.open_for_reading(cache) as file:
       known = dict(np.load(file))
-  scanned = {p: _scan(p) for p, key in foreign.items() if key not in known}
-  blocks |= {p: known[key] for p, key in foreign.items() if key in known}
-  blocks |= scanned
+  scanned = [path for key, path in foreign.items() if key not in known]
+  for key, path in foreign.items():
+    blocks[path] = known[key] if key in known else _scan(path)
   if scanned:
-    total = len(blocks)
-    names = ", ".join([*scanned][:3]) + ", ..." * (len(scanned) > 3)
+    names = ", ".join(scanned[:3]) + ", ..." * (len(scanned) > 3)
     text = "index of %d of %d files; scanned %s"
-    logging.info(text, total - len(scanned), total, names)
+    logging.info(text, len(blocks) - len(scanned), len(blocks), names)
   if cache and scanned:
     content = io.BytesIO()  # np.savez seeks; remote files cannot
-    arrays = {key: blocks[path] for path, key in foreign.items()}
+    arrays = {key: blocks[path] for key, path in foreign.items()}
     np.savez(content, allow_pickle=False, **arrays)
     with files.open_for_writing(cache) as file:
       file.write(content.getvalue())
@@ -91,9 +86,8 @@ def _read_index(path) -> np.ndarray | None:
     facts = json.loads(files.read_text(tfrecord.index_path(path)))
     number, starts = facts.pop("records"), facts.pop("blocks")
     blocks = np.array([*starts, number], np.int64)
-    ends = np.array([*starts, facts["size"]], np.int64)
     is_complete = len(starts) == -(-number // BLOCK) and not any(starts[:1])
-    is_ordered = (np.diff(ends) > 0).all()
+    is_ordered = (np.diff([*starts, facts["size"]]) > 0).all()
     if is_complete and is_ordered and facts == tfrecord.identity(path):
       return blocks
     logging.info("%s has changed since its index was written", path)
@@ -133,9 +127,9 @@ class ScannedRecord(NamedTuple):
 
 
 def scan(path: str, schema: Schema | None = None) -> Iterator[ScannedRecord]:
-  """Yields intact and corrupt records of a TFRecord file.
+  """Yields intact and corrupt records, up to one whose end is unknown.
 
-  Stops after a record of unknown end. Without a schema any content is intact.
+  Without a schema any content is intact.
   """
   left = files.size(path)
   with files.open_for_reading(path) as file:
@@ -149,21 +143,19 @@ def scan(path: str, schema: Schema | None = None) -> Iterator[ScannedRecord]:
       if left < 0:
         yield ScannedRecord(None, "the file ends within it")
         return
-      data = file.read(size)
-      checksum = file.read(4)
-      error = None
+      data, checksum = file.read(size), file.read(4)
       if len(data) < 4:  # too short for a field
         error = "it is empty"
       elif tfrecord.masked_crc32c(data) != checksum:
         error = "its checksum is wrong"
-      elif schema is not None:
-        error = _content_error(data, schema)
+      else:
+        error = _content_error(data, schema or {})
       yield ScannedRecord(None if error else data, error)
 
 
 def _content_error(data, schema) -> str | None:
   try:
-    lists = messages.features(data)
+    lists = messages.features(data) if schema else {}
   except messages.DecodeError:
     return _NO_EXAMPLE
   for name, feature in schema.items():
@@ -175,18 +167,17 @@ def _content_error(data, schema) -> str | None:
 
 
 def first_record(path: str, skip_corrupt: bool = False) -> dict[str, list]:
-  """Fields of the first, or first intact, record of a file."""
   first = next(scan(path), None)
   if not first:
     raise UserError(f"{path} holds no record: leave it out")
   if skip_corrupt:
     first = next((r for r in scan(path) if r.data is not None), first)
-  error = first.error
-  if first.data is not None:
-    try:
+  try:
+    if first.data is not None:
       return messages.parse_example(first.data)
-    except messages.DecodeError:
-      error = _NO_EXAMPLE
+    error = first.error
+  except messages.DecodeError:
+    error = _NO_EXAMPLE
   raise UserError(
     f"{path} is no file of records (the first: {error}); expected a TFRecord "
     "file of tf.train.Examples, as the programs here write them"
@@ -199,10 +190,8 @@ def check_record(
   """Raises ValueError for fields unlike the schema or beyond [0, limit)."""
   for name in schema:
     if not record.get(name):
-      raise UserError(
-        f"{path}: a record has no field {name}; it holds "
-        f"{', '.join(sorted(record)) or 'nothing'}"
-      )
+      names = ", ".join(sorted(record)) or "nothing"
+      raise UserError(f"{path}: a record has no field {name}; it holds {names}")
   for name, feature in schema.items():
     values = record[name]
     if len(values) != feature.size:
@@ -244,9 +233,8 @@ def drop_corrupt(
 ) -> list[str]:
   """Copies the intact records of files with corrupt records to a folder.
 
-  Returns the paths with the copies in place of the corrupt files. Raises
-  ValueError if more than `at_most` records are corrupt, if a file has no intact
-  record, or if a wrong length hides the records after it.
+  Returns the paths with copies. UserError if more than `at_most` records are
+  corrupt, a file has none intact, or a wrong length hides others.
   """
   errors = list(_errors(paths, schema))
   for _, error, remedy in errors:
@@ -263,8 +251,7 @@ def drop_corrupt(
     logging.warning("left out: %s", error)
     # Files in different folders may have the same name.
     key = zlib.crc32(files.absolute(path).encode())
-    name = f"repaired-{key:08x}-{os.path.basename(path)}"
-    copies[path] = os.path.join(folder, name)
+    copies[path] = f"{folder}/repaired-{key:08x}-{os.path.basename(path)}"
   for path, copy in copies.items():
     records = (record.data for record in scan(path, schema) if record.data)
     with tfrecord.create(copy) as file:

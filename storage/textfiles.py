@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 
 from storage import UserError, files, setting
 
+COMPRESSED = (".gz", ".zst")
 # A file without a line break in so many bytes is not text.
 MAX_LINE_BYTES = 1 << 28
 # Halves of characters above U+FFFF; UTF-8 cannot hold a single half.
@@ -20,9 +21,9 @@ SURROGATE = re.compile(r"[\ud800-\udfff]")
 def lines(path: str, start: int = 0, end: int | None = None) -> Iterator[str]:
   r"""Yields the lines of a UTF-8 text that begin at bytes [start, end).
 
-  A line ends at "\n" or "\r\n", or at "\r" in a file without "\n". A line keeps
-  any other "\r" and a byte order mark. Raises OSError, or ValueError with file,
-  line and byte for text that is not UTF-8, too long or not decompressible.
+  A line ends at "\n" or "\r\n", or at "\r" in a file without "\n". Raises
+  OSError, or UserError with file, line and byte for text that is not UTF-8, too
+  long or not decompressible.
   """
   position = start
   with open_text(path, start) as file:
@@ -86,19 +87,14 @@ def read_json(path: str) -> dict:
   except (json.JSONDecodeError, RecursionError) as error:
     raise UserError(f"{path} is not JSON ({error})") from None
   if not isinstance(values, dict):
-    raise UserError(
-      f"{path}: expected a JSON object, but it is {json.dumps(values)[:40]}"
-    )
+    raise UserError(f"{path} is no JSON object but {json.dumps(values)[:40]}")
   return values
 
 
 def json_objects(
   path: str, lines: Iterable[str] | None = None
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-  """Yields line numbers and objects of JSON lines. ValueErrors name the line.
-
-  `lines` are the lines of `path`, if the caller has read the file.
-  """
+  """Yields line numbers and objects of JSON lines, `lines` if already read."""
   for number, line in enumerate(lines or text_lines(path), 1):
     if not line.strip():
       continue
@@ -123,10 +119,6 @@ def json_texts(
   remedy: str | None = None,
   read: Iterable[str] | None = None,
 ) -> Iterator[list[str]]:
-  """Yields a text field of each JSON line, as a list of lines.
-
-  `read` has the lines of `path`, if the caller has opened the file.
-  """
   for number, line in enumerate(read or lines(path, start, end)):
     line = line.removeprefix("\ufeff")  # a byte order mark
     if not line.strip():
@@ -145,18 +137,13 @@ def json_texts(
     yield text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
-def is_compressed(path: str) -> bool:
-  """True for the extension of a compressed file."""
-  return path.endswith((".gz", ".zst"))
-
-
 @contextmanager
 def open_text(path: str, start: int = 0) -> Iterator[BinaryIO]:
   """Opens a text as bytes: decompressed, or plain from byte `start` on."""
   with files.open_for_reading(path) as file:
     if start:
       file.seek(start)
-    if files.is_remote(path) or is_compressed(path):
+    if files.is_remote(path) or path.endswith(COMPRESSED):
       file = io.BufferedReader(_TextStream(path, file), 1 << 16)
     yield file
 
@@ -172,7 +159,7 @@ def line_number(path: str, offset: int) -> int:
 
 
 class _TextStream(io.RawIOBase):
-  """Decompressed content of a file. Any error is a ValueError with the path."""
+  """Decompressed content of a file. Any error is a UserError with the path."""
 
   def __init__(self, path, file):
     super().__init__()

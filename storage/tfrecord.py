@@ -1,7 +1,7 @@
 """Writes TFRecord files of tf.train.Examples without TensorFlow.
 
-Programs that only prepare data start seconds sooner and serialize records
-faster than protocol buffers do. data/records.py reads batches of the files.
+Programs that only prepare data start sooner, and serialize faster than protocol
+buffers do.
 """
 
 import json
@@ -77,7 +77,6 @@ def _int64s(values: Sequence[int]) -> bytes:
 
 
 def encode_field(number: int, content: bytes) -> bytes:
-  """Encodes a length-delimited field of a protocol buffer message."""
   return bytes((number << 3 | 2,)) + _varint(len(content)) + content
 
 
@@ -108,22 +107,18 @@ def _feature_encoder(feature: Feature) -> Callable[[Sequence], bytes]:
 class ExampleEncoder:
   """Serializes the fields of a record, flat sequences, as a tf.train.Example.
 
-  The features keep the order of the schema. Raises ValueError for a field that
-  is missing, unknown, or of wrong length or type.
+  Raises ValueError for a missing or unknown field, a wrong length or type.
   """
 
   def __init__(self, schema: Schema):
     self._schema = schema
-    self._features = [
-      (feature.name, feature.size, _feature_encoder(feature))
-      for feature in schema.values()
-    ]
+    features = schema.values()
+    self._features = [(f.name, f.size, _feature_encoder(f)) for f in features]
 
   def __call__(self, fields: Mapping[str, Sequence[float]]) -> bytes:
     if fields.keys() != self._schema.keys():
-      raise ValueError(
-        f"the record has the fields {[*fields]}, expected {[*self._schema]}"
-      )
+      expected = [*self._schema]
+      raise ValueError(f"the record has the fields {[*fields]}, not {expected}")
     entries = []
     for name, size, encode in self._features:
       values = fields[name]
@@ -145,7 +140,6 @@ _END_BYTES = 4096  # at each end of a file, for `identity`
 
 
 def masked_crc32c(data: bytes) -> bytes:
-  """Checksum in TFRecord's format."""
   crc = google_crc32c.value(data)
   masked = (crc >> 15 | crc << 17) + 0xA282EAD8
   return struct.pack("<I", masked & 0xFFFFFFFF)
@@ -154,22 +148,19 @@ def masked_crc32c(data: bytes) -> bytes:
 def frame(record: bytes) -> bytes:
   """A serialized record with length and checksums, as in a TFRecord file."""
   length = struct.pack("<Q", len(record))
-  return b"".join(
-    (length, masked_crc32c(length), record, masked_crc32c(record))
-  )
+  parts = length, masked_crc32c(length), record, masked_crc32c(record)
+  return b"".join(parts)
 
 
 class RecordFile:
   """A TFRecord file that is being written; see `create`."""
 
   def __init__(self, file: BinaryIO):
-    self._file = file
-    self._size = 0
+    self._file, self._size = file, 0
     self.records = 0  # number
     self.blocks: list[int] = []  # byte at which each block begins
 
   def write(self, records: Iterable[bytes]) -> int:
-    """Appends serialized records and returns their number."""
     before = self.records
     for record in records:
       framed = frame(record)
@@ -194,8 +185,7 @@ class RecordFile:
 def create(path: str) -> Iterator[RecordFile]:
   """Opens a TFRecord file. The complete file appears together with an index.
 
-  The index saves a training run a scan of the file (record_scan.load_index).
-  The file is valid without an index, so a failure to write one is a warning.
+  The index saves a scan (record_scan.load_index). A file without it is valid.
   """
   with files.open_for_writing(path) as file:
     written = RecordFile(file)
@@ -216,16 +206,13 @@ def index_path(path: str) -> str:
 
 
 def identity(path: str) -> dict[str, int]:
-  """Facts that identify the content of a file: size and checksum of both ends.
-
-  The time is no such fact, as copies may have another one.
-  """
+  """Facts that identify the content: size and checksum of both ends."""
   size = files.size(path)
   with files.open_for_reading(path) as file:
-    ends = google_crc32c.value(file.read(_END_BYTES))
+    ends = file.read(_END_BYTES)
     file.seek(max(0, size - _END_BYTES))
-    ends = google_crc32c.extend(ends, file.read(_END_BYTES))
-  return {"block": BLOCK, "size": size, "ends": ends}
+    ends += file.read(_END_BYTES)
+  return {"block": BLOCK, "size": size, "ends": google_crc32c.value(ends)}
 
 
 def save(

@@ -9,6 +9,7 @@ import signal
 import traceback
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple, cast
 
@@ -25,7 +26,6 @@ class Chunk(NamedTuple):
 
 
 def chunks(items: Sequence[Any], size: int, noun: str) -> list[Chunk]:
-  """Divides items into chunks: tasks for `ordered_map`."""
   starts = range(0, len(items), size)
   return [Chunk(start, items[start : start + size], noun) for start in starts]
 
@@ -38,11 +38,9 @@ def ordered_map(
 ) -> Generator[Any, None, None]:
   """Yields the result of every task, in the order of the tasks.
 
-  `prepare` is called once in each process and returns the function of a task;
-  both, and the results, are pickled. With 0 or 1 processes, this process does
-  the tasks. `idle` is called whenever no task was finished for five seconds. A
-  worker ends with the iteration. Raises ChildProcessError with the task's `str`
-  if a worker died.
+  Each process calls `prepare` once for the function of a task; with 0 or 1,
+  this process does. Functions and results are pickled. `idle` is called after
+  each 5 seconds without a result. ChildProcessError names a dead worker's task.
   """
   processes = min(processes, len(tasks))
   if processes < 2:
@@ -57,7 +55,6 @@ def ordered_map(
 
 
 def _as_completed(prepare, tasks, processes, idle) -> Iterator[tuple[int, Any]]:
-  """Yields numbers and results of tasks, in the order of completion."""
   # Forking would copy the parent's locks, which other threads may hold.
   context = multiprocessing.get_context("spawn")
   waiting = iter(enumerate(tasks))
@@ -97,8 +94,7 @@ def _as_completed(prepare, tasks, processes, idle) -> Iterator[tuple[int, Any]]:
           ) from None
         if error:
           raise error
-        following, task = next(waiting, (None, None))
-        if following is not None:
+        for following, task in islice(waiting, 1):
           _send(connection, task)
           busy[connection] = following
         yield number, result
@@ -114,7 +110,6 @@ def _send(connection: Connection, task: object) -> None:
 
 
 def _serve(connection: Connection, prepare: Callable) -> None:
-  """Does tasks until the process is terminated or the parent is gone."""
   function = None
   with suppress(EOFError, ConnectionError):  # the parent is gone
     while True:

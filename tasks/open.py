@@ -43,7 +43,7 @@ def restore(folder: str, **changes):
   if program not in paths:
     raise UserError(
       f"{folder} was trained by {program or 'an unknown program'}, not by one "
-      f"of {', '.join(paths)}: name an export of it"
+      f"of {', '.join(paths)}: name an export of the model"
     )
   task = import_module(paths[program])
   return session.restore(
@@ -67,8 +67,8 @@ def _feature_extraction(folder, changes):
   tasks_of_head = {"classification", "question_answering", "multiple_choice"}
   if tasks_of_head.intersection(checkpoint_files.kinds_of(shapes)):
     logging.warning(
-      "%s has a head for a task, but no %s that says which: here it makes "
-      "vectors of texts; its program has answers, and exports it",
+      "%s has the head of a task, but no %s names the task: here the model "
+      "makes vectors of texts; its program answers, and exports the model",
       model.checkpoint,
       run_json.NAME,
     )
@@ -193,7 +193,9 @@ class Predictor:
       if timeout <= 0:
         raise UserError(f"timeout {timeout:g} must be more than 0 seconds")
       if files is None:
-        raise UserError(f"{path} is a URL: name its export, {setting('files')}")
+        raise UserError(
+          f"{path} is a URL: name the folder of its export, {setting('files')}"
+        )
       self._answer = remote.text_model(
         path, load_answers(os.fspath(files)), timeout
       )

@@ -27,7 +27,7 @@ def test_tables_are_those_of_the_results(name):
   assert importlib.import_module(f"benchmarks.{name}").TABLE.is_current()
 
 
-def test_help_and_mistakes():
+def test_a_benchmark_has_help_and_names_mistakes():
   done = _run("train_step", "--help")
   assert done.returncode == 0
   assert "turns of each contestant (7)" in " ".join(done.stdout.split())

@@ -55,7 +55,7 @@ def test_no_line_end_joins_words(tmp_path):
       assert counter.counts() == {"alpha": 1, "beta": 2, "gamma": 2}, end
 
 
-def test_words_of_json_lines(run, tmp_path):
+def test_json_lines_give_the_same_vocabulary(run, tmp_path):
   rows = [{"body": line, "name": "Zoë"} for line in TEXT.split("\n")]
   with gzip.open(tmp_path / "rows.jsonl.gz", "wt") as file:
     file.writelines(json.dumps(row) + "\n" for row in rows)

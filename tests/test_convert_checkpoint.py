@@ -51,7 +51,7 @@ def runs(tmp_path_factory):
   return folder
 
 
-def test_there_and_back(runs, tmp_path):
+def test_a_checkpoint_comes_back_bit_for_bit(runs, tmp_path):
   bert, there, back = runs / "bert", tmp_path / "there", tmp_path / "back"
   for source, target in ((bert, there), (there, back)):
     log = run("convert_checkpoint", input=source, output=target)
@@ -96,7 +96,7 @@ def test_a_preset_becomes_the_original(tmp_path):
 MISTAKES = """
 input=@few | has shape (6, 4), its configuration says (7, 4)
 input=&bert output_format=original | is of the format original already; --strip
-input={} strip_optimizer=True | --strip_optimizer is from original to original
+input={} strip_optimizer=True | --strip_optimizer converts original to original
 input=&unknown bert_config_file=&bert/bert_config.json | --head=encoder converts
 input={} head=masked_lm | --head=masked_lm is for a Hugging Face --output
 input=&bert head=tagging | has no head for tagging: there is no output_bias

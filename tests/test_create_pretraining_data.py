@@ -72,7 +72,7 @@ def test_a_vocabulary_with_a_blank_end_is_warned_of(tmp_path):
   assert "vocab.txt ends with a blank line, which is drawn" in _run(**flags)
 
 
-def test_prose_in_compressed_json_lines(tmp_path):
+def test_prose_in_compressed_json_lines_is_read(tmp_path):
   text = tmp_path / "Bücher und mehr.jsonl.gz"
   rows = [
     {"body": "Owls hunt at night. Foxes, too.\nMice hide. They do!"},
@@ -97,7 +97,7 @@ LINES = [f"Owl {number} hunts at night." for number in range(1500)]
   ("layout", "flags"),
   [("lines", {}), ("paragraphs", {"num_workers": 2}), ("JSON", {"preview": 1})],
 )
-def test_documents_of_one_sentence_are_said_once(layout, flags, tmp_path):
+def test_documents_of_one_sentence_are_reported_once(layout, flags, tmp_path):
   text = tmp_path / "text"
   text.write_text("\n\n".join(LINES))
   if layout == "JSON":

@@ -43,7 +43,7 @@ DIFFERENCES = {
 
 
 @pytest.mark.parametrize("runs", DIFFERENCES)
-def test_systems_differ_in_what_their_table_is_about(runs):
+def test_systems_of_a_table_differ_only_in_its_subject(runs):
   table, *names = runs.split()
   first, second = ({*EVERY[f"{table}/{name}"].split()} for name in names)
   folders = {f"--output_dir={{work}}/{table}/{name}" for name in names}

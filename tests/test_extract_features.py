@@ -64,7 +64,7 @@ def lines(given, tmp_path_factory):
   return _output(path, **given, layers="-1,0", batch_size=2)
 
 
-def test_a_line_worked_out(lines, model):
+def test_a_line_has_the_vectors_of_the_model(lines, model):
   # [CLS] henson [SEP] a [SEP]
   inputs = {"input_ids": [[2, 8, 3, 9, 3]], "input_mask": [[1] * 5]}
   inputs["segment_ids"] = [[0, 0, 0, 1, 1]]
@@ -106,7 +106,7 @@ def test_npz_holds_the_same_and_batches_do_not_matter(lines, given, tmp_path):
   np.testing.assert_allclose(result["values"], expected, atol=1e-5)
 
 
-def test_sentence_vectors(lines, given, tmp_path):
+def test_pooling_gives_a_vector_per_line(lines, given, tmp_path):
   pooled = given | {"layers": "-1,0"}
   means = _output(tmp_path / "out.npz", **pooled, pooling="mean", format="npz")
   expected = [_arrays(line).mean(axis=0) for line in lines]
@@ -118,7 +118,7 @@ def test_sentence_vectors(lines, given, tmp_path):
     np.testing.assert_allclose(result, _arrays(line)[0], atol=1e-5)
 
 
-def test_words_that_the_vocabulary_lacks_are_said(given, tmp_path):
+def test_words_that_the_vocabulary_lacks_are_reported(given, tmp_path):
   korean = tmp_path / "korean.txt"
   korean.write_text("한국어 ||| a\n", encoding="utf-8")
   log = _run(**given | {"input_file": korean, "output_file": tmp_path / "x"})

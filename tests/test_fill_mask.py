@@ -22,7 +22,7 @@ def _flags(tmp_path_factory):
   return files | {"init_checkpoint": folder / "bert_model.ckpt"}
 
 
-def test_prints_the_likeliest_words_of_every_mask(flags, tmp_path):
+def test_the_program_prints_the_likeliest_words_of_every_mask(flags, tmp_path):
   (tmp_path / "texts").write_text("Sky [MASK] [MASK].\n\n")
   texts = {"text": "The [MASK] sky.", "input_file": tmp_path / "texts"}
   done = programs.call("fill_mask", **flags, **texts, top_k=2)
@@ -35,7 +35,7 @@ def test_prints_the_likeliest_words_of_every_mask(flags, tmp_path):
     assert len(line.split()) == 4
 
 
-def test_reads_standard_input_and_the_checkpoint_of_a_folder(flags):
+def test_the_program_reads_standard_input_and_a_folder(flags):
   text = "하늘 [MASK]\n"
   folder = flags["init_checkpoint"].parent
   flags = flags | {"init_checkpoint": folder, "input_file": "-"}

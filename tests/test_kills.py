@@ -95,7 +95,7 @@ def _check_log(folder, latest, must_resume):
   assert "cannot be read" not in log
 
 
-def test_stopped_at_random_moments_it_ends_the_same(tmp_path):
+def test_a_run_stopped_at_random_moments_ends_the_same(tmp_path):
   toy.write_records(str(tmp_path / "a.tfrecord"), 60)
   plan = {"save_checkpoints_steps": 4, "iterations_per_loop": 4, "seed": 1}
   plan |= {"do_train": True, "num_train_steps": STEPS}

@@ -60,7 +60,7 @@ def test_the_first_of_several_answers_of_korquad_is_trained_on(
   (tmp_path / "x.json").write_text(json.dumps(data))
   [example] = read_examples([str(tmp_path / "x.json")], is_training=True)
   assert example.answer.text == "서울"
-  assert "x.json: 1 question with several answers, of which" in caplog.text
+  assert "x.json: 1 question with several answers: training" in caplog.text
 
 
 KLUE = (
@@ -71,7 +71,7 @@ KLUE = (
 )
 
 
-def test_characters_of_klue(tmp_path, caplog):
+def test_characters_of_klue_come_back(tmp_path, caplog):
   (tmp_path / "klue.tsv").write_text(KLUE)
   sentences = ner.read_sentences(str(tmp_path / "klue.tsv"))
   assert not caplog.messages
@@ -111,7 +111,7 @@ TABLES = {
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_tables_of_texts_and_pairs(tmp_path, name):
+def test_tables_of_texts_and_pairs_are_read(tmp_path, name):
   table, columns, expected = TABLES[name]
   (tmp_path / "train.tsv").write_text(table)
   task = task_of(tmp_path, tmp_path / "out", **columns)

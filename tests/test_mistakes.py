@@ -93,7 +93,7 @@ run_ner | do_train do_eval dev_file=blank | blank has no words
 run_ner | do_train do_eval dev_file=bioes | bioes, line 1: 'S-X', where BIO (prefix, separator '-') has 'B-X', as the model's tags have. Does the training file mix schemes? --tag_scheme=BIO
 run_ner | do_train train_file=joined | joined, line 1: '/' is in 'red/B-X', as in most lines: write each word
 run_ner | do_train train_file=numbers.jsonl | numbers.jsonl, line 1: expected ner_tags
-run_ner | do_train train_file=speech tag_scheme=BIO | speech, tags of single words: in no scheme, so
+run_ner | do_train train_file=speech tag_scheme=BIO | speech, tags of single words: no scheme, which
 run_ner | do_train train_file=swapped | give --word_column=-1 --tag_column=0
 run_ner | do_train output_dir=ships | are O, B-SHIP, I-SHIP
 run_ner | do_eval init_checkpoint=ships/a.ckpt | labels.txt). --do_train makes a head for other labels
@@ -119,7 +119,7 @@ run_squad | do_predict predict_file=no.json | no file matches no.json
 run_squad | do_train do_predict predict_file=ner | ner is not JSON
 run_squad | do_train export_top_k=3 n_best_size=2 | --export_top_k=3 exceeds --n_best_size=2
 run_squad | do_train group_by_length | --group_by_length needs --dynamic_padding
-run_squad | do_train f1_unit=character version_2_with_negative | --f1_unit=character has no scores of questions without an answer
+run_squad | do_train f1_unit=character version_2_with_negative | --f1_unit=character cannot score questions without an answer
 run_squad | do_train max_query_length=40 | max_query_length
 run_squad | do_predict predict_file=v1.json output_dir=squad version_2_with_negative | --version_2_with_negative=True, but the model in
 run_squad | do_train eval_steps=1 predict_file=bare.json | not every question of bare.json has answers;
@@ -173,7 +173,7 @@ build_vocab | output_file=text | text is an input, too
 build_vocab | output_file=ner | ner exists already
 build_vocab | preset=base | bert_config.json exists already
 build_vocab | preset=huge | --preset=huge: value should be one of <tiny
-build_vocab | new_words=2 | --new_words is for --extend: name the vocabulary by it
+build_vocab | new_words=2 | --new_words needs --extend, the vocabulary to extend
 build_vocab | vocab_size=7 | --vocab_size=7 is too small for 5 reserved tokens
 build_vocab | special_tokens=[PAD],[UNK] | --special_tokens lacks [CLS], [SEP]
 build_vocab | special_tokens=[PAD],[UNK],[CLS],[SEP],[MASK], | : one name is empty

@@ -30,7 +30,7 @@ def _tagger(folders):
   return Predictor(folders["tagging"])
 
 
-def test_nothing_is_answered_by_nothing(pairs):
+def test_empty_lists_have_no_answers(pairs):
   assert pairs(text_a=[], text_b=[]) == []
 
 

@@ -129,7 +129,7 @@ def test_long_inputs_show_progress(call, monkeypatch, caplog):
   caplog.set_level("INFO", "absl")
   call(Single, "--batch_size=2", lines=['"a"'] * 3)
   said = [message.partition(";")[0] for message in caplog.messages]
-  assert said == ["answered 2 lines", "answered 3 lines"]
+  assert said == [f"answered {n} lines" for n in (1, 2, 3)]
 
 
 def test_a_second_text_may_be_missing_in_some_lines(call):
@@ -184,7 +184,7 @@ def test_a_model_that_cannot_be_opened_is_named(model, message):
 @pytest.mark.parametrize(
   "lines, message",
   [
-    (['{"tokens": "a"}', "A film."], "2 is no JSON: .*; a text stands in dou"),
+    (['{"tokens": "a"}', "A film."], "2 is no JSON: .*; put a text into dou"),
     (['"a"', b'"\xff"'], "2 is no JSON: 'utf-8' codec can't decode"),
     (["[" * 100_000], "1 is no JSON: maximum recursion depth"),
     ([r'"\ud800 a"'], r"1: .* is '\\ud800 a': give a text in UTF-8"),

@@ -106,7 +106,7 @@ def test_a_training_leaves_its_curves_with_the_last_evaluation(trained):
   assert metrics < curves
 
 
-def test_trains_evaluates_and_predicts(trained):
+def test_a_run_trains_evaluates_and_predicts(trained):
   output, log = trained
   results = programs.results(output)
   names = {"eval_accuracy", "eval_loss", "global_step", "loss"}

@@ -71,7 +71,7 @@ def _trained(given, tmp_path_factory):
   return shared.trained(tmp_path_factory, "run_ner", **flags)
 
 
-def test_finds_names_and_scores(trained):
+def test_a_tagger_learns_names_and_writes_scores(trained):
   output, log = trained
   results = programs.results(output)
   names = "accuracy f1 loss precision recall".split()
@@ -91,7 +91,7 @@ def test_finds_names_and_scores(trained):
     assert result == (output / f"eval_predictions.{kind}").read_text()
 
 
-def test_predicts_words_alone_from_the_checkpoint_alone(
+def test_a_checkpoint_alone_predicts_words_without_tags(
   trained, given, tmp_path
 ):
   output = shutil.copytree(trained[0], tmp_path / "run")

@@ -25,7 +25,7 @@ def _given(tmp_path_factory):
   return toy.flags(folder, "part*.tfrecord", 0.1, num_warmup_steps=5)
 
 
-def test_trains_evaluates_and_leaves_the_originals_files(given, tmp_path):
+def test_a_run_trains_evaluates_and_leaves_the_originals_files(given, tmp_path):
   flags = {"num_train_steps": 40, "save_checkpoints_steps": 15, "seed": 1}
   flags |= {"eval_steps": 40, "max_eval_steps": 5}
   flags |= {"output_dir": tmp_path, "do_eval": True, "keep_checkpoint_max": 3}
@@ -100,7 +100,7 @@ VARIANTS = """
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", VARIANTS.strip().split("\n"))
-def test_variants_run(given, tmp_path, options):
+def test_a_variant_trains_and_evaluates(given, tmp_path, options):
   flags = {"num_train_steps": 4, "eval_steps": 2, "max_eval_steps": 2}
   flags |= {"output_dir": tmp_path, "do_eval": True}
   log = _run(*options.split(), **given, **flags)

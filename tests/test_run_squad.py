@@ -63,7 +63,7 @@ def _load(path):
   return json.loads(path.read_text())
 
 
-def test_learns_answers_and_scores(flags, tmp_path):
+def test_a_model_learns_answers_and_scores(flags, tmp_path):
   output, file = tmp_path / "out", tmp_path / "v1.json"
   more = {"num_train_epochs": 40, "learning_rate": 0.01, "train_file": file}
   predict = {"do_predict": True, "predict_file": file, "output_dir": output}

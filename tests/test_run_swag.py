@@ -64,7 +64,7 @@ def _trained(given, tmp_path_factory):
   return shared.trained(tmp_path_factory, "run_swag", **flags)
 
 
-def test_learns_to_choose_among_another_number(trained):
+def test_a_model_chooses_among_another_number_of_endings(trained):
   output, log = trained
   results = programs.results(output)
   assert sorted(results) == ["eval_accuracy", "eval_loss", "global_step"]
@@ -80,9 +80,7 @@ def test_learns_to_choose_among_another_number(trained):
   assert np.mean([row[-1] == "1" for row in judged]) > 0.9
 
 
-def test_predicts_without_labels_from_the_checkpoint_alone(
-  trained, given, tmp_path
-):
+def test_a_checkpoint_alone_predicts_without_labels(trained, given, tmp_path):
   output, _ = trained
   rows = list(_examples(11, 2, 3))
   expected = [row.pop("label") for row in rows]

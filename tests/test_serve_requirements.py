@@ -68,7 +68,7 @@ def _environment(packages):
 @pytest.mark.parametrize(
   "name", ["classification of pairs", "tagging", "questions"]
 )
-def test_predictor_answers(packages, folders, name):
+def test_the_predictor_answers_without_tensorflow(packages, folders, name):
   predict = Predictor(folders[name], "litert")
   texts = dict.fromkeys(predict.inputs, TEXT)
   flags = [f"--{name}={text}" for name, text in texts.items()]

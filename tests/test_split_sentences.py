@@ -21,7 +21,7 @@ def test_a_file_is_a_document(tmp_path):
 
 
 @pytest.mark.parametrize("source", ["prose", "books"])
-def test_no_line_end_joins_words(source, tmp_path):
+def test_words_stay_apart_at_every_line_end(source, tmp_path):
   ends = "\n", "\r\n", "\r", "\u2028", "\x85", "\x0b", "\x0c", "\r\r\n"
   for end in ends:
     content = f"Owls hunt{end}at night.{end}Foxes, too.{end}"
@@ -36,7 +36,7 @@ def test_no_line_end_joins_words(source, tmp_path):
 @pytest.mark.parametrize(
   ("unit", "number"), [("字", 44_173), ("word ", 1000), ("ฝนตก", 60)]
 )
-def test_an_endless_sentence_is_said(unit, number, tmp_path):
+def test_an_endless_sentence_is_reported(unit, number, tmp_path):
   (tmp_path / "text").write_text(f"{unit * number}.\n\nIt rained.\n")
   log, text = _split(tmp_path / "text")
   size = len(text.split("\n")[0])
@@ -82,7 +82,7 @@ It is crushed, washed and smelted (see "Smelting").
 """
 
 
-def test_articles_of_wikipedia(tmp_path):
+def test_articles_become_documents_of_passages(tmp_path):
   (tmp_path / "wiki_00").write_text(ARTICLES, encoding="utf-8")
   articles = ARTICLES.split("</doc>\n")[:-1]
   rows = [{"text": text.partition("\n")[2]} for text in articles]
@@ -128,7 +128,7 @@ The licence goes on.
 """
 
 
-def test_passages_of_a_book(tmp_path):
+def test_a_book_becomes_its_passages(tmp_path):
   (tmp_path / "book").write_text(BOOK)
   log, text = _split(tmp_path / "book", source="books")
   assert text.splitlines() == [

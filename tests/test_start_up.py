@@ -95,7 +95,7 @@ def _table(program):
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_help_and_flags(program):
+def test_the_help_and_the_table_list_all_flags(program):
   done = _start(program, "--help")
   assert done.returncode == 0
   assert _flags(program) == _table(program), (

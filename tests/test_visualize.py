@@ -46,7 +46,7 @@ def _data(html):
   return json.loads(text.split('json">')[1].split("</script>")[0])
 
 
-def test_writes_a_page(html):
+def test_the_program_writes_a_page(html):
   data = _data(html)
   assert data["facts"]["task"] == "pretraining"
   assert data["answer"]["is_next"] in (True, False)
@@ -84,7 +84,7 @@ def test_a_checkpoint_has_the_task_of_its_run(tmp_path):
   assert weights[0] == weights[1] == weights[2] != weights[3]
 
 
-def test_decomposed_texts_are_said(folder, tmp_path):
+def test_decomposed_texts_are_reported(folder, tmp_path):
   text = unicodedata.normalize("NFD", "하 [MASK]")
   path = tmp_path / "x.html"
   log = programs.run("visualize", model=folder, text=text, output_file=path)
@@ -93,7 +93,7 @@ def test_decomposed_texts_are_said(folder, tmp_path):
 
 def test_a_text_that_is_too_long_is_refused(folder, tmp_path):
   flags = {"model": folder, "output_file": tmp_path / "x.html"}
-  message = "has 52 tokens with [CLS] and [SEP], of which 40 fit"
+  message = "has 52 tokens with [CLS] and [SEP], but 40 fit"
   programs.fails("visualize", message, **flags, text="a " * 50)
   assert not (tmp_path / "x.html").exists()
 

@@ -174,7 +174,7 @@ echo "$TF_CONFIG" >> "{folder}/configurations"
   return (folder / "configurations").read_text().splitlines()
 
 
-def test_the_script_for_slurm(tmp_path):
+def test_the_script_for_slurm_starts_every_worker(tmp_path):
   scontrol = ("scontrol", '[ "$3" = "n[1-3]" ] && seq -f n%g 3')
   srun = ("srun", 'for i in 0 1 2; do SLURM_PROCID=$i "${@:2}"; done')
   lines = _run_script(
@@ -188,7 +188,7 @@ def test_the_script_for_slurm(tmp_path):
   assert len(lines) == 3
 
 
-def test_the_job_for_kubernetes(tmp_path):
+def test_the_job_for_kubernetes_starts_every_worker(tmp_path):
   yaml = pytest.importorskip("yaml")
   service, job = yaml.safe_load_all(_document("kubernetes"))
   name, spec = job["metadata"]["name"], job["spec"]

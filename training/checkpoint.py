@@ -100,8 +100,8 @@ class Reader:
     self.shapes = self._read(self._reader.get_variable_to_shape_map)
     if "_CHECKPOINTABLE_OBJECT_GRAPH" in self.shapes:
       raise UserError(
-        f"{prefix} is an object-based TensorFlow 2 checkpoint, not one by "
-        "name: convert it with convert_checkpoint.py"
+        f"{prefix} is an object-based TensorFlow 2 checkpoint, without names "
+        "of variables: convert it with convert_checkpoint.py"
       )
 
   def __contains__(self, name: str) -> bool:

@@ -89,9 +89,10 @@ def choose_checkpoint(folder: str, prefer_best: bool = False) -> str | None:
 def find_checkpoint(path: str) -> str:
   """Returns the prefix of the checkpoint that a user names.
 
-  `path` is a prefix ("dir/model.ckpt-10"), a checkpoint's file, or a folder for
-  `choose_checkpoint` or with only one checkpoint. Raises FileNotFoundError for
-  none, ValueError for several or by `check_name`.
+  `path` is a prefix ("dir/model.ckpt-10"), a checkpoint's file, a run's folder
+  (see `choose_checkpoint`), or a folder with a single checkpoint. Raises
+  FileNotFoundError without a checkpoint, ValueError for several, or for a path
+  that `check_name` refuses.
   """
   check_name(path)
   if files.is_folder(path):

@@ -121,7 +121,7 @@ def run_child(command: list[str]) -> int:
 
 
 def end_interrupted() -> None:
-  """Exits with status 0, or 143 in a child, where 0 means complete."""
+  """Exits with status 0; in a child, where 0 means complete, with 143."""
   sys.exit(_INTERRUPTED if _IS_CHILD in os.environ else 0)
 
 

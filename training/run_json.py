@@ -97,7 +97,7 @@ def versions() -> dict[str, str]:
 
 
 def commit(besides: Sequence[str] = ()) -> str | None:
-  """Git commit of this code or None; "+" marks changes but in `besides`."""
+  """Git commit of this code, or None; "+" marks changes outside `besides`."""
 
   def git(*words):
     return subprocess.run(

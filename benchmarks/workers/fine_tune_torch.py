@@ -1,8 +1,6 @@
 """Worker: fine-tuning with transformers and torch, as users would write it.
 
-transformers has models, tokenizer, padding and grouping by length, torch has
-AdamW, here without bias correction, like BERT's Adam. benchmarks/fine_tune.py
-runs this worker as a command and scores the predictions.
+AdamW is without bias correction, like BERT's Adam.
 """
 
 import itertools
@@ -29,8 +27,8 @@ PADDING = transformers.DataCollatorWithPadding
 def prepare(**config) -> Answer:
   """Trains, and answers with `predictions` for the dev rows.
 
-  `data` is a JSON file with "train" and "dev": articles of SQuAD; or rows of
-  two texts and a label, and "labels"; or rows of words and tags, and "tags".
+  `data` is a JSON file with "train" and "dev", articles of SQuAD or rows, and
+  for rows with "labels" or "tags".
   """
 
   def answer():
@@ -100,18 +98,15 @@ class Tagging:
     )
 
   def rows(self, sentences):
-    """Yields inputs and labels of sentences; -100 where no word begins."""
     for words, tags in sentences:
       row = self.tokenizer(
         words, is_split_into_words=True, max_length=self.length, truncation=True
       )
-      pairs = itertools.pairwise([None, *row.word_ids()])
-      yield {name: row[name] for name in INPUTS} | {
-        "labels": [
-          -100 if word in (None, before) else self.tags.index(tags[word])
-          for before, word in pairs
-        ]
-      }
+      labels = [  # where a word begins
+        -100 if word in (None, before) else self.tags.index(tags[word])
+        for before, word in itertools.pairwise([None, *row.word_ids()])
+      ]
+      yield {name: row[name] for name in INPUTS} | {"labels": labels}
 
   def decode(self, outputs):
     """Tags of the words of each sentence; "O" where tokens were cut off."""
@@ -196,7 +191,6 @@ def train(model, rows, collate, config, steps):
 
 @torch.inference_mode()
 def predict(model, rows, collate, dtype):
-  """Computes the outputs for each row: {name: array}."""
   model.eval()
   outputs = [None] * len(rows)
   order = sorted(range(len(rows)), key=lambda i: len(rows[i]["input_ids"]))
@@ -204,9 +198,7 @@ def predict(model, rows, collate, dtype):
     numbers = order[first : first + 32]
     batch = collate([{n: rows[i][n] for n in INPUTS} for i in numbers])
     with train_torch.autocast(dtype):
-      logits = model(**batch)
+      logits = {k: v.float().numpy() for k, v in model(**batch).items()}
     for row, i in enumerate(numbers):
-      outputs[i] = {
-        name: np.asarray(values[row].float()) for name, values in logits.items()
-      }
+      outputs[i] = {name: values[row] for name, values in logits.items()}
   return outputs

@@ -9,7 +9,6 @@ from benchmarks.worker import Answer
 
 
 def prepare(case: str) -> Answer:
-  """Answers with the `seconds` of all products, including gradients."""
   case = Case.parse(case)
 
   def answer(seconds):

@@ -8,7 +8,6 @@ from benchmarks import worker
 
 
 def prepare(file: str, vocab: str) -> worker.Answer:
-  """Loads a model and its uncased vocabulary; see `worker.answer_pairs`."""
   session = onnxruntime.InferenceSession(file)
   encode = BertWordPieceTokenizer(vocab)
   encode.enable_padding()

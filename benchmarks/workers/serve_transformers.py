@@ -1,7 +1,6 @@
 """Worker: transformers, ONNX Runtime or OpenVINO answers pairs of texts.
 
-transformers 5 lacks a pipeline for questions. The worker follows the examples
-of transformers: the tokenizer makes windows, a search finds the best span.
+Windows and spans of SQuAD follow the examples of transformers.
 """
 
 import os
@@ -16,7 +15,6 @@ LENGTH, OVERLAP = 384, 128  # of windows, in tokens
 
 
 def pipeline(folder: str, dtype: torch.dtype):
-  """Makes a function from pairs of texts to labels with a pipeline."""
   pipe = transformers.pipeline(
     "text-classification", folder, dtype=dtype, device="cpu"
   )
@@ -33,7 +31,6 @@ def pipeline(folder: str, dtype: torch.dtype):
 
 
 def classifier(tokenizer, run):
-  """Makes a function from pairs of texts to labels; `run` computes logits."""
   options = {"truncation": True, "max_length": 128, "padding": True}
 
   def answer(pairs):
@@ -45,8 +42,6 @@ def classifier(tokenizer, run):
 
 
 def reader(tokenizer, run):
-  """Makes a function from pairs of question and context to answers."""
-
   def answer(pairs):
     windows = squad_torch.windows(tokenizer, pairs, LENGTH, OVERLAP)
     inputs = [window.inputs for window in windows]
@@ -57,7 +52,6 @@ def reader(tokenizer, run):
 
 
 def torch_function(model, engine: str):
-  """Makes a function from inputs to arrays of logits in torch."""
   run = torch.compile(model, dynamic=True) if "compile" in engine else model
 
   @torch.inference_mode()
@@ -92,9 +86,7 @@ def onnx_function(model, folder: str, dtype: str):
   options = onnxruntime.SessionOptions()
   options.intra_op_num_threads = torch.get_num_threads()
   run = onnxruntime.InferenceSession(path, options).run
-  return lambda inputs: run(
-    None, {name: inputs[name].numpy() for name in names}
-  )
+  return lambda inputs: run(None, {k: inputs[k].numpy() for k in names})
 
 
 def openvino_function(model, folder: str, dtype: str):
@@ -107,13 +99,11 @@ def openvino_function(model, folder: str, dtype: str):
   options = {"INFERENCE_PRECISION_HINT": "f32"} if dtype == "float32" else {}
   options["INFERENCE_NUM_THREADS"] = torch.get_num_threads()
   run = openvino.compile_model(path, "CPU", options)
-  return lambda inputs: list(
-    run({name: inputs[name].numpy() for name in squad_torch.INPUTS}).values()
-  )
+  names = squad_torch.INPUTS
+  return lambda inputs: [*run({k: inputs[k].numpy() for k in names}).values()]
 
 
 def prepare(folder: str, engine: str, dtype: str) -> worker.Answer:
-  """Loads a model. `worker.answer_pairs` describes requests."""
   config = transformers.AutoConfig.from_pretrained(folder)
   is_squad = "QuestionAnswering" in config.architectures[0]
   torch_dtype = torch.bfloat16 if dtype == "bfloat16" else torch.float32

@@ -18,7 +18,6 @@ class Window(NamedTuple):
 
 
 def windows(tokenizer, pairs: list, length: int, overlap: int) -> list[Window]:
-  """Makes overlapping windows from pairs of question and context."""
   questions, contexts = zip(*pairs, strict=True)
   encoded = tokenizer(
     list(questions),
@@ -29,19 +28,16 @@ def windows(tokenizer, pairs: list, length: int, overlap: int) -> list[Window]:
     return_overflowing_tokens=True,
     return_offsets_mapping=True,
   )
-  return [
-    Window(
-      {name: encoded[name][i] for name in INPUTS},
-      pair,
-      [
-        tuple(offset) if part == 1 else None
-        for part, offset in zip(
-          encoded.sequence_ids(i), encoded["offset_mapping"][i], strict=True
-        )
-      ],
-    )
-    for i, pair in enumerate(encoded["overflow_to_sample_mapping"])
-  ]
+  result = []
+  for i, pair in enumerate(encoded["overflow_to_sample_mapping"]):
+    inputs = {name: encoded[name][i] for name in INPUTS}
+    pieces = encoded["offset_mapping"][i], encoded.sequence_ids(i)
+    offsets = [
+      tuple(offset) if part == 1 else None
+      for offset, part in zip(*pieces, strict=True)
+    ]
+    result.append(Window(inputs, pair, offsets))
+  return result
 
 
 def span(window: Window, answer: dict | None) -> tuple[int, int]:
@@ -57,7 +53,6 @@ def span(window: Window, answer: dict | None) -> tuple[int, int]:
 
 
 def answers(windows: list[Window], logits: list, pairs: list) -> list[str]:
-  """Texts of the best spans, by each window's start and end logits."""
   best = [(-math.inf, "")] * len(pairs)
   for window, (starts, ends) in zip(windows, logits, strict=True):
     size = len(window.offsets)  # without padding

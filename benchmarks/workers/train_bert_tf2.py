@@ -15,7 +15,6 @@ from training.step import TrainStep, set_dtype_policy
 
 
 def make_train_step(case: cases.Case) -> TrainStep:
-  """Makes the training step of a model with random weights."""
   set_dtype_policy(case.dtype)
   model = models.pretrainer(case.config)
   return TrainStep(

@@ -1,8 +1,4 @@
-"""Worker: the masked LM step of KerasHub.
-
-Trains BertMaskedLM with the AdamW of Keras by `train_on_batch`. Without a
-next-sentence head, the step is a little less work than other libraries' steps.
-"""
+"""Worker: BertMaskedLM of KerasHub, without a next-sentence head."""
 
 import keras
 import keras_hub
@@ -37,15 +33,14 @@ def prepare(case: str, warm_up: int) -> Answer:
     keras.losses.SparseCategoricalCrossentropy(from_logits=True),
     metrics=[],
   )
-  fields = cases.batch(case)
+  fields = {k: tf.constant(v) for k, v in cases.batch(case).items()}
+  labels = fields["masked_lm_ids"]
   inputs = {
     "token_ids": fields["input_ids"],
     "padding_mask": fields["input_mask"],
     "mask_positions": fields["masked_lm_positions"],
     "segment_ids": fields["segment_ids"],
   }
-  inputs = {name: tf.constant(values) for name, values in inputs.items()}
-  labels = tf.constant(fields["masked_lm_ids"])
 
   def step():
     return float(model.train_on_batch(inputs, labels, return_dict=True)["loss"])

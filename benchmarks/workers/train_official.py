@@ -1,7 +1,4 @@
-"""Worker: the pre-training step of tf-models-official.
-
-Trains BertPretrainerV2 with MaskedLMTask.train_step and AdamW.
-"""
+"""Worker: BertPretrainerV2 of tf-models-official, by MaskedLMTask and AdamW."""
 
 import tensorflow as tf
 import tf_keras
@@ -36,16 +33,16 @@ def build_task(case: cases.Case) -> masked_lm.MaskedLMTask:
 
 
 def build_optimizer():
-  """Makes AdamW with the original's settings."""
   excluded = ["LayerNorm", "layer_norm", "bias"]
   adamw = {"weight_decay_rate": 0.01, "exclude_from_weight_decay": excluded}
   decay = {"initial_learning_rate": 1e-4, "decay_steps": 10**6}
   decay["end_learning_rate"] = 0.0
-  settings = {
-    "optimizer": {"type": "adamw", "adamw": adamw},
-    "learning_rate": {"type": "polynomial", "polynomial": decay},
-  }
-  config = optimization.OptimizationConfig(settings)
+  config = optimization.OptimizationConfig(
+    {
+      "optimizer": {"type": "adamw", "adamw": adamw},
+      "learning_rate": {"type": "polynomial", "polynomial": decay},
+    }
+  )
   factory = optimization.OptimizerFactory(config)
   return factory.build_optimizer(factory.build_learning_rate())
 

@@ -1,8 +1,7 @@
 """Worker: the pre-training step of transformers and torch.
 
-`form` is "stock", BertForPreTraining with a head on every position; "masked",
-with the head on masked positions alone, like the original; or "compiled",
-masked under torch.compile with fused AdamW.
+`form` is "stock", with a head on every position; "masked", on masked positions
+alone; or "compiled", masked under torch.compile with fused AdamW.
 """
 
 import torch
@@ -53,7 +52,6 @@ class Stock(Masked):
 
 
 def adamw(model, learning_rate: float, **options) -> torch.optim.Optimizer:
-  """Makes AdamW with weight decay for matrices alone."""
   decayed = [p for p in model.parameters() if p.ndim > 1]
   not_decayed = [p for p in model.parameters() if p.ndim == 1]
   groups = [{"params": decayed}, {"params": not_decayed, "weight_decay": 0.0}]
@@ -66,7 +64,6 @@ def autocast(dtype: str) -> torch.autocast:
 
 
 def update(model, loss, optimizer, schedule) -> None:
-  """Updates the model by the clipped gradient of the loss."""
   loss.backward()
   torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
   optimizer.step()

@@ -136,7 +136,7 @@ def count_words(
 
 
 def outputs(output: str) -> list[str]:
-  """Existing files of a prefix. OUTPUT-valid is a different prefix."""
+  """Existing files OUTPUT-00000-of-00032 and so on."""
   name = re.compile(re.escape(os.path.basename(output)) + r"-\d{5,}-of-\d{5,}")
   paths = files.glob_files(f"{glob.escape(output)}-*-of-*")
   return [path for path in paths if name.fullmatch(os.path.basename(path))]

@@ -81,7 +81,7 @@ class TextFormat:
   def is_divisible(self, path: str) -> bool:
     """True if JSON lines or blank lines divide the bytes of a file."""
     is_document = self.layout == "documents" and not self.field
-    return not (is_document or textfiles.is_compressed(path))
+    return not (is_document or path.endswith(textfiles.COMPRESSED))
 
 
 def read_documents(
@@ -125,7 +125,7 @@ def read_documents(
 
 def text_size(path: str) -> int:
   """Size of a text in bytes, estimated if it is compressed."""
-  factor = _COMPRESSION_RATIO if textfiles.is_compressed(path) else 1
+  factor = _COMPRESSION_RATIO if path.endswith(textfiles.COMPRESSED) else 1
   return factor * files.size(path)
 
 
@@ -137,7 +137,7 @@ _JOINT = re.compile(r"\w[\r\v\f\x85]+\w")  # cleaning joins these words
 def doubts(
   lines: Sequence[str], is_prose: bool, words: Callable, max_words: int
 ) -> Iterator[str]:
-  """Yields doubts about the first lines, or sentences, of a corpus.
+  """Yields warnings about the first lines, or sentences, of a corpus.
 
   `words` splits a text. A record has `max_words` at most.
   """
@@ -147,8 +147,8 @@ def doubts(
   some = f"of the first {len(sentences):,} {noun}"
   if 0 < 0.5 * len(texts) <= (single := sum(len(text) == 1 for text in texts)):
     yield (
-      f"{single:,} of the first {len(texts):,} documents have one sentence, so "
-      "that a random one is its next: put blank lines between documents only, "
+      f"{single:,} of the first {len(texts):,} documents have one sentence, "
+      "and thus a random next one: put blank lines between documents only, "
       f"or all of a document into a JSON line, or see {setting('input_format')}"
     )
   cut = [len(words(text[: 10 * max_words])) > max_words for text in sentences]

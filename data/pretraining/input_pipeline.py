@@ -207,12 +207,12 @@ class CausalTargets:
 class PretrainingInput(TrainingRecords):
   """Batches of pre-training records with targets.
 
-  `schema` is the schema of the files. `masking` and `tokenizer` mask
-  records made with --masking=dynamic; `masking` has the P of all records.
-  `causal_targets` converts batches for models of one direction. At most
-  `max_corrupt_records` are dropped. `folder` gets the index of records and the
-  repaired copies of corrupt files. `sources` groups `files` with sampling
-  weights. Raises ValueError if masking flags do not fit the records.
+  `schema` is the schema of the files. `masking` and `tokenizer` mask records
+  made with --masking=dynamic; `masking` has P for all records. `causal_targets`
+  converts batches for models of one direction. At most `max_corrupt_records`
+  are dropped. `folder` gets the index of records and the repaired copies of
+  corrupt files. `sources` groups `files` with sampling weights. Raises
+  ValueError if masking flags do not fit the records.
   """
 
   sources: Sequence[Source] = ()
@@ -249,8 +249,7 @@ class PretrainingInput(TrainingRecords):
         remedy = "leave them out, as this objective masks no words"
       raise UserError(
         f"{setting('mask_token_prob')} and {setting('random_token_prob')} are "
-        f"for words masked when records are read, and none of {files[0]} is: "
-        f"{remedy}"
+        f"for records without masks, and {files[0]} has masks: {remedy}"
       )
     if folder and max_corrupt_records:
       copies = record_scan.drop_corrupt(

@@ -158,7 +158,7 @@ def sentence_pairs(
 
   A "sentence" is a run of segments. Half of the second sentences follow the
   first, and half are from random documents; the segments that they replace
-  begin the next pair. Some documents draw a shorter length than T for all.
+  begin the next pair. Some documents draw a length below T for all their pairs.
 
   Yields ids of both, T - 3 in total at most, and True if the second is random.
   """

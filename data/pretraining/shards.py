@@ -68,7 +68,7 @@ class Shard(NamedTuple):
 def build_shard(
   builder: RecordBuilder, shard: Shard
 ) -> tuple[list[bytes], Mapping[str, int], list[str]]:
-  """Records of a shard, made with its own seed; Progress.counts; samples."""
+  """Makes a shard's records, with the shard's seed; also counts and samples."""
   config = builder.config
   progress = Progress("", 0, "", log=lambda text: None)
   lines = shard.lines(config.text_format)
@@ -119,8 +119,8 @@ def write_shards(
   progress.say()
   if single:
     logging.warning(
-      f"{single} of {len(shards)} shards are a single document, from which "
-      "their random next sentences are drawn too; blank lines divide documents"
+      f"{single} of {len(shards)} shards are a single document, which also "
+      "gives their random next sentences: put blank lines between documents"
     )
   _warn_of_pairs(progress.counts)
   return progress.counts["instances"]
@@ -212,8 +212,8 @@ def split_corpus(paths: list[str], text_format: TextFormat) -> list[Shard]:
   ):
     if span.size > _LARGE_SPAN:
       logging.warning(
-        f"{span}: {span.size // 1_000_000} MB that cannot be divided; a worker "
-        "holds them in memory"
+        f"{span}: {span.size // 1_000_000} MB cannot be divided; a worker "
+        "holds all of it in memory"
       )
     if spans and filled + span.size > size:
       shards.append(Shard(len(shards), spans))
@@ -256,8 +256,8 @@ def write_in_memory(
   reading.say()
   if len(corpus) == 1:
     logging.warning(
-      "the text is a single document, from which random next sentences are "
-      "drawn too; put a blank line between documents"
+      "the text is a single document, which also gives the random next "
+      "sentences: put blank lines between documents"
     )
   dupes = config.instance_config.dupe_factor
   unit = "copies of documents" if dupes > 1 else "documents"

@@ -16,3 +16,11 @@ class Settings(NamedTuple):
   max_connections: int = 500
   access_log: bool = False
   cors_origins: Sequence[str] = ()
+
+
+class RestError(Exception):
+  """A request fails with a message and an HTTP status of 400 or more."""
+
+  def __init__(self, message: str, status: int = 400):
+    super().__init__(message)
+    self.status = status

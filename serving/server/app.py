@@ -2,10 +2,14 @@
 
 import asyncio
 import contextlib
+import json
+import os
 import re
+import sys
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import unquote
 
 import prometheus_client
@@ -13,11 +17,9 @@ from absl import logging
 from prometheus_client import Counter, Gauge, Histogram
 
 from serving.answers import SCRIPT, STYLE
-from serving.server import Settings, responses, rest
-from serving.server.models import NOT_LOADED, Model, NotLoaded, NoVersion
-from serving.server.responses import Response, of_json, of_text
-from serving.server.rest import RestError
-from serving.server.version import Closed, QueueFull, WrongRow
+from serving.server import RestError, Settings, rest
+from serving.server.models import NOT_LOADED, Model
+from serving.server.version import Closed, QueueFull
 from storage import setting
 
 _URL = re.compile(
@@ -31,10 +33,15 @@ _LARGE = 1 << 15
 # client that cannot send the whole body may not see the answer.
 _READ_ANYWAY = 64
 _HERE = Path(__file__).parent
-_PAGE_FILES = _HERE / "page.css", _HERE / "page.js", STYLE, SCRIPT
-# HTTP statuses of errors from other modules.
-_STATUSES = {NotLoaded: 503, NoVersion: 404, WrongRow: 400}
+_PAGE_TYPES = {".html": "html", ".css": "css", ".js": "javascript"}
+_PAGE_HEADERS = {
+  "content-security-policy": "default-src 'none'; script-src 'self'; "
+  "style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; "
+  "form-action 'none'; frame-ancestors 'none'",
+  "x-content-type-options": "nosniff",
+}
 _METRICS_TYPE = {"content-type": prometheus_client.CONTENT_TYPE_LATEST}
+_PREFLIGHT = "access-control-allow-methods"
 
 # Bucket bounds of the histograms.
 _SECONDS = (
@@ -43,11 +50,18 @@ _SECONDS = (
 _TEXTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 
 
+class Response(NamedTuple):
+  """An HTTP response; `headers` lacks content-length, which the app adds."""
+
+  status: int
+  body: bytes
+  headers: dict[str, str]
+
+
 class Metrics:
   """Metrics by model; the label "" counts requests for unknown models.
 
-  `requests` counts answers by HTTP status. `seconds` is the time from the head
-  of a request to the answer, `batch_texts` the number of texts in a batch.
+  `seconds` is the time from the head of a request to the answer.
   """
 
   def __init__(self):
@@ -56,14 +70,12 @@ class Metrics:
     model = {"labelnames": ["model"], **base}
     self.requests = Counter("requests", "Answers.", ["model", "status"], **base)
     self.seconds = Histogram("seconds", "Latency.", buckets=_SECONDS, **model)
-    self.batch_texts = Histogram(
-      "batch_texts", "Texts of a call.", buckets=_TEXTS, **model
-    )
+    name, text = "batch_texts", "Texts of a call."
+    self.batch_texts = Histogram(name, text, buckets=_TEXTS, **model)
     self._queue = Gauge("queue_texts", "Texts that wait.", **model)
     self._version = Gauge("version", "Newest, or 0.", **model)
 
   def text(self, models: Mapping[str, Model]) -> bytes:
-    """Returns all metrics in Prometheus' text format."""
     for name, model in models.items():
       versions = model.versions
       queued = sum(version.workers.queued for version in versions.values())
@@ -75,54 +87,52 @@ class Metrics:
 class App:
   """The endpoints. Server sets `connections`, and `is_draining` to end."""
 
-  def __init__(
-    self, models: Mapping[str, Model], metrics: Metrics, settings: Settings
-  ):
+  def __init__(self, models: Mapping, metrics: Metrics, settings: Settings):
     self.is_draining = False
     self.connections: Collection = ()
     self._models, self._metrics, self._settings = models, metrics, settings
+    pages = _HERE / "page.css", _HERE / "page.js", STYLE, SCRIPT
     self._get = {
-      "/healthz": lambda: of_text("ok\n"),
+      "/healthz": lambda: _of_text("ok\n"),
       "/readyz": self._readyz,
       "/metrics": lambda: Response(200, metrics.text(models), _METRICS_TYPE),
       "/models": self._list,
       "/": _page(_HERE / "page.html"),
-      **{f"/{file.name}": _page(file) for file in _PAGE_FILES},
+      **{f"/{file.name}": _page(file) for file in pages},
     }
 
   async def __call__(self, scope, receive, send) -> None:
-    """Answers a request, as ASGI calls an application."""
     begin = time.monotonic()
-    cors = responses.cors_headers(scope, self._settings.cors_origins)
-    if responses.PREFLIGHT in cors:
+    cors = _cors_headers(scope, self._settings.cors_origins)
+    if _PREFLIGHT in cors:
       response = Response(200, b"", {})
     elif not (get := self._get.get(scope["path"])):
       response = await self._v1({**scope, "model": ""}, receive)
     elif scope["method"] in ("GET", "HEAD"):
       response = get()
     else:
-      response = of_json({"error": "Method Not Allowed"}, 405)
+      response = _of_json({"error": "Method Not Allowed"}, 405)
     status, body, headers = response
-    headers = {**headers, **cors, "content-length": str(len(body))}.items()
-    pairs = [(name.encode(), value.encode()) for name, value in headers]
+    headers = headers | cors | {"content-length": str(len(body))}
+    pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
     head = {"type": "http.response.start", "status": status, "headers": pairs}
     await send(head)
     await send({"type": "http.response.body", "body": body})
     if self._settings.access_log:
       size = 0 if scope["method"] == "HEAD" else len(body)
-      responses.log_access(scope, status, size, time.monotonic() - begin)
+      _log_access(scope, status, size, time.monotonic() - begin)
 
   def _list(self):
     versions = {name: m.versions for name, m in self._models.items()}
     facts = {name: v[max(v)].facts for name, v in versions.items() if v}
-    return of_json({"models": [*versions], "facts": facts})
+    return _of_json({"models": [*versions], "facts": facts})
 
   def _readyz(self):
     if self.is_draining:
-      return of_text("shutting down\n", 503)
+      return _of_text("shutting down\n", 503)
     missing = [name for name, m in self._models.items() if not m.versions]
     text = f"not loaded: {', '.join(missing)}\n" if missing else "ok\n"
-    return of_text(text, 503 if missing else 200)
+    return _of_text(text, 503 if missing else 200)
 
   async def _v1(self, request, receive):
     begin = time.monotonic()
@@ -130,19 +140,16 @@ class App:
     is_full = len(self.connections) > limit
     try:
       if is_full:
-        message = (
-          f"there are too many clients ({setting('max_connections', limit)})"
-        )
+        flag = setting("max_connections", limit)
+        message = f"there are too many clients ({flag})"
         logging.log_every_n_seconds(logging.WARNING, message, 60)
         raise RestError(message, 503)
       response = await self._answer(request, receive)
     except RestError as error:
-      response = of_json({"error": str(error)}, error.status)
-    except tuple(_STATUSES) as error:
-      response = of_json({"error": str(error)}, _STATUSES[type(error)])
+      response = _of_json({"error": str(error)}, error.status)
     except Exception:
       logging.exception("%s %r", request["method"], request["path"][:200])
-      response = of_json({"error": "internal error"}, 500)
+      response = _of_json({"error": "internal error"}, 500)
     # After 408 and 413 the rest of the body is still unread.
     if self.is_draining or is_full or response.status in (408, 413):
       response.headers["connection"] = "close"
@@ -162,37 +169,39 @@ class App:
     name = unquote(name)
     model = self._models.get(name)
     request["model"] = name if model else ""
-    number = rest.version_number(version, label)
-    if verb:
-      body = await self._read(receive)
-      headers = dict(request["headers"])
-      encoding = headers.get(b"content-encoding", b"").lower()
-      if encoding not in (b"", b"identity") or body.startswith(b"\x1f\x8b"):
-        message = "the body is compressed: send JSON without Content-Encoding"
-        raise RestError(message, 415)
-      return await self._predict(model, name, number, verb.lower(), body)
-    return self._status(model, name, number, metadata)
+    if label:
+      raise RestError(f"there is no version label {unquote(label)[:200]}")
+    if version and len(version) > 18:
+      raise RestError(f"{version[:200]} is too large a number of a version")
+    number = int(version) if version else None
+    if not verb:
+      return self._status(model, name, number, metadata)
+    body = await self._read(receive)
+    encoding = dict(request["headers"]).get(b"content-encoding", b"").lower()
+    if encoding not in (b"", b"identity") or body.startswith(b"\x1f\x8b"):
+      message = "the body is compressed: send JSON without Content-Encoding"
+      raise RestError(message, 415)
+    return await self._predict(model, name, number, verb.lower(), body)
 
   def _status(self, model, name, number, metadata):
     if metadata and model:
       number, loaded = model.find(number)
       spec = {"name": name, "signature_name": "", "version": f"{number}"}
       signatures = {"signature_def": {"signature_def": loaded.signature_def}}
-      return of_json({"model_spec": spec, "metadata": signatures})
+      return _of_json({"model_spec": spec, "metadata": signatures})
     states = model.states if model else {}
     if not states:
       raise RestError(f"Could not find any versions of model {name}", 404)
     if number not in (None, *states):
       raise RestError(f"Could not find version {number} of model {name}", 404)
     numbers = sorted(states, reverse=True) if number is None else [number]
-    statuses = []
+    rows = []
     for each in numbers:
       state, error = states[each]  # an error may name files
       code, message = ("INTERNAL", NOT_LOADED) if error else ("OK", "")
       status = {"error_code": code, "error_message": message}
-      row = {"version": str(each), "state": state, "status": status}
-      statuses.append(row)
-    return of_json({"model_version_status": statuses})
+      rows.append({"version": f"{each}", "state": state, "status": status})
+    return _of_json({"model_version_status": rows})
 
   async def _predict(self, model, name, number, method, body):
     document = await _convert(len(body), rest.parse, body)
@@ -201,8 +210,11 @@ class App:
     outputs = None
     while outputs is None:
       loaded = model.find(number)[1]
-      signature = rest.signature_name(document, loaded.specs, method)
-      specs = loaded.specs[signature]
+      signature = document.get("signature_name") or "serving_default"
+      if not (specs := loaded.specs.get(signature)):
+        raise RestError(f'the model has no signature "{signature[:200]}"')
+      if method != "predict":
+        raise RestError(f":{method} is not supported: use :predict")
       examples = await _convert(len(body), rest.read_inputs, document, specs)
       with contextlib.suppress(Closed):  # `poll` unloaded this version
         outputs = await self._run(loaded, signature, examples)
@@ -246,9 +258,8 @@ class App:
       logging.log_every_n_seconds(logging.WARNING, message, 60)
       raise RestError(f"{message}: try again later", 503) from None
     except TimeoutError:  # cancels the request unless already running
-      message = (
-        f"the answer did not come in time ({setting('request_timeout')})"
-      )
+      flag = setting("request_timeout")
+      message = f"the answer did not come in time ({flag})"
       raise RestError(message, 504) from None
 
 
@@ -259,7 +270,55 @@ async def _convert(size, function, *arguments):
   return await asyncio.to_thread(function, *arguments)
 
 
+# --- Responses -------------------------------------------------------------
+
+
+def _of_json(value, status: int = 200) -> Response:
+  # A message may quote a client's text, which may have a lone surrogate.
+  content = json.dumps(value, ensure_ascii=False).encode(errors="replace")
+  more = {"retry-after": "1"} if status == 503 else {}
+  return Response(status, content, {"content-type": "application/json"} | more)
+
+
+def _of_text(text: str, status: int = 200) -> Response:
+  kind = {"content-type": "text/plain; charset=utf-8"}
+  return Response(status, text.encode(), kind)
+
+
 def _page(file):
   """Reads a file of the page once; returns a function for its response."""
-  response = responses.of_page(file)
+  kind = {"content-type": f"text/{_PAGE_TYPES[file.suffix]}; charset=utf-8"}
+  response = Response(200, file.read_bytes(), kind | _PAGE_HEADERS)
   return lambda: response
+
+
+def _cors_headers(scope: dict, origins: Sequence[str]) -> dict[str, str]:
+  """CORS headers that let pages of `origins` read an answer; "*" allows all.
+
+  _PREFLIGHT is among them if a browser asks what such a page may send.
+  """
+  if not origins:
+    return {}
+  sent = {name: value.decode("latin-1") for name, value in scope["headers"]}
+  origin = "*" if "*" in origins else sent.get(b"origin", "")
+  headers = {} if origin == "*" else {"vary": "Origin"}
+  if origin not in origins:
+    return headers
+  headers["access-control-allow-origin"] = origin
+  headers["access-control-expose-headers"] = "Retry-After"
+  if scope["method"] == "OPTIONS" and b"access-control-request-method" in sent:
+    needed = sent.get(b"access-control-request-headers", "Content-Type")
+    headers["access-control-allow-headers"] = needed
+    headers |= {_PREFLIGHT: "GET, POST", "access-control-max-age": "600"}
+  return headers
+
+
+def _log_access(scope: dict, status: int, size: int, seconds: float) -> None:
+  """Prints a line of the Common Log Format, with milliseconds at the end."""
+  client = re.sub(r"[^!#-~]", "?", (scope["client"] or ["-"])[0])
+  path = scope["raw_path"][:200].decode("latin-1").replace('"', "%22")
+  now = time.strftime("%d/%b/%Y:%H:%M:%S %z")
+  request = f"{scope['method']} {path} HTTP/{scope['http_version']}"
+  line = f'{client} - - [{now}] "{request}" {status} {size} {1e3 * seconds:.1f}'
+  with contextlib.suppress(OSError, AttributeError):  # sys.stdout may be None
+    os.write(sys.stdout.fileno(), f"{line}\n".encode())

@@ -13,19 +13,12 @@ from absl import logging
 
 from serving.engines import first_line
 from serving.formats import FILES
+from serving.server import RestError
 from storage import UserError, files, setting
 
 _VERSION = re.compile("[0-9]{1,18}")
 _RETRY_SECONDS = 60  # as in TF Serving
 NOT_LOADED = "could not be loaded: the server's log says why"
-
-
-class NotLoaded(Exception):
-  """No version of a model can answer now."""
-
-
-class NoVersion(Exception):
-  """A model has no version of the requested number."""
 
 
 def split_name(text: str) -> tuple[str, str]:
@@ -64,9 +57,8 @@ def find_versions(folder: str) -> dict[int, str]:
 class Model:
   """A model and the versions that `load` reads from a folder.
 
-  `folder` holds one model, or numbered versions. The newest `num_versions` stay
-  loaded. `versions` has the loaded versions by number, `states` a pair
-  (TF Serving's state, error) for every version.
+  The newest `num_versions` stay loaded. `versions` has the loaded versions by
+  number, `states` a pair (TF Serving's state, error) for every version.
   """
 
   def __init__(self, name: str, folder: str, num_versions: int, load: Callable):
@@ -78,7 +70,10 @@ class Model:
     self._folder_error = ""  # of the last poll
 
   def find(self, number: int | None = None):
-    """Number and version, newest by default; raises NotLoaded or NoVersion."""
+    """Number and version, newest by default.
+
+    Raises RestError 503 if no version can answer now, 404 for another number.
+    """
     states, versions = self.states, self.versions  # `_add` sets versions first
     if number is None and versions:
       number = max(versions)
@@ -86,22 +81,23 @@ class Model:
       return number, versions[number]
     names = {s for n, (s, _) in states.items() if number in (None, n)}
     if not states or names & {"START", "LOADING"}:
-      raise NotLoaded(f"model {self.name} is loading: try again later")
+      raise RestError(f"model {self.name} is loading: try again later", 503)
     if number is None:
-      raise NotLoaded(f"model {self.name} {NOT_LOADED}")
-    raise NoVersion(f"model {self.name} has no version {number}")
+      raise RestError(f"model {self.name} {NOT_LOADED}", 503)
+    raise RestError(f"model {self.name} has no version {number}", 404)
 
   def poll(self) -> None:
-    """Loads new versions of the folder, and unloads old versions."""
+    before, self._folder_error = self._folder_error, ""
     try:
       folders = find_versions(self.folder)
     except Exception as error:  # depends on the file system
-      message = first_line(str(error)) or type(error).__name__
-      if message != self._folder_error:  # log once, not at each poll
-        logging.error("%s: %s", self.name, message)
-      self._folder_error = message
+      self._folder_error = first_line(str(error)) or type(error).__name__
+      if self._folder_error != before:  # log once, not at each poll
+        logging.error("%s: %s", self.name, self._folder_error)
       return
-    self._folder_error = ""
+    for number in {*self._retry} - {*folders}:  # a broken version is gone
+      del self._retry[number]
+      self.states = {n: s for n, s in self.states.items() if n != number}
     order = sorted(folders, reverse=True)
     newest = {*order[: self.num_versions]}
     for number in sorted(newest) + order[self.num_versions :]:
@@ -139,10 +135,7 @@ class Model:
 
 @contextlib.contextmanager
 def polled(models: Iterable[Model], seconds: float) -> Iterator[Thread]:
-  """Context in which a thread, the yielded value, keeps models up to date.
-
-  The thread polls every `seconds`, or only once for 0, as in TF Serving.
-  """
+  """Yields a thread that polls models every `seconds`, or once for 0."""
   stopped = Event()
   for model in models:
     with contextlib.suppress(Exception):  # `poll` logs it

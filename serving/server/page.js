@@ -62,8 +62,8 @@ async function chooseModel(given) {
 
 function showFacts({ labels, ...others }) {
   const shown = Object.entries({ ...others, labels: labels && labels.slice(0, 20).join(", ") + (labels.length > 20 ? ", ..." : "") });
-  byId("facts").replaceChildren(...shown.filter(([, value]) => value).map(([name, value]) =>
-    element("div", "", element("dt", "", name.replaceAll("_", " ")), element("dd", "", `${value}`))));
+  const known = shown.filter(([, value]) => value).map(([name, value]) => [name.replaceAll("_", " "), value]);
+  byId("facts").replaceChildren(...terms(known));
   const examples = EXAMPLES[others.task] || [];
   byId("examples").replaceChildren(...examples.map((example, i) => {
     const button = element("button", "", `Example ${i + 1}`);

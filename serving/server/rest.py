@@ -5,28 +5,18 @@ Formats and statuses follow https://www.tensorflow.org/tfx/serving/api_rest.
 
 import base64
 import json
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
-from urllib.parse import unquote
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from data.features import check_texts
 from serving.answers import to_list
+from serving.server import RestError
 from serving.server.version import Spec
 from storage import UserError
 
 
-class RestError(Exception):
-  """A request fails with a message and an HTTP status of 400 or more."""
-
-  def __init__(self, message: str, status: int = 400):
-    super().__init__(message)
-    self.status = status
-
-
 def _echo(value):
-  """Quotes a client's value as JSON in a message: at most 200 characters."""
   try:
     return json.dumps(value, ensure_ascii=False)[:200]
   except RecursionError:
@@ -46,28 +36,7 @@ def parse(body: bytes) -> dict:
   return document
 
 
-def signature_name(document: dict, names: Collection[str], method: str) -> str:
-  """Signature of a request; RestError for an unknown signature or method."""
-  name = document.get("signature_name") or "serving_default"
-  if name not in names:
-    raise RestError(f'the model has no signature "{name[:200]}"')
-  if method != "predict":
-    raise RestError(f":{method} is not supported: use :predict")
-  return name
-
-
-def version_number(version: str | None, label: str | None) -> int | None:
-  """Parses a version in a URL: None asks for the newest version."""
-  if label:
-    raise RestError(f"there is no version label {unquote(label)[:200]}")
-  if version and len(version) > 18:
-    raise RestError(f"{version[:200]} is too large a number of a version")
-  return int(version) if version else None
-
-
-def read_inputs(
-  document: dict, specs: Mapping[str, Spec]
-) -> list[dict[str, Any]]:
+def read_inputs(document: dict, specs: Mapping[str, Spec]) -> list[dict]:
   """Examples of a request, as values by input; raises RestError."""
   needed = [name for name, spec in specs.items() if not spec.is_optional]
   if ("instances" in document) == ("inputs" in document):
@@ -90,19 +59,15 @@ def read_inputs(
       problem = "unknown" if name in columns else "missing"
       names = ", ".join(specs)
       raise RestError(f'input "{name[:200]}" is {problem}: inputs are {names}')
-  values = [
-    _read(name, column, specs[name]) for name, column in columns.items()
-  ]
+  values = [_read(k, column, specs[k]) for k, column in columns.items()]
   if len({*map(len, values)}) > 1:
     raise RestError("inputs have different numbers of rows")
-  return [
-    dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)
-  ]
+  rows = zip(*values, strict=True)
+  return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
 def _is_named(value):
-  is_base64 = isinstance(value, dict) and [*value] == ["b64"]
-  return isinstance(value, dict) and not is_base64
+  return isinstance(value, dict) and [*value] != ["b64"]
 
 
 def _by_name(value, needed):
@@ -132,11 +97,9 @@ def _read(name, column, spec):
     except (ValueError, RecursionError):  # lists of different lengths
       array = np.array("")
     limits = np.iinfo(spec.dtype)
-    is_integer = array.dtype.kind in "iu" or not array.size
-    is_in_range = is_integer and np.all(
-      (array >= limits.min) & (array <= limits.max)
-    )
-    if not is_in_range or array.ndim != spec.rank - 1:
+    fits = array.dtype.kind in "iu" or not array.size
+    fits = fits and np.all((array >= limits.min) & (array <= limits.max))
+    if not fits or array.ndim != spec.rank - 1:
       raise RestError(
         f"{name}[{number}] is {_echo(value)}: give {spec.dtype} in lists of "
         f"equal lengths, {spec.rank - 1} in each other"
@@ -158,12 +121,17 @@ def _decode(value, depth):
 
 
 def write_outputs(answers: Sequence[Mapping], by_rows: bool) -> bytes:
-  """JSON of the answers to examples; a single output has no name.
+  """JSON of the answers: "predictions" by rows, or "outputs" by columns.
 
-  The key is "predictions" if answers are by rows, and "outputs" by columns.
+  A single output has no name.
   """
+
+  def to_json(value):
+    is_array = isinstance(value, np.ndarray | np.generic)
+    return to_list(np.asarray(value)) if is_array else value
+
   names = sorted(set().union(*answers))  # an answer may lack one
-  rows = [{n: _to_json(answer.get(n)) for n in names} for answer in answers]
+  rows = [{n: to_json(answer.get(n)) for n in names} for answer in answers]
   if len(names) == 1:
     value = [row[names[0]] for row in rows]
   elif by_rows:
@@ -181,8 +149,3 @@ def num_values(value: object) -> int:
   if isinstance(value, list):
     return len(value) * num_values(value[0]) if value else 0
   return getattr(value, "size", 1)
-
-
-def _to_json(value):
-  is_array = isinstance(value, np.ndarray | np.generic)
-  return to_list(np.asarray(value)) if is_array else value

@@ -13,10 +13,12 @@ from prometheus_client import Histogram
 
 from serving.answers import SIGNATURE, TextModel
 from serving.engines import num_cores
+from serving.server import RestError
 from storage import UserError
 
 # Maps a list of examples to a list of answers, in order.
 Function = Callable[[Sequence[Any]], Sequence[Any]]
+Sizes = Histogram | None  # observes the number of examples of each batch
 _REFUSED = "the model refuses a row: an id is too large, or the row too long"
 _DTYPES = {bool: "BOOL", int: "INT32", float: "FLOAT"}
 
@@ -30,24 +32,14 @@ class Spec(NamedTuple):
   takes_words: bool = False  # a text may be a list of its words
 
 
-class WrongRow(Exception):
-  """The model refuses a row. The message goes to clients."""
-
-
 class Version:
   """The signatures of a loaded model.
 
-  `specs` (of the inputs) and `functions` are by signature: `serving_default`
-  takes texts, `serving_features` rows. `signature_def` is JSON of both.
-  The page shows `facts`.
+  `specs` of inputs and `functions` are by signature: `serving_default` takes
+  texts, SIGNATURE rows. `signature_def` is JSON. The page shows `facts`.
   """
 
-  def __init__(
-    self,
-    model: TextModel,
-    max_queue_size: int,
-    sizes: Histogram | None = None,
-  ):
+  def __init__(self, model: TextModel, capacity: int, sizes: Sizes = None):
     answers, engine = model.answers, model.engine
     self.facts = {
       "task": answers.task.replace("_", " "),
@@ -57,31 +49,25 @@ class Version:
       "labels": answers.config.labels,
     }
     optional, word_lists = answers.optional, answers.word_lists
-    self.specs = {
-      "serving_default": {
-        name: Spec("string", 1 + rank, name in optional, name in word_lists)
-        for name, rank in answers.inputs.items()
-      },
-      SIGNATURE: {
-        name: Spec("int32", 1 + rank) for name, rank in engine.features.items()
-      },
+    texts = {
+      name: Spec("string", 1 + rank, name in optional, name in word_lists)
+      for name, rank in answers.inputs.items()
     }
-    rows = partial(_answer_rows, engine)
-    self.functions = {"serving_default": model, SIGNATURE: rows}
+    rows = {k: Spec("int32", 1 + rank) for k, rank in engine.features.items()}
+    self.specs = {"serving_default": texts, SIGNATURE: rows}
+    answer_rows = partial(_answer_rows, engine)
+    self.functions = {"serving_default": model, SIGNATURE: answer_rows}
     answer = model.warm_up()
     answer.pop("entities", None)  # a list of objects is no tensor
-    answer = answer.items()
-    outputs = {
-      "serving_default": {k: _describe(v) for k, v in answer if v is not None},
-      SIGNATURE: {k: ("FLOAT", v) for k, v in engine.outputs.items()},
-    }
+    named = {k: _describe(v) for k, v in answer.items() if v is not None}
+    outputs = {k: ("FLOAT", shape) for k, shape in engine.outputs.items()}
     self.signature_def = {
-      name: _signature_def(name, specs, outputs[name])
-      for name, specs in self.specs.items()
+      "serving_default": _signature_def("serving_default", texts, named),
+      SIGNATURE: _signature_def(SIGNATURE, rows, outputs),
     }
     # One worker collects batches; several workers would split the batches.
     number = 1 if engine.max_rows > 1 else num_cores()
-    self.workers = Workers(max_queue_size, number, engine.max_rows, sizes)
+    self.workers = Workers(capacity, number, engine.max_rows, sizes)
 
 
 def _answer_rows(engine, rows: Sequence[Mapping]) -> list[dict]:
@@ -89,26 +75,33 @@ def _answer_rows(engine, rows: Sequence[Mapping]) -> list[dict]:
   for row in rows:
     shapes = {n: v.shape for n, v in row.items() if n != "masked_lm_positions"}
     if len(set(shapes.values())) > 1 or 0 in shapes["input_ids"]:
-      raise WrongRow(f"inputs have other shapes, or are empty: {shapes}")
+      raise RestError(f"inputs have other shapes, or are empty: {shapes}")
     positions = row.get("masked_lm_positions", np.array([], np.int32))
     if np.any((positions < 0) | (positions >= shapes["input_ids"][-1])):
-      raise WrongRow("masked_lm_positions beyond the tokens of a row")
+      raise RestError("masked_lm_positions beyond the tokens of a row")
   try:
     return list(engine.run(rows))
   except UserError as error:
     logging.info("rows were refused: %s", error)
-    raise WrongRow(_REFUSED) from None
+    raise RestError(_REFUSED) from None
 
 
 def _signature_def(name, specs, outputs):
-  """A SignatureDef in the JSON of TF Serving's metadata."""
+  def info(tensor, dtype, shape):
+    sizes = [{"size": str(size), "name": ""} for size in shape]
+    return {
+      "dtype": f"DT_{dtype}",
+      "tensor_shape": {"dim": sizes, "unknown_rank": False},
+      "name": f"{tensor}:0",
+    }
+
   return {
     "inputs": {
-      key: _tensor_info(f"{name}_{key}", spec.dtype.upper(), [-1] * spec.rank)
+      key: info(f"{name}_{key}", spec.dtype.upper(), [-1] * spec.rank)
       for key, spec in specs.items()
     },
     "outputs": {
-      key: _tensor_info("StatefulPartitionedCall", *output)
+      key: info("StatefulPartitionedCall", *output)
       for key, output in outputs.items()
     },
     "method_name": "tensorflow/serving/predict",
@@ -116,20 +109,10 @@ def _signature_def(name, specs, outputs):
 
 
 def _describe(value):
-  """Type and shape of a row's answer; every size, with the batch, is -1."""
   shape = [-1]
   while isinstance(value, list) and value:
     value, shape = value[0], [*shape, -1]
   return _DTYPES.get(type(value), "STRING"), shape
-
-
-def _tensor_info(name, dtype, shape):
-  sizes = [{"size": str(size), "name": ""} for size in shape]
-  return {
-    "dtype": f"DT_{dtype}",
-    "tensor_shape": {"dim": sizes, "unknown_rank": False},
-    "name": f"{name}:0",
-  }
 
 
 # --- Workers ---------------------------------------------------------------
@@ -152,17 +135,12 @@ class _Request(NamedTuple):
 class Workers:
   """`number` threads that answer the oldest request first.
 
-  A free worker batches waiting requests for the same function, up to `max_rows`
-  examples. `queued` examples wait, at most `capacity`. `sizes` observes the
-  number of examples of each batch.
+  A free worker batches requests for the same function, up to `max_rows`
+  examples; `sizes` observes each batch. At most `capacity` examples wait.
   """
 
   def __init__(
-    self,
-    capacity: int,
-    number: int,
-    max_rows: int = 1,
-    sizes: Histogram | None = None,
+    self, capacity: int, number: int, max_rows: int = 1, sizes: Sizes = None
   ):
     self.queued = 0
     self._capacity, self._max_rows, self._sizes = capacity, max_rows, sizes
@@ -186,7 +164,6 @@ class Workers:
     return request.future
 
   def close(self) -> None:
-    """Answers the waiting requests, then ends the threads."""
     with self._changed:
       self._is_closed = True
       self._changed.notify_all()
@@ -194,10 +171,9 @@ class Workers:
   def _work(self):
     while (batch := self._take()) is not None:
       requests = [r for r in batch if r.future.set_running_or_notify_cancel()]
+      if requests and self._sizes:
+        self._sizes.observe(sum(len(r.examples) for r in requests))
       if requests:
-        if self._sizes:
-          size = sum(len(request.examples) for request in requests)
-          self._sizes.observe(size)
         _answer(requests)
       del batch, requests  # frees memory before the next wait
 

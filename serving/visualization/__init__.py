@@ -1,7 +1,6 @@
 """One HTML file that shows how a model reads the texts of an example.
 
-The page shows the answer and the values inside the model, loads nothing, and
-shows texts as plain text. Shapes: T tokens, N layers, A heads.
+The page loads nothing, and shows texts as plain text.
 """
 
 import base64
@@ -29,7 +28,6 @@ from serving.export import ServedModel
 from storage import UserError
 
 _HERE = Path(__file__).parent
-_VECTORS = {"sentence", "token_vectors", "tokens", "num_tokens"}
 _MAX_PADDING = 3  # positions of padding on the page
 _MAX_PROBS = 1 << 27  # attention probabilities of a page
 _UNLIMITED = 1 << 16  # tokens
@@ -39,11 +37,10 @@ _TOLERANCE = 1e-5  # for scores, which are sums of logits
 class Sequence(NamedTuple):
   """One input of the encoder, with at most three positions of padding.
 
-  `length` excludes padding. `attention`, [N, A, T, T], is from queries to keys.
-  `values`, [T] each, has the norms of the vectors "token", "segment" and
-  "position", and of the "sum" before layer normalization. Models with span
-  logits add the probabilities of an answer's "start" and "end". The sequence
-  that has the answer adds "decided": see `_contributions`.
+  `length` excludes padding. `attention`, [N layers, A heads, T, T], is from
+  queries to keys. `values`, [T] each, has norms of vectors ("token", "segment",
+  "position", their "sum"), probabilities ("start", "end") of an answer's span,
+  and for one sequence what `_contributions` says ("decided").
   """
 
   ids: np.ndarray
@@ -56,10 +53,10 @@ class Sequence(NamedTuple):
 class Internals(NamedTuple):
   """The `answer` from Answers.decode, and the model's values on the way.
 
-  `layers` has names and directions of attention. `sequences` has one item for
-  each window or choice. `filled` maps a layer's name to the answer for [MASK]
-  if the network ended there. `span` is (sequence, first, last token) or None.
-  `decided` names the label, word or text whose logit "decided" explains.
+  `layers` has names and directions of attention, `sequences` an item for each
+  window or choice. `filled` maps a layer to the answer if the network ended
+  there. `span` is (sequence, first, last token). `decided` names the label,
+  word or text that "decided" in a Sequence explains.
   """
 
   answer: dict
@@ -87,27 +84,27 @@ def encode(served: ServedModel, texts: Mapping) -> Encoded:
   if not encoded.rows:
     raise UserError("there is no word in the text")
   shapes = [row["input_ids"].shape for row in encoded.rows]
+  tokens = shapes[0][-1]
   for layer in served.model.layers:
-    if isinstance(layer, TextWindows) and shapes[0][-1] > layer.size:
+    if isinstance(layer, TextWindows) and tokens > layer.size:
       raise UserError(
-        f"the model would read the text's {shapes[0][-1]} tokens in windows of "
+        f"the model would read the text's {tokens} tokens in windows of "
         f"{layer.size}: shorten it to one window"
       )
   if len(shapes) == 1:  # without windows `encode` truncates
     config = replace(answers.config, max_seq_length=_UNLIMITED)
     [row, *_] = type(answers)(config, **answers.settings).encode(texts).rows
-    if (length := row["input_ids"].shape[-1]) > shapes[0][-1]:
+    if (length := row["input_ids"].shape[-1]) > tokens:
       raise UserError(
         f"the text has {length} tokens with {special.cls} and {special.sep}, "
-        "of which "
-        f"{shapes[0][-1]} fit: shorten it"
+        f"but {tokens} fit: shorten it"
       )
   config = served.model.get_layer("bert").config
   heads = config.num_hidden_layers * config.num_attention_heads
   if heads * sum(np.prod(s) * s[-1] for s in shapes) > _MAX_PROBS:
     raise UserError(
-      f"{len(shapes)} windows of {shapes[0][-1]} tokens are too much for a "
-      "page: shorten the text"
+      f"{len(shapes)} windows of {tokens} tokens are too much for a page: "
+      "shorten the text"
     )
   return encoded
 
@@ -118,10 +115,9 @@ def compute(served: ServedModel, encoded: Encoded) -> Internals:
   answer = served.answers.decode(encoded, outputs)
   bert = served.model.get_layer("bert")
   encoders = getattr(bert, "encoders", [bert])
+  configs = [encoder.config for encoder in encoders]
   layers = [
-    (str(i), encoder.config.attention)
-    for encoder in encoders
-    for i in range(encoder.config.num_hidden_layers)
+    (f"{i}", c.attention) for c in configs for i in range(c.num_hidden_layers)
   ]
   sequences = [
     _compute_sequence(encoders, inputs, output)
@@ -131,11 +127,10 @@ def compute(served: ServedModel, encoded: Encoded) -> Internals:
   filled, span = {}, None
   if "masked_lm_logits" in outputs[0] and answer["num_masks"]:
     filled = dict(_fill(served, encoded))
+  seen = served.answers, encoded.rows, outputs, answer
   if "start_logits" in outputs[0]:
-    span = _find_span(served.answers, encoded.rows, outputs, answer)
-  decided, number, row, logits = _decide(
-    served.answers, encoded.rows, outputs, answer, span
-  )
+    span = _find_span(*seen)
+  decided, number, row, logits = _decide(*seen, span)
   if logits and len(encoders) == 1:  # two encoders have no common input
     values = _contributions(served.model, encoded.rows[row], logits)
     sequences[number].values["decided"] = values[: len(sequences[number].ids)]
@@ -143,7 +138,6 @@ def compute(served: ServedModel, encoded: Encoded) -> Internals:
 
 
 def _inputs(row) -> Iterator[dict[str, np.ndarray]]:
-  """Yields inputs of the encoder, [1, T], for a row or for each choice."""
   columns = [np.atleast_2d(row[name])[:, None] for name in ENCODER_INPUTS]
   for values in zip(*columns, strict=True):
     yield dict(zip(ENCODER_INPUTS, values, strict=True))
@@ -165,26 +159,20 @@ def _compute_sequence(encoders, inputs, output):
   length = int(mask.sum())
   shown = slice(length + _MAX_PADDING)
   attention = np.concatenate([_attention(e, inputs) for e in encoders])
-  return Sequence(
-    ids[shown],
-    segments[shown],
-    length,
-    attention[..., shown, shown],
-    {name: np.asarray(value)[shown] for name, value in values.items()},
-  )
+  attention = attention[..., shown, shown]
+  values = {name: np.asarray(value)[shown] for name, value in values.items()}
+  return Sequence(ids[shown], segments[shown], length, attention, values)
 
 
 def _attention(encoder, inputs) -> np.ndarray:
-  """Attention probabilities of an encoder's layers, [N, A, T, T]."""
   outputs = encoder(**inputs)
   mask = make_attention_mask(inputs["input_mask"], encoder.config.attention)
-  hidden = outputs["embedding_output"]
-  blocks = zip(encoder.encoder.blocks, outputs["encoder_layers"], strict=True)
-  probs = []
-  for block, output in blocks:
-    attention = block.attention.self_attention
-    probs.append(attention.attention_probs(hidden, hidden, mask)[0])
-    hidden = output
+  hidden_states = outputs["embedding_output"], *outputs["encoder_layers"][:-1]
+  blocks = zip(encoder.encoder.blocks, hidden_states, strict=True)
+  probs = [
+    block.attention.self_attention.attention_probs(hidden, hidden, mask)[0]
+    for block, hidden in blocks
+  ]
   return np.stack(probs)
 
 
@@ -194,11 +182,8 @@ def _fill(served, encoded) -> Iterator[tuple[str, dict]]:
   outputs = served.model.get_layer("bert")(*next(_inputs(row)).values())
   head = served.model.get_layer("cls").predictions
   # sequence_output follows the BiLSTM, if the model has one.
-  hidden_states = [
-    outputs["embedding_output"],
-    *outputs["encoder_layers"][:-1],
-    outputs["sequence_output"],
-  ]
+  inner = outputs["embedding_output"], *outputs["encoder_layers"][:-1]
+  hidden_states = [*inner, outputs["sequence_output"]]
   for number, hidden in enumerate(hidden_states):
     masked = ops.take(hidden, row["masked_lm_positions"], axis=1)
     logits = np.asarray(head(masked, outputs["embedding_table"])[0])
@@ -209,8 +194,7 @@ def _fill(served, encoded) -> Iterator[tuple[str, dict]]:
 def _find_span(answers, rows, outputs, answer) -> tuple[int, int, int] | None:
   """Window, first and last token of an answer; [CLS] without an answer.
 
-  Low-precision logits give several spans the same score. The right span has the
-  answer's word pieces.
+  Of several spans with the same score, one has the answer's word pieces.
   """
   tokenizer = answers.config.tokenizer
   ids = tokenizer.ids(answer["answer"]) or [tokenizer.cls]
@@ -278,11 +262,11 @@ def render(
   config = served.model.get_layer("bert").config
   answer = internals.answer
   if "sentence" in answer:  # nobody reads vectors
-    answer = {k: v for k, v in answer.items() if k not in _VECTORS}
+    vectors = {"sentence", "token_vectors", "tokens", "num_tokens"}
+    answer = {k: v for k, v in answer.items() if k not in vectors}
   if "words" in answer:
-    pieces = map(tokenizer.tokenize, answer["words"])
-    pairs = zip(pieces, answer["words"], strict=True)
-    unknown = tokenizer.special.unknown
+    unknown, words = tokenizer.special.unknown, answer["words"]
+    pairs = zip(map(tokenizer.tokenize, words), words, strict=True)
     answer = answer | {"pieces": [[w] if unknown in p else p for p, w in pairs]}
   data = internals._asdict() | {
     "facts": {
@@ -302,22 +286,20 @@ def render(
 
 
 def fill(name: str, data: Mapping) -> str:
-  """HTML of NAME.html with its style and script, and data as JSON."""
-  # "<" could end the script or begin a comment.
-  text = json.dumps(data, ensure_ascii=False).replace("<", r"\u003c")
-  styles = [STYLE, _HERE / "page.css", _HERE / f"{name}.css"]
-  scripts = [SCRIPT, _HERE / f"{name}.js"]
+  """HTML of a page: frame.html with NAME.html, NAME.js and data as JSON."""
+
+  def read(*paths):
+    return "".join(path.read_text(encoding="utf-8") for path in paths)
+
   parts = {
-    "style": "".join(_read(path) for path in dict.fromkeys(styles)),
-    "data": text,
-    "script": "".join(_read(path) for path in scripts),
+    "style": read(STYLE, _HERE / "page.css"),
+    "main": read(_HERE / f"{name}.html"),
+    # "<" could end the script or begin a comment.
+    "data": json.dumps(data, ensure_ascii=False).replace("<", r"\u003c"),
+    "script": read(SCRIPT, _HERE / "frame.js", _HERE / f"{name}.js"),
   }
-  template = _read(_HERE / f"{name}.html")
-  return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)
-
-
-def _read(path):
-  return path.read_text(encoding="utf-8")
+  frame = read(_HERE / "frame.html")
+  return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], frame)
 
 
 def _sequence(tokenizer, sequence):

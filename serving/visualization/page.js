@@ -1,6 +1,5 @@
 // Draws what a model computed for a text: the data are those of `render`.
 
-const data = JSON.parse(byId("data").textContent);
 const SPECIAL = ["[CLS]", "[SEP]", "[MASK]"];
 let current; // sequence that is shown, its attention as bytes
 let [layer, head] = [0, 0]; // head that is shown
@@ -13,17 +12,6 @@ const side = (i) => (i >= current.length ? "padding" : current.segments[i] ? "se
 const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name);
 const cell = (className, text, small) => element("td", className, text, element("small", "", small));
 const row = (name, cells) => element("tr", "", element("th", "", name), ...cells);
-
-function terms(pairs) {
-  return pairs.map(([name, value]) => element("div", "", element("dt", "", name), element("dd", "", value)));
-}
-
-function svg(tag, attributes, text = "") {
-  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  node.textContent = text;
-  return node;
-}
 
 // --- The answer, and the way to it -------------------------------------------
 

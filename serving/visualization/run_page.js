@@ -1,22 +1,10 @@
 // Draws a run: the data are those of `write` in run_page.py.
 
-const data = JSON.parse(byId("data").textContent);
 const [WIDTH, HEIGHT, LEFT, BOTTOM] = [320, 170, 44, 20]; // of a panel
 const percent = (value) => `${(100 * value).toFixed(1)} %`;
 function short(value) {
   if (Math.abs(value) >= 1000) return Math.round(value).toLocaleString("en");
   return value && Math.abs(value) < 0.001 ? value.toExponential(1) : Number(value.toPrecision(3));
-}
-
-function terms(pairs) {
-  return pairs.map(([name, value]) => element("div", "", element("dt", "", name), element("dd", "", value)));
-}
-
-function svg(tag, attributes, ...children) {
-  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  node.append(...children);
-  return node;
 }
 
 // A panel with curves, {class: [[x, y], ...]}, between the limits of both axes.
@@ -108,6 +96,7 @@ function showErrors() {
     ...answerNodes(one.answer, one.texts))));
 }
 
+document.title = "Run - BERT";
 byId("facts").append(...terms(Object.entries(data.facts)));
 byId("scores").append(...terms(Object.entries(data.scores).map(([name, value]) => [name, short(value)])));
 byId("flags").append(...terms(Object.entries(data.flags)));

@@ -1,8 +1,4 @@
-"""run.html: a training and the evaluation of its model on one page.
-
-The page shows the curves of metrics.jsonl, the scores, and what the model
-answers for the dev set: a confusion matrix, the calibration, the worst errors.
-"""
+"""run.html: a training and the evaluation of its model on one page."""
 
 import math
 import os
@@ -27,10 +23,9 @@ _BINS = 10  # of confidence
 class Judged:
   """An example of the dev set with the model's answer.
 
-  `texts` and `answer` have the form that Predictor takes and gives. `is_right`
-  is None for a score. `probability` of the prediction is NaN if there is none.
-  `pairs` has the true and the predicted label of each labelled part, such as a
-  word. `truth` indexes the answer's `probabilities`, or is None.
+  `texts` and `answer` are those of Predictor. `is_right` is None for a score.
+  `pairs` has true and predicted labels of each labelled part, such as a word.
+  `truth` indexes the answer's `probabilities`. NaN: no `probability`.
   """
 
   texts: Texts
@@ -42,20 +37,11 @@ class Judged:
   pairs: Sequence[tuple[str, str]] = ()
   truth: int | None = None
 
-  @property
-  def badness(self) -> float:
-    """Orders the examples: certain errors, or large differences, come first."""
-    if self.is_right is None:
-      return abs(float(self.label) - float(self.prediction))
-    return -1.0 if self.is_right else np.nan_to_num(self.probability)
-
 
 class Evaluation(dict[str, float]):
   """Scores by name; `judged` yields the examples behind the scores."""
 
-  def __init__(
-    self, scores: Mapping[str, float], judged: Iterable[Judged] = ()
-  ):
+  def __init__(self, scores: Mapping, judged: Iterable[Judged] = ()):
     super().__init__(scores)
     self.judged = judged
 
@@ -63,20 +49,16 @@ class Evaluation(dict[str, float]):
 def write_table(path: str, judged: Sequence[Judged]) -> None:
   """Writes a TSV file: number, texts, label, prediction, probability."""
   inputs = list(judged[0].texts) if judged else []
-  columns = ["label", "prediction", "probability", "is_right"]
-  lines = [["id", *inputs, *columns]]
+  lines = [["id", *inputs, "label", "prediction", "probability", "is_right"]]
   for number, one in enumerate(judged):
-    texts = (_plain(one.texts.get(name)) for name in inputs)
-    names = _plain(one.label), _plain(one.prediction)
-    chance = f"{one.probability:.4f}"
-    is_right = "" if one.is_right is None else str(int(one.is_right))
-    lines.append([str(number), *texts, *names, chance, is_right])
-  text = "".join("\t".join(line) + "\n" for line in lines)
-  files.write_text(path, text)
+    cells = [*map(one.texts.get, inputs), one.label, one.prediction]
+    is_right = "" if one.is_right is None else f"{one.is_right:d}"
+    numbers = f"{one.probability:.4f}", is_right
+    lines.append([f"{number}", *map(_plain, cells), *numbers])
+  files.write_text(path, "".join("\t".join(line) + "\n" for line in lines))
 
 
 def _plain(value) -> str:
-  """A text, or texts, in one cell."""
   parts = [value or ""] if isinstance(value, str | None) else value
   return " ".join(" ".join(map(str, parts)).split())
 
@@ -94,13 +76,22 @@ def write(
   `facts` and `flags` are shown as they are. `curves` has the lines of
   metrics.jsonl, `scores` the evaluation of the final model.
   """
-  shown = [one for one in judged if not one.is_right]
-  shown = sorted(shown, key=lambda one: -one.badness)[:_MAX_SHOWN]
+
+  def finite(values):  # JSON lacks NaN and infinity
+    return {k: float(v) for k, v in values.items() if np.isfinite(v)}
+
+  def badness(one):  # certain errors, or large differences, come first
+    if one.is_right is None:
+      return abs(float(one.label) - float(one.prediction))
+    return np.nan_to_num(one.probability)
+
+  wrong = [one for one in judged if not one.is_right]
+  shown = sorted(wrong, key=badness, reverse=True)[:_MAX_SHOWN]
   data = {
     "facts": dict(facts),
     "flags": {name: str(value) for name, value in flags.items()},
-    "curves": [_finite(line) for line in curves],
-    "scores": _finite(scores),
+    "curves": [*map(finite, curves)],
+    "scores": finite(scores),
     "examples": len(judged),
     "wrong": sum(one.is_right is False for one in judged),
     "confusion": _confusion(judged),
@@ -115,13 +106,7 @@ def write(
   return path
 
 
-def _finite(values):
-  """Numbers by name without NaN and infinity, which JSON lacks."""
-  return {k: float(v) for k, v in values.items() if np.isfinite(v)}
-
-
 def _confusion(judged):
-  """Labels and counts, [labels, labels]: rows are true labels."""
   pairs = Counter(pair for one in judged for pair in one.pairs)
   labels = sorted({label for pair in pairs for label in pair})
   if not 1 < len(labels) <= _MAX_LABELS:
@@ -131,12 +116,11 @@ def _confusion(judged):
 
 
 def calibration(judged: Sequence[Judged]) -> dict[str, Any] | None:
-  """Fractions of right answers by probability, and the temperature that fits.
+  """Fractions of right answers by probability; None without probabilities.
 
-  `bins` has (mean probability, fraction of right answers, number of examples).
-  Logits divided by `temperature` have the least cross entropy (Guo et al.
-  2017, "On Calibration of Modern Neural Networks"). `error` is the expected
-  calibration error before, `fitted_error` after. None without probabilities.
+  `bins` has (mean probability, fraction of right answers, number of examples),
+  `error` the expected calibration error. Logits divided by `temperature` have
+  the least cross entropy and the `fitted_error` (Guo et al., arXiv:1706.04599).
   """
   known = [one for one in judged if np.isfinite(one.probability)]
   if not known:
@@ -157,16 +141,13 @@ def calibration(judged: Sequence[Judged]) -> dict[str, Any] | None:
     scaled = special.log_softmax(logits / temperature, axis=1)
     return -scaled[rows, truths].mean()
 
-  fit = optimize.minimize_scalar(
-    cross_entropy, bounds=(0.05, 20.0), method="bounded"
-  )
+  fit = optimize.minimize_scalar(cross_entropy, bounds=(0.05, 20.0))
   fitted = special.softmax(logits / fit.x, axis=1).max(axis=1)
   extra = {"temperature": float(fit.x), "fitted_error": _bins(fitted, right)[1]}
   return result | extra
 
 
 def _bins(probs, right):
-  """Means of each bin that has examples, and the weighted mean distance."""
   numbers = np.minimum((probs * _BINS).astype(int), _BINS - 1)
   bins = [
     (float(probs[own].mean()), float(right[own].mean()), int(own.sum()))

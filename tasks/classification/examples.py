@@ -124,8 +124,8 @@ def read_examples(
     for name in copied_columns:
       if name not in present:
         raise UserError(
-          f"{path}: no column {name!r}, as --prediction_columns has it; there "
-          f"are {', '.join(map(repr, present))}"
+          f"{path} has no column {name!r} of --prediction_columns; there are "
+          f"{', '.join(map(repr, present))}"
         )
   examples, scores = [], {}
   for row in rows:
@@ -151,8 +151,8 @@ def _check_scores(path, scores):
   for line, score in scores.items():
     if comma and re.fullmatch(r"-?[1-9]\d{0,2}\.\d{3}", score):
       raise UserError(
-        f"{path}, line {line}: {score!r} may be a thousand, as {comma} has a "
-        "decimal comma; write it with a comma, or without the point"
+        f"{path}, line {line}: {score!r} may mean a thousand, because {comma} "
+        "has a decimal comma; write a comma, or leave out the point"
       )
 
 
@@ -222,7 +222,7 @@ def class_weights(
     if task.labels:
       _check_label(task, label, "--class_weights")
     if label in weights:
-      raise UserError(f"--class_weights has two weights of {label!r}")
+      raise UserError(f"--class_weights has two weights for {label!r}")
     weights[label] = float(weight)
   return weights
 
@@ -274,7 +274,7 @@ class TextRecordBuilder(RowEncoder):
 def encode_label(
   label: Any, ids: Mapping[str, int], multi_label: bool
 ) -> list[float]:
-  """Id of a class, 0 or 1 for each of several, or a score; 0 if unknown."""
+  """Id of a class, 0 or 1 for each class, or a score; 0 if unknown."""
   if multi_label:
     return [int(name in (label or ())) for name in ids]
   if label is None:

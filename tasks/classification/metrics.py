@@ -41,7 +41,7 @@ def probabilities(task: ClassificationTask, logits: np.ndarray) -> np.ndarray:
 def label_ids(
   task: ClassificationTask, examples: Sequence[TextExample]
 ) -> np.ndarray:
-  """Label ids [N] int, scores [N] float, or 0 and 1 [N, L] int for several."""
+  """Ids of labels [N] int, scores [N] float, or several labels [N, L] int."""
   ids = {label: i for i, label in enumerate(task.labels)}
   rows = [encode_label(e.label, ids, task.multi_label) for e in examples]
   return np.array(rows) if task.multi_label else np.ravel(rows)
@@ -64,9 +64,9 @@ def results(
 ) -> dict[str, float]:
   """Values of eval_results.txt: the original's, then the task's metrics.
 
-  `loss` is the mean over batches, of which the short last one has the weight of
-  a full one, as in the original. With several labels a text, F1 is computed
-  again with thresholds of 0.5. losses: [N]; outputs as in `predictions`.
+  `loss` is the mean over batches, as in the original: a short last batch counts
+  as much as a full batch. With several labels a text, F1 is computed again with
+  thresholds of 0.5. losses: [N]; outputs as in `predictions`.
   """
   starts = range(0, len(losses), batch_size)
   batches = [losses[i : i + batch_size].mean() for i in starts]
@@ -107,7 +107,7 @@ def thresholds_file(folder: str, ensemble: int) -> str:
 
 
 def lacks_thresholds(folder: str, ensemble: int) -> bool:
-  """Returns whether an ensemble was never evaluated."""
+  """True if an ensemble, which was never evaluated, has no thresholds."""
   return ensemble > 1 and not files.exists(thresholds_file(folder, ensemble))
 
 
@@ -128,7 +128,7 @@ def load_thresholds(task: ClassificationTask, path: str) -> tuple[float, ...]:
     values = {}
   if tuple(values) != tuple(task.labels):
     raise UserError(
-      f"{path} is to have the lines label, tab, threshold for "
+      f"{path} must have the lines label, tab, threshold for "
       f"{label_files.describe(task.labels)}, in this order: correct it, or "
       "remove it"
     )

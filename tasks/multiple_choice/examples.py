@@ -41,8 +41,8 @@ def read_examples(
     numbered = [f"ending{number}" for number in range(len(present))]
     if set(present) != set(numbered):
       raise UserError(
-        f"{where}: the columns {', '.join(present)} have to be numbered from 0 "
-        "on; null in a .jsonl file is a missing column"
+        f"{where}: number the columns {', '.join(present)} from 0, without a "
+        "gap; null in a .jsonl file is a missing column"
       )
     endings = tuple(row.values[name] for name in numbered)
     if examples and len(endings) != len(examples[0].endings):

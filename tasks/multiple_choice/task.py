@@ -136,8 +136,8 @@ def write_predictions(
 ) -> None:
   """Writes test_results.tsv, probabilities only, and test_predictions.tsv.
 
-  The latter has the example's number, the predicted ending's number and text,
-  and all probabilities. logits are [N, C].
+  A row of test_predictions.tsv has the example's number, the predicted ending's
+  number and text, and all probabilities. logits are [N, C].
   """
   probs = softmax(logits).astype(np.float32)
   metrics.write_results(os.path.join(folder, "test_results.tsv"), probs)

@@ -116,7 +116,7 @@ class Answers(answers.Answers):
 
 
 def split_words(text: str | Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
-  """Text, and begin and end of each word, as in files of tags.
+  """Finds the words of a text as in files of tags: text, begins and ends.
 
   BERT splits a text at blanks, around punctuation and around Chinese
   characters. Files such as CoNLL-2003's have larger words (German-born, U.S.,

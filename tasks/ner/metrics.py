@@ -127,8 +127,8 @@ def in_learned_scheme(
 ) -> Sequence[Sentence]:
   """Sentences with tags in the scheme of the predictions: IOB1 or BIO.
 
-  A model's labels are the same for both, but the tags of correct entities tell
-  which one it has learned.
+  A model has the same labels in both schemes. The tags of correct entities show
+  which scheme the model has learned.
   """
   known = [s.tags for s in sentences if s.tags and not s.scheme]
   if not known or recognize(tags).name != "BIO":

@@ -142,9 +142,10 @@ def recognize(tags: Collection[str]) -> Scheme:
 
 
 def is_doubtful(scheme: Scheme, tags: Collection[str]) -> bool:
-  """Returns whether tags without a layout look like an unknown scheme.
+  """True if tags without a layout look like an unknown scheme.
 
-  BEGIN-PER and INSIDE-PER, BPER and IPER have the same end; numbers may be ids.
+  Such tags differ only at the start, as in BEGIN-PER and INSIDE-PER, or BPER
+  and IPER. Numbers may be ids.
   """
   types = {*tags} - {scheme.outside}
   if scheme.layout or not types:

@@ -97,7 +97,7 @@ def find_tags(
   tags = tag_set(sentences, PATTERNS[tag_scheme] if tag_scheme else ())
   if len(tags) < 2:
     raise UserError(
-      f"{train_file}: every tag is {tags[0]!r}; are they in another column?"
+      f"{train_file}: every tag is {tags[0]!r}; is that the right column?"
     )
   return labels.LabelSet(tags, train_file)
 
@@ -164,7 +164,7 @@ def _first_line(sentences, tags: Collection[str]) -> str:
 def find_scheme(
   sentences: Sequence[Sentence], known: Collection[str] = ()
 ) -> Scheme:
-  """The scheme of a file; in the layout of `known`, if all tags are known."""
+  """Scheme of a file; in the layout of `known`, if that has all tags."""
   used = _used(sentences)
   scheme = recognize(known if used <= {*known} else used)
   if not scheme.layout:
@@ -178,7 +178,7 @@ def find_scheme(
 def misfits(
   sentences: Sequence[Sentence], scheme: Scheme, other: Scheme
 ) -> list[str]:
-  """Words whose tags differ in another scheme, as parts of messages."""
+  """Lists, for messages, the words whose tags differ in another scheme."""
   return [
     f"line {line}: {tag!r}, where {other} has {expected!r}"
     for s in sentences
@@ -212,8 +212,8 @@ def _convert(path, sentences, scheme, tag_scheme) -> list[Sentence]:
   other = _first_line(sentences, scheme.others)
   if other or not scheme.name:
     raise UserError(
-      f"{path}, {other or 'tags of single words'}: in no scheme, so that "
-      "--tag_scheme cannot convert it; correct it, or leave the flag out"
+      f"{path}, {other or 'tags of single words'}: no scheme, which "
+      "--tag_scheme cannot convert; correct the tag, or leave out the flag"
     )
   target = Scheme(tag_scheme)
   return [

@@ -149,7 +149,7 @@ class Ner(Task[Settings, TagRecords]):
     """Makes the untrained model, and Answers with the words' tags."""
     if settings.document_context:
       logging.warning(
-        "--document_context: each sentence is read by itself here"
+        "--document_context has no effect here: each sentence is read alone"
       )
     # labels.txt of the training, or of --init_checkpoint.
     start = checks.labels_file(settings)

@@ -50,7 +50,7 @@ class Sampling(Settings):
   sampling_exponent: float = flag(
     1.0,
     "Weigh the patterns of --input_file, such as one per language, by their "
-    "size to this power; the original's multilingual models: 0.7.",
+    "size to this power. The original's multilingual models have 0.7.",
     minimum=0.0,
     maximum=1.0,
   )
@@ -61,11 +61,11 @@ class Masks(Settings):
   """Choice and replacement of masked tokens."""
 
   max_predictions_per_seq: int = original(
-    20, "Masked tokens of a record, at most.", minimum=1
+    20, "Maximum of masked tokens in a record.", minimum=1
   )
   masked_lm_prob: float = original(
     0.15,
-    "Fraction of the tokens, of unmasked records, to mask.",
+    "Fraction of the tokens to mask, in records without masks.",
     minimum=0,
     maximum=1,
   )
@@ -75,7 +75,7 @@ class Masks(Settings):
   )
   random_token_prob: float = flag(
     MaskPolicy.random_token_prob,
-    "Fraction of them that becomes a random token; others stay the same.",
+    "Fraction of the tokens to mask that becomes random; others stay.",
   )
   do_whole_word_mask: bool = original(False, "Mask all pieces of a word.")
 
@@ -117,11 +117,11 @@ class RecordSettings(Corpus, Vocabulary, Masks):
     choices=("static", "dynamic"),
   )
   preview: int = flag(
-    0, "Instances to print, and counts of all; writes nothing.", minimum=0
+    0, "Instances to print, and counts over all; writes nothing.", minimum=0
   )
   preview_objective: str = flag(
     "mlm",
-    "Targets to print, as of run_pretraining.py with this --objective.",
+    "Print the targets of run_pretraining.py with this --objective.",
     choices=("mlm", *SIDES),
   )
   num_workers: int = device(

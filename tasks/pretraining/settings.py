@@ -41,8 +41,8 @@ class Settings(Packing, Evaluation, Masks, Sampling):
   )
   stop_at_step: int = flag(
     0,
-    "Step to stop at before --num_train_steps; the same command without it "
-    "resumes, also on longer records.",
+    "Stop at this step, before --num_train_steps. The command without this "
+    "flag resumes, also on longer records.",
     minimum=0,
     training=False,
     dry_run=0,
@@ -61,28 +61,30 @@ class Settings(Packing, Evaluation, Masks, Sampling):
   )
   eval_file: str | None = flag(
     None,
-    "Records to evaluate on; unmasked ones get masks by --masked_lm_prob, with "
-    "the default parts of [MASK] and random tokens. Default: --input_file.",
+    "Records to evaluate on. Unmasked records get masks by --masked_lm_prob, "
+    "with the default fractions of [MASK] and random tokens. Default: "
+    "--input_file.",
     training=False,
   )
   objective: str = flag(
     "mlm_nsp",
     "mlm: No NSP; left_to_right: LTR & No NSP (section 5.1 of the paper), with "
-    "--attention of that name; right_to_left is its mirror image.",
+    "--attention=left_to_right; right_to_left: the mirror image.",
     choices=(*MASKED, *SIDES),
   )
   special_tokens: bool = flag(
     True,
-    "Show [CLS], [SEP] and segments to such models. OpenAI GPT did not see "
-    "them before fine-tuning. --nospecial_tokens needs --vocab_file.",
+    "Show [CLS], [SEP] and segments to left_to_right and right_to_left models. "
+    "OpenAI GPT had none before fine-tuning. --nospecial_tokens needs "
+    "--vocab_file.",
   )
   max_corrupt_records: int = flag(
     0,
-    "Corrupt records to leave out, at most; reads all records first.",
+    "Maximum of corrupt records to leave out. The run reads all records first.",
     minimum=0,
   )
   export_top_k: int = flag(
-    5, "Tokens of a mask in an export.", minimum=1, training=False
+    5, "Tokens for a mask in an export.", minimum=1, training=False
   )
 
   def __post_init__(self):
@@ -152,8 +154,8 @@ def find_schema(
   if len(set(is_masked)) > 1:
     other = paths[is_masked.index(not is_masked[0])]
     raise UserError(
-      f"one of {paths[0]} and {other} was made with --masking=dynamic and one "
-      "was not: train on files of one kind"
+      f"only one of {paths[0]} and {other} was made with --masking=dynamic: "
+      "train on files of one kind"
     )
   needs_masks = settings.objective in MASKED
   if needs_masks and not is_masked[0] and not tokenizer:
@@ -196,7 +198,9 @@ def check_objective(settings: Settings) -> None:
         f"--attention={settings.attention} contradicts --objective={objective}"
       )
     if not (settings.special_tokens or settings.vocab_file):
-      raise UserError("--nospecial_tokens needs --vocab_file, to find them")
+      raise UserError(
+        "--nospecial_tokens needs --vocab_file, which has these tokens"
+      )
   elif not settings.special_tokens:
     raise UserError(
       f"--objective={objective} needs special tokens: --nospecial_tokens goes "

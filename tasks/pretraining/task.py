@@ -78,8 +78,8 @@ def train_data(settings: Settings, config: BertConfig) -> PretrainingInput:
   is_other = masking.masked_lm_prob != DEFAULT_MASKING.masked_lm_prob
   if (is_other or masking.whole_word) and not records.masks_words:
     logging.warning(
-      "no word is masked when %s is read: --masked_lm_prob and "
-      "--do_whole_word_mask are without effect on it",
+      "%s has masks already: --masked_lm_prob and --do_whole_word_mask have "
+      "no effect",
       records.files[0],
     )
   return records
@@ -141,7 +141,7 @@ def _weighted_sources(settings: Settings):
     sizes = [sum(map(files.size, paths)) for paths in groups]
     if not all(sizes):
       empty = settings.patterns[sizes.index(0)]
-      raise UserError(f"{empty}: no bytes to weigh: make its records again")
+      raise UserError(f"{empty} has no bytes: make the records again")
     weights = [size**settings.sampling_exponent for size in sizes]
     for pattern, weight in zip(settings.patterns, weights, strict=True):
       percent = 100 * weight / sum(weights)

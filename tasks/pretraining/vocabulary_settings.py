@@ -20,7 +20,7 @@ class Extension(Settings):
   bert_config_file: str | None = common(None, "Of the model to extend.")
   init_checkpoint: str | None = common(None, "Of the model to extend.")
   new_words: int = flag(
-    0, "Words for --extend; 0: as many as [unused] tokens.", minimum=0
+    0, "Words to add; 0: as many as [unused] tokens.", minimum=0
   )
   append_words: bool = flag(False, "Append words beyond the [unused] tokens.")
 
@@ -29,24 +29,24 @@ class Extension(Settings):
 class VocabularySettings(Corpus, Sampling, Extension):
   """Flags of build_vocab.py."""
 
-  output_file: str = common(None, "The vocabulary.", required=True)
+  output_file: str = common(None, "Vocabulary to write.", required=True)
   vocab_size: int = common(
     30522, "Number of tokens.", minimum=1, maximum=1_000_000
   )
-  do_lower_case: bool = common(True, "Lower-case; not for cased models.")
+  do_lower_case: bool = common(True, "Lower-case; False for cased models.")
   special_tokens: tuple[str, ...] = flag(
     vocab.SPECIAL_TOKENS, "First tokens, [PAD] first."
   )
-  unused_tokens: int = flag(0, "How many [unusedN] tokens.", minimum=0)
+  unused_tokens: int = flag(0, "Number of [unusedN] tokens.", minimum=0)
   min_count: int = flag(2, "Minimum occurrences of a token.", minimum=1)
   max_alphabet: int = flag(
     1000,
-    "Characters at most; words with rarer ones become [UNK]. Chinese and "
-    "Japanese need about 8000.",
+    "Maximum of characters; words with rarer characters become [UNK]. Chinese "
+    "and Japanese need about 8000.",
     minimum=1,
   )
   max_words: int = flag(
-    5_000_000, "Distinct words in memory; rarer are dropped.", minimum=1
+    5_000_000, "Distinct words in memory; drops rarer words.", minimum=1
   )
   preset: str | None = flag(
     None,
@@ -56,8 +56,8 @@ class VocabularySettings(Corpus, Sampling, Extension):
   )
   extend: str | None = flag(
     None,
-    "Vocabulary of a model that gets the text's words as tokens. The folder of "
-    "--output_file, new or empty, also gets its configuration and checkpoint.",
+    "Vocabulary of a model, to which the text's words are added. The folder of "
+    "--output_file, new or empty, also gets configuration and checkpoint.",
   )
   overwrite: bool = common(False, "Replace --output_file if it exists.")
 

@@ -44,7 +44,7 @@ class DecodingConfig:
     if self.export_top_k > self.n_best_size:
       raise UserError(
         f"--export_top_k={self.export_top_k} exceeds "
-        f"--n_best_size={self.n_best_size}: raise the latter, too"
+        f"--n_best_size={self.n_best_size}: raise --n_best_size, too"
       )
 
 

@@ -84,11 +84,11 @@ def read_examples(
   if not total:
     raise UserError(f"{describe(paths)} has no questions; {_LAYOUT}")
   if several:
-    text = "%s: %s with several answers, of which the first is trained on"
+    text = "%s: %s with several answers: training uses the first"
     logging.warning(text, describe(paths), number_of(several, "question"))
   if skipped := total - len(examples):
     logging.warning(
-      "left out of training: %d of %s, as the words of the paragraph do not "
+      "left out of training: %d of %s, because the paragraph's words do not "
       "contain the answer",
       skipped,
       number_of(total, "question"),
@@ -103,8 +103,7 @@ def _warn_of_repeated_ids(paths, examples):
   if len(ids) < len(examples):
     [(repeated, _)] = ids.most_common(1)
     logging.warning(
-      "%s: %d questions have the id of another, such as %s; predictions have "
-      "the answer to the last one",
+      "%s: %d repeated ids, such as %s; predictions have only the last answer",
       *(describe(paths), len(examples) - len(ids), repeated),
     )
 

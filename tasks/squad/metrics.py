@@ -46,9 +46,9 @@ def score(
 
   Version 1.1: exact_match and f1. A question without a prediction is wrong.
   Version 2: exact, f1 and total of all questions, of answerable (HasAns_...)
-  and of unanswerable ones (NoAns_...). Null odds add scores at the best
-  thresholds, best_exact and best_f1, and best_exact_thresh and best_f1_thresh.
-  A question without a prediction does not count.
+  and of unanswerable ones (NoAns_...). With null odds, also best_exact and
+  best_f1, the scores at the best thresholds, best_exact_thresh and
+  best_f1_thresh. A question without a prediction does not count.
   """
   if remedy := remedy_of_unscored(examples, version_2_with_negative):
     logging.info("no scores: not every question has answers; %s", remedy)
@@ -75,7 +75,7 @@ def score(
 def is_exact(
   example: SquadExample, answer: str, version_2_with_negative: bool, unit: str
 ) -> bool:
-  """Whether an answer is exactly one of the annotators' answers."""
+  """True if an answer equals one of the annotators' answers."""
   alone = Predictions(answers={example.qas_id: answer})
   scores = score([example], alone, version_2_with_negative, unit)
   return scores.get("exact_match", scores.get("exact")) == 100
@@ -128,7 +128,7 @@ def save_threshold(
 
 
 def _rejects_all(scores, null_odds):
-  """Returns whether answering no question scores best (the evaluator's 0.0)."""
+  """True if answering no question scores best (the evaluator's 0.0)."""
   return scores.get("best_f1_thresh") == 0.0 and 0.0 not in null_odds.values()
 
 

@@ -57,7 +57,7 @@ class Settings(FineTuning):
   null_score_diff_threshold: float | None = original(
     None,
     "Predict no answer if its score exceeds the best answer's by more than "
-    "this. Default: the one beside --init_checkpoint, or the best of the last "
+    "this. Default: from the file beside --init_checkpoint, or of the last "
     "prediction in --output_dir, else 0.",
     training=False,
   )

@@ -85,7 +85,7 @@ def test_a_flag_has_the_type_of_its_field(argument, name, expected):
   assert not values.several
 
 
-def test_several_values_of_a_swept_flag_are_told_apart():
+def test_a_swept_flag_keeps_all_its_values():
   values = _parse("--folder=x", "--rate=0.5,0.25")
   assert (values.rate, values.several) == (0.5, {"rate": (0.5, 0.25)})
 

@@ -80,7 +80,7 @@ bert.embeddings.LayerNorm.gamma bert/embeddings/LayerNorm/gamma
 
 
 @pytest.mark.parametrize("line", (NAMES + OLDER).strip().split("\n"))
-def test_names(line):
+def test_names_are_converted_both_ways(line):
   name, original = line.split()
   name = name.replace("*", "bert.encoder.layer.")
   original = original.replace("*", "bert/encoder/layer_")
@@ -90,7 +90,7 @@ def test_names(line):
 
 
 @pytest.mark.parametrize("head", MODELS)
-def test_there_and_back_is_the_same_bit_for_bit(tmp_path, head):
+def test_a_model_comes_back_bit_for_bit(tmp_path, head):
   bert, settings, tensors = _write(tmp_path, head)
   assert settings["architectures"] == [HEADS[head].architecture]
   assert (settings["pad_token_id"], settings["layer_norm_eps"]) == (0, 1e-12)
@@ -291,7 +291,7 @@ def test_another_normalizer_is_named(tmp_path, caplog, change, lower, warning):
   assert (warning or "") in caplog.text
 
 
-def test_added_tokens_are_lines_and_named(tmp_path, caplog):
+def test_added_tokens_become_lines_and_are_named(tmp_path, caplog):
   """Tokens are added to a vocab.txt of transformers 4, too."""
   for words, added, name in (
     ((), ["<ent>", "newt"], "tokenizer.json"),
@@ -359,6 +359,16 @@ def test_any_of_two_tied_tensors_may_be_saved(tmp_path, is_tied):
   more = {"cls.predictions.decoder.bias": bias}
   save_file(tensors | more, tmp_path / "model.safetensors")
   _change(tmp_path, {"tie_word_embeddings": is_tied})
+  original.check_values(bert, hugging_face.read(str(tmp_path)))
+
+
+@pytest.mark.parametrize("prefix", ["module.", "model.", "auto_model."])
+def test_the_prefix_of_a_wrapper_is_left_out(tmp_path, prefix):
+  bert, _, tensors = _write(tmp_path, "pretraining")
+  if prefix == "auto_model.":  # around the encoder alone
+    tensors = {k.removeprefix("bert."): v for k, v in tensors.items()}
+  wrapped = {f"{prefix}{key}": value for key, value in tensors.items()}
+  save_file(wrapped, tmp_path / "model.safetensors")
   original.check_values(bert, hugging_face.read(str(tmp_path)))
 
 
@@ -431,7 +441,7 @@ def test_a_missing_and_a_corrupt_file_are_named(tmp_path):
   with pytest.raises(FileNotFoundError, match="is a pickle"):
     hugging_face.read(str(tmp_path))
   weights.write_bytes(b"no header")
-  with pytest.raises(ValueError, match="is no safetensors file"):
+  with pytest.raises(ValueError, match=r"is no safetensors.*git lfs pull"):
     hugging_face.read(str(tmp_path))
   (tmp_path / "config.json").write_text("{")
   with pytest.raises(ValueError, match=r"config\.json is not JSON"):

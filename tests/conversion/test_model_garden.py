@@ -128,7 +128,7 @@ def pretrainer():
   return model
 
 
-def test_a_pretrainer_and_its_training_state(tmp_path, pretrainer):
+def test_a_pretrainer_is_read_without_its_training_state(tmp_path, pretrainer):
   optimizer = tf_keras.optimizers.legacy.Adam(learning_rate=0.0)
   variables = pretrainer.trainable_variables
   expected = pretrainer(for_them(with_positions=True))
@@ -152,7 +152,9 @@ def test_a_pretrainer_and_its_training_state(tmp_path, pretrainer):
   assert counts == {"replaced by the head's own pooler": 2, "a counter": 2}
 
 
-def test_the_pooler_of_a_pretrainer_saved_by_its_items(tmp_path, pretrainer):
+def test_the_pooler_is_read_if_a_pretrainer_saves_its_items(
+  tmp_path, pretrainer
+):
   prefix = _save(tmp_path, **pretrainer.checkpoint_items)
   bert = model_garden.read(prefix)
   assert interchange.head_of(bert) == "masked_lm"
@@ -244,7 +246,7 @@ def test_the_layout_of_2020_is_read(tmp_path):
 def test_the_number_of_heads_is_required_without_an_axis_of_heads(tmp_path):
   encoder = _functional()
   prefix = _save_as_of_2020(tmp_path, encoder, _flat)
-  with pytest.raises(ValueError, match="does not state its number of heads: b"):
+  with pytest.raises(ValueError, match="does not state its heads: give bert_c"):
     model_garden.read(prefix)
   CONFIG.to_json(str(tmp_path / "bert_config.json"))
   _check_pooled(prefix, encoder)

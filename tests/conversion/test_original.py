@@ -66,7 +66,7 @@ def test_files_in_the_folder_of_the_checkpoint_are_read(tmp_path):
   assert original.read(prefix, str(another)).config == {"vocab_size": 2}
 
 
-def test_written_and_read_it_is_the_same(tmp_path):
+def test_a_written_model_is_read_unchanged(tmp_path):
   vocabulary = tmp_path / "v"
   vocabulary.write_bytes(b"a\r\n\xc3\xa9")
   bert = CanonicalModel(
@@ -101,7 +101,7 @@ def test_files_of_another_model_are_removed(tmp_path, name):
 @pytest.mark.parametrize("labels", [("a", "a"), ("a\nb", "c")])
 def test_names_that_labels_txt_cannot_have_are_refused(tmp_path, labels):
   bert = CanonicalModel("x", VALUES, labels=labels)
-  with pytest.raises(ValueError, match=r"is there twice|cannot be a line"):
+  with pytest.raises(ValueError, match=r"occurs twice|cannot be a line"):
     original.write(bert, str(tmp_path))
   assert not [*tmp_path.iterdir()]
 

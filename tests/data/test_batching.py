@@ -10,7 +10,7 @@ from data import batching
 @pytest.mark.parametrize(
   ("longest", "expected"), [(1, 8), (8, 8), (9, 12), (12, 12), (0, 8)]
 )
-def test_is_cut_to_a_multiple(longest, expected):
+def test_a_length_is_rounded_up_to_a_multiple(longest, expected):
   mask = np.zeros((3, 12), np.int32)
   mask[1, :longest] = 1
   batch = {"input_ids": tf.constant(mask * 7), "input_mask": tf.constant(mask)}

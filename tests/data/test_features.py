@@ -11,7 +11,7 @@ from data.tokenization import FullTokenizer
 CLS, SEP = 101, 102
 
 
-def test_a_pair_and_a_single_text():
+def test_pairs_and_single_texts_get_special_tokens():
   ids, segments = features.join([1, 2], [3], CLS, SEP)
   assert ids == [CLS, 1, 2, SEP, 3, SEP]
   assert segments == [0, 0, 0, 0, 1, 1]

@@ -1,5 +1,3 @@
-"""The order of labels, and the file that keeps the labels."""
-
 import pickle
 
 import pytest
@@ -25,13 +23,32 @@ def _log(caplog, monkeypatch):
     ([], ()),
   ],
 )
-def test_order(result, ordered):
+def test_integers_sort_by_value_and_texts_by_code_point(result, ordered):
   assert labels.in_order(result) == ordered
 
 
-def test_a_text_that_is_no_json_list_is_a_label():
-  for cell in ("[" * 100_000, "[1", "[" + "1" * 5000 + "]"):
-    assert labels.split(cell, "") == (cell,)
+@pytest.mark.parametrize(
+  ("cell", "expected"),
+  [
+    ("", ()),
+    (" ", ()),
+    ("joy", ("joy",)),
+    ("woe | joy|woe", ("woe", "joy")),
+    ('["a|b", "c", 7]', ("a|b", "c", "7")),
+    ("[]", ()),
+    # A text that is no JSON list is a label.
+    ("[x]|y", ("[x]", "y")),
+    *((cell, (cell,)) for cell in ("[" * 9**5, "[1", f"[{'1' * 5000}]")),
+  ],
+)
+def test_the_labels_of_a_cell_are_split(cell, expected):
+  assert labels.split(cell, "") == expected
+
+
+@pytest.mark.parametrize("cell", ["a||b", "|", '["a", ""]', "[null]", "[[1]]"])
+def test_cells_with_blank_labels_are_named(cell):
+  with pytest.raises(ValueError, match=r"t\.tsv, line 3: .* blank or no text"):
+    labels.split(cell, "t.tsv, line 3")
 
 
 def test_what_is_saved_is_loaded(tmp_path):
@@ -43,19 +60,26 @@ def test_what_is_saved_is_loaded(tmp_path):
 
 @pytest.mark.parametrize("names", [["a", ""], ["a\nb"], ["a\tb"], ["a", "a"]])
 def test_a_label_that_a_file_cannot_hold_is_refused(tmp_path, names):
-  with pytest.raises(ValueError, match=r"cannot be a line|is there twice"):
+  with pytest.raises(ValueError, match=r"cannot be a line|occurs twice"):
     labels.save(names, str(tmp_path))
   assert not list(tmp_path.iterdir())
 
 
-def test_missing_empty_or_repeated(tmp_path):
+def test_a_missing_file_is_named(tmp_path):
   with pytest.raises(OSError, match=r"cannot read .*labels\.txt"):
     labels.load(str(tmp_path))
-  (tmp_path / "labels.txt").write_text("\n")
-  with pytest.raises(ValueError, match=r"labels\.txt is empty"):
-    labels.load(str(tmp_path))
-  (tmp_path / "labels.txt").write_text("\ufeffa\nb\na\n", encoding="utf-8")
-  with pytest.raises(ValueError, match=r"labels\.txt has the label 'a' 2 time"):
+
+
+@pytest.mark.parametrize(
+  ("content", "message"),
+  [
+    ("\n", "labels.txt is empty"),
+    ("\ufeffa\nb\na\n", "labels.txt has the label 'a' 2 times"),
+  ],
+)
+def test_a_file_that_is_empty_or_repeats_is_named(tmp_path, content, message):
+  (tmp_path / "labels.txt").write_text(content, encoding="utf-8")
+  with pytest.raises(ValueError, match=message):
     labels.load(str(tmp_path))
 
 

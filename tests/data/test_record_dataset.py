@@ -48,9 +48,10 @@ def _outputs(recorded, batch_size):
   )
 
 
-@pytest.mark.parametrize("spare", [0, 3])
-@pytest.mark.parametrize("multiple", [0, 8])
-@pytest.mark.parametrize("batch_size", [1, 4, 11, 50])
+@pytest.mark.parametrize(
+  ("batch_size", "multiple", "spare"),
+  [(1, 8, 0), (4, 0, 3), (4, 8, 3), (11, 8, 0), (11, 0, 0), (50, 8, 3)],
+)
 def test_outputs_are_in_order(tmp_path, batch_size, multiple, spare):
   """Outputs follow the examples, and padding records do not come out."""
   recorded = _recorded(tmp_path, multiple, spare=spare)

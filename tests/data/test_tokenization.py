@@ -5,10 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data import tokenization
+from data import tokenization, vocab
+from data.features import RowEncoder
+from tests import characters
 from tests.parity import golden_files
 
 VOCAB = golden_files.GOLDEN / "vocab.txt"
+
+
+@functools.cache
+def _full(lower=True):
+  return tokenization.FullTokenizer(VOCAB, lower)
 
 
 def basic(text, do_lower_case=True):
@@ -28,7 +35,7 @@ def basic(text, do_lower_case=True):
     (b"a\xffb", ["ab"], ["ab"]),
   ],
 )
-def test_words(text, lower, cased):
+def test_a_text_is_split_into_words(text, lower, cased):
   assert basic(text) == lower
   assert basic(text, do_lower_case=False) == cased or cased is None
 
@@ -43,24 +50,28 @@ def test_word_pieces_are_the_longest_first():
   assert tokenizer.tokenize("") == []
 
 
-def test_words_of_more_than_200_characters_without_accents_are_unknown():
-  full = tokenization.FullTokenizer(VOCAB)
-  assert "[UNK]" not in full.tokenize("a\u0301" * 200)
-  assert full.tokenize("a\u0301" * 201) == ["[UNK]"]
+@pytest.mark.parametrize("char", ["a", "é", "力", "\U0001f989"])
+def test_the_longest_word_has_200_characters(char):
+  pieces = tokenization.WordpieceTokenizer({char: 0, f"##{char}": 1}).tokenize
+  assert pieces(200 * char) == [char, *[f"##{char}"] * 199]
+  assert pieces(f"{char} {201 * char} {char}") == [char, "[UNK]", char]
 
 
-def test_ids_and_tokens():
-  full = tokenization.FullTokenizer(VOCAB)
-  tokens = full.tokenize("UNwanted, running")
+def test_the_length_of_a_word_counts_no_accents():
+  assert "[UNK]" not in _full().tokenize("a\u0301" * 200)
+  assert _full().tokenize("a\u0301" * 201) == ["[UNK]"]
+
+
+def test_tokens_become_ids_and_ids_become_tokens():
+  tokens = _full().tokenize("UNwanted, running")
   assert tokens == ["unwanted", ",", "running"]
-  ids = full.convert_tokens_to_ids(tokens)
+  ids = _full().convert_tokens_to_ids(tokens)
   assert ids == [18162, 1010, 2770]
-  assert full.convert_ids_to_tokens(ids) == tokens
-  assert full.inv_vocab[full.vocab["[MASK]"]] == "[MASK]"
+  assert _full().convert_ids_to_tokens(ids) == tokens
+  assert _full().inv_vocab[_full().vocab["[MASK]"]] == "[MASK]"
 
 
-def test_convert_to_unicode():
-  assert tokenization.convert_to_unicode("é") == "é"
+def test_bytes_that_are_not_utf8_are_dropped():
   assert tokenization.convert_to_unicode("é\xff".encode()[:3]) == "é"
   with pytest.raises(ValueError, match="Unsupported string type"):
     tokenization.convert_to_unicode(3)
@@ -95,6 +106,8 @@ def test_the_case_of_other_models_is_not():
     tokenization.validate_case_matches_checkpoint(flag, path)
 
 
+# --- CachedTokenizer ---------------------------------------------------------
+
 # Any text without lone surrogates, which UTF-8 cannot hold.
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 LINES = st.text("aAbé ,.\t\u00a0\u2028Σσ한中\u0301\x00  ", max_size=40)
@@ -114,13 +127,80 @@ def test_the_cache_changes_nothing(texts, lower, max_pieces):
 
 
 @pytest.mark.parametrize("unit", ["a", "owls hunt ", ".", "\0", "größe "])
-def test_a_line_of_a_megabyte(unit):
+def test_a_line_of_a_megabyte_is_tokenized(unit):
   text = unit * (1_000_000 // len(unit.encode()))
-  ids = tokenization.CachedTokenizer(_full(True)).ids(text)
+  ids = tokenization.CachedTokenizer(_full()).ids(text)
   assert len(ids) == {"a": 1, ".": 1_000_000, "\0": 0}.get(unit, len(ids))
-  assert set(ids) <= set(_full(True).vocab.values())
+  assert set(ids) <= set(_full().vocab.values())
 
 
-@functools.cache
-def _full(lower):
-  return tokenization.FullTokenizer(VOCAB, lower)
+A = "a" * 100
+
+
+@pytest.mark.parametrize(
+  ("lines", "max_pieces", "split"),
+  [
+    # Each word is split once.
+    (
+      ["the River the river. river, (the) größe größe."] * 2,
+      99,
+      ["the", "river", ".", ",", "(", ")", "größe", "größe."],
+    ),
+    # A full cache begins again.
+    ([*"abcde", "d e", "a"], 3, [*"abcdea"]),
+    # A longer piece is split each time.
+    ([A, A, f"{A}a", f"{A}a"], 99, [A, f"{A}a", f"{A}a"]),
+  ],
+)
+def test_the_cache_saves_work(monkeypatch, lines, max_pieces, split):
+  tokenized = []
+  full = tokenization.FullTokenizer(VOCAB)
+  tokenize = full.tokenize
+  monkeypatch.setattr(
+    full, "tokenize", lambda text: tokenized.append(text) or tokenize(text)
+  )
+  cached = tokenization.CachedTokenizer(full, max_pieces)
+  for line in lines:
+    cached.ids(line)
+    assert len(cached) <= max_pieces
+  assert sorted(tokenized) == sorted(split)
+
+
+# --- Kinds of tokenizers -----------------------------------------------------
+
+
+@pytest.fixture(name="path")
+def _path(tmp_path, monkeypatch):
+  """Returns the path of a vocabulary of a new kind."""
+  kind = characters.Characters
+  monkeypatch.setitem(tokenization.KINDS, characters.ENDING, kind)
+  path = tmp_path / f"vocab{characters.ENDING}"
+  path.write_text("ab")
+  return path
+
+
+def test_the_ending_of_a_file_says_its_kind(path, tmp_path):
+  tokens = tokenization.open_tokenizer(path).tokenize("aB c")
+  assert tokens == ["\u2581a", "b", "<unk>"]
+  for name in ("vocab.txt", "vocab"):
+    vocab.save(["[UNK]", "a"], tmp_path / name)
+    kind = tokenization.open_tokenizer(tmp_path / name)
+    assert type(kind) is tokenization.FullTokenizer
+
+
+@pytest.mark.parametrize("lower_case", [True, False])
+def test_a_saved_vocabulary_is_opened_by_its_kind(path, tmp_path, lower_case):
+  (tmp_path / "export").mkdir()
+  tokenizer = tokenization.open_tokenizer(path, lower_case)
+  tokenizer.save(str(tmp_path / "export"))
+  saved = tokenization.open_saved(str(tmp_path / "export"), lower_case)
+  assert type(saved) is characters.Characters
+  assert saved.vocab == tokenizer.vocab
+  assert saved.ids("aB") == tokenizer.ids("aB")
+
+
+def test_rows_have_the_special_tokens_of_their_tokenizer(path):
+  encoder = RowEncoder(tokenization.open_tokenizer(path), 8)
+  row = encoder.encode("ab", "b")
+  assert row.ids == [0, 5, 8, 2, 6, 2]
+  assert encoder.inputs(row.ids, row.segments)["input_ids"][6:] == [1, 1]

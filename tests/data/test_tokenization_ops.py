@@ -95,7 +95,7 @@ GENERATORS = [
 
 
 @pytest.mark.parametrize("generator", GENERATORS)
-def test_agrees_with_the_specification(pair, generator):
+def test_the_graph_agrees_with_the_specification(pair, generator):
   full, graph = pair
   rng = random.Random(0)
   number = 200 if generator is long_words else 1500
@@ -112,7 +112,7 @@ def ids(graph, texts):
 
 
 @pytest.mark.parametrize("unit", ["a", "한 Σ", slow("a "), slow(", \u0301")])
-def test_a_long_text(pair, unit):
+def test_the_graph_tokenizes_a_text_of_a_megabyte(pair, unit):
   full, graph = pair
   text = unit * (2**20 // len(unit.encode()))
   expected = full.convert_tokens_to_ids(full.tokenize(unit * 2000))
@@ -120,7 +120,7 @@ def test_a_long_text(pair, unit):
   assert result[: len(expected)] == expected
 
 
-def test_inside_a_dataset_and_without_texts():
+def test_the_graph_works_in_a_dataset_and_without_texts():
   graph = tokenization.FullTokenizer(VOCAB).in_graph()
   lines = tf.data.Dataset.from_tensor_slices(["a b", "", "c"]).batch(2)
   result = [batch.to_list() for batch in lines.map(graph.tokenize)]
@@ -128,7 +128,7 @@ def test_inside_a_dataset_and_without_texts():
   assert ids(graph, []) == []
 
 
-def test_a_vocabulary_with_repeated_and_padded_lines(tmp_path):
+def test_the_graph_agrees_for_repeated_and_padded_lines(tmp_path):
   path = tmp_path / "vocab.txt"
   path.write_text("[UNK]\na\n b \n\na\n\nc d\n\u2028\n##e", encoding="utf-8")
   full = tokenization.FullTokenizer(path)
@@ -172,7 +172,7 @@ def random_words(rng, longest):
 
 
 @pytest.mark.parametrize("seed", [*range(8), *map(slow, range(8, 20))])
-def test_agrees_with_the_specification_for_any_vocabulary(seed, tmp_path):
+def test_the_graph_agrees_for_any_vocabulary(seed, tmp_path):
   rng = random.Random(seed)
   pieces = random_words(rng, 4) + ["##" + w for w in random_words(rng, 3)]
   pieces = list(dict.fromkeys(["[UNK]", "#", "##", *pieces]))
@@ -205,7 +205,7 @@ def test_the_longest_piece_may_be_any_token(longest, tmp_path):
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 40])
-def test_a_vocabulary_of_short_tokens_alone(number, tmp_path):
+def test_the_graph_agrees_for_short_tokens(number, tmp_path):
   """Some tokens are shorter than "##" and a letter."""
   path = tmp_path / "vocab.txt"
   tokens = ["[UNK]", *"ab", "##a", *(f"##{'ab' * n}" for n in range(1, number))]

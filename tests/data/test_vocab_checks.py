@@ -3,6 +3,7 @@
 import os
 import re
 import unicodedata
+from itertools import count
 
 import pytest
 from absl import logging
@@ -29,7 +30,7 @@ PLAIN = [f"a{number:03}" for number in range(300)]
     ([*PLAIN[:49], "1"], False, None),  # too few to judge
   ],
 )
-def test_doubts_about_the_case(tokens, lower_case, doubt):
+def test_a_vocabulary_of_the_other_case_causes_doubt(tokens, lower_case, doubt):
   result = doubt_case(tokens, lower_case)
   assert result is None if doubt is None else re.search(doubt, result)
 
@@ -70,33 +71,26 @@ DECOMPOSED = r"100 % .* decomposed \(NFD\); composed \(NFC\) it would be 0 %"
     (["한국"], False, unicodedata.normalize("NFD", "한국"), DECOMPOSED),
   ],
 )
-def test_words_without_pieces_are_said(
+def test_words_without_pieces_are_reported(
   caplog, tmp_path, tokens, lower_case, text, warning
 ):
   tokenizer = _tokenizer(tmp_path, ["[UNK]", *tokens], lower_case)
-  with caplog.at_level("WARNING", logger="absl"):
-    for name in ("train.tsv", "dev.tsv"):
-      vocab_checks.warn_of_texts([text], tokenizer, name)
+  for name in ("train.tsv", "dev.tsv"):
+    vocab_checks.warn_of_texts([text], tokenizer, name)
   messages = [text for text in caplog.messages if "words become" in text]
   assert len(messages) == (warning is not None)
   assert re.search(f"train.tsv: {warning}" if warning else "", caplog.text)
 
 
 @pytest.mark.parametrize(("form", "number"), [("NFD", 1), ("NFC", 0)])
-def test_decomposed_texts_are_said(caplog, form, number):
+def test_decomposed_texts_are_reported(caplog, form, number):
   text = unicodedata.normalize(form, "오늘은 비가 온다 क़ लम")
   vocab_checks.warn_of_decomposed([text], "text.txt")
   assert len(caplog.messages) == number
   assert ("text.txt: 60 % of the words are" in caplog.text) == (number == 1)
 
 
-# Scripts.
-
-
-def _warnings(caplog, text, vocabulary=None):
-  with caplog.at_level("WARNING", logger="absl"):
-    vocab_checks.warn_of_scripts([text] * 50, "text.txt", vocabulary)
-  return [record.getMessage() for record in caplog.records]
+# --- scripts -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -109,11 +103,13 @@ def _warnings(caplog, text, vocabulary=None):
     ("がっこうへ いぐ", "Kana", "loses vowels or other signs"),
   ],
 )
-def test_script_example_and_remedy_are_named(caplog, text, script, change):
-  [warning] = _warnings(caplog, text)
-  assert warning.startswith(f"text.txt: 100 % of the letters are {script}, ")
+def test_script_example_and_remedy_are_named_once(caplog, text, script, change):
+  for name in ("train.tsv", "dev.tsv"):
+    vocab_checks.warn_of_scripts([text] * 50, name)
+  [warning] = caplog.messages
+  assert warning.startswith(f"train.tsv: 100 % of the letters are {script}, ")
   assert change in warning
-  assert "do_lower_case=False" in warning
+  assert "do_lower_case=False, here and to every program" in warning
   assert "docs/languages.md" in warning
 
 
@@ -122,14 +118,8 @@ def test_script_example_and_remedy_are_named(caplog, text, script, change):
   ["Schöne Grüße", "今天下雨", "Сегодня идёт дождь", "a 비 word or two " * 9],
 )
 def test_other_texts_are_not_warned_about(caplog, text):
-  assert not _warnings(caplog, text)
-
-
-def test_a_script_is_warned_of_once(caplog):
-  for name in ("train.tsv", "dev.tsv"):
-    vocab_checks.warn_of_scripts(["오늘은 비가 온다"], name)
-  [warning] = caplog.messages
-  assert warning.startswith("train.tsv: ")
+  vocab_checks.warn_of_scripts([text] * 50, "text.txt")
+  assert not caplog.messages
 
 
 @pytest.mark.parametrize(
@@ -137,22 +127,71 @@ def test_a_script_is_warned_of_once(caplog):
   [
     (["a", "##비"], "do_lower_case=False: the vocabulary has such letters"),
     (["a", "ᄇ"], "learn a vocabulary with build_vocab.py"),
-    (None, "do_lower_case=False, here and to every program"),
   ],
 )
 def test_the_remedy_depends_on_the_vocabulary(caplog, vocabulary, remedy):
-  [warning] = _warnings(caplog, "비가 온다", vocabulary=vocabulary)
-  assert remedy in warning
+  vocab_checks.warn_of_scripts(["비가 온다"], "text.txt", vocabulary)
+  assert remedy in caplog.text
 
 
 def test_examples_are_read_by_their_texts(caplog, tmp_path):
-  examples = [("오늘은 비가 온다", None)] * 5
-  with caplog.at_level("WARNING", logger="absl"):
-    for lower_case in (False, True):
-      assert "Hangul" not in caplog.text
-      tokenizer = _tokenizer(tmp_path, ["[UNK]", "비"], lower_case)
-      vocab_checks.warn_of_examples(tuple, examples, tokenizer, "a.tsv")
+  for lower_case in (False, True):
+    assert "Hangul" not in caplog.text
+    tokenizer = _tokenizer(tmp_path, ["[UNK]", "비"], lower_case)
+    examples = [("오늘은 비가 온다", None)] * 5
+    vocab_checks.warn_of_examples(tuple, examples, tokenizer, "a.tsv")
   assert "a.tsv: 100 % of the letters are Hangul" in caplog.text
+
+
+# --- samples: work that no result shows --------------------------------------
+
+
+@pytest.mark.parametrize(
+  ("number", "files", "lines"),
+  [(0, 0, 0), (1, 1, 1000), (3, 3, 333), (21, 11, 90), (4000, 20, 50)],
+)
+def test_a_sample_reads_the_first_lines_of_some_files(
+  tmp_path, number, files, lines
+):
+  """The sampled files are spread over all files."""
+  paths = [str(tmp_path / f"{i:04}") for i in range(number)]
+  for path in paths:
+    open(path, "w").close()
+  read = {}
+
+  def endless(path):
+    for line in count(1):
+      read[path] = line
+      yield path
+
+  sample = list(vocab_checks.sample([*paths, "/dev/null"], endless))
+  assert [*read.values()] == [lines] * files
+  assert len(sample) == files * lines
+  chosen = [paths.index(path) for path in read] or [0]
+  assert chosen[0] == 0
+  assert number - chosen[-1] <= number // max(files, 1) + 1
+
+
+def test_warnings_of_examples_look_at_a_thousand_at_most(tmp_path):
+  tokenizer = _tokenizer(tmp_path, ["[UNK]", "river"], True)
+  for number in (1, 999, 1000, 1001, 25_000):
+    seen = []
+
+    def texts(index, seen=seen):
+      seen.append(index)
+      return "river", None
+
+    vocab_checks.warn_of_examples(texts, range(number), tokenizer, "a.tsv")
+    assert min(number, 500) <= len(seen) <= 1000
+    assert seen[0] == 0
+    assert number - seen[-1] <= number // len(seen) + 1
+
+
+def test_words_of_the_first_characters_are_counted():
+  """Counting all words of a corpus with long lines would take minutes."""
+  texts = iter(["abcd " * 2000] * 1000)  # of 10,000 characters
+  assert vocab_checks._count_words(texts) == {"abcd": 42_000}
+  assert len([*texts]) == 979  # the 21st exceeds 200,000 characters
 
 
 def test_a_sample_takes_nothing_from_a_pipe(tmp_path):
@@ -161,7 +200,6 @@ def test_a_sample_takes_nothing_from_a_pipe(tmp_path):
   os.write(write, b"c\n")
   os.close(write)
   paths = [str(tmp_path / "text"), f"/dev/fd/{descriptor}"]
-  sample = vocab_checks.sample(paths, textfiles.lines)
-  assert [*sample] == ["a", "b"]
+  assert [*vocab_checks.sample(paths, textfiles.lines)] == ["a", "b"]
   with os.fdopen(descriptor) as file:
     assert file.read() == "c\n"

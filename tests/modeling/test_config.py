@@ -22,10 +22,13 @@ def test_unknown_keys_are_ignored(tmp_path):
   assert BertConfig.from_json(path) == BertConfig(vocab_size=10)
 
 
-@pytest.mark.parametrize("from_scratch", [False, True])
-def test_written_and_read_is_the_same(tmp_path, from_scratch):
-  config = BertConfig.preset("mini", 77, from_scratch)
-  assert ("initial_attention" in config.to_dict()) == from_scratch
+@pytest.mark.parametrize("name", ["initial_attention", "attention", None])
+def test_a_written_configuration_is_read_unchanged(tmp_path, name):
+  """Only what is not the default of the original is written."""
+  values = {"initial_attention": "structured", "attention": "right_to_left"}
+  changes = {name: values[name]} if name else {}
+  config = dataclasses.replace(BertConfig.preset("mini", 77), **changes)
+  assert values.keys() & config.to_dict().keys() == changes.keys()
   config.to_json(str(tmp_path / "c.json"))
   assert BertConfig.from_json(str(tmp_path / "c.json")) == config
 
@@ -42,6 +45,7 @@ def test_written_and_read_is_the_same(tmp_path, from_scratch):
     ({"hidden_dropout_prob": 1.0}, "hidden_dropout_prob must be in"),
     ({"hidden_act": "swish"}, "hidden_act 'swish' is unknown; known are gelu"),
     ({"initial_attention": "near"}, "'near' is unknown; known are random, st"),
+    ({"attention": "up"}, "attention 'up' is unknown; known are"),
     (
       {"initial_attention": "structured", "hidden_size": 36},
       "needs an even number of heads of even size, not 12 of 3",
@@ -62,19 +66,13 @@ def test_a_wrong_value_is_named_with_its_file(tmp_path, values, message):
 
 
 @pytest.mark.parametrize("text", ["{", "[1]", "", "{}"])
-def test_invalid_file_is_refused(tmp_path, text):
+def test_an_invalid_file_is_refused(tmp_path, text):
   path = tmp_path / "bert_config.json"
+  with pytest.raises(FileNotFoundError, match=r"bert_config\.json"):
+    BertConfig.from_json(str(path))
   path.write_text(text)
-  with pytest.raises(ValueError, match=r"bert_config\.json"):
-    BertConfig.from_json(str(path))
-
-
-def test_a_missing_file_and_one_of_another_kind_are_named(tmp_path):
-  path = tmp_path / "vocab.txt"
-  with pytest.raises(FileNotFoundError, match=r"vocab\.txt"):
-    BertConfig.from_json(str(path))
-  path.write_text("[PAD]\n[UNK]\n")
-  with pytest.raises(ValueError, match=r"vocab\.txt is not JSON .* that comes"):
+  message = "json is not JSON .* that comes" if text in ("{", "") else "json"
+  with pytest.raises(ValueError, match=f"bert_config.{message}"):
     BertConfig.from_json(str(path))
 
 

@@ -21,7 +21,7 @@ MADE = replace(
 )
 
 
-def test_configuration():
+def test_the_configuration_has_the_original_defaults():
   assert asdict(BertConfig(7)) == {
     "vocab_size": 7,
     "type_vocab_size": 16,
@@ -78,7 +78,7 @@ DROPOUTS = {
 
 
 @pytest.mark.parametrize("kind", MODELS)
-def test_dropout(kind, monkeypatch):
+def test_every_model_has_the_original_dropout(kind, monkeypatch):
   """Checks the rates of dropout; heads use the original's rate of 0.1."""
   dropped, add_dropped = [], fused_ops._add_dropped
 
@@ -110,7 +110,7 @@ CONSTANTS["gamma"] = 1.0
 
 
 @pytest.mark.parametrize("kind", MODELS)
-def test_initial_values(kind):
+def test_initial_values_are_truncated_normal(kind):
   """Values are normal, truncated at two standard deviations, and all differ."""
   first = []
   for variable in MODELS[kind](MADE).weights:

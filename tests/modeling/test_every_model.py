@@ -1,9 +1,20 @@
 """Properties of every kind of model."""
 
+import doctest
+
 import keras
 import numpy as np
 import pytest
 
+from modeling import (
+  bert,
+  config,
+  encoder_variants,
+  heads,
+  layers,
+  losses,
+  models,
+)
 from tests.modeling.every_model import MODELS, assert_close, inputs, outputs
 
 KINDS = [kind for kind in MODELS if kind != "packed"]  # "packed" only trains
@@ -37,8 +48,11 @@ def test_saved_model_is_loaded(kind, tmp_path):
   assert_close(outputs(model), outputs(again), atol=1e-5)
 
 
-@pytest.mark.parametrize("dtype", ["mixed_bfloat16", "mixed_float16"])
-@pytest.mark.parametrize("kind", WITH_HEADS)
+@pytest.mark.parametrize(
+  ("kind", "dtype"),
+  [(kind, "mixed_bfloat16") for kind in WITH_HEADS]
+  + [(kind, "mixed_float16") for kind in ("pretrainer", "tagger of features")],
+)
 def test_low_precision_is_close_and_its_outputs_float32(kind, dtype):
   exact = MODELS[kind]()
   keras.config.set_dtype_policy(dtype)
@@ -48,3 +62,24 @@ def test_low_precision_is_close_and_its_outputs_float32(kind, dtype):
   assert {value.dtype for value in result.values()} == {np.dtype("float32")}
   assert_close(outputs(exact), result, atol=0.15)
   assert {variable.dtype for variable in rough.weights} == {"float32"}
+
+
+# --- Examples in docstrings --------------------------------------------------
+
+
+MODULES = [bert, config, encoder_variants, heads, layers, losses, models]
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+def test_examples_of_a_module_are_true(module):
+  result = doctest.testmod(module)
+  assert result.attempted > 0 == result.failed
+
+
+def test_classes_that_keras_saves_have_examples():
+  classes = keras.saving.get_custom_objects()
+  own = [c for name, c in classes.items() if name.startswith("bert>")]
+  assert len(own) > 10
+  for kind in own:
+    if kind.__module__.startswith("modeling."):
+      assert ">>> " in kind.__doc__, kind

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from modeling import fused_ops, losses, models, tracing
 from modeling.fused_ops import uniform_bits
+from modeling.layers import TransformerBlock
 from modeling.tracing import DropoutSeeds
 from tests.modeling.every_model import CONFIG, pretraining_batch
 from tests.training import toy
@@ -189,7 +190,7 @@ def test_gradients_of_a_model_are_equal():
     np.testing.assert_allclose(*values, rtol=1e-4, atol=1e-4, err_msg=path)
 
 
-def test_default_form_and_switch(monkeypatch):
+def test_the_form_depends_on_device_and_variable(monkeypatch):
   monkeypatch.delenv("BERT_FUSED_OPS", raising=False)
   monkeypatch.setattr(tracing, "_mode", tracing.Mode())
   for seen, expected in (([], True), (["GPU:0"], False)):
@@ -277,3 +278,65 @@ def test_bits_are_uniform():
   counts = np.bincount(bits >> 28, minlength=16)
   # Chi squared with 15 degrees of freedom exceeds 37.7 once in a thousand.
   assert np.sum((counts - 4096.0) ** 2 / 4096.0) < 37.7
+
+
+# --- Traces: once per signature, and equal blocks share one ------------------
+
+
+TOY = toy.config(0.5)
+_traced = []
+
+
+def _chain(x, y=None, *, factor):
+  _traced.append((x.dtype, factor))
+  return x * factor if y is None else x * factor + y
+
+
+def _double(*tensors, dtype="float32", factor=2.0):
+  return tracing.run_compiled(_chain, *tensors, dtype=dtype, factor=factor)
+
+
+def test_a_chain_is_traced_once_for_each_signature():
+  _traced.clear()
+  ones, half = tf.ones([2, 3]), tf.ones([2, 3], "float16")
+  for _ in range(3):
+    for tensor in (ones, ones + 1.0, tf.zeros([2, 3])):
+      _double(tensor)
+  assert len(_traced) == 1
+  for number, call in enumerate(
+    (
+      lambda: _double(tf.ones([4])),
+      lambda: _double(half),
+      lambda: _double(ones, dtype="float16"),
+      lambda: _double(ones, factor=3.0),
+      lambda: _double(ones, ones),
+      lambda: _double(ones, None, factor=4.0),
+    ),
+    2,
+  ):
+    results = [call().numpy().tolist() for _ in range(2)]
+    assert results[0] == results[1]
+    assert len(_traced) == number
+
+
+def test_blocks_like_another_have_its_graph(monkeypatch):
+  """Each block has separate weights and separate dropout numbers."""
+  config = replace(TOY, num_hidden_layers=3)
+  bert = models.encoder(config).get_layer("bert")
+  traced = []
+  original = TransformerBlock.call
+
+  def call(block, *args, **options):
+    traced.append(block)
+    return original(block, *args, **options)
+
+  monkeypatch.setattr(TransformerBlock, "call", call)
+  hidden, mask = tf.ones([2, 5, config.hidden_size]), tf.ones([2, 1, 5])
+  results = []
+  for fused in (True, False):
+    with tracing.mode(fused=fused), tracing.DropoutSeeds([1, 2]) as seeds:
+      results.append(bert.encoder(hidden, mask, training=True))
+    assert seeds.count == 9
+  for shared, own in zip(*results, strict=True):
+    np.testing.assert_allclose(shared, own, atol=1e-6)
+  assert traced == [bert.encoder.blocks[0], *bert.encoder.blocks]

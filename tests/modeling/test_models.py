@@ -1,5 +1,3 @@
-"""Properties of the network beyond the golden numbers."""
-
 from dataclasses import replace
 
 import keras
@@ -9,7 +7,7 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modeling import losses, models
+from modeling import models
 from modeling.layers import Dropout
 from modeling.tracing import DropoutSeeds
 from tests.modeling.every_model import CONFIG, tokens, with_another_token
@@ -39,51 +37,35 @@ def test_a_sequence_longer_than_the_positions_is_refused():
     bert(tokens(length=17)["input_ids"])
 
 
-def test_the_output_matrix_is_the_embedding_table():
-  model = models.pretrainer(CONFIG)
-  tables = [v for v in model.variables if v.shape == (31, 12)]
-  assert [v.path for v in tables] == ["bert/embeddings/word_embeddings"]
-
-
-def test_a_tagger_does_not_train_the_pooler():
-  model = models.tagger(CONFIG, 3)
-  assert model(tokens(length=6))["logits"].shape == (2, 6, 3)
-  trained = {v.path for v in model.trainable_variables}
-  assert not [path for path in trained if "pooler" in path]
-
-
-def _choices(number, length=8):
-  """Returns two examples with choices: [2, number, length] each."""
-  flat = tokens(batch=2 * number, length=length)
-  return {k: v.reshape(2, number, length) for k, v in flat.items()}
+def test_a_pooler_is_trained_if_a_head_reads_it():
+  for model, is_read in (
+    (models.classifier(CONFIG, 3), True),
+    (models.tagger(CONFIG, 3), False),
+    (models.pretrainer(CONFIG), True),
+    (models.pretrainer(CONFIG, next_sentence=False), False),
+  ):
+    paths = [v.path for v in model.trainable_variables]
+    assert any("pooler" in path for path in paths) == is_read
+    # The output matrix is the embedding table, and no NSP has no such head.
+    tables = [v.path for v in model.variables if v.shape == (31, 12)]
+    assert tables == ["bert/embeddings/word_embeddings"]
+  assert not any("seq_relationship" in path for path in paths)
 
 
 def test_a_choice_is_scored_independently_of_the_others():
-  model, batch = models.multiple_choice(CONFIG), _choices(4)
+  model, flat = models.multiple_choice(CONFIG), tokens(batch=8)
+  batch = {k: v.reshape(2, 4, 8) for k, v in flat.items()}
   result = model(batch)["logits"].numpy()
-  assert result.shape == (2, 4)
+  pooled = model.get_layer("bert")(**flat)["pooled_output"]  # [B * C, H]
+  [vector] = model.get_layer("cls").trainable_variables
+  expected = (pooled.numpy() @ vector.numpy()).reshape(2, 4)
+  np.testing.assert_allclose(result, expected, atol=1e-5)
   for choices in ([2], [3, 0], [1, 2, 3, 0, 1, 1]):  # any number
     some = model({k: v[:, choices] for k, v in batch.items()})["logits"]
     np.testing.assert_allclose(some, result[:, choices], atol=1e-5)
   after = model(with_another_token(batch, (1, 2)))["logits"].numpy()
   same = np.abs(after - result) < 1e-6
   np.testing.assert_array_equal(same, [[1, 1, 1, 1], [1, 1, 0, 1]])
-
-
-def test_a_score_is_the_product_with_one_vector():
-  model, batch = models.multiple_choice(CONFIG), _choices(3)
-  flat = {k: v.reshape(6, 8) for k, v in batch.items()}
-  pooled = model.get_layer("bert")(**flat)["pooled_output"]  # [B * C, H]
-  [vector] = model.get_layer("cls").trainable_variables
-  expected = (pooled.numpy() @ vector.numpy()).reshape(2, 3)
-  np.testing.assert_allclose(model(batch)["logits"], expected, atol=1e-5)
-
-
-def test_no_nsp_has_no_such_head():
-  model = models.pretrainer(CONFIG, next_sentence=False)
-  assert not [v.path for v in model.variables if "seq_relationship" in v.path]
-  trained = [v.path for v in model.trainable_variables]
-  assert not [path for path in trained if "pooler" in path]
 
 
 def test_dropout_is_a_function_of_the_seed():
@@ -110,12 +92,6 @@ def test_dropout_is_a_function_of_the_seed():
   np.testing.assert_array_equal(dropout(ones, training=False), ones)
   # Keras' fit gives no seeds of a training step.
   assert np.any(dropout(ones, training=True) != dropout(ones, training=True))
-
-
-def test_cross_entropy_ignores_labels_out_of_range():
-  logits = tf.constant([[1.0, 2.0], [3.0, 4.0], [0.0, 0.0]])
-  result = losses.cross_entropy(logits, tf.constant([-1, 2, 1]))
-  np.testing.assert_allclose(result, [0.0, 0.0, np.log(2.0)], rtol=1e-6)
 
 
 def _probs(logits):

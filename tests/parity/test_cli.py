@@ -62,7 +62,7 @@ def _json(path):
 
 
 @_runs("run_pretraining_eval*")
-def test_evaluation_of_pretraining(case, tmp_path):
+def test_a_pretraining_has_the_original_evaluation(case, tmp_path):
   result = programs.results(_run("run_pretraining", case, tmp_path))
   expected = programs.results(case)
   assert list(result) == list(expected)
@@ -99,7 +99,7 @@ def test_a_training_leaves_the_files_of_the_original(program, tmp_path):
 
 
 @_runs("run_classifier_*_len*")
-def test_evaluation_and_prediction_of_a_classifier(case, tmp_path):
+def test_a_classifier_evaluates_and_predicts_as_the_original(case, tmp_path):
   output = _run("run_classifier", case, tmp_path)
   result, expected = programs.results(output), programs.results(case)
   for name, value in expected.items():
@@ -114,7 +114,7 @@ def test_evaluation_and_prediction_of_a_classifier(case, tmp_path):
 
 
 @_runs("run_squad_v*")
-def test_answers_to_questions(case, tmp_path):
+def test_answers_to_questions_are_the_originals(case, tmp_path):
   output = _run("run_squad", case, tmp_path)
   result, expected = (_json(f / "predictions.json") for f in (output, case))
   assert list(result.items()) == list(expected.items())

@@ -31,7 +31,7 @@ EXTENT = pytest.mark.parametrize(
 
 @SETTINGS
 @TOKENS
-def test_specification(path, setting):
+def test_the_specification_gives_the_original_tokens(path, setting):
   tokenizer = tokenization.FullTokenizer(VOCAB, setting == "lower")
   for case in golden_files.read_jsonl(path):
     assert tokenizer.tokenize(case["text"]) == case[setting], case["text"]
@@ -39,7 +39,7 @@ def test_specification(path, setting):
 
 @SETTINGS
 @TOKENS
-def test_graph(path, setting):
+def test_the_graph_gives_the_original_tokens(path, setting):
   tokenizer = tokenization.FullTokenizer(VOCAB, setting == "lower").in_graph()
   cases = golden_files.read_jsonl(path)
   ids = tokenizer.tokenize(tf.constant([case["text"] for case in cases]))
@@ -50,7 +50,9 @@ def test_graph(path, setting):
 @EXTENT
 @SETTINGS
 @CODE_POINTS
-def test_code_points_by_the_specification(path, setting, everywhere):
+def test_the_specification_splits_code_points_as_the_original(
+  path, setting, everywhere
+):
   tokenize = tokenization.BasicTokenizer(setting == "lower").tokenize
   for code, expected in words_by_code_point(path, setting, everywhere):
     assert tokenize(f"a{chr(code)}b") == expected, hex(code)
@@ -59,7 +61,9 @@ def test_code_points_by_the_specification(path, setting, everywhere):
 @EXTENT
 @SETTINGS
 @CODE_POINTS
-def test_code_points_by_the_graph(path, setting, everywhere):
+def test_the_graph_splits_code_points_as_the_original(
+  path, setting, everywhere
+):
   normalize = normalization_ops.Normalizer(setting == "lower")
   cases = words_by_code_point(path, setting, everywhere)
   codes, expected = zip(*cases, strict=True)

@@ -69,7 +69,7 @@ FORMS = [
 
 
 @pytest.mark.parametrize(("path", "form"), FORMS)
-def test_training_is_the_originals(path, form, monkeypatch):
+def test_a_training_gives_the_numbers_of_the_original(path, form, monkeypatch):
   with tracing.mode(fused=form == "fused"):
     _check_training(path, monkeypatch)
 
@@ -132,7 +132,7 @@ def _compare(state, expected, tight):
 
 
 @golden_files.each("training/pretraining_output")
-def test_resumes_what_the_original_wrote(path, tmp_path):
+def test_a_run_resumes_from_the_original_checkpoint(path, tmp_path):
   """Resumes from the original's step 20, slots included, and saves, too."""
   folder = path.parent
   model, objective = _model("pretraining", folder)

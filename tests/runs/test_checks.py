@@ -126,7 +126,7 @@ def test_flags_of_the_run_stay_as_they_are(folder):
 def test_another_direction_than_in_training_is_to_be_named(folder):
   start = {"init_checkpoint": str(folder / "run"), "do_train": True}
   _record(folder, "run_pretraining", attention="right_to_left")
-  with pytest.raises(ValueError, match="give that value, or this one on purp"):
+  with pytest.raises(ValueError, match="give that value, or confirm this one"):
     _check(folder, **start)
   for attention in ("bidirectional", "right_to_left"):
     _check(folder, **start, attention=attention)
@@ -195,10 +195,10 @@ def test_a_teacher_whose_file_has_moved_is_named(folder):
     _check(folder, **longer, max_seq_length=17)
 
 
-def test_another_letter_case_than_in_training(folder, caplog):
+def test_another_letter_case_than_in_training_is_refused(folder, caplog):
   flags = {"init_checkpoint": str(folder / "run"), "do_lower_case": False}
   expected = "run was trained with --do_lower_case=True"
-  with pytest.raises(ValueError, match=f"{expected}: give the latter"):
+  with pytest.raises(ValueError, match=f"{expected}: give that value"):
     _check(folder, **flags)
   _check(folder, **flags, do_train=True)
   assert expected in caplog.text
@@ -271,7 +271,7 @@ def test_a_much_smaller_vocabulary_is_warned_of(folder, caplog):
     args = programs.arguments("run_ner", **flags)
     model_files.check_vocabulary(args, 200, checks.checkpoint(args))
     assert ("given.txt has 72 lines, but the" in caplog.text) == is_warned
-  assert "has 200 ids: is it of that model?" in caplog.text
+  assert "has 200 ids: is it the right file?" in caplog.text
 
 
 def test_a_network_may_have_twelve_layers(monkeypatch):

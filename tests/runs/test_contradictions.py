@@ -38,7 +38,7 @@ def raises(message):
 
 # Columns: check, flags, error message or None.
 CASES = [
-  (FINE_TUNING, TRAIN | PATIENCE, "counts evaluations: say with --eval_steps"),
+  (FINE_TUNING, TRAIN | PATIENCE, "counts evaluations: give --eval_steps"),
   (FINE_TUNING, TRAIN | PATIENCE | {"eval_steps": 1}, None),
   (FINE_TUNING, TRAIN | {"num_train_epochs": 0.0}, "=0 trains nothing"),
   (FINE_TUNING, {"do_eval": True, "num_train_epochs": 0.0}, None),
@@ -76,7 +76,7 @@ CASES = [
 @pytest.mark.parametrize(
   ("check", "flags", "message"), CASES, ids=lambda x: getattr(x, "__name__", "")
 )
-def test_contradictions_and_their_borders(check, flags, message):
+def test_contradictions_are_refused_at_their_borders(check, flags, message):
   args = _settings(**flags)
   with raises(message):
     check(args)

@@ -159,7 +159,9 @@ def test_a_finished_run_reports_the_step_of_its_best_checkpoint(
     ({"distribution_strategy": "tpu"}, False, True),
   ],
 )
-def test_tokens_by_a_matrix_product(tmp_path, changes, in_file, expected):
+def test_a_tpu_looks_tokens_up_by_a_matrix_product(
+  tmp_path, changes, in_file, expected
+):
   fields = {"use_one_hot_embeddings": in_file, "attention": "right_to_left"}
   config = replace(toy.config(), **fields)
   start = Run(_flags(tmp_path, **changes), config)
@@ -213,7 +215,7 @@ def test_too_few_examples_are_refused(tmp_path):
     _train(args, [], examples=63)
 
 
-def test_training_from_random_values_is_said(tmp_path, caplog):
+def test_training_from_random_values_is_reported(tmp_path, caplog):
   file = str(tmp_path / "config.json")
   args = _flags(tmp_path, bert_config_file=file, max_seq_length=8)
   toy.config().to_json(file)

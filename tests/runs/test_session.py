@@ -122,7 +122,7 @@ def test_float16_has_a_loss_scale_and_xla_compiles_what_it_supports(
   assert f"XLA {text}; batches have 12 tokens" in caplog.text
 
 
-def test_a_model_reads_packed_rows_where_there_are_some(tmp_path, started):
+def test_a_model_reads_packed_rows_if_the_run_packs(tmp_path, started):
   model = models.pretrainer(toy.config())
   for packing in (None, "packing"):
     calls = started(_flags(tmp_path), model, packing)

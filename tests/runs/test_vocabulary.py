@@ -77,7 +77,7 @@ def test_a_run_records_the_vocabulary_and_whether_its_case_is_known(
     return checks.vocabulary_flags(args, len(LOWER))
 
   assert recorded() == {}
-  assert f"copy it into {folders[0]} to ask" in caplog.text
+  assert f"copy one into {folders[0]} to ask" in caplog.text
   vocab.save(LOWER, folders[1] / "vocab.txt")
   path = str(folders[1] / "vocab.txt")
   assert recorded() == {"vocab_file": path, "do_lower_case": None}

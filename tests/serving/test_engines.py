@@ -5,11 +5,9 @@ import functools
 import http.server
 import json
 import shutil
-import sys
 import threading
 import time
 import urllib.request
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 
@@ -341,17 +339,6 @@ def test_several_texts_at_the_same_time_change_no_bit(folders, engine):
     assert [future.result() for future in futures] == [expected] * 3
 
 
-def test_tensorflow_has_an_interpreter_too(folders, monkeypatch):
-  expected = Predictor(folders["tagging"], "litert")(["ab c", "d"])
-  monkeypatch.setitem(sys.modules, "ai_edge_litert.interpreter", None)
-  with warnings.catch_warnings(action="ignore"):  # deprecated
-    predict = Predictor(folders["tagging"], "litert")
-    answers = predict(["ab c", "d"])
-  for answer, other in zip(answers, expected, strict=True):
-    tasks.assert_same(answer, other)
-  assert "tensorflow" in type(predict._answer.engine._alone.function).__module__
-
-
 @pytest.mark.parametrize("kind", ["litert", "savedmodel"])
 def test_a_row_that_the_model_does_not_take_is_refused(folders, kind):
   engine = Predictor(folders["tagging"], kind)._answer.engine
@@ -548,7 +535,7 @@ def test_a_server_that_is_late_or_gone_is_named(stub, folders):
     Predictor("http://127.0.0.1:9/v1/models/a", files=folders["tagging"])
   with pytest.raises(UserError, match="timeout -1 must be more than 0"):
     Predictor(stub.url, timeout=-1.0)
-  with pytest.raises(UserError, match="a URL: name its export"):
+  with pytest.raises(UserError, match="a URL: name the folder of its export"):
     Predictor(stub.url)
 
 

@@ -144,7 +144,7 @@ def test_a_record_may_be_short(asked, logits, rows):
   np.testing.assert_allclose(result["logits"], logits[:1], atol=1e-5)
 
 
-def test_records_of_any_number_of_choices(exported, tokenizer):
+def test_records_may_have_any_number_of_choices(exported, tokenizer):
   asked = exported["choices"].functions
   build = ChoiceRecordBuilder(tokenizer, T)
   records, expected = [], []

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import tensorflow as tf
+from ai_edge_litert.interpreter import Interpreter
 
 from data.tokenization import FullTokenizer
 from modeling import heads, models
@@ -15,11 +16,6 @@ from serving.export import ServedModel
 from storage import UserError
 from tasks.classification import answers as classification
 from tests import programs, small_model
-
-try:
-  from ai_edge_litert.interpreter import Interpreter
-except ImportError:
-  Interpreter = tf.lite.Interpreter
 
 T = 16
 CONFIG = small_model.config(50, hidden_size=64, intermediate_size=64)

@@ -286,7 +286,7 @@ def test_vectors_are_not_on_a_page(every_task):
 def test_texts_that_do_not_fit_are_refused(every_task):
   pair = {"text_a": "a " * 6, "text_b": "b " * 5}
   for name, texts, message in (
-    ("masks", {"text": "a " * 11}, "has 13 tokens .* of which 12 fit"),
+    ("masks", {"text": "a " * 11}, "has 13 tokens .* but 12 fit"),
     ("classification of pairs", pair, "has 14 tokens"),
     ("tagging", {"tokens": " "}, "there is no word"),
     (ENSEMBLE, {"question": "a", "context": "b"}, "an ensemble has no page"),

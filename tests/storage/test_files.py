@@ -1,10 +1,8 @@
 import errno
-import gzip
 import os
 from pathlib import Path
 
 import pytest
-import tensorflow as tf
 
 from storage import files, textfiles
 
@@ -21,6 +19,9 @@ def test_files_are_sorted_within_each_pattern(tmp_path):
   _touch(tmp_path, "a[1].txt", "a,b[1].txt")  # names, not patterns
   for path in (f"{tmp_path}/a[1].txt", f"{tmp_path}/a,b[1].txt"):
     assert files.expand(path) == [path]
+  # A pattern that is there twice counts twice.
+  a, b = f"{tmp_path}/a.txt", f"{tmp_path}/b.txt"
+  assert files.expand(f",{b},{a}, {tmp_path}/[ab].txt,{b} ,") == [b, a, a, b, b]
   (tmp_path / "link").symlink_to("z.md")
   files.write_text(f"{tmp_path}/link", "new")  # a link to another disk
   assert (tmp_path / "link").is_symlink()
@@ -41,73 +42,6 @@ def test_all_patterns_without_a_match_are_named(tmp_path):
     files.expand(f"{tmp_path}/a.txt,{tmp_path}/no*.txt,{tmp_path}/nor.txt")
   with pytest.raises(FileNotFoundError, match="no file matches"):
     files.expand(" , ")
-
-
-@pytest.mark.parametrize(
-  "content",
-  [
-    b"",
-    b"\n",
-    b"a\r\nb\rc\n\n\r\nd",
-    b"a\n\r",  # the rest of a line end is no line
-    b"\xef\xbb\xbfa\n\xe2\x80\xa8b\x0bc\x85"[:-1] + b"\n",
-    b"a\r\r\n \nb\n",
-  ],
-)
-def test_lines_are_those_of_gfile_but_for_carriage_returns(content, tmp_path):
-  path = tmp_path / "text"
-  path.write_bytes(content)
-  with tf.io.gfile.GFile(str(path)) as file:
-    expected = [line.removesuffix("\n") for line in file]
-  result = [line.replace("\r", "") for line in textfiles.lines(str(path))]
-  assert result == expected
-
-
-@pytest.mark.parametrize(
-  ("content", "lines"),
-  [
-    (b"a\rb\r\rc\r", ["a", "b", "", "c"]),  # Macintosh before 2001
-    (b"a\r\r", ["a", ""]),  # a blank line ends a document
-    (b"\xef\xbb\xbfa\rb", ["\ufeffa", "b"]),
-    (b"a\rb\nc", ["a\rb", "c"]),  # part of a line, like a table cell
-    (b"a\nb\rc", ["a", "b\rc"]),
-    (b"a\r\r\nb\r\r\n", ["a", "b"]),  # converted twice on Windows
-    (b"a\x0bb\x0c\xc2\x85\xe2\x80\xa8c\n", ["a\x0bb\x0c\x85\u2028c"]),
-  ],
-)
-def test_carriage_returns_never_join_words(content, lines, tmp_path):
-  path = str(tmp_path / "text")
-  Path(path).write_bytes(content)
-  assert list(textfiles.lines(path)) == lines
-  plain = [line.replace("\r", " ").removeprefix("\ufeff") for line in lines]
-  assert list(textfiles.text_lines(path)) == plain
-  with gzip.open(f"{path}.gz", "wb") as file:
-    file.write(content)
-  assert list(textfiles.lines(f"{path}.gz")) == lines
-
-
-def test_utf16_is_named(tmp_path):
-  path = tmp_path / "x.tsv"
-  text = "some text\n"
-  marked = text.encode("utf-16"), "\ufeffa\n".encode("utf-16-be")
-  for content in (*marked, text.encode("utf-16-le"), text.encode("utf-16-be")):
-    path.write_bytes(content)
-    message = r"x\.tsv looks like UTF-16; save it as"
-    with pytest.raises(ValueError, match=message):
-      list(textfiles.lines(str(path)))
-
-
-def test_zero_bytes_alone_are_not_utf16(tmp_path):
-  for line in ("\0\0\0\0\0", "a\0b", "\0a"):
-    (tmp_path / "x").write_text(f"{line}\n")
-    assert list(textfiles.lines(str(tmp_path / "x"))) == [line]
-
-
-def test_a_missing_file_and_a_directory_are_named(tmp_path):
-  with pytest.raises(FileNotFoundError, match=r"cannot read .*no\.txt"):
-    list(textfiles.lines(str(tmp_path / "no.txt")))
-  with pytest.raises(IsADirectoryError, match="cannot read"):
-    list(textfiles.lines(str(tmp_path)))
 
 
 def test_a_written_file_appears_when_complete(tmp_path, monkeypatch):
@@ -159,12 +93,6 @@ def test_errors_keep_their_text(tmp_path):
   assert raised.value.filename == path
 
 
-def test_a_byte_order_mark_is_no_text(tmp_path):
-  path = tmp_path / "text"
-  path.write_text("\ufeffa\n\ufeffb\n", encoding="utf-8")
-  assert list(textfiles.text_lines(str(path))) == ["a", "\ufeffb"]
-
-
 def test_paths_with_a_scheme_go_through_gfile():
   folder = "ram://test_files"
   path, other = f"{folder}/a.txt", f"{folder}/a[1].txt"
@@ -190,3 +118,13 @@ def test_a_scheme_that_tensorflow_does_not_know_is_named():
   for call in (files.exists, files.check_writable, files.open_for_reading):
     with pytest.raises(OSError, match=expected):
       call("s3://bucket/a")
+
+
+def test_a_folder_is_free_if_there_is_nothing_in_it(tmp_path):
+  (tmp_path / "empty").mkdir()
+  (tmp_path / "file").touch()
+  files.check_is_free(str(tmp_path / "none"))
+  files.check_is_free(str(tmp_path / "empty"))
+  for path in (tmp_path, tmp_path / "file"):  # the file is empty, too
+    with pytest.raises(FileExistsError, match=f"{path} is there already"):
+      files.check_is_free(str(path))

@@ -1,5 +1,3 @@
-"""Offsets of records, their cache, and corrupt records."""
-
 import os
 import shutil
 import tracemalloc
@@ -43,6 +41,10 @@ def test_offsets_of_blocks(paths):
   assert index.file.tolist() == [0, 1, 2, 2, 2, 2]
   assert index.count.tolist() == [1, 256, 256, 256, 256, 232]
   assert index.offset.tolist()[2:] == [i * 256 * 73 for i in range(4)]
+  index = record_scan.load_index([paths[2], paths[0], paths[2]])  # twice
+  assert index.file.tolist() == [0] * 4 + [1] + [2] * 4
+  blocks = [i * 256 * 73 for i in range(4)]
+  assert index.offset.tolist() == [*blocks, 0, *blocks]
 
 
 def test_large_records_are_not_read(tmp_path):
@@ -186,7 +188,7 @@ def test_copies_of_files_of_one_name_are_apart(path, tmp_path):
   assert first != second
 
 
-def test_a_file_that_was_cut_off(path, tmp_path):
+def test_a_truncated_file_names_its_last_record(path, tmp_path):
   starts = _starts(path)
   for end in (starts[-1] - 2, starts[-2] + 14, starts[-2] + 5):
     os.truncate(path, end)
@@ -206,7 +208,7 @@ def test_records_after_a_wrong_length_are_not_dropped(path, tmp_path):
   assert sorted(os.listdir(tmp_path)) == [".a.tfrecord.blocks", "a.tfrecord"]
 
 
-def test_records_of_another_kind(tmp_path):
+def test_records_of_another_kind_are_refused(tmp_path):
   path = str(tmp_path / "b.tfrecord")
   schema = Schema(Feature("ids", (2,)), Feature("label", ()))
   encode = tfrecord.ExampleEncoder(schema)
@@ -218,6 +220,14 @@ def test_records_of_another_kind(tmp_path):
   assert errors == ["ids has 2 values, expected 3", "it is no tf.train.Example"]
   with pytest.raises(ValueError, match="no record that can be read"):
     record_scan.drop_corrupt([path], SCHEMA, str(tmp_path), 2)
+
+
+def test_the_first_intact_record_may_come_late(path):
+  _flip(path, *(start + 20 for start in _starts(path)[:5]))
+  record = {"ids": [5, 305, 1], "label": [1]}
+  assert record_scan.first_record(path, True) == record
+  with pytest.raises(ValueError, match="the first: its checksum is wrong"):
+    record_scan.first_record(path)
 
 
 def test_a_record_may_begin_at_the_end_of_a_piece(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""Order of results, and the end of workers."""
+"""Order of results, the end of workers, and lines of progress."""
 
 import multiprocessing
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from storage import UserError, workers
+from storage import Progress, UserError, workers
 
 
 def _prepare():
@@ -31,7 +31,7 @@ def test_results_come_in_the_order_of_the_tasks(processes):
   assert results == ["slowslow", "aa", "bb", "cc"]
 
 
-def test_while_nothing_is_done_it_is_idle(monkeypatch):
+def test_the_map_calls_idle_while_no_task_ends(monkeypatch):
   wait = workers.wait
   waited = []
   idle = []
@@ -134,3 +134,96 @@ def test_workers_end_when_their_parent_is_killed(tmp_path):
     parent.wait()
     _wait_until(lambda: not any(map(_is_running, os.listdir(tmp_path))))
     assert not parent.stderr.read()
+
+
+@pytest.mark.parametrize(
+  ("processes", "tasks", "started"),
+  [(4, 2, 2), (2, 4, 2), (9, 9, 9), (4, 1, 0), (1, 4, 0), (0, 4, 0), (4, 0, 0)],
+)
+def test_no_more_processes_start_than_there_are_tasks(
+  monkeypatch, processes, tasks, started
+):
+  numbers = []
+
+  def as_completed(prepare, tasks, processes, idle):
+    numbers.append(processes)
+    yield from reversed([*enumerate(map(prepare(), tasks))])
+
+  monkeypatch.setattr(workers, "_as_completed", as_completed)
+  prepared = []
+
+  def prepare():
+    prepared.append(1)
+    return str
+
+  results = workers.ordered_map(prepare, range(tasks), processes)
+  assert [*results] == [str(i) for i in range(tasks)]
+  assert numbers == [started] * bool(started)
+  assert prepared == [1]
+
+
+class _Connection:
+  """A worker's end of a pipe, which delivers some tasks."""
+
+  def __init__(self, tasks):
+    self.tasks, self.answers = [*tasks], []
+    self.send = self.answers.append
+
+  def recv(self):
+    if not self.tasks:
+      raise EOFError
+    return self.tasks.pop(0)
+
+
+def test_a_worker_prepares_once():
+  """The worker does not prepare again after a failed task."""
+  prepared, connection = [], _Connection(["1", "x", "3"])
+
+  def prepare():
+    prepared.append(1)
+    return int
+
+  workers._serve(connection, prepare)
+  assert prepared == [1]
+  results = [(result, type(error)) for result, error in connection.answers]
+  assert results == [(1, type(None)), (None, ValueError), (3, type(None))]
+
+
+# --- Progress ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+  ("total", "done", "expected"),
+  [
+    (30, (16, 14), "read 30 of 30 rows (100%)"),
+    (30, (16, 16), "read 30 of 30 rows (100%)"),  # the last batch is filled up
+    (30, (16,), "read 16 of 30 rows (53%)"),
+    (2.5, (1.0, 2.0), "read 2.5 of 2.5 rows (100%)"),
+    (0, (3,), "read 3 rows; "),  # the total is unknown
+  ],
+)
+def test_no_more_is_done_than_there_is(total, done, expected):
+  lines = []
+  progress = Progress("read", total, "rows", log=lines.append)
+  for batch in progress.follow([{"x": [0] * int(n)} for n in done]):
+    assert batch
+  [line] = lines
+  assert line.startswith(expected)
+  assert (" left" in line) == (sum(done) < total)
+
+
+def test_a_line_is_logged_every_few_seconds(monkeypatch):
+  now = [100.0]
+  lines = []
+  monkeypatch.setattr("time.monotonic", lambda: now[0])
+  progress = Progress("read", 40, "rows", every=5.0, log=lines.append)
+  for now[0] in (104.9, 105.0, 109.0, 110.0):
+    progress.add(5, bad_rows=1, words=600)
+  assert lines == [
+    "read 10 of 40 rows (25%), 2 bad rows, 1,200 words; 2.0 rows/s, 0:00:15 "
+    "left",
+    "read 20 of 40 rows (50%), 4 bad rows, 2,400 words; 2.0 rows/s, 0:00:10 "
+    "left",
+  ]
+  progress.say()
+  assert len(lines) == 2  # nothing was done since

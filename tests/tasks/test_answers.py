@@ -238,7 +238,7 @@ def _decode(model, texts, **outputs):
   return model.decode(encoded, [arrays] * len(encoded.rows))
 
 
-def test_labels_and_scores():
+def test_logits_become_labels_or_scores():
   model = classification.Answers(_config(9, ("no", "yes")), pairs=False)
   answer = {"label": "yes", "labels": ["no", "yes"]}
   answer["probabilities"] = [0.25, 0.75]
@@ -263,7 +263,7 @@ def test_a_text_has_each_label_that_reaches_its_threshold():
   )
 
 
-def test_choices_by_hand():
+def test_logits_become_a_choice():
   model = multiple_choice.Answers(_config(9))
   texts = {"sent1": "a", "sent2": "b", "choices": ["c", "d", "e"]}
   answer = _decode(model, texts, logits=[0.0, np.log(2), 0.0])
@@ -288,7 +288,7 @@ def _tag(texts, tags, labels=tasks.TAGS, odds=9.0):
   return _decode(model, {"tokens": texts}, logits=logits)
 
 
-def test_separators_and_positions_of_words():
+def test_words_have_positions_between_separators():
   text = "  a,\tc \r\nd  é\u00a0x "
   answer = _tag(text, [1, 2, 0, 0, 0, 0])
   assert answer["words"] == ["a", ",", "c", "d", "é", "x"]
@@ -377,7 +377,7 @@ def test_masks_of_both_texts_and_is_next():
   assert alone == {"num_masks": 0, "probabilities": [], "tokens": []}
 
 
-def test_is_next_is_right_where_the_evaluation_says_so():
+def test_a_pair_is_next_if_the_evaluation_counts_it_so():
   model = pretraining.Answers(_config(9), top_k=1)
   random = np.random.default_rng(1)
   pairs = random.normal(size=(20, 2)).astype(np.float32)
@@ -421,7 +421,7 @@ def test_a_truncated_text_has_no_padding():
 
 
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
-def test_vectors_by_hand(pooling):
+def test_values_become_vectors(pooling):
   model = features.Answers(_config(9), pooling)
   values = np.arange(24.0).reshape(4, 2, 3)
   answer = _decode(model, {"text": "a b"}, values=values)

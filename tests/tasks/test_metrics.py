@@ -39,7 +39,7 @@ def test_a_model_that_always_says_the_same_is_called_so(
   assert text in caplog.text or not predicted
 
 
-def test_two_classes_by_hand():
+def test_scores_of_two_classes_agree_with_a_calculation():
   assert metrics.score("accuracy", PREDICTED, LABELS) == 6 / 8
   assert metrics.score("f1", PREDICTED, LABELS) == 2 * 3 / (2 * 3 + 1 + 1)
   # (TP TN - FP FN) / sqrt((TP+FP)(TP+FN)(TN+FP)(TN+FN))
@@ -47,7 +47,7 @@ def test_two_classes_by_hand():
   assert mcc == pytest.approx((3 * 3 - 1 * 1) / 16)
 
 
-def test_correlations_by_hand():
+def test_correlations_agree_with_a_calculation():
   x, y = np.array([1.0, 2, 3, 4]), np.array([1.0, 3, 2, 5])
   # Deviations -1.5 -.5 .5 1.5 and -1.75 .25 -.75 2.25.
   expected = 5.5 / np.sqrt(5 * 8.75)

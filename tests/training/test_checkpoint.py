@@ -24,7 +24,7 @@ def _saved(tmp_path, step=3, **values):
   return Checkpoints(str(tmp_path)).save(step, values)
 
 
-def test_keeps_the_newest_and_lists_them(tmp_path):
+def test_the_newest_checkpoints_stay_and_are_listed(tmp_path):
   # The name "a[1]" is a glob pattern that matches "a1".
   folder, other = tmp_path / "a[1]", tmp_path / "a1"
   _saved(other, step=10)
@@ -327,7 +327,7 @@ def test_object_based_checkpoints_are_refused(tmp_path):
     checkpoint.open_reader(path)
 
 
-def test_initialize_says_what_it_took_and_what_is_fresh(tmp_path, caplog):
+def test_the_log_names_restored_and_fresh_variables(tmp_path, caplog):
   pretrained = models.pretrainer(toy.config())
   values = checkpoint.variables(pretrained)
   slot = {"bert/pooler/dense/bias/LAMB_1": values["bert/pooler/dense/bias"]}
@@ -356,7 +356,7 @@ def _step_with_everything(seed):
   return step
 
 
-def test_resumes_all_of_a_run(tmp_path):
+def test_a_run_resumes_all_its_values(tmp_path):
   step, again = (_step_with_everything(seed) for seed in (7, 8))
   step.train(iter(toy.batches(3)), tf.constant(3))
   checkpoints = Checkpoints(str(tmp_path))

@@ -49,7 +49,7 @@ def _train(tmp_path, steps=5, step=None, evaluate=None, evaluated=0, **plan):
   return toy.train(tmp_path, step, data, plan, **options), seen
 
 
-def test_saves_evaluates_and_tells(tmp_path, caplog, monkeypatch):
+def test_a_training_saves_evaluates_and_reports(tmp_path, caplog, monkeypatch):
   step = toy.train_step()
   rates = {}
   add_steps, save = report.Report.add_steps, Checkpoints.save
@@ -113,7 +113,7 @@ def test_a_killed_evaluation_is_made_up_for(tmp_path, monkeypatch, traced):
   assert traced.step.numpy() == 2  # the missed evaluation ended this
 
 
-def test_stops_before_a_spoilt_checkpoint(tmp_path):
+def test_a_training_stops_before_a_spoilt_checkpoint(tmp_path):
   step = toy.train_step()
   step.variables[0].assign(step.variables[0] * math.nan)
   with pytest.raises(ValueError, match=r"at step 1; .*model.ckpt-0"):
@@ -121,7 +121,7 @@ def test_stops_before_a_spoilt_checkpoint(tmp_path):
   assert not (tmp_path / "model.ckpt-5.index").exists()
 
 
-def test_does_nothing_when_there_is_nothing_to_do(tmp_path, caplog, traced):
+def test_a_finished_training_does_nothing(tmp_path, caplog, traced):
   for done in (5, 9):
     traced.step.assign(done)
     with caplog.at_level("INFO", logger="absl"):
@@ -149,7 +149,9 @@ def _ask_to_end(_):
 
 
 @pytest.mark.parametrize("steps", [5, 2])
-def test_asked_to_end_it_saves_and_ends_well(tmp_path, caplog, steps):
+def test_a_run_that_is_asked_to_end_saves_and_ends_well(
+  tmp_path, caplog, steps
+):
   caplog.set_level("INFO", logger="absl")
   before = signal.getsignal(signal.SIGTERM)
   with pytest.raises(SystemExit) as ended:
@@ -173,7 +175,7 @@ def test_saving_is_tried_before_the_first_step(tmp_path, monkeypatch, traced):
 
 
 @pytest.mark.parametrize("is_alone", [True, False])
-def test_only_of_several_workers_one_is_lost(is_alone, monkeypatch):
+def test_a_worker_is_lost_only_if_there_are_several(is_alone, monkeypatch):
   if not is_alone:
     toy.set_worker(monkeypatch, 0)
   expected = tf.errors.InternalError if is_alone else ConnectionError

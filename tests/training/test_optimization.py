@@ -15,7 +15,7 @@ from training import optimization
 from training.optimization import AdamWeightDecay, Lamb, WarmupLinearDecay
 
 
-def test_schedule():
+def test_the_rate_rises_and_falls_linearly():
   # The decay counts from step 0, so the rate never reaches the peak of 1.
   schedule = WarmupLinearDecay(1.0, 10, 2)
   for step, rate in ((0, 0.0), (1, 0.5), (2, 0.8), (5, 0.5), (10, 0), (12, 0)):
@@ -32,7 +32,7 @@ def test_kernels_are_decayed():
   assert [name for name in names if not is_excluded(name)] == decayed
 
 
-def test_two_updates_by_hand():
+def test_two_updates_agree_with_a_calculation():
   kernel, bias = tf.Variable([1.0, -2.0]), tf.Variable([3.0])
   adam = AdamWeightDecay({"kernel": kernel, "bias": bias}, 0.1)
   adam.apply([tf.constant([1.0, 2.0]), tf.constant([4.0])], tf.constant(0.5), 0)
@@ -84,7 +84,7 @@ def _lamb_in_numpy(kernel, bias, gradients, rate, weight_decay):
   return values
 
 
-def test_lamb_step_by_step_as_in_the_paper():
+def test_lamb_updates_as_in_the_paper():
   [(kernel, bias)] = _gradients(1, seed=1)
   variables = tf.Variable(kernel), tf.Variable(bias)
   lamb = Lamb(dict(zip(("kernel", "bias"), variables, strict=True)), 0.1)
@@ -185,7 +185,7 @@ def _freeze(model, layers, config=CONFIG):
     ("embeddings,encoder,pooler", [""]),
   ],
 )
-def test_takes_out_what_it_names(attention, layers, names):
+def test_the_flag_freezes_the_layers_that_it_names(attention, layers, names):
   sides = [f"{side}/" for side in SIDES] if attention == "shallow" else [""]
   prefixes = tuple(f"bert/{side}{name}" for side in sides for name in names)
   model = models.classifier(replace(CONFIG, attention=attention), 2)

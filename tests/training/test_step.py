@@ -86,7 +86,7 @@ def test_two_replicas_equal_one(start, plain, accumulation_steps):
     np.testing.assert_allclose(sums[name], expected[name], rtol=1e-5)
 
 
-def test_stretches_change_nothing_and_dropout_repeats():
+def test_stretches_of_steps_change_nothing_and_dropout_repeats():
   weights = toy.bag().get_weights()
   [expected], expected_state = _run(weights=weights, dropout=0.3)
   reports, state = _run(stretches=[1, 1, 4], weights=weights, dropout=0.3)
@@ -197,7 +197,7 @@ def test_a_gradient_that_is_not_finite_is_noticed():
 
 
 @pytest.mark.parametrize("accumulation_steps", [1, slow(2)])
-def test_no_retracing_for_batches_of_other_lengths(accumulation_steps):
+def test_batches_of_other_lengths_need_no_new_trace(accumulation_steps):
   step = toy.train_step(accumulation_steps=accumulation_steps)
 
   def cut(number, batch):

@@ -174,7 +174,7 @@ def _in_host_memory(kernel, operation, kind, tensors):
 
 
 @pytest.mark.parametrize("recomputed", [slow(False), True])
-def test_program_of_a_step_in_bfloat16(recomputed):
+def test_the_program_of_a_step_has_the_right_types(recomputed):
   set_dtype_policy("bfloat16")
   step, batch = _step("pretraining")
   function = tf.function(step._step, jit_compile=True)

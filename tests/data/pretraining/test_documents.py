@@ -1,5 +1,3 @@
-"""Text formats, sentences, documents and deduplication."""
-
 import json
 import os
 
@@ -93,7 +91,7 @@ def _plain(document):
 # --- paragraphs and articles ------------------------------------------------
 
 
-def test_paragraphs():
+def test_blank_lines_separate_paragraphs():
   lines = ["", "a", " b ", "", "\t", "c\rd\r\re"]
   assert list(documents.paragraphs(lines)) == ["a b", "c d", "e"]
 
@@ -131,32 +129,30 @@ def _doubts(lines, is_prose=False, max_words=16):
   return list(documents.doubts(lines, is_prose, list, max_words))
 
 
+LONG = ["o" * 17, *["o" * 16] * 8]  # each letter is a word here
+BOOK = ["owls"] * 99 + ["owl " * 10_000]
+SINGLE, TWO = ["owls", "", " "], ["owls", "owls", "", " "]
+
+
 @pytest.mark.parametrize(
-  ("sizes", "is_said"),
-  [([1, 2] * 5, True), ([1] * 4 + [2] * 5, False), ([1], True), ([], False)],
+  ("lines", "options", "doubt"),
+  [
+    ([*SINGLE, *TWO] * 5, (), "5 of the first 10 documents have one sen"),
+    (SINGLE * 4 + TWO * 5, (), None),
+    (SINGLE, (), "1 of the first 1 documents have one sen"),
+    ([], (), None),
+    (LONG, (), "1 of the first 9 lines have more words than max_seq_length=16"),
+    ([*LONG, "o"], (), None),
+    (LONG, (False, 17), None),
+    (LONG, (True,), None),  # prose is split into sentences
+    (BOOK, (True, 99), "1 of the first 100 sentences are so long that their"),
+  ],
 )
-def test_documents_of_one_sentence_are_noticed(sizes, is_said):
-  lines = [line for size in sizes for line in [*["owls"] * size, "", " "]]
-  single = f"{sizes.count(1)} of the first {len(sizes)} documents have one sen"
-  assert [text.startswith(single) for text in _doubts(lines)] == [
-    True
-  ] * is_said
-
-
-def test_lines_longer_than_a_record_are_noticed():
-  lines = ["o" * 17] + ["o" * 16] * 8  # each letter is a word here
-  [text] = _doubts(lines)
-  assert "1 of the first 9 lines have more words than max_seq_length=16" in text
-  assert not _doubts([*lines, "o"])
-  assert not _doubts(lines, max_words=17)
-  assert not _doubts(lines, is_prose=True)  # prose is split into sentences
-
-
-def test_one_sentence_of_a_book_is_noticed():
-  lines = ["owls"] * 99 + ["owl " * 10_000]
-  [text] = _doubts(lines, is_prose=True, max_words=99)
-  assert text.startswith("1 of the first 100 sentences are so long that their")
-  assert "docs/languages.md" in text
+def test_texts_that_make_poor_records_are_noticed(lines, options, doubt):
+  texts = _doubts(lines, *options)
+  assert [text.partition(doubt or "")[0] for text in texts] == [""] * bool(
+    doubt
+  )
 
 
 @pytest.mark.parametrize("joint", ["\r", "\v", "\f", "\x85", "\r\r"])
@@ -187,7 +183,7 @@ def test_characters_that_join_words_are_noticed(joint):
     ("\u300c" + "\u77ff" * 23 + "\u3002\u300d", True),
   ],
 )
-def test_passages_of_articles(tmp_path, text, is_passage):
+def test_an_article_keeps_only_passages(tmp_path, text, is_passage):
   path = tmp_path / "wiki"
   for article in (json.dumps({"text": text}), f"<doc>\n{text}\n</doc>\n"):
     path.write_text(f"\ufeff{article}", encoding="utf-8")
@@ -212,7 +208,7 @@ def test_passages_of_articles(tmp_path, text, is_passage):
     ("one.\n\n*** Start of this Project Gutenberg EBook\n\ntwo.", 1),
   ],
 )
-def test_passages_of_books(tmp_path, text, number):
+def test_a_book_keeps_only_passages(tmp_path, text, number):
   (tmp_path / "book").write_text(text)
   result = documents.read_book(str(tmp_path / "book"), SILENT())
   assert len(result) == number

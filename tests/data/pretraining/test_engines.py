@@ -152,7 +152,7 @@ def _kill_child(parent, folder, output):
   os.kill(int(children.split()[-1]), signal.SIGKILL)
 
 
-def test_portable_workers(folder, tmp_path):
+def test_a_killed_portable_worker_fails_the_pipeline(folder, tmp_path):
   with _portable(tmp_path) as (options, pool):
     process = _by_engine(folder, "portable", "PortableRunner", options)
     _kill_child(pool, folder, "portable")
@@ -165,7 +165,7 @@ def test_portable_workers(folder, tmp_path):
     _check(process, folder, "portable")
 
 
-def test_dask(folder, tmp_path):
+def test_dask_makes_the_records_after_a_worker_died(folder, tmp_path):
   with _dask(tmp_path) as (options, parent):
     process = _by_engine(folder, "dask", DASK, options)
     _kill_child(parent, folder, "dask")

@@ -67,9 +67,8 @@ def test_a_single_document_has_records(tokenizer):
   builder = instances.RecordBuilder(config)
   records, samples = builder.records(documents, Random(1), SILENT())
   assert records
-  assert all(
-    text.startswith("*** Example ***\ntokens: [CLS]") for text in samples
-  )
+  begin = "*** Example ***\ntokens: [CLS]"
+  assert all(text.startswith(begin) for text in samples)
 
 
 @pytest.mark.parametrize("size", [*range(0, 20), 63, 64, 65, 127, 128, 1000])
@@ -87,7 +86,9 @@ def test_draws_are_those_of_the_library(size):
 
 @pytest.mark.parametrize("whole_word", [False, True])
 @pytest.mark.parametrize("policy", MASK_POLICIES, ids=str)
-def test_static_masks_of_100_000_tokens(tokenizer, whole_word, policy):
+def test_static_masks_of_100_000_tokens_follow_the_policy(
+  tokenizer, whole_word, policy
+):
   rng = Random(7)
   masking = Masking(20, whole_word=whole_word, policy=policy)
   mask = instances.StaticMasking(tokenizer, masking)

@@ -1,5 +1,3 @@
-"""Sentences of prose: labelled lines, single rules, texts without marks."""
-
 from itertools import accumulate
 from pathlib import Path
 
@@ -10,13 +8,6 @@ from hypothesis import strategies as st
 from data.pretraining.sentences import is_unsplit, split_sentences
 
 LINES = Path(__file__).with_name("sentences.txt")
-
-
-def _labelled():
-  """Yields texts and the sentences of each, in 40 languages."""
-  for line in LINES.read_text("utf-8").splitlines():
-    if not line.startswith("#"):
-      yield line.replace("¦", ""), [part.strip() for part in line.split("¦")]
 
 
 def _ends(sentences):
@@ -30,17 +21,19 @@ WRONG = {"etc.", "usf.", "ecc.", "L'art."}
 
 
 def test_labelled_paragraphs_are_split_into_their_sentences():
-  wrong = []
+  """The file has texts of 40 languages, with a bar between sentences."""
   agreed = missed = added = 0
-  for text, sentences in _labelled():
+  for line in LINES.read_text("utf-8").splitlines():
+    if line.startswith("#"):
+      continue
+    sentences = [part.strip() for part in line.split("¦")]
+    text = line.replace("¦", "")
     result = split_sentences(text)
     expected, actual = _ends(sentences), _ends(result)
     agreed += len(expected & actual)
     missed += len(expected - actual)
     added += len(actual - expected)
-    if result != sentences:
-      wrong.append(text)
-  assert all(WRONG & set(text.split()) for text in wrong), wrong
+    assert result == sentences or WRONG & {*text.split()}, text
   # Precision is 99.7 %, recall 99.0 %.
   assert (agreed, added, missed) == (285, 1, 3)
 
@@ -103,7 +96,7 @@ def test_labelled_paragraphs_are_split_into_their_sentences():
     ("Am 12. Mai. Das 13. Mal.", ["Am 12. Mai.", "Das 13. Mal."]),
   ],
 )  # fmt: skip
-def test_sentences(text, expected):
+def test_prose_is_split_at_sentence_ends(text, expected):
   assert split_sentences(text) == expected
 
 
@@ -132,8 +125,8 @@ UNITS += ["5. ", ";", "፡"]
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_a_paragraph_of_a_megabyte_takes_no_longer_than_its_length(unit):
-  text = unit * (1_000_000 // len(unit))
+def test_a_long_paragraph_takes_no_longer_than_its_length(unit):
+  text = unit * (200_000 // len(unit))  # quadratic time would take minutes
   result = "".join(split_sentences(text))
   assert result.replace(" ", "") == "".join(text.split())
 

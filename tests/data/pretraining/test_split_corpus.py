@@ -102,7 +102,7 @@ def test_a_large_document_is_warned_about(tmp_path, monkeypatch, caplog, split):
   monkeypatch.setattr(shards, "_LARGE_SPAN", 4000)
   (tmp_path / "one.txt").write_text("a\n" * 5000)
   split([str(tmp_path / "one.txt")], 1000)
-  assert "one.txt: 0 MB that cannot be divided" in caplog.text
+  assert "one.txt: 0 MB cannot be divided" in caplog.text
 
 
 def test_a_file_without_line_breaks_is_not_read_at_once(tmp_path, monkeypatch):

@@ -127,6 +127,6 @@ def test_small_languages_count_more():
   assert vocab_learning.smooth(sources, 1) == Counter(a=91, b=10, c=9)
 
 
-def test_split_statistics():
+def test_statistics_count_split_words_and_pieces():
   counts = Counter(ab=3, a=1)
   assert vocab_learning.split_statistics(counts, ["a", "##b"]) == (0.75, 1.75)

@@ -44,7 +44,7 @@ GET_ERRORS = """
 """
 
 
-def test_get(client):
+def test_each_url_to_get_has_its_answer(client):
   for path in ("toy", "t%6fy", "toy/versions/7"):
     assert client.get(f"/V1/Models/{path}") == (200, STATUS)
   for path in ("toy/metadata", "toy/versions/7/metadata"):
@@ -71,7 +71,7 @@ toy:predict | {"signature_name": "pair", "instances": [{"a": 1, "b": [2, 3]}, {"
 
 
 @pytest.mark.parametrize("case", ANSWERS.strip().splitlines())
-def test_predict(client, case):
+def test_each_url_of_predict_has_its_answer(client, case):
   path, document, answer = case.split(" | ")
   result = client.ask(document.encode(), f"/v1/models/{path}")
   assert result == (200, json.loads(answer))
@@ -93,13 +93,13 @@ toy:predict | {"signature_name": "broken", "instances": ["a"]} | 500 | internal 
 
 
 @pytest.mark.parametrize("case", ERRORS.strip().splitlines())
-def test_errors(client, case):
+def test_errors_have_a_status_and_a_message(client, case):
   path, document, status, message = case.split(" | ")
   answer = client.ask(document.encode(), f"/v1/models/{path}")
   assert answer == (int(status), {"error": message})
 
 
-def test_bodies_of_wrong_sizes(client):
+def test_bodies_of_wrong_sizes_are_refused(client):
   message = (
     "the request has 513 texts: send at most 512 at a time (max_queue_size)"
   )
@@ -175,7 +175,7 @@ def test_other_methods_are_malformed(client, method):
   assert (status, json.loads(body)) == (400, {"error": message})
 
 
-def test_liveness_and_readiness(client):
+def test_the_server_is_live_and_ready(client):
   for method, status in (("GET", 200), ("HEAD", 200), ("POST", 405)):
     assert client.request(method, "/healthz")[0] == status
     assert client.request(method, "/readyz")[0] == status
@@ -220,7 +220,7 @@ def test_a_model_that_is_not_loaded_is_not_ready():
     assert json.loads(body) == {"error": message}
 
 
-def test_metrics(client):
+def test_metrics_count_requests_and_texts(client):
   client.ask({"instances": ["a", "b"]})
   client.ask({"instances": ["a"]}, "/v1/models/a_stranger:predict")
   client.ask(b"{")

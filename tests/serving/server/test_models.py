@@ -7,9 +7,9 @@ import weakref
 
 import pytest
 
-from serving.server import models
+from serving.server import RestError, models
 from serving.server.app import Metrics
-from serving.server.models import Model, NotLoaded, NoVersion
+from serving.server.models import Model
 from tests.serving.server.stand_in import Version
 
 
@@ -76,19 +76,18 @@ def test_a_folder_without_versions_is_named(folder):
 def test_the_newest_version_is_loaded(folder):
   model = Model("mrpc", str(folder), 1, Version)
   for number in (None, 10):
-    _check_missing(
-      model, number, NotLoaded, "model mrpc is loading: try again later"
-    )
+    _check_missing(model, number, 503, "model mrpc is loading: try again later")
   model.poll()
   number, version = model.find()
   assert (number, version.folder) == (10, f"{folder}/0010")
   assert model.states == {10: ("AVAILABLE", "")}
-  _check_missing(model, 1, NoVersion, "model mrpc has no version 1")
+  _check_missing(model, 1, 404, "model mrpc has no version 1")
 
 
-def _check_missing(model, number, error, message):
-  with pytest.raises(error, match=re.escape(message)):
+def _check_missing(model, number, status, message):
+  with pytest.raises(RestError, match=re.escape(message)) as error:
     model.find(number)
+  assert error.value.status == status
 
 
 def test_versions_that_are_not_loaded_yet_are_loading(folder):
@@ -106,8 +105,8 @@ def test_versions_that_are_not_loaded_yet_are_loading(folder):
     assert first.states == {9: ("LOADING", ""), 10: ("START", "")}
     for model in (first, second):
       for number in (None, 9, 10):
-        _check_missing(model, number, NotLoaded, "model mrpc is loading")
-      _check_missing(model, 1, NoVersion, "model mrpc has no version 1")
+        _check_missing(model, number, 503, "model mrpc is loading")
+      _check_missing(model, 1, 404, "model mrpc has no version 1")
     gate.set()
     while second.states.get(10) != ("AVAILABLE", ""):
       time.sleep(0.01)
@@ -121,9 +120,8 @@ def test_a_model_none_of_whose_versions_loads_is_not_called_loading(
 ):
   load.broken = {"0010", "9", "1"}
   model = _model(folder, load=load)
-  message = "mrpc could not be loaded: the server's log"
-  _check_missing(model, None, NotLoaded, message)
-  _check_missing(model, 10, NoVersion, "model mrpc has no version 10")
+  _check_missing(model, None, 503, "mrpc could not be loaded: the server's log")
+  _check_missing(model, 10, 404, "model mrpc has no version 10")
 
 
 def test_a_newer_version_replaces_the_old_one(folder):
@@ -278,6 +276,27 @@ def test_a_version_that_fails_does_not_delay_the_next_one(folder, load):
   assert sorted(model.versions) == [13]
 
 
+def test_a_broken_version_that_was_removed_is_forgotten(folder):
+  broken = {f"{folder}/12"}
+
+  def load(path):
+    if path in broken:
+      raise OSError
+    return Version(path)
+
+  model = _model(folder, load=load)
+  (folder / "12").mkdir()
+  model.poll()
+  assert sorted(model.states) == [10, 12]
+  (folder / "12").rmdir()
+  model.poll()
+  assert sorted(model.states) == [10]
+  broken.clear()
+  (folder / "12").mkdir()  # another one need not wait for a retry
+  model.poll()
+  assert sorted(model.versions) == [12]
+
+
 def test_version_zero_is_a_version_but_not_the_newest(tmp_path):
   (tmp_path / "0").mkdir()
   model = _model(tmp_path, 2)
@@ -290,5 +309,5 @@ def test_version_zero_is_a_version_but_not_the_newest(tmp_path):
   model.states = {3: ("AVAILABLE", "")}
   for versions in ({3: model.versions[3]}, {}):  # the call does not wait
     model.versions = versions
-    with pytest.raises(NoVersion, match=r"mrpc has no version 0\b"):
+    with pytest.raises(RestError, match=r"mrpc has no version 0\b"):
       model.find(0)

@@ -6,8 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from serving.server import rest
-from serving.server.rest import RestError
+from serving.server import RestError, rest
 from serving.server.version import Spec
 
 TEXT = {"text": Spec("string", 1)}
@@ -54,7 +53,7 @@ OPTIONAL = TEXT | {"text_pair": Spec("string", 1, is_optional=True)}
 
 @pytest.mark.parametrize("specs", [TEXT, OPTIONAL])
 @pytest.mark.parametrize("document", FORMS)
-def test_forms_of_a_single_input(document, specs):
+def test_a_single_input_has_several_forms(document, specs):
   assert _read(document, specs) == {"text": ["a", "b"]}
 
 

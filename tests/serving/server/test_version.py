@@ -7,8 +7,9 @@ import pytest
 
 from data.features import TOKENS
 from predictor import Predictor
+from serving.server import RestError
 from serving.server import version as module
-from serving.server.version import Spec, Version, WrongRow
+from serving.server.version import Spec, Version
 from tests.serving.server import stand_in
 
 
@@ -136,7 +137,7 @@ def test_rows_that_are_faster_together_have_one_worker(
   assert version.workers == (7, number, max_rows, print)
 
 
-def test_inputs_of_several_kinds():
+def test_inputs_have_their_type_and_rank():
   version = Version(_Model(), 9)
   assert version.specs["serving_default"] == {
     "text": Spec("string", 1),
@@ -162,5 +163,5 @@ def test_masked_positions_are_within_their_row(positions):
     [result] = run([row])
     assert result["masked_lm_positions"].tolist() == positions
   else:
-    with pytest.raises(WrongRow, match="beyond the tokens of a row"):
+    with pytest.raises(RestError, match="beyond the tokens of a row"):
       run([row])

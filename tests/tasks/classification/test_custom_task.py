@@ -30,10 +30,15 @@ def task_of(data, output, do_train=True, init_checkpoint=None, **changes):
   return named_tasks.with_labels(settings, init_checkpoint)
 
 
+def _read(tmp_path, split, **changes):
+  task = task_of(str(tmp_path), str(tmp_path / "out"), **changes)
+  rows = examples.read_examples(task, str(tmp_path), split)
+  return [(row.text_a, row.text_b, row.label) for row in rows]
+
+
 def test_labels_are_sorted(tmp_path):
   data = lay_out(tmp_path / "data", train_tsv=TRAIN)
-  output = str(tmp_path / "out")
-  task = task_of(data, output)
+  task = task_of(data, str(tmp_path / "out"))
   assert task.labels == ("bad", "good")
   assert task.metrics == ("accuracy", "f1")
   assert not (tmp_path / "out").exists()  # written after all files are read
@@ -44,37 +49,15 @@ def test_labels_are_sorted(tmp_path):
 
 
 def test_predicting_needs_neither_training_data_nor_labels(tmp_path):
-  data = lay_out(tmp_path / "data", test_tsv="id\tbody\n1\tA\n")
   output = lay_out(tmp_path / "out", labels_txt="y\nx\nz\n")
-  task = task_of(data, output)
-  assert task.labels == ("y", "x", "z")  # stored order, not sorted
-  assert task.metrics == ("accuracy",)
   # The labels of a test file are ignored.
   for content in ("id\tbody\n1\tA\n", "kind\tbody\n?\tA\n"):
-    lay_out(tmp_path / "data", test_tsv=content)
+    data = lay_out(tmp_path / "data", test_tsv=content)
+    task = task_of(data, output)
+    assert task.labels == ("y", "x", "z")  # stored order, not sorted
+    assert task.metrics == ("accuracy",)
     rows = examples.read_examples(task, data, "test")
     assert rows == [TextExample("test-1", "A")]
-
-
-def test_two_texts_in_csv_and_jsonl(tmp_path):
-  data = lay_out(
-    tmp_path / "data",
-    train_csv='q,a,ok\n"1, 2",x,yes\n3,"say ""no""",no\n',
-    dev_jsonl='{"q": "1", "a": "", "ok": "no", "more": {}}\n',
-  )
-  columns = {"text_a_column": "q", "text_b_column": "a", "label_column": "ok"}
-  read = partial(examples.read_examples, task_of(data, "no", **columns), data)
-  assert read("train") == [
-    TextExample("train-1", "1, 2", "x", "yes"),
-    TextExample("train-2", "3", 'say "no"', "no"),
-  ]
-  assert read("dev") == [TextExample("dev-0", "1", "", "no")]
-
-
-def _read(tmp_path, split, **changes):
-  task = task_of(str(tmp_path), str(tmp_path / "out"), **changes)
-  rows = examples.read_examples(task, str(tmp_path), split)
-  return [(row.text_a, row.text_b, row.label) for row in rows]
 
 
 def test_own_files_may_be_those_of_a_spreadsheet(tmp_path):
@@ -94,66 +77,101 @@ def test_own_files_may_be_those_of_a_spreadsheet(tmp_path):
     _read(tmp_path, "train", **flags, delimiter="comma")
 
 
-def test_a_text_file_counts_if_there_is_no_table(tmp_path):
-  text = TRAIN.replace("A", '"A\nB"')
-  lay_out(tmp_path, train_txt=text)
-  assert _read(tmp_path, "train")[0][0] == "A\nB"
-  lay_out(tmp_path, train_tsv=TRAIN, dev_csv="x", dev_jsonl="{}", dev_txt="")
-  with pytest.raises(
-    ValueError, match=r"dev\.csv and dev\.jsonl and dev\.txt; "
-  ):
+def test_a_split_has_one_table_or_a_text_file(tmp_path):
+  lay_out(tmp_path)
+  with pytest.raises(FileNotFoundError, match="no file train, dev or test"):
     _read(tmp_path, "train")
-  for name in ("dev.csv", "dev.jsonl"):
-    (tmp_path / name).unlink()
-  assert _read(tmp_path, "train")[0][0] == "A"
+  lay_out(tmp_path, dev_jsonl='{"body": "C", "kind": "good"}')
+  with pytest.raises(FileNotFoundError, match="the labels are unknown"):
+    _read(tmp_path, "dev")
+  lay_out(tmp_path, train_txt=TRAIN.replace("A", '"A\nB"'))
+  assert _read(tmp_path, "train")[0] == ("A\nB", None, "good")
+  lay_out(tmp_path, train_tsv=TRAIN)
+  assert _read(tmp_path, "train")[0] == ("A", None, "good")
+  assert _read(tmp_path, "dev") == [("C", None, "good")]
+  lay_out(tmp_path, dev_csv="x", dev_txt="")
+  message = r"dev\.csv and dev\.jsonl and dev\.txt; remove one"
+  with pytest.raises(ValueError, match=message):
+    _read(tmp_path, "train")
+
+
+def _rows(*rows):
+  return "body\tkind\n" + "".join(f"{row}\n" for row in rows)
 
 
 @pytest.mark.parametrize(
-  "train, dev",
+  ("train", "dev"),
   [
-    *(("1", "1.0"), ("1.0", "1"), ("1", "1.00"), ("1.0", "1."), ("1", "01")),
-    *(("1", "1,0"), ("1,0", "1"), ("TRUE", "True"), ("true", "TRUE")),
-    ("A", "a"),
+    *(("1", "1.0"), ("1.0", "1"), ("1", "1.00"), ("1.0", "1."), ("1", "1,0")),
+    *(("1,0", "1"), ("TRUE", "True"), ("true", "TRUE")),
   ],
 )
 def test_a_label_is_spelled_as_in_training(tmp_path, train, dev):
-  lay_out(tmp_path, train_csv=f"body;kind\na;{train}\nb;0\n")
-  lay_out(tmp_path, dev_csv=f"body;kind\na; {dev} \n")
-  if dev in ("01", "a"):  # 01 may be a code, not a number
-    with pytest.raises(
-      ValueError, match=rf"dev\.csv, line 2.* '{dev}' is no label"
-    ):
-      _read(tmp_path, "dev")
-  else:
-    assert _read(tmp_path, "dev") == [("a", None, train)]
-
-
-def test_a_blank_label_is_named_with_its_line(tmp_path):
-  lay_out(tmp_path, train_csv="body,kind\na,1\nb,0\n")
-  lay_out(tmp_path, dev_csv="body,kind\na,1\n\n,1\nb, \n")
-  with pytest.raises(ValueError, match=r"dev\.csv, line 5, .*: '' is no label"):
-    _read(tmp_path, "dev")
+  lay_out(tmp_path, train_tsv=_rows(f"a\t{train}", "b\t0"))
+  lay_out(tmp_path, dev_tsv=_rows(f"a\t {dev} "))
+  assert _read(tmp_path, "dev") == [("a", None, train)]
 
 
 @pytest.mark.parametrize(
-  ("cell", "score"),
-  [("4,5", "4.5"), ("-0,125", "-0.125"), ("12,3456", "12.3456"), (" 2", "2")],
+  ("cells", "scores"),
+  [
+    # A score may have a decimal comma.
+    (["4,5", "-0,125"], ["4.5", "-0.125"]),
+    (["12,3456", " 2", "-1e3"], ["12.3456", "2", "-1e3"]),
+    # A point among decimal commas may be one of thousands.
+    (["2", "3.5", "1.234"], ["2", "3.5", "1.234"]),
+    (["4,5", "0.125", "-1.234"], r"line 4.*'-1\.234'.* 4,5 has"),
+    *(
+      (["1", cell], f"line 3.*'{cell.strip()}' is not a number")
+      for cell in ("x", " ", "nan", "inf", "1,234", "1,5,6")
+    ),
+  ],
 )
-def test_a_score_may_have_a_decimal_comma(tmp_path, cell, score):
-  lay_out(tmp_path, train_csv=f"body;kind\na;{cell}\n")
+def test_scores_need_no_labels_but_have_to_be_numbers(tmp_path, cells, scores):
+  lay_out(tmp_path, train_tsv=_rows(*(f"a\t{cell}" for cell in cells)))
+  if isinstance(scores, str):
+    with pytest.raises(ValueError, match=scores):
+      _read(tmp_path, "train", is_regression=True)
+    return
   result = _read(tmp_path, "train", is_regression=True)
-  assert result == [("a", None, score)]
+  assert result == [("a", None, score) for score in scores]
 
 
-def test_a_point_among_decimal_commas_may_be_one_of_thousands(tmp_path):
-  for cells, line in (("4,5;0.125;-1.234", 4), ("2;3.5;1.234", None)):
-    content = cells.replace(";", "\na;")
-    lay_out(tmp_path, train_csv=f"body;kind\na;{content}\n")
-    if line:
-      with pytest.raises(ValueError, match=r"csv, line 4.*'-1\.234'.* 4,5 has"):
-        _read(tmp_path, "train", is_regression=True)
-    else:
-      assert len(_read(tmp_path, "train", is_regression=True)) == 3
+SEVERAL = {"multi_label": True}
+
+
+@pytest.mark.parametrize(
+  ("train", "flags", "message"),
+  [
+    (TRAIN, {"text_a_column": "text"}, "'text'; there are 'kind', 'body'"),
+    (TRAIN, {"label_column": "label"}, "no column 'label'; there are"),
+    (TRAIN, {"task_name": "ts"}, "unknown task 'ts'; known are CoLA"),
+    (TRAIN, SEVERAL | {"is_regression": True}, "contradict each other"),
+    (_rows("A\tx"), {}, r"train\.tsv: the only label is 'x'"),
+    (_rows("A\tx", "B\t "), {}, "line 3: kind is blank"),
+    (_rows("A\t"), SEVERAL, "every kind is empty"),
+  ],
+)
+def test_training_files_that_do_not_do(tmp_path, train, flags, message):
+  data = lay_out(tmp_path / "data", train_tsv=train)
+  with pytest.raises(ValueError, match=message):
+    task_of(data, str(tmp_path / "out"), **flags)
+  assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+  ("dev", "flags", "message"),
+  [
+    (_rows("a\tA"), {}, "line 2.* 'A' is no label"),
+    (_rows("a\t01"), {}, "line 2.* '01' is no label .*labels are 1, a"),
+    (_rows("a\t1", "", "\t1", "b\t "), {}, "line 5, .*: '' is no label"),
+    (_rows("a\t1|2"), SEVERAL, "line 2.*'2' is no label"),
+  ],
+)
+def test_an_unknown_label_in_dev_is_named(tmp_path, dev, flags, message):
+  lay_out(tmp_path, train_tsv=_rows("a\t1", "b\ta"), dev_tsv=dev)
+  with pytest.raises(ValueError, match=rf"dev\.tsv, {message}"):
+    _read(tmp_path, "dev", **flags)
 
 
 def test_blank_texts_are_read_and_said(tmp_path, caplog):
@@ -175,55 +193,6 @@ def test_columns_that_predictions_repeat(tmp_path):
   assert everything == [{"body": "x", "id": "7"}, {"body": "y"}]
   with pytest.raises(ValueError, match=r"no column 'ID', .* are 'body', 'id'"):
     read(["ID"])
-
-
-@pytest.mark.parametrize("score", ["x", "", "nan", "inf", "1,234", "1,5,6"])
-def test_scores_need_no_labels_but_have_to_be_numbers(tmp_path, score):
-  data = lay_out(tmp_path / "data", train_tsv="body\tkind\nx\t-1e3\n")
-  task = task_of(data, "nowhere", is_regression=True)
-  assert task.is_regression
-  assert examples.read_examples(task, data, "train")[0].label == "-1e3"
-  lay_out(tmp_path / "data", train_tsv=f"body\tkind\nx\t1\nx\t{score}\n")
-  with pytest.raises(ValueError, match=rf"line 3.*'{score}' is not a number"):
-    examples.read_examples(task, data, "train")
-
-
-def test_an_unknown_label_in_dev_is_named(tmp_path):
-  files = {"train_tsv": TRAIN, "dev_tsv": "kind\tbody\nugly\tA\n"}
-  data = lay_out(tmp_path / "d", **files)
-  task = task_of(data, str(tmp_path / "o"))
-  message = r"dev\.tsv, line 2.*'ugly' .* labels are bad, good"
-  with pytest.raises(ValueError, match=message):
-    examples.read_examples(task, data, "dev")
-
-
-@pytest.mark.parametrize(
-  ("content", "columns", "message"),
-  [
-    (TRAIN, {"text_a_column": "text"}, "'text'; there are 'kind', 'body'"),
-    (TRAIN, {"label_column": "label"}, "no column 'label'; there are"),
-    ("kind\tbody\nx\tA\n", {}, r"train\.tsv: the only label is 'x'"),
-    ("kind\tbody\nx\tA\n \tB\n", {}, "line 3: kind is blank"),
-    (TRAIN, {"task_name": "ts"}, "unknown task 'ts'; known are CoLA"),
-  ],
-)
-def test_training_files_that_do_not_do(tmp_path, content, columns, message):
-  data = lay_out(tmp_path / "data", train_tsv=content)
-  with pytest.raises(ValueError, match=message):
-    task_of(data, str(tmp_path / "o"), **columns)
-  assert not (tmp_path / "o").exists()
-
-
-def test_no_file_or_too_many(tmp_path):
-  data = lay_out(tmp_path / "data")
-  with pytest.raises(FileNotFoundError, match=r"no file train, dev or test"):
-    task_of(data, None)
-  lay_out(tmp_path / "data", dev_tsv="x")
-  with pytest.raises(FileNotFoundError, match="the labels are unknown"):
-    task_of(data, str(tmp_path / "out"))
-  lay_out(tmp_path / "data", dev_csv="x")
-  with pytest.raises(ValueError, match=r"dev\.tsv and dev\.csv; remove one"):
-    task_of(data, None)
 
 
 def _record(folder, **flags):

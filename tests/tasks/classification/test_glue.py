@@ -65,7 +65,7 @@ def _tasks_of_table(folder):
   return [row[0] for row in rows]
 
 
-def test_all_tasks_with_the_average_of_the_paper(tmp_path, calls, run):
+def test_all_tasks_run_and_have_the_paper_average(tmp_path, calls, run):
   names = ("MNLI", "QQP", "QNLI", "SST-2", "CoLA", "STS-B", "MRPC", "RTE")
   _task_folders(tmp_path, *names, "WNLI")
   run(_flags(tmp_path))
@@ -95,7 +95,7 @@ def test_all_tasks_with_the_average_of_the_paper(tmp_path, calls, run):
     assert all(archive.read(name).decode() == name for name in files)
 
 
-def test_goes_on_with_what_is_not_complete(tmp_path, calls, run):
+def test_a_repeated_command_runs_the_incomplete_tasks(tmp_path, calls, run):
   _task_folders(tmp_path, "CoLA", "RTE")
   run(_flags(tmp_path, do_predict=False))
   assert len(calls) == 2

@@ -124,7 +124,9 @@ def test_predictions_repeat_columns(tmp_path):
     ("XNLI", "test", None, None),
   ],
 )
-def test_files_for_the_server(tmp_path, name, split, file, prediction):
+def test_files_for_the_glue_server_have_their_layout(
+  tmp_path, name, split, file, prediction
+):
   task = named_tasks.find(name)
   outputs = np.full([2, len(task.labels or "1")], -0.25)
   outputs[1, min(1, outputs.shape[1] - 1)] = 7.25

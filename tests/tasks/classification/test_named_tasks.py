@@ -59,7 +59,7 @@ XNLI test xnli.test.tsv | {xnli} | zh entailment . . . . one two 7 | entailment 
 
 
 @pytest.mark.parametrize("line", ROWS, ids=lambda line: line.split(" |")[0])
-def test_a_row_of_the_real_layout(tokenizer, tmp_path, line):
+def test_a_row_of_the_real_layout_is_read(tokenizer, tmp_path, line):
   names, columns, row, expected = line.format(**COLUMNS).split("|")
   name, split, file = names.split()
   label, label_id, guid = expected.split()

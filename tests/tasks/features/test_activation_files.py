@@ -42,7 +42,7 @@ def _values(*shape, seed=0):
     ),
   ],
 )
-def test_a_line_of_json(tmp_path, line, values, expected):
+def test_a_line_is_written_as_json(tmp_path, line, values, expected):
   path = tmp_path / "out.jsonl"
   results = [(line, np.array(values, np.float32))]
   lines.write_json(str(path), results, LAYERS, _tokens)
@@ -59,7 +59,7 @@ def test_numbers_are_rounded_as_python_rounds_them(tmp_path):
   assert list(map(repr, result)) == list(map(repr, expected))
 
 
-def test_tokens_as_npz(tmp_path):
+def test_vectors_of_tokens_are_written_as_npz(tmp_path):
   path = str(tmp_path / "new" / "out.npz")
   values = [_values(len(line.ids), 2, 4, seed=line.number) for line in LINES]
   lines.write_npz(path, zip(LINES, values, strict=True), LAYERS)

@@ -27,7 +27,7 @@ def _write(tmp_path, content, name="x.csv"):
   return str(path)
 
 
-def test_the_layout_of_swag(tmp_path):
+def test_the_layout_of_swag_is_read(tmp_path):
   row = '0,v,1,"A, b. He","A, b.",He,gold,"c, ""d""",e,f,g,2\n'
   assert read_examples(_write(tmp_path, HEADER + row)) == [
     ChoiceExample("A, b.", "He", ('c, "d"', "e", "f", "g"), 2)
@@ -35,7 +35,7 @@ def test_the_layout_of_swag(tmp_path):
 
 
 @pytest.mark.parametrize("count", [2, 12])
-def test_any_number_of_endings_in_any_order_and_no_label(tmp_path, count):
+def test_endings_may_have_any_number_and_order_and_no_label(tmp_path, count):
   names = tuple(f"ending{i}" for i in range(count))
   row = ",".join(["a", "b", *map(str.upper, sorted(names))])
   path = _write(tmp_path, f"sent1,sent2,{','.join(sorted(names))}\n{row}\n")
@@ -46,7 +46,7 @@ def test_any_number_of_endings_in_any_order_and_no_label(tmp_path, count):
 START = '{"sent1": "a", "sent2": "b", "ending0": "x", "ending1": "y"'
 
 
-def test_json_lines(tmp_path):
+def test_json_lines_are_read(tmp_path):
   line = f'{START}, "label": 1}}'.replace('"b"', '""')
   path = _write(tmp_path, line, "x.jsonl")
   assert read_examples(path) == [ChoiceExample("a", "", ("x", "y"), 1)]
@@ -66,7 +66,7 @@ def test_errors_name_the_row(tmp_path, content, message):
     read_examples(_write(tmp_path, content))
 
 
-def test_the_table_of_a_spreadsheet(tmp_path, caplog):
+def test_the_table_of_a_spreadsheet_is_read(tmp_path, caplog):
   text = "label;sent1;sent2;ending0;ending1\n1.0;ä;;x;y\n 0;;b;;z\n"
   path = tmp_path / "x.csv"
   path.write_bytes(text.encode("cp1252"))
@@ -80,7 +80,7 @@ def test_the_table_of_a_spreadsheet(tmp_path, caplog):
   assert "'sent2'" not in caplog.text
 
 
-def test_rows_with_another_number_of_endings(tmp_path):
+def test_rows_with_another_number_of_endings_are_refused(tmp_path):
   path = _write(tmp_path, f'{START}}}\n{START}, "ending2": "z"}}\n', "x.jsonl")
   with pytest.raises(ValueError, match=r"line 2: 3 endings, .* before have 2"):
     read_examples(path)
@@ -110,7 +110,7 @@ def test_no_ending_is_left_out_silently(tmp_path, name, content):
     ("swag_sample/sample.json", 10),
   ],
 )
-def test_reads_the_real_files(file, size):
+def test_real_files_are_read(file, size):
   examples = read_examples(f"{shared.DATASETS}/{file}")
   assert len(examples) == size
   assert all(len(example.endings) == 4 for example in examples)

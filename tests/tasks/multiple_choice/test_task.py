@@ -109,7 +109,7 @@ ODDS = [[1, 8, 1], [1, 1, 2], [6, 1, 1], [5, 1, 2]]
 LOGITS = np.log(np.array(ODDS, np.float32))
 
 
-def test_files_of_predictions(tmp_path):
+def test_predictions_are_written_to_two_files(tmp_path):
   task.write_predictions(str(tmp_path), LOGITS, EXAMPLES)
   numbers = np.array(programs.table(tmp_path / "test_results.tsv"), float)
   expected = np.divide(ODDS, np.sum(ODDS, axis=1, keepdims=True))

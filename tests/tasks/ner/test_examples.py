@@ -23,18 +23,18 @@ Peter NNP I-NP I-PER
 Blackburn NNP I-NP I-LOC"""
 
 
+BOTH = ({"tag_column": -1}, {"tag_column": None})
+SHEET = "Sentence #,Word,Tag\nSentence: 1,Ann,B-PER\n,ran,O\n,far,O\n,.,O\n"
+
+
 def _write(tmp_path, text, name="x.txt"):
   path = tmp_path / name
   path.write_bytes(text.encode())
   return str(path)
 
 
-def _tagged(*texts):
-  return [Sentence([""] * len(tags), tags) for tags in map(str.split, texts)]
-
-
 @pytest.mark.parametrize("tag", [-1, 3])
-def test_columns_and_documents(tmp_path, tag):
+def test_columns_and_documents_are_read(tmp_path, tag):
   path = _write(tmp_path, TEXT)
   assert examples.read_sentences(path, tag_column=tag) == [
     Sentence(["EU", "rejects"], ["I-ORG", "O"], 0, 3),
@@ -45,7 +45,14 @@ def test_columns_and_documents(tmp_path, tag):
   assert others[0] == Sentence(["NNP", "VBZ"], ["I-NP", "I-VP"], 0, 3)
 
 
-def test_words_alone(tmp_path):
+def test_blanks_and_line_ends_do_not_matter(tmp_path):
+  text = "\ufeffAnn B-PER \r\nran O\t\r\n \t\r\nto\t O \r\nRiga \t B-LOC\t\r\n"
+  text += "\r\n\t\n-DOCSTART-\r\nOK\tO"
+  assert examples.read_sentences(_write(tmp_path, text)) == [
+    Sentence(["Ann", "ran"], ["B-PER", "O"], 0, 1),
+    Sentence(["to", "Riga"], ["O", "B-LOC"], 0, 4),
+    Sentence(["OK"], ["O"], 1, 9),
+  ]
   path = _write(tmp_path, "\ufeffa\r\nb\r\n\t\r\n\n\u3000\n")
   assert examples.read_sentences(path, tag_column=None) == [
     Sentence(["a", "b"], None, 0, 1),
@@ -53,44 +60,64 @@ def test_words_alone(tmp_path):
   ]
 
 
-def test_comments_and_words_with_blanks_have_a_tab(tmp_path):
-  text = "## id\ttext\n## O\n# O\n\nNew York\tB-LOC\na\u00a0b  O\n"
-  assert examples.read_sentences(_write(tmp_path, text)) == [
-    Sentence(["##", "#"], ["O", "O"], 0, 2),
-    Sentence(["New York", "a\u00a0b"], ["B-LOC", "O"], 0, 5),
-  ]
-
-
 @pytest.mark.parametrize(
   ("content", "columns", "message"),
   [
     ("a O\nb\n", {}, "2: 1 column, so that columns 0 and -1 are the same"),
-    ("a O\n", {"tag_column": 3}, "line 1: 2 columns, so that there is no.* 3"),
+    ("a O\n", {"tag_column": 3}, "1: 2 columns, so that there is no.* 3"),
     ("a O\n", {"tag_column": -3}, "1: 2 columns, so that there is no.* -3"),
+    ("a N X O\nb N X\nc N X O\n", {}, "2: 3 columns.* 4: add the word or tag"),
+    ("a O\n\n\tO\n", {}, "3: the word or the tag is empty"),
+    # Tables and running text.
+    ("Ann/B-PER ran/O\nto/O Riga/B-LOC\n", BOTH, "1: '[/]' is in .*: write"),
+    ("Ann/B-PER\nran/O\n\nto/O\n", BOTH, "1: '[/]' is in .*: write each word"),
     (
-      "a N X O\nb N X\nc N X O\n",
-      {},
-      "line 2: 3 columns.* 4: add the word or tag",
+      "The/DT ./.\nIt/PRP ran/VB far/RB ./.\n",
+      BOTH,
+      "1: '[/]' is in .*: write",
     ),
-    ("a O\n\n\tO\n", {}, "line 3: the word or the tag is empty"),
-    ("\n-DOCSTART- O\n\n", {}, "x.txt has no words"),
-    ("", {}, "x.txt has no words"),
+    ("Ann_B-PER ran_O\n", BOTH, "1: '[_]' is in .*: write each word on"),
+    ("Ann|B-PER ran|O\n", BOTH, "1: '[|]' is in .*: write each word on"),
+    ("word,tag\nAnn,B-PER\n", BOTH, "1: '[,]' is in .*: write each word on"),
+    ("Ann, B-PER\nran, O\n", BOTH, "1: '[,]' is in .*: write each word on"),
+    (SHEET, BOTH, "3: '[,]' is in .*: write each word on"),
+    ('"Ann";"B-PER"\n"ran";"O"\n', BOTH, "1: '[;]' is in .*: write each word"),
+    (
+      "text\tlabel\nA good film.\t1\nSo so.\t0\n",
+      BOTH,
+      "2: '[ ]' is in .*: wr",
+    ),
+    (
+      "Ann ran to Riga .\nShe saw it .\nHe left early on that day .\nOK .\n",
+      BOTH,
+      "2: another number of columns",
+    ),
+    (
+      "Ann met Bob in Riga.\nThe UN closed.\n",
+      BOTH,
+      "2: another number of col",
+    ),
+    ("<PER>Ann</PER> ran .\nHe saw it then .\nOK\n", BOTH, "2: another number"),
+    # JSON lines.
+    ('{"tokens": ["a"], "ner_tags": [3]}', {}, r'ner_tags.*\{"ner_tags": \[3'),
+    ('{"tokens": ["a", "b"], "ner_tags": ["O"]}', {}, "2 words, but 1 tags"),
+    ('{"text": "a", "entities": []}', {}, r'tokens or words.*\["text", "enti'),
+    ('{"tokens": ["a"]}', {}, r"expected ner_tags or .*there is \[.tokens.\]"),
+    ('{"tokens": ["a", ""], "tags": ["O", "O"]}', {}, "1.*expected tokens"),
+    ('{"tokens": ["a"], "tags": ["O"', {}, "1.*no JSON.*cut short, or an arr"),
+    ('[{"tokens": ["a"], "tags": ["O"]}]', {}, "1 is no JSON object"),
   ],
 )
 def test_errors_name_the_line(tmp_path, content, columns, message):
-  with pytest.raises(ValueError, match=message):
-    examples.read_sentences(_write(tmp_path, content), **columns)
+  for more in columns if columns is BOTH else [columns]:
+    with pytest.raises(ValueError, match=f"x.txt, line .*{message}"):
+      examples.read_sentences(_write(tmp_path, content), **more)
 
 
-def test_order_of_the_tags():
-  sentences = _tagged("I-PER B-LOC O", "B-PER LOC")
-  # Each type gets the prefixes of all types: another file may need them.
-  expected = ("O", "B-LOC", "I-LOC", "LOC", "B-PER", "I-PER")
-  assert tagging.tag_set(sentences) == expected
-  assert tagging.tag_set(_tagged("PER O LOC")) == ("O", "LOC", "PER")
-  # Tags without a type are one type, which gets no prefix of another type.
-  assert tagging.tag_set(_tagged("B I O")) == ("O", "B", "I")
-  assert tagging.tag_set(_tagged("B O I-X")) == ("O", "B", "I-X")
+@pytest.mark.parametrize("content", ["", "\n-DOCSTART- O\n\n"])
+def test_a_file_without_words_is_named(tmp_path, content):
+  with pytest.raises(ValueError, match=r"x\.txt has no words"):
+    examples.read_sentences(_write(tmp_path, content))
 
 
 @pytest.mark.slow
@@ -106,7 +133,7 @@ def test_order_of_the_tags():
     ("wikigold/wikigold.conll.txt", -1, 1696, 39007),
   ],
 )
-def test_reads_the_real_files(file, tag, sentences, words):
+def test_real_files_are_read(file, tag, sentences, words):
   path = f"{shared.DATASETS}/{file}"
   result = examples.read_sentences(path, tag_column=tag)
   assert len(result) == sentences
@@ -177,65 +204,66 @@ def test_json_lines_have_several_keys_and_are_compressed(tmp_path):
     assert sentence[:2] == (["Ann"], ["B-PER"])
 
 
-@pytest.mark.parametrize(
-  ("row", "message"),
-  [
-    ('{"tokens": ["a"], "ner_tags": [3]}', r'ner_tags.*\{"ner_tags": \[3\]\}'),
-    ('{"tokens": ["a", "b"], "ner_tags": ["O"]}', "2 words, but 1 tags"),
-    ('{"text": "a", "entities": []}', r'tokens or words.*\["text", "enti'),
-    ('{"tokens": ["a"]}', r"expected ner_tags or .*there is \[.tokens.\]"),
-    ('{"tokens": ["a", ""], "tags": ["O", "O"]}', "expected tokens"),
-    ('{"tokens": ["a"], "tags": ["O"', "no JSON.*cut short, or an array"),
-    ('[{"tokens": ["a"], "tags": ["O"]}]', " is no JSON object"),
-  ],
-)
-def test_mistakes_of_json_lines_are_named(tmp_path, row, message):
-  with pytest.raises(ValueError, match=f"x.txt, line 1.*{message}"):
-    _read(tmp_path, row)
-
-
-def test_a_word_may_look_like_json(tmp_path):
-  words, _ = _read(tmp_path, '{" O\n: O\n} B-X\n')
-  assert words == ['{" : }']
-  words, _ = _read(tmp_path, "[\n{\n", 0, None)
-  assert words == ["[ {"]
-
-
 def test_a_json_tag_of_no_model_is_named_by_its_line(tmp_path):
   path = _write(tmp_path, LINES, "x.jsonl")
   with pytest.raises(ValueError, match=r"x\.jsonl, line 1: 'B-LOC' is n"):
     tagging.read_tagged(path, (0, -1), ["O", "B-PER"], needs_tags=True)
 
 
-# A file with comments, columns to read, and sentences.
-COMMENTS = [
-  (
-    "# id 1\tdomain=en\nAnn _ _ B-PER\nran _ _ O\n\n"
-    "# id 2\tdomain=en\nto _ _ O",
-    (0, -1),
-    ["Ann ran", "to"],
-  ),
-  (
-    "# newdoc id = a\n# sent_id = a-1\n# text = Ann ran\n1\tAnn\t_\tNN\n"
-    "2\tran\t_\tVB\n\n# sent_id = a-2\n1\tto\t_\tIN\n",
-    (1, 3),
-    ["Ann ran", "to"],
-  ),
-  (
-    "#begin document (a/b); part 000\nAnn B-PER\n\n#end document\n"
-    "#begin document (c); part 000\nran O\n\n#end document\n",
-    (0, -1),
-    ["Ann", "ran"],
-  ),
-  ("# a-1\nAnn B-PER\n\n#sent_id=2\nran O\n", (0, -1), ["Ann", "ran"]),
-  ("## a\t<Ann:PS> ran\nA\tB-PS\n \tO\nr\tO\n", (0, -1), ["A ▁ r"]),
-  ("# a b\nAnn\nran\n", (0, None), ["Ann ran"]),
-  ("# a\n1\tAnn\tB-PER\n2\tran\tO\n", (1, 2), ["Ann ran"]),
-]
+TAGGED, BARE = (0, -1), (0, None)
 
 
-@pytest.mark.parametrize(("text", "columns", "expected"), COMMENTS)
-def test_comments_are_no_words(tmp_path, text, columns, expected):
+# A file, columns to read, and sentences.
+@pytest.mark.parametrize(
+  ("text", "columns", "expected"),
+  [
+    # Comments are no words.
+    (
+      "# id 1\tdomain=en\nAnn _ _ B-PER\nran _ _ O\n\n"
+      "# id 2\tdomain=en\nto _ _ O",
+      TAGGED,
+      ["Ann ran", "to"],
+    ),
+    (
+      "# newdoc id = a\n# sent_id = a-1\n# text = Ann ran\n1\tAnn\t_\tNN\n"
+      "2\tran\t_\tVB\n\n# sent_id = a-2\n1\tto\t_\tIN\n",
+      (1, 3),
+      ["Ann ran", "to"],
+    ),
+    (
+      "#begin document (a/b); part 000\nAnn B-PER\n\n#end document\n"
+      "#begin document (c); part 000\nran O\n\n#end document\n",
+      TAGGED,
+      ["Ann", "ran"],
+    ),
+    ("# a-1\nAnn B-PER\n\n#sent_id=2\nran O\n", TAGGED, ["Ann", "ran"]),
+    ("## a\t<Ann:PS> ran\nA\tB-PS\n \tO\nr\tO\n", TAGGED, ["A ▁ r"]),
+    ("# a b\nAnn\nran\n", BARE, ["Ann ran"]),
+    ("# a\n1\tAnn\tB-PER\n2\tran\tO\n", (1, 2), ["Ann ran"]),
+    # A number sign may be a word.
+    ("#\tO\n#yolo\tB-X\nAnn\tO\n", TAGGED, ["# #yolo Ann"]),
+    ("# O\n#yolo B-X\n# B-Y\nAnn O\n", TAGGED, ["# #yolo # Ann"]),
+    ("#yolo HT\n@ann USR\nran VB\n", TAGGED, ["#yolo @ann ran"]),  # with a tag
+    ("# #\nran VB\n", TAGGED, ["# ran"]),
+    ("# O\n", TAGGED, ["#"]),
+    ("#\n#yolo\nAnn\n", BARE, ["# #yolo Ann"]),
+    (
+      "## id\ttext\n## O\n# O\n\nNew York\tB-LOC\na\u00a0b  O\n",
+      TAGGED,
+      ["## #", "New York a\u00a0b"],
+    ),
+    # A word may look like JSON.
+    ('{" O\n: O\n} B-X\n', TAGGED, ['{" : }']),
+    ("[\n{\n", BARE, ["[ {"]),
+    # There may be as many columns as predicates.
+    (
+      "a X * O\nb X * O\nc X * O\n\nd X O\ne X O\n\nf X * * O\ng X * * O\n",
+      TAGGED,
+      ["a b c", "d e", "f g"],
+    ),
+  ],
+)
+def test_words_are_told_from_comments(tmp_path, text, columns, expected):
   words, sentences = _read(tmp_path, text, *columns)
   assert words == expected
   if "document" in text:
@@ -260,75 +288,3 @@ def test_ranges_and_empty_nodes_of_conllu_are_no_words(tmp_path, caplog):
   assert caplog.text.count("x.txt: left out 2 lines with ids such as 1-2 ") == 1
   words, _ = _read(tmp_path, text.replace("2\tdem", "B\tdem"), 1, 2)
   assert words == ["zum zu dem ist Ort"]  # other tables have no ids
-
-
-@pytest.mark.parametrize(
-  ("text", "expected"),
-  [
-    ("#\tO\n#yolo\tB-X\nAnn\tO\n", "# #yolo Ann"),
-    ("# O\n#yolo B-X\n# B-Y\nAnn O\n", "# #yolo # Ann"),
-    ("#yolo HT\n@ann USR\nran VB\n", "#yolo @ann ran"),  # a hashtag with a tag
-    ("# #\nran VB\n", "# ran"),
-    ("# O\n", "#"),
-    ("#\n#yolo\nAnn\n", "# #yolo Ann"),
-  ],
-)
-def test_a_number_sign_may_be_a_word(tmp_path, text, expected):
-  columns = (0, -1) if " " in text or "\t" in text else (0, None)
-  assert _read(tmp_path, text, *columns)[0] == [expected]
-
-
-@pytest.mark.parametrize("columns", [(0, -1), (0, None)])
-@pytest.mark.parametrize(
-  ("text", "line", "separator"),
-  [
-    ("Ann/B-PER ran/O\nto/O Riga/B-LOC\n", 1, "/"),
-    ("Ann/B-PER\nran/O\n\nto/O\n", 1, "/"),
-    ("The/DT dog/NN ./.\nIt/PRP ran/VB far/RB ./.\n", 1, "/"),
-    ("Ann_B-PER ran_O\n", 1, "_"),
-    ("Ann|B-PER ran|O\n", 1, "|"),
-    ("word,tag\nAnn,B-PER\n", 1, ","),
-    ("Ann, B-PER\nran, O\n", 1, ","),
-    (
-      "Sentence #,Word,Tag\nSentence: 1,Ann,B-PER\n,ran,O\n,far,O\n,.,O\n",
-      3,
-      ",",
-    ),
-    ('"Ann";"B-PER"\n"ran";"O"\n', 1, ";"),
-    ("text\tlabel\nA good film.\t1\nSo bad it is.\t0\n", 2, " "),
-  ],
-)
-def test_other_separators_are_refused(tmp_path, text, line, separator, columns):
-  message = f"x.txt, line {line}: '[{separator}]' is in .*: write each word on"
-  with pytest.raises(ValueError, match=message):
-    _read(tmp_path, text, *columns)
-
-
-@pytest.mark.parametrize("columns", [(0, -1), (0, None)])
-@pytest.mark.parametrize(
-  "text",
-  [
-    "Ann ran to Riga .\nShe saw it .\nHe left early on that day .\nOK .\n",
-    "Ann met Bob in Riga.\nThe UN closed.\n",
-    "<PER>Ann</PER> ran .\nHe saw <LOC>Riga</LOC> then .\nOK\n",
-  ],
-)
-def test_running_text_is_refused(tmp_path, text, columns):
-  with pytest.raises(ValueError, match="line 2: another number of columns"):
-    _read(tmp_path, text, *columns)
-
-
-def test_blanks_and_line_ends_do_not_matter(tmp_path):
-  text = (
-    "\ufeffAnn B-PER \r\nran O\t\r\n \t\r\nto\t O \r\n"
-    "Riga \t B-LOC\t\r\n\r\n\t\n-DOCSTART-\r\nOK\tO"
-  )
-  words, sentences = _read(tmp_path, text)
-  assert words == ["Ann ran", "to Riga", "OK"]
-  assert [s.tags for s in sentences] == [["B-PER", "O"], ["O", "B-LOC"], ["O"]]
-  assert [s.document for s in sentences] == [0, 0, 1]
-
-
-def test_columns_of_a_sentence_may_be_as_many_as_its_predicates(tmp_path):
-  text = "a X * O\nb X * O\nc X * O\n\nd X O\ne X O\n\nf X * * O\ng X * * O\n"
-  assert _read(tmp_path, text)[0] == ["a b c", "d e", "f g"]

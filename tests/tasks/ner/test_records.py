@@ -71,7 +71,7 @@ def test_context_is_as_much_of_the_document_as_fits(tokenizer):
   assert all(label.count(-1) == 7 for label in labels)
 
 
-def test_a_record_for_every_window(tmp_path):
+def test_every_window_has_a_record(tmp_path):
   vocabulary = [*WORDS[:4], "rex", "barks", "we", "saw"]
   (tmp_path / "vocab.txt").write_text("\n".join(vocabulary))
   text = [

@@ -21,7 +21,6 @@ Tom I-PET
 
 @pytest.fixture(name="folder")
 def _folder(tmp_path):
-  """Returns the path of a model's folder."""
   return str(tmp_path / "model")
 
 
@@ -50,11 +49,20 @@ def test_tags_are_those_of_the_training_file_and_stay(tmp_path, folder):
   assert labels.load(folder) == TAGS
 
 
-def test_a_file_without_blank_lines_is_said(tmp_path, caplog):
-  path = _write(tmp_path, "word O\n" * 201)
-  with caplog.at_level("WARNING", logger="absl"):
-    assert len(examples.read_sentences(path)) == 1
-  assert "x.txt: all 201 words are one sentence" in caplog.text
+@pytest.mark.parametrize(
+  ("text", "message"),
+  [
+    ("word O\n" * 201, "x.txt: all 201 words are one sentence"),
+    (
+      "Rex B_PET\nbarks O\nTom B-PET\n",
+      "x.txt, line 1: 'B_PET', where BIO (prefix, separator '-') has 'B-P",
+    ),
+  ],
+)
+def test_a_doubtful_file_is_reported(tmp_path, caplog, text, message):
+  tags = ["O", "B-PET", "B_PET"]
+  [_] = tagging.read_tagged(_write(tmp_path, text), COLUMNS, tags, True)
+  assert message in caplog.text
 
 
 def test_a_line_of_another_width_is_named(tmp_path, caplog):
@@ -65,17 +73,6 @@ def test_a_line_of_another_width_is_named(tmp_path, caplog):
     examples.read_sentences(path)
   [text] = caplog.messages
   assert text.startswith(f"{path}, line 4: 3 columns, but most have 2;")
-
-
-def test_a_prefix_that_is_spelled_wrongly_is_named(tmp_path, caplog):
-  path = _write(tmp_path, "Rex B_PET\nbarks O\nTom B-PET\n")
-  tags = ["O", "B-PET", "B_PET"]
-  with caplog.at_level("WARNING", logger="absl"):
-    tagging.read_tagged(path, COLUMNS, tags, needs_tags=True)
-  assert (
-    "x.txt, line 1: 'B_PET', where BIO (prefix, separator '-') has 'B-P"
-    in (caplog.text)
-  )
 
 
 def test_tags_may_be_in_any_column(tmp_path, folder):
@@ -99,22 +96,22 @@ def test_there_are_tags_to_learn(tmp_path, folder):
 
 
 # A file; the error if tags are needed; otherwise the log's level and message.
-NOT_SCORED = [
-  ("Rex O\nTom B-X", "2: 'B-X' .* O, B-PET, I-PET", "WARNING", "2: 'B-X'"),
-  ("Rex O\nit O\nTom", "line 3: 1 column", "WARNING", "line 3: 1 column"),
-  ("Rex\nbarks", "line 1: 1 column", "INFO", "has no tags: words are tagged"),
-]
-
-
-@pytest.mark.parametrize(("text", "error", "level", "message"), NOT_SCORED)
+@pytest.mark.parametrize(
+  ("text", "error", "level", "message"),
+  [
+    ("Rex O\nTom B-X", "2: 'B-X' .* O, B-PET, I-PET", "WARNING", "2: 'B-X'"),
+    ("Rex O\nit O\nTom", "line 3: 1 column", "WARNING", "line 3: 1 column"),
+    ("Rex\nbarks", "line 1: 1 column", "INFO", "has no tags: words are tagged"),
+  ],
+)
 def test_words_with_foreign_tags_are_predicted_but_not_scored(
   tmp_path, caplog, text, error, level, message
 ):
+  caplog.set_level("INFO", "absl")
   path = _write(tmp_path, text)
   with pytest.raises(ValueError, match=error):
     tagging.read_tagged(path, COLUMNS, TAGS, needs_tags=True)
-  with caplog.at_level("INFO", logger="absl"):
-    result = tagging.read_tagged(path, COLUMNS, TAGS, needs_tags=False)
+  result = tagging.read_tagged(path, COLUMNS, TAGS, needs_tags=False)
   words = [line.split()[0] for line in text.splitlines()]
   assert result == [examples.Sentence(words, None)]
   *_, record = caplog.records

@@ -12,13 +12,7 @@ from tasks.ner import examples, tagging, task
 from tasks.ner.examples import TagRecordBuilder
 from tasks.ner.task import Ner
 from tests import programs
-from tests.serving.tasks import (
-  CONFIG,
-  TAGS,
-  T,
-  check_ensemble,
-  vocab_file,
-)
+from tests.serving.tasks import CONFIG, TAGS, T, check_ensemble, vocab_file
 
 # The second is longer than a record; the third has a word without a token.
 SENTENCES = [
@@ -140,12 +134,9 @@ def test_tokens_are_packed_with_labels(args):
     assert alone.positions < within.positions  # context comes first
 
 
-def test_tags_choose_the_metric(args):
+def test_tags_choose_the_metric_and_flags_the_model(args):
   assert Ner(args, {}, TAGS).metric == "eval_f1"
   assert Ner(args, {}, ("NOUN", "VERB")).metric == "eval_accuracy"
-
-
-def test_flags_choose_an_ensemble_or_an_lstm(args):
   model = Ner(args.replace(ensemble=2), {}, TAGS).make_model(CONFIG)
   check_ensemble(model, [2, 4], softmax)
   args = args.replace(feature_based=True, feature_layers="last", lstm_units=3)
@@ -165,4 +156,4 @@ def test_an_export_has_the_labels_of_its_initial_checkpoint(
     changes = {"bert_config_file": config, "document_context": value}
     served = task.served_model(args.replace(**changes))
     assert served.answers.config.labels == ("O", "B-X")
-    assert ("sentence is read by itself" in caplog.text) == value
+    assert ("sentence is read alone" in caplog.text) == value

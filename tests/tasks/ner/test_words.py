@@ -1,5 +1,3 @@
-"""Words of raw text, compared with words of tag files."""
-
 import re
 
 import pytest

@@ -178,7 +178,7 @@ def test_answers_are_the_predictions_of_the_program(number, tmp_path):
     assert ask(model, [pair]) == [row]
 
 
-def test_worked_examples():
+def test_answers_have_their_positions_in_the_context():
   smith = tokenizer(True).vocab["smith"]
   model = make_model(spotlight(smith), WindowConfig(128, 8, 64))
   examples = [

@@ -95,7 +95,7 @@ def test_a_start_counts_where_it_has_most_context():
   assert texts(nbest) != ["h"]
 
 
-def test_nothing_but_null_in_version_2():
+def test_version_2_answers_nothing_without_a_candidate():
   # The best starts and ends are all outside the paragraph.
   null = {"probability": 1.0, "start_logit": 5.0, "end_logit": 5.0}
   result = answer([scores(s0=5, e0=5)], n_best_size=1, **V2)
@@ -103,7 +103,7 @@ def test_nothing_but_null_in_version_2():
 
 
 @pytest.mark.parametrize("text", ["", "\u200b"])
-def test_a_paragraph_without_tokens(text):
+def test_a_paragraph_without_tokens_has_no_answer(text):
   null = {"probability": 1.0, "start_logit": 0.0, "end_logit": 0.0}
   result = answer([], text=text, **V2)
   assert result == ("", [{"text": "", **null}], decoding.NO_ANSWER_ODDS)

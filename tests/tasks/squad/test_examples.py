@@ -134,7 +134,7 @@ QUESTION = PARAGRAPH % '"context": "", "qas": [{%s}]'
     (QUESTION % '"id": "x"', 'question x: "question" is missing'),
   ],
 )
-def test_faults_of_files(path, content, message):
+def test_faults_of_files_are_named(path, content, message):
   path.write_bytes(content.encode("utf-8", "surrogateescape"))
   with pytest.raises(ValueError, match=message) as caught:
     squad_examples.read_examples([str(path)])
@@ -149,7 +149,7 @@ def test_repeated_ids_are_named_before_predictions(path, caplog):
     assert len(squad_examples.read_examples([file], True)) == 3
     assert not caplog.text
     assert len(squad_examples.read_examples([file])) == 3
-  assert "1 questions have the id of another, such as q1; " in caplog.text
+  assert "1 repeated ids, such as q1; " in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ def questions(**answers):
   ]
 
 
-def test_version_1():
+def test_version_1_has_exact_match_and_f1():
   data = questions(a=["The mill"], b=["in 1895", "1895"], c=["old mill house"])
   given = Predictions({"a": "mill!", "b": "1895", "c": "a mill"})
   # Articles and punctuation do not count. c shares 1 of 1 and 1 of 3 words.
@@ -27,7 +27,7 @@ def test_version_1():
   assert scores == {"exact_match": 50.0, "f1": 50.0}
 
 
-def test_version_2():
+def test_version_2_scores_unanswerable_questions_too():
   data = questions(a=["mill"], b=[], c=[], d=["old house"])
   given = {"a": "mill", "b": "", "c": "river", "d": "house"}
   scores = metrics.score(data, Predictions(given), True)

@@ -38,7 +38,7 @@ def cut(tokenizer, *examples, lengths=()):
   return list(make_windows(examples, tokenizer, WindowConfig(*lengths)))
 
 
-def test_one_window(tokenizer):
+def test_a_short_paragraph_has_one_window(tokenizer):
   one = example("The mill burnt (1895).", answer=Answer("1895", 3, 3))
   [window] = cut(tokenizer, one, lengths=(16, 8, 4))
   # [CLS] when ? [SEP] the mill burn ##t ( 1895 ) . [SEP]
@@ -59,7 +59,7 @@ def test_one_window(tokenizer):
   }
 
 
-def test_sliding_windows(tokenizer):
+def test_a_long_paragraph_has_overlapping_windows(tokenizer):
   one = example("the mill in the mill in the", answer=Answer("mill in", 4, 5))
   result = cut(tokenizer, one, lengths=(9, 5, 2))
   # Each window has four tokens of the paragraph: 0-3, 2-5, 4-6.
@@ -110,7 +110,7 @@ def test_a_paragraph_without_tokens_has_no_window(tokenizer):
     ("\u200b", (0, 5)),
   ],
 )
-def test_answers_within_words(tokenizer, text, span):
+def test_an_answer_within_words_has_its_own_tokens(tokenizer, text, span):
   one = example("(1895) the burnt", answer=Answer(text, 0, 2))
   [window] = cut(tokenizer, one)
   assert (window.start - 4, window.end - 4) == span
@@ -150,7 +150,7 @@ def test_any_number_of_workers_makes_the_same(tokenizer, monkeypatch):
     ((67, 64, 128), "--max_seq_length=67 must be greater"),
   ],
 )
-def test_lengths_that_cannot_be(lengths, message):
+def test_impossible_lengths_are_refused(lengths, message):
   with pytest.raises(ValueError, match=message):
     WindowConfig(*lengths)
 

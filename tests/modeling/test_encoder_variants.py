@@ -1,0 +1,292 @@
+"""Directions of attention, fixed positions, a BiLSTM, concatenated encoders."""
+
+from dataclasses import replace
+from functools import partial
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from modeling import models
+from modeling.config import ATTENTION, SIDES
+from tests.modeling.every_model import (
+  BILSTM,
+  CONFIG,
+  SHALLOW,
+  tokens,
+  with_another_token,
+)
+from training import checkpoint
+
+T = 8
+
+BY_TOKEN = {
+  "pretrainer": lambda c: models.pretrainer(c, next_sentence=False),
+  "span labeler": models.span_labeler,
+  "tagger": lambda c: models.tagger(c, 3),
+  "features": models.encoder,
+}
+
+
+def _by_token(model, batch):
+  """Returns the outputs of each token, [T, any]."""
+  positions = np.tile(np.arange(batch["input_ids"].shape[1]), (2, 1))
+  batch = batch | {"masked_lm_positions": positions}
+  outputs = model({name: batch[name] for name in model.input})
+  if "sequence_output" in outputs:
+    outputs = {"sequence_output": outputs["sequence_output"]}
+  values = [np.atleast_3d(value) for value in outputs.values()]
+  return np.concatenate(values, axis=-1)  # [B, T, ...]
+
+
+KINDS = [("features", "bidirectional"), ("features", "right_to_left")]
+KINDS += [(kind, "left_to_right") for kind in BY_TOKEN]
+
+
+@pytest.mark.parametrize(("kind", "attention"), KINDS)
+def test_a_token_attends_to_its_side_only(kind, attention):
+  model = BY_TOKEN[kind](replace(CONFIG, attention=attention))
+  batch = tokens()
+  position = 4
+  positions = np.arange(T)
+  before = _by_token(model, batch)
+  after = _by_token(model, with_another_token(batch, np.s_[:, position]))
+  differs = np.abs(before - after).max(axis=(0, 2)) > 1e-6
+  attends = {
+    "bidirectional": positions >= 0,
+    "left_to_right": positions >= position,
+    "right_to_left": positions <= position,
+  }[attention]
+  np.testing.assert_array_equal(differs, attends)
+  np.testing.assert_array_equal(before[:, ~attends], after[:, ~attends])
+
+
+def test_right_to_left_mirrors_left_to_right():
+  forward, backward = (
+    models.encoder(replace(CONFIG, attention=side)) for side in SIDES
+  )
+  backward.set_weights(forward.get_weights())
+  layer = backward.get_layer("bert").embeddings.position_embeddings
+  layer.assign(np.r_[layer.numpy()[:T][::-1], layer.numpy()[T:]])
+  batch = tokens()
+  mirrored = {name: values[:, ::-1] for name, values in batch.items()}
+  result = backward(mirrored)["sequence_output"][:, ::-1]
+  expected = forward(batch)["sequence_output"]
+  np.testing.assert_allclose(result, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("attention", ["bidirectional", *SIDES])
+@pytest.mark.parametrize("position", [0, 3, T - 1])
+def test_the_pooled_token_depends_on_the_complete_text(attention, position):
+  model = models.classifier(replace(CONFIG, attention=attention), 3)
+  changed = with_another_token(tokens(), np.s_[:, position])
+  difference = model(tokens())["logits"] - model(changed)["logits"]
+  assert np.abs(difference).max(axis=1).min() > 1e-6
+
+
+def test_frozen_features_keep_their_direction():
+  config = replace(CONFIG, attention="left_to_right")
+  model = models.feature_based_tagger(config, 3, "last", 4)
+  features = keras.Model(model.input, model.get_layer("bilstm").input[0])
+  changed = with_another_token(tokens(), np.s_[:, 5:])
+  before, after = features(tokens()), features(changed)
+  np.testing.assert_array_equal(before[:, :5], after[:, :5])
+
+
+def test_fixed_positions_are_sinusoids_that_are_not_trained():
+  names = []
+  for fixed in (False, True):
+    model = models.encoder(replace(CONFIG, fixed_positions=fixed))
+    names.append({v.path for v in model.trainable_variables})
+  assert names[0] - names[1] == {"bert/embeddings/position_embeddings"}
+  table = np.array(model.get_layer("bert").embeddings.position_embeddings)
+  products = table @ table.T  # neighbors have equal products everywhere
+  assert np.ptp(np.diagonal(products, 1)) < 1e-6 * products[0, 0]
+
+
+def _structured(attention="bidirectional", heads=4, **changes):
+  kinds = {"attention": attention, "initial_attention": "structured"}
+  sizes = {"hidden_size": 128, "num_attention_heads": heads} | changes
+  config = replace(CONFIG, **kinds, **sizes, initializer_range=0.02)
+  return models.encoder(config).get_layer("bert")
+
+
+def _first_probs(bert, inputs):
+  hidden = bert(**inputs)["embedding_output"]
+  mask = np.ones((len(hidden), 1, hidden.shape[1]))
+  layer = bert.encoder.blocks[0].attention.self_attention
+  return np.array(layer.attention_probs(hidden, hidden, mask))
+
+
+@pytest.mark.parametrize(
+  ("attention", "offsets"),
+  [
+    ("bidirectional", [-1]),
+    ("bidirectional", [-1, 1]),
+    ("bidirectional", [-1, 1, -2, 2]),
+    ("left_to_right", [-1, -2]),
+    ("right_to_left", [1, 2]),
+  ],
+)
+def test_heads_can_begin_with_neighbors(attention, offsets):
+  bert = _structured(attention, heads=2 * len(offsets))
+  probs = _first_probs(bert, tokens(length=16))  # [B, A, T, T]
+  inner = np.arange(2, 14)
+  for head, offset in enumerate(offsets):
+    scores = np.log(probs[:, head, inner])
+    assert (scores.argmax(-1) == inner + offset).all(), head
+    neighbors = scores[:, np.arange(12), inner + offset]
+    # A neighbor's score is about 32 / 3; the mean of others is below 0.
+    assert np.mean(neighbors) - np.median(scores) == pytest.approx(12, rel=0.15)
+  assert probs[:, len(offsets) : -1].max(initial=0) < 0.1  # still random
+
+
+def test_a_head_can_begin_with_the_same_word_of_the_other_segment():
+  words = np.arange(8)
+  inputs = {
+    "input_ids": np.concatenate([words, words[::-1]])[None],
+    "input_mask": np.ones((1, 16), int),
+    "segment_ids": np.repeat([[0, 1]], 8, axis=1),
+  }
+  probs = _first_probs(_structured(), inputs)[0, -1]
+  assert [np.argmax(row) for row in probs] == list(range(15, -1, -1))
+  assert np.mean(np.diag(probs[:, ::-1])) > 0.8
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_segments_begin_with_opposite_signs_of_one_unit(number):
+  bert = _structured(type_vocab_size=number)
+  table = np.asarray(bert.embeddings.token_type_embeddings)
+  assert not table[:, :-1].any()
+  assert np.sign(table[:, -1]).tolist() == [1, -1, 0][:number]
+
+
+# --- A BiLSTM on top, and concatenated encoders ------------------------------
+
+
+_tokens = partial(tokens, length=6)
+
+
+def test_the_bilstm_makes_one_direction_two():
+  config = replace(BILSTM, attention="left_to_right")
+  model = models.tagger(config, 3)
+  changed = np.s_[:, 5]
+  after = model(with_another_token(_tokens(), changed))["logits"]
+  difference = model(_tokens())["logits"] - after
+  assert np.abs(difference).max(axis=(0, 2)).min() > 1e-7
+
+
+def test_the_bilstm_is_new_and_trained_and_as_wide_as_the_encoder():
+  plain = {v.path: v.shape for v in models.classifier(CONFIG, 3).weights}
+  model = models.classifier(BILSTM, 3)
+  new = {v.path: v.shape for v in model.weights if v.path not in plain}
+  assert {path.split("/")[1] for path in new} == {"bilstm"}
+  assert len(new) == 6  # three variables for each direction
+  assert {v.path for v in model.trainable_variables} >= set(new)
+  outputs = models.encoder(BILSTM)(_tokens())
+  assert outputs["sequence_output"].shape == (2, 6, 12)
+  with pytest.raises(ValueError, match="multiple of 2, not 9"):
+    replace(BILSTM, hidden_size=9)
+
+
+def _encoders():
+  return [models.encoder(replace(CONFIG, attention=side)) for side in SIDES]
+
+
+def test_shallow_features_are_those_of_two_networks():
+  model, encoders = models.encoder(SHALLOW), _encoders()
+  for encoder, side in zip(encoders, SIDES, strict=True):
+    values = {v.path: v.numpy() for v in encoder.weights}
+    for variable in model.weights:
+      name = variable.path.replace(f"bert/{side}/", "bert/")
+      if name != variable.path:
+        variable.assign(values[name])
+  a, b = (encoder(_tokens()) for encoder in encoders)
+  result = model(_tokens())
+  for name in ("embedding_output", "sequence_output", "pooled_output"):
+    both = np.concatenate([a[name], b[name]], axis=-1)
+    np.testing.assert_allclose(result[name], both, atol=1e-6)
+  assert [layer.shape for layer in result["encoder_layers"]] == [(2, 6, 24)] * 2
+
+
+def test_shallow_takes_a_checkpoint_of_each_side(tmp_path):
+  encoders = _encoders()
+  paths = [str(tmp_path / str(number) / "a.ckpt") for number in range(2)]
+  for path, encoder in zip(paths, encoders, strict=True):
+    checkpoint.write(path, checkpoint.variables(encoder))
+  model = models.classifier(SHALLOW, 3)
+  fresh = checkpoint.restore(model, ",".join(paths))
+  assert set(fresh) == {"output_weights", "output_bias"}
+  a, b = (encoder(_tokens())["pooled_output"] for encoder in encoders)
+  result = model.get_layer("bert")(**_tokens())["pooled_output"]
+  np.testing.assert_allclose(result, np.concatenate([a, b], -1), atol=1e-6)
+  # A fine-tuned model has a single checkpoint.
+  checkpoint.write(str(tmp_path / "c"), checkpoint.variables(model))
+  again = models.classifier(SHALLOW, 3)
+  assert not checkpoint.restore(again, str(tmp_path / "c"))
+  with pytest.raises(FileNotFoundError, match=r"no checkpoint at '.*nowhere'"):
+    checkpoint.restore(model, f"{paths[0]},{tmp_path / 'nowhere'}")
+
+
+def test_shallow_models_are_fine_tuned_and_frozen_but_not_pre_trained():
+  model = models.feature_based_tagger(SHALLOW, 3, "last", 4)
+  assert model.get_layer("bilstm").input[0].shape[-1] == 24  # as ELMo
+  assert not [v for v in model.trainable_variables if "bert/" in v.path]
+  model = models.multiple_choice(SHALLOW)
+  batch = {k: v.reshape(2, 3, 6) for k, v in _tokens(batch=6).items()}
+  assert model(batch)["logits"].shape == (2, 3)
+  with pytest.raises(ValueError, match="'shallow' is for fine-tuning"):
+    models.pretrainer(SHALLOW)
+
+
+# --- The last block computes only some positions -----------------------------
+
+
+CONFIGS = {kind: replace(CONFIG, attention=kind) for kind in ATTENTION}
+CONFIGS["with a BiLSTM"] = BILSTM
+POSITIONS = np.array([[5, 1, 5], [0, 7, 2]], np.int32)  # [B, P]
+
+
+def _padded():
+  batch = tokens()
+  batch["input_mask"][0, 6:] = 0
+  return batch
+
+
+def _with_gradients(bert, positions):
+  """Returns outputs, the vectors at POSITIONS, and gradients by path."""
+  with tf.GradientTape() as tape:
+    outputs = bert(**_padded(), positions=positions)
+    sequence = outputs["sequence_output"]
+    if positions is None:
+      sequence = tf.gather(sequence, POSITIONS, batch_dims=1)
+    total = tf.reduce_sum(sequence**3)
+    total += tf.reduce_sum(outputs["pooled_output"] ** 3)
+  variables = bert.trainable_variables
+  gradients = map(tf.convert_to_tensor, tape.gradient(total, variables))
+  paths = [variable.path for variable in variables]
+  return outputs, sequence, dict(zip(paths, gradients, strict=True))
+
+
+@pytest.mark.parametrize("kind", CONFIGS)
+def test_outputs_do_not_depend_on_the_number_of_positions(kind):
+  bert = models.make_encoder(CONFIGS[kind])
+  complete, expected_sequence, expected = _with_gradients(bert, None)
+  few, result, gradients = _with_gradients(bert, POSITIONS)
+  np.testing.assert_allclose(result, expected_sequence, atol=1e-5)
+  pooled, expected_pooled = few["pooled_output"], complete["pooled_output"]
+  np.testing.assert_allclose(pooled, expected_pooled, atol=1e-5)
+  assert len(few["encoder_layers"]) == len(complete["encoder_layers"]) - 1
+  for path, value in expected.items():
+    bound = 1e-5 * (1.0 + np.abs(value).max())  # key biases have about 0
+    np.testing.assert_allclose(gradients[path], value, 0, bound, err_msg=path)
+
+
+def test_last_block_computes_no_other_token():
+  bert = models.make_encoder(CONFIG)
+  hidden_states = bert(**_padded())["embedding_output"]
+  mask = _padded()["input_mask"][:, None]
+  first, last = bert.encoder(hidden_states, mask, POSITIONS)
+  assert first.shape == (2, 8, 12)
+  assert last.shape == (2, 3, 12)

@@ -1,0 +1,171 @@
+import gzip
+import json
+import sys
+from random import Random
+
+import pytest
+import tensorflow as tf
+
+from storage import UserError, textfiles
+
+MEGABYTE = 1 << 20
+
+
+@pytest.fixture(name="path")
+def _path(tmp_path):
+  return tmp_path / "text.tsv"
+
+
+def _lines(path, *args):
+  return [*textfiles.lines(str(path), *args)]
+
+
+@pytest.mark.parametrize(
+  "content",
+  [
+    b"",
+    b"\n",
+    b"a\r\nb\rc\n\n\r\nd",
+    b"a\n\r",  # the rest of a line end is no line
+    b"\xef\xbb\xbfa\n\xe2\x80\xa8b\x0bc\n",
+    b"a\r\r\n \nb\n",
+  ],
+)
+def test_lines_are_those_of_gfile_but_for_carriage_returns(content, path):
+  path.write_bytes(content)
+  with tf.io.gfile.GFile(str(path)) as file:
+    expected = [line.removesuffix("\n") for line in file]
+  assert [line.replace("\r", "") for line in _lines(path)] == expected
+
+
+@pytest.mark.parametrize(
+  ("content", "lines"),
+  [
+    (b"a\rb\r\rc\r", ["a", "b", "", "c"]),  # Macintosh before 2001
+    (b"a\r\r", ["a", ""]),  # a blank line ends a document
+    (b"\xef\xbb\xbfa\rb", ["\ufeffa", "b"]),
+    (b"a\rb\nc", ["a\rb", "c"]),  # part of a line, like a table cell
+    (b"a\nb\rc", ["a", "b\rc"]),
+    (b"a\r\r\nb\r\r\n", ["a", "b"]),  # converted twice on Windows
+    (b"a\x0bb\x0c\xc2\x85\xe2\x80\xa8c\n", ["a\x0bb\x0c\x85\u2028c"]),
+    (b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n", ["\ufeffa", "\ufeffb"]),
+    # Zero bytes alone, or after the first line, are not UTF-16.
+    *((b"%s\n" % x, [x.decode()]) for x in (b"\0\0\0\0\0", b"a\0b", b"\0a")),
+    (b"plain\na\0b\0c\0d\0\nmore\n", ["plain", "a\0b\0c\0d\0", "more"]),
+  ],
+)
+def test_carriage_returns_never_join_words(content, lines, path):
+  path.write_bytes(content)
+  assert _lines(path) == lines
+  plain = [line.replace("\r", " ") for line in lines]
+  plain[0] = plain[0].removeprefix("\ufeff")
+  assert [*textfiles.text_lines(str(path))] == plain
+  if first := content.find(b"\n") + 1:
+    assert _lines(path, first) == lines[1:]
+  compressed = path.with_suffix(".gz")
+  compressed.write_bytes(gzip.compress(content))
+  assert _lines(compressed) == lines
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("text", ["\ufeffa\n", "some text\n"])
+def test_utf16_is_named(path, encoding, text):
+  path.write_bytes(text.encode(encoding))
+  with pytest.raises(UserError, match=r"text\.tsv looks like UTF-16; save it"):
+    _lines(path)
+
+
+def test_a_missing_file_and_a_directory_are_named(tmp_path):
+  with pytest.raises(FileNotFoundError, match=r"cannot read .*no\.txt"):
+    _lines(tmp_path / "no.txt")
+  with pytest.raises(IsADirectoryError, match="cannot read"):
+    _lines(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["a", "a.gz"])
+def test_a_wrong_byte_of_a_large_file_is_located(tmp_path, name):
+  path = tmp_path / name
+  content = b"".join(b"%d\n" % (i * i) for i in range(260_000))
+  path.write_bytes(gzip.compress(content, 1) if "gz" in name else content)
+  assert len(content) > 2.5 * MEGABYTE
+  offsets = [0, 1, 2, MEGABYTE - 1, MEGABYTE, MEGABYTE + 1, 2 * MEGABYTE + 7]
+  for offset in [*offsets, len(content) - 1, len(content)]:
+    number = textfiles.line_number(str(path), offset)
+    assert number == 1 + content[:offset].count(b"\n")
+  if name == "a":
+    path.write_bytes(content + b"ab\xff\n")
+    message = rf"a, line 260001: byte {len(content) + 2} .*0xff"
+    for begin in (0, content.rindex(b"\n", 0, 2 * MEGABYTE) + 1):
+      with pytest.raises(UserError, match=message):
+        _lines(path, begin)
+
+
+# --- JSON lines --------------------------------------------------------------
+
+# A text in JSON breaks at the same characters as a text file.
+TEXT = "one\ntwo\u2028still two\x0b\x0c\x1c\x85\u2029.\n\n four"
+LINES = ["one", "two\u2028still two\x0b\x0c\x1c\x85\u2029.", "", " four"]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\n\n \n"])
+@pytest.mark.parametrize("last", [True, False])
+@pytest.mark.parametrize("escapes", [True, False])
+def test_texts_of_json_lines_have_their_lines(tmp_path, end, last, escapes):
+  """Joined files may have several byte order marks."""
+  rows = [
+    json.dumps({"text": text, "n": 0}, ensure_ascii=escapes)
+    for text in (TEXT, "", "a\r\nb")
+  ]
+  content = end.join(f"\ufeff{row}" for row in rows) + end * last
+  (tmp_path / "a").write_text(content, "utf-8", newline="")
+  texts = textfiles.json_texts(str(tmp_path / "a"), "text")
+  assert [*texts] == [LINES, [""], ["a", "b"]]
+  opened = content.split("\n")
+  again = textfiles.json_texts("a pipe", "text", read=iter(opened))
+  assert [*again] == [LINES, [""], ["a", "b"]]
+
+
+# --- Compressed files ---------------------------------------------------------
+
+
+def _compressed(name, data):
+  if name.endswith(".gz"):
+    return gzip.compress(data)
+  zstd = pytest.importorskip("backports.zstd")
+  # The command line tool adds a checksum, too.
+  options = {zstd.CompressionParameter.checksum_flag: 1}
+  return zstd.compress(data, options=options)
+
+
+@pytest.mark.parametrize("name", ["Text mit Blank.gz", "文.zst"])
+def test_compressed_files_are_decompressed(name, tmp_path):
+  path = tmp_path / name
+  text = "one\r\ntwo\n" * 50_000 + "three"
+  path.write_bytes(_compressed(name, text.encode()))
+  assert _lines(path) == ["one", "two"] * 50_000 + ["three"]
+  # Several compressed files may be in one.
+  lines = ["one", Random(1).randbytes(9000).hex(), "two"]
+  parts = [_compressed(name, f"{line}\n".encode()) for line in lines]
+  path.write_bytes(b"".join(parts))
+  assert _lines(path) == lines
+
+
+@pytest.mark.parametrize("name", ["a.gz", "a.zst"])
+def test_a_corrupt_compressed_file_is_named(name, tmp_path):
+  path = tmp_path / name
+  path.write_bytes(_compressed(name, b"fine\nol\xe9\n"))
+  with pytest.raises(UserError, match=r"line 2: byte 7 of the file \(0xe9\)"):
+    _lines(path)
+  intact = _compressed(name, bytes(range(128)) * 999)
+  for content in (intact[:-9], intact[:40] + b"xyz" + intact[43:], b"no such"):
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=rf"{name} cannot be read to its end"):
+      _lines(path)
+
+
+def test_a_missing_package_is_named_with_its_remedy(tmp_path, monkeypatch):
+  monkeypatch.delattr("backports.zstd", raising=False)
+  monkeypatch.setitem(sys.modules, "backports.zstd", None)
+  (tmp_path / "a.zst").write_bytes(b"")
+  with pytest.raises(UserError, match=r"a\.zst takes .* `pip install backpo"):
+    _lines(tmp_path / "a.zst")
