@@ -33,18 +33,17 @@ def check_flags(settings: RecordSettings) -> None:
       )
     return
   outputs = output_files(settings)
+  flag = f"--output_file={settings.output_file}"
   if "" in outputs or len(set(map(os.path.realpath, outputs))) < len(outputs):
-    raise UserError(
-      f"--output_file={settings.output_file} repeats a name or has an empty one"
-    )
+    raise UserError(f"{flag} repeats a name or has an empty one")
   if settings.runner and settings.num_workers:
     raise UserError(
       "--runner has its own workers: give their number in --pipeline_options"
     )
   if settings.runner and len(outputs) > 1:
     raise UserError(
-      f"--output_file={settings.output_file} names several files; --runner "
-      "takes one NAME and writes NAME-00000-of-00032 and so on"
+      f"{flag} names several files; --runner takes one NAME and writes "
+      "NAME-00000-of-00032 and so on"
     )
   if not (settings.runner or settings.overwrite):
     check_is_new(*outputs)

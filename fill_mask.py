@@ -79,8 +79,7 @@ def main(settings: Settings) -> None:
   examples = [answers.encode({"text": t, "text_pair": pair}) for t in texts]
   max_length = config.max_position_embeddings
   for text, encoded in zip(texts, examples, strict=True):
-    length = len(encoded.rows[0]["input_ids"])
-    if length > max_length:
+    if (length := len(encoded.rows[0]["input_ids"])) > max_length:
       raise UserError(
         f"{text[:40]!r} has {length} tokens with [CLS] and [SEP], which "
         f"exceeds max_position_embeddings {max_length} of the model: shorten it"

@@ -116,14 +116,11 @@ def _restore_pretrained(settings: PageSettings, trained_flags):
 
 def _texts(settings: PageSettings, answers):
   """Texts by name of the model's inputs; UserError if the flags do not fit."""
-  names = {}
-  for given in _INPUTS:
-    [name] = rename({given: None}, answers.inputs)
-    if name in answers.inputs:
-      names[given] = name
-  given = {flag: settings[flag] for flag in _INPUTS}
-  texts = {name: given[flag] for flag, name in names.items() if given[flag]}
-  wrong = [flag for flag in _INPUTS if given[flag] and flag not in names]
+  renamed = {x: next(iter(rename({x: ""}, answers.inputs))) for x in _INPUTS}
+  names = {k: name for k, name in renamed.items() if name in answers.inputs}
+  given = [flag for flag in _INPUTS if settings[flag]]
+  texts = {names[flag]: settings[flag] for flag in given if flag in names}
+  wrong = [flag for flag in given if flag not in names]
   if wrong or answers.inputs.keys() - answers.optional - texts.keys():
     takes = ", ".join(f"--{flag}" for flag in names)
     more = f", not --{wrong[0]}" if wrong else ""
