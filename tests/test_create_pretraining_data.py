@@ -162,10 +162,3 @@ def test_a_preview_prints_instead_of_writing(flags, heading):
   assert result.returncode == 0, result.stderr
   assert result.stdout.count("Instance ") == 2
   assert result.stdout.count(heading) == 2
-
-
-def test_another_seed_draws_other_records(tmp_path):
-  for seed in (1, 2):
-    output = tmp_path / str(seed)
-    _run(output_file=output, random_seed=seed, num_workers=1)
-  assert (tmp_path / "1").read_bytes() != (tmp_path / "2").read_bytes()
