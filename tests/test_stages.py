@@ -341,6 +341,7 @@ def _pretrainer(monkeypatch, tmp_path):
     monkeypatch.setattr(owner, name, stand_in)
   for name in ("train", "dev"):
     (tmp_path / name).touch()
+  monkeypatch.chdir(tmp_path)  # the stages write run.html into "out"
   return events, stages.program("run_pretraining").main
 
 
