@@ -290,6 +290,7 @@ EVALUATIONS = {0: [], 4: [4, 8], 3: [3, 6, 9]}
 @pytest.fixture(name="pretrainer")
 def _pretrainer(monkeypatch, tmp_path):
   """Returns events and `main` of run_pretraining.py, with stand-ins."""
+  monkeypatch.chdir(tmp_path)  # run.html goes there
   events = []
 
   def note(name, result=None):
