@@ -79,11 +79,9 @@ def main(settings: RecordSettings) -> None:
     logging.warning("%s: %s", settings.input_file, doubt)
   logging.info("Reading from input files:\n  %s", "\n  ".join(inputs))
   if settings.preview:
-    from data.pretraining.preview import preview
-
     program.end_with_reader()
-    masks, objective = settings.masks(), settings.preview_objective
-    for line in preview(config, inputs, settings.preview, masks, objective):
+    options = settings.preview, settings.masks(), settings.preview_objective
+    for line in shards.preview(config, inputs, *options):
       print(line)
     return
   outputs = output_files(settings)

@@ -13,8 +13,7 @@ Files are tables with the columns sent1, sent2, ending0, ending1, ... and label:
 import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 
 from runs import checks, training_program
-from tasks.multiple_choice.examples import read_examples
-from tasks.multiple_choice.settings import Settings
+from tasks.multiple_choice.examples import Settings, read_examples
 
 
 def check_flags(settings: Settings) -> None:

@@ -19,7 +19,7 @@ from absl import logging
 
 from cli import program
 from cli.settings import Settings, check_output_file, common, flag, required
-from data.pretraining import documents
+from data.pretraining import documents, passages
 from data.pretraining.sentences import UNSPLIT, is_unsplit, split_sentences
 from storage import Progress, UserError, files, textfiles
 
@@ -51,9 +51,9 @@ def main(settings: SplitSettings) -> None:
   with files.open_for_writing(settings.output_file) as output:
     for path in paths:
       if settings.source == "wikipedia":
-        texts = filter(None, documents.read_wikipedia(path, progress))
+        texts = filter(None, passages.read_wikipedia(path, progress))
       elif settings.source == "books":
-        texts = [documents.read_book(path, progress)]
+        texts = [passages.read_book(path, progress)]
       else:
         texts = [documents.paragraphs(textfiles.lines(path))]
       for paragraphs in texts:

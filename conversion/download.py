@@ -8,6 +8,7 @@ import logging as python_logging
 import os
 import re
 import shutil
+import stat
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -121,10 +122,12 @@ def converted(url: str) -> tuple[str, bool | None]:
 def _hugging_face_hub():
   os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
   python_logging.getLogger("httpx2").setLevel(python_logging.WARNING)
-  import huggingface_hub.constants  # noqa: PLC0415
-  import huggingface_hub.errors  # noqa: PLC0415
-  import huggingface_hub.file_download  # noqa: PLC0415
-
+  try:  # requirements-serve.txt lacks it
+    import huggingface_hub.constants  # noqa: PLC0415
+    import huggingface_hub.errors  # noqa: PLC0415
+    import huggingface_hub.file_download  # noqa: PLC0415
+  except ImportError:
+    raise UserError("a URL needs: pip install huggingface_hub") from None
   return huggingface_hub
 
 
@@ -208,12 +211,21 @@ def unpack(url: str, path: str) -> str:
   folder = os.path.join(os.path.dirname(path), "unpacked")
   try:
     with zipfile.ZipFile(path) as archive:
-      size = sum(member.file_size for member in archive.infolist())
+      members = archive.infolist()
+      for member in members:
+        names = re.split(r"[/\\]", member.filename)
+        is_link = stat.S_ISLNK(member.external_attr >> 16)
+        if is_link or ".." in names or not names[0]:
+          raise UserError(
+            f"{url}: {member.filename!r} is a link, or leaves the zip's "
+            "folder: do not use it"
+          )
+      size = sum(member.file_size for member in members)
       if size > shutil.disk_usage(os.path.dirname(path)).free:
         raise OSError(ENOSPC, os.strerror(ENOSPC), folder)
-      archive.extractall(folder)  # makes no links, and no file outside
+      archive.extractall(folder)
   except Exception as error:  # zipfile raises errors of many classes
-    if getattr(error, "errno", 0) == ENOSPC:
+    if isinstance(error, UserError) or getattr(error, "errno", 0) == ENOSPC:
       raise
     os.remove(path)
     raise UserError(

@@ -70,9 +70,8 @@ class Packing:
 
     Takes the TOKENS, [B, T or more], and optional `masked_lm_positions` [B, P].
     Returns the batch with the arguments of encoder_variants.PackedBert, where
-    K = 1 + P. Token labels become [R, T], -1 for padding. Choices [B, C, T or
-    more] are B * C examples with `output_slots` [B, C, 1]. With `few_shapes`,
-    rows of padding make R one of at most eight numbers.
+    K = 1 + P. Token labels become [R, T], -1 for padding. Choices [B, C, T]
+    have `output_slots` [B, C, 1]. With `few_shapes`, R is one of eight numbers.
     """
     length, full_length = self.row_length, batch["input_mask"].shape[-1]
     names = (*TOKENS, "label_ids") if self.token_labels else TOKENS
@@ -144,9 +143,8 @@ def plan(
 ) -> Packing | None:
   """Chooses the packing of a data set; None to pad batches instead.
 
-  `counts` has the number of examples by length, before truncation to
-  `max_length`. If `is_packed` is None, the function packs where packing costs
-  at least a tenth less than padded batches in random order.
+  `counts` has the number of examples by length before truncation. An
+  `is_packed` of None packs if this costs a tenth less than padded batches.
   """
   if is_packed is False:
     return None
@@ -180,10 +178,7 @@ def _rounded_up(length, multiple):
 
 
 def _cost(rows, length):
-  """Relative cost of a batch. A position costs more in a longer row.
-
-  In a small model, attention to 2,048 positions costs as much as all else.
-  """
+  # In a small model, attention to 2,048 positions costs as much as all else.
   return rows * length * (1 + length / 2048)
 
 

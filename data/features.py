@@ -112,18 +112,14 @@ class Row(NamedTuple):
 
 
 class RowEncoder:
-  """Converts texts and text pairs to at most T ids with [CLS] and [SEP].
+  """Converts texts and pairs to at most T ids; truncates the longer text first.
 
-  Truncates the longer text of a pair first. Raises ValueError if T is too small
-  or the vocabulary lacks a special token.
+  Raises ValueError if T is below 3 or the vocabulary lacks a special token.
   """
 
   def __init__(self, tokenizer: Tokenizer, seq_length: int):
     if seq_length < 3:
-      raise UserError(
-        f"max_seq_length {seq_length} is too short: [CLS], [SEP] and a token "
-        "take 3"
-      )
+      raise UserError(f"max_seq_length {seq_length} must be at least 3")
     tokenizer.check("cls", "sep", "unknown")
     self.tokenizer, self.seq_length = tokenizer, seq_length
     self._ids = tokenizer.cached_ids()
@@ -142,8 +138,8 @@ class RowEncoder:
     special = 3 if has_second else 2  # [CLS] and [SEP]s
     length = len(first) + len(second) + special
     truncate_pair(first, second, self.seq_length - special)
-    second_text = second if has_second else None
-    return Row(*join(first, second_text, *self._ends), length)
+    ids, segments = join(first, second if has_second else None, *self._ends)
+    return Row(ids, segments, length)
 
   def inputs(self, ids: Sequence[int], segments: Sequence[int]) -> dict:
     pad = self.tokenizer.pad
@@ -153,7 +149,7 @@ class RowEncoder:
 def truncate_pair(first: list[int], second: list[int], limit: int) -> None:
   """Truncates two texts in place to `limit` tokens together.
 
-  Removes the last token of the longer text, or of the second text if both are
+  Removes the last token of the longer text, or of the second if both are
   equally long, until both fit (run_classifier.py of the original).
   """
   while len(first) + len(second) > limit:

@@ -108,7 +108,6 @@ def save_if_missing(labels: Sequence[str], folder: str) -> None:
 
 
 def exist(folder: str) -> bool:
-  """True if a folder has labels.txt."""
   return files.exists(os.path.join(folder, FILE_NAME))
 
 
@@ -155,10 +154,10 @@ def choose(
   if exist(folder):
     return load(folder)
   known = read_file(checkpoint_labels) if checkpoint_labels else None
-  if known and (find is None or not is_training):
+  if known and not (find and is_training):
     remedy = f"{setting('do_train')} makes a head for other labels"
     return LabelSet(known, known.source, remedy)
-  if find is None:
+  if not find:
     raise FileNotFoundError(
       f"the labels are unknown: there is no {FILE_NAME} in {folder} or beside "
       f"{setting('init_checkpoint')}, and no training file "
@@ -167,21 +166,18 @@ def choose(
       f"into {setting('output_dir')}"
     )
   result = find()
-  if not known:
-    return result
-  if set(known) == set(result):
-    return known
+  if not known or set(known) == set(result):
+    return known or result
+  start = setting("init_checkpoint")
   if len(known) == len(result):
     raise UserError(
-      f"the labels are {describe(result)}, but the head of "
-      f"{setting('init_checkpoint')} is for {describe(known)}: "
-      f"{setting('new_head')} makes a fresh one; if they mean the same, name "
-      f"them in its order in {FILE_NAME} in {setting('output_dir')}"
+      f"the labels are {describe(result)}, but the head of {start} is for "
+      f"{describe(known)}: {setting('new_head')} makes a fresh one; if they "
+      f"mean the same, name them in its order in {FILE_NAME} in "
+      f"{setting('output_dir')}"
     )
-  logging.info(
-    f"the labels are {describe(result)}; {setting('init_checkpoint')} was "
-    f"trained for {describe(known)}"
-  )
+  text = "the labels are %s; %s was trained for %s"
+  logging.info(text, describe(result), start, describe(known))
   return result
 
 
@@ -217,21 +213,18 @@ def log_labels(
     *_, (rarest, number) = counts.most_common()
     shown.append(f"...; {len(counts)} in all, the rarest {rarest}: {number:,}")
   logging.info("%s: %s; %s", name, number_of(total, unit), ", ".join(shown))
-  missing = [label for label in expected if label not in counts]
-  if missing:
+  if missing := [label for label in expected if label not in counts]:
     more = f" and {len(missing) - _SHOWN} more" * (len(missing) > _SHOWN)
-    shown = ", ".join(map(repr, missing[:_SHOWN]))
-    logging.warning("%s: no example of %s%s", name, shown, more)
-  groups = [
+    some = ", ".join(map(repr, missing[:_SHOWN]))
+    logging.warning("%s: no example of %s%s", name, some, more)
+  groups = "; ".join(
     " and ".join(f"{label!r} ({counts[label]:,})" for label in group)
     for group in similar(counts)
-  ]
+  )
   if groups:
-    text = (
-      "%s: %s differ only in case, blanks or .0; spell them alike, if the same"
-    )
+    text = "%s: %s differ only in case, blanks or .0; spell them alike, if the"
     # Warn of the training file, not of each file.
-    logging.log_first_n(logging.WARNING, text, 1, name, "; ".join(groups))
+    logging.log_first_n(logging.WARNING, f"{text} same", 1, name, groups)
 
 
 def similar(labels: Iterable[str]) -> list[list[str]]:

@@ -1,18 +1,13 @@
 """BasicTokenizer of tokenization.py as TensorFlow operations.
 
-The rules are tables of code points, computed from the functions of
-tokenization.py and Python's Unicode database.
-
 Legend: P pieces of text without U+0020, K code points of all pieces (K changes
-from step to step), (W) words of a piece, (C) characters of a word. Ragged
-dimensions are in parentheses.
+from step to step); ragged are (W) words of a piece, (C) characters of a word.
 """
 
 import functools
 import itertools
 import sys
 import unicodedata
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -37,26 +32,19 @@ _EXPANDED = 5  # becomes several code points
 _UNCASED, _CASED, _IGNORED = 0, 1, 2
 
 
-@dataclass(frozen=True)
-class UnicodeTables:
-  """Rules for each of the C = 0x110000 code points."""
-
-  kinds: np.ndarray  # [C] uint8, _REMOVED to _EXPANDED
-  # [C] int32, what to add to a code point to lower-case and decompose it. For
-  # _EXPANDED code points, the row in `expansions`.
-  shifts: np.ndarray
-  expansions: list[list[int]]  # code points that replace an _EXPANDED one
-  # [C] uint8, canonical combining class of the decomposition's first code
-  # point; 255 for code points that cleaning removes, which do not reorder.
-  orders: np.ndarray
-  casings: np.ndarray  # [C] uint8, _UNCASED, _CASED or _IGNORED
-
-
 @functools.cache
-def unicode_tables(do_lower_case: bool) -> UnicodeTables:
-  """Computes the tables, in less than a second."""
+def _unicode_tables(do_lower_case: bool) -> tuple:
+  """Rules for each code point, computed in less than a second.
+
+  Returns a table of kinds and shifts, one of orders, one of casings, and the
+  code points that replace each _EXPANDED one.
+  """
   kinds = np.full(_CODE_POINTS, _WORD_CHAR, np.uint8)
+  # What to add to a code point to lower-case and decompose it. For _EXPANDED
+  # code points, the index in `expansions`.
   shifts = np.zeros(_CODE_POINTS, np.int32)
+  # Canonical combining class of the decomposition's first code point; 255 for
+  # code points that cleaning removes, which do not reorder.
   orders = np.zeros(_CODE_POINTS, np.uint8)
   casings = np.full(_CODE_POINTS, _UNCASED, np.uint8)
   expansions: list[list[int]] = []
@@ -79,22 +67,20 @@ def unicode_tables(do_lower_case: bool) -> UnicodeTables:
         casings[code] = _CASED
       elif ("A" + char + "Σ").lower().endswith("ς"):
         casings[code] = _IGNORED
-    if len(text) > 1:
+    if not text:
+      kinds[code] = _REMOVED
+    elif len(text) > 1:
       kinds[code], shifts[code] = _EXPANDED, len(expansions)
       expansions.append([ord(part) for part in text])
-    elif text:
-      kinds[code], shifts[code] = _kind(char, text), ord(text) - code
     else:
-      kinds[code] = _REMOVED
-  return UnicodeTables(kinds, shifts, expansions, orders, casings)
-
-
-def _kind(char, text):
-  if tokenization.is_whitespace(char) or text.isspace():
-    return _SPACE
-  if tokenization.is_cjk(char) or tokenization.is_punctuation(text):
-    return _ALONE
-  return _MARK if unicodedata.combining(text) else _WORD_CHAR
+      shifts[code] = ord(text) - code
+      if tokenization.is_whitespace(char) or text.isspace():
+        kinds[code] = _SPACE
+      elif tokenization.is_cjk(char) or tokenization.is_punctuation(text):
+        kinds[code] = _ALONE
+      elif unicodedata.combining(text):
+        kinds[code] = _MARK
+  return _Table(kinds, shifts), _Table(orders), _Table(casings), expansions
 
 
 # --- Operations ------------------------------------------------------------
@@ -104,7 +90,7 @@ class _Chars(NamedTuple):
   """Code points of all pieces, concatenated."""
 
   codes: tf.Tensor  # [K] int32
-  kinds: tf.Tensor  # [K] int32, as in unicode_tables
+  kinds: tf.Tensor  # [K] int32, _REMOVED to _EXPANDED
   rows: tf.Tensor  # [K] int64, index of the piece
   sources: tf.Tensor  # [K] int64, index of the original code point in the input
 
@@ -116,13 +102,11 @@ class Normalizer:
   """Splits code points into words. `do_lower_case` strips accents, too."""
 
   def __init__(self, do_lower_case: bool):
-    tables = unicode_tables(do_lower_case)
+    tables = _unicode_tables(do_lower_case)
     self._do_lower_case = do_lower_case
-    self._kinds_and_shifts = _Table(tables.kinds, tables.shifts)
-    self._orders = _Table(tables.orders)
-    self._casings = _Table(tables.casings)
-    self._expanded = np.array([*itertools.chain(*tables.expansions)], np.int32)
-    self._lengths = [len(expansion) for expansion in tables.expansions]
+    self._kinds_and_shifts, self._orders, self._casings, expansions = tables
+    self._expanded = np.array([*itertools.chain(*expansions)], np.int32)
+    self._lengths = [len(expansion) for expansion in expansions]
 
   def __call__(self, pieces: tf.RaggedTensor) -> tf.RaggedTensor:
     """Splits text into words: [P, (K)] int32 code points -> [P, (W), (C)]."""
@@ -144,11 +128,7 @@ class Normalizer:
     return _split(chars, pieces.nrows())
 
   def _finish_sigmas(self, lowered, chars):
-    """Gives sigmas at the end of a word the final form, like str.lower().
-
-    Such a sigma follows a cased character of the same piece and does not
-    precede one. Characters that casing ignores are skipped.
-    """
+    """Gives sigmas at the end of a word the final form, like str.lower()."""
     (casings,) = self._casings(chars.codes)
     indices = tf.where(casings != _IGNORED)[:, 0]
     near = chars.gather(indices)
@@ -174,16 +154,12 @@ class Normalizer:
       expansions.nrows() + tf.range(singles.nrows()),
     )
     expanded = tf.gather(tf.concat([expansions, singles], axis=0), rows)
-    codes = expanded.values
-    kinds, _ = self._kinds_and_shifts(codes)
-    expanded_chars = chars.gather(expanded.value_rowids())
-    return expanded_chars._replace(codes=codes, kinds=kinds)
+    kinds, _ = self._kinds_and_shifts(expanded.values)
+    chars = chars.gather(expanded.value_rowids())
+    return chars._replace(codes=expanded.values, kinds=kinds)
 
   def _reorder(self, chars, codes):
-    """Sorts consecutive MARKs by combining class (NFD).
-
-    Accents separate MARKs, too. Only the input, `codes` [K], still has accents.
-    """
+    """Sorts consecutive MARKs by combining class; `codes` [K] has accents."""
     (orders,) = self._orders(codes)
     starters = tf.cumsum(tf.cast(orders == 0, tf.int64))
     runs = tf.gather(starters, chars.sources) + chars.rows

@@ -1,9 +1,8 @@
 """Batches of records: endless in random order, or once for evaluation.
 
-The random order depends only on the files, the seed and the record's number.
 Each epoch shuffles the blocks of the files (storage/record_scan.py). A chunk
-has 40 consecutive shuffled blocks with R records, which are shuffled in memory.
-To resume at a position, the program reads from the start of the chunk.
+has 40 shuffled blocks with R records, which are shuffled in memory. The order
+depends on files and seed, so a run resumes from the start of any chunk.
 """
 
 import abc
@@ -27,22 +26,17 @@ GROUPED = 100  # batches whose records are sorted by length together
 _LIMIT = 2**32  # greater than all lengths and all random sort keys
 _CHUNK = 40  # blocks
 _ROUND = 1000  # records in which the fractions of the sources are exact
-_BUFFER = 256 << 10  # bytes
-_PREFETCHED = 4  # batches
 
 
 def prefetch_map(
   dataset: tf.data.Dataset, function: Callable
 ) -> tf.data.Dataset:
-  """Maps a dataset on all cores and prefetches a few elements.
-
-  The autotuner is off: with few cores it keeps one busy for half a minute and
-  delays the release of the iterator.
-  """
+  """Maps a dataset on all cores and prefetches four elements."""
+  # With few cores, the autotuner keeps one busy for half a minute.
   options = tf.data.Options()
   options.autotune.enabled = False
   mapped = dataset.map(function, num_parallel_calls=tf.data.AUTOTUNE)
-  return mapped.prefetch(_PREFETCHED).with_options(options)
+  return mapped.prefetch(4).with_options(options)
 
 
 def parser(schema: Schema) -> Callable[[tf.Tensor], Batch]:
@@ -51,16 +45,12 @@ def parser(schema: Schema) -> Callable[[tf.Tensor], Batch]:
     name: tf.io.FixedLenFeature(feature.shape, feature.dtype)
     for name, feature in schema.items()
   }
-
-  def parse_batch(serialized) -> Batch:
-    batch = tf.io.parse_example(serialized, fields)
-    # int64 in the file becomes int32, as in the original.
-    return {
-      name: tf.cast(value, tf.int32) if value.dtype == tf.int64 else value
-      for name, value in batch.items()
-    }
-
-  return parse_batch
+  # int64 in the file becomes int32, as in the original.
+  types = {tf.int64: tf.int32, tf.float32: tf.float32}
+  return lambda serialized: {
+    name: tf.cast(value, types[value.dtype])
+    for name, value in tf.io.parse_example(serialized, fields).items()
+  }
 
 
 class Source(NamedTuple):
@@ -132,9 +122,9 @@ class TrainingRecords(abc.ABC):
 class ShuffledRecords:
   """Records of several sources, each shuffled and repeated at its own pace.
 
-  Every thousand records have the fractions that the weights give. Raises
-  ValueError if a weight is below a thousandth of all, a source has no record,
-  or a file is truncated.
+  Every thousand records have the fractions that the weights give. ValueError
+  for a weight below a thousandth, a source without records, or a truncated
+  file.
   """
 
   def __init__(
@@ -186,10 +176,9 @@ class ShuffledRecords:
   ) -> tf.data.Dataset:
     """Endless pairs of a batch's number and [B / replicas] serialized records.
 
-    A global batch has `batch_size` records, a multiple of the number of
-    replicas. The number of replicas has no effect on the choice of records.
-    `skip` records were read before. A `context` of None means one replica and
-    one worker. With `by_length`, the records of a batch have similar lengths.
+    A global batch has `batch_size` records, a multiple of the replicas. `skip`
+    records were read before. A `context` of None means one replica and one
+    worker. With `by_length`, the records of a batch have similar lengths.
     """
     context = context or tf.distribute.InputContext()
     replicas = context.num_replicas_in_sync
@@ -206,11 +195,7 @@ class ShuffledRecords:
     return batches
 
   def _by_length(self, schema, batch_size, skip):
-    """Like `from_position`, but the records of a batch have similar lengths.
-
-    Sorts the records of 100 batches by length and shuffles the batches, both
-    within an epoch. The order depends on the batch size.
-    """
+    """Sorts 100 batches by length, then shuffles them, within an epoch."""
     size = GROUPED * batch_size
     first, inside = divmod(skip, size)
     parse = parser(Schema(schema["input_mask"]))
@@ -260,11 +245,10 @@ def _shuffled(index: Index, seed: int, skip: int) -> tf.data.Dataset:
   first, skip = divmod(skip, index.records)
   names = tf.constant(index.paths)
   columns = [tf.constant(c) for c in (index.file, index.offset, index.count)]
+  numbers = tf.range(len(index.count))
 
   def read_epoch(number):
-    order = tf.random.experimental.stateless_shuffle(
-      tf.range(len(index.count)), [seed, number]
-    )
+    order = tf.random.experimental.stateless_shuffle(numbers, [seed, number])
     file, offset, count = (tf.gather(column, order) for column in columns)
     # Only the first epoch skips records.
     unread = tf.where(number == first, tf.constant(skip, tf.int64), 0)
@@ -290,7 +274,7 @@ def _shuffled_chunk(names, blocks, seed) -> tf.Tensor:
     dataset = tf.raw_ops.TFRecordDatasetV2(
       filenames=names[file][None],
       compression_type="",
-      buffer_size=_BUFFER,
+      buffer_size=256 << 10,  # bytes
       byte_offsets=offset[None],
     )
     spec = tf.TensorSpec([], tf.string)

@@ -1,10 +1,9 @@
 r"""Reads tables of texts. The extension gives the format.
 
 .csv has commas, with quotes as in RFC 4180. .jsonl and .json have an object a
-line, whose keys are the columns. Other files have tabs and plain quotes, as in
-GLUE. A file may be compressed (.csv.gz). Lines end at "\n". Byte order marks,
-blank lines and every "\r" are dropped. A user's table may come from Excel: the
-header shows the format, and "\r" is a blank or ends all lines.
+line. Other files have tabs and plain quotes, as in GLUE. Byte order marks,
+blank lines and every "\r" are dropped. In a user's table, perhaps from Excel,
+the header shows the format, and "\r" is a blank or ends all lines.
 """
 
 import csv
@@ -53,18 +52,16 @@ def read_table(
   """Yields the rows of a table, and warns of blank texts at the end.
 
   Values of .jsonl files other than texts become JSON; null is a missing column.
-  Raises OSError, or ValueError with file, line and remedy if a column is
-  missing, a line is malformed, or the table has no row or no text.
+  Raises OSError, or ValueError with file, line and remedy.
 
   `columns` are required, and `header` names the columns of a file without a
-  header. `skip_broken` skips rows with a wrong number of columns, with a
-  warning. A `dialect` of None reads GLUE's files like the original. `is_text`
-  selects the columns, by name, to check for blank texts.
+  header. `skip_broken` skips rows of another length with a warning. A `dialect`
+  of None reads GLUE's files like the original. `is_text` selects the columns,
+  by name, to check for blank texts.
   """
+  rows = _table(path, columns, header, skip_broken, dialect)
   if _extension(path) in (".jsonl", ".json"):
     rows = _objects(path, columns, dialect)
-  else:
-    rows = _table(path, columns, header, skip_broken, dialect)
   number, blank = 0, defaultdict[str, list[int]](list)
   for row in rows:
     number += 1
@@ -123,9 +120,8 @@ def _lines(path, dialect):
           line = re.sub('^\ufeff?("?sep=.?"?$)?', "", line)  # Excel's sep=;
         yield from line.replace("\r", end).split("\n")
     except LookupError:
-      raise UserError(
-        f"{setting('encoding', encoding)} is no encoding"
-      ) from None
+      text = f"{setting('encoding', encoding)} is no encoding"
+      raise UserError(text) from None
     except UnicodeDecodeError as error:
       number += 1 + error.object.count(b"\n", 0, error.start)
       raise UserError(
@@ -256,16 +252,15 @@ def _objects(path, columns, dialect):
 
 def _require(columns, present, where):
   missing = [name for name in columns if name not in present]
-  if missing:
-    letters = [name.casefold() for name in missing]
-    meant = [repr(name) for name in present if name.casefold() in letters]
-    raise UserError(
-      f"{where}: no column {', '.join(map(repr, missing))}; there are "
-      f"{', '.join(map(repr, present))}. "
-      + f"Did you mean {', '.join(meant)}? "
-      * bool(meant)
-      + "Is it a file of this task? A table begins with its header; "
-      f"{setting('delimiter')} says what separates columns; with "
-      f"{setting('task_name', 'tsv')}, settings such as "
-      f"{setting('text_a_column')} name other columns"
-    )
+  if not missing:
+    return
+  letters = [name.casefold() for name in missing]
+  meant = [repr(name) for name in present if name.casefold() in letters]
+  guess = f"Did you mean {', '.join(meant)}? " if meant else ""
+  raise UserError(
+    f"{where}: no column {', '.join(map(repr, missing))}; there are "
+    f"{', '.join(map(repr, present))}. {guess}Is it a file of this task? A "
+    f"table begins with its header; {setting('delimiter')} says what separates "
+    f"columns; with {setting('task_name', 'tsv')}, settings such as "
+    f"{setting('text_a_column')} name other columns"
+  )

@@ -1,8 +1,6 @@
 """The original's tokenizer as a readable specification; other tokenizers.
 
-`CachedTokenizer` is faster. tokenization_ops.py has the same tokenizer as
-TensorFlow operations, with tables computed from the functions below.
-`open_tokenizer` opens vocabularies of all kinds.
+`CachedTokenizer` is faster; tokenization_ops.py has TensorFlow operations.
 """
 
 import itertools
@@ -19,8 +17,7 @@ from data import vocab
 from data.vocab import UNK, Tokenizer
 from storage import UserError, files, setting
 
-# Unicode blocks of Chinese characters, as in the original: without Hangul,
-# Hiragana and Katakana.
+# Unicode blocks of Chinese characters, as in the original.
 CJK_RANGES = (
   (0x4E00, 0x9FFF),
   (0x3400, 0x4DBF),
@@ -35,8 +32,7 @@ CJK_RANGES = (
 JOINER = "##"  # prefix of all pieces of a word but the first
 MAX_CHARS_PER_WORD = 200  # Longer words are unknown.
 
-# Folder names of released models, by the case of the training texts. The model
-# called "multilingual" is lower-cased.
+# Folder names of released models; "multilingual" is lower-cased.
 _SIZE = r"L-\d+_H-\d+_A-\d+"
 _LOWER_CASED = re.compile(rf"((wwm_)?uncased|multilingual|chinese)_{_SIZE}")
 _CASED = re.compile(rf"(wwm_|multi_)?cased_{_SIZE}")
@@ -45,9 +41,7 @@ _SPECIAL = re.compile(r"\[\w+\]")
 # Maximum fraction of tokens with capitals or accents in a lower-cased
 # vocabulary. Released cased vocabularies have a third or more.
 _MAX_CASED = 0.05
-# Minimum number of tokens with ASCII letters to tell the case. A Korean
-# vocabulary, for example, has fewer; vocab_checks.py then looks at the texts.
-_MIN_WORDS = 50
+_MIN_WORDS = 50  # tokens with ASCII letters to tell the case; Korean has fewer
 
 
 class FullTokenizer(Tokenizer):
@@ -111,24 +105,20 @@ class WordpieceTokenizer:
 
   def tokenize(self, text: str | bytes) -> list[str]:
     """Splits the words of a text: "unaffable" -> ["un", "##aff", "##able"]."""
-    words = convert_to_unicode(text).split()
-    return list(itertools.chain.from_iterable(map(self._pieces, words)))
-
-  def _pieces(self, word):
-    if len(word) > MAX_CHARS_PER_WORD:
-      return [UNK]
-    pieces = []
-    start = 0
-    while start < len(word):
-      prefix = JOINER if start else ""
-      for limit in range(len(word), start, -1):
-        if prefix + word[start:limit] in self.vocab:
+    tokens: list[str] = []
+    for word in convert_to_unicode(text).split():
+      pieces, start = [], 0
+      while start < len(word) <= MAX_CHARS_PER_WORD:
+        prefix = JOINER if start else ""
+        for limit in range(len(word), start, -1):
+          if prefix + word[start:limit] in self.vocab:
+            break
+        else:
           break
-      else:
-        return [UNK]
-      pieces.append(prefix + word[start:limit])
-      start = limit
-    return pieces
+        pieces.append(prefix + word[start:limit])
+        start = limit
+      tokens += pieces if start == len(word) else [UNK]
+    return tokens
 
 
 _ASCII_WORDS = re.compile(r"[A-Za-z0-9]+|\S")
@@ -137,8 +127,7 @@ _ASCII_WORDS = re.compile(r"[A-Za-z0-9]+|\S")
 class CachedTokenizer(dict):
   """Cache of a FullTokenizer's ids for each piece of text between blanks.
 
-  This is exact because U+0020 always ends a word and has no other effect. A
-  full cache is cleared, as frequent pieces return within a few lines.
+  U+0020 always ends a word and has no other effect. A full cache is cleared.
   """
 
   MAX_LENGTH = 100  # longest piece in the cache; longer pieces are rare
@@ -203,10 +192,10 @@ def open_saved(folder: str, do_lower_case: bool) -> Tokenizer:
 
 def convert_to_unicode(text: str | bytes) -> str:
   """Text as str; drops bytes that are not UTF-8."""
-  if isinstance(text, str):
-    return text
   if isinstance(text, bytes):
     return text.decode("utf-8", "ignore")
+  if isinstance(text, str):
+    return text
   raise ValueError(f"Unsupported string type: {type(text)}")
 
 
@@ -248,11 +237,8 @@ def validate_case_matches_checkpoint(
 ) -> None:
   """Raises ValueError if the name of a released model contradicts the case."""
   path = PurePosixPath(init_checkpoint or "")
-  if not path.name.startswith("bert_model.ckpt"):
-    return
-  folder = path.parent.name
-  others = _CASED if do_lower_case else _LOWER_CASED
-  if others.fullmatch(folder):
+  folder, others = path.parent.name, _CASED if do_lower_case else _LOWER_CASED
+  if path.name.startswith("bert_model.ckpt") and others.fullmatch(folder):
     kind = "cased" if do_lower_case else "lower-cased"
     raise UserError(
       f"{setting('do_lower_case', bool(do_lower_case))} does not fit"
@@ -266,14 +252,13 @@ def doubt_case(tokens: Iterable[str], lower_case: bool) -> str | None:
   """Text of a warning if a vocabulary has the other case, otherwise None."""
   words = [token for token in tokens if not _SPECIAL.fullmatch(token)]
   remedy = f"give {setting('do_lower_case', not lower_case)}"
-  lost = [word for word in words if strip_accents(word.lower()) != word]
-  if lower_case and len(lost) > _MAX_CASED * len(words):
-    some = ", ".join(lost[:3])
+  if lower_case:
+    lost = [word for word in words if strip_accents(word.lower()) != word]
     text = f"has {len(lost)} of {len(words)} tokens with capitals or accents"
-    return f"{text} ({some}): {remedy}"
+    is_cased = len(lost) > _MAX_CASED * len(words)
+    return f"{text} ({', '.join(lost[:3])}): {remedy}" if is_cased else None
   number = sum(bool(re.search("[A-Za-z]", word)) for word in words)
-  has_capital = any(word != word.lower() for word in words)
-  if lower_case or number < _MIN_WORDS or has_capital:
+  if number < _MIN_WORDS or any(word != word.lower() for word in words):
     return None
   text = "has no token with a capital letter, so that words with one are"
   return f"{text} unknown: {remedy}"

@@ -1,12 +1,8 @@
 """The tokenizer, and the rows of features.py, as TensorFlow operations.
 
-A batch is split at blanks into pieces. Only distinct pieces are normalized
-(normalization_ops.py), and only distinct words are split into word pieces.
-
-Legend: N texts, (M) pieces of a text, separated by blanks, P distinct pieces,
-(W) words of a piece, D distinct words, A unfinished words, F matched word
-pieces, (C) characters of a word, (T) tokens of a text, piece or word. Ragged
-dimensions are in parentheses.
+Legend: N texts, P distinct pieces between blanks, D distinct words, A words to
+split, F matched word pieces; ragged are (M) pieces of a text, (W) words of a
+piece, (C) characters of a word, (T) tokens of a text, piece or word.
 """
 
 import types
@@ -22,11 +18,10 @@ _TO_THE_END = 2**31 - 1
 
 
 class GraphTokenizer(tf.Module):
-  """Text to word pieces, as TensorFlow operations.
+  """Text to word pieces, as TensorFlow operations; ValueError without [UNK].
 
   Drops bytes that are not UTF-8. Call it with thousands of lines, as repeated
-  words cost little. The vocabulary becomes an asset of a SavedModel. ValueError
-  without [UNK].
+  pieces and words cost little. A SavedModel has the vocabulary as an asset.
   """
 
   def __init__(self, tokenizer: FullTokenizer):
@@ -96,10 +91,9 @@ class GraphTokenizer(tf.Module):
   def _match_pieces(self, rows, rest, joiner, piece_rows, piece_ids):
     """Matches the longest piece at the start of each unfinished word.
 
-    `rows` [A] int64 are the indices of the words, and `rest` [A] the unmatched
-    ends, which after the first round begin with "##" of length `joiner`.
-    `piece_rows` [F] and `piece_ids` [F] are word indices and ids of matched
-    pieces, -1 for a word that cannot be split. Returns the next arguments.
+    `rows` [A] int64 are the words' indices. `rest` [A] are the unmatched ends,
+    after the first round with a "##" of length `joiner`. `piece_rows` [F] and
+    `piece_ids` [F] are the word and the id of each match, -1 for no match.
     """
     lengths = tf.strings.length(rest, "UTF8_CHAR")
     tries = tf.ragged.range(

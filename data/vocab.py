@@ -135,21 +135,14 @@ def check_same(
 
   New tokens may replace [unused] tokens or follow the last token.
   """
-  different = {
-    index: token
-    for token, index in expected.items()
-    if token and ids.get(token) != index and not _UNUSED.fullmatch(token)
-  }
-  if not different:
-    return
-  line = min(different)
-  tokens = {index: token for token, index in ids.items()}
-  token = repr(tokens[line]) if line in tokens else "missing"
-  raise UserError(
-    f"{name} is not the vocabulary of the model: line {line + 1} is {token}, "
-    f"but {different[line]!r} in {source}: take that file, and replace "
-    "only [unused] lines"
-  )
+  for token, line in sorted(expected.items(), key=lambda pair: pair[1]):
+    if token and ids.get(token) != line and not _UNUSED.fullmatch(token):
+      tokens = {index: repr(token) for token, index in ids.items()}
+      raise UserError(
+        f"{name} is not the vocabulary of the model: line {line + 1} is "
+        f"{tokens.get(line, 'missing')}, but {token!r} in {source}: take that "
+        "file, and replace only [unused] lines"
+      )
 
 
 class Tokenizer(Protocol):

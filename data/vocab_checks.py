@@ -1,8 +1,7 @@
-"""Warns of texts and letter cases that do not fit a vocabulary.
+"""Warns of texts that do not fit a vocabulary, most warnings once a process.
 
 Lower-casing decomposes text (NFD) and drops non-spacing marks: Hangul syllables
-become Jamo; Thai, Devanagari and others lose vowels. A process logs most
-warnings once, not for each file.
+become Jamo; Thai, Devanagari and others lose vowels.
 """
 
 import os
@@ -143,12 +142,11 @@ def _advice(script, words, changed, vocabulary) -> str:
   first = next(i for i, char in enumerate(word) if char in changed)
   word = word[max(0, first - 4) : first + 8]
   lower, given = strip_accents(word), setting("do_lower_case", True)
-  effect = f"loses vowels or other signs with {given} ({word!r} becomes "
-  effect += f"{lower!r})"
+  change = f"{word!r} becomes {lower!r}"
+  effect = f"loses vowels or other signs with {given} ({change})"
   if script == "HANGUL":
-    size = number_of(len(word), "character")
-    effect = f"{given} splits into Jamo ({word!r}, {size}, becomes "
-    effect += f"{len(lower)})"
+    sizes = f"{number_of(len(word), 'character')}, becomes {len(lower)}"
+    effect = f"{given} splits into Jamo ({word!r}, {sizes})"
   cased = setting("do_lower_case", False)
   remedy = f"learn a vocabulary with build_vocab.py {cased}, or take a cased "
   remedy += f"model that knows the language, with {cased}"

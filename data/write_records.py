@@ -26,11 +26,11 @@ def write_records(
   prepare: Callable[[], Build],
   processes: int = 1,
 ) -> Counter:
-  """Writes a record for each example, atomically; returns text lengths.
+  """Writes a record for each example, atomically.
 
-  The result has the number of texts by length in tokens before truncation. For
-  `prepare` and errors see workers.ordered_map. Raises ValueError if a record
-  does not fit the schema.
+  Returns the number of texts by length in tokens before truncation. For
+  `prepare` and errors see workers.ordered_map. ValueError if a record does not
+  fit the schema.
   """
   chunks = workers.chunks(examples, _CHUNK, "examples")
   progress = Progress("recorded", len(examples), "examples")
@@ -70,10 +70,9 @@ def log_lengths(
   effect: str = "their ends are cut off",
   flag: str = "max_seq_length",
 ) -> None:
-  """Logs how many texts are longer than `max_length`; warns from 5 % on.
+  """Logs how many texts exceed `max_length`, set by `flag`; warns from 5 % on.
 
-  `lengths` has the number of texts by length in tokens. `flag` names the
-  setting of `max_length`.
+  `lengths` has the number of texts by length in tokens.
   """
 
   def longer_than(limit):

@@ -20,13 +20,13 @@ class Bert(layers.ConfigLayer):
 
   `input_ids` and `segment_ids`, by default zeros, are [B, T] int. `input_mask`
   [B, T] is 1 for tokens, the default, and 0 for padding. `positions` [B, P] int
-  are the tokens whose `sequence_output` is needed. Then the last block computes
-  only these tokens and the pooled token, unless a BiLSTM reads all tokens.
+  are the tokens whose `sequence_output` is needed: the last block computes only
+  these and the pooled token, unless a BiLSTM reads all tokens.
 
   Returns a dict: `embedding_output` [B, T, H]; `encoder_layers`, [B, T, H] per
-  block, without the last block if `positions` are passed; `sequence_output`
-  [B, T, H] or [B, P, H] from the last block or the BiLSTM; `pooled_output`
-  [B, H]; `embedding_table` [V, H], for tied heads.
+  block, without the last block if `positions` are passed; `sequence_output` [B,
+  T, H] or [B, P, H] from the last block or the BiLSTM; `pooled_output` [B, H];
+  `embedding_table` [V, H], for tied heads.
 
   >>> bert = Bert(BertConfig.preset("tiny", vocab_size=99))
   >>> outputs = bert(ops.ones((2, 5), "int32"))
@@ -46,12 +46,9 @@ class Bert(layers.ConfigLayer):
     self.pooler = Pooler(config, name="pooler")
 
   def build(self, input_shape, *_):
-    hidden_shape = (*input_shape, self.config.hidden_size)
     self.embeddings.build(input_shape)
-    self.encoder.build(hidden_shape)
-    if self.bilstm:
-      self.bilstm.build(hidden_shape)
-    self.pooler.build(hidden_shape)
+    for part in self.layers[1:]:
+      part.build((*input_shape, self.config.hidden_size))
 
   def call(
     self,
@@ -132,7 +129,7 @@ def make_attention_mask(input_mask, attention: str):
 
 
 def output_spec(layer, input_ids, positions):
-  """Returns shapes and types of an encoder's outputs, without the table."""
+  """Shapes and types of an encoder's outputs, without the table."""
   batch, length = input_ids.shape
   blocks, selected = layer.config.num_hidden_layers, length
   if positions is not None:
@@ -154,7 +151,7 @@ class Embeddings(keras.layers.Layer):
   """Sum of token, segment and position embeddings, normalized.
 
   Maps ids [B, T] int to [B, T, H] and the [V, H] table of token embeddings.
-  Positions default to 0 to T - 1. Raises ValueError if T exceeds
+  Positions default to 0 to T - 1. ValueError for more than
   max_position_embeddings.
   """
 
@@ -274,19 +271,15 @@ class Pooler(keras.layers.Layer):
 # --- Structured initial values -----------------------------------------------
 #
 # They let small models learn from little text (docs/pretraining.md). All hidden
-# units hold the word, the first half also the position, and the last unit also
-# the segment. In units of initializer_range squared, the variance is 1 for
-# words, 2 for positions in the first half, and H / 5 for segments in the last
-# unit, on average 2.2.
+# units hold the word, the first half also the position, the last also the
+# segment. In units of initializer_range squared, the variance is 1 for words, 2
+# for positions in the first half, H / 5 for segments, and on average 2.2.
 
 _POSITION_VARIANCE, _SEGMENT_VARIANCE, _MEAN_VARIANCE = 2.0, 0.2, 2.2
 
 
 def _sinusoids(config):
-  """Makes position embeddings: sines, cosines, zeros, [T, H].
-
-  Evenly spaced frequencies make the vectors of different positions orthogonal.
-  """
+  """Position embeddings [T, H]: sines, cosines, zeros, mostly orthogonal."""
 
   def make(shape, dtype=None):
     length, width = shape
@@ -319,11 +312,10 @@ def _structure_attention(layer, attention: str) -> None:
   """Adds the initial attention to the first SelfAttention's kernels, [H, H].
 
   The first half of the heads attends to neighbors: one token before, one after,
-  two before, two after and so on. With attention "left_to_right" all neighbors
-  are before the token, with "right_to_left" all are after. A query is a part of
-  the position, and a key is the same part of another position, by a rotation.
-  The last head attends to the same word in the other segment, since a next
-  sentence repeats more words than a random one. Other heads stay random.
+  two before, two after and so on, or to one side only. A query is a part of the
+  position, and a key is the same part of another position, by a rotation. The
+  last head attends to the same word in the other segment, since a next sentence
+  repeats more words than a random one. Other heads stay random.
   """
   num_heads, head_size = layer.num_heads, layer.head_size
   width = num_heads * head_size

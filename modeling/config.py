@@ -108,12 +108,11 @@ class BertConfig:
         raise UserError(f"{field.name} must be positive, not {value}")
       if field.type is float and value < 0:
         raise UserError(f"{field.name} must not be negative, but is {value}")
-    for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
-      if not 0.0 <= getattr(self, name) < 1.0:
-        raise UserError(f"{name} must be in [0, 1), not {getattr(self, name)}")
-    if self.hidden_act is None:  # JSON null is the original's None
-      object.__setattr__(self, "hidden_act", "linear")
-    object.__setattr__(self, "hidden_act", self.hidden_act.lower())
+      if field.name.endswith("dropout_prob") and value >= 1:
+        raise UserError(f"{field.name} must be in [0, 1), not {value}")
+    # JSON null is the original's None.
+    activation = (self.hidden_act or "linear").lower()
+    object.__setattr__(self, "hidden_act", activation)
     for name, known in (
       ("hidden_act", ACTIVATIONS),
       ("attention", ATTENTION),
@@ -163,8 +162,8 @@ class BertConfig:
     try:
       values = textfiles.read_json(path)
     except FileNotFoundError:
-      message = f"no configuration at {path!r}: {remedy}"
-      raise FileNotFoundError(message) from None
+      text = f"no configuration at {path!r}: {remedy}"
+      raise FileNotFoundError(text) from None
     except UserError as error:
       raise UserError(f"{error}: {remedy}") from None
     try:

@@ -21,10 +21,10 @@ class PackedBert(keras.layers.Layer):
   A token attends only to its own example, and an example begins at position 0.
   `bert` is a Bert with bidirectional attention and no BiLSTM.
 
-  The inputs are [R, T] int. The mask numbers the examples of a row from 1, and
-  0 is padding. `output_positions` [R, P] int are the tokens that the last block
-  computes, by default all. `output_slots` [B, K] int are indices into the R * P
-  positions; [CLS] is first.
+  The inputs are [R, T] int. The mask numbers the examples of a row from 1.
+  `output_positions` [R, P] int are the tokens that the last block computes, by
+  default all. `output_slots` [B, K] int are indices into the R * P positions;
+  [CLS] is first.
 
   Returns a dict: `sequence_output` [R, T, H] and `embedding_table` [V, H]. If
   there are slots, the first gives `pooled_output` [B, H], and the others give
@@ -114,10 +114,8 @@ class ConcatEncoders(ConfigLayer):
     positions=None,
     training=None,
   ):
-    outputs = [
-      encoder(input_ids, input_mask, segment_ids, positions, training=training)
-      for encoder in self.encoders
-    ]
+    inputs = input_ids, input_mask, segment_ids, positions
+    outputs = [e(*inputs, training=training) for e in self.encoders]
     pairs = zip(*(output["encoder_layers"] for output in outputs), strict=True)
     result = {"encoder_layers": [ops.concatenate(p, axis=-1) for p in pairs]}
     for name in ("embedding_output", "sequence_output", "pooled_output"):

@@ -1,16 +1,12 @@
 """Operations of the network, each in a plain and in a fused form.
 
-The plain form is Keras operations with automatic gradients. On GPU, TPU and JAX
-XLA compiles the complete step and fuses the operations.
-
-The fused form is for TensorFlow on a CPU, where XLA's matrix products are
-slower than oneDNN's. Uncompiled element-wise operations take as long as the
-products, because each operation reads and writes all activations. In the fused
-form XLA therefore compiles only the element-wise operations between two
-products (modeling/tracing.py), and this module contains the gradients.
-
-Both forms have the same values and gradients up to rounding, with dropout, too.
-Operations with an argument `training` are fused in training only.
+The plain form is Keras operations; on GPU, TPU and JAX, XLA compiles the
+complete step and fuses them. The fused form is for TensorFlow on a CPU, where
+XLA's matrix products are slower than oneDNN's: XLA compiles only the
+element-wise operations between two products (modeling/tracing.py), which would
+otherwise take as long as the products, and this module has the gradients.
+Values and gradients are the same up to rounding, with dropout, too. Operations
+with an argument `training` are fused in training only.
 
 Legend: B batch, T tokens, Q queries, A heads, D head size, I input size, O
 output size, H any size, L labels.
@@ -36,11 +32,8 @@ def _run(chain, *tensors, training, dtype=None, **options):
 
 
 def sizes(x) -> tuple:
-  """Sizes of x for a reshape: -1 for one unknown size, tensors for several.
-
-  A size that is a tensor adds five operations to the graph.
-  """
-  if tuple(x.shape).count(None) > 1:
+  """Sizes of x for a reshape: -1 for one unknown size, tensors for several."""
+  if tuple(x.shape).count(None) > 1:  # a tensor adds five operations
     return ops.shape(x)
   return tuple(-1 if size is None else size for size in x.shape)
 
@@ -66,10 +59,7 @@ def _activate(x, bias, *, activation):
 
 
 def linear(x, kernel, bias, *, transpose_b: bool = False):
-  """Affine map, x @ kernel + bias: [..., I], [I, O], [O] -> [..., O].
-
-  With `transpose_b` the kernel is [O, I].
-  """
+  """Affine map: x [..., I], [I, O] or, transposed, [O, I], [O] -> [..., O]."""
   # Copy variables: tf.custom_gradient would return their gradients separately.
   kernel, bias = ops.copy(kernel), ops.copy(bias)
   # With more than two axes this would be many small products.
@@ -132,10 +122,7 @@ def uniform_bits(shape, seed):
 
 
 def _hash(x):
-  """The 32-bit hash `lowbias32`.
-
-  Source: C. Wellons, "Prospecting for hash functions", 2018.
-  """
+  """The 32-bit hash `lowbias32`. Source: C. Wellons, nullprogram.com, 2018."""
   for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B), (16, 1)):
     shift, factor = (ops.array(n, "uint32") for n in (shift, factor))
     x = ops.bitwise_xor(x, ops.bitwise_right_shift(x, shift)) * factor

@@ -7,15 +7,10 @@ logits of masked words in training, which have the compute type.
 import keras
 from keras import ops
 
+from modeling import layers
 from modeling.config import BertConfig
 from modeling.fused_ops import linear
-from modeling.layers import (
-  ConfigLayer,
-  Dense,
-  Dropout,
-  DropoutAddLayerNorm,
-  initializer,
-)
+from modeling.layers import ConfigLayer, Dropout, initializer
 
 
 class MaskedLMHead(keras.layers.Layer):
@@ -46,8 +41,9 @@ class MLMTransform(keras.layers.Layer):
 
   def __init__(self, config: BertConfig, **kwargs):
     super().__init__(**kwargs)
-    self.dense = Dense(config.hidden_size, config, activation=config.hidden_act)
-    self.norm = DropoutAddLayerNorm()
+    size, activation = config.hidden_size, config.hidden_act
+    self.dense = layers.Dense(size, config, activation=activation)
+    self.norm = layers.DropoutAddLayerNorm()
 
   def build(self, input_shape):
     self.dense.build(input_shape)

@@ -3,11 +3,10 @@
 A variable's path is therefore its name in an original checkpoint. Each layer
 builds its sublayers, because Keras would otherwise trace every level of nesting
 once more to find variables. `model.summary(expand_nested=True)` reads `layers`
-and `output_shape`.
+and `output_shape`. Source: modeling.py of the original; paper, 3 and A.2.
 
-Source: modeling.py of the original; sections 3 and A.2 of the paper. Legend: B
-batch, T tokens, Q queries (T or P), P positions, H hidden, F intermediate, A
-heads, D = H / A head size; I is the size of an input, O of an output.
+Legend: B batch, T tokens, Q queries (T or P), P positions, H hidden, F
+intermediate, A heads, D = H / A head size, I input size, O output size.
 """
 
 import keras
@@ -19,10 +18,7 @@ from modeling.tracing import DropoutSeeds
 
 
 def initializer(config: BertConfig):
-  """Makes the published initializer. Each variable needs a new one.
-
-  Two variables with the same Keras initializer would get the same values.
-  """
+  """Makes a new initializer, as a shared one would repeat its values."""
   return keras.initializers.TruncatedNormal(stddev=config.initializer_range)
 
 

@@ -1,8 +1,8 @@
 """Losses and training metrics of the tasks.
 
-A loss is a sum of terms. A term is a weighted mean over all items (masked
-words, examples) of a batch, which replicas and micro-batches may divide. An
-objective therefore returns items and weights, and the training step divides.
+A loss is a sum of terms, each a weighted mean over all items (masked words,
+examples) of a batch, which replicas and micro-batches may divide. An objective
+therefore returns items and weights, and the training step divides.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,8 +17,7 @@ from modeling import fused_ops
 def divergence(logits, teacher_logits, temperature: float):
   """KL divergence from a teacher's softmax, [..., L] twice -> [...], in nats.
 
-  The temperature divides both logits, and its square multiplies the result, so
-  that gradients keep their size.
+  The temperature divides both logits. Its square keeps the size of gradients.
   """
   log_p = ops.log_softmax(teacher_logits / temperature)
   log_q = ops.log_softmax(logits / temperature)
@@ -70,36 +69,27 @@ def is_correct(logits, labels):
 
 def pretraining(next_sentence: bool = True) -> Objective:
   """Masked LM plus next sentence, with the original's epsilon of 1e-5."""
+  tasks = ("masked_lm", "next_sentence") if next_sentence else ("masked_lm",)
 
-  def labels_and_weights(batch):
-    items = {"masked_lm": (batch["masked_lm_ids"], batch["masked_lm_weights"])}
+  def items(batch):
+    """Yields task, labels and weights."""
+    yield "masked_lm", batch["masked_lm_ids"], batch["masked_lm_weights"]
     if next_sentence:
       labels = batch["next_sentence_labels"][:, 0]
-      items["next_sentence"] = labels, ops.ones_like(labels, dtype="float32")
-    return items.items()
+      yield "next_sentence", labels, ops.ones_like(labels, dtype="float32")
 
-  def weights(batch):
-    return {f"{task}_loss": w for task, (_, w) in labels_and_weights(batch)}
-
-  def losses(outputs, batch):
-    return {
-      f"{task}_loss": cross_entropy(outputs[f"{task}_logits"], labels)
-      for task, (labels, _) in labels_and_weights(batch)
-    }
-
-  def metrics(outputs, batch):
-    return {
-      f"{task}_accuracy": (is_correct(outputs[f"{task}_logits"], labels), w)
-      for task, (labels, w) in labels_and_weights(batch)
-    }
-
-  tasks = ("masked_lm", "next_sentence") if next_sentence else ("masked_lm",)
   return Objective(
     terms=tuple(f"{task}_loss" for task in tasks),
     metric_names=tuple(f"{task}_accuracy" for task in tasks),
-    weights=weights,
-    losses=losses,
-    metrics=metrics,
+    weights=lambda batch: {f"{task}_loss": w for task, _, w in items(batch)},
+    losses=lambda outputs, batch: {
+      f"{task}_loss": cross_entropy(outputs[f"{task}_logits"], labels)
+      for task, labels, _ in items(batch)
+    },
+    metrics=lambda outputs, batch: {
+      f"{task}_accuracy": (is_correct(outputs[f"{task}_logits"], labels), w)
+      for task, labels, w in items(batch)
+    },
     epsilon={"masked_lm_loss": 1e-5},
   )
 
@@ -121,16 +111,16 @@ def multi_label(class_weights: Sequence[float] = ()) -> Objective:
   `class_weights` [L] multiply the losses of labels that are 1.
   """
 
-  def losses(outputs, batch):
+  def loss(outputs, batch):
     logits = outputs["logits"]
     is_label = ops.cast(batch["label_ids"], logits.dtype)
     present = is_label * ops.softplus(-logits)
     if class_weights:
       present = present * ops.convert_to_tensor(class_weights, logits.dtype)
     absent = (1.0 - is_label) * ops.softplus(logits)
-    return {"example_loss": ops.mean(present + absent, axis=-1)}
+    return ops.mean(present + absent, axis=-1)
 
-  return _of_examples("label_ids", losses, distance=binary_divergence)
+  return _of_examples("label_ids", loss, distance=binary_divergence)
 
 
 def tagging() -> Objective:
@@ -141,50 +131,54 @@ def tagging() -> Objective:
 def _labeling(term, weigh):
   """Mean cross entropy of `label_ids` with weights `weigh(label_ids)`."""
 
-  def weights(batch):
-    return {term: weigh(batch["label_ids"])}
-
-  def losses(outputs, batch):
-    return {term: cross_entropy(outputs["logits"], batch["label_ids"])}
-
   def metrics(outputs, batch):
     correct = is_correct(outputs["logits"], batch["label_ids"])
     return {"accuracy": (correct, weigh(batch["label_ids"]))}
 
-  return Objective((term,), ("accuracy",), weights, losses, metrics)
+  return Objective(
+    terms=(term,),
+    metric_names=("accuracy",),
+    weights=lambda batch: {term: weigh(batch["label_ids"])},
+    losses=lambda outputs, batch: {
+      term: cross_entropy(outputs["logits"], batch["label_ids"])
+    },
+    metrics=metrics,
+  )
 
 
 def regression() -> Objective:
   """Mean squared error of scores, `label_ids` [B] float (STS-B)."""
-
-  def losses(outputs, batch):
-    error = outputs["logits"][:, 0] - batch["label_ids"]
-    return {"example_loss": ops.square(error)}
-
   return _of_examples(
-    "label_ids", losses, distance=lambda x, y, _: ops.square(x - y)[:, 0]
+    "label_ids",
+    lambda outputs, batch: ops.square(
+      outputs["logits"][:, 0] - batch["label_ids"]
+    ),
+    distance=lambda x, y, _: ops.square(x - y)[:, 0],
   )
 
 
 def span() -> Objective:
   """Mean of start and end cross entropy; a label past the end has 0."""
 
-  def losses(outputs, batch):
+  def loss(outputs, batch):
     start = cross_entropy(outputs["start_logits"], batch["start_positions"])
     end = cross_entropy(outputs["end_logits"], batch["end_positions"])
-    return {"example_loss": (start + end) / 2.0}
+    return (start + end) / 2.0
 
-  return _of_examples("start_positions", losses)
+  return _of_examples("start_positions", loss)
 
 
-def _of_examples(labels, losses, **options) -> Objective:
+def _of_examples(labels, loss, **options) -> Objective:
   """Objective with one loss per example in batch[labels], each of weight 1."""
-
-  def weights(batch):
-    number = ops.shape(batch[labels])[:1]
-    return {"example_loss": ops.ones(number, dtype="float32")}
-
-  return Objective(("example_loss",), (), weights, losses, **options)
+  return Objective(
+    terms=("example_loss",),
+    metric_names=(),
+    weights=lambda batch: {
+      "example_loss": ops.ones(ops.shape(batch[labels])[:1], dtype="float32")
+    },
+    losses=lambda outputs, batch: {"example_loss": loss(outputs, batch)},
+    **options,
+  )
 
 
 def binary_divergence(logits, teacher_logits, temperature: float):

@@ -46,8 +46,8 @@ def layer_outputs(
   """Makes an encoder that returns chosen layers; -1 is the last layer.
 
   Maps ENCODER_INPUTS [B, T] to `values`, float32 [B, T, N, H]. A pooling makes
-  [B, N, H]: "mean" of all tokens but padding, or "cls". `windows` of long texts
-  need a pooling. Raises ValueError if a layer does not exist.
+  [B, N, H]: "mean" of all tokens but padding, or "cls"; `windows` of long texts
+  need one. Raises ValueError if a layer does not exist.
   """
   config.check_layers(layers)
   tokens = inputs = _named_inputs(*ENCODER_INPUTS)
@@ -79,7 +79,7 @@ def pretrainer(config: BertConfig, next_sentence: bool = True) -> keras.Model:
   """Makes BERT with the masked-LM head and, if wanted, the next-sentence head.
 
   Maps ENCODER_INPUTS [B, T] and `masked_lm_positions` [B, P] to the logits of
-  PretrainingHeads. Raises ValueError for shallow attention, whose encoders are
+  PretrainingHeads. ValueError for shallow attention: its encoders are
   pre-trained alone.
   """
   if config.attention == "shallow":
@@ -194,9 +194,7 @@ def packed(model: keras.Model) -> keras.Model:
   outputs = encoder(**rows)
   if isinstance(head, heads.PretrainingHeads):
     return keras.Model(rows, _pretraining_logits(head, outputs))
-  if isinstance(head, heads.ClassificationHead):
-    return keras.Model(rows, {"logits": head(outputs["pooled_output"])})
-  raise NotImplementedError(f"rows of several examples for {head}")
+  return keras.Model(rows, {"logits": head(outputs["pooled_output"])})
 
 
 def _pretraining_logits(head, outputs):

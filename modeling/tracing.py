@@ -64,9 +64,9 @@ class DropoutSeeds:
   """Seeds of successive dropouts; a context for the dropouts inside.
 
   No layer has a random state, so a step that is repeated after a restart draws
-  the same masks. `seed` is [2] int32. The n-th dropout mixes `first` + n into
-  the second number. `first` is an int or a scalar int32 tensor. `count` is the
-  number of dropouts so far.
+  the same masks. `seed` is [2] int32. The n-th dropout mixes `first` + n, an
+  int or a scalar int32 tensor, into the second number. `count` dropouts were
+  drawn.
   """
 
   def __init__(self, seed, first=0):
@@ -125,8 +125,8 @@ def train_block(block, like, hidden_states, mask, positions=None):
   """Calls a Transformer block in training: [B, T, H] -> [B, T or P, H].
 
   In the fused form, a block that computes every position uses the trace of
-  `like`, a block with the same sizes and types. A training of 12 blocks then
-  starts 1.5 s sooner (benchmarks/notes.md).
+  `like`, a block of the same sizes. 12 blocks start 1.5 s sooner
+  (benchmarks/notes.md).
   """
   is_recomputed = current().recompute
   is_shared = positions is None and is_fused()
@@ -211,10 +211,8 @@ def _stateless(block, weights, seed, first, *arguments):
 
 
 def _join(tensors):
-  """Copies the tensors. Each copy waits for the last tensor.
-
-  Otherwise TensorFlow would recompute a block too early, or merge both results.
-  """
+  """Copies the tensors. Each copy waits for the last tensor."""
+  # TensorFlow would recompute a block too early, or merge both results.
   with tf.control_dependencies(tensors[-1:]):
     return [tf.identity(tensor) for tensor in tensors]
 
@@ -272,8 +270,6 @@ def _compiled(chain, signature, dtype, options, is_small):
     gradients = iter(tape.gradient(output, watched, upstream))
     return [next(gradients) if floating else None for floating in is_float]
 
-  @tf.custom_gradient
-  def differentiable(*tensors):
-    return forward(*tensors), lambda upstream: backward(upstream, tensors)
-
-  return differentiable
+  return tf.custom_gradient(
+    lambda *tensors: (forward(*tensors), lambda up: backward(up, tensors))
+  )

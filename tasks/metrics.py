@@ -55,12 +55,11 @@ def classification_report(
   first = predictions[0]
   if (predictions == first).all() and (labels != labels[0]).any():
     classes = itertools.compress(names, first) if first.ndim else [names[first]]
+    same, number = ", ".join(classes) or "no label", len(predictions)
     logging.warning(
-      "the model predicts %s for each of %d examples, as if it had learned "
-      "nothing: train longer, with another --learning_rate or --seed, or check "
-      "--init_checkpoint",
-      ", ".join(classes) or "no label",
-      len(predictions),
+      f"the model predicts {same} for each of {number} examples, as if it had "
+      "learned nothing: train longer, with another --learning_rate or --seed, "
+      "or check --init_checkpoint"
     )
   options = {"target_names": names, "digits": 4} | _report_options(len(names))
   table = metrics.classification_report(labels, predictions, **options)

@@ -26,8 +26,8 @@ def restore(folder: str, **changes):
 
   `changes` are values of flags that differ from training. The model of a folder
   without run.json makes vectors of texts, by flags of extract_features.py.
-  Raises FileNotFoundError for a missing file, ValueError for unknown programs
-  and flags and for values of the wrong type.
+  FileNotFoundError for a missing file, ValueError for unknown programs and
+  flags.
   """
   from runs import session  # noqa: PLC0415, imports TensorFlow
 
@@ -57,11 +57,7 @@ def folders() -> list[str]:
 
 
 def _feature_extraction(folder, changes):
-  """Returns an entry of run.json, and flags, that extract a folder's features.
-
-  The vector is the mean over the last layer's tokens: [CLS] is trained to
-  predict the next sentence, not to represent a text.
-  """
+  """Entry of run.json, and flags, that extract the features of a folder."""
   model = find_model(folder)
   shapes = checkpoint_files.shapes(model.checkpoint)
   tasks_of_head = {"classification", "question_answering", "multiple_choice"}
@@ -72,6 +68,7 @@ def _feature_extraction(folder, changes):
       model.checkpoint,
       run_json.NAME,
     )
+  # [CLS] is trained to predict the next sentence, not to represent a text.
   flags = model._asdict() | {
     "max_seq_length": model.config.max_position_embeddings,
     "layers": "-1",
@@ -93,19 +90,25 @@ def open_model(path: str, engine: str = "auto", **changes) -> TextModel:
   if engine not in formats.ENGINES:
     names = ", ".join(formats.ENGINES)
     raise UserError(f"there is no engine {engine!r}: take one of {names}")
-  if kind := formats.of_file(path):
-    _refuse_changes(path, changes)
+  kind, names, kinds = formats.of_file(path), set[str](), []
+  if not kind:
+    if not files.is_folder(path):
+      raise FileNotFoundError(f"{path} is no folder: {_REMEDY}")
+    names = {name.rstrip("/") for name in files.list_folder(path)}
+    kinds = formats.engines_of(path, names)
+  if changes and (kind or kinds):
+    raise UserError(
+      f"{path} is an export, whose flags cannot be changed: leave out "
+      f"{', '.join(changes)}, or name the folder of its training"
+    )
+  if kind:
     folder, name = os.path.split(path)
     if engine != "auto" and name != kind.files.get(engine):
       raise UserError(
         f"{path} is not the file of engine={engine}: leave out engine"
       )
     return TextModel(load_answers(folder or "."), kind.module.load(path))
-  if not files.is_folder(path):
-    raise FileNotFoundError(f"{path} is no folder: {_REMEDY}")
-  names = {name.rstrip("/") for name in files.list_folder(path)}
-  if kinds := formats.engines_of(path, names):
-    _refuse_changes(path, changes)
+  if kinds:
     name = kinds[0] if engine == "auto" else engine
     if name not in kinds:
       have = ", ".join(kinds)
@@ -138,14 +141,6 @@ def load_answers(folder: str) -> Answers:
       f"{folder}: {answers.TASK_FILE} has other settings than this version "
       f"knows, export the model again: {error}"
     ) from None
-
-
-def _refuse_changes(path, changes):
-  if changes:
-    raise UserError(
-      f"{path} is an export, whose flags cannot be changed: leave out "
-      f"{', '.join(changes)}, or name the folder of its training"
-    )
 
 
 class Predictor:

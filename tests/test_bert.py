@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import sys
-from collections import deque
 
 import keras
 import numpy as np
@@ -102,15 +101,6 @@ def test_rows_have_the_tokens_of_texts_and_pairs(folder):
   for pairs in (None, ["", ""], [" ", "\t"]):
     for name, values in encode(["a", "film"], pairs).items():
       np.testing.assert_array_equal(values, alone[name])
-
-
-@pytest.mark.parametrize("make", [iter, np.array, deque])
-def test_texts_are_any_iterable(folder, make):
-  encode = bert.TextEncoder(folder / "vocab.txt")
-  texts = ["a film", "is very good"]
-  batch = encode(make(texts), make(texts))
-  for name, values in encode(texts, texts).items():
-    np.testing.assert_array_equal(batch[name], values)
 
 
 def test_vectors_are_an_array_and_normalized_if_asked(values, folder):

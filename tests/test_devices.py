@@ -7,7 +7,6 @@ import pytest
 
 from data.vocab import SPECIAL_TOKENS
 from tests import programs, small_model
-from tests.training import toy
 
 WORDS = ["ann", "ben", "has", "a", "red", "blue", "boat", "kite", "who", "?"]
 NUMBER = 13  # odd: batches cannot share the rows evenly
@@ -84,15 +83,3 @@ def test_one_device_evaluates_what_two_have_trained(folder, tmp_path, program):
     path.unlink()
   first, second = results
   assert second == (first if is_squad else pytest.approx(first, abs=1e-4))
-
-
-@pytest.mark.slow
-def test_two_devices_train_as_one_does(folder, tmp_path):
-  """SQuAD's head has no dropout, for which devices would draw other masks."""
-  for devices in (1, 2):
-    _run("run_squad", folder, tmp_path / str(devices), devices, **TRAIN)
-  # Adam turns a rounding error next to zero into a step.
-  ignored = ("adam_m", "adam_v", toy.WITHOUT_EFFECT)
-  small_model.assert_same_checkpoint(
-    tmp_path / "2", tmp_path / "1", ignored, atol=1e-4
-  )

@@ -1,14 +1,11 @@
 """Text of other scripts becomes sentences, a vocabulary and sentence pairs."""
 
-import json
 import re
-from itertools import chain
-from pathlib import Path
 from random import Random
 
 import pytest
 
-from tests import programs, shared
+from tests import programs
 
 # Parts of sentences for random documents. Each language has a list for who,
 # what happens and the end mark, then the joint between sentences.
@@ -79,21 +76,3 @@ def test_half_of_the_pairs_are_next_sentences(language, tmp_path):
   assert len(text.split("\n")) == number + 8 + 1  # a blank line a document
   assert instances > 500
   assert 0.45 < fraction < 0.55
-
-
-@pytest.mark.slow
-@shared.on_datasets
-def test_half_of_the_pairs_are_next_sentences_in_chinese(tmp_path):
-  path = Path(shared.DATASETS, "xquad/xquad.zh.json")
-  articles = [
-    [paragraph["context"] for paragraph in article["paragraphs"]]
-    for article in json.loads(path.read_text("utf-8"))["data"]
-  ]
-  for number in range(6):  # documents of some 200 sentences
-    document = [*chain.from_iterable(articles[number::6])]
-    (tmp_path / f"{number}.txt").write_text("\n\n".join(document), "utf-8")
-  fraction, instances, text = _fraction_of_next(tmp_path)
-  assert instances > 500
-  assert 0.45 < fraction < 0.55
-  lengths = [len(line) for line in text.splitlines() if line]
-  assert sum(lengths) / len(lengths) < 60

@@ -96,9 +96,12 @@ def _losses_and_gradients(model, objective, batch):
 
 
 @pytest.mark.parametrize(
-  ("sizes", "few_shapes"), [(SIZES[0], True), *((s, False) for s in SIZES)]
+  ("case", "sizes", "few_shapes"),
+  [
+    *((case, SIZES[0], few) for case in CASES for few in (False, True)),
+    *((case, s, False) for case in ("tagging", "masked LM") for s in SIZES[1:]),
+  ],
 )
-@pytest.mark.parametrize("case", CASES)
 def test_losses_and_gradients_are_those_of_padded_rows(case, sizes, few_shapes):
   make_batch, name, arguments, objective, rows = CASES[case]
   model = getattr(models, name)(CONFIG, **arguments)
@@ -145,13 +148,6 @@ def test_long_examples_fill_rows_first():
   np.testing.assert_array_equal(packed["output_positions"][:, :2], starts)
   shorter = Packing(8).pack(_tensors(_classes([3, 8, 5, 2])))
   assert shorter["input_ids"].shape == (3, 8)
-
-
-def test_labels_of_tokens_are_packed_with_them():
-  packed = OF_TOKENS.pack(_tensors(_tags([4, 10, 3])))
-  is_padding = packed["input_mask"] == 0
-  assert is_padding.shape == (2, LENGTH)
-  np.testing.assert_array_equal(packed["label_ids"][is_padding], -1)
 
 
 def test_packing_is_planned_by_the_lengths():

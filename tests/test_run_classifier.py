@@ -192,17 +192,6 @@ def test_several_labels_are_trained_and_predicted(several):
     Predictor(output, multi_label=False)
 
 
-def test_a_checkpoint_alone_predicts(trained, sst, tmp_path):
-  output, _ = trained
-  (tmp_path / "data").mkdir()
-  shutil.copy(sst["data_dir"] / "test.tsv", tmp_path / "data")
-  flags = sst | {"data_dir": tmp_path / "data", "predict_batch_size": 3}
-  flags |= {"init_checkpoint": output / "model.ckpt-100", "do_predict": True}
-  _run(**flags, output_dir=tmp_path)
-  result, expected = map(_probabilities, (tmp_path, output))
-  np.testing.assert_allclose(result, expected, atol=1e-6)
-
-
 def test_an_encoder_alone_predicts_nothing(trained, sst, tmp_path):
   reader = checkpoint.open_reader(str(trained[0] / "model.ckpt-100"))
   encoder = {name: reader[name] for name in reader.shapes if "bert/" in name}
@@ -308,22 +297,6 @@ def test_the_models_of_a_sweep_answer_together(sst, tmp_path):
     np.testing.assert_allclose(_answers(texts, folder), together, atol=1e-5)
   alone = _answers(texts, tmp_path, ensemble=1)
   assert min(np.abs(alone - part).max() for part in (first, second)) < 1e-5
-
-
-@pytest.mark.slow
-def test_an_ensemble_of_an_earlier_sweep_finds_its_thresholds(
-  given, several, tmp_path
-):
-  flags = given | {"task_name": "tsv", "data_dir": several[0]}
-  flags |= {"multi_label": True, "num_train_epochs": 1}
-  _run(**flags, do_train=True, num_seeds=2, output_dir=tmp_path)
-  path = tmp_path / "thresholds_ensemble.tsv"
-  assert not path.exists()
-  _run(**flags, do_predict=True, ensemble=2, output_dir=tmp_path)
-  known = path.read_text()
-  assert known != (tmp_path / "thresholds.tsv").read_text()
-  _run(**flags, do_predict=True, ensemble=2, output_dir=tmp_path)
-  assert path.read_text() == known
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data import vocab
-from predictor import Predictor
-from runs.trained_model import find_model
-from tests import programs, small_model
+from tests import programs
 from tests.training import toy
-from training import report, run_json
+from training import report
 
 _run = partial(programs.run, "run_pretraining", do_train=True)
 
@@ -114,26 +111,6 @@ def test_a_variant_trains_and_evaluates(given, tmp_path, options):
 
 
 @pytest.mark.slow
-def test_a_stopped_run_continues(given, tmp_path):
-  flags = {"num_train_steps": 8, "save_checkpoints_steps": 1, "seed": 3}
-  flags |= given | {"keep_checkpoint_max": 0}
-  complete, parts = tmp_path / "whole", tmp_path / "parts"
-  _run(**flags, output_dir=complete)
-  _run(**flags, output_dir=parts, stop_at_step=3)
-  assert not (parts / "model.ckpt-4.index").exists()
-  # The run continues with its own seed.
-  flags |= {"eval_steps": 3, "max_eval_steps": 1}
-  log = _run(**flags | {"seed": 4}, output_dir=parts)
-  assert "evaluation at step 3," in log  # not evaluated before
-  assert f"resuming from {parts}/model.ckpt-3\n" in log
-  assert "--seed=4 has no effect: the training in" in log
-  assert len(list(parts.glob("model.ckpt-*.index"))) == 9
-  small_model.assert_same_checkpoint(
-    parts / "model.ckpt-8", complete / "model.ckpt-8"
-  )
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("recipe", ["pretraining/phase_1", "ablations/no_nsp"])
 def test_dry_runs_of_recipes(given, recipe):
   programs.check_dry_run("run_pretraining", recipe, **given)
@@ -154,36 +131,3 @@ def test_the_last_command_that_trained_is_in_its_file(given, tmp_path):
   _run(**flags | {"do_train": False})
   assert (tmp_path / "out/command.flags").read_text() == command
   programs.check_repeats("run_pretraining", tmp_path / "out", tmp_path / "2")
-
-
-def test_a_model_without_vocab_file_can_be_asked(given, tmp_path, caplog):
-  words = [*vocab.SPECIAL_TOKENS, *map(chr, range(ord("a"), ord("x") + 1))]
-  (tmp_path / "bert").mkdir()
-  vocab.save(words, tmp_path / "bert/vocab.txt")
-  toy.config().to_json(str(tmp_path / "bert/bert_config.json"))
-  given = given | {"bert_config_file": tmp_path / "bert/bert_config.json"}
-  output = tmp_path / "out"
-  _run(**given, num_train_steps=2, stop_at_step=1, output_dir=output)
-  log = _run(**given, num_train_steps=2, output_dir=output)
-  assert "was trained with" not in log
-  flags = [entry["flags"] for entry in run_json.read(output)]
-  files = [flag["vocab_file"] for flag in flags]
-  assert files == [str(tmp_path / "bert/vocab.txt")] * 2
-  [answer] = Predictor(output)(["a b [MASK]"])
-  assert len(answer["tokens"][0]) == 5
-  assert find_model(str(output)).do_lower_case
-
-
-def test_rates_follow_the_schedule_of_all_steps(given, tmp_path):
-  flags = {"num_train_steps": 20, "stop_at_step": 7, "output_dir": tmp_path}
-  _run(**given, **flags, save_checkpoints_steps=1, keep_checkpoint_max=1)
-  rates = [line["learning_rate"] for line in report.read_metrics(tmp_path)]
-  expected = [0, 0.002, 0.004, 0.006, 0.008, 0.0075, 0.007]
-  assert rates == pytest.approx(expected)
-  toy.write_records(str(tmp_path / "other"), 8, seed=9)
-  losses = []
-  for changes in ({}, {"eval_file": tmp_path / "other"}):
-    flags = given | changes | {"do_train": False, "do_eval": True}
-    _run(**flags, output_dir=tmp_path, max_eval_steps=1)
-    losses.append(programs.results(tmp_path)["masked_lm_loss"])
-  assert losses[0] != losses[1]

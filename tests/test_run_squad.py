@@ -110,26 +110,6 @@ def test_version_2_saves_the_best_threshold(flags, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_command_file_repeats_a_run(flags, tmp_path):
-  output, file = tmp_path / "out", tmp_path / "v2.json"
-  flags |= dict.fromkeys(("train_file", "predict_file"), file)
-  more = {"do_train": True, "do_predict": True, "output_dir": output}
-  _run(flags, **more, version_2_with_negative=True, num_train_epochs=5)
-  names = "*predictions.json null_odds.json null_score*.txt squad_scores.json"
-  programs.check_repeats("run_squad", output, tmp_path / "2", *names.split())
-
-
-@pytest.mark.slow
 def test_a_dry_run_of_the_recipe(flags, tmp_path):
   files = dict.fromkeys(("train_file", "predict_file"), tmp_path / "v2.json")
   programs.check_dry_run("run_squad", "fine_tuning/squad_2.0", **flags, **files)
-
-
-def test_an_epoch_is_of_questions_and_the_best_by_that_version(flags, tmp_path):
-  files = dict.fromkeys(("train_file", "predict_file"), tmp_path / "v2.json")
-  more = {"max_seq_length": 16, "doc_stride": 4, "num_train_epochs": 1}
-  more |= {"version_2_with_negative": True, "keep_best": True}
-  log = _run(flags, **files, **more, do_train=True, output_dir=tmp_path / "out")
-  assert "4 examples, 2 steps" in log
-  best = _load(tmp_path / "out" / "best" / "best.json")
-  assert (best["metric"], best["step"]) == ("best_f1", 2)

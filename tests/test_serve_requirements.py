@@ -6,7 +6,6 @@ turn, as links to the installed ones: a test that downloads nothing.
 
 import json
 import os
-import re
 import subprocess
 import sys
 import urllib.request
@@ -17,9 +16,9 @@ import pytest
 from packaging.requirements import Requirement
 
 from predictor import Predictor
-from serving import export
 from tests import programs
-from tests.serving import tasks
+from tests.serving.fixtures import *  # noqa: F403
+from tests.serving.server import client
 
 FILE = programs.ROOT / "requirements-serve.txt"
 TEXT = "ab c"
@@ -58,47 +57,40 @@ def packages_fixture(tmp_path_factory):
   return folder
 
 
-@pytest.fixture(scope="module", name="folder")
-def folder_fixture(tmp_path_factory):
-  folder = tmp_path_factory.mktemp("export") / "1"
-  export.save(str(folder), tasks.make("tagging"), ["tflite"])
-  return folder
+# -S leaves out the packages of this environment.
+PYTHON = [sys.executable, "-S"]
 
 
-def _start(packages, *arguments, **options):
-  # -S leaves out the packages of this environment.
-  return subprocess.Popen(
-    [sys.executable, "-S", *arguments],
+def _environment(packages):
+  return {"PYTHONPATH": str(packages), "PATH": os.environ["PATH"]}
+
+
+@pytest.mark.parametrize(
+  "name", ["classification of pairs", "tagging", "questions"]
+)
+def test_the_predictor_answers_without_tensorflow(packages, folders, name):
+  predict = Predictor(folders[name], "litert")
+  texts = dict.fromkeys(predict.inputs, TEXT)
+  flags = [f"--{name}={text}" for name, text in texts.items()]
+  answer = subprocess.check_output(
+    [*PYTHON, "predictor.py", f"--model={folders[name]}", *flags],
     cwd=programs.ROOT,
-    env={"PYTHONPATH": str(packages), "PATH": os.environ["PATH"]},
-    text=True,
-    **options,
+    env=_environment(packages),
   )
+  [expected] = predict(**{name: [text] for name, text in texts.items()})
+  assert json.loads(answer) == expected
 
 
-def test_the_predictor_answers_without_tensorflow(packages, folder):
-  flags = ["predictor.py", f"--model={folder}", f"--tokens={TEXT}"]
-  process = _start(packages, *flags, stdout=subprocess.PIPE)
-  answer, _ = process.communicate(timeout=60)
-  assert json.loads(answer) == Predictor(folder)([TEXT])[0]
-
-
-def test_the_server_answers_and_shows_its_page(packages, folder):
-  flags = ["serve.py", f"--model=toy={folder}", "--port=0"]
-  process = _start(packages, *flags, stderr=subprocess.PIPE)
-  port = 0
-  for line in process.stderr:
-    if match := re.search(r"http://127.0.0.1:(\d+)", line):
-      port = int(match[1])
-    if "AVAILABLE" in line:
-      break
-  assert port, "the server ended"
+def test_the_server_answers_and_shows_its_page(packages, folders):
+  folder = folders["tagging"]
+  process, port = client.start(
+    folder, python=PYTHON, env=_environment(packages)
+  )
   url = f"http://127.0.0.1:{port}"
   document = json.dumps({"instances": [TEXT]}).encode()
-  with urllib.request.urlopen(
-    f"{url}/v1/models/toy:predict", document
-  ) as reply:
-    assert json.load(reply)["predictions"] == Predictor(folder)([TEXT])
+  with urllib.request.urlopen(url + client.PATH, document) as reply:
+    answers = json.load(reply)["predictions"]
+  assert answers == Predictor(folder, "litert")([TEXT])
   for path, text in (("/", "<html"), ("/metrics", "serving_")):
     with urllib.request.urlopen(url + path) as reply:
       assert text in reply.read().decode()

@@ -290,6 +290,7 @@ EVALUATIONS = {0: [], 4: [4, 8], 3: [3, 6, 9]}
 @pytest.fixture(name="pretrainer")
 def _pretrainer(monkeypatch, tmp_path):
   """Returns events and `main` of run_pretraining.py, with stand-ins."""
+  monkeypatch.chdir(tmp_path)  # run.html goes there
   events = []
 
   def note(name, result=None):
@@ -341,6 +342,7 @@ def _pretrainer(monkeypatch, tmp_path):
     monkeypatch.setattr(owner, name, stand_in)
   for name in ("train", "dev"):
     (tmp_path / name).touch()
+  monkeypatch.chdir(tmp_path)  # the stages write run.html into "out"
   return events, stages.program("run_pretraining").main
 
 

@@ -9,7 +9,6 @@ import pytest
 from conversion import hugging_face, interchange, model_garden, original
 from conversion.interchange import HUGGING_FACE, ORIGINAL, CanonicalModel
 from data.pretraining import documents, shards
-from data.pretraining import preview as preview_module
 from data.vocab import SPECIAL_TOKENS
 from modeling import models
 from runs import devices, session
@@ -134,7 +133,7 @@ def test_each_engine_gets_the_flags(
     (shards, "write_shards", 5),
     (shards, "write_in_memory", 5),
     (beam, "write", 5),
-    (preview_module, "preview", ["a line"]),
+    (shards, "preview", ["a line"]),
   ):
     stand_in = events.stage(name, result)
     monkeypatch.setattr(owner, name, stand_in, raising=False)

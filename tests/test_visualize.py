@@ -10,7 +10,7 @@ import pytest
 from data import labels
 from data.vocab import SPECIAL_TOKENS
 from modeling import models
-from tests import programs, small_model
+from tests import programs, small_model, stages
 from tests.serving.server import browser
 from training import checkpoint
 
@@ -75,14 +75,13 @@ def test_a_checkpoint_has_the_task_of_its_run(tmp_path):
   flags = programs.defaults("run_classifier") | flags
   entry = {"program": "run_classifier", "flags": flags}
   (tmp_path / "run.json").write_text(json.dumps([entry]))
-  answers = []
+  weights = []
   for model in (tmp_path, best, best / "a.ckpt", best / "b.ckpt"):
-    path = tmp_path / f"{len(answers)}.html"
-    programs.run("visualize", model=model, text="a", output_file=path)
-    data = _data(path)
-    assert data["facts"]["task"] == "classification"
-    answers.append(data["answer"])
-  assert answers[0] == answers[1] == answers[2] != answers[3]
+    settings = programs.arguments("visualize", model=str(model), text="a")
+    served = stages.program("visualize")._restore(settings)
+    assert served.answers.task == "classification"
+    weights.append(served.model.get_weights()[0].tolist())
+  assert weights[0] == weights[1] == weights[2] != weights[3]
 
 
 def test_decomposed_texts_are_reported(folder, tmp_path):

@@ -19,8 +19,9 @@ from zlib import crc32
 from absl import logging
 
 from data.pretraining import instances
-from data.pretraining.instances import BuildConfig, RecordBuilder, TextFormat
-from data.pretraining.shards import Shard, build_shard, digests, split_corpus
+from data.pretraining.documents import Shard, TextFormat, split_corpus
+from data.pretraining.instances import BuildConfig, RecordBuilder
+from data.pretraining.shards import build_shard, digests
 from storage import UserError, files, setting, textfiles, tfrecord
 
 try:
@@ -48,11 +49,11 @@ def write(
 ) -> int:
   """Writes records to output-00000-of-00032 etc.; returns the record count.
 
-  Each shard with records becomes a file, and existing files are replaced.
-  Workers use the same paths as this process. The files go to a temporary folder
-  beside the output and are renamed when all are complete, for retried bundles.
-  `options` are as in ["--runner=DirectRunner"]. ValueError without text or if
-  the pipeline fails.
+  Each shard with records becomes a file. Workers use the same paths as this
+  process. The files go to a temporary folder beside the output, as bundles may
+  be retried, and replace existing files when all are complete. `options` are as
+  in ["--runner=DirectRunner"]. ValueError without text or if the pipeline
+  fails.
   """
   output = files.absolute(output)
   paths = list(map(files.absolute, paths))
@@ -143,10 +144,7 @@ def outputs(output: str) -> list[str]:
 
 
 class _WriteShard(beam.DoFn):
-  """Writes the records of a shard to a file with a unique name.
-
-  Yields the number of the shard, the path and the counts.
-  """
+  """Writes a shard to a new file; yields number, path and counts."""
 
   def __init__(self, config: BuildConfig, folder: str):
     super().__init__()
@@ -169,12 +167,10 @@ class _WriteShard(beam.DoFn):
 def _rename(
   output: str, folder: str, written: list[tuple[int, str, dict[str, int]]]
 ) -> None:
-  """Renames complete files. Beam may repeat the call after an interruption.
-
-  Writes the total counts first, as the metrics of runners are not exact.
-  """
+  """Renames complete files; Beam may repeat the call."""
   if not written:
     return
+  # First the total counts, as the metrics of runners are not exact.
   counts = sum((Counter(counts) for _, _, counts in written), Counter())
   files.write_text(f"{folder}/{_COUNTS}", json.dumps(counts))
   total = len(written)
@@ -250,13 +246,7 @@ def _remedies() -> list[tuple[str, str]]:
   return [
     (
       "Channel closed prematurely",
-      "a worker process died; if it ran out of memory, use fewer workers. The "
-      "same command starts anew",
-    ),
-    (
-      "Error running pipeline.",
-      "the log above says why; if workers are EXTERNAL, a worker pool has to "
-      "run at Beam's environment_config",
+      "a worker process died; if it ran out of memory, use fewer workers",
     ),
     (
       "No module named",
@@ -265,8 +255,7 @@ def _remedies() -> list[tuple[str, str]]:
     ),
     (
       "No such file",
-      f"workers need the folders of {folders} at the same paths: name folders "
-      "that all machines share, or gs://",
+      f"workers need the folders of {folders} at the same paths, or gs://",
     ),
     (
       "Unable to fetch remote",

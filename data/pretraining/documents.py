@@ -1,23 +1,17 @@
-"""Finds documents, paragraphs, passages and duplicates in texts.
-
-The choice of passages follows section 3.1 of the paper.
-"""
+"""Finds documents and duplicates in texts, and divides a corpus into shards."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from itertools import chain, groupby
+from typing import NamedTuple
 
-from data.pretraining.sentences import (
-  BLANKLESS,
-  CLOSING,
-  MARKS,
-  UNSPLIT,
-  is_unsplit,
-  split_sentences,
-)
-from storage import Progress, UserError, files, setting, textfiles
+from absl import logging
+
+from data.pretraining.sentences import UNSPLIT, is_unsplit, split_sentences
+from storage import Progress, files, setting, textfiles
 
 Document = list[list[int]]  # ids of the tokens of each sentence
 _COMPRESSION_RATIO = 3  # approximate bytes of text per compressed byte
@@ -42,17 +36,16 @@ class TextFormat:
   """Layout of documents in text files.
 
   "lines" has one sentence a line and a blank line between documents, as in the
-  original. "paragraphs" is prose with a blank line between documents.
-  "documents" is prose with one document a file. `field` names the field of JSON
-  lines that holds such a text; None stands for plain text.
+  original. "paragraphs" is prose with a blank line between documents, and
+  "documents" prose with one document a file. `field` names the field of JSON
+  lines that has the text; None stands for plain text.
   """
 
   layout: str = "lines"
   field: str | None = None
 
   @property
-  def is_prose(self) -> bool:
-    """True if the text has to be split into sentences."""
+  def is_prose(self) -> bool:  # the text has to be split into sentences
     return self.layout != "lines"
 
   def lines(
@@ -60,8 +53,9 @@ class TextFormat:
   ) -> Iterator[str]:
     """Yields the sentences and blank lines of a file, in the original's format.
 
-    Documents begin at the bytes `start` and `end`; None is the end of the file.
-    Raises ValueError if a line is not UTF-8 or no JSON object with the field.
+    Documents begin at the bytes `start` and `end`, None for the end of the
+    file. ValueError for a line that is not UTF-8 or no JSON object with the
+    field.
     """
     if self.field:
       texts = textfiles.json_texts(path, self.field, start, end)
@@ -181,133 +175,6 @@ def doubts(
     )
 
 
-# --- Passages of Wikipedia articles and books -------------------------------
-
-# The start of lists, tables and headers of an article, in WikiExtractor's
-# output or in wiki markup.
-_MARKUP = re.compile(r"[*#|!=;:<{}•·–—-]|\d+[.)]\s|(BULLET|Section)::::")
-_MIN_WORDS = 8  # in an article's passage; headers may end with a full stop
-_MANY_WORDS = 20  # in a passage that need not end like a sentence
-# Characters in a line. In a block with a longer line, each line is a paragraph.
-_MAX_WRAPPED = 200
-_CLOSING = rf"[{CLOSING}»*]*$"
-_ARTICLE_SENTENCE_END = re.compile(rf"[{MARKS}]{_CLOSING}")
-_BOOK_SENTENCE_END = re.compile(rf"[{MARKS}:;—-]\s*{_CLOSING}")
-# The gap between two cells of a table row.
-_GAP = re.compile(r"(?<=\S)(?:\s*\|\s*|\t|\s{4,})(?=\S)")
-_LEADERS = re.compile(r"(?:\. ?){5,}")  # dots of a table of contents
-_CHAPTER = re.compile(
-  r"(?i:chapter|book|part|volume|act|scene|canto)\s+"
-  r"(?:[IVXLC]+|\d+|(?i:the\s+\w+|one|two|three))[.:]?(?:\s|$)"
-)
-_MAX_HEADING_WORDS = 12
-_ARTICLE_START = re.compile(r"\ufeff?<doc\b[^>]*>\s*$")
-_ARTICLE_END = "</doc>"
-# The marks around the text in a file of Project Gutenberg.
-_LICENCE = re.compile(
-  r"\*\*\* ?(START|END) OF TH(?:E|IS) PROJECT GUTENBERG", re.IGNORECASE
-)
-
-
-def read_wikipedia(path: str, progress: Progress) -> Iterator[list[str]]:
-  """Yields the passages of each article in an output file of WikiExtractor.
-
-  An article is a <doc ...> block or a JSON line with a `text`, else ValueError.
-  """
-  for article in _articles(path):
-    paragraphs = [[line] for line in article if line.strip()]
-    yield _select(paragraphs, _is_article_passage, progress)
-
-
-def _articles(path) -> Iterator[list[str]]:
-  lines = textfiles.lines(path)  # read once, as the file may be a pipe
-  head: list[str] = []
-  for line in lines:
-    head.append(line)
-    if line.strip():
-      break
-  lines = chain(head, lines)
-  if head and head[-1].lstrip("\ufeff").startswith("{"):
-    remedy = "see WikiExtractor"
-    yield from textfiles.json_texts(path, "text", remedy=remedy, read=lines)
-    return
-  article: list[str] | None = None
-  for number, line in enumerate(lines, 1):
-    if _ARTICLE_START.match(line):
-      if article is not None:
-        raise UserError(
-          f"{path}, line {number}: an article begins within another, which has "
-          f"no {_ARTICLE_END}; extract it again with WikiExtractor"
-        )
-      article = []
-    elif article is None and line.strip():
-      raise UserError(
-        f"{path}, line {number}: {line[:40]!r} is not within <doc ...> and "
-        f"{_ARTICLE_END}; {setting('source', 'wikipedia')} reads the output of "
-        "WikiExtractor"
-      )
-    elif article is not None and line.strip() == _ARTICLE_END:
-      yield article
-      article = None
-    elif article is not None:
-      article.append(line)
-  if article is not None:
-    raise UserError(f"{path} ends within an article, without {_ARTICLE_END}")
-
-
-def _is_article_passage(text):
-  """True for text, False for headers and list items."""
-  number = len(text.split())
-  # In scripts without blanks, count three characters as a word.
-  words = max(number, len(BLANKLESS.findall(text)) // 3)
-  is_complete = number >= _MANY_WORDS or _ARTICLE_SENTENCE_END.search(text)
-  return is_complete and words >= _MIN_WORDS and not _MARKUP.match(text)
-
-
-def read_book(path: str, progress: Progress) -> list[str]:
-  """Reads the passages of a book, without Project Gutenberg's licence."""
-  lines: list[str] = []
-  for line in textfiles.lines(path):
-    if (mark := _LICENCE.search(line)) and mark[1].upper() == "END":
-      break
-    if mark:
-      lines.clear()
-    else:
-      lines.append(line)
-  blocks = []
-  for block in split_documents(lines):
-    is_wrapped = max(map(len, block)) <= _MAX_WRAPPED
-    blocks += [block] if is_wrapped else [[line] for line in block]
-  return _select(blocks, _is_book_passage, progress)
-
-
-def _is_book_passage(text):
-  """True for text, False for headings."""
-  number = len(text.split())
-  if text.isupper() or (_CHAPTER.match(text) and number <= _MAX_HEADING_WORDS):
-    return False
-  is_complete = number >= _MANY_WORDS or _BOOK_SENTENCE_END.search(text)
-  return is_complete and any(map(str.isalpha, text))
-
-
-def _is_row(line):
-  """True for a row of a table or of a table of contents."""
-  has_cells = len(_GAP.findall(line)) > 1 or _LEADERS.search(line)
-  return bool(has_cells) and len(line.split()) < _MANY_WORDS
-
-
-def _select(paragraphs, is_passage, progress) -> list[str]:
-  """Joins the lines of paragraphs that are passages; counts the others."""
-  texts = (
-    " ".join(map(str.strip, lines))
-    for lines in paragraphs
-    if 2 * sum(map(_is_row, lines)) < len(lines)
-  )
-  result = list(filter(is_passage, texts))
-  progress.add(0, dropped_paragraphs=len(paragraphs) - len(result))
-  return result
-
-
 # --- Duplicates, in lines as from TextFormat.lines -------------------------
 
 
@@ -342,3 +209,93 @@ def drop_documents(
     else:
       yield from document
       yield ""
+
+
+# --- The corpus in shards ----------------------------------------------------
+
+# Many shards keep many workers busy. A shard is large enough for random
+# sentences and small enough for the memory of a worker.
+_SHARDS = 32
+_MIN_BYTES, _MAX_BYTES = 1 << 20, 4 << 20
+_LARGE_SPAN = 128 << 20  # bytes; larger spans log a warning
+
+
+class Span(NamedTuple):
+  """Complete documents of a file: bytes [start, end), or from `start` on."""
+
+  path: str
+  start: int
+  end: int | None
+  size: int
+
+  def __str__(self) -> str:
+    if self.end is None:
+      return self.path
+    return f"{self.path} (bytes {self.start:,} to {self.end:,})"
+
+
+class Shard(NamedTuple):
+  """Unit of work of a worker process."""
+
+  number: int  # position in the corpus; determines the seed
+  spans: tuple[Span, ...]
+  dropped: tuple[int, ...] = ()  # indices of documents to drop
+
+  def __str__(self) -> str:
+    return ", ".join(map(str, self.spans))
+
+  @property
+  def megabytes(self) -> float:
+    """Approximate size of the text."""
+    return sum(span.size for span in self.spans) / 1e6
+
+  def lines(self, text_format: TextFormat) -> Iterator[str]:
+    """Yields the lines of all documents, including those to drop."""
+    for span in self.spans:
+      yield from text_format.lines(span.path, span.start, span.end)
+      yield ""  # the end of a file ends a document
+
+
+def split_corpus(paths: list[str], text_format: TextFormat) -> list[Shard]:
+  """Divides files, in order, into shards of about the same size.
+
+  Large files are divided between documents, unless compressed. Small files are
+  grouped. A shard is a 32nd of the input, but at least 1 MB and at most 4 MB.
+  """
+  total = sum(map(text_size, paths))
+  size = min(max(total // _SHARDS, _MIN_BYTES), _MAX_BYTES)
+  shards: list[Shard] = []
+  spans, filled = (), 0
+  for span in chain.from_iterable(
+    _spans(path, size, text_format) for path in paths
+  ):
+    if span.size > _LARGE_SPAN:
+      logging.warning(
+        f"{span}: {span.size // 1_000_000} MB cannot be divided; a worker "
+        "holds all of it in memory"
+      )
+    if spans and filled + span.size > size:
+      shards.append(Shard(len(shards), spans))
+      spans, filled = (), 0
+    spans += (span,)
+    filled += span.size
+  return [*shards, Shard(len(shards), spans)]
+
+
+def _spans(path: str, size: int, text_format: TextFormat) -> Iterator[Span]:
+  length = text_size(path)
+  start = 0
+  while text_format.is_divisible(path) and length - start > 1.5 * size:
+    end = start + size - 1
+    with textfiles.open_text(path, end) as file:
+      read_line = partial(file.readline, textfiles.MAX_LINE_BYTES)
+      end += len(read_line())
+      for line in iter(read_line, b""):
+        end += len(line)
+        if text_format.field or not line.decode(errors="replace").strip():
+          break  # this line ends a document
+      else:
+        break
+    yield Span(path, start, end, end - start)
+    start = end
+  yield Span(path, start, None, length - start)

@@ -19,12 +19,11 @@ from storage.tfrecord import Schema
 
 
 class Masker:
-  """Masks words of unmasked sentence pairs (section 3.1, task 1, of the paper).
+  """Masks words of unmasked sentence pairs by the rules of StaticMasking.
 
-  Has the rules of StaticMasking. Random numbers depend only on `seed`, [2]
-  integers. Adds the predictions of features.pretraining to a batch.
-  masked_lm_positions are ascending, then zeros. Random words have ids below
-  `vocab_size`, which excludes a blank line at the end of the vocabulary.
+  Adds the predictions of features.pretraining to a batch; masked_lm_positions
+  are ascending, then zeros. Random numbers depend only on `seed`, [2] integers.
+  Random words have ids below `vocab_size`, which excludes a blank last line.
   """
 
   def __init__(
@@ -123,9 +122,8 @@ class Masker:
 def _fill(sizes: tf.Tensor, limit: tf.Tensor) -> tf.Tensor:
   """Chooses words in order, and skips words that would exceed the limit.
 
-  Each round accepts all words before the first word that does not fit. Then the
-  round drops later words that are larger than the remaining space. Sizes [B, T]
-  and the limit [B, 1] are in tokens. The result is [B, T] bool.
+  Each round accepts all words before the first that does not fit, and drops
+  later words that are too large. Sizes [B, T], limit [B, 1] -> [B, T] bool.
   """
 
   def exceeds(chosen):
@@ -152,9 +150,9 @@ def _replace_tokens(ids, positions, updates):
 class CausalTargets:
   """Restores masked words and makes the next token the target of each position.
 
-  Serves the LTR & No NSP model of section 5.1 of the paper, the right-to-left
-  model and OpenAI GPT, which has no special tokens. With a `tokenizer`, [CLS]
-  and [SEP] are removed, the other tokens move up, and all have segment 0.
+  For the LTR & No NSP model (section 5.1 of the paper), the right-to-left model
+  and OpenAI GPT, which has no special tokens: with a `tokenizer`, [CLS] and
+  [SEP] are removed, the other tokens move up, and all have segment 0.
 
   Takes a batch of features.pretraining, with or without predictions. Returns
   the batch with [B, T - 1] masked_lm_positions (all but the last in reading
@@ -169,50 +167,41 @@ class CausalTargets:
       self._dropped_ids = [tokenizer.cls, tokenizer.sep]
 
   def __call__(self, batch: dict) -> dict:
+    ids, mask = batch["input_ids"], batch["input_mask"]  # [B, T]
     if "masked_lm_ids" in batch:
-      ids, positions = (
-        batch["input_ids"],
-        batch["masked_lm_positions"],
-      )  # [B, P]
+      positions = batch["masked_lm_positions"]  # [B, P]
       # Unused slots point to position 0 and write back its [CLS].
       unchanged = tf.gather(ids, positions, batch_dims=1)
       used = batch["masked_lm_weights"] > 0
       words = tf.where(used, batch["masked_lm_ids"], unchanged)
-      batch = batch | {"input_ids": _replace_tokens(ids, positions, words)}
+      ids = _replace_tokens(ids, positions, words)
     if self._dropped_ids:
-      batch = self._drop(batch)
-    ids = batch["input_ids"]
+      dropped_ids = tf.constant(self._dropped_ids, ids.dtype)
+      is_dropped = tf.reduce_any(ids[..., None] == dropped_ids, axis=-1)
+      mask = tf.where(is_dropped, 0, mask)
+      order = tf.argsort(-mask, axis=1, stable=True)
+      mask = tf.gather(mask, order, batch_dims=1)
+      ids = tf.gather(ids, order, batch_dims=1) * mask
+      batch = batch | {"segment_ids": tf.zeros_like(ids)}
     size, length = tf.shape(ids)[0], tf.shape(ids)[1]
     positions = tf.range(length - 1, dtype=ids.dtype) + (not self._forward)
     return batch | {
+      "input_ids": ids,
+      "input_mask": mask,
       "masked_lm_positions": tf.tile(positions[None], [size, 1]),
       "masked_lm_ids": ids[:, 1:] if self._forward else ids[:, :-1],
-      "masked_lm_weights": tf.cast(batch["input_mask"][:, 1:], tf.float32),
-    }
-
-  def _drop(self, batch):
-    ids = batch["input_ids"]
-    dropped_ids = tf.constant(self._dropped_ids, ids.dtype)
-    is_dropped = tf.reduce_any(ids[..., None] == dropped_ids, axis=-1)
-    is_text = tf.where(is_dropped, 0, batch["input_mask"])  # [B, T]
-    order = tf.argsort(-is_text, axis=1, stable=True)
-    mask = tf.gather(is_text, order, batch_dims=1)
-    return batch | {
-      "input_ids": tf.gather(ids, order, batch_dims=1) * mask,
-      "input_mask": mask,
-      "segment_ids": tf.zeros_like(ids),
+      "masked_lm_weights": tf.cast(mask[:, 1:], tf.float32),
     }
 
 
 class PretrainingInput(TrainingRecords):
-  """Batches of pre-training records with targets.
+  """Batches of pre-training records, of the files' `schema`, with targets.
 
-  `schema` is the schema of the files. `masking` and `tokenizer` mask records
-  made with --masking=dynamic; `masking` has P for all records. `causal_targets`
-  converts batches for models of one direction. At most `max_corrupt_records`
-  are dropped. `folder` gets the index of records and the repaired copies of
-  corrupt files. `sources` groups `files` with sampling weights. Raises
-  ValueError if masking flags do not fit the records.
+  `masking` and `tokenizer` mask records made with --masking=dynamic; `masking`
+  has the P of all records. `causal_targets` converts batches for models of one
+  direction. At most `max_corrupt_records` are dropped. `folder` gets the index
+  of records and repaired copies of corrupt files. `sources` groups `files` with
+  weights. Raises ValueError if masking flags do not fit the records.
   """
 
   sources: Sequence[Source] = ()

@@ -2,8 +2,7 @@
 
 Draws random numbers in the order of the original's create_pretraining_data.py,
 so the same `random.Random` gives the same records. A document is a list of
-segments (lines), and a segment is a list of token ids. All text is in memory;
-shards.py takes any amount.
+segments (lines), a segment a list of token ids. shards.py takes any amount.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -194,11 +193,8 @@ def sentence_pairs(
 def _random_next_document(
   corpus: list[Document], index: int, target: int, rng: Random
 ) -> list[int]:
-  """Segments of a random document, from a random start, up to `target` tokens.
-
-  The document is not `index`, unless ten draws in a row give `index`.
-  """
-  for _ in range(10):
+  """Segments of a random document from a random start, to `target` tokens."""
+  for _ in range(10):  # ten draws in a row may give the same document
     drawn = randbelow(rng.getrandbits, len(corpus))
     if drawn != index:
       break
@@ -255,8 +251,8 @@ class RecordBuilder:
   ) -> list[Document]:
     """Tokenizes lines into documents; see read_documents.
 
-    In prose, sentences of one token (page numbers, ornaments) are dropped, and
-    sentences longer than a record are split.
+    In prose, drops sentences of one token (page numbers, ornaments), and splits
+    sentences longer than a record.
     """
     if not self.config.text_format.is_prose:
       return read_documents(lines, self._ids, progress)
@@ -306,29 +302,25 @@ class RecordBuilder:
   ) -> tuple[list[bytes], list[str]]:
     """Serialized records in random order, and three of them as text."""
     encode = ExampleEncoder(self.config.instance_config.schema)
+    tokens = self.config.tokenizer.convert_ids_to_tokens
     records: list[bytes] = []
     samples: list[str] = []
     for example in self.examples(corpus, rng, progress):
       if len(samples) < _SAMPLES:
-        samples.append(self._describe(example))
+        ids = example["input_ids"][: sum(example["input_mask"])]
+        text = f"*** Example ***\ntokens: {' '.join(tokens(ids))}\n"
+        if self._mask:
+          count = int(sum(example["masked_lm_weights"]))
+          positions = map(str, example["masked_lm_positions"][:count])
+          labels = tokens(example["masked_lm_ids"][:count])
+          text += f"masked_lm_positions: {' '.join(positions)}\n"
+          text += f"masked_lm_labels: {' '.join(labels)}\n"
+        is_random = bool(example["next_sentence_labels"][0])
+        samples.append(f"{text}is_random_next: {is_random}")
       records.append(encode(example))
     shuffle(rng.getrandbits, records)
     return records, samples
 
-  def _describe(self, example: dict[str, list]) -> str:
-    tokens = self.config.tokenizer.convert_ids_to_tokens
-    ids = example["input_ids"][: sum(example["input_mask"])]
-    text = f"tokens: {' '.join(tokens(ids))}"
-    if self._mask:
-      count = int(sum(example["masked_lm_weights"]))
-      positions = example["masked_lm_positions"][:count]
-      text += f"\nmasked_lm_positions: {' '.join(map(str, positions))}"
-      labels = tokens(example["masked_lm_ids"][:count])
-      text += f"\nmasked_lm_labels: {' '.join(labels)}"
-    is_random = bool(example["next_sentence_labels"][0])
-    return f"*** Example ***\n{text}\nis_random_next: {is_random}"
-
 
 def no_text(paths: Iterable[str]) -> UserError:
-  """Error for an input without tokens."""
   return UserError(f"there is no text in {', '.join(paths)}")

@@ -1,68 +1,27 @@
-"""Makes pre-training records in worker processes, from any amount of text.
+"""Makes pre-training records of files, in memory or in shards; previews.
 
-Workers turn shards of the corpus into temporary files, which the parent joins
-in order. The shards depend only on the input.
+Worker processes turn shards, which depend only on the input, into temporary
+files. The parent joins these files in order.
 """
 
 import os
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
-from itertools import chain
 from random import Random
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
 
 import numpy as np
 from absl import logging
 
 from data.pretraining import documents, instances
-from data.pretraining.instances import BuildConfig, RecordBuilder, TextFormat
-from storage import Progress, files, setting, textfiles, tfrecord, workers
+from data.pretraining.documents import Shard, TextFormat, split_corpus
+from data.pretraining.instances import BuildConfig, RecordBuilder
+from storage import Progress, files, num_wide, setting, tfrecord, workers
 
-# Many shards keep many workers busy. A shard is large enough for random
-# sentences and small enough for the memory of a worker.
-_SHARDS = 32
-_MIN_BYTES, _MAX_BYTES = 1 << 20, 4 << 20
-_LARGE_SPAN = 128 << 20  # bytes; larger spans log a warning
 _MANY = 500  # instances; the random sentences of fewer deviate by chance
-
-
-class Span(NamedTuple):
-  """Complete documents of a file: bytes [start, end), or from `start` on."""
-
-  path: str
-  start: int
-  end: int | None
-  size: int
-
-  def __str__(self) -> str:
-    if self.end is None:
-      return self.path
-    return f"{self.path} (bytes {self.start:,} to {self.end:,})"
-
-
-class Shard(NamedTuple):
-  """Unit of work of a worker process."""
-
-  number: int  # position in the corpus; determines the seed
-  spans: tuple[Span, ...]
-  dropped: tuple[int, ...] = ()  # indices of documents to drop
-
-  def __str__(self) -> str:
-    return ", ".join(map(str, self.spans))
-
-  @property
-  def megabytes(self) -> float:
-    """Approximate size of the text."""
-    return sum(span.size for span in self.spans) / 1e6
-
-  def lines(self, text_format: TextFormat) -> Iterator[str]:
-    """Yields the lines of all documents, including those to drop."""
-    for span in self.spans:
-      yield from text_format.lines(span.path, span.start, span.end)
-      yield ""  # the end of a file ends a document
 
 
 def build_shard(
@@ -94,9 +53,8 @@ def write_shards(
   if config.deduplicate:
     shards = _mark_duplicates(shards, config.text_format, processes)
   progress = Progress("built from", sum(s.megabytes for s in shards), "MB")
-  near = None
-  if not files.is_remote(outputs[0]):
-    near = os.path.dirname(os.path.abspath(outputs[0]))
+  near = os.path.dirname(os.path.abspath(outputs[0]))
+  near = None if files.is_remote(outputs[0]) else near
   with ExitStack() as stack:
     sinks = [stack.enter_context(tfrecord.create(path)) for path in outputs]
     folder = stack.enter_context(TemporaryDirectory(prefix="parts-", dir=near))
@@ -140,10 +98,7 @@ def _warn_of_pairs(counts: Mapping[str, int]) -> None:
 def _shard_writer(
   config: BuildConfig, folder: str, number: int
 ) -> Callable[[Shard], tuple[list, Mapping[str, int], list[str]]]:
-  """Function that writes the records of a shard to files, round-robin.
-
-  The function returns (path, sizes of frames) of each file, counts and samples.
-  """
+  """Function that writes a shard to files (path, sizes of frames)."""
   builder = RecordBuilder(config)
 
   def write(shard):
@@ -176,17 +131,6 @@ def _mark_duplicates(
   return [shard._replace(dropped=indices) for shard, indices in pairs]
 
 
-def _digests(text_format):
-  """Function from a shard to the digests of its documents."""
-  return lambda shard: digests(shard.lines(text_format))
-
-
-def digests(lines: Iterable[str]) -> np.ndarray:
-  """Hash of each document, [documents] uint64."""
-  parts = documents.split_documents(lines)
-  return np.fromiter(map(documents.digest, parts), np.uint64)
-
-
 def find_repeated(shards: Sequence[np.ndarray]) -> list[tuple[int, ...]]:
   """Indices, by shard, of documents with the digest of an earlier document."""
   _, first = np.unique(np.concatenate(shards), return_index=True)
@@ -197,49 +141,15 @@ def find_repeated(shards: Sequence[np.ndarray]) -> list[tuple[int, ...]]:
   return [tuple(np.flatnonzero(flags).tolist()) for flags in by_shard]
 
 
-def split_corpus(paths: list[str], text_format: TextFormat) -> list[Shard]:
-  """Divides files, in order, into shards of about the same size.
-
-  Large files are divided between documents, unless compressed. Small files are
-  grouped. A shard is a 32nd of the input, but at least 1 MB and at most 4 MB.
-  """
-  total = sum(map(documents.text_size, paths))
-  size = min(max(total // _SHARDS, _MIN_BYTES), _MAX_BYTES)
-  shards: list[Shard] = []
-  spans, filled = (), 0
-  for span in chain.from_iterable(
-    _spans(path, size, text_format) for path in paths
-  ):
-    if span.size > _LARGE_SPAN:
-      logging.warning(
-        f"{span}: {span.size // 1_000_000} MB cannot be divided; a worker "
-        "holds all of it in memory"
-      )
-    if spans and filled + span.size > size:
-      shards.append(Shard(len(shards), spans))
-      spans, filled = (), 0
-    spans += (span,)
-    filled += span.size
-  return [*shards, Shard(len(shards), spans)]
+def _digests(text_format):
+  """Function from a shard to the digests of its documents."""
+  return lambda shard: digests(shard.lines(text_format))
 
 
-def _spans(path: str, size: int, text_format: TextFormat) -> Iterator[Span]:
-  length = documents.text_size(path)
-  start = 0
-  while text_format.is_divisible(path) and length - start > 1.5 * size:
-    end = start + size - 1
-    with textfiles.open_text(path, end) as file:
-      read_line = partial(file.readline, textfiles.MAX_LINE_BYTES)
-      end += len(read_line())
-      for line in iter(read_line, b""):
-        end += len(line)
-        if text_format.field or not line.decode(errors="replace").strip():
-          break  # this line ends a document
-      else:
-        break
-    yield Span(path, start, end, end - start)
-    start = end
-  yield Span(path, start, None, length - start)
+def digests(lines: Iterable[str]) -> np.ndarray:
+  """Hash of each document, [documents] uint64."""
+  parts = documents.split_documents(lines)
+  return np.fromiter(map(documents.digest, parts), np.uint64)
 
 
 def write_in_memory(
@@ -272,3 +182,96 @@ def write_in_memory(
     for i, sink in enumerate(sinks):
       sink.write(records[i :: len(sinks)])
   return len(records)
+
+
+# --- Previews ----------------------------------------------------------------
+
+
+def preview(
+  config: BuildConfig,
+  inputs: Sequence[str],
+  number: int,
+  masking: instances.Masking,
+  objective: str = "mlm",
+) -> Iterator[str]:
+  """Yields lines about the first `number` instances, then counts of all.
+
+  Instances have the order of write_in_memory before shuffling. Targets are as
+  in training: next tokens if `objective` is a direction, otherwise masks, drawn
+  by `masking` if the records have none.
+  """
+  is_causal = objective != "mlm"
+  if not is_causal:
+    config.tokenizer.check()
+  mask, tokens = config.tokenizer.special.mask, config.tokenizer.inv_vocab
+  builder, draw_masks = RecordBuilder(config), None
+  if not (is_causal or config.instance_config.masking):
+    draw = instances.StaticMasking(config.tokenizer, masking)
+    draw_masks = partial(draw, rng=Random(config.seed))
+  progress = Progress("", 0, "", log=lambda text: None)
+  corpus = builder.corpus(inputs, progress)
+  counts: Counter[str] = Counter()
+  examples = builder.examples(corpus, Random(config.seed), progress)
+  for count, example in enumerate(examples, 1):
+    targets = _targets(example, objective, draw_masks)
+    if count <= number:
+      yield from _describe(count, example, targets, tokens, is_causal)
+    counts["instances"] += 1
+    counts["random"] += example["next_sentence_labels"][0]
+    counts["tokens"] += sum(example["input_mask"])
+    for _, shown, label in targets:
+      is_mask = tokens[shown] == mask
+      counts["mask" if is_mask else "same" if shown == label else "other"] += 1
+
+  def part(name, total):
+    return f"{counts[name]:,} ({counts[name] / max(counts[total], 1):.1%})"
+
+  counts["next"] = counts["instances"] - counts["random"]
+  counts["targets"] = counts["mask"] + counts["other"] + counts["same"]
+  pairs = f"{part('next', 'instances')} with the next sentence, "
+  pairs += f"{part('random', 'instances')} with a random one"
+  yield f"{counts['instances']:,} instances: {pairs}"
+  masks = f"{part('mask', 'targets')} as {mask}, {part('other', 'targets')} as "
+  masks += f"a random token, {part('same', 'targets')} unchanged"
+  text = "predict the next one" if is_causal else f"are predicted: {masks}"
+  yield f"{part('targets', 'tokens')} of {counts['tokens']:,} tokens {text}"
+
+
+def _targets(example, objective, draw_masks) -> list[tuple[int, int, int]]:
+  """Position, shown id and target id of each target; cuts off the padding."""
+  size = sum(example["input_mask"])
+  ids = example["input_ids"] = example["input_ids"][:size]
+  names = "masked_lm_positions", "masked_lm_ids", "masked_lm_weights"
+  rows = zip(*(example.get(name, ()) for name in names), strict=True)
+  masks = [(i, label) for i, label, weight in rows if weight]
+  if draw_masks:
+    masks = list(zip(*draw_masks(ids), strict=True))
+  if objective == "mlm":
+    return [(i, ids[i], label) for i, label in masks]
+  for i, label in masks:
+    ids[i] = label
+  step = 1 if objective == "left_to_right" else -1
+  within = range(max(0, -step), size - max(0, step))
+  return [(i, ids[i], ids[i + step]) for i in within]
+
+
+def _describe(number, example, targets, tokens, is_causal):
+  """An instance in lines: its sentences, then its targets."""
+  size = sum(example["input_mask"])
+  is_random = example["next_sentence_labels"][0]
+  second = "a random one" if is_random else "the next one"
+  yield f"Instance {number}: {size} tokens, the second sentence is {second}"
+  texts = {0: [], 1: []}
+  rows = zip(example["input_ids"], example["segment_ids"], strict=False)
+  for index, segment in rows:
+    texts[segment].append(tokens[index])
+  yield from (f"  {' '.join(text)}" for text in texts.values() if text)
+  title = "predicts" if is_causal else "replaced by"
+  yield f"  {'position':>8}  {'token':<16}  {title}"
+  for position, shown, label in targets:
+    pair = tokens[label], "(unchanged)" if shown == label else tokens[shown]
+    if is_causal:
+      pair = tokens[shown], tokens[label]
+    blanks = " " * (16 - len(pair[0]) - num_wide(pair[0]))
+    yield f"  {position:>8}  {pair[0]}{blanks}  {pair[1]}"
+  yield ""

@@ -132,10 +132,9 @@ def learn(
 
 
 def _merge_pairs(words, letters, min_count):
-  """Byte-pair encoding: joins the most frequent pair of pieces, repeatedly.
+  """Yields new pieces: joins the most frequent pair of pieces, repeatedly.
 
-  Yields each new piece. Among equally frequent pairs, the pair of the oldest
-  pieces wins. Source: Sennrich, Haddow and Birch 2016, arXiv 1508.07909.
+  Among equals, the pair of the oldest pieces wins. Source: arXiv 1508.07909.
   """
   pieces = list(letters)
   symbols = {piece: chr(index) for index, piece in enumerate(pieces)}
@@ -269,11 +268,10 @@ def reserved_tokens(special: Sequence[str], unused: int) -> list[str]:
 def extend(
   path: str, counts: Counter, text_name: str, number: int, min_count: int
 ) -> tuple[list[str], dict[int, list[int]]]:
-  """Adds `number` words of a text to a vocabulary.
+  """Adds `number` words of a text to a vocabulary; 0: one per [unused] token.
 
-  A `number` of 0 means as many as there are [unused] tokens. `text_name` is for
-  messages. Returns the lines of the vocabulary, and piece ids by new word id.
-  Raises ValueError if no word is split into pieces.
+  `text_name` is for messages. Returns the lines of the vocabulary, and piece
+  ids by new word id. Raises ValueError if no word is split into pieces.
   """
   lines = vocab.read_text(path).replace("\r", "").rstrip("\n").split("\n")
   tokens = [*map(str.strip, lines)]
@@ -287,25 +285,22 @@ def extend(
       "times or more: there is nothing to add"
     )
   if len(words) < number:
-    logging.warning(
-      f"only {len(words)} words of the text are split and occur {often} times"
-    )
+    text = "only %d words of the text are split and occur %s times"
+    logging.warning(text, len(words), often)
   ids = (unused + list(range(len(tokens), len(tokens) + number)))[: len(words)]
   new_words = dict(zip(ids, words, strict=True))
   extended = dict(enumerate(lines)) | new_words
-  before = split_statistics(counts, tokens)
-  after = split_statistics(counts, extended.values())
+  before, pieces_before = split_statistics(counts, tokens)
+  after, pieces_after = split_statistics(counts, extended.values())
   logging.info(
     f"{len(words)} new words ({', '.join(words[:5])}, ...), "
-    f"{len(extended) - len(tokens)} of them appended; "
-    f"{100 * before[0]:.1f} % of the words were no tokens, now "
-    f"{100 * after[0]:.1f} %; pieces per word: {before[1]:.2f}, now "
-    f"{after[1]:.2f}"
+    f"{len(extended) - len(tokens)} of them appended; {100 * before:.1f} % of "
+    f"the words were no tokens, now {100 * after:.1f} %; pieces per word: "
+    f"{pieces_before:.2f}, now {pieces_after:.2f}"
   )
   token_ids = {token: index for index, token in enumerate(tokens)}
   split = WordpieceTokenizer(token_ids).tokenize
-  pieces = {
+  return list(extended.values()), {
     index: [token_ids[piece] for piece in split(word)]
     for index, word in new_words.items()
   }
-  return list(extended.values()), pieces

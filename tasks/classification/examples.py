@@ -97,40 +97,36 @@ def read_examples(
   """Reads the examples of a split, in the order of the file.
 
   `copied_columns` names the examples' `columns`; ALL_COLUMNS copies all. Raises
-  FileNotFoundError, or ValueError with file, line and remedy for a missing
-  split or column, a malformed row or an unknown label.
+  FileNotFoundError, or ValueError with file, line and remedy.
   """
   path, source = find_file(task, data_dir, split), task.splits[split]
   # Without labels, each row needs a prediction.
   skip_broken = task.skip_broken and source.label is not None
   layout = source.columns, source.header, skip_broken, task.dialect
   texts = source.text_a, source.text_b
-  rows = tables.read_table(path, *layout, texts.__contains__)
+  rows = list(tables.read_table(path, *layout, texts.__contains__))
   if source.language:
     column, language = source.language
-    all_rows = list(rows)
-    rows = [row for row in all_rows if row.values[column] == language]
-    if not rows:
-      others = sorted({row.values[column] for row in all_rows})
+    others = sorted({row.values[column] for row in rows})
+    if language not in others:
       raise UserError(
         f"{path} has no row with {column} {language}; there are "
         f"{', '.join(others)}"
       )
-  if copied_columns:
-    rows = list(rows)
-    present = list(dict.fromkeys(name for row in rows for name in row.values))
-    if tuple(copied_columns) == ALL_COLUMNS:
-      copied_columns = present
-    for name in copied_columns:
-      if name not in present:
-        raise UserError(
-          f"{path} has no column {name!r} of --prediction_columns; there are "
-          f"{', '.join(map(repr, present))}"
-        )
-  examples, scores = [], {}
+    rows = [row for row in rows if row.values[column] == language]
+  present = dict.fromkeys(name for row in rows for name in row.values)
+  if tuple(copied_columns) == ALL_COLUMNS:
+    copied_columns = list(present)
+  for name in copied_columns:
+    if name not in present:
+      raise UserError(
+        f"{path} has no column {name!r} of --prediction_columns; there are "
+        f"{', '.join(map(repr, present))}"
+      )
+  if task.is_regression and source.label:
+    _check_scores(path, {r.line: r.values[source.label].strip() for r in rows})
+  examples = []
   for row in rows:
-    if task.is_regression and source.label:
-      scores[row.line] = row.values[source.label].strip()
     number = row.values[source.guid] if source.guid else row.number
     copied = {k: row.values[k] for k in copied_columns if k in row.values}
     example = TextExample(
@@ -141,7 +137,6 @@ def read_examples(
       copied if copied_columns else None,
     )
     examples.append(example)
-  _check_scores(path, scores)
   return examples
 
 
@@ -203,10 +198,7 @@ def is_number(text: str) -> bool:
 def class_weights(
   setting: Sequence[str], task: ClassificationTask
 ) -> dict[str, float]:
-  """Weights by label in --class_weights; {} for BALANCED.
-
-  Raises ValueError for a malformed part, an unknown or a repeated label.
-  """
+  """Weights by label in --class_weights; {} for BALANCED, else ValueError."""
   if setting and task.is_regression:
     raise UserError(f"--class_weights: {task.name} has scores, not labels")
   if list(setting) == [BALANCED]:
@@ -240,8 +232,8 @@ def record_schema(
 class TextRecordBuilder(RowEncoder):
   """Makes records of one or two texts, in the layout of `record_schema`.
 
-  `labels` are the classes in the order of the ids; none for scores. The id of
-  an unknown label is 0. None instead of an example makes a record of zeros, for
+  `labels` are the classes in the order of the ids; none for scores. An unknown
+  label has id 0. None instead of an example makes a record of zeros, as
   padding.
   """
 

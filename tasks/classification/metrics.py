@@ -127,10 +127,10 @@ def load_thresholds(task: ClassificationTask, path: str) -> tuple[float, ...]:
   except ValueError:
     values = {}
   if tuple(values) != tuple(task.labels):
+    labels = label_files.describe(task.labels)
     raise UserError(
-      f"{path} must have the lines label, tab, threshold for "
-      f"{label_files.describe(task.labels)}, in this order: correct it, or "
-      "remove it"
+      f"{path} must have the lines label, tab, threshold for {labels}, in "
+      "this order: correct it, or remove it"
     )
   return tuple(values.values())
 
@@ -167,8 +167,8 @@ def write_prediction_table(
 ) -> None:
   """Writes guid, prediction, the probability of each label, and copied columns.
 
-  The copied columns are the examples' `columns`. Tabs and line breaks become
-  blanks. A column whose name is in use gets the prefix "input_".
+  Tabs and line breaks become blanks. A copied column whose name is in use gets
+  the prefix "input_".
   """
 
   def cell(text):

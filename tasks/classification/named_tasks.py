@@ -26,6 +26,7 @@ _F1 = ("accuracy", "f1")
 _CORRELATIONS = ("pearson", "spearman")
 _MATTHEWS = ("matthews_correlation",)
 _PAIR = ("sentence1", "sentence2")
+_QUESTIONS = ("question1", "question2")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,14 +135,7 @@ TASKS = {
     _task(
       "STS-B", *_PAIR, "score", (), is_regression=True, metrics=_CORRELATIONS
     ),
-    _task(
-      "QQP",
-      "question1",
-      "question2",
-      "is_duplicate",
-      metrics=_F1,
-      skip_broken=True,
-    ),
+    _task("QQP", *_QUESTIONS, "is_duplicate", metrics=_F1, skip_broken=True),
     _mnli(),
     _task("QNLI", "question", "sentence", "label", labels=_ENTAILMENT_LABELS),
     _task("RTE", *_PAIR, "label", labels=_ENTAILMENT_LABELS),
@@ -202,11 +196,7 @@ def check_teacher(teacher: str, task: ClassificationTask) -> None:
 
 
 def _custom_task(settings: Settings):
-  """Task of the files train, dev and test in --data_dir, still without labels.
-
-  An export needs no --data_dir. Raises FileNotFoundError without files,
-  ValueError if a split has two files.
-  """
+  """Task of train, dev and test in --data_dir; an export needs no folder."""
   folder = settings.data_dir or ""
   if settings.is_regression and settings.multi_label:
     raise UserError(
@@ -243,8 +233,8 @@ def with_labels(
 ) -> ClassificationTask:
   """The task of --task_name; labels.choose finds the labels of own files.
 
-  Raises FileNotFoundError without labels.txt and training file, ValueError if
-  the training file is no table or has a single label.
+  FileNotFoundError without labels.txt and training file, ValueError if the file
+  is no table or has a single label.
   """
   task = choose(settings)
   if task.is_regression:
@@ -259,15 +249,15 @@ def with_labels(
   result = labels.choose(
     settings.output_dir, checkpoint_labels, collect, settings.do_train
   )
-  if task.multi_label:
-    return replace(task, labels=result, metrics=("micro_f1", "macro_f1"))
-  if len(result) < 2:
+  if len(result) < 2 and not task.multi_label:
     raise UserError(
       f"{result.source}: the only label is {result[0]!r}: is it the right "
       "--label_column?"
     )
   # F1 takes the second of two classes for the positive one.
   metrics = _F1 if len(result) == 2 else task.metrics
+  if task.multi_label:
+    metrics = ("micro_f1", "macro_f1")
   return replace(task, labels=result, metrics=metrics)
 
 
@@ -281,15 +271,13 @@ def read(
   result = {}
   for split, source in task.splits.items():
     kind = split.partition("_")[0]
-    if kind not in kinds:
-      continue
     path = os.path.join(data_dir, source.file)
-    if split != kind and not files.exists(path):
+    if kind in kinds and split != kind and not files.exists(path):
       logging.info("%s does not exist and is left out", path)
-      continue
-    has_columns = split in ("test", "test_mismatched")  # AX lacks some columns
-    copied = copied_columns if has_columns else ()
-    result[split] = examples.read_examples(task, data_dir, split, copied)
+    elif kind in kinds:
+      has_columns = split in ("test", "test_mismatched")  # AX lacks some
+      copied = copied_columns if has_columns else ()
+      result[split] = examples.read_examples(task, data_dir, split, copied)
   return result
 
 

@@ -184,9 +184,8 @@ class Classification(Task[Settings, RecordDataset]):
     batch = {"label_ids": label_ids}
     terms = objective(named).losses({"logits": logits}, batch)
     example_loss = np.asarray(terms["example_loss"])
-    outputs = logits
-    if named.multi_label:
-      outputs = metrics.probabilities(named, logits)
+    is_multi = named.multi_label
+    outputs = metrics.probabilities(named, logits) if is_multi else logits
     if not named.is_regression:
       predicted = metrics.predictions(named, outputs)
       table = classification_report(named.labels, predicted, label_ids)
@@ -225,9 +224,8 @@ class Classification(Task[Settings, RecordDataset]):
 
 def _judged(settings, named, rows, logits) -> Iterator[Judged]:
   """Yields the examples with labels and answers."""
-  texts = TextConfig(settings.tokenizer, settings.row_length, named.labels)
-  if named.is_regression:
-    texts = replace(texts, labels=None)
+  names = None if named.is_regression else named.labels
+  texts = TextConfig(settings.tokenizer, settings.row_length, names)
   answers = Answers(texts, named.has_pairs, named.thresholds)
   for row, values in zip(rows, logits, strict=True):
     answer = answers.decode(Encoded([]), [{"logits": values}])

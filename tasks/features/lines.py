@@ -1,14 +1,10 @@
 """Settings and files of extract_features.py: lines of text -> activations.
 
 A line has one text or two, "text_a ||| text_b", and becomes one sequence of
-tokens, as in the original. The output has the original's JSON lines, or is an
-.npz. N lines with M tokens in total and L requested layers give these arrays:
-
-  layers     [L]
-  values     [M, L, H] float32, the tokens of all lines, concatenated
-  input_ids  [M]
-  offsets    [N + 1] line i has values[offsets[i] : offsets[i + 1]]
-  vectors    [N, L, H] float32, with pooling, in place of the three above
+tokens. The output has the original's JSON lines, or arrays of N lines with M
+tokens: `layers` [L], `values` [M, L, H] float32, `input_ids` [M], `offsets` [N
++ 1] (line i has values[offsets[i] : offsets[i + 1]]); with pooling `layers` and
+`vectors` [N, L, H].
 """
 
 import json
@@ -101,9 +97,8 @@ def count(path: str, has_windows: bool = False) -> int:
         f"{path}, line {number} has two texts: --long_text=windows takes one"
       )
   if not number:
-    raise UserError(
-      f"{path} is empty, or a pipe: give a file of texts, a line each"
-    )
+    text = f"{path} is empty, or a pipe: give a file of texts, a line each"
+    raise UserError(text)
   return number
 
 
@@ -153,14 +148,10 @@ def batches(
     indices = order[start : start + batch_size]
     longest = len(chunk[indices[-1]].ids)
     length = min(-(-longest // multiple) * multiple, max_seq_length)
-    rows = [
-      features.pad_inputs(chunk[i].ids, chunk[i].segments, length)
-      for i in indices
-    ]
-    yield (
-      indices,
-      {name: np.array([r[name] for r in rows], np.int32) for name in rows[0]},
-    )
+    lines = [chunk[i] for i in indices]
+    rows = [features.pad_inputs(x.ids, x.segments, length) for x in lines]
+    names = rows[0]
+    yield indices, {n: np.array([r[n] for r in rows], np.int32) for n in names}
 
 
 def write_json(

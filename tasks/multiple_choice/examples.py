@@ -1,4 +1,4 @@
-"""Multiple choice: tables such as SWAG's -> examples -> records.
+"""Settings of run_swag.py; tables such as SWAG's -> examples -> records.
 
 Columns are sent1, sent2, ending0, ending1, ... and label, the number of the
 correct ending. A record has a text pair for each ending: sent1, then sent2 with
@@ -7,12 +7,31 @@ the ending (section 4.4 of the paper).
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
 
+from cli.settings import common, device
 from data import labels, tables
 from data.features import Row, RowEncoder
+from runs.settings import Packing
+from runs.task_settings import EvaluatedFineTuning, Tables
 from storage import UserError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(Tables, EvaluatedFineTuning, Packing):
+  """Flags of run_swag.py."""
+
+  train_file: str | None = common(None, "Table to train on.")
+  dev_file: str | None = common(None, "Table to evaluate on.", training=False)
+  test_file: str | None = common(
+    None, "Table to predict; labels are optional.", training=False
+  )
+  max_seq_length: int = common(128, "Maximum tokens of a choice.", minimum=5)
+  num_workers: int = device(
+    1, "Number of processes that tokenize.", minimum=1, training=False
+  )
 
 
 class ChoiceExample(NamedTuple):
@@ -29,8 +48,7 @@ def read_examples(
 ) -> list[ChoiceExample]:
   """Reads a .csv, .tsv or .jsonl file, where the column label may be optional.
 
-  Raises OSError, or ValueError with file and line, for a missing column, an
-  invalid label, another number of endings, or labels in some rows only.
+  Raises OSError, or ValueError with file, line and remedy.
   """
   examples: list[ChoiceExample] = []
   columns = "sent1", "sent2", "ending0", "ending1"

@@ -1,7 +1,6 @@
 """run_swag.py: data, training, evaluation, predictions, export; C choices."""
 
 import os
-from collections.abc import Sequence
 from functools import partial
 
 import keras
@@ -22,8 +21,7 @@ from serving.export import ServedModel, TextSignature
 from serving.visualization.run_page import Evaluation, Judged
 from tasks import metrics
 from tasks.multiple_choice.answers import Answers
-from tasks.multiple_choice.examples import ChoiceExample, ChoiceRecordBuilder
-from tasks.multiple_choice.settings import Settings
+from tasks.multiple_choice.examples import ChoiceRecordBuilder, Settings
 from training import inference
 
 
@@ -131,9 +129,7 @@ class Swag(Task[Settings, RecordDataset]):
 served_model = Swag.served_model
 
 
-def write_predictions(
-  folder: str, logits: np.ndarray, choices: Sequence[ChoiceExample]
-) -> None:
+def write_predictions(folder: str, logits: np.ndarray, choices) -> None:
   """Writes test_results.tsv, probabilities only, and test_predictions.tsv.
 
   A row of test_predictions.tsv has the example's number, the predicted ending's

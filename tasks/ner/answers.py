@@ -118,8 +118,7 @@ class Answers(answers.Answers):
 def split_words(text: str | Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
   """Finds the words of a text as in files of tags: text, begins and ends.
 
-  BERT splits a text at blanks, around punctuation and around Chinese
-  characters. Files such as CoNLL-2003's have larger words (German-born, U.S.,
+  Files such as CoNLL-2003's have larger words than BERT (German-born, U.S.,
   Mr., 3.5) and separate clitics (IBM 's, do n't). Blanks join a list of words.
   """
   if not isinstance(text, str):

@@ -73,8 +73,7 @@ def read_sentences(
 ) -> list[Sentence]:
   """Reads the sentences of a file; without tags if `tag_column` is None.
 
-  Raises OSError, or ValueError with file and line if a line has too few
-  columns, the file has no word, or the file has another layout.
+  Raises OSError, or ValueError with file and line for another layout.
   """
   columns = tuple(c for c in (word_column, tag_column) if c is not None)
   is_json = path.removesuffix(".gz").endswith((".json", ".jsonl"))
@@ -268,10 +267,9 @@ class TagWindow(NamedTuple):
 class TagRecordBuilder(RowEncoder):
   """Makes records and windows of sentences, in the order of the words.
 
-  Every word is in exactly one window. A word without tokens becomes [UNK]. The
-  words before and after fill a record, from the same document with
-  `document_context`, otherwise from the same sentence. `lengths` counts
-  sentences by number of tokens.
+  Every word is in exactly one window; one without tokens becomes [UNK]. Words
+  of the sentence, with `document_context` of the document, fill a record on
+  both sides. `lengths` counts sentences by number of tokens.
   """
 
   def __init__(

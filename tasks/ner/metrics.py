@@ -96,9 +96,8 @@ def report(scores: Scores) -> str:
   tokens = f"processed {scores.words} tokens"
   accuracy = f"accuracy: {scores.accuracy:7.2%}"
   if scores.of_entities:
-    tokens += (
-      f" with {overall.labels} phrases; found: {overall.predicted} phrases"
-    )
+    phrases = f"{overall.labels} phrases; found: {overall.predicted} phrases"
+    tokens += f" with {phrases}"
     accuracy += f"; {percent(overall)}"
   lines = [f"{tokens}; correct: {overall.correct}.", accuracy]
   for name, score in scores.by_type.items():
@@ -193,9 +192,9 @@ def write_predictions(
 def write_conll(
   path: str, sentences: Sequence[Sentence], predicted: Sequence[Sequence[str]]
 ) -> None:
-  """Writes words, known tags and predicted tags, with a blank between columns.
+  """Writes words, known tags and predicted tags, as conlleval reads them.
 
-  This is the format of conlleval. White space within a word becomes "_".
+  White space within a word becomes "_".
   """
   several = sentences[-1].document > 0
   lines: list[str] = []

@@ -1,9 +1,8 @@
 """Tag schemes: how the tags of words mark entities.
 
 A tag has a letter (first, inner, last or only word of an entity) and a type:
-"B-PER" with a prefix, "PER-B" with a suffix, "B" without a type. Tags without
-letters are types alone (IO). In a file without the tag "O" every word has a tag
-of its own, such as a part of speech.
+"B-PER", "PER-B", "B" without a type. Types alone (IO) have no letters. In a
+file without "O" every word has a tag of its own, such as a part of speech.
 """
 
 import re
@@ -68,9 +67,8 @@ class Scheme(NamedTuple):
   def entities(self, tags: Sequence[str]) -> list[Entity]:
     """Entities of a sentence by the rules of conlleval, from left to right.
 
-    An entity begins at B or S, after E or S, after "O", and where the type
-    changes. M means I, L means E, U and W mean S. Without a scheme each word
-    counts as an entity.
+    An entity begins at B or S, after E, S or "O", and where the type changes. M
+    means I, L means E, U and W mean S. Without a scheme each word is an entity.
     """
     result = []
     letter, kind, begin = OUTSIDE, "", 0
@@ -118,9 +116,7 @@ def recognize(tags: Collection[str]) -> Scheme:
   left = {*tags} - {OUTSIDE, ""}
   layouts: list[Layout] = []
   parts: Parts = {}
-  while layout_parts := _main_layout(
-    left, {kind for _, kind in parts.values()}
-  ):
+  while layout_parts := _main_layout(left, {k for _, k in parts.values()}):
     layouts.append(layout_parts[0])  # several layouts: the file mixes them
     parts |= layout_parts[1]
     left -= parts.keys()
@@ -163,10 +159,7 @@ def is_doubtful(scheme: Scheme, tags: Collection[str]) -> bool:
 def _main_layout(
   tags: Collection[str], kinds: Collection[str]
 ) -> tuple[Layout, Parts] | None:
-  """Layout of most tags, and letter and type by tag; None if by chance.
-
-  `kinds` are the types of tags in other layouts.
-  """
+  """Layout and parts of most tags, or None. `kinds`: types of other layouts."""
   by_layout: dict[Layout, Parts] = defaultdict(dict)
   for tag in tags:
     for letter, separator, kind, is_suffix in (

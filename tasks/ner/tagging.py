@@ -11,15 +11,9 @@ from modeling.config import FEATURE_LAYERS
 from runs.settings import Packing
 from runs.task_settings import EvaluatedFineTuning
 from storage import UserError, number_of
-from tasks.ner import examples
+from tasks.ner import examples, schemes
 from tasks.ner.examples import Columns, Sentence
-from tasks.ner.schemes import (
-  OUTSIDE,
-  PATTERNS,
-  Scheme,
-  is_doubtful,
-  recognize,
-)
+from tasks.ner.schemes import PATTERNS, Scheme, recognize
 
 TARGETS = ("BIO", "BIOES")  # of --tag_scheme
 _REMEDY = "--tag_scheme=BIO, or BIOES, converts all files; train with it, too"
@@ -59,8 +53,8 @@ def tag_set(
 ) -> tuple[str, ...]:
   """All tags: "O", then the others by type and letter.
 
-  Every type gets `letters` and all letters of the other types: with B-PER,
-  I-PER and B-LOC, I-LOC is a tag, too. Tags of single words have no "O".
+  Every type gets `letters` and the letters of all types: with B-PER, I-PER and
+  B-LOC, I-LOC is a tag, too. Tags of single words have no "O".
   """
   tags = _used(sentences)
   scheme = recognize(tags)
@@ -86,7 +80,7 @@ def find_tags(
   """`tag_set` of a training file; ValueError for a single tag."""
   sentences = examples.read_sentences(train_file, *columns)
   words = {word for sentence in sentences for word in sentence.words}
-  if OUTSIDE in words and words <= recognize(words).parts.keys():
+  if schemes.OUTSIDE in words and words <= recognize(words).parts.keys():
     raise UserError(
       f"{train_file}: the words are tags, such as {min(words)!r}; give "
       f"--word_column={columns[1]} --tag_column={columns[0]}"
@@ -111,18 +105,16 @@ def read_tagged(
 ) -> list[Sentence]:
   """Reads sentences, with tags if the model knows every tag.
 
-  `tag_scheme` converts the tags. Raises OSError, or ValueError if the file has
-  another layout or lacks tags that `needs_tags` demands.
+  `tag_scheme` converts the tags. Raises OSError, or ValueError for another
+  layout or for missing tags that `needs_tags` demands.
   """
   try:
     sentences = examples.read_sentences(path, *columns)
     scheme = find_scheme(sentences, tags)
     logging.info("%s: tag scheme %s", path, scheme)
-    if is_doubtful(scheme, _used(sentences)):
-      text = (
-        "%s: %s are in no known scheme (%s). Each counts as a type: is the "
-      )
-      text += "letter B, I, E or S, and a separator before the type, missing?"
+    if schemes.is_doubtful(scheme, _used(sentences)):
+      text = "%s: %s are in no known scheme (%s). Each counts as a type: is "
+      text += "the letter B, I, E or S, and a separator before it, missing?"
       some = ", ".join(map(repr, sorted(_used(sentences))[:3]))
       logging.warning(text, path, some, ", ".join(PATTERNS))
     if other := _first_line(sentences, scheme.others):

@@ -109,11 +109,9 @@ def check_flags(settings: Settings) -> None:
     patterns = (settings.input_file if trains else None, settings.eval_file)
     inputs = [files.expand(pattern) for pattern in patterns if pattern]
   num_steps, num_warmup = settings.num_train_steps, settings.num_warmup_steps
-  if settings.stop_at_step > num_steps:
-    raise UserError(
-      f"--stop_at_step={settings.stop_at_step} is beyond "
-      f"--num_train_steps={num_steps}"
-    )
+  if (stop := settings.stop_at_step) > num_steps:
+    text = f"--stop_at_step={stop} is beyond --num_train_steps={num_steps}"
+    raise UserError(text)
   settings.masks()
   sampling_weights(settings)
   check_objective(settings)
@@ -141,9 +139,9 @@ def find_schema(
 ) -> Schema:
   """Schema of pre-training files, from the first intact record of each.
 
-  Raises ValueError if a file has other records, lengths or ids than the
-  settings allow, if only some files are masked, or if the vocabulary of
-  unmasked files is missing or has other ids of [CLS] and [SEP].
+  ValueError if a file has other records, lengths or ids than the settings
+  allow, if only some files are masked, or if the vocabulary of unmasked files
+  is missing or has other ids of [CLS] and [SEP].
   """
   tokenizer = settings.tokenizer if settings.vocab_file else None
   # Builders write empty files if there are fewer instances than files.
@@ -173,39 +171,37 @@ def find_schema(
     "masked_lm_ids": vocab_size,
     "next_sentence_labels": 2,
   }
+  reader = None if is_masked[0] else tokenizer
+  if reader:
+    reader.check(*(() if needs_masks else ("cls", "sep")))
   for path, record in zip(paths, records, strict=True):
     record_scan.check_record(path, record, schema, limits)
-  if tokenizer and not is_masked[0]:
-    tokenizer.check(*(() if needs_masks else ("cls", "sep")))
-    cls, sep = tokenizer.special.cls, tokenizer.special.sep
-    for path, record in zip(paths, records, strict=True):
-      ids = record["input_ids"]
-      if tokenizer.cls != ids[0] or tokenizer.sep not in ids:
-        raise UserError(
-          f"{path} was made with another vocabulary than "
-          f"{tokenizer.vocab_file}: its first record does not begin with the "
-          f"id of {cls}, or has no {sep}"
-        )
+    ids = record["input_ids"]
+    if reader and (reader.cls != ids[0] or reader.sep not in ids):
+      raise UserError(
+        f"{path} was made with another vocabulary than {reader.vocab_file}: "
+        "its first record does not begin with the id of "
+        f"{reader.special.cls}, or has no {reader.special.sep}"
+      )
   return schema
 
 
 def check_objective(settings: Settings) -> None:
   """Raises ValueError for flags that contradict --objective."""
   objective = settings.objective
-  if objective in SIDES:
-    if settings.attention != objective:
+  if objective not in SIDES:
+    if not settings.special_tokens:
       raise UserError(
-        f"--attention={settings.attention} contradicts --objective={objective}"
+        f"--objective={objective} needs special tokens: --nospecial_tokens "
+        f"goes with {' or '.join(SIDES)} only"
       )
-    if not (settings.special_tokens or settings.vocab_file):
-      raise UserError(
-        "--nospecial_tokens needs --vocab_file, which has these tokens"
-      )
-  elif not settings.special_tokens:
+  elif settings.attention != objective:
     raise UserError(
-      f"--objective={objective} needs special tokens: --nospecial_tokens goes "
-      f"with {' or '.join(SIDES)} only"
+      f"--attention={settings.attention} contradicts --objective={objective}"
     )
+  elif not (settings.special_tokens or settings.vocab_file):
+    text = "--nospecial_tokens needs --vocab_file, which has these tokens"
+    raise UserError(text)
 
 
 def sampling_weights(settings: Settings) -> list[float] | None:

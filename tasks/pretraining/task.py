@@ -67,10 +67,9 @@ def pretrain(settings: Settings) -> None:
 
 def train_data(settings: Settings, config: BertConfig) -> PretrainingInput:
   """Records of --input_file, sampled by weights; ValueError for bad records."""
-  sources = None
+  masking, sources = settings.masks(), None
   if settings.sampling_weights or settings.sampling_exponent != 1:
     sources = _weighted_sources(settings)
-  masking = settings.masks()
   packing = Packing(settings.max_seq_length) if settings.pack_examples else None
   records = _records(
     settings, config, settings.input_file, masking, sources, packing
@@ -100,12 +99,7 @@ def eval_data(
 
 
 def _records(
-  settings: Settings,
-  config,
-  patterns,
-  masking,
-  sources=None,
-  packing=None,
+  settings: Settings, config, patterns, masking, sources=None, packing=None
 ):
   paths = files.expand(patterns)
   tokenizer = settings.tokenizer if settings.vocab_file else None
@@ -150,17 +144,11 @@ def _weighted_sources(settings: Settings):
 
 
 def evaluate(
-  settings: Settings,
-  model,
-  objective,
-  source: PretrainingInput,
-  step: int,
+  settings: Settings, model, objective, source: PretrainingInput, step: int
 ) -> None:
   """Evaluates the model and writes the original's eval_results.txt."""
-  records = (
-    "--eval_file" if settings.eval_file else "the records of --input_file"
-  )
-  logging.info("evaluation at step %d, on %s", step, records)
+  flag = "--eval_file" if settings.eval_file else "the records of --input_file"
+  logging.info("evaluation at step %d, on %s", step, flag)
   batches = source.endless_eval_batches(settings.eval_batch_size)
   with steps.corrupt_record_errors(source):
     results = inference.evaluate(

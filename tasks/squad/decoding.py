@@ -74,22 +74,23 @@ def decode(
 
   Without a candidate text (no token, or no allowed span among the best) the
   answer is "empty" in version 1.1, as in the original. In version 2, where the
-  original fails, the answer is "" with NO_ANSWER_ODDS. In an ensemble, a text
-  has the mean of the models' probabilities; the mean's logarithm is the score.
+  original fails, it is "" with NO_ANSWER_ODDS. In an ensemble, a text has the
+  mean of the models' probabilities; the mean's logarithm is the score.
 
   Windows are in the order of the examples, `logits` in the order of the
-  windows. Raises ValueError if the numbers of windows and logits differ.
+  windows, else ValueError.
   """
   predictions = Predictions()
   pairs = zip(windows, logits, strict=True)
   groups = groupby(pairs, lambda pair: pair[0].example_index)
   by_example = {index: list(group) for index, group in groups}
   for index, example in enumerate(examples):
-    parts = [window for window, _ in by_example.get(index, ())]
+    group = by_example.get(index, ())
+    parts = [window for window, _ in group]
     # [2, T] for each model; in float64 sums equal the original's
     by_window = (
       np.moveaxis(np.atleast_3d(np.asarray(values, np.float64)), 2, 0)
-      for _, values in by_example.get(index, ())
+      for _, values in group
     )
     ranked = [  # by model
       _n_best(parts, values, example.doc_tokens, answer_text, config)
@@ -114,9 +115,8 @@ class AnswerText:
     """Text of the tokens `start` to `end`, and the first and last word.
 
     "steve smith" in "Steve Smith's" is "Steve Smith". The search runs in the
-    words after the tokenizer, which may have fewer characters. Counting
-    characters other than blanks maps the position back. If that is unclear, the
-    text is all words.
+    tokenizer's words. Counting characters other than blanks maps the position
+    back; if that is unclear, the text is all words.
     """
     pieces = self._tokenizer.convert_ids_to_tokens(window.ids[start : end + 1])
     first = window.token_word_ids[start - window.context_offset]
@@ -176,11 +176,10 @@ def _n_best(windows, logits, words, answer_text, config) -> list[_Entry]:
 def _candidates(
   windows, logits, null, config
 ) -> Iterator[tuple[int, int, int]]:
-  """Index of window, start and end of spans, best first.
+  """Yields window, start and end of spans, best first; ties by window.
 
-  Start and end are among the K best of the window, within the paragraph. The
-  start token has the most context in this window. Spans of the same score are
-  in the order of the windows, and the empty answer (0 to 0) is last.
+  Both are among the K best of the window, within the paragraph; the start token
+  has the most context there. The empty answer (0 to 0) is last.
   """
   columns: list[tuple] = []
   for number, window in enumerate(windows):

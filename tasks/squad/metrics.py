@@ -24,16 +24,17 @@ _REMOVED = str.maketrans(dict.fromkeys(string.punctuation))
 
 def write_predictions(predictions: Predictions, output_dir: str) -> None:
   """Writes, or replaces, the original's two or three files."""
-  contents: dict[str, dict] = {"predictions.json": predictions.answers}
-  contents["nbest_predictions.json"] = predictions.nbest
-  if predictions.null_odds:
-    contents["null_odds.json"] = predictions.null_odds
-  else:
-    files.remove_old(output_dir, "null_odds.json")
-  for name, content in contents.items():
+  for name, content in (
+    ("predictions.json", predictions.answers),
+    ("nbest_predictions.json", predictions.nbest),
+    ("null_odds.json", predictions.null_odds),
+  ):
     path = os.path.join(output_dir, name)
-    files.write_text(path, f"{json.dumps(content, indent=4)}\n")
-    logging.info("wrote %s", path)
+    if content or name != "null_odds.json":
+      files.write_text(path, f"{json.dumps(content, indent=4)}\n")
+      logging.info("wrote %s", path)
+    else:
+      files.remove_old(output_dir, name)
 
 
 def score(
@@ -146,11 +147,9 @@ def warn_of_silence(
   elif not _rejects_all(scores, predictions.null_odds):
     return
   logging.warning(
-    "the model %s none of %d questions, as if it had learned nothing: train "
-    "longer, with another --learning_rate or --seed, or check "
-    "--init_checkpoint",
-    verb,
-    len(questions),
+    f"the model {verb} none of {len(questions)} questions, as if it had "
+    "learned nothing: train longer, with another --learning_rate or --seed, or "
+    "check --init_checkpoint"
   )
 
 

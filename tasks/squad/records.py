@@ -1,8 +1,8 @@
 """Turns questions into windows, and windows into rows, without TensorFlow.
 
-A window is a question with as much of the paragraph as fits. The windows of a
-long paragraph overlap. All numbers equal convert_examples_to_features in the
-original's run_squad.py. A window has N tokens, D of them from the paragraph.
+A window is a question with a part of the paragraph; windows overlap. All
+numbers equal convert_examples_to_features in the original's run_squad.py. A
+window has N tokens, D of them from the paragraph.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -163,11 +163,7 @@ class WindowMaker:
     return self._last[1]
 
   def _token_span(self, document: _Document, answer: Answer):
-    """First and last token of an answer, such as "1895" in "(1895-1943).".
-
-    They are the answer's own tokens, if the words contain exactly these tokens,
-    otherwise all tokens of the words.
-    """
+    """First and last token of an answer, or else of the words around it."""
     first = document.word_starts[answer.start]
     last = document.word_starts[answer.end + 1] - 1
     expected = self._ids(answer.text)
@@ -181,8 +177,7 @@ class WindowMaker:
 def _max_context_window(parts: Sequence[range]) -> np.ndarray:
   """Index of the first part that gives each token most context, [tokens] int64.
 
-  Context is the smaller number of tokens, left or right, plus a hundredth of
-  the part's length.
+  Context is the smaller side, plus a hundredth of the part's length.
   """
   length = parts[-1].stop if parts else 0
   best = np.full(length, -1.0)

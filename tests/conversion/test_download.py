@@ -2,9 +2,9 @@ import io
 import json
 import os
 import stat
+import sys
 import zipfile
 from errno import ENOSPC
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -352,18 +352,23 @@ def test_a_zip_that_is_none_or_no_release_ends_in_one_line(
 
 
 @pytest.mark.parametrize("name", ["../a", "/a", "a/../../b", "..\\a", "link"])
-def test_a_zip_writes_neither_links_nor_files_outside_its_folder(
+def test_a_zip_with_a_path_that_leaves_its_folder_is_refused(
   hub, archive, tmp_path, name
 ):
   member = zipfile.ZipInfo(name)
   if name == "link":
     member.external_attr = (stat.S_IFLNK | 0o777) << 16
   hub.archives["/bert.zip"] = _zip(member, **archive)
-  with download.fetched(f"{hub.url}/bert.zip", f"{tmp_path}/x/bert") as folder:
-    assert not any(path.is_symlink() for path in Path(folder).parent.iterdir())
-    assert {path.name for path in tmp_path.iterdir()} == {"x"}
-    [cache] = (tmp_path / "x").iterdir()
-    assert {path.name for path in cache.iterdir()} == {"model.zip", "unpacked"}
+  _fails(
+    f"{hub.url}/bert.zip", tmp_path / "x/bert", "do not use it", repr(name)
+  )
+  assert {x.name for x in tmp_path.iterdir()} == {"x"}
+
+
+def test_without_huggingface_hub_an_error_says_what_to_install(monkeypatch):
+  monkeypatch.setitem(sys.modules, "huggingface_hub.constants", None)
+  with pytest.raises(UserError, match="pip install huggingface_hub"):
+    download.from_hub("hf://a/b")
 
 
 def test_a_full_disk_is_an_error_of_the_disk(

@@ -30,7 +30,7 @@ def test_lengths_are_counted_before_truncation(tmp_path):
     for _ in range(2):  # the cache keeps the full tokens
       assert encoder.encode(*texts).ids == ids
   assert lengths == [4, 7, 10, 3, 4]
-  with pytest.raises(ValueError, match="max_seq_length 2 is too short"):
+  with pytest.raises(ValueError, match="max_seq_length 2 must be at least 3"):
     features.RowEncoder(FullTokenizer(path), 2)
   features.RowEncoder(FullTokenizer(path), 3)
   path.write_text("[CLS]\n[SEP]\n")

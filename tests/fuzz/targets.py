@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from conversion import download, hugging_face, keras_hub, model_garden
 from data import features, labels, tables, vocab
-from data.pretraining import documents
+from data.pretraining import documents, passages
 from data.pretraining.documents import TextFormat
 from data.tokenization import CachedTokenizer, FullTokenizer
 from modeling.config import BertConfig
@@ -67,8 +67,8 @@ def _text(layout, field=None):
 
 
 def _articles(path):
-  articles = list(documents.read_wikipedia(path, SILENT()))
-  documents.read_book(path, SILENT())
+  articles = list(passages.read_wikipedia(path, SILENT()))
+  passages.read_book(path, SILENT())
   assert all(map(str.strip, passage) for text in articles for passage in text)
 
 

@@ -18,7 +18,7 @@ from tasks.features import task as features
 from tests import programs
 from tests.runs.test_fine_tune import _flags
 from tests.training import toy
-from training import loop, optimization, run_folder
+from training import loop, optimization, run_folder, run_json
 from training.run_folder import Checkpoints
 
 KIND = programs.settings_of("run_classifier")
@@ -376,5 +376,10 @@ def test_all_workers_wait_for_the_export_and_the_chief_writes(
     ("save", 0, "new", served, ["keras"]),
   ]
   assert events == written * is_chief + [("wait_for_chief", 1)]
+  told = {"vocab_file": "of the model"}
+  monkeypatch.setattr(session.checks, "vocabulary_flags", lambda *_: told)
   training._report(losses.pretraining(), toy.Source(1), "examples")
-  assert (tmp_path / "run.json").exists() == is_chief
+  entries = run_json.read(str(tmp_path))
+  assert [x["flags"]["vocab_file"] for x in entries] == (
+    ["of the model"] * is_chief
+  )

@@ -147,7 +147,9 @@ def test_labels_have_one_order(tmp_path, commands, monkeypatch, known):
   for folder in folders:
     assert labels.load(str(folder)) == tuple(known or "bca")
   labels.save("abc", str(tmp_path))
-  with pytest.raises(ValueError, match=r"rate_3e-05_seed_1 and .* other label"):
+  with pytest.raises(
+    ValueError, match=r"rate_3e-05_seed_1 and .* different labels"
+  ):
     sweep.run_sweep(_flags(tmp_path))
 
 

@@ -24,7 +24,6 @@ from serving.remote import RemoteEngine, RemoteError
 from serving.server.version import Version
 from serving.tflite import LiteRtEngine
 from storage import UserError
-from tests import programs
 from tests.serving import tasks
 from tests.serving.server import stand_in as server
 
@@ -350,30 +349,6 @@ def test_a_row_that_the_model_does_not_take_is_refused(folders, kind):
     with pytest.raises(UserError):
       list(engine.run([bad]))
     assert len(list(engine.run([good, good]))) == 2  # the engine still works
-
-
-def test_no_tensorflow_is_imported(folders):
-  pytest.importorskip("ai_edge_litert")
-  program = """if True:
-    import json, sys
-
-    class Blocked:
-      def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in ("tensorflow", "keras"):
-          raise ImportError(name)
-
-    sys.meta_path.insert(0, Blocked())
-    from predictor import Predictor
-    for folder in sys.argv[1:]:
-      predict = Predictor(folder)
-      texts = {name: ["ab c [MASK]"] for name in predict.inputs}
-      if "choices" in texts:
-        texts["choices"] = [["ab", "c"]]
-      print(json.dumps(predict(**texts)))
-  """
-  names = ("classification of pairs", "tagging", "questions")
-  done = programs.python(["-c", program, *(str(folders[n]) for n in names)])
-  assert len(done.stdout.splitlines()) == len(names), done.stderr
 
 
 CORRUPT = r"""

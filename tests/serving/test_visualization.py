@@ -19,6 +19,7 @@ from serving.visualization import Internals, Sequence
 from storage import UserError
 from tasks.pretraining import answers as pretraining
 from tests.serving import stand_in, tasks
+from tests.shared import slow
 
 ENSEMBLE = "questions by three"
 EVIL = "</script><b>{{style}} <!-- é"
@@ -41,7 +42,10 @@ def _served(**changes):
   return ServedModel(models.pretrainer(config), answers)
 
 
-@pytest.mark.parametrize("name", [n for n in tasks.NAMES if n != ENSEMBLE])
+@pytest.mark.parametrize(
+  "name",
+  [slow(n) if "by" in n else n for n in tasks.NAMES if n != ENSEMBLE],
+)
 def test_every_task_has_its_answer_and_attention(every_task, name):
   served = every_task[name]
   [texts] = tasks.make_examples(served.answers, ["ab ."])

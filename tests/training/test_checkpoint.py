@@ -144,15 +144,15 @@ def test_only_a_pooler_that_is_read_is_missed(kind, tmp_path, caplog):
   assert f"restored {len(has)} of {number} variables" in caplog.text
 
 
-def test_a_corrupt_checkpoint_is_named(tmp_path):
+@pytest.mark.parametrize(
+  ("suffix", "byte"), [(".data-00000-of-00001", b"\0"), (".index", b"x")]
+)
+def test_a_corrupt_checkpoint_is_named(tmp_path, suffix, byte):
   prefix = _saved(tmp_path)
-  data = tmp_path / "model.ckpt-3.data-00000-of-00001"
-  data.write_bytes(b"\0" * data.stat().st_size)
+  path = tmp_path / f"model.ckpt-3{suffix}"
+  path.write_bytes(byte * path.stat().st_size)
   with pytest.raises(ValueError, match=r"model.ckpt-3 cannot be read"):
     checkpoint.open_reader(prefix)["a"]
-  (tmp_path / "model.ckpt-3.index").write_bytes(b"nonsense")
-  with pytest.raises(ValueError, match=r"model.ckpt-3 cannot be read"):
-    checkpoint.open_reader(prefix)
 
 
 @pytest.mark.parametrize(
@@ -234,16 +234,13 @@ def test_the_page_on_checkpoints_renames_a_scope(tmp_path, scope):
 
 
 def test_heads_a_pooler_and_an_lstm_may_be_missing(tmp_path):
-  prefix = _saved(
-    tmp_path, **checkpoint.variables(models.encoder(toy.config()))
-  )
+  values = checkpoint.variables(models.encoder(toy.config()))
   config = replace(toy.config(), add_bilstm=True)
+  prefix = _saved(tmp_path, **values)
   fresh = run_folder.initialize(models.classifier(config, 2), prefix)
-  assert {name.split("/")[1 if "/" in name else 0] for name in fresh} == {
-    *("bilstm", "output_weights", "output_bias")
-  }
-  encoder = checkpoint.variables(models.encoder(toy.config()))
-  bare = {k: v for k, v in encoder.items() if "/pooler/" not in k}
+  parts = {name.removeprefix("bert/").split("/")[0] for name in fresh}
+  assert parts == {"bilstm", "output_weights", "output_bias"}
+  bare = {k: v for k, v in values.items() if "/pooler/" not in k}
   prefix = _saved(tmp_path, step=4, **bare)
   fresh = run_folder.initialize(models.encoder(toy.config()), prefix)
   assert all("/pooler/" in name for name in fresh)
@@ -386,9 +383,8 @@ def test_averages_begin_with_the_initial_checkpoint(tmp_path):
   first, step = toy.train_step(), _step_with_everything(1)
   prefix = Checkpoints(str(tmp_path / "start")).save(0, first.state)
   Checkpoints(str(tmp_path)).resume(step, prefix)
-  averages = step.average.averages
-  for value, average in zip(first.variables, averages, strict=True):
-    np.testing.assert_array_equal(average, value)
+  pairs = zip(first.variables, step.average.averages, strict=True)
+  assert all(np.array_equal(value, average) for value, average in pairs)
 
 
 def test_a_checkpoint_of_the_original_may_lack_variables(tmp_path, caplog):

@@ -62,7 +62,10 @@ def _step(task):
   return step, batch
 
 
-@pytest.fixture(scope="module", params=MODELS)
+@pytest.fixture(
+  scope="module",
+  params=[slow(name) if name == "regression" else name for name in MODELS],
+)
 def graph(request):
   """The graph of a task's step in the form for accelerators."""
   step, batch = _step(request.param)
@@ -210,7 +213,8 @@ def test_replicas_exchange_weights_and_gradients_once():
   assert sizes == {2: 2, variables: 2}
 
 
-@pytest.mark.parametrize("task", ["pretraining", *map(slow, [*MODELS][1:])])
+@pytest.mark.slow
+@pytest.mark.parametrize("task", MODELS)
 def test_xla_compiles_the_step(task):
   step, batch = _step(task)
   sums = tf.function(step._step, jit_compile=True)(batch)

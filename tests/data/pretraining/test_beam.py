@@ -10,7 +10,7 @@ pytest.importorskip(
 
 from apache_beam.runners.portability.prism_runner import PrismJobServer
 
-from data.pretraining import beam, shards
+from data.pretraining import beam, documents, shards
 from data.pretraining.documents import TextFormat
 from data.pretraining.vocab_learning import WordCounter
 from storage import tfrecord
@@ -29,10 +29,10 @@ RETRYING = [
 
 @pytest.fixture(name="text")
 def _text(tmp_path, monkeypatch):
-  monkeypatch.setattr(shards, "_MIN_BYTES", 3000)
-  documents = corpus.random_documents(60)
+  monkeypatch.setattr(documents, "_MIN_BYTES", 3000)
+  some = corpus.random_documents(60)
   path = tmp_path / "a text"
-  path.write_text(corpus.as_text([*documents, *documents[:9]]))
+  path.write_text(corpus.as_text([*some, *some[:9]]))
   return str(path)
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data.pretraining import documents, instances, shards
+from data.pretraining import documents, instances, passages, shards
 from data.pretraining.instances import InstanceConfig
 from data.tokenization import FullTokenizer
 from storage import UserError
@@ -108,7 +108,7 @@ def test_blank_lines_separate_paragraphs():
 def test_other_files_than_articles_are_named(tmp_path, text, message):
   (tmp_path / "wiki").write_text(text)
   with pytest.raises(UserError, match=message):
-    list(documents.read_wikipedia(str(tmp_path / "wiki"), SILENT()))
+    list(passages.read_wikipedia(str(tmp_path / "wiki"), SILENT()))
 
 
 @pytest.mark.parametrize("text", ["<doc>\n{}\n</doc>", '{{"text": "{}"}}'])
@@ -117,7 +117,7 @@ def test_articles_may_come_through_a_pipe(text):
   reader, writer = os.pipe()
   with os.fdopen(writer, "w") as file:
     file.write(f"\n\n{text.format(passage)}\n\n")
-  [article] = documents.read_wikipedia(f"/dev/fd/{reader}", SILENT())
+  [article] = passages.read_wikipedia(f"/dev/fd/{reader}", SILENT())
   os.close(reader)
   assert article == [passage]
 
@@ -193,7 +193,7 @@ def test_an_article_keeps_only_passages(tmp_path, text, is_passage):
   path = tmp_path / "wiki"
   for article in (json.dumps({"text": text}), f"<doc>\n{text}\n</doc>\n"):
     path.write_text(f"\ufeff{article}", encoding="utf-8")
-    [result] = documents.read_wikipedia(str(path), SILENT())
+    [result] = passages.read_wikipedia(str(path), SILENT())
     assert result == [text.strip()] * is_passage
 
 
@@ -216,7 +216,7 @@ def test_an_article_keeps_only_passages(tmp_path, text, is_passage):
 )
 def test_a_book_keeps_only_passages(tmp_path, text, number):
   (tmp_path / "book").write_text(text)
-  result = documents.read_book(str(tmp_path / "book"), SILENT())
+  result = passages.read_book(str(tmp_path / "book"), SILENT())
   assert len(result) == number
   if text.startswith("one."):
     assert result == ["one." if "End" in text else "two."]

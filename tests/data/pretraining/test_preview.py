@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from data import vocab
-from data.pretraining import instances, preview, shards
+from data.pretraining import instances, shards
 from data.pretraining.instances import InstanceConfig, Masking, MaskPolicy
 from data.records import parser
 from data.tokenization import FullTokenizer
@@ -48,7 +48,7 @@ def test_counts_are_those_of_the_records(text, tmp_path, whole_word):
   used = records["masked_lm_weights"] > 0
   is_mask = used & (shown == WORDS[vocab.MASK])
   same = used & (shown == labels)
-  *_, pairs, masks = preview.preview(config, [text], 0, MASKING)
+  *_, pairs, masks = shards.preview(config, [text], 0, MASKING)
   numbers = [int(n.replace(",", "")) for n in re.findall(r"([\d,]+) \(", masks)]
   other = used.sum() - is_mask.sum() - same.sum()
   assert numbers == [used.sum(), is_mask.sum(), other, same.sum()]
@@ -61,7 +61,7 @@ def test_counts_are_those_of_the_records(text, tmp_path, whole_word):
 
 
 def test_an_instance_names_every_replacement(text):
-  lines = [*preview.preview(_config(), [text], 2, MASKING)]
+  lines = [*shards.preview(_config(), [text], 2, MASKING)]
   assert lines[0].startswith("Instance 1: ")
   assert lines[1].startswith("  [CLS] ")
   assert lines[2].endswith(" [SEP]")
@@ -78,7 +78,7 @@ def test_columns_are_those_of_a_terminal():
   example |= {"input_mask": [1, 1], "next_sentence_labels": [0]}
   tokens = ["[MASK]", "[MASK]", "owl", "부엉이"]
   targets = [(0, 0, 2), (1, 1, 3)]
-  lines = preview._describe(1, example, targets, tokens, False)
+  lines = shards._describe(1, example, targets, tokens, False)
   _, _, title, latin, hangul, _ = lines
   column = title.index("replaced")
   assert (latin.index("["), hangul.index("[")) == (column, column - 3)
@@ -86,7 +86,7 @@ def test_columns_are_those_of_a_terminal():
 
 def test_next_tokens_are_the_targets(text):
   options = MASKING, "left_to_right"
-  lines = [*preview.preview(_config(), [text], 1, *options)]
+  lines = [*shards.preview(_config(), [text], 1, *options)]
   row = " ".join(lines[1:3]).split()
   assert lines[3].split() == ["position", "token", "predicts"]
   shown = [line.split()[1:] for line in lines[4 : lines.index("")]]
@@ -95,16 +95,12 @@ def test_next_tokens_are_the_targets(text):
   assert lines[-1].endswith("tokens predict the next one")
 
 
-def test_unmasked_instances_are_masked_by_the_seed():
-  rows = [{"input_ids": [*range(1000, 1014)], "input_mask": [1] * 14}] * 65
-
+def test_unmasked_instances_are_masked_by_the_seed(text):
   def masks(seed, masking=MASKING):
     config = corpus.build_config(None, seed)
-    targets = preview.with_targets(rows, config, masking, "mlm")
-    return [[*row["input_ids"]] for row in targets]
+    return [*shards.preview(config, [text], 9, masking)]
 
-  first = masks(1)
-  assert first == masks(1) != masks(2)
-  assert first[0] != first[64]  # another batch
-  always = Masking(7, 0.5, policy=MaskPolicy(1.0, 0.0))
-  assert all(row.count(103) == 7 for row in masks(1, always))
+  assert masks(1) == masks(1) != masks(2)
+  *instances, total = masks(1, Masking(7, 0.5, policy=MaskPolicy(1.0, 0.0)))
+  assert " 0 (0.0%) unchanged" in total
+  assert sum(line.endswith("  [MASK]") for line in instances) > 9

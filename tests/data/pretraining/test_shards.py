@@ -20,7 +20,7 @@ def test_shards_of_one_text_are_drawn_by_their_numbers(tmp_path):
   """Equal draws would pair and mask every shard at the same positions."""
   path = tmp_path / "text.txt"
   path.write_text(corpus.random_text(9))
-  [shard] = shards.split_corpus([str(path)], TextFormat())
+  [shard] = documents.split_corpus([str(path)], TextFormat())
   records = []
   for number, seed in ((0, 1), (0, 1), (1, 1), (0, 2)):
     builder = instances.RecordBuilder(corpus.build_config(seed=seed))
@@ -41,7 +41,7 @@ def _records(folder, paths, processes, names="abc", **changes):
 
 
 def test_single_documents_are_warned_about(tmp_path, monkeypatch, caplog):
-  monkeypatch.setattr(shards, "_MIN_BYTES", 4000)
+  monkeypatch.setattr(documents, "_MIN_BYTES", 4000)
   paths = [str(tmp_path / name) for name in ("book", "other book")]
   for path in paths:
     Path(path).write_text("Owls hunt at night.\n" * 300)
@@ -70,7 +70,7 @@ def test_too_many_random_next_sentences_are_warned_about(
 
 
 def test_duplicates_are_dropped_in_all_shards(tmp_path, monkeypatch):
-  monkeypatch.setattr(shards, "_MIN_BYTES", 4000)
+  monkeypatch.setattr(documents, "_MIN_BYTES", 4000)
   once, more = corpus.random_documents(60), corpus.random_documents(9, seed=2)
   (tmp_path / "again").write_text(corpus.as_text([*once, *more, *once]))
   paths = [str(tmp_path / "again")]
@@ -78,7 +78,7 @@ def test_duplicates_are_dropped_in_all_shards(tmp_path, monkeypatch):
     _records(tmp_path / str(n), paths, n, deduplicate=True) for n in (1, 2)
   ]
   assert result[0] == result[1]
-  text_shards = shards.split_corpus(paths, TextFormat())
+  text_shards = documents.split_corpus(paths, TextFormat())
   marked = shards._mark_duplicates(text_shards, TextFormat(), 1)
   assert sum(len(shard.dropped) for shard in marked) == len(once)
   assert marked[0].dropped == ()
@@ -106,10 +106,10 @@ def test_workers_end_before_their_folder_is_removed(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("masking", [corpus.MASKING, None])
 def test_any_number_of_workers_does_the_same(masking, tmp_path, monkeypatch):
-  monkeypatch.setattr(shards, "_MIN_BYTES", 4000)
+  monkeypatch.setattr(documents, "_MIN_BYTES", 4000)
   (tmp_path / "text").write_text(corpus.random_text(60, 4))
   paths = [str(tmp_path / "text")]
-  assert len(shards.split_corpus(paths, TextFormat())) > 2
+  assert len(documents.split_corpus(paths, TextFormat())) > 2
   expected = _records(tmp_path / "one", paths, 1, masking=masking)
   result = _records(tmp_path / "two", paths, 2, masking=masking)
   assert result == expected
@@ -141,7 +141,7 @@ def test_a_document_ends_with_its_file(tmp_path, layout, content, end):
     if text is not None:
       paths.append(str(tmp_path / f"{len(paths)}"))
       Path(paths[-1]).write_bytes(text.encode())
-  [shard] = shards.split_corpus(paths, TextFormat(layout))
+  [shard] = documents.split_corpus(paths, TextFormat(layout))
   lines = [*shard.lines(TextFormat(layout))]
   expected = [["Owls hunt."], ["Bats fly."]]
   assert [*documents.split_documents(lines)] == expected
@@ -178,9 +178,9 @@ def split(monkeypatch):
   """Returns a function that divides files into shards of a given size."""
 
   def split(paths, size, text_format=None):
-    monkeypatch.setattr(shards, "_MIN_BYTES", size)
-    monkeypatch.setattr(shards, "_MAX_BYTES", size)
-    return shards.split_corpus(paths, text_format or TextFormat())
+    monkeypatch.setattr(documents, "_MIN_BYTES", size)
+    monkeypatch.setattr(documents, "_MAX_BYTES", size)
+    return documents.split_corpus(paths, text_format or TextFormat())
 
   return split
 
@@ -216,7 +216,7 @@ def test_a_shard_is_a_32nd_of_the_text(kilobytes, files_of_shards, tmp_path):
   for path in paths:
     with open(path, "wb") as file:
       file.truncate(1024 * kilobytes // 2)
-  corpus = shards.split_corpus(paths, TextFormat())
+  corpus = documents.split_corpus(paths, TextFormat())
   assert [len(shard.spans) for shard in corpus] == files_of_shards
 
 
@@ -238,7 +238,7 @@ def test_a_file_that_is_a_document_is_not_divided(tmp_path, split):
 
 
 def test_a_large_document_is_warned_about(tmp_path, monkeypatch, caplog, split):
-  monkeypatch.setattr(shards, "_LARGE_SPAN", 4000)
+  monkeypatch.setattr(documents, "_LARGE_SPAN", 4000)
   (tmp_path / "one.txt").write_text("a\n" * 5000)
   split([str(tmp_path / "one.txt")], 1000)
   assert "one.txt: 0 MB cannot be divided" in caplog.text
@@ -249,7 +249,7 @@ def test_a_file_without_line_breaks_is_not_read_at_once(tmp_path, monkeypatch):
   path = str(tmp_path / "one line.jsonl")
   Path(path).write_text("[" * 5_000_000)
   tracemalloc.start()
-  corpus = shards.split_corpus([path], TextFormat(field="text"))
+  corpus = documents.split_corpus([path], TextFormat(field="text"))
   _, peak = tracemalloc.get_traced_memory()
   tracemalloc.stop()
   assert peak < 1e6

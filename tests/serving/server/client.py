@@ -14,12 +14,12 @@ PATH = f"/v1/models/{NAME}:predict"
 ROOT = Path(__file__).parents[3]
 
 
-def start(model, *flags):
+def start(model, *flags, python=(sys.executable,), env=None):
   """Returns the process and port of a ready server."""
   own = f"--model={NAME}={model}"
-  command = [sys.executable, "serve.py", own, "--port=0", *flags]
+  command = [*python, "serve.py", own, "--port=0", *flags]
   process = subprocess.Popen(
-    command, cwd=ROOT, stderr=subprocess.PIPE, text=True
+    command, cwd=ROOT, env=env, stderr=subprocess.PIPE, text=True
   )
   for line in process.stderr:
     if match := re.search(r"http://127.0.0.1:(\d+)", line):

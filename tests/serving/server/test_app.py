@@ -6,6 +6,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from absl import logging
 
 from serving.server.app import Metrics
 from tests.serving.server import stand_in
@@ -269,7 +270,10 @@ def test_the_page_allows_nothing_from_elsewhere(client, name):
   assert b"innerHTML" not in body
 
 
-def test_overload_is_answered_at_once(tmp_path):
+def test_overload_is_answered_at_once_and_logged_once_a_minute(
+  tmp_path, caplog, monkeypatch
+):
+  monkeypatch.setattr(logging, "_log_timer_per_token", {})  # forget other tests
   settings = stand_in.SETTINGS._replace(max_queue_size=2)
   with (
     stand_in.toy(tmp_path, settings) as client,
@@ -283,13 +287,15 @@ def test_overload_is_answered_at_once(tmp_path):
     metrics = client.request("GET", "/metrics")[2]
     assert b'serving_queue_texts{model="toy"} 2.0' in metrics
     begin = time.monotonic()
-    status, answer = client.ask(stand_in.GATED)
+    message = "the queue is full (max_queue_size=2)"
+    for _ in range(2):
+      error = {"error": f"{message}: try again later"}
+      assert client.ask(stand_in.GATED) == (503, error)
     assert time.monotonic() - begin < 5
-    message = "the queue is full (max_queue_size=2): try again later"
-    assert (status, answer) == (503, {"error": message})
     client.version.gate.set()
     answer = {"predictions": [{"length": 1, "text": "a"}]}
     assert [future.result() for future in futures] == [(200, answer)] * 3
+  assert [x for x in caplog.messages if "max_queue_size" in x] == [message]
 
 
 def test_a_late_answer_is_504_and_what_waits_does_not_run(tmp_path):

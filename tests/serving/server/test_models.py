@@ -115,10 +115,10 @@ def test_versions_that_are_not_loaded_yet_are_loading(folder):
   assert {*second.states.values()} == {("AVAILABLE", "")}
 
 
-def test_a_model_none_of_whose_versions_loads_is_not_called_loading(folder):
-  def load(path):
-    raise OSError(f"cannot read {path}")
-
+def test_a_model_none_of_whose_versions_loads_is_not_called_loading(
+  folder, load
+):
+  load.broken = {"0010", "9", "1"}
   model = _model(folder, load=load)
   _check_missing(model, None, 503, "mrpc could not be loaded: the server's log")
   _check_missing(model, 10, 404, "model mrpc has no version 10")
@@ -207,46 +207,53 @@ def test_an_error_without_a_message_is_called_by_its_class(folder):
   assert _model(folder, load=load).states[10] == ("END", "MemoryError")
 
 
-def test_the_old_version_answers_until_the_new_one_can(folder, monkeypatch):
-  broken = {f"{folder}/12"}
+@pytest.fixture(name="load")
+def _load():
+  """Loads versions; those whose names are in `broken` cannot be loaded."""
 
   def load(path):
-    if path in broken:
+    if path.rpartition("/")[2] in load.broken:
       raise OSError(f"cannot read {path}\nand more")
     return Version(path)
 
+  load.broken = set()
+  return load
+
+
+@pytest.fixture(name="after_a_minute")
+def _after_a_minute(monkeypatch):
+  later = time.monotonic() + 61
+  return lambda: monkeypatch.setattr(models.time, "monotonic", lambda: later)
+
+
+def test_the_old_version_answers_until_the_new_one_can(
+  folder, load, after_a_minute
+):
+  load.broken.add("12")
   model = _model(folder, load=load)
   (folder / "12").mkdir()
   model.poll()
   assert sorted(model.versions) == [10]
   assert model.states[12] == ("END", f"cannot read {folder}/12")
-  broken.clear()
+  load.broken.clear()
   model.poll()
   assert sorted(model.versions) == [10]  # the next attempt comes later
-  later = time.monotonic() + 61
-  monkeypatch.setattr(models.time, "monotonic", lambda: later)
+  after_a_minute()
   model.poll()
   assert sorted(model.versions) == [12]
 
 
 def test_an_older_version_is_loaded_if_the_newest_cannot_be(
-  folder, monkeypatch
+  folder, load, after_a_minute
 ):
-  broken = {f"{folder}/0010", f"{folder}/9"}
-
-  def load(path):
-    if path in broken:
-      raise OSError
-    return Version(path)
-
+  load.broken = {"0010", "9"}
   model = _model(folder, load=load)  # after a server restart
   assert sorted(model.versions) == [1]
   assert [model.states[n][0] for n in (10, 9)] == ["END", "END"]
   model.poll()
   assert sorted(model.versions) == [1]
-  broken.clear()
-  later = time.monotonic() + 61
-  monkeypatch.setattr(models.time, "monotonic", lambda: later)
+  load.broken.clear()
+  after_a_minute()
   model.poll()
   assert sorted(model.versions) == [10]
 
@@ -260,12 +267,8 @@ def test_metrics_are_of_all_versions_and_name_the_newest(folder):
   assert 'serving_queue_texts{model="mrpc"} 5.0' in text
 
 
-def test_a_version_that_fails_does_not_delay_the_next_one(folder):
-  def load(path):
-    if path.endswith("12"):
-      raise OSError
-    return Version(path)
-
+def test_a_version_that_fails_does_not_delay_the_next_one(folder, load):
+  load.broken.add("12")
   model = _model(folder, load=load)
   for name in ("12", "13"):
     (folder / name).mkdir()

@@ -29,36 +29,34 @@ def _find_answer(texts):
   return {"answer": answer, "start": start, "end": end, "probability": 0.75}
 
 
-def _tag(texts):
+TAGS = {"Ada": "B-PER", "Li": "I-PER", "Al": "B-PER", "Oslo": "B-LOC"}
+
+
+def _tag(texts, tags=TAGS, other="O"):
   text = texts["tokens"]
   matches = [*re.finditer(r"[\w<>/]+|[^\w\s]", text)]
-  tags, entities = [], []
+  entities = []
   for match in matches:
-    word, (start, end) = match[0], match.span()
-    label = {"A": "PER", "O": "LOC"}.get(word[0], "")
-    tags.append(f"B-{label}" if label else "O")
+    prefix, _, label = tags.get(match[0], "").partition("-")
+    if prefix == "B":
+      entities.append({"label": label, "start": match.start()})
     if label:
-      entity = {"label": label, "text": word, "start": start, "end": end}
-      entities.append(entity | {"probability": 0.75})
-    if word == "Li":  # the second half of a name
-      tags[-1] = "I-PER"
-      entities[-1] |= {"text": text[entities[-1]["start"] : end], "end": end}
+      entities[-1] |= {"end": match.end(), "probability": 0.75}
+  for entity in entities:
+    entity["text"] = text[entity["start"] : entity["end"]]
   return {
     "words": [match[0] for match in matches],
-    "tags": tags,
+    "tags": [tags.get(match[0], other) for match in matches],
     "num_words": len(matches),
     "start": [match.start() for match in matches],
     "end": [match.end() for match in matches],
-    "labels": ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"],
+    "labels": [other, *tags.values()],
     "entities": entities,
   }
 
 
 def _tag_words(texts):
-  """Returns a part-of-speech model's answer."""
-  answer = _tag(texts)
-  tags = ["NOUN" if word[0].isupper() else "VERB" for word in answer["words"]]
-  return answer | {"tags": tags, "labels": ["NOUN", "VERB"], "entities": []}
+  return _tag(texts, {"met": "VERB"}, "NOUN")
 
 
 def _fill(texts):
@@ -71,46 +69,38 @@ def _fill(texts):
   return answer
 
 
-def _label(texts):
-  probs = [0.2, 0.8]
-  return {"label": "good", "labels": ["bad", "good"], "probabilities": probs}
-
-
 def _choose(texts):
   *others, last = texts["choices"]
   probs = [*[0.1] * len(others), 0.7]
   return {"choice": len(others), "text": last, "probabilities": probs}
 
 
-def _embed(texts):
-  vectors, tokens = [[[0.5] * 16] * 2] * 3, ["[CLS]", "<b>", "[SEP]"]
-  answer = {"tokens": tokens, "num_tokens": 3, "token_vectors": vectors}
-  return answer | {"sentence": [[0.125] * 16] * 2}
-
-
-# Each model's task, and texts that are its first example.
-EXAMPLES = {
-  "questions": ("squad", "Where was Ada born?"),
-  "names": ("ner", "Ada Lovelace, the mathematician, lived in London."),
-  "masks": ("pretraining", "The capital of France is [MASK]."),
-  "labels": ("classification", "He said so."),
-  "choices": ("multiple choice", "She opens the door."),
-  "vectors": ("features", "A film that is good."),
-}
-EXAMPLES |= {
-  "parts of speech": EXAMPLES["names"],
-  "scores": ("classification", "A film that is good."),
-}
+LABELED = {"label": "good", "labels": ["bad", "good"]}
+LABELED["probabilities"] = [0.2, 0.8]
+VECTORS = {"tokens": ["[CLS]", "<b>", "[SEP]"], "num_tokens": 3}
+VECTORS |= {"token_vectors": [[[0.5] * 16] * 2] * 3}
+VECTORS |= {"sentence": [[0.125] * 16] * 2}
+# Each model's answer, inputs and task, and its first example.
+NAMES = "Ada Lovelace, the mathematician, lived in London."
+FILM = "A film that is good."
 TASKS = {
-  "questions": (_find_answer, ["question", "context"]),
-  "names": (_tag, ["tokens"]),
-  "parts of speech": (_tag_words, ["tokens"]),
-  "masks": (_fill, ["text", "text_pair"]),
-  "labels": (_label, ["text_a", "text_b"]),
-  "choices": (_choose, ["sent1", "sent2", "choices"]),
-  "scores": (lambda texts: {"score": 3.14159}, ["text"]),
-  "vectors": (_embed, ["text"]),
-}
+  "questions": (
+    _find_answer, "question context", "squad", "Where was Ada born?"
+  ),
+  "names": (_tag, "tokens", "ner", NAMES),
+  "parts of speech": (_tag_words, "tokens", "ner", NAMES),
+  "masks": (
+    _fill, "text text_pair", "pretraining", "The capital of France is [MASK]."
+  ),
+  "labels": (
+    lambda texts: LABELED, "text_a text_b", "classification", "He said so."
+  ),
+  "choices": (
+    _choose, "sent1 sent2 choices", "multiple choice", "She opens the door."
+  ),
+  "scores": (lambda texts: {"score": 3.14159}, "text", "classification", FILM),
+  "vectors": (lambda texts: VECTORS, "text", "features", FILM),
+}  # fmt: skip
 
 
 def _spec(name):
@@ -118,10 +108,11 @@ def _spec(name):
 
 
 class _Version:
-  def __init__(self, task, answer, inputs):
-    self.specs = {"serving_default": {name: _spec(name) for name in inputs}}
+  def __init__(self, answer, inputs, task, _):
+    specs = {name: _spec(name) for name in inputs.split()}
+    self.specs = {"serving_default": specs}
     self.functions = {"serving_default": lambda rows: [*map(answer, rows)]}
-    self.signature_def = {"serving_default": {"inputs": dict.fromkeys(inputs)}}
+    self.signature_def = {"serving_default": {"inputs": dict.fromkeys(specs)}}
     self.facts = {"task": task, "layers": None, "labels": [EVIL] * 21}
     self.workers = Workers(64, 1)
 
@@ -132,10 +123,8 @@ def _opened(tmp_path_factory, names):
   folder = tmp_path_factory.mktemp("models")
   (folder / "1").mkdir()
   models = [
-    Model(
-      n, str(folder), 1, lambda path, n=n: _Version(EXAMPLES[n][0], *TASKS[n])
-    )
-    for n in names
+    Model(name, str(folder), 1, lambda path, name=name: _Version(*TASKS[name]))
+    for name in names
   ]
   for model in models:
     model.poll()
@@ -155,20 +144,24 @@ def _page(tmp_path_factory):
   page.close()
 
 
+def _inputs(model):
+  return TASKS[model][1].split()
+
+
 def _choose_model(page, model):
   page.run(
     f"byId('model').value = {json.dumps(model)};"
     "byId('inputs').replaceChildren();"
     "byId('model').dispatchEvent(new Event('change'))"
   )
-  count = len(TASKS[model][1])
+  count = len(_inputs(model))
   page.wait(f"document.querySelectorAll('textarea').length === {count}")
 
 
 def _ask(page, model, *texts):
   """Submits texts on the page and returns the displayed answer."""
   _choose_model(page, model)
-  for name, text in zip(TASKS[model][1], texts, strict=True):
+  for name, text in zip(_inputs(model), texts, strict=True):
     page.run(f"byId('input-{name}').value = {json.dumps(text)}")
   page.run("byId('ask').click()")
   page.wait(
@@ -194,7 +187,7 @@ RUBIES = "[...document.querySelectorAll('ruby')]"
 def test_tags_stand_over_words(page):
   _ask(page, "parts of speech", "Ada met <b>Bo</b>")
   texts = page.run(f"{RUBIES}.map((ruby) => ruby.textContent)")
-  assert texts == ["AdaNOUN", "metVERB", "<b>Bo</b>VERB"]
+  assert texts == ["AdaNOUN", "metVERB", "<b>Bo</b>NOUN"]
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -218,7 +211,7 @@ def test_types_of_entities_have_colors(page, theme):
     assert (color, title) == ("rgb(0, 0, 0)", "75.0 %")
 
 
-VECTORS = "A vector of 16 numbers from each of 2 layer(s)"
+SHAPE = "A vector of 16 numbers from each of 2 layer(s)"
 PARTS = [
   ("questions", ["Oslo", "in Riga"], ["No answer in this context."]),
   ("masks", ["a [MASK] c [MASK]", ""], ["<i>one</i>", "[MASK] 2"]),
@@ -226,7 +219,7 @@ PARTS = [
   ("masks", ["a", "b"], ["IsNext", "62.5 %"]),
   ("masks", ["a", "no head"], ["The model has no head for next sentences."]),
   ("scores", ["a"], ["3.142"]),
-  ("vectors", ["a"], [VECTORS, "0.125, 0.125"]),
+  ("vectors", ["a"], [SHAPE, "0.125, 0.125"]),
   ("vectors", ["a"], ["each of 3 tokens: [CLS] <b> [SEP]."]),
 ]
 
@@ -251,18 +244,14 @@ def test_labels_and_choices_have_bars(page):
 @pytest.mark.parametrize("model", TASKS)
 def test_each_model_has_a_title_and_an_example(page, model):
   _choose_model(page, model)
+  *_, task, example = TASKS[model]
   assert page.run("document.title") == f"{model} - BERT"
   facts = page.run("byId('facts').innerText").split("\n")
-  assert facts == [
-    "task",
-    EXAMPLES[model][0],
-    "labels",
-    f"{EVIL}, " * 20 + "...",
-  ]
-  first = f"byId('input-{TASKS[model][1][0]}').value"
-  assert page.run(first) == EXAMPLES[model][1]
+  assert facts == ["task", task, "labels", f"{EVIL}, " * 20 + "..."]
+  first = f"byId('input-{_inputs(model)[0]}').value"
+  assert page.run(first) == example
   page.run("byId('examples').lastChild.click()")
-  assert page.run(first) not in ("", EXAMPLES[model][1])
+  assert page.run(first) not in ("", example)
   page.run("byId('ask').click()")
   page.wait("byId('status').textContent.match(/ms$/)")
   assert page.run("byId('answer').innerText")
@@ -309,7 +298,7 @@ def test_a_server_that_is_gone_is_named(tmp_path_factory):
 
 @pytest.mark.parametrize("model", TASKS)
 def test_html_in_texts_stays_text(page, model):
-  _ask(page, model, *[EVIL] * len(TASKS[model][1]))
+  _ask(page, model, *[EVIL] * len(_inputs(model)))
   assert page.run("document.title") == f"{model} - BERT"
   elements = "document.querySelectorAll('#answer img, #answer b')"
   assert page.run(f"{elements}.length") == 0

@@ -1,0 +1,130 @@
+"""Finds passages in Wikipedia articles and books (section 3.1 of the paper)."""
+
+import re
+from collections.abc import Iterator
+from itertools import chain
+
+from data.pretraining.documents import split_documents
+from data.pretraining.sentences import BLANKLESS, CLOSING, MARKS
+from storage import Progress, UserError, setting, textfiles
+
+# The start of lists, tables and headers of an article, in WikiExtractor's
+# output or in wiki markup.
+_MARKUP = re.compile(r"[*#|!=;:<{}•·–—-]|\d+[.)]\s|(BULLET|Section)::::")
+_MIN_WORDS = 8  # in an article's passage; headers may end with a full stop
+_MANY_WORDS = 20  # in a passage that need not end like a sentence
+# Characters in a line. In a block with a longer line, each line is a paragraph.
+_MAX_WRAPPED = 200
+_CLOSING = rf"[{CLOSING}»*]*$"
+_ARTICLE_SENTENCE_END = re.compile(rf"[{MARKS}]{_CLOSING}")
+_BOOK_SENTENCE_END = re.compile(rf"[{MARKS}:;—-]\s*{_CLOSING}")
+# The gap between two cells of a table row.
+_GAP = re.compile(r"(?<=\S)(?:\s*\|\s*|\t|\s{4,})(?=\S)")
+_LEADERS = re.compile(r"(?:\. ?){5,}")  # dots of a table of contents
+_CHAPTER = re.compile(
+  r"(?i:chapter|book|part|volume|act|scene|canto)\s+"
+  r"(?:[IVXLC]+|\d+|(?i:the\s+\w+|one|two|three))[.:]?(?:\s|$)"
+)
+_MAX_HEADING_WORDS = 12
+_ARTICLE_START = re.compile(r"\ufeff?<doc\b[^>]*>\s*$")
+_ARTICLE_END = "</doc>"
+# The marks around the text in a file of Project Gutenberg.
+_LICENCE = re.compile(
+  r"\*\*\* ?(START|END) OF TH(?:E|IS) PROJECT GUTENBERG", re.IGNORECASE
+)
+
+
+def read_wikipedia(path: str, progress: Progress) -> Iterator[list[str]]:
+  """Yields the passages of each article in an output file of WikiExtractor.
+
+  An article is a <doc ...> block or a JSON line with a `text`, else ValueError.
+  """
+  for article in _articles(path):
+    paragraphs = [[line] for line in article if line.strip()]
+    yield _select(paragraphs, _is_article_passage, progress)
+
+
+def _articles(path) -> Iterator[list[str]]:
+  lines = textfiles.lines(path)  # read once, as the file may be a pipe
+  head: list[str] = []
+  for line in lines:
+    head.append(line)
+    if line.strip():
+      break
+  lines = chain(head, lines)
+  if head and head[-1].lstrip("\ufeff").startswith("{"):
+    remedy = "see WikiExtractor"
+    yield from textfiles.json_texts(path, "text", remedy=remedy, read=lines)
+    return
+  article: list[str] | None = None
+  for number, line in enumerate(lines, 1):
+    is_start, is_end = _ARTICLE_START.match(line), line.strip() == _ARTICLE_END
+    if article is None and is_start:
+      article = []
+    elif article is not None and is_end:
+      yield article
+      article = None
+    elif article is not None and not is_start:
+      article.append(line)
+    elif line.strip():
+      problem = f"{line[:40]!r} is not within <doc ...> and {_ARTICLE_END}"
+      if is_start:
+        problem = f"an article begins within another, without {_ARTICLE_END}"
+      raise UserError(
+        f"{path}, line {number}: {problem}; {setting('source', 'wikipedia')} "
+        "reads the output of WikiExtractor"
+      )
+  if article is not None:
+    raise UserError(f"{path} ends within an article, without {_ARTICLE_END}")
+
+
+def _is_article_passage(text):
+  """True for text, False for headers and list items."""
+  number = len(text.split())
+  # In scripts without blanks, count three characters as a word.
+  words = max(number, len(BLANKLESS.findall(text)) // 3)
+  is_complete = number >= _MANY_WORDS or _ARTICLE_SENTENCE_END.search(text)
+  return is_complete and words >= _MIN_WORDS and not _MARKUP.match(text)
+
+
+def read_book(path: str, progress: Progress) -> list[str]:
+  """Reads the passages of a book, without Project Gutenberg's licence."""
+  lines: list[str] = []
+  for line in textfiles.lines(path):
+    if (mark := _LICENCE.search(line)) and mark[1].upper() == "END":
+      break
+    if mark:
+      lines.clear()
+    else:
+      lines.append(line)
+  blocks = []
+  for block in split_documents(lines):
+    is_wrapped = max(map(len, block)) <= _MAX_WRAPPED
+    blocks += [block] if is_wrapped else [[line] for line in block]
+  return _select(blocks, _is_book_passage, progress)
+
+
+def _is_book_passage(text):
+  """True for text, False for headings."""
+  number = len(text.split())
+  if text.isupper() or (_CHAPTER.match(text) and number <= _MAX_HEADING_WORDS):
+    return False
+  is_complete = number >= _MANY_WORDS or _BOOK_SENTENCE_END.search(text)
+  return is_complete and any(map(str.isalpha, text))
+
+
+def _select(paragraphs, is_passage, progress) -> list[str]:
+  """Joins the lines of paragraphs that are passages; counts the others."""
+
+  def is_row(line):  # of a table or of a table of contents
+    has_cells = len(_GAP.findall(line)) > 1 or _LEADERS.search(line)
+    return bool(has_cells) and len(line.split()) < _MANY_WORDS
+
+  texts = (
+    " ".join(map(str.strip, lines))
+    for lines in paragraphs
+    if 2 * sum(map(is_row, lines)) < len(lines)
+  )
+  result = list(filter(is_passage, texts))
+  progress.add(0, dropped_paragraphs=len(paragraphs) - len(result))
+  return result
