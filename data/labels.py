@@ -67,7 +67,7 @@ def plain(label: str) -> str:
   """A label as other programs write it: 1.0, 1,0 and 1; TRUE, True and true."""
   if label.lower() in ("true", "false"):
     return label.lower()
-  return re.sub(r"(?<=\d)[.,]0*$", "", label)
+  return re.sub(r"(?<=\d)(\.0*|,00?)$", "", label)  # 1,000 is not 1
 
 
 def in_order(labels: Iterable[str]) -> tuple[str, ...]:

@@ -163,7 +163,7 @@ def test_labels_that_differ_in_case_or_blanks_are_named(log):
     "train.tsv: 'Sport' (1) and 'spo rt' (1) and 'sport' (1) differ"
   )
   assert "music" not in warning.getMessage()
-  numbers = ["1", "1.0", "1,00", "10", "01", "0"]
+  numbers = ["1", "1.0", "1,00", "1,000", "10", "01", "0"]
   assert labels.similar(numbers) == [["1", "1,00", "1.0"]]
 
 
