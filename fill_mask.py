@@ -12,6 +12,8 @@ import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from cli import program
 from cli.settings import common, flag
 from data import vocab_checks
@@ -93,6 +95,11 @@ def main(settings: Settings) -> None:
     batch = {name: value[None] for name, value in row.items()}
     outputs = model(batch, training=False)
     arrays = {name: values[0].numpy() for name, values in outputs.items()}
+    if not all(np.isfinite(values).all() for values in arrays.values()):
+      raise UserError(
+        f"the outputs of --init_checkpoint={settings.init_checkpoint} are not "
+        "finite: name another checkpoint"
+      )
     answer = answers.decode(encoded, [arrays])
     for mask in zip(answer["tokens"], answer["probabilities"], strict=True):
       pairs = zip(*mask, strict=True)

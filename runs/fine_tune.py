@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
 import keras
+import numpy as np
 import tensorflow as tf
 from absl import logging
 
@@ -213,7 +214,12 @@ def evaluate(
 
 def _write_page(task, evaluation, split, data, step):
   """Writes eval_predictions.tsv of a dev set, and run.html of "dev"."""
-  settings, judged = task.settings, [*evaluation.judged]
+  settings = task.settings
+  losses = [value for name, value in evaluation.items() if "loss" in name]
+  if not np.isfinite(losses).all():
+    logging.warning("the loss is not finite: there is no run.html")
+    return
+  judged = [*evaluation.judged]
   if not (judged and processes.is_chief()) or settings.dry_run:
     return
   folder, suffix = settings.output_dir, split.removeprefix("dev")

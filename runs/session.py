@@ -272,14 +272,17 @@ def write_page(
   if settings.dry_run or not processes.is_chief():
     return
   entry = (run_json.read(folder) or [{}])[-1]
-  facts = {"program": settings.program, "started": entry.get("started", "")}
+  started = entry.get("started", "")[:16].replace("T", " ")
+  facts = {"folder": os.path.basename(os.path.abspath(folder))}
+  facts |= {"program": settings.program, "started": started}
   facts |= {"step": f"{step:,}"}
   facts |= {name: f"{count:,}" for name, count in (counts or {}).items()}
   flags = {name: settings[name] for name in sorted(settings.given)}
   curves = report.read_metrics(folder)
   evaluated = (x for x in reversed(curves) if any("eval_" in k for k in x))
   scores = {k: v for k, v in next(evaluated, {}).items() if "eval_" in k}
-  run_page.write(folder, facts, flags, curves, scores, judged)
+  path = run_page.write(folder, facts, flags, curves, scores, judged)
+  logging.info("wrote %s: open it in a browser", path)
 
 
 def text_windows(settings: LongText) -> models.Windows | None:

@@ -87,6 +87,18 @@ def open_model(path: str, engine: str = "auto", **changes) -> TextModel:
   `engine` is one of formats.ENGINES; "auto" takes the best for this machine.
   For `changes` see `restore`. Raises UserError or FileNotFoundError.
   """
+  try:
+    return _open(path, engine, changes)
+  except ModuleNotFoundError as error:
+    if error.name not in ("keras", "tensorflow"):
+      raise
+    raise UserError(
+      f"{path} needs TensorFlow: pip install -r requirements.txt; an export in "
+      "the format tflite does not"
+    ) from None
+
+
+def _open(path, engine, changes) -> TextModel:
   if engine not in formats.ENGINES:
     names = ", ".join(formats.ENGINES)
     raise UserError(f"there is no engine {engine!r}: take one of {names}")

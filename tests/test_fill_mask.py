@@ -59,3 +59,11 @@ NOT_READ = [
 @pytest.mark.parametrize(("texts", "message"), NOT_READ)
 def test_texts_that_the_model_cannot_read(flags, texts, message):
   programs.fails("fill_mask", message, **flags, **texts)
+
+
+def test_outputs_that_are_not_finite_are_one_line(flags, tmp_path):
+  values = checkpoint.variables(models.pretrainer(CONFIG))
+  values["cls/predictions/output_bias"].assign([float("nan")] * len(WORDS))
+  checkpoint.write(str(tmp_path / "nan"), values)
+  flags = flags | {"init_checkpoint": tmp_path / "nan"}
+  programs.fails("fill_mask", "are not finite: name an", text="[MASK]", **flags)

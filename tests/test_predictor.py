@@ -3,6 +3,7 @@
 import functools
 import os
 import re
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -188,6 +189,14 @@ def test_the_engine_suits_the_machine_or_is_chosen(
   name = type(model).__name__
   result = os.path.basename(model._file) if name == "LiteRtEngine" else name
   assert result == expected
+
+
+def test_a_model_that_needs_tensorflow_is_named_where_it_is_missing(
+  folders, monkeypatch
+):
+  monkeypatch.setitem(sys.modules, "tensorflow", None)
+  with pytest.raises(UserError, match="needs TensorFlow: pip install -r"):
+    open_model(str(folders["tagging"]), "savedmodel")
 
 
 def test_an_engine_that_is_not_there_is_named(folders, tmp_path):

@@ -107,6 +107,7 @@ async function openLink() {
 async function ask() {
   const row = readRow();
   if (row.choices && !row.choices.length) return say("Give at least one ending.", true);
+  if (!Object.values(row).flat().join("").trim()) return say("Write a text first.", true);
   say("...");
   byId("ask").disabled = true;
   showLinks();

@@ -1,6 +1,7 @@
 // Draws a run: the data are those of `write` in run_page.py.
 
-const [WIDTH, HEIGHT, LEFT, BOTTOM] = [320, 170, 44, 20]; // of a panel
+const [WIDTH, HEIGHT, LEFT, BOTTOM] = [320, 170, 48, 20]; // of a panel
+const FIRST_CARDS = 12; // errors that are shown at once
 const percent = (value) => `${(100 * value).toFixed(1)} %`;
 function short(value) {
   if (Math.abs(value) >= 1000) return Math.round(value).toLocaleString("en");
@@ -70,10 +71,10 @@ function showConfusion({ labels, counts }) {
 function showCalibration({ bins, error, temperature, fitted_error }) {
   const points = bins.map(([probability, accuracy]) => [probability, accuracy]);
   const fit = temperature === undefined ? "" :
-    ` Logits divided by a temperature of ${temperature.toFixed(2)} would be off by ${percent(fitted_error)}; the model is as it was trained.`;
-  byId("temperature").textContent = "A point is a tenth of the scale: the mean probability of the answers, and the fraction that is right. " +
-    `The line is where the two agree. The mean distance is ${percent(error)}.${fit}`;
-  byId("calibration").append(panel("fraction of right answers", { training: [[0, 0], [1, 1]], evaluation: points }, [0, 1], [0, 1]));
+    ` Logits divided by ${temperature.toFixed(2)} (temperature scaling) would be off by ${percent(fitted_error)}; this model is not scaled.`;
+  byId("temperature").textContent = "How far can you trust a probability? Answers are grouped by their probability, in ten groups. " +
+    `On the line, 80 % means that 8 of 10 answers are right. The mean distance from it is ${percent(error)}.${fit}`;
+  byId("calibration").append(panel("right answers by probability", { training: [[0, 0], [1, 1]], evaluation: points }, [0, 1], [0, 1]));
 }
 
 // The true answer of a question in its context.
@@ -89,14 +90,17 @@ function showErrors() {
   byId("number").textContent = data.wrong
     ? `${data.wrong} of ${examples} answers are wrong, the most certain first${shown < data.wrong ? `; here are ${shown}` : ""}.`
     : `The largest of ${examples} differences.`;
-  byId("errors").append(...data.errors.map((one) => element("article", "",
+  const cards = data.errors.map((one) => element("article", "",
     ...terms(Object.entries(one.texts).filter(([name]) => !("words" in one.answer) && name !== "context").map(([name, text]) =>
       [name.replaceAll("_", " "), [text].flat().join(" | ")])),
-    element("p", "truth", `right: ${one.label || "(no answer)"}`, ...around(one)),
-    ...answerNodes(one.answer, one.texts))));
+    element("p", "truth", `right answer: ${one.label || "(none)"}`, ...around(one)),
+    ...answerNodes(one.answer, one.texts)));
+  const others = cards.splice(FIRST_CARDS);
+  const rest = element("details", "", element("summary", "", `${others.length} more`), ...others);
+  byId("errors").append(...cards, ...(others.length ? [rest] : []));
 }
 
-document.title = "Run - BERT";
+document.title = `${data.facts.folder} - BERT`;
 byId("facts").append(...terms(Object.entries(data.facts)));
 byId("scores").append(...terms(Object.entries(data.scores).map(([name, value]) => [name, short(value)])));
 byId("flags").append(...terms(Object.entries(data.flags)));

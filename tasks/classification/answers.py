@@ -9,6 +9,7 @@ import numpy as np
 from data.features import RowEncoder
 from serving import answers
 from serving.answers import Encoded, TextConfig, Texts, to_list
+from storage import UserError
 
 
 class Answers(answers.Answers):
@@ -42,6 +43,12 @@ class Answers(answers.Answers):
     """
     [logits] = (output["logits"] for output in outputs)
     labels = self.config.labels
+    if logits.size != (1 if labels is None else len(labels)):
+      number = "no labels" if labels is None else f"{len(labels)} labels"
+      raise UserError(
+        f"the model has {logits.size} outputs, but {number} in labels.txt: "
+        "take this file from its export or training"
+      )
     if labels is None:
       return {"score": to_list(logits)[0]}
     answer: dict[str, Any]

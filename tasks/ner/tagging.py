@@ -1,5 +1,6 @@
 """Settings of run_ner.py: tags of files, a model's tags, and conversions."""
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -84,6 +85,11 @@ def find_tags(
     raise UserError(
       f"{train_file}: the words are tags, such as {min(words)!r}; give "
       f"--word_column={columns[1]} --tag_column={columns[0]}"
+    )
+  if all(re.fullmatch('".+"', tag) for tag in _used(sentences)):
+    raise UserError(
+      f"{train_file}: words and tags are in quotes: write them without, in R "
+      "by quote=FALSE"
     )
   if tag_scheme:
     scheme = find_scheme(sentences)

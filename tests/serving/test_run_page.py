@@ -4,10 +4,12 @@ import contextlib
 import json
 import math
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from runs import fine_tune
 from serving.visualization import run_page
 from serving.visualization.run_page import Evaluation, Judged
 from tests.serving.server import browser
@@ -138,3 +140,10 @@ def test_a_browser_draws_the_page(tmp_path):
     assert page.run("document.querySelectorAll('#panels svg').length") == 1
     assert page.run("document.querySelectorAll('#panels .evaluation').length")
     assert page.run("document.querySelectorAll('#confusion tr').length") == 3
+
+
+def test_a_model_with_a_loss_that_is_not_finite_has_no_page(caplog):
+  evaluation = Evaluation({"eval_loss": math.nan}, iter([None]))
+  task = SimpleNamespace(settings=None)
+  fine_tune._write_page(task, evaluation, "dev", {}, 1)
+  assert "the loss is not finite: there is no run.html" in caplog.text

@@ -9,6 +9,7 @@ from data.tokenization import FullTokenizer
 from modeling import losses
 from serving import savedmodel
 from serving.answers import TextConfig, TextModel, sigmoid, softmax
+from storage import UserError
 from tasks.classification import answers as classification
 from tasks.classification.examples import TextExample, TextRecordBuilder
 from tasks.features import answers as features
@@ -237,6 +238,13 @@ def test_logits_become_labels_or_scores():
   score = classification.Answers(tasks.text_config(length=9), pairs=True)
   answer = _decode(score, {"text_a": "a", "text_b": ""}, logits=[0.2])
   assert answer == {"score": 0.2}  # and not 0.20000000298023224
+
+
+@pytest.mark.parametrize("labels", [None, ("a",), ("a", "b", "c")])
+def test_labels_must_be_as_many_as_the_outputs(labels):
+  model = classification.Answers(tasks.text_config(labels), pairs=False)
+  with pytest.raises(UserError, match=r"the model has 2 outputs, but .* label"):
+    _decode(model, {"text": "a"}, logits=[0.0, 1.0])
 
 
 def test_a_text_has_each_label_that_reaches_its_threshold():

@@ -3,6 +3,7 @@ from functools import partial
 import pytest
 
 from data import labels
+from storage import UserError
 from tasks.ner import examples, tagging
 
 TAGS = ("O", "B-PET", "I-PET")
@@ -88,6 +89,12 @@ def test_there_are_tags_to_learn(tmp_path, folder):
   message = r"no labels\.txt in \S*model .*train_file"
   with pytest.raises(FileNotFoundError, match=message):
     _tags(None, COLUMNS, folder)
+
+
+def test_quotes_around_all_tags_are_refused(tmp_path, folder):
+  path = _write(tmp_path, '"Rex" "B-PET"\n"barks" "O"\n')
+  with pytest.raises(UserError, match="in quotes: write them without"):
+    _tags(path, COLUMNS, folder)
 
 
 # A file; the error if tags are needed; otherwise the log's level and message.
