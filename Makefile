@@ -22,6 +22,7 @@ $(VENV)/installed: requirements.txt
 	@test -n "$(PYTHON)" || { echo "No Python 3.11, 3.12 or 3.13 with venv works" \
 	  "here: install one (Debian: apt install python3-venv), or name it:" \
 	  "make $(MAKECMDGOALS) PYTHON=/path/to/python3.13"; exit 1; }
+	@echo "Installing 3 GB of packages into $(VENV): minutes without output"
 	$(PYTHON) -m venv $(VENV)
 	$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	touch $@
@@ -64,8 +65,8 @@ demo: $(OUT)/fill.txt $(OUT)/answers.jsonl $(OUT)/inside.html
 	@echo; echo "4. Answers of the export ($(OUT)/export/1):"; \
 	  sed -E 's/.*"label": ("[a-z]*").*/\1/' $(OUT)/answers.jsonl \
 	  | paste -d' ' demo/questions.jsonl -
-	@echo; echo "To look at: its training, $(OUT)/model/training.png; and, in a browser, its"
-	@echo "attention and the way to a word for [MASK], $(OUT)/inside.html"
+	@echo; echo "To open in a browser: both trainings, $(OUT)/model/run.html and"
+	@echo "$(OUT)/subjects/run.html; attention and the way to a word, $(OUT)/inside.html"
 	@echo "Next, a sentence of yours:"
 	@echo "  $(RUN) predictor.py --model=$(OUT)/export/1 --text='...'"
 
