@@ -243,7 +243,10 @@ class Predictor:
   def embed(self, texts: Iterable[str], normalize: bool = False) -> np.ndarray:
     """Vectors of texts from the last layer, [N, H]; `normalize`: length 1."""
     if "pooling" not in self._answer.answers.settings:
-      raise UserError("this is a model of a task, which has no vectors")
+      raise UserError(
+        "this is a model of a task, which has no vectors; its checkpoint gives "
+        "vectors after convert_checkpoint.py --strip_optimizer"
+      )
     vectors = [answer["sentence"][-1] for answer in self(texts)]
     width = len(vectors[0] if vectors else self([""])[0]["sentence"][-1])
     array = np.array(vectors, np.float32).reshape(-1, width)
