@@ -110,8 +110,6 @@ def main(settings: ConversionSettings) -> None:
       back = original.read(original.write(bert, settings.output))
       logging.info("wrote %s", back.origin)
     else:
-      values = bert.values.items()  # a checkpoint in float16, too
-      bert.values = {k: v.astype("float32", copy=False) for k, v in values}
       hugging_face.write(bert, settings.output, head)
       back = hugging_face.read(settings.output)
       logging.info("wrote a %s", interchange.HEADS[head].architecture)
