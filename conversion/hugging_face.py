@@ -103,7 +103,7 @@ def _substitute(name, substitutions):
 
 @interchange.names_path
 def read(folder: str) -> CanonicalModel:
-  """Reads a folder; raises ValueError if the original has no such model."""
+  """Reads a folder; ValueError for another model than the original's BERT."""
   folder, settings, config = read_config(folder)
   bert = CanonicalModel(folder, config=config)
   paths = [os.path.join(folder, x) for x in (VOCABULARY, _FAST_TOKENIZER)]

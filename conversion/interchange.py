@@ -77,7 +77,7 @@ def is_object_based(prefix: str) -> bool:
 
 
 def names_path(read: Callable) -> Callable:
-  """Decorates a reader: an error without the path becomes a ValueError."""
+  """Decorates a reader, so that its errors name the path."""
 
   @functools.wraps(read)
   def checked(path, *arguments, **options):

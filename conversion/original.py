@@ -111,7 +111,8 @@ def complete(
   """Checks a model's values, configuration, vocabulary and labels.
 
   `vocab_file` and `do_lower_case` replace the model's own. `for_transformers`
-  adds checks for a Hugging Face folder, in float32. UserError names the part that is wrong.
+  adds checks for a Hugging Face folder, and makes float16 float32. UserError
+  names the part that is wrong.
   """
   is_named = bert.labels and "output_bias" in bert.values
   if is_named and len(bert.labels) != bert.num_labels:
@@ -131,8 +132,8 @@ def complete(
   if do_lower_case is not None:
     bert.lower_case = do_lower_case
   if for_transformers:  # with a configuration: see interchange.check_config
-    halves = {k: v for k, v in bert.values.items() if v.dtype == np.float16}
-    bert.values |= {k: np.float32(v) for k, v in halves.items()}
+    narrow = {k: v for k, v in bert.values.items() if v.dtype == np.float16}
+    bert.values |= {k: np.float32(v) for k, v in narrow.items()}
     attention = BertConfig.from_dict(bert.config).attention
     has_lstm = any(name.startswith("bert/bilstm/") for name in bert.values)
     if attention != "bidirectional" or has_lstm:

@@ -117,9 +117,9 @@ def locked(folder: str) -> Iterator[None]:
 def dry_run(settings: T) -> Iterator[T]:
   """Context with the settings to run with, changed if --dry_run is set.
 
-  A dry run passes all stages of the command, but leaves no outputs. The
-  training has two steps, or the run loads the model in --output_dir. Models
-  and batches have full size, to test memory.
+  A dry run passes all stages of the command, but leaves no outputs. With
+  --do_train it trains two steps; without, it loads the model in --output_dir.
+  Models and batches have full size, to test memory.
   """
   if not settings.dry_run:
     yield settings

@@ -61,7 +61,7 @@ def load(path: str) -> TensorFlowEngine:
 
 
 def text_model(served) -> TextModel:
-  """Runs a ServedModel on raw text as an exported SavedModel would."""
+  """Returns a TextModel that answers as an exported SavedModel would."""
   from serving.export import outputs_function  # noqa: PLC0415
 
   engine = TensorFlowEngine(outputs_function(served.model), served.model)

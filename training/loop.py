@@ -31,8 +31,8 @@ _SECONDS_AT_ONCE = 5.0
 class Plan:
   """Steps at which training returns to Python.
 
-  At most `max_steps` run inside TensorFlow at once, except in a TensorBoard
-  profile, which has the updates after `profile_first` up to `profile_last`.
+  At most `max_steps` run inside TensorFlow at once. A TensorBoard profile, of
+  the updates after `profile_first` up to `profile_last`, has no such limit.
   """
 
   num_train_steps: int

@@ -252,7 +252,7 @@ class ExponentialMovingAverage:
     _assign(self.averages, self.variables)
 
   def update(self, step: tf.Tensor) -> None:
-    """Adds the variables' values after `step` updates."""
+    """Moves the averages toward the variables after `step` updates."""
     replica = tf.distribute.get_replica_context()
     replica.merge_call(self._update, args=(step,))
 

@@ -85,7 +85,7 @@ class Metrics:
 
 
 class App:
-  """The endpoints. Server sets `connections`, and `is_draining` to end."""
+  """The endpoints. The server sets `connections`, at its end `is_draining`."""
 
   def __init__(self, models: Mapping, metrics: Metrics, settings: Settings):
     self.is_draining = False

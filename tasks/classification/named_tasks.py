@@ -231,10 +231,10 @@ def _custom_task(settings: Settings):
 def with_labels(
   settings: Settings, checkpoint_labels: str | None
 ) -> ClassificationTask:
-  """The task of --task_name; labels.choose finds the labels of own files.
+  """The task of --task_name; for tsv labels.choose finds the labels.
 
-  FileNotFoundError without labels.txt and training file, ValueError if the file
-  is no table or has a single label.
+  FileNotFoundError if there is neither labels.txt nor a training file,
+  ValueError if the file is no table or has a single label.
   """
   task = choose(settings)
   if task.is_regression:

@@ -267,9 +267,9 @@ class TagWindow(NamedTuple):
 class TagRecordBuilder(RowEncoder):
   """Makes records and windows of sentences, in the order of the words.
 
-  Every word is in exactly one window; one without tokens becomes [UNK]. Words
-  of the sentence, with `document_context` of the document, fill a record on
-  both sides. `lengths` counts sentences by number of tokens.
+  Every word is tagged in exactly one window. Words around a window, of the
+  sentence or, with `document_context`, of the document, fill its record. A word
+  without tokens becomes [UNK]. `lengths` counts sentences by number of tokens.
   """
 
   def __init__(

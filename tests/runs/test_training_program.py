@@ -139,7 +139,7 @@ def test_a_program_checks_and_then_locks_its_folder(
 
 @pytest.mark.parametrize("program", ["run_squad", "run_pretraining"])
 @pytest.mark.parametrize("own", [None, "model.ckpt-3", "best/model.ckpt-2"])
-def test_a_dry_run_has_the_model_of_the_command(tmp_path, program, own):
+def test_a_dry_run_starts_from_the_same_checkpoint(tmp_path, program, own):
   folder = tmp_path / "out"
   if own:
     path = folder / own

@@ -136,7 +136,7 @@ def test_a_text_with_half_of_a_surrogate_pair_is_refused():
     _read({"inputs": ["\udc00"]})
 
 
-def test_a_list_of_texts_is_not_empty():
+def test_an_empty_list_of_texts_is_refused():
   specs = {"choices": Spec("string", 2)}
   for document in ({"instances": [{"choices": []}]}, {"inputs": [[], []]}):
     with pytest.raises(RestError, match="list in choices is empty") as e:

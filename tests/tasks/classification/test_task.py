@@ -177,7 +177,7 @@ def test_windows_of_long_texts_are_those_of_the_flags(args, tmp_path):
     task.served_model(args.replace(max_text_length=5))
 
 
-def test_an_evaluation_finds_thresholds_unless_there_are_some(
+def test_an_evaluation_fits_thresholds_or_reads_the_saved_ones(
   args, tmp_path, monkeypatch
 ):
   (tmp_path / "out").mkdir()

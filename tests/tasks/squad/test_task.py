@@ -47,7 +47,7 @@ def _load(path):
   return json.loads(path.read_text())
 
 
-def test_a_limit_is_one_of_questions_and_of_what_is_scored(
+def test_a_dry_run_limits_questions_and_scores_only_these(
   tmp_path, monkeypatch
 ):
   monkeypatch.setattr("runs.settings._DRY_RUN_EXAMPLES", 2)
