@@ -136,7 +136,7 @@ def test_a_browser_draws_the_page(tmp_path):
     page.wait("document.querySelectorAll('article').length")
     text = page.run("document.body.innerText")
     assert "2 of 4 answers are wrong" in text and "sure </script>" in text
-    assert "temperature of" in text
+    assert "temperature scaling" in text
     assert page.run("document.querySelectorAll('#panels svg').length") == 1
     assert page.run("document.querySelectorAll('#panels .evaluation').length")
     assert page.run("document.querySelectorAll('#confusion tr').length") == 3
