@@ -2,7 +2,7 @@
 
 benchmarks/serving.sh makes the models and calls this. "first" is the first
 answer of a new process, "load" what it takes to be ready for it; "differ"
-counts answers that are not those of transformers in float32.
+counts answers that differ from transformers' answers in float32.
 """
 
 import itertools

@@ -215,8 +215,8 @@ def evaluate(
 def _write_page(task, evaluation, split, data, step):
   """Writes eval_predictions.tsv of a dev set, and run.html of "dev"."""
   settings = task.settings
-  losses = [value for name, value in evaluation.items() if "loss" in name]
-  if not np.isfinite(losses).all():
+  values = [value for name, value in evaluation.items() if "loss" in name]
+  if not np.isfinite(values).all():
     logging.warning("the loss is not finite: there is no run.html")
     return
   judged = [*evaluation.judged]

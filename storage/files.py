@@ -116,8 +116,8 @@ def glob_files(pattern: str) -> list[str]:
 def expand(patterns: str) -> list[str]:
   """Files that match comma-separated patterns, such as "news/*.txt, book.txt".
 
-  The order is that of the patterns, sorted within each. FileNotFoundError names
-  patterns without a match, which the original drops.
+  Files are in the order of the patterns, sorted within each. FileNotFoundError
+  names patterns without a match, which the original drops.
   """
   if os.path.exists(patterns):  # a name may contain commas
     return [patterns]

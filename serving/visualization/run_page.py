@@ -23,7 +23,7 @@ _BINS = 10  # of confidence
 class Judged:
   """An example of the dev set with the model's answer.
 
-  `texts` and `answer` are those of Predictor. `is_right` is None for a score.
+  `texts` and `answer` are as in Predictor. `is_right` is None for a score.
   `pairs` has true and predicted labels of each labelled part, such as a word.
   `truth` indexes the answer's `probabilities`. NaN: no `probability`.
   """

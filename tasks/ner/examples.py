@@ -135,10 +135,11 @@ def _read_columns(path, columns) -> Iterator[Sentence]:
   column = columns[-1] if columns[1:] else -1
   tags = {tag for _, cells in rows for tag in cells[column:][:1]}
   if any((named := _NAMED.fullmatch(tag)) and named[1] != "O" for tag in tags):
-    for _, cells in rows:
-      named = len(cells) > column and _NAMED.fullmatch(cells[column])
+    complete = [cells for _, cells in rows if len(cells) > column]
+    for cells in complete:
+      named = _NAMED.fullmatch(cells[column])
       cells[column] = named[1] if named else "O"
-    tags = {cells[column] for _, cells in rows}
+    tags = {cells[column] for cells in complete}
   _check_rows(path, rows[:1000], tags)
   sizes = Counter(len(cells) for _, cells in rows)
   [(usual, _)] = sizes.most_common(1) or [(0, 0)]

@@ -198,7 +198,7 @@ def test_an_unusual_delimiter_is_reported_once(tmp_path, caplog):
   + [("^", "^")],
 )
 def test_a_delimiter_is_named_as_a_shell_can(tmp_path, delimiter, character):
-  # Only the named delimiter splits the header, and quotes are those of CSV.
+  # Only the named delimiter splits the header, quoted as in CSV.
   content = f'a{character}"x;y|z,w\tv^"\n1{character}"2\n3"\n'
   [row] = _read(tmp_path, "t.tsv", content, dialect=(delimiter, "utf-8"))
   assert row.values == {"a": "1", "x;y|z,w\tv^": "2\n3"}

@@ -91,6 +91,12 @@ def test_there_are_tags_to_learn(tmp_path, folder):
     _tags(None, COLUMNS, folder)
 
 
+def test_a_short_line_among_named_tags_is_named(tmp_path):
+  path = _write(tmp_path, "Rex a b NER=B-PET\nbarks\n")
+  with pytest.raises(UserError, match="line 2: 1 column"):
+    examples.read_sentences(path, 0, 3)
+
+
 def test_quotes_around_all_tags_are_refused(tmp_path, folder):
   path = _write(tmp_path, '"Rex" "B-PET"\n"barks" "O"\n')
   with pytest.raises(UserError, match="in quotes: write them without"):
