@@ -86,7 +86,8 @@ def find_tags(
       f"{train_file}: the words are tags, such as {min(words)!r}; give "
       f"--word_column={columns[1]} --tag_column={columns[0]}"
     )
-  if all(re.fullmatch('".+"', tag) for tag in _used(sentences)):
+  used = _used(sentences)
+  if used and all(re.fullmatch('".+"', tag) for tag in used):
     raise UserError(
       f"{train_file}: words and tags are in quotes: write them without, in R "
       "by quote=FALSE"

@@ -383,3 +383,23 @@ def test_all_workers_wait_for_the_export_and_the_chief_writes(
   assert [x["flags"]["vocab_file"] for x in entries] == (
     ["of the model"] * is_chief
   )
+
+
+def test_the_page_of_a_run_names_folder_program_and_start(
+  tmp_path, monkeypatch, caplog
+):
+  caplog.set_level("INFO", "absl")
+  entry = {"flags": {}, "started": "2026-01-02T03:04:05+0000"}
+  run_json.append(str(tmp_path), entry)
+  facts: dict = {}
+
+  def write(folder, given, *_):
+    facts.update(given)
+    return f"{folder}/run.html"
+
+  monkeypatch.setattr(session.run_page, "write", write)
+  session.write_page(_flags(tmp_path), 7, {"dev": 3})
+  assert facts["folder"] == tmp_path.name
+  assert (facts["started"], facts["step"]) == ("2026-01-02 03:04", "7")
+  assert facts["dev"] == "3"
+  assert "run.html: open it in a browser" in caplog.text

@@ -101,6 +101,8 @@ def test_quotes_around_all_tags_are_refused(tmp_path, folder):
   path = _write(tmp_path, '"Rex" "B-PET"\n"barks" "O"\n')
   with pytest.raises(UserError, match="in quotes: write them without"):
     _tags(path, COLUMNS, folder)
+  path = _write(tmp_path, 'Rex "X"\nbarks O\n')
+  assert '"X"' in tagging.find_tags(path, COLUMNS)
 
 
 # A file; the error if tags are needed; otherwise the log's level and message.
