@@ -141,7 +141,7 @@ def test_heads_can_begin_with_neighbors(attention, offsets):
   assert probs[:, len(offsets) : -1].max(initial=0) < 0.1  # still random
 
 
-def test_a_head_can_begin_with_the_same_word_of_the_other_segment():
+def test_a_structured_head_attends_to_the_same_word_in_the_other_segment():
   words = np.arange(8)
   inputs = {
     "input_ids": np.concatenate([words, words[::-1]])[None],

@@ -136,7 +136,7 @@ class _Sums(engines.Batches):
     }
 
 
-def test_outputs_are_those_of_the_row_alone_and_in_order():
+def test_a_batch_gives_each_row_its_own_outputs_in_order():
   sizes, engine = (5, 1, 40, 2), _Sums()
   rows = (_row(n, masked_lm_positions=np.arange(n // 2 + 1)) for n in sizes)
   for size, outputs in zip(sizes, engine.run(rows), strict=True):

@@ -67,7 +67,7 @@ def test_a_name_that_no_url_can_have_is_refused(folder, name):
 
 
 def test_a_folder_without_versions_is_named(folder):
-  with pytest.raises(ValueError, match=r"mrpc/1 is no model, nor"):
+  with pytest.raises(ValueError, match=r"mrpc/1 has no model and"):
     models.split_name(f"{folder}/1")
   with pytest.raises(FileNotFoundError, match=f"no folder {folder}/none"):
     models.split_name(f"{folder}/none")
