@@ -230,7 +230,7 @@ def test_a_row_alone_has_all_cores_and_several_have_one_each(interpreters):
   assert list(engine.run([])) == []
 
 
-def test_others_need_not_wait_for_all_of_a_long_request(interpreters):
+def test_a_short_request_does_not_wait_for_all_rows_of_a_long_one(interpreters):
   engine = LiteRtEngine("file")
   results = engine.run(_numbers(*range(1000)))
   assert next(results)["x"] == 0  # the request has begun
@@ -257,7 +257,7 @@ def test_an_interpreter_computes_for_one_thread_at_a_time(interpreters):
   assert interpreters[0].calls == before + 1
 
 
-def test_an_error_is_not_that_of_an_earlier_row(monkeypatch):
+def test_an_error_does_not_repeat_an_earlier_rows_error(monkeypatch):
   loaded = []
 
   def load(file, num_threads):

@@ -42,7 +42,7 @@ def test_an_export_is_a_version(folder, file):
     assert models.find_versions(str(path)) == {number: str(path)}
 
 
-def test_names(folder, monkeypatch):
+def test_a_model_has_the_name_of_its_flag_or_folder(folder, monkeypatch):
   (folder / "1" / "saved_model.pb").touch()
   monkeypatch.chdir(folder)
   for name in ("date=1", "x"):
