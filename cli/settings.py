@@ -53,9 +53,9 @@ class Flag:
   text: bool = False  # a user's text, in which ~ is no folder
   repeated: bool = False  # given again for each text, instead of commas
   swept: bool = False  # several values, with commas between, make a sweep
-  # The default depends on other flags: a value equal to it is a choice, too.
+  # Other flags may change the default, so a user may also choose the default.
   dependent: bool = False
-  stage: int = 0  # position in the order of the work, for flags that ask for it
+  stage: int = 0  # of flags such as --do_eval: position in the order of work
   training: bool = True  # another value changes the training
   dry_run: Any = AS_GIVEN  # value in a dry run
 

@@ -64,7 +64,7 @@ def split(cell: str, where: str) -> tuple[str, ...]:
 
 
 def plain(label: str) -> str:
-  """A label as other programs write it: 1.0, 1,0 and 1; TRUE, True and true."""
+  """The same spelling for 1.0, 1,0 and 1, and for TRUE, True and true."""
   if label.lower() in ("true", "false"):
     return label.lower()
   return re.sub(r"(?<=\d)(\.0*|,00?)$", "", label)  # 1,000 is not 1
