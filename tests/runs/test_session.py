@@ -10,12 +10,11 @@ import pytest
 import tensorflow as tf
 
 from modeling import losses, models, tracing
-from modeling.config import BertConfig
 from runs import model_files, session
 from serving.answers import TextConfig
 from serving.export import ServedModel
 from tasks.features import task as features
-from tests import programs
+from tests import programs, small_model
 from tests.runs.test_fine_tune import _flags
 from tests.training import toy
 from training import loop, optimization, run_folder, run_json
@@ -227,7 +226,9 @@ def test_exports_for_keras_are_float32(formats, policy):
 
 
 def test_flags_override_bert_config_json_where_they_are_set(entry):
-  config = BertConfig(5, 8, 1, 2, 8, attention="left_to_right")
+  config = small_model.narrow(
+    5, attention="left_to_right", max_position_embeddings=512
+  )
   config.to_json("bert_config.json")
   for attention, expected in (
     (None, "left_to_right"),

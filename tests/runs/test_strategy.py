@@ -5,10 +5,9 @@ from types import SimpleNamespace
 import pytest
 import tensorflow as tf
 
-from modeling.config import BertConfig
 from runs import checks, devices, fine_tune
 from runs.settings import Devices
-from tests import programs
+from tests import programs, small_model
 from tests.training import toy
 
 
@@ -181,7 +180,7 @@ def test_a_flag_says_what_is_compiled_before_the_device_does(
     assert devices.why_uncompiled(args.replace(**on_tpu), model) == ""
     for split in ("train", "dev"):
       assert not devices.length_multiple(args.replace(**on_tpu), 128, split)
-  config = BertConfig(5, 8, 1, 2, 8)
+  config = small_model.narrow(5)
   for chosen in (None, False, True):
     packs = fine_tune.packs_examples(args.replace(pack_examples=chosen), config)
     expected = False if chosen is None and is_compiled else chosen

@@ -5,9 +5,8 @@ import re
 import pytest
 
 from data import vocab
-from modeling.config import BertConfig
 from runs import checks, record, trained_model
-from tests import programs
+from tests import programs, small_model
 from training import run_json
 
 LOWER = [*vocab.SPECIAL_TOKENS, "a", "film"]
@@ -23,7 +22,7 @@ def _folders(tmp_path):
   for folder in folders:
     folder.mkdir()
   path = folders[1] / "bert_config.json"
-  BertConfig(len(LOWER), 8, 1, 2, 9).to_json(str(path))
+  small_model.narrow(len(LOWER)).to_json(str(path))
   return folders
 
 
