@@ -81,6 +81,13 @@ def _fused(monkeypatch):
   lean.set_fused(False)
 
 
+@pytest.fixture(name="log")
+def _log(caplog):
+  """Captures the log of this project, information included."""
+  caplog.set_level("INFO", logger="absl")
+  return caplog
+
+
 def pytest_sessionfinish():
   """Stops the fork server of tests.programs, so that `time` counts it."""
   multiprocessing.forkserver._forkserver._stop()

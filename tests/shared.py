@@ -42,6 +42,14 @@ def trained(tmp_path_factory, program, name=None, **flags):
   return once(tmp_path_factory, name or program, train)
 
 
+def touch_checkpoint(folder, name):
+  """Makes an empty checkpoint, the newest of its folder; returns its prefix."""
+  folder.mkdir(parents=True, exist_ok=True)
+  (folder / f"{name}.index").touch()
+  (folder / "checkpoint").write_text(f'model_checkpoint_path: "{name}"\n')
+  return f"{folder}/{name}"
+
+
 def slow(value):
   """Returns a parameter that only the slow tier tests."""
   return pytest.param(value, marks=pytest.mark.slow)

@@ -278,12 +278,11 @@ def archive(hub, released):
 
 
 def test_the_zip_of_a_release_becomes_its_files(
-  hub, archive, released, tmp_path, caplog
+  hub, archive, released, tmp_path, log
 ):
-  caplog.set_level("INFO", logger="absl")
   _convert(f"{hub.url}/moved.zip", tmp_path / "bert")
   message = f"downloading {hub.url}/moved.zip to {tmp_path}/bert.download"
-  assert message in caplog.text
+  assert message in log.text
   for name in ("bert_config.json", "vocab.txt"):
     written = (tmp_path / "bert" / name).read_text()
     assert written == (released.own / name).read_text()

@@ -8,7 +8,7 @@ import pytest
 
 from runs import checks, model_files
 from storage import UserError
-from tests import programs, small_model
+from tests import programs, shared, small_model
 from tests.runs.test_contradictions import raises
 from training import checkpoint, run_json
 
@@ -21,10 +21,7 @@ def _folder(tmp_path):
   (tmp_path / "vocab.txt").write_text("\n".join(TOKENS))
   config = small_model.narrow(len(TOKENS), max_position_embeddings=16)
   config.to_json(str(tmp_path / "bert_config.json"))
-  (tmp_path / "run").mkdir()
-  newest = 'model_checkpoint_path: "model.ckpt-3"\n'
-  (tmp_path / "run/checkpoint").write_text(newest)
-  (tmp_path / "run/model.ckpt-3.index").touch()
+  shared.touch_checkpoint(tmp_path / "run", "model.ckpt-3")
   flags = {"do_lower_case": True, "add_bilstm": False, "vocab_file": "of/it"}
   flags |= {"attention": "bidirectional", "long_text": "windows"}
   _record(tmp_path, "run_classifier", **flags)

@@ -83,15 +83,14 @@ False float32 True | this machine has an NVIDIA GPU, and TensorFlow does not
 
 
 @pytest.mark.parametrize("line", GPU_LINES.strip().splitlines())
-def test_the_log_explains_gpus(line, monkeypatch, caplog):
+def test_the_log_explains_gpus(line, monkeypatch, log):
   given, message = line.split(" |")
   has_gpus, dtype, tf32 = given.split()
   monkeypatch.setattr(devices.glob, "glob", lambda pattern: ["/dev/nvidia0"])
-  caplog.set_level("INFO", logger="absl")
   flags = _flags(dtype=dtype, tf32=tf32 == "True")
   devices._explain_gpus(flags, has_gpus == "True")
-  assert len(caplog.messages) == bool(message)
-  assert message.strip() in caplog.text
+  assert len(log.messages) == bool(message)
+  assert message.strip() in log.text
 
 
 def test_workers_that_would_each_train_alone_are_refused(monkeypatch):
