@@ -124,7 +124,7 @@ def choose_target(settings: ConversionSettings, kind: str) -> str:
   target = settings.output_format or default
   if settings.strip_optimizer and not (stays and target == ORIGINAL):
     raise UserError(
-      "--strip_optimizer converts original to original: others have no slots"
+      "--strip_optimizer converts original to original: others lack slots"
     )
   if kind == target and not stays:
     raise UserError(

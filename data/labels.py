@@ -149,7 +149,7 @@ def choose(
   3. `checkpoint_labels`, the labels.txt of the initial checkpoint, or None.
   4. `find`, or None. Without a source, raises FileNotFoundError.
 
-  Raises ValueError if checkpoint and data have equally many, but other labels.
+  Raises ValueError if checkpoint and data have as many, but different labels.
   """
   if exist(folder):
     return load(folder)

@@ -1,8 +1,8 @@
 """Losses and training metrics of the tasks.
 
 A loss is a sum of terms, each a weighted mean over all items (masked words,
-examples) of a batch, which replicas and micro-batches may divide. An objective
-therefore returns items and weights, and the training step divides.
+examples) of a batch. Replicas and micro-batches see a part of the batch, so an
+objective returns items and weights, and the training step computes the means.
 """
 
 from collections.abc import Callable, Mapping, Sequence

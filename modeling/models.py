@@ -131,7 +131,7 @@ class Ensemble(keras.Model):
 
 
 def ensemble(parts: Sequence[keras.Model], combine: Callable) -> keras.Model:
-  """Makes an Ensemble of models; returns a single model alone.
+  """Makes an Ensemble of models; returns a single model unchanged.
 
   `combine` maps K values of an output to one, as the functions below do.
   """

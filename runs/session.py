@@ -1,4 +1,4 @@
-"""Training, checkpoints, export and devices of one run; earlier models."""
+"""One run: devices, training, checkpoints, export; restores trained models."""
 
 import json
 import os

@@ -230,7 +230,7 @@ def test_a_teacher_counts_in_training_alone(tmp_path, classifier):
     (False, False, True),
   ],
 )
-def test_a_model_goes_on_with_one_text_or_with_two(
+def test_a_trained_model_reads_texts_or_pairs_as_in_training(
   tmp_path, monkeypatch, column, trained, do_train, is_own, is_checked
 ):
   folder = tmp_path / ("out" if is_own else "start")

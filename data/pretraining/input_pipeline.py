@@ -67,7 +67,7 @@ class Masker:
     }
 
   def _choose_tokens(self, ids, candidates, limit, seed):
-    """Chooses tokens: T - position, descending, 0 for unused slots, [B, K]."""
+    """Chooses tokens: [B, K] of T - position, descending, 0 in unused slots."""
     scores = tf.random.stateless_uniform(tf.shape(ids), seed)
     scores = tf.where(candidates, scores, -1.0)
     length = tf.shape(ids)[1]

@@ -2,7 +2,7 @@
 
 Draws random numbers in the order of the original's create_pretraining_data.py,
 so the same `random.Random` gives the same records. A document is a list of
-segments (lines), a segment a list of token ids. shards.py takes any amount.
+segments (lines), a segment a list of token ids. shards.py splits large texts.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

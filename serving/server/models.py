@@ -39,7 +39,7 @@ def split_name(text: str) -> tuple[str, str]:
     raise FileNotFoundError(f"{given}: there is no folder {folder}")
   if not find_versions(folder):
     raise UserError(
-      f"{given}: in {folder} is no model, nor a folder with a number: "
+      f"{given}: {folder} has no model and no folder with a number: "
       "name an export, the folder around it, or the folder of a training"
     )
   return name, folder

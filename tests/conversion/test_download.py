@@ -332,7 +332,7 @@ def test_the_hash_of_a_zip_is_checked(hub, archive, tmp_path):
   _convert(f"{url}#sha256={digest}", tmp_path / "bert")
 
 
-def test_a_zip_that_is_none_or_no_release_ends_in_one_line(
+def test_a_file_that_is_no_zip_or_no_release_ends_in_one_line(
   hub, archive, tmp_path
 ):
   url, folder = f"{hub.url}/bert.zip", tmp_path / "bert"

@@ -180,7 +180,7 @@ def test_a_choice_has_no_bias(tmp_path):
   assert back.skipped == {reason: ["classifier.bias"]}
 
 
-def test_the_tokenizer_goes_along(tmp_path, caplog):
+def test_the_folder_gets_the_tokenizer(tmp_path, caplog):
   vocabulary, folder = tmp_path / "vocabulary", tmp_path / "out"
   vocabulary.write_bytes(b"[PAD]\r\na\n\xc3\xa9")
   folder.mkdir()

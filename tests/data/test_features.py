@@ -38,7 +38,7 @@ def test_lengths_are_counted_before_truncation(tmp_path):
     features.RowEncoder(FullTokenizer(path), 3)
 
 
-def test_too_much_does_not_fit():
+def test_padding_refuses_values_that_do_not_fit():
   with pytest.raises(ValueError, match="3 values do not fit into 2"):
     features.pad([1, 2, 3], 2)
 
@@ -112,7 +112,7 @@ def test_long_texts_are_counted_and_a_length_is_suggested(log):
   )
 
 
-def test_one_text_is_one_text(log):
+def test_the_log_has_one_text_in_the_singular(log):
   log_lengths("x", {100: 1}, 64)
   assert "exceeded by 1 of 1 text (100.0 %)" in log.text
   # The suggestion is the longest length, not the next usual length.
@@ -122,7 +122,7 @@ def test_one_text_is_one_text(log):
   assert "max_text_length=100 would hold 100.0 %" in log.text
 
 
-def test_few_long_texts_are_no_warning_and_none_no_line(log):
+def test_few_long_texts_cause_no_warning_and_no_long_text_no_line(log):
   log_lengths("x", {30: 999, 100: 1}, 64)
   assert [record.levelname for record in log.records] == ["INFO"]
   log.clear()

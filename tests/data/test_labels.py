@@ -101,7 +101,7 @@ def test_labels_are_chosen(tmp_path, known, result, is_training, expected):
   assert chosen.source.endswith("labels.txt" if from_start else "train.tsv")
 
 
-def test_other_labels_are_refused_until_they_are_named(tmp_path):
+def test_other_labels_are_refused_unless_labels_txt_names_them(tmp_path):
   start = f"{tmp_path}/start/labels.txt"
   parts = "the labels are x, y (of train.tsv)", f"is for a, b (of {start})"
   with pytest.raises(ValueError) as error:

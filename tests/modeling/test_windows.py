@@ -72,7 +72,9 @@ def _inputs(lengths, padding=0):
 
 
 @pytest.mark.parametrize("pooling", ["mean", "max"])
-def test_a_text_of_one_window_is_as_without(pooling):
+def test_a_text_of_one_window_has_the_logits_of_a_model_without_windows(
+  pooling,
+):
   plain = models.classifier(CONFIG, 3)
   windows = models.classifier(CONFIG, 3, windows=models.Windows(8, 3, pooling))
   names = [v.path for v in plain.variables]

@@ -48,7 +48,9 @@ def _check(folder, *same, program="run_classifier", **changes):
 
 
 @pytest.mark.parametrize("do_train", [False, True])
-def test_a_model_to_start_from_or_to_predict_with_is_there(folder, do_train):
+def test_a_run_needs_a_checkpoint_to_start_from_or_to_predict_with(
+  folder, do_train
+):
   _check(folder, do_train=True)
   _check(folder, output_dir=str(folder / "run"))
   with pytest.raises(ValueError, match="out and no --init_checkpoint: train"):
@@ -119,7 +121,7 @@ def test_flags_of_the_run_stay_as_they_are(folder):
       _check(folder, *same, output_dir=run, **{name: value})
 
 
-def test_another_direction_than_in_training_is_to_be_named(folder):
+def test_a_direction_other_than_in_training_needs_its_flag(folder):
   start = {"init_checkpoint": str(folder / "run"), "do_train": True}
   _record(folder, "run_pretraining", attention="right_to_left")
   with pytest.raises(ValueError, match="give that value, or confirm this one"):
@@ -155,7 +157,7 @@ def test_a_head_that_is_restored_has_flags_and_labels_of_its_training(
     checks.check_head(args, "multi_label")
 
 
-def test_the_checkpoint_of_the_folder_goes_before_that_to_start_from(folder):
+def test_the_folders_checkpoint_is_checked_before_init_checkpoint(folder):
   start = {"init_checkpoint": "old", "output_dir": str(folder / "out")}
   args = programs.arguments("run_classifier", **start)
   assert checks.checkpoint(args) == "old"

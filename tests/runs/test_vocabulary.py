@@ -88,7 +88,9 @@ def test_a_run_records_the_vocabulary_and_whether_its_case_is_known(
 @pytest.mark.parametrize(
   ("tokens", "is_lower"), [(LOWER, True), (CASED, False)]
 )
-def test_a_case_that_is_not_known_is_the_vocabularys(folders, tokens, is_lower):
+def test_an_unknown_letter_case_comes_from_the_vocabulary(
+  folders, tokens, is_lower
+):
   path = folders[1] / "vocab.txt"
   vocab.save(tokens, path)
   for flags in (

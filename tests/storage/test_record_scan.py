@@ -35,7 +35,7 @@ def _scanned(monkeypatch):
   return paths
 
 
-def test_offsets_of_blocks(paths):
+def test_an_index_has_the_offsets_of_blocks(paths):
   index = record_scan.load_index(paths)
   assert index.records == 1257
   assert index.file.tolist() == [0, 1, 2, 2, 2, 2]
@@ -175,7 +175,7 @@ def test_flipped_bits_are_reported_and_left_out(path, tmp_path):
   assert _records(copy) == good
 
 
-def test_copies_of_files_of_one_name_are_apart(path, tmp_path):
+def test_copies_of_files_with_one_name_have_different_names(path, tmp_path):
   (tmp_path / "dev").mkdir()
   other = tmp_path / "dev" / os.path.basename(path)
   shutil.copyfile(path, other)

@@ -176,7 +176,7 @@ def test_mistakes_are_named(tmp_path):
     glue.parts(_flags(tmp_path))
   _task_folders(tmp_path, "RTE")
   for flags, message in (
-    ({"from_mnli": True}, "no folder MNLI, with --from_m"),
+    ({"from_mnli": True}, "no folder MNLI, for --from_m"),
     ({"do_eval": False}, "--task_name=GLUE needs --do_eval"),
     ({"do_train": False, "dry_run": True}, "GLUE needs --do_train; or name"),
   ):
