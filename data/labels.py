@@ -65,9 +65,9 @@ def split(cell: str, where: str) -> tuple[str, ...]:
 
 
 def plain(label: str) -> str:
-  """A label as other programs write it: 1.0, 1,0 and 1; TRUE, True and true.
+  """The same spelling for 1.0, 1,0 and 1, and for TRUE, True and true.
 
-  Accents may be characters of their own, and other characters invisible.
+  Joins letters and accents, and drops invisible characters.
   """
   label = unicodedata.normalize("NFC", label)
   label = "".join(c for c in label if unicodedata.category(c) != "Cf").strip()
@@ -85,7 +85,7 @@ def in_order(labels: Iterable[str]) -> tuple[str, ...]:
 
 
 def save(labels: Sequence[str], folder: str) -> str:
-  """Writes labels.txt; ValueError for a repeat or a label that is no line."""
+  """Writes labels.txt; ValueError for a repeated, empty or many-line label."""
   for label in labels:
     if not label or set(label) & set("\t\r\n"):
       raise UserError(f"{label!r} cannot be a line of {FILE_NAME}")

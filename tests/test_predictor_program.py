@@ -123,12 +123,11 @@ def test_answers_are_written_before_the_next_lines_are_read(call, capsys):
   assert written == [1, 1, 1]
 
 
-def test_long_inputs_show_progress(call, monkeypatch, caplog):
+def test_long_inputs_show_progress(call, monkeypatch, log):
   often = partial(predictor.Progress, every=0.0)
   monkeypatch.setattr(predictor, "Progress", often)
-  caplog.set_level("INFO", "absl")
   call(Single, "--batch_size=2", lines=['"a"'] * 3)
-  said = [message.partition(";")[0] for message in caplog.messages]
+  said = [message.partition(";")[0] for message in log.messages]
   assert said == [f"answered {n} lines" for n in (1, 2, 3)]
 
 

@@ -209,7 +209,7 @@ def is_number(text: str) -> bool:
 def class_weights(
   setting: Sequence[str], task: ClassificationTask
 ) -> dict[str, float]:
-  """Weights by label in --class_weights; {} for BALANCED, else ValueError."""
+  """Weights by label in --class_weights, {} for BALANCED; raises ValueError."""
   if setting and task.is_regression:
     raise UserError(f"--class_weights: {task.name} has scores, not labels")
   if list(setting) == [BALANCED]:

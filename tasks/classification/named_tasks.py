@@ -165,7 +165,7 @@ def find(name: str) -> ClassificationTask:
 
 
 def choose(settings: Settings) -> ClassificationTask:
-  """The task of --task_name; own files still lack labels, see `with_labels`."""
+  """The task of --task_name. `with_labels` adds the labels of own files."""
   if settings.task_name.lower() == CUSTOM:
     return _custom_task(settings)
   task = find(settings.task_name)

@@ -6,13 +6,6 @@ from absl import logging
 from data import labels
 
 
-@pytest.fixture(name="log")
-def _log(caplog, monkeypatch):
-  caplog.set_level("INFO", logger="absl")
-  monkeypatch.setattr(logging, "_log_counter_per_token", {})
-  return caplog
-
-
 @pytest.mark.parametrize(
   ("result", "ordered"),
   [
@@ -155,7 +148,8 @@ def test_labels_are_counted(log):
   assert "x: 1 example; a: 1" in log.text
 
 
-def test_labels_that_differ_in_case_or_blanks_are_named(log):
+def test_labels_that_differ_in_case_or_blanks_are_named(log, monkeypatch):
+  monkeypatch.setattr(logging, "_log_counter_per_token", {})
   for name in ("train.tsv", "dev.tsv"):
     labels.log_labels(name, ["Sport", "sport", "spo rt", "music"])
   [warning] = [r for r in log.records if r.levelname == "WARNING"]

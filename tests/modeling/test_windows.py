@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modeling import models
-from modeling.config import BertConfig
 from modeling.encoder_variants import PoolWindows, TextWindows
+from tests import small_model
 
 CLS, SEP = 2, 3
-CONFIG = BertConfig(200, 8, 1, 2, 8, max_position_embeddings=8)
+CONFIG = small_model.narrow(60)
 
 
 def _rows(lengths, padding=0):
