@@ -5,7 +5,7 @@ Source: optimization.py of the original; section A.2 of the paper.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -110,9 +110,11 @@ class Optimizer:
       (multiplier, decay, indices, self._make_slots(indices))
       for (multiplier, decay, _), indices in members.items()
     ]
+    self._run_update: Callable = self._update
     if joins_all:
-      compiled = tf.function(self._update, autograph=False, jit_compile=True)
-      self._update = compiled
+      self._run_update = tf.function(
+        self._update, autograph=False, jit_compile=True
+      )
 
   def _make_slots(self, indices: Sequence[int]) -> list[tf.Variable]:
     """Makes the slots of some variables, [N] each if there are several."""
@@ -163,7 +165,9 @@ class Optimizer:
       if any(gradient is not None for gradient in own):
         variables = [self.variables[i] for i in indices]
         args = own, variables, slots, scalars, multiplier, decay, enabled
-        strategy.extended.update(variables[0], self._update, args, group=False)
+        strategy.extended.update(
+          variables[0], self._run_update, args, group=False
+        )
 
   def _update(
     self,

@@ -131,8 +131,9 @@ class TrainStep:
     self._gradients = self._accumulate if accumulates else self._differentiate
     self._clip_factor = optimization.clip_factor
     compiled = partial(tf.function, autograph=False, jit_compile=True)
+    self._run_step: Callable = self._step
     if jit_compile and not tf.distribute.has_strategy():
-      self._step = compiled(self._step)
+      self._run_step = compiled(self._step)
     elif jit_compile:  # XLA cannot exchange gradients
       self._gradients = compiled(self._gradients)
       self._clip_factor = compiled(self._clip_factor)
@@ -163,7 +164,7 @@ class TrainStep:
     names += ["skipped_steps"] if self.loss_scale else []
 
     def run_on_replica(batch, sums):
-      new = self._step(batch)
+      new = self._run_step(batch)
       return sums + tf.stack([new[name] for name in names])
 
     def run_step(i, sums):
