@@ -18,7 +18,6 @@ from tasks import open as opener
 from tasks.open import open_model
 from tests import programs, stages
 from tests.serving import tasks
-from tests.serving.fixtures import *  # noqa: F403
 
 
 @pytest.fixture(name="pairs", scope="module")
