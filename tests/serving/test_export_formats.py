@@ -1,4 +1,4 @@
-"""Formats have a line in the docs; LiteRT and Keras exports are as the model."""
+"""Formats are in the docs. LiteRT and Keras exports give the same outputs."""
 
 import inspect
 import json
