@@ -35,7 +35,7 @@ def trim_padding(
   """Cuts off the padding that all rows of a batch share.
 
   `input_mask` is [B, ..., T]: ones for tokens, then zeros. The fields `names`
-  have the same shape and are cut to a multiple of tokens, T at most.
+  have this shape. Their new length is a multiple of `multiple`, or T.
   """
   mask = batch["input_mask"]
   longest = tf.maximum(tf.reduce_max(lengths(mask)), 1)

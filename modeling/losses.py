@@ -17,7 +17,7 @@ from modeling import fused_ops
 def divergence(logits, teacher_logits, temperature: float):
   """KL divergence from a teacher's softmax, [..., L] twice -> [...], in nats.
 
-  The temperature divides both logits. Its square keeps the size of gradients.
+  Divides logits by the temperature; its square restores the gradients' size.
   """
   log_p = ops.log_softmax(teacher_logits / temperature)
   log_q = ops.log_softmax(logits / temperature)
@@ -158,7 +158,7 @@ def regression() -> Objective:
 
 
 def span() -> Objective:
-  """Mean of start and end cross entropy; a label past the end has 0."""
+  """Mean of start and end cross entropy; 0 for a label past the last token."""
 
   def loss(outputs, batch):
     start = cross_entropy(outputs["start_logits"], batch["start_positions"])

@@ -241,7 +241,7 @@ def vocabulary_flags(settings: Training, vocab_size: int) -> dict:
   """Flags that a run without --vocab_file adds to run.json.
 
   `vocab_file` is a vocab.txt beside the model's files, if any. `do_lower_case`
-  is None, unknown, unless the user has set the flag.
+  is None for unknown, unless the user has set the flag.
   """
   if settings.vocab_file:
     return {}

@@ -184,7 +184,7 @@ class Run(Generic[T_co]):
     )
 
   def load(self, model: keras.Model) -> int:
-    """Restores a model; see `load`."""
+    """Restores a model; see the function `load`."""
     if not checkpoint_files.choose_checkpoint(self.settings.output_dir):
       record.save_command(self.settings, self.seed)  # a run without training
     return load(self.settings, model, self.checkpoints)

@@ -225,7 +225,7 @@ class Training(Network, Tokens, Devices, Export):
 
   @property
   def max_examples(self) -> int | None:
-    """Examples to read from a file in a dry run; None, for all, otherwise."""
+    """Examples to read from a file in a dry run; otherwise None, for all."""
     return _DRY_RUN_EXAMPLES if self.dry_run else None
 
 

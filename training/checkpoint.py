@@ -181,7 +181,7 @@ class SideBySide(Reader):
 
 
 def restore(model, path: str, skipped: Container[str] = ()) -> list[str]:
-  """Restores a model's variables, except `skipped`; returns the others' names.
+  """Restores variables, except `skipped`; returns names of all others.
 
   The result lacks a frozen pooler, since no output depends on the pooler.
   Raises ValueError if a shape differs, or a variable of the encoder is missing.

@@ -155,8 +155,8 @@ def shapes(prefix: str) -> dict[str, tuple[int, ...]]:
   """Reads the shapes of a checkpoint's tensors by name; {} for another file.
 
   The .index file is a LevelDB table: blocks of sorted keys, then a block with
-  the positions of all blocks. A key is stored without the prefix that the key
-  before has, too. Values are BundleEntryProtos.
+  the positions of all blocks. A key is stored without the prefix that it shares
+  with the key before. Values are BundleEntryProtos.
   """
   from storage import messages  # noqa: PLC0415, imports protobuf
 

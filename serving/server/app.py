@@ -295,7 +295,7 @@ def _page(file):
 def _cors_headers(scope: dict, origins: Sequence[str]) -> dict[str, str]:
   """CORS headers that let pages of `origins` read an answer; "*" allows all.
 
-  _PREFLIGHT is among them if a browser asks what such a page may send.
+  Adds _PREFLIGHT if a browser asks what such a page may send.
   """
   if not origins:
     return {}

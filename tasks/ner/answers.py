@@ -116,7 +116,7 @@ class Answers(answers.Answers):
 
 
 def split_words(text: str | Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
-  """Splits a text like files of tags; returns it, and each word's [begin, end).
+  """Returns a text, and the [begin, end) of its words as in files of tags.
 
   Files such as CoNLL-2003's have larger words than BERT (German-born, U.S.,
   Mr., 3.5) and separate clitics (IBM 's, do n't). Blanks join a list of words.

@@ -193,7 +193,7 @@ def _questions(paths: Sequence[str]) -> Iterator[tuple[str, _Paragraph, dict]]:
 
 
 def _get(parent: object, key: str, source: str, *types: type) -> Any:
-  """Value of a key of a JSON object; ValueError if of none of the types."""
+  """Value of a key of a JSON object; ValueError for a value of another type."""
   if not isinstance(parent, dict):
     problem = f'{json.dumps(parent):.60} is not an object with "{key}"'
   elif key not in parent:
