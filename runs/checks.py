@@ -31,7 +31,7 @@ def check_training(settings: Training) -> None:
     elif number < size:
       raise UserError(
         f"--ensemble={size} takes the best of a sweep, but this command trains "
-        f"{number}: give more of --learning_rate or --num_seeds"
+        f"{number}: give more values of --learning_rate, or --num_seeds"
       )
     if settings.do_train and 0 in [t["num_train_epochs"] for t in trials]:
       raise UserError("--num_train_epochs=0 trains nothing: drop --do_train")
