@@ -160,9 +160,7 @@ def _label(task, column, row, path):
     if re.fullmatch(r"-?(0,\d+|\d+,(\d\d?|\d{4,}))", label):
       label = label.replace(",", ".")  # but 1,234 may be a thousand
     if not is_number(label):
-      raise UserError(
-        f"{where}: {label!r} is not a number, but scores have to be"
-      )
+      raise UserError(f"{where}: {label!r} is not a number, and thus no score")
     return label
   if task.multi_label:
     result = labels.split(label, where)
