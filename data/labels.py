@@ -178,8 +178,8 @@ def choose(
   if len(known) == len(result):
     raise UserError(
       f"the labels are {describe(result)}, but the head of {start} is for "
-      f"{describe(known)}: {setting('new_head')} makes a fresh one; if they "
-      f"mean the same, name them in its order in {FILE_NAME} in "
+      f"{describe(known)}: {setting('new_head')} makes a fresh head; if both "
+      f"mean the same, list the labels in the head's order in {FILE_NAME} in "
       f"{setting('output_dir')}"
     )
   text = "the labels are %s; %s was trained for %s"
@@ -194,8 +194,8 @@ def warn_if_others(labels: Sequence[str], checkpoint_labels: str) -> None:
   if len(known) == len(labels) and not is_same:
     logging.warning(
       f"the head of {setting('init_checkpoint')} is for {describe(known)}, "
-      f"which it takes for {describe(labels)}, in this order: if they do not "
-      f"mean the same, train a fresh one with {setting('new_head')}"
+      f"and now stands for {describe(labels)}, in this order: if both do not "
+      f"mean the same, train a fresh head with {setting('new_head')}"
     )
 
 

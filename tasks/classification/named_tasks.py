@@ -67,7 +67,7 @@ class Settings(OwnFiles, LongText, EvaluatedFineTuning, Packing):
   )
   prediction_columns: tuple[str, ...] = flag(
     (),
-    "Columns to copy from the test file to test_predictions.tsv; all for all.",
+    "Columns to copy from the test file to test_predictions.tsv; or all.",
     training=False,
   )
   from_mnli: bool = flag(
