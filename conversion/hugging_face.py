@@ -224,7 +224,7 @@ def _read_tensors(path):
 
 
 def _unwrapped(tensors):
-  """Names without a prefix of all, such as module.bert. of DataParallel."""
+  """Removes a prefix of all names, such as DataParallel's "module.bert."."""
   end = "embeddings.position_embeddings.weight"
   name = next((name for name in tensors if name.endswith(end)), end)
   prefix = name.removesuffix(end).removesuffix("bert.")
@@ -248,7 +248,7 @@ def _drop_copies(bert, tensors, is_tied):
 def write(bert: CanonicalModel, folder: str, head: str) -> None:
   """Writes a local folder that transformers loads without a missing tensor.
 
-  `head` is a key of HEADS. Variables that its class lacks go to a second file.
+  Variables that the class of `head` (see HEADS) lacks go to UNUSED_WEIGHTS.
   """
   kind = HEADS[head]
   settings = _their_config(bert, kind)

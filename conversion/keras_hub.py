@@ -1,7 +1,7 @@
 """BERT presets of KerasHub on disk: config.json, model.weights.h5, assets.
 
-Variables have numbers. Tested with keras-hub 0.21 and 0.32; presets from before
-Keras 3 are untested.
+A layer's variables have numbers, not names. Tested with keras-hub 0.21 and
+0.32; presets from before Keras 3 are untested.
 """
 
 import os

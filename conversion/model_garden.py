@@ -114,7 +114,7 @@ class _Object:
 def read(path: str, config_file: str | None = None) -> CanonicalModel:
   """Reads an encoder, or a Model Garden model with an encoder.
 
-  Variables give the sizes without a bert_config.json. Raises UserError if the
+  Without a bert_config.json, the variables give the sizes. UserError if the
   checkpoint is corrupt, or has no encoder that the original could have.
   """
   prefix = checkpoint_files.find_checkpoint(path)

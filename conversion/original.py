@@ -26,7 +26,7 @@ _HEADS = {"run_classifier": "classification", "run_ner": "tagging"}
 
 
 def read_config(prefix: str, path: str | None = None) -> dict | None:
-  """Reads bert_config.json at `path` or beside a checkpoint; None without."""
+  """Reads bert_config.json at `path` or beside a checkpoint; None if absent."""
   path = path or checkpoint_files.sibling_file(prefix, BERT_CONFIG)
   return None if path is None else textfiles.read_json(path)
 

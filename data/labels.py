@@ -64,7 +64,7 @@ def split(cell: str, where: str) -> tuple[str, ...]:
 
 
 def plain(label: str) -> str:
-  """A label as other programs write it: 1.0, 1,0 and 1; TRUE, True and true."""
+  """The same spelling for 1.0, 1,0 and 1, and for TRUE, True and true."""
   if label.lower() in ("true", "false"):
     return label.lower()
   return re.sub(r"(?<=\d)(\.0*|,00?)$", "", label)  # 1,000 is not 1
@@ -79,7 +79,7 @@ def in_order(labels: Iterable[str]) -> tuple[str, ...]:
 
 
 def save(labels: Sequence[str], folder: str) -> str:
-  """Writes labels.txt; ValueError for a repeat or a label that is no line."""
+  """Writes labels.txt; ValueError for a repeated, empty or many-line label."""
   for label in labels:
     if not label or set(label) & set("\t\r\n"):
       raise UserError(f"{label!r} cannot be a line of {FILE_NAME}")
@@ -149,7 +149,7 @@ def choose(
   3. `checkpoint_labels`, the labels.txt of the initial checkpoint, or None.
   4. `find`, or None. Without a source, raises FileNotFoundError.
 
-  Raises ValueError if checkpoint and data have equally many, but other labels.
+  Raises ValueError if checkpoint and data have as many, but different labels.
   """
   if exist(folder):
     return load(folder)

@@ -176,8 +176,8 @@ class ShuffledRecords:
   ) -> tf.data.Dataset:
     """Endless pairs of a batch's number and [B / replicas] serialized records.
 
-    A global batch has `batch_size` records, a multiple of the replicas. `skip`
-    records were read before. A `context` of None means one replica and one
+    A global batch has `batch_size` records, a multiple of the replicas. Leaves
+    out the first `skip` records. A `context` of None means one replica and one
     worker. With `by_length`, the records of a batch have similar lengths.
     """
     context = context or tf.distribute.InputContext()

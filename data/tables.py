@@ -214,7 +214,7 @@ def _table(path, columns, header, skip_broken, dialect):
 
 
 def _records(path, lines, delimiter, is_plain=False, strict=True):
-  """Yields first line and fields of rows with text or with only a quoted ""."""
+  """Yields first line and fields of rows; a blank row counts only if quoted."""
   csv.field_size_limit(textfiles.MAX_LINE_BYTES)
   quoting = csv.QUOTE_NONE if is_plain else csv.QUOTE_MINIMAL
   options = {"delimiter": delimiter, "quoting": quoting, "strict": strict}

@@ -160,7 +160,7 @@ def check_run(settings: Training, network: BertConfig, *same: str) -> None:
     if settings.do_train:
       same = ("task_name", *same)
     owner = f"the model in {settings.output_dir}"
-    remedy = "give the latter, or another --output_dir"
+    remedy = "give the value of the training, or another --output_dir"
     for name in ("attention", *same):
       trained = entry["flags"].get(name)
       model_files.check_same(name, actual.get(name), trained, owner, remedy)
@@ -229,8 +229,8 @@ def check_head(settings: FineTuning, name: str) -> None:
     return
   trained = checkpoint_files.flag_of(start, name)
   remedy = (
-    "give the latter, or train a fresh head with --new_head in another "
-    "--output_dir"
+    "give the value of the training, or train a fresh head with --new_head in "
+    "another --output_dir"
   )
   model_files.check_same(
     name, settings[name], trained, f"the head of {start}", remedy
@@ -241,7 +241,7 @@ def vocabulary_flags(settings: Training, vocab_size: int) -> dict:
   """Flags that a run without --vocab_file adds to run.json.
 
   `vocab_file` is a vocab.txt beside the model's files, if any. `do_lower_case`
-  is None, unknown, unless the user has set the flag.
+  is None for unknown, unless the user has set the flag.
   """
   if settings.vocab_file:
     return {}

@@ -343,7 +343,7 @@ def test_texts_are_answered_in_batches_in_their_order(
 
 
 @pytest.mark.parametrize("name", ["texts", "text"])
-def test_no_text_has_no_answer_and_a_text_is_needed(opened, name):
+def test_an_empty_list_has_no_answer_and_a_call_needs_texts(opened, name):
   predict = Predictor("m")
   assert predict(**{name: []}) == []
   assert predict(**{name: [""]})[0]["texts"] == [""]

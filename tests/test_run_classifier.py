@@ -307,6 +307,6 @@ def test_the_models_of_a_sweep_answer_together(sst, tmp_path):
     shared.slow("rte ablations/as_shallow"),
   ],
 )
-def test_dry_runs_of_recipes(sst, recipes):
+def test_recipes_pass_a_dry_run(sst, recipes):
   names = f"fine_tuning/{recipes}".split()
   programs.check_dry_run("run_classifier", *names, **sst)

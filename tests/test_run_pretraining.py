@@ -112,7 +112,7 @@ def test_a_variant_trains_and_evaluates(given, tmp_path, options):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", ["pretraining/phase_1", "ablations/no_nsp"])
-def test_dry_runs_of_recipes(given, recipe):
+def test_recipes_pass_a_dry_run(given, recipe):
   programs.check_dry_run("run_pretraining", recipe, **given)
 
 

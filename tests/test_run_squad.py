@@ -110,6 +110,6 @@ def test_version_2_saves_the_best_threshold(flags, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_dry_run_of_the_recipe(flags, tmp_path):
+def test_the_recipe_passes_a_dry_run(flags, tmp_path):
   files = dict.fromkeys(("train_file", "predict_file"), tmp_path / "v2.json")
   programs.check_dry_run("run_squad", "fine_tuning/squad_2.0", **flags, **files)

@@ -34,7 +34,7 @@ def test_answers_are_searched_in_the_first_400_words(tmp_path):
   assert (last.answer.text, len(last.doc_tokens)) == ("Stone", 400)
 
 
-def test_files_that_do_not_do_are_named(tmp_path):
+def test_unusable_files_are_named(tmp_path):
   paths = _release(tmp_path, Other="Nobody knows.")
   with pytest.raises(UserError, match=r"no document in .* has an answer"):
     triviaqa.convert(*paths)

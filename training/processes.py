@@ -19,7 +19,7 @@ _SAME_INTERRUPT = 0.2
 
 
 def is_chief() -> bool:
-  """True in the chief (worker 0 if none); ValueError for a bad TF_CONFIG."""
+  """True in the chief, by default worker 0; ValueError for a bad TF_CONFIG."""
   cluster, task = _cluster_config()
   if "chief" in cluster:
     return task.get("type") == "chief"

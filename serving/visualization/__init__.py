@@ -194,7 +194,7 @@ def _fill(served, encoded) -> Iterator[tuple[str, dict]]:
 def _find_span(answers, rows, outputs, answer) -> tuple[int, int, int] | None:
   """Window, first and last token of an answer; [CLS] without an answer.
 
-  Of several spans with the same score, one has the answer's word pieces.
+  If spans have the same score, the answer's word pieces decide.
   """
   tokenizer = answers.config.tokenizer
   ids = tokenizer.ids(answer["answer"]) or [tokenizer.cls]
@@ -213,7 +213,7 @@ def _find_span(answers, rows, outputs, answer) -> tuple[int, int, int] | None:
 
 
 def _decide(answers, rows, outputs, answer, span):
-  """Name of a decision, its sequence and row; its logits, {} without one."""
+  """What was decided ("" for nothing), in which sequence, row and logits."""
   if span:
     number, first, last = span
     logits = {"start_logits": first, "end_logits": last}

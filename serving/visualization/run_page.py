@@ -25,7 +25,7 @@ class Judged:
 
   `texts` and `answer` are as in Predictor. `is_right` is None for a score.
   `pairs` has true and predicted labels of each labelled part, such as a word.
-  `truth` indexes the answer's `probabilities`. NaN: no `probability`.
+  `truth` indexes the answer's `probabilities`. NaN is an unknown `probability`.
   """
 
   texts: Texts

@@ -35,12 +35,12 @@ class Split:
   file: str  # path within the task's folder
   text_a: str  # column of the first text
   text_b: str | None = None  # column of the second text
-  label: str | None = None  # column; None if the file has none, or dummies
+  label: str | None = None  # column; None without labels, or with dummies
   header: tuple[str, ...] | None = None  # columns of a file without a header
   # Column and value that select rows; None for all rows.
   language: tuple[str, str] | None = None
   prefix: str | None = None  # first part of guids; None for the split's name
-  guid: str | None = None  # column of the last part; None: Row.number
+  guid: str | None = None  # column of a guid's last part; None: Row.number
   submission: str | None = None  # name of the prediction file for GLUE's site
 
   @property
@@ -96,7 +96,7 @@ def read_examples(
 ) -> list[TextExample]:
   """Reads the examples of a split, in the order of the file.
 
-  `copied_columns` names the examples' `columns`; ALL_COLUMNS copies all. Raises
+  `copied_columns` go to an example's `columns`; ALL_COLUMNS copies all. Raises
   FileNotFoundError, or ValueError with file, line and remedy.
   """
   path, source = find_file(task, data_dir, split), task.splits[split]
@@ -198,7 +198,7 @@ def is_number(text: str) -> bool:
 def class_weights(
   setting: Sequence[str], task: ClassificationTask
 ) -> dict[str, float]:
-  """Weights by label in --class_weights; {} for BALANCED, else ValueError."""
+  """Weights by label in --class_weights, {} for BALANCED; raises ValueError."""
   if setting and task.is_regression:
     raise UserError(f"--class_weights: {task.name} has scores, not labels")
   if list(setting) == [BALANCED]:
@@ -232,9 +232,8 @@ def record_schema(
 class TextRecordBuilder(RowEncoder):
   """Makes records of one or two texts, in the layout of `record_schema`.
 
-  `labels` are the classes in the order of the ids; none for scores. An unknown
-  label has id 0. None instead of an example makes a record of zeros, as
-  padding.
+  `labels` are the classes in the order of the ids; scores have no labels. An
+  unknown label has id 0. A call with None makes a padding record of zeros.
   """
 
   def __init__(

@@ -1,4 +1,4 @@
-"""Settings of run_classifier.py, and tasks: GLUE, XNLI, tsv (own files)."""
+"""Settings of run_classifier.py; the tasks GLUE, XNLI and tsv (own files)."""
 
 import os
 import re
@@ -165,7 +165,7 @@ def find(name: str) -> ClassificationTask:
 
 
 def choose(settings: Settings) -> ClassificationTask:
-  """The task of --task_name; own files still lack labels, see `with_labels`."""
+  """The task of --task_name. `with_labels` adds the labels of own files."""
   if settings.task_name.lower() == CUSTOM:
     return _custom_task(settings)
   task = find(settings.task_name)
@@ -173,7 +173,7 @@ def choose(settings: Settings) -> ClassificationTask:
 
 
 def check_text_pairs(column: str | None, start: str) -> None:
-  """Raises ValueError if only the run, or only the training, has text pairs."""
+  """Raises ValueError if only the run or only its model reads text pairs."""
   trained = checkpoint_files.run_of(start)["flags"]
   is_custom = str(trained.get("task_name")).lower() == CUSTOM
   if is_custom and bool(trained.get("text_b_column")) != bool(column):

@@ -1,4 +1,4 @@
-"""Reads sentences with tags, from columns (CoNLL) or JSON lines -> records.
+"""Sentences with tags, from columns (CoNLL) or JSON lines, and their records.
 
 A blank line ends a sentence. A line with a tab is split at tabs, any other line
 at blanks. KLUE's files have a line for each character, and BLANK for a blank. A
@@ -33,7 +33,7 @@ DOCUMENT_START = "-DOCSTART-"
 # The first words of a document in CoNLL, OntoNotes and Universal Dependencies.
 _STARTS = (DOCUMENT_START, "#begin document", "#end document", "# newdoc")
 BLANK = "\u2581"  # as in SentencePiece
-_ID = re.compile(r"\d+[-.]\d+")  # of CoNLL-U: 2-3 is a range, 2.1 is empty
+_ID = re.compile(r"\d+[-.]\d+")  # CoNLL-U: 2-3 is a range, 2.1 an empty node
 # A tag in CoNLL-U's last column, such as NER=B-PER|SpaceAfter=No.
 _NAMED = re.compile(r"(?:.*\|)?\w+=(O|[BIESMLUW]-[^|]+)(?:\|.*)?")
 _LONG = 200  # words; a longer sentence is perhaps several
@@ -45,7 +45,7 @@ _REMEDY = (
 )
 # Columns of words and tags; -1 is the last column.
 Columns = tuple[int, int]
-# A training file is read twice.
+# A training file is read twice, but its messages are logged once.
 _log_once, _warn_once = map(cache, (logging.info, logging.warning))
 
 
@@ -268,8 +268,8 @@ class TagWindow(NamedTuple):
 class TagRecordBuilder(RowEncoder):
   """Makes records and windows of sentences, in the order of the words.
 
-  Every word is tagged in exactly one window. Words around a window, of the
-  sentence or, with `document_context`, of the document, fill its record. A word
+  Every word is tagged in exactly one window. Words around the window, from the
+  sentence or, with `document_context`, the document, fill its record. A word
   without tokens becomes [UNK]. `lengths` counts sentences by number of tokens.
   """
 
@@ -306,13 +306,13 @@ class TagRecordBuilder(RowEncoder):
   def windows(
     self, sentences: Sequence[Sentence]
   ) -> Iterator[tuple[list[int], list[str] | None, TagWindow]]:
-    """Token ids, tags and window of each record, with context from all."""
+    """Ids, tags and window of each record; `sentences` give the context."""
     words = [
       self.token_ids(word)[: self._max_pieces] or [self._unknown]
       for sentence in sentences
       for word in sentence.words
     ]
-    starts = [0, *accumulate(map(len, words))]  # of words; and the end
+    starts = [0, *accumulate(map(len, words))]  # of words; last, the end
     text = [piece for word in words for piece in word]
     first = 0
     for sentence in sentences:
@@ -336,7 +336,7 @@ class TagRecordBuilder(RowEncoder):
 def split_long(
   lengths: Sequence[int], max_pieces: int
 ) -> list[tuple[int, int]]:
-  """Splits words into parts of about equal length; begin and end of each."""
+  """Splits words into parts of similar length: [begin, end) of each part."""
   total = sum(lengths)
   target = math.ceil(total / math.ceil(total / max_pieces))
   parts = []

@@ -314,7 +314,9 @@ def test_another_model_and_a_truncated_file_are_refused(
     model_garden.read(prefix)
 
 
-def test_a_checkpoint_by_name_is_none_of_theirs(tmp_path):
+def test_a_checkpoint_of_named_variables_is_no_model_garden_checkpoint(
+  tmp_path,
+):
   checkpoint.write(str(tmp_path / "a.ckpt"), {"x": np.zeros(2)})
   assert not interchange.is_object_based(str(tmp_path / "a.ckpt"))
   (tmp_path / "a.ckpt.index").write_bytes(b"damaged")

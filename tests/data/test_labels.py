@@ -6,13 +6,6 @@ from absl import logging
 from data import labels
 
 
-@pytest.fixture(name="log")
-def _log(caplog, monkeypatch):
-  caplog.set_level("INFO", logger="absl")
-  monkeypatch.setattr(logging, "_log_counter_per_token", {})
-  return caplog
-
-
 @pytest.mark.parametrize(
   ("result", "ordered"),
   [
@@ -108,7 +101,7 @@ def test_labels_are_chosen(tmp_path, known, result, is_training, expected):
   assert chosen.source.endswith("labels.txt" if from_start else "train.tsv")
 
 
-def test_other_labels_are_refused_until_they_are_named(tmp_path):
+def test_other_labels_are_refused_unless_labels_txt_names_them(tmp_path):
   start = f"{tmp_path}/start/labels.txt"
   parts = "the labels are x, y (of train.tsv)", f"is for a, b (of {start})"
   with pytest.raises(ValueError) as error:
@@ -155,7 +148,8 @@ def test_labels_are_counted(log):
   assert "x: 1 example; a: 1" in log.text
 
 
-def test_labels_that_differ_in_case_or_blanks_are_named(log):
+def test_labels_that_differ_in_case_or_blanks_are_named(log, monkeypatch):
+  monkeypatch.setattr(logging, "_log_counter_per_token", {})
   for name in ("train.tsv", "dev.tsv"):
     labels.log_labels(name, ["Sport", "sport", "spo rt", "music"])
   [warning] = [r for r in log.records if r.levelname == "WARNING"]

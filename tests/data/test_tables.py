@@ -35,7 +35,7 @@ def _read(folder, name, content, columns=("a",), **options):
     ),
   ],
 )
-def test_formats_say_the_same(tmp_path, name, content):
+def test_all_formats_give_the_same_rows(tmp_path, name, content):
   assert (
     tables._extension(name.replace("gz", "zst")) == name.removesuffix(".gz")[1:]
   )
@@ -315,7 +315,7 @@ ROWS = st.tuples(TEXTS, TEXTS).filter(lambda row: "".join(row).strip())
 
 
 @given(st.lists(ROWS, min_size=1))
-def test_whatever_is_written_is_read(tmp_path_factory, rows):
+def test_any_written_table_is_read_unchanged(tmp_path_factory, rows):
   folder = tmp_path_factory.mktemp("eine Tabelle")
   content = io.StringIO(newline="")
   csv.writer(content).writerows([("a", "b"), *rows])

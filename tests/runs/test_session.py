@@ -10,12 +10,11 @@ import pytest
 import tensorflow as tf
 
 from modeling import losses, models, tracing
-from modeling.config import BertConfig
 from runs import model_files, session
 from serving.answers import TextConfig
 from serving.export import ServedModel
 from tasks.features import task as features
-from tests import programs
+from tests import programs, shared, small_model
 from tests.runs.test_fine_tune import _flags
 from tests.training import toy
 from training import loop, optimization, run_folder, run_json
@@ -104,11 +103,10 @@ def test_training_may_stop_before_its_schedule_ends(tmp_path, started):
   ],
 )
 def test_float16_has_a_loss_scale_and_xla_compiles_what_it_supports(
-  tmp_path, monkeypatch, started, caplog,
+  tmp_path, monkeypatch, started, log,
   dtype, jit_compile, supports, is_scaled, is_compiled,
 ):  # fmt: skip
   monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: ["GPU:0"])
-  caplog.set_level("INFO", "absl")
   model = models.pretrainer(toy.config())
   model.layers[-1].supports_jit = supports
   calls = started(_flags(tmp_path, dtype=dtype, jit_compile=jit_compile), model)
@@ -119,7 +117,7 @@ def test_float16_has_a_loss_scale_and_xla_compiles_what_it_supports(
   reason = f"it cannot compile {model.layers[-1].name}"
   text = f"does not compile the step as one: {reason}"
   text = "compiles the step" if is_compiled else text
-  assert f"XLA {text}; batches have 12 tokens" in caplog.text
+  assert f"XLA {text}; batches have 12 tokens" in log.text
 
 
 def test_a_model_reads_packed_rows_if_the_run_packs(tmp_path, started):
@@ -211,8 +209,7 @@ def test_a_model_is_restored_with_its_own_vocabulary(tmp_path, entry):
   own = (tmp_path / "vocab.txt").read_text()
   changes = {"vocab_file": tmp_path / "other.txt"}
   changes["vocab_file"].write_text(own.replace("a", "b"))
-  (tmp_path / "checkpoint").write_text('model_checkpoint_path: "a"\n')
-  (tmp_path / "a.index").touch()
+  shared.touch_checkpoint(tmp_path, "a")
   with pytest.raises(ValueError, match=r"line 5 is 'b', but 'a' in .*vocab"):
     session.restore(KIND, str(tmp_path), entry, None, changes)
 
@@ -227,7 +224,9 @@ def test_exports_for_keras_are_float32(formats, policy):
 
 
 def test_flags_override_bert_config_json_where_they_are_set(entry):
-  config = BertConfig(5, 8, 1, 2, 8, attention="left_to_right")
+  config = small_model.narrow(
+    5, attention="left_to_right", max_position_embeddings=512
+  )
   config.to_json("bert_config.json")
   for attention, expected in (
     (None, "left_to_right"),
@@ -386,9 +385,8 @@ def test_all_workers_wait_for_the_export_and_the_chief_writes(
 
 
 def test_the_page_of_a_run_names_folder_program_and_start(
-  tmp_path, monkeypatch, caplog
+  tmp_path, monkeypatch, log
 ):
-  caplog.set_level("INFO", "absl")
   entry = {"flags": {}, "started": "2026-01-02T03:04:05+0000"}
   run_json.append(str(tmp_path), entry)
   facts: dict = {}
@@ -402,4 +400,4 @@ def test_the_page_of_a_run_names_folder_program_and_start(
   assert facts["folder"] == tmp_path.name
   assert (facts["started"], facts["step"]) == ("2026-01-02 03:04", "7")
   assert facts["dev"] == "3"
-  assert "run.html: open it in a browser" in caplog.text
+  assert "run.html: open it in a browser" in log.text

@@ -118,7 +118,7 @@ def test_answers_without_truth_have_no_temperature():
   assert run_page.calibration([]) is None
 
 
-def test_an_evaluation_is_its_scores():
+def test_an_evaluation_is_a_dict_of_its_scores():
   evaluation = Evaluation({"f1": 0.5}, JUDGED)
   assert evaluation == {"f1": 0.5} and evaluation.judged is JUDGED
   assert math.isnan(Judged({}, {}, "a", "b", False).probability)

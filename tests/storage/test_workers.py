@@ -199,7 +199,7 @@ def test_a_worker_prepares_once():
     (0, (3,), "read 3 rows; "),  # the total is unknown
   ],
 )
-def test_no_more_is_done_than_there_is(total, done, expected):
+def test_progress_does_not_exceed_the_total(total, done, expected):
   lines = []
   progress = Progress("read", total, "rows", log=lines.append)
   for batch in progress.follow([{"x": [0] * int(n)} for n in done]):

@@ -211,7 +211,7 @@ def test_the_graph_pools_as_the_settings_say(graph_tokenizer):
   np.testing.assert_array_equal(value, values[:, 1])
 
 
-def test_blanks_are_pythons():
+def test_the_graph_strips_the_blanks_that_python_strips():
   codes = (c for c in range(0x110000) if not 0xD800 <= c < 0xE000)
   chars = [chr(code) for code in codes]
   result, _ = split(tf.constant(chars))
@@ -311,7 +311,7 @@ def test_entities_are_parts_of_the_text():
   assert sorted(first) == ["end", "label", "probability", "start", "text"]
 
 
-def test_a_list_has_the_words():
+def test_a_list_already_has_the_words():
   answer = _tag(["a b", "c.", " ", "d"], [0, 0, 1, 2, 2, 2])
   assert answer["words"] == ["a b", "c.", " ", "d"]
   assert answer["start"] == [0, 4, 7, 9]  # one blank between words
@@ -356,7 +356,7 @@ def test_windows_of_a_sentence_have_the_tags_of_its_words(tokenizer):
     np.testing.assert_allclose(result, softmax(logits), atol=1e-5)
 
 
-def test_masks_of_both_texts_and_is_next():
+def test_a_pair_has_the_masks_of_both_texts_and_is_next():
   model = pretraining.Answers(tasks.text_config(length=9), top_k=2)
   texts = {"text": "a [MASK] b", "text_pair": "[MASK] c"}
   [row] = model.encode(texts).rows

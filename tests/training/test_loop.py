@@ -30,7 +30,9 @@ def _traced():
     (21, 100.0, 1),  # at least one
   ],
 )
-def test_stretches_end_where_something_is_due(step, seconds, expected):
+def test_a_call_of_the_graph_ends_where_something_is_due(
+  step, seconds, expected
+):
   plan = loop.Plan(100, save_every=7, max_steps=50, evaluate_every=10)
   assert plan.steps_to_run(step, seconds) == expected
 
@@ -104,7 +106,7 @@ def test_a_start_without_data_makes_no_report(traced):
     next(iter(loop.Training(traced, *parts)))
 
 
-def test_a_killed_evaluation_is_made_up_for(tmp_path, monkeypatch, traced):
+def test_a_killed_evaluation_is_repeated(tmp_path, monkeypatch, traced):
   clocks = []
   restart = report.Report.restart_clock
 

@@ -226,7 +226,7 @@ PARTS = [
 
 
 @pytest.mark.parametrize(("model", "texts", "parts"), PARTS)
-def test_an_answer_in_words(page, model, texts, parts):
+def test_an_answer_is_shown_in_words(page, model, texts, parts):
   text = _ask(page, model, *texts)
   assert all(part in text for part in parts) and len(text) < 300
 

@@ -150,7 +150,7 @@ SEVERAL = {"multi_label": True}
     (_rows("A\t"), SEVERAL, "every kind is empty"),
   ],
 )
-def test_training_files_that_do_not_do(tmp_path, train, flags, message):
+def test_unusable_training_files_are_named(tmp_path, train, flags, message):
   data = lay_out(tmp_path / "data", train_tsv=train)
   with pytest.raises(ValueError, match=message):
     task_of(data, str(tmp_path / "out"), **flags)
@@ -172,7 +172,7 @@ def test_an_unknown_label_in_dev_is_named(tmp_path, dev, flags, message):
     _read(tmp_path, "dev", **flags)
 
 
-def test_blank_texts_are_read_and_said(tmp_path, caplog):
+def test_blank_texts_are_read_and_reported(tmp_path, caplog):
   lay_out(tmp_path, train_csv="body,b,kind\n,x,1\nb,\u200b,0\nc,y,1\n")
   rows = _read(tmp_path, "train", text_b_column="b")
   assert [row[0] for row in rows] == ["", "b", "c"]
@@ -180,7 +180,7 @@ def test_blank_texts_are_read_and_said(tmp_path, caplog):
     assert f"1 of 3 texts in '{name}' are blank (lines {line})" in caplog.text
 
 
-def test_columns_that_predictions_repeat(tmp_path):
+def test_examples_have_the_columns_to_copy(tmp_path):
   lines = '{"body": "x", "id": 7}\n{"body": "y"}\n'
   data = lay_out(tmp_path / "d", train_tsv=TRAIN, test_jsonl=lines)
   task = task_of(data, str(tmp_path / "o"))

@@ -156,7 +156,9 @@ SENTENCES = st.lists(
 
 
 @given(SENTENCES, st.sampled_from([" ", "\t"]), st.sampled_from(["\n", "\r\n"]))
-def test_whatever_is_written_is_read(tmp_path_factory, sentences, blank, end):
+def test_any_written_file_is_read_unchanged(
+  tmp_path_factory, sentences, blank, end
+):
   folder = tmp_path_factory.mktemp("conll")
   text = (end * 2).join(
     end.join(f"{word}{blank}{tag}" for word, tag in sentence)
