@@ -128,6 +128,11 @@ def read(folder: str) -> CanonicalModel:
   for key, value in tensors.items():
     name = original_name(key)
     if name.startswith("bert/") or name in interchange.HEAD_VARIABLES:
+      if value.dtype.kind in "biu":
+        raise UserError(
+          f"{folder}: {key} is {value.dtype}, not float: a quantized model is "
+          "not read"
+        )
       value = value.astype(np.float32)
       bert.values[name] = value.T if name.endswith("/kernel") else value
     else:

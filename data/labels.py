@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
@@ -64,7 +65,12 @@ def split(cell: str, where: str) -> tuple[str, ...]:
 
 
 def plain(label: str) -> str:
-  """The same spelling for 1.0, 1,0 and 1, and for TRUE, True and true."""
+  """The same spelling for 1.0, 1,0 and 1, and for TRUE, True and true.
+
+  Joins letters and accents, and drops invisible characters.
+  """
+  label = unicodedata.normalize("NFC", label)
+  label = "".join(c for c in label if unicodedata.category(c) != "Cf").strip()
   if label.lower() in ("true", "false"):
     return label.lower()
   return re.sub(r"(?<=\d)(\.0*|,00?)$", "", label)  # 1,000 is not 1
@@ -218,17 +224,21 @@ def log_labels(
     some = ", ".join(map(repr, missing[:_SHOWN]))
     logging.warning("%s: no example of %s%s", name, some, more)
   groups = "; ".join(
-    " and ".join(f"{label!r} ({counts[label]:,})" for label in group)
+    " and ".join(f"{label!a} ({counts[label]:,})" for label in group)
+    # Accents of one and of two characters look alike.
+    if len({*map(plain, group)}) < len(group)
+    else " and ".join(f"{label!r} ({counts[label]:,})" for label in group)
     for group in similar(counts)
   )
   if groups:
-    text = "%s: %s differ only in case, blanks or .0; spell them alike, if the"
+    text = "%s: %s differ only in case, blanks, .0 or what is not seen; spell "
+    text += "them alike, if the"
     # Warn of the training file, not of each file.
     logging.log_first_n(logging.WARNING, f"{text} same", 1, name, groups)
 
 
 def similar(labels: Iterable[str]) -> list[list[str]]:
-  """Groups of two or more labels that differ only in case, blanks or .0."""
+  """Groups of labels that differ in case, blanks, .0 or are `plain` alike."""
   groups = defaultdict(list)
   for label in sorted(labels):
     groups[plain("".join(label.split())).casefold()].append(label)

@@ -1,5 +1,6 @@
 """Classification tasks: files -> examples -> the original's records."""
 
+import json
 import math
 import os
 import re
@@ -160,12 +161,15 @@ def _label(task, column, row, path):
     if re.fullmatch(r"-?(0,\d+|\d+,(\d\d?|\d{4,}))", label):
       label = label.replace(",", ".")  # but 1,234 may be a thousand
     if not is_number(label):
+      remedy = "; write a point for a decimal comma" * ("," in label)
       raise UserError(
-        f"{where}: {label!r} is not a number, but scores have to be"
+        f"{where}: {label!r} is not a number, but scores have to be{remedy}"
       )
     return label
   if task.multi_label:
     result = labels.split(label, where)
+  elif task.dialect and _is_list(label):
+    raise UserError(f"{where}: {label[:40]} is a list: give --multi_label")
   else:
     result = (dict(task.label_aliases).get(label, label),)
   if task.dialect and not {*result} <= {*task.labels}:
@@ -177,6 +181,13 @@ def _label(task, column, row, path):
   for name in result:
     _check_label(task, name, where)
   return result if task.multi_label else result[0]
+
+
+def _is_list(label):
+  try:
+    return isinstance(json.loads(label), list)
+  except (ValueError, RecursionError):
+    return False
 
 
 def _check_label(task, name, where):

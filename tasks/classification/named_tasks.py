@@ -212,6 +212,10 @@ def _custom_task(settings: Settings):
       raise UserError(f"{folder} has {' and '.join(present)}; remove one")
     if present:
       label = None if name == "test" else settings.label_column
+      if label and label in columns:
+        raise UserError(
+          f"--label_column={label} is the column of a text, too: name another"
+        )
       splits[name] = Split(present[0], *columns, label)
   if not splits:
     raise FileNotFoundError(
@@ -284,7 +288,7 @@ def read(
 def _training_labels(task, data_dir):
   split = task.splits["train"]
   path = os.path.join(data_dir, split.file)
-  result, has_several = set(), False
+  result, has_several, number = set(), False, 0
   for row in tables.read_table(path, split.columns, dialect=task.dialect):
     label = row.values[split.label].strip()
     where = f"{path}, line {row.line}"
@@ -296,6 +300,7 @@ def _training_labels(task, data_dir):
       raise UserError(f"{where}: {split.label} is blank")
     else:
       result.add(label)
+    number += 1
   if not result:
     raise UserError(f"{path}: every {split.label} is empty: there is no label")
   doubtful = [name for name in sorted(result) if re.search("[,;[]", name)]
@@ -303,5 +308,16 @@ def _training_labels(task, data_dir):
     logging.warning(
       f"{path}: no text has several labels. {labels.SEPARATOR!r} separates "
       f"labels: is {doubtful[0]!r} one label?"
+    )
+  joined = [x for x in sorted(result) if {*x.split(labels.SEPARATOR)} & result]
+  joined = [name for name in joined if labels.SEPARATOR in name]
+  if joined and not task.multi_label:
+    logging.warning(
+      f"{path}: {joined[0]!r} is one label; --multi_label makes it several"
+    )
+  if number >= 20 and 2 * len(result) > number:
+    logging.warning(
+      f"{path}: {len(result)} labels in {number} rows: is {split.label} the "
+      "right --label_column? For scores, give --is_regression"
     )
   return labels.LabelSet(labels.in_order(result), path)

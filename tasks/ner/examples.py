@@ -217,11 +217,14 @@ def _check_rows(path, rows, tags) -> None:
   changes = list(map(ne, widths, widths[1:]))
   is_prose = 2 * sum(changes) > len(rows) and len({*widths}) > 2
   is_prose |= not recognize(tags).name and 2 * len(tags) > len(rows)
+  is_prose |= bool(re.fullmatch(r"[^\w-]+", "".join(tags)))  # as in "Ann ran ."
   if is_prose and any(changes):
     raise UserError(
       f"{path}, line {rows[changes.index(True) + 1][0]}: another number of "
       f"columns than before, as in running text: {_REMEDY}"
     )
+  if is_prose and len(rows) == 1 and widths[0] > 2:
+    raise UserError(f"{path} is a line of running text: {_REMEDY}")
 
 
 def _pick(path, number, cells, columns) -> list[str]:

@@ -371,6 +371,15 @@ def test_half_precision_is_read(tmp_path):
   np.testing.assert_array_equal(table, expected)
 
 
+def test_weights_of_integers_are_refused(tmp_path):
+  _, _, tensors = _write(tmp_path, "encoder")
+  key = "encoder.layer.0.output.dense.weight"
+  tensors[key] = (100 * tensors[key]).astype(np.int8)
+  save_file(tensors, tmp_path / "model.safetensors")
+  with pytest.raises(ValueError, match=f"{key} is int8, not float: a quantiz"):
+    hugging_face.read(str(tmp_path))
+
+
 def test_shards_are_read_as_one_file(tmp_path):
   bert, _, tensors = _write(tmp_path, "masked_lm")
   (tmp_path / "left_over.safetensors").unlink()

@@ -161,6 +161,12 @@ def test_labels_that_differ_in_case_or_blanks_are_named(log, monkeypatch):
   assert labels.similar(numbers) == [["1", "1,00", "1.0"]]
 
 
+def test_labels_that_look_alike_are_shown_by_their_characters(log):
+  labels.log_labels("train.tsv", ["caf\xe9", "cafe\u0301", "x", "x\u200b"])
+  for name in (r"caf\xe9", r"cafe\u0301", "x", r"x\u200b"):
+    assert f"'{name}' (1)" in log.text
+
+
 def test_labels_other_than_the_teachers_are_named():
   known = labels.LabelSet(("a", "b"))
   for others in (("b", "a"), ("a", "b", "c")):

@@ -125,9 +125,7 @@ def test_an_evaluation_is_a_dict_of_its_scores():
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-  not browser.find(), reason="needs a browser: apt-get install chromium"
-)
+@browser.installed
 def test_a_browser_draws_the_page(tmp_path):
   curves = [{"step": 1, "loss": 2}, {"step": 2, "loss": 1, "eval_loss": 3}]
   _data(tmp_path, curves=curves)

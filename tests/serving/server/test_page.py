@@ -11,12 +11,7 @@ from serving.server.models import Model
 from serving.server.version import Spec, Workers
 from tests.serving.server import browser, stand_in
 
-pytestmark = [
-  pytest.mark.slow,
-  pytest.mark.skipif(
-    not browser.find(), reason="needs a browser: apt-get install chromium"
-  ),
-]
+pytestmark = [pytest.mark.slow, browser.installed]
 EVIL = "<img src=x onerror=\"document.title='evil'\"><b>b</b>"
 
 
