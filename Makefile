@@ -28,7 +28,7 @@ $(VENV)/installed: requirements.txt
 	touch $@
 
 # Two processes; -rs says at the end what was skipped and why: Beam, JAX, real data.
-TEST := $(RUN) -m pytest -rs --numprocesses=2 --dist=worksteal
+TEST := $(RUN) -m pytest -rs --durations=20 --numprocesses=2 --dist=worksteal
 
 test: $(VENV)/installed
 	$(TEST) -m "not slow"

@@ -74,7 +74,7 @@ def load(
   --output_dir, or hf://ORGANIZATION/NAME[@REVISION], which is downloaded and
   converted once (docs/models.md). `make` is a function in modeling/models.py,
   `settings` are arguments for `make`, such as num_labels=2. Variables that the
-  checkpoint lacks keep initial values, like a head for other labels; absl's log
+  checkpoint lacks keep initial values, also a head for other labels; absl's log
   names these variables at level INFO. `max_seq_length` defaults to the model's
   maximum, `do_lower_case` to the case of its training or vocabulary.
   """

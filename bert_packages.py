@@ -5,7 +5,7 @@ from os.path import dirname, realpath
 
 HERE = dirname(realpath(__file__))
 PACKAGES = "cli conversion data modeling runs serving storage tasks training"
-# In the wheel (setup.py), our packages are in one: nothing can hide them.
+# In the wheel (setup.py), one package contains ours, so no file can hide any.
 for name in () if __package__ else PACKAGES.split():
   path = realpath(getattr(find_spec(name), "origin", None) or "")
   if dirname(dirname(path)) != HERE:

@@ -14,7 +14,7 @@ into pieces, except words with characters beyond --max_alphabet.
     --init_checkpoint=$BERT/bert_model.ckpt --output_file=medical_bert/vocab.txt
 """
 
-import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
+import cli.interrupts  # noqa: F401, first: handles Ctrl-C during imports
 
 import os
 from collections import Counter

@@ -1,4 +1,4 @@
-r"""Converts a BERT between formats, which the program knows by their files.
+r"""Converts a BERT between formats, which the program recognizes by the files.
 
 Writes a released model's files from a Hugging Face folder or name (see
 docs/models.md), a TensorFlow Model Garden checkpoint, a TensorFlow Hub module
@@ -19,7 +19,7 @@ Writes a checkpoint without the optimizer's slots, at a third of the size:
     --output=small --strip_optimizer
 """
 
-import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
+import cli.interrupts  # noqa: F401, first: handles Ctrl-C during imports
 
 import os
 from dataclasses import dataclass
@@ -59,7 +59,7 @@ class ConversionSettings(Settings):
   )
   head: str | None = flag(
     None,
-    "Head of a Hugging Face folder; default: as the variables have it. "
+    "Head of a Hugging Face folder; default: what the variables form. "
     "encoder: without a head, also in the original's format.",
     choices=tuple(interchange.HEADS),
   )
@@ -124,7 +124,7 @@ def choose_target(settings: ConversionSettings, kind: str) -> str:
   target = settings.output_format or default
   if settings.strip_optimizer and not (stays and target == ORIGINAL):
     raise UserError(
-      "--strip_optimizer converts original to original: others have no slots"
+      "--strip_optimizer converts original to original: others lack slots"
     )
   if kind == target and not stays:
     raise UserError(

@@ -8,7 +8,7 @@ The input has one sentence per line and a blank line between documents:
 --input_format reads prose, --text_field JSON lines. Files may be compressed.
 """
 
-import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
+import cli.interrupts  # noqa: F401, first: handles Ctrl-C during imports
 
 import os
 
@@ -67,7 +67,7 @@ def main(settings: RecordSettings) -> None:
   last_line = max(ids, key=ids.__getitem__)
   if settings.masking == "static" and not last_line:
     text = "%s ends with a blank line, which counts as a word, as in the "
-    text += "original, with an id that models of it lack: remove the line"
+    text += "original: its model may lack the id of this word. Remove the line"
     logging.warning(text, settings.vocab_file)
   # Workers end a document with each file; one process goes on, as the original.
   ends = [""] if settings.num_workers or settings.runner else []

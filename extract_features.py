@@ -10,7 +10,7 @@ Each input line is a text, or a pair separated by " ||| ". --do_export writes a
 SavedModel that does the same.
 """
 
-import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
+import cli.interrupts  # noqa: F401, first: handles Ctrl-C during imports
 
 from dataclasses import replace
 

@@ -8,7 +8,7 @@ A text may have many masks. --text_pair adds the next-sentence probability:
     --text='The capital of France is [MASK].'
 """
 
-import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
+import cli.interrupts  # noqa: F401, first: handles Ctrl-C during imports
 
 from dataclasses import dataclass
 

@@ -12,7 +12,7 @@ model has one input. --batch_size=1 answers each line before reading the next.
 """
 
 if __name__ == "__main__":
-  import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
+  import cli.interrupts  # noqa: F401, first: handles Ctrl-C during imports
 
 import bert_packages  # noqa: F401, first: it checks the others
 

@@ -9,7 +9,7 @@ server's address shows a page to try the models.
     http://localhost:8501/v1/models/mrpc:predict
 """
 
-import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
+import cli.interrupts  # noqa: F401, first: handles Ctrl-C during imports
 
 import os
 import re
@@ -95,7 +95,7 @@ def check_flags(args: ServerSettings) -> None:
     if name in names:
       raise UserError(
         f"--model={names[name]} and --model={model} are both called {name}: "
-        "name one of them, as in --model=other=FOLDER"
+        "rename one, as in --model=other=FOLDER"
       )
     names[name] = model
 

@@ -10,7 +10,7 @@ answer: words for [MASK] layer by layer, IsNext, labels, tags, or where an
 answer starts and ends. A browser needs no network to open the file.
 """
 
-import cli.interrupts  # noqa: F401, first: Ctrl-C while others are imported
+import cli.interrupts  # noqa: F401, first: handles Ctrl-C during imports
 
 import os
 from dataclasses import dataclass

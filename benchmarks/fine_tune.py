@@ -222,7 +222,7 @@ if __name__ == "__main__":
     TABLE,
     measure,
     rounds=3,
-    seed=(1, "of the first round"),
+    seed=(1, "seed of the first round"),
     contestants=([BASELINE, PEER], "one, or both"),
     task=(None, "a task of GLUE, SQuAD-1.1, or NER"),
     data_dir=(None, "folder with train and dev: .tsv, .json (SQuAD), .conll"),

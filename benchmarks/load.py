@@ -98,5 +98,5 @@ if __name__ == "__main__":
     5,
     model=(None, "an export"),
     name=("classifier", "of the model"),
-    seconds=(60.0, "of each number of clients and round"),
+    seconds=(60.0, "length of each test with a number of clients"),
   )

@@ -125,7 +125,7 @@ if __name__ == "__main__":
     TABLE,
     measure,
     data=(None, "folder of MRPC, or a file of SQuAD"),
-    name=("", "of the data in the table; default: of the file"),
+    name=("", "name of the data in the table; default: the file's name"),
     exports=([], "exports as label=path, as in 'compiled float32=folder'"),
     hugging_face=(None, "the same model for transformers"),
     peer_python=(sys.executable, "Python that has torch and onnxruntime"),

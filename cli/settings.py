@@ -53,9 +53,9 @@ class Flag:
   text: bool = False  # a user's text, in which ~ is no folder
   repeated: bool = False  # given again for each text, instead of commas
   swept: bool = False  # several values, with commas between, make a sweep
-  # The default depends on other flags: a value equal to it is a choice, too.
+  # Other flags may change the default, so a user may also choose the default.
   dependent: bool = False
-  stage: int = 0  # position in the order of the work, for flags that ask for it
+  stage: int = 0  # of flags such as --do_eval: position in the order of work
   training: bool = True  # another value changes the training
   dry_run: Any = AS_GIVEN  # value in a dry run
 
@@ -80,7 +80,7 @@ class Settings:
   """Values of a program's flags in one run.
 
   `given` has flags that the user set to another value than the default.
-  `several` has all values of swept flags, whose fields have the first.
+  `several` has all values of each swept flag; a field has the first value.
   """
 
   given: frozenset[str] = frozenset()
@@ -221,7 +221,7 @@ def _expand_home(value):
   return re.sub("(^|,)~(?=/)", rf"\1{os.path.expanduser('~')}", value)
 
 
-# --- command.flags: the flagfile in --output_dir that repeats its command ---
+# --- command.flags: the flagfile in --output_dir that repeats the run --------
 
 COMMAND_FILE = "command.flags"
 # Flags that the user gives anew, because another run needs other folders.
@@ -294,7 +294,7 @@ def check_writable(path: str, name: str) -> None:
 
 
 def check_output_file(path: str, overwrite: bool, *inputs: str) -> None:
-  """Checks that --output_file is writable, no input, and new if it must be."""
+  """Checks that --output_file is writable, no input, and new or `overwrite`."""
   check_disjoint(inputs, path)
   is_file = not os.path.exists(path) or os.path.isfile(path)
   if files.is_folder(path) or not is_file:

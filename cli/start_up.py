@@ -60,7 +60,7 @@ class _Hidden:
 def collect_garbage_rarely() -> None:
   """Makes garbage collections rare, and skips the last one at the exit.
 
-  Rare collections save 0.8 s up to the first training step, the skipped 1.1 s.
+  Rare collections save 0.8 s up to the first training step, the skip 1.1 s.
   """
   gc.set_threshold(100_000, 50, 100)
   atexit.register(gc.freeze)

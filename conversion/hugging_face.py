@@ -128,6 +128,11 @@ def read(folder: str) -> CanonicalModel:
   for key, value in tensors.items():
     name = original_name(key)
     if name.startswith("bert/") or name in interchange.HEAD_VARIABLES:
+      if value.dtype.kind in "biu":
+        raise UserError(
+          f"{folder}: {key} is {value.dtype}, not float: a quantized model is "
+          "not read"
+        )
       value = value.astype(np.float32)
       bert.values[name] = value.T if name.endswith("/kernel") else value
     else:
@@ -224,7 +229,7 @@ def _read_tensors(path):
 
 
 def _unwrapped(tensors):
-  """Names without a prefix of all, such as module.bert. of DataParallel."""
+  """Removes a prefix of all names, such as DataParallel's "module.bert."."""
   end = "embeddings.position_embeddings.weight"
   name = next((name for name in tensors if name.endswith(end)), end)
   prefix = name.removesuffix(end).removesuffix("bert.")
@@ -237,7 +242,7 @@ def _drop_copies(bert, tensors, is_tied):
     tied = tensors.setdefault(source, value)  # the source may be missing
     if not is_tied and not np.array_equal(value, tied):
       raise UserError(
-        f"{bert.origin}: {key} is not {source}, to which the original ties it"
+        f"{bert.origin}: {key} differs from {source}; the original ties both"
       )
     bert.skip(key, f"tied to {source}")
   for key in filter(_CONSTANTS.search, list(tensors)):
@@ -248,7 +253,7 @@ def _drop_copies(bert, tensors, is_tied):
 def write(bert: CanonicalModel, folder: str, head: str) -> None:
   """Writes a local folder that transformers loads without a missing tensor.
 
-  `head` is a key of HEADS. Variables that its class lacks go to a second file.
+  Variables that the class of `head` (see HEADS) lacks go to UNUSED_WEIGHTS.
   """
   kind = HEADS[head]
   settings = _their_config(bert, kind)

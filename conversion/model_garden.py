@@ -114,7 +114,7 @@ class _Object:
 def read(path: str, config_file: str | None = None) -> CanonicalModel:
   """Reads an encoder, or a Model Garden model with an encoder.
 
-  Variables give the sizes without a bert_config.json. Raises UserError if the
+  Without a bert_config.json, the variables give the sizes. UserError if the
   checkpoint is corrupt, or has no encoder that the original could have.
   """
   prefix = checkpoint_files.find_checkpoint(path)
@@ -243,7 +243,7 @@ def _checked_config(bert, num_heads, config) -> dict:
   if config is None:
     if not num_heads:
       flag = setting("bert_config_file")
-      raise UserError(f"{bert.origin} does not state its heads: give {flag}")
+      raise UserError(f"{bert.origin} lacks the number of heads: give {flag}")
     return known | {"hidden_act": "gelu"}
   for key, value in known.items():
     if config.get(key, value) != value:

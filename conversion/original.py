@@ -26,7 +26,7 @@ _HEADS = {"run_classifier": "classification", "run_ner": "tagging"}
 
 
 def read_config(prefix: str, path: str | None = None) -> dict | None:
-  """Reads bert_config.json at `path` or beside a checkpoint; None without."""
+  """Reads bert_config.json at `path` or beside a checkpoint; None if absent."""
   path = path or checkpoint_files.sibling_file(prefix, BERT_CONFIG)
   return None if path is None else textfiles.read_json(path)
 
@@ -146,7 +146,7 @@ def _check_vocabulary(bert, for_transformers):
   lower_case = bert.lower_case is not False
   if not bert.vocabulary:
     flag = setting("vocab_file")
-    logging.warning("%s has no vocabulary: %s names it", bert.origin, flag)
+    logging.warning("%s has no vocabulary: %s gives one", bert.origin, flag)
   elif bert.config:
     tokenizer = open_tokenizer(bert.vocabulary, lower_case)
     ids = tokenizer.vocab

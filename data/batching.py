@@ -35,7 +35,7 @@ def trim_padding(
   """Cuts off the padding that all rows of a batch share.
 
   `input_mask` is [B, ..., T]: ones for tokens, then zeros. The fields `names`
-  have the same shape and are cut to a multiple of tokens, T at most.
+  have this shape. Their new length is a multiple of `multiple`, or T.
   """
   mask = batch["input_mask"]
   longest = tf.maximum(tf.reduce_max(lengths(mask)), 1)
@@ -143,8 +143,8 @@ def plan(
 ) -> Packing | None:
   """Chooses the packing of a data set; None to pad batches instead.
 
-  `counts` has the number of examples by length before truncation. An
-  `is_packed` of None packs if this costs a tenth less than padded batches.
+  `counts` has the number of examples by length before truncation. None for
+  `is_packed` packs if this costs a tenth less than padded batches.
   """
   if is_packed is False:
     return None

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
@@ -64,7 +65,12 @@ def split(cell: str, where: str) -> tuple[str, ...]:
 
 
 def plain(label: str) -> str:
-  """A label as other programs write it: 1.0, 1,0 and 1; TRUE, True and true."""
+  """The same spelling for 1.0, 1,0 and 1, and for TRUE, True and true.
+
+  Joins letters and accents, and drops invisible characters.
+  """
+  label = unicodedata.normalize("NFC", label)
+  label = "".join(c for c in label if unicodedata.category(c) != "Cf").strip()
   if label.lower() in ("true", "false"):
     return label.lower()
   return re.sub(r"(?<=\d)(\.0*|,00?)$", "", label)  # 1,000 is not 1
@@ -79,7 +85,7 @@ def in_order(labels: Iterable[str]) -> tuple[str, ...]:
 
 
 def save(labels: Sequence[str], folder: str) -> str:
-  """Writes labels.txt; ValueError for a repeat or a label that is no line."""
+  """Writes labels.txt; ValueError for a repeated, empty or many-line label."""
   for label in labels:
     if not label or set(label) & set("\t\r\n"):
       raise UserError(f"{label!r} cannot be a line of {FILE_NAME}")
@@ -149,7 +155,7 @@ def choose(
   3. `checkpoint_labels`, the labels.txt of the initial checkpoint, or None.
   4. `find`, or None. Without a source, raises FileNotFoundError.
 
-  Raises ValueError if checkpoint and data have equally many, but other labels.
+  Raises ValueError if checkpoint and data have as many, but different labels.
   """
   if exist(folder):
     return load(folder)
@@ -172,8 +178,8 @@ def choose(
   if len(known) == len(result):
     raise UserError(
       f"the labels are {describe(result)}, but the head of {start} is for "
-      f"{describe(known)}: {setting('new_head')} makes a fresh one; if they "
-      f"mean the same, name them in its order in {FILE_NAME} in "
+      f"{describe(known)}: {setting('new_head')} makes a fresh head; if both "
+      f"mean the same, list the labels in the head's order in {FILE_NAME} in "
       f"{setting('output_dir')}"
     )
   text = "the labels are %s; %s was trained for %s"
@@ -188,8 +194,8 @@ def warn_if_others(labels: Sequence[str], checkpoint_labels: str) -> None:
   if len(known) == len(labels) and not is_same:
     logging.warning(
       f"the head of {setting('init_checkpoint')} is for {describe(known)}, "
-      f"which it takes for {describe(labels)}, in this order: if they do not "
-      f"mean the same, train a fresh one with {setting('new_head')}"
+      f"and now stands for {describe(labels)}, in this order: if both do not "
+      f"mean the same, train a fresh head with {setting('new_head')}"
     )
 
 
@@ -218,17 +224,21 @@ def log_labels(
     some = ", ".join(map(repr, missing[:_SHOWN]))
     logging.warning("%s: no example of %s%s", name, some, more)
   groups = "; ".join(
-    " and ".join(f"{label!r} ({counts[label]:,})" for label in group)
+    " and ".join(f"{label!a} ({counts[label]:,})" for label in group)
+    # Accents of one and of two characters look alike.
+    if len({*map(plain, group)}) < len(group)
+    else " and ".join(f"{label!r} ({counts[label]:,})" for label in group)
     for group in similar(counts)
   )
   if groups:
-    text = "%s: %s differ only in case, blanks or .0; spell them alike, if the"
+    text = "%s: %s differ only in case, blanks, .0 or what is not seen; spell "
+    text += "them alike, if the"
     # Warn of the training file, not of each file.
     logging.log_first_n(logging.WARNING, f"{text} same", 1, name, groups)
 
 
 def similar(labels: Iterable[str]) -> list[list[str]]:
-  """Groups of two or more labels that differ only in case, blanks or .0."""
+  """Groups of labels that differ in case, blanks, .0 or are `plain` alike."""
   groups = defaultdict(list)
   for label in sorted(labels):
     groups[plain("".join(label.split())).casefold()].append(label)

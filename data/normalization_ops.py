@@ -159,7 +159,7 @@ class Normalizer:
     return chars._replace(codes=expanded.values, kinds=kinds)
 
   def _reorder(self, chars, codes):
-    """Sorts consecutive MARKs by combining class; `codes` [K] has accents."""
+    """Sorts consecutive MARKs by combining class; `codes` is the input."""
     (orders,) = self._orders(codes)
     starters = tf.cumsum(tf.cast(orders == 0, tf.int64))
     runs = tf.gather(starters, chars.sources) + chars.rows

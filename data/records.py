@@ -176,8 +176,8 @@ class ShuffledRecords:
   ) -> tf.data.Dataset:
     """Endless pairs of a batch's number and [B / replicas] serialized records.
 
-    A global batch has `batch_size` records, a multiple of the replicas. `skip`
-    records were read before. A `context` of None means one replica and one
+    A global batch has `batch_size` records, a multiple of the replicas. Leaves
+    out the first `skip` records. A `context` of None means one replica and one
     worker. With `by_length`, the records of a batch have similar lengths.
     """
     context = context or tf.distribute.InputContext()
@@ -233,7 +233,7 @@ def _round_counts(weights: Sequence[float]) -> np.ndarray:
   if not possible or exact.min() < 1:
     raise UserError(
       f"weights {weights.tolist()} cannot be mixed: each must be positive, and "
-      f"one {_ROUND:,}th of all or more"
+      f"at least one {_ROUND:,}th of their sum"
     )
   counts = exact.astype(int)
   rest = _ROUND - counts.sum()

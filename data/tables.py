@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
-from itertools import islice
+from itertools import chain, islice
 from typing import NamedTuple
 
 from absl import logging
@@ -61,7 +61,7 @@ def read_table(
   """
   rows = _table(path, columns, header, skip_broken, dialect)
   if _extension(path) in (".jsonl", ".json"):
-    rows = _objects(path, columns, dialect)
+    rows = _objects(path, columns, dialect, is_text)
   number, blank = 0, defaultdict[str, list[int]](list)
   for row in rows:
     number += 1
@@ -98,8 +98,7 @@ def _lines(path, dialect):
     first = file.peek(1000).split(b"\n")[0]
     encoding = _MARKS.get(first[:2], dialect[1])
     is_in_doubt = encoding not in _MARKS.values()
-    if first.startswith(b"PK\3\4"):
-      raise UserError(f"{path} is a workbook (.xlsx): save it as CSV UTF-8")
+    textfiles.check_is_text(path, first)
     if encoding == "utf-8" and textfiles.is_utf16(first):
       raise UserError(
         f"{path} looks like UTF-16: give {setting('encoding', 'utf-16-le')}, "
@@ -172,14 +171,25 @@ def _table(path, columns, header, skip_broken, dialect):
     header = [*map(str.strip, header)]
     where = f"{path}, line {line} (the header)"
     _require(columns, header, where)
-    for name in columns:
+    for name in filter(None, dict.fromkeys(header) if dialect else columns):
       if header.count(name) > 1:
-        raise UserError(f"{where}: column {name!r} occurs twice: rename one")
+        text = f"{where}: column {name!r} occurs twice"
+        if name in columns:
+          raise UserError(f"{text}: rename one")
+        _warn_once(f"{text}: the last one counts")
   broken, doubts = [], defaultdict[str, list](list)
   for index, (line, fields) in enumerate(records, has_header):
     while dialect and len(fields) > len(header) and not fields[-1].strip():
       fields.pop()
+    if dialect and not any(header[len(fields) :]):
+      fields += [""] * (len(header) - len(fields))
     if len(fields) == len(header):
+      cells = [cell.strip("\ufeff ") for cell in fields]
+      if dialect and has_header and len(header) > 1 and cells == header:
+        raise UserError(
+          f"{path}, line {line}: the header again: were files joined? Remove "
+          "the line"
+        )
       number = line - 1 if is_plain else index
       if is_plain and dialect and _QUOTED.search("\n" + "\t".join(fields)):
         remedy = f"{setting('delimiter', 'tab')} reads all as .csv"
@@ -196,11 +206,14 @@ def _table(path, columns, header, skip_broken, dialect):
     elif skip_broken:
       broken.append(line)
     else:
-      remedy = f"put texts with {delimiter!r} in quotes"
+      remedy = f"put texts with {delimiter!r} or line breaks in quotes"
       if is_plain:
         remedy = "remove tabs and line breaks in texts, or write .csv or .jsonl"
         if dialect:
           remedy += f"; if cells are quoted, give {setting('delimiter', 'tab')}"
+      if dialect and len(fields) < len(header):
+        remedy += "; spreadsheets may leave out empty cells at the end of a row"
+        remedy += ": remove such columns"
       raise UserError(
         f"{path}, line {line}: {len(fields)} columns, expected {len(header)} "
         f"({', '.join(header)}): is it the file of another task? If not, "
@@ -214,11 +227,19 @@ def _table(path, columns, header, skip_broken, dialect):
 
 
 def _records(path, lines, delimiter, is_plain=False, strict=True):
-  """Yields first line and fields of rows with text or with only a quoted ""."""
+  """Yields first line and fields of rows; a blank row counts only if quoted."""
   csv.field_size_limit(textfiles.MAX_LINE_BYTES)
   quoting = csv.QUOTE_NONE if is_plain else csv.QUOTE_MINIMAL
   options = {"delimiter": delimiter, "quoting": quoting, "strict": strict}
-  reader = csv.reader((f"{line}\n" for line in lines), **options)
+  lines, first = iter(lines), []
+  for line in lines:
+    first.append(line)
+    if line.strip():
+      break
+  names = "".join(first[-1:]).split(delimiter)[1:]
+  if names and all(name.startswith(" ") for name in names):
+    options["skipinitialspace"] = not is_plain  # as in "a", "b"
+  reader = csv.reader((f"{x}\n" for x in chain(first, lines)), **options)
   start = 1
   try:
     for fields in reader:
@@ -232,10 +253,14 @@ def _records(path, lines, delimiter, is_plain=False, strict=True):
     ) from error
 
 
-def _objects(path, columns, dialect):
+def _objects(path, columns, dialect, is_text):
   for number, values in textfiles.json_objects(path, _lines(path, dialect)):
     where = f"{path}, line {number}"
     _require(columns, values, where)
+    for name in filter(is_text, values):
+      if isinstance(values[name], list | dict):
+        shown = _to_json(values[name])[:40]
+        raise UserError(f"{where}: {name!r} is no text but {shown}")
     for name in columns:
       if values[name] is None or values[name] != values[name]:  # NaN
         raise UserError(

@@ -31,7 +31,7 @@ def sample(
   read: Callable[[str], Iterable[str]],
   ends: Sequence[str] = (),
 ) -> Iterable[str]:
-  """First lines of some files, each followed by `ends`; skips pipes."""
+  """First lines of some files, after each file the lines `ends`; no pipes."""
   regular = [p for p in paths if files.is_remote(p) or os.path.isfile(p)]
   some = _spread(regular, _FILES)
   number = _TEXTS // max(len(some), 1)
@@ -137,7 +137,7 @@ def warn_of_scripts(
 
 
 def _advice(script, words, changed, vocabulary) -> str:
-  """The change of the shortest word, cut to 12 letters, and the remedy."""
+  """What happens to the shortest word, cut to 12 letters, and the remedy."""
   word = min((word for word in words if changed & set(word)), key=len)
   first = next(i for i, char in enumerate(word) if char in changed)
   word = word[max(0, first - 4) : first + 8]

@@ -32,7 +32,7 @@ RESULTS = ROOT / "docs" / "results" / "study.jsonl"
 
 flags.DEFINE_string("text", None, "Files of prose, a glob.", required=True)
 flags.DEFINE_string("squad", None, "Files of SQuAD, a glob.", required=True)
-flags.DEFINE_string("glue_dir", "", "GLUE's folders are in it.")
+flags.DEFINE_string("glue_dir", "", "Folder with a folder for each GLUE task.")
 flags.DEFINE_string("ner_dir", "", "train.tsv, devel.tsv: words and tags.")
 flags.DEFINE_string("encoder_dir", "", "A BERT in Hugging Face's format.")
 flags.DEFINE_string("peer_python", "", "Python that has torch, transformers.")

@@ -15,8 +15,8 @@ ACTIVATIONS = ("gelu", "gelu_erf", "relu", "tanh", "linear")
 SIDES = ("left_to_right", "right_to_left")
 ATTENTION = ("bidirectional", *SIDES, "shallow")
 INITIAL_ATTENTION = ("random", "structured")
-# {input of the feature-based tagger: number of last layers}, in the order of
-# table 7 of the paper. 0 takes all layers, or no layer for the embeddings.
+# {input of the feature-based tagger: number of the last layers to take}, as in
+# table 7 of the paper. 0 stands for all layers; "embeddings" takes none.
 FEATURE_LAYERS = {
   "embeddings": 0,
   "second_to_last": 2,

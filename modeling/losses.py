@@ -1,8 +1,8 @@
 """Losses and training metrics of the tasks.
 
 A loss is a sum of terms, each a weighted mean over all items (masked words,
-examples) of a batch, which replicas and micro-batches may divide. An objective
-therefore returns items and weights, and the training step divides.
+examples) of a batch. Replicas and micro-batches see a part of the batch, so an
+objective returns items and weights, and the training step computes the means.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ from modeling import fused_ops
 def divergence(logits, teacher_logits, temperature: float):
   """KL divergence from a teacher's softmax, [..., L] twice -> [...], in nats.
 
-  The temperature divides both logits. Its square keeps the size of gradients.
+  Divides logits by the temperature; its square restores the gradients' size.
   """
   log_p = ops.log_softmax(teacher_logits / temperature)
   log_q = ops.log_softmax(logits / temperature)
@@ -158,7 +158,7 @@ def regression() -> Objective:
 
 
 def span() -> Objective:
-  """Mean of start and end cross entropy; a label past the end has 0."""
+  """Mean of start and end cross entropy; 0 for a label past the last token."""
 
   def loss(outputs, batch):
     start = cross_entropy(outputs["start_logits"], batch["start_positions"])

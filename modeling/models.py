@@ -46,8 +46,8 @@ def layer_outputs(
   """Makes an encoder that returns chosen layers; -1 is the last layer.
 
   Maps ENCODER_INPUTS [B, T] to `values`, float32 [B, T, N, H]. A pooling makes
-  [B, N, H]: "mean" of all tokens but padding, or "cls"; `windows` of long texts
-  need one. Raises ValueError if a layer does not exist.
+  [B, N, H]: "mean" of all tokens but padding, or "cls". `windows` of long texts
+  need a pooling. Raises ValueError if a layer does not exist.
   """
   config.check_layers(layers)
   tokens = inputs = _named_inputs(*ENCODER_INPUTS)
@@ -131,7 +131,7 @@ class Ensemble(keras.Model):
 
 
 def ensemble(parts: Sequence[keras.Model], combine: Callable) -> keras.Model:
-  """Makes an Ensemble of models; returns a single model alone.
+  """Makes an Ensemble of models; returns a single model unchanged.
 
   `combine` maps K values of an output to one, as the functions below do.
   """
@@ -232,7 +232,7 @@ def span_labeler(config: BertConfig) -> keras.Model:
 
 
 def tagger(config: BertConfig, num_tags: int) -> keras.Model:
-  """Makes a classifier of tokens: tokens -> `logits` [B, T, L] (5.3)."""
+  """Makes a classifier of tokens (paper, 5.3): tokens -> `logits` [B, T, L]."""
   inputs, sequence = _sequence(config)
   logits = heads.ClassificationHead(num_tags, config)(sequence)
   return keras.Model(inputs, {"logits": logits})

@@ -31,7 +31,7 @@ def check_training(settings: Training) -> None:
     elif number < size:
       raise UserError(
         f"--ensemble={size} takes the best of a sweep, but this command trains "
-        f"{number}: give more of --learning_rate or --num_seeds"
+        f"{number}: give more values of --learning_rate, or --num_seeds"
       )
     if settings.do_train and 0 in [t["num_train_epochs"] for t in trials]:
       raise UserError("--num_train_epochs=0 trains nothing: drop --do_train")
@@ -77,7 +77,7 @@ def check_export(settings: Export, dtype: str) -> None:
   if in_float32 and dtype != "float32":
     raise UserError(
       f"--export_format={in_float32[0]} does not go with --dtype={dtype}: "
-      "train, then export in a run of its own without --dtype"
+      "train first, then export in a separate run without --dtype"
     )
   check_writable(settings.export_dir, "export_dir")
   files.check_is_free(settings.export_dir)
@@ -152,7 +152,7 @@ def check_run(settings: Training, network: BertConfig, *same: str) -> None:
     if (trained := entry.get("program")) not in (None, settings.program):
       raise UserError(
         f"--output_dir={settings.output_dir} is of {trained}.py: name another "
-        "folder; to start from its model, "
+        "folder; to start from its model, give "
         f"--init_checkpoint={settings.output_dir}"
       )
     model_files.check_sizes(settings.bert_config_file, network, own)
@@ -160,7 +160,7 @@ def check_run(settings: Training, network: BertConfig, *same: str) -> None:
     if settings.do_train:
       same = ("task_name", *same)
     owner = f"the model in {settings.output_dir}"
-    remedy = "give the latter, or another --output_dir"
+    remedy = "give the value of the training, or another --output_dir"
     for name in ("attention", *same):
       trained = entry["flags"].get(name)
       model_files.check_same(name, actual.get(name), trained, owner, remedy)
@@ -229,8 +229,8 @@ def check_head(settings: FineTuning, name: str) -> None:
     return
   trained = checkpoint_files.flag_of(start, name)
   remedy = (
-    "give the latter, or train a fresh head with --new_head in another "
-    "--output_dir"
+    "give the value of the training, or train a fresh head with --new_head in "
+    "another --output_dir"
   )
   model_files.check_same(
     name, settings[name], trained, f"the head of {start}", remedy
@@ -241,7 +241,7 @@ def vocabulary_flags(settings: Training, vocab_size: int) -> dict:
   """Flags that a run without --vocab_file adds to run.json.
 
   `vocab_file` is a vocab.txt beside the model's files, if any. `do_lower_case`
-  is None, unknown, unless the user has set the flag.
+  is None for unknown, unless the user has set the flag.
   """
   if settings.vocab_file:
     return {}

@@ -64,7 +64,7 @@ class Task(ABC, Generic[S, R]):
 
   @abstractmethod
   def convert(self, split: str) -> R:
-    """Writes the records of a split."""
+    """Writes and returns the records of a split."""
 
   def num_examples(self, records: R) -> int:
     """Examples of an epoch of training."""
@@ -80,7 +80,7 @@ class Task(ABC, Generic[S, R]):
 
   @abstractmethod
   def evaluate(self, model: keras.Model, records: R) -> Mapping[str, float]:
-    """Scores of a dev set for eval_results.txt; run.html shows Evaluations."""
+    """Scores of a dev set, in an Evaluation if run.html is to show examples."""
 
   @abstractmethod
   def predict(

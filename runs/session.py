@@ -1,4 +1,4 @@
-"""Training, checkpoints, export and devices of one run; earlier models."""
+"""One run: devices, training, checkpoints, export; restores trained models."""
 
 import json
 import os
@@ -190,7 +190,7 @@ class Run(Generic[T_co]):
     )
 
   def load(self, model: keras.Model) -> int:
-    """Restores a model; see `load`."""
+    """Restores a model; see the function `load`."""
     if not checkpoint_files.choose_checkpoint(self.settings.output_dir):
       record.save_command(self.settings, self.seed)  # a run without training
     return load(self.settings, model, self.checkpoints)

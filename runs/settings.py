@@ -23,8 +23,8 @@ class Network(Settings):
   )
   attention: str | None = flag(
     None,
-    "Direction (section 5.1 of the paper); shallow joins networks of both "
-    "sides. Default: as in bert_config.json, else bidirectional.",
+    "Direction (section 5.1 of the paper); shallow joins a left_to_right and a "
+    "right_to_left network. Default: as in bert_config.json, or bidirectional.",
     choices=tuple(ATTENTION),
     training=False,  # bert_config.json may have set it
   )
@@ -225,7 +225,7 @@ class Training(Network, Tokens, Devices, Export):
 
   @property
   def max_examples(self) -> int | None:
-    """Examples to read from a file in a dry run; None, for all, otherwise."""
+    """Examples to read from a file in a dry run; otherwise None, for all."""
     return _DRY_RUN_EXAMPLES if self.dry_run else None
 
 

@@ -213,7 +213,7 @@ class LongText(Settings):
 
   @property
   def row_length(self) -> int:
-    """Maximum tokens of a text, including all windows of a long text."""
+    """Maximum tokens of a text: of all its windows together, if it has some."""
     windows = self.long_text == "windows"
     return self.max_text_length if windows else self.max_seq_length
 

@@ -23,7 +23,7 @@ Outputs = dict[str, np.ndarray]
 SIGNATURE = "serving_features"
 TASK_FILE = "task.json"
 _TOKENIZER_FILE = "tokenizer_config.json"
-# One example: a text or a list of texts by input.
+# One example: for each input by name, a text or a list of texts.
 Texts = Mapping[str, Any]
 # CSS and JavaScript that the pages of serve.py and visualize.py share.
 STYLE, SCRIPT = (Path(__file__).with_suffix(s) for s in (".css", ".js"))
@@ -54,8 +54,8 @@ class Encoded(NamedTuple):
 class Answers(Protocol):
   """Encodes texts into rows of a model, and decodes outputs into an answer.
 
-  `inputs` has rank 0 for a text, 1 for a list of texts. An example may lack the
-  inputs in `optional`, and may give lists of words for those in `word_lists`.
+  `inputs` maps a name to 0 for a text, 1 for a list of texts. An example may
+  lack the `optional` inputs, and may give lists of words for `word_lists`.
   `settings` are JSON values for the constructor. Each task has a class.
   """
 
@@ -80,7 +80,7 @@ class Engine(Protocol):
   """A model as a function of rows.
 
   `max_rows` is the largest batch: 1 if rows are faster alone. `features` has
-  ranks of inputs without the batch, `outputs` shapes with it; -1 is any size.
+  ranks of inputs, of one row; `outputs` has shapes for a batch, -1 is any size.
   """
 
   name: str  # for people
@@ -218,7 +218,7 @@ def rename(texts: Mapping, inputs: Collection[str]) -> dict:
 def answer_rows(predict, rows: Iterator[dict], size: int) -> Iterator[dict]:
   """Yields answers, by batches; an answer begins with the row's id.
 
-  Rows before a wrong one get answers; then its UserError follows.
+  All rows before a wrong row get answers, before its UserError is raised.
   """
   while True:
     batch: list[dict] = []
@@ -240,7 +240,7 @@ def answer_rows(predict, rows: Iterator[dict], size: int) -> Iterator[dict]:
 
 
 def save(folder: str, answers: Answers, has_task: bool = True) -> None:
-  """Writes the files beside a model; task.json only with `has_task`."""
+  """Writes tokenizer and labels beside a model; with `has_task`, task.json."""
   config = answers.config
   config.tokenizer.save(folder)
   if config.labels is not None:

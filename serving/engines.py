@@ -44,7 +44,7 @@ class Batches:
 
   def __init__(self, features: dict[str, int], outputs: dict[str, list[int]]):
     self.features, self.outputs = features, outputs
-    # Input that gives N (T, C or masked positions) of an output [B, N, ...].
+    # For each output [B, N, ...], the input that also has N values in a row.
     self._length_of = {
       name: "masked_lm_positions" if "masked_lm" in name else "input_ids"
       for name, shape in outputs.items()

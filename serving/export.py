@@ -28,7 +28,7 @@ from training import processes
 
 
 class TextSignature(tf.Module):
-  """Base class that answers raw text in the graph; `texts` has the specs."""
+  """Base class of TensorFlow graphs that answer raw text, given by `texts`."""
 
   def __init__(self, tokenizer: GraphTokenizer, answers: Answers):
     super().__init__()

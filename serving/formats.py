@@ -1,4 +1,4 @@
-"""The formats of exports: one row and one module, serving/NAME.py, each.
+"""Formats of exports: each has a row here, and a module serving/NAME.py.
 
 The module has `save(folder, served)` and, for engines, `load(path)`. Flags,
 --help, Predictor and the server read the row.

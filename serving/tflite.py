@@ -35,7 +35,7 @@ class LiteRtEngine:
     cores = num_cores()
     with no_stderr():  # XNNPACK prints a line, once a process
       self._alone = _Interpreter(path, cores)
-    factor = 4 if "float16" in os.path.basename(path) else 1  # packed anew
+    factor = 4 if "float16" in os.path.basename(path) else 1  # unpacked first
     others = cores * _MAX_COPIES // (factor * os.path.getsize(path)) - 1
     self._num_workers = min(max(others, 1), cores)
     self._threads = cores // self._num_workers

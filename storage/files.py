@@ -100,7 +100,7 @@ def remove_folder(path: str) -> None:
 def glob_files(pattern: str) -> list[str]:
   """Complete files that match one pattern, sorted; [] if there is no match.
 
-  Hidden files match only a last part that begins with a dot.
+  Hidden files match only if the pattern's last part begins with a dot.
   """
   if exists(pattern):  # a name may contain "[" or "*"
     return [pattern]
@@ -158,7 +158,7 @@ def open_for_writing(path: str) -> Iterator[BinaryIO]:
   """Opens a file to write bytes. The file gets its name when it is complete.
 
   Until then it is `PATH.partial-PID-RANDOM`, which an error removes. Makes
-  folders. OSErrors of the system have a `filename`.
+  missing folders. OSErrors of the system have a `filename`.
   """
   path = path if is_remote(path) else os.path.realpath(path)  # follows links
   part = f"{path}.partial-{os.getpid()}-{secrets.token_hex(4)}"

@@ -127,9 +127,9 @@ class ScannedRecord(NamedTuple):
 
 
 def scan(path: str, schema: Schema | None = None) -> Iterator[ScannedRecord]:
-  """Yields intact and corrupt records, up to one whose end is unknown.
+  """Yields intact and corrupt records. Without a schema any content is intact.
 
-  Without a schema any content is intact.
+  Ends with a record whose end is unknown: no record after it can be found.
   """
   left = files.size(path)
   with files.open_for_reading(path) as file:

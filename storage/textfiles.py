@@ -16,6 +16,15 @@ COMPRESSED = (".gz", ".zst")
 MAX_LINE_BYTES = 1 << 28
 # Halves of characters above U+FFFF; UTF-8 cannot hold a single half.
 SURROGATE = re.compile(r"[\ud800-\udfff]")
+# First bytes of files that are no text, and what to do with them.
+_OTHERS = {
+  b"\x1f\x8b": "compressed: give it a name that ends with .gz",
+  b"\x28\xb5\x2f\xfd": "compressed: give it a name that ends with .zst",
+  b"PK\3\4": "a workbook (.xlsx) or an archive: save it as CSV UTF-8 or text",
+  b"\xd0\xcf\x11\xe0": "a workbook (.xls): save it as CSV UTF-8",
+  b"%PDF": "a PDF: extract its text",
+  b"PAR1": "a Parquet file: write it as .csv or .jsonl",
+}
 
 
 def lines(path: str, start: int = 0, end: int | None = None) -> Iterator[str]:
@@ -36,6 +45,8 @@ def lines(path: str, start: int = 0, end: int | None = None) -> Iterator[str]:
           f"{path}, line {line_number(path, start) + number}: no line break "
           f"in {MAX_LINE_BYTES:,} bytes; break it into lines, if it is text"
         )
+      if not position:
+        check_is_text(path, raw)
       if not position and is_utf16(raw):
         raise UserError(f"{path} looks like UTF-16; save it as UTF-8")
       try:
@@ -61,6 +72,13 @@ def text_lines(path: str) -> Iterator[str]:
   for number, line in enumerate(lines(path)):
     line = line if number else line.removeprefix("\ufeff")
     yield line.replace("\r", " ")
+
+
+def check_is_text(path: str, first: bytes) -> None:
+  """Raises UserError if the `first` bytes of a file are of no text."""
+  for start, kind in _OTHERS.items():
+    if first.startswith(start):
+      raise UserError(f"{path} is no text but {kind}")
 
 
 def is_utf16(first: bytes) -> bool:

@@ -74,7 +74,7 @@ def _as_completed(prepare, tasks, processes, idle) -> Iterator[tuple[int, Any]]:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
       child_end.close()  # recv() then raises EOFError for a dead child
       connections.append(connection)
-    # Sending blocks until a child reads, so it waits for all starts.
+    # Sending blocks until a child reads. So all children start before.
     for connection, (number, task) in zip(connections, waiting, strict=False):
       _send(connection, task)
       busy[connection] = number

@@ -39,7 +39,7 @@ def score(name: str, predictions: np.ndarray, labels: np.ndarray) -> float:
 
 
 def _report_options(size):
-  """scikit-learn takes a single label's column for the two classes 0 and 1."""
+  """Options: scikit-learn would score one label as the two classes 0 and 1."""
   return {"labels": range(size) if size > 1 else [1], "zero_division": 0.0}
 
 
@@ -48,7 +48,7 @@ def classification_report(
 ) -> str:
   """Table of each class's precision, recall, F1 and number of examples.
 
-  Predictions and labels are indices. Warns if only predictions are all equal.
+  Takes indices. Warns if all predictions are equal, but not all labels.
   """
   from sklearn import metrics
 

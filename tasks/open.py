@@ -57,7 +57,7 @@ def folders() -> list[str]:
 
 
 def _feature_extraction(folder, changes):
-  """Entry of run.json, and flags, that extract the features of a folder."""
+  """The run.json entry that a model's folder lacks, and the changed flags."""
   model = find_model(folder)
   shapes = checkpoint_files.shapes(model.checkpoint)
   tasks_of_head = {"classification", "question_answering", "multiple_choice"}
@@ -172,10 +172,10 @@ class Predictor:
     changes: flags with other values than in training, such as vocab_file="..."
       for a moved file; not for exports.
 
-  A call takes `texts`, if the model has a single input (models of run_ner.py
-  also take lists of words), or texts by name of the input; `choices` takes
-  lists of texts. `batch_size` bounds the memory. A call returns a dict for each
-  text, in order, without padding; see docs/serving.md.
+  A call takes `texts` if the model has a single input, otherwise texts by the
+  name of the input. Models of run_ner.py also take lists of words, `choices`
+  takes lists of texts. `batch_size` bounds the memory. A call returns a dict
+  for each text, in order, without padding; see docs/serving.md.
 
   Raises FileNotFoundError, serving.remote.RemoteError (an OSError) if a server
   does not answer, or storage.UserError (a ValueError) for another model or

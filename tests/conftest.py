@@ -15,13 +15,8 @@ from hypothesis import HealthCheck, settings
 
 from modeling import tracing
 from tests import lean
-from tests.cpu_time import (  # noqa: F401, hooks
-  pytest_runtest_call,
-  pytest_runtest_logreport,
-  pytest_runtest_setup,
-  pytest_terminal_summary,
-)
 
+pytest_plugins = ["tests.serving.fixtures"]
 tf.config.set_logical_device_configuration(
   tf.config.list_physical_devices("CPU")[0],
   [tf.config.LogicalDeviceConfiguration()] * 2,
@@ -87,6 +82,13 @@ def _fused(monkeypatch):
   lean.set_fused(False)
 
 
+@pytest.fixture(name="log")
+def _log(caplog):
+  """Captures the log of this project, information included."""
+  caplog.set_level("INFO", logger="absl")
+  return caplog
+
+
 def pytest_sessionfinish():
-  """Stops the fork server of tests.programs, so that its time counts here."""
+  """Stops the fork server of tests.programs, so that `time` counts it."""
   multiprocessing.forkserver._forkserver._stop()

@@ -3,7 +3,7 @@
 Importing TensorFlow takes seconds, and so does the end of a process that has
 TensorFlow. A program is thus a fork of a process with TensorFlow, and exits at
 once. The tests in tests/parity, and the tests that kill, start processes of
-their own. `cpu_seconds` is the time that the forks took so far.
+their own.
 """
 
 import importlib
@@ -33,7 +33,6 @@ _FORKS.set_forkserver_preload(
   sklearn.metrics tests.lean
   """.split()
 )
-cpu_seconds = 0.0
 
 
 def call(program, *arguments, stdin=b"", cwd=ROOT, fused=False, **flags):
@@ -41,11 +40,9 @@ def call(program, *arguments, stdin=b"", cwd=ROOT, fused=False, **flags):
 
   `fused` compiles the training as for users. Otherwise, see tests.lean.
   """
-  global cpu_seconds
   with tempfile.TemporaryDirectory() as folder:
     streams = [Path(folder, name) for name in ("stdin", "stdout", "stderr")]
     streams[0].write_bytes(stdin)
-    used = Path(folder, "cpu seconds")
     process = _FORKS.Process(
       target=_program,
       args=(
@@ -54,17 +51,15 @@ def call(program, *arguments, stdin=b"", cwd=ROOT, fused=False, **flags):
         streams,
         cwd,
         fused or lean.PROGRAMS_ARE_FUSED,
-        used,
       ),
     )
     process.start()
     process.join()
     out, err = (path.read_text(encoding="utf-8") for path in streams[1:])
-    cpu_seconds += float(used.read_text()) if used.exists() else 0.0
   return SimpleNamespace(returncode=process.exitcode, stdout=out, stderr=err)
 
 
-def _program(name, arguments, streams, cwd, fused, used):
+def _program(name, arguments, streams, cwd, fused):
   for number, path in enumerate(streams):
     how = os.O_WRONLY | os.O_CREAT if number else os.O_RDONLY
     os.dup2(os.open(path, how, 0o600), number)
@@ -85,13 +80,7 @@ def _program(name, arguments, streams, cwd, fused, used):
   finally:
     sys.stdout.flush()
     sys.stderr.flush()
-    used.write_text(str(own_cpu_seconds()))
     os._exit(code)
-
-
-def own_cpu_seconds():
-  """Returns user and system time of this process and of its ended children."""
-  return sum(os.times()[:4])
 
 
 def run(program, *arguments, **flags):

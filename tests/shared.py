@@ -1,4 +1,4 @@
-"""Folders of runs, marks and real data sets that several tests need.
+"""Folders of runs, marks, real data sets and a comparison of checkpoints.
 
 One process of a test run makes a folder for all processes.
 """
@@ -7,9 +7,11 @@ import fcntl
 import json
 import os
 
+import numpy as np
 import pytest
 
 from tests import programs
+from training import checkpoint
 
 DATASETS = os.environ.get("BERT_DATASETS", "")
 on_datasets = pytest.mark.skipif(
@@ -40,6 +42,29 @@ def trained(tmp_path_factory, program, name=None, **flags):
   return once(tmp_path_factory, name or program, train)
 
 
+def touch_checkpoint(folder, name):
+  """Makes an empty checkpoint, the newest of its folder; returns its prefix."""
+  folder.mkdir(parents=True, exist_ok=True)
+  (folder / f"{name}.index").touch()
+  (folder / "checkpoint").write_text(f'model_checkpoint_path: "{name}"\n')
+  return f"{folder}/{name}"
+
+
 def slow(value):
   """Returns a parameter that only the slow tier tests."""
   return pytest.param(value, marks=pytest.mark.slow)
+
+
+def assert_same_checkpoint(result, expected, ignored=(), atol=0.0):
+  """Compares the variables of two checkpoints, or of two folders.
+
+  Variables whose names end with one of `ignored` may differ.
+  """
+  result = checkpoint.open_reader(str(result))
+  expected = checkpoint.open_reader(str(expected))
+  assert result.shapes == expected.shapes
+  for name in expected.shapes:
+    if not name.endswith(ignored):
+      np.testing.assert_allclose(
+        result[name], expected[name], rtol=0, atol=atol, err_msg=name
+      )

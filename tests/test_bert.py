@@ -17,7 +17,6 @@ import bert
 from data import vocab
 from modeling import models
 from predictor import Predictor
-from runs.trained_model import find_model
 from storage import UserError
 from tests import programs, small_model
 from training import checkpoint
@@ -171,9 +170,7 @@ def test_the_summary_names_every_block(values):
     assert re.search(rf"└ {name} .*\(None, ", text), name
 
 
-def test_the_letter_case_is_an_argument_or_of_the_run_or_vocabulary(
-  folder, tmp_path
-):
+def test_the_letter_case_is_an_argument_or_of_the_run(folder, tmp_path):
   shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
   for trained, given, expected in (
     (True, None, True),
@@ -185,10 +182,6 @@ def test_the_letter_case_is_an_argument_or_of_the_run_or_vocabulary(
     (tmp_path / "run.json").write_text(json.dumps([{"flags": flags}]))
     _, encode = bert.load(tmp_path, do_lower_case=given)
     assert encode.tokenizer.tokenize("A") == ["a" if expected else "[UNK]"]
-  (tmp_path / "run.json").unlink()
-  assert find_model(str(tmp_path)).do_lower_case
-  vocab.save([*vocab.SPECIAL_TOKENS, "A", "Film"], tmp_path / "vocab.txt")
-  assert not find_model(str(tmp_path)).do_lower_case
 
 
 @pytest.mark.parametrize(("given", "length"), [(None, 16), (4, 4), (16, 16)])

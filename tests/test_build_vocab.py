@@ -65,17 +65,6 @@ def test_json_lines_give_the_same_vocabulary(run, tmp_path):
   assert (tmp_path / "plain").read_text() == (tmp_path / "rows").read_text()
 
 
-def test_languages_are_weighted_by_a_power_of_their_words(run, tmp_path):
-  (tmp_path / "en.txt").write_text("the and " * 400)
-  (tmp_path / "is.txt").write_text("og það " * 4)
-  flags = {"input_file": "en.txt,is.txt", "output_file": "vocabulary"}
-  log = run(**flags, vocab_size=40, sampling_exponent=0.5)
-  assert "en.txt: 800 words, times 1.00" in log
-  assert "is.txt: 8 words, times 10.00" in log
-  words = vocab.load(tmp_path / "vocabulary").keys()
-  assert {"the", "and", "og", "það"} <= words
-
-
 def test_apache_beam_learns_the_same_vocabulary(run, tmp_path):
   pytest.importorskip("apache_beam")
   flags = {"input_file": "a.txt", "vocab_size": 99}

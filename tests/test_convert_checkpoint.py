@@ -9,13 +9,12 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from modeling import models
-from tests import small_model
+from tests import shared, small_model
 from tests.programs import fails, run
 from training import checkpoint
 
 PRESET = Path(__file__).parent / "conversion/golden/keras_hub/preset"
-SIZES = {"hidden_size": 4, "intermediate_size": 6}
-CONFIG = small_model.config(7, **SIZES, max_position_embeddings=5)
+CONFIG = small_model.narrow(7)
 TAGS = ("B-PER", "I-PER", "O")
 
 
@@ -57,7 +56,7 @@ def test_a_checkpoint_comes_back_bit_for_bit(runs, tmp_path):
     log = run("convert_checkpoint", input=source, output=target)
     assert "variables with the same bits" in log
     assert ("wrote a BertForPreTraining" in log) == (target == there)
-  small_model.assert_same_checkpoint(back, bert)
+  shared.assert_same_checkpoint(back, bert)
   for name in ("bert_config.json", "vocab.txt"):
     assert (back / name).read_bytes() == (bert / name).read_bytes()
 
@@ -69,7 +68,7 @@ def test_a_checkpoint_without_slots_is_a_third(runs, tmp_path):
   small = tmp_path / "small" / "bert_model.ckpt"
   values, _ = _values(models.tagger(CONFIG, len(TAGS)))
   checkpoint.write(str(tmp_path / "expected"), values | {"global_step": 9})
-  small_model.assert_same_checkpoint(small, tmp_path / "expected")
+  shared.assert_same_checkpoint(small, tmp_path / "expected")
   complete, part = (
     Path(f"{prefix}.data-00000-of-00001").stat().st_size
     for prefix in (runs / "tagger" / "model.ckpt-9", small)
@@ -106,7 +105,7 @@ def test_a_checkpoint_in_float16_becomes_a_folder_in_float32(runs, tmp_path):
 
 # Flags (& is the folder of the models, @ the test's folder), and the error.
 MISTAKES = """
-input=@few | has shape (6, 4), its configuration says (7, 4)
+input=@few | has shape (6, 8), its configuration says (7, 8)
 input=&bert output_format=original | is of the format original already; --strip
 input={} strip_optimizer=True | --strip_optimizer converts original to original
 input=&unknown bert_config_file=&bert/bert_config.json | --head=encoder converts
@@ -131,7 +130,7 @@ def test_mistakes_are_named_and_nothing_is_written(runs, tmp_path):
   (tmp_path / "few").mkdir()  # smaller than its settings say
   settings = CONFIG.to_dict() | {"model_type": "bert"}
   (tmp_path / "few/config.json").write_text(json.dumps(settings))
-  table = {"embeddings.word_embeddings.weight": np.zeros((6, 4), np.float32)}
+  table = {"embeddings.word_embeddings.weight": np.zeros((6, 8), np.float32)}
   save_file(table, tmp_path / "few/model.safetensors")
   for line in MISTAKES.format(*[PRESET] * 4).strip().splitlines():
     flags, message = line.split(" | ")

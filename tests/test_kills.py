@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import programs, small_model
+from tests import programs, shared
 from tests.training import toy
 from training import checkpoint, checkpoint_files, report
 
@@ -116,6 +116,6 @@ def test_a_run_stopped_at_random_moments_ends_the_same(tmp_path):
   latest = _check_files(killed)
   assert _start(flags, killed).wait() == 0
   _check_log(killed, latest, True)
-  small_model.assert_same_checkpoint(killed, intact)
+  shared.assert_same_checkpoint(killed, intact)
   assert _newest(killed) == STEPS
   assert not _unfinished(killed)

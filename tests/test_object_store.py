@@ -7,7 +7,7 @@ import time
 import pytest
 
 from storage import files
-from tests import object_store, programs, small_model
+from tests import object_store, programs, shared
 from tests.data.pretraining.corpus import random_text
 from tests.object_store import BUCKET
 from tests.test_workers import start
@@ -108,7 +108,7 @@ def test_a_killed_training_in_the_store_ends_the_same(tmp_path):
   log = _run("run_pretraining", output_dir=model, **flags)
   assert f"resuming from {model}/model.ckpt-{step}" in log
 
-  small_model.assert_same_checkpoint(model, tmp_path / "model")
+  shared.assert_same_checkpoint(model, tmp_path / "model")
   results = _get(f"{model}/eval_results.txt")
   assert results == (tmp_path / "model/eval_results.txt").read_bytes()
   steps = [line["step"] for line in report.read_metrics(model)]

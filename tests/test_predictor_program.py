@@ -101,7 +101,7 @@ def test_a_line_may_be_a_list_of_words(call):
     call(model, lines=['"a"', '["b", ""]'])
 
 
-def test_the_id_of_a_line_is_that_of_its_answer(call):
+def test_an_answer_repeats_the_id_of_its_line(call):
   lines = ['{"text": "a", "id": 7}', '"b"', '{"id": ["x"], "tokens": "c"}']
   answers = call(Single, lines=lines)
   assert [answer.get("id") for answer in answers] == [7, None, ["x"]]
@@ -123,12 +123,11 @@ def test_answers_are_written_before_the_next_lines_are_read(call, capsys):
   assert written == [1, 1, 1]
 
 
-def test_long_inputs_show_progress(call, monkeypatch, caplog):
+def test_long_inputs_show_progress(call, monkeypatch, log):
   often = partial(predictor.Progress, every=0.0)
   monkeypatch.setattr(predictor, "Progress", often)
-  caplog.set_level("INFO", "absl")
   call(Single, "--batch_size=2", lines=['"a"'] * 3)
-  said = [message.partition(";")[0] for message in caplog.messages]
+  said = [message.partition(";")[0] for message in log.messages]
   assert said == [f"answered {n} lines" for n in (1, 2, 3)]
 
 
@@ -227,7 +226,7 @@ def test_a_text_is_given_once(call):
     call(Single, "--tokens=x", "--tokens=y")
 
 
-def test_answers_end_with_their_reader(call, monkeypatch):
+def test_a_reader_that_stops_ends_the_program(call, monkeypatch):
   read, write = os.pipe()
   os.close(read)
   with os.fdopen(write, "w") as closed, pytest.raises(SystemExit, match="1"):

@@ -137,7 +137,7 @@ def test_scores_are_the_same_in_another_scheme(trained, given, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("more", [{}, {"feature_layers": "last"}], ids=str)
-def test_dry_runs_of_recipes(given, more):
+def test_recipes_pass_a_dry_run(given, more):
   recipe = "fine_tuning/ner_features" if more else "fine_tuning/ner"
   flags = given | more | {"test_file": given["dev_file"]}
   programs.check_dry_run("run_ner", recipe, **flags)

@@ -97,5 +97,5 @@ def test_a_checkpoint_alone_predicts_without_labels(trained, given, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_dry_run_of_the_recipe(given):
+def test_the_recipe_passes_a_dry_run(given):
   programs.check_dry_run("run_swag", "fine_tuning/swag", **given)

@@ -8,11 +8,10 @@ import pytest
 
 from data import labels
 from modeling import models
-from modeling.config import BertConfig
 from runs import model_files
 from tasks.pretraining import settings as pretraining_settings
 from tasks.pretraining import task as pretraining
-from tests import programs, stages
+from tests import programs, shared, small_model, stages
 from tests.runs.test_contradictions import raises
 from tests.training import toy
 from training import report, run_json
@@ -96,30 +95,6 @@ def test_each_program_reads_the_files_of_its_stages_alone(tmp_path, program):
     assert all(name in str(task.examples[name][0]) for name in names)
 
 
-@pytest.mark.parametrize(
-  ("program", "write", "label", "ending"),
-  [("run_swag", _table, "1", "jsonl"), ("run_ner", _tagged, "O", "txt")],
-)
-def test_only_a_file_to_predict_may_lack_labels(
-  tmp_path, program, write, label, ending
-):
-  bare, labelled = (tmp_path / f"{name}.{ending}" for name in ("bare", "all"))
-  write(bare, "")
-  write(labelled, label)
-  output = str(tmp_path / "out")
-  labels.save(["O", "B-X", "I-X"], output)
-  files = {f"{name}_file": str(labelled) for name in NAMES}
-  for stage, split in (("do_train", "train"), ("do_eval", "dev")):
-    flags = {stage: True, **files, f"{split}_file": str(bare)}
-    settings = programs.arguments(program, output_dir=output, **flags)
-    with pytest.raises(ValueError, match=r"bare\."):
-      stages.task_of(program, settings)
-  for path in (bare, labelled):
-    flags = {"do_predict": True, "test_file": str(path)}
-    settings = programs.arguments(program, output_dir=output, **flags)
-    assert [*stages.task_of(program, settings).examples] == ["test"]
-
-
 def test_a_training_of_version_1_needs_all_answers(tmp_path):
   path = _squad_file(tmp_path / "train", "b", None)
   args = programs.arguments("run_squad", do_train=True, train_file=path)
@@ -157,9 +132,8 @@ def test_questions_without_answers_score_no_training(
 
 @pytest.mark.parametrize("changes", [{}, {"ensemble": 1}, {"num_seeds": 1}])
 def test_a_sweep_predicts_if_its_ensemble_needs_a_threshold(
-  tmp_path, caplog, changes
+  tmp_path, log, changes
 ):
-  caplog.set_level("INFO", "absl")
   path = _squad_file(tmp_path / "dev", "b")
   flags = {"do_train": True, "do_export": True, "version_2_with_negative": True}
   flags |= {"train_file": path, "predict_file": path}
@@ -167,7 +141,7 @@ def test_a_sweep_predicts_if_its_ensemble_needs_a_threshold(
   args = programs.arguments("run_squad", **flags)
   task = stages.task_of("run_squad", args)
   assert task.settings.do_predict == (not changes)
-  assert ("--do_predict is set: it finds" in caplog.text) == (not changes)
+  assert ("--do_predict is set: it finds" in log.text) == (not changes)
 
 
 @pytest.fixture(name="classifier")
@@ -194,9 +168,8 @@ def _classifier(tmp_path):
   ],
 )
 def test_thresholds_are_fitted_where_they_are_missing(
-  tmp_path, classifier, caplog, has_dev, do_train, ensemble, is_known, fits
+  tmp_path, classifier, log, has_dev, do_train, ensemble, is_known, fits
 ):
-  caplog.set_level("INFO", "absl")
   if not has_dev:
     (tmp_path / "data/dev.tsv").unlink()
   if is_known:
@@ -207,7 +180,7 @@ def test_thresholds_are_fitted_where_they_are_missing(
   task = stages.task_of("run_classifier", settings)
   assert task.fits_thresholds == fits
   assert task.settings.do_eval == (fits and has_dev)
-  assert ("--do_eval is set" in caplog.text) == (fits and has_dev)
+  assert ("--do_eval is set" in log.text) == (fits and has_dev)
 
 
 @pytest.mark.parametrize(
@@ -257,14 +230,13 @@ def test_a_teacher_counts_in_training_alone(tmp_path, classifier):
     (False, False, True),
   ],
 )
-def test_a_model_goes_on_with_one_text_or_with_two(
+def test_a_trained_model_reads_texts_or_pairs_as_in_training(
   tmp_path, monkeypatch, column, trained, do_train, is_own, is_checked
 ):
   folder = tmp_path / ("out" if is_own else "start")
   flags = {"task_name": "tsv", "text_b_column": trained}
   run_json.append(str(folder), {"flags": flags})
-  (folder / "x.index").touch()
-  (folder / "checkpoint").write_text('model_checkpoint_path: "x"\n')
+  shared.touch_checkpoint(folder, "x")
   for name in ("train", "dev"):
     (tmp_path / f"{name}.tsv").write_text("text\tb\tlabel\na\tb\t0\n")
   flags |= {"do_train": do_train, "do_eval": True, "text_b_column": column}
@@ -290,22 +262,15 @@ EVALUATIONS = {0: [], 4: [4, 8], 3: [3, 6, 9]}
 @pytest.fixture(name="pretrainer")
 def _pretrainer(monkeypatch, tmp_path):
   """Returns events and `main` of run_pretraining.py, with stand-ins."""
-  monkeypatch.chdir(tmp_path)  # run.html goes there
-  events = []
-
-  def note(name, result=None):
-    def call(*given, **options):
-      events.append((name, *given, *([options] if options else [])))
-      return result
-
-    return call
+  monkeypatch.chdir(tmp_path)  # the stages write run.html into "out"
+  events = stages.Events()
 
   class Run:
     """A run that trains LOADED steps."""
 
     strategy = SimpleNamespace(scope=stages.nullcontext)
-    load = staticmethod(note("load", LOADED))
-    export = staticmethod(note("export"))
+    load = staticmethod(events.stage("load", LOADED))
+    export = staticmethod(events.stage("export"))
 
     def __init__(self, settings, config):
       # A run may change flags.
@@ -327,7 +292,7 @@ def _pretrainer(monkeypatch, tmp_path):
 
   def config(args):
     events.append(("config", args.attention))
-    return BertConfig(5)
+    return small_model.narrow(5)
 
   for owner, name, stand_in in (
     (pretraining, "Run", Run),
@@ -342,7 +307,6 @@ def _pretrainer(monkeypatch, tmp_path):
     monkeypatch.setattr(owner, name, stand_in)
   for name in ("train", "dev"):
     (tmp_path / name).touch()
-  monkeypatch.chdir(tmp_path)  # the stages write run.html into "out"
   return events, stages.program("run_pretraining").main
 
 
@@ -411,10 +375,7 @@ def test_a_file_that_no_stage_reads_may_be_missing(
 ):
   for name in ("train", "dev"):
     toy.write_records(str(tmp_path / name), 2)
-  (tmp_path / "out").mkdir()
-  (tmp_path / "out/model.ckpt-3.index").touch()
-  text = 'model_checkpoint_path: "model.ckpt-3"\n'
-  (tmp_path / "out/checkpoint").write_text(text)
+  shared.touch_checkpoint(tmp_path / "out", "model.ckpt-3")
   flags = toy.flags(tmp_path) | {"output_dir": str(tmp_path / "out")}
   flags |= {"input_file": input_file and str(tmp_path / input_file)}
   flags |= {"eval_file": eval_file and str(tmp_path / eval_file)}

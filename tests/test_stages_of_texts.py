@@ -96,7 +96,7 @@ def test_texts_of_a_page_have_the_names_of_the_model(flags, inputs, expected):
   ],
 )
 def test_words_are_weighed_by_pattern(
-  tmp_path, patterns, exponent, is_repeated
+  tmp_path, log, patterns, exponent, is_repeated
 ):
   (tmp_path / "en").write_text("the " * 400)
   (tmp_path / "is").write_text("og " * 4)
@@ -105,6 +105,7 @@ def test_words_are_weighed_by_pattern(
   counts = stages.program("build_vocab").count_words(args)
   factor = round(100 ** (1 - exponent)) if is_repeated else 1
   assert counts == {"the": 400, "og": 4 * factor}
+  assert (f"is: 4 words, times {factor}.00" in log.text) == is_repeated
 
 
 @pytest.mark.parametrize("preset", [None, "mini"])

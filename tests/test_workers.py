@@ -17,7 +17,7 @@ import pytest
 
 from data import vocab
 from storage import tfrecord
-from tests import programs, small_model
+from tests import programs, shared
 from tests.training import toy
 from training import checkpoint_files, report
 
@@ -93,7 +93,7 @@ def test_two_workers_train_as_one_does(given, tmp_path):
     assert "WARNING" not in log
   # The chief scans the file without an index for both workers.
   assert ["scanned" in log for log in logs] == [True, False], logs
-  small_model.assert_same_checkpoint(
+  shared.assert_same_checkpoint(
     tmp_path / "two", tmp_path / "one", toy.WITHOUT_EFFECT, atol=1e-5
   )
   # Exactly one worker writes.

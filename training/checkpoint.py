@@ -81,8 +81,8 @@ def files_of(prefix: str) -> list[str]:
 def open_reader(path: str) -> "Reader":
   """Opens the checkpoint at `path` (see checkpoint_files.find_checkpoint).
 
-  For attention "shallow", `path` is two paths with a comma between, of a
-  left-to-right and of a right-to-left encoder.
+  For attention "shallow", `path` names a left-to-right and a right-to-left
+  encoder, with a comma between.
   """
   prefixes = path.split(",")
   is_one = files.exists(path) or files.exists(f"{path}.index")
@@ -181,7 +181,7 @@ class SideBySide(Reader):
 
 
 def restore(model, path: str, skipped: Container[str] = ()) -> list[str]:
-  """Restores a model's variables, except `skipped`; returns the others' names.
+  """Restores variables, except `skipped`; returns names of all others.
 
   The result lacks a frozen pooler, since no output depends on the pooler.
   Raises ValueError if a shape differs, or a variable of the encoder is missing.
@@ -249,8 +249,8 @@ def restore_strict(model, path: str) -> None:
   fresh = [name for name in restore(model, path) if "/pooler/" not in name]
   if fresh:
     raise UserError(
-      f"the checkpoint {path} has no {fresh[0]}: it is of another kind of "
-      "model, or of another bert_config.json"
+      f"the checkpoint {path} has no {fresh[0]}: the checkpoint is of another "
+      "kind of model, or has another bert_config.json"
     )
 
 

@@ -1,7 +1,7 @@
-"""Checkpoints by the names of their files, without TensorFlow.
+"""Finds checkpoints and reads their indexes, without TensorFlow.
 
-The file `checkpoint` names the newest checkpoint first. This module also reads
-a checkpoint's index, so that programs check a model without TensorFlow.
+The file `checkpoint` names the newest checkpoint first. An index lists names
+and shapes of variables, so programs check a model before TensorFlow's import.
 """
 
 import os
@@ -27,7 +27,7 @@ _PREDICTIONS = (
   "cls/predictions/output_bias",  # [V]
 )
 # {kind of model: variables of the head}. A classifier and a tagger have the
-# same variables. A kind comes before kinds with a part of the variables.
+# same variables. A kind comes before kinds that have some of its variables.
 HEADS = {
   "multiple_choice": ("cls/choice",),  # [H]
   "question_answering": tuple(f"cls/squad/{name}" for name in _CLASSES),
@@ -155,8 +155,8 @@ def shapes(prefix: str) -> dict[str, tuple[int, ...]]:
   """Reads the shapes of a checkpoint's tensors by name; {} for another file.
 
   The .index file is a LevelDB table: blocks of sorted keys, then a block with
-  the positions of all blocks. A key is stored without the prefix that the key
-  before has, too. Values are BundleEntryProtos.
+  the positions of all blocks. A key is stored without the prefix that it shares
+  with the key before. Values are BundleEntryProtos.
   """
   from storage import messages  # noqa: PLC0415, imports protobuf
 

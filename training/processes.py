@@ -19,7 +19,7 @@ _SAME_INTERRUPT = 0.2
 
 
 def is_chief() -> bool:
-  """True in the chief (worker 0 if none); ValueError for a bad TF_CONFIG."""
+  """True in the chief, by default worker 0; ValueError for a bad TF_CONFIG."""
   cluster, task = _cluster_config()
   if "chief" in cluster:
     return task.get("type") == "chief"
@@ -61,8 +61,8 @@ def _cluster_config():
     is_valid = False
   if not is_valid:
     raise UserError(
-      f"TF_CONFIG={text} is no object of cluster, which lists hosts by type, "
-      "and task, with the type and index of one of them"
+      f"TF_CONFIG={text} needs `cluster`, which lists hosts by type, and "
+      "`task`, the type and the index of one of these hosts"
     )
   return cluster, task
 

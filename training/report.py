@@ -106,7 +106,7 @@ class Report:
 def write_evaluation(
   folder: str, results: Mapping[str, float], step: int, suffix: str = ""
 ) -> None:
-  """Writes eval_results, metrics and TensorBoard; `suffix` ends the names."""
+  """Writes eval_results, metrics and TensorBoard, named with `suffix`."""
   prefix = os.path.join(folder, "eval")
   write_results(f"{prefix}_results{suffix}.txt", results, step)
   writer = _writer(prefix + suffix)

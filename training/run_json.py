@@ -67,7 +67,7 @@ def path_of(entry: Mapping, name: str) -> str | None:
 
 
 def copy_last_entry(output_dir: str, other_dir: str, **flag_values) -> None:
-  """Appends another folder's last entry with other flags, unless present."""
+  """Appends other_dir's last entry with `flag_values`, unless it is present."""
   for entry in read(other_dir)[-1:]:
     entry["flags"] |= flag_values
     if [entry] != read(output_dir)[-1:]:

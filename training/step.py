@@ -20,7 +20,7 @@ from training import checkpoint, optimization
 def set_dtype_policy(dtype: str, is_trained: bool = True) -> None:
   """Sets Keras' dtype policy for models that are built afterwards.
 
-  Without `is_trained` variables have the type, too, except in normalization.
+  Without `is_trained`, variables also have this type, except in normalization.
   Results are the same, without casts and in half of the memory.
   """
   is_mixed = is_trained and dtype != "float32"

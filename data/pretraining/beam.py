@@ -241,7 +241,7 @@ def _run(build, options) -> None:
 
 
 def _remedies() -> list[tuple[str, str]]:
-  """Parts of error messages, with remedies."""
+  """Pairs of a part of an error message and the remedy."""
   folders = f"{setting('input_file')} and {setting('output_file')}"
   return [
     (

@@ -73,7 +73,7 @@ class TextFormat:
         yield ""
 
   def is_divisible(self, path: str) -> bool:
-    """True if JSON lines or blank lines divide the bytes of a file."""
+    """True if a file can be divided, at JSON lines or at blank lines."""
     is_document = self.layout == "documents" and not self.field
     return not (is_document or path.endswith(textfiles.COMPRESSED))
 

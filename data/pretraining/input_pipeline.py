@@ -67,7 +67,7 @@ class Masker:
     }
 
   def _choose_tokens(self, ids, candidates, limit, seed):
-    """Chooses tokens: T - position, descending, 0 for unused slots, [B, K]."""
+    """Chooses tokens: [B, K] of T - position, descending, 0 in unused slots."""
     scores = tf.random.stateless_uniform(tf.shape(ids), seed)
     scores = tf.where(candidates, scores, -1.0)
     length = tf.shape(ids)[1]
@@ -197,8 +197,8 @@ class CausalTargets:
 class PretrainingInput(TrainingRecords):
   """Batches of pre-training records, of the files' `schema`, with targets.
 
-  `masking` and `tokenizer` mask records made with --masking=dynamic; `masking`
-  has the P of all records. `causal_targets` converts batches for models of one
+  `masking` and `tokenizer` mask records made with --masking=dynamic. `masking`
+  also has the P of masked records. `causal_targets` is for models of one
   direction. At most `max_corrupt_records` are dropped. `folder` gets the index
   of records and repaired copies of corrupt files. `sources` groups `files` with
   weights. Raises ValueError if masking flags do not fit the records.

@@ -2,7 +2,7 @@
 
 Draws random numbers in the order of the original's create_pretraining_data.py,
 so the same `random.Random` gives the same records. A document is a list of
-segments (lines), a segment a list of token ids. shards.py takes any amount.
+segments (lines), a segment a list of token ids. shards.py splits large texts.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -210,7 +210,7 @@ def _random_next_document(
 def truncate_pair_at_random(
   first: list[int], second: list[int], limit: int, rng: Random
 ) -> None:
-  """Truncates like `features.truncate_pair`, but at random ends."""
+  """Like `features.truncate_pair`, but draws the end at which to remove."""
   sizes, begins = [len(first), len(second)], [0, 0]
   for _ in range(sum(sizes) - limit):
     longer = 0 if sizes[0] > sizes[1] else 1

@@ -21,13 +21,13 @@ from data.pretraining.documents import Shard, TextFormat, split_corpus
 from data.pretraining.instances import BuildConfig, RecordBuilder
 from storage import Progress, files, num_wide, setting, tfrecord, workers
 
-_MANY = 500  # instances; the random sentences of fewer deviate by chance
+_MANY = 500  # instances; for fewer, the fraction of random ones is chance
 
 
 def build_shard(
   builder: RecordBuilder, shard: Shard
 ) -> tuple[list[bytes], Mapping[str, int], list[str]]:
-  """Makes a shard's records, with the shard's seed; also counts and samples."""
+  """Returns a shard's records, counts of what was done, and records as text."""
   config = builder.config
   progress = Progress("", 0, "", log=lambda text: None)
   lines = shard.lines(config.text_format)
@@ -89,8 +89,8 @@ def _warn_of_pairs(counts: Mapping[str, int]) -> None:
   fraction = counts["random_next_sentences"] / max(counts["instances"], 1)
   if fraction > 0.55 and counts["instances"] >= _MANY:
     logging.warning(
-      f"{fraction:.0%} of the second sentences are random, about half is meant:"
-      " a sentence that ends a document or fills a short record has no next "
+      f"{fraction:.0%} of the second sentences are random, not about half: "
+      "a sentence that ends a document or fills a short record has no next "
       f"one. Longer documents and {setting('short_seq_prob', 0)} lower this"
     )
 

@@ -85,7 +85,7 @@ class Metrics:
 
 
 class App:
-  """The endpoints. The server sets `connections`, at its end `is_draining`."""
+  """The endpoints. The server sets `connections` and, to end, `is_draining`."""
 
   def __init__(self, models: Mapping, metrics: Metrics, settings: Settings):
     self.is_draining = False
@@ -172,7 +172,7 @@ class App:
     if label:
       raise RestError(f"there is no version label {unquote(label)[:200]}")
     if version and len(version) > 18:
-      raise RestError(f"{version[:200]} is too large a number of a version")
+      raise RestError(f"{version[:200]} is too large for a version number")
     number = int(version) if version else None
     if not verb:
       return self._status(model, name, number, metadata)
@@ -295,7 +295,7 @@ def _page(file):
 def _cors_headers(scope: dict, origins: Sequence[str]) -> dict[str, str]:
   """CORS headers that let pages of `origins` read an answer; "*" allows all.
 
-  _PREFLIGHT is among them if a browser asks what such a page may send.
+  Adds _PREFLIGHT if a browser asks what such a page may send.
   """
   if not origins:
     return {}

@@ -24,7 +24,7 @@ NOT_LOADED = "could not be loaded: the server's log says why"
 def split_name(text: str) -> tuple[str, str]:
   """Splits NAME=FOLDER, or FOLDER, into the name and the folder of a model.
 
-  Raises FileNotFoundError, or UserError without a model or a name for a URL.
+  FileNotFoundError, or UserError for no model, or a name that no URL can have.
   """
   name, folder = text.split("=", 1) if "=" in text else ("", text)
   folder = os.path.expanduser(folder.rstrip("/"))
@@ -39,7 +39,7 @@ def split_name(text: str) -> tuple[str, str]:
     raise FileNotFoundError(f"{given}: there is no folder {folder}")
   if not find_versions(folder):
     raise UserError(
-      f"{given}: in {folder} is no model, nor a folder with a number: "
+      f"{given}: {folder} has no model and no folder with a number: "
       "name an export, the folder around it, or the folder of a training"
     )
   return name, folder

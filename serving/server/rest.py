@@ -102,7 +102,7 @@ def _read(name, column, spec):
     if not fits or array.ndim != spec.rank - 1:
       raise RestError(
         f"{name}[{number}] is {_echo(value)}: give {spec.dtype} in lists of "
-        f"equal lengths, {spec.rank - 1} in each other"
+        f"equal lengths, nesting depth {spec.rank - 1}"
       )
   return column
 

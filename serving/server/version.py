@@ -24,7 +24,7 @@ _DTYPES = {bool: "BOOL", int: "INT32", float: "FLOAT"}
 
 
 class Spec(NamedTuple):
-  """An input: `dtype` "string" or an integer type, `rank` with the batch."""
+  """An input: `dtype` "string" or an integer type, `rank` with the row axis."""
 
   dtype: str
   rank: int

@@ -1,5 +1,6 @@
 """Classification tasks: files -> examples -> the original's records."""
 
+import json
 import math
 import os
 import re
@@ -35,12 +36,12 @@ class Split:
   file: str  # path within the task's folder
   text_a: str  # column of the first text
   text_b: str | None = None  # column of the second text
-  label: str | None = None  # column; None if the file has none, or dummies
+  label: str | None = None  # column; None without labels, or with dummies
   header: tuple[str, ...] | None = None  # columns of a file without a header
   # Column and value that select rows; None for all rows.
   language: tuple[str, str] | None = None
   prefix: str | None = None  # first part of guids; None for the split's name
-  guid: str | None = None  # column of the last part; None: Row.number
+  guid: str | None = None  # column of a guid's last part; None: Row.number
   submission: str | None = None  # name of the prediction file for GLUE's site
 
   @property
@@ -96,7 +97,7 @@ def read_examples(
 ) -> list[TextExample]:
   """Reads the examples of a split, in the order of the file.
 
-  `copied_columns` names the examples' `columns`; ALL_COLUMNS copies all. Raises
+  `copied_columns` go to an example's `columns`; ALL_COLUMNS copies all. Raises
   FileNotFoundError, or ValueError with file, line and remedy.
   """
   path, source = find_file(task, data_dir, split), task.splits[split]
@@ -160,12 +161,15 @@ def _label(task, column, row, path):
     if re.fullmatch(r"-?(0,\d+|\d+,(\d\d?|\d{4,}))", label):
       label = label.replace(",", ".")  # but 1,234 may be a thousand
     if not is_number(label):
+      remedy = "; write a point for a decimal comma" * ("," in label)
       raise UserError(
-        f"{where}: {label!r} is not a number, but scores have to be"
+        f"{where}: {label!r} is not a number, and thus no score{remedy}"
       )
     return label
   if task.multi_label:
     result = labels.split(label, where)
+  elif task.dialect and _is_list(label):
+    raise UserError(f"{where}: {label[:40]} is a list: give --multi_label")
   else:
     result = (dict(task.label_aliases).get(label, label),)
   if task.dialect and not {*result} <= {*task.labels}:
@@ -177,6 +181,13 @@ def _label(task, column, row, path):
   for name in result:
     _check_label(task, name, where)
   return result if task.multi_label else result[0]
+
+
+def _is_list(label):
+  try:
+    return isinstance(json.loads(label), list)
+  except (ValueError, RecursionError):
+    return False
 
 
 def _check_label(task, name, where):
@@ -198,7 +209,7 @@ def is_number(text: str) -> bool:
 def class_weights(
   setting: Sequence[str], task: ClassificationTask
 ) -> dict[str, float]:
-  """Weights by label in --class_weights; {} for BALANCED, else ValueError."""
+  """Weights by label in --class_weights, {} for BALANCED; raises ValueError."""
   if setting and task.is_regression:
     raise UserError(f"--class_weights: {task.name} has scores, not labels")
   if list(setting) == [BALANCED]:
@@ -232,9 +243,8 @@ def record_schema(
 class TextRecordBuilder(RowEncoder):
   """Makes records of one or two texts, in the layout of `record_schema`.
 
-  `labels` are the classes in the order of the ids; none for scores. An unknown
-  label has id 0. None instead of an example makes a record of zeros, as
-  padding.
+  `labels` are the classes in the order of the ids; scores have no labels. An
+  unknown label has id 0. A call with None makes a padding record of zeros.
   """
 
   def __init__(

@@ -1,4 +1,4 @@
-"""GLUE in one command: all tasks of a folder, a table, the site's submission.
+"""GLUE in one command: runs all tasks, writes the table and the submission.
 
 Each task runs the same command in a separate process and a separate folder.
 """
@@ -38,7 +38,7 @@ _TASKS = ("MNLI", *list(_ROWS)[2:])
 
 
 def parts(settings: Settings, level: int = logging.DEBUG) -> dict[str, dict]:
-  """Flags that differ, for each task in --data_dir that is not complete.
+  """Flags to change in the command, by task; leaves out complete tasks.
 
   Logs missing and complete tasks. Raises FileNotFoundError for missing folders,
   ValueError without --do_eval and for a dry run without --do_train.
@@ -54,7 +54,7 @@ def parts(settings: Settings, level: int = logging.DEBUG) -> dict[str, dict]:
   if not present or (settings.from_mnli and "MNLI" not in present):
     raise FileNotFoundError(
       f"--data_dir={settings.data_dir} has no folder "
-      f"{'MNLI, with --from_mnli' if present else ', '.join(_TASKS)}"
+      f"{'MNLI, for --from_mnli' if present else ', '.join(_TASKS)}"
     )
   if absent := sorted(set(_TASKS) - set(present)):
     logging.log(level, "not in %s: %s", folder, ", ".join(absent))
@@ -109,7 +109,7 @@ def _submissions(output_dir, name, data_dir=None):
 
 
 def run(settings: Settings) -> None:
-  """Runs the command for each of `parts`, writes table and submission."""
+  """Runs the command for each of `parts`; writes the table and submission."""
   if settings.do_train:
     settings = training_program.with_same_seed(settings)
   values = _read(settings.output_dir)

@@ -62,7 +62,7 @@ def results(
   examples: Sequence[TextExample],
   batch_size: int,
 ) -> dict[str, float]:
-  """Values of eval_results.txt: the original's, then the task's metrics.
+  """Values for eval_results.txt: the original's values, and task.metrics.
 
   `loss` is the mean over batches, as in the original: a short last batch counts
   as much as a full batch. With several labels a text, F1 is computed again with
@@ -144,7 +144,7 @@ def write_predictions(
 ) -> None:
   """Writes test_results.tsv, test_predictions.tsv and GLUE's submission.
 
-  "test_mismatched" has files ..._mismatched.tsv. logits: [N, L] or [N, 1].
+  Files of "test_mismatched" end with _mismatched.tsv. logits: [N, L] or [N, 1].
   """
   outputs = probabilities(task, logits)
   end = split.removeprefix("test") + ".tsv"

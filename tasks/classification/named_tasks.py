@@ -1,4 +1,4 @@
-"""Settings of run_classifier.py, and tasks: GLUE, XNLI, tsv (own files)."""
+"""Settings of run_classifier.py; the tasks GLUE, XNLI and tsv (own files)."""
 
 import os
 import re
@@ -67,7 +67,7 @@ class Settings(OwnFiles, LongText, EvaluatedFineTuning, Packing):
   )
   prediction_columns: tuple[str, ...] = flag(
     (),
-    "Columns to copy from the test file to test_predictions.tsv; all for all.",
+    "Columns to copy from the test file to test_predictions.tsv; or all.",
     training=False,
   )
   from_mnli: bool = flag(
@@ -165,7 +165,7 @@ def find(name: str) -> ClassificationTask:
 
 
 def choose(settings: Settings) -> ClassificationTask:
-  """The task of --task_name; own files still lack labels, see `with_labels`."""
+  """The task of --task_name. `with_labels` adds the labels of own files."""
   if settings.task_name.lower() == CUSTOM:
     return _custom_task(settings)
   task = find(settings.task_name)
@@ -173,7 +173,7 @@ def choose(settings: Settings) -> ClassificationTask:
 
 
 def check_text_pairs(column: str | None, start: str) -> None:
-  """Raises ValueError if only the run, or only the training, has text pairs."""
+  """Raises ValueError if only the run or only its model reads text pairs."""
   trained = checkpoint_files.run_of(start)["flags"]
   is_custom = str(trained.get("task_name")).lower() == CUSTOM
   if is_custom and bool(trained.get("text_b_column")) != bool(column):
@@ -212,6 +212,10 @@ def _custom_task(settings: Settings):
       raise UserError(f"{folder} has {' and '.join(present)}; remove one")
     if present:
       label = None if name == "test" else settings.label_column
+      if label and label in columns:
+        raise UserError(
+          f"--label_column={label} is the column of a text, too: name another"
+        )
       splits[name] = Split(present[0], *columns, label)
   if not splits:
     raise FileNotFoundError(
@@ -284,7 +288,7 @@ def read(
 def _training_labels(task, data_dir):
   split = task.splits["train"]
   path = os.path.join(data_dir, split.file)
-  result, has_several = set(), False
+  result, has_several, number = set(), False, 0
   for row in tables.read_table(path, split.columns, dialect=task.dialect):
     label = row.values[split.label].strip()
     where = f"{path}, line {row.line}"
@@ -296,6 +300,7 @@ def _training_labels(task, data_dir):
       raise UserError(f"{where}: {split.label} is blank")
     else:
       result.add(label)
+    number += 1
   if not result:
     raise UserError(f"{path}: every {split.label} is empty: there is no label")
   doubtful = [name for name in sorted(result) if re.search("[,;[]", name)]
@@ -303,5 +308,16 @@ def _training_labels(task, data_dir):
     logging.warning(
       f"{path}: no text has several labels. {labels.SEPARATOR!r} separates "
       f"labels: is {doubtful[0]!r} one label?"
+    )
+  joined = [x for x in sorted(result) if {*x.split(labels.SEPARATOR)} & result]
+  joined = [name for name in joined if labels.SEPARATOR in name]
+  if joined and not task.multi_label:
+    logging.warning(
+      f"{path}: {joined[0]!r} is one label; --multi_label makes it several"
+    )
+  if number >= 20 and 2 * len(result) > number:
+    logging.warning(
+      f"{path}: {len(result)} labels in {number} rows: is {split.label} the "
+      "right --label_column? For scores, give --is_regression"
     )
   return labels.LabelSet(labels.in_order(result), path)

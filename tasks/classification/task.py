@@ -34,7 +34,7 @@ from training import inference
 
 
 class TextClassification(TextSignature):
-  """Classifies texts in the graph."""
+  """TensorFlow graph from texts to labels or scores."""
 
   def from_text(self, model, **texts: tf.Tensor) -> dict[str, tf.Tensor]:
     """Computes what Answers.decode returns, for texts, [B] string each.
@@ -154,7 +154,7 @@ class Classification(Task[Settings, RecordDataset]):
     rows = rows[: settings.max_examples]
     filled: Sequence[TextExample | None] = rows
     if settings.on_tpu and kind != "train":
-      # TPUs need batches of a fixed size. Examples None fill the last batch.
+      # TPUs need batches of a fixed size: padding records fill the last one.
       sizes = settings.eval_batch_size, settings.predict_batch_size
       filled = [*rows, *[None] * (-len(rows) % sizes[kind == "test"])]
     layout = (settings.row_length, named.labels, named.multi_label)

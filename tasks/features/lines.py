@@ -3,8 +3,8 @@
 A line has one text or two, "text_a ||| text_b", and becomes one sequence of
 tokens. The output has the original's JSON lines, or arrays of N lines with M
 tokens: `layers` [L], `values` [M, L, H] float32, `input_ids` [M], `offsets` [N
-+ 1] (line i has values[offsets[i] : offsets[i + 1]]); with pooling `layers` and
-`vectors` [N, L, H].
++ 1] (line i has values[offsets[i] : offsets[i + 1]]). With pooling, the arrays
+are `layers` and `vectors` [N, L, H].
 """
 
 import json
@@ -49,8 +49,8 @@ class Settings(LongText, ServedEncoder):
   pooling: str = flag(
     "none",
     "none: vectors of tokens. mean: average over all tokens, with [CLS] and "
-    "[SEP]. cls: vector of [CLS]. An export has the mean by default, and "
-    "without windows always the vectors of tokens.",
+    "[SEP]. cls: vector of [CLS]. An export has the mean by default, and also "
+    "the vectors of tokens, unless the model reads windows.",
     choices=POOLINGS,
   )
   format: str = flag(
@@ -210,7 +210,7 @@ def write_npz(
 
 
 class _Unseekable:
-  """Write-only file. np.savez seeks in other files, and remote files cannot."""
+  """Write-only file without seek, like remote files: np.savez then streams."""
 
   def __init__(self, file: BinaryIO):
     self.write, self.flush = file.write, file.flush

@@ -43,7 +43,7 @@ def write(settings: Settings, model, hidden_size: int) -> None:
 
 def _extract(settings: Settings, model, lines, max_tokens, progress):
   """Yields lines with activations; see lines.chunks for `max_tokens`."""
-  # Batches are short, except on TPUs, which compile each length.
+  # Rows are short, except on a TPU: XLA compiles the model for each length.
   length = settings.row_length
   multiple = length if settings.on_tpu else 8
   for chunk in text_lines.chunks(lines, max_tokens):
@@ -61,7 +61,7 @@ def _extract(settings: Settings, model, lines, max_tokens, progress):
 
 
 class FeatureExtraction(TextSignature):
-  """Computes vectors of texts in the graph."""
+  """TensorFlow graph from texts to vectors."""
 
   def from_text(self, model, text: tf.Tensor) -> dict[str, tf.Tensor]:
     """Computes what Answers.decode returns, for lines of text, [B] string.

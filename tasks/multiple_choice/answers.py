@@ -26,7 +26,7 @@ class Answers(answers.Answers):
     return Encoded([*map(answers.stack, parts)], texts["choices"])
 
   def decode(self, encoded: Encoded, outputs: list[dict]) -> dict:
-    """Returns `choice`, an ending's number, `text`, `probabilities` of all."""
+    """Returns an ending's number, `choice`, its `text`, all `probabilities`."""
     logits = np.concatenate([output["logits"] for output in outputs])
     best = int(logits.argmax())
     return {

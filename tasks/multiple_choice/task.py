@@ -26,7 +26,7 @@ from training import inference
 
 
 class MultipleChoice(TextSignature):
-  """Chooses endings in the graph."""
+  """TensorFlow graph from texts to the best ending."""
 
   def from_text(
     self, model, sent1: tf.Tensor, sent2: tf.Tensor, choices: tf.Tensor

@@ -51,8 +51,8 @@ _WORD = re.compile(
 class Answers(answers.Answers):
   """Answers (serving.answers.Answers) of run_ner.py.
 
-  A text is split into words as split_words does; a list has the words. A text
-  of more than T tokens is split into windows with context from the text alone.
+  split_words splits a text into words; a list already has the words. A text of
+  more than T tokens is split into windows, with context from this text alone.
   """
 
   task = "ner"
@@ -116,7 +116,7 @@ class Answers(answers.Answers):
 
 
 def split_words(text: str | Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
-  """Finds the words of a text as in files of tags: text, begins and ends.
+  """Returns a text, and the [begin, end) of its words as in files of tags.
 
   Files such as CoNLL-2003's have larger words than BERT (German-born, U.S.,
   Mr., 3.5) and separate clitics (IBM 's, do n't). Blanks join a list of words.

@@ -1,4 +1,4 @@
-"""Reads sentences with tags, from columns (CoNLL) or JSON lines -> records.
+"""Sentences with tags, from columns (CoNLL) or JSON lines, and their records.
 
 A blank line ends a sentence. A line with a tab is split at tabs, any other line
 at blanks. KLUE's files have a line for each character, and BLANK for a blank. A
@@ -33,7 +33,7 @@ DOCUMENT_START = "-DOCSTART-"
 # The first words of a document in CoNLL, OntoNotes and Universal Dependencies.
 _STARTS = (DOCUMENT_START, "#begin document", "#end document", "# newdoc")
 BLANK = "\u2581"  # as in SentencePiece
-_ID = re.compile(r"\d+[-.]\d+")  # of CoNLL-U: 2-3 is a range, 2.1 is empty
+_ID = re.compile(r"\d+[-.]\d+")  # CoNLL-U: 2-3 is a range, 2.1 an empty node
 # A tag in CoNLL-U's last column, such as NER=B-PER|SpaceAfter=No.
 _NAMED = re.compile(r"(?:.*\|)?\w+=(O|[BIESMLUW]-[^|]+)(?:\|.*)?")
 _LONG = 200  # words; a longer sentence is perhaps several
@@ -45,7 +45,7 @@ _REMEDY = (
 )
 # Columns of words and tags; -1 is the last column.
 Columns = tuple[int, int]
-# A training file is read twice.
+# A training file is read twice, but its messages are logged once.
 _log_once, _warn_once = map(cache, (logging.info, logging.warning))
 
 
@@ -86,7 +86,7 @@ def read_sentences(
     raise UserError(f"{path} has no words")
   if all(s.words[0] == "1" and s.words[-1].isdigit() for s in sentences):
     raise UserError(
-      f"{path}: the words are numbers of words, as in CoNLL-U; give "
+      f"{path}: the words are numbers, as in column 0 of CoNLL-U; give "
       f"--word_column={columns[0] + 1}, and --tag_column for the tags"
     )
   if len(sentences) == 1 and len(sentences[0].words) > _LONG:
@@ -217,11 +217,14 @@ def _check_rows(path, rows, tags) -> None:
   changes = list(map(ne, widths, widths[1:]))
   is_prose = 2 * sum(changes) > len(rows) and len({*widths}) > 2
   is_prose |= not recognize(tags).name and 2 * len(tags) > len(rows)
+  is_prose |= bool(re.fullmatch(r"[^\w-]+", "".join(tags)))  # as in "Ann ran ."
   if is_prose and any(changes):
     raise UserError(
       f"{path}, line {rows[changes.index(True) + 1][0]}: another number of "
       f"columns than before, as in running text: {_REMEDY}"
     )
+  if is_prose and len(rows) == 1 and widths[0] > 2:
+    raise UserError(f"{path} is a line of running text: {_REMEDY}")
 
 
 def _pick(path, number, cells, columns) -> list[str]:
@@ -268,8 +271,8 @@ class TagWindow(NamedTuple):
 class TagRecordBuilder(RowEncoder):
   """Makes records and windows of sentences, in the order of the words.
 
-  Every word is tagged in exactly one window. Words around a window, of the
-  sentence or, with `document_context`, of the document, fill its record. A word
+  Every word is tagged in exactly one window. Words around the window, from the
+  sentence or, with `document_context`, the document, fill its record. A word
   without tokens becomes [UNK]. `lengths` counts sentences by number of tokens.
   """
 
@@ -306,13 +309,13 @@ class TagRecordBuilder(RowEncoder):
   def windows(
     self, sentences: Sequence[Sentence]
   ) -> Iterator[tuple[list[int], list[str] | None, TagWindow]]:
-    """Token ids, tags and window of each record, with context from all."""
+    """Ids, tags and window of each record; `sentences` give the context."""
     words = [
       self.token_ids(word)[: self._max_pieces] or [self._unknown]
       for sentence in sentences
       for word in sentence.words
     ]
-    starts = [0, *accumulate(map(len, words))]  # of words; and the end
+    starts = [0, *accumulate(map(len, words))]  # of words; last, the end
     text = [piece for word in words for piece in word]
     first = 0
     for sentence in sentences:
@@ -336,7 +339,7 @@ class TagRecordBuilder(RowEncoder):
 def split_long(
   lengths: Sequence[int], max_pieces: int
 ) -> list[tuple[int, int]]:
-  """Splits words into parts of about equal length; begin and end of each."""
+  """Splits words into parts of similar length: [begin, end) of each part."""
   total = sum(lengths)
   target = math.ceil(total / math.ceil(total / max_pieces))
   parts = []

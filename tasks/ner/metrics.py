@@ -51,7 +51,7 @@ class Scores:
   overall: Score
   by_type: dict[str, Score]
   words: int  # number
-  accuracy: float  # fraction of words with the correct tag, maybe "O"
+  accuracy: float  # fraction of words with the correct tag, "O" included
   of_entities: bool  # the scores count entities, otherwise single words
 
 

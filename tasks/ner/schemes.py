@@ -141,7 +141,7 @@ def is_doubtful(scheme: Scheme, tags: Collection[str]) -> bool:
   """True if tags without a layout look like an unknown scheme.
 
   Such tags differ only at the start, as in BEGIN-PER and INSIDE-PER, or BPER
-  and IPER. Numbers may be ids.
+  and IPER, or are all numbers, perhaps ids of tags.
   """
   types = {*tags} - {scheme.outside}
   if scheme.layout or not types:
@@ -159,7 +159,7 @@ def is_doubtful(scheme: Scheme, tags: Collection[str]) -> bool:
 def _main_layout(
   tags: Collection[str], kinds: Collection[str]
 ) -> tuple[Layout, Parts] | None:
-  """Layout and parts of most tags, or None. `kinds`: types of other layouts."""
+  """Layout and parts of most tags, or None; `kinds` are types known already."""
   by_layout: dict[Layout, Parts] = defaultdict(dict)
   for tag in tags:
     for letter, separator, kind, is_suffix in (

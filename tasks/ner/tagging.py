@@ -163,7 +163,7 @@ def _first_line(sentences, tags: Collection[str]) -> str:
 def find_scheme(
   sentences: Sequence[Sentence], known: Collection[str] = ()
 ) -> Scheme:
-  """Scheme of a file; in the layout of `known`, if that has all tags."""
+  """Scheme of a file. If `known` has all its tags, `known` gives the layout."""
   used = _used(sentences)
   scheme = recognize(known if used <= {*known} else used)
   if not scheme.layout:

@@ -30,7 +30,7 @@ from training import inference
 
 @dataclass(frozen=True)
 class TagRecords(RecordDataset):
-  """Sentences, and the records of their windows, the `rows`."""
+  """Records of windows, the `rows`, and the sentences of the windows."""
 
   token_fields = (*TOKENS, "label_ids")
 

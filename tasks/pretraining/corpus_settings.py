@@ -118,7 +118,7 @@ class RecordSettings(Corpus, Vocabulary, Masks):
     choices=("static", "dynamic"),
   )
   preview: int = flag(
-    0, "Instances to print, and counts over all; writes nothing.", minimum=0
+    0, "Print so many instances, and counts of all; write nothing.", minimum=0
   )
   preview_objective: str = flag(
     "mlm",

@@ -84,7 +84,7 @@ class Settings(Packing, Evaluation, Masks, Sampling):
     minimum=0,
   )
   export_top_k: int = flag(
-    5, "Tokens for a mask in an export.", minimum=1, training=False
+    5, "Tokens that an export lists for a mask.", minimum=1, training=False
   )
 
   def __post_init__(self):

@@ -158,7 +158,7 @@ def evaluate(
 
 
 class FillMask(TextSignature):
-  """Fills masks in the graph."""
+  """TensorFlow graph from texts with [MASK] to tokens."""
 
   _answers: Answers
 

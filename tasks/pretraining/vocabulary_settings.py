@@ -17,8 +17,8 @@ from training import checkpoint_files
 class Extension(Settings):
   """Flags that only --extend needs."""
 
-  bert_config_file: str | None = common(None, "Of the model to extend.")
-  init_checkpoint: str | None = common(None, "Of the model to extend.")
+  bert_config_file: str | None = common(None, "File of the model to extend.")
+  init_checkpoint: str | None = common(None, "Weights of the model to extend.")
   new_words: int = flag(
     0, "Words to add; 0: as many as [unused] tokens.", minimum=0
   )
@@ -41,12 +41,12 @@ class VocabularySettings(Corpus, Sampling, Extension):
   min_count: int = flag(2, "Minimum occurrences of a token.", minimum=1)
   max_alphabet: int = flag(
     1000,
-    "Maximum of characters; words with rarer characters become [UNK]. Chinese "
-    "and Japanese need about 8000.",
+    "Maximum of different characters; words with rarer ones become [UNK]. "
+    "Chinese and Japanese need about 8000.",
     minimum=1,
   )
   max_words: int = flag(
-    5_000_000, "Distinct words in memory; drops rarer words.", minimum=1
+    5_000_000, "Maximum of distinct words in memory; rarer ones go.", minimum=1
   )
   preset: str | None = flag(
     None,

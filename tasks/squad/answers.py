@@ -62,8 +62,8 @@ class Answers(answers.Answers):
 
     `score` is start logit plus end logit, `probability` the softmax over the n
     best. `start` and `end` count characters, -1 if the answer is not in the
-    context. Without a candidate text version 1.1 answers "empty" with score 0.
-    Version 2 then answers "", and also if `null_odds`, the score of no answer
+    context. Without a candidate text version 1.1 answers "empty" with score 0,
+    version 2 "". Version 2 also answers "" if `null_odds`, the score of ""
     minus the best text's, exceeds the threshold; `best_answer` etc. always
     describe the best text. With `export_top_k`, `answers` etc. list the n best.
     """

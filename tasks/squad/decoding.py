@@ -74,8 +74,8 @@ def decode(
 
   Without a candidate text (no token, or no allowed span among the best) the
   answer is "empty" in version 1.1, as in the original. In version 2, where the
-  original fails, it is "" with NO_ANSWER_ODDS. In an ensemble, a text has the
-  mean of the models' probabilities; the mean's logarithm is the score.
+  original fails, the answer is "" with NO_ANSWER_ODDS. In an ensemble, a text
+  has the mean of the models' probabilities, and the mean's logarithm as score.
 
   Windows are in the order of the examples, `logits` in the order of the
   windows, else ValueError.
@@ -114,9 +114,9 @@ class AnswerText:
   ) -> tuple[str, tuple[int, int]]:
     """Text of the tokens `start` to `end`, and the first and last word.
 
-    "steve smith" in "Steve Smith's" is "Steve Smith". The search runs in the
-    tokenizer's words. Counting characters other than blanks maps the position
-    back; if that is unclear, the text is all words.
+    The tokens "steve smith" give "Steve Smith" of the words "Steve Smith's":
+    finds the tokens in the words as the tokenizer splits and spells them, then
+    counts characters other than blanks. If that fails, returns all words.
     """
     pieces = self._tokenizer.convert_ids_to_tokens(window.ids[start : end + 1])
     first = window.token_word_ids[start - window.context_offset]
@@ -178,8 +178,9 @@ def _candidates(
 ) -> Iterator[tuple[int, int, int]]:
   """Yields window, start and end of spans, best first; ties by window.
 
-  Both are among the K best of the window, within the paragraph; the start token
-  has the most context there. The empty answer (0 to 0) is last.
+  Start and end are in the paragraph, among the K best of their window. The
+  start token has the most context in this window. Version 2 adds the empty
+  answer (0 to 0), the last of equals.
   """
   columns: list[tuple] = []
   for number, window in enumerate(windows):

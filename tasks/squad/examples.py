@@ -163,9 +163,9 @@ class _Paragraph:
         f"{first} is not within the context of {self._length} characters; "
         "count from 0, and characters, not bytes"
       )
-    # The last words that start at or before. An answer that begins in
-    # whitespace before the first word starts at -1, an empty slice unless the
-    # paragraph has a single word.
+    # As in the original, an answer that begins in whitespace before the first
+    # word has the start -1. The slice from -1 is empty, unless the paragraph
+    # has a single word.
     start = bisect.bisect_right(self._starts, first) - 1
     end = bisect.bisect_right(self._starts, last) - 1
     words = " ".join(self.words[start : end + 1])
@@ -193,7 +193,7 @@ def _questions(paths: Sequence[str]) -> Iterator[tuple[str, _Paragraph, dict]]:
 
 
 def _get(parent: object, key: str, source: str, *types: type) -> Any:
-  """Value of a key of a JSON object; ValueError if of none of the types."""
+  """Value of a key of a JSON object; ValueError for a value of another type."""
   if not isinstance(parent, dict):
     problem = f'{json.dumps(parent):.60} is not an object with "{key}"'
   elif key not in parent:

@@ -175,7 +175,7 @@ def remedy_of_unscored(
     return "" if is_known else 'each needs the field "answers", [] for none'
   if all(example.answer_texts for example in examples):
     return ""
-  return "if some have none on purpose, give --version_2_with_negative"
+  return "if some have no answer on purpose, give --version_2_with_negative"
 
 
 def _score_v2(articles, predictions):

@@ -49,7 +49,7 @@ class Window(NamedTuple):
   token_word_ids: np.ndarray  # [D] int32, index of each token's word
   # [D] bool, True in the first window that gives a token most context.
   is_max_context: np.ndarray
-  # Positions of the answer's first and last token; 0 if a part lies outside.
+  # Positions of the answer's first and last token; 0 if the window lacks one.
   start: int
   end: int
   is_impossible: bool  # the example has no answer
@@ -100,7 +100,7 @@ def rows(
 class _Document(NamedTuple):
   ids: list[int]
   word_ids: np.ndarray  # int32, index of each token's word
-  word_starts: list[int]  # index of each word's first token; at last, the end
+  word_starts: list[int]  # index of each word's first token; last, the end
 
 
 class WindowMaker:
@@ -163,7 +163,7 @@ class WindowMaker:
     return self._last[1]
 
   def _token_span(self, document: _Document, answer: Answer):
-    """First and last token of an answer, or else of the words around it."""
+    """First and last token of an answer, or of its words if it is not found."""
     first = document.word_starts[answer.start]
     last = document.word_starts[answer.end + 1] - 1
     expected = self._ids(answer.text)
@@ -177,7 +177,7 @@ class WindowMaker:
 def _max_context_window(parts: Sequence[range]) -> np.ndarray:
   """Index of the first part that gives each token most context, [tokens] int64.
 
-  Context is the smaller side, plus a hundredth of the part's length.
+  Context is the distance to the nearer end, plus 0.01 x the part's length.
   """
   length = parts[-1].stop if parts else 0
   best = np.full(length, -1.0)

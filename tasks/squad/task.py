@@ -32,7 +32,7 @@ from training import checkpoint_files, inference, report, run_folder
 class SquadRecords(RecordDataset):
   """Questions, and the records of all windows.
 
-  `rows` are the windows; training reads the records alone and has none.
+  `rows` are the windows. Training reads only the records, so it has no rows.
   """
 
   questions: Sequence[SquadExample]
@@ -174,7 +174,7 @@ class Squad(Task[Settings, SquadRecords]):
       )
 
   def evaluate(self, model: keras.Model, records: SquadRecords) -> Evaluation:
-    """Computes scores; fits the threshold if no better model is kept."""
+    """Computes scores; saves the threshold if no earlier model is better."""
     settings, predictions = self.settings, self.answer(model, records)
     scores = self.score(records, predictions)
     best = run_folder.read_best(settings.output_dir)

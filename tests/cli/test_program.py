@@ -48,7 +48,7 @@ def test_defects_keep_their_traceback(body):
   assert "Traceback" in done.stderr
 
 
-def test_an_error_of_a_path_is_of_the_user():
+def test_an_error_of_a_path_is_a_mistake_of_the_user():
   with pytest.raises(NotADirectoryError) as caught:
     os.makedirs("/dev/null/folder")
   assert program.is_user_error(caught.value)
@@ -166,7 +166,7 @@ def test_log_lines_have_the_time_and_the_text():
 # --- TensorFlow and Keras without log lines and unused libraries
 
 
-def test_a_level_of_the_user_stays(monkeypatch):
+def test_the_log_level_of_the_user_stays(monkeypatch):
   monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL")
   start_up.silence_tensorflow()
   assert os.environ["TF_CPP_MIN_LOG_LEVEL"] == "3"

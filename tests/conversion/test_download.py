@@ -18,11 +18,11 @@ from data import vocab
 from modeling import models
 from predictor import Predictor
 from storage import UserError
-from tests import programs, small_model
+from tests import programs, shared, small_model
 from tests.conversion import hub_server
 
 WORDS = [*vocab.SPECIAL_TOKENS, "red", "sky"]
-CONFIG = small_model.config(len(WORDS), hidden_size=4, intermediate_size=6)
+CONFIG = small_model.narrow(len(WORDS), hidden_size=4)
 NAME = "acme/bert"
 
 
@@ -98,7 +98,7 @@ def test_a_repository_is_converted_and_only_its_needed_files_are_read(
   caplog.set_level("INFO")
   caplog.set_level("INFO", logger="absl")
   _convert(f"hf://{NAME}", tmp_path / "bert")
-  small_model.assert_same_checkpoint(
+  shared.assert_same_checkpoint(
     tmp_path / "bert/bert_model.ckpt", released.own / "bert_model.ckpt"
   )
   assert f"files of {hub.url}/{NAME}, stored in {tmp_path}/cache" in caplog.text
@@ -278,16 +278,15 @@ def archive(hub, released):
 
 
 def test_the_zip_of_a_release_becomes_its_files(
-  hub, archive, released, tmp_path, caplog
+  hub, archive, released, tmp_path, log
 ):
-  caplog.set_level("INFO", logger="absl")
   _convert(f"{hub.url}/moved.zip", tmp_path / "bert")
   message = f"downloading {hub.url}/moved.zip to {tmp_path}/bert.download"
-  assert message in caplog.text
+  assert message in log.text
   for name in ("bert_config.json", "vocab.txt"):
     written = (tmp_path / "bert" / name).read_text()
     assert written == (released.own / name).read_text()
-  small_model.assert_same_checkpoint(
+  shared.assert_same_checkpoint(
     tmp_path / "bert/bert_model.ckpt", released.own / "bert_model.ckpt"
   )
   names = {x.name for x in tmp_path.iterdir()}
@@ -333,7 +332,7 @@ def test_the_hash_of_a_zip_is_checked(hub, archive, tmp_path):
   _convert(f"{url}#sha256={digest}", tmp_path / "bert")
 
 
-def test_a_zip_that_is_none_or_no_release_ends_in_one_line(
+def test_a_file_that_is_no_zip_or_no_release_ends_in_one_line(
   hub, archive, tmp_path
 ):
   url, folder = f"{hub.url}/bert.zip", tmp_path / "bert"

@@ -15,8 +15,7 @@ from modeling.config import BertConfig
 from tests import small_model
 from tests.data.test_vocab import tokenizer_json
 
-SIZES = {"hidden_size": 8, "num_hidden_layers": 2, "intermediate_size": 10}
-CONFIG = small_model.config(13, **SIZES, max_position_embeddings=6)
+CONFIG = small_model.narrow(13, num_hidden_layers=2)
 MODELS = {
   "encoder": models.encoder,
   "pretraining": models.pretrainer,
@@ -181,7 +180,7 @@ def test_a_choice_has_no_bias(tmp_path):
   assert back.skipped == {reason: ["classifier.bias"]}
 
 
-def test_the_tokenizer_goes_along(tmp_path, caplog):
+def test_the_folder_gets_the_tokenizer(tmp_path, caplog):
   vocabulary, folder = tmp_path / "vocabulary", tmp_path / "out"
   vocabulary.write_bytes(b"[PAD]\r\na\n\xc3\xa9")
   folder.mkdir()
@@ -195,7 +194,7 @@ def test_the_tokenizer_goes_along(tmp_path, caplog):
   names = ("pad", "unk", "cls", "sep", "mask")
   assert settings == {
     "tokenizer_class": "BertTokenizer",
-    "model_max_length": 6,
+    "model_max_length": 12,
     "do_lower_case": False,
     "strip_accents": None,
     "tokenize_chinese_chars": True,
@@ -324,8 +323,8 @@ def test_copies_are_left_out(tmp_path):
   _, _, tensors = _write(tmp_path, "pretraining")
   table = tensors["bert.embeddings.word_embeddings.weight"]
   more = {
-    "bert.embeddings.position_ids": np.arange(6)[np.newaxis],
-    "bert.embeddings.token_type_ids": np.zeros((1, 6), int),
+    "bert.embeddings.position_ids": np.arange(12)[np.newaxis],
+    "bert.embeddings.token_type_ids": np.zeros((1, 12), int),
     "cls.predictions.decoder.weight": table,
     "cls.predictions.decoder.bias": tensors["cls.predictions.bias"],
     "crf.transitions": np.zeros(3, np.float32),
@@ -336,7 +335,7 @@ def test_copies_are_left_out(tmp_path):
   assert {name for names in left.values() for name in names} == set(more)
   more = {"cls.predictions.decoder.weight": table + 1}
   save_file(tensors | more, tmp_path / "model.safetensors")
-  with pytest.raises(ValueError, match=r"decoder\.weight is not bert\."):
+  with pytest.raises(ValueError, match=r"decoder\.weight differs from bert"):
     hugging_face.read(str(tmp_path))
   _change(tmp_path, {}, removed=["tie_word_embeddings"])
   hugging_face.read(str(tmp_path))  # transformers ties the table, too
@@ -370,6 +369,15 @@ def test_half_precision_is_read(tmp_path):
   table = values["bert/embeddings/word_embeddings"]
   expected = half["embeddings.word_embeddings.weight"].astype(np.float32)
   np.testing.assert_array_equal(table, expected)
+
+
+def test_weights_of_integers_are_refused(tmp_path):
+  _, _, tensors = _write(tmp_path, "encoder")
+  key = "encoder.layer.0.output.dense.weight"
+  tensors[key] = (100 * tensors[key]).astype(np.int8)
+  save_file(tensors, tmp_path / "model.safetensors")
+  with pytest.raises(ValueError, match=f"{key} is int8, not float: a quantiz"):
+    hugging_face.read(str(tmp_path))
 
 
 def test_shards_are_read_as_one_file(tmp_path):

@@ -244,7 +244,9 @@ def test_the_layout_of_2020_is_read(tmp_path):
 def test_the_number_of_heads_is_required_without_an_axis_of_heads(tmp_path):
   encoder = _functional()
   prefix = _save_as_of_2020(tmp_path, encoder, _flat)
-  with pytest.raises(ValueError, match="does not state its heads: give bert_c"):
+  with pytest.raises(
+    ValueError, match="lacks the number of heads: give bert_c"
+  ):
     model_garden.read(prefix)
   CONFIG.to_json(str(tmp_path / "bert_config.json"))
   _check_pooled(prefix, encoder)
@@ -314,7 +316,9 @@ def test_another_model_and_a_truncated_file_are_refused(
     model_garden.read(prefix)
 
 
-def test_a_checkpoint_by_name_is_none_of_theirs(tmp_path):
+def test_a_checkpoint_of_named_variables_is_no_model_garden_checkpoint(
+  tmp_path,
+):
   checkpoint.write(str(tmp_path / "a.ckpt"), {"x": np.zeros(2)})
   assert not interchange.is_object_based(str(tmp_path / "a.ckpt"))
   (tmp_path / "a.ckpt.index").write_bytes(b"damaged")

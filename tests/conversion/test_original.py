@@ -117,7 +117,7 @@ def test_a_file_may_be_its_own_copy(tmp_path):
   ("program", "head"),
   [("run_ner", "tagging"), ("run_classifier", "classification")],
 )
-def test_a_run_tells_what_the_variables_do_not(tmp_path, program, head):
+def test_the_flags_of_a_run_complete_the_configuration(tmp_path, program, head):
   flags = {"do_lower_case": False, "multi_label": True}
   # The first two flags replace older values in bert_config.json. The flag
   # vocab_size has another meaning, so the value in bert_config.json stays.

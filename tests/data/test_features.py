@@ -38,7 +38,7 @@ def test_lengths_are_counted_before_truncation(tmp_path):
     features.RowEncoder(FullTokenizer(path), 3)
 
 
-def test_too_much_does_not_fit():
+def test_padding_refuses_values_that_do_not_fit():
   with pytest.raises(ValueError, match="3 values do not fit into 2"):
     features.pad([1, 2, 3], 2)
 
@@ -101,10 +101,9 @@ def test_choices_are_cut_together_and_a_hole_in_the_mask_is_no_padding():
 # --- Lengths of texts in the log ---------------------------------------------
 
 
-def test_long_texts_are_counted_and_a_length_is_suggested(caplog):
-  caplog.set_level("INFO", logger="absl")
+def test_long_texts_are_counted_and_a_length_is_suggested(log):
   log_lengths("train.tsv", {30: 90, 100: 9, 300: 1}, 64)
-  [record] = caplog.records
+  [record] = log.records
   assert record.levelname == "WARNING"
   assert record.getMessage() == (
     "train.tsv: max_seq_length=64 is exceeded by 10 of 100 texts (10.0 %): "
@@ -113,21 +112,19 @@ def test_long_texts_are_counted_and_a_length_is_suggested(caplog):
   )
 
 
-def test_one_text_is_one_text(caplog):
-  caplog.set_level("INFO", logger="absl")
+def test_the_log_has_one_text_in_the_singular(log):
   log_lengths("x", {100: 1}, 64)
-  assert "exceeded by 1 of 1 text (100.0 %)" in caplog.text
+  assert "exceeded by 1 of 1 text (100.0 %)" in log.text
   # The suggestion is the longest length, not the next usual length.
-  assert "max_seq_length=100 would hold 100.0 %" in caplog.text
+  assert "max_seq_length=100 would hold 100.0 %" in log.text
   log_lengths("x", {100: 1}, 64, flag="max_text_length")
-  assert "max_text_length=64 is exceeded by 1 of 1" in caplog.text
-  assert "max_text_length=100 would hold 100.0 %" in caplog.text
+  assert "max_text_length=64 is exceeded by 1 of 1" in log.text
+  assert "max_text_length=100 would hold 100.0 %" in log.text
 
 
-def test_few_long_texts_are_no_warning_and_none_no_line(caplog):
-  caplog.set_level("INFO", logger="absl")
+def test_few_long_texts_cause_no_warning_and_no_long_text_no_line(log):
   log_lengths("x", {30: 999, 100: 1}, 64)
-  assert [record.levelname for record in caplog.records] == ["INFO"]
-  caplog.clear()
+  assert [record.levelname for record in log.records] == ["INFO"]
+  log.clear()
   log_lengths("x", {30: 99, 64: 1}, 64)
-  assert not caplog.records
+  assert not log.records

@@ -6,13 +6,6 @@ from absl import logging
 from data import labels
 
 
-@pytest.fixture(name="log")
-def _log(caplog, monkeypatch):
-  caplog.set_level("INFO", logger="absl")
-  monkeypatch.setattr(logging, "_log_counter_per_token", {})
-  return caplog
-
-
 @pytest.mark.parametrize(
   ("result", "ordered"),
   [
@@ -108,7 +101,7 @@ def test_labels_are_chosen(tmp_path, known, result, is_training, expected):
   assert chosen.source.endswith("labels.txt" if from_start else "train.tsv")
 
 
-def test_other_labels_are_refused_until_they_are_named(tmp_path):
+def test_other_labels_are_refused_unless_labels_txt_names_them(tmp_path):
   start = f"{tmp_path}/start/labels.txt"
   parts = "the labels are x, y (of train.tsv)", f"is for a, b (of {start})"
   with pytest.raises(ValueError) as error:
@@ -126,7 +119,7 @@ def test_a_checkpoint_of_different_labels_is_warned_of(tmp_path, caplog):
   assert not caplog.text
   labels.warn_if_others(("pro", "con"), path)
   assert "is for CON, PRO (of " in caplog.text
-  assert "it takes for pro, con, in this order" in caplog.text
+  assert "stands for pro, con, in this order" in caplog.text
 
 
 def test_a_label_set_is_copied_with_its_source():
@@ -155,7 +148,8 @@ def test_labels_are_counted(log):
   assert "x: 1 example; a: 1" in log.text
 
 
-def test_labels_that_differ_in_case_or_blanks_are_named(log):
+def test_labels_that_differ_in_case_or_blanks_are_named(log, monkeypatch):
+  monkeypatch.setattr(logging, "_log_counter_per_token", {})
   for name in ("train.tsv", "dev.tsv"):
     labels.log_labels(name, ["Sport", "sport", "spo rt", "music"])
   [warning] = [r for r in log.records if r.levelname == "WARNING"]
@@ -165,6 +159,12 @@ def test_labels_that_differ_in_case_or_blanks_are_named(log):
   assert "music" not in warning.getMessage()
   numbers = ["1", "1.0", "1,00", "1,000", "10", "01", "0"]
   assert labels.similar(numbers) == [["1", "1,00", "1.0"]]
+
+
+def test_labels_that_look_alike_are_shown_by_their_characters(log):
+  labels.log_labels("train.tsv", ["caf\xe9", "cafe\u0301", "x", "x\u200b"])
+  for name in (r"caf\xe9", r"cafe\u0301", "x", r"x\u200b"):
+    assert f"'{name}' (1)" in log.text
 
 
 def test_labels_other_than_the_teachers_are_named():

@@ -59,7 +59,7 @@ def test_outputs_are_in_order(tmp_path, batch_size, multiple, spare):
   assert result["position"].shape == (len(LENGTHS),)
 
 
-def test_order_comes_back_where_there_is_more_than_is_sorted_at_once(tmp_path):
+def test_outputs_of_several_sorted_groups_are_in_order(tmp_path):
   lengths = [number * 7 % T + 1 for number in range(250)]
   result = _outputs(_recorded(tmp_path, 8, lengths), 1)
   np.testing.assert_array_equal(result["label_ids"], range(250))

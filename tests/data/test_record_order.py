@@ -112,7 +112,7 @@ def test_sources_are_mixed_by_weight(paths):
   assert sorted(large[:80]) == list(range(50, 130))
 
 
-def test_a_thousandth_of_all_is_one_record_in_a_thousand(paths):
+def test_a_weight_of_a_thousandth_gives_one_record_in_a_thousand(paths):
   sources = [Source(paths[:2], 1), Source(paths[2:], 999)]
   assert (_read(sources, 1000) < 10).sum() == 1
 

@@ -35,7 +35,7 @@ def _read(folder, name, content, columns=("a",), **options):
     ),
   ],
 )
-def test_formats_say_the_same(tmp_path, name, content):
+def test_all_formats_give_the_same_rows(tmp_path, name, content):
   assert (
     tables._extension(name.replace("gz", "zst")) == name.removesuffix(".gz")[1:]
   )
@@ -111,6 +111,8 @@ EMPTY_END = re.sub("([c1é0xye])\n", r"\1;;\n", SEMICOLONS) + ";;;;\n;;;;\n"
     ("t.csv", EMPTY_END),
     ("t.csv", EMPTY_END.replace("c;;", "c", 1)),
     ("t.csv", SEMICOLONS.replace("a;b;c", " a ; b; c ")),
+    ("t.csv", "\n" + re.sub(";(?! )", "; ", SEMICOLONS)),
+    ("t.csv", SEMICOLONS.replace("a;b;c", '"a"; "b"; "c"; ""')),
     ("t.tsv", SEMICOLONS),
     ("t.txt", _table("|")),
     ("t.tsv", _table(",")),
@@ -180,6 +182,13 @@ def test_quotes_after_the_first_lines_of_a_tsv_are_reported(tmp_path, caplog):
   assert not caplog.text
   with pytest.raises(UserError, match=r"line 1002: 1 col.*give delimiter=tab"):
     _read(tmp_path, "u.tsv", content.replace("so ", "so\n"))
+
+
+def test_a_repeated_column_is_reported(tmp_path, caplog):
+  [row] = _read(tmp_path, "t.csv", "a,b,b,,\n1,2,3,,\n")
+  assert row.values["b"] == "3"
+  [message] = caplog.messages
+  assert message.endswith("column 'b' occurs twice: the last one counts")
 
 
 def test_an_unusual_delimiter_is_reported_once(tmp_path, caplog):
@@ -277,7 +286,9 @@ def test_blank_texts_are_counted_with_their_lines(tmp_path, caplog):
     ("t.jsonl", '{"a": null, "b": 1}\n', "line 1: 'a' is null"),
     ("t.jsonl", '{"a": NaN, "b": 1}\n', "line 1: 'a' is null"),
     ("t.tsv", "a\tb\n1\t2\n\n1\t2\t3\n", r"line 4: 3 columns, expected 2 \(a"),
-    ("t.csv", "a,b\n1\n", "line 2: 1 columns, expected 2"),
+    ("t.csv", "a,b\n1\n", "line 2: 1 columns, expected 2.* leave out empty"),
+    ("t.csv", "a,b\n1,2\na, b\n", "line 3: the header again: were files joi"),
+    ("t.tsv", "a\tb\n1\t2\n\ufeffa\tb\n", "line 3: the header again"),
     ("t.csv", 'a,b\n1,2\n1,"2\n\n3,4\n', "begins on line 3 is no CSV"),
     ("t.csv", 'a,b\n"1"x,2\n', "begins on line 2 is no CSV"),
     ("t.jsonl", '{"a": 1}\n{"a": "tru', "line 2 is no JSON .*cut short"),
@@ -288,13 +299,23 @@ def test_blank_texts_are_counted_with_their_lines(tmp_path, caplog):
       "line 2: byte 0xe9 is not UTF-8: give encoding, cp",
     ),
     ("t.csv", b"a\n" + b"x\n" * 5000 + b"\xf6", "line 5002: byte 0xf6 is not"),
-    ("t.csv", b"PK\3\4\x14\0\6\0!\xff", r"is a workbook .* save it as CSV UTF"),
+    ("t.csv", b"PK\3\4\x14\0\6\0!\xff", r"but a workbook .* save it as CSV UT"),
+    ("t.csv", b"\xd0\xcf\x11\xe0\xa1", r"but a workbook \(.xls\): save it"),
   ],
 )
 def test_errors_name_the_line(tmp_path, name, content, message):
   with pytest.raises(UserError, match=message) as error:
     _read(tmp_path, name, content)
   assert f"{tmp_path}/{name}" in str(error.value)
+
+
+@pytest.mark.parametrize("value", [["x"], {"en": "x"}])
+def test_a_list_is_no_text(tmp_path, value):
+  content = json.dumps({"a": "x", "b": value})
+  [row] = _read(tmp_path, "t.jsonl", content, is_text="a".__contains__)
+  assert row.values["b"] == json.dumps(value)
+  with pytest.raises(UserError, match=r"line 1: 'b' is no text but [\[{]\""):
+    _read(tmp_path, "t.jsonl", content, is_text="b".__contains__)
 
 
 def test_broken_rows_can_be_left_out(tmp_path, caplog):
@@ -315,7 +336,7 @@ ROWS = st.tuples(TEXTS, TEXTS).filter(lambda row: "".join(row).strip())
 
 
 @given(st.lists(ROWS, min_size=1))
-def test_whatever_is_written_is_read(tmp_path_factory, rows):
+def test_any_written_table_is_read_unchanged(tmp_path_factory, rows):
   folder = tmp_path_factory.mktemp("eine Tabelle")
   content = io.StringIO(newline="")
   csv.writer(content).writerows([("a", "b"), *rows])

@@ -5,19 +5,10 @@ from dataclasses import replace
 import numpy as np
 
 from modeling import models
-from modeling.config import BertConfig
+from tests import small_model
 
 SEED = (1, 2)  # for dropout
-CONFIG = BertConfig(
-  vocab_size=31,
-  hidden_size=12,
-  num_hidden_layers=2,
-  num_attention_heads=3,
-  intermediate_size=20,
-  type_vocab_size=2,
-  max_position_embeddings=16,
-  initializer_range=0.3,
-)
+CONFIG = small_model.UNEVEN
 LEFT_TO_RIGHT = replace(CONFIG, attention="left_to_right")
 RIGHT_TO_LEFT = replace(CONFIG, attention="right_to_left")
 SHALLOW = replace(CONFIG, attention="shallow")

@@ -128,7 +128,7 @@ def _first_probs(bert, inputs):
     ("right_to_left", [1, 2]),
   ],
 )
-def test_heads_can_begin_with_neighbors(attention, offsets):
+def test_structured_heads_attend_to_neighbors(attention, offsets):
   bert = _structured(attention, heads=2 * len(offsets))
   probs = _first_probs(bert, tokens(length=16))  # [B, A, T, T]
   inner = np.arange(2, 14)
@@ -141,7 +141,7 @@ def test_heads_can_begin_with_neighbors(attention, offsets):
   assert probs[:, len(offsets) : -1].max(initial=0) < 0.1  # still random
 
 
-def test_a_head_can_begin_with_the_same_word_of_the_other_segment():
+def test_a_structured_head_attends_to_the_same_word_in_the_other_segment():
   words = np.arange(8)
   inputs = {
     "input_ids": np.concatenate([words, words[::-1]])[None],
@@ -154,7 +154,7 @@ def test_a_head_can_begin_with_the_same_word_of_the_other_segment():
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
-def test_segments_begin_with_opposite_signs_of_one_unit(number):
+def test_structured_segments_have_opposite_signs_in_one_unit(number):
   bert = _structured(type_vocab_size=number)
   table = np.asarray(bert.embeddings.token_type_embeddings)
   assert not table[:, :-1].any()
@@ -167,7 +167,7 @@ def test_segments_begin_with_opposite_signs_of_one_unit(number):
 _tokens = partial(tokens, length=6)
 
 
-def test_the_bilstm_makes_one_direction_two():
+def test_a_bilstm_lets_a_left_to_right_model_read_both_sides():
   config = replace(BILSTM, attention="left_to_right")
   model = models.tagger(config, 3)
   changed = np.s_[:, 5]
@@ -193,7 +193,7 @@ def _encoders():
   return [models.encoder(replace(CONFIG, attention=side)) for side in SIDES]
 
 
-def test_shallow_features_are_those_of_two_networks():
+def test_shallow_features_join_two_networks():
   model, encoders = models.encoder(SHALLOW), _encoders()
   for encoder, side in zip(encoders, SIDES, strict=True):
     values = {v.path: v.numpy() for v in encoder.weights}

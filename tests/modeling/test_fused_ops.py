@@ -121,7 +121,7 @@ def test_a_chain_is_not_merged_with_others(size):
 
 
 @pytest.mark.parametrize("training", [False, True])
-def test_a_masked_key_has_10000_less(training, form):
+def test_the_score_of_a_masked_key_is_10000_lower(training, form):
   """The original subtracts 10000, which exceeds any real score."""
   scores = tf.constant([[0.0, 200.0], [0.0, 10_000.0]])[None, None]
   probs = fused_ops.masked_softmax(
@@ -320,7 +320,7 @@ def test_a_chain_is_traced_once_for_each_signature():
     assert len(_traced) == number
 
 
-def test_blocks_like_another_have_its_graph(monkeypatch):
+def test_blocks_of_the_same_sizes_have_one_graph(monkeypatch):
   config = replace(TOY, num_hidden_layers=3)
   bert = models.encoder(config).get_layer("bert")
   traced = []

@@ -125,7 +125,7 @@ def test_an_ensemble_of_equal_models_is_one_of_them(logits, number):
     np.testing.assert_allclose(combine(values), values[0], rtol=1e-4, atol=1e-4)
 
 
-def test_mean_of_decisions():
+def test_an_ensemble_has_the_mean_probability_of_each_label():
   values = [tf.constant([[0.0, 3.0]]), tf.constant([[2.0, -30.0]])]
   result = tf.sigmoid(models.mean_odds(values))
   expected = np.mean([tf.sigmoid(value) for value in values], axis=0)

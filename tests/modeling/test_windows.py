@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modeling import models
-from modeling.config import BertConfig
 from modeling.encoder_variants import PoolWindows, TextWindows
+from tests import small_model
 
 CLS, SEP = 2, 3
-CONFIG = BertConfig(200, 8, 1, 2, 8, max_position_embeddings=8)
+CONFIG = small_model.narrow(60)
 
 
 def _rows(lengths, padding=0):
@@ -72,7 +72,9 @@ def _inputs(lengths, padding=0):
 
 
 @pytest.mark.parametrize("pooling", ["mean", "max"])
-def test_a_text_of_one_window_is_as_without(pooling):
+def test_a_text_of_one_window_has_the_logits_of_a_model_without_windows(
+  pooling,
+):
   plain = models.classifier(CONFIG, 3)
   windows = models.classifier(CONFIG, 3, windows=models.Windows(8, 3, pooling))
   names = [v.path for v in plain.variables]

@@ -6,10 +6,9 @@ import shutil
 import numpy as np
 import pytest
 
-from modeling.config import BertConfig
 from runs import checks, model_files
 from storage import UserError
-from tests import programs
+from tests import programs, shared, small_model
 from tests.runs.test_contradictions import raises
 from training import checkpoint, run_json
 
@@ -20,12 +19,9 @@ TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a")
 def _folder(tmp_path):
   """A model's files; `run` is the output folder of a fine-tuning."""
   (tmp_path / "vocab.txt").write_text("\n".join(TOKENS))
-  config = BertConfig(len(TOKENS), 8, 1, 2, 9, max_position_embeddings=16)
+  config = small_model.narrow(len(TOKENS), max_position_embeddings=16)
   config.to_json(str(tmp_path / "bert_config.json"))
-  (tmp_path / "run").mkdir()
-  newest = 'model_checkpoint_path: "model.ckpt-3"\n'
-  (tmp_path / "run/checkpoint").write_text(newest)
-  (tmp_path / "run/model.ckpt-3.index").touch()
+  shared.touch_checkpoint(tmp_path / "run", "model.ckpt-3")
   flags = {"do_lower_case": True, "add_bilstm": False, "vocab_file": "of/it"}
   flags |= {"attention": "bidirectional", "long_text": "windows"}
   _record(tmp_path, "run_classifier", **flags)
@@ -52,7 +48,9 @@ def _check(folder, *same, program="run_classifier", **changes):
 
 
 @pytest.mark.parametrize("do_train", [False, True])
-def test_a_model_to_start_from_or_to_predict_with_is_there(folder, do_train):
+def test_a_run_needs_a_checkpoint_to_start_from_or_to_predict_with(
+  folder, do_train
+):
   _check(folder, do_train=True)
   _check(folder, output_dir=str(folder / "run"))
   with pytest.raises(ValueError, match="out and no --init_checkpoint: train"):
@@ -76,8 +74,8 @@ def test_another_size_is_named_with_both_files(folder, start, size):
   shapes = {
     "embeddings/word_embeddings": (len(TOKENS), 8),
     "embeddings/position_embeddings": (16, 8),
-    "embeddings/token_type_embeddings": (16, 8),
-    "encoder/layer_0/intermediate/dense/kernel": (8, 9),
+    "embeddings/token_type_embeddings": (2, 8),
+    "encoder/layer_0/intermediate/dense/kernel": (8, 12),
   }
   values = {f"bert/{name}": np.zeros(shape) for name, shape in shapes.items()}
   checkpoint.write(str(folder / "run/model.ckpt-3"), values)
@@ -123,7 +121,7 @@ def test_flags_of_the_run_stay_as_they_are(folder):
       _check(folder, *same, output_dir=run, **{name: value})
 
 
-def test_another_direction_than_in_training_is_to_be_named(folder):
+def test_a_direction_other_than_in_training_needs_its_flag(folder):
   start = {"init_checkpoint": str(folder / "run"), "do_train": True}
   _record(folder, "run_pretraining", attention="right_to_left")
   with pytest.raises(ValueError, match="give that value, or confirm this one"):
@@ -159,7 +157,7 @@ def test_a_head_that_is_restored_has_flags_and_labels_of_its_training(
     checks.check_head(args, "multi_label")
 
 
-def test_the_checkpoint_of_the_folder_goes_before_that_to_start_from(folder):
+def test_the_folders_checkpoint_is_checked_before_init_checkpoint(folder):
   start = {"init_checkpoint": "old", "output_dir": str(folder / "out")}
   args = programs.arguments("run_classifier", **start)
   assert checks.checkpoint(args) == "old"
@@ -190,7 +188,9 @@ def test_a_teacher_whose_file_has_moved_is_named(folder):
   _record(folder, "run_classifier", **trained)
   _check(folder, **flags)
   longer = flags | {"bert_config_file": str(folder / "longer.json")}
-  BertConfig(len(TOKENS), 8, 1, 2, 9).to_json(longer["bert_config_file"])
+  small_model.narrow(9, max_position_embeddings=17).to_json(
+    longer["bert_config_file"]
+  )
   with pytest.raises(ValueError, match=r"max_seq_length 17 exceeds max_p.* 16"):
     _check(folder, **longer, max_seq_length=17)
 
@@ -278,6 +278,10 @@ def test_a_network_may_have_twelve_layers(monkeypatch):
   sizes = {f"bert/encoder/layer_{i}/output/dense/bias": (8,) for i in range(12)}
   sizes["bert/embeddings/word_embeddings"] = (7, 8)
   monkeypatch.setattr("training.checkpoint_files.shapes", lambda _: sizes)
-  model_files.check_sizes("file", BertConfig(7, 8, 12, 2, 9), "model")
+  model_files.check_sizes(
+    "file", small_model.narrow(7, num_hidden_layers=12), "model"
+  )
   with pytest.raises(UserError, match="has num_hidden_layers 12, but"):
-    model_files.check_sizes("file", BertConfig(7, 8, 10, 2, 9), "model")
+    model_files.check_sizes(
+      "file", small_model.narrow(7, num_hidden_layers=10), "model"
+    )

@@ -6,9 +6,8 @@ import re
 import pytest
 
 from modeling import models
-from modeling.config import BertConfig
 from runs import checks, fine_tune, session
-from tests import programs
+from tests import programs, small_model
 
 WINDOWS = {"long_text": "windows"}
 PATIENCE = {"early_stopping_patience": 1}
@@ -116,7 +115,7 @@ def test_evaluations_need_data(flags, while_training, at_all):
 )
 def test_examples_are_packed_unless_something_forbids_it(flags, config, name):
   args = _settings().replace(**flags)
-  config = BertConfig(5, 8, 1, 2, 8, **config)
+  config = small_model.narrow(5, **config)
   assert checks.packing_conflict(args, config) == name
   for chosen in (None, False, True):
     packs = fine_tune.packs_examples(args.replace(pack_examples=chosen), config)
@@ -142,11 +141,10 @@ def test_windows_have_a_stride_and_a_length(flags, stride, length):
 
 def test_a_bilstm_may_be_frozen_where_there_is_one():
   args = _settings(freeze_layers="bilstm")
-  sizes = (5, 8, 1, 2, 8)
-  config = BertConfig(*sizes, add_bilstm=True)
+  config = small_model.narrow(5, add_bilstm=True)
   assert args.frozen_layers(config) == {("bilstm", None)}
   with pytest.raises(ValueError, match="layers 0-0 and embeddings, encoder, p"):
-    args.frozen_layers(BertConfig(*sizes))
+    args.frozen_layers(small_model.narrow(5))
 
 
 def test_options_of_a_pipeline_are_words_of_a_shell():

@@ -116,7 +116,7 @@ def _other(known: settings.Flag) -> Any:
 
 
 @pytest.mark.parametrize("program", TRAINING_PROGRAMS)
-def test_only_flags_of_training_are_told_if_they_change(
+def test_only_changed_flags_of_training_cause_a_warning(
   program, tmp_path, caplog
 ):
   kind = programs.settings_of(program)
@@ -142,7 +142,7 @@ test_file tpu_name tpu_zone verbose_logging
 """
 
 
-def test_no_other_flag_is_without_effect_on_a_training():
+def test_only_the_listed_flags_have_no_effect_on_a_training():
   names = {
     name
     for program in TRAINING_PROGRAMS

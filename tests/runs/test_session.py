@@ -10,12 +10,11 @@ import pytest
 import tensorflow as tf
 
 from modeling import losses, models, tracing
-from modeling.config import BertConfig
 from runs import model_files, session
 from serving.answers import TextConfig
 from serving.export import ServedModel
 from tasks.features import task as features
-from tests import programs
+from tests import programs, shared, small_model, stages
 from tests.runs.test_fine_tune import _flags
 from tests.training import toy
 from training import loop, optimization, run_folder, run_json
@@ -104,11 +103,10 @@ def test_training_may_stop_before_its_schedule_ends(tmp_path, started):
   ],
 )
 def test_float16_has_a_loss_scale_and_xla_compiles_what_it_supports(
-  tmp_path, monkeypatch, started, caplog,
+  tmp_path, monkeypatch, started, log,
   dtype, jit_compile, supports, is_scaled, is_compiled,
 ):  # fmt: skip
   monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: ["GPU:0"])
-  caplog.set_level("INFO", "absl")
   model = models.pretrainer(toy.config())
   model.layers[-1].supports_jit = supports
   calls = started(_flags(tmp_path, dtype=dtype, jit_compile=jit_compile), model)
@@ -122,7 +120,7 @@ def test_float16_has_a_loss_scale_and_xla_compiles_what_it_supports(
   reason = f"it cannot compile {model.layers[-1].name}"
   text = f"does not compile the step as one: {reason}"
   text = "compiles the step" if is_compiled else text
-  assert f"XLA {text}; batches have 12 tokens" in caplog.text
+  assert f"XLA {text}; batches have 12 tokens" in log.text
 
 
 def test_a_model_reads_packed_rows_if_the_run_packs(tmp_path, started):
@@ -214,8 +212,7 @@ def test_a_model_is_restored_with_its_own_vocabulary(tmp_path, entry):
   own = (tmp_path / "vocab.txt").read_text()
   changes = {"vocab_file": tmp_path / "other.txt"}
   changes["vocab_file"].write_text(own.replace("a", "b"))
-  (tmp_path / "checkpoint").write_text('model_checkpoint_path: "a"\n')
-  (tmp_path / "a.index").touch()
+  shared.touch_checkpoint(tmp_path, "a")
   with pytest.raises(ValueError, match=r"line 5 is 'b', but 'a' in .*vocab"):
     session.restore(KIND, str(tmp_path), entry, None, changes)
 
@@ -230,7 +227,9 @@ def test_exports_for_keras_are_float32(formats, policy):
 
 
 def test_flags_override_bert_config_json_where_they_are_set(entry):
-  config = BertConfig(5, 8, 1, 2, 8, attention="left_to_right")
+  config = small_model.narrow(
+    5, attention="left_to_right", max_position_embeddings=512
+  )
   config.to_json("bert_config.json")
   for attention, expected in (
     (None, "left_to_right"),
@@ -291,25 +290,19 @@ def test_a_run_evaluates_its_best_or_its_newest_checkpoint(
 @pytest.fixture(name="events")
 def _events(monkeypatch):
   """Records a run's actions, with stand-ins."""
-  events = []
+  events = stages.Events()
   zero = SimpleNamespace(numpy=lambda: 0)
   step = SimpleNamespace(examples=zero, average=None)
   monkeypatch.setattr(session, "make_strategy", lambda args: None)
   monkeypatch.setattr(session.Run, "_train_step", lambda *_: step)
   monkeypatch.setattr(Checkpoints, "restore_or_set_seed", lambda *_: 7)
-  for owner, name, skipped in (
+  for owner, name, first in (
     (session.record_scan, "load_index", 1),
     (Checkpoints, "resume", 2),
     (Checkpoints, "log_all", 1),
     (session.record, "warn_if_changed", 1),
   ):
-    monkeypatch.setattr(
-      owner,
-      name,
-      lambda *given, n=name, skipped=skipped: events.append(
-        (n, *given[skipped:])
-      ),
-    )
+    events.replace(monkeypatch, owner, name, first=first)
   monkeypatch.setattr(
     loop, "Training", lambda *_, **__: iter([events.append(("loop",))])
   )
@@ -345,13 +338,13 @@ def test_a_training_resumes_and_trains(
 def test_all_workers_wait_for_the_export_and_the_chief_writes(
   tmp_path, monkeypatch, is_chief
 ):
-  events, is_inside = [], []
+  events = stages.Events()
 
   @contextmanager
   def scope():
-    is_inside.append(True)
+    events.append("enter")
     yield
-    is_inside.pop()
+    events.append("leave")
 
   strategy = SimpleNamespace(scope=scope)
   monkeypatch.setattr(session, "make_strategy", lambda args: strategy)
@@ -364,21 +357,17 @@ def test_all_workers_wait_for_the_export_and_the_chief_writes(
     (session.exports, "save"),
     (session.run_folder, "wait_for_chief"),
   ):
-    monkeypatch.setattr(
-      owner,
-      name,
-      lambda *given, n=name: events.append((n, len(is_inside), *given)),
-    )
+    events.replace(monkeypatch, owner, name)
   served = SimpleNamespace(model="model")
-  training.export(lambda args: events.append(("build", 0)) or served)
-  settings = training.settings
+  training.export(lambda args: events.append("build") or served)
   written = [
-    ("set_export_policy", 0, "float32", ["keras"]),
-    ("build", 0),
-    ("load", 0, settings, "model", training.checkpoints),
-    ("save", 0, "new", served, ["keras"]),
+    ("set_export_policy", "float32", ["keras"]),
+    "build",
+    ("load", training.settings, "model", training.checkpoints),
+    ("save", "new", served, ["keras"]),
   ]
-  assert events == written * is_chief + [("wait_for_chief", 1)]
+  waited = ["enter", ("wait_for_chief",), "leave"]
+  assert events == written * is_chief + waited
   told = {"vocab_file": "of the model"}
   monkeypatch.setattr(session.checks, "vocabulary_flags", lambda *_: told)
   training._report(losses.pretraining(), toy.Source(1), "examples")
@@ -389,9 +378,8 @@ def test_all_workers_wait_for_the_export_and_the_chief_writes(
 
 
 def test_the_page_of_a_run_names_folder_program_and_start(
-  tmp_path, monkeypatch, caplog
+  tmp_path, monkeypatch, log
 ):
-  caplog.set_level("INFO", "absl")
   entry = {"flags": {}, "started": "2026-01-02T03:04:05+0000"}
   run_json.append(str(tmp_path), entry)
   facts: dict = {}
@@ -405,4 +393,4 @@ def test_the_page_of_a_run_names_folder_program_and_start(
   assert facts["folder"] == tmp_path.name
   assert (facts["started"], facts["step"]) == ("2026-01-02 03:04", "7")
   assert facts["dev"] == "3"
-  assert "run.html: open it in a browser" in caplog.text
+  assert "run.html: open it in a browser" in log.text

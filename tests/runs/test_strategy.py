@@ -5,10 +5,9 @@ from types import SimpleNamespace
 import pytest
 import tensorflow as tf
 
-from modeling.config import BertConfig
 from runs import checks, devices, fine_tune
 from runs.settings import Devices
-from tests import programs
+from tests import programs, small_model
 from tests.training import toy
 
 
@@ -84,15 +83,14 @@ False float32 True | this machine has an NVIDIA GPU, and TensorFlow does not
 
 
 @pytest.mark.parametrize("line", GPU_LINES.strip().splitlines())
-def test_the_log_explains_gpus(line, monkeypatch, caplog):
+def test_the_log_explains_gpus(line, monkeypatch, log):
   given, message = line.split(" |")
   has_gpus, dtype, tf32 = given.split()
   monkeypatch.setattr(devices.glob, "glob", lambda pattern: ["/dev/nvidia0"])
-  caplog.set_level("INFO", logger="absl")
   flags = _flags(dtype=dtype, tf32=tf32 == "True")
   devices._explain_gpus(flags, has_gpus == "True")
-  assert len(caplog.messages) == bool(message)
-  assert message.strip() in caplog.text
+  assert len(log.messages) == bool(message)
+  assert message.strip() in log.text
 
 
 def test_workers_that_would_each_train_alone_are_refused(monkeypatch):
@@ -181,7 +179,7 @@ def test_a_flag_says_what_is_compiled_before_the_device_does(
     assert devices.why_uncompiled(args.replace(**on_tpu), model) == ""
     for split in ("train", "dev"):
       assert not devices.length_multiple(args.replace(**on_tpu), 128, split)
-  config = BertConfig(5, 8, 1, 2, 8)
+  config = small_model.narrow(5)
   for chosen in (None, False, True):
     packs = fine_tune.packs_examples(args.replace(pack_examples=chosen), config)
     expected = False if chosen is None and is_compiled else chosen

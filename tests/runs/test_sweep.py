@@ -75,12 +75,11 @@ TRIAL = """
 """
 
 
-def test_the_winner_of_all_combinations_is_copied(tmp_path, commands, caplog):
+def test_the_winner_of_all_combinations_is_copied(tmp_path, commands, log):
   # The second command adds the missing trials.
   sweep.run_sweep(_flags(tmp_path, learning_rate=1e-5))
   assert len(commands) == 2
-  with caplog.at_level("INFO", logger="absl"):
-    sweep.run_sweep(_flags(tmp_path))
+  sweep.run_sweep(_flags(tmp_path))
   assert len(commands) == 4
   python, *words = commands[1]
   folder = f"--output_dir={tmp_path}/rate_1e-05_seed_2"
@@ -93,8 +92,8 @@ def test_the_winner_of_all_combinations_is_copied(tmp_path, commands, caplog):
   assert winner.endswith("rate_3e-05_seed_1")
   for name in ("thresholds.tsv", "null_score_diff_threshold.txt"):
     assert (tmp_path / name).read_text() == winner
-  assert "rate_3e-05: 0.7850 ± 0.0071, 2 seeds" in caplog.text
-  assert "the best is rate_3e-05_seed_1: f1 0.7900" in caplog.text
+  assert "rate_3e-05: 0.7850 ± 0.0071, 2 seeds" in log.text
+  assert "the best is rate_3e-05_seed_1: f1 0.7900" in log.text
   # Repeated sweeps do not add the best trial to run.json again.
   for _ in range(2):
     [_, start] = json.loads((tmp_path / "run.json").read_text())

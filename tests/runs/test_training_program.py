@@ -12,7 +12,7 @@ from absl import logging as absl_logging
 
 from runs import training_program
 from runs.training_program import LOCK_FILE, dry_run, locked
-from tests import programs
+from tests import programs, shared
 from tests.training import toy
 
 HOLD = """
@@ -143,10 +143,7 @@ def test_a_dry_run_starts_from_the_same_checkpoint(tmp_path, program, own):
   folder = tmp_path / "out"
   if own:
     path = folder / own
-    path.parent.mkdir(parents=True)
-    path.with_name(f"{path.name}.index").touch()
-    text = f'model_checkpoint_path: "{path.name}"\n'
-    path.with_name("checkpoint").write_text(text)
+    shared.touch_checkpoint(path.parent, path.name)
   for given, do_train in itertools.product((None, "", "bert"), (False, True)):
     flags = {"do_train": do_train, "init_checkpoint": given, "dry_run": True}
     args = programs.arguments(program, output_dir=str(folder), **flags)

@@ -5,9 +5,8 @@ import re
 import pytest
 
 from data import vocab
-from modeling.config import BertConfig
 from runs import checks, record, trained_model
-from tests import programs
+from tests import programs, small_model
 from training import run_json
 
 LOWER = [*vocab.SPECIAL_TOKENS, "a", "film"]
@@ -23,7 +22,7 @@ def _folders(tmp_path):
   for folder in folders:
     folder.mkdir()
   path = folders[1] / "bert_config.json"
-  BertConfig(len(LOWER), 8, 1, 2, 9).to_json(str(path))
+  small_model.narrow(len(LOWER)).to_json(str(path))
   return folders
 
 
@@ -66,22 +65,21 @@ def test_a_file_that_is_no_text_is_left_out(folders):
 
 
 def test_a_run_records_the_vocabulary_and_whether_its_case_is_known(
-  folders, caplog
+  folders, log
 ):
   flags = {"bert_config_file": str(folders[1] / "bert_config.json")}
   flags["output_dir"] = str(folders[0])
-  caplog.set_level("INFO", logger="absl")
 
   def recorded(*given, **changes):
     args = programs.arguments("run_pretraining", given, **flags | changes)
     return checks.vocabulary_flags(args, len(LOWER))
 
   assert recorded() == {}
-  assert f"copy one into {folders[0]} to ask" in caplog.text
+  assert f"copy one into {folders[0]} to ask" in log.text
   vocab.save(LOWER, folders[1] / "vocab.txt")
   path = str(folders[1] / "vocab.txt")
   assert recorded() == {"vocab_file": path, "do_lower_case": None}
-  assert f"the vocabulary of the model: {path}" in caplog.text
+  assert f"the vocabulary of the model: {path}" in log.text
   cased = recorded("do_lower_case", do_lower_case=False)
   assert cased == {"vocab_file": path, "do_lower_case": False}
   assert recorded(vocab_file="other") == {}
@@ -90,7 +88,9 @@ def test_a_run_records_the_vocabulary_and_whether_its_case_is_known(
 @pytest.mark.parametrize(
   ("tokens", "is_lower"), [(LOWER, True), (CASED, False)]
 )
-def test_a_case_that_is_not_known_is_the_vocabularys(folders, tokens, is_lower):
+def test_an_unknown_letter_case_comes_from_the_vocabulary(
+  folders, tokens, is_lower
+):
   path = folders[1] / "vocab.txt"
   vocab.save(tokens, path)
   for flags in (

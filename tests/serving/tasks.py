@@ -34,12 +34,9 @@ from tests.shared import slow
 T = 12
 LABELS = ("no", "yes")
 TAGS = ("O", "B-X", "I-X")
-CONFIG = small_model.config(
+CONFIG = small_model.narrow(
   len(stand_in.WORDS),
-  hidden_size=8,
-  intermediate_size=8,
   initializer_range=0.5,
-  max_position_embeddings=T,
   # Inference ignores these rates.
   hidden_dropout_prob=0.5,
   attention_probs_dropout_prob=0.5,

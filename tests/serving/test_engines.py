@@ -137,7 +137,7 @@ class _Sums(engines.Batches):
     }
 
 
-def test_outputs_are_those_of_the_row_alone_and_in_order():
+def test_a_batch_gives_each_row_its_own_outputs_in_order():
   sizes, engine = (5, 1, 40, 2), _Sums()
   rows = (_row(n, masked_lm_positions=np.arange(n // 2 + 1)) for n in sizes)
   for size, outputs in zip(sizes, engine.run(rows), strict=True):
@@ -271,7 +271,7 @@ def test_a_row_alone_has_all_cores_and_several_have_one_each(interpreters):
   assert list(engine.run([])) == []
 
 
-def test_others_need_not_wait_for_all_of_a_long_request(interpreters):
+def test_a_short_request_does_not_wait_for_all_rows_of_a_long_one(interpreters):
   engine = LiteRtEngine("file")
   results = engine.run(_numbers(*range(1000)))
   assert next(results)["x"] == 0  # the request has begun
@@ -298,7 +298,7 @@ def test_an_interpreter_computes_for_one_thread_at_a_time(interpreters):
   assert interpreters[0].calls == before + 1
 
 
-def test_an_error_is_not_that_of_an_earlier_row(monkeypatch):
+def test_an_error_does_not_repeat_an_earlier_rows_error(monkeypatch):
   loaded = []
 
   def load(file, num_threads):

@@ -71,7 +71,7 @@ def test_a_failure_keeps_the_old_file_and_leaves_nothing_else(tmp_path):
   assert os.listdir(tmp_path) == ["file"]
 
 
-def test_two_write_a_file_and_the_last_one_counts(tmp_path):
+def test_two_writers_of_a_file_leave_the_content_of_the_last(tmp_path):
   path = str(tmp_path / "file")  # on two machines, both are process 1
   with files.open_for_writing(path) as first:
     first.write(b"first")

@@ -35,7 +35,7 @@ def _scanned(monkeypatch):
   return paths
 
 
-def test_offsets_of_blocks(paths):
+def test_an_index_has_the_offsets_of_blocks(paths):
   index = record_scan.load_index(paths)
   assert index.records == 1257
   assert index.file.tolist() == [0, 1, 2, 2, 2, 2]
@@ -175,7 +175,7 @@ def test_flipped_bits_are_reported_and_left_out(path, tmp_path):
   assert _records(copy) == good
 
 
-def test_copies_of_files_of_one_name_are_apart(path, tmp_path):
+def test_copies_of_files_with_one_name_have_different_names(path, tmp_path):
   (tmp_path / "dev").mkdir()
   other = tmp_path / "dev" / os.path.basename(path)
   shutil.copyfile(path, other)
@@ -306,16 +306,15 @@ def test_a_corrupt_index_is_ignored(old, new, tmp_path, scanned):
   assert scanned == [path]
 
 
-def test_only_files_without_an_index_are_scanned(tmp_path, scanned, caplog):
+def test_only_files_without_an_index_are_scanned(tmp_path, scanned, log):
   paths = [_build(tmp_path / f"{i}", 9) for i in range(3)]
   paths.append(_write(tmp_path / "part.tfrecord", 9))
   cache = str(tmp_path / "cache.npz")
-  caplog.set_level("INFO", logger="absl")
   for _ in range(2):
     assert record_scan.load_index(paths, cache).records == 36
   assert scanned == paths[3:]
   text = f"index of 3 of 4 files; scanned {paths[3]}"
-  assert caplog.text.count(text) == 1
+  assert log.text.count(text) == 1
 
 
 def test_a_failed_index_fails_no_build(tmp_path, caplog):

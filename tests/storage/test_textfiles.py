@@ -75,6 +75,20 @@ def test_utf16_is_named(path, encoding, text):
     _lines(path)
 
 
+@pytest.mark.parametrize(
+  ("first", "message"),
+  [
+    (gzip.compress(b"a", mtime=0), "compressed: .* ends with .gz"),
+    (b"PK\3\4\xff", "a workbook .* or an archive"),
+    (b"%PDF-1.4\n\xff", "a PDF: extract its text"),
+  ],
+)
+def test_a_file_that_is_no_text_is_named(path, first, message):
+  path.write_bytes(first)
+  with pytest.raises(UserError, match=rf"text\.tsv is no text but {message}"):
+    _lines(path)
+
+
 def test_a_missing_file_and_a_directory_are_named(tmp_path):
   with pytest.raises(FileNotFoundError, match=r"cannot read .*no\.txt"):
     _lines(tmp_path / "no.txt")

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from data.features import TOKENS
 from data.tokenization import FullTokenizer
 from modeling import losses
+from serving import answers as serving_answers
 from serving import savedmodel
-from serving.answers import TextConfig, TextModel, sigmoid, softmax
+from serving.answers import TextConfig, TextModel, sigmoid, softmax, to_list
 from storage import UserError
 from tasks.classification import answers as classification
 from tasks.classification.examples import TextExample, TextRecordBuilder
@@ -211,7 +212,7 @@ def test_the_graph_pools_as_the_settings_say(graph_tokenizer):
   np.testing.assert_array_equal(value, values[:, 1])
 
 
-def test_blanks_are_pythons():
+def test_the_graph_strips_the_blanks_that_python_strips():
   codes = (c for c in range(0x110000) if not 0xD800 <= c < 0xE000)
   chars = [chr(code) for code in codes]
   result, _ = split(tf.constant(chars))
@@ -311,7 +312,7 @@ def test_entities_are_parts_of_the_text():
   assert sorted(first) == ["end", "label", "probability", "start", "text"]
 
 
-def test_a_list_has_the_words():
+def test_a_list_already_has_the_words():
   answer = _tag(["a b", "c.", " ", "d"], [0, 0, 1, 2, 2, 2])
   assert answer["words"] == ["a b", "c.", " ", "d"]
   assert answer["start"] == [0, 4, 7, 9]  # one blank between words
@@ -356,7 +357,7 @@ def test_windows_of_a_sentence_have_the_tags_of_its_words(tokenizer):
     np.testing.assert_allclose(result, softmax(logits), atol=1e-5)
 
 
-def test_masks_of_both_texts_and_is_next():
+def test_a_pair_has_the_masks_of_both_texts_and_is_next():
   model = pretraining.Answers(tasks.text_config(length=9), top_k=2)
   texts = {"text": "a [MASK] b", "text_pair": "[MASK] c"}
   [row] = model.encode(texts).rows
@@ -442,3 +443,37 @@ def test_values_become_vectors(pooling):
   assert answer["token_vectors"] == values.tolist()
   windows = _decode(model, {"text": "a b"}, values=values[0])
   assert windows == {"sentence": values[0].tolist()}
+
+
+# --- Probabilities and files ------------------------------------------------
+
+
+def test_large_logits_have_probabilities():
+  logits = np.array([[9e4, 0, 0], [-9e4, -9e4, -9e5]], np.float32)
+  expected = [[1, 0, 0], [0.5, 0.5, 0]]
+  assert softmax(logits).tolist() == expected
+  logits = np.array([-1e4, -80, 0, 200], np.float32)
+  expected = [0, np.exp(-80), 0.5, 1]
+  np.testing.assert_allclose(sigmoid(logits), expected, rtol=1e-5)
+
+
+def test_numbers_that_json_does_not_have_become_null():
+  values = np.array([[np.nan, 0.5], [-np.inf, 1]], np.float32)
+  assert to_list(values) == [[None, 0.5], [None, 1]]
+  assert to_list(values[0, 0]) is None
+
+
+@pytest.mark.parametrize("labels", [None, ["b", "a"]])
+@pytest.mark.parametrize("do_lower_case", [False, True])
+def test_what_is_saved_is_loaded(tmp_path, labels, do_lower_case):
+  tokenizer = FullTokenizer(tasks.vocab_file(), do_lower_case)
+  config = TextConfig(tokenizer, 33, labels)
+  serving_answers.save(
+    str(tmp_path), classification.Answers(config, pairs=False)
+  )
+  task, loaded, settings = serving_answers.load(str(tmp_path))
+  assert loaded == TextConfig(loaded.tokenizer, 33, labels)
+  assert loaded.tokenizer.vocab == tokenizer.vocab
+  assert (task, settings) == ("classification", {"pairs": False})
+  lower, upper = map(loaded.tokenizer.tokenize, ("ab", "AB"))
+  assert (lower == upper) == do_lower_case

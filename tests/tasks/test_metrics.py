@@ -64,7 +64,7 @@ def test_correlations_agree_with_a_calculation():
   )
 
 
-def test_undefined_is_zero():
+def test_an_undefined_metric_is_zero():
   same, others = np.zeros(4, int), np.array([0, 1, 0, 1])
   assert metrics.score("f1", same, same) == 0
   for name in ("matthews_correlation", "pearson", "spearman"):
@@ -72,7 +72,7 @@ def test_undefined_is_zero():
     assert metrics.score(name, others, same) == 0
 
 
-def test_f1_of_several_labels_and_of_a_single_one():
+def test_several_labels_and_a_single_label_have_an_f1():
   predictions = np.array([[1, 0], [1, 1], [0, 0], [1, 0]])
   labels = np.array([[1, 0], [0, 1], [1, 1], [0, 0]])
   micro = metrics.score("micro_f1", predictions, labels)

@@ -54,6 +54,8 @@ def test_a_run_without_a_vocabulary_does_not_know_its_case(tmp_path, tokens):
   flags = {"vocab_file": None, "do_lower_case": tokens is CASED}
   _record(own, {"program": "run_pretraining", "flags": flags})
   assert find_model(str(own)).do_lower_case == (tokens is LOWER)
+  (own / "run.json").unlink()
+  assert find_model(str(own)).do_lower_case == (tokens is LOWER)
 
 
 def test_the_vector_of_a_text_is_the_mean_of_the_last_layer(tmp_path, restored):

@@ -45,7 +45,7 @@ def test_the_newest_checkpoints_stay_and_are_listed(tmp_path):
 @pytest.mark.parametrize(
   ("keep", "steps"), [(5, [10, 20]), (1, [20]), (0, [0, 10, 20])]
 )
-def test_the_first_checkpoint_goes_at_the_next(tmp_path, caplog, keep, steps):
+def test_the_next_checkpoint_replaces_the_first(tmp_path, caplog, keep, steps):
   checkpoints = Checkpoints(str(tmp_path), keep=keep)
   checkpoints.save(0, {"a": tf.Variable(0)})
   assert checkpoints.newest_readable().endswith("model.ckpt-0")
@@ -70,7 +70,9 @@ def test_any_of_its_files_names_a_checkpoint(tmp_path):
     checkpoint_files.find_checkpoint(str(tmp_path / "none"))
 
 
-def test_a_name_without_a_folder_is_of_the_current_one(tmp_path, monkeypatch):
+def test_a_name_without_a_folder_is_in_the_current_folder(
+  tmp_path, monkeypatch
+):
   monkeypatch.chdir(tmp_path)
   checkpoint.write("a.ckpt", {"a": tf.Variable([1.0, 2.0])})
   assert checkpoint.open_reader("a.ckpt")["a"].tolist() == [1.0, 2.0]
@@ -78,7 +80,7 @@ def test_a_name_without_a_folder_is_of_the_current_one(tmp_path, monkeypatch):
   assert sorted(checkpoint.files_of("a.ckpt")) == names
 
 
-def test_a_comma_in_a_name_does_not_make_two_of_one(tmp_path):
+def test_a_name_with_a_comma_is_one_checkpoint(tmp_path):
   prefix = _saved(tmp_path / "a, b")
   for path in (prefix, os.path.dirname(prefix)):
     assert checkpoint.open_reader(path).prefix == prefix
@@ -89,7 +91,7 @@ def test_two_encoders_side_by_side_are_both_named(tmp_path):
   assert checkpoint.open_reader(f"{one},{two}").prefix == f"{one},{two}"
 
 
-def test_slots_are_of_neither_side(tmp_path):
+def test_slots_belong_to_neither_encoder(tmp_path):
   values = {"bert/a": np.ones(3), "bert/a/LAMB_1": np.ones(3), "b": np.ones(2)}
   one, two = (_saved(tmp_path / name, **values) for name in "ab")
   sides = checkpoint.open_reader(f"{one},{two}").shapes
@@ -175,7 +177,7 @@ def test_a_wrong_shape_names_both_and_the_cause(tmp_path, name, cause):
     assert part in str(error.value)
 
 
-def test_nothing_in_common_is_refused(tmp_path):
+def test_a_checkpoint_without_any_variable_of_the_model_is_refused(tmp_path):
   with pytest.raises(
     ValueError, match=r"has no bert/embed.*, but a, \.\.\.: name"
   ):

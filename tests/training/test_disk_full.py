@@ -25,7 +25,7 @@ def _by_hdf5():
 @pytest.mark.parametrize(
   ("write", "file"), [(_by_tensorflow, f" for {FULL}"), (_by_hdf5, "")]
 )
-def test_a_remedy_is_named(write, file):
+def test_a_full_disk_has_a_remedy(write, file):
   with pytest.raises(Exception) as raised:
     write()
   line = program.describe_full_disk(raised.value)
@@ -56,5 +56,5 @@ def test_python_files_get_their_names(tmp_path):
 @pytest.mark.parametrize(
   "error", [ValueError("no"), OSError(errno.ENOENT, "No such file", "x")]
 )
-def test_other_errors_are_none_of_it(error):
+def test_other_errors_are_no_full_disk(error):
   assert program.describe_full_disk(error) is None

@@ -30,7 +30,9 @@ def _traced():
     (21, 100.0, 1),  # at least one
   ],
 )
-def test_stretches_end_where_something_is_due(step, seconds, expected):
+def test_a_call_of_the_graph_ends_where_something_is_due(
+  step, seconds, expected
+):
   plan = loop.Plan(100, save_every=7, max_steps=50, evaluate_every=10)
   assert plan.steps_to_run(step, seconds) == expected
 
@@ -47,6 +49,15 @@ def _train(tmp_path, steps=5, step=None, evaluate=None, evaluated=0, **plan):
   options = {"evaluate": evaluate or seen.append, "evaluated": evaluated}
   data, plan = toy.batches(steps), loop.Plan(steps, **plan)
   return toy.train(tmp_path, step, data, plan, **options), seen
+
+
+def test_the_curves_have_a_point_at_each_evaluation(tmp_path):
+  def evaluate(step):
+    seen.append((step, report.read_metrics(str(tmp_path))[-1]["step"]))
+
+  seen = []
+  _train(tmp_path, evaluate=evaluate, save_every=9, evaluate_every=2)
+  assert seen == [(2, 2), (4, 4)]
 
 
 def test_a_training_saves_evaluates_and_reports(tmp_path, caplog, monkeypatch):
@@ -95,7 +106,7 @@ def test_a_start_without_data_makes_no_report(traced):
     next(iter(loop.Training(traced, *parts)))
 
 
-def test_a_killed_evaluation_is_made_up_for(tmp_path, monkeypatch, traced):
+def test_a_killed_evaluation_is_repeated(tmp_path, monkeypatch, traced):
   clocks = []
   restart = report.Report.restart_clock
 

@@ -113,7 +113,7 @@ def test_a_corrupt_file_is_named(tmp_path):
       run_folder.read_best(str(tmp_path))
 
 
-def test_a_number_is_better_than_none(tmp_path):
+def test_a_number_is_better_than_nan(tmp_path):
   best = run_folder.BestCheckpoint(str(tmp_path), "pearson", patience=9)
   model = models.classifier(toy.config(), 2)
   for step, value in ((1, float("nan")), (2, -0.5), (3, float("nan"))):

@@ -86,7 +86,7 @@ def test_two_replicas_equal_one(start, plain, accumulation_steps):
     np.testing.assert_allclose(sums[name], expected[name], rtol=1e-5)
 
 
-def test_stretches_of_steps_change_nothing_and_dropout_repeats():
+def test_several_steps_per_call_change_nothing_and_dropout_repeats():
   weights = toy.bag().get_weights()
   [expected], expected_state = _run(weights=weights, dropout=0.3)
   reports, state = _run(stretches=[1, 1, 4], weights=weights, dropout=0.3)

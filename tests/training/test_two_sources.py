@@ -59,7 +59,7 @@ class _Model:
 @pytest.mark.parametrize("averages", [False, True])
 @pytest.mark.parametrize("has_own", [False, True])
 @pytest.mark.parametrize("has_given", [False, True])
-def test_the_own_checkpoint_counts_before_the_given_one(
+def test_the_folders_checkpoint_is_loaded_before_init_checkpoint(
   tmp_path, averages, has_own, has_given
 ):
   given = _save(tmp_path / "given", 2.0, averages) if has_given else None
@@ -110,7 +110,7 @@ def test_the_best_or_newest_checkpoint_of_a_folder_is_chosen(
   assert checkpoint_files.choose_checkpoint(str(tmp_path), prefers) == expected
 
 
-def test_a_checkpoint_without_its_files_is_none(tmp_path):
+def test_a_checkpoint_without_its_files_does_not_count(tmp_path):
   lines = [
     'model_checkpoint_path: "c"',
     *(f'all_model_checkpoint_paths: "{name}"' for name in "abc"),
@@ -123,7 +123,7 @@ def test_a_checkpoint_without_its_files_is_none(tmp_path):
     assert checkpoint_files.all_checkpoints(str(tmp_path)) == expected
 
 
-def test_a_head_that_may_be_there_is_of_a_checkpoint(tmp_path):
+def test_a_checkpoint_has_the_kinds_of_its_variables(tmp_path):
   assert checkpoint_files.kinds_at(None) == []
   prefix = _save(tmp_path, 1.0)
   assert checkpoint_files.kinds_at(prefix) == ["encoder"]

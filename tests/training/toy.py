@@ -27,15 +27,8 @@ WITHOUT_EFFECT = "attention/self/key/bias"
 
 
 def config(dropout=0.0):
-  return small_model.config(
-    V,
-    hidden_size=8,
-    intermediate_size=12,
-    max_position_embeddings=T,
-    type_vocab_size=2,
-    hidden_dropout_prob=dropout,
-    attention_probs_dropout_prob=dropout,
-    initializer_range=0.2,
+  return small_model.narrow(
+    V, hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout
   )
 
 

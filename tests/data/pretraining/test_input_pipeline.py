@@ -122,7 +122,7 @@ def test_nothing_is_tuned_while_reading(paths):
     ({"vocab_size": 11}, r"ids goes from 10 to 11, the model takes 0 to 10"),
   ],
 )
-def test_records_of_other_flags_are_refused(paths, options, message):
+def test_records_made_with_other_flags_are_refused(paths, options, message):
   with pytest.raises(ValueError, match=message) as error:
     _input(paths[2:], **options)
   assert paths[2] in str(error.value)
@@ -241,7 +241,7 @@ def test_unmasked_records_need_a_vocabulary(tmp_path):
       _input([path], tokenizer=tokenizer, **causal)
 
 
-def test_masked_records_go_with_no_others_and_no_policy(paths, tmp_path):
+def test_masked_records_refuse_unmasked_records_and_a_policy(paths, tmp_path):
   path = _write(tmp_path / "x", [1], features.pretraining(T))
   with pytest.raises(ValueError, match="train on files of one kind"):
     _input([path, *paths], tokenizer=FullTokenizer(_vocab(tmp_path)))
@@ -281,7 +281,7 @@ def test_batches_by_length_are_short_and_resumed(tmp_path, monkeypatch):
       np.testing.assert_array_equal(values, result[name], name)
 
 
-def test_an_evaluation_masks_each_batch_differently_but_always_alike(tmp_path):
+def test_an_evaluation_masks_each_batch_differently_and_repeatably(tmp_path):
   path = _write(tmp_path / "unmasked", [5] * 8, features.pretraining(T))
   source = _input([path], tokenizer=FullTokenizer(_vocab(tmp_path)))
   first, again = (

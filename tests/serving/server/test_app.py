@@ -87,7 +87,7 @@ toy:predict | {"signature_name": "none", "instances": ["a"]} | 400 | the model h
 toy:classify | {"examples": [{"x": 1.0}]} | 400 | :classify is not supported: use :predict
 toy:regress | {"examples": [{"x": 1.0}]} | 400 | :regress is not supported: use :predict
 toy:explain | {"instances": ["a"]} | 400 | Malformed request: POST /v1/models/toy:explain
-toy/versions/999999999999999999999999999999:predict | {"instances": ["a"]} | 400 | 999999999999999999999999999999 is too large a number of a version
+toy/versions/999999999999999999999999999999:predict | {"instances": ["a"]} | 400 | 999999999999999999999999999999 is too large for a version number
 toy:predict | {"signature_name": "broken", "instances": ["a"]} | 500 | internal error
 """  # noqa: E501
 
@@ -124,7 +124,7 @@ PATHS = """
 
 
 @pytest.mark.parametrize("path", PATHS.split())
-def test_no_path_leads_out(client, path):
+def test_no_path_reads_another_file(client, path):
   status, headers, body = client.request("GET", path)
   assert status in (400, 404)
   assert headers["content-type"] == "application/json"

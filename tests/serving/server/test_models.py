@@ -42,7 +42,7 @@ def test_an_export_is_a_version(folder, file):
     assert models.find_versions(str(path)) == {number: str(path)}
 
 
-def test_names(folder, monkeypatch):
+def test_a_model_has_the_name_of_its_flag_or_folder(folder, monkeypatch):
   (folder / "1" / "saved_model.pb").touch()
   monkeypatch.chdir(folder)
   for name in ("date=1", "x"):
@@ -67,7 +67,7 @@ def test_a_name_that_no_url_can_have_is_refused(folder, name):
 
 
 def test_a_folder_without_versions_is_named(folder):
-  with pytest.raises(ValueError, match=r"mrpc/1 is no model, nor"):
+  with pytest.raises(ValueError, match=r"mrpc/1 has no model and"):
     models.split_name(f"{folder}/1")
   with pytest.raises(FileNotFoundError, match=f"no folder {folder}/none"):
     models.split_name(f"{folder}/none")

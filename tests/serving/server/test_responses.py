@@ -256,7 +256,7 @@ def test_a_compressed_body_is_415_with_the_remedy(client, encoding, body):
 
 
 @pytest.mark.parametrize("encoding", ["identity", "Identity", ""])
-def test_a_body_as_it_is_may_be_called_so(client, encoding):
+def test_an_uncompressed_body_may_be_called_identity(client, encoding):
   headers = {"Content-Encoding": encoding}
   assert client.request("POST", PREDICT, BODY, headers)[0] == 200
 

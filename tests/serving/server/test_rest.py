@@ -115,9 +115,9 @@ text | {"inputs": [{"b64": "*"}]} | {"b64": "*"} has no base64 data
 text | {"inputs": [["a"], "b"]} | text[0] is ['a']: give a text in UTF-8
 words | {"inputs": [["a", ""]]} | text[0][1] is empty: give a word
 words | {"inputs": ["a", ["b", 5]]} | text[1][1] is 5: give a text in UTF-8
-pair | {"inputs": [1]} | x[0] is 1: give int32 in lists of equal lengths, 1 in each other
-cube | {"inputs": [[[1], [2]], [[1], [2, 3]]]} | x[1] is [[1], [2, 3]]: give int32 in lists of equal lengths, 2 in each other
-pair | {"inputs": [[1], [2147483648]]} | x[1] is [2147483648]: give int32 in lists of equal lengths, 1 in each other
+pair | {"inputs": [1]} | x[0] is 1: give int32 in lists of equal lengths, nesting depth 1
+cube | {"inputs": [[[1], [2]], [[1], [2, 3]]]} | x[1] is [[1], [2, 3]]: give int32 in lists of equal lengths, nesting depth 2
+pair | {"inputs": [[1], [2147483648]]} | x[1] is [2147483648]: give int32 in lists of equal lengths, nesting depth 1
 named | {"inputs": {"tag": ["foo"], "signal": [[1, 2, 3, 4, 5], [3, 4, 1, 2, 5]], "sensor": [[[1, 2], [3, 4]], [[4, 5], [6, 8]]]}} | inputs have different numbers of rows
 """  # noqa: E501
 SPECS |= {"pair": {"x": Spec("int32", 2)}, "cube": {"x": Spec("int32", 3)}}

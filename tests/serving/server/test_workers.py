@@ -76,7 +76,7 @@ def test_only_requests_of_one_function_are_joined(workers, busy):
   assert (busy.calls[1:], other.calls) == ([["a", "a"]], [["a"]])
 
 
-def test_workers_without_joint_calls_have_a_request_each():
+def test_workers_without_batches_take_a_request_each():
   workers = Workers(capacity=8, max_rows=1, number=2)
   barrier = threading.Barrier(2)
 
@@ -116,7 +116,7 @@ def test_a_cancelled_request_does_not_run(workers, busy):
   assert busy.calls == [["first"], ["other"]]
 
 
-def test_close_answers_what_is_there(workers, busy):
+def test_close_answers_the_waiting_requests(workers, busy):
   future = workers.submit(busy, ["a"])
   workers.close()
   with pytest.raises(Closed):

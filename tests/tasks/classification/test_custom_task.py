@@ -102,6 +102,8 @@ def _rows(*rows):
   [
     *(("1", "1.0"), ("1.0", "1"), ("1", "1.00"), ("1.0", "1."), ("1", "1,0")),
     *(("1,0", "1"), ("TRUE", "True"), ("true", "TRUE")),
+    *(("caf\xe9", "cafe\u0301"), ("cafe\u0301", "caf\xe9")),
+    *(("x", "x\u200b"), ("x\u200b", "\ufeffx")),
   ],
 )
 def test_a_label_is_spelled_as_in_training(tmp_path, train, dev):
@@ -148,9 +150,10 @@ SEVERAL = {"multi_label": True}
     (_rows("A\tx"), {}, r"train\.tsv: the only label is 'x'"),
     (_rows("A\tx", "B\t "), {}, "line 3: kind is blank"),
     (_rows("A\t"), SEVERAL, "every kind is empty"),
+    (TRAIN, {"label_column": "body"}, "=body is the column of a text, too"),
   ],
 )
-def test_training_files_that_do_not_do(tmp_path, train, flags, message):
+def test_unusable_training_files_are_named(tmp_path, train, flags, message):
   data = lay_out(tmp_path / "data", train_tsv=train)
   with pytest.raises(ValueError, match=message):
     task_of(data, str(tmp_path / "out"), **flags)
@@ -164,6 +167,7 @@ def test_training_files_that_do_not_do(tmp_path, train, flags, message):
     (_rows("a\t01"), {}, "line 2.* '01' is no label .*labels are 1, a"),
     (_rows("a\t1", "", "\t1", "b\t "), {}, "line 5, .*: '' is no label"),
     (_rows("a\t1|2"), SEVERAL, "line 2.*'2' is no label"),
+    (_rows('a\t["1"]'), {}, "line 2.* is a list: give --multi_label"),
   ],
 )
 def test_an_unknown_label_in_dev_is_named(tmp_path, dev, flags, message):
@@ -172,7 +176,23 @@ def test_an_unknown_label_in_dev_is_named(tmp_path, dev, flags, message):
     _read(tmp_path, "dev", **flags)
 
 
-def test_blank_texts_are_read_and_said(tmp_path, caplog):
+def test_labels_that_are_perhaps_others_are_reported(tmp_path, caplog):
+  rows = [f"text {number}\t{number / 8}" for number in range(20)]
+  for train, flags, message in (
+    (_rows("a\tx", "b\tx|y"), {}, "'x|y' is one label; --multi_label makes"),
+    (_rows("a\tx", "b\ty|z"), {}, None),
+    (_rows("a\tx", "b\tx|y"), SEVERAL, None),
+    (_rows(*rows), {}, "20 labels in 20 rows: is kind the right --label_col"),
+    (_rows(*rows[:19]), {}, None),
+    (_rows(*rows, *rows), {}, None),
+  ):
+    caplog.clear()
+    lay_out(tmp_path, train_tsv=train)
+    task_of(str(tmp_path), str(tmp_path / "out"), **flags)
+    assert message in caplog.text if message else not caplog.text
+
+
+def test_blank_texts_are_read_and_reported(tmp_path, caplog):
   lay_out(tmp_path, train_csv="body,b,kind\n,x,1\nb,\u200b,0\nc,y,1\n")
   rows = _read(tmp_path, "train", text_b_column="b")
   assert [row[0] for row in rows] == ["", "b", "c"]
@@ -180,7 +200,7 @@ def test_blank_texts_are_read_and_said(tmp_path, caplog):
     assert f"1 of 3 texts in '{name}' are blank (lines {line})" in caplog.text
 
 
-def test_columns_that_predictions_repeat(tmp_path):
+def test_examples_have_the_columns_to_copy(tmp_path):
   lines = '{"body": "x", "id": 7}\n{"body": "y"}\n'
   data = lay_out(tmp_path / "d", train_tsv=TRAIN, test_jsonl=lines)
   task = task_of(data, str(tmp_path / "o"))

@@ -159,16 +159,13 @@ def test_a_dry_run_needs_no_model_of_mnli(tmp_path, calls, run):
   assert names == {"command.flags"}  # no table, no submission
 
 
-def test_a_task_without_a_test_file_is_not_predicted(
-  tmp_path, calls, run, caplog
-):
+def test_a_task_without_a_test_file_is_not_predicted(tmp_path, calls, run, log):
   _task_folders(tmp_path, "RTE", "CoLA")
   (tmp_path / "data" / "CoLA" / "test.tsv").unlink()
-  with caplog.at_level("INFO", logger="absl"):
-    glue.parts(_flags(tmp_path))  # the check of flags does this
-    run(_flags(tmp_path))
-  assert caplog.text.count("CoLA is not predicted") == 1
-  assert caplog.text.count("not in ") == 1
+  glue.parts(_flags(tmp_path))  # the check of flags does this
+  run(_flags(tmp_path))
+  assert log.text.count("CoLA is not predicted") == 1
+  assert log.text.count("not in ") == 1
   assert [values.get("do_predict") for values in calls] == ["False", None]
   with zipfile.ZipFile(tmp_path / "output" / "submission.zip") as archive:
     assert archive.namelist() == ["RTE.tsv"]
@@ -179,7 +176,7 @@ def test_mistakes_are_named(tmp_path):
     glue.parts(_flags(tmp_path))
   _task_folders(tmp_path, "RTE")
   for flags, message in (
-    ({"from_mnli": True}, "no folder MNLI, with --from_m"),
+    ({"from_mnli": True}, "no folder MNLI, for --from_m"),
     ({"do_eval": False}, "--task_name=GLUE needs --do_eval"),
     ({"do_train": False, "dry_run": True}, "GLUE needs --do_train; or name"),
   ):

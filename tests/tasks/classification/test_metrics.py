@@ -15,7 +15,7 @@ OUTPUTS = np.array(
 )
 
 
-def test_official_metrics_of_tasks():
+def test_tasks_have_their_official_metrics():
   official = dict.fromkeys(named_tasks.TASKS, ("accuracy",))
   official |= dict.fromkeys(("CoLA", "AX"), ("matthews_correlation",))
   official |= dict.fromkeys(("MRPC", "QQP"), ("accuracy", "f1"))
@@ -24,7 +24,7 @@ def test_official_metrics_of_tasks():
   assert {name: task.metrics for name, task in tasks} == official
 
 
-def test_classes_and_scores():
+def test_classes_have_an_accuracy_and_scores_have_correlations():
   assert evaluation.evaluate(MNLI, OUTPUTS, EXAMPLES) == {"accuracy": 0.75}
   examples = [TextExample("x", "a", "b", s) for s in ("1.0", "2", "3.5")]
   outputs = np.array([[0.0], [1.0], [2.5]])

@@ -134,7 +134,7 @@ def test_an_ensemble_lacks_thresholds_until_it_is_evaluated(tmp_path):
   assert not lacks(2)
 
 
-def test_scores_at_thresholds_and_at_a_half():
+def test_an_evaluation_scores_at_thresholds_and_at_a_half():
   names = (("joy",), ("joy",), (), ("woe",))
   rows = [TextExample("", "", label=label) for label in names]
   probs = np.array([[0.9, 0, 0.2], [0.4, 0, 0.1], [0.3, 0.6, 0.1], [0, 0, 0.3]])

@@ -21,7 +21,7 @@ def test_twelve_labels_keep_their_order(tokenizer):
   assert build(None) == (nothing, [])
 
 
-def test_scores(tokenizer, tmp_path):
+def test_a_record_may_have_a_score(tokenizer, tmp_path):
   build = TextRecordBuilder(tokenizer, 3, ())
   path = str(tmp_path / "x.tf_record")
   schema = classification_examples.record_schema(3, ())

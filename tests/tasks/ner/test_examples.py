@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from storage import UserError
 from tasks.ner import examples, tagging
 from tasks.ner.examples import Sentence
 from tests import shared
@@ -95,6 +96,7 @@ def test_blanks_and_line_ends_do_not_matter(tmp_path):
       BOTH,
       "2: another number of col",
     ),
+    ("Ann ran .\nBo saw it .\nIt fell .\n", BOTH, "2: another number of"),
     ("<PER>Ann</PER> ran .\nHe saw it then .\nOK\n", BOTH, "2: another number"),
     # JSON lines.
     ('{"tokens": ["a"], "ner_tags": [3]}', {}, r'ner_tags.*\{"ner_tags": \[3'),
@@ -110,6 +112,15 @@ def test_errors_name_the_line(tmp_path, content, columns, message):
   for more in columns if columns is BOTH else [columns]:
     with pytest.raises(ValueError, match=f"x.txt, line .*{message}"):
       examples.read_sentences(_write(tmp_path, content), **more)
+
+
+@pytest.mark.parametrize("content", ["Ann ran home\n", "Ann ran .\n\n"])
+def test_a_line_of_text_is_no_word_with_tag(tmp_path, content):
+  for columns in BOTH:
+    with pytest.raises(UserError, match=r"x\.txt is a line of running text"):
+      examples.read_sentences(_write(tmp_path, content), **columns)
+  for row in ("Ann NNP B-PER", "ran VBD O", "ran -"):
+    assert examples.read_sentences(_write(tmp_path, row))
 
 
 @pytest.mark.parametrize("content", ["", "\n-DOCSTART- O\n\n"])
@@ -156,7 +167,9 @@ SENTENCES = st.lists(
 
 
 @given(SENTENCES, st.sampled_from([" ", "\t"]), st.sampled_from(["\n", "\r\n"]))
-def test_whatever_is_written_is_read(tmp_path_factory, sentences, blank, end):
+def test_any_written_file_is_read_unchanged(
+  tmp_path_factory, sentences, blank, end
+):
   folder = tmp_path_factory.mktemp("conll")
   text = (end * 2).join(
     end.join(f"{word}{blank}{tag}" for word, tag in sentence)

@@ -147,7 +147,7 @@ def _split(lines):
   return [line.split() for line in lines]
 
 
-def test_scores_by_hand():
+def test_scores_agree_with_a_count_by_hand():
   scores = metrics.evaluate(_split(GOLD), _split(PREDICTED), BIO)
   overall = scores.overall
   assert overall == Score(labels=4, predicted=3, correct=1)

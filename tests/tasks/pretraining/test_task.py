@@ -149,9 +149,8 @@ def test_wrong_sampling_weights_are_refused(tmp_path, wrong):
 
 
 def test_an_evaluation_is_of_as_many_batches_as_the_flags_say(
-  tmp_path, monkeypatch, caplog
+  tmp_path, monkeypatch, log
 ):
-  caplog.set_level("INFO", "absl")
   given, results = [], {"x": 1}
   monkeypatch.setattr(
     task.inference, "evaluate", lambda *parts: given.extend(parts) or results
@@ -165,8 +164,8 @@ def test_an_evaluation_is_of_as_many_batches_as_the_flags_say(
     args, given[:] = args.replace(eval_file=file), ()
     task.evaluate(args, "model", "objective", source, 9)
     assert given == ["model", "objective", "3 at once", 7]
-    assert caplog.messages[0] == f"evaluation at step 9, on {records}"
-    caplog.clear()
+    assert log.messages[0] == f"evaluation at step 9, on {records}"
+    log.clear()
   assert programs.results(tmp_path) == {"x": 1, "global_step": 9}
 
 

@@ -52,7 +52,7 @@ def test_words_end_at_five_kinds_of_blanks_only(path):
     ("burnt.", 8, 8),
   ],
 )
-def test_answers_in_words(path, text, start, end):
+def test_answers_are_spans_of_words(path, text, start, end):
   expected = squad_examples.Answer(text, start, end)
   # Version 1 ignores "is_impossible".
   for more in ({}, {"is_impossible": True}):
@@ -189,7 +189,9 @@ def test_questions_of_both_versions_are_trained_on(path):
     ({"answers": answer("mill")["answers"] * 2}, ["mill", "mill"]),
   ],
 )
-def test_no_answer_is_not_an_unknown_one(path, fields, expected):
+def test_an_empty_list_of_answers_differs_from_unknown_answers(
+  path, fields, expected
+):
   file = write(path, question(**fields))
   [example] = squad_examples.read_examples([file])
   assert example.answer_texts == expected

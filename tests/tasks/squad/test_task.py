@@ -7,7 +7,7 @@ import tensorflow as tf
 from runs import fine_tune
 from tasks.squad import examples, task
 from tasks.squad.task import Squad
-from tests import programs
+from tests import programs, shared
 from tests.serving.tasks import CONFIG
 
 
@@ -176,8 +176,7 @@ def test_a_threshold_is_that_of_the_model(
       path.write_text(f"{value}\n")
   (tmp_path / "start/x.index").touch()
   if is_trained:
-    (tmp_path / "out/y.index").touch()
-    (tmp_path / "out/checkpoint").write_text('model_checkpoint_path: "y"\n')
+    shared.touch_checkpoint(tmp_path / "out", "y")
   args = programs.arguments(
     "run_squad",
     **{"output_dir": str(tmp_path / "out"), "version_2_with_negative": True},
