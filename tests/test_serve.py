@@ -17,7 +17,6 @@ from predictor import Predictor
 from serving import export
 from tests import programs
 from tests.serving import tasks
-from tests.serving.fixtures import *  # noqa: F403
 from tests.serving.server import client
 
 SERVE = str(programs.ROOT / "serve.py")

@@ -263,21 +263,14 @@ EVALUATIONS = {0: [], 4: [4, 8], 3: [3, 6, 9]}
 def _pretrainer(monkeypatch, tmp_path):
   """Returns events and `main` of run_pretraining.py, with stand-ins."""
   monkeypatch.chdir(tmp_path)  # the stages write run.html into "out"
-  events = []
-
-  def note(name, result=None):
-    def call(*given, **options):
-      events.append((name, *given, *([options] if options else [])))
-      return result
-
-    return call
+  events = stages.Events()
 
   class Run:
     """A run that trains LOADED steps."""
 
     strategy = SimpleNamespace(scope=stages.nullcontext)
-    load = staticmethod(note("load", LOADED))
-    export = staticmethod(note("export"))
+    load = staticmethod(events.stage("load", LOADED))
+    export = staticmethod(events.stage("export"))
 
     def __init__(self, settings, config):
       # A run may change flags.
