@@ -155,7 +155,7 @@ def choose(
   3. `checkpoint_labels`, the labels.txt of the initial checkpoint, or None.
   4. `find`, or None. Without a source, raises FileNotFoundError.
 
-  Raises ValueError if checkpoint and data have as many, but different labels.
+  Raises ValueError if both have the same number of labels, but other labels.
   """
   if exist(folder):
     return load(folder)
@@ -236,7 +236,7 @@ def log_labels(
 
 
 def similar(labels: Iterable[str]) -> list[list[str]]:
-  """Groups of labels that differ only in case, blanks, .0 or as in `plain`."""
+  """Groups of labels that differ only in case, blanks or form (see `plain`)."""
   groups = defaultdict(list)
   for label in sorted(labels):
     groups[plain("".join(label.split())).casefold()].append(label)
