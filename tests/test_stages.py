@@ -115,9 +115,7 @@ def test_a_training_of_version_1_needs_all_answers(tmp_path):
     ({"do_predict": True, "keep_best": True, "eval_steps": 3}, False),
   ],
 )
-def test_questions_without_answers_score_no_training(
-  tmp_path, flags, is_refused
-):
+def test_a_training_needs_answers_for_scores(tmp_path, flags, is_refused):
   train = _squad_file(tmp_path / "train", "b")
   dev = _squad_file(tmp_path / "dev", "b", None)
   args = programs.arguments(
@@ -131,9 +129,7 @@ def test_questions_without_answers_score_no_training(
 
 
 @pytest.mark.parametrize("changes", [{}, {"ensemble": 1}, {"num_seeds": 1}])
-def test_a_sweep_predicts_if_its_ensemble_needs_a_threshold(
-  tmp_path, log, changes
-):
+def test_a_sweep_predicts_for_the_ensembles_threshold(tmp_path, log, changes):
   path = _squad_file(tmp_path / "dev", "b")
   flags = {"do_train": True, "do_export": True, "version_2_with_negative": True}
   flags |= {"train_file": path, "predict_file": path}
@@ -289,7 +285,7 @@ def _pretrainer(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("eval_steps", EVALUATIONS)
-def test_run_pretraining_goes_through_its_stages(
+def test_run_pretraining_has_an_order_of_stages(
   tmp_path, pretrainer, eval_steps
 ):
   events, main = pretrainer
