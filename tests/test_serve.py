@@ -26,7 +26,7 @@ def test_two_models_of_one_name_are_refused(tmp_path):
   for name in ("a/1", "b/a/1"):
     (tmp_path / name).mkdir(parents=True)
   flags = f"--model={tmp_path}/a --model={tmp_path}/b/a"
-  _check_mistake(flags, "are both called a: name one of them")
+  _check_mistake(flags, "are both called a: rename one, as in")
 
 
 def test_an_address_that_cannot_be_used_is_named(tmp_path):

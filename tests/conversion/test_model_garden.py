@@ -242,7 +242,9 @@ def test_the_layout_of_2020_is_read(tmp_path):
 def test_the_number_of_heads_is_required_without_an_axis_of_heads(tmp_path):
   encoder = _functional()
   prefix = _save_as_of_2020(tmp_path, encoder, _flat)
-  with pytest.raises(ValueError, match="does not state its heads: give bert_c"):
+  with pytest.raises(
+    ValueError, match="lacks the number of heads: give bert_c"
+  ):
     model_garden.read(prefix)
   CONFIG.to_json(str(tmp_path / "bert_config.json"))
   _check_pooled(prefix, encoder)
