@@ -34,20 +34,15 @@ def _count(path, schema):
   return len(tf.io.parse_example(serialized, spec)["input_ids"])
 
 
+COMMAND = """--input_file=./sample_text.txt --do_lower_case=True
+--max_seq_length=128 --max_predictions_per_seq=20 --masked_lm_prob=0.15
+--random_seed=12345 --dupe_factor=5"""
+
+
 def test_the_first_command_of_the_original_runs_verbatim(tmp_path):
   output = tmp_path / "new" / "tf_examples.tfrecord"
-  log = programs.run(
-    "create_pretraining_data",
-    "--input_file=./sample_text.txt",
-    f"--output_file={output}",
-    f"--vocab_file={GOLDEN / 'vocab.txt'}",
-    "--do_lower_case=True",
-    "--max_seq_length=128",
-    "--random_seed=12345",
-    "--max_predictions_per_seq=20",
-    "--masked_lm_prob=0.15",
-    "--dupe_factor=5",
-  )
+  paths = f"--output_file={output}", f"--vocab_file={GOLDEN / 'vocab.txt'}"
+  log = programs.run("create_pretraining_data", *COMMAND.split(), *paths)
   number = _count(output, features.pretraining(128, 20))
   for text in (str(output), "tokens: [CLS] ", f"Wrote {number} instances"):
     assert text in log

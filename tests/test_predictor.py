@@ -190,9 +190,7 @@ def test_the_engine_suits_the_machine_or_is_chosen(
   assert result == expected
 
 
-def test_a_model_that_needs_tensorflow_is_named_where_it_is_missing(
-  folders, monkeypatch
-):
+def test_a_model_that_needs_tensorflow_is_named(folders, monkeypatch):
   monkeypatch.setitem(sys.modules, "tensorflow", None)
   with pytest.raises(UserError, match="needs TensorFlow: pip install -r"):
     open_model(str(folders["tagging"]), "savedmodel")
@@ -311,9 +309,7 @@ def test_a_model_is_warmed_up_if_asked(opened, given, number):
     (0, {}, []),
   ],
 )
-def test_texts_are_answered_in_batches_in_their_order(
-  opened, number, given, sizes
-):
+def test_batches_of_texts_are_answered_in_order(opened, number, given, sizes):
   texts = [f"text {i}" for i in range(number)]
   results = Predictor("m")(texts, **given)
   assert opened.model.sizes == sizes

@@ -92,9 +92,7 @@ def test_answers_are_judged_for_a_table_and_a_page(trained):
   assert (trained / "run.html").exists()
 
 
-def test_a_checkpoint_alone_predicts_without_right_answers(
-  trained, given, tmp_path
-):
+def test_a_checkpoint_alone_predicts_answers(trained, given, tmp_path):
   output = shutil.copytree(trained, tmp_path / "run")
   bare = _load(given["predict_file"])
   for paragraph in bare["data"][0]["paragraphs"]:

@@ -44,6 +44,10 @@ def _check_mistake(flags, message):
   assert message in line
 
 
+FLAGS = """--engine=litert_float16 --max_queue_size=2 --poll_seconds=0
+--num_versions=2 --access_log --cors_origins=null,https://a.example:8443"""
+
+
 def test_flags_reach_the_server(folders, tmp_path, capfd, request):
   folder = folders["tagging"]
   for name in ("m/1", "slow/1"):
@@ -59,12 +63,7 @@ def test_flags_reach_the_server(folders, tmp_path, capfd, request):
     tmp_path / "m",
     f"--model=other={folder}",  # texts are counted separately
     f"--model={tmp_path}/slow",
-    "--engine=litert_float16",
-    "--max_queue_size=2",
-    "--poll_seconds=0",
-    "--num_versions=2",
-    "--access_log",
-    "--cors_origins=null,https://a.example:8443",
+    *FLAGS.split(),
   )
   url = f"http://127.0.0.1:{port}"
 

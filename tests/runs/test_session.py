@@ -335,7 +335,7 @@ def test_a_training_resumes_and_trains(
 
 
 @pytest.mark.parametrize("is_chief", [False, True])
-def test_all_workers_wait_for_the_export_and_the_chief_writes(
+def test_the_chief_exports_and_all_workers_wait(
   tmp_path, monkeypatch, is_chief
 ):
   events = stages.Events()
@@ -377,9 +377,7 @@ def test_all_workers_wait_for_the_export_and_the_chief_writes(
   )
 
 
-def test_the_page_of_a_run_names_folder_program_and_start(
-  tmp_path, monkeypatch, log
-):
+def test_the_page_of_a_run_names_folder_and_start(tmp_path, monkeypatch, log):
   entry = {"flags": {}, "started": "2026-01-02T03:04:05+0000"}
   run_json.append(str(tmp_path), entry)
   facts: dict = {}
