@@ -59,7 +59,7 @@ class ConversionSettings(Settings):
   )
   head: str | None = flag(
     None,
-    "Head of a Hugging Face folder; default: as the variables have it. "
+    "Head of a Hugging Face folder; default: what the variables form. "
     "encoder: without a head, also in the original's format.",
     choices=tuple(interchange.HEADS),
   )

@@ -95,7 +95,7 @@ def check_flags(args: ServerSettings) -> None:
     if name in names:
       raise UserError(
         f"--model={names[name]} and --model={model} are both called {name}: "
-        "name one of them, as in --model=other=FOLDER"
+        "rename one, as in --model=other=FOLDER"
       )
     names[name] = model
 

@@ -242,7 +242,7 @@ def _drop_copies(bert, tensors, is_tied):
     tied = tensors.setdefault(source, value)  # the source may be missing
     if not is_tied and not np.array_equal(value, tied):
       raise UserError(
-        f"{bert.origin}: {key} is not {source}, to which the original ties it"
+        f"{bert.origin}: {key} differs from {source}; the original ties both"
       )
     bert.skip(key, f"tied to {source}")
   for key in filter(_CONSTANTS.search, list(tensors)):

@@ -148,7 +148,7 @@ class CanonicalModel:
       if len(rows) != old_size:
         raise UserError(
           f"{self.origin}: {name} has {len(rows)} rows, vocab_size in "
-          f"{BERT_CONFIG} is {old_size}: it is of another model"
+          f"{BERT_CONFIG} is {old_size}: take the {BERT_CONFIG} of this model"
         )
       table = np.resize(rows, (new_size, *rows.shape[1:]))
       for index, others in pieces.items():

@@ -59,7 +59,7 @@ def read(folder: str) -> CanonicalModel:
   described = textfiles.read_json(os.path.join(folder, _CONFIG))
   kind, settings = described.get("class_name"), described.get("config")
   if kind != "BertBackbone":
-    raise UserError(f"{folder} describes a {kind}; only a BertBackbone is one")
+    raise UserError(f"{folder} describes a {kind}, not a BertBackbone")
   config = {name: settings[key] for key, name in _SIZES.items()}
   config |= dict.fromkeys(_DROPOUTS, settings.get("dropout", 0.1))
   bert = CanonicalModel(folder, config=config | {"hidden_act": "gelu"})

@@ -243,7 +243,7 @@ def _checked_config(bert, num_heads, config) -> dict:
   if config is None:
     if not num_heads:
       flag = setting("bert_config_file")
-      raise UserError(f"{bert.origin} does not state its heads: give {flag}")
+      raise UserError(f"{bert.origin} lacks the number of heads: give {flag}")
     return known | {"hidden_act": "gelu"}
   for key, value in known.items():
     if config.get(key, value) != value:

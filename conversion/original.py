@@ -146,7 +146,7 @@ def _check_vocabulary(bert, for_transformers):
   lower_case = bert.lower_case is not False
   if not bert.vocabulary:
     flag = setting("vocab_file")
-    logging.warning("%s has no vocabulary: %s names it", bert.origin, flag)
+    logging.warning("%s has no vocabulary: %s gives one", bert.origin, flag)
   elif bert.config:
     tokenizer = open_tokenizer(bert.vocabulary, lower_case)
     ids = tokenizer.vocab

@@ -155,7 +155,7 @@ def choose(
   3. `checkpoint_labels`, the labels.txt of the initial checkpoint, or None.
   4. `find`, or None. Without a source, raises FileNotFoundError.
 
-  Raises ValueError if checkpoint and data have as many, but different labels.
+  Raises ValueError if both have the same number of labels, but other labels.
   """
   if exist(folder):
     return load(folder)
@@ -178,8 +178,8 @@ def choose(
   if len(known) == len(result):
     raise UserError(
       f"the labels are {describe(result)}, but the head of {start} is for "
-      f"{describe(known)}: {setting('new_head')} makes a fresh one; if they "
-      f"mean the same, name them in its order in {FILE_NAME} in "
+      f"{describe(known)}: {setting('new_head')} makes a fresh head; if both "
+      f"mean the same, list the labels in the head's order in {FILE_NAME} in "
       f"{setting('output_dir')}"
     )
   text = "the labels are %s; %s was trained for %s"
@@ -194,8 +194,8 @@ def warn_if_others(labels: Sequence[str], checkpoint_labels: str) -> None:
   if len(known) == len(labels) and not is_same:
     logging.warning(
       f"the head of {setting('init_checkpoint')} is for {describe(known)}, "
-      f"which it takes for {describe(labels)}, in this order: if they do not "
-      f"mean the same, train a fresh one with {setting('new_head')}"
+      f"and now stands for {describe(labels)}, in this order: if both do not "
+      f"mean the same, train a fresh head with {setting('new_head')}"
     )
 
 
@@ -223,22 +223,20 @@ def log_labels(
     more = f" and {len(missing) - _SHOWN} more" * (len(missing) > _SHOWN)
     some = ", ".join(map(repr, missing[:_SHOWN]))
     logging.warning("%s: no example of %s%s", name, some, more)
-  groups = "; ".join(
-    " and ".join(f"{label!a} ({counts[label]:,})" for label in group)
-    # Accents of one and of two characters look alike.
-    if len({*map(plain, group)}) < len(group)
-    else " and ".join(f"{label!r} ({counts[label]:,})" for label in group)
-    for group in similar(counts)
-  )
+  groups = []
+  for group in similar(counts):
+    # repr shows accents of one and of two characters alike, ascii does not.
+    show = ascii if len({*map(plain, group)}) < len(group) else repr
+    groups.append(" and ".join(f"{show(x)} ({counts[x]:,})" for x in group))
   if groups:
-    text = "%s: %s differ only in case, blanks, .0 or what is not seen; spell "
-    text += "them alike, if the"
+    text = "%s: %s differ only in case, blanks, .0 or invisible characters; "
+    text += "spell them alike, if they mean the same"
     # Warn of the training file, not of each file.
-    logging.log_first_n(logging.WARNING, f"{text} same", 1, name, groups)
+    logging.log_first_n(logging.WARNING, text, 1, name, "; ".join(groups))
 
 
 def similar(labels: Iterable[str]) -> list[list[str]]:
-  """Groups of labels that differ in case, blanks, .0 or are `plain` alike."""
+  """Groups of labels that differ only in case, blanks or form (see `plain`)."""
   groups = defaultdict(list)
   for label in sorted(labels):
     groups[plain("".join(label.split())).casefold()].append(label)

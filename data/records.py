@@ -233,7 +233,7 @@ def _round_counts(weights: Sequence[float]) -> np.ndarray:
   if not possible or exact.min() < 1:
     raise UserError(
       f"weights {weights.tolist()} cannot be mixed: each must be positive, and "
-      f"one {_ROUND:,}th of all or more"
+      f"at least one {_ROUND:,}th of their sum"
     )
   counts = exact.astype(int)
   rest = _ROUND - counts.sum()

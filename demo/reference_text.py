@@ -84,6 +84,10 @@ def main(folder: str) -> None:
     path = Path(folder, "task", f"{part}.tsv")
     path.parent.mkdir(exist_ok=True)
     path.write_text("\n".join(["text\tlabel", *some, ""]), encoding="utf-8")
+  print(
+    f"wrote to {folder}: train/ and held_out/ with text, a file for each topic"
+    f" and module; task/ with {len(rows):,} texts that have a subject"
+  )
 
 
 def _write(folder, name, paragraphs):

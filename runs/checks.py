@@ -31,7 +31,7 @@ def check_training(settings: Training) -> None:
     elif number < size:
       raise UserError(
         f"--ensemble={size} takes the best of a sweep, but this command trains "
-        f"{number}: give more of --learning_rate or --num_seeds"
+        f"{number}: give more values of --learning_rate, or --num_seeds"
       )
     if settings.do_train and 0 in [t["num_train_epochs"] for t in trials]:
       raise UserError("--num_train_epochs=0 trains nothing: drop --do_train")
@@ -77,7 +77,7 @@ def check_export(settings: Export, dtype: str) -> None:
   if in_float32 and dtype != "float32":
     raise UserError(
       f"--export_format={in_float32[0]} does not go with --dtype={dtype}: "
-      "train, then export in a run of its own without --dtype"
+      "train first, then export in a separate run without --dtype"
     )
   check_writable(settings.export_dir, "export_dir")
   files.check_is_free(settings.export_dir)
@@ -153,7 +153,7 @@ def check_run(settings: Training, network: BertConfig, *same: str) -> None:
     if (trained := entry.get("program")) not in (None, settings.program):
       raise UserError(
         f"--output_dir={settings.output_dir} is of {trained}.py: name another "
-        "folder; to start from its model, "
+        "folder; to start from its model, give "
         f"--init_checkpoint={settings.output_dir}"
       )
     model_files.check_sizes(settings.bert_config_file, network, own)

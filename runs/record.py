@@ -127,8 +127,8 @@ def best_trials(output_dir: str, number: int) -> list[str]:
   if len(trials) < number:
     raise UserError(
       f"--ensemble={number} is more than the {len(trials)} trials in "
-      f"{output_dir}/{SWEEP_TABLE}: train with more --learning_rate or "
-      "--num_seeds"
+      f"{output_dir}/{SWEEP_TABLE}: train with more values of --learning_rate, "
+      "or --num_seeds"
     )
   trials.sort(key=lambda trial: -float(trial["value"]))
   return [os.path.join(output_dir, t["run"]) for t in trials[:number]]

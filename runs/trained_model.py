@@ -46,7 +46,7 @@ def find_model(path: str) -> ModelFiles:
       file = find_vocabulary(prefix, entry, size)
     if not file or not files.exists(file):
       raise FileNotFoundError(
-        f"there is no {name} beside {prefix}: copy the one of the model there"
+        f"there is no {name} beside {prefix}: copy the model's file there"
       )
     paths.append(file)
   lower_case = lower_cases(entry["flags"], paths[1])

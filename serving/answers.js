@@ -53,11 +53,12 @@ const VIEWS = [
       if (entity?.start < a.start[i]) return box.lastChild.lastChild.before(gap, ...parts);
       const label = entity?.label || (a.tags[i] === "O" ? "" : a.tags[i]);
       const node = element("ruby", label ? "entity" : "", ...parts, element("rt", "", label));
+      node.classList.toggle("long", word.length > 30);
       node.style.setProperty("--type", a.labels.findIndex((tag) => tag.startsWith(label) || tag.endsWith(label)));
       if (entity) node.title = `${(100 * entity.probability).toFixed(1)} %`;
       box.append(gap, node);
     });
-    return [box];
+    return a.tags.every((tag) => tag === "O") ? [element("p", "best", "No entity in this text."), box] : [box];
   }],
   ["labels probabilities", (a) => {
     const several = a.predicted ? [element("p", "best", a.predicted.join(", ") || "(no label)")] : [];

@@ -75,7 +75,7 @@ def text_lines(path: str) -> Iterator[str]:
 
 
 def check_is_text(path: str, first: bytes) -> None:
-  """Raises UserError if the `first` bytes of a file are of no text."""
+  """Raises UserError if the `first` bytes of a file are not of a text file."""
   for start, kind in _OTHERS.items():
     if first.startswith(start):
       raise UserError(f"{path} is no text but {kind}")

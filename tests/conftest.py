@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 from modeling import tracing
 from tests import lean
 
+pytest_plugins = ["tests.serving.fixtures"]
 tf.config.set_logical_device_configuration(
   tf.config.list_physical_devices("CPU")[0],
   [tf.config.LogicalDeviceConfiguration()] * 2,

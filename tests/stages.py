@@ -1,4 +1,4 @@
-"""Programs as modules, and the task that a fine-tuning program makes."""
+"""Programs as modules, their tasks, and stand-ins that note their calls."""
 
 import importlib
 import itertools
@@ -11,6 +11,24 @@ from runs import checks, fine_tune
 
 __all__ = ["nullcontext"]
 _FLAGS = ("do_train", "do_eval", "do_predict", "keep_best")
+
+
+class Events(list):
+  """Calls of stand-ins, in order: each a name and the arguments."""
+
+  def stage(self, name, result=None, first=0, last=None):
+    """Returns a function that notes its name and some positional arguments."""
+
+    def call(*given, **named):
+      self.append((name, *given[first:last], *([named] if named else [])))
+      return result
+
+    return call
+
+  def replace(self, patch, owner, name, *options, **named):
+    """Replaces a function of a module or class by a stage."""
+    stand_in = self.stage(name, *options, **named)
+    patch.setattr(owner, name, stand_in, raising=False)
 
 
 def program(name):

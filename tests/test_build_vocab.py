@@ -23,9 +23,7 @@ def run(tmp_path):
 
 
 @pytest.mark.parametrize("do_lower_case", [True, False])
-def test_every_word_of_the_text_can_be_pieced_together(
-  run, tmp_path, do_lower_case
-):
+def test_every_word_of_the_text_has_pieces(run, tmp_path, do_lower_case):
   flags = {"do_lower_case": do_lower_case, "preset": "tiny", "unused_tokens": 2}
   flags |= {"input_file": "*.txt", "output_file": "vocabulary"}
   log = run(**flags, vocab_size=99)

@@ -49,9 +49,7 @@ def test_characters_are_counted_as_by_korquad(answer, expected, exact, f1):
   assert scores == pytest.approx({"exact_match": 50 * exact, "f1": 50 * f1})
 
 
-def test_the_first_of_several_answers_of_korquad_is_trained_on(
-  tmp_path, caplog
-):
+def test_the_first_answer_of_korquad_is_trained_on(tmp_path, caplog):
   starts = {"서울": 0, "강": 5, "이": 7}
   answers = [{"text": t, "answer_start": n} for t, n in starts.items()]
   qas = [{"id": "1", "question": "강 이 ?", "answers": answers}]

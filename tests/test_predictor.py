@@ -16,9 +16,8 @@ from serving.formats import has_gpu as gpu_is_visible
 from storage import UserError
 from tasks import open as opener
 from tasks.open import open_model
-from tests import programs
+from tests import programs, stages
 from tests.serving import tasks
-from tests.serving.fixtures import *  # noqa: F403
 
 
 @pytest.fixture(name="pairs", scope="module")
@@ -191,9 +190,7 @@ def test_the_engine_suits_the_machine_or_is_chosen(
   assert result == expected
 
 
-def test_a_model_that_needs_tensorflow_is_named_where_it_is_missing(
-  folders, monkeypatch
-):
+def test_a_model_that_needs_tensorflow_is_named(folders, monkeypatch):
   monkeypatch.setitem(sys.modules, "tensorflow", None)
   with pytest.raises(UserError, match="needs TensorFlow: pip install -r"):
     open_model(str(folders["tagging"]), "savedmodel")
@@ -259,44 +256,23 @@ class _Model:
 @pytest.fixture(name="opened")
 def _opened(monkeypatch):
   """Replaces the models of folders and servers; notes what is opened."""
-  opened = []
-
-  def note(kind, model):
-    def call(*given, **named):
-      opened.append((kind, *given, named))
-      return model
-
-    return call
-
-  model = _Model(text=0)
-  monkeypatch.setattr(opener, "open_model", note("folder", model))
-  monkeypatch.setattr(opener, "load_answers", note("files", "answers"))
-  monkeypatch.setattr(opener.remote, "text_model", note("url", model))
-  opened_model = SimpleNamespace(calls=opened, model=model)
-  return opened_model
+  opened, model = stages.Events(), _Model(text=0)
+  monkeypatch.setattr(opener, "open_model", opened.stage("folder", model))
+  monkeypatch.setattr(opener, "load_answers", opened.stage("files", "answers"))
+  monkeypatch.setattr(opener.remote, "text_model", opened.stage("url", model))
+  return SimpleNamespace(calls=opened, model=model)
 
 
 URL = "http://host:8501/v1/models/m"
-
-
 _FOLDER = {"do_lower_case": False, "vocab_file": "", "n": 0}
+_QUICK = {"files": "f", "timeout": 0.5}
 OPENED = [
-  (["m"], {}, [("folder", "m", "auto", {})]),
-  (["m", "litert"], {}, [("folder", "m", "litert", {})]),
-  (["m"], {"engine": "savedmodel"}, [("folder", "m", "savedmodel", {})]),
+  (["m"], {}, [("folder", "m", "auto")]),
+  (["m", "litert"], {}, [("folder", "m", "litert")]),
+  (["m"], {"engine": "savedmodel"}, [("folder", "m", "savedmodel")]),
   (["m"], _FOLDER, [("folder", "m", "auto", _FOLDER)]),
-  *(
-    (
-      [URL],
-      {"files": files} | more,
-      [("files", files, {}), ("url", URL, "answers", seconds, {})],
-    )
-    for files, more, seconds in (
-      ("f", {}, 30.0),
-      ("f", {"timeout": 0.5}, 0.5),
-      ("", {}, 30.0),
-    )
-  ),
+  ([URL], {"files": ""}, [("files", ""), ("url", URL, "answers", 30.0)]),
+  ([URL], _QUICK, [("files", "f"), ("url", URL, "answers", 0.5)]),
   ([URL], {}, None),
   ([URL], {"files": "f", "timeout": 0}, None),
   ([URL], {"files": "f", "engine": "litert"}, None),
@@ -333,9 +309,7 @@ def test_a_model_is_warmed_up_if_asked(opened, given, number):
     (0, {}, []),
   ],
 )
-def test_texts_are_answered_in_batches_in_their_order(
-  opened, number, given, sizes
-):
+def test_batches_of_texts_are_answered_in_order(opened, number, given, sizes):
   texts = [f"text {i}" for i in range(number)]
   results = Predictor("m")(texts, **given)
   assert opened.model.sizes == sizes

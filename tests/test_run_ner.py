@@ -91,9 +91,7 @@ def test_a_tagger_learns_names_and_writes_scores(trained):
     assert result == (output / f"eval_predictions.{kind}").read_text()
 
 
-def test_a_checkpoint_alone_predicts_words_without_tags(
-  trained, given, tmp_path
-):
+def test_a_checkpoint_alone_predicts_bare_words(trained, given, tmp_path):
   output = shutil.copytree(trained[0], tmp_path / "run")
   text = list(_text(12, "test"))
   # A sentence longer than a record, with a word without tokens.

@@ -2,13 +2,14 @@
 
 import json
 import re
+import shutil
 from functools import partial
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests import programs
+from tests import programs, shared
 from tests.training import toy
 from training import report
 
@@ -25,38 +26,49 @@ def _given(tmp_path_factory):
   return toy.flags(folder, "part*.tfrecord", 0.1, num_warmup_steps=5)
 
 
-def test_a_run_trains_evaluates_and_leaves_the_originals_files(given, tmp_path):
+@pytest.fixture(scope="module", name="trained")
+def _trained(given, tmp_path_factory):
   flags = {"num_train_steps": 40, "save_checkpoints_steps": 15, "seed": 1}
-  flags |= {"eval_steps": 40, "max_eval_steps": 5}
-  flags |= {"output_dir": tmp_path, "do_eval": True, "keep_checkpoint_max": 3}
-  log = _run(**given, **flags, fused=True)
+  flags |= {"eval_steps": 40, "max_eval_steps": 5, "keep_checkpoint_max": 3}
+  flags |= {"do_train": True, "do_eval": True, "fused": True}
+  return shared.trained(tmp_path_factory, "run_pretraining", **given, **flags)
+
+
+def test_a_run_trains_and_evaluates(trained):
+  output, log = trained
   assert "1 of 3 files are empty, such as" in log
   assert log.count("evaluation at step 40") == 1
-  saved = {path.stem for path in tmp_path.glob("model.ckpt*.index")}
-  assert saved == {f"model.ckpt-{step}" for step in (15, 30, 40)}
-  assert (tmp_path / "checkpoint").exists()
-  assert list(tmp_path.glob("events*"))
-  assert list(tmp_path.glob("eval/events*"))
-  results = programs.results(tmp_path)
+  assert "step 40 of 40, loss" in log
+  assert "sequences/s" in log
+  results = programs.results(output)
   names = {"masked_lm_accuracy", "masked_lm_loss", "global_step", "loss"}
   names |= {"next_sentence_accuracy", "next_sentence_loss"}
   assert results.keys() == names
   assert results["global_step"] == 40
   assert results["masked_lm_loss"] < 0.95 * np.log(toy.V)
-  assert "step 40 of 40, loss" in log
-  assert "sequences/s" in log
-  _check_record(given, tmp_path)
-  _check_metrics(tmp_path)
-  flags = given | flags | {"do_train": False, "eval_file": given["input_file"]}
+
+
+def test_a_run_leaves_the_files_of_the_original(trained):
+  output, _ = trained
+  saved = {path.stem for path in output.glob("model.ckpt*.index")}
+  assert saved == {f"model.ckpt-{step}" for step in (15, 30, 40)}
+  for pattern in ("checkpoint", "events*", "eval/events*"):
+    assert list(output.glob(pattern)), pattern
+
+
+def test_an_evaluation_alone_has_the_same_results(trained, given, tmp_path):
+  output = shutil.copytree(trained[0], tmp_path / "run")
+  before = programs.results(output)
+  flags = given | {"eval_file": given["input_file"], "max_eval_steps": 5}
   del flags["input_file"]
-  before = (tmp_path / "eval_results.txt").read_text()
-  assert "evaluation at step 40, on --eval_file" in _run(**flags, fused=True)
-  assert (tmp_path / "eval_results.txt").read_text() == before
+  flags |= {"output_dir": output, "do_eval": True, "fused": True}
+  log = programs.run("run_pretraining", **flags)
+  assert "evaluation at step 40, on --eval_file" in log
+  assert programs.results(output) == before
 
 
-def _check_record(given, folder):
-  """Checks that run.json has what a repetition needs."""
-  [entry] = json.loads((folder / "run.json").read_text())
+def test_run_json_has_what_a_repetition_needs(trained, given):
+  [entry] = json.loads((trained[0] / "run.json").read_text())
   # The default optimizer is listed, too.
   expected = {"learning_rate": 0.01, "num_train_steps": 40}
   assert entry["flags"].items() >= (expected | {"optimizer": "adamw"}).items()
@@ -65,17 +77,16 @@ def _check_record(given, folder):
   assert sorted(entry["data"]) == files
 
 
-def _check_metrics(folder):
-  """Checks that TensorBoard has the flags and the numbers of metrics.jsonl."""
+def test_tensorboard_has_the_flags_and_the_metrics(trained):
   texts, values = [], {}
-  for step, value in toy.summaries(folder):
+  for step, value in toy.summaries(trained[0]):
     number = tf.make_ndarray(value.tensor)
     if value.metadata.plugin_data.plugin_name == "text":
       texts.append(number.item().decode())
     else:
       values.setdefault(value.tag, {})[step] = float(number)
   assert '"train_batch_size": 8' in "".join(texts)
-  lines = report.read_metrics(str(folder))
+  lines = report.read_metrics(str(trained[0]))
   steps = [line["step"] for line in lines if "gradient_norm" in line]
   assert steps == sorted(set(steps))
   # A line is a mean over steps, for which TensorBoard has several parts.

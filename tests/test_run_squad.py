@@ -1,11 +1,12 @@
 """run_squad.py from the command line, on questions of our own."""
 
 import json
+import shutil
 
 import pytest
 
 from data.vocab import SPECIAL_TOKENS
-from tests import programs, small_model
+from tests import programs, shared, small_model
 
 CONTEXT = "Ann has a red boat . Ben has a blue kite . Cy has a green drum ."
 OWNERS = {"ann": "red boat", "ben": "blue kite", "cy": "green drum"}
@@ -34,8 +35,9 @@ def _one_by_one():
     yield {"context": sentence, "qas": [question]}
 
 
-@pytest.fixture(name="flags")
-def _flags(tmp_path):
+@pytest.fixture(scope="module", name="given")
+def _given(tmp_path_factory):
+  folder = tmp_path_factory.mktemp("given")
   none = {"id": "q-none", "question": "What kite has Ann ?", "answers": []}
   none["is_impossible"] = True
   questions = [*_questions(is_impossible=False), none]
@@ -44,72 +46,84 @@ def _flags(tmp_path):
     ("v2", [{"context": CONTEXT, "qas": questions}]),
   ):
     data = {"data": [{"title": "t", "paragraphs": paragraphs}]}
-    (tmp_path / f"{name}.json").write_text(json.dumps(data))
+    (folder / f"{name}.json").write_text(json.dumps(data))
   sizes = {"num_attention_heads": 4, "max_position_embeddings": 32}
-  return small_model.write(tmp_path, VOCABULARY, **sizes) | {
+  files = dict.fromkeys(("train_file", "predict_file"), folder / "v1.json")
+  return small_model.write(folder, VOCABULARY, **sizes) | {
+    **files,
     "max_seq_length": 32,
     "max_query_length": 8,
     "doc_stride": 8,
     "train_batch_size": 2,
     "seed": 1,
+    "do_predict": True,
   }
 
 
-def _run(flags, **more):
-  return programs.run("run_squad", **flags | more)
+@pytest.fixture(scope="module", name="trained")
+def _trained(given, tmp_path_factory):
+  flags = given | {"num_train_epochs": 40, "learning_rate": 0.01}
+  output, _ = shared.trained(
+    tmp_path_factory, "run_squad", **flags, do_train=True
+  )
+  return output
 
 
 def _load(path):
   return json.loads(path.read_text())
 
 
-def test_a_model_learns_answers_and_scores(flags, tmp_path):
-  output, file = tmp_path / "out", tmp_path / "v1.json"
-  more = {"num_train_epochs": 40, "learning_rate": 0.01, "train_file": file}
-  predict = {"do_predict": True, "predict_file": file, "output_dir": output}
-  _run(flags, **more, **predict, do_train=True)
-  answers = _load(output / "predictions.json")
-  assert answers == {f"q-{k}": v for k, v in OWNERS.items()}
+ANSWERS = {f"q-{owner}": text for owner, text in OWNERS.items()}
+
+
+def test_a_model_learns_answers_and_scores(trained):
+  assert _load(trained / "predictions.json") == ANSWERS
   scores = {"exact_match": 100.0, "f1": 100.0}
-  assert _load(output / "squad_scores.json") == scores
-  for name in ("train.tf_record", "eval.tf_record", "nbest_predictions.json"):
-    assert (output / name).exists()
-  header, *judged = programs.table(output / "eval_predictions.tsv")
-  assert header[1:5] == ["question", "context", "label", "prediction"]
-  assert {row[3]: row[4] for row in judged} == {
-    name: name for name in OWNERS.values()
-  }
-  assert (output / "run.html").exists()
-  [*_, evaluated] = (output / "metrics.jsonl").read_text().splitlines()
+  assert _load(trained / "squad_scores.json") == scores
+  [*_, evaluated] = (trained / "metrics.jsonl").read_text().splitlines()
   assert json.loads(evaluated)["eval_f1"] == 100.0
-  # The checkpoint is enough, without right answers.
-  bare = _load(file)
+
+
+def test_answers_are_judged_for_a_table_and_a_page(trained):
+  header, *judged = programs.table(trained / "eval_predictions.tsv")
+  assert header[1:5] == ["question", "context", "label", "prediction"]
+  expected = [(text, text) for text in OWNERS.values()]
+  assert sorted((row[3], row[4]) for row in judged) == sorted(expected)
+  assert (trained / "run.html").exists()
+
+
+def test_a_checkpoint_alone_predicts_answers(trained, given, tmp_path):
+  output = shutil.copytree(trained, tmp_path / "run")
+  bare = _load(given["predict_file"])
   for paragraph in bare["data"][0]["paragraphs"]:
     del paragraph["qas"][0]["answers"]
   (tmp_path / "bare.json").write_text(json.dumps(bare))
-  predict |= {"predict_file": tmp_path / "bare.json"}
-  assert "no scores" in _run(flags, **predict)
-  assert _load(output / "predictions.json") == answers
+  flags = given | {"predict_file": tmp_path / "bare.json"}
+  log = programs.run("run_squad", **flags, output_dir=output)
+  assert "no scores" in log
+  assert _load(output / "predictions.json") == ANSWERS
 
 
 @pytest.mark.slow
-def test_version_2_saves_the_best_threshold(flags, tmp_path):
-  output, file = tmp_path / "out", tmp_path / "v2.json"
-  flags |= {"output_dir": output, "version_2_with_negative": True}
-  flags |= {"do_predict": True, "predict_file": file}
-  train = {"do_train": True, "train_file": file, "num_train_epochs": 5}
-  _run(flags, **train, dynamic_padding=True, group_by_length=True)
-  odds = _load(output / "null_odds.json")
+def test_version_2_saves_the_best_threshold(given, tmp_path):
+  file = given["predict_file"].with_name("v2.json")
+  flags = given | dict.fromkeys(("train_file", "predict_file"), file)
+  flags |= {"output_dir": tmp_path, "version_2_with_negative": True}
+  train = {"do_train": True, "num_train_epochs": 5, "group_by_length": True}
+  programs.run("run_squad", **flags, **train, dynamic_padding=True)
+  odds = _load(tmp_path / "null_odds.json")
   assert len(odds) == 4
-  stored = float((output / "null_score_diff_threshold.txt").read_text())
-  scores = _load(output / "squad_scores.json")
+  stored = float((tmp_path / "null_score_diff_threshold.txt").read_text())
+  scores = _load(tmp_path / "squad_scores.json")
   assert stored in (scores["best_f1_thresh"], min(odds.values()) - 1)
   # Several windows for each question are combined.
-  log = _run(flags, max_seq_length=16, doc_stride=4)
+  flags |= {"max_seq_length": 16, "doc_stride": 4}
+  log = programs.run("run_squad", **flags)
   assert "null_score_diff_threshold.txt" in log
 
 
 @pytest.mark.slow
-def test_the_recipe_passes_a_dry_run(flags, tmp_path):
-  files = dict.fromkeys(("train_file", "predict_file"), tmp_path / "v2.json")
-  programs.check_dry_run("run_squad", "fine_tuning/squad_2.0", **flags, **files)
+def test_a_dry_run_of_the_recipe(given):
+  file = given["predict_file"].with_name("v2.json")
+  flags = given | dict.fromkeys(("train_file", "predict_file"), file)
+  programs.check_dry_run("run_squad", "fine_tuning/squad_2.0", **flags)

@@ -17,7 +17,6 @@ from predictor import Predictor
 from serving import export
 from tests import programs
 from tests.serving import tasks
-from tests.serving.fixtures import *  # noqa: F403
 from tests.serving.server import client
 
 SERVE = str(programs.ROOT / "serve.py")
@@ -27,7 +26,7 @@ def test_two_models_of_one_name_are_refused(tmp_path):
   for name in ("a/1", "b/a/1"):
     (tmp_path / name).mkdir(parents=True)
   flags = f"--model={tmp_path}/a --model={tmp_path}/b/a"
-  _check_mistake(flags, "are both called a: name one of them")
+  _check_mistake(flags, "are both called a: rename one, as in")
 
 
 def test_an_address_that_cannot_be_used_is_named(tmp_path):
@@ -45,6 +44,10 @@ def _check_mistake(flags, message):
   assert message in line
 
 
+FLAGS = """--engine=litert_float16 --max_queue_size=2 --poll_seconds=0
+--num_versions=2 --access_log --cors_origins=null,https://a.example:8443"""
+
+
 def test_flags_reach_the_server(folders, tmp_path, capfd, request):
   folder = folders["tagging"]
   for name in ("m/1", "slow/1"):
@@ -60,12 +63,7 @@ def test_flags_reach_the_server(folders, tmp_path, capfd, request):
     tmp_path / "m",
     f"--model=other={folder}",  # texts are counted separately
     f"--model={tmp_path}/slow",
-    "--engine=litert_float16",
-    "--max_queue_size=2",
-    "--poll_seconds=0",
-    "--num_versions=2",
-    "--access_log",
-    "--cors_origins=null,https://a.example:8443",
+    *FLAGS.split(),
   )
   url = f"http://127.0.0.1:{port}"
 

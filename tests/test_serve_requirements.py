@@ -17,7 +17,6 @@ from packaging.requirements import Requirement
 
 from predictor import Predictor
 from tests import programs
-from tests.serving.fixtures import *  # noqa: F403
 from tests.serving.server import client
 
 FILE = programs.ROOT / "requirements-serve.txt"

@@ -115,9 +115,7 @@ def test_a_training_of_version_1_needs_all_answers(tmp_path):
     ({"do_predict": True, "keep_best": True, "eval_steps": 3}, False),
   ],
 )
-def test_questions_without_answers_score_no_training(
-  tmp_path, flags, is_refused
-):
+def test_a_training_needs_answers_for_scores(tmp_path, flags, is_refused):
   train = _squad_file(tmp_path / "train", "b")
   dev = _squad_file(tmp_path / "dev", "b", None)
   args = programs.arguments(
@@ -131,9 +129,7 @@ def test_questions_without_answers_score_no_training(
 
 
 @pytest.mark.parametrize("changes", [{}, {"ensemble": 1}, {"num_seeds": 1}])
-def test_a_sweep_predicts_if_its_ensemble_needs_a_threshold(
-  tmp_path, log, changes
-):
+def test_a_sweep_predicts_for_the_ensembles_threshold(tmp_path, log, changes):
   path = _squad_file(tmp_path / "dev", "b")
   flags = {"do_train": True, "do_export": True, "version_2_with_negative": True}
   flags |= {"train_file": path, "predict_file": path}
@@ -183,32 +179,10 @@ def test_thresholds_are_fitted_where_they_are_missing(
   assert ("--do_eval is set" in log.text) == (fits and has_dev)
 
 
-@pytest.mark.parametrize(
-  ("given", "copied"),
-  [
-    ((), None),
-    (("label",), {"label": "b"}),
-    (("all",), {"text": "test", "label": "b"}),
-  ],
-)
-def test_predictions_copy_the_columns_of_the_flag(classifier, given, copied):
-  settings = classifier.replace(do_predict=True, prediction_columns=given)
-  task = stages.task_of("run_classifier", settings)
-  assert task.examples["test"][0].columns == copied
-
-
-def test_matched_and_mismatched_files_are_told_apart(tmp_path):
-  for name in ("dev_matched", "dev_mismatched", "test_matched"):
-    split = name.replace("_matched", "")
-    text = "index\tsentence1\tsentence2\tgold_label\n0\t{}\tb\tneutral\n"
-    (tmp_path / f"{name}.tsv").write_text(text.format(split))
-  flags = {"task_name": "mnli", "data_dir": str(tmp_path)}
-  flags |= {"output_dir": str(tmp_path / "out")}
-  flags |= {"do_eval": True, "do_predict": True}
-  args = programs.arguments("run_classifier", **flags)
-  examples = stages.task_of("run_classifier", args).examples
-  for name in ("dev", "dev_mismatched", "test"):
-    assert [example.text_a for example in examples[name]] == [name]
+def test_predictions_copy_the_columns_of_the_flag(classifier):
+  flags = {"do_predict": True, "prediction_columns": ("label",)}
+  task = stages.task_of("run_classifier", classifier.replace(**flags))
+  assert task.examples["test"][0].columns == {"label": "b"}
 
 
 def test_a_teacher_counts_in_training_alone(tmp_path, classifier):
@@ -263,21 +237,14 @@ EVALUATIONS = {0: [], 4: [4, 8], 3: [3, 6, 9]}
 def _pretrainer(monkeypatch, tmp_path):
   """Returns events and `main` of run_pretraining.py, with stand-ins."""
   monkeypatch.chdir(tmp_path)  # the stages write run.html into "out"
-  events = []
-
-  def note(name, result=None):
-    def call(*given, **options):
-      events.append((name, *given, *([options] if options else [])))
-      return result
-
-    return call
+  events = stages.Events()
 
   class Run:
     """A run that trains LOADED steps."""
 
     strategy = SimpleNamespace(scope=stages.nullcontext)
-    load = staticmethod(note("load", LOADED))
-    export = staticmethod(note("export"))
+    load = staticmethod(events.stage("load", LOADED))
+    export = staticmethod(events.stage("export"))
 
     def __init__(self, settings, config):
       # A run may change flags.
@@ -318,7 +285,7 @@ def _pretrainer(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("eval_steps", EVALUATIONS)
-def test_run_pretraining_goes_through_its_stages(
+def test_run_pretraining_has_an_order_of_stages(
   tmp_path, pretrainer, eval_steps
 ):
   events, main = pretrainer

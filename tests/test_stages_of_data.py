@@ -18,22 +18,9 @@ from tests import programs, small_model, stages
 from training import checkpoint
 
 
-class _Events(list):
-  """Stages and the arguments that each received."""
-
-  def stage(self, name, result=None, number=None):
-    """Returns a function that notes its name and first `number` arguments."""
-
-    def call(*given, **_):
-      self.append((name, *given[:number]))
-      return result
-
-    return call
-
-
 @pytest.fixture(name="events")
 def _events():
-  return _Events()
+  return stages.Events()
 
 
 @pytest.fixture(name="files")
@@ -53,17 +40,16 @@ def test_features_are_exported_and_extracted(
 ):
   device = SimpleNamespace(scope=events.stage("scope", stages.nullcontext()))
   served = SimpleNamespace(model="served")
-  for owner, name, result, number in (
+  for owner, name, result, last in (
     (devices, "make_strategy", device, 0),
     (session, "set_export_policy", None, 0),
     (export, "save", None, None),
     (features, "served_model", served, 0),
     (checkpoint, "restore_strict", None, None),
     (models, "layer_outputs", "model", None),
+    (features, "write", None, None),
   ):
-    monkeypatch.setattr(owner, name, events.stage(name, result, number))
-  write = lambda args, *given: events.append(("write", args.layers, *given))  # noqa: E731
-  monkeypatch.setattr(features, "write", write)
+    events.replace(monkeypatch, owner, name, result, last=last)
   flags = files | {"output_file": "out", "init_checkpoint": "bert"}
   flags |= {"max_seq_length": 9, "do_export": do_export, "export_dir": "new"}
   flags |= {"export_format": ["keras"], "pooling": "cls"}
@@ -84,7 +70,7 @@ def test_features_are_exported_and_extracted(
     ("scope",),
     ("layer_outputs", config, [-1, -2, -3], "cls", None),
     ("restore_strict", "model", "bert"),
-    ("write", "-1,-2,-3", "model", 16),
+    ("write", args.replace(layers="-1,-2,-3"), "model", 16),
   ]
   assert events == [
     ("make_strategy",),
@@ -135,8 +121,7 @@ def test_each_engine_gets_the_flags(
     (beam, "write", 5),
     (shards, "preview", ["a line"]),
   ):
-    stand_in = events.stage(name, result)
-    monkeypatch.setattr(owner, name, stand_in, raising=False)
+    events.replace(monkeypatch, owner, name, result)
   module = stages.program("create_pretraining_data")
   monkeypatch.setattr(module.program, "end_with_reader", lambda: None)
   outputs = [str(tmp_path / name) for name in "xy"]
@@ -204,7 +189,7 @@ def test_a_model_is_written_in_the_format_of_the_flags(
     monkeypatch.setattr(module, "read", read)
   monkeypatch.setattr(interchange, "format_of", lambda path: source)
   for name in ("complete", "check_variables", "check_values"):
-    monkeypatch.setattr(original, name, events.stage(name))
+    events.replace(monkeypatch, original, name)
   monkeypatch.setattr(original, "write", events.stage("original", "prefix"))
   monkeypatch.setattr(hugging_face, "write", events.stage("hugging_face"))
   output, options = str(tmp_path), OPTIONS[source]

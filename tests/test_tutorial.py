@@ -39,7 +39,7 @@ def test_the_notebook_runs(tmp_path):
   before = len(_outputs(notebook))
   resources = {"metadata": {"path": str(tmp_path)}}
   client = nbclient.NotebookClient(
-    notebook, timeout=1800, resources=resources, kernel_name="python3"
+    notebook, timeout=1800, resources=resources, coalesce_streams=True
   )
   client.execute()  # raises an error of a cell
   assert len(_outputs(notebook)) == before

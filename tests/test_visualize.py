@@ -99,9 +99,7 @@ def test_a_text_that_is_too_long_is_refused(folder, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-  not browser.find(), reason="needs a browser: apt-get install chromium"
-)
+@browser.installed
 def test_the_page_works_without_network(html, tmp_path):
   with contextlib.closing(browser.Browser(tmp_path)) as page:
     page.open(html.as_uri())
@@ -148,9 +146,7 @@ NAMED = """
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-  not browser.find(), reason="needs a browser: apt-get install chromium"
-)
+@browser.installed
 @pytest.mark.parametrize(("number", "step"), [(60, 1), (300, 2)])
 def test_the_matrix_names_tokens_of_long_texts(tmp_path, number, step):
   model = _write(tmp_path, models.encoder, max_position_embeddings=number)

@@ -44,13 +44,8 @@ def test_each_program_has_a_console_command():
 def user_fixture(tmp_path_factory):
   """Makes a user's folder, with the built package in `site` and a data.py."""
   folder = tmp_path_factory.mktemp("user")
-  build = [
-    "-q",
-    "build",
-    f"--build-base={folder}",
-    f"--build-lib={folder}/site",
-  ]
-  done = programs.python(["setup.py", *build])
+  paths = f"--build-base={folder} --build-lib={folder}/site"
+  done = programs.python(["setup.py", "-q", "build", *paths.split()])
   assert done.returncode == 0, done.stderr
   (folder / "data.py").write_text("MINE = 1\n")
   small_model.write(folder, stand_in.WORDS)

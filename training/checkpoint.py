@@ -249,8 +249,8 @@ def restore_strict(model, path: str) -> None:
   fresh = [name for name in restore(model, path) if "/pooler/" not in name]
   if fresh:
     raise UserError(
-      f"the checkpoint {path} has no {fresh[0]}: it is of another kind of "
-      "model, or of another bert_config.json"
+      f"the checkpoint {path} has no {fresh[0]}: the checkpoint is of another "
+      "kind of model, or has another bert_config.json"
     )
 
 

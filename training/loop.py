@@ -134,6 +134,7 @@ class Training:
         if plan.saves_at(step):
           self._save(step, report)
         if plan.evaluates_at(step):
+          report.log()  # both curves have a point at this step
           with train_step.averaged_weights():
             yield step
           report.restart_clock()

@@ -61,8 +61,8 @@ def _cluster_config():
     is_valid = False
   if not is_valid:
     raise UserError(
-      f"TF_CONFIG={text} is no object of cluster, which lists hosts by type, "
-      "and task, with the type and index of one of them"
+      f"TF_CONFIG={text} needs `cluster`, which lists hosts by type, and "
+      "`task`, the type and the index of one of these hosts"
     )
   return cluster, task
 

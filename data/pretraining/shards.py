@@ -27,7 +27,7 @@ _MANY = 500  # instances; for fewer, the fraction of random ones is chance
 def build_shard(
   builder: RecordBuilder, shard: Shard
 ) -> tuple[list[bytes], Mapping[str, int], list[str]]:
-  """Returns a shard's records, counts of what was done, and records as text."""
+  """Returns a shard's records, counts of what was done, and samples as text."""
   config = builder.config
   progress = Progress("", 0, "", log=lambda text: None)
   lines = shard.lines(config.text_format)

@@ -8,7 +8,7 @@ const LABELS = {
   sent1: "Context", sent2: "Beginning of the next sentence", choices: "Endings, one a line",
 };
 const ORDER = Object.keys(LABELS);
-// Two questions to ask at once, by task.
+// Two questions to ask at once, by task. A classifier of texts has none: only its users know what its texts are about.
 const EXAMPLES = {
   squad: [{ question: "Where was Ada born?", context: "Ada was born in London. She later moved to a house in Surrey." },
     { question: "When does the museum open?", context: "The museum opens at nine and closes at five. On Mondays nobody works there." }],
@@ -18,9 +18,9 @@ const EXAMPLES = {
     { sent1: "A man sits at a piano.", sent2: "He", choices: "plays a slow song.\nswims to the shore.\nis eaten by the keys." }],
   pretraining: [{ text: "The capital of France is [MASK]." },
     { text: "She opened the [MASK] and went out.", text_pair: "It was [MASK] outside." }],
-  classification: [{ text: "A film that is good.", text_a: "He said so.", text_b: "So he said." },
-    { text: "Two hours that I will never get back.", text_a: "The shop is open.", text_b: "Nobody can buy anything today." }],
-  features: [{ text: "A film that is good." }, { text: "The bank of the river was steep." }],
+  classification: [{ text_a: "He said so.", text_b: "So he said." },
+    { text_a: "The shop is open.", text_b: "Nobody can buy anything today." }],
+  features: [{ text: "She sat by the river." }, { text: "The bank of the river was steep." }],
 };
 
 function say(text, isError = false) {
@@ -53,6 +53,7 @@ async function chooseModel(given) {
     const area = document.createElement("textarea");
     area.id = `input-${name}`;
     area.rows = { context: 5, choices: 4, question: 1 }[name] || 3;
+    area.placeholder = name === "text" ? "A text like those that the model has learned from" : "";
     byId("inputs").append(element("label", "", LABELS[name] || name, area));
   }
   const [example] = showFacts(facts[byId("model").value] || {});
@@ -64,7 +65,7 @@ function showFacts({ labels, ...others }) {
   const shown = Object.entries({ ...others, labels: labels && labels.slice(0, 20).join(", ") + (labels.length > 20 ? ", ..." : "") });
   const known = shown.filter(([, value]) => value).map(([name, value]) => [name.replaceAll("_", " "), value]);
   byId("facts").replaceChildren(...terms(known));
-  const examples = EXAMPLES[others.task] || [];
+  const examples = (EXAMPLES[others.task] || []).filter((example) => example[inputs[0]]);
   byId("examples").replaceChildren(...examples.map((example, i) => {
     const button = element("button", "", `Example ${i + 1}`);
     button.addEventListener("click", () => fill(example));

@@ -217,18 +217,23 @@ def _decide(answers, rows, outputs, answer, span):
   if span:
     number, first, last = span
     logits = {"start_logits": first, "end_logits": last}
-    return answer["answer"] or "no answer", number, number, logits
+    text = answer["answer"]
+    return f'"{text}"' if text else "no answer", number, number, logits
   if answer.get("num_masks"):
     token = answer["tokens"][0][0]
     index = answers.config.tokenizer.vocab[token]
-    return f"{token} for [MASK] 1", 0, 0, {"masked_lm_logits": (0, index)}
+    name = f'"{token}" for [MASK] 1'
+    return name, 0, 0, {"masked_lm_logits": (0, index)}
   if "choice" in answer:
     row, index = divmod(answer["choice"], len(rows[0]["input_ids"]))
-    return answer["text"], answer["choice"], row, {"logits": index}
+    name = f'"{answer["text"]}"'
+    return name, answer["choice"], row, {"logits": index}
   if "logits" in outputs[0] and outputs[0]["logits"].ndim == 1:
     best = int(outputs[0]["logits"].argmax())
-    names = answer.get("labels", ["a high score"])
-    return names[best], 0, 0, {"logits": best}
+    name = (
+      f'"{answer["labels"][best]}"' if "labels" in answer else "a high score"
+    )
+    return name, 0, 0, {"logits": best}
   return "", 0, 0, {}
 
 

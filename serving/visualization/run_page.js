@@ -1,7 +1,8 @@
 // Draws a run: the data are those of `write` in run_page.py.
 
-const [WIDTH, HEIGHT, LEFT, BOTTOM] = [320, 170, 48, 20]; // of a panel
+const [WIDTH, HEIGHT, LEFT, BOTTOM] = [320, 170, 54, 20]; // of a panel
 const FIRST_CARDS = 12; // errors that are shown at once
+const IN_ANSWER = ["tokens", "context", "choices"]; // texts that an answer shows
 const percent = (value) => `${(100 * value).toFixed(1)} %`;
 function short(value) {
   if (Math.abs(value) >= 1000) return Math.round(value).toLocaleString("en");
@@ -49,23 +50,29 @@ function showCurves() {
 
 function showConfusion({ labels, counts }) {
   const sum = (values) => values.reduce((a, b) => a + b, 0);
-  const names = (text) => element("th", "", text);
-  const head = element("tr", "", names(""), ...labels.map(names), ...["examples", "precision", "recall", "F1"].map(names));
-  const rows = labels.map((label, i) => {
+  const row = (name, cells) => element("tr", "", element("th", "", name), ...cells);
+  const heads = (names) => row("", names.map((name) => element("th", "", name)));
+  const scores = labels.map((label, i) => {
     const [total, answered] = [sum(counts[i]), sum(counts.map((row) => row[i]))];
     const recall = total ? counts[i][i] / total : 0;
     const precision = answered ? counts[i][i] / answered : 0;
     const f1 = precision + recall ? (2 * precision * recall) / (precision + recall) : 0;
-    const cells = counts[i].map((count, j) => {
-      const cell = element("td", i === j ? "true" : "", count || "");
-      const color = i === j ? "--first" : "--second";
-      cell.style.background = `color-mix(in srgb, var(${color}) ${Math.round(60 * (count / (total || 1)) ** 0.5)}%, var(--panel))`;
-      return cell;
-    });
-    const numbers = [total, percent(precision), percent(recall), percent(f1)];
-    return element("tr", "", names(label), ...cells, ...numbers.map((text) => element("td", "id", text)));
+    return row(label, [total, percent(precision), percent(recall), percent(f1)].map((text) => element("td", "id", text)));
   });
-  byId("confusion").append(element("table", "", head, ...rows));
+  const matrix = labels.map((label, i) => row(label, counts[i].map((count, j) => {
+    const cell = element("td", i === j ? "true" : "", count || "");
+    const color = i === j ? "--first" : "--second";
+    cell.style.background = `color-mix(in srgb, var(${color}) ${Math.round(60 * (count / (sum(counts[i]) || 1)) ** 0.5)}%, var(--panel))`;
+    return cell;
+  })));
+  const isWide = labels.join("").length > 24; // names of columns are written upwards
+  const tables = [element("table", isWide ? "upwards" : "", heads(labels), ...matrix),
+    element("table", "", heads(["examples", "precision", "recall", "F1"]), ...scores)];
+  byId("confusion").append(...tables.map((table) => {
+    const box = element("div", "scroll", table);
+    box.tabIndex = 0;
+    return box;
+  }));
 }
 
 function showCalibration({ bins, error, temperature, fitted_error }) {
@@ -85,15 +92,22 @@ function around({ texts: { context = "" }, label }) {
   return [element("p", "text", `... ${context.slice(Math.max(0, start - 60), start)}`, element("mark", "", label), `${context.slice(end, end + 60)} ...`)];
 }
 
+// The right answer: a text, or the tagged words of a sentence.
+function truth({ texts, label, answer }) {
+  if (!("words" in answer)) return label;
+  const words = label.split(" ").map((tag, i) => (tag === "O" ? "" : `${texts.tokens[i]} (${tag})`));
+  return words.filter(Boolean).join(", ");
+}
+
 function showErrors() {
   const [shown, examples] = [data.errors.length, data.examples.toLocaleString("en")];
   byId("number").textContent = data.wrong
     ? `${data.wrong} of ${examples} answers are wrong, the most certain first${shown < data.wrong ? `; here are ${shown}` : ""}.`
     : `The largest of ${examples} differences.`;
   const cards = data.errors.map((one) => element("article", "",
-    ...terms(Object.entries(one.texts).filter(([name]) => !("words" in one.answer) && name !== "context").map(([name, text]) =>
+    ...terms(Object.entries(one.texts).filter(([name]) => !IN_ANSWER.includes(name)).map(([name, text]) =>
       [name.replaceAll("_", " "), [text].flat().join(" | ")])),
-    element("p", "truth", `right answer: ${one.label || "(none)"}`, ...around(one)),
+    element("p", "truth", `right answer: ${truth(one) || "(none)"}`, ...around(one)),
     ...answerNodes(one.answer, one.texts)));
   const others = cards.splice(FIRST_CARDS);
   const rest = element("details", "", element("summary", "", `${others.length} more`), ...others);

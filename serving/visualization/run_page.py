@@ -89,7 +89,7 @@ def write(
   shown = sorted(wrong, key=badness, reverse=True)[:_MAX_SHOWN]
   data = {
     "facts": dict(facts),
-    "flags": {name: str(value) for name, value in flags.items()},
+    "flags": {name: _flag(value) for name, value in flags.items()},
     "curves": [*map(finite, curves)],
     "scores": finite(scores),
     "examples": len(judged),
@@ -104,6 +104,11 @@ def write(
   path = os.path.join(folder, NAME)
   files.write_text(path, fill("run_page", data))
   return path
+
+
+def _flag(value) -> str:
+  """The value as a command line has it: tuples have commas."""
+  return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _confusion(judged):

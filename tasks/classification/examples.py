@@ -163,7 +163,7 @@ def _label(task, column, row, path):
     if not is_number(label):
       remedy = "; write a point for a decimal comma" * ("," in label)
       raise UserError(
-        f"{where}: {label!r} is not a number, but scores have to be{remedy}"
+        f"{where}: {label!r} is not a number, and thus no score{remedy}"
       )
     return label
   if task.multi_label:

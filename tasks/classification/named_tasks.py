@@ -67,7 +67,7 @@ class Settings(OwnFiles, LongText, EvaluatedFineTuning, Packing):
   )
   prediction_columns: tuple[str, ...] = flag(
     (),
-    "Columns to copy from the test file to test_predictions.tsv; all for all.",
+    "Columns to copy from the test file to test_predictions.tsv; or all.",
     training=False,
   )
   from_mnli: bool = flag(
@@ -214,7 +214,7 @@ def _custom_task(settings: Settings):
       label = None if name == "test" else settings.label_column
       if label and label in columns:
         raise UserError(
-          f"--label_column={label} is the column of a text, too: name another"
+          f"--label_column={label} is also the column of a text: name another"
         )
       splits[name] = Split(present[0], *columns, label)
   if not splits:

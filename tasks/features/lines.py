@@ -49,8 +49,8 @@ class Settings(LongText, ServedEncoder):
   pooling: str = flag(
     "none",
     "none: vectors of tokens. mean: average over all tokens, with [CLS] and "
-    "[SEP]. cls: vector of [CLS]. An export has the mean by default, and "
-    "without windows always the vectors of tokens.",
+    "[SEP]. cls: vector of [CLS]. An export has the mean by default, and also "
+    "the vectors of tokens, unless the model reads windows.",
     choices=POOLINGS,
   )
   format: str = flag(

@@ -86,7 +86,7 @@ def read_sentences(
     raise UserError(f"{path} has no words")
   if all(s.words[0] == "1" and s.words[-1].isdigit() for s in sentences):
     raise UserError(
-      f"{path}: the words are numbers of words, as in CoNLL-U; give "
+      f"{path}: the words are numbers, as in column 0 of CoNLL-U; give "
       f"--word_column={columns[0] + 1}, and --tag_column for the tags"
     )
   if len(sentences) == 1 and len(sentences[0].words) > _LONG:

@@ -92,7 +92,7 @@ def _fails(url, folder, *texts):
 # --- The Hugging Face Hub --------------------------------------------------
 
 
-def test_a_repository_is_converted_and_only_its_needed_files_are_read(
+def test_only_needed_files_of_a_repository_are_read(
   hub, released, tmp_path, caplog
 ):
   caplog.set_level("INFO")
@@ -119,7 +119,7 @@ def test_a_download_that_breaks_off_is_continued(hub, released, tmp_path):
   assert ranges == [None, f"bytes={size // 2}-"]
 
 
-def test_a_broken_server_and_no_server_end_in_one_line(
+def test_a_broken_or_missing_server_ends_in_one_line(
   hub, tmp_path, monkeypatch
 ):
   hub.breaks = 1000
@@ -132,9 +132,7 @@ def test_a_broken_server_and_no_server_end_in_one_line(
   assert not (tmp_path / "bert").exists()
 
 
-def test_weights_with_another_hash_are_removed_and_downloaded_again(
-  hub, tmp_path
-):
+def test_weights_with_another_hash_are_downloaded_again(hub, tmp_path):
   hub.corrupts = True
   with pytest.raises(UserError, match="did not have the SHA-256 in its name"):
     _convert(f"hf://{NAME}", tmp_path / "bert")
@@ -169,9 +167,7 @@ def test_a_gated_repository_needs_the_token(hub, tmp_path, monkeypatch):
   assert not any("authorization" in map(str.lower, h) for h in elsewhere)
 
 
-def test_a_pickle_is_not_read_and_a_revision_with_safetensors_is_named(
-  hub, tmp_path
-):
+def test_a_pickle_is_refused_and_safetensors_are_named(hub, tmp_path):
   files = dict(hub.repositories[NAME]["main"])
   pull = {"model.safetensors": files.pop("model.safetensors")}
   hub.repositories[NAME] = {"main": files}
@@ -185,9 +181,7 @@ def test_a_pickle_is_not_read_and_a_revision_with_safetensors_is_named(
   assert not _paths(hub, "pytorch_model")
 
 
-def test_another_network_is_refused_before_its_weights_are_downloaded(
-  hub, tmp_path
-):
+def test_another_network_is_refused_before_the_download(hub, tmp_path):
   files = hub.repositories[NAME]["main"]
   config = json.loads(files["config.json"]) | {"model_type": "roberta"}
   files["config.json"] = json.dumps(config).encode()
@@ -296,9 +290,7 @@ def test_the_zip_of_a_release_becomes_its_files(
   assert (tmp_path / "theirs/model.safetensors").exists()
 
 
-def test_a_zip_that_breaks_off_is_continued_by_the_same_command(
-  hub, archive, tmp_path
-):
+def test_the_same_command_continues_a_zip(hub, archive, tmp_path):
   url, size = f"{hub.url}/bert.zip", len(hub.archives["/bert.zip"])
   hub.breaks = 1000
   _fails(url, tmp_path / "bert", "run the same command again")
@@ -312,9 +304,7 @@ def test_a_zip_that_breaks_off_is_continued_by_the_same_command(
   assert wanted == [f"bytes={have}-"]
 
 
-def test_a_zip_that_has_changed_since_is_downloaded_anew(
-  hub, archive, tmp_path
-):
+def test_a_zip_that_has_changed_is_downloaded_anew(hub, archive, tmp_path):
   url, data = f"{hub.url}/bert.zip", hub.archives["/bert.zip"]
   hub.archives["/bert.zip"] = bytes(4 * len(data))
   hub.breaks = 1000
@@ -332,9 +322,7 @@ def test_the_hash_of_a_zip_is_checked(hub, archive, tmp_path):
   _convert(f"{url}#sha256={digest}", tmp_path / "bert")
 
 
-def test_a_file_that_is_no_zip_or_no_release_ends_in_one_line(
-  hub, archive, tmp_path
-):
+def test_another_file_than_a_release_ends_in_one_line(hub, archive, tmp_path):
   url, folder = f"{hub.url}/bert.zip", tmp_path / "bert"
   _fails(f"{hub.url}/no.zip", folder, "404 Not Found")
   _fails("http://127.0.0.1:9/a.zip", folder, "run the same command again")
@@ -351,9 +339,7 @@ def test_a_file_that_is_no_zip_or_no_release_ends_in_one_line(
 
 
 @pytest.mark.parametrize("name", ["../a", "/a", "a/../../b", "..\\a", "link"])
-def test_a_zip_with_a_path_that_leaves_its_folder_is_refused(
-  hub, archive, tmp_path, name
-):
+def test_a_zip_that_leaves_its_folder_is_refused(hub, archive, tmp_path, name):
   member = zipfile.ZipInfo(name)
   if name == "link":
     member.external_attr = (stat.S_IFLNK | 0o777) << 16
@@ -370,9 +356,7 @@ def test_without_huggingface_hub_an_error_says_what_to_install(monkeypatch):
     download.from_hub("hf://a/b")
 
 
-def test_a_full_disk_is_an_error_of_the_disk(
-  hub, archive, tmp_path, monkeypatch
-):
+def test_a_full_disk_is_named_as_the_error(hub, archive, tmp_path, monkeypatch):
   def fail(*_, **__):
     raise OSError(ENOSPC, "No space left on device")
 

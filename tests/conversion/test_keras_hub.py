@@ -127,7 +127,7 @@ MISSING = "transformer_encoder_2/self_attention_layer/query_dense/vars/0"
 @pytest.mark.parametrize(
   ("change", "message"),
   [
-    (lambda c: c.update(class_name="Roberta"), "Roberta; only a BertBackbone"),
+    (lambda c: c.update(class_name="Roberta"), "Roberta, not a BertBackbone"),
     (lambda c: c["config"].pop("num_heads"), "corrupt: KeyError.'num_heads'"),
     (lambda c: c["config"].update(vocabulary_size=9), "has 21 rows, .* says 9"),
     (lambda c: c["config"].update(num_layers=10**15), f"KeyError.*{MISSING}"),

@@ -150,9 +150,7 @@ def test_a_pretrainer_is_read_without_its_training_state(tmp_path, pretrainer):
   assert counts == {"replaced by the head's own pooler": 2, "a counter": 2}
 
 
-def test_the_pooler_is_read_if_a_pretrainer_saves_its_items(
-  tmp_path, pretrainer
-):
+def test_the_pooler_is_read_if_a_pretrainer_saves_it(tmp_path, pretrainer):
   prefix = _save(tmp_path, **pretrainer.checkpoint_items)
   bert = model_garden.read(prefix)
   assert interchange.head_of(bert) == "masked_lm"
@@ -244,7 +242,9 @@ def test_the_layout_of_2020_is_read(tmp_path):
 def test_the_number_of_heads_is_required_without_an_axis_of_heads(tmp_path):
   encoder = _functional()
   prefix = _save_as_of_2020(tmp_path, encoder, _flat)
-  with pytest.raises(ValueError, match="does not state its heads: give bert_c"):
+  with pytest.raises(
+    ValueError, match="lacks the number of heads: give bert_c"
+  ):
     model_garden.read(prefix)
   CONFIG.to_json(str(tmp_path / "bert_config.json"))
   _check_pooled(prefix, encoder)
@@ -304,9 +304,7 @@ def _dense():
     (lambda: _narrow(networks.BertEncoderV2), "2 dense layers around", None),
   ],
 )
-def test_another_model_and_a_truncated_file_are_refused(
-  tmp_path, make, message, size
-):
+def test_another_model_or_a_cut_file_is_refused(tmp_path, make, message, size):
   prefix = _save(tmp_path, model=make())
   if size:
     os.truncate(f"{prefix}.data-00000-of-00001", size)

@@ -119,7 +119,7 @@ def test_a_checkpoint_of_different_labels_is_warned_of(tmp_path, caplog):
   assert not caplog.text
   labels.warn_if_others(("pro", "con"), path)
   assert "is for CON, PRO (of " in caplog.text
-  assert "it takes for pro, con, in this order" in caplog.text
+  assert "stands for pro, con, in this order" in caplog.text
 
 
 def test_a_label_set_is_copied_with_its_source():

@@ -54,11 +54,6 @@ def test_the_id_of_a_token_is_its_line(write, content, expected):
     ("v.json", '{"model": null}', "its model is None"),
     (
       "v.json",
-      '{"model": {"type": "WordPiece"}}',
-      "is WordPiece with prefix N",
-    ),
-    (
-      "v.json",
       '{"model": {"continuing_subword_prefix": "##", "unk_token": "[UNK]"}}',
       "v.json is empty; a vocabulary",
     ),

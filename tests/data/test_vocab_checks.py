@@ -148,9 +148,7 @@ def test_examples_are_read_by_their_texts(caplog, tmp_path):
   ("number", "files", "lines"),
   [(0, 0, 0), (1, 1, 1000), (3, 3, 333), (21, 11, 90), (4000, 20, 50)],
 )
-def test_a_sample_reads_the_first_lines_of_some_files(
-  tmp_path, number, files, lines
-):
+def test_a_sample_has_first_lines_of_some_files(tmp_path, number, files, lines):
   paths = [str(tmp_path / f"{i:04}") for i in range(number)]
   for path in paths:
     open(path, "w").close()

@@ -48,9 +48,7 @@ def _check(folder, *same, program="run_classifier", **changes):
 
 
 @pytest.mark.parametrize("do_train", [False, True])
-def test_a_run_needs_a_checkpoint_to_start_from_or_to_predict_with(
-  folder, do_train
-):
+def test_a_run_needs_a_checkpoint_to_start_or_to_predict(folder, do_train):
   _check(folder, do_train=True)
   _check(folder, output_dir=str(folder / "run"))
   with pytest.raises(ValueError, match="out and no --init_checkpoint: train"):

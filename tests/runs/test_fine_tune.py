@@ -141,9 +141,7 @@ def _save(folder, step):
   Checkpoints(str(folder)).save(step, training.state)
 
 
-def test_a_finished_run_reports_the_step_of_its_best_checkpoint(
-  tmp_path, caplog
-):
+def test_a_finished_run_reports_its_best_checkpoint(tmp_path, caplog):
   _save(tmp_path, 9)
   assert _train(_flags(tmp_path, num_train_epochs=2.0), [0.5])[1] == [9]
   assert run_folder.read_best(str(tmp_path))["step"] == 9
@@ -159,9 +157,7 @@ def test_a_finished_run_reports_the_step_of_its_best_checkpoint(
     ({"distribution_strategy": "tpu"}, False, True),
   ],
 )
-def test_a_tpu_looks_tokens_up_by_a_matrix_product(
-  tmp_path, changes, in_file, expected
-):
+def test_a_tpu_has_one_hot_embeddings(tmp_path, changes, in_file, expected):
   fields = {"use_one_hot_embeddings": in_file, "attention": "right_to_left"}
   config = replace(toy.config(), **fields)
   start = Run(_flags(tmp_path, **changes), config)
@@ -181,7 +177,7 @@ def test_a_killed_run_still_knows_the_best(tmp_path, keeps):
 
 
 @pytest.mark.parametrize(("keeps", "evaluated"), [(True, 4), (False, 6)])
-def test_a_training_knows_its_last_evaluation(
+def test_a_run_knows_its_last_evaluation(
   tmp_path, monkeypatch, keeps, evaluated
 ):
   given = {}

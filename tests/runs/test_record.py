@@ -95,9 +95,7 @@ def test_changes_count_before_the_flags_of_a_training(trained, changes):
   ("name", "value"),
   [("rate", ""), ("add_bilstm", 0), ("long_text", False), ("ensemble", "3")],
 )
-def test_a_change_has_the_type_of_the_flag_also_if_it_is_false(
-  trained, name, value
-):
+def test_a_change_has_the_type_of_the_flag(trained, name, value):
   with pytest.raises(UserError, match=f"{name}={value!r} is not of type"):
     record.from_record(Program, "now", trained, {name: value})
 
@@ -116,9 +114,7 @@ def _other(known: settings.Flag) -> Any:
 
 
 @pytest.mark.parametrize("program", TRAINING_PROGRAMS)
-def test_only_changed_flags_of_training_cause_a_warning(
-  program, tmp_path, caplog
-):
+def test_changed_flags_of_training_cause_a_warning(program, tmp_path, caplog):
   kind = programs.settings_of(program)
   args = programs.arguments(program, vocab_file="vocab.txt")
   run_json.append(str(tmp_path), {"flags": args.to_dict()})

@@ -14,7 +14,7 @@ from runs import model_files, session
 from serving.answers import TextConfig
 from serving.export import ServedModel
 from tasks.features import task as features
-from tests import programs, shared, small_model
+from tests import programs, shared, small_model, stages
 from tests.runs.test_fine_tune import _flags
 from tests.training import toy
 from training import loop, optimization, run_folder, run_json
@@ -113,6 +113,9 @@ def test_float16_has_a_loss_scale_and_xla_compiles_what_it_supports(
   assert (calls["loss_scale"] is not None) == is_scaled
   assert calls["jit_compile"] == calls["few_shapes"] == is_compiled
   assert calls["mode"].compiled == is_compiled
+  slots = calls["optimizer"].state.values()
+  joined = [x for x in slots if isinstance(x, optimization.Slot)]
+  assert any(len(slot.shape) == 2 for slot in joined) == is_compiled
   assert not calls["mode"].recompute
   reason = f"it cannot compile {model.layers[-1].name}"
   text = f"does not compile the step as one: {reason}"
@@ -287,25 +290,19 @@ def test_a_run_evaluates_its_best_or_its_newest_checkpoint(
 @pytest.fixture(name="events")
 def _events(monkeypatch):
   """Records a run's actions, with stand-ins."""
-  events = []
+  events = stages.Events()
   zero = SimpleNamespace(numpy=lambda: 0)
   step = SimpleNamespace(examples=zero, average=None)
   monkeypatch.setattr(session, "make_strategy", lambda args: None)
   monkeypatch.setattr(session.Run, "_train_step", lambda *_: step)
   monkeypatch.setattr(Checkpoints, "restore_or_set_seed", lambda *_: 7)
-  for owner, name, skipped in (
+  for owner, name, first in (
     (session.record_scan, "load_index", 1),
     (Checkpoints, "resume", 2),
     (Checkpoints, "log_all", 1),
     (session.record, "warn_if_changed", 1),
   ):
-    monkeypatch.setattr(
-      owner,
-      name,
-      lambda *given, n=name, skipped=skipped: events.append(
-        (n, *given[skipped:])
-      ),
-    )
+    events.replace(monkeypatch, owner, name, first=first)
   monkeypatch.setattr(
     loop, "Training", lambda *_, **__: iter([events.append(("loop",))])
   )
@@ -338,16 +335,16 @@ def test_a_training_resumes_and_trains(
 
 
 @pytest.mark.parametrize("is_chief", [False, True])
-def test_all_workers_wait_for_the_export_and_the_chief_writes(
+def test_the_chief_exports_and_all_workers_wait(
   tmp_path, monkeypatch, is_chief
 ):
-  events, is_inside = [], []
+  events = stages.Events()
 
   @contextmanager
   def scope():
-    is_inside.append(True)
+    events.append("enter")
     yield
-    is_inside.pop()
+    events.append("leave")
 
   strategy = SimpleNamespace(scope=scope)
   monkeypatch.setattr(session, "make_strategy", lambda args: strategy)
@@ -360,21 +357,17 @@ def test_all_workers_wait_for_the_export_and_the_chief_writes(
     (session.exports, "save"),
     (session.run_folder, "wait_for_chief"),
   ):
-    monkeypatch.setattr(
-      owner,
-      name,
-      lambda *given, n=name: events.append((n, len(is_inside), *given)),
-    )
+    events.replace(monkeypatch, owner, name)
   served = SimpleNamespace(model="model")
-  training.export(lambda args: events.append(("build", 0)) or served)
-  settings = training.settings
+  training.export(lambda args: events.append("build") or served)
   written = [
-    ("set_export_policy", 0, "float32", ["keras"]),
-    ("build", 0),
-    ("load", 0, settings, "model", training.checkpoints),
-    ("save", 0, "new", served, ["keras"]),
+    ("set_export_policy", "float32", ["keras"]),
+    "build",
+    ("load", training.settings, "model", training.checkpoints),
+    ("save", "new", served, ["keras"]),
   ]
-  assert events == written * is_chief + [("wait_for_chief", 1)]
+  waited = ["enter", ("wait_for_chief",), "leave"]
+  assert events == written * is_chief + waited
   told = {"vocab_file": "of the model"}
   monkeypatch.setattr(session.checks, "vocabulary_flags", lambda *_: told)
   training._report(losses.pretraining(), toy.Source(1), "examples")
@@ -384,9 +377,7 @@ def test_all_workers_wait_for_the_export_and_the_chief_writes(
   )
 
 
-def test_the_page_of_a_run_names_folder_program_and_start(
-  tmp_path, monkeypatch, log
-):
+def test_the_page_of_a_run_names_folder_and_start(tmp_path, monkeypatch, log):
   entry = {"flags": {}, "started": "2026-01-02T03:04:05+0000"}
   run_json.append(str(tmp_path), entry)
   facts: dict = {}

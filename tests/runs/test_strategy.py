@@ -157,9 +157,7 @@ LENGTHS = {8: 32, 128: 32, 256: 32, 264: 64, 384: 64, 512: 64, 2048: 256}
   ("given", "reason"),
   [(None, "there is no GPU"), (False, "--nojit_compile"), (True, "")],
 )
-def test_a_flag_says_what_is_compiled_before_the_device_does(
-  monkeypatch, gpus, given, reason
-):
+def test_a_flag_overrides_what_is_compiled(monkeypatch, gpus, given, reason):
   monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: gpus)
   args = programs.arguments("run_classifier", jit_compile=given)
   is_compiled = bool(gpus) if given is None else given

@@ -48,9 +48,7 @@ def test_a_second_run_is_refused_until_the_first_ends(tmp_path):
 
 @pytest.mark.parametrize("worker", [0, 1])
 @pytest.mark.parametrize("before", [None, [], ["a"]])
-def test_a_run_that_fails_leaves_what_was_there(
-  tmp_path, monkeypatch, before, worker
-):
+def test_a_failed_run_leaves_old_files(tmp_path, monkeypatch, before, worker):
   toy.set_worker(monkeypatch, worker)
   folder = tmp_path / "output"
   for name in before or ():
@@ -63,9 +61,7 @@ def test_a_run_that_fails_leaves_what_was_there(
   assert [path.name for path in folder.glob("*")] == (before or [])
 
 
-def test_a_file_system_without_locks_causes_a_warning(
-  tmp_path, monkeypatch, caplog
-):
+def test_a_missing_lock_causes_a_warning(tmp_path, monkeypatch, caplog):
   def refuse(*_):
     raise OSError(errno.ENOLCK, "No locks available")
 
@@ -111,9 +107,7 @@ def test_a_file_is_no_output_folder(tmp_path):
 
 
 @pytest.mark.parametrize("is_dry", [False, True])
-def test_a_program_checks_and_then_locks_its_folder(
-  tmp_path, monkeypatch, is_dry
-):
+def test_a_program_locks_its_folder_after_checks(tmp_path, monkeypatch, is_dry):
   folder = str(tmp_path / "out")
   args = programs.arguments(
     "run_squad", output_dir=folder, dry_run=is_dry, do_train=True

@@ -51,9 +51,7 @@ def test_the_first_folder_that_has_a_vocabulary_counts(folders):
 @pytest.mark.parametrize(
   ("more", "fits"), [(-1, False), (0, True), (127, True), (128, False)]
 )
-def test_a_vocabulary_has_the_size_of_the_model_or_is_padded(
-  folders, more, fits
-):
+def test_a_vocabulary_has_the_models_size_or_is_padded(folders, more, fits):
   vocab.save(LOWER, folders[1] / "vocab.txt")
   assert (_find(folders, more) is not None) == fits
 
@@ -64,9 +62,7 @@ def test_a_file_that_is_no_text_is_left_out(folders):
   assert _find(folders) == "before/vocab.txt"
 
 
-def test_a_run_records_the_vocabulary_and_whether_its_case_is_known(
-  folders, log
-):
+def test_a_run_records_its_vocabulary_and_letter_case(folders, log):
   flags = {"bert_config_file": str(folders[1] / "bert_config.json")}
   flags["output_dir"] = str(folders[0])
 
@@ -88,9 +84,7 @@ def test_a_run_records_the_vocabulary_and_whether_its_case_is_known(
 @pytest.mark.parametrize(
   ("tokens", "is_lower"), [(LOWER, True), (CASED, False)]
 )
-def test_an_unknown_letter_case_comes_from_the_vocabulary(
-  folders, tokens, is_lower
-):
+def test_the_vocabulary_tells_an_unknown_letter_case(folders, tokens, is_lower):
   path = folders[1] / "vocab.txt"
   vocab.save(tokens, path)
   for flags in (

@@ -1,5 +1,6 @@
-"""LiteRT and Keras exports return the model's outputs."""
+"""Formats are in the docs. LiteRT and Keras exports give the same outputs."""
 
+import inspect
 import json
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ from modeling import heads, models
 from serving import export, tflite
 from serving.answers import TextConfig
 from serving.export import ServedModel
+from serving.formats import ENGINES, FORMATS
 from storage import UserError
 from tasks.classification import answers as classification
 from tests import programs, small_model
@@ -149,3 +151,26 @@ def test_a_keras_export_has_no_task(tmp_path):
   export.save(str(tmp_path / "export"), served, ["keras"])
   names = ["labels.txt", "model.keras", "tokenizer_config.json", "vocab.txt"]
   assert sorted(path.name for path in tmp_path.glob("export/*")) == names
+
+
+# --- Rows of formats ------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_format_has_a_module_and_a_line_in_the_docs(name):
+  row = FORMATS[name]
+  assert [*inspect.signature(row.module.save).parameters] == [
+    "folder", "served"
+  ]  # fmt: skip
+  if row.files:
+    assert [*inspect.signature(row.module.load).parameters] == ["path"]
+  text = (programs.ROOT / "docs/serving.md").read_text()
+  assert f"\n| `{name}` |" in text
+  assert all(f"`{file}`" in text for file in row.files.values())
+
+
+def test_help_and_docs_name_each_format_and_engine():
+  done = programs.python(["run_ner.py", "--help"])
+  assert all(f"{name}:" in done.stdout for name in FORMATS)
+  text = (programs.ROOT / "docs/serving.md").read_text()
+  assert all(f'"{engine}"' in text for engine in ENGINES if engine != "auto")

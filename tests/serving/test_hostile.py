@@ -62,9 +62,7 @@ def _all_finite(value):
 
 
 @pytest.mark.parametrize("name", tasks.slow_but(QUICK))
-def test_every_text_has_an_answer_and_a_batch_does_not_change_it(
-  every_task, name
-):
+def test_every_text_has_the_same_answer_in_any_batch(every_task, name):
   model = savedmodel.text_model(every_task[name])
   texts = HOSTILE.values()
   examples = [*map(_decode, _examples(model.answers, texts))]

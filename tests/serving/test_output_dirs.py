@@ -117,9 +117,7 @@ def _train(data):
 
 
 @pytest.mark.parametrize("name", tasks.slow_but(QUICK, ASKED))
-def test_the_folder_answers_as_the_export_does(
-  train, tmp_path, monkeypatch, name
-):
+def test_the_folder_answers_like_its_export(train, tmp_path, monkeypatch, name):
   folder = train(*(SIDES if name == "shallow" else ()), name) / name
   monkeypatch.chdir(tmp_path)  # the run's relative paths no longer resolve
   policy = keras.config.dtype_policy()

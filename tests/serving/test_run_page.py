@@ -125,9 +125,7 @@ def test_an_evaluation_is_a_dict_of_its_scores():
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-  not browser.find(), reason="needs a browser: apt-get install chromium"
-)
+@browser.installed
 def test_a_browser_draws_the_page(tmp_path):
   curves = [{"step": 1, "loss": 2}, {"step": 2, "loss": 1, "eval_loss": 3}]
   _data(tmp_path, curves=curves)
@@ -139,7 +137,39 @@ def test_a_browser_draws_the_page(tmp_path):
     assert "temperature scaling" in text
     assert page.run("document.querySelectorAll('#panels svg').length") == 1
     assert page.run("document.querySelectorAll('#panels .evaluation').length")
-    assert page.run("document.querySelectorAll('#confusion tr').length") == 3
+    assert page.run("document.querySelectorAll('#confusion tr').length") == 6
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+  not browser.find(), reason="needs a browser: apt-get install chromium"
+)
+def test_a_browser_names_the_tagged_words_and_shows_choices_once(tmp_path):
+  answer = {"words": ["Ada", "ran"], "tags": ["O", "O"], "entities": []}
+  tagged = Judged(
+    {"tokens": ["Ada", "ran"]},
+    answer | {"labels": ["O"], "start": [0, 4], "end": [3, 7]},
+    "B-PER O",
+    "O O",
+    is_right=False,
+  )
+  choices = {"sent1": "It rains.", "choices": ["stop", "go"]}
+  chosen = {"choice": 1, "text": "go", "probabilities": [0.4, 0.6]}
+  ending = Judged(choices, chosen, "stop", "go", is_right=False)
+  _data(tmp_path, [tagged, ending])
+  with contextlib.closing(browser.Browser(tmp_path / "browser")) as page:
+    page.open((tmp_path / run_page.NAME).as_uri())
+    page.wait("document.querySelectorAll('article').length")
+    text = page.run("document.body.innerText")
+  assert "right answer: Ada (B-PER)" in text and "right answer: stop" in text
+  assert "It rains." in text and "stop | go" not in text
+
+
+def test_flags_with_several_values_have_commas(tmp_path):
+  flags = {"learning_rate": (5e-5, 3e-5), "seed": 1}
+  run_page.write(str(tmp_path), {}, flags, [], {})
+  html = (tmp_path / run_page.NAME).read_text()
+  assert '"learning_rate": "5e-05,3e-05", "seed": "1"' in html
 
 
 def test_a_model_with_a_loss_that_is_not_finite_has_no_page(caplog):

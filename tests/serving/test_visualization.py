@@ -221,12 +221,15 @@ def test_the_span_with_the_answer_is_marked_among_equal_scores(every_task):
 CONTEXT = "c d e . ab c d e a b . ab"
 # Texts, and a pattern of the decision's name.
 DECISIONS = {
-  "classification": ({"text": "ab c d"}, "no|yes"),
-  "several labels": ({"text": "ab c d"}, "no|yes"),
+  "classification": ({"text": "ab c d"}, '"(no|yes)"'),
+  "several labels": ({"text": "ab c d"}, '"(no|yes)"'),
   "scores": ({"text_a": "ab c", "text_b": "d"}, "a high score"),
-  "masks": ({"text": "ab [MASK] c [MASK]"}, r".+ for \[MASK\] 1"),
-  "questions": ({"question": "ab", "context": CONTEXT}, "no answer|[a-e. ]+"),
-  "choices": ({"sent1": "a", "sent2": "c", "choices": [*"abcde"] * 7}, "[a-e]"),
+  "masks": ({"text": "ab [MASK] c [MASK]"}, r'".+" for \[MASK\] 1'),
+  "questions": ({"question": "ab", "context": CONTEXT}, 'no answer|"[a-e. ]+"'),
+  "choices": (
+    {"sent1": "a", "sent2": "c", "choices": [*"abcde"] * 7},
+    '"[a-e]"',
+  ),
 }
 
 

@@ -99,19 +99,6 @@ def test_a_feature_may_have_no_value(dtype):
     assert messages.parse_example(encode(example)) == example
 
 
-def test_arbitrary_numbers_are_not_cached():
-  """Question ids, for example, occur only once."""
-  cache = tfrecord._varint.__self__
-  before = len(cache)
-  for number in range(1 << 20, (1 << 20) + 100):
-    assert len(tfrecord._varint(number)) == 3
-    tfrecord._varint(-number)
-  assert len(cache) == before
-  small = (1 << 20) - 1
-  assert tfrecord._varint(small) == cache[small]
-  assert small in cache
-
-
 def test_an_example_has_its_values():
   lists = {
     name: tf.train.Feature(**{kind: {"value": values}})

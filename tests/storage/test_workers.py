@@ -160,30 +160,16 @@ def test_no_more_processes_start_than_there_are_tasks(
   assert prepared == [1]
 
 
-class _Connection:
-  """A worker's end of a pipe, which delivers some tasks."""
+_prepared = []
 
-  def __init__(self, tasks):
-    self.tasks, self.answers = [*tasks], []
-    self.send = self.answers.append
 
-  def recv(self):
-    if not self.tasks:
-      raise EOFError
-    return self.tasks.pop(0)
+def _count_prepares():
+  _prepared.append(1)
+  return lambda task: len(_prepared)
 
 
 def test_a_worker_prepares_once():
-  prepared, connection = [], _Connection(["1", "x", "3"])
-
-  def prepare():
-    prepared.append(1)
-    return int
-
-  workers._serve(connection, prepare)
-  assert prepared == [1]
-  results = [(result, type(error)) for result, error in connection.answers]
-  assert results == [(1, type(None)), (None, ValueError), (3, type(None))]
+  assert [*workers.ordered_map(_count_prepares, range(9), 2)] == [1] * 9
 
 
 # --- Progress ------------------------------------------------------------

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from data.features import TOKENS
 from data.tokenization import FullTokenizer
 from modeling import losses
+from serving import answers as serving_answers
 from serving import savedmodel
-from serving.answers import TextConfig, TextModel, sigmoid, softmax
+from serving.answers import TextConfig, TextModel, sigmoid, softmax, to_list
 from storage import UserError
 from tasks.classification import answers as classification
 from tasks.classification.examples import TextExample, TextRecordBuilder
@@ -442,3 +443,37 @@ def test_values_become_vectors(pooling):
   assert answer["token_vectors"] == values.tolist()
   windows = _decode(model, {"text": "a b"}, values=values[0])
   assert windows == {"sentence": values[0].tolist()}
+
+
+# --- Probabilities and files ------------------------------------------------
+
+
+def test_large_logits_have_probabilities():
+  logits = np.array([[9e4, 0, 0], [-9e4, -9e4, -9e5]], np.float32)
+  expected = [[1, 0, 0], [0.5, 0.5, 0]]
+  assert softmax(logits).tolist() == expected
+  logits = np.array([-1e4, -80, 0, 200], np.float32)
+  expected = [0, np.exp(-80), 0.5, 1]
+  np.testing.assert_allclose(sigmoid(logits), expected, rtol=1e-5)
+
+
+def test_numbers_that_json_does_not_have_become_null():
+  values = np.array([[np.nan, 0.5], [-np.inf, 1]], np.float32)
+  assert to_list(values) == [[None, 0.5], [None, 1]]
+  assert to_list(values[0, 0]) is None
+
+
+@pytest.mark.parametrize("labels", [None, ["b", "a"]])
+@pytest.mark.parametrize("do_lower_case", [False, True])
+def test_what_is_saved_is_loaded(tmp_path, labels, do_lower_case):
+  tokenizer = FullTokenizer(tasks.vocab_file(), do_lower_case)
+  config = TextConfig(tokenizer, 33, labels)
+  serving_answers.save(
+    str(tmp_path), classification.Answers(config, pairs=False)
+  )
+  task, loaded, settings = serving_answers.load(str(tmp_path))
+  assert loaded == TextConfig(loaded.tokenizer, 33, labels)
+  assert loaded.tokenizer.vocab == tokenizer.vocab
+  assert (task, settings) == ("classification", {"pairs": False})
+  lower, upper = map(loaded.tokenizer.tokenize, ("ab", "AB"))
+  assert (lower == upper) == do_lower_case

@@ -51,6 +51,15 @@ def _train(tmp_path, steps=5, step=None, evaluate=None, evaluated=0, **plan):
   return toy.train(tmp_path, step, data, plan, **options), seen
 
 
+def test_the_curves_have_a_point_at_each_evaluation(tmp_path):
+  def evaluate(step):
+    seen.append((step, report.read_metrics(str(tmp_path))[-1]["step"]))
+
+  seen = []
+  _train(tmp_path, evaluate=evaluate, save_every=9, evaluate_every=2)
+  assert seen == [(2, 2), (4, 4)]
+
+
 def test_a_training_saves_evaluates_and_reports(tmp_path, caplog, monkeypatch):
   step = toy.train_step()
   rates = {}

@@ -54,14 +54,14 @@ def test_a_broken_tf_config_is_named(monkeypatch):
   first = '"task": {"type": "worker", "index": 0}'
   for text, message in (
     ("{cluster", "is no JSON"),
-    ("[]", "is no object of cluster, which lists hosts"),
-    ('{"cluster": ["a:1", "b:1"]}', "is no object"),
-    (f'{{"cluster": {{"worker": "a:1"}}, {first}}}', "is no object"),
-    ('{"task": 0}', "is no object"),
-    ('{"cluster": null}', "is no object"),
-    ('{"cluster": {"worker": ["a:1", "b:1"]}}', "is no object"),
-    (f'{{"cluster": {{"chief": ["a:1"]}}, {first}}}', "is no object"),
-    (f'{{"cluster": {{"worker": []}}, {first}}}', "is no object"),
+    ("[]", "needs `cluster`, which lists hosts by type"),
+    ('{"cluster": ["a:1", "b:1"]}', "needs `cluster`"),
+    (f'{{"cluster": {{"worker": "a:1"}}, {first}}}', "needs `cluster`"),
+    ('{"task": 0}', "needs `cluster`"),
+    ('{"cluster": null}', "needs `cluster`"),
+    ('{"cluster": {"worker": ["a:1", "b:1"]}}', "needs `cluster`"),
+    (f'{{"cluster": {{"chief": ["a:1"]}}, {first}}}', "needs `cluster`"),
+    (f'{{"cluster": {{"worker": []}}, {first}}}', "needs `cluster`"),
   ):
     monkeypatch.setenv("TF_CONFIG", text)
     with pytest.raises(ValueError, match=re.escape(f"={text} {message}")):

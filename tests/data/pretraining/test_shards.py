@@ -53,7 +53,7 @@ def test_single_documents_are_warned_about(tmp_path, monkeypatch, caplog):
 
 
 @pytest.mark.parametrize("processes", [0, 1])
-def test_too_many_random_next_sentences_are_warned_about(
+def test_many_random_next_sentences_cause_a_warning(
   processes, tmp_path, caplog
 ):
   text = "Owls hunt at night, and bats do.\n"

@@ -6,11 +6,18 @@ import shutil
 import subprocess
 import time
 
+import pytest
+
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
 def find():
   return next(filter(None, map(shutil.which, NAMES)), None)
+
+
+installed = pytest.mark.skipif(
+  not find(), reason="needs a browser: apt-get install chromium"
+)
 
 
 class Browser:

@@ -11,12 +11,7 @@ from serving.server.models import Model
 from serving.server.version import Spec, Workers
 from tests.serving.server import browser, stand_in
 
-pytestmark = [
-  pytest.mark.slow,
-  pytest.mark.skipif(
-    not browser.find(), reason="needs a browser: apt-get install chromium"
-  ),
-]
+pytestmark = [pytest.mark.slow, browser.installed]
 EVIL = "<img src=x onerror=\"document.title='evil'\"><b>b</b>"
 
 
@@ -82,7 +77,7 @@ VECTORS |= {"token_vectors": [[[0.5] * 16] * 2] * 3}
 VECTORS |= {"sentence": [[0.125] * 16] * 2}
 # Each model's answer, inputs and task, and its first example.
 NAMES = "Ada Lovelace, the mathematician, lived in London."
-FILM = "A film that is good."
+RIVER = "She sat by the river."
 TASKS = {
   "questions": (
     _find_answer, "question context", "squad", "Where was Ada born?"
@@ -98,8 +93,8 @@ TASKS = {
   "choices": (
     _choose, "sent1 sent2 choices", "multiple choice", "She opens the door."
   ),
-  "scores": (lambda texts: {"score": 3.14159}, "text", "classification", FILM),
-  "vectors": (lambda texts: VECTORS, "text", "features", FILM),
+  "scores": (lambda texts: {"score": 3.14159}, "text", "classification", ""),
+  "vectors": (lambda texts: VECTORS, "text", "features", RIVER),
 }  # fmt: skip
 
 
@@ -213,6 +208,7 @@ def test_types_of_entities_have_colors(page, theme):
 
 SHAPE = "A vector of 16 numbers from each of 2 layer(s)"
 PARTS = [
+  ("names", ["met in"], ["No entity in this text."]),
   ("questions", ["Oslo", "in Riga"], ["No answer in this context."]),
   ("masks", ["a [MASK] c [MASK]", ""], ["<i>one</i>", "[MASK] 2"]),
   ("masks", ["no mask", ""], ["There is no [MASK] in the text."]),
@@ -241,7 +237,7 @@ def test_labels_and_choices_have_bars(page):
   assert _best(page) == "two"
 
 
-@pytest.mark.parametrize("model", TASKS)
+@pytest.mark.parametrize("model", [name for name in TASKS if name != "scores"])
 def test_each_model_has_a_title_and_an_example(page, model):
   _choose_model(page, model)
   *_, task, example = TASKS[model]
@@ -255,6 +251,15 @@ def test_each_model_has_a_title_and_an_example(page, model):
   page.run("byId('ask').click()")
   page.wait("byId('status').textContent.match(/ms$/)")
   assert page.run("byId('answer').innerText")
+
+
+def test_a_classifier_of_texts_has_no_example(page):
+  _choose_model(page, "scores")
+  page.wait("byId('input-text').placeholder.startsWith('A text like those')")
+  assert page.run("byId('input-text').value") == ""
+  assert page.run("byId('examples').children.length") == 0
+  page.run("byId('ask').click()")
+  page.wait("byId('status').textContent === 'Write a text first.'")
 
 
 def test_a_command_asks_the_question(page):

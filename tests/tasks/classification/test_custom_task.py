@@ -150,7 +150,7 @@ SEVERAL = {"multi_label": True}
     (_rows("A\tx"), {}, r"train\.tsv: the only label is 'x'"),
     (_rows("A\tx", "B\t "), {}, "line 3: kind is blank"),
     (_rows("A\t"), SEVERAL, "every kind is empty"),
-    (TRAIN, {"label_column": "body"}, "=body is the column of a text, too"),
+    (TRAIN, {"label_column": "body"}, "=body is also the column of a text"),
   ],
 )
 def test_unusable_training_files_are_named(tmp_path, train, flags, message):

@@ -275,7 +275,7 @@ def test_tags_that_are_in_no_scheme_are_reported(
 @pytest.mark.parametrize(
   ("text", "message"),
   [
-    ("1 Ann B-PER\n2 ran O\n\n1 So O\n", "numbers of words.*--word_column=1"),
+    ("1 Ann B-PER\n2 ran O\n\n1 So O\n", "words are numbers.*--word_column=1"),
     ("B-PER Ann\nO ran\n", "words are tags, .*--word_column=-1 --tag_column=0"),
   ],
 )

@@ -44,9 +44,7 @@ def test_small_sources_are_sampled_more_than_their_size(tmp_path):
       task._weighted_sources(args.replace(input_file=patterns))
 
 
-def test_flags_of_masking_without_effect_on_training_are_reported(
-  tmp_path, caplog
-):
+def test_masking_flags_without_effect_are_reported(tmp_path, caplog):
   toy.write_records(tmp_path / "records", 4)
   args = _toy_args(tmp_path)
   changed = args.replace(masked_lm_prob=0.25)
@@ -148,7 +146,7 @@ def test_wrong_sampling_weights_are_refused(tmp_path, wrong):
     settings.sampling_weights(args.replace(sampling_exponent=0.7))
 
 
-def test_an_evaluation_is_of_as_many_batches_as_the_flags_say(
+def test_the_flags_limit_the_batches_of_an_evaluation(
   tmp_path, monkeypatch, log
 ):
   given, results = [], {"x": 1}

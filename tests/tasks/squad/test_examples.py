@@ -158,7 +158,7 @@ def test_repeated_ids_are_named_before_predictions(path, caplog):
     ([{"text": None}], '"text" is null and not str'),
   ],
 )
-def test_answers_to_score_by_are_checked_before_a_prediction(
+def test_answers_for_scores_are_checked_before_prediction(
   path, answers, message
 ):
   file = write(path, question(**answer("mill")), question(answers=answers))
@@ -189,9 +189,7 @@ def test_questions_of_both_versions_are_trained_on(path):
     ({"answers": answer("mill")["answers"] * 2}, ["mill", "mill"]),
   ],
 )
-def test_an_empty_list_of_answers_differs_from_unknown_answers(
-  path, fields, expected
-):
+def test_no_answer_differs_from_unknown_answers(path, fields, expected):
   file = write(path, question(**fields))
   [example] = squad_examples.read_examples([file])
   assert example.answer_texts == expected

@@ -92,9 +92,7 @@ def test_questions_without_answers_get_the_remedy(
     ({"a": "x", "b": "x"}, {}, ["mill"], None),
   ],
 )
-def test_a_model_that_answers_nothing_is_called_so(
-  caplog, answers, odds, expected, verb
-):
+def test_a_silent_model_causes_a_warning(caplog, answers, odds, expected, verb):
   """The expected answer exists for one question of two, or for none."""
   asked = questions(a=[], b=expected)
   if expected is None:
@@ -142,9 +140,7 @@ def test_official_predictions_have_their_official_scores(data, model, expected):
     ([None], False, False),
   ],
 )
-def test_questions_are_scored_if_all_have_answers(
-  answers, in_version_1, in_version_2
-):
+def test_all_answers_are_needed_for_scores(answers, in_version_1, in_version_2):
   """In version 2 an empty list is an answer."""
   for version_2, is_scored in ((False, in_version_1), (True, in_version_2)):
     data = questions(**dict(zip("ab", answers, strict=False)))
@@ -165,9 +161,7 @@ def test_questions_are_scored_if_all_have_answers(
     (2.0, [-3.0, 2.0], 2.0),
   ],
 )
-def test_a_threshold_of_zero_may_stand_for_another(
-  tmp_path, best, odds, expected
-):
+def test_a_threshold_of_zero_may_mean_another(tmp_path, best, odds, expected):
   """The evaluator says 0.0 if it is best to answer nothing."""
   path, named = tmp_path / "t", dict(zip("ab", odds, strict=True))
   assert metrics.load_threshold(str(path)) == 0.0

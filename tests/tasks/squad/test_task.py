@@ -47,9 +47,7 @@ def _load(path):
   return json.loads(path.read_text())
 
 
-def test_a_dry_run_limits_questions_and_scores_only_these(
-  tmp_path, monkeypatch
-):
+def test_a_dry_run_reads_and_scores_few_questions(tmp_path, monkeypatch):
   monkeypatch.setattr("runs.settings._DRY_RUN_EXAMPLES", 2)
   result = _eval_data(_args(tmp_path, "a b", 5).replace(dry_run=True))
   questions = [(one.qas_id, one.answer_texts) for one in result.questions]
@@ -165,9 +163,7 @@ def test_an_export_answers_by_the_flags(tmp_path):
 @pytest.mark.parametrize("of_start", [None, 0.0, 3.0])
 @pytest.mark.parametrize("of_folder", [None, 0.0, 5.0])
 @pytest.mark.parametrize("is_trained", [False, True])
-def test_a_threshold_is_that_of_the_model(
-  tmp_path, of_start, of_folder, is_trained
-):
+def test_the_model_has_the_threshold(tmp_path, of_start, of_folder, is_trained):
   """A model to start from has the threshold in its own folder."""
   for name, value in (("start", of_start), ("out", of_folder)):
     (tmp_path / name).mkdir()

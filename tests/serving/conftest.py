@@ -1,3 +1,0 @@
-"""Fixtures for the export tests."""
-
-from tests.serving.fixtures import *  # noqa: F403

@@ -1,3 +1,0 @@
-"""Fixtures of the exports."""
-
-from tests.serving.fixtures import *  # noqa: F403
