@@ -206,7 +206,7 @@ def test_an_unusual_delimiter_is_reported_once(tmp_path, caplog):
   + [(name, "\t") for name in ("tab", "\t", r"\t", "t")]
   + [("^", "^")],
 )
-def test_a_delimiter_is_named_as_a_shell_can(tmp_path, delimiter, character):
+def test_a_delimiter_is_a_character_or_its_name(tmp_path, delimiter, character):
   # Only the named delimiter splits the header, quoted as in CSV.
   content = f'a{character}"x;y|z,w\tv^"\n1{character}"2\n3"\n'
   [row] = _read(tmp_path, "t.tsv", content, dialect=(delimiter, "utf-8"))
