@@ -223,7 +223,7 @@ def _read_tensors(path):
         return {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
   except SafetensorError as error:
     raise UserError(
-      f"{path} is no safetensors file: {error}; in a clone without Git LFS, "
+      f"{path} is not a safetensors file: {error}; in a clone without Git LFS, "
       "`git lfs pull` fetches it"
     ) from None
 

@@ -38,7 +38,7 @@ def ordered_map(
 ) -> Generator[Any, None, None]:
   """Yields the result of every task, in the order of the tasks.
 
-  Each process calls `prepare` once, which returns the function of a task; 0 or 1
+  Each process calls `prepare` once, which returns a task's function; 0 or 1
   means this process. Functions and results are pickled. `idle` is called after
   each 5 seconds without a result. ChildProcessError names a dead worker's task.
   """
