@@ -83,7 +83,7 @@ def test_names_are_converted_both_ways(line):
   original = original.replace("*", "bert/encoder/layer_")
   assert hugging_face.original_name(name) == original
   if line in NAMES:
-    assert hugging_face.their_name(original) == name
+    assert hugging_face.hugging_face_name(original) == name
 
 
 @pytest.mark.parametrize("head", MODELS)
