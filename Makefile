@@ -112,7 +112,7 @@ $(OUT)/subjects/eval_results.txt: $(OUT)/model/eval_results.txt
 	$(RUN) run_classifier.py $(MODEL) --init_checkpoint=$(OUT)/model \
 	  --task_name=tsv --data_dir=$(OUT)/text/task --max_seq_length=48 \
 	  --do_train --learning_rate=1e-3 --adam_beta_2=0.98 \
-	  --num_train_epochs=12 --do_eval --do_export \
+	  --num_train_epochs=12 --do_eval --eval_steps=30 --do_export \
 	  --export_dir=$(OUT)/export/1 --output_dir=$(@D) --seed=1
 
 $(OUT)/answers.jsonl: $(OUT)/subjects/eval_results.txt demo/questions.jsonl

@@ -109,6 +109,8 @@ def main(settings: PredictorSettings) -> None:
       except UserError as error:
         message = re.sub(r"(\w+)=\[\.\.\.\]", r"--\1", str(error))
         raise UserError(f"the command line: {message}") from None
+    elif not sys.stdin:
+      raise UserError("standard input is closed: give a text by a flag")
     else:
       rows = answers.read_lines(sys.stdin.buffer, predict)
     progress = Progress("answered", 0, "lines")

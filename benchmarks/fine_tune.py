@@ -126,7 +126,7 @@ def _eval_results(output, names):
 
 def command(args: contest.Args, task, seed: int, folder: Path) -> list[str]:
   bert = Path(args.bert_dir)
-  flags = {name: args[name] for name in SHARED} | {
+  flags = {name: vars(args)[name] for name in SHARED} | {
     "do_train": True,
     "vocab_file": bert / "vocab.txt",
     "bert_config_file": bert / "bert_config.json",
@@ -141,7 +141,7 @@ def command(args: contest.Args, task, seed: int, folder: Path) -> list[str]:
 
 
 def peer_command(args: contest.Args, task, seed: int, folder: Path) -> list:
-  config = {name: args[name] for name in SHARED} | {
+  config = {name: vars(args)[name] for name in SHARED} | {
     "model": args.hf_dir,
     "batch_size": args.batch_size,
     "epochs": args.epochs,
@@ -176,7 +176,7 @@ def execute(args: contest.Args, task, label: str, folder: Path, seed: int):
 
 def measure(args: contest.Args) -> contest.Results:
   for name in ("data_dir", "work_dir", "bert_dir", "hf_dir"):
-    setattr(args, name, str(Path(args[name]).absolute()))
+    setattr(args, name, str(Path(vars(args)[name]).absolute()))
   kind = {"SQuAD-1.1": Squad, "NER": Ner}.get(args.task)
   data = Path(args.data_dir)
   task = kind(data) if kind else Glue(args.task, data)

@@ -240,7 +240,22 @@ def masked_softmax(
       _softmax_gradient, probs, upstream, scale=scale, dtype=scores.dtype
     )
 
-  return (fused if training and is_fused() else softmax)(scores)
+  @ops.custom_gradient
+  def plain(scores):
+    probs = softmax(scores)
+    stored = ops.cast(probs, scores.dtype)  # half of the memory of float32
+
+    def gradient(upstream):
+      weighted = to_float32(stored) * upstream
+      total = ops.sum(weighted, axis=-1, keepdims=True)
+      result = scale * (weighted - to_float32(stored) * total)
+      return ops.cast(result, scores.dtype)
+
+    return probs, gradient
+
+  if not training or (scores.dtype == "float32" and not is_fused()):
+    return softmax(scores)
+  return (fused if is_fused() else plain)(scores)
 
 
 def _softmax_gradient(probs, upstream, *, scale):

@@ -147,6 +147,7 @@ def check_run(settings: Training, network: BertConfig, *same: str) -> None:
   Raises ValueError like model_files.check, OSError for a read-only folder.
   """
   check_writable(settings.output_dir, "output_dir")
+  checkpoint_files.check_listed(settings.output_dir)
   if own := checkpoint_files.choose_checkpoint(settings.output_dir):
     entry = checkpoint_files.run_of(own)
     if (trained := entry.get("program")) not in (None, settings.program):

@@ -163,13 +163,19 @@ class Run(Generic[T_co]):
       f"{sum(v.shape.num_elements() for v in trained.values()):,}",
     )
     make = optimization.OPTIMIZERS[settings.optimizer]
-    multipliers = optimization.layerwise_lr_multipliers(
+    multipliers = models.layerwise_lr_multipliers(
       trained, settings.layerwise_learning_rate_decay
     )
+    compiled = compiled and compiles_step(settings)  # a TPU: always
     return TrainStep(
       model,
       objective,
-      make(trained, beta_2=settings.adam_beta_2, lr_multipliers=multipliers),
+      make(
+        trained,
+        beta_2=settings.adam_beta_2,
+        lr_multipliers=multipliers,
+        joins_all=compiled,
+      ),
       schedule,
       batch_size=settings.train_batch_size,
       seed=self.seed,
@@ -180,7 +186,7 @@ class Run(Generic[T_co]):
       average=optimization.ExponentialMovingAverage(trained, settings.ema_decay)
       if settings.ema_decay
       else None,
-      jit_compile=compiled and compiles_step(settings),  # a TPU: always
+      jit_compile=compiled,
     )
 
   def load(self, model: keras.Model) -> int:

@@ -88,6 +88,9 @@ class Engine(Protocol):
   features: dict[str, int]
   outputs: dict[str, list[int]]
 
+  def warm_up(self) -> None:
+    """Prepares what makes later calls of `run` faster."""
+
   def run(self, rows: Iterable[Row]) -> Iterable[Outputs]:
     """Computes outputs of rows of any length; UserError for a refused row."""
 
@@ -114,6 +117,8 @@ class TextModel:
     ]
 
   def warm_up(self) -> dict:
+    """Warms the engine up, and answers a short text."""
+    self.engine.warm_up()
     text = f". {self.answers.config.tokenizer.special.mask}"
     ranks = self.answers.inputs.items()
     texts = {name: [text] if rank else text for name, rank in ranks}

@@ -16,7 +16,9 @@ _MIN_ROWS, _MAX_ROWS = 8, 32
 _NODE = re.compile(r"(?m)^(.*?)(?:\n\s*\[\[\{\{node |Node number \d+ \()")
 
 
-def batches(rows: Sequence[Row], max_tokens: int) -> Iterator[list[int]]:
+def batches(
+  rows: Sequence[Row], max_tokens: int, max_rows: int = _MAX_ROWS
+) -> Iterator[list[int]]:
   """Yields indices of rows to batch: similar lengths need less padding."""
   shapes = [row["input_ids"].shape for row in rows]
   batch: list[int] = []
@@ -25,7 +27,7 @@ def batches(rows: Sequence[Row], max_tokens: int) -> Iterator[list[int]]:
     tokens = (len(batch) + 1) * int(np.prod(shape))
     is_full = len(batch) >= _MIN_ROWS and tokens > max_tokens
     is_other = batch and shape[:-1] != shapes[batch[0]][:-1]
-    if is_other or is_full or len(batch) == _MAX_ROWS:
+    if is_other or is_full or len(batch) == max_rows:
       yield batch
       batch = []
     batch.append(index)
@@ -52,7 +54,7 @@ class Batches:
   def run(self, rows: Iterable[Row]) -> list[Outputs]:
     rows = list(rows)
     results: list[Outputs] = [{} for _ in rows]
-    for indices in batches(rows, self.max_tokens):
+    for indices in batches(rows, self.max_tokens, self.max_rows):
       outputs = self._call(answers.stack([rows[i] for i in indices]))
       for number, index in enumerate(indices):
         results[index] = {k: v[number] for k, v in outputs.items()}
@@ -60,6 +62,9 @@ class Batches:
           length = len(rows[index][other])
           results[index][name] = results[index][name][:length]
     return results
+
+  def warm_up(self) -> None:
+    """See answers.Engine."""
 
   def _call(self, inputs: dict[str, np.ndarray]) -> Outputs:
     raise NotImplementedError

@@ -4,6 +4,11 @@ import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
+from itertools import product
+from threading import Thread
+
+import numpy as np
+from absl import logging
 
 from serving.answers import SIGNATURE, TextModel
 from serving.engines import Batches, first_line
@@ -11,17 +16,26 @@ from storage import UserError, files, tfrecord
 from storage.tfrecord import encode_field
 
 WARM_UP_FILE = os.path.join("assets.extra", "tf_serving_warmup_requests")
-_GPU_TOKENS = 1 << 15  # in a batch
+# Limits of a batch on a GPU.
+_GPU_TOKENS, _GPU_ROWS = 1 << 15, 512
+# Batches that a GPU computes sooner than the host starts their operations, in
+# rows, and the shortest of their lengths, which double.
+_FEW_ROWS, _SHORTEST = (1, 2, 4, 8), 32
 
 
 class TensorFlowEngine(Batches):
-  """A concrete function; `owner` keeps the variables alive."""
+  """A concrete function; `owner` keeps the variables alive.
+
+  On a GPU, small batches are padded to a few shapes, for which `warm_up`
+  compiles programs.
+  """
 
   def __init__(self, function, owner):
     from tensorflow import config  # noqa: PLC0415
 
-    if config.list_physical_devices("GPU"):
-      self.max_tokens = _GPU_TOKENS
+    self._on_gpu = bool(config.list_physical_devices("GPU"))
+    if self._on_gpu:
+      self.max_tokens, self.max_rows = _GPU_TOKENS, _GPU_ROWS
     specs = function.structured_input_signature[1]
     features = {name: spec.shape.rank - 1 for name, spec in specs.items()}
     outputs = {
@@ -32,15 +46,53 @@ class TensorFlowEngine(Batches):
     self._function, self._owner = function, owner
     names = " ".join(variable.name for variable in function.variables)
     self.num_layers = len({*re.findall(r"encoder/(layer_\d+)/", names)})
+    self._programs = {}  # by rows and length
+
+  def warm_up(self) -> None:
+    """Compiles programs in a thread; batches run without until then."""
+    # XLA would ignore the check of positions, and choices have one more axis.
+    if self._on_gpu and [*self.features.values()] == [1] * 3:
+      Thread(target=self._compile, daemon=True).start()
+
+  def _compile(self):
+    import tensorflow as tf  # noqa: PLC0415
+
+    tables = (v for v in self._function.variables if "position_emb" in v.name)
+    longest = next(tables).shape[0]
+    lengths = [min(_SHORTEST, longest)]
+    while lengths[-1] < longest:
+      lengths.append(min(2 * lengths[-1], longest))
+    for shape in product(_FEW_ROWS, lengths):
+      specs = {name: tf.TensorSpec(shape, tf.int32) for name in self.features}
+      program = tf.function(
+        lambda **inputs: self._function(**inputs),
+        autograph=False,
+        jit_compile=True,
+      ).get_concrete_function(**specs)
+      try:
+        program(**{name: tf.zeros(shape, tf.int32) for name in specs})
+      except tf.errors.OpError as error:
+        logging.warning("no program for %s: %s", shape, first_line(str(error)))
+        return
+      self._programs[shape] = program
+    logging.info("XLA compiled %d programs", len(self._programs))
 
   def _call(self, inputs):
     from tensorflow import constant, errors  # noqa: PLC0415
 
+    rows, *_, length = inputs["input_ids"].shape
+    # A list, as a thread may add programs.
+    fitting = (x for x in [*self._programs] if x[0] >= rows and x[1] >= length)
+    function = self._function
+    if shape := min(fitting, default=None):
+      function = self._programs[shape]
+      pads = (0, shape[0] - rows), (0, shape[1] - length)
+      inputs = {name: np.pad(value, pads) for name, value in inputs.items()}
     try:
-      outputs = self._function(**{k: constant(v) for k, v in inputs.items()})
+      outputs = function(**{k: constant(v) for k, v in inputs.items()})
     except errors.InvalidArgumentError as error:
       raise UserError(first_line(error.message)) from None
-    return {name: value.numpy() for name, value in outputs.items()}
+    return {name: value.numpy()[:rows] for name, value in outputs.items()}
 
 
 def load(path: str) -> TensorFlowEngine:

@@ -54,6 +54,9 @@ class LiteRtEngine:
     self._count = threading.Lock()  # held while `_num_running` changes
     self._pool = ThreadPoolExecutor(self._num_workers, "litert")
 
+  def warm_up(self) -> None:
+    """See answers.Engine."""
+
   def run(self, rows: Iterable[Row]) -> Iterator[Outputs]:
     rows = iter(rows)
     first = list(islice(rows, 2))

@@ -1,12 +1,14 @@
 """Benchmarks run, and the tables match the results."""
 
 import importlib
+import json
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from benchmarks import contest, serving
+from benchmarks import contest, fine_tune, serving
 from benchmarks.results import Table
 from tests import programs
 
@@ -116,3 +118,43 @@ def test_nothing_is_measured_for_a_table_without_comments(table):
   results = (pytest.fail("measured") for _ in range(1))
   with pytest.raises(ValueError, match=r"README\.md has no comments"):
     table.report(results, publish=True)
+
+
+def test_fine_tuning_compares_a_program_with_its_peer(tmp_path, monkeypatch):
+  for name in "train", "dev":
+    (tmp_path / f"{name}.conll").write_text("Ann B-PER\nran O\n\nIt O\n")
+  commands = []
+
+  def interleave_fresh(runs, rounds, **request):
+    [(label, contestant)] = runs.items()
+    command = [*map(str, contestant.config["command"])]
+    commands.append(command)
+    folder = next((x for x in command if x.startswith("--output_dir=")), None)
+    if folder:
+      folder = Path(folder.removeprefix("--output_dir="))
+      folder.mkdir()
+      (folder / "eval_results.txt").write_text("eval_f1 = 0.5\n")
+    output = json.dumps({"predictions": [["B-PER", "O"], ["O"]]})
+    seconds = {"seconds": 1.0 + (not folder), "cpu_seconds": 3.0}
+    return {label: [seconds | {"output": output}]}
+
+  monkeypatch.setattr(contest, "interleave_fresh", interleave_fresh)
+  folders = dict.fromkeys(("data_dir", "bert_dir", "hf_dir"), tmp_path)
+  args = SimpleNamespace(
+    **folders,
+    **{"task": "NER", "work_dir": tmp_path / "work", "peer_python": "python"},
+    **{"contestants": ["bert-tf2", "transformers"], "preload": "", "seed": 1},
+    **{"rounds": 2, "epochs": 1, "batch_size": 16, "max_seq_length": 128},
+    **{"learning_rate": 5e-5, "dtype": "bfloat16", "group_by_length": True},
+  )
+  [result] = fine_tune.measure(args)
+  program, peer, *_ = commands
+  assert "--group_by_length=True" in program
+  assert f"--dev_file={tmp_path}/dev.conll" in program
+  assert '"dtype": "bfloat16"' in peer[-1]
+  rows = [" ".join(row) for row in fine_tune.rows(result)]
+  case = "NER, bfloat16, 1 epoch, by length"
+  assert rows == [
+    f"{case} bert-tf2 f1 50.0 ± 0.0 1 3 1.00 1.00-1.00",
+    f"{case} transformers f1 100.0 ± 0.0 2 3 2.00 2.00-2.00",
+  ]

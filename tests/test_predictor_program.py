@@ -57,6 +57,13 @@ def _call(monkeypatch, capsys):
   return call
 
 
+def test_a_closed_standard_input_is_named(call, monkeypatch):
+  assert call(Single, "--text=x")
+  monkeypatch.setattr("sys.stdin", None)
+  with pytest.raises(UserError, match="standard input is closed: give a text"):
+    _run(["--model=m"])
+
+
 def _texts(answers):
   return [answer["texts"] for answer in answers]
 

@@ -86,6 +86,28 @@ def choose_checkpoint(folder: str, prefer_best: bool = False) -> str | None:
   return newest or best
 
 
+def check_listed(folder: str) -> None:
+  """Raises UserError if the file `checkpoint` names none of the checkpoints.
+
+  Without the file, a training would begin again, and overwrite checkpoints.
+  """
+  if latest_checkpoint(folder) or not files.is_folder(folder):
+    return
+  # A killed run may leave model.ckpt-0 unlisted.
+  matches = (
+    re.fullmatch(r"model\.ckpt-([1-9]\d*)\.index", name)
+    for name in files.list_folder(folder)
+  )
+  if steps := [int(match[1]) for match in matches if match]:
+    name = f"model.ckpt-{max(steps)}"
+    raise UserError(
+      f"{folder} has {name}, but its file checkpoint is missing or names no "
+      "checkpoint. To continue, write this line into the file: "
+      f'model_checkpoint_path: "{name}". To train anew, name another '
+      f"{setting('output_dir')}"
+    )
+
+
 def find_checkpoint(path: str) -> str:
   """Returns the prefix of the checkpoint that a user names.
 

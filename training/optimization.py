@@ -1,25 +1,21 @@
-"""Optimizers, learning rates, frozen layers and moving averages.
+"""Optimizers, learning rates and moving averages.
 
 Source: optimization.py of the original; section A.2 of the paper.
 """
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import numpy as np
 import tensorflow as tf
-from absl import logging
 
 from training import checkpoint
 
 # Matches names of variables without weight decay.
 NOT_DECAYED = re.compile("LayerNorm|layer_norm|bias")
-# Matches an encoder's variables, also in the two scopes of "shallow".
-_LAYER = re.compile(
-  r"bert/(?:left_to_right/|right_to_left/)?(\w+)/(?:layer_(\d+)/)?"
-)
 
 
 @dataclass(frozen=True)
@@ -44,15 +40,43 @@ class WarmupLinearDecay:
     return tf.where(done < self.num_warmup_steps, warmup, decayed)
 
 
+class Slot:
+  """A variable's slot as a part of `joint`, the slots of a group, [N].
+
+  Read and assigned like a tf.Variable of the variable's `shape`.
+  """
+
+  def __init__(self, joint: tf.Variable, start: int, shape: tf.TensorShape):
+    self._copies = getattr(joint, "values", [joint])  # one on each device
+    self._range = slice(start, start + shape.num_elements())
+    self.shape, self.dtype = shape, joint.dtype
+
+  def assign(self, value) -> None:
+    for copy in self._copies:
+      copy[self._range].assign(tf.reshape(value, [-1]))
+
+  def numpy(self) -> np.ndarray:
+    return tf.convert_to_tensor(self).numpy()
+
+  def __tf_tensor__(self, dtype=None, name=None):
+    with tf.device(self._copies[0].device):  # copies no other slots to the host
+      return tf.reshape(self._copies[0][self._range], self.shape)
+
+
 class Optimizer:
   """Updates variables by their gradients, with decoupled weight decay.
 
-  A subclass defines `direction` and the names of `slots`, the tensors kept for
+  A subclass defines `direction` and the names of `slots`, the values kept for
   each variable. A slot is `<variable>/<slot>` in a checkpoint. Slots that are
   created in a strategy's scope are mirrored on all devices. `variables` are the
   trained variables by name, and NOT_DECAYED matches variables without
   `weight_decay`. `beta_2` is the decay of mean squares. `lr_multipliers` has a
   factor for each variable; None stands for 1.
+
+  Variables of a group are updated as one and have joint slots. A matrix is a
+  group of its own, which is fastest on a CPU. `joins_all` joins the matrices,
+  too, and XLA compiles the update: a GPU would wait for the host, which starts
+  the update of each group and handles each variable and slot.
   """
 
   slots: tuple[str, ...] = ()
@@ -63,25 +87,53 @@ class Optimizer:
     weight_decay: float = 0.01,
     beta_2: float = 0.999,
     lr_multipliers: Sequence[float] | None = None,
+    joins_all: bool = False,
   ):
     self.names = list(variables)
     self.variables = list(variables.values())
-    self.weight_decay = weight_decay
     self.beta_2 = beta_2
     self.lr_multipliers = lr_multipliers or [1.0] * len(self.variables)
-    self.state = {
-      f"{name}/{slot}": tf.Variable(
-        tf.zeros_like(variable), trainable=False, name=slot
+    self.state: dict[str, tf.Variable | Slot] = {}
+    members = defaultdict(list)
+    for i, (name, variable) in enumerate(variables.items()):
+      decay = 0.0 if NOT_DECAYED.search(name) else weight_decay
+      is_joined = joins_all or (len(variable.shape) == 1 and not decay)
+      key = self.lr_multipliers[i], decay, None if is_joined else name
+      members[key].append(i)
+    # Multiplier, decay, indices of variables, slots.
+    self._groups = [
+      (multiplier, decay, indices, self._make_slots(indices))
+      for (multiplier, decay, _), indices in members.items()
+    ]
+    self._run_update: Callable = self._update
+    if joins_all:
+      self._run_update = tf.function(
+        self._update, autograph=False, jit_compile=True
       )
-      for name, variable in variables.items()
-      for slot in self.slots
-    }
+
+  def _make_slots(self, indices: Sequence[int]) -> list[tf.Variable]:
+    """Makes the slots of some variables, [N] each if there are several."""
+    shapes = [self.variables[i].shape for i in indices]
+    total = sum(shape.num_elements() for shape in shapes)
+    is_joint = len(indices) > 1
+    zeros = tf.zeros([total] if is_joint else shapes[0])
+    joint = [
+      tf.Variable(zeros, trainable=False, name=slot) for slot in self.slots
+    ]
+    start = 0
+    for i, shape in zip(indices, shapes, strict=True):
+      for name, slot in zip(self.slots, joint, strict=True):
+        own = Slot(slot, start, shape) if is_joint else slot
+        self.state[f"{self.names[i]}/{name}"] = own
+      start += shape.num_elements()
+    return joint
 
   def direction(self, gradient, slots, step):
-    """Returns the direction of a variable's update, and the new slots.
+    """Returns the direction of an update, and the new slots.
 
-    `slots` are tensors in the order of `self.slots`. `step`, float32, counts
-    the updates before this one.
+    `gradient` and `slots`, in the order of `self.slots`, have the shape of a
+    variable, or are vectors of several. `step`, float32, counts the updates
+    before this one.
     """
     raise NotImplementedError
 
@@ -103,43 +155,62 @@ class Optimizer:
     replica.merge_call(self._apply, args=(gradients, scalars, enabled))
 
   def _apply(self, strategy, gradients, scalars, enabled):
-    groups = defaultdict(list)
-    rows = zip(
-      self.names, self.variables, self.lr_multipliers, gradients, strict=True
-    )
-    for name, variable, multiplier, gradient in rows:
-      if gradient is not None:
-        decay = 0.0 if NOT_DECAYED.search(name) else self.weight_decay
-        # Vectors without decay get one joint update. Separate updates would be
-        # compiled and started separately.
-        is_vector = len(variable.shape) == 1 and not decay
-        slots = [self.state[f"{name}/{slot}"] for slot in self.slots]
-        key = multiplier, decay, None if is_vector else name
-        groups[key].append((gradient, variable, *slots))
-    for (multiplier, decay, _), group in groups.items():
-      gradients, *targets = zip(*group, strict=True)
-      args = gradients, targets, scalars, multiplier, decay, enabled
-      strategy.extended.update(group[0][1], self._update, args, group=False)
+    for multiplier, decay, indices, slots in self._groups:
+      own = [gradients[i] for i in indices]
+      if any(gradient is not None for gradient in own):
+        variables = [self.variables[i] for i in indices]
+        args = own, variables, slots, scalars, multiplier, decay, enabled
+        strategy.extended.update(
+          variables[0], self._run_update, args, group=False
+        )
 
-  def _update(self, _, gradients, targets, scalars, multiplier, decay, enabled):
-    """Updates some variables as one; `targets` has variables, then slots."""
-    old = [_concat(tensors) for tensors in targets]
-    gradient = _concat(gradients)
+  def _update(
+    self,
+    first,
+    gradients,
+    variables,
+    slots,
+    scalars,
+    multiplier,
+    decay,
+    enabled,
+  ):
+    """Updates the variables of a group that have a gradient, and the slots."""
+    del first  # of the variables
+    gradient = _join(
+      tf.zeros_like(v) if g is None else g
+      for g, v in zip(gradients, variables, strict=True)
+    )
+    # Decay needs each variable, but vectors without decay are updated as one.
+    old = variables if decay else [_join(variables)]
+    old = [tf.convert_to_tensor(tensor) for tensor in (*old, *slots)]
     new = self._changed(old, gradient, scalars, multiplier, decay, enabled)
-    for tensors, values in zip(targets, new, strict=True):
-      sizes = [tensor.shape[0] for tensor in tensors]
-      _assign(tensors, tf.split(values, sizes) if sizes[1:] else [values])
+    number = len(new) - len(slots)
+    values = new[:number] if decay else _split(new[0], variables)
+    for variable, value, gradient in zip(
+      variables, values, gradients, strict=True
+    ):
+      if gradient is not None:
+        variable.assign(value)
+    _assign(slots, new[number:])
 
   @tf.function(autograph=False, jit_compile=True)
   def _changed(self, old, gradient, scalars, multiplier, decay, enabled):
+    """Returns new values of `old`, variables and then slots."""
     # Compiled, so that each variable and slot is read once.
-    variable, *slots = old
+    number = len(old) - len(self.slots)
     rate, gradient_scale, step = scalars
-    update, slots = self.direction(gradient * gradient_scale, slots, step)
-    if decay:
-      update += decay * variable
-      update = self.rescale(update, variable)
-    new = variable - rate * multiplier * update, *slots
+    direction, slots = self.direction(
+      gradient * gradient_scale, old[number:], step
+    )
+    new = []
+    for variable, update in zip(
+      old[:number], _split(direction, old[:number]), strict=True
+    ):
+      if decay:
+        update = self.rescale(update + decay * variable, variable)
+      new.append(variable - rate * multiplier * update)
+    new += slots
     if enabled is None:
       return new
     # tf.cond would make the host wait for the gradients of a GPU.
@@ -172,10 +243,23 @@ def _assign(targets, values):
     target.assign(value)
 
 
-def _concat(tensors):
-  """Concatenates tensors; sparse gradients of embeddings become dense."""
+def _join(tensors):
+  """Joins tensors in a vector, and makes sparse gradients dense.
+
+  A single tensor keeps its shape.
+  """
   tensors = [tf.convert_to_tensor(tensor) for tensor in tensors]
-  return tf.concat(tensors, 0) if len(tensors) > 1 else tensors[0]
+  if len(tensors) == 1:
+    return tensors[0]
+  return tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], 0)
+
+
+def _split(joint, tensors):
+  """Splits what `_join` joined into parts of the shapes of `tensors`."""
+  if len(tensors) == 1:
+    return [joint]
+  parts = tf.split(joint, [t.shape.num_elements() for t in tensors])
+  return [tf.reshape(p, t.shape) for p, t in zip(parts, tensors, strict=True)]
 
 
 class Lamb(AdamWeightDecay):
@@ -194,44 +278,6 @@ class Lamb(AdamWeightDecay):
 
 
 OPTIMIZERS = {"adamw": AdamWeightDecay, "lamb": Lamb}
-
-
-def layerwise_lr_multipliers(names: Iterable[str], decay: float) -> list[float]:
-  """Learning rate multipliers of named variables, lower for lower layers.
-
-  1 for the head, `decay` for the last block and the pooler, `decay` squared for
-  the block below, and so on. Source: Howard and Ruder 2018, arXiv 1801.06146.
-  """
-  layers = [_layer_of(name) for name in names]
-  top = max((n for _, n in layers if n is not None), default=-1)
-  depths = {"": 0, "embeddings": 2 + top}
-  return [
-    decay ** (depths.get(part, 1) if number is None else 1 + top - number)
-    for part, number in layers
-  ]
-
-
-def freeze(model, frozen: Set[tuple[str, int | None]]) -> None:
-  """Makes the variables of some layers non-trainable.
-
-  ("encoder", 3) is a block, ("pooler", None) a part of the network. Frozen
-  variables do not count in the global norm; dropout stays active.
-  """
-  number = 0
-  for variable in model.variables:
-    part, block = _layer_of(variable.path)
-    if frozen & {(part, block), (part, None)}:
-      variable.trainable = False
-      number += 1
-  if frozen:
-    logging.info("frozen: %d of %d variables", number, len(model.variables))
-
-
-def _layer_of(name: str) -> tuple[str, int | None]:
-  """Returns ("encoder", 3) for block 3; otherwise (part or "", None)."""
-  match = _LAYER.match(name)
-  part, number = match.groups() if match else ("", None)
-  return part, int(number) if part == "encoder" and number else None
 
 
 class ExponentialMovingAverage:
@@ -276,14 +322,14 @@ class ExponentialMovingAverage:
       _assign(self.variables, values)
 
 
-def clip_factor(gradients, max_norm: float):
-  """Returns the factor that limits the gradients' global norm, and the norm.
+def clip_factor(gradients, max_norm: float, unscale=1.0):
+  """Returns a factor that limits the gradients' global norm, and the norm.
 
-  Both are scalar float32. The norm does not sum repeated rows of IndexedSlices,
-  as in the original on one device. The factor is NaN if a gradient is not
-  finite.
+  Both are scalar float32 and for gradients that `unscale` multiplies; the
+  factor includes it. The norm does not sum repeated rows of IndexedSlices, as
+  in the original on one device. The factor is NaN if a gradient is not finite.
   """
-  norm = tf.linalg.global_norm(gradients)
+  norm = tf.linalg.global_norm(gradients) * unscale
   # norm - norm is 0, or NaN if the norm is not finite.
   factor = max_norm / tf.maximum(norm, max_norm) if max_norm else 1.0
-  return factor + (norm - norm), norm
+  return unscale * factor + (norm - norm), norm

@@ -81,8 +81,8 @@ class TrainStep:
   divides its part into `accumulation_steps` micro-batches. `dropout_seeds`
   makes a context for dropouts from a [2] int32, which depends on `seed` and the
   step. `max_grad_norm` limits the gradients' global norm; 0 is no limit. A
-  `loss_scale` goes with float16. `jit_compile` compiles forward and backward
-  pass with XLA.
+  `loss_scale` goes with float16. `jit_compile` compiles the step with XLA, but
+  with a strategy only the parts before and after the exchange of gradients.
 
   `step` (updates done), `examples` (the position in the data), `seed` and
   `first_nonfinite_step` (of the last `train`, or -1) are scalar int64.
@@ -129,8 +129,14 @@ class TrainStep:
     self.first_nonfinite_step = _scalar_variable(-1, tf.int64, "nonfinite_step")
     accumulates = accumulation_steps > 1
     self._gradients = self._accumulate if accumulates else self._differentiate
-    if jit_compile:
-      self._gradients = tf.function(self._gradients, jit_compile=True)
+    self._clip_factor = optimization.clip_factor
+    compiled = partial(tf.function, autograph=False, jit_compile=True)
+    self._run_step: Callable = self._step
+    if jit_compile and not tf.distribute.has_strategy():
+      self._run_step = compiled(self._step)
+    elif jit_compile:  # XLA cannot exchange gradients
+      self._gradients = compiled(self._gradients)
+      self._clip_factor = compiled(self._clip_factor)
 
   def averaged_weights(self) -> AbstractContextManager:
     """Context with the moving averages, if any, in the variables."""
@@ -154,27 +160,23 @@ class TrainStep:
     and metrics, `loss` and `gradient_norm`. A loss scale adds `skipped_steps`,
     and the other sums leave skipped steps out.
     """
-
-    def run_step(i, first_nonfinite_step, sums):
-      replicas = self.strategy.run(self._step, args=(next(iterator),))
-      reduce = partial(self.strategy.reduce, "SUM", axis=None)
-      totals = {n: tf.ensure_shape(reduce(replicas[n]), [2]) for n in sums}
-      finite = tf.math.is_finite(totals["loss"] + totals["gradient_norm"])[0]
-      if self.loss_scale:  # both sums leave skipped steps out
-        finite = totals["skipped_steps"][0] == 0.0
-      is_first = (first_nonfinite_step < 0) & ~finite
-      first_nonfinite_step = tf.where(is_first, self.step, first_nonfinite_step)
-      sums = {name: sums[name] + totals[name] for name in sums}
-      return i + 1, first_nonfinite_step, sums
-
     names = [*self.objective.names, "loss", "gradient_norm"]
     names += ["skipped_steps"] if self.loss_scale else []
-    sums = {name: tf.zeros(2) for name in names}
-    _, first_nonfinite_step, sums = tf.while_loop(
-      lambda i, *_: i < steps, run_step, (0, tf.constant(-1, tf.int64), sums)
-    )
-    self.first_nonfinite_step.assign(first_nonfinite_step)
-    return sums
+
+    def run_on_replica(batch, sums):
+      new = self._run_step(batch)
+      return sums + tf.stack([new[name] for name in names])
+
+    def run_step(i, sums):
+      args = next(iterator), sums
+      return i + 1, self.strategy.run(run_on_replica, args=args)
+
+    self.first_nonfinite_step.assign(-1)
+    # Each replica sums on its device; the host would wait for sums of a step.
+    zeros = self.strategy.run(lambda: tf.zeros([len(names), 2]))
+    _, sums = tf.while_loop(lambda i, _: i < steps, run_step, (0, zeros))
+    totals = self.strategy.reduce("SUM", sums, axis=None)
+    return {name: totals[i] for i, name in enumerate(names)}
 
   def _step(self, batch):
     """Runs one update on a replica; returns sums as `train` does."""
@@ -186,18 +188,26 @@ class TrainStep:
     gradients, sums = self._gradients(
       batch, weight_sums, replica.replica_id_in_sync_group
     )
+    weight = 1.0 / replica.num_replicas_in_sync
     if replica.num_replicas_in_sync > 1:
       dense = [tf.convert_to_tensor(g) for g in gradients if g is not None]
-      summed = iter(replica.all_reduce("SUM", dense))
+      loss, *dense = replica.all_reduce("SUM", [sums["loss"], *dense])
+      sums["loss"] = loss * weight
+      summed = iter(dense)
       gradients = [g if g is None else next(summed) for g in gradients]
     norm, finite = self._update(gradients)
-    weight = 1.0 / replica.num_replicas_in_sync
     sums["gradient_norm"] = tf.stack([norm * weight, weight])
     if self.loss_scale:
       sums = {k: tf.where(finite, v, tf.zeros(2)) for k, v in sums.items()}
       skipped = tf.where(finite, 0.0, weight)
       sums["skipped_steps"] = tf.stack([skipped, weight])
-    self.step.assign_add(1)
+    else:
+      finite = tf.math.is_finite(sums["loss"][0] + norm)
+    step = self.step.assign_add(1)
+    is_first = (self.first_nonfinite_step < 0) & ~finite
+    self.first_nonfinite_step.assign(
+      tf.where(is_first, step, self.first_nonfinite_step)
+    )
     if self.average:
       self.average.update(self.step)
     self.examples.assign_add(self.batch_size)
@@ -206,12 +216,8 @@ class TrainStep:
   def _update(self, gradients):
     """Applies clipped gradients; returns the norm and whether it is finite."""
     finite = None
-    if self.loss_scale:
-      unscale = 1.0 / self.loss_scale.scale
-      gradients = [
-        g if g is None else tf.math.scalar_mul(unscale, g) for g in gradients
-      ]
-    factor, norm = optimization.clip_factor(gradients, self.max_grad_norm)
+    unscale = 1.0 / self.loss_scale.scale if self.loss_scale else 1.0
+    factor, norm = self._clip_factor(gradients, self.max_grad_norm, unscale)
     if self.loss_scale:
       finite = tf.math.is_finite(norm)
       self.loss_scale.update(finite)

@@ -157,12 +157,15 @@ def test_narrow_types_are_computed_in_float32(name, dtype, form):
   assert results[0].dtype == ("float32" if always_float32 else dtype)
   assert {gradient.dtype for gradient in results[1:]} == {tf.as_dtype(dtype)}
   # The two compiled sums may differ in the last float32 bit, and then seldom
-  # round to neighboring numbers in the narrow type.
+  # round to neighboring numbers in the narrow type. For the gradient the plain
+  # form stores probabilities in the narrow type.
+  is_stored = (name, form) == ("attention", "plain")
   for result, expected in zip(results, exact, strict=True):
     rounded = tf.cast(tf.cast(expected, result.dtype), tf.float32)
     result = np.array(tf.cast(result, tf.float32))
-    assert np.mean(result == rounded) > 0.9
-    np.testing.assert_allclose(result, expected, rtol=2**-7, atol=1e-6)
+    assert np.mean(result == rounded) > (0.7 if is_stored else 0.9)
+    atol = 2**-8 * np.abs(expected).max() if is_stored else 1e-6
+    np.testing.assert_allclose(result, expected, rtol=2**-7, atol=atol)
 
 
 def test_gradients_of_a_model_are_equal():

@@ -163,6 +163,31 @@ def test_the_folders_checkpoint_is_checked_before_init_checkpoint(folder):
   assert checks.checkpoint(args) == str(folder / "run/model.ckpt-3")
 
 
+@pytest.mark.parametrize("do_train", [False, True])
+@pytest.mark.parametrize("listing", [None, b"", b"\0\0", b'x: "model.ckpt-3"'])
+def test_checkpoints_that_the_file_checkpoint_lacks_are_not_overwritten(
+  folder, listing, do_train
+):
+  run = folder / "run"
+  (run / "model.ckpt-20.index").touch()
+  _check(folder, output_dir=str(run), do_train=do_train)
+  (run / "checkpoint").unlink()
+  if listing is not None:
+    (run / "checkpoint").write_bytes(listing)
+  with pytest.raises(
+    UserError, match=r'line.*_path: "model.ckpt-20"\. To train'
+  ):
+    _check(folder, output_dir=str(run), do_train=do_train)
+  for name in ("model.ckpt-3", "model.ckpt-20"):
+    (run / f"{name}.index").rename(run / "model.ckpt-0.index")
+  _check(folder, output_dir=str(run), do_train=True)  # of a killed run
+  shared.touch_checkpoint(run / "best", "model.ckpt-7")
+  _check(folder, output_dir=str(run), do_train=True)
+  (run / "model.ckpt-0.index").rename(run / "model.ckpt-9.index")
+  with pytest.raises(UserError, match=r"run has model\.ckpt-9, but its file"):
+    _check(folder, output_dir=str(run), do_train=True)
+
+
 def test_a_folder_of_another_program_or_task_is_named(folder):
   run = str(folder / "run")
   _record(folder, "run_classifier", task_name="MRPC")

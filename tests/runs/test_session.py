@@ -113,6 +113,9 @@ def test_float16_has_a_loss_scale_and_xla_compiles_what_it_supports(
   assert (calls["loss_scale"] is not None) == is_scaled
   assert calls["jit_compile"] == calls["few_shapes"] == is_compiled
   assert calls["mode"].compiled == is_compiled
+  slots = calls["optimizer"].state.values()
+  joined = [x for x in slots if isinstance(x, optimization.Slot)]
+  assert any(len(slot.shape) == 2 for slot in joined) == is_compiled
   assert not calls["mode"].recompute
   reason = f"it cannot compile {model.layers[-1].name}"
   text = f"does not compile the step as one: {reason}"

@@ -10,6 +10,7 @@ import time
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -146,17 +147,57 @@ def test_a_batch_gives_each_row_its_own_outputs_in_order():
   assert engine.shapes == [(4, 40)]
 
 
-def test_a_gpu_takes_thirty_two_long_rows_at_a_time(every_task, monkeypatch):
-  function = savedmodel.text_model(every_task["masks"]).engine._function
-  for devices in ({"CPU"}, {"CPU", "GPU"}):
-    monkeypatch.setattr(
-      "tensorflow.config.list_physical_devices",
-      lambda kind, devices=devices: [kind] * (kind in devices),
+@pytest.fixture(name="with_gpu")
+def _with_gpu(monkeypatch):
+  """Gives TensorFlow a GPU by name; threads run at their start."""
+  listed = "tensorflow.config.list_physical_devices"
+  monkeypatch.setattr(listed, lambda kind: [kind])
+  make = lambda target, daemon: SimpleNamespace(start=target)  # noqa: E731
+  monkeypatch.setattr(savedmodel, "Thread", make)
+
+
+def test_a_gpu_takes_as_many_rows_as_have_so_many_tokens(every_task, with_gpu):
+  engine = savedmodel.text_model(every_task["masks"]).engine
+  given = engine.max_tokens, engine.max_rows
+  for tokens, number in ((512, 64), (128, 256), (16, 512)):
+    batches = engines.batches([_row(tokens)] * 1024, *given)
+    assert {len(batch) for batch in batches} == {number}
+
+
+def test_a_gpu_pads_small_batches_to_the_shapes_of_programs(
+  every_task, with_gpu, monkeypatch
+):
+  monkeypatch.setattr(savedmodel, "_FEW_ROWS", (2,))
+  monkeypatch.setattr(savedmodel, "_SHORTEST", 8)
+  engine = savedmodel.text_model(every_task["tagging"]).engine
+  rows = [_row(length) for length in (3, 8, 9, 12)]
+  expected = engine.run(rows)
+  engine.warm_up()
+  assert [*engine._programs] == [(2, 8), (2, 12)]
+  calls = []
+  for shape, program in engine._programs.items():
+    monkeypatch.setitem(
+      engine._programs,
+      shape,
+      lambda shape=shape, program=program, **inputs: (
+        calls.append(shape) or program(**inputs)
+      ),
     )
-    engine = savedmodel.TensorFlowEngine(function, None)
-    batches = engines.batches([_row(512)] * 64, engine.max_tokens)
-    sizes = [len(batch) for batch in batches]
-    assert sizes == ([32] * 2 if "GPU" in devices else [8] * 8)
+  for batch in ([0], [2], [0, 1], [3, 1], [0, 1, 2]):
+    outputs = engine.run([rows[i] for i in batch])
+    for i, output in zip(batch, outputs, strict=True):
+      assert output["logits"].shape == expected[i]["logits"].shape
+      np.testing.assert_allclose(
+        output["logits"], expected[i]["logits"], rtol=1e-4, atol=1e-5
+      )
+  assert calls == [(2, 8), (2, 12), (2, 8), (2, 12)]
+
+
+def test_no_program_of_a_gpu_skips_the_check_of_positions(every_task, with_gpu):
+  for name in ("masks", "choices"):
+    engine = savedmodel.text_model(every_task[name]).engine
+    engine.warm_up()
+    assert not engine._programs, name
 
 
 def test_no_position_leads_into_another_row(every_task):

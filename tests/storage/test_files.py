@@ -114,6 +114,8 @@ def test_paths_with_a_scheme_go_through_gfile():
 
 
 def test_a_scheme_that_tensorflow_does_not_know_is_named():
+  with pytest.raises(OSError, match=r"hf://a/b is no.* convert_checkpoint\.py"):
+    files.exists("hf://a/b")
   expected = "s3://bucket/a: .* no file system for s3://, only for .*gs://"
   for call in (files.exists, files.check_writable, files.open_for_reading):
     with pytest.raises(OSError, match=expected):

@@ -373,7 +373,9 @@ def test_a_run_resumes_all_its_values(tmp_path):
   for _ in range(2):  # once when saved, once after two more steps
     assert step.state.keys() == again.state.keys()
     for name, value in step.state.items():
-      np.testing.assert_array_equal(again.state[name], value, name)
+      np.testing.assert_array_equal(
+        again.state[name].numpy(), value.numpy(), name
+      )
     for each in (step, again):
       each.train(iter(toy.batches(5).skip(3)), tf.constant(2))
   assert checkpoints.load(other.model, start) == 3
@@ -471,7 +473,7 @@ def test_a_corrupt_checkpoint_is_passed_over(tmp_path, caplog, suffix):
   fresh = toy.train_step()
   Checkpoints(str(tmp_path)).resume(fresh, None)
   for name, value in step.state.items():
-    np.testing.assert_array_equal(fresh.state[name], value)
+    np.testing.assert_array_equal(fresh.state[name].numpy(), value.numpy())
 
 
 def test_unreadable_checkpoints_are_not_overwritten(tmp_path):

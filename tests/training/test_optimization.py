@@ -11,7 +11,7 @@ from modeling import models
 from modeling.config import SIDES
 from tests import programs
 from tests.training import toy
-from training import optimization
+from training import checkpoint, optimization
 from training.optimization import AdamWeightDecay, Lamb, WarmupLinearDecay
 
 
@@ -116,13 +116,13 @@ def test_lower_layers_learn_less():
   ]
   side = [name.replace("bert/", "bert/left_to_right/") for name in names]
   for paths in (names, side):
-    multipliers = optimization.layerwise_lr_multipliers(paths, 0.5)
+    multipliers = models.layerwise_lr_multipliers(paths, 0.5)
     assert multipliers == [0.125, 0.25, 0.5, 0.5, 0.5, 1.0]
-  assert optimization.layerwise_lr_multipliers(names, 1.0) == [1.0] * 6
+  assert models.layerwise_lr_multipliers(names, 1.0) == [1.0] * 6
   many = [f"bert/encoder/layer_{n}/output/dense/bias" for n in range(12)]
-  multipliers = optimization.layerwise_lr_multipliers(many, 0.5)
+  multipliers = models.layerwise_lr_multipliers(many, 0.5)
   assert multipliers == [0.5 ** (12 - n) for n in range(12)]
-  assert optimization.layerwise_lr_multipliers(["kernel"], 0.5) == [1.0]
+  assert models.layerwise_lr_multipliers(["kernel"], 0.5) == [1.0]
   low, high = tf.Variable([1.0]), tf.Variable([1.0])
   variables = {"a": low, "b": high}
   for multiplier in (0.5, 0.0):
@@ -170,7 +170,7 @@ CONFIG = replace(toy.config(), num_hidden_layers=3)
 
 def _freeze(model, layers, config=CONFIG):
   args = programs.arguments("run_classifier", freeze_layers=layers)
-  optimization.freeze(model, args.frozen_layers(config))
+  models.freeze(model, args.frozen_layers(config))
 
 
 @pytest.mark.parametrize("attention", ["bidirectional", "shallow"])
@@ -210,3 +210,39 @@ def test_freezing_a_missing_part_is_refused(layers):
   message = rf"no '{layers}'; it has the layers 0-2 and embeddings, encoder, p"
   with pytest.raises(ValueError, match=message):
     _freeze(None, layers)
+
+
+@pytest.mark.parametrize("kind", [AdamWeightDecay, Lamb])
+def test_joined_variables_are_updated_like_single_ones(kind, tmp_path):
+  rng = np.random.default_rng(0)
+  shapes = {"table": (4, 3), "kernel": (3, 2), "bias": (2,), "unused": (2, 2)}
+  values = {name: rng.normal(size=shape) for name, shape in shapes.items()}
+
+  def make(joins_all):
+    variables = {n: tf.Variable(v, dtype="float32") for n, v in values.items()}
+    options = {"lr_multipliers": [0.5, 1.0, 1.0, 1.0], "joins_all": joins_all}
+    return kind(variables, 0.1, **options)
+
+  def update(optimizer, step):
+    rng = np.random.default_rng(step)
+    rows, *dense = (
+      tf.constant(rng.normal(size=shape), "float32")
+      for shape in ((2, 3), (3, 2), 2)
+    )
+    rows = tf.IndexedSlices(rows, tf.constant([1, 1]), tf.constant([4, 3]))
+    args = tf.constant(0.1), step, 0.5, tf.constant(step != 1)
+    optimizer.apply([rows, *dense, None], *args)
+
+  single, joined = make(False), make(True)
+  for step in range(3):
+    for optimizer in (single, joined):
+      update(optimizer, step)
+  restored = make(True)
+  prefix = str(tmp_path / "model.ckpt-3")
+  checkpoint.write(prefix, single.state)
+  checkpoint.Reader(prefix).assign(restored.state)
+  for name, slot in single.state.items():
+    for other in (joined.state[name], restored.state[name]):
+      np.testing.assert_allclose(other.numpy(), slot.numpy(), 1e-5, 1e-7, name)
+  for variable, other in zip(single.variables, joined.variables, strict=True):
+    np.testing.assert_allclose(other.numpy(), variable.numpy(), 1e-5, 1e-7)

@@ -1,7 +1,7 @@
 """The update by a batch does not depend on how the batch is divided."""
 
 import re
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -223,7 +223,7 @@ def test_below_the_first_layer_that_is_trained_there_is_no_gradient():
   result = []
   for frozen in (set(), {("embeddings", None), ("encoder", None)}):
     model = models.classifier(toy.config(), 2)
-    optimization.freeze(model, frozen)
+    models.freeze(model, frozen)
     step = toy.train_step(model=model, objective=losses.classification())
     labels = {"label_ids": np.ones(8, np.int32), "is_real_example": np.ones(8)}
     data = tf.data.Dataset.from_tensors(toy.examples(8) | labels).repeat()
@@ -255,10 +255,40 @@ def test_loss_scale_grows_after_its_patience():
     assert float(scale.scale) == value, number
 
 
-@pytest.mark.parametrize("compiled", [False, True])
-def test_xla_compiles_the_gradients_if_asked(compiled):
-  step = toy.train_step(jit_compile=compiled)
-  train = step.train.get_concrete_function(iter(toy.batches(1)), tf.constant(1))
+@pytest.mark.parametrize(
+  ("compiled", "strategy", "expected"),
+  [
+    (False, None, set()),
+    (True, None, {"step", "update"}),
+    (True, toy.two_replicas, {"differentiate", "clip_factor", "update"}),
+  ],
+)
+def test_xla_compiles_the_step_but_for_the_exchange(
+  compiled, strategy, expected
+):
+  with strategy().scope() if strategy else nullcontext():
+    step = toy.train_step(jit_compile=compiled)
+    batches = tf.distribute.get_strategy().experimental_distribute_dataset(
+      toy.batches(1)
+    )
+    train = step.train.get_concrete_function(iter(batches), tf.constant(1))
   functions = toy.function_defs(train.graph)
   names = [f.signature.name for f in functions if f.attr["_XlaMustCompile"].b]
-  assert any("_differentiate" in name for name in names) == compiled
+  pattern = r"__inference_+(\w+)_\d+"
+  assert {re.fullmatch(pattern, name)[1] for name in names} == expected
+
+
+def test_replicas_add_up_their_sums_once_per_call():
+  """The host adds values of replicas, for which all devices wait."""
+  with toy.two_replicas().scope():
+    step = toy.train_step()
+    data = tf.distribute.get_strategy().experimental_distribute_dataset(
+      toy.batches(1)
+    )
+    graph = step.train.get_concrete_function(iter(data), tf.constant(1)).graph
+  added = [x for x in graph.get_operations() if x.type == "AddN"]
+  assert [x.inputs[0].shape.as_list() for x in added] == [[6, 2]]
+  loop = next(x for x in graph.get_operations() if "While" in x.type)
+  body = graph._get_function(loop.get_attr("body").name).graph
+  on_cpu = [x for x in body.get_operations() if x.type == "AddN"]
+  assert not [x for x in on_cpu if x.outputs[0].shape == [2]]

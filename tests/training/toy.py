@@ -87,7 +87,10 @@ def train_step(
   return TrainStep(
     model,
     objective or losses.pretraining(),
-    AdamWeightDecay(checkpoint.trainable_variables(model)),
+    AdamWeightDecay(
+      checkpoint.trainable_variables(model),
+      joins_all=options.get("jit_compile", False),
+    ),
     WarmupLinearDecay(0.01, 100),
     batch_size=batch_size,
     **{"seed": 7, "dropout_seeds": DropoutSeeds} | options,
