@@ -12,7 +12,7 @@ from cli.settings import COMMAND_FILE, Flag, S, flags_of, repeating
 from modeling.config import BertConfig
 from runs import trained_model
 from runs.settings import Training
-from storage import UserError, files, textfiles
+from storage import UserError, files
 from training import checkpoint_files, processes, run_json
 
 SWEEP_TABLE = "sweep.tsv"  # a row for each trial
@@ -117,8 +117,16 @@ def warn_if_changed(settings: Training, path: str) -> None:
 def read_trials(output_dir: str) -> list[dict[str, str]]:
   """Rows of a folder's sweep.tsv by column; none without that file."""
   path = os.path.join(output_dir, SWEEP_TABLE)
-  lines = textfiles.lines(path) if files.exists(path) else ()
-  return list(csv.DictReader(lines, delimiter="\t"))
+  if not files.exists(path):
+    return []
+  text = files.read_text(path)
+  trials = list(csv.DictReader(text.splitlines(), delimiter="\t"))
+  if not text.endswith("\n") or any(None in row.values() for row in trials):
+    raise UserError(
+      f"{path} is cut off: restore it, or remove it; complete trials are not "
+      "trained again"
+    )
+  return trials
 
 
 def best_trials(output_dir: str, number: int) -> list[str]:

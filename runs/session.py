@@ -163,7 +163,7 @@ class Run(Generic[T_co]):
       f"{sum(v.shape.num_elements() for v in trained.values()):,}",
     )
     make = optimization.OPTIMIZERS[settings.optimizer]
-    multipliers = optimization.layerwise_lr_multipliers(
+    multipliers = models.layerwise_lr_multipliers(
       trained, settings.layerwise_learning_rate_decay
     )
     compiled = compiled and compiles_step(settings)  # a TPU: always

@@ -91,7 +91,7 @@ def check_listed(folder: str) -> None:
 
   Without the file, a training would begin again, and overwrite checkpoints.
   """
-  if choose_checkpoint(folder) or not files.is_folder(folder):
+  if latest_checkpoint(folder) or not files.is_folder(folder):
     return
   # A killed run may leave model.ckpt-0 unlisted.
   matches = (
@@ -102,7 +102,7 @@ def check_listed(folder: str) -> None:
     name = f"model.ckpt-{max(steps)}"
     raise UserError(
       f"{folder} has {name}, but its file checkpoint is missing or names no "
-      f"checkpoint. To continue, write this line into the file: "
+      "checkpoint. To continue, write this line into the file: "
       f'model_checkpoint_path: "{name}". To train anew, name another '
       f"{setting('output_dir')}"
     )

@@ -139,8 +139,9 @@ class Checkpoints:
     try:
       checkpoint.write(prefix, values)
     except OSError:
-      message = "the last good checkpoint is %s; training resumes there"
-      logging.error(message, self.newest_readable())
+      if last := self.newest_readable():
+        message = "the last good checkpoint is %s; training resumes there"
+        logging.error(message, last)
       raise
     # Adds the prefix to the file `checkpoint`, and deletes old checkpoints.
     prefixes = checkpoint_files.all_checkpoints(self.directory)

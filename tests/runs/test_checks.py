@@ -181,6 +181,11 @@ def test_checkpoints_that_the_file_checkpoint_lacks_are_not_overwritten(
   for name in ("model.ckpt-3", "model.ckpt-20"):
     (run / f"{name}.index").rename(run / "model.ckpt-0.index")
   _check(folder, output_dir=str(run), do_train=True)  # of a killed run
+  shared.touch_checkpoint(run / "best", "model.ckpt-7")
+  _check(folder, output_dir=str(run), do_train=True)
+  (run / "model.ckpt-0.index").rename(run / "model.ckpt-9.index")
+  with pytest.raises(UserError, match=r"run has model\.ckpt-9, but its file"):
+    _check(folder, output_dir=str(run), do_train=True)
 
 
 def test_a_folder_of_another_program_or_task_is_named(folder):

@@ -9,6 +9,7 @@ import pytest
 
 from data import labels
 from runs import checks, record, sweep
+from storage import UserError
 from tests import programs
 from tests.training import toy
 from training import processes, run_json
@@ -210,6 +211,13 @@ def test_an_ensemble_of_more_models_than_there_are_is_refused(tmp_path):
   ):
     with pytest.raises(ValueError, match=message):
       checks.check_training(_flags(tmp_path, **flags))
+
+
+@pytest.mark.parametrize("end", [3, 12, 14, -1, -3])
+def test_a_table_that_is_cut_off_is_named(tmp_path, end):
+  (tmp_path / "sweep.tsv").write_text("run\tvalue\na\t0.25\nbcd\t0.75\n"[:end])
+  with pytest.raises(UserError, match=r"sweep\.tsv is cut off: restore it, or"):
+    record.best_trials(str(tmp_path), 1)
 
 
 def test_trials_are_ordered_by_number(tmp_path):

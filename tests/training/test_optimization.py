@@ -116,13 +116,13 @@ def test_lower_layers_learn_less():
   ]
   side = [name.replace("bert/", "bert/left_to_right/") for name in names]
   for paths in (names, side):
-    multipliers = optimization.layerwise_lr_multipliers(paths, 0.5)
+    multipliers = models.layerwise_lr_multipliers(paths, 0.5)
     assert multipliers == [0.125, 0.25, 0.5, 0.5, 0.5, 1.0]
-  assert optimization.layerwise_lr_multipliers(names, 1.0) == [1.0] * 6
+  assert models.layerwise_lr_multipliers(names, 1.0) == [1.0] * 6
   many = [f"bert/encoder/layer_{n}/output/dense/bias" for n in range(12)]
-  multipliers = optimization.layerwise_lr_multipliers(many, 0.5)
+  multipliers = models.layerwise_lr_multipliers(many, 0.5)
   assert multipliers == [0.5 ** (12 - n) for n in range(12)]
-  assert optimization.layerwise_lr_multipliers(["kernel"], 0.5) == [1.0]
+  assert models.layerwise_lr_multipliers(["kernel"], 0.5) == [1.0]
   low, high = tf.Variable([1.0]), tf.Variable([1.0])
   variables = {"a": low, "b": high}
   for multiplier in (0.5, 0.0):
@@ -170,7 +170,7 @@ CONFIG = replace(toy.config(), num_hidden_layers=3)
 
 def _freeze(model, layers, config=CONFIG):
   args = programs.arguments("run_classifier", freeze_layers=layers)
-  optimization.freeze(model, args.frozen_layers(config))
+  models.freeze(model, args.frozen_layers(config))
 
 
 @pytest.mark.parametrize("attention", ["bidirectional", "shallow"])
