@@ -119,7 +119,7 @@ def _lines(path, dialect):
           line = re.sub('^\ufeff?("?sep=.?"?$)?', "", line)  # Excel's sep=;
         yield from line.replace("\r", end).split("\n")
     except LookupError:
-      text = f"{setting('encoding', encoding)} is no encoding"
+      text = f"{setting('encoding', encoding)} is not an encoding"
       raise UserError(text) from None
     except UnicodeDecodeError as error:
       number += 1 + error.object.count(b"\n", 0, error.start)
@@ -141,7 +141,7 @@ def _find_format(path, columns, dialect):
   given = dialect[0] and _DELIMITERS.get(dialect[0].lower(), dialect[0])
   if given and len(given) != 1:
     raise UserError(
-      f"{setting('delimiter', given)} is no delimiter: give tab, comma, "
+      f"{setting('delimiter', given)} is not a delimiter: give tab, comma, "
       "semicolon, pipe or one character"
     )
   head = [*islice(_lines(path, dialect), 1000)]
@@ -248,7 +248,7 @@ def _records(path, lines, delimiter, is_plain=False, strict=True):
       start = reader.line_num + 1
   except csv.Error as error:
     raise UserError(
-      f"{path}: the row that begins on line {start} is no CSV ({error}); is a "
+      f"{path}: the row that begins on line {start} is not CSV ({error}); is a "
       "quote never closed, or not written twice inside quotes?"
     ) from error
 
@@ -260,7 +260,7 @@ def _objects(path, columns, dialect, is_text):
     for name in filter(is_text, values):
       if isinstance(values[name], list | dict):
         shown = _to_json(values[name])[:40]
-        raise UserError(f"{where}: {name!r} is no text but {shown}")
+        raise UserError(f"{where}: {name!r} is not text but {shown}")
     for name in columns:
       if values[name] is None or values[name] != values[name]:  # NaN
         raise UserError(

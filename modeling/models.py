@@ -1,14 +1,16 @@
 """Models of the tasks: named inputs, BERT, a head.
 
-Inputs and outputs are named as in records and SavedModels, and sizes are free.
+Inputs and outputs, named as in records and SavedModels, have any B, T and P.
 Importing this module registers all layers with Keras. N is a number of layers.
 """
 
 import math
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import replace
 
 import keras
+from absl import logging
 from keras import ops
 
 from modeling import heads
@@ -19,6 +21,10 @@ from modeling.layers import initializer
 from storage import UserError
 
 ENCODER_INPUTS = ("input_ids", "input_mask", "segment_ids")
+# Matches an encoder's variables, also in the two scopes of "shallow".
+_LAYER = re.compile(
+  r"bert/(?:left_to_right/|right_to_left/)?(\w+)/(?:layer_(\d+)/)?"
+)
 
 
 def _named_inputs(*names, shape=(None,)):
@@ -277,3 +283,44 @@ def select_features(bert: dict, choice: str):
     return heads.WeightedSum()(layers)
   is_joined = choice.startswith("concat")
   return ops.concatenate(layers, axis=-1) if is_joined else layers[0]
+
+
+# --- Layers of variables -----------------------------------------------------
+
+
+def layerwise_lr_multipliers(names: Iterable[str], decay: float) -> list[float]:
+  """Learning rate multipliers of named variables, lower for lower layers.
+
+  1 for the head, `decay` for the last block and the pooler, `decay` squared for
+  the block below, and so on. Source: Howard and Ruder 2018, arXiv 1801.06146.
+  """
+  layers = [_layer_of(name) for name in names]
+  top = max((n for _, n in layers if n is not None), default=-1)
+  depths = {"": 0, "embeddings": 2 + top}
+  return [
+    decay ** (depths.get(part, 1) if number is None else 1 + top - number)
+    for part, number in layers
+  ]
+
+
+def freeze(model, frozen: Set[tuple[str, int | None]]) -> None:
+  """Makes the variables of some layers non-trainable.
+
+  ("encoder", 3) is a block, ("pooler", None) a part of the network. Frozen
+  variables do not count in the global norm; dropout stays active.
+  """
+  number = 0
+  for variable in model.variables:
+    part, block = _layer_of(variable.path)
+    if frozen & {(part, block), (part, None)}:
+      variable.trainable = False
+      number += 1
+  if frozen:
+    logging.info("frozen: %d of %d variables", number, len(model.variables))
+
+
+def _layer_of(name: str) -> tuple[str, int | None]:
+  """Returns ("encoder", 3) for block 3; otherwise (part or "", None)."""
+  match = _LAYER.match(name)
+  part, number = match.groups() if match else ("", None)
+  return part, int(number) if part == "encoder" and number else None

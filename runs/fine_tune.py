@@ -13,7 +13,7 @@ from absl import logging
 
 from data import labels
 from data.records import RecordDataset
-from modeling import losses, tracing
+from modeling import losses, models, tracing
 from modeling.config import BertConfig
 from modeling.losses import Objective
 from runs import checks, model_files, sweep
@@ -25,7 +25,7 @@ from serving.export import ServedModel
 from serving.visualization import run_page
 from serving.visualization.run_page import Evaluation
 from storage import UserError, number_of
-from training import optimization, processes, report, run_folder, run_json
+from training import processes, report, run_folder, run_json
 from training.run_folder import BestCheckpoint, Checkpoints
 from training.step import batch_inputs
 
@@ -156,7 +156,7 @@ def train(
   if isinstance(settings, Packing):
     packs = packs_examples(settings, run.config)
     source = source.with_packing(settings.train_batch_size, packs)
-  optimization.freeze(model, settings.frozen_layers(run.config))
+  models.freeze(model, settings.frozen_layers(run.config))
   best, evaluated = None, report.last_evaluation(settings.output_dir)
   if settings.keeps_best:
     patience = settings.early_stopping_patience * settings.eval_steps

@@ -181,13 +181,13 @@ def read_lines(lines: Iterable[bytes], predict) -> Iterator[dict]:
       row = json.loads(line)
     except (ValueError, RecursionError) as error:
       raise UserError(
-        f"line {number} is no JSON: {error}; put a text into double quotes"
+        f"line {number} is not JSON: {error}; put a text into double quotes"
       ) from None
     if isinstance(row, str | list):
       row = {"text": row}
     if not isinstance(row, dict):
       names = ", ".join(predict.inputs)
-      raise UserError(f"line {number} is no object with {names}")
+      raise UserError(f"line {number} is not an object with {names}")
     try:
       row = check(row, predict)
     except UserError as error:
@@ -274,7 +274,7 @@ def load(folder: str) -> tuple[str, TextConfig, dict[str, Any]]:
       raise ValueError(f"the vocabulary has {size} tokens, not {expected}")
   except (FileNotFoundError, ValueError, KeyError) as error:
     raise UserError(
-      f"{folder} is no complete export ({error}): export the model again, "
+      f"{folder} is not a complete export ({error}): export the model again, "
       "or name the folder of an export"
     ) from None
   return settings.pop("task", ""), config, settings

@@ -1,4 +1,4 @@
-"""Fixtures and options of all tests; two CPU devices make replicas real."""
+"""Fixtures and options of all tests. TensorFlow sees two CPU devices."""
 
 import collections
 import gc
@@ -21,7 +21,6 @@ tf.config.set_logical_device_configuration(
   tf.config.list_physical_devices("CPU")[0],
   [tf.config.LogicalDeviceConfiguration()] * 2,
 )
-lean.set_fused(False)
 gc.freeze()  # imported modules stay, so the collector can skip them
 
 # No deadline: machines may be slow, and the first example also builds tables.
@@ -65,6 +64,12 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: (files[item.path], rng.random()))
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _lean():
+  with lean.mode(fused=False):
+    yield
+
+
 @pytest.fixture(autouse=True)
 def _same_start_every_time():
   """Seeds each test, so that the models always start from the same values."""
@@ -77,9 +82,8 @@ def _same_start_every_time():
 def _fused(monkeypatch):
   """Compiles fused operations and optimizes graphs, as in a user's training."""
   monkeypatch.setattr(tracing, "MIN_COMPILED_SIZE", 0)
-  lean.set_fused(True)
-  yield
-  lean.set_fused(False)
+  with lean.mode(fused=True):
+    yield
 
 
 @pytest.fixture(name="log")

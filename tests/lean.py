@@ -5,11 +5,16 @@ optimizer goes through every graph, and a run ends with a picture of the curves.
 All this takes seconds for a tiny model, so tests leave it out. One switch turns
 it on, as it is for users: the fixture `fused` for a test, fused=True for a
 program that a test calls, and BERT_TEST_FUSED=1 for all such programs.
+
+`tracing.mode`, BERT_FUSED_OPS and TensorFlow's options are public. The updates
+have no switch for users, because they have to be compiled on a GPU, too.
 """
 
+import contextlib
 import gc
 import os
 
+import pytest
 import tensorflow as tf
 
 from modeling import tracing
@@ -17,27 +22,33 @@ from training import report
 from training.optimization import Optimizer
 
 PROGRAMS_ARE_FUSED = os.environ.get("BERT_TEST_FUSED", "0") != "0"
-_fused = True
 _update = Optimizer.__dict__["_changed"]
 
 
-def _changed(optimizer, *args):
-  function = _update if _fused else _update.python_function
-  return function.__get__(optimizer, type(optimizer))(*args)
-
-
-def set_fused(fused: bool) -> None:
-  """Compiles operations and optimizes graphs, or leaves this out."""
-  global _fused
-  _fused = fused
-  Optimizer._changed = _changed
+@contextlib.contextmanager
+def mode(fused: bool):
+  """Compiles operations and optimizes graphs inside, or leaves this out."""
   is_given = not fused and "BERT_FUSED_OPS" in os.environ
-  tracing._mode = tracing.Mode(fused=None if is_given else fused)
+  before = tf.config.optimizer.get_experimental_options()
   options = {"disable_meta_optimizer": not fused}
   tf.config.optimizer.set_experimental_options(options)
+  update = _update if fused else _update.python_function
+  with (
+    tracing.mode(fused=None if is_given else fused),
+    pytest.MonkeyPatch.context() as patch,
+  ):
+    patch.setattr(Optimizer, "_changed", update)
+    yield
+  tf.config.optimizer.set_experimental_options(before)
 
 
-def leave_out_all() -> None:
-  set_fused(False)
+@contextlib.contextmanager
+def program(fused: bool):
+  """Runs a program inside as for users, or as fast as possible."""
+  if fused:
+    yield
+    return
   report.draw_metrics = lambda folder: None
   gc.disable()
+  with mode(fused=False):
+    yield

@@ -63,15 +63,14 @@ def _program(name, arguments, streams, cwd, fused):
   for number, path in enumerate(streams):
     how = os.O_WRONLY | os.O_CREAT if number else os.O_RDONLY
     os.dup2(os.open(path, how, 0o600), number)
-  if not fused:
-    lean.leave_out_all()
   sys.stdin = os.fdopen(0, encoding="utf-8")
   os.chdir(cwd)
   path = str(ROOT / f"{name}.py")
   sys.argv = [path, *arguments]
   code = 1
   try:
-    runpy.run_path(path, run_name="__main__")
+    with lean.program(fused):
+      runpy.run_path(path, run_name="__main__")
     code = 0
   except SystemExit as end:
     code = end.code or 0

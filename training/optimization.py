@@ -1,26 +1,21 @@
-"""Optimizers, learning rates, frozen layers and moving averages.
+"""Optimizers, learning rates and moving averages.
 
 Source: optimization.py of the original; section A.2 of the paper.
 """
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 import tensorflow as tf
-from absl import logging
 
 from training import checkpoint
 
 # Matches names of variables without weight decay.
 NOT_DECAYED = re.compile("LayerNorm|layer_norm|bias")
-# Matches an encoder's variables, also in the two scopes of "shallow".
-_LAYER = re.compile(
-  r"bert/(?:left_to_right/|right_to_left/)?(\w+)/(?:layer_(\d+)/)?"
-)
 
 
 @dataclass(frozen=True)
@@ -283,44 +278,6 @@ class Lamb(AdamWeightDecay):
 
 
 OPTIMIZERS = {"adamw": AdamWeightDecay, "lamb": Lamb}
-
-
-def layerwise_lr_multipliers(names: Iterable[str], decay: float) -> list[float]:
-  """Learning rate multipliers of named variables, lower for lower layers.
-
-  1 for the head, `decay` for the last block and the pooler, `decay` squared for
-  the block below, and so on. Source: Howard and Ruder 2018, arXiv 1801.06146.
-  """
-  layers = [_layer_of(name) for name in names]
-  top = max((n for _, n in layers if n is not None), default=-1)
-  depths = {"": 0, "embeddings": 2 + top}
-  return [
-    decay ** (depths.get(part, 1) if number is None else 1 + top - number)
-    for part, number in layers
-  ]
-
-
-def freeze(model, frozen: Set[tuple[str, int | None]]) -> None:
-  """Makes the variables of some layers non-trainable.
-
-  ("encoder", 3) is a block, ("pooler", None) a part of the network. Frozen
-  variables do not count in the global norm; dropout stays active.
-  """
-  number = 0
-  for variable in model.variables:
-    part, block = _layer_of(variable.path)
-    if frozen & {(part, block), (part, None)}:
-      variable.trainable = False
-      number += 1
-  if frozen:
-    logging.info("frozen: %d of %d variables", number, len(model.variables))
-
-
-def _layer_of(name: str) -> tuple[str, int | None]:
-  """Returns ("encoder", 3) for block 3; otherwise (part or "", None)."""
-  match = _LAYER.match(name)
-  part, number = match.groups() if match else ("", None)
-  return part, int(number) if part == "encoder" and number else None
 
 
 class ExponentialMovingAverage:

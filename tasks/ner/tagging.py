@@ -181,8 +181,10 @@ def misfits(
   return [
     f"line {line}: {tag!r}, where {other} has {expected!r}"
     for s in sentences
-    if s.tags != (theirs := scheme.convert(s.tags or (), other))
-    for line, tag, expected in zip(s.lines, s.tags or (), theirs, strict=True)
+    if s.tags != (converted := scheme.convert(s.tags or (), other))
+    for line, tag, expected in zip(
+      s.lines, s.tags or (), converted, strict=True
+    )
     if tag != expected and tag not in scheme.others
   ]
 

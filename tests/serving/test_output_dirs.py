@@ -25,10 +25,30 @@ ASKED = {
   "pretraining": {"text": [f"{text} [MASK] a" for text in TEXTS]},
   "shallow": {"text": TEXTS},
 }
+# The program of each folder, and its flags; {0} is the folder of the data.
+CAUSAL = """run_pretraining --input_file={0}/records --num_train_steps=2
+--max_predictions_per_seq=2 --num_warmup_steps=0 --nospecial_tokens
+--objective="""
 SIDES = ("left_to_right", "right_to_left")
-PROGRAMS = dict.fromkeys(SIDES, "run_pretraining")
-PROGRAMS["shallow"] = "run_classifier"
-
+COMMANDS = {
+  "classifier": """run_classifier --task_name=tsv --data_dir={0}
+    --text_a_column=one --text_b_column=two --label_column=which
+    --ema_decay=0.5""",
+  "squad": """run_squad --train_file={0}/squad.json --max_query_length=4
+    --version_2_with_negative --null_score_diff_threshold=-0.5 --doc_stride=3
+    --n_best_size=3 --export_top_k=2""",
+  "ner": """run_ner --train_file={0}/ner.txt --dev_file={0}/ner.txt
+    --feature_based --feature_layers=last --lstm_units=4 --eval_steps=1
+    --keep_best""",
+  "swag": "run_swag --train_file={0}/swag.csv --dtype=bfloat16",
+  "pretraining": """run_pretraining --input_file={0}/records
+    --num_train_steps=2 --max_predictions_per_seq=2 --num_warmup_steps=0""",
+  "shallow": """run_classifier --task_name=tsv --data_dir={0}
+    --text_a_column=one --label_column=which --attention=shallow --add_bilstm
+    --init_checkpoint={0}/left_to_right,{0}/right_to_left
+    --num_train_epochs=1""",
+  **{side: f"{CAUSAL}{side}" for side in SIDES},
+}
 QUICK = ("pretraining",)  # the other tests are slow
 
 
@@ -45,30 +65,6 @@ def _write_data(folder):
   header = "sent1,sent2,ending0,ending1,ending2,label\n"
   (folder / "swag.csv").write_text(header + "ab c,a,b,c d,e,1\n" * 8)
   (folder / "text.txt").write_text("ab c d .\ne a b .\n\nc d e .\na b .\n" * 4)
-
-
-def _flags(folder):
-  classifier = {"task_name": "tsv", "data_dir": folder, "text_a_column": "one"}
-  classifier |= {"label_column": "which"}
-  pretraining = {"input_file": folder / "records", "num_train_steps": 2}
-  pretraining |= {"max_predictions_per_seq": 2, "num_warmup_steps": 0}
-  causal = pretraining | {"special_tokens": False, "do_export": False}
-  squad = {"train_file": folder / "squad.json", "max_query_length": 4}
-  squad |= {"version_2_with_negative": True, "null_score_diff_threshold": -0.5}
-  squad |= {"doc_stride": 3, "n_best_size": 3, "export_top_k": 2}
-  ner = {"train_file": folder / "ner.txt", "dev_file": folder / "ner.txt"}
-  ner |= {"feature_based": True, "feature_layers": "last", "lstm_units": 4}
-  shallow = classifier | {"attention": "shallow", "add_bilstm": True}
-  shallow["init_checkpoint"] = ",".join(str(folder / side) for side in SIDES)
-  return {
-    "classifier": classifier | {"text_b_column": "two", "ema_decay": 0.5},
-    "squad": squad,
-    "ner": ner | {"eval_steps": 1, "keep_best": True},
-    "swag": {"train_file": folder / "swag.csv", "dtype": "bfloat16"},
-    "pretraining": pretraining,
-    "shallow": shallow | {"num_train_epochs": 1},
-    **{side: causal | {"objective": side} for side in SIDES},
-  }
 
 
 @pytest.fixture(name="data", scope="module")
@@ -105,11 +101,12 @@ def _train(data):
   def train(*names):
     for name in names:
       if not (data / name).exists():
+        program, *words = COMMANDS[name].format(data).split()
         flags = {"train_batch_size": 4, "learning_rate": 0.01, "seed": 3}
         flags |= {"do_train": True, "output_dir": data / name}
-        flags["export_dir"] = data / name / "export"
-        flags |= _model_flags(data) | _flags(data)[name]
-        log = programs.run(PROGRAMS.get(name, f"run_{name}"), **flags)
+        flags |= {"export_dir": data / name / "export"} | _model_flags(data)
+        flags["do_export"] = name not in SIDES
+        log = programs.run(program, *words, **flags)
         assert ("exported to" in log) == flags["do_export"]
     return data
 

@@ -99,6 +99,13 @@ def test_a_feature_may_have_no_value(dtype):
     assert messages.parse_example(encode(example)) == example
 
 
+def test_arbitrary_numbers_are_not_cached():
+  for number in (1 << 20, 1 << 40, -1, 7):
+    tfrecord._varint(number)
+  cache = tfrecord._varint.__self__
+  assert 7 in cache and 0 <= min(cache) <= max(cache) < 1 << 20
+
+
 def test_an_example_has_its_values():
   lists = {
     name: tf.train.Feature(**{kind: {"value": values}})

@@ -116,13 +116,13 @@ def test_lower_layers_learn_less():
   ]
   side = [name.replace("bert/", "bert/left_to_right/") for name in names]
   for paths in (names, side):
-    multipliers = optimization.layerwise_lr_multipliers(paths, 0.5)
+    multipliers = models.layerwise_lr_multipliers(paths, 0.5)
     assert multipliers == [0.125, 0.25, 0.5, 0.5, 0.5, 1.0]
-  assert optimization.layerwise_lr_multipliers(names, 1.0) == [1.0] * 6
+  assert models.layerwise_lr_multipliers(names, 1.0) == [1.0] * 6
   many = [f"bert/encoder/layer_{n}/output/dense/bias" for n in range(12)]
-  multipliers = optimization.layerwise_lr_multipliers(many, 0.5)
+  multipliers = models.layerwise_lr_multipliers(many, 0.5)
   assert multipliers == [0.5 ** (12 - n) for n in range(12)]
-  assert optimization.layerwise_lr_multipliers(["kernel"], 0.5) == [1.0]
+  assert models.layerwise_lr_multipliers(["kernel"], 0.5) == [1.0]
   low, high = tf.Variable([1.0]), tf.Variable([1.0])
   variables = {"a": low, "b": high}
   for multiplier in (0.5, 0.0):
@@ -157,7 +157,7 @@ def test_averages_follow_their_variables():
 @pytest.mark.parametrize(
   ("max_norm", "expected"), [(0.0, 1.0), (1.0, 0.2), (5.0, 1.0), (9.0, 1.0)]
 )
-def test_gradients_without_a_limit_are_not_clipped(max_norm, expected):
+def test_only_gradients_above_the_maximum_are_clipped(max_norm, expected):
   gradients = [tf.constant([3.0, 0.0]), None, tf.constant([4.0])]
   factor, norm = optimization.clip_factor(gradients, max_norm)
   np.testing.assert_allclose([factor, norm], [expected, 5.0], rtol=1e-6)
@@ -170,7 +170,7 @@ CONFIG = replace(toy.config(), num_hidden_layers=3)
 
 def _freeze(model, layers, config=CONFIG):
   args = programs.arguments("run_classifier", freeze_layers=layers)
-  optimization.freeze(model, args.frozen_layers(config))
+  models.freeze(model, args.frozen_layers(config))
 
 
 @pytest.mark.parametrize("attention", ["bidirectional", "shallow"])

@@ -223,7 +223,7 @@ def test_below_the_first_layer_that_is_trained_there_is_no_gradient():
   result = []
   for frozen in (set(), {("embeddings", None), ("encoder", None)}):
     model = models.classifier(toy.config(), 2)
-    optimization.freeze(model, frozen)
+    models.freeze(model, frozen)
     step = toy.train_step(model=model, objective=losses.classification())
     labels = {"label_ids": np.ones(8, np.int32), "is_real_example": np.ones(8)}
     data = tf.data.Dataset.from_tensors(toy.examples(8) | labels).repeat()
@@ -232,7 +232,7 @@ def test_below_the_first_layer_that_is_trained_there_is_no_gradient():
   tokens = batch_inputs(model, toy.examples(8))
   forward = tf.function(model).get_concrete_function(tokens)
   full, head = (number - _products(forward.graph) for number in result)
-  # The pooler has three (the bias needs one), the classifier two.
+  # The pooler adds three products, one of them for the bias. The head adds two.
   assert head <= 5 < full
 
 
