@@ -248,6 +248,7 @@ def save(folder: str, answers: Answers, has_task: bool = True) -> None:
   tokenizer = {
     "do_lower_case": config.tokenizer.do_lower_case,
     "model_max_length": config.max_seq_length,
+    "vocab_size": len(config.tokenizer.vocab),
   }
   content = {_TOKENIZER_FILE: tokenizer}
   if has_task:
@@ -267,6 +268,10 @@ def load(folder: str) -> tuple[str, TextConfig, dict[str, Any]]:
       tokenizer["model_max_length"],
       list(labels.load(folder)) if labels.exist(folder) else None,
     )
+    size = len(config.tokenizer.vocab)
+    expected = tokenizer.get("vocab_size", size)  # older exports lack it
+    if size != expected:
+      raise ValueError(f"the vocabulary has {size} tokens, not {expected}")
   except (FileNotFoundError, ValueError, KeyError) as error:
     raise UserError(
       f"{folder} is not a complete export ({error}): export the model again, "

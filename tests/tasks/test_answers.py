@@ -477,3 +477,17 @@ def test_what_is_saved_is_loaded(tmp_path, labels, do_lower_case):
   assert (task, settings) == ("classification", {"pairs": False})
   lower, upper = map(loaded.tokenizer.tokenize, ("ab", "AB"))
   assert (lower == upper) == do_lower_case
+
+
+def test_a_vocabulary_that_is_not_complete_is_refused(tmp_path):
+  tokenizer = FullTokenizer(tasks.vocab_file(), True)
+  config = TextConfig(tokenizer, 33, ["b", "a"])
+  answers = classification.Answers(config, pairs=False)
+  serving_answers.save(str(tmp_path), answers)
+  path = tmp_path / "vocab.txt"
+  path.write_text(path.read_text()[:-9])
+  with pytest.raises(UserError, match=r"has \d+ tokens, not \d+\): export"):
+    serving_answers.load(str(tmp_path))
+  path = tmp_path / "tokenizer_config.json"  # of an older export
+  path.write_text('{"do_lower_case": true, "model_max_length": 33}')
+  assert serving_answers.load(str(tmp_path))
