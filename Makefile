@@ -57,6 +57,8 @@ clean:
 # that is done is not repeated; `make clean` forgets them all.
 
 demo: $(OUT)/fill.txt $(OUT)/answers.jsonl $(OUT)/inside.html
+	@echo; echo "Warnings above are for your own data: this demo has short documents,"
+	@echo "so some second sentences are random, and it cuts long texts."
 	@echo; echo "1. Pre-trained, on text that it has not seen ($(OUT)/model):"
 	@cat $(OUT)/model/eval_results.txt
 	@echo; echo "2. What it puts for [MASK]:"; cat $(OUT)/fill.txt

@@ -86,7 +86,7 @@ def check_flags(args: ServerSettings) -> None:
   for origin in args.cors_origins:
     if not re.fullmatch(r"\*|null|[a-z][a-z0-9.+-]*://[^/*A-Z\s]+", origin):
       raise UserError(
-        f"--cors_origins: {origin!r} is no origin: write scheme://host or "
+        f"--cors_origins: {origin!r} is not an origin: write scheme://host or "
         "scheme://host:port in small letters, without a path, or *"
       )
   names: dict[str, str] = {}

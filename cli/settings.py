@@ -50,7 +50,7 @@ class Flag:
   maximum: float | None = None
   choices: Sequence[str] | None = None
   group: str = BEYOND  # heading of --help
-  text: bool = False  # a user's text, in which ~ is no folder
+  text: bool = False  # a user's text, in which ~ is not a folder
   repeated: bool = False  # given again for each text, instead of commas
   swept: bool = False  # several values, with commas between, make a sweep
   # Other flags may change the default, so a user may also choose the default.
@@ -271,7 +271,7 @@ def from_line(argument: str) -> str:
   try:
     return f"{name}={json.loads(value)}"
   except ValueError as error:
-    raise ValueError(f"{argument} is no JSON: {error}") from None
+    raise ValueError(f"{argument} is not JSON: {error}") from None
 
 
 # --- Files that flags name, before any work ----------------------------------
@@ -285,7 +285,7 @@ def check_writable(path: str, name: str) -> None:
   folders = [absolute] * absolute.is_dir() + [*absolute.parents]
   parent = next(folder for folder in folders if folder.exists())
   if not parent.is_dir():
-    raise NotADirectoryError(f"--{name}={path}: {parent} is no folder")
+    raise NotADirectoryError(f"--{name}={path}: {parent} is not a folder")
   try:  # root has all permissions, but some folders take no files
     tempfile.TemporaryFile(dir=parent).close()
   except OSError:
@@ -298,7 +298,7 @@ def check_output_file(path: str, overwrite: bool, *inputs: str) -> None:
   check_disjoint(inputs, path)
   is_file = not os.path.exists(path) or os.path.isfile(path)
   if files.is_folder(path) or not is_file:
-    raise OSError(f"--output_file={path} is no regular file: name another")
+    raise OSError(f"--output_file={path} is not a regular file: name another")
   check_writable(path, "output_file")
   if not overwrite:
     check_is_new(path)

@@ -229,8 +229,8 @@ def unpack(url: str, path: str) -> str:
       raise
     os.remove(path)
     raise UserError(
-      f"{url} is no intact zip ({error}), and was removed: check the address, "
-      "and run the same command again"
+      f"{url} is not an intact zip ({error}), and was removed: check the "
+      "address, and run the same command again"
     ) from None
   configs = glob(f"{escape(folder)}/**/{BERT_CONFIG}", recursive=True)
   if len(configs) != 1:

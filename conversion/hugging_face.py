@@ -90,7 +90,7 @@ def original_name(name: str) -> str:
   return _HEAD_NAMES.get(name) or _substitute(name, _SUBSTITUTIONS)
 
 
-def their_name(name: str) -> str:
+def hugging_face_name(name: str) -> str:
   """Returns the Hugging Face name: "a/b/kernel" -> "a.b.weight"."""
   return _HEAD_NAMES_BACK.get(name) or _substitute(name, _SUBSTITUTIONS_BACK)
 
@@ -223,7 +223,7 @@ def _read_tensors(path):
         return {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
   except SafetensorError as error:
     raise UserError(
-      f"{path} is no safetensors file: {error}; in a clone without Git LFS, "
+      f"{path} is not a safetensors file: {error}; in a clone without Git LFS, "
       "`git lfs pull` fetches it"
     ) from None
 
@@ -256,7 +256,7 @@ def write(bert: CanonicalModel, folder: str, head: str) -> None:
   Variables that the class of `head` (see HEADS) lacks go to UNUSED_WEIGHTS.
   """
   kind = HEADS[head]
-  settings = _their_config(bert, kind)
+  settings = _hugging_face_config(bert, kind)
   tensors, unused = _divide(bert, kind)
   interchange.write_json(os.path.join(folder, CONFIG), settings)
   # transformers prefers these files to vocab.txt, and may find stale ones.
@@ -293,7 +293,7 @@ def _divide(bert: CanonicalModel, kind: interchange.Head) -> tuple[dict, dict]:
       tensors["classifier.weight"] = value[np.newaxis]  # [1, H]
       tensors["classifier.bias"] = np.zeros(1, value.dtype)
     else:
-      key = their_name(name)
+      key = hugging_face_name(name)
       if not kind.variables:
         key = key.removeprefix("bert.")
       value = value.T if name.endswith("/kernel") else value
@@ -301,7 +301,7 @@ def _divide(bert: CanonicalModel, kind: interchange.Head) -> tuple[dict, dict]:
   return tensors, unused
 
 
-def _their_config(bert: CanonicalModel, kind: interchange.Head) -> dict:
+def _hugging_face_config(bert: CanonicalModel, kind: interchange.Head) -> dict:
   config = BertConfig.from_dict(bert.config)
   settings = config.to_dict() | {
     "architectures": [kind.architecture],

@@ -58,7 +58,7 @@ def split(cell: str, where: str) -> tuple[str, ...]:
       parts = json.loads(cell)
   if not all(isinstance(p, str | int) and str(p).strip() for p in parts):
     raise UserError(
-      f"{where}: {cell!r} has a label that is blank or no text; write texts "
+      f"{where}: {cell!r} has a label that is blank or not text; write texts "
       f'separated by {SEPARATOR}, or a list as ["a", "b"]'
     )
   return tuple(dict.fromkeys(map(str, parts)))

@@ -119,7 +119,7 @@ def _lines(path, dialect):
           line = re.sub('^\ufeff?("?sep=.?"?$)?', "", line)  # Excel's sep=;
         yield from line.replace("\r", end).split("\n")
     except LookupError:
-      text = f"{setting('encoding', encoding)} is no encoding"
+      text = f"{setting('encoding', encoding)} is not an encoding"
       raise UserError(text) from None
     except UnicodeDecodeError as error:
       number += 1 + error.object.count(b"\n", 0, error.start)
@@ -141,7 +141,7 @@ def _find_format(path, columns, dialect):
   given = dialect[0] and _DELIMITERS.get(dialect[0].lower(), dialect[0])
   if given and len(given) != 1:
     raise UserError(
-      f"{setting('delimiter', given)} is no delimiter: give tab, comma, "
+      f"{setting('delimiter', given)} is not a delimiter: give tab, comma, "
       "semicolon, pipe or one character"
     )
   head = [*islice(_lines(path, dialect), 1000)]
@@ -165,18 +165,7 @@ def _table(path, columns, header, skip_broken, dialect):
   records = _records(path, _lines(path, dialect), delimiter, is_plain)
   has_header = header is None
   if has_header:
-    line, header = next(records, (1, []))
-    if not header:
-      raise UserError(f"{path} is empty")
-    header = [*map(str.strip, header)]
-    where = f"{path}, line {line} (the header)"
-    _require(columns, header, where)
-    for name in filter(None, dict.fromkeys(header) if dialect else columns):
-      if header.count(name) > 1:
-        text = f"{where}: column {name!r} occurs twice"
-        if name in columns:
-          raise UserError(f"{text}: rename one")
-        _warn_once(f"{text}: the last one counts")
+    header = _read_header(path, records, columns, dialect)
   broken, doubts = [], defaultdict[str, list](list)
   for index, (line, fields) in enumerate(records, has_header):
     while dialect and len(fields) > len(header) and not fields[-1].strip():
@@ -206,24 +195,46 @@ def _table(path, columns, header, skip_broken, dialect):
     elif skip_broken:
       broken.append(line)
     else:
-      remedy = f"put texts with {delimiter!r} or line breaks in quotes"
-      if is_plain:
-        remedy = "remove tabs and line breaks in texts, or write .csv or .jsonl"
-        if dialect:
-          remedy += f"; if cells are quoted, give {setting('delimiter', 'tab')}"
-      if dialect and len(fields) < len(header):
-        remedy += "; spreadsheets may leave out empty cells at the end of a row"
-        remedy += ": remove such columns"
-      raise UserError(
-        f"{path}, line {line}: {len(fields)} columns, expected {len(header)} "
-        f"({', '.join(header)}): is it the file of another task? If not, "
-        f"{remedy}"
+      raise _wrong_width(
+        path, line, fields, header, delimiter, is_plain, dialect
       )
   if broken:
     text = "%s: left out %d rows with a wrong number of columns (lines %s)"
     logging.warning(text, path, len(broken), _first(broken))
   for text, lines in doubts.items():
     _warn_once("%s, lines %s: %s", path, _first(lines), text)
+
+
+def _read_header(path, records, columns, dialect):
+  """Returns the names of the columns; UserError without those in `columns`."""
+  line, header = next(records, (1, []))
+  if not header:
+    raise UserError(f"{path} is empty")
+  header = [*map(str.strip, header)]
+  where = f"{path}, line {line} (the header)"
+  _require(columns, header, where)
+  for name in filter(None, dict.fromkeys(header) if dialect else columns):
+    if header.count(name) > 1:
+      text = f"{where}: column {name!r} occurs twice"
+      if name in columns:
+        raise UserError(f"{text}: rename one")
+      _warn_once(f"{text}: the last one counts")
+  return header
+
+
+def _wrong_width(path, line, fields, header, delimiter, is_plain, dialect):
+  remedy = f"put texts with {delimiter!r} or line breaks in quotes"
+  if is_plain:
+    remedy = "remove tabs and line breaks in texts, or write .csv or .jsonl"
+    if dialect:
+      remedy += f"; if cells are quoted, give {setting('delimiter', 'tab')}"
+  if dialect and len(fields) < len(header):
+    remedy += "; spreadsheets may leave out empty cells at the end of a row"
+    remedy += ": remove such columns"
+  return UserError(
+    f"{path}, line {line}: {len(fields)} columns, expected {len(header)} "
+    f"({', '.join(header)}): is it the file of another task? If not, {remedy}"
+  )
 
 
 def _records(path, lines, delimiter, is_plain=False, strict=True):
@@ -248,7 +259,7 @@ def _records(path, lines, delimiter, is_plain=False, strict=True):
       start = reader.line_num + 1
   except csv.Error as error:
     raise UserError(
-      f"{path}: the row that begins on line {start} is no CSV ({error}); is a "
+      f"{path}: the row that begins on line {start} is not CSV ({error}); is a "
       "quote never closed, or not written twice inside quotes?"
     ) from error
 
@@ -260,7 +271,7 @@ def _objects(path, columns, dialect, is_text):
     for name in filter(is_text, values):
       if isinstance(values[name], list | dict):
         shown = _to_json(values[name])[:40]
-        raise UserError(f"{where}: {name!r} is no text but {shown}")
+        raise UserError(f"{where}: {name!r} is not text but {shown}")
     for name in columns:
       if values[name] is None or values[name] != values[name]:  # NaN
         raise UserError(

@@ -1,4 +1,4 @@
-"""The original's tokenizer as a readable specification; other tokenizers.
+"""The original's tokenizer, written to be read, and a registry of tokenizers.
 
 `CachedTokenizer` is faster; tokenization_ops.py has TensorFlow operations.
 """

@@ -90,7 +90,7 @@ def save(tokens: Iterable[str], path: str | os.PathLike) -> None:
   for token, number in Counter(tokens).items():
     is_line = token and token == token.strip() and not set(token) & {*"\r\n"}
     if number > 1 or not is_line:
-      raise UserError(f"{token!r} is no line of a vocabulary, or occurs twice")
+      raise UserError(f"{token!r} occurs twice, or cannot be a line of a file")
   files.write_text(os.fspath(path), "".join(f"{token}\n" for token in tokens))
 
 

@@ -1,4 +1,4 @@
-"""Warns of texts that do not fit a vocabulary, most warnings once a process.
+"""Warns of texts that do not fit a vocabulary; mostly once in a process.
 
 Lower-casing decomposes text (NFD) and drops non-spacing marks: Hangul syllables
 become Jamo; Thai, Devanagari and others lose vowels.
@@ -31,7 +31,7 @@ def sample(
   read: Callable[[str], Iterable[str]],
   ends: Sequence[str] = (),
 ) -> Iterable[str]:
-  """First lines of some files, after each file the lines `ends`; no pipes."""
+  """First lines of some files, each followed by `ends`; skips pipes."""
   regular = [p for p in paths if files.is_remote(p) or os.path.isfile(p)]
   some = _spread(regular, _FILES)
   number = _TEXTS // max(len(some), 1)

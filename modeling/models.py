@@ -1,6 +1,6 @@
 """Models of the tasks: named inputs, BERT, a head.
 
-Inputs and outputs are named as in records and SavedModels, and sizes are free.
+Inputs and outputs, named as in records and SavedModels, have any B, T and P.
 Importing this module registers all layers with Keras. N is a number of layers.
 """
 

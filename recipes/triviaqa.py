@@ -57,7 +57,7 @@ def convert(questions_file: str, evidence: str, output: str) -> int:
     raise
   except (ValueError, KeyError, TypeError) as error:
     raise UserError(
-      f"{questions_file} is no file of TriviaQA's questions ({error!r})"
+      f"{questions_file} is not a file of TriviaQA's questions ({error!r})"
     ) from error
   if not data:
     raise UserError(

@@ -205,7 +205,7 @@ def _check_teacher(settings: FineTuning, same):
   entries = run_json.read(teacher)
   if not entries or entries[-1].get("program") != settings.program:
     raise UserError(
-      f"--teacher={teacher} is no --output_dir of {settings.program}.py"
+      f"--teacher={teacher} is not an --output_dir of {settings.program}.py"
     )
   trained = record.from_record(type(settings), teacher, entries[-1], {})
   owner = f"--teacher={teacher}"

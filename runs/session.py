@@ -79,9 +79,9 @@ class Run(Generic[T_co]):
 
     Resumes from the newest checkpoint, or starts from --init_checkpoint, but
     with `new_head` keeps the head's initial values. The learning rate reaches 0
-    at `num_train_steps`; `stop_at`, if not 0, ends the training before. `unit`
-    names an example in the log. `evaluated` is the last step that an earlier
-    start has evaluated; `evaluate_last` yields the last step, too.
+    at `num_train_steps`. The training ends at the step `stop_at`, if not 0.
+    `unit` names an example in the log. `evaluated` is the last step that an
+    earlier start has evaluated; `evaluate_last` yields the last step, too.
     """
     settings = self.settings
     if source.packing:

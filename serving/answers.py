@@ -181,13 +181,13 @@ def read_lines(lines: Iterable[bytes], predict) -> Iterator[dict]:
       row = json.loads(line)
     except (ValueError, RecursionError) as error:
       raise UserError(
-        f"line {number} is no JSON: {error}; put a text into double quotes"
+        f"line {number} is not JSON: {error}; put a text into double quotes"
       ) from None
     if isinstance(row, str | list):
       row = {"text": row}
     if not isinstance(row, dict):
       names = ", ".join(predict.inputs)
-      raise UserError(f"line {number} is no object with {names}")
+      raise UserError(f"line {number} is not an object with {names}")
     try:
       row = check(row, predict)
     except UserError as error:
@@ -248,6 +248,7 @@ def save(folder: str, answers: Answers, has_task: bool = True) -> None:
   tokenizer = {
     "do_lower_case": config.tokenizer.do_lower_case,
     "model_max_length": config.max_seq_length,
+    "vocab_size": len(config.tokenizer.vocab),
   }
   content = {_TOKENIZER_FILE: tokenizer}
   if has_task:
@@ -267,9 +268,13 @@ def load(folder: str) -> tuple[str, TextConfig, dict[str, Any]]:
       tokenizer["model_max_length"],
       list(labels.load(folder)) if labels.exist(folder) else None,
     )
+    size = len(config.tokenizer.vocab)
+    expected = tokenizer.get("vocab_size", size)  # older exports lack it
+    if size != expected:
+      raise ValueError(f"the vocabulary has {size} tokens, not {expected}")
   except (FileNotFoundError, ValueError, KeyError) as error:
     raise UserError(
-      f"{folder} is no complete export ({error}): export the model again, "
+      f"{folder} is not a complete export ({error}): export the model again, "
       "or name the folder of an export"
     ) from None
   return settings.pop("task", ""), config, settings

@@ -33,7 +33,7 @@ class RemoteEngine(Batches):
       signatures = document["metadata"]["signature_def"]["signature_def"]
       signature = signatures.get(SIGNATURE)
     except (KeyError, TypeError, AttributeError):
-      raise RemoteError(f"{url} is no model of a TF Serving") from None
+      raise RemoteError(f"{url} is not a model of a TF Serving") from None
     if signature is None:
       message = f"{url} has no signature {SIGNATURE}: let it serve an export"
       raise UserError(message)
@@ -76,7 +76,7 @@ class RemoteEngine(Batches):
       reason = getattr(error, "reason", error)
       message = f"cannot be reached: {reason}; is the server running?"
     except ValueError:  # no JSON
-      message = "is no model of a TF Serving"
+      message = "is not a model of a TF Serving"
     raise RemoteError(f"{self._url} {message}")
 
 

@@ -18,7 +18,7 @@ from storage.tfrecord import BLOCK, Schema
 
 _PIECE = 1 << 20  # bytes read at once
 _MAKE_AGAIN = "Make the file again"
-_NO_EXAMPLE = "it is no tf.train.Example"
+_NO_EXAMPLE = "it is not a tf.train.Example"
 _WRONG_LENGTH = "its length is wrong, so no record after it can be found"
 
 # --- Offsets ---------------------------------------------------------------
@@ -179,8 +179,8 @@ def first_record(path: str, skip_corrupt: bool = False) -> dict[str, list]:
   except messages.DecodeError:
     error = _NO_EXAMPLE
   raise UserError(
-    f"{path} is no file of records (the first: {error}); expected a TFRecord "
-    "file of tf.train.Examples, as the programs here write them"
+    f"{path} is not a file of records (the first: {error}); expected a "
+    "TFRecord file of tf.train.Examples, as the programs here write them"
   )
 
 

@@ -16,7 +16,7 @@ COMPRESSED = (".gz", ".zst")
 MAX_LINE_BYTES = 1 << 28
 # Halves of characters above U+FFFF; UTF-8 cannot hold a single half.
 SURROGATE = re.compile(r"[\ud800-\udfff]")
-# First bytes of files that are no text, and what to do with them.
+# First bytes of files that are not text, and what to do with them.
 _OTHERS = {
   b"\x1f\x8b": "compressed: give it a name that ends with .gz",
   b"\x28\xb5\x2f\xfd": "compressed: give it a name that ends with .zst",
@@ -78,7 +78,7 @@ def check_is_text(path: str, first: bytes) -> None:
   """Raises UserError if the `first` bytes of a file are not of a text file."""
   for start, kind in _OTHERS.items():
     if first.startswith(start):
-      raise UserError(f"{path} is no text but {kind}")
+      raise UserError(f"{path} is not text but {kind}")
 
 
 def is_utf16(first: bytes) -> bool:
@@ -105,7 +105,7 @@ def read_json(path: str) -> dict:
   except (json.JSONDecodeError, RecursionError) as error:
     raise UserError(f"{path} is not JSON ({error})") from None
   if not isinstance(values, dict):
-    raise UserError(f"{path} is no JSON object but {json.dumps(values)[:40]}")
+    raise UserError(f"{path} is not an object but {json.dumps(values)[:40]}")
   return values
 
 
@@ -121,11 +121,11 @@ def json_objects(
       values = parse_json(line)
     except (ValueError, RecursionError) as error:
       raise UserError(
-        f"{where} is no JSON ({error}); each line must be an object: is the "
+        f"{where} is not JSON ({error}); each line must be an object: is the "
         "file cut short, or an array? `jq -c .[]` writes its lines"
       ) from error
     if not isinstance(values, dict):
-      raise UserError(f"{where} is no JSON object but {line[:40]!r}")
+      raise UserError(f"{where} is not a JSON object but {line[:40]!r}")
     yield number, values
 
 

@@ -38,8 +38,8 @@ def ordered_map(
 ) -> Generator[Any, None, None]:
   """Yields the result of every task, in the order of the tasks.
 
-  Each process calls `prepare` once for the function of a task; with 0 or 1,
-  this process does. Functions and results are pickled. `idle` is called after
+  Each process calls `prepare` once, which returns a task's function; 0 or 1
+  means this process. Functions and results are pickled. `idle` is called after
   each 5 seconds without a result. ChildProcessError names a dead worker's task.
   """
   processes = min(processes, len(tasks))

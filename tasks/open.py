@@ -105,7 +105,7 @@ def _open(path, engine, changes) -> TextModel:
   kind, names, kinds = formats.of_file(path), set[str](), []
   if not kind:
     if not files.is_folder(path):
-      raise FileNotFoundError(f"{path} is no folder: {_REMEDY}")
+      raise FileNotFoundError(f"{path} is not a folder: {_REMEDY}")
     names = {name.rstrip("/") for name in files.list_folder(path)}
     kinds = formats.engines_of(path, names)
   if changes and (kind or kinds):
@@ -124,13 +124,13 @@ def _open(path, engine, changes) -> TextModel:
     name = kinds[0] if engine == "auto" else engine
     if name not in kinds:
       have = ", ".join(kinds)
-      raise UserError(f"{path} is no export for engine={engine}, only {have}")
+      raise UserError(f"{path} is an export for {have}, not engine={engine}")
     return TextModel(load_answers(path), formats.load(path, name))
   if any(name.endswith(".keras") for name in names):
     raise UserError(f"{path} is an export for Keras: load it with Keras")
   if names & {run_json.NAME, "bert_config.json"}:
     if engine not in ("auto", "savedmodel"):
-      raise UserError(f"{path} is no export, which engine={engine} needs")
+      raise UserError(f"{path} is not an export, which engine={engine} needs")
     return savedmodel.text_model(restore(path, **changes))
   remedy = next((f"name {path}/{n}" for n in names if n.isdigit()), _REMEDY)
   if any(name.endswith(".safetensors") for name in names):
@@ -208,7 +208,7 @@ class Predictor:
       )
     else:
       if files is not None:
-        raise UserError(f"{path} is no URL of a TF Serving: leave out files")
+        raise UserError(f"{path} is not a URL of a TF Serving: leave out files")
       if path.startswith("hf://"):
         from conversion import download  # noqa: PLC0415, loads models
 

@@ -1,4 +1,4 @@
-"""Fixtures and options of all tests; two CPU devices make replicas real."""
+"""Fixtures and options of all tests. TensorFlow sees two CPU devices."""
 
 import collections
 import gc

@@ -140,7 +140,7 @@ def test_tensorflow_is_silent(name):
   assert (done.stdout, done.stderr) == ("3\n", "")
 
 
-def test_the_network_is_that_of_the_training(folder, tmp_path):
+def test_the_network_has_the_flags_of_its_training(folder, tmp_path):
   shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
   flags = {"attention": "left_to_right", "add_bilstm": True}
   (tmp_path / "run.json").write_text(json.dumps([{"flags": flags}]))
@@ -158,7 +158,7 @@ def test_the_summary_names_every_block(values):
     assert re.search(rf"└ {name} .*\(None, ", text), name
 
 
-def test_the_letter_case_is_an_argument_or_of_the_run(folder, tmp_path):
+def test_the_letter_case_comes_from_the_argument_or_the_run(folder, tmp_path):
   shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
   for trained, given, expected in (
     (True, None, True),
@@ -173,7 +173,7 @@ def test_the_letter_case_is_an_argument_or_of_the_run(folder, tmp_path):
 
 
 @pytest.mark.parametrize(("given", "length"), [(None, 16), (4, 4), (16, 16)])
-def test_the_length_is_an_argument_or_of_the_model(folder, given, length):
+def test_the_length_comes_from_the_argument_or_the_model(folder, given, length):
   _, encode = bert.load(folder, max_seq_length=given)
   assert encode(["a " * 20])["input_ids"].shape == (1, length)
 

@@ -61,7 +61,7 @@ def test_a_checkpoint_comes_back_bit_for_bit(runs, tmp_path):
     assert (back / name).read_bytes() == (bert / name).read_bytes()
 
 
-def test_a_checkpoint_without_slots_is_a_third(runs, tmp_path):
+def test_a_checkpoint_without_slots_has_a_third_of_the_size(runs, tmp_path):
   flags = {"input": runs / "tagger", "strip_optimizer": True}
   log = run("convert_checkpoint", output=tmp_path / "small", **flags)
   assert "its variables are not checked" in log
@@ -77,17 +77,17 @@ def test_a_checkpoint_without_slots_is_a_third(runs, tmp_path):
 
 
 def test_a_preset_becomes_the_original(tmp_path):
-  original, theirs = tmp_path / "original", tmp_path / "hugging_face"
+  original, converted = tmp_path / "original", tmp_path / "hugging_face"
   log = run("convert_checkpoint", input=PRESET, output=original)
   assert "need --do_lower_case=False" in log
   shapes = checkpoint.open_reader(str(original)).shapes
   assert "cls/predictions/output_bias" in shapes
   flags = {"input": PRESET, "output_format": "hugging_face"}
-  run("convert_checkpoint", output=theirs, **flags)
+  run("convert_checkpoint", output=converted, **flags)
   vocabulary = PRESET / "assets" / "tokenizer" / "vocabulary.txt"
-  for folder in (original, theirs):
+  for folder in (original, converted):
     assert (folder / "vocab.txt").read_bytes() == vocabulary.read_bytes()
-  tokenizer = json.loads((theirs / "tokenizer_config.json").read_text())
+  tokenizer = json.loads((converted / "tokenizer_config.json").read_text())
   assert tokenizer["do_lower_case"] is False
 
 

@@ -1,4 +1,4 @@
-"""The demonstration: honest text, and a preset that learns from it at once."""
+"""The demonstration: the text it trains on, and the Python that make takes."""
 
 import shutil
 import subprocess

@@ -13,7 +13,7 @@ from tests import programs
 EVERY = {each.name: each.command for each in plan.runs()}
 
 
-def test_a_tuned_model_was_trained_before():
+def test_a_run_starts_from_a_checkpoint_of_an_earlier_run():
   names = [each.name for each in plan.runs()]
   assert [*EVERY] == names
   for number, each in enumerate(plan.runs()):

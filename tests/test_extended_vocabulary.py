@@ -55,7 +55,7 @@ def test_the_words_with_most_pieces_become_tokens(extended):
   assert tokens[5:7] == ["carcinoma", "fibrosis"]
   assert tokens[7:] == [*WORDS, "cystic"]
   assert "3 new words (carcinoma, fibrosis, cystic, ...), 1 of them" in log
-  assert "65.9 % of the words were no tokens, now 34.1 %;" in log
+  assert "65.9 % of the words were not tokens, now 34.1 %;" in log
   names = {"vocab.txt", "bert_config.json", "bert_model.ckpt.index"}
   assert names < set(os.listdir(folder))
   assert os.listdir(folder.parent) == ["medical"]
@@ -114,7 +114,7 @@ def test_a_checkpoint_with_nan_is_not_extended(given, tmp_path):
   assert not (tmp_path / "x").exists()
 
 
-def test_lines_that_are_no_words_stay_where_they_are(given, tmp_path):
+def test_lines_that_are_not_words_do_not_move(given, tmp_path):
   """The released Chinese vocabulary has a line separator, for example."""
   odd = ["\u2028", "", "the", " \u3000", "of\r"]
   tokens = [*TOKENS, *odd, "owl"]

@@ -94,7 +94,9 @@ def _arrays(line):
   return np.array([[x["values"] for x in token] for token in layers])
 
 
-def test_npz_holds_the_same_and_batches_do_not_matter(lines, given, tmp_path):
+def test_an_npz_file_has_the_same_vectors_for_any_batch_size(
+  lines, given, tmp_path
+):
   flags = given | {"layers": "-1,0", "batch_size": 5, "format": "npz"}
   result = _output(tmp_path / "out.npz", **flags)
   assert result["layers"].tolist() == [-1, 0]

@@ -61,7 +61,7 @@ def test_texts_that_the_model_cannot_read_are_named(flags, texts, message):
   programs.fails("fill_mask", message, **flags, **texts)
 
 
-def test_outputs_that_are_not_finite_are_one_line(flags, tmp_path):
+def test_outputs_that_are_not_finite_give_a_one_line_error(flags, tmp_path):
   values = checkpoint.variables(models.pretrainer(CONFIG))
   values["cls/predictions/output_bias"].assign([float("nan")] * len(WORDS))
   checkpoint.write(str(tmp_path / "nan"), values)

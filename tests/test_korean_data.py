@@ -69,7 +69,7 @@ KLUE = (
 )
 
 
-def test_characters_of_klue_come_back(tmp_path, caplog):
+def test_characters_of_klue_are_written_as_they_were_read(tmp_path, caplog):
   (tmp_path / "klue.tsv").write_text(KLUE)
   sentences = ner.read_sentences(str(tmp_path / "klue.tsv"))
   assert not caplog.messages

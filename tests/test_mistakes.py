@@ -1,6 +1,7 @@
-"""Mistakes of users: one line, before TensorFlow is imported, nothing written.
+"""A user's mistake gives one line, before TensorFlow is imported.
 
-The modules' tests cover the checks. The programs here call the checks.
+The program writes no file. Tests of modules cover the checks in detail. The
+tests here show that the programs call the checks.
 """
 
 import json
@@ -49,10 +50,10 @@ run_classifier | | At least one of --do_train, --do_eval, --do_predict and --do_
 run_classifier | do_train task_name=SST2x | known are CoLA, SST-2, MRPC
 run_classifier | do_train output_dir=[1] | TensorFlow reads no checkpoint from [1]: avoid * ? [ and
 run_classifier | do_train output_dir=/proc/x dry_run | --output_dir=/proc/x: /proc cannot be written to
-run_classifier | do_train data_dir=nowhere | --data_dir=nowhere is no folder
+run_classifier | do_train data_dir=nowhere | --data_dir=nowhere is not a folder
 run_classifier | do_train -data_dir | --do_train, --do_eval and --do_predict need --data_dir
 run_classifier | do_train label_column=kind | no column 'kind'
-run_classifier | do_train encoding=cp125 | --encoding=cp125 is no encoding
+run_classifier | do_train encoding=cp125 | --encoding=cp125 is not an encoding
 run_classifier | do_train task_name=MRPC delimiter=; | --delimiter is for --task_name=tsv: the columns of MRPC are fixed
 run_classifier | do_train data_dir=excel | excel/train.csv, line 2: byte 0xe4 is not UTF-8: give --encoding
 run_classifier | do_train data_dir=excel encoding=cp1252 | are 'ID', 'Text', 'Label'. Did you mean 'Text', 'Label'?
@@ -71,10 +72,10 @@ run_classifier | do_eval {windows} output_dir=tuned | --long_text=windows, but t
 run_classifier | do_eval {windows} output_dir=windows | --window_pooling=mean, but the model in
 run_classifier | do_predict multi_label output_dir=tuned | --multi_label=True, but the head
 run_classifier | do_train multi_label task_name=sst-2 | --multi_label is for --task_name=tsv
-run_classifier | do_eval init_checkpoint=ships/a.ckpt | 'yes' is no label of --task_name=tsv; its labels are O, B-SHIP, I-SHIP
-run_classifier | do_train class_weights=maybe=2 | --class_weights: 'maybe' is no label
-run_classifier | do_train class_weights=x | --class_weights: 'x' is no label=weight
-run_classifier | do_train teacher=data | is no --output_dir of run_classifier.py
+run_classifier | do_eval init_checkpoint=ships/a.ckpt | 'yes' is not a label of --task_name=tsv; its labels are O, B-SHIP, I-SHIP
+run_classifier | do_train class_weights=maybe=2 | --class_weights: 'maybe' is not a label
+run_classifier | do_train class_weights=x | --class_weights: 'x' is not label=weight
+run_classifier | do_train teacher=data | is not an --output_dir of run_classifier.py
 run_classifier | do_train teacher=tuned output_dir=tuned | --teacher is --output_dir: name another
 run_classifier | do_train teacher=tuned multi_label | was trained with --multi_label=False
 run_classifier | do_train teacher=tuned do_lower_case=false | was trained with --do_lower_case=True
@@ -105,13 +106,13 @@ run_ner | do_eval feature_based output_dir=features feature_layers=weighted_sum_
 run_ner | do_train pack_examples document_context | --pack_examples does not go with --document_context
 run_swag | do_train -train_file | needs --train_file
 run_swag | do_train train_file=bare.csv | bare.csv has no column label
-run_swag | do_train encoding=base64 | --encoding=base64 is no encoding
+run_swag | do_train encoding=base64 | --encoding=base64 is not an encoding
 run_swag | do_train delimiter=tab | no column 'sent1', 'sent2', 'ending0', 'ending1'; there are 'sent1,sent2,
 run_swag | do_train do_eval dev_file=bare.csv | bare.csv has no column label
 run_swag | do_train train_file=some.jsonl | some.jsonl, line 2: some rows have a label and some have none
 run_swag | do_train pack_examples group_by_length | --pack_examples does not go with --group_by_length
 run_squad | | At least one of --do_train, --do_predict and --do_export
-run_squad | train_file:json=x | --train_file:json=x is no JSON:
+run_squad | train_file:json=x | --train_file:json=x is not JSON:
 run_squad | do_train -train_file | this command needs --train_file
 run_squad | do_export | --do_export needs --export_dir
 run_squad | do_predict | this command needs --predict_file
@@ -220,11 +221,11 @@ visualize | model=gone | no checkpoint at 'gone'
 visualize | model=export | no checkpoint in the folder export, which looks like an export: name the
 serve | model=gone | --model=gone: there is no folder gone
 serve | model=data host= | --host is empty: is a variable of the shell unset?
-serve | model=data cors_origins=a.example | --cors_origins: 'a.example' is no origin: write scheme://host or scheme://host:port in small letters, without a path, or *
-serve | model=data cors_origins=https://a.example/ | 'https://a.example/' is no origin
-serve | model=data cors_origins=https://A.example | 'https://A.example' is no origin
-serve | model=data cors_origins=https://*.b | 'https://*.b' is no origin
-serve | model=data cors_origins=https://a,*.b | '*.b' is no origin
+serve | model=data cors_origins=a.example | --cors_origins: 'a.example' is not an origin: write scheme://host or scheme://host:port in small letters, without a path, or *
+serve | model=data cors_origins=https://a.example/ | 'https://a.example/' is not an origin
+serve | model=data cors_origins=https://A.example | 'https://A.example' is not an origin
+serve | model=data cors_origins=https://*.b | 'https://*.b' is not an origin
+serve | model=data cors_origins=https://a,*.b | '*.b' is not an origin
 """.strip().splitlines()  # noqa: E501
 LAYERS = np.array([-1, -2], np.int32)
 # Runs a program for each of several command lines, in forks of one process.

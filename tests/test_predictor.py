@@ -108,9 +108,9 @@ def test_words_and_texts_may_be_asked_together(tagger):
 
 
 WRONG_FOLDERS = {
-  "nowhere": r"FileNotFoundError: .*/nowhere is no folder: name an e",
+  "nowhere": r"FileNotFoundError: .*/nowhere is not a folder: name an e",
   "empty": r"UserError: no export and no run\.json in .*: name an export",
-  "litert": r"UserError: .*/litert is no complete export .cannot read .*/task",
+  "litert": r"UserError: .*/litert is not a complete export .cannot read .*/t",
   "export": r"UserError: .*/export is an export, .*: leave out top_k, or",
   "versions": r"UserError: no export and .*: name .*/versions/3$",
   "keras": r"UserError: .*/keras is an export for Keras: load it with Keras",
@@ -145,7 +145,7 @@ def test_a_folder_without_a_model_is_named_without_tensorflow(tmp_path):
 
 
 def test_an_export_may_be_remote(folders, tagger):
-  with pytest.raises(FileNotFoundError, match="ram://nowhere is no folder"):
+  with pytest.raises(FileNotFoundError, match="ram://nowhere is not a folder"):
     Predictor("ram://nowhere")
   folder = folders["tagging"]
   for path in folder.rglob("*"):
@@ -161,7 +161,7 @@ def test_another_projects_savedmodel_is_named(folders, tmp_path):
   spec = tf.TensorSpec([None], tf.string, name="x")
   echo = tf.function(lambda x: {"y": x}).get_concrete_function(spec)
   tf.saved_model.save(tf.Module(), str(tmp_path), {"serving_default": echo})
-  with pytest.raises(ValueError, match=r"is no complete export .*/task\.json"):
+  with pytest.raises(ValueError, match=r"not a complete export .*/task\.json"):
     Predictor(tmp_path)
   for name in ("task.json", "tokenizer_config.json", "vocab.txt", "labels.txt"):
     (tmp_path / name).write_bytes((folders["tagging"] / name).read_bytes())
@@ -204,7 +204,7 @@ def test_an_engine_that_is_not_there_is_named(folders, tmp_path):
       (tmp_path / file.name).write_bytes(file.read_bytes())
   file = folders["tagging"] / "model_int8.tflite"
   (tmp_path / file.name).write_bytes(file.read_bytes())
-  with pytest.raises(ValueError, match="for engine=litert, only litert_int8"):
+  with pytest.raises(ValueError, match="for litert_int8, not engine=litert"):
     Predictor(tmp_path, "litert")
   copy = tmp_path / file.name
   with pytest.raises(ValueError, match="is not the file of engine=litert: lea"):
@@ -214,7 +214,7 @@ def test_an_engine_that_is_not_there_is_named(folders, tmp_path):
   assert answer == other
 
 
-def test_a_gpu_is_one_that_the_process_may_use(monkeypatch):
+def test_only_a_gpu_that_the_process_may_use_counts(monkeypatch):
   monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
   monkeypatch.setattr("glob.glob", lambda pattern: [])
   assert gpu_is_visible() is False

@@ -176,10 +176,10 @@ def test_flags_are_arguments_of_the_predictor(monkeypatch, flags, expected):
   ("model", "message"),
   [
     ("http://a/b", "http://a/b is a URL: name"),  # needs --files
-    ("/nowhere", "/nowhere is no folder"),
+    ("/nowhere", "/nowhere is not a folder"),
     ("http://a --engine=litert", "http://a is a URL: leave out engine"),
     ("http://a --vocab_file=v", "http://a is a URL: leave out vocab_file"),
-    ("/a --files=f", "/a is no URL of a TF Serving: leave out files"),
+    ("/a --files=f", "/a is not a URL of a TF Serving: leave out files"),
   ],
 )
 def test_a_model_that_cannot_be_opened_is_named(model, message):
@@ -190,11 +190,11 @@ def test_a_model_that_cannot_be_opened_is_named(model, message):
 @pytest.mark.parametrize(
   "lines, message",
   [
-    (['{"tokens": "a"}', "A film."], "2 is no JSON: .*; put a text into dou"),
-    (['"a"', b'"\xff"'], "2 is no JSON: 'utf-8' codec can't decode"),
-    (["[" * 100_000], "1 is no JSON: maximum recursion depth"),
+    (['{"tokens": "a"}', "A film."], "2 is not JSON: .*; put a text into dou"),
+    (['"a"', b'"\xff"'], "2 is not JSON: 'utf-8' codec can't decode"),
+    (["[" * 100_000], "1 is not JSON: maximum recursion depth"),
     ([r'"\ud800 a"'], r"1: .* is '\\ud800 a': give a text in UTF-8"),
-    (["1"], "1 is no object with tokens"),
+    (["1"], "1 is not an object with tokens"),
     (["\n", '{"tokens": 1}'], "2: tokens.* is 1: give a text"),
     (['{"other": "a"}'], rf"1: {TAKEN}, and no other"),
     (['{"text_a": "a", "text_b": "b"}'], rf"1: {TAKEN}, and no text_a, text_b"),
@@ -207,7 +207,7 @@ def test_an_error_names_the_line(call, lines, message):
 
 
 def test_lines_before_an_error_are_answered(call, capsys):
-  with pytest.raises(UserError, match="line 3 is no JSON"):
+  with pytest.raises(UserError, match="line 3 is not JSON"):
     call(Single, lines=['"é"', '"b"', "{", '"c"'])
   lines = capsys.readouterr().out.splitlines()
   assert _texts(map(json.loads, lines)) == [["é"], ["b"]]

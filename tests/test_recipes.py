@@ -79,5 +79,5 @@ def test_unusable_files_are_named(tmp_path):
   with pytest.raises(UserError, match=r"no document in .* has an answer"):
     triviaqa.convert(*paths)
   (tmp_path / "questions.json").write_text('{"data": []}')
-  with pytest.raises(UserError, match=r"questions\.json is no file of Trivia"):
+  with pytest.raises(UserError, match=r"questions\.json is not a file of Tri"):
     triviaqa.convert(*paths)

@@ -198,7 +198,7 @@ def test_an_encoder_alone_predicts_nothing(trained, sst, tmp_path):
   checkpoint.write(path, {k: tf.constant(v) for k, v in encoder.items()})
   output = tmp_path / "output"
   flags = sst | {"output_dir": output, "init_checkpoint": path}
-  message = f"{path} has no head, so it is no trained model"
+  message = f"{path} has no head, so it is not a trained model"
   programs.fails("run_classifier", message, **flags, do_predict=True)
   assert not list(output.glob("*.tf_record"))
 

@@ -1,4 +1,4 @@
-"""run_ner.py from the command line, in a language with obvious names."""
+"""run_ner.py from the command line, on made-up sentences with easy names."""
 
 import json
 import random
@@ -141,7 +141,7 @@ def test_recipes_pass_a_dry_run(given, more):
   programs.check_dry_run("run_ner", recipe, **flags)
 
 
-def test_an_epoch_is_of_records(given, tmp_path):
+def test_an_epoch_counts_records_not_sentences(given, tmp_path):
   [first, *others] = _text(8, "train")
   sentences = [first * 8, *others]
   file = _write(tmp_path / "train.txt", sentences)

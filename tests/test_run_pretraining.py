@@ -128,7 +128,7 @@ def test_recipes_pass_a_dry_run(given, recipe):
 
 
 @pytest.mark.slow
-def test_the_last_command_that_trained_is_in_its_file(given, tmp_path):
+def test_the_last_command_that_trained_is_saved(given, tmp_path):
   flags = given | {"output_dir": tmp_path / "out", "num_train_steps": 4}
   flags |= {"do_eval": True, "max_eval_steps": 2}
   _run(**flags, stop_at_step=1)

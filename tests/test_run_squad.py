@@ -123,7 +123,7 @@ def test_version_2_saves_the_best_threshold(given, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_dry_run_of_the_recipe(given):
+def test_the_recipe_passes_a_dry_run(given):
   file = given["predict_file"].with_name("v2.json")
   flags = given | dict.fromkeys(("train_file", "predict_file"), file)
   programs.check_dry_run("run_squad", "fine_tuning/squad_2.0", **flags)

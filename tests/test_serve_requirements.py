@@ -1,7 +1,7 @@
 """requirements-serve.txt is all that an export of LiteRT files needs.
 
-The environment has only packages that the file names, and what these need in
-turn, as links to the installed ones: a test that downloads nothing.
+The tests make an environment that has only the packages that the file names,
+and the packages that these need. Links to installed packages save a download.
 """
 
 import json

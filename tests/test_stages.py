@@ -39,14 +39,14 @@ def _squad_file(path, *questions):
 
 
 def _table(path, *labels):
-  """Writes a file for run_swag.py with these labels; "" is no label."""
+  """Writes a file for run_swag.py with these labels; "" means no label."""
   row = {"sent1": path.stem, "sent2": "b", "ending0": "c", "ending1": "d"}
   rows = [row | ({"label": label} if label else {}) for label in labels]
   path.write_text("\n".join(map(json.dumps, rows)))
 
 
 def _tagged(path, *tags):
-  """Writes a file for run_ner.py with these tags; "" is no tag."""
+  """Writes a file for run_ner.py with these tags; "" means no tag."""
   path.write_text("".join(f"{path.stem} {tag}".strip() + "\n" for tag in tags))
 
 
@@ -70,7 +70,7 @@ def _label(path, label):
 
 
 @pytest.mark.parametrize("program", READERS)
-def test_each_program_reads_the_files_of_its_stages_alone(tmp_path, program):
+def test_each_program_reads_only_the_files_of_its_stages(tmp_path, program):
   splits, pattern, write = READERS[program]
   output = str(tmp_path / "out")
   labels.save(["O", "B-X"], output)
@@ -185,7 +185,7 @@ def test_predictions_copy_the_columns_of_the_flag(classifier):
   assert task.examples["test"][0].columns == {"label": "b"}
 
 
-def test_a_teacher_counts_in_training_alone(tmp_path, classifier):
+def test_a_teacher_matters_only_in_training(tmp_path, classifier):
   labels.save(["a", "b"], str(tmp_path / "old"))  # another order
   args = classifier.replace(teacher=str(tmp_path / "old"))
   assert stages.task_of("run_classifier", args.replace(do_eval=True))

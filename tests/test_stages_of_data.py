@@ -1,4 +1,4 @@
-"""Stages that a command of a program without training takes."""
+"""The stages of programs that do not train, as the flags choose them."""
 
 import sys
 from dataclasses import replace
@@ -89,7 +89,7 @@ def test_features_are_exported_and_extracted(
     (["layers"], "0,1,2,0,1", "0,1,2,0,1"),
   ],
 )
-def test_layers_of_the_flag_count_before_the_default(given, layers, expected):
+def test_layers_of_the_flag_override_the_default(given, layers, expected):
   module = stages.program("extract_features")
   config = small_model.config(7, num_hidden_layers=3)
   args = programs.arguments("extract_features", given, layers=layers)

@@ -123,7 +123,7 @@ def test_the_page_works_without_network(html, tmp_path):
     )
     assert shown == page.run("current.tokens.slice(0, current.length)")
     assert "for [MASK] 1" in page.run("byId('decision').innerText")
-    assert "gradient times input" in text and "It is no cause" in text
+    assert "gradient times input" in text and "It is not a cause" in text
     token = page.run("byId('token').textContent")
     assert token.startswith("[MASK] (3) attends")
     row = "[...current.tokens.keys()].map((key) => probability(3, key))"

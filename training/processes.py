@@ -56,7 +56,7 @@ def _cluster_config():
       is_valid = task.get("index", 0) in range(len(cluster[task["type"]]))
       is_valid &= all(isinstance(hosts, list) for hosts in cluster.values())
   except ValueError as error:
-    raise UserError(f"TF_CONFIG={text} is no JSON: {error}") from None
+    raise UserError(f"TF_CONFIG={text} is not JSON: {error}") from None
   except (TypeError, AttributeError, KeyError):
     is_valid = False
   if not is_valid:

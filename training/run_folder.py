@@ -183,9 +183,9 @@ def check_head(path: str) -> None:
 
 def _untrained(path, missing):
   return UserError(
-    f"{path} has no {missing}, so it is no trained model to evaluate, predict "
-    f"or export with: name the {setting('output_dir')} of its training, or "
-    "train first"
+    f"{path} has no {missing}, so it is not a trained model to evaluate, "
+    f"predict or export with: name the {setting('output_dir')} of its "
+    "training, or train first"
   )
 
 

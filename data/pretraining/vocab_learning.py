@@ -243,7 +243,7 @@ def choose_words(
 def split_statistics(
   counts: Counter, tokens: Iterable[str]
 ) -> tuple[float, float]:
-  """Fraction of words that are no tokens, and number of pieces per word."""
+  """Fraction of words that are not tokens, and number of pieces per word."""
   vocabulary = dict.fromkeys(tokens, 0)
   pieces = WordpieceTokenizer(vocabulary).tokenize
   split = sum(n for word, n in counts.items() if word not in vocabulary)
@@ -295,7 +295,7 @@ def extend(
   logging.info(
     f"{len(words)} new words ({', '.join(words[:5])}, ...), "
     f"{len(extended) - len(tokens)} of them appended; {100 * before:.1f} % of "
-    f"the words were no tokens, now {100 * after:.1f} %; pieces per word: "
+    f"the words were not tokens, now {100 * after:.1f} %; pieces per word: "
     f"{pieces_before:.2f}, now {pieces_after:.2f}"
   )
   token_ids = {token: index for index, token in enumerate(tokens)}

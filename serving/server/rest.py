@@ -24,7 +24,7 @@ def _echo(value):
 
 
 def parse(body: bytes) -> dict:
-  """Parses a request's body; raises RestError if this is no JSON object."""
+  """Parses a request's body; raises RestError if this is not a JSON object."""
   try:
     document = json.loads(body.decode())
   except (ValueError, RecursionError) as error:  # no UTF-8, deep nesting, ...

@@ -58,7 +58,7 @@ class Version:
     answer_rows = partial(_answer_rows, engine)
     self.functions = {"serving_default": model, SIGNATURE: answer_rows}
     answer = model.warm_up()
-    answer.pop("entities", None)  # a list of objects is no tensor
+    answer.pop("entities", None)  # a list of objects is not a tensor
     named = {k: _describe(v) for k, v in answer.items() if v is not None}
     outputs = {k: ("FLOAT", shape) for k, shape in engine.outputs.items()}
     self.signature_def = {

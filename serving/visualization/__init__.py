@@ -56,7 +56,7 @@ class Internals(NamedTuple):
   `layers` has names and directions of attention, `sequences` an item for each
   window or choice. `filled` maps a layer to the answer if the network ended
   there. `span` is (sequence, first, last token). `decided` names the label,
-  word or text that "decided" in a Sequence explains.
+  word or text to which the values "decided" of a Sequence contribute.
   """
 
   answer: dict

@@ -193,8 +193,8 @@ def _is_list(label):
 def _check_label(task, name, where):
   if name not in task.labels:
     raise UserError(
-      f"{where}: {name!r} is no label of --task_name={task.name}; its labels "
-      f"are {labels.known_labels(task.labels)}"
+      f"{where}: {name!r} is not a label of --task_name={task.name}; its "
+      f"labels are {labels.known_labels(task.labels)}"
     )
 
 
@@ -219,8 +219,8 @@ def class_weights(
     label, _, weight = part.rpartition("=")
     if not label or not is_number(weight) or float(weight) <= 0:
       raise UserError(
-        f"--class_weights: {part!r} is no label=weight with a positive weight; "
-        f"give {BALANCED}, or parts such as rare=5,frequent=0.5"
+        f"--class_weights: {part!r} is not label=weight with a positive weight"
+        f"; give {BALANCED}, or parts such as rare=5,frequent=0.5"
       )
     if task.labels:
       _check_label(task, label, "--class_weights")

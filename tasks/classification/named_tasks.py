@@ -238,7 +238,7 @@ def with_labels(
   """The task of --task_name; for tsv labels.choose finds the labels.
 
   FileNotFoundError if there is neither labels.txt nor a training file,
-  ValueError if the file is no table or has a single label.
+  ValueError if the file is not a table or has a single label.
   """
   task = choose(settings)
   if task.is_regression:

@@ -95,7 +95,7 @@ class Answers(answers.Answers):
     probs = softmax(logits)
     tags = [labels[i] for i in logits.argmax(-1)]
     entities = []
-    # Tags of single words, such as parts of speech, are no entities.
+    # Tags of single words, such as parts of speech, are not entities.
     phrases = self._scheme.entities(tags) if self._scheme.name else ()
     for label, first, last in phrases:
       start, end = spans[first][0], spans[last - 1][1]

@@ -58,7 +58,7 @@ class Sentence(NamedTuple):
   line: int = 1  # line of the first word, from 1; each word has the next line
   is_line: bool = False  # all words are on one line
   scheme: Scheme | None = None  # the file's scheme, if the tags were converted
-  left_out: Collection[int] = ()  # lines of the file that are no words
+  left_out: Collection[int] = ()  # lines of the file that are not words
 
   @property
   def lines(self) -> list[int]:

@@ -161,7 +161,7 @@ def load_threshold(path: str) -> float:
   try:
     saved = float(text)
   except ValueError:
-    raise UserError(f"{path} holds {text!r}, which is no number") from None
+    raise UserError(f"{path} holds {text!r}, which is not a number") from None
   logging.info("null threshold %s, from %s", saved, path)
   return saved
 

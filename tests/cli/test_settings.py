@@ -157,7 +157,7 @@ def test_files_of_flags_are_there_and_outputs_are_new(tmp_path):
   settings.check_output_file(str(output), True, path)
   with pytest.raises(FileExistsError, match=r"in, .*out exist already; .*them"):
     settings.check_is_new(path, "gone", str(output))
-  with pytest.raises(NotADirectoryError, match=r"--output_dir=.*in is no fold"):
+  with pytest.raises(NotADirectoryError, match=r"--output_dir=.*in is not a f"):
     settings.check_writable(f"{path}/new", "output_dir")
 
 
@@ -177,5 +177,5 @@ def test_outputs_are_regular_files_and_folders(tmp_path):
   os.mkfifo(pipe)
 
   for path in (str(tmp_path), pipe):
-    with pytest.raises(OSError, match="is no regular file: name another"):
+    with pytest.raises(OSError, match="is not a regular file: name another"):
       settings.check_output_file(path, True)

@@ -330,8 +330,8 @@ def test_another_file_than_a_release_ends_in_one_line(hub, archive, tmp_path):
   broken[len(broken) // 2] ^= 255
   none = "has 0 files named bert_config.json, and a release has one"
   for content, message in (
-    (b"<html>", "is no intact zip ("),
-    (bytes(broken), "is no intact zip ("),
+    (b"<html>", "is not an intact zip ("),
+    (bytes(broken), "is not an intact zip ("),
     (_zip(readme="hello"), none),
   ):
     hub.archives["/bert.zip"] = content

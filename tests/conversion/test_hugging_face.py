@@ -83,7 +83,7 @@ def test_names_are_converted_both_ways(line):
   original = original.replace("*", "bert/encoder/layer_")
   assert hugging_face.original_name(name) == original
   if line in NAMES:
-    assert hugging_face.their_name(original) == name
+    assert hugging_face.hugging_face_name(original) == name
 
 
 @pytest.mark.parametrize("head", MODELS)
@@ -444,7 +444,7 @@ def test_a_missing_and_a_corrupt_file_are_named(tmp_path):
   with pytest.raises(FileNotFoundError, match="is a pickle"):
     hugging_face.read(str(tmp_path))
   weights.write_bytes(b"no header")
-  with pytest.raises(ValueError, match=r"is no safetensors.*git lfs pull"):
+  with pytest.raises(ValueError, match=r"is not a safetensors.*git lfs pull"):
     hugging_face.read(str(tmp_path))
   (tmp_path / "config.json").unlink()
   with pytest.raises(FileNotFoundError, match=r"cannot read .*config\.json"):

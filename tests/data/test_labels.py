@@ -29,7 +29,7 @@ def test_integers_sort_by_value_and_texts_by_code_point(result, ordered):
     ("woe | joy|woe", ("woe", "joy")),
     ('["a|b", "c", 7]', ("a|b", "c", "7")),
     ("[]", ()),
-    # A text that is no JSON list is a label.
+    # A text that is not a JSON list is a label.
     ("[x]|y", ("[x]", "y")),
     *((cell, (cell,)) for cell in ("[" * 9**5, "[1", f"[{'1' * 5000}]")),
   ],
@@ -40,7 +40,7 @@ def test_the_labels_of_a_cell_are_split(cell, expected):
 
 @pytest.mark.parametrize("cell", ["a||b", "|", '["a", ""]', "[null]", "[[1]]"])
 def test_cells_with_blank_labels_are_named(cell):
-  with pytest.raises(ValueError, match=r"t\.tsv, line 3: .* blank or no text"):
+  with pytest.raises(ValueError, match=r"t\.tsv, line 3: .* blank or not text"):
     labels.split(cell, "t.tsv, line 3")
 
 

@@ -62,7 +62,7 @@ def test_all_formats_give_the_same_rows(tmp_path, name, content):
     ("t.tsv", "a\tb\r\nbeta\rgamma\t1\r\r\n", [(2, "beta gamma", "1")]),
     # A usual header is not searched for other delimiters.
     ("t.csv", "b;c;d,a\n1,2\n", [(2, "1", "2")]),
-    # Values that are no texts come as JSON, without lone surrogates.
+    # Values that are not texts come as JSON, without lone surrogates.
     ("t.jsonl", '{"a": 0.5, "b": true, "c": null}', [(1, "0.5", "true")]),
     ("t.jsonl", r'{"a": ["é"], "b": "\ud83eb"}', [(1, '["é"]', "\ufffdb")]),
     (
@@ -206,7 +206,7 @@ def test_an_unusual_delimiter_is_reported_once(tmp_path, caplog):
   + [(name, "\t") for name in ("tab", "\t", r"\t", "t")]
   + [("^", "^")],
 )
-def test_a_delimiter_is_named_as_a_shell_can(tmp_path, delimiter, character):
+def test_a_delimiter_is_a_character_or_its_name(tmp_path, delimiter, character):
   # Only the named delimiter splits the header, quoted as in CSV.
   content = f'a{character}"x;y|z,w\tv^"\n1{character}"2\n3"\n'
   [row] = _read(tmp_path, "t.tsv", content, dialect=(delimiter, "utf-8"))
@@ -240,12 +240,12 @@ def test_utf8_under_another_encoding_is_reported_once(tmp_path, caplog):
 @pytest.mark.parametrize(
   ("dialect", "message"),
   [
-    (("ab", "utf-8"), "delimiter=ab is no delimiter"),
-    ((",;", "utf-8"), "delimiter=,; is no delimiter"),
-    (("semicolons", "utf-8"), "delimiter=semicolons is no delimiter"),
-    ((None, "cp125"), "encoding=cp125 is no encoding"),
-    ((None, "base64"), "encoding=base64 is no encoding"),
-    ((None, ""), "encoding= is no encoding"),
+    (("ab", "utf-8"), "delimiter=ab is not a delimiter"),
+    ((",;", "utf-8"), "delimiter=,; is not a delimiter"),
+    (("semicolons", "utf-8"), "delimiter=semicolons is not a delimiter"),
+    ((None, "cp125"), "encoding=cp125 is not an encoding"),
+    ((None, "base64"), "encoding=base64 is not an encoding"),
+    ((None, ""), "encoding= is not an encoding"),
     ((None, "utf-16"), "t.csv: encoding=utf-16 cannot read it .*utf-16-le"),
     ((None, "undefined"), "encoding=undefined cannot read it .*utf-16-le"),
     ((None, "utf-8"), "t.csv looks like UTF-16: give encoding=utf-16-le"),
@@ -289,10 +289,10 @@ def test_blank_texts_are_counted_with_their_lines(tmp_path, caplog):
     ("t.csv", "a,b\n1\n", "line 2: 1 columns, expected 2.* leave out empty"),
     ("t.csv", "a,b\n1,2\na, b\n", "line 3: the header again: were files joi"),
     ("t.tsv", "a\tb\n1\t2\n\ufeffa\tb\n", "line 3: the header again"),
-    ("t.csv", 'a,b\n1,2\n1,"2\n\n3,4\n', "begins on line 3 is no CSV"),
-    ("t.csv", 'a,b\n"1"x,2\n', "begins on line 2 is no CSV"),
-    ("t.jsonl", '{"a": 1}\n{"a": "tru', "line 2 is no JSON .*cut short"),
-    ("t.jsonl", "[1]\n", "line 1 is no JSON object but '.1.'"),
+    ("t.csv", 'a,b\n1,2\n1,"2\n\n3,4\n', "begins on line 3 is not CSV"),
+    ("t.csv", 'a,b\n"1"x,2\n', "begins on line 2 is not CSV"),
+    ("t.jsonl", '{"a": 1}\n{"a": "tru', "line 2 is not JSON .*cut short"),
+    ("t.jsonl", "[1]\n", "line 1 is not a JSON object but '.1.'"),
     (
       "t.tsv",
       b"a\n\xe9\n",
@@ -314,7 +314,7 @@ def test_a_list_is_no_text(tmp_path, value):
   content = json.dumps({"a": "x", "b": value})
   [row] = _read(tmp_path, "t.jsonl", content, is_text="a".__contains__)
   assert row.values["b"] == json.dumps(value)
-  with pytest.raises(UserError, match=r"line 1: 'b' is no text but [\[{]\""):
+  with pytest.raises(UserError, match=r"line 1: 'b' is not text but [\[{]\""):
     _read(tmp_path, "t.jsonl", content, is_text="b".__contains__)
 
 

@@ -82,7 +82,7 @@ def test_dropout_is_a_function_of_the_seed():
   assert np.any(first != second)  # two layers in one step
   assert np.any(first != draw(1, 3)[0])  # two steps
   assert np.any(first != draw(2, 2)[0])  # two replicas
-  # Counts of a loop of the graph are tensors.
+  # `first` is a tensor if a loop of the graph counts the dropouts.
   counted, looped = (
     DropoutSeeds(tf.constant([1, 2]), n) for n in (0, tf.constant(0))
   )

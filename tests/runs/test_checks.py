@@ -82,13 +82,13 @@ def test_another_size_is_named_with_both_files(folder, start, size):
   path = folder / "bert_config.json"
   config = json.loads(path.read_text())
   path.write_text(json.dumps(config | size))
-  theirs = " and ".join(f"{name} {config[name]}" for name in size)
-  own = " and ".join(f"{name} {value}" for name, value in size.items())
+  old = " and ".join(f"{name} {config[name]}" for name in size)
+  new = " and ".join(f"{name} {value}" for name, value in size.items())
   with pytest.raises(UserError) as caught:
     _check(folder, **flags)
   assert str(caught.value) == (
-    f"the checkpoint {folder}/run/model.ckpt-3 has {theirs}, but "
-    f"--bert_config_file={path} has {own}: take the bert_config.json that "
+    f"the checkpoint {folder}/run/model.ckpt-3 has {old}, but "
+    f"--bert_config_file={path} has {new}: take the bert_config.json that "
     "came with the checkpoint"
   )
 
@@ -106,7 +106,7 @@ def test_the_lower_layers_of_a_checkpoint_may_be_trained(folder, caplog):
     _check(folder, init_checkpoint=prefix)
 
 
-def test_flags_of_the_run_stay_as_they_are(folder):
+def test_flags_that_contradict_a_trained_model_are_refused(folder):
   run = str(folder / "run")
   _check(folder, output_dir=run)  # programs check --long_text
   for name, value, *same in (
@@ -263,7 +263,9 @@ def _vocabulary(path, *tokens):
 
 
 @pytest.mark.parametrize("has_own", [False, True])
-def test_the_vocabulary_of_a_checkpoint_counts_first(tmp_path, has_own):
+def test_the_vocabulary_in_a_folder_overrides_the_recorded_one(
+  tmp_path, has_own
+):
   trained = _vocabulary(tmp_path / "named.txt", *TOKENS)
   if has_own:
     _vocabulary(tmp_path / "run/vocab.txt", *TOKENS[:5], "b")

@@ -83,7 +83,9 @@ def test_given_flags_come_first_and_defaults_last(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("position", [0, 1])
-def test_a_flag_of_the_command_line_counts(tmp_path, monkeypatch, position):
+def test_the_command_line_overrides_the_flagfile(
+  tmp_path, monkeypatch, position
+):
   path = _save(tmp_path, _flags(monkeypatch, ["--output_dir=out"]))
   words = [f"--flagfile={path}"]
   words.insert(position, "--output_dir=again")
@@ -104,7 +106,7 @@ def test_a_flag_at_its_default_is_not_set(monkeypatch):
   assert _flags(monkeypatch, words).given == {"other"}
 
 
-def test_a_default_that_others_change_can_be_chosen():
+def test_a_given_default_is_set_if_other_flags_change_it():
   own = flags.FlagValues()
   kind = programs.settings_of("create_pretraining_data")
   settings.define(kind, own)

@@ -204,7 +204,7 @@ def test_too_few_examples_are_refused(tmp_path):
     args = _flags(tmp_path, num_train_epochs=0.3, dry_run=dry_run)
     with pytest.raises(ValueError, match=message):
       _train(args, [])
-  # A dry run of 64 examples does not know the number of all.
+  # A dry run reads 64 examples, and does not know how many there are.
   args = _flags(tmp_path, num_train_epochs=0.1, dry_run=True)
   assert _train(args, [0.1], examples=64)[1] == [2]
   with pytest.raises(ValueError, match="make no step of"):
@@ -219,7 +219,7 @@ def test_training_from_random_values_is_reported(tmp_path, caplog):
   assert "no --init_checkpoint: all variables start at random" in caplog.text
 
 
-def test_steps_of_epochs_that_batches_do_not_divide(tmp_path, monkeypatch):
+def test_numbers_of_steps_are_rounded_down(tmp_path, monkeypatch):
   call = {}
 
   def train(model, objective, source, **options):
@@ -389,12 +389,12 @@ class Staged(Task):
     self.examples[split].append(("predict", model, split, records, step))
 
 
-class OfDevSet(Staged):
+class PredictsDevSet(Staged):
   predicted = "dev"
 
 
 @pytest.mark.parametrize(
-  ("program", "kind"), [("run_ner", Staged), ("run_squad", OfDevSet)]
+  ("program", "kind"), [("run_ner", Staged), ("run_squad", PredictsDevSet)]
 )
 @pytest.mark.parametrize("is_sweep", [False, True])
 def test_stages_have_an_order_and_their_data(events, program, kind, is_sweep):

@@ -81,7 +81,7 @@ def _trained(tmp_path):
     {"vocab_file": "other", "bert_config_file": "other"},
   ],
 )
-def test_changes_count_before_the_flags_of_a_training(trained, changes):
+def test_changes_override_the_flags_of_a_training(trained, changes):
   args = record.from_record(Program, "now", trained, changes)
   own = trained["flags"].keys() - changes.keys() - FILES
   assert all(args[name] == trained["flags"][name] for name in own)
@@ -101,7 +101,7 @@ def test_a_change_has_the_type_of_the_flag(trained, name, value):
 
 
 def _other(known: settings.Flag) -> Any:
-  """Returns a non-default value of a known."""
+  """Returns a value of a flag other than the default."""
   if known.choices:
     return next(c for c in known.choices if c != known.default)
   if known.kind is bool:
@@ -149,9 +149,9 @@ def test_only_the_listed_flags_have_no_effect_on_a_training():
 
 
 def test_a_warning_names_all_changes(tmp_path, caplog):
-  told = {"learning_rate": 0.5, "dtype": "float16", "seed": 3}
-  told |= {"num_train_steps": 4, "removed": 1}
-  run_json.append(str(tmp_path), {"flags": told})
+  recorded = {"learning_rate": 0.5, "dtype": "float16", "seed": 3}
+  recorded |= {"num_train_steps": 4, "removed": 1}
+  run_json.append(str(tmp_path), {"flags": recorded})
   # More steps continue the training.
   changes = {"learning_rate": 0.25, "num_train_steps": 8}
   args = programs.arguments("run_pretraining", **changes)

@@ -368,8 +368,8 @@ def test_the_chief_exports_and_all_workers_wait(
   ]
   waited = ["enter", ("wait_for_chief",), "leave"]
   assert events == written * is_chief + waited
-  told = {"vocab_file": "of the model"}
-  monkeypatch.setattr(session.checks, "vocabulary_flags", lambda *_: told)
+  recorded = {"vocab_file": "of the model"}
+  monkeypatch.setattr(session.checks, "vocabulary_flags", lambda *_: recorded)
   training._report(losses.pretraining(), toy.Source(1), "examples")
   entries = run_json.read(str(tmp_path))
   assert [x["flags"]["vocab_file"] for x in entries] == (

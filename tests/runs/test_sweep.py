@@ -102,7 +102,7 @@ def test_the_winner_of_all_combinations_is_copied(tmp_path, commands, log):
     sweep.run_sweep(_flags(tmp_path))
 
 
-def test_a_trial_without_a_number_loses(tmp_path, commands, monkeypatch):
+def test_a_trial_without_a_finite_score_loses(tmp_path, commands, monkeypatch):
   monkeypatch.setitem(SCORES, 1e-5, -math.inf)  # BestCheckpoint replaces NaN
   sweep.run_sweep(_flags(tmp_path))
   winner = (tmp_path / "best" / "model.ckpt-7.index").read_text()
@@ -128,8 +128,10 @@ def test_batch_sizes_and_epochs_are_swept(tmp_path, commands):
 
 
 @pytest.mark.parametrize("known", [None, "cba"])
-def test_labels_have_one_order(tmp_path, commands, monkeypatch, known):
-  """Without an order, trials would take labels from a checkpoint or sort."""
+def test_all_trials_have_the_same_order_of_labels(
+  tmp_path, commands, monkeypatch, known
+):
+  """A trial alone would take the order of a checkpoint, or sort the labels."""
   run = processes.run_child
 
   def train(command):
@@ -157,9 +159,9 @@ def test_trials_of_other_flags_are_named(tmp_path, commands, caplog):
   flags = _flags(tmp_path, num_train_epochs=3.0, num_workers=2)
   sweep.run_sweep(flags)
   path = tmp_path / "rate_1e-05_seed_1" / "run.json"
-  told = {"num_train_epochs": 2.0, "do_predict": False, "num_workers": 1}
-  told |= {"learning_rate": 1e-5, "num_seeds": 1}
-  path.write_text(json.dumps([{"flags": told}]))
+  recorded = {"num_train_epochs": 2.0, "do_predict": False, "num_workers": 1}
+  recorded |= {"learning_rate": 1e-5, "num_seeds": 1}
+  path.write_text(json.dumps([{"flags": recorded}]))
   sweep.run_sweep(flags)
   [message] = [r.getMessage() for r in caplog.records if r.levelno > 20]
   assert message.startswith(

@@ -97,7 +97,7 @@ def test_incomplete_files_of_a_killed_run_are_removed(tmp_path, monkeypatch):
   assert all((tmp_path / name).exists() for name in complete)
 
 
-def test_a_file_is_no_output_folder(tmp_path):
+def test_a_file_is_refused_as_output_folder(tmp_path):
   (tmp_path / "afile").touch()
   with (
     pytest.raises(NotADirectoryError, match="afile is a file: name a folder"),

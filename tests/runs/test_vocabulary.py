@@ -56,7 +56,7 @@ def test_a_vocabulary_has_the_models_size_or_is_padded(folders, more, fits):
   assert (_find(folders, more) is not None) == fits
 
 
-def test_a_file_that_is_no_text_is_left_out(folders):
+def test_a_file_that_is_not_text_is_left_out(folders):
   (folders[1] / "vocab.txt").write_bytes(b"\xff\xfe")
   vocab.save(LOWER, folders[2] / "vocab.txt")
   assert _find(folders) == "before/vocab.txt"
@@ -120,7 +120,7 @@ def test_a_file_that_is_gone_is_replaced_by_a_copy_in_the_folder(folders):
 
 
 @pytest.mark.parametrize(
-  ("told", "case", "given", "is_told"),
+  ("saved", "case", "given", "is_warned"),
   [
     ("v", None, None, False),
     (None, True, "v", False),
@@ -128,12 +128,12 @@ def test_a_file_that_is_gone_is_replaced_by_a_copy_in_the_folder(folders):
     ("v", None, "w", True),
   ],
 )
-def test_a_vocabulary_that_was_not_named_before_is_no_change(
-  tmp_path, caplog, told, case, given, is_told
+def test_a_vocabulary_named_for_the_first_time_is_not_a_change(
+  tmp_path, caplog, saved, case, given, is_warned
 ):
-  flags = {"vocab_file": told, "do_lower_case": case}
+  flags = {"vocab_file": saved, "do_lower_case": case}
   run_json.append(str(tmp_path), {"flags": flags})
   args = programs.arguments("run_pretraining", vocab_file=given)
   record.warn_if_changed(args, str(tmp_path))
-  assert ("--vocab_file=v (now w)" in caplog.text) == is_told
-  assert len(caplog.records) == is_told
+  assert ("--vocab_file=v (now w)" in caplog.text) == is_warned
+  assert len(caplog.records) == is_warned

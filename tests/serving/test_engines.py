@@ -505,7 +505,7 @@ def test_a_single_output_comes_without_its_name(stub):
 
 
 LATEST = "Servable not found for request: Latest"
-NO_MODEL = "is no model of a TF Serving"
+NO_MODEL = "is not a model of a TF Serving"
 NO_ANSWER = "/a answered something else than serving_features"
 ANSWERS = [
   ((404, {"error": LATEST}), RemoteError, f"404, {LATEST}"),

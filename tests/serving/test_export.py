@@ -84,7 +84,11 @@ def test_the_files_of_its_texts_are_in_its_folder(saved):
   names = ("task.json", "tokenizer_config.json", "vocab.txt", "labels.txt")
   task, config, vocab_file, labels = (Path(saved, n).read_text() for n in names)
   assert json.loads(task) == {"task": "classification", "pairs": True}
-  assert json.loads(config) == {"do_lower_case": True, "model_max_length": T}
+  lengths = {
+    "model_max_length": T,
+    "vocab_size": len(vocab_file.split("\n")) - 1,
+  }
+  assert json.loads(config) == {"do_lower_case": True} | lengths
   assert vocab_file == Path(tasks.vocab_file()).read_text()
   assert labels == "no\nyes\n"
 

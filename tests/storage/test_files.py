@@ -19,7 +19,7 @@ def test_files_are_sorted_within_each_pattern(tmp_path):
   _touch(tmp_path, "a[1].txt", "a,b[1].txt")  # names, not patterns
   for path in (f"{tmp_path}/a[1].txt", f"{tmp_path}/a,b[1].txt"):
     assert files.expand(path) == [path]
-  # A pattern that is there twice counts twice.
+  # A file that matches several patterns is listed several times.
   a, b = f"{tmp_path}/a.txt", f"{tmp_path}/b.txt"
   assert files.expand(f",{b},{a}, {tmp_path}/[ab].txt,{b} ,") == [b, a, a, b, b]
   (tmp_path / "link").symlink_to("z.md")
@@ -72,7 +72,7 @@ def test_a_failure_keeps_the_old_file_and_leaves_nothing_else(tmp_path):
 
 
 def test_two_writers_of_a_file_leave_the_content_of_the_last(tmp_path):
-  path = str(tmp_path / "file")  # on two machines, both are process 1
+  path = str(tmp_path / "file")  # writers on two machines may have one pid
   with files.open_for_writing(path) as first:
     first.write(b"first")
     with files.open_for_writing(path) as second:

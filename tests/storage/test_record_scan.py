@@ -217,7 +217,8 @@ def test_records_of_another_kind_are_refused(tmp_path):
       [encode({"ids": [1, 2], "label": [0]}), b"\xff" * 9]
     )
   errors = [result.error for result in record_scan.scan(path, SCHEMA)]
-  assert errors == ["ids has 2 values, expected 3", "it is no tf.train.Example"]
+  expected = ["ids has 2 values, expected 3", "it is not a tf.train.Example"]
+  assert errors == expected
   with pytest.raises(ValueError, match="no record that can be read"):
     record_scan.drop_corrupt([path], SCHEMA, str(tmp_path), 2)
 
@@ -317,7 +318,7 @@ def test_only_files_without_an_index_are_scanned(tmp_path, scanned, log):
   assert log.text.count(text) == 1
 
 
-def test_a_failed_index_fails_no_build(tmp_path, caplog):
+def test_a_failed_index_does_not_fail_the_build(tmp_path, caplog):
   os.mkdir(tmp_path / ".a.blocks")
   path = _build(tmp_path / "a", 9)
   assert "a gets no index" in caplog.text

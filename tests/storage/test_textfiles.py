@@ -26,7 +26,7 @@ def _lines(path, *args):
     b"",
     b"\n",
     b"a\r\nb\rc\n\n\r\nd",
-    b"a\n\r",  # the rest of a line end is no line
+    b"a\n\r",  # the rest of a line end is not a line
     b"\xef\xbb\xbfa\n\xe2\x80\xa8b\x0bc\n",
     b"a\r\r\n \nb\n",
   ],
@@ -83,9 +83,9 @@ def test_utf16_is_named(path, encoding, text):
     (b"%PDF-1.4\n\xff", "a PDF: extract its text"),
   ],
 )
-def test_a_file_that_is_no_text_is_named(path, first, message):
+def test_a_file_that_is_not_text_is_named(path, first, message):
   path.write_bytes(first)
-  with pytest.raises(UserError, match=rf"text\.tsv is no text but {message}"):
+  with pytest.raises(UserError, match=rf"text\.tsv is not text but {message}"):
     _lines(path)
 
 

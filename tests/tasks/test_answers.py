@@ -366,7 +366,7 @@ def test_a_pair_has_the_masks_of_both_texts_and_is_next():
   assert row["segment_ids"].tolist() == [0, 0, 0, 0, 0, 1, 1, 1]
   assert row["masked_lm_positions"].tolist() == [2, 5]
   logits = np.zeros((2, len(stand_in.WORDS) + 4))
-  logits[0, 5], logits[1, 6], logits[0, -1] = 3, 4, 9  # -1 is no token
+  logits[0, 5], logits[1, 6], logits[0, -1] = 3, 4, 9  # -1 is not a token
   outputs = {"next_sentence_logits": [np.log(3), 0.0]}
   answer = _decode(model, texts, masked_lm_logits=logits, **outputs)
   assert [words[0] for words in answer["tokens"]] == ["a", "b"]
@@ -410,7 +410,7 @@ def test_a_pair_is_next_if_the_evaluation_counts_it_so():
 
 
 def test_there_are_no_more_tokens_than_the_vocabulary_has(tmp_path):
-  words = "\n".join([*stand_in.WORDS, "", "last"])  # a blank line is no token
+  words = "\n".join([*stand_in.WORDS, "", "last"])  # a blank line has no token
   (tmp_path / "vocab.txt").write_text(words)
   config = TextConfig(FullTokenizer(tmp_path / "vocab.txt"), 9)
   model = pretraining.Answers(config, top_k=99)
@@ -477,3 +477,17 @@ def test_what_is_saved_is_loaded(tmp_path, labels, do_lower_case):
   assert (task, settings) == ("classification", {"pairs": False})
   lower, upper = map(loaded.tokenizer.tokenize, ("ab", "AB"))
   assert (lower == upper) == do_lower_case
+
+
+def test_a_vocabulary_that_is_not_complete_is_refused(tmp_path):
+  tokenizer = FullTokenizer(tasks.vocab_file(), True)
+  config = TextConfig(tokenizer, 33, ["b", "a"])
+  answers = classification.Answers(config, pairs=False)
+  serving_answers.save(str(tmp_path), answers)
+  path = tmp_path / "vocab.txt"
+  path.write_text(path.read_text()[:-9])
+  with pytest.raises(UserError, match=r"has \d+ tokens, not \d+\): export"):
+    serving_answers.load(str(tmp_path))
+  path = tmp_path / "tokenizer_config.json"  # of an older export
+  path.write_text('{"do_lower_case": true, "model_max_length": 33}')
+  assert serving_answers.load(str(tmp_path))

@@ -61,7 +61,7 @@ def test_the_next_checkpoint_replaces_the_first(tmp_path, caplog, keep, steps):
   assert f"checkpoints in {tmp_path}: {', '.join(names)} (0.0 MB" in caplog.text
 
 
-def test_any_of_its_files_names_a_checkpoint(tmp_path):
+def test_a_checkpoint_is_named_by_any_of_its_files(tmp_path):
   prefix = _saved(tmp_path)
   for suffix in ("", ".index", ".data-00000-of-00001", ".meta"):
     assert checkpoint_files.find_checkpoint(prefix + suffix) == prefix
@@ -128,7 +128,9 @@ def test_a_folder_stands_for_its_only_best_or_newest_checkpoint(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["tagger", "classifier"])
-def test_only_a_pooler_that_is_read_is_missed(kind, tmp_path, caplog):
+def test_a_pooler_is_required_only_if_the_model_reads_it(
+  kind, tmp_path, caplog
+):
   """Converted taggers have no pooler."""
   model = getattr(models, kind)(toy.config(), 2)
   values = checkpoint.variables(model)
@@ -275,7 +277,7 @@ WEIGHTS = {
   "output_weights": (3, 4),
   "output_bias": (3,),
 }
-# Heads of other tasks. Some names contain the names of other heads.
+# Heads of other tasks. Some names contain words of optimizers and counters.
 OTHERS = {
   "crf/transitions": (3, 3),
   "dense": (4, 2),
@@ -284,7 +286,7 @@ OTHERS = {
   "logit_scale": (),
   "time_steps": (7, 4),
 }
-SAME = """
+SAME_SHAPE = """
 AdamWeightDecayOptimizer AdamWeightDecayOptimizer_1 LAMB LAMB_1 LAMBOptimizer
 adam_m adam_v lamb_m lamb_v Adam Adam_1 Momentum m v accum/sum RMSProp
 ExponentialMovingAverage Adam/m
@@ -298,13 +300,13 @@ Adam/iter Adam/beta_1 Adam/decay learning_rate run/seed
 
 def _slots(name, shape):
   """Returns a variable's slots as many optimizers spell the names."""
-  slots = {f"{name}/{suffix}": shape for suffix in SAME}
+  slots = {f"{name}/{suffix}": shape for suffix in SAME_SHAPE}
   slots |= {f"train/{name}/Adam": shape, f"training/Adam/{name}/m": shape}
   factored = {f"{name}/Adafactor": shape[:1], f"{name}/vr": shape[:-1]}
   return slots | factored | {f"{name}/vc": shape[1:], f"{name}/count": ()}
 
 
-def test_slots_and_counters_are_no_weights():
+def test_slots_and_counters_are_not_weights():
   state = dict.fromkeys(COUNTERS, ())
   for name, shape in WEIGHTS.items():
     state |= _slots(name, shape)
@@ -312,12 +314,12 @@ def test_slots_and_counters_are_no_weights():
   assert actual == set(state)
 
 
-def test_slots_of_pretraining_are_no_head(tmp_path):
+def test_slots_of_pretraining_are_not_a_head(tmp_path):
   weights = {k: v for k, v in WEIGHTS.items() if not k.startswith("output_")}
   shapes = weights | _slots("cls/predictions/output_bias", (7,))
   shapes |= dict.fromkeys(COUNTERS, ())
   values = {name: np.zeros(shape) for name, shape in shapes.items()}
-  with pytest.raises(ValueError, match="has no head, so it is no trained"):
+  with pytest.raises(ValueError, match="has no head, so it is not a trained"):
     run_folder.check_head(_saved(tmp_path, **values))
   values["output_bias"] = np.zeros(3)
   run_folder.check_head(_saved(tmp_path, step=4, **values))
@@ -408,7 +410,7 @@ def test_a_checkpoint_of_the_original_may_lack_variables(tmp_path, caplog):
   assert "model.ckpt-3 has no run/examples, run/seed, table/" in caplog.text
 
 
-def test_an_output_folder_of_nothing_or_another_model_is_refused(tmp_path):
+def test_an_empty_folder_or_another_model_is_refused(tmp_path):
   checkpoints = Checkpoints(str(tmp_path))
   with pytest.raises(ValueError, match="train first, or name one"):
     checkpoints.load(models.pretrainer(toy.config()), None)

@@ -56,5 +56,5 @@ def test_python_files_get_their_names(tmp_path):
 @pytest.mark.parametrize(
   "error", [ValueError("no"), OSError(errno.ENOENT, "No such file", "x")]
 )
-def test_other_errors_are_no_full_disk(error):
+def test_other_errors_are_not_a_full_disk(error):
   assert program.describe_full_disk(error) is None

@@ -157,7 +157,7 @@ def test_averages_follow_their_variables():
 @pytest.mark.parametrize(
   ("max_norm", "expected"), [(0.0, 1.0), (1.0, 0.2), (5.0, 1.0), (9.0, 1.0)]
 )
-def test_gradients_without_a_limit_are_not_clipped(max_norm, expected):
+def test_only_gradients_above_the_maximum_are_clipped(max_norm, expected):
   gradients = [tf.constant([3.0, 0.0]), None, tf.constant([4.0])]
   factor, norm = optimization.clip_factor(gradients, max_norm)
   np.testing.assert_allclose([factor, norm], [expected, 5.0], rtol=1e-6)

@@ -70,7 +70,7 @@ def _float16_step(scale):
   return toy.train_step(loss_scale=LossScale(scale))
 
 
-def test_the_host_branches_on_no_overflow():
+def test_the_host_does_not_branch_on_an_overflow():
   """A branch would make the host wait for the gradients of a GPU."""
   step = _float16_step(2.0**40)
   batch = next(iter(toy.batches(1)))

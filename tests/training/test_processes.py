@@ -53,7 +53,7 @@ def test_a_cluster_of_one_has_no_others(monkeypatch, cluster, expected):
 def test_a_broken_tf_config_is_named(monkeypatch):
   first = '"task": {"type": "worker", "index": 0}'
   for text, message in (
-    ("{cluster", "is no JSON"),
+    ("{cluster", "is not JSON"),
     ("[]", "needs `cluster`, which lists hosts by type"),
     ('{"cluster": ["a:1", "b:1"]}', "needs `cluster`"),
     (f'{{"cluster": {{"worker": "a:1"}}, {first}}}', "needs `cluster`"),
@@ -88,7 +88,7 @@ import os, signal, time
 from training.processes import GracefulShutdown
 with GracefulShutdown():
   os.kill(os.getpid(), signal.SIGINT)
-  os.kill(os.getpid(), signal.SIGINT)  # as of `timeout`: to the group, too
+  os.kill(os.getpid(), signal.SIGINT)  # `timeout` signals twice
   os.kill(os.getpid(), signal.SIGTERM)  # does not count
   time.sleep(1)
   print("goes on", flush=True)

@@ -105,7 +105,9 @@ def test_a_mean_does_not_depend_on_how_steps_are_cut(tmp_path, cuts):
   assert line["loss"] == float(f"{np.average(values, weights=weights):.6g}")
 
 
-def test_speed_is_that_of_training_alone(tmp_path, caplog, monkeypatch):
+def test_the_speed_counts_only_the_time_of_training(
+  tmp_path, caplog, monkeypatch
+):
   caplog.set_level("INFO", logger="absl")
   clock = iter([0.0, 5.0, 7.0, 54.0, 57.0, 57.0])
   monkeypatch.setattr(report.time, "monotonic", lambda: next(clock))
@@ -126,7 +128,7 @@ def test_speed_is_that_of_training_alone(tmp_path, caplog, monkeypatch):
   assert speeds == [(1, 8 / 5), (2, 8 / 2), (6, 4 * 8 / 3)]
 
 
-def test_curves_are_drawn_where_that_is_possible(tmp_path):
+def test_curves_are_drawn_if_matplotlib_is_installed(tmp_path):
   assert report.draw_metrics(str(tmp_path)) is None
   for step in range(3):
     values = {"loss": 1 / (1 + step), "rate": step}

@@ -232,7 +232,7 @@ def test_below_the_first_layer_that_is_trained_there_is_no_gradient():
   tokens = batch_inputs(model, toy.examples(8))
   forward = tf.function(model).get_concrete_function(tokens)
   full, head = (number - _products(forward.graph) for number in result)
-  # The pooler has three (the bias needs one), the classifier two.
+  # The pooler adds three products, one of them for the bias. The head adds two.
   assert head <= 5 < full
 
 

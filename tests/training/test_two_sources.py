@@ -14,7 +14,7 @@ from training.run_folder import Checkpoints
 @pytest.mark.parametrize("saved", [None, 0, 5])
 @pytest.mark.parametrize("given", [None, 0, 5, 7])
 @pytest.mark.parametrize("has_others", [False, True])
-def test_the_saved_seed_counts_before_the_flag(
+def test_the_saved_seed_overrides_the_flag(
   tmp_path, monkeypatch, caplog, saved, given, has_others
 ):
   if saved is not None:

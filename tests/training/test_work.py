@@ -1,4 +1,4 @@
-"""Work that no result shows, with a fake clock: steps, files, traces."""
+"""How often work is done, by a fake clock: steps, log lines, files, traces."""
 
 import itertools
 from contextlib import nullcontext

@@ -162,7 +162,7 @@ def test_a_training_skips_corrupt_records(paths, tmp_path):
 @pytest.mark.parametrize("content", [b"", b"no record at all, just text"])
 def test_a_file_without_records_is_named(tmp_path, content):
   (tmp_path / "x").write_bytes(content)
-  message = "holds no record" if content == b"" else "is no file of rec"
+  message = "holds no record" if content == b"" else "is not a file of rec"
   with pytest.raises(ValueError, match=f"x {message}"):
     _input([str(tmp_path / "x")])
 

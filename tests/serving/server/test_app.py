@@ -133,7 +133,7 @@ def test_no_path_reads_another_file(client, path):
 
 
 HOSTILE = {
-  "no JSON": b'{"instances": [',
+  "not JSON": b'{"instances": [',
   "no UTF-8": b'{"instances": ["\xff"]}',
   "deep": b'{"instances": ' + b"[" * 3000 + b"]" * 3000 + b"}",
   "deep objects": b'{"inputs": ' + b'{"text": ' * 500 + b"1" + b"}" * 501,

@@ -163,10 +163,10 @@ def test_unusable_training_files_are_named(tmp_path, train, flags, message):
 @pytest.mark.parametrize(
   ("dev", "flags", "message"),
   [
-    (_rows("a\tA"), {}, "line 2.* 'A' is no label"),
-    (_rows("a\t01"), {}, "line 2.* '01' is no label .*labels are 1, a"),
-    (_rows("a\t1", "", "\t1", "b\t "), {}, "line 5, .*: '' is no label"),
-    (_rows("a\t1|2"), SEVERAL, "line 2.*'2' is no label"),
+    (_rows("a\tA"), {}, "line 2.* 'A' is not a label"),
+    (_rows("a\t01"), {}, "line 2.* '01' is not a label .*labels are 1, a"),
+    (_rows("a\t1", "", "\t1", "b\t "), {}, "line 5, .*: '' is not a label"),
+    (_rows("a\t1|2"), SEVERAL, "line 2.*'2' is not a label"),
     (_rows('a\t["1"]'), {}, "line 2.* is a list: give --multi_label"),
   ],
 )

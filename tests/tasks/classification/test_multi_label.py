@@ -189,11 +189,11 @@ def test_class_weights_multiply_losses_of_training():
 @pytest.mark.parametrize(
   ("setting", "message"),
   [
-    (["heavy"], "'heavy' is no label=weight with a positive weight; give bal"),
-    (["a=-1"], "'a=-1' is no label=weight"),
-    (["a=0"], "'a=0' is no label=weight"),
-    (["a=inf"], "'a=inf' is no label=weight"),
-    (["d=2"], "'d' is no label of --task_name=tsv; its labels are a, b"),
+    (["heavy"], "'heavy' is not label=weight with a positive weight; give bal"),
+    (["a=-1"], "'a=-1' is not label=weight"),
+    (["a=0"], "'a=0' is not label=weight"),
+    (["a=inf"], "'a=inf' is not label=weight"),
+    (["d=2"], "'d' is not a label of --task_name=tsv; its labels are a, b"),
     (["a=1", "a=2"], "two weights for 'a'"),
   ],
 )

@@ -104,8 +104,8 @@ def test_blanks_and_line_ends_do_not_matter(tmp_path):
     ('{"text": "a", "entities": []}', {}, r'tokens or words.*\["text", "enti'),
     ('{"tokens": ["a"]}', {}, r"expected ner_tags or .*there is \[.tokens.\]"),
     ('{"tokens": ["a", ""], "tags": ["O", "O"]}', {}, "1.*expected tokens"),
-    ('{"tokens": ["a"], "tags": ["O"', {}, "1.*no JSON.*cut short, or an arr"),
-    ('[{"tokens": ["a"], "tags": ["O"]}]', {}, "1 is no JSON object"),
+    ('{"tokens": ["a"], "tags": ["O"', {}, "1 is not JSON .*cut short, or an"),
+    ('[{"tokens": ["a"], "tags": ["O"]}]', {}, "1 is not a JSON object"),
   ],
 )
 def test_errors_name_the_line(tmp_path, content, columns, message):
@@ -228,7 +228,7 @@ TAGGED, BARE = (0, -1), (0, None)
 @pytest.mark.parametrize(
   ("text", "columns", "expected"),
   [
-    # Comments are no words.
+    # Comments are not words.
     (
       "# id 1\tdomain=en\nAnn _ _ B-PER\nran _ _ O\n\n"
       "# id 2\tdomain=en\nto _ _ O",

@@ -135,7 +135,7 @@ def _sure(text, null):
   return logits
 
 
-def test_no_answer_is_the_last_of_equals_in_an_ensemble():
+def test_an_ensemble_puts_no_answer_after_equally_probable_ones():
   answered, empty = _sure(1, 0), _sure(0, 1)
   for order in ((empty, answered), (answered, empty)):
     text, nbest, odds = answer([_ensemble(*order)], n_best_size=2, **V2)

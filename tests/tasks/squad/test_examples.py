@@ -59,7 +59,7 @@ def test_answers_are_spans_of_words(path, text, start, end):
     assert read_one(path, answer(text) | more).answer == expected
 
 
-def test_blanks_of_answers_are_those_of_words(path):
+def test_a_no_break_space_hides_an_answer_but_a_leading_blank_does_not(path):
   # The word keeps the no-break space, the answer gets a blank.
   file = write(path, question(**answer("by\u00a0the")))
   assert squad_examples.read_examples([file], True) == []

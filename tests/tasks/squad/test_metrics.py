@@ -161,12 +161,14 @@ def test_all_answers_are_needed_for_scores(answers, in_version_1, in_version_2):
     (2.0, [-3.0, 2.0], 2.0),
   ],
 )
-def test_a_threshold_of_zero_may_mean_another(tmp_path, best, odds, expected):
+def test_a_threshold_of_zero_may_stand_for_a_lower_one(
+  tmp_path, best, odds, expected
+):
   """The evaluator says 0.0 if it is best to answer nothing."""
   path, named = tmp_path / "t", dict(zip("ab", odds, strict=True))
   assert metrics.load_threshold(str(path)) == 0.0
   metrics.save_threshold(str(path), {"best_f1_thresh": best}, named)
   assert metrics.load_threshold(str(path)) == expected
   path.write_text("many")
-  with pytest.raises(ValueError, match="'many', which is no number"):
+  with pytest.raises(ValueError, match="'many', which is not a number"):
     metrics.load_threshold(str(path))

@@ -78,7 +78,7 @@ def test_an_answer_may_be_the_last_token_within_a_word():
   assert window.ids[window.start : window.end + 1] == token_ids("1943")
 
 
-def test_any_number_of_workers_makes_the_same(tokenizer, monkeypatch):
+def test_any_number_of_workers_makes_the_same_windows(tokenizer, monkeypatch):
   monkeypatch.setattr(squad_records, "_CHUNK", 3)
   questions = [example("the mill burnt " * n, "When?" * n) for n in range(10)]
   lines = []

@@ -110,7 +110,7 @@ def test_an_evaluation_in_training_writes_no_predictions(tmp_path, unit, f1):
   assert _load(tmp_path / "metrics.jsonl")["step"] == 3
 
 
-def test_records_are_of_windows(tmp_path):
+def test_each_window_is_a_record(tmp_path):
   args = _args(tmp_path, "a b a b a b a b a b", 5)
   args = args.replace(train_file=args.predict_file)
   questions = examples.read_examples([args.train_file], True)
@@ -133,7 +133,7 @@ def test_records_are_of_windows(tmp_path):
 
 
 @pytest.mark.parametrize(("trims", "text"), [(True, "b"), (False, "empty")])
-def test_padding_is_among_the_best_unless_batches_are_trimmed(
+def test_padding_may_be_predicted_unless_batches_are_trimmed(
   tmp_path, monkeypatch, trims, text
 ):
   args = _args(tmp_path, "a b", 1).replace(dynamic_padding=trims)
@@ -163,7 +163,9 @@ def test_an_export_answers_by_the_flags(tmp_path):
 @pytest.mark.parametrize("of_start", [None, 0.0, 3.0])
 @pytest.mark.parametrize("of_folder", [None, 0.0, 5.0])
 @pytest.mark.parametrize("is_trained", [False, True])
-def test_the_model_has_the_threshold(tmp_path, of_start, of_folder, is_trained):
+def test_a_model_has_the_threshold_of_its_folder(
+  tmp_path, of_start, of_folder, is_trained
+):
   """A model to start from has the threshold in its own folder."""
   for name, value in (("start", of_start), ("out", of_folder)):
     (tmp_path / name).mkdir()
