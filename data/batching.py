@@ -143,8 +143,8 @@ def plan(
 ) -> Packing | None:
   """Chooses the packing of a data set; None to pad batches instead.
 
-  `counts` has the number of examples by length before truncation. None for
-  `is_packed` packs if this costs a tenth less than padded batches.
+  `counts` has the number of examples by length before truncation. If
+  `is_packed` is None, packs where this costs a tenth less than padded batches.
   """
   if is_packed is False:
     return None

@@ -165,18 +165,7 @@ def _table(path, columns, header, skip_broken, dialect):
   records = _records(path, _lines(path, dialect), delimiter, is_plain)
   has_header = header is None
   if has_header:
-    line, header = next(records, (1, []))
-    if not header:
-      raise UserError(f"{path} is empty")
-    header = [*map(str.strip, header)]
-    where = f"{path}, line {line} (the header)"
-    _require(columns, header, where)
-    for name in filter(None, dict.fromkeys(header) if dialect else columns):
-      if header.count(name) > 1:
-        text = f"{where}: column {name!r} occurs twice"
-        if name in columns:
-          raise UserError(f"{text}: rename one")
-        _warn_once(f"{text}: the last one counts")
+    header = _read_header(path, records, columns, dialect)
   broken, doubts = [], defaultdict[str, list](list)
   for index, (line, fields) in enumerate(records, has_header):
     while dialect and len(fields) > len(header) and not fields[-1].strip():
@@ -206,24 +195,46 @@ def _table(path, columns, header, skip_broken, dialect):
     elif skip_broken:
       broken.append(line)
     else:
-      remedy = f"put texts with {delimiter!r} or line breaks in quotes"
-      if is_plain:
-        remedy = "remove tabs and line breaks in texts, or write .csv or .jsonl"
-        if dialect:
-          remedy += f"; if cells are quoted, give {setting('delimiter', 'tab')}"
-      if dialect and len(fields) < len(header):
-        remedy += "; spreadsheets may leave out empty cells at the end of a row"
-        remedy += ": remove such columns"
-      raise UserError(
-        f"{path}, line {line}: {len(fields)} columns, expected {len(header)} "
-        f"({', '.join(header)}): is it the file of another task? If not, "
-        f"{remedy}"
+      raise _wrong_width(
+        path, line, fields, header, delimiter, is_plain, dialect
       )
   if broken:
     text = "%s: left out %d rows with a wrong number of columns (lines %s)"
     logging.warning(text, path, len(broken), _first(broken))
   for text, lines in doubts.items():
     _warn_once("%s, lines %s: %s", path, _first(lines), text)
+
+
+def _read_header(path, records, columns, dialect):
+  """Returns the names of the columns; UserError without those in `columns`."""
+  line, header = next(records, (1, []))
+  if not header:
+    raise UserError(f"{path} is empty")
+  header = [*map(str.strip, header)]
+  where = f"{path}, line {line} (the header)"
+  _require(columns, header, where)
+  for name in filter(None, dict.fromkeys(header) if dialect else columns):
+    if header.count(name) > 1:
+      text = f"{where}: column {name!r} occurs twice"
+      if name in columns:
+        raise UserError(f"{text}: rename one")
+      _warn_once(f"{text}: the last one counts")
+  return header
+
+
+def _wrong_width(path, line, fields, header, delimiter, is_plain, dialect):
+  remedy = f"put texts with {delimiter!r} or line breaks in quotes"
+  if is_plain:
+    remedy = "remove tabs and line breaks in texts, or write .csv or .jsonl"
+    if dialect:
+      remedy += f"; if cells are quoted, give {setting('delimiter', 'tab')}"
+  if dialect and len(fields) < len(header):
+    remedy += "; spreadsheets may leave out empty cells at the end of a row"
+    remedy += ": remove such columns"
+  return UserError(
+    f"{path}, line {line}: {len(fields)} columns, expected {len(header)} "
+    f"({', '.join(header)}): is it the file of another task? If not, {remedy}"
+  )
 
 
 def _records(path, lines, delimiter, is_plain=False, strict=True):

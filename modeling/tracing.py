@@ -64,9 +64,9 @@ class DropoutSeeds:
   """Seeds of successive dropouts; a context for the dropouts inside.
 
   No layer has a random state, so a step that is repeated after a restart draws
-  the same masks. `seed` is [2] int32. The n-th dropout mixes `first` + n, an
-  int or a scalar int32 tensor, into the second number. `count` dropouts were
-  drawn.
+  the same masks. `seed` is [2] int32. The n-th dropout mixes `first` + n into
+  the second number; `first` is an int or a scalar int32 tensor. `count` is the
+  number of dropouts drawn.
   """
 
   def __init__(self, seed, first=0):

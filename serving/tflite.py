@@ -48,7 +48,7 @@ class LiteRtEngine:
       name: [-1, *info["shape_signature"][1:].tolist()]
       for name, info in function.get_output_details().items()
     }
-    self._of_thread = threading.local()
+    self._local = threading.local()
     self._idle = threading.Lock()  # held while `_alone` computes
     self._num_running = 0
     self._count = threading.Lock()  # held while `_num_running` changes
@@ -85,9 +85,9 @@ class LiteRtEngine:
       if self._num_workers == 1:
         with self._idle:
           return self._alone(row)
-      if not hasattr(self._of_thread, "interpreter"):
-        self._of_thread.interpreter = _Interpreter(self._file, self._threads)
-      return self._of_thread.interpreter(row)
+      if not hasattr(self._local, "interpreter"):
+        self._local.interpreter = _Interpreter(self._file, self._threads)
+      return self._local.interpreter(row)
     finally:
       with self._count:
         self._num_running -= 1

@@ -38,7 +38,7 @@ def _remote(function: str, path: str, *arguments, **options):
   schemes = gfile.get_registered_schemes()
   if scheme in ("hf", "http", "https"):
     raise OSError(
-      f"{path} is no folder or file: convert_checkpoint.py fetches it"
+      f"{path} is not a folder or file: convert_checkpoint.py fetches it"
     )
   if scheme not in schemes:
     known = ", ".join(f"{name}://" for name in sorted(schemes) if name)

@@ -36,7 +36,7 @@ class Settings(EvaluatedFineTuning, Packing):
   word_column: int = flag(0, "Column of the words.")
   tag_column: int = flag(-1, "Column of the tags; -1 for the last.")
   tag_scheme: str | None = flag(
-    None, "Scheme to which tags are converted.", choices=TARGETS
+    None, "Scheme to which tags are wanted.", choices=TARGETS
   )
   max_seq_length: int = common(128, "Maximum number of tokens.", minimum=3)
   document_context: bool = flag(
@@ -181,10 +181,8 @@ def misfits(
   return [
     f"line {line}: {tag!r}, where {other} has {expected!r}"
     for s in sentences
-    if s.tags != (converted := scheme.convert(s.tags or (), other))
-    for line, tag, expected in zip(
-      s.lines, s.tags or (), converted, strict=True
-    )
+    if s.tags != (wanted := scheme.convert(s.tags or (), other))
+    for line, tag, expected in zip(s.lines, s.tags or (), wanted, strict=True)
     if tag != expected and tag not in scheme.others
   ]
 

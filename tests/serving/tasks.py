@@ -27,7 +27,7 @@ from tasks.pretraining.task import FillMask
 from tasks.squad import answers as squad
 from tasks.squad.decoding import DecodingConfig
 from tasks.squad.records import WindowConfig
-from tests import small_model
+from tests import programs, small_model
 from tests.serving import stand_in
 from tests.shared import slow
 
@@ -36,6 +36,8 @@ LABELS = ("no", "yes")
 TAGS = ("O", "B-X", "I-X")
 CONFIG = small_model.narrow(
   len(stand_in.WORDS),
+  intermediate_size=8,
+  type_vocab_size=16,
   initializer_range=0.5,
   # Inference ignores these rates.
   hidden_dropout_prob=0.5,
@@ -54,6 +56,14 @@ def vocab_file():
 
 def text_config(labels=None, length=T):
   return TextConfig(FullTokenizer(vocab_file()), length, labels)
+
+
+def settings(program, folder, **changes):
+  """Returns settings of a program that writes to a folder in small batches."""
+  flags = {"output_dir": f"{folder}/out", "vocab_file": vocab_file()}
+  flags |= {"max_seq_length": T, "pack_examples": True}
+  flags |= {"eval_batch_size": 3, "predict_batch_size": 2}
+  return programs.arguments(program, **flags | changes)
 
 
 def _classifier(labels, *settings):

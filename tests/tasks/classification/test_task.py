@@ -7,7 +7,7 @@ from serving.answers import sigmoid, softmax
 from tasks.classification import examples, metrics, named_tasks, task
 from tasks.classification.task import Classification
 from tests import programs
-from tests.serving.tasks import CONFIG, T, check_ensemble, vocab_file
+from tests.serving.tasks import CONFIG, T, check_ensemble, settings
 from tests.tasks.classification.test_multi_label import several_labels
 
 WORDS = ("a", "b c", "d e a", "b a d c", "a a a a a", "e", "d d")
@@ -30,19 +30,10 @@ def _args(tmp_path):
     size = 3 if "test" in name else 4
     text = "".join("\t".join(row[:size]) + "\n" for row in (COLUMNS, *rows))
     (tmp_path / f"{name}.tsv").write_text(text)
-  return programs.arguments(
-    "run_classifier",
-    task_name="MNLI",
-    data_dir=str(tmp_path),
-    max_seq_length=T,
-    output_dir=f"{tmp_path}/out",
-    vocab_file=vocab_file(),
-    eval_batch_size=4,
-    predict_batch_size=3,
-    num_workers=1,
-    prediction_columns=["sentence2"],
-    pack_examples=True,
-  )
+  flags = {"task_name": "MNLI", "data_dir": str(tmp_path), "num_workers": 1}
+  flags |= {"prediction_columns": ["sentence2"]}
+  flags |= {"eval_batch_size": 4, "predict_batch_size": 3}
+  return settings("run_classifier", tmp_path, **flags)
 
 
 def _convert(args, kind):

@@ -9,7 +9,7 @@ from tasks.multiple_choice import examples, task
 from tasks.multiple_choice.examples import ChoiceExample, ChoiceRecordBuilder
 from tasks.multiple_choice.task import Swag
 from tests import programs
-from tests.serving.tasks import CONFIG, T, check_ensemble, vocab_file
+from tests.serving.tasks import CONFIG, T, check_ensemble, settings
 
 CHOICES = 12
 
@@ -28,17 +28,9 @@ def _args(tmp_path):
     ]
     lines = "\n".join(map(json.dumps, rows))
     (tmp_path / f"{name}.jsonl").write_text(lines)
-  return programs.arguments(
-    "run_swag",
-    **{f"{x}_file": f"{tmp_path}/{x}.jsonl" for x in ("train", "dev", "test")},
-    output_dir=f"{tmp_path}/out",
-    vocab_file=vocab_file(),
-    max_seq_length=T,
-    num_workers=1,
-    pack_examples=True,
-    eval_batch_size=3,
-    predict_batch_size=2,
-  )
+  names = ("train", "dev", "test")
+  files = {f"{name}_file": f"{tmp_path}/{name}.jsonl" for name in names}
+  return settings("run_swag", tmp_path, num_workers=1, **files)
 
 
 def _convert(args, split):

@@ -10,7 +10,7 @@ from tasks.ner import examples, tagging, task
 from tasks.ner.examples import TagRecordBuilder
 from tasks.ner.task import Ner
 from tests import programs
-from tests.serving.tasks import CONFIG, TAGS, T, check_ensemble, vocab_file
+from tests.serving.tasks import CONFIG, TAGS, T, check_ensemble, settings
 
 # The second is longer than a record; the third has a word without a token.
 SENTENCES = [
@@ -25,18 +25,10 @@ SENTENCES = [
 def _args(tmp_path):
   for name, size in (("train", 4), ("dev", 3), ("test", 2)):
     (tmp_path / f"{name}.txt").write_text("\n".join(SENTENCES[-size:]))
-  return programs.arguments(
-    "run_ner",
-    **{f"{x}_file": f"{tmp_path}/{x}.txt" for x in ("train", "dev", "test")},
-    output_dir=f"{tmp_path}/out",
-    vocab_file=vocab_file(),
-    word_column=1,
-    tag_column=0,
-    max_seq_length=T,
-    eval_batch_size=3,
-    predict_batch_size=2,
-    pack_examples=True,
-  )
+  names = ("train", "dev", "test")
+  files = {f"{name}_file": f"{tmp_path}/{name}.txt" for name in names}
+  columns = {"word_column": 1, "tag_column": 0}
+  return settings("run_ner", tmp_path, **columns, **files)
 
 
 def _convert(args, split):
