@@ -96,7 +96,10 @@ class TensorFlowEngine(Batches):
 
 
 def load(path: str) -> TensorFlowEngine:
-  """Loads the folder around saved_model.pb; UserError without SIGNATURE."""
+  """Loads the folder around saved_model.pb.
+
+  Raises UserError for a damaged folder, or one without SIGNATURE.
+  """
   import tensorflow as tf  # noqa: PLC0415
 
   for gpu in tf.config.list_physical_devices("GPU"):
@@ -104,7 +107,12 @@ def load(path: str) -> TensorFlowEngine:
       # A server leaves the rest of the memory to others.
       tf.config.experimental.set_memory_growth(gpu, True)
   folder = os.path.dirname(path)
-  model = tf.saved_model.load(folder)
+  try:
+    model = tf.saved_model.load(folder)
+  except Exception as error:  # of many types
+    raise UserError(
+      f"{folder} is damaged, export it again: {first_line(str(error))}"
+    ) from error
   if SIGNATURE not in model.signatures:
     raise UserError(
       f"{folder} has no signature {SIGNATURE}: name an export of this project"

@@ -413,6 +413,17 @@ def test_a_corrupt_file_is_named(folders, tmp_path, case):
     Predictor(tmp_path, "litert")
 
 
+@pytest.mark.parametrize(
+  "pattern", ["*.pb", "variables/*index", "variables/*0*"]
+)
+def test_a_half_copied_savedmodel_is_named(folders, tmp_path, pattern):
+  shutil.copytree(folders["tagging"], tmp_path, dirs_exist_ok=True)
+  for path in tmp_path.glob(pattern):
+    path.write_bytes(path.read_bytes()[:99])
+  with pytest.raises(UserError, match=r"is damaged, export it again: \S"):
+    Predictor(tmp_path, "savedmodel")
+
+
 # --- A server that is not ours ---------------------------------------------
 
 
