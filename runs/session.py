@@ -249,6 +249,8 @@ def restore(
   settings = record.from_record(kind, folder, entry, changes)
   vocab_size = BertConfig.from_json(settings.bert_config_file).vocab_size
   start = checkpoint_files.choose_checkpoint(folder) or settings.init_checkpoint
+  if not start:
+    checkpoint_files.check_listed(folder)
   model_files.check_vocabulary(settings, vocab_size, start)
   before = keras.config.dtype_policy()
   set_dtype_policy(settings.dtype, is_trained=False)

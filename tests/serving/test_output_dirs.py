@@ -218,8 +218,11 @@ def test_a_checkpoint_and_labels_are_needed(copy, tmp_path):
   with pytest.raises(FileNotFoundError, match=r"no labels\.txt in \S*copy"):
     Predictor(copy)
   (tmp_path / "copy" / "labels.txt").write_text("no\nyes\n")
+  os.remove(os.path.join(copy, "checkpoint"))
+  with pytest.raises(ValueError, match=r"has model\.ckpt-\d+, but its file ch"):
+    Predictor(copy)
   for name in os.listdir(copy):
-    if name.startswith(("model.ckpt", "checkpoint")):
+    if name.startswith("model.ckpt"):
       os.remove(os.path.join(copy, name))
   with pytest.raises(ValueError, match=r"no checkpoint in .*copy.*train first"):
     Predictor(copy)
