@@ -96,11 +96,10 @@ def read_sentences(
 
 
 def _read_json(path, columns) -> Iterator[Sentence]:
+  kinds = _KEYS[: len(columns)]
   for line, values in textfiles.json_objects(path):
     where = f"{path}, line {line}"
-    words, *tags = (
-      _texts(values, keys, where) for keys in _KEYS[: len(columns)]
-    )
+    words, *tags = (_texts(values, keys, where) for keys in kinds)
     if tags and len(tags[0]) != len(words):
       raise UserError(f"{where}: {len(words)} words, but {len(tags[0])} tags")
     if words:
@@ -180,12 +179,11 @@ def _parse(line: str) -> tuple[str, list[str]]:
   if not (stripped := line.rstrip(" \t")):
     return "blank", []
   # Only U+0020 separates columns: other blanks are words in texts of the web.
+  cells = [cell for cell in stripped.split(" ") if cell]
   if "\t" in stripped:
     cells = [cell.strip(" ") for cell in stripped.split("\t")]
     if line.startswith(" \t"):
       cells[0] = BLANK
-  else:
-    cells = [cell for cell in stripped.split(" ") if cell]
   return "#" if line.startswith("#") else "words", cells
 
 
