@@ -44,6 +44,7 @@ REFUSAL = "the model refuses a row: an id is too large, or the row too long"
 SHAPES = "inputs have other shapes, or are empty"
 REFUSED = [
   (_rows(ROW | {"input_ids": [1 << 20] * 3}), REFUSAL),
+  (_rows(ROW | {"input_ids": [1, -1, 1]}), "an id is negative"),
   (_rows(ROW | {"input_ids": [1] * 2}), SHAPES),
   (_rows({name: [] for name in TOKENS}), SHAPES),
   ({"signature_name": "serving_examples", "instances": ["a"]}, "no signature"),
