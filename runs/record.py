@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -54,14 +55,27 @@ def from_record(
 
 
 def _checked(flag: Flag, value):
-  """Returns a flag's new value; ValueError for another type."""
+  """Returns a flag's new value; ValueError for one that the flag refuses."""
   value = os.fspath(value) if isinstance(value, os.PathLike) else value
   value = tuple(value) if isinstance(value, list) else value
-  if value is None or isinstance(value, flag.kind):
-    return value
   if flag.kind is float and isinstance(value, int):
-    return float(value)
-  raise UserError(f"{flag.name}={value!r} is not of type {flag.kind.__name__}")
+    value = float(value)
+  if value is None:
+    return value
+  if not isinstance(value, flag.kind):
+    raise UserError(
+      f"{flag.name}={value!r} is not of type {flag.kind.__name__}"
+    )
+  if flag.choices and value not in flag.choices:
+    raise UserError(
+      f"{flag.name}={value!r} is not one of {', '.join(flag.choices)}"
+    )
+  if isinstance(value, int | float):
+    low = -math.inf if flag.minimum is None else flag.minimum
+    high = math.inf if flag.maximum is None else flag.maximum
+    if not low <= value <= high:
+      raise UserError(f"{flag.name}={value} is not between {low} and {high}")
+  return value
 
 
 def _existing_file(folder, entry, name, values):

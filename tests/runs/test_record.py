@@ -42,6 +42,20 @@ def test_flags_of_a_training_are_completed_by_defaults(tmp_path):
     record.from_record(kind, "now", entry, {"rate": 1})
 
 
+@pytest.mark.parametrize(
+  "change, message",
+  [
+    ({"optimizer": "sgd"}, "optimizer='sgd' is not one of adamw, lamb"),
+    ({"max_answer_length": 0}, "max_answer_length=0 is not between 1 and inf"),
+  ],
+)
+def test_a_changed_setting_has_the_limits_of_its_flag(change, message):
+  kind = programs.settings_of("run_squad")
+  entry = {"program": "run_squad", "flags": {}}
+  with pytest.raises(UserError, match=f"^{message}$"):
+    record.from_record(kind, "now", entry, change)
+
+
 FILES = {"bert_config_file", "vocab_file", "train_file", "init_checkpoint"}
 
 

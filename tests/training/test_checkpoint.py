@@ -135,7 +135,7 @@ def test_a_pooler_is_required_only_if_the_model_reads_it(
   model = getattr(models, kind)(toy.config(), 2)
   values = checkpoint.variables(model)
   has = {name: v for name, v in values.items() if "/pooler/" not in name}
-  checkpoint.write(str(tmp_path / "model.ckpt-1"), has)
+  checkpoint.write(tmp_path / "model.ckpt-1", has)
   folder = Checkpoints(str(tmp_path / "none"))
   with caplog.at_level("INFO", logger="absl"):
     if kind == "tagger":
