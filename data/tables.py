@@ -125,8 +125,9 @@ def _lines(path, dialect):
       number += 1 + error.object.count(b"\n", 0, error.start)
       raise UserError(
         f"{path}, line {number}: byte 0x{error.object[error.start]:02x} is not "
-        f"{encoding.upper()}: give {setting('encoding')}, cp1252 for western "
-        "European text"
+        f"{encoding.upper()}: save all files as UTF-8, or give "
+        f"{setting('encoding')}: cp949 for Korean, gb18030 for Chinese, cp932 "
+        "for Japanese, cp1252 for western European text"
       ) from error
     except UnicodeError as error:  # such as UTF-16 without a mark
       raise UserError(

@@ -55,7 +55,7 @@ run_classifier | do_train -data_dir | --do_train, --do_eval and --do_predict nee
 run_classifier | do_train label_column=kind | no column 'kind'
 run_classifier | do_train encoding=cp125 | --encoding=cp125 is not an encoding
 run_classifier | do_train task_name=MRPC delimiter=; | --delimiter is for --task_name=tsv: the columns of MRPC are fixed
-run_classifier | do_train data_dir=excel | excel/train.csv, line 2: byte 0xe4 is not UTF-8: give --encoding
+run_classifier | do_train data_dir=excel | excel/train.csv, line 2: byte 0xe4 is not UTF-8: save all files as UTF-8, or give --encoding
 run_classifier | do_train data_dir=excel encoding=cp1252 | are 'ID', 'Text', 'Label'. Did you mean 'Text', 'Label'?
 run_classifier | do_train max_seq_length=512 | max_seq_length 512 exceeds max_position_embeddings 16
 run_classifier | do_eval | no checkpoint in --output_dir=out and no --init_checkpoint: train first, or name one

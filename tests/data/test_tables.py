@@ -296,7 +296,7 @@ def test_blank_texts_are_counted_with_their_lines(tmp_path, caplog):
     (
       "t.tsv",
       b"a\n\xe9\n",
-      "line 2: byte 0xe9 is not UTF-8: give encoding, cp",
+      "line 2: byte 0xe9 is not UTF-8: .* give encoding: cp949 for Korean",
     ),
     ("t.csv", b"a\n" + b"x\n" * 5000 + b"\xf6", "line 5002: byte 0xf6 is not"),
     ("t.csv", b"PK\3\4\x14\0\6\0!\xff", r"but a workbook .* save it as CSV UT"),
