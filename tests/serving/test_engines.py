@@ -168,12 +168,12 @@ def test_a_gpu_pads_small_batches_to_the_shapes_of_programs(
   every_task, with_gpu, monkeypatch
 ):
   monkeypatch.setattr(savedmodel, "_FEW_ROWS", (2,))
-  monkeypatch.setattr(savedmodel, "_SHORTEST", 8)
+  monkeypatch.setattr(savedmodel, "_SHORTEST", 4)
   engine = savedmodel.text_model(every_task["tagging"]).engine
   rows = [_row(length) for length in (3, 8, 9, 12)]
   expected = engine.run(rows)
   engine.warm_up()
-  assert [*engine._programs] == [(2, 8), (2, 12)]
+  assert [*engine._programs] == [(2, 4), (2, 8), (2, 12)]
   calls = []
   for shape, program in engine._programs.items():
     monkeypatch.setitem(
@@ -190,7 +190,22 @@ def test_a_gpu_pads_small_batches_to_the_shapes_of_programs(
       np.testing.assert_allclose(
         output["logits"], expected[i]["logits"], rtol=1e-4, atol=1e-5
       )
-  assert calls == [(2, 8), (2, 12), (2, 8), (2, 12)]
+  assert calls == [(2, 4), (2, 12), (2, 8), (2, 12)]
+
+
+def test_a_model_that_xla_cannot_compile_has_no_programs(
+  every_task, with_gpu, log
+):
+  engine = savedmodel.text_model(every_task["tagging"]).engine
+
+  def on_host(**inputs):
+    return tf.py_function(lambda ids: ids, [inputs["input_ids"]], tf.int32)
+
+  on_host.variables = engine._function.variables
+  engine._function = on_host
+  engine.warm_up()
+  assert not engine._programs
+  assert "no program for (1, 12): " in log.text
 
 
 def test_no_program_of_a_gpu_skips_the_check_of_positions(every_task, with_gpu):
