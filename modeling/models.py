@@ -181,10 +181,13 @@ def packed(model: keras.Model) -> keras.Model:
 
   `model` is a `pretrainer`, `classifier`, `multiple_choice` or `tagger`. Inputs
   are PackedBert's, but `output_slots` of `multiple_choice` are [B, C, 1]. A
-  tagger has no output positions, and logits [R, T, L].
+  tagger has no output positions, and logits [R, T, L]. ValueError for an
+  `encoder` and a `span_labeler`.
   """
   [bert] = [layer for layer in model.layers if isinstance(layer, Bert)]
   encoder, head = PackedBert(bert), model.layers[-1]
+  if isinstance(head, Bert | heads.SpanHead):
+    raise UserError("rows of an encoder or a span_labeler cannot be packed")
   rows = _named_inputs(*ENCODER_INPUTS, "position_ids")
   if isinstance(head, heads.ClassificationHead) and len(head.output.shape) == 3:
     logits = head(encoder(**rows)["sequence_output"])

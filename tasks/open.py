@@ -226,8 +226,11 @@ class Predictor:
   def __call__(
     self, texts: Iterable[str] | None = None, batch_size: int = 256, **inputs
   ) -> list[dict]:
-    if batch_size < 1:
-      raise UserError(f"batch_size {batch_size} must be at least 1")
+    if not isinstance(batch_size, int | np.integer) or batch_size < 1:
+      raise UserError(
+        f"batch_size {str(batch_size)[:40]} must be at least 1; give inputs "
+        "after the first by name, as in text_b=[...]"
+      )
     inputs = self.check(inputs, texts)
     rows = zip(*inputs.values(), strict=True)
     examples = [dict(zip(inputs, row, strict=True)) for row in rows]

@@ -170,3 +170,9 @@ def test_number_of_rows_is_that_of_packing():
       packed = rows.pack(_tensors(_classes(sizes)))
       number = batching._num_rows(np.array(sizes), rows)
       assert packed["input_ids"].shape[0] == number
+
+
+@pytest.mark.parametrize("make", [models.encoder, models.span_labeler])
+def test_a_model_without_packed_rows_is_refused(make):
+  with pytest.raises(ValueError, match="span_labeler cannot be packed"):
+    models.packed(make(CONFIG))

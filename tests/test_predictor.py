@@ -76,6 +76,7 @@ def test_wrong_inputs_are_named(pairs, tagger):
       lambda: pairs(text_a=[["a"]], text_b=[""]),
     ),
     ("batch_size 0 must be at least 1", lambda: tagger(["a"], batch_size=0)),
+    (r"batch_size \['b'\] .* as in text_b=", lambda: tagger(["a"], ["b"])),
     (r"choices\[0\] is 'a': give a list", lambda: check(["a", "b"], 2)),
     ("a list in choices is empty", lambda: check([["a"], []], 2)),
   ):
