@@ -137,7 +137,7 @@ def warn_of_scripts(
 
 
 def _advice(script, words, changed, vocabulary) -> str:
-  """What happens to the shortest word, cut to 12 letters, and the remedy."""
+  """Says what becomes of the shortest word, cut to 12 letters; the remedy."""
   word = min((word for word in words if changed & set(word)), key=len)
   first = next(i for i, char in enumerate(word) if char in changed)
   word = word[max(0, first - 4) : first + 8]

@@ -181,13 +181,18 @@ def packed(model: keras.Model) -> keras.Model:
 
   `model` is a `pretrainer`, `classifier`, `multiple_choice` or `tagger`. Inputs
   are PackedBert's, but `output_slots` of `multiple_choice` are [B, C, 1]. A
-  tagger has no output positions, and logits [R, T, L]. ValueError for an
-  `encoder` and a `span_labeler`.
+  tagger has no output positions, and logits [R, T, L]. ValueError for other
+  models.
   """
-  [bert] = [layer for layer in model.layers if isinstance(layer, Bert)]
-  encoder, head = PackedBert(bert), model.layers[-1]
-  if isinstance(head, Bert | heads.SpanHead):
-    raise UserError("rows of an encoder or a span_labeler cannot be packed")
+  berts = [layer for layer in model.layers if isinstance(layer, Bert)]
+  head = model.layers[-1]
+  kinds = heads.PretrainingHeads | heads.ClassificationHead
+  if len(berts) != 1 or not isinstance(head, kinds | heads.MultipleChoiceHead):
+    raise UserError(
+      "this model cannot be packed: make a pretrainer, classifier, "
+      "multiple_choice or tagger of one encoder"
+    )
+  encoder = PackedBert(berts[0])
   rows = _named_inputs(*ENCODER_INPUTS, "position_ids")
   if isinstance(head, heads.ClassificationHead) and len(head.output.shape) == 3:
     logits = head(encoder(**rows)["sequence_output"])

@@ -1,5 +1,7 @@
 """Packed examples have the losses and gradients of padded ones."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -172,7 +174,13 @@ def test_number_of_rows_is_that_of_packing():
       assert packed["input_ids"].shape[0] == number
 
 
-@pytest.mark.parametrize("make", [models.encoder, models.span_labeler])
+def _shallow(config):
+  return models.tagger(replace(config, attention="shallow"), 2)
+
+
+@pytest.mark.parametrize(
+  "make", [models.encoder, models.span_labeler, _shallow]
+)
 def test_a_model_without_packed_rows_is_refused(make):
-  with pytest.raises(ValueError, match="span_labeler cannot be packed"):
+  with pytest.raises(ValueError, match="tagger of one encoder"):
     models.packed(make(CONFIG))

@@ -146,6 +146,7 @@ class Optimizer:
   ) -> None:
     """Updates every variable that has a gradient.
 
+    The slots of another variable decay if they are joint with these slots.
     `gradients` are summed over replicas, `step` counts the updates before this
     one, and `gradient_scale` multiplies the gradients (see `clip_factor`). If
     `enabled`, a scalar bool, is False, there is no update.

@@ -79,8 +79,8 @@ def _answer_rows(engine, rows: Sequence[Mapping]) -> list[dict]:
     positions = row.get("masked_lm_positions", np.array([], np.int32))
     if np.any((positions < 0) | (positions >= shapes["input_ids"][-1])):
       raise RestError("masked_lm_positions beyond the tokens of a row")
-    if any(np.any(value < 0) for value in row.values()):
-      raise RestError("an id is negative")
+    if negative := [name for name, value in row.items() if np.any(value < 0)]:
+      raise RestError(f"{negative[0]} has a negative number: ids begin at 0")
   try:
     return list(engine.run(rows))
   except UserError as error:

@@ -213,7 +213,7 @@ def _find_span(answers, rows, outputs, answer) -> tuple[int, int, int] | None:
 
 
 def _decide(answers, rows, outputs, answer, span):
-  """What was decided ("" for nothing), in which sequence, row and logits."""
+  """The answer ("" for none), its sequence, row and logits."""
   if span:
     number, first, last = span
     logits = {"start_logits": first, "end_logits": last}

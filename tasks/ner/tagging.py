@@ -36,7 +36,7 @@ class Settings(EvaluatedFineTuning, Packing):
   word_column: int = flag(0, "Column of the words.")
   tag_column: int = flag(-1, "Column of the tags; -1 for the last.")
   tag_scheme: str | None = flag(
-    None, "Scheme to which tags are wanted.", choices=TARGETS
+    None, "Scheme to which tags are converted.", choices=TARGETS
   )
   max_seq_length: int = common(128, "Maximum number of tokens.", minimum=3)
   document_context: bool = flag(

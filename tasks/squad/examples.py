@@ -163,9 +163,9 @@ class _Paragraph:
         f"{first} is not within the context of {self._length} characters; "
         "count from 0, and characters, not bytes"
       )
-    # As in the original, an answer that begins in whitespace before the first
-    # word has the start -1. The slice from -1 is empty, unless the paragraph
-    # has a single word.
+    # The start is -1 if the answer begins in whitespace before the first word.
+    # The slice from -1 is empty, unless the paragraph has a single word. The
+    # original does the same.
     start = bisect.bisect_right(self._starts, first) - 1
     end = bisect.bisect_right(self._starts, last) - 1
     words = " ".join(self.words[start : end + 1])

@@ -1,4 +1,4 @@
-"""How often work is done, by a fake clock: steps, log lines, files, traces."""
+"""A fake clock counts steps, log lines, files and traces."""
 
 import itertools
 from contextlib import nullcontext
