@@ -92,7 +92,7 @@ class TensorFlowEngine(Batches):
       outputs = function(**{k: constant(v) for k, v in inputs.items()})
     except errors.InvalidArgumentError as error:
       raise UserError(first_line(error.message)) from None
-    return {name: value.numpy()[:rows] for name, value in outputs.items()}
+    return {name: value.numpy() for name, value in outputs.items()}
 
 
 def load(path: str) -> TensorFlowEngine:

@@ -147,6 +147,13 @@ def test_a_batch_gives_each_row_its_own_outputs_in_order():
   assert engine.shapes == [(4, 40)]
 
 
+def test_an_engine_has_limits_of_its_own():
+  engine = _Sums()
+  engine.max_tokens, engine.max_rows = 1 << 15, 40
+  engine.run([_row(4, masked_lm_positions=np.arange(1))] * 50)
+  assert engine.shapes == [(40, 4), (10, 4)]
+
+
 @pytest.fixture(name="with_gpu")
 def _with_gpu(monkeypatch):
   """Gives TensorFlow a GPU by name; threads run at their start."""
@@ -169,10 +176,11 @@ def test_a_gpu_pads_small_batches_to_the_shapes_of_programs(
 ):
   monkeypatch.setattr(savedmodel, "_FEW_ROWS", (2,))
   monkeypatch.setattr(savedmodel, "_SHORTEST", 4)
-  engine = savedmodel.text_model(every_task["tagging"]).engine
+  model = savedmodel.text_model(every_task["tagging"])
+  engine = model.engine
   rows = [_row(length) for length in (3, 8, 9, 12)]
   expected = engine.run(rows)
-  engine.warm_up()
+  model.warm_up()
   assert [*engine._programs] == [(2, 4), (2, 8), (2, 12)]
   calls = []
   for shape, program in engine._programs.items():

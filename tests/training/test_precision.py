@@ -93,6 +93,17 @@ def test_an_overflow_is_skipped_and_reported():
       np.testing.assert_array_equal(step.state[name].numpy(), value, name)
 
 
+def test_a_step_that_is_not_finite_counts_in_its_call_alone():
+  step = _float16_step(1.0)
+
+  def spoil(batch):
+    return batch | {"masked_lm_weights": batch["masked_lm_weights"] * np.nan}
+
+  for data, first in ((toy.batches(1).map(spoil), 1), (toy.batches(1), -1)):
+    step.train(iter(data), tf.constant(1))
+    assert step.first_nonfinite_step.numpy() == first
+
+
 def test_a_run_survives_overflows_until_the_scale_fits(tmp_path):
   step = _float16_step(2.0**40)
   before = [variable.numpy() for variable in step.variables]
