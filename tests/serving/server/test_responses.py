@@ -143,6 +143,7 @@ def _lines(capfd, number):
   """Waits for access log lines and matches each with LINE."""
   output, end = "", time.monotonic() + 10
   while output.count("\n") < number and time.monotonic() < end:
+    time.sleep(0.05)  # readouterr loses what is written while it reads
     output += capfd.readouterr().out
   return [LINE.fullmatch(line) for line in output.splitlines(True)]
 
