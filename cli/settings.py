@@ -105,7 +105,7 @@ class Settings:
     return value
 
   def check_files(self, *names: str) -> None:
-    """Raises ValueError without a flag, OSError for an unreadable file."""
+    """Raises ValueError for an empty flag, OSError for an unreadable file."""
     for name in names:
       self.needed(name)
       self.check_file(name)
@@ -142,7 +142,7 @@ def flags_of(kind: type[Settings]) -> dict[str, Flag]:
 
 
 class Numbers(flags.ArgumentParser):
-  """Parses a number of type `kind`, or several with commas to a tuple."""
+  """Parses a number of type `kind`, or a tuple of several with commas."""
 
   def __init__(self, kind: type, minimum: float):
     self._kind, self._minimum = kind, minimum
@@ -264,7 +264,7 @@ def line_of(parsed: flags.Flag) -> str:
 
 
 def from_line(argument: str) -> str:
-  """Parses a `line_of` into --name=value; ValueError for invalid JSON."""
+  """Parses a line by `line_of` into --name=value; ValueError for bad JSON."""
   name, is_json, value = argument.partition(":json=")
   if not is_json or not re.fullmatch(r"--\w+", name):
     return argument

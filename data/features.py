@@ -160,7 +160,7 @@ def truncate_pair(first: list[int], second: list[int], limit: int) -> None:
 def check_texts(
   name: str, value: Any, rank: int, takes_words: bool = False
 ) -> Any:
-  """Returns a text (or a list of words), or lists `rank` deep; or UserError."""
+  """Returns a text, or lists of texts `rank` deep, or raises UserError."""
   if isinstance(value, bytes):
     value = value.decode("utf-8", "replace")
   are_words = takes_words and not rank and not isinstance(value, str)

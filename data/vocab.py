@@ -131,7 +131,7 @@ def check_size(
 def check_same(
   ids: Mapping[str, int], expected: Mapping[str, int], name: str, source: str
 ) -> None:
-  """Raises ValueError if a vocabulary differs from a model's, `expected`.
+  """Raises ValueError if a vocabulary differs from `expected`, the model's.
 
   New tokens may replace [unused] tokens or follow the last token.
   """

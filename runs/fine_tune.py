@@ -80,7 +80,7 @@ class Task(ABC, Generic[S, R]):
 
   @abstractmethod
   def evaluate(self, model: keras.Model, records: R) -> Mapping[str, float]:
-    """Scores of a dev set, in an Evaluation if run.html is to show examples."""
+    """Scores a dev set; an Evaluation has examples for run.html, too."""
 
   @abstractmethod
   def predict(

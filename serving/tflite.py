@@ -24,7 +24,8 @@ class LiteRtEngine:
 
   A batch would change results: int8 models scale activations by the largest
   value of a tensor. A single row uses all cores. Several rows use one core
-  each, or more if memory limits the interpreters, which pack copies of weights.
+  each, or more if memory limits the number of interpreters. Each interpreter
+  packs a copy of the weights.
   """
 
   max_rows = 1

@@ -233,8 +233,8 @@ def drop_corrupt(
 ) -> list[str]:
   """Copies the intact records of files with corrupt records to a folder.
 
-  Returns the paths with copies. UserError if more than `at_most` records are
-  corrupt, a file has none intact, or a wrong length hides others.
+  Returns the paths with copies. Raises UserError if more than `at_most` records
+  are corrupt, a file has no intact record, or a wrong length hides records.
   """
   errors = list(_errors(paths, schema))
   for _, error, remedy in errors:

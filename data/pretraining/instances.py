@@ -156,7 +156,7 @@ def sentence_pairs(
   """Splits a document into sentence pairs (section 3.1, task 2, of the paper).
 
   A "sentence" is a run of segments. Half of the second sentences follow the
-  first, and half are from random documents; the segments that they replace
+  first sentence, and half are from random documents. The replaced segments
   begin the next pair. Some documents draw a length below T for all their pairs.
 
   Yields ids of both, T - 3 in total at most, and True if the second is random.

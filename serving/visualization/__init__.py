@@ -238,7 +238,7 @@ def _decide(answers, rows, outputs, answer, span):
 
 
 def _contributions(model, row, logits) -> np.ndarray:
-  """Gradient times input of a sum of logits, [T], as shares of 1.
+  """Gradient times input of a sum of logits, [T], as fractions of 1.
 
   The input is `embedding_output`. Source: Shrikumar et al., arXiv:1605.01713.
   """

@@ -99,7 +99,7 @@ def _part(settings: Settings, name, level):
 
 
 def _submissions(output_dir, name, data_dir=None):
-  """Paths of files for GLUE's site; `data_dir` selects existing test files."""
+  """Paths of files for GLUE's site; a `data_dir` must have the test files."""
   return [
     os.path.join(output_dir, name, split.submission)
     for split in named_tasks.find(name).splits.values()

@@ -271,7 +271,7 @@ def read(
   kinds: Collection[str],
   copied_columns: Sequence[str] = (),
 ) -> dict[str, list[TextExample]]:
-  """Examples by split, for the `kinds` train, dev, test, and all variants."""
+  """Reads examples by split, for `kinds` such as dev, with all variants."""
   result = {}
   for split, source in task.splits.items():
     kind = split.partition("_")[0]

@@ -307,7 +307,7 @@ class TagRecordBuilder(RowEncoder):
   def windows(
     self, sentences: Sequence[Sentence]
   ) -> Iterator[tuple[list[int], list[str] | None, TagWindow]]:
-    """Ids, tags and window of each record; `sentences` give the context."""
+    """Yields ids, tags and window of each record; `sentences` are context."""
     words = [
       self.token_ids(word)[: self._max_pieces] or [self._unknown]
       for sentence in sentences

@@ -77,8 +77,8 @@ def decode(
   original fails, the answer is "" with NO_ANSWER_ODDS. In an ensemble, a text
   has the mean of the models' probabilities, and the mean's logarithm as score.
 
-  Windows are in the order of the examples, `logits` in the order of the
-  windows, else ValueError.
+  Raises ValueError unless windows are in the order of the examples, and
+  `logits` in the order of the windows.
   """
   predictions = Predictions()
   pairs = zip(windows, logits, strict=True)
@@ -176,11 +176,11 @@ def _n_best(windows, logits, words, answer_text, config) -> list[_Entry]:
 def _candidates(
   windows, logits, null, config
 ) -> Iterator[tuple[int, int, int]]:
-  """Yields window, start and end of spans, best first; ties by window.
+  """Yields window, start and end of spans, best first, equal ones by window.
 
   Start and end are in the paragraph, among the K best of their window. The
   start token has the most context in this window. Version 2 adds the empty
-  answer (0 to 0), the last of equals.
+  answer (0 to 0), after spans of the same score.
   """
   columns: list[tuple] = []
   for number, window in enumerate(windows):
