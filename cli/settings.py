@@ -4,8 +4,9 @@
   class Training(Settings):
     learning_rate: float = flag(5e-5, "Peak learning rate.", minimum=0.0)
 
-This line is all that a flag needs. The command line, --help, the warning about
-changed flags, dry runs, sweeps and defaults for older run.json files follow.
+A flag needs no other line. The command line, --help, the warning about changed
+flags, dry runs and sweeps read the dataclass, and an older run.json gets the
+defaults.
 """
 
 import json

@@ -85,8 +85,8 @@ def pretrainer(config: BertConfig, next_sentence: bool = True) -> keras.Model:
   """Makes BERT with the masked-LM head and, if wanted, the next-sentence head.
 
   Maps ENCODER_INPUTS [B, T] and `masked_lm_positions` [B, P] to the logits of
-  PretrainingHeads. ValueError for shallow attention: its encoders are
-  pre-trained alone.
+  PretrainingHeads. Raises ValueError for shallow attention, whose two encoders
+  are pre-trained separately.
   """
   if config.attention == "shallow":
     raise UserError(

@@ -41,8 +41,8 @@ class Index:
 def load_index(paths: Sequence[str], cache: str | None = None) -> Index:
   """Indexes the blocks of TFRecord files; ValueError for a truncated file.
 
-  A file of another program has no index beside it (tfrecord.create) and is
-  scanned; `cache` keeps the result until the file's size or time changes.
+  A file of another program lacks the index that tfrecord.create makes, and is
+  scanned. `cache` has the result until the file's size or time changes.
   """
   with ThreadPoolExecutor(16) as pool:  # remote files answer slowly
     indexes = zip(paths, pool.map(_read_index, paths), strict=True)

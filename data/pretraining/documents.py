@@ -36,8 +36,8 @@ class TextFormat:
   """Layout of documents in text files.
 
   "lines" has one sentence a line and a blank line between documents, as in the
-  original. "paragraphs" is prose with a blank line between documents, and
-  "documents" prose with one document a file. `field` names the field of JSON
+  original. "paragraphs" is prose with a blank line between documents.
+  "documents" is prose with one document a file. `field` names the field of JSON
   lines that has the text; None stands for plain text.
   """
 

@@ -156,8 +156,9 @@ class CausalTargets:
   have segment 0.
 
   Takes a batch of features.pretraining, with or without predictions. Returns
-  the batch with [B, T - 1] masked_lm_positions (all but the last in reading
-  order), masked_lm_ids (the next tokens) and masked_lm_weights (0 for padding).
+  the batch with three fields [B, T - 1]: masked_lm_positions, all but the last
+  in reading order; masked_lm_ids, the next tokens; masked_lm_weights, 0 for
+  padding.
   """
 
   def __init__(self, direction: str, tokenizer: Tokenizer | None = None):

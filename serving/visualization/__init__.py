@@ -39,8 +39,8 @@ class Sequence(NamedTuple):
 
   `length` excludes padding. `attention`, [N layers, A heads, T, T], is from
   queries to keys. `values`, [T] each, has norms of vectors ("token", "segment",
-  "position", their "sum"), probabilities ("start", "end") of an answer's span,
-  and for one sequence what `_contributions` says ("decided").
+  "position", their "sum") and probabilities of an answer's span ("start",
+  "end"). One sequence has the result of `_contributions` ("decided").
   """
 
   ids: np.ndarray

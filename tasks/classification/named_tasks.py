@@ -237,8 +237,8 @@ def with_labels(
 ) -> ClassificationTask:
   """The task of --task_name; for tsv labels.choose finds the labels.
 
-  FileNotFoundError if there is neither labels.txt nor a training file,
-  ValueError if the file is not a table or has a single label.
+  Raises FileNotFoundError without labels.txt and training file, ValueError if
+  the training file is not a table or has a single label.
   """
   task = choose(settings)
   if task.is_regression:

@@ -72,10 +72,11 @@ def decode(
 ) -> Predictions:
   """Predicts an answer to each question.
 
-  Without a candidate text (no token, or no allowed span among the best) the
-  answer is "empty" in version 1.1, as in the original. In version 2, where the
-  original fails, the answer is "" with NO_ANSWER_ODDS. In an ensemble, a text
-  has the mean of the models' probabilities, and the mean's logarithm as score.
+  A question has no candidate text if there is no token, or no allowed span
+  among the best. Version 1.1 then answers "empty", as the original does. In
+  version 2, where the original fails, the answer is "" with NO_ANSWER_ODDS. In
+  an ensemble, a text has the mean of the models' probabilities, and the mean's
+  logarithm as score.
 
   Raises ValueError unless windows are in the order of the examples, and
   `logits` in the order of the windows.
@@ -114,9 +115,10 @@ class AnswerText:
   ) -> tuple[str, tuple[int, int]]:
     """Text of the tokens `start` to `end`, and the first and last word.
 
-    The tokens "steve smith" give "Steve Smith" of the words "Steve Smith's":
-    finds the tokens in the words as the tokenizer splits and spells them, then
-    counts characters other than blanks. If that fails, returns all words.
+    The tokens "steve smith" give "Steve Smith" of the words "Steve Smith's".
+    The tokenizer splits and spells the words, so that the tokens can be found
+    there. Then the method counts characters other than blanks. If that fails,
+    returns all words.
     """
     pieces = self._tokenizer.convert_ids_to_tokens(window.ids[start : end + 1])
     first = window.token_word_ids[start - window.context_offset]
