@@ -206,7 +206,7 @@ def log_labels(
   expected: Collection[str] = (),
   unit: str = "example",
 ) -> None:
-  """Logs the frequencies of the labels of a file's examples (`unit`).
+  """Logs how often each label occurs in a file; `unit` names an example.
 
   Warns of missing `expected` labels and of `similar` labels.
   """

@@ -1,8 +1,9 @@
 """The tokenizer, and the rows of features.py, as TensorFlow operations.
 
 Legend: N texts, P distinct pieces between blanks, D distinct words, A words to
-split, F matched word pieces; ragged are (M) pieces of a text, (W) words of a
-piece, (C) characters of a word, (T) tokens of a text, piece or word.
+split, F matched word pieces. Ragged dimensions are in parentheses: (M) pieces
+of a text, (W) words of a piece, (C) characters of a word, (T) tokens of a text,
+piece or word.
 """
 
 import types

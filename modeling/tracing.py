@@ -30,7 +30,7 @@ _shared: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 @dataclass(frozen=True)
 class Mode:
-  """Choices of what is traced; `mode` changes them."""
+  """Choices for tracing the network; the context `mode` changes these."""
 
   fused: bool | None = None  # form of fused_ops.py; None: by device
   gradients: bool = True  # False in inference: none in fused_ops.py

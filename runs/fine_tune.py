@@ -67,7 +67,7 @@ class Task(ABC, Generic[S, R]):
     """Writes and returns the records of a split."""
 
   def num_examples(self, records: R) -> int:
-    """Examples of an epoch of training."""
+    """Number of examples in an epoch of training."""
     return len(records.rows)
 
   @abstractmethod

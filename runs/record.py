@@ -79,7 +79,7 @@ def _checked(flag: Flag, value):
 
 
 def _existing_file(folder, entry, name, values):
-  """Path of a run's file: as a flag of the entry says, or in the folder."""
+  """Path of a run's file, by the entry's flag or in the folder."""
   path = run_json.path_of(entry, name)
   if path and files.exists(path):
     return path

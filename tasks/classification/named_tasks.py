@@ -78,7 +78,7 @@ class Settings(OwnFiles, LongText, EvaluatedFineTuning, Packing):
 def _task(
   name, text_a, text_b, label, labels=("0", "1"), header=None, **options
 ):
-  """Makes a GLUE task: files have the same text columns; test has no labels."""
+  """Makes a GLUE task. All files have the same texts; test has no labels."""
   train = Split("train.tsv", text_a, text_b, label, header)
   test = Split("test.tsv", text_a, text_b, submission=f"{name}.tsv")
   splits = {"train": train, "dev": replace(train, file="dev.tsv"), "test": test}
@@ -153,7 +153,7 @@ TASKS = {
 
 
 def find(name: str) -> ClassificationTask:
-  """A task of GLUE, or XNLI; ignores case, "-" and "_". Raises ValueError."""
+  """Finds GLUE's or XNLI's task; ignores case, "-" and "_"; or ValueError."""
   plain = str.maketrans("", "", "-_")
   for known, task in TASKS.items():
     if known.lower().translate(plain) == name.lower().translate(plain):

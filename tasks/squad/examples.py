@@ -179,7 +179,7 @@ class _Paragraph:
 
 
 def _questions(paths: Sequence[str]) -> Iterator[tuple[str, _Paragraph, dict]]:
-  """All questions: the name for messages, the paragraph, the JSON object."""
+  """Yields each question: name for messages, paragraph, JSON object."""
   for path in paths:
     for i, article in enumerate(articles(path)):
       source = f"{path}, article {i}"
