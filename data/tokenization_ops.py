@@ -19,7 +19,7 @@ _TO_THE_END = 2**31 - 1
 
 
 class GraphTokenizer(tf.Module):
-  """Text to word pieces, as TensorFlow operations; ValueError without [UNK].
+  """Splits text by TensorFlow operations. Raises ValueError without [UNK].
 
   Drops bytes that are not UTF-8. Call it with thousands of lines, as repeated
   pieces and words cost little. A SavedModel has the vocabulary as an asset.

@@ -97,7 +97,8 @@ class LiteRtEngine:
 class _Interpreter:
   """A LiteRT file as a function of a row, for one thread at a time.
 
-  A new error repeats all earlier ones, so after many the file is loaded again.
+  The text of an error repeats all earlier errors. After many errors the file is
+  therefore loaded again.
   """
 
   def __init__(self, file, num_threads):

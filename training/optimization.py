@@ -197,7 +197,7 @@ class Optimizer:
 
   @tf.function(autograph=False, jit_compile=True)
   def _changed(self, old, gradient, scalars, multiplier, decay, enabled):
-    """Returns new values of `old`, variables and then slots."""
+    """Returns new values of `old`, which has variables, then slots."""
     # Compiled, so that each variable and slot is read once.
     number = len(old) - len(self.slots)
     rate, gradient_scale, step = scalars

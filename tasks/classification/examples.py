@@ -276,7 +276,7 @@ class TextRecordBuilder(RowEncoder):
 def encode_label(
   label: Any, ids: Mapping[str, int], multi_label: bool
 ) -> list[float]:
-  """Id of a class, 0 or 1 for each class, or a score; 0 if unknown."""
+  """Returns a class id, a score, or 0 or 1 for each class; 0 if unknown."""
   if multi_label:
     return [int(name in (label or ())) for name in ids]
   if label is None:

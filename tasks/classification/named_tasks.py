@@ -109,7 +109,7 @@ def _mnli() -> ClassificationTask:
 
 
 def xnli(language: str = "zh") -> ClassificationTask:
-  """XNLI in a language; the original has Chinese, "zh"."""
+  """Makes XNLI's task in a language. The original has Chinese, "zh"."""
   language_column = ("language", language)
   dev = Split("xnli.dev.tsv", *_PAIR, "gold_label", language=language_column)
   train = f"multinli/multinli.train.{language}.tsv"
@@ -153,7 +153,7 @@ TASKS = {
 
 
 def find(name: str) -> ClassificationTask:
-  """Finds GLUE's or XNLI's task; ignores case, "-" and "_"; or ValueError."""
+  """Finds a task by name, without case, "-" and "_"; ValueError if unknown."""
   plain = str.maketrans("", "", "-_")
   for known, task in TASKS.items():
     if known.lower().translate(plain) == name.lower().translate(plain):
@@ -235,7 +235,7 @@ def _custom_task(settings: Settings):
 def with_labels(
   settings: Settings, checkpoint_labels: str | None
 ) -> ClassificationTask:
-  """The task of --task_name; for tsv labels.choose finds the labels.
+  """Returns the task of --task_name; for tsv, labels.choose finds the labels.
 
   Raises FileNotFoundError without labels.txt and training file, ValueError if
   the training file is not a table or has a single label.

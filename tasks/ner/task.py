@@ -30,7 +30,7 @@ from training import inference
 
 @dataclass(frozen=True)
 class TagRecords(RecordDataset):
-  """Records of windows, the `rows`, and the sentences of the windows."""
+  """Records of windows, and the sentences. `rows` are the windows."""
 
   token_fields = (*TOKENS, "label_ids")
 
