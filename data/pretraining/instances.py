@@ -260,7 +260,7 @@ class RecordBuilder:
     return read_documents(lines, self._ids, progress, 2, max_tokens)
 
   def corpus(self, paths: Sequence[str], progress: Progress) -> list[Document]:
-    """Documents of files; ValueError for files without text."""
+    """Reads the documents of files; ValueError for files without text."""
     lines = chain.from_iterable(map(self.config.text_format.lines, paths))
     if self.config.deduplicate:
       lines = documents.drop_documents(lines, progress)
