@@ -98,7 +98,7 @@ class Bert(layers.ConfigLayer):
     }
 
   def compute_output_spec(self, input_ids, *_, positions=None, **__):
-    # Keras would trace the network to find them.
+    # Keras would trace the network to find these shapes.
     shape = self.config.vocab_size, self.config.hidden_size
     table = keras.KerasTensor(shape, self.compute_dtype)
     return output_spec(self, input_ids, positions) | {"embedding_table": table}

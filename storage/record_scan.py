@@ -210,7 +210,7 @@ def check_record(
 
 
 def _errors(paths, schema) -> Iterator[tuple[str, str, str]]:
-  """Path, error (with the number, from 0) and remedy of each corrupt record."""
+  """Yields path, error with number (from 0) and remedy of corrupt records."""
   skips = setting("max_corrupt_records", "N")
   for path in paths:
     for number, record in enumerate(scan(path, schema)):
