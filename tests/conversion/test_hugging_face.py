@@ -55,7 +55,8 @@ def _change(folder, change, name="config.json", removed=()):
   (folder / name).write_text(json.dumps(settings))
 
 
-# Names here and there; * is "bert/encoder/layer_" or "bert.encoder.layer.".
+# The original's names and Hugging Face's. * stands for "bert/encoder/layer_" or
+# "bert.encoder.layer.".
 NAMES = """
 bert.embeddings.word_embeddings.weight bert/embeddings/word_embeddings
 *11.attention.output.LayerNorm.weight *11/attention/output/LayerNorm/gamma
@@ -103,7 +104,7 @@ def test_a_model_comes_back_bit_for_bit(tmp_path, head):
   tensor = tensors[f"{prefix}encoder.layer.1.intermediate.dense.weight"]
   kernel = bert.values["bert/encoder/layer_1/intermediate/dense/kernel"]
   np.testing.assert_array_equal(tensor, kernel.T)
-  if aside.exists():  # a folder of theirs has no such file
+  if aside.exists():  # a Hugging Face folder has no such file
     aside.unlink()
     back = hugging_face.read(str(tmp_path))
     assert "bert/pooler/dense/kernel" not in back.values
