@@ -169,7 +169,7 @@ def test_one_label_is_a_score(tmp_path):
   assert hugging_face.read(str(tmp_path)).multi_label
 
 
-def test_a_choice_has_no_bias(tmp_path):
+def test_a_multiple_choice_head_has_no_bias(tmp_path):
   bert, _, tensors = _write(tmp_path, "multiple_choice")
   assert tensors["classifier.weight"].shape == (1, 8)
   np.testing.assert_array_equal(tensors["classifier.bias"], [0.0])
@@ -320,7 +320,7 @@ def test_unused_variables_are_saved_in_another_file(tmp_path):
   assert names == ["config.json", "model.safetensors"]
 
 
-def test_copies_are_left_out(tmp_path):
+def test_copied_and_unknown_tensors_are_left_out(tmp_path):
   _, _, tensors = _write(tmp_path, "pretraining")
   table = tensors["bert.embeddings.word_embeddings.weight"]
   more = {
