@@ -41,9 +41,9 @@ class WarmupLinearDecay:
 
 
 class Slot:
-  """A variable's slot as a part of `joint`, the slots of a group, [N].
+  """A slot of one variable: a part of `joint` [N], the slot of a group.
 
-  Read and assigned like a tf.Variable of the variable's `shape`.
+  It is read and assigned like a tf.Variable of the variable's `shape`.
   """
 
   def __init__(self, joint: tf.Variable, start: int, shape: tf.TensorShape):
@@ -132,8 +132,8 @@ class Optimizer:
     """Returns the direction of an update, and the new slots.
 
     `gradient` and `slots`, in the order of `self.slots`, have the shape of a
-    variable, or are vectors of several. `step`, float32, counts the updates
-    before this one.
+    variable, or are vectors for several variables. `step`, float32, counts the
+    updates before this one.
     """
     raise NotImplementedError
 
@@ -177,7 +177,7 @@ class Optimizer:
     enabled,
   ):
     """Updates the variables of a group that have a gradient, and the slots."""
-    del first  # of the variables
+    del first  # the first variable, which the strategy passes
     gradient = _join(
       tf.zeros_like(v) if g is None else g
       for g, v in zip(gradients, variables, strict=True)

@@ -217,7 +217,10 @@ def best_folder(output_dir: str) -> str:
 
 
 def read_best(output_dir: str) -> dict:
-  """Reads best.json: `metric`, `value`, `step`, last step `evaluated`."""
+  """Reads best.json: `metric`, `value`, `step`, and `evaluated`.
+
+  `evaluated` is the step of the last evaluation.
+  """
   path = os.path.join(best_folder(output_dir), _BEST)
   keys = {"metric", "value", "step", "evaluated"}
   return run_json.read_json(path, dict, keys)

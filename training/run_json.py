@@ -67,7 +67,10 @@ def path_of(entry: Mapping, name: str) -> str | None:
 
 
 def copy_last_entry(output_dir: str, other_dir: str, **flag_values) -> None:
-  """Appends the last entry of other_dir with `flag_values`, if it is new."""
+  """Appends the last entry of other_dir, with `flag_values`, to output_dir's.
+
+  Does nothing if output_dir's last entry is the same.
+  """
   for entry in read(other_dir)[-1:]:
     entry["flags"] |= flag_values
     if [entry] != read(output_dir)[-1:]:
@@ -97,7 +100,10 @@ def versions() -> dict[str, str]:
 
 
 def commit(besides: Sequence[str] = ()) -> str | None:
-  """Git commit of this code, or None; "+" marks changes outside `besides`."""
+  """Git commit of this code, or None. A "+" at the end marks changed files.
+
+  Changes of files that match `besides` have no "+".
+  """
 
   def git(*words):
     return subprocess.run(

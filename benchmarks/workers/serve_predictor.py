@@ -5,7 +5,7 @@ from predictor import Predictor
 
 
 def prepare(path: str) -> worker.Answer:
-  """Loads a model of path?engine; see `worker.answer_pairs` for requests."""
+  """Loads a model from `path`, folder?engine; requests: worker.answer_pairs."""
   folder, _, engine = path.partition("?")
   predict = Predictor(folder, engine or "auto", warm_up=True)
   is_squad = "question" in predict.inputs

@@ -43,8 +43,7 @@ _REMEDY = (
   "write each word on a line, then a tab and its tag, and a blank line after "
   "each sentence"
 )
-# Columns of words and tags; -1 is the last column.
-Columns = tuple[int, int]
+Columns = tuple[int, int]  # numbers of words' and tags' columns; -1 is the last
 # A training file is read twice, but its messages are logged once.
 _log_once, _warn_once = map(cache, (logging.info, logging.warning))
 
@@ -57,12 +56,12 @@ class Sentence(NamedTuple):
   document: int = 0  # number, from 0
   line: int = 1  # line of the first word, from 1; each word has the next line
   is_line: bool = False  # all words are on one line
-  scheme: Scheme | None = None  # the file's scheme, if the tags were converted
+  scheme: Scheme | None = None  # scheme of the file, if tags were converted
   left_out: Collection[int] = ()  # lines of the file that are not words
 
   @property
   def lines(self) -> list[int]:
-    """Number of each word's line."""
+    """Line number of each word."""
     numbers = count(self.line, step=0 if self.is_line else 1)
     words = (number for number in numbers if number not in self.left_out)
     return [*islice(words, len(self.words))]
@@ -71,7 +70,7 @@ class Sentence(NamedTuple):
 def read_sentences(
   path: str, word_column: int = 0, tag_column: int | None = -1
 ) -> list[Sentence]:
-  """Reads the sentences of a file; without tags if `tag_column` is None.
+  """Reads the sentences of a file. If `tag_column` is None, reads no tags.
 
   Raises OSError, or ValueError with file and line for another layout.
   """
@@ -107,7 +106,7 @@ def _read_json(path, columns) -> Iterator[Sentence]:
 
 
 def _texts(values, keys, where) -> list[str]:
-  """Value of the first key that has a list of texts."""
+  """Value of the first of the keys whose value is a list of texts."""
   for key in keys:
     value = values.get(key)
     if isinstance(value, list) and all(isinstance(t, str) and t for t in value):
@@ -196,7 +195,7 @@ def _is_row(cells, widths, tags, column) -> bool:
 
 
 def _check_rows(path, rows, tags) -> None:
-  """Raises ValueError for lines such as Ann/B-PER, tables and running text."""
+  """Raises ValueError for lines such as Ann/B-PER, a table, or running text."""
   for separator in ",; /|_":
     end = -1 if separator in ",; " else None  # as in "Ann, B-PER"
     joined = [
@@ -226,7 +225,7 @@ def _check_rows(path, rows, tags) -> None:
 
 
 def _pick(path, number, cells, columns) -> list[str]:
-  """Cells of a line, by column."""
+  """Picks the word, and the tag if `columns` has two columns, from a line."""
   width = len(cells)
   start = f"{path}, line {number}: {number_of(width, 'column')}, so that"
   if not all(-width <= column < width for column in columns):

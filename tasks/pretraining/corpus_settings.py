@@ -12,7 +12,7 @@ from storage import UserError
 
 @dataclass(frozen=True, kw_only=True)
 class Corpus(Settings):
-  """Text files, and the engine to read texts with."""
+  """Text files, and Beam's runner, which may read them."""
 
   input_file: str = common(
     None, "Text files or globs, comma-separated.", required=True
@@ -45,7 +45,7 @@ class Corpus(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class Sampling(Settings):
-  """Weights of the patterns of --input_file."""
+  """How often each pattern of --input_file is drawn."""
 
   sampling_exponent: float = flag(
     1.0,
@@ -58,7 +58,7 @@ class Sampling(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class Masks(Settings):
-  """Choice and replacement of masked tokens."""
+  """How masked tokens are chosen and replaced."""
 
   max_predictions_per_seq: int = original(
     20, "Maximum of masked tokens in a record.", minimum=1
