@@ -132,14 +132,14 @@ QUESTION = PARAGRAPH % '"context": "", "qas": [{%s}]'
     (QUESTION % '"id": "x"', 'question x: "question" is missing'),
   ],
 )
-def test_faults_of_files_are_named(path, content, message):
+def test_faults_of_files_are_reported(path, content, message):
   path.write_bytes(content.encode("utf-8", "surrogateescape"))
   with pytest.raises(ValueError, match=message) as caught:
     squad_examples.read_examples([str(path)])
   assert str(path) in str(caught.value)
 
 
-def test_repeated_ids_are_named_before_predictions(path, caplog):
+def test_repeated_ids_are_reported_before_predictions(path, caplog):
   mill = question(**answer("mill"))
   with caplog.at_level("WARNING", logger="absl"):
     squad_examples.read_examples([write(path, mill, mill | {"id": "q2"})])
