@@ -163,7 +163,7 @@ def test_an_epoch_by_length_has_every_example_once(tmp_path, batch_size):
 
 
 def test_a_mix_by_length_is_sorted_across_epochs(tmp_path):
-  """Lengths may differ only at the end of an epoch, which a mix does not have."""
+  """Lengths may differ only at the end of an epoch. A mix has no epoch."""
   schema = features.classification(T)
   sources = []
   for name, lengths in (("a", (1, T, 3)), ("b", (2, T - 1, 5, T - 3))):
