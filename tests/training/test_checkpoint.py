@@ -61,7 +61,7 @@ def test_the_next_checkpoint_replaces_the_first(tmp_path, caplog, keep, steps):
   assert f"checkpoints in {tmp_path}: {', '.join(names)} (0.0 MB" in caplog.text
 
 
-def test_a_checkpoint_is_found_by_any_of_its_files(tmp_path):
+def test_find_checkpoint_takes_the_name_of_any_of_its_files(tmp_path):
   prefix = _saved(tmp_path)
   for suffix in ("", ".index", ".data-00000-of-00001", ".meta"):
     assert checkpoint_files.find_checkpoint(prefix + suffix) == prefix

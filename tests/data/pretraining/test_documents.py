@@ -66,7 +66,7 @@ def test_the_first_of_equal_documents_stays(lines):
 
 
 @given(st.lists(LINES, min_size=1))
-def test_duplicates_found_by_shards_are_the_duplicates_of_the_corpus(parts):
+def test_shards_drop_the_same_documents_as_the_corpus(parts):
   numbers = shards.find_repeated([shards.digests(part) for part in parts])
   progress = SILENT()
   left = [
