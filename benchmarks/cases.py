@@ -101,7 +101,10 @@ def batch(case: Case) -> dict[str, np.ndarray]:
 def timed_steps(
   step: Callable[[], float], warm_up: int
 ) -> Callable[[float], dict]:
-  """Warms up; makes the function with which a training worker answers."""
+  """Warms up by `warm_up` steps; returns a function that times more steps.
+
+  A training worker answers each request by this function.
+  """
   for _ in range(warm_up):
     step()
 

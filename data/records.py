@@ -1,4 +1,4 @@
-"""Batches of records: endless and shuffled to train, once to evaluate.
+"""Batches of records: endless and shuffled to train, in one pass to evaluate.
 
 Each epoch shuffles the blocks of the files (storage/record_scan.py). A chunk
 has 40 shuffled blocks with R records, which are shuffled in memory. The order
@@ -222,7 +222,7 @@ class ShuffledRecords:
 
 
 def _order(group, key):
-  """Indices sorted by group, then by a key less than _LIMIT."""
+  """Indices sorted by group, then by key. Keys are less than _LIMIT."""
   return tf.argsort(group * _LIMIT + key, stable=True)
 
 

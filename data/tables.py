@@ -243,7 +243,7 @@ def _wrong_width(path, line, fields, header, delimiter, is_plain, dialect):
 
 
 def _records(path, lines, delimiter, is_plain=False, strict=True):
-  """Yields the first line's number and the fields of each row.
+  """Yields the number of each row's first line, and the row's fields.
 
   Skips blank rows, except quoted ones.
   """

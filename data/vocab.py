@@ -169,7 +169,7 @@ class Tokenizer(Protocol):
     """True for a token that continues the word of the previous token."""
 
   def save(self, folder: str) -> None:
-    """Writes the vocabulary to a folder, named as tokenization.names lists."""
+    """Writes the vocabulary to a folder, under a name in tokenization.names."""
 
   def ids(self, text: str) -> list[int]:
     """Ids of the tokens of a text."""

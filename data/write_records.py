@@ -26,7 +26,7 @@ def write_records(
   prepare: Callable[[], Build],
   processes: int = 1,
 ) -> Counter:
-  """Writes a record for each example, atomically.
+  """Writes a file with a record for each example, atomically.
 
   Returns the number of texts by length in tokens before truncation. For
   `prepare` and errors see workers.ordered_map. Raises ValueError if a record

@@ -57,7 +57,7 @@ class Checkpoints:
   def restore_or_set_seed(self, seed: int | None) -> int:
     """Seeds Keras and TensorFlow by the saved seed or `seed`; returns the seed.
 
-    If both are missing, draws a seed; ValueError for several workers.
+    If both are missing, draws a seed. Several workers get a ValueError instead.
     """
     prefix = self.newest_readable()
     reader = checkpoint.Reader(prefix) if prefix else None

@@ -67,9 +67,10 @@ def path_of(entry: Mapping, name: str) -> str | None:
 
 
 def copy_last_entry(output_dir: str, other_dir: str, **flag_values) -> None:
-  """Appends the last entry of other_dir, with `flag_values`, to output_dir's.
+  """Copies other_dir's last entry to the end of output_dir's run.json.
 
-  Does nothing if output_dir's last entry is the same.
+  `flag_values` replace the entry's flags. Does nothing if the last entry of
+  output_dir is already the same.
   """
   for entry in read(other_dir)[-1:]:
     entry["flags"] |= flag_values
@@ -85,7 +86,7 @@ def append(output_dir: str, entry: dict) -> None:
 
 
 def keeps_best(flag_values: Mapping) -> bool:
-  """True if a run with such flags saves the best checkpoint."""
+  """True if a run with these flags saves the best checkpoint."""
   patience = flag_values.get("early_stopping_patience") or 0
   return bool(flag_values.get("keep_best")) or patience > 0
 

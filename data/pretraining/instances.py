@@ -22,7 +22,10 @@ _SAMPLES = 3  # examples in the log
 
 @dataclass(frozen=True)
 class MaskPolicy:
-  """Probabilities of [MASK] and of random tokens (table 8 of the paper)."""
+  """Probabilities that [MASK] or a random token replaces a chosen token.
+
+  See table 8 of the paper.
+  """
 
   mask_token_prob: float = 0.8
   random_token_prob: float = 0.1

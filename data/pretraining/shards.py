@@ -27,9 +27,9 @@ _MANY = 500  # instances; for fewer, the fraction of random ones is chance
 def build_shard(
   builder: RecordBuilder, shard: Shard
 ) -> tuple[list[bytes], Mapping[str, int], list[str]]:
-  """Returns a shard's records, counts of them and others, and texts to log.
+  """Returns a shard's records, counts by name, and texts to log.
 
-  The counts are by name, such as "documents" and "instances".
+  The counts have names such as "documents" and "instances".
   """
   config = builder.config
   progress = Progress("", 0, "", log=lambda text: None)

@@ -36,7 +36,10 @@ class Corpus(Settings):
   pipeline_options: str = device("", "Flags of --runner, as one text.")
 
   def runner_options(self) -> list[str]:
-    """Options for Beam from both flags; ValueError for unbalanced quotes."""
+    """Options for Beam from --runner and --pipeline_options.
+
+    Raises ValueError for unbalanced quotes.
+    """
     try:
       return [f"--runner={self.runner}", *shlex.split(self.pipeline_options)]
     except ValueError as error:

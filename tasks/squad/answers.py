@@ -1,4 +1,4 @@
-"""Answers questions about contexts, and locates the answers there."""
+"""Answers questions about contexts, and locates the answers in the contexts."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -164,7 +164,11 @@ class WindowMaker:
     return self._last[1]
 
   def _token_span(self, document: _Document, answer: Answer):
-    """First and last token of an answer, or of its words if these differ."""
+    """First and last token of an answer.
+
+    If the tokens of its words do not contain the tokens of its text, returns
+    the first and last token of the words.
+    """
     first = document.word_starts[answer.start]
     last = document.word_starts[answer.end + 1] - 1
     expected = self._ids(answer.text)

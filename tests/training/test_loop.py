@@ -130,7 +130,9 @@ def test_a_training_stops_before_it_saves_nan(tmp_path):
   assert not (tmp_path / "model.ckpt-5.index").exists()
 
 
-def test_a_finished_training_does_nothing(tmp_path, caplog, traced):
+def test_a_finished_training_trains_and_writes_nothing(
+  tmp_path, caplog, traced
+):
   for done in (5, 9):
     traced.step.assign(done)
     with caplog.at_level("INFO", logger="absl"):

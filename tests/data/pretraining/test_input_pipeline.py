@@ -92,7 +92,7 @@ def test_workers_read_the_same_global_batches(paths, workers, replicas):
     np.testing.assert_array_equal(part, expected)
 
 
-def test_evaluation_repeats_the_records_without_end(paths):
+def test_batches_for_evaluation_repeat_the_records_endlessly(paths):
   batches = [*_input(paths[:1]).endless_eval_batches(5).take(3)]
   ids = np.concatenate([batch["input_ids"][:, 0] for batch in batches])
   np.testing.assert_array_equal(ids, [*range(7), *range(7), 0])

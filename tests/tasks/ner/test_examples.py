@@ -142,7 +142,9 @@ def test_a_file_without_words_is_refused(tmp_path, content):
     ("wikigold/wikigold.conll.txt", -1, 1696, 39007),
   ],
 )
-def test_real_files_are_read(file, tag, sentences, words):
+def test_published_files_have_known_numbers_of_sentences_and_words(
+  file, tag, sentences, words
+):
   path = f"{shared.DATASETS}/{file}"
   result = examples.read_sentences(path, tag_column=tag)
   assert len(result) == sentences
