@@ -73,14 +73,14 @@ def find_vocabulary(start: str, entry: Mapping, vocab_size: int) -> str | None:
   flags = ("bert_config_file", "init_checkpoint")
   for path in (start, *(run_json.path_of(entry, flag) for flag in flags)):
     file = path and sibling(path, "vocab_file")
-    with suppress(UserError, OSError):  # another file of that name
+    with suppress(UserError, OSError):  # not a vocabulary
       if file and 0 <= vocab_size - len(open_tokenizer(file).vocab) < PADDING:
         return file.removeprefix("./")
   return None
 
 
 def lower_cases(trained_flags: Mapping, vocab_file: str) -> bool:
-  """True if a model lower-cases texts, by the run's flags or the vocabulary."""
+  """True if a model lower-cases texts, as run.json or its vocabulary says."""
   known = trained_flags.get("do_lower_case")
   if known is None or not trained_flags.get("vocab_file"):
     tokens = open_tokenizer(vocab_file).vocab
