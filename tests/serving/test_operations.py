@@ -58,7 +58,7 @@ QUICK = ("classification of pairs", "choices", "questions", "tagging")
 
 
 @pytest.mark.parametrize("name", tasks.slow_but(QUICK))
-def test_every_task_is_made_of_known_operations(exported, name):
+def test_every_task_uses_only_known_operations(exported, name):
   for signature, function in exported[name].functions.items():
     assert not _operations_of(function) - KNOWN, signature
 
