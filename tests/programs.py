@@ -2,8 +2,8 @@
 
 Importing TensorFlow takes seconds, and so does the end of a process that has
 imported it. So each program runs in a fork of a process that has imported
-TensorFlow, and the fork exits at once. Tests in tests/parity and tests that kill
-a program start new processes.
+TensorFlow, and the fork exits at once. Tests in tests/parity and tests that
+kill a program start new processes.
 """
 
 import importlib

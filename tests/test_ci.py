@@ -22,7 +22,7 @@ def _write(path, text):
 
 @pytest.fixture(name="run")
 def _run(tmp_path):
-  """Returns a function that runs .ci/run; returns the process, calls of make."""
+  """Makes a function that runs .ci/run; returns the process, calls of make."""
   checkout, temporary = tmp_path / "checkout", tmp_path / "temporary"
   (checkout / ".ci").mkdir(parents=True)
   shutil.copy(ROOT / ".ci/run", checkout / ".ci/run")

@@ -355,7 +355,7 @@ def _words(line):
 
 @pytest.fixture(name="outcomes", scope="module")
 def _outcomes(tmp_path_factory):
-  """Returns a function from a program to (status, log, changed files) by line."""
+  """Makes a function from a program to status, log, changed files by line."""
   folder = tmp_path_factory.mktemp("mistakes")
   _write_text(folder)
   _write_models(folder)
