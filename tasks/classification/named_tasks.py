@@ -25,6 +25,7 @@ _COLA = ("source", "label", "star", "sentence")
 _F1 = ("accuracy", "f1")
 _CORRELATIONS = ("pearson", "spearman")
 _MATTHEWS = ("matthews_correlation",)
+_MISSING = ("nan", "null", "<na>", "#n/a")
 _PAIR = ("sentence1", "sentence2")
 _QUESTIONS = ("question1", "question2")
 
@@ -133,7 +134,13 @@ TASKS = {
     _task("SST-2", "sentence", None, "label"),
     _task("MRPC", "#1 String", "#2 String", "Quality", metrics=_F1),
     _task(
-      "STS-B", *_PAIR, "score", (), is_regression=True, metrics=_CORRELATIONS
+      "STS-B",
+      *_PAIR,
+      "score",
+      (),
+      is_regression=True,
+      score_range=(0, 5),
+      metrics=_CORRELATIONS,
     ),
     _task("QQP", *_QUESTIONS, "is_duplicate", metrics=_F1, skip_broken=True),
     _mnli(),
@@ -314,6 +321,10 @@ def _training_labels(task, data_dir):
   if joined and not task.multi_label:
     logging.warning(
       f"{path}: {joined[0]!r} is one label; --multi_label makes it several"
+    )
+  if missing := [x for x in sorted(result) if x.lower() in _MISSING]:
+    logging.warning(
+      f"{path}: {missing[0]!r} is a label: is it a missing value?"
     )
   if number >= 20 and 2 * len(result) > number:
     logging.warning(

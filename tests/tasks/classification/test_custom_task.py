@@ -182,6 +182,8 @@ def test_labels_that_are_perhaps_others_are_reported(tmp_path, caplog):
     (_rows("a\tx", "b\tx|y"), {}, "'x|y' is one label; --multi_label makes"),
     (_rows("a\tx", "b\ty|z"), {}, None),
     (_rows("a\tx", "b\tx|y"), SEVERAL, None),
+    (_rows("a\tx", "b\tNaN"), {}, "'NaN' is a label: is it a missing value?"),
+    (_rows("a\tx|null", "b\ty"), SEVERAL, "'null' is a label: is it a miss"),
     (_rows(*rows), {}, "20 labels in 20 rows: is kind the right --label_col"),
     (_rows(*rows[:19]), {}, None),
     (_rows(*rows, *rows), {}, None),
