@@ -124,7 +124,7 @@ def test_rows_that_are_cut_in_two_are_left_out_of_qqp_alone(tmp_path):
   read, task = examples.read_examples, named_tasks.find("QQP")
   assert [x.guid for x in read(task, str(tmp_path), "train")] == ["train-2"]
   with pytest.raises(
-    ValueError, match=r"v, line 2: 2 .*: fetch the file again"
+    ValueError, match=r"v, line 2: 2 .* fetch the file again"
   ):
     read(task, str(tmp_path), "test")  # each row needs a prediction
 
