@@ -90,6 +90,9 @@ def read_sentences(
   if len(sentences) == 1 and len(sentences[0].words) > _LONG:
     text = "%s: all %d words are one sentence; a blank line should end each"
     _warn_once(text, path, len(sentences[0].words))
+  if len(sentences) >= 20 and all(len(s.words) == 1 for s in sentences):
+    text = "%s: each of the %d words is a sentence; are there blank lines "
+    _warn_once(text + "between all words?", path, len(sentences))
   return sentences
 
 

@@ -55,7 +55,8 @@ class Scheme(NamedTuple):
 
   def __str__(self) -> str:
     if not self.layout:
-      return "IO (types alone)" if self.name else "none (single words)"
+      other = f", {self.outside!r} outside" * (self.outside != OUTSIDE)
+      return f"IO (types alone{other})" if self.name else "none (single words)"
     separator, is_suffix, _ = self.layout
     affix = "suffix" if is_suffix else "prefix"
     return f"{self.name} ({affix}, separator {separator!r})"

@@ -123,9 +123,7 @@ def test_rows_that_are_cut_in_two_are_left_out_of_qqp_alone(tmp_path):
     (tmp_path / f"{split}.tsv").write_text(text)
   read, task = examples.read_examples, named_tasks.find("QQP")
   assert [x.guid for x in read(task, str(tmp_path), "train")] == ["train-2"]
-  with pytest.raises(
-    ValueError, match=r"v, line 2: 2 .* fetch the file again"
-  ):
+  with pytest.raises(ValueError, match=r"v, line 2: 2 .* fetch the file again"):
     read(task, str(tmp_path), "test")  # each row needs a prediction
 
 

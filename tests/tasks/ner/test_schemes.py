@@ -23,9 +23,9 @@ SCHEMES = [
   ("b-X i-X o b-X", "BIO (prefix, separator '-')", [(0, 2), (3, 4)]),
   ("X-b X-i O O", "BIO (suffix, separator '-')", [(0, 2)]),
   ("X X O X", "IO (types alone)", [(0, 2), (3, 4)]),
-  ("X X _ X", "IO (types alone)", [(0, 2), (3, 4)]),
-  ("X X - X", "IO (types alone)", [(0, 2), (3, 4)]),
-  ("X X 0 X", "IO (types alone)", [(0, 2), (3, 4)]),
+  ("X X _ X", "IO (types alone, '_' outside)", [(0, 2), (3, 4)]),
+  ("X X - X", "IO (types alone, '-' outside)", [(0, 2), (3, 4)]),
+  ("X X 0 X", "IO (types alone, '0' outside)", [(0, 2), (3, 4)]),
   ("X X X X", "none (single words)", [(0, 1), (1, 2), (2, 3), (3, 4)]),
 ]
 
