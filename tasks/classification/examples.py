@@ -173,7 +173,9 @@ def _label(task, column, row, path):
   if task.multi_label:
     result = labels.split(label, where)
   elif task.dialect and _is_list(label):
-    raise UserError(f"{where}: {label[:40]} is a list: give --multi_label")
+    raise UserError(
+      f"{where}: {label[:40]} is a list: give --multi_label, or write a text"
+    )
   else:
     result = (dict(task.label_aliases).get(label, label),)
   if task.dialect and not {*result} <= {*task.labels}:

@@ -18,7 +18,7 @@ from tasks.classification.examples import ClassificationTask, Split, TextExample
 from training import checkpoint_files, run_json
 
 CUSTOM = "tsv"
-EXTENSIONS = (".tsv", ".csv", ".jsonl", ".txt")
+EXTENSIONS = (".tsv", ".csv", ".jsonl", ".json", ".txt")
 _NLI_LABELS = ("contradiction", "entailment", "neutral")
 _ENTAILMENT_LABELS = ("entailment", "not_entailment")
 _COLA = ("source", "label", "star", "sentence")
@@ -295,7 +295,7 @@ def read(
 def _training_labels(task, data_dir):
   split = task.splits["train"]
   path = os.path.join(data_dir, split.file)
-  result, has_several, number = set(), False, 0
+  result, has_several, number, rejected = set(), False, 0, 0
   for row in tables.read_table(path, split.columns, dialect=task.dialect):
     label = row.values[split.label].strip()
     where = f"{path}, line {row.line}"
@@ -308,9 +308,10 @@ def _training_labels(task, data_dir):
     else:
       result.add(label)
     number += 1
+    rejected += row.values.get("answer") in ("reject", "ignore")  # of Prodigy
   if not result:
     raise UserError(f"{path}: every {split.label} is empty: there is no label")
-  doubtful = [name for name in sorted(result) if re.search("[,;[]", name)]
+  doubtful = [name for name in sorted(result) if re.search("[,;#[]", name)]
   if task.multi_label and doubtful and not has_several:
     logging.warning(
       f"{path}: no text has several labels. {labels.SEPARATOR!r} separates "
@@ -321,6 +322,11 @@ def _training_labels(task, data_dir):
   if joined and not task.multi_label:
     logging.warning(
       f"{path}: {joined[0]!r} is one label; --multi_label makes it several"
+    )
+  if rejected:
+    logging.warning(
+      f"{path}: {rejected} of {number} rows have 'answer' reject or ignore, "
+      f"but count with their {split.label}: leave them out"
     )
   if missing := [x for x in sorted(result) if x.lower() in _MISSING]:
     logging.warning(
