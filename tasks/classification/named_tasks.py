@@ -311,11 +311,20 @@ def _training_labels(task, data_dir):
     rejected += row.values.get("answer") in ("reject", "ignore")  # of Prodigy
   if not result:
     raise UserError(f"{path}: every {split.label} is empty: there is no label")
-  doubtful = [name for name in sorted(result) if re.search("[,;#[]", name)]
-  if task.multi_label and doubtful and not has_several:
+  doubts = [
+    f"labels: is {name!r} one label?"
+    for name in sorted(result)
+    if re.search("[,;#[]", name)
+  ]
+  if result == {"0", "1"}:
+    doubts = [
+      "labels. If the table has a column for each label: put their names into "
+      "one column"
+    ]
+  if task.multi_label and doubts and not has_several:
     logging.warning(
       f"{path}: no text has several labels. {labels.SEPARATOR!r} separates "
-      f"labels: is {doubtful[0]!r} one label?"
+      f"{doubts[0]}"
     )
   joined = [x for x in sorted(result) if {*x.split(labels.SEPARATOR)} & result]
   joined = [name for name in joined if labels.SEPARATOR in name]

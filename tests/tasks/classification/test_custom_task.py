@@ -183,6 +183,7 @@ def test_labels_that_are_perhaps_others_are_reported(tmp_path, caplog):
     (_rows("a\tx", "b\tx|y"), {}, "'x|y' is one label; --multi_label makes"),
     (_rows("a\tx", "b\ty|z"), {}, None),
     (_rows("a\tx", "b\tx|y"), SEVERAL, None),
+    (_rows("a\t1", "b\t0"), SEVERAL, "has a column for each label: put their"),
     (_rows("a\tx#y", "b\ty"), SEVERAL, "no text has several labels"),
     (
       PRODIGY.format("accept", "reject"),
