@@ -32,6 +32,7 @@ _HEADER = (
   re.compile(r"(?i)(word|token)s?"),
   re.compile(r"(?i)((ner|pos|bio|iob)[ _-]?)?(tag|label)s?|ner"),
 )
+_BRACKETS = re.compile(r"(\([^()*]+)?\*?\)?")  # of CoNLL-2012: (PER* *) *
 _LONG = 200  # words; a longer sentence is perhaps several
 # Keys of JSON lines, for words and tags.
 _KEYS = (("tokens", "words"), ("ner_tags", "tags", "labels", "ner"))
@@ -144,6 +145,7 @@ def _read_columns(path, columns) -> Iterator[Sentence]:
     )
   sizes = Counter(len(cells) for _, cells in rows)
   [(usual, _)] = sizes.most_common(1) or [(0, 0)]
+  has_brackets = "*" in tags and all(map(_BRACKETS.fullmatch, tags))
   document, is_empty = 0, True
 
   def find_kind(line):
@@ -166,6 +168,8 @@ def _read_columns(path, columns) -> Iterator[Sentence]:
           "add the word or tag that is missing"
         )
       start, known_tags = block[0][0], more[0] if more else None
+      if known_tags and has_brackets:
+        known_tags = _from_brackets(known_tags)
       others = left_out or ()
       yield Sentence(words, known_tags, document, start, left_out=others)
       is_empty = False
@@ -173,6 +177,17 @@ def _read_columns(path, columns) -> Iterator[Sentence]:
   if odd and min(columns) < 0:
     text = "%s, line %d: %d columns, but most have %d; is something missing?"
     _warn_once(text, path, odd[0][0], len(odd[0][1]), usual)
+
+
+def _from_brackets(tags) -> list[str]:
+  """Tags in BIO; brackets are around the words of an entity."""
+  result, kind = [], ""
+  for tag in tags:
+    begins = tag.startswith("(")
+    kind = tag.strip("(*)") if begins else kind
+    result.append(f"{'B' if begins else 'I'}-{kind}" if kind else "O")
+    kind = "" if tag.endswith(")") else kind
+  return result
 
 
 def _header(path, rows, columns) -> set[int]:

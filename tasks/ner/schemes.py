@@ -122,15 +122,13 @@ def recognize(tags: Collection[str]) -> Scheme:
     parts |= layout_parts[1]
     left -= parts.keys()
   if not layouts:
-    # CoNLL-2012 has brackets around several words: (PER* and *).
-    others = {tag for tag in left if "(" in tag and "*" in tag}
     outsides = (OUTSIDE, "_", "-", "OUT", "NONE")
     if not all(map(str.isdigit, tags)):  # perhaps ids
       outsides += ("0",)
     outside = next(filter(tags.__contains__, outsides), "")
     parts = {outside or OUTSIDE: (OUTSIDE, "")}
     name = "IO" if outside else ""
-    return Scheme(name, None, parts, outside or OUTSIDE, others)
+    return Scheme(name, None, parts, outside or OUTSIDE)
   letters = {letter for letter, _ in parts.values()}
 
   def fit(name):

@@ -331,6 +331,23 @@ def test_a_header_is_no_word(tmp_path, caplog, header, columns, line):
     assert words == [f"{word} ran"]
 
 
+@pytest.mark.parametrize(
+  ("tags", "expected"),
+  [
+    ("(PER) (PER* * *) * (LOC*)", "B-PER B-PER I-PER I-PER O B-LOC"),
+    ("(PER* *)\n\n* *", "B-PER I-PER O O"),
+    ("(S* (NP(DT*) *) *", None),  # a parse
+    ("( ) *", None),  # parts of speech
+  ],
+)
+def test_tags_in_brackets_are_read_as_bio(tmp_path, tags, expected):
+  text = "\n".join(f"w{' ' * bool(tag)}{tag}" for tag in tags.split(" "))
+  text = text.replace("\n\n", "\n\nw ")
+  sentences = examples.read_sentences(_write(tmp_path, f"{text}\n"))
+  result = " ".join(tag for one in sentences for tag in one.tags)
+  assert result == (expected or tags)
+
+
 def test_ranges_and_empty_nodes_of_conllu_are_no_words(tmp_path, caplog):
   caplog.set_level("INFO", "absl")
   text = "1-2\tzum\t_\n1\tzu\tP\n2\tdem\tD\n2.1\tist\tV\n3\tOrt\tN\n\n"
