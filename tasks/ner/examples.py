@@ -29,8 +29,8 @@ _ID = re.compile(r"\d+[-.]\d+")  # CoNLL-U: 2-3 is a range, 2.1 an empty node
 _NAMED = re.compile(r"(?:.*\|)?\w+=(O|[BIESMLUW]-[^|]+)(?:\|.*)?")
 # Names of the columns of words and tags, in a header.
 _HEADER = (
-  re.compile(r"(?i)(word|token)s?"),
-  re.compile(r"(?i)((ner|pos|bio|iob)[ _-]?)?(tag|label)s?|ner"),
+  re.compile(r"(?i)(word|token|text|form|wort|id)s?"),
+  re.compile(r"(?i)((ner|pos|bio|iob)[ _-]?)?(tag|label)s?|ner|pos|entity"),
 )
 _BRACKETS = re.compile(r"(\([^()*]+)?\*?\)?")  # of CoNLL-2012: (PER* *) *
 _LONG = 200  # words; a longer sentence is perhaps several

@@ -312,6 +312,7 @@ def test_tags_with_a_name_are_read_from_the_last_column_of_conllu(tmp_path):
   [
     ("word\ttag", TAGGED, 1),
     ("# a\n\nTokens\tNER Tag\n", TAGGED, 3),
+    ("Text\tPOS", TAGGED, 1),
     ("Sentence #\tWord\tPOS\tTag", (1, 3), 1),
     ("Sentence #\tWord\tPOS\tTag", (1, -1), 1),
   ],
