@@ -267,7 +267,7 @@ def line_of(parsed: flags.Flag) -> str:
 
 def from_line(argument: str) -> str:
   """Turns a line of `line_of` into --name=value; ValueError for bad JSON."""
-  argument = argument.removeprefix("\ufeff")  # begins a flagfile
+  argument = argument.removeprefix("\ufeff")  # a flagfile may begin so
   name, is_json, value = argument.partition(":json=")
   if not is_json or not re.fullmatch(r"--\w+", name):
     return argument

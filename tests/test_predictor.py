@@ -296,7 +296,7 @@ def test_each_argument_reaches_the_model(opened, given, named, expected):
 
 
 @pytest.mark.parametrize(("given", "number"), [({}, 0), ({"warm_up": True}, 1)])
-def test_a_model_is_warmed_up_if_asked(opened, given, number):
+def test_a_model_is_warmed_up_only_on_request(opened, given, number):
   Predictor("m", **given)
   assert opened.model.warmed == number
   assert opened.model.sizes == []

@@ -185,7 +185,7 @@ def test_predictions_copy_the_columns_in_prediction_columns(classifier):
   assert task.examples["test"][0].columns == {"label": "b"}
 
 
-def test_labels_of_a_teacher_are_checked_in_training(tmp_path, classifier):
+def test_only_training_checks_the_labels_of_a_teacher(tmp_path, classifier):
   labels.save(["a", "b"], str(tmp_path / "old"))  # another order
   args = classifier.replace(teacher=str(tmp_path / "old"))
   assert stages.task_of("run_classifier", args.replace(do_eval=True))

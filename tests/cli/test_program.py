@@ -177,7 +177,7 @@ def test_log_lines_have_the_time_and_the_text():
 # --- TensorFlow and Keras without log lines and unused libraries
 
 
-def test_the_log_level_of_the_user_stays(monkeypatch):
+def test_the_log_level_of_the_user_is_not_changed(monkeypatch):
   monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL")
   start_up.silence_tensorflow()
   assert os.environ["TF_CPP_MIN_LOG_LEVEL"] == "3"

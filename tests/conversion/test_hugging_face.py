@@ -426,7 +426,9 @@ def test_the_bert_of_sentence_transformers_is_read(tmp_path, part):
     ({"is_decoder": True}, "is_decoder is True"),
   ],
 )
-def test_other_models_are_refused(tmp_path, change, message):
+def test_a_configuration_of_another_network_is_refused(
+  tmp_path, change, message
+):
   _write(tmp_path, "encoder")
   _change(tmp_path, change)
   with pytest.raises(ValueError, match=message):

@@ -36,7 +36,7 @@ def _outputs(bert, head, expected):
   return model({name: expected[name] for name in model.input})
 
 
-def test_a_converted_encoder_computes_the_same(preset, expected):
+def test_a_converted_encoder_computes_equal_outputs(preset, expected):
   bert = keras_hub.read(str(preset))
   result = _outputs(bert, "encoder", expected)
   for name in ("sequence_output", "pooled_output"):
@@ -47,7 +47,7 @@ def test_a_converted_encoder_computes_the_same(preset, expected):
 
 
 @pytest.mark.parametrize("name", ["BertTextClassifier", "BertClassifier"])
-def test_a_converted_classifier_computes_the_same(preset, expected, name):
+def test_a_converted_classifier_computes_equal_outputs(preset, expected, name):
   shutil.copytree(GOLDEN / "classifier", preset, dirs_exist_ok=True)
   (preset / "task.json").write_text(json.dumps({"class_name": name}))
   bert = keras_hub.read(str(preset))
@@ -133,7 +133,7 @@ MISSING = "transformer_encoder_2/self_attention_layer/query_dense/vars/0"
     (lambda c: c["config"].update(num_layers=10**15), f"KeyError.*{MISSING}"),
   ],
 )
-def test_another_model_is_refused(preset, change, message):
+def test_a_preset_of_another_model_is_refused(preset, change, message):
   _edit(preset, change)
   with pytest.raises(ValueError, match=message):
     keras_hub.read(str(preset))

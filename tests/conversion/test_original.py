@@ -190,7 +190,7 @@ def test_a_given_letter_case_overrides_the_models_own():
     ("bert/x", {"attention": "left_to_right"}, "attention=left_to_right"),
   ],
 )
-def test_another_network_is_refused_for_transformers(name, changes, part):
+def test_a_network_that_transformers_lacks_is_refused(name, changes, part):
   config = small_model.config(9, **changes).to_dict()
   bert = CanonicalModel("x", {name: np.zeros(1)}, config)
   original.complete(bert)

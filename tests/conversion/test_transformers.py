@@ -49,7 +49,7 @@ def _batch(model):
 
 @pytest.mark.parametrize("act", ["gelu", "gelu_erf"])
 @pytest.mark.parametrize("head", MODELS)
-def test_transformers_computes_the_same_outputs(tmp_path, head, act):
+def test_transformers_computes_equal_outputs(tmp_path, head, act):
   import torch  # noqa: PLC0415
   import transformers  # noqa: PLC0415
 

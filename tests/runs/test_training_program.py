@@ -63,9 +63,7 @@ def test_a_failed_run_removes_no_older_file(
   assert [path.name for path in folder.glob("*")] == (before or [])
 
 
-def test_a_folder_without_a_lock_causes_a_warning(
-  tmp_path, monkeypatch, caplog
-):
+def test_a_lock_that_fails_causes_a_warning(tmp_path, monkeypatch, caplog):
   def refuse(*_):
     raise OSError(errno.ENOLCK, "No locks available")
 

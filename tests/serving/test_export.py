@@ -55,7 +55,7 @@ def _logits(asked, rows):
   return logits.numpy()
 
 
-def test_there_are_three_signatures(asked, logits):
+def test_a_savedmodel_has_three_signatures(asked, logits):
   signatures = ["serving_default", "serving_examples", "serving_features"]
   assert sorted(asked) == signatures
   first, second = map(tf.constant, zip(*TEXTS, strict=True))
@@ -188,7 +188,7 @@ def test_files_of_a_killed_export_are_removed(tmp_path):
   assert [p.name for p in (tmp_path / "export").iterdir()] == ["saved_model.pb"]
 
 
-def test_the_faster_of_two_exports_to_a_folder_stays(tmp_path):
+def test_the_first_complete_export_to_a_folder_stays(tmp_path):
   first = tmp_path / "export" / "first"
   with (
     pytest.raises(FileExistsError, match="/export is there already"),

@@ -208,7 +208,7 @@ def test_records_after_a_wrong_length_are_not_dropped(path, tmp_path):
   assert sorted(os.listdir(tmp_path)) == [".a.tfrecord.blocks", "a.tfrecord"]
 
 
-def test_records_of_another_kind_are_refused(tmp_path):
+def test_records_of_another_schema_are_refused(tmp_path):
   path = str(tmp_path / "b.tfrecord")
   schema = Schema(Feature("ids", (2,)), Feature("label", ()))
   encode = tfrecord.ExampleEncoder(schema)

@@ -124,7 +124,7 @@ PATHS = """
 
 
 @pytest.mark.parametrize("path", PATHS.split())
-def test_no_path_reads_another_file(client, path):
+def test_no_url_reads_a_file_of_the_disk(client, path):
   status, headers, body = client.request("GET", path)
   assert status in (400, 404)
   assert headers["content-type"] == "application/json"

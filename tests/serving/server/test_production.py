@@ -94,7 +94,7 @@ def test_http_addresses_redirect_to_https(proxy):
 
 
 @needs_nginx
-def test_load_balancers_need_no_password_and_metrics_stay_inside(served):
+def test_load_balancers_need_no_password_and_nginx_hides_metrics(served):
   server, proxy = served
   for path in ("/healthz", "/readyz"):
     assert proxy.request("GET", path, user=None)[::2] == (200, b"ok\n")
@@ -290,7 +290,7 @@ def test_the_deployment_starts_the_server_and_its_probes_succeed(tmp_path):
   assert grace > DEFAULTS.request_timeout + int(seconds) + 5
 
 
-def test_proxies_of_forwarded_allow_ips_are_obeyed(
+def test_proxies_of_forwarded_allow_ips_are_trusted(
   tmp_path, monkeypatch, capfd
 ):
   monkeypatch.setenv("FORWARDED_ALLOW_IPS", "127.0.0.0/8")
