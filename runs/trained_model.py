@@ -65,16 +65,29 @@ def sibling(path: str, flag: str) -> str | None:
   return next(filter(None, paths), None)
 
 
+def vocabulary_of(path: str) -> str | None:
+  """Existing vocabulary in a checkpoint's folder, or by its run.json."""
+  file = sibling(path, "vocab_file") or run_json.path_of(
+    checkpoint_files.run_of(path), "vocab_file"
+  )
+  return file if file and files.exists(file) else None
+
+
 def find_vocabulary(start: str, entry: Mapping, vocab_size: int) -> str | None:
   """Finds a vocabulary of the model's size beside a run's files, or None.
 
-  `start` is the run's folder or checkpoint, `entry` comes from run.json.
+  `start` is the run's folder or checkpoint, `entry` comes from run.json and may
+  have the fingerprint of the vocabulary.
   """
+  mark = entry.get("vocabulary")
   flags = ("bert_config_file", "init_checkpoint")
   for path in (start, *(run_json.path_of(entry, flag) for flag in flags)):
     file = path and sibling(path, "vocab_file")
     with suppress(UserError, OSError):  # another file of that name
-      if file and 0 <= vocab_size - len(open_tokenizer(file).vocab) < PADDING:
+      tokenizer = file and open_tokenizer(file)
+      if not tokenizer or mark not in (None, tokenizer.fingerprint):
+        continue
+      if 0 <= vocab_size - len(tokenizer.vocab) < PADDING:
         return file.removeprefix("./")
   return None
 
