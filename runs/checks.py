@@ -239,7 +239,12 @@ def check_head(settings: FineTuning, name: str) -> None:
 
 
 def vocabulary_mark(settings: Training, paths: Iterable[str]) -> str | None:
-  """Fingerprint of the records' vocabulary, or of an earlier training's."""
+  """Fingerprint of a training's vocabulary, None if unknown.
+
+  Without --vocab_file the records tell it, or an earlier training.
+  """
+  if settings.vocab_file:
+    return settings.tokenizer.fingerprint
   mark = next(filter(None, map(record_scan.vocabulary, paths)), None)
   start = checkpoint(settings)
   if mark or not start:

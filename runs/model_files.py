@@ -152,9 +152,20 @@ def check_vocabulary(
   if not start:
     return
   path, ids = settings.needed("vocab_file"), settings.tokenizer.vocab
+  mark = checkpoint_files.run_of(start).get("vocabulary")
+  marks = [None, settings.tokenizer.fingerprint]
   if saved := trained_model.vocabulary_of(start):
-    vocab.check_same(ids, open_tokenizer(saved).vocab, path, saved)
-  elif vocab_size - len(ids) >= trained_model.PADDING:
+    tokenizer = open_tokenizer(saved)
+    vocab.check_same(ids, tokenizer.vocab, path, saved)
+    marks.append(tokenizer.fingerprint)
+  if mark not in marks:  # `saved` may be the same file
+    raise UserError(
+      f"{path} is not the vocabulary with which {start} was trained: restore "
+      "that file; new words go into [unused] lines of a copy"
+    )
+  if saved:
+    return
+  if vocab_size - len(ids) >= trained_model.PADDING:
     logging.warning(
       "%s has %d lines, but the model of %s has %d ids: is it the right file?",
       settings.vocab_file,

@@ -194,20 +194,18 @@ def check_vocabularies(settings: Settings, paths: list[str]) -> None:
   """Raises ValueError if records have the ids of another vocabulary.
 
   Indexes of record files have the fingerprint of their vocabulary; others pass.
-  A run with --vocab_file may start from a model with fewer tokens.
+  `checks.check_run` has checked --vocab_file.
   """
   marks = {path: record_scan.vocabulary(path) for path in paths}
   expected: dict[str, str | None] = {}
   if settings.vocab_file:
     name = f"--vocab_file={settings.vocab_file}"
     expected[name] = settings.tokenizer.fingerprint
-  if start := checks.checkpoint(settings):
-    mark = checkpoint_files.run_of(start).get("vocabulary")
-    saved = trained_model.vocabulary_of(start)
-    if saved and not (mark or expected):
-      expected[saved] = open_tokenizer(saved).fingerprint
-    elif not (saved and expected):
+  elif start := checks.checkpoint(settings):
+    if mark := checkpoint_files.run_of(start).get("vocabulary"):
       expected[f"the training of {start}"] = mark
+    elif saved := trained_model.vocabulary_of(start):
+      expected[saved] = open_tokenizer(saved).fingerprint
   for name, mark in [*expected.items(), *marks.items()]:
     for path, other in marks.items():
       if None not in (mark, other) and mark != other:

@@ -284,6 +284,24 @@ def test_the_vocabulary_in_a_folder_overrides_the_recorded_one(
     model_files.check_vocabulary(args, 6, None)
 
 
+def test_a_vocabulary_that_was_rebuilt_in_its_file_is_refused(tmp_path):
+  def arguments(*tokens):
+    path = _vocabulary(tmp_path / "named.txt", *tokens)
+    return programs.arguments("run_ner", vocab_file=path)
+
+  args = arguments(*TOKENS)
+  entry = {"flags": {"vocab_file": args.vocab_file}}
+  entry["vocabulary"] = checks.vocabulary_mark(args, [])
+  start = shared.touch_checkpoint(tmp_path / "run", "x")
+  run_json.append(str(tmp_path / "run"), entry)
+  model_files.check_vocabulary(args, 6, start)
+  longer = _vocabulary(tmp_path / "longer.txt", *TOKENS, "owl")
+  model_files.check_vocabulary(args.replace(vocab_file=longer), 7, start)
+  args = arguments(*TOKENS[:5], "b")
+  with pytest.raises(UserError, match=r"named.txt .* was trained: restore"):
+    model_files.check_vocabulary(args, 6, start)
+
+
 def test_a_much_smaller_vocabulary_is_warned_of(folder, caplog):
   prefix, path = str(folder / "old/model.ckpt"), folder / "given.txt"
   table = {"bert/embeddings/word_embeddings": np.zeros((200, 1))}

@@ -226,7 +226,6 @@ def _records(path, tokens):
     ("ab", {}, "b was .* than .*a:"),
     ("b", {"vocab_file": "a-vocab.txt"}, "b was .* than --vocab_file=.*a-v"),
     ("b", {"output_dir": "run"}, "b was .* than the training of .*run/"),
-    ("b", {"vocab_file": "b-vocab.txt", "output_dir": "run"}, "training of"),
     ("b", {"init_checkpoint": "release"}, "b was .* than .*release/vocab.txt"),
     ("b", {"init_checkpoint": "release", "vocab_file": "b-vocab.txt"}, None),
   ],
