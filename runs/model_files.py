@@ -152,17 +152,12 @@ def check_vocabulary(
   if not start:
     return
   path, ids = settings.needed("vocab_file"), settings.tokenizer.vocab
-  mark = checkpoint_files.run_of(start).get("vocabulary")
-  marks = [None, settings.tokenizer.fingerprint]
+  known = [settings.tokenizer]
   if saved := trained_model.vocabulary_of(start):
-    tokenizer = open_tokenizer(saved)
-    vocab.check_same(ids, tokenizer.vocab, path, saved)
-    marks.append(tokenizer.fingerprint)
-  if mark not in marks:  # `saved` may be the same file
-    raise UserError(
-      f"{path} is not the vocabulary with which {start} was trained: restore "
-      "that file; new words go into [unused] lines of a copy"
-    )
+    known.append(open_tokenizer(saved))  # it may be the same file
+    vocab.check_same(ids, known[1].vocab, path, saved)
+  if trained_model.is_other(checkpoint_files.run_of(start), *known):
+    raise trained_model.other_vocabulary(path, start)
   if saved:
     return
   if vocab_size - len(ids) >= trained_model.PADDING:

@@ -49,9 +49,24 @@ def find_model(path: str) -> ModelFiles:
         f"there is no {name} beside {prefix}: copy the model's file there"
       )
     paths.append(file)
+  if is_other(entry, open_tokenizer(paths[1])):
+    raise other_vocabulary(paths[1], prefix)
   lower_case = lower_cases(entry["flags"], paths[1])
   config = replace(BertConfig.from_json(paths[0]), **extensions(entry["flags"]))
   return ModelFiles(prefix, paths[0], paths[1], lower_case, config)
+
+
+def is_other(entry: Mapping, *tokenizers: Tokenizer) -> bool:
+  """True if a run.json entry has the fingerprint of none of the tokenizers."""
+  mark = entry.get("vocabulary")
+  return mark is not None and mark not in [t.fingerprint for t in tokenizers]
+
+
+def other_vocabulary(path: str, start: str) -> UserError:
+  return UserError(
+    f"{path} is not the vocabulary with which {start} was trained: restore "
+    "that file; new words go into [unused] lines of a copy"
+  )
 
 
 def sibling(path: str, flag: str) -> str | None:
@@ -79,15 +94,15 @@ def find_vocabulary(start: str, entry: Mapping, vocab_size: int) -> str | None:
   `start` is the run's folder or checkpoint, `entry` comes from run.json and may
   have the fingerprint of the vocabulary.
   """
-  mark = entry.get("vocabulary")
   flags = ("bert_config_file", "init_checkpoint")
   for path in (start, *(run_json.path_of(entry, flag) for flag in flags)):
     file = path and sibling(path, "vocab_file")
     with suppress(UserError, OSError):  # another file of that name
-      tokenizer = file and open_tokenizer(file)
-      if not tokenizer or mark not in (None, tokenizer.fingerprint):
+      if not file:
         continue
-      if 0 <= vocab_size - len(tokenizer.vocab) < PADDING:
+      tokenizer = open_tokenizer(file)
+      fits = 0 <= vocab_size - len(tokenizer.vocab) < PADDING
+      if fits and not is_other(entry, tokenizer):
         return file.removeprefix("./")
   return None
 

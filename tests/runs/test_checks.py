@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
-from runs import checks, model_files
+from runs import checks, model_files, trained_model
 from storage import UserError
 from tests import programs, shared, small_model
 from tests.runs.test_contradictions import raises
@@ -298,8 +298,13 @@ def test_a_vocabulary_that_was_rebuilt_in_its_file_is_refused(tmp_path):
   longer = _vocabulary(tmp_path / "longer.txt", *TOKENS, "owl")
   model_files.check_vocabulary(args.replace(vocab_file=longer), 7, start)
   args = arguments(*TOKENS[:5], "b")
-  with pytest.raises(UserError, match=r"named.txt .* was trained: restore"):
-    model_files.check_vocabulary(args, 6, start)
+  small_model.narrow(6).to_json(str(tmp_path / "run/bert_config.json"))
+  for check in (
+    lambda: model_files.check_vocabulary(args, 6, start),
+    lambda: trained_model.find_model(start),
+  ):
+    with pytest.raises(UserError, match=r"named.txt .* was trained: restore"):
+      check()
 
 
 def test_a_much_smaller_vocabulary_is_warned_of(folder, caplog):
