@@ -1,5 +1,6 @@
 """Finds the files of a trained model: in the same folder, or by run.json."""
 
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -63,9 +64,11 @@ def is_other(entry: Mapping, *tokenizers: Tokenizer) -> bool:
 
 
 def other_vocabulary(path: str, start: str) -> UserError:
+  folder = start if files.is_folder(start) else os.path.dirname(start) or "."
   return UserError(
-    f"{path} is not the vocabulary with which {start} was trained: restore "
-    "that file; new words go into [unused] lines of a copy"
+    f"{path} is not the vocabulary with which {start} was trained: give that "
+    "file, or, if this one only replaces [unused] lines, copy that file into "
+    f"{folder}"
   )
 
 

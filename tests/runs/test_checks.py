@@ -303,7 +303,7 @@ def test_a_vocabulary_that_was_rebuilt_in_its_file_is_refused(tmp_path):
     lambda: model_files.check_vocabulary(args, 6, start),
     lambda: trained_model.find_model(start),
   ):
-    with pytest.raises(UserError, match=r"named.txt .* was trained: restore"):
+    with pytest.raises(UserError, match=r"named.txt .* was trained: give"):
       check()
 
 
