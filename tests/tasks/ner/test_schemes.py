@@ -37,8 +37,8 @@ def test_a_scheme_is_recognized_and_scored_as_what_it_means(
   assert scheme.entities(tags) == [Entity("X", *ends) for ends in entities]
 
 
-# Adjacent entities of one, two, three and one words, then O and an entity of
-# one word, and one of another type.
+# Adjacent entities of one, two, three and one words, then O, then an entity of
+# one word, then an entity of another type.
 LETTERS = {
   "BIO": "B B I B I I B O B B",
   "IOB1": "I B I B I I B O I I",
@@ -241,7 +241,7 @@ def test_a_flag_converts_all_files(tmp_path, train, target):
     ("Ann NN\nran VB\n", "tags of single words: no scheme"),
   ],
 )
-def test_a_flag_converts_no_other_tags(tmp_path, text, message):
+def test_tag_scheme_refuses_tags_of_no_scheme(tmp_path, text, message):
   with pytest.raises(ValueError, match=message):
     _read(tmp_path, text, text, "BIO")
 
