@@ -87,6 +87,7 @@ def test_an_export_has_the_files_that_texts_need(saved):
   lengths = {
     "model_max_length": T,
     "vocab_size": len(vocab_file.split("\n")) - 1,
+    "vocab_fingerprint": FullTokenizer(tasks.vocab_file()).fingerprint,
   }
   assert json.loads(config) == {"do_lower_case": True} | lengths
   assert vocab_file == Path(tasks.vocab_file()).read_text()
