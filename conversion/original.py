@@ -26,7 +26,7 @@ _HEADS = {"run_classifier": "classification", "run_ner": "tagging"}
 
 
 def read_config(prefix: str, path: str | None = None) -> dict | None:
-  """Reads bert_config.json at `path` or of a checkpoint; None if absent."""
+  """Reads bert_config.json: at `path`, or the checkpoint's; None if absent."""
   path = path or interchange.file_of(prefix, "bert_config_file", BERT_CONFIG)
   return None if path is None else textfiles.read_json(path)
 

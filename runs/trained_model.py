@@ -58,7 +58,7 @@ def find_model(path: str) -> ModelFiles:
 
 
 def is_other(entry: Mapping, *tokenizers: Tokenizer) -> bool:
-  """True if a run.json entry has the fingerprint of none of the tokenizers."""
+  """True if an entry of run.json has a fingerprint, but no tokenizer has it."""
   mark = entry.get("vocabulary")
   return mark is not None and mark not in [t.fingerprint for t in tokenizers]
 
@@ -84,7 +84,7 @@ def sibling(path: str, flag: str) -> str | None:
 
 
 def vocabulary_of(path: str) -> str | None:
-  """Existing vocabulary in a checkpoint's folder, or by its run.json."""
+  """Finds a vocabulary: in a checkpoint's folder, or as its run.json says."""
   file = sibling(path, "vocab_file") or run_json.path_of(
     checkpoint_files.run_of(path), "vocab_file"
   )

@@ -99,7 +99,7 @@ def _read_index(path) -> np.ndarray | None:
 
 
 def vocabulary(path: str) -> str | None:
-  """Fingerprint of a file's vocabulary by its index; None if unknown."""
+  """Fingerprint of a file's vocabulary, as its index says; None if unknown."""
   with suppress(Exception):  # as in `_read_index`
     facts = json.loads(files.read_text(tfrecord.index_path(path)))
     if facts.items() >= tfrecord.identity(path).items():

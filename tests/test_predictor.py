@@ -216,7 +216,7 @@ def test_a_missing_engine_is_reported(folders, tmp_path):
   [answer] = Predictor(tmp_path)(["ab c"])
   predict = Predictor(copy, "litert_int8", warm_up=True)
   assert predict(["ab c"]) == [answer]
-  # Another process gets what opens the same file.
+  # A pickled predictor opens its file again in another process.
   other = pickle.loads(pickle.dumps(predict))
   assert other._answer.engine.name == predict._answer.engine.name
   assert other(["ab c"]) == [answer]

@@ -437,7 +437,7 @@ def test_a_configuration_of_another_network_is_refused(
     hugging_face.read(str(tmp_path))
 
 
-def test_an_adapter_is_no_model(tmp_path):
+def test_a_folder_with_an_adapter_is_refused(tmp_path):
   (tmp_path / "adapter_config.json").write_text('{"peft_type": "LORA"}')
   assert interchange.format_of(str(tmp_path)) == "hugging_face"
   with pytest.raises(ValueError, match=r"adapter_config.json .*merge_and_unl"):

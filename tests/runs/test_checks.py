@@ -284,7 +284,7 @@ def test_the_vocabulary_in_a_folder_overrides_the_recorded_one(
     model_files.check_vocabulary(args, 6, None)
 
 
-def test_a_vocabulary_that_was_rebuilt_in_its_file_is_refused(tmp_path):
+def test_a_vocabulary_file_that_has_changed_is_refused(tmp_path):
   def arguments(*tokens):
     path = _vocabulary(tmp_path / "named.txt", *tokens)
     return programs.arguments("run_ner", vocab_file=path)

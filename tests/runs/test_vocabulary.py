@@ -82,7 +82,7 @@ def test_a_run_records_its_vocabulary_and_letter_case(folders, log):
   cased = recorded("do_lower_case", do_lower_case=False)
   assert cased == {"vocab_file": path, "do_lower_case": False}
   assert recorded(vocab_file="other") == {}
-  # The records may say that the file is not theirs.
+  # A file with another vocabulary than the records is ignored.
   assert recorded(mark="other") == {}
   mark = open_tokenizer(path).fingerprint
   assert recorded(mark=mark) == recorded()

@@ -616,7 +616,7 @@ def test_a_server_that_is_late_or_gone_is_reported(stub, folders):
     Predictor(stub.url)
 
 
-def test_a_fork_of_tensorflow_is_named(folders, monkeypatch):
+def test_a_model_that_is_used_after_a_fork_is_refused(folders, monkeypatch):
   predict = Predictor(folders["tagging"], "savedmodel")
   assert predict(["ab"])
   monkeypatch.setattr("os.getpid", lambda: -1)
