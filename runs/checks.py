@@ -241,7 +241,7 @@ def check_head(settings: FineTuning, name: str) -> None:
 def vocabulary_mark(settings: Training, paths: Iterable[str]) -> str | None:
   """Fingerprint of a training's vocabulary, None if unknown.
 
-  Without --vocab_file, the records have it, or the run.json of the first model.
+  Without --vocab_file, the records or run.json of an earlier training have it.
   """
   if settings.vocab_file:
     return settings.tokenizer.fingerprint
