@@ -1,4 +1,7 @@
-"""Ends a program at Ctrl-C with one line and status 130. Import it first."""
+"""Ends a program at Ctrl-C with one line and status 130.
+
+Import this module before all others.
+"""
 
 import os
 import signal

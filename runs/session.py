@@ -77,11 +77,12 @@ class Run(Generic[T_co]):
   ) -> Iterator[int]:
     """Trains a model in the strategy's scope; yields the steps to evaluate.
 
-    Resumes from the newest checkpoint, or starts from --init_checkpoint, whose
-    head `new_head` ignores. The learning rate reaches 0 at `num_train_steps`.
-    The training ends at the step `stop_at`, if this is not 0. `unit` names an
-    example in the log. `evaluated` is the last step that an earlier start of
-    the run has evaluated. `evaluate_last` yields the last step, too.
+    Resumes from the newest checkpoint, or starts from --init_checkpoint. A
+    start with `new_head` does not restore the head. The learning rate reaches 0
+    at `num_train_steps`. The training ends at the step `stop_at`, if this is
+    not 0. `unit` names an example in the log. `evaluated` is the last step that
+    an earlier start of the run has evaluated. `evaluate_last` yields the last
+    step, too.
     """
     settings = self.settings
     if source.packing:
@@ -217,7 +218,7 @@ def load(
   Loads the first that exists: 1. the best checkpoint, if this run or the last
   training has --keep_best; 2. the newest of `checkpoints`;
   3. --init_checkpoint. An ensemble loads the best checkpoints of a sweep's best
-  trials. Raises ValueError if there is no checkpoint, or of another model.
+  trials. Raises ValueError without a checkpoint, or if it is of another model.
   """
   output_dir = settings.output_dir
   if isinstance(model, models.Ensemble):

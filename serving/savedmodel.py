@@ -51,8 +51,8 @@ class TensorFlowEngine(Batches):
 
   def warm_up(self) -> None:
     """Compiles programs in a thread. Until then batches run without them."""
-    # Other models run without: XLA would ignore the check of masked positions,
-    # and choices have one more axis.
+    # Other models get no programs: XLA would ignore the check of masked
+    # positions, and choices have one more axis.
     if self._on_gpu and [*self.features.values()] == [1] * 3:
       Thread(target=self._compile, daemon=True).start()
 

@@ -70,7 +70,7 @@ class LiteRtEngine:
       yield from results
       return
     waiting = map(self._submit, chain(first, rows))
-    # Submit a few rows at a time: other requests can come between.
+    # Submit a few rows at a time, so that other requests can come between.
     running = deque(islice(waiting, 4 * self._num_workers))
     while running:
       result = running.popleft().result()

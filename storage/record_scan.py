@@ -82,7 +82,7 @@ def load_index(paths: Sequence[str], cache: str | None = None) -> Index:
 
 
 def _read_index(path) -> np.ndarray | None:
-  """Reads the index beside a file as `_scan` returns it; None if it is old."""
+  """Reads the index beside a file as `_scan` returns it; None if unusable."""
   try:
     facts = json.loads(files.read_text(tfrecord.index_path(path)))
     facts.pop("vocabulary", None)

@@ -169,7 +169,7 @@ def test_reading_and_learning_show_progress(tmp_path, progress):
 
 @pytest.mark.parametrize("end", ["", "\n", "\r\n", "\n\n\n"])
 @pytest.mark.parametrize("blank", [None, "", "\n \n"])
-def test_each_file_is_a_document_for_any_line_end(
+def test_each_file_is_a_document_however_it_ends(
   tmp_path, progress, end, blank
 ):
   texts = {"a": f"One. Two.{end}", "b": blank, "c": f"Three.{end}"}

@@ -24,7 +24,10 @@ _DTYPES = {bool: "BOOL", int: "INT32", float: "FLOAT"}
 
 
 class Spec(NamedTuple):
-  """An input: "string" or an integer type; its rank, with the axis of rows."""
+  """An input of a signature.
+
+  `dtype` is "string" or an integer type. `rank` includes the axis of rows.
+  """
 
   dtype: str
   rank: int

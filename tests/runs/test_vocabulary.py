@@ -95,7 +95,9 @@ def test_a_run_records_its_vocabulary_and_letter_case(folders, log):
 @pytest.mark.parametrize(
   ("tokens", "is_lower"), [(LOWER, True), (CASED, False)]
 )
-def test_the_vocabulary_decides_the_letter_case(folders, tokens, is_lower):
+def test_the_vocabulary_decides_an_unknown_letter_case(
+  folders, tokens, is_lower
+):
   path = folders[1] / "vocab.txt"
   vocab.save(tokens, path)
   for flags in (
