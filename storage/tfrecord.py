@@ -1,7 +1,7 @@
 """Writes TFRecord files of tf.train.Examples without TensorFlow.
 
-Programs that only prepare data start sooner, and serialize faster than protocol
-buffers do.
+So programs that only prepare data start sooner. They also serialize faster than
+with protocol buffers.
 """
 
 import json
