@@ -31,8 +31,8 @@ def run(kind: type[S], *steps: Callable, writes_files: bool = False) -> None:
 
   The first step checks flags and paths; only the last one imports TensorFlow.
   With `writes_files`, SIGTERM removes incomplete files. A user's mistake gives
-  one line and status 1. Other errors give a traceback, and so do all errors
-  with BERT_TRACEBACK=1.
+  one line and status 1. Any other error gives a traceback. If the environment
+  variable BERT_TRACEBACK is set, every error gives one.
   """
   from cli import interrupts  # noqa: PLC0415 (the import sets a handler)
 
@@ -85,8 +85,9 @@ def _parse(kind: type[Settings], argv: list[str]) -> list[str]:
     versions = run_json.versions() | {"commit": run_json.commit()}
     print("\n".join(f"{name} {version}" for name, version in versions.items()))
     sys.exit(0)
+  given = argv[1:]
   try:
-    given = flags.FLAGS.read_flags_from_files(argv[1:], force_gnu=False)
+    given = flags.FLAGS.read_flags_from_files(given, force_gnu=False)
     return flags.FLAGS([argv[0], *map(settings.from_line, given)])
   except (flags.Error, ValueError) as error:
     missing = re.findall(r"Flag --(\w+) must have a value", str(error))
@@ -95,6 +96,8 @@ def _parse(kind: type[Settings], argv: list[str]) -> list[str]:
       message = re.sub(of_python, f"expected {expected}", message)
     if missing:
       message = f"missing: {', '.join(f'--{name}' for name in missing)}"
+      if odd := [one for one in given if one.startswith(("–", "—", "−"))]:
+        message += f"; {odd[0]!r} begins with another dash than '-'"
     print(f"ERROR: {message} (--help lists all flags)", file=sys.stderr)
     sys.exit(1)
 

@@ -12,7 +12,7 @@ from runs import model_files, record, trained_model
 from runs.settings import Devices, Export, Packing, Training
 from runs.task_settings import FineTuning, LongText
 from serving.formats import FORMATS
-from storage import UserError, files
+from storage import UserError, files, record_scan
 from training import checkpoint_files, processes, run_json
 
 
@@ -198,7 +198,7 @@ def check_fine_tuning(
 
 
 def _check_teacher(settings: FineTuning, same):
-  """Checks that this program trained --teacher, and on the same tokens."""
+  """Checks that this program trained --teacher, with the same tokens."""
   teacher = settings.needed("teacher")
   if os.path.realpath(teacher) == os.path.realpath(settings.output_dir):
     raise UserError("--teacher is --output_dir: name another folder")
@@ -223,7 +223,7 @@ def _check_teacher(settings: FineTuning, same):
 
 
 def check_head(settings: FineTuning, name: str) -> None:
-  """Raises ValueError if a flag differs from the training of the head."""
+  """Raises ValueError if the head was trained with another value of a flag."""
   own = checkpoint_files.choose_checkpoint(settings.output_dir)
   start = own or settings.init_checkpoint
   if not start or (not own and settings.do_train and settings.new_head):
@@ -238,20 +238,37 @@ def check_head(settings: FineTuning, name: str) -> None:
   )
 
 
-def vocabulary_flags(settings: Training, vocab_size: int) -> dict:
+def vocabulary_mark(settings: Training, paths: Iterable[str]) -> str | None:
+  """Fingerprint of a training's vocabulary, None if unknown.
+
+  Without --vocab_file, the records or run.json of an earlier training have it.
+  """
+  if settings.vocab_file:
+    return settings.tokenizer.fingerprint
+  mark = next(filter(None, map(record_scan.vocabulary, paths)), None)
+  start = checkpoint(settings)
+  if mark or not start:
+    return mark
+  return checkpoint_files.run_of(start).get("vocabulary")
+
+
+def vocabulary_flags(
+  settings: Training, vocab_size: int, mark: str | None = None
+) -> dict:
   """Flags that a run without --vocab_file adds to run.json.
 
+  `mark` is the fingerprint of the records' vocabulary, if known.
   `vocab_file` is a vocab.txt beside the model's files, if any. `do_lower_case`
   is None for unknown, unless the user has set the flag.
   """
   if settings.vocab_file:
     return {}
-  entry = {"flags": settings.to_dict()}
+  entry = {"flags": settings.to_dict(), "vocabulary": mark}
   file = trained_model.find_vocabulary(settings.output_dir, entry, vocab_size)
   if not file:
     logging.info(
-      "no vocab.txt of the model's size beside its files: copy one into %s to "
-      "ask or serve the model",
+      "no vocab.txt of the model beside its files: copy it into %s to ask or "
+      "serve the model",
       settings.output_dir,
     )
     return {}

@@ -14,8 +14,8 @@ from data.tokenization import (
 from modeling.config import SIDES, BertConfig, extensions
 from runs import trained_model
 from runs.settings import Network, Tokens, TrainedModel, Training
-from storage import UserError, files
-from training import checkpoint_files, run_json
+from storage import UserError
+from training import checkpoint_files
 
 _WORDS = "bert/embeddings/word_embeddings"
 _LAYER = re.compile(r"/encoder/layer_(\d+)/")
@@ -48,7 +48,7 @@ def config(settings: Network) -> BertConfig:
 
 
 def check(settings: TrainedModel, network: BertConfig) -> None:
-  """Checks that flags fit the model in --init_checkpoint, to predict with.
+  """Checks that flags fit the model in --init_checkpoint, before it predicts.
 
   `network` is read from --bert_config_file. Raises ValueError for another size,
   vocabulary, letter case or attention.
@@ -75,7 +75,7 @@ def check_init_checkpoint(
     trained = checkpoint_files.run_of(path)["flags"]
     if settings.vocab_file:
       validate_case_matches_checkpoint(settings.do_lower_case, path)
-    # Pre-training without a vocabulary reads records and ignores the flag.
+    # Pre-training without --vocab_file reads records: letter case is unknown.
     if settings.vocab_file and trained.get("vocab_file"):
       lower_case = settings.do_lower_case, trained.get("do_lower_case")
       try:
@@ -94,7 +94,7 @@ def check_init_checkpoint(
 
 
 def check_same(name: str, value, trained, owner: str, remedy: str) -> None:
-  """Raises ValueError if a training had another value; None is unknown."""
+  """Raises ValueError if `trained` is another value; None means unknown."""
   if trained is not None and str(value).lower() != str(trained).lower():
     raise UserError(
       f"--{name}={value}, but {owner} was trained with --{name}={trained}: "
@@ -153,12 +153,15 @@ def check_vocabulary(
   if not start:
     return
   path, ids = settings.needed("vocab_file"), settings.tokenizer.vocab
-  saved = trained_model.sibling(start, "vocab_file") or run_json.path_of(
-    checkpoint_files.run_of(start), "vocab_file"
-  )
-  if saved and files.exists(saved):
-    vocab.check_same(ids, open_tokenizer(saved).vocab, path, saved)
-  elif vocab_size - len(ids) >= trained_model.PADDING:
+  known = [settings.tokenizer]
+  if saved := trained_model.vocabulary_of(start):
+    known.append(open_tokenizer(saved))  # it may be the same file
+    vocab.check_same(ids, known[1].vocab, path, saved)
+  if trained_model.is_other(checkpoint_files.run_of(start), *known):
+    raise trained_model.other_vocabulary(path, start)
+  if saved:
+    return
+  if vocab_size - len(ids) >= trained_model.PADDING:
     logging.warning(
       "%s has %d lines, but the model of %s has %d ids: is it the right file?",
       settings.vocab_file,
@@ -169,7 +172,7 @@ def check_vocabulary(
 
 
 def check_objective(objective: str | None) -> None:
-  """Raises ValueError if models of an objective cannot fill masks."""
+  """Raises ValueError if models trained with an objective cannot fill masks."""
   if objective in SIDES:
     raise UserError(
       f"a model of --objective={objective} cannot fill masks: take one "

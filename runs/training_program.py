@@ -76,9 +76,10 @@ def locked(folder: str) -> Iterator[None]:
   if files.is_remote(folder) or not processes.is_chief():
     yield
     return
-  is_new = not os.path.exists(folder)
+  is_new = not os.path.lexists(folder)
   if not (is_new or os.path.isdir(folder)):
-    raise NotADirectoryError(f"--output_dir={folder} is a file: name a folder")
+    kind = "a file" if os.path.exists(folder) else "a link to nothing"
+    raise NotADirectoryError(f"--output_dir={folder} is {kind}: name a folder")
   os.makedirs(folder, exist_ok=True)
   path = os.path.join(folder, LOCK_FILE)
   with open(path, "a+") as file:
@@ -118,8 +119,8 @@ def dry_run(settings: T) -> Iterator[T]:
   """Context with the settings to run with, changed if --dry_run is set.
 
   A dry run passes all stages of the command, but leaves no outputs. With
-  --do_train it trains two steps; without, it loads the model in --output_dir.
-  Models and batches have full size, to test memory.
+  --do_train it trains two steps. Without --do_train it loads the model in
+  --output_dir. Models and batches have full size, to test memory.
   """
   if not settings.dry_run:
     yield settings

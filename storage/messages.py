@@ -51,7 +51,7 @@ BundleEntryProto = _CLASSES["BundleEntryProto"]
 
 
 def features(data: bytes) -> dict:
-  """`Feature`s by name of a serialized tf.train.Example; raises DecodeError."""
+  """The `Feature`s of a serialized Example, by name; raises DecodeError."""
   example = _CLASSES["Example"].FromString(data)
   return {entry.name: entry.feature for entry in example.features.entries}
 

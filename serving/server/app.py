@@ -163,7 +163,8 @@ class App:
     if not path.lower().startswith("/v1/"):
       raise RestError("Not Found", 404)
     match = _URL.fullmatch(path)
-    if not match or method != ("POST" if match[4] else "GET"):
+    methods = ("POST",) if match and match[4] else ("GET", "HEAD")
+    if not match or method not in methods:
       raise RestError(f"Malformed request: {method} {path[:200]}")
     name, version, label, verb, metadata = match.groups()
     name = unquote(name)
@@ -257,7 +258,7 @@ class App:
       message = f"the queue is full ({setting('max_queue_size', limit)})"
       logging.log_every_n_seconds(logging.WARNING, message, 60)
       raise RestError(f"{message}: try again later", 503) from None
-    except TimeoutError:  # cancels the request unless already running
+    except TimeoutError:  # cancels the request if it still waits
       flag = setting("request_timeout")
       message = f"the answer did not come in time ({flag})"
       raise RestError(message, 504) from None

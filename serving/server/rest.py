@@ -31,13 +31,13 @@ def parse(body: bytes) -> dict:
     raise RestError(f"JSON Parse error: {str(error)[:200]}") from None
   if not isinstance(document, dict):
     raise RestError(f"a request is a JSON object, not {_echo(document)}")
-  if not isinstance(document.get("signature_name", ""), str):
+  if not isinstance(document.get("signature_name"), str | None):
     raise RestError('"signature_name" has to be a text')
   return document
 
 
 def read_inputs(document: dict, specs: Mapping[str, Spec]) -> list[dict]:
-  """Examples of a request, as values by input; raises RestError."""
+  """Examples of a request, dicts from inputs to values; raises RestError."""
   needed = [name for name, spec in specs.items() if not spec.is_optional]
   if ("instances" in document) == ("inputs" in document):
     raise RestError('a request has either "instances" or "inputs"')

@@ -35,7 +35,7 @@ class Settings(Tables, EvaluatedFineTuning, Packing):
 
 
 class ChoiceExample(NamedTuple):
-  """Context, start of the next sentence, endings, number of the best ending."""
+  """Context, start of the next sentence, endings, index of the right ending."""
 
   sent1: str
   sent2: str

@@ -86,6 +86,9 @@ class Squad(Task[Settings, SquadRecords]):
       settings.tokenizer,
       file,
     )
+    if not is_training and settings.f1_unit == "word":
+      version_2 = settings.version_2_with_negative
+      metrics.warn_of_words(file, questions, version_2)
     questions = questions[: settings.max_examples]
     config = settings.windows()
     windows: list[Window] = []

@@ -19,7 +19,7 @@ TRAINING_PROGRAMS = """
 """.split()
 
 
-def test_flags_of_a_training_are_completed_by_defaults(tmp_path):
+def test_defaults_complete_the_flags_of_a_training(tmp_path):
   toy.config().to_json(str(tmp_path / "c"))
   for name in "vw":
     (tmp_path / name).touch()
@@ -112,6 +112,12 @@ def test_changes_override_the_flags_of_a_training(trained, changes):
 def test_a_change_has_the_type_of_the_flag(trained, name, value):
   with pytest.raises(UserError, match=f"{name}={value!r} is not of type"):
     record.from_record(Program, "now", trained, {name: value})
+
+
+@pytest.mark.parametrize(("value", "text"), [(-1, "-1"), ([-1, -2], "-1,-2")])
+def test_numbers_become_the_text_that_a_flag_takes(trained, value, text):
+  args = record.from_record(Program, "now", trained, {"init_checkpoint": value})
+  assert args.init_checkpoint == text
 
 
 def _other(known: settings.Flag) -> Any:

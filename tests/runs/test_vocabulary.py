@@ -5,8 +5,9 @@ import re
 import pytest
 
 from data import vocab
+from data.tokenization import open_tokenizer
 from runs import checks, record, trained_model
-from tests import programs, small_model
+from tests import programs, shared, small_model
 from training import run_json
 
 LOWER = [*vocab.SPECIAL_TOKENS, "a", "film"]
@@ -41,7 +42,7 @@ def _find(folders, more=0):
   return file and file.removeprefix(f"{folders[0].parent}/")
 
 
-def test_the_first_folder_that_has_a_vocabulary_counts(folders):
+def test_the_first_folder_with_a_vocabulary_provides_it(folders):
   assert _find(folders) is None
   for folder in reversed(folders):
     vocab.save(LOWER, folder / "vocab.txt")
@@ -51,12 +52,14 @@ def test_the_first_folder_that_has_a_vocabulary_counts(folders):
 @pytest.mark.parametrize(
   ("more", "fits"), [(-1, False), (0, True), (127, True), (128, False)]
 )
-def test_a_vocabulary_has_the_models_size_or_is_padded(folders, more, fits):
+def test_a_vocabulary_may_be_slightly_smaller_than_the_model(
+  folders, more, fits
+):
   vocab.save(LOWER, folders[1] / "vocab.txt")
   assert (_find(folders, more) is not None) == fits
 
 
-def test_a_file_that_is_not_text_is_left_out(folders):
+def test_a_vocab_txt_that_is_not_text_is_ignored(folders):
   (folders[1] / "vocab.txt").write_bytes(b"\xff\xfe")
   vocab.save(LOWER, folders[2] / "vocab.txt")
   assert _find(folders) == "before/vocab.txt"
@@ -66,12 +69,12 @@ def test_a_run_records_its_vocabulary_and_letter_case(folders, log):
   flags = {"bert_config_file": str(folders[1] / "bert_config.json")}
   flags["output_dir"] = str(folders[0])
 
-  def recorded(*given, **changes):
+  def recorded(*given, mark=None, **changes):
     args = programs.arguments("run_pretraining", given, **flags | changes)
-    return checks.vocabulary_flags(args, len(LOWER))
+    return checks.vocabulary_flags(args, len(LOWER), mark)
 
   assert recorded() == {}
-  assert f"copy one into {folders[0]} to ask" in log.text
+  assert f"copy it into {folders[0]} to ask" in log.text
   vocab.save(LOWER, folders[1] / "vocab.txt")
   path = str(folders[1] / "vocab.txt")
   assert recorded() == {"vocab_file": path, "do_lower_case": None}
@@ -79,12 +82,22 @@ def test_a_run_records_its_vocabulary_and_letter_case(folders, log):
   cased = recorded("do_lower_case", do_lower_case=False)
   assert cased == {"vocab_file": path, "do_lower_case": False}
   assert recorded(vocab_file="other") == {}
+  # A file with another vocabulary than the records is ignored.
+  assert recorded(mark="other") == {}
+  mark = open_tokenizer(path).fingerprint
+  assert recorded(mark=mark) == recorded()
+  (folders[0] / "run.json").write_text('[{"flags": {}, "vocabulary": "m"}]')
+  shared.touch_checkpoint(folders[0], "a.ckpt")
+  args = programs.arguments("run_pretraining", **flags)
+  assert checks.vocabulary_mark(args, []) == "m"
 
 
 @pytest.mark.parametrize(
   ("tokens", "is_lower"), [(LOWER, True), (CASED, False)]
 )
-def test_the_vocabulary_tells_an_unknown_letter_case(folders, tokens, is_lower):
+def test_the_vocabulary_decides_an_unknown_letter_case(
+  folders, tokens, is_lower
+):
   path = folders[1] / "vocab.txt"
   vocab.save(tokens, path)
   for flags in (
@@ -103,7 +116,7 @@ def test_the_vocabulary_tells_an_unknown_letter_case(folders, tokens, is_lower):
   assert args.do_lower_case is not is_lower
 
 
-def test_a_file_that_is_gone_is_replaced_by_a_copy_in_the_folder(folders):
+def test_a_copy_in_the_folder_replaces_a_missing_file(folders):
   folder = str(folders[0])
   message = f"without --vocab_file: .*copy vocab.txt into {re.escape(folder)}"
   with pytest.raises(FileNotFoundError, match=message):
@@ -128,7 +141,7 @@ def test_a_file_that_is_gone_is_replaced_by_a_copy_in_the_folder(folders):
     ("v", None, "w", True),
   ],
 )
-def test_a_vocabulary_named_for_the_first_time_is_not_a_change(
+def test_the_first_vocab_file_of_a_run_is_not_a_changed_flag(
   tmp_path, caplog, saved, case, given, is_warned
 ):
   flags = {"vocab_file": saved, "do_lower_case": case}

@@ -109,7 +109,7 @@ def test_an_empty_file_has_no_blocks(tmp_path):
     ),
   ],
 )
-def test_a_truncated_file_is_named(change, message, tmp_path):
+def test_a_truncated_file_is_reported(change, message, tmp_path):
   path = _write(tmp_path / "a", 100)
   data = (tmp_path / "a").read_bytes()
   (tmp_path / "a").write_bytes(change(data))
@@ -121,7 +121,7 @@ def test_a_truncated_file_is_named(change, message, tmp_path):
 # --- Corrupt records -------------------------------------------------------
 
 SCHEMA = Schema(Feature("ids", (3,)), Feature("label", ()))
-NUMBER = 600  # more than one check takes
+NUMBER = 600  # records, in three blocks
 
 
 @pytest.fixture(name="path")
@@ -163,15 +163,18 @@ def test_an_intact_file_has_no_error(path):
 
 def test_flipped_bits_are_reported_and_left_out(path, tmp_path):
   good = _records(path)
+  with tfrecord.create(path, "mark") as file:
+    file.write(good)
   starts = _starts(path)
-  _flip(path, starts[7] + 20, starts[400] + 15)
+  _flip(path, starts[300] + 20, starts[400] + 15)
   message = record_scan.first_corrupt([path], SCHEMA)
-  assert message.startswith(f"{path}, record 7: its checksum is wrong. ")
-  with pytest.raises(ValueError, match=r"2 records .*=1; .* record 7"):
+  assert message.startswith(f"{path}, record 300: its checksum is wrong. ")
+  with pytest.raises(ValueError, match=r"2 records .*=1; .* record 300"):
     record_scan.drop_corrupt([path], SCHEMA, str(tmp_path), 1)
   [copy] = record_scan.drop_corrupt([path], SCHEMA, str(tmp_path), 2)
   assert copy != path
-  del good[400], good[7]
+  assert record_scan.vocabulary(copy) == "mark"
+  del good[400], good[300]
   assert _records(copy) == good
 
 
@@ -208,7 +211,7 @@ def test_records_after_a_wrong_length_are_not_dropped(path, tmp_path):
   assert sorted(os.listdir(tmp_path)) == [".a.tfrecord.blocks", "a.tfrecord"]
 
 
-def test_records_of_another_kind_are_refused(tmp_path):
+def test_records_of_another_schema_are_refused(tmp_path):
   path = str(tmp_path / "b.tfrecord")
   schema = Schema(Feature("ids", (2,)), Feature("label", ()))
   encode = tfrecord.ExampleEncoder(schema)
@@ -242,15 +245,15 @@ def test_a_record_may_begin_at_the_end_of_a_piece(tmp_path, monkeypatch):
 # --- Indexes beside the records ---------------------------------------------
 
 
-def _build(path, number):
-  with tfrecord.create(str(path)) as file:
+def _build(path, number, vocabulary=None):
+  with tfrecord.create(str(path), vocabulary) as file:
     file.write(b"%07d" % i * (1 + i % 3) for i in range(number))
   return str(path)
 
 
 @pytest.mark.parametrize("number", [0, 1, 255, 256, 257, 1000])
-def test_an_index_is_what_a_scan_finds(number, tmp_path, scanned):
-  path = _build(tmp_path / "a", number)
+def test_an_index_equals_the_result_of_a_scan(number, tmp_path, scanned):
+  path = _build(tmp_path / "a", number, "mark")
   index = record_scan.load_index([path])
   assert not scanned
   os.remove(tfrecord.index_path(path))
@@ -281,9 +284,11 @@ def test_an_index_fits_copies_and_links_of_its_file(tmp_path, scanned):
   ],
 )
 def test_a_file_that_has_changed_is_scanned(change, tmp_path, scanned):
-  path = Path(_build(tmp_path / "a", 300))
+  path = Path(_build(tmp_path / "a", 300, "mark"))
+  assert record_scan.vocabulary(str(path)) == "mark"
   path.write_bytes(change(path.read_bytes()))
   assert record_scan.load_index([str(path)]).records >= 300
+  assert record_scan.vocabulary(str(path)) is None
   assert scanned == [str(path)]
 
 
@@ -318,7 +323,7 @@ def test_only_files_without_an_index_are_scanned(tmp_path, scanned, log):
   assert log.text.count(text) == 1
 
 
-def test_a_failed_index_does_not_fail_the_build(tmp_path, caplog):
+def test_records_are_written_even_if_the_index_cannot_be(tmp_path, caplog):
   os.mkdir(tmp_path / ".a.blocks")
   path = _build(tmp_path / "a", 9)
   assert "a gets no index" in caplog.text
