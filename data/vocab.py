@@ -198,7 +198,7 @@ class Tokenizer(Protocol):
 
   @property
   def fingerprint(self) -> str:
-    """Marks records: equal for vocabularies that give tokens equal ids."""
+    """Mark of records, the same for vocabularies with the same token ids."""
     ids = sorted((i, token) for token, i in self.vocab.items() if token)
     return hashlib.sha256(repr(ids).encode()).hexdigest()[:16]
 

@@ -229,7 +229,7 @@ class Predictor:
       self._answer.warm_up()
 
   def __reduce__(self):
-    return self._source, ()  # another process opens the model itself
+    return self._source, ()  # the process that unpickles opens the model anew
 
   def __call__(
     self, texts: Iterable[str] | None = None, batch_size: int = 256, **inputs

@@ -90,7 +90,7 @@ def write_shards(
 def _open(
   stack: ExitStack, config: BuildConfig, paths: Sequence[str]
 ) -> list[tfrecord.RecordFile]:
-  """Opens record files, marked with the fingerprint of the vocabulary."""
+  """Creates record files, and marks each with the vocabulary's fingerprint."""
   mark = config.tokenizer.fingerprint
   return [stack.enter_context(tfrecord.create(path, mark)) for path in paths]
 

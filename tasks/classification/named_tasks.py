@@ -79,10 +79,7 @@ class Settings(OwnFiles, LongText, EvaluatedFineTuning, Packing):
 def _task(
   name, text_a, text_b, label, labels=("0", "1"), header=None, **options
 ):
-  """Makes a GLUE task with the same text columns in all files.
-
-  The test file has no labels.
-  """
+  """Makes a GLUE task. All files have the same text columns, test no labels."""
   train = Split("train.tsv", text_a, text_b, label, header)
   test = Split("test.tsv", text_a, text_b, submission=f"{name}.tsv")
   splits = {"train": train, "dev": replace(train, file="dev.tsv"), "test": test}
@@ -163,10 +160,7 @@ TASKS = {
 
 
 def find(name: str) -> ClassificationTask:
-  """Finds a task by name; case, "-" and "_" do not matter.
-
-  Raises ValueError for an unknown task.
-  """
+  """Finds a task by name; ignores case, "-" and "_"; ValueError if unknown."""
   plain = str.maketrans("", "", "-_")
   for known, task in TASKS.items():
     if known.lower().translate(plain) == name.lower().translate(plain):
@@ -178,10 +172,7 @@ def find(name: str) -> ClassificationTask:
 
 
 def choose(settings: Settings) -> ClassificationTask:
-  """Chooses the task of --task_name.
-
-  A task of own files has no labels yet: see `with_labels`.
-  """
+  """Chooses the task of --task_name; `with_labels` adds labels of own files."""
   if settings.task_name.lower() == CUSTOM:
     return _custom_task(settings)
   task = find(settings.task_name)
@@ -189,10 +180,7 @@ def choose(settings: Settings) -> ClassificationTask:
 
 
 def check_text_pairs(column: str | None, start: str) -> None:
-  """Raises ValueError if the run reads text pairs and its model does not.
-
-  Likewise if only the model reads pairs. `start` is the model's checkpoint.
-  """
+  """Raises ValueError if only the run, or only its model, reads text pairs."""
   trained = checkpoint_files.run_of(start)["flags"]
   is_custom = str(trained.get("task_name")).lower() == CUSTOM
   if is_custom and bool(trained.get("text_b_column")) != bool(column):
@@ -215,10 +203,7 @@ def check_teacher(teacher: str, task: ClassificationTask) -> None:
 
 
 def _custom_task(settings: Settings):
-  """Task with the files train, dev and test in --data_dir.
-
-  An export needs no folder.
-  """
+  """Task of the files train, dev and test in --data_dir; exports need none."""
   folder = settings.data_dir or ""
   if settings.is_regression and settings.multi_label:
     raise UserError(
@@ -293,10 +278,7 @@ def read(
   kinds: Collection[str],
   copied_columns: Sequence[str] = (),
 ) -> dict[str, list[TextExample]]:
-  """Reads examples by split, for `kinds` such as "dev".
-
-  A kind includes variants such as "dev_mismatched".
-  """
+  """Reads examples by split; a kind like "dev" includes "dev_mismatched"."""
   result = {}
   for split, source in task.splits.items():
     kind = split.partition("_")[0]
@@ -326,7 +308,7 @@ def _training_labels(task, data_dir):
     else:
       result.add(label)
     number += 1
-    rejected += row.values.get("answer") in ("reject", "ignore")  # of Prodigy
+    rejected += row.values.get("answer") in ("reject", "ignore")  # Prodigy's
   if not result:
     raise UserError(f"{path}: every {split.label} is empty: there is no label")
   doubts = [

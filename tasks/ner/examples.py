@@ -32,7 +32,7 @@ _HEADER = (
   re.compile(r"(?i)(word|token|text|form|wort|id)s?"),
   re.compile(r"(?i)((ner|pos|bio|iob)[ _-]?)?(tag|label)s?|ner|pos|entity"),
 )
-_BRACKETS = re.compile(r"(\([^()*]+)?\*?\)?")  # of CoNLL-2012: (PER* *) *
+_BRACKETS = re.compile(r"(\([^()*]+)?\*?\)?")  # CoNLL-2012 has (PER* *) *
 _LONG = 200  # words; a longer sentence is perhaps several
 # Keys of JSON lines, for words and tags.
 _KEYS = (("tokens", "words"), ("ner_tags", "tags", "labels", "ner"))
@@ -179,7 +179,7 @@ def _read_columns(path, columns) -> Iterator[Sentence]:
 
 
 def _from_brackets(tags) -> list[str]:
-  """Tags in BIO; brackets are around the words of an entity."""
+  """Converts tags to BIO from brackets around the words of each entity."""
   result, kind = [], ""
   for tag in tags:
     begins = tag.startswith("(")
@@ -190,7 +190,7 @@ def _from_brackets(tags) -> list[str]:
 
 
 def _header(path, rows, columns) -> set[int]:
-  """Line of a header, such as "word tag"."""
+  """Number of the line of a header such as "word tag", if any, in a set."""
   for number, cells in rows:
     names = [cells[c] for c in columns if -len(cells) <= c < len(cells)]
     if len(names) == 2 and all(map(re.fullmatch, _HEADER, names)):
@@ -201,7 +201,7 @@ def _header(path, rows, columns) -> set[int]:
 
 
 def _ids(path, rows) -> set[int]:
-  """Lines with CoNLL-U's ids of ranges and empty nodes, which are no words."""
+  """Numbers of lines that CoNLL-U has for ranges and empty nodes, not words."""
   ids = {cells[0] for _, cells in rows}
   others = {one for one in ids if not one.isdigit()}
   if "1" not in ids or not others or not all(map(_ID.fullmatch, others)):

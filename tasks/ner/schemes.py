@@ -124,7 +124,7 @@ def recognize(tags: Collection[str]) -> Scheme:
     left -= parts.keys()
   if not layouts:
     outsides = (OUTSIDE, "_", "-", "OUT", "NONE")
-    if not all(map(str.isdigit, tags)):  # perhaps ids
+    if not all(map(str.isdigit, tags)):  # else the tags may be ids
       outsides += ("0",)
     outside = next(filter(tags.__contains__, outsides), "")
     parts = {outside or OUTSIDE: (OUTSIDE, "")}

@@ -194,8 +194,8 @@ def find_schema(
 def check_vocabularies(settings: Settings, paths: list[str]) -> None:
   """Raises ValueError if records have the ids of another vocabulary.
 
-  Indexes of record files have the fingerprint of their vocabulary; others pass.
-  `checks.check_run` has checked --vocab_file.
+  An index of a record file has the fingerprint of the file's vocabulary. Files
+  without a fingerprint pass. `checks.check_run` has checked --vocab_file.
   """
   marks = {path: record_scan.vocabulary(path) for path in paths}
   expected: dict[str, str | None] = {}

@@ -166,7 +166,7 @@ def warn_of_silence(
 def warn_of_words(
   path: str, questions: Sequence[SquadExample], version_2_with_negative: bool
 ) -> None:
-  """Warns if answers have no blanks between words, so that F1 finds none."""
+  """Warns if answers have no blanks, so that F1 finds no words in them."""
   answers = [text for one in questions for text in one.answer_texts or ()]
   unspaced = [text for text in answers if _UNSPACED.search(text)]
   if 2 * len(unspaced) > len(answers):

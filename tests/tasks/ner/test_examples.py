@@ -323,7 +323,7 @@ def test_a_header_is_no_word(tmp_path, caplog, header, columns, line):
   caplog.set_level("INFO", "absl")
   cells = "Ann\tB-PER" if columns == TAGGED else "1\tAnn\tNNP\tB-PER"
   text = f"{header}\n{cells}\n\n{cells.replace('Ann', 'word')}\n"
-  for _ in range(2):  # as a training file is
+  for _ in range(2):  # a training file is read twice, too
     words, sentences = _read(tmp_path, text, *columns)
   assert words == ["Ann", "word"]
   assert sentences[0].lines == [header.count("\n") + 2]
