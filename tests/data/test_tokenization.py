@@ -25,7 +25,7 @@ def test_a_word_of_more_than_200_characters_is_unknown(char):
   assert pieces(f"{char} {201 * char} {char}") == [char, "[UNK]", char]
 
 
-def test_the_length_of_a_word_counts_no_accents():
+def test_accents_do_not_add_to_the_length_of_a_word():
   assert "[UNK]" not in _full().tokenize("a\u0301" * 200)
   assert _full().tokenize("a\u0301" * 201) == ["[UNK]"]
 

@@ -198,7 +198,7 @@ def test_saving_is_tried_before_the_first_step(tmp_path, monkeypatch, traced):
 
 
 @pytest.mark.parametrize("is_alone", [True, False])
-def test_an_error_means_a_lost_worker_only_if_there_are_several(
+def test_an_error_means_a_lost_worker_only_with_several_workers(
   is_alone, monkeypatch
 ):
   if not is_alone:

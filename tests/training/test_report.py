@@ -12,7 +12,7 @@ from tests.training import toy
 from training import report
 
 
-def test_a_truncated_line_is_left_out(tmp_path):
+def test_read_metrics_skips_a_truncated_line(tmp_path):
   report.add_metrics(str(tmp_path), 10, {"loss": 0.5})
   report.add_metrics(str(tmp_path), 20, {"loss": 1 / 3})
   report.add_metrics(str(tmp_path), 20, {"eval_f1": 0.25})

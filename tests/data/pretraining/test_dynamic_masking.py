@@ -211,7 +211,7 @@ def test_words_are_restored_and_predict_a_neighbor(direction, records):
 
 
 @pytest.mark.parametrize("direction", ["left_to_right", "right_to_left"])
-def test_special_tokens_can_be_left_out(direction, tmp_path):
+def test_causal_targets_may_have_no_special_tokens(direction, tmp_path):
   path = tmp_path / "vocab.txt"
   path.write_text("[PAD]\n[CLS]\na\n")
   with pytest.raises(ValueError, match=r"lacks .*\[SEP\]"):

@@ -319,7 +319,9 @@ def test_tags_with_a_name_are_read_from_the_last_column_of_conllu(tmp_path):
     ("Sentence #\tWord\tPOS\tTag", (1, -1), 1),
   ],
 )
-def test_a_header_is_no_word(tmp_path, caplog, header, columns, line):
+def test_a_header_is_not_read_as_a_word(
+  tmp_path, caplog, header, columns, line
+):
   caplog.set_level("INFO", "absl")
   cells = "Ann\tB-PER" if columns == TAGGED else "1\tAnn\tNNP\tB-PER"
   text = f"{header}\n{cells}\n\n{cells.replace('Ann', 'word')}\n"

@@ -141,7 +141,7 @@ def test_faults_of_files_are_reported(path, content, message):
   assert str(path) in str(caught.value)
 
 
-def test_half_a_character_is_replaced(path):
+def test_half_of_a_surrogate_pair_is_replaced(path):
   file = write(path, question("Why \ud83d?"), context="mill \ud800 \U0001f600")
   [one] = squad_examples.read_examples([file])
   assert one.question == "Why \ufffd?"

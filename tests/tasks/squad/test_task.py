@@ -120,7 +120,7 @@ def test_an_evaluation_in_training_writes_no_predictions(tmp_path, unit, f1):
     ("a 北 b", {}, None),
   ],
 )
-def test_answers_without_blanks_are_noticed(
+def test_answers_without_blanks_cause_a_warning(
   tmp_path, caplog, answer, changes, remedy
 ):
   _eval_data(_args(tmp_path, "a b", 2, answer).replace(**changes))
