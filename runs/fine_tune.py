@@ -21,9 +21,9 @@ from runs.devices import compiles_step
 from runs.session import Run, restore, write_page
 from runs.settings import DRY_RUN_STEPS, Packing
 from runs.task_settings import FineTuning
+from serving import run_page
 from serving.export import ServedModel
-from serving.visualization import run_page
-from serving.visualization.run_page import Evaluation
+from serving.run_page import Evaluation
 from storage import UserError, number_of
 from training import processes, report, run_folder, run_json
 from training.run_folder import BestCheckpoint, Checkpoints

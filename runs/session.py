@@ -19,9 +19,9 @@ from runs.devices import compiles_step, make_strategy, why_uncompiled
 from runs.settings import ServedEncoder, Training
 from runs.task_settings import FineTuning, LongText
 from serving import export as exports
+from serving import run_page
 from serving.export import ServedModel
 from serving.formats import FORMATS
-from serving.visualization import run_page
 from storage import record_scan
 from training import (
   checkpoint,

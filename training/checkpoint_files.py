@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Collection, Iterable, Iterator
 
-from storage import UserError, files, setting
+from storage import UserError, files, setting, tfrecord
 from training import run_json
 
 BEST = "best"  # subfolder of an output folder
@@ -180,8 +180,6 @@ def shapes(prefix: str) -> dict[str, tuple[int, ...]]:
   the positions of all blocks. A key is stored without the prefix that it shares
   with the key before. Values are BundleEntryProtos.
   """
-  from storage import messages  # noqa: PLC0415, imports protobuf
-
   with files.open_for_reading(f"{prefix}.index") as file:
     table = file.read()
   if not table.endswith(_TABLE_END):
@@ -194,9 +192,9 @@ def shapes(prefix: str) -> dict[str, tuple[int, ...]]:
   try:
     for _, position in _entries(table, footer, at):
       for name, entry in _entries(table, position, 0):
-        shape = messages.BundleEntryProto.FromString(entry).shape
+        shape = tfrecord.parse("BundleEntryProto", entry).shape
         result[name.decode()] = tuple(dim.size for dim in shape.dim)
-  except (messages.DecodeError, IndexError, ValueError):
+  except (IndexError, ValueError):
     return {}  # corrupt: TensorFlow says so
   result.pop("", None)  # the header
   return result

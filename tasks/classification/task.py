@@ -23,7 +23,7 @@ from runs.fine_tune import Task
 from runs.session import text_windows
 from serving.answers import Encoded, TextConfig
 from serving.export import ServedModel, TextSignature
-from serving.visualization.run_page import Evaluation, Judged
+from serving.run_page import Evaluation, Judged
 from storage import files
 from tasks.classification import examples, metrics, named_tasks
 from tasks.classification.answers import Answers

@@ -18,7 +18,7 @@ from runs.devices import length_multiple
 from runs.fine_tune import Task
 from serving.answers import Encoded, TextConfig, softmax
 from serving.export import ServedModel, TextSignature
-from serving.visualization.run_page import Evaluation, Judged
+from serving.run_page import Evaluation, Judged
 from tasks import metrics
 from tasks.multiple_choice.answers import Answers
 from tasks.multiple_choice.examples import ChoiceRecordBuilder, Settings

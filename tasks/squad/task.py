@@ -16,7 +16,7 @@ from runs.devices import length_multiple
 from runs.fine_tune import Task
 from serving.answers import TextConfig
 from serving.export import ServedModel
-from serving.visualization.run_page import Evaluation, Judged
+from serving.run_page import Evaluation, Judged
 from storage import files, number_of, tfrecord
 from tasks.squad import decoding, metrics, records
 from tasks.squad import examples as squad_examples
