@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from data import vocab
 from data.batching import Packing, trim_padding
-from data.pretraining.instances import DEFAULT_MASKING, Masking
+from data.features import DEFAULT_MASKING, Masking
 from data.records import Source, TrainingRecords, parser, prefetch_map
 from data.vocab import Tokenizer
 from storage import UserError, record_scan, setting

@@ -9,10 +9,15 @@ from cli.settings import common, flag, original
 from data import features
 from modeling.config import SIDES
 from runs import checks, model_files
-from runs.settings import DRY_RUN_STEPS, Evaluation, Packing
+from runs.settings import (
+  DRY_RUN_STEPS,
+  Evaluation,
+  Masks,
+  Packing,
+  Sampling,
+)
 from storage import UserError, files, record_scan
 from storage.tfrecord import Schema
-from tasks.pretraining.corpus_settings import Masks, Sampling
 
 MASKED = ("mlm_nsp", "mlm")  # objectives of models that fill masks
 

@@ -12,8 +12,8 @@ from absl import logging
 
 from data import tokenization_ops, vocab
 from data.batching import Packing
+from data.features import DEFAULT_MASKING
 from data.pretraining.input_pipeline import CausalTargets, PretrainingInput
-from data.pretraining.instances import DEFAULT_MASKING
 from data.records import Source
 from modeling import losses, models
 from modeling.config import SIDES, BertConfig
