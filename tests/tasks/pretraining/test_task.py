@@ -5,12 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 from data.batching import Packing
-from data.pretraining.instances import (
-  DEFAULT_MASKING,
-  InstanceConfig,
-  Masking,
-  MaskPolicy,
-)
+from data.features import Masking, MaskPolicy
+from data.pretraining.instances import InstanceConfig, DEFAULT_MASKING
 from modeling import losses, models
 from storage import UserError
 from tasks.pretraining import settings, task
