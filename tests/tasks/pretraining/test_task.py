@@ -6,7 +6,7 @@ import pytest
 
 from data.batching import Packing
 from data.features import Masking, MaskPolicy
-from data.pretraining.instances import InstanceConfig, DEFAULT_MASKING
+from data.pretraining.instances import DEFAULT_MASKING, InstanceConfig
 from modeling import losses, models
 from storage import UserError
 from tasks.pretraining import settings, task
