@@ -104,9 +104,14 @@ def fine_tune(task: Task[S, R]) -> None:
   """
   if task.settings.is_sweep:
     task = replace(task, settings=sweep.run_sweep(task.settings))
-  run = start(task.settings)
-  task = replace(task, settings=run.settings)
+  run = Run(task.settings, model_files.config(task.settings))
   settings = run.settings
+  task = replace(task, settings=settings)
+  path = checks.checkpoint(settings)
+  if path and path == settings.init_checkpoint and not settings.do_train:
+    run_folder.check_head(path)
+  if not path:
+    logging.warning("no --init_checkpoint: all variables start at random")
   data = {
     split: task.convert(split)
     for split in task.examples
@@ -130,17 +135,6 @@ def fine_tune(task: Task[S, R]) -> None:
             _write_page(task, evaluation, split, data, step)
   if settings.do_export:
     run.export(task.served_model)
-
-
-def start(settings: S) -> Run[S]:
-  """Starts a run; see `fine_tune`."""
-  run = Run(settings, model_files.config(settings))
-  path = checks.checkpoint(settings)
-  if path and path == settings.init_checkpoint and not settings.do_train:
-    run_folder.check_head(path)
-  if not path:
-    logging.warning("no --init_checkpoint: all variables start at random")
-  return run
 
 
 def train(

@@ -12,7 +12,6 @@ from absl import logging
 
 from cli import program
 from cli.settings import AS_GIVEN, flags_of
-from runs import record
 from runs.settings import Training
 from runs.task_settings import FineTuning
 from storage import UserError, files
@@ -55,13 +54,6 @@ def rerun(settings: Training, name: str, flags: Iterable[str]) -> None:
     raise ChildProcessError(
       f"{name} ended with status {status}, see above; the same command resumes"
     )
-
-
-def with_same_seed(settings: T) -> T:
-  """Gives all trainings that `rerun` starts the same seed, by default 1."""
-  seed = 1 if settings.seed is None else settings.seed
-  record.save_command(settings, seed)
-  return settings.replace(command=(*settings.command, f"--seed={seed}"))
 
 
 @contextmanager

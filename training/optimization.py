@@ -305,13 +305,14 @@ class ExponentialMovingAverage:
 
   def _update(self, strategy, step):
     step = tf.cast(strategy.experimental_local_results(step)[0], tf.float32)
-    decay = tf.minimum(self.decay, (1.0 + step) / (10.0 + step))
-
-    def approach(average, value):
-      return average.assign_sub((1.0 - decay) * (average - value))
-
+    rate = 1.0 - tf.minimum(self.decay, (1.0 + step) / (10.0 + step))
     for variable, average in zip(self.variables, self.averages, strict=True):
-      strategy.extended.update(average, approach, (variable,), group=False)
+      strategy.extended.update(
+        average,
+        lambda a, v: a.assign_sub(rate * (a - v)),
+        (variable,),
+        group=False,
+      )
 
   @contextmanager
   def averaged_weights(self) -> Iterator[None]:

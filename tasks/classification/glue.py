@@ -11,7 +11,7 @@ from statistics import mean
 
 from absl import logging
 
-from runs import training_program
+from runs import record, training_program
 from storage import UserError, files, textfiles
 from tasks import metrics
 from tasks.classification import named_tasks
@@ -68,8 +68,8 @@ def parts(settings: Settings, level: int = logging.DEBUG) -> dict[str, dict]:
     exported = part.export_dir and files.exists(part.export_dir)
     is_done = is_evaluated and is_predicted and (exported or not part.do_export)
     if settings.do_train and is_done:
-      record = os.path.join(part.output_dir, "run.json")
-      logging.log(level, "%s is complete, with the flags in %s", name, record)
+      path = os.path.join(part.output_dir, "run.json")
+      logging.log(level, "%s is complete, with the flags in %s", name, path)
       continue
     if settings.do_train:  # else the command says what to do
       exports = part.do_export and not exported
@@ -111,7 +111,11 @@ def _submissions(output_dir, name, data_dir=None):
 def run(settings: Settings) -> None:
   """Runs the command for each of `parts`; writes the table and submission."""
   if settings.do_train:
-    settings = training_program.with_same_seed(settings)
+    # All tasks have the same seed.
+    seed = 1 if settings.seed is None else settings.seed
+    record.save_command(settings, seed)
+    command = *settings.command, f"--seed={seed}"
+    settings = settings.replace(command=command)
   values = _read(settings.output_dir)
   for name, flags in parts(settings, logging.INFO).items():
     # A dry run leaves no model of MNLI.
