@@ -160,24 +160,15 @@ class Optimizer:
       own = [gradients[i] for i in indices]
       if any(gradient is not None for gradient in own):
         variables = [self.variables[i] for i in indices]
-        args = own, variables, slots, scalars, multiplier, decay, enabled
+        options = multiplier, decay, enabled
+        args = own, variables, slots, scalars, options
         strategy.extended.update(
           variables[0], self._run_update, args, group=False
         )
 
-  def _update(
-    self,
-    first,
-    gradients,
-    variables,
-    slots,
-    scalars,
-    multiplier,
-    decay,
-    enabled,
-  ):
+  def _update(self, _, gradients, variables, slots, scalars, options):
     """Updates the variables of a group that have a gradient, and the slots."""
-    del first  # of the variables
+    _, decay, _ = options
     gradient = _join(
       tf.zeros_like(v) if g is None else g
       for g, v in zip(gradients, variables, strict=True)
@@ -185,7 +176,7 @@ class Optimizer:
     # Decay needs each variable, but vectors without decay are updated as one.
     old = variables if decay else [_join(variables)]
     old = [tf.convert_to_tensor(tensor) for tensor in (*old, *slots)]
-    new = self._changed(old, gradient, scalars, multiplier, decay, enabled)
+    new = self._changed(old, gradient, scalars, options)
     number = len(new) - len(slots)
     values = new[:number] if decay else _split(new[0], variables)
     for variable, value, gradient in zip(
@@ -196,11 +187,12 @@ class Optimizer:
     _assign(slots, new[number:])
 
   @tf.function(autograph=False, jit_compile=True)
-  def _changed(self, old, gradient, scalars, multiplier, decay, enabled):
+  def _changed(self, old, gradient, scalars, options):
     """Returns new values of `old`, variables and then slots."""
     # Compiled, so that each variable and slot is read once.
     number = len(old) - len(self.slots)
     rate, gradient_scale, step = scalars
+    multiplier, decay, enabled = options
     direction, slots = self.direction(
       gradient * gradient_scale, old[number:], step
     )

@@ -7,7 +7,9 @@ bfloat16, or float16 with loss scaling. All other values are float32.
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import KW_ONLY, InitVar, dataclass
 from functools import partial
+from typing import Any
 
 import keras
 import numpy as np
@@ -73,6 +75,7 @@ class LossScale:
     self.good_steps.assign(tf.where(grow, tf.zeros_like(good), good))
 
 
+@dataclass(eq=False)
 class TrainStep:
   """A training step. Create it in the strategy's scope.
 
@@ -88,50 +91,39 @@ class TrainStep:
   `first_nonfinite_step` (of the last `train`, or -1) are scalar int64.
   """
 
-  def __init__(
-    self,
-    model,
-    objective,
-    optimizer: optimization.Optimizer,
-    learning_rate: optimization.WarmupLinearDecay,
-    *,
-    batch_size: int,
-    seed: int = 0,
-    dropout_seeds: Callable[..., AbstractContextManager] = nullcontext,
-    max_grad_norm: float = 1.0,
-    accumulation_steps: int = 1,
-    loss_scale: LossScale | None = None,
-    average: optimization.ExponentialMovingAverage | None = None,
-    jit_compile: bool = False,
-  ):
-    self.model = model
-    self.objective = objective
-    self.optimizer = optimizer
-    self.variables = optimizer.variables
-    self.learning_rate = learning_rate
-    self.batch_size = batch_size
-    self.dropout_seeds = dropout_seeds
-    self.max_grad_norm = max_grad_norm
-    self.accumulation_steps = accumulation_steps
-    self.loss_scale = loss_scale
-    self.average = average
+  model: keras.Model
+  objective: Any
+  optimizer: optimization.Optimizer
+  learning_rate: optimization.WarmupLinearDecay
+  _: KW_ONLY
+  batch_size: int
+  seed: int | tf.Variable = 0  # a number becomes a variable
+  dropout_seeds: Callable[..., AbstractContextManager] = nullcontext
+  max_grad_norm: float = 1.0
+  accumulation_steps: int = 1
+  loss_scale: LossScale | None = None
+  average: optimization.ExponentialMovingAverage | None = None
+  jit_compile: InitVar[bool] = False
+
+  def __post_init__(self, jit_compile):
+    self.variables = self.optimizer.variables
     self.strategy = tf.distribute.get_strategy()
     replicas = self.strategy.num_replicas_in_sync
-    if batch_size % (replicas * accumulation_steps):
+    number = self.accumulation_steps
+    if self.batch_size % (replicas * number):
       raise UserError(
-        f"{setting('train_batch_size', batch_size)} cannot be divided evenly "
-        f"into {replicas} replicas x "
-        f"{setting('gradient_accumulation_steps', accumulation_steps)}"
+        f"{setting('train_batch_size', self.batch_size)} cannot be divided "
+        f"evenly into {replicas} replicas x "
+        f"{setting('gradient_accumulation_steps', number)}"
       )
     self.step = _scalar_variable(0, tf.int64, "global_step")
     self.examples = _scalar_variable(0, tf.int64, "examples")
-    self.seed = _scalar_variable(seed, tf.int64, "seed")
+    self.seed = _scalar_variable(self.seed, tf.int64, "seed")
     self.first_nonfinite_step = _scalar_variable(-1, tf.int64, "nonfinite_step")
-    accumulates = accumulation_steps > 1
-    self._gradients = self._accumulate if accumulates else self._differentiate
+    self._gradients = self._accumulate if number > 1 else self._differentiate
     self._clip_factor = optimization.clip_factor
     compiled = partial(tf.function, autograph=False, jit_compile=True)
-    self._run_step: Callable = self._step
+    self._run_step = self._step
     if jit_compile and not tf.distribute.has_strategy():
       self._run_step = compiled(self._step)
     elif jit_compile:  # XLA cannot exchange gradients
