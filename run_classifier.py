@@ -49,9 +49,8 @@ def check_flags(settings: Settings) -> None:
     named_tasks.check_text_pairs(settings.text_b_column, start)
   examples.class_weights(settings.class_weights, task)
   if settings.long_text == "windows" and task.has_pairs:
-    raise UserError(
-      f"--long_text=windows is for single texts, but {task.name} has pairs"
-    )
+    text = f"--long_text=windows is for single texts, but {task.name} has pairs"
+    raise UserError(text)
   checks.check_windows(settings)
   for split in settings.splits_to_read:
     examples.find_file(task, settings.needed("data_dir"), split)

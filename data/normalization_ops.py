@@ -217,9 +217,8 @@ def _rows(ragged):
 def _split(chars, num_pieces):
   """Groups characters into words. Each ALONE character is a word."""
   joins = (chars.kinds != _SPACE) & (chars.kinds != _ALONE)
-  joined = tf.concat(
-    [[False], joins[:-1] & (chars.rows[1:] == chars.rows[:-1])], axis=0
-  )
+  same_row = chars.rows[1:] == chars.rows[:-1]
+  joined = tf.concat([[False], joins[:-1] & same_row], axis=0)
   begins = ~(joins & joined[: tf.size(joins)])
   chars, begins = _drop_kind(_SPACE, chars, begins)
   starts = tf.where(begins)[:, 0]

@@ -21,9 +21,8 @@ class MaskedLMHead(keras.layers.Layer):
   def __init__(self, config: BertConfig, **kwargs):
     super().__init__(**kwargs)
     self.config = config
-    self.transform = DenseNorm(
-      config, activation=config.hidden_act, name="transform"
-    )
+    activation = config.hidden_act
+    self.transform = DenseNorm(config, 0, activation, name="transform")
 
   def build(self, input_shape, *_):
     shape = (self.config.vocab_size,)

@@ -134,9 +134,8 @@ class SelfAttention(keras.layers.Layer):
       layer.build(input_shape)
 
   def call(self, query_input, hidden_states, attention_mask, training=None):
-    probs = self.attention_probs(
-      query_input, hidden_states, attention_mask, training
-    )
+    inputs = query_input, hidden_states, attention_mask
+    probs = self.attention_probs(*inputs, training)
     probs = self.dropout(probs, training=training)
     v = self._split_heads(self.value(hidden_states))  # [B, A, T, D]
     context = fused_ops.transpose_heads(probs @ v)  # [B, Q, A, D]
@@ -166,9 +165,7 @@ class DenseNorm(keras.layers.Layer):
   Maps x [..., any] to [..., H]. `residual` [..., H] may be None.
   """
 
-  def __init__(
-    self, config: BertConfig, rate=0.0, activation="linear", **kwargs
-  ):
+  def __init__(self, config: BertConfig, rate=0, activation="linear", **kwargs):
     super().__init__(**kwargs)
     self.dense = Dense(config.hidden_size, config, activation=activation)
     self.norm = DropoutAddLayerNorm(rate)
@@ -209,9 +206,8 @@ class Intermediate(keras.layers.Layer):
 
   def __init__(self, config: BertConfig, **kwargs):
     super().__init__(**kwargs)
-    self.dense = Dense(
-      config.intermediate_size, config, activation=config.hidden_act
-    )
+    size, activation = config.intermediate_size, config.hidden_act
+    self.dense = Dense(size, config, activation=activation)
 
   def build(self, input_shape):
     self.dense.build(input_shape)

@@ -61,9 +61,8 @@ def cross_entropy(logits, labels):
 def is_correct(logits, labels):
   """1 where the largest logit is the label's: [..., L], [...] -> float32."""
   # TensorFlow compares int32 on the host, even with a GPU, but not floats.
-  predicted, labels = (
-    ops.cast(x, "float32") for x in (fused_ops.argmax(logits), labels)
-  )
+  pair = fused_ops.argmax(logits), labels
+  predicted, labels = (ops.cast(x, "float32") for x in pair)
   return ops.cast(predicted == labels, "float32")
 
 

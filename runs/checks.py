@@ -233,9 +233,8 @@ def check_head(settings: FineTuning, name: str) -> None:
     "give the value of the training, or train a fresh head with --new_head in "
     "another --output_dir"
   )
-  model_files.check_same(
-    name, settings[name], trained, f"the head of {start}", remedy
-  )
+  owner = f"the head of {start}"
+  model_files.check_same(name, settings[name], trained, owner, remedy)
 
 
 def vocabulary_flags(settings: Training, vocab_size: int) -> dict:

@@ -71,9 +71,8 @@ def why_uncompiled(settings: Training, model: keras.Model) -> str:
   if settings.on_tpu or settings.jit_compile:
     return ""
   if not compiles_step(settings):
-    return (
-      "there is no GPU" if settings.jit_compile is None else "--nojit_compile"
-    )
+    is_default = settings.jit_compile is None
+    return "there is no GPU" if is_default else "--nojit_compile"
   names = [x.name for x in model.layers if not x.supports_jit]  # cuDNN's LSTM
   return f"it cannot compile {', '.join(names)}" if names else ""
 
@@ -112,9 +111,8 @@ def _strategy(name: str, settings: Devices):
       options = tf.distribute.experimental.CommunicationOptions(
         implementation=tf.distribute.experimental.CommunicationImplementation.NCCL
       )
-    return tf.distribute.MultiWorkerMirroredStrategy(
-      communication_options=options
-    )
+    make = tf.distribute.MultiWorkerMirroredStrategy
+    return make(communication_options=options)
   name = "tpu_name" if settings.tpu_name or not settings.master else "master"
   try:
     resolver = tf.distribute.cluster_resolver.TPUClusterResolver(

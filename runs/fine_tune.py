@@ -104,14 +104,9 @@ def fine_tune(task: Task[S, R]) -> None:
   """
   if task.settings.is_sweep:
     task = replace(task, settings=sweep.run_sweep(task.settings))
-  run = Run(task.settings, model_files.config(task.settings))
+  run = start(task.settings)
   settings = run.settings
   task = replace(task, settings=settings)
-  path = checks.checkpoint(settings)
-  if path and path == settings.init_checkpoint and not settings.do_train:
-    run_folder.check_head(path)
-  if not path:
-    logging.warning("no --init_checkpoint: all variables start at random")
   data = {
     split: task.convert(split)
     for split in task.examples
@@ -135,6 +130,17 @@ def fine_tune(task: Task[S, R]) -> None:
             _write_page(task, evaluation, split, data, step)
   if settings.do_export:
     run.export(task.served_model)
+
+
+def start(settings: S) -> Run[S]:
+  """Starts a run; see `fine_tune`."""
+  run = Run(settings, model_files.config(settings))
+  path = checks.checkpoint(settings)
+  if path and path == settings.init_checkpoint and not settings.do_train:
+    run_folder.check_head(path)
+  if not path:
+    logging.warning("no --init_checkpoint: all variables start at random")
+  return run
 
 
 def train(
@@ -239,9 +245,8 @@ def _num_steps(settings: FineTuning, num_examples: int) -> int:
     )
   if settings.dry_run:
     return DRY_RUN_STEPS
-  logging.info(
-    "%s, %s", number_of(num_examples, "example"), number_of(steps, "step")
-  )
+  counts = number_of(num_examples, "example"), number_of(steps, "step")
+  logging.info("%s, %s", *counts)
   return steps
 
 

@@ -140,14 +140,11 @@ def check_sizes(
   if may_be_deeper and is_deeper and different == ["num_hidden_layers"]:
     logging.warning("%s: the upper layers are left out", message)
     return
-  raise UserError(
-    f"{message}: take the bert_config.json that came with the checkpoint"
-  )
+  remedy = "take the bert_config.json that came with the checkpoint"
+  raise UserError(f"{message}: {remedy}")
 
 
-def check_vocabulary(
-  settings: Tokens, vocab_size: int, start: str | None
-) -> None:
+def check_vocabulary(settings: Tokens, size: int, start: str | None) -> None:
   """Raises ValueError if the model in `start` has another vocabulary."""
   if not start:
     return
@@ -157,13 +154,13 @@ def check_vocabulary(
   )
   if saved and files.exists(saved):
     vocab.check_same(ids, open_tokenizer(saved).vocab, path, saved)
-  elif vocab_size - len(ids) >= trained_model.PADDING:
+  elif size - len(ids) >= trained_model.PADDING:
     logging.warning(
       "%s has %d lines, but the model of %s has %d ids: is it the right file?",
       settings.vocab_file,
       len(ids),
       start,
-      vocab_size,
+      size,
     )
 
 

@@ -297,9 +297,8 @@ def text_windows(settings: LongText) -> models.Windows | None:
   """Windows of texts with --long_text=windows, otherwise None."""
   if settings.long_text != "windows":
     return None
-  return models.Windows(
-    settings.max_seq_length, settings.stride, settings.window_pooling
-  )
+  length, stride = settings.max_seq_length, settings.stride
+  return models.Windows(length, stride, settings.window_pooling)
 
 
 def set_export_policy(dtype: str, formats: Sequence[str]) -> None:

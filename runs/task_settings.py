@@ -114,11 +114,8 @@ class FineTuning(Vocabulary, Training):
   @property
   def splits_to_read(self) -> list[str]:
     """Splits that a run reads, in the order train, dev, test."""
-    is_read = {
-      "train": self.do_train,
-      "dev": self.reads_dev,
-      "test": self.do_predict,
-    }
+    is_read = {"train": self.do_train, "dev": self.reads_dev}
+    is_read["test"] = self.do_predict
     return [split for split in is_read if is_read[split]]
 
   @property

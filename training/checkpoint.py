@@ -205,9 +205,8 @@ def restore(model, path: str, skipped: Container[str] = ()) -> list[str]:
     len(restored) + len(fresh),
     reader.prefix,
   )
-  unused = sorted(
-    reader.shapes.keys() - known.keys() - training_state(reader.shapes)
-  )
+  state = training_state(reader.shapes)
+  unused = sorted(reader.shapes.keys() - known.keys() - state)
   for label, names in (("fresh", fresh), ("not used", unused)):
     if names:
       logging.info("%s: %s", label, ", ".join(names))
@@ -277,8 +276,7 @@ def write(
   except tf.errors.OpError as error:
     for path in files_of(unfinished):
       files.remove(path)
-    raise OSError(
-      f"the checkpoint {prefix} cannot be written ({error.message})"
-    ) from None
+    text = f"the checkpoint {prefix} cannot be written ({error.message})"
+    raise OSError(text) from None
   for suffix in (".data-00000-of-00001", ".index"):
     tf.io.gfile.rename(unfinished + suffix, prefix + suffix, overwrite=True)

@@ -131,9 +131,8 @@ def find_checkpoint(path: str) -> str:
 def check_name(path: str) -> None:
   """Raises ValueError for a path that TensorFlow would read as a pattern."""
   if re.search(r"[*?\[\\]", path):
-    raise UserError(
-      f"TensorFlow reads no checkpoint from {path}: avoid * ? [ and \\"
-    )
+    text = f"TensorFlow reads no checkpoint from {path}: avoid * ? [ and \\"
+    raise UserError(text)
 
 
 def _only_checkpoint(folder):

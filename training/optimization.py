@@ -117,9 +117,7 @@ class Optimizer:
     total = sum(shape.num_elements() for shape in shapes)
     is_joint = len(indices) > 1
     zeros = tf.zeros([total] if is_joint else shapes[0])
-    joint = [
-      tf.Variable(zeros, trainable=False, name=slot) for slot in self.slots
-    ]
+    joint = [tf.Variable(zeros, trainable=False, name=x) for x in self.slots]
     start = 0
     for i, shape in zip(indices, shapes, strict=True):
       for name, slot in zip(self.slots, joint, strict=True):
@@ -156,15 +154,14 @@ class Optimizer:
     replica.merge_call(self._apply, args=(gradients, scalars, enabled))
 
   def _apply(self, strategy, gradients, scalars, enabled):
+    update = strategy.extended.update
     for multiplier, decay, indices, slots in self._groups:
       own = [gradients[i] for i in indices]
       if any(gradient is not None for gradient in own):
         variables = [self.variables[i] for i in indices]
         options = multiplier, decay, enabled
         args = own, variables, slots, scalars, options
-        strategy.extended.update(
-          variables[0], self._run_update, args, group=False
-        )
+        update(variables[0], self._run_update, args, group=False)
 
   def _update(self, _, gradients, variables, slots, scalars, options):
     """Updates the variables of a group that have a gradient, and the slots."""
@@ -179,9 +176,8 @@ class Optimizer:
     new = self._changed(old, gradient, scalars, options)
     number = len(new) - len(slots)
     values = new[:number] if decay else _split(new[0], variables)
-    for variable, value, gradient in zip(
-      variables, values, gradients, strict=True
-    ):
+    rows = zip(variables, values, gradients, strict=True)
+    for variable, value, gradient in rows:
       if gradient is not None:
         variable.assign(value)
     _assign(slots, new[number:])
@@ -193,13 +189,11 @@ class Optimizer:
     number = len(old) - len(self.slots)
     rate, gradient_scale, step = scalars
     multiplier, decay, enabled = options
-    direction, slots = self.direction(
-      gradient * gradient_scale, old[number:], step
-    )
-    new = []
-    for variable, update in zip(
-      old[:number], _split(direction, old[:number]), strict=True
-    ):
+    gradient *= gradient_scale
+    direction, slots = self.direction(gradient, old[number:], step)
+    new, variables = [], old[:number]
+    updates = _split(direction, variables)
+    for variable, update in zip(variables, updates, strict=True):
       if decay:
         update = self.rescale(update + decay * variable, variable)
       new.append(variable - rate * multiplier * update)

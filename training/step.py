@@ -61,10 +61,8 @@ class LossScale:
     self.patience = patience
     self.scale = _scalar_variable(initial, tf.float32, "scale")
     self.good_steps = _scalar_variable(0, tf.int64, "good_steps")
-    self.state = {
-      "loss_scale/scale": self.scale,
-      "loss_scale/good_steps": self.good_steps,
-    }
+    self.state = {"loss_scale/scale": self.scale}
+    self.state["loss_scale/good_steps"] = self.good_steps
 
   def update(self, finite: tf.Tensor) -> None:
     """Updates the scale. `finite`, a scalar bool, covers all gradients."""
@@ -177,9 +175,8 @@ class TrainStep:
     weight_sums = {name: tf.reduce_sum(w) for name, w in weights.items()}
     if replica.num_replicas_in_sync > 1:
       weight_sums = replica.all_reduce("SUM", weight_sums)
-    gradients, sums = self._gradients(
-      batch, weight_sums, replica.replica_id_in_sync_group
-    )
+    number = replica.replica_id_in_sync_group
+    gradients, sums = self._gradients(batch, weight_sums, number)
     weight = 1.0 / replica.num_replicas_in_sync
     if replica.num_replicas_in_sync > 1:
       dense = [tf.convert_to_tensor(g) for g in gradients if g is not None]
@@ -197,9 +194,8 @@ class TrainStep:
       finite = tf.math.is_finite(sums["loss"][0] + norm)
     step = self.step.assign_add(1)
     is_first = (self.first_nonfinite_step < 0) & ~finite
-    self.first_nonfinite_step.assign(
-      tf.where(is_first, step, self.first_nonfinite_step)
-    )
+    first = tf.where(is_first, step, self.first_nonfinite_step)
+    self.first_nonfinite_step.assign(first)
     if self.average:
       self.average.update(self.step)
     self.examples.assign_add(self.batch_size)
@@ -228,9 +224,8 @@ class TrainStep:
     sums = {name: tf.zeros(2) for name in [*self.objective.names, "loss"]}
     for i in tf.range(number):
       microbatch = {name: value[i] for name, value in split.items()}
-      new_gradients, new_sums = self._differentiate(
-        microbatch, weight_sums, replica_id, i
-      )
+      args = microbatch, weight_sums, replica_id, i
+      new_gradients, new_sums = self._differentiate(*args)
       gradients = [
         g if new is None else g + tf.convert_to_tensor(new)
         for g, new in zip(gradients, new_gradients, strict=True)

@@ -261,9 +261,8 @@ def split_corpus(paths: list[str], text_format: TextFormat) -> list[Shard]:
   size = min(max(total // _SHARDS, _MIN_BYTES), _MAX_BYTES)
   shards: list[Shard] = []
   spans, filled = (), 0
-  for span in chain.from_iterable(
-    _spans(path, size, text_format) for path in paths
-  ):
+  parts = (_spans(path, size, text_format) for path in paths)
+  for span in chain.from_iterable(parts):
     if span.size > _LARGE_SPAN:
       logging.warning(
         f"{span}: {span.size // 1_000_000} MB cannot be divided; a worker "

@@ -46,9 +46,8 @@ def parts(settings: Settings, level: int = logging.DEBUG) -> dict[str, dict]:
   if not settings.do_eval:
     raise UserError(f"--task_name={NAME} needs --do_eval, for its table")
   if settings.dry_run and not settings.do_train:
-    raise UserError(
-      f"--dry_run of --task_name={NAME} needs --do_train; or name one task"
-    )
+    text = f"--dry_run of --task_name={NAME} needs --do_train; or name one task"
+    raise UserError(text)
   folder = settings.data_dir or ""
   present = [n for n in _TASKS if files.is_folder(os.path.join(folder, n))]
   if not present or (settings.from_mnli and "MNLI" not in present):

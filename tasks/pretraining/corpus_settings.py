@@ -103,6 +103,5 @@ class RecordSettings(Corpus, Vocabulary, Masks):
       words = None
       if "dupe_factor" not in self.given:
         dupe_factor = 1
-    return InstanceConfig(
-      self.max_seq_length, words, self.short_seq_prob, dupe_factor
-    )
+    length, short = self.max_seq_length, self.short_seq_prob
+    return InstanceConfig(length, words, short, dupe_factor)

@@ -9,13 +9,7 @@ from cli.settings import common, flag, original
 from data import features
 from modeling.config import SIDES
 from runs import checks, model_files
-from runs.settings import (
-  DRY_RUN_STEPS,
-  Evaluation,
-  Masks,
-  Packing,
-  Sampling,
-)
+from runs.settings import DRY_RUN_STEPS, Evaluation, Masks, Packing, Sampling
 from storage import UserError, files, record_scan
 from storage.tfrecord import Schema
 
@@ -217,9 +211,8 @@ def sampling_weights(settings: Settings) -> list[float] | None:
   if not settings.sampling_weights:
     return None
   if settings.sampling_exponent != 1:
-    raise UserError(
-      "--sampling_exponent computes what --sampling_weights says: drop one"
-    )
+    text = "--sampling_exponent computes what --sampling_weights says: drop one"
+    raise UserError(text)
   try:
     weights = [float(weight) for weight in settings.sampling_weights]
   except ValueError:

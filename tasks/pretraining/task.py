@@ -71,9 +71,8 @@ def train_data(settings: Settings, config: BertConfig) -> PretrainingInput:
   if settings.sampling_weights or settings.sampling_exponent != 1:
     sources = _weighted_sources(settings)
   packing = Packing(settings.max_seq_length) if settings.pack_examples else None
-  records = _records(
-    settings, config, settings.input_file, masking, sources, packing
-  )
+  patterns = settings.input_file
+  records = _records(settings, config, patterns, masking, sources, packing)
   is_other = masking.masked_lm_prob != DEFAULT_MASKING.masked_lm_prob
   if (is_other or masking.whole_word) and not records.masks_words:
     logging.warning(
@@ -151,9 +150,8 @@ def evaluate(
   logging.info("evaluation at step %d, on %s", step, flag)
   batches = source.endless_eval_batches(settings.eval_batch_size)
   with steps.corrupt_record_errors(source):
-    results = inference.evaluate(
-      model, objective, batches, settings.max_eval_steps
-    )
+    number = settings.max_eval_steps
+    results = inference.evaluate(model, objective, batches, number)
   report.write_evaluation(settings.output_dir, results, step)
 
 

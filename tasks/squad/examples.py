@@ -171,9 +171,8 @@ class _Paragraph:
     words = " ".join(self.words[start : end + 1])
     expected = " ".join(text.split())
     if expected not in words:
-      logging.warning(
-        "%s: Could not find answer: '%s' vs. '%s'", source, words, expected
-      )
+      text = "%s: Could not find answer: '%s' vs. '%s'"
+      logging.warning(text, source, words, expected)
       return None
     return Answer(text, max(start, 0), end)
 

@@ -77,9 +77,8 @@ class Settings(FineTuning):
 
   def windows(self) -> WindowConfig:
     """Lengths of windows; ValueError for contradicting lengths."""
-    return WindowConfig(
-      self.max_seq_length, self.max_query_length, self.doc_stride
-    )
+    lengths = self.max_seq_length, self.max_query_length, self.doc_stride
+    return WindowConfig(*lengths)
 
   def decoding(self, threshold: float = 0.0) -> DecodingConfig:
     """Rules to choose answers; ValueError for contradicting numbers."""

@@ -130,9 +130,8 @@ class Squad(Task[Settings, SquadRecords]):
       rows = zip(dataset.rows, logits, strict=True)
       logits = [(s[: len(w.ids)], e[: len(w.ids)]) for w, (s, e) in rows]
     texts = decoding.AnswerText(settings.tokenizer)
-    return decoding.decode(
-      dataset.questions, dataset.rows, logits, texts, config
-    )
+    questions, windows = dataset.questions, dataset.rows
+    return decoding.decode(questions, windows, logits, texts, config)
 
   def score(
     self, dataset: SquadRecords, predictions: Predictions
@@ -147,7 +146,8 @@ class Squad(Task[Settings, SquadRecords]):
 
   def _judged(self, questions, predictions):
     """Yields the questions that have answers, with the model's answers."""
-    version_2 = self.settings.version_2_with_negative
+    settings = self.settings
+    version_2, unit = settings.version_2_with_negative, settings.f1_unit
     for question in questions:
       truths = question.answer_texts
       if truths is None:
@@ -166,9 +166,7 @@ class Squad(Task[Settings, SquadRecords]):
         answer | {"probability": probability},
         label=truths[0] if truths else "",
         prediction=text,
-        is_right=metrics.is_exact(
-          question, text, version_2, self.settings.f1_unit
-        ),
+        is_right=metrics.is_exact(question, text, version_2, unit),
         probability=probability,
         pairs=[(names[0], names[1])] if version_2 else (),
       )
