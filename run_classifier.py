@@ -68,9 +68,8 @@ def main(settings: Settings) -> None:
   task = named_tasks.with_labels(settings, checks.labels_file(settings))
   examples.class_weights(settings.class_weights, task)
   folder, ensemble = settings.output_dir, settings.ensemble
-  fits_thresholds = settings.multi_label and (
-    settings.do_train or metrics.lacks_thresholds(folder, ensemble)
-  )
+  are_new = settings.do_train or metrics.lacks_thresholds(folder, ensemble)
+  fits_thresholds = settings.multi_label and are_new
   if fits_thresholds and "dev" in task.splits and not settings.do_eval:
     logging.info("--do_eval is set: it finds the thresholds of --multi_label")
     settings = settings.replace(do_eval=True)

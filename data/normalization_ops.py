@@ -117,9 +117,8 @@ class Normalizer:
     chars, shifts = _drop_kind(_REMOVED, chars, shifts)
     if self._do_lower_case:
       # Lower-case and decompose. EXPANDED code points become row numbers.
-      lowered = chars._replace(
-        codes=tf.where(chars.kinds == _EXPANDED, shifts, chars.codes + shifts)
-      )
+      lower = tf.where(chars.kinds == _EXPANDED, shifts, chars.codes + shifts)
+      lowered = chars._replace(codes=lower)
       finish = functools.partial(self._finish_sigmas, chars=chars)
       chars = _if_any(chars.codes == _CAPITAL_SIGMA, finish, lowered)
       chars = _if_any(chars.kinds == _EXPANDED, self._expand, chars)
@@ -144,9 +143,8 @@ class Normalizer:
 
   def _expand(self, chars):
     """Replaces EXPANDED code points by their expansions."""
-    expansions = tf.RaggedTensor.from_row_lengths(
-      self._expanded, self._lengths, validate=False
-    )
+    make = tf.RaggedTensor.from_row_lengths
+    expansions = make(self._expanded, self._lengths, validate=False)
     singles = tf.RaggedTensor.from_tensor(chars.codes[:, None])
     rows = tf.where(
       chars.kinds == _EXPANDED,
@@ -166,9 +164,8 @@ class Normalizer:
     (orders,) = self._orders(chars.codes)
     keys = 256 * runs + tf.cast(orders, tf.int64)
     order = tf.argsort(keys, stable=True)
-    return chars._replace(
-      codes=tf.gather(chars.codes, order), kinds=tf.gather(chars.kinds, order)
-    )
+    codes, kinds = (tf.gather(x, order) for x in (chars.codes, chars.kinds))
+    return chars._replace(codes=codes, kinds=kinds)
 
 
 class _Table:

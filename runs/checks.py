@@ -124,10 +124,8 @@ def packing_conflict(settings: Packing, config: BertConfig) -> str | None:
 
 def checkpoint(settings: Training) -> str | None:
   """Path of the checkpoint to start from; None to train from scratch."""
-  return (
-    checkpoint_files.choose_checkpoint(settings.output_dir)
-    or settings.init_checkpoint
-  )
+  own = checkpoint_files.choose_checkpoint(settings.output_dir)
+  return own or settings.init_checkpoint
 
 
 def labels_file(settings: FineTuning) -> str | None:

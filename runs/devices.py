@@ -124,7 +124,6 @@ def _strategy(name: str, settings: Devices):
       tf.config.experimental_connect_to_cluster(resolver)
     tf.tpu.experimental.initialize_tpu_system(resolver)
   except (ValueError, OSError, tf.errors.OpError) as error:
-    raise UserError(
-      f"no TPU can be reached with --{name}={settings[name]}: {error}"
-    ) from None
+    text = f"no TPU can be reached with --{name}={settings[name]}: {error}"
+    raise UserError(text) from None
   return tf.distribute.TPUStrategy(resolver)

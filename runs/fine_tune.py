@@ -287,6 +287,5 @@ def distilled(
         values[name] = tf.reduce_mean(values[name], -1)
     return values
 
-  return losses.distilled(
-    objective, outputs, settings.distill_weight, settings.distill_temperature
-  )
+  options = settings.distill_weight, settings.distill_temperature
+  return losses.distilled(objective, outputs, *options)

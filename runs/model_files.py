@@ -5,12 +5,7 @@ from dataclasses import replace
 
 from absl import logging
 
-from data import vocab
-from data.tokenization import (
-  open_tokenizer,
-  validate_case_matches_checkpoint,
-  warn_of_case,
-)
+from data import tokenization, vocab
 from modeling.config import SIDES, BertConfig, extensions
 from runs import trained_model
 from runs.settings import Network, Tokens, TrainedModel, Training
@@ -54,7 +49,7 @@ def check(settings: TrainedModel, network: BertConfig) -> None:
   vocabulary, letter case or attention.
   """
   check_init_checkpoint(settings, network, trains=False)
-  warn_of_case(settings.tokenizer)
+  tokenization.warn_of_case(settings.tokenizer)
 
 
 def check_init_checkpoint(
@@ -73,7 +68,8 @@ def check_init_checkpoint(
   for path, attention in parts:
     trained = checkpoint_files.run_of(path)["flags"]
     if settings.vocab_file:
-      validate_case_matches_checkpoint(settings.do_lower_case, path)
+      case = settings.do_lower_case
+      tokenization.validate_case_matches_checkpoint(case, path)
     # Pre-training without a vocabulary reads records and ignores the flag.
     if settings.vocab_file and trained.get("vocab_file"):
       lower_case = settings.do_lower_case, trained.get("do_lower_case")
@@ -153,7 +149,8 @@ def check_vocabulary(settings: Tokens, size: int, start: str | None) -> None:
     checkpoint_files.run_of(start), "vocab_file"
   )
   if saved and files.exists(saved):
-    vocab.check_same(ids, open_tokenizer(saved).vocab, path, saved)
+    expected = tokenization.open_tokenizer(saved).vocab
+    vocab.check_same(ids, expected, path, saved)
   elif size - len(ids) >= trained_model.PADDING:
     logging.warning(
       "%s has %d lines, but the model of %s has %d ids: is it the right file?",

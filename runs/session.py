@@ -86,9 +86,8 @@ class Run(Generic[T_co]):
     settings = self.settings
     if source.packing:
       model = models.packed(model)
-    schedule = optimization.WarmupLinearDecay(
-      settings.learning_rate, num_train_steps, num_warmup_steps
-    )
+    steps = num_train_steps, num_warmup_steps
+    schedule = optimization.WarmupLinearDecay(settings.learning_rate, *steps)
     reason = why_uncompiled(settings, model)
     compiled = not reason
     text = f"does not compile the step as one: {reason}"
@@ -163,9 +162,8 @@ class Run(Generic[T_co]):
       f"{sum(v.shape.num_elements() for v in trained.values()):,}",
     )
     make = optimization.OPTIMIZERS[settings.optimizer]
-    multipliers = models.layerwise_lr_multipliers(
-      trained, settings.layerwise_learning_rate_decay
-    )
+    decay = settings.layerwise_learning_rate_decay
+    multipliers = models.layerwise_lr_multipliers(trained, decay)
     compiled = compiled and compiles_step(settings)  # a TPU: always
     return TrainStep(
       model,

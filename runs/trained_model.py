@@ -45,9 +45,8 @@ def find_model(path: str) -> ModelFiles:
       size = BertConfig.from_json(paths[0]).vocab_size
       file = find_vocabulary(prefix, entry, size)
     if not file or not files.exists(file):
-      raise FileNotFoundError(
-        f"there is no {name} beside {prefix}: copy the model's file there"
-      )
+      text = f"there is no {name} beside {prefix}: copy the model's file there"
+      raise FileNotFoundError(text)
     paths.append(file)
   lower_case = lower_cases(entry["flags"], paths[1])
   config = replace(BertConfig.from_json(paths[0]), **extensions(entry["flags"]))
@@ -86,6 +85,3 @@ def lower_cases(trained_flags: Mapping, vocab_file: str) -> bool:
     tokens = open_tokenizer(vocab_file).vocab
     return doubt_case(tokens, True) is None
   return known
-
-
-# --- Compared with settings ---------------------------------------------------

@@ -114,9 +114,8 @@ class Reader:
     try:
       return function(*arguments)
     except _READ_ERRORS as error:
-      raise CorruptCheckpoint(
-        f"the checkpoint {self.prefix} cannot be read: {error}"
-      ) from None
+      text = f"the checkpoint {self.prefix} cannot be read: {error}"
+      raise CorruptCheckpoint(text) from None
 
   def assign(self, targets: Mapping[str, tf.Variable]) -> None:
     """Assigns each variable the checkpoint's value of the same name.
@@ -187,11 +186,8 @@ def restore(model, path: str, skipped: Container[str] = ()) -> list[str]:
   Raises ValueError if a shape differs, or a variable of the encoder is missing.
   """
   reader, known = open_reader(path), variables(model)
-  restored = {
-    name: variable
-    for name, variable in known.items()
-    if name in reader and name not in skipped
-  }
+  names = [name for name in known if name in reader and name not in skipped]
+  restored = {name: known[name] for name in names}
   reader.assign(restored)  # first, to explain a wrong shape
   for name in sorted(known.keys() - restored.keys()):
     if not restored or re.match("bert/.*(embeddings|encoder)/", name):

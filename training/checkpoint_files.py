@@ -94,10 +94,8 @@ def check_listed(folder: str) -> None:
   if latest_checkpoint(folder) or not files.is_folder(folder):
     return
   # A killed run may leave model.ckpt-0 unlisted.
-  matches = (
-    re.fullmatch(r"model\.ckpt-([1-9]\d*)\.index", name)
-    for name in files.list_folder(folder)
-  )
+  match_index = re.compile(r"model\.ckpt-([1-9]\d*)\.index").fullmatch
+  matches = map(match_index, files.list_folder(folder))
   if steps := [int(match[1]) for match in matches if match]:
     name = f"model.ckpt-{max(steps)}"
     raise UserError(

@@ -166,10 +166,8 @@ class Optimizer:
   def _update(self, _, gradients, variables, slots, scalars, options):
     """Updates the variables of a group that have a gradient, and the slots."""
     _, decay, _ = options
-    gradient = _join(
-      tf.zeros_like(v) if g is None else g
-      for g, v in zip(gradients, variables, strict=True)
-    )
+    pairs = zip(gradients, variables, strict=True)
+    gradient = _join(tf.zeros_like(v) if g is None else g for g, v in pairs)
     # Decay needs each variable, but vectors without decay are updated as one.
     old = variables if decay else [_join(variables)]
     old = [tf.convert_to_tensor(tensor) for tensor in (*old, *slots)]

@@ -278,9 +278,8 @@ def weighted_sums(objective, outputs: dict, batch: dict, is_row=None) -> dict:
   losses, weights = objective.losses(outputs, batch), objective.weights(batch)
   pairs = {name: (losses[name], weights[name]) for name in objective.terms}
   sums = {}
-  for name, (values, weight) in (
-    pairs | objective.metrics(outputs, batch)
-  ).items():  # [B, ...] each
+  pairs |= objective.metrics(outputs, batch)
+  for name, (values, weight) in pairs.items():  # [B, ...] each
     if is_row is not None:
       weight *= tf.reshape(is_row, [-1] + [1] * (weight.shape.rank - 1))
     total = tf.reduce_sum(values * weight)

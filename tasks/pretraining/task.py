@@ -104,9 +104,8 @@ def _records(
   tokenizer = settings.tokenizer if settings.vocab_file else None
   causal_targets = None
   if settings.objective in SIDES:
-    causal_targets = CausalTargets(
-      settings.objective, None if settings.special_tokens else tokenizer
-    )
+    reader = None if settings.special_tokens else tokenizer
+    causal_targets = CausalTargets(settings.objective, reader)
   # The program has checked all files, so one is enough here.
   path = next(filter(files.size, paths), paths[0])
   return PretrainingInput(

@@ -130,9 +130,8 @@ def articles(path: str) -> list[dict[str, Any]]:
   try:
     document = json.loads(content)
   except (ValueError, RecursionError) as error:  # also if it is not UTF-8
-    raise UserError(
-      f"{path} is not JSON ({error}); if it breaks off, fetch it again"
-    ) from error
+    text = f"{path} is not JSON ({error}); if it breaks off, fetch it again"
+    raise UserError(text) from error
   return _get(document, "data", path, list)
 
 

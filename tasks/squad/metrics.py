@@ -184,9 +184,8 @@ def _score_v2(articles, predictions):
   results = {k: v for k, v in scores.items() if not k.startswith(unused)}
   if predictions.null_odds:
     # The search for thresholds takes the best texts, without a threshold.
-    scores = squad_evaluate_v2_0.evaluate(
-      articles, predictions.texts, predictions.null_odds
-    )
+    texts, odds = predictions.texts, predictions.null_odds
+    scores = squad_evaluate_v2_0.evaluate(articles, texts, odds)
     for name in ("exact", "exact_thresh", "f1", "f1_thresh"):
       results[f"best_{name}"] = scores[f"final_{name}"]
   return results
