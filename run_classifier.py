@@ -75,26 +75,15 @@ def main(settings: Settings) -> None:
     settings = settings.replace(do_eval=True)
   if settings.do_train and settings.teacher:
     named_tasks.check_teacher(settings.teacher, task)
-  texts = named_tasks.read(
-    task,
-    settings.data_dir or "",
-    settings.splits_to_read,
-    settings.prediction_columns,
-  )
+  splits, columns = settings.splits_to_read, settings.prediction_columns
+  texts = named_tasks.read(task, settings.data_dir or "", splits, columns)
   # Import TensorFlow late: wrong flags and files should fail fast.
   from runs.fine_tune import fine_tune
   from tasks.classification.task import Classification
 
   own_labels = task.labels if task.name == named_tasks.CUSTOM else ()
-  fine_tune(
-    Classification(
-      settings,
-      texts,
-      own_labels,
-      named=task,
-      fits_thresholds=fits_thresholds,
-    )
-  )
+  arguments = settings, texts, own_labels, fits_thresholds
+  fine_tune(Classification(*arguments, named=task))
 
 
 if __name__ == "__main__":

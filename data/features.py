@@ -30,11 +30,8 @@ def pretraining(seq_length: int, max_predictions: int = 0) -> Schema:
     Feature("masked_lm_ids", (max_predictions,)),
     Feature("masked_lm_weights", (max_predictions,), "float32"),
   )
-  return Schema(
-    *tokens(seq_length),
-    *(masks if max_predictions else ()),
-    Feature("next_sentence_labels", (1,)),
-  )
+  fields = *tokens(seq_length), *(masks if max_predictions else ())
+  return Schema(*fields, Feature("next_sentence_labels", (1,)))
 
 
 def classification(
@@ -62,11 +59,8 @@ def multiple_choice(seq_length: int, choices: int) -> Schema:
 def squad(seq_length: int, is_training: bool) -> Schema:
   """A question, a window of the paragraph and, for training, the answer."""
   span = ("start_positions", "end_positions", "is_impossible")
-  return Schema(
-    Feature("unique_ids", ()),
-    *tokens(seq_length),
-    *(Feature(name, ()) for name in span if is_training),
-  )
+  labels = (Feature(name, ()) for name in span if is_training)
+  return Schema(Feature("unique_ids", ()), *tokens(seq_length), *labels)
 
 
 # --- Masks -----------------------------------------------------------------

@@ -146,11 +146,9 @@ class Normalizer:
     make = tf.RaggedTensor.from_row_lengths
     expansions = make(self._expanded, self._lengths, validate=False)
     singles = tf.RaggedTensor.from_tensor(chars.codes[:, None])
-    rows = tf.where(
-      chars.kinds == _EXPANDED,
-      tf.cast(chars.codes, tf.int64),
-      expansions.nrows() + tf.range(singles.nrows()),
-    )
+    others = expansions.nrows() + tf.range(singles.nrows())
+    own = tf.cast(chars.codes, tf.int64)
+    rows = tf.where(chars.kinds == _EXPANDED, own, others)
     expanded = tf.gather(tf.concat([expansions, singles], axis=0), rows)
     kinds, _ = self._kinds_and_shifts(expanded.values)
     chars = chars.gather(expanded.value_rowids())

@@ -191,12 +191,9 @@ def join(
   padded = tf.pad(padded, [[0, 0], [0, tf.maximum(2 - tf.shape(padded)[1], 0)]])
   width = tf.shape(padded)[1]
   mask = tf.sequence_mask(ids.row_lengths(), width, tf.int32)
-  return {
-    "input_ids": padded,
-    "input_mask": mask,
-    "segment_ids": mask
-    - tf.sequence_mask(first.row_lengths() + 2, width, tf.int32),
-  }
+  in_first = tf.sequence_mask(first.row_lengths() + 2, width, tf.int32)
+  inputs = {"input_ids": padded, "input_mask": mask}
+  return inputs | {"segment_ids": mask - in_first}
 
 
 def repeat(token: int, counts: tf.Tensor) -> tf.RaggedTensor:

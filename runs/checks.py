@@ -246,11 +246,10 @@ def vocabulary_flags(settings: Training, vocab_size: int) -> dict:
   entry = {"flags": settings.to_dict()}
   file = trained_model.find_vocabulary(settings.output_dir, entry, vocab_size)
   if not file:
-    logging.info(
-      "no vocab.txt of the model's size beside its files: copy one into %s to "
-      "ask or serve the model",
-      settings.output_dir,
+    text = (
+      "no vocab.txt of the model's size beside its files: copy one into %s "
     )
+    logging.info(text + "to ask or serve the model", settings.output_dir)
     return {}
   logging.info("the vocabulary of the model: %s", file)
   is_known = "do_lower_case" in settings.given

@@ -27,10 +27,9 @@ def make_strategy(settings: Devices) -> tf.distribute.Strategy:
   tf.config.experimental.enable_tensor_float_32_execution(settings.tf32)
   if settings.deterministic:
     tf.config.experimental.enable_op_determinism()
-  tf.config.set_logical_device_configuration(
-    tf.config.list_physical_devices("CPU")[0],
-    [tf.config.LogicalDeviceConfiguration()] * settings.num_cpu_devices,
-  )
+  cpu = tf.config.list_physical_devices("CPU")[0]
+  parts = [tf.config.LogicalDeviceConfiguration()] * settings.num_cpu_devices
+  tf.config.set_logical_device_configuration(cpu, parts)
   name = "tpu" if settings.use_tpu else settings.distribution_strategy
   if name is None:
     gpus = tf.config.list_logical_devices("GPU")

@@ -116,12 +116,9 @@ def warn_if_changed(settings: Training, path: str) -> None:
     and json.loads(json.dumps(settings[name])) != value
   ]
   if changes:
-    logging.warning(
-      "%s was trained with %s; to train anew, name another --output_dir; this "
-      "run continues with the new values",
-      path,
-      ", ".join(changes),
-    )
+    text = "%s was trained with %s; to train anew, name another --output_dir; "
+    text += "this run continues with the new values"
+    logging.warning(text, path, ", ".join(changes))
 
 
 def read_trials(output_dir: str) -> list[dict[str, str]]:

@@ -138,12 +138,8 @@ class Run(Generic[T_co]):
   def _report(self, objective, source, unit):
     """Makes the run's report; the chief adds an entry to run.json."""
     settings = self.settings
-    result = report.Report(
-      settings.output_dir,
-      settings.train_batch_size,
-      unit,
-      ("loss", *objective.metric_names),
-    )
+    names, size = ("loss", *objective.metric_names), settings.train_batch_size
+    result = report.Report(settings.output_dir, size, unit, names)
     if processes.is_chief():
       flags = settings.to_dict()
       flags |= checks.vocabulary_flags(settings, self.config.vocab_size)

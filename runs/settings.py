@@ -297,9 +297,6 @@ class Masks(Settings):
   do_whole_word_mask: bool = original(False, "Mask all pieces of a word.")
 
   def masks(self) -> Masking:
-    return Masking(
-      self.max_predictions_per_seq,
-      self.masked_lm_prob,
-      self.do_whole_word_mask,
-      MaskPolicy(self.mask_token_prob, self.random_token_prob),
-    )
+    policy = MaskPolicy(self.mask_token_prob, self.random_token_prob)
+    number, whole_word = self.max_predictions_per_seq, self.do_whole_word_mask
+    return Masking(number, self.masked_lm_prob, whole_word, policy)

@@ -125,11 +125,8 @@ class FineTuning(Vocabulary, Training):
 
   def trials(self) -> list[dict[str, float]]:
     """All combinations of the swept flags' values; one without a sweep."""
-    values = {
-      name: self.several.get(name, (getattr(self, name),))
-      for name, known in flags_of(type(self)).items()
-      if known.swept
-    }
+    swept = [k for k, known in flags_of(type(self)).items() if known.swept]
+    values = {k: self.several.get(k, (getattr(self, k),)) for k in swept}
     combinations = dict.fromkeys(product(*values.values()))  # each once
     return [dict(zip(values, row, strict=True)) for row in combinations]
 

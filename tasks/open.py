@@ -69,11 +69,9 @@ def _feature_extraction(folder, changes):
       run_json.NAME,
     )
   # [CLS] is trained to predict the next sentence, not to represent a text.
-  flags = model._asdict() | {
-    "max_seq_length": model.config.max_position_embeddings,
-    "layers": "-1",
-    "pooling": "mean",
-  }
+  length = model.config.max_position_embeddings
+  flags = model._asdict() | {"max_seq_length": length}
+  flags |= {"layers": "-1", "pooling": "mean"}
   entry = {"program": "extract_features", "flags": flags}
   return entry, {"init_checkpoint": model.checkpoint} | changes
 

@@ -195,12 +195,8 @@ def restore(model, path: str, skipped: Container[str] = ()) -> list[str]:
   frozen = [v.path for v in model.non_trainable_variables]
   unneeded = {name for name in frozen if "/pooler/" in name}
   fresh = [name for name in known if name not in restored.keys() | unneeded]
-  logging.info(
-    "restored %d of %d variables from %s",
-    len(restored),
-    len(restored) + len(fresh),
-    reader.prefix,
-  )
+  numbers = len(restored), len(restored) + len(fresh)
+  logging.info("restored %d of %d variables from %s", *numbers, reader.prefix)
   state = training_state(reader.shapes)
   unused = sorted(reader.shapes.keys() - known.keys() - state)
   for label, names in (("fresh", fresh), ("not used", unused)):
@@ -223,12 +219,10 @@ def initialize(model, path: str, new_head: bool = False) -> list[str]:
   }
   differing = [name for name, (saved, shape) in head.items() if saved != shape]
   if differing:
-    logging.warning(
-      "the head is fresh: %s was trained for other labels (%s is %s, here %s)",
-      reader.prefix,
-      differing[0],
-      *head[differing[0]],
+    text = (
+      "the head is fresh: %s was trained for other labels (%s is %s, here %s)"
     )
+    logging.warning(text, reader.prefix, differing[0], *head[differing[0]])
   elif head:
     flag = setting("new_head")
     message = f"the head is restored from %s, too; {flag} makes it fresh"

@@ -31,12 +31,9 @@ def set_dtype_policy(dtype: str, is_trained: bool = True) -> None:
 
 def _scalar_variable(value, dtype: tf.DType, name: str) -> tf.Variable:
   """A scalar that is not trained and that all replicas update alike."""
-  return tf.Variable(
-    tf.constant(value, dtype),
-    trainable=False,
-    name=name,
-    aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
-  )
+  kind = tf.VariableAggregation.ONLY_FIRST_REPLICA
+  options = {"trainable": False, "name": name, "aggregation": kind}
+  return tf.Variable(tf.constant(value, dtype), **options)
 
 
 @contextmanager

@@ -261,11 +261,8 @@ class RecordBuilder:
             "masked_lm_ids": features.pad(labels, slots),
             "masked_lm_weights": features.pad([1.0] * len(labels), slots),
           }
-        yield {
-          **features.pad_inputs(ids, segments, length, padding),
-          **targets,
-          "next_sentence_labels": [int(is_random)],
-        }
+        inputs = features.pad_inputs(ids, segments, length, padding)
+        yield inputs | targets | {"next_sentence_labels": [int(is_random)]}
         progress.add(0, instances=1, random_next_sentences=is_random)
       progress.add(1)
 

@@ -80,14 +80,9 @@ def parts(settings: Settings, level: int = logging.DEBUG) -> dict[str, dict]:
 
 def _part(settings: Settings, name, level):
   """Flags of a task; without prediction if there is no test file."""
-  part = settings.replace(
-    from_mnli=False,
-    **{
-      flag: os.path.join(folder, name)
-      for flag in ("data_dir", "output_dir", "export_dir", "teacher")
-      if (folder := settings[flag])
-    },
-  )
+  flags = "data_dir", "output_dir", "export_dir", "teacher"
+  folders = {x: os.path.join(settings[x], name) for x in flags if settings[x]}
+  part = settings.replace(from_mnli=False, **folders)
   test_file = named_tasks.find(name).splits["test"].file
   path = os.path.join(part.needed("data_dir"), test_file)
   if settings.do_predict and not files.exists(path):

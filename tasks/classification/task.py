@@ -211,11 +211,9 @@ class Classification(Task[Settings, RecordDataset]):
     names = None if named.is_regression else named.labels
     texts = TextConfig(settings.tokenizer, settings.row_length, names)
     texts_of_task = Classification(settings, {}, named=named)
-    return ServedModel(
-      texts_of_task.make_model(model_files.config(settings)),
-      Answers(texts, named.has_pairs, named.thresholds),
-      TextClassification,
-    )
+    model = texts_of_task.make_model(model_files.config(settings))
+    answers = Answers(texts, named.has_pairs, named.thresholds)
+    return ServedModel(model, answers, TextClassification)
 
 
 def _judged(settings, named, rows, logits) -> Iterator[Judged]:

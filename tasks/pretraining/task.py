@@ -206,8 +206,7 @@ def served_model(settings: Settings) -> ServedModel:
   pretraining_settings.check_export(settings)
   kinds = checkpoint_files.kinds_at(checks.checkpoint(settings))
   config = TextConfig(settings.tokenizer, settings.max_seq_length)
-  return ServedModel(
-    models.pretrainer(model_files.config(settings), "pretraining" in kinds),
-    Answers(config, settings.export_top_k),
-    FillMask,
+  model = models.pretrainer(
+    model_files.config(settings), "pretraining" in kinds
   )
+  return ServedModel(model, Answers(config, settings.export_top_k), FillMask)

@@ -87,12 +87,9 @@ def read_examples(
     text = "%s: %s with several answers: training uses the first"
     logging.warning(text, describe(paths), number_of(several, "question"))
   if skipped := total - len(examples):
-    logging.warning(
-      "left out of training: %d of %s, because the paragraph's words do not "
-      "contain the answer",
-      skipped,
-      number_of(total, "question"),
-    )
+    text = "left out of training: %d of %s, because the paragraph's words do "
+    text += "not contain the answer"
+    logging.warning(text, skipped, number_of(total, "question"))
   if not is_training:
     _warn_of_repeated_ids(paths, examples)
   return examples

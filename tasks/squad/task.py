@@ -80,11 +80,9 @@ class Squad(Task[Settings, SquadRecords]):
       questions = squad_examples.training_order(questions)
     flag = "train_file" if is_training else "predict_file"
     file = squad_examples.describe(files.expand(settings.needed(flag)))
+    tokenizer = settings.tokenizer
     vocab_checks.warn_of_examples(
-      lambda example: (example.question, " ".join(example.doc_tokens)),
-      questions,
-      settings.tokenizer,
-      file,
+      lambda x: (x.question, " ".join(x.doc_tokens)), questions, tokenizer, file
     )
     questions = questions[: settings.max_examples]
     config = settings.windows()
@@ -93,9 +91,8 @@ class Squad(Task[Settings, SquadRecords]):
 
     def written_windows():
       """Yields windows for the file, and keeps windows for evaluation."""
-      for window in records.make_windows(
-        questions, settings.tokenizer, config, settings.num_workers
-      ):
+      options = tokenizer, config, settings.num_workers
+      for window in records.make_windows(questions, *options):
         if window.context_offset - 2 >= config.max_query_length:
           cut_off.add(window.example_index)
         if not is_training:
@@ -104,15 +101,11 @@ class Squad(Task[Settings, SquadRecords]):
 
     path = self.records_file(split)
     schema = features.squad(config.max_seq_length, is_training)
-    pad = settings.tokenizer.pad
-    tfrecord.save(path, schema, records.rows(written_windows(), schema, pad))
-    logging.info(
-      "%s: %s; %d reach --max_query_length=%d, where they are cut off",
-      file,
-      number_of(len(questions), "question"),
-      len(cut_off),
-      config.max_query_length,
-    )
+    rows = records.rows(written_windows(), schema, tokenizer.pad)
+    tfrecord.save(path, schema, rows)
+    text = "%s: %s; %d reach --max_query_length=%d, where they are cut off"
+    numbers = len(cut_off), config.max_query_length
+    logging.info(text, file, number_of(len(questions), "question"), *numbers)
     multiple = length_multiple(settings, config.max_seq_length, split)
     multiple *= settings.dynamic_padding
     return SquadRecords(windows, path, schema, multiple, questions)
@@ -199,12 +192,9 @@ class Squad(Task[Settings, SquadRecords]):
   def served_model(settings: Settings) -> ServedModel:
     """Makes the untrained model, and Answers to questions about contexts."""
     texts = TextConfig(settings.tokenizer, settings.max_seq_length)
-    answers = Answers(
-      texts,
-      vars(settings.windows()),
-      vars(settings.decoding(null_threshold(settings))),
-      settings.dynamic_padding,
-    )
+    windows = vars(settings.windows())
+    rules = vars(settings.decoding(null_threshold(settings)))
+    answers = Answers(texts, windows, rules, settings.dynamic_padding)
     model = Squad(settings, {}).make_model(model_files.config(settings))
     return ServedModel(model, answers)
 
