@@ -104,6 +104,8 @@ $(OUT)/model/eval_results.txt: $(OUT)/train.tfrecord $(OUT)/held_out.tfrecord \
 $(OUT)/fill.txt: $(OUT)/model/eval_results.txt demo/fill.txt
 	$(RUN) fill_mask.py $(MODEL) --init_checkpoint=$(OUT)/model \
 	  --input_file=demo/fill.txt > $@
+	@echo; echo "Its first answers, words for [MASK]:"; cat $@
+	@echo; echo "Next it learns to name the subject of a text:"; echo
 
 $(OUT)/inside.html: $(OUT)/model/eval_results.txt
 	$(RUN) visualize.py --model=$(OUT)/model --output_file=$@ --overwrite \
