@@ -46,8 +46,8 @@ def restore(folder: str, **changes):
       f"of {', '.join(paths)}: name an export of the model"
     )
   task = import_module(paths[program])
-  own = task.Settings, folder, entries[-1], task.served_model
-  return session.restore(*own, changes)
+  entry, build = entries[-1], task.served_model
+  return session.restore(task.Settings, folder, entry, build, changes)
 
 
 def folders() -> list[str]:
