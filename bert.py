@@ -71,12 +71,13 @@ def load(
   """Loads a model from a checkpoint; returns the model and a TextEncoder.
 
   `folder` has bert_config.json, vocab.txt and a checkpoint, or is a program's
-  --output_dir, or hf://ORGANIZATION/NAME[@REVISION], which is downloaded and
-  converted once (docs/models.md). `make` is a function in modeling/models.py,
-  `settings` are arguments for `make`, such as num_labels=2. Variables that the
-  checkpoint lacks keep initial values, also a head for other labels; absl's log
-  names these variables at level INFO. `max_seq_length` defaults to the model's
-  maximum, `do_lower_case` to the case of its training or vocabulary.
+  --output_dir. hf://ORGANIZATION/NAME[@REVISION] is downloaded and converted
+  once (docs/models.md). `make` is a function in modeling/models.py, and
+  `settings` are its arguments, such as num_labels=2. Variables that the
+  checkpoint lacks keep initial values, and so does a head for other labels.
+  absl's log names these variables at level INFO. `max_seq_length` defaults to
+  the model's maximum, `do_lower_case` to the case of its training or
+  vocabulary.
   """
   path = os.fspath(folder)
   if path.startswith("hf://"):

@@ -6,9 +6,10 @@ predict(["A film that", "is good."])
 
   python predictor.py --model=/tmp/squad < questions.jsonl > answers.jsonl
 
-Each model input is a flag of the same name. Without such flags, each line of
-standard input is a JSON object of inputs, or a JSON text ("A film.") if the
-model has one input. --batch_size=1 answers each line before reading the next.
+Each model input is a flag of the same name. Without such flags, the program
+reads lines from standard input. A line is a JSON object of inputs. If the model
+has one input, a line may be a JSON text ("A film."). --batch_size=1 answers
+each line before reading the next.
 """
 
 if __name__ == "__main__":

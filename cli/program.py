@@ -30,8 +30,9 @@ def run(kind: type[S], *steps: Callable, writes_files: bool = False) -> None:
   """Parses the flags of `kind`, then calls each of `steps` with the settings.
 
   The first step checks flags and paths; only the last one imports TensorFlow.
-  With `writes_files`, SIGTERM removes incomplete files. A user's mistake is one
-  line and status 1; other errors, or all with BERT_TRACEBACK=1, are tracebacks.
+  With `writes_files`, SIGTERM removes incomplete files. A user's mistake gives
+  one line and status 1. Other errors give a traceback, and so do all errors
+  with BERT_TRACEBACK=1.
   """
   from cli import interrupts  # noqa: PLC0415 (the import sets a handler)
 

@@ -4,8 +4,9 @@
   class Training(Settings):
     learning_rate: float = flag(5e-5, "Peak learning rate.", minimum=0.0)
 
-This line is all that a flag needs. The command line, --help, the warning about
-changed flags, dry runs, sweeps and defaults for older run.json files follow.
+A flag needs no other line. The command line, --help, the warning about changed
+flags, dry runs and sweeps read the dataclass, and an older run.json gets the
+defaults.
 """
 
 import json
@@ -105,7 +106,7 @@ class Settings:
     return value
 
   def check_files(self, *names: str) -> None:
-    """Raises ValueError without a flag, OSError for an unreadable file."""
+    """Raises ValueError for an empty flag, OSError for an unreadable file."""
     for name in names:
       self.needed(name)
       self.check_file(name)
@@ -142,7 +143,7 @@ def flags_of(kind: type[Settings]) -> dict[str, Flag]:
 
 
 class Numbers(flags.ArgumentParser):
-  """Parses a number of type `kind`, or several with commas to a tuple."""
+  """Parses a number of type `kind`, or a tuple of several with commas."""
 
   def __init__(self, kind: type, minimum: float):
     self._kind, self._minimum = kind, minimum
@@ -260,7 +261,7 @@ def line_of(parsed: flags.Flag) -> str:
 
 
 def from_line(argument: str) -> str:
-  """Parses a `line_of` into --name=value; ValueError for invalid JSON."""
+  """Parses a line by `line_of` into --name=value; ValueError for bad JSON."""
   name, is_json, value = argument.partition(":json=")
   if not is_json or not re.fullmatch(r"--\w+", name):
     return argument

@@ -111,8 +111,8 @@ def complete(
   """Checks a model's values, configuration, vocabulary and labels.
 
   `vocab_file` and `do_lower_case` replace the model's own. `for_transformers`
-  adds checks for a Hugging Face folder, and makes float16 float32. UserError
-  names the part that is wrong.
+  adds checks for a Hugging Face folder, and makes float16 float32. Raises
+  UserError with the part that is wrong.
   """
   is_named = bert.labels and "output_bias" in bert.values
   if is_named and len(bert.labels) != bert.num_labels:

@@ -176,8 +176,9 @@ class RowEncoder:
 def truncate_pair(first: list[int], second: list[int], limit: int) -> None:
   """Truncates two texts in place to `limit` tokens together.
 
-  Removes the last token of the longer text, or of the second if both are
-  equally long, until both fit (run_classifier.py of the original).
+  Until both fit, removes the last token of the longer text, as
+  run_classifier.py of the original does. If both are equally long, removes it
+  from the second.
   """
   while len(first) + len(second) > limit:
     longer = first if len(first) > len(second) else second
@@ -187,7 +188,7 @@ def truncate_pair(first: list[int], second: list[int], limit: int) -> None:
 def check_texts(
   name: str, value: Any, rank: int, takes_words: bool = False
 ) -> Any:
-  """Returns a text (or a list of words), or lists `rank` deep; or UserError."""
+  """Returns a text, or lists of texts `rank` deep, or raises UserError."""
   if isinstance(value, bytes):
     value = value.decode("utf-8", "replace")
   are_words = takes_words and not rank and not isinstance(value, str)

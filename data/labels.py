@@ -65,7 +65,7 @@ def split(cell: str, where: str) -> tuple[str, ...]:
 
 
 def plain(label: str) -> str:
-  """The same spelling for 1.0, 1,0 and 1, and for TRUE, True and true.
+  """Returns one spelling for 1.0, 1,0 and 1, and one for TRUE, True and true.
 
   Joins letters and accents, and drops invisible characters.
   """
@@ -155,7 +155,8 @@ def choose(
   3. `checkpoint_labels`, the labels.txt of the initial checkpoint, or None.
   4. `find`, or None. Without a source, raises FileNotFoundError.
 
-  Raises ValueError if both have the same number of labels, but other labels.
+  Raises ValueError if training file and initial checkpoint have equally many
+  labels, but not the same ones.
   """
   if exist(folder):
     return load(folder)
@@ -205,7 +206,7 @@ def log_labels(
   expected: Collection[str] = (),
   unit: str = "example",
 ) -> None:
-  """Logs the frequencies of the labels of a file's examples (`unit`).
+  """Logs how often each label occurs in a file; `unit` names an example.
 
   Warns of missing `expected` labels and of `similar` labels.
   """

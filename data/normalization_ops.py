@@ -1,7 +1,8 @@
 """BasicTokenizer of tokenization.py as TensorFlow operations.
 
 Legend: P pieces of text without U+0020, K code points of all pieces (K changes
-from step to step); ragged are (W) words of a piece, (C) characters of a word.
+from step to step). Ragged dimensions are in parentheses: (W) words of a piece,
+(C) characters of a word.
 """
 
 import functools

@@ -120,9 +120,9 @@ class TrainingRecords(abc.ABC):
 class ShuffledRecords:
   """Records of several sources, each shuffled and repeated at its own pace.
 
-  Every thousand records have the fractions that the weights give. ValueError
-  for a weight below a thousandth, a source without records, or a truncated
-  file.
+  Every thousand records have the fractions that the weights give. Raises
+  ValueError for a weight below a thousandth, a source without records, or a
+  truncated file.
   """
 
   def __init__(

@@ -45,7 +45,7 @@ _MIN_WORDS = 50  # tokens with ASCII letters to tell the case; Korean has fewer
 
 
 class FullTokenizer(Tokenizer):
-  """Text to word pieces. `do_lower_case` strips accents, too."""
+  """Splits text into word pieces. `do_lower_case` strips accents, too."""
 
   def __init__(self, vocab_file: str | os.PathLike, do_lower_case=True):
     self.vocab_file = os.fspath(vocab_file)
@@ -81,7 +81,7 @@ class FullTokenizer(Tokenizer):
 
 
 class BasicTokenizer:
-  """Text to words: cleaned, split at whitespace and around punctuation."""
+  """Cleans text, and splits it at whitespace and around punctuation."""
 
   def __init__(self, do_lower_case=True):
     self.do_lower_case = do_lower_case

@@ -1,8 +1,9 @@
 """The tokenizer, and the rows of features.py, as TensorFlow operations.
 
 Legend: N texts, P distinct pieces between blanks, D distinct words, A words to
-split, F matched word pieces; ragged are (M) pieces of a text, (W) words of a
-piece, (C) characters of a word, (T) tokens of a text, piece or word.
+split, F matched word pieces. Ragged dimensions are in parentheses: (M) pieces
+of a text, (W) words of a piece, (C) characters of a word, (T) tokens of a text,
+piece or word.
 """
 
 import types
@@ -18,7 +19,7 @@ _TO_THE_END = 2**31 - 1
 
 
 class GraphTokenizer(tf.Module):
-  """Text to word pieces, as TensorFlow operations; ValueError without [UNK].
+  """Splits text by TensorFlow operations. Raises ValueError without [UNK].
 
   Drops bytes that are not UTF-8. Call it with thousands of lines, as repeated
   pieces and words cost little. A SavedModel has the vocabulary as an asset.

@@ -34,7 +34,7 @@ _UNUSED = re.compile(r"\[unused\d+\]")
 
 
 def load(path: str | os.PathLike) -> dict[str, int]:
-  r"""Reads a vocabulary file: ids by token. ValueError for an empty file.
+  r"""Reads ids by token from a vocabulary; ValueError for an empty file.
 
   Lines end at "\n" only and are stripped. The last of several equal lines gives
   the id, and the first gives the position in the dict. The original draws
@@ -130,7 +130,7 @@ def check_size(
 def check_same(
   ids: Mapping[str, int], expected: Mapping[str, int], name: str, source: str
 ) -> None:
-  """Raises ValueError if a vocabulary differs from a model's, `expected`.
+  """Raises ValueError if a vocabulary differs from `expected`, the model's.
 
   New tokens may replace [unused] tokens or follow the last token.
   """

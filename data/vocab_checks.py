@@ -31,7 +31,7 @@ def sample(
   read: Callable[[str], Iterable[str]],
   ends: Sequence[str] = (),
 ) -> Iterable[str]:
-  """First lines of some files, each followed by `ends`; skips pipes."""
+  """Reads the first lines of some files, and adds `ends`; skips pipes."""
   regular = [p for p in paths if files.is_remote(p) or os.path.isfile(p)]
   some = _spread(regular, _FILES)
   number = _TEXTS // max(len(some), 1)
@@ -136,7 +136,7 @@ def warn_of_scripts(
 
 
 def _advice(script, words, changed, vocabulary) -> str:
-  """Says what becomes of the shortest word, cut to 12 letters; the remedy."""
+  """Says what becomes of the shortest word (12 letters); adds the remedy."""
   word = min((word for word in words if changed & set(word)), key=len)
   first = next(i for i, char in enumerate(word) if char in changed)
   word = word[max(0, first - 4) : first + 8]

@@ -29,8 +29,8 @@ def write_records(
   """Writes a record for each example, atomically.
 
   Returns the number of texts by length in tokens before truncation. For
-  `prepare` and errors see workers.ordered_map. ValueError if a record does not
-  fit the schema.
+  `prepare` and errors see workers.ordered_map. Raises ValueError if a record
+  does not fit the schema.
   """
   chunks = workers.chunks(examples, _CHUNK, "examples")
   progress = Progress("recorded", len(examples), "examples")

@@ -43,7 +43,7 @@ def compare(scores: Scores, terms) -> Effect | None:
   """Sum of the terms' means with signs, and two standard errors.
 
   The variance between seeds is pooled over all systems of a task, because two
-  seeds of one system say little; tasks A.x and A.y count as one. The error is
+  seeds of one system say little. Tasks A.x and A.y count as one. The error is
   infinite if no system has two seeds. None if a term was not run.
   """
   if any(cell not in scores for _, cell in terms):

@@ -18,10 +18,11 @@ from modeling.layers import initializer
 class Bert(layers.ConfigLayer):
   """Embeddings, encoder and pooler (`BertModel` of the original).
 
-  `input_ids` and `segment_ids`, by default zeros, are [B, T] int. `input_mask`
-  [B, T] is 1 for tokens, the default, and 0 for padding. `positions` [B, P] int
-  are the tokens whose `sequence_output` is needed: the last block computes only
-  these and the pooled token, unless a BiLSTM reads all tokens.
+  `input_ids` and `segment_ids` are [B, T] int; segments are 0 by default.
+  `input_mask` [B, T] is 1 for tokens, the default, and 0 for padding.
+  `positions` [B, P] int name the tokens whose `sequence_output` you need. The
+  last block then computes only these tokens and the pooled token, unless a
+  BiLSTM reads all tokens.
 
   Returns a dict: `embedding_output` [B, T, H]; `encoder_layers`, [B, T, H] per
   block, without the last block if `positions` are passed; `sequence_output` [B,
@@ -97,7 +98,7 @@ class Bert(layers.ConfigLayer):
     }
 
   def compute_output_spec(self, input_ids, *_, positions=None, **__):
-    # Keras would trace the network to find them.
+    # Keras would trace the network to find these shapes.
     shape = self.config.vocab_size, self.config.hidden_size
     table = keras.KerasTensor(shape, self.compute_dtype)
     return output_spec(self, input_ids, positions) | {"embedding_table": table}
@@ -129,7 +130,7 @@ def make_attention_mask(input_mask, attention: str):
 
 
 def output_spec(layer, input_ids, positions):
-  """Shapes and types of an encoder's outputs, without the table."""
+  """Shapes and types of an encoder's outputs, without the embedding table."""
   batch, length = input_ids.shape
   blocks, selected = layer.config.num_hidden_layers, length
   if positions is not None:
@@ -150,8 +151,8 @@ def output_spec(layer, input_ids, positions):
 class Embeddings(keras.layers.Layer):
   """Sum of token, segment and position embeddings, normalized.
 
-  Maps ids [B, T] int to [B, T, H] and the [V, H] table of token embeddings.
-  Positions default to 0 to T - 1. ValueError for more than
+  Maps ids [B, T] int to [B, T, H] and the [V, H] table of token embeddings. By
+  default, positions are 0 to T - 1. Raises ValueError for more than
   max_position_embeddings.
   """
 
@@ -270,15 +271,16 @@ class Pooler(keras.layers.Layer):
 # --- Structured initial values -----------------------------------------------
 #
 # They let small models learn from little text (docs/pretraining.md). All hidden
-# units hold the word, the first half also the position, the last also the
-# segment. In units of initializer_range squared, the variance is 1 for words, 2
-# for positions in the first half, H / 5 for segments, and on average 2.2.
+# units hold the word. The first half also holds the position, and the last unit
+# the segment. Variances are multiples of initializer_range squared: 1 for
+# words, 2 for positions in the first half, H / 5 for segments, and 2.2 on
+# average.
 
 _POSITION_VARIANCE, _SEGMENT_VARIANCE, _MEAN_VARIANCE = 2.0, 0.2, 2.2
 
 
 def _sinusoids(config):
-  """Position embeddings [T, H]: sines, cosines, zeros, mostly orthogonal."""
+  """Makes position embeddings [T, H] of sines, cosines and zeros."""
 
   def make(shape, dtype=None):
     length, width = shape
@@ -311,10 +313,11 @@ def _structure_attention(layer, attention: str) -> None:
   """Adds the initial attention to the first SelfAttention's kernels, [H, H].
 
   The first half of the heads attends to neighbors: one token before, one after,
-  two before, two after and so on, or to one side only. A query is a part of the
-  position, and a key is the same part of another position, by a rotation. The
-  last head attends to the same word in the other segment, since a next sentence
-  repeats more words than a random one. Other heads stay random.
+  two before, two after and so on. In a model of one direction all are on one
+  side. A query reads a part of its position. A key is rotated, so that it
+  equals the query of its neighbor. The last head attends to the same word in
+  the other segment, since a next sentence repeats more words than a random one.
+  Other heads stay random.
   """
   num_heads, head_size = layer.num_heads, layer.head_size
   width = num_heads * head_size
@@ -322,7 +325,7 @@ def _structure_attention(layer, attention: str) -> None:
   columns = np.arange(half).reshape(2, head_size // 2, num_heads // 2)
   columns = np.transpose(columns, (2, 0, 1)).reshape(num_heads // 2, head_size)
   queries, keys = np.zeros((2, num_heads, width, head_size))
-  # A neighbor scores 32 / 3 for any head size, which is most of a softmax.
+  # A neighbor's score is 32 / 3 for any head size: most of a softmax.
   gain = (32 / 3 * _MEAN_VARIANCE / _POSITION_VARIANCE) ** 0.5
   for head, its_columns in enumerate(columns):
     offset = (head + 1) * (1 if attention == "right_to_left" else -1)

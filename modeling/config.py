@@ -53,7 +53,7 @@ PRESETS = {
 
 
 def check_feature_layers(choice: str, num_layers: int) -> None:
-  """Raises ValueError if a choice of FEATURE_LAYERS takes more layers."""
+  """Raises ValueError if `choice` takes more than `num_layers` layers."""
   if num_layers < FEATURE_LAYERS[choice]:
     raise UserError(
       f"{setting('feature_layers', choice)} takes {FEATURE_LAYERS[choice]} "
@@ -203,7 +203,7 @@ class BertConfig:
     )
 
   def check_length(self, max_seq_length: int) -> None:
-    """Raises ValueError if the model has fewer positions."""
+    """Raises ValueError if a length exceeds the model's positions."""
     if max_seq_length > self.max_position_embeddings:
       raise UserError(
         f"max_seq_length {max_seq_length} exceeds max_position_embeddings "

@@ -86,8 +86,8 @@ class ConcatEncoders(ConfigLayer):
   """A left-to-right and a right-to-left BERT, concatenated as in ELMo.
 
   The variable `bert/x` of an encoder's checkpoint is `bert/left_to_right/x` or
-  `bert/right_to_left/x` here. Calls are like Bert's. Vectors are [..., 2H], and
-  there is no `embedding_table`. Source: section 2.1 of the paper.
+  `bert/right_to_left/x` here. A call takes Bert's arguments. Vectors are [...,
+  2H], and there is no `embedding_table`. Source: section 2.1 of the paper.
 
   >>> config = replace(BertConfig.preset("tiny", 99), attention="shallow")
   >>> outputs = ConcatEncoders(config)(ops.ones((2, 5), "int32"))
@@ -134,9 +134,9 @@ class TextWindows(keras.layers.Layer):
   """Cuts rows of [CLS] text [SEP] into windows that overlap.
 
   A window has at most T = `size` tokens, with [CLS] and [SEP]. Windows begin
-  `stride` tokens apart, 1 to T - 2. Maps ids and mask, [B, L] int, to ids and
-  mask of windows, [B * W, min(T, L)], and to a [B, W] float: 1 for a window, 0
-  where a row has fewer windows.
+  `stride` tokens apart, 1 to T - 2. A call takes ids and mask, [B, L] int. It
+  returns ids and mask of the windows, [B * W, min(T, L)], and a [B, W] float,
+  which is 1 for a window and 0 where a row has fewer windows.
 
   >>> ids = ops.array([[101, 1, 2, 3, 4, 102]])
   >>> windows, _, _ = TextWindows(size=5, stride=2)(ids, ops.ones_like(ids))

@@ -1,12 +1,15 @@
 """Operations of the network, each in a plain and in a fused form.
 
-The plain form is Keras operations; on GPU, TPU and JAX, XLA compiles the
-complete step and fuses them. The fused form is for TensorFlow on a CPU, where
-XLA's matrix products are slower than oneDNN's: XLA compiles only the
-element-wise operations between two products (modeling/tracing.py), which would
-otherwise take as long as the products, and this module has the gradients.
-Values and gradients are the same up to rounding, with dropout, too. Operations
-with an argument `training` are fused in training only.
+The plain form has Keras operations. On GPU, TPU and JAX, XLA compiles the
+complete step and fuses these operations.
+
+The fused form is for TensorFlow on a CPU, where XLA's matrix products are
+slower than oneDNN's. XLA compiles only the element-wise operations between two
+products (modeling/tracing.py), which would otherwise take as long as the
+products. This module has the gradients.
+
+Both forms have the same values and gradients up to rounding, also with dropout.
+Operations with an argument `training` are fused in training only.
 
 Legend: B batch, T tokens, Q queries, A heads, D head size, I input size, O
 output size, H any size, L labels.
@@ -22,7 +25,7 @@ from modeling.tracing import is_fused, to_float32
 
 
 def _run(chain, *tensors, training, dtype=None, **options):
-  """Runs element-wise operations: in training in float32, by XLA if fused."""
+  """Runs element-wise operations; training uses float32, and XLA if fused."""
   dtype = dtype or tensors[0].dtype
   if training and is_fused():
     return tracing.run_compiled(chain, *tensors, dtype=dtype, **options)
@@ -59,7 +62,7 @@ def _activate(x, bias, *, activation):
 
 
 def linear(x, kernel, bias, *, transpose_b: bool = False):
-  """Affine map: x [..., I], [I, O] or, transposed, [O, I], [O] -> [..., O]."""
+  """Affine map: [..., I], [I, O], [O] -> [..., O]; transposed with [O, I]."""
   # Copy variables: tf.custom_gradient would return their gradients separately.
   kernel, bias = ops.copy(kernel), ops.copy(bias)
   # With more than two axes this would be many small products.
@@ -298,7 +301,7 @@ def _cross_entropy_gradient(probs, labels, upstream):
 def argmax(logits):
   """Index of the largest logit of each row: [..., L] -> [...] int."""
   if not is_fused():
-    # Keras' argmax orders -0.0 and 0.0 of floats on the host of a GPU.
+    # For floats, Keras' argmax tells -0.0 from 0.0 on the host of a GPU.
     logits = ops.cast(logits, "float32")
     return ops.argmax(logits == ops.max(logits, -1, keepdims=True), axis=-1)
   # cross_entropy has the same operations, and TensorFlow merges both.

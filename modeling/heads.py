@@ -63,9 +63,9 @@ class LinearHead(keras.layers.Layer):
 class PretrainingHeads(ConfigLayer):
   """The two pre-training heads, in the original's scope `cls`.
 
-  Maps vectors at `masked` positions [B, P, H], `pooled` [B, H] and the token
-  `embedding_table` [V, H] to `masked_lm_logits` [B, P, V] and, with
-  `next_sentence`, `next_sentence_logits` [B, 2].
+  A call takes vectors at `masked` positions [B, P, H], `pooled` [B, H] and the
+  token `embedding_table` [V, H]. It returns `masked_lm_logits` [B, P, V] and,
+  with `next_sentence`, `next_sentence_logits` [B, 2].
 
   >>> heads = PretrainingHeads(BertConfig.preset("tiny", vocab_size=99))
   >>> masked, pooled = ops.ones((2, 3, 128)), ops.ones((2, 128))

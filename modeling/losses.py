@@ -17,7 +17,8 @@ from modeling import fused_ops
 def divergence(logits, teacher_logits, temperature: float):
   """KL divergence from a teacher's softmax, [..., L] twice -> [...], in nats.
 
-  Divides logits by the temperature; its square restores the gradients' size.
+  Divides the logits by the temperature. A factor of the squared temperature
+  restores the size of the gradients.
   """
   log_p = ops.log_softmax(teacher_logits / temperature)
   log_q = ops.log_softmax(logits / temperature)

@@ -85,8 +85,8 @@ def pretrainer(config: BertConfig, next_sentence: bool = True) -> keras.Model:
   """Makes BERT with the masked-LM head and, if wanted, the next-sentence head.
 
   Maps ENCODER_INPUTS [B, T] and `masked_lm_positions` [B, P] to the logits of
-  PretrainingHeads. ValueError for shallow attention: its encoders are
-  pre-trained alone.
+  PretrainingHeads. Raises ValueError for shallow attention, whose two encoders
+  are pre-trained separately.
   """
   if config.attention == "shallow":
     raise UserError(
@@ -153,25 +153,25 @@ def ensemble(parts: Sequence[keras.Model], combine: Callable) -> keras.Model:
 
 
 def mean_probs(logits: Sequence):
-  """Logarithm of the mean of softmaxes: K times [..., L] -> [..., L]."""
+  """Logarithm of the mean of softmaxes: K arrays [..., L] -> [..., L]."""
   log_probs = ops.stack([ops.log_softmax(value) for value in logits])
   return ops.logsumexp(log_probs, axis=0) - math.log(len(logits))
 
 
 def mean_odds(logits: Sequence):
-  """Logits of the mean of sigmoids: K times [..., L] -> [..., L]."""
+  """Logits of the mean of sigmoids: K arrays [..., L] -> [..., L]."""
   logits = ops.stack(logits)
   present = ops.logsumexp(ops.log_sigmoid(logits), axis=0)
   return present - ops.logsumexp(ops.log_sigmoid(-logits), axis=0)
 
 
 def mean_values(scores: Sequence):
-  """Mean of scores: K times [...] -> [...]."""
+  """Mean of scores: K arrays [...] -> [...]."""
   return ops.mean(ops.stack(scores), axis=0)
 
 
 def stack(values: Sequence):
-  """Stacks all members' values for the decoding: K times [...] -> [..., K]."""
+  """Stacks all members' values for decoding: K arrays [...] -> [..., K]."""
   return ops.stack(values, axis=-1)
 
 
@@ -179,9 +179,9 @@ def packed(model: keras.Model) -> keras.Model:
   """Makes a model of packed rows, for training, with the layers of `model`.
 
   `model` is a `pretrainer`, `classifier`, `multiple_choice` or `tagger`. Inputs
-  are PackedBert's, but `output_slots` of `multiple_choice` are [B, C, 1]. A
-  tagger has no output positions, and logits [R, T, L]. ValueError for other
-  models.
+  are the arguments of PackedBert; the `output_slots` of `multiple_choice` are
+  [B, C, 1]. A tagger has no output positions, and its logits are [R, T, L].
+  Raises ValueError for other models.
   """
   berts = [layer for layer in model.layers if isinstance(layer, Bert)]
   head = model.layers[-1]
@@ -298,8 +298,9 @@ def select_features(bert: dict, choice: str):
 def layerwise_lr_multipliers(names: Iterable[str], decay: float) -> list[float]:
   """Learning rate multipliers of named variables, lower for lower layers.
 
-  1 for the head, `decay` for the last block and the pooler, `decay` squared for
-  the block below, and so on. Source: Howard and Ruder 2018, arXiv 1801.06146.
+  A multiplier is 1 for the head, `decay` for the last block and the pooler,
+  `decay` squared for the block below, and so on. Source: Howard and Ruder 2018,
+  arXiv 1801.06146.
   """
   layers = [_layer_of(name) for name in names]
   top = max((n for _, n in layers if n is not None), default=-1)

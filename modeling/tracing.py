@@ -30,7 +30,7 @@ _shared: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 @dataclass(frozen=True)
 class Mode:
-  """Choices of what is traced; `mode` changes them."""
+  """Choices for tracing the network; the context `mode` changes these."""
 
   fused: bool | None = None  # form of fused_ops.py; None: by device
   gradients: bool = True  # False in inference: none in fused_ops.py
@@ -61,7 +61,7 @@ def mode(**changes) -> Iterator[None]:
 
 
 class DropoutSeeds:
-  """Seeds of successive dropouts; a context for the dropouts inside.
+  """Context with the seeds of successive dropouts.
 
   No layer has a random state, so a step that is repeated after a restart draws
   the same masks. `seed` is [2] int32. The n-th dropout mixes `first` + n into
@@ -153,14 +153,14 @@ def train_block(block, like, hidden_states, mask, positions=None):
 
 
 def _shared_trace(like, upstream, *arguments):
-  """Runs `_stateless` by a trace of `like`, after `upstream` if given."""
+  """Runs `_stateless` by the trace of `like`; waits for a given `upstream`."""
   if like not in _shared:
     reference = weakref.ref(like)
 
     def call(upstream, weights, seed, first, hidden_states, mask):
       like = reference()
       if upstream is not None:
-        # Joined here, too: an inlined call loses control dependencies.
+        # Join here, too, because an inlined call loses control dependencies.
         hidden_states, _ = _join([hidden_states, tf.identity(upstream)])
       output, _shared[like][1] = _stateless(
         like, weights, seed, first, hidden_states, mask

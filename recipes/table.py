@@ -2,8 +2,8 @@
 
     python -m recipes.table > recipes/README.md
 
-A header is the comments at the top of a flagfile, "# Name: text", for each name
-in FIELDS; a continuation line begins with three blanks after the "#".
+A header consists of comments at the top of a flagfile, "# Name: text" for each
+name in FIELDS. A continuation line begins with three blanks after the "#".
 """
 
 import re

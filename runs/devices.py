@@ -79,8 +79,9 @@ def why_uncompiled(settings: Training, model: keras.Model) -> str:
 def length_multiple(settings: Training, length: int, split: str) -> int:
   """Divisor of the lengths of a split's batches; 0 keeps all padding.
 
-  XLA compiles a training step for each length, which takes half a minute: there
-  are at most eight lengths, none below 32. A TPU needs a single length.
+  XLA compiles a training step for each length, which takes half a minute. So
+  there are at most eight lengths, and none below 32. A TPU needs a single
+  length.
   """
   if settings.on_tpu:
     return 0

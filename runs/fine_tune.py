@@ -53,7 +53,7 @@ class Task(ABC, Generic[S, R]):
   @property
   @abstractmethod
   def metric(self) -> str:
-    """Name of the score of `evaluate` that ranks models; larger is better."""
+    """Name of the score that ranks models. A larger score is better."""
 
   def records_file(self, split: str) -> str:
     """Path of a split's records; the original writes dev to eval.tf_record."""
@@ -67,7 +67,7 @@ class Task(ABC, Generic[S, R]):
     """Writes and returns the records of a split."""
 
   def num_examples(self, records: R) -> int:
-    """Examples of an epoch of training."""
+    """Number of examples in an epoch of training."""
     return len(records.rows)
 
   @abstractmethod
@@ -80,7 +80,7 @@ class Task(ABC, Generic[S, R]):
 
   @abstractmethod
   def evaluate(self, model: keras.Model, records: R) -> Mapping[str, float]:
-    """Scores of a dev set, in an Evaluation if run.html is to show examples."""
+    """Scores a dev set; an Evaluation has examples for run.html, too."""
 
   @abstractmethod
   def predict(
@@ -251,7 +251,7 @@ def _num_steps(settings: FineTuning, num_examples: int) -> int:
 
 
 def packs_examples(settings: Packing, config: BertConfig) -> bool | None:
-  """Value of --pack_examples; by default None, or False if impossible."""
+  """Value of --pack_examples; without the flag None, or False if impossible."""
   if settings.pack_examples is not None:
     return settings.pack_examples
   conflict = checks.packing_conflict(settings, config)

@@ -57,7 +57,8 @@ def check_init_checkpoint(
 ) -> None:
   """Checks --init_checkpoint, or both checkpoints of --attention=shallow.
 
-  A model that is trained on may have other letter case or more layers.
+  A model that a training starts from may have another letter case, or more
+  layers.
   """
   start = settings.needed("init_checkpoint")
   parts = [(start, network.attention)]

@@ -24,9 +24,9 @@ _OF_TEXT = ("vocab_file", "do_lower_case")
 def from_record(
   kind: type[S], folder: str, entry: Mapping, changes: Mapping
 ) -> S:
-  """Settings of an entry of a folder's run.json, without its training data.
+  """Makes settings from an entry of run.json, without the training data.
 
-  `changes` override the entry; flags in neither have defaults. Raises
+  `changes` override the entry. A flag in neither has its default. Raises
   ValueError for an unknown name or a value of the wrong type, FileNotFoundError
   if a file of the model is gone.
   """
@@ -77,7 +77,7 @@ def _checked(flag: Flag, value):
 
 
 def _existing_file(folder, entry, name, values):
-  """Path of a run's file: as a flag of the entry says, or in the folder."""
+  """Path of a run's file, by the entry's flag or in the folder."""
   path = run_json.path_of(entry, name)
   if path and files.exists(path):
     return path

@@ -33,7 +33,7 @@ class Network(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class Tokens(Settings):
-  """The vocabulary, which programs that read records may lack."""
+  """The vocabulary; a program that reads records needs none."""
 
   vocab_file: str | None = common(None, "Vocabulary of the model, vocab.txt.")
   do_lower_case: bool = common(True, "Lower-case; False for cased models.")
@@ -226,7 +226,7 @@ class Training(Network, Tokens, Devices, Export):
 
   @property
   def max_examples(self) -> int | None:
-    """Examples to read from a file in a dry run; otherwise None, for all."""
+    """Number of examples to read from a file in a dry run, otherwise None."""
     return _DRY_RUN_EXAMPLES if self.dry_run else None
 
 

@@ -1,7 +1,8 @@
 """Raw text to answers: the Answers of a task, and the files of an export.
 
-Beside a model lie task.json (the task and its settings), tokenizer_config.json
-(transformers' keys), vocab.txt and, if the classes have names, labels.txt.
+The folder of a model also has task.json (the task and its settings),
+tokenizer_config.json (with transformers' keys) and vocab.txt. labels.txt is
+there if the classes have names.
 """
 
 import json

@@ -24,7 +24,8 @@ class LiteRtEngine:
 
   A batch would change results: int8 models scale activations by the largest
   value of a tensor. A single row uses all cores. Several rows use one core
-  each, or more if memory limits the interpreters, which pack copies of weights.
+  each, or more if memory limits the number of interpreters. Each interpreter
+  packs a copy of the weights.
   """
 
   max_rows = 1
@@ -95,7 +96,8 @@ class LiteRtEngine:
 class _Interpreter:
   """A LiteRT file as a function of a row, for one thread at a time.
 
-  A new error repeats all earlier ones, so after many the file is loaded again.
+  The text of an error repeats all earlier errors. After many errors the file is
+  therefore loaded again.
   """
 
   def __init__(self, file, num_threads):

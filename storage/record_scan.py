@@ -41,8 +41,8 @@ class Index:
 def load_index(paths: Sequence[str], cache: str | None = None) -> Index:
   """Indexes the blocks of TFRecord files; ValueError for a truncated file.
 
-  A file of another program has no index beside it (tfrecord.create) and is
-  scanned; `cache` keeps the result until the file's size or time changes.
+  A file of another program lacks the index that tfrecord.create makes, and is
+  scanned. `cache` has the result until the file's size or time changes.
   """
   with ThreadPoolExecutor(16) as pool:  # remote files answer slowly
     indexes = zip(paths, pool.map(_read_index, paths), strict=True)
@@ -210,7 +210,7 @@ def check_record(
 
 
 def _errors(paths, schema) -> Iterator[tuple[str, str, str]]:
-  """Path, error (with the number, from 0) and remedy of each corrupt record."""
+  """Yields path, error with number (from 0) and remedy of corrupt records."""
   skips = setting("max_corrupt_records", "N")
   for path in paths:
     for number, record in enumerate(scan(path, schema)):
@@ -233,8 +233,8 @@ def drop_corrupt(
 ) -> list[str]:
   """Copies the intact records of files with corrupt records to a folder.
 
-  Returns the paths with copies. UserError if more than `at_most` records are
-  corrupt, a file has none intact, or a wrong length hides others.
+  Returns the paths with copies. Raises UserError if more than `at_most` records
+  are corrupt, a file has no intact record, or a wrong length hides records.
   """
   errors = list(_errors(paths, schema))
   for _, error, remedy in errors:

@@ -1,7 +1,7 @@
 """Tasks in several processes, with errors that name the task.
 
-A ProcessPoolExecutor does not name the task of a dead worker, waits for other
-tasks after a failure, and leaves workers behind if the parent is killed.
+A ProcessPoolExecutor does not name the task of a dead worker. It waits for
+other tasks after a failure, and leaves workers behind if the parent is killed.
 """
 
 import multiprocessing

@@ -39,7 +39,7 @@ def score(name: str, predictions: np.ndarray, labels: np.ndarray) -> float:
 
 
 def _report_options(size):
-  """Options: scikit-learn would score one label as the two classes 0 and 1."""
+  """Options for scikit-learn, which would score one label as two classes."""
   return {"labels": range(size) if size > 1 else [1], "zero_division": 0.0}
 
 

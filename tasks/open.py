@@ -26,8 +26,8 @@ def restore(folder: str, **changes):
 
   `changes` are values of flags that differ from training. The model of a folder
   without run.json makes vectors of texts, by flags of extract_features.py.
-  FileNotFoundError for a missing file, ValueError for unknown programs and
-  flags.
+  Raises FileNotFoundError for a missing file, ValueError for unknown programs
+  and flags.
   """
   from runs import session  # noqa: PLC0415, imports TensorFlow
 

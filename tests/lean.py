@@ -1,10 +1,10 @@
 """Training without the parts that are fast for users but slow for tests.
 
-XLA compiles each fused operation and each update of a variable, TensorFlow's
-optimizer goes through every graph, and a run ends with a picture of the curves.
-All this takes seconds for a tiny model, so tests leave it out. One switch turns
-it on, as it is for users: the fixture `fused` for a test, fused=True for a
-program that a test calls, and BERT_TEST_FUSED=1 for all such programs.
+For users, XLA compiles each fused operation and each update of a variable.
+TensorFlow's optimizer goes through every graph, and a run draws its curves. All
+this takes seconds for a tiny model, so tests leave it out. A switch turns
+everything on: the fixture `fused` for a test, fused=True for a program that a
+test calls, BERT_TEST_FUSED=1 for all such programs.
 
 `tracing.mode`, BERT_FUSED_OPS and TensorFlow's options are public. The updates
 have no switch for users, because they have to be compiled on a GPU, too.

@@ -2,11 +2,11 @@
 
     python -m tests.mutants data --count=60 --seed=1
 
-The program plants one random bug at a time in a copy of the checkout: an
-operator, a border, a condition, an argument or a statement changes. A fork,
-which has TensorFlow already, runs the quick tests of the package until one
-fails. Tests with the module's name come first. Prints all mutants, and a row
-for the table in docs/quality.md.
+The program plants one random bug at a time in a copy of the checkout. A bug
+changes an operator, a border, a condition, an argument or a statement. A fork
+runs the quick tests of the package until one fails, without a new import of
+TensorFlow. Tests with the module's name come first. Prints all mutants, and a
+row for the table in docs/quality.md.
 """
 
 import argparse

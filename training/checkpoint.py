@@ -180,7 +180,7 @@ class SideBySide(Reader):
 
 
 def restore(model, path: str, skipped: Container[str] = ()) -> list[str]:
-  """Restores variables, except `skipped`; returns names of all others.
+  """Restores all variables but `skipped`; returns the names not restored.
 
   The result lacks a frozen pooler, since no output depends on the pooler.
   Raises ValueError if a shape differs, or a variable of the encoder is missing.
@@ -208,8 +208,9 @@ def restore(model, path: str, skipped: Container[str] = ()) -> list[str]:
 def initialize(model, path: str, new_head: bool = False) -> list[str]:
   """Initializes a model for training; returns the names of fresh variables.
 
-  The head is fresh with `new_head`, and, with a warning, if the labels differ.
-  Raises ValueError if another shape differs, or the encoder is incomplete.
+  The head is fresh with `new_head`. If the labels differ, it is fresh, too,
+  with a warning. Raises ValueError if another shape differs, or the encoder is
+  incomplete.
   """
   reader = open_reader(path)
   head = {
@@ -234,7 +235,7 @@ def initialize(model, path: str, new_head: bool = False) -> list[str]:
 
 
 def restore_strict(model, path: str) -> None:
-  """Restores a model. Only the pooler may be missing, else ValueError."""
+  """Restores a model. Raises ValueError if more than the pooler is missing."""
   fresh = [name for name in restore(model, path) if "/pooler/" not in name]
   if fresh:
     raise UserError(

@@ -75,8 +75,9 @@ def latest_checkpoint(folder: str) -> str | None:
 def choose_checkpoint(folder: str, prefer_best: bool = False) -> str | None:
   """Chooses a checkpoint in a run's folder; returns the prefix or None.
 
-  Prefers the subfolder `best` with `prefer_best`, or if the last training saved
-  the best checkpoint; otherwise the newest. If one is missing, takes the other.
+  Takes the checkpoint in the subfolder `best` with `prefer_best`, or if the
+  last training saved the best checkpoint. Otherwise takes the newest one. If
+  the chosen one is missing, takes the other one.
   """
   best = latest_checkpoint(os.path.join(folder, BEST))
   newest = latest_checkpoint(folder)
@@ -111,8 +112,8 @@ def find_checkpoint(path: str) -> str:
 
   `path` is a prefix ("dir/model.ckpt-10"), a checkpoint's file, a run's folder
   (see `choose_checkpoint`), or a folder with a single checkpoint. Raises
-  FileNotFoundError without a checkpoint, ValueError for several, or for a path
-  that `check_name` refuses.
+  FileNotFoundError without a checkpoint. Raises ValueError for several
+  checkpoints, or for a path that `check_name` refuses.
   """
   check_name(path)
   if files.is_folder(path):
@@ -203,7 +204,7 @@ def kinds_of(variables: Collection[str]) -> list[str]:
 
 
 def kinds_at(path: str | None) -> list[str]:
-  """`kinds_of` a checkpoint that a user names; [] without a path."""
+  """Calls `kinds_of` for a checkpoint that a user names; [] without a path."""
   return kinds_of(shapes(find_checkpoint(path))) if path else []
 
 

@@ -74,9 +74,9 @@ class Optimizer:
   factor for each variable; None stands for 1.
 
   Variables of a group are updated as one and have joint slots. A matrix is a
-  group of its own, which is fastest on a CPU. `joins_all` joins the matrices,
-  too, and XLA compiles the update: a GPU would wait for the host, which starts
-  the update of each group and handles each variable and slot.
+  group of its own, which is fastest on a CPU. With `joins_all` all matrices are
+  joined, too, and XLA compiles the update. Otherwise a GPU would wait for the
+  host, which starts the update of each group.
   """
 
   slots: tuple[str, ...] = ()
@@ -144,7 +144,7 @@ class Optimizer:
   ) -> None:
     """Updates every variable that has a gradient.
 
-    The slots of another variable decay if they are joint with these slots.
+    A variable without a gradient stays the same, but joint slots decay.
     `gradients` are summed over replicas, `step` counts the updates before this
     one, and `gradient_scale` multiplies the gradients (see `clip_factor`). If
     `enabled`, a scalar bool, is False, there is no update.
@@ -182,7 +182,7 @@ class Optimizer:
 
   @tf.function(autograph=False, jit_compile=True)
   def _changed(self, old, gradient, scalars, options):
-    """Returns new values of `old`, variables and then slots."""
+    """Returns new values of `old`, which has variables, then slots."""
     # Compiled, so that each variable and slot is read once.
     number = len(old) - len(self.slots)
     rate, gradient_scale, step = scalars
@@ -311,9 +311,10 @@ class ExponentialMovingAverage:
 def clip_factor(gradients, max_norm: float, unscale=1.0):
   """Returns a factor that limits the gradients' global norm, and the norm.
 
-  Both are scalar float32 and for gradients that `unscale` multiplies; the
-  factor includes it. The norm does not sum repeated rows of IndexedSlices, as
-  in the original on one device. The factor is NaN if a gradient is not finite.
+  Both are scalar float32. The norm is the norm of the gradients times
+  `unscale`, and the factor includes `unscale`. Repeated rows of IndexedSlices
+  count one by one, as in the original on one device. The factor is NaN if a
+  gradient is not finite.
   """
   norm = tf.linalg.global_norm(gradients) * unscale
   # norm - norm is 0, or NaN if the norm is not finite.

@@ -32,7 +32,7 @@ def has_others() -> bool:
 
 
 def has_ended(process_id: int) -> bool:
-  """True if an earlier process, whose ID this process may reuse, has ended.
+  """True if an earlier process has ended, even if its ID is in use again.
 
   False if unknown: with several workers the process may be on another host.
   """

@@ -59,8 +59,8 @@ class Report:
   def add_steps(self, step: int, number: int, sums: Mapping) -> None:
     """Adds `number` steps that end at `step`.
 
-    `sums` are {name: [2]}, the sums of values and weights. A metric of weight
-    0, because all steps were skipped, does not count.
+    `sums` are {name: [2]}, the sums of values and weights. If all steps were
+    skipped, a metric has weight 0 and does not count.
     """
     sums = {name: pair for name, pair in sums.items() if pair[1]}
     now = time.monotonic()

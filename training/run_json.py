@@ -67,7 +67,7 @@ def path_of(entry: Mapping, name: str) -> str | None:
 
 
 def copy_last_entry(output_dir: str, other_dir: str, **flag_values) -> None:
-  """Appends other_dir's last entry with `flag_values`, unless it is present."""
+  """Appends the last entry of other_dir with `flag_values`, if it is new."""
   for entry in read(other_dir)[-1:]:
     entry["flags"] |= flag_values
     if [entry] != read(output_dir)[-1:]:

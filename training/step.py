@@ -23,7 +23,7 @@ def set_dtype_policy(dtype: str, is_trained: bool = True) -> None:
   """Sets Keras' dtype policy for models that are built afterwards.
 
   Without `is_trained`, variables also have this type, except in normalization.
-  Results are the same, without casts and in half of the memory.
+  Results are the same; the variables need no casts and half of the memory.
   """
   is_mixed = is_trained and dtype != "float32"
   keras.config.set_dtype_policy(f"mixed_{dtype}" if is_mixed else dtype)
@@ -233,7 +233,7 @@ class TrainStep:
   # AutoGraph would convert all called functions, which takes seconds.
   @tf.autograph.experimental.do_not_convert
   def _differentiate(self, batch, weight_sums, replica_id, microbatch=0):
-    """Gradients and sums of a (micro-)batch; `weight_sums` divide losses."""
+    """Gradients and sums of a micro-batch; `weight_sums` divide its losses."""
     objective = self.objective
     # A seed for each step, replica and micro-batch. Joined as int64, which a
     # GPU can do; TensorFlow would join int32 on the host.

@@ -50,10 +50,10 @@ def write(
   """Writes records to output-00000-of-00032 etc.; returns the record count.
 
   Each shard with records becomes a file. Workers use the same paths as this
-  process. The files go to a temporary folder beside the output, as bundles may
-  be retried, and replace existing files when all are complete. `options` are as
-  in ["--runner=DirectRunner"]. ValueError without text or if the pipeline
-  fails.
+  process. Bundles may be retried, so the files go to a temporary folder beside
+  the output. When all files are complete, they replace existing files.
+  `options` are as in ["--runner=DirectRunner"]. Raises ValueError without text,
+  or if the pipeline fails.
   """
   output = files.absolute(output)
   paths = list(map(files.absolute, paths))

@@ -36,8 +36,8 @@ class TextFormat:
   """Layout of documents in text files.
 
   "lines" has one sentence a line and a blank line between documents, as in the
-  original. "paragraphs" is prose with a blank line between documents, and
-  "documents" prose with one document a file. `field` names the field of JSON
+  original. "paragraphs" is prose with a blank line between documents.
+  "documents" is prose with one document a file. `field` names the field of JSON
   lines that has the text; None stands for plain text.
   """
 
@@ -53,9 +53,9 @@ class TextFormat:
   ) -> Iterator[str]:
     """Yields the sentences and blank lines of a file, in the original's format.
 
-    Documents begin at the bytes `start` and `end`, None for the end of the
-    file. ValueError for a line that is not UTF-8 or no JSON object with the
-    field.
+    A document begins at each of the bytes `start` and `end`. An `end` of None
+    is the end of the file. Raises ValueError for a line that is not UTF-8, or
+    is no JSON object with the field.
     """
     if self.field:
       texts = textfiles.json_texts(path, self.field, start, end)

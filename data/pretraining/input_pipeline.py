@@ -67,7 +67,7 @@ class Masker:
     }
 
   def _choose_tokens(self, ids, candidates, limit, seed):
-    """Chooses tokens: [B, K] of T - position, descending, 0 in unused slots."""
+    """Chooses tokens; returns T - position, [B, K], descending, 0 if unused."""
     scores = tf.random.stateless_uniform(tf.shape(ids), seed)
     scores = tf.where(candidates, scores, -1.0)
     length = tf.shape(ids)[1]
@@ -148,13 +148,15 @@ def _replace_tokens(ids, positions, updates):
 class CausalTargets:
   """Restores masked words and makes the next token the target of each position.
 
-  For the LTR & No NSP model (section 5.1 of the paper), the right-to-left model
-  and OpenAI GPT, which has no special tokens: with a `tokenizer`, [CLS] and
-  [SEP] are removed, the other tokens move up, and all have segment 0.
+  The LTR & No NSP model has these targets (section 5.1 of the paper), and so
+  does the right-to-left model. OpenAI GPT has no special tokens: with a
+  `tokenizer`, [CLS] and [SEP] are removed, the other tokens move up, and all
+  have segment 0.
 
   Takes a batch of features.pretraining, with or without predictions. Returns
-  the batch with [B, T - 1] masked_lm_positions (all but the last in reading
-  order), masked_lm_ids (the next tokens) and masked_lm_weights (0 for padding).
+  the batch with three fields [B, T - 1]: masked_lm_positions, all but the last
+  in reading order; masked_lm_ids, the next tokens; masked_lm_weights, 0 for
+  padding.
   """
 
   def __init__(self, direction: str, tokenizer: Tokenizer | None = None):

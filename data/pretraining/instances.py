@@ -128,7 +128,7 @@ def sentence_pairs(
   """Splits a document into sentence pairs (section 3.1, task 2, of the paper).
 
   A "sentence" is a run of segments. Half of the second sentences follow the
-  first, and half are from random documents; the segments that they replace
+  first sentence, and half are from random documents. The replaced segments
   begin the next pair. Some documents draw a length below T for all their pairs.
 
   Yields ids of both, T - 3 in total at most, and True if the second is random.
@@ -232,7 +232,7 @@ class RecordBuilder:
     return read_documents(lines, self._ids, progress, 2, max_tokens)
 
   def corpus(self, paths: Sequence[str], progress: Progress) -> list[Document]:
-    """Documents of files; ValueError for files without text."""
+    """Reads the documents of files; ValueError for files without text."""
     lines = chain.from_iterable(map(self.config.text_format.lines, paths))
     if self.config.deduplicate:
       lines = documents.drop_documents(lines, progress)

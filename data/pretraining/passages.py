@@ -37,7 +37,8 @@ _LICENCE = re.compile(
 def read_wikipedia(path: str, progress: Progress) -> Iterator[list[str]]:
   """Yields the passages of each article in an output file of WikiExtractor.
 
-  An article is a <doc ...> block or a JSON line with a `text`, else ValueError.
+  An article is a <doc ...> block or a JSON line with a `text`. Raises
+  ValueError for anything else.
   """
   for article in _articles(path):
     paragraphs = [[line] for line in article if line.strip()]

@@ -239,7 +239,7 @@ def preview(
 
 
 def _targets(example, objective, draw_masks) -> list[tuple[int, int, int]]:
-  """Position, shown id and target id of each target; cuts off the padding."""
+  """Lists position, shown id and target id of each target, without padding."""
   size = sum(example["input_mask"])
   ids = example["input_ids"] = example["input_ids"][:size]
   names = "masked_lm_positions", "masked_lm_ids", "masked_lm_weights"

@@ -267,7 +267,7 @@ def reserved_tokens(special: Sequence[str], unused: int) -> list[str]:
 def extend(
   path: str, counts: Counter, text_name: str, number: int, min_count: int
 ) -> tuple[list[str], dict[int, list[int]]]:
-  """Adds `number` words of a text to a vocabulary; 0: one per [unused] token.
+  """Adds `number` words to a vocabulary; 0 adds one per [unused] token.
 
   `text_name` is for messages. Returns the lines of the vocabulary, and piece
   ids by new word id. Raises ValueError if no word is split into pieces.

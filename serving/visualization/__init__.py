@@ -36,8 +36,8 @@ class Sequence(NamedTuple):
 
   `length` excludes padding. `attention`, [N layers, A heads, T, T], is from
   queries to keys. `values`, [T] each, has norms of vectors ("token", "segment",
-  "position", their "sum"), probabilities ("start", "end") of an answer's span,
-  and for one sequence what `_contributions` says ("decided").
+  "position", their "sum") and probabilities of an answer's span ("start",
+  "end"). One sequence has the result of `_contributions` ("decided").
   """
 
   ids: np.ndarray
@@ -235,7 +235,7 @@ def _decide(answers, rows, outputs, answer, span):
 
 
 def _contributions(model, row, logits) -> np.ndarray:
-  """Gradient times input of a sum of logits, [T], as shares of 1.
+  """Gradient times input of a sum of logits, [T], as fractions of 1.
 
   The input is `embedding_output`. Source: Shrikumar et al., arXiv:1605.01713.
   """

@@ -142,7 +142,7 @@ def read_examples(
 
 
 def _check_scores(path, scores):
-  """Refuses 1.234 beside decimal commas; `scores` are texts by line."""
+  """Refuses 1.234 if other scores have decimal commas; `scores` are by line."""
   comma = next((score for score in scores.values() if "," in score), None)
   for line, score in scores.items():
     if comma and re.fullmatch(r"-?[1-9]\d{0,2}\.\d{3}", score):
@@ -275,7 +275,7 @@ class TextRecordBuilder(RowEncoder):
 def encode_label(
   label: Any, ids: Mapping[str, int], multi_label: bool
 ) -> list[float]:
-  """Id of a class, 0 or 1 for each class, or a score; 0 if unknown."""
+  """Returns a class id, a score, or 0 or 1 for each class; 0 if unknown."""
   if multi_label:
     return [int(name in (label or ())) for name in ids]
   if label is None:

@@ -38,7 +38,7 @@ _TASKS = ("MNLI", *list(_ROWS)[2:])
 
 
 def parts(settings: Settings, level: int = logging.DEBUG) -> dict[str, dict]:
-  """Flags to change in the command, by task; leaves out complete tasks.
+  """Returns the flags to change for each task; leaves out complete tasks.
 
   Logs missing and complete tasks. Raises FileNotFoundError for missing folders,
   ValueError without --do_eval and for a dry run without --do_train.
@@ -79,7 +79,7 @@ def parts(settings: Settings, level: int = logging.DEBUG) -> dict[str, dict]:
 
 
 def _part(settings: Settings, name, level):
-  """Flags of a task; without prediction if there is no test file."""
+  """Flags of a task, which predicts nothing without a test file."""
   flags = "data_dir", "output_dir", "export_dir", "teacher"
   folders = {x: os.path.join(settings[x], name) for x in flags if settings[x]}
   part = settings.replace(from_mnli=False, **folders)
@@ -93,7 +93,7 @@ def _part(settings: Settings, name, level):
 
 
 def _submissions(output_dir, name, data_dir=None):
-  """Paths of files for GLUE's site; `data_dir` selects existing test files."""
+  """Paths of files for GLUE's site; a `data_dir` must have the test files."""
   return [
     os.path.join(output_dir, name, split.submission)
     for split in named_tasks.find(name).splits.values()

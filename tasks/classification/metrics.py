@@ -107,7 +107,7 @@ def thresholds_file(folder: str, ensemble: int) -> str:
 
 
 def lacks_thresholds(folder: str, ensemble: int) -> bool:
-  """True if an ensemble, which was never evaluated, has no thresholds."""
+  """True for an ensemble without thresholds, which was never evaluated."""
   return ensemble > 1 and not files.exists(thresholds_file(folder, ensemble))
 
 

@@ -78,7 +78,7 @@ class Settings(OwnFiles, LongText, EvaluatedFineTuning, Packing):
 def _task(
   name, text_a, text_b, label, labels=("0", "1"), header=None, **options
 ):
-  """Makes a GLUE task: files have the same text columns; test has no labels."""
+  """Makes a GLUE task. All files have the same texts; test has no labels."""
   train = Split("train.tsv", text_a, text_b, label, header)
   test = Split("test.tsv", text_a, text_b, submission=f"{name}.tsv")
   splits = {"train": train, "dev": replace(train, file="dev.tsv"), "test": test}
@@ -109,7 +109,7 @@ def _mnli() -> ClassificationTask:
 
 
 def xnli(language: str = "zh") -> ClassificationTask:
-  """XNLI in a language; the original has Chinese, "zh"."""
+  """Makes XNLI's task in a language. The original has Chinese, "zh"."""
   language_column = ("language", language)
   dev = Split("xnli.dev.tsv", *_PAIR, "gold_label", language=language_column)
   train = f"multinli/multinli.train.{language}.tsv"
@@ -153,7 +153,7 @@ TASKS = {
 
 
 def find(name: str) -> ClassificationTask:
-  """A task of GLUE, or XNLI; ignores case, "-" and "_". Raises ValueError."""
+  """Finds a task by name, without case, "-" and "_"; ValueError if unknown."""
   plain = str.maketrans("", "", "-_")
   for known, task in TASKS.items():
     if known.lower().translate(plain) == name.lower().translate(plain):
@@ -235,10 +235,10 @@ def _custom_task(settings: Settings):
 def with_labels(
   settings: Settings, checkpoint_labels: str | None
 ) -> ClassificationTask:
-  """The task of --task_name; for tsv labels.choose finds the labels.
+  """Returns the task of --task_name; for tsv, labels.choose finds the labels.
 
-  FileNotFoundError if there is neither labels.txt nor a training file,
-  ValueError if the file is not a table or has a single label.
+  Raises FileNotFoundError without labels.txt and training file, ValueError if
+  the training file is not a table or has a single label.
   """
   task = choose(settings)
   if task.is_regression:
@@ -270,7 +270,7 @@ def read(
   kinds: Collection[str],
   copied_columns: Sequence[str] = (),
 ) -> dict[str, list[TextExample]]:
-  """Examples by split, for the `kinds` train, dev, test, and all variants."""
+  """Reads examples by split, for `kinds` such as dev, with all variants."""
   result = {}
   for split, source in task.splits.items():
     kind = split.partition("_")[0]

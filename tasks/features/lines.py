@@ -2,9 +2,9 @@
 
 A line has one text or two, "text_a ||| text_b", and becomes one sequence of
 tokens. The output has the original's JSON lines, or arrays of N lines with M
-tokens: `layers` [L], `values` [M, L, H] float32, `input_ids` [M], `offsets` [N
-+ 1] (line i has values[offsets[i] : offsets[i + 1]]). With pooling, the arrays
-are `layers` and `vectors` [N, L, H].
+tokens together: `layers` [L], `values` [M, L, H] float32, `input_ids` [M] and
+`offsets` [N + 1]. Line i has values[offsets[i] : offsets[i + 1]]. With pooling,
+the arrays are `layers` and `vectors` [N, L, H].
 """
 
 import json

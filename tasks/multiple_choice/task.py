@@ -31,7 +31,7 @@ class MultipleChoice(TextSignature):
   def from_text(
     self, model, sent1: tf.Tensor, sent2: tf.Tensor, choices: tf.Tensor
   ) -> dict[str, tf.Tensor]:
-    """Computes Answers.decode for sent1, sent2, [B] string, choices, [B, C]."""
+    """Computes Answers.decode for `sent1`, `sent2` [B] and `choices` [B, C]."""
     batch, number = tf.unstack(tf.shape(choices))
     starts, ends = tf.repeat(sent2, number), tf.reshape(choices, [-1])
     text_b = tf.strings.join([starts, ends], " ")

@@ -79,7 +79,7 @@ class Answers(answers.Answers):
     return Encoded(rows, (text, spans, windows))
 
   def decode(self, encoded: Encoded, outputs: list[dict]) -> dict:
-    """Words with tags, positions and `probabilities` [W, L]; entities."""
+    """Returns words with tags, positions and probabilities, and entities."""
     text, spans, windows = encoded.context
     labels = self.config.labels or ()
     logits = [np.zeros([0, len(labels)], np.float32)]  # of an empty text

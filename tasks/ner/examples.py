@@ -4,9 +4,9 @@ A blank line ends a sentence. A line with a tab is split at tabs, any other line
 at blanks. KLUE's files have a line for each character, and BLANK for a blank. A
 line with "#" is a comment, unless columns and tag are as in the other lines.
 
-A record has a sentence, or a part of a long sentence; with document context
-(section 5.3 of the paper) also the neighboring sentences. The first piece of a
-word has the tag as label. Other tokens have the label -1, which losses ignore.
+A record has a sentence, or a part of a long sentence. Document context adds the
+neighboring sentences (section 5.3 of the paper). The first piece of a word has
+the tag as label. Other tokens have the label -1, which losses ignore.
 """
 
 import json
@@ -269,9 +269,9 @@ class TagWindow(NamedTuple):
 class TagRecordBuilder(RowEncoder):
   """Makes records and windows of sentences, in the order of the words.
 
-  Every word is tagged in exactly one window. Words around the window, from the
-  sentence or, with `document_context`, the document, fill its record. A word
-  without tokens becomes [UNK]. `lengths` counts sentences by number of tokens.
+  Every word is tagged in exactly one window. Words of the sentence, or with
+  `document_context` of the document, fill the rest of a record. A word without
+  tokens becomes [UNK]. `lengths` counts sentences by number of tokens.
   """
 
   def __init__(
@@ -307,7 +307,7 @@ class TagRecordBuilder(RowEncoder):
   def windows(
     self, sentences: Sequence[Sentence]
   ) -> Iterator[tuple[list[int], list[str] | None, TagWindow]]:
-    """Ids, tags and window of each record; `sentences` give the context."""
+    """Yields ids, tags and window of each record; `sentences` are context."""
     words = [
       self.token_ids(word)[: self._max_pieces] or [self._unknown]
       for sentence in sentences

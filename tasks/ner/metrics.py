@@ -1,6 +1,7 @@
 """Precision, recall and F1 of entities, as in conlleval; prediction files.
 
-An entity is correct if type, begin and end are correct. W words, L tags.
+An entity is correct if type, begin and end are correct. Legend: W words, L
+tags.
 """
 
 import os

@@ -140,8 +140,8 @@ def recognize(tags: Collection[str]) -> Scheme:
 def is_doubtful(scheme: Scheme, tags: Collection[str]) -> bool:
   """True if tags without a layout look like an unknown scheme.
 
-  Such tags differ only at the start, as in BEGIN-PER and INSIDE-PER, or BPER
-  and IPER, or are all numbers, perhaps ids of tags.
+  Such tags differ only at the start, as BEGIN-PER and INSIDE-PER or BPER and
+  IPER do. Or all are numbers, perhaps ids of tags.
   """
   types = {*tags} - {scheme.outside}
   if scheme.layout or not types:

@@ -163,7 +163,7 @@ def _first_line(sentences, tags: Collection[str]) -> str:
 def find_scheme(
   sentences: Sequence[Sentence], known: Collection[str] = ()
 ) -> Scheme:
-  """Scheme of a file. If `known` has all its tags, `known` gives the layout."""
+  """Scheme of a file; `known` gives the layout if it has all tags."""
   used = _used(sentences)
   scheme = recognize(known if used <= {*known} else used)
   if not scheme.layout:

@@ -30,7 +30,7 @@ from training import inference
 
 @dataclass(frozen=True)
 class TagRecords(RecordDataset):
-  """Records of windows, the `rows`, and the sentences of the windows."""
+  """Records of windows, and the sentences. `rows` are the windows."""
 
   token_fields = (*TOKENS, "label_ids")
 
@@ -38,7 +38,7 @@ class TagRecords(RecordDataset):
 
 
 class Ner(Task[Settings, TagRecords]):
-  """Sentences whose words have tags, the `labels`."""
+  """Tags the words of sentences; `labels` are the tags."""
 
   unit = "records"
   has_table = True  # of words, eval_predictions.tsv
@@ -51,7 +51,7 @@ class Ner(Task[Settings, TagRecords]):
   def make_model(
     self, config: BertConfig, any_device: bool = False
   ) -> keras.Model:
-    """BERT with a tag head; with --feature_based an LSTM on a frozen BERT."""
+    """Makes BERT with a tag head, or an LSTM on a frozen BERT."""
     settings, num_tags = self.settings, len(self.labels)
     options = settings.feature_layers, settings.lstm_units, any_device
     parts = [
@@ -98,7 +98,7 @@ class Ner(Task[Settings, TagRecords]):
     )
 
   def evaluate(self, model: keras.Model, records: TagRecords) -> Evaluation:
-    """Scores of entities and words; with --do_eval writes the tags, too."""
+    """Scores entities and words; with --do_eval, also writes the tags."""
     settings, sentences = self.settings, records.sentences
     logits = word_logits(model, records, settings.eval_batch_size)
     sentences = metrics.in_learned_scheme(logits, self.labels, sentences)

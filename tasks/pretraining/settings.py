@@ -138,9 +138,9 @@ def find_schema(
 ) -> Schema:
   """Schema of pre-training files, from the first intact record of each.
 
-  ValueError if a file has other records, lengths or ids than the settings
-  allow, if only some files are masked, or if the vocabulary of unmasked files
-  is missing or has other ids of [CLS] and [SEP].
+  Raises ValueError if a file has other records, lengths or ids than the
+  settings allow, or if only some files are masked. Unmasked files need a
+  vocabulary with their ids of [CLS] and [SEP].
   """
   tokenizer = settings.tokenizer if settings.vocab_file else None
   # Builders write empty files if there are fewer instances than files.

@@ -62,10 +62,11 @@ class Answers(answers.Answers):
 
     `score` is start logit plus end logit, `probability` the softmax over the n
     best. `start` and `end` count characters, -1 if the answer is not in the
-    context. Without a candidate text version 1.1 answers "empty" with score 0,
-    version 2 "". Version 2 also answers "" if `null_odds`, the score of ""
-    minus the best text's, exceeds the threshold; `best_answer` etc. always
-    describe the best text. With `export_top_k`, `answers` etc. list the n best.
+    context. Without a candidate text, version 1.1 answers "empty" with score 0,
+    and version 2 answers "". Version 2 also answers "" if `null_odds` exceeds
+    the threshold: the score of "" minus the score of the best text.
+    `best_answer` etc. always describe the best text. With `export_top_k`,
+    `answers` etc. list the n best.
     """
     example, windows, words = encoded.context
     answer_text = decoding.AnswerText(self.config.tokenizer)

@@ -72,13 +72,14 @@ def decode(
 ) -> Predictions:
   """Predicts an answer to each question.
 
-  Without a candidate text (no token, or no allowed span among the best) the
-  answer is "empty" in version 1.1, as in the original. In version 2, where the
-  original fails, the answer is "" with NO_ANSWER_ODDS. In an ensemble, a text
-  has the mean of the models' probabilities, and the mean's logarithm as score.
+  A question has no candidate text if there is no token, or no allowed span
+  among the best. Version 1.1 then answers "empty", as the original does. In
+  version 2, where the original fails, the answer is "" with NO_ANSWER_ODDS. In
+  an ensemble, a text has the mean of the models' probabilities, and the mean's
+  logarithm as score.
 
-  Windows are in the order of the examples, `logits` in the order of the
-  windows, else ValueError.
+  Raises ValueError unless windows are in the order of the examples, and
+  `logits` in the order of the windows.
   """
   predictions = Predictions()
   pairs = zip(windows, logits, strict=True)
@@ -114,9 +115,10 @@ class AnswerText:
   ) -> tuple[str, tuple[int, int]]:
     """Text of the tokens `start` to `end`, and the first and last word.
 
-    The tokens "steve smith" give "Steve Smith" of the words "Steve Smith's":
-    finds the tokens in the words as the tokenizer splits and spells them, then
-    counts characters other than blanks. If that fails, returns all words.
+    The tokens "steve smith" give "Steve Smith" of the words "Steve Smith's".
+    The tokenizer splits and spells the words, so that the tokens can be found
+    there. Then the method counts characters other than blanks. If that fails,
+    returns all words.
     """
     pieces = self._tokenizer.convert_ids_to_tokens(window.ids[start : end + 1])
     first = window.token_word_ids[start - window.context_offset]
@@ -176,11 +178,11 @@ def _n_best(windows, logits, words, answer_text, config) -> list[_Entry]:
 def _candidates(
   windows, logits, null, config
 ) -> Iterator[tuple[int, int, int]]:
-  """Yields window, start and end of spans, best first; ties by window.
+  """Yields window, start and end of spans, best first, equal ones by window.
 
   Start and end are in the paragraph, among the K best of their window. The
   start token has the most context in this window. Version 2 adds the empty
-  answer (0 to 0), the last of equals.
+  answer (0 to 0), after spans of the same score.
   """
   columns: list[tuple] = []
   for number, window in enumerate(windows):

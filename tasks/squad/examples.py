@@ -49,9 +49,9 @@ def read_examples(
   """Reads the questions of SQuAD files, as the original's read_squad_examples.
 
   Training skips a question, with a warning, if the paragraph does not contain
-  the first answer. OSError, or ValueError with file and question for another
-  layout and, in training without `version_2_with_negative`, for a missing
-  answer.
+  the first answer. Raises OSError, or ValueError with file and question for
+  another layout. In training without `version_2_with_negative`, a missing
+  answer is a ValueError, too.
   """
   examples = []
   total = several = 0
@@ -174,7 +174,7 @@ class _Paragraph:
 
 
 def _questions(paths: Sequence[str]) -> Iterator[tuple[str, _Paragraph, dict]]:
-  """All questions: the name for messages, the paragraph, the JSON object."""
+  """Yields each question: name for messages, paragraph, JSON object."""
   for path in paths:
     for i, article in enumerate(articles(path)):
       source = f"{path}, article {i}"

@@ -45,11 +45,12 @@ def score(
 ) -> dict[str, float]:
   """Compares answers with the annotators' answers; {} if a file has none.
 
-  Version 1.1: exact_match and f1. A question without a prediction is wrong.
-  Version 2: exact, f1 and total of all questions, of answerable (HasAns_...)
-  and of unanswerable ones (NoAns_...). With null odds, also best_exact and
-  best_f1, the scores at the best thresholds, best_exact_thresh and
-  best_f1_thresh. A question without a prediction does not count.
+  Version 1.1 has exact_match and f1. A question without a prediction is wrong.
+
+  Version 2 has exact, f1 and total of all questions, of answerable ones
+  (HasAns_...) and of unanswerable ones (NoAns_...). Null odds add best_exact
+  and best_f1, and the best thresholds best_exact_thresh and best_f1_thresh. A
+  question without a prediction does not count.
   """
   if remedy := remedy_of_unscored(examples, version_2_with_negative):
     logging.info("no scores: not every question has answers; %s", remedy)
@@ -125,7 +126,7 @@ def save_threshold(
 
 
 def _rejects_all(scores, null_odds):
-  """True if answering no question scores best (the evaluator's 0.0)."""
+  """True if a model that answers nothing scores best (the evaluator's 0.0)."""
   return scores.get("best_f1_thresh") == 0.0 and 0.0 not in null_odds.values()
 
 

@@ -69,7 +69,8 @@ def make_windows(
 ) -> Iterator[Window]:
   """Splits paragraphs into windows, in the order of the questions.
 
-  ValueError for a missing special token, ChildProcessError for a dead worker.
+  Raises ValueError for a missing special token, ChildProcessError for a dead
+  worker.
   """
   chunks = workers.chunks(examples, _CHUNK, "questions")
   prepare = partial(WindowMaker, tokenizer, config)

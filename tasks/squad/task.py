@@ -39,7 +39,7 @@ class SquadRecords(RecordDataset):
 
 
 def null_threshold(settings: Settings) -> float:
-  """Null threshold by the flag, or an earlier prediction, or 0."""
+  """Null threshold from the flag, or from an earlier prediction, or 0."""
   threshold = settings.null_score_diff_threshold
   if settings.version_2_with_negative and threshold is None:
     path, start = settings.threshold_file, checks.checkpoint(settings)
@@ -73,7 +73,7 @@ class Squad(Task[Settings, SquadRecords]):
     return len(records.questions)
 
   def convert(self, split: str) -> SquadRecords:
-    """Converts the questions of a split to train or eval.tf_record."""
+    """Converts the questions of a split to records, and writes these."""
     settings, questions = self.settings, self.examples[split]
     is_training = split == "train"
     if is_training:

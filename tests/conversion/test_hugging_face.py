@@ -55,7 +55,8 @@ def _change(folder, change, name="config.json", removed=()):
   (folder / name).write_text(json.dumps(settings))
 
 
-# Names here and there; * is "bert/encoder/layer_" or "bert.encoder.layer.".
+# The original's names and Hugging Face's. * stands for "bert/encoder/layer_" or
+# "bert.encoder.layer.".
 NAMES = """
 bert.embeddings.word_embeddings.weight bert/embeddings/word_embeddings
 *11.attention.output.LayerNorm.weight *11/attention/output/LayerNorm/gamma
@@ -103,7 +104,7 @@ def test_a_model_comes_back_bit_for_bit(tmp_path, head):
   tensor = tensors[f"{prefix}encoder.layer.1.intermediate.dense.weight"]
   kernel = bert.values["bert/encoder/layer_1/intermediate/dense/kernel"]
   np.testing.assert_array_equal(tensor, kernel.T)
-  if aside.exists():  # a folder of theirs has no such file
+  if aside.exists():  # a Hugging Face folder has no such file
     aside.unlink()
     back = hugging_face.read(str(tmp_path))
     assert "bert/pooler/dense/kernel" not in back.values
@@ -168,7 +169,7 @@ def test_one_label_is_a_score(tmp_path):
   assert hugging_face.read(str(tmp_path)).multi_label
 
 
-def test_a_choice_has_no_bias(tmp_path):
+def test_a_multiple_choice_head_has_no_bias(tmp_path):
   bert, _, tensors = _write(tmp_path, "multiple_choice")
   assert tensors["classifier.weight"].shape == (1, 8)
   np.testing.assert_array_equal(tensors["classifier.bias"], [0.0])
@@ -319,7 +320,7 @@ def test_unused_variables_are_saved_in_another_file(tmp_path):
   assert names == ["config.json", "model.safetensors"]
 
 
-def test_copies_are_left_out(tmp_path):
+def test_copied_and_unknown_tensors_are_left_out(tmp_path):
   _, _, tensors = _write(tmp_path, "pretraining")
   table = tensors["bert.embeddings.word_embeddings.weight"]
   more = {

@@ -159,7 +159,7 @@ def test_an_epoch_by_length_has_every_example_once(tmp_path, batch_size):
 
 
 def test_sources_by_length_are_mixed_without_an_epoch(tmp_path):
-  """Lengths may differ where an epoch ends, but a mix has no epoch."""
+  """Only at the end of an epoch may lengths differ; a mix has no epoch."""
   schema = features.classification(T)
   sources = []
   for name, lengths in (("a", (1, T, 3)), ("b", (2, T - 1, 5, T - 3))):

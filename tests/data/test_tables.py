@@ -219,7 +219,7 @@ def test_a_delimiter_is_a_character_or_its_name(tmp_path, delimiter, character):
     ("t.csv", "cp1252", "cp1252"),
     ("t.csv", "utf-8", "utf-8"),
     ("t.csv", "utf-16-le", "utf-16-le"),
-    ("t.csv", "utf-8-sig", "cp1252"),  # a mark says another
+    ("t.csv", "utf-8-sig", "cp1252"),  # the byte order mark wins
     ("t.csv", "utf-16", "cp1252"),
     ("t.jsonl", "cp1252", "cp1252"),
   ],

@@ -1,8 +1,8 @@
 """Paths of the original's golden numbers.
 
 `golden/` holds a small set, which is always there. The environment variable
-BERT_ORACLE may name the folder of a larger set with the same layout, which is
-then used as well.
+BERT_ORACLE may name the folder of a larger set with the same layout. The tests
+then use both sets.
 """
 
 import gzip

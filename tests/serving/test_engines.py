@@ -344,7 +344,7 @@ def test_an_error_does_not_repeat_an_earlier_rows_error(monkeypatch):
   assert [*map(len, loaded)] == [4, 1]  # 11 characters per error
 
 
-@pytest.mark.parametrize("megabytes", [1, 900])  # 900: all share one
+@pytest.mark.parametrize("megabytes", [1, 900])  # 900: rows use one interpreter
 def test_a_refused_row_changes_no_later_answer(
   interpreters, monkeypatch, megabytes
 ):

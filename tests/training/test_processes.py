@@ -117,7 +117,7 @@ def test_a_child_is_asked_to_end_too():
 
 @pytest.mark.parametrize(("is_child", "status"), [(False, 0), (True, 143)])
 def test_an_interrupted_child_is_not_complete(is_child, status, monkeypatch):
-  """The parent is not complete either, and may itself be a child."""
+  """Status 143 tells a parent that its child was interrupted."""
   if is_child:
     monkeypatch.setenv(processes._IS_CHILD, "1")
   monkeypatch.setenv("PYTHONPATH", str(programs.ROOT))

@@ -119,7 +119,7 @@ def test_dropout_differs_by_step_replica_micro_batch_and_seed():
   assert len(set(drawn)) == len(drawn) == 2 * 3 * 2 * 2
 
 
-def test_averages_count_the_updates_that_are_done():
+def test_the_decay_of_averages_counts_updates():
   model = models.classifier(toy.config(), 2)
   kernel = model.layers[-1].output_weights
   average = optimization.ExponentialMovingAverage({"a": kernel.value}, 0.9)

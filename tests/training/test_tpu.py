@@ -89,7 +89,7 @@ OF_HOST = {
   # one axis of all ids, [B, T] or [B, P].
   "Reshape of int32 by SelectV2",
   "Size of int32 by SelectV2",
-  # A loss compares its shapes, if they are unknown, and has messages for this.
+  # A loss compares shapes that tracing does not know, and has error messages.
   "Assert of bool by All",
   "Const of string",
 }
@@ -115,8 +115,8 @@ def test_a_gpu_computes_any_number_of_packed_rows():
 def _work_of_host(graph):
   """Describes what an uncompiled step on a GPU leaves to the host.
 
-  Operations without a GPU's kernel, those that read a GPU's tensor on the host,
-  and those that make more numbers there than a row of scores has.
+  Lists operations of three kinds. They have no kernel for a GPU, read a GPU's
+  tensor on the host, or make more numbers on the host than a row of scores.
   """
   on_host, work = set(), set()
   for operation in graph.get_operations():

@@ -101,7 +101,7 @@ def test_evaluation_starts_again_at_the_end(paths):
   assert {*types.values()} == {tf.int32}
 
 
-def test_nothing_is_tuned_while_reading(paths):
+def test_datasets_of_records_do_not_autotune(paths):
   schema = features.pretraining(T, P)
   dataset = RecordDataset([], paths[0], schema, multiple=8)
   readers = (
@@ -134,7 +134,7 @@ LIMITS |= {"masked_lm_positions": T, "masked_lm_ids": V}
 
 
 @pytest.mark.parametrize(("field", "limit"), LIMITS.items())
-def test_numbers_that_no_model_takes_are_refused(tmp_path, field, limit):
+def test_ids_outside_of_the_model_are_refused(tmp_path, field, limit):
   schema = features.pretraining(T, P)
   row = _row(schema, 1)
   for number in (limit - 1, limit, -1):

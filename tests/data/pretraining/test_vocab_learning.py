@@ -90,7 +90,8 @@ def test_a_size_too_small_for_the_alphabet_is_an_error():
 def test_a_word_that_others_begin_with_makes_them_cheaper():
   tokens = ["[UNK]", "c", "##y", "##s", "##t", "##i", "##c", "a", "##b"]
   counts = Counter({"cysts": 5, "cyst": 5, "cystic": 2, "ab": 3, "c": 9})
-  # cysts saves 5 * 4 pieces, but 5 * 1 once cyst (5 * 3) is a token.
+  # The word cyst saves 5 * 3 pieces. The word cysts would save 5 * 4, but saves
+  # only 5 * 1 once cyst is a token.
   choose = vocab_learning.choose_words
   words = ["cysts", "cyst", "cystic", "ab"]
   assert choose(counts, tokens, 9, 1) == words

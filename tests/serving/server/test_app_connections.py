@@ -158,7 +158,7 @@ def _wait_until_refused(client):
   raise AssertionError("the server still accepts connections")
 
 
-def test_the_end_answers_what_was_accepted(client):
+def test_a_stopping_server_answers_accepted_requests(client):
   with ThreadPoolExecutor(5) as pool:
     futures = [pool.submit(client.ask, stand_in.GATED) for _ in range(5)]
     workers = client.version.workers
@@ -175,7 +175,7 @@ def test_the_end_answers_what_was_accepted(client):
 
 
 @pytest.mark.parametrize("turns", range(4))  # turns of the event loop
-def test_the_end_answers_connections_that_wait_to_be_accepted(turns):
+def test_a_stopping_server_answers_waiting_connections(turns):
   server = connections.Server(app.App({}, Metrics(), SETTINGS), SETTINGS)
   address = socket.create_server(("127.0.0.1", 0))
 

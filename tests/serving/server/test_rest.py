@@ -57,7 +57,7 @@ def test_a_single_input_has_several_forms(document, specs):
   assert _read(document, specs) == {"text": ["a", "b"]}
 
 
-def test_an_optional_input_may_be_there():
+def test_a_request_may_have_an_optional_input():
   expected = {"text": ["a"], "text_pair": ["b"]}
   row = {"text": "a", "text_pair": "b"}
   for document in ({"instances": [row]}, {"inputs": expected}):

@@ -37,8 +37,8 @@ def test_a_scheme_is_recognized_and_scored_as_what_it_means(
   assert scheme.entities(tags) == [Entity("X", *ends) for ends in entities]
 
 
-# Adjacent entities of one, two, three and one words, then O and an entity of
-# one word, and one of another type.
+# Adjacent entities of one, two, three and one words, then O, then an entity of
+# one word, then an entity of another type.
 LETTERS = {
   "BIO": "B B I B I I B O B B",
   "IOB1": "I B I B I I B O I I",

@@ -19,7 +19,8 @@ def questions(**answers):
 def test_version_1_has_exact_match_and_f1():
   data = questions(a=["The mill"], b=["in 1895", "1895"], c=["old mill house"])
   given = Predictions({"a": "mill!", "b": "1895", "c": "a mill"})
-  # Articles and punctuation do not count. c shares 1 of 1 and 1 of 3 words.
+  # Articles and punctuation do not count. The only word of the answer to c is
+  # one of three right words.
   scores = {"exact_match": 100 * 2 / 3, "f1": 100 * (1 + 1 + 0.5) / 3}
   assert metrics.score(data, given, False) == pytest.approx(scores)
   # A missing answer is wrong.
