@@ -195,9 +195,8 @@ class Attention(keras.layers.Layer):
     self.output_shape = input_shape
 
   def call(self, query_input, hidden_states, attention_mask, training=None):
-    context = self.self_attention(
-      query_input, hidden_states, attention_mask, training=training
-    )
+    inputs = query_input, hidden_states, attention_mask
+    context = self.self_attention(*inputs, training=training)
     return self.output_layer(context, query_input, training=training)
 
 
@@ -252,8 +251,7 @@ class TransformerBlock(keras.layers.Layer):
       query_input = gather_positions(hidden_states, positions)
       if attention_mask.shape[1] != 1:
         attention_mask = gather_positions(attention_mask, positions)
-    attention_output = self.attention(
-      query_input, hidden_states, attention_mask, training=training
-    )
+    inputs = query_input, hidden_states, attention_mask
+    attention_output = self.attention(*inputs, training=training)
     intermediate = self.intermediate(attention_output, training=training)
     return self.output_layer(intermediate, attention_output, training=training)
