@@ -18,7 +18,7 @@ VOCAB_SIZE = 30522
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-  """Model, batch and type of a training step."""
+  """A training step to measure: size of the model, batch, length and dtype."""
 
   size: str
   batch: int

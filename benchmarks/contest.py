@@ -95,7 +95,10 @@ def interleave(
 def interleave_fresh(
   contestants: Mapping[str, Contestant], rounds: int, **request
 ) -> dict[str, list[dict]]:
-  """Answers of workers that start anew; `started` is the time since, in s."""
+  """Answers of workers, each started for one request.
+
+  `started` is the time from the start to the answer, in seconds.
+  """
   answers = {label: [] for label in contestants}
   for _, (label, own) in product(range(rounds), contestants.items()):
     begin = time.perf_counter()

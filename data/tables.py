@@ -239,7 +239,10 @@ def _wrong_width(path, line, fields, header, delimiter, is_plain, dialect):
 
 
 def _records(path, lines, delimiter, is_plain=False, strict=True):
-  """Yields first line and fields of rows; a blank row counts only if quoted."""
+  """Yields the first line's number and the fields of each row.
+
+  A blank row counts only if it is quoted.
+  """
   csv.field_size_limit(textfiles.MAX_LINE_BYTES)
   quoting = csv.QUOTE_NONE if is_plain else csv.QUOTE_MINIMAL
   options = {"delimiter": delimiter, "quoting": quoting, "strict": strict}

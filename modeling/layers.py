@@ -18,7 +18,7 @@ from modeling.tracing import DropoutSeeds
 
 
 def initializer(config: BertConfig):
-  """Makes a new initializer, as a shared one would repeat its values."""
+  """Makes a new initializer: a shared one would repeat its values."""
   return keras.initializers.TruncatedNormal(stddev=config.initializer_range)
 
 

@@ -50,7 +50,7 @@ class Evaluation(dict[str, float]):
 
 
 def write_table(path: str, judged: Sequence[Judged]) -> None:
-  """Writes a TSV file: number, texts, label, prediction, probability."""
+  """Writes a TSV file: id, texts, label, prediction, probability, is_right."""
   inputs = list(judged[0].texts) if judged else []
   lines = [["id", *inputs, "label", "prediction", "probability", "is_right"]]
   for number, one in enumerate(judged):

@@ -129,7 +129,9 @@ print("tensorflow" in sys.modules)
 """
 
 
-def test_a_folder_without_a_model_is_named_without_tensorflow(tmp_path):
+def test_a_folder_without_a_model_is_refused_before_tensorflow_is_imported(
+  tmp_path,
+):
   for name in ("empty", "litert", "export", "versions/3", "keras", "hub"):
     (tmp_path / name).mkdir(parents=True)
   for name in ("model.keras", "vocab.txt"):

@@ -62,7 +62,7 @@ def torch_function(model, engine: str):
 
 
 def onnx_function(model, folder: str, dtype: str):
-  """Makes the same function in ONNX Runtime; exports the model if necessary."""
+  """Makes a function that asks ONNX Runtime; exports the model if needed."""
   import onnxruntime  # noqa: PLC0415, not where other engines run
   from onnxruntime import quantization  # noqa: PLC0415
 
@@ -90,7 +90,7 @@ def onnx_function(model, folder: str, dtype: str):
 
 
 def openvino_function(model, folder: str, dtype: str):
-  """Makes the same function in OpenVINO, from the file for ONNX Runtime."""
+  """Makes a function that asks OpenVINO, from the file for ONNX Runtime."""
   path = f"{folder}/float32.onnx"
   if not os.path.exists(path):
     onnx_function(model, folder, "float32")

@@ -269,9 +269,10 @@ class TagWindow(NamedTuple):
 class TagRecordBuilder(RowEncoder):
   """Makes records and windows of sentences, in the order of the words.
 
-  Every word is tagged in exactly one window. Words of the sentence, or with
-  `document_context` of the document, fill the rest of a record. A word without
-  tokens becomes [UNK]. `lengths` counts sentences by number of tokens.
+  Every word is tagged in exactly one window. Other words of the sentence fill
+  the rest of a record; with `document_context`, other sentences of the document
+  do so, too. A word without tokens becomes [UNK]. `lengths` counts sentences by
+  number of tokens.
   """
 
   def __init__(
@@ -307,13 +308,13 @@ class TagRecordBuilder(RowEncoder):
   def windows(
     self, sentences: Sequence[Sentence]
   ) -> Iterator[tuple[list[int], list[str] | None, TagWindow]]:
-    """Yields ids, tags and window of each record; `sentences` are context."""
+    """Yields ids, tags and window of each record of a document's sentences."""
     words = [
       self.token_ids(word)[: self._max_pieces] or [self._unknown]
       for sentence in sentences
       for word in sentence.words
     ]
-    starts = [0, *accumulate(map(len, words))]  # of words; last, the end
+    starts = [0, *accumulate(map(len, words))]  # the last is the end
     text = [piece for word in words for piece in word]
     first = 0
     for sentence in sentences:

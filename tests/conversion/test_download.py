@@ -197,7 +197,7 @@ def test_another_network_is_refused_before_the_download(hub, tmp_path):
   _fails("hf://acme/rest", tmp_path / "bert", "has no config.json")
 
 
-def test_the_environment_variables_of_the_hub_count(hub, tmp_path):
+def test_environment_variables_of_the_hub_are_obeyed(hub, tmp_path):
   variables = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "home")}
 
   def fetch(*names, **more):  # the package reads variables on import

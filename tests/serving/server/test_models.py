@@ -307,7 +307,7 @@ def test_version_zero_is_a_version_but_not_the_newest(tmp_path):
   assert [model.find(number)[0] for number in (None, 0, 3)] == [3, 0, 3]
   assert model.versions[0] is loaded
   model.states = {3: ("AVAILABLE", "")}
-  for versions in ({3: model.versions[3]}, {}):  # the call does not wait
+  for versions in ({3: model.versions[3]}, {}):  # `poll` may unload meanwhile
     model.versions = versions
     with pytest.raises(RestError, match=r"mrpc has no version 0\b"):
       model.find(0)

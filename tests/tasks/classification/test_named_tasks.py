@@ -116,7 +116,7 @@ def test_columns_are_copied_from_the_files_to_predict_alone(tmp_path):
   }
 
 
-def test_rows_that_are_cut_in_two_are_left_out_of_qqp_alone(tmp_path):
+def test_qqp_skips_rows_cut_in_two_but_not_in_its_test_file(tmp_path):
   columns = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
   for split in ("train", "test"):
     text = f"{columns}7\tone\n9\t8\t7\tone\ttwo\t1\n"

@@ -241,7 +241,7 @@ def test_a_flag_converts_all_files(tmp_path, train, target):
     ("Ann NN\nran VB\n", "tags of single words: no scheme"),
   ],
 )
-def test_a_flag_converts_no_other_tags(tmp_path, text, message):
+def test_tag_scheme_refuses_tags_of_no_scheme(tmp_path, text, message):
   with pytest.raises(ValueError, match=message):
     _read(tmp_path, text, text, "BIO")
 
