@@ -35,7 +35,7 @@ class Run(NamedTuple):
 
 
 def runs(scale: float = 1.0) -> Iterator[Run]:
-  """Yields all runs, most important first; `scale` multiplies pre-training steps."""
+  """Yields runs by importance; `scale` multiplies steps of pre-training."""
   for stage in PLAN["stages"]:
     for seed in stage.get("seeds", (1, 2)):
       for name in stage.get("pretrain", ()):
