@@ -85,8 +85,9 @@ def _parse(kind: type[Settings], argv: list[str]) -> list[str]:
     versions = run_json.versions() | {"commit": run_json.commit()}
     print("\n".join(f"{name} {version}" for name, version in versions.items()))
     sys.exit(0)
+  given = argv[1:]
   try:
-    given = flags.FLAGS.read_flags_from_files(argv[1:], force_gnu=False)
+    given = flags.FLAGS.read_flags_from_files(given, force_gnu=False)
     return flags.FLAGS([argv[0], *map(settings.from_line, given)])
   except (flags.Error, ValueError) as error:
     missing = re.findall(r"Flag --(\w+) must have a value", str(error))
@@ -95,6 +96,8 @@ def _parse(kind: type[Settings], argv: list[str]) -> list[str]:
       message = re.sub(of_python, f"expected {expected}", message)
     if missing:
       message = f"missing: {', '.join(f'--{name}' for name in missing)}"
+      if odd := [one for one in given if one.startswith(("–", "—", "−"))]:
+        message += f"; {odd[0]!r} begins with another dash than '-'"
     print(f"ERROR: {message} (--help lists all flags)", file=sys.stderr)
     sys.exit(1)
 

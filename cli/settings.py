@@ -262,6 +262,7 @@ def line_of(parsed: flags.Flag) -> str:
 
 def from_line(argument: str) -> str:
   """Parses a line by `line_of` into --name=value; ValueError for bad JSON."""
+  argument = argument.removeprefix("\ufeff")  # of a file of flags
   name, is_json, value = argument.partition(":json=")
   if not is_json or not re.fullmatch(r"--\w+", name):
     return argument

@@ -226,8 +226,9 @@ def _read_header(path, records, columns, dialect):
 def _wrong_width(path, line, fields, header, delimiter, is_plain, dialect):
   remedy = f"put texts with {delimiter!r} or line breaks in quotes"
   if is_plain:
-    remedy = "remove tabs and line breaks in texts, or write .csv or .jsonl"
+    remedy = "fetch the file again, or remove tabs and line breaks in texts"
     if dialect:
+      remedy = "remove tabs and line breaks in texts, or write .csv or .jsonl"
       remedy += f"; if cells are quoted, give {setting('delimiter', 'tab')}"
   if dialect and len(fields) < len(header):
     remedy += "; spreadsheets may leave out empty cells at the end of a row"

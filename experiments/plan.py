@@ -35,7 +35,10 @@ class Run(NamedTuple):
 
 
 def runs(scale: float = 1.0) -> Iterator[Run]:
-  """Yields runs by importance; `scale` multiplies steps of pre-training."""
+  """Yields all runs, most important first.
+
+  `scale` multiplies the steps of pre-training.
+  """
   for stage in PLAN["stages"]:
     for seed in stage.get("seeds", (1, 2)):
       for name in stage.get("pretrain", ()):

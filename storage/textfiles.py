@@ -14,6 +14,12 @@ from storage import UserError, files, setting
 COMPRESSED = (".gz", ".zst")
 # A file without a line break in so many bytes is not text.
 MAX_LINE_BYTES = 1 << 28
+# Advice for texts that are not UTF-8.
+CONVERT = (
+  "convert text first with `iconv -f CODE -t UTF-8`, where CODE is CP949 for "
+  "Korean (also EUC-KR), GB18030 for Chinese, CP932 for Japanese, CP1252 for "
+  "western European text"
+)
 # Halves of characters above U+FFFF; UTF-8 cannot hold a single half.
 SURROGATE = re.compile(r"[\ud800-\udfff]")
 # First bytes of files that are not text, and what to do with them.
@@ -55,10 +61,7 @@ def lines(path: str, start: int = 0, end: int | None = None) -> Iterator[str]:
         offset = position + error.start
         raise UserError(
           f"{path}, line {line_number(path, start) + number}: byte {offset} "
-          f"of the file (0x{raw[error.start]:02x}) is not UTF-8; convert text "
-          "first with `iconv -f CODE -t UTF-8`, where CODE is CP949 for Korean "
-          "(also EUC-KR), GB18030 for Chinese, CP932 for Japanese, CP1252 for "
-          "western European text"
+          f"of the file (0x{raw[error.start]:02x}) is not UTF-8; {CONVERT}"
         ) from error
       if not position and "\n" not in line:
         yield from line.removesuffix("\r").split("\r")

@@ -120,7 +120,10 @@ def text_size(path: str) -> int:
 
 # --- Texts that make poor records -------------------------------------------
 
-_SIGNS = re.compile(r"""\s*(?:\{\s*"[^"]*"\s*:|<(?:doc|html|p|div)\b)""")
+_SIGNS = re.compile(
+  r"""\s*(?:\{\s*"[^"]*"\s*:|<(?:doc|html|p|div)\b)"""
+  r"|.*&(?:amp|quot|lt|gt|nbsp|apos|#\w+);"
+)
 SIGNS = (
   "look like JSON or HTML, whose signs become words: the text_field of "
   "create_pretraining_data.py reads JSON lines; extract the text of pages"
@@ -128,7 +131,7 @@ SIGNS = (
 
 
 def has_signs(line: str) -> bool:
-  """True if a line begins like an object of JSON, or with a tag of HTML."""
+  """True if a line begins like an object of JSON, or has signs of HTML."""
   return bool(_SIGNS.match(line))
 
 
@@ -146,11 +149,20 @@ def doubts(
   sentences = list(chain.from_iterable(texts))
   noun = "sentences" if is_prose else "lines"
   some = f"of the first {len(sentences):,} {noun}"
-  if 0 < 0.5 * len(texts) <= (single := sum(len(text) == 1 for text in texts)):
+  single = [text for [text, *others] in texts if not others]
+  if 0 < 0.5 * len(texts) <= len(single):
+    remedy = (
+      "put blank lines between documents only, or all of a document into a "
+      f"JSON line, or see {setting('input_format')}"
+    )
+    if is_prose and len("".join(single)) > 250 * len(single):
+      remedy = (
+        "verse, lists and texts without full stops need a line for each "
+        f"sentence, and no {setting('input_format')}"
+      )
     yield (
-      f"{single:,} of the first {len(texts):,} documents have one sentence, "
-      "and thus a random next one: put blank lines between documents only, "
-      f"or all of a document into a JSON line, or see {setting('input_format')}"
+      f"{len(single):,} of the first {len(texts):,} documents have one "
+      f"sentence, and thus a random next one: {remedy}"
     )
   if (signs := sum(map(has_signs, sentences))) > 0.01 * len(sentences):
     yield f"{signs:,} {some} {SIGNS}"

@@ -15,7 +15,7 @@ _MIN_WORDS = 8  # in an article's passage; headers may end with a full stop
 _MANY_WORDS = 20  # in a passage that need not end like a sentence
 # Characters in a line. In a block with a longer line, each line is a paragraph.
 _MAX_WRAPPED = 200
-_CLOSING = rf"[{CLOSING}»*]*$"
+_CLOSING = rf"[{CLOSING}»]*$"
 _ARTICLE_SENTENCE_END = re.compile(rf"[{MARKS}]{_CLOSING}")
 _BOOK_SENTENCE_END = re.compile(rf"[{MARKS}:;—-]\s*{_CLOSING}")
 # The gap between two cells of a table row.

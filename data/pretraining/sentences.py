@@ -18,8 +18,8 @@ _WESTERN = ".!?…‼⁇⁈⁉‽"
 BLANKLESS = re.compile("[\u0e00-\uffff]")
 # Character sets of a regular expression.
 MARKS = _WESTERN + "".join(sorted(_WORDS["mark"]))
-CLOSING = """'"”’)\\]}_」』）】》〉〕］｝〞"""
-_OPENING = """'"“‘„‚(\\[{¿¡_「『（【《〈〔［｛〝»›«‹—–-"""
+CLOSING = """'"*”’)\\]}_」』）】》〉〕］｝〞"""
+_OPENING = """'"#@*•“‘„‚(\\[{¿¡_「『（【《〈〔［｛〝»›«‹—–-"""
 # Marks, closing quotes or brackets, a blank, opening ones, and the next word.
 # ";" ends Greek sentences, ":" Armenian, two word dividers Ethiopic, "|" Indic.
 # Possessive quantifiers scan a run once, in linear time.
@@ -29,8 +29,9 @@ _END = re.compile(
     (?:(?<![;:፡|])|(?<=[Ͱ-Ͽἀ-῿];)|(?<=[ա-և]:)|(?<=፡፡)|(?<=[ऀ-෿]\|)
       |(?<=[ऀ-෿]\ \|))
     (?:[{MARKS}|]|\ [།༎])*+)
-  (?P<closing>(?:[{CLOSING}]|[«‹“‘](?!\w)|\ ?[»›](?!\w)|\[\w{{1,12}}\])*+)
-  (?P<blank>\ ?)(?=(?:[—–-]\ |[{_OPENING}])*+(?P<word>\w{{0,12}}+))""",
+  (?P<closing>(?:[{CLOSING}]|[«‹“‘](?!\w)|\ ?[»›](?!\w)|\[\w{{1,12}}\]
+    |\ ?[☀-➿🇦-🇿🌀-🫿][\u200d\ufe0f🏻-🏿]*+)*+)
+  (?P<blank>\ ?)(?=(?:[—–•*«‹-]\ |[{_OPENING}])*+(?P<word>\w{{0,12}}+))""",
   re.VERBOSE,
 )
 _TOKEN_START = re.compile(r"""[\s(\["“„«»¿¡—–]""")
@@ -52,17 +53,20 @@ _ORDINAL = re.compile(
 def split_sentences(paragraph: str) -> list[str]:
   """Splits a paragraph into sentences. White space becomes single spaces."""
   text = " ".join(paragraph.split())
-  sentences, begin = [], 0
+  sentences, begin, is_lower = [], 0, text.islower()
   for end in _END.finditer(text):
-    if _is_end(text, begin, end):
+    if _is_end(text, begin, end, is_lower):
       sentences.append(text[begin : end.start("blank")])
       begin = end.end()
   sentences.append(text[begin:])
   return [sentence for sentence in sentences if sentence]
 
 
-def _is_end(text: str, begin: int, end: re.Match) -> bool:
-  """True if a sentence that begins at `begin` ends with the marks."""
+def _is_end(text: str, begin: int, end: re.Match, is_lower: bool) -> bool:
+  """True if a sentence that begins at `begin` ends with the marks.
+
+  With `is_lower`, the text has no capitals.
+  """
   marks, closing, blank, word = end.groups()
   start, first = end.start(), word[:1]
   following = text[end.end() : end.end() + 1]
@@ -74,7 +78,9 @@ def _is_end(text: str, begin: int, end: re.Match) -> bool:
     is_pause = marks.startswith("……") and text[start - 1] != first  # 我……我
     is_end = marks[-1] in "!?" or (is_pause and first >= "一")
     return is_end and "\u2e80" <= first <= "鿿"
-  if not first.isalnum() or (first.islower() and not "ა" <= first <= "ჿ"):
+  may_begin = not first.islower() or "ა" <= first <= "ჿ"
+  may_begin |= is_lower and not marks.endswith(("..", "…"))
+  if not first.isalnum() or not may_begin:
     return False
   return marks != "." or not _goes_on(text, begin, end)
 

@@ -62,6 +62,7 @@ class ClassificationTask:
   # Pairs: a spelling in the files, the label.
   label_aliases: tuple[tuple[str, str], ...] = ()
   is_regression: bool = False  # labels are scores
+  score_range: tuple[float, float] | None = None  # None: any number is a score
   skip_broken: bool = False  # the official training file has rows cut in two
   multi_label: bool = False  # a text has any number of the labels
   # With multi_label, the least probability of each label; () before training.
@@ -164,11 +165,16 @@ def _label(task, column, row, path):
       remedy = "; write a point for a decimal comma" * ("," in label)
       problem = f"{label!r} is not a number, and thus no score"
       raise UserError(f"{where}: {problem}{remedy}")
+    low, high = task.score_range or (-math.inf, math.inf)
+    if not low <= float(label) <= high:
+      raise UserError(f"{where}: {label!r} is not from {low:g} to {high:g}")
     return label
   if task.multi_label:
     result = labels.split(label, where)
   elif task.dialect and _is_list(label):
-    raise UserError(f"{where}: {label[:40]} is a list: give --multi_label")
+    raise UserError(
+      f"{where}: {label[:40]} is a list: give --multi_label, or write a text"
+    )
   else:
     result = (dict(task.label_aliases).get(label, label),)
   if task.dialect and not {*result} <= {*task.labels}:

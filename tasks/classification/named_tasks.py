@@ -18,13 +18,14 @@ from tasks.classification.examples import ClassificationTask, Split, TextExample
 from training import checkpoint_files, run_json
 
 CUSTOM = "tsv"
-EXTENSIONS = (".tsv", ".csv", ".jsonl", ".txt")
+EXTENSIONS = (".tsv", ".csv", ".jsonl", ".json", ".txt")
 _NLI_LABELS = ("contradiction", "entailment", "neutral")
 _ENTAILMENT_LABELS = ("entailment", "not_entailment")
 _COLA = ("source", "label", "star", "sentence")
 _F1 = ("accuracy", "f1")
 _CORRELATIONS = ("pearson", "spearman")
 _MATTHEWS = ("matthews_correlation",)
+_MISSING = ("nan", "null", "<na>", "#n/a")
 _PAIR = ("sentence1", "sentence2")
 _QUESTIONS = ("question1", "question2")
 
@@ -133,7 +134,13 @@ TASKS = {
     _task("SST-2", "sentence", None, "label"),
     _task("MRPC", "#1 String", "#2 String", "Quality", metrics=_F1),
     _task(
-      "STS-B", *_PAIR, "score", (), is_regression=True, metrics=_CORRELATIONS
+      "STS-B",
+      *_PAIR,
+      "score",
+      (),
+      is_regression=True,
+      score_range=(0, 5),
+      metrics=_CORRELATIONS,
     ),
     _task("QQP", *_QUESTIONS, "is_duplicate", metrics=_F1, skip_broken=True),
     _mnli(),
@@ -287,7 +294,7 @@ def read(
 def _training_labels(task, data_dir):
   split = task.splits["train"]
   path = os.path.join(data_dir, split.file)
-  result, has_several, number = set(), False, 0
+  result, has_several, number, rejected = set(), False, 0, 0
   for row in tables.read_table(path, split.columns, dialect=task.dialect):
     label = row.values[split.label].strip()
     where = f"{path}, line {row.line}"
@@ -300,19 +307,38 @@ def _training_labels(task, data_dir):
     else:
       result.add(label)
     number += 1
+    rejected += row.values.get("answer") in ("reject", "ignore")  # of Prodigy
   if not result:
     raise UserError(f"{path}: every {split.label} is empty: there is no label")
-  doubtful = [name for name in sorted(result) if re.search("[,;[]", name)]
-  if task.multi_label and doubtful and not has_several:
+  doubts = [
+    f"labels: is {name!r} one label?"
+    for name in sorted(result)
+    if re.search("[,;#[]", name)
+  ]
+  if result == {"0", "1"}:
+    doubts = [
+      "labels. If the table has a column for each label: put their names into "
+      "one column"
+    ]
+  if task.multi_label and doubts and not has_several:
     logging.warning(
       f"{path}: no text has several labels. {labels.SEPARATOR!r} separates "
-      f"labels: is {doubtful[0]!r} one label?"
+      f"{doubts[0]}"
     )
   joined = [x for x in sorted(result) if {*x.split(labels.SEPARATOR)} & result]
   joined = [name for name in joined if labels.SEPARATOR in name]
   if joined and not task.multi_label:
     text = "%s: %r is one label; --multi_label makes it several"
     logging.warning(text, path, joined[0])
+  if rejected:
+    logging.warning(
+      f"{path}: {rejected} of {number} rows have 'answer' reject or ignore, "
+      f"but count with their {split.label}: leave them out"
+    )
+  if missing := [x for x in sorted(result) if x.lower() in _MISSING]:
+    logging.warning(
+      f"{path}: {missing[0]!r} is a label: is it a missing value?"
+    )
   if number >= 20 and 2 * len(result) > number:
     logging.warning(
       f"{path}: {len(result)} labels in {number} rows: is {split.label} the "

@@ -11,7 +11,8 @@ import numpy as np
 from data import tokenization
 from serving import answers
 from serving.answers import Encoded, TextConfig, Texts, softmax, to_list
-from tasks.ner.examples import BLANK, Sentence, TagRecordBuilder
+from tasks.ner.examples import BLANK, Sentence
+from tasks.ner.records import TagRecordBuilder
 from tasks.ner.schemes import recognize
 
 # A character for each kind, by category or the category's first letter. "à"

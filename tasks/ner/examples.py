@@ -1,34 +1,25 @@
-"""Sentences with tags, from columns (CoNLL) or JSON lines, and their records.
+"""Sentences with tags, from columns (CoNLL) or JSON lines.
 
 A blank line ends a sentence. A line with a tab is split at tabs, any other line
 at blanks. KLUE's files have a line for each character, and BLANK for a blank. A
 line with "#" is a comment, unless columns and tag are as in the other lines.
-
-A record has a sentence, or a part of a long sentence. Document context adds the
-neighboring sentences (section 5.3 of the paper). The first piece of a word has
-the tag as label. Other tokens have the label -1, which losses ignore.
 """
 
 import json
-import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from functools import cache
-from itertools import accumulate, chain, count, groupby, islice
+from itertools import count, groupby, islice
 from operator import ne
 from typing import NamedTuple
 
 from absl import logging
 
-from data import features
-from data.features import RowEncoder
-from data.vocab import Tokenizer
-from storage import UserError, number_of, textfiles
+from storage import UserError, number_of, setting, textfiles
 from tasks.ner.schemes import Scheme, recognize
 
-IGNORED = -1
 DOCUMENT_START = "-DOCSTART-"
 # The first words of a document in CoNLL, OntoNotes and Universal Dependencies.
 _STARTS = (DOCUMENT_START, "#begin document", "#end document", "# newdoc")
@@ -36,6 +27,12 @@ BLANK = "\u2581"  # as in SentencePiece
 _ID = re.compile(r"\d+[-.]\d+")  # CoNLL-U: 2-3 is a range, 2.1 an empty node
 # A tag in CoNLL-U's last column, such as NER=B-PER|SpaceAfter=No.
 _NAMED = re.compile(r"(?:.*\|)?\w+=(O|[BIESMLUW]-[^|]+)(?:\|.*)?")
+# Names of the columns of words and tags, in a header.
+_HEADER = (
+  re.compile(r"(?i)(word|token|text|form|wort|id)s?"),
+  re.compile(r"(?i)((ner|pos|bio|iob)[ _-]?)?(tag|label)s?|ner|pos|entity"),
+)
+_BRACKETS = re.compile(r"(\([^()*]+)?\*?\)?")  # of CoNLL-2012: (PER* *) *
 _LONG = 200  # words; a longer sentence is perhaps several
 # Keys of JSON lines, for words and tags.
 _KEYS = (("tokens", "words"), ("ner_tags", "tags", "labels", "ner"))
@@ -78,8 +75,10 @@ def read_sentences(
   columns = tuple(c for c in (word_column, tag_column) if c is not None)
   is_json = path.removesuffix(".gz").endswith((".json", ".jsonl"))
   if not is_json:
-    lines = filter(str.strip, textfiles.text_lines(path))
-    is_json = re.match(r'\s*\[?\s*\{\s*"[^"]*"\s*:', next(lines, ""))
+    first = next(filter(str.strip, textfiles.text_lines(path)), "")
+    is_json = re.match(r'\s*\[?\s*\{\s*"[^"]*"\s*:', first)
+    if first.startswith("#FORMAT=WebAnno"):
+      raise UserError(f"{path} is a file of WebAnno: export it as CoNLL 2002")
   read = _read_json if is_json else _read_columns
   sentences = list(read(path, columns))
   if not sentences:
@@ -92,6 +91,9 @@ def read_sentences(
   if len(sentences) == 1 and len(sentences[0].words) > _LONG:
     text = "%s: all %d words are one sentence; a blank line should end each"
     _warn_once(text, path, len(sentences[0].words))
+  if len(sentences) >= 20 and all(len(s.words) == 1 for s in sentences):
+    text = "%s: each of the %d words is a sentence; are there blank lines "
+    _warn_once(text + "between all words?", path, len(sentences))
   return sentences
 
 
@@ -114,23 +116,19 @@ def _texts(values, keys, where) -> list[str]:
       return value
   shown = {key: values[key] for key in keys if key in values} or [*values]
   raise UserError(
-    f"{where}: expected {' or '.join(keys)} with a list of texts (names of "
-    f"tags, not their numbers), but there is {json.dumps(shown)[:80]}"
+    f"{where}: expected {' or '.join(keys)} with a list of texts, none empty "
+    f"(names of tags, not numbers), but there is {json.dumps(shown)[:80]}"
   )
 
 
 def _read_columns(path, columns) -> Iterator[Sentence]:
   lines = [*enumerate(map(_parse, textfiles.text_lines(path)), 1)]
   rows = [(number, cells) for number, (kind, cells) in lines if kind == "words"]
-  left_out: Collection[int] = ()
-  ids = {cells[0] for _, cells in rows}
-  others = {one for one in ids if not one.isdigit()}
-  if columns[0] and "1" in ids and others and all(map(_ID.fullmatch, others)):
-    left_out = {number for number, cells in rows if cells[0] in others}
-    lines = [line for line in lines if line[0] not in left_out]
-    rows = [row for row in rows if row[0] not in left_out]
-    text = "%s: left out %d lines with ids such as %s (ranges, empty nodes)"
-    _log_once(text, path, len(left_out), min(others))
+  if left_out := _header(path, rows[:1], columns):
+    rows = rows[1:]
+  left_out |= _ids(path, rows) if columns[0] else set()
+  lines = [line for line in lines if line[0] not in left_out]
+  rows = [row for row in rows if row[0] not in left_out]
   column = columns[-1] if columns[1:] else -1
   tags = {tag for _, cells in rows for tag in cells[column:][:1]}
   if any((named := _NAMED.fullmatch(tag)) and named[1] != "O" for tag in tags):
@@ -140,8 +138,14 @@ def _read_columns(path, columns) -> Iterator[Sentence]:
       cells[column] = named[1] if named else "O"
     tags = {cells[column] for cells in complete}
   _check_rows(path, rows[:1000], tags)
+  if columns[1:] and len(rows) >= 20 and 2 * len(tags) > len(rows):
+    raise UserError(
+      f"{path}: {len(tags)} different tags, such as {min(tags)!r}, of "
+      f"{len(rows)} words: is that the right {setting('tag_column')}?"
+    )
   sizes = Counter(len(cells) for _, cells in rows)
   [(usual, _)] = sizes.most_common(1) or [(0, 0)]
+  has_brackets = "*" in tags and all(map(_BRACKETS.fullmatch, tags))
   document, is_empty = 0, True
 
   def find_kind(line):
@@ -164,12 +168,49 @@ def _read_columns(path, columns) -> Iterator[Sentence]:
           "add the word or tag that is missing"
         )
       start, known_tags = block[0][0], more[0] if more else None
-      yield Sentence(words, known_tags, document, start, left_out=left_out)
+      if known_tags and has_brackets:
+        known_tags = _from_brackets(known_tags)
+      others = left_out or ()
+      yield Sentence(words, known_tags, document, start, left_out=others)
       is_empty = False
   odd = [row for row in rows if len(row[1]) != usual]
   if odd and min(columns) < 0:
     text = "%s, line %d: %d columns, but most have %d; is something missing?"
     _warn_once(text, path, odd[0][0], len(odd[0][1]), usual)
+
+
+def _from_brackets(tags) -> list[str]:
+  """Tags in BIO; brackets are around the words of an entity."""
+  result, kind = [], ""
+  for tag in tags:
+    begins = tag.startswith("(")
+    kind = tag.strip("(*)") if begins else kind
+    result.append(f"{'B' if begins else 'I'}-{kind}" if kind else "O")
+    kind = "" if tag.endswith(")") else kind
+  return result
+
+
+def _header(path, rows, columns) -> set[int]:
+  """Line of a header, such as "word tag"."""
+  for number, cells in rows:
+    names = [cells[c] for c in columns if -len(cells) <= c < len(cells)]
+    if len(names) == 2 and all(map(re.fullmatch, _HEADER, names)):
+      text = "%s, line %d: left out, because it is a header (%s)"
+      _log_once(text, path, number, ", ".join(names))
+      return {number}
+  return set()
+
+
+def _ids(path, rows) -> set[int]:
+  """Lines with CoNLL-U's ids of ranges and empty nodes, which are no words."""
+  ids = {cells[0] for _, cells in rows}
+  others = {one for one in ids if not one.isdigit()}
+  if "1" not in ids or not others or not all(map(_ID.fullmatch, others)):
+    return set()
+  result = {number for number, cells in rows if cells[0] in others}
+  text = "%s: left out %d lines with ids such as %s (ranges, empty nodes)"
+  _log_once(text, path, len(result), min(others))
+  return result
 
 
 def _parse(line: str) -> tuple[str, list[str]]:
@@ -254,98 +295,3 @@ def has_tags(path: str, columns: Columns) -> bool:
         _pick(path, number, cells, columns)
         return True
   return False
-
-
-# --- Records ---------------------------------------------------------------
-
-
-class TagWindow(NamedTuple):
-  """Words that have labels in a record."""
-
-  word: int  # index of the first word in the sentence
-  positions: list[int]  # position of each word's first piece in the record
-
-
-class TagRecordBuilder(RowEncoder):
-  """Makes records and windows of sentences, in the order of the words.
-
-  Every word is tagged in exactly one window. Other words of the sentence fill
-  the rest of a record; with `document_context`, other sentences of the document
-  do so, too. A word without tokens becomes [UNK]. `lengths` counts sentences by
-  number of tokens.
-  """
-
-  def __init__(
-    self,
-    tokenizer: Tokenizer,
-    seq_length: int,
-    tags: Sequence[str],
-    document_context: bool = False,
-  ):
-    super().__init__(tokenizer, seq_length)
-    self.lengths: Counter[int] = Counter()
-    self._unknown = tokenizer.unknown
-    self.schema = features.tagging(seq_length)
-    self._max_pieces = seq_length - 2
-    self._tag_ids = {tag: i for i, tag in enumerate(tags)}
-    self._document_context = document_context
-
-  def __call__(
-    self, sentences: Sequence[Sentence]
-  ) -> Iterator[tuple[dict[str, list], TagWindow]]:
-    documents = ([sentence] for sentence in sentences)
-    if self._document_context:
-      groups = groupby(sentences, lambda sentence: sentence.document)
-      documents = (list(group) for _, group in groups)
-    for ids, tags, window in chain.from_iterable(map(self.windows, documents)):
-      labels = [IGNORED] * self.seq_length
-      if tags is not None:
-        for position, tag in zip(window.positions, tags, strict=True):
-          labels[position] = self._tag_ids[tag]
-      row = self.inputs(ids, [0] * len(ids))
-      yield row | {"label_ids": labels}, window
-
-  def windows(
-    self, sentences: Sequence[Sentence]
-  ) -> Iterator[tuple[list[int], list[str] | None, TagWindow]]:
-    """Yields ids, tags and window of each record of a document's sentences."""
-    words = [
-      self.token_ids(word)[: self._max_pieces] or [self._unknown]
-      for sentence in sentences
-      for word in sentence.words
-    ]
-    starts = [0, *accumulate(map(len, words))]  # the last is the end
-    text = [piece for word in words for piece in word]
-    first = 0
-    for sentence in sentences:
-      last = first + len(sentence.words)
-      self.lengths[starts[last] - starts[first] + 2] += 1
-      lengths = list(map(len, words[first:last]))
-      for begin, end in split_long(lengths, self._max_pieces):
-        part = starts[first + begin : first + end + 1]
-        # Context on both sides fills the record.
-        spare = self._max_pieces - (part[-1] - part[0])
-        after = len(text) - part[-1]
-        before = min(part[0], max(spare // 2, spare - after))
-        left, right = part[0] - before, part[-1] + min(after, spare - before)
-        positions = [1 + start - left for start in part[:-1]]
-        tags = sentence.tags and sentence.tags[begin:end]
-        ids, _ = features.join(text[left:right], None, *self._ends)
-        yield ids, tags, TagWindow(begin, positions)
-      first = last
-
-
-def split_long(
-  lengths: Sequence[int], max_pieces: int
-) -> list[tuple[int, int]]:
-  """Splits words into parts of similar length: [begin, end) of each part."""
-  total = sum(lengths)
-  target = math.ceil(total / math.ceil(total / max_pieces))
-  parts = []
-  begin = size = 0
-  for word, length in enumerate(lengths):
-    if size and size + length > target:
-      parts.append((begin, word))
-      begin, size = word, 0
-    size += length
-  return [*parts, (begin, len(lengths))]

@@ -55,7 +55,8 @@ class Scheme(NamedTuple):
 
   def __str__(self) -> str:
     if not self.layout:
-      return "IO (types alone)" if self.name else "none (single words)"
+      other = f", {self.outside!r} outside" * (self.outside != OUTSIDE)
+      return f"IO (types alone{other})" if self.name else "none (single words)"
     separator, is_suffix, _ = self.layout
     affix = "suffix" if is_suffix else "prefix"
     return f"{self.name} ({affix}, separator {separator!r})"
@@ -121,10 +122,13 @@ def recognize(tags: Collection[str]) -> Scheme:
     parts |= layout_parts[1]
     left -= parts.keys()
   if not layouts:
-    # CoNLL-2012 has brackets around several words: (PER* and *).
-    others = {tag for tag in left if "(" in tag and "*" in tag}
-    name = "IO" if OUTSIDE in tags else ""
-    return Scheme(name, None, {OUTSIDE: (OUTSIDE, "")}, others=others)
+    outsides = (OUTSIDE, "_", "-", "OUT", "NONE")
+    if not all(map(str.isdigit, tags)):  # perhaps ids
+      outsides += ("0",)
+    outside = next(filter(tags.__contains__, outsides), "")
+    parts = {outside or OUTSIDE: (OUTSIDE, "")}
+    name = "IO" if outside else ""
+    return Scheme(name, None, parts, outside or OUTSIDE)
   letters = {letter for letter, _ in parts.values()}
 
   def fit(name):

@@ -20,9 +20,10 @@ from serving.answers import TextConfig, softmax
 from serving.export import ServedModel
 from serving.run_page import Evaluation, Judged
 from storage import Progress, tfrecord
-from tasks.ner import examples, metrics
+from tasks.ner import metrics
 from tasks.ner.answers import Answers, split_words
-from tasks.ner.examples import Sentence, TagWindow
+from tasks.ner.examples import Sentence
+from tasks.ner.records import TagRecordBuilder, TagWindow
 from tasks.ner.schemes import recognize
 from tasks.ner.tagging import Settings
 from training import inference
@@ -74,7 +75,7 @@ class Ner(Task[Settings, TagRecords]):
       lambda sentence: (" ".join(sentence.words),), sentences, tokenizer, file
     )
     sentences = sentences[: settings.max_examples]
-    build = examples.TagRecordBuilder(
+    build = TagRecordBuilder(
       tokenizer, length, self.labels, settings.document_context
     )
     progress = Progress("cut", len(sentences), "sentences")

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from absl import logging
 
-from storage import UserError, files, number_of
+from storage import UserError, files, number_of, textfiles
 
 # White space of the original's reader does not include U+00A0 (no-break space).
 WORD = re.compile("[^ \t\r\n\u202f]+")
@@ -124,11 +124,20 @@ def articles(path: str) -> list[dict[str, Any]]:
     content = file.read()
   if not content.strip():
     raise UserError(f"{path} is empty; {_LAYOUT}")
+  textfiles.check_is_text(path, content)
   try:
-    document = json.loads(content)
-  except (ValueError, RecursionError) as error:  # also if it is not UTF-8
-    text = f"{path} is not JSON ({error}); if it breaks off, fetch it again"
-    raise UserError(text) from error
+    text = content.decode(json.detect_encoding(content))
+    document = textfiles.parse_json(text)
+  except UnicodeDecodeError as error:
+    raise UserError(
+      f"{path}: byte {error.start} (0x{content[error.start]:02x}) is not "
+      f"UTF-8; {textfiles.CONVERT}"
+    ) from error
+  except (ValueError, RecursionError) as error:
+    raise UserError(
+      f"{path} is not JSON ({error}); if it breaks off, fetch it again; "
+      f"{_LAYOUT}"
+    ) from error
   return _get(document, "data", path, list)
 
 

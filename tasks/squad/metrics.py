@@ -6,6 +6,7 @@ scaled to 100.
 
 import json
 import os
+import re
 import string
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -17,6 +18,10 @@ from tasks.squad.decoding import Predictions
 from tasks.squad.examples import SquadExample
 
 F1_UNITS = ("word", "character")
+# Two letters of Thai, Lao, Burmese, Khmer, Japanese or Chinese.
+_UNSPACED = re.compile(
+  r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u9fff]{2}"
+)
 # KorQuAD's evaluator removes other punctuation without leaving a blank.
 _TO_BLANKS = str.maketrans(dict.fromkeys("'\"《》<>〈〉()‘’", " "))
 _REMOVED = str.maketrans(dict.fromkeys(string.punctuation))
@@ -148,6 +153,18 @@ def warn_of_silence(
     "learned nothing: train longer, with another --learning_rate or --seed, or "
     "check --init_checkpoint"
   )
+
+
+def warn_of_words(
+  path: str, questions: Sequence[SquadExample], version_2_with_negative: bool
+) -> None:
+  """Warns if answers have no blanks between words, so that F1 finds none."""
+  answers = [text for one in questions for text in one.answer_texts or ()]
+  unspaced = [text for text in answers if _UNSPACED.search(text)]
+  if 2 * len(unspaced) > len(answers):
+    remedy = ": give --f1_unit=character" * (not version_2_with_negative)
+    text = "%s: answers such as %r have no blanks between words, and F1 counts "
+    logging.warning(text + "each as one word%s", path, unspaced[0], remedy)
 
 
 def load_threshold(path: str) -> float:

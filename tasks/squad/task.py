@@ -84,6 +84,9 @@ class Squad(Task[Settings, SquadRecords]):
     vocab_checks.warn_of_examples(
       lambda x: (x.question, " ".join(x.doc_tokens)), questions, tokenizer, file
     )
+    if not is_training and settings.f1_unit == "word":
+      version_2 = settings.version_2_with_negative
+      metrics.warn_of_words(file, questions, version_2)
     questions = questions[: settings.max_examples]
     config = settings.windows()
     windows: list[Window] = []

@@ -104,6 +104,8 @@ def _own_flags(monkeypatch):
     ("--rate=x", "flag --rate=x: expected a number"),
     ("--do_train=x", "flag --do_train=x: expected true or false"),
     ("--rate=1", "missing: --text"),
+    # An en dash, as on web pages.
+    ("–text=x", "missing: --text; '–text=x' begins with another dash than '-'"),
   ],
 )
 def test_a_wrong_flag_has_a_remedy(own_flags, capsys, argument, message):
@@ -111,6 +113,15 @@ def test_a_wrong_flag_has_a_remedy(own_flags, capsys, argument, message):
     program._parse(Program, ["program", argument])
   line = f"ERROR: {message} (--help lists all flags)\n"
   assert capsys.readouterr().err == line
+
+
+def test_a_file_of_flags_may_begin_with_a_byte_order_mark(own_flags, tmp_path):
+  path = tmp_path / "x.flags"
+  path.write_text("\ufeff--text=a\r\n--number=3\r\n", encoding="utf-8")
+  assert program._parse(Program, ["program", f"--flagfile={path}"]) == [
+    "program"
+  ]
+  assert (flags.FLAGS.text, flags.FLAGS.number) == ("a", 3)
 
 
 HELP = """Does it.

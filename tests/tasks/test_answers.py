@@ -19,7 +19,7 @@ from tasks.features.task import FeatureExtraction, split
 from tasks.multiple_choice import answers as multiple_choice
 from tasks.multiple_choice.examples import ChoiceExample, ChoiceRecordBuilder
 from tasks.ner import answers as ner
-from tasks.ner import examples as ner_examples
+from tasks.ner import records as ner_records
 from tasks.ner import task as ner_task
 from tasks.ner.answers import split_words
 from tasks.ner.examples import BLANK, Sentence
@@ -51,7 +51,7 @@ def _choice_rows(tokenizer, length, texts):
 
 
 def _tag_rows(tokenizer, length, words):
-  build = ner_examples.TagRecordBuilder(tokenizer, length, tasks.TAGS)
+  build = ner_records.TagRecordBuilder(tokenizer, length, tasks.TAGS)
   return [row for row, _ in build([Sentence(words, None)] * bool(words))]
 
 
@@ -346,7 +346,7 @@ def test_windows_of_a_sentence_have_the_tags_of_its_words(tokenizer):
     ["abc"[: 1 + (i * n) % 3] for i in range(n)] for n in (1, 5, 30, 70)
   ]
   answers = model([{"tokens": " ".join(words)} for words in sentences])
-  build = ner_examples.TagRecordBuilder(tokenizer, 7, tasks.TAGS)
+  build = ner_records.TagRecordBuilder(tokenizer, 7, tasks.TAGS)
   for words, answer in zip(sentences, answers, strict=True):
     rows, windows = zip(*build([Sentence(words, None)]), strict=True)
     inputs = {name: np.array([row[name] for row in rows]) for name in TOKENS}

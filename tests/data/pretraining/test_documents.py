@@ -131,6 +131,8 @@ def _doubts(lines, is_prose=False, max_words=16):
 
 LONG = ["o" * 17, *["o" * 16] * 8]  # each letter is a word here
 BOOK = ["owls"] * 99 + ["owl " * 10_000]
+ALONE = "1 of the first 1 documents have one sentence, and thus a random "
+ALONE += "next one:"
 SINGLE, TWO = ["owls", "", " "], ["owls", "owls", "", " "]
 
 
@@ -151,7 +153,11 @@ SINGLE, TWO = ["owls", "", " "], ["owls", "owls", "", " "]
       (),
       "2 of the first 2 lines look like JSON or HTML",
     ),
-    (["{a}", "<3 owls", "a <p>"], (), None),
+    (["{a}", "<3 owls", "a <p>", "a & b; c"], (), None),
+    (["owls &amp; bats", "&#39;"], (), "2 of the first 2 lines look like JSO"),
+    (SINGLE, (True,), f"{ALONE} put blank lines between"),
+    (["owls " * 99, ""], (True,), f"{ALONE} verse, lists and texts"),
+    (["owls " * 99, ""], (False, 999), f"{ALONE} put blank"),
   ],
 )
 def test_texts_that_make_poor_records_are_noticed(lines, options, doubt):

@@ -88,6 +88,15 @@ def test_labelled_paragraphs_are_split_into_their_sentences():
     ("'Mr. Ash' and 'Capt. Elm'", ["'Mr. Ash' and 'Capt. Elm'"]),
     ("It is 5. 3.50 is less.", ["It is 5.", "3.50 is less."]),
     ("Hey‼ You⁉ J.-C. Finch.", ["Hey‼", "You⁉", "J.-C. Finch."]),
+    # Blanks within quotes; bullets, signs and emoji around sentences.
+    ("Il vint. « Où ? » Elle rit.", ["Il vint.", "« Où ? »", "Elle rit."]),
+    ("Bon ! » « Oui. »", ["Bon ! »", "« Oui. »"]),
+    ("So it is. • Owls hunt. * Bats", ["So it is.", "• Owls hunt.", "* Bats"]),
+    ("*So it is.* **Owls.** #Bats", ["*So it is.*", "**Owls.**", "#Bats"]),
+    ("Fun! 😀👍🏽 Go.❤️ 🇳🇴 Dr. 😀 it", ["Fun! 😀👍🏽", "Go.❤️ 🇳🇴", "Dr. 😀 it"]),
+    # Text without capitals: a lower-case word may begin a sentence.
+    ("it is so. is it? e.g. owls.", ["it is so.", "is it?", "e.g. owls."]),
+    ("hm... so mr. ash left", ["hm... so mr. ash left"]),
     # The next word decides whether the sentence ends.
     ("The U.S. Army. The U.S. He", ["The U.S. Army.", "The U.S.", "He"]),
     ("He said no. Pears. No. 5.", ["He said no.", "Pears.", "No. 5."]),
@@ -121,7 +130,7 @@ def test_nothing_is_lost(text):
 
 UNITS = [".", "a", "Mr. ", "(", '"', ". (", ".)", "? ", "e.g. ", ". .—"]
 UNITS += ["。", "……", "「", "。」", "। ", "a|", ". - ", "- ", ".[a]"]
-UNITS += ["5. ", ";", "፡"]
+UNITS += ["5. ", ";", "፡", ". « ", ". 😀", "a. "]
 
 
 @pytest.mark.parametrize("unit", UNITS)

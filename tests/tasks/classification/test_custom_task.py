@@ -79,7 +79,7 @@ def test_a_split_has_one_table_or_a_text_file(tmp_path):
   lay_out(tmp_path)
   with pytest.raises(FileNotFoundError, match="no file train, dev or test"):
     _read(tmp_path, "train")
-  lay_out(tmp_path, dev_jsonl='{"body": "C", "kind": "good"}')
+  lay_out(tmp_path, dev_json='{"body": "C", "kind": "good"}')
   with pytest.raises(FileNotFoundError, match="the labels are unknown"):
     _read(tmp_path, "dev")
   lay_out(tmp_path, train_txt=TRAIN.replace("A", '"A\nB"'))
@@ -88,7 +88,7 @@ def test_a_split_has_one_table_or_a_text_file(tmp_path):
   assert _read(tmp_path, "train")[0] == ("A", None, "good")
   assert _read(tmp_path, "dev") == [("C", None, "good")]
   lay_out(tmp_path, dev_csv="x", dev_txt="")
-  message = r"dev\.csv and dev\.jsonl and dev\.txt; remove one"
+  message = r"dev\.csv and dev\.json and dev\.txt; remove one"
   with pytest.raises(ValueError, match=message):
     _read(tmp_path, "train")
 
@@ -138,6 +138,7 @@ def test_scores_need_no_labels_but_have_to_be_numbers(tmp_path, cells, scores):
 
 
 SEVERAL = {"multi_label": True}
+PRODIGY = "body\tkind\tanswer\na\tx\t{}\nb\ty\t{}\n"
 
 
 @pytest.mark.parametrize(
@@ -167,7 +168,7 @@ def test_unusable_training_files_are_named(tmp_path, train, flags, message):
     (_rows("a\t01"), {}, "line 2.* '01' is not a label .*labels are 1, a"),
     (_rows("a\t1", "", "\t1", "b\t "), {}, "line 5, .*: '' is not a label"),
     (_rows("a\t1|2"), SEVERAL, "line 2.*'2' is not a label"),
-    (_rows('a\t["1"]'), {}, "line 2.* is a list: give --multi_label"),
+    (_rows('a\t["1"]'), {}, "line 2.* list: give --multi_label, or write a t"),
   ],
 )
 def test_an_unknown_label_in_dev_is_named(tmp_path, dev, flags, message):
@@ -182,6 +183,16 @@ def test_labels_that_are_perhaps_others_are_reported(tmp_path, caplog):
     (_rows("a\tx", "b\tx|y"), {}, "'x|y' is one label; --multi_label makes"),
     (_rows("a\tx", "b\ty|z"), {}, None),
     (_rows("a\tx", "b\tx|y"), SEVERAL, None),
+    (_rows("a\t1", "b\t0"), SEVERAL, "has a column for each label: put their"),
+    (_rows("a\tx#y", "b\ty"), SEVERAL, "no text has several labels"),
+    (
+      PRODIGY.format("accept", "reject"),
+      {},
+      "1 of 2 rows have 'answer' reject",
+    ),
+    (PRODIGY.format("accept", "accept"), {}, None),
+    (_rows("a\tx", "b\tNaN"), {}, "'NaN' is a label: is it a missing value?"),
+    (_rows("a\tx|null", "b\ty"), SEVERAL, "'null' is a label: is it a miss"),
     (_rows(*rows), {}, "20 labels in 20 rows: is kind the right --label_col"),
     (_rows(*rows[:19]), {}, None),
     (_rows(*rows, *rows), {}, None),

@@ -123,8 +123,16 @@ def test_qqp_skips_rows_cut_in_two_but_not_in_its_test_file(tmp_path):
     (tmp_path / f"{split}.tsv").write_text(text)
   read, task = examples.read_examples, named_tasks.find("QQP")
   assert [x.guid for x in read(task, str(tmp_path), "train")] == ["train-2"]
-  with pytest.raises(ValueError, match=r"test\.tsv, line 2: 2 columns"):
+  with pytest.raises(ValueError, match=r"v, line 2: 2 .* fetch the file again"):
     read(task, str(tmp_path), "test")  # each row needs a prediction
+
+
+def test_scores_of_stsb_are_between_0_and_5(tmp_path):
+  columns, task = "sentence1\tsentence2\tscore\n", named_tasks.find("STS-B")
+  for score in ("-1", "5.1"):
+    (tmp_path / "dev.tsv").write_text(f"{columns}one\ttwo\t{score}\n")
+    with pytest.raises(ValueError, match=rf"2.*'{score}' is not from 0 to 5"):
+      examples.read_examples(task, str(tmp_path), "dev")
 
 
 def test_rows_of_xnli_are_of_one_language(tmp_path):

@@ -103,7 +103,7 @@ def test_blanks_and_line_ends_do_not_matter(tmp_path):
     ('{"tokens": ["a", "b"], "ner_tags": ["O"]}', {}, "2 words, but 1 tags"),
     ('{"text": "a", "entities": []}', {}, r'tokens or words.*\["text", "enti'),
     ('{"tokens": ["a"]}', {}, r"expected ner_tags or .*there is \[.tokens.\]"),
-    ('{"tokens": ["a", ""], "tags": ["O", "O"]}', {}, "1.*expected tokens"),
+    ('{"tokens": ["a", ""], "tags": ["O", "O"]}', {}, "1.*tokens.*none empty"),
     ('{"tokens": ["a"], "tags": ["O"', {}, "1 is not JSON .*cut short, or an"),
     ('[{"tokens": ["a"], "tags": ["O"]}]', {}, "1 is not a JSON object"),
   ],
@@ -121,6 +121,25 @@ def test_a_line_of_text_is_no_word_with_tag(tmp_path, content):
       examples.read_sentences(_write(tmp_path, content), **columns)
   for row in ("Ann NNP B-PER", "ran VBD O", "ran -"):
     assert examples.read_sentences(_write(tmp_path, row))
+
+
+def test_the_export_of_webanno_is_refused(tmp_path):
+  text = "#FORMAT=WebAnno TSV 3.3\n\n#Text=Ann ran\n1-1\t0-3\tAnn\tPER[1]\t\n"
+  for columns in BOTH:
+    with pytest.raises(UserError, match=r"x\.txt is a file of WebAnno: export"):
+      examples.read_sentences(_write(tmp_path, "\ufeff" + text), **columns)
+
+
+def test_a_column_in_which_each_word_has_its_own_tag_is_refused(tmp_path):
+  rows = [f"T{i}\tLOC {i} {i + 3}\t{i}th\n" for i in range(20)]
+  rows[9] = "T9\tLOC 9 12\t3th\n"  # as in brat
+  path = _write(tmp_path, "".join(rows))
+  message = r"x\.txt: 19 different tags, such as '0th', of 20 words"
+  with pytest.raises(UserError, match=message):
+    examples.read_sentences(path)
+  assert examples.read_sentences(path, tag_column=None)
+  for text in ("".join(rows[1:]), "".join(rows[:11]) * 2):
+    assert examples.read_sentences(_write(tmp_path, text))
 
 
 @pytest.mark.parametrize("content", ["", "\n-DOCSTART- O\n\n"])
@@ -286,6 +305,48 @@ def test_tags_with_a_name_are_read_from_the_last_column_of_conllu(tmp_path):
   path.write_text("1\tAnn\tx=B-A|ner=B-PER\n2\tran\t_\n3\tso\tner=O|x=1\n\n")
   [sentence] = examples.read_sentences(str(path), 1)
   assert sentence.tags == ["B-PER", "O", "O"]
+
+
+@pytest.mark.parametrize(
+  ("header", "columns", "line"),
+  [
+    ("word\ttag", TAGGED, 1),
+    ("# a\n\nTokens\tNER Tag\n", TAGGED, 3),
+    ("Text\tPOS", TAGGED, 1),
+    ("Sentence #\tWord\tPOS\tTag", (1, 3), 1),
+    ("Sentence #\tWord\tPOS\tTag", (1, -1), 1),
+  ],
+)
+def test_a_header_is_no_word(tmp_path, caplog, header, columns, line):
+  caplog.set_level("INFO", "absl")
+  cells = "Ann\tB-PER" if columns == TAGGED else "1\tAnn\tNNP\tB-PER"
+  text = f"{header}\n{cells}\n\n{cells.replace('Ann', 'word')}\n"
+  for _ in range(2):  # as a training file is
+    words, sentences = _read(tmp_path, text, *columns)
+  assert words == ["Ann", "word"]
+  assert sentences[0].lines == [header.count("\n") + 2]
+  message = f"x.txt, line {line}: left out, because it is a header"
+  assert caplog.text.count(message) == 1
+  for word, tag in (("word", "O"), ("Ann", "tag")):  # words of a text
+    words, _ = _read(tmp_path, f"{word}\t{tag}\nran\tO\n")
+    assert words == [f"{word} ran"]
+
+
+@pytest.mark.parametrize(
+  ("tags", "expected"),
+  [
+    ("(PER) (PER* * *) * (LOC*)", "B-PER B-PER I-PER I-PER O B-LOC"),
+    ("(PER* *)\n\n* *", "B-PER I-PER O O"),
+    ("(S* (NP(DT*) *) *", None),  # a parse
+    ("( ) *", None),  # parts of speech
+  ],
+)
+def test_tags_in_brackets_are_read_as_bio(tmp_path, tags, expected):
+  text = "\n".join(f"w{' ' * bool(tag)}{tag}" for tag in tags.split(" "))
+  text = text.replace("\n\n", "\n\nw ")
+  sentences = examples.read_sentences(_write(tmp_path, f"{text}\n"))
+  result = " ".join(tag for one in sentences for tag in one.tags)
+  assert result == (expected or tags)
 
 
 def test_ranges_and_empty_nodes_of_conllu_are_no_words(tmp_path, caplog):

@@ -4,8 +4,9 @@ from hypothesis import strategies as st
 
 from data import features
 from storage import tfrecord
-from tasks.ner import examples, metrics, task
-from tasks.ner.examples import Sentence, TagWindow
+from tasks.ner import metrics, records, task
+from tasks.ner.examples import Sentence
+from tasks.ner.records import TagWindow
 from tests.serving.stand_in import WORDS
 
 CLS, SEP = 2, 3
@@ -18,7 +19,7 @@ def _text(row):
 
 
 def _build(tokenizer, sentences, seq_length=8, **options):
-  build = examples.TagRecordBuilder(tokenizer, seq_length, TAGS, **options)
+  build = records.TagRecordBuilder(tokenizer, seq_length, TAGS, **options)
   return list(build(sentences))
 
 
@@ -108,7 +109,7 @@ def test_no_word_is_lost(tokenizer, texts, seq_length, document_context):
 
 @given(st.lists(st.integers(1, 7), min_size=1, max_size=40), st.integers(7, 20))
 def test_parts_are_complete_and_fit(lengths, max_pieces):
-  parts = examples.split_long(lengths, max_pieces)
+  parts = records.split_long(lengths, max_pieces)
   words = [w for begin, end in parts for w in range(begin, end)]
   assert words == list(range(len(lengths)))
   assert all(sum(lengths[begin:end]) <= max_pieces for begin, end in parts)

@@ -23,6 +23,9 @@ SCHEMES = [
   ("b-X i-X o b-X", "BIO (prefix, separator '-')", [(0, 2), (3, 4)]),
   ("X-b X-i O O", "BIO (suffix, separator '-')", [(0, 2)]),
   ("X X O X", "IO (types alone)", [(0, 2), (3, 4)]),
+  ("X X _ X", "IO (types alone, '_' outside)", [(0, 2), (3, 4)]),
+  ("X X - X", "IO (types alone, '-' outside)", [(0, 2), (3, 4)]),
+  ("X X 0 X", "IO (types alone, '0' outside)", [(0, 2), (3, 4)]),
   ("X X X X", "none (single words)", [(0, 1), (1, 2), (2, 3), (3, 4)]),
 ]
 
@@ -109,6 +112,8 @@ def test_types_are_recognized_by_all_tags(tags, types):
     ("I-PER B-LOC O B-PER LOC", "O B-LOC I-LOC LOC B-PER I-PER"),
     ("X_B X_I Y_B", "O X_B X_I Y_B Y_I"),
     ("- X_B", "- X_B"),
+    ("PER _ LOC", "_ LOC PER"),
+    ("0 1 2", "0 1 2"),  # perhaps ids
     ("OTHER X_B", "OTHER X_B"),
     # Tags without a type are one type, which gets no prefix of another type.
     ("B I O", "O B I"),
@@ -250,7 +255,6 @@ def test_tag_scheme_refuses_tags_of_no_scheme(tmp_path, text, message):
   ("tags", "message"),
   [
     ("Tag B-PER I-PER O", "train, line 1: 'Tag' is in no scheme"),
-    ("(PER* *) *", "train, line 1: '(PER*' is in no scheme"),  # CoNLL-2012
     ("BEGIN-PER INSIDE-PER O", "are in no known scheme"),
     ("BPER IPER BLOC ILOC O", "are in no known scheme"),
     ("1 2 0 3", "are in no known scheme"),  # ids

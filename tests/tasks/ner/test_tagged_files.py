@@ -49,6 +49,7 @@ def test_tags_are_those_of_the_training_file(tmp_path, folder):
   ("text", "message"),
   [
     ("word O\n" * 201, "x.txt: all 201 words are one sentence"),
+    ("word O\n\n" * 20, "x.txt: each of the 20 words is a sentence"),
     (
       "Rex B_PET\nbarks O\nTom B-PET\n",
       "x.txt, line 1: 'B_PET', where BIO (prefix, separator '-') has 'B-P",
@@ -57,7 +58,7 @@ def test_tags_are_those_of_the_training_file(tmp_path, folder):
 )
 def test_a_doubtful_file_is_reported(tmp_path, caplog, text, message):
   tags = ["O", "B-PET", "B_PET"]
-  [_] = tagging.read_tagged(_write(tmp_path, text), COLUMNS, tags, True)
+  tagging.read_tagged(_write(tmp_path, text), COLUMNS, tags, True)
   assert message in caplog.text
 
 

@@ -7,7 +7,7 @@ import tensorflow as tf
 from runs import fine_tune
 from serving.answers import softmax
 from tasks.ner import examples, tagging, task
-from tasks.ner.examples import TagRecordBuilder
+from tasks.ner.records import TagRecordBuilder
 from tasks.ner.task import Ner
 from tests import programs
 from tests.serving.tasks import CONFIG, TAGS, T, check_ensemble, settings

@@ -117,7 +117,9 @@ QUESTION = PARAGRAPH % '"context": "", "qas": [{%s}]'
     ("", "is empty; a SQuAD file is"),
     ("\n", "is empty"),
     ('{"data": [{"par', "is not JSON.*line 1 column 12.*fetch it again"),
-    ('{"data": "\udcff"}', "is not JSON.*utf-8"),
+    ('{"data": "\udcff"}', "byte 10 .0xff. is not UTF-8; convert.*CP949"),
+    ("\x1f\udc8b", "is not text but compressed"),
+    ("{}\n{}\n", "is not JSON.*fetch it again; a SQuAD file is"),
     ('{"data": []}', "has no questions"),
     ("[1]", r'\[1\] is not an object with "data"'),
     ("{}", '"data" is missing; a SQuAD file is'),
@@ -137,6 +139,13 @@ def test_faults_of_files_are_named(path, content, message):
   with pytest.raises(ValueError, match=message) as caught:
     squad_examples.read_examples([str(path)])
   assert str(path) in str(caught.value)
+
+
+def test_half_a_character_is_replaced(path):
+  file = write(path, question("Why \ud83d?"), context="mill \ud800 \U0001f600")
+  [one] = squad_examples.read_examples([file])
+  assert one.question == "Why \ufffd?"
+  assert one.doc_tokens == ["mill", "\ufffd", "\U0001f600"]
 
 
 def test_repeated_ids_are_named_before_predictions(path, caplog):

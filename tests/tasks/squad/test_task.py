@@ -110,6 +110,25 @@ def test_an_evaluation_in_training_writes_no_predictions(tmp_path, unit, f1):
   assert _load(tmp_path / "metrics.jsonl")["step"] == 3
 
 
+@pytest.mark.parametrize(
+  ("answer", "changes", "remedy"),
+  [
+    ("北京大学", {}, "as one word: give --f1_unit=character"),
+    ("ตลาดปลา", {"version_2_with_negative": True}, "as one word"),
+    ("北京大学", {"f1_unit": "character"}, None),
+    ("부산 대학교", {}, None),  # Korean has blanks
+    ("a 北 b", {}, None),
+  ],
+)
+def test_answers_without_blanks_are_noticed(
+  tmp_path, caplog, answer, changes, remedy
+):
+  _eval_data(_args(tmp_path, "a b", 2, answer).replace(**changes))
+  text = f"squad.json: answers such as '{answer}' have no blanks between words"
+  assert (text in caplog.text) == bool(remedy)
+  assert remedy is None or f"F1 counts each {remedy}\n" in caplog.text
+
+
 def test_each_window_is_a_record(tmp_path):
   args = _args(tmp_path, "a b a b a b a b a b", 5)
   args = args.replace(train_file=args.predict_file)
