@@ -39,6 +39,8 @@ class TextEncoder:
     do_lower_case: bool = True,
     max_seq_length: int = 512,
   ):
+    if do_lower_case not in (True, False):  # "False" would be true
+      raise UserError(f"do_lower_case={do_lower_case!r}: give True or False")
     self.tokenizer = open_tokenizer(vocab_file, do_lower_case)
     self._encoder = RowEncoder(self.tokenizer, max_seq_length)
 
@@ -51,7 +53,7 @@ class TextEncoder:
     if len(columns[-1]) != len(columns[0]):
       raise UserError(f"{len(columns[0])} texts, but {len(columns[1])} pairs")
     rows = [self._encoder.encode(*row) for row in zip(*columns, strict=True)]
-    length = max((len(row.ids) for row in rows), default=0)
+    length = max((len(row.ids) for row in rows), default=2)  # Keras needs > 0
     pad = self.tokenizer.pad
     padded = [features.pad_inputs(r.ids, r.segments, length, pad) for r in rows]
     shape = (len(rows), length)
@@ -86,7 +88,9 @@ def load(
     path, lower_case = download.converted(path)
     do_lower_case = lower_case if do_lower_case is None else do_lower_case
   files = find_model(path)
-  length = max_seq_length or files.config.max_position_embeddings
+  length = max_seq_length
+  if length is None:
+    length = files.config.max_position_embeddings
   files.config.check_length(length)
   model = make(files.config, **settings)
   checkpoint.initialize(model, files.checkpoint)

@@ -15,7 +15,13 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from conversion import interchange
-from conversion.interchange import FILES, HEADS, HUGGING_FACE, CanonicalModel
+from conversion.interchange import (
+  ADAPTER,
+  FILES,
+  HEADS,
+  HUGGING_FACE,
+  CanonicalModel,
+)
 from data import vocab
 from data.vocab import SPECIAL_TOKENS
 from modeling.config import BertConfig
@@ -154,6 +160,11 @@ def read_config(folder: str) -> tuple[str, dict, dict]:
   if files.exists(path := os.path.join(folder, "modules.json")):
     first = json.loads(files.read_text(path))[0]
     folder = os.path.join(folder, first["path"]).rstrip("/")
+  if files.exists(path := os.path.join(folder, ADAPTER)):
+    raise UserError(
+      f"{path} belongs to an adapter, such as LoRA: merge it into its model "
+      "with peft's merge_and_unload, and save that model in a new folder"
+    )
   path = os.path.join(folder, CONFIG)
   settings = textfiles.read_json(path)
   for key, expected in _REQUIRED.items():
@@ -205,8 +216,10 @@ def lower_case(folder: str) -> bool | None:
 def _read_tensors(path):
   index = f"{path}.index.json"
   if not files.exists(path) and files.exists(index):
-    names = {*textfiles.read_json(index)["weight_map"].values()}
-    shards = (os.path.join(os.path.dirname(path), name) for name in names)
+    names = sorted({*textfiles.read_json(index)["weight_map"].values()})
+    shards = [os.path.join(os.path.dirname(path), name) for name in names]
+    if missing := [x for x in shards if not files.exists(x)]:
+      raise FileNotFoundError(f"{missing[0]} is missing: {index} names it")
     return dict(item for x in shards for item in _read_tensors(x).items())
   if not files.exists(path):
     raise FileNotFoundError(
@@ -242,7 +255,8 @@ def _drop_copies(bert, tensors, is_tied):
     tied = tensors.setdefault(source, value)  # the source may be missing
     if not is_tied and not np.array_equal(value, tied):
       raise UserError(
-        f"{bert.origin}: {key} differs from {source}; the original ties both"
+        f"{bert.origin}: {key} differs from {source}; the original ties both. "
+        "Save transformers' BertModel of it, which has no head"
       )
     bert.skip(key, f"tied to {source}")
   for key in filter(_CONSTANTS.search, list(tensors)):

@@ -14,15 +14,16 @@ from absl import logging
 
 from data import labels, vocab
 from storage import UserError, files, setting
-from training import checkpoint_files
+from training import checkpoint_files, run_json
 
 ORIGINAL, HUGGING_FACE = "original", "hugging_face"
 KERAS_HUB, MODEL_GARDEN, TF_HUB = "KerasHub", "Model Garden", "TensorFlow Hub"
 HUB, ZIPS = "hf://", ("https://", "http://")  # how a URL begins
+ADAPTER = "adapter_config.json"
 # A folder that has one of the files has the format.
 _MARKS = {
   KERAS_HUB: ("model.weights.h5", "task.json"),
-  HUGGING_FACE: ("config.json", "model.safetensors", "modules.json"),
+  HUGGING_FACE: (ADAPTER, "config.json", "model.safetensors", "modules.json"),
   TF_HUB: ("saved_model.pb",),
 }
 VOCABULARY = "vocab.txt"
@@ -54,6 +55,10 @@ _VOCABULARY_ROWS = ("embeddings/word_embeddings", "predictions/output_bias")
 def format_of(path: str) -> str:
   if path.startswith((HUB, *ZIPS)):
     return HUGGING_FACE if path.startswith(HUB) else ORIGINAL
+  if files.exists(os.path.join(path, "task.json")) and not files.exists(
+    os.path.join(path, "config.json")
+  ):
+    checkpoint_files.find_checkpoint(path)  # says that this is an export
   for name, marks in _MARKS.items():
     if any(files.exists(os.path.join(path, mark)) for mark in marks):
       return name
@@ -66,9 +71,18 @@ def check_config(path: str, config_file: str | None) -> None:
   if config_file or path.startswith((HUB, *ZIPS)):
     return
   prefix = checkpoint_files.find_checkpoint(path)
-  if not checkpoint_files.sibling_file(prefix, BERT_CONFIG):
+  if not file_of(prefix, "bert_config_file", BERT_CONFIG):
     flag = setting("bert_config_file")
     raise UserError(f"there is no {BERT_CONFIG} beside {prefix}: give {flag}")
+
+
+def file_of(prefix: str, flag: str, name: str) -> str | None:
+  """Existing file of a checkpoint: in its folder, or by a flag of run.json."""
+  named = run_json.path_of(checkpoint_files.run_of(prefix), flag)
+  is_there = named and files.exists(named)
+  return checkpoint_files.sibling_file(prefix, name) or (
+    named if is_there else None
+  )
 
 
 def is_object_based(prefix: str) -> bool:

@@ -26,8 +26,8 @@ _HEADS = {"run_classifier": "classification", "run_ner": "tagging"}
 
 
 def read_config(prefix: str, path: str | None = None) -> dict | None:
-  """Reads bert_config.json at `path` or beside a checkpoint; None if absent."""
-  path = path or checkpoint_files.sibling_file(prefix, BERT_CONFIG)
+  """Reads bert_config.json at `path` or of a checkpoint; None if absent."""
+  path = path or interchange.file_of(prefix, "bert_config_file", BERT_CONFIG)
   return None if path is None else textfiles.read_json(path)
 
 
@@ -47,7 +47,7 @@ def read(
   if bert.config is not None:
     bert.config |= extensions(flags)
   find = partial(checkpoint_files.sibling_file, prefix)
-  bert.vocabulary = find(VOCABULARY)
+  bert.vocabulary = interchange.file_of(prefix, "vocab_file", VOCABULARY)
   if labels_file := find(labels.FILE_NAME):
     bert.labels = tuple(labels.read_file(labels_file))
   thresholds = {name: find(name) for name in labels.THRESHOLD_FILES}
@@ -127,7 +127,10 @@ def complete(
       f"or infinity ({', '.join(wrong[:3])}): take another checkpoint"
     )
   if bert.config is not None:
-    bert.config = BertConfig.from_dict(bert.config).to_dict()
+    try:
+      bert.config = BertConfig.from_dict(bert.config).to_dict()
+    except UserError as error:
+      raise UserError(f"the configuration of {bert.origin}: {error}") from None
   bert.vocabulary = vocab_file or bert.vocabulary
   if do_lower_case is not None:
     bert.lower_case = do_lower_case

@@ -90,7 +90,8 @@ def save(labels: Sequence[str], folder: str) -> str:
     if not label or set(label) & set("\t\r\n"):
       raise UserError(f"{label!r} cannot be a line of {FILE_NAME}")
   if len(set(labels)) < len(labels):
-    raise UserError(f"a label occurs twice: {', '.join(labels)}")
+    names = ", ".join(labels)
+    raise UserError(f"{folder}: a label occurs twice, rename one: {names}")
   path = os.path.join(folder, FILE_NAME)
   files.write_text(path, "".join(f"{label}\n" for label in labels))
   return path

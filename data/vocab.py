@@ -5,6 +5,7 @@ transformers is read as the equivalent vocab.txt. To add a tokenizer, write a
 subclass of `Tokenizer` and add it to KINDS in tokenization.py.
 """
 
+import hashlib
 import os
 import re
 from collections import Counter
@@ -193,6 +194,12 @@ class Tokenizer(Protocol):
   @cached_property
   def inv_vocab(self) -> dict[int, str]:
     return {index: token for token, index in self.vocab.items()}
+
+  @property
+  def fingerprint(self) -> str:
+    """Marks records: equal for vocabularies that give tokens equal ids."""
+    ids = sorted((i, token) for token, i in self.vocab.items() if token)
+    return hashlib.sha256(repr(ids).encode()).hexdigest()[:16]
 
   @property
   def unknown(self) -> int:

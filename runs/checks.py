@@ -12,7 +12,7 @@ from runs import model_files, record, trained_model
 from runs.settings import Devices, Export, Packing, Training
 from runs.task_settings import FineTuning, LongText
 from serving.formats import FORMATS
-from storage import UserError, files
+from storage import UserError, files, record_scan
 from training import checkpoint_files, processes, run_json
 
 
@@ -235,21 +235,38 @@ def check_head(settings: FineTuning, name: str) -> None:
   model_files.check_same(name, settings[name], trained, owner, remedy)
 
 
-def vocabulary_flags(settings: Training, vocab_size: int) -> dict:
+def vocabulary_mark(settings: Training, paths: Iterable[str]) -> str | None:
+  """Fingerprint of a training's vocabulary, None if unknown.
+
+  Without --vocab_file the records tell it, or an earlier training.
+  """
+  if settings.vocab_file:
+    return settings.tokenizer.fingerprint
+  mark = next(filter(None, map(record_scan.vocabulary, paths)), None)
+  start = checkpoint(settings)
+  if mark or not start:
+    return mark
+  return checkpoint_files.run_of(start).get("vocabulary")
+
+
+def vocabulary_flags(
+  settings: Training, vocab_size: int, mark: str | None = None
+) -> dict:
   """Flags that a run without --vocab_file adds to run.json.
 
+  `mark` is the fingerprint of the records' vocabulary, if known.
   `vocab_file` is a vocab.txt beside the model's files, if any. `do_lower_case`
   is None for unknown, unless the user has set the flag.
   """
   if settings.vocab_file:
     return {}
-  entry = {"flags": settings.to_dict()}
+  entry = {"flags": settings.to_dict(), "vocabulary": mark}
   file = trained_model.find_vocabulary(settings.output_dir, entry, vocab_size)
   if not file:
     text = (
-      "no vocab.txt of the model's size beside its files: copy one into %s "
+      "no vocab.txt of the model beside its files: copy it into %s to ask or "
     )
-    logging.info(text + "to ask or serve the model", settings.output_dir)
+    logging.info(text + "serve the model", settings.output_dir)
     return {}
   logging.info("the vocabulary of the model: %s", file)
   is_known = "do_lower_case" in settings.given

@@ -9,8 +9,8 @@ from data import tokenization, vocab
 from modeling.config import SIDES, BertConfig, extensions
 from runs import trained_model
 from runs.settings import Network, Tokens, TrainedModel, Training
-from storage import UserError, files
-from training import checkpoint_files, run_json
+from storage import UserError
+from training import checkpoint_files
 
 _WORDS = "bert/embeddings/word_embeddings"
 _LAYER = re.compile(r"/encoder/layer_(\d+)/")
@@ -146,13 +146,15 @@ def check_vocabulary(settings: Tokens, size: int, start: str | None) -> None:
   if not start:
     return
   path, ids = settings.needed("vocab_file"), settings.tokenizer.vocab
-  saved = trained_model.sibling(start, "vocab_file") or run_json.path_of(
-    checkpoint_files.run_of(start), "vocab_file"
-  )
-  if saved and files.exists(saved):
-    expected = tokenization.open_tokenizer(saved).vocab
-    vocab.check_same(ids, expected, path, saved)
-  elif size - len(ids) >= trained_model.PADDING:
+  known = [settings.tokenizer]
+  if saved := trained_model.vocabulary_of(start):
+    known.append(tokenization.open_tokenizer(saved))  # it may be the same file
+    vocab.check_same(ids, known[1].vocab, path, saved)
+  if trained_model.is_other(checkpoint_files.run_of(start), *known):
+    raise trained_model.other_vocabulary(path, start)
+  if saved:
+    return
+  if size - len(ids) >= trained_model.PADDING:
     logging.warning(
       "%s has %d lines, but the model of %s has %d ids: is it the right file?",
       settings.vocab_file,

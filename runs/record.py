@@ -58,6 +58,8 @@ def _checked(flag: Flag, value):
   """Returns a flag's new value; ValueError for one that the flag refuses."""
   value = os.fspath(value) if isinstance(value, os.PathLike) else value
   value = tuple(value) if isinstance(value, list) else value
+  if flag.kind is str and type(value) in (int, tuple):  # layers=[-1, -2]
+    value = ",".join(map(str, value if isinstance(value, tuple) else [value]))
   if flag.kind is float and isinstance(value, int):
     value = float(value)
   if value is None:

@@ -142,8 +142,10 @@ class Run(Generic[T_co]):
     result = report.Report(settings.output_dir, size, unit, names)
     if processes.is_chief():
       flags = settings.to_dict()
-      flags |= checks.vocabulary_flags(settings, self.config.vocab_size)
+      mark = checks.vocabulary_mark(settings, source.files)
+      flags |= checks.vocabulary_flags(settings, self.config.vocab_size, mark)
       entry = run_json.make(settings.program, flags, self.seed, source.files)
+      entry |= {"vocabulary": mark} if mark else {}
       run_json.append(settings.output_dir, entry)
       record.save_command(settings, self.seed)
       result.add_text("run", json.dumps(entry, indent=1))

@@ -1,5 +1,6 @@
 """Finds the files of a trained model: in the same folder, or by run.json."""
 
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -48,9 +49,26 @@ def find_model(path: str) -> ModelFiles:
       text = f"there is no {name} beside {prefix}: copy the model's file there"
       raise FileNotFoundError(text)
     paths.append(file)
+  if is_other(entry, open_tokenizer(paths[1])):
+    raise other_vocabulary(paths[1], prefix)
   lower_case = lower_cases(entry["flags"], paths[1])
   config = replace(BertConfig.from_json(paths[0]), **extensions(entry["flags"]))
   return ModelFiles(prefix, paths[0], paths[1], lower_case, config)
+
+
+def is_other(entry: Mapping, *tokenizers: Tokenizer) -> bool:
+  """True if a run.json entry has the fingerprint of none of the tokenizers."""
+  mark = entry.get("vocabulary")
+  return mark is not None and mark not in [t.fingerprint for t in tokenizers]
+
+
+def other_vocabulary(path: str, start: str) -> UserError:
+  folder = start if files.is_folder(start) else os.path.dirname(start) or "."
+  return UserError(
+    f"{path} is not the vocabulary with which {start} was trained: give that "
+    "file, or, if this one only replaces [unused] lines, copy that file into "
+    f"{folder}"
+  )
 
 
 def sibling(path: str, flag: str) -> str | None:
@@ -64,16 +82,29 @@ def sibling(path: str, flag: str) -> str | None:
   return next(filter(None, paths), None)
 
 
+def vocabulary_of(path: str) -> str | None:
+  """Existing vocabulary in a checkpoint's folder, or by its run.json."""
+  file = sibling(path, "vocab_file") or run_json.path_of(
+    checkpoint_files.run_of(path), "vocab_file"
+  )
+  return file if file and files.exists(file) else None
+
+
 def find_vocabulary(start: str, entry: Mapping, vocab_size: int) -> str | None:
   """Finds a vocabulary of the model's size beside a run's files, or None.
 
-  `start` is the run's folder or checkpoint, `entry` comes from run.json.
+  `start` is the run's folder or checkpoint, `entry` comes from run.json and may
+  have the fingerprint of the vocabulary.
   """
   flags = ("bert_config_file", "init_checkpoint")
   for path in (start, *(run_json.path_of(entry, flag) for flag in flags)):
     file = path and sibling(path, "vocab_file")
     with suppress(UserError, OSError):  # another file of that name
-      if file and 0 <= vocab_size - len(open_tokenizer(file).vocab) < PADDING:
+      if not file:
+        continue
+      tokenizer = open_tokenizer(file)
+      fits = 0 <= vocab_size - len(tokenizer.vocab) < PADDING
+      if fits and not is_other(entry, tokenizer):
         return file.removeprefix("./")
   return None
 

@@ -67,9 +67,10 @@ def locked(folder: str) -> Iterator[None]:
   if files.is_remote(folder) or not processes.is_chief():
     yield
     return
-  is_new = not os.path.exists(folder)
+  is_new = not os.path.lexists(folder)
   if not (is_new or os.path.isdir(folder)):
-    raise NotADirectoryError(f"--output_dir={folder} is a file: name a folder")
+    kind = "a file" if os.path.exists(folder) else "a link to nothing"
+    raise NotADirectoryError(f"--output_dir={folder} is {kind}: name a folder")
   os.makedirs(folder, exist_ok=True)
   path = os.path.join(folder, LOCK_FILE)
   with open(path, "a+") as file:

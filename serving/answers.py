@@ -248,6 +248,7 @@ def save(folder: str, answers: Answers, has_task: bool = True) -> None:
     "do_lower_case": config.tokenizer.do_lower_case,
     "model_max_length": config.max_seq_length,
     "vocab_size": len(config.tokenizer.vocab),
+    "vocab_fingerprint": config.tokenizer.fingerprint,
   }
   content = {_TOKENIZER_FILE: tokenizer}
   if has_task:
@@ -271,6 +272,9 @@ def load(folder: str) -> tuple[str, TextConfig, dict[str, Any]]:
     expected = tokenizer.get("vocab_size", size)  # older exports lack it
     if size != expected:
       raise ValueError(f"the vocabulary has {size} tokens, not {expected}")
+    mark = config.tokenizer.fingerprint
+    if tokenizer.get("vocab_fingerprint", mark) != mark:
+      raise ValueError("the vocabulary has other tokens than the exported one")
   except (FileNotFoundError, ValueError, KeyError) as error:
     raise UserError(
       f"{folder} is not a complete export ({error}): export the model again, "

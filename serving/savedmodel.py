@@ -44,6 +44,7 @@ class TensorFlowEngine(Batches):
     }
     super().__init__(features, outputs)
     self._function, self._owner = function, owner
+    self._process = os.getpid()
     names = " ".join(variable.name for variable in function.variables)
     self.num_layers = len({*re.findall(r"encoder/(layer_\d+)/", names)})
     self._programs = {}  # by rows and length
@@ -80,6 +81,12 @@ class TensorFlowEngine(Batches):
   def _call(self, inputs):
     from tensorflow import constant, errors  # noqa: PLC0415
 
+    if os.getpid() != self._process:  # TensorFlow would wait without end
+      raise UserError(
+        "this process was forked after the model was opened, which TensorFlow "
+        "does not survive: open the model in each process, or use an export "
+        "for LiteRT"
+      )
     rows, *_, length = inputs["input_ids"].shape
     # A list, as a thread may add programs.
     fitting = (x for x in [*self._programs] if x[0] >= rows and x[1] >= length)

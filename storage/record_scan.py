@@ -84,6 +84,7 @@ def _read_index(path) -> np.ndarray | None:
   """Reads the index beside a file, in the format of `_scan`; None if unfit."""
   try:
     facts = json.loads(files.read_text(tfrecord.index_path(path)))
+    facts.pop("vocabulary", None)
     number, starts = facts.pop("records"), facts.pop("blocks")
     blocks = np.array([*starts, number], np.int64)
     is_complete = len(starts) == -(-number // BLOCK) and not any(starts[:1])
@@ -93,6 +94,15 @@ def _read_index(path) -> np.ndarray | None:
     logging.info("%s has changed since its index was written", path)
   except Exception:  # no file, or corrupt: NumPy and json raise many types
     pass
+  return None
+
+
+def vocabulary(path: str) -> str | None:
+  """Fingerprint of a file's vocabulary by its index; None if unknown."""
+  with suppress(Exception):  # as in `_read_index`
+    facts = json.loads(files.read_text(tfrecord.index_path(path)))
+    if facts.items() >= tfrecord.identity(path).items():
+      return facts.get("vocabulary")
   return None
 
 
@@ -254,7 +264,7 @@ def drop_corrupt(
     copies[path] = f"{folder}/repaired-{key:08x}-{os.path.basename(path)}"
   for path, copy in copies.items():
     records = (record.data for record in scan(path, schema) if record.data)
-    with tfrecord.create(copy) as file:
+    with tfrecord.create(copy, vocabulary(path)) as file:
       if not file.write(records):
         raise UserError(f"{path} has no record that can be read")
   return [copies.get(path, path) for path in paths]

@@ -254,16 +254,18 @@ class RecordFile:
 
 
 @contextmanager
-def create(path: str) -> Iterator[RecordFile]:
+def create(path: str, vocabulary: str | None = None) -> Iterator[RecordFile]:
   """Opens a TFRecord file. The complete file appears together with an index.
 
-  The index saves a scan (record_scan.load_index). A file without it is valid.
+  The index saves a scan (record_scan.load_index), and has the fingerprint of
+  the records' vocabulary. A file without an index is valid.
   """
   with files.open_for_writing(path) as file:
     written = RecordFile(file)
     yield written
   try:
     index = {"records": written.records, "blocks": written.blocks}
+    index |= {"vocabulary": vocabulary} if vocabulary else {}
     text = json.dumps(identity(path) | index, separators=(",", ":"))
     files.write_text(index_path(path), text)
   except Exception as error:  # remote files raise other types, too

@@ -188,6 +188,8 @@ class Predictor:
     **changes,
   ):
     path = os.fspath(model)
+    options = {"engine": engine, "files": files, "timeout": timeout, **changes}
+    self._source = partial(Predictor, path, **options)
     if path.startswith(("http://", "https://")):
       if engine != "auto":
         changes["engine"] = engine
@@ -217,6 +219,9 @@ class Predictor:
     self.inputs = sorted(self._ranks)
     if warm_up:
       self._answer.warm_up()
+
+  def __reduce__(self):
+    return self._source, ()  # another process opens the model itself
 
   def __call__(
     self, texts: Iterable[str] | None = None, batch_size: int = 256, **inputs

@@ -94,7 +94,7 @@ def test_rows_have_the_tokens_of_texts_and_pairs(folder):
   assert [[TOKENS[i] for i in row] for row in batch["input_ids"]] == pairs
   assert batch["segment_ids"].tolist() == [[0] * 4 + [1] * 3, [0] * 7]
   assert batch["input_mask"].sum(axis=1).tolist() == [7, 3]
-  assert encode([])["input_ids"].shape == (0, 0)
+  assert encode([])["input_ids"].shape == (0, 2)  # Keras takes it
   alone = encode(["a", "film"])
   assert alone["input_ids"].shape == (2, 3)
   for pairs in (None, ["", ""], [" ", "\t"]):
@@ -180,6 +180,10 @@ def test_the_length_comes_from_the_argument_or_the_model(folder, given, length):
 
 def test_mistakes_name_culprit_and_remedy(folder, tmp_path):
   encode = bert.TextEncoder(folder / "vocab.txt")
+  with pytest.raises(ValueError, match="do_lower_case='False': give True or"):
+    bert.load(folder, do_lower_case="False")
+  with pytest.raises(ValueError, match="max_seq_length 0 must be at least 3"):
+    bert.load(folder, max_seq_length=0)
   for message, *texts in (
     ("texts is 'a film': give a list of texts", "a film"),
     (r"texts\[1\] is nan: give a text", ["a film", float("nan")]),

@@ -61,6 +61,19 @@ def test_a_checkpoint_comes_back_bit_for_bit(runs, tmp_path):
     assert (back / name).read_bytes() == (bert / name).read_bytes()
 
 
+def test_a_run_is_converted_with_the_files_that_its_flags_name(runs, tmp_path):
+  run_dir = shutil.copytree(runs / "tagger", tmp_path / "run")
+  names = {"bert_config_file": "bert_config.json", "vocab_file": "vocab.txt"}
+  flags = {flag: f"bert/{name}" for flag, name in names.items()}
+  entry = {"program": "run_ner", "flags": flags, "directory": str(runs)}
+  (run_dir / "run.json").write_text(json.dumps([entry]))
+  run("convert_checkpoint", input=run_dir, output=tmp_path / "folder")
+  settings = json.loads((tmp_path / "folder/config.json").read_text())
+  assert settings["architectures"] == ["BertForTokenClassification"]
+  path = tmp_path / "folder/vocab.txt"
+  assert path.read_bytes() == (runs / "bert/vocab.txt").read_bytes()
+
+
 def test_a_checkpoint_without_slots_has_a_third_of_the_size(runs, tmp_path):
   flags = {"input": runs / "tagger", "strip_optimizer": True}
   log = run("convert_checkpoint", output=tmp_path / "small", **flags)
@@ -112,12 +125,14 @@ input=&unknown bert_config_file=&bert/bert_config.json | --head=encoder converts
 input={} head=masked_lm | --head=masked_lm is for a Hugging Face --output
 input=&bert head=tagging | has no head for tagging: there is no output_bias
 input=&tagger | : give --bert_config_file
+input=&bert bert_config_file=@odd.json | the configuration of {}/bert/bert_model
 input={} use_moving_averages=True | --use_moving_averages does not go with the f
 input={} bert_config_file=&bert/bert_config.json | --bert_config_file does not g
 input=&bert vocab_file=@long.txt | long.txt has 8 lines but vocab_size
 input=&bert vocab_file=@short.txt | short.txt lacks [PAD], [UNK]
 input=@cased_L-12_H-768_A-12 | --do_lower_case=True does not fit --input=
 input=@empty | it has nothing; expected files named *.index
+input=@export | which looks like an export: name the --output_dir of its tra
 input=&bert output=@few | exist already
 """
 
@@ -127,12 +142,19 @@ def test_mistakes_are_named_and_nothing_is_written(runs, tmp_path):
   (tmp_path / "short.txt").write_text("a\nb\n")
   (tmp_path / "long.txt").write_text("\n".join("abcdefgh"))
   (tmp_path / "empty").mkdir()
+  (tmp_path / "export").mkdir()
+  for name in ("task.json", "saved_model.pb", "model.keras"):
+    (tmp_path / "export" / name).write_text("{}")
+  odd = CONFIG.to_dict() | {"num_attention_heads": 3}
+  (tmp_path / "odd.json").write_text(json.dumps(odd))
   (tmp_path / "few").mkdir()  # smaller than its settings say
   settings = CONFIG.to_dict() | {"model_type": "bert"}
   (tmp_path / "few/config.json").write_text(json.dumps(settings))
   table = {"embeddings.word_embeddings.weight": np.zeros((6, 8), np.float32)}
   save_file(table, tmp_path / "few/model.safetensors")
-  for line in MISTAKES.format(*[PRESET] * 4).strip().splitlines():
+  for line in (
+    MISTAKES.format(*[PRESET] * 2, runs, *[PRESET] * 2).strip().splitlines()
+  ):
     flags, message = line.split(" | ")
     flags = flags.replace("&", f"{runs}/").replace("@", f"{tmp_path}/").split()
     flags = {"output": tmp_path / "out"} | dict(x.split("=") for x in flags)

@@ -140,7 +140,9 @@ def _only_checkpoint(folder):
   listed = sorted(n for n in files.list_folder(folder) if n[0] != ".")
   names = [n.removesuffix(".index") for n in listed if n.endswith(".index")]
   if not names:
-    if any(re.fullmatch(r".*\.(pb|tflite)|\d+/?", name) for name in listed):
+    if any(
+      re.fullmatch(r".*\.(pb|tflite|keras)|\d+/?", name) for name in listed
+    ):
       raise FileNotFoundError(
         f"no checkpoint in the folder {folder}, which looks like an export: "
         f"name the {setting('output_dir')} of its training"

@@ -180,9 +180,12 @@ class Training:
       is_skipped = skipped < weight or train_step.loss_scale.scale.numpy() > 1.0
     if nonfinite >= 0 and not is_skipped:
       last = self.checkpoints.newest_readable()
+      good = f"; the last good checkpoint is {last}"
+      # The files of a dry run are gone when the user reads this.
+      is_first = not last or last.endswith("-0")
       raise UserError(
-        f"the loss or its gradient is not finite at step {nonfinite}; the last "
-        f"good checkpoint is {last}. A lower {setting('learning_rate')} or a "
+        f"the loss or its gradient is not finite at step {nonfinite}"
+        f"{'' if is_first else good}. A lower {setting('learning_rate')} or a "
         "longer warm-up usually helps"
       )
     sums.pop("example_loss", None)  # the only term, so equal to `loss`

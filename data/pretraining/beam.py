@@ -159,7 +159,8 @@ class _WriteShard(beam.DoFn):
       Metrics.counter(_NAMESPACE, name).inc(count)
     if records:
       path = f"{self._folder}/{shard.number}-{uuid4().hex}"
-      with tfrecord.create(path) as file:
+      fingerprint = self._config.tokenizer.fingerprint
+      with tfrecord.create(path, fingerprint) as file:
         file.write(records)
       yield shard.number, path, dict(counts)
 

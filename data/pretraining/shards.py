@@ -57,7 +57,7 @@ def write_shards(
   near = os.path.dirname(os.path.abspath(outputs[0]))
   near = None if files.is_remote(outputs[0]) else near
   with ExitStack() as stack:
-    sinks = [stack.enter_context(tfrecord.create(path)) for path in outputs]
+    sinks = _open(stack, config, outputs)
     folder = stack.enter_context(TemporaryDirectory(prefix="parts-", dir=near))
     prepare = partial(_shard_writer, config, folder, len(outputs))
     results = workers.ordered_map(prepare, shards, processes, progress.say)
@@ -83,6 +83,14 @@ def write_shards(
     )
   _warn_of_pairs(progress.counts)
   return progress.counts["instances"]
+
+
+def _open(
+  stack: ExitStack, config: BuildConfig, paths: Sequence[str]
+) -> list[tfrecord.RecordFile]:
+  """Opens record files, marked with the fingerprint of the vocabulary."""
+  mark = config.tokenizer.fingerprint
+  return [stack.enter_context(tfrecord.create(path, mark)) for path in paths]
 
 
 def _warn_of_pairs(counts: Mapping[str, int]) -> None:
@@ -179,7 +187,7 @@ def write_in_memory(
   for sample in samples:
     logging.info("%s", sample)
   with ExitStack() as stack:  # all files appear, or no file does
-    sinks = [stack.enter_context(tfrecord.create(path)) for path in outputs]
+    sinks = _open(stack, config, outputs)
     for i, sink in enumerate(sinks):
       sink.write(records[i :: len(sinks)])
   return len(records)

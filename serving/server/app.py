@@ -163,7 +163,8 @@ class App:
     if not path.lower().startswith("/v1/"):
       raise RestError("Not Found", 404)
     match = _URL.fullmatch(path)
-    if not match or method != ("POST" if match[4] else "GET"):
+    methods = ("POST",) if match and match[4] else ("GET", "HEAD")
+    if not match or method not in methods:
       raise RestError(f"Malformed request: {method} {path[:200]}")
     name, version, label, verb, metadata = match.groups()
     name = unquote(name)

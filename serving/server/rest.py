@@ -31,7 +31,7 @@ def parse(body: bytes) -> dict:
     raise RestError(f"JSON Parse error: {str(error)[:200]}") from None
   if not isinstance(document, dict):
     raise RestError(f"a request is a JSON object, not {_echo(document)}")
-  if not isinstance(document.get("signature_name", ""), str):
+  if not isinstance(document.get("signature_name"), str | None):
     raise RestError('"signature_name" has to be a text')
   return document
 

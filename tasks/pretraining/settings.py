@@ -2,16 +2,19 @@
 
 import math
 from dataclasses import dataclass
+from itertools import chain
 
 from absl import logging
 
 from cli.settings import common, flag, original
 from data import features
+from data.tokenization import open_tokenizer
 from modeling.config import SIDES
-from runs import checks, model_files
+from runs import checks, model_files, trained_model
 from runs.settings import DRY_RUN_STEPS, Evaluation, Masks, Packing, Sampling
 from storage import UserError, files, record_scan
 from storage.tfrecord import Schema
+from training import checkpoint_files
 
 MASKED = ("mlm_nsp", "mlm")  # objectives of models that fill masks
 
@@ -123,6 +126,7 @@ def check_flags(settings: Settings) -> None:
       text = "%d of %d files are empty, such as %s: they are left out"
       logging.warning(text, len(empty), len(paths), empty[0])
     find_schema(settings, paths, network.vocab_size)
+  check_vocabularies(settings, [*chain.from_iterable(inputs)])
   if settings.do_train and num_warmup >= num_steps:
     logging.warning(
       "--num_warmup_steps=%d%s is not less than --num_train_steps=%d: the "
@@ -183,6 +187,34 @@ def find_schema(
         f"{reader.special.cls}, or has no {reader.special.sep}"
       )
   return schema
+
+
+def check_vocabularies(settings: Settings, paths: list[str]) -> None:
+  """Raises ValueError if records have the ids of another vocabulary.
+
+  Indexes of record files have the fingerprint of their vocabulary; others pass.
+  `checks.check_run` has checked --vocab_file.
+  """
+  marks = {path: record_scan.vocabulary(path) for path in paths}
+  expected: dict[str, str | None] = {}
+  if settings.vocab_file:
+    name = f"--vocab_file={settings.vocab_file}"
+    expected[name] = settings.tokenizer.fingerprint
+  elif start := checks.checkpoint(settings):
+    if mark := checkpoint_files.run_of(start).get("vocabulary"):
+      expected[f"the training of {start}"] = mark
+    elif saved := trained_model.vocabulary_of(start):
+      expected[saved] = open_tokenizer(saved).fingerprint
+  for name, mark in [*expected.items(), *marks.items()]:
+    for path, other in marks.items():
+      if None not in (mark, other) and mark != other:
+        more = "; an extended one needs --vocab_file" * (
+          not settings.vocab_file
+        )
+        raise UserError(
+          f"{path} was made with another vocabulary than {name}: make the "
+          f"records again with that vocabulary{more}"
+        )
 
 
 def check_objective(settings: Settings) -> None:

@@ -398,7 +398,9 @@ def test_shards_are_read_as_one_file(tmp_path):
     del bert.values[name]
   original.check_values(bert, back)
   (tmp_path / names[1]).unlink()
-  with pytest.raises(FileNotFoundError, match=f"{names[1]} does not exist"):
+  with pytest.raises(
+    FileNotFoundError, match=f"{names[1]} is missing: .*index"
+  ):
     hugging_face.read(str(tmp_path))
 
 
@@ -428,6 +430,13 @@ def test_other_models_are_refused(tmp_path, change, message):
   _write(tmp_path, "encoder")
   _change(tmp_path, change)
   with pytest.raises(ValueError, match=message):
+    hugging_face.read(str(tmp_path))
+
+
+def test_an_adapter_is_no_model(tmp_path):
+  (tmp_path / "adapter_config.json").write_text('{"peft_type": "LORA"}')
+  assert interchange.format_of(str(tmp_path)) == "hugging_face"
+  with pytest.raises(ValueError, match=r"adapter_config.json .*merge_and_unl"):
     hugging_face.read(str(tmp_path))
 
 

@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
-from runs import checks, model_files
+from runs import checks, model_files, trained_model
 from storage import UserError
 from tests import programs, shared, small_model
 from tests.runs.test_contradictions import raises
@@ -282,6 +282,29 @@ def test_the_vocabulary_in_a_folder_overrides_the_recorded_one(
       with pytest.raises(UserError, match="is not the vocabulary of the mode"):
         model_files.check_vocabulary(args, 6, start)
     model_files.check_vocabulary(args, 6, None)
+
+
+def test_a_vocabulary_that_was_rebuilt_in_its_file_is_refused(tmp_path):
+  def arguments(*tokens):
+    path = _vocabulary(tmp_path / "named.txt", *tokens)
+    return programs.arguments("run_ner", vocab_file=path)
+
+  args = arguments(*TOKENS)
+  entry = {"flags": {"vocab_file": args.vocab_file}}
+  entry["vocabulary"] = checks.vocabulary_mark(args, [])
+  start = shared.touch_checkpoint(tmp_path / "run", "x")
+  run_json.append(str(tmp_path / "run"), entry)
+  model_files.check_vocabulary(args, 6, start)
+  longer = _vocabulary(tmp_path / "longer.txt", *TOKENS, "owl")
+  model_files.check_vocabulary(args.replace(vocab_file=longer), 7, start)
+  args = arguments(*TOKENS[:5], "b")
+  small_model.narrow(6).to_json(str(tmp_path / "run/bert_config.json"))
+  for check in (
+    lambda: model_files.check_vocabulary(args, 6, start),
+    lambda: trained_model.find_model(start),
+  ):
+    with pytest.raises(UserError, match=r"named.txt .* was trained: give"):
+      check()
 
 
 def test_a_much_smaller_vocabulary_is_warned_of(folder, caplog):

@@ -114,6 +114,12 @@ def test_a_change_has_the_type_of_the_flag(trained, name, value):
     record.from_record(Program, "now", trained, {name: value})
 
 
+@pytest.mark.parametrize(("value", "text"), [(-1, "-1"), ([-1, -2], "-1,-2")])
+def test_numbers_become_the_text_that_a_flag_takes(trained, value, text):
+  args = record.from_record(Program, "now", trained, {"init_checkpoint": value})
+  assert args.init_checkpoint == text
+
+
 def _other(known: settings.Flag) -> Any:
   """Returns a value of a flag other than the default."""
   if known.choices:

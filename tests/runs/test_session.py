@@ -13,6 +13,7 @@ from modeling import losses, models, tracing
 from runs import model_files, session
 from serving.answers import TextConfig
 from serving.export import ServedModel
+from storage import tfrecord
 from tasks.features import task as features
 from tests import programs, shared, small_model, stages
 from tests.runs.test_fine_tune import _flags
@@ -370,8 +371,13 @@ def test_the_chief_exports_and_all_workers_wait(
   assert events == written * is_chief + waited
   recorded = {"vocab_file": "of the model"}
   monkeypatch.setattr(session.checks, "vocabulary_flags", lambda *_: recorded)
-  training._report(losses.pretraining(), toy.Source(1), "examples")
+  records = str(tmp_path / "records")
+  with tfrecord.create(records, "mark"):
+    pass
+  source = toy.Source(1, (records,))
+  training._report(losses.pretraining(), source, "examples")
   entries = run_json.read(str(tmp_path))
+  assert [x["vocabulary"] for x in entries] == ["mark"] * is_chief
   assert [x["flags"]["vocab_file"] for x in entries] == (
     ["of the model"] * is_chief
   )

@@ -97,11 +97,13 @@ def test_incomplete_files_of_a_killed_run_are_removed(tmp_path, monkeypatch):
   assert all((tmp_path / name).exists() for name in complete)
 
 
-def test_a_file_is_refused_as_output_folder(tmp_path):
-  (tmp_path / "afile").touch()
+@pytest.mark.parametrize("kind", ["a file", "a link to nothing"])
+def test_a_file_is_refused_as_output_folder(tmp_path, kind):
+  path = tmp_path / "path"
+  path.touch() if kind == "a file" else path.symlink_to("gone")
   with (
-    pytest.raises(NotADirectoryError, match="afile is a file: name a folder"),
-    locked(str(tmp_path / "afile")),
+    pytest.raises(NotADirectoryError, match=f"path is {kind}: name a folder"),
+    locked(str(path)),
   ):
     pass
 

@@ -5,8 +5,9 @@ import re
 import pytest
 
 from data import vocab
+from data.tokenization import open_tokenizer
 from runs import checks, record, trained_model
-from tests import programs, small_model
+from tests import programs, shared, small_model
 from training import run_json
 
 LOWER = [*vocab.SPECIAL_TOKENS, "a", "film"]
@@ -66,12 +67,12 @@ def test_a_run_records_its_vocabulary_and_letter_case(folders, log):
   flags = {"bert_config_file": str(folders[1] / "bert_config.json")}
   flags["output_dir"] = str(folders[0])
 
-  def recorded(*given, **changes):
+  def recorded(*given, mark=None, **changes):
     args = programs.arguments("run_pretraining", given, **flags | changes)
-    return checks.vocabulary_flags(args, len(LOWER))
+    return checks.vocabulary_flags(args, len(LOWER), mark)
 
   assert recorded() == {}
-  assert f"copy one into {folders[0]} to ask" in log.text
+  assert f"copy it into {folders[0]} to ask" in log.text
   vocab.save(LOWER, folders[1] / "vocab.txt")
   path = str(folders[1] / "vocab.txt")
   assert recorded() == {"vocab_file": path, "do_lower_case": None}
@@ -79,6 +80,14 @@ def test_a_run_records_its_vocabulary_and_letter_case(folders, log):
   cased = recorded("do_lower_case", do_lower_case=False)
   assert cased == {"vocab_file": path, "do_lower_case": False}
   assert recorded(vocab_file="other") == {}
+  # The records may say that the file is not theirs.
+  assert recorded(mark="other") == {}
+  mark = open_tokenizer(path).fingerprint
+  assert recorded(mark=mark) == recorded()
+  (folders[0] / "run.json").write_text('[{"flags": {}, "vocabulary": "m"}]')
+  shared.touch_checkpoint(folders[0], "a.ckpt")
+  args = programs.arguments("run_pretraining", **flags)
+  assert checks.vocabulary_mark(args, []) == "m"
 
 
 @pytest.mark.parametrize(

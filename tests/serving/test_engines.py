@@ -616,6 +616,14 @@ def test_a_server_that_is_late_or_gone_is_named(stub, folders):
     Predictor(stub.url)
 
 
+def test_a_fork_of_tensorflow_is_named(folders, monkeypatch):
+  predict = Predictor(folders["tagging"], "savedmodel")
+  assert predict(["ab"])
+  monkeypatch.setattr("os.getpid", lambda: -1)
+  with pytest.raises(UserError, match="open the model in each process"):
+    predict(["ab"])
+
+
 def test_a_served_model_leaves_memory_of_gpus_to_others(folders, monkeypatch):
   grown = []
   monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["gpu"])

@@ -87,6 +87,7 @@ def test_the_files_of_its_texts_are_in_its_folder(saved):
   lengths = {
     "model_max_length": T,
     "vocab_size": len(vocab_file.split("\n")) - 1,
+    "vocab_fingerprint": FullTokenizer(tasks.vocab_file()).fingerprint,
   }
   assert json.loads(config) == {"do_lower_case": True} | lengths
   assert vocab_file == Path(tasks.vocab_file()).read_text()

@@ -163,15 +163,18 @@ def test_an_intact_file_has_no_error(path):
 
 def test_flipped_bits_are_reported_and_left_out(path, tmp_path):
   good = _records(path)
+  with tfrecord.create(path, "mark") as file:
+    file.write(good)
   starts = _starts(path)
-  _flip(path, starts[7] + 20, starts[400] + 15)
+  _flip(path, starts[300] + 20, starts[400] + 15)
   message = record_scan.first_corrupt([path], SCHEMA)
-  assert message.startswith(f"{path}, record 7: its checksum is wrong. ")
-  with pytest.raises(ValueError, match=r"2 records .*=1; .* record 7"):
+  assert message.startswith(f"{path}, record 300: its checksum is wrong. ")
+  with pytest.raises(ValueError, match=r"2 records .*=1; .* record 300"):
     record_scan.drop_corrupt([path], SCHEMA, str(tmp_path), 1)
   [copy] = record_scan.drop_corrupt([path], SCHEMA, str(tmp_path), 2)
   assert copy != path
-  del good[400], good[7]
+  assert record_scan.vocabulary(copy) == "mark"
+  del good[400], good[300]
   assert _records(copy) == good
 
 
@@ -242,15 +245,15 @@ def test_a_record_may_begin_at_the_end_of_a_piece(tmp_path, monkeypatch):
 # --- Indexes beside the records ---------------------------------------------
 
 
-def _build(path, number):
-  with tfrecord.create(str(path)) as file:
+def _build(path, number, vocabulary=None):
+  with tfrecord.create(str(path), vocabulary) as file:
     file.write(b"%07d" % i * (1 + i % 3) for i in range(number))
   return str(path)
 
 
 @pytest.mark.parametrize("number", [0, 1, 255, 256, 257, 1000])
 def test_an_index_is_what_a_scan_finds(number, tmp_path, scanned):
-  path = _build(tmp_path / "a", number)
+  path = _build(tmp_path / "a", number, "mark")
   index = record_scan.load_index([path])
   assert not scanned
   os.remove(tfrecord.index_path(path))
@@ -281,9 +284,11 @@ def test_an_index_fits_copies_and_links_of_its_file(tmp_path, scanned):
   ],
 )
 def test_a_file_that_has_changed_is_scanned(change, tmp_path, scanned):
-  path = Path(_build(tmp_path / "a", 300))
+  path = Path(_build(tmp_path / "a", 300, "mark"))
+  assert record_scan.vocabulary(str(path)) == "mark"
   path.write_bytes(change(path.read_bytes()))
   assert record_scan.load_index([str(path)]).records >= 300
+  assert record_scan.vocabulary(str(path)) is None
   assert scanned == [str(path)]
 
 

@@ -485,7 +485,11 @@ def test_a_vocabulary_that_is_not_complete_is_refused(tmp_path):
   answers = classification.Answers(config, pairs=False)
   serving_answers.save(str(tmp_path), answers)
   path = tmp_path / "vocab.txt"
-  path.write_text(path.read_text()[:-9])
+  lines = path.read_text().split()
+  path.write_text("\n".join([*lines[:5], *reversed(lines[5:])]))
+  with pytest.raises(UserError, match="has other tokens than the exported one"):
+    serving_answers.load(str(tmp_path))
+  path.write_text("\n".join(lines)[:-9])
   with pytest.raises(UserError, match=r"has \d+ tokens, not \d+\): export"):
     serving_answers.load(str(tmp_path))
   path = tmp_path / "tokenizer_config.json"  # of an older export

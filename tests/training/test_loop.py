@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 import tensorflow as tf
 
+from storage import UserError
 from tests.training import toy
 from training import loop, report
 from training.run_folder import Checkpoints
@@ -127,7 +128,7 @@ def test_a_killed_evaluation_is_repeated(tmp_path, monkeypatch, traced):
 def test_a_training_stops_before_a_spoilt_checkpoint(tmp_path):
   step = toy.train_step()
   step.variables[0].assign(step.variables[0] * math.nan)
-  with pytest.raises(ValueError, match=r"at step 1; .*model.ckpt-0"):
+  with pytest.raises(ValueError, match=r"at step 1\. A lower"):
     _train(tmp_path, step=step)
   assert not (tmp_path / "model.ckpt-5.index").exists()
 
@@ -153,6 +154,17 @@ def test_the_step_of_a_loss_that_is_not_finite_is_named(tmp_path):
   assert step.first_nonfinite_step.numpy() == -1
   step.train(iterator, tf.constant(2))
   assert step.first_nonfinite_step.numpy() == 4
+
+
+def test_a_loss_that_is_not_finite_names_the_last_good_checkpoint(tmp_path):
+  def spoil(number, batch):
+    factor = tf.where(number == 3, math.nan, 1.0)
+    return batch | {"masked_lm_weights": batch["masked_lm_weights"] * factor}
+
+  data = toy.batches(5).enumerate().map(spoil)
+  plan = loop.Plan(5, save_every=1)
+  with pytest.raises(UserError, match=r"at step 4; .* is .*model\.ckpt-3\. A"):
+    toy.train(tmp_path, toy.train_step(), data, plan)
 
 
 def _ask_to_end(_):

@@ -13,7 +13,7 @@ from apache_beam.runners.portability.prism_runner import PrismJobServer
 from data.pretraining import beam, documents, shards
 from data.pretraining.documents import TextFormat
 from data.pretraining.vocab_learning import WordCounter
-from storage import tfrecord
+from storage import record_scan, tfrecord
 from tests.data.pretraining import corpus
 
 SINGLE = ["--runner=DirectRunner"]
@@ -49,6 +49,7 @@ def _by_beam(config, text, folder, options):
   assert len(names) > 3
   indexes = map(tfrecord.index_path, names)
   assert {*map(str, (folder / "new").iterdir())} == {*names, *indexes}
+  assert record_scan.vocabulary(names[0]) == config.tokenizer.fingerprint
   return count, b"".join(Path(name).read_bytes() for name in names)
 
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from data.pretraining import documents, instances, shards
 from data.pretraining.documents import TextFormat
-from storage import textfiles
+from storage import record_scan, textfiles
 from tests.data.pretraining import corpus
 from tests.data.pretraining.corpus import as_text, random_documents, random_text
 
@@ -116,6 +116,8 @@ def test_any_number_of_workers_does_the_same(masking, tmp_path, monkeypatch):
   for folder in ("one", "two"):
     names = [".a.blocks", ".b.blocks", ".c.blocks", "a", "b", "c"]
     assert sorted(os.listdir(tmp_path / folder)) == names
+    mark = record_scan.vocabulary(str(tmp_path / folder / "a"))
+    assert mark == corpus.build_config().tokenizer.fingerprint
   # Records go to the files in turn, across shards, too.
   _records(tmp_path / "single", paths, 1, masking=masking, names="a")
   [records] = _read(tmp_path / "single", "a")

@@ -47,6 +47,7 @@ GET_ERRORS = """
 def test_each_url_to_get_has_its_answer(client):
   for path in ("toy", "t%6fy", "toy/versions/7"):
     assert client.get(f"/V1/Models/{path}") == (200, STATUS)
+    assert client.request("HEAD", f"/v1/models/{path}")[0] == 200
   for path in ("toy/metadata", "toy/versions/7/metadata"):
     assert client.get(f"/v1/models/{path}") == (200, METADATA)
   assert client.get("/models") == (
@@ -63,6 +64,7 @@ ANSWERS = """
 toy:predict | {"instances": ["ab", "c"]} | {"predictions": [{"length": 2, "text": "ab"}, {"length": 1, "text": "c"}]}
 toy/versions/7:PREDICT | {"inputs": ["ab", "c"]} | {"outputs": {"length": [2, 1], "text": ["ab", "c"]}}
 toy:predict | {"signature_name": "", "inputs": ["ab"]} | {"outputs": {"length": [2], "text": ["ab"]}}
+toy:predict | {"signature_name": null, "inputs": ["ab"]} | {"outputs": {"length": [2], "text": ["ab"]}}
 toy:predict | {"signature_name": "half", "instances": [1, 2, 5]} | {"predictions": [2.5, 3.0, 4.5]}
 toy:predict | {"signature_name": "half", "inputs": {"x": [1]}} | {"outputs": [2.5]}
 toy:predict | {"signature_name": "bytes", "instances": [{"image": {"b64": "//8="}}]} | {"predictions": [2]}

@@ -1,17 +1,23 @@
+import shutil
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 
 import pytest
 
+from data import vocab
 from data.batching import Packing
 from data.features import Masking, MaskPolicy
 from data.pretraining.instances import DEFAULT_MASKING, InstanceConfig
+from data.tokenization import open_tokenizer
 from modeling import losses, models
-from storage import UserError
+from runs import checks
+from storage import UserError, tfrecord
 from tasks.pretraining import settings, task
-from tests import programs
+from tests import programs, shared
 from tests.training import toy
+from training import run_json
 
 _args = partial(programs.arguments, "run_pretraining")
 
@@ -196,3 +202,45 @@ def test_objectives_that_contradict_other_flags_are_refused(flags, message):
     settings.check_objective(_args(**allowed))
   with pytest.raises(ValueError, match=message):
     settings.check_objective(_args(**backward | flags))
+
+
+def _records(path, tokens):
+  """Writes a vocabulary and records that are marked with its fingerprint."""
+  vocab.save(tokens, f"{path}-vocab.txt")
+  mark = open_tokenizer(f"{path}-vocab.txt").fingerprint
+  with tfrecord.create(str(path), mark) as file:
+    file.write([b"record"])
+  return str(path)
+
+
+@pytest.mark.parametrize(
+  ("paths", "flags", "culprit"),
+  [
+    ("a", {}, None),
+    ("a", {"vocab_file": "a-vocab.txt"}, None),
+    ("unmarked", {"vocab_file": "b-vocab.txt", "output_dir": "run"}, None),
+    ("ab", {}, "b was .* than .*a:"),
+    ("b", {"vocab_file": "a-vocab.txt"}, "b was .* than --vocab_file=.*a-v"),
+    ("b", {"output_dir": "run"}, "b was .* than the training of .*run/"),
+    ("b", {"init_checkpoint": "release"}, "b was .* than .*release/vocab.txt"),
+    ("b", {"init_checkpoint": "release", "vocab_file": "b-vocab.txt"}, None),
+  ],
+)
+def test_records_of_another_vocabulary_are_refused(
+  tmp_path, paths, flags, culprit
+):
+  """The tokens of a and b are the same, in another order."""
+  _records(tmp_path / "a", [*vocab.SPECIAL_TOKENS, "owl", "bat"])
+  _records(tmp_path / "b", [*vocab.SPECIAL_TOKENS, "bat", "owl"])
+  (tmp_path / "unmarked").write_bytes((tmp_path / "a").read_bytes())
+  mark = checks.vocabulary_mark(_args(output_dir=""), [str(tmp_path / "a")])
+  for name in ("run", "release"):
+    shared.touch_checkpoint(tmp_path / name, "a.ckpt")
+  shutil.copy(tmp_path / "a-vocab.txt", tmp_path / "release/vocab.txt")
+  run_json.append(str(tmp_path / "run"), {"flags": {}, "vocabulary": mark})
+  flags = {name: str(tmp_path / value) for name, value in flags.items()}
+  args = _args(**{"output_dir": ""} | flags)
+  names = [paths] if paths == "unmarked" else paths
+  inputs = [str(tmp_path / name) for name in names]
+  with pytest.raises(UserError, match=culprit) if culprit else nullcontext():
+    settings.check_vocabularies(args, inputs)
