@@ -29,8 +29,8 @@ class TextEncoder:
   """Turns texts, or pairs of texts, into the three inputs of the encoder.
 
   A call takes any iterable of texts and, as `pairs`, a second text for each.
-  Returns `input_ids`, `input_mask` and `segment_ids`, [B, T] int32 each, for
-  the longest row's T. Longer texts are cut off at `max_seq_length` tokens.
+  Returns `input_ids`, `input_mask` and `segment_ids`, [B, T] int32 each. T is
+  the longest row's length. Texts are cut off at `max_seq_length` tokens.
   """
 
   def __init__(

@@ -32,7 +32,7 @@ from conversion import download, hugging_face, interchange
 from conversion.interchange import HUGGING_FACE, ORIGINAL
 from storage import UserError, files
 
-# Flags that the readers of some formats take; the others take none.
+# Flags that the reader of a format takes. Other readers take no flags.
 OPTIONS = {
   ORIGINAL: ("bert_config_file", "use_moving_averages"),
   interchange.MODEL_GARDEN: ("bert_config_file",),

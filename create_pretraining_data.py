@@ -69,7 +69,8 @@ def main(settings: RecordSettings) -> None:
     text = "%s ends with a blank line, which counts as a word, as in the "
     text += "original: its model may lack the id of this word. Remove the line"
     logging.warning(text, settings.vocab_file)
-  # Workers end a document with each file; one process goes on, as the original.
+  # With workers a document ends with its file. One process continues it in the
+  # next file, as the original does.
   ends = [""] if settings.num_workers or settings.runner else []
   sample = [*vocab_checks.sample(inputs, config.text_format.lines, ends)]
   vocab_checks.warn_of_texts(sample, tokenizer, settings.input_file)

@@ -44,7 +44,7 @@ import sys
 
 def __getattr__(name):
   def command():
-    sys.argv[0] = __file__.replace("commands", name)  # to start itself anew
+    sys.argv[0] = __file__.replace("commands", name)  # the program to rerun
     module = f"{__package__}.{name}"
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 

@@ -1,4 +1,7 @@
-"""Ends a program at Ctrl-C with one line and status 130. Import this first."""
+"""Ends a program at Ctrl-C with one line and status 130.
+
+Import this module before all others.
+"""
 
 import os
 import signal
@@ -21,9 +24,10 @@ def _raise_once(*_):
 
 @contextmanager
 def clean_up() -> Iterator[None]:
-  """Context in which the first Ctrl-C raises KeyboardInterrupt, to clean up.
+  """Context in which code can clean up: Ctrl-C raises KeyboardInterrupt.
 
-  The process then ends with status 130, even if an import caught the exception.
+  Then the process ends with status 130, even if an import caught the exception.
+  A second Ctrl-C ends the process at once.
   """
   if signal.getsignal(signal.SIGINT) is not _end:
     yield

@@ -31,8 +31,8 @@ def run(kind: type[S], *steps: Callable, writes_files: bool = False) -> None:
 
   The first step checks flags and paths; only the last one imports TensorFlow.
   With `writes_files`, SIGTERM removes incomplete files. A user's mistake gives
-  one line and status 1. Other errors give a traceback, and so do all errors
-  with BERT_TRACEBACK=1.
+  one line and status 1. Any other error gives a traceback. If the environment
+  variable BERT_TRACEBACK is set, every error gives one.
   """
   from cli import interrupts  # noqa: PLC0415 (the import sets a handler)
 

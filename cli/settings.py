@@ -52,9 +52,10 @@ class Flag:
   choices: Sequence[str] | None = None
   group: str = BEYOND  # heading of --help
   text: bool = False  # a user's text, in which ~ is not a folder
-  repeated: bool = False  # given again for each text, instead of commas
+  repeated: bool = False  # the user repeats the flag for each text
   swept: bool = False  # several values, with commas between, make a sweep
-  # Other flags may change the default, so a user may also choose the default.
+  # Other flags may change the default. So `given` has the flag even if the user
+  # gives the default.
   dependent: bool = False
   stage: int = 0  # of flags such as --do_eval: position in the order of work
   training: bool = True  # another value changes the training
@@ -261,8 +262,8 @@ def line_of(parsed: flags.Flag) -> str:
 
 
 def from_line(argument: str) -> str:
-  """Parses a line by `line_of` into --name=value; ValueError for bad JSON."""
-  argument = argument.removeprefix("\ufeff")  # of a file of flags
+  """Turns a line of `line_of` into --name=value; ValueError for bad JSON."""
+  argument = argument.removeprefix("\ufeff")  # byte order mark
   name, is_json, value = argument.partition(":json=")
   if not is_json or not re.fullmatch(r"--\w+", name):
     return argument
@@ -292,7 +293,7 @@ def check_writable(path: str, name: str) -> None:
 
 
 def check_output_file(path: str, overwrite: bool, *inputs: str) -> None:
-  """Checks that --output_file is writable, no input, and new or `overwrite`."""
+  """Checks --output_file: writable, no input, and new without `overwrite`."""
   check_disjoint(inputs, path)
   is_file = not os.path.exists(path) or os.path.isfile(path)
   if files.is_folder(path) or not is_file:

@@ -39,7 +39,7 @@ def fetched(path: str, output: str) -> Iterator[str]:
   """Yields the local path of a model; `path` is a URL or a local path.
 
   A zip goes to a folder beside `output`; success removes this folder. After an
-  error the same command continues the download. Errors have the remedy.
+  error the same command continues the download. Errors name the remedy.
   """
   if not path.startswith(ZIPS):
     yield from_hub(path) if path.startswith(HUB) else path

@@ -252,7 +252,7 @@ def _unwrapped(tensors):
 def _drop_copies(bert, tensors, is_tied):
   for key in sorted(_TIED.keys() & tensors.keys()):
     value, source = tensors.pop(key), _TIED[key]
-    tied = tensors.setdefault(source, value)  # the source may be missing
+    tied = tensors.setdefault(source, value)  # a file may lack `source`
     if not is_tied and not np.array_equal(value, tied):
       raise UserError(
         f"{bert.origin}: {key} differs from {source}; the original ties both. "

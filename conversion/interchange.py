@@ -77,7 +77,7 @@ def check_config(path: str, config_file: str | None) -> None:
 
 
 def file_of(prefix: str, flag: str, name: str) -> str | None:
-  """Existing file of a checkpoint: in its folder, or by a flag of run.json."""
+  """Finds a checkpoint's file: in its folder, or at the path in run.json."""
   named = run_json.path_of(checkpoint_files.run_of(prefix), flag)
   is_there = named and files.exists(named)
   return checkpoint_files.sibling_file(prefix, name) or (

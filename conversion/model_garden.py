@@ -215,7 +215,7 @@ def _head_keys(root):
         if path == "out_proj" and "dense" in node:
           keys |= _leaves("bert/pooler/dense", node["dense"])
         return keys
-  if _POOLER in root:  # checkpoint_items saves no other part
+  if _POOLER in root:  # Model Garden's checkpoint_items saves only this
     keys |= _leaves("bert/pooler/dense", root[_POOLER])
   return keys
 
@@ -223,7 +223,8 @@ def _head_keys(root):
 def _checked_config(bert, num_heads, config) -> dict:
   """Returns `config`, or sizes from the variables if `config` is None.
 
-  Raises UserError if `config` contradicts them, or nothing gives `num_heads`.
+  Raises UserError if `config` contradicts the variables, or if neither
+  `num_heads` nor `config` has the number of heads.
   """
   values = bert.values
   tables = [values[f"bert/embeddings/{name}"] for name in _EMBEDDINGS]
@@ -254,7 +255,7 @@ def _checked_config(bert, num_heads, config) -> dict:
 
 @interchange.names_path
 def read_module(folder: str, config_file: str | None = None) -> CanonicalModel:
-  """Reads a module's encoder, masked-LM head, vocabulary and case."""
+  """Reads a Hub module: encoder, masked-LM head, vocabulary, letter case."""
   prefix = os.path.join(folder, "variables", "variables")
   path = os.path.join(folder, "saved_model.pb")
   with files.open_for_reading(path) as file:

@@ -26,7 +26,7 @@ _HEADS = {"run_classifier": "classification", "run_ner": "tagging"}
 
 
 def read_config(prefix: str, path: str | None = None) -> dict | None:
-  """Reads bert_config.json at `path` or of a checkpoint; None if absent."""
+  """Reads bert_config.json: at `path`, or the checkpoint's; None if absent."""
   path = path or interchange.file_of(prefix, "bert_config_file", BERT_CONFIG)
   return None if path is None else textfiles.read_json(path)
 
@@ -93,7 +93,7 @@ def write(bert: CanonicalModel, folder: str) -> str:
     copies[VOCABULARY] = bert.vocabulary
   for name, path in copies.items():
     interchange.copy(path, os.path.join(folder, name))
-  source = os.path.dirname(bert.origin)  # keep the source's files
+  source = os.path.dirname(bert.origin)  # its files stay
   if os.path.realpath(source) != os.path.realpath(folder):
     written = {BERT_CONFIG: bert.config, labels.FILE_NAME: bert.labels} | copies
     optional = interchange.FILES[interchange.ORIGINAL][2:]
@@ -112,7 +112,7 @@ def complete(
 
   `vocab_file` and `do_lower_case` replace the model's own. `for_transformers`
   adds checks for a Hugging Face folder, and makes float16 float32. Raises
-  UserError with the part that is wrong.
+  UserError that names the part that is wrong.
   """
   is_named = bert.labels and "output_bias" in bert.values
   if is_named and len(bert.labels) != bert.num_labels:

@@ -196,7 +196,7 @@ def check_fine_tuning(
 
 
 def _check_teacher(settings: FineTuning, same):
-  """Checks that this program trained --teacher, and on the same tokens."""
+  """Checks that this program trained --teacher, with the same tokens."""
   teacher = settings.needed("teacher")
   if os.path.realpath(teacher) == os.path.realpath(settings.output_dir):
     raise UserError("--teacher is --output_dir: name another folder")
@@ -221,7 +221,7 @@ def _check_teacher(settings: FineTuning, same):
 
 
 def check_head(settings: FineTuning, name: str) -> None:
-  """Raises ValueError if a flag differs from the training of the head."""
+  """Raises ValueError if the head was trained with another value of a flag."""
   own = checkpoint_files.choose_checkpoint(settings.output_dir)
   start = own or settings.init_checkpoint
   if not start or (not own and settings.do_train and settings.new_head):
@@ -238,7 +238,7 @@ def check_head(settings: FineTuning, name: str) -> None:
 def vocabulary_mark(settings: Training, paths: Iterable[str]) -> str | None:
   """Fingerprint of a training's vocabulary, None if unknown.
 
-  Without --vocab_file the records tell it, or an earlier training.
+  Without --vocab_file, the records or run.json of an earlier training have it.
   """
   if settings.vocab_file:
     return settings.tokenizer.fingerprint

@@ -19,8 +19,9 @@ def make_strategy(settings: Devices) -> tf.distribute.Strategy:
   """Makes the strategy of --distribution_strategy and the TPU flags.
 
   Default: mirrored with several GPUs, otherwise one device. Call this function
-  before TensorFlow uses a device: workers connect first, and logical CPU
-  devices are fixed then. Raises ValueError for contradictions or a missing TPU.
+  before TensorFlow uses a device. Later, workers can no longer connect, and the
+  logical CPU devices are fixed. Raises ValueError for contradictions or a
+  missing TPU.
   """
   checks.check_devices(settings)
   start_up.silence_xla()
@@ -103,8 +104,8 @@ def _strategy(name: str, settings: Devices):
         "--distribution_strategy=multi_worker_mirrored needs the environment "
         "variable TF_CONFIG, with all workers and the index of this one"
       )
-    # No timeout: each collective would leave a thread that sleeps that long.
-    # A missing heartbeat reveals a lost worker.
+    # With a timeout, each collective operation would leave a thread that sleeps
+    # until then. A missing heartbeat reveals a lost worker.
     options = tf.distribute.experimental.CommunicationOptions()
     if tf.config.get_visible_devices("GPU"):
       # The default, AUTO, sends gradients of GPUs through gRPC.

@@ -48,7 +48,7 @@ class Task(ABC, Generic[S, R]):
 
   unit: ClassVar[str] = "examples"  # name of a record in the log
   predicted: ClassVar[str] = "test"  # split of --do_predict
-  has_table: ClassVar[bool] = False  # writes eval_predictions.tsv itself
+  has_table: ClassVar[bool] = False  # the task writes eval_predictions.tsv
 
   @property
   @abstractmethod
@@ -149,7 +149,7 @@ def train(
   """Fine-tunes a model for --num_train_epochs, in the strategy's scope.
 
   Saves the best checkpoint with --keep_best. Raises ValueError if the examples
-  make no step.
+  are too few for a step.
   """
   settings, source = run.settings, data["train"]
   steps = _num_steps(settings, task.num_examples(source))
@@ -251,7 +251,10 @@ def _num_steps(settings: FineTuning, num_examples: int) -> int:
 
 
 def packs_examples(settings: Packing, config: BertConfig) -> bool | None:
-  """Value of --pack_examples; without the flag None, or False if impossible."""
+  """Value of --pack_examples. By default None, or False if packing cannot work.
+
+  None lets batching.plan decide.
+  """
   if settings.pack_examples is not None:
     return settings.pack_examples
   conflict = checks.packing_conflict(settings, config)

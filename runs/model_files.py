@@ -43,7 +43,7 @@ def config(settings: Network) -> BertConfig:
 
 
 def check(settings: TrainedModel, network: BertConfig) -> None:
-  """Checks that flags fit the model in --init_checkpoint, to predict with.
+  """Checks that flags fit the model in --init_checkpoint, before it predicts.
 
   `network` is read from --bert_config_file. Raises ValueError for another size,
   vocabulary, letter case or attention.
@@ -71,7 +71,7 @@ def check_init_checkpoint(
     if settings.vocab_file:
       case = settings.do_lower_case
       tokenization.validate_case_matches_checkpoint(case, path)
-    # Pre-training without a vocabulary reads records and ignores the flag.
+    # Pre-training without --vocab_file reads records: letter case is unknown.
     if settings.vocab_file and trained.get("vocab_file"):
       lower_case = settings.do_lower_case, trained.get("do_lower_case")
       try:
@@ -90,7 +90,7 @@ def check_init_checkpoint(
 
 
 def check_same(name: str, value, trained, owner: str, remedy: str) -> None:
-  """Raises ValueError if a training had another value; None is unknown."""
+  """Raises ValueError if `trained` is another value; None means unknown."""
   if trained is not None and str(value).lower() != str(trained).lower():
     raise UserError(
       f"--{name}={value}, but {owner} was trained with --{name}={trained}: "
@@ -165,7 +165,7 @@ def check_vocabulary(settings: Tokens, size: int, start: str | None) -> None:
 
 
 def check_objective(objective: str | None) -> None:
-  """Raises ValueError if models of an objective cannot fill masks."""
+  """Raises ValueError if models trained with an objective cannot fill masks."""
   if objective in SIDES:
     raise UserError(
       f"a model of --objective={objective} cannot fill masks: take one "

@@ -24,7 +24,7 @@ _OF_TEXT = ("vocab_file", "do_lower_case")
 def from_record(
   kind: type[S], folder: str, entry: Mapping, changes: Mapping
 ) -> S:
-  """Makes settings from an entry of run.json, without the training data.
+  """Makes settings from an entry of run.json, without the training's inputs.
 
   `changes` override the entry. A flag in neither has its default. Raises
   ValueError for an unknown name or a value of the wrong type, FileNotFoundError
@@ -79,7 +79,7 @@ def _checked(flag: Flag, value):
 
 
 def _existing_file(folder, entry, name, values):
-  """Path of a run's file, by the entry's flag or in the folder."""
+  """Finds a run's file: at the path in the entry, or in the folder."""
   path = run_json.path_of(entry, name)
   if path and files.exists(path):
     return path
@@ -107,7 +107,7 @@ def save_command(settings: Training, seed: int) -> None:
 
 
 def warn_if_changed(settings: Training, path: str) -> None:
-  """Warns if the training of a checkpoint or folder had other flags."""
+  """Warns if a checkpoint or folder was trained with other flags than now."""
   flags = flags_of(type(settings))
   changes = [
     f"--{name}={value} (now {settings[name]})"
@@ -124,7 +124,7 @@ def warn_if_changed(settings: Training, path: str) -> None:
 
 
 def read_trials(output_dir: str) -> list[dict[str, str]]:
-  """Rows of a folder's sweep.tsv by column; none without that file."""
+  """Rows of a folder's sweep.tsv, each a dict by column; [] without a file."""
   path = os.path.join(output_dir, SWEEP_TABLE)
   if not files.exists(path):
     return []

@@ -44,9 +44,9 @@ S = TypeVar("S", bound=Training | ServedEncoder)
 class Run(Generic[T_co]):
   """One start of a training program.
 
-  Sets the dtype policy and the random seed before you build models. `config`
-  describes the encoder; `seed` determines initial values, data order and
-  dropout.
+  Make the Run before its models, because it sets the dtype policy and the
+  random seed. `config` describes the encoder. `seed` determines initial values,
+  data order and dropout.
   """
 
   def __init__(self, settings: T_co, config: BertConfig):
@@ -77,11 +77,12 @@ class Run(Generic[T_co]):
   ) -> Iterator[int]:
     """Trains a model in the strategy's scope; yields the steps to evaluate.
 
-    Resumes from the newest checkpoint, or starts from --init_checkpoint, but
-    with `new_head` keeps the head's initial values. The learning rate reaches 0
-    at `num_train_steps`. The training ends at the step `stop_at`, if not 0.
-    `unit` names an example in the log. `evaluated` is the last step that an
-    earlier start has evaluated; `evaluate_last` yields the last step, too.
+    Resumes from the newest checkpoint, or starts from --init_checkpoint. A
+    start with `new_head` does not restore the head. The learning rate reaches 0
+    at `num_train_steps`. The training ends at the step `stop_at`, if this is
+    not 0. `unit` names an example in the log. `evaluated` is the last step that
+    an earlier start of the run has evaluated. `evaluate_last` yields the last
+    step, too.
     """
     settings = self.settings
     if source.packing:
@@ -97,7 +98,7 @@ class Run(Generic[T_co]):
     if own := self.checkpoints.newest_readable():
       record.warn_if_changed(settings, own)
     if processes.has_others() and processes.is_chief():
-      # The chief scans files without an index once. The other workers wait.
+      # Only the chief scans files that lack an index. The other workers wait.
       record_scan.load_index(source.files, source.index_file)
     run_folder.wait_for_chief()
     self.checkpoints.resume(step, settings.init_checkpoint, new_head)
@@ -162,7 +163,7 @@ class Run(Generic[T_co]):
     make = optimization.OPTIMIZERS[settings.optimizer]
     decay = settings.layerwise_learning_rate_decay
     multipliers = models.layerwise_lr_multipliers(trained, decay)
-    compiled = compiled and compiles_step(settings)  # a TPU: always
+    compiled = compiled and compiles_step(settings)  # a TPU always compiles
     return TrainStep(
       model,
       objective,
@@ -211,7 +212,7 @@ def load(
   Loads the first that exists: 1. the best checkpoint, if this run or the last
   training has --keep_best; 2. the newest of `checkpoints`;
   3. --init_checkpoint. An ensemble loads the best checkpoints of a sweep's best
-  trials. Raises ValueError without a checkpoint, or for another model.
+  trials. Raises ValueError without a checkpoint, or if it is of another model.
   """
   output_dir = settings.output_dir
   if isinstance(model, models.Ensemble):
@@ -298,5 +299,5 @@ def text_windows(settings: LongText) -> models.Windows | None:
 
 
 def set_export_policy(dtype: str, formats: Sequence[str]) -> None:
-  """Sets the policy of --dtype; trainable formats keep variables in float32."""
+  """Sets the policy of --dtype; trainable formats have float32 variables."""
   set_dtype_policy(dtype, any(FORMATS[n].is_trainable for n in formats))

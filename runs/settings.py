@@ -33,14 +33,14 @@ class Network(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class Tokens(Settings):
-  """The vocabulary; a program that reads records needs none."""
+  """The vocabulary. A program that reads records works without one."""
 
   vocab_file: str | None = common(None, "Vocabulary of the model, vocab.txt.")
   do_lower_case: bool = common(True, "Lower-case; False for cased models.")
 
   @cached_property
   def tokenizer(self) -> Tokenizer:
-    """The tokenizer by --vocab_file and --do_lower_case, read once."""
+    """The tokenizer that --vocab_file and --do_lower_case make, read once."""
     return open_tokenizer(self.needed("vocab_file"), self.do_lower_case)
 
 

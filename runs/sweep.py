@@ -26,10 +26,11 @@ T = TypeVar("T", bound=FineTuning)
 def run_sweep(settings: T) -> T:
   """Trains with each combination and seed that has no row in sweep.tsv.
 
-  Copies the best trial's checkpoint to the folder `best`. The chief worker
-  reads and writes. Call this before the process uses a device: the trials need
-  the devices. Returns settings that evaluate, predict and export the best model
-  without a training. Raises ChildProcessError if a trial fails.
+  Copies the best trial's checkpoint to the folder `best`. Only the chief worker
+  reads the trials' results and writes files. Call this function before the
+  process uses a device: the trials need the devices. Returns settings that
+  evaluate, predict and export the best model without training again. Raises
+  ChildProcessError if a trial fails.
   """
   output_dir = settings.output_dir
   first = 1 if settings.seed is None else settings.seed
@@ -119,7 +120,7 @@ def _copy_best(source, target):
     if files.exists(path):
       tf.io.gfile.copy(path, os.path.join(target, name), True)
   source, target = map(run_folder.best_folder, (source, target))
-  files.remove_folder(target)  # an earlier sweep with fewer trials
+  files.remove_folder(target)  # an earlier sweep left it
   tf.io.gfile.makedirs(target)
   for name in files.list_folder(source):
     tf.io.gfile.copy(os.path.join(source, name), os.path.join(target, name))

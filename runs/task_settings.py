@@ -133,7 +133,8 @@ class FineTuning(Vocabulary, Training):
   def frozen_layers(self, config: BertConfig) -> set[tuple]:
     """Layers that --freeze_layers names: numbers, ranges ("0-5") and parts.
 
-    ("encoder", 3) is a block, ("pooler", None) a part. Raises ValueError.
+    ("encoder", 3) is a block, ("pooler", None) a part. Raises ValueError for
+    another name.
     """
     parts = {"embeddings", "encoder", "pooler"}
     if config.add_bilstm:
@@ -207,7 +208,7 @@ class LongText(Settings):
 
   @property
   def row_length(self) -> int:
-    """Maximum tokens of a text: of all its windows together, if it has some."""
+    """Maximum number of tokens of a text, in all of its windows together."""
     windows = self.long_text == "windows"
     return self.max_text_length if windows else self.max_seq_length
 

@@ -57,7 +57,7 @@ def find_model(path: str) -> ModelFiles:
 
 
 def is_other(entry: Mapping, *tokenizers: Tokenizer) -> bool:
-  """True if a run.json entry has the fingerprint of none of the tokenizers."""
+  """True if an entry of run.json has a fingerprint, but no tokenizer has it."""
   mark = entry.get("vocabulary")
   return mark is not None and mark not in [t.fingerprint for t in tokenizers]
 
@@ -83,7 +83,7 @@ def sibling(path: str, flag: str) -> str | None:
 
 
 def vocabulary_of(path: str) -> str | None:
-  """Existing vocabulary in a checkpoint's folder, or by its run.json."""
+  """Finds a vocabulary: in a checkpoint's folder, or as its run.json says."""
   file = sibling(path, "vocab_file") or run_json.path_of(
     checkpoint_files.run_of(path), "vocab_file"
   )
@@ -99,7 +99,7 @@ def find_vocabulary(start: str, entry: Mapping, vocab_size: int) -> str | None:
   flags = ("bert_config_file", "init_checkpoint")
   for path in (start, *(run_json.path_of(entry, flag) for flag in flags)):
     file = path and sibling(path, "vocab_file")
-    with suppress(UserError, OSError):  # another file of that name
+    with suppress(UserError, OSError):  # not a vocabulary
       if not file:
         continue
       tokenizer = open_tokenizer(file)
@@ -110,7 +110,7 @@ def find_vocabulary(start: str, entry: Mapping, vocab_size: int) -> str | None:
 
 
 def lower_cases(trained_flags: Mapping, vocab_file: str) -> bool:
-  """True if a model lower-cases texts, by the run's flags or the vocabulary."""
+  """True if a model lower-cases texts, as run.json or its vocabulary says."""
   known = trained_flags.get("do_lower_case")
   if known is None or not trained_flags.get("vocab_file"):
     tokens = open_tokenizer(vocab_file).vocab

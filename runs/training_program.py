@@ -110,8 +110,8 @@ def dry_run(settings: T) -> Iterator[T]:
   """Context with the settings to run with, changed if --dry_run is set.
 
   A dry run passes all stages of the command, but leaves no outputs. With
-  --do_train it trains two steps; without, it loads the model in --output_dir.
-  Models and batches have full size, to test memory.
+  --do_train it trains two steps. Without --do_train it loads the model in
+  --output_dir. Models and batches have full size, to test memory.
   """
   if not settings.dry_run:
     yield settings

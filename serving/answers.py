@@ -1,8 +1,8 @@
 """Raw text to answers: the Answers of a task, and the files of an export.
 
-The folder of a model also has task.json (the task and its settings),
-tokenizer_config.json (with transformers' keys) and vocab.txt. labels.txt is
-there if the classes have names.
+Beside a model's file, an export has task.json (the task and its settings),
+tokenizer_config.json (with transformers' keys) and vocab.txt, and labels.txt if
+the classes have names.
 """
 
 import json
@@ -32,7 +32,7 @@ STYLE, SCRIPT = (Path(__file__).with_suffix(s) for s in (".css", ".js"))
 _OTHER_NAMES = {"text_a": "text", "tokens": "text", "sent1": "text"}
 _OTHER_NAMES |= {"text_b": "text_pair", "sent2": "text_pair"}
 _ID = "id"  # the answer repeats the id of a line
-# Short floats (0.2) take too long to write for larger arrays.
+# Larger arrays get no short floats (0.2): writing these takes too long.
 _MAX_SHORT_FLOATS = 10_000
 
 
@@ -55,9 +55,10 @@ class Encoded(NamedTuple):
 class Answers(Protocol):
   """Encodes texts into rows of a model, and decodes outputs into an answer.
 
-  `inputs` maps a name to 0 for a text, 1 for a list of texts. An example may
-  lack the `optional` inputs, and may give lists of words for `word_lists`.
-  `settings` are JSON values for the constructor. Each task has a class.
+  Each task has such a class. `inputs` maps the name of an input to 0 for a
+  text, or to 1 for a list of texts. An example may lack `optional` inputs. A
+  text in `word_lists` may be a list of words. `settings` are JSON values for
+  the constructor.
   """
 
   task: str  # name of the task's folder
@@ -80,8 +81,9 @@ class Answers(Protocol):
 class Engine(Protocol):
   """A model as a function of rows.
 
-  `max_rows` is the largest batch: 1 if rows are faster alone. `features` has
-  ranks of inputs, of one row; `outputs` has shapes for a batch, -1 is any size.
+  `max_rows` is the largest batch: 1 if rows are faster alone. `features` maps
+  an input to its rank in a row. `outputs` maps an output to its shape in a
+  batch, in which -1 is any size.
   """
 
   name: str  # for people
@@ -93,17 +95,17 @@ class Engine(Protocol):
     """Prepares what makes later calls of `run` faster."""
 
   def run(self, rows: Iterable[Row]) -> Iterable[Outputs]:
-    """Computes outputs of rows of any length; UserError for a refused row."""
+    """Computes outputs of rows of any length; UserError if it refuses a row."""
 
 
 class TextModel:
-  """A function from texts to answers, by an engine and Answers."""
+  """A function from texts to answers, which joins an engine and Answers."""
 
   def __init__(self, answers: Answers, engine: Engine):
     self.answers, self.engine = answers, engine
 
   def __call__(self, examples: Sequence[Texts]) -> list[dict]:
-    """Answers examples, each a text or a list of texts by input."""
+    """Answers examples, dicts from an input to a text or a list of texts."""
     encoded = []
 
     def rows():
@@ -144,7 +146,7 @@ def stack(rows: Sequence[Row]) -> dict[str, np.ndarray]:
 
 
 def sigmoid(logits: np.ndarray) -> np.ndarray:
-  """Elementwise probabilities of logits; 1 / (1 + exp(-x)) can overflow."""
+  """Elementwise 1 / (1 + exp(-x)), but exp cannot overflow."""
   return np.exp(-np.logaddexp(0, -logits))
 
 
@@ -169,7 +171,7 @@ def to_list(values: np.ndarray) -> list:
 
 
 def read_lines(lines: Iterable[bytes], predict) -> Iterator[dict]:
-  """Yields texts by input for each line; a UserError names the line.
+  """Yields a dict from inputs to texts for each line; UserErrors name the line.
 
   A line is a JSON object, or a single input: a text or a list of words.
   """
@@ -215,9 +217,9 @@ def rename(texts: Mapping, inputs: Collection[str]) -> dict:
 
 
 def answer_rows(predict, rows: Iterator[dict], size: int) -> Iterator[dict]:
-  """Yields answers, by batches; an answer begins with the row's id.
+  """Answers rows in batches of `size`; an answer begins with its row's id.
 
-  All rows before a wrong row get answers, before its UserError is raised.
+  A wrong row raises a UserError, after the answers of all rows before.
   """
   while True:
     batch: list[dict] = []

@@ -12,14 +12,14 @@ from serving.answers import Outputs, Row
 # Tokens of a batch: enough to keep a CPU busy, few enough for the CPU's caches.
 _CPU_TOKENS = 1024
 _MIN_ROWS, _MAX_ROWS = 8, 32
-# TensorFlow and LiteRT name the node after the line that says what is wrong.
+# TensorFlow and LiteRT say in a line what is wrong, then name the node.
 _NODE = re.compile(r"(?m)^(.*?)(?:\n\s*\[\[\{\{node |Node number \d+ \()")
 
 
 def batches(
   rows: Sequence[Row], max_tokens: int, max_rows: int = _MAX_ROWS
 ) -> Iterator[list[int]]:
-  """Yields indices of rows to batch: similar lengths need less padding."""
+  """Yields the indices of each batch's rows, whose lengths are similar."""
   shapes = [row["input_ids"].shape for row in rows]
   batch: list[int] = []
   for index in sorted(range(len(rows)), key=shapes.__getitem__):

@@ -28,7 +28,7 @@ from training import processes
 
 
 class TextSignature(tf.Module):
-  """Base class of TensorFlow graphs that answer raw text, given by `texts`."""
+  """Base class of graphs that answer raw text; `texts` has the input specs."""
 
   def __init__(self, tokenizer: GraphTokenizer, answers: Answers):
     super().__init__()
@@ -99,8 +99,8 @@ def outputs_function(model: keras.Model):
   def run(**inputs):
     checks = []
     if "masked_lm_positions" in inputs:
-      # A position outside the row would read the tokens of another row, perhaps
-      # another client.
+      # A position outside the row would read tokens of another row, perhaps of
+      # another client's text.
       positions = inputs["masked_lm_positions"]
       length = tf.shape(inputs["input_ids"])[1]
       is_inside = tf.reduce_all((positions >= 0) & (positions < length))

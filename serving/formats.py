@@ -22,10 +22,10 @@ class Format:
   name: str
   purpose: str
   files: Mapping[str, str] = field(default_factory=dict)  # name by engine
-  is_local: bool = False  # engines read one file alone, from a local disk
+  is_local: bool = False  # engines read a single file, from a local disk
   uses_gpu: bool = False
   is_trainable: bool = False  # by other programs
-  has_all_dtypes: bool = True  # or float32 activations alone
+  has_all_dtypes: bool = True  # False: only float32 activations
 
   @property
   def module(self):

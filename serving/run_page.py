@@ -26,9 +26,10 @@ _BINS = 10  # of confidence
 class Judged:
   """An example of the dev set with the model's answer.
 
-  `texts` and `answer` are as in Predictor. `is_right` is None for a score.
-  `pairs` has true and predicted labels of each labelled part, such as a word.
-  `truth` indexes the answer's `probabilities`. NaN is an unknown `probability`.
+  `texts` and `answer` are as in Predictor. `is_right` is None if labels are
+  scores. `pairs` has the true and the predicted label of each labelled part,
+  such as a word. `truth` is the index of the true label in the answer's
+  `probabilities`. An unknown `probability` is NaN.
   """
 
   texts: Texts
@@ -76,14 +77,14 @@ def write(
 ) -> str:
   """Writes run.html into a folder; returns its path.
 
-  `facts` and `flags` are shown as they are. `curves` has the lines of
+  The page shows `facts` and `flags` unchanged. `curves` has the lines of
   metrics.jsonl, `scores` the evaluation of the final model.
   """
 
   def finite(values):  # JSON lacks NaN and infinity
     return {k: float(v) for k, v in values.items() if np.isfinite(v)}
 
-  def badness(one):  # certain errors, or large differences, come first
+  def badness(one):  # confident errors or large differences come first
     if one.is_right is None:
       return abs(float(one.label) - float(one.prediction))
     return np.nan_to_num(one.probability)

@@ -18,13 +18,13 @@ from storage.tfrecord import encode_field
 WARM_UP_FILE = os.path.join("assets.extra", "tf_serving_warmup_requests")
 # Limits of a batch on a GPU.
 _GPU_TOKENS, _GPU_ROWS = 1 << 15, 512
-# Batches that a GPU computes sooner than the host starts their operations, in
-# rows, and the shortest of their lengths, which double.
+# Small batches, which a GPU computes faster than the host starts operations:
+# their numbers of rows, and the shortest length, which then doubles.
 _FEW_ROWS, _SHORTEST = (1, 2, 4, 8), 32
 
 
 class TensorFlowEngine(Batches):
-  """A concrete function; `owner` keeps the variables alive.
+  """Runs a concrete function; `owner` keeps the variables alive.
 
   On a GPU, small batches are padded to a few shapes, for which `warm_up`
   compiles programs.
@@ -50,8 +50,9 @@ class TensorFlowEngine(Batches):
     self._programs = {}  # by rows and length
 
   def warm_up(self) -> None:
-    """Compiles programs in a thread; batches run without until then."""
-    # XLA would ignore the check of positions, and choices have one more axis.
+    """Compiles programs in a thread. Until then batches run without them."""
+    # Other models get no programs: XLA would ignore the check of masked
+    # positions, and choices have one more axis.
     if self._on_gpu and [*self.features.values()] == [1] * 3:
       Thread(target=self._compile, daemon=True).start()
 
@@ -111,7 +112,7 @@ def load(path: str) -> TensorFlowEngine:
 
   for gpu in tf.config.list_physical_devices("GPU"):
     with suppress(RuntimeError):  # a GPU that is in use already
-      # A server leaves the rest of the memory to others.
+      # Take memory as needed, and leave the rest to other processes.
       tf.config.experimental.set_memory_growth(gpu, True)
   folder = os.path.dirname(path)
   try:

@@ -36,7 +36,8 @@ class LiteRtEngine:
     cores = num_cores()
     with no_stderr():  # XNNPACK prints a line, once a process
       self._alone = _Interpreter(path, cores)
-    factor = 4 if "float16" in os.path.basename(path) else 1  # unpacked first
+    # The interpreter unpacks float16.
+    factor = 4 if "float16" in os.path.basename(path) else 1
     others = cores * _MAX_COPIES // (factor * os.path.getsize(path)) - 1
     self._num_workers = min(max(others, 1), cores)
     self._threads = cores // self._num_workers
@@ -68,7 +69,7 @@ class LiteRtEngine:
       yield from results
       return
     waiting = map(self._submit, chain(first, rows))
-    # Submit a few rows at a time: a long request leaves room for others.
+    # Submit a few rows at a time, so that other requests can come between.
     running = deque(islice(waiting, 4 * self._num_workers))
     while running:
       result = running.popleft().result()
@@ -133,7 +134,7 @@ load = LiteRtEngine
 
 
 def save(folder: str, served) -> None:
-  """Writes three files: float32, float16 and int8 (matrices, and activations).
+  """Writes three files: float32, float16, and int8 matrices and activations.
 
   `serving_default` takes one row of any length. A free batch size would add
   shape computations, which keep XNNPACK from running all operations in one go.

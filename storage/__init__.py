@@ -18,7 +18,7 @@ _written_as_flags = False
 class UserError(ValueError):
   """A mistake of the user: one line with the culprit and the remedy.
 
-  Programs log UserErrors and OSErrors of a path. Other errors are defects.
+  Programs log UserErrors, and OSErrors with a path. Other errors are defects.
   """
 
 
@@ -111,7 +111,7 @@ _stderr_lock = threading.Lock()
 
 @contextmanager
 def no_stderr() -> Iterator[None]:
-  """Silences TensorFlow's C++ (stderr) if TF_CPP_MIN_LOG_LEVEL is 3."""
+  """Silences TensorFlow's C++ code on stderr if TF_CPP_MIN_LOG_LEVEL is 3."""
   if os.environ.get("TF_CPP_MIN_LOG_LEVEL") != "3":
     yield
     return

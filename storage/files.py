@@ -136,7 +136,7 @@ def expand(patterns: str) -> list[str]:
 
 
 def check_is_free(folder: str, flag: str = "export_dir") -> None:
-  """Raises FileExistsError if a file or a folder with content is there."""
+  """Raises FileExistsError if `folder` is a file, or has content."""
   if exists(folder) and (not is_folder(folder) or list_folder(folder)):
     message = f"{folder} is there already: remove it, or name another --{flag}"
     raise FileExistsError(message)
@@ -179,7 +179,8 @@ def open_for_writing(path: str) -> Iterator[BinaryIO]:
   except BaseException as error:
     if exists(part):
       remove(part)
-    # write() sets no filename. Without an errno, one would hide the message.
+    # write() sets no filename. In an error without errno, a filename would hide
+    # the message.
     if isinstance(error, OSError) and error.errno and not error.filename:
       error.filename = path
     raise

@@ -41,8 +41,9 @@ class Index:
 def load_index(paths: Sequence[str], cache: str | None = None) -> Index:
   """Indexes the blocks of TFRecord files; ValueError for a truncated file.
 
-  A file of another program lacks the index that tfrecord.create makes, and is
-  scanned. `cache` has the result until the file's size or time changes.
+  A file of another program lacks the index that tfrecord.create makes, so this
+  function scans the file. The file `cache` stores the result, which is valid
+  until the scanned file's size or time changes.
   """
   with ThreadPoolExecutor(16) as pool:  # remote files answer slowly
     indexes = zip(paths, pool.map(_read_index, paths), strict=True)
@@ -54,7 +55,7 @@ def load_index(paths: Sequence[str], cache: str | None = None) -> Index:
   }
   known: dict[str, np.ndarray] = {}
   if cache and foreign:
-    # No file, or a corrupt one: NumPy and zipfile raise many types.
+    # The cache may be missing or corrupt: NumPy and zipfile raise many types.
     with suppress(Exception), files.open_for_reading(cache) as file:
       known = dict(np.load(file))
   scanned = [path for key, path in foreign.items() if key not in known]
@@ -81,7 +82,7 @@ def load_index(paths: Sequence[str], cache: str | None = None) -> Index:
 
 
 def _read_index(path) -> np.ndarray | None:
-  """Reads the index beside a file, in the format of `_scan`; None if unfit."""
+  """Reads the index beside a file as `_scan` returns it; None if unusable."""
   try:
     facts = json.loads(files.read_text(tfrecord.index_path(path)))
     facts.pop("vocabulary", None)
@@ -98,7 +99,7 @@ def _read_index(path) -> np.ndarray | None:
 
 
 def vocabulary(path: str) -> str | None:
-  """Fingerprint of a file's vocabulary by its index; None if unknown."""
+  """Fingerprint of a file's vocabulary, as its index says; None if unknown."""
   with suppress(Exception):  # as in `_read_index`
     facts = json.loads(files.read_text(tfrecord.index_path(path)))
     if facts.items() >= tfrecord.identity(path).items():
@@ -139,7 +140,7 @@ class ScannedRecord(NamedTuple):
 def scan(path: str, schema: Schema | None = None) -> Iterator[ScannedRecord]:
   """Yields intact and corrupt records. Without a schema any content is intact.
 
-  Ends with a record whose end is unknown: no record after it can be found.
+  Ends with a record whose end is unknown, because the next cannot be found.
   """
   left = files.size(path)
   with files.open_for_reading(path) as file:
@@ -220,7 +221,7 @@ def check_record(
 
 
 def _errors(paths, schema) -> Iterator[tuple[str, str, str]]:
-  """Yields path, error with number (from 0) and remedy of corrupt records."""
+  """Yields corrupt records: path, error with number (from 0), remedy."""
   skips = setting("max_corrupt_records", "N")
   for path in paths:
     for number, record in enumerate(scan(path, schema)):

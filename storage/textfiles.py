@@ -115,7 +115,7 @@ def read_json(path: str) -> dict:
 def json_objects(
   path: str, lines: Iterable[str] | None = None
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-  """Yields line numbers and objects of JSON lines, `lines` if already read."""
+  """Yields the number and object of each JSON line, or of `lines` if given."""
   for number, line in enumerate(lines or text_lines(path), 1):
     if not line.strip():
       continue

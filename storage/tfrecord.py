@@ -1,7 +1,7 @@
 """Writes TFRecord files and parses tf.train.Examples without TensorFlow.
 
-Programs that only prepare data start sooner, and serialize faster than protocol
-buffers do.
+So programs that only prepare data start sooner. They also serialize faster than
+with protocol buffers.
 """
 
 import json
@@ -193,7 +193,7 @@ def parse(kind: str, data: bytes) -> Any:
 
 
 def features(data: bytes) -> dict:
-  """`Feature`s by name of a serialized tf.train.Example; raises ValueError."""
+  """The `Feature`s of a serialized Example, by name; raises ValueError."""
   entries = parse("Example", data).features.entries
   return {entry.name: entry.feature for entry in entries}
 

@@ -38,9 +38,10 @@ def ordered_map(
 ) -> Generator[Any, None, None]:
   """Yields the result of every task, in the order of the tasks.
 
-  Each process calls `prepare` once, which returns a task's function; 0 or 1
-  means this process. Functions and results are pickled. `idle` is called after
-  each 5 seconds without a result. ChildProcessError names a dead worker's task.
+  Each process calls `prepare` once, which returns the function of a task. If
+  `processes` is 0 or 1, this process does the tasks. Functions and results are
+  pickled. `idle` is called after each 5 seconds without a result.
+  ChildProcessError names a dead worker's task.
   """
   processes = min(processes, len(tasks))
   if processes < 2:
@@ -74,7 +75,7 @@ def _as_completed(prepare, tasks, processes, idle) -> Iterator[tuple[int, Any]]:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
       child_end.close()  # recv() then raises EOFError for a dead child
       connections.append(connection)
-    # Sending blocks until a child reads. So all children start before.
+    # Sending blocks until a child reads. So all children start first.
     for connection, (number, task) in zip(connections, waiting, strict=False):
       _send(connection, task)
       busy[connection] = number

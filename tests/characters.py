@@ -1,6 +1,7 @@
 """A tokenizer with a token for each character, unlike BERT's.
 
-Run as a program, this file registers the tokenizer and runs its first argument.
+Run as a program, this file registers the tokenizer, then runs the program that
+its first argument names.
 """
 
 import os

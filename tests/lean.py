@@ -27,7 +27,7 @@ _update = Optimizer.__dict__["_changed"]
 
 @contextlib.contextmanager
 def mode(fused: bool):
-  """Compiles operations and optimizes graphs inside, or leaves this out."""
+  """Context that compiles operations and optimizes graphs only if `fused`."""
   is_given = not fused and "BERT_FUSED_OPS" in os.environ
   before = tf.config.optimizer.get_experimental_options()
   options = {"disable_meta_optimizer": not fused}
@@ -44,7 +44,7 @@ def mode(fused: bool):
 
 @contextlib.contextmanager
 def program(fused: bool):
-  """Runs a program inside as for users, or as fast as possible."""
+  """Context for a program: as for users if `fused`, otherwise fast."""
   if fused:
     yield
     return

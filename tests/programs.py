@@ -1,9 +1,9 @@
 """Runs programs as users call them, but without the time of imports.
 
 Importing TensorFlow takes seconds, and so does the end of a process that has
-TensorFlow. A program is thus a fork of a process with TensorFlow, and exits at
-once. The tests in tests/parity, and the tests that kill, start processes of
-their own.
+imported it. So each program runs in a fork of a process that has imported
+TensorFlow, and the fork exits at once. Tests in tests/parity and tests that
+kill a program start new processes.
 """
 
 import importlib
@@ -74,7 +74,7 @@ def _program(name, arguments, streams, cwd, fused):
     code = 0
   except SystemExit as end:
     code = end.code or 0
-  except BaseException:  # Python would end like this
+  except BaseException:  # as Python does
     traceback.print_exc()
   finally:
     sys.stdout.flush()

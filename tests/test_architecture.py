@@ -1,4 +1,4 @@
-"""Imports point downwards, tasks are independent, names are the field's."""
+"""Imports go down, tasks are independent, names use words of the field."""
 
 import ast
 import re
@@ -81,7 +81,7 @@ def test_imports_go_down_only(path):
   assert roots & {*PACKAGES, *LIBRARIES, *programs} <= allowed
 
 
-def test_requirements_name_what_is_imported():
+def test_requirements_list_every_imported_package():
   names = {}
   for path in (*FILES, *PROGRAMS, *ROOT.glob("experiments/*.py")):
     for module in _imports(path):
@@ -103,7 +103,7 @@ def test_no_task_imports_another_and_only_task_files_import_cli(path):
   tasks = {folder.name for folder in ROOT.glob("tasks/*/")}
   imported = {m[1] for m in _imports(path) if m[0] == "tasks" and len(m) > 1}
   assert imported & tasks <= {path.parent.name}
-  # Flags end at task.py: modules below get values.
+  # Only files such as task.py see flags. Modules below get values.
   assert _sees_settings(path) or "cli" not in {m[0] for m in _imports(path)}
 
 
@@ -124,8 +124,7 @@ def test_names_have_words_of_the_field(folder):
 
 
 @pytest.mark.parametrize("path", FILES, ids=_id)
-def test_flags_end_at_a_task(path):
-  """Below programs, cli and each task.py, functions get values."""
+def test_functions_below_a_task_get_values_instead_of_settings(path):
   if path.parent.name in ("cli", "runs") or _sees_settings(path):
     return
   names = {"args", "settings"} if "tasks" in path.parts else {"args"}
@@ -154,7 +153,7 @@ tasks.multiple_choice.examples, tasks.squad.records"""
 @pytest.mark.parametrize(
   ("library", "modules"), [("tensorflow", WORKERS), ("numpy", "build_vocab")]
 )
-def test_workers_and_vocabularies_need_no_large_library(library, modules):
+def test_workers_and_build_vocab_import_no_large_library(library, modules):
   code = f"import sys, {' '.join(modules.split())}"
   done = programs.python(["-c", f"{code}; print({library!r} in sys.modules)"])
   assert done.stdout.strip() == "False"

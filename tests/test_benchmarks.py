@@ -25,11 +25,11 @@ def _run(name, *arguments):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_tables_are_those_of_the_results(name):
+def test_each_table_shows_the_saved_results(name):
   assert importlib.import_module(f"benchmarks.{name}").TABLE.is_current()
 
 
-def test_a_benchmark_has_help_and_names_mistakes():
+def test_a_benchmark_prints_help_and_reports_mistakes():
   done = _run("train_step", "--help")
   assert done.returncode == 0
   assert "turns of each contestant (7)" in " ".join(done.stdout.split())
@@ -48,18 +48,18 @@ def test_benchmarks_of_the_step_run(command):
   assert SMALL in row
 
 
-def test_a_worker_that_fails_is_named():
+def test_an_error_names_the_worker_that_fails():
   command = [sys.executable, "-c", "1/0"]
   failing = contest.Contestant("command", {"command": command})
   with pytest.raises(ValueError, match="worker command ended with 1: see"):
     contest.interleave({"a": failing}, 1)
 
 
-def test_ratios_are_those_of_rounds():
+def test_a_ratio_is_the_median_of_rounds_with_its_range():
   assert contest.ratios([2, 6, 8], [1, 2, 1]) == ("3.00", "2.00-8.00")
 
 
-def test_ratios_of_serving_are_to_peers_of_the_same_type():
+def test_ratios_of_serving_compare_with_peers_of_the_same_type():
   means = {"ours, int8": 1.0, "ours, bfloat16": 3.0}
   means |= {"transformers, float32": 2.0, "transformers, bfloat16": 6.0}
   seconds = {name: [mean, mean] for name, mean in means.items()}
@@ -72,7 +72,7 @@ def test_ratios_of_serving_are_to_peers_of_the_same_type():
   assert second[4:6] == ["0.50", "-"]
 
 
-def test_peers_that_a_table_cannot_show_are_refused():
+def test_a_list_of_peers_without_the_reference_is_refused():
   peers = SimpleNamespace(peers=["ONNX Runtime float32"])
   with pytest.raises(ValueError, match="--peers lacks transformers float32"):
     next(serving.measure(peers))
@@ -113,7 +113,7 @@ def test_every_processor_has_a_table_of_its_newest_results(table):
   assert "| a | 2 |" in second and second.endswith("on X2.")
 
 
-def test_nothing_is_measured_for_a_table_without_comments(table):
+def test_nothing_is_measured_for_a_document_without_marks(table):
   table.document.write_text("Nothing.\n")
   results = (pytest.fail("measured") for _ in range(1))
   with pytest.raises(ValueError, match=r"README\.md has no comments"):

@@ -64,7 +64,7 @@ def test_vectors_are_means_of_tokens(values):
   assert values["answer"]["tokens"] == ["[CLS]", "a", "film", ".", "[SEP]"]
 
 
-def test_a_checkpoint_of_a_keras_model_is_read_again(values, folder):
+def test_a_checkpoint_that_keras_code_wrote_can_be_restored(values, folder):
   path = folder.parent / "film" / "model.ckpt-1"
   model = models.classifier(values["model"].get_layer("bert").config, 2)
   checkpoint.restore_strict(model, str(path))
@@ -73,7 +73,7 @@ def test_a_checkpoint_of_a_keras_model_is_read_again(values, folder):
   np.testing.assert_allclose(model(batch)["logits"], expected, atol=1e-5)
 
 
-def test_a_head_for_other_labels_starts_afresh(values, folder, caplog):
+def test_a_head_with_more_labels_gets_initial_values(values, folder, caplog):
   trained = folder.parent / "film"
   for name in ("bert_config.json", "vocab.txt"):
     shutil.copy(folder / name, trained)
@@ -102,7 +102,7 @@ def test_rows_have_the_tokens_of_texts_and_pairs(folder):
       np.testing.assert_array_equal(values, alone[name])
 
 
-def test_vectors_are_an_array_and_normalized_if_asked(values, folder):
+def test_embed_returns_an_array_and_normalizes_on_request(values, folder):
   model, encode = values["model"], values["encode"]
   texts = ["a film", "is very good", "not"]
   embed = Predictor(folder, layers="-2,-1").embed
@@ -120,7 +120,7 @@ def test_vectors_are_an_array_and_normalized_if_asked(values, folder):
 
 
 @pytest.mark.parametrize("name", bert_packages.PACKAGES.split())
-def test_a_file_that_hides_a_package_is_named(tmp_path, monkeypatch, name):
+def test_a_file_that_hides_a_package_is_reported(tmp_path, monkeypatch, name):
   (tmp_path / f"{name}.py").touch()
   monkeypatch.syspath_prepend(tmp_path)
   monkeypatch.delitem(sys.modules, name, raising=False)
@@ -133,7 +133,7 @@ LEVEL = "; import os; print(os.environ['TF_CPP_MIN_LOG_LEVEL'])"
 
 
 @pytest.mark.parametrize("name", ["bert_packages", shared.slow("bert")])
-def test_tensorflow_is_silent(name):
+def test_importing_the_module_silences_tensorflow(name):
   environment = {**os.environ}
   environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
   done = programs.python(["-c", f"import {name}{LEVEL}"], env=environment)
@@ -178,7 +178,7 @@ def test_the_length_comes_from_the_argument_or_the_model(folder, given, length):
   assert encode(["a " * 20])["input_ids"].shape == (1, length)
 
 
-def test_mistakes_name_culprit_and_remedy(folder, tmp_path):
+def test_errors_name_culprit_and_remedy(folder, tmp_path):
   encode = bert.TextEncoder(folder / "vocab.txt")
   with pytest.raises(ValueError, match="do_lower_case='False': give True or"):
     bert.load(folder, do_lower_case="False")

@@ -35,9 +35,7 @@ def _model(tmp_path):
 
 
 @pytest.mark.slow
-def test_characters_are_recorded_trained_exported_and_answered(
-  model, tmp_path, monkeypatch
-):
+def test_a_model_of_characters_trains_and_answers(model, tmp_path, monkeypatch):
   monkeypatch.setitem(
     tokenization.KINDS, characters.ENDING, characters.Characters
   )

@@ -22,7 +22,7 @@ def _write(path, text):
 
 @pytest.fixture(name="run")
 def _run(tmp_path):
-  """Returns a function that runs .ci/run; gives status and calls of make."""
+  """Makes a function that runs .ci/run; returns the process, calls of make."""
   checkout, temporary = tmp_path / "checkout", tmp_path / "temporary"
   (checkout / ".ci").mkdir(parents=True)
   shutil.copy(ROOT / ".ci/run", checkout / ".ci/run")
@@ -53,7 +53,7 @@ def _run(tmp_path):
   ],
 )
 @pytest.mark.parametrize("status", [0, 3])
-def test_the_tests_get_the_real_data_and_their_status_counts(
+def test_ci_gives_the_tests_real_data_and_returns_their_status(
   run, tmp_path, unpack, has_archive, is_unpacked, status
 ):
   (tmp_path / "shared").mkdir()

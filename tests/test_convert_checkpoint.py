@@ -31,7 +31,7 @@ def _values(model):
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-  """Writes an output folder, a released model, and other files of each."""
+  """Writes a release, a tagger's output folder, and a model of unknown kind."""
   folder = tmp_path_factory.mktemp("runs")
   bert = folder / "bert"
   bert.mkdir()
@@ -50,7 +50,7 @@ def runs(tmp_path_factory):
   return folder
 
 
-def test_a_checkpoint_comes_back_bit_for_bit(runs, tmp_path):
+def test_a_checkpoint_survives_two_conversions_bit_for_bit(runs, tmp_path):
   bert, there, back = runs / "bert", tmp_path / "there", tmp_path / "back"
   for source, target in ((bert, there), (there, back)):
     log = run("convert_checkpoint", input=source, output=target)
@@ -89,7 +89,7 @@ def test_a_checkpoint_without_slots_has_a_third_of_the_size(runs, tmp_path):
   assert part < 0.34 * complete
 
 
-def test_a_preset_becomes_the_original(tmp_path):
+def test_a_preset_of_keras_hub_becomes_a_checkpoint_of_the_original(tmp_path):
   original, converted = tmp_path / "original", tmp_path / "hugging_face"
   log = run("convert_checkpoint", input=PRESET, output=original)
   assert "need --do_lower_case=False" in log
@@ -137,7 +137,7 @@ input=&bert output=@few | exist already
 """
 
 
-def test_mistakes_are_named_and_nothing_is_written(runs, tmp_path):
+def test_mistakes_are_reported_and_write_nothing(runs, tmp_path):
   shutil.copytree(runs / "bert", tmp_path / "cased_L-12_H-768_A-12")
   (tmp_path / "short.txt").write_text("a\nb\n")
   (tmp_path / "long.txt").write_text("\n".join("abcdefgh"))

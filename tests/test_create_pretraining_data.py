@@ -51,7 +51,7 @@ def test_the_first_command_of_the_original_runs_verbatim(tmp_path):
   assert number >= 5 * 5  # each document, five times
 
 
-def test_pairs_may_stay_unmasked(tmp_path):
+def test_dynamic_masking_leaves_pairs_unmasked(tmp_path):
   outputs = f"{tmp_path}/a,{tmp_path}/b"
   log = _run(output_file=outputs, masking="dynamic")
   schema = features.pretraining(128)
@@ -61,7 +61,7 @@ def test_pairs_may_stay_unmasked(tmp_path):
   assert "[MASK]" not in log
 
 
-def test_a_vocabulary_with_a_blank_end_is_warned_of(tmp_path):
+def test_a_blank_last_line_of_a_vocabulary_gives_a_warning(tmp_path):
   (tmp_path / "vocab.txt").write_text(f"{(GOLDEN / 'vocab.txt').read_text()}\n")
   flags = {"vocab_file": tmp_path / "vocab.txt", "output_file": tmp_path / "a"}
   assert "vocab.txt ends with a blank line, which count" in _run(**flags)
@@ -100,7 +100,7 @@ def test_documents_of_one_sentence_are_reported_once(tmp_path):
   assert "1,500 instances, 1,500 random next sentences" in log
 
 
-def test_files_of_one_line_are_one_document(tmp_path):
+def test_files_of_one_line_are_one_document_unless_workers_read_them(tmp_path):
   for number, line in enumerate(LINES[:40]):
     (tmp_path / f"{number}.txt").write_text(f"{line}\n")
   flags = {"input_file": tmp_path / "*.txt", "output_file": tmp_path / "out"}
@@ -126,7 +126,7 @@ def test_apache_beam_makes_the_records(tmp_path):
   assert text.exists()
 
 
-def test_a_missing_apache_beam_is_named_with_its_remedy(monkeypatch):
+def test_an_error_says_how_to_install_apache_beam(monkeypatch):
   monkeypatch.setitem(sys.modules, "apache_beam", None)
   monkeypatch.delitem(sys.modules, "data.pretraining.beam", raising=False)
   with pytest.raises(ValueError, match="`pip install -r requirements-beam"):

@@ -10,7 +10,7 @@ PARTS = ("train", "dev")
 SENTENCES = "It returns a value. It is a function of two arguments."
 
 
-def test_no_sentence_is_there_twice_and_code_is_left_out(tmp_path, monkeypatch):
+def test_the_demo_text_has_no_sentence_twice_and_no_code(tmp_path, monkeypatch):
   topics = {f"t{n}": SENTENCES for n in range(8)}
   topics["t4"] += " This one is new.\n\n   >>> print(1)\n   1"
   monkeypatch.setattr(reference_text, "topics", topics)
@@ -31,7 +31,7 @@ def test_no_sentence_is_there_twice_and_code_is_left_out(tmp_path, monkeypatch):
   assert sorted([*saved, *(text for text, _ in rows)]) == module[1]
 
 
-def test_the_newest_python_that_works_is_taken(tmp_path):
+def test_make_takes_the_newest_python_that_works(tmp_path):
   """python3.13 exists but fails, like pyenv's commands for other versions."""
   scripts = {"3.13": "exit 127", "3.12": "echo python3.12", "3": "echo x"}
   for name, text in scripts.items():

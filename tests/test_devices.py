@@ -9,7 +9,7 @@ from data.vocab import SPECIAL_TOKENS
 from tests import programs, small_model
 
 WORDS = ["ann", "ben", "has", "a", "red", "blue", "boat", "kite", "who", "?"]
-NUMBER = 13  # odd: batches cannot share the rows evenly
+NUMBER = 13  # odd: two devices get different numbers of rows
 FLAGS = {
   "run_classifier": "task_name=tsv data_dir=data do_eval",
   "run_ner": "train_file=ner dev_file=ner do_eval",
@@ -73,7 +73,9 @@ TRAIN |= {"num_train_epochs": 1, "seed": 1}
 
 @pytest.mark.slow
 @pytest.mark.parametrize("program", FLAGS)
-def test_one_device_evaluates_what_two_have_trained(folder, tmp_path, program):
+def test_a_model_of_two_devices_scores_the_same_on_one(
+  folder, tmp_path, program
+):
   is_squad = program == "run_squad"
   path = tmp_path / ("predictions.json" if is_squad else "eval_results.txt")
   results = []

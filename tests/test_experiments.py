@@ -43,14 +43,14 @@ DIFFERENCES = {
 
 
 @pytest.mark.parametrize("runs", DIFFERENCES)
-def test_systems_of_a_table_differ_only_in_its_subject(runs):
+def test_runs_of_a_table_differ_only_in_what_the_table_compares(runs):
   table, *names = runs.split()
   first, second = ({*EVERY[f"{table}/{name}"].split()} for name in names)
   folders = {f"--output_dir={{work}}/{table}/{name}" for name in names}
   assert first ^ second == DIFFERENCES[runs] | folders
 
 
-def test_every_command_has_flags_of_its_program():
+def test_every_command_uses_only_flags_of_its_program():
   parsed = set()
   for command in (*EVERY.values(), *plan.PLAN["preparations"].values()):
     program, *words = command.split()
@@ -63,7 +63,7 @@ def test_every_command_has_flags_of_its_program():
     assert values(["", *words]) == [""], command
 
 
-def test_sentences_keep_text_and_answers():
+def test_splitting_into_sentences_keeps_text_and_answers():
   text = "One is here. Two is there. Three is away."
   answers = [{"text": "there", "answer_start": 20}]
   answers += [{"text": "Three", "answer_start": 27}]
@@ -76,7 +76,7 @@ def test_sentences_keep_text_and_answers():
     assert parts[part]["qas"] == [{"answers": moved}]
 
 
-def test_a_run_has_a_line_without_paths_of_the_machine(tmp_path, monkeypatch):
+def test_the_saved_line_of_a_run_names_no_local_path(tmp_path, monkeypatch):
   commands = []
 
   def call(command, **_):

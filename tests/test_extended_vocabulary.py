@@ -50,8 +50,8 @@ def _extended(given, tmp_path_factory):
 def test_the_words_with_most_pieces_become_tokens(extended):
   folder, log = extended
   tokens = list(vocab.load(folder / "vocab.txt"))
-  # The words save 6 * 3, 4 * 2 and 4 * 1 pieces. "carcinomas" alone would save
-  # 3 * 4, but saves 3 * 1 beside "carcinoma".
+  # The words save 6 * 3, 4 * 2 and 4 * 1 pieces. "carcinomas" would save 3 * 4,
+  # but only 3 * 1 if "carcinoma" is a token.
   assert tokens[5:7] == ["carcinoma", "fibrosis"]
   assert tokens[7:] == [*WORDS, "cystic"]
   assert "3 new words (carcinoma, fibrosis, cystic, ...), 1 of them" in log
@@ -78,7 +78,7 @@ def test_new_rows_are_the_means_of_their_pieces(given, extended):
   assert config["vocab_size"] == len(TOKENS) + 1
 
 
-def test_outputs_for_old_tokens_stay(given, extended):
+def test_outputs_for_old_tokens_do_not_change(given, extended):
   old_ids = [i for i in range(len(TOKENS)) if i not in (5, 6)]
   batch = small_model.batch(len(old_ids), 16)
   batch["input_ids"] = np.int32(old_ids)[batch["input_ids"]]

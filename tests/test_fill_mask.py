@@ -57,7 +57,7 @@ NOT_READ = [
 
 
 @pytest.mark.parametrize(("texts", "message"), NOT_READ)
-def test_texts_that_the_model_cannot_read_are_named(flags, texts, message):
+def test_texts_that_the_model_cannot_read_are_reported(flags, texts, message):
   programs.fails("fill_mask", message, **flags, **texts)
 
 

@@ -1,7 +1,7 @@
 """A run that is stopped at random moments ends like an undisturbed run.
 
 `kill -9` stops the process while it starts, trains or writes a file. SIGTERM
-stops the training, which then saves and ends well.
+stops the training, which then saves a checkpoint and ends with status 0.
 """
 
 import os
@@ -95,7 +95,7 @@ def _check_log(folder, latest, must_resume):
   assert "cannot be read" not in log
 
 
-def test_a_run_stopped_at_random_moments_ends_the_same(tmp_path):
+def test_a_run_stopped_at_random_moments_ends_like_an_undisturbed_run(tmp_path):
   toy.write_records(str(tmp_path / "a.tfrecord"), 60)
   plan = {"save_checkpoints_steps": 4, "iterations_per_loop": 4, "seed": 1}
   plan |= {"do_train": True, "num_train_steps": STEPS}

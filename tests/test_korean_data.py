@@ -38,18 +38,18 @@ CHARACTERS = [
 
 
 @pytest.mark.parametrize(("answer", "expected", "exact", "f1"), CHARACTERS)
-def test_characters_are_counted_as_by_korquad(answer, expected, exact, f1):
-  # The best of several right answers counts. A missing answer is wrong.
+def test_scores_of_characters_equal_korquads(answer, expected, exact, f1):
+  # A score is the best over several right answers. A missing answer scores 0.
   texts = ["", expected, "없음"]
   examples = [SquadExample("a", "?", [], answer_texts=texts)]
   examples.append(SquadExample("b", "?", [], answer_texts=["강"]))
   scores = metrics.score_characters(examples, Predictions({"a": answer}))
   if answer in ("", "..."):
-    exact = 1  # equal to the first
+    exact = 1  # equal to the first right answer, ""
   assert scores == pytest.approx({"exact_match": 50 * exact, "f1": 50 * f1})
 
 
-def test_the_first_answer_of_korquad_is_trained_on(tmp_path, caplog):
+def test_training_uses_the_first_of_several_answers(tmp_path, caplog):
   starts = {"서울": 0, "강": 5, "이": 7}
   answers = [{"text": t, "answer_start": n} for t, n in starts.items()]
   qas = [{"id": "1", "question": "강 이 ?", "answers": answers}]

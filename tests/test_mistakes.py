@@ -355,7 +355,7 @@ def _words(line):
 
 @pytest.fixture(name="outcomes", scope="module")
 def _outcomes(tmp_path_factory):
-  """Returns the outcome of each mistake: status, log, changed files."""
+  """Makes a function from a program to status, log, changed files by line."""
   folder = tmp_path_factory.mktemp("mistakes")
   _write_text(folder)
   _write_models(folder)
@@ -386,7 +386,7 @@ def _outcomes(tmp_path_factory):
 
 
 @pytest.mark.parametrize("line", MISTAKES, ids=lambda line: line[:60])
-def test_a_mistake_is_one_line_and_leaves_nothing(outcomes, line):
+def test_a_mistake_gives_one_line_and_changes_no_file(outcomes, line):
   name, _, message = _parts(line)
   status, log, changed = outcomes(name)[line]
   programs.check_error(status, log, message)

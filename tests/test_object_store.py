@@ -1,4 +1,4 @@
-"""Text, records and training give the same in an object store as on a disk."""
+"""Records and trainings in an object store equal those on a disk."""
 
 import os
 import signal
@@ -92,7 +92,7 @@ def _training(tmp_path, folder):
   return flags | {"bert_config_file": config_file, "learning_rate": 1e-3}
 
 
-def test_a_killed_training_in_the_store_ends_the_same(tmp_path):
+def test_a_killed_training_in_the_store_ends_like_one_on_a_disk(tmp_path):
   flags = _training(tmp_path, str(tmp_path))
   _run("run_pretraining", output_dir=tmp_path / "model", **flags)
   model = f"{BUCKET}/model"
@@ -118,7 +118,7 @@ def test_a_killed_training_in_the_store_ends_the_same(tmp_path):
   assert not [name for name in names if "partial" in name]
 
 
-def test_a_bucket_that_is_not_there_is_named(tmp_path):
+def test_a_missing_bucket_is_reported(tmp_path):
   flags = _training(tmp_path, str(tmp_path))
   process = start("run_pretraining", output_dir="gs://no/model", **flags)
   _, log = process.communicate()

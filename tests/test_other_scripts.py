@@ -7,8 +7,8 @@ import pytest
 
 from tests import programs
 
-# Parts of sentences for random documents. Each language has a list for who,
-# what happens and the end mark, then the joint between sentences.
+# Parts of sentences for random documents. Each language has lists of subjects,
+# predicates and end marks, and the string between two sentences.
 PROSE = {
   "hindi": (
     ["राम", "मेरी बहन", "बूढ़ा किसान", "पड़ोसी का लड़का", "डॉ. शर्मा"],

@@ -104,7 +104,7 @@ def _losses_and_gradients(model, objective, batch):
     *((case, s, False) for case in ("tagging", "masked LM") for s in SIZES[1:]),
   ],
 )
-def test_losses_and_gradients_are_those_of_padded_rows(case, sizes, few_shapes):
+def test_packing_changes_neither_losses_nor_gradients(case, sizes, few_shapes):
   make_batch, name, arguments, objective, rows = CASES[case]
   model = getattr(models, name)(CONFIG, **arguments)
   packed_model = models.packed(model)
@@ -152,7 +152,7 @@ def test_long_examples_fill_rows_first():
   assert shorter["input_ids"].shape == (3, 8)
 
 
-def test_packing_is_planned_by_the_lengths():
+def test_the_plan_of_packing_depends_on_the_lengths():
   for lengths, is_packed, expected in (
     ({12: 50, 20: 10, 90: 3}, None, Packing(96, 6)),
     ({12: 50, 20: 10, 200: 3}, None, Packing(128, 7)),  # truncated to 128
@@ -166,7 +166,7 @@ def test_packing_is_planned_by_the_lengths():
     assert rows is None or type(rows.row_length) is int  # not NumPy's
 
 
-def test_number_of_rows_is_that_of_packing():
+def test_the_planned_number_of_rows_equals_the_packed_number():
   for sizes in SIZES:
     for rows in (Packing(LENGTH), Packing(LENGTH, max_examples=2)):
       packed = rows.pack(_tensors(_classes(sizes)))
@@ -181,6 +181,6 @@ def _shallow(config):
 @pytest.mark.parametrize(
   "make", [models.encoder, models.span_labeler, _shallow]
 )
-def test_a_model_without_packed_rows_is_refused(make):
+def test_a_model_that_cannot_read_packed_rows_is_refused(make):
   with pytest.raises(ValueError, match="tagger of one encoder"):
     models.packed(make(CONFIG))

@@ -52,7 +52,7 @@ def test_links_lead_to_headings():
     assert not anchor or anchor in [a.replace(" ", "-") for a in anchors]
 
 
-def test_both_languages_say_the_same():
+def test_both_languages_have_the_same_references_and_commands():
   for pattern in (REFERENCE, re.compile(r"```.*?```", re.S)):
     assert pattern.findall(KOREAN) == pattern.findall(ENGLISH)
   assert len(re.findall("^### ", KOREAN, re.M)) == len(COMMANDS) == 12

@@ -35,7 +35,7 @@ def test_empty_lists_have_no_answers(pairs):
   assert pairs(text_a=[], text_b=[]) == []
 
 
-def test_values_are_plain(pairs):
+def test_answers_have_plain_python_values(pairs):
   [answer] = pairs(text_a=["ab c"], text_b=["d"])
   assert sorted(answer) == ["label", "labels", "probabilities"]
   assert answer["labels"] == list(tasks.LABELS)
@@ -45,7 +45,7 @@ def test_values_are_plain(pairs):
   assert sum(answer["probabilities"]) == pytest.approx(1.0)
 
 
-def test_wrong_inputs_are_named(pairs, tagger):
+def test_errors_name_wrong_inputs(pairs, tagger):
   both = r"takes text_a=\[...\], text_b=\[...\]"
   check = functools.partial(check_texts, "choices")
   for message, call in (
@@ -102,7 +102,7 @@ def test_a_model_of_a_task_has_no_vectors(tagger):
     tagger.embed(["a"])
 
 
-def test_words_and_texts_may_be_asked_together(tagger):
+def test_a_call_may_mix_texts_and_lists_of_words(tagger):
   for words in (["ab", "c"], ("ab", b"c"), np.array(["ab", "c"])):
     assert tagger([words, "d"]) == tagger(["ab c", "d"])
   [answer] = tagger([["a.b", "c"]])
@@ -161,7 +161,7 @@ def test_an_export_may_be_remote(folders, tagger):
   tasks.assert_same(answer, tagger(["ab c"])[0])
 
 
-def test_another_projects_savedmodel_is_named(folders, tmp_path):
+def test_a_savedmodel_of_another_project_is_refused(folders, tmp_path):
   spec = tf.TensorSpec([None], tf.string, name="x")
   echo = tf.function(lambda x: {"y": x}).get_concrete_function(spec)
   tf.saved_model.save(tf.Module(), str(tmp_path), {"serving_default": echo})
@@ -184,7 +184,7 @@ ENGINES = [
 
 
 @pytest.mark.parametrize(("has_gpu", "engine", "expected"), ENGINES)
-def test_the_engine_suits_the_machine_or_is_chosen(
+def test_the_engine_fits_the_machine_unless_the_user_chooses_one(
   folders, monkeypatch, has_gpu, engine, expected
 ):
   monkeypatch.setattr("serving.formats.has_gpu", lambda: has_gpu)
@@ -194,13 +194,13 @@ def test_the_engine_suits_the_machine_or_is_chosen(
   assert result == expected
 
 
-def test_a_model_that_needs_tensorflow_is_named(folders, monkeypatch):
+def test_an_error_says_that_a_model_needs_tensorflow(folders, monkeypatch):
   monkeypatch.setitem(sys.modules, "tensorflow", None)
   with pytest.raises(UserError, match="needs TensorFlow: pip install -r"):
     open_model(str(folders["tagging"]), "savedmodel")
 
 
-def test_an_engine_that_is_not_there_is_named(folders, tmp_path):
+def test_a_missing_engine_is_reported(folders, tmp_path):
   with pytest.raises(ValueError, match="no engine 'onnx': take one of auto, s"):
     Predictor(folders["tagging"], "onnx")
   for file in folders["tagging"].iterdir():
@@ -216,13 +216,13 @@ def test_an_engine_that_is_not_there_is_named(folders, tmp_path):
   [answer] = Predictor(tmp_path)(["ab c"])
   predict = Predictor(copy, "litert_int8", warm_up=True)
   assert predict(["ab c"]) == [answer]
-  # Another process gets what opens the same file.
+  # A pickled predictor opens its file again in another process.
   other = pickle.loads(pickle.dumps(predict))
   assert other._answer.engine.name == predict._answer.engine.name
   assert other(["ab c"]) == [answer]
 
 
-def test_only_a_gpu_that_the_process_may_use_counts(monkeypatch):
+def test_a_gpu_is_visible_only_if_tensorflow_can_use_it(monkeypatch):
   monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
   monkeypatch.setattr("glob.glob", lambda pattern: [])
   assert gpu_is_visible() is False
@@ -301,7 +301,7 @@ def test_each_argument_reaches_the_model(opened, given, named, expected):
 
 
 @pytest.mark.parametrize(("given", "number"), [({}, 0), ({"warm_up": True}, 1)])
-def test_a_model_is_warmed_up_if_asked(opened, given, number):
+def test_a_model_is_warmed_up_only_on_request(opened, given, number):
   Predictor("m", **given)
   assert opened.model.warmed == number
   assert opened.model.sizes == []

@@ -14,7 +14,7 @@ from storage import UserError
 
 
 class Model:
-  """Answers with the given texts, by the sorted names of the inputs."""
+  """Answers with the given texts, in the order of the inputs' names."""
 
   def __init__(self, **inputs):
     self.inputs, self.answers = inputs, self
@@ -57,7 +57,7 @@ def _call(monkeypatch, capsys):
   return call
 
 
-def test_a_closed_standard_input_is_named(call, monkeypatch):
+def test_a_closed_standard_input_is_reported(call, monkeypatch):
   assert call(Single, "--text=x")
   monkeypatch.setattr("sys.stdin", None)
   with pytest.raises(UserError, match="standard input is closed: give a text"):
@@ -83,7 +83,7 @@ def _texts(answers):
     (Choices, "--text=a --text_pair=b --choices=c --choices=d", CHOSEN),
   ],
 )
-def test_inputs_are_flags(call, model, argv, texts):
+def test_each_input_has_a_flag(call, model, argv, texts):
   words = [word.replace("~", " ") for word in argv.split()]
   assert _texts(call(model, *words)) == [texts]
 
@@ -143,7 +143,7 @@ def test_a_second_text_may_be_missing_in_some_lines(call):
   assert _texts(call(Masks, lines=lines)) == [["a"], ["b", "c"], ["d"]]
 
 
-def test_choices_of_several_numbers_are_asked_together(call):
+def test_lines_with_different_numbers_of_choices_make_one_batch(call):
   rows = [{"sent1": "a", "sent2": "b", "choices": ["c"] * n} for n in (1, 2)]
   answers = call(Choices, lines=[*map(json.dumps, rows)])
   sizes = [(len(answer["texts"][0]), answer["size"]) for answer in answers]
@@ -182,7 +182,7 @@ def test_flags_are_arguments_of_the_predictor(monkeypatch, flags, expected):
     ("/a --files=f", "/a is not a URL of a TF Serving: leave out files"),
   ],
 )
-def test_a_model_that_cannot_be_opened_is_named(model, message):
+def test_an_error_names_a_model_that_cannot_be_opened(model, message):
   with pytest.raises(UserError, match=f"^--model={message}"):
     _run([*f"--model={model}".split(), "--text=x"])
 
@@ -228,7 +228,7 @@ def test_an_error_names_the_command_line(call, model, flags, message):
     call(model, *flags.split())
 
 
-def test_a_text_is_given_once(call):
+def test_a_text_flag_that_is_given_twice_is_refused(call):
   with pytest.raises(UserError, match="--tokens is given 2 times"):
     call(Single, "--tokens=x", "--tokens=y")
 

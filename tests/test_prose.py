@@ -1,4 +1,4 @@
-"""Docstrings and comments are plain sentences: few symptoms of hard ones."""
+"""Docstrings and comments have few signs of sentences that are hard to read."""
 
 import ast
 import re

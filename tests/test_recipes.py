@@ -1,4 +1,4 @@
-"""Recipes: each says what the recipe is, and names flags of its program.
+"""Each recipe has a header, and only flags of its program.
 
 The tests of some programs make dry runs of recipes.
 """
@@ -36,7 +36,7 @@ def test_each_recipe_has_a_title_and_flags_of_its_program(name):
     assert flag in there or is_negated, word
 
 
-def test_the_readme_is_the_table_of_the_headers():
+def test_the_readme_has_the_table_of_all_headers():
   assert (table.HERE / "README.md").read_text() == table.table()
 
 
@@ -74,7 +74,7 @@ def test_answers_are_searched_in_the_first_400_words(tmp_path):
   assert (last.answer.text, len(last.doc_tokens)) == ("Stone", 400)
 
 
-def test_unusable_files_are_named(tmp_path):
+def test_unusable_files_are_reported(tmp_path):
   paths = _release(tmp_path, Other="Nobody knows.")
   with pytest.raises(UserError, match=r"no document in .* has an answer"):
     triviaqa.convert(*paths)

@@ -93,11 +93,11 @@ def _trained(sst, tmp_path_factory):
   return shared.once(tmp_path_factory, "run_classifier", train)
 
 
-def test_a_training_leaves_its_curves_with_the_last_evaluation(trained):
+def test_the_curves_of_a_training_include_the_last_evaluation(trained):
   output, _ = trained
   *_, evaluated = lines = report.read_metrics(str(output))
   assert {"eval_loss", "eval_accuracy", "step"} == evaluated.keys()
-  # The loss has a single term, which is not listed again.
+  # The loss has a single term, so there is no second column for the term.
   names = {"step", "loss", "accuracy", "learning_rate", "gradient_norm"}
   assert lines[0].keys() - {"examples_per_second"} == names
   pytest.importorskip("matplotlib")
@@ -115,10 +115,10 @@ def test_a_run_trains_and_evaluates(trained):
   assert results["eval_accuracy"] > 0.9
   assert "step 100 of 100, loss" in log
   assert "precision    recall  f1-score   support" in log
-  assert not (output / "labels.txt").exists()  # the task fixes them
+  assert not (output / "labels.txt").exists()  # the task fixes the labels
 
 
-def test_judged_predictions_agree_with_the_accuracy(trained):
+def test_eval_predictions_agree_with_the_accuracy(trained):
   output, _ = trained
   header, *judged = programs.table(output / "eval_predictions.tsv")
   assert header[:4] == ["id", "text", "label", "prediction"]
@@ -128,7 +128,7 @@ def test_judged_predictions_agree_with_the_accuracy(trained):
   assert "calibration" in (output / "run.html").read_text()
 
 
-def test_three_files_have_the_same_right_predictions(trained):
+def test_the_three_files_of_predictions_agree(trained):
   output, _ = trained
   header, *rows = programs.table(output / "SST-2.tsv")
   assert header == ["index", "prediction"]
@@ -162,7 +162,7 @@ def _several(given, tmp_path_factory):
   return data, output
 
 
-def test_several_labels_are_trained_and_predicted(several):
+def test_texts_with_several_labels_are_learned_and_predicted(several):
   data, output = several
   results = programs.results(output)
   names = "loss macro_f1 macro_f1_at_0.5 micro_f1 micro_f1_at_0.5".split()
@@ -191,7 +191,7 @@ def test_several_labels_are_trained_and_predicted(several):
     Predictor(output, multi_label=False)
 
 
-def test_an_encoder_alone_predicts_nothing(trained, sst, tmp_path):
+def test_an_encoder_without_a_head_is_refused(trained, sst, tmp_path):
   reader = checkpoint.open_reader(str(trained[0] / "model.ckpt-100"))
   encoder = {name: reader[name] for name in reader.shapes if "bert/" in name}
   path = str(tmp_path / "bert_model.ckpt")
@@ -282,7 +282,7 @@ def test_a_command_file_repeats_a_sweep_and_its_trials(sst, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_models_of_a_sweep_answer_together(sst, tmp_path):
+def test_an_ensemble_answers_with_the_mean_of_a_sweeps_models(sst, tmp_path):
   flags = sst | {"output_dir": tmp_path, "num_train_epochs": 1, "ensemble": 2}
   more = {"num_seeds": 2, "do_export": True, "export_dir": tmp_path / "export"}
   _run(**flags, **more, do_train=True, do_predict=True)

@@ -91,7 +91,7 @@ def test_a_tagger_learns_names_and_writes_scores(trained):
     assert result == (output / f"eval_predictions.{kind}").read_text()
 
 
-def test_a_checkpoint_alone_predicts_bare_words(trained, given, tmp_path):
+def test_a_saved_tagger_predicts_words_without_tags(trained, given, tmp_path):
   output = shutil.copytree(trained[0], tmp_path / "run")
   text = list(_text(12, "test"))
   # A sentence longer than a record, with a word without tokens.
@@ -141,7 +141,7 @@ def test_recipes_pass_a_dry_run(given, more):
   programs.check_dry_run("run_ner", recipe, **flags)
 
 
-def test_an_epoch_counts_records_not_sentences(given, tmp_path):
+def test_an_epoch_has_a_step_for_each_record_not_each_sentence(given, tmp_path):
   [first, *others] = _text(8, "train")
   sentences = [first * 8, *others]
   file = _write(tmp_path / "train.txt", sentences)

@@ -84,7 +84,7 @@ def test_a_model_learns_answers_and_scores(trained):
   assert json.loads(evaluated)["eval_f1"] == 100.0
 
 
-def test_answers_are_judged_for_a_table_and_a_page(trained):
+def test_a_table_and_a_page_show_right_and_predicted_answers(trained):
   header, *judged = programs.table(trained / "eval_predictions.tsv")
   assert header[1:5] == ["question", "context", "label", "prediction"]
   expected = [(text, text) for text in OWNERS.values()]
@@ -92,7 +92,7 @@ def test_answers_are_judged_for_a_table_and_a_page(trained):
   assert (trained / "run.html").exists()
 
 
-def test_a_checkpoint_alone_predicts_answers(trained, given, tmp_path):
+def test_a_saved_model_answers_without_training_again(trained, given, tmp_path):
   output = shutil.copytree(trained, tmp_path / "run")
   bare = _load(given["predict_file"])
   for paragraph in bare["data"][0]["paragraphs"]:

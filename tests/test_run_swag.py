@@ -80,7 +80,7 @@ def test_a_model_chooses_among_another_number_of_endings(trained):
   assert np.mean([row[-1] == "1" for row in judged]) > 0.9
 
 
-def test_a_checkpoint_alone_predicts_without_labels(trained, given, tmp_path):
+def test_a_saved_model_predicts_rows_without_labels(trained, given, tmp_path):
   output, _ = trained
   rows = list(_examples(11, 2, 3))
   expected = [row.pop("label") for row in rows]

@@ -33,7 +33,7 @@ def test_words_stay_apart_at_every_line_end(source, tmp_path):
   assert text == "Owls hunt at night.\nFoxes, too.\n\n" * (len(ends) + 1)
 
 
-def test_json_lines_and_pages_are_reported(tmp_path):
+def test_json_lines_and_web_pages_are_reported(tmp_path):
   (tmp_path / "a").write_text('{"text": "Owls hunt."}\n')
   (tmp_path / "b").write_text("<p>Owls hunt.</p>\n")
   for name in "ab":

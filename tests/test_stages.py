@@ -115,7 +115,7 @@ def test_a_training_of_version_1_needs_all_answers(tmp_path):
     ({"do_predict": True, "keep_best": True, "eval_steps": 3}, False),
   ],
 )
-def test_a_training_needs_answers_for_scores(tmp_path, flags, is_refused):
+def test_a_training_that_evaluates_needs_answers(tmp_path, flags, is_refused):
   train = _squad_file(tmp_path / "train", "b")
   dev = _squad_file(tmp_path / "dev", "b", None)
   args = programs.arguments(
@@ -129,7 +129,7 @@ def test_a_training_needs_answers_for_scores(tmp_path, flags, is_refused):
 
 
 @pytest.mark.parametrize("changes", [{}, {"ensemble": 1}, {"num_seeds": 1}])
-def test_a_sweep_predicts_for_the_ensembles_threshold(tmp_path, log, changes):
+def test_a_sweep_predicts_to_fit_a_threshold(tmp_path, log, changes):
   path = _squad_file(tmp_path / "dev", "b")
   flags = {"do_train": True, "do_export": True, "version_2_with_negative": True}
   flags |= {"train_file": path, "predict_file": path}
@@ -163,7 +163,7 @@ def _classifier(tmp_path):
     (False, 2, True, False),
   ],
 )
-def test_thresholds_are_fitted_where_they_are_missing(
+def test_missing_thresholds_are_fitted(
   tmp_path, classifier, log, has_dev, do_train, ensemble, is_known, fits
 ):
   if not has_dev:
@@ -179,13 +179,13 @@ def test_thresholds_are_fitted_where_they_are_missing(
   assert ("--do_eval is set" in log.text) == (fits and has_dev)
 
 
-def test_predictions_copy_the_columns_of_the_flag(classifier):
+def test_predictions_copy_the_columns_in_prediction_columns(classifier):
   flags = {"do_predict": True, "prediction_columns": ("label",)}
   task = stages.task_of("run_classifier", classifier.replace(**flags))
   assert task.examples["test"][0].columns == {"label": "b"}
 
 
-def test_a_teacher_matters_only_in_training(tmp_path, classifier):
+def test_only_training_checks_the_labels_of_a_teacher(tmp_path, classifier):
   labels.save(["a", "b"], str(tmp_path / "old"))  # another order
   args = classifier.replace(teacher=str(tmp_path / "old"))
   assert stages.task_of("run_classifier", args.replace(do_eval=True))
@@ -285,9 +285,7 @@ def _pretrainer(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("eval_steps", EVALUATIONS)
-def test_run_pretraining_has_an_order_of_stages(
-  tmp_path, pretrainer, eval_steps
-):
+def test_run_pretraining_has_stages_in_order(tmp_path, pretrainer, eval_steps):
   events, main = pretrainer
   model = "NSP True"
   for trains, evaluates, exports, has_file in itertools.product(
@@ -327,7 +325,7 @@ def test_run_pretraining_has_an_order_of_stages(
     ("right_to_left", "bidirectional", "bidirectional", False),
   ],
 )
-def test_an_objective_has_its_attention_and_heads(
+def test_the_objective_chooses_attention_and_heads(
   tmp_path, pretrainer, objective, given, attention, has_nsp
 ):
   events, main = pretrainer

@@ -96,7 +96,7 @@ def test_layers_of_the_flag_override_the_default(given, layers, expected):
   assert module.with_default_layers(args, config).layers == expected
 
 
-# Flags of create_pretraining_data.py, and the call for the flags.
+# Flags of create_pretraining_data.py, and the function that they call.
 ENGINES = [
   ({}, ("write_in_memory",)),
   ({"num_workers": 1}, ("write_shards", 1)),
@@ -109,7 +109,7 @@ ENGINES = [
 
 @pytest.mark.parametrize(("flags", "call"), ENGINES)
 @pytest.mark.parametrize("deduplicate", [False, True])
-def test_each_engine_gets_the_flags(
+def test_each_way_to_make_records_gets_the_flags(
   tmp_path, monkeypatch, events, files, flags, call, deduplicate
 ):
   beam = SimpleNamespace(outputs=lambda output: [])
@@ -173,7 +173,7 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize(("source", "flags", "target", "head"), CONVERSIONS)
-def test_a_model_is_written_in_the_format_of_the_flags(
+def test_flags_choose_the_format_and_the_head_of_a_conversion(
   tmp_path, monkeypatch, events, source, flags, target, head
 ):
   names = ("output_weights", "output_bias", "bert/x")

@@ -70,7 +70,7 @@ CHOICES = {"text": "a", "text_pair": "b", "choices": ["c", ""]}
     ),
   ],
 )
-def test_texts_of_a_page_have_the_names_of_the_model(flags, inputs, expected):
+def test_texts_of_a_page_have_names_of_the_inputs(flags, inputs, expected):
   optional = frozenset(["text_pair"]) & {*inputs}
   answers = SimpleNamespace(inputs=dict.fromkeys(inputs, 0), optional=optional)
   args = programs.arguments("visualize", model="m", **flags)
@@ -95,7 +95,7 @@ def test_texts_of_a_page_have_the_names_of_the_model(flags, inputs, expected):
     ("{0}/en,{0}/is", 0.0, True),
   ],
 )
-def test_each_pattern_has_a_weight(
+def test_sampling_exponent_gives_each_pattern_a_weight(
   tmp_path, log, patterns, exponent, is_repeated
 ):
   (tmp_path / "en").write_text("the " * 400)
@@ -111,7 +111,7 @@ def test_each_pattern_has_a_weight(
 @pytest.mark.parametrize("preset", [None, "mini"])
 @pytest.mark.parametrize("overwrite", [False, True])
 @pytest.mark.parametrize("existing", ["", "v", "bert_config.json"])
-def test_a_preset_has_the_size_of_the_text(
+def test_a_preset_has_the_size_of_the_learned_vocabulary(
   tmp_path, preset, overwrite, existing
 ):
   module = stages.program("build_vocab")
@@ -169,7 +169,9 @@ def test_reading_and_learning_show_progress(tmp_path, progress):
 
 @pytest.mark.parametrize("end", ["", "\n", "\r\n", "\n\n\n"])
 @pytest.mark.parametrize("blank", [None, "", "\n \n"])
-def test_each_file_is_a_document_for_any_end(tmp_path, progress, end, blank):
+def test_each_file_is_a_document_however_it_ends(
+  tmp_path, progress, end, blank
+):
   texts = {"a": f"One. Two.{end}", "b": blank, "c": f"Three.{end}"}
   texts = {name: text for name, text in texts.items() if text is not None}
   for name, text in texts.items():

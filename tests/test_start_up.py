@@ -49,7 +49,7 @@ OTHERS = {
 
 
 def _slowness():
-  """Returns how much slower than usual this machine is now, at least 1."""
+  """Returns by which factor, at least 1, this machine is slower than usual."""
   seconds = []
   for _ in range(3):
     begin = time.thread_time()
@@ -154,7 +154,7 @@ def test_output_into_a_closed_pipe_ends_the_program(command):
 
 
 @pytest.mark.parametrize("program", ["run_classifier", "predictor"])
-def test_version_is_printed_before_a_required_flag_is_missed(program):
+def test_the_flag_version_needs_no_required_flag(program):
   argv = [str(ROOT / f"{program}.py"), "--version"]
   done = programs.python(argv)
   assert done.returncode == 0, done.stderr
@@ -166,7 +166,7 @@ def test_version_is_printed_before_a_required_flag_is_missed(program):
 
 
 # All programs parse flags with the same function.
-def test_wrong_and_missing_flags_are_one_line():
+def test_wrong_and_missing_flags_give_one_line():
   for flags, message in (
     (["--bert_confg_file=x"], "Unknown command line flag 'bert_confg_file'"),
     ([], "ERROR: missing: --"),
@@ -178,7 +178,7 @@ def test_wrong_and_missing_flags_are_one_line():
     assert message in line
 
 
-def test_tensorflow_itself_is_silent(tmp_path):
+def test_importing_the_predictor_silences_tensorflow(tmp_path):
   script = f"import predictor; predictor.Predictor({str(tmp_path)!r})"
   environment = {**os.environ}
   environment.pop("TF_CPP_MIN_LOG_LEVEL", None)

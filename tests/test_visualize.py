@@ -136,7 +136,7 @@ def test_the_page_works_without_network(html, tmp_path):
     assert name == "Layer 1, mean of heads"
 
 
-# Notes the rows of the matrix that have a name.
+# Collects the numbers of the matrix's rows that have a label.
 NAMED = """
   const named = [];
   CanvasRenderingContext2D.prototype.fillText = (_, x, y) => {
@@ -148,7 +148,7 @@ NAMED = """
 @pytest.mark.slow
 @browser.installed
 @pytest.mark.parametrize(("number", "step"), [(60, 1), (300, 2)])
-def test_the_matrix_names_tokens_of_long_texts(tmp_path, number, step):
+def test_the_matrix_labels_tokens_of_long_texts(tmp_path, number, step):
   model = _write(tmp_path, models.encoder, max_position_embeddings=number)
   path = tmp_path / "page.html"
   text = "ab " * (number - 2)

@@ -1,4 +1,4 @@
-"""Several processes train one model: what they write, and how one dies."""
+"""Several processes train one model, and end if one of them ends."""
 
 import json
 import os

@@ -19,7 +19,7 @@ class Settings(NamedTuple):
 
 
 class RestError(Exception):
-  """A request fails with a message and an HTTP status of 400 or more."""
+  """An error with a message and an HTTP status of 400 or more."""
 
   def __init__(self, message: str, status: int = 400):
     super().__init__(message)

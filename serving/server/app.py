@@ -258,7 +258,7 @@ class App:
       message = f"the queue is full ({setting('max_queue_size', limit)})"
       logging.log_every_n_seconds(logging.WARNING, message, 60)
       raise RestError(f"{message}: try again later", 503) from None
-    except TimeoutError:  # cancels the request unless already running
+    except TimeoutError:  # cancels the request if it still waits
       flag = setting("request_timeout")
       message = f"the answer did not come in time ({flag})"
       raise RestError(message, 504) from None

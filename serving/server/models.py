@@ -56,7 +56,7 @@ def find_versions(folder: str) -> dict[int, str]:
 
 
 class Model:
-  """A model and the versions that `load` reads from a folder.
+  """A model. Its folder has versions, which `load` reads.
 
   The newest `num_versions` stay loaded. `versions` has the loaded versions by
   number, `states` a pair (TF Serving's state, error) for every version.
@@ -73,7 +73,8 @@ class Model:
   def find(self, number: int | None = None):
     """Number and version, newest by default.
 
-    Raises RestError 503 if no version can answer now, 404 for another number.
+    Raises RestError: 503 if no version can answer now, 404 if no version has
+    this number.
     """
     states, versions = self.states, self.versions  # `_add` sets versions first
     if number is None and versions:
@@ -136,7 +137,7 @@ class Model:
 
 @contextlib.contextmanager
 def polled(models: Iterable[Model], seconds: float) -> Iterator[Thread]:
-  """Yields a thread that polls models every `seconds`, or once for 0."""
+  """Yields a thread that polls models every `seconds`, or once if this is 0."""
   stopped = Event()
   for model in models:
     with contextlib.suppress(Exception):  # `poll` logs it

@@ -37,7 +37,7 @@ def parse(body: bytes) -> dict:
 
 
 def read_inputs(document: dict, specs: Mapping[str, Spec]) -> list[dict]:
-  """Examples of a request, as values by input; raises RestError."""
+  """Examples of a request, dicts from inputs to values; raises RestError."""
   needed = [name for name, spec in specs.items() if not spec.is_optional]
   if ("instances" in document) == ("inputs" in document):
     raise RestError('a request has either "instances" or "inputs"')

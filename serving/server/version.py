@@ -24,7 +24,10 @@ _DTYPES = {bool: "BOOL", int: "INT32", float: "FLOAT"}
 
 
 class Spec(NamedTuple):
-  """An input: `dtype` "string" or an integer type, `rank` with the row axis."""
+  """An input of a signature.
+
+  `dtype` is "string" or an integer type. `rank` includes the axis of rows.
+  """
 
   dtype: str
   rank: int
@@ -35,8 +38,9 @@ class Spec(NamedTuple):
 class Version:
   """The signatures of a loaded model.
 
-  `specs` of inputs and `functions` are by signature: `serving_default` takes
-  texts, SIGNATURE rows. `signature_def` is JSON. The page shows `facts`.
+  `specs` maps a signature to its inputs, `functions` to its function. The
+  signature `serving_default` takes texts, SIGNATURE takes rows. `signature_def`
+  is JSON. The page shows `facts`.
   """
 
   def __init__(self, model: TextModel, capacity: int, sizes: Sizes = None):

@@ -48,12 +48,12 @@ class Sequence(NamedTuple):
 
 
 class Internals(NamedTuple):
-  """The `answer` from Answers.decode, and the model's values on the way.
+  """The `answer` from Answers.decode, and inner values of the model.
 
-  `layers` has names and directions of attention, `sequences` an item for each
-  window or choice. `filled` maps a layer to the answer if the network ended
-  there. `span` is (sequence, first, last token). `decided` names the label,
-  word or text to which the values "decided" of a Sequence contribute.
+  `layers` has (name, direction of attention) of each layer, `sequences` an item
+  for each window or choice. `filled` maps a layer to the answer of a network
+  that ends there. `span` is (sequence, first, last token). `decided` names the
+  label, word or text to which the values "decided" of a Sequence contribute.
   """
 
   answer: dict
@@ -174,7 +174,7 @@ def _attention(encoder, inputs) -> np.ndarray:
 
 
 def _fill(served, encoded) -> Iterator[tuple[str, dict]]:
-  """Yields each layer's name, and the answer if the network ended there."""
+  """Yields each layer's name, and the answer of a network that ends there."""
   [row] = encoded.rows
   outputs = served.model.get_layer("bert")(*next(_inputs(row)).values())
   head = served.model.get_layer("cls").predictions

@@ -40,7 +40,7 @@ program.run(settings.Settings, lambda _: None, main)
 
 
 @pytest.mark.parametrize("moment", ["early", "in main", "importing", "twice"])
-def test_an_interrupt_at_any_moment_is_one_line(moment):
+def test_an_interrupt_at_any_moment_prints_one_line(moment):
   script = f"import sys; sys.argv = [{moment!r}]\n{INTERRUPTED}"
   done = programs.python(["-c", script], preexec_fn=_obey_interrupts)
   assert (done.returncode, done.stderr) == (130, "ERROR: interrupted\n")

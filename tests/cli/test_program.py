@@ -1,4 +1,4 @@
-"""Output folder locks; one line for user errors, tracebacks for defects."""
+"""Errors, --help and logs of programs, and the tricks of start_up.py."""
 
 import ctypes
 import logging
@@ -25,7 +25,7 @@ program.run(settings.Settings, lambda _: None, main)"""
   return programs.python(["-c", script], env=env)
 
 
-def test_our_own_errors_are_one_line_without_a_traceback_unless_requested():
+def test_a_users_mistake_gives_one_line_and_a_traceback_only_on_request():
   body = "from storage import files; files.expand('none*')"
   done = _run(body)
   message = "ERROR: no file matches none*"
@@ -48,7 +48,7 @@ def test_defects_keep_their_traceback(body):
   assert "Traceback" in done.stderr
 
 
-def test_an_error_of_a_path_is_a_mistake_of_the_user():
+def test_an_oserror_with_a_path_is_a_mistake_of_the_user():
   with pytest.raises(NotADirectoryError) as caught:
     os.makedirs("/dev/null/folder")
   assert program.is_user_error(caught.value)
@@ -108,7 +108,7 @@ def _own_flags(monkeypatch):
     ("–text=x", "missing: --text; '–text=x' begins with another dash than '-'"),
   ],
 )
-def test_a_wrong_flag_has_a_remedy(own_flags, capsys, argument, message):
+def test_an_error_says_what_a_flag_takes(own_flags, capsys, argument, message):
   with pytest.raises(SystemExit, match="1"):
     program._parse(Program, ["program", argument])
   line = f"ERROR: {message} (--help lists all flags)\n"
@@ -160,7 +160,7 @@ def test_help_has_types_and_defaults(own_flags, monkeypatch, capsys, argument):
   assert capsys.readouterr().out == f"{HELP}\n"
 
 
-def test_a_word_that_is_no_flag_is_named():
+def test_an_argument_that_is_no_flag_is_reported():
   script = "from cli import program, settings; "
   script += "program.run(settings.Settings, print, print)"
   done = programs.python(["-c", script, "True"])
@@ -177,7 +177,7 @@ def test_log_lines_have_the_time_and_the_text():
 # --- TensorFlow and Keras without log lines and unused libraries
 
 
-def test_the_log_level_of_the_user_stays(monkeypatch):
+def test_the_log_level_of_the_user_is_not_changed(monkeypatch):
   monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL")
   start_up.silence_tensorflow()
   assert os.environ["TF_CPP_MIN_LOG_LEVEL"] == "3"
@@ -187,13 +187,13 @@ def test_the_log_level_of_the_user_stays(monkeypatch):
   assert os.environ["TF_CPP_MIN_LOG_LEVEL"] == "0"
 
 
-def test_the_function_that_silences_xla_is_in_the_library():
+def test_tensorflow_has_the_function_that_silences_xla():
   loaded = ctypes.CDLL(None)
   names = start_up._SET_MIN_LOG_LEVEL
   assert [name for name in names if hasattr(loaded, name)]
 
 
-def test_unused_libraries_are_hidden_from_keras_alone(monkeypatch):
+def test_unused_libraries_are_hidden_from_keras_and_tensorflow(monkeypatch):
   monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
   monkeypatch.setattr(start_up, "_UNUSED", ("colorsys",))
   monkeypatch.delitem(sys.modules, "colorsys", raising=False)

@@ -39,7 +39,7 @@ def _parse(*arguments):
   return settings.from_flags(Program, values, ["/bin/run_it.py", *arguments])
 
 
-def test_own_flags_come_first_and_override_those_of_groups():
+def test_flags_of_a_program_come_first_and_override_flags_of_its_groups():
   known = settings.flags_of(Program)
   own = ["folder", "name", "number", "words", "texts", "steps", "do_train"]
   assert [*known] == [*own, "rate"]
@@ -121,7 +121,7 @@ def test_settings_cannot_be_changed_but_copied():
   assert values.number == 5
 
 
-def test_a_needed_flag_is_named():
+def test_a_missing_flag_that_a_command_needs_is_reported():
   assert _parse("--folder=x").needed("folder") == "x"
   with pytest.raises(ValueError, match="this command needs --texts"):
     _parse("--folder=x").needed("texts")
@@ -130,7 +130,7 @@ def test_a_needed_flag_is_named():
 # --- Files that flags name ---------------------------------------------------
 
 
-def test_files_of_flags_are_there_and_outputs_are_new(tmp_path):
+def test_input_files_must_exist_and_output_files_must_be_new(tmp_path):
   path, output = str(tmp_path / "in"), tmp_path / "out"
   (tmp_path / "in").touch()
   files = {"train_file": path, "dev_file": "gone"}
@@ -161,7 +161,7 @@ def test_files_of_flags_are_there_and_outputs_are_new(tmp_path):
     settings.check_writable(f"{path}/new", "output_dir")
 
 
-def test_a_folder_that_takes_no_file_is_named_with_its_flag(tmp_path):
+def test_an_error_names_the_flag_of_a_read_only_folder(tmp_path):
   settings.check_writable(str(tmp_path / "new" / "file"), "output_file")
   comm = "/proc/self/comm"  # a writable file
   for path, name, error in (
@@ -172,7 +172,7 @@ def test_a_folder_that_takes_no_file_is_named_with_its_flag(tmp_path):
       settings.check_writable(path, name)
 
 
-def test_outputs_are_regular_files_and_folders(tmp_path):
+def test_an_output_file_must_be_a_regular_file(tmp_path):
   pipe = str(tmp_path / "pipe")
   os.mkfifo(pipe)
 

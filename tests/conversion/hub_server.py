@@ -19,7 +19,7 @@ class Hub(ThreadingHTTPServer):
     archives: bytes by path, such as "/bert.zip".
     pulls: titles of pull requests by repository.
     gated: repositories whose files need the token "secret".
-    breaks: number of next weight or archive responses that break off.
+    breaks: number of responses, weights or archives, that will break off.
     corrupts: True if weights differ from the announced SHA-256.
     requests: (method, path, headers) so far.
   """

@@ -92,7 +92,7 @@ def _fails(url, folder, *texts):
 # --- The Hugging Face Hub --------------------------------------------------
 
 
-def test_only_needed_files_of_a_repository_are_read(
+def test_only_needed_files_of_a_repository_are_downloaded(
   hub, released, tmp_path, caplog
 ):
   caplog.set_level("INFO")
@@ -119,9 +119,7 @@ def test_a_download_that_breaks_off_is_continued(hub, released, tmp_path):
   assert ranges == [None, f"bytes={size // 2}-"]
 
 
-def test_a_broken_or_missing_server_ends_in_one_line(
-  hub, tmp_path, monkeypatch
-):
+def test_a_broken_or_missing_server_gives_one_line(hub, tmp_path, monkeypatch):
   hub.breaks = 1000
   remedy = "check the name, the network, HF_ENDPOINT and the proxy, and run"
   _fails(f"hf://{NAME}", tmp_path / "bert", f"{hub.url}/{NAME} cannot", remedy)
@@ -150,7 +148,7 @@ def test_weights_with_another_hash_are_downloaded_again(hub, tmp_path):
     ("hf://acme/bert/x", "write hf://ORGANIZATION/NAME"),
   ],
 )
-def test_a_wrong_name_ends_in_one_line(hub, tmp_path, url, text):
+def test_a_wrong_name_gives_one_line(hub, tmp_path, url, text):
   _fails(url, tmp_path / "bert", text)
 
 
@@ -167,7 +165,7 @@ def test_a_gated_repository_needs_the_token(hub, tmp_path, monkeypatch):
   assert not any("authorization" in map(str.lower, h) for h in elsewhere)
 
 
-def test_a_pickle_is_refused_and_safetensors_are_named(hub, tmp_path):
+def test_a_pickle_is_refused_and_the_error_suggests_safetensors(hub, tmp_path):
   files = dict(hub.repositories[NAME]["main"])
   pull = {"model.safetensors": files.pop("model.safetensors")}
   hub.repositories[NAME] = {"main": files}
@@ -219,7 +217,7 @@ def test_environment_variables_of_the_hub_are_obeyed(hub, tmp_path):
   assert not hub.requests
 
 
-def test_the_first_module_of_sentence_transformers_is_taken(hub, tmp_path):
+def test_the_first_module_of_sentence_transformers_is_converted(hub, tmp_path):
   files = hub.repositories[NAME]["main"]
   module = {f"0_Transformer/{name}": data for name, data in files.items()}
   module["modules.json"] = b'[{"path": "0_Transformer"}]'
@@ -242,7 +240,7 @@ def test_load_and_predictor_take_a_repository(hub, released):
   assert not _paths(hub, "/cdn/")
 
 
-def test_load_takes_the_case_of_the_tokenizer_unless_it_is_given(hub):
+def test_load_takes_the_case_of_the_tokenizer_unless_the_user_gives_one(hub):
   files = hub.repositories[NAME]["main"]
   files["tokenizer_config.json"] = b'{"do_lower_case": false}'
   for given, tokens in ((None, ["[UNK]"]), (True, ["red"])):
@@ -290,7 +288,7 @@ def test_the_zip_of_a_release_becomes_its_files(
   assert (tmp_path / "theirs/model.safetensors").exists()
 
 
-def test_the_same_command_continues_a_zip(hub, archive, tmp_path):
+def test_the_same_command_continues_downloading_a_zip(hub, archive, tmp_path):
   url, size = f"{hub.url}/bert.zip", len(hub.archives["/bert.zip"])
   hub.breaks = 1000
   _fails(url, tmp_path / "bert", "run the same command again")
@@ -322,7 +320,7 @@ def test_the_hash_of_a_zip_is_checked(hub, archive, tmp_path):
   _convert(f"{url}#sha256={digest}", tmp_path / "bert")
 
 
-def test_another_file_than_a_release_ends_in_one_line(hub, archive, tmp_path):
+def test_another_file_than_a_release_gives_one_line(hub, archive, tmp_path):
   url, folder = f"{hub.url}/bert.zip", tmp_path / "bert"
   _fails(f"{hub.url}/no.zip", folder, "404 Not Found")
   _fails("http://127.0.0.1:9/a.zip", folder, "run the same command again")
@@ -356,7 +354,7 @@ def test_without_huggingface_hub_an_error_says_what_to_install(monkeypatch):
     download.from_hub("hf://a/b")
 
 
-def test_a_full_disk_is_named_as_the_error(hub, archive, tmp_path, monkeypatch):
+def test_a_full_disk_is_reported_as_such(hub, archive, tmp_path, monkeypatch):
   def fail(*_, **__):
     raise OSError(ENOSPC, "No space left on device")
 

@@ -55,8 +55,8 @@ def _change(folder, change, name="config.json", removed=()):
   (folder / name).write_text(json.dumps(settings))
 
 
-# The original's names and Hugging Face's. * stands for "bert/encoder/layer_" or
-# "bert.encoder.layer.".
+# Hugging Face's names and the original's. * stands for "bert.encoder.layer." or
+# "bert/encoder/layer_".
 NAMES = """
 bert.embeddings.word_embeddings.weight bert/embeddings/word_embeddings
 *11.attention.output.LayerNorm.weight *11/attention/output/LayerNorm/gamma
@@ -88,7 +88,7 @@ def test_names_are_converted_both_ways(line):
 
 
 @pytest.mark.parametrize("head", MODELS)
-def test_a_model_comes_back_bit_for_bit(tmp_path, head):
+def test_a_written_model_is_read_bit_for_bit(tmp_path, head):
   bert, settings, tensors = _write(tmp_path, head)
   assert settings["architectures"] == [HEADS[head].architecture]
   assert (settings["pad_token_id"], settings["layer_norm_eps"]) == (0, 1e-12)
@@ -157,7 +157,7 @@ def test_names_of_twelve_classes_may_be_numbers(tmp_path):
     assert hugging_face.read(str(tmp_path)).labels == expected
 
 
-def test_one_label_is_a_score(tmp_path):
+def test_a_classifier_with_one_label_is_a_regression(tmp_path):
   bert = _bert("classification")
   for name in ("output_weights", "output_bias"):
     bert.values[name] = bert.values[name][:1]
@@ -222,7 +222,7 @@ OF_5 = {"tokenizer_class": "BertTokenizer", "backend": "tokenizers"}
 
 
 def _write_fast(folder, settings=None, added=(), **changes):
-  """Writes a folder as transformers 5: tokenizer.json, no vocab.txt."""
+  """Writes a folder as transformers 5 does: tokenizer.json, no vocab.txt."""
   _write(folder, "encoder")
   tokenizer = tokenizer_json(WORDS, added)
   tokenizer["normalizer"] = changes.pop("whole", tokenizer["normalizer"])
@@ -256,7 +256,7 @@ def test_a_folder_of_transformers_5_has_its_vocabulary_and_case(
   assert [*vocab.load(third.vocabulary)] == [*WORDS]
 
 
-def test_the_case_in_tokenizer_config_json_counts(tmp_path):
+def test_tokenizer_config_json_overrides_the_case_in_tokenizer_json(tmp_path):
   for lower in (True, False):
     _write_fast(tmp_path, {"do_lower_case": lower}, lowercase=not lower)
     assert hugging_face.read(str(tmp_path)).lower_case is lower
@@ -281,14 +281,16 @@ NESTED = [{"type": "NFC"}, {"type": "BertNormalizer", "lowercase": False}]
     ({"whole": {"type": "Sequence", "normalizers": NESTED}}, False, "is 'Seq"),
   ],
 )
-def test_another_normalizer_is_named(tmp_path, caplog, change, lower, warning):
+def test_another_normalizer_causes_a_warning(
+  tmp_path, caplog, change, lower, warning
+):
   _write_fast(tmp_path, OF_5, **change)
   assert hugging_face.read(str(tmp_path)).lower_case is lower
   assert len(caplog.messages) == bool(warning)
   assert (warning or "") in caplog.text
 
 
-def test_added_tokens_become_lines_and_are_named(tmp_path, caplog):
+def test_added_tokens_become_lines_and_cause_a_warning(tmp_path, caplog):
   """Tokens are added to a vocab.txt of transformers 4, too."""
   for words, added, name in (
     ((), ["<ent>", "newt"], "tokenizer.json"),
@@ -343,7 +345,7 @@ def test_copied_and_unknown_tensors_are_left_out(tmp_path):
 
 
 @pytest.mark.parametrize("is_tied", [False, True])
-def test_any_of_two_tied_tensors_may_be_saved(tmp_path, is_tied):
+def test_either_of_two_tied_tensors_may_be_saved(tmp_path, is_tied):
   bert, _, tensors = _write(tmp_path, "masked_lm")
   bias = tensors.pop("cls.predictions.bias")
   more = {"cls.predictions.decoder.bias": bias}
@@ -426,21 +428,23 @@ def test_the_bert_of_sentence_transformers_is_read(tmp_path, part):
     ({"is_decoder": True}, "is_decoder is True"),
   ],
 )
-def test_other_models_are_refused(tmp_path, change, message):
+def test_a_configuration_of_another_network_is_refused(
+  tmp_path, change, message
+):
   _write(tmp_path, "encoder")
   _change(tmp_path, change)
   with pytest.raises(ValueError, match=message):
     hugging_face.read(str(tmp_path))
 
 
-def test_an_adapter_is_no_model(tmp_path):
+def test_a_folder_with_an_adapter_is_refused(tmp_path):
   (tmp_path / "adapter_config.json").write_text('{"peft_type": "LORA"}')
   assert interchange.format_of(str(tmp_path)) == "hugging_face"
   with pytest.raises(ValueError, match=r"adapter_config.json .*merge_and_unl"):
     hugging_face.read(str(tmp_path))
 
 
-def test_a_missing_and_a_corrupt_file_are_named(tmp_path):
+def test_a_missing_and_a_corrupt_file_are_reported(tmp_path):
   _write_fast(tmp_path, OF_5)
   for name in ("tokenizer.json", "config.json"):
     content = (tmp_path / name).read_text()

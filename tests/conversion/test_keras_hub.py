@@ -1,7 +1,7 @@
 """KerasHub presets: values, names, spellings.
 
 keras-hub 0.32.0 wrote golden/keras_hub/preset (BertMaskedLM, random weights,
-`save_to_preset`). golden/keras_hub/classifier has the different files of a
+`save_to_preset`). golden/keras_hub/classifier has the files that differ in a
 BertTextClassifier on the same backbone. outputs.npz has both models' outputs.
 """
 
@@ -36,7 +36,7 @@ def _outputs(bert, head, expected):
   return model({name: expected[name] for name in model.input})
 
 
-def test_the_encoder_computes_the_same(preset, expected):
+def test_a_converted_encoder_computes_equal_outputs(preset, expected):
   bert = keras_hub.read(str(preset))
   result = _outputs(bert, "encoder", expected)
   for name in ("sequence_output", "pooled_output"):
@@ -47,7 +47,7 @@ def test_the_encoder_computes_the_same(preset, expected):
 
 
 @pytest.mark.parametrize("name", ["BertTextClassifier", "BertClassifier"])
-def test_the_classifier_computes_the_same(preset, expected, name):
+def test_a_converted_classifier_computes_equal_outputs(preset, expected, name):
   shutil.copytree(GOLDEN / "classifier", preset, dirs_exist_ok=True)
   (preset / "task.json").write_text(json.dumps({"class_name": name}))
   bert = keras_hub.read(str(preset))
@@ -56,7 +56,7 @@ def test_the_classifier_computes_the_same(preset, expected, name):
   np.testing.assert_allclose(result["logits"], expected["logits"], atol=1e-5)
 
 
-def test_the_masked_lm_head_differs_by_its_constants_only(preset, expected):
+def test_a_converted_masked_lm_head_differs_slightly(preset, expected):
   bert = keras_hub.read(str(preset))
   assert interchange.head_of(bert) == "masked_lm"
   result = _outputs(bert, "masked_lm", expected)["masked_lm_logits"]
@@ -114,7 +114,7 @@ def test_twelve_blocks_keep_their_order(preset):
     assert np.all(values[f"bert/encoder/layer_{i}/output/dense/bias"] == i)
 
 
-def test_the_dropout_is_that_of_the_preset(preset):
+def test_the_configuration_has_the_dropout_of_the_preset(preset):
   _edit(preset, lambda c: c["config"].update(dropout=0.25))
   config = keras_hub.read(str(preset)).config
   for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
@@ -133,13 +133,13 @@ MISSING = "transformer_encoder_2/self_attention_layer/query_dense/vars/0"
     (lambda c: c["config"].update(num_layers=10**15), f"KeyError.*{MISSING}"),
   ],
 )
-def test_another_model_is_refused(preset, change, message):
+def test_a_preset_of_another_model_is_refused(preset, change, message):
   _edit(preset, change)
   with pytest.raises(ValueError, match=message):
     keras_hub.read(str(preset))
 
 
-def test_missing_and_corrupt_files_are_named(preset):
+def test_missing_and_corrupt_files_are_reported(preset):
   weights = preset / "model.weights.h5"
   weights.write_bytes(b"no HDF5")
   with pytest.raises(ValueError, match=r"model\.weights\.h5 cannot be read"):
@@ -152,7 +152,7 @@ def test_missing_and_corrupt_files_are_named(preset):
     keras_hub.read(str(preset))
 
 
-def test_an_unknown_task_leaves_the_encoder(preset):
+def test_a_preset_of_an_unknown_task_gives_the_encoder(preset):
   (preset / "task.json").write_text('{"class_name": "BertTextEmbedder"}')
   bert = keras_hub.read(str(preset))
   reason = "of a task that the original does not have"

@@ -57,7 +57,7 @@ def _save(folder, **objects):
 
 
 def _outputs(prefix, head):
-  """Returns the outputs of a model with the values read, and the values."""
+  """Returns a converted model's outputs, and the CanonicalModel."""
   bert = model_garden.read(prefix)
   model = MODELS[head](BertConfig.from_dict(bert.config))
   original.assign(model, bert, head)
@@ -97,7 +97,7 @@ def _scaffold():
     (_scaffold, "model"),
   ],
 )
-def test_an_encoder_computes_the_same(tmp_path, make, name):
+def test_a_converted_encoder_computes_equal_outputs(tmp_path, make, name):
   encoder = make()
   encoder(for_them())
   _randomize(encoder)
@@ -177,7 +177,9 @@ FINE_TUNED = [
 
 
 @pytest.mark.parametrize(("make", "options", "names"), FINE_TUNED)
-def test_a_model_with_a_head_computes_the_same(tmp_path, make, options, names):
+def test_a_converted_head_computes_equal_outputs(
+  tmp_path, make, options, names
+):
   head, *names = names.split()
   model = make(networks.BertEncoder(**SIZES), **options)
   _randomize(model)

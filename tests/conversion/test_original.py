@@ -93,7 +93,7 @@ def test_files_of_another_model_are_removed(tmp_path, name):
     (tmp_path / path).touch()
   bert = CanonicalModel(name.format(tmp_path), VALUES)
   original.write(bert, str(tmp_path))
-  is_own = name != "x"  # file "x" may share the folder
+  is_own = name != "x"  # model "x" is in another folder
   assert [(tmp_path / path).exists() for path in stale] == [is_own] * 5
 
 
@@ -105,7 +105,7 @@ def test_names_that_labels_txt_cannot_have_are_refused(tmp_path, labels):
   assert not [*tmp_path.iterdir()]
 
 
-def test_a_file_may_be_its_own_copy(tmp_path):
+def test_the_vocabulary_may_already_be_in_the_output_folder(tmp_path):
   bert = original.read(_checkpoint(tmp_path))
   (tmp_path / "vocab.txt").write_text("a\n")
   bert.vocabulary = str(tmp_path / "vocab.txt")
@@ -153,13 +153,13 @@ def _bert(config=SMALL, **values):
     (_bert(SMALL | {"hidden_act": "gelu_erf"}), "hidden_act"),
   ],
 )
-def test_a_difference_is_named(back, wrong):
+def test_an_error_names_what_was_not_written_faithfully(back, wrong):
   message = f"not written faithfully to x: {wrong}$"
   with pytest.raises(ValueError, match=message):
     original.check_values(_bert(), back)
 
 
-def test_equal_checkpoints_pass():
+def test_equal_checkpoints_pass_even_with_nan():
   nan = {"a": np.full(2, np.nan, np.float32)}
   original.check_values(_bert(**nan), _bert(SMALL | {"more": 1}, **nan))
 
@@ -176,7 +176,7 @@ def test_a_model_with_labels_needs_all_its_variables():
       original.check_variables(bert, head)
 
 
-def test_the_case_that_is_given_counts():
+def test_a_given_letter_case_overrides_the_models_own():
   for own, given in ((True, False), (False, True), (False, None)):
     bert = CanonicalModel("x", {}, lower_case=own)
     original.complete(bert, None, given, for_transformers=False)
@@ -190,7 +190,7 @@ def test_the_case_that_is_given_counts():
     ("bert/x", {"attention": "left_to_right"}, "attention=left_to_right"),
   ],
 )
-def test_another_network_is_refused_for_transformers(name, changes, part):
+def test_a_network_that_transformers_lacks_is_refused(name, changes, part):
   config = small_model.config(9, **changes).to_dict()
   bert = CanonicalModel("x", {name: np.zeros(1)}, config)
   original.complete(bert)
@@ -230,7 +230,7 @@ def _with_heads(*heads, labels=()):
   return CanonicalModel("x", dict.fromkeys([*names, "bert/a"]), labels=labels)
 
 
-def test_heads_are_known_by_variables_and_classes():
+def test_a_models_variables_tell_its_head_and_class():
   names = "MultipleChoice QuestionAnswering TokenClassification "
   names += "SequenceClassification PreTraining MaskedLM"
   classes = [*(f"BertFor{name}" for name in names.split()), "BertModel"]
@@ -283,7 +283,7 @@ def test_an_expected_head_must_exist():
     head_of(_with_heads("pretraining"), "multiple_choice")
 
 
-def test_an_encoder_alone_has_no_labels():
+def test_drop_head_removes_labels_and_thresholds():
   bert = _with_heads("classification", labels=("no", "yes"))
   bert.thresholds = {"thresholds.tsv": "x"}
   bert.drop_head()
@@ -303,7 +303,7 @@ def test_an_encoder_alone_has_no_labels():
     ("b/output/dense/kernel", (9, 6), (9, 6)),
   ],
 )
-def test_axes_of_heads_are_joined(name, shape, expected):
+def test_axes_of_attention_heads_are_joined(name, shape, expected):
   value = np.arange(np.prod(shape)).reshape(shape)
   joined = interchange.merge_heads(name, value)
   assert joined.shape == expected

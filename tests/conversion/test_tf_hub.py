@@ -55,7 +55,9 @@ def _configs():
 @pytest.mark.parametrize(
   ("number", "with_mlm"), [(1, True), (0, True), (0, False)]
 )
-def test_a_module_of_format_2_computes_the_same(tmp_path, number, with_mlm):
+def test_a_module_of_format_2_computes_equal_outputs(
+  tmp_path, number, with_mlm
+):
   options = _configs()[number] | {"with_mlm": with_mlm}
   _, model = export_tfhub_lib._create_model(**options)
   rng = np.random.RandomState(1)

@@ -49,7 +49,7 @@ def _batch(model):
 
 @pytest.mark.parametrize("act", ["gelu", "gelu_erf"])
 @pytest.mark.parametrize("head", MODELS)
-def test_transformers_computes_the_same(tmp_path, head, act):
+def test_transformers_computes_equal_outputs(tmp_path, head, act):
   import torch  # noqa: PLC0415
   import transformers  # noqa: PLC0415
 
@@ -77,7 +77,7 @@ def test_transformers_computes_the_same(tmp_path, head, act):
     np.testing.assert_allclose(values, expected, atol=1e-4, err_msg=name)
 
 
-def test_their_tokenizer_gives_the_same_ids(tmp_path):
+def test_the_tokenizer_of_transformers_gives_the_same_ids(tmp_path):
   import transformers  # noqa: PLC0415
 
   vocabulary = tmp_path / "vocabulary"

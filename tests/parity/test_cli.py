@@ -62,7 +62,7 @@ def _json(path):
 
 
 @_runs("run_pretraining_eval*")
-def test_a_pretraining_has_the_original_evaluation(case, tmp_path):
+def test_an_evaluation_of_pretraining_equals_the_originals(case, tmp_path):
   result = programs.results(_run("run_pretraining", case, tmp_path))
   expected = programs.results(case)
   assert list(result) == list(expected)
@@ -113,7 +113,7 @@ def test_a_classifier_evaluates_and_predicts_as_the_original(case, tmp_path):
 
 
 @_runs("run_squad_v*")
-def test_answers_to_questions_are_the_originals(case, tmp_path):
+def test_answers_to_questions_equal_the_originals(case, tmp_path):
   output = _run("run_squad", case, tmp_path)
   result, expected = (_json(f / "predictions.json") for f in (output, case))
   assert list(result.items()) == list(expected.items())

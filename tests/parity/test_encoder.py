@@ -68,7 +68,7 @@ def _outputs(model, inputs):
 @FOLDERS
 @pytest.mark.parametrize("file", ["main.npz", "zero_weights.npz"])
 @pytest.mark.parametrize("fused", [True, False], ids=["fused", "plain"])
-def test_outputs_are_the_originals(folder, file, fused):
+def test_outputs_equal_the_originals(folder, file, fused):
   inputs, expected = _load(folder, file)
   if file != "main.npz":
     inputs = _load(folder, "main.npz")[0] | inputs
@@ -103,7 +103,7 @@ def test_mask_and_segments_can_be_left_out(folder):
 
 
 @FOLDERS
-def test_one_hot_lookup_gives_the_same(folder):
+def test_one_hot_lookup_gives_the_same_outputs(folder):
   inputs, expected = _load(folder, "main.npz")
   config = BertConfig.from_json(str(folder / "bert_config.json"))
   model = models.encoder(replace(config, use_one_hot_embeddings=True))
@@ -114,7 +114,7 @@ def test_one_hot_lookup_gives_the_same(folder):
 
 
 @FOLDERS
-def test_names_and_shapes_are_the_originals(folder):
+def test_names_and_shapes_equal_the_originals(folder):
   reader = checkpoint.open_reader(str(folder / "bert_model.ckpt"))
   model = _pretrainer(folder)
   assert {v.path: list(v.shape) for v in model.variables} == reader.shapes

@@ -39,7 +39,7 @@ def _values(record):
 
 
 @pytest.mark.parametrize("case", CASES, ids=golden_files.name)
-def test_output_is_the_originals(case, tmp_path):
+def test_the_output_equals_the_originals(case, tmp_path):
   encoder = case.parent / "tiny_encoder"
   flags = _flags(case) | {
     "input_file": case.parent / "input.txt",

@@ -46,7 +46,7 @@ def _case(path, prefix, is_training=False):
 
 
 @golden_files.each("squad/train_examples_*.jsonl.gz")
-def test_training_examples_are_the_originals(path):
+def test_training_examples_equal_the_originals(path):
   file = path.name.removeprefix("train_examples_").removesuffix(".jsonl.gz")
   own = _examples(path.parents[1], file, is_training=True)
   theirs = golden_files.read_jsonl(path)
@@ -65,7 +65,7 @@ def test_training_examples_are_the_originals(path):
 
 
 @golden_files.each("squad/train_order_*.json")
-def test_the_training_order_is_the_originals(path):
+def test_the_training_order_equals_the_originals(path):
   file = path.stem.removeprefix("train_order_")
   examples = _examples(path.parents[1], file, is_training=True)
   own = [one.qas_id for one in squad_examples.training_order(examples)]
@@ -73,7 +73,7 @@ def test_the_training_order_is_the_originals(path):
 
 
 @golden_files.each("squad/*_features_*.jsonl.gz")
-def test_windows_are_the_originals(path):
+def test_windows_equal_the_originals(path):
   is_training = path.name.startswith("train")
   prefix = "train_features_" if is_training else "predict_features_"
   _, tokenizer, examples, own, schema = _case(path, prefix, is_training)
@@ -101,7 +101,7 @@ def test_windows_are_the_originals(path):
 
 
 @golden_files.each("squad/train_v*.tf_record.gz")
-def test_training_records_are_the_originals(path):
+def test_training_records_equal_the_originals(path):
   *_, windows, schema = _case(path, "train_", is_training=True)
   parse = records.parser(schema)
   theirs = tf.data.TFRecordDataset(str(path), compression_type="GZIP")
@@ -116,7 +116,7 @@ def test_training_records_are_the_originals(path):
 
 
 @golden_files.each("squad/predictions_*", "folder")
-def test_answers_are_the_originals(folder, tmp_path):
+def test_answers_equal_the_originals(folder, tmp_path):
   settings, tokenizer, examples, windows, _ = _case(folder, "predictions_")
   logits_of = folder.name.removeprefix("predictions_").split("__")[0]
   with np.load(folder.parent / f"logits_{logits_of}.npz") as arrays:

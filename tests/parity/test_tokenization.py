@@ -13,8 +13,8 @@ VOCAB = golden_files.GOLDEN / "vocab.txt"
 TOKENS = golden_files.each("tokenization/tokens.jsonl")
 CODE_POINTS = golden_files.each("tokenization/codepoints.json.gz")
 SETTINGS = pytest.mark.parametrize("setting", ["lower", "cased"])
-# From UNASSIGNED on, nearly all code points are unassigned or private. All
-# in a range are treated alike, so a quick test tries code points near the ends.
+# From UNASSIGNED on, nearly all code points are unassigned or private. A range
+# has one kind of code point, so a quick test tries only those near its ends.
 UNASSIGNED = 0x32000
 # Marks, punctuation and controls that Unicode 15 (Python 3.12) added. Version
 # 15.1 (Python 3.13) adds none.
@@ -29,7 +29,7 @@ EXTENT = pytest.mark.parametrize(
 
 @SETTINGS
 @TOKENS
-def test_the_specification_gives_the_original_tokens(path, setting):
+def test_the_python_tokenizer_gives_the_original_tokens(path, setting):
   tokenizer = tokenization.FullTokenizer(VOCAB, setting == "lower")
   for case in golden_files.read_jsonl(path):
     assert tokenizer.tokenize(case["text"]) == case[setting], case["text"]
@@ -48,7 +48,7 @@ def test_the_graph_gives_the_original_tokens(path, setting):
 @EXTENT
 @SETTINGS
 @CODE_POINTS
-def test_the_specification_splits_code_points_as_the_original(
+def test_the_python_tokenizer_splits_code_points_as_the_original(
   path, setting, everywhere
 ):
   tokenize = tokenization.BasicTokenizer(setting == "lower").tokenize

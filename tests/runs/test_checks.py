@@ -68,7 +68,7 @@ def test_a_run_needs_a_checkpoint_to_start_or_to_predict(folder, do_train):
     {"max_position_embeddings": 512, "intermediate_size": 8},
   ],
 )
-def test_another_size_is_named_with_both_files(folder, start, size):
+def test_an_error_names_both_files_of_different_sizes(folder, start, size):
   shapes = {
     "embeddings/word_embeddings": (len(TOKENS), 8),
     "embeddings/position_embeddings": (16, 8),
@@ -119,7 +119,7 @@ def test_flags_that_contradict_a_trained_model_are_refused(folder):
       _check(folder, *same, output_dir=run, **{name: value})
 
 
-def test_a_direction_other_than_in_training_needs_its_flag(folder):
+def test_another_attention_than_in_training_needs_its_flag(folder):
   start = {"init_checkpoint": str(folder / "run"), "do_train": True}
   _record(folder, "run_pretraining", attention="right_to_left")
   with pytest.raises(ValueError, match="give that value, or confirm this one"):
@@ -140,7 +140,7 @@ def test_a_direction_other_than_in_training_needs_its_flag(folder):
     ({"output_dir": "run"}, True, False),
   ],
 )
-def test_a_head_that_is_restored_has_flags_and_labels_of_its_training(
+def test_a_restored_head_needs_the_flags_and_labels_of_its_training(
   folder, monkeypatch, changes, is_of_training, has_labels
 ):
   monkeypatch.chdir(folder)
@@ -155,7 +155,7 @@ def test_a_head_that_is_restored_has_flags_and_labels_of_its_training(
     checks.check_head(args, "multi_label")
 
 
-def test_the_folders_checkpoint_is_checked_before_init_checkpoint(folder):
+def test_a_checkpoint_in_output_dir_comes_before_init_checkpoint(folder):
   start = {"init_checkpoint": "old", "output_dir": str(folder / "out")}
   args = programs.arguments("run_classifier", **start)
   assert checks.checkpoint(args) == "old"
@@ -188,7 +188,7 @@ def test_checkpoints_that_the_file_checkpoint_lacks_are_not_overwritten(
     _check(folder, output_dir=str(run), do_train=True)
 
 
-def test_a_folder_of_another_program_or_task_is_named(folder):
+def test_a_folder_of_another_program_or_task_is_refused(folder):
   run = str(folder / "run")
   _record(folder, "run_classifier", task_name="MRPC")
   _check(folder, output_dir=run, task_name="mrpc", do_train=True)
@@ -199,7 +199,7 @@ def test_a_folder_of_another_program_or_task_is_named(folder):
     _check(folder, output_dir=run, program="run_ner")
 
 
-def test_a_teacher_whose_file_has_moved_is_named(folder):
+def test_a_teacher_whose_file_has_moved_is_reported(folder):
   config = str(folder / "bert_config.json")
   _record(folder, "run_classifier", bert_config_file=config, vocab_file="gone")
   remedy = f"--vocab_file={folder}/gone, which is gone: restore the file, corr"
@@ -232,7 +232,7 @@ def test_another_letter_case_than_in_training_is_refused(folder, caplog):
   assert not caplog.text
 
 
-def test_a_vocabulary_is_compared_with_that_of_the_training(folder):
+def test_a_vocabulary_must_equal_the_vocabulary_of_the_training(folder):
   run, other = str(folder / "run"), folder / "other.txt"
   other.write_text("\n".join([*TOKENS[:5], "b"]))
   _check(folder, output_dir=run, vocab_file=str(other))  # not recorded
@@ -284,7 +284,7 @@ def test_the_vocabulary_in_a_folder_overrides_the_recorded_one(
     model_files.check_vocabulary(args, 6, None)
 
 
-def test_a_vocabulary_that_was_rebuilt_in_its_file_is_refused(tmp_path):
+def test_a_vocabulary_file_that_has_changed_is_refused(tmp_path):
   def arguments(*tokens):
     path = _vocabulary(tmp_path / "named.txt", *tokens)
     return programs.arguments("run_ner", vocab_file=path)
@@ -307,7 +307,7 @@ def test_a_vocabulary_that_was_rebuilt_in_its_file_is_refused(tmp_path):
       check()
 
 
-def test_a_much_smaller_vocabulary_is_warned_of(folder, caplog):
+def test_a_much_smaller_vocabulary_gives_a_warning(folder, caplog):
   prefix, path = str(folder / "old/model.ckpt"), folder / "given.txt"
   table = {"bert/embeddings/word_embeddings": np.zeros((200, 1))}
   checkpoint.write(prefix, table)

@@ -45,7 +45,7 @@ def _save(folder, args, seed=7):
 
 
 @pytest.mark.parametrize("value", STRANGE)
-def test_a_value_comes_back_as_it_was(tmp_path, monkeypatch, value):
+def test_command_flags_repeats_any_value(tmp_path, monkeypatch, value):
   given = (f"--text={value}", "--columns=" + '"1,2",3', "--rates=1e-3,0.1")
   args = _flags(monkeypatch, given)
   path = _save(tmp_path, args)
@@ -101,12 +101,12 @@ def test_only_the_chief_writes_the_command(tmp_path, monkeypatch):
   assert not _save(tmp_path, args).exists()
 
 
-def test_a_flag_at_its_default_is_not_set(monkeypatch):
+def test_a_flag_with_its_default_value_does_not_become_given(monkeypatch):
   words = ["--columns=a,b", "--rate=0.1", "--do_lower_case", "--other=y"]
   assert _flags(monkeypatch, words).given == {"other"}
 
 
-def test_a_given_default_is_set_if_other_flags_change_it():
+def test_a_default_becomes_given_if_other_flags_may_change_it():
   own = flags.FlagValues()
   kind = programs.settings_of("create_pretraining_data")
   settings.define(kind, own)

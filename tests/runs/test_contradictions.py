@@ -75,7 +75,7 @@ CASES = [
 @pytest.mark.parametrize(
   ("check", "flags", "message"), CASES, ids=lambda x: getattr(x, "__name__", "")
 )
-def test_contradictions_are_refused_at_their_borders(check, flags, message):
+def test_only_contradictory_flags_are_refused(check, flags, message):
   args = _settings(**flags)
   with raises(message):
     check(args)
@@ -94,7 +94,7 @@ def test_contradictions_are_refused_at_their_borders(check, flags, message):
     ({"eval_steps": 5, "keep_best": True}, False, False),
   ],
 )
-def test_evaluations_need_data(flags, while_training, at_all):
+def test_flags_that_evaluate_read_the_dev_set(flags, while_training, at_all):
   args = _settings(**flags)
   assert args.evaluates_while_training == while_training
   assert ("dev" in args.splits_to_read) == at_all
@@ -113,7 +113,7 @@ def test_evaluations_need_data(flags, while_training, at_all):
     ({}, {"attention": "left_to_right"}, "attention 'left_to_right'"),
   ],
 )
-def test_examples_are_packed_unless_something_forbids_it(flags, config, name):
+def test_examples_are_packed_unless_a_setting_forbids_it(flags, config, name):
   args = _settings().replace(**flags)
   config = small_model.narrow(5, **config)
   assert checks.packing_conflict(args, config) == name
@@ -139,7 +139,7 @@ def test_windows_have_a_stride_and_a_length(flags, stride, length):
   assert session.text_windows(args) == expected
 
 
-def test_a_bilstm_may_be_frozen_where_there_is_one():
+def test_only_a_network_with_a_bilstm_can_freeze_it():
   args = _settings(freeze_layers="bilstm")
   config = small_model.narrow(5, add_bilstm=True)
   assert args.frozen_layers(config) == {("bilstm", None)}
@@ -147,7 +147,7 @@ def test_a_bilstm_may_be_frozen_where_there_is_one():
     args.frozen_layers(small_model.narrow(5))
 
 
-def test_options_of_a_pipeline_are_words_of_a_shell():
+def test_pipeline_options_are_split_like_a_command_of_a_shell():
   flags = {"runner": "R", "pipeline_options": "--a='b c' --d"}
   args = programs.arguments("build_vocab", **flags)
   assert args.runner_options() == ["--runner=R", "--a=b c", "--d"]

@@ -81,7 +81,7 @@ def _train(args, results, model=None, look=lambda model: None, examples=24):
 
 
 def test_the_last_step_is_evaluated_and_the_best_saved(tmp_path):
-  tmp_path /= "best"  # named as the subfolder
+  tmp_path /= "best"  # has the name of the subfolder
   args = _flags(tmp_path)
   model, steps = _train(args, [0.1, 0.7, 0.7, 0.2, 0.3])
   assert steps == [2, 4, 6, 8, 9]
@@ -92,7 +92,7 @@ def test_the_last_step_is_evaluated_and_the_best_saved(tmp_path):
   assert start.load(model) == 4
   assert any(np.any(last[k] != v) for k, v in _values(model).items())
   start.settings = args.replace(keep_best=False)
-  (tmp_path / "run.json").unlink()  # also has the flag
+  (tmp_path / "run.json").unlink()  # says --keep_best, too
   assert start.load(model) == 9
   for name, value in _values(model).items():
     np.testing.assert_array_equal(value, last[name])
@@ -126,7 +126,7 @@ def _values(model):
   return {v.path: v.numpy() for v in model.variables}
 
 
-def test_patience_ends_a_run_for_good(tmp_path):
+def test_early_stopping_also_ends_later_starts_of_a_run(tmp_path):
   args = _flags(tmp_path, early_stopping_patience=2, keep_best=False)
   assert _train(args, [0.5, 0.4, 0.5, 0.9])[1] == [2, 4, 6]
   assert (tmp_path / "model.ckpt-6.index").exists()
@@ -166,7 +166,7 @@ def test_a_tpu_has_one_hot_embeddings(tmp_path, changes, in_file, expected):
 
 
 @pytest.mark.parametrize("keeps", [True, False])
-def test_a_killed_run_still_knows_the_best(tmp_path, keeps):
+def test_a_resumed_run_knows_the_best_checkpoint_so_far(tmp_path, keeps):
   args = _flags(tmp_path, save_checkpoints_steps=3, keep_best=keeps)
   with pytest.raises(StopIteration):
     _train(args, [0.9, 0.5])  # killed in the evaluation at step 6
@@ -177,7 +177,7 @@ def test_a_killed_run_still_knows_the_best(tmp_path, keeps):
 
 
 @pytest.mark.parametrize(("keeps", "evaluated"), [(True, 4), (False, 6)])
-def test_a_run_knows_its_last_evaluation(
+def test_a_resumed_run_knows_its_last_evaluation(
   tmp_path, monkeypatch, keeps, evaluated
 ):
   given = {}
@@ -190,7 +190,7 @@ def test_a_run_knows_its_last_evaluation(
   assert given["evaluated"] == evaluated
 
 
-def test_the_best_of_another_training_is_not_taken_over(tmp_path):
+def test_the_best_checkpoint_of_another_training_is_refused(tmp_path):
   _train(_flags(tmp_path), [0.9] * 5)
   for file in [*tmp_path.glob("model.ckpt*"), tmp_path / "checkpoint"]:
     file.unlink()
@@ -302,7 +302,7 @@ def _restore(monkeypatch, model, given):
   monkeypatch.setattr(fine_tune.run_json, "read", lambda _: entries)
 
 
-def test_a_teacher_of_other_labels_is_named(monkeypatch):
+def test_a_teacher_with_another_number_of_labels_is_refused(monkeypatch):
   student, teacher = (models.classifier(toy.config(), n) for n in (2, 3))
   _restore(monkeypatch, teacher, ("old", "last entry", None, []))
   args = _flags("out", teacher="old", distill_weight=0.25)
@@ -397,7 +397,9 @@ class PredictsDevSet(Staged):
   ("program", "kind"), [("run_ner", Staged), ("run_squad", PredictsDevSet)]
 )
 @pytest.mark.parametrize("is_sweep", [False, True])
-def test_stages_have_an_order_and_their_data(events, program, kind, is_sweep):
+def test_fine_tune_runs_its_stages_in_order_on_their_data(
+  events, program, kind, is_sweep
+):
   model, dev = "model of config", ("dev", "dev_mismatched")
   splits = ("train", *dev, "test")
   names = ("do_train", "do_eval", "do_predict", "do_export", "keep_best")

@@ -19,7 +19,7 @@ TRAINING_PROGRAMS = """
 """.split()
 
 
-def test_flags_of_a_training_are_completed_by_defaults(tmp_path):
+def test_defaults_complete_the_flags_of_a_training(tmp_path):
   toy.config().to_json(str(tmp_path / "c"))
   for name in "vw":
     (tmp_path / name).touch()

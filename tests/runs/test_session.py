@@ -140,7 +140,7 @@ def _classifier(value=0):
 
 @pytest.fixture(name="entry")
 def _entry(tmp_path, monkeypatch):
-  """An entry for a run here, with a configuration and vocab.txt."""
+  """An entry of run.json for a folder with a configuration and vocab.txt."""
   monkeypatch.chdir(tmp_path)
   toy.config().to_json("bert_config.json")
   (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\na\n")
@@ -183,8 +183,10 @@ def test_an_export_says_how_its_texts_are_tokenized(entry, long_text):
 
 @pytest.mark.parametrize("changes", [{}, {"do_lower_case": False}])
 @pytest.mark.parametrize("fails", [False, True])
-def test_a_restored_model_has_its_own_flags(tmp_path, entry, changes, fails):
-  """The dtype is restored, too: a teacher's may differ from the student's."""
+def test_a_model_is_restored_with_the_flags_of_its_training(
+  tmp_path, entry, changes, fails
+):
+  """Afterwards, the dtype policy is as before: a student may need another."""
   values = {v.path: v for v in _classifier(3).variables}
   values["global_step"] = tf.constant(5, tf.int64)
   Checkpoints(str(tmp_path)).save(5, values)
@@ -222,12 +224,12 @@ def test_a_model_is_restored_with_its_own_vocabulary(tmp_path, entry):
   ("formats", "policy"),
   [(["savedmodel"], "bfloat16"), (["tflite", "keras"], "mixed_bfloat16")],
 )
-def test_exports_for_keras_are_float32(formats, policy):
+def test_exports_for_keras_have_float32_variables(formats, policy):
   session.set_export_policy("bfloat16", formats)
   assert keras.config.dtype_policy().name == policy
 
 
-def test_flags_override_bert_config_json_where_they_are_set(entry):
+def test_flags_override_bert_config_json_if_the_user_sets_them(entry):
   config = small_model.narrow(
     5, attention="left_to_right", max_position_embeddings=512
   )

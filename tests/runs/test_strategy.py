@@ -1,4 +1,4 @@
-"""Strategies chosen by flags. The TPU stops at a fake resolver."""
+"""Flags choose the strategy. A fake resolver stands in for a TPU's."""
 
 from types import SimpleNamespace
 
@@ -15,7 +15,7 @@ def _flags(**changes):
   return Devices(**{"num_cpu_devices": 2} | changes)  # the tests use two CPUs
 
 
-def test_one_device_is_the_default_and_mirrored_takes_all():
+def test_one_device_is_the_default_and_mirrored_takes_all_devices():
   assert devices.make_strategy(_flags()) is tf.distribute.get_strategy()
   result = devices.make_strategy(_flags(distribution_strategy="mirrored"))
   assert isinstance(result, tf.distribute.MirroredStrategy)
@@ -59,7 +59,7 @@ def test_several_workers_come_from_tf_config(monkeypatch):
   assert {c.timeout_seconds for c in calls} == {None}
 
 
-def test_precision_and_determinism_are_flags(monkeypatch):
+def test_flags_set_precision_and_determinism(monkeypatch):
   calls = {}
   for name in ("enable_tensor_float_32_execution", "enable_op_determinism"):
     monkeypatch.setattr(
@@ -137,7 +137,7 @@ def test_flags_of_the_tpu_reach_its_resolver(monkeypatch):
     ({}, "local", "tpu_name=None"),
   ],
 )
-def test_a_tpu_that_is_not_there_is_named(monkeypatch, names, asked, named):
+def test_an_error_names_a_missing_tpu(monkeypatch, names, asked, named):
   def resolver(tpu, zone, project):
     assert (tpu, zone, project) == (asked, "z", "p")
     raise OSError("no such host")
@@ -157,7 +157,7 @@ LENGTHS = {8: 32, 128: 32, 256: 32, 264: 64, 384: 64, 512: 64, 2048: 256}
   ("given", "reason"),
   [(None, "there is no GPU"), (False, "--nojit_compile"), (True, "")],
 )
-def test_a_flag_overrides_what_is_compiled(monkeypatch, gpus, given, reason):
+def test_jit_compile_sets_what_is_compiled(monkeypatch, gpus, given, reason):
   monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: gpus)
   args = programs.arguments("run_classifier", jit_compile=given)
   is_compiled = bool(gpus) if given is None else given

@@ -155,7 +155,7 @@ def test_all_trials_have_the_same_order_of_labels(
     sweep.run_sweep(_flags(tmp_path))
 
 
-def test_trials_of_other_flags_are_named(tmp_path, commands, caplog):
+def test_a_warning_names_a_trial_with_other_flags(tmp_path, commands, caplog):
   flags = _flags(tmp_path, num_train_epochs=3.0, num_workers=2)
   sweep.run_sweep(flags)
   path = tmp_path / "rate_1e-05_seed_1" / "run.json"
@@ -181,7 +181,7 @@ def test_a_run_that_fails_ends_the_sweep(tmp_path, commands, monkeypatch):
   assert row["run"] == "rate_1e-05_seed_1"
 
 
-def test_the_chief_of_several_workers_writes(tmp_path, commands, monkeypatch):
+def test_only_the_chief_of_the_workers_writes(tmp_path, commands, monkeypatch):
   toy.set_worker(monkeypatch, 1)
   flags = sweep.run_sweep(_flags(tmp_path))
   assert len(commands) == 4
@@ -202,7 +202,7 @@ def test_an_ensemble_takes_the_best_trials(tmp_path, commands):
   checks.check_training(_flags(tmp_path, do_train=False, ensemble=4))
 
 
-def test_an_ensemble_of_more_models_than_there_are_is_refused(tmp_path):
+def test_an_ensemble_of_more_models_than_trials_is_refused(tmp_path):
   rates = {"learning_rate": (1e-5, 1e-5), "num_seeds": 1}
   for flags, message in (
     ({"ensemble": 5}, "--ensemble=5 takes the best of a"),
@@ -214,7 +214,7 @@ def test_an_ensemble_of_more_models_than_there_are_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("end", [3, 12, 14, -1, -3])
-def test_a_table_that_is_cut_off_is_named(tmp_path, end):
+def test_a_table_that_is_cut_off_is_refused(tmp_path, end):
   (tmp_path / "sweep.tsv").write_text("run\tvalue\na\t0.25\nbcd\t0.75\n"[:end])
   with pytest.raises(UserError, match=r"sweep\.tsv is cut off: restore it, or"):
     record.best_trials(str(tmp_path), 1)

@@ -48,7 +48,9 @@ def test_a_second_run_is_refused_until_the_first_ends(tmp_path):
 
 @pytest.mark.parametrize("worker", [0, 1])
 @pytest.mark.parametrize("before", [None, [], ["a"]])
-def test_a_failed_run_leaves_old_files(tmp_path, monkeypatch, before, worker):
+def test_a_failed_run_removes_no_older_file(
+  tmp_path, monkeypatch, before, worker
+):
   toy.set_worker(monkeypatch, worker)
   folder = tmp_path / "output"
   for name in before or ():
@@ -61,7 +63,7 @@ def test_a_failed_run_leaves_old_files(tmp_path, monkeypatch, before, worker):
   assert [path.name for path in folder.glob("*")] == (before or [])
 
 
-def test_a_missing_lock_causes_a_warning(tmp_path, monkeypatch, caplog):
+def test_a_lock_that_fails_causes_a_warning(tmp_path, monkeypatch, caplog):
   def refuse(*_):
     raise OSError(errno.ENOLCK, "No locks available")
 
@@ -151,7 +153,7 @@ def test_a_dry_run_starts_from_the_same_checkpoint(tmp_path, program, own):
     assert not os.path.exists(short.output_dir)
 
 
-def test_no_stage_of_a_dry_run_is_left_out_or_added():
+def test_a_dry_run_has_exactly_the_stages_of_its_command():
   names = ("do_train", "do_predict", "do_export")
   for values in itertools.product([False, True], repeat=len(names)):
     chosen = dict(zip(names, values, strict=True))
@@ -228,7 +230,7 @@ def test_a_dry_run_of_pretraining_has_two_steps():
   assert (short.stop_at_step, short.max_eval_steps) == (0, 2)
 
 
-def test_only_a_dry_run_is_changed():
+def test_only_a_dry_run_changes_the_settings():
   args = programs.arguments("run_classifier", dry_run=True)
   assert args.max_examples == 64
   args = args.replace(dry_run=False)

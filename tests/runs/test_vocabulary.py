@@ -42,7 +42,7 @@ def _find(folders, more=0):
   return file and file.removeprefix(f"{folders[0].parent}/")
 
 
-def test_the_first_folder_that_has_a_vocabulary_counts(folders):
+def test_the_first_folder_with_a_vocabulary_provides_it(folders):
   assert _find(folders) is None
   for folder in reversed(folders):
     vocab.save(LOWER, folder / "vocab.txt")
@@ -52,12 +52,14 @@ def test_the_first_folder_that_has_a_vocabulary_counts(folders):
 @pytest.mark.parametrize(
   ("more", "fits"), [(-1, False), (0, True), (127, True), (128, False)]
 )
-def test_a_vocabulary_has_the_models_size_or_is_padded(folders, more, fits):
+def test_a_vocabulary_may_be_slightly_smaller_than_the_model(
+  folders, more, fits
+):
   vocab.save(LOWER, folders[1] / "vocab.txt")
   assert (_find(folders, more) is not None) == fits
 
 
-def test_a_file_that_is_not_text_is_left_out(folders):
+def test_a_vocab_txt_that_is_not_text_is_ignored(folders):
   (folders[1] / "vocab.txt").write_bytes(b"\xff\xfe")
   vocab.save(LOWER, folders[2] / "vocab.txt")
   assert _find(folders) == "before/vocab.txt"
@@ -80,7 +82,7 @@ def test_a_run_records_its_vocabulary_and_letter_case(folders, log):
   cased = recorded("do_lower_case", do_lower_case=False)
   assert cased == {"vocab_file": path, "do_lower_case": False}
   assert recorded(vocab_file="other") == {}
-  # The records may say that the file is not theirs.
+  # A file with another vocabulary than the records is ignored.
   assert recorded(mark="other") == {}
   mark = open_tokenizer(path).fingerprint
   assert recorded(mark=mark) == recorded()
@@ -93,7 +95,9 @@ def test_a_run_records_its_vocabulary_and_letter_case(folders, log):
 @pytest.mark.parametrize(
   ("tokens", "is_lower"), [(LOWER, True), (CASED, False)]
 )
-def test_the_vocabulary_tells_an_unknown_letter_case(folders, tokens, is_lower):
+def test_the_vocabulary_decides_an_unknown_letter_case(
+  folders, tokens, is_lower
+):
   path = folders[1] / "vocab.txt"
   vocab.save(tokens, path)
   for flags in (
@@ -112,7 +116,7 @@ def test_the_vocabulary_tells_an_unknown_letter_case(folders, tokens, is_lower):
   assert args.do_lower_case is not is_lower
 
 
-def test_a_file_that_is_gone_is_replaced_by_a_copy_in_the_folder(folders):
+def test_a_copy_in_the_folder_replaces_a_missing_file(folders):
   folder = str(folders[0])
   message = f"without --vocab_file: .*copy vocab.txt into {re.escape(folder)}"
   with pytest.raises(FileNotFoundError, match=message):
@@ -137,7 +141,7 @@ def test_a_file_that_is_gone_is_replaced_by_a_copy_in_the_folder(folders):
     ("v", None, "w", True),
   ],
 )
-def test_a_vocabulary_named_for_the_first_time_is_not_a_change(
+def test_the_first_vocab_file_of_a_run_is_not_a_changed_flag(
   tmp_path, caplog, saved, case, given, is_warned
 ):
   flags = {"vocab_file": saved, "do_lower_case": case}

@@ -147,7 +147,7 @@ def test_a_batch_gives_each_row_its_own_outputs_in_order():
   assert engine.shapes == [(4, 40)]
 
 
-def test_an_engine_has_limits_of_its_own():
+def test_an_engine_obeys_its_limits_of_tokens_and_rows():
   engine = _Sums()
   engine.max_tokens, engine.max_rows = 1 << 15, 40
   engine.run([_row(4, masked_lm_positions=np.arange(1))] * 50)
@@ -156,14 +156,14 @@ def test_an_engine_has_limits_of_its_own():
 
 @pytest.fixture(name="with_gpu")
 def _with_gpu(monkeypatch):
-  """Gives TensorFlow a GPU by name; threads run at their start."""
+  """Makes TensorFlow list a GPU, and threads run their function at once."""
   listed = "tensorflow.config.list_physical_devices"
   monkeypatch.setattr(listed, lambda kind: [kind])
   make = lambda target, daemon: SimpleNamespace(start=target)  # noqa: E731
   monkeypatch.setattr(savedmodel, "Thread", make)
 
 
-def test_a_gpu_takes_as_many_rows_as_have_so_many_tokens(every_task, with_gpu):
+def test_a_gpu_gets_more_rows_per_batch_if_they_are_short(every_task, with_gpu):
   engine = savedmodel.text_model(every_task["masks"]).engine
   given = engine.max_tokens, engine.max_rows
   for tokens, number in ((512, 64), (128, 256), (16, 512)):
@@ -223,7 +223,7 @@ def test_no_program_of_a_gpu_skips_the_check_of_positions(every_task, with_gpu):
     assert not engine._programs, name
 
 
-def test_no_position_leads_into_another_row(every_task):
+def test_a_masked_position_outside_its_row_is_refused(every_task):
   engine = savedmodel.text_model(every_task["masks"]).engine
   good = _row(3, masked_lm_positions=np.array([1]))
   for position in (3, -1, 1 << 20):
@@ -279,12 +279,12 @@ def _values(outputs):
   return [output["x"].item() for output in outputs]
 
 
-def test_cores_that_the_process_may_not_use_do_not_count(monkeypatch):
+def test_num_cores_excludes_cores_that_the_process_may_not_use(monkeypatch):
   monkeypatch.setattr("os.sched_getaffinity", lambda _: {1, 5, 6})
   assert engines.num_cores() == 3
 
 
-def test_a_row_alone_has_all_cores_and_several_have_one_each(interpreters):
+def test_a_single_row_uses_all_cores_and_several_use_one_each(interpreters):
   engine = LiteRtEngine("file")
   assert _values(engine.run(_numbers(3))) == [6]
   assert [i.threads for i in interpreters] == [4]
@@ -315,7 +315,7 @@ def test_an_interpreter_computes_for_one_thread_at_a_time(interpreters):
     results = list(pool.map(ask, range(8)))
   assert results == [[[*range(0, 2 * size, 2)] for size in sizes]] * 8
   assert len(interpreters) == 5
-  # After the load, a single row uses all cores again.
+  # After many requests, a single row uses all cores again.
   before = interpreters[0].calls
   assert _values(engine.run(_numbers(1))) == [2]
   assert interpreters[0].calls == before + 1
@@ -373,7 +373,7 @@ LARGE = [
 
 
 @pytest.mark.parametrize(("size", "others", "file"), LARGE)
-def test_large_weights_are_copied_less(
+def test_large_weights_are_copied_to_fewer_interpreters(
   interpreters, monkeypatch, size, others, file
 ):
   monkeypatch.setattr("os.path.getsize", lambda file: size << 20)
@@ -387,7 +387,7 @@ def test_large_weights_are_copied_less(
   assert threads == [4, *others[: len(threads) - 1]]  # loaded on first use
 
 
-def test_a_row_among_others_does_not_wait_for_all_cores(interpreters):
+def test_a_row_does_not_wait_while_another_uses_all_cores(interpreters):
   engine = LiteRtEngine("file")
   with engine._idle:  # a single row is running
     assert _values(engine.run(_numbers(1))) == [2]
@@ -395,7 +395,7 @@ def test_a_row_among_others_does_not_wait_for_all_cores(interpreters):
 
 
 @pytest.mark.parametrize("engine", ["litert", "litert_int8"])
-def test_several_texts_at_the_same_time_change_no_bit(folders, engine):
+def test_concurrent_requests_change_no_bit_of_an_answer(folders, engine):
   predict = Predictor(folders["classification of pairs"], engine)
   texts = ["ab " * n for n in range(20)]
   expected = [predict(text_a=[t], text_b=[t])[0] for t in texts]
@@ -428,7 +428,7 @@ tokenizer_config.json | {"do_lower_case": true} | 'model_max_length'.: export
 
 
 @pytest.mark.parametrize("case", CORRUPT.strip().splitlines())
-def test_a_corrupt_file_is_named(folders, tmp_path, case):
+def test_a_corrupt_file_is_reported(folders, tmp_path, case):
   name, content, message = map(str.strip, case.split("|"))
   shutil.copytree(folders["tagging"], tmp_path, dirs_exist_ok=True)
   (tmp_path / name).write_text(content)
@@ -439,7 +439,7 @@ def test_a_corrupt_file_is_named(folders, tmp_path, case):
 @pytest.mark.parametrize(
   "pattern", ["*.pb", "variables/*index", "variables/*0*"]
 )
-def test_a_half_copied_savedmodel_is_named(folders, tmp_path, pattern):
+def test_a_half_copied_savedmodel_is_reported(folders, tmp_path, pattern):
   shutil.copytree(folders["tagging"], tmp_path, dirs_exist_ok=True)
   for path in tmp_path.glob(pattern):
     path.write_bytes(path.read_bytes()[:99])
@@ -532,7 +532,7 @@ def _answer_rows(stub, *answer):
   stub.answer = lambda path, body: answer if body else metadata
 
 
-def test_a_single_output_comes_without_its_name(stub):
+def test_a_single_output_may_come_without_its_name(stub):
   _answer_rows(stub, 200, {"outputs": [[0.25, 0.75]]})
   [outputs] = RemoteEngine(stub.url).run([_row(1)])  # not cut to one label
   assert outputs["logits"].tolist() == [0.25, 0.75]
@@ -575,13 +575,13 @@ METADATA = [
 
 
 @pytest.mark.parametrize(("answer", "message"), METADATA)
-def test_a_url_of_no_model_is_named(stub, answer, message):
+def test_a_url_without_a_model_is_reported(stub, answer, message):
   stub.answer = lambda path, body: answer
   with pytest.raises((RemoteError, UserError), match=message):
     RemoteEngine(stub.url)
 
 
-def test_a_server_of_another_model_is_named(stub, folders):
+def test_a_server_of_another_model_is_refused(stub, folders):
   labels = len(tasks.TAGS)
 
   def ask(**outputs):
@@ -596,7 +596,7 @@ def test_a_server_of_another_model_is_named(stub, folders):
     ask(values=(-1, 8))
 
 
-def test_a_server_that_is_late_or_gone_is_named(stub, folders):
+def test_a_server_that_is_late_or_gone_is_reported(stub, folders):
   late = threading.Event()
   stub.answer = lambda path, body: (late.wait(20), (200, {}))[1]
   begin = time.monotonic()
@@ -616,7 +616,7 @@ def test_a_server_that_is_late_or_gone_is_named(stub, folders):
     Predictor(stub.url)
 
 
-def test_a_fork_of_tensorflow_is_named(folders, monkeypatch):
+def test_a_model_that_is_used_after_a_fork_is_refused(folders, monkeypatch):
   predict = Predictor(folders["tagging"], "savedmodel")
   assert predict(["ab"])
   monkeypatch.setattr("os.getpid", lambda: -1)

@@ -55,7 +55,7 @@ def _logits(asked, rows):
   return logits.numpy()
 
 
-def test_there_are_three_signatures(asked, logits):
+def test_a_savedmodel_has_three_signatures(asked, logits):
   signatures = ["serving_default", "serving_examples", "serving_features"]
   assert sorted(asked) == signatures
   first, second = map(tf.constant, zip(*TEXTS, strict=True))
@@ -64,7 +64,7 @@ def test_there_are_three_signatures(asked, logits):
 
 
 @pytest.mark.parametrize("do_lower_case", [False, True])
-def test_the_graph_has_the_case_of_the_answers(do_lower_case):
+def test_the_graph_lower_cases_like_the_answers(do_lower_case):
   inputs = {
     name: keras.Input([None], dtype="int32", name=name)
     for name in features.TOKENS
@@ -80,7 +80,7 @@ def test_the_graph_has_the_case_of_the_answers(do_lower_case):
   assert np.array_equal(lower, upper) == do_lower_case
 
 
-def test_the_files_of_its_texts_are_in_its_folder(saved):
+def test_an_export_has_the_files_that_texts_need(saved):
   names = ("task.json", "tokenizer_config.json", "vocab.txt", "labels.txt")
   task, config, vocab_file, labels = (Path(saved, n).read_text() for n in names)
   assert json.loads(task) == {"task": "classification", "pairs": True}
@@ -94,7 +94,7 @@ def test_the_files_of_its_texts_are_in_its_folder(saved):
   assert labels == "no\nyes\n"
 
 
-def test_the_default_signature_takes_rows_without_texts_in_the_graph(exported):
+def test_the_default_signature_takes_rows_if_the_graph_reads_no_texts(exported):
   for name in ("tagging", "questions"):
     functions = exported[name].functions
     default = functions["serving_default"].structured_input_signature[1]
@@ -141,7 +141,7 @@ def _records(schema, rows):
   return tf.constant([encode({k: row[k] for k in schema}) for row in rows])
 
 
-def test_a_record_may_be_short(asked, logits, rows):
+def test_a_record_may_be_shorter_than_max_seq_length(asked, logits, rows):
   number = sum(rows[0]["input_mask"])
   schema = Schema(*features.tokens(number))
   cut = {name: rows[0][name][:number] for name in schema}
@@ -170,13 +170,13 @@ def test_records_may_have_any_number_of_choices(exported, tokenizer):
   assert asked["serving_examples"](examples=nothing)["logits"].shape[0] == 0
 
 
-def test_nothing_is_overwritten(saved, every_task):
+def test_an_export_overwrites_nothing(saved, every_task):
   with pytest.raises(FileExistsError, match="is there already: remove it"):
     export.save(saved, every_task[NAME], ["savedmodel"])
   files.check_is_free(f"{saved}/variables/nothing")
 
 
-def test_the_rest_of_a_killed_export_is_removed(tmp_path):
+def test_files_of_a_killed_export_are_removed(tmp_path):
   for end in (4194305, os.getpid(), 1, "b"):  # process 1 is alive
     left = tmp_path / f"export.unfinished-{end}" / "variables"
     left.mkdir(parents=True)
@@ -189,7 +189,7 @@ def test_the_rest_of_a_killed_export_is_removed(tmp_path):
   assert [p.name for p in (tmp_path / "export").iterdir()] == ["saved_model.pb"]
 
 
-def test_the_faster_of_two_exports_to_a_folder_stays(tmp_path):
+def test_the_first_complete_export_to_a_folder_stays(tmp_path):
   first = tmp_path / "export" / "first"
   with (
     pytest.raises(FileExistsError, match="/export is there already"),
@@ -208,7 +208,9 @@ def test_an_export_that_ends_early_leaves_nothing(tmp_path, error):
   assert not [*tmp_path.iterdir()]
 
 
-def test_an_export_names_its_task(every_task, tmp_path, monkeypatch):
+def test_an_export_for_an_engine_has_task_json(
+  every_task, tmp_path, monkeypatch
+):
   for name in ("keras", "tflite"):
     monkeypatch.setattr(f"serving.{name}.save", lambda folder, served: None)
   for formats in (["keras"], ["keras", "tflite"]):
@@ -218,7 +220,7 @@ def test_an_export_names_its_task(every_task, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_gradients_are_left_out(fused, every_task, tmp_path):
+def test_an_export_has_no_gradients(fused, every_task, tmp_path):
   """TensorFlow never frees the gradient graphs of a loaded model."""
   export.save(str(tmp_path / "1"), every_task[NAME], ["savedmodel"])
   assert b"internal_grad_fn" not in (tmp_path / "1/saved_model.pb").read_bytes()

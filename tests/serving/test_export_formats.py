@@ -56,7 +56,7 @@ def _served(folder, model, labels=None):
 
 @pytest.mark.slow  # tests/serving/test_engines.py has quick tests
 @pytest.mark.parametrize("name", MODELS)
-def test_litert_says_what_the_model_says(name, tmp_path):
+def test_litert_computes_the_outputs_of_the_model(name, tmp_path):
   model = MODELS[name]()
   folder = tmp_path / "export"
   folder.mkdir()
@@ -88,7 +88,7 @@ def test_litert_needs_no_other_operations_and_int8_is_small(tmp_path, capfd):
     assert not [name for name in names if name.startswith(("Flex", "VAR"))]
 
 
-def test_an_operation_that_litert_lacks_leaves_nothing(tmp_path, monkeypatch):
+def test_a_failed_export_to_litert_leaves_nothing(tmp_path, monkeypatch):
   def fail(self):
     raise RuntimeError("some ops are not supported")
 

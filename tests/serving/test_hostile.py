@@ -37,7 +37,7 @@ EQUALLY_GOOD = {"choices": ("choice",)}
 
 
 def _examples(answers, texts):
-  """Yields each text as a single input, and as all inputs."""
+  """Yields examples with a text in one of the inputs, and in all of them."""
   names = list(answers.inputs)
   for text, hostile in itertools.product(texts, [*([n] for n in names), names]):
     row = {name: text if name in hostile else b"ab c" for name in names}

@@ -58,12 +58,12 @@ QUICK = ("classification of pairs", "choices", "questions", "tagging")
 
 
 @pytest.mark.parametrize("name", tasks.slow_but(QUICK))
-def test_every_task_is_made_of_known_operations(exported, name):
+def test_every_task_uses_only_known_operations(exported, name):
   for signature, function in exported[name].functions.items():
     assert not _operations_of(function) - KNOWN, signature
 
 
-def test_saved_exports_have_known_operations(folders):
+def test_saved_exports_use_only_known_operations(folders):
   folder = folders["classification of pairs"]
   saved = SavedModel.FromString((folder / "saved_model.pb").read_bytes())
   [meta_graph] = saved.meta_graphs
@@ -79,7 +79,7 @@ print(*(op for op in sys.argv[1:] if not op_def_registry.get(op)))
 """
 
 
-def test_known_operations_are_tensorflows_own(tmp_path):
+def test_known_operations_belong_to_tensorflow(tmp_path):
   """Uses a process that has loaded only TensorFlow."""
   (tmp_path / "unknown.py").write_text(UNKNOWN)
   done = programs.call(tmp_path / "unknown", *sorted(KNOWN), "TFText>NotOne")

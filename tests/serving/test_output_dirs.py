@@ -114,7 +114,7 @@ def _train(data):
 
 
 @pytest.mark.parametrize("name", tasks.slow_but(QUICK, ASKED))
-def test_the_folder_answers_like_its_export(train, tmp_path, monkeypatch, name):
+def test_a_folder_answers_like_its_export(train, tmp_path, monkeypatch, name):
   folder = train(*(SIDES if name == "shallow" else ()), name) / name
   monkeypatch.chdir(tmp_path)  # the run's relative paths no longer resolve
   policy = keras.config.dtype_policy()
@@ -191,7 +191,7 @@ def _edit(folder, **changes):
   path.write_text(json.dumps(starts))
 
 
-def test_a_missing_file_is_named_with_its_remedy(data, copy):
+def test_an_error_names_a_missing_file_and_the_remedy(data, copy):
   _edit(copy, flags={"vocab_file": "gone/vocab.txt"})
   with pytest.raises(FileNotFoundError) as error:
     Predictor(copy)

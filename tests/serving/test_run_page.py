@@ -61,7 +61,7 @@ def test_the_table_has_a_line_for_each_example(tmp_path):
   assert len(lines) == 5
 
 
-def test_the_page_has_errors_with_the_most_certain_first(tmp_path):
+def test_the_page_shows_the_most_confident_errors_first(tmp_path):
   data = _data(tmp_path, curves=[{"step": 3, "loss": 0.5}])
   texts = [error["texts"]["text"] for error in data["errors"]]
   assert texts == ["sure </script>", "almost"]
@@ -77,7 +77,7 @@ def test_numbers_that_json_lacks_are_left_out(tmp_path):
   assert _data(tmp_path, curves=curves)["curves"] == [{"step": 1, "rate": 0.5}]
 
 
-def test_scores_are_ordered_by_their_difference(tmp_path):
+def test_scores_are_ordered_by_their_distance_from_the_label(tmp_path):
   scores = [("1.0", "1.5"), ("4.0", "1.0"), ("2", "1")]
   judged = [
     Judged({"text": label}, {"score": float(p)}, label, p, None)
@@ -111,7 +111,7 @@ def test_bins_are_means_of_probability_and_accuracy():
   assert (accuracy, number) == (0.5, 2)
 
 
-def test_answers_without_truth_have_no_temperature():
+def test_answers_without_a_true_label_have_no_temperature():
   one = Judged({"question": "?"}, {"answer": "a"}, "b", "a", False, 0.5)
   result = run_page.calibration([one])
   assert "temperature" not in result and result["error"] == 0.5

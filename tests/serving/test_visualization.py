@@ -68,7 +68,7 @@ def test_every_task_has_its_answer_and_attention(every_task, name):
   assert bool(result.decided) == any("decided" in s for s in data["sequences"])
 
 
-def test_attention_is_that_of_every_layer():
+def test_the_page_has_the_attention_of_every_layer():
   served = _served()
   encoded = visualization.encode(served, {"text": "ab [MASK] c"})
   [sequence] = visualization.compute(served, encoded).sequences
@@ -86,7 +86,7 @@ def test_attention_is_that_of_every_layer():
     np.testing.assert_allclose(context, expected, atol=1e-5)
 
 
-def test_lengths_are_those_of_three_vectors_and_their_sum():
+def test_the_page_has_the_norms_of_three_embeddings_and_their_sum():
   served = _served()
   [sequence] = _read(served, {"text": "ab c", "text_pair": "d"}).sequences
   embeddings = served.model.get_layer("bert").embeddings
@@ -139,7 +139,9 @@ NUMBERS = [
 
 
 @pytest.mark.parametrize(("name", "texts", "number"), NUMBERS)
-def test_pages_have_a_limit(every_task, monkeypatch, name, texts, number):
+def test_a_page_with_too_many_attention_probabilities_is_refused(
+  every_task, monkeypatch, name, texts, number
+):
   served = every_task[name]
   layer = SimpleNamespace(config=replace(tasks.CONFIG, num_hidden_layers=3))
   deeper = SimpleNamespace(get_layer=lambda name: layer, layers=[])
@@ -165,7 +167,7 @@ def test_masks_are_filled_after_every_layer():
   assert first["probabilities"] != result.answer["probabilities"]
 
 
-def test_masks_are_filled_as_by_the_model_that_ends_there():
+def test_a_layer_fills_masks_like_a_model_that_ends_with_it():
   served, texts = _served(), {"text": "ab [MASK] c [MASK]"}
   values = {variable.path: variable for variable in served.model.weights}
   config = served.model.get_layer("bert").config
@@ -178,7 +180,7 @@ def test_masks_are_filled_as_by_the_model_that_ends_there():
   tasks.assert_same(_read(served, texts).filled["layer 0"], expected)
 
 
-def test_the_answer_of_a_question_is_where_its_logits_are(every_task):
+def test_the_marked_span_has_the_tokens_of_the_answer(every_task):
   served = every_task["questions"]
   texts = {"question": "ab", "context": "c d e . ab c d e a b c d e . ab"}
   result = _read(served, texts)
@@ -277,7 +279,7 @@ def test_contributions_are_slopes_of_the_decided_logit(
   assert abs(values).sum() == pytest.approx(1, abs=1e-5)
 
 
-def test_words_without_pieces_are_shown_as_they_are(every_task):
+def test_words_that_the_vocabulary_lacks_are_shown_unchanged(every_task):
   data = _shown(every_task["tagging"], {"tokens": "ab 부"})
   assert data["answer"]["pieces"] == [["a", "##b"], ["부"]]
 
@@ -353,7 +355,7 @@ def test_a_page_has_the_numbers_and_no_html_of_the_text():
   assert sequence["token"] == [1.5] * 5
 
 
-def test_base_at_64_tokens_has_at_most_3_megabytes():
+def test_a_page_of_bert_base_at_64_tokens_has_at_most_3_megabytes():
   # Random numbers do not compress.
   noise = np.random.default_rng(1).random((12, 12, 64, 64))
   assert len(_render(noise).encode()) < 3e6

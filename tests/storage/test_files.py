@@ -28,7 +28,7 @@ def test_files_are_sorted_within_each_pattern(tmp_path):
   assert (tmp_path / "z.md").read_text() == "new"
 
 
-def test_hidden_files_match_patterns_that_name_them(tmp_path):
+def test_hidden_files_match_only_patterns_that_begin_with_a_dot(tmp_path):
   (tmp_path / ".new").mkdir()
   _touch(tmp_path, "a", ".a.blocks", ".new/b", ".new/.b.blocks")
   assert files.glob_files(f"{tmp_path}/*") == [f"{tmp_path}/a"]
@@ -36,7 +36,7 @@ def test_hidden_files_match_patterns_that_name_them(tmp_path):
   assert files.glob_files(f"{tmp_path}/*/*") == [f"{tmp_path}/.new/b"]
 
 
-def test_all_patterns_without_a_match_are_named(tmp_path):
+def test_an_error_names_all_patterns_without_a_match(tmp_path):
   _touch(tmp_path, "a.txt")
   with pytest.raises(FileNotFoundError, match=r"no\*\.txt, .*nor\.txt;"):
     files.expand(f"{tmp_path}/a.txt,{tmp_path}/no*.txt,{tmp_path}/nor.txt")
@@ -71,7 +71,7 @@ def test_a_failure_keeps_the_old_file_and_leaves_nothing_else(tmp_path):
   assert os.listdir(tmp_path) == ["file"]
 
 
-def test_two_writers_of_a_file_leave_the_content_of_the_last(tmp_path):
+def test_two_writers_of_a_file_leave_the_content_of_the_last_to_end(tmp_path):
   path = str(tmp_path / "file")  # writers on two machines may have one pid
   with files.open_for_writing(path) as first:
     first.write(b"first")
@@ -113,7 +113,7 @@ def test_paths_with_a_scheme_go_through_gfile():
   assert files.list_folder(folder) == ["a.txt"]
 
 
-def test_a_scheme_that_tensorflow_does_not_know_is_named():
+def test_a_scheme_that_tensorflow_does_not_know_is_reported():
   with pytest.raises(OSError, match=r"hf://a/b is no.* convert_checkpoint\.py"):
     files.exists("hf://a/b")
   expected = "s3://bucket/a: .* no file system for s3://, only for .*gs://"
@@ -122,7 +122,7 @@ def test_a_scheme_that_tensorflow_does_not_know_is_named():
       call("s3://bucket/a")
 
 
-def test_a_folder_is_free_if_there_is_nothing_in_it(tmp_path):
+def test_only_a_missing_or_empty_folder_is_free(tmp_path):
   (tmp_path / "empty").mkdir()
   (tmp_path / "file").touch()
   files.check_is_free(str(tmp_path / "none"))

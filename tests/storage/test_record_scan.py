@@ -109,7 +109,7 @@ def test_an_empty_file_has_no_blocks(tmp_path):
     ),
   ],
 )
-def test_a_truncated_file_is_named(change, message, tmp_path):
+def test_a_truncated_file_is_reported(change, message, tmp_path):
   path = _write(tmp_path / "a", 100)
   data = (tmp_path / "a").read_bytes()
   (tmp_path / "a").write_bytes(change(data))
@@ -121,7 +121,7 @@ def test_a_truncated_file_is_named(change, message, tmp_path):
 # --- Corrupt records -------------------------------------------------------
 
 SCHEMA = Schema(Feature("ids", (3,)), Feature("label", ()))
-NUMBER = 600  # more than one check takes
+NUMBER = 600  # records, in three blocks
 
 
 @pytest.fixture(name="path")
@@ -211,7 +211,7 @@ def test_records_after_a_wrong_length_are_not_dropped(path, tmp_path):
   assert sorted(os.listdir(tmp_path)) == [".a.tfrecord.blocks", "a.tfrecord"]
 
 
-def test_records_of_another_kind_are_refused(tmp_path):
+def test_records_of_another_schema_are_refused(tmp_path):
   path = str(tmp_path / "b.tfrecord")
   schema = Schema(Feature("ids", (2,)), Feature("label", ()))
   encode = tfrecord.ExampleEncoder(schema)
@@ -252,7 +252,7 @@ def _build(path, number, vocabulary=None):
 
 
 @pytest.mark.parametrize("number", [0, 1, 255, 256, 257, 1000])
-def test_an_index_is_what_a_scan_finds(number, tmp_path, scanned):
+def test_an_index_equals_the_result_of_a_scan(number, tmp_path, scanned):
   path = _build(tmp_path / "a", number, "mark")
   index = record_scan.load_index([path])
   assert not scanned
@@ -323,7 +323,7 @@ def test_only_files_without_an_index_are_scanned(tmp_path, scanned, log):
   assert log.text.count(text) == 1
 
 
-def test_a_failed_index_does_not_fail_the_build(tmp_path, caplog):
+def test_records_are_written_even_if_the_index_cannot_be(tmp_path, caplog):
   os.mkdir(tmp_path / ".a.blocks")
   path = _build(tmp_path / "a", 9)
   assert "a gets no index" in caplog.text

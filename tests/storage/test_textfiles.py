@@ -31,7 +31,7 @@ def _lines(path, *args):
     b"a\r\r\n \nb\n",
   ],
 )
-def test_lines_are_those_of_gfile_but_for_carriage_returns(content, path):
+def test_lines_equal_those_of_gfile_except_for_carriage_returns(content, path):
   path.write_bytes(content)
   with tf.io.gfile.GFile(str(path)) as file:
     expected = [line.removesuffix("\n") for line in file]
@@ -69,7 +69,7 @@ def test_carriage_returns_never_join_words(content, lines, path):
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
 @pytest.mark.parametrize("text", ["\ufeffa\n", "some text\n"])
-def test_utf16_is_named(path, encoding, text):
+def test_utf16_is_reported(path, encoding, text):
   path.write_bytes(text.encode(encoding))
   with pytest.raises(UserError, match=r"text\.tsv looks like UTF-16; save it"):
     _lines(path)
@@ -83,13 +83,13 @@ def test_utf16_is_named(path, encoding, text):
     (b"%PDF-1.4\n\xff", "a PDF: extract its text"),
   ],
 )
-def test_a_file_that_is_not_text_is_named(path, first, message):
+def test_an_error_says_what_kind_of_file_is_not_text(path, first, message):
   path.write_bytes(first)
   with pytest.raises(UserError, match=rf"text\.tsv is not text but {message}"):
     _lines(path)
 
 
-def test_a_missing_file_and_a_directory_are_named(tmp_path):
+def test_a_missing_file_and_a_directory_are_reported(tmp_path):
   with pytest.raises(FileNotFoundError, match=r"cannot read .*no\.txt"):
     _lines(tmp_path / "no.txt")
   with pytest.raises(IsADirectoryError, match="cannot read"):
@@ -165,7 +165,7 @@ def test_compressed_files_are_decompressed(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["a.gz", "a.zst"])
-def test_a_corrupt_compressed_file_is_named(name, tmp_path):
+def test_a_corrupt_compressed_file_is_reported(name, tmp_path):
   path = tmp_path / name
   path.write_bytes(_compressed(name, b"fine\nol\xe9\n"))
   with pytest.raises(UserError, match=r"line 2: byte 7 of the file \(0xe9\)"):
@@ -177,7 +177,7 @@ def test_a_corrupt_compressed_file_is_named(name, tmp_path):
       _lines(path)
 
 
-def test_a_missing_package_is_named_with_its_remedy(tmp_path, monkeypatch):
+def test_an_error_says_how_to_install_a_missing_package(tmp_path, monkeypatch):
   monkeypatch.delattr("backports.zstd", raising=False)
   monkeypatch.setitem(sys.modules, "backports.zstd", None)
   (tmp_path / "a.zst").write_bytes(b"")

@@ -43,7 +43,7 @@ def test_features_are_written_in_the_order_of_the_schema():
     ({"other": [1]}, "the record has the fields"),
   ],
 )
-def test_wrong_fields_are_named(change, message):
+def test_errors_name_wrong_fields(change, message):
   fields = {"ids": [1, 2, 3], "weights": [1.0, 2.0], "n": [1]}
   with pytest.raises(ValueError, match=message):
     tfrecord.ExampleEncoder(MIXED)(fields | change)
@@ -57,7 +57,7 @@ def test_the_checksum_is_masked_crc32c():
 
 @settings(max_examples=20)
 @given(st.lists(st.binary(min_size=4) | st.just(b"ab" * 3000), min_size=1))
-def test_files_are_those_that_tensorflow_writes(tmp_path_factory, records):
+def test_files_equal_those_that_tensorflow_writes(tmp_path_factory, records):
   lengths = (4, 1023, 1024, 1025, 5000, *range(5, 305))
   records = [*records, *map(Random(1).randbytes, lengths)]
   path = str(tmp_path_factory.mktemp("frames") / "file")
@@ -106,7 +106,7 @@ def test_arbitrary_numbers_are_not_cached():
   assert 7 in cache and 0 <= min(cache) <= max(cache) < 1 << 20
 
 
-def test_an_example_has_its_values():
+def test_an_example_of_tensorflow_is_parsed_to_its_values():
   lists = {
     name: tf.train.Feature(**{kind: {"value": values}})
     for name, (kind, values) in FIELDS.items()
@@ -118,7 +118,7 @@ def test_an_example_has_its_values():
     tfrecord.parse_example(example[:-3])
 
 
-def test_shapes_are_those_that_tensorflow_reads(tmp_path):
+def test_shapes_equal_those_that_tensorflow_reads(tmp_path):
   golden = str(GOLDEN / "training/bert_model.ckpt")
   expected = tf.train.load_checkpoint(golden).get_variable_to_shape_map()
   assert checkpoint_files.shapes(golden) == {

@@ -76,7 +76,7 @@ def test_a_worker_may_die_before_it_reads_its_task():
     list(workers.ordered_map(_Deadly(), tasks, 2))
 
 
-def test_workers_that_do_not_start_leave_ctrl_c_alone():
+def test_ctrl_c_still_works_if_workers_do_not_start():
   with pytest.raises((AttributeError, pickle.PicklingError)):
     list(workers.ordered_map(lambda: None, ["a", "b"], 2))
   assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
@@ -179,7 +179,7 @@ def test_a_worker_prepares_once():
   ("total", "done", "expected"),
   [
     (30, (16, 14), "read 30 of 30 rows (100%)"),
-    (30, (16, 16), "read 30 of 30 rows (100%)"),  # the last batch is filled up
+    (30, (16, 16), "read 30 of 30 rows (100%)"),  # the last batch has padding
     (30, (16,), "read 16 of 30 rows (53%)"),
     (2.5, (1.0, 2.0), "read 2.5 of 2.5 rows (100%)"),
     (0, (3,), "read 3 rows; "),  # the total is unknown

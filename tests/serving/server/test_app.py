@@ -1,4 +1,4 @@
-"""URLs, with each field from TF Serving's documentation."""
+"""Answers of each URL, with all fields of TF Serving's documentation."""
 
 import json
 import re
@@ -126,7 +126,7 @@ PATHS = """
 
 
 @pytest.mark.parametrize("path", PATHS.split())
-def test_no_path_reads_another_file(client, path):
+def test_no_url_reads_a_file_of_the_disk(client, path):
   status, headers, body = client.request("GET", path)
   assert status in (400, 404)
   assert headers["content-type"] == "application/json"
@@ -156,7 +156,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("body", HOSTILE.values(), ids=HOSTILE.keys())
-def test_hostile_requests_are_400_and_do_no_harm(client, body):
+def test_hostile_requests_get_400_and_do_no_harm(client, body):
   status, answer = client.ask(body)
   assert status == 400 and answer.keys() == {"error"}
   assert 0 < len(answer["error"]) < 600
@@ -171,7 +171,7 @@ def test_the_host_header_changes_nothing(client, path):
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS"])
-def test_other_methods_are_malformed(client, method):
+def test_requests_with_other_methods_get_400(client, method):
   status, _, body = client.request(method, PREDICT, b"{}")
   message = f"Malformed request: {method} {PREDICT}"
   assert (status, json.loads(body)) == (400, {"error": message})
@@ -257,7 +257,7 @@ NAMES = ("", "page.css", "page.js", "answers.css", "answers.js")
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_page_allows_nothing_from_elsewhere(client, name):
+def test_the_page_loads_nothing_from_other_hosts(client, name):
   status, headers, body = client.request("GET", f"/{name}")
   assert status == 200 and "server" not in headers
   # Browsers accept only these types for styles and scripts.
@@ -300,7 +300,7 @@ def test_overload_is_answered_at_once_and_logged_once_a_minute(
   assert [x for x in caplog.messages if "max_queue_size" in x] == [message]
 
 
-def test_a_late_answer_is_504_and_what_waits_does_not_run(tmp_path):
+def test_a_late_request_gets_504_and_a_waiting_one_does_not_run(tmp_path):
   settings = stand_in.SETTINGS._replace(request_timeout=1.0)
   with stand_in.toy(tmp_path, settings) as client:
     for _ in range(2):

@@ -70,7 +70,7 @@ def test_a_dripping_head_is_cut_off(client):
     assert _answer_to_drips(connection, data) == b""
 
 
-def test_a_slow_body_is_408(client):
+def test_a_slow_body_gets_408(client):
   with client.connect() as connection:
     connection.sendall(HEAD + b'Content-Length: 50\r\n\r\n{"insta')
     answer = _read_all(connection)
@@ -98,14 +98,14 @@ NO_HTTP = [
 
 
 @pytest.mark.parametrize("data", NO_HTTP, ids=range(6))
-def test_a_request_that_is_no_http_is_400(client, data):
+def test_a_request_that_is_no_http_gets_400(client, data):
   with client.connect() as connection:
     connection.sendall(data)
     assert connection.recv(13) in (b"HTTP/1.1 400 ", b"")
   assert client.ask({"instances": ["a"]})[0] == 200
 
 
-def test_ten_megabytes_are_413(tmp_path):
+def test_a_body_of_ten_megabytes_gets_413(tmp_path):
   settings = stand_in.SETTINGS._replace(max_request_bytes=1_000_000)
   body = b'{"instances": ["' + b"a" * 10_000_000 + b'"]}'
   with stand_in.toy(tmp_path, settings) as client:
@@ -115,7 +115,7 @@ def test_ten_megabytes_are_413(tmp_path):
     assert client.ask({"instances": ["a" * 900_000]})[0] == 200
 
 
-def test_a_body_without_end_is_not_read_to_its_end(client):
+def test_an_endless_body_is_read_up_to_a_limit(client):
   """The server reads up to 64 times the limit, so the client sees the 413."""
   with client.connect() as connection:
     connection.sendall(HEAD + b"Content-Length: %d\r\n\r\n" % 10**9)
@@ -135,7 +135,7 @@ def test_connections_beyond_the_limit_get_503(tmp_path):
     assert client.ask({"instances": ["a"]})[0] == 200
 
 
-def test_only_requests_have_a_time_limit_not_answers(client):
+def test_the_read_timeout_does_not_limit_answers(client):
   timer = threading.Timer(1.6, client.version.gate.set)  # the limit is 1.2
   timer.start()
   assert client.ask(stand_in.GATED)[0] == 200
@@ -198,7 +198,7 @@ def test_a_stopping_server_answers_waiting_connections(turns):
       assert connection.recv(100).startswith(b"HTTP/1.1 200")
 
 
-def test_a_request_on_an_idle_connection_is_answered_at_the_end(client):
+def test_a_request_on_an_idle_connection_is_answered_during_shutdown(client):
   with client.connect() as connection:
     time.sleep(0.05)
     client.server._app.is_draining = True
@@ -209,7 +209,7 @@ def test_a_request_on_an_idle_connection_is_answered_at_the_end(client):
   assert b"connection: close" in answer
 
 
-def test_clients_may_use_idle_connections_for_a_while_at_the_end(
+def test_a_client_may_use_an_idle_connection_during_shutdown(
   client, monkeypatch
 ):
   monkeypatch.setattr(connections, "_DRAIN_SECONDS", 30)

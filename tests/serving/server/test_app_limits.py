@@ -42,7 +42,7 @@ def _request(app, path, method="GET", document=None):
   return sent[0]["status"], sent[1]["body"]
 
 
-def test_large_bodies_alone_are_converted_in_a_thread():
+def test_only_large_bodies_are_converted_in_a_thread():
   async def convert(size):
     return await module._convert(size, threading.get_ident)
 

@@ -66,7 +66,7 @@ def test_a_name_that_no_url_can_have_is_refused(folder, name):
     models.split_name(f"{name}={folder}")
 
 
-def test_a_folder_without_versions_is_named(folder):
+def test_a_folder_without_versions_is_refused(folder):
   with pytest.raises(ValueError, match=r"mrpc/1 has no model and"):
     models.split_name(f"{folder}/1")
   with pytest.raises(FileNotFoundError, match=f"no folder {folder}/none"):
@@ -90,7 +90,7 @@ def _check_missing(model, number, status, message):
   assert error.value.status == status
 
 
-def test_versions_that_are_not_loaded_yet_are_loading(folder):
+def test_versions_have_the_states_start_and_loading_until_they_answer(folder):
   gate = threading.Event()
 
   def load(path):
@@ -115,9 +115,7 @@ def test_versions_that_are_not_loaded_yet_are_loading(folder):
   assert {*second.states.values()} == {("AVAILABLE", "")}
 
 
-def test_a_model_none_of_whose_versions_loads_is_not_called_loading(
-  folder, load
-):
+def test_a_model_whose_versions_all_fail_is_not_called_loading(folder, load):
   load.broken = {"0010", "9", "1"}
   model = _model(folder, load=load)
   _check_missing(model, None, 503, "mrpc could not be loaded: the server's log")
@@ -163,7 +161,7 @@ def test_the_memory_of_a_replaced_version_is_free(folder):
   assert old() is None
 
 
-def test_going_back_is_removing_the_folder(folder):
+def test_removing_the_newest_folder_brings_the_older_version_back(folder):
   model = _model(folder)
   (folder / "0010").rmdir()
   model.poll()
@@ -200,7 +198,7 @@ def test_no_time_between_polls_means_one_poll(folder, seconds, versions):
   assert not thread.is_alive()
 
 
-def test_an_error_without_a_message_is_called_by_its_class(folder):
+def test_the_state_has_the_class_of_an_error_without_a_message(folder):
   def load(path):
     raise MemoryError
 
@@ -258,7 +256,7 @@ def test_an_older_version_is_loaded_if_the_newest_cannot_be(
   assert sorted(model.versions) == [10]
 
 
-def test_metrics_are_of_all_versions_and_name_the_newest(folder):
+def test_metrics_sum_all_versions_and_have_the_newest_number(folder):
   model = _model(folder, num_versions=2)
   for number, queued in ((9, 2), (10, 3)):
     model.versions[number].workers.queued = queued

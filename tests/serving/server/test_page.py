@@ -262,7 +262,7 @@ def test_a_classifier_of_texts_has_no_example(page):
   page.wait("byId('status').textContent === 'Write a text first.'")
 
 
-def test_a_command_asks_the_question(page):
+def test_the_shown_command_sends_the_texts(page):
   texts = ["it's $HOME \\ 'so'", 'é\n"b" !']
   _ask(page, "labels", *texts)
   command = page.run("byId('curl').textContent")
@@ -276,7 +276,7 @@ def test_a_command_asks_the_question(page):
   assert page.run("getSelection().toString()") == command
 
 
-def test_a_link_asks_its_question(page):
+def test_a_link_fills_in_its_texts_and_gets_their_answer(page):
   endings = ["one", "two & 'three' <b>"]
   _ask(page, "choices", "a=b", "#c", "\n".join(endings))
   link = page.run("location.href")
@@ -291,7 +291,7 @@ def test_a_link_asks_its_question(page):
   assert [line for line in answer.split("\n") if "%" not in line] == endings
 
 
-def test_a_server_that_is_gone_is_named(tmp_path_factory):
+def test_the_page_reports_a_server_that_is_gone(tmp_path_factory):
   with _opened(tmp_path_factory, ["labels"]) as page:
     pass
   page.run("byId('ask').click()")
@@ -309,7 +309,7 @@ def test_html_in_texts_stays_text(page, model):
   assert page.run(f"{elements}.length") == 0
 
 
-def test_an_error_is_shown(page):
+def test_the_page_shows_an_error(page):
   _ask(page, "labels", "a" * 20_000, "b")
   message = page.run("byId('status').textContent")
   assert message == "the request has more than 10000 bytes (max_request_bytes)"

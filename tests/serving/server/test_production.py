@@ -83,7 +83,7 @@ def test_a_client_with_the_password_gets_answers_and_the_page(proxy):
 
 
 @needs_nginx
-def test_addresses_without_encryption_lead_to_those_with_it(proxy):
+def test_http_addresses_redirect_to_https(proxy):
   connection = http.client.HTTPConnection("127.0.0.1", proxy.plain_port)
   with contextlib.closing(connection):
     connection.request("GET", "/v1/models/toy", headers={"Host": nginx.NAME})
@@ -94,7 +94,7 @@ def test_addresses_without_encryption_lead_to_those_with_it(proxy):
 
 
 @needs_nginx
-def test_load_balancers_need_no_password_and_metrics_stay_inside(served):
+def test_load_balancers_need_no_password_and_nginx_hides_metrics(served):
   server, proxy = served
   for path in ("/healthz", "/readyz"):
     assert proxy.request("GET", path, user=None)[::2] == (200, b"ok\n")
@@ -118,7 +118,7 @@ def test_pages_of_other_origins_ask_with_a_password(proxy):
 
 
 @needs_nginx
-def test_bodies_that_are_too_large_are_413(proxy):
+def test_bodies_that_are_too_large_get_413(proxy):
   sizes = {900_000: 200, 1_500_000: 413, 3_000_000: 413}
   for size, expected in sizes.items():
     body = json.dumps({"instances": ["a" * size]})
@@ -263,7 +263,7 @@ def test_systemd_understands_the_unit(tmp_path):
 # --- Containers ------------------------------------------------------------
 
 
-def test_the_deployment_starts_the_server_and_asks_what_it_answers(tmp_path):
+def test_the_deployment_starts_the_server_and_its_probes_succeed(tmp_path):
   yaml = pytest.importorskip("yaml")
   deployment, service = yaml.safe_load_all(block("deployment"))
   pod = deployment["spec"]["template"]
@@ -290,7 +290,9 @@ def test_the_deployment_starts_the_server_and_asks_what_it_answers(tmp_path):
   assert grace > DEFAULTS.request_timeout + int(seconds) + 5
 
 
-def test_proxies_of_the_environment_are_trusted(tmp_path, monkeypatch, capfd):
+def test_proxies_of_forwarded_allow_ips_are_trusted(
+  tmp_path, monkeypatch, capfd
+):
   monkeypatch.setenv("FORWARDED_ALLOW_IPS", "127.0.0.0/8")
   settings = stand_in.SETTINGS._replace(access_log=True)
   headers = {"X-Forwarded-For": "6.6.6.6, 192.0.2.7, 127.0.0.9"}
@@ -306,7 +308,7 @@ def test_the_image_of_kubernetes_is_what_docker_builds():
     assert re.findall(r"image: (\S+)", text) == [tag]
 
 
-def test_the_image_has_what_its_file_names():
+def test_the_dockerfile_names_existing_files_and_the_required_tensorflow():
   lines = block("image", "several_machines.md").splitlines()
   lines = [line.split() for line in lines if not line.startswith("#")]
   assert lines[0][0] == "FROM" and lines[0][1].startswith("python:3.1")

@@ -166,12 +166,12 @@ def _logged(capfd, number=1):
     ("PUT", "/v1/models/t%6Fy", None, 400),
   ],
 )
-def test_a_request_is_a_line(logged, capfd, method, path, body, status):
+def test_each_request_is_a_log_line(logged, capfd, method, path, body, status):
   size = len(logged.request(method, path, body)[2])
   assert _logged(capfd) == [(f"{method} {path} HTTP/1.1", status, size)]
 
 
-def test_a_line_has_neither_texts_nor_what_the_url_asks(logged, capfd):
+def test_a_log_line_has_neither_texts_nor_the_query_of_the_url(logged, capfd):
   logged.request("POST", PREDICT, BODY)
   logged.request("GET", "/models?text=secret&password=secret")
   logged.request("HEAD", "/")
@@ -181,7 +181,7 @@ def test_a_line_has_neither_texts_nor_what_the_url_asks(logged, capfd):
   assert "secret" not in str(lines)
 
 
-def test_no_request_writes_a_line_of_its_own(logged, capfd):
+def test_no_request_can_forge_a_log_line(logged, capfd):
   for path in ('/"_200_1_1.0', "/%0a127.0.0.1", "/" + "a" * 5000):
     logged.request("GET", path)
   first, second, third = (request for request, _, _ in _logged(capfd, 3))
@@ -210,7 +210,7 @@ def test_requests_are_not_logged_by_default(client, capfd):
   assert capfd.readouterr().out == ""
 
 
-def test_a_line_has_the_milliseconds_until_the_answer(logged, capfd):
+def test_a_log_line_has_the_milliseconds_until_the_answer(logged, capfd):
   threading.Timer(0.3, logged.version.gate.set).start()
   begin = time.monotonic()
   logged.ask(stand_in.GATED)
@@ -219,7 +219,7 @@ def test_a_line_has_the_milliseconds_until_the_answer(logged, capfd):
 
 
 @pytest.mark.parametrize("is_there", [False, True])
-def test_an_output_that_takes_no_line_does_no_harm(
+def test_an_unwritable_standard_output_does_no_harm(
   logged, monkeypatch, caplog, is_there
 ):
   with open(os.devnull) as unwritable:
@@ -249,7 +249,7 @@ ZIPPED = gzip.compress(BODY, mtime=0)
     (None, ZIPPED),
   ],
 )
-def test_a_compressed_body_is_415_with_the_remedy(client, encoding, body):
+def test_a_compressed_body_gets_415_with_the_remedy(client, encoding, body):
   headers = {"Content-Encoding": encoding} if encoding else {}
   status, headers, answer = client.request("POST", PREDICT, body, headers)
   message = "the body is compressed: send JSON without Content-Encoding"
@@ -293,9 +293,7 @@ def _fail(path):
 PATHS = ["v1/models/toy", "v1/models/toy/versions/7", "readyz", "metrics"]
 
 
-def test_a_version_that_fails_tells_its_folder_to_the_log_alone(
-  tmp_path, caplog
-):
+def test_only_the_log_has_the_folder_of_a_version_that_fails(tmp_path, caplog):
   (tmp_path / "toy" / "7").mkdir(parents=True)
   model = Model("toy", f"{tmp_path}/toy", 1, _fail)
   model.poll()
@@ -310,7 +308,7 @@ def test_a_version_that_fails_tells_its_folder_to_the_log_alone(
   assert b"could not be loaded: the server's log says why" in answers[0][2]
 
 
-def test_an_error_of_an_engine_goes_to_the_log_alone(tmp_path, caplog):
+def test_only_the_log_has_the_error_of_an_engine(tmp_path, caplog):
   caplog.set_level("INFO", "absl")
   model = _Model()
   model.engine.run = lambda rows: _fail("/models/toy/7")
@@ -321,7 +319,7 @@ def test_an_error_of_an_engine_goes_to_the_log_alone(tmp_path, caplog):
   assert "/models/toy/7/model_float32.tflite" in caplog.text
 
 
-def test_an_internal_error_goes_to_the_log_alone(tmp_path, caplog):
+def test_only_the_log_has_an_internal_error(tmp_path, caplog):
   with _served(tmp_path) as client:
     version = client.version
     version.functions["serving_default"] = lambda rows: _fail("/models/toy/7")

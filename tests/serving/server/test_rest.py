@@ -35,7 +35,7 @@ def _read(document, specs=TEXT):
 
 
 @pytest.mark.parametrize("document", [{"instances": ROWS}, {"inputs": COLUMNS}])
-def test_rows_and_columns_are_the_same(document):
+def test_rows_and_columns_give_the_same_examples(document):
   assert _read(document, NAMED) == COLUMNS
 
 
@@ -148,7 +148,7 @@ def test_an_empty_list_of_texts_is_refused():
   assert _read({"inputs": [[]]}, positions) == {"masked_lm_positions": [[]]}
 
 
-def test_numbers_have_to_fit():
+def test_numbers_outside_the_type_of_an_input_are_refused():
   for value in (1.5, math.inf, True, 1 << 31, -(1 << 40), 10**400, "1"):
     with pytest.raises(RestError):
       _read({"inputs": [value]}, {"x": Spec("int32", 1)})
@@ -160,13 +160,13 @@ def _write(answers, by_rows):
   return json.loads(rest.write_outputs(answers, by_rows))
 
 
-def test_a_single_output_goes_without_its_name():
+def test_a_single_output_is_written_without_its_name():
   answers = [{"y": value} for value in (3.5, 4.0, 5.5)]
   assert _write(answers, True) == {"predictions": [3.5, 4.0, 5.5]}
   assert _write(answers, False) == {"outputs": [3.5, 4.0, 5.5]}
 
 
-def test_several_outputs_are_objects():
+def test_several_outputs_are_written_as_objects():
   probs = np.array([0.2, 0.8], np.float32)
   answers = [{"label": "né", "p": probs}, {"label": "a", "p": [1.0]}]
   rows = [{"label": "né", "p": [0.2, 0.8]}, {"label": "a", "p": [1.0]}]
@@ -187,6 +187,6 @@ def test_floats_are_as_short_as_float32_allows():
   assert text == '{"outputs": [[0.1, 1e-07, 16777216.0, null, null]]}'
 
 
-def test_large_answers_are_counted():
+def test_num_values_counts_values_in_lists_arrays_and_dicts():
   assert rest.num_values([{"a": [[1.0] * 3] * 4, "b": "text"}] * 2) == 26
   assert rest.num_values([{"a": np.zeros((5, 2)), "b": []}]) == 10

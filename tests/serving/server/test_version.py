@@ -56,7 +56,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("document", "message"), REFUSED)
-def test_an_input_that_the_model_refuses_is_400(client, document, message):
+def test_an_input_that_the_model_refuses_gets_400(client, document, message):
   status, answer = client.ask(document)
   assert status == 400 and message in answer["error"]
   assert "Node" not in answer["error"]
@@ -132,9 +132,7 @@ class _Model:
 
 
 @pytest.mark.parametrize(("max_rows", "number"), [(1, 4), (32, 1)])
-def test_rows_that_are_faster_together_have_one_worker(
-  monkeypatch, max_rows, number
-):
+def test_an_engine_with_batches_has_one_worker(monkeypatch, max_rows, number):
   monkeypatch.setattr(module, "num_cores", lambda: 4)
   monkeypatch.setattr(module, "Workers", lambda *given: given)
   version = Version(_Model(max_rows), 7, print)
@@ -160,7 +158,7 @@ def test_inputs_have_their_type_and_rank():
 
 
 @pytest.mark.parametrize("positions", [[-1], [3], [0, 3], [0, 2], []])
-def test_masked_positions_are_within_their_row(positions):
+def test_masked_positions_outside_their_row_are_refused(positions):
   run = Version(_Model(), 9).functions["serving_features"]
   row = ROW | {"masked_lm_positions": positions}
   if {*positions} <= {0, 1, 2}:

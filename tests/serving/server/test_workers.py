@@ -125,7 +125,7 @@ def test_close_answers_the_waiting_requests(workers, busy):
   assert future.result(10) == ["A"]
 
 
-def test_calls_are_counted():
+def test_the_size_of_each_batch_is_observed():
   sizes = []
   counter = SimpleNamespace(observe=sizes.append)
   workers = Workers(capacity=8, number=1, sizes=counter)
