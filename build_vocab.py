@@ -35,9 +35,8 @@ def config_path(settings: VocabularySettings) -> str:
 
 
 def check_flags(settings: VocabularySettings) -> None:
-  check_output_file(
-    settings.output_file, settings.overwrite, *files.expand(settings.input_file)
-  )
+  paths = files.expand(settings.input_file)
+  check_output_file(settings.output_file, settings.overwrite, *paths)
   if settings.extend:
     return settings.check_extension()
   for name in settings.given.intersection(flags_of(Extension)):
@@ -109,10 +108,9 @@ def _count_source(settings: VocabularySettings, paths):
 
 
 def write_model(settings: VocabularySettings, counts: Counter) -> None:
-  model, words = settings.needed("extend"), settings.new_words
-  lines, pieces = vocab_learning.extend(
-    model, counts, settings.input_file, words, settings.min_count
-  )
+  model, name = settings.needed("extend"), settings.input_file
+  limits = settings.new_words, settings.min_count
+  lines, pieces = vocab_learning.extend(model, counts, name, *limits)
   # Import TensorFlow late: learning words needs none.
   from conversion import original
   from serving.export import new_folder

@@ -34,10 +34,8 @@ def check_flags(settings: Settings) -> None:
   model_files.check(settings, network)
   if settings.output_file:
     settings.check_file("input_file")
-    check_output_file(
-      settings.output_file, settings.overwrite, settings.needed("input_file")
-    )
-    path = settings.output_file
+    path, source = settings.output_file, settings.needed("input_file")
+    check_output_file(path, settings.overwrite, source)
     if path.endswith(".npz") and settings.format != "npz":
       raise UserError(f"--output_file={path} needs --format=npz")
   checks.check_windows(settings)

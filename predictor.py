@@ -99,11 +99,9 @@ def check_flags(settings: PredictorSettings) -> None:
 def main(settings: PredictorSettings) -> None:
   moved = {name: settings[name] for name in ("bert_config_file", "vocab_file")}
   changes = {name: path for name, path in moved.items() if path}
-  folder, seconds = settings.files or None, settings.timeout
+  options = settings.engine, settings.files or None, settings.timeout
   try:
-    predict = Predictor(
-      settings.model, settings.engine, folder, seconds, **changes
-    )
+    predict = Predictor(settings.model, *options, **changes)
     if settings.texts:
       try:
         rows = iter([answers.check(settings.texts, predict)])

@@ -49,9 +49,8 @@ def check_flags(settings: Settings) -> None:
     named_tasks.check_text_pairs(settings.text_b_column, start)
   examples.class_weights(settings.class_weights, task)
   if settings.long_text == "windows" and task.has_pairs:
-    raise UserError(
-      f"--long_text=windows is for single texts, but {task.name} has pairs"
-    )
+    text = f"--long_text=windows is for single texts, but {task.name} has pairs"
+    raise UserError(text)
   checks.check_windows(settings)
   for split in settings.splits_to_read:
     examples.find_file(task, settings.needed("data_dir"), split)
@@ -69,34 +68,22 @@ def main(settings: Settings) -> None:
   task = named_tasks.with_labels(settings, checks.labels_file(settings))
   examples.class_weights(settings.class_weights, task)
   folder, ensemble = settings.output_dir, settings.ensemble
-  fits_thresholds = settings.multi_label and (
-    settings.do_train or metrics.lacks_thresholds(folder, ensemble)
-  )
+  are_new = settings.do_train or metrics.lacks_thresholds(folder, ensemble)
+  fits_thresholds = settings.multi_label and are_new
   if fits_thresholds and "dev" in task.splits and not settings.do_eval:
     logging.info("--do_eval is set: it finds the thresholds of --multi_label")
     settings = settings.replace(do_eval=True)
   if settings.do_train and settings.teacher:
     named_tasks.check_teacher(settings.teacher, task)
-  texts = named_tasks.read(
-    task,
-    settings.data_dir or "",
-    settings.splits_to_read,
-    settings.prediction_columns,
-  )
+  splits, columns = settings.splits_to_read, settings.prediction_columns
+  texts = named_tasks.read(task, settings.data_dir or "", splits, columns)
   # Import TensorFlow late: wrong flags and files should fail fast.
   from runs.fine_tune import fine_tune
   from tasks.classification.task import Classification
 
   own_labels = task.labels if task.name == named_tasks.CUSTOM else ()
-  fine_tune(
-    Classification(
-      settings,
-      texts,
-      own_labels,
-      named=task,
-      fits_thresholds=fits_thresholds,
-    )
-  )
+  arguments = settings, texts, own_labels, fits_thresholds
+  fine_tune(Classification(*arguments, named=task))
 
 
 if __name__ == "__main__":

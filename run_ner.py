@@ -42,9 +42,8 @@ def main(settings: Settings) -> None:
   columns = settings.word_column, settings.tag_column
   scheme, path = settings.tag_scheme, settings.train_file
   find = partial(tagging.find_tags, path, columns, scheme) if path else None
-  tags = labels.choose(
-    settings.output_dir, checks.labels_file(settings), find, settings.do_train
-  )
+  start = checks.labels_file(settings)
+  tags = labels.choose(settings.output_dir, start, find, settings.do_train)
   if settings.do_train and settings.teacher:
     labels.check_teacher(settings.teacher, labels.load(settings.teacher), tags)
   sentences = {

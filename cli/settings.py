@@ -162,12 +162,8 @@ class Numbers(flags.ArgumentParser):
 
 
 def define(kind: type[Settings], values: flags.FlagValues) -> None:
-  makers = {
-    bool: flags.DEFINE_bool,
-    int: flags.DEFINE_integer,
-    float: flags.DEFINE_float,
-    str: flags.DEFINE_string,
-  }
+  makers = {bool: flags.DEFINE_bool, int: flags.DEFINE_integer}
+  makers |= {float: flags.DEFINE_float, str: flags.DEFINE_string}
   for name, known in flags_of(kind).items():
     options = {"flag_values": values, "required": known.required}
     default, text = known.default, known.help

@@ -78,10 +78,8 @@ class Packing:
     """
     length, full_length = self.row_length, batch["input_mask"].shape[-1]
     names = (*TOKENS, "label_ids") if self.token_labels else TOKENS
-    tokens = {
-      name: tf.reshape(batch[name], [-1, full_length])[:, :length]
-      for name in names
-    }
+    full = {name: tf.reshape(batch[name], [-1, full_length]) for name in names}
+    tokens = {name: values[:, :length] for name, values in full.items()}
     mask = tokens["input_mask"]
     sizes = lengths(mask)
     row, start, number = _first_fit(sizes, length, self.max_examples)
@@ -113,9 +111,8 @@ class Packing:
     if "masked_lm_positions" in batch:
       outputs = tf.concat([outputs, batch["masked_lm_positions"]], axis=1)
     size = outputs.shape[1]  # K
-    positions = tf.scatter_nd(
-      slot[:, None], start[:, None] + outputs, [rows * self.max_examples, size]
-    )
+    shape = [rows * self.max_examples, size]
+    positions = tf.scatter_nd(slot[:, None], start[:, None] + outputs, shape)
     slots = slot[:, None] * size + tf.range(size)
     choices = batch["input_mask"].shape[1:-1]
     slots = tf.reshape(slots, [-1, *choices, size])

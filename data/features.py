@@ -1,6 +1,7 @@
-"""Schemas of all records, as in the original, and rows of token ids."""
+"""Schemas of all records, as in the original; settings of masks; token rows."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from data.vocab import Tokenizer
@@ -29,11 +30,8 @@ def pretraining(seq_length: int, max_predictions: int = 0) -> Schema:
     Feature("masked_lm_ids", (max_predictions,)),
     Feature("masked_lm_weights", (max_predictions,), "float32"),
   )
-  return Schema(
-    *tokens(seq_length),
-    *(masks if max_predictions else ()),
-    Feature("next_sentence_labels", (1,)),
-  )
+  fields = *tokens(seq_length), *(masks if max_predictions else ())
+  return Schema(*fields, Feature("next_sentence_labels", (1,)))
 
 
 def classification(
@@ -61,11 +59,43 @@ def multiple_choice(seq_length: int, choices: int) -> Schema:
 def squad(seq_length: int, is_training: bool) -> Schema:
   """A question, a window of the paragraph and, for training, the answer."""
   span = ("start_positions", "end_positions", "is_impossible")
-  return Schema(
-    Feature("unique_ids", ()),
-    *tokens(seq_length),
-    *(Feature(name, ()) for name in span if is_training),
-  )
+  labels = (Feature(name, ()) for name in span if is_training)
+  return Schema(Feature("unique_ids", ()), *tokens(seq_length), *labels)
+
+
+# --- Masks -----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MaskPolicy:
+  """Probabilities that [MASK] or a random token replaces a chosen token.
+
+  See table 8 of the paper.
+  """
+
+  mask_token_prob: float = 0.8
+  random_token_prob: float = 0.1
+
+  def __post_init__(self):
+    probs = (self.mask_token_prob, self.random_token_prob)
+    if not (min(probs) >= 0.0 and sum(probs) <= 1.0 + 1e-9):
+      raise UserError(
+        f"mask_token_prob {self.mask_token_prob:g} and random_token_prob "
+        f"{self.random_token_prob:g} must be 0 or more, and 1 together at most"
+      )
+
+
+@dataclass(frozen=True)
+class Masking:
+  """How a record's masked tokens, P at most, are chosen and replaced."""
+
+  max_predictions_per_seq: int = 20
+  masked_lm_prob: float = 0.15
+  whole_word: bool = False
+  policy: MaskPolicy = MaskPolicy()
+
+
+DEFAULT_MASKING = Masking()
 
 
 # --- Rows ----------------------------------------------------------------

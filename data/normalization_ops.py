@@ -119,9 +119,8 @@ class Normalizer:
     if self._do_lower_case:
       # Lower-case and decompose. An EXPANDED code point becomes the number of
       # its row in the expansions.
-      lowered = chars._replace(
-        codes=tf.where(chars.kinds == _EXPANDED, shifts, chars.codes + shifts)
-      )
+      lower = tf.where(chars.kinds == _EXPANDED, shifts, chars.codes + shifts)
+      lowered = chars._replace(codes=lower)
       finish = functools.partial(self._finish_sigmas, chars=chars)
       chars = _if_any(chars.codes == _CAPITAL_SIGMA, finish, lowered)
       chars = _if_any(chars.kinds == _EXPANDED, self._expand, chars)
@@ -146,15 +145,12 @@ class Normalizer:
 
   def _expand(self, chars):
     """Replaces EXPANDED code points by their expansions."""
-    expansions = tf.RaggedTensor.from_row_lengths(
-      self._expanded, self._lengths, validate=False
-    )
+    make = tf.RaggedTensor.from_row_lengths
+    expansions = make(self._expanded, self._lengths, validate=False)
     singles = tf.RaggedTensor.from_tensor(chars.codes[:, None])
-    rows = tf.where(
-      chars.kinds == _EXPANDED,
-      tf.cast(chars.codes, tf.int64),
-      expansions.nrows() + tf.range(singles.nrows()),
-    )
+    others = expansions.nrows() + tf.range(singles.nrows())
+    own = tf.cast(chars.codes, tf.int64)
+    rows = tf.where(chars.kinds == _EXPANDED, own, others)
     expanded = tf.gather(tf.concat([expansions, singles], axis=0), rows)
     kinds, _ = self._kinds_and_shifts(expanded.values)
     chars = chars.gather(expanded.value_rowids())
@@ -168,9 +164,8 @@ class Normalizer:
     (orders,) = self._orders(chars.codes)
     keys = 256 * runs + tf.cast(orders, tf.int64)
     order = tf.argsort(keys, stable=True)
-    return chars._replace(
-      codes=tf.gather(chars.codes, order), kinds=tf.gather(chars.kinds, order)
-    )
+    codes, kinds = (tf.gather(x, order) for x in (chars.codes, chars.kinds))
+    return chars._replace(codes=codes, kinds=kinds)
 
 
 class _Table:
@@ -219,9 +214,8 @@ def _rows(ragged):
 def _split(chars, num_pieces):
   """Groups characters into words. Each ALONE character is a word."""
   joins = (chars.kinds != _SPACE) & (chars.kinds != _ALONE)
-  joined = tf.concat(
-    [[False], joins[:-1] & (chars.rows[1:] == chars.rows[:-1])], axis=0
-  )
+  same_row = chars.rows[1:] == chars.rows[:-1]
+  joined = tf.concat([[False], joins[:-1] & same_row], axis=0)
   begins = ~(joins & joined[: tf.size(joins)])
   chars, begins = _drop_kind(_SPACE, chars, begins)
   starts = tf.where(begins)[:, 0]

@@ -41,10 +41,8 @@ def prefetch_map(
 
 def parser(schema: Schema) -> Callable[[tf.Tensor], Batch]:
   """Function from serialized records [B] to their fields, int32 or float32."""
-  fields = {
-    name: tf.io.FixedLenFeature(feature.shape, feature.dtype)
-    for name, feature in schema.items()
-  }
+  features = schema.items()
+  fields = {k: tf.io.FixedLenFeature(f.shape, f.dtype) for k, f in features}
   # int64 in the file becomes int32, as in the original.
   types = {tf.int64: tf.int32, tf.float32: tf.float32}
   return lambda serialized: {
@@ -211,9 +209,8 @@ class ShuffledRecords:
       length = tf.cast(lengths(parse(serialized)["input_mask"]), tf.int64)
       order = _order(row_group, tf.where(row_group % 2 == 0, length, 0))
       batches = tf.reshape(tf.gather(serialized, order), [GROUPED, batch_size])
-      drawn = tf.random.stateless_uniform(
-        [GROUPED], [self._seed, number], maxval=_LIMIT, dtype=tf.int64
-      )
+      seed = [self._seed, number]
+      drawn = tf.random.stateless_uniform([GROUPED], seed, 0, _LIMIT, tf.int64)
       return tf.reshape(tf.gather(batches, _order(group, drawn)), [-1])
 
     chunks = self.from_position(first * size).batch(size, drop_remainder=True)
@@ -258,10 +255,9 @@ def _shuffled(index: Index, seed: int, skip: int) -> tf.data.Dataset:
     blocks = tf.data.Dataset.from_tensor_slices((file, offset, count))
     chunks = blocks.batch(_CHUNK).enumerate().skip(tf.cast(chunk, tf.int64))
     epoch_seed = [tf.constant(seed, tf.int64), number]
+    fold_in = partial(tf.random.experimental.stateless_fold_in, epoch_seed)
     records = chunks.map(
-      lambda n, blocks: _shuffled_chunk(
-        names, blocks, tf.random.experimental.stateless_fold_in(epoch_seed, n)
-      )
+      lambda n, blocks: _shuffled_chunk(names, blocks, fold_in(n))
     )
     return records.prefetch(1).unbatch().skip(unread - begins[chunk])
 

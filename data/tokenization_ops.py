@@ -55,9 +55,8 @@ class GraphTokenizer(tf.Module):
 
   def tokens(self, ids: tf.Tensor | tf.RaggedTensor):
     """Tokens of ids: a string tensor of the same shape."""
-    return tf.ragged.map_flat_values(
-      lambda values: self._tokens.lookup(tf.cast(values, tf.int64)), ids
-    )
+    ids = tf.cast(ids, tf.int64)
+    return tf.ragged.map_flat_values(self._tokens.lookup, ids)
 
   def _wordpieces(self, words):
     """Ids of the pieces of words: [D] string, none empty -> [D, (T)] int64.
@@ -78,17 +77,15 @@ class GraphTokenizer(tf.Module):
       shape_invariants=(vector, vector, scalar, vector, vector),
     )
     # A word that cannot be split keeps only the id -1.
-    failed = tf.scatter_nd(
-      rows[:, None], tf.cast(ids < 0, tf.int32), tf.shape(words, tf.int64)
-    )
+    is_failed = tf.cast(ids < 0, tf.int32)
+    failed = tf.scatter_nd(rows[:, None], is_failed, tf.shape(words, tf.int64))
     order = tf.argsort(rows, stable=True)
     rows, ids = tf.gather(rows, order), tf.gather(ids, order)
     is_used = (tf.gather(failed, rows) == 0) | (ids < 0)
     rows, ids = tf.boolean_mask(rows, is_used), tf.boolean_mask(ids, is_used)
     ids = tf.where(ids < 0, self._ids.lookup(tf.constant(vocab.UNK)), ids)
-    return tf.RaggedTensor.from_value_rowids(
-      ids, rows, tf.size(words, tf.int64), validate=False
-    )
+    number = tf.size(words, tf.int64)
+    return tf.RaggedTensor.from_value_rowids(ids, rows, number, validate=False)
 
   def _match_pieces(self, rows, rest, joiner, piece_rows, piece_ids):
     """Matches the longest piece at the start of each unfinished word.
@@ -137,10 +134,8 @@ def _asset(vocabulary):
 
 
 def _table(asset, key_type, value_type, default):
-  column = {
-    tf.string: tf.lookup.TextFileIndex.WHOLE_LINE,
-    tf.int64: tf.lookup.TextFileIndex.LINE_NUMBER,
-  }
+  kinds = tf.lookup.TextFileIndex
+  column = {tf.string: kinds.WHOLE_LINE, tf.int64: kinds.LINE_NUMBER}
   initializer = tf.lookup.TextFileInitializer(
     asset.asset_path, key_type, column[key_type], value_type, column[value_type]
   )
@@ -199,12 +194,9 @@ def join(
   padded = tf.pad(padded, [[0, 0], [0, tf.maximum(2 - tf.shape(padded)[1], 0)]])
   width = tf.shape(padded)[1]
   mask = tf.sequence_mask(ids.row_lengths(), width, tf.int32)
-  return {
-    "input_ids": padded,
-    "input_mask": mask,
-    "segment_ids": mask
-    - tf.sequence_mask(first.row_lengths() + 2, width, tf.int32),
-  }
+  in_first = tf.sequence_mask(first.row_lengths() + 2, width, tf.int32)
+  inputs = {"input_ids": padded, "input_mask": mask}
+  return inputs | {"segment_ids": mask - in_first}
 
 
 def repeat(token: int, counts: tf.Tensor) -> tf.RaggedTensor:

@@ -70,9 +70,8 @@ def _lines(path):
       f"{actual[2]}; BERT needs WordPiece with ## and {UNK}"
     )
   added = settings.get("added_tokens") or ()
-  ids = (model.get("vocab") or {}) | {
-    token["content"]: token["id"] for token in added
-  }
+  added_ids = {token["content"]: token["id"] for token in added}
+  ids = (model.get("vocab") or {}) | added_ids
   lines = [""] * (1 + max(ids.values(), default=-1))
   for token, index in ids.items():
     if token.split() == [token]:  # no word of a text equals a token with blanks

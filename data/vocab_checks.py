@@ -35,9 +35,8 @@ def sample(
   regular = [p for p in paths if files.is_remote(p) or os.path.isfile(p)]
   some = _spread(regular, _FILES)
   number = _TEXTS // max(len(some), 1)
-  return chain.from_iterable(
-    islice(chain(read(path), ends), number) for path in some
-  )
+  texts = (islice(chain(read(path), ends), number) for path in some)
+  return chain.from_iterable(texts)
 
 
 def _spread(items, number):

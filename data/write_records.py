@@ -36,10 +36,9 @@ def write_records(
   progress = Progress("recorded", len(examples), "examples")
   prepare = partial(_chunk_encoder, prepare, schema)
   lengths: Counter[int] = Counter()
+  results = workers.ordered_map(prepare, chunks, processes, progress.say)
   with tfrecord.create(path) as file:
-    for records, chunk_lengths in workers.ordered_map(
-      prepare, chunks, processes, idle=progress.say
-    ):
+    for records, chunk_lengths in results:
       file.write(records)
       lengths.update(chunk_lengths)
       progress.add(len(records))

@@ -197,9 +197,8 @@ class Embeddings(keras.layers.Layer):
       # Cast after ops.take, which then sums a word's gradients in float32.
       words = ops.cast(ops.take(table, input_ids, axis=0), self.compute_dtype)
     # The original multiplies, too: a product is faster for so few rows.
-    segments = self._one_hot(
-      segment_ids, ops.convert_to_tensor(self.token_type_embeddings)
-    )
+    types = ops.convert_to_tensor(self.token_type_embeddings)
+    segments = self._one_hot(segment_ids, types)
     positions = self.position_embeddings
     if keras.backend.backend() == "jax" and not isinstance(length, int):
       # JAX cannot slice by an unknown length.

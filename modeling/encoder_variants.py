@@ -67,10 +67,9 @@ class PackedBert(keras.layers.Layer):
       return outputs
     vectors = ops.reshape(last, (-1, self.bert.config.hidden_size))
     vectors = ops.take(vectors, output_slots, axis=0)  # [B, K, H]
-    return outputs | {
-      "sequence_output": vectors[:, 1:],
-      "pooled_output": self.bert.pooler(vectors[:, 0]),
-    }
+    pooled = self.bert.pooler(vectors[:, 0])
+    selected = {"sequence_output": vectors[:, 1:], "pooled_output": pooled}
+    return outputs | selected
 
   def compute_output_spec(self, input_ids, *_, output_slots=None, **__):
     names = ["sequence_output", "embedding_table"]

@@ -70,27 +70,24 @@ def linear(x, kernel, bias, *, transpose_b: bool = False):
   kernel, bias = ops.copy(kernel), ops.copy(bias)
   # With more than two axes this would be many small products.
   rows = ops.reshape(x, (-1, x.shape[-1]))
-  if is_fused():
-    rows = _fused_linear(rows, kernel, bias, transpose_b)
-  else:
-    rows = rows @ (ops.transpose(kernel) if transpose_b else kernel) + bias
-  return ops.reshape(rows, (*sizes(x)[:-1], bias.shape[0]))
 
-
-def _fused_linear(x, kernel, bias, transpose_b):
-  """`linear` whose bias gradient is a matrix product; TensorFlow's is slow."""
-
-  def forward(x, kernel, bias):
+  def forward(rows, kernel, bias):
     columns = ops.transpose(kernel) if transpose_b else kernel
 
     def gradient(upstream):
-      left, right = (upstream, x) if transpose_b else (x, upstream)
-      x_gradient = upstream @ ops.transpose(columns)
-      return x_gradient, ops.transpose(left) @ right, sum_leading_axes(upstream)
+      left, right = (upstream, rows) if transpose_b else (rows, upstream)
+      rows_gradient = upstream @ ops.transpose(columns)
+      kernel_gradient = ops.transpose(left) @ right
+      # A matrix product; TensorFlow's sum is slow.
+      return rows_gradient, kernel_gradient, sum_leading_axes(upstream)
 
-    return x @ columns + bias, gradient
+    return rows @ columns + bias, gradient
 
-  return _with_gradient(forward)(x, kernel, bias)
+  if is_fused():
+    rows = _with_gradient(forward)(rows, kernel, bias)
+  else:
+    rows, _ = forward(rows, kernel, bias)
+  return ops.reshape(rows, (*sizes(x)[:-1], bias.shape[0]))
 
 
 def transpose_heads(x):

@@ -7,10 +7,9 @@ logits of masked words in training, which have the compute type.
 import keras
 from keras import ops
 
-from modeling import layers
 from modeling.config import BertConfig
 from modeling.fused_ops import linear
-from modeling.layers import ConfigLayer, Dropout, initializer
+from modeling.layers import ConfigLayer, DenseNorm, Dropout, initializer
 
 
 class MaskedLMHead(keras.layers.Layer):
@@ -22,7 +21,8 @@ class MaskedLMHead(keras.layers.Layer):
   def __init__(self, config: BertConfig, **kwargs):
     super().__init__(**kwargs)
     self.config = config
-    self.transform = MLMTransform(config, name="transform")
+    activation = config.hidden_act
+    self.transform = DenseNorm(config, 0, activation, name="transform")
 
   def build(self, input_shape, *_):
     shape = (self.config.vocab_size,)
@@ -34,24 +34,6 @@ class MaskedLMHead(keras.layers.Layer):
     logits = linear(x, embedding_table, self.output_bias, transpose_b=True)
     # Training keeps the smaller type: this is the largest tensor of a step.
     return logits if training else ops.cast(logits, "float32")
-
-
-class MLMTransform(keras.layers.Layer):
-  """Dense layer, activation and normalization: [..., H] -> [..., H]."""
-
-  def __init__(self, config: BertConfig, **kwargs):
-    super().__init__(**kwargs)
-    size, activation = config.hidden_size, config.hidden_act
-    self.dense = layers.Dense(size, config, activation=activation)
-    self.norm = layers.DropoutAddLayerNorm()
-
-  def build(self, input_shape):
-    self.dense.build(input_shape)
-    self.norm.build(input_shape)
-
-  def call(self, hidden_states, training=None):
-    hidden_states = self.dense(hidden_states, training=training)
-    return self.norm(hidden_states, training=training)
 
 
 def _logits(x, kernel, bias):

@@ -135,9 +135,8 @@ class SelfAttention(keras.layers.Layer):
       layer.build(input_shape)
 
   def call(self, query_input, hidden_states, attention_mask, training=None):
-    probs = self.attention_probs(
-      query_input, hidden_states, attention_mask, training
-    )
+    inputs = query_input, hidden_states, attention_mask
+    probs = self.attention_probs(*inputs, training)
     probs = self.dropout(probs, training=training)
     v = self._split_heads(self.value(hidden_states))  # [B, A, T, D]
     context = fused_ops.transpose_heads(probs @ v)  # [B, Q, A, D]
@@ -161,24 +160,25 @@ class SelfAttention(keras.layers.Layer):
     return fused_ops.transpose_heads(x)
 
 
-class ResidualOutput(keras.layers.Layer):
-  """Projection to H, dropout, residual connection, normalization.
+class DenseNorm(keras.layers.Layer):
+  """Dense layer, dropout of `rate`, residual connection, normalization.
 
-  Maps x [B, Q, any] and `residual` [B, Q, H] to [B, Q, H].
+  Maps x [..., any] to [..., H]. `residual` [..., H] may be None.
   """
 
-  def __init__(self, config: BertConfig, **kwargs):
+  def __init__(self, config: BertConfig, rate=0, activation="linear", **kwargs):
     super().__init__(**kwargs)
-    self.dense = Dense(config.hidden_size, config)
-    self.norm = DropoutAddLayerNorm(config.hidden_dropout_prob)
+    self.dense = Dense(config.hidden_size, config, activation=activation)
+    self.norm = DropoutAddLayerNorm(rate)
 
-  def build(self, x_shape, residual_shape):
+  def build(self, x_shape, *_):
+    self.output_shape = (*x_shape[:-1], self.dense.units)
     self.dense.build(x_shape)
-    self.norm.build(residual_shape)
-    self.output_shape = residual_shape
+    self.norm.build(self.output_shape)
 
-  def call(self, x, residual, training=None):
-    return self.norm(self.dense(x), residual, training=training)
+  def call(self, x, residual=None, training=None):
+    x = self.dense(x, training=training)
+    return self.norm(x, residual, training=training)
 
 
 class Attention(keras.layers.Layer):
@@ -187,17 +187,17 @@ class Attention(keras.layers.Layer):
   def __init__(self, config: BertConfig, **kwargs):
     super().__init__(**kwargs)
     self.self_attention = SelfAttention(config, name="self")
-    self.output_layer = ResidualOutput(config, name="output")
+    rate = config.hidden_dropout_prob
+    self.output_layer = DenseNorm(config, rate, name="output")
 
   def build(self, input_shape, *_):
     self.self_attention.build(input_shape)
-    self.output_layer.build(input_shape, input_shape)
+    self.output_layer.build(input_shape)
     self.output_shape = input_shape
 
   def call(self, query_input, hidden_states, attention_mask, training=None):
-    context = self.self_attention(
-      query_input, hidden_states, attention_mask, training=training
-    )
+    inputs = query_input, hidden_states, attention_mask
+    context = self.self_attention(*inputs, training=training)
     return self.output_layer(context, query_input, training=training)
 
 
@@ -206,9 +206,8 @@ class Intermediate(keras.layers.Layer):
 
   def __init__(self, config: BertConfig, **kwargs):
     super().__init__(**kwargs)
-    self.dense = Dense(
-      config.intermediate_size, config, activation=config.hidden_act
-    )
+    size, activation = config.intermediate_size, config.hidden_act
+    self.dense = Dense(size, config, activation=activation)
 
   def build(self, input_shape):
     self.dense.build(input_shape)
@@ -234,12 +233,13 @@ class TransformerBlock(keras.layers.Layer):
     super().__init__(**kwargs)
     self.attention = Attention(config, name="attention")
     self.intermediate = Intermediate(config, name="intermediate")
-    self.output_layer = ResidualOutput(config, name="output")
+    rate = config.hidden_dropout_prob
+    self.output_layer = DenseNorm(config, rate, name="output")
 
   def build(self, input_shape, *_):
     self.attention.build(input_shape)
     self.intermediate.build(input_shape)
-    self.output_layer.build(self.intermediate.output_shape, input_shape)
+    self.output_layer.build(self.intermediate.output_shape)
     self.output_shape = input_shape
 
   @property
@@ -252,8 +252,7 @@ class TransformerBlock(keras.layers.Layer):
       query_input = gather_positions(hidden_states, positions)
       if attention_mask.shape[1] != 1:
         attention_mask = gather_positions(attention_mask, positions)
-    attention_output = self.attention(
-      query_input, hidden_states, attention_mask, training=training
-    )
+    inputs = query_input, hidden_states, attention_mask
+    attention_output = self.attention(*inputs, training=training)
     intermediate = self.intermediate(attention_output, training=training)
     return self.output_layer(intermediate, attention_output, training=training)

@@ -63,9 +63,8 @@ def cross_entropy(logits, labels):
 def is_correct(logits, labels):
   """1 where the largest logit is the label's: [..., L], [...] -> float32."""
   # TensorFlow compares int32 on the host, even with a GPU, but not floats.
-  predicted, labels = (
-    ops.cast(x, "float32") for x in (fused_ops.argmax(logits), labels)
-  )
+  pair = fused_ops.argmax(logits), labels
+  predicted, labels = (ops.cast(x, "float32") for x in pair)
   return ops.cast(predicted == labels, "float32")
 
 
@@ -185,9 +184,8 @@ def _of_examples(labels, loss, **options) -> Objective:
 
 def binary_divergence(logits, teacher_logits, temperature: float):
   """Mean `divergence` of L yes-or-no labels: [B, L] twice -> [B]."""
-  student, teacher = (
-    ops.stack([x, ops.zeros_like(x)], -1) for x in (logits, teacher_logits)
-  )  # [B, L, 2] each
+  both = logits, teacher_logits  # [B, L, 2] each
+  student, teacher = (ops.stack([x, ops.zeros_like(x)], -1) for x in both)
   return ops.mean(divergence(student, teacher, temperature), axis=-1)
 
 

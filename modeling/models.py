@@ -149,9 +149,8 @@ def ensemble(parts: Sequence[keras.Model], combine: Callable) -> keras.Model:
     for name, value in parts[0].input.items()
   }
   outputs = [part(inputs) for part in parts]
-  return Ensemble(
-    inputs, {name: combine([o[name] for o in outputs]) for name in outputs[0]}
-  )
+  names = outputs[0]
+  return Ensemble(inputs, {k: combine([o[k] for o in outputs]) for k in names})
 
 
 def mean_probs(logits: Sequence):

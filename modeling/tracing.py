@@ -163,10 +163,9 @@ def _shared_trace(like, upstream, *arguments):
       if upstream is not None:
         # Join here, too, because an inlined call loses control dependencies.
         hidden_states, _ = _join([hidden_states, tf.identity(upstream)])
-      output, count = _stateless(
+      output, _shared[like][1] = _stateless(
         like, weights, seed, first, hidden_states, mask
       )
-      _shared[like][1] = count
       return output
 
     _shared[like] = [tf.function(call, autograph=False), 0]

@@ -124,10 +124,8 @@ def packing_conflict(settings: Packing, config: BertConfig) -> str | None:
 
 def checkpoint(settings: Training) -> str | None:
   """Path of the checkpoint to start from; None to train from scratch."""
-  return (
-    checkpoint_files.choose_checkpoint(settings.output_dir)
-    or settings.init_checkpoint
-  )
+  own = checkpoint_files.choose_checkpoint(settings.output_dir)
+  return own or settings.init_checkpoint
 
 
 def labels_file(settings: FineTuning) -> str | None:
@@ -233,9 +231,8 @@ def check_head(settings: FineTuning, name: str) -> None:
     "give the value of the training, or train a fresh head with --new_head in "
     "another --output_dir"
   )
-  model_files.check_same(
-    name, settings[name], trained, f"the head of {start}", remedy
-  )
+  owner = f"the head of {start}"
+  model_files.check_same(name, settings[name], trained, owner, remedy)
 
 
 def vocabulary_mark(settings: Training, paths: Iterable[str]) -> str | None:
@@ -266,11 +263,10 @@ def vocabulary_flags(
   entry = {"flags": settings.to_dict(), "vocabulary": mark}
   file = trained_model.find_vocabulary(settings.output_dir, entry, vocab_size)
   if not file:
-    logging.info(
+    text = (
       "no vocab.txt of the model beside its files: copy it into %s to ask or "
-      "serve the model",
-      settings.output_dir,
     )
+    logging.info(text + "serve the model", settings.output_dir)
     return {}
   logging.info("the vocabulary of the model: %s", file)
   is_known = "do_lower_case" in settings.given

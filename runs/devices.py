@@ -28,10 +28,9 @@ def make_strategy(settings: Devices) -> tf.distribute.Strategy:
   tf.config.experimental.enable_tensor_float_32_execution(settings.tf32)
   if settings.deterministic:
     tf.config.experimental.enable_op_determinism()
-  tf.config.set_logical_device_configuration(
-    tf.config.list_physical_devices("CPU")[0],
-    [tf.config.LogicalDeviceConfiguration()] * settings.num_cpu_devices,
-  )
+  cpu = tf.config.list_physical_devices("CPU")[0]
+  parts = [tf.config.LogicalDeviceConfiguration()] * settings.num_cpu_devices
+  tf.config.set_logical_device_configuration(cpu, parts)
   name = "tpu" if settings.use_tpu else settings.distribution_strategy
   if name is None:
     gpus = tf.config.list_logical_devices("GPU")
@@ -72,9 +71,8 @@ def why_uncompiled(settings: Training, model: keras.Model) -> str:
   if settings.on_tpu or settings.jit_compile:
     return ""
   if not compiles_step(settings):
-    return (
-      "there is no GPU" if settings.jit_compile is None else "--nojit_compile"
-    )
+    is_default = settings.jit_compile is None
+    return "there is no GPU" if is_default else "--nojit_compile"
   names = [x.name for x in model.layers if not x.supports_jit]  # cuDNN's LSTM
   return f"it cannot compile {', '.join(names)}" if names else ""
 
@@ -114,9 +112,8 @@ def _strategy(name: str, settings: Devices):
       options = tf.distribute.experimental.CommunicationOptions(
         implementation=tf.distribute.experimental.CommunicationImplementation.NCCL
       )
-    return tf.distribute.MultiWorkerMirroredStrategy(
-      communication_options=options
-    )
+    make = tf.distribute.MultiWorkerMirroredStrategy
+    return make(communication_options=options)
   name = "tpu_name" if settings.tpu_name or not settings.master else "master"
   try:
     resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
@@ -128,7 +125,6 @@ def _strategy(name: str, settings: Devices):
       tf.config.experimental_connect_to_cluster(resolver)
     tf.tpu.experimental.initialize_tpu_system(resolver)
   except (ValueError, OSError, tf.errors.OpError) as error:
-    raise UserError(
-      f"no TPU can be reached with --{name}={settings[name]}: {error}"
-    ) from None
+    text = f"no TPU can be reached with --{name}={settings[name]}: {error}"
+    raise UserError(text) from None
   return tf.distribute.TPUStrategy(resolver)

@@ -21,9 +21,9 @@ from runs.devices import compiles_step
 from runs.session import Run, restore, write_page
 from runs.settings import DRY_RUN_STEPS, Packing
 from runs.task_settings import FineTuning
+from serving import run_page
 from serving.export import ServedModel
-from serving.visualization import run_page
-from serving.visualization.run_page import Evaluation
+from serving.run_page import Evaluation
 from storage import UserError, number_of
 from training import processes, report, run_folder, run_json
 from training.run_folder import BestCheckpoint, Checkpoints
@@ -105,8 +105,8 @@ def fine_tune(task: Task[S, R]) -> None:
   if task.settings.is_sweep:
     task = replace(task, settings=sweep.run_sweep(task.settings))
   run = start(task.settings)
-  task = replace(task, settings=run.settings)
   settings = run.settings
+  task = replace(task, settings=settings)
   data = {
     split: task.convert(split)
     for split in task.examples
@@ -245,9 +245,8 @@ def _num_steps(settings: FineTuning, num_examples: int) -> int:
     )
   if settings.dry_run:
     return DRY_RUN_STEPS
-  logging.info(
-    "%s, %s", number_of(num_examples, "example"), number_of(steps, "step")
-  )
+  counts = number_of(num_examples, "example"), number_of(steps, "step")
+  logging.info("%s, %s", *counts)
   return steps
 
 
@@ -291,6 +290,5 @@ def distilled(
         values[name] = tf.reduce_mean(values[name], -1)
     return values
 
-  return losses.distilled(
-    objective, outputs, settings.distill_weight, settings.distill_temperature
-  )
+  options = settings.distill_weight, settings.distill_temperature
+  return losses.distilled(objective, outputs, *options)

@@ -5,12 +5,7 @@ from dataclasses import replace
 
 from absl import logging
 
-from data import vocab
-from data.tokenization import (
-  open_tokenizer,
-  validate_case_matches_checkpoint,
-  warn_of_case,
-)
+from data import tokenization, vocab
 from modeling.config import SIDES, BertConfig, extensions
 from runs import trained_model
 from runs.settings import Network, Tokens, TrainedModel, Training
@@ -54,7 +49,7 @@ def check(settings: TrainedModel, network: BertConfig) -> None:
   vocabulary, letter case or attention.
   """
   check_init_checkpoint(settings, network, trains=False)
-  warn_of_case(settings.tokenizer)
+  tokenization.warn_of_case(settings.tokenizer)
 
 
 def check_init_checkpoint(
@@ -74,7 +69,8 @@ def check_init_checkpoint(
   for path, attention in parts:
     trained = checkpoint_files.run_of(path)["flags"]
     if settings.vocab_file:
-      validate_case_matches_checkpoint(settings.do_lower_case, path)
+      case = settings.do_lower_case
+      tokenization.validate_case_matches_checkpoint(case, path)
     # Pre-training without --vocab_file reads records: letter case is unknown.
     if settings.vocab_file and trained.get("vocab_file"):
       lower_case = settings.do_lower_case, trained.get("do_lower_case")
@@ -141,33 +137,30 @@ def check_sizes(
   if may_be_deeper and is_deeper and different == ["num_hidden_layers"]:
     logging.warning("%s: the upper layers are left out", message)
     return
-  raise UserError(
-    f"{message}: take the bert_config.json that came with the checkpoint"
-  )
+  remedy = "take the bert_config.json that came with the checkpoint"
+  raise UserError(f"{message}: {remedy}")
 
 
-def check_vocabulary(
-  settings: Tokens, vocab_size: int, start: str | None
-) -> None:
+def check_vocabulary(settings: Tokens, size: int, start: str | None) -> None:
   """Raises ValueError if the model in `start` has another vocabulary."""
   if not start:
     return
   path, ids = settings.needed("vocab_file"), settings.tokenizer.vocab
   known = [settings.tokenizer]
   if saved := trained_model.vocabulary_of(start):
-    known.append(open_tokenizer(saved))  # it may be the same file
+    known.append(tokenization.open_tokenizer(saved))  # it may be the same file
     vocab.check_same(ids, known[1].vocab, path, saved)
   if trained_model.is_other(checkpoint_files.run_of(start), *known):
     raise trained_model.other_vocabulary(path, start)
   if saved:
     return
-  if vocab_size - len(ids) >= trained_model.PADDING:
+  if size - len(ids) >= trained_model.PADDING:
     logging.warning(
       "%s has %d lines, but the model of %s has %d ids: is it the right file?",
       settings.vocab_file,
       len(ids),
       start,
-      vocab_size,
+      size,
     )
 
 

@@ -65,13 +65,11 @@ def _checked(flag: Flag, value):
   if value is None:
     return value
   if not isinstance(value, flag.kind):
-    raise UserError(
-      f"{flag.name}={value!r} is not of type {flag.kind.__name__}"
-    )
+    kind = flag.kind.__name__
+    raise UserError(f"{flag.name}={value!r} is not of type {kind}")
   if flag.choices and value not in flag.choices:
-    raise UserError(
-      f"{flag.name}={value!r} is not one of {', '.join(flag.choices)}"
-    )
+    names = ", ".join(flag.choices)
+    raise UserError(f"{flag.name}={value!r} is not one of {names}")
   if isinstance(value, int | float):
     low = -math.inf if flag.minimum is None else flag.minimum
     high = math.inf if flag.maximum is None else flag.maximum
@@ -92,11 +90,9 @@ def _existing_file(folder, entry, name, values):
     other = trained_model.find_vocabulary(folder, entry, size)
   if other:
     return other
-  state = (
-    f"with --{name}={path}, which is gone" if path else f"without --{name}"
-  )
+  how = f"with --{name}={path}, which is gone" if path else f"without --{name}"
   raise FileNotFoundError(
-    f"{folder} was trained {state}: restore the file, correct its path in "
+    f"{folder} was trained {how}: restore the file, correct its path in "
     f"{os.path.join(folder, run_json.NAME)}, copy {file} into {folder}, or "
     f"name it, as in Predictor({folder!r}, {name}=...) or predictor.py "
     f"--{name}=..."
@@ -122,12 +118,9 @@ def warn_if_changed(settings: Training, path: str) -> None:
     and json.loads(json.dumps(settings[name])) != value
   ]
   if changes:
-    logging.warning(
-      "%s was trained with %s; to train anew, name another --output_dir; this "
-      "run continues with the new values",
-      path,
-      ", ".join(changes),
-    )
+    text = "%s was trained with %s; to train anew, name another --output_dir; "
+    text += "this run continues with the new values"
+    logging.warning(text, path, ", ".join(changes))
 
 
 def read_trials(output_dir: str) -> list[dict[str, str]]:

@@ -19,9 +19,9 @@ from runs.devices import compiles_step, make_strategy, why_uncompiled
 from runs.settings import ServedEncoder, Training
 from runs.task_settings import FineTuning, LongText
 from serving import export as exports
+from serving import run_page
 from serving.export import ServedModel
 from serving.formats import FORMATS
-from serving.visualization import run_page
 from storage import record_scan
 from training import (
   checkpoint,
@@ -87,9 +87,8 @@ class Run(Generic[T_co]):
     settings = self.settings
     if source.packing:
       model = models.packed(model)
-    schedule = optimization.WarmupLinearDecay(
-      settings.learning_rate, num_train_steps, num_warmup_steps
-    )
+    steps = num_train_steps, num_warmup_steps
+    schedule = optimization.WarmupLinearDecay(settings.learning_rate, *steps)
     reason = why_uncompiled(settings, model)
     compiled = not reason
     text = f"does not compile the step as one: {reason}"
@@ -140,12 +139,8 @@ class Run(Generic[T_co]):
   def _report(self, objective, source, unit):
     """Makes the run's report; the chief adds an entry to run.json."""
     settings = self.settings
-    result = report.Report(
-      settings.output_dir,
-      settings.train_batch_size,
-      unit,
-      ("loss", *objective.metric_names),
-    )
+    names, size = ("loss", *objective.metric_names), settings.train_batch_size
+    result = report.Report(settings.output_dir, size, unit, names)
     if processes.is_chief():
       flags = settings.to_dict()
       mark = checks.vocabulary_mark(settings, source.files)
@@ -166,9 +161,8 @@ class Run(Generic[T_co]):
       f"{sum(v.shape.num_elements() for v in trained.values()):,}",
     )
     make = optimization.OPTIMIZERS[settings.optimizer]
-    multipliers = models.layerwise_lr_multipliers(
-      trained, settings.layerwise_learning_rate_decay
-    )
+    decay = settings.layerwise_learning_rate_decay
+    multipliers = models.layerwise_lr_multipliers(trained, decay)
     compiled = compiled and compiles_step(settings)  # a TPU always compiles
     return TrainStep(
       model,
@@ -300,9 +294,8 @@ def text_windows(settings: LongText) -> models.Windows | None:
   """Windows of texts with --long_text=windows, otherwise None."""
   if settings.long_text != "windows":
     return None
-  return models.Windows(
-    settings.max_seq_length, settings.stride, settings.window_pooling
-  )
+  length, stride = settings.max_seq_length, settings.stride
+  return models.Windows(length, stride, settings.window_pooling)
 
 
 def set_export_policy(dtype: str, formats: Sequence[str]) -> None:

@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from cli.settings import Settings, common, device, flag, flags_of, original
+from data.features import Masking, MaskPolicy
 from data.tokenization import open_tokenizer
 from data.vocab import Tokenizer
 from modeling.config import ATTENTION
@@ -253,3 +254,49 @@ class Packing(Training):
     "Train on rows of several examples: the same losses, less padding. "
     "Default: in fine-tuning on a CPU, if a step becomes a tenth cheaper.",
   )
+
+
+# --- Pre-training ------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampling(Settings):
+  """How often each pattern of --input_file is drawn."""
+
+  sampling_exponent: float = flag(
+    1.0,
+    "Weigh the patterns of --input_file, such as one per language, by their "
+    "size to this power. The original's multilingual models have 0.7.",
+    minimum=0.0,
+    maximum=1.0,
+  )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Masks(Settings):
+  """How masked tokens are chosen and replaced."""
+
+  max_predictions_per_seq: int = original(
+    20, "Maximum of masked tokens in a record.", minimum=1
+  )
+  masked_lm_prob: float = original(
+    0.15,
+    "Fraction of the tokens to mask; run_pretraining.py masks only records of "
+    "--masking=dynamic.",
+    minimum=0,
+    maximum=1,
+  )
+  mask_token_prob: float = flag(
+    MaskPolicy.mask_token_prob,
+    "Fraction of the tokens to mask that becomes [MASK].",
+  )
+  random_token_prob: float = flag(
+    MaskPolicy.random_token_prob,
+    "Fraction of the tokens to mask that becomes random; others stay.",
+  )
+  do_whole_word_mask: bool = original(False, "Mask all pieces of a word.")
+
+  def masks(self) -> Masking:
+    policy = MaskPolicy(self.mask_token_prob, self.random_token_prob)
+    number, whole_word = self.max_predictions_per_seq, self.do_whole_word_mask
+    return Masking(number, self.masked_lm_prob, whole_word, policy)

@@ -34,14 +34,12 @@ def run_sweep(settings: T) -> T:
   """
   output_dir = settings.output_dir
   first = 1 if settings.seed is None else settings.seed
-  trials: dict[str, dict] = {
-    row["run"]: row for row in record.read_trials(output_dir)
-  }
+  rows = record.read_trials(output_dir)
+  trials: dict[str, dict] = {row["run"]: row for row in rows}
   # Trials only train. The sweep evaluates, predicts and exports the best one.
   later = settings.given.intersection(settings.stages) - {"do_train"}
-  for setting, seed in product(
-    settings.trials(), range(first, first + settings.num_seeds)
-  ):
+  seeds = range(first, first + settings.num_seeds)
+  for setting, seed in product(settings.trials(), seeds):
     name = f"{_name(settings, setting)}_seed_{seed}"
     folder = os.path.join(output_dir, name)
     if name in trials:

@@ -114,11 +114,8 @@ class FineTuning(Vocabulary, Training):
   @property
   def splits_to_read(self) -> list[str]:
     """Splits that a run reads, in the order train, dev, test."""
-    is_read = {
-      "train": self.do_train,
-      "dev": self.reads_dev,
-      "test": self.do_predict,
-    }
+    is_read = {"train": self.do_train, "dev": self.reads_dev}
+    is_read["test"] = self.do_predict
     return [split for split in is_read if is_read[split]]
 
   @property
@@ -128,11 +125,8 @@ class FineTuning(Vocabulary, Training):
 
   def trials(self) -> list[dict[str, float]]:
     """All combinations of the swept flags' values; one without a sweep."""
-    values = {
-      name: self.several.get(name, (getattr(self, name),))
-      for name, known in flags_of(type(self)).items()
-      if known.swept
-    }
+    swept = [k for k, known in flags_of(type(self)).items() if known.swept]
+    values = {k: self.several.get(k, (getattr(self, k),)) for k in swept}
     combinations = dict.fromkeys(product(*values.values()))  # each once
     return [dict(zip(values, row, strict=True)) for row in combinations]
 

@@ -46,9 +46,8 @@ def find_model(path: str) -> ModelFiles:
       size = BertConfig.from_json(paths[0]).vocab_size
       file = find_vocabulary(prefix, entry, size)
     if not file or not files.exists(file):
-      raise FileNotFoundError(
-        f"there is no {name} beside {prefix}: copy the model's file there"
-      )
+      text = f"there is no {name} beside {prefix}: copy the model's file there"
+      raise FileNotFoundError(text)
     paths.append(file)
   if is_other(entry, open_tokenizer(paths[1])):
     raise other_vocabulary(paths[1], prefix)
@@ -117,6 +116,3 @@ def lower_cases(trained_flags: Mapping, vocab_file: str) -> bool:
     tokens = open_tokenizer(vocab_file).vocab
     return doubt_case(tokens, True) is None
   return known
-
-
-# --- Compared with settings ---------------------------------------------------

@@ -12,7 +12,6 @@ from absl import logging
 
 from cli import program
 from cli.settings import AS_GIVEN, flags_of
-from runs import record
 from runs.settings import Training
 from runs.task_settings import FineTuning
 from storage import UserError, files
@@ -34,9 +33,8 @@ def run(
   def start(settings):
     if not any(settings[name] for name in settings.stages):
       *others, last = (f"--{name}" for name in settings.stages)
-      raise UserError(
-        f"At least one of {', '.join(others)} and {last} must be True."
-      )
+      names = ", ".join(others)
+      raise UserError(f"At least one of {names} and {last} must be True.")
     check(settings)  # before a dry run changes the folders
     with dry_run(settings) as settings, locked(settings.output_dir):
       main(settings)
@@ -55,13 +53,6 @@ def rerun(settings: Training, name: str, flags: Iterable[str]) -> None:
     raise ChildProcessError(
       f"{name} ended with status {status}, see above; the same command resumes"
     )
-
-
-def with_same_seed(settings: T) -> T:
-  """Gives all trainings that `rerun` starts the same seed, by default 1."""
-  seed = 1 if settings.seed is None else settings.seed
-  record.save_command(settings, seed)
-  return settings.replace(command=(*settings.command, f"--seed={seed}"))
 
 
 @contextmanager
@@ -125,9 +116,8 @@ def dry_run(settings: T) -> Iterator[T]:
   if not settings.dry_run:
     yield settings
     return
-  start = not settings.do_train and checkpoint_files.choose_checkpoint(
-    settings.output_dir
-  )
+  own = checkpoint_files.choose_checkpoint(settings.output_dir)
+  start = None if settings.do_train else own
   logging.info("dry run: all files go to a temporary folder")
   known = flags_of(type(settings)).values()
   short = {f.name: f.dry_run for f in known if f.dry_run is not AS_GIVEN}

@@ -114,10 +114,8 @@ class TextModel:
         yield from encoded[-1].rows
 
     outputs = iter([*self.engine.run(rows())])  # this fills `encoded`
-    return [
-      self.answers.decode(example, list(islice(outputs, len(example.rows))))
-      for example in encoded
-    ]
+    decode = self.answers.decode
+    return [decode(x, list(islice(outputs, len(x.rows)))) for x in encoded]
 
   def warm_up(self) -> dict:
     """Warms the engine up, and answers a short text."""

@@ -116,10 +116,8 @@ def outputs_function(model: keras.Model):
 
 def specs(model: keras.Model) -> dict[str, tf.TensorSpec]:
   """Input specs of a model by name, for any batch size and length."""
-  return {
-    name: tf.TensorSpec([None] * len(value.shape), tf.int32, name)
-    for name, value in model.input.items()
-  }
+  ranks = {name: len(value.shape) for name, value in model.input.items()}
+  return {k: tf.TensorSpec([None] * n, tf.int32, k) for k, n in ranks.items()}
 
 
 def trace(function: Callable, specs: Mapping[str, tf.TensorSpec]):

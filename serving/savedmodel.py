@@ -118,9 +118,8 @@ def load(path: str) -> TensorFlowEngine:
   try:
     model = tf.saved_model.load(folder)
   except Exception as error:  # of many types
-    raise UserError(
-      f"{folder} is damaged, export it again: {first_line(str(error))}"
-    ) from error
+    text = f"{folder} is damaged, export it again: {first_line(str(error))}"
+    raise UserError(text) from error
   if SIGNATURE not in model.signatures:
     raise UserError(
       f"{folder} has no signature {SIGNATURE}: name an export of this project"

@@ -43,9 +43,8 @@ class LiteRtEngine:
     self._threads = cores // self._num_workers
     function = self._alone.function
     inputs = function.get_input_details()
-    self.features = {
-      name: len(info["shape_signature"]) - 1 for name, info in inputs.items()
-    }
+    shapes = {name: info["shape_signature"] for name, info in inputs.items()}
+    self.features = {name: len(shape) - 1 for name, shape in shapes.items()}
     self.outputs = {
       name: [-1, *info["shape_signature"][1:].tolist()]
       for name, info in function.get_output_details().items()

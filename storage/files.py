@@ -37,9 +37,8 @@ def _remote(function: str, path: str, *arguments, **options):
   scheme = path.partition("://")[0]
   schemes = gfile.get_registered_schemes()
   if scheme in ("hf", "http", "https"):
-    raise OSError(
-      f"{path} is not a folder or file: convert_checkpoint.py fetches it"
-    )
+    text = f"{path} is not a folder or file: convert_checkpoint.py fetches it"
+    raise OSError(text)
   if scheme not in schemes:
     known = ", ".join(f"{name}://" for name in sorted(schemes) if name)
     raise OSError(

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from absl import logging
 
-from storage import UserError, files, messages, setting, tfrecord
+from storage import UserError, files, setting, tfrecord
 from storage.tfrecord import BLOCK, Schema
 
 _PIECE = 1 << 20  # bytes read at once
@@ -166,8 +166,8 @@ def scan(path: str, schema: Schema | None = None) -> Iterator[ScannedRecord]:
 
 def _content_error(data, schema) -> str | None:
   try:
-    lists = messages.features(data) if schema else {}
-  except messages.DecodeError:
+    lists = tfrecord.features(data) if schema else {}
+  except ValueError:
     return _NO_EXAMPLE
   for name, feature in schema.items():
     kind = "floats" if feature.dtype == "float32" else "int64s"
@@ -185,9 +185,9 @@ def first_record(path: str, skip_corrupt: bool = False) -> dict[str, list]:
     first = next((r for r in scan(path) if r.data is not None), first)
   try:
     if first.data is not None:
-      return messages.parse_example(first.data)
+      return tfrecord.parse_example(first.data)
     error = first.error
-  except messages.DecodeError:
+  except ValueError:
     error = _NO_EXAMPLE
   raise UserError(
     f"{path} is not a file of records (the first: {error}); expected a "

@@ -1,4 +1,4 @@
-"""Writes TFRecord files of tf.train.Examples without TensorFlow.
+"""Writes TFRecord files and parses tf.train.Examples without TensorFlow.
 
 So programs that only prepare data start sooner. They also serialize faster than
 with protocol buffers.
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import google_crc32c
 from absl import logging
@@ -131,6 +131,78 @@ class ExampleEncoder:
       except (TypeError, ValueError, struct.error, OverflowError) as error:
         raise ValueError(f"{name}: {error}") from error
     return encode_field(1, b"".join(entries))
+
+
+# --- Parsing -----------------------------------------------------------------
+
+# Fields of each message that TensorFlow writes, numbered from 1. "*" marks a
+# list.
+_MESSAGES = {
+  # tf.train.Example; Entry is an entry of the map Features.feature.
+  "BytesList": ["bytes value*"],
+  "FloatList": ["float value*"],
+  "Int64List": ["int64 value*"],
+  "Feature": ["BytesList bytes", "FloatList floats", "Int64List int64s"],
+  "Entry": ["string name", "Feature feature"],
+  "Features": ["Entry entries*"],
+  "Example": ["Features features"],
+  # A tensor in the index of a checkpoint.
+  "Dim": ["int64 size"],
+  "Shape": ["int64 unused", "Dim dim*"],
+  "BundleEntryProto": ["int64 dtype", "Shape shape"],
+}
+
+
+@cache
+def _message_classes() -> tuple[dict[str, Any], type[Exception]]:
+  """Classes of _MESSAGES, and the error of bytes that are no such message."""
+  # Programs that only write records start sooner without this import.
+  from google.protobuf import (  # noqa: PLC0415
+    descriptor_pb2,
+    descriptor_pool,
+    message,
+    message_factory,
+  )
+
+  file = descriptor_pb2.FileDescriptorProto(name="messages", syntax="proto3")
+  kinds = descriptor_pb2.FieldDescriptorProto.Type
+  for name, fields in _MESSAGES.items():
+    descriptor = file.message_type.add(name=name)
+    for number, field in enumerate(fields, 1):
+      kind, field_name = field.split()
+      added = descriptor.field.add(name=field_name.rstrip("*"), number=number)
+      added.label = 3 if field.endswith("*") else 1  # repeated, optional
+      if kind in _MESSAGES:
+        added.type_name = kind
+      else:
+        added.type = kinds.Value(f"TYPE_{kind.upper()}")
+  # TensorFlow defines the same names in the default pool.
+  pool = descriptor_pool.DescriptorPool()
+  pool.Add(file)
+  classes = message_factory.GetMessageClassesForFiles(["messages"], pool)
+  return classes, message.DecodeError
+
+
+def parse(kind: str, data: bytes) -> Any:
+  """Parses a message of a kind in _MESSAGES; raises ValueError."""
+  classes, decode_error = _message_classes()
+  try:
+    return classes[kind].FromString(data)
+  except decode_error as error:
+    raise ValueError(f"it is not a {kind}") from error
+
+
+def features(data: bytes) -> dict:
+  """The `Feature`s of a serialized Example, by name; raises ValueError."""
+  entries = parse("Example", data).features.entries
+  return {entry.name: entry.feature for entry in entries}
+
+
+def parse_example(data: bytes) -> dict[str, list]:
+  return {
+    name: [*lists.bytes.value, *lists.floats.value, *lists.int64s.value]
+    for name, lists in features(data).items()
+  }
 
 
 # --- Files -----------------------------------------------------------------

@@ -46,9 +46,8 @@ def restore(folder: str, **changes):
       f"of {', '.join(paths)}: name an export of the model"
     )
   task = import_module(paths[program])
-  return session.restore(
-    task.Settings, folder, entries[-1], task.served_model, changes
-  )
+  entry, build = entries[-1], task.served_model
+  return session.restore(task.Settings, folder, entry, build, changes)
 
 
 def folders() -> list[str]:
@@ -72,11 +71,9 @@ def _feature_extraction(folder, changes):
       run_json.NAME,
     )
   # [CLS] is trained to predict the next sentence, not to represent a text.
-  flags = model._asdict() | {
-    "max_seq_length": model.config.max_position_embeddings,
-    "layers": "-1",
-    "pooling": "mean",
-  }
+  length = model.config.max_position_embeddings
+  flags = model._asdict() | {"max_seq_length": length}
+  flags |= {"layers": "-1", "pooling": "mean"}
   entry = {"program": "extract_features", "flags": flags}
   return entry, {"init_checkpoint": model.checkpoint} | changes
 
@@ -119,9 +116,8 @@ def _open(path, engine, changes) -> TextModel:
   if kind:
     folder, name = os.path.split(path)
     if engine != "auto" and name != kind.files.get(engine):
-      raise UserError(
-        f"{path} is not the file of engine={engine}: leave out engine"
-      )
+      text = f"{path} is not the file of engine={engine}: leave out engine"
+      raise UserError(text)
     return TextModel(load_answers(folder or "."), kind.module.load(path))
   if kinds:
     name = kinds[0] if engine == "auto" else engine
@@ -208,9 +204,8 @@ class Predictor:
         raise UserError(
           f"{path} is a URL: name the folder of its export, {setting('files')}"
         )
-      self._answer = remote.text_model(
-        path, load_answers(os.fspath(files)), timeout
-      )
+      own = load_answers(os.fspath(files))
+      self._answer = remote.text_model(path, own, timeout)
     else:
       if files is not None:
         raise UserError(f"{path} is not a URL of a TF Serving: leave out files")

@@ -114,9 +114,8 @@ class Reader:
     try:
       return function(*arguments)
     except _READ_ERRORS as error:
-      raise CorruptCheckpoint(
-        f"the checkpoint {self.prefix} cannot be read: {error}"
-      ) from None
+      text = f"the checkpoint {self.prefix} cannot be read: {error}"
+      raise CorruptCheckpoint(text) from None
 
   def assign(self, targets: Mapping[str, tf.Variable]) -> None:
     """Assigns each variable the checkpoint's value of the same name.
@@ -187,11 +186,8 @@ def restore(model, path: str, skipped: Container[str] = ()) -> list[str]:
   Raises ValueError if a shape differs, or a variable of the encoder is missing.
   """
   reader, known = open_reader(path), variables(model)
-  restored = {
-    name: variable
-    for name, variable in known.items()
-    if name in reader and name not in skipped
-  }
+  names = [name for name in known if name in reader and name not in skipped]
+  restored = {name: known[name] for name in names}
   reader.assign(restored)  # before the next check, to explain a wrong shape
   for name in sorted(known.keys() - restored.keys()):
     if not restored or re.match("bert/.*(embeddings|encoder)/", name):
@@ -199,15 +195,10 @@ def restore(model, path: str, skipped: Container[str] = ()) -> list[str]:
   frozen = [v.path for v in model.non_trainable_variables]
   unneeded = {name for name in frozen if "/pooler/" in name}
   fresh = [name for name in known if name not in restored.keys() | unneeded]
-  logging.info(
-    "restored %d of %d variables from %s",
-    len(restored),
-    len(restored) + len(fresh),
-    reader.prefix,
-  )
-  unused = sorted(
-    reader.shapes.keys() - known.keys() - training_state(reader.shapes)
-  )
+  numbers = len(restored), len(restored) + len(fresh)
+  logging.info("restored %d of %d variables from %s", *numbers, reader.prefix)
+  state = training_state(reader.shapes)
+  unused = sorted(reader.shapes.keys() - known.keys() - state)
   for label, names in (("fresh", fresh), ("not used", unused)):
     if names:
       logging.info("%s: %s", label, ", ".join(names))
@@ -229,12 +220,10 @@ def initialize(model, path: str, new_head: bool = False) -> list[str]:
   }
   differing = [name for name, (saved, shape) in head.items() if saved != shape]
   if differing:
-    logging.warning(
-      "the head is fresh: %s was trained for other labels (%s is %s, here %s)",
-      reader.prefix,
-      differing[0],
-      *head[differing[0]],
+    text = (
+      "the head is fresh: %s was trained for other labels (%s is %s, here %s)"
     )
+    logging.warning(text, reader.prefix, differing[0], *head[differing[0]])
   elif head:
     flag = setting("new_head")
     message = f"the head is restored from %s, too; {flag} makes it fresh"
@@ -278,8 +267,7 @@ def write(
   except tf.errors.OpError as error:
     for path in files_of(unfinished):
       files.remove(path)
-    raise OSError(
-      f"the checkpoint {prefix} cannot be written ({error.message})"
-    ) from None
+    text = f"the checkpoint {prefix} cannot be written ({error.message})"
+    raise OSError(text) from None
   for suffix in (".data-00000-of-00001", ".index"):
     tf.io.gfile.rename(unfinished + suffix, prefix + suffix, overwrite=True)

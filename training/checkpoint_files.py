@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Collection, Iterable, Iterator
 
-from storage import UserError, files, setting
+from storage import UserError, files, setting, tfrecord
 from training import run_json
 
 BEST = "best"  # subfolder of an output folder
@@ -95,10 +95,8 @@ def check_listed(folder: str) -> None:
   if latest_checkpoint(folder) or not files.is_folder(folder):
     return
   # A killed run may leave model.ckpt-0 unlisted.
-  matches = (
-    re.fullmatch(r"model\.ckpt-([1-9]\d*)\.index", name)
-    for name in files.list_folder(folder)
-  )
+  match_index = re.compile(r"model\.ckpt-([1-9]\d*)\.index").fullmatch
+  matches = map(match_index, files.list_folder(folder))
   if steps := [int(match[1]) for match in matches if match]:
     name = f"model.ckpt-{max(steps)}"
     raise UserError(
@@ -132,9 +130,8 @@ def find_checkpoint(path: str) -> str:
 def check_name(path: str) -> None:
   """Raises ValueError for a path that TensorFlow would read as a pattern."""
   if re.search(r"[*?\[\\]", path):
-    raise UserError(
-      f"TensorFlow reads no checkpoint from {path}: avoid * ? [ and \\"
-    )
+    text = f"TensorFlow reads no checkpoint from {path}: avoid * ? [ and \\"
+    raise UserError(text)
 
 
 def _only_checkpoint(folder):
@@ -189,8 +186,6 @@ def shapes(prefix: str) -> dict[str, tuple[int, ...]]:
   the positions of all blocks. A key is stored without the prefix that it shares
   with the key before. Values are BundleEntryProtos.
   """
-  from storage import messages  # noqa: PLC0415, imports protobuf
-
   with files.open_for_reading(f"{prefix}.index") as file:
     table = file.read()
   if not table.endswith(_TABLE_END):
@@ -203,9 +198,9 @@ def shapes(prefix: str) -> dict[str, tuple[int, ...]]:
   try:
     for _, position in _entries(table, footer, at):
       for name, entry in _entries(table, position, 0):
-        shape = messages.BundleEntryProto.FromString(entry).shape
+        shape = tfrecord.parse("BundleEntryProto", entry).shape
         result[name.decode()] = tuple(dim.size for dim in shape.dim)
-  except (messages.DecodeError, IndexError, ValueError):
+  except (IndexError, ValueError):
     return {}  # corrupt: TensorFlow says so
   result.pop("", None)  # the header
   return result

@@ -138,9 +138,8 @@ class Training:
           with train_step.averaged_weights():
             yield step
           report.restart_clock()
-        interrupted, seconds_per_step = _synchronize(
-          shutdown.requested, seconds_per_step
-        )
+        state = shutdown.requested, seconds_per_step
+        interrupted, seconds_per_step = _synchronize(*state)
       if (self._ended or interrupted) and not plan.saves_at(step):
         self._save(step, report)
     report.end()

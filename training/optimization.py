@@ -117,9 +117,7 @@ class Optimizer:
     total = sum(shape.num_elements() for shape in shapes)
     is_joint = len(indices) > 1
     zeros = tf.zeros([total] if is_joint else shapes[0])
-    joint = [
-      tf.Variable(zeros, trainable=False, name=slot) for slot in self.slots
-    ]
+    joint = [tf.Variable(zeros, trainable=False, name=x) for x in self.slots]
     start = 0
     for i, shape in zip(indices, shapes, strict=True):
       for name, slot in zip(self.slots, joint, strict=True):
@@ -156,58 +154,44 @@ class Optimizer:
     replica.merge_call(self._apply, args=(gradients, scalars, enabled))
 
   def _apply(self, strategy, gradients, scalars, enabled):
+    update = strategy.extended.update
     for multiplier, decay, indices, slots in self._groups:
       own = [gradients[i] for i in indices]
       if any(gradient is not None for gradient in own):
         variables = [self.variables[i] for i in indices]
-        args = own, variables, slots, scalars, multiplier, decay, enabled
-        strategy.extended.update(
-          variables[0], self._run_update, args, group=False
-        )
+        options = multiplier, decay, enabled
+        args = own, variables, slots, scalars, options
+        update(variables[0], self._run_update, args, group=False)
 
-  def _update(
-    self,
-    first,
-    gradients,
-    variables,
-    slots,
-    scalars,
-    multiplier,
-    decay,
-    enabled,
-  ):
+  def _update(self, _, gradients, variables, slots, scalars, options):
     """Updates the variables of a group that have a gradient, and the slots."""
-    del first  # the first variable, which the strategy passes
-    gradient = _join(
-      tf.zeros_like(v) if g is None else g
-      for g, v in zip(gradients, variables, strict=True)
-    )
+    _, decay, _ = options
+    pairs = zip(gradients, variables, strict=True)
+    gradient = _join(tf.zeros_like(v) if g is None else g for g, v in pairs)
     # Decay needs each variable, but vectors without decay are updated as one.
     old = variables if decay else [_join(variables)]
     old = [tf.convert_to_tensor(tensor) for tensor in (*old, *slots)]
-    new = self._changed(old, gradient, scalars, multiplier, decay, enabled)
+    new = self._changed(old, gradient, scalars, options)
     number = len(new) - len(slots)
     values = new[:number] if decay else _split(new[0], variables)
-    for variable, value, gradient in zip(
-      variables, values, gradients, strict=True
-    ):
+    rows = zip(variables, values, gradients, strict=True)
+    for variable, value, gradient in rows:
       if gradient is not None:
         variable.assign(value)
     _assign(slots, new[number:])
 
   @tf.function(autograph=False, jit_compile=True)
-  def _changed(self, old, gradient, scalars, multiplier, decay, enabled):
+  def _changed(self, old, gradient, scalars, options):
     """Returns new values of `old`, which has variables, then slots."""
     # Compiled, so that each variable and slot is read once.
     number = len(old) - len(self.slots)
     rate, gradient_scale, step = scalars
-    direction, slots = self.direction(
-      gradient * gradient_scale, old[number:], step
-    )
-    new = []
-    for variable, update in zip(
-      old[:number], _split(direction, old[:number]), strict=True
-    ):
+    multiplier, decay, enabled = options
+    gradient *= gradient_scale
+    direction, slots = self.direction(gradient, old[number:], step)
+    new, variables = [], old[:number]
+    updates = _split(direction, variables)
+    for variable, update in zip(variables, updates, strict=True):
       if decay:
         update = self.rescale(update + decay * variable, variable)
       new.append(variable - rate * multiplier * update)
@@ -305,13 +289,14 @@ class ExponentialMovingAverage:
 
   def _update(self, strategy, step):
     step = tf.cast(strategy.experimental_local_results(step)[0], tf.float32)
-    decay = tf.minimum(self.decay, (1.0 + step) / (10.0 + step))
-
-    def approach(average, value):
-      return average.assign_sub((1.0 - decay) * (average - value))
-
+    rate = 1.0 - tf.minimum(self.decay, (1.0 + step) / (10.0 + step))
     for variable, average in zip(self.variables, self.averages, strict=True):
-      strategy.extended.update(average, approach, (variable,), group=False)
+      strategy.extended.update(
+        average,
+        lambda a, v: a.assign_sub(rate * (a - v)),
+        (variable,),
+        group=False,
+      )
 
   @contextmanager
   def averaged_weights(self) -> Iterator[None]:

@@ -82,10 +82,8 @@ class GracefulShutdown:
 
   def __enter__(self) -> "GracefulShutdown":
     if threading.current_thread() is threading.main_thread():
-      self._before = {
-        number: signal.signal(number, self._handle)
-        for number in (signal.SIGTERM, signal.SIGINT)
-      }
+      numbers = signal.SIGTERM, signal.SIGINT
+      self._before = {n: signal.signal(n, self._handle) for n in numbers}
       signals, self._write = os.pipe()
       os.set_blocking(self._write, False)
       self._fd_before = signal.set_wakeup_fd(self._write)

@@ -68,9 +68,8 @@ class Checkpoints:
         logging.warning(message, setting("seed", seed), self.directory, saved)
       seed = saved
     elif seed is None and processes.has_others():
-      raise UserError(
-        f"several workers need a {setting('seed')}, the same for all"
-      )
+      flag = setting("seed")
+      raise UserError(f"several workers need a {flag}, the same for all")
     else:
       if seed is None:
         seed = random.SystemRandom().getrandbits(31)

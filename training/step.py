@@ -7,7 +7,9 @@ bfloat16, or float16 with loss scaling. All other values are float32.
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import KW_ONLY, InitVar, dataclass
 from functools import partial
+from typing import Any
 
 import keras
 import numpy as np
@@ -29,12 +31,9 @@ def set_dtype_policy(dtype: str, is_trained: bool = True) -> None:
 
 def _scalar_variable(value, dtype: tf.DType, name: str) -> tf.Variable:
   """A scalar that is not trained and that all replicas update alike."""
-  return tf.Variable(
-    tf.constant(value, dtype),
-    trainable=False,
-    name=name,
-    aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
-  )
+  kind = tf.VariableAggregation.ONLY_FIRST_REPLICA
+  options = {"trainable": False, "name": name, "aggregation": kind}
+  return tf.Variable(tf.constant(value, dtype), **options)
 
 
 @contextmanager
@@ -59,10 +58,8 @@ class LossScale:
     self.patience = patience
     self.scale = _scalar_variable(initial, tf.float32, "scale")
     self.good_steps = _scalar_variable(0, tf.int64, "good_steps")
-    self.state = {
-      "loss_scale/scale": self.scale,
-      "loss_scale/good_steps": self.good_steps,
-    }
+    self.state = {"loss_scale/scale": self.scale}
+    self.state["loss_scale/good_steps"] = self.good_steps
 
   def update(self, finite: tf.Tensor) -> None:
     """Updates the scale. `finite`, a scalar bool, covers all gradients."""
@@ -73,6 +70,7 @@ class LossScale:
     self.good_steps.assign(tf.where(grow, tf.zeros_like(good), good))
 
 
+@dataclass(eq=False)
 class TrainStep:
   """A training step. Create it in the strategy's scope.
 
@@ -88,50 +86,39 @@ class TrainStep:
   `first_nonfinite_step` (of the last `train`, or -1) are scalar int64.
   """
 
-  def __init__(
-    self,
-    model,
-    objective,
-    optimizer: optimization.Optimizer,
-    learning_rate: optimization.WarmupLinearDecay,
-    *,
-    batch_size: int,
-    seed: int = 0,
-    dropout_seeds: Callable[..., AbstractContextManager] = nullcontext,
-    max_grad_norm: float = 1.0,
-    accumulation_steps: int = 1,
-    loss_scale: LossScale | None = None,
-    average: optimization.ExponentialMovingAverage | None = None,
-    jit_compile: bool = False,
-  ):
-    self.model = model
-    self.objective = objective
-    self.optimizer = optimizer
-    self.variables = optimizer.variables
-    self.learning_rate = learning_rate
-    self.batch_size = batch_size
-    self.dropout_seeds = dropout_seeds
-    self.max_grad_norm = max_grad_norm
-    self.accumulation_steps = accumulation_steps
-    self.loss_scale = loss_scale
-    self.average = average
+  model: keras.Model
+  objective: Any
+  optimizer: optimization.Optimizer
+  learning_rate: optimization.WarmupLinearDecay
+  _: KW_ONLY
+  batch_size: int
+  seed: int | tf.Variable = 0  # a number becomes a variable
+  dropout_seeds: Callable[..., AbstractContextManager] = nullcontext
+  max_grad_norm: float = 1.0
+  accumulation_steps: int = 1
+  loss_scale: LossScale | None = None
+  average: optimization.ExponentialMovingAverage | None = None
+  jit_compile: InitVar[bool] = False
+
+  def __post_init__(self, jit_compile):
+    self.variables = self.optimizer.variables
     self.strategy = tf.distribute.get_strategy()
     replicas = self.strategy.num_replicas_in_sync
-    if batch_size % (replicas * accumulation_steps):
+    number = self.accumulation_steps
+    if self.batch_size % (replicas * number):
       raise UserError(
-        f"{setting('train_batch_size', batch_size)} cannot be divided evenly "
-        f"into {replicas} replicas x "
-        f"{setting('gradient_accumulation_steps', accumulation_steps)}"
+        f"{setting('train_batch_size', self.batch_size)} cannot be divided "
+        f"evenly into {replicas} replicas x "
+        f"{setting('gradient_accumulation_steps', number)}"
       )
     self.step = _scalar_variable(0, tf.int64, "global_step")
     self.examples = _scalar_variable(0, tf.int64, "examples")
-    self.seed = _scalar_variable(seed, tf.int64, "seed")
+    self.seed = _scalar_variable(self.seed, tf.int64, "seed")
     self.first_nonfinite_step = _scalar_variable(-1, tf.int64, "nonfinite_step")
-    accumulates = accumulation_steps > 1
-    self._gradients = self._accumulate if accumulates else self._differentiate
+    self._gradients = self._accumulate if number > 1 else self._differentiate
     self._clip_factor = optimization.clip_factor
     compiled = partial(tf.function, autograph=False, jit_compile=True)
-    self._run_step: Callable = self._step
+    self._run_step = self._step
     if jit_compile and not tf.distribute.has_strategy():
       self._run_step = compiled(self._step)
     elif jit_compile:  # XLA cannot exchange gradients
@@ -185,9 +172,8 @@ class TrainStep:
     weight_sums = {name: tf.reduce_sum(w) for name, w in weights.items()}
     if replica.num_replicas_in_sync > 1:
       weight_sums = replica.all_reduce("SUM", weight_sums)
-    gradients, sums = self._gradients(
-      batch, weight_sums, replica.replica_id_in_sync_group
-    )
+    number = replica.replica_id_in_sync_group
+    gradients, sums = self._gradients(batch, weight_sums, number)
     weight = 1.0 / replica.num_replicas_in_sync
     if replica.num_replicas_in_sync > 1:
       dense = [tf.convert_to_tensor(g) for g in gradients if g is not None]
@@ -205,9 +191,8 @@ class TrainStep:
       finite = tf.math.is_finite(sums["loss"][0] + norm)
     step = self.step.assign_add(1)
     is_first = (self.first_nonfinite_step < 0) & ~finite
-    self.first_nonfinite_step.assign(
-      tf.where(is_first, step, self.first_nonfinite_step)
-    )
+    first = tf.where(is_first, step, self.first_nonfinite_step)
+    self.first_nonfinite_step.assign(first)
     if self.average:
       self.average.update(self.step)
     self.examples.assign_add(self.batch_size)
@@ -236,9 +221,8 @@ class TrainStep:
     sums = {name: tf.zeros(2) for name in [*self.objective.names, "loss"]}
     for i in tf.range(number):
       microbatch = {name: value[i] for name, value in split.items()}
-      new_gradients, new_sums = self._differentiate(
-        microbatch, weight_sums, replica_id, i
-      )
+      args = microbatch, weight_sums, replica_id, i
+      new_gradients, new_sums = self._differentiate(*args)
       gradients = [
         g if new is None else g + tf.convert_to_tensor(new)
         for g, new in zip(gradients, new_gradients, strict=True)
@@ -291,9 +275,8 @@ def weighted_sums(objective, outputs: dict, batch: dict, is_row=None) -> dict:
   losses, weights = objective.losses(outputs, batch), objective.weights(batch)
   pairs = {name: (losses[name], weights[name]) for name in objective.terms}
   sums = {}
-  for name, (values, weight) in (
-    pairs | objective.metrics(outputs, batch)
-  ).items():  # [B, ...] each
+  pairs |= objective.metrics(outputs, batch)
+  for name, (values, weight) in pairs.items():  # [B, ...] each
     if is_row is not None:
       weight *= tf.reshape(is_row, [-1] + [1] * (weight.shape.rank - 1))
     total = tf.reduce_sum(values * weight)

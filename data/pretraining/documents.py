@@ -72,11 +72,6 @@ class TextFormat:
       if self.field or self.is_prose:
         yield ""
 
-  def is_divisible(self, path: str) -> bool:
-    """True if a file can be divided, at JSON lines or at blank lines."""
-    is_document = self.layout == "documents" and not self.field
-    return not (is_document or path.endswith(textfiles.COMPRESSED))
-
 
 def read_documents(
   lines: Iterable[str],
@@ -278,9 +273,8 @@ def split_corpus(paths: list[str], text_format: TextFormat) -> list[Shard]:
   size = min(max(total // _SHARDS, _MIN_BYTES), _MAX_BYTES)
   shards: list[Shard] = []
   spans, filled = (), 0
-  for span in chain.from_iterable(
-    _spans(path, size, text_format) for path in paths
-  ):
+  parts = (_spans(path, size, text_format) for path in paths)
+  for span in chain.from_iterable(parts):
     if span.size > _LARGE_SPAN:
       logging.warning(
         f"{span}: {span.size // 1_000_000} MB cannot be divided; a worker "
@@ -297,7 +291,9 @@ def split_corpus(paths: list[str], text_format: TextFormat) -> list[Shard]:
 def _spans(path: str, size: int, text_format: TextFormat) -> Iterator[Span]:
   length = text_size(path)
   start = 0
-  while text_format.is_divisible(path) and length - start > 1.5 * size:
+  is_document = text_format.layout == "documents" and not text_format.field
+  is_divisible = not (is_document or path.endswith(textfiles.COMPRESSED))
+  while is_divisible and length - start > 1.5 * size:
     end = start + size - 1
     with textfiles.open_text(path, end) as file:
       read_line = partial(file.readline, textfiles.MAX_LINE_BYTES)

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from data import vocab
 from data.batching import Packing, trim_padding
-from data.pretraining.instances import DEFAULT_MASKING, Masking
+from data.features import DEFAULT_MASKING, Masking
 from data.records import Source, TrainingRecords, parser, prefetch_map
 from data.vocab import Tokenizer
 from storage import UserError, record_scan, setting
@@ -83,13 +83,12 @@ class Masker:
     length = shape[1]
     # Words are numbered from 0 in each row. A continuation piece belongs to the
     # word of the last candidate, even across a [SEP], as in the original.
-    first = tf.cumsum(tf.cast(candidates, tf.int32), axis=1) == 1
+    counted = tf.cast(candidates, tf.int32)
+    first = tf.cumsum(counted, axis=1) == 1
     begins = candidates & (first | ~tf.gather(self._is_continuation, ids))
     words = tf.maximum(tf.cumsum(tf.cast(begins, tf.int32), axis=1) - 1, 0)
     flat = words + tf.range(shape[0])[:, None] * length
-    sizes = tf.math.unsorted_segment_sum(
-      tf.cast(candidates, tf.int32), flat, tf.size(flat)
-    )
+    sizes = tf.math.unsorted_segment_sum(counted, flat, tf.size(flat))
 
     scores = tf.random.stateless_uniform(shape, seed)
     order = tf.argsort(scores, axis=1)
@@ -104,9 +103,8 @@ class Masker:
     seeds = tf.random.split(seed, 2)
     shape = tf.shape(labels)
     draw = tf.random.stateless_uniform(shape, seeds[0])
-    index = tf.random.stateless_uniform(
-      shape, seeds[1], 0, len(self._all_ids), tf.int32
-    )
+    number = len(self._all_ids)
+    index = tf.random.stateless_uniform(shape, seeds[1], 0, number, tf.int32)
     drawn = tf.gather(tf.constant(self._all_ids, labels.dtype), index)
     mask = tf.constant(self._mask, labels.dtype)
     is_random = draw >= 1.0 - self._policy.random_token_prob

@@ -11,6 +11,7 @@ from itertools import chain
 from random import Random
 
 from data import features
+from data.features import DEFAULT_MASKING, Masking
 from data.pretraining import documents
 from data.pretraining.documents import Document, TextFormat, read_documents
 from data.vocab import Tokenizer
@@ -18,38 +19,6 @@ from storage import Progress, UserError
 from storage.tfrecord import ExampleEncoder, Schema
 
 _SAMPLES = 3  # examples in the log
-
-
-@dataclass(frozen=True)
-class MaskPolicy:
-  """Probabilities that [MASK] or a random token replaces a chosen token.
-
-  See table 8 of the paper.
-  """
-
-  mask_token_prob: float = 0.8
-  random_token_prob: float = 0.1
-
-  def __post_init__(self):
-    probs = (self.mask_token_prob, self.random_token_prob)
-    if not (min(probs) >= 0.0 and sum(probs) <= 1.0 + 1e-9):
-      raise UserError(
-        f"mask_token_prob {self.mask_token_prob:g} and random_token_prob "
-        f"{self.random_token_prob:g} must be 0 or more, and 1 together at most"
-      )
-
-
-@dataclass(frozen=True)
-class Masking:
-  """How a record's masked tokens, P at most, are chosen and replaced."""
-
-  max_predictions_per_seq: int = 20
-  masked_lm_prob: float = 0.15
-  whole_word: bool = False
-  policy: MaskPolicy = MaskPolicy()
-
-
-DEFAULT_MASKING = Masking()
 
 
 class StaticMasking:
@@ -296,11 +265,8 @@ class RecordBuilder:
             "masked_lm_ids": features.pad(labels, slots),
             "masked_lm_weights": features.pad([1.0] * len(labels), slots),
           }
-        yield {
-          **features.pad_inputs(ids, segments, length, padding),
-          **targets,
-          "next_sentence_labels": [int(is_random)],
-        }
+        inputs = features.pad_inputs(ids, segments, length, padding)
+        yield inputs | targets | {"next_sentence_labels": [int(is_random)]}
         progress.add(0, instances=1, random_next_sentences=is_random)
       progress.add(1)
 

@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from absl import logging
 
+from data.features import Masking
 from data.pretraining import documents, instances
 from data.pretraining.documents import Shard, TextFormat, split_corpus
 from data.pretraining.instances import BuildConfig, RecordBuilder
@@ -206,7 +207,7 @@ def preview(
   config: BuildConfig,
   inputs: Sequence[str],
   number: int,
-  masking: instances.Masking,
+  masking: Masking,
   objective: str = "mlm",
 ) -> Iterator[str]:
   """Yields lines about the first `number` instances, then counts of all.

@@ -54,9 +54,8 @@ class WordCounter:
   def _drop_rare(self):
     while len(self._words) > self._max_words:
       self._max_dropped += 1
-      self._words = Counter(
-        {w: n for w, n in self._words.items() if n > self._max_dropped}
-      )
+      words, limit = self._words.items(), self._max_dropped
+      self._words = Counter({w: n for w, n in words if n > limit})
       logging.info("dropped words counted %d times or less", self._max_dropped)
 
 

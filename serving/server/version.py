@@ -95,11 +95,9 @@ def _answer_rows(engine, rows: Sequence[Mapping]) -> list[dict]:
 def _signature_def(name, specs, outputs):
   def info(tensor, dtype, shape):
     sizes = [{"size": str(size), "name": ""} for size in shape]
-    return {
-      "dtype": f"DT_{dtype}",
-      "tensor_shape": {"dim": sizes, "unknown_rank": False},
-      "name": f"{tensor}:0",
-    }
+    tensor_shape = {"dim": sizes, "unknown_rank": False}
+    facts = {"dtype": f"DT_{dtype}", "tensor_shape": tensor_shape}
+    return facts | {"name": f"{tensor}:0"}
 
   return {
     "inputs": {

@@ -4,13 +4,10 @@ The page loads nothing, and shows texts as plain text.
 """
 
 import base64
-import json
-import re
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
-from pathlib import Path
 from typing import NamedTuple
 
 import keras
@@ -23,11 +20,11 @@ from modeling.bert import make_attention_mask
 from modeling.encoder_variants import TextWindows
 from modeling.models import ENCODER_INPUTS, Ensemble
 from serving import savedmodel
-from serving.answers import SCRIPT, STYLE, Encoded
+from serving.answers import Encoded
 from serving.export import ServedModel
+from serving.run_page import fill
 from storage import UserError
 
-_HERE = Path(__file__).parent
 _MAX_PADDING = 3  # positions of padding on the page
 _MAX_PROBS = 1 << 27  # attention probabilities of a page
 _UNLIMITED = 1 << 16  # tokens
@@ -288,23 +285,6 @@ def render(
     "sequences": [_sequence(tokenizer, s) for s in internals.sequences],
   }
   return fill("page", data)
-
-
-def fill(name: str, data: Mapping) -> str:
-  """HTML of a page: frame.html with NAME.html, NAME.js and data as JSON."""
-
-  def read(*paths):
-    return "".join(path.read_text(encoding="utf-8") for path in paths)
-
-  parts = {
-    "style": read(STYLE, _HERE / "page.css"),
-    "main": read(_HERE / f"{name}.html"),
-    # "<" could end the script or begin a comment.
-    "data": json.dumps(data, ensure_ascii=False).replace("<", r"\u003c"),
-    "script": read(SCRIPT, _HERE / "frame.js", _HERE / f"{name}.js"),
-  }
-  frame = read(_HERE / "frame.html")
-  return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], frame)
 
 
 def _sequence(tokenizer, sequence):

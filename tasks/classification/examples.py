@@ -163,9 +163,8 @@ def _label(task, column, row, path):
       label = label.replace(",", ".")  # but 1,234 may be a thousand
     if not is_number(label):
       remedy = "; write a point for a decimal comma" * ("," in label)
-      raise UserError(
-        f"{where}: {label!r} is not a number, and thus no score{remedy}"
-      )
+      problem = f"{label!r} is not a number, and thus no score"
+      raise UserError(f"{where}: {problem}{remedy}")
     low, high = task.score_range or (-math.inf, math.inf)
     if not low <= float(label) <= high:
       raise UserError(f"{where}: {label!r} is not from {low:g} to {high:g}")

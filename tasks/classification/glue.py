@@ -11,7 +11,7 @@ from statistics import mean
 
 from absl import logging
 
-from runs import training_program
+from runs import record, training_program
 from storage import UserError, files, textfiles
 from tasks import metrics
 from tasks.classification import named_tasks
@@ -46,9 +46,8 @@ def parts(settings: Settings, level: int = logging.DEBUG) -> dict[str, dict]:
   if not settings.do_eval:
     raise UserError(f"--task_name={NAME} needs --do_eval, for its table")
   if settings.dry_run and not settings.do_train:
-    raise UserError(
-      f"--dry_run of --task_name={NAME} needs --do_train; or name one task"
-    )
+    text = f"--dry_run of --task_name={NAME} needs --do_train; or name one task"
+    raise UserError(text)
   folder = settings.data_dir or ""
   present = [n for n in _TASKS if files.is_folder(os.path.join(folder, n))]
   if not present or (settings.from_mnli and "MNLI" not in present):
@@ -68,8 +67,8 @@ def parts(settings: Settings, level: int = logging.DEBUG) -> dict[str, dict]:
     exported = part.export_dir and files.exists(part.export_dir)
     is_done = is_evaluated and is_predicted and (exported or not part.do_export)
     if settings.do_train and is_done:
-      record = os.path.join(part.output_dir, "run.json")
-      logging.log(level, "%s is complete, with the flags in %s", name, record)
+      path = os.path.join(part.output_dir, "run.json")
+      logging.log(level, "%s is complete, with the flags in %s", name, path)
       continue
     if settings.do_train:  # without --do_train, do exactly what flags say
       exports = part.do_export and not exported
@@ -81,14 +80,9 @@ def parts(settings: Settings, level: int = logging.DEBUG) -> dict[str, dict]:
 
 def _part(settings: Settings, name, level):
   """Flags of a task; turns prediction off if there is no test file."""
-  part = settings.replace(
-    from_mnli=False,
-    **{
-      flag: os.path.join(folder, name)
-      for flag in ("data_dir", "output_dir", "export_dir", "teacher")
-      if (folder := settings[flag])
-    },
-  )
+  flags = "data_dir", "output_dir", "export_dir", "teacher"
+  folders = {x: os.path.join(settings[x], name) for x in flags if settings[x]}
+  part = settings.replace(from_mnli=False, **folders)
   test_file = named_tasks.find(name).splits["test"].file
   path = os.path.join(part.needed("data_dir"), test_file)
   if settings.do_predict and not files.exists(path):
@@ -114,7 +108,11 @@ def _submissions(output_dir, name, data_dir=None):
 def run(settings: Settings) -> None:
   """Runs the program for each of `parts`; writes the table and submission."""
   if settings.do_train:
-    settings = training_program.with_same_seed(settings)
+    # All tasks have the same seed.
+    seed = 1 if settings.seed is None else settings.seed
+    record.save_command(settings, seed)
+    command = *settings.command, f"--seed={seed}"
+    settings = settings.replace(command=command)
   values = _read(settings.output_dir)
   for name, flags in parts(settings, logging.INFO).items():
     # A dry run saves no model of MNLI to begin with.

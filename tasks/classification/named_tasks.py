@@ -257,9 +257,8 @@ def with_labels(
   collect = None
   if "train" in task.splits:
     collect = partial(_training_labels, task, settings.data_dir)
-  result = labels.choose(
-    settings.output_dir, checkpoint_labels, collect, settings.do_train
-  )
+  folder, trains = settings.output_dir, settings.do_train
+  result = labels.choose(folder, checkpoint_labels, collect, trains)
   if len(result) < 2 and not task.multi_label:
     raise UserError(
       f"{result.source}: the only label is {result[0]!r}: is it the right "
@@ -329,9 +328,8 @@ def _training_labels(task, data_dir):
   joined = [x for x in sorted(result) if {*x.split(labels.SEPARATOR)} & result]
   joined = [name for name in joined if labels.SEPARATOR in name]
   if joined and not task.multi_label:
-    logging.warning(
-      f"{path}: {joined[0]!r} is one label; --multi_label makes it several"
-    )
+    text = "%s: %r is one label; --multi_label makes it several"
+    logging.warning(text, path, joined[0])
   if rejected:
     logging.warning(
       f"{path}: {rejected} of {number} rows have 'answer' reject or ignore, "

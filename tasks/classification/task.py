@@ -23,7 +23,7 @@ from runs.fine_tune import Task
 from runs.session import text_windows
 from serving.answers import Encoded, TextConfig
 from serving.export import ServedModel, TextSignature
-from serving.visualization.run_page import Evaluation, Judged
+from serving.run_page import Evaluation, Judged
 from storage import files
 from tasks.classification import examples, metrics, named_tasks
 from tasks.classification.answers import Answers
@@ -51,10 +51,8 @@ class TextClassification(TextSignature):
       probabilities = tf.sigmoid(logits)
       is_predicted = probabilities >= tf.constant(thresholds, tf.float32)
       predicted = tf.ragged.boolean_mask(labels, is_predicted)
-      answer = {
-        "predicted": predicted.to_tensor(),
-        "num_predicted": tf.cast(predicted.row_lengths(), tf.int32),
-      }
+      number = tf.cast(predicted.row_lengths(), tf.int32)
+      answer = {"predicted": predicted.to_tensor(), "num_predicted": number}
     else:
       probabilities = tf.nn.softmax(logits)
       answer = {"label": tf.gather(names, tf.argmax(logits, axis=-1))}
@@ -102,10 +100,8 @@ class Classification(Task[Settings, RecordDataset]):
     named, windows = self.named, text_windows(self.settings)
     combine = models.mean_odds if named.multi_label else models.mean_probs
     combine = models.mean_values if named.is_regression else combine
-    parts = [
-      models.classifier(config, len(named.labels) or 1, windows)
-      for _ in range(self.settings.ensemble)
-    ]
+    size, number = len(named.labels) or 1, self.settings.ensemble
+    parts = [models.classifier(config, size, windows) for _ in range(number)]
     return models.ensemble(parts, combine)
 
   def objective(self) -> losses.Objective:
@@ -219,11 +215,9 @@ class Classification(Task[Settings, RecordDataset]):
     names = None if named.is_regression else named.labels
     texts = TextConfig(settings.tokenizer, settings.row_length, names)
     texts_of_task = Classification(settings, {}, named=named)
-    return ServedModel(
-      texts_of_task.make_model(model_files.config(settings)),
-      Answers(texts, named.has_pairs, named.thresholds),
-      TextClassification,
-    )
+    model = texts_of_task.make_model(model_files.config(settings))
+    answers = Answers(texts, named.has_pairs, named.thresholds)
+    return ServedModel(model, answers, TextClassification)
 
 
 def _judged(settings, named, rows, logits) -> Iterator[Judged]:

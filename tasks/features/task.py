@@ -35,9 +35,8 @@ def write(settings: Settings, model, hidden_size: int) -> None:
   if settings.format == "npz":
     text_lines.write_npz(output, results, layers)
   else:
-    text_lines.write_json(
-      output, results, layers, tokenizer.convert_ids_to_tokens
-    )
+    tokens = tokenizer.convert_ids_to_tokens
+    text_lines.write_json(output, results, layers, tokens)
   logging.info("wrote %s", output)
 
 
@@ -48,9 +47,8 @@ def _extract(settings: Settings, model, lines, max_tokens, progress):
   multiple = length if settings.on_tpu else 8
   for chunk in text_lines.chunks(lines, max_tokens):
     result = [None] * len(chunk)
-    for indices, batch in text_lines.batches(
-      chunk, settings.batch_size, length, multiple
-    ):
+    sizes = settings.batch_size, length, multiple
+    for indices, batch in text_lines.batches(chunk, *sizes):
       outputs = inference.predict(model, [batch])
       for index, values in zip(indices, outputs["values"], strict=True):
         size = len(chunk[index].ids)

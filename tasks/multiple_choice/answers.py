@@ -32,8 +32,5 @@ class Answers(answers.Answers):
     """
     logits = np.concatenate([output["logits"] for output in outputs])
     best = int(logits.argmax())
-    return {
-      "choice": best,
-      "probabilities": to_list(softmax(logits)),
-      "text": encoded.context[best],
-    }
+    probabilities, text = to_list(softmax(logits)), encoded.context[best]
+    return {"choice": best, "probabilities": probabilities, "text": text}

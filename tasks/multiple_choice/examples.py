@@ -76,9 +76,8 @@ def read_examples(
         f"{where}: some rows have a label and some have none; leave the column "
         "out if labels are not known"
       )
-    examples.append(
-      ChoiceExample(row.values["sent1"], row.values["sent2"], endings, label)
-    )
+    sent1, sent2 = row.values["sent1"], row.values["sent2"]
+    examples.append(ChoiceExample(sent1, sent2, endings, label))
   if examples[0].label is not None:
     labels.log_labels(path, (str(example.label) for example in examples))
   elif needs_labels:

@@ -21,7 +21,7 @@ from runs.devices import length_multiple
 from runs.fine_tune import Task
 from serving.answers import Encoded, TextConfig, softmax
 from serving.export import ServedModel, TextSignature
-from serving.visualization.run_page import Evaluation, Judged
+from serving.run_page import Evaluation, Judged
 from tasks import metrics
 from tasks.multiple_choice.answers import Answers
 from tasks.multiple_choice.examples import ChoiceRecordBuilder, Settings
@@ -43,11 +43,8 @@ class MultipleChoice(TextSignature):
     inputs = {name: tf.reshape(value, shape) for name, value in rows.items()}
     logits = model(inputs, training=False)["logits"]
     choice = tf.argmax(logits, axis=-1, output_type=tf.int32)
-    return {
-      "choice": choice,
-      "text": tf.gather(choices, choice, batch_dims=1),
-      "probabilities": tf.nn.softmax(logits),
-    }
+    answer = {"choice": choice, "probabilities": tf.nn.softmax(logits)}
+    return answer | {"text": tf.gather(choices, choice, batch_dims=1)}
 
 
 class Swag(Task[Settings, RecordDataset]):
@@ -89,10 +86,9 @@ class Swag(Task[Settings, RecordDataset]):
     terms = self.objective().losses({"logits": logits}, {"label_ids": labels})
     table = metrics.classification_report(_names(logits), predictions, labels)
     logging.info("\n%s", table)
-    scores = {
-      "eval_loss": np.asarray(terms["example_loss"]).mean(),
-      "eval_accuracy": metrics.score("accuracy", predictions, labels),
-    }
+    loss = np.asarray(terms["example_loss"]).mean()
+    accuracy = metrics.score("accuracy", predictions, labels)
+    scores = {"eval_loss": loss, "eval_accuracy": accuracy}
     return Evaluation(scores, self._judged(records.rows, logits))
 
   def _judged(self, rows, logits):

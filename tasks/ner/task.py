@@ -18,7 +18,7 @@ from runs.devices import length_multiple
 from runs.fine_tune import Task
 from serving.answers import TextConfig, softmax
 from serving.export import ServedModel
-from serving.visualization.run_page import Evaluation, Judged
+from serving.run_page import Evaluation, Judged
 from storage import Progress, tfrecord
 from tasks.ner import metrics
 from tasks.ner.answers import Answers, split_words

@@ -4,9 +4,10 @@ import shlex
 from dataclasses import dataclass
 
 from cli.settings import Settings, common, device, flag, original
-from data.pretraining.instances import InstanceConfig, Masking, MaskPolicy
+from data.features import Masking
+from data.pretraining.instances import InstanceConfig
 from modeling.config import SIDES
-from runs.settings import Vocabulary
+from runs.settings import Masks, Vocabulary
 from storage import UserError
 
 
@@ -44,52 +45,6 @@ class Corpus(Settings):
       return [f"--runner={self.runner}", *shlex.split(self.pipeline_options)]
     except ValueError as error:
       raise UserError(f"--pipeline_options: {error}") from None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sampling(Settings):
-  """How often each pattern of --input_file is drawn."""
-
-  sampling_exponent: float = flag(
-    1.0,
-    "Weigh the patterns of --input_file, such as one per language, by their "
-    "size to this power. The original's multilingual models have 0.7.",
-    minimum=0.0,
-    maximum=1.0,
-  )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Masks(Settings):
-  """How masked tokens are chosen and replaced."""
-
-  max_predictions_per_seq: int = original(
-    20, "Maximum of masked tokens in a record.", minimum=1
-  )
-  masked_lm_prob: float = original(
-    0.15,
-    "Fraction of the tokens to mask; run_pretraining.py masks only records of "
-    "--masking=dynamic.",
-    minimum=0,
-    maximum=1,
-  )
-  mask_token_prob: float = flag(
-    MaskPolicy.mask_token_prob,
-    "Fraction of the tokens to mask that becomes [MASK].",
-  )
-  random_token_prob: float = flag(
-    MaskPolicy.random_token_prob,
-    "Fraction of the tokens to mask that becomes random; others stay.",
-  )
-  do_whole_word_mask: bool = original(False, "Mask all pieces of a word.")
-
-  def masks(self) -> Masking:
-    return Masking(
-      self.max_predictions_per_seq,
-      self.masked_lm_prob,
-      self.do_whole_word_mask,
-      MaskPolicy(self.mask_token_prob, self.random_token_prob),
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,6 +106,5 @@ class RecordSettings(Corpus, Vocabulary, Masks):
       words = None
       if "dupe_factor" not in self.given:
         dupe_factor = 1
-    return InstanceConfig(
-      self.max_seq_length, words, self.short_seq_prob, dupe_factor
-    )
+    length, short = self.max_seq_length, self.short_seq_prob
+    return InstanceConfig(length, words, short, dupe_factor)

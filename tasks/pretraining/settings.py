@@ -11,10 +11,9 @@ from data import features
 from data.tokenization import open_tokenizer
 from modeling.config import SIDES
 from runs import checks, model_files, trained_model
-from runs.settings import DRY_RUN_STEPS, Evaluation, Packing
+from runs.settings import DRY_RUN_STEPS, Evaluation, Masks, Packing, Sampling
 from storage import UserError, files, record_scan
 from storage.tfrecord import Schema
-from tasks.pretraining.corpus_settings import Masks, Sampling
 from training import checkpoint_files
 
 MASKED = ("mlm_nsp", "mlm")  # objectives of models that fill masks
@@ -245,9 +244,8 @@ def sampling_weights(settings: Settings) -> list[float] | None:
   if not settings.sampling_weights:
     return None
   if settings.sampling_exponent != 1:
-    raise UserError(
-      "--sampling_exponent computes what --sampling_weights says: drop one"
-    )
+    text = "--sampling_exponent computes what --sampling_weights says: drop one"
+    raise UserError(text)
   try:
     weights = [float(weight) for weight in settings.sampling_weights]
   except ValueError:

@@ -12,8 +12,8 @@ from absl import logging
 
 from data import tokenization_ops, vocab
 from data.batching import Packing
+from data.features import DEFAULT_MASKING
 from data.pretraining.input_pipeline import CausalTargets, PretrainingInput
-from data.pretraining.instances import DEFAULT_MASKING
 from data.records import Source
 from modeling import losses, models
 from modeling.config import SIDES, BertConfig
@@ -71,9 +71,8 @@ def train_data(settings: Settings, config: BertConfig) -> PretrainingInput:
   if settings.sampling_weights or settings.sampling_exponent != 1:
     sources = _weighted_sources(settings)
   packing = Packing(settings.max_seq_length) if settings.pack_examples else None
-  records = _records(
-    settings, config, settings.input_file, masking, sources, packing
-  )
+  patterns = settings.input_file
+  records = _records(settings, config, patterns, masking, sources, packing)
   is_other = masking.masked_lm_prob != DEFAULT_MASKING.masked_lm_prob
   if (is_other or masking.whole_word) and not records.masks_words:
     logging.warning(
@@ -105,9 +104,8 @@ def _records(
   tokenizer = settings.tokenizer if settings.vocab_file else None
   causal_targets = None
   if settings.objective in SIDES:
-    causal_targets = CausalTargets(
-      settings.objective, None if settings.special_tokens else tokenizer
-    )
+    reader = None if settings.special_tokens else tokenizer
+    causal_targets = CausalTargets(settings.objective, reader)
   # The program has already checked all files. One file is enough here.
   path = next(filter(files.size, paths), paths[0])
   return PretrainingInput(
@@ -151,9 +149,8 @@ def evaluate(
   logging.info("evaluation at step %d, on %s", step, flag)
   batches = source.endless_eval_batches(settings.eval_batch_size)
   with steps.corrupt_record_errors(source):
-    results = inference.evaluate(
-      model, objective, batches, settings.max_eval_steps
-    )
+    number = settings.max_eval_steps
+    results = inference.evaluate(model, objective, batches, number)
   report.write_evaluation(settings.output_dir, results, step)
 
 
@@ -209,8 +206,7 @@ def served_model(settings: Settings) -> ServedModel:
   pretraining_settings.check_export(settings)
   kinds = checkpoint_files.kinds_at(checks.checkpoint(settings))
   config = TextConfig(settings.tokenizer, settings.max_seq_length)
-  return ServedModel(
-    models.pretrainer(model_files.config(settings), "pretraining" in kinds),
-    Answers(config, settings.export_top_k),
-    FillMask,
+  model = models.pretrainer(
+    model_files.config(settings), "pretraining" in kinds
   )
+  return ServedModel(model, Answers(config, settings.export_top_k), FillMask)

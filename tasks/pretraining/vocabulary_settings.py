@@ -7,9 +7,9 @@ from cli.settings import Settings, common, flag
 from data import vocab
 from modeling.config import PRESETS
 from runs import model_files
-from runs.settings import TrainedModel
+from runs.settings import Sampling, TrainedModel
 from storage import UserError, files
-from tasks.pretraining.corpus_settings import Corpus, Sampling
+from tasks.pretraining.corpus_settings import Corpus
 from training import checkpoint_files
 
 

@@ -87,12 +87,9 @@ def read_examples(
     text = "%s: %s with several answers: training uses the first"
     logging.warning(text, describe(paths), number_of(several, "question"))
   if skipped := total - len(examples):
-    logging.warning(
-      "left out of training: %d of %s, because the paragraph's words do not "
-      "contain the answer",
-      skipped,
-      number_of(total, "question"),
-    )
+    text = "left out of training: %d of %s, because the paragraph's words do "
+    text += "not contain the answer"
+    logging.warning(text, skipped, number_of(total, "question"))
   if not is_training:
     _warn_of_repeated_ids(paths, examples)
   return examples
@@ -179,9 +176,8 @@ class _Paragraph:
     words = " ".join(self.words[start : end + 1])
     expected = " ".join(text.split())
     if expected not in words:
-      logging.warning(
-        "%s: Could not find answer: '%s' vs. '%s'", source, words, expected
-      )
+      text = "%s: Could not find answer: '%s' vs. '%s'"
+      logging.warning(text, source, words, expected)
       return None
     return Answer(text, max(start, 0), end)
 

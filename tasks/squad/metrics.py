@@ -74,10 +74,8 @@ def score(
   from official.nlp.tools import squad_evaluate_v1_1  # noqa: PLC0415
 
   fractions = squad_evaluate_v1_1.evaluate(articles, predictions.answers)
-  return {
-    "exact_match": 100 * fractions["exact_match"],
-    "f1": 100 * fractions["final_f1"],
-  }
+  exact, f1 = fractions["exact_match"], fractions["final_f1"]
+  return {"exact_match": 100 * exact, "f1": 100 * f1}
 
 
 def is_exact(
@@ -109,10 +107,8 @@ def score_characters(
     expected = [*map(words, example.answer_texts or ())]
     exact += words(answer) in expected
     f1 += max(character_f1(words(answer), other) for other in expected)
-  return {
-    "exact_match": 100 * exact / len(examples),
-    "f1": 100 * f1 / len(examples),
-  }
+  total = len(examples)
+  return {"exact_match": 100 * exact / total, "f1": 100 * f1 / total}
 
 
 def write_scores(scores: Mapping[str, float], output_dir: str) -> None:
@@ -210,9 +206,8 @@ def _score_v2(articles, predictions):
   results = {k: v for k, v in scores.items() if not k.startswith(unused)}
   if predictions.null_odds:
     # The search for thresholds takes the best texts, without a threshold.
-    scores = squad_evaluate_v2_0.evaluate(
-      articles, predictions.texts, predictions.null_odds
-    )
+    texts, odds = predictions.texts, predictions.null_odds
+    scores = squad_evaluate_v2_0.evaluate(articles, texts, odds)
     for name in ("exact", "exact_thresh", "f1", "f1_thresh"):
       results[f"best_{name}"] = scores[f"final_{name}"]
   return results

@@ -77,16 +77,11 @@ class Settings(FineTuning):
 
   def windows(self) -> WindowConfig:
     """Lengths of windows; ValueError for contradicting lengths."""
-    return WindowConfig(
-      self.max_seq_length, self.max_query_length, self.doc_stride
-    )
+    lengths = self.max_seq_length, self.max_query_length, self.doc_stride
+    return WindowConfig(*lengths)
 
   def decoding(self, threshold: float = 0.0) -> DecodingConfig:
     """Rules to choose answers; ValueError for contradicting numbers."""
-    return DecodingConfig(
-      self.n_best_size,
-      self.max_answer_length,
-      self.version_2_with_negative,
-      threshold,
-      self.export_top_k,
-    )
+    limits = self.n_best_size, self.max_answer_length
+    version_2, top_k = self.version_2_with_negative, self.export_top_k
+    return DecodingConfig(*limits, version_2, threshold, top_k)

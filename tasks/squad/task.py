@@ -16,7 +16,7 @@ from runs.devices import length_multiple
 from runs.fine_tune import Task
 from serving.answers import TextConfig
 from serving.export import ServedModel
-from serving.visualization.run_page import Evaluation, Judged
+from serving.run_page import Evaluation, Judged
 from storage import files, number_of, tfrecord
 from tasks.squad import decoding, metrics, records
 from tasks.squad import examples as squad_examples
@@ -80,11 +80,9 @@ class Squad(Task[Settings, SquadRecords]):
       questions = squad_examples.training_order(questions)
     flag = "train_file" if is_training else "predict_file"
     file = squad_examples.describe(files.expand(settings.needed(flag)))
+    tokenizer = settings.tokenizer
     vocab_checks.warn_of_examples(
-      lambda example: (example.question, " ".join(example.doc_tokens)),
-      questions,
-      settings.tokenizer,
-      file,
+      lambda x: (x.question, " ".join(x.doc_tokens)), questions, tokenizer, file
     )
     if not is_training and settings.f1_unit == "word":
       version_2 = settings.version_2_with_negative
@@ -96,9 +94,8 @@ class Squad(Task[Settings, SquadRecords]):
 
     def written_windows():
       """Yields windows for the file, and keeps windows for evaluation."""
-      for window in records.make_windows(
-        questions, settings.tokenizer, config, settings.num_workers
-      ):
+      options = tokenizer, config, settings.num_workers
+      for window in records.make_windows(questions, *options):
         if window.context_offset - 2 >= config.max_query_length:
           cut_off.add(window.example_index)
         if not is_training:
@@ -107,15 +104,11 @@ class Squad(Task[Settings, SquadRecords]):
 
     path = self.records_file(split)
     schema = features.squad(config.max_seq_length, is_training)
-    pad = settings.tokenizer.pad
-    tfrecord.save(path, schema, records.rows(written_windows(), schema, pad))
-    logging.info(
-      "%s: %s; %d reach --max_query_length=%d, where they are cut off",
-      file,
-      number_of(len(questions), "question"),
-      len(cut_off),
-      config.max_query_length,
-    )
+    rows = records.rows(written_windows(), schema, tokenizer.pad)
+    tfrecord.save(path, schema, rows)
+    text = "%s: %s; %d reach --max_query_length=%d, where they are cut off"
+    numbers = len(cut_off), config.max_query_length
+    logging.info(text, file, number_of(len(questions), "question"), *numbers)
     multiple = length_multiple(settings, config.max_seq_length, split)
     multiple *= settings.dynamic_padding
     return SquadRecords(windows, path, schema, multiple, questions)
@@ -133,9 +126,8 @@ class Squad(Task[Settings, SquadRecords]):
       rows = zip(dataset.rows, logits, strict=True)
       logits = [(s[: len(w.ids)], e[: len(w.ids)]) for w, (s, e) in rows]
     texts = decoding.AnswerText(settings.tokenizer)
-    return decoding.decode(
-      dataset.questions, dataset.rows, logits, texts, config
-    )
+    questions, windows = dataset.questions, dataset.rows
+    return decoding.decode(questions, windows, logits, texts, config)
 
   def score(
     self, dataset: SquadRecords, predictions: Predictions
@@ -150,7 +142,8 @@ class Squad(Task[Settings, SquadRecords]):
 
   def _judged(self, questions, predictions):
     """Yields the questions that have answers, with the model's answers."""
-    version_2 = self.settings.version_2_with_negative
+    settings = self.settings
+    version_2, unit = settings.version_2_with_negative, settings.f1_unit
     for question in questions:
       truths = question.answer_texts
       if truths is None:
@@ -169,9 +162,7 @@ class Squad(Task[Settings, SquadRecords]):
         answer | {"probability": probability},
         label=truths[0] if truths else "",
         prediction=text,
-        is_right=metrics.is_exact(
-          question, text, version_2, self.settings.f1_unit
-        ),
+        is_right=metrics.is_exact(question, text, version_2, unit),
         probability=probability,
         pairs=[(names[0], names[1])] if version_2 else (),
       )
@@ -207,12 +198,9 @@ class Squad(Task[Settings, SquadRecords]):
   def served_model(settings: Settings) -> ServedModel:
     """Makes the untrained model, and Answers to questions about contexts."""
     texts = TextConfig(settings.tokenizer, settings.max_seq_length)
-    answers = Answers(
-      texts,
-      vars(settings.windows()),
-      vars(settings.decoding(null_threshold(settings))),
-      settings.dynamic_padding,
-    )
+    windows = vars(settings.windows())
+    rules = vars(settings.decoding(null_threshold(settings)))
+    answers = Answers(texts, windows, rules, settings.dynamic_padding)
     model = Squad(settings, {}).make_model(model_files.config(settings))
     return ServedModel(model, answers)
 

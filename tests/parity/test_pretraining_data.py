@@ -4,8 +4,9 @@ import json
 
 import tensorflow as tf
 
+from data.features import Masking
 from data.pretraining import instances, shards
-from data.pretraining.instances import BuildConfig, Masking
+from data.pretraining.instances import BuildConfig
 from data.tokenization import FullTokenizer
 from storage import files
 from tests.parity import golden_files

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from runs import fine_tune
-from serving.visualization import run_page
-from serving.visualization.run_page import Evaluation, Judged
+from serving import run_page
+from serving.run_page import Evaluation, Judged
 from tests.serving.server import browser
 
 LABELS = ["no", "yes"]

@@ -3,7 +3,8 @@
 from functools import partial
 from random import Random
 
-from data.pretraining.instances import BuildConfig, InstanceConfig, Masking
+from data.features import Masking
+from data.pretraining.instances import BuildConfig, InstanceConfig
 from data.tokenization import FullTokenizer
 from storage import Progress
 from tests.parity.golden_files import GOLDEN

@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 
 from data import features, vocab
+from data.features import Masking, MaskPolicy
 from data.pretraining.input_pipeline import CausalTargets, Masker
-from data.pretraining.instances import Masking, MaskPolicy
 from data.tokenization import FullTokenizer
 from tests.data.pretraining.test_instances import MASK_POLICIES
 

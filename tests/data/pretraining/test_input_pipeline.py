@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 
 from data import features, records
+from data.features import Masking, MaskPolicy
 from data.pretraining.input_pipeline import CausalTargets, PretrainingInput
-from data.pretraining.instances import Masking, MaskPolicy
 from data.records import RecordDataset, Source
 from data.tokenization import FullTokenizer
 from storage import tfrecord

@@ -2,8 +2,9 @@ from random import Random
 
 import pytest
 
+from data.features import Masking, MaskPolicy
 from data.pretraining import instances
-from data.pretraining.instances import InstanceConfig, Masking, MaskPolicy
+from data.pretraining.instances import InstanceConfig
 from data.tokenization import FullTokenizer
 from tests.data.pretraining.corpus import SILENT, VOCAB_FILE
 

@@ -6,8 +6,9 @@ import pytest
 import tensorflow as tf
 
 from data import vocab
+from data.features import Masking, MaskPolicy
 from data.pretraining import instances, shards
-from data.pretraining.instances import InstanceConfig, Masking, MaskPolicy
+from data.pretraining.instances import InstanceConfig
 from data.records import parser
 from data.tokenization import FullTokenizer
 from tests.data.pretraining import corpus

@@ -8,12 +8,8 @@ import pytest
 
 from data import vocab
 from data.batching import Packing
-from data.pretraining.instances import (
-  DEFAULT_MASKING,
-  InstanceConfig,
-  Masking,
-  MaskPolicy,
-)
+from data.features import Masking, MaskPolicy
+from data.pretraining.instances import DEFAULT_MASKING, InstanceConfig
 from data.tokenization import open_tokenizer
 from modeling import losses, models
 from runs import checks

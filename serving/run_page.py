@@ -1,19 +1,22 @@
 """run.html: a training and the evaluation of its model on one page."""
 
+import json
 import math
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from serving.answers import Texts
-from serving.visualization import fill
+from serving.answers import SCRIPT, STYLE, Texts
 from storage import files
 
 NAME = "run.html"
+_PAGES = Path(__file__).parent / "visualization"
 _MAX_SHOWN = 100  # errors on the page
 _MAX_LABELS = 40  # of the confusion matrix
 _BINS = 10  # of confidence
@@ -105,6 +108,23 @@ def write(
   path = os.path.join(folder, NAME)
   files.write_text(path, fill("run_page", data))
   return path
+
+
+def fill(name: str, data: Mapping) -> str:
+  """HTML of a page: frame.html with NAME.html, NAME.js and data as JSON."""
+
+  def read(*paths):
+    return "".join(path.read_text(encoding="utf-8") for path in paths)
+
+  parts = {
+    "style": read(STYLE, _PAGES / "page.css"),
+    "main": read(_PAGES / f"{name}.html"),
+    # "<" could end the script or begin a comment.
+    "data": json.dumps(data, ensure_ascii=False).replace("<", r"\u003c"),
+    "script": read(SCRIPT, _PAGES / "frame.js", _PAGES / f"{name}.js"),
+  }
+  frame = read(_PAGES / "frame.html")
+  return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], frame)
 
 
 def _flag(value) -> str:
