@@ -54,7 +54,7 @@ class Case:
     """Matrix products of a forward pass: {kind: (times, batch, m, k, n)}.
 
     The last layer computes keys and values of all tokens, but the rest only for
-    masked tokens and [CLS]. Pooler and next-sentence head do not count.
+    masked tokens and [CLS]. Pooler and next-sentence head are left out.
     """
     config = self.config
     layers = config.num_hidden_layers - 1 + (1 + self.predictions) / self.length
@@ -101,7 +101,10 @@ def batch(case: Case) -> dict[str, np.ndarray]:
 def timed_steps(
   step: Callable[[], float], warm_up: int
 ) -> Callable[[float], dict]:
-  """Makes the answering function of a worker that trains; warms up first."""
+  """Warms up by `warm_up` steps; returns a function that times more steps.
+
+  A training worker answers each request by this function.
+  """
   for _ in range(warm_up):
     step()
 

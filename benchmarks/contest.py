@@ -84,7 +84,7 @@ def started(contestants: Mapping[str, Contestant]) -> Iterator[dict]:
 def interleave(
   contestants: Mapping[str, Contestant], rounds: int, **request
 ) -> dict[str, list[dict]]:
-  """Answers of each contestant in each round; workers keep running."""
+  """Answers of each contestant, one a round, by workers that keep running."""
   answers = {label: [] for label in contestants}
   with started(contestants) as workers:
     for _, (label, worker) in product(range(rounds), workers.items()):

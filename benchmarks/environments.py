@@ -1,11 +1,11 @@
-"""Costs of an environment that answers: disk, start, memory, time per text.
+"""Costs of environments that answer texts: disk, start, memory, time per text.
 
   python -m benchmarks.environments --data=glue_data/MRPC --export=export \
     --hugging_face=hf --serve=serve/bin/python --onnx=onnx/bin/python \
     --torch=torch/bin/python
 
 ONNX Runtime reads the file that benchmarks.serving writes. "MB" is the size of
-packages without pip; "start" lasts from the process's start to an answer.
+packages without pip; "start" lasts from a process's start to its first answer.
 """
 
 import statistics

@@ -4,8 +4,9 @@
     --work_dir=work --bert_dir=bert --hf_dir=hugging_face_folder \
     --peer_python=torch/bin/python --rounds=7
 
-Same weights (--bert_dir is --hf_dir, converted), data, optimizer and settings;
-each round has the next seed. A run lasts from its start to its predictions.
+Both sides have the same weights (--bert_dir is --hf_dir, converted), data,
+optimizer and settings. Each round has the next seed. The time of a run is from
+its start to its predictions.
 """
 
 import json
@@ -30,7 +31,7 @@ from tasks.squad import metrics as squad_metrics
 from tasks.squad.decoding import Predictions
 
 BASELINE, PEER = "bert-tf2", "transformers"
-EVALUATION = {"do_eval": True, "eval_batch_size": 32}  # the peer has 32, too
+EVALUATION = {"do_eval": True, "eval_batch_size": 32}  # as the peer predicts
 SHARED = ("max_seq_length", "learning_rate", "dtype", "group_by_length")
 
 

@@ -2,9 +2,9 @@
 
   python -m benchmarks.load --model=/models/sst/1 --seconds=60 --rounds=5
 
-Each client asks texts of 3 to 200 words, one after the other, and compares the
-answers with the answers of predictor.py. Ratios are to one client in the same
-round.
+Each client sends texts of 3 to 200 words, one after the other, and compares the
+answers with the answers of predictor.py. A ratio divides the answers per second
+by the answers per second to a single client in the same round.
 """
 
 import json
@@ -25,7 +25,10 @@ SINGLE = "1"
 
 
 def drive(server, cases, clients, seconds, stop=False):
-  """Results of parallel clients; `stop` sends SIGTERM at half time."""
+  """Lets clients ask a server in parallel; returns the measured numbers.
+
+  `stop` sends SIGTERM to the server after half of the seconds.
+  """
   process, port = server
   log = []
   end = time.monotonic() + seconds

@@ -44,7 +44,10 @@ RHYMES = "able ack ain ate ear ell ent ight ing ious ock ory"
 
 
 def make_text(size: int) -> str:
-  """Makes the same documents each time: 5 to 20 of 3,000 sentences each."""
+  """Makes a text of documents with 5 to 20 sentences, drawn from 3,000.
+
+  Every call makes the same text.
+  """
   rng = Random(1)
   common, onsets, rhymes = (s.split() for s in (WORDS, ONSETS, RHYMES))
   rare = [first + last for first in onsets for last in rhymes]

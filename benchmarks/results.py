@@ -30,7 +30,7 @@ class Table:
   def report(self, results: Iterable[dict], publish: bool) -> None:
     """Prints results one by one; `publish` also saves results and table."""
     if publish:
-      self._split()  # raise before the measurement
+      self._split()  # a missing table raises before the measurement
     begun = origin()
     print(*self._head(), sep="\n", flush=True)
     for result in results:
@@ -102,7 +102,7 @@ def origin() -> dict[str, str | None]:
   match = re.search(r"^model name\s*: (.*)$", text, re.MULTILINE)
   name = match[1] if match else platform.machine()
   if "avx2" in text and "avx512f" not in text:
-    name += " without AVX-512"  # half the products per second
+    name += " without AVX-512"  # and thus half as many products per second
   return {
     "date": time.strftime("%Y-%m-%d"),
     "commit": run_json.commit(besides=("*/results", "*.md")),

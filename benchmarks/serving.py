@@ -1,8 +1,8 @@
 """Times exports and their peers from raw text to answer.
 
-benchmarks/serving.sh makes the models and calls this. "first" is the first
-answer of a new process, "load" what it takes to be ready for it; "differ"
-counts answers that differ from transformers' answers in float32.
+benchmarks/serving.sh makes the models and calls this program. "first" is the
+time of the first answer of a new process, and "load" the time before this
+answer. "differ" counts answers that differ from transformers' in float32.
 """
 
 import itertools

@@ -16,7 +16,7 @@ from benchmarks.results import Table
 
 BASELINE = "bert-tf2"
 PRODUCTS = "matrix products"
-# {name in flags: (label, module of workers, configuration)}
+# {name in flags: (label, module in workers/, configuration)}
 CONTESTANTS = {
   "bert_tf2": (BASELINE, "train_bert_tf2", {}),
   "official": ("tf-models-official", "train_official", {}),

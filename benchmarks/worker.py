@@ -15,7 +15,7 @@ Answer = Callable[..., dict]
 
 
 def serve(name: str, configuration: str) -> None:
-  """Runs a worker; `prepare` of the module returns the answering function."""
+  """Runs a worker. The module's `prepare` returns the function that answers."""
   replies = os.fdopen(os.dup(1), "w")
   os.dup2(2, 1)  # libraries that print must not disturb the replies
   module = importlib.import_module(f"benchmarks.workers.{name}")
@@ -26,7 +26,10 @@ def serve(name: str, configuration: str) -> None:
 
 
 def answer_pairs(answer: Callable[[list], list[str]]) -> Answer:
-  """Makes answers to `pairs` of texts: `labels`, and `seconds` per batch."""
+  """Makes a function from `pairs` of texts to `labels` and times.
+
+  `seconds` are the times, one for each batch.
+  """
 
   def timed(pairs, batch_size):
     seconds, labels = [], []
@@ -40,7 +43,7 @@ def answer_pairs(answer: Callable[[list], list[str]]) -> Answer:
 
 
 def peak() -> float:
-  """Peak memory in MB; ru_maxrss would include the parent's."""
+  """Peak memory in MB; ru_maxrss would include the parent's memory."""
   with open("/proc/self/status") as file:
     [line] = [line for line in file if line.startswith("VmHWM:")]
   return int(line.split()[1]) / 1024

@@ -24,7 +24,10 @@ _SAMPLED = 100  # batches
 
 
 def lengths(mask: tf.Tensor) -> tf.Tensor:
-  """Numbers of positions up to the last token: [B, T] or [B, C, T] -> [B]."""
+  """Length of each example, up to its last token, from the mask.
+
+  [B, T] or [B, C, T] -> [B]. The longest of C choices gives the length.
+  """
   positions = tf.range(1, tf.shape(mask, mask.dtype)[-1] + 1)
   return tf.reduce_max(mask * positions, axis=range(1, mask.shape.rank))
 
@@ -44,7 +47,7 @@ def trim_padding(
 
 
 def pad_rows(batch: Batch, size: int) -> Batch:
-  """Adds rows of zeros up to `size`, with a `position` that sorts them last."""
+  """Adds rows of zeros up to `size` rows; their `position` sorts them last."""
   missing = size - tf.shape(batch["position"])[0]
   padded = {}
   for name, value in batch.items():
@@ -58,7 +61,7 @@ def pad_rows(batch: Batch, size: int) -> Batch:
 class Packing:
   """Rows of `row_length` positions, T, with at most `max_examples` examples.
 
-  `token_labels` is true if each token has a label, not each example.
+  `token_labels` is true if labels belong to tokens, not to examples.
   """
 
   row_length: int
@@ -66,7 +69,7 @@ class Packing:
   token_labels: bool = False
 
   def pack(self, batch: Batch, few_shapes: bool = False) -> Batch:
-    """Packs the examples of a batch into R <= B rows, the longest first.
+    """Packs a batch's examples, the longest first, into R <= B rows.
 
     Takes the TOKENS, [B, T or more], and optional `masked_lm_positions` [B, P].
     Returns the batch with the arguments of encoder_variants.PackedBert, where
@@ -118,9 +121,12 @@ class Packing:
 
 
 def _first_fit(sizes, limit, max_examples):
-  """Row, first position, and number in the row of each example: [B] each."""
+  """Puts each example, the longest first, into the first row that has space.
+
+  Returns each example's row, first position, and number in the row: [B] each.
+  """
   result = tf.zeros([tf.size(sizes), 3], sizes.dtype)
-  used, examples = tf.zeros_like(sizes), tf.zeros_like(sizes)  # of rows
+  used, examples = tf.zeros_like(sizes), tf.zeros_like(sizes)  # of each row
   for i in tf.argsort(sizes, direction="DESCENDING", stable=True):
     fits = (used + sizes[i] <= limit) & (examples < max_examples)
     chosen = tf.argmax(tf.cast(fits, tf.int32), output_type=tf.int32)
@@ -140,8 +146,8 @@ def plan(
 ) -> Packing | None:
   """Chooses the packing of a data set; None to pad batches instead.
 
-  `counts` has the number of examples by length before truncation. If
-  `is_packed` is None, packs where this costs a tenth less than padded batches.
+  `counts` maps a length before truncation to the number of examples. If
+  `is_packed` is None, packs only if this costs a tenth less than padding.
   """
   if is_packed is False:
     return None
@@ -175,7 +181,7 @@ def _rounded_up(length, multiple):
 
 
 def _cost(rows, length):
-  # In a small model, attention to 2,048 positions costs as much as all else.
+  # In a small model, attention to 2,048 positions costs as much as the rest.
   return rows * length * (1 + length / 2048)
 
 

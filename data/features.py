@@ -1,4 +1,4 @@
-"""Schemas of all records, as in the original, masks, and rows of token ids."""
+"""Schemas of all records, as in the original; settings of masks; token rows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -68,7 +68,10 @@ def squad(seq_length: int, is_training: bool) -> Schema:
 
 @dataclass(frozen=True)
 class MaskPolicy:
-  """Probabilities of [MASK] and of random tokens (table 8 of the paper)."""
+  """Probabilities that [MASK] or a random token replaces a chosen token.
+
+  See table 8 of the paper.
+  """
 
   mask_token_prob: float = 0.8
   random_token_prob: float = 0.1
@@ -84,7 +87,7 @@ class MaskPolicy:
 
 @dataclass(frozen=True)
 class Masking:
-  """Choice and replacement of masked tokens, P at most."""
+  """How a record's masked tokens, P at most, are chosen and replaced."""
 
   max_predictions_per_seq: int = 20
   masked_lm_prob: float = 0.15
@@ -101,7 +104,10 @@ DEFAULT_MASKING = Masking()
 def join(
   first: Sequence[int], second: Sequence[int] | None, cls: int, sep: int
 ) -> tuple[list[int], list[int]]:
-  """Ids and segments of [CLS] first [SEP] and, unless None, second [SEP]."""
+  """Joins texts to [CLS] first [SEP] second [SEP], or to [CLS] first [SEP].
+
+  Returns ids and segments.
+  """
   ids = [cls, *first, sep]
   segments = [0] * len(ids)
   if second is not None:
@@ -158,7 +164,7 @@ class RowEncoder:
   def encode(
     self, text_a: str, text_b: str | None = None, keep_empty: bool = False
   ) -> Row:
-    """Makes a row. An empty second text counts only with `keep_empty`."""
+    """Makes a row. An empty second text gets a [SEP] only with `keep_empty`."""
     first = self.token_ids(text_a)
     second = self.token_ids(text_b or "")
     has_second = bool(second) or keep_empty
@@ -177,8 +183,8 @@ def truncate_pair(first: list[int], second: list[int], limit: int) -> None:
   """Truncates two texts in place to `limit` tokens together.
 
   Until both fit, removes the last token of the longer text, as
-  run_classifier.py of the original does. If both are equally long, removes it
-  from the second.
+  run_classifier.py of the original does. If both are equally long, the second
+  text loses the token.
   """
   while len(first) + len(second) > limit:
     longer = first if len(first) > len(second) else second
@@ -188,7 +194,11 @@ def truncate_pair(first: list[int], second: list[int], limit: int) -> None:
 def check_texts(
   name: str, value: Any, rank: int, takes_words: bool = False
 ) -> Any:
-  """Returns a text, or lists of texts `rank` deep, or raises UserError."""
+  """Returns `value` if it is a text, or lists of texts `rank` levels deep.
+
+  Raises UserError otherwise. With `takes_words`, a list of words may stand for
+  a text.
+  """
   if isinstance(value, bytes):
     value = value.decode("utf-8", "replace")
   are_words = takes_words and not rank and not isinstance(value, str)

@@ -36,7 +36,7 @@ class LabelSet(tuple):
 
 
 def describe(labels: Sequence[str]) -> str:
-  """Labels and, if known, the source, for messages."""
+  """Lists labels and, if known, their source, for a message."""
   source = getattr(labels, "source", "")
   return ", ".join(labels) + (f" (of {source})" if source else "")
 
@@ -48,12 +48,15 @@ def known_labels(labels: Sequence[str]) -> str:
 
 
 def split(cell: str, where: str) -> tuple[str, ...]:
-  """Labels of a cell: a JSON list or split at SEPARATOR; raises ValueError."""
+  """Reads the labels of a cell: a JSON list, or texts between SEPARATORs.
+
+  Raises ValueError for a label that is blank or not text.
+  """
   if not cell.strip():
     return ()
   parts = [part.strip() for part in cell.split(SEPARATOR)]
   if cell.startswith("["):
-    # If this is not JSON, the first label begins with a bracket.
+    # If the cell is not JSON, the first label begins with a bracket.
     with suppress(ValueError, RecursionError):
       parts = json.loads(cell)
   if not all(isinstance(p, str | int) and str(p).strip() for p in parts):
@@ -67,7 +70,7 @@ def split(cell: str, where: str) -> tuple[str, ...]:
 def plain(label: str) -> str:
   """Returns one spelling for 1.0, 1,0 and 1, and one for TRUE, True and true.
 
-  Joins letters and accents, and drops invisible characters.
+  Composes letters and accents (NFC), and drops invisible characters.
   """
   label = unicodedata.normalize("NFC", label)
   label = "".join(c for c in label if unicodedata.category(c) != "Cf").strip()
@@ -100,7 +103,7 @@ def save(labels: Sequence[str], folder: str) -> str:
 def check_teacher(
   teacher: str, known: Sequence[str], labels: Sequence[str]
 ) -> None:
-  """Raises ValueError if the `known` labels of a teacher differ."""
+  """Raises ValueError if the `known` labels of a teacher are not `labels`."""
   if tuple(known) != tuple(labels):
     raise UserError(
       f"the model of {setting('teacher', teacher)} has other labels, or "
@@ -148,13 +151,14 @@ def choose(
   find: Callable[[], LabelSet] | None,
   is_training: bool = True,
 ) -> LabelSet:
-  """Labels of a model, from the first source that applies.
+  """Chooses the labels of a model: the first of these sources that applies.
 
   1. labels.txt in the model's `folder`.
   2. In training, the labels that `find` collects from the training file, in the
      initial checkpoint's order if both have the same labels.
   3. `checkpoint_labels`, the labels.txt of the initial checkpoint, or None.
-  4. `find`, or None. Without a source, raises FileNotFoundError.
+  4. The labels that `find` collects. If `find` is None, raises
+     FileNotFoundError.
 
   Raises ValueError if training file and initial checkpoint have equally many
   labels, but not the same ones.
@@ -207,9 +211,10 @@ def log_labels(
   expected: Collection[str] = (),
   unit: str = "example",
 ) -> None:
-  """Logs how often each label occurs in a file; `unit` names an example.
+  """Logs how often each label occurs in a file, with `unit` for "example".
 
-  Warns of missing `expected` labels and of `similar` labels.
+  Warns of `expected` labels that do not occur, and of the groups that `similar`
+  finds.
   """
   counts = Counter(labels)
   total = counts.total()
@@ -227,18 +232,18 @@ def log_labels(
     logging.warning("%s: no example of %s%s", name, some, more)
   groups = []
   for group in similar(counts):
-    # repr shows accents of one and of two characters alike, ascii does not.
+    # repr shows a composed and a decomposed accent alike, ascii does not.
     show = ascii if len({*map(plain, group)}) < len(group) else repr
     groups.append(" and ".join(f"{show(x)} ({counts[x]:,})" for x in group))
   if groups:
     text = "%s: %s differ only in case, blanks, .0 or invisible characters; "
     text += "spell them alike, if they mean the same"
-    # Warn of the training file, not of each file.
+    # Warn about the first file, usually the training file, not about each.
     logging.log_first_n(logging.WARNING, text, 1, name, "; ".join(groups))
 
 
 def similar(labels: Iterable[str]) -> list[list[str]]:
-  """Groups of labels that differ only in case, blanks or form (see `plain`)."""
+  """Finds labels that differ only in case, blanks or form (see `plain`)."""
   groups = defaultdict(list)
   for label in sorted(labels):
     groups[plain("".join(label.split())).casefold()].append(label)

@@ -37,15 +37,15 @@ _UNCASED, _CASED, _IGNORED = 0, 1, 2
 def _unicode_tables(do_lower_case: bool) -> tuple:
   """Rules for each code point, computed in less than a second.
 
-  Returns a table of kinds and shifts, one of orders, one of casings, and the
-  code points that replace each _EXPANDED one.
+  Returns three tables (kinds and shifts, orders, casings), and the code points
+  that replace each _EXPANDED code point.
   """
   kinds = np.full(_CODE_POINTS, _WORD_CHAR, np.uint8)
   # What to add to a code point to lower-case and decompose it. For _EXPANDED
   # code points, the index in `expansions`.
   shifts = np.zeros(_CODE_POINTS, np.int32)
-  # Canonical combining class of the decomposition's first code point; 255 for
-  # code points that cleaning removes, which do not reorder.
+  # Canonical combining class of the decomposition's first code point. It is 255
+  # for code points that cleaning removes, which end no run of marks.
   orders = np.zeros(_CODE_POINTS, np.uint8)
   casings = np.full(_CODE_POINTS, _UNCASED, np.uint8)
   expansions: list[list[int]] = []
@@ -117,7 +117,8 @@ class Normalizer:
     chars = _Chars(codes, kinds, _rows(pieces), sources)
     chars, shifts = _drop_kind(_REMOVED, chars, shifts)
     if self._do_lower_case:
-      # Lower-case and decompose. EXPANDED code points become row numbers.
+      # Lower-case and decompose. An EXPANDED code point becomes the number of
+      # its row in the expansions.
       lower = tf.where(chars.kinds == _EXPANDED, shifts, chars.codes + shifts)
       lowered = chars._replace(codes=lower)
       finish = functools.partial(self._finish_sigmas, chars=chars)
@@ -156,7 +157,7 @@ class Normalizer:
     return chars._replace(codes=expanded.values, kinds=kinds)
 
   def _reorder(self, chars, codes):
-    """Sorts consecutive MARKs by combining class; `codes` is the input."""
+    """Sorts consecutive MARKs by combining class; `codes` are the input's."""
     (orders,) = self._orders(codes)
     starters = tf.cumsum(tf.cast(orders == 0, tf.int64))
     runs = tf.gather(starters, chars.sources) + chars.rows

@@ -1,4 +1,4 @@
-"""Batches of records: endless in random order, or once for evaluation.
+"""Batches of records: endless and shuffled to train, in one pass to evaluate.
 
 Each epoch shuffles the blocks of the files (storage/record_scan.py). A chunk
 has 40 shuffled blocks with R records, which are shuffled in memory. The order
@@ -32,7 +32,7 @@ def prefetch_map(
   dataset: tf.data.Dataset, function: Callable
 ) -> tf.data.Dataset:
   """Maps a dataset on all cores and prefetches four elements."""
-  # With few cores, the autotuner keeps one busy for half a minute.
+  # With few cores, the autotuner keeps one core busy for half a minute.
   options = tf.data.Options()
   options.autotune.enabled = False
   mapped = dataset.map(function, num_parallel_calls=tf.data.AUTOTUNE)
@@ -62,7 +62,7 @@ class TrainingRecords(abc.ABC):
   """Records of files as batches to train on."""
 
   schema: Schema
-  multiple: int  # tokens; divides the length of batches. 0: all padding
+  multiple: int  # tokens; divides the length of batches. 0: no trimming
   packing: Packing | None = None
   index_file: str | None = None  # the `cache` of record_scan.load_index
 
@@ -75,7 +75,7 @@ class TrainingRecords(abc.ABC):
   def parse_batches(
     self, numbered: tf.data.Dataset, seed: int, multiple: int = 0
   ) -> tf.data.Dataset:
-    """Parses pairs of a batch's number and its [B] records, and trims them."""
+    """Parses pairs of a batch's number and [B] records; trims to `multiple`."""
 
   @property
   def lengths_of_batches(self) -> str:
@@ -129,10 +129,10 @@ class ShuffledRecords:
     self, sources: Sequence[Source], seed: int, cache: str | None = None
   ):
     self._seed = seed
-    # One call for all sources, as they share a cache.
+    # One call for all sources, because they share a cache.
     index = record_scan.load_index([p for s in sources for p in s.files], cache)
     numbers = np.repeat(range(len(sources)), [len(s.files) for s in sources])
-    source = numbers[index.file]  # of each block
+    source = numbers[index.file]  # source of each block
     columns = index.file, index.offset, index.count
     self._indexes = []
     for i, group in enumerate(sources):
@@ -193,7 +193,7 @@ class ShuffledRecords:
     return batches
 
   def _by_length(self, schema, batch_size, skip):
-    """Sorts 100 batches by length, then shuffles them, within an epoch."""
+    """Sorts the records of 100 batches by length, and shuffles the batches."""
     size = GROUPED * batch_size
     first, inside = divmod(skip, size)
     parse = parser(Schema(schema["input_mask"]))
@@ -202,7 +202,8 @@ class ShuffledRecords:
       begin = number * size + batch_size * tf.range(GROUPED, dtype=tf.int64)
       first_epoch = begin // self._epoch
       last_epoch = (begin + batch_size - 1) // self._epoch
-      # The group is even for a batch in one epoch, odd for a batch in two.
+      # Batches are shuffled within a group: the batches of one epoch (even), or
+      # the batch that spans two epochs (odd).
       group = 2 * first_epoch + tf.cast(first_epoch != last_epoch, tf.int64)
       row_group = tf.repeat(group, batch_size)
       length = tf.cast(lengths(parse(serialized)["input_mask"]), tf.int64)
@@ -218,7 +219,7 @@ class ShuffledRecords:
 
 
 def _order(group, key):
-  """Indices sorted by group, then by a key less than _LIMIT."""
+  """Indices sorted by group, then by key. Keys are less than _LIMIT."""
   return tf.argsort(group * _LIMIT + key, stable=True)
 
 
@@ -292,7 +293,7 @@ class RecordDataset(TrainingRecords):
   rows: Sequence[Any]  # the example, or the window, of each record
   path: str  # file of the records
   schema: Schema
-  multiple: int  # 0 pads the last batch, too
+  multiple: int  # 0: no trimming, and the last batch is padded to full size
   # Number of texts by length in tokens before truncation, for `with_packing`.
   lengths: Mapping[int, int] = field(default_factory=dict, kw_only=True)
   packing: Packing | None = field(default=None, kw_only=True)
@@ -335,7 +336,7 @@ class RecordDataset(TrainingRecords):
     return batches.map(lambda batch: batching.pad_rows(batch, batch_size))
 
   def in_order(self, outputs: Mapping[str, np.ndarray]) -> dict:
-    """Sorts outputs of all `eval_batches`, [examples, ...], like the `rows`."""
+    """Puts outputs of all `eval_batches`, [examples, ...], in `rows`' order."""
     # The padding rows have the greatest position.
     order = np.argsort(outputs["position"])[: len(self.rows)]
     return {name: values[order] for name, values in outputs.items()}

@@ -1,9 +1,10 @@
 r"""Reads tables of texts. The extension gives the format.
 
 .csv has commas, with quotes as in RFC 4180. .jsonl and .json have an object a
-line. Other files have tabs and plain quotes, as in GLUE. Byte order marks,
-blank lines and every "\r" are dropped. In a user's table, perhaps from Excel,
-the header shows the format, and "\r" is a blank or ends all lines.
+line. Other files have tabs, and a quote is a character like others, as in GLUE.
+Byte order marks, blank lines and every "\r" are dropped. In a user's table,
+perhaps from Excel, the header shows the format, and "\r" is a blank or ends all
+lines.
 """
 
 import csv
@@ -24,7 +25,7 @@ from storage import UserError, setting, textfiles
 
 _DELIMITERS = {"tab": "\t", r"\t": "\t", "t": "\t"}  # a shell turns \t into t
 _DELIMITERS |= {"comma": ",", "semicolon": ";", "pipe": "|"}
-# A quoted cell: the first of a header, or with "" or a line break.
+# A quoted cell: the first cell of a header, or a cell with "" or a line break.
 _QUOTED = re.compile(r'\A"|(^|\t)"[^"\t]*(""|\n)([^"\t]|"")*"(\t|$)', re.M)
 _MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb": "utf-8"}
 _to_json = json.JSONEncoder(ensure_ascii=False).encode
@@ -38,7 +39,7 @@ class Row(NamedTuple):
 
   line: int  # number of the first line, from 1
   values: dict[str, str]  # texts by column
-  number: int  # index of the line, or of the row where quotes count
+  number: int  # index of the line, or of the row in a format with quotes
 
 
 def read_table(
@@ -49,15 +50,15 @@ def read_table(
   dialect: Dialect | None = OWN,
   is_text: Callable[[str], object] = ().__contains__,
 ) -> Iterator[Row]:
-  """Yields the rows of a table, and warns of blank texts at the end.
+  """Yields the rows of a table; after the last row, warns of blank texts.
 
-  Values of .jsonl files other than texts become JSON; null is a missing column.
-  Raises OSError, or ValueError with file, line and remedy.
+  A value of a .jsonl file that is not text becomes JSON; null is a missing
+  column. Raises OSError, or ValueError with file, line and remedy.
 
   `columns` are required, and `header` names the columns of a file without a
-  header. `skip_broken` skips rows of another length with a warning. A `dialect`
-  of None reads GLUE's files like the original. `is_text` selects the columns,
-  by name, to check for blank texts.
+  header. `skip_broken` skips rows with more or fewer columns, with a warning. A
+  `dialect` of None reads GLUE's files like the original. `is_text` selects the
+  columns, by name, to check for blank texts.
   """
   rows = _table(path, columns, header, skip_broken, dialect)
   if _extension(path) in (".jsonl", ".json"):
@@ -137,7 +138,10 @@ def _lines(path, dialect):
 
 
 def _find_format(path, columns, dialect):
-  """Delimiter of a header with `columns`, and whether quotes are plain."""
+  """Finds the delimiter with which the header has `columns`.
+
+  Also returns True if quotes are characters like others.
+  """
   usual = "," if _extension(path) == ".csv" else "\t"
   given = dialect[0] and _DELIMITERS.get(dialect[0].lower(), dialect[0])
   if given and len(given) != 1:
@@ -187,7 +191,7 @@ def _table(path, columns, header, skip_broken, dialect):
       for cell in fields if len(header) > 1 else ():
         rows = cell.split("\n")[1:-1]
         widths = {row.count(delimiter) + 1 for row in rows}
-        # A comma in a text has a blank behind it.
+        # A comma in a text has a blank behind it, a delimiter has none.
         if widths == {len(header)} and f"{delimiter} " not in "".join(rows):
           text = "a cell in quotes has rows of the table: is a quote never "
           text += "closed, or not written twice inside quotes?"
@@ -207,7 +211,7 @@ def _table(path, columns, header, skip_broken, dialect):
 
 
 def _read_header(path, records, columns, dialect):
-  """Returns the names of the columns; UserError without those in `columns`."""
+  """Returns the columns' names; UserError if one of `columns` is missing."""
   line, header = next(records, (1, []))
   if not header:
     raise UserError(f"{path} is empty")
@@ -240,9 +244,9 @@ def _wrong_width(path, line, fields, header, delimiter, is_plain, dialect):
 
 
 def _records(path, lines, delimiter, is_plain=False, strict=True):
-  """Yields the first line's number and the fields of each row.
+  """Yields the number of each row's first line, and the row's fields.
 
-  A blank row counts only if it is quoted.
+  Skips blank rows, except quoted ones.
   """
   csv.field_size_limit(textfiles.MAX_LINE_BYTES)
   quoting = csv.QUOTE_NONE if is_plain else csv.QUOTE_MINIMAL

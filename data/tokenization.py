@@ -98,7 +98,10 @@ class BasicTokenizer:
 
 
 class WordpieceTokenizer:
-  """Splits words into pieces, the longest first. Other words become [UNK]."""
+  """Splits words from the left, each time after the longest known piece.
+
+  A word that cannot be split becomes [UNK].
+  """
 
   def __init__(self, vocab: Mapping[str, int]):
     self.vocab = vocab
@@ -235,7 +238,10 @@ def validate_case_matches_checkpoint(
   init_checkpoint: str | None,
   flag: str = "init_checkpoint",
 ) -> None:
-  """Raises ValueError if the name of a released model contradicts the case."""
+  """Raises ValueError if a folder's name contradicts `do_lower_case`.
+
+  Released models have such names: see _CASED and _LOWER_CASED.
+  """
   path = PurePosixPath(init_checkpoint or "")
   folder, others = path.parent.name, _CASED if do_lower_case else _LOWER_CASED
   if path.name.startswith("bert_model.ckpt") and others.fullmatch(folder):
@@ -249,7 +255,7 @@ def validate_case_matches_checkpoint(
 
 
 def doubt_case(tokens: Iterable[str], lower_case: bool) -> str | None:
-  """Text of a warning if a vocabulary has the other case, otherwise None."""
+  """Returns a warning if a vocabulary does not fit `lower_case`, else None."""
   words = [token for token in tokens if not _SPECIAL.fullmatch(token)]
   remedy = f"give {setting('do_lower_case', not lower_case)}"
   if lower_case:

@@ -21,8 +21,9 @@ _TO_THE_END = 2**31 - 1
 class GraphTokenizer(tf.Module):
   """Splits text by TensorFlow operations. Raises ValueError without [UNK].
 
-  Drops bytes that are not UTF-8. Call it with thousands of lines, as repeated
-  pieces and words cost little. A SavedModel has the vocabulary as an asset.
+  Drops bytes that are not UTF-8. Call it with thousands of lines at a time,
+  because repeated pieces and words cost little. A SavedModel has the vocabulary
+  as an asset.
   """
 
   def __init__(self, tokenizer: FullTokenizer):
@@ -61,7 +62,7 @@ class GraphTokenizer(tf.Module):
     """Ids of the pieces of words: [D] string, none empty -> [D, (T)] int64.
 
     Each round of a loop matches the longest piece of every unfinished word.
-    The loop takes half to two thirds of the time of tensorflow_text's.
+    The loop takes half to two thirds of the time that tensorflow_text takes.
     """
     # Most words are a single piece.
     word_ids = self._ids.lookup(words)  # [D]
@@ -89,9 +90,10 @@ class GraphTokenizer(tf.Module):
   def _match_pieces(self, rows, rest, joiner, piece_rows, piece_ids):
     """Matches the longest piece at the start of each unfinished word.
 
-    `rows` [A] int64 are the words' indices. `rest` [A] are the unmatched ends,
-    after the first round with a "##" of length `joiner`. `piece_rows` [F] and
-    `piece_ids` [F] are the word and the id of each match, -1 for no match.
+    `rows` [A] int64 are the words' indices. `rest` [A] are the unmatched ends.
+    After the first round, they begin with "##", of length `joiner`.
+    `piece_rows` [F] and `piece_ids` [F] are the word and the id of each match,
+    -1 for no match.
     """
     lengths = tf.strings.length(rest, "UTF8_CHAR")
     tries = tf.ragged.range(

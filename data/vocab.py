@@ -74,7 +74,7 @@ def _lines(path):
   ids = (model.get("vocab") or {}) | added_ids
   lines = [""] * (1 + max(ids.values(), default=-1))
   for token, index in ids.items():
-    if token.split() == [token]:  # no word of a text can equal other tokens
+    if token.split() == [token]:  # no word of a text equals a token with blanks
       lines[index] = token
   return lines
 
@@ -152,7 +152,7 @@ class Tokenizer(Protocol):
   do_lower_case: bool
   vocab: Mapping[str, int]  # masking draws tokens in the order of the keys
   special: SpecialTokens = SPECIAL_TOKENS
-  pad: int = 0  # in records; any id will do, as models read `input_mask`
+  pad: int = 0  # in records; any id will do, because models read `input_mask`
 
   def __init__(self, vocab_file: str | os.PathLike, do_lower_case: bool): ...
 
@@ -163,24 +163,24 @@ class Tokenizer(Protocol):
     """Splits a text into words, in the spelling of the tokens."""
 
   def join(self, tokens: Iterable[str]) -> str:
-    """Joins tokens into a text: words as in `words`, with blanks between."""
+    """Joins tokens into a text: the words, as in `words`, between blanks."""
 
   def continues(self, token: str) -> bool:
     """True for a token that continues the word of the previous token."""
 
   def save(self, folder: str) -> None:
-    """Writes the vocabulary to a folder, under a name of tokenization.names."""
+    """Writes the vocabulary to a folder, under a name in tokenization.names."""
 
   def ids(self, text: str) -> list[int]:
     """Ids of the tokens of a text."""
     return self.convert_tokens_to_ids(self.tokenize(text))
 
   def cached_ids(self) -> Callable[[str], list[int]]:
-    """Makes a faster `ids` for many texts, which may cache words."""
+    """Makes a function like `ids` for many texts, which may cache words."""
     return self.ids
 
   def in_graph(self) -> "GraphTokenizer | None":
-    """The same tokenizer as TensorFlow operations, or None."""
+    """Makes this tokenizer from TensorFlow operations; None if it cannot."""
     return None
 
   def convert_tokens_to_ids(self, tokens: Iterable[str]) -> list[int]:
@@ -197,7 +197,7 @@ class Tokenizer(Protocol):
 
   @property
   def fingerprint(self) -> str:
-    """Marks records: equal for vocabularies that give tokens equal ids."""
+    """Mark of records, the same for vocabularies with the same token ids."""
     ids = sorted((i, token) for token, i in self.vocab.items() if token)
     return hashlib.sha256(repr(ids).encode()).hexdigest()[:16]
 

@@ -1,4 +1,4 @@
-"""Warns of texts that do not fit a vocabulary; mostly once in a process.
+"""Warns of texts that do not fit a vocabulary, most warnings only once.
 
 Lower-casing decomposes text (NFD) and drops non-spacing marks: Hangul syllables
 become Jamo; Thai, Devanagari and others lose vowels.
@@ -31,7 +31,7 @@ def sample(
   read: Callable[[str], Iterable[str]],
   ends: Sequence[str] = (),
 ) -> Iterable[str]:
-  """Reads the first lines of some files, and adds `ends`; skips pipes."""
+  """Reads the first lines of some files, and `ends` after each; skips pipes."""
   regular = [p for p in paths if files.is_remote(p) or os.path.isfile(p)]
   some = _spread(regular, _FILES)
   number = _TEXTS // max(len(some), 1)
@@ -136,7 +136,7 @@ def warn_of_scripts(
 
 
 def _advice(script, words, changed, vocabulary) -> str:
-  """Says what becomes of the shortest word (12 letters); adds the remedy."""
+  """Says what becomes of the shortest changed word, and what to do about it."""
   word = min((word for word in words if changed & set(word)), key=len)
   first = next(i for i, char in enumerate(word) if char in changed)
   word = word[max(0, first - 4) : first + 8]
@@ -157,7 +157,7 @@ def _advice(script, words, changed, vocabulary) -> str:
 
 
 def warn_of_decomposed(texts: Iterable[str], name: str) -> None:
-  """Warns if a tenth of the words of a sample of texts are in NFD."""
+  """Warns if over a tenth of the words in a sample are decomposed (NFD)."""
   words = _count_words(texts)
   normal = {word: unicodedata.normalize("NFC", word) for word in words}
   number = sum(n for word, n in words.items() if len(normal[word]) < len(word))

@@ -13,9 +13,9 @@ from storage.tfrecord import ExampleEncoder, Schema
 # Examples of a worker's task; fewer take less time than the start of a process.
 _CHUNK = 20_000
 _LENGTHS = (16, 32, 64, 128, 256, 384, 512)  # to suggest
-_FITS = 0.99  # of the texts, for a length to be suggested
-_MANY = 0.05  # of the texts, for a warning
-# From an example to the fields of a record and the texts' lengths in tokens.
+_FITS = 0.99  # fraction of the texts that a suggested length should hold
+_MANY = 0.05  # fraction of longer texts from which on a warning is logged
+# Function from an example to a record's fields and the texts' token lengths.
 Build = Callable[[Any], tuple[Mapping[str, Sequence[float]], Iterable[int]]]
 
 
@@ -26,7 +26,7 @@ def write_records(
   prepare: Callable[[], Build],
   processes: int = 1,
 ) -> Counter:
-  """Writes a record for each example, atomically.
+  """Writes a file with a record for each example, atomically.
 
   Returns the number of texts by length in tokens before truncation. For
   `prepare` and errors see workers.ordered_map. Raises ValueError if a record

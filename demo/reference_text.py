@@ -46,7 +46,7 @@ def prose(text: str, least: int = 40) -> Iterator[str]:
 
 
 def modules() -> Iterator[tuple[str, list[str]]]:
-  """Yields each module's name and paragraphs of docstrings in the library."""
+  """Yields each library module's name, and the paragraphs of its docstrings."""
   for path in sorted(_LIBRARY.rglob("*.py")):
     name = path.relative_to(_LIBRARY).as_posix()
     if _LEFT_OUT.search(name):

@@ -35,7 +35,7 @@ class Run(NamedTuple):
 
 
 def runs(scale: float = 1.0) -> Iterator[Run]:
-  """Yields all runs, most important first.
+  """Yields all runs, the most important first.
 
   `scale` multiplies the steps of pre-training.
   """
@@ -73,7 +73,10 @@ def _pretraining(name, seed, scale):
 
 
 def _tuning(task, system, seed, step, scale):
-  """Command without --seed, from the pre-trainings with `seed`."""
+  """Command of a fine-tuning, without --seed.
+
+  The fine-tuning begins with the pre-trained models of `seed`.
+  """
   command = _COMMANDS[task]
   for name, part in PLAN["parts"].items():
     command = command.replace(f"{{{name}}}", part)

@@ -1,9 +1,10 @@
 r"""Fills tables and figures of docs/results.md: python -m experiments.results.
 
-claims.tsv lists the paper's claims. `difference` has terms with signs; a term
-is the end of a task's name, a slash, and a system. `tasks` have the paper's
-differences. `figure` has patterns for names of runs, whose group is the x
-value. A table lies between <!-- name --> and <!-- /name --> in results.md.
+claims.tsv lists the paper's claims. Its column `difference` has terms with
+signs; a term is the end of a task's name, a slash, and a system. The column
+`tasks` has tasks, each with the paper's difference. The column `figure` has
+patterns for names of runs; a pattern's group is the x value. A table lies
+between <!-- name --> and <!-- /name --> in results.md.
 """
 
 import math
@@ -43,8 +44,8 @@ def compare(scores: Scores, terms) -> Effect | None:
   """Sum of the terms' means with signs, and two standard errors.
 
   The variance between seeds is pooled over all systems of a task, because two
-  seeds of one system say little. Tasks A.x and A.y count as one. The error is
-  infinite if no system has two seeds. None if a term was not run.
+  seeds of one system say little. Here, A.x and A.y are one task. The error is
+  infinite if no system has two seeds. Returns None if a term was not run.
   """
   if any(cell not in scores for _, cell in terms):
     return None
@@ -64,7 +65,7 @@ def compare(scores: Scores, terms) -> Effect | None:
 
 
 def verdict(effect: Effect | None, paper: float | None) -> str:
-  """Verdict on an effect; without a paper's number a positive one agrees."""
+  """Verdict on an effect. If `paper` is None, a positive effect agrees."""
   if effect is None or effect[1] == math.inf:
     return "one seed so far" if effect else "no comparison yet"
   if abs(effect[0]) <= effect[1]:

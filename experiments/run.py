@@ -5,8 +5,9 @@ r"""Runs the study of plan.py, one run after the other.
     --peer_python=torch/bin/python --work_dir=work
 
 Each finished run is a line of --results, and the same command continues after
-the last line. The command makes what --work_dir lacks, a pre-training only if
-other runs start from it. This command writes docs/results.md:
+the last line. The command makes what --work_dir lacks. It repeats a finished
+pre-training only if another run starts from it. This command writes
+docs/results.md:
 
   python -m experiments.results
 """
@@ -73,9 +74,10 @@ def read(path: str | Path) -> list[dict]:
 
 
 def folders() -> dict[str, str]:
-  """Values of placeholders in commands; commas separate texts.
+  """Values of placeholders in commands; commas separate the paths of texts.
 
-  Every 14th text is held out. Contexts of SQuAD's training articles are texts.
+  Every 14th text is held out. The texts include the contexts of SQuAD's
+  training articles.
   """
   paths = sorted(glob.glob(os.path.abspath(FLAGS.text)))
   paths += sorted(glob.glob(os.path.abspath(f"{FLAGS.work_dir}/text/*.txt")))
@@ -129,7 +131,7 @@ def execute(run: plan.Run) -> dict:
 
 
 def write_files(work: Path) -> None:
-  """Writes files that runs read and no program makes, if missing."""
+  """Writes the files, if missing, that runs read and that no program makes."""
   texts = {
     f"{name}.json": json.dumps(config.to_dict())
     for name, config in plan.CONFIGS.items()

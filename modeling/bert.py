@@ -27,7 +27,7 @@ class Bert(layers.ConfigLayer):
   Returns a dict: `embedding_output` [B, T, H]; `encoder_layers`, [B, T, H] per
   block, without the last block if `positions` are passed; `sequence_output` [B,
   T, H] or [B, P, H] from the last block or the BiLSTM; `pooled_output` [B, H];
-  `embedding_table` [V, H], for tied heads.
+  `embedding_table` [V, H], for heads with tied weights.
 
   >>> bert = Bert(BertConfig.preset("tiny", vocab_size=99))
   >>> outputs = bert(ops.ones((2, 5), "int32"))
@@ -64,7 +64,7 @@ class Bert(layers.ConfigLayer):
     if segment_ids is None:
       segment_ids = ops.zeros_like(input_ids)
     attention_mask = make_attention_mask(input_mask, self.config.attention)
-    # A left-to-right model pools the last token before the padding, since no
+    # A left-to-right model pools the last token before the padding, because no
     # other token attends to the complete sequence. Other models pool [CLS].
     output_positions = ops.zeros_like(input_mask[:, :1])  # [B, 1]
     if self.config.attention == "left_to_right":
@@ -98,7 +98,7 @@ class Bert(layers.ConfigLayer):
     }
 
   def compute_output_spec(self, input_ids, *_, positions=None, **__):
-    # Keras would trace the network to find these shapes.
+    # Otherwise Keras would trace the network to find these shapes.
     shape = self.config.vocab_size, self.config.hidden_size
     table = keras.KerasTensor(shape, self.compute_dtype)
     return output_spec(self, input_ids, positions) | {"embedding_table": table}
@@ -152,7 +152,7 @@ class Embeddings(keras.layers.Layer):
   """Sum of token, segment and position embeddings, normalized.
 
   Maps ids [B, T] int to [B, T, H] and the [V, H] table of token embeddings. By
-  default, positions are 0 to T - 1. Raises ValueError for more than
+  default, positions are 0 to T - 1. Raises ValueError if T exceeds
   max_position_embeddings.
   """
 
@@ -188,13 +188,13 @@ class Embeddings(keras.layers.Layer):
     length = ops.shape(input_ids)[1]
     if isinstance(length, int):
       self.config.check_length(length)
-    # Read once. A second read would copy the table again.
+    # Read the table once. A second read would copy it again.
     table = ops.convert_to_tensor(self.word_embeddings)  # [V, H]
     embedding_table = ops.cast(table, self.compute_dtype)
     if self.config.use_one_hot_embeddings:
       words = self._one_hot(input_ids, embedding_table)  # [B, T, H]
     else:
-      # Cast afterwards, so that the gradients of a word are summed in float32.
+      # Cast after ops.take, which then sums a word's gradients in float32.
       words = ops.cast(ops.take(table, input_ids, axis=0), self.compute_dtype)
     # The original multiplies, too: a product is faster for so few rows.
     types = ops.convert_to_tensor(self.token_type_embeddings)
@@ -270,10 +270,10 @@ class Pooler(keras.layers.Layer):
 
 # --- Structured initial values -----------------------------------------------
 #
-# They let small models learn from little text (docs/pretraining.md). All hidden
-# units hold the word. The first half also holds the position, and the last unit
-# the segment. Variances are multiples of initializer_range squared: 1 for
-# words, 2 for positions in the first half, H / 5 for segments, and 2.2 on
+# Such values let small models learn from little text (docs/pretraining.md). All
+# hidden units hold the word. The first half also holds the position, and the
+# last unit the segment. Variances are multiples of initializer_range squared: 1
+# for words, 2 for positions in the first half, H / 5 for segments, and 2.2 on
 # average.
 
 _POSITION_VARIANCE, _SEGMENT_VARIANCE, _MEAN_VARIANCE = 2.0, 0.2, 2.2
@@ -313,11 +313,11 @@ def _structure_attention(layer, attention: str) -> None:
   """Adds the initial attention to the first SelfAttention's kernels, [H, H].
 
   The first half of the heads attends to neighbors: one token before, one after,
-  two before, two after and so on. In a model of one direction all are on one
-  side. A query reads a part of its position. A key is rotated, so that it
-  equals the query of its neighbor. The last head attends to the same word in
-  the other segment, since a next sentence repeats more words than a random one.
-  Other heads stay random.
+  two before, two after and so on. In a model of one direction, all these
+  neighbors are on one side. A query reads a part of its position. A key is
+  rotated, so that it equals the query of its neighbor. The last head attends to
+  the same word in the other segment, because a next sentence repeats more words
+  than a random one. Other heads stay random.
   """
   num_heads, head_size = layer.num_heads, layer.head_size
   width = num_heads * head_size
@@ -325,7 +325,7 @@ def _structure_attention(layer, attention: str) -> None:
   columns = np.arange(half).reshape(2, head_size // 2, num_heads // 2)
   columns = np.transpose(columns, (2, 0, 1)).reshape(num_heads // 2, head_size)
   queries, keys = np.zeros((2, num_heads, width, head_size))
-  # A neighbor's score is 32 / 3 for any head size: most of a softmax.
+  # A neighbor scores 32 / 3 for any head size, and gets most of the softmax.
   gain = (32 / 3 * _MEAN_VARIANCE / _POSITION_VARIANCE) ** 0.5
   for head, its_columns in enumerate(columns):
     offset = (head + 1) * (1 if attention == "right_to_left" else -1)

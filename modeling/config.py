@@ -86,13 +86,14 @@ class BertConfig:
   hidden_dropout_prob: float = 0.1  # of embeddings and every projection
   attention_probs_dropout_prob: float = 0.1
   max_position_embeddings: int = 512  # longest sequence
-  type_vocab_size: int = 16  # segment ids
+  type_vocab_size: int = 16  # number of segment ids
   initializer_range: float = 0.02  # standard deviation of initial weights
   # With "left_to_right" or "right_to_left" a token attends to itself and one
-  # side (section 5.1 of the paper). "shallow" concatenates one network of each.
+  # side (section 5.1 of the paper). "shallow" concatenates a network of each
+  # direction.
   attention: str = "bidirectional"
   add_bilstm: bool = False  # a bidirectional LSTM on top of the encoder
-  use_one_hot_embeddings: bool = False  # a matrix product, for TPUs
+  use_one_hot_embeddings: bool = False  # look up by a matrix product, for TPUs
   # With "structured", heads of the first block initially attend to neighbors
   # and to the same word in the other segment. The number of heads must be even.
   initial_attention: str = "random"

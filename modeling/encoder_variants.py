@@ -16,7 +16,7 @@ from modeling.layers import ConfigLayer
 
 
 class PackedBert(keras.layers.Layer):
-  """Encodes rows of several examples, with the same vectors as separate rows.
+  """Encodes rows of several examples; the vectors are as from separate rows.
 
   A token attends only to its own example, and an example begins at position 0.
   `bert` is a Bert with bidirectional attention and no BiLSTM.

@@ -62,7 +62,10 @@ def _activate(x, bias, *, activation):
 
 
 def linear(x, kernel, bias, *, transpose_b: bool = False):
-  """Affine map: [..., I], [I, O], [O] -> [..., O]; transposed with [O, I]."""
+  """Affine map: [..., I], [I, O], [O] -> [..., O].
+
+  With `transpose_b`, the kernel is [O, I].
+  """
   # Copy variables: tf.custom_gradient would return their gradients separately.
   kernel, bias = ops.copy(kernel), ops.copy(bias)
   # With more than two axes this would be many small products.
@@ -75,7 +78,7 @@ def linear(x, kernel, bias, *, transpose_b: bool = False):
       left, right = (upstream, rows) if transpose_b else (rows, upstream)
       rows_gradient = upstream @ ops.transpose(columns)
       kernel_gradient = ops.transpose(left) @ right
-      # A matrix product; TensorFlow's sum is slow.
+      # A matrix product is faster than TensorFlow's sum.
       return rows_gradient, kernel_gradient, sum_leading_axes(upstream)
 
     return rows @ columns + bias, gradient
@@ -116,7 +119,7 @@ def uniform_bits(shape, seed):
   rows = ops.arange(math.prod(axes), dtype="int32") * columns
   rows = ops.expand_dims(ops.cast(rows, "uint32"), 1)
   indices = rows + ops.cast(ops.arange(columns, dtype="int32"), "uint32")
-  seed = _hash(seed)  # indexed, since a GPU cannot unstack uint32
+  seed = _hash(seed)  # indexed, because a GPU cannot unstack uint32
   bits = _hash(ops.bitwise_xor(indices, seed[0]))
   return ops.reshape(_hash(bits + seed[1]), shape)
 
@@ -177,7 +180,7 @@ def dropout_add_layer_norm(
   """
   options = {"rate": rate, "training": training, "dtype": "float32"}
   total = _dropout_add(x, residual, seed, **options)
-  # Dropout is not in this chain, whose gradient would compute the mask again.
+  # Dropout is no part of this chain: the gradient would hash the mask again.
   fused = training and is_fused()
   norm = _fused_layer_norm if fused else _layer_norm
   return _run(norm, total, gamma, beta, training=training, dtype=x.dtype)
@@ -301,7 +304,7 @@ def _cross_entropy_gradient(probs, labels, upstream):
 def argmax(logits):
   """Index of the largest logit of each row: [..., L] -> [...] int."""
   if not is_fused():
-    # For floats, Keras' argmax tells -0.0 from 0.0 on the host of a GPU.
+    # Keras' argmax of floats tells -0.0 from 0.0 on the host, even with a GPU.
     logits = ops.cast(logits, "float32")
     return ops.argmax(logits == ops.max(logits, -1, keepdims=True), axis=-1)
   # cross_entropy has the same operations, and TensorFlow merges both.

@@ -124,8 +124,8 @@ class SpanHead(ConfigLayer):
 class ClassificationHead(ConfigLayer):
   """Logits of a sequence, [B, H] -> [B, L], or of each token, [B, T, ...].
 
-  The original's variables are in no scope, so __init__ creates them: `build`
-  runs in the layer's scope.
+  The original's variables are in no scope. So __init__ creates the variables,
+  because `build` would create them in the layer's scope.
 
   >>> head = ClassificationHead(3, BertConfig.preset("tiny"))
   >>> tuple(head(ops.ones((2, 128))).shape)
@@ -160,7 +160,7 @@ class ClassificationHead(ConfigLayer):
 class MultipleChoiceHead(ConfigLayer):
   """Scores each choice by a product with one vector (paper, section 4.4).
 
-  Maps `pooled` [B * C, H] to logits [B, C], the shape of `input_ids` [B, C, T].
+  Maps `pooled` [B * C, H] to logits [B, C]; `input_ids` [B, C, T] give B and C.
 
   >>> head = MultipleChoiceHead(BertConfig.preset("tiny"))
   >>> tuple(head(ops.ones((2 * 4, 128)), ops.ones((2, 4, 5))).shape)
@@ -197,7 +197,7 @@ class FlattenChoices(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("bert")
 class WeightedSum(keras.layers.Layer):
-  """Mean of N layers, weighted by a softmax of trained scores (table 7).
+  """Mean of N layers, weighted by a softmax of trained scores (paper, table 7).
 
   >>> layers = ops.zeros((2, 5, 8)), ops.ones((2, 5, 8))
   >>> float(WeightedSum()(layers)[0, 0, 0])

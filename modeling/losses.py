@@ -1,8 +1,9 @@
 """Losses and training metrics of the tasks.
 
 A loss is a sum of terms, each a weighted mean over all items (masked words,
-examples) of a batch. Replicas and micro-batches see a part of the batch, so an
-objective returns items and weights, and the training step computes the means.
+examples) of a batch. A replica or micro-batch sees a part of the batch, so an
+objective returns each item's loss and weight, and the training step computes
+the means.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -139,7 +139,8 @@ class Ensemble(keras.Model):
 def ensemble(parts: Sequence[keras.Model], combine: Callable) -> keras.Model:
   """Makes an Ensemble of models; returns a single model unchanged.
 
-  `combine` maps K values of an output to one, as the functions below do.
+  `combine` maps an output's values from K models to one value. It is one of
+  mean_probs, mean_odds, mean_values and stack.
   """
   if len(parts) == 1:
     return parts[0]
@@ -231,7 +232,7 @@ def _pooled(bert, tokens):
 
 
 def _sequence(config):
-  """Inputs and the vectors of all tokens, [B, T, H]; no output is pooled."""
+  """Inputs, and the vectors of all tokens, [B, T, H]; freezes the pooler."""
   inputs = _named_inputs(*ENCODER_INPUTS)
   bert = make_encoder(config)
   bert.freeze_pooler()
@@ -261,8 +262,9 @@ def feature_based_tagger(
   """Makes a BiLSTM tagger of a frozen BERT: tokens -> `logits` [B, T, L].
 
   `choice` is one of FEATURE_LAYERS, and `units` is the size per direction. With
-  `any_device` an export from a GPU needs no cuDNN. Raises ValueError if BERT
-  has too few layers. Source: section 5.3 of the paper, table 7.
+  `any_device`, an export made on a GPU runs without cuDNN, too. Raises
+  ValueError if BERT has too few layers. Source: section 5.3 of the paper, table
+  7.
   """
   inputs = _named_inputs(*ENCODER_INPUTS)
   # Features have no dropout. A functional Keras model passes `training` to
@@ -314,8 +316,8 @@ def layerwise_lr_multipliers(names: Iterable[str], decay: float) -> list[float]:
 def freeze(model, frozen: Set[tuple[str, int | None]]) -> None:
   """Makes the variables of some layers non-trainable.
 
-  ("encoder", 3) is a block, ("pooler", None) a part of the network. Frozen
-  variables do not count in the global norm; dropout stays active.
+  ("encoder", 3) is a block, ("pooler", None) a part of the network. The global
+  norm excludes frozen variables; dropout stays active.
   """
   number = 0
   for variable in model.variables:

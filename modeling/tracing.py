@@ -18,7 +18,7 @@ from keras import ops
 
 from storage import UserError
 
-if keras.backend.backend() == "tensorflow":  # other backends may lack it
+if keras.backend.backend() == "tensorflow":  # else it may not be installed
   import tensorflow as tf
   from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 
@@ -33,7 +33,7 @@ class Mode:
   """Choices for tracing the network; the context `mode` changes these."""
 
   fused: bool | None = None  # form of fused_ops.py; None: by device
-  gradients: bool = True  # False in inference: none in fused_ops.py
+  gradients: bool = True  # False in inference: fused_ops.py defines none
   # Computes Transformer blocks again for gradients. Training then stores only
   # each block's input, which saves memory.
   recompute: bool = False
@@ -41,7 +41,7 @@ class Mode:
 
 
 _mode = Mode()  # replicas' threads would not see a context variable
-_thread = threading.local()  # each replica has its own seeds
+_thread = threading.local()  # each replica has a thread and its own seeds
 
 
 def current() -> Mode:
@@ -101,8 +101,9 @@ class DropoutSeeds:
 def is_fused() -> bool:
   """True if the fused form is in use.
 
-  TensorFlow on CPUs alone uses the fused form. BERT_FUSED_OPS (0 or 1, other
-  values raise ValueError) overrides this default, and `mode` overrides both.
+  By default, TensorFlow uses the fused form if there is no GPU or TPU.
+  BERT_FUSED_OPS (0 or 1, other values raise ValueError) overrides the default,
+  and `mode` overrides both.
   """
   if keras.backend.backend() != "tensorflow":
     return False
@@ -211,7 +212,7 @@ def _stateless(block, weights, seed, first, *arguments):
 
 def _join(tensors):
   """Copies the tensors. Each copy waits for the last tensor."""
-  # TensorFlow would recompute a block too early, or merge both results.
+  # Otherwise TensorFlow would recompute a block too early, or not at all.
   with tf.control_dependencies(tensors[-1:]):
     return [tf.identity(tensor) for tensor in tensors]
 
@@ -234,7 +235,7 @@ def run_compiled(chain: Callable, *tensors, dtype: str, **options):
   `dtype`. Integer tensors have no gradient. A small first tensor turns XLA off.
   """
   values = [t if t is None else tf.convert_to_tensor(t) for t in tensors]
-  # One function per signature: TensorFlow warns when one is traced too often.
+  # A function per signature: TensorFlow warns of a function traced too often.
   signature = (t if t is None else (t.dtype, *t.shape) for t in values)
   dtype = keras.backend.standardize_dtype(dtype)
   size = tensors[0].shape.num_elements()  # None if a size is unknown

@@ -40,7 +40,7 @@ _HEAD = """
 
 
 def headers() -> dict[str, dict[str, str]]:
-  """{name of the recipe: {field: text}}, sorted."""
+  """Reads all headers, sorted by name: {name of the recipe: {field: text}}."""
   return {
     str(path.relative_to(HERE)): header(path)
     for path in sorted(HERE.rglob("*.flags"))

@@ -3,9 +3,10 @@ r"""Makes the file of fine_tuning/triviaqa.flags from TriviaQA's release.
     python -m recipes.triviaqa --questions=qa/wikipedia-train.json \
       --evidence=evidence/wikipedia --output=triviaqa_train.json
 
-A paragraph is the first 400 words of a document with one of the question's
-answers, like in the paper (section 4.2). The answer is the first occurrence in
-any letter case, between word boundaries.
+A paragraph has the first 400 words of a document, as in the paper (section
+4.2). A document without one of the question's answers in these words is left
+out. The answer is the first occurrence in any letter case, between word
+boundaries.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Metrics of predictions and labels, [N] or [N, L]; tables of results."""
+"""Computes metrics of predictions, [N] or [N, L], and writes tables."""
 # ruff: noqa: PLC0415
 
 import itertools
@@ -39,7 +39,7 @@ def score(name: str, predictions: np.ndarray, labels: np.ndarray) -> float:
 
 
 def _report_options(size):
-  """Options for scikit-learn, which would score one label as two classes."""
+  """Options for scikit-learn, which scores a single label as two classes."""
   return {"labels": range(size) if size > 1 else [1], "zero_division": 0.0}
 
 
@@ -48,7 +48,7 @@ def classification_report(
 ) -> str:
   """Table of each class's precision, recall, F1 and number of examples.
 
-  Takes indices. Warns if all predictions are equal, but not all labels.
+  Takes indices. Warns if all predictions are equal although the labels differ.
   """
   from sklearn import metrics
 

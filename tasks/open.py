@@ -56,7 +56,10 @@ def folders() -> list[str]:
 
 
 def _feature_extraction(folder, changes):
-  """The run.json entry that a model's folder lacks, and the changed flags."""
+  """Makes the run.json entry that a model's folder lacks.
+
+  Also returns `changes` with the folder's checkpoint.
+  """
   model = find_model(folder)
   shapes = checkpoint_files.shapes(model.checkpoint)
   tasks_of_head = {"classification", "question_answering", "multiple_choice"}
@@ -169,13 +172,13 @@ class Predictor:
       for a moved file; not for exports.
 
   A call takes `texts` if the model has a single input, otherwise texts by the
-  name of the input. Models of run_ner.py also take lists of words, `choices`
+  name of the input. Models of run_ner.py also take lists of words. `choices`
   takes lists of texts. `batch_size` bounds the memory. A call returns a dict
   for each text, in order, without padding; see docs/serving.md.
 
   Raises FileNotFoundError, serving.remote.RemoteError (an OSError) if a server
-  does not answer, or storage.UserError (a ValueError) for another model or
-  other inputs.
+  does not answer, or storage.UserError (a ValueError) for a model or inputs
+  that cannot be used.
   """
 
   def __init__(
@@ -221,7 +224,7 @@ class Predictor:
       self._answer.warm_up()
 
   def __reduce__(self):
-    return self._source, ()  # another process opens the model itself
+    return self._source, ()  # the process that unpickles opens the model anew
 
   def __call__(
     self, texts: Iterable[str] | None = None, batch_size: int = 256, **inputs
@@ -244,7 +247,10 @@ class Predictor:
     return self._answer(examples)
 
   def embed(self, texts: Iterable[str], normalize: bool = False) -> np.ndarray:
-    """Vectors of texts from the last layer, [N, H]; `normalize`: length 1."""
+    """Vectors of texts from the last layer, [N, H].
+
+    `normalize` gives each vector the length 1.
+    """
     if "pooling" not in self._answer.answers.settings:
       raise UserError(
         "this is a model of a task, which has no vectors; its checkpoint gives "

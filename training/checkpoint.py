@@ -56,8 +56,8 @@ def is_head(name: str) -> bool:
 def training_state(shapes: Mapping[str, Sequence[int]]) -> set[str]:
   """Returns the names in a checkpoint that are not model weights.
 
-  A slot is named after the variable X: X/Adam_1, or train/X/Adam. A slot has as
-  many values as X, or fewer if the optimizer factors slots.
+  The slots of a variable X have names such as X/Adam_1 or train/X/Adam. A slot
+  has as many values as X, or fewer if the optimizer factors slots.
   """
   sizes = {name: math.prod(shape) for name, shape in shapes.items()}
 
@@ -182,13 +182,13 @@ class SideBySide(Reader):
 def restore(model, path: str, skipped: Container[str] = ()) -> list[str]:
   """Restores all variables but `skipped`; returns the names not restored.
 
-  The result lacks a frozen pooler, since no output depends on the pooler.
+  The result lacks a frozen pooler, because no output depends on the pooler.
   Raises ValueError if a shape differs, or a variable of the encoder is missing.
   """
   reader, known = open_reader(path), variables(model)
   names = [name for name in known if name in reader and name not in skipped]
   restored = {name: known[name] for name in names}
-  reader.assign(restored)  # first, to explain a wrong shape
+  reader.assign(restored)  # before the next check, to explain a wrong shape
   for name in sorted(known.keys() - restored.keys()):
     if not restored or re.match("bert/.*(embeddings|encoder)/", name):
       raise checkpoint_files.no_encoder(reader.prefix, reader.shapes, name)
@@ -250,7 +250,7 @@ def write(
   """Writes values by name, in the original's format.
 
   The files' names begin with "unfinished-" until all are complete. The index is
-  renamed last, because a checkpoint without an index does not count.
+  renamed last, because a checkpoint without an index is ignored.
   """
   prefix = os.fspath(prefix)
   folder, name = os.path.split(prefix)

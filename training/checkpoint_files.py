@@ -135,7 +135,10 @@ def check_name(path: str) -> None:
 
 
 def _only_checkpoint(folder):
-  """Prefix in a released model's folder, which has no file `checkpoint`."""
+  """Prefix of the only checkpoint in a folder without a file `checkpoint`.
+
+  Released models have such folders.
+  """
   # The indexes of record files are hidden files.
   listed = sorted(n for n in files.list_folder(folder) if n[0] != ".")
   names = [n.removesuffix(".index") for n in listed if n.endswith(".index")]
@@ -162,7 +165,10 @@ def _only_checkpoint(folder):
 
 
 def run_of(path: str) -> dict:
-  """Returns the last run.json entry for a checkpoint; no flags if unknown."""
+  """Returns the last run.json entry for a checkpoint.
+
+  If there is none, returns an entry without flags.
+  """
   record = sibling_file(path, run_json.NAME)
   entries = run_json.read(os.path.dirname(record)) if record else []
   return entries[-1] if entries else {"flags": {}}

@@ -113,7 +113,10 @@ def _concat_padded(arrays):
 
 
 def _replica_rows(batch: dict, replicas: int) -> tuple[dict, tf.Tensor]:
-  """Returns this replica's rows and [ceil(B / R)] float, 0 for padding."""
+  """Returns this replica's rows, and a float for each, 0 for padding.
+
+  Each of R replicas has ceil(B / R) rows.
+  """
   rows = _num_rows(batch)
   size = -(-rows // replicas)
   context = tf.distribute.get_replica_context()

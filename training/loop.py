@@ -38,7 +38,7 @@ class Plan:
   num_train_steps: int
   save_every: int = 1000
   max_steps: int = 1000
-  evaluate_every: int = 0  # never
+  evaluate_every: int = 0  # 0: never
   evaluate_last: bool = False
   profile_folder: str = ""
   profile_first: int = 0
@@ -91,8 +91,8 @@ class Training:
   checkpoints: Checkpoints
   plan: Plan
   make_report: Callable[[], Report]  # called once there are batches
-  # Last step that an earlier start has evaluated. If a later evaluation was
-  # killed, the iteration yields that step again.
+  # Last step that an earlier start has evaluated. If that start was killed
+  # before it evaluated its last checkpoint, the iteration yields this step.
   evaluated: int = 0
   source: Any = None  # `source.first_corrupt()` describes a corrupt record
   _ended: bool = field(default=False, init=False)
@@ -116,7 +116,7 @@ class Training:
     batches = iter(strategy.distribute_datasets_from_function(self.dataset))
     report = self.make_report()  # a start without data is not in run.json
     self._trace_and_save_first(batches, step)
-    seconds_per_step = _SECONDS_AT_ONCE  # unknown, so first one step
+    seconds_per_step = _SECONDS_AT_ONCE  # still unknown: begin with one step
     report.begin(step, plan.num_train_steps)
     interrupted = False
     with processes.GracefulShutdown() as shutdown:
@@ -150,7 +150,7 @@ class Training:
   def _trace_and_save_first(self, batches, step):
     """Traces the step, and at the same time saves a run's first checkpoint.
 
-    BERT-base with slots has 1.3 GB, which takes a processor 2.5 s to save.
+    Saving BERT-base with its slots, 1.3 GB, takes a processor 2.5 s.
     """
     logging.info("compiling the training step, which takes seconds to minutes")
     with ThreadPoolExecutor(1) as thread:

@@ -41,9 +41,9 @@ class WarmupLinearDecay:
 
 
 class Slot:
-  """A variable's slot as a part of `joint`, the slots of a group, [N].
+  """A slot of one variable: a part of `joint` [N], the slot of a group.
 
-  Read and assigned like a tf.Variable of the variable's `shape`.
+  It is read and assigned like a tf.Variable of the variable's `shape`.
   """
 
   def __init__(self, joint: tf.Variable, start: int, shape: tf.TensorShape):
@@ -130,8 +130,8 @@ class Optimizer:
     """Returns the direction of an update, and the new slots.
 
     `gradient` and `slots`, in the order of `self.slots`, have the shape of a
-    variable, or are vectors of several. `step`, float32, counts the updates
-    before this one.
+    variable, or are vectors for several variables. `step`, float32, counts the
+    updates before this one.
     """
     raise NotImplementedError
 

@@ -1,8 +1,9 @@
 """Progress line, curves and result files of a run.
 
 A line of metrics.jsonl is a JSON object with `step` and numbers by name. Names
-from an evaluation begin with eval_. Other numbers are means since the line
-before, except the learning rate, which belongs to the line's step.
+from an evaluation begin with eval_. Other numbers are means over the steps
+since the line before, except the learning rate, which belongs to the line's
+step.
 """
 
 import functools
@@ -60,7 +61,7 @@ class Report:
     """Adds `number` steps that end at `step`.
 
     `sums` are {name: [2]}, the sums of values and weights. If all steps were
-    skipped, a metric has weight 0 and does not count.
+    skipped, a metric has weight 0 and is left out.
     """
     sums = {name: pair for name, pair in sums.items() if pair[1]}
     now = time.monotonic()
@@ -106,14 +107,18 @@ class Report:
 def write_evaluation(
   folder: str, results: Mapping[str, float], step: int, suffix: str = ""
 ) -> None:
-  """Writes eval_results, metrics and TensorBoard, named with `suffix`."""
+  """Writes results to eval_results.txt, metrics.jsonl and TensorBoard.
+
+  `suffix` is added to the names of files, metrics and curves.
+  """
   prefix = os.path.join(folder, "eval")
   write_results(f"{prefix}_results{suffix}.txt", results, step)
   writer = _writer(prefix + suffix)
   _summarize(writer, results, step)
   writer.flush()
   named = {f"eval_{k.removeprefix('eval_')}": v for k, v in results.items()}
-  # Classification has both `loss` and `eval_loss`. `eval_loss` is the mean.
+  # Classification has `loss` and `eval_loss`, the mean over examples. The curve
+  # shows `eval_loss`.
   named |= {k: v for k, v in results.items() if k in named}
   add_metrics(folder, step, {k + suffix: v for k, v in named.items()})
 
@@ -137,7 +142,7 @@ def _writer(directory):
 
 
 def _summarize(writer, values, step):
-  """Adds numbers and texts as tf.summary does, which needs TensorBoard."""
+  """Adds numbers and texts like tf.summary, but needs no TensorBoard."""
   with writer.as_default(step=step):
     for name, value in values.items():
       is_text = isinstance(value, str)

@@ -57,7 +57,7 @@ class Checkpoints:
   def restore_or_set_seed(self, seed: int | None) -> int:
     """Seeds Keras and TensorFlow by the saved seed or `seed`; returns the seed.
 
-    If both are missing, draws a seed; ValueError for several workers.
+    If both are missing, draws a seed. Several workers get a ValueError instead.
     """
     prefix = self.newest_readable()
     reader = checkpoint.Reader(prefix) if prefix else None
@@ -216,7 +216,10 @@ def best_folder(output_dir: str) -> str:
 
 
 def read_best(output_dir: str) -> dict:
-  """Reads best.json: `metric`, `value`, `step`, last step `evaluated`."""
+  """Reads best.json: `metric`, `value`, `step`, and `evaluated`.
+
+  `evaluated` is the step of the last evaluation.
+  """
   path = os.path.join(best_folder(output_dir), _BEST)
   keys = {"metric", "value", "step", "evaluated"}
   return run_json.read_json(path, dict, keys)

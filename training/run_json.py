@@ -67,7 +67,11 @@ def path_of(entry: Mapping, name: str) -> str | None:
 
 
 def copy_last_entry(output_dir: str, other_dir: str, **flag_values) -> None:
-  """Appends the last entry of other_dir with `flag_values`, if it is new."""
+  """Copies other_dir's last entry to the end of output_dir's run.json.
+
+  `flag_values` replace the entry's flags. Does nothing if the last entry of
+  output_dir is already the same.
+  """
   for entry in read(other_dir)[-1:]:
     entry["flags"] |= flag_values
     if [entry] != read(output_dir)[-1:]:
@@ -82,7 +86,7 @@ def append(output_dir: str, entry: dict) -> None:
 
 
 def keeps_best(flag_values: Mapping) -> bool:
-  """True if a run with such flags saves the best checkpoint."""
+  """True if a run with these flags saves the best checkpoint."""
   patience = flag_values.get("early_stopping_patience") or 0
   return bool(flag_values.get("keep_best")) or patience > 0
 
@@ -97,7 +101,10 @@ def versions() -> dict[str, str]:
 
 
 def commit(besides: Sequence[str] = ()) -> str | None:
-  """Git commit of this code, or None; "+" marks changes outside `besides`."""
+  """Git commit of this code, or None. A "+" at the end marks changed files.
+
+  Changes of files that match `besides` have no "+".
+  """
 
   def git(*words):
     return subprocess.run(

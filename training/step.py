@@ -38,7 +38,7 @@ def _scalar_variable(value, dtype: tf.DType, name: str) -> tf.Variable:
 
 @contextmanager
 def corrupt_record_errors(source) -> Iterator[None]:
-  """Raises UserError with the corrupt record that `source` finds, if any."""
+  """Turns TensorFlow's error into one that says which record is corrupt."""
   try:
     yield
   except (tf.errors.DataLossError, tf.errors.InvalidArgumentError):
@@ -159,7 +159,7 @@ class TrainStep:
       return i + 1, self.strategy.run(run_on_replica, args=args)
 
     self.first_nonfinite_step.assign(-1)
-    # Each replica sums on its device; the host would wait for sums of a step.
+    # Each replica sums on its device. The host would wait for each step's sums.
     zeros = self.strategy.run(lambda: tf.zeros([len(names), 2]))
     _, sums = tf.while_loop(lambda i, _: i < steps, run_step, (0, zeros))
     totals = self.strategy.reduce("SUM", sums, axis=None)
@@ -235,8 +235,8 @@ class TrainStep:
   def _differentiate(self, batch, weight_sums, replica_id, microbatch=0):
     """Gradients and sums of a micro-batch; `weight_sums` divide its losses."""
     objective = self.objective
-    # A seed for each step, replica and micro-batch. Joined as int64, which a
-    # GPU can do; TensorFlow would join int32 on the host.
+    # Each step, replica and micro-batch has a seed. Its parts are joined as
+    # int64, which a GPU can do; TensorFlow would join int32 on the host.
     number = tf.cast(replica_id, tf.int64) * 65536
     number += tf.cast(microbatch, tf.int64)
     seed = tf.bitwise.bitwise_xor(number, self.seed)

@@ -1,6 +1,6 @@
 """Worker: fine-tuning with transformers and torch, as users would write it.
 
-AdamW is without bias correction, like BERT's Adam.
+AdamW has no bias correction, like BERT's Adam.
 """
 
 import itertools
@@ -25,10 +25,10 @@ PADDING = transformers.DataCollatorWithPadding
 
 
 def prepare(**config) -> Answer:
-  """Trains, and answers with `predictions` for the dev rows.
+  """Makes a function that trains, and returns `predictions` for the dev data.
 
-  `data` is a JSON file with "train" and "dev", articles of SQuAD or rows, and
-  for rows with "labels" or "tags".
+  The configuration's `data` is a JSON file. Its "train" and "dev" are articles
+  of SQuAD, or rows. A file of rows also has "labels" or "tags".
   """
 
   def answer():
@@ -40,7 +40,7 @@ def prepare(**config) -> Answer:
     make = next((kinds[name] for name in kinds if name in data), Questions)
     task = make(tokenizer, config, data)
     collate = task.collator(tokenizer, pad_to_multiple_of=8)
-    # An epoch of SQuAD counts questions, not windows, like the original.
+    # As in the original, an epoch of SQuAD has as many examples as questions.
     size = getattr(task, "num_examples", len(task.train))
     steps = int(size / config["batch_size"] * config["epochs"])
     train(task.model, task.train, collate, config, steps)
@@ -102,7 +102,7 @@ class Tagging:
       row = self.tokenizer(
         words, is_split_into_words=True, max_length=self.length, truncation=True
       )
-      labels = [  # where a word begins
+      labels = [  # at the first token of a word, else -100
         -100 if word in (None, before) else self.tags.index(tags[word])
         for before, word in itertools.pairwise([None, *row.word_ids()])
       ]

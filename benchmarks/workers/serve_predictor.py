@@ -5,7 +5,10 @@ from predictor import Predictor
 
 
 def prepare(path: str) -> worker.Answer:
-  """Loads a model of path?engine; see `worker.answer_pairs` for requests."""
+  """Loads the model of `path`, which is FOLDER?ENGINE or FOLDER.
+
+  See worker.answer_pairs for the requests.
+  """
   folder, _, engine = path.partition("?")
   predict = Predictor(folder, engine or "auto", warm_up=True)
   is_squad = "question" in predict.inputs

@@ -1,6 +1,6 @@
 """Worker: transformers, ONNX Runtime or OpenVINO answers pairs of texts.
 
-Windows and spans of SQuAD follow the examples of transformers.
+Windows and spans of SQuAD are made as in the example scripts of transformers.
 """
 
 import os

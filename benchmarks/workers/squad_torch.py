@@ -41,7 +41,7 @@ def windows(tokenizer, pairs: list, length: int, overlap: int) -> list[Window]:
 
 
 def span(window: Window, answer: dict | None) -> tuple[int, int]:
-  """First and last token of an answer; 0, 0 without the whole answer."""
+  """First and last token of an answer; 0, 0 if the window cuts it off."""
   if answer is None:
     return 0, 0
   begin = answer["answer_start"]

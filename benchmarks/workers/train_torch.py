@@ -1,7 +1,7 @@
 """Worker: the pre-training step of transformers and torch.
 
-`form` is "stock", with a head on every position; "masked", on masked positions
-alone; or "compiled", masked under torch.compile with fused AdamW.
+In the `form` "stock", the head computes every position, in "masked" only masked
+positions. "compiled" is "masked" under torch.compile with fused AdamW.
 """
 
 import torch

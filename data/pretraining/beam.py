@@ -52,8 +52,8 @@ def write(
   Each shard with records becomes a file. Workers use the same paths as this
   process. Bundles may be retried, so the files go to a temporary folder beside
   the output. When all files are complete, they replace existing files.
-  `options` are as in ["--runner=DirectRunner"]. Raises ValueError without text,
-  or if the pipeline fails.
+  `options` are Beam's, such as ["--runner=DirectRunner"]. Raises ValueError if
+  there is no text, or if the pipeline fails.
   """
   output = files.absolute(output)
   paths = list(map(files.absolute, paths))
@@ -137,7 +137,7 @@ def count_words(
 
 
 def outputs(output: str) -> list[str]:
-  """Existing files OUTPUT-00000-of-00032 and so on."""
+  """Lists the existing files OUTPUT-00000-of-00032 and so on."""
   name = re.compile(re.escape(os.path.basename(output)) + r"-\d{5,}-of-\d{5,}")
   paths = files.glob_files(f"{glob.escape(output)}-*-of-*")
   return [path for path in paths if name.fullmatch(os.path.basename(path))]
@@ -171,7 +171,7 @@ def _rename(
   """Renames complete files; Beam may repeat the call."""
   if not written:
     return
-  # First the total counts, as the metrics of runners are not exact.
+  # Write the total counts, because the metrics of runners are not exact.
   counts = sum((Counter(counts) for _, _, counts in written), Counter())
   files.write_text(f"{folder}/{_COUNTS}", json.dumps(counts))
   total = len(written)
@@ -218,8 +218,8 @@ def _run(build, options) -> None:
   options = PipelineOptions(list(options))
   endpoint = options.view_as(PortableOptions).job_endpoint
   host, _, port = (endpoint or "").rpartition(":")
-  if host and port.isdigit():  # not the name of a kind
-    try:  # Beam would wait for ever
+  if host and port.isdigit():  # an address, not a name
+    try:  # without an answer, Beam would wait for ever
       socket.create_connection((host, int(port)), _SECONDS_TO_CONNECT).close()
     except OSError as error:
       raise UserError(

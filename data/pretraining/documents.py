@@ -53,9 +53,9 @@ class TextFormat:
   ) -> Iterator[str]:
     """Yields the sentences and blank lines of a file, in the original's format.
 
-    A document begins at each of the bytes `start` and `end`. An `end` of None
-    is the end of the file. Raises ValueError for a line that is not UTF-8, or
-    is no JSON object with the field.
+    Reads the bytes from `start` to `end`; a document must begin at both. An
+    `end` of None is the end of the file. Raises ValueError for a line that is
+    not UTF-8, or is no JSON object with the field.
     """
     if self.field:
       texts = textfiles.json_texts(path, self.field, start, end)
@@ -143,7 +143,7 @@ def doubts(
 ) -> Iterator[str]:
   """Yields warnings about the first lines, or sentences, of a corpus.
 
-  `words` splits a text. A record has `max_words` at most.
+  `words` splits a text into words. A record has at most `max_words` words.
   """
   texts = list(split_documents(lines))
   sentences = list(chain.from_iterable(texts))
@@ -200,7 +200,7 @@ def drop_documents(
 ) -> Iterator[str]:
   """Yields the lines of all documents except those at `indices`.
 
-  Without indices, drops repeats; this takes about 80 bytes a document.
+  Without indices, drops repeats, which takes 80 bytes of memory a document.
   """
   dropped = None if indices is None else frozenset(indices)
   seen = set()
@@ -228,7 +228,7 @@ _LARGE_SPAN = 128 << 20  # bytes; larger spans log a warning
 
 
 class Span(NamedTuple):
-  """Complete documents of a file: bytes [start, end), or from `start` on."""
+  """Complete documents of a file: bytes [start, end), or all from `start`."""
 
   path: str
   start: int

@@ -1,6 +1,6 @@
 """Converts pre-training records to batches with targets.
 
-A row of a batch has K = min(P, T) masks.
+Legend: B rows, T tokens, P predictions of a record, K = min(P, T).
 """
 
 import math
@@ -23,7 +23,7 @@ class Masker:
 
   Adds the predictions of features.pretraining to a batch; masked_lm_positions
   are ascending, then zeros. Random numbers depend only on `seed`, [2] integers.
-  Random words have ids below `vocab_size`, which excludes a blank last line.
+  Random words have ids below `vocab_size`; so none is a blank last line.
   """
 
   def __init__(
@@ -154,9 +154,9 @@ class CausalTargets:
   have segment 0.
 
   Takes a batch of features.pretraining, with or without predictions. Returns
-  the batch with three fields [B, T - 1]: masked_lm_positions, all but the last
-  in reading order; masked_lm_ids, the next tokens; masked_lm_weights, 0 for
-  padding.
+  the batch with three fields [B, T - 1]: masked_lm_positions, every position
+  but the last in reading order; masked_lm_ids, the next tokens;
+  masked_lm_weights, 0 for padding.
   """
 
   def __init__(self, direction: str, tokenizer: Tokenizer | None = None):
@@ -195,13 +195,14 @@ class CausalTargets:
 
 
 class PretrainingInput(TrainingRecords):
-  """Batches of pre-training records, of the files' `schema`, with targets.
+  """Batches of pre-training records with targets; `schema` is the files'.
 
   `masking` and `tokenizer` mask records made with --masking=dynamic. `masking`
-  also has the P of masked records. `causal_targets` is for models of one
-  direction. At most `max_corrupt_records` are dropped. `folder` gets the index
-  of records and repaired copies of corrupt files. `sources` groups `files` with
-  weights. Raises ValueError if masking flags do not fit the records.
+  also gives P for records that have masks. `causal_targets` is for models of
+  one direction. At most `max_corrupt_records` records are dropped. The index of
+  the records, and copies of corrupt files without the corrupt records, go to
+  `folder`. `sources` are the `files` in groups with weights. Raises ValueError
+  if masking flags do not fit the records.
   """
 
   sources: Sequence[Source] = ()

@@ -128,8 +128,9 @@ def sentence_pairs(
   """Splits a document into sentence pairs (section 3.1, task 2, of the paper).
 
   A "sentence" is a run of segments. Half of the second sentences follow the
-  first sentence, and half are from random documents. The replaced segments
-  begin the next pair. Some documents draw a length below T for all their pairs.
+  first sentence, and half are from random documents. The segments that a random
+  sentence replaces begin the next pair. Some documents draw a length below T
+  for all their pairs.
 
   Yields ids of both, T - 3 in total at most, and True if the second is random.
   """
@@ -165,8 +166,11 @@ def sentence_pairs(
 def _random_next_document(
   corpus: list[Document], index: int, target: int, rng: Random
 ) -> list[int]:
-  """Segments of a random document from a random start, to `target` tokens."""
-  for _ in range(10):  # ten draws in a row may give the same document
+  """Segments of a random document, from a random start to `target` tokens.
+
+  The last segment may exceed `target`, or the document may end before.
+  """
+  for _ in range(10):  # all ten draws may give the document itself
     drawn = randbelow(rng.getrandbits, len(corpus))
     if drawn != index:
       break
@@ -244,7 +248,7 @@ class RecordBuilder:
   def examples(
     self, corpus: list[Document], rng: Random, progress: Progress
   ) -> Iterator[dict[str, list]]:
-    """Shuffles the documents and yields all examples, values by field."""
+    """Shuffles the documents and yields each example: its values by field."""
     config = self.config.instance_config
     length, padding = config.max_seq_length, self.config.tokenizer.pad
     shuffle(rng.getrandbits, corpus)

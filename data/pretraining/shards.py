@@ -1,4 +1,4 @@
-"""Makes pre-training records of files, in memory or in shards; previews.
+"""Makes pre-training records from files, in memory or in shards; previews.
 
 Worker processes turn shards, which depend only on the input, into temporary
 files. The parent joins these files in order.
@@ -28,7 +28,10 @@ _MANY = 500  # instances; for fewer, the fraction of random ones is chance
 def build_shard(
   builder: RecordBuilder, shard: Shard
 ) -> tuple[list[bytes], Mapping[str, int], list[str]]:
-  """Returns a shard's records, counts of what was done, and samples as text."""
+  """Returns a shard's records, counts by name, and texts to log.
+
+  The counts have names such as "documents" and "instances".
+  """
   config = builder.config
   progress = Progress("", 0, "", log=lambda text: None)
   lines = shard.lines(config.text_format)
@@ -88,13 +91,13 @@ def write_shards(
 def _open(
   stack: ExitStack, config: BuildConfig, paths: Sequence[str]
 ) -> list[tfrecord.RecordFile]:
-  """Opens record files, marked with the fingerprint of the vocabulary."""
+  """Creates record files, and marks each with the vocabulary's fingerprint."""
   mark = config.tokenizer.fingerprint
   return [stack.enter_context(tfrecord.create(path, mark)) for path in paths]
 
 
 def _warn_of_pairs(counts: Mapping[str, int]) -> None:
-  """Warns if many more pairs than half have a random second sentence."""
+  """Warns if clearly more than half of the second sentences are random."""
   fraction = counts["random_next_sentences"] / max(counts["instances"], 1)
   if fraction > 0.55 and counts["instances"] >= _MANY:
     logging.warning(
@@ -107,7 +110,11 @@ def _warn_of_pairs(counts: Mapping[str, int]) -> None:
 def _shard_writer(
   config: BuildConfig, folder: str, number: int
 ) -> Callable[[Shard], tuple[list, Mapping[str, int], list[str]]]:
-  """Function that writes a shard to files (path, sizes of frames)."""
+  """Makes a function that writes a shard to `number` files in `folder`.
+
+  The function returns pairs of a path and the sizes of the file's frames, then
+  counts and samples as in `build_shard`.
+  """
   builder = RecordBuilder(config)
 
   def write(shard):
@@ -127,7 +134,7 @@ def _shard_writer(
 def _mark_duplicates(
   shards: list[Shard], text_format: TextFormat, processes: int
 ) -> list[Shard]:
-  """Sets Shard.dropped to the repeats of earlier documents of any shard."""
+  """Sets Shard.dropped to documents equal to an earlier one of any shard."""
   progress = Progress("compared", sum(s.megabytes for s in shards), "MB")
   prepare = partial(_digests, text_format)
   results = workers.ordered_map(prepare, shards, processes, progress.say)
@@ -206,8 +213,8 @@ def preview(
   """Yields lines about the first `number` instances, then counts of all.
 
   Instances have the order of write_in_memory before shuffling. Targets are as
-  in training: next tokens if `objective` is a direction, otherwise masks, drawn
-  by `masking` if the records have none.
+  in training: next tokens if `objective` is a direction, otherwise masked
+  tokens. If the records have no masks, `masking` draws them.
   """
   is_causal = objective != "mlm"
   if not is_causal:

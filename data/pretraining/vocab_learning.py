@@ -18,8 +18,9 @@ MAX_TOKEN_LENGTH = 50  # characters; longer words are ignored
 class WordCounter:
   """Counts the words of a text in bounded memory.
 
-  Counts the pieces between blanks first, and tokenizes distinct pieces in bulk.
-  After a bulk there are at most `max_words` pieces and words.
+  Counts the pieces between blanks first. If there are more than `max_words`
+  distinct pieces, tokenizes them all, and drops the rarest words until there
+  are at most `max_words`.
   """
 
   def __init__(self, do_lower_case: bool, max_words: int):
@@ -101,9 +102,9 @@ def learn(
 ) -> list[str]:
   """Learns a vocabulary: tokens in the order of their ids.
 
-  First are `reserved`, the alphabet `chars`, and characters inside words with
-  "##", then pieces that occur `min_count` times or more. Raises UserError if
-  `vocab_size` is too small for the alphabet.
+  First come `reserved`, the alphabet `chars`, and "##" with each character that
+  occurs inside a word. Then come pieces that occur `min_count` times or more.
+  Raises UserError if `vocab_size` is too small for the alphabet.
   """
   inside = {char for word in counts for char in word[1:]}.intersection(chars)
   letters = chars + [JOINER + char for char in sorted(inside)]
@@ -133,7 +134,8 @@ def learn(
 def _merge_pairs(words, letters, min_count):
   """Yields new pieces: joins the most frequent pair of pieces, repeatedly.
 
-  Among equals, the pair of the oldest pieces wins. Source: arXiv 1508.07909.
+  Among equally frequent pairs, the pair of the oldest pieces wins. Source:
+  arXiv 1508.07909.
   """
   pieces = list(letters)
   symbols = {piece: chr(index) for index, piece in enumerate(pieces)}
@@ -208,9 +210,10 @@ def choose_words(
 ) -> list[str]:
   """Chooses the words that save most word pieces, best first.
 
-  A word saves its count times the pieces beyond one; [UNK] counts as two. A new
-  word may begin longer words, so savings are computed again with the words
-  chosen before. Words without a letter or below `min_count` are not chosen.
+  A word of n pieces saves n - 1 pieces each time it occurs; [UNK] stands for
+  two pieces. A chosen word may begin longer words, so savings are computed
+  again after each choice. Words without a letter, or with a count below
+  `min_count`, are not chosen.
   """
   vocabulary = dict.fromkeys(tokens, 0)
   pieces = WordpieceTokenizer(vocabulary).tokenize
@@ -231,7 +234,7 @@ def choose_words(
   while heap and len(result) < number:
     before, word = heapq.heappop(heap)
     now = -saved(word)
-    if now > before:  # others save more, perhaps
+    if now > before:  # saves less than before; another word may save more
       heapq.heappush(heap, (now, word))
     elif now < 0:
       vocabulary[word] = 0
@@ -269,8 +272,9 @@ def extend(
 ) -> tuple[list[str], dict[int, list[int]]]:
   """Adds `number` words to a vocabulary; 0 adds one per [unused] token.
 
-  `text_name` is for messages. Returns the lines of the vocabulary, and piece
-  ids by new word id. Raises ValueError if no word is split into pieces.
+  `text_name` is for messages. Returns the lines of the vocabulary, and a dict
+  from the id of each new word to the ids of its pieces. Raises ValueError if
+  there is no word to add.
   """
   lines = vocab.read_text(path).replace("\r", "").rstrip("\n").split("\n")
   tokens = [*map(str.strip, lines)]

@@ -37,9 +37,10 @@ class Answers(answers.Answers):
     return Encoded([answers.row(row.ids, row.segments)])
 
   def decode(self, encoded: Encoded, outputs: list[dict]) -> dict:
-    """Returns `score`, or `label`, `labels` and `probabilities` of all labels.
+    """Returns `score`, or `label`, and `labels` with their `probabilities`.
 
-    With thresholds `predicted` (labels) and `num_predicted` replace `label`.
+    With thresholds, `predicted` (a list of labels) and `num_predicted` replace
+    `label`.
     """
     [logits] = (output["logits"] for output in outputs)
     labels = self.config.labels

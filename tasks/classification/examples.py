@@ -36,7 +36,7 @@ class Split:
   file: str  # path within the task's folder
   text_a: str  # column of the first text
   text_b: str | None = None  # column of the second text
-  label: str | None = None  # column; None without labels, or with dummies
+  label: str | None = None  # column; None if labels are missing or dummies
   header: tuple[str, ...] | None = None  # columns of a file without a header
   # Column and value that select rows; None for all rows.
   language: tuple[str, str] | None = None
@@ -75,7 +75,7 @@ class ClassificationTask:
 
 
 def find_file(task: ClassificationTask, data_dir: str, split: str) -> str:
-  """Path of a split's file; FileNotFoundError or ValueError without a file."""
+  """Path of a split's file; FileNotFoundError or ValueError if none exists."""
   layout = ", ".join(f"{s.file} ({name})" for name, s in task.splits.items())
   if split not in task.splits:
     raise UserError(
@@ -102,7 +102,7 @@ def read_examples(
   FileNotFoundError, or ValueError with file, line and remedy.
   """
   path, source = find_file(task, data_dir, split), task.splits[split]
-  # Without labels, each row needs a prediction.
+  # A file without labels loses no row: each needs a prediction.
   skip_broken = task.skip_broken and source.label is not None
   layout = source.columns, source.header, skip_broken, task.dialect
   texts = source.text_a, source.text_b
@@ -143,7 +143,7 @@ def read_examples(
 
 
 def _check_scores(path, scores):
-  """Refuses 1.234 if other scores have decimal commas; `scores` are by line."""
+  """Refuses 1.234 if any score has a decimal comma; `scores` are by line."""
   comma = next((score for score in scores.values() if "," in score), None)
   for line, score in scores.items():
     if comma and re.fullmatch(r"-?[1-9]\d{0,2}\.\d{3}", score):

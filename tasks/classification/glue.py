@@ -1,6 +1,6 @@
 """GLUE in one command: runs all tasks, writes the table and the submission.
 
-Each task runs the same command in a separate process and a separate folder.
+For each task, the program runs itself in a new process, in the task's folder.
 """
 
 import io
@@ -41,7 +41,7 @@ def parts(settings: Settings, level: int = logging.DEBUG) -> dict[str, dict]:
   """Returns the flags to change for each task; leaves out complete tasks.
 
   Logs missing and complete tasks. Raises FileNotFoundError for missing folders,
-  ValueError without --do_eval and for a dry run without --do_train.
+  ValueError if --do_eval is missing, or --do_train in a dry run.
   """
   if not settings.do_eval:
     raise UserError(f"--task_name={NAME} needs --do_eval, for its table")
@@ -70,7 +70,7 @@ def parts(settings: Settings, level: int = logging.DEBUG) -> dict[str, dict]:
       path = os.path.join(part.output_dir, "run.json")
       logging.log(level, "%s is complete, with the flags in %s", name, path)
       continue
-    if settings.do_train:  # else the command says what to do
+    if settings.do_train:  # without --do_train, do exactly what flags say
       exports = part.do_export and not exported
       part = part.replace(do_train=not is_evaluated, do_export=exports)
     flags = {f: v for f, v in part.to_dict().items() if v != settings[f]}
@@ -79,7 +79,7 @@ def parts(settings: Settings, level: int = logging.DEBUG) -> dict[str, dict]:
 
 
 def _part(settings: Settings, name, level):
-  """Flags of a task, which predicts nothing without a test file."""
+  """Flags of a task; turns prediction off if there is no test file."""
   flags = "data_dir", "output_dir", "export_dir", "teacher"
   folders = {x: os.path.join(settings[x], name) for x in flags if settings[x]}
   part = settings.replace(from_mnli=False, **folders)
@@ -93,7 +93,10 @@ def _part(settings: Settings, name, level):
 
 
 def _submissions(output_dir, name, data_dir=None):
-  """Paths of files for GLUE's site; a `data_dir` must have the test files."""
+  """Paths of a task's files for GLUE's site.
+
+  With `data_dir`, only those whose test file is in this folder.
+  """
   return [
     os.path.join(output_dir, name, split.submission)
     for split in named_tasks.find(name).splits.values()
@@ -103,7 +106,7 @@ def _submissions(output_dir, name, data_dir=None):
 
 
 def run(settings: Settings) -> None:
-  """Runs the command for each of `parts`; writes the table and submission."""
+  """Runs the program for each of `parts`; writes the table and submission."""
   if settings.do_train:
     # All tasks have the same seed.
     seed = 1 if settings.seed is None else settings.seed
@@ -112,7 +115,7 @@ def run(settings: Settings) -> None:
     settings = settings.replace(command=command)
   values = _read(settings.output_dir)
   for name, flags in parts(settings, logging.INFO).items():
-    # A dry run leaves no model of MNLI.
+    # A dry run saves no model of MNLI to begin with.
     if settings.from_mnli and name in _FROM_MNLI and not settings.dry_run:
       mnli = os.path.join(settings.output_dir, "MNLI")
       flags |= {"init_checkpoint": mnli, "new_head": True}
@@ -148,7 +151,7 @@ def _read(output_dir) -> dict[str, float]:
 
 
 def _write(output_dir, values: Mapping[str, float]):
-  """Writes and logs the table; the averages are over the paper's rows."""
+  """Writes and logs the table; averages the rows that the paper has."""
   header = ("task", "metric", "dev", "paper_base", "paper_large")
   table: list[tuple[str, ...]] = [header]
   numbers = []

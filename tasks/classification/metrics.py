@@ -19,7 +19,7 @@ from tasks.classification.examples import (
 
 
 def predictions(task: ClassificationTask, outputs: np.ndarray) -> np.ndarray:
-  """Predictions of a model's outputs.
+  """Turns a model's outputs into predictions.
 
   Classes: outputs [N, L] -> ids [N] int. Scores: [N, 1] -> [N] float. Several
   labels a text: probabilities [N, L] -> 0 or 1 [N, L] int, by the thresholds.
@@ -32,7 +32,7 @@ def predictions(task: ClassificationTask, outputs: np.ndarray) -> np.ndarray:
 
 
 def probabilities(task: ClassificationTask, logits: np.ndarray) -> np.ndarray:
-  """Probabilities of logits [N, L]; scores [N, 1] do not change."""
+  """Turns logits [N, L] into probabilities; does not change scores [N, 1]."""
   if task.is_regression:
     return logits
   return sigmoid(logits) if task.multi_label else softmax(logits)
@@ -50,7 +50,7 @@ def label_ids(
 def evaluate(
   task: ClassificationTask, outputs: np.ndarray, examples: Sequence[TextExample]
 ) -> dict[str, float]:
-  """Scores by the names of the task's metrics; outputs as in `predictions`."""
+  """Values of the task's metrics, by name; outputs as in `predictions`."""
   predicted, labels = predictions(task, outputs), label_ids(task, examples)
   return {name: metrics.score(name, predicted, labels) for name in task.metrics}
 
@@ -94,7 +94,7 @@ def best_threshold(probs: np.ndarray, is_label: np.ndarray) -> float:
   f1 = 2 * correct / (np.arange(1, len(probs) + 1) + correct[-1])
   lower = np.append(probs[1:], -1e-9)  # no threshold separates equal values
   best = np.argmax(np.where(lower < probs, f1, 0.0))
-  # In float32, the middle of two neighboring numbers is one of the two.
+  # In float32, the middle of two neighboring numbers is rounded to one of them.
   middle = np.float32((probs[best] + lower[best]) / 2)
   threshold = middle if lower[best] < middle <= probs[best] else probs[best]
   return max(float(str(threshold)), 0.0)  # a short decimal
@@ -118,7 +118,10 @@ def save_thresholds(task: ClassificationTask, path: str) -> None:
 
 
 def load_thresholds(task: ClassificationTask, path: str) -> tuple[float, ...]:
-  """Reads thresholds.tsv; 0.5 without a file, ValueError for other labels."""
+  """Reads thresholds.tsv; without a file, every threshold is 0.5.
+
+  Raises ValueError if the file's labels are not the task's.
+  """
   if not files.exists(path):
     return (0.5,) * len(task.labels)
   rows = [line.split("\t") for line in textfiles.lines(path) if line]

@@ -1,4 +1,4 @@
-"""Settings of run_classifier.py; the tasks GLUE, XNLI and tsv (own files)."""
+"""Settings of run_classifier.py, and its tasks: GLUE, XNLI, own files (tsv)."""
 
 import os
 import re
@@ -79,7 +79,7 @@ class Settings(OwnFiles, LongText, EvaluatedFineTuning, Packing):
 def _task(
   name, text_a, text_b, label, labels=("0", "1"), header=None, **options
 ):
-  """Makes a GLUE task. All files have the same texts; test has no labels."""
+  """Makes a GLUE task. All files have the same text columns, test no labels."""
   train = Split("train.tsv", text_a, text_b, label, header)
   test = Split("test.tsv", text_a, text_b, submission=f"{name}.tsv")
   splits = {"train": train, "dev": replace(train, file="dev.tsv"), "test": test}
@@ -160,7 +160,7 @@ TASKS = {
 
 
 def find(name: str) -> ClassificationTask:
-  """Finds a task by name, without case, "-" and "_"; ValueError if unknown."""
+  """Finds a task by name; ignores case, "-" and "_"; ValueError if unknown."""
   plain = str.maketrans("", "", "-_")
   for known, task in TASKS.items():
     if known.lower().translate(plain) == name.lower().translate(plain):
@@ -172,7 +172,7 @@ def find(name: str) -> ClassificationTask:
 
 
 def choose(settings: Settings) -> ClassificationTask:
-  """The task of --task_name. `with_labels` adds the labels of own files."""
+  """Chooses the task of --task_name; `with_labels` adds labels of own files."""
   if settings.task_name.lower() == CUSTOM:
     return _custom_task(settings)
   task = find(settings.task_name)
@@ -180,7 +180,7 @@ def choose(settings: Settings) -> ClassificationTask:
 
 
 def check_text_pairs(column: str | None, start: str) -> None:
-  """Raises ValueError if only the run or only its model reads text pairs."""
+  """Raises ValueError if only the run, or only its model, reads text pairs."""
   trained = checkpoint_files.run_of(start)["flags"]
   is_custom = str(trained.get("task_name")).lower() == CUSTOM
   if is_custom and bool(trained.get("text_b_column")) != bool(column):
@@ -203,7 +203,7 @@ def check_teacher(teacher: str, task: ClassificationTask) -> None:
 
 
 def _custom_task(settings: Settings):
-  """Task of train, dev and test in --data_dir; an export needs no folder."""
+  """Task of the files train, dev and test in --data_dir; exports need none."""
   folder = settings.data_dir or ""
   if settings.is_regression and settings.multi_label:
     raise UserError(
@@ -244,8 +244,8 @@ def with_labels(
 ) -> ClassificationTask:
   """Returns the task of --task_name; for tsv, labels.choose finds the labels.
 
-  Raises FileNotFoundError without labels.txt and training file, ValueError if
-  the training file is not a table or has a single label.
+  Raises FileNotFoundError if labels.txt and training file are missing,
+  ValueError if the training file is not a table or has a single label.
   """
   task = choose(settings)
   if task.is_regression:
@@ -264,7 +264,7 @@ def with_labels(
       f"{result.source}: the only label is {result[0]!r}: is it the right "
       "--label_column?"
     )
-  # F1 takes the second of two classes for the positive one.
+  # Of two classes, F1 takes the second for the positive one.
   metrics = _F1 if len(result) == 2 else task.metrics
   if task.multi_label:
     metrics = ("micro_f1", "macro_f1")
@@ -277,7 +277,7 @@ def read(
   kinds: Collection[str],
   copied_columns: Sequence[str] = (),
 ) -> dict[str, list[TextExample]]:
-  """Reads examples by split, for `kinds` such as dev, with all variants."""
+  """Reads examples by split; a kind like "dev" includes "dev_mismatched"."""
   result = {}
   for split, source in task.splits.items():
     kind = split.partition("_")[0]
@@ -307,7 +307,7 @@ def _training_labels(task, data_dir):
     else:
       result.add(label)
     number += 1
-    rejected += row.values.get("answer") in ("reject", "ignore")  # of Prodigy
+    rejected += row.values.get("answer") in ("reject", "ignore")  # Prodigy's
   if not result:
     raise UserError(f"{path}: every {split.label} is empty: there is no label")
   doubts = [

@@ -37,7 +37,7 @@ class TextClassification(TextSignature):
   """TensorFlow graph from texts to labels or scores."""
 
   def from_text(self, model, **texts: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Computes what Answers.decode returns, for texts, [B] string each.
+    """Computes what Answers.decode returns. The texts are [B] strings each.
 
     `predicted`, [B, up to L], is padded with "".
     """
@@ -62,7 +62,7 @@ class TextClassification(TextSignature):
 def with_thresholds(
   settings: Settings, named: ClassificationTask
 ) -> ClassificationTask:
-  """Adds the thresholds of the run or checkpoint to a task; default 0.5."""
+  """Adds the thresholds of the run, or of its checkpoint, or 0.5 to a task."""
   if not named.multi_label:
     return named
   path = metrics.thresholds_file(settings.output_dir, settings.ensemble)
@@ -89,7 +89,7 @@ class Classification(Task[Settings, RecordDataset]):
   """Classifies texts or pairs; `named` is the task of --task_name."""
 
   named: ClassificationTask = field(kw_only=True)
-  fits_thresholds: bool = False  # an evaluation finds the labels' thresholds
+  fits_thresholds: bool = False  # True: an evaluation finds the best thresholds
 
   @property
   def metric(self) -> str:
@@ -110,8 +110,9 @@ class Classification(Task[Settings, RecordDataset]):
   def class_weights(self) -> tuple[float, ...]:
     """Weights of the labels by --class_weights; () without the flag.
 
-    balanced: N / (L x examples of a label); with --multi_label, texts without
-    a label / texts with the label. All other labels weigh 1.
+    "balanced" gives N / (L x examples of the label), or with --multi_label,
+    texts without the label / texts with the label. Labels without a weight, or
+    without an example, weigh 1.
     """
     settings, named = self.settings, self.named
     if not settings.class_weights:
@@ -133,7 +134,10 @@ class Classification(Task[Settings, RecordDataset]):
     return tuple(weights.tolist())
 
   def convert(self, split: str) -> RecordDataset:
-    """Converts a split, such as dev_mismatched to eval_mismatched.tf_record."""
+    """Converts a split to records: dev_mismatched in eval_mismatched.tf_record.
+
+    Splits without a suffix go to train, eval and predict.tf_record.
+    """
     settings, named, rows = self.settings, self.named, self.examples[split]
     kind = split.partition("_")[0]
     file = named.splits[split].file
@@ -164,7 +168,7 @@ class Classification(Task[Settings, RecordDataset]):
     return RecordDataset(rows, path, schema, multiple, lengths=lengths)
 
   def evaluate(self, model: keras.Model, records: RecordDataset) -> Evaluation:
-    """Computes scores; `fits_thresholds` writes thresholds for the best F1."""
+    """Computes scores; with `fits_thresholds`, writes the best thresholds."""
     settings, named = self.settings, self.named
     batch_size, rows = settings.eval_batch_size, records.rows
     logits = inference.outputs(model, records, batch_size)["logits"]
@@ -203,7 +207,7 @@ class Classification(Task[Settings, RecordDataset]):
 
   @staticmethod
   def served_model(settings: Settings) -> ServedModel:
-    """Makes the untrained model, and Answers with labels or a score."""
+    """Makes the untrained model, and Answers that give labels or a score."""
     checks.check_head(settings, "multi_label")
     checks.check_windows(settings)
     start = checks.labels_file(settings)
@@ -217,7 +221,7 @@ class Classification(Task[Settings, RecordDataset]):
 
 
 def _judged(settings, named, rows, logits) -> Iterator[Judged]:
-  """Yields the examples with labels and answers."""
+  """Yields the examples with their labels and the model's answers."""
   names = None if named.is_regression else named.labels
   texts = TextConfig(settings.tokenizer, settings.row_length, names)
   answers = Answers(texts, named.has_pairs, named.thresholds)

@@ -9,8 +9,9 @@ from tasks.features.lines import split
 class Answers(answers.Answers):
   """Answers (serving.answers.Answers) of extract_features.py.
 
-  A text's vector is the vector of [CLS] with `pooling` "cls", otherwise the
-  mean. With `pairs` a text may be a line of two texts (tasks.features.lines).
+  A text's vector is the vector of [CLS] if `pooling` is "cls", otherwise the
+  mean over all tokens. With `pairs`, a text may be a line of two texts
+  (tasks.features.lines).
   """
 
   task = "features"
@@ -32,7 +33,8 @@ class Answers(answers.Answers):
   def decode(self, encoded: Encoded, outputs: list[dict]) -> dict:
     """Returns `sentence`, [L, H], and `token_vectors`, [T, L, H].
 
-    A model of windows has values [L, H] and gives `sentence` alone.
+    A model that pools or reads windows has values [L, H], and then only
+    `sentence` is returned.
     """
     [values] = (output["values"] for output in outputs)
     if values.ndim == 2:

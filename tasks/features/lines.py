@@ -1,10 +1,11 @@
 """Settings and files of extract_features.py: lines of text -> activations.
 
 A line has one text or two, "text_a ||| text_b", and becomes one sequence of
-tokens. The output has the original's JSON lines, or arrays of N lines with M
-tokens together: `layers` [L], `values` [M, L, H] float32, `input_ids` [M] and
-`offsets` [N + 1]. Line i has values[offsets[i] : offsets[i + 1]]. With pooling,
-the arrays are `layers` and `vectors` [N, L, H].
+tokens. The output has the original's JSON lines, or NumPy arrays. For N lines
+with M tokens in all, the arrays are `layers` [L], `values` [M, L, H] float32,
+`input_ids` [M] and `offsets` [N + 1]. Line i has the values from offsets[i] to
+before offsets[i + 1]. With pooling, the arrays are `layers` and `vectors`
+[N, L, H].
 """
 
 import json
@@ -108,7 +109,7 @@ def read_lines(
   max_length: int,
   flag: str = "max_seq_length",
 ) -> Iterator[Line]:
-  """Reads and tokenizes a file, and cuts the longer of two texts first.
+  """Reads and tokenizes lines; truncates the longer of two texts first.
 
   Logs at the end how many lines exceed `max_length`, the value of `flag`.
   """
@@ -160,7 +161,10 @@ def write_json(
   layers: Sequence[int],
   tokens: Callable[[Sequence[int]], list[str]],
 ) -> None:
-  """Writes the original's JSON object per line; `tokens` maps ids to tokens."""
+  """Writes a JSON object for each line of text, as the original does.
+
+  `tokens` maps ids to tokens.
+  """
 
   def by_layer(vectors):
     pairs = zip(layers, vectors, strict=True)
@@ -186,7 +190,7 @@ def write_npz(
   path: str, results: Iterable[Result], layers: Sequence[int]
 ) -> None:
   """Writes the arrays that the module's docstring lists."""
-  # Vectors may exceed the memory, and wait in a temporary file.
+  # Vectors go to a temporary file first, because they may exceed the memory.
   folder = None if files.is_remote(path) else os.path.dirname(path) or "."
   with (
     files.open_for_writing(path) as file,

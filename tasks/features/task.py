@@ -14,7 +14,7 @@ from tasks.features.answers import Answers
 from tasks.features.lines import Settings
 from training import inference
 
-# Values in a chunk, 256 MiB. Lines are sorted by length within a chunk.
+# Numbers in a chunk, 256 MiB. Within a chunk, lines are sorted by length.
 _CHUNK_SIZE = 2**26
 # Characters that Python's str.strip() removes.
 _BLANK = (
@@ -62,7 +62,7 @@ class FeatureExtraction(TextSignature):
   """TensorFlow graph from texts to vectors."""
 
   def from_text(self, model, text: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Computes what Answers.decode returns, for lines of text, [B] string.
+    """Computes what Answers.decode returns. `text` has lines, [B] string.
 
     `token_vectors` [B, T, L, H] and `tokens` [B, T] are padded with 0 and "".
     """
@@ -96,7 +96,8 @@ def split(text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 def served_model(settings: Settings, of_tokens: bool = True) -> ServedModel:
   """Makes the untrained model, and Answers that turn texts into vectors.
 
-  `of_tokens` adds vectors of tokens to any --pooling, except with windows.
+  With `of_tokens`, answers also have the vectors of tokens, whatever --pooling
+  says, unless the model reads windows.
   """
   config, windows = model_files.config(settings), text_windows(settings)
   layers = text_lines.layer_indexes(settings.layers)

@@ -1,4 +1,4 @@
-"""Chooses the best of C endings; T is the longest choice's number of tokens."""
+"""Chooses the best of C endings; the longest choice has T tokens."""
 
 import numpy as np
 
@@ -26,7 +26,10 @@ class Answers(answers.Answers):
     return Encoded([*map(answers.stack, parts)], texts["choices"])
 
   def decode(self, encoded: Encoded, outputs: list[dict]) -> dict:
-    """Returns an ending's number, `choice`, its `text`, all `probabilities`."""
+    """Returns the best ending's number, `choice`, and its `text`.
+
+    Also returns the `probabilities` of all endings.
+    """
     logits = np.concatenate([output["logits"] for output in outputs])
     best = int(logits.argmax())
     probabilities, text = to_list(softmax(logits)), encoded.context[best]

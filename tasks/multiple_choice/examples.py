@@ -1,4 +1,4 @@
-"""Settings of run_swag.py; tables such as SWAG's -> examples -> records.
+"""Settings of run_swag.py, and its data: SWAG's tables -> examples -> records.
 
 Columns are sent1, sent2, ending0, ending1, ... and label, the number of the
 correct ending. A record has a text pair for each ending: sent1, then sent2 with
@@ -35,7 +35,7 @@ class Settings(Tables, EvaluatedFineTuning, Packing):
 
 
 class ChoiceExample(NamedTuple):
-  """Context, start of the next sentence, endings, the right ending's number."""
+  """Context, start of the next sentence, endings, index of the right ending."""
 
   sent1: str
   sent2: str
@@ -46,7 +46,9 @@ class ChoiceExample(NamedTuple):
 def read_examples(
   path: str, needs_labels: bool = False, dialect: tables.Dialect = tables.OWN
 ) -> list[ChoiceExample]:
-  """Reads a .csv, .tsv or .jsonl file, where the column label may be optional.
+  """Reads a .csv, .tsv or .jsonl file.
+
+  The column label may be missing, unless `needs_labels` is true.
 
   Raises OSError, or ValueError with file, line and remedy.
   """

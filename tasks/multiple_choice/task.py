@@ -1,4 +1,7 @@
-"""run_swag.py: data, training, evaluation, predictions, export; C choices."""
+"""run_swag.py: data, training, evaluation, predictions, export.
+
+N is the number of examples, C of choices.
+"""
 
 import os
 from functools import partial
@@ -89,7 +92,7 @@ class Swag(Task[Settings, RecordDataset]):
     return Evaluation(scores, self._judged(records.rows, logits))
 
   def _judged(self, rows, logits):
-    """Yields the examples with labels and answers."""
+    """Yields the examples with their labels and the model's answers."""
     settings = self.settings
     texts = TextConfig(settings.tokenizer, settings.max_seq_length)
     answers = Answers(texts)
@@ -126,7 +129,7 @@ served_model = Swag.served_model
 
 
 def write_predictions(folder: str, logits: np.ndarray, choices) -> None:
-  """Writes test_results.tsv, probabilities only, and test_predictions.tsv.
+  """Writes test_results.tsv (only probabilities) and test_predictions.tsv.
 
   A row of test_predictions.tsv has the example's number, the predicted ending's
   number and text, and all probabilities. logits are [N, C].

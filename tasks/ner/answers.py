@@ -1,4 +1,4 @@
-"""Answers texts with words' tags and entities: W words, T tokens, L tags."""
+"""Finds tags of words, and entities, in texts: W words, T tokens, L tags."""
 
 import functools
 import re
@@ -52,8 +52,9 @@ _WORD = re.compile(
 class Answers(answers.Answers):
   """Answers (serving.answers.Answers) of run_ner.py.
 
-  split_words splits a text into words; a list already has the words. A text of
-  more than T tokens is split into windows, with context from this text alone.
+  `split_words` splits a text into words; a list already has the words. A text
+  of more than T tokens becomes several windows. The words around a window's own
+  words are its context; they come from the text alone.
   """
 
   task = "ner"
@@ -80,7 +81,7 @@ class Answers(answers.Answers):
     return Encoded(rows, (text, spans, windows))
 
   def decode(self, encoded: Encoded, outputs: list[dict]) -> dict:
-    """Returns words with tags, positions and probabilities, and entities."""
+    """Returns words with their tags, positions and probabilities; entities."""
     text, spans, windows = encoded.context
     labels = self.config.labels or ()
     logits = [np.zeros([0, len(labels)], np.float32)]  # of an empty text
@@ -91,7 +92,7 @@ class Answers(answers.Answers):
   def decode_words(
     self, text: str, spans: Sequence[tuple[int, int]], logits: np.ndarray
   ) -> dict:
-    """The answer for the words at `spans` of a text; `logits` are [W, L]."""
+    """Answers for the words at `spans` of a text, by their `logits` [W, L]."""
     labels = self.config.labels or ()
     probs = softmax(logits)
     tags = [labels[i] for i in logits.argmax(-1)]
@@ -117,10 +118,11 @@ class Answers(answers.Answers):
 
 
 def split_words(text: str | Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
-  """Returns a text, and the [begin, end) of its words as in files of tags.
+  """Returns a text and the [begin, end) of each word, split as in CoNLL files.
 
   Files such as CoNLL-2003's have larger words than BERT (German-born, U.S.,
-  Mr., 3.5) and separate clitics (IBM 's, do n't). Blanks join a list of words.
+  Mr., 3.5) and separate clitics (IBM 's, do n't). A list of words is joined by
+  blanks.
   """
   if not isinstance(text, str):
     starts = accumulate((len(word) + 1 for word in text), initial=0)

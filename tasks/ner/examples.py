@@ -32,7 +32,7 @@ _HEADER = (
   re.compile(r"(?i)(word|token|text|form|wort|id)s?"),
   re.compile(r"(?i)((ner|pos|bio|iob)[ _-]?)?(tag|label)s?|ner|pos|entity"),
 )
-_BRACKETS = re.compile(r"(\([^()*]+)?\*?\)?")  # of CoNLL-2012: (PER* *) *
+_BRACKETS = re.compile(r"(\([^()*]+)?\*?\)?")  # CoNLL-2012 has (PER* *) *
 _LONG = 200  # words; a longer sentence is perhaps several
 # Keys of JSON lines, for words and tags.
 _KEYS = (("tokens", "words"), ("ner_tags", "tags", "labels", "ner"))
@@ -40,8 +40,7 @@ _REMEDY = (
   "write each word on a line, then a tab and its tag, and a blank line after "
   "each sentence"
 )
-# Columns of words and tags; -1 is the last column.
-Columns = tuple[int, int]
+Columns = tuple[int, int]  # numbers of words' and tags' columns; -1 is the last
 # A training file is read twice, but its messages are logged once.
 _log_once, _warn_once = map(cache, (logging.info, logging.warning))
 
@@ -54,12 +53,12 @@ class Sentence(NamedTuple):
   document: int = 0  # number, from 0
   line: int = 1  # line of the first word, from 1; each word has the next line
   is_line: bool = False  # all words are on one line
-  scheme: Scheme | None = None  # the file's scheme, if the tags were converted
+  scheme: Scheme | None = None  # scheme of the file, if tags were converted
   left_out: Collection[int] = ()  # lines of the file that are not words
 
   @property
   def lines(self) -> list[int]:
-    """Number of each word's line."""
+    """Line number of each word."""
     numbers = count(self.line, step=0 if self.is_line else 1)
     words = (number for number in numbers if number not in self.left_out)
     return [*islice(words, len(self.words))]
@@ -68,7 +67,7 @@ class Sentence(NamedTuple):
 def read_sentences(
   path: str, word_column: int = 0, tag_column: int | None = -1
 ) -> list[Sentence]:
-  """Reads the sentences of a file; without tags if `tag_column` is None.
+  """Reads the sentences of a file. If `tag_column` is None, reads no tags.
 
   Raises OSError, or ValueError with file and line for another layout.
   """
@@ -109,7 +108,7 @@ def _read_json(path, columns) -> Iterator[Sentence]:
 
 
 def _texts(values, keys, where) -> list[str]:
-  """Value of the first key that has a list of texts."""
+  """Value of the first of the keys whose value is a list of texts."""
   for key in keys:
     value = values.get(key)
     if isinstance(value, list) and all(isinstance(t, str) and t for t in value):
@@ -180,7 +179,7 @@ def _read_columns(path, columns) -> Iterator[Sentence]:
 
 
 def _from_brackets(tags) -> list[str]:
-  """Tags in BIO; brackets are around the words of an entity."""
+  """Converts tags to BIO from brackets around the words of each entity."""
   result, kind = [], ""
   for tag in tags:
     begins = tag.startswith("(")
@@ -191,7 +190,7 @@ def _from_brackets(tags) -> list[str]:
 
 
 def _header(path, rows, columns) -> set[int]:
-  """Line of a header, such as "word tag"."""
+  """Number of the line of a header such as "word tag", if any, in a set."""
   for number, cells in rows:
     names = [cells[c] for c in columns if -len(cells) <= c < len(cells)]
     if len(names) == 2 and all(map(re.fullmatch, _HEADER, names)):
@@ -202,7 +201,7 @@ def _header(path, rows, columns) -> set[int]:
 
 
 def _ids(path, rows) -> set[int]:
-  """Lines with CoNLL-U's ids of ranges and empty nodes, which are no words."""
+  """Numbers of lines that CoNLL-U has for ranges and empty nodes, not words."""
   ids = {cells[0] for _, cells in rows}
   others = {one for one in ids if not one.isdigit()}
   if "1" not in ids or not others or not all(map(_ID.fullmatch, others)):
@@ -237,7 +236,7 @@ def _is_row(cells, widths, tags, column) -> bool:
 
 
 def _check_rows(path, rows, tags) -> None:
-  """Raises ValueError for lines such as Ann/B-PER, tables and running text."""
+  """Raises ValueError for lines such as Ann/B-PER, a table, or running text."""
   for separator in ",; /|_":
     end = -1 if separator in ",; " else None  # as in "Ann, B-PER"
     joined = [
@@ -267,7 +266,7 @@ def _check_rows(path, rows, tags) -> None:
 
 
 def _pick(path, number, cells, columns) -> list[str]:
-  """Cells of a line, by column."""
+  """Picks the word, and the tag if `columns` has two columns, from a line."""
   width = len(cells)
   start = f"{path}, line {number}: {number_of(width, 'column')}, so that"
   if not all(-width <= column < width for column in columns):

@@ -1,4 +1,4 @@
-"""Precision, recall and F1 of entities, as in conlleval; prediction files.
+"""Precision, recall and F1 of entities, as in conlleval; files of predictions.
 
 An entity is correct if type, begin and end are correct. Legend: W words, L
 tags.
@@ -25,7 +25,7 @@ from tasks.ner.tagging import find_scheme
 
 
 class Score(NamedTuple):
-  """Numbers of entities; a ratio with the denominator 0 is 0."""
+  """Numbers of entities, and ratios of them; a ratio to 0 entities is 0."""
 
   labels: int
   predicted: int
@@ -125,10 +125,10 @@ def results(scores: Scores, losses: np.ndarray) -> dict[str, float]:
 def in_learned_scheme(
   logits: np.ndarray, tags: Sequence[str], sentences: Sequence[Sentence]
 ) -> Sequence[Sentence]:
-  """Sentences with tags in the scheme of the predictions: IOB1 or BIO.
+  """Converts tags of sentences to the scheme of the predictions: IOB1 or BIO.
 
-  A model has the same labels in both schemes. The tags of correct entities show
-  which scheme the model has learned.
+  Labels of a model do not tell these two schemes apart. The predicted tags of
+  correct entities show which one the model has learned.
   """
   known = [s.tags for s in sentences if s.tags and not s.scheme]
   if not known or recognize(tags).name != "BIO":
@@ -155,7 +155,7 @@ def in_learned_scheme(
 def score(
   logits: np.ndarray, tags: Sequence[str], sentences: Sequence[Sentence]
 ) -> Scores:
-  """Computes and logs scores of sentences with tags."""
+  """Computes and logs the scores of predictions for sentences with tags."""
   predicted = [tags[i] for i in np.argmax(logits, axis=-1)]
   known = [sentence.tags or [] for sentence in sentences]
   by_sentence = group_by_sentence(predicted, sentences)
@@ -171,7 +171,10 @@ def write_predictions(
   tags: Sequence[str],
   sentences: Sequence[Sentence],
 ) -> None:
-  """Writes <split>_predictions.conll, in the file's scheme, and .tsv."""
+  """Writes <split>_predictions.tsv and <split>_predictions.conll.
+
+  The latter has tags in the scheme of the file that was read.
+  """
   predicted = [tags[i] for i in np.argmax(logits, axis=-1)]
   path = os.path.join(output_dir, f"{split}_predictions")
   by_sentence = group_by_sentence(predicted, sentences)
@@ -216,6 +219,6 @@ def write_conll(
 def group_by_sentence(
   values: Sequence, sentences: Sequence[Sentence]
 ) -> list[Sequence]:
-  """Splits the values of all words by sentence."""
+  """Splits a sequence with a value for each word into parts by sentence."""
   ends = [0, *accumulate(len(sentence.words) for sentence in sentences)]
   return [values[begin:end] for begin, end in pairwise(ends)]

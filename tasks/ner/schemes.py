@@ -25,11 +25,11 @@ PATTERNS = {
 }
 _OUTSIDES = (OUTSIDE, "o", "-", "_", "0", "OUT", "NONE", "None", "none")
 _OUTSIDES += ("OUTSIDE", "OTHER", "Other", "other")
-# Separator of letter and type ("" without types), whether the letter is a
-# suffix, whether the letter is in lower case.
+# How tags are written: the separator of letter and type ("" if tags have no
+# types), True if the letter is a suffix, True if the letter is in lower case.
 Layout = tuple[str, bool, bool]
 USUAL: Layout = ("-", False, False)
-Parts = dict[str, tuple[str, str]]  # letter, in upper case, and type, by tag
+Parts = dict[str, tuple[str, str]]  # tag -> letter in upper case, type
 
 
 class Entity(NamedTuple):
@@ -43,8 +43,8 @@ class Entity(NamedTuple):
 class Scheme(NamedTuple):
   """A tag scheme, and how the file writes tags.
 
-  `name` is a key of PATTERNS, "IO", or "" for tags of single words. The last
-  two have no layout.
+  `name` is a key of PATTERNS, or "IO", or "" for tags of single words. "IO" and
+  "" have no layout.
   """
 
   name: str
@@ -69,7 +69,8 @@ class Scheme(NamedTuple):
     """Entities of a sentence by the rules of conlleval, from left to right.
 
     An entity begins at B or S, after E, S or "O", and where the type changes. M
-    means I, L means E, U and W mean S. Without a scheme each word is an entity.
+    means I, L means E, U and W mean S. Without a scheme, each word is an
+    entity.
     """
     result = []
     letter, kind, begin = OUTSIDE, "", 0
@@ -97,7 +98,7 @@ class Scheme(NamedTuple):
     return separator.join(parts) if kind else letter
 
   def convert(self, tags: Sequence[str], target: "Scheme") -> list[str]:
-    """Tags of the same entities in another scheme."""
+    """Converts tags to `target`, another scheme; the entities stay the same."""
     result = [target.outside] * len(tags)
     first, inner, last, only = [*PATTERNS.get(target.name, "IIII")]
     previous = None
@@ -113,17 +114,17 @@ class Scheme(NamedTuple):
 
 
 def recognize(tags: Collection[str]) -> Scheme:
-  """Recognizes the scheme of all tags of a file or a model."""
+  """Recognizes the scheme from the set of a file's or a model's tags."""
   left = {*tags} - {OUTSIDE, ""}
   layouts: list[Layout] = []
   parts: Parts = {}
   while layout_parts := _main_layout(left, {k for _, k in parts.values()}):
-    layouts.append(layout_parts[0])  # several layouts: the file mixes them
+    layouts.append(layout_parts[0])  # a file may mix several layouts
     parts |= layout_parts[1]
     left -= parts.keys()
   if not layouts:
     outsides = (OUTSIDE, "_", "-", "OUT", "NONE")
-    if not all(map(str.isdigit, tags)):  # perhaps ids
+    if not all(map(str.isdigit, tags)):  # else the tags may be ids
       outsides += ("0",)
     outside = next(filter(tags.__contains__, outsides), "")
     parts = {outside or OUTSIDE: (OUTSIDE, "")}
@@ -135,7 +136,7 @@ def recognize(tags: Collection[str]) -> Scheme:
     *_, only = pattern = PATTERNS[name]
     return len(letters & {*pattern}), only in letters, -len({*pattern})
 
-  name = max(PATTERNS, key=fit)  # the first of the best
+  name = max(PATTERNS, key=fit)  # of equally good ones, the first
   outsides = [tag for tag in _OUTSIDES if tag in tags] or [OUTSIDE]
   parts |= dict.fromkeys(outsides, (OUTSIDE, ""))
   return Scheme(name, layouts[0], parts, outsides[0], left - parts.keys())
@@ -144,8 +145,8 @@ def recognize(tags: Collection[str]) -> Scheme:
 def is_doubtful(scheme: Scheme, tags: Collection[str]) -> bool:
   """True if tags without a layout look like an unknown scheme.
 
-  Such tags differ only at the start, as BEGIN-PER and INSIDE-PER or BPER and
-  IPER do. Or all are numbers, perhaps ids of tags.
+  Such tags differ only at the start, as BEGIN-PER and INSIDE-PER do, or BPER
+  and IPER. If all tags are numbers, they may be ids of tags.
   """
   types = {*tags} - {scheme.outside}
   if scheme.layout or not types:
@@ -163,7 +164,10 @@ def is_doubtful(scheme: Scheme, tags: Collection[str]) -> bool:
 def _main_layout(
   tags: Collection[str], kinds: Collection[str]
 ) -> tuple[Layout, Parts] | None:
-  """Layout and parts of most tags, or None; `kinds` are types known already."""
+  """Finds the layout of most tags, and the parts of these tags, or None.
+
+  `kinds` are types that other layouts have shown.
+  """
   by_layout: dict[Layout, Parts] = defaultdict(dict)
   for tag in tags:
     for letter, separator, kind, is_suffix in (

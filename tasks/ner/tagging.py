@@ -52,10 +52,11 @@ class Settings(EvaluatedFineTuning, Packing):
 def tag_set(
   sentences: Iterable[Sentence], letters: Iterable[str] = ()
 ) -> tuple[str, ...]:
-  """All tags: "O", then the others by type and letter.
+  """Lists a model's tags: "O", then the others by type and letter.
 
-  Every type gets `letters` and the letters of all types: with B-PER, I-PER and
-  B-LOC, I-LOC is a tag, too. Tags of single words have no "O".
+  Every type gets `letters` and the letters of all types. So B-PER, I-PER and
+  B-LOC in the sentences make I-LOC a tag, too. Tags of single words have no
+  "O".
   """
   tags = _used(sentences)
   scheme = recognize(tags)
@@ -78,7 +79,7 @@ def _used(sentences) -> set[str]:
 def find_tags(
   train_file: str, columns: Columns, tag_scheme: str | None = None
 ) -> labels.LabelSet:
-  """`tag_set` of a training file; ValueError for a single tag."""
+  """Lists a training file's tags by `tag_set`; ValueError for a single tag."""
   sentences = examples.read_sentences(train_file, *columns)
   words = {word for sentence in sentences for word in sentence.words}
   if schemes.OUTSIDE in words and words <= recognize(words).parts.keys():
@@ -112,8 +113,9 @@ def read_tagged(
 ) -> list[Sentence]:
   """Reads sentences, with tags if the model knows every tag.
 
-  `tag_scheme` converts the tags. Raises OSError, or ValueError for another
-  layout or for missing tags that `needs_tags` demands.
+  Converts the tags to `tag_scheme`, if given. Raises OSError, or ValueError for
+  another layout. With `needs_tags`, tags that are missing or unknown raise
+  ValueError, too.
   """
   try:
     sentences = examples.read_sentences(path, *columns)
@@ -163,7 +165,10 @@ def _first_line(sentences, tags: Collection[str]) -> str:
 def find_scheme(
   sentences: Sequence[Sentence], known: Collection[str] = ()
 ) -> Scheme:
-  """Scheme of a file; `known` gives the layout if it has all tags."""
+  """Finds the scheme of a file's tags.
+
+  If the tags `known` include all of them, `known` gives the layout.
+  """
   used = _used(sentences)
   scheme = recognize(known if used <= {*known} else used)
   if not scheme.layout:
@@ -177,7 +182,7 @@ def find_scheme(
 def misfits(
   sentences: Sequence[Sentence], scheme: Scheme, other: Scheme
 ) -> list[str]:
-  """Lists, for messages, the words whose tags differ in another scheme."""
+  """Lists, for messages, tags that the scheme `other` would write otherwise."""
   return [
     f"line {line}: {tag!r}, where {other} has {expected!r}"
     for s in sentences
@@ -207,7 +212,7 @@ def _check_scheme(path, sentences, scheme, tags) -> None:
 
 
 def _convert(path, sentences, scheme, tag_scheme) -> list[Sentence]:
-  """Sentences with tags in the scheme of --tag_scheme."""
+  """Converts the tags of sentences to the scheme of --tag_scheme."""
   other = _first_line(sentences, scheme.others)
   if other or not scheme.name:
     raise UserError(

@@ -31,7 +31,7 @@ from training import inference
 
 @dataclass(frozen=True)
 class TagRecords(RecordDataset):
-  """Records of windows, and the sentences. `rows` are the windows."""
+  """Records of windows, the windows (`rows`), and their sentences."""
 
   token_fields = (*TOKENS, "label_ids")
 
@@ -99,7 +99,7 @@ class Ner(Task[Settings, TagRecords]):
     )
 
   def evaluate(self, model: keras.Model, records: TagRecords) -> Evaluation:
-    """Scores entities and words; with --do_eval, also writes the tags."""
+    """Scores entities and words; with --do_eval, also writes predictions."""
     settings, sentences = self.settings, records.sentences
     logits = word_logits(model, records, settings.eval_batch_size)
     sentences = metrics.in_learned_scheme(logits, self.labels, sentences)
@@ -114,7 +114,10 @@ class Ner(Task[Settings, TagRecords]):
     return Evaluation(results, self._judged(sentences, logits))
 
   def _judged(self, sentences, logits):
-    """Yields the sentences with tags and answers; `logits` are of all words."""
+    """Yields the sentences with their tags and the model's answers.
+
+    `logits` has the logits of all words.
+    """
     settings = self.settings
     texts = TextConfig(settings.tokenizer, settings.max_seq_length, self.labels)
     answers, first = Answers(texts), 0
@@ -147,7 +150,7 @@ class Ner(Task[Settings, TagRecords]):
 
   @staticmethod
   def served_model(settings: Settings) -> ServedModel:
-    """Makes the untrained model, and Answers with the words' tags."""
+    """Makes the untrained model, and Answers that give the words' tags."""
     if settings.document_context:
       logging.warning(
         "--document_context has no effect here: each sentence is read alone"

@@ -1,4 +1,4 @@
-"""Predicts the tokens behind [MASK], and whether a second text comes next.
+"""Predicts the tokens that [MASK] hides, and whether a second text comes next.
 
 Legend: T tokens, M masks, V vocabulary, K tokens for a mask.
 """

@@ -13,7 +13,7 @@ from storage import UserError
 
 @dataclass(frozen=True, kw_only=True)
 class Corpus(Settings):
-  """Text files, and the engine to read texts with."""
+  """Text files, and Beam's runner, which may read them."""
 
   input_file: str = common(
     None, "Text files or globs, comma-separated.", required=True
@@ -37,7 +37,10 @@ class Corpus(Settings):
   pipeline_options: str = device("", "Flags of --runner, as one text.")
 
   def runner_options(self) -> list[str]:
-    """Options for Beam from both flags; ValueError for unbalanced quotes."""
+    """Options for Beam from --runner and --pipeline_options.
+
+    Raises ValueError for unbalanced quotes.
+    """
     try:
       return [f"--runner={self.runner}", *shlex.split(self.pipeline_options)]
     except ValueError as error:

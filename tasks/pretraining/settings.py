@@ -140,11 +140,12 @@ def check_flags(settings: Settings) -> None:
 def find_schema(
   settings: Settings, paths: list[str], vocab_size: int
 ) -> Schema:
-  """Schema of pre-training files, from the first intact record of each.
+  """Finds the schema of pre-training files from each file's first record.
 
-  Raises ValueError if a file has other records, lengths or ids than the
-  settings allow, or if only some files are masked. Unmasked files need a
-  vocabulary with their ids of [CLS] and [SEP].
+  Reads the first intact record, if corrupt ones are allowed. Raises ValueError
+  if a file has other records, lengths or ids than the settings allow, or if
+  only some files are masked. Unmasked files need a vocabulary with the files'
+  ids of [CLS] and [SEP].
   """
   tokenizer = settings.tokenizer if settings.vocab_file else None
   # Builders write empty files if there are fewer instances than files.
@@ -192,8 +193,8 @@ def find_schema(
 def check_vocabularies(settings: Settings, paths: list[str]) -> None:
   """Raises ValueError if records have the ids of another vocabulary.
 
-  Indexes of record files have the fingerprint of their vocabulary; others pass.
-  `checks.check_run` has checked --vocab_file.
+  An index of a record file has the fingerprint of the file's vocabulary. Files
+  without a fingerprint pass. `checks.check_run` has checked --vocab_file.
   """
   marks = {path: record_scan.vocabulary(path) for path in paths}
   expected: dict[str, str | None] = {}

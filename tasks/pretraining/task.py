@@ -31,7 +31,7 @@ from training import step as steps
 
 
 def pretrain(settings: Settings) -> None:
-  """Trains, evaluates and exports, as the settings ask."""
+  """Trains, evaluates and exports, whichever the settings ask for."""
   run = Run(settings, model_files.config(settings))
   settings = run.settings
   if settings.do_train or settings.do_eval:
@@ -40,7 +40,7 @@ def pretrain(settings: Settings) -> None:
       train_set = train_data(settings, run.config)
   next_sentence = settings.objective == "mlm_nsp"
   objective = losses.pretraining(next_sentence=next_sentence)
-  evaluated = None  # last step
+  evaluated = None  # last step that was evaluated
   with run.strategy.scope():
     model = models.pretrainer(run.config, next_sentence=next_sentence)
     if settings.do_train:
@@ -106,7 +106,7 @@ def _records(
   if settings.objective in SIDES:
     reader = None if settings.special_tokens else tokenizer
     causal_targets = CausalTargets(settings.objective, reader)
-  # The program has checked all files, so one is enough here.
+  # The program has already checked all files. One file is enough here.
   path = next(filter(files.size, paths), paths[0])
   return PretrainingInput(
     paths,
@@ -129,7 +129,7 @@ def _weighted_sources(settings: Settings):
   """Files and weight of each pattern of --input_file."""
   groups = [files.expand(pattern) for pattern in settings.patterns]
   weights = pretraining_settings.sampling_weights(settings)
-  if not weights:  # bytes count records, which have nearly the same size
+  if not weights:  # by size: records have nearly the same number of bytes
     sizes = [sum(map(files.size, paths)) for paths in groups]
     if not all(sizes):
       empty = settings.patterns[sizes.index(0)]
@@ -172,7 +172,7 @@ class FillMask(TextSignature):
     return parts.with_values(ids).merge_dims(1, 2)
 
   def from_text(self, model, text: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Computes what Answers.decode returns, for texts, [B] string.
+    """Computes what Answers.decode returns. `text` is [B] string.
 
     `tokens` and `probabilities` are [B, M, K], padded with "" and zeros.
     """
@@ -202,7 +202,7 @@ class FillMask(TextSignature):
 
 
 def served_model(settings: Settings) -> ServedModel:
-  """Makes the untrained model, with the checkpoint's heads, and Answers."""
+  """Makes Answers, and the untrained model with the heads of the checkpoint."""
   pretraining_settings.check_export(settings)
   kinds = checkpoint_files.kinds_at(checks.checkpoint(settings))
   config = TextConfig(settings.tokenizer, settings.max_seq_length)

@@ -1,4 +1,4 @@
-"""Answers questions about contexts, with the answers' positions."""
+"""Answers questions about contexts, and locates the answers in the contexts."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -21,8 +21,8 @@ class Answers(answers.Answers):
   """Answers (serving.answers.Answers) of run_squad.py.
 
   `windows` and `decoding` are fields of a WindowConfig and a DecodingConfig.
-  Without `dynamic_padding` windows are padded to full length, and the n best
-  may contain positions of padding, as in the original.
+  Without `dynamic_padding`, windows are padded to full length. Positions of
+  padding may then be among the n best starts and ends, as in the original.
   """
 
   task = "squad"
@@ -62,11 +62,11 @@ class Answers(answers.Answers):
 
     `score` is start logit plus end logit, `probability` the softmax over the n
     best. `start` and `end` count characters, -1 if the answer is not in the
-    context. Without a candidate text, version 1.1 answers "empty" with score 0,
-    and version 2 answers "". Version 2 also answers "" if `null_odds` exceeds
-    the threshold: the score of "" minus the score of the best text.
-    `best_answer` etc. always describe the best text. With `export_top_k`,
-    `answers` etc. list the n best.
+    context. If there is no candidate text, version 1.1 answers "empty" with
+    score 0, and version 2 answers "". `null_odds` is the score of "" minus the
+    score of the best text. Version 2 also answers "" if `null_odds` exceeds the
+    threshold. `best_answer` etc. always describe the best text. With
+    `export_top_k`, `answers` etc. list the n best.
     """
     example, windows, words = encoded.context
     answer_text = decoding.AnswerText(self.config.tokenizer)

@@ -21,9 +21,9 @@ from storage import UserError
 from tasks.squad.examples import SquadExample
 from tasks.squad.records import Window
 
-# Null odds of a question without a candidate text: above any threshold.
+# Null odds if there is no candidate text: above any threshold.
 NO_ANSWER_ODDS = 1_000_000.0
-# Probability of a text that is improbable for every model of an ensemble.
+# Least probability of a text in an ensemble, because log(0) is undefined.
 LEAST_PROBABILITY = 1e-300
 # Start and end logits of a window: [T] each, or [T, M] for an ensemble.
 Logits = tuple[np.ndarray, np.ndarray]
@@ -72,11 +72,11 @@ def decode(
 ) -> Predictions:
   """Predicts an answer to each question.
 
-  A question has no candidate text if there is no token, or no allowed span
-  among the best. Version 1.1 then answers "empty", as the original does. In
-  version 2, where the original fails, the answer is "" with NO_ANSWER_ODDS. In
-  an ensemble, a text has the mean of the models' probabilities, and the mean's
-  logarithm as score.
+  A question has no candidate text if the paragraph has no token, or if the best
+  spans are not allowed. Version 1.1 then answers "empty", as the original does.
+  In version 2, where the original fails, the answer is "" with NO_ANSWER_ODDS.
+  In an ensemble, a text has the mean of the models' probabilities, and the
+  mean's logarithm as score.
 
   Raises ValueError unless windows are in the order of the examples, and
   `logits` in the order of the windows.
@@ -117,8 +117,8 @@ class AnswerText:
 
     The tokens "steve smith" give "Steve Smith" of the words "Steve Smith's".
     The tokenizer splits and spells the words, so that the tokens can be found
-    there. Then the method counts characters other than blanks. If that fails,
-    returns all words.
+    in the result. Counting characters other than blanks leads back to the
+    words. If that fails, returns all words.
     """
     pieces = self._tokenizer.convert_ids_to_tokens(window.ids[start : end + 1])
     first = window.token_word_ids[start - window.context_offset]
@@ -178,11 +178,12 @@ def _n_best(windows, logits, words, answer_text, config) -> list[_Entry]:
 def _candidates(
   windows, logits, null, config
 ) -> Iterator[tuple[int, int, int]]:
-  """Yields window, start and end of spans, best first, equal ones by window.
+  """Yields window, start and end of spans, the best first.
 
-  Start and end are in the paragraph, among the K best of their window. The
-  start token has the most context in this window. Version 2 adds the empty
-  answer (0 to 0), after spans of the same score.
+  Spans of equal score come in the order of the windows. Start and end are in
+  the paragraph, among the K best of their window. The start token has the most
+  context in this window. Version 2 adds the empty answer (0 to 0), after spans
+  of the same score.
   """
   columns: list[tuple] = []
   for number, window in enumerate(windows):

@@ -151,7 +151,7 @@ class _Paragraph:
     self._length = len(context)
 
   def locate(self, answer: object, source: str) -> Answer | None:
-    """Words of an answer; None if the words do not contain the answer."""
+    """Finds the words of an answer; None if they do not contain the answer."""
     text = _get(answer, "text", source, str)
     if not text.strip():
       logging.warning(

@@ -28,7 +28,7 @@ _REMOVED = str.maketrans(dict.fromkeys(string.punctuation))
 
 
 def write_predictions(predictions: Predictions, output_dir: str) -> None:
-  """Writes, or replaces, the original's two or three files."""
+  """Writes the original's files: two for version 1.1, three for version 2."""
   for name, content in (
     ("predictions.json", predictions.answers),
     ("nbest_predictions.json", predictions.nbest),
@@ -48,14 +48,15 @@ def score(
   version_2_with_negative: bool,
   f1_unit: str = "word",
 ) -> dict[str, float]:
-  """Compares answers with the annotators' answers; {} if a file has none.
+  """Compares answers with the annotators' answers; {} if these are missing.
 
   Version 1.1 has exact_match and f1. A question without a prediction is wrong.
 
-  Version 2 has exact, f1 and total of all questions, of answerable ones
-  (HasAns_...) and of unanswerable ones (NoAns_...). Null odds add best_exact
-  and best_f1, and the best thresholds best_exact_thresh and best_f1_thresh. A
-  question without a prediction does not count.
+  Version 2 has exact, f1 and total of all questions, of answerable questions
+  (HasAns_...) and of unanswerable questions (NoAns_...). If there are null
+  odds, it adds best_exact and best_f1, and the thresholds that give these
+  scores, best_exact_thresh and best_f1_thresh. A question without a prediction
+  is not scored.
   """
   if remedy := remedy_of_unscored(examples, version_2_with_negative):
     logging.info("no scores: not every question has answers; %s", remedy)
@@ -89,7 +90,7 @@ def is_exact(
 def score_characters(
   examples: Sequence[SquadExample], predictions: Predictions
 ) -> dict[str, float]:
-  """Exact match and F1 of characters, as in KorQuAD's official evaluator."""
+  """Exact match, and F1 of characters, as in KorQuAD's official evaluator."""
 
   def words(text):
     return text.translate(_TO_BLANKS).lower().translate(_REMOVED).split()
@@ -122,7 +123,7 @@ def write_scores(scores: Mapping[str, float], output_dir: str) -> None:
 def save_threshold(
   path: str, scores: Mapping[str, float], null_odds: Mapping[str, float]
 ) -> None:
-  """Writes the null threshold with the best F1, if scores have one."""
+  """Writes the null threshold that gives the best F1, if scores name one."""
   if "best_f1_thresh" in scores:
     best = scores["best_f1_thresh"]
     if _rejects_all(scores, null_odds):
@@ -131,7 +132,10 @@ def save_threshold(
 
 
 def _rejects_all(scores, null_odds):
-  """True if a model that answers nothing scores best (the evaluator's 0.0)."""
+  """True if scores are best when the model answers nothing.
+
+  The evaluator then gives the threshold 0.0.
+  """
   return scores.get("best_f1_thresh") == 0.0 and 0.0 not in null_odds.values()
 
 
@@ -158,7 +162,7 @@ def warn_of_silence(
 def warn_of_words(
   path: str, questions: Sequence[SquadExample], version_2_with_negative: bool
 ) -> None:
-  """Warns if answers have no blanks between words, so that F1 finds none."""
+  """Warns if answers have no blanks, so that F1 finds no words in them."""
   answers = [text for one in questions for text in one.answer_texts or ()]
   unspaced = [text for text in answers if _UNSPACED.search(text)]
   if 2 * len(unspaced) > len(answers):
@@ -183,7 +187,7 @@ def load_threshold(path: str) -> float:
 def remedy_of_unscored(
   examples: Sequence[SquadExample], version_2_with_negative: bool
 ) -> str:
-  """Advice if questions lack answers, as in a test set; else ""."""
+  """Says what to do if questions lack answers, as in a test set; else ""."""
   if version_2_with_negative:
     is_known = all(example.answer_texts is not None for example in examples)
     return "" if is_known else 'each needs the field "answers", [] for none'
@@ -198,7 +202,7 @@ def _score_v2(articles, predictions):
   # No null odds here: the evaluator would drop answers with odds above 1.0,
   # and the answers depend on the threshold already.
   scores = squad_evaluate_v2_0.evaluate(articles, predictions.answers)
-  unused = ("final_", "pr_")  # scores by threshold, with all odds zero
+  unused = ("final_", "pr_")  # scores by threshold, useless without odds
   results = {k: v for k, v in scores.items() if not k.startswith(unused)}
   if predictions.null_odds:
     # The search for thresholds takes the best texts, without a threshold.

@@ -29,7 +29,7 @@ class WindowConfig:
 
   max_seq_length: int = 384
   max_query_length: int = 64
-  doc_stride: int = 128  # capped, so that windows leave no token out
+  doc_stride: int = 128  # capped, so that no token falls between two windows
 
   def __post_init__(self):
     if self.max_seq_length <= self.max_query_length + 3:
@@ -47,9 +47,9 @@ class Window(NamedTuple):
   ids: list[int]  # [N]
   context_offset: int  # position of the first token of the paragraph
   token_word_ids: np.ndarray  # [D] int32, index of each token's word
-  # [D] bool, True in the first window that gives a token most context.
+  # [D] bool, True if this is the first window that gives a token most context.
   is_max_context: np.ndarray
-  # Positions of the answer's first and last token; 0 if the window lacks one.
+  # Positions of the answer's first and last token, or 0 and 0.
   start: int
   end: int
   is_impossible: bool  # the example has no answer
@@ -101,7 +101,7 @@ def rows(
 class _Document(NamedTuple):
   ids: list[int]
   word_ids: np.ndarray  # int32, index of each token's word
-  word_starts: list[int]  # index of each word's first token; last, the end
+  word_starts: list[int]  # index of each word's first token, then the end
 
 
 class WindowMaker:
@@ -164,7 +164,11 @@ class WindowMaker:
     return self._last[1]
 
   def _token_span(self, document: _Document, answer: Answer):
-    """First and last token of an answer, or of its words if it is not found."""
+    """First and last token of an answer.
+
+    If the tokens of its words do not contain the tokens of its text, returns
+    the first and last token of the words.
+    """
     first = document.word_starts[answer.start]
     last = document.word_starts[answer.end + 1] - 1
     expected = self._ids(answer.text)

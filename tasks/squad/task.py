@@ -73,7 +73,7 @@ class Squad(Task[Settings, SquadRecords]):
     return len(records.questions)
 
   def convert(self, split: str) -> SquadRecords:
-    """Converts the questions of a split to records, and writes these."""
+    """Converts the questions of a split to records, and writes the records."""
     settings, questions = self.settings, self.examples[split]
     is_training = split == "train"
     if is_training:
@@ -116,13 +116,13 @@ class Squad(Task[Settings, SquadRecords]):
   def answer(self, model: keras.Model, dataset: SquadRecords) -> Predictions:
     """Answers all questions."""
     settings = self.settings
-    config = settings.decoding(null_threshold(settings))  # before the work
+    config = settings.decoding(null_threshold(settings))  # fails before work
     logits: list[decoding.Logits] = []
     if dataset.rows:
       outputs = inference.outputs(model, dataset, settings.predict_batch_size)
       pairs = outputs["start_logits"], outputs["end_logits"]
       logits = [*zip(*pairs, strict=True)]
-    if settings.dynamic_padding:  # values of padding may be undefined
+    if settings.dynamic_padding:  # the logits of padding may be undefined
       rows = zip(dataset.rows, logits, strict=True)
       logits = [(s[: len(w.ids)], e[: len(w.ids)]) for w, (s, e) in rows]
     texts = decoding.AnswerText(settings.tokenizer)
@@ -132,7 +132,7 @@ class Squad(Task[Settings, SquadRecords]):
   def score(
     self, dataset: SquadRecords, predictions: Predictions
   ) -> dict[str, float]:
-    """Writes and returns scores; empty if right answers are unknown."""
+    """Writes and returns scores; returns {} if right answers are unknown."""
     settings, questions = self.settings, dataset.questions
     version_2, unit = settings.version_2_with_negative, settings.f1_unit
     scores = metrics.score(questions, predictions, version_2, unit)
@@ -181,7 +181,10 @@ class Squad(Task[Settings, SquadRecords]):
   def predict(
     self, model: keras.Model, split: str, records: SquadRecords, step: int
   ) -> Evaluation:
-    """Writes answers, and scores and threshold if right answers are known."""
+    """Writes answers.
+
+    If the right answers are known, also writes scores and threshold.
+    """
     settings, predictions = self.settings, self.answer(model, records)
     metrics.write_predictions(predictions, settings.output_dir)
     scores = self.score(records, predictions)

@@ -14,7 +14,7 @@ from data.write_records import log_lengths
 CLS, SEP = 101, 102
 
 
-def test_lengths_are_counted_before_truncation(tmp_path):
+def test_a_row_has_the_length_before_truncation(tmp_path):
   path = tmp_path / "vocab.txt"
   path.write_text("[CLS]\n[SEP]\n[UNK]\na\nb\n")
   encoder = features.RowEncoder(FullTokenizer(path), 6)
@@ -63,7 +63,7 @@ def test_random_truncation_equals_removing_single_tokens(a, b, limit, seed):
   assert other.getstate() == rng.getstate()
 
 
-def test_a_text_of_a_million_tokens_is_cut_at_once():
+def test_a_text_of_a_million_tokens_is_truncated_fast():
   text = list(range(1_000_000))
   instances.truncate_pair_at_random(text, [1] * 60, 125, Random(1))
   assert len(text) == 65
@@ -75,7 +75,7 @@ def test_a_text_of_a_million_tokens_is_cut_at_once():
 @pytest.mark.parametrize(
   ("longest", "expected"), [(1, 8), (8, 8), (9, 12), (12, 12), (0, 8)]
 )
-def test_a_length_is_rounded_up_to_a_multiple(longest, expected):
+def test_a_trimmed_length_is_rounded_up_to_a_multiple(longest, expected):
   mask = np.zeros((3, 12), np.int32)
   mask[1, :longest] = 1
   batch = {"input_ids": tf.constant(mask * 7), "input_mask": tf.constant(mask)}
@@ -86,7 +86,7 @@ def test_a_length_is_rounded_up_to_a_multiple(longest, expected):
   assert result["label_ids"].shape == (3, 12)  # twelve labels, not tokens
 
 
-def test_choices_are_cut_together_and_a_hole_in_the_mask_is_no_padding():
+def test_choices_are_trimmed_together_and_a_gap_in_the_mask_stays():
   for mask, shape in (
     ([[[1] * 9 + [0] * 11, [1] + [0] * 19]], (1, 2, 16)),  # [B, C, T]
     ([[1] + [0] * 7 + [1] + [0] * 11], (1, 16)),
@@ -101,7 +101,7 @@ def test_choices_are_cut_together_and_a_hole_in_the_mask_is_no_padding():
 # --- Lengths of texts in the log ---------------------------------------------
 
 
-def test_long_texts_are_counted_and_a_length_is_suggested(log):
+def test_the_log_counts_long_texts_and_suggests_a_length(log):
   log_lengths("train.tsv", {30: 90, 100: 9, 300: 1}, 64)
   [record] = log.records
   assert record.levelname == "WARNING"
@@ -122,7 +122,7 @@ def test_the_log_has_one_text_in_the_singular(log):
   assert "max_text_length=100 would hold 100.0 %" in log.text
 
 
-def test_few_long_texts_cause_no_warning_and_no_long_text_no_line(log):
+def test_few_long_texts_cause_an_info_and_short_texts_no_message(log):
   log_lengths("x", {30: 999, 100: 1}, 64)
   assert [record.levelname for record in log.records] == ["INFO"]
   log.clear()

@@ -39,12 +39,12 @@ def test_the_labels_of_a_cell_are_split(cell, expected):
 
 
 @pytest.mark.parametrize("cell", ["a||b", "|", '["a", ""]', "[null]", "[[1]]"])
-def test_cells_with_blank_labels_are_named(cell):
+def test_cells_with_blank_labels_are_reported(cell):
   with pytest.raises(ValueError, match=r"t\.tsv, line 3: .* blank or not text"):
     labels.split(cell, "t.tsv, line 3")
 
 
-def test_what_is_saved_is_loaded(tmp_path):
+def test_saved_labels_are_loaded_unchanged(tmp_path):
   folder = str(tmp_path / "new")
   names = ("not bad", "é", "\u2028", " x ")
   assert labels.save(names, folder).endswith("labels.txt")
@@ -58,7 +58,7 @@ def test_a_label_that_a_file_cannot_hold_is_refused(tmp_path, names):
   assert not list(tmp_path.iterdir())
 
 
-def test_a_missing_file_is_named(tmp_path):
+def test_a_missing_labels_txt_is_reported(tmp_path):
   with pytest.raises(OSError, match=r"cannot read .*labels\.txt"):
     labels.load(str(tmp_path))
 
@@ -70,7 +70,9 @@ def test_a_missing_file_is_named(tmp_path):
     ("\ufeffa\nb\na\n", "labels.txt has the label 'a' 2 times"),
   ],
 )
-def test_a_file_that_is_empty_or_repeats_is_named(tmp_path, content, message):
+def test_a_file_that_is_empty_or_repeats_a_label_is_refused(
+  tmp_path, content, message
+):
   (tmp_path / "labels.txt").write_text(content, encoding="utf-8")
   with pytest.raises(ValueError, match=message):
     labels.load(str(tmp_path))
@@ -94,14 +96,16 @@ def _choose(tmp_path, known=(), result=(), **options):
     ("", "abc", False, "abc"),
   ],
 )
-def test_labels_are_chosen(tmp_path, known, result, is_training, expected):
+def test_labels_come_from_a_checkpoint_or_a_training_file(
+  tmp_path, known, result, is_training, expected
+):
   chosen = _choose(tmp_path, known, result, is_training=is_training)
   assert chosen == tuple(expected)
   from_start = chosen == tuple(known)
   assert chosen.source.endswith("labels.txt" if from_start else "train.tsv")
 
 
-def test_other_labels_are_refused_unless_labels_txt_names_them(tmp_path):
+def test_labels_unlike_the_checkpoints_are_refused_without_labels_txt(tmp_path):
   start = f"{tmp_path}/start/labels.txt"
   parts = "the labels are x, y (of train.tsv)", f"is for a, b (of {start})"
   with pytest.raises(ValueError) as error:
@@ -112,7 +116,7 @@ def test_other_labels_are_refused_unless_labels_txt_names_them(tmp_path):
   assert _choose(tmp_path, "ab", "xy") == ("y", "x")
 
 
-def test_a_checkpoint_of_different_labels_is_warned_of(tmp_path, caplog):
+def test_a_checkpoint_with_other_labels_causes_a_warning(tmp_path, caplog):
   path = labels.save(["CON", "PRO"], str(tmp_path))
   labels.warn_if_others(("con", "pro"), path)
   labels.warn_if_others(("con", "pro", "neutral"), path)  # the head is new
@@ -130,13 +134,13 @@ def test_a_label_set_is_copied_with_its_source():
   assert labels.known_labels(("a", "b")) == "a, b"
 
 
-def test_unknown_labels_have_a_remedy(tmp_path):
+def test_the_message_about_unknown_labels_has_a_remedy(tmp_path):
   labels.save("ab", str(tmp_path / "out"))
   known = labels.known_labels(_choose(tmp_path, "", "xyz"))
   assert f"give init_checkpoint={tmp_path / 'out'} and another" in known
 
 
-def test_labels_are_counted(log):
+def test_the_log_counts_the_examples_of_each_label(log):
   labels.log_labels("train.tsv", ["b", "a", "b", "b"], ["a", "b", "c"])
   assert log.messages == [
     "train.tsv: 4 examples; b: 3 (75.0 %), a: 1 (25.0 %)",
@@ -148,7 +152,7 @@ def test_labels_are_counted(log):
   assert "x: 1 example; a: 1" in log.text
 
 
-def test_labels_that_differ_in_case_or_blanks_are_named(log, monkeypatch):
+def test_labels_that_differ_in_case_or_blanks_are_reported(log, monkeypatch):
   monkeypatch.setattr(logging, "_log_counter_per_token", {})
   for name in ("train.tsv", "dev.tsv"):
     labels.log_labels(name, ["Sport", "sport", "spo rt", "music"])
@@ -167,7 +171,7 @@ def test_labels_that_look_alike_are_shown_by_their_characters(log):
     assert f"'{name}' (1)" in log.text
 
 
-def test_labels_other_than_the_teachers_are_named():
+def test_labels_other_than_the_teachers_are_refused():
   known = labels.LabelSet(("a", "b"))
   for others in (("b", "a"), ("a", "b", "c")):
     with pytest.raises(ValueError, match="teacher=big has other labels, or"):

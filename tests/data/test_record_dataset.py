@@ -50,7 +50,9 @@ def _outputs(recorded, batch_size):
   ("batch_size", "multiple", "spare"),
   [(1, 8, 0), (4, 0, 3), (4, 8, 3), (11, 8, 0), (11, 0, 0), (50, 8, 3)],
 )
-def test_outputs_are_in_order(tmp_path, batch_size, multiple, spare):
+def test_outputs_are_in_the_order_of_the_records(
+  tmp_path, batch_size, multiple, spare
+):
   recorded = _recorded(tmp_path, multiple, spare=spare)
   result = _outputs(recorded, batch_size)
   expected = [(i + 1) * length for i, length in enumerate(LENGTHS)]
@@ -93,7 +95,7 @@ def test_padding_rows_come_after_all_examples(tmp_path):
       assert not value.numpy()[3:].any(), name
 
 
-def test_batches_of_choices_are_filled_up_too(tmp_path):
+def test_the_last_batch_of_choices_is_padded_to_full_size(tmp_path):
   path, schema = str(tmp_path / "records"), features.multiple_choice(T, C)
   ones = {name: [1] * feature.size for name, feature in schema.items()}
   rows = [ones | {"label_ids": [number]} for number in range(3)]
@@ -107,7 +109,7 @@ def test_batches_of_choices_are_filled_up_too(tmp_path):
 
 @pytest.mark.parametrize("choices", [0, C])
 def test_training_by_length_needs_little_padding(tmp_path, choices):
-  """Examples have 1 to T tokens; the longest choice counts."""
+  """Examples have 1 to T tokens; of choices, the longest gives the length."""
   path, schema = str(tmp_path / "records"), features.classification(T)
   rows = [_row(number, number % T + 1) for number in range(200)]
   if choices:
@@ -128,7 +130,9 @@ def test_training_by_length_needs_little_padding(tmp_path, choices):
   np.testing.assert_array_equal(next(iter(again))["label_ids"], seen[101])
 
 
-def test_batches_by_length_are_shuffled_differently(tmp_path, monkeypatch):
+def test_batches_by_length_have_an_order_for_each_window_and_seed(
+  tmp_path, monkeypatch
+):
   """The order depends on window and seed, even if all lengths are equal."""
   monkeypatch.setattr(records, "GROUPED", 5)
   recorded = _recorded(tmp_path, 8, lengths=[5] * 60)
@@ -158,8 +162,8 @@ def test_an_epoch_by_length_has_every_example_once(tmp_path, batch_size):
   assert (epochs[0] != epochs[1]).any()
 
 
-def test_sources_by_length_are_mixed_without_an_epoch(tmp_path):
-  """Only at the end of an epoch may lengths differ; a mix has no epoch."""
+def test_a_mix_by_length_is_sorted_across_epochs(tmp_path):
+  """Lengths may differ only at the end of an epoch. A mix has no epoch."""
   schema = features.classification(T)
   sources = []
   for name, lengths in (("a", (1, T, 3)), ("b", (2, T - 1, 5, T - 3))):
@@ -173,7 +177,7 @@ def test_sources_by_length_are_mixed_without_an_epoch(tmp_path):
   assert sum(np.ptp(pairs, axis=1) > 0) < 7
 
 
-def test_outputs_of_every_token_are_filled_up(tmp_path):
+def test_outputs_of_tokens_are_equal_with_and_without_trimming(tmp_path):
   model = models.span_labeler(toy.config())
   plain, trimmed = (
     inference.outputs(model, _recorded(tmp_path, is_static), 4)["start_logits"]

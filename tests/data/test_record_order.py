@@ -39,14 +39,16 @@ def _read(sources, number, seed=1, position=0, cache=None):
   return np.array([int(x) for x in dataset.take(number).as_numpy_iterator()])
 
 
-def test_an_epoch_is_every_record_once_and_no_two_are_alike(paths):
+def test_each_epoch_has_every_record_once_in_another_order(paths):
   result = _read([Source(paths)], 390).reshape(3, 130)
   for epoch in result:
     assert sorted(epoch) == list(range(130))
   assert len({tuple(epoch) for epoch in result}) == 3
 
 
-def test_every_part_is_shuffled_differently(tmp_path, monkeypatch):
+def test_windows_epochs_seeds_and_sources_are_shuffled_differently(
+  tmp_path, monkeypatch
+):
   monkeypatch.setattr(records, "_ROUND", 100)
   files = [_write(tmp_path / str(n), range(n, n + 96)) for n in (0, 96)]
   sources = [Source([path]) for path in files]
@@ -87,7 +89,7 @@ def test_the_order_is_the_same_from_any_position(is_mixed, paths):
     np.testing.assert_array_equal(result, expected[skip : skip + 150])
 
 
-def test_a_resumed_training_skips_what_it_read(paths, tmp_path):
+def test_a_resumed_training_does_not_read_earlier_windows(paths, tmp_path):
   cache = str(tmp_path / "index.npz")
   source = [Source(paths[3:])]
   expected = _read(source, 80, 5, cache=cache)

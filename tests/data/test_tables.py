@@ -178,7 +178,7 @@ def test_quotes_after_the_first_lines_of_a_tsv_are_reported(tmp_path, caplog):
   caplog.clear()
   *_, row = _read(tmp_path, "t.tsv", content, dialect=("tab", "utf-8"))
   assert row.values["a"] == 'so "it" was'
-  _read(tmp_path, "t.tsv", content, dialect=None)  # of GLUE
+  _read(tmp_path, "t.tsv", content, dialect=None)  # as a file of GLUE
   assert not caplog.text
   with pytest.raises(UserError, match=r"line 1002: 1 col.*give delimiter=tab"):
     _read(tmp_path, "u.tsv", content.replace("so ", "so\n"))
@@ -224,7 +224,9 @@ def test_a_delimiter_is_a_character_or_its_name(tmp_path, delimiter, character):
     ("t.jsonl", "cp1252", "cp1252"),
   ],
 )
-def test_an_encoding_is_read(tmp_path, name, encoding, given):
+def test_a_byte_order_mark_or_the_given_encoding_decodes_a_table(
+  tmp_path, name, encoding, given
+):
   text = '{"a": "schön – gut"}' if "json" in name else "a;b\nschön – gut;1\n"
   content = text.encode(encoding)
   [row] = _read(tmp_path, name, content, dialect=(None, given))
@@ -251,13 +253,15 @@ def test_utf8_under_another_encoding_is_reported_once(tmp_path, caplog):
     ((None, "utf-8"), "t.csv looks like UTF-16: give encoding=utf-16-le"),
   ],
 )
-def test_a_dialect_that_does_not_fit_is_named(tmp_path, dialect, message):
+def test_a_delimiter_or_encoding_that_does_not_fit_is_reported(
+  tmp_path, dialect, message
+):
   content = "a,b\nx,é\n".encode("utf-16-le")
   with pytest.raises(UserError, match=message):
     _read(tmp_path, "t.csv", content, dialect=dialect)
 
 
-def test_blank_texts_are_counted_with_their_lines(tmp_path, caplog):
+def test_blank_texts_are_reported_with_their_lines(tmp_path, caplog):
   content = 'a,b,c\n ,x,\n"\n",y,1\nz,\u200b \0,\nv,w,\n'
   assert len(_read(tmp_path, "t.csv", content, is_text="ab".__contains__)) == 4
   assert caplog.messages == [
@@ -310,7 +314,7 @@ def test_errors_name_the_line(tmp_path, name, content, message):
 
 
 @pytest.mark.parametrize("value", [["x"], {"en": "x"}])
-def test_a_list_is_no_text(tmp_path, value):
+def test_a_list_in_a_column_of_texts_is_refused(tmp_path, value):
   content = json.dumps({"a": "x", "b": value})
   [row] = _read(tmp_path, "t.jsonl", content, is_text="a".__contains__)
   assert row.values["b"] == json.dumps(value)
@@ -318,7 +322,7 @@ def test_a_list_is_no_text(tmp_path, value):
     _read(tmp_path, "t.jsonl", content, is_text="b".__contains__)
 
 
-def test_broken_rows_can_be_left_out(tmp_path, caplog):
+def test_skip_broken_leaves_out_rows_of_a_wrong_width(tmp_path, caplog):
   content = "a\tb\n1\t2\nx\ny\t1\t2\n3\t4\n"
   rows = _read(tmp_path, "t.tsv", content, skip_broken=True)
   assert [row.line for row in rows] == [2, 5]

@@ -19,13 +19,13 @@ def _full(lower=True):
 
 
 @pytest.mark.parametrize("char", ["a", "é", "力", "\U0001f989"])
-def test_the_longest_word_has_200_characters(char):
+def test_a_word_of_more_than_200_characters_is_unknown(char):
   pieces = tokenization.WordpieceTokenizer({char: 0, f"##{char}": 1}).tokenize
   assert pieces(200 * char) == [char, *[f"##{char}"] * 199]
   assert pieces(f"{char} {201 * char} {char}") == [char, "[UNK]", char]
 
 
-def test_the_length_of_a_word_counts_no_accents():
+def test_accents_do_not_add_to_the_length_of_a_word():
   assert "[UNK]" not in _full().tokenize("a\u0301" * 200)
   assert _full().tokenize("a\u0301" * 201) == ["[UNK]"]
 
@@ -61,7 +61,7 @@ def test_the_case_of_released_models_is_known(folder):
       check(not lower_cased, path, "input")
 
 
-def test_the_case_of_other_models_is_not():
+def test_models_with_other_names_allow_both_cases():
   paths = None, "", "bert_model.ckpt", "mine/bert_model.ckpt", "cased.ckpt"
   for flag, path in itertools.product((True, False), paths):
     tokenization.validate_case_matches_checkpoint(flag, path)
@@ -76,7 +76,9 @@ SIZES = st.sampled_from([1, 7, 10**6])
 
 
 @given(st.lists(st.one_of(TEXTS, LINES)), st.booleans(), SIZES)
-def test_the_cache_changes_nothing(texts, lower, max_pieces):
+def test_the_cache_gives_the_same_ids_as_the_tokenizer(
+  texts, lower, max_pieces
+):
   full = _full(lower)
   cached = tokenization.CachedTokenizer(full, max_pieces)
   for text in [*texts, *texts, "a" * 300]:
@@ -113,7 +115,9 @@ A = "a" * 100
     ([A, A, f"{A}a", f"{A}a"], 99, [A, f"{A}a", f"{A}a"]),
   ],
 )
-def test_the_cache_saves_work(monkeypatch, lines, max_pieces, split):
+def test_the_cache_tokenizes_as_few_pieces_as_possible(
+  monkeypatch, lines, max_pieces, split
+):
   tokenized = []
   full = tokenization.FullTokenizer(VOCAB)
   tokenize = full.tokenize
@@ -140,7 +144,7 @@ def _path(tmp_path, monkeypatch):
   return path
 
 
-def test_the_ending_of_a_file_says_its_kind(path, tmp_path):
+def test_the_extension_of_a_vocabulary_chooses_the_tokenizer(path, tmp_path):
   tokens = tokenization.open_tokenizer(path).tokenize("aB c")
   assert tokens == ["\u2581a", "b", "<unk>"]
   for name in ("vocab.txt", "vocab"):

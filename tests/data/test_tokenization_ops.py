@@ -89,7 +89,7 @@ GENERATORS += [long_words, controls, invalid]
 
 
 @pytest.mark.parametrize("generator", GENERATORS)
-def test_the_graph_agrees_with_the_specification(pair, generator):
+def test_the_graph_agrees_with_the_python_tokenizer(pair, generator):
   full, graph = pair
   rng = random.Random(0)
   number = 200 if generator is long_words else 1500
@@ -122,7 +122,7 @@ def test_the_graph_works_in_a_dataset_and_without_texts():
   assert ids(graph, []) == []
 
 
-def test_the_graph_agrees_for_repeated_and_padded_lines(tmp_path):
+def test_the_graph_agrees_for_odd_lines_of_a_vocabulary(tmp_path):
   path = tmp_path / "vocab.txt"
   path.write_text("[UNK]\na\n b \n\na\n\nc d\n\u2028\n##e", encoding="utf-8")
   full = tokenization.FullTokenizer(path)
@@ -188,7 +188,7 @@ def test_the_graph_agrees_for_any_vocabulary(seed, tmp_path):
   "longest", ["##bcdefghijk", "abcdefghijk", "##ééééé", "##é##é"]
 )
 def test_the_longest_piece_may_be_any_token(longest, tmp_path):
-  """With or without "##", with any characters, and longer than [UNK]."""
+  """It may begin with "##", have any characters, and be longer than [UNK]."""
   path = tmp_path / "vocab.txt"
   vocab.save(["[UNK]", "a", "##b", "##c", longest], path)
   full = tokenization.FullTokenizer(path, do_lower_case=False)
@@ -230,7 +230,7 @@ def _ragged(lists):
 
 
 @given(_rows, st.integers(0, 20))
-def test_pairs_are_shortened_alike(rows, limit):
+def test_the_graph_truncates_pairs_as_features_py_does(rows, limit):
   each = tf.range(limit, limit + 3 * len(rows), 3, tf.int64)
   for limits in (limit, each):
     first, second = _texts(rows)
@@ -257,7 +257,7 @@ def _lists(inputs):
 
 
 @given(_rows)
-def test_rows_are_joined_alike(rows):
+def test_the_graph_joins_rows_as_features_py_does(rows):
   first, second = _texts(rows)
   result = ops.join(_ragged(first), None, CLS, SEP)
   assert _lists(result) == _expected(first, [None] * len(rows))
@@ -269,7 +269,7 @@ def test_rows_are_joined_alike(rows):
   assert _lists(result) == _expected(first, second)
 
 
-def test_rows_of_an_empty_batch_have_a_length():
+def test_rows_of_an_empty_batch_have_two_columns():
   nothing, has_second = _ragged([]), tf.zeros([0], tf.int64)
   for second in (None, nothing):
     for value in ops.join(nothing, second, CLS, SEP, has_second).values():

@@ -33,7 +33,7 @@ def _ids(tokens):
   [
     # A repeated line has the last id and the first position.
     ("a\n b\nc\nb\t\n\n\r\nd", {"a": 0, "b": 3, "c": 2, "": 5, "d": 6}),
-    # Lines end at newlines only, and every line counts.
+    # Lines end at newlines only, and every line has an id.
     ("a\u2028b\r\nc\rd\n", {"a\u2028b": 0, "cd": 1}),
     (ODD, {"[PAD]": 0, "": 11, "owl": 7, "wren": 9}),
   ],
@@ -59,17 +59,17 @@ def test_the_id_of_a_token_is_its_line(write, content, expected):
     ),
   ],
 )
-def test_a_file_that_is_no_vocabulary_is_named(write, name, content, message):
+def test_a_file_that_is_no_vocabulary_is_refused(write, name, content, message):
   with pytest.raises(UserError, match=message):
     vocab.load(write(content, name))
 
 
-def test_a_missing_file_is_named(tmp_path):
+def test_a_missing_vocabulary_is_reported(tmp_path):
   with pytest.raises(FileNotFoundError, match=r"nowhere\.txt"):
     vocab.load(tmp_path / "nowhere.txt")
 
 
-def test_missing_special_tokens_and_a_byte_order_mark_are_named():
+def test_missing_special_tokens_and_a_byte_order_mark_are_reported():
   with pytest.raises(UserError, match=r"v.txt lacks \[SEP\], \[MASK\]; add"):
     vocab.check_tokens({"[PAD]": 0, "[UNK]": 1, "[CLS]": 2}, name="v.txt")
   vocab.check_tokens(dict.fromkeys(vocab.SPECIAL_TOKENS, 0))
@@ -98,7 +98,7 @@ WORDS = WORDS.filter(lambda w: w == w.strip() and not {"\n", "\r"} & set(w))
 
 
 @given(st.lists(WORDS, unique=True, min_size=1))
-def test_any_words_come_back(tmp_path_factory, tokens):
+def test_any_saved_words_are_loaded_unchanged(tmp_path_factory, tokens):
   path = tmp_path_factory.mktemp("mit Ü und Blank") / "vocab.txt"
   vocab.save(tokens, path)
   assert list(vocab.load(path)) == tokens
@@ -116,7 +116,9 @@ def test_any_words_come_back(tmp_path_factory, tokens):
     (("wren", *MODEL), "v.txt is not the vocabulary .*line 1 is 'wren'"),
   ],
 )
-def test_the_first_line_that_differs_from_the_model_is_named(tokens, message):
+def test_the_first_line_that_differs_from_the_model_is_reported(
+  tokens, message
+):
   arguments = _ids(tokens), _ids(MODEL), "v.txt", "m/vocab.txt"
   if not message:
     vocab.check_same(*arguments)
@@ -189,7 +191,9 @@ def test_a_gap_of_ids_becomes_a_blank_line(write_json):
     ({"type": None, "continuing_subword_prefix": None}, "prefix None and unk"),
   ],
 )
-def test_other_tokenizers_are_refused_by_name(write_json, model, message):
+def test_a_tokenizer_json_of_another_kind_is_refused(
+  write_json, model, message
+):
   with pytest.raises(UserError, match=message) as caught:
     vocab.load(path := write_json(MODEL, **model))
   assert path in str(caught.value)

@@ -28,7 +28,9 @@ PLAIN = [f"a{number:03}" for number in range(300)]
     ([*PLAIN[:49], "1"], False, None),  # too few to judge
   ],
 )
-def test_a_vocabulary_of_the_other_case_causes_doubt(tokens, lower_case, doubt):
+def test_a_vocabulary_of_the_other_case_is_recognized(
+  tokens, lower_case, doubt
+):
   result = doubt_case(tokens, lower_case)
   assert result is None if doubt is None else re.search(doubt, result)
 
@@ -44,7 +46,7 @@ def _tokenizer(folder, tokens, lower_case):
   return FullTokenizer(path, lower_case)
 
 
-def test_a_doubt_is_a_warning(caplog, tmp_path):
+def test_the_warning_about_the_case_is_logged_once(caplog, tmp_path):
   for _ in range(2):
     tokenization.warn_of_case(_tokenizer(tmp_path, ["A"], True))
   text = f"do_lower_case=True, but {tmp_path}/vocab.txt has 1 of 1"
@@ -101,7 +103,9 @@ def test_decomposed_texts_are_reported(caplog, form, number):
     ("がっこうへ いぐ", "Kana", "loses vowels or other signs"),
   ],
 )
-def test_script_example_and_remedy_are_named_once(caplog, text, script, change):
+def test_one_warning_has_script_example_and_remedy(
+  caplog, text, script, change
+):
   for name in ("train.tsv", "dev.tsv"):
     vocab_checks.warn_of_scripts([text] * 50, name)
   [warning] = caplog.messages
@@ -115,7 +119,7 @@ def test_script_example_and_remedy_are_named_once(caplog, text, script, change):
   "text",
   ["Schöne Grüße", "今天下雨", "Сегодня идёт дождь", "a 비 word or two " * 9],
 )
-def test_other_texts_are_not_warned_about(caplog, text):
+def test_texts_that_lower_casing_does_not_harm_cause_no_warning(caplog, text):
   vocab_checks.warn_of_scripts([text] * 50, "text.txt")
   assert not caplog.messages
 
@@ -132,7 +136,7 @@ def test_the_remedy_depends_on_the_vocabulary(caplog, vocabulary, remedy):
   assert remedy in caplog.text
 
 
-def test_examples_are_read_by_their_texts(caplog, tmp_path):
+def test_the_texts_of_examples_are_checked(caplog, tmp_path):
   for lower_case in (False, True):
     assert "Hangul" not in caplog.text
     tokenizer = _tokenizer(tmp_path, ["[UNK]", "비"], lower_case)
@@ -141,7 +145,7 @@ def test_examples_are_read_by_their_texts(caplog, tmp_path):
   assert "a.tsv: 100 % of the letters are Hangul" in caplog.text
 
 
-# --- samples: work that no result shows --------------------------------------
+# --- samples: how much of the texts is read ----------------------------------
 
 
 @pytest.mark.parametrize(
@@ -167,7 +171,7 @@ def test_a_sample_has_first_lines_of_some_files(tmp_path, number, files, lines):
   assert number - chosen[-1] <= number // max(files, 1) + 1
 
 
-def test_warnings_of_examples_look_at_a_thousand_at_most(tmp_path):
+def test_at_most_a_thousand_examples_are_checked(tmp_path):
   tokenizer = _tokenizer(tmp_path, ["[UNK]", "river"], True)
   for number in (1, 999, 1000, 1001, 25_000):
     seen = []
@@ -182,7 +186,7 @@ def test_warnings_of_examples_look_at_a_thousand_at_most(tmp_path):
     assert number - seen[-1] <= number // len(seen) + 1
 
 
-def test_words_of_the_first_characters_are_counted():
+def test_only_the_first_200_000_characters_are_checked():
   """Counting all words of a corpus with long lines would take minutes."""
   texts = iter(["abcd " * 2000] * 1000)  # of 10,000 characters
   assert vocab_checks._count_words(texts) == {"abcd": 42_000}

@@ -56,7 +56,7 @@ def test_a_written_configuration_is_read_unchanged(tmp_path, name):
     ({"vocab_size": None}, "vocab_size must be an integer"),
   ],
 )
-def test_a_wrong_value_is_named_with_its_file(tmp_path, values, message):
+def test_a_wrong_value_is_reported_with_its_file(tmp_path, values, message):
   path = _write(tmp_path, **values)
   with pytest.raises(ValueError, match=message) as error:
     BertConfig.from_json(path)
@@ -124,7 +124,9 @@ KEYS = st.sampled_from([field.name for field in dataclasses.fields(BertConfig)])
 
 
 @given(st.dictionaries(KEYS, VALUES))
-def test_any_values_are_a_configuration_or_refused(tmp_path_factory, values):
+def test_any_values_make_a_configuration_or_are_refused(
+  tmp_path_factory, values
+):
   path = str(tmp_path_factory.mktemp("a folder") / "bert_config.json")
   Path(path).write_text(json.dumps({"vocab_size": 9} | values))
   try:

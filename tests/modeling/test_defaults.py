@@ -47,7 +47,7 @@ def test_lstms_of_the_paper_have_two_layers_of_768():
 
 
 def _encoder(computed, batch=2):
-  """Lists (rate, shape, residual). The last block has `computed` tokens."""
+  """Lists (rate, shape, has residual). The last block has `computed` tokens."""
   dropouts = [(HIDDEN, (batch, 10, 12), False)]
   for tokens in (10, computed):
     dropouts += [

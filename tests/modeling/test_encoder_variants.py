@@ -43,7 +43,7 @@ KINDS += [(kind, "left_to_right") for kind in BY_TOKEN]
 
 
 @pytest.mark.parametrize(("kind", "attention"), KINDS)
-def test_a_token_attends_to_its_side_only(kind, attention):
+def test_a_token_attends_only_to_the_side_of_its_direction(kind, attention):
   model = BY_TOKEN[kind](replace(CONFIG, attention=attention))
   batch = tokens()
   position = 4
@@ -84,7 +84,7 @@ def test_the_pooled_token_depends_on_the_complete_text(attention):
     assert np.abs(difference).max(axis=1).min() > 1e-6
 
 
-def test_frozen_features_keep_their_direction():
+def test_frozen_features_do_not_read_later_tokens():
   config = replace(CONFIG, attention="left_to_right")
   model = models.feature_based_tagger(config, 3, "last", 4)
   features = keras.Model(model.input, model.get_layer("bilstm").input[0])
@@ -176,7 +176,7 @@ def test_a_bilstm_lets_a_left_to_right_model_read_both_sides():
   assert np.abs(difference).max(axis=(0, 2)).min() > 1e-7
 
 
-def test_the_bilstm_is_new_and_trained_and_as_wide_as_the_encoder():
+def test_a_bilstm_adds_trained_variables_and_does_not_change_the_width():
   plain = {v.path: v.shape for v in models.classifier(CONFIG, 3).weights}
   model = models.classifier(BILSTM, 3)
   new = {v.path: v.shape for v in model.weights if v.path not in plain}
@@ -209,7 +209,7 @@ def test_shallow_features_join_two_networks():
   assert [layer.shape for layer in result["encoder_layers"]] == [(2, 6, 24)] * 2
 
 
-def test_shallow_takes_a_checkpoint_of_each_side(tmp_path):
+def test_shallow_loads_a_checkpoint_of_each_side(tmp_path):
   encoders = _encoders()
   paths = [str(tmp_path / str(number) / "a.ckpt") for number in range(2)]
   for path, encoder in zip(paths, encoders, strict=True):
@@ -282,7 +282,7 @@ def test_outputs_do_not_depend_on_the_number_of_positions(kind):
     np.testing.assert_allclose(gradients[path], value, 0, bound, err_msg=path)
 
 
-def test_last_block_computes_no_other_token():
+def test_the_last_block_computes_only_the_positions():
   bert = models.make_encoder(CONFIG)
   hidden_states = bert(**_padded())["embedding_output"]
   mask = _padded()["input_mask"][:, None]

@@ -21,7 +21,7 @@ WITH_HEADS = [kind for kind in KINDS if "encoder" not in kind]
 
 @pytest.mark.filterwarnings("error::UserWarning")
 @pytest.mark.parametrize("kind", KINDS)
-def test_padding_changes_nothing(kind):
+def test_padding_does_not_change_outputs(kind):
   model = MODELS[kind]()
   long = inputs(model)
   if "masked_lm_positions" in long:
@@ -38,7 +38,7 @@ def test_padding_changes_nothing(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_saved_model_is_loaded(kind, tmp_path):
+def test_a_saved_model_is_loaded_with_the_same_outputs(kind, tmp_path):
   model = MODELS[kind]()
   model.save(tmp_path / "model.keras")
   again = keras.models.load_model(tmp_path / "model.keras")
@@ -51,7 +51,7 @@ def test_saved_model_is_loaded(kind, tmp_path):
   [(kind, "mixed_bfloat16") for kind in WITH_HEADS]
   + [(kind, "mixed_float16") for kind in ("pretrainer", "tagger of features")],
 )
-def test_low_precision_is_close_and_its_outputs_float32(kind, dtype):
+def test_a_model_in_low_precision_has_close_float32_outputs(kind, dtype):
   exact = MODELS[kind]()
   keras.config.set_dtype_policy(dtype)
   rough = MODELS[kind]()
@@ -69,7 +69,7 @@ MODULES = [bert, config, encoder_variants, heads, layers, losses, models]
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
-def test_examples_of_a_module_are_true(module):
+def test_examples_in_docstrings_give_their_results(module):
   result = doctest.testmod(module)
   assert result.attempted > 0 == result.failed
 

@@ -48,7 +48,7 @@ def _made(request):
   return request.param, _tagger(request.param, layers)
 
 
-def test_features_are_those_of_the_named_layers(made):
+def test_features_come_from_the_chosen_layers(made):
   choice, model = made
   outputs = model.get_layer("bert")(**_tokens())
   layers = outputs["encoder_layers"]
@@ -66,7 +66,7 @@ def test_features_are_those_of_the_named_layers(made):
   assert model(_tokens())["logits"].shape == (2, 4, TAGS)
 
 
-def test_all_but_the_encoder_is_trained(made):
+def test_everything_but_the_encoder_is_trained(made):
   _, model = made
   labels = {"label_ids": np.array([[0, 1, 2, -1], [2, -1, 1, 0]])}
   variables = {v.path: v.value for v in model.trainable_variables}
@@ -79,7 +79,7 @@ def test_all_but_the_encoder_is_trained(made):
   assert gradients.keys() == others
 
 
-def test_the_encoder_is_that_of_a_checkpoint():
+def test_the_encoder_has_the_variables_of_a_checkpoint():
   encoder, model = models.encoder(CONFIG), _tagger("last", 2)
   values = {variable.path: variable.numpy() for variable in encoder.weights}
   for variable in model.weights:
@@ -108,7 +108,7 @@ def test_weights_of_a_sum_are_a_softmax():
   np.testing.assert_allclose(weigh(layers), np.full((2, 3, 4), 13.6), rtol=1e-6)
 
 
-def test_names_are_the_same_every_time(shallow):
+def test_variables_of_a_tagger_have_the_same_names_each_time(shallow):
   paths = {variable.path for variable in shallow.weights}
   assert paths == {variable.path for variable in _tagger("last").weights}
   added = {path for path in paths if not path.startswith("bert/")}
@@ -128,7 +128,7 @@ def test_names_are_the_same_every_time(shallow):
     ("concat_last_four", 4),
   ],
 )
-def test_too_few_layers_and_an_unknown_choice_are_named(choice, needed):
+def test_too_few_layers_and_an_unknown_choice_are_refused(choice, needed):
   layers = [np.ones((1, 1, 1), np.float32)] * needed
   models.select_features({"encoder_layers": layers}, choice)
   numbers = f"{needed} layers, .* num_hidden_layers {needed - 1}"
@@ -161,7 +161,7 @@ def _layers(padded, *args):
   return np.asarray(layer_outputs(THREE, *args)(padded)["values"])
 
 
-def test_layers_are_those_of_the_encoder(padded):
+def test_chosen_layers_are_the_layers_of_the_encoder(padded):
   keras.utils.set_random_seed(7)
   expected = models.encoder(THREE)(padded)["encoder_layers"]
   result = _layers(padded, [-1, 0, 2, -3])
@@ -181,12 +181,12 @@ def test_pooling_is_over_all_tokens_but_padding(padded):
 
 
 @pytest.mark.parametrize("layer", [3, -4])
-def test_missing_layer_is_named(layer):
+def test_a_missing_layer_is_reported(layer):
   with pytest.raises(ValueError, match=f"no layer {layer}: the model has 3"):
     layer_outputs(THREE, [0, layer])
 
 
-def test_names_are_those_of_a_checkpoint():
+def test_a_model_of_chosen_layers_has_the_names_of_the_encoder():
   made = layer_outputs(THREE, [0]), models.encoder(THREE)
   names, expected = ({v.path for v in model.variables} for model in made)
   assert names == expected

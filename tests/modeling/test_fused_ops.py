@@ -92,7 +92,9 @@ def _run(operation, tensors, options, training=True):
   ("in_graph", "min_size"), [(False, 0), (True, 0), (True, 1000)]
 )
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-def test_fused_and_plain_are_equal(call, in_graph, min_size, monkeypatch):
+def test_fused_and_plain_operations_are_equal(
+  call, in_graph, min_size, monkeypatch
+):
   monkeypatch.setattr(tracing, "MIN_COMPILED_SIZE", min_size)
   with tracing.mode(fused=False):
     plain, gradients = _run(*call)
@@ -108,7 +110,7 @@ def test_fused_and_plain_are_equal(call, in_graph, min_size, monkeypatch):
 
 
 @pytest.mark.parametrize("size", [4, tracing.MIN_COMPILED_SIZE])
-def test_a_chain_is_not_merged_with_others(size):
+def test_compiled_operations_are_not_merged_with_others(size):
   """Merged operations would round differently when a layer is recomputed."""
 
   @tf.function
@@ -168,7 +170,7 @@ def test_narrow_types_are_computed_in_float32(name, dtype, form):
     np.testing.assert_allclose(result, expected, rtol=2**-7, atol=atol)
 
 
-def test_gradients_of_a_model_are_equal():
+def test_gradients_of_a_model_are_equal_in_both_forms():
   batch = pretraining_batch()
   rates = {"hidden_dropout_prob": 0.3, "attention_probs_dropout_prob": 0.2}
   # Two of the layers share a graph.
@@ -191,7 +193,7 @@ def test_gradients_of_a_model_are_equal():
     np.testing.assert_allclose(*values, rtol=1e-4, atol=1e-4, err_msg=path)
 
 
-def test_the_form_depends_on_device_and_variable(monkeypatch):
+def test_the_form_depends_on_device_and_environment_variable(monkeypatch):
   monkeypatch.delenv("BERT_FUSED_OPS", raising=False)
   monkeypatch.setattr(tracing, "_mode", tracing.Mode())
   for seen, expected in (([], True), (["GPU:0"], False)):
@@ -200,7 +202,7 @@ def test_the_form_depends_on_device_and_variable(monkeypatch):
   for value, expected in (("1", True), ("0", False)):
     monkeypatch.setenv("BERT_FUSED_OPS", value)
     assert fused_ops.is_fused() == expected
-    for fused in (False, True):  # the mode counts before the environment
+    for fused in (False, True):  # the mode overrides the environment
       with tracing.mode(fused=fused):
         assert fused_ops.is_fused() == fused
   monkeypatch.setenv("BERT_FUSED_OPS", "yes")
@@ -274,7 +276,7 @@ def test_masks_of_two_seeds_are_independent(other_seed):
       assert np.mean(first == moved) == pytest.approx(0.5, abs=0.01)
 
 
-def test_bits_are_uniform():
+def test_random_bits_are_uniform():
   bits = uniform_bits((2**16,), SEED).numpy()
   counts = np.bincount(bits >> 28, minlength=16)
   # Chi squared with 15 degrees of freedom exceeds 37.7 once in a thousand.
@@ -297,7 +299,7 @@ def _double(*tensors, dtype="float32", factor=2.0):
   return tracing.run_compiled(_chain, *tensors, dtype=dtype, factor=factor)
 
 
-def test_a_chain_is_traced_once_for_each_signature():
+def test_compiled_operations_are_traced_once_for_each_signature():
   _traced.clear()
   ones, half = tf.ones([2, 3]), tf.ones([2, 3], "float16")
   for _ in range(3):

@@ -25,7 +25,7 @@ def test_class_weights_weight_the_mean():
   np.testing.assert_allclose(result, np.log([2, 2, 2]), rtol=1e-6)
 
 
-def test_pretraining_divides_masked_words_as_the_original():
+def test_pretraining_has_the_originals_epsilon_for_masked_words():
   for terms in (["masked_lm", "next_sentence"], ["masked_lm"]):
     objective = losses.pretraining(len(terms) == 2)
     assert list(objective.terms) == [f"{term}_loss" for term in terms]
@@ -39,7 +39,7 @@ TAG_LOGITS = np.log(
 TAG_IDS = np.array([[0, 1, -1], [1, -1, -1]])
 
 
-def test_tagging_counts_words_that_have_a_tag():
+def test_tagging_ignores_tokens_without_a_tag():
   outputs, batch = {"logits": TAG_LOGITS}, {"label_ids": TAG_IDS}
   objective = losses.tagging()
   assert objective.names == ("word_loss", "accuracy")
@@ -112,14 +112,14 @@ def test_distillation_mixes_labels_and_teacher():
       np.testing.assert_allclose(gradients[0], 2 * (q - p), atol=1e-6)
 
 
-def test_both_squared_errors_count_with_a_teacher_of_scores():
+def test_a_teacher_of_scores_adds_a_squared_error():
   batch = {"label_ids": np.array([1.0]), "teacher": np.array([[3.0]])}
   objective = losses.distilled(losses.regression(), _teacher, 0.5, 2.0)
   result = objective.losses({"logits": np.array([[2.0]])}, batch)
   np.testing.assert_allclose(result["example_loss"], [0.5 * 1 + 0.5 * 1])
 
 
-def test_spans_have_the_mean_of_two_distances():
+def test_distilled_spans_have_the_mean_of_two_distances():
   start, end = tf.constant([[1.0, 2.0]]), tf.constant([[0.0, 3.0]])
   outputs = {"start_logits": start, "end_logits": end}
   targets = {"start_logits": end, "end_logits": end}

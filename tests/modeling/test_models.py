@@ -48,7 +48,7 @@ def test_a_pooler_is_trained_if_a_head_reads_it():
   ):
     paths = [v.path for v in model.trainable_variables]
     assert any("pooler" in path for path in paths) == is_read
-    # The output matrix is the embedding table, and no NSP has no such head.
+    # The output matrix is the embedding table.
     tables = [v.path for v in model.variables if v.shape == (31, 12)]
     assert tables == ["bert/embeddings/word_embeddings"]
   assert not any("seq_relationship" in path for path in paths)
@@ -117,7 +117,7 @@ LOGITS = st.lists(st.floats(-50, 50, width=32), min_size=1, max_size=4)
 
 
 @given(LOGITS, st.integers(1, 3))
-def test_an_ensemble_of_equal_models_is_one_of_them(logits, number):
+def test_an_ensemble_of_equal_models_answers_as_one_model(logits, number):
   values = [tf.constant([logits])] * number
   result, expected = _probs(models.mean_probs(values)), _probs(values[0])
   np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-6)

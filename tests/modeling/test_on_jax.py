@@ -1,6 +1,6 @@
 """Keras' JAX backend gives the same numbers as TensorFlow.
 
-The JAX side is a child process, as Keras chooses the backend on import.
+The JAX side is a child process, because Keras chooses the backend on import.
 """
 
 import importlib.util
@@ -41,7 +41,7 @@ def _results(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", every_model.MODELS)
-def test_every_model_has_the_same_outputs(results, name):
+def test_every_model_has_the_same_outputs_on_jax(results, name):
   folder, made = results
   expected = every_model.outputs(made[name])
   with np.load(folder / f"{name} on jax.npz") as result:
@@ -49,7 +49,7 @@ def test_every_model_has_the_same_outputs(results, name):
     every_model.assert_close(result, expected, atol=1e-5)
 
 
-def test_loss_and_gradients_are_the_same_dropout_included(results):
+def test_loss_and_gradients_with_dropout_are_the_same_on_jax(results):
   folder, made = results
   model, batch = made["pretrainer"], every_model.pretraining_batch()
   inputs = {name: batch[name] for name in model.input}

@@ -57,7 +57,7 @@ def test_windows_lose_no_token(lengths, sizes, padding):
     assert not np.diff(there).max(initial=0)  # no gaps
 
 
-def test_pooling_ignores_windows_that_are_not_there():
+def test_pooling_ignores_missing_windows():
   vectors = tf.constant([[1.0, -2], [3, -4], [5, -6], [99, 99]])
   is_there = tf.constant([[1.0, 1], [1, 0]])
   mean, top = (PoolWindows(how)(vectors, is_there) for how in ("mean", "max"))
@@ -94,7 +94,7 @@ def _parts_of_13_tokens():
 
 
 @pytest.mark.parametrize("pooling", ["mean", "max"])
-def test_logits_are_those_of_the_windows_by_hand(pooling):
+def test_logits_equal_the_logits_of_windows_cut_by_hand(pooling):
   model = models.classifier(CONFIG, 3, windows=models.Windows(8, 4, pooling))
   alone = models.classifier(CONFIG, 3)
   alone.set_weights(model.get_weights())
@@ -107,7 +107,7 @@ def test_logits_are_those_of_the_windows_by_hand(pooling):
     np.testing.assert_allclose(together[0], np.mean(logits, axis=0), atol=1e-5)
 
 
-def test_static_shapes_compile():
+def test_a_model_of_windows_compiles_for_static_shapes():
   model = models.classifier(CONFIG, 3, windows=models.Windows(8, 4, "max"))
   inputs = {k: tf.constant(v) for k, v in _inputs([13, 4], 5).items()}
   result = tf.function(model, jit_compile=True)(inputs)["logits"]
@@ -115,7 +115,7 @@ def test_static_shapes_compile():
 
 
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
-def test_vectors_are_those_of_the_windows_by_hand(pooling):
+def test_vectors_equal_the_vectors_of_windows_cut_by_hand(pooling):
   args = CONFIG, [0, -1], pooling
   model = models.layer_outputs(*args, models.Windows(8, 4, "max"))
   alone = models.layer_outputs(*args)

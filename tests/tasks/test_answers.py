@@ -90,7 +90,9 @@ CASES = {
   ),
   LENGTHS,
 )
-def test_rows_are_the_records_of_the_program(name, tokenizer, texts, length):
+def test_answers_make_the_same_rows_as_the_program(
+  name, tokenizer, texts, length
+):
   make_answers, make_example, make_rows = CASES[name]
   rows = make_answers(length).encode(make_example(texts)).rows
   expected = make_rows(tokenizer, length, texts=texts)
@@ -104,7 +106,7 @@ def test_rows_are_the_records_of_the_program(name, tokenizer, texts, length):
 
 
 @given(st.lists(_text, min_size=1, max_size=4), LENGTHS)
-def test_lines_of_features_are_those_of_the_program(
+def test_features_of_a_line_come_from_the_rows_of_the_program(
   tokenizer, tmp_path_factory, texts, length
 ):
   texts = [" ".join(text.splitlines()) for text in texts]
@@ -119,7 +121,7 @@ def test_lines_of_features_are_those_of_the_program(
     assert row["segment_ids"].tolist() == line.segments
 
 
-def test_a_line_of_a_model_of_windows_is_one_text(graph_tokenizer):
+def test_a_model_of_windows_reads_a_line_as_one_text(graph_tokenizer):
   for pairs in (True, False):
     answers = features.Answers(tasks.text_config(length=8), "mean", pairs)
     [row] = answers.encode({"text": "ab ||| ab"}).rows
@@ -161,7 +163,7 @@ def _both(every_task, graph_tokenizer):
 
 
 def check_row(result, expected, name):
-  """Compares a row of the graph, which is padded; ties allow either choice."""
+  """Compares a row of the graph, which is padded, with Python's answer."""
   value = np.asarray(result[name])
   if value.dtype.kind in "OS":  # bytes
     value = np.vectorize(bytes.decode, otypes=[object])(value)
@@ -312,7 +314,7 @@ def test_entities_are_parts_of_the_text():
   assert sorted(first) == ["end", "label", "probability", "start", "text"]
 
 
-def test_a_list_already_has_the_words():
+def test_a_list_of_words_is_not_split():
   answer = _tag(["a b", "c.", " ", "d"], [0, 0, 1, 2, 2, 2])
   assert answer["words"] == ["a b", "c.", " ", "d"]
   assert answer["start"] == [0, 4, 7, 9]  # one blank between words
@@ -320,7 +322,7 @@ def test_a_list_already_has_the_words():
   assert _tag([], []) == _tag("", []) == _tag(" \n", [])
 
 
-def test_a_blank_word_is_the_blank_of_files_of_characters(tmp_path):
+def test_a_blank_word_becomes_the_sign_for_a_blank(tmp_path):
   path = tmp_path / "vocab.txt"
   path.write_text("\n".join([*stand_in.WORDS, BLANK]))
   model = ner.Answers(TextConfig(FullTokenizer(path), 9, tasks.TAGS))
@@ -378,7 +380,7 @@ def test_a_pair_has_the_masks_of_both_texts_and_is_next():
 
 
 @pytest.mark.parametrize("pair", [{}, {"text_pair": ""}, {"text_pair": None}])
-def test_a_blank_second_text_is_none(pair):
+def test_an_empty_second_text_is_ignored(pair):
   model = pretraining.Answers(tasks.text_config())
   alone = model.encode({"text": "a [MASK] b"})
   result = model.encode({"text": "a [MASK] b"} | pair)
@@ -389,7 +391,7 @@ def test_a_blank_second_text_is_none(pair):
   assert "is_next" not in model.decode(result, [outputs])
 
 
-def test_a_pair_is_next_if_the_evaluation_counts_it_so():
+def test_is_next_agrees_with_the_accuracy_of_an_evaluation():
   model = pretraining.Answers(tasks.text_config(length=9), top_k=1)
   random = np.random.default_rng(1)
   pairs = random.normal(size=(20, 2)).astype(np.float32)
@@ -409,7 +411,7 @@ def test_a_pair_is_next_if_the_evaluation_counts_it_so():
     assert (answer["is_next"] == (label[0] == 0)) == bool(is_right)
 
 
-def test_there_are_no_more_tokens_than_the_vocabulary_has(tmp_path):
+def test_top_k_is_at_most_the_size_of_the_vocabulary(tmp_path):
   words = "\n".join([*stand_in.WORDS, "", "last"])  # a blank line has no token
   (tmp_path / "vocab.txt").write_text(words)
   config = TextConfig(FullTokenizer(tmp_path / "vocab.txt"), 9)
@@ -465,7 +467,7 @@ def test_numbers_that_json_does_not_have_become_null():
 
 @pytest.mark.parametrize("labels", [None, ["b", "a"]])
 @pytest.mark.parametrize("do_lower_case", [False, True])
-def test_what_is_saved_is_loaded(tmp_path, labels, do_lower_case):
+def test_saved_answers_are_loaded_unchanged(tmp_path, labels, do_lower_case):
   tokenizer = FullTokenizer(tasks.vocab_file(), do_lower_case)
   config = TextConfig(tokenizer, 33, labels)
   serving_answers.save(

@@ -28,7 +28,7 @@ def test_columns_of_a_report_align_with_hangul():
     ([[1, 0], [0, 0]], [[0, 0], [1, 0]], None),
   ],
 )
-def test_a_model_that_always_says_the_same_is_called_so(
+def test_equal_predictions_for_all_examples_cause_a_warning(
   caplog, predictions, labels, predicted
 ):
   arrays = map(np.array, (predictions, labels))

@@ -32,7 +32,7 @@ def _restored(monkeypatch):
   return opened.restore
 
 
-def test_files_of_a_folder_count_before_those_of_its_run(tmp_path):
+def test_files_in_a_folder_come_before_the_files_of_its_run(tmp_path):
   own, run = tmp_path / "own", tmp_path / "run"
   _write(own, LOWER)
   _write(run, LOWER)
@@ -48,7 +48,7 @@ def test_files_of_a_folder_count_before_those_of_its_run(tmp_path):
 
 
 @pytest.mark.parametrize("tokens", [LOWER, CASED])
-def test_a_run_without_a_vocabulary_does_not_know_its_case(tmp_path, tokens):
+def test_the_vocabulary_says_the_case_if_the_run_had_none(tmp_path, tokens):
   own = tmp_path / "own"
   _write(own, tokens)
   flags = {"vocab_file": None, "do_lower_case": tokens is CASED}
@@ -78,7 +78,7 @@ def test_a_head_without_its_task_is_reported(tmp_path, restored, caplog):
   assert "x has the head of a task, but no run.json names" in caplog.text
 
 
-def test_the_last_start_in_a_folder_counts(tmp_path, restored):
+def test_a_folder_is_restored_by_its_last_start(tmp_path, restored):
   first = {"program": "run_squad", "flags": {"max_seq_length": 8}}
   last = {"program": "run_ner", "flags": {"max_seq_length": 9}}
   _record(tmp_path, first, last)

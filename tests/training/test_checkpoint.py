@@ -61,7 +61,7 @@ def test_the_next_checkpoint_replaces_the_first(tmp_path, caplog, keep, steps):
   assert f"checkpoints in {tmp_path}: {', '.join(names)} (0.0 MB" in caplog.text
 
 
-def test_a_checkpoint_is_named_by_any_of_its_files(tmp_path):
+def test_find_checkpoint_takes_the_name_of_any_of_its_files(tmp_path):
   prefix = _saved(tmp_path)
   for suffix in ("", ".index", ".data-00000-of-00001", ".meta"):
     assert checkpoint_files.find_checkpoint(prefix + suffix) == prefix
@@ -86,12 +86,12 @@ def test_a_name_with_a_comma_is_one_checkpoint(tmp_path):
     assert checkpoint.open_reader(path).prefix == prefix
 
 
-def test_two_encoders_side_by_side_are_both_named(tmp_path):
+def test_the_reader_of_two_encoders_has_both_paths(tmp_path):
   one, two = (_saved(tmp_path / name) for name in "ab")
   assert checkpoint.open_reader(f"{one},{two}").prefix == f"{one},{two}"
 
 
-def test_slots_belong_to_neither_encoder(tmp_path):
+def test_two_encoders_are_read_without_their_slots(tmp_path):
   values = {"bert/a": np.ones(3), "bert/a/LAMB_1": np.ones(3), "b": np.ones(2)}
   one, two = (_saved(tmp_path / name, **values) for name in "ab")
   sides = checkpoint.open_reader(f"{one},{two}").shapes
@@ -151,7 +151,7 @@ def test_a_pooler_is_required_only_if_the_model_reads_it(
 @pytest.mark.parametrize(
   ("suffix", "byte"), [(".data-00000-of-00001", b"\0"), (".index", b"x")]
 )
-def test_a_corrupt_checkpoint_is_named(tmp_path, suffix, byte):
+def test_a_corrupt_checkpoint_is_reported(tmp_path, suffix, byte):
   prefix = _saved(tmp_path)
   path = tmp_path / f"model.ckpt-3{suffix}"
   path.write_bytes(byte * path.stat().st_size)
@@ -167,7 +167,9 @@ def test_a_corrupt_checkpoint_is_named(tmp_path, suffix, byte):
     ("bilstm/layer_0/forward_lstm/lstm_cell/kernel", "another lstm_units or"),
   ],
 )
-def test_a_wrong_shape_names_both_and_the_cause(tmp_path, name, cause):
+def test_the_message_about_a_wrong_shape_has_shapes_and_cause(
+  tmp_path, name, cause
+):
   model = models.feature_based_tagger(toy.config(), 3, "last", 4)
   if name == "output_weights":
     model = models.classifier(toy.config(), 3)
@@ -204,7 +206,7 @@ def test_an_encoder_with_a_missing_variable_is_refused(tmp_path, name):
 
 
 @pytest.mark.parametrize("scope", ["model/bert/", "bert_1/", "encoder/"])
-def test_an_encoder_in_another_scope_is_named(tmp_path, scope):
+def test_an_encoder_in_another_scope_is_refused_with_a_remedy(tmp_path, scope):
   model = models.pretrainer(toy.config())
   values = checkpoint.variables(model)
   other = {k.replace("bert/", scope): v for k, v in values.items()}
@@ -251,7 +253,7 @@ def test_heads_a_pooler_and_an_lstm_may_be_missing(tmp_path):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_values_that_are_not_finite_are_named(tmp_path, caplog, value):
+def test_values_that_are_not_finite_are_reported(tmp_path, caplog, value):
   model = models.pretrainer(toy.config())
   values = {k: v.numpy() for k, v in checkpoint.variables(model).items()}
   prefix = _saved(tmp_path, **values)
@@ -425,7 +427,9 @@ def test_an_empty_folder_or_another_model_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("moment", range(6))
-def test_a_save_may_die_at_any_moment(tmp_path, monkeypatch, moment):
+def test_a_save_that_dies_at_any_moment_leaves_a_checkpoint(
+  tmp_path, monkeypatch, moment
+):
   one, two = ({"a": tf.Variable(value)} for value in (1.0, 2.0))
   checkpoints = Checkpoints(str(tmp_path), keep=1)
   checkpoints.save(1, one)
@@ -461,7 +465,9 @@ def _flip(path):
 
 
 @pytest.mark.parametrize("suffix", [".data-00000-of-00001", ".index"])
-def test_a_corrupt_checkpoint_is_passed_over(tmp_path, caplog, suffix):
+def test_a_run_resumes_from_the_checkpoint_before_a_corrupt_one(
+  tmp_path, caplog, suffix
+):
   step = toy.train_step()
   checkpoints = Checkpoints(str(tmp_path))
   for number in (1, 2, 3):
@@ -478,7 +484,7 @@ def test_a_corrupt_checkpoint_is_passed_over(tmp_path, caplog, suffix):
     np.testing.assert_array_equal(fresh.state[name].numpy(), value.numpy())
 
 
-def test_unreadable_checkpoints_are_not_overwritten(tmp_path):
+def test_a_folder_of_unreadable_checkpoints_is_refused(tmp_path):
   _saved(tmp_path, 1)
   _flip(tmp_path / "model.ckpt-1.data-00000-of-00001")
   with pytest.raises(ValueError, match=r"no checkpoint in .* can be read"):

@@ -25,14 +25,16 @@ def _by_hdf5():
 @pytest.mark.parametrize(
   ("write", "file"), [(_by_tensorflow, f" for {FULL}"), (_by_hdf5, "")]
 )
-def test_a_full_disk_has_a_remedy(write, file):
+def test_the_message_about_a_full_disk_has_a_remedy(write, file):
   with pytest.raises(Exception) as raised:
     write()
   line = program.describe_full_disk(raised.value)
   assert line.startswith(f"no space left on the disk{file}: free some")
 
 
-def test_a_checkpoint_is_named(tmp_path, monkeypatch):
+def test_the_message_about_a_full_disk_names_the_checkpoint(
+  tmp_path, monkeypatch
+):
   def refuse(prefix, **_):
     message = f"{prefix}.data-0.tempstate7; No space left on device"
     raise tf.errors.ResourceExhaustedError(None, None, message)
@@ -45,7 +47,7 @@ def test_a_checkpoint_is_named(tmp_path, monkeypatch):
   assert f"on the disk for {tmp_path}/unfinished-model.ckpt-0.data" in line
 
 
-def test_python_files_get_their_names(tmp_path):
+def test_the_message_about_a_full_disk_names_a_file_of_python(tmp_path):
   path = str(tmp_path / "out")
   with pytest.raises(OSError) as raised, files.open_for_writing(path):
     raise OSError(errno.ENOSPC, "No space left on device")

@@ -44,7 +44,7 @@ def test_an_evaluation_has_no_dropout():
 
 
 @pytest.mark.parametrize("batch_size", [3, *map(slow, (1, 4, 10))])
-def test_two_replicas_find_what_one_does(batch_size):
+def test_two_replicas_give_the_results_of_one(batch_size):
   weights = toy.train_step().model.get_weights()
   data = tf.data.Dataset.from_tensor_slices(toy.examples(10))
   data = data.batch(batch_size)
@@ -93,6 +93,6 @@ def test_fields_that_are_not_inputs_are_passed_through():
   assert result["position"].tolist() == [*range(8, 0, -1), *range(16, 8, -1)]
 
 
-def test_nothing_to_evaluate_is_an_error():
+def test_an_evaluation_without_batches_is_refused():
   with pytest.raises(ValueError, match="no batch was read"):
     inference.evaluate(toy.train_step().model, losses.pretraining(), [])

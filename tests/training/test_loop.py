@@ -31,9 +31,7 @@ def _traced():
     (21, 100.0, 1),  # at least one
   ],
 )
-def test_a_call_of_the_graph_ends_where_something_is_due(
-  step, seconds, expected
-):
+def test_steps_run_at_once_until_something_is_due(step, seconds, expected):
   plan = loop.Plan(100, save_every=7, max_steps=50, evaluate_every=10)
   assert plan.steps_to_run(step, seconds) == expected
 
@@ -86,7 +84,7 @@ def test_a_training_saves_evaluates_and_reports(tmp_path, caplog, monkeypatch):
     checkpoints, _ = _train(
       tmp_path, 5, step, evaluate, save_every=2, evaluate_every=2
     )
-  assert step.train.experimental_get_tracing_count() == 1  # for several lengths
+  assert step.train.experimental_get_tracing_count() == 1  # for any number
   assert checkpoints.newest_readable().endswith("model.ckpt-5")
   steps = {path.stem for path in tmp_path.glob("*.index")}
   assert steps == {f"model.ckpt-{n}" for n in (2, 4, 5)}
@@ -122,10 +120,10 @@ def test_a_killed_evaluation_is_repeated(tmp_path, monkeypatch, traced):
   assert len(clocks) == 2 + 2 + 1  # two runs, two and one evaluations
   traced.step.assign(2)
   _train(tmp_path, 4, traced, lambda _: True, evaluated=1, evaluate_every=2)
-  assert traced.step.numpy() == 2  # the missed evaluation ended this
+  assert traced.step.numpy() == 2  # the missed evaluation ended the training
 
 
-def test_a_training_stops_before_a_spoilt_checkpoint(tmp_path):
+def test_a_training_stops_before_it_saves_nan(tmp_path):
   step = toy.train_step()
   step.variables[0].assign(step.variables[0] * math.nan)
   with pytest.raises(ValueError, match=r"at step 1\. A lower"):
@@ -133,7 +131,9 @@ def test_a_training_stops_before_a_spoilt_checkpoint(tmp_path):
   assert not (tmp_path / "model.ckpt-5.index").exists()
 
 
-def test_a_finished_training_does_nothing(tmp_path, caplog, traced):
+def test_a_finished_training_trains_and_writes_nothing(
+  tmp_path, caplog, traced
+):
   for done in (5, 9):
     traced.step.assign(done)
     with caplog.at_level("INFO", logger="absl"):
@@ -142,7 +142,7 @@ def test_a_finished_training_does_nothing(tmp_path, caplog, traced):
   assert not list(tmp_path.iterdir())
 
 
-def test_the_step_of_a_loss_that_is_not_finite_is_named(tmp_path):
+def test_the_step_of_a_loss_that_is_not_finite_is_reported(tmp_path):
   step = toy.train_step()
 
   def spoil(number, batch):
@@ -172,7 +172,7 @@ def _ask_to_end(_):
 
 
 @pytest.mark.parametrize("steps", [5, 2])
-def test_a_run_that_is_asked_to_end_saves_and_ends_well(
+def test_a_run_that_gets_sigterm_saves_and_exits_with_0(
   tmp_path, caplog, steps
 ):
   caplog.set_level("INFO", logger="absl")
@@ -198,7 +198,9 @@ def test_saving_is_tried_before_the_first_step(tmp_path, monkeypatch, traced):
 
 
 @pytest.mark.parametrize("is_alone", [True, False])
-def test_a_worker_is_lost_only_if_there_are_several(is_alone, monkeypatch):
+def test_an_error_means_a_lost_worker_only_with_several_workers(
+  is_alone, monkeypatch
+):
   if not is_alone:
     toy.set_worker(monkeypatch, 0)
   expected = tf.errors.InternalError if is_alone else ConnectionError
@@ -206,7 +208,7 @@ def test_a_worker_is_lost_only_if_there_are_several(is_alone, monkeypatch):
     raise tf.errors.InternalError(None, None, "no memory")
 
 
-def test_a_record_that_cannot_be_read_is_named(tmp_path):
+def test_a_record_that_cannot_be_read_is_reported(tmp_path):
   path = str(tmp_path / "cut.tfrecord")
   with tf.io.TFRecordWriter(path) as writer:
     writer.write(b"x" * 100)

@@ -24,7 +24,7 @@ def test_the_rate_rises_and_falls_linearly():
   assert float(without_warmup(tf.constant(0, tf.int64))) == 0.5
 
 
-def test_kernels_are_decayed():
+def test_only_kernels_are_decayed():
   decayed = ["bert/pooler/dense/kernel", "output_weights"]
   names = [*decayed, "bert/pooler/dense/bias", "cls/predictions/output_bias"]
   names.append("bert/embeddings/LayerNorm/gamma")
@@ -105,7 +105,7 @@ def test_lamb_leaves_zeros_as_adam_does():
   np.testing.assert_array_equal(kernels[1], np.zeros((2, 2)))
 
 
-def test_lower_layers_learn_less():
+def test_lower_layers_have_lower_learning_rates():
   names = [
     "bert/embeddings/LayerNorm/beta",
     "bert/encoder/layer_0/output/dense/bias",
@@ -196,7 +196,7 @@ def test_the_flag_freezes_the_layers_that_it_names(attention, layers, names):
     assert (variable.path in trained) != frozen, variable.path
 
 
-def test_layer_1_is_not_10_or_11():
+def test_freezing_layer_1_leaves_layer_11_trained():
   names = [f"bert/encoder/layer_{n}/output/dense/bias" for n in range(12)]
   variables = [SimpleNamespace(path=name, trainable=True) for name in names]
   config = replace(CONFIG, num_hidden_layers=12)

@@ -93,7 +93,7 @@ def test_an_overflow_is_skipped_and_reported():
       np.testing.assert_array_equal(step.state[name].numpy(), value, name)
 
 
-def test_a_step_that_is_not_finite_counts_in_its_call_alone():
+def test_a_step_that_is_not_finite_is_reported_by_its_call_only():
   step = _float16_step(1.0)
 
   def spoil(batch):

@@ -31,7 +31,7 @@ CHIEF = {"chief": ["a:1"], "worker": ["b:1"]}
     ({"cluster": CHIEF, "task": {"type": "chief", "index": 0}}, True),
   ],
 )
-def test_one_process_writes(monkeypatch, config, is_chief):
+def test_only_one_process_is_the_chief(monkeypatch, config, is_chief):
   if config is None:
     monkeypatch.delenv("TF_CONFIG", raising=False)
   else:
@@ -50,7 +50,7 @@ def test_a_cluster_of_one_has_no_others(monkeypatch, cluster, expected):
   assert processes.has_others() == expected
 
 
-def test_a_broken_tf_config_is_named(monkeypatch):
+def test_a_broken_tf_config_is_refused(monkeypatch):
   first = '"task": {"type": "worker", "index": 0}'
   for text, message in (
     ("{cluster", "is not JSON"),
@@ -72,7 +72,7 @@ def test_a_broken_tf_config_is_named(monkeypatch):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_is_deferred_and_handlers_come_back(number):
+def test_a_signal_is_deferred_and_handlers_are_restored(number):
   before = signal.getsignal(number)
   with GracefulShutdown() as interruption:
     assert not interruption.requested
@@ -89,7 +89,7 @@ from training.processes import GracefulShutdown
 with GracefulShutdown():
   os.kill(os.getpid(), signal.SIGINT)
   os.kill(os.getpid(), signal.SIGINT)  # `timeout` signals twice
-  os.kill(os.getpid(), signal.SIGTERM)  # does not count
+  os.kill(os.getpid(), signal.SIGTERM)  # is no second interrupt
   time.sleep(1)
   print("goes on", flush=True)
   os.kill(os.getpid(), signal.SIGINT)
@@ -102,7 +102,7 @@ with GracefulShutdown():
   assert "Traceback" not in done.stderr
 
 
-def test_a_child_is_asked_to_end_too():
+def test_a_child_gets_sigterm_too():
   command = [sys.executable, "-c", "import time; time.sleep(60)"]
   with (
     subprocess.Popen(command) as child,
@@ -116,7 +116,7 @@ def test_a_child_is_asked_to_end_too():
 
 
 @pytest.mark.parametrize(("is_child", "status"), [(False, 0), (True, 143)])
-def test_an_interrupted_child_is_not_complete(is_child, status, monkeypatch):
+def test_an_interrupted_child_exits_with_143(is_child, status, monkeypatch):
   """Status 143 tells a parent that its child was interrupted."""
   if is_child:
     monkeypatch.setenv(processes._IS_CHILD, "1")

@@ -12,7 +12,7 @@ from tests.training import toy
 from training import report
 
 
-def test_a_truncated_line_is_left_out(tmp_path):
+def test_read_metrics_skips_a_truncated_line(tmp_path):
   report.add_metrics(str(tmp_path), 10, {"loss": 0.5})
   report.add_metrics(str(tmp_path), 20, {"loss": 1 / 3})
   report.add_metrics(str(tmp_path), 20, {"eval_f1": 0.25})
@@ -40,7 +40,7 @@ def test_only_the_chief_writes(tmp_path, monkeypatch):
   assert not list(tmp_path.iterdir())
 
 
-def test_an_evaluation_has_names_and_a_file_of_its_own(tmp_path):
+def test_an_evaluation_writes_file_metrics_and_curves_with_a_suffix(tmp_path):
   results = {"eval_loss": 0.1, "loss": 2.0, "accuracy": 1 / 3}
   for step in (1, 2):
     report.write_evaluation(str(tmp_path), results, step, "_x")
@@ -56,7 +56,7 @@ def test_an_evaluation_has_names_and_a_file_of_its_own(tmp_path):
 
 
 def test_the_curves_need_no_tensorboard(tmp_path, monkeypatch):
-  """TensorFlow 2.21 is installed without it; the events are tf.summary's."""
+  """TensorFlow 2.21 is installed without TensorBoard. Events stay the same."""
   folders = tmp_path / "expected", tmp_path / "without"
   writer = tf.summary.create_file_writer(str(folders[0]))
   with writer.as_default(step=0):
@@ -93,7 +93,7 @@ def test_skipped_steps_have_no_loss(tmp_path, caplog):
 
 
 @pytest.mark.parametrize("cuts", [[5], [1, 4], [2, 2, 1]])
-def test_a_mean_does_not_depend_on_how_steps_are_cut(tmp_path, cuts):
+def test_a_mean_does_not_depend_on_how_steps_are_grouped(tmp_path, cuts):
   values, weights = np.array([1.0, 9.0, 2.0, 4.0, 8.0]), np.arange(1, 6)
   pairs = np.stack([values * weights, weights], 1)
   log = report.Report(str(tmp_path), 8)
@@ -105,7 +105,7 @@ def test_a_mean_does_not_depend_on_how_steps_are_cut(tmp_path, cuts):
   assert line["loss"] == float(f"{np.average(values, weights=weights):.6g}")
 
 
-def test_the_speed_counts_only_the_time_of_training(
+def test_the_speed_excludes_compilation_and_evaluation(
   tmp_path, caplog, monkeypatch
 ):
   caplog.set_level("INFO", logger="absl")

@@ -29,7 +29,7 @@ def _write_flags(folder, **flags):
   (folder / "run.json").write_text(json.dumps([{"flags": flags}]))
 
 
-def test_the_commit_is_that_of_the_checkout():
+def test_run_json_has_the_commit_of_the_checkout():
   command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
   done = subprocess.run(command, capture_output=True, text=True, check=False)
   assert (run_json.commit() or "").removesuffix("+") == done.stdout.strip()
@@ -47,7 +47,7 @@ def test_an_entry_has_what_would_repeat_the_run(tmp_path):
   assert entry.keys() - known == {"started", "commit", "versions", "data"}
 
 
-def test_the_best_checkpoint_is_of_the_same_run(folder):
+def test_the_best_checkpoint_has_the_flags_of_its_run(folder):
   _write_flags(folder, attention="left_to_right")
   for path in ("", "model.ckpt-2", "best", "best/model.ckpt-1"):
     known = checkpoint_files.flag_of(str(folder / path), "attention")
@@ -60,7 +60,7 @@ def test_the_best_checkpoint_is_of_the_same_run(folder):
   assert checkpoint_files.flag_of(str(folder / "other"), "attention") is None
 
 
-def test_paths_of_a_run_are_relative_to_its_folder():
+def test_paths_of_a_run_are_relative_to_its_working_directory():
   flags = {"a": "x/y", "b": "/x/y", "c": "gs://x/y", "d": ""}
   entry = {"flags": flags, "directory": "/run"}
   paths = [run_json.path_of(entry, name) for name in "abcd"]
@@ -101,7 +101,7 @@ def test_a_checkpoint_belongs_to_the_last_run(folder):
     assert checkpoint_files.run_of(newest)["flags"] == flags
 
 
-def test_a_corrupt_file_is_named(tmp_path):
+def test_a_corrupt_file_is_reported(tmp_path):
   for text in ("", "[{", "[1]", "{}", '[{"flag": 1}]', "3", "\0"):
     (tmp_path / "run.json").write_text(text)
     with pytest.raises(ValueError, match=r"run\.json is corrupt: restore it"):
@@ -124,7 +124,7 @@ def test_a_number_is_better_than_nan(tmp_path):
   assert saved.load(model, None) == 2
 
 
-def test_the_best_is_the_first_of_equals(tmp_path, monkeypatch):
+def test_the_first_of_equally_good_models_is_the_best(tmp_path, monkeypatch):
   model = models.classifier(toy.config(), 2)
   monkeypatch.setattr(
     checkpoint_files, "latest_checkpoint", lambda _: "a checkpoint"

@@ -64,7 +64,7 @@ def _plain(start):
     {"jit_compile": True},
   ],
 )
-def test_micro_batches_and_xla_change_nothing(start, plain, options):
+def test_micro_batches_and_xla_do_not_change_the_update(start, plain, options):
   [expected], expected_state = plain
   [sums], state = _run(model=_bert(), weights=start, **options)
   _assert_same(state, expected_state, 1e-5)
@@ -72,7 +72,7 @@ def test_micro_batches_and_xla_change_nothing(start, plain, options):
 
 
 @pytest.mark.parametrize("accumulation_steps", [1, slow(2)])
-def test_two_replicas_equal_one(start, plain, accumulation_steps):
+def test_two_replicas_give_the_update_of_one(start, plain, accumulation_steps):
   with toy.two_replicas().scope():
     options = {"accumulation_steps": accumulation_steps}
     [sums], state = _run(model=_bert(), weights=start, **options)
@@ -86,7 +86,7 @@ def test_two_replicas_equal_one(start, plain, accumulation_steps):
     np.testing.assert_allclose(sums[name], expected[name], rtol=1e-5)
 
 
-def test_several_steps_per_call_change_nothing_and_dropout_repeats():
+def test_several_steps_per_call_give_the_same_state_with_dropout():
   weights = toy.bag().get_weights()
   [expected], expected_state = _run(weights=weights, dropout=0.3)
   reports, state = _run(stretches=[1, 1, 4], weights=weights, dropout=0.3)
@@ -119,7 +119,7 @@ def test_dropout_differs_by_step_replica_micro_batch_and_seed():
   assert len(set(drawn)) == len(drawn) == 2 * 3 * 2 * 2
 
 
-def test_the_decay_of_averages_counts_updates():
+def test_the_decay_of_averages_depends_on_the_number_of_updates():
   model = models.classifier(toy.config(), 2)
   kernel = model.layers[-1].output_weights
   average = optimization.ExponentialMovingAverage({"a": kernel.value}, 0.9)
@@ -152,7 +152,7 @@ def test_recomputed_layers_have_the_same_gradients(dtype):
     np.testing.assert_array_equal(value, known)
 
 
-def test_a_batch_that_cannot_be_cut_is_refused():
+def test_a_batch_that_cannot_be_divided_is_refused():
   with pytest.raises(ValueError, match="8 cannot be divided evenly into 1 rep"):
     toy.train_step(accumulation_steps=3)
   optimizer = SimpleNamespace(variables=[])
@@ -189,7 +189,7 @@ def test_the_originals_epsilon_is_added_to_weights(weight, expected):
   assert result == pytest.approx({"loss": expected, "loss of y": 2.0 * weight})
 
 
-def test_a_gradient_that_is_not_finite_is_noticed():
+def test_a_gradient_that_is_not_finite_is_reported():
   step, data = _tiny(tf.sqrt)
   sums = step.train(iter(data), tf.constant(1))
   assert np.isfinite(sums["loss"][0])
@@ -219,7 +219,7 @@ def _products(graph):
   return len(re.findall(r'op: "\w*MatMul', str(graph.as_graph_def())))
 
 
-def test_below_the_first_layer_that_is_trained_there_is_no_gradient():
+def test_layers_below_the_first_trained_layer_have_no_gradient():
   result = []
   for frozen in (set(), {("embeddings", None), ("encoder", None)}):
     model = models.classifier(toy.config(), 2)
@@ -236,7 +236,7 @@ def test_below_the_first_layer_that_is_trained_there_is_no_gradient():
   assert head <= 5 < full
 
 
-def test_loss_scale_changes_nothing_while_gradients_are_finite():
+def test_a_loss_scale_does_not_change_finite_updates():
   weights = toy.bag().get_weights()
   _, expected = _run(weights=weights)
   _, result = _run(weights=weights, loss_scale=LossScale(initial=64.0))
@@ -263,7 +263,7 @@ def test_loss_scale_grows_after_its_patience():
     (True, toy.two_replicas, {"differentiate", "clip_factor", "update"}),
   ],
 )
-def test_xla_compiles_the_step_but_for_the_exchange(
+def test_xla_compiles_the_step_except_the_exchange_of_gradients(
   compiled, strategy, expected
 ):
   with strategy().scope() if strategy else nullcontext():
@@ -279,7 +279,7 @@ def test_xla_compiles_the_step_but_for_the_exchange(
 
 
 def test_replicas_add_up_their_sums_once_per_call():
-  """The host adds values of replicas, for which all devices wait."""
+  """The host adds the replicas' values, and all devices wait for the host."""
   with toy.two_replicas().scope():
     step = toy.train_step()
     data = tf.distribute.get_strategy().experimental_distribute_dataset(

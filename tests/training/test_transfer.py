@@ -38,7 +38,7 @@ def _restored(model, values):
 HEAD = {"output_weights", "output_bias"}
 
 
-def test_a_head_of_other_labels_is_fresh(start, caplog):
+def test_a_head_for_another_number_of_labels_is_fresh(start, caplog):
   values, prefix = start
   model = models.classifier(toy.config(), 5)
   assert set(run_folder.initialize(model, prefix)) == HEAD
@@ -70,7 +70,7 @@ HEADS = {
 
 
 @pytest.mark.parametrize(("head", "make"), HEADS.items())
-def test_every_task_has_a_head_that_can_be_new(tmp_path, head, make):
+def test_new_head_makes_the_head_of_every_task_fresh(tmp_path, head, make):
   prefix, model = _save(tmp_path, make(toy.config())), make(toy.config())
   fresh = run_folder.initialize(model, prefix, new_head=True)
   assert set(fresh) == set(head.split())
@@ -87,7 +87,7 @@ def test_only_training_makes_a_head_fresh(start, tmp_path):
     Checkpoints(str(tmp_path)).load(model, None)
 
 
-def test_another_encoder_is_an_error(tmp_path):
+def test_an_encoder_of_another_size_is_refused(tmp_path):
   prefix = _save(tmp_path, models.pretrainer(toy.config()))
   wider = replace(toy.config(), vocab_size=toy.V + 1)
   model = models.classifier(wider, 2)

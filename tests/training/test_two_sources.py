@@ -110,7 +110,7 @@ def test_the_best_or_newest_checkpoint_of_a_folder_is_chosen(
   assert checkpoint_files.choose_checkpoint(str(tmp_path), prefers) == expected
 
 
-def test_a_checkpoint_without_its_files_does_not_count(tmp_path):
+def test_listed_checkpoints_without_files_are_ignored(tmp_path):
   lines = [
     'model_checkpoint_path: "c"',
     *(f'all_model_checkpoint_paths: "{name}"' for name in "abc"),
@@ -123,7 +123,7 @@ def test_a_checkpoint_without_its_files_does_not_count(tmp_path):
     assert checkpoint_files.all_checkpoints(str(tmp_path)) == expected
 
 
-def test_a_checkpoint_has_the_kinds_of_its_variables(tmp_path):
+def test_the_variables_of_a_checkpoint_say_its_kinds(tmp_path):
   assert checkpoint_files.kinds_at(None) == []
   prefix = _save(tmp_path, 1.0)
   assert checkpoint_files.kinds_at(prefix) == ["encoder"]

@@ -1,4 +1,4 @@
-"""A fake clock counts steps, log lines, files and traces."""
+"""How much work a run does: steps at once, log lines, files and traces."""
 
 import itertools
 from contextlib import nullcontext
@@ -180,7 +180,7 @@ def test_evaluations_of_a_run_are_in_one_file(tmp_path):
   assert len(list(tmp_path.glob("eval/events*"))) == 1
 
 
-def test_a_checkpoint_is_read_to_its_end_once(tmp_path, monkeypatch):
+def test_a_checkpoint_is_verified_only_once(tmp_path, monkeypatch):
   read = []
   verify = checkpoint.Reader.verify
 

@@ -33,7 +33,7 @@ def config(dropout=0.0):
 
 
 def bag(dropout=0.0):
-  """A model with the inputs and outputs of pre-training, but soon traced."""
+  """A model with the inputs and outputs of pre-training, but traced faster."""
   names = (*features.TOKENS, "masked_lm_positions")
   inputs = {n: keras.Input([None], dtype="int32", name=n) for n in names}
   dense = functools.partial(keras.layers.Dense, dtype="float32")

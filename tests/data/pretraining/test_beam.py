@@ -77,7 +77,7 @@ def test_a_retried_bundle_leaves_no_duplicates(text, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("options", [SINGLE, MANY])
-def test_an_error_names_the_line_and_leaves_nothing(options, tmp_path):
+def test_an_error_names_the_line_and_leaves_no_file(options, tmp_path):
   path, output = tmp_path / "latin1.txt", str(tmp_path / "out")
   path.write_bytes(b"fine\n\nol\xe9\n")
   expected = r"pipeline failed: \S*latin1\.txt, line 3: byte 8 .*UTF-8`, where"
@@ -94,7 +94,7 @@ def test_an_error_names_the_line_and_leaves_nothing(options, tmp_path):
     ("Direct", "there is no text in"),
   ],
 )
-def test_an_impossible_pipeline_is_named(
+def test_a_pipeline_that_cannot_run_is_reported(
   runner, message, tmp_path, monkeypatch
 ):
   """Covers a dead job service, a failed download and text without tokens."""

@@ -66,7 +66,7 @@ def test_the_first_of_equal_documents_stays(lines):
 
 
 @given(st.lists(LINES, min_size=1))
-def test_shards_of_a_corpus_agree_with_all_of_it(parts):
+def test_shards_drop_the_same_documents_as_the_corpus(parts):
   numbers = shards.find_repeated([shards.digests(part) for part in parts])
   progress = SILENT()
   left = [
@@ -105,7 +105,7 @@ def test_blank_lines_separate_paragraphs():
     ('{"text": "Ore."}\n{}\n', "wiki, line 2: not a JSON object with a text"),
   ],
 )
-def test_other_files_than_articles_are_named(tmp_path, text, message):
+def test_files_that_are_not_articles_are_refused(tmp_path, text, message):
   (tmp_path / "wiki").write_text(text)
   with pytest.raises(UserError, match=message):
     list(passages.read_wikipedia(str(tmp_path / "wiki"), SILENT()))
@@ -160,7 +160,7 @@ SINGLE, TWO = ["owls", "", " "], ["owls", "owls", "", " "]
     (["owls " * 99, ""], (False, 999), f"{ALONE} put blank"),
   ],
 )
-def test_texts_that_make_poor_records_are_noticed(lines, options, doubt):
+def test_texts_that_make_poor_records_are_reported(lines, options, doubt):
   texts = _doubts(lines, *options)
   assert [text.partition(doubt or "")[0] for text in texts] == [""] * bool(
     doubt
@@ -168,7 +168,7 @@ def test_texts_that_make_poor_records_are_noticed(lines, options, doubt):
 
 
 @pytest.mark.parametrize("joint", ["\r", "\v", "\f", "\x85", "\r\r"])
-def test_characters_that_join_words_are_noticed(joint):
+def test_characters_that_join_words_are_reported(joint):
   lines = [f"two{joint}owls", "hunt", f"at{joint} night{joint}"]
   [text] = _doubts(lines)
   assert text.startswith(
@@ -235,7 +235,7 @@ def _lines(path, *args, **options):
   return list(documents.TextFormat(**options).lines(str(path), *args))
 
 
-def test_the_originals_format_is_unchanged(tmp_path):
+def test_lines_in_the_originals_format_do_not_change(tmp_path):
   path = tmp_path / "text"
   path.write_bytes(b"\xef\xbb\xbf one \r\n\n \ntwo")
   assert _lines(path) == ["\ufeff one ", "", " ", "two"]
@@ -272,7 +272,9 @@ NO_OBJECTS.append('{"text": ' + "1" * 5000 + "}")
 
 @pytest.mark.parametrize("row", NO_OBJECTS)
 @pytest.mark.parametrize("first", [0, 1])
-def test_a_row_that_is_no_json_object_is_located(row, first, tmp_path):
+def test_the_line_of_a_row_that_is_no_json_object_is_reported(
+  row, first, tmp_path
+):
   path = tmp_path / "rows.jsonl"
   good = '{"text": "a"}\n'
   path.write_text(good * 3 + row + "\n")

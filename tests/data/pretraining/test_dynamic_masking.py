@@ -54,7 +54,7 @@ def rng():
 
 
 @pytest.mark.parametrize("whole_word", [False, True])
-def test_fields_are_those_of_the_schema(whole_word, rng):
+def test_masked_batches_have_the_fields_of_the_schema(whole_word, rng):
   masker = _masker(whole_word=whole_word)
   schema = features.pretraining(T, P)
   masked = masker(_batch(4, rng), [1, 2])
@@ -149,7 +149,7 @@ def test_all_pieces_of_a_word_are_masked(rng):
     assert all(len(word) > rest for word in words if word not in masked)
 
 
-def test_there_may_be_more_slots_than_tokens(rng):
+def test_a_record_may_have_more_slots_than_tokens(rng):
   batch = _batch(8, rng, length=8, full=True)
   for whole_word in (False, True):
     after = _masker(12, 1.0, whole_word)(batch, [1, 1])
@@ -211,7 +211,7 @@ def test_words_are_restored_and_predict_a_neighbor(direction, records):
 
 
 @pytest.mark.parametrize("direction", ["left_to_right", "right_to_left"])
-def test_special_tokens_can_be_left_out(direction, tmp_path):
+def test_causal_targets_may_have_no_special_tokens(direction, tmp_path):
   path = tmp_path / "vocab.txt"
   path.write_text("[PAD]\n[CLS]\na\n")
   with pytest.raises(ValueError, match=r"lacks .*\[SEP\]"):

@@ -92,7 +92,7 @@ def test_workers_read_the_same_global_batches(paths, workers, replicas):
     np.testing.assert_array_equal(part, expected)
 
 
-def test_evaluation_starts_again_at_the_end(paths):
+def test_batches_for_evaluation_repeat_the_records_endlessly(paths):
   batches = [*_input(paths[:1]).endless_eval_batches(5).take(3)]
   ids = np.concatenate([batch["input_ids"][:, 0] for batch in batches])
   np.testing.assert_array_equal(ids, [*range(7), *range(7), 0])
@@ -160,14 +160,14 @@ def test_a_training_skips_corrupt_records(paths, tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"", b"no record at all, just text"])
-def test_a_file_without_records_is_named(tmp_path, content):
+def test_a_file_without_records_is_refused(tmp_path, content):
   (tmp_path / "x").write_bytes(content)
   message = "holds no record" if content == b"" else "is not a file of rec"
   with pytest.raises(ValueError, match=f"x {message}"):
     _input([str(tmp_path / "x")])
 
 
-def test_empty_files_are_left_out_but_not_a_source_of_them(tmp_path):
+def test_empty_files_are_skipped_but_a_source_of_them_is_refused(tmp_path):
   (tmp_path / "empty").touch()
   paths = [str(tmp_path / "empty"), _write(tmp_path / "x", range(10))]
   assert sorted(_ids(_input(paths).train_batches(5, seed=1), 2)) == [*range(10)]
@@ -177,7 +177,7 @@ def test_empty_files_are_left_out_but_not_a_source_of_them(tmp_path):
     mix.train_batches(5, seed=1)
 
 
-def test_a_missing_field_is_named(tmp_path):
+def test_a_missing_field_is_reported(tmp_path):
   schema = Schema(*features.tokens(T), Feature("masked_lm_positions", (P,)))
   path = _write(tmp_path / "x", [1], schema)
   with pytest.raises(ValueError, match="no field masked_lm_ids; it holds"):
@@ -212,7 +212,7 @@ def test_unmasked_records_are_masked_anew_and_repeatably(tmp_path):
   assert len(masks) == 4
 
 
-def test_a_blank_line_at_the_end_is_not_drawn(tmp_path):
+def test_a_blank_last_line_of_the_vocabulary_is_not_drawn(tmp_path):
   path = _write(tmp_path / "x", range(10, 40), features.pretraining(T))
   file = _vocab(tmp_path)
   Path(file).write_text(Path(file).read_text() + "\n")
@@ -241,7 +241,9 @@ def test_unmasked_records_need_a_vocabulary(tmp_path):
       _input([path], tokenizer=tokenizer, **causal)
 
 
-def test_masked_records_refuse_unmasked_records_and_a_policy(paths, tmp_path):
+def test_masked_records_allow_no_unmasked_records_and_no_policy(
+  paths, tmp_path
+):
   path = _write(tmp_path / "x", [1], features.pretraining(T))
   with pytest.raises(ValueError, match="train on files of one kind"):
     _input([path, *paths], tokenizer=FullTokenizer(_vocab(tmp_path)))

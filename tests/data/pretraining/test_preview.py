@@ -39,7 +39,7 @@ def _records(path, config):
 
 
 @pytest.mark.parametrize("whole_word", [False, True])
-def test_counts_are_those_of_the_records(text, tmp_path, whole_word):
+def test_the_preview_counts_what_the_records_have(text, tmp_path, whole_word):
   config = _config(whole_word=whole_word)
   output = str(tmp_path / "records")
   number = shards.write_in_memory(config, [text], [output])
@@ -61,7 +61,7 @@ def test_counts_are_those_of_the_records(text, tmp_path, whole_word):
   assert masks.startswith(total)
 
 
-def test_an_instance_names_every_replacement(text):
+def test_the_preview_shows_every_replacement(text):
   lines = [*shards.preview(_config(), [text], 2, MASKING)]
   assert lines[0].startswith("Instance 1: ")
   assert lines[1].startswith("  [CLS] ")
@@ -74,7 +74,7 @@ def test_an_instance_names_every_replacement(text):
   assert sum(line.startswith("Instance") for line in lines) == 2
 
 
-def test_columns_are_those_of_a_terminal():
+def test_wide_characters_do_not_shift_the_columns():
   example = {"input_ids": [0, 1], "segment_ids": [0, 0]}
   example |= {"input_mask": [1, 1], "next_sentence_labels": [0]}
   tokens = ["[MASK]", "[MASK]", "owl", "부엉이"]
@@ -85,7 +85,7 @@ def test_columns_are_those_of_a_terminal():
   assert (latin.index("["), hangul.index("[")) == (column, column - 3)
 
 
-def test_next_tokens_are_the_targets(text):
+def test_the_preview_shows_next_tokens_for_a_direction(text):
   options = MASKING, "left_to_right"
   lines = [*shards.preview(_config(), [text], 1, *options)]
   row = " ".join(lines[1:3]).split()

@@ -122,7 +122,7 @@ def test_no_abbreviation_ends_a_sentence():
 
 
 @given(st.text())
-def test_nothing_is_lost(text):
+def test_splitting_loses_no_characters(text):
   assert " ".join(split_sentences(text)).split() == text.split() or (
     "".join(split_sentences(text)).replace(" ", "") == "".join(text.split())
   )
@@ -134,7 +134,7 @@ UNITS += ["5. ", ";", "፡", ". « ", ". 😀", "a. "]
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_a_long_paragraph_takes_no_longer_than_its_length(unit):
+def test_the_time_for_a_paragraph_grows_linearly(unit):
   text = unit * (200_000 // len(unit))  # quadratic time would take minutes
   result = "".join(split_sentences(text))
   assert result.replace(" ", "") == "".join(text.split())
@@ -153,5 +153,5 @@ def test_a_long_paragraph_takes_no_longer_than_its_length(unit):
     ("The town is ฝนตก. " * 20, False),
   ],
 )
-def test_texts_without_known_marks_are_noticed(text, expected):
+def test_long_texts_without_known_marks_are_recognized(text, expected):
   assert is_unsplit(text) == expected

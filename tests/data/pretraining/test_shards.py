@@ -16,7 +16,7 @@ from tests.data.pretraining import corpus
 from tests.data.pretraining.corpus import as_text, random_documents, random_text
 
 
-def test_shards_of_one_text_are_drawn_by_their_numbers(tmp_path):
+def test_shards_of_other_numbers_or_seeds_draw_other_records(tmp_path):
   """Equal draws would pair and mask every shard at the same positions."""
   path = tmp_path / "text.txt"
   path.write_text(corpus.random_text(9))
@@ -40,7 +40,7 @@ def _records(folder, paths, processes, names="abc", **changes):
   return count, [Path(output).read_bytes() for output in outputs]
 
 
-def test_single_documents_are_warned_about(tmp_path, monkeypatch, caplog):
+def test_a_single_document_causes_a_warning(tmp_path, monkeypatch, caplog):
   monkeypatch.setattr(documents, "_MIN_BYTES", 4000)
   paths = [str(tmp_path / name) for name in ("book", "other book")]
   for path in paths:
@@ -105,7 +105,9 @@ def test_workers_end_before_their_folder_is_removed(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("masking", [corpus.MASKING, None])
-def test_any_number_of_workers_does_the_same(masking, tmp_path, monkeypatch):
+def test_any_number_of_workers_writes_the_same_records(
+  masking, tmp_path, monkeypatch
+):
   monkeypatch.setattr(documents, "_MIN_BYTES", 4000)
   (tmp_path / "text").write_text(corpus.random_text(60, 4))
   paths = [str(tmp_path / "text")]
@@ -212,7 +214,7 @@ def test_every_format_has_the_same_sentences(tmp_path, split):
   ],
 )
 def test_a_shard_is_a_32nd_of_the_text(kilobytes, files_of_shards, tmp_path):
-  """The records depend on the size; compressed text counts three times."""
+  """The records depend on this size; a compressed file counts three times."""
   number = sum(files_of_shards)
   paths = [str(tmp_path / f"{index}.gz") for index in range(number)]
   for path in paths:
@@ -239,7 +241,9 @@ def test_a_file_that_is_a_document_is_not_divided(tmp_path, split):
   assert len(corpus) > 5
 
 
-def test_a_large_document_is_warned_about(tmp_path, monkeypatch, caplog, split):
+def test_a_large_document_causes_a_warning(
+  tmp_path, monkeypatch, caplog, split
+):
   monkeypatch.setattr(documents, "_LARGE_SPAN", 4000)
   (tmp_path / "one.txt").write_text("a\n" * 5000)
   split([str(tmp_path / "one.txt")], 1000)

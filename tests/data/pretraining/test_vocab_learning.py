@@ -6,7 +6,7 @@ from data import vocab
 from data.pretraining import vocab_learning
 
 
-def test_words_are_counted_as_the_tokenizer_sees_them():
+def test_words_are_counted_as_the_tokenizer_splits_them():
   counter = vocab_learning.WordCounter(do_lower_case=True, max_words=100)
   for line in ["Don't stop.", "DON'T", "", "stop\u00a0stop"]:
     counter.add(line)
@@ -87,7 +87,7 @@ def test_a_size_too_small_for_the_alphabet_is_an_error():
     vocab_learning.learn(Counter(["abc"]), ["[PAD]"], ["a", "b", "c"], 5, 1)
 
 
-def test_a_word_that_others_begin_with_makes_them_cheaper():
+def test_a_chosen_word_lowers_the_savings_of_longer_words():
   tokens = ["[UNK]", "c", "##y", "##s", "##t", "##i", "##c", "a", "##b"]
   counts = Counter({"cysts": 5, "cyst": 5, "cystic": 2, "ab": 3, "c": 9})
   # The word cyst saves 5 * 3 pieces. The word cysts would save 5 * 4, but saves
@@ -99,7 +99,7 @@ def test_a_word_that_others_begin_with_makes_them_cheaper():
   assert choose(counts, tokens, 2, 1) == ["cyst", "cysts"]
 
 
-def test_rare_unknown_and_numeric_words_are_told_apart():
+def test_only_frequent_words_with_a_letter_are_chosen():
   counts = Counter({"1998": 9, "ß": 2, "ab": 1, "##": 4})
   tokens = ["[UNK]", "1", "a", "##b"]
   assert vocab_learning.choose_words(counts, tokens, 9, 2) == ["ß"]
@@ -121,7 +121,7 @@ def test_new_words_replace_all_unused_tokens(tmp_path, caplog):
     assert ("of the text are split" in caplog.text) == (min_count == 4)
 
 
-def test_small_languages_count_more():
+def test_words_of_small_languages_get_a_higher_weight():
   sources = {"en": Counter(a=90, b=10), "is": Counter(a=1, c=9)}
   merged = vocab_learning.smooth(sources, 0.5)
   assert merged == Counter(a=93, b=10, c=28)  # `is` counts 10 ** 0.5 times

@@ -34,7 +34,7 @@ def _read(tmp_path, split, **changes):
   return [(row.text_a, row.text_b, row.label) for row in rows]
 
 
-def test_labels_are_sorted(tmp_path):
+def test_labels_of_a_training_file_are_sorted(tmp_path):
   data = lay_out(tmp_path / "data", train_tsv=TRAIN)
   task = task_of(data, str(tmp_path / "out"))
   assert task.labels == ("bad", "good")
@@ -58,7 +58,7 @@ def test_predicting_needs_neither_training_data_nor_labels(tmp_path):
     assert rows == [TextExample("test-1", "A")]
 
 
-def test_own_files_may_be_those_of_a_spreadsheet(tmp_path):
+def test_own_files_may_come_from_a_spreadsheet(tmp_path):
   flags = {"encoding": "cp1252", "text_b_column": "Bezug"}
   rows = "body;Bezug;kind;;", "schön;–;gut ;;", ";;;;", "b;c; nein;;", ""
   lay_out(
@@ -75,7 +75,7 @@ def test_own_files_may_be_those_of_a_spreadsheet(tmp_path):
     _read(tmp_path, "train", **flags, delimiter="comma")
 
 
-def test_a_split_has_one_table_or_a_text_file(tmp_path):
+def test_two_tables_of_a_split_are_refused_but_not_a_txt_file(tmp_path):
   lay_out(tmp_path)
   with pytest.raises(FileNotFoundError, match="no file train, dev or test"):
     _read(tmp_path, "train")
@@ -127,7 +127,7 @@ def test_a_label_is_spelled_as_in_training(tmp_path, train, dev):
     ),
   ],
 )
-def test_scores_need_no_labels_but_have_to_be_numbers(tmp_path, cells, scores):
+def test_scores_have_to_be_numbers(tmp_path, cells, scores):
   lay_out(tmp_path, train_tsv=_rows(*(f"a\t{cell}" for cell in cells)))
   if isinstance(scores, str):
     with pytest.raises(ValueError, match=scores):
@@ -154,7 +154,7 @@ PRODIGY = "body\tkind\tanswer\na\tx\t{}\nb\ty\t{}\n"
     (TRAIN, {"label_column": "body"}, "=body is also the column of a text"),
   ],
 )
-def test_unusable_training_files_are_named(tmp_path, train, flags, message):
+def test_unusable_training_files_are_refused(tmp_path, train, flags, message):
   data = lay_out(tmp_path / "data", train_tsv=train)
   with pytest.raises(ValueError, match=message):
     task_of(data, str(tmp_path / "out"), **flags)
@@ -171,13 +171,13 @@ def test_unusable_training_files_are_named(tmp_path, train, flags, message):
     (_rows('a\t["1"]'), {}, "line 2.* list: give --multi_label, or write a t"),
   ],
 )
-def test_an_unknown_label_in_dev_is_named(tmp_path, dev, flags, message):
+def test_an_unknown_label_in_dev_is_reported(tmp_path, dev, flags, message):
   lay_out(tmp_path, train_tsv=_rows("a\t1", "b\ta"), dev_tsv=dev)
   with pytest.raises(ValueError, match=rf"dev\.tsv, {message}"):
     _read(tmp_path, "dev", **flags)
 
 
-def test_labels_that_are_perhaps_others_are_reported(tmp_path, caplog):
+def test_doubtful_labels_are_reported(tmp_path, caplog):
   rows = [f"text {number}\t{number / 8}" for number in range(20)]
   for train, flags, message in (
     (_rows("a\tx", "b\tx|y"), {}, "'x|y' is one label; --multi_label makes"),
@@ -229,7 +229,7 @@ def _record(folder, **flags):
   (folder / "run.json").write_text(json.dumps([entry]))
 
 
-def test_a_model_of_pairs_is_given_pairs(tmp_path):
+def test_a_model_of_pairs_refuses_single_texts(tmp_path):
   _record(tmp_path, task_name="TSV", text_b_column="id")
   start = str(tmp_path / "model.ckpt-1")
   with pytest.raises(ValueError, match=r"ckpt-1 was trained with --text_b_col"):
@@ -239,7 +239,7 @@ def test_a_model_of_pairs_is_given_pairs(tmp_path):
   named_tasks.check_text_pairs("body", start)
 
 
-def test_a_teacher_has_the_labels_of_the_task(tmp_path):
+def test_a_teacher_with_other_labels_is_refused(tmp_path):
   path = str(tmp_path / "run.json")
   files = {"bert_config_file": path, "vocab_file": path}
   rte, check = named_tasks.find("RTE"), named_tasks.check_teacher

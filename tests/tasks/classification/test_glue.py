@@ -63,7 +63,7 @@ def _tasks_of_table(folder):
   return [row[0] for row in rows]
 
 
-def test_all_tasks_run_and_have_the_paper_average(tmp_path, calls, run):
+def test_all_tasks_run_and_are_averaged_as_in_the_paper(tmp_path, calls, run):
   names = ("MNLI", "QQP", "QNLI", "SST-2", "CoLA", "STS-B", "MRPC", "RTE")
   _task_folders(tmp_path, *names, "WNLI")
   run(_flags(tmp_path))
@@ -122,9 +122,9 @@ def test_mnli_is_complete_without_the_diagnostic_data(tmp_path, run):
   (tmp_path / "output" / "MNLI" / "AX.tsv").unlink()
   (tmp_path / "data" / "diagnostic" / "diagnostic.tsv").unlink()
   assert not glue.parts(_flags(tmp_path))
-  # The command says what to do with a trained model.
+  # Without --do_train, a complete task is evaluated and predicted again.
   assert list(glue.parts(_flags(tmp_path, do_train=False))) == ["MNLI"]
-  # A prediction was interrupted.
+  # An interrupted prediction is repeated.
   (tmp_path / "output" / "MNLI" / "MNLI-mm.tsv").unlink()
   assert list(glue.parts(_flags(tmp_path))) == ["MNLI"]
 
@@ -137,7 +137,9 @@ def test_the_table_has_the_tasks_before_an_error(tmp_path, run):
   assert _tasks_of_table(tmp_path) == ["CoLA"]
 
 
-def test_tasks_begin_with_mnli(tmp_path, calls, run):
+def test_from_mnli_starts_three_tasks_from_the_model_of_mnli(
+  tmp_path, calls, run
+):
   _task_folders(tmp_path, "RTE", "SST-2", "MNLI", "MRPC", "STS-B")
   run(_flags(tmp_path, from_mnli=True, teacher="big", do_predict=False))
   starts = {v["task_name"]: v.get("init_checkpoint") for v in calls}
@@ -145,7 +147,7 @@ def test_tasks_begin_with_mnli(tmp_path, calls, run):
   expected = dict.fromkeys(("RTE", "MRPC", "STS-B"), mnli)
   assert starts == {"MNLI": None, "SST-2": None} | expected
   assert calls[-1]["new_head"] == "True"
-  assert calls[-1]["from_mnli"] == "False"  # a flag of the benchmark
+  assert calls[-1]["from_mnli"] == "False"  # a flag for all tasks together
   assert calls[-1]["teacher"] == "big/RTE"
 
 
@@ -162,7 +164,7 @@ def test_a_dry_run_needs_no_model_of_mnli(tmp_path, calls, run):
 def test_a_task_without_a_test_file_is_not_predicted(tmp_path, calls, run, log):
   _task_folders(tmp_path, "RTE", "CoLA")
   (tmp_path / "data" / "CoLA" / "test.tsv").unlink()
-  glue.parts(_flags(tmp_path))  # the check of flags does this
+  glue.parts(_flags(tmp_path))  # check_flags calls this, too
   run(_flags(tmp_path))
   assert log.text.count("CoLA is not predicted") == 1
   assert log.text.count("not in ") == 1
@@ -171,7 +173,7 @@ def test_a_task_without_a_test_file_is_not_predicted(tmp_path, calls, run, log):
     assert archive.namelist() == ["RTE.tsv"]
 
 
-def test_mistakes_are_named(tmp_path):
+def test_missing_folders_and_flags_are_reported(tmp_path):
   with pytest.raises(FileNotFoundError, match="has no folder MNLI, QQP, QNLI"):
     glue.parts(_flags(tmp_path))
   _task_folders(tmp_path, "RTE")

@@ -77,7 +77,7 @@ def test_classes_have_an_accuracy_and_their_metric(name, labels, scores):
   assert [*result] == expected
 
 
-def test_predictions_have_names(tmp_path):
+def test_predictions_are_written_with_the_names_of_labels(tmp_path):
   path, write = tmp_path / "p.tsv", evaluation.write_prediction_table
   write(str(path), MNLI, OUTPUTS[:2], EXAMPLES[:2])
   assert path.read_text() == (
@@ -92,7 +92,7 @@ def test_predictions_have_names(tmp_path):
     write(str(path), MNLI, OUTPUTS[:3], EXAMPLES)
 
 
-def test_predictions_repeat_columns(tmp_path):
+def test_copied_columns_are_written_with_predictions(tmp_path):
   path = tmp_path / "p.tsv"
   columns = {"guid": "7", "note": "a\t\r\nb"}
   examples = [EXAMPLES[0]._replace(columns=columns)]

@@ -24,7 +24,7 @@ def _task(folder, **files):
   return task_of(data, f"{folder}/out", multi_label=True, **flags)
 
 
-def test_own_files_have_several_labels(tmp_path):
+def test_a_text_of_own_files_may_have_several_labels(tmp_path):
   dev = '{"text": "D", "label": ["wit", "joy"]}\n{"text": "E", "label": []}\n'
   train = "text\tlabel\nA\twoe|joy\nB\t\nC\twit\n"
   custom = _task(tmp_path, train_tsv=train, dev_jsonl=dev)
@@ -56,7 +56,7 @@ def test_a_label_of_several_is_spelled_as_in_training(tmp_path):
 
 
 @pytest.mark.parametrize("name", settings.flags_of(named_tasks.OwnFiles))
-def test_flags_of_own_files_are_not_ignored(tmp_path, name):
+def test_flags_of_own_files_are_refused_for_other_tasks(tmp_path, name):
   folders = dict.fromkeys(("data_dir", "output_dir"), str(tmp_path))
   flags = {"task_name": "MRPC", name: "x", **folders}
   args = programs.arguments("run_classifier", [name], **flags)
@@ -93,7 +93,7 @@ def test_no_threshold_is_better_than_the_best(pairs):
 
 
 @given(st.floats(2**-20, 1.0, width=32))
-def test_a_threshold_tells_neighbors_apart(value):
+def test_the_best_threshold_separates_neighboring_floats(value):
   probs = np.array([value, np.nextafter(np.float32(value), -1)], np.float32)
   best = metrics.best_threshold(probs, np.array([1, 0]))
   predicted = metrics.predictions(several_labels(best), probs[:, None])
@@ -108,13 +108,13 @@ def several_labels(*thresholds):
   return examples.ClassificationTask("tsv", {}, LABELS, names, **more)
 
 
-def test_each_label_has_a_probability_of_its_own():
+def test_labels_have_independent_probabilities():
   logits = np.array([[-200, 0, 200]], np.float32)
   result = metrics.probabilities(several_labels(), logits)
   assert result.tolist() == [[pytest.approx(0), 0.5, 1]]
 
 
-def test_thresholds_are_read_back(tmp_path):
+def test_saved_thresholds_are_loaded_unchanged(tmp_path):
   saved = several_labels(0.125, 1 / 3, 0.9)
   path = tmp_path / labels.THRESHOLDS
   assert metrics.load_thresholds(saved, str(path)) == (0.5, 0.5, 0.5)
@@ -197,7 +197,7 @@ def test_class_weights_multiply_losses_of_training():
     (["a=1", "a=2"], "two weights for 'a'"),
   ],
 )
-def test_wrong_class_weights_are_named(setting, message):
+def test_wrong_class_weights_are_refused(setting, message):
   with pytest.raises(ValueError, match=f"--class_weights.* {message}"):
     _weights(setting, _one_label("a", "b"), "a")
   with pytest.raises(ValueError, match="STS-B has scores, not labels"):

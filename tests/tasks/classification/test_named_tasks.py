@@ -75,7 +75,7 @@ def test_a_row_of_the_real_layout_is_read(tokenizer, tmp_path, line):
   assert build(example)[0]["label_ids"] == [float(label_id)]
 
 
-def test_every_split_has_a_row():
+def test_every_split_has_a_row_in_this_test():
   assert {tuple(line.split()[:2]) for line in ROWS} == {
     (name, split)
     for name, task in named_tasks.TASKS.items()
@@ -83,7 +83,7 @@ def test_every_split_has_a_row():
   }
 
 
-def test_each_column_that_is_read_has_to_be_there(tmp_path):
+def test_a_missing_column_of_any_task_is_reported(tmp_path):
   path = tmp_path / "data" / "x.tsv"
   path.parent.mkdir()
   for task in named_tasks.TASKS.values():
@@ -98,7 +98,7 @@ def test_each_column_that_is_read_has_to_be_there(tmp_path):
           examples.read_examples(changed, str(path.parent), split)
 
 
-def test_columns_are_copied_from_the_files_to_predict_alone(tmp_path):
+def test_columns_are_copied_only_from_files_to_predict(tmp_path):
   for name, columns in (
     ("MNLI/test_matched", "index\tsentence1\tsentence2\tgenre\n"),
     ("MNLI/test_mismatched", "index\tsentence1\tsentence2\tgenre\n"),

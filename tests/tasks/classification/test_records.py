@@ -33,7 +33,7 @@ def test_a_record_may_have_a_score(tokenizer, tmp_path):
   assert batch["is_real_example"].numpy().tolist() == [1, 1, 0]
 
 
-def test_any_number_of_processes_writes_the_same(
+def test_any_number_of_processes_writes_the_same_records(
   tokenizer, tmp_path, monkeypatch
 ):
   monkeypatch.setattr(write_records, "_CHUNK", 3)

@@ -18,7 +18,7 @@ MNLI = named_tasks.find("MNLI")
 
 @pytest.fixture(name="args")
 def _args(tmp_path):
-  """Returns flags of MNLI with sets of different sizes and distinct values."""
+  """Returns flags of MNLI with files of different sizes and values."""
   for name, number in (
     ("train", 5),
     ("dev_matched", 7),
@@ -50,7 +50,9 @@ def _logits(model, tokenizer, rows):
   return np.concatenate([model(row)["logits"] for row in inputs])
 
 
-def test_each_set_is_evaluated_in_its_own_batches(args, tokenizer, tmp_path):
+def test_each_dev_file_is_evaluated_in_separate_batches(
+  args, tokenizer, tmp_path
+):
   texts = Classification(args, {}, named=MNLI)
   model = texts.make_model(CONFIG)
   sets = _convert(args, "dev")
@@ -77,7 +79,7 @@ def test_each_set_is_evaluated_in_its_own_batches(args, tokenizer, tmp_path):
     assert written == pytest.approx(expected, rel=1e-5)
 
 
-def test_each_set_is_predicted_in_its_order(args, tokenizer, tmp_path):
+def test_each_test_file_is_predicted_in_its_order(args, tokenizer, tmp_path):
   texts = Classification(args, {}, named=MNLI)
   model = texts.make_model(CONFIG)
   for split, part in _convert(args, "test").items():
@@ -117,14 +119,14 @@ def test_tpus_get_full_batches(args):
   }
 
 
-def test_a_dry_run_reads_the_beginning(args, monkeypatch):
+def test_a_dry_run_reads_the_first_examples(args, monkeypatch):
   monkeypatch.setattr("runs.settings._DRY_RUN_EXAMPLES", 2)
   assert len(_convert(args, "dev")["dev"].rows) == 7
   part = _convert(args.replace(dry_run=True), "dev")["dev"]
   assert len(part.rows) == 2
 
 
-def test_thresholds_of_the_run_count_before_those_it_began_with(
+def test_thresholds_of_the_run_come_before_its_checkpoints(
   args, tmp_path, monkeypatch
 ):
   start, own = (tmp_path / name for name in ("start", "out"))
@@ -147,7 +149,7 @@ def test_thresholds_of_the_run_count_before_those_it_began_with(
   assert thresholds() == (0.5,) * 3
 
 
-def test_windows_of_long_texts_are_those_of_the_flags(args, tmp_path):
+def test_a_served_model_cuts_windows_by_the_flags(args, tmp_path):
   path = str(tmp_path / "bert_config.json")
   CONFIG.to_json(path)
   args = args.replace(
@@ -201,7 +203,7 @@ def test_an_evaluation_fits_thresholds_or_reads_the_saved_ones(
   assert file.name == "thresholds_ensemble.tsv"
 
 
-def test_ensembles_combine_what_their_outputs_mean(args):
+def test_ensembles_average_probabilities_or_scores(args):
   for kind, value in (
     (named_tasks.find("STS-B"), lambda logits: logits),
     (MNLI, softmax),

@@ -32,7 +32,7 @@ TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "b", "c", "|"]
     ("a ||| ", ("a |||", None)),
   ],
 )
-def test_the_last_bar_between_blanks_separates(text, texts):
+def test_a_line_is_split_at_its_last_separator(text, texts):
   assert text_lines.split(text) == texts
 
 
@@ -63,7 +63,7 @@ def test_long_lines_lose_their_end_and_the_longer_text_first(tmp_path, caplog):
   assert "max_seq_length=6 is exceeded by 3 of 3 texts" in caplog.text
 
 
-def test_count_looks_at_every_line(tmp_path):
+def test_counting_checks_every_line(tmp_path):
   path = tmp_path / "text.txt"
   path.write_bytes(b"a\n\nb")
   assert text_lines.count(str(path)) == 3
@@ -117,7 +117,9 @@ def test_batches_hold_every_line_once(lengths, batch_size, multiple):
     ({"use_tpu": True}, 30),  # every length costs a compilation
   ],
 )
-def test_lines_are_read_to_their_end(tmp_path, monkeypatch, flags, length):
+def test_a_line_is_complete_and_padded_to_a_multiple(
+  tmp_path, monkeypatch, flags, length
+):
   vocab.save(TOKENS, tmp_path / "vocab.txt")
   (tmp_path / "input.txt").write_text("a " * 20)
   args = programs.arguments(
@@ -217,7 +219,7 @@ def test_vectors_of_tokens_are_written_as_npz(tmp_path):
   np.testing.assert_array_equal(vectors, np.concatenate(values))
 
 
-def test_vectors_as_npz_and_equal_bytes_every_time(tmp_path):
+def test_pooled_vectors_are_written_as_the_same_npz_each_time(tmp_path):
   values = [_values(2, 4, seed=line.number) for line in LINES]
   paths = [tmp_path / name for name in ("one.npz", "two.npz")]
   for path in paths:
@@ -229,7 +231,7 @@ def test_vectors_as_npz_and_equal_bytes_every_time(tmp_path):
 
 
 @pytest.mark.parametrize("write", ["write_json", "write_npz"])
-def test_an_error_on_the_way_leaves_nothing(write, tmp_path):
+def test_an_error_while_writing_leaves_no_file(write, tmp_path):
   def results():
     yield LINES[0], _values(3, 2, 4)
     raise ValueError("on the way")

@@ -96,7 +96,7 @@ def test_the_table_of_a_spreadsheet_is_read(tmp_path, caplog):
     ("swag_sample/sample.json", 10),
   ],
 )
-def test_real_files_are_read(file, size):
+def test_published_files_have_known_numbers_of_examples(file, size):
   examples = read_examples(f"{shared.DATASETS}/{file}")
   assert len(examples) == size
   assert all(len(example.endings) == 4 for example in examples)

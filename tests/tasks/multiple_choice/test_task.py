@@ -74,7 +74,7 @@ def test_twelve_choices_are_scored_and_predicted(args, tokenizer, tmp_path):
   np.testing.assert_allclose(result, probs, rtol=1e-5)
 
 
-def test_each_file_has_its_records(args):
+def test_each_split_has_a_file_of_records(args):
   names = {"train": "train", "dev": "eval", "test": "predict"}
   for split, name in names.items():
     part = _convert(args, split)
@@ -117,6 +117,6 @@ def test_predictions_are_written_to_two_files(tmp_path):
   np.testing.assert_array_equal(same, numbers)
 
 
-def test_another_number_of_examples_is_an_error(tmp_path):
+def test_predictions_need_an_example_for_each_row_of_logits(tmp_path):
   with pytest.raises(ValueError, match="zip"):
     task.write_predictions(str(tmp_path), LOGITS, EXAMPLES[:3])

@@ -115,7 +115,7 @@ def test_errors_name_the_line(tmp_path, content, columns, message):
 
 
 @pytest.mark.parametrize("content", ["Ann ran home\n", "Ann ran .\n\n"])
-def test_a_line_of_text_is_no_word_with_tag(tmp_path, content):
+def test_a_line_of_running_text_is_refused(tmp_path, content):
   for columns in BOTH:
     with pytest.raises(UserError, match=r"x\.txt is a line of running text"):
       examples.read_sentences(_write(tmp_path, content), **columns)
@@ -143,7 +143,7 @@ def test_a_column_in_which_each_word_has_its_own_tag_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("content", ["", "\n-DOCSTART- O\n\n"])
-def test_a_file_without_words_is_named(tmp_path, content):
+def test_a_file_without_words_is_refused(tmp_path, content):
   with pytest.raises(ValueError, match=r"x\.txt has no words"):
     examples.read_sentences(_write(tmp_path, content))
 
@@ -161,7 +161,9 @@ def test_a_file_without_words_is_named(tmp_path, content):
     ("wikigold/wikigold.conll.txt", -1, 1696, 39007),
   ],
 )
-def test_real_files_are_read(file, tag, sentences, words):
+def test_published_files_have_known_numbers_of_sentences_and_words(
+  file, tag, sentences, words
+):
   path = f"{shared.DATASETS}/{file}"
   result = examples.read_sentences(path, tag_column=tag)
   assert len(result) == sentences
@@ -234,7 +236,7 @@ def test_json_lines_have_several_keys_and_are_compressed(tmp_path):
     assert sentence[:2] == (["Ann"], ["B-PER"])
 
 
-def test_a_json_tag_of_no_model_is_named_by_its_line(tmp_path):
+def test_an_unknown_tag_in_json_is_reported_with_its_line(tmp_path):
   path = _write(tmp_path, LINES, "x.jsonl")
   with pytest.raises(ValueError, match=r"x\.jsonl, line 1: 'B-LOC' is n"):
     tagging.read_tagged(path, (0, -1), ["O", "B-PER"], needs_tags=True)
@@ -317,11 +319,13 @@ def test_tags_with_a_name_are_read_from_the_last_column_of_conllu(tmp_path):
     ("Sentence #\tWord\tPOS\tTag", (1, -1), 1),
   ],
 )
-def test_a_header_is_no_word(tmp_path, caplog, header, columns, line):
+def test_a_header_is_not_read_as_a_word(
+  tmp_path, caplog, header, columns, line
+):
   caplog.set_level("INFO", "absl")
   cells = "Ann\tB-PER" if columns == TAGGED else "1\tAnn\tNNP\tB-PER"
   text = f"{header}\n{cells}\n\n{cells.replace('Ann', 'word')}\n"
-  for _ in range(2):  # as a training file is
+  for _ in range(2):  # a training file is read twice, too
     words, sentences = _read(tmp_path, text, *columns)
   assert words == ["Ann", "word"]
   assert sentences[0].lines == [header.count("\n") + 2]
@@ -352,7 +356,7 @@ def test_tags_in_brackets_are_read_as_bio(tmp_path, tags, expected):
 def test_ranges_and_empty_nodes_of_conllu_are_no_words(tmp_path, caplog):
   caplog.set_level("INFO", "absl")
   text = "1-2\tzum\t_\n1\tzu\tP\n2\tdem\tD\n2.1\tist\tV\n3\tOrt\tN\n\n"
-  for _ in range(2):  # as a training file is
+  for _ in range(2):  # a training file is read twice
     words, [sentence] = _read(tmp_path, text, 1, 2)
   assert words == ["zu dem Ort"]
   assert sentence.tags == ["P", "D", "N"]

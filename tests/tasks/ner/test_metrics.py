@@ -22,7 +22,7 @@ SENTENCES = [
 ]
 
 
-def test_results_are_of_names_and_words():
+def test_results_score_entities_and_words():
   assert metrics.label_ids(TAGS, SENTENCES).tolist() == [0, 1, 2, 0]
   predicted = [["O"], ["B-PET", "I-PET", "B-PET"]]
   scores = metrics.evaluate(
@@ -88,7 +88,7 @@ def test_tags_are_scored_in_the_scheme_that_the_model_has_learned(
   assert metrics.in_learned_scheme(logits, tags, bare) == bare
 
 
-def test_unknown_tags_leave_predictions_alone(tmp_path):
+def test_a_file_without_tags_gets_predictions_alone(tmp_path):
   bare = [sentence._replace(tags=None, document=0) for sentence in SENTENCES]
   parts = LOGITS, TAGS, bare
   metrics.write_predictions(str(tmp_path), "test", *parts)
@@ -166,7 +166,7 @@ def test_scores_agree_with_a_count_by_hand():
   ]
 
 
-def test_a_long_type_in_hangul_has_a_line():
+def test_a_long_type_in_hangul_fits_the_report():
   name = "\uac00" * 18
   scores = metrics.evaluate([["B-" + name]], [["O"]], recognize(["B-" + name]))
   assert metrics.report(scores).splitlines()[-1].startswith(f"{name}: ")
@@ -180,7 +180,7 @@ _pairs = st.tuples(*[st.sampled_from(BIOES)] * 2)
 @given(
   st.lists(st.lists(_pairs, min_size=1, max_size=12), min_size=1, max_size=5)
 )
-def test_numbers_are_those_of_seqeval(sentences):
+def test_scores_equal_the_scores_of_seqeval(sentences):
   seqeval = pytest.importorskip("seqeval.metrics")
   gold = [[tag for tag, _ in sentence] for sentence in sentences]
   predicted = [[tag for _, tag in sentence] for sentence in sentences]

@@ -37,7 +37,7 @@ def test_sentences_without_tags_have_no_labels(tokenizer):
   assert (row["label_ids"], window.positions) == ([-1] * 8, [1, 2])
 
 
-def test_a_long_sentence_is_cut_evenly_and_keeps_its_own_context(tokenizer):
+def test_a_long_sentence_is_cut_evenly_with_context_from_itself(tokenizer):
   rows = _build(tokenizer, [Sentence([*"abcdeab"], ["O"] * 7)])
   assert [(_text(row), row["label_ids"], w.word) for row, w in rows] == [
     ("[CLS] a b c d e a [SEP]", [-1, 0, 0, 0, 0, -1, -1, -1], 0),

@@ -31,9 +31,7 @@ SCHEMES = [
 
 
 @pytest.mark.parametrize(("tags", "name", "entities"), SCHEMES)
-def test_a_scheme_is_recognized_and_scored_as_what_it_means(
-  tags, name, entities
-):
+def test_a_scheme_and_its_entities_are_recognized(tags, name, entities):
   tags = tags.split()
   scheme = recognize(tags)
   assert str(scheme) == name
@@ -56,7 +54,7 @@ LETTERS = {
 
 @pytest.mark.parametrize("name", LETTERS)
 @pytest.mark.parametrize("target", LETTERS)
-def test_a_scheme_has_its_letters_by_position(name, target):
+def test_tags_of_any_scheme_are_converted_to_any_other(name, target):
   tags, expected = (
     [letter.replace("O", "X") + "-X" for letter in LETTERS[one].split()]
     for one in (name, target)
@@ -98,7 +96,7 @@ def test_a_scheme_has_its_letters_by_position(name, target):
     ("-LRB- , NN-B", ", -LRB- NN-B"),
   ],
 )
-def test_types_are_recognized_by_all_tags(tags, types):
+def test_types_are_recognized_from_all_tags_together(tags, types):
   scheme = recognize(tags.split())
   result = {scheme.split(tag)[1] for tag in tags.split() if tag != "O"}
   assert " ".join(sorted(result)) == types
@@ -113,7 +111,7 @@ def test_types_are_recognized_by_all_tags(tags, types):
     ("X_B X_I Y_B", "O X_B X_I Y_B Y_I"),
     ("- X_B", "- X_B"),
     ("PER _ LOC", "_ LOC PER"),
-    ("0 1 2", "0 1 2"),  # perhaps ids
+    ("0 1 2", "0 1 2"),  # the tags may be ids
     ("OTHER X_B", "OTHER X_B"),
     # Tags without a type are one type, which gets no prefix of another type.
     ("B I O", "O B I"),
@@ -129,7 +127,7 @@ def test_every_type_gets_the_letters_of_all_types(tags, expected):
 # --- Conversions -----------------------------------------------------------
 
 
-def test_entities_of_a_mix_are_converted():
+def test_tags_of_mixed_schemes_are_converted():
   tags = "B-X I-X O B-X I-X E-X S-X O I-X X_B X_I".split()
   converted = recognize(tags).convert(tags, Scheme("BIO"))
   assert converted == "B-X I-X O B-X I-X I-X B-X O B-X B-X I-X".split()
@@ -197,7 +195,7 @@ def test_iob1_is_recognized_by_most_entities(tmp_path, train, caplog):
 
 
 @pytest.mark.parametrize("dev", [BIO, IOB1, BIO + "\nof I-LOC\n"])
-def test_iob1_and_bio_go_together(tmp_path, dev, caplog):
+def test_a_model_of_bio_accepts_iob1(tmp_path, dev, caplog):
   caplog.set_level("INFO", "absl")
   _, sentences, tags = _read(tmp_path, BIO, dev)
   result = [recognize(tags).entities(s.tags) for s in sentences]
@@ -227,7 +225,7 @@ def test_a_file_of_mixed_schemes_is_reported(tmp_path, caplog, train, message):
 
 @pytest.mark.parametrize("train", [BIO, BIOES, IOB1, SUFFIX, BIO + SUFFIX])
 @pytest.mark.parametrize("target", tagging.TARGETS)
-def test_a_flag_converts_all_files(tmp_path, train, target):
+def test_tag_scheme_converts_all_files(tmp_path, train, target):
   """The target may have tags that the training file does not need."""
   _, sentences, tags = _read(tmp_path, train, BIOES, target)
   letters = sorted({*PATTERNS[target]})
@@ -283,7 +281,7 @@ def test_tags_that_are_in_no_scheme_are_reported(
     ("B-PER Ann\nO ran\n", "words are tags, .*--word_column=-1 --tag_column=0"),
   ],
 )
-def test_a_column_that_has_no_words_is_named(tmp_path, text, message):
+def test_a_column_that_has_no_words_is_refused(tmp_path, text, message):
   with pytest.raises(ValueError, match=message):
     _read(tmp_path, text, text)
 

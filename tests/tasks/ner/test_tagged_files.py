@@ -33,7 +33,7 @@ def _tags(path, columns, folder):
   return labels.choose(folder, None, find)
 
 
-def test_tags_are_those_of_the_training_file(tmp_path, folder):
+def test_tags_come_from_the_training_file(tmp_path, folder):
   path = _write(tmp_path, TEXT)
   assert _tags(path, COLUMNS, folder) == TAGS
   assert not labels.exist(folder)  # written after all files are read
@@ -62,11 +62,11 @@ def test_a_doubtful_file_is_reported(tmp_path, caplog, text, message):
   assert message in caplog.text
 
 
-def test_a_line_of_another_width_is_named(tmp_path, caplog):
+def test_a_line_of_another_width_is_reported(tmp_path, caplog):
   path = _write(tmp_path, "Rex B-PET\nbarks O\n\n1 Tom O\n")
   examples.read_sentences(path, 0, None)  # column 0 does not move
   assert not caplog.messages
-  for _ in range(2):  # as a training file is
+  for _ in range(2):  # a training file is read twice
     examples.read_sentences(path)
   [text] = caplog.messages
   assert text.startswith(f"{path}, line 4: 3 columns, but most have 2;")
@@ -82,7 +82,7 @@ def test_tags_may_be_in_any_column(tmp_path, folder):
   assert sentence == examples.Sentence(["Rex", "barks"], None)
 
 
-def test_there_are_tags_to_learn(tmp_path, folder):
+def test_a_training_needs_at_least_two_tags(tmp_path, folder):
   path = _write(tmp_path, "Rex NNP O B-PET\nbarks VBZ O O\n")
   with pytest.raises(ValueError, match=r"x\.txt: every tag is 'O'; .* column"):
     _tags(path, (0, 2), folder)
@@ -92,7 +92,7 @@ def test_there_are_tags_to_learn(tmp_path, folder):
     _tags(None, COLUMNS, folder)
 
 
-def test_a_short_line_among_named_tags_is_named(tmp_path):
+def test_a_short_line_among_tags_with_names_is_reported(tmp_path):
   path = _write(tmp_path, "Rex a b NER=B-PET\nbarks\n")
   with pytest.raises(UserError, match="line 2: 1 column"):
     examples.read_sentences(path, 0, 3)

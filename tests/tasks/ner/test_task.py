@@ -127,7 +127,7 @@ def test_tokens_are_packed_with_labels(args):
     assert alone.positions < within.positions  # context comes first
 
 
-def test_tags_choose_the_metric_and_flags_the_model(args):
+def test_tags_determine_the_metric_and_flags_determine_the_model(args):
   assert Ner(args, {}, TAGS).metric == "eval_f1"
   assert Ner(args, {}, ("NOUN", "VERB")).metric == "eval_accuracy"
   model = Ner(args.replace(ensemble=2), {}, TAGS).make_model(CONFIG)

@@ -63,7 +63,7 @@ WORDS = dict(zip(TEXTS[::2], TEXTS[1::2], strict=True)) | OTHERS
 
 
 @pytest.mark.parametrize(("text", "expected"), WORDS.items())
-def test_words_are_those_of_a_tag_file(text, expected):
+def test_a_text_is_split_into_words_as_in_tag_files(text, expected):
   assert _split(text) == expected.split(" " if expected else None)
 
 
@@ -90,7 +90,7 @@ def test_a_list_keeps_its_words(texts):
 
 
 @pytest.mark.parametrize("part", ["a", "!", " ", "a.", "a@", "Mr. ", "http://"])
-def test_time_grows_with_the_length(part):
+def test_the_time_grows_linearly_with_the_length(part):
   text = part * 100_000  # quadratic time would take hours
   assert "".join(_split(text)) == text.replace(" ", "")
 

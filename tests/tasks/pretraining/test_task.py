@@ -33,7 +33,7 @@ def _toy_args(folder):
   )
 
 
-def test_small_sources_are_sampled_more_than_their_size(tmp_path):
+def test_small_sources_are_sampled_more_often_than_by_size(tmp_path):
   for name, size in (("en", 4000), ("en2", 6000), ("is", 100), ("no", 0)):
     (tmp_path / name).write_bytes(b"x" * size)
   args = _args(input_file=f"{tmp_path}/en*, {tmp_path}/is")
@@ -62,7 +62,7 @@ def test_masking_flags_without_effect_are_reported(tmp_path, caplog):
     assert (text in caplog.text) == bool(caplog.messages) == is_said
 
 
-def test_a_corrupt_record_of_an_evaluation_is_named(tmp_path):
+def test_a_corrupt_record_of_an_evaluation_is_reported(tmp_path):
   path = tmp_path / "records"
   toy.write_records(path, 20)
   path.write_bytes(path.read_bytes()[:-7])
@@ -169,7 +169,7 @@ def test_the_flags_limit_the_batches_of_an_evaluation(
   assert programs.results(tmp_path) == {"x": 1, "global_step": 9}
 
 
-def test_records_are_made_by_their_flags():
+def test_flags_set_the_contents_of_records():
   flags = {"max_predictions_per_seq": 4, "masking": "dynamic"}
   flags |= {"max_seq_length": 64, "short_seq_prob": 0.3}
   for set_flags, changes, expected in (

@@ -51,8 +51,8 @@ def texts(nbest):
   return [entry["text"] for entry in nbest]
 
 
-def test_equal_scores_stay_in_their_order():
-  """There are too many for a sort to keep the order by chance."""
+def test_spans_of_equal_score_keep_their_order():
+  """There are so many spans that an unstable sort would change the order."""
   words = [word for word in TOKENIZER.vocab if word.isalpha()][:40]
   examples = [ask(" ".join(words))]
   [window] = cut(examples, (128, 4, 4))
@@ -77,7 +77,7 @@ def test_version_2_answers_nothing_without_a_candidate():
   null = {"probability": 1.0, "start_logit": 5.0, "end_logit": 5.0}
   result = answer([scores(s0=5, e0=5)], n_best_size=1, **V2)
   assert result == ("", [{"text": "", **null}], decoding.NO_ANSWER_ODDS)
-  with pytest.raises(ValueError, match="zip"):  # logits have to be there
+  with pytest.raises(ValueError, match="zip"):  # each window needs logits
     answer([])
 
 
@@ -135,7 +135,7 @@ def _sure(text, null):
   return logits
 
 
-def test_an_ensemble_puts_no_answer_after_equally_probable_ones():
+def test_an_ensemble_ranks_no_answer_after_equally_probable_texts():
   answered, empty = _sure(1, 0), _sure(0, 1)
   for order in ((empty, answered), (answered, empty)):
     text, nbest, odds = answer([_ensemble(*order)], n_best_size=2, **V2)
@@ -223,7 +223,7 @@ def test_each_word_of_the_answers_is_split_once(monkeypatch):
 
 
 @pytest.mark.parametrize("size", [2, 3])
-def test_only_spans_of_the_best_ends_are_looked_at(monkeypatch, size):
+def test_only_spans_of_the_best_starts_and_ends_become_texts(monkeypatch, size):
   calls, text = [], ANSWER_TEXT.text
   monkeypatch.setattr(
     ANSWER_TEXT, "text", lambda *given: calls.append(given) or text(*given)

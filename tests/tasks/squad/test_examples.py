@@ -134,21 +134,21 @@ QUESTION = PARAGRAPH % '"context": "", "qas": [{%s}]'
     (QUESTION % '"id": "x"', 'question x: "question" is missing'),
   ],
 )
-def test_faults_of_files_are_named(path, content, message):
+def test_faults_of_files_are_reported(path, content, message):
   path.write_bytes(content.encode("utf-8", "surrogateescape"))
   with pytest.raises(ValueError, match=message) as caught:
     squad_examples.read_examples([str(path)])
   assert str(path) in str(caught.value)
 
 
-def test_half_a_character_is_replaced(path):
+def test_half_of_a_surrogate_pair_is_replaced(path):
   file = write(path, question("Why \ud83d?"), context="mill \ud800 \U0001f600")
   [one] = squad_examples.read_examples([file])
   assert one.question == "Why \ufffd?"
   assert one.doc_tokens == ["mill", "\ufffd", "\U0001f600"]
 
 
-def test_repeated_ids_are_named_before_predictions(path, caplog):
+def test_repeated_ids_are_reported_before_predictions(path, caplog):
   mill = question(**answer("mill"))
   with caplog.at_level("WARNING", logger="absl"):
     squad_examples.read_examples([write(path, mill, mill | {"id": "q2"})])

@@ -38,7 +38,7 @@ def test_version_2_scores_unanswerable_questions_too():
   assert "best_f1" not in scores
 
 
-def test_the_best_threshold_comes_from_texts():
+def test_the_best_threshold_is_computed_from_the_best_texts():
   data = questions(a=["mill"], b=[], c=["river"])
   given = Predictions(
     dict.fromkeys("abc", ""),  # a threshold of -9 answers nothing
@@ -65,11 +65,11 @@ def test_odds_above_one_do_not_withhold_an_answer():
     (None, True, 'each needs the field "answers", [] for none'),
   ],
 )
-def test_questions_without_answers_get_the_remedy(
+def test_the_log_has_a_remedy_if_questions_lack_answers(
   tmp_path, log, answers, version_2, remedy
 ):
   data, given = questions(a=["x"], b=answers), Predictions({"a": "x", "b": ""})
-  for name in ("squad_scores.json", "null_odds.json"):  # other questions
+  for name in ("squad_scores.json", "null_odds.json"):  # of an earlier run
     (tmp_path / name).write_text("{}")
   metrics.write_predictions(given, str(tmp_path))
   scores = metrics.score(data, given, version_2)

@@ -38,7 +38,7 @@ def cut(tokenizer, *examples, lengths=()):
 
 
 @pytest.mark.parametrize("stride", [4, 5, 1000])
-def test_a_large_stride_leaves_nothing_out(tokenizer, stride):
+def test_a_large_stride_leaves_no_token_out(tokenizer, stride):
   result = cut(tokenizer, example("the mill in " * 3), lengths=(9, 5, stride))
   assert [window.token_word_ids.tolist() for window in result] == (
     [[0, 1, 2, 3], [4, 5, 6, 7], [8]]
@@ -64,7 +64,7 @@ def test_a_paragraph_without_tokens_has_no_window(tokenizer):
     ("\u200b", (0, 5)),
   ],
 )
-def test_an_answer_within_words_has_its_own_tokens(tokenizer, text, span):
+def test_an_answer_within_words_is_located_by_its_tokens(tokenizer, text, span):
   one = example("(1895) the burnt", answer=Answer(text, 0, 2))
   [window] = cut(tokenizer, one)
   assert (window.start - 4, window.end - 4) == span
@@ -89,7 +89,7 @@ def test_any_number_of_workers_makes_the_same_windows(tokenizer, monkeypatch):
   assert lines[-1].startswith("cut 10 of 10 questions (100%), 50 windows")
   together = list(make_windows(*parts, num_workers=2))
   assert len(alone) == len(together) == 50
-  for window in alone:  # contains its own question
+  for window in alone:  # each window has the question of its example
     query_length = min(2 * window.example_index, 10)
     assert window.context_offset == query_length + 2
   for one, other in zip(alone, together, strict=True):
@@ -153,7 +153,7 @@ def test_every_token_has_max_context_in_one_window(one, lengths):
 
 
 @given(questions(), LENGTHS)
-def test_no_window_drops_an_answer(one, lengths):
+def test_windows_label_every_answer_that_they_contain(one, lengths):
   if not (expected := one.answer and token_ids(one.answer.text)):
     return
   inside = set(range(one.answer.start, one.answer.end + 1))

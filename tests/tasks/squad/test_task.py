@@ -55,7 +55,7 @@ def test_a_dry_run_reads_and_scores_few_questions(tmp_path, monkeypatch):
   assert len(result.rows) == 2
 
 
-def test_the_saved_threshold_is_that_of_the_best_checkpoint(tmp_path):
+def test_the_saved_threshold_belongs_to_the_best_checkpoint(tmp_path):
   args = _args(tmp_path, " \u200b ", 1).replace(version_2_with_negative=True)
   data, best = _eval_data(args), tmp_path / "best" / "best.json"
   best.parent.mkdir()
@@ -92,7 +92,7 @@ def test_questions_about_contexts_without_tokens_are_answered(tmp_path):
   assert _load(tmp_path / "metrics.jsonl") == logged
 
 
-def test_questions_without_answers_are_predicted(tmp_path, monkeypatch):
+def test_answers_are_written_before_they_are_scored(tmp_path, monkeypatch):
   args = _args(tmp_path, " \u200b ", 1)
   monkeypatch.setattr(task.metrics, "score", None)
   with pytest.raises(TypeError):
@@ -120,7 +120,7 @@ def test_an_evaluation_in_training_writes_no_predictions(tmp_path, unit, f1):
     ("a 北 b", {}, None),
   ],
 )
-def test_answers_without_blanks_are_noticed(
+def test_answers_without_blanks_cause_a_warning(
   tmp_path, caplog, answer, changes, remedy
 ):
   _eval_data(_args(tmp_path, "a b", 2, answer).replace(**changes))
