@@ -101,10 +101,7 @@ def batch(case: Case) -> dict[str, np.ndarray]:
 def timed_steps(
   step: Callable[[], float], warm_up: int
 ) -> Callable[[float], dict]:
-  """Warms up by `warm_up` steps; returns a function that times more steps.
-
-  A training worker answers each request by this function.
-  """
+  """Makes a worker's function that times steps, after `warm_up` steps."""
   for _ in range(warm_up):
     step()
 

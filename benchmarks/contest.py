@@ -95,10 +95,7 @@ def interleave(
 def interleave_fresh(
   contestants: Mapping[str, Contestant], rounds: int, **request
 ) -> dict[str, list[dict]]:
-  """Answers of workers, each started for one request.
-
-  `started` is the time from the start to the answer, in seconds.
-  """
+  """Answers of a new worker each; `started` is seconds from start to answer."""
   answers = {label: [] for label in contestants}
   for _, (label, own) in product(range(rounds), contestants.items()):
     begin = time.perf_counter()

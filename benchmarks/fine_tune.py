@@ -5,8 +5,7 @@
     --peer_python=torch/bin/python --rounds=7
 
 Both sides have the same weights (--bert_dir is --hf_dir, converted), data,
-optimizer and settings. Each round has the next seed. The time of a run is from
-its start to its predictions.
+optimizer and settings. Each round has the next seed. Predictions end a run.
 """
 
 import json

@@ -25,10 +25,7 @@ SINGLE = "1"
 
 
 def drive(server, cases, clients, seconds, stop=False):
-  """Lets clients ask a server in parallel; returns the measured numbers.
-
-  `stop` sends SIGTERM to the server after half of the seconds.
-  """
+  """Measures a server's answers to parallel clients; `stop` ends it midway."""
   process, port = server
   log = []
   end = time.monotonic() + seconds

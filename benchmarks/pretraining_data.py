@@ -44,10 +44,7 @@ RHYMES = "able ack ain ate ear ell ent ight ing ious ock ory"
 
 
 def make_text(size: int) -> str:
-  """Makes a text of documents with 5 to 20 sentences, drawn from 3,000.
-
-  Every call makes the same text.
-  """
+  """Makes documents of 5 to 20 sentences; every call makes the same ones."""
   rng = Random(1)
   common, onsets, rhymes = (s.split() for s in (WORDS, ONSETS, RHYMES))
   rare = [first + last for first in onsets for last in rhymes]

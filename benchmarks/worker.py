@@ -26,10 +26,7 @@ def serve(name: str, configuration: str) -> None:
 
 
 def answer_pairs(answer: Callable[[list], list[str]]) -> Answer:
-  """Makes a function from `pairs` of texts to `labels` and times.
-
-  `seconds` are the times, one for each batch.
-  """
+  """Makes a function from `pairs` to `labels` and the `seconds` of batches."""
 
   def timed(pairs, batch_size):
     seconds, labels = [], []

@@ -5,10 +5,7 @@ from predictor import Predictor
 
 
 def prepare(path: str) -> worker.Answer:
-  """Loads the model of `path`, which is FOLDER?ENGINE or FOLDER.
-
-  See worker.answer_pairs for the requests.
-  """
+  """Loads the model of `path`, FOLDER or FOLDER?ENGINE."""
   folder, _, engine = path.partition("?")
   predict = Predictor(folder, engine or "auto", warm_up=True)
   is_squad = "question" in predict.inputs
