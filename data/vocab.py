@@ -202,13 +202,14 @@ class Tokenizer(Protocol):
     """Mark of records, HASH:SIZE:SPANS, the same for the same token ids.
 
     HASH is of the tokens with ids below SIZE that are not in SPANS. SPANS are
-    the ids of [unused] tokens, such as 1-99,104-998.
+    the ids of [unused] tokens and blank lines, such as 1-99,104-998.
     """
     size = 1 + max((i for token, i in self.vocab.items() if token), default=-1)
+    tokens = [self.inv_vocab.get(index, "") for index in range(size)]
     spans: list[list[int]] = []
-    for index in sorted(
-      self.vocab[x] for x in self.vocab if _UNUSED.fullmatch(x)
-    ):
+    for index, token in enumerate(tokens):
+      if token and not _UNUSED.fullmatch(token):
+        continue
       if not spans or spans[-1][1] + 1 < index:
         spans.append([index, index])
       spans[-1][1] = index
