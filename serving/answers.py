@@ -82,8 +82,8 @@ class Engine(Protocol):
   """A model as a function of rows.
 
   `max_rows` is the largest batch: 1 if rows are faster alone. `features` maps
-  an input to its rank in a row. `outputs` maps an output to its shape in a
-  batch, in which -1 is any size.
+  an input to its number of axes in a row. `outputs` maps an output to its shape
+  in a batch, in which -1 is any size.
   """
 
   name: str  # for people

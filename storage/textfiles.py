@@ -128,7 +128,10 @@ def json_objects(
         "file cut short, or an array? `jq -c .[]` writes its lines"
       ) from error
     if not isinstance(values, dict):
-      raise UserError(f"{where} is not a JSON object but {line[:40]!r}")
+      raise UserError(
+        f"{where} is not a JSON object but {line[:40]!r}; `jq -c .[]` writes "
+        "the lines of an array"
+      )
     yield number, values
 
 

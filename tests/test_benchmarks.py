@@ -113,7 +113,7 @@ def test_every_processor_has_a_table_of_its_newest_results(table):
   assert "| a | 2 |" in second and second.endswith("on X2.")
 
 
-def test_nothing_is_measured_for_a_document_without_marks(table):
+def test_nothing_is_measured_without_comments_around_the_table(table):
   table.document.write_text("Nothing.\n")
   results = (pytest.fail("measured") for _ in range(1))
   with pytest.raises(ValueError, match=r"README\.md has no comments"):

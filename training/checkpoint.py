@@ -182,7 +182,7 @@ class SideBySide(Reader):
 def restore(model, path: str, skipped: Container[str] = ()) -> list[str]:
   """Restores all variables but `skipped`; returns the names not restored.
 
-  The result lacks a frozen pooler, because no output depends on the pooler.
+  These names do not include a frozen pooler, which no output depends on.
   Raises ValueError if a shape differs, or a variable of the encoder is missing.
   """
   reader, known = open_reader(path), variables(model)

@@ -259,7 +259,8 @@ class BestCheckpoint:
     """Saves the Keras model of `step` if `results` are the best so far."""
     value = float(results[self.metric])
     value = -math.inf if math.isnan(value) else value
-    if not self._record or value > self._record["value"]:
+    is_same = self._record.get("metric") == self.metric
+    if not is_same or value > self._record["value"]:
       values = checkpoint.variables(model)
       values["global_step"] = tf.constant(step, tf.int64)
       self._checkpoints.save(step, values)

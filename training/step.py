@@ -285,7 +285,7 @@ def weighted_sums(objective, outputs: dict, batch: dict, is_row=None) -> dict:
 
 
 def means(sums: Mapping) -> dict[str, float]:
-  """Returns {name: mean} of sums of values and weights; 0 without weights."""
+  """Divides each total by its sum of weights; 0 if the weights sum to 0."""
   values = {name: np.asarray(value) for name, value in sums.items()}
   return {
     name: float(total / weight) if weight else 0.0

@@ -79,7 +79,7 @@ def _is_end(text: str, begin: int, end: re.Match, is_lower: bool) -> bool:
     is_end = marks[-1] in "!?" or (is_pause and first >= "一")
     return is_end and "\u2e80" <= first <= "鿿"
   may_begin = not first.islower() or "ა" <= first <= "ჿ"
-  may_begin |= is_lower and not marks.endswith(("..", "…"))
+  may_begin |= is_lower and not (closing or marks.endswith(("..", "…")))
   if not first.isalnum() or not may_begin:
     return False
   return marks != "." or not _goes_on(text, begin, end)
@@ -102,6 +102,8 @@ def _goes_on(text: str, begin: int, stop: re.Match) -> bool:
   is_short = _SHORT.fullmatch(token)
   is_numbered = is_short or lower in _WORDS["number"] or lower.endswith("str")
   if is_numbered and re.match("[0-9]|[IVXLC]{2}", word):
+    return True
+  if word.islower() and lower in _WORDS["rarely"] | _WORDS["number"]:
     return True
   if word.lower() in _WORDS["starter"] or stop["closing"].strip(")]"):
     return False

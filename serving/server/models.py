@@ -24,8 +24,8 @@ NOT_LOADED = "could not be loaded: the server's log says why"
 def split_name(text: str) -> tuple[str, str]:
   """Splits NAME=FOLDER, or FOLDER, into the name and the folder of a model.
 
-  Raises FileNotFoundError for a missing folder, UserError for a folder without
-  a model or a name that no URL can have.
+  Raises FileNotFoundError for a missing folder, and UserError if the folder has
+  no model, or if no URL can have the name.
   """
   name, folder = text.split("=", 1) if "=" in text else ("", text)
   folder = os.path.expanduser(folder.rstrip("/"))

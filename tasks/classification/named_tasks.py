@@ -215,7 +215,7 @@ def _custom_task(settings: Settings):
   for name in ("train", "dev", "test") if folder else ():
     paths = {name + end: os.path.join(folder, name + end) for end in EXTENSIONS}
     present = [file for file, path in paths.items() if files.exists(path)]
-    if len(present) > 1 and present[1:] != [name + ".txt"]:
+    if not {*present[1:]} <= {name + ".json", name + ".txt"}:
       raise UserError(f"{folder} has {' and '.join(present)}; remove one")
     if present:
       label = None if name == "test" else settings.label_column

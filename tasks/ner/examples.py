@@ -123,7 +123,7 @@ def _texts(values, keys, where) -> list[str]:
 def _read_columns(path, columns) -> Iterator[Sentence]:
   lines = [*enumerate(map(_parse, textfiles.text_lines(path)), 1)]
   rows = [(number, cells) for number, (kind, cells) in lines if kind == "words"]
-  if left_out := _header(path, rows[:1], columns):
+  if left_out := _header(path, rows, columns):
     rows = rows[1:]
   left_out |= _ids(path, rows) if columns[0] else set()
   lines = [line for line in lines if line[0] not in left_out]
@@ -138,10 +138,11 @@ def _read_columns(path, columns) -> Iterator[Sentence]:
     tags = {cells[column] for cells in complete}
   _check_rows(path, rows[:1000], tags)
   if columns[1:] and len(rows) >= 20 and 2 * len(tags) > len(rows):
-    raise UserError(
-      f"{path}: {len(tags)} different tags, such as {min(tags)!r}, of "
-      f"{len(rows)} words: is that the right {setting('tag_column')}?"
+    text = (
+      "%s: %d different tags, such as %r, of %d words: is that the right %s?"
     )
+    numbers = len(tags), min(tags), len(rows)
+    _warn_once(text, path, *numbers, setting("tag_column"))
   sizes = Counter(len(cells) for _, cells in rows)
   [(usual, _)] = sizes.most_common(1) or [(0, 0)]
   has_brackets = "*" in tags and all(map(_BRACKETS.fullmatch, tags))
@@ -191,9 +192,10 @@ def _from_brackets(tags) -> list[str]:
 
 def _header(path, rows, columns) -> set[int]:
   """Number of the line of a header such as "word tag", if any, in a set."""
-  for number, cells in rows:
+  for number, cells in rows[:1]:
     names = [cells[c] for c in columns if -len(cells) <= c < len(cells)]
-    if len(names) == 2 and all(map(re.fullmatch, _HEADER, names)):
+    is_header = len(names) == 2 and all(map(re.fullmatch, _HEADER, names))
+    if is_header and not any(names[1] in cells for _, cells in rows[1:]):
       text = "%s, line %d: left out, because it is a header (%s)"
       _log_once(text, path, number, ", ".join(names))
       return {number}

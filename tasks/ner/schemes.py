@@ -25,6 +25,8 @@ PATTERNS = {
 }
 _OUTSIDES = (OUTSIDE, "o", "-", "_", "0", "OUT", "NONE", "None", "none")
 _OUTSIDES += ("OUTSIDE", "OTHER", "Other", "other")
+# Tags of grammar, among which "_" and "-" may be tags, too.
+_GRAMMAR = re.compile(r"[=|]|^[^\w-]$|^(NOUN|VERB|NN|VB|PUNCT|noun|verb|n|v)$")
 # How tags are written: the separator of letter and type ("" if tags have no
 # types), True if the letter is a suffix, True if the letter is in lower case.
 Layout = tuple[str, bool, bool]
@@ -123,9 +125,11 @@ def recognize(tags: Collection[str]) -> Scheme:
     parts |= layout_parts[1]
     left -= parts.keys()
   if not layouts:
-    outsides = (OUTSIDE, "_", "-", "OUT", "NONE")
+    outsides = [OUTSIDE, "OUT", "NONE"]
+    if not any(map(_GRAMMAR.search, tags)):
+      outsides += "_", "-"
     if not all(map(str.isdigit, tags)):  # else the tags may be ids
-      outsides += ("0",)
+      outsides.append("0")
     outside = next(filter(tags.__contains__, outsides), "")
     parts = {outside or OUTSIDE: (OUTSIDE, "")}
     name = "IO" if outside else ""

@@ -126,8 +126,8 @@ def articles(path: str) -> list[dict[str, Any]]:
     raise UserError(f"{path} is empty; {_LAYOUT}")
   textfiles.check_is_text(path, content)
   try:
-    text = content.decode(json.detect_encoding(content))
-    document = textfiles.parse_json(text)
+    text = content.decode(json.detect_encoding(content), "surrogatepass")
+    document = textfiles.parse_json(textfiles.SURROGATE.sub("\ufffd", text))
   except UnicodeDecodeError as error:
     raise UserError(
       f"{path}: byte {error.start} (0x{content[error.start]:02x}) is not "

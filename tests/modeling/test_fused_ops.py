@@ -158,9 +158,9 @@ def test_narrow_types_are_computed_in_float32(name, dtype, form):
   always_float32 = name in ("attention", "cross entropy")
   assert results[0].dtype == ("float32" if always_float32 else dtype)
   assert {gradient.dtype for gradient in results[1:]} == {tf.as_dtype(dtype)}
-  # The two compiled sums may differ in the last float32 bit. In the narrow
-  # type, such sums are seldom different numbers. For the gradient, the plain
-  # form stores probabilities in the narrow type.
+  # The runs are compiled apart, so their float32 sums may differ in the last
+  # bit. Rounded to the narrow type, they are usually equal. For the gradient,
+  # the plain form stores probabilities in the narrow type.
   is_stored = (name, form) == ("attention", "plain")
   for result, expected in zip(results, exact, strict=True):
     rounded = tf.cast(tf.cast(expected, result.dtype), tf.float32)

@@ -159,7 +159,7 @@ def test_a_process_without_this_project_gets_the_answers_of_predictor(
       check_row(result, expected, key)
 
 
-def test_a_causal_model_is_trained_without_special_tokens(train):
+def test_the_objective_left_to_right_sets_the_attention(train):
   folder = train("left_to_right")
   [start] = json.loads((folder / "left_to_right/run.json").read_text())
   assert start["flags"]["attention"] == "left_to_right"

@@ -144,6 +144,11 @@ def test_the_first_of_equally_good_models_is_the_best(tmp_path, monkeypatch):
   assert (record["value"], record["step"], record["evaluated"]) == (0.5, 7, 9)
   [path] = (tmp_path / "best").glob("*.index")
   assert path.name == "model.ckpt-7.index"
+  monkeypatch.undo()
+  monkeypatch.setattr(checkpoint_files, "latest_checkpoint", lambda _: "a")
+  other = run_folder.BestCheckpoint(str(tmp_path), "accuracy")
+  other.update(11, {"accuracy": 0.1}, model)  # not compared with F1
+  assert run_folder.read_best(str(tmp_path))["value"] == 0.1
 
 
 def test_only_the_chief_writes_the_best(tmp_path, monkeypatch):

@@ -97,6 +97,8 @@ def test_labelled_paragraphs_are_split_into_their_sentences():
     # Text without capitals: a lower-case word may begin a sentence.
     ("it is so. is it? e.g. owls.", ["it is so.", "is it?", "e.g. owls."]),
     ("hm... so mr. ash left", ["hm... so mr. ash left"]),
+    ("so etc. and no. five. so", ["so etc. and no. five.", "so"]),
+    ("so. 'oh!' he said.", ["so.", "'oh!' he said."]),
     # The next word decides whether the sentence ends.
     ("The U.S. Army. The U.S. He", ["The U.S. Army.", "The U.S.", "He"]),
     ("He said no. Pears. No. 5.", ["He said no.", "Pears.", "No. 5."]),

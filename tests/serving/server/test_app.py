@@ -300,7 +300,7 @@ def test_overload_is_answered_at_once_and_logged_once_a_minute(
   assert [x for x in caplog.messages if "max_queue_size" in x] == [message]
 
 
-def test_a_late_request_gets_504_and_a_waiting_one_does_not_run(tmp_path):
+def test_running_and_waiting_requests_get_504_after_the_limit(tmp_path):
   settings = stand_in.SETTINGS._replace(request_timeout=1.0)
   with stand_in.toy(tmp_path, settings) as client:
     for _ in range(2):

@@ -75,7 +75,7 @@ def test_own_files_may_come_from_a_spreadsheet(tmp_path):
     _read(tmp_path, "train", **flags, delimiter="comma")
 
 
-def test_two_tables_of_a_split_are_refused_but_not_a_txt_file(tmp_path):
+def test_two_tables_of_a_split_are_refused_but_not_json_or_txt(tmp_path):
   lay_out(tmp_path)
   with pytest.raises(FileNotFoundError, match="no file train, dev or test"):
     _read(tmp_path, "train")
@@ -87,8 +87,8 @@ def test_two_tables_of_a_split_are_refused_but_not_a_txt_file(tmp_path):
   lay_out(tmp_path, train_tsv=TRAIN)
   assert _read(tmp_path, "train")[0] == ("A", None, "good")
   assert _read(tmp_path, "dev") == [("C", None, "good")]
-  lay_out(tmp_path, dev_csv="x", dev_txt="")
-  message = r"dev\.csv and dev\.json and dev\.txt; remove one"
+  lay_out(tmp_path, dev_jsonl="x", dev_csv="x", dev_txt="")
+  message = r"dev\.csv and dev\.jsonl and dev\.json and dev\.txt; remove one"
   with pytest.raises(ValueError, match=message):
     _read(tmp_path, "train")
 

@@ -111,6 +111,8 @@ def test_types_are_recognized_from_all_tags_together(tags, types):
     ("X_B X_I Y_B", "O X_B X_I Y_B Y_I"),
     ("- X_B", "- X_B"),
     ("PER _ LOC", "_ LOC PER"),
+    ("A=1 _ LOC", "A=1 LOC _"),  # features of words
+    (", _ ADJ", ", ADJ _"),  # parts of speech
     ("0 1 2", "0 1 2"),  # the tags may be ids
     ("OTHER X_B", "OTHER X_B"),
     # Tags without a type are one type, which gets no prefix of another type.

@@ -146,6 +146,9 @@ def test_half_of_a_surrogate_pair_is_replaced(path):
   [one] = squad_examples.read_examples([file])
   assert one.question == "Why \ufffd?"
   assert one.doc_tokens == ["mill", "\ufffd", "\U0001f600"]
+  path.write_bytes(path.read_bytes().replace(b"\\ud83d", b"\xed\xa0\xbd"))
+  [one] = squad_examples.read_examples([file])
+  assert one.question == "Why \ufffd?"
 
 
 def test_repeated_ids_are_reported_before_predictions(path, caplog):
