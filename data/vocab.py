@@ -206,14 +206,10 @@ class Tokenizer(Protocol):
     """
     size = 1 + max((i for token, i in self.vocab.items() if token), default=-1)
     tokens = [self.inv_vocab.get(index, "") for index in range(size)]
-    spans: list[list[int]] = []
-    for index, token in enumerate(tokens):
-      if token and not _UNUSED.fullmatch(token):
-        continue
-      if not spans or spans[-1][1] + 1 < index:
-        spans.append([index, index])
-      spans[-1][1] = index
-    return self._mark(size, ",".join(f"{a}-{b}" for a, b in spans))
+    is_free = (not x or _UNUSED.fullmatch(x) for x in tokens)
+    kinds = "".join("-" if free else "+" for free in is_free)
+    spans = [f"{m.start()}-{m.end() - 1}" for m in re.finditer("-+", kinds)]
+    return self._mark(size, ",".join(spans))
 
   def _mark(self, size, spans):
     ids = {i: x for i, x in self.inv_vocab.items() if x and i < size}

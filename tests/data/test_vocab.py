@@ -138,7 +138,14 @@ def test_a_fingerprint_leaves_unused_tokens_out(write):
   )
   digest = hashlib.sha256(text.encode()).hexdigest()
   assert mark == f"{digest[:16]}:8:1-2,6-6"
-  for other in ("", "m", "m:7", "m:x:", mark[:-1], f"{mark},4-4"):
+  for other in (
+    "",
+    "m",
+    "m:7",
+    "m:x:",
+    mark.replace("1-2", "2-2"),
+    f"{mark},4-4",
+  ):
     assert not tokenizer.fits(other)
 
 
