@@ -122,6 +122,7 @@ class CanonicalModel:
   values: dict[str, np.ndarray] = field(default_factory=dict)
   config: dict | None = None  # content of bert_config.json
   vocabulary: str | None = None  # path of vocab.txt or tokenizer.json
+  mark: str | None = None  # fingerprint of the training's vocabulary
   lower_case: bool | None = None  # the tokenizer's do_lower_case
   labels: tuple[str, ...] = ()  # class names, in order
   multi_label: bool = False  # a text may have several labels

@@ -48,6 +48,7 @@ def read(
     bert.config |= extensions(flags)
   find = partial(checkpoint_files.sibling_file, prefix)
   bert.vocabulary = interchange.file_of(prefix, "vocab_file", VOCABULARY)
+  bert.mark = entry.get("vocabulary")
   if labels_file := find(labels.FILE_NAME):
     bert.labels = tuple(labels.read_file(labels_file))
   thresholds = {name: find(name) for name in labels.THRESHOLD_FILES}
@@ -131,7 +132,8 @@ def complete(
       bert.config = BertConfig.from_dict(bert.config).to_dict()
     except UserError as error:
       raise UserError(f"the configuration of {bert.origin}: {error}") from None
-  bert.vocabulary = vocab_file or bert.vocabulary
+  if vocab_file:
+    bert.vocabulary, bert.mark = vocab_file, None
   if do_lower_case is not None:
     bert.lower_case = do_lower_case
   if for_transformers:  # with a configuration: see interchange.check_config
@@ -150,8 +152,14 @@ def _check_vocabulary(bert, for_transformers):
   if not bert.vocabulary:
     flag = setting("vocab_file")
     logging.warning("%s has no vocabulary: %s gives one", bert.origin, flag)
-  elif bert.config:
+  elif bert.config or bert.mark:
     tokenizer = open_tokenizer(bert.vocabulary, lower_case)
+    if bert.mark and not tokenizer.fits(bert.mark):
+      raise UserError(
+        f"{bert.vocabulary} is not the vocabulary with which {bert.origin} was "
+        f"trained: give that file by {setting('vocab_file')}"
+      )
+  if bert.vocabulary and bert.config:
     ids = tokenizer.vocab
     number, size = 1 + max(ids.values()), bert.config["vocab_size"]
     vocab.check_size(ids, size, bert.vocabulary, f"the config of {bert.origin}")

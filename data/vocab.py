@@ -6,6 +6,7 @@ subclass of `Tokenizer` and add it to KINDS in tokenization.py.
 """
 
 import hashlib
+import json
 import os
 import re
 from collections import Counter
@@ -32,6 +33,7 @@ class SpecialTokens(NamedTuple):
 SPECIAL_TOKENS = SpecialTokens("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS
 _UNUSED = re.compile(r"\[unused\d+\]")
+_SPAN = re.compile(r"(\d+)-(\d+)")
 
 
 def load(path: str | os.PathLike) -> dict[str, int]:
@@ -195,11 +197,36 @@ class Tokenizer(Protocol):
   def inv_vocab(self) -> dict[int, str]:
     return {index: token for token, index in self.vocab.items()}
 
-  @property
+  @cached_property
   def fingerprint(self) -> str:
-    """Mark of records, the same for vocabularies with the same token ids."""
-    ids = sorted((i, token) for token, i in self.vocab.items() if token)
-    return hashlib.sha256(repr(ids).encode()).hexdigest()[:16]
+    """Mark of records, HASH:SIZE:SPANS, the same for the same token ids.
+
+    HASH is of the tokens with ids below SIZE that are not in SPANS. SPANS are
+    the ids of [unused] tokens and blank lines, such as 1-99,104-998.
+    """
+    size = 1 + max((i for token, i in self.vocab.items() if token), default=-1)
+    tokens = [self.inv_vocab.get(index, "") for index in range(size)]
+    is_free = (not x or _UNUSED.fullmatch(x) for x in tokens)
+    kinds = "".join("-" if free else "+" for free in is_free)
+    spans = [f"{m.start()}-{m.end() - 1}" for m in re.finditer("-+", kinds)]
+    return self._mark(size, ",".join(spans))
+
+  def _mark(self, size, spans):
+    ids = {i: x for i, x in self.inv_vocab.items() if x and i < size}
+    for first, last in _SPAN.findall(spans):
+      for index in range(int(first), min(int(last) + 1, size)):
+        ids.pop(index, None)
+    text = json.dumps(sorted(ids.items()))  # ASCII, the same in all Pythons
+    return f"{hashlib.sha256(text.encode()).hexdigest()[:16]}:{size}:{spans}"
+
+  def fits(self, mark: str) -> bool:
+    """True if this is a mark's vocabulary, or extends that one.
+
+    As in `check_same`, new tokens may replace [unused] ones or follow the last.
+    """
+    size, _, spans = mark.partition(":")[2].partition(":")
+    is_own = mark == self.fingerprint
+    return is_own or (size.isdigit() and mark == self._mark(int(size), spans))
 
   @property
   def unknown(self) -> int:

@@ -57,17 +57,16 @@ def find_model(path: str) -> ModelFiles:
 
 
 def is_other(entry: Mapping, *tokenizers: Tokenizer) -> bool:
-  """True if an entry of run.json has a fingerprint, but no tokenizer has it."""
+  """True if an entry of run.json has a fingerprint that no tokenizer fits."""
   mark = entry.get("vocabulary")
-  return mark is not None and mark not in [t.fingerprint for t in tokenizers]
+  return mark is not None and not any(t.fits(mark) for t in tokenizers)
 
 
 def other_vocabulary(path: str, start: str) -> UserError:
   folder = start if files.is_folder(start) else os.path.dirname(start) or "."
   return UserError(
     f"{path} is not the vocabulary with which {start} was trained: give that "
-    "file, or, if this one only replaces [unused] lines, copy that file into "
-    f"{folder}"
+    f"file, or copy it into {folder}"
   )
 
 

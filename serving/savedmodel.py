@@ -21,6 +21,17 @@ _GPU_TOKENS, _GPU_ROWS = 1 << 15, 512
 # Small batches, which a GPU computes faster than the host starts operations:
 # their numbers of rows, and the shortest length, which then doubles.
 _FEW_ROWS, _SHORTEST = (1, 2, 4, 8), 32
+_owners = set[int]()  # process that opened a model, if any
+
+
+def check_process() -> None:
+  """Raises UserError in a fork of a process in which TensorFlow has worked."""
+  if _owners - {os.getpid()}:  # TensorFlow would wait without end
+    raise UserError(
+      "this process was forked after a model was opened, which TensorFlow does "
+      "not survive: start processes by spawn, fork before a model is opened, "
+      "or use an export for LiteRT"
+    )
 
 
 class TensorFlowEngine(Batches):
@@ -44,7 +55,7 @@ class TensorFlowEngine(Batches):
     }
     super().__init__(features, outputs)
     self._function, self._owner = function, owner
-    self._process = os.getpid()
+    _owners.add(os.getpid())
     names = " ".join(variable.name for variable in function.variables)
     self.num_layers = len({*re.findall(r"encoder/(layer_\d+)/", names)})
     self._programs = {}  # by rows and length
@@ -82,12 +93,7 @@ class TensorFlowEngine(Batches):
   def _call(self, inputs):
     from tensorflow import constant, errors  # noqa: PLC0415
 
-    if os.getpid() != self._process:  # TensorFlow would wait without end
-      raise UserError(
-        "this process was forked after the model was opened, which TensorFlow "
-        "does not survive: open the model in each process, or use an export "
-        "for LiteRT"
-      )
+    check_process()
     rows, *_, length = inputs["input_ids"].shape
     # A list, as a thread may add programs.
     fitting = (x for x in [*self._programs] if x[0] >= rows and x[1] >= length)
@@ -108,6 +114,7 @@ def load(path: str) -> TensorFlowEngine:
 
   Raises UserError for a damaged folder, or one without SIGNATURE.
   """
+  check_process()
   import tensorflow as tf  # noqa: PLC0415
 
   for gpu in tf.config.list_physical_devices("GPU"):

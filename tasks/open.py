@@ -16,8 +16,10 @@ from runs.trained_model import find_model
 from serving import answers, formats, remote, savedmodel
 from serving.answers import Answers, TextModel, Texts
 from storage import UserError, files, setting
+from storage.files import absolute
 from training import checkpoint_files, run_json
 
+_PATHS = ("file", "files")  # how the names of options with a path end
 _REMEDY = "name an export, the folder of a training, or a model's folder"
 
 
@@ -130,6 +132,7 @@ def _open(path, engine, changes) -> TextModel:
   if names & {run_json.NAME, "bert_config.json"}:
     if engine not in ("auto", "savedmodel"):
       raise UserError(f"{path} is not an export, which engine={engine} needs")
+    savedmodel.check_process()
     return savedmodel.text_model(restore(path, **changes))
   remedy = next((f"name {path}/{n}" for n in names if n.isdigit()), _REMEDY)
   if any(name.endswith(".safetensors") for name in names):
@@ -192,7 +195,10 @@ class Predictor:
   ):
     path = os.fspath(model)
     options = {"engine": engine, "files": files, "timeout": timeout, **changes}
-    self._source = partial(Predictor, path, **options)
+    for name, value in options.items():
+      if isinstance(value, str | os.PathLike) and name.endswith(_PATHS):
+        options[name] = absolute(os.fspath(value))
+    self._source = partial(Predictor, absolute(path), **options)
     if path.startswith(("http://", "https://")):
       if engine != "auto":
         changes["engine"] = engine

@@ -200,7 +200,7 @@ def test_an_error_says_that_a_model_needs_tensorflow(folders, monkeypatch):
     open_model(str(folders["tagging"]), "savedmodel")
 
 
-def test_a_missing_engine_is_reported(folders, tmp_path):
+def test_a_missing_engine_is_reported(folders, tmp_path, monkeypatch):
   with pytest.raises(ValueError, match="no engine 'onnx': take one of auto, s"):
     Predictor(folders["tagging"], "onnx")
   for file in folders["tagging"].iterdir():
@@ -214,9 +214,11 @@ def test_a_missing_engine_is_reported(folders, tmp_path):
   with pytest.raises(ValueError, match="is not the file of engine=litert: lea"):
     Predictor(copy, "litert")
   [answer] = Predictor(tmp_path)(["ab c"])
-  predict = Predictor(copy, "litert_int8", warm_up=True)
+  monkeypatch.chdir(tmp_path)
+  predict = Predictor(copy.name, "litert_int8", warm_up=True)
   assert predict(["ab c"]) == [answer]
-  # A pickled predictor opens its file again in another process.
+  # A pickled predictor opens its file again in another process and folder.
+  monkeypatch.chdir("/")
   other = pickle.loads(pickle.dumps(predict))
   assert other._answer.engine.name == predict._answer.engine.name
   assert other(["ab c"]) == [answer]

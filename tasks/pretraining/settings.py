@@ -1,6 +1,7 @@
 """Settings of run_pretraining.py, and their checks."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
 
@@ -126,7 +127,7 @@ def check_flags(settings: Settings) -> None:
       text = "%d of %d files are empty, such as %s: they are left out"
       logging.warning(text, len(empty), len(paths), empty[0])
     find_schema(settings, paths, network.vocab_size)
-  check_vocabularies(settings, [*chain.from_iterable(inputs)])
+  check_vocabularies(settings, chain.from_iterable(inputs), network.vocab_size)
   if settings.do_train and num_warmup >= num_steps:
     logging.warning(
       "--num_warmup_steps=%d%s is not less than --num_train_steps=%d: the "
@@ -190,32 +191,36 @@ def find_schema(
   return schema
 
 
-def check_vocabularies(settings: Settings, paths: list[str]) -> None:
+def check_vocabularies(
+  settings: Settings, paths: Iterable[str], vocab_size: int
+) -> None:
   """Raises ValueError if records have the ids of another vocabulary.
 
   An index of a record file has the fingerprint of the file's vocabulary. Files
   without a fingerprint pass. `checks.check_run` has checked --vocab_file.
   """
-  marks = {path: record_scan.vocabulary(path) for path in paths}
-  expected: dict[str, str | None] = {}
+  owners: dict[str, str] = {}  # of the different fingerprints
+  for path in paths:
+    if mark := record_scan.vocabulary(path):
+      owners.setdefault(mark, path)
+  more, tokenizer = "; an extended one needs --vocab_file", None
   if settings.vocab_file:
-    name = f"--vocab_file={settings.vocab_file}"
-    expected[name] = settings.tokenizer.fingerprint
+    name, more = f"--vocab_file={settings.vocab_file}", ""
+    tokenizer = settings.tokenizer
   elif start := checks.checkpoint(settings):
-    if mark := checkpoint_files.run_of(start).get("vocabulary"):
-      expected[f"the training of {start}"] = mark
-    elif saved := trained_model.vocabulary_of(start):
-      expected[saved] = open_tokenizer(saved).fingerprint
-  for name, mark in [*expected.items(), *marks.items()]:
-    for path, other in marks.items():
-      if None not in (mark, other) and mark != other:
-        more = "; an extended one needs --vocab_file" * (
-          not settings.vocab_file
-        )
-        raise UserError(
-          f"{path} was made with another vocabulary than {name}: make the "
-          f"records again with that vocabulary{more}"
-        )
+    entry = checkpoint_files.run_of(start)
+    if name := trained_model.find_vocabulary(start, entry, vocab_size):
+      tokenizer = open_tokenizer(name)
+    elif mark := entry.get("vocabulary"):
+      owners = {mark: f"the training of {start}"} | owners
+  first = next(iter(owners), "")
+  for mark, path in owners.items():
+    if not (tokenizer.fits(mark) if tokenizer else mark == first):
+      raise UserError(
+        f"{path} was made with another vocabulary than "
+        f"{name if tokenizer else owners[first]}: make the records again with "
+        f"that vocabulary{more}"
+      )
 
 
 def check_objective(settings: Settings) -> None:

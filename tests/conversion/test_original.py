@@ -6,6 +6,7 @@ import pytest
 from conversion import interchange, original
 from conversion.interchange import HEADS, CanonicalModel, head_of
 from data.labels import THRESHOLD_FILES
+from data.tokenization import open_tokenizer
 from modeling import models
 from storage import UserError
 from tests import small_model
@@ -111,6 +112,23 @@ def test_the_vocabulary_may_already_be_in_the_output_folder(tmp_path):
   bert.vocabulary = str(tmp_path / "vocab.txt")
   original.write(bert, str(tmp_path))
   assert (tmp_path / "vocab.txt").read_text() == "a\n"
+
+
+@pytest.mark.parametrize("config", [None, {"vocab_size": 2}])
+def test_a_vocabulary_that_has_changed_is_not_converted(tmp_path, config):
+  path = tmp_path / "named.txt"
+  path.write_text("a\nb\n")
+  entry = {"flags": {"vocab_file": str(path)}}
+  entry["vocabulary"] = open_tokenizer(str(path)).fingerprint
+  (tmp_path / "run.json").write_text(json.dumps([entry]))
+  prefix = _checkpoint(tmp_path)
+  if config:
+    (tmp_path / "bert_config.json").write_text(json.dumps(config))
+  original.complete(original.read(prefix))
+  path.write_text("b\na\n")
+  with pytest.raises(UserError, match=r"named.txt is not .* by vocab_file"):
+    original.complete(original.read(prefix))
+  original.complete(original.read(prefix), str(path))
 
 
 @pytest.mark.parametrize(

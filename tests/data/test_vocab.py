@@ -1,3 +1,4 @@
+import hashlib
 import json
 
 import pytest
@@ -125,6 +126,27 @@ def test_the_first_line_that_differs_from_the_model_is_reported(
     return
   with pytest.raises(UserError, match=message):
     vocab.check_same(*arguments)
+
+
+def test_a_fingerprint_leaves_unused_tokens_out(write):
+  """The hash is the same in all Pythons, whatever characters they know."""
+  tokenizer = FullTokenizer(write("\n".join((*MODEL, "", "\U0001fae8", ""))))
+  mark = tokenizer.fingerprint
+  assert tokenizer.fingerprint is mark  # not computed again
+  text = (
+    r'[[0, "[PAD]"], [3, "[UNK]"], [4, "owl"], [5, "##s"], [7, "\ud83e\udee8"]]'
+  )
+  digest = hashlib.sha256(text.encode()).hexdigest()
+  assert mark == f"{digest[:16]}:8:1-2,6-6"
+  for other in (
+    "",
+    "m",
+    "m:7",
+    "m:x:",
+    mark.replace("1-2", "2-2"),
+    f"{mark},4-4",
+  ):
+    assert not tokenizer.fits(other)
 
 
 def test_unused_tokens_have_any_number():

@@ -13,6 +13,7 @@ from tests.runs.test_contradictions import raises
 from training import checkpoint, run_json
 
 TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a")
+UNUSED = ("[unused0]", "[unused1]")
 
 
 @pytest.fixture(name="folder")
@@ -289,22 +290,25 @@ def test_a_vocabulary_file_that_has_changed_is_refused(tmp_path):
     path = _vocabulary(tmp_path / "named.txt", *tokens)
     return programs.arguments("run_ner", vocab_file=path)
 
-  args = arguments(*TOKENS)
+  args = arguments(*TOKENS, *UNUSED)
   entry = {"flags": {"vocab_file": args.vocab_file}}
   entry["vocabulary"] = checks.vocabulary_mark(args, [])
   start = shared.touch_checkpoint(tmp_path / "run", "x")
   run_json.append(str(tmp_path / "run"), entry)
-  model_files.check_vocabulary(args, 6, start)
-  longer = _vocabulary(tmp_path / "longer.txt", *TOKENS, "owl")
-  model_files.check_vocabulary(args.replace(vocab_file=longer), 7, start)
-  args = arguments(*TOKENS[:5], "b")
-  small_model.narrow(6).to_json(str(tmp_path / "run/bert_config.json"))
-  for check in (
-    lambda: model_files.check_vocabulary(args, 6, start),
-    lambda: trained_model.find_model(start),
+  small_model.narrow(9).to_json(str(tmp_path / "run/bert_config.json"))
+  changed = "named.txt is not the vocabulary with which"
+  for tokens, message in (
+    ((*TOKENS, *UNUSED), None),
+    ((*TOKENS, "owl", UNUSED[1], "bat"), None),  # in place, and at the end
+    ((*TOKENS[:5], "b", *UNUSED), changed),
+    ((*TOKENS[:5], UNUSED[0], "a", UNUSED[1]), changed),
+    (TOKENS[:5], changed),
   ):
-    with pytest.raises(UserError, match=r"named.txt .* was trained: give"):
-      check()
+    args = arguments(*tokens)
+    with raises(message):
+      model_files.check_vocabulary(args, 9, start)
+    with raises(message):
+      trained_model.find_model(start)
 
 
 def test_a_much_smaller_vocabulary_gives_a_warning(folder, caplog):

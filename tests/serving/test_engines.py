@@ -616,12 +616,23 @@ def test_a_server_that_is_late_or_gone_is_reported(stub, folders):
     Predictor(stub.url)
 
 
-def test_a_model_that_is_used_after_a_fork_is_refused(folders, monkeypatch):
+def test_only_litert_answers_after_a_fork(folders, tmp_path, monkeypatch):
+  monkeypatch.setattr(savedmodel, "_owners", set())
+  (tmp_path / "run.json").touch()  # a training's folder
   predict = Predictor(folders["tagging"], "savedmodel")
-  assert predict(["ab"])
+  [answer] = predict(["ab"])
   monkeypatch.setattr("os.getpid", lambda: -1)
-  with pytest.raises(UserError, match="open the model in each process"):
-    predict(["ab"])
+  for call in (
+    lambda: predict(["ab"]),
+    lambda: Predictor(folders["tagging"], "savedmodel"),
+    lambda: Predictor(tmp_path),
+  ):
+    with pytest.raises(UserError, match="spawn, fork before a model is opened"):
+      call()
+  [other] = Predictor(folders["tagging"], "litert")(["ab"])
+  assert other.keys() == answer.keys()
+  monkeypatch.setattr(savedmodel, "_owners", set())  # forked before
+  assert Predictor(folders["tagging"], "savedmodel")(["ab"]) == [answer]
 
 
 def test_a_served_model_leaves_memory_of_gpus_to_others(folders, monkeypatch):

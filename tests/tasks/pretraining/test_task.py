@@ -224,23 +224,33 @@ def _records(path, tokens):
     ("b", {"output_dir": "run"}, "b was .* than the training of .*run/"),
     ("b", {"init_checkpoint": "release"}, "b was .* than .*release/vocab.txt"),
     ("b", {"init_checkpoint": "release", "vocab_file": "b-vocab.txt"}, None),
+    ("b", {"init_checkpoint": "empty"}, None),  # its vocab.txt is unrelated
+    ("ac", {"vocab_file": "c-vocab.txt"}, None),  # c extends a
+    ("ac", {"vocab_file": "a-vocab.txt"}, "c was .* than --vocab_file=.*a-v"),
+    ("ac", {}, "c was .* than .*a: .*; an extended one needs --vocab_file"),
+    ("a", {"output_dir": "longer"}, "a was .* training of .*longer/.*one need"),
   ],
 )
 def test_records_of_another_vocabulary_are_refused(
   tmp_path, paths, flags, culprit
 ):
   """The tokens of a and b are the same, in another order."""
-  _records(tmp_path / "a", [*vocab.SPECIAL_TOKENS, "owl", "bat"])
-  _records(tmp_path / "b", [*vocab.SPECIAL_TOKENS, "bat", "owl"])
+  tokens = [*vocab.SPECIAL_TOKENS, "owl", "bat"]
+  _records(tmp_path / "a", [*tokens, "[unused0]"])
+  _records(tmp_path / "b", [*vocab.SPECIAL_TOKENS, "bat", "owl", "[unused0]"])
+  _records(tmp_path / "c", [*tokens, "newt", "elk"])
   (tmp_path / "unmarked").write_bytes((tmp_path / "a").read_bytes())
-  mark = checks.vocabulary_mark(_args(output_dir=""), [str(tmp_path / "a")])
-  for name in ("run", "release"):
+  for name in ("run", "longer", "release", "empty"):
     shared.touch_checkpoint(tmp_path / name, "a.ckpt")
   shutil.copy(tmp_path / "a-vocab.txt", tmp_path / "release/vocab.txt")
-  run_json.append(str(tmp_path / "run"), {"flags": {}, "vocabulary": mark})
+  (tmp_path / "empty/vocab.txt").touch()
+  for name, records in (("run", "a"), ("longer", "c")):
+    paths_of_run = [str(tmp_path / records)]
+    mark = checks.vocabulary_mark(_args(output_dir=""), paths_of_run)
+    run_json.append(str(tmp_path / name), {"flags": {}, "vocabulary": mark})
   flags = {name: str(tmp_path / value) for name, value in flags.items()}
   args = _args(**{"output_dir": ""} | flags)
   names = [paths] if paths == "unmarked" else paths
   inputs = [str(tmp_path / name) for name in names]
   with pytest.raises(UserError, match=culprit) if culprit else nullcontext():
-    settings.check_vocabularies(args, inputs)
+    settings.check_vocabularies(args, inputs, vocab_size=9)
