@@ -222,7 +222,7 @@ class Tokenizer(Protocol):
   def fits(self, mark: str) -> bool:
     """True if this is a mark's vocabulary, or extends that one.
 
-    As in `check_same`, new tokens may replace [unused] ones or follow the last.
+    New tokens may replace [unused] ones or follow the last, as in `check_same`.
     """
     size, _, spans = mark.partition(":")[2].partition(":")
     is_own = mark == self.fingerprint

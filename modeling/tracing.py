@@ -101,7 +101,7 @@ class DropoutSeeds:
 def is_fused() -> bool:
   """True if the fused form is in use.
 
-  By default, TensorFlow uses the fused form if there is no GPU or TPU.
+  TensorFlow uses the fused form by default if there is no GPU or TPU.
   BERT_FUSED_OPS (0 or 1, other values raise ValueError) overrides the default,
   and `mode` overrides both.
   """

@@ -251,7 +251,7 @@ def _num_steps(settings: FineTuning, num_examples: int) -> int:
 
 
 def packs_examples(settings: Packing, config: BertConfig) -> bool | None:
-  """Value of --pack_examples. By default None, or False if packing cannot work.
+  """Value of --pack_examples; None by default, or False if packing cannot work.
 
   None lets batching.plan decide.
   """

@@ -40,7 +40,7 @@ def prepare(**config) -> Answer:
     make = next((kinds[name] for name in kinds if name in data), Questions)
     task = make(tokenizer, config, data)
     collate = task.collator(tokenizer, pad_to_multiple_of=8)
-    # As in the original, an epoch of SQuAD has as many examples as questions.
+    # An epoch of SQuAD has as many examples as questions, as in the original.
     size = getattr(task, "num_examples", len(task.train))
     steps = int(size / config["batch_size"] * config["epochs"])
     train(task.model, task.train, collate, config, steps)

@@ -264,7 +264,7 @@ def with_labels(
       f"{result.source}: the only label is {result[0]!r}: is it the right "
       "--label_column?"
     )
-  # Of two classes, F1 takes the second for the positive one.
+  # F1 takes the second of two classes for the positive one.
   metrics = _F1 if len(result) == 2 else task.metrics
   if task.multi_label:
     metrics = ("micro_f1", "macro_f1")
