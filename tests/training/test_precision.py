@@ -133,5 +133,5 @@ def test_a_step_that_no_scale_helps_ends_the_run(tmp_path):
   step = _float16_step(1.0)
   variable = step.model.trainable_variables[0]
   variable.assign(keras.ops.full(variable.shape, np.nan))
-  with pytest.raises(ValueError, match=r"finite at step 1; .*ckpt-0"):
+  with pytest.raises(ValueError, match=r"finite at step 1\. A lower"):
     toy.train(tmp_path, step, toy.batches(5), loop.Plan(5))
