@@ -122,18 +122,19 @@ def _lines(path, dialect):
     except LookupError:
       text = f"{setting('encoding', encoding)} is not an encoding"
       raise UserError(text) from None
-    except UnicodeDecodeError as error:
+    except UnicodeError as error:
+      # Such as UTF-16 without a mark, which is a decoding error since 3.13.
+      if not isinstance(error, UnicodeDecodeError) or "BOM" in error.reason:
+        raise UserError(
+          f"{path}: {setting('encoding', encoding)} cannot read it ({error}); "
+          "without a byte order mark, UTF-16 is utf-16-le or utf-16-be"
+        ) from error
       number += 1 + error.object.count(b"\n", 0, error.start)
       raise UserError(
         f"{path}, line {number}: byte 0x{error.object[error.start]:02x} is not "
         f"{encoding.upper()}: save all files as UTF-8, or give "
         f"{setting('encoding')}: cp949 for Korean, gb18030 for Chinese, cp932 "
         "for Japanese, cp1252 for western European text"
-      ) from error
-    except UnicodeError as error:  # such as UTF-16 without a mark
-      raise UserError(
-        f"{path}: {setting('encoding', encoding)} cannot read it ({error}); "
-        "without a byte order mark, UTF-16 is utf-16-le or utf-16-be"
       ) from error
 
 
