@@ -14,7 +14,7 @@ from absl import logging
 
 from data import labels, vocab
 from storage import UserError, files, setting
-from training import checkpoint_files, run_json
+from training import checkpoint_files
 
 ORIGINAL, HUGGING_FACE = "original", "hugging_face"
 KERAS_HUB, MODEL_GARDEN, TF_HUB = "KerasHub", "Model Garden", "TensorFlow Hub"
@@ -71,18 +71,9 @@ def check_config(path: str, config_file: str | None) -> None:
   if config_file or path.startswith((HUB, *ZIPS)):
     return
   prefix = checkpoint_files.find_checkpoint(path)
-  if not file_of(prefix, "bert_config_file", BERT_CONFIG):
+  if not checkpoint_files.file_of(prefix, "bert_config_file", BERT_CONFIG):
     flag = setting("bert_config_file")
     raise UserError(f"there is no {BERT_CONFIG} beside {prefix}: give {flag}")
-
-
-def file_of(prefix: str, flag: str, name: str) -> str | None:
-  """Finds a checkpoint's file: in its folder, or at the path in run.json."""
-  named = run_json.path_of(checkpoint_files.run_of(prefix), flag)
-  is_there = named and files.exists(named)
-  return checkpoint_files.sibling_file(prefix, name) or (
-    named if is_there else None
-  )
 
 
 def is_object_based(prefix: str) -> bool:

@@ -27,7 +27,8 @@ _HEADS = {"run_classifier": "classification", "run_ner": "tagging"}
 
 def read_config(prefix: str, path: str | None = None) -> dict | None:
   """Reads bert_config.json: at `path`, or the checkpoint's; None if absent."""
-  path = path or interchange.file_of(prefix, "bert_config_file", BERT_CONFIG)
+  name = "bert_config_file"
+  path = path or checkpoint_files.file_of(prefix, name, BERT_CONFIG)
   return None if path is None else textfiles.read_json(path)
 
 
@@ -47,7 +48,7 @@ def read(
   if bert.config is not None:
     bert.config |= extensions(flags)
   find = partial(checkpoint_files.sibling_file, prefix)
-  bert.vocabulary = interchange.file_of(prefix, "vocab_file", VOCABULARY)
+  bert.vocabulary = checkpoint_files.file_of(prefix, "vocab_file", VOCABULARY)
   bert.mark = entry.get("vocabulary")
   if labels_file := find(labels.FILE_NAME):
     bert.labels = tuple(labels.read_file(labels_file))

@@ -87,7 +87,7 @@ class MaskPolicy:
 
 @dataclass(frozen=True)
 class Masking:
-  """How a record's masked tokens, P at most, are chosen and replaced."""
+  """Choice and replacement of a record's masked tokens, P at most."""
 
   max_predictions_per_seq: int = 20
   masked_lm_prob: float = 0.15

@@ -147,7 +147,7 @@ def check_vocabulary(settings: Tokens, size: int, start: str | None) -> None:
     return
   path, ids = settings.needed("vocab_file"), settings.tokenizer.vocab
   known = [settings.tokenizer]
-  if saved := trained_model.vocabulary_of(start):
+  if saved := trained_model.file_of(start, "vocab_file"):
     known.append(tokenization.open_tokenizer(saved))  # it may be the same file
     vocab.check_same(ids, known[1].vocab, path, saved)
   if trained_model.is_other(checkpoint_files.run_of(start), *known):

@@ -291,7 +291,7 @@ def write_page(
 
 
 def text_windows(settings: LongText) -> models.Windows | None:
-  """How --long_text=windows cuts long texts; None for other values."""
+  """The windows of --long_text=windows; None for its other values."""
   if settings.long_text != "windows":
     return None
   length, stride = settings.max_seq_length, settings.stride

@@ -261,7 +261,7 @@ class Packing(Training):
 
 @dataclass(frozen=True, kw_only=True)
 class Sampling(Settings):
-  """How often each pattern of --input_file is drawn."""
+  """Weights by which the patterns of --input_file are drawn."""
 
   sampling_exponent: float = flag(
     1.0,
@@ -274,7 +274,7 @@ class Sampling(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class Masks(Settings):
-  """How masked tokens are chosen and replaced."""
+  """Choice and replacement of masked tokens."""
 
   max_predictions_per_seq: int = original(
     20, "Maximum of masked tokens in a record.", minimum=1

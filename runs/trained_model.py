@@ -41,11 +41,11 @@ def find_model(path: str) -> ModelFiles:
   names = {"bert_config_file": "bert_config.json", "vocab_file": "vocab.txt"}
   paths: list[str] = []
   for flag, name in names.items():
-    file = sibling(prefix, flag) or run_json.path_of(entry, flag)
+    file = file_of(prefix, flag)
     if not file and flag == "vocab_file":
       size = BertConfig.from_json(paths[0]).vocab_size
       file = find_vocabulary(prefix, entry, size)
-    if not file or not files.exists(file):
+    if not file:
       text = f"there is no {name} beside {prefix}: copy the model's file there"
       raise FileNotFoundError(text)
     paths.append(file)
@@ -75,18 +75,18 @@ def sibling(path: str, flag: str) -> str | None:
 
   The flag is `bert_config_file`, or `vocab_file` for a vocabulary of any kind.
   """
-  is_vocabulary = flag == "vocab_file"
-  names = tokenization.names() if is_vocabulary else ["bert_config.json"]
-  paths = (checkpoint_files.sibling_file(path, name) for name in names)
+  paths = (checkpoint_files.sibling_file(path, name) for name in _names(flag))
   return next(filter(None, paths), None)
 
 
-def vocabulary_of(path: str) -> str | None:
-  """Finds a vocabulary: in a checkpoint's folder, or as its run.json says."""
-  file = sibling(path, "vocab_file") or run_json.path_of(
-    checkpoint_files.run_of(path), "vocab_file"
-  )
-  return file if file and files.exists(file) else None
+def file_of(path: str, flag: str) -> str | None:
+  """Like `sibling`, but else the file that the checkpoint's run.json names."""
+  return checkpoint_files.file_of(path, flag, *_names(flag))
+
+
+def _names(flag):
+  is_vocabulary = flag == "vocab_file"
+  return tokenization.names() if is_vocabulary else ["bert_config.json"]
 
 
 def find_vocabulary(start: str, entry: Mapping, vocab_size: int) -> str | None:

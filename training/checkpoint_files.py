@@ -164,6 +164,17 @@ def _only_checkpoint(folder):
   return os.path.join(folder, names[0])
 
 
+def file_of(path: str, flag: str, *names: str) -> str | None:
+  """Finds a file of a checkpoint: in its folder, or where run.json names it.
+
+  The file has one of the `names` in the folder, and `flag` in run.json.
+  """
+  named = run_json.path_of(run_of(path), flag)
+  paths = [sibling_file(path, name) for name in names]
+  paths.append(named if named and files.exists(named) else None)
+  return next(filter(None, paths), None)
+
+
 def run_of(path: str) -> dict:
   """Returns the last run.json entry for a checkpoint.
 

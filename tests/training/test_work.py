@@ -1,4 +1,4 @@
-"""How much work a run does: steps at once, log lines, files and traces."""
+"""The work of a run: steps at once, log lines, files and traces."""
 
 import itertools
 from contextlib import nullcontext
