@@ -1,4 +1,4 @@
-"""The demonstration: the text it trains on, and the Python that make takes."""
+"""The demonstration: its training text, and the Python that make chooses."""
 
 import shutil
 import subprocess
@@ -31,7 +31,7 @@ def test_the_demo_text_has_no_sentence_twice_and_no_code(tmp_path, monkeypatch):
   assert sorted([*saved, *(text for text, _ in rows)]) == module[1]
 
 
-def test_make_takes_the_newest_python_that_works(tmp_path):
+def test_make_chooses_the_newest_python_that_works(tmp_path):
   """python3.13 exists but fails, like pyenv's commands for other versions."""
   scripts = {"3.13": "exit 127", "3.12": "echo python3.12", "3": "echo x"}
   for name, text in scripts.items():

@@ -16,7 +16,7 @@ def _flags(tmp_path_factory):
   folder = tmp_path_factory.mktemp("fill")
   files = small_model.write(folder, WORDS, max_position_embeddings=8)
   values = checkpoint.variables(models.pretrainer(CONFIG))
-  # Any random model predicts "blue", with about 99 %.
+  # With this bias, a random model predicts "blue" with a probability near 99 %.
   values["cls/predictions/output_bias"].assign([0, 0, 0, 0, 0, 0, 7, 0, 0])
   checkpoint.write(str(folder / "bert_model.ckpt"), values)
   return files | {"init_checkpoint": folder / "bert_model.ckpt"}

@@ -355,7 +355,11 @@ def _words(line):
 
 @pytest.fixture(name="outcomes", scope="module")
 def _outcomes(tmp_path_factory):
-  """Makes a function from a program to status, log, changed files by line."""
+  """Returns a function that makes all mistakes with a program.
+
+  The function maps each line of MISTAKES to the exit status, the log and the
+  files that changed.
+  """
   folder = tmp_path_factory.mktemp("mistakes")
   _write_text(folder)
   _write_models(folder)

@@ -95,18 +95,18 @@ def test_the_command_line_overrides_the_flagfile(
   assert (args.rate, args.seed) == (0.5, 8)
 
 
-def test_only_the_chief_writes_the_command(tmp_path, monkeypatch):
+def test_only_the_chief_worker_writes_command_flags(tmp_path, monkeypatch):
   args = _flags(monkeypatch)
   toy.set_worker(monkeypatch, 1)
   assert not _save(tmp_path, args).exists()
 
 
-def test_a_flag_with_its_default_value_does_not_become_given(monkeypatch):
+def test_a_flag_with_its_default_value_does_not_count_as_given(monkeypatch):
   words = ["--columns=a,b", "--rate=0.1", "--do_lower_case", "--other=y"]
   assert _flags(monkeypatch, words).given == {"other"}
 
 
-def test_a_default_becomes_given_if_other_flags_may_change_it():
+def test_a_given_default_counts_as_given_if_other_flags_may_change_it():
   own = flags.FlagValues()
   kind = programs.settings_of("create_pretraining_data")
   settings.define(kind, own)
