@@ -149,8 +149,8 @@ WORKERS = """data.pretraining.shards, tasks.classification.examples,
 tasks.multiple_choice.examples, tasks.squad.records"""
 
 
-# The import of NumPy would add a fifth to the time in which build_vocab learns a
-# vocabulary from three novels.
+# The import of NumPy would take a fifth of the time in which build_vocab learns
+# a vocabulary from three novels.
 @pytest.mark.parametrize(
   ("library", "modules"), [("tensorflow", WORKERS), ("numpy", "build_vocab")]
 )

@@ -1,4 +1,4 @@
-"""The runs of experiments/ make fair comparisons, and their results are saved."""
+"""The runs of experiments/ are fair comparisons; the driver saves results."""
 
 import re
 

@@ -14,7 +14,7 @@ from storage import UserError
 
 
 class Model:
-  """Answers with the given texts, in the order of the inputs' names."""
+  """A model that answers with its texts, sorted by the inputs' names."""
 
   def __init__(self, **inputs):
     self.inputs, self.answers = inputs, self
@@ -79,7 +79,7 @@ def _texts(answers):
     (Single, "--tokens=x~y", ["x y"]),
     (Masks, "--text=x --text_pair=y", ["x", "y"]),
     (Choices, "--choices=c --sent1=a --sent2=b --choices=d", CHOSEN),
-    # The names of transformers stand for the two sentences.
+    # text and text_pair, as transformers calls them, become sent1 and sent2.
     (Choices, "--text=a --text_pair=b --choices=c --choices=d", CHOSEN),
   ],
 )
@@ -161,7 +161,7 @@ def test_lines_with_different_numbers_of_choices_make_one_batch(call):
     (["--vocab_file=~/v"], ("auto", None, 30.0, {"vocab_file": "/ann/v"})),
   ],
 )
-def test_flags_are_arguments_of_the_predictor(monkeypatch, flags, expected):
+def test_flags_become_arguments_of_the_predictor(monkeypatch, flags, expected):
   def make(model, *given, **named):
     assert (model, *given, named) == ("/ann/m", *expected)
     raise OSError("opened")
@@ -201,7 +201,7 @@ def test_an_error_names_a_model_that_cannot_be_opened(model, message):
     (['{"tokens": ["a"]}'], "1: tokens.*give a text"),
   ],
 )
-def test_an_error_names_the_line(call, lines, message):
+def test_an_error_names_the_line_that_cannot_be_read(call, lines, message):
   with pytest.raises(UserError, match=f"line {message}"):
     call(Single, lines=lines)
 
@@ -223,7 +223,9 @@ def test_lines_before_an_error_are_answered(call, capsys):
     (Echo, "--text=x --text_a=y", "takes --text_a, --text_b"),
   ],
 )
-def test_an_error_names_the_command_line(call, model, flags, message):
+def test_an_error_says_that_the_command_line_is_wrong(
+  call, model, flags, message
+):
   with pytest.raises(UserError, match=f"^the command line: .*{message}"):
     call(model, *flags.split())
 
@@ -233,7 +235,7 @@ def test_a_text_flag_that_is_given_twice_is_refused(call):
     call(Single, "--tokens=x", "--tokens=y")
 
 
-def test_a_reader_that_stops_ends_the_program(call, monkeypatch):
+def test_the_program_ends_if_its_output_is_closed(call, monkeypatch):
   read, write = os.pipe()
   os.close(read)
   with os.fdopen(write, "w") as closed, pytest.raises(SystemExit, match="1"):

@@ -1,4 +1,4 @@
-"""run_classifier.py from the command line: whole runs, own data, mistakes."""
+"""run_classifier.py as a command: runs from training to exports, sweeps."""
 
 import csv
 import json
@@ -29,10 +29,10 @@ def _run(**flags):
 
 
 def _sentences(number, seed):
-  """Yields pairs of a text and whether the text is praise.
+  """Yields pairs: a text, and True if the text is praise.
 
-  Two words in each text decide. A model learns the words from any start with
-  --learning_rate=0.005, whatever the rounding of the processor.
+  Two words in each text decide. With --learning_rate=0.005, a model learns the
+  words from any initial values and on any processor.
   """
   rng = random.Random(seed)
   for _ in range(number):
@@ -205,7 +205,7 @@ def test_an_encoder_without_a_head_is_refused(trained, sst, tmp_path):
 
 @pytest.mark.slow
 def test_a_student_learns_from_its_teacher(trained, sst, tmp_path):
-  # Every training text has the wrong label.
+  # Every training text has the wrong label, so the teacher must correct it.
   header, *rows = programs.table(sst["data_dir"] / "train.tsv")
   rows = ((text, 1 - int(label)) for text, label in rows)
   _write(tmp_path / "train.tsv", header, *rows)
@@ -247,7 +247,9 @@ def _export(flags, folder):
 
 
 @pytest.mark.slow
-def test_a_command_file_repeats_a_run_with_strange_names(sst, tmp_path):
+def test_command_flags_repeats_a_run_whose_names_have_strange_signs(
+  sst, tmp_path
+):
   column = "the \"text\", = 'it'\nof\ta film"
   data = tmp_path / "a b, c=d"
   data.mkdir()
@@ -268,7 +270,7 @@ def test_a_command_file_repeats_a_run_with_strange_names(sst, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_command_file_repeats_a_sweep_and_its_trials(sst, tmp_path):
+def test_command_flags_repeats_a_sweep_and_each_trial(sst, tmp_path):
   flags = sst | {"learning_rate": "1e-3,5e-3", "num_train_epochs": 0.1}
   del flags["seed"]
   output, again = tmp_path / "out", tmp_path / "again"

@@ -13,8 +13,8 @@ from tasks.ner import examples
 from tasks.ner.schemes import recognize
 from tests import programs, shared, small_model
 
-# Each word has one tag. The last entry is two names: nothing else puts two
-# names of one type next to each other.
+# Each word has one tag. The last entry is two names of one type: nowhere else in
+# a sentence are such names next to each other.
 NAMES = (
   ("Ann Lee", "B-PER I-PER"),
   ("Ben Kay", "B-PER I-PER"),
@@ -111,7 +111,7 @@ def test_a_saved_tagger_predicts_words_without_tags(trained, given, tmp_path):
   assert np.mean(np.equal(result, gold)) > 0.9
 
 
-def test_scores_are_the_same_in_another_scheme(trained, given, tmp_path):
+def test_scores_are_the_same_in_another_tag_scheme(trained, given, tmp_path):
   output = shutil.copytree(trained[0], tmp_path / "run")
   expected = programs.results(output)
   bio = recognize(["B-PER", "I-PER", "B-LOC", "I-LOC", "O"])

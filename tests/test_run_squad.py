@@ -1,4 +1,4 @@
-"""run_squad.py from the command line, on questions of our own."""
+"""run_squad.py as a command, on a few easy questions."""
 
 import json
 import shutil
@@ -27,7 +27,7 @@ def _questions(**more):
 
 
 def _one_by_one():
-  """Yields a sentence for each question, so that answers are soon learned."""
+  """Yields a paragraph of one sentence for each question, to learn it soon."""
   sentences = CONTEXT.replace(". ", ".|").split("|")
   for sentence, question in zip(sentences, _questions(), strict=True):
     [answer] = question["answers"]

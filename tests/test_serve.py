@@ -61,7 +61,7 @@ def test_flags_reach_the_server(folders, tmp_path, capfd, request):
   request.addfinalizer(lambda: signal.signal(signal.SIGHUP, before))
   program, port = client.start(
     tmp_path / "m",
-    f"--model=other={folder}",  # texts are counted separately
+    f"--model=other={folder}",  # /metrics counts each model's texts
     f"--model={tmp_path}/slow",
     *FLAGS.split(),
   )

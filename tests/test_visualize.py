@@ -136,7 +136,7 @@ def test_the_page_works_without_network(html, tmp_path):
     assert name == "Layer 1, mean of heads"
 
 
-# Collects the numbers of the matrix's rows that have a label.
+# A script that collects the rows of the matrix which have a label.
 NAMED = """
   const named = [];
   CanvasRenderingContext2D.prototype.fillText = (_, x, y) => {

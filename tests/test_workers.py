@@ -76,7 +76,7 @@ def _losses(folder):
 
 
 @pytest.mark.slow
-def test_two_workers_train_as_one_does(given, tmp_path):
+def test_two_workers_train_like_one(given, tmp_path):
   # Each step saves a checkpoint and logs a line of metrics.
   given = given | {"learning_rate": 0.001, "save_checkpoints_steps": 1}
   given |= {"do_eval": True, "eval_batch_size": 7}
@@ -91,7 +91,7 @@ def test_two_workers_train_as_one_does(given, tmp_path):
   for worker, log in zip(workers, logs, strict=True):
     assert worker.returncode == 0, log
     assert "WARNING" not in log
-  # The chief scans the file without an index for both workers.
+  # b.tfrecord has no index, so the chief worker scans the file for both.
   assert ["scanned" in log for log in logs] == [True, False], logs
   shared.assert_same_checkpoint(
     tmp_path / "two", tmp_path / "one", toy.WITHOUT_EFFECT, atol=1e-5
