@@ -13,8 +13,8 @@ from tasks.ner import examples
 from tasks.ner.schemes import recognize
 from tests import programs, shared, small_model
 
-# Each word has one tag. The last entry is two names of one type: nowhere else in
-# a sentence are such names next to each other.
+# Each word has one tag. The last entry is two names of one type. Two such names
+# are next to each other nowhere else.
 NAMES = (
   ("Ann Lee", "B-PER I-PER"),
   ("Ben Kay", "B-PER I-PER"),

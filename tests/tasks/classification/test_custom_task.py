@@ -1,3 +1,5 @@
+"""--task_name=tsv: a user's own files of texts with labels or scores."""
+
 import json
 from functools import partial
 
@@ -11,7 +13,7 @@ TRAIN = "kind\tbody\tid\ngood\tA\t1\nbad\tB\t2\n"
 
 
 def lay_out(folder, **files):
-  """Writes files: train_tsv is the content of train.tsv."""
+  """Writes files; for example, `train_tsv` is the content of train.tsv."""
   folder.mkdir(exist_ok=True)
   for name, content in files.items():
     content = content if isinstance(content, bytes) else content.encode()
@@ -39,7 +41,7 @@ def test_labels_of_a_training_file_are_sorted(tmp_path):
   task = task_of(data, str(tmp_path / "out"))
   assert task.labels == ("bad", "good")
   assert task.metrics == ("accuracy", "f1")
-  assert not (tmp_path / "out").exists()  # written after all files are read
+  assert not (tmp_path / "out").exists()  # labels.txt is written later
   assert examples.read_examples(task, data, "train") == [
     TextExample("train-1", "A", None, "good"),
     TextExample("train-2", "B", None, "bad"),
@@ -75,7 +77,7 @@ def test_own_files_may_come_from_a_spreadsheet(tmp_path):
     _read(tmp_path, "train", **flags, delimiter="comma")
 
 
-def test_two_tables_of_a_split_are_refused_but_not_json_or_txt(tmp_path):
+def test_a_tsv_file_overrides_a_txt_file_but_two_tables_are_refused(tmp_path):
   lay_out(tmp_path)
   with pytest.raises(FileNotFoundError, match="no file train, dev or test"):
     _read(tmp_path, "train")
@@ -106,7 +108,9 @@ def _rows(*rows):
     *(("x", "x\u200b"), ("x\u200b", "\ufeffx")),
   ],
 )
-def test_a_label_is_spelled_as_in_training(tmp_path, train, dev):
+def test_a_dev_label_gets_the_spelling_of_the_training_label(
+  tmp_path, train, dev
+):
   lay_out(tmp_path, train_tsv=_rows(f"a\t{train}", "b\t0"))
   lay_out(tmp_path, dev_tsv=_rows(f"a\t {dev} "))
   assert _read(tmp_path, "dev") == [("a", None, train)]
@@ -118,7 +122,7 @@ def test_a_label_is_spelled_as_in_training(tmp_path, train, dev):
     # A score may have a decimal comma.
     (["4,5", "-0,125"], ["4.5", "-0.125"]),
     (["12,3456", " 2", "-1e3"], ["12.3456", "2", "-1e3"]),
-    # A point among decimal commas may be one of thousands.
+    # In a file with decimal commas, a point may separate thousands.
     (["2", "3.5", "1.234"], ["2", "3.5", "1.234"]),
     (["4,5", "0.125", "-1.234"], r"line 4.*'-1\.234'.* 4,5 has"),
     *(
@@ -218,7 +222,7 @@ def test_examples_have_the_columns_to_copy(tmp_path):
   read = partial(examples.read_examples, task, data, "test")
   assert [row.columns for row in read()] == [None, None]
   assert [row.columns for row in read(["id"])] == [{"id": "7"}, {}]
-  everything = [row.columns for row in read(("all",))]  # as the flag has it
+  everything = [row.columns for row in read(("all",))]
   assert everything == [{"body": "x", "id": "7"}, {"body": "y"}]
   with pytest.raises(ValueError, match=r"no column 'ID' .* are 'body', 'id'"):
     read(["ID"])

@@ -1,3 +1,5 @@
+"""The class Classification evaluates, predicts and serves, mostly MNLI."""
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -126,7 +128,7 @@ def test_a_dry_run_reads_the_first_examples(args, monkeypatch):
   assert len(part.rows) == 2
 
 
-def test_thresholds_of_the_run_come_before_its_checkpoints(
+def test_thresholds_in_output_dir_come_before_thresholds_of_init_checkpoint(
   args, tmp_path, monkeypatch
 ):
   start, own = (tmp_path / name for name in ("start", "out"))
@@ -149,7 +151,7 @@ def test_thresholds_of_the_run_come_before_its_checkpoints(
   assert thresholds() == (0.5,) * 3
 
 
-def test_a_served_model_cuts_windows_by_the_flags(args, tmp_path):
+def test_a_served_model_cuts_long_texts_into_windows(args, tmp_path):
   path = str(tmp_path / "bert_config.json")
   CONFIG.to_json(path)
   args = args.replace(

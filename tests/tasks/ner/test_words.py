@@ -1,3 +1,5 @@
+"""A text is split into words like the words of tag files."""
+
 import re
 
 import pytest
@@ -120,8 +122,8 @@ def _detokenize(sentence):
   return text, spans
 
 
-# Fractions of words and entities in two files. A split at blanks restores .74,
-# .54 and .76, .72; BERT's split restores .98, .95 and .87, .94.
+# Fractions of words and of entities that are restored in two files. A split at
+# blanks restores .74, .54 and .76, .72; BERT's split .98, .95 and .87, .94.
 @shared.on_datasets
 @pytest.mark.parametrize(
   ("file", "of_words", "of_entities"),

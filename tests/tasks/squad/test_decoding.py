@@ -1,3 +1,5 @@
+"""Logits of windows become answers and lists of the n best answers."""
+
 import math
 
 import numpy as np
@@ -30,7 +32,7 @@ def cut(examples, lengths=(16, 4, 4)):
 
 
 def scores(length=16, **at):
-  """Returns zero logits, but s4=3.0 gives the start at position 4 a 3.0."""
+  """Returns logits of zero; s4=3.0 sets the start logit at position 4."""
   start, end = np.zeros(length), np.zeros(length)
   for key, value in at.items():
     (start if key[0] == "s" else end)[int(key[1:])] = value
@@ -64,7 +66,7 @@ def test_spans_of_equal_score_keep_their_order():
     ANSWER_TEXT,
     DecodingConfig(20, max_answer_length=4),
   )
-  # Starts 2, 5, 8, ...; ends 0, 1, ... 19; the words begin at 4.
+  # The best starts are 2, 5, 8, ..., the best ends 0 to 19. Words begin at 4.
   assert texts(decoded.nbest["q"]) == [
     " ".join(words[start - 4 : end - 3])
     for start in range(5, 20, 3)
@@ -72,7 +74,7 @@ def test_spans_of_equal_score_keep_their_order():
   ]
 
 
-def test_version_2_answers_nothing_without_a_candidate():
+def test_squad_2_has_the_empty_answer_without_a_candidate():
   # The best starts and ends are all outside the paragraph.
   null = {"probability": 1.0, "start_logit": 5.0, "end_logit": 5.0}
   result = answer([scores(s0=5, e0=5)], n_best_size=1, **V2)

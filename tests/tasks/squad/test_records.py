@@ -1,3 +1,5 @@
+"""Windows of SQuAD's paragraphs: tokens, labels and maximum context."""
+
 from functools import partial
 
 import numpy as np
@@ -12,7 +14,7 @@ from tasks.squad.examples import Answer, SquadExample
 from tasks.squad.records import WindowConfig, WindowMaker, make_windows
 from tests.parity import golden_files
 
-# An id is the index of a word.
+# A token's id is its position in this list.
 VOCAB = "[PAD] [UNK] [CLS] [SEP] when ? in the mill burn ##t ( 1895 ) ."
 
 LARGE = FullTokenizer(golden_files.GOLDEN / "vocab.txt")
@@ -60,7 +62,7 @@ def test_a_paragraph_without_tokens_has_no_window(tokenizer):
     ("1895) the", (1, 3)),
     ("burnt", (4, 5)),
     ("burn", (4, 4)),
-    ("896", (0, 5)),  # no tokens match: whole words
+    ("896", (0, 5)),  # no tokens match, so the span has all three words
     ("\u200b", (0, 5)),
   ],
 )
@@ -176,7 +178,7 @@ def test_a_paragraph_is_tokenized_once_for_all_questions():
   ids = maker._ids
   maker._ids = lambda text: split.append(text) or ids(text)
   words, others = ["a", "red", "boat"], ["a", "old", "mill"]
-  same = [*words]  # another paragraph
+  same = [*words]  # another paragraph with the same words
   paragraphs = [words, words, words, others, words, same]
   asked = [SquadExample("", f"what {i}", p) for i, p in enumerate(paragraphs)]
   [*windows] = maker(workers.Chunk(0, asked, "questions"))
