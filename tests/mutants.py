@@ -35,7 +35,7 @@ import pytest
 import tensorflow as tf  # noqa: F401
 
 ROOT = Path(__file__).parents[1]
-# More tests of a package, besides tests/PACKAGE.
+# Tests of a package besides the tests in the folder tests/PACKAGE.
 MORE_TESTS = {
   "cli": "tests/test_start_up.py tests/test_mistakes.py",
   "conversion": "tests/test_convert_checkpoint.py",

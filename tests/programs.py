@@ -75,7 +75,7 @@ def _program(name, arguments, streams, cwd, fused):
     code = 0
   except SystemExit as end:
     code = end.code or 0
-  except BaseException:  # as Python does
+  except BaseException:  # print the traceback, as Python does
     traceback.print_exc()
   finally:
     sys.stdout.flush()

@@ -40,7 +40,7 @@ def test_a_benchmark_prints_help_and_reports_mistakes():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["train_step --seconds=0", "start_up"])
-def test_the_benchmarks_of_a_step_and_of_the_start_run(command):
+def test_the_benchmarks_of_steps_and_of_start_up_run(command):
   done = _run(*command.split(), f"--cases={SMALL}", "--peers=", "--rounds=1")
   assert done.returncode == 0, done.stderr
   head, line, row, *_ = done.stdout.splitlines()
@@ -80,6 +80,7 @@ def test_a_list_of_peers_must_have_transformers_in_float32():
 
 @pytest.fixture
 def table(tmp_path):
+  """Returns a table, whose document has the comments that mark the table."""
   document = tmp_path / "README.md"
   document.write_text("Before.\n\n<!-- speed -->\n<!-- /speed -->\n\nAfter.\n")
 

@@ -31,6 +31,7 @@ FOLDER = "uncased_L-2_H-128_A-2"
 
 @pytest.fixture(scope="module", name="folder")
 def _folder(tmp_path_factory):
+  """Writes an encoder of two layers like a release."""
   folder = tmp_path_factory.mktemp("keras") / FOLDER
   folder.mkdir()
   small_model.write(folder, TOKENS, num_hidden_layers=2)

@@ -20,6 +20,7 @@ TEXT = (
 
 @pytest.fixture
 def run(tmp_path):
+  """Writes TEXT into a.txt; returns a function that runs build_vocab.py."""
   (tmp_path / "a.txt").write_text(TEXT, encoding="utf-8")
   return functools.partial(programs.run, "build_vocab", cwd=tmp_path)
 

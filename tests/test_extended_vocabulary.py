@@ -42,6 +42,7 @@ def _given(tmp_path_factory):
 
 @pytest.fixture(scope="module", name="extended")
 def _extended(given, tmp_path_factory):
+  """Runs build_vocab.py --extend; returns the new model's folder and a log."""
   folder = tmp_path_factory.mktemp("new") / "medical"
   log = programs.run("build_vocab", **given, output_file=folder / "vocab.txt")
   return folder, log
@@ -117,7 +118,9 @@ def test_a_checkpoint_with_nan_is_not_extended(given, tmp_path):
   assert not (tmp_path / "x").exists()
 
 
-def test_lines_that_are_not_words_do_not_move(given, tmp_path):
+def test_lines_of_a_vocabulary_that_are_not_words_keep_their_ids(
+  given, tmp_path
+):
   """The released Chinese vocabulary has a line separator, for example."""
   odd = ["\u2028", "", "the", " \u3000", "of\r"]
   tokens = [*TOKENS, *odd, "owl"]

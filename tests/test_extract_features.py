@@ -36,6 +36,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def given(model, tmp_path_factory):
+  """Writes the model and TEXTS; returns flags of extract_features.py."""
   folder = tmp_path_factory.mktemp("model")
   files = small_model.write(folder, TOKENS, **SIZES)
   checkpoint.write(str(folder / "bert_model.ckpt"), checkpoint.variables(model))
@@ -60,6 +61,7 @@ def _output(path, **flags):
 
 @pytest.fixture(scope="module")
 def lines(given, tmp_path_factory):
+  """Returns the records that extract_features.py writes for TEXTS."""
   path = tmp_path_factory.mktemp("lines") / "out.jsonl"
   return _output(path, **given, layers="-1,0", batch_size=2)
 

@@ -44,7 +44,7 @@ FLAGS = {
   "visualize": "model=bert_model.ckpt text=red output_file=out",
   "serve": "",
 }
-# A program, flags (~ is a blank in a value), and the end of the log.
+# Program | flags, with ~ for a blank in a value | error at the end of the log.
 MISTAKES = """
 run_classifier | | At least one of --do_train, --do_eval, --do_predict and --do_export
 run_classifier | do_train task_name=SST2x | known are CoLA, SST-2, MRPC

@@ -47,6 +47,8 @@ def _run(argv):
 
 @pytest.fixture(name="call")
 def _call(monkeypatch, capsys):
+  """Returns a function that runs the program and returns its answers."""
+
   def call(model, *argv, lines=()):
     opened = lambda path, engine: model()  # noqa: E731
     monkeypatch.setattr("tasks.open.open_model", opened)

@@ -61,6 +61,7 @@ def _write(path, *rows):
 
 @pytest.fixture(scope="module", name="given")
 def _given(tmp_path_factory):
+  """Writes a model's files; returns flags of run_classifier.py."""
   folder = tmp_path_factory.mktemp("model")
   changes = {"max_position_embeddings": toy.T, "type_vocab_size": 2}
   changes |= {"initializer_range": 0.2}
@@ -75,6 +76,7 @@ def _given(tmp_path_factory):
 
 @pytest.fixture(scope="module", name="sst")
 def _sst(given, tmp_path_factory):
+  """Writes files of SST-2 with made-up texts; returns flags."""
   folder = tmp_path_factory.mktemp("SST-2")
   for name, number in (("train", 160), ("dev", 19)):
     rows = [(text, int(good)) for text, good in _sentences(number, name)]
@@ -86,6 +88,8 @@ def _sst(given, tmp_path_factory):
 
 @pytest.fixture(scope="module", name="trained")
 def _trained(sst, tmp_path_factory):
+  """Runs all stages once; returns the output folder and the log."""
+
   def train(output):
     flags = sst | EVERYTHING | {"output_dir": output}
     return _run(**flags, export_dir=output / "export", fused=True)
@@ -247,7 +251,7 @@ def _export(flags, folder):
 
 
 @pytest.mark.slow
-def test_command_flags_repeats_a_run_whose_names_have_strange_signs(
+def test_command_flags_repeats_a_run_with_special_characters_in_names(
   sst, tmp_path
 ):
   column = "the \"text\", = 'it'\nof\ta film"

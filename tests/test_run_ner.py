@@ -49,6 +49,7 @@ def _write(path, sentences, line="{} {}"):
 
 @pytest.fixture(scope="module", name="given")
 def _given(tmp_path_factory):
+  """Writes a model's files and tag files; returns flags of run_ner.py."""
   folder = tmp_path_factory.mktemp("given")
   model = small_model.write(folder, VOCABULARY, num_hidden_layers=2)
   for name, number in (("train", 80), ("dev", 30)):
@@ -66,6 +67,7 @@ def _given(tmp_path_factory):
 
 @pytest.fixture(scope="module", name="trained")
 def _trained(given, tmp_path_factory):
+  """Trains, evaluates and predicts once; returns output folder and log."""
   flags = given | {"test_file": given["dev_file"], "keep_best": True}
   flags |= {"do_train": True, "do_eval": True, "do_predict": True}
   return shared.trained(tmp_path_factory, "run_ner", **flags)

@@ -28,6 +28,7 @@ def _given(tmp_path_factory):
 
 @pytest.fixture(scope="module", name="trained")
 def _trained(given, tmp_path_factory):
+  """Trains and evaluates once; returns the output folder and the log."""
   flags = {"num_train_steps": 40, "save_checkpoints_steps": 15, "seed": 1}
   flags |= {"eval_steps": 40, "max_eval_steps": 5, "keep_checkpoint_max": 3}
   flags |= {"do_train": True, "do_eval": True, "fused": True}

@@ -59,6 +59,7 @@ def _given(tmp_path_factory):
 
 @pytest.fixture(scope="module", name="trained")
 def _trained(given, tmp_path_factory):
+  """Trains and evaluates once; returns the output folder and the log."""
   flags = given | {"eval_steps": 20, "keep_best": True}
   flags |= {"do_train": True, "do_eval": True}
   return shared.trained(tmp_path_factory, "run_swag", **flags)

@@ -55,7 +55,7 @@ def test_flags_reach_the_server(folders, tmp_path, capfd, request):
   for number in (2, 3):
     (tmp_path / f"m/{number}").symlink_to(folder)
   (tmp_path / "slow/1/model_float16.tflite").touch()
-  os.mkfifo(tmp_path / "slow/1/task.json")  # loading never ends
+  os.mkfifo(tmp_path / "slow/1/task.json")  # this model is never loaded
   # Ignore SIGHUP like nohup: a closed terminal must not end the server.
   before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
   request.addfinalizer(lambda: signal.signal(signal.SIGHUP, before))

@@ -13,7 +13,7 @@ def _split(path, **flags):
   return programs.run("split_sentences", **flags), output.read_text("utf-8")
 
 
-def test_a_file_is_a_document(tmp_path):
+def test_each_file_becomes_a_document(tmp_path):
   (tmp_path / "a.txt").write_text("\ufeffOne. Two\nlines.\n\nThree.")
   (tmp_path / "b.txt").write_bytes(b"Four.\r\nFive.\r\n")
   _, text = _split(tmp_path / "*.txt")

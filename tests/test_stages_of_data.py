@@ -25,6 +25,7 @@ def _events():
 
 @pytest.fixture(name="files")
 def _files(tmp_path):
+  """Writes a text and a model's files; returns the model's flags."""
   (tmp_path / "text").write_text("a b\n\nb a\n")
   paths = small_model.write(
     tmp_path, [*SPECIAL_TOKENS, "a", "b"], num_hidden_layers=3
@@ -83,7 +84,7 @@ def test_features_are_exported_and_extracted(
 @pytest.mark.parametrize(
   ("given", "layers", "expected"),
   [
-    ((), "-1,-2,-3,-4", "-1,-2,-3"),  # only three layers
+    ((), "-1,-2,-3,-4", "-1,-2,-3"),  # the model has three layers
     (["layers"], "-1,-2,-3,-4", "-1,-2,-3,-4"),
     (["layers"], "0", "0"),
     (["layers"], "0,1,2,0,1", "0,1,2,0,1"),
@@ -111,7 +112,7 @@ WRITERS = [
 
 @pytest.mark.parametrize(("flags", "call"), WRITERS)
 @pytest.mark.parametrize("deduplicate", [False, True])
-def test_each_way_to_make_records_gets_the_flags(
+def test_each_writer_of_records_receives_the_flags(
   tmp_path, monkeypatch, events, files, flags, call, deduplicate
 ):
   beam = SimpleNamespace(outputs=lambda output: [])

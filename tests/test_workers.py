@@ -27,6 +27,7 @@ STEPS = 20
 
 @pytest.fixture(scope="module", name="given")
 def _given(tmp_path_factory):
+  """Writes records, one file without an index; returns flags to train."""
   folder = tmp_path_factory.mktemp("workers")
   toy.write_records(str(folder / "a.tfrecord"), 64)
   toy.write_records(str(folder / "b.tfrecord"), 64, seed=1)

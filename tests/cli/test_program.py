@@ -94,6 +94,7 @@ def test_an_empty_required_text_and_nonfinite_numbers_are_refused(
 
 @pytest.fixture(name="program_flags")
 def _program_flags(monkeypatch):
+  """Replaces absl's FLAGS by the flags of Program."""
   values = flags.FlagValues()
   settings.define(Program, values)
   monkeypatch.setattr(flags, "FLAGS", values)

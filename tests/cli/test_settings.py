@@ -111,7 +111,7 @@ def test_values_out_of_range_are_refused(argument, message):
     _parse("--folder=x", argument)
 
 
-def test_settings_cannot_be_changed_but_copied_with_changes():
+def test_settings_are_immutable_but_a_copy_may_differ():
   values = _parse("--folder=x")
   other = values.replace(number=3)
   assert (values.number, other.number, other.given) == (5, 3, values.given)

@@ -49,7 +49,7 @@ def _check(folder, *same, program="run_classifier", **changes):
 
 
 @pytest.mark.parametrize("do_train", [False, True])
-def test_a_run_needs_a_checkpoint_to_predict_or_if_it_names_one(
+def test_predicting_needs_a_checkpoint_and_init_checkpoint_must_have_one(
   folder, do_train
 ):
   _check(folder, do_train=True)
@@ -202,7 +202,7 @@ def test_a_folder_of_another_program_or_task_is_refused(folder):
   run = str(folder / "run")
   _record(folder, "run_classifier", task_name="MRPC")
   _check(folder, output_dir=run, task_name="mrpc", do_train=True)
-  _check(folder, output_dir=run, task_name="tsv")  # predicts other texts
+  _check(folder, output_dir=run, task_name="tsv")  # to predict other texts
   with pytest.raises(ValueError, match="was trained with --task_name=MRPC"):
     _check(folder, output_dir=run, task_name="tsv", do_train=True)
   with pytest.raises(ValueError, match=r"run is of run_classifier\.py: name"):
@@ -247,7 +247,8 @@ def test_predicting_with_another_do_lower_case_than_in_training_is_refused(
 def test_a_vocabulary_must_equal_the_vocabulary_of_the_training(folder):
   run, other = str(folder / "run"), folder / "other.txt"
   other.write_text("\n".join([*TOKENS[:5], "b"]))
-  _check(folder, output_dir=run, vocab_file=str(other))  # run.json's is gone
+  # The file that run.json names is gone.
+  _check(folder, output_dir=run, vocab_file=str(other))
   _record(folder, "run_classifier", vocab_file="vocab.txt")
   _check(folder, output_dir=run)
   for start in (

@@ -45,7 +45,9 @@ def _save(folder, args, seed=7):
 
 
 @pytest.mark.parametrize("value", STRANGE)
-def test_command_flags_repeats_any_value(tmp_path, monkeypatch, value):
+def test_command_flags_preserves_any_value_of_a_flag(
+  tmp_path, monkeypatch, value
+):
   given = (f"--text={value}", "--columns=" + '"1,2",3', "--rates=1e-3,0.1")
   args = _flags(monkeypatch, given)
   path = _save(tmp_path, args)
@@ -106,7 +108,7 @@ def test_a_flag_with_its_default_value_does_not_count_as_given(monkeypatch):
   assert _flags(monkeypatch, words).given == {"other"}
 
 
-def test_a_given_default_counts_as_given_if_other_flags_may_change_it():
+def test_a_default_that_other_flags_may_change_counts_as_given():
   own = flags.FlagValues()
   kind = programs.settings_of("create_pretraining_data")
   settings.define(kind, own)

@@ -89,12 +89,14 @@ def test_only_contradictory_flags_are_refused(check, flags, message):
     (TRAIN, False, False),
     (TRAIN | {"eval_steps": 5}, True, True),
     (TRAIN | {"keep_best": True}, True, True),
-    (TRAIN | {"num_seeds": 2}, True, True),  # trials keep the best
+    (TRAIN | {"num_seeds": 2}, True, True),  # trials save the best checkpoint
     (TRAIN | {"learning_rate": (1e-4, 1e-5)}, True, True),
     ({"eval_steps": 5, "keep_best": True}, False, False),
   ],
 )
-def test_flags_that_evaluate_read_the_dev_set(flags, while_training, at_all):
+def test_the_dev_set_is_read_only_if_a_flag_needs_an_evaluation(
+  flags, while_training, at_all
+):
   args = _settings(**flags)
   assert args.evaluates_while_training == while_training
   assert ("dev" in args.splits_to_read) == at_all

@@ -81,7 +81,7 @@ def _train(args, results, model=None, look=lambda model: None, examples=24):
 
 
 def test_the_last_step_is_evaluated_and_the_best_step_is_saved(tmp_path):
-  tmp_path /= "best"  # a run's subfolder has the same name
+  tmp_path /= "best"  # the name of a run's subfolder, too
   args = _flags(tmp_path)
   model, steps = _train(args, [0.1, 0.7, 0.7, 0.2, 0.3])
   assert steps == [2, 4, 6, 8, 9]
@@ -92,7 +92,7 @@ def test_the_last_step_is_evaluated_and_the_best_step_is_saved(tmp_path):
   assert start.load(model) == 4
   assert any(np.any(last[k] != v) for k, v in _values(model).items())
   start.settings = args.replace(keep_best=False)
-  (tmp_path / "run.json").unlink()  # has --keep_best, too
+  (tmp_path / "run.json").unlink()  # run.json records --keep_best, too
   assert start.load(model) == 9
   for name, value in _values(model).items():
     np.testing.assert_array_equal(value, last[name])
@@ -117,7 +117,7 @@ def test_moving_averages_are_evaluated_and_saved(tmp_path, eval_steps):
     assert any(np.any(reader.get_tensor(n) != v) for n, v in values.items())
   for name, value in _values(model).items():
     np.testing.assert_array_equal(value, reader.get_tensor(name))
-  Run(args, toy.config()).load(model)  # the best
+  Run(args, toy.config()).load(model)  # loads the best checkpoint
   for name, value in _values(model).items():
     np.testing.assert_array_equal(value, evaluated[-1][name])
 
@@ -321,7 +321,7 @@ def test_a_frozen_layer_keeps_its_values_and_has_no_slots(tmp_path):
   model = models.pretrainer(toy.config())
   before = _values(model)
   args = _flags(tmp_path, freeze_layers="0", eval_steps=0, keep_best=False)
-  _train(args, [], model)  # no flag asks for an evaluation
+  _train(args, [], model)  # with these flags, nothing is evaluated
   assert not (tmp_path / "best").exists()
   for name, value in _values(model).items():
     same = np.array_equal(before[name], value)

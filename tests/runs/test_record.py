@@ -49,7 +49,9 @@ def test_settings_from_run_json_take_missing_flags_from_the_defaults(tmp_path):
     ({"max_answer_length": 0}, "max_answer_length=0 is not between 1 and inf"),
   ],
 )
-def test_a_changed_setting_must_keep_the_limits_of_its_flag(change, message):
+def test_a_changed_setting_must_be_within_the_limits_of_its_flag(
+  change, message
+):
   kind = programs.settings_of("run_squad")
   entry = {"program": "run_squad", "flags": {}}
   with pytest.raises(UserError, match=f"^{message}$"):

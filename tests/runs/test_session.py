@@ -325,7 +325,7 @@ def _events(monkeypatch):
   ("given", "new_head"), [(None, False), ("", True), ("start", False)]
 )
 @pytest.mark.parametrize("is_chief", [False, True])
-def test_a_training_resumes_before_it_trains(
+def test_a_training_loads_its_checkpoint_before_the_loop_begins(
   tmp_path, monkeypatch, events, own, given, new_head, is_chief
 ):
   monkeypatch.setattr(Checkpoints, "newest_readable", lambda _: own)

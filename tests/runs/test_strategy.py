@@ -12,7 +12,7 @@ from tests.training import toy
 
 
 def _flags(**changes):
-  return Devices(**{"num_cpu_devices": 2} | changes)  # as tests/conftest.py
+  return Devices(**{"num_cpu_devices": 2} | changes)  # as in conftest.py
 
 
 def test_one_device_is_the_default_and_mirrored_takes_all_devices():
@@ -85,7 +85,7 @@ False float32 True | this machine has an NVIDIA GPU, and TensorFlow does not
 
 
 @pytest.mark.parametrize("line", GPU_LINES.strip().splitlines())
-def test_the_log_says_what_gpus_do_or_that_tensorflow_sees_none(
+def test_the_log_warns_of_tf32_and_of_gpus_that_tensorflow_does_not_see(
   line, monkeypatch, log
 ):
   given, message = line.split(" |")

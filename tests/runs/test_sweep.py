@@ -14,7 +14,7 @@ from tests import programs
 from tests.training import toy
 from training import processes, run_json
 
-SCORES = {1e-5: 0.5, 3e-5: 0.8}  # learning rate to score, less seed / 100
+SCORES = {1e-5: 0.5, 3e-5: 0.8}  # by learning rate; the seed lowers a score
 
 
 def _flags(tmp_path, **changes):

@@ -140,7 +140,7 @@ def test_a_program_locks_its_output_folder_after_its_checks(
 
 @pytest.mark.parametrize("program", ["run_squad", "run_pretraining"])
 @pytest.mark.parametrize("own", [None, "model.ckpt-3", "best/model.ckpt-2"])
-def test_a_dry_run_resumes_no_training_but_predicts_with_its_checkpoint(
+def test_a_dry_run_predicts_with_the_runs_checkpoint_but_trains_anew(
   tmp_path, program, own
 ):
   folder = tmp_path / "out"

@@ -101,7 +101,7 @@ def test_the_vocabulary_decides_do_lower_case_if_it_was_not_recorded(
   path = folders[1] / "vocab.txt"
   vocab.save(tokens, path)
   for flags in (
-    {"vocab_file": None, "do_lower_case": True},  # from older versions
+    {"vocab_file": None, "do_lower_case": True},  # as older versions recorded
     {"vocab_file": None, "do_lower_case": False},
     {"vocab_file": str(path), "do_lower_case": None},
   ):

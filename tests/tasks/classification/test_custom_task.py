@@ -48,7 +48,7 @@ def test_labels_of_a_training_file_are_sorted(tmp_path):
   ]
 
 
-def test_predicting_needs_neither_training_data_nor_labels(tmp_path):
+def test_predicting_needs_neither_a_training_file_nor_a_label_column(tmp_path):
   output = lay_out(tmp_path / "out", labels_txt="y\nx\nz\n")
   # The labels of a test file are ignored.
   for content in ("id\tbody\n1\tA\n", "kind\tbody\n?\tA\n"):
@@ -108,7 +108,7 @@ def _rows(*rows):
     *(("x", "x\u200b"), ("x\u200b", "\ufeffx")),
   ],
 )
-def test_a_dev_label_gets_the_spelling_of_the_training_label(
+def test_a_dev_label_gets_the_spelling_of_the_training_file(
   tmp_path, train, dev
 ):
   lay_out(tmp_path, train_tsv=_rows(f"a\t{train}", "b\t0"))
@@ -215,7 +215,7 @@ def test_blank_texts_are_read_and_reported(tmp_path, caplog):
     assert f"1 of 3 texts in '{name}' are blank (lines {line})" in caplog.text
 
 
-def test_examples_have_the_columns_to_copy(tmp_path):
+def test_examples_have_the_columns_that_prediction_columns_names(tmp_path):
   lines = '{"body": "x", "id": 7}\n{"body": "y"}\n'
   data = lay_out(tmp_path / "d", train_tsv=TRAIN, test_jsonl=lines)
   task = task_of(data, str(tmp_path / "o"))

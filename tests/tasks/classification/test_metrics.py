@@ -40,7 +40,7 @@ def _report(outputs, examples):
   return metrics.classification_report(MNLI.labels, predicted, labels)
 
 
-def test_report_has_a_row_for_every_label():
+def test_the_report_has_a_row_for_every_label():
   lines = _report(OUTPUTS, EXAMPLES).splitlines()
   assert [line.split() for line in lines[:5]] == [
     ["precision", "recall", "f1-score", "support"],
@@ -70,7 +70,7 @@ def test_results_are_written_in_the_format_of_the_original(tmp_path):
     ("STS-B", "12", ["pearson", "spearman"]),
   ],
 )
-def test_results_of_labels_have_the_accuracy_besides_other_metrics(
+def test_results_of_a_task_with_labels_include_the_accuracy(
   name, labels, scores
 ):
   task = named_tasks.find(name)

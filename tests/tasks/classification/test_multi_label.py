@@ -50,7 +50,9 @@ def test_other_separators_of_labels_are_reported(cell, tmp_path, caplog):
   assert not caplog.text
 
 
-def test_each_of_several_labels_gets_the_spelling_of_training(tmp_path):
+def test_each_of_several_labels_gets_the_spelling_of_the_training_file(
+  tmp_path,
+):
   train, dev = "text\tlabel\nA\t1|2\n", "text\tlabel\nB\t2.0|1\n"
   custom = _task(tmp_path, train_tsv=train, dev_tsv=dev)
   [row] = examples.read_examples(custom, str(tmp_path), "dev")

@@ -67,7 +67,7 @@ def test_a_long_line_loses_its_end_and_a_pair_the_end_of_the_longer_text(
   assert "max_seq_length=6 is exceeded by 3 of 3 texts" in caplog.text
 
 
-def test_counting_checks_every_line(tmp_path):
+def test_counting_the_lines_of_a_file_checks_every_line(tmp_path):
   path = tmp_path / "text.txt"
   path.write_bytes(b"a\n\nb")
   assert text_lines.count(str(path)) == 3
@@ -118,7 +118,7 @@ def test_batches_hold_every_line_once(lengths, batch_size, multiple):
   [
     ({}, 24),  # a multiple of 8
     ({"long_text": "windows", "max_seq_length": 6}, 24),
-    ({"use_tpu": True}, 30),  # every length costs a compilation
+    ({"use_tpu": True}, 30),  # one length, and so one compilation
   ],
 )
 def test_a_line_has_all_its_tokens_and_is_padded_to_a_multiple(

@@ -64,7 +64,7 @@ LEFT_OUT = r"line [12]: .* ending0, ending1, endi"
     (f"{ROW},z,4\n", "line 2: the label is '4', expected a number from 0 to 3"),
     (f"{ROW},z,\n", "line 2: the label is ''"),
     (f'{START}}}\n{START}, "ending2": "z"}}', "line 2: 3 endings, .* have 2"),
-    # No ending is left out silently.
+    # Endings that would be left out.
     ("sent1,sent2,ending0,ending1,ending3\na,b,x,y,z\n", LEFT_OUT),
     ("sent1,sent2,ending0,ending1,ending02\na,b,x,y,z\n", LEFT_OUT),
     (f'{START}, "ending2": null, "ending3": "z"}}\n', LEFT_OUT),
@@ -84,7 +84,7 @@ def test_the_table_of_a_spreadsheet_is_read(tmp_path, caplog):
     ChoiceExample("ä", "", ("x", "y"), 1),
     ChoiceExample("", "b", ("", "z"), 0),
   ]
-  # sent2 is often empty.
+  # No warning names sent2, which is often empty.
   for name in ("sent1", "ending0"):
     assert f"1 of 2 texts in '{name}' are blank (lines 3)" in caplog.text
   assert "'sent2'" not in caplog.text

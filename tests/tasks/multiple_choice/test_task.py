@@ -18,6 +18,7 @@ CHOICES = 12
 
 @pytest.fixture(name="args")
 def _args(tmp_path):
+  """Writes files of three splits with twelve endings a row; returns flags."""
   rng = np.random.RandomState(1)
   for name, number in (("train", 5), ("dev", 7), ("test", 4)):
     rows = [

@@ -70,7 +70,7 @@ def test_blanks_and_line_ends_do_not_matter(tmp_path):
     ("a O\n", {"tag_column": -3}, "1: 2 columns, so that there is no.* -3"),
     ("a N X O\nb N X\nc N X O\n", {}, "2: 3 columns.* 4: add the word or tag"),
     ("a O\n\n\tO\n", {}, "3: the word or the tag is empty"),
-    # Tables and running text.
+    # Tables, and running text, which are no tag files.
     ("Ann/B-PER ran/O\nto/O Riga/B-LOC\n", BOTH, "1: '[/]' is in .*: write"),
     ("Ann/B-PER\nran/O\n\nto/O\n", BOTH, "1: '[/]' is in .*: write each word"),
     (
@@ -254,7 +254,7 @@ def test_an_unknown_tag_in_json_is_reported_with_its_line(tmp_path):
 TAGGED, BARE = (0, -1), (0, None)
 
 
-# A file, columns to read, and sentences.
+# Columns: text of a file, columns to read, sentences.
 @pytest.mark.parametrize(
   ("text", "columns", "expected"),
   [

@@ -98,7 +98,7 @@ def test_a_file_without_tags_gets_predictions_but_no_scores(tmp_path):
     "Rain O\n\nold B-PET\nTom I-PET\nnaps B-PET\n\n"
   )
   assert (tmp_path / "test_predictions.tsv").exists()
-  with pytest.raises(ValueError, match="zip"):  # another number of words
+  with pytest.raises(ValueError, match="zip"):  # 3 logits for 4 words
     metrics.write_predictions(str(tmp_path), "x", LOGITS[:3], TAGS, SENTENCES)
 
 
@@ -116,11 +116,11 @@ def test_both_files_have_the_same_tag_if_logits_are_almost_equal(tmp_path):
   ("tags", "names"),
   [
     ("B-X I-X O", [("X", 0, 2)]),
-    ("O I-X I-X", [("X", 1, 3)]),  # IOB1: I- begins after O
+    ("O I-X I-X", [("X", 1, 3)]),  # IOB1: after O, I- begins an entity
     ("I-X B-X", [("X", 0, 1), ("X", 1, 2)]),
-    ("B-X I-Y", [("X", 0, 1), ("Y", 1, 2)]),  # another type begins
+    ("B-X I-Y", [("X", 0, 1), ("Y", 1, 2)]),  # a new type, a new entity
     ("S-X S-X", [("X", 0, 1), ("X", 1, 2)]),
-    ("B-X E-X I-X", [("X", 0, 2), ("X", 2, 3)]),  # begins after E-
+    ("B-X E-X I-X", [("X", 0, 2), ("X", 2, 3)]),  # E- ends an entity
     ("B-X I-X E-X E-X", [("X", 0, 3), ("X", 3, 4)]),
     ("O E-X", [("X", 1, 2)]),
     ("U-X B-X L-X", [("X", 0, 1), ("X", 1, 3)]),  # BILOU

@@ -39,7 +39,9 @@ def test_sentences_without_tags_have_no_labels(tokenizer):
   assert (row["label_ids"], window.positions) == ([-1] * 8, [1, 2])
 
 
-def test_parts_of_a_long_sentence_are_equal_and_have_context_from_it(tokenizer):
+def test_parts_of_a_long_sentence_have_context_from_the_same_sentence(
+  tokenizer,
+):
   rows = _build(tokenizer, [Sentence([*"abcdeab"], ["O"] * 7)])
   assert [(_text(row), row["label_ids"], w.word) for row, w in rows] == [
     ("[CLS] a b c d e a [SEP]", [-1, 0, 0, 0, 0, -1, -1, -1], 0),
@@ -112,7 +114,9 @@ def test_each_word_has_a_label_in_exactly_one_record(
 
 
 @given(st.lists(st.integers(1, 7), min_size=1, max_size=40), st.integers(7, 20))
-def test_parts_of_a_long_sentence_have_all_words_and_fit(lengths, max_pieces):
+def test_parts_of_a_long_sentence_have_all_words_and_fit_a_record(
+  lengths, max_pieces
+):
   parts = records.split_long(lengths, max_pieces)
   words = [w for begin, end in parts for w in range(begin, end)]
   assert words == list(range(len(lengths)))

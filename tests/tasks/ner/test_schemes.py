@@ -11,7 +11,7 @@ from tasks.ner.examples import Sentence
 from tasks.ner.schemes import PATTERNS, Entity, Scheme, recognize
 
 COLUMNS = (0, -1)
-# Tags; name of the scheme; entities.
+# Columns: tags, name of the scheme, entities.
 SCHEMES = [
   ("B-X I-X O B-X", "BIO (prefix, separator '-')", [(0, 2), (3, 4)]),
   ("I-X I-X O B-X", "BIO (prefix, separator '-')", [(0, 2), (3, 4)]),

@@ -64,7 +64,7 @@ def test_a_doubtful_file_is_reported(tmp_path, caplog, text, message):
   assert message in caplog.text
 
 
-def test_a_line_of_another_width_is_reported(tmp_path, caplog):
+def test_a_line_with_another_number_of_columns_is_reported(tmp_path, caplog):
   path = _write(tmp_path, "Rex B-PET\nbarks O\n\n1 Tom O\n")
   # Column 0 does not depend on the number of columns.
   examples.read_sentences(path, 0, None)

@@ -26,6 +26,7 @@ SENTENCES = [
 
 @pytest.fixture(name="args")
 def _args(tmp_path):
+  """Writes tag files of three splits; returns flags of run_ner.py."""
   for name, size in (("train", 4), ("dev", 3), ("test", 2)):
     (tmp_path / f"{name}.txt").write_text("\n".join(SENTENCES[-size:]))
   names = ("train", "dev", "test")

@@ -148,7 +148,7 @@ def check_answer(row, predictions, number, context, choice):
 
 
 CASES = [
-  # lengths, choice, lower-cased, trimmed, levels
+  # Columns: lengths, choice, lower, trim, levels.
   (LENGTHS, DecodingConfig(5, 8), True, False, 7),
   (WindowConfig(24, 12, 100), DecodingConfig(20, 30), False, True, 100003),
   (LENGTHS, DecodingConfig(1, 8, **V2), True, False, 7),

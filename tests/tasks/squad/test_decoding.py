@@ -104,7 +104,7 @@ LOGITS = st.lists(st.integers(-3, 3), min_size=32, max_size=32).map(
 
 
 @given(LOGITS, st.booleans())
-def test_an_ensemble_of_equal_models_answers_as_one(logits, version_2):
+def test_an_ensemble_of_equal_models_answers_like_one_model(logits, version_2):
   chosen = {"version_2_with_negative": version_2}
   text, nbest, odds = answer([logits], **chosen)
   two = [_ensemble(logits, logits)]

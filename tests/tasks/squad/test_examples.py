@@ -56,7 +56,7 @@ def test_words_end_only_at_five_kinds_of_whitespace(path):
 )
 def test_answers_are_spans_of_words(path, text, start, end):
   expected = squad_examples.Answer(text, start, end)
-  # Version 1 ignores "is_impossible".
+  # SQuAD 1.1 ignores "is_impossible".
   for more in ({}, {"is_impossible": True}):
     assert read_one(path, answer(text) | more).answer == expected
 
@@ -188,7 +188,7 @@ def test_questions_of_both_versions_are_trained_on(path):
     mill,
     mill | {"is_impossible": False},
     {"answers": [], "is_impossible": True},
-    mill | {"is_impossible": True},  # plausible answers
+    mill | {"is_impossible": True},  # the answer is only plausible
   ]
   file = write(path, *(question(**fields) for fields in questions))
   examples = squad_examples.read_examples([file], True, True)

@@ -89,7 +89,7 @@ def test_the_log_has_a_remedy_if_questions_lack_answers(
     ({"a": "", "b": ""}, {"a": 1.0, "b": 2.0}, ["mill"], "answers"),
     ({"a": "empty", "b": "empty"}, {}, ["mill"], "answers"),
     ({"a": "", "b": ""}, {}, None, "answers"),  # a test set has no answers
-    ({"a": "", "b": ""}, {"a": 1.0, "b": 2.0}, [], None),  # rightly no answers
+    ({"a": "", "b": ""}, {"a": 1.0, "b": 2.0}, [], None),  # as expected
     ({"a": "", "b": "mill"}, {"a": 2.0, "b": -1.0}, ["mill"], None),
     ({"a": "x", "b": "x"}, {"a": -3.0, "b": -2.0}, ["mill"], "would score"),
     ({"a": "x", "b": "x"}, {}, ["mill"], None),

@@ -26,6 +26,7 @@ def token_ids(text):
 
 @pytest.fixture
 def tokenizer(tmp_path):
+  """Returns a tokenizer of the words in VOCAB."""
   path = tmp_path / "vocab.txt"
   path.write_text(VOCAB.replace(" ", "\n"))
   return FullTokenizer(path)
