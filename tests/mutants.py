@@ -151,7 +151,7 @@ def sample(package: str, count: int, seed: int):
 
 
 def tests_of(path: Path) -> list[str]:
-  """Lists the test files of a module's package, first files that name it."""
+  """Lists a package's tests; tests that name the module `path` come first."""
   package = path.parts[0]
   name = re.compile(rf"\b{path.stem}\b")
   listing = sorted((ROOT / "tests" / package).rglob("test_*.py"))

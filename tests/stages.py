@@ -35,7 +35,7 @@ class Events(list):
 
 
 def program(name):
-  """Imports a program without its handler of Ctrl-C."""
+  """Imports a program, then removes the program's handler of Ctrl-C."""
   handler = signal.getsignal(signal.SIGINT)
   try:
     return importlib.import_module(name)

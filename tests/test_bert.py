@@ -31,7 +31,7 @@ FOLDER = "uncased_L-2_H-128_A-2"
 
 @pytest.fixture(scope="module", name="folder")
 def _folder(tmp_path_factory):
-  """Writes an encoder of two layers like a release."""
+  """Writes an encoder of two layers, with the files of a release."""
   folder = tmp_path_factory.mktemp("keras") / FOLDER
   folder.mkdir()
   small_model.write(folder, TOKENS, num_hidden_layers=2)
@@ -44,7 +44,7 @@ def _folder(tmp_path_factory):
 
 @pytest.fixture(scope="module", name="values")
 def _values(folder):
-  """Returns the variables of docs/keras.md after all of its blocks."""
+  """Runs all blocks of docs/keras.md; returns the Python variables by name."""
   values = {}
   with pytest.MonkeyPatch.context() as patch:
     patch.chdir(folder.parent)

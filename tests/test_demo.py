@@ -6,7 +6,7 @@ import subprocess
 from demo import reference_text
 from tests import programs
 
-PARTS = ("train", "dev")
+SPLITS = ("train", "dev")
 SENTENCES = "It returns a value. It is a function of two arguments."
 
 
@@ -25,7 +25,7 @@ def test_the_demo_text_has_no_sentence_twice_and_no_code(tmp_path, monkeypatch):
   assert texts.pop("train/t4.txt") == "This one is new."
   saved = texts.pop("train/asyncio.a.py.txt").split("\n\n")
   assert set(texts.values()) == {""}
-  train, dev = (programs.table(tmp_path / "task" / f"{n}.tsv") for n in PARTS)
+  train, dev = (programs.table(tmp_path / "task" / f"{n}.tsv") for n in SPLITS)
   rows = train[1:] + dev[1:]
   assert {label for _, label in rows} == {"concurrency"}
   assert sorted([*saved, *(text for text, _ in rows)]) == module[1]

@@ -50,14 +50,14 @@ LONG = (
   "'[MASK] red red red red red red red red r' has 12 tokens with [CLS] and "
   "[SEP], which exceeds max_position_embeddings 8"
 )
-NOT_READ = [
+UNREADABLE = [
   ({"text": "[MASK] \udcff"}, r"'[MASK] \udcff' is not UTF-8"),
   ({"text": "[MASK]" + " red" * 9}, LONG),
   ({"input_file": "-", "stdin": b"a\nThe \xff.\n"}, "stdin, line 2: byte 6 of"),
 ]
 
 
-@pytest.mark.parametrize(("texts", "message"), NOT_READ)
+@pytest.mark.parametrize(("texts", "message"), UNREADABLE)
 def test_texts_that_the_model_cannot_read_are_reported(flags, texts, message):
   programs.fails("fill_mask", message, **flags, **texts)
 

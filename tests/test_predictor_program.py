@@ -32,8 +32,8 @@ Echo = partial(Model, text_a=0, text_b=0)
 Single = partial(Model, tokens=0)
 Choices = partial(Model, choices=1, sent1=0, sent2=0)
 Masks = partial(Model, text=0, text_pair=0)
-CHOSEN = [["c", "d"], "a", "b"]
-TAKEN = r"this model takes tokens=\[...\]"
+CHOICE_TEXTS = [["c", "d"], "a", "b"]
+TAKES_TOKENS = r"this model takes tokens=\[...\]"
 
 
 def _run(argv):
@@ -80,9 +80,9 @@ def _texts(answers):
     (Single, "--text=x~y", ["x y"]),
     (Single, "--tokens=x~y", ["x y"]),
     (Masks, "--text=x --text_pair=y", ["x", "y"]),
-    (Choices, "--choices=c --sent1=a --sent2=b --choices=d", CHOSEN),
+    (Choices, "--choices=c --sent1=a --sent2=b --choices=d", CHOICE_TEXTS),
     # text and text_pair, as transformers calls them, become sent1 and sent2.
-    (Choices, "--text=a --text_pair=b --choices=c --choices=d", CHOSEN),
+    (Choices, "--text=a --text_pair=b --choices=c --choices=d", CHOICE_TEXTS),
   ],
 )
 def test_each_input_has_a_flag(call, model, argv, texts):
@@ -136,8 +136,8 @@ def test_long_inputs_show_progress(call, monkeypatch, log):
   often = partial(predictor.Progress, every=0.0)
   monkeypatch.setattr(predictor, "Progress", often)
   call(Single, "--batch_size=2", lines=['"a"'] * 3)
-  said = [message.partition(";")[0] for message in log.messages]
-  assert said == [f"answered {n} lines" for n in (1, 2, 3)]
+  starts = [message.partition(";")[0] for message in log.messages]
+  assert starts == [f"answered {n} lines" for n in (1, 2, 3)]
 
 
 def test_a_second_text_may_be_missing_in_some_lines(call):
@@ -198,8 +198,11 @@ def test_an_error_names_a_model_that_cannot_be_opened(model, message):
     ([r'"\ud800 a"'], r"1: .* is '\\ud800 a': give a text in UTF-8"),
     (["1"], "1 is not an object with tokens"),
     (["\n", '{"tokens": 1}'], "2: tokens.* is 1: give a text"),
-    (['{"other": "a"}'], rf"1: {TAKEN}, and no other"),
-    (['{"text_a": "a", "text_b": "b"}'], rf"1: {TAKEN}, and no text_a, text_b"),
+    (['{"other": "a"}'], rf"1: {TAKES_TOKENS}, and no other"),
+    (
+      ['{"text_a": "a", "text_b": "b"}'],
+      rf"1: {TAKES_TOKENS}, and no text_a, text_b",
+    ),
     (['{"tokens": ["a"]}'], "1: tokens.*give a text"),
   ],
 )

@@ -146,7 +146,7 @@ def test_the_three_files_of_predictions_agree(trained):
 
 @pytest.fixture(scope="module", name="several")
 def _several(given, tmp_path_factory):
-  """Trains with --multi_label; returns flags and output folder."""
+  """Trains with --multi_label; returns the data and the output folder."""
   data = tmp_path_factory.mktemp("labels")
   for name, number in (("train", 160), ("dev", 30)):
     rows = [
@@ -188,9 +188,9 @@ def test_texts_with_several_labels_are_learned_and_predicted(several):
   texts = [row[0] for row in programs.table(data / "test.tsv")[1:]]
   answers = Predictor(output)(texts)
   assert ["|".join(a["predicted"]) for a in answers] == [r[1] for r in rows]
-  said = np.array([row[2:] for row in rows], float)
+  written = np.array([row[2:] for row in rows], float)
   result = [answer["probabilities"] for answer in answers]
-  np.testing.assert_allclose(result, said, atol=1e-5)
+  np.testing.assert_allclose(result, written, atol=1e-5)
   with pytest.raises(ValueError, match="--multi_label=False, but the head"):
     Predictor(output, multi_label=False)
 

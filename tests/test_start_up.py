@@ -49,7 +49,7 @@ OTHERS = {
 
 
 def _slowness():
-  """Returns by which factor, at least 1, this machine is slower than usual."""
+  """Returns how many times slower than usual this machine is, at least 1."""
   seconds = []
   for _ in range(3):
     begin = time.thread_time()

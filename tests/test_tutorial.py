@@ -1,4 +1,4 @@
-"""The notebook: its committed outputs, and a whole run."""
+"""tutorial.ipynb has outputs without errors, and runs."""
 
 import nbformat
 import pytest

@@ -1,4 +1,4 @@
-"""Several processes train one model, and end if one of them ends."""
+"""Several workers train one model, end together, and are started by scripts."""
 
 import json
 import os

@@ -12,8 +12,8 @@ from runs import record
 from tests import programs
 from tests.training import toy
 
-STRANGE = ["", " a b ", 'it\'s "b"', "a=b,c", "two\nlines\r", "~/x", "--x=y"]
-STRANGE += ["#1", "하다", "\\n", "a\u2028b", "\udc80", '"json"']
+SPECIAL = ["", " a b ", 'it\'s "b"', "a=b,c", "two\nlines\r", "~/x", "--x=y"]
+SPECIAL += ["#1", "하다", "\\n", "a\u2028b", "\udc80", '"json"']
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ def _save(folder, args, seed=7):
   return folder / "command.flags"
 
 
-@pytest.mark.parametrize("value", STRANGE)
+@pytest.mark.parametrize("value", SPECIAL)
 def test_command_flags_preserves_any_value_of_a_flag(
   tmp_path, monkeypatch, value
 ):

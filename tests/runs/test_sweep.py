@@ -1,4 +1,4 @@
-"""Sweeps: trials, table, best checkpoint."""
+"""Sweeps: their trials, the table sweep.tsv, and the best checkpoint."""
 
 import json
 import math

@@ -15,7 +15,7 @@ from runs.training_program import LOCK_FILE, dry_run, locked
 from tests import programs, shared
 from tests.training import toy
 
-HOLD = """
+HOLD_LOCK = """
 import sys, time
 from runs.training_program import locked
 
@@ -26,7 +26,7 @@ with locked(sys.argv[1]):
 
 
 def test_a_second_run_is_refused_until_the_first_ends(tmp_path):
-  command = [sys.executable, "-c", HOLD, str(tmp_path)]
+  command = [sys.executable, "-c", HOLD_LOCK, str(tmp_path)]
   with subprocess.Popen(
     command, stdout=subprocess.PIPE, text=True, cwd=programs.ROOT
   ) as first:

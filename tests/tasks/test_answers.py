@@ -154,8 +154,8 @@ STAND_INS = {
 }
 
 
-@pytest.fixture(name="both", scope="module")
-def _both(every_task, graph_tokenizer):
+@pytest.fixture(name="graph_and_python", scope="module")
+def _graph_and_python(every_task, graph_tokenizer):
   """Maps a task's name to two functions of examples: graph and Python."""
 
   def make(name):
@@ -190,8 +190,10 @@ def _has_ties(answer):
 
 @pytest.mark.parametrize("name", tasks.IN_GRAPH)
 @given(st.lists(_text, min_size=1, max_size=4))
-def test_the_graph_gives_the_same_answers_as_python(both, name, texts):
-  in_graph, in_python = both[name]
+def test_the_graph_gives_the_same_answers_as_python(
+  graph_and_python, name, texts
+):
+  in_graph, in_python = graph_and_python[name]
   examples = tasks.make_examples(in_python.answers, texts)
   outputs = in_graph(examples)
   for row, expected in enumerate(in_python(examples)):

@@ -15,13 +15,13 @@ from data import labels
 from tasks.classification import examples, metrics, named_tasks, task
 from tasks.classification.examples import TextExample, TextRecordBuilder
 from tests import programs
-from tests.tasks.classification.test_custom_task import lay_out, task_of
+from tests.tasks.classification.test_custom_task import task_of, write_files
 
 LABELS = ("joy", "wit", "woe")
 
 
 def _task(folder, **files):
-  data = lay_out(folder, **files)
+  data = write_files(folder, **files)
   flags = {"text_a_column": "text", "label_column": "label"}
   return task_of(data, f"{folder}/out", multi_label=True, **flags)
 
