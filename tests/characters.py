@@ -1,6 +1,6 @@
 """A tokenizer unlike BERT's: each character is a token.
 
-Run as a program, this file registers the tokenizer. Then it runs the program
+Run as a program, this file registers the tokenizer, and then runs the program
 that the first argument names.
 """
 

@@ -66,14 +66,14 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(autouse=True, scope="session")
 def _lean():
-  """Runs all tests without compilation, unless they use `fused`."""
+  """Runs all tests without compilation, except tests with `fused`."""
   with lean.mode(fused=False):
     yield
 
 
 @pytest.fixture(autouse=True)
 def _same_start_every_time():
-  """Seeds each test, so that its models always start from the same values."""
+  """Seeds each test, so that models always start from the same values."""
   keras.utils.set_random_seed(1)
   yield
   keras.config.set_dtype_policy("float32")

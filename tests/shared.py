@@ -1,6 +1,6 @@
 """Helpers that many tests share, such as output folders of finished runs.
 
-If pytest runs in several processes, one of them makes a folder for all.
+If pytest runs in several processes, one process makes a folder for all.
 """
 
 import fcntl

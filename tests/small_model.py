@@ -1,4 +1,4 @@
-"""The three tiny models that tests use, and their files and inputs."""
+"""The three tiny models that tests use, with files and inputs."""
 
 import numpy as np
 

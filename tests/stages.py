@@ -1,4 +1,4 @@
-"""Stand-ins that record their calls, and helpers for programs and tasks."""
+"""Stand-ins that record calls, and helpers for programs and tasks."""
 
 import importlib
 import itertools

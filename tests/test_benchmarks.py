@@ -1,4 +1,4 @@
-"""Benchmarks run, and their tables show the saved results."""
+"""Benchmarks run, and the tables show the saved results."""
 
 import importlib
 import json

@@ -1,4 +1,4 @@
-"""The demonstration: its training text, and the Python that make chooses."""
+"""The demonstration: the training text, and the Python that make chooses."""
 
 import shutil
 import subprocess

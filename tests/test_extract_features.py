@@ -1,4 +1,4 @@
-"""extract_features.py as a command: its vectors, its files and its log."""
+"""extract_features.py as a command: vectors, files and the log."""
 
 import json
 

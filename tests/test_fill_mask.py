@@ -13,7 +13,7 @@ CONFIG = small_model.config(len(WORDS), max_position_embeddings=8)
 
 @pytest.fixture(scope="module", name="flags")
 def _flags(tmp_path_factory):
-  """Writes a model that predicts blue; returns its flags."""
+  """Writes a model that predicts blue; returns flags."""
   folder = tmp_path_factory.mktemp("fill")
   files = small_model.write(folder, WORDS, max_position_embeddings=8)
   values = checkpoint.variables(models.pretrainer(CONFIG))

@@ -70,7 +70,7 @@ ROWS = Packing(LENGTH)
 OF_TOKENS = Packing(LENGTH, max_examples=LENGTH, token_labels=True)
 NO_PAIRS = {"next_sentence": False}
 MASKED_LM = losses.pretraining(**NO_PAIRS)
-# Columns: examples, model and its arguments, objective, rows.
+# Columns: examples, model, arguments of the model, objective, rows.
 CASES = {
   "classification": (_classes, "classifier", {"num_labels": 3}, LABELS, ROWS),
   "tagging": (_tags, "tagger", {"num_tags": 3}, losses.tagging(), OF_TOKENS),

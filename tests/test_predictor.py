@@ -1,4 +1,4 @@
-"""Predictor: its inputs, answers, errors and engines."""
+"""Predictor: inputs, answers, errors and engines."""
 
 import functools
 import os
@@ -265,7 +265,7 @@ class _Model:
 
 @pytest.fixture(name="opened")
 def _opened(monkeypatch):
-  """Replaces the functions that open a model, and records their calls."""
+  """Replaces the functions that open a model, and records the calls."""
   opened, model = stages.Events(), _Model(text=0)
   monkeypatch.setattr(opener, "open_model", opened.stage("folder", model))
   monkeypatch.setattr(opener, "load_answers", opened.stage("files", "answers"))

@@ -1,4 +1,4 @@
-"""run_pretraining.py as a command: its results, its files and variants."""
+"""run_pretraining.py as a command: results, files and variants."""
 
 import json
 import re

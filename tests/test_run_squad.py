@@ -27,7 +27,7 @@ def _questions(**more):
 
 
 def _one_by_one():
-  """Yields a paragraph of one sentence for each question, to learn it soon."""
+  """Yields a paragraph of one sentence for each question."""
   sentences = CONTEXT.replace(". ", ".|").split("|")
   for sentence, question in zip(sentences, _questions(), strict=True):
     [answer] = question["answers"]

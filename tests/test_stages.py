@@ -23,7 +23,7 @@ LOADED = 9  # step of the checkpoint that a run loads
 
 
 def _squad_file(path, *answers):
-  """Writes a question for each of `answers`; None makes it unanswerable."""
+  """Writes a question for each of `answers`; None is no answer."""
   questions = [
     {
       "id": str(number),
@@ -56,7 +56,8 @@ def _texts(path, *labels):
   path.write_text(f"text\tlabel\n{rows}")
 
 
-# For each program: splits, the name of a split's file, a function to write it.
+# Columns: splits of a program, name of a split's file, function that writes a
+# split's file.
 READERS = {
   "run_swag": (NAMES, "{}.jsonl", lambda path: _table(path, _label(path, "1"))),
   "run_ner": (NAMES, "{}.txt", lambda path: _tagged(path, _label(path, "O"))),

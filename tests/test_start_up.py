@@ -165,7 +165,7 @@ def test_the_flag_version_needs_no_required_flag(program):
   assert versions["bert"] in heading
 
 
-# One program is enough, because all parse their flags with the same function.
+# One program is enough, because all parse flags with the same function.
 def test_wrong_and_missing_flags_give_one_line():
   for flags, message in (
     (["--bert_confg_file=x"], "Unknown command line flag 'bert_confg_file'"),

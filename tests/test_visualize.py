@@ -20,7 +20,7 @@ SIZES = {"num_hidden_layers": 2, "max_position_embeddings": 40}
 
 @pytest.fixture(name="folder", scope="module")
 def _folder(tmp_path_factory):
-  """Writes a pre-trained model; returns its folder."""
+  """Writes a pre-trained model; returns the folder."""
   return _write(tmp_path_factory.mktemp("visualize"), models.pretrainer)
 
 

@@ -63,7 +63,7 @@ class Toy(Task):
 
 
 def _train(args, results, model=None, look=lambda model: None, examples=24):
-  """Trains a Toy; returns the model and the steps of its evaluations."""
+  """Trains a Toy; returns the model and the steps that were evaluated."""
   model = model or toy.bag()
   steps, evaluate = [], fine_tune.evaluate
 
@@ -173,8 +173,8 @@ def test_a_run_on_a_tpu_uses_one_hot_embeddings(
 def test_a_resumed_run_knows_the_best_checkpoint_so_far(tmp_path, keeps):
   args = _flags(tmp_path, save_checkpoints_steps=3, keep_best=keeps)
   with pytest.raises(StopIteration):
-    _train(args, [0.9, 0.5])  # the run ends in its evaluation at step 6
-  if keeps:  # the run ends after that evaluation, before it saves a best one
+    _train(args, [0.9, 0.5])  # the run ends while evaluating at step 6
+  if keeps:  # the run ends before saving a best checkpoint
     report.add_metrics(str(tmp_path), 6, {"eval_f1": 0.6})
   assert _train(args, [0.6] * 3)[1] == [6, 8, 9][: 2 + keeps]
   assert run_folder.read_best(str(tmp_path)).get("step", 2) == 2
@@ -208,7 +208,7 @@ def test_too_few_examples_are_refused(tmp_path):
     args = _flags(tmp_path, num_train_epochs=0.3, dry_run=dry_run)
     with pytest.raises(ValueError, match=message):
       _train(args, [])
-  # A dry run reads at most 64 examples, so it may not know how many exist.
+  # A dry run reads at most 64 examples, even if a file has more.
   args = _flags(tmp_path, num_train_epochs=0.1, dry_run=True)
   assert _train(args, [0.1], examples=64)[1] == [2]
   with pytest.raises(ValueError, match="make no step of"):
@@ -375,7 +375,7 @@ def _events(monkeypatch):
 
 
 class Staged(Task):
-  """A task that appends its predictions to the list `examples[split]`."""
+  """A task that appends predictions to the list `examples[split]`."""
 
   metric = "f1"
   served_model = staticmethod(lambda settings: f"served {settings.attention}")

@@ -176,7 +176,7 @@ def test_a_warning_names_all_changed_flags(tmp_path, caplog):
   recorded = {"learning_rate": 0.5, "dtype": "float16", "seed": 3}
   recorded |= {"num_train_steps": 4, "removed": 1}
   run_json.append(str(tmp_path), {"flags": recorded})
-  # Other numbers of steps continue the training, so they need no warning.
+  # Other numbers of steps continue the training, so no warning is needed.
   changes = {"learning_rate": 0.25, "num_train_steps": 8}
   args = programs.arguments("run_pretraining", **changes)
   record.warn_if_changed(args, str(tmp_path))

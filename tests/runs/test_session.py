@@ -300,7 +300,7 @@ def test_keep_best_decides_between_the_best_and_the_newest_checkpoint(
 
 @pytest.fixture(name="events")
 def _events(monkeypatch):
-  """Replaces the parts of a training by stand-ins, and records their calls."""
+  """Replaces the parts of a training by stand-ins, which record calls."""
   events = stages.Events()
   zero = SimpleNamespace(numpy=lambda: 0)
   step = SimpleNamespace(examples=zero, average=None)

@@ -1,4 +1,4 @@
-"""Sweeps: their trials, the table sweep.tsv, and the best checkpoint."""
+"""Sweeps: trials, the table sweep.tsv, and the best checkpoint."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""The named tasks, such as MRPC and XNLI, read their published files."""
+"""The named tasks, such as MRPC and XNLI, read the published files."""
 
 from dataclasses import replace
 

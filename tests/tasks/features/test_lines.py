@@ -1,4 +1,4 @@
-"""Lines of extract_features.py: their tokens, batches and output files."""
+"""Lines of extract_features.py: tokens, batches and output files."""
 
 import json
 import re

@@ -139,7 +139,7 @@ def test_a_tag_column_with_almost_as_many_tags_as_words_is_reported(
   tmp_path, caplog
 ):
   rows = [f"T{i}\tLOC {i} {i + 3}\t{i}th\n" for i in range(20)]
-  rows[9] = "T9\tLOC 9 12\t3th\n"  # a row as brat writes it
+  rows[9] = "T9\tLOC 9 12\t3th\n"  # like a row of brat
   path = _write(tmp_path, "".join(rows))
   message = "x.txt: 19 different tags, such as '0th', of 20 words"
   assert examples.read_sentences(path)
@@ -336,7 +336,7 @@ def test_a_header_is_not_read_as_a_word(
   caplog.set_level("INFO", "absl")
   cells = "Ann\tB-PER" if columns == TAGGED else "1\tAnn\tNNP\tB-PER"
   text = f"{header}\n{cells}\n\n{cells.replace('Ann', 'word')}\n"
-  for _ in range(2):  # a run reads its training file twice
+  for _ in range(2):  # a run reads the training file twice
     words, sentences = _read(tmp_path, text, *columns)
   assert words == ["Ann", "word"]
   assert sentences[0].lines == [header.count("\n") + 2]
@@ -368,7 +368,7 @@ def test_tags_in_brackets_are_read_as_bio(tmp_path, tags, expected):
 def test_ranges_and_empty_nodes_of_conllu_are_no_words(tmp_path, caplog):
   caplog.set_level("INFO", "absl")
   text = "1-2\tzum\t_\n1\tzu\tP\n2\tdem\tD\n2.1\tist\tV\n3\tOrt\tN\n\n"
-  for _ in range(2):  # a run reads its training file twice
+  for _ in range(2):  # a run reads the training file twice
     words, [sentence] = _read(tmp_path, text, 1, 2)
   assert words == ["zu dem Ort"]
   assert sentence.tags == ["P", "D", "N"]

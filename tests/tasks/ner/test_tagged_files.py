@@ -69,7 +69,7 @@ def test_a_line_with_another_number_of_columns_is_reported(tmp_path, caplog):
   # Column 0 does not depend on the number of columns.
   examples.read_sentences(path, 0, None)
   assert not caplog.messages
-  for _ in range(2):  # a run reads its training file twice
+  for _ in range(2):  # a run reads the training file twice
     examples.read_sentences(path)
   [text] = caplog.messages
   assert text.startswith(f"{path}, line 4: 3 columns, but most have 2;")

@@ -1,4 +1,4 @@
-"""run_pretraining.py: sources, masks, evaluations and checks of its flags."""
+"""run_pretraining.py: sources, masks, evaluations and checks of flags."""
 
 import shutil
 from contextlib import nullcontext

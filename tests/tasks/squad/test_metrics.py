@@ -171,7 +171,7 @@ def test_scores_need_answers_to_all_questions(
 def test_a_threshold_of_zero_may_stand_for_a_lower_one(
   tmp_path, best, odds, expected
 ):
-  """The official script gives 0.0 if it is best to answer no question."""
+  """The official script gives 0.0 if the best is to answer no question."""
   path, named = tmp_path / "t", dict(zip("ab", odds, strict=True))
   assert metrics.load_threshold(str(path)) == 0.0
   metrics.save_threshold(str(path), {"best_f1_thresh": best}, named)
