@@ -2,12 +2,12 @@
 
 For users, XLA compiles each fused operation and each update of a variable.
 TensorFlow optimizes every graph, and a run draws its curves. All this takes
-seconds for a tiny model, so tests skip it. A test gets it back with the fixture
-`fused`, a program that a test calls with fused=True, and all such programs with
-BERT_TEST_FUSED=1.
+seconds for a tiny model, so tests skip it. A test that needs it uses the
+fixture `fused`, or calls a program with fused=True. BERT_TEST_FUSED=1 turns
+everything on for all programs that tests call.
 
-Users can skip fused operations, too (`tracing.mode` or BERT_FUSED_OPS), and the
-optimization of graphs (options of TensorFlow). Only tests can skip the
+Users can skip fused operations, too, with `tracing.mode` or BERT_FUSED_OPS, and
+the optimization of graphs with options of TensorFlow. Only tests can skip the
 compilation of updates, because a GPU needs compiled updates.
 """
 
@@ -29,13 +29,13 @@ _update = Optimizer.__dict__["_changed"]
 @contextlib.contextmanager
 def mode(fused: bool):
   """Context that compiles operations and optimizes graphs only if `fused`."""
-  is_given = not fused and "BERT_FUSED_OPS" in os.environ
+  user_decides = not fused and "BERT_FUSED_OPS" in os.environ
   before = tf.config.optimizer.get_experimental_options()
   options = {"disable_meta_optimizer": not fused}
   tf.config.optimizer.set_experimental_options(options)
   update = _update if fused else _update.python_function
   with (
-    tracing.mode(fused=None if is_given else fused),
+    tracing.mode(fused=None if user_decides else fused),
     pytest.MonkeyPatch.context() as patch,
   ):
     patch.setattr(Optimizer, "_changed", update)
