@@ -75,9 +75,7 @@ def test_a_corrupt_record_of_an_evaluation_is_reported(tmp_path):
     task.evaluate(args, model, losses.pretraining(), source, 1)
 
 
-def test_each_flag_of_the_data_reaches_the_input_pipeline(
-  tmp_path, monkeypatch
-):
+def test_each_data_flag_reaches_the_input_pipeline(tmp_path, monkeypatch):
   for name in "abc":
     (tmp_path / name).write_text(name)
   a, b, c = (str(tmp_path / name) for name in "abc")
