@@ -1,4 +1,4 @@
-"""Imports go down, tasks are independent, names use words of the field."""
+"""Imports go down only, tasks are independent, names have no private words."""
 
 import ast
 import re
@@ -42,8 +42,8 @@ SEES_SETTINGS |= {"named_tasks.py", "tagging.py", "lines.py"}
 SEES_SETTINGS |= {"corpus_settings.py", "vocabulary_settings.py"}
 SEES_SETTINGS |= {"multiple_choice/examples.py"}
 PROGRAMS = sorted(ROOT.glob("*.py"))
-# Words that a name may not have, because the field has a more common word, such
-# as position for place. "Whole word masking" is a term of the field.
+# Words that a name may not have, because papers and libraries say another word,
+# such as position for place. "Whole word masking" is a common term.
 PRIVATE_WORDS = re.compile(
   r"(?<![a-z])(asking|beside|damaged?|found|halves|kept|ours|places?|room|shares?"
   r"|whole(?!_word))(?![a-z])"
@@ -113,7 +113,7 @@ def test_a_program_has_at_most_150_lines(program):
 
 
 @pytest.mark.parametrize("folder", [*PACKAGES, "tests", "."])
-def test_names_use_words_of_the_field(folder):
+def test_names_have_no_private_words(folder):
   paths = (ROOT / folder).glob("*.py" if folder == "." else "**/*.py")
   fields = {ast.Name: "id", ast.arg: "arg", ast.ClassDef: "name"}
   fields[ast.FunctionDef] = "name"
