@@ -99,7 +99,7 @@ def test_requirements_list_every_imported_package():
 
 
 @pytest.mark.parametrize("path", sorted(ROOT.glob("tasks/*/*.py")), ids=_id)
-def test_no_task_imports_another_and_only_task_files_import_cli(path):
+def test_tasks_do_not_import_each_other_and_only_some_files_import_cli(path):
   tasks = {folder.name for folder in ROOT.glob("tasks/*/")}
   imported = {m[1] for m in _imports(path) if m[0] == "tasks" and len(m) > 1}
   assert imported & tasks <= {path.parent.name}

@@ -90,7 +90,9 @@ def table(tmp_path):
   return Table("speed", "case | ms", rows, document, tmp_path)
 
 
-def test_results_are_saved_and_written_into_the_document(table, capsys):
+def test_benchmark_results_are_saved_and_written_into_the_document(
+  table, capsys
+):
   table.report([{"case": "a", "ms": 1}, {"case": "b", "ms": 2}], publish=True)
   table.report([{"case": "a", "ms": 3}], publish=True)
   assert capsys.readouterr().out.splitlines()[-1] == "| a | 3 |"

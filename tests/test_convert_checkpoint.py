@@ -89,7 +89,9 @@ def test_a_checkpoint_without_slots_has_a_third_of_the_size(runs, tmp_path):
   assert part < 0.34 * complete
 
 
-def test_a_preset_of_keras_hub_is_converted_to_both_formats(tmp_path):
+def test_a_keras_hub_preset_is_converted_to_the_original_and_hugging_face(
+  tmp_path,
+):
   original, converted = tmp_path / "original", tmp_path / "hugging_face"
   log = run("convert_checkpoint", input=PRESET, output=original)
   assert "need --do_lower_case=False" in log

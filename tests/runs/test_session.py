@@ -346,7 +346,7 @@ def test_a_training_loads_its_checkpoint_before_the_loop_begins(
 
 
 @pytest.mark.parametrize("is_chief", [False, True])
-def test_only_the_chief_worker_exports_and_all_workers_wait_for_it(
+def test_only_the_chief_worker_exports_and_writes_run_json_and_all_wait(
   tmp_path, monkeypatch, is_chief
 ):
   events = stages.Events()

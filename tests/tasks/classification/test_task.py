@@ -112,6 +112,7 @@ def test_tpus_get_full_batches(args):
         assert part.multiple == (0 if flags.use_tpu else 8)
         number = len(list(tf.data.TFRecordDataset(part.path)))
         sizes.setdefault(split, []).append(number)
+  # Records without a TPU, on a TPU, and on a TPU with other sizes of batches.
   assert sizes == {
     "train": [5, 5, 5],
     "dev": [7, 8, 7],

@@ -35,7 +35,7 @@ def _tags(path, columns, folder):
   return labels.choose(folder, None, find)
 
 
-def test_tags_come_from_the_training_file(tmp_path, folder):
+def test_the_tags_of_a_model_come_from_the_training_file(tmp_path, folder):
   path = _write(tmp_path, TEXT)
   assert _tags(path, COLUMNS, folder) == TAGS
   assert not labels.exist(folder)  # labels.txt is written later
