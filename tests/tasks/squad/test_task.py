@@ -96,7 +96,7 @@ def test_questions_about_contexts_without_tokens_are_answered(tmp_path):
 
 def test_answers_are_written_before_they_are_scored(tmp_path, monkeypatch):
   args = _args(tmp_path, " \u200b ", 1)
-  monkeypatch.setattr(task.metrics, "score", None)
+  monkeypatch.setattr(task.metrics, "score", None)  # the scoring fails
   with pytest.raises(TypeError):
     _predict(args, _eval_data(args))
   assert (tmp_path / "nbest_predictions.json").exists()
