@@ -18,9 +18,10 @@ _INTRODUCTION = """\
 How do you run the paper's experiments? Each recipe here is a flagfile, which
 you pass to its program with `--flagfile`. Later flags override the recipe's
 flags. A recipe begins with its complete command, in which `$BERT_DIR`,
-`$GLUE_DIR` and so on are your own folders. With `--dry_run` the command trains
-two steps on your first examples, to check that it works and fits into memory,
-and saves nothing.
+`$GLUE_DIR` and so on are your own folders.
+
+With `--dry_run` the command trains two steps on your first examples, to check
+that it works and fits into memory, and saves nothing.
 
 Recipes with `--stop_at_step=900000` are the first phase of the paper's
 pre-training. For the second phase, continue in the same `--output_dir` with
