@@ -55,6 +55,7 @@ def read_examples(
   """
   examples = []
   total = several = 0
+  shifted = []
   for source, paragraph, question in _questions(paths):
     total += 1
     asked = _get(question, "question", source, str)
@@ -79,6 +80,8 @@ def read_examples(
       several += len(answers) > 1
       if (answer := paragraph.locate(answers[0], source)) is None:
         continue
+      if not paragraph.has(answers[0]):
+        shifted.append(source)
       example = example._replace(answer=answer)
     examples.append(example)
   if not total:
@@ -86,6 +89,11 @@ def read_examples(
   if several:
     text = "%s: %s with several answers: training uses the first"
     logging.warning(text, describe(paths), number_of(several, "question"))
+  if shifted:
+    number = number_of(len(shifted), "answer")
+    text = "%s not at answer_start, such as in %s: training may include words "
+    text += "beside them; count characters from 0: CR LF are 2, an emoji is 1"
+    logging.warning(text, number, shifted[0])
   if skipped := total - len(examples):
     text = "left out of training: %d of %s, because the paragraph's words do "
     text += "not contain the answer"
@@ -148,7 +156,7 @@ class _Paragraph:
     matches = list(WORD.finditer(context))
     self.words = [match.group() for match in matches]
     self._starts = [match.start() for match in matches]
-    self._length = len(context)
+    self._context = context
 
   def locate(self, answer: object, source: str) -> Answer | None:
     """Finds the words of an answer; None if they do not contain the answer."""
@@ -162,10 +170,10 @@ class _Paragraph:
       return None
     first = _get(answer, "answer_start", source, int)
     last = first + len(text) - 1
-    if first < 0 or last >= self._length:
+    if first < 0 or last >= len(self._context):
       raise UserError(
         f"{source}: an answer of {len(text)} characters with answer_start "
-        f"{first} is not within the context of {self._length} characters; "
+        f"{first} is not within the context of {len(self._context)} characters; "
         "count from 0, and characters, not bytes"
       )
     # The start is -1 if the answer begins in whitespace before the first word.
@@ -180,6 +188,14 @@ class _Paragraph:
       logging.warning(text, source, words, expected)
       return None
     return Answer(text, max(start, 0), end)
+
+  def has(self, answer: dict[str, Any]) -> bool:
+    """True if the answer is at its answer_start, except for white space."""
+    text, start = answer["text"], answer["answer_start"]
+    if self._context.startswith(text, start):
+      return True
+    following = re.sub(r"\s+", " ", self._context[start:])
+    return following.startswith(" ".join(text.split()))
 
 
 def _questions(paths: Sequence[str]) -> Iterator[tuple[str, _Paragraph, dict]]:

@@ -197,6 +197,11 @@ def test_doubtful_labels_are_reported(tmp_path, caplog):
     (PRODIGY.format("accept", "accept"), {}, None),
     (_rows("a\tx", "b\tNaN"), {}, "'NaN' is a label: is it a missing value?"),
     (_rows("a\tx|null", "b\ty"), SEVERAL, "'null' is a label: is it a miss"),
+    *(
+      (_rows("a\tx", f"b\t{cell}"), {}, f"{cell!r} is a label: is it a missing")
+      for cell in ("NA", "n/a", "#N/A", "None", "#NV", "#WERT!", "#VALUE!")
+    ),
+    (_rows("a\tx", "b\tnone"), {}, None),
     (_rows(*rows), {}, "20 labels in 20 rows: is kind the right --label_col"),
     (_rows(*rows[:19]), {}, None),
     (_rows(*rows, *rows), {}, None),
