@@ -95,9 +95,11 @@ class Run(Generic[T_co]):
     text = "compiles the step" if compiled else text
     logging.info("XLA %s; batches have %s", text, source.lengths_of_batches)
     step = self._train_step(model, objective, schedule, compiled)
+    is_chief = processes.is_chief()
+    data = {p: run_json.fingerprint(p) for p in source.files if is_chief}
     if own := self.checkpoints.newest_readable():
-      record.warn_if_changed(settings, own)
-    if processes.has_others() and processes.is_chief():
+      record.warn_if_changed(settings, own, data)
+    if processes.has_others() and is_chief:
       # Only the chief scans files that lack an index. The other workers wait.
       record_scan.load_index(source.files, source.index_file)
     run_folder.wait_for_chief()
@@ -111,13 +113,13 @@ class Run(Generic[T_co]):
       ),
       self.checkpoints,
       self._plan(stop_at or num_train_steps, evaluate_last),
-      lambda: self._report(objective, source, unit),
+      lambda: self._report(objective, source, unit, data),
       evaluated=evaluated,
       source=source,
     )
     with tracing.mode(recompute=settings.recompute_layers, compiled=compiled):
       yield from self._training
-    if processes.is_chief():
+    if is_chief:
       self.checkpoints.log_all()
 
   def end_training(self) -> None:
@@ -136,7 +138,7 @@ class Run(Generic[T_co]):
       *(settings.profile_steps or ()),
     )
 
-  def _report(self, objective, source, unit):
+  def _report(self, objective, source, unit, data):
     """Makes the run's report; the chief adds an entry to run.json."""
     settings = self.settings
     names, size = ("loss", *objective.metric_names), settings.train_batch_size
@@ -145,7 +147,7 @@ class Run(Generic[T_co]):
       flags = settings.to_dict()
       mark = checks.vocabulary_mark(settings, source.files)
       flags |= checks.vocabulary_flags(settings, self.config.vocab_size, mark)
-      entry = run_json.make(settings.program, flags, self.seed, source.files)
+      entry = run_json.make(settings.program, flags, self.seed, data)
       entry |= {"vocabulary": mark} if mark else {}
       run_json.append(settings.output_dir, entry)
       record.save_command(settings, self.seed)

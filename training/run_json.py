@@ -21,9 +21,9 @@ _END_BYTES = 2**20  # hashed at each end of a file
 
 
 def make(
-  program: str, flag_values: Mapping, seed: int, data: Sequence[str]
+  program: str, flag_values: Mapping, seed: int, data: Mapping[str, str]
 ) -> dict:
-  """Makes the entry of a training that starts now on the files `data`."""
+  """Makes the entry of a training that starts now; `data` are fingerprints."""
   return {
     "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
     "program": program,
@@ -32,7 +32,7 @@ def make(
     "flags": flag_values,
     "versions": versions(),
     "commit": commit(),
-    "data": {name: fingerprint(name) for name in data},
+    "data": data,
   }
 
 
