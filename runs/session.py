@@ -163,7 +163,7 @@ class Run(Generic[T_co]):
     make = optimization.OPTIMIZERS[settings.optimizer]
     decay = settings.layerwise_learning_rate_decay
     multipliers = models.layerwise_lr_multipliers(trained, decay)
-    compiled = compiled and compiles_step(settings)  # a TPU always compiles
+    compiled = compiled and compiles_step(settings)  # not on a TPU
     return TrainStep(
       model,
       objective,
@@ -193,7 +193,7 @@ class Run(Generic[T_co]):
     return load(self.settings, model, self.checkpoints)
 
   def export(self, build: Callable[[T_co], ServedModel]) -> None:
-    """Exports what `build` makes, on the chief; other workers wait."""
+    """The chief exports what `build` makes; the other workers wait."""
     settings, formats = self.settings, self.settings.export_format
     if processes.is_chief():
       set_export_policy(settings.dtype, formats)
@@ -212,7 +212,7 @@ def load(
   Loads the first that exists: 1. the best checkpoint, if this run or the last
   training has --keep_best; 2. the newest of `checkpoints`;
   3. --init_checkpoint. An ensemble loads the best checkpoints of a sweep's best
-  trials. Raises ValueError without a checkpoint, or if it is of another model.
+  trials. Raises ValueError without a checkpoint, or for another model's.
   """
   output_dir = settings.output_dir
   if isinstance(model, models.Ensemble):
@@ -291,7 +291,7 @@ def write_page(
 
 
 def text_windows(settings: LongText) -> models.Windows | None:
-  """The windows of --long_text=windows; None for its other values."""
+  """Makes the windows of --long_text=windows; None for --long_text=truncate."""
   if settings.long_text != "windows":
     return None
   length, stride = settings.max_seq_length, settings.stride

@@ -47,7 +47,7 @@ def split_name(text: str) -> tuple[str, str]:
 
 
 def find_versions(folder: str) -> dict[int, str]:
-  """Folders by version; a model without a numbered folder is version 1."""
+  """Returns {version: folder}; a folder without a number is version 1."""
   names = [name.rstrip("/") for name in files.list_folder(folder)]
   if not {*FILES, "run.json"} & {*names}:
     return {int(n): f"{folder}/{n}" for n in names if _VERSION.fullmatch(n)}
@@ -56,7 +56,7 @@ def find_versions(folder: str) -> dict[int, str]:
 
 
 class Model:
-  """A model. Its folder has versions, which `load` reads.
+  """A model, whose folder has versions. `load` reads a version's folder.
 
   The newest `num_versions` stay loaded. `versions` has the loaded versions by
   number, `states` a pair (TF Serving's state, error) for every version.
@@ -68,10 +68,10 @@ class Model:
     self.states: dict[int, tuple[str, str]] = {}
     self.folder, self.num_versions, self._load = folder, num_versions, load
     self._retry: dict[int, float] = {}  # time of the next try, by version
-    self._folder_error = ""  # of the last poll
+    self._folder_error = ""  # message of the last poll
 
   def find(self, number: int | None = None):
-    """Number and version, newest by default.
+    """Returns a version's number and the version, by default the newest.
 
     Raises RestError: 503 if no version can answer now, 404 if no version has
     this number.

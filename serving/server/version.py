@@ -137,7 +137,7 @@ class _Request(NamedTuple):
 
 
 class Workers:
-  """`number` threads that answer the oldest request first.
+  """Runs `number` threads that answer the oldest request first.
 
   A free worker batches requests for the same function, up to `max_rows`
   examples; `sizes` observes each batch. At most `capacity` examples wait.
