@@ -76,7 +76,7 @@ def end_with_reader() -> None:
 
 
 def _parse(kind: type[Settings], argv: list[str]) -> list[str]:
-  """Parses flags, or ends the program; returns the arguments without flags."""
+  """Parses flags, or ends the program; returns arguments that are no flags."""
   if {"--help", "-help", "--helpshort", "-h"} & {*argv}:
     end_with_reader()
     print(help_text(sys.modules["__main__"].__doc__ or "", kind))

@@ -144,7 +144,7 @@ def flags_of(kind: type[Settings]) -> dict[str, Flag]:
 
 
 class Numbers(flags.ArgumentParser):
-  """Parses a number of type `kind`, or several, with commas, to a tuple."""
+  """Parses a number of type `kind`; several, with commas, become a tuple."""
 
   def __init__(self, kind: type, minimum: float):
     self._kind, self._minimum = kind, minimum

@@ -78,11 +78,11 @@ def why_uncompiled(settings: Training, model: keras.Model) -> str:
 
 
 def length_multiple(settings: Training, length: int, split: str) -> int:
-  """Returns the step between lengths of a split's batches; 0: no shorter ones.
+  """Returns a number; lengths of a split's batches are multiples of the number.
 
-  XLA compiles a training step for each length, which takes half a minute. So
-  there are at most eight lengths, and none below 32. A TPU needs a single
-  length.
+  0 means that all batches have `length`, which a TPU needs. XLA compiles a
+  training step for each length, which takes half a minute. So there are at most
+  eight lengths, and none below 32.
   """
   if settings.on_tpu:
     return 0

@@ -80,7 +80,7 @@ class Task(ABC, Generic[S, R]):
 
   @abstractmethod
   def evaluate(self, model: keras.Model, records: R) -> Mapping[str, float]:
-    """Scores a dev set. An Evaluation also has the examples for run.html."""
+    """Scores a dev set; returns an Evaluation to show examples in run.html."""
 
   @abstractmethod
   def predict(
@@ -251,7 +251,7 @@ def _num_steps(settings: FineTuning, num_examples: int) -> int:
 
 
 def packs_examples(settings: Packing, config: BertConfig) -> bool | None:
-  """Value of --pack_examples; the default is None: batching.plan decides.
+  """Value of --pack_examples, by default None: then batching.plan decides.
 
   The default is False if packing cannot work, or if XLA compiles the step.
   """

@@ -90,7 +90,7 @@ def check_init_checkpoint(
 
 
 def check_same(name: str, value, trained, owner: str, remedy: str) -> None:
-  """Raises ValueError if `value` is not `trained`; None means unknown."""
+  """Raises ValueError if `value` differs from `trained`; None means unknown."""
   if trained is not None and str(value).lower() != str(trained).lower():
     raise UserError(
       f"--{name}={value}, but {owner} was trained with --{name}={trained}: "

@@ -212,7 +212,7 @@ def load(
   Loads the first that exists: 1. the best checkpoint, if this run or the last
   training has --keep_best; 2. the newest of `checkpoints`;
   3. --init_checkpoint. An ensemble loads the best checkpoints of a sweep's best
-  trials. Raises ValueError without a checkpoint, or for another model's.
+  trials. Raises ValueError without a checkpoint, or if it has another model.
   """
   output_dir = settings.output_dir
   if isinstance(model, models.Ensemble):

@@ -32,7 +32,7 @@ STYLE, SCRIPT = (Path(__file__).with_suffix(s) for s in (".css", ".js"))
 _OTHER_NAMES = {"text_a": "text", "tokens": "text", "sent1": "text"}
 _OTHER_NAMES |= {"text_b": "text_pair", "sent2": "text_pair"}
 _ID = "id"  # the answer repeats the id of a line
-# Arrays with more values get no short floats (0.2), which take long to write.
+# Larger arrays keep long decimals: short ones, such as 0.2, take long to make.
 _MAX_SHORT_FLOATS = 10_000
 
 

@@ -64,7 +64,7 @@ class ServedModel(NamedTuple):
 
   model: keras.Model
   answers: Answers
-  in_graph: type[TextSignature] | None = None  # if the task has one
+  in_graph: type[TextSignature] | None = None  # None if the task has none
 
 
 class Exported(tf.Module):

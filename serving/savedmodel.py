@@ -19,7 +19,7 @@ WARM_UP_FILE = os.path.join("assets.extra", "tf_serving_warmup_requests")
 # Limits of a batch on a GPU.
 _GPU_TOKENS, _GPU_ROWS = 1 << 15, 512
 # XLA compiles programs for small batches, which a GPU computes faster than the
-# host starts operations: numbers of rows; the shortest of the doubling lengths.
+# host starts operations. Programs have these rows; lengths double from 32.
 _FEW_ROWS, _SHORTEST = (1, 2, 4, 8), 32
 _owners = set[int]()  # id of the process that opened a model, if any
 

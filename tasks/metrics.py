@@ -13,8 +13,9 @@ from storage import files, num_wide
 def score(name: str, predictions: np.ndarray, labels: np.ndarray) -> float:
   """Computes a metric by name; 0 if undefined.
 
-  Class ids [N]: accuracy, f1 of class 1, matthews_correlation. Scores [N]:
-  pearson, spearman. 0 or 1 for each label, [N, L]: micro_f1, macro_f1.
+  Class ids, [N], have accuracy, f1 (of class 1) and matthews_correlation.
+  Scores, [N], have pearson and spearman. Decisions, 0 or 1 for each label,
+  [N, L], have micro_f1 and macro_f1.
   """
   if name == "accuracy":
     return float(np.mean(predictions == labels))
@@ -48,7 +49,8 @@ def classification_report(
 ) -> str:
   """Table of each class's precision, recall, F1 and number of examples.
 
-  Takes ids [N], or 0 or 1 [N, L]. Warns if only the predictions are all equal.
+  Takes class ids, [N], or decisions, [N, L]. Warns if the predictions are all
+  equal and the labels are not.
   """
   from sklearn import metrics
 

@@ -19,7 +19,7 @@ from storage import UserError, files, setting
 from storage.files import absolute
 from training import checkpoint_files, run_json
 
-_PATHS = ("file", "files")  # the name of an option with a path ends with these
+_PATHS = ("file", "files")  # ends of the names of options that hold paths
 _REMEDY = "name an export, the folder of a training, or a model's folder"
 
 
@@ -253,7 +253,7 @@ class Predictor:
     return self._answer(examples)
 
   def embed(self, texts: Iterable[str], normalize: bool = False) -> np.ndarray:
-    """Returns a vector for each text, [N, H], from the last listed layer.
+    """Returns a vector for each text, [N, H], from the last one of `layers`.
 
     `normalize` gives each vector the length 1.
     """

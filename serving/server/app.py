@@ -85,7 +85,7 @@ class Metrics:
 
 
 class App:
-  """Endpoints. The server sets `connections`; at its end, `is_draining`."""
+  """Endpoints. The server sets `connections`, and `is_draining` at its end."""
 
   def __init__(self, models: Mapping, metrics: Metrics, settings: Settings):
     self.is_draining = False
@@ -198,7 +198,7 @@ class App:
     numbers = sorted(states, reverse=True) if number is None else [number]
     rows = []
     for each in numbers:
-      state, error = states[each]  # an error may name files
+      state, error = states[each]  # not shown: an error may name files
       code, message = ("INTERNAL", NOT_LOADED) if error else ("OK", "")
       status = {"error_code": code, "error_message": message}
       rows.append({"version": f"{each}", "state": state, "status": status})

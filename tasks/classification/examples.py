@@ -143,7 +143,7 @@ def read_examples(
 
 
 def _check_scores(path, scores):
-  """Refuses {line: score} with 1.234 if any score has a decimal comma."""
+  """Refuses 1.234 if any score has a decimal comma; scores: {line: text}."""
   comma = next((score for score in scores.values() if "," in score), None)
   for line, score in scores.items():
     if comma and re.fullmatch(r"-?[1-9]\d{0,2}\.\d{3}", score):
@@ -214,7 +214,7 @@ def is_number(text: str) -> bool:
 def class_weights(
   setting: Sequence[str], task: ClassificationTask
 ) -> dict[str, float]:
-  """Parses --class_weights to {label: weight}; {} if BALANCED. ValueError."""
+  """Returns {label: weight} of --class_weights, {} if BALANCED. ValueError."""
   if setting and task.is_regression:
     raise UserError(f"--class_weights: {task.name} has scores, not labels")
   if list(setting) == [BALANCED]:
@@ -248,8 +248,8 @@ def record_schema(
 class TextRecordBuilder(RowEncoder):
   """Makes records of one or two texts, in the layout of `record_schema`.
 
-  `labels` are the classes in the order of the ids, or () for scores. Without a
-  label, a record has id 0. A call with None makes a padding record of zeros.
+  `labels` are the classes in the order of the ids, or () for scores. An example
+  without a label gets id 0. A call with None makes a padding record of zeros.
   """
 
   def __init__(
@@ -266,7 +266,7 @@ class TextRecordBuilder(RowEncoder):
   def __call__(
     self, example: TextExample | None
   ) -> tuple[dict[str, list], list[int]]:
-    """Returns a record's fields, and in a list the texts' length in tokens."""
+    """Returns a record's fields, and [number of tokens before truncation]."""
     row = Row([], [], 0)
     if example:
       row = self.encode(example.text_a, example.text_b)

@@ -40,8 +40,8 @@ _TASKS = ("MNLI", *list(_ROWS)[2:])
 def parts(settings: Settings, level: int = logging.DEBUG) -> dict[str, dict]:
   """Returns {task: {flag: other value}} for each task that is not complete.
 
-  Logs missing and complete tasks. Raises FileNotFoundError without a folder of
-  a task, ValueError without --do_eval, or in a dry run without --do_train.
+  Logs missing and complete tasks. Raises FileNotFoundError if no task has a
+  folder, ValueError without --do_eval, or in a dry run without --do_train.
   """
   if not settings.do_eval:
     raise UserError(f"--task_name={NAME} needs --do_eval, for its table")

@@ -62,7 +62,7 @@ def results(
   examples: Sequence[TextExample],
   batch_size: int,
 ) -> dict[str, float]:
-  """Computes eval_results.txt: the original's values, and `task.metrics`.
+  """Computes the values of eval_results.txt: the original's, `task.metrics`.
 
   `loss` is the mean over batches, as in the original: a short last batch counts
   as much as a full batch. With multi_label, also computes F1 with thresholds of
@@ -101,7 +101,7 @@ def best_threshold(probs: np.ndarray, is_label: np.ndarray) -> float:
 
 
 def thresholds_file(folder: str, ensemble: int) -> str:
-  """Path of the file with a model's thresholds, or an ensemble's if > 1."""
+  """Path of the thresholds of one model, or of an ensemble of this size."""
   name = label_files.THRESHOLDS if ensemble == 1 else "thresholds_ensemble.tsv"
   return os.path.join(folder, name)
 

@@ -285,7 +285,7 @@ def read(
     if kind in kinds and split != kind and not files.exists(path):
       logging.info("%s does not exist and is left out", path)
     elif kind in kinds:
-      has_columns = split in ("test", "test_mismatched")  # not in AX
+      has_columns = split in ("test", "test_mismatched")  # AX may lack them
       copied = copied_columns if has_columns else ()
       result[split] = examples.read_examples(task, data_dir, split, copied)
   return result
@@ -307,7 +307,7 @@ def _training_labels(task, data_dir):
     else:
       result.add(label)
     number += 1
-    rejected += row.values.get("answer") in ("reject", "ignore")  # of Prodigy
+    rejected += row.values.get("answer") in ("reject", "ignore")  # by Prodigy
   if not result:
     raise UserError(f"{path}: every {split.label} is empty: there is no label")
   doubts = [

@@ -92,7 +92,7 @@ class Answers(answers.Answers):
   def decode_words(
     self, text: str, spans: Sequence[tuple[int, int]], logits: np.ndarray
   ) -> dict:
-    """Answers for the words at `spans` of a text, by their `logits` [W, L]."""
+    """Makes an answer for the words at `spans`, whose logits are [W, L]."""
     labels = self.config.labels or ()
     probs = softmax(logits)
     tags = [labels[i] for i in logits.argmax(-1)]

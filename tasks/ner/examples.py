@@ -1,7 +1,7 @@
 """Sentences with tags, from columns (CoNLL) or JSON lines.
 
 A blank line ends a sentence. A line with a tab is split at tabs, any other line
-at blanks. KLUE's files have a line for each character; a blank is BLANK. A line
+at blanks. KLUE's files have one character a line, and BLANK for a blank. A line
 that begins with "#" is a comment, unless it looks like a word with a tag.
 """
 
@@ -21,7 +21,7 @@ from storage import UserError, number_of, setting, textfiles
 from tasks.ner.schemes import Scheme, recognize
 
 DOCUMENT_START = "-DOCSTART-"
-# A line between documents begins so, in CoNLL, OntoNotes or CoNLL-U.
+# Beginnings of the lines between documents, in CoNLL, OntoNotes and CoNLL-U.
 _STARTS = (DOCUMENT_START, "#begin document", "#end document", "# newdoc")
 BLANK = "\u2581"  # stands for a blank, as in SentencePiece
 _ID = re.compile(r"\d+[-.]\d+")  # CoNLL-U: 2-3 is a range, 2.1 an empty node
@@ -51,7 +51,7 @@ class Sentence(NamedTuple):
   words: list[str]
   tags: list[str] | None  # None if the file has no tags
   document: int = 0  # number of the document, from 0
-  line: int = 1  # line of the first word, from 1; later words have later lines
+  line: int = 1  # line of the first word, from 1; the other words follow
   is_line: bool = False  # all words are on one line
   scheme: Scheme | None = None  # the file's scheme, if tags were converted
   left_out: Collection[int] = ()  # lines of the file that are not words

@@ -25,7 +25,7 @@ from tasks.ner.tagging import find_scheme
 
 
 class Score(NamedTuple):
-  """Numbers of entities, and their ratios; a ratio is 0 without entities."""
+  """Numbers of entities; precision, recall and F1, which are 0 without any."""
 
   labels: int
   predicted: int

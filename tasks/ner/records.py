@@ -74,7 +74,7 @@ class TagRecordBuilder(RowEncoder):
       for sentence in sentences
       for word in sentence.words
     ]
-    starts = [0, *accumulate(map(len, words))]  # of words, then the text's end
+    starts = [0, *accumulate(map(len, words))]  # of words; then the text's end
     text = [piece for word in words for piece in word]
     first = 0
     for sentence in sentences:
@@ -98,7 +98,7 @@ class TagRecordBuilder(RowEncoder):
 def split_long(
   lengths: Sequence[int], max_pieces: int
 ) -> list[tuple[int, int]]:
-  """Splits words into parts with similar numbers of pieces: [begin, end)."""
+  """Splits words into parts, [begin, end), with similar numbers of pieces."""
   total = sum(lengths)
   target = math.ceil(total / math.ceil(total / max_pieces))
   parts = []

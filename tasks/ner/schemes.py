@@ -150,7 +150,7 @@ def is_doubtful(scheme: Scheme, tags: Collection[str]) -> bool:
   """True if tags without a layout look like an unknown scheme.
 
   Tags of such a scheme differ only at the start: BEGIN-PER and INSIDE-PER, or
-  BPER and IPER. If all tags are numbers, they may be ids of tags: True, too.
+  BPER and IPER. Numbers alone are doubtful, too, because they may be ids.
   """
   types = {*tags} - {scheme.outside}
   if scheme.layout or not types:
@@ -194,7 +194,7 @@ def _main_layout(
     if not layout[0]:
       is_likely = parts.keys() == tags and (has_begin or letters == {"I"})
     if is_likely or is_usual:
-      # B-Hep-B, I-Hep-B: the prefix is the letter, as it leaves fewer types.
+      # In B-Hep-B, I-Hep-B the letter is the prefix, which leaves fewer types.
       rank = len(parts), has_begin, -len(types), is_usual, not layout[1]
       ranks.append((*rank, layout))
   layout = max(ranks)[-1] if ranks else None

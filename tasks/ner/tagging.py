@@ -79,7 +79,7 @@ def _used(sentences) -> set[str]:
 def find_tags(
   train_file: str, columns: Columns, tag_scheme: str | None = None
 ) -> labels.LabelSet:
-  """Lists a training file's tags (see `tag_set`); ValueError for one tag."""
+  """Lists a training file's tags (`tag_set`); ValueError for a single tag."""
   sentences = examples.read_sentences(train_file, *columns)
   words = {word for sentence in sentences for word in sentence.words}
   if schemes.OUTSIDE in words and words <= recognize(words).parts.keys():
@@ -202,7 +202,7 @@ def _check_scheme(path, sentences, scheme, tags) -> None:
   own, model = recognize(used), recognize(tags)
   if own[:2] == model[:2] or not own.name or not model.name:
     return
-  # An evaluation converts BIO and IOB1: see metrics.in_learned_scheme.
+  # Evaluations convert between BIO and IOB1: metrics.in_learned_scheme.
   is_alike = {own.name, model.name} == {"BIO", "IOB1"} and used <= {*tags}
   if not is_alike and (odd := misfits(sentences, scheme, model)):
     raise UserError(

@@ -31,7 +31,7 @@ from training import inference
 
 @dataclass(frozen=True)
 class TagRecords(RecordDataset):
-  """Records, a TagWindow for each (`rows`), and the sentences they show."""
+  """Records, a TagWindow for each (`rows`), and the sentences behind them."""
 
   token_fields = (*TOKENS, "label_ids")
 

@@ -1,6 +1,6 @@
 """Predicts the tokens that [MASK] hides, and whether a second text comes next.
 
-Legend: T tokens, M masks, V ids, K predicted tokens for a mask.
+Legend: T tokens, M masks, V vocabulary ids, K predicted tokens for a mask.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """run_pretraining.py: training, data, evaluation, export.
 
-Legend: B texts, M largest number of masks in a text, T tokens, V ids, K
-predicted tokens for a mask. Ragged dimensions are in parentheses.
+Legend: B texts, M largest number of masks in a text, T tokens, V vocabulary
+ids, K predicted tokens for a mask. Ragged dimensions are in parentheses.
 """
 
 from dataclasses import replace
@@ -126,7 +126,7 @@ def _records(
 
 
 def _weighted_sources(settings: Settings):
-  """Files and weight of each pattern of --input_file."""
+  """Makes a Source, files and weight, for each pattern of --input_file."""
   groups = [files.expand(pattern) for pattern in settings.patterns]
   weights = pretraining_settings.sampling_weights(settings)
   if not weights:  # by size: records have nearly the same number of bytes

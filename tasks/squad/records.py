@@ -112,7 +112,7 @@ class WindowMaker:
     self._ids = tokenizer.cached_ids()
     self._ends = tokenizer.cls, tokenizer.sep
     self._config = config
-    self._last: tuple[list, _Document] | None = None  # paragraph, with words
+    self._last: tuple[list, _Document] | None = None  # the last paragraph
 
   def __call__(self, chunk: workers.Chunk) -> list[Window]:
     return [

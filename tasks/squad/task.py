@@ -93,7 +93,7 @@ class Squad(Task[Settings, SquadRecords]):
     cut_off = set()  # numbers of the questions that are cut off
 
     def written_windows():
-      """Yields windows for the file; `windows` gets windows of a dev set."""
+      """Yields windows for the file; adds windows of a dev set to `windows`."""
       options = tokenizer, config, settings.num_workers
       for window in records.make_windows(questions, *options):
         if window.context_offset - 2 >= config.max_query_length:
