@@ -13,9 +13,8 @@ from storage import files, num_wide
 def score(name: str, predictions: np.ndarray, labels: np.ndarray) -> float:
   """Computes a metric by name; 0 if undefined.
 
-  Class ids, [N], have accuracy, f1 (of class 1) and matthews_correlation.
-  Scores, [N], have pearson and spearman. Decisions, 0 or 1 for each label,
-  [N, L], have micro_f1 and macro_f1.
+  Class ids [N] have accuracy, f1 (of class 1), matthews_correlation. Scores [N]
+  have pearson, spearman. Decisions (0 or 1) [N, L] have micro_f1, macro_f1.
   """
   if name == "accuracy":
     return float(np.mean(predictions == labels))

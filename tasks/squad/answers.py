@@ -64,9 +64,8 @@ class Answers(answers.Answers):
     best. `start` and `end` count characters, -1 if the answer is not in the
     context. Without a candidate text, the answer is "empty" with score 0, or ""
     for SQuAD 2.0. `null_odds` is the score of "" minus the score of the best
-    other text. If it exceeds the threshold, the answer is "", too. The fields
-    `best_answer` etc. always describe the best other text. With `export_top_k`,
-    the fields `answers` etc. list so many of the n best.
+    other text. If it exceeds the threshold, the answer is "". `best_answer`
+    etc. describe the best other text, `answers` etc. the `export_top_k` best.
     """
     example, windows, words = encoded.context
     answer_text = decoding.AnswerText(self.config.tokenizer)
