@@ -5,7 +5,7 @@
     --peer_python=torch/bin/python --rounds=7
 
 Both sides have the same weights (--bert_dir is --hf_dir, converted), data,
-optimizer and settings. Each round has the next seed. Predictions end a run.
+optimizer and settings. Each round has the next seed. A run ends by predicting.
 """
 
 import json

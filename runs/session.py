@@ -91,7 +91,7 @@ class Run(Generic[T_co]):
     schedule = optimization.WarmupLinearDecay(settings.learning_rate, *steps)
     reason = why_uncompiled(settings, model)
     compiled = not reason
-    text = f"does not compile the step as one: {reason}"
+    text = f"does not compile the complete step: {reason}"
     text = "compiles the step" if compiled else text
     logging.info("XLA %s; batches have %s", text, source.lengths_of_batches)
     step = self._train_step(model, objective, schedule, compiled)

@@ -130,7 +130,7 @@ def write_outputs(answers: Sequence[Mapping], by_rows: bool) -> bytes:
     is_array = isinstance(value, np.ndarray | np.generic)
     return to_list(np.asarray(value)) if is_array else value
 
-  names = sorted(set().union(*answers))  # an answer may lack one
+  names = sorted(set().union(*answers))  # an answer may lack some outputs
   rows = [{n: to_json(answer.get(n)) for n in names} for answer in answers]
   if len(names) == 1:
     value = [row[names[0]] for row in rows]

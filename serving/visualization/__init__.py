@@ -27,8 +27,8 @@ from storage import UserError
 
 _MAX_PADDING = 3  # positions of padding on the page
 _MAX_PROBS = 1 << 27  # attention probabilities of a page
-_UNLIMITED = 1 << 16  # tokens
-_TOLERANCE = 1e-5  # for scores, which are sums of logits
+_UNLIMITED = 1 << 16  # more tokens than a text has
+_TOLERANCE = 1e-5  # between equal scores, which are sums of logits
 
 
 class Sequence(NamedTuple):
