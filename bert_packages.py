@@ -5,7 +5,7 @@ from os.path import dirname, realpath
 
 HERE = dirname(realpath(__file__))
 PACKAGES = "cli conversion data modeling runs serving storage tasks training"
-# In the wheel (setup.py), no file can hide them: one package contains them all.
+# In the wheel (setup.py), no file can hide these: one package contains them.
 for name in () if __package__ else PACKAGES.split():
   path = realpath(getattr(find_spec(name), "origin", None) or "")
   if dirname(dirname(path)) != HERE:

@@ -95,7 +95,7 @@ def interleave(
 def interleave_fresh(
   contestants: Mapping[str, Contestant], rounds: int, **request
 ) -> dict[str, list[dict]]:
-  """Answers of new workers; `started` is seconds from a start to an answer."""
+  """Answers by new workers; `started` is seconds from start to answer."""
   answers = {label: [] for label in contestants}
   for _, (label, own) in product(range(rounds), contestants.items()):
     begin = time.perf_counter()

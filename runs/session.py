@@ -163,7 +163,7 @@ class Run(Generic[T_co]):
     make = optimization.OPTIMIZERS[settings.optimizer]
     decay = settings.layerwise_learning_rate_decay
     multipliers = models.layerwise_lr_multipliers(trained, decay)
-    compiled = compiled and compiles_step(settings)  # not on a TPU
+    compiled = compiled and compiles_step(settings)  # a TPU always compiles
     return TrainStep(
       model,
       objective,

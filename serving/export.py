@@ -121,7 +121,7 @@ def specs(model: keras.Model) -> dict[str, tf.TensorSpec]:
 
 
 def trace(function: Callable, specs: Mapping[str, tf.TensorSpec]):
-  # Without gradients: TensorFlow would never free those of a loaded model.
+  # TensorFlow would never free the memory of a loaded model's gradients.
   with tracing.mode(gradients=False):
     traced = tf.function(function, autograph=False)
     return traced.get_concrete_function(**specs)
@@ -148,7 +148,7 @@ def _parse(examples, model, seq_length):
 
 
 def save(directory: str, served: ServedModel, names: Sequence[str]) -> None:
-  """Exports a model in formats, keys of FORMATS, to a new or empty folder.
+  """Exports a model to a new or empty folder; `names` are keys of FORMATS.
 
   The folder appears when complete. Raises FileExistsError if it has files.
   """

@@ -21,7 +21,7 @@ class Format:
 
   name: str
   purpose: str
-  files: Mapping[str, str] = field(default_factory=dict)  # a file by engine
+  files: Mapping[str, str] = field(default_factory=dict)  # {engine: file}
   is_local: bool = False  # engines read a single file, from a local disk
   uses_gpu: bool = False
   is_trainable: bool = False  # other programs can train an export

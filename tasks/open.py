@@ -253,7 +253,7 @@ class Predictor:
     return self._answer(examples)
 
   def embed(self, texts: Iterable[str], normalize: bool = False) -> np.ndarray:
-    """Returns a vector for each text, [N, H], from the last one of `layers`.
+    """Returns a vector for each text, [N, H], of the last layer in --layers.
 
     `normalize` gives each vector the length 1.
     """

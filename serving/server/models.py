@@ -97,7 +97,7 @@ class Model:
       if self._folder_error != before:  # log once, not at each poll
         logging.error("%s: %s", self.name, self._folder_error)
       return
-    for number in {*self._retry} - {*folders}:  # versions that do not load
+    for number in {*self._retry} - {*folders}:  # broken versions that are gone
       del self._retry[number]
       self.states = {n: s for n, s in self.states.items() if n != number}
     order = sorted(folders, reverse=True)

@@ -214,7 +214,7 @@ def is_number(text: str) -> bool:
 def class_weights(
   setting: Sequence[str], task: ClassificationTask
 ) -> dict[str, float]:
-  """Returns {label: weight} of --class_weights, {} if BALANCED. ValueError."""
+  """Parses --class_weights: {label: weight}, {} if BALANCED; or ValueError."""
   if setting and task.is_regression:
     raise UserError(f"--class_weights: {task.name} has scores, not labels")
   if list(setting) == [BALANCED]:

@@ -1,6 +1,6 @@
 """GLUE in one command: runs all tasks, writes the table and the submission.
 
-For each task, the program starts itself in a new process, with other flags.
+For each task, the program starts itself in a new process, with changed flags.
 """
 
 import io
@@ -38,7 +38,7 @@ _TASKS = ("MNLI", *list(_ROWS)[2:])
 
 
 def parts(settings: Settings, level: int = logging.DEBUG) -> dict[str, dict]:
-  """Returns {task: {flag: other value}} for each task that is not complete.
+  """Returns {task: {flag: its new value}} for each incomplete task.
 
   Logs missing and complete tasks. Raises FileNotFoundError if no task has a
   folder, ValueError without --do_eval, or in a dry run without --do_train.

@@ -62,7 +62,7 @@ def results(
   examples: Sequence[TextExample],
   batch_size: int,
 ) -> dict[str, float]:
-  """Computes the values of eval_results.txt: the original's, `task.metrics`.
+  """Computes the values of eval_results.txt: the original's and task.metrics.
 
   `loss` is the mean over batches, as in the original: a short last batch counts
   as much as a full batch. With multi_label, also computes F1 with thresholds of

@@ -154,7 +154,7 @@ class Classification(Task[Settings, RecordDataset]):
     rows = rows[: settings.max_examples]
     filled: Sequence[TextExample | None] = rows
     if settings.on_tpu and kind != "train":
-      # On TPUs, padding records fill the last batch: batches have a fixed size.
+      # TPUs need batches of a fixed size. Padding records fill the last batch.
       sizes = settings.eval_batch_size, settings.predict_batch_size
       filled = [*rows, *[None] * (-len(rows) % sizes[kind == "test"])]
     layout = (settings.row_length, named.labels, named.multi_label)
@@ -202,7 +202,7 @@ class Classification(Task[Settings, RecordDataset]):
     batch_size = settings.predict_batch_size
     logits = inference.outputs(model, records, batch_size)["logits"]
     metrics.write_predictions(settings.output_dir, named, split, logits, rows)
-    if rows[0].label is not None:  # only in XNLI's test file
+    if rows[0].label is not None:  # only XNLI's test file has labels
       logging.info("%s", metrics.evaluate(named, logits, rows))
 
   @staticmethod

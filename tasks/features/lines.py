@@ -41,7 +41,7 @@ class Settings(LongText, ServedEncoder):
   output_file: str | None = common(None, "File to write.")
   layers: str = common(
     "-1,-2,-3,-4",
-    "Layers; 0 is the first, -1 the last. Default: the last four, or fewer.",
+    "Layers to extract: 0 is the first, -1 the last. Default: the last four.",
     dependent=True,
   )
   overwrite: bool = common(False, "Replace --output_file.")

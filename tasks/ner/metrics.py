@@ -25,7 +25,7 @@ from tasks.ner.tagging import find_scheme
 
 
 class Score(NamedTuple):
-  """Numbers of entities; precision, recall and F1, which are 0 without any."""
+  """Numbers of entities; precision, recall and F1, 0 without entities."""
 
   labels: int
   predicted: int
@@ -127,8 +127,8 @@ def in_learned_scheme(
 ) -> Sequence[Sentence]:
   """Converts tags of sentences to the scheme of the predictions: IOB1 or BIO.
 
-  Both schemes have the same set of tags, so labels.txt does not tell which one
-  the model has learned. The predicted tags of correct entities do.
+  Both schemes have the same set of tags, so labels.txt does not show which one
+  the model has learned. The predicted tags of correct entities show it.
   """
   known = [s.tags for s in sentences if s.tags and not s.scheme]
   if not known or recognize(tags).name != "BIO":

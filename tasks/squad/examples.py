@@ -106,7 +106,7 @@ def _warn_of_repeated_ids(paths, examples):
 
 
 def describe(paths: Sequence[str]) -> str:
-  """Describes several files in a message: the first, and how many more."""
+  """Names the files in a message: the first, and how many more."""
   more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
   return f"{paths[0]}{more}"
 
@@ -151,7 +151,7 @@ class _Paragraph:
     self._length = len(context)
 
   def locate(self, answer: object, source: str) -> Answer | None:
-    """Locates an answer; None, with a warning, if it is not in the words."""
+    """Finds the words of an answer; None, with a warning, if there are none."""
     text = _get(answer, "text", source, str)
     if not text.strip():
       logging.warning(

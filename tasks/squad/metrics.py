@@ -54,7 +54,7 @@ def score(
 
   SQuAD 2.0 has exact, f1 and total of all questions, of answerable questions
   (HasAns_...) and of unanswerable questions (NoAns_...). If there are null
-  odds, the scores have also best_exact and best_f1, and the thresholds for
+  odds, the scores also have best_exact and best_f1, and the thresholds for
   these, best_exact_thresh and best_f1_thresh. A question without a prediction
   is not scored.
   """
@@ -200,7 +200,7 @@ def _score_v2(articles, predictions):
   from official.nlp.tools import squad_evaluate_v2_0  # noqa: PLC0415
 
   # No null odds here: the answers already depend on the threshold, and the
-  # evaluator would drop those with odds above 1.0.
+  # evaluator would drop answers with odds above 1.0.
   scores = squad_evaluate_v2_0.evaluate(articles, predictions.answers)
   unused = ("final_", "pr_")  # scores by threshold, useless without odds
   results = {k: v for k, v in scores.items() if not k.startswith(unused)}

@@ -105,14 +105,14 @@ class _Document(NamedTuple):
 
 
 class WindowMaker:
-  """Makes windows; threads may share it. ValueError without special tokens."""
+  """Makes windows in any number of threads; ValueError for missing tokens."""
 
   def __init__(self, tokenizer: Tokenizer, config: WindowConfig):
     tokenizer.check("cls", "sep", "unknown")
     self._ids = tokenizer.cached_ids()
     self._ends = tokenizer.cls, tokenizer.sep
     self._config = config
-    self._last: tuple[list, _Document] | None = None  # the last paragraph
+    self._last: tuple[list, _Document] | None = None  # of the last paragraph
 
   def __call__(self, chunk: workers.Chunk) -> list[Window]:
     return [
