@@ -107,7 +107,7 @@ def save_command(settings: Training, seed: int) -> None:
 
 
 def warn_if_changed(settings: Training, path: str) -> None:
-  """Warns if flags differ from the training of a checkpoint or folder, `path`."""
+  """Warns of flags that differ from the training of a folder or checkpoint."""
   flags = flags_of(type(settings))
   changes = [
     f"--{name}={value} (now {settings[name]})"
