@@ -1,4 +1,4 @@
-"""Earlier runs: their settings in run.json, and the trials of a sweep."""
+"""Records of earlier runs: settings in run.json, and the trials of a sweep."""
 
 import csv
 import json
@@ -27,7 +27,7 @@ def from_record(
 ) -> S:
   """Makes settings from an entry of run.json, without the training's inputs.
 
-  `changes` override the entry. A flag in neither has its default. Raises
+  `changes` override the entry. A flag in neither gets its default. Raises
   ValueError for an unknown name or a value of the wrong type, FileNotFoundError
   if a file of the model is gone.
   """

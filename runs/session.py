@@ -91,7 +91,7 @@ class Run(Generic[T_co]):
     schedule = optimization.WarmupLinearDecay(settings.learning_rate, *steps)
     reason = why_uncompiled(settings, model)
     compiled = not reason
-    text = f"does not compile the step as one: {reason}"
+    text = f"does not compile the complete step: {reason}"
     text = "compiles the step" if compiled else text
     logging.info("XLA %s; batches have %s", text, source.lengths_of_batches)
     step = self._train_step(model, objective, schedule, compiled)
@@ -195,7 +195,7 @@ class Run(Generic[T_co]):
     return load(self.settings, model, self.checkpoints)
 
   def export(self, build: Callable[[T_co], ServedModel]) -> None:
-    """Exports what `build` makes, on the chief; other workers wait."""
+    """The chief exports what `build` makes; the other workers wait."""
     settings, formats = self.settings, self.settings.export_format
     if processes.is_chief():
       set_export_policy(settings.dtype, formats)
@@ -214,7 +214,7 @@ def load(
   Loads the first that exists: 1. the best checkpoint, if this run or the last
   training has --keep_best; 2. the newest of `checkpoints`;
   3. --init_checkpoint. An ensemble loads the best checkpoints of a sweep's best
-  trials. Raises ValueError without a checkpoint, or if it is of another model.
+  trials. Raises ValueError without a checkpoint, or if it has another model.
   """
   output_dir = settings.output_dir
   if isinstance(model, models.Ensemble):
@@ -293,7 +293,7 @@ def write_page(
 
 
 def text_windows(settings: LongText) -> models.Windows | None:
-  """The windows of --long_text=windows; None for its other values."""
+  """Makes the windows of --long_text=windows; None for --long_text=truncate."""
   if settings.long_text != "windows":
     return None
   length, stride = settings.max_seq_length, settings.stride

@@ -124,7 +124,7 @@ def test_float16_has_a_loss_scale_and_xla_compiles_layers_it_supports(
   assert any(len(slot.shape) == 2 for slot in joined) == is_compiled
   assert not calls["mode"].recompute
   reason = f"it cannot compile {model.layers[-1].name}"
-  text = f"does not compile the step as one: {reason}"
+  text = f"does not compile the complete step: {reason}"
   text = "compiles the step" if is_compiled else text
   assert f"XLA {text}; batches have 12 tokens" in log.text
 
