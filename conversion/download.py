@@ -97,7 +97,7 @@ def from_hub(url: str, with_weights: bool = True) -> str:
 
 
 def converted(url: str) -> tuple[str, bool | None]:
-  """Converts hf://NAME once; returns the original's folder and do_lower_case.
+  """Converts hf://NAME once; returns the converted folder and do_lower_case.
 
   do_lower_case is None if the tokenizer's files do not state a value.
   """
@@ -163,7 +163,7 @@ def _status(error):
 
 
 def _without_safetensors(url, name):
-  """Names a pull request that adds safetensors, if there is one."""
+  """Text of an error; names a pull request that adds safetensors, if any."""
   text = f"{url} has no model.safetensors, and a pickle is never read: "
   api = _hugging_face_hub().HfApi()
   with suppress(Exception):  # the remedy below works without network
