@@ -1,7 +1,7 @@
 """Hugging Face BERT folders: config.json, model.safetensors, a vocabulary.
 
 Unlike in the original, kernels are transposed, and "gelu" is the exact form.
-Variables that a transformers class lacks go to a file of ours, UNUSED_WEIGHTS.
+Variables that a transformers class lacks go to the file UNUSED_WEIGHTS.
 """
 
 import json

@@ -37,7 +37,7 @@ def read(
 ) -> CanonicalModel:
   """Reads a checkpoint with its configuration, vocabulary and labels.
 
-  Flags in run.json complete the configuration. `averaged` reads moving
+  Flags in run.json complete the configuration. With `averaged`, reads moving
   averages. Raises UserError if there are none, or the checkpoint is corrupt.
   """
   prefix = checkpoint_files.find_checkpoint(path)

@@ -20,7 +20,7 @@ MULTIPLE = 8  # trimmed rows have a multiple of 8 tokens
 
 # Minimum fraction of the cost that packing must save to be the default.
 _WORTHWHILE = 0.1
-_SAMPLED = 100  # batches
+_SAMPLED = 100  # number of random batches in `plan`
 
 
 def lengths(mask: tf.Tensor) -> tf.Tensor:

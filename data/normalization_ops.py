@@ -157,7 +157,7 @@ class Normalizer:
     return chars._replace(codes=expanded.values, kinds=kinds)
 
   def _reorder(self, chars, codes):
-    """Sorts each run of MARKs by combining class; `codes` are the input's."""
+    """Sorts runs of MARKs by combining class; `codes` are the input's codes."""
     (orders,) = self._orders(codes)
     starters = tf.cumsum(tf.cast(orders == 0, tf.int64))
     runs = tf.gather(starters, chars.sources) + chars.rows

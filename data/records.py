@@ -75,7 +75,7 @@ class TrainingRecords(abc.ABC):
   def parse_batches(
     self, numbered: tf.data.Dataset, seed: int, multiple: int = 0
   ) -> tf.data.Dataset:
-    """Parses pairs of batch number and [B] records; trims if `multiple`."""
+    """Parses pairs (batch number, [B] records); trims if `multiple` is set."""
 
   @property
   def lengths_of_batches(self) -> str:

@@ -3,8 +3,8 @@ r"""Reads tables of texts. The extension gives the format.
 .csv has commas, with quotes as in RFC 4180. .jsonl and .json have an object a
 line. Other files have tabs, and a quote is an ordinary character, as in GLUE.
 Byte order marks and blank lines are dropped, and "\r" inside a line is a blank.
-In a user's table, perhaps from Excel, the header shows the delimiter, and first
-lines show quotes. If the first line has "\r", every "\r" ends a line.
+In a user's table, the header shows the delimiter, and the first 1,000 lines
+show quotes as in .csv. If the first line has "\r", every "\r" ends a line.
 """
 
 import csv
@@ -123,7 +123,7 @@ def _lines(path, dialect):
       text = f"{setting('encoding', encoding)} is not an encoding"
       raise UserError(text) from None
     except UnicodeError as error:
-      # Such as UTF-16 without a mark, which is a decoding error since 3.13.
+      # UTF-16 without a mark, too, is a decoding error since Python 3.13.
       if not isinstance(error, UnicodeDecodeError) or "BOM" in error.reason:
         raise UserError(
           f"{path}: {setting('encoding', encoding)} cannot read it ({error}); "

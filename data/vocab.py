@@ -133,7 +133,7 @@ def check_size(
 def check_same(
   ids: Mapping[str, int], expected: Mapping[str, int], name: str, source: str
 ) -> None:
-  """Raises ValueError if a vocabulary differs from `expected`, the model's.
+  """Raises ValueError if a vocabulary is not the model's, `expected`.
 
   New tokens may replace [unused] tokens or follow the last token.
   """
@@ -216,7 +216,7 @@ class Tokenizer(Protocol):
     for first, last in _SPAN.findall(spans):
       for index in range(int(first), min(int(last) + 1, size)):
         ids.pop(index, None)
-    text = json.dumps(sorted(ids.items()))  # ASCII in all versions of Python
+    text = json.dumps(sorted(ids.items()))  # ASCII, so the hash never varies
     return f"{hashlib.sha256(text.encode()).hexdigest()[:16]}:{size}:{spans}"
 
   def fits(self, mark: str) -> bool:

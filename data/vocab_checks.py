@@ -31,7 +31,7 @@ def sample(
   read: Callable[[str], Iterable[str]],
   ends: Sequence[str] = (),
 ) -> Iterable[str]:
-  """Yields the first lines of some files, `ends` after each; skips pipes."""
+  """Yields first lines of some files, and `ends` after each; skips pipes."""
   regular = [p for p in paths if files.is_remote(p) or os.path.isfile(p)]
   some = _spread(regular, _FILES)
   number = _TEXTS // max(len(some), 1)

@@ -112,7 +112,7 @@ def _transpose_bits(x):
 def uniform_bits(shape, seed):
   """Hashes each index with a seed, [2] uint32, to a uniform uint32 number.
 
-  XLA fuses hashes with their use. A generator's numbers would go to memory.
+  XLA fuses hashes with their use; it would store a generator's numbers.
   """
   # The host counts, and sends a GPU two vectors instead of all the indices.
   *axes, columns = shape
@@ -304,7 +304,7 @@ def _cross_entropy_gradient(probs, labels, upstream):
 def argmax(logits):
   """Index of the largest logit of each row: [..., L] -> [...] int."""
   if not is_fused():
-    # Even with a GPU, Keras' argmax of floats works on the host (for -0.0).
+    # Keras' argmax of floats runs on the host, even with a GPU, due to -0.0.
     logits = ops.cast(logits, "float32")
     return ops.argmax(logits == ops.max(logits, -1, keepdims=True), axis=-1)
   # cross_entropy has the same operations, and TensorFlow merges both.

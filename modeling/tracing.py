@@ -51,7 +51,7 @@ def current() -> Mode:
 
 @contextlib.contextmanager
 def mode(**changes) -> Iterator[None]:
-  """Context in which the network is traced with `changes` of the Mode."""
+  """Context in which the network is traced with `changes` to the Mode."""
   global _mode
   before, _mode = _mode, replace(_mode, **changes)
   try:

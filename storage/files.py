@@ -163,7 +163,7 @@ def open_for_writing(path: str) -> Iterator[BinaryIO]:
   Until then the file is `PATH.partial-PID-RANDOM`. An error removes this file.
   Makes missing folders. OSErrors of the operating system have a `filename`.
   """
-  path = path if is_remote(path) else os.path.realpath(path)  # a link stays
+  path = path if is_remote(path) else os.path.realpath(path)  # keeps links
   part = f"{path}.partial-{os.getpid()}-{secrets.token_hex(4)}"
   folder = os.path.dirname(path)
   try:

@@ -221,7 +221,7 @@ def check_record(
 
 
 def _errors(paths, schema) -> Iterator[tuple[str, str, str]]:
-  """Yields corrupt records: path, error with the number from 0, remedy."""
+  """Yields corrupt records: path, error with record number (from 0), remedy."""
   skips = setting("max_corrupt_records", "N")
   for path in paths:
     for number, record in enumerate(scan(path, schema)):

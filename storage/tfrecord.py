@@ -193,7 +193,7 @@ def parse(kind: str, data: bytes) -> Any:
 
 
 def features(data: bytes) -> dict:
-  """The `Feature`s of a serialized Example by name; ValueError for others."""
+  """Returns a serialized Example's `Feature`s by name; may raise ValueError."""
   entries = parse("Example", data).features.entries
   return {entry.name: entry.feature for entry in entries}
 

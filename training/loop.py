@@ -85,7 +85,7 @@ class Training:
   worker saves a checkpoint and ends the program.
   """
 
-  train_step: steps.TrainStep  # with the variables to begin from
+  train_step: steps.TrainStep  # training begins from its variables
   # Makes a replica's batches, from the first step to train.
   dataset: Callable[[tf.distribute.InputContext], tf.data.Dataset]
   checkpoints: Checkpoints

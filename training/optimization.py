@@ -73,10 +73,10 @@ class Optimizer:
   `weight_decay`. `beta_2` is the decay of mean squares. `lr_multipliers` has a
   factor for each variable; None stands for 1.
 
-  A group of variables is updated as one and has joint slots. Vectors without
-  decay form a group; any other variable is a group, which is fastest on a CPU.
-  With `joins_all`, all variables of equal decay form a group, and XLA compiles
-  its update, so that a GPU need not wait for the host.
+  A group of variables is updated as one and has joint slots. With `joins_all`,
+  all variables of equal decay and multiplier form a group, and XLA compiles the
+  update, so that a GPU need not wait for the host. Otherwise only vectors
+  without decay are grouped, which is fastest on a CPU.
   """
 
   slots: tuple[str, ...] = ()

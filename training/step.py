@@ -159,7 +159,7 @@ class TrainStep:
       return i + 1, self.strategy.run(run_on_replica, args=args)
 
     self.first_nonfinite_step.assign(-1)
-    # Each replica sums on its device; a host would wait for the sums of a step.
+    # Each replica sums on its device, so the host need not wait for each step.
     zeros = self.strategy.run(lambda: tf.zeros([len(names), 2]))
     _, sums = tf.while_loop(lambda i, _: i < steps, run_step, (0, zeros))
     totals = self.strategy.reduce("SUM", sums, axis=None)

@@ -51,7 +51,7 @@ class TextFormat:
   def lines(
     self, path: str, start: int = 0, end: int | None = None
   ) -> Iterator[str]:
-    """Yields a file as the original's format: sentences, blank lines.
+    """Yields a file's sentences and blank lines, in the original's format.
 
     Reads the bytes from `start` to `end`. A document must begin at `start` and
     at `end`, which is None for the end of the file. Raises ValueError for a
@@ -200,7 +200,7 @@ def drop_documents(
 ) -> Iterator[str]:
   """Yields the lines of all documents except those at `indices`.
 
-  Without indices, drops repeated documents: 80 bytes of memory a document.
+  Without indices, drops repeated documents, in 80 bytes of memory a document.
   """
   dropped = None if indices is None else frozenset(indices)
   seen = set()

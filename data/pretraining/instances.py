@@ -186,7 +186,7 @@ def _random_next_document(
 def truncate_pair_at_random(
   first: list[int], second: list[int], limit: int, rng: Random
 ) -> None:
-  """Like `features.truncate_pair`, but removes tokens at random ends."""
+  """Like `features.truncate_pair`, but removes each token at a random end."""
   sizes, begins = [len(first), len(second)], [0, 0]
   for _ in range(sum(sizes) - limit):
     longer = 0 if sizes[0] > sizes[1] else 1

@@ -63,7 +63,7 @@ def split_sentences(paragraph: str) -> list[str]:
 
 
 def _is_end(text: str, begin: int, end: re.Match, is_lower: bool) -> bool:
-  """True if a sentence that begins at `begin` ends with the marks.
+  """True if the marks that `end` matches end the sentence from `begin` on.
 
   With `is_lower`, the text has no capitals.
   """

@@ -64,7 +64,7 @@ def write_shards(
     folder = stack.enter_context(TemporaryDirectory(prefix="parts-", dir=near))
     prepare = partial(_shard_writer, config, folder, len(outputs))
     results = workers.ordered_map(prepare, shards, processes, progress.say)
-    stack.enter_context(closing(results))  # ends workers before `folder` goes
+    stack.enter_context(closing(results))  # closed before `folder` is removed
     single = 0
     for shard, (parts, counts, samples) in zip(shards, results, strict=True):
       written = progress.counts["instances"]
