@@ -192,7 +192,7 @@ def _table(path, columns, header, skip_broken, dialect):
       for cell in fields if len(header) > 1 else ():
         rows = cell.split("\n")[1:-1]
         widths = {row.count(delimiter) + 1 for row in rows}
-        # A blank follows a comma in a text, but no comma that is a delimiter.
+        # In a text, a blank follows a comma. No blank follows a delimiter.
         if widths == {len(header)} and f"{delimiter} " not in "".join(rows):
           text = "a cell in quotes has rows of the table: is a quote never "
           text += "closed, or not written twice inside quotes?"

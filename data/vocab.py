@@ -106,8 +106,8 @@ def check_tokens(
   if not missing:
     return
   remedy = (
-    "add a line for each, or, to keep the ids of a trained model, replace an"
-    " [unused] line by each; or take the vocab.txt that came with the model"
+    "add a line for each (for a trained model, replace an [unused] line), or "
+    "take the vocab.txt that came with the model"
   )
   if next(iter(vocabulary), "").startswith("\ufeff"):
     remedy = "its first line begins with a byte order mark: remove the mark"
@@ -133,7 +133,7 @@ def check_size(
 def check_same(
   ids: Mapping[str, int], expected: Mapping[str, int], name: str, source: str
 ) -> None:
-  """Raises ValueError if a vocabulary is not the model's, `expected`.
+  """Raises ValueError if `ids` differ from `expected`, the model's vocabulary.
 
   New tokens may replace [unused] tokens or follow the last token.
   """

@@ -189,7 +189,7 @@ def _untrained(path, missing):
 
 
 def wait_for_chief() -> None:
-  """Waits for all workers, so that the chief's files are complete."""
+  """Waits in a strategy's scope for all workers, so for the chief's files."""
   if processes.has_others():
     strategy = tf.distribute.get_strategy()
     sum_over_replicas(strategy, tf.constant(1.0)).numpy()

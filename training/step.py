@@ -235,13 +235,13 @@ class TrainStep:
   def _differentiate(self, batch, weight_sums, replica_id, microbatch=0):
     """Gradients and sums of a micro-batch; `weight_sums` divide its losses."""
     objective = self.objective
-    # Each step, replica and micro-batch has another seed. The parts of a seed
-    # are int64, which a GPU can join; TensorFlow would join int32 on the host.
+    # Steps, replicas and micro-batches differ in their seed. A seed's parts are
+    # int64, which a GPU can join; TensorFlow would join int32 on the host.
     number = tf.cast(replica_id, tf.int64) * 65536
     number += tf.cast(microbatch, tf.int64)
     seed = tf.bitwise.bitwise_xor(number, self.seed)
     seed = tf.cast(tf.stack([seed, self.step % 2**31]), tf.int32)
-    # So the tape records nothing below the first trainable layer.
+    # watch_accessed_variables=False: no record below the first trainable layer.
     with (
       tf.GradientTape(watch_accessed_variables=False) as tape,
       self.dropout_seeds(seed),

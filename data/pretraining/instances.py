@@ -132,7 +132,7 @@ def sentence_pairs(
   sentence replaces begin the next pair. Some documents draw a length below T
   for all their pairs.
 
-  Yields ids of both sentences, T - 3 at most, and True for a random sentence.
+  Yields both sentences' ids, T - 3 at most, and True if the second is random.
   """
   document = corpus[index]
   max_tokens = config.max_seq_length - 3  # [CLS] a [SEP] b [SEP]

@@ -11,7 +11,7 @@ from storage import Progress, UserError, setting, textfiles
 # The start of lists, tables and headers of an article, in WikiExtractor's
 # output or in wiki markup.
 _MARKUP = re.compile(r"[*#|!=;:<{}•·–—-]|\d+[.)]\s|(BULLET|Section)::::")
-_MIN_WORDS = 8  # shorter texts may be headers, even with a full stop
+_MIN_WORDS = 8  # fewer words in an article may be a header with a full stop
 _MANY_WORDS = 20  # a passage with so many words need not end like a sentence
 # Characters. In a block with a longer line, each line is a paragraph.
 _MAX_WRAPPED = 200
