@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import BinaryIO
 
-from storage import UserError
+from storage import UserError, setting
 
 # Matches incomplete files of open_for_writing. Group 1 is the writer's PID.
 PARTIAL = re.compile(r".*\.partial-(\d+)-[0-9a-f]{8}$")
@@ -138,8 +138,8 @@ def expand(patterns: str) -> list[str]:
 def check_is_free(folder: str, flag: str = "export_dir") -> None:
   """Raises FileExistsError if `folder` is a file, or has content."""
   if exists(folder) and (not is_folder(folder) or list_folder(folder)):
-    message = f"{folder} is there already: remove it, or name another --{flag}"
-    raise FileExistsError(message)
+    text = f"{folder} is there already: remove it, or name another"
+    raise FileExistsError(f"{text} {setting(flag)}")
 
 
 def open_for_reading(path: str) -> BinaryIO:
