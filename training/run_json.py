@@ -14,7 +14,7 @@ from pathlib import Path
 from storage import UserError, files
 
 NAME = "run.json"
-METRICS = "metrics.jsonl"  # in the same folder
+METRICS = "metrics.jsonl"  # in the folder of run.json
 VERSION = "0.1.0"  # of this project
 _PACKAGES = ("tensorflow", "keras", "numpy", "tf-models-official")
 _END_BYTES = 2**20  # hashed at each end of a file
@@ -103,7 +103,7 @@ def versions() -> dict[str, str]:
 def commit(besides: Sequence[str] = ()) -> str | None:
   """Git commit of this code, or None. A "+" at the end marks changed files.
 
-  Changes of files that match `besides` have no "+".
+  Changes in files that match the patterns `besides` do not count.
   """
 
   def git(*words):
