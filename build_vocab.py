@@ -72,7 +72,7 @@ def main(settings: VocabularySettings) -> None:
 
 
 def count_words(settings: VocabularySettings) -> Counter:
-  """Counts words of --input_file, here or in Beam; ValueError without words."""
+  """Counts words of --input_file, perhaps in Beam; ValueError without words."""
   names = [settings.input_file]
   if settings.sampling_exponent != 1:
     names = list(filter(str.strip, settings.input_file.split(",")))

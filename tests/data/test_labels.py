@@ -54,7 +54,9 @@ def test_json_and_python_lists_are_told_from_labels(cell, expected):
 
 @pytest.mark.parametrize("cell", ["['a|b', 'c']", "{'a'}", "('a',)", "[1 0]"])
 def test_cells_with_python_lists_are_reported(cell):
-  with pytest.raises(ValueError, match=r'line 3: .* Python.* \["a", "b"\], or a'):
+  with pytest.raises(
+    ValueError, match=r'line 3: .* Python list; write \["a", "b"\]'
+  ):
     labels.split(cell, "t.tsv, line 3")
 
 

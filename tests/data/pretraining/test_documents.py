@@ -147,7 +147,7 @@ SINGLE, TWO = ["owls", "", " "], ["owls", "owls", "", " "]
     ([*LONG, "o"], (), None),
     (LONG, (False, 17), None),
     (LONG, (True,), None),  # prose is split into sentences
-    (BOOK, (True, 99), "1 of the first 100 sentences are so long that their"),
+    (BOOK, (True, 99), "1 of the first 100 sentences are so long that there"),
     (
       ['{"a": "b"}', "<p>a"],
       (),

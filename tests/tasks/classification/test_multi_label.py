@@ -44,9 +44,9 @@ def test_a_text_of_own_files_may_have_several_labels(tmp_path):
 @pytest.mark.parametrize("cell", ["joy, wit", "joy;wit"])
 def test_other_separators_of_labels_are_reported(cell, tmp_path, caplog):
   header = "text\tlabel\n"
-  for name, labels in (("one", "woe"), ("two", "woe|joy")):
+  for name, other in (("one", "woe"), ("two", "woe|joy")):
     caplog.clear()
-    _task(tmp_path / name, train_tsv=f"{header}A\t{cell}\nB\t{labels}\n")
+    _task(tmp_path / name, train_tsv=f"{header}A\t{cell}\nB\t{other}\n")
     assert f"'|' separates labels: is {cell!r} one label?" in caplog.text
   caplog.clear()
   _task(tmp_path / "three", train_tsv=f"{header}A\t{cell}\nB\twoe|C#\n")
