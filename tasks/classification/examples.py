@@ -168,7 +168,7 @@ def _label(task, column, row, path):
     if not low <= float(label) <= high:
       raise UserError(f"{where}: {label!r} is not from {low:g} to {high:g}")
     return label
-  result = labels_in(task, label, where)
+  result = names_in(task, label, where)
   if task.dialect and not {*result} <= {*task.labels}:
     known = {labels.plain(label): label for label in task.labels}
     result = tuple(
@@ -180,10 +180,8 @@ def _label(task, column, row, path):
   return result if task.multi_label else result[0]
 
 
-def labels_in(
-  task: ClassificationTask, cell: str, where: str
-) -> tuple[str, ...]:
-  """Labels in a cell of any table: one, or with `multi_label` any number."""
+def names_in(task: ClassificationTask, cell: str, where: str) -> Sequence[str]:
+  """Reads the label of a cell, or with `multi_label` any number of labels."""
   if task.multi_label:
     return labels.split(cell, where)
   if task.dialect and labels.is_list(cell):

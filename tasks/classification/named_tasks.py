@@ -299,11 +299,10 @@ def _training_labels(task, data_dir):
   texts, sizes, rejected = [], set(), 0
   for row in tables.read_table(path, split.columns, dialect=task.dialect):
     cell = row.values[split.label].strip()
-    where = f"{path}, line {row.line}"
+    where = f"{path}, line {row.line}, column {split.label}"
     if not cell and not task.multi_label:
-      raise UserError(f"{where}: {split.label} is blank")
-    where += f", column {split.label}"
-    texts.append(examples.labels_in(task, cell, where))
+      raise UserError(f"{where} is blank")
+    texts.append(examples.names_in(task, cell, where))
     sizes.add(len(re.findall(r"\w+", cell)))  # counts repeated labels, too
     rejected += row.values.get("answer") in ("reject", "ignore")  # by Prodigy
   result = set().union(*texts)
@@ -331,16 +330,14 @@ def _training_labels(task, data_dir):
 def _warn_of_doubts(path, names, multi_label, has_several):
   """Warns of labels that may be several labels, or a missing value."""
   separator = "[,;] *" if multi_label else r"\|"
-  doubts = [x for x in names if {*re.split(separator, x)} & (names - {x})]
+  doubts = [x for x in names if ({*re.split(separator, x)} - {x}) & names]
   text = f"{labels.SEPARATOR!r} separates labels: is %r one label?"
   if not multi_label:
     text = "%r is one label; --multi_label makes it several"
   elif names == {"0", "1"} and not has_several:
-    doubts, text = (
-      names,
-      "the labels are %r and '1'. If the table has a column ",
-    )
-    text += "for each label: put their names into one column"
+    doubts = names
+    text = "the labels are %r and '1'. If the table has a column for each "
+    text += "label: put their names into one column"
   elif not has_several:
     doubts = [name for name in names if re.search("[,;#[]", name)]
     text = f"no text has several labels. {text}"

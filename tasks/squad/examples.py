@@ -98,10 +98,9 @@ def _warn_of_answers(paths, several, shifted, skipped, total):
     text = "%s: %s with several answers: training uses the first"
     logging.warning(text, describe(paths), number_of(several, "question"))
   if shifted:
-    number = number_of(len(shifted), "answer")
-    text = "%s not at answer_start, such as in %s: training may include words "
-    text += "beside them; count characters from 0: CR LF are 2, an emoji is 1"
-    logging.warning(text, number, shifted[0])
+    text = "%s not at answer_start, such as in %s: training may include their "
+    text += "neighbors; count characters from 0: CR LF are 2, an emoji is 1"
+    logging.warning(text, number_of(len(shifted), "answer"), shifted[0])
   if skipped:
     text = "left out of training: %d of %s, because the paragraph's words do "
     text += "not contain the answer"
@@ -196,10 +195,9 @@ class _Paragraph:
 
   def has(self, answer: dict[str, Any]) -> bool:
     """True if the answer is at its answer_start, except for white space."""
-    text, following = answer["text"], self._context[answer["answer_start"] :]
-    words = " ".join(text.split())
-    is_same = following.startswith(text)
-    return is_same or re.sub(r"\s+", " ", following).startswith(words)
+    text, rest = answer["text"], self._context[answer["answer_start"] :]
+    plain = re.sub(r"\s+", " ", rest)
+    return rest.startswith(text) or plain.startswith(" ".join(text.split()))
 
 
 def _questions(paths: Sequence[str]) -> Iterator[tuple[str, _Paragraph, dict]]:

@@ -153,7 +153,7 @@ PRODIGY = "body\tkind\tanswer\na\tx\t{}\nb\ty\t{}\n"
     (TRAIN, {"task_name": "ts"}, "unknown task 'ts'; known are CoLA"),
     (TRAIN, SEVERAL | {"is_regression": True}, "contradict each other"),
     (_rows("A\tx"), {}, r"train\.tsv: the only label is 'x'"),
-    (_rows("A\tx", "B\t "), {}, "line 3: kind is blank"),
+    (_rows("A\tx", "B\t "), {}, "line 3, column kind is blank"),
     (_rows("A\t"), SEVERAL, "every kind is empty"),
     (TRAIN, {"label_column": "body"}, "=body is also the column of a text"),
   ],

@@ -168,8 +168,8 @@ def test_repeated_ids_are_reported_before_predictions(path, caplog):
 
 def test_answers_that_are_not_at_answer_start_are_counted(path, caplog):
   # Other white space is right, and so is a part of a word.
-  right = "mill (built", "The  mill", "the river.", "895", " The"
-  starts = 6, 2, CONTEXT.index("the"), CONTEXT.index("895"), 1
+  right = "mill (built", "The  mill", "the river.", "895", " mill"
+  starts = 6, 2, CONTEXT.index("the"), CONTEXT.index("895"), 5
   rows = [answer(*pair) for pair in zip(right, starts, strict=True)]
   with caplog.at_level("WARNING", logger="absl"):
     file = write(path, *(question(**row) for row in rows))
@@ -180,10 +180,10 @@ def test_answers_that_are_not_at_answer_start_are_counted(path, caplog):
     file = write(
       path, *(question(**row, id=f"q{i}") for i, row in enumerate(rows))
     )
-    found = squad_examples.read_examples([file], True)
-  assert [e.answer.start for e in found[-2:]] == [0, 4]
+    trained = squad_examples.read_examples([file], True)
+  assert [e.answer.start for e in trained[-2:]] == [0, 4]
   assert f"2 answers not at answer_start, such as in {path}, q" in caplog.text
-  assert "question q5: training may include words beside them" in caplog.text
+  assert "question q5: training may include their neighbors" in caplog.text
 
 
 @pytest.mark.parametrize(
