@@ -22,7 +22,7 @@ def test_unknown_keys_are_ignored(tmp_path):
 
 @pytest.mark.parametrize("name", ["initial_attention", "attention", None])
 def test_a_written_configuration_is_read_unchanged(tmp_path, name):
-  """The file has only values that differ from the original's defaults."""
+  """A key that the original lacks is written only if its value is not default."""
   values = {"initial_attention": "structured", "attention": "right_to_left"}
   changes = {name: values[name]} if name else {}
   config = dataclasses.replace(BertConfig.preset("mini", 77), **changes)
@@ -74,7 +74,7 @@ def test_an_invalid_file_is_refused(tmp_path, text):
     BertConfig.from_json(str(path))
 
 
-def test_presets_are_the_published_sizes():
+def test_presets_have_the_published_sizes():
   base = BertConfig.preset("base")
   assert base == BertConfig(vocab_size=30522, type_vocab_size=2)
   large = BertConfig.preset("large")

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module", name="results")
 def _results(tmp_path_factory):
-  """The folder of results, and models by name."""
+  """Returns the folder of JAX's results, and TensorFlow's models by name."""
   folder = tmp_path_factory.mktemp("on jax")
   made = {name: make() for name, make in every_model.MODELS.items()}
   for name, model in made.items():

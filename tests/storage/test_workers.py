@@ -34,11 +34,11 @@ def test_the_map_calls_idle_while_no_task_ends(monkeypatch):
   waited = []
   idle = []
 
-  def wait_once_in_vain(busy, timeout):
+  def time_out_once(busy, timeout):
     waited.append(timeout)
     return wait(busy) if len(waited) > 1 else []
 
-  monkeypatch.setattr(workers, "wait", wait_once_in_vain)
+  monkeypatch.setattr(workers, "wait", time_out_once)
   tasks = workers.ordered_map(_prepare, "ab", 2, lambda: idle.append(1))
   assert (list(tasks), idle, waited[0]) == (["aa", "bb"], [1], 5)
 
@@ -70,7 +70,7 @@ class _Deadly:
     return os._exit, (9,)
 
 
-def test_a_worker_may_die_before_it_reads_its_task():
+def test_the_death_of_a_worker_before_it_reads_its_task_is_an_error():
   tasks = ["x" * 10_000_000, "y"]  # more than a pipe holds
   with pytest.raises(ChildProcessError, match="a worker process died"):
     list(workers.ordered_map(_Deadly(), tasks, 2))
@@ -82,7 +82,7 @@ def test_ctrl_c_still_works_if_workers_do_not_start():
   assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
-def test_an_abandoned_map_ends_its_workers():
+def test_workers_end_when_the_caller_closes_the_map():
   before = set(multiprocessing.active_children())
   results = workers.ordered_map(_prepare, ["a", "slow", "slow", "b"], 2)
   assert next(results) == "aa"
@@ -209,4 +209,4 @@ def test_a_line_is_logged_every_few_seconds(monkeypatch):
     "left",
   ]
   progress.say()
-  assert len(lines) == 2  # nothing was done since
+  assert len(lines) == 2  # no row since the last line
