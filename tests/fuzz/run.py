@@ -55,7 +55,7 @@ def _too_long(signum, frame):
 
 
 def work(name: str, inputs: int, seed: int, finds: str) -> None:
-  """Tries a target in this process; prints counts of outcomes as a JSON line."""
+  """Tries a target in this process; prints the outcomes as a JSON line."""
   from tests.fuzz import mutation, targets  # noqa: PLC0415, imports TensorFlow
 
   signal.signal(signal.SIGALRM, _too_long)

@@ -22,7 +22,7 @@ def test_unknown_keys_are_ignored(tmp_path):
 
 @pytest.mark.parametrize("name", ["initial_attention", "attention", None])
 def test_a_written_configuration_is_read_unchanged(tmp_path, name):
-  """A key that the original lacks is written only if its value is not default."""
+  """Default values of keys that the original lacks are not written."""
   values = {"initial_attention": "structured", "attention": "right_to_left"}
   changes = {name: values[name]} if name else {}
   config = dataclasses.replace(BertConfig.preset("mini", 77), **changes)

@@ -139,7 +139,7 @@ def test_structured_heads_attend_to_neighbors(attention, offsets):
     neighbors = scores[:, np.arange(12), inner + offset]
     # A neighbor's score is about 32 / 3; the mean of others is below 0.
     assert np.mean(neighbors) - np.median(scores) == pytest.approx(12, rel=0.15)
-  # The heads between neighbors and the last head are random.
+  # The heads between the neighbors' heads and the last head are random.
   assert probs[:, len(offsets) : -1].max(initial=0) < 0.1
 
 

@@ -107,7 +107,7 @@ def test_distillation_mixes_labels_and_teacher():
     np.testing.assert_allclose(result, expected, rtol=1e-6)
     gradients = tape.gradient(result, [logits, teacher])
     assert gradients[1] is None  # the teacher is not trained
-    if weight == 1.0:  # the squared temperature keeps gradients large
+    if weight == 1.0:  # the squared temperature makes up for small gradients
       p, q = tf.nn.softmax(teacher / 2), tf.nn.softmax(logits / 2)
       np.testing.assert_allclose(gradients[0], 2 * (q - p), atol=1e-6)
 

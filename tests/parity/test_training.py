@@ -55,7 +55,7 @@ def _train_step(model, objective, steps, warmup):
   )
 
 
-# The quick tier runs the plain form once for each kind of model.
+# Quick tests run the plain operations only once for each kind of model.
 FORMS = [
   pytest.param(
     path,
@@ -149,5 +149,5 @@ def test_a_run_resumes_from_the_original_checkpoint(path, tmp_path):
   for name, shape in reader.shapes.items():
     assert shapes[name] == shape
     assert types[name] == (tf.int64 if name == "global_step" else tf.float32)
-  # A new checkpoint adds only the position of the run.
+  # A new checkpoint adds only the number of examples and the seed.
   assert set(shapes) - set(reader.shapes) == {"run/examples", "run/seed"}

@@ -14,7 +14,7 @@ HOSTILE = {
   "blanks": b" \t\r\n\x0b\x0c \xc2\xa0\xe2\x80\xa8 ",
   "NUL": b"\0",
   "NUL inside": b"a\0b \0 c",
-  "what leaves nothing": "\u200b\ufffd\u0301".encode(),
+  "characters that are removed": "\u200b\ufffd\u0301".encode(),
   "bytes": bytes(range(256)),
   "half a character": b"a \xe4\xbd",
   "surrogates": b"\xed\xa0\x80\xed\xb0\x80",

@@ -173,7 +173,7 @@ def _copy(train, tmp_path):
   return str(shutil.copytree(source, tmp_path / "copy", ignore=ignore))
 
 
-def test_some_settings_of_a_folder_may_change(copy):
+def test_predictor_may_override_some_settings_of_a_folder(copy):
   [answer] = Predictor(copy, export_top_k=2)(["a [MASK]"])
   assert len(answer["tokens"][0]) == 2
   with pytest.raises(ValueError, match="run_pretraining has no flag top_k"):

@@ -56,7 +56,7 @@ def test_an_evaluation_writes_file_metrics_and_curves_with_a_suffix(tmp_path):
 
 
 def test_the_curves_need_no_tensorboard(tmp_path, monkeypatch):
-  """TensorFlow 2.21 is installed without TensorBoard. Events stay the same."""
+  """TensorFlow 2.21 comes without TensorBoard. Event files stay the same."""
   folders = tmp_path / "expected", tmp_path / "without"
   writer = tf.summary.create_file_writer(str(folders[0]))
   with writer.as_default(step=0):
@@ -139,7 +139,9 @@ def test_curves_are_drawn_if_matplotlib_is_installed(tmp_path):
     assert Path(path).read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
 
 
-def test_a_panel_has_the_training_and_the_evaluation(tmp_path, monkeypatch):
+def test_a_panel_shows_the_curves_of_training_and_evaluation(
+  tmp_path, monkeypatch
+):
   figure = pytest.importorskip("matplotlib.figure")
   drawn = []
   monkeypatch.setattr(

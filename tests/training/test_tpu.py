@@ -85,8 +85,8 @@ def test_all_shapes_are_known_and_there_are_no_strings(graph):
 
 # What a GPU's host does with tensors of the GPU (see `_work_of_host`).
 OF_HOST = {
-  # Keras counts negative ids from the end, and the gradient of a lookup makes
-  # one axis of all ids, [B, T] or [B, P].
+  # Keras counts negative ids from the end, and the gradient of a lookup
+  # flattens the ids, [B, T] or [B, P].
   "Reshape of int32 by SelectV2",
   "Size of int32 by SelectV2",
   # A loss compares shapes that tracing does not know, and has error messages.
@@ -142,7 +142,7 @@ def _work_of_host(graph):
 
 
 def _gpu_kernel(operation):
-  """TensorFlow's kernel of an operation on a GPU, or None."""
+  """Returns TensorFlow's kernel of an operation on a GPU, or None."""
   for device in "GPU", "DEFAULT":  # DEFAULT: on each device
     for kernel in _kernels(operation.type):
       if kernel.device_type == device and all(
@@ -160,7 +160,7 @@ _kernels = functools.cache(
 
 
 def _in_host_memory(kernel, operation, kind, tensors):
-  """The inputs or outputs that a kernel has in the host's memory."""
+  """Returns the inputs or outputs that a kernel keeps in the host's memory."""
   names = []
   for argument in getattr(operation.op_def, kind):
     number = 1

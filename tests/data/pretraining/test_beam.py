@@ -114,7 +114,7 @@ def test_files_of_an_earlier_run_are_replaced(text, tmp_path):
   _by_beam(corpus.build_config(), text, tmp_path, SINGLE)
 
 
-def test_outputs_leaves_out_the_files_of_another_data_set(tmp_path):
+def test_files_of_another_data_set_do_not_count_as_outputs(tmp_path):
   for name in ("wiki-00000-of-00002", "wiki-valid-00000-of-00004"):
     (tmp_path / name).touch()
   expected = [str(tmp_path / "wiki-00000-of-00002")]

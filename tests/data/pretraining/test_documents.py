@@ -40,7 +40,7 @@ def test_short_lines_are_dropped_and_long_lines_are_cut():
 
 
 @pytest.mark.parametrize("layout", ["lines", "paragraphs"])
-def test_only_prose_has_sentences_dropped_and_cut(layout):
+def test_short_and_long_sentences_are_dropped_and_cut_only_in_prose(layout):
   instance = InstanceConfig(max_seq_length=5)
   text_format = documents.TextFormat(layout)
   config = instances.BuildConfig(

@@ -118,7 +118,9 @@ def test_masks_of_100_000_tokens_follow_the_policy(whole_word, policy, rng):
 
 
 @pytest.mark.parametrize("whole_word", [False, True])
-def test_masks_depend_only_on_batch_and_seed(whole_word, rng):
+def test_equal_seeds_give_equal_masks_and_other_seeds_give_others(
+  whole_word, rng
+):
   batch = _batch(16, rng)
   masker = tf.function(_masker(whole_word=whole_word))
   first, repeated, reseeded = (

@@ -16,7 +16,7 @@ from tests.data.pretraining import corpus
 from tests.data.pretraining.corpus import as_text, random_documents, random_text
 
 
-def test_the_number_and_the_seed_of_a_shard_change_its_records(tmp_path):
+def test_the_number_of_a_shard_and_the_seed_change_its_records(tmp_path):
   """Equal random numbers would mask every shard at the same positions."""
   path = tmp_path / "text.txt"
   path.write_text(corpus.random_text(9))

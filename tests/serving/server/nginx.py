@@ -56,7 +56,7 @@ def free_port():
 
 
 class Proxy:
-  """A running nginx: TLS `port`, `plain_port`, `password` of user ann."""
+  """A running nginx: TLS at `port`, HTTP at `plain_port`, user ann:secret."""
 
   def __init__(self, folder):
     self.port, self.plain_port = free_port(), free_port()

@@ -1,4 +1,4 @@
-"""CORS, the access log, and details that no answer shows."""
+"""CORS, the access log, compressed bodies, and errors that only the log has."""
 
 import contextlib
 import gzip

@@ -28,7 +28,7 @@ def _rows(*rows):
   return {"signature_name": "serving_features", "instances": [*rows]}
 
 
-def test_rows_are_answered_as_by_the_engine(client):
+def test_rows_get_the_outputs_of_the_engine(client):
   same = {"input_mask": [1] * 3, "segment_ids": [0] * 3}
   rows = [{"input_ids": [2, token, 3]} | same for token in (5, 6)]
   status, answer = client.ask(_rows(*rows))
@@ -63,13 +63,13 @@ def test_an_input_that_the_model_refuses_gets_400(client, document, message):
   assert client.ask({"instances": ["ab c"]})[0] == 200
 
 
-def test_bytes_that_are_no_text_are_read_as_by_predictor(client):
+def test_bytes_that_are_not_utf8_get_the_answer_of_predictor(client):
   status, answer = client.ask({"instances": [{"b64": "/2EgYg=="}]})  # \xffa b
   assert status == 200
   assert answer["predictions"] == client.predict([b"\xffa b"])
 
 
-def test_lists_of_words_are_answered_as_by_predictor(client):
+def test_lists_of_words_get_the_answers_of_predictor(client):
   texts = [["ab", "c."], "a (b), c", []]
   for document in ({"instances": texts}, {"inputs": {"tokens": texts}}):
     status, answer = client.ask(document)
