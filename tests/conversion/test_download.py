@@ -221,7 +221,9 @@ def test_environment_variables_of_the_hub_are_obeyed(hub, tmp_path):
   assert not hub.requests
 
 
-def test_the_first_module_of_sentence_transformers_is_converted(hub, tmp_path):
+def test_the_bert_in_a_sentence_transformers_repository_is_converted(
+  hub, tmp_path
+):
   files = hub.repositories[NAME]["main"]
   module = {f"0_Transformer/{name}": data for name, data in files.items()}
   module["modules.json"] = b'[{"path": "0_Transformer"}]'
@@ -360,7 +362,9 @@ def test_without_huggingface_hub_an_error_says_what_to_install(monkeypatch):
     download.from_hub("hf://a/b")
 
 
-def test_a_full_disk_is_reported_as_such(hub, archive, tmp_path, monkeypatch):
+def test_a_full_disk_is_reported_as_a_full_disk(
+  hub, archive, tmp_path, monkeypatch
+):
   def fail(*_, **__):
     raise OSError(ENOSPC, "No space left on device")
 

@@ -78,7 +78,7 @@ bert.embeddings.LayerNorm.gamma bert/embeddings/LayerNorm/gamma
 
 
 @pytest.mark.parametrize("line", (NAMES + OLDER).strip().split("\n"))
-def test_names_are_converted_both_ways(line):
+def test_names_of_variables_are_converted_both_ways(line):
   name, original = line.split()
   name = name.replace("*", "bert.encoder.layer.")
   original = original.replace("*", "bert/encoder/layer_")
@@ -121,7 +121,7 @@ MORE |= {"tanh": "tanh", "linear": "linear"}
 
 
 @pytest.mark.parametrize(("name", "act"), [*ACTS.items(), *MORE.items()])
-def test_activations_stay_exact_or_approximate(tmp_path, name, act):
+def test_an_activation_is_converted_to_the_same_function(tmp_path, name, act):
   config = replace(CONFIG, hidden_act=act, type_vocab_size=2)
   _, settings, _ = _write(tmp_path, "encoder", config=config)
   assert settings["hidden_act"] == name or name in MORE
@@ -181,7 +181,7 @@ def test_a_multiple_choice_head_has_no_bias(tmp_path):
   assert back.skipped == {reason: ["classifier.bias"]}
 
 
-def test_the_folder_gets_the_tokenizer(tmp_path, caplog):
+def test_a_written_folder_has_the_files_of_the_tokenizer(tmp_path, caplog):
   vocabulary, folder = tmp_path / "vocabulary", tmp_path / "out"
   vocabulary.write_bytes(b"[PAD]\r\na\n\xc3\xa9")
   folder.mkdir()
@@ -307,7 +307,7 @@ def test_added_tokens_become_lines_and_cause_a_warning(tmp_path, caplog):
     assert (f"added_tokens is {added}, unlike" in caplog.text) == bool(added)
 
 
-def test_unused_variables_are_saved_in_another_file(tmp_path):
+def test_variables_that_a_class_lacks_are_saved_in_another_file(tmp_path):
   bert = _bert("pretraining")
   name = "cls/seq_relationship/output_weights"
   bert.values[name] = bert.values[name].T.copy().T  # another memory layout
@@ -364,7 +364,7 @@ def test_the_prefix_of_a_wrapper_is_left_out(tmp_path, prefix):
   original.check_values(bert, hugging_face.read(str(tmp_path)))
 
 
-def test_half_precision_is_read(tmp_path):
+def test_weights_in_bfloat16_are_read_as_float32(tmp_path):
   _, _, tensors = _write(tmp_path, "encoder")
   half = {k: v.astype(ml_dtypes.bfloat16) for k, v in tensors.items()}
   save_file(half, tmp_path / "model.safetensors")

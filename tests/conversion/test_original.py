@@ -177,7 +177,7 @@ def test_an_error_names_the_part_that_was_not_written_faithfully(back, wrong):
     original.check_values(_bert(), back)
 
 
-def test_equal_checkpoints_pass_even_with_nan():
+def test_equal_values_pass_the_check_even_if_they_are_nan():
   nan = {"a": np.full(2, np.nan, np.float32)}
   original.check_values(_bert(**nan), _bert(SMALL | {"more": 1}, **nan))
 

@@ -134,7 +134,7 @@ def test_the_graph_tokenizer_agrees_for_odd_lines_of_a_vocabulary(tmp_path):
     tokenization.FullTokenizer(path).in_graph()
 
 
-def test_a_saved_model_carries_the_vocabulary(tmp_path):
+def test_a_saved_model_contains_the_vocabulary_of_its_tokenizer(tmp_path):
   path, module = tmp_path / "my_vocab.txt", tf.Module()
   path.write_bytes(VOCAB.read_bytes())
   module.tokenizer = tokenization.FullTokenizer(path).in_graph()

@@ -100,7 +100,7 @@ WORDS = WORDS.filter(lambda w: w == w.strip() and not {"\n", "\r"} & set(w))
 
 
 @given(st.lists(WORDS, unique=True, min_size=1))
-def test_any_saved_words_are_loaded_unchanged(tmp_path_factory, tokens):
+def test_any_saved_vocabulary_is_loaded_unchanged(tmp_path_factory, tokens):
   path = tmp_path_factory.mktemp("mit Ü und Blank") / "vocab.txt"
   vocab.save(tokens, path)
   assert list(vocab.load(path)) == tokens

@@ -137,7 +137,7 @@ def test_the_remedy_depends_on_the_vocabulary(caplog, vocabulary, remedy):
   assert remedy in caplog.text
 
 
-def test_the_texts_of_examples_are_checked(caplog, tmp_path):
+def test_examples_are_checked_if_the_tokenizer_lower_cases(caplog, tmp_path):
   for lower_case in (False, True):
     assert "Hangul" not in caplog.text
     tokenizer = _tokenizer(tmp_path, ["[UNK]", "비"], lower_case)

@@ -101,7 +101,7 @@ def test_presets_have_the_published_sizes():
     BertConfig.preset("huge")
 
 
-def test_activations_may_be_null_or_have_capitals(tmp_path):
+def test_the_name_of_an_activation_may_be_null_or_have_capitals(tmp_path):
   """The original lower-cases the name, too."""
   for name, expected in ((None, "linear"), ("ReLU", "relu")):
     config = BertConfig.from_json(_write(tmp_path, hidden_act=name))

@@ -100,7 +100,7 @@ def test_every_model_has_the_original_dropout(kind, monkeypatch):
   assert not dropped
 
 
-def test_a_residual_is_not_dropped():
+def test_dropout_does_not_drop_the_residual():
   x, seed = tf.ones([20, 20]), tf.constant([1, 2], tf.uint32)
   values = fused_ops._add_dropped(x, 10.0 * x, seed, rate=0.25)
   np.testing.assert_allclose(np.unique(values), [10, 10 + 4 / 3])
@@ -111,7 +111,7 @@ CONSTANTS["gamma"] = 1.0
 
 
 @pytest.mark.parametrize("kind", MODELS)
-def test_initial_values_are_truncated_normal(kind):
+def test_initial_values_have_a_truncated_normal_distribution(kind):
   """Values are cut at two standard deviations. No two variables are equal."""
   first = []
   for variable in MODELS[kind](MADE).weights:

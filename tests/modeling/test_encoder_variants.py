@@ -285,7 +285,7 @@ def test_outputs_do_not_depend_on_the_number_of_computed_positions(kind):
     np.testing.assert_allclose(gradients[path], value, 0, bound, err_msg=path)
 
 
-def test_the_last_block_computes_only_the_positions():
+def test_the_last_block_computes_only_the_requested_positions():
   bert = models.make_encoder(CONFIG)
   hidden_states = bert(**_padded())["embedding_output"]
   mask = _padded()["input_mask"][:, None]

@@ -79,7 +79,7 @@ def test_everything_but_the_encoder_is_trained(tagger):
   assert gradients.keys() == others
 
 
-def test_the_encoder_has_the_variables_of_a_checkpoint():
+def test_a_feature_based_tagger_has_all_variables_of_an_encoder():
   encoder, model = models.encoder(CONFIG), _tagger("last", 2)
   values = {variable.path: variable.numpy() for variable in encoder.weights}
   for variable in model.weights:
@@ -108,7 +108,7 @@ def test_a_weighted_sum_weights_the_layers_by_a_softmax_of_its_scores():
   np.testing.assert_allclose(weigh(layers), np.full((2, 3, 4), 13.6), rtol=1e-6)
 
 
-def test_variables_of_a_tagger_have_the_same_names_each_time(shallow):
+def test_variables_have_the_same_names_in_every_new_tagger(shallow):
   paths = {variable.path for variable in shallow.weights}
   assert paths == {variable.path for variable in _tagger("last").weights}
   added = {path for path in paths if not path.startswith("bert/")}
@@ -186,7 +186,7 @@ def test_a_missing_layer_is_reported(layer):
     layer_outputs(THREE, [0, layer])
 
 
-def test_a_model_of_chosen_layers_has_the_names_of_the_encoder():
+def test_a_model_of_chosen_layers_has_the_variable_names_of_the_encoder():
   made = layer_outputs(THREE, [0]), models.encoder(THREE)
   names, expected = ({v.path for v in model.variables} for model in made)
   assert names == expected

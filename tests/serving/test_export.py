@@ -222,7 +222,7 @@ def test_only_an_export_for_an_engine_has_task_json(
 
 
 @pytest.mark.slow
-def test_an_export_has_no_gradients(fused, every_task, tmp_path):
+def test_an_export_has_no_gradient_functions(fused, every_task, tmp_path):
   """TensorFlow never frees the gradient graphs of a loaded model."""
   export.save(str(tmp_path / "1"), every_task[NAME], ["savedmodel"])
   assert b"internal_grad_fn" not in (tmp_path / "1/saved_model.pb").read_bytes()

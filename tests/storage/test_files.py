@@ -130,7 +130,7 @@ def test_a_scheme_that_tensorflow_does_not_know_is_reported():
       call("s3://bucket/a")
 
 
-def test_only_a_missing_or_empty_folder_is_free(tmp_path):
+def test_check_is_free_accepts_only_a_missing_or_empty_folder(tmp_path):
   (tmp_path / "empty").mkdir()
   (tmp_path / "file").touch()
   files.check_is_free(str(tmp_path / "none"))

@@ -20,7 +20,7 @@ MIXED = Schema(Feature("ids", (3,)), WEIGHTS, Feature("n", ()))
 
 
 @given(st.tuples(INT64, INT64, INT64), st.tuples(FLOAT, FLOAT), INT64)
-def test_an_example_is_read_back(ids, weights, n):
+def test_an_encoded_example_is_read_back_unchanged(ids, weights, n):
   fields = {"ids": [*ids], "weights": [*weights], "n": [n]}
   assert parse(tfrecord.ExampleEncoder(MIXED)(fields)) == fields
 
@@ -58,7 +58,9 @@ def test_the_checksum_is_masked_crc32c():
 
 @settings(max_examples=20)
 @given(st.lists(st.binary(min_size=4) | st.just(b"ab" * 3000), min_size=1))
-def test_files_equal_those_that_tensorflow_writes(tmp_path_factory, records):
+def test_record_files_equal_the_files_that_tensorflow_writes(
+  tmp_path_factory, records
+):
   lengths = (4, 1023, 1024, 1025, 5000, *range(5, 305))
   records = [*records, *map(Random(1).randbytes, lengths)]
   path = str(tmp_path_factory.mktemp("frames") / "file")
@@ -70,7 +72,7 @@ def test_files_equal_those_that_tensorflow_writes(tmp_path_factory, records):
   assert file.getvalue() == Path(path).read_bytes()
 
 
-def test_save_writes_a_file_or_nothing(tmp_path):
+def test_save_writes_a_complete_file_or_no_file(tmp_path):
   path, schema = str(tmp_path / "file"), Schema(Feature("n", ()))
   rows = [{"n": [i]} for i in range(3)]
   assert tfrecord.save(path, schema, iter(rows)) == 3
@@ -119,7 +121,9 @@ def test_an_example_that_tensorflow_wrote_is_parsed():
     tfrecord.parse_example(example[:-3])
 
 
-def test_shapes_equal_those_that_tensorflow_reads(tmp_path):
+def test_the_shapes_in_a_checkpoint_equal_the_shapes_that_tensorflow_reads(
+  tmp_path,
+):
   golden = str(GOLDEN / "training/bert_model.ckpt")
   expected = tf.train.load_checkpoint(golden).get_variable_to_shape_map()
   assert checkpoint_files.shapes(golden) == {

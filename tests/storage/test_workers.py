@@ -29,7 +29,7 @@ def test_results_come_in_the_order_of_the_tasks(processes):
   assert results == ["slowslow", "aa", "bb", "cc"]
 
 
-def test_the_map_calls_idle_while_no_task_ends(monkeypatch):
+def test_ordered_map_calls_idle_while_no_task_ends(monkeypatch):
   wait = workers.wait
   waited = []
   idle = []
@@ -56,7 +56,7 @@ def _prepare_errors():
 
 
 @pytest.mark.parametrize("error", [UserError("a.txt"), ValueError("of a bug")])
-def test_errors_keep_their_class_and_the_traceback_of_the_worker(error):
+def test_an_error_in_a_worker_keeps_its_class_and_its_traceback(error):
   with pytest.raises(ValueError, match=str(error)) as caught:
     list(workers.ordered_map(_prepare_errors, [error, error], 2))
   assert type(caught.value) is type(error)
@@ -82,7 +82,7 @@ def test_ctrl_c_still_works_if_workers_do_not_start():
   assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
-def test_workers_end_when_the_caller_closes_the_map():
+def test_workers_end_when_the_caller_closes_ordered_map():
   before = set(multiprocessing.active_children())
   results = workers.ordered_map(_prepare, ["a", "slow", "slow", "b"], 2)
   assert next(results) == "aa"
@@ -195,7 +195,7 @@ def test_progress_does_not_exceed_the_total(total, done, expected):
   assert (" left" in line) == (sum(done) < total)
 
 
-def test_a_line_is_logged_every_few_seconds(monkeypatch):
+def test_progress_is_logged_every_few_seconds(monkeypatch):
   now = [100.0]
   lines = []
   monkeypatch.setattr("time.monotonic", lambda: now[0])

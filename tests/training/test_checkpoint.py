@@ -241,7 +241,7 @@ def test_the_code_in_docs_checkpoints_md_renames_a_scope(tmp_path, scope):
   assert not checkpoint.restore(model, new)
 
 
-def test_heads_a_pooler_and_an_lstm_may_be_missing(tmp_path):
+def test_an_initial_checkpoint_may_lack_heads_pooler_and_lstm(tmp_path):
   values = checkpoint.variables(models.encoder(toy.config()))
   config = replace(toy.config(), add_bilstm=True)
   prefix = _saved(tmp_path, **values)
@@ -389,7 +389,9 @@ def test_a_run_resumes_all_its_values(tmp_path):
     np.testing.assert_array_equal(value, average)
 
 
-def test_averages_begin_with_the_initial_checkpoint(tmp_path):
+def test_moving_averages_begin_with_the_values_of_the_initial_checkpoint(
+  tmp_path,
+):
   first, step = toy.train_step(), _step_with_everything(1)
   prefix = Checkpoints(str(tmp_path / "start")).save(0, first.state)
   Checkpoints(str(tmp_path)).resume(step, prefix)
@@ -397,7 +399,9 @@ def test_averages_begin_with_the_initial_checkpoint(tmp_path):
   assert all(np.array_equal(value, average) for value, average in pairs)
 
 
-def test_a_checkpoint_of_the_original_may_lack_variables(tmp_path, caplog):
+def test_a_run_resumes_from_a_checkpoint_without_seed_and_averages(
+  tmp_path, caplog
+):
   """The step gives the data position. Averages start at the variables."""
   step = toy.train_step()
   step.step.assign(3)

@@ -83,7 +83,7 @@ def test_the_batch_is_divided_among_replicas():
   assert sorted(seen, key=lambda rows: rows[0]) == rows_by_replica
 
 
-def test_fields_that_are_not_inputs_are_passed_through():
+def test_predict_passes_on_the_fields_that_are_not_inputs():
 
   def number(n, batch):
     return batch | {"position": 8 * n + tf.range(8, 0, -1, tf.int64)}

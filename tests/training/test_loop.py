@@ -158,7 +158,9 @@ def test_the_step_of_a_loss_that_is_not_finite_is_reported(tmp_path):
   assert step.first_nonfinite_step.numpy() == 4
 
 
-def test_a_loss_that_is_not_finite_names_the_last_good_checkpoint(tmp_path):
+def test_the_error_about_an_infinite_loss_names_the_last_good_checkpoint(
+  tmp_path,
+):
   def spoil(number, batch):
     factor = tf.where(number == 3, math.nan, 1.0)
     return batch | {"masked_lm_weights": batch["masked_lm_weights"] * factor}

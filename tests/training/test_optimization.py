@@ -135,7 +135,7 @@ def test_lower_layers_have_lower_learning_rates():
     assert high[0] < 1.0
 
 
-def test_averages_follow_their_variables():
+def test_moving_averages_follow_their_variables():
   variable = tf.Variable([1.0, 2.0])
   average = optimization.ExponentialMovingAverage({"a": variable}, 0.5)
   variable.assign([5.0, 6.0])

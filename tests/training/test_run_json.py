@@ -101,7 +101,7 @@ def test_a_checkpoint_belongs_to_the_last_run_in_its_folder(folder):
     assert checkpoint_files.run_of(newest)["flags"] == flags
 
 
-def test_a_corrupt_file_is_reported(tmp_path):
+def test_a_corrupt_run_json_or_best_json_is_reported(tmp_path):
   for text in ("", "[{", "[1]", "{}", '[{"flag": 1}]', "3", "\0"):
     (tmp_path / "run.json").write_text(text)
     with pytest.raises(ValueError, match=r"run\.json is corrupt: restore it"):
@@ -151,7 +151,7 @@ def test_the_first_of_equally_good_models_is_the_best(tmp_path, monkeypatch):
   assert run_folder.read_best(str(tmp_path))["value"] == 0.1
 
 
-def test_only_the_chief_writes_the_best(tmp_path, monkeypatch):
+def test_only_the_chief_writes_the_best_checkpoint(tmp_path, monkeypatch):
   best = run_folder.BestCheckpoint(str(tmp_path), "f1", patience=2)
   model = models.classifier(toy.config(), 2)
   for index in (1, 0):

@@ -24,7 +24,7 @@ def _bert(dropout=0.0):
 
 
 def _run(calls=(STEPS,), **options):
-  """Trains n steps in each of the calls; returns all sums and the last state."""
+  """Trains n steps in each call; returns the sums of all calls and the state."""
   strategy = tf.distribute.get_strategy()
   step = toy.train_step(**options)
   replicas = strategy.num_replicas_in_sync
@@ -180,7 +180,7 @@ def _tiny(loss, weight=1.0):
 @pytest.mark.parametrize(
   ("weight", "expected"), [(1.0, 2.0 * 4 / (4 + 1)), (0.0, 0.0)]
 )
-def test_the_originals_epsilon_is_added_to_weights(weight, expected):
+def test_the_originals_epsilon_is_added_to_the_sum_of_weights(weight, expected):
   """The loss of a batch without masked words would not be finite otherwise."""
   step, data = _tiny(lambda zeros: zeros + 2.0, weight)
   sums = step.train(iter(data), tf.constant(1))

@@ -73,7 +73,7 @@ def graph(request):
     return tf.function(step._step).get_concrete_function(batch).graph
 
 
-def test_all_shapes_are_known_and_there_are_no_strings(graph):
+def test_a_training_step_has_static_shapes_and_no_strings(graph):
   for operation in toy.operations(graph):
     assert operation.type not in DYNAMIC, operation.name
     # The output, the axes of a sum, is constant for XLA.
@@ -95,11 +95,11 @@ OF_HOST = {
 }
 
 
-def test_a_gpu_computes_all_but_sizes_and_ids(graph):
+def test_a_gpu_leaves_only_sizes_and_ids_to_the_host(graph):
   assert _work_of_host(graph) <= OF_HOST
 
 
-def test_a_gpu_computes_any_number_of_packed_rows():
+def test_a_gpu_leaves_only_sizes_and_ids_of_packed_rows_to_the_host():
   model = models.packed(models.pretrainer(toy.config(0.1)))
   step = toy.train_step(batch_size=B, model=model)
   batch = {name: tf.TensorSpec([None, T], tf.int32) for name in model.input}
@@ -174,7 +174,9 @@ def _in_host_memory(kernel, operation, kind, tensors):
 
 
 @pytest.mark.parametrize("recomputed", [slow(False), True])
-def test_the_program_of_a_step_has_the_right_types(recomputed):
+def test_the_program_of_a_step_sums_in_float32_and_multiplies_in_bfloat16(
+  recomputed,
+):
   set_dtype_policy("bfloat16")
   step, batch = _step("pretraining")
   function = tf.function(step._step, jit_compile=True)
@@ -197,7 +199,7 @@ def test_the_program_of_a_step_has_the_right_types(recomputed):
   assert types["opt-barrier", ""] == recomputed
 
 
-def test_replicas_exchange_weights_and_gradients_once():
+def test_replicas_exchange_loss_weights_and_gradients_once_per_step():
   with toy.two_replicas().scope():
     step = toy.train_step(dropout=0.1)
     strategy = tf.distribute.get_strategy()

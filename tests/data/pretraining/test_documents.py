@@ -195,7 +195,9 @@ def test_characters_that_join_words_are_reported(joint):
     ("\u300c" + "\u77ff" * 23 + "\u3002\u300d", True),
   ],
 )
-def test_an_article_keeps_only_passages(tmp_path, text, is_passage):
+def test_only_the_running_text_of_an_article_is_read(
+  tmp_path, text, is_passage
+):
   path = tmp_path / "wiki"
   for article in (json.dumps({"text": text}), f"<doc>\n{text}\n</doc>\n"):
     path.write_text(f"\ufeff{article}", encoding="utf-8")
@@ -220,7 +222,7 @@ def test_an_article_keeps_only_passages(tmp_path, text, is_passage):
     ("one.\n\n*** Start of this Project Gutenberg EBook\n\ntwo.", 1),
   ],
 )
-def test_a_book_keeps_only_passages(tmp_path, text, number):
+def test_only_the_running_text_of_a_book_is_read(tmp_path, text, number):
   (tmp_path / "book").write_text(text)
   result = passages.read_book(str(tmp_path / "book"), SILENT())
   assert len(result) == number

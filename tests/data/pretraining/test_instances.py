@@ -48,7 +48,7 @@ def test_pairs_fit_the_length_and_random_pairs_are_labelled(length, short):
   assert random / total > 0.45
 
 
-def test_a_single_document_has_records(tokenizer):
+def test_a_corpus_of_a_single_document_gives_records(tokenizer):
   settings = InstanceConfig(16, Masking(3), dupe_factor=1)
   config = instances.BuildConfig(tokenizer, settings, 1)
   documents = [[[2000, 2001], [2002], [2003] * 9]]

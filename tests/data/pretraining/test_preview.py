@@ -39,7 +39,9 @@ def _records(path, config):
 
 
 @pytest.mark.parametrize("whole_word", [False, True])
-def test_the_preview_counts_what_the_records_have(text, tmp_path, whole_word):
+def test_the_preview_counts_the_pairs_and_masks_of_the_records(
+  text, tmp_path, whole_word
+):
   config = _config(whole_word=whole_word)
   output = str(tmp_path / "records")
   number = shards.write_in_memory(config, [text], [output])

@@ -14,7 +14,7 @@ def test_words_are_counted_as_the_tokenizer_splits_them():
   assert counter.counts() == expected
 
 
-def test_the_rarest_words_are_dropped():
+def test_a_full_word_counter_drops_the_rarest_words():
   counter = vocab_learning.WordCounter(do_lower_case=True, max_words=10)
   for index in range(1000):
     counter.add(f"often word{index} now")

@@ -36,7 +36,7 @@ def test_versions_are_folders_with_numbers(folder):
 @pytest.mark.parametrize(
   "file", ["saved_model.pb", "model_int8.tflite", "run.json"]
 )
-def test_an_export_is_a_version(folder, file):
+def test_a_folder_with_an_export_is_a_version(folder, file):
   for path, number in ((folder / "0010", 10), (folder / "2b", 1)):
     (path / file).touch()
     assert models.find_versions(str(path)) == {number: str(path)}

@@ -113,7 +113,7 @@ def test_no_origins_means_no_cors_headers(tmp_path):
     assert _cors(client, "OPTIONS", PREDICT, Origin=PAGE, **ASKS) == (400, {})
 
 
-def test_a_page_reads_that_there_are_too_many_clients(tmp_path, capfd):
+def test_a_page_can_read_the_error_about_too_many_connections(tmp_path, capfd):
   settings = {"max_connections": 1, "cors_origins": ["*"], "access_log": True}
   with _served(tmp_path, **settings) as client, client.connect():
     for _ in range(2):

@@ -132,7 +132,9 @@ class _Model:
 
 
 @pytest.mark.parametrize(("max_rows", "number"), [(1, 4), (32, 1)])
-def test_an_engine_with_batches_has_one_worker(monkeypatch, max_rows, number):
+def test_an_engine_that_batches_rows_has_one_worker(
+  monkeypatch, max_rows, number
+):
   monkeypatch.setattr(module, "num_cores", lambda: 4)
   monkeypatch.setattr(module, "Workers", lambda *given: given)
   version = Version(_Model(max_rows), 7, print)
