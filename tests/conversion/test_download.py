@@ -103,7 +103,7 @@ def test_only_needed_files_of_a_repository_are_downloaded(
   )
   assert f"files of {hub.url}/{NAME}, stored in {tmp_path}/cache" in caplog.text
   assert f"revision {hub_server.COMMIT}" in caplog.text
-  assert "HTTP Request" not in caplog.text  # the library's log
+  assert "HTTP Request" not in caplog.text  # huggingface_hub logs nothing
   for name in ("pytorch_model", "onnx", "fp16"):
     assert not _paths(hub, name)
   del hub.requests[:]

@@ -225,7 +225,7 @@ def _write_fast(folder, settings=None, added=(), **changes):
   """Writes a folder as transformers 5 does: tokenizer.json, no vocab.txt."""
   _write(folder, "encoder")
   tokenizer = tokenizer_json(WORDS, added)
-  tokenizer["normalizer"] = changes.pop("whole", tokenizer["normalizer"])
+  tokenizer["normalizer"] = changes.pop("normalizer", tokenizer["normalizer"])
   if changes:
     tokenizer["normalizer"] |= changes
   (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
@@ -275,10 +275,10 @@ NESTED = [{"type": "NFC"}, {"type": "BertNormalizer", "lowercase": False}]
     ({"strip_accents": True, "lowercase": False}, False, "strip_accents is T"),
     ({"strip_accents": True}, True, None),
     ({"handle_chinese_chars": False}, True, "tokenize_chinese_chars is False"),
-    ({"whole": None}, False, "normalizer is 'None', unlike"),
-    ({"whole": {"type": "Lowercase"}}, True, "normalizer is 'Lowercase', unl"),
-    ({"whole": {"type": "Sequence", "normalizers": LOWER}}, True, "is 'Sequ"),
-    ({"whole": {"type": "Sequence", "normalizers": NESTED}}, False, "is 'Seq"),
+    ({"normalizer": None}, False, "normalizer is 'None', unlike"),
+    ({"normalizer": {"type": "Lowercase"}}, True, "normalizer is 'Lowercase', unl"),
+    ({"normalizer": {"type": "Sequence", "normalizers": LOWER}}, True, "is 'Sequ"),
+    ({"normalizer": {"type": "Sequence", "normalizers": NESTED}}, False, "is 'Seq"),
   ],
 )
 def test_another_normalizer_causes_a_warning(
@@ -307,7 +307,9 @@ def test_added_tokens_become_lines_and_cause_a_warning(tmp_path, caplog):
     assert (f"added_tokens is {added}, unlike" in caplog.text) == bool(added)
 
 
-def test_variables_that_a_class_lacks_are_saved_in_another_file(tmp_path):
+def test_variables_that_a_transformers_class_lacks_are_saved_in_another_file(
+  tmp_path,
+):
   bert = _bert("pretraining")
   name = "cls/seq_relationship/output_weights"
   bert.values[name] = bert.values[name].T.copy().T  # another memory layout

@@ -60,7 +60,8 @@ def test_random_truncation_equals_removing_single_tokens(a, b, limit, seed):
   expected = (list(first), list(second))
   rng = Random(seed)
   while len(expected[0]) + len(expected[1]) > limit:
-    longer = max(reversed(expected), key=len)  # of equals, the second text
+    # If both texts are equally long, the second one is cut.
+    longer = max(reversed(expected), key=len)
     del longer[0 if rng.random() < 0.5 else -1]
   other = Random(seed)
   instances.truncate_pair_at_random(first, second, limit, other)

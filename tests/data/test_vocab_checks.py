@@ -191,7 +191,7 @@ def test_at_most_a_thousand_examples_are_checked(tmp_path):
 
 def test_only_the_first_200_000_characters_are_checked():
   """To count all words of a corpus with long lines would take minutes."""
-  texts = iter(["abcd " * 2000] * 1000)  # of 10,000 characters
+  texts = iter(["abcd " * 2000] * 1000)  # a text has 10,000 characters
   assert vocab_checks._count_words(texts) == {"abcd": 42_000}
   assert len([*texts]) == 979  # the 21st exceeds 200,000 characters
 

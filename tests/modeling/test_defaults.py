@@ -11,7 +11,7 @@ from modeling.tracing import DropoutSeeds
 from tests.modeling.every_model import CONFIG, inputs
 
 HIDDEN, ATTENTION, RANGE = 0.2, 0.4, 0.05
-MADE = replace(
+UNUSUAL = replace(
   CONFIG,
   hidden_dropout_prob=HIDDEN,
   attention_probs_dropout_prob=ATTENTION,
@@ -90,7 +90,7 @@ def test_every_model_has_the_original_dropout(kind, monkeypatch):
     return add_dropped(x, residual, seed, rate=rate)
 
   monkeypatch.setattr(fused_ops, "_add_dropped", record)
-  model = MODELS[kind](MADE)
+  model = MODELS[kind](UNUSUAL)
   with DropoutSeeds(tf.constant([1, 2])):
     model(inputs(model), training=True)
   assert [call for call, _ in dropped] == DROPOUTS[kind]
@@ -114,7 +114,7 @@ CONSTANTS["gamma"] = 1.0
 def test_initial_values_have_a_truncated_normal_distribution(kind):
   """Values are cut at two standard deviations. No two variables are equal."""
   first = []
-  for variable in MODELS[kind](MADE).weights:
+  for variable in MODELS[kind](UNUSUAL).weights:
     values, name = variable.numpy(), variable.path.rsplit("/")[-1]
     if name in CONSTANTS and "bilstm" not in variable.path:
       assert (values == CONSTANTS[name]).all(), variable.path

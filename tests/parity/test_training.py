@@ -16,7 +16,7 @@ from training.run_folder import Checkpoints
 from training.step import TrainStep
 
 UNCLIPPED = "unclipped_start/bert_model.ckpt"
-# Steps of the schedule, warm-up steps, first checkpoint and batches of a run.
+# Runs: steps of the schedule, warm-up steps, first checkpoint and batches.
 RUNS = {
   "pretraining": (20, 5, "bert_model.ckpt", "pretraining"),
   "pretraining_one_hot": (20, 5, "bert_model.ckpt", "pretraining"),

@@ -238,7 +238,7 @@ def test_a_masked_position_outside_its_row_is_refused(every_task):
 
 
 class _Interpreter:
-  """A function that detects two threads in one call."""
+  """A stand-in interpreter, which fails if two threads call it at once."""
 
   def __init__(self, threads):
     self.threads, self.calls, self._busy = threads, 0, threading.Lock()
@@ -368,7 +368,7 @@ LARGE = [
   (400, [1] * 4, "float16/file"),
   (500, [1] * 3, "file"),
   (600, [2] * 2, "file"),
-  (150, [2] * 2, "model_float16.tflite"),  # unpacked, weights are larger
+  (150, [2] * 2, "model_float16.tflite"),  # unpacked, it is like 600
   (700, [], "file"),
   (9000, [], "file"),
 ]

@@ -80,7 +80,7 @@ def test_a_failed_write_keeps_the_old_file_and_adds_no_other(tmp_path):
 
 def test_a_file_has_the_content_of_the_writer_that_ends_last(tmp_path):
   path = str(tmp_path / "file")
-  # Both have the same process id, like writers on two machines may have.
+  # Writers on two machines may have the same process id, as here.
   with files.open_for_writing(path) as first:
     first.write(b"first")
     with files.open_for_writing(path) as second:

@@ -69,7 +69,7 @@ def test_the_cache_is_used_until_a_file_changes(paths, tmp_path, scanned):
   _write(paths[1], 300)
   assert record_scan.load_index(paths, cache).records == 1301
   assert scanned[3:] == [paths[1]]
-  # A file that changed has its new records, even if the size is the same.
+  # A file that changed is scanned again, even if its size is the same.
   before = os.stat(paths[1])
   _write(paths[1], 1, before.st_size - 16 - 7)
   assert os.path.getsize(paths[1]) == before.st_size

@@ -209,4 +209,4 @@ def test_progress_is_logged_every_few_seconds(monkeypatch):
     "left",
   ]
   progress.say()
-  assert len(lines) == 2  # no row since the last line
+  assert len(lines) == 2  # no row was read since the last line

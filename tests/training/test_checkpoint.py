@@ -402,7 +402,7 @@ def test_moving_averages_begin_with_the_values_of_the_initial_checkpoint(
 def test_a_run_resumes_from_a_checkpoint_without_seed_and_averages(
   tmp_path, caplog
 ):
-  """The step gives the data position. Averages start at the variables."""
+  """The step gives the position in the data. Averages begin with the values."""
   step = toy.train_step()
   step.step.assign(3)
   state = {k: v for k, v in step.state.items() if not k.startswith("run/")}

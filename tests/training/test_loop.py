@@ -84,7 +84,8 @@ def test_a_training_saves_evaluates_and_reports(tmp_path, caplog, monkeypatch):
     checkpoints, _ = _train(
       tmp_path, 5, step, evaluate, save_every=2, evaluate_every=2
     )
-  assert step.train.experimental_get_tracing_count() == 1  # for any number
+  # One trace is enough for any number of steps.
+  assert step.train.experimental_get_tracing_count() == 1
   assert checkpoints.newest_readable().endswith("model.ckpt-5")
   steps = {path.stem for path in tmp_path.glob("*.index")}
   assert steps == {f"model.ckpt-{n}" for n in (2, 4, 5)}
@@ -158,7 +159,7 @@ def test_the_step_of_a_loss_that_is_not_finite_is_reported(tmp_path):
   assert step.first_nonfinite_step.numpy() == 4
 
 
-def test_the_error_about_an_infinite_loss_names_the_last_good_checkpoint(
+def test_the_error_about_a_loss_that_is_not_finite_names_the_last_checkpoint(
   tmp_path,
 ):
   def spoil(number, batch):

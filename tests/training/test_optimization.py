@@ -1,4 +1,4 @@
-"""Hand-computed examples of the schedule and one update."""
+"""Worked examples of schedule, updates and averages; frozen variables."""
 
 from dataclasses import replace
 from types import SimpleNamespace

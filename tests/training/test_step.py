@@ -24,7 +24,7 @@ def _bert(dropout=0.0):
 
 
 def _run(calls=(STEPS,), **options):
-  """Trains n steps in each call; returns the sums of all calls and the state."""
+  """Trains n steps in each call; returns the sums of calls and the state."""
   strategy = tf.distribute.get_strategy()
   step = toy.train_step(**options)
   replicas = strategy.num_replicas_in_sync

@@ -67,7 +67,7 @@ def _step(task):
   params=[slow(name) if name == "regression" else name for name in MODELS],
 )
 def graph(request):
-  """The graph of a task's step in the form for accelerators."""
+  """The graph of a task's training step with plain operations, as on a GPU."""
   step, batch = _step(request.param)
   with tracing.mode(fused=False):
     return tf.function(step._step).get_concrete_function(batch).graph
@@ -76,15 +76,15 @@ def graph(request):
 def test_a_training_step_has_static_shapes_and_no_strings(graph):
   for operation in toy.operations(graph):
     assert operation.type not in DYNAMIC, operation.name
-    # The output, the axes of a sum, is constant for XLA.
+    # For XLA its output, the axes of a sum, is a constant.
     is_known = operation.type == "BroadcastGradientArgs"
     for tensor in () if is_known else operation.outputs:
       assert tensor.dtype != tf.string, operation.name
       assert tensor.shape.is_fully_defined(), tensor
 
 
-# What a GPU's host does with tensors of the GPU (see `_work_of_host`).
-OF_HOST = {
+# Work that a GPU may leave to the host (see `_work_of_host`).
+ALLOWED_ON_HOST = {
   # Keras counts negative ids from the end, and the gradient of a lookup
   # flattens the ids, [B, T] or [B, P].
   "Reshape of int32 by SelectV2",
@@ -96,7 +96,7 @@ OF_HOST = {
 
 
 def test_a_gpu_leaves_only_sizes_and_ids_to_the_host(graph):
-  assert _work_of_host(graph) <= OF_HOST
+  assert _work_of_host(graph) <= ALLOWED_ON_HOST
 
 
 def test_a_gpu_leaves_only_sizes_and_ids_of_packed_rows_to_the_host():
@@ -109,7 +109,7 @@ def test_a_gpu_leaves_only_sizes_and_ids_of_packed_rows_to_the_host():
   batch["next_sentence_labels"] = tf.TensorSpec([None, 1], tf.int32)
   with tracing.mode(fused=False):
     graph = tf.function(step._step).get_concrete_function(batch).graph
-  assert _work_of_host(graph) <= OF_HOST
+  assert _work_of_host(graph) <= ALLOWED_ON_HOST
 
 
 def _work_of_host(graph):

@@ -29,7 +29,7 @@ def test_the_saved_seed_overrides_the_flag(
     return
   seeds = {checkpoints.restore_or_set_seed(given) for _ in range(3)}
   if saved is given is None:
-    assert len(seeds) == 3  # drawn
+    assert len(seeds) == 3  # each call draws another seed
   else:
     assert seeds == {given if saved is None else saved}
   is_ignored = saved is not None and given not in (None, saved)

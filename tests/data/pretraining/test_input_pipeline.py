@@ -280,7 +280,8 @@ def test_batches_by_length_have_little_padding_and_are_resumed(
   batches = list(source.train_batches(10, seed=3, by_length=True).take(9))
   lengths = [batch["input_mask"].numpy().sum(axis=1) for batch in batches]
   expected = sorted(n % LONG + 1 for n in range(60))
-  assert sorted(np.concatenate(lengths[:6])) == expected  # an epoch
+  # The first six batches are an epoch.
+  assert sorted(np.concatenate(lengths[:6])) == expected
   for batch, result in zip(batches, lengths, strict=True):
     assert batch["input_ids"].shape[1] == min(LONG, -(-result.max() // 8) * 8)
   spread = [result.max() - result.min() for result in lengths]

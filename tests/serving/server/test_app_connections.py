@@ -203,7 +203,8 @@ def test_a_request_on_an_idle_connection_is_answered_during_shutdown(client):
   with client.connect() as connection:
     time.sleep(0.05)
     client.server._app.is_draining = True
-    assert client.request("GET", "/readyz")[0] == 503  # asks for no requests
+    # Load balancers send no requests to a server that is not ready.
+    assert client.request("GET", "/readyz")[0] == 503
     connection.sendall(HEAD + b'Content-Length: 20\r\n\r\n{"instances":["ab"]}')
     answer = _read_all(connection)
   assert answer.startswith(b"HTTP/1.1 200 ")
