@@ -222,10 +222,13 @@ TRANSFORMERS_5 = {"tokenizer_class": "BertTokenizer", "backend": "tokenizers"}
 
 
 def _write_fast(folder, settings=None, added=(), **changes):
-  """Writes a folder as transformers 5 does: tokenizer.json, no vocab.txt."""
+  """Writes a folder like transformers 5: with tokenizer.json, no vocab.txt.
+
+  Other arguments change the fields of its normalizer; `new` replaces it.
+  """
   _write(folder, "encoder")
   tokenizer = tokenizer_json(WORDS, added)
-  tokenizer["normalizer"] = changes.pop("normalizer", tokenizer["normalizer"])
+  tokenizer["normalizer"] = changes.pop("new", tokenizer["normalizer"])
   if changes:
     tokenizer["normalizer"] |= changes
   (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
@@ -275,10 +278,10 @@ NESTED = [{"type": "NFC"}, {"type": "BertNormalizer", "lowercase": False}]
     ({"strip_accents": True, "lowercase": False}, False, "strip_accents is T"),
     ({"strip_accents": True}, True, None),
     ({"handle_chinese_chars": False}, True, "tokenize_chinese_chars is False"),
-    ({"normalizer": None}, False, "normalizer is 'None', unlike"),
-    ({"normalizer": {"type": "Lowercase"}}, True, "normalizer is 'Lowercase', unl"),
-    ({"normalizer": {"type": "Sequence", "normalizers": LOWER}}, True, "is 'Sequ"),
-    ({"normalizer": {"type": "Sequence", "normalizers": NESTED}}, False, "is 'Seq"),
+    ({"new": None}, False, "normalizer is 'None', unlike"),
+    ({"new": {"type": "Lowercase"}}, True, "normalizer is 'Lowercase', unl"),
+    ({"new": {"type": "Sequence", "normalizers": LOWER}}, True, "is 'Sequ"),
+    ({"new": {"type": "Sequence", "normalizers": NESTED}}, False, "is 'Seq"),
   ],
 )
 def test_another_normalizer_causes_a_warning(

@@ -130,7 +130,7 @@ def _module_of_format_1(folder, gelu=tf.tanh, scope="", encoder="bert"):
     builder.add_meta_graph_and_variables(session, [], **more)
     builder.add_meta_graph(["train"], **more)
     builder.save()
-  (folder / "module/tfhub_module.pb").write_bytes(b"\x08\x03")  # format 3
+  (folder / "module/tfhub_module.pb").write_bytes(b"\x08\x03")  # marks a module
   return values
 
 

@@ -133,7 +133,7 @@ def test_training_by_length_needs_little_padding(tmp_path, choices):
 def test_batches_by_length_are_shuffled_anew_for_each_group_and_seed(
   tmp_path, monkeypatch
 ):
-  """All lengths are equal, so the order is only random."""
+  """All lengths are equal, so only the shuffling decides the order."""
   monkeypatch.setattr(records, "GROUPED", 5)
   recorded = _recorded(tmp_path, 8, lengths=[5] * 60)
 

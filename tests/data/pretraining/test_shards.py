@@ -215,7 +215,7 @@ def test_every_format_has_the_same_sentences(tmp_path, split):
   ],
 )
 def test_a_shard_is_a_32nd_of_the_text(kilobytes, files_of_shards, tmp_path):
-  """The records depend on this size. A compressed file counts 3 times its size."""
+  """Records depend on this size. A compressed file counts 3 times its size."""
   number = sum(files_of_shards)
   paths = [str(tmp_path / f"{index}.gz") for index in range(number)]
   for path in paths:

@@ -194,7 +194,7 @@ def test_no_request_can_forge_a_log_line(logged, capfd):
   ("forwarded", "client"),
   [
     ('a" 200 \xe9', "a??200??"),
-    ("6.6.6.6, 192.0.2.7", "192.0.2.7"),  # nginx adds the last
+    ("6.6.6.6, 192.0.2.7", "192.0.2.7"),  # nginx adds the last address
   ],
 )
 def test_behind_a_proxy_on_this_machine_the_client_is_logged(

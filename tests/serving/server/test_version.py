@@ -155,7 +155,7 @@ def test_inputs_have_their_type_and_rank():
     "max_seq_length": 9,
     "labels": ["a"],
   }
-  # The warm-up answer None has no known type.
+  # The warm-up answers None for is_next, so the type of is_next is unknown.
   assert [*version.signature_def["serving_default"]["outputs"]] == ["is_right"]
 
 
