@@ -13,7 +13,7 @@ from storage import UserError
 
 
 def _read(folder, name, content, columns=("a",), **options):
-  """Reads a file with this content as a table."""
+  """Writes the content to a file, and reads the file as a table."""
   path = folder / name
   path.write_bytes(content.encode() if isinstance(content, str) else content)
   return [*tables.read_table(str(path), columns, **options)]
@@ -62,7 +62,7 @@ def test_all_formats_give_the_same_rows(tmp_path, name, content):
     ("t.tsv", "a\tb\r\nbeta\rgamma\t1\r\r\n", [(2, "beta gamma", "1")]),
     # A header with the usual delimiter is not searched for another one.
     ("t.csv", "b;c;d,a\n1,2\n", [(2, "1", "2")]),
-    # Values that are not texts come as JSON, without lone surrogates.
+    # Values that are not texts become JSON. Lone surrogates become U+FFFD.
     ("t.jsonl", '{"a": 0.5, "b": true, "c": null}', [(1, "0.5", "true")]),
     ("t.jsonl", r'{"a": ["é"], "b": "\ud83eb"}', [(1, '["é"]', "\ufffdb")]),
     (

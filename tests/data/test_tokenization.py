@@ -104,7 +104,7 @@ A = "a" * 100
 @pytest.mark.parametrize(
   ("lines", "max_pieces", "split"),
   [
-    # Each word is split once.
+    # A word that occurs again is not split again.
     (
       ["the River the river. river, (the) größe größe."] * 2,
       99,

@@ -119,7 +119,7 @@ LOGITS = st.lists(st.floats(-50, 50, width=32), min_size=1, max_size=4)
 
 
 @given(LOGITS, st.integers(1, 3))
-def test_an_ensemble_of_equal_models_answers_as_one_model(logits, number):
+def test_an_ensemble_of_equal_models_answers_like_one_model(logits, number):
   values = [tf.constant([logits])] * number
   result, expected = _probs(models.mean_probs(values)), _probs(values[0])
   np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-6)

@@ -43,7 +43,7 @@ def serving(model, folder):
 
 
 def predictors(folder, url):
-  """Returns Predictors of an export and a server by engine."""
+  """Returns Predictors of an export and of a server, by name of the engine."""
   local = {name: Predictor(folder, name) for name in ("savedmodel", "litert")}
   return local | {"remote": Predictor(url, files=folder)}
 

@@ -37,7 +37,7 @@ EQUALLY_GOOD = {"choices": ("choice",)}
 
 
 def _examples(answers, texts):
-  """Yields examples with a text in one of the inputs, and in all of them."""
+  """Yields examples that have a text in one input, and in all inputs."""
   names = list(answers.inputs)
   for text, hostile in itertools.product(texts, [*([n] for n in names), names]):
     row = {name: text if name in hostile else b"ab c" for name in names}
@@ -45,7 +45,7 @@ def _examples(answers, texts):
 
 
 def _decode(value):
-  """Decodes bytes as a request does."""
+  """Decodes bytes like the server decodes a request."""
   if isinstance(value, bytes):
     return value.decode("utf-8", "replace")
   if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""The update by a batch does not depend on how the batch is divided."""
+"""The update from a batch does not depend on the division of the batch."""
 
 import re
 from contextlib import contextmanager, nullcontext

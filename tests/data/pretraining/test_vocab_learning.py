@@ -91,7 +91,7 @@ def test_a_chosen_word_lowers_the_savings_of_longer_words():
   tokens = ["[UNK]", "c", "##y", "##s", "##t", "##i", "##c", "a", "##b"]
   counts = Counter({"cysts": 5, "cyst": 5, "cystic": 2, "ab": 3, "c": 9})
   # The word cyst saves 5 * 3 pieces. The word cysts would save 5 * 4, but saves
-  # only 5 * 1 once cyst is a token.
+  # only 5 * 1 when cyst is a token.
   choose = vocab_learning.choose_words
   words = ["cysts", "cyst", "cystic", "ab"]
   assert choose(counts, tokens, 9, 1) == words
