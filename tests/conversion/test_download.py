@@ -80,7 +80,7 @@ def _paths(hub, part):
 
 
 def _fails(url, folder, *texts):
-  """Checks that the conversion ends with a one-line error that has the texts."""
+  """Checks that the conversion ends with a one-line error with these texts."""
   with pytest.raises((UserError, OSError)) as error:
     _convert(url, folder)
   message = str(error.value)
