@@ -324,7 +324,7 @@ def test_compiled_operations_are_traced_once_for_each_signature():
     assert len(_traced) == number
 
 
-def test_blocks_of_the_same_sizes_share_a_graph(monkeypatch):
+def test_blocks_of_the_same_sizes_use_one_graph(monkeypatch):
   config = replace(TOY, num_hidden_layers=3)
   bert = models.encoder(config).get_layer("bert")
   traced = []

@@ -245,7 +245,7 @@ def test_a_loss_scale_does_not_change_finite_updates():
   assert result["loss_scale/good_steps"] == STEPS
 
 
-def test_the_loss_scale_doubles_after_its_patience_and_halves_on_overflow():
+def test_the_loss_scale_grows_after_its_patience_and_falls_on_overflow():
   default = LossScale()
   assert (default.scale.numpy(), default.patience) == (2.0**15, 2000)
   scale = LossScale(initial=2.0, patience=2)
