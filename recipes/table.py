@@ -15,19 +15,21 @@ _NAME = re.compile(r"# (\w+): ")
 _INTRODUCTION = """\
 # Recipes
 
-Run the paper's experiments from these flagfiles: pass one to its program with
-`--flagfile`; flags after it override its values. Each recipe begins with its
-complete command, in which `$BERT_DIR`, `$GLUE_DIR` and so on are your own
-folders. Add `--dry_run` to check in two steps, on your first examples, whether
-the command works and fits into memory; it saves nothing.
+How do you run the paper's experiments? Each recipe here is a flagfile, which
+you pass to its program with `--flagfile`. Later flags override the recipe's
+flags. A recipe begins with its complete command, in which `$BERT_DIR`,
+`$GLUE_DIR` and so on are your own folders.
 
-Recipes that pre-train with `--stop_at_step=900000` are the paper's first phase.
-For the second phase, continue in the same folder with
+With `--dry_run` the command trains two steps on your first examples, to check
+that it works and fits into memory, and saves nothing.
+
+Recipes with `--stop_at_step=900000` are the first phase of the paper's
+pre-training. For the second phase, continue in the same `--output_dir` with
 `recipes/pretraining/phase_2.flags`, the recipe's own flags (`--objective`,
 `--mask_token_prob`, ...) and records of 512 tokens.
 
-Unless stated otherwise, the expected numbers are those of the paper or the
-original at full size. None of the paper's recipes was run here at full size.
+Unless stated otherwise, the expected numbers come from the paper or the
+original, at full size. None of the paper's recipes was run here at full size.
 `python -m experiments.run` runs small versions of the ablations on two cores;
 [docs/results.md](../docs/results.md) has their results.
 """

@@ -1,7 +1,7 @@
-"""A tokenizer with a token for each character, unlike BERT's.
+"""A tokenizer unlike BERT's: each character is a token.
 
-Run as a program, this file registers the tokenizer, then runs the program that
-its first argument names.
+Run as a program, this file registers the tokenizer, and then runs the program
+that the first argument names.
 """
 
 import os
@@ -13,8 +13,8 @@ from data import tokenization
 from data.vocab import SpecialTokens, Tokenizer
 from storage import files
 
-ENDING = ".chars"
-_BEGIN = "▁"  # begins each word
+ENDING = ".chars"  # of the vocabulary file
+_BEGIN = "▁"  # marks the first character of each word
 
 
 class Characters(Tokenizer):

@@ -33,7 +33,7 @@ settings.register_profile(
 )
 settings.register_profile("quick", settings.get_profile("all"), max_examples=25)
 
-# The slowest files come first, so that the processes end at the same time.
+# The slowest files start first, so that all pytest processes end together.
 LONGEST = """
 test_workers.py test_run_squad.py test_cli.py test_output_dirs.py
 test_experiments.py test_predictor.py test_kills.py test_run_classifier.py
@@ -49,7 +49,7 @@ def pytest_configure(config):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-  """Sorts slow files first, and marks tests of the larger golden set as slow.
+  """Sorts slow files first. Marks tests of BERT_ORACLE's golden data as slow.
 
   BERT_TEST_ORDER seeds a random order of the files, and of the tests in a file.
   """
@@ -66,13 +66,14 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(autouse=True, scope="session")
 def _lean():
+  """Runs all tests without compilation, except tests with `fused`."""
   with lean.mode(fused=False):
     yield
 
 
 @pytest.fixture(autouse=True)
 def _same_start_every_time():
-  """Seeds each test, so that the models always start from the same values."""
+  """Seeds each test, so that models always start from the same values."""
   keras.utils.set_random_seed(1)
   yield
   keras.config.set_dtype_policy("float32")

@@ -1,13 +1,14 @@
-"""Training without the parts that are fast for users but slow for tests.
+"""Skips compilation and curves, which would take most of the time of a test.
 
 For users, XLA compiles each fused operation and each update of a variable.
-TensorFlow's optimizer goes through every graph, and a run draws its curves. All
-this takes seconds for a tiny model, so tests leave it out. A switch turns
-everything on: the fixture `fused` for a test, fused=True for a program that a
-test calls, BERT_TEST_FUSED=1 for all such programs.
+TensorFlow optimizes every graph, and a run draws its curves. All this takes
+seconds for a tiny model, so tests skip it. A test that needs it uses the
+fixture `fused`, or calls a program with fused=True. BERT_TEST_FUSED=1 turns
+everything on for all programs that tests call.
 
-`tracing.mode`, BERT_FUSED_OPS and TensorFlow's options are public. The updates
-have no switch for users, because they have to be compiled on a GPU, too.
+Users can skip fused operations, too, with `tracing.mode` or BERT_FUSED_OPS, and
+the optimization of graphs with options of TensorFlow. Only tests can skip the
+compilation of updates, because a GPU needs compiled updates.
 """
 
 import contextlib
@@ -28,13 +29,13 @@ _update = Optimizer.__dict__["_changed"]
 @contextlib.contextmanager
 def mode(fused: bool):
   """Context that compiles operations and optimizes graphs only if `fused`."""
-  is_given = not fused and "BERT_FUSED_OPS" in os.environ
+  user_decides = not fused and "BERT_FUSED_OPS" in os.environ
   before = tf.config.optimizer.get_experimental_options()
   options = {"disable_meta_optimizer": not fused}
   tf.config.optimizer.set_experimental_options(options)
   update = _update if fused else _update.python_function
   with (
-    tracing.mode(fused=None if is_given else fused),
+    tracing.mode(fused=None if user_decides else fused),
     pytest.MonkeyPatch.context() as patch,
   ):
     patch.setattr(Optimizer, "_changed", update)
@@ -44,7 +45,7 @@ def mode(fused: bool):
 
 @contextlib.contextmanager
 def program(fused: bool):
-  """Context for a program: as for users if `fused`, otherwise fast."""
+  """Context in which a test calls a program; changes nothing if `fused`."""
   if fused:
     yield
     return

@@ -3,10 +3,11 @@
     python -m tests.mutants data --count=60 --seed=1
 
 The program plants one random bug at a time in a copy of the checkout. A bug
-changes an operator, a border, a condition, an argument or a statement. A fork
-runs the quick tests of the package until one fails, without a new import of
-TensorFlow. Tests with the module's name come first. Prints all mutants, and a
-row for the table in docs/quality.md.
+changes an operator, the end of a slice, a condition, an argument or a
+statement. A forked process, which need not import TensorFlow again, runs the
+quick tests of the package until one fails. Tests that name the changed module
+come first. The program prints each bug with the test that fails, then a row for
+the table in docs/quality.md.
 """
 
 import argparse
@@ -34,7 +35,7 @@ import pytest
 import tensorflow as tf  # noqa: F401
 
 ROOT = Path(__file__).parents[1]
-# More tests of a package, besides tests/PACKAGE.
+# Tests of a package besides the tests in the folder tests/PACKAGE.
 MORE_TESTS = {
   "cli": "tests/test_start_up.py tests/test_mistakes.py",
   "conversion": "tests/test_convert_checkpoint.py",
@@ -61,7 +62,7 @@ _SKIPPED = ("annotation", "returns", "decorator_list", "exc", "cause")
 
 
 def mutations(tree):
-  """Yields nodes of a module that may change, and replacement texts."""
+  """Yields pairs: a node of a module, and texts that may replace the node."""
   stack = [tree]
   while stack:
     node = stack.pop()
@@ -133,7 +134,7 @@ def _with(node, **fields):
 
 
 def sample(package: str, count: int, seed: int):
-  """Yields random mutants: paths, line numbers, sources."""
+  """Yields random mutants: a path, a line number and the file's new text."""
   positions = [
     (path.relative_to(ROOT), node, texts)
     for path in sorted((ROOT / package).rglob("*.py"))
@@ -150,7 +151,7 @@ def sample(package: str, count: int, seed: int):
 
 
 def tests_of(path: Path) -> list[str]:
-  """Lists the tests of a package; tests that name the module come first."""
+  """Lists a package's tests; tests that name the module `path` come first."""
   package = path.parts[0]
   name = re.compile(rf"\b{path.stem}\b")
   listing = sorted((ROOT / "tests" / package).rglob("test_*.py"))
@@ -165,7 +166,7 @@ def tests_of(path: Path) -> list[str]:
 
 
 def run_tests(folder: str, tests: list[str], limit: float) -> str | None:
-  """Runs tests in a fork; returns the first that fails, or None."""
+  """Runs tests in a forked process; returns the first failure, or None."""
   log = Path(folder, "log")
   if not (child := os.fork()):
     os.setsid()

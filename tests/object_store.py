@@ -1,8 +1,9 @@
 """An object store on this host that stands in for Google's.
 
-TensorFlow knows one address for gs://, but obeys https_proxy and
-CURL_CA_BUNDLE. The proxy here has a certificate for that address and passes all
-requests to an emulator.
+TensorFlow sends requests for gs:// to Google's address only. But it uses the
+proxy that https_proxy names, and trusts the certificates of CURL_CA_BUNDLE. The
+proxy here has a certificate for Google's address, and passes all requests to an
+emulator.
 """
 
 import contextlib
@@ -27,7 +28,8 @@ def running(folder):
     "gcp_storage_emulator",
     reason="needs `pip install -r requirements-beam.txt`",
   )
-  # In a child process: TensorFlow may hold Python's lock while waiting.
+  # The store needs a process, because TensorFlow may hold Python's global lock
+  # while it waits for the store.
   command = [sys.executable, "-m", "tests.object_store", str(folder)]
   with subprocess.Popen(
     command, cwd=Path(__file__).parents[1], stdout=subprocess.PIPE, text=True
@@ -48,7 +50,7 @@ def main(folder):
   """Serves until the process is killed; prints the proxy's port."""
   from gcp_storage_emulator import server as emulator  # noqa: PLC0415
 
-  # The emulator fails on an empty object, which has no body.
+  # Without `or b""` the emulator fails on an empty object, which has no body.
   read = emulator._read_data
   emulator._read_data = lambda *arguments: read(*arguments) or b""
   with emulator.create_server("localhost", 0, True, "bucket") as server:
@@ -74,7 +76,7 @@ def _tls_context(folder):
 
 
 class _Proxy(socketserver.BaseRequestHandler):
-  """Passes one request on, whatever the host."""
+  """Passes one request to the emulator, whichever host the request names."""
 
   def handle(self):
     with contextlib.suppress(ConnectionError, ssl.SSLError):
@@ -97,12 +99,12 @@ class _Proxy(socketserver.BaseRequestHandler):
         while block:
           client.sendall(block)
           block = store.recv(1 << 16)
-      stream.close()  # would hold the connection open
+      stream.close()  # an open stream keeps the connection open
       client.close()
 
 
 def _read_head(connection):
-  """Returns request line, headers by name, and the rest as a stream."""
+  """Returns the request line, the headers by name, and a stream of the body."""
   stream = connection.makefile("rb")
   line = stream.readline().strip()
   headers = {}

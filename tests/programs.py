@@ -1,9 +1,9 @@
-"""Runs programs as users call them, but without the time of imports.
+"""Runs programs as users call them, but does not import TensorFlow each time.
 
 Importing TensorFlow takes seconds, and so does the end of a process that has
 imported it. So each program runs in a fork of a process that has imported
-TensorFlow, and the fork exits at once. Tests in tests/parity and tests that
-kill a program start new processes.
+TensorFlow, and the fork exits without Python's clean-up. Only tests in
+tests/parity and tests that kill a program start new processes.
 """
 
 import importlib
@@ -38,7 +38,8 @@ _FORKS.set_forkserver_preload(
 def call(program, *arguments, stdin=b"", cwd=ROOT, fused=False, **flags):
   """Runs a program; returns `returncode`, `stdout` and `stderr`.
 
-  `fused` compiles the training as for users. Otherwise, see tests.lean.
+  If `fused`, the training is compiled as for users. If not, tests.lean says
+  what a program skips.
   """
   with tempfile.TemporaryDirectory() as folder:
     streams = [Path(folder, name) for name in ("stdin", "stdout", "stderr")]
@@ -74,7 +75,7 @@ def _program(name, arguments, streams, cwd, fused):
     code = 0
   except SystemExit as end:
     code = end.code or 0
-  except BaseException:  # as Python does
+  except BaseException:  # print the traceback, as Python does
     traceback.print_exc()
   finally:
     sys.stdout.flush()
@@ -122,12 +123,12 @@ def check_dry_run(program, *recipes, **flags):
     assert not os.listdir(folder)
   assert "step 2 of 2, loss" in log
   assert "dry run: all stages work, nothing was saved" in log
-  for said_of_files in ("exported to", "saved ", "wrote ", "checkpoints in"):
-    assert f" {said_of_files}" not in log.replace("nothing was saved", "")
+  for message in ("exported to", "saved ", "wrote ", "checkpoints in"):
+    assert f" {message}" not in log.replace("nothing was saved", "")
 
 
 def check_repeats(program, folder, again, *names, fused=False):
-  """Checks that command.flags of a folder repeats the run byte for byte."""
+  """Checks that `folder`/command.flags makes the same files, byte for byte."""
   command = f"--flagfile={folder}/command.flags"
   run(program, command, output_dir=again, fused=fused)
   names += ("eval_results.txt", "**/model.ckpt-*")
@@ -155,6 +156,7 @@ def table(path):
 
 
 def settings_of(program):
+  """Returns the class of a program's settings."""
   module = importlib.import_module(program)
   kinds = [
     kind
@@ -194,7 +196,7 @@ def arguments(program, given=(), command=None, **changes):
 
 
 def _arguments(flags):
-  """Writes flags as arguments, one for each value of a list."""
+  """Returns flags as arguments; a list gives an argument for each value."""
   return [
     f"--{name}={value}"
     for name, values in flags.items()

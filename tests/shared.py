@@ -1,6 +1,6 @@
-"""Folders of runs, marks, real data sets and a comparison of checkpoints.
+"""Helpers that many tests share, such as output folders of finished runs.
 
-One process of a test run makes a folder for all processes.
+If pytest runs in several processes, one process makes a folder for all.
 """
 
 import fcntl

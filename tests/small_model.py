@@ -1,4 +1,4 @@
-"""Three tiny models of all tests, and their files."""
+"""The three tiny models that tests use, with files and inputs."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Programs as modules, their tasks, and stand-ins that note their calls."""
+"""Stand-ins that record calls, and helpers for programs and tasks."""
 
 import importlib
 import itertools
@@ -14,10 +14,13 @@ _FLAGS = ("do_train", "do_eval", "do_predict", "keep_best")
 
 
 class Events(list):
-  """Calls of stand-ins, in order: each a name and the arguments."""
+  """A list of the calls of stand-ins; a call is a name and its arguments."""
 
   def stage(self, name, result=None, first=0, last=None):
-    """Returns a function that notes its name and some positional arguments."""
+    """Returns a function that appends `name` and its arguments to this list.
+
+    `first` and `last` slice the positional arguments.
+    """
 
     def call(*given, **named):
       self.append((name, *given[first:last], *([named] if named else [])))
@@ -26,13 +29,13 @@ class Events(list):
     return call
 
   def replace(self, patch, owner, name, *options, **named):
-    """Replaces a function of a module or class by a stage."""
+    """Replaces a function of a module or class by a function from `stage`."""
     stand_in = self.stage(name, *options, **named)
     patch.setattr(owner, name, stand_in, raising=False)
 
 
 def program(name):
-  """Imports a program without its handler of Ctrl-C."""
+  """Imports a program, then removes the program's handler of Ctrl-C."""
   handler = signal.getsignal(signal.SIGINT)
   try:
     return importlib.import_module(name)

@@ -1,4 +1,4 @@
-"""Imports go down, tasks are independent, names use words of the field."""
+"""Imports go down only, tasks are independent, names have no private words."""
 
 import ast
 import re
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 LIBRARIES = {"tensorflow", "tensorflow_text", "keras", "official"}
 # Only requirements-beam.txt or requirements-bench.txt installs these packages.
 OPTIONAL = {"apache_beam", "setuptools"}
-# Our packages and the libraries that a package may import.
+# Packages and libraries that a package may import.
 LOWER = {"training", "data", "modeling", "storage"}
 PACKAGES = {
   "storage": {"storage", "tensorflow"},
@@ -32,7 +32,7 @@ PACKAGES = {
 FILES = sorted(
   path for name in PACKAGES for path in ROOT.glob(f"{name}/**/*.py")
 )
-# Imports TensorFlow if Keras runs on TensorFlow.
+# Modules of modeling/ that import TensorFlow, if Keras runs on TensorFlow.
 WITH_TENSORFLOW = {"modeling/tracing.py"}
 # Modules that read absl's FLAGS. All others get cli.settings.Settings.
 READS_FLAGS = {"cli/settings.py", "cli/program.py"}
@@ -42,8 +42,8 @@ SEES_SETTINGS |= {"named_tasks.py", "tagging.py", "lines.py"}
 SEES_SETTINGS |= {"corpus_settings.py", "vocabulary_settings.py"}
 SEES_SETTINGS |= {"multiple_choice/examples.py"}
 PROGRAMS = sorted(ROOT.glob("*.py"))
-# Private words for which the field has a common word, such as position for
-# place. The field does say whole word masking.
+# Words that a name may not have, because papers and libraries say another word,
+# such as position for place. "Whole word masking" is a common term.
 PRIVATE_WORDS = re.compile(
   r"(?<![a-z])(asking|beside|damaged?|found|halves|kept|ours|places?|room|shares?"
   r"|whole(?!_word))(?![a-z])"
@@ -72,7 +72,7 @@ def _sees_settings(path):
 
 
 @pytest.mark.parametrize("path", FILES, ids=_id)
-def test_imports_go_down_only(path):
+def test_a_package_imports_only_packages_below_it(path):
   allowed = PACKAGES[path.relative_to(ROOT).parts[0]]
   if _id(path) in WITH_TENSORFLOW:
     allowed = allowed | {"tensorflow"}
@@ -99,7 +99,7 @@ def test_requirements_list_every_imported_package():
 
 
 @pytest.mark.parametrize("path", sorted(ROOT.glob("tasks/*/*.py")), ids=_id)
-def test_no_task_imports_another_and_only_task_files_import_cli(path):
+def test_tasks_do_not_import_each_other_and_only_some_files_import_cli(path):
   tasks = {folder.name for folder in ROOT.glob("tasks/*/")}
   imported = {m[1] for m in _imports(path) if m[0] == "tasks" and len(m) > 1}
   assert imported & tasks <= {path.parent.name}
@@ -113,7 +113,7 @@ def test_a_program_has_at_most_150_lines(program):
 
 
 @pytest.mark.parametrize("folder", [*PACKAGES, "tests", "."])
-def test_names_have_words_of_the_field(folder):
+def test_names_have_no_private_words(folder):
   paths = (ROOT / folder).glob("*.py" if folder == "." else "**/*.py")
   fields = {ast.Name: "id", ast.arg: "arg", ast.ClassDef: "name"}
   fields[ast.FunctionDef] = "name"
@@ -149,7 +149,8 @@ WORKERS = """data.pretraining.shards, tasks.classification.examples,
 tasks.multiple_choice.examples, tasks.squad.records"""
 
 
-# The import of NumPy would take a fifth of the time for three novels.
+# The import of NumPy would take a fifth of the time in which build_vocab learns
+# a vocabulary from three novels.
 @pytest.mark.parametrize(
   ("library", "modules"), [("tensorflow", WORKERS), ("numpy", "build_vocab")]
 )

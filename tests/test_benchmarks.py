@@ -1,4 +1,4 @@
-"""Benchmarks run, and the tables match the results."""
+"""Benchmarks run, and the tables show the saved results."""
 
 import importlib
 import json
@@ -40,7 +40,7 @@ def test_a_benchmark_prints_help_and_reports_mistakes():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["train_step --seconds=0", "start_up"])
-def test_benchmarks_of_the_step_run(command):
+def test_the_benchmarks_of_steps_and_of_start_up_run(command):
   done = _run(*command.split(), f"--cases={SMALL}", "--peers=", "--rounds=1")
   assert done.returncode == 0, done.stderr
   head, line, row, *_ = done.stdout.splitlines()
@@ -59,7 +59,7 @@ def test_a_ratio_is_the_median_of_rounds_with_its_range():
   assert contest.ratios([2, 6, 8], [1, 2, 1]) == ("3.00", "2.00-8.00")
 
 
-def test_ratios_of_serving_compare_with_peers_of_the_same_type():
+def test_serving_is_compared_with_transformers_of_the_same_dtype_or_float32():
   means = {"ours, int8": 1.0, "ours, bfloat16": 3.0}
   means |= {"transformers, float32": 2.0, "transformers, bfloat16": 6.0}
   seconds = {name: [mean, mean] for name, mean in means.items()}
@@ -72,7 +72,7 @@ def test_ratios_of_serving_compare_with_peers_of_the_same_type():
   assert second[4:6] == ["0.50", "-"]
 
 
-def test_a_list_of_peers_without_the_reference_is_refused():
+def test_a_list_of_peers_must_have_transformers_in_float32():
   peers = SimpleNamespace(peers=["ONNX Runtime float32"])
   with pytest.raises(ValueError, match="--peers lacks transformers float32"):
     next(serving.measure(peers))
@@ -80,6 +80,7 @@ def test_a_list_of_peers_without_the_reference_is_refused():
 
 @pytest.fixture
 def table(tmp_path):
+  """Returns a table, whose document has the comments that mark the table."""
   document = tmp_path / "README.md"
   document.write_text("Before.\n\n<!-- speed -->\n<!-- /speed -->\n\nAfter.\n")
 
@@ -89,7 +90,9 @@ def table(tmp_path):
   return Table("speed", "case | ms", rows, document, tmp_path)
 
 
-def test_results_are_saved_and_written_into_the_document(table, capsys):
+def test_benchmark_results_are_saved_and_written_into_the_document(
+  table, capsys
+):
   table.report([{"case": "a", "ms": 1}, {"case": "b", "ms": 2}], publish=True)
   table.report([{"case": "a", "ms": 3}], publish=True)
   assert capsys.readouterr().out.splitlines()[-1] == "| a | 3 |"
@@ -113,14 +116,18 @@ def test_every_processor_has_a_table_of_its_newest_results(table):
   assert "| a | 2 |" in second and second.endswith("on X2.")
 
 
-def test_nothing_is_measured_without_comments_around_the_table(table):
+def test_nothing_is_measured_if_the_document_has_no_comments_for_the_table(
+  table,
+):
   table.document.write_text("Nothing.\n")
   results = (pytest.fail("measured") for _ in range(1))
   with pytest.raises(ValueError, match=r"README\.md has no comments"):
     table.report(results, publish=True)
 
 
-def test_fine_tuning_compares_a_program_with_its_peer(tmp_path, monkeypatch):
+def test_the_fine_tuning_benchmark_compares_a_program_with_its_peer(
+  tmp_path, monkeypatch
+):
   for name in "train", "dev":
     (tmp_path / f"{name}.conll").write_text("Ann B-PER\nran O\n\nIt O\n")
   commands = []

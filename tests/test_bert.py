@@ -1,4 +1,4 @@
-"""BERT in Keras: docs/keras.md, block by block, and what the page promises."""
+"""The code of docs/keras.md runs, and bert.py does what the page promises."""
 
 import bert_packages
 
@@ -31,6 +31,7 @@ FOLDER = "uncased_L-2_H-128_A-2"
 
 @pytest.fixture(scope="module", name="folder")
 def _folder(tmp_path_factory):
+  """Writes an encoder of two layers, with the files of a release."""
   folder = tmp_path_factory.mktemp("keras") / FOLDER
   folder.mkdir()
   small_model.write(folder, TOKENS, num_hidden_layers=2)
@@ -43,7 +44,7 @@ def _folder(tmp_path_factory):
 
 @pytest.fixture(scope="module", name="values")
 def _values(folder):
-  """Returns the variables of docs/keras.md after all of its blocks."""
+  """Runs all blocks of docs/keras.md; returns the Python variables by name."""
   values = {}
   with pytest.MonkeyPatch.context() as patch:
     patch.chdir(folder.parent)
@@ -52,7 +53,7 @@ def _values(folder):
   return values
 
 
-def test_vectors_are_means_of_tokens(values):
+def test_vectors_are_means_of_token_vectors(values):
   model, encode = values["model"], values["encode"]
   outputs = model(encode(["A film.", "It rained."]))["sequence_output"]
   for vector, row in zip(values["vectors"], outputs, strict=True):
@@ -94,7 +95,7 @@ def test_rows_have_the_tokens_of_texts_and_pairs(folder):
   assert [[TOKENS[i] for i in row] for row in batch["input_ids"]] == pairs
   assert batch["segment_ids"].tolist() == [[0] * 4 + [1] * 3, [0] * 7]
   assert batch["input_mask"].sum(axis=1).tolist() == [7, 3]
-  assert encode([])["input_ids"].shape == (0, 2)  # Keras takes it
+  assert encode([])["input_ids"].shape == (0, 2)  # Keras accepts this shape
   alone = encode(["a", "film"])
   assert alone["input_ids"].shape == (2, 3)
   for pairs in (None, ["", ""], [" ", "\t"]):
@@ -133,14 +134,14 @@ LEVEL = "; import os; print(os.environ['TF_CPP_MIN_LOG_LEVEL'])"
 
 
 @pytest.mark.parametrize("name", ["bert_packages", shared.slow("bert")])
-def test_importing_the_module_silences_tensorflow(name):
+def test_importing_bert_silences_tensorflow(name):
   environment = {**os.environ}
   environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
   done = programs.python(["-c", f"import {name}{LEVEL}"], env=environment)
   assert (done.stdout, done.stderr) == ("3\n", "")
 
 
-def test_the_network_has_the_flags_of_its_training(folder, tmp_path):
+def test_load_builds_the_network_that_run_json_describes(folder, tmp_path):
   shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
   flags = {"attention": "left_to_right", "add_bilstm": True}
   (tmp_path / "run.json").write_text(json.dumps([{"flags": flags}]))
@@ -158,7 +159,9 @@ def test_the_summary_names_every_block(values):
     assert re.search(rf"└ {name} .*\(None, ", text), name
 
 
-def test_the_letter_case_comes_from_the_argument_or_the_run(folder, tmp_path):
+def test_do_lower_case_comes_from_the_argument_or_from_run_json(
+  folder, tmp_path
+):
   shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
   for trained, given, expected in (
     (True, None, True),
@@ -173,12 +176,14 @@ def test_the_letter_case_comes_from_the_argument_or_the_run(folder, tmp_path):
 
 
 @pytest.mark.parametrize(("given", "length"), [(None, 16), (4, 4), (16, 16)])
-def test_the_length_comes_from_the_argument_or_the_model(folder, given, length):
+def test_max_seq_length_comes_from_the_argument_or_the_model(
+  folder, given, length
+):
   _, encode = bert.load(folder, max_seq_length=given)
   assert encode(["a " * 20])["input_ids"].shape == (1, length)
 
 
-def test_errors_name_culprit_and_remedy(folder, tmp_path):
+def test_errors_name_the_mistake_and_the_remedy(folder, tmp_path):
   encode = bert.TextEncoder(folder / "vocab.txt")
   with pytest.raises(ValueError, match="do_lower_case='False': give True or"):
     bert.load(folder, do_lower_case="False")

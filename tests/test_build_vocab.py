@@ -1,3 +1,5 @@
+"""Vocabularies that build_vocab.py learns from a small text."""
+
 import functools
 import gzip
 import json
@@ -18,12 +20,13 @@ TEXT = (
 
 @pytest.fixture
 def run(tmp_path):
+  """Writes TEXT into a.txt; returns a function that runs build_vocab.py."""
   (tmp_path / "a.txt").write_text(TEXT, encoding="utf-8")
   return functools.partial(programs.run, "build_vocab", cwd=tmp_path)
 
 
 @pytest.mark.parametrize("do_lower_case", [True, False])
-def test_every_word_of_the_text_has_pieces(run, tmp_path, do_lower_case):
+def test_every_word_of_the_text_has_word_pieces(run, tmp_path, do_lower_case):
   flags = {"do_lower_case": do_lower_case, "preset": "tiny", "unused_tokens": 2}
   flags |= {"input_file": "*.txt", "output_file": "vocabulary"}
   log = run(**flags, vocab_size=99)
@@ -41,7 +44,7 @@ def test_every_word_of_the_text_has_pieces(run, tmp_path, do_lower_case):
     assert {*word, *("##" + char for char in word[1:])} <= full.vocab.keys()
 
 
-def test_no_line_end_joins_words(tmp_path):
+def test_words_end_at_every_kind_of_line_end(tmp_path):
   path = tmp_path / "text"
   for end in ("\n", "\r\n", "\r", "\u2028", "\x85", "\x0b", "\x0c"):
     text = f"alpha beta{end}gamma beta{end}gamma\n"

@@ -1,4 +1,4 @@
-""".ci/run unpacks real data for the tests, and removes the data after them."""
+""".ci/run unpacks real data, runs the tests, and removes the data."""
 
 import os
 import shutil
@@ -22,7 +22,10 @@ def _write(path, text):
 
 @pytest.fixture(name="run")
 def _run(tmp_path):
-  """Makes a function that runs .ci/run; returns the process, calls of make."""
+  """Returns a function that runs .ci/run with a fake `make` and fake data.
+
+  The function returns the finished process, and a line for each call of make.
+  """
   checkout, temporary = tmp_path / "checkout", tmp_path / "temporary"
   (checkout / ".ci").mkdir(parents=True)
   shutil.copy(ROOT / ".ci/run", checkout / ".ci/run")

@@ -1,4 +1,4 @@
-"""Checkpoints and folders of every kind, as a user converts them."""
+"""convert_checkpoint.py converts checkpoints and folders of every kind."""
 
 import json
 import shutil
@@ -89,7 +89,9 @@ def test_a_checkpoint_without_slots_has_a_third_of_the_size(runs, tmp_path):
   assert part < 0.34 * complete
 
 
-def test_a_preset_of_keras_hub_becomes_a_checkpoint_of_the_original(tmp_path):
+def test_a_keras_hub_preset_is_converted_to_the_original_and_hugging_face(
+  tmp_path,
+):
   original, converted = tmp_path / "original", tmp_path / "hugging_face"
   log = run("convert_checkpoint", input=PRESET, output=original)
   assert "need --do_lower_case=False" in log
@@ -116,7 +118,7 @@ def test_a_checkpoint_in_float16_becomes_a_folder_in_float32(runs, tmp_path):
   assert {tensor.dtype for tensor in tensors.values()} == {np.dtype("float32")}
 
 
-# Flags (& is the folder of the models, @ the test's folder), and the error.
+# Flags and the error. & stands for the fixture `runs`, @ for tmp_path.
 MISTAKES = """
 input=@few | has shape (6, 8), its configuration says (7, 8)
 input=&bert output_format=original | is of the format original already; --strip
@@ -147,7 +149,7 @@ def test_mistakes_are_reported_and_write_nothing(runs, tmp_path):
     (tmp_path / "export" / name).write_text("{}")
   odd = CONFIG.to_dict() | {"num_attention_heads": 3}
   (tmp_path / "odd.json").write_text(json.dumps(odd))
-  (tmp_path / "few").mkdir()  # smaller than its settings say
+  (tmp_path / "few").mkdir()  # config.json says 7 tokens, the table has 6
   settings = CONFIG.to_dict() | {"model_type": "bert"}
   (tmp_path / "few/config.json").write_text(json.dumps(settings))
   table = {"embeddings.word_embeddings.weight": np.zeros((6, 8), np.float32)}

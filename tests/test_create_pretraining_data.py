@@ -1,4 +1,4 @@
-"""The program from the command line: smoke and faults."""
+"""create_pretraining_data.py runs as a command, and reports mistakes."""
 
 import gzip
 import importlib
@@ -39,7 +39,7 @@ COMMAND = """--input_file=./sample_text.txt --do_lower_case=True
 --random_seed=12345 --dupe_factor=5"""
 
 
-def test_the_first_command_of_the_original_runs_verbatim(tmp_path):
+def test_the_command_in_the_originals_readme_runs_unchanged(tmp_path):
   output = tmp_path / "new" / "tf_examples.tfrecord"
   paths = f"--output_file={output}", f"--vocab_file={GOLDEN / 'vocab.txt'}"
   log = programs.run("create_pretraining_data", *COMMAND.split(), *paths)
@@ -51,7 +51,7 @@ def test_the_first_command_of_the_original_runs_verbatim(tmp_path):
   assert number >= 5 * 5  # each document, five times
 
 
-def test_dynamic_masking_leaves_pairs_unmasked(tmp_path):
+def test_dynamic_masking_leaves_records_unmasked(tmp_path):
   outputs = f"{tmp_path}/a,{tmp_path}/b"
   log = _run(output_file=outputs, masking="dynamic")
   schema = features.pretraining(128)

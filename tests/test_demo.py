@@ -1,4 +1,4 @@
-"""The demonstration: the text it trains on, and the Python that make takes."""
+"""The demonstration: the training text, and the Python that make chooses."""
 
 import shutil
 import subprocess
@@ -6,7 +6,7 @@ import subprocess
 from demo import reference_text
 from tests import programs
 
-PARTS = ("train", "dev")
+SPLITS = ("train", "dev")
 SENTENCES = "It returns a value. It is a function of two arguments."
 
 
@@ -25,13 +25,13 @@ def test_the_demo_text_has_no_sentence_twice_and_no_code(tmp_path, monkeypatch):
   assert texts.pop("train/t4.txt") == "This one is new."
   saved = texts.pop("train/asyncio.a.py.txt").split("\n\n")
   assert set(texts.values()) == {""}
-  train, dev = (programs.table(tmp_path / "task" / f"{n}.tsv") for n in PARTS)
+  train, dev = (programs.table(tmp_path / "task" / f"{n}.tsv") for n in SPLITS)
   rows = train[1:] + dev[1:]
   assert {label for _, label in rows} == {"concurrency"}
   assert sorted([*saved, *(text for text, _ in rows)]) == module[1]
 
 
-def test_make_takes_the_newest_python_that_works(tmp_path):
+def test_make_chooses_the_newest_python_that_works(tmp_path):
   """python3.13 exists but fails, like pyenv's commands for other versions."""
   scripts = {"3.13": "exit 127", "3.12": "echo python3.12", "3": "echo x"}
   for name, text in scripts.items():

@@ -1,4 +1,4 @@
-"""Two devices train and evaluate like one, in all fine-tuning programs."""
+"""A model that two devices trained has the same scores on one device."""
 
 import json
 import random
@@ -73,7 +73,7 @@ TRAIN |= {"num_train_epochs": 1, "seed": 1}
 
 @pytest.mark.slow
 @pytest.mark.parametrize("program", FLAGS)
-def test_a_model_of_two_devices_scores_the_same_on_one(
+def test_a_model_scores_the_same_on_two_devices_and_on_one(
   folder, tmp_path, program
 ):
   is_squad = program == "run_squad"

@@ -1,4 +1,4 @@
-"""The study has a fair plan, and a driver that resumes."""
+"""The runs of experiments/ are fair comparisons; the driver saves results."""
 
 import re
 
@@ -10,26 +10,26 @@ from cli import settings
 from experiments import plan, results, run
 from tests import programs
 
-EVERY = {each.name: each.command for each in plan.runs()}
+COMMANDS = {each.name: each.command for each in plan.runs()}
 
 
 def test_a_run_starts_from_a_checkpoint_of_an_earlier_run():
   names = [each.name for each in plan.runs()]
-  assert [*EVERY] == names
+  assert [*COMMANDS] == names
   for number, each in enumerate(plan.runs()):
     for start, step in run.checkpoints(each):
       assert start in names[:number]
-      last = int(re.search(r"num_train_steps=(\d+)", EVERY[start])[1])
-      own = int(step.partition("-")[2])
-      assert own == last or f".{own}/" in each.name
-      assert own % (last // 40) == 0  # steps that save a checkpoint
+      last = int(re.search(r"num_train_steps=(\d+)", COMMANDS[start])[1])
+      first = int(step.partition("-")[2])
+      assert first == last or f".{first}/" in each.name
+      assert first % (last // 40) == 0  # the earlier run saves 40 checkpoints
 
 
 BASE = "--init_checkpoint={work}/pretrain/base/1/model.ckpt-20000"
 
 
 ENCODER = "--init_checkpoint={work}/encoder/bert_model.ckpt"
-# Two runs of a table, and the flags that differ.
+# Maps two runs of a table to the flags that only one of the runs has.
 DIFFERENCES = {
   "pretrain base/1 base/2": {"--seed=1", "--seed=2"},
   "pretrain base/1 no_nsp/1": {"--objective=mlm"},
@@ -45,14 +45,14 @@ DIFFERENCES = {
 @pytest.mark.parametrize("runs", DIFFERENCES)
 def test_runs_of_a_table_differ_only_in_what_the_table_compares(runs):
   table, *names = runs.split()
-  first, second = ({*EVERY[f"{table}/{name}"].split()} for name in names)
+  first, second = ({*COMMANDS[f"{table}/{name}"].split()} for name in names)
   folders = {f"--output_dir={{work}}/{table}/{name}" for name in names}
   assert first ^ second == DIFFERENCES[runs] | folders
 
 
 def test_every_command_uses_only_flags_of_its_program():
   parsed = set()
-  for command in (*EVERY.values(), *plan.PLAN["preparations"].values()):
+  for command in (*COMMANDS.values(), *plan.PLAN["preparations"].values()):
     program, *words = command.split()
     if program == "-m" or parsed.issuperset((program, w) for w in words):
       continue
@@ -76,7 +76,7 @@ def test_splitting_into_sentences_keeps_text_and_answers():
     assert parts[part]["qas"] == [{"answers": moved}]
 
 
-def test_the_saved_line_of_a_run_names_no_local_path(tmp_path, monkeypatch):
+def test_the_saved_command_of_a_run_names_no_local_path(tmp_path, monkeypatch):
   commands = []
 
   def call(command, **_):
@@ -100,7 +100,7 @@ def test_the_saved_line_of_a_run_names_no_local_path(tmp_path, monkeypatch):
   assert not (tmp_path / "work/SST-2/base/1").exists()
 
 
-def test_differences_are_compared_with_the_deviation_of_their_task():
+def test_a_difference_is_judged_by_the_standard_deviation_of_its_task():
   base, none = ("NER", "base"), ("NER", "none")
   embeddings, squad = ("NER.embeddings", "base"), ("SQuAD", "base")
   scores = {base: [50.0, 54.0], none: [40.0, 40.0]}
@@ -108,7 +108,7 @@ def test_differences_are_compared_with_the_deviation_of_their_task():
   # Variances are 8 and 0, pooled 4. The second number is two standard errors.
   effect = results.compare(scores, [(1, base), (-1, none)])
   assert effect == (12.0, 4.0)
-  # Features have a separate deviation, here a variance of 8.
+  # Runs of NER.embeddings have a separate deviation, here a variance of 8.
   small = results.compare(scores, [(1, base), (-1, embeddings)])
   assert small == (2.0, pytest.approx(2 * (4 / 2 + 8 / 2) ** 0.5))
   assert not results.compare(scores, [(1, squad), (-1, ("SQuAD", "none"))])

@@ -27,7 +27,7 @@ TEXT = f"{TEXT * 3}cystic fibrosis\n"
 
 @pytest.fixture(scope="module", name="given")
 def _given(tmp_path_factory):
-  """Writes a model with an optimizer's slots; returns flags."""
+  """Writes a model with an optimizer's slots; returns flags of build_vocab."""
   folder = tmp_path_factory.mktemp("model")
   keras.utils.set_random_seed(3)
   values = checkpoint.variables(models.pretrainer(CONFIG))
@@ -42,16 +42,18 @@ def _given(tmp_path_factory):
 
 @pytest.fixture(scope="module", name="extended")
 def _extended(given, tmp_path_factory):
+  """Runs build_vocab.py --extend; returns the new model's folder and a log."""
   folder = tmp_path_factory.mktemp("new") / "medical"
   log = programs.run("build_vocab", **given, output_file=folder / "vocab.txt")
   return folder, log
 
 
-def test_the_words_with_most_pieces_become_tokens(extended):
+def test_the_words_that_save_the_most_pieces_become_tokens(extended):
   folder, log = extended
   tokens = list(vocab.load(folder / "vocab.txt"))
-  # The words save 6 * 3, 4 * 2 and 4 * 1 pieces. "carcinomas" would save 3 * 4,
-  # but only 3 * 1 if "carcinoma" is a token.
+  # The new tokens occur 6, 4 and 4 times, and save 3, 2 and 1 pieces each time.
+  # "carcinomas" occurs 3 times. It would save 4 pieces each time, but only 1 if
+  # "carcinoma" is a token.
   assert tokens[5:7] == ["carcinoma", "fibrosis"]
   assert tokens[7:] == [*WORDS, "cystic"]
   assert "3 new words (carcinoma, fibrosis, cystic, ...), 1 of them" in log
@@ -64,7 +66,9 @@ def test_the_words_with_most_pieces_become_tokens(extended):
   assert pieces == ["the", "cystic", "carcinoma", "##s"]
 
 
-def test_new_rows_are_the_means_of_their_pieces(given, extended):
+def test_embeddings_of_new_tokens_are_the_means_of_their_pieces(
+  given, extended
+):
   folder, _ = extended
   old = checkpoint.open_reader(str(given["init_checkpoint"]))
   new = checkpoint.open_reader(str(folder))
@@ -114,7 +118,9 @@ def test_a_checkpoint_with_nan_is_not_extended(given, tmp_path):
   assert not (tmp_path / "x").exists()
 
 
-def test_lines_that_are_not_words_do_not_move(given, tmp_path):
+def test_lines_of_a_vocabulary_that_are_not_words_keep_their_ids(
+  given, tmp_path
+):
   """The released Chinese vocabulary has a line separator, for example."""
   odd = ["\u2028", "", "the", " \u3000", "of\r"]
   tokens = [*TOKENS, *odd, "owl"]

@@ -1,4 +1,4 @@
-"""The program from the command line: smoke, properties and faults."""
+"""extract_features.py as a command: vectors, files and the log."""
 
 import json
 
@@ -36,6 +36,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def given(model, tmp_path_factory):
+  """Writes the model and TEXTS; returns flags of extract_features.py."""
   folder = tmp_path_factory.mktemp("model")
   files = small_model.write(folder, TOKENS, **SIZES)
   checkpoint.write(str(folder / "bert_model.ckpt"), checkpoint.variables(model))
@@ -60,6 +61,7 @@ def _output(path, **flags):
 
 @pytest.fixture(scope="module")
 def lines(given, tmp_path_factory):
+  """Returns the records that extract_features.py writes for TEXTS."""
   path = tmp_path_factory.mktemp("lines") / "out.jsonl"
   return _output(path, **given, layers="-1,0", batch_size=2)
 
@@ -124,12 +126,14 @@ def test_words_that_the_vocabulary_lacks_are_reported(given, tmp_path):
   korean = tmp_path / "korean.txt"
   korean.write_text("한국어 ||| a\n", encoding="utf-8")
   log = _run(**given | {"input_file": korean, "output_file": tmp_path / "x"})
-  assert '"index": -3' in (tmp_path / "x").read_text()  # three layers
+  assert '"index": -3' in (tmp_path / "x").read_text()  # the lowest layer
   assert "korean.txt: 75 % of the letters are Hangul" in log
   assert "korean.txt: 50 % of the words become [UNK]" in log
 
 
-def test_windows_are_pooled_as_the_flag_says(given, tmp_path):
+def test_window_pooling_takes_the_mean_or_the_maximum_of_all_windows(
+  given, tmp_path
+):
   (tmp_path / "long.txt").write_text("a puppet was a puppeteer " * 3 + "jim\n")
   flags = given | {"layers": -1, "pooling": "mean", "format": "npz"}
   flags |= {"input_file": tmp_path / "long.txt", "long_text": "windows"}

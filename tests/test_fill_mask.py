@@ -13,10 +13,11 @@ CONFIG = small_model.config(len(WORDS), max_position_embeddings=8)
 
 @pytest.fixture(scope="module", name="flags")
 def _flags(tmp_path_factory):
+  """Writes a model that predicts blue; returns flags."""
   folder = tmp_path_factory.mktemp("fill")
   files = small_model.write(folder, WORDS, max_position_embeddings=8)
   values = checkpoint.variables(models.pretrainer(CONFIG))
-  # Any random model predicts "blue", with about 99 %.
+  # With this bias, a random model predicts "blue" with a probability near 99 %.
   values["cls/predictions/output_bias"].assign([0, 0, 0, 0, 0, 0, 7, 0, 0])
   checkpoint.write(str(folder / "bert_model.ckpt"), values)
   return files | {"init_checkpoint": folder / "bert_model.ckpt"}
@@ -49,14 +50,14 @@ LONG = (
   "'[MASK] red red red red red red red red r' has 12 tokens with [CLS] and "
   "[SEP], which exceeds max_position_embeddings 8"
 )
-NOT_READ = [
+UNREADABLE = [
   ({"text": "[MASK] \udcff"}, r"'[MASK] \udcff' is not UTF-8"),
   ({"text": "[MASK]" + " red" * 9}, LONG),
   ({"input_file": "-", "stdin": b"a\nThe \xff.\n"}, "stdin, line 2: byte 6 of"),
 ]
 
 
-@pytest.mark.parametrize(("texts", "message"), NOT_READ)
+@pytest.mark.parametrize(("texts", "message"), UNREADABLE)
 def test_texts_that_the_model_cannot_read_are_reported(flags, texts, message):
   programs.fails("fill_mask", message, **flags, **texts)
 

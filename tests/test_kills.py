@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 STEPS = 400
 STOPS = 9
-MOMENTS = ("start", "training", "writing", "asked")
+MOMENTS = ("start", "training", "writing", "SIGTERM")
 # Names of unfinished files.
 UNFINISHED = re.compile(r"unfinished|\.partial-|tempstate")
 
@@ -53,7 +53,7 @@ def _wait(process, condition):
 
 
 def _stop(process, folder, moment, start_up, rng):
-  """Stops a process at a moment; returns whether it was still alive."""
+  """Stops a process at a moment; returns True if the process was alive."""
   step = _newest(folder)
   if moment == "start":
     time.sleep(rng.uniform(0.0, start_up))
@@ -63,11 +63,11 @@ def _stop(process, folder, moment, start_up, rng):
   if moment == "writing":
     _wait(process, lambda: _unfinished(folder))
   is_alive = process.poll() is None
-  asks = moment == "asked"
+  is_term = moment == "SIGTERM"
   if is_alive:
-    os.killpg(process.pid, signal.SIGTERM if asks else signal.SIGKILL)
+    os.killpg(process.pid, signal.SIGTERM if is_term else signal.SIGKILL)
   status = process.wait()
-  if is_alive and asks and _newest(folder) < STEPS:  # otherwise done
+  if is_alive and is_term and _newest(folder) < STEPS:
     assert status == 0
     message = f"the same command resumes from step {_newest(folder)}"
     assert message in Path(f"{folder}.log").read_text().splitlines()[-1]

@@ -12,7 +12,7 @@ from tasks.squad.decoding import Predictions
 from tasks.squad.examples import SquadExample, read_examples
 from tests.tasks.classification.test_custom_task import task_of
 
-# Answer, right answer, exact match, F1 of characters.
+# Columns: answer, right answer, exact match, F1 of characters.
 CHARACTERS = [
   ("세종대왕", "세종대왕", 1, 1.0),
   ("세종 대왕", "세종대왕", 0, 1.0),
@@ -38,7 +38,9 @@ CHARACTERS = [
 
 
 @pytest.mark.parametrize(("answer", "expected", "exact", "f1"), CHARACTERS)
-def test_scores_of_characters_equal_korquads(answer, expected, exact, f1):
+def test_scores_of_characters_equal_the_scores_of_korquad(
+  answer, expected, exact, f1
+):
   # A score is the best over several right answers. A missing answer scores 0.
   texts = ["", expected, "없음"]
   examples = [SquadExample("a", "?", [], answer_texts=texts)]
@@ -69,7 +71,7 @@ KLUE = (
 )
 
 
-def test_characters_of_klue_are_written_as_they_were_read(tmp_path, caplog):
+def test_predictions_for_klue_keep_its_characters_and_blanks(tmp_path, caplog):
   (tmp_path / "klue.tsv").write_text(KLUE)
   sentences = ner.read_sentences(str(tmp_path / "klue.tsv"))
   assert not caplog.messages

@@ -44,7 +44,7 @@ FLAGS = {
   "visualize": "model=bert_model.ckpt text=red output_file=out",
   "serve": "",
 }
-# A program, flags (~ is a blank in a value), and the end of the log.
+# Program | flags, with ~ for a blank in a value | error at the end of the log.
 MISTAKES = """
 run_classifier | | At least one of --do_train, --do_eval, --do_predict and --do_export
 run_classifier | do_train task_name=SST2x | known are CoLA, SST-2, MRPC
@@ -355,7 +355,11 @@ def _words(line):
 
 @pytest.fixture(name="outcomes", scope="module")
 def _outcomes(tmp_path_factory):
-  """Makes a function from a program to status, log, changed files by line."""
+  """Returns a function that makes all mistakes with a program.
+
+  The function maps each line of MISTAKES to the exit status, the log and the
+  files that changed.
+  """
   folder = tmp_path_factory.mktemp("mistakes")
   _write_text(folder)
   _write_models(folder)

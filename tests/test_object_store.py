@@ -1,4 +1,4 @@
-"""Records and trainings in an object store equal those on a disk."""
+"""Records and checkpoints in an object store equal the same files on a disk."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ VOCAB_FILE = programs.ROOT / "tests/parity/golden/vocab.txt"
 
 @pytest.fixture(scope="module", autouse=True, name="store")
 def _store(tmp_path_factory):
-  """Runs an object store that this process sees, too."""
+  """Runs an object store, which this process and its children can reach."""
   with (
     object_store.running(tmp_path_factory.mktemp("store")) as environment,
     pytest.MonkeyPatch.context() as patch,
@@ -73,7 +73,7 @@ def test_records_in_the_store_equal_records_on_a_disk(workers, tmp_path):
   vocab_file = _put(f"{name}/vocab", VOCAB_FILE.read_bytes())
   _create_data(remote_text, vocab_file, f"{folder}/records", **workers)
   paths = files.glob_files(f"{folder}/records*")
-  assert len(paths) + 2 == len(files.list_folder(folder))
+  assert len(paths) + 2 == len(files.list_folder(folder))  # 2: text, vocab
   records = b"".join(map(_get, paths))
   assert records == (tmp_path / "records").read_bytes()
 

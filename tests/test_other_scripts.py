@@ -1,4 +1,4 @@
-"""Text of other scripts becomes sentences, a vocabulary and sentence pairs."""
+"""Hindi, Japanese and German text becomes sentences, a vocabulary and pairs."""
 
 import re
 from random import Random
@@ -46,7 +46,11 @@ def _write_prose(folder, language, documents=8, size=300):
 
 
 def _fraction_of_next(folder, **flags):
-  """Runs all programs; returns fraction of next sentences, count and text."""
+  """Makes sentences, a vocabulary and pairs from the files of a folder.
+
+  Returns the fraction of the pairs whose second sentence is the next one, the
+  number of pairs, and the sentences.
+  """
   text, vocabulary = folder / "sentences", folder / "vocab"
   log = programs.run(
     "split_sentences", input_file=folder / "*.txt", output_file=text
@@ -73,6 +77,7 @@ SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in PROSE][1:]
 def test_half_of_the_pairs_are_next_sentences(language, tmp_path):
   number = _write_prose(tmp_path, language)
   fraction, instances, text = _fraction_of_next(tmp_path)
-  assert len(text.split("\n")) == number + 8 + 1  # a blank line a document
+  # A blank line follows each of the 8 documents.
+  assert len(text.split("\n")) == number + 8 + 1
   assert instances > 500
   assert 0.45 < fraction < 0.55

@@ -1,4 +1,4 @@
-"""Packed examples have the losses and gradients of padded ones."""
+"""Packed examples have the losses and gradients of padded examples."""
 
 from dataclasses import replace
 
@@ -38,7 +38,7 @@ def _classes(sizes):
 def _tags(sizes):
   rng, batch = _tokens(sizes)
   mask = batch["input_mask"]
-  labels = rng.integers(-1, 3, mask.shape)  # some tokens have none
+  labels = rng.integers(-1, 3, mask.shape)  # -1: the token has no label
   return batch | {"label_ids": np.where(mask > 0, labels, -1)}
 
 
@@ -70,7 +70,7 @@ ROWS = Packing(LENGTH)
 OF_TOKENS = Packing(LENGTH, max_examples=LENGTH, token_labels=True)
 NO_PAIRS = {"next_sentence": False}
 MASKED_LM = losses.pretraining(**NO_PAIRS)
-# Examples, model and its arguments, objective, rows.
+# Columns: examples, model, arguments of the model, objective, rows.
 CASES = {
   "classification": (_classes, "classifier", {"num_labels": 3}, LABELS, ROWS),
   "tagging": (_tags, "tagger", {"num_tags": 3}, losses.tagging(), OF_TOKENS),
@@ -157,13 +157,13 @@ def test_the_plan_of_packing_depends_on_the_lengths():
     ({12: 50, 20: 10, 90: 3}, None, Packing(96, 6)),
     ({12: 50, 20: 10, 200: 3}, None, Packing(128, 7)),  # truncated to 128
     ({12: 50, 20: 10, 90: 3}, False, None),
-    ({40: 9, 64: 1}, None, Packing(128, 4)),  # a row of 64 would hold one
+    ({40: 9, 64: 1}, None, Packing(128, 4)),  # rows of 64 hold one example
     ({88: 40, 96: 10}, None, None),  # nothing to gain
     ({88: 40, 96: 10}, True, Packing(96, 2)),
   ):
     rows = batching.plan(lengths, 128, 16, is_packed)
     assert rows == expected
-    assert rows is None or type(rows.row_length) is int  # not NumPy's
+    assert rows is None or type(rows.row_length) is int  # and not np.int64
 
 
 def test_the_planned_number_of_rows_equals_the_packed_number():

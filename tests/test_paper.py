@@ -17,7 +17,8 @@ REFERENCE = re.compile(r"`([\w./]+\.(?:py|flags))(?::([\w.]+))?`")
 COMMANDS = re.findall(
   r"```python\n(.*?)```\n\n```text\n(.*?)```", ENGLISH, re.S
 )
-# Builds models of published sizes, which takes seconds and gigabytes.
+# Commands with this word build models of published sizes, which takes seconds
+# and gigabytes.
 LARGE = "count_params"
 
 
@@ -32,7 +33,7 @@ def _names(tree, prefix=""):
       yield from (prefix + t.id for t in node.targets if hasattr(t, "id"))
 
 
-def test_every_file_and_name_exists():
+def test_every_file_and_name_in_the_page_exists():
   references = REFERENCE.findall(ENGLISH)
   assert len(references) > 80
   for path, name in references:
@@ -43,7 +44,7 @@ def test_every_file_and_name_exists():
       assert name in _names(tree), f"{path}:{name}"
 
 
-def test_links_lead_to_headings():
+def test_links_lead_to_headings_that_exist():
   link = re.compile(r"\]\((\w[\w.]+\.md)(?:#([^)]+))?\)")
   for name, anchor in link.findall(ENGLISH + KOREAN):
     text = (ROOT / "docs" / name).read_text(encoding="utf-8")
@@ -66,7 +67,9 @@ def test_both_languages_have_the_same_references_and_commands():
   ],
   ids=range(1, len(COMMANDS) + 1),
 )
-def test_a_command_prints_its_output(code, output, monkeypatch):
+def test_a_command_prints_the_output_that_the_page_shows(
+  code, output, monkeypatch
+):
   monkeypatch.chdir(ROOT)
   with contextlib.redirect_stdout(io.StringIO()) as printed:
     exec(compile(code, "docs/paper.md", "exec"), {})

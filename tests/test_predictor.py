@@ -1,4 +1,4 @@
-"""Predictions of exports in Python: plain values, in order, for any batches."""
+"""Predictor: inputs, answers, errors and engines."""
 
 import functools
 import os
@@ -60,7 +60,7 @@ def test_errors_name_wrong_inputs(pairs, tagger):
     ("tokens is {'tokens': 'a'}: give a list", lambda: tagger({"tokens": "a"})),
     ("tokens is {'a'}: give a list of texts", lambda: tagger({"a"})),
     (r"tokens is array\('a'", lambda: tagger(np.array("a"))),
-    # A data frame gives such an array.
+    # A data frame of one column has an array like this.
     (r"tokens is array\(\[\['a'", lambda: tagger(np.array([["a"], ["b"]]))),
     (
       r"length: \{'text_a': 1, 'text_b': 2\}",
@@ -85,7 +85,7 @@ def test_errors_name_wrong_inputs(pairs, tagger):
       call()
 
 
-def test_texts_are_any_iterable(tagger, pairs):
+def test_texts_may_be_any_iterable(tagger, pairs):
   texts = ["a b", "c"]
   for given in (np.array(texts), iter(texts), dict.fromkeys(texts).keys()):
     assert tagger(given) == tagger(texts)
@@ -246,7 +246,7 @@ def test_a_gpu_is_visible_only_if_tensorflow_can_use_it(monkeypatch):
 
 
 class _Model:
-  """Answers with the number of the call."""
+  """A model that answers with the number of the call, and with the texts."""
 
   word_lists = frozenset()
 
@@ -265,7 +265,7 @@ class _Model:
 
 @pytest.fixture(name="opened")
 def _opened(monkeypatch):
-  """Replaces the models of folders and servers; notes what is opened."""
+  """Replaces the functions that open a model, and records the calls."""
   opened, model = stages.Events(), _Model(text=0)
   monkeypatch.setattr(opener, "open_model", opened.stage("folder", model))
   monkeypatch.setattr(opener, "load_answers", opened.stage("files", "answers"))
@@ -293,7 +293,9 @@ OPENED = [
 
 
 @pytest.mark.parametrize(("given", "named", "expected"), OPENED)
-def test_each_argument_reaches_the_model(opened, given, named, expected):
+def test_each_argument_is_used_to_open_the_model_or_is_refused(
+  opened, given, named, expected
+):
   if expected is None:
     with pytest.raises(ValueError, match=r"\w"):
       Predictor(*given, **named)

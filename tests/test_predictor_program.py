@@ -14,7 +14,7 @@ from storage import UserError
 
 
 class Model:
-  """Answers with the given texts, in the order of the inputs' names."""
+  """A model that answers with its texts, sorted by the inputs' names."""
 
   def __init__(self, **inputs):
     self.inputs, self.answers = inputs, self
@@ -32,8 +32,8 @@ Echo = partial(Model, text_a=0, text_b=0)
 Single = partial(Model, tokens=0)
 Choices = partial(Model, choices=1, sent1=0, sent2=0)
 Masks = partial(Model, text=0, text_pair=0)
-CHOSEN = [["c", "d"], "a", "b"]
-TAKEN = r"this model takes tokens=\[...\]"
+CHOICE_TEXTS = [["c", "d"], "a", "b"]
+TAKES_TOKENS = r"this model takes tokens=\[...\]"
 
 
 def _run(argv):
@@ -47,6 +47,8 @@ def _run(argv):
 
 @pytest.fixture(name="call")
 def _call(monkeypatch, capsys):
+  """Returns a function that runs the program and returns its answers."""
+
   def call(model, *argv, lines=()):
     opened = lambda path, engine: model()  # noqa: E731
     monkeypatch.setattr("tasks.open.open_model", opened)
@@ -78,9 +80,9 @@ def _texts(answers):
     (Single, "--text=x~y", ["x y"]),
     (Single, "--tokens=x~y", ["x y"]),
     (Masks, "--text=x --text_pair=y", ["x", "y"]),
-    (Choices, "--choices=c --sent1=a --sent2=b --choices=d", CHOSEN),
-    # The names of transformers stand for the two sentences.
-    (Choices, "--text=a --text_pair=b --choices=c --choices=d", CHOSEN),
+    (Choices, "--choices=c --sent1=a --sent2=b --choices=d", CHOICE_TEXTS),
+    # text and text_pair, as transformers calls them, become sent1 and sent2.
+    (Choices, "--text=a --text_pair=b --choices=c --choices=d", CHOICE_TEXTS),
   ],
 )
 def test_each_input_has_a_flag(call, model, argv, texts):
@@ -134,8 +136,8 @@ def test_long_inputs_show_progress(call, monkeypatch, log):
   often = partial(predictor.Progress, every=0.0)
   monkeypatch.setattr(predictor, "Progress", often)
   call(Single, "--batch_size=2", lines=['"a"'] * 3)
-  said = [message.partition(";")[0] for message in log.messages]
-  assert said == [f"answered {n} lines" for n in (1, 2, 3)]
+  starts = [message.partition(";")[0] for message in log.messages]
+  assert starts == [f"answered {n} lines" for n in (1, 2, 3)]
 
 
 def test_a_second_text_may_be_missing_in_some_lines(call):
@@ -161,7 +163,7 @@ def test_lines_with_different_numbers_of_choices_make_one_batch(call):
     (["--vocab_file=~/v"], ("auto", None, 30.0, {"vocab_file": "/ann/v"})),
   ],
 )
-def test_flags_are_arguments_of_the_predictor(monkeypatch, flags, expected):
+def test_flags_become_arguments_of_the_predictor(monkeypatch, flags, expected):
   def make(model, *given, **named):
     assert (model, *given, named) == ("/ann/m", *expected)
     raise OSError("opened")
@@ -196,12 +198,15 @@ def test_an_error_names_a_model_that_cannot_be_opened(model, message):
     ([r'"\ud800 a"'], r"1: .* is '\\ud800 a': give a text in UTF-8"),
     (["1"], "1 is not an object with tokens"),
     (["\n", '{"tokens": 1}'], "2: tokens.* is 1: give a text"),
-    (['{"other": "a"}'], rf"1: {TAKEN}, and no other"),
-    (['{"text_a": "a", "text_b": "b"}'], rf"1: {TAKEN}, and no text_a, text_b"),
+    (['{"other": "a"}'], rf"1: {TAKES_TOKENS}, and no other"),
+    (
+      ['{"text_a": "a", "text_b": "b"}'],
+      rf"1: {TAKES_TOKENS}, and no text_a, text_b",
+    ),
     (['{"tokens": ["a"]}'], "1: tokens.*give a text"),
   ],
 )
-def test_an_error_names_the_line(call, lines, message):
+def test_an_error_names_the_line_that_cannot_be_read(call, lines, message):
   with pytest.raises(UserError, match=f"line {message}"):
     call(Single, lines=lines)
 
@@ -223,7 +228,9 @@ def test_lines_before_an_error_are_answered(call, capsys):
     (Echo, "--text=x --text_a=y", "takes --text_a, --text_b"),
   ],
 )
-def test_an_error_names_the_command_line(call, model, flags, message):
+def test_an_error_says_that_the_command_line_is_wrong(
+  call, model, flags, message
+):
   with pytest.raises(UserError, match=f"^the command line: .*{message}"):
     call(model, *flags.split())
 
@@ -233,7 +240,7 @@ def test_a_text_flag_that_is_given_twice_is_refused(call):
     call(Single, "--tokens=x", "--tokens=y")
 
 
-def test_a_reader_that_stops_ends_the_program(call, monkeypatch):
+def test_the_program_ends_if_its_output_is_closed(call, monkeypatch):
   read, write = os.pipe()
   os.close(read)
   with os.fdopen(write, "w") as closed, pytest.raises(SystemExit, match="1"):

@@ -8,7 +8,7 @@ import pytest
 
 from tests.programs import ROOT
 
-# Most matches in 1,000 words of docstrings and comments.
+# The largest number of matches in 1,000 words of docstrings and comments.
 LIMITS = {
   r"\b(that|those|the ones?) (of|that|which)\b": 0.3,
   r"(?m)^(#\s*)?(Of|As|Else|By|Also|Nor)\b": 0.2,

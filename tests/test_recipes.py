@@ -23,7 +23,7 @@ def test_each_recipe_has_a_title_and_flags_of_its_program(name):
   words = shlex.split(fields["Command"])
   assert words[:2] == ["python", fields["Program"]]
   assert f"--flagfile=recipes/{name}" in words
-  there = programs.defaults(fields["Program"].removesuffix(".py"))
+  known = programs.defaults(fields["Program"].removesuffix(".py"))
   text = (table.HERE / name).read_text()
   given = [line for line in text.splitlines() if line.startswith("--")]
   assert given
@@ -32,8 +32,8 @@ def test_each_recipe_has_a_title_and_flags_of_its_program(name):
     if flag == "flagfile":
       assert value.removeprefix("recipes/") in HEADERS
       continue
-    is_negated = flag.removeprefix("no") in there and not value
-    assert flag in there or is_negated, word
+    is_negated = flag.removeprefix("no") in known and not value
+    assert flag in known or is_negated, word
 
 
 def test_the_readme_has_the_table_of_all_headers():
@@ -50,7 +50,7 @@ def test_a_header_must_be_complete(tmp_path):
 
 
 def _release(folder, **documents):
-  """Writes a question about documents, in the format of the release."""
+  """Writes a question about documents, in TriviaQA's format; returns paths."""
   answer = {"Value": "Ada Stone", "Aliases": ["A. Stone", "Stone", ""]}
   question = {"QuestionId": "tc_1", "Question": "Who?", "Answer": answer}
   question["EntityPages"] = [
@@ -74,7 +74,7 @@ def test_answers_are_searched_in_the_first_400_words(tmp_path):
   assert (last.answer.text, len(last.doc_tokens)) == ("Stone", 400)
 
 
-def test_unusable_files_are_reported(tmp_path):
+def test_files_without_a_usable_question_are_reported(tmp_path):
   paths = _release(tmp_path, Other="Nobody knows.")
   with pytest.raises(UserError, match=r"no document in .* has an answer"):
     triviaqa.convert(*paths)

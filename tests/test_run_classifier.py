@@ -1,4 +1,4 @@
-"""run_classifier.py from the command line: whole runs, own data, mistakes."""
+"""run_classifier.py as a command: runs from training to exports, sweeps."""
 
 import csv
 import json
@@ -29,10 +29,10 @@ def _run(**flags):
 
 
 def _sentences(number, seed):
-  """Yields pairs of a text and whether the text is praise.
+  """Yields pairs: a text, and True if the text is praise.
 
-  Two words in each text decide. A model learns the words from any start with
-  --learning_rate=0.005, whatever the rounding of the processor.
+  Two words in each text decide. With --learning_rate=0.005, a model learns the
+  words from any initial values and on any processor.
   """
   rng = random.Random(seed)
   for _ in range(number):
@@ -61,6 +61,7 @@ def _write(path, *rows):
 
 @pytest.fixture(scope="module", name="given")
 def _given(tmp_path_factory):
+  """Writes a model's files; returns flags of run_classifier.py."""
   folder = tmp_path_factory.mktemp("model")
   changes = {"max_position_embeddings": toy.T, "type_vocab_size": 2}
   changes |= {"initializer_range": 0.2}
@@ -75,6 +76,7 @@ def _given(tmp_path_factory):
 
 @pytest.fixture(scope="module", name="sst")
 def _sst(given, tmp_path_factory):
+  """Writes files of SST-2 with made-up texts; returns flags."""
   folder = tmp_path_factory.mktemp("SST-2")
   for name, number in (("train", 160), ("dev", 19)):
     rows = [(text, int(good)) for text, good in _sentences(number, name)]
@@ -86,6 +88,8 @@ def _sst(given, tmp_path_factory):
 
 @pytest.fixture(scope="module", name="trained")
 def _trained(sst, tmp_path_factory):
+  """Runs all stages once; returns the output folder and the log."""
+
   def train(output):
     flags = sst | EVERYTHING | {"output_dir": output}
     return _run(**flags, export_dir=output / "export", fused=True)
@@ -142,7 +146,7 @@ def test_the_three_files_of_predictions_agree(trained):
 
 @pytest.fixture(scope="module", name="several")
 def _several(given, tmp_path_factory):
-  """Trains with --multi_label; returns flags and output folder."""
+  """Trains with --multi_label; returns the data and the output folder."""
   data = tmp_path_factory.mktemp("labels")
   for name, number in (("train", 160), ("dev", 30)):
     rows = [
@@ -184,9 +188,9 @@ def test_texts_with_several_labels_are_learned_and_predicted(several):
   texts = [row[0] for row in programs.table(data / "test.tsv")[1:]]
   answers = Predictor(output)(texts)
   assert ["|".join(a["predicted"]) for a in answers] == [r[1] for r in rows]
-  said = np.array([row[2:] for row in rows], float)
+  written = np.array([row[2:] for row in rows], float)
   result = [answer["probabilities"] for answer in answers]
-  np.testing.assert_allclose(result, said, atol=1e-5)
+  np.testing.assert_allclose(result, written, atol=1e-5)
   with pytest.raises(ValueError, match="--multi_label=False, but the head"):
     Predictor(output, multi_label=False)
 
@@ -205,7 +209,7 @@ def test_an_encoder_without_a_head_is_refused(trained, sst, tmp_path):
 
 @pytest.mark.slow
 def test_a_student_learns_from_its_teacher(trained, sst, tmp_path):
-  # Every training text has the wrong label.
+  # Every training text has the wrong label, so the teacher must correct it.
   header, *rows = programs.table(sst["data_dir"] / "train.tsv")
   rows = ((text, 1 - int(label)) for text, label in rows)
   _write(tmp_path / "train.tsv", header, *rows)
@@ -247,7 +251,9 @@ def _export(flags, folder):
 
 
 @pytest.mark.slow
-def test_a_command_file_repeats_a_run_with_strange_names(sst, tmp_path):
+def test_command_flags_repeats_a_run_with_special_characters_in_names(
+  sst, tmp_path
+):
   column = "the \"text\", = 'it'\nof\ta film"
   data = tmp_path / "a b, c=d"
   data.mkdir()
@@ -268,7 +274,7 @@ def test_a_command_file_repeats_a_run_with_strange_names(sst, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_command_file_repeats_a_sweep_and_its_trials(sst, tmp_path):
+def test_command_flags_repeats_a_sweep_and_each_trial(sst, tmp_path):
   flags = sst | {"learning_rate": "1e-3,5e-3", "num_train_epochs": 0.1}
   del flags["seed"]
   output, again = tmp_path / "out", tmp_path / "again"

@@ -13,8 +13,8 @@ from tasks.ner import examples
 from tasks.ner.schemes import recognize
 from tests import programs, shared, small_model
 
-# Each word has one tag. The last entry is two names: nothing else puts two
-# names of one type next to each other.
+# Each word has one tag. The last entry is two names of one type. Two such names
+# are next to each other nowhere else.
 NAMES = (
   ("Ann Lee", "B-PER I-PER"),
   ("Ben Kay", "B-PER I-PER"),
@@ -49,6 +49,7 @@ def _write(path, sentences, line="{} {}"):
 
 @pytest.fixture(scope="module", name="given")
 def _given(tmp_path_factory):
+  """Writes a model's files and tag files; returns flags of run_ner.py."""
   folder = tmp_path_factory.mktemp("given")
   model = small_model.write(folder, VOCABULARY, num_hidden_layers=2)
   for name, number in (("train", 80), ("dev", 30)):
@@ -66,6 +67,7 @@ def _given(tmp_path_factory):
 
 @pytest.fixture(scope="module", name="trained")
 def _trained(given, tmp_path_factory):
+  """Trains, evaluates and predicts once; returns output folder and log."""
   flags = given | {"test_file": given["dev_file"], "keep_best": True}
   flags |= {"do_train": True, "do_eval": True, "do_predict": True}
   return shared.trained(tmp_path_factory, "run_ner", **flags)
@@ -111,7 +113,7 @@ def test_a_saved_tagger_predicts_words_without_tags(trained, given, tmp_path):
   assert np.mean(np.equal(result, gold)) > 0.9
 
 
-def test_scores_are_the_same_in_another_scheme(trained, given, tmp_path):
+def test_scores_are_the_same_in_another_tag_scheme(trained, given, tmp_path):
   output = shutil.copytree(trained[0], tmp_path / "run")
   expected = programs.results(output)
   bio = recognize(["B-PER", "I-PER", "B-LOC", "I-LOC", "O"])

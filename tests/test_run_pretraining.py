@@ -1,4 +1,4 @@
-"""run_pretraining.py from the command line: whole runs, wrong flags."""
+"""run_pretraining.py as a command: results, files and variants."""
 
 import json
 import re
@@ -28,6 +28,7 @@ def _given(tmp_path_factory):
 
 @pytest.fixture(scope="module", name="trained")
 def _trained(given, tmp_path_factory):
+  """Trains and evaluates once; returns the output folder and the log."""
   flags = {"num_train_steps": 40, "save_checkpoints_steps": 15, "seed": 1}
   flags |= {"eval_steps": 40, "max_eval_steps": 5, "keep_checkpoint_max": 3}
   flags |= {"do_train": True, "do_eval": True, "fused": True}
@@ -48,7 +49,7 @@ def test_a_run_trains_and_evaluates(trained):
   assert results["masked_lm_loss"] < 0.95 * np.log(toy.V)
 
 
-def test_a_run_leaves_the_files_of_the_original(trained):
+def test_a_run_leaves_the_same_files_as_the_original(trained):
   output, _ = trained
   saved = {path.stem for path in output.glob("model.ckpt*.index")}
   assert saved == {f"model.ckpt-{step}" for step in (15, 30, 40)}
@@ -56,7 +57,7 @@ def test_a_run_leaves_the_files_of_the_original(trained):
     assert list(output.glob(pattern)), pattern
 
 
-def test_a_later_evaluation_has_the_same_results(trained, given, tmp_path):
+def test_a_later_evaluation_gives_the_same_results(trained, given, tmp_path):
   output = shutil.copytree(trained[0], tmp_path / "run")
   before = programs.results(output)
   flags = given | {"eval_file": given["input_file"], "max_eval_steps": 5}
@@ -67,9 +68,9 @@ def test_a_later_evaluation_has_the_same_results(trained, given, tmp_path):
   assert programs.results(output) == before
 
 
-def test_run_json_has_what_a_repetition_needs(trained, given):
+def test_run_json_has_the_flags_the_seed_and_the_data_of_a_run(trained, given):
   [entry] = json.loads((trained[0] / "run.json").read_text())
-  # The default optimizer is listed, too.
+  # Flags with default values are listed, too.
   expected = {"learning_rate": 0.01, "num_train_steps": 40}
   assert entry["flags"].items() >= (expected | {"optimizer": "adamw"}).items()
   assert entry["seed"] == 1
@@ -89,7 +90,7 @@ def test_tensorboard_has_the_flags_and_the_metrics(trained):
   lines = report.read_metrics(str(trained[0]))
   steps = [line["step"] for line in lines if "gradient_norm" in line]
   assert steps == sorted(set(steps))
-  # A line is a mean over steps, for which TensorBoard has several parts.
+  # A line of metrics.jsonl has means of values that TensorBoard has one by one.
   for name in ("loss", "masked_lm_accuracy", "learning_rate", "gradient_norm"):
     parts = values[name].values()
     numbers = [line[name] for line in lines if name in line]
@@ -128,7 +129,7 @@ def test_recipes_pass_a_dry_run(given, recipe):
 
 
 @pytest.mark.slow
-def test_the_last_command_that_trained_is_saved(given, tmp_path):
+def test_command_flags_has_the_last_command_that_trained(given, tmp_path):
   flags = given | {"output_dir": tmp_path / "out", "num_train_steps": 4}
   flags |= {"do_eval": True, "max_eval_steps": 2}
   _run(**flags, stop_at_step=1)

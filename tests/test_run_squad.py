@@ -1,4 +1,4 @@
-"""run_squad.py from the command line, on questions of our own."""
+"""run_squad.py as a command, on a few easy questions."""
 
 import json
 import shutil
@@ -27,7 +27,7 @@ def _questions(**more):
 
 
 def _one_by_one():
-  """Yields a sentence for each question, so that answers are soon learned."""
+  """Yields a paragraph of one sentence for each question."""
   sentences = CONTEXT.replace(". ", ".|").split("|")
   for sentence, question in zip(sentences, _questions(), strict=True):
     [answer] = question["answers"]
@@ -37,6 +37,7 @@ def _one_by_one():
 
 @pytest.fixture(scope="module", name="given")
 def _given(tmp_path_factory):
+  """Writes files of SQuAD 1.1 and 2.0 and a model; returns flags."""
   folder = tmp_path_factory.mktemp("given")
   none = {"id": "q-none", "question": "What kite has Ann ?", "answers": []}
   none["is_impossible"] = True
@@ -62,6 +63,7 @@ def _given(tmp_path_factory):
 
 @pytest.fixture(scope="module", name="trained")
 def _trained(given, tmp_path_factory):
+  """Trains and predicts once; returns the output folder."""
   flags = given | {"num_train_epochs": 40, "learning_rate": 0.01}
   output, _ = shared.trained(
     tmp_path_factory, "run_squad", **flags, do_train=True
@@ -105,7 +107,7 @@ def test_a_saved_model_answers_without_training_again(trained, given, tmp_path):
 
 
 @pytest.mark.slow
-def test_version_2_saves_the_best_threshold(given, tmp_path):
+def test_squad_2_saves_the_best_threshold(given, tmp_path):
   file = given["predict_file"].with_name("v2.json")
   flags = given | dict.fromkeys(("train_file", "predict_file"), file)
   flags |= {"output_dir": tmp_path, "version_2_with_negative": True}

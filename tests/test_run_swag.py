@@ -1,4 +1,4 @@
-"""run_swag.py from the command line: only one ending makes sense."""
+"""run_swag.py as a command, on sentences of which one ending makes sense."""
 
 import csv
 import json
@@ -59,12 +59,13 @@ def _given(tmp_path_factory):
 
 @pytest.fixture(scope="module", name="trained")
 def _trained(given, tmp_path_factory):
+  """Trains and evaluates once; returns the output folder and the log."""
   flags = given | {"eval_steps": 20, "keep_best": True}
   flags |= {"do_train": True, "do_eval": True}
   return shared.trained(tmp_path_factory, "run_swag", **flags)
 
 
-def test_a_model_chooses_among_another_number_of_endings(trained):
+def test_a_model_trained_with_three_endings_chooses_among_four(trained):
   output, log = trained
   results = programs.results(output)
   assert sorted(results) == ["eval_accuracy", "eval_loss", "global_step"]

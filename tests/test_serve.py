@@ -55,13 +55,13 @@ def test_flags_reach_the_server(folders, tmp_path, capfd, request):
   for number in (2, 3):
     (tmp_path / f"m/{number}").symlink_to(folder)
   (tmp_path / "slow/1/model_float16.tflite").touch()
-  os.mkfifo(tmp_path / "slow/1/task.json")  # loading never ends
+  os.mkfifo(tmp_path / "slow/1/task.json")  # this model is never loaded
   # Ignore SIGHUP like nohup: a closed terminal must not end the server.
   before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
   request.addfinalizer(lambda: signal.signal(signal.SIGHUP, before))
   program, port = client.start(
     tmp_path / "m",
-    f"--model=other={folder}",  # texts are counted separately
+    f"--model=other={folder}",  # /metrics counts each model's texts
     f"--model={tmp_path}/slow",
     *FLAGS.split(),
   )

@@ -1,7 +1,7 @@
 """requirements-serve.txt is all that an export of LiteRT files needs.
 
-The tests make an environment that has only the packages that the file names,
-and the packages that these need. Links to installed packages save a download.
+The tests make an environment that has only the packages in the file, and the
+packages that these require. Links to installed packages save a download.
 """
 
 import json

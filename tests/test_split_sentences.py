@@ -1,4 +1,4 @@
-"""split_sentences.py: each file becomes a document."""
+"""split_sentences.py turns prose, articles and books into documents."""
 
 import json
 
@@ -13,7 +13,7 @@ def _split(path, **flags):
   return programs.run("split_sentences", **flags), output.read_text("utf-8")
 
 
-def test_a_file_is_a_document(tmp_path):
+def test_each_file_becomes_a_document(tmp_path):
   (tmp_path / "a.txt").write_text("\ufeffOne. Two\nlines.\n\nThree.")
   (tmp_path / "b.txt").write_bytes(b"Four.\r\nFive.\r\n")
   _, text = _split(tmp_path / "*.txt")
@@ -90,7 +90,7 @@ It is crushed, washed and smelted (see "Smelting").
 """
 
 
-def test_articles_become_documents_of_passages(tmp_path):
+def test_wikipedia_articles_become_documents_of_passages(tmp_path):
   (tmp_path / "wiki_00").write_text(ARTICLES, encoding="utf-8")
   articles = ARTICLES.split("</doc>\n")[:-1]
   rows = [{"text": text.partition("\n")[2]} for text in articles]
@@ -136,7 +136,7 @@ The licence goes on.
 """
 
 
-def test_a_book_becomes_its_passages(tmp_path):
+def test_a_book_becomes_a_document_of_its_prose(tmp_path):
   (tmp_path / "book").write_text(BOOK)
   log, text = _split(tmp_path / "book", source="books")
   assert text.splitlines() == [

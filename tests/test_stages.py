@@ -1,4 +1,4 @@
-"""What training programs read, check and pass on, stage by stage."""
+"""Training programs read, check and pass on the data of each stage."""
 
 import itertools
 import json
@@ -22,18 +22,18 @@ LOADED = 9  # step of the checkpoint that a run loads
 # --- Fine-tuning -------------------------------------------------------------
 
 
-def _squad_file(path, *questions):
-  """Writes questions, each with the text of its answer, or None."""
-  asked = [
+def _squad_file(path, *answers):
+  """Writes a question for each of `answers`; None is no answer."""
+  questions = [
     {
       "id": str(number),
       "question": path.name,
       "answers": [{"text": "b", "answer_start": 2}] * (answer is not None),
       "is_impossible": answer is None,
     }
-    for number, answer in enumerate(questions)
+    for number, answer in enumerate(answers)
   ]
-  paragraph = {"context": "a b", "qas": asked}
+  paragraph = {"context": "a b", "qas": questions}
   path.write_text(json.dumps({"data": [{"paragraphs": [paragraph]}]}))
   return str(path)
 
@@ -56,7 +56,8 @@ def _texts(path, *labels):
   path.write_text(f"text\tlabel\n{rows}")
 
 
-# The splits of a program, the file of a split, and what writes the file.
+# Columns: splits of a program, name of a split's file, function that writes a
+# split's file.
 READERS = {
   "run_swag": (NAMES, "{}.jsonl", lambda path: _table(path, _label(path, "1"))),
   "run_ner": (NAMES, "{}.txt", lambda path: _tagged(path, _label(path, "O"))),
@@ -95,7 +96,7 @@ def test_each_program_reads_only_the_files_of_its_stages(tmp_path, program):
     assert all(name in str(task.examples[name][0]) for name in names)
 
 
-def test_a_training_of_version_1_needs_all_answers(tmp_path):
+def test_training_for_squad_1_needs_an_answer_for_each_question(tmp_path):
   path = _squad_file(tmp_path / "train", "b", None)
   args = programs.arguments("run_squad", do_train=True, train_file=path)
   with pytest.raises(ValueError, match="question 1 has no answers"):
@@ -107,7 +108,7 @@ def test_a_training_of_version_1_needs_all_answers(tmp_path):
 @pytest.mark.parametrize(
   ("flags", "is_refused"),
   [
-    ({"do_predict": True}, False),  # no scores
+    ({"do_predict": True}, False),  # predictions without scores
     ({"do_train": True, "do_predict": True}, False),
     ({"do_train": True, "keep_best": True}, True),
     ({"do_train": True, "eval_steps": 3}, True),
@@ -115,7 +116,9 @@ def test_a_training_of_version_1_needs_all_answers(tmp_path):
     ({"do_predict": True, "keep_best": True, "eval_steps": 3}, False),
   ],
 )
-def test_a_training_that_evaluates_needs_answers(tmp_path, flags, is_refused):
+def test_evaluating_while_training_needs_an_answer_for_each_question(
+  tmp_path, flags, is_refused
+):
   train = _squad_file(tmp_path / "train", "b")
   dev = _squad_file(tmp_path / "dev", "b", None)
   args = programs.arguments(
@@ -129,7 +132,9 @@ def test_a_training_that_evaluates_needs_answers(tmp_path, flags, is_refused):
 
 
 @pytest.mark.parametrize("changes", [{}, {"ensemble": 1}, {"num_seeds": 1}])
-def test_a_sweep_predicts_to_fit_a_threshold(tmp_path, log, changes):
+def test_a_sweep_with_an_ensemble_predicts_to_fit_a_threshold(
+  tmp_path, log, changes
+):
   path = _squad_file(tmp_path / "dev", "b")
   flags = {"do_train": True, "do_export": True, "version_2_with_negative": True}
   flags |= {"train_file": path, "predict_file": path}
@@ -163,7 +168,7 @@ def _classifier(tmp_path):
     (False, 2, True, False),
   ],
 )
-def test_missing_thresholds_are_fitted(
+def test_missing_thresholds_of_labels_are_fitted(
   tmp_path, classifier, log, has_dev, do_train, ensemble, is_known, fits
 ):
   if not has_dev:
@@ -204,7 +209,7 @@ def test_only_training_checks_the_labels_of_a_teacher(tmp_path, classifier):
     (False, False, True),
   ],
 )
-def test_a_trained_model_reads_texts_or_pairs_as_in_training(
+def test_a_model_trained_with_pairs_reads_no_single_texts_or_vice_versa(
   tmp_path, monkeypatch, column, trained, do_train, is_own, is_checked
 ):
   folder = tmp_path / ("out" if is_own else "start")
@@ -229,13 +234,13 @@ def test_a_trained_model_reads_texts_or_pairs_as_in_training(
 
 # --- Pre-training ------------------------------------------------------------
 
-# Evaluation steps of a training of LOADED steps, by --eval_steps.
+# Maps --eval_steps to the steps at which a training of LOADED steps evaluates.
 EVALUATIONS = {0: [], 4: [4, 8], 3: [3, 6, 9]}
 
 
 @pytest.fixture(name="pretrainer")
 def _pretrainer(monkeypatch, tmp_path):
-  """Returns events and `main` of run_pretraining.py, with stand-ins."""
+  """Returns the calls of stand-ins, and `main` of run_pretraining.py."""
   monkeypatch.chdir(tmp_path)  # the stages write run.html into "out"
   events = stages.Events()
 
@@ -285,7 +290,9 @@ def _pretrainer(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("eval_steps", EVALUATIONS)
-def test_run_pretraining_has_stages_in_order(tmp_path, pretrainer, eval_steps):
+def test_run_pretraining_runs_its_stages_in_order(
+  tmp_path, pretrainer, eval_steps
+):
   events, main = pretrainer
   model = "NSP True"
   for trains, evaluates, exports, has_file in itertools.product(

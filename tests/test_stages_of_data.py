@@ -1,4 +1,4 @@
-"""The stages of programs that do not train, as the flags choose them."""
+"""Flags choose the stages of programs that do not train."""
 
 import sys
 from dataclasses import replace
@@ -25,6 +25,7 @@ def _events():
 
 @pytest.fixture(name="files")
 def _files(tmp_path):
+  """Writes a text and a model's files; returns the model's flags."""
   (tmp_path / "text").write_text("a b\n\nb a\n")
   paths = small_model.write(
     tmp_path, [*SPECIAL_TOKENS, "a", "b"], num_hidden_layers=3
@@ -83,21 +84,23 @@ def test_features_are_exported_and_extracted(
 @pytest.mark.parametrize(
   ("given", "layers", "expected"),
   [
-    ((), "-1,-2,-3,-4", "-1,-2,-3"),  # only three layers
+    ((), "-1,-2,-3,-4", "-1,-2,-3"),  # the model has three layers
     (["layers"], "-1,-2,-3,-4", "-1,-2,-3,-4"),
     (["layers"], "0", "0"),
     (["layers"], "0,1,2,0,1", "0,1,2,0,1"),
   ],
 )
-def test_layers_of_the_flag_override_the_default(given, layers, expected):
+def test_default_layers_fit_the_model_but_given_layers_do_not_change(
+  given, layers, expected
+):
   module = stages.program("extract_features")
   config = small_model.config(7, num_hidden_layers=3)
   args = programs.arguments("extract_features", given, layers=layers)
   assert module.with_default_layers(args, config).layers == expected
 
 
-# Flags of create_pretraining_data.py, and the function that they call.
-ENGINES = [
+# Flags of create_pretraining_data.py, and the call that writes the records.
+WRITERS = [
   ({}, ("write_in_memory",)),
   ({"num_workers": 1}, ("write_shards", 1)),
   ({"num_workers": 3}, ("write_shards", 3)),
@@ -107,9 +110,9 @@ ENGINES = [
 ]
 
 
-@pytest.mark.parametrize(("flags", "call"), ENGINES)
+@pytest.mark.parametrize(("flags", "call"), WRITERS)
 @pytest.mark.parametrize("deduplicate", [False, True])
-def test_each_way_to_make_records_gets_the_flags(
+def test_each_writer_of_records_receives_the_flags(
   tmp_path, monkeypatch, events, files, flags, call, deduplicate
 ):
   beam = SimpleNamespace(outputs=lambda output: [])
@@ -148,8 +151,7 @@ def test_each_way_to_make_records_gets_the_flags(
   assert config.instance_config.dupe_factor == 7
 
 
-# Input format, flags, output format and head.
-
+# Columns: input format, flags, output format, head.
 CONVERSIONS = [
   (HUGGING_FACE, {}, ORIGINAL, "tagging"),
   (HUGGING_FACE, {"output_format": ORIGINAL}, ORIGINAL, "tagging"),
@@ -164,7 +166,7 @@ CONVERSIONS = [
 ]
 
 
-# Flags that the readers of the formats take, with values.
+# Flags, with values, that the reader of each format takes.
 OPTIONS = {
   HUGGING_FACE: {},
   ORIGINAL: {"bert_config_file": "c", "use_moving_averages": True},

@@ -1,4 +1,4 @@
-"""Programs that read texts: accepted texts, models and files."""
+"""Texts and files that programs read, refuse and write."""
 
 import collections
 from types import SimpleNamespace
@@ -23,7 +23,7 @@ from tests import programs, stages
     ({"text": ["[MASK] a"]}, "[MASK] b\n", ["[MASK] a", "[MASK] b"]),
     ({"text": ["a"], "text_pair": "b"}, None, ["a"]),
     ({"text": ["a"], "text_pair": "b"}, "c\n[MASK]\n", ["a", "c", "[MASK]"]),
-    ({"text": ["a"], "text_pair": ""}, None, None),  # no second text
+    ({"text": ["a"], "text_pair": ""}, None, None),  # "" is no second text
     ({"text": ["[MASK]"], "text_pair": ""}, None, ["[MASK]"]),
     ({"text": ["[MASK]", "a"]}, None, None),
     ({"text": []}, "\n \n", None),
@@ -70,7 +70,9 @@ CHOICES = {"text": "a", "text_pair": "b", "choices": ["c", ""]}
     ),
   ],
 )
-def test_texts_of_a_page_have_names_of_the_inputs(flags, inputs, expected):
+def test_visualize_gives_each_text_the_name_of_a_model_input(
+  flags, inputs, expected
+):
   optional = frozenset(["text_pair"]) & {*inputs}
   answers = SimpleNamespace(inputs=dict.fromkeys(inputs, 0), optional=optional)
   args = programs.arguments("visualize", model="m", **flags)
@@ -91,7 +93,7 @@ def test_texts_of_a_page_have_names_of_the_inputs(flags, inputs, expected):
     ("{0}/en,{0}/is", 1.0, False),
     ("{0}/en,{0}/is", 0.5, True),
     (" {0}/en , ,{0}/is,", 0.5, True),
-    ("{0}/*", 0.5, False),  # one source
+    ("{0}/*", 0.5, False),  # a pattern is one source
     ("{0}/en,{0}/is", 0.0, True),
   ],
 )
@@ -140,7 +142,7 @@ def test_a_preset_has_the_size_of_the_learned_vocabulary(
 
 @pytest.fixture(name="progress")
 def _progress(monkeypatch):
-  """Sums the work that each task has done."""
+  """Sums the work that the Progress of each task reports."""
   done = collections.Counter()
   add = Progress.add
 

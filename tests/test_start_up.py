@@ -16,8 +16,8 @@ from tests.programs import ROOT
 
 MODULES = {"bert", "bert_packages", "setup"}
 PROGRAMS = sorted({path.stem for path in ROOT.glob("*.py")} - MODULES)
-# Seconds of processor time, more on a busy machine. The import of TensorFlow
-# alone takes four or more.
+# Seconds of processor time; a slow machine may take longer. The import of
+# TensorFlow alone takes four seconds or more.
 LIMIT = 1.5
 # Runs a program as Python would, then prints whether TensorFlow was imported.
 START = """
@@ -49,7 +49,7 @@ OTHERS = {
 
 
 def _slowness():
-  """Returns by which factor, at least 1, this machine is slower than usual."""
+  """Returns how many times slower than usual this machine is, at least 1."""
   seconds = []
   for _ in range(3):
     begin = time.thread_time()
@@ -165,7 +165,7 @@ def test_the_flag_version_needs_no_required_flag(program):
   assert versions["bert"] in heading
 
 
-# All programs parse flags with the same function.
+# One program is enough, because all parse flags with the same function.
 def test_wrong_and_missing_flags_give_one_line():
   for flags, message in (
     (["--bert_confg_file=x"], "Unknown command line flag 'bert_confg_file'"),
@@ -183,7 +183,7 @@ def test_importing_the_predictor_silences_tensorflow(tmp_path):
   environment = {**os.environ}
   environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
   done = programs.python(["-c", script], env=environment)
-  assert done.stderr.startswith("Traceback")  # a bug, not a mistake
+  assert done.stderr.startswith("Traceback")  # no line of TensorFlow before
   assert "name an export" in done.stderr
 
 

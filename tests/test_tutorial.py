@@ -1,4 +1,4 @@
-"""The notebook: its committed outputs, and a whole run."""
+"""tutorial.ipynb has outputs without errors, and runs."""
 
 import nbformat
 import pytest
@@ -41,6 +41,6 @@ def test_the_notebook_runs(tmp_path):
   client = nbclient.NotebookClient(
     notebook, timeout=1800, resources=resources, coalesce_streams=True
   )
-  client.execute()  # raises an error of a cell
+  client.execute()  # raises the error of a cell that fails
   assert len(_outputs(notebook)) == before
   assert (tmp_path / "tutorial/errors.csv").read_text().startswith("probab")

@@ -20,6 +20,7 @@ SIZES = {"num_hidden_layers": 2, "max_position_embeddings": 40}
 
 @pytest.fixture(name="folder", scope="module")
 def _folder(tmp_path_factory):
+  """Writes a pre-trained model; returns the folder."""
   return _write(tmp_path_factory.mktemp("visualize"), models.pretrainer)
 
 
@@ -34,6 +35,7 @@ def _write(folder, make, **changes):
 
 @pytest.fixture(name="html", scope="module")
 def _html(folder):
+  """Runs visualize.py once; returns the path of the page."""
   path = folder / "p.html"
   text = "ax [MASK] </script><script>document.title='x'"
   texts = {"text": text, "text_pair": "하 a"}
@@ -136,7 +138,7 @@ def test_the_page_works_without_network(html, tmp_path):
     assert name == "Layer 1, mean of heads"
 
 
-# Collects the numbers of the matrix's rows that have a label.
+# A script that collects the rows of the matrix which have a label.
 NAMED = """
   const named = [];
   CanvasRenderingContext2D.prototype.fillText = (_, x, y) => {

@@ -1,4 +1,4 @@
-"""The wheel: one package, beside a user's own data.py."""
+"""The installed package works, even if a user has a module named data."""
 
 import json
 import os

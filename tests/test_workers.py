@@ -1,4 +1,4 @@
-"""Several processes train one model, and end if one of them ends."""
+"""Several workers train one model, end together, and are started by scripts."""
 
 import json
 import os
@@ -27,6 +27,7 @@ STEPS = 20
 
 @pytest.fixture(scope="module", name="given")
 def _given(tmp_path_factory):
+  """Writes records, one file without an index; returns flags to train."""
   folder = tmp_path_factory.mktemp("workers")
   toy.write_records(str(folder / "a.tfrecord"), 64)
   toy.write_records(str(folder / "b.tfrecord"), 64, seed=1)
@@ -76,7 +77,7 @@ def _losses(folder):
 
 
 @pytest.mark.slow
-def test_two_workers_train_as_one_does(given, tmp_path):
+def test_two_workers_train_like_one(given, tmp_path):
   # Each step saves a checkpoint and logs a line of metrics.
   given = given | {"learning_rate": 0.001, "save_checkpoints_steps": 1}
   given |= {"do_eval": True, "eval_batch_size": 7}
@@ -91,7 +92,7 @@ def test_two_workers_train_as_one_does(given, tmp_path):
   for worker, log in zip(workers, logs, strict=True):
     assert worker.returncode == 0, log
     assert "WARNING" not in log
-  # The chief scans the file without an index for both workers.
+  # b.tfrecord has no index, so the chief worker scans the file for both.
   assert ["scanned" in log for log in logs] == [True, False], logs
   shared.assert_same_checkpoint(
     tmp_path / "two", tmp_path / "one", toy.WITHOUT_EFFECT, atol=1e-5

@@ -1,4 +1,4 @@
-"""Ctrl-C ends a program with one line at any moment."""
+"""A program that is interrupted by Ctrl-C prints one line, at any moment."""
 
 import signal
 
@@ -8,7 +8,7 @@ from tests import programs
 
 
 def _obey_interrupts():
-  """Enables Ctrl-C, which background commands ignore."""
+  """Makes a child obey Ctrl-C, even if the tests run in the background."""
   signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
@@ -24,7 +24,7 @@ def main(args):
     try:
       interrupt()
     except KeyboardInterrupt:
-      raise ImportError("of a module in C")
+      raise ImportError("some modules in C replace the exception")
   try:
     interrupt()
   finally:
@@ -62,7 +62,9 @@ assert signal.getsignal(signal.SIGINT) is before
   ("handler", "modules"),
   [(signal.SIG_IGN, []), (signal.SIG_DFL, ["__mp_main__"])],
 )
-def test_a_background_process_ignores_interrupts(handler, modules):
+def test_background_and_worker_processes_keep_their_handler_of_interrupts(
+  handler, modules
+):
   done = programs.python(
     ["-c", IN_BACKGROUND, *modules],
     preexec_fn=lambda: signal.signal(signal.SIGINT, handler),
@@ -115,7 +117,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
     ("predictor", "tasks.open"),
   ],
 )
-def test_a_program_is_interrupted_while_it_imports(name, module):
+def test_an_interrupt_during_an_import_prints_one_line(name, module):
   argv = [f"{name}.py", module]
   done = programs.python(
     ["-c", f"import sys; sys.argv = {argv}\n{IMPORTING}"],

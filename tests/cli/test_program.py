@@ -1,4 +1,4 @@
-"""Errors, --help and logs of programs, and the tricks of start_up.py."""
+"""Errors, --help and logs of programs, and the functions of start_up.py."""
 
 import ctypes
 import logging
@@ -42,13 +42,13 @@ def test_a_users_mistake_gives_one_line_and_a_traceback_only_on_request():
     "import os; os.write(-1, b'')",  # an OSError without a path
   ],
 )
-def test_defects_keep_their_traceback(body):
+def test_a_bug_prints_a_traceback(body):
   done = _run(body)
   assert done.returncode == 1
   assert "Traceback" in done.stderr
 
 
-def test_an_oserror_with_a_path_is_a_mistake_of_the_user():
+def test_an_oserror_with_a_path_counts_as_a_mistake_of_the_user():
   with pytest.raises(NotADirectoryError) as caught:
     os.makedirs("/dev/null/folder")
   assert program.is_user_error(caught.value)
@@ -56,7 +56,7 @@ def test_an_oserror_with_a_path_is_a_mistake_of_the_user():
 
 @dataclass(frozen=True, kw_only=True)
 class Program(Settings):
-  """One flag of each type."""
+  """Settings of a program with one flag of each type."""
 
   text: str = common(None, "A text.", required=True)
   do_train: bool = common(False, "Train. " * 12)
@@ -78,7 +78,9 @@ class Program(Settings):
     ("--text=x", None),
   ],
 )
-def test_values_that_no_flag_takes_are_refused(argument, message):
+def test_an_empty_required_text_and_nonfinite_numbers_are_refused(
+  argument, message
+):
   values = flags.FlagValues()
   settings.define(Program, values)
   values(["program", "--text=x", argument])
@@ -90,8 +92,9 @@ def test_values_that_no_flag_takes_are_refused(argument, message):
   assert str(caught.value) == message
 
 
-@pytest.fixture(name="own_flags")
-def _own_flags(monkeypatch):
+@pytest.fixture(name="program_flags")
+def _program_flags(monkeypatch):
+  """Replaces absl's FLAGS by the flags of Program."""
   values = flags.FlagValues()
   settings.define(Program, values)
   monkeypatch.setattr(flags, "FLAGS", values)
@@ -104,18 +107,20 @@ def _own_flags(monkeypatch):
     ("--rate=x", "flag --rate=x: expected a number"),
     ("--do_train=x", "flag --do_train=x: expected true or false"),
     ("--rate=1", "missing: --text"),
-    # An en dash, as on web pages.
+    # Web pages may show a hyphen as an en dash.
     ("–text=x", "missing: --text; '–text=x' begins with another dash than '-'"),
   ],
 )
-def test_an_error_says_what_a_flag_takes(own_flags, capsys, argument, message):
+def test_an_error_says_what_a_flag_takes_or_which_flag_is_missing(
+  program_flags, capsys, argument, message
+):
   with pytest.raises(SystemExit, match="1"):
     program._parse(Program, ["program", argument])
   line = f"ERROR: {message} (--help lists all flags)\n"
   assert capsys.readouterr().err == line
 
 
-def test_a_file_of_flags_may_begin_with_a_byte_order_mark(own_flags, tmp_path):
+def test_a_flagfile_may_begin_with_a_byte_order_mark(program_flags, tmp_path):
   path = tmp_path / "x.flags"
   path.write_text("\ufeff--text=a\r\n--number=3\r\n", encoding="utf-8")
   assert program._parse(Program, ["program", f"--flagfile={path}"]) == [
@@ -152,7 +157,9 @@ Devices, processes and precision:
 
 
 @pytest.mark.parametrize("argument", ["--help", "-help", "--helpshort", "-h"])
-def test_help_has_types_and_defaults(own_flags, monkeypatch, capsys, argument):
+def test_help_groups_flags_and_shows_defaults(
+  program_flags, monkeypatch, capsys, argument
+):
   monkeypatch.setattr(program.signal, "signal", lambda *_: None)
   monkeypatch.setattr(sys.modules["__main__"], "__doc__", "Does it.\n")
   with pytest.raises(SystemExit, match="0"):
@@ -174,10 +181,10 @@ def test_log_lines_have_the_time_and_the_text():
   assert done.returncode == 0
 
 
-# --- TensorFlow and Keras without log lines and unused libraries
+# --- start_up.py silences TensorFlow and hides libraries that Keras can lack
 
 
-def test_the_log_level_of_the_user_is_not_changed(monkeypatch):
+def test_tensorflow_is_silent_unless_the_user_sets_a_log_level(monkeypatch):
   monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL")
   start_up.silence_tensorflow()
   assert os.environ["TF_CPP_MIN_LOG_LEVEL"] == "3"

@@ -1,4 +1,4 @@
-"""Settings: flags from dataclasses, values, copies, files."""
+"""Settings: dataclasses that declare flags, and checks of files and folders."""
 
 import os
 from dataclasses import FrozenInstanceError, dataclass
@@ -90,7 +90,7 @@ def test_a_swept_flag_keeps_all_its_values():
   assert (values.rate, values.several) == (0.5, {"rate": (0.5, 0.25)})
 
 
-def test_home_is_expanded_in_paths_but_not_in_texts(monkeypatch):
+def test_a_tilde_is_expanded_in_paths_but_not_in_texts(monkeypatch):
   monkeypatch.setenv("HOME", "/home/me")
   values = _parse("--folder=~/x", "--words=a,~/b", "--texts=~/c")
   assert values.folder == "/home/me/x"
@@ -111,7 +111,7 @@ def test_values_out_of_range_are_refused(argument, message):
     _parse("--folder=x", argument)
 
 
-def test_settings_cannot_be_changed_but_copied():
+def test_settings_are_immutable_but_a_copy_may_differ():
   values = _parse("--folder=x")
   other = values.replace(number=3)
   assert (values.number, other.number, other.given) == (5, 3, values.given)
@@ -163,7 +163,7 @@ def test_input_files_must_exist_and_output_files_must_be_new(tmp_path):
 
 def test_an_error_names_the_flag_of_a_read_only_folder(tmp_path):
   settings.check_writable(str(tmp_path / "new" / "file"), "output_file")
-  comm = "/proc/self/comm"  # a writable file
+  comm = "/proc/self/comm"  # a writable file in a read-only folder
   for path, name, error in (
     ("/proc/x/y", "output_dir", "/proc/x/y: /proc"),
     (comm, "output_file", f"{comm}:"),

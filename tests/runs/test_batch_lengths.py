@@ -1,4 +1,4 @@
-"""XLA compiles a training for few shapes of batches, with the same losses."""
+"""With --jit_compile, batches have few shapes, and losses stay the same."""
 
 from dataclasses import replace
 
@@ -39,7 +39,9 @@ def _dataset(tmp_path_factory):
 
 
 @pytest.mark.parametrize("packs", [False, slow(True)])
-def test_compiled_steps_have_few_shapes_and_the_same_losses(dataset, packs):
+def test_compiled_training_gets_few_batch_shapes_and_the_same_losses(
+  dataset, packs
+):
   weights, results, shapes = None, [], []
   for compiled in (False, True):
     args = programs.arguments("run_pretraining", jit_compile=compiled)

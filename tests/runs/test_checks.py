@@ -18,12 +18,12 @@ UNUSED = ("[unused0]", "[unused1]")
 
 @pytest.fixture(name="folder")
 def _folder(tmp_path):
-  """A model's files; `run` is the output folder of a fine-tuning."""
+  """Writes a model's files, and in `run` the output folder of a fine-tuning."""
   (tmp_path / "vocab.txt").write_text("\n".join(TOKENS))
   config = small_model.narrow(len(TOKENS), max_position_embeddings=16)
   config.to_json(str(tmp_path / "bert_config.json"))
   shared.touch_checkpoint(tmp_path / "run", "model.ckpt-3")
-  flags = {"do_lower_case": True, "add_bilstm": False, "vocab_file": "of/it"}
+  flags = {"do_lower_case": True, "add_bilstm": False, "vocab_file": "gone"}
   flags |= {"attention": "bidirectional", "long_text": "windows"}
   _record(tmp_path, "run_classifier", **flags)
   return tmp_path
@@ -49,7 +49,9 @@ def _check(folder, *same, program="run_classifier", **changes):
 
 
 @pytest.mark.parametrize("do_train", [False, True])
-def test_a_run_needs_a_checkpoint_to_start_or_to_predict(folder, do_train):
+def test_predicting_needs_a_checkpoint_and_init_checkpoint_must_have_one(
+  folder, do_train
+):
   _check(folder, do_train=True)
   _check(folder, output_dir=str(folder / "run"))
   with pytest.raises(ValueError, match="out and no --init_checkpoint: train"):
@@ -69,7 +71,9 @@ def test_a_run_needs_a_checkpoint_to_start_or_to_predict(folder, do_train):
     {"max_position_embeddings": 512, "intermediate_size": 8},
   ],
 )
-def test_an_error_names_both_files_of_different_sizes(folder, start, size):
+def test_an_error_names_a_checkpoint_and_a_config_of_different_sizes(
+  folder, start, size
+):
   shapes = {
     "embeddings/word_embeddings": (len(TOKENS), 8),
     "embeddings/position_embeddings": (16, 8),
@@ -94,7 +98,9 @@ def test_an_error_names_both_files_of_different_sizes(folder, start, size):
   )
 
 
-def test_the_lower_layers_of_a_checkpoint_may_be_trained(folder, caplog):
+def test_a_training_may_start_from_the_lower_layers_of_a_checkpoint(
+  folder, caplog
+):
   prefix = str(folder / "deep/model.ckpt")
   names = ("embeddings/word_embeddings", "encoder/layer_5/output/dense/bias")
   shapes = dict(zip(names, ((len(TOKENS), 8), (8,)), strict=True))
@@ -109,7 +115,7 @@ def test_the_lower_layers_of_a_checkpoint_may_be_trained(folder, caplog):
 
 def test_flags_that_contradict_a_trained_model_are_refused(folder):
   run = str(folder / "run")
-  _check(folder, output_dir=run)  # programs check --long_text
+  _check(folder, output_dir=run)
   for name, value, *same in (
     ("do_lower_case", False),
     ("add_bilstm", True),
@@ -120,7 +126,9 @@ def test_flags_that_contradict_a_trained_model_are_refused(folder):
       _check(folder, *same, output_dir=run, **{name: value})
 
 
-def test_another_attention_than_in_training_needs_its_flag(folder):
+def test_a_model_trained_with_another_attention_needs_the_flag_attention(
+  folder,
+):
   start = {"init_checkpoint": str(folder / "run"), "do_train": True}
   _record(folder, "run_pretraining", attention="right_to_left")
   with pytest.raises(ValueError, match="give that value, or confirm this one"):
@@ -166,7 +174,7 @@ def test_a_checkpoint_in_output_dir_comes_before_init_checkpoint(folder):
 
 @pytest.mark.parametrize("do_train", [False, True])
 @pytest.mark.parametrize("listing", [None, b"", b"\0\0", b'x: "model.ckpt-3"'])
-def test_checkpoints_that_the_file_checkpoint_lacks_are_not_overwritten(
+def test_checkpoints_missing_in_the_file_checkpoint_are_not_overwritten(
   folder, listing, do_train
 ):
   run = folder / "run"
@@ -181,7 +189,8 @@ def test_checkpoints_that_the_file_checkpoint_lacks_are_not_overwritten(
     _check(folder, output_dir=str(run), do_train=do_train)
   for name in ("model.ckpt-3", "model.ckpt-20"):
     (run / f"{name}.index").rename(run / "model.ckpt-0.index")
-  _check(folder, output_dir=str(run), do_train=True)  # of a killed run
+  # A run that is killed early may leave model.ckpt-0 unlisted.
+  _check(folder, output_dir=str(run), do_train=True)
   shared.touch_checkpoint(run / "best", "model.ckpt-7")
   _check(folder, output_dir=str(run), do_train=True)
   (run / "model.ckpt-0.index").rename(run / "model.ckpt-9.index")
@@ -193,14 +202,14 @@ def test_a_folder_of_another_program_or_task_is_refused(folder):
   run = str(folder / "run")
   _record(folder, "run_classifier", task_name="MRPC")
   _check(folder, output_dir=run, task_name="mrpc", do_train=True)
-  _check(folder, output_dir=run, task_name="tsv")  # predicts other texts
+  _check(folder, output_dir=run, task_name="tsv")  # to predict other texts
   with pytest.raises(ValueError, match="was trained with --task_name=MRPC"):
     _check(folder, output_dir=run, task_name="tsv", do_train=True)
   with pytest.raises(ValueError, match=r"run is of run_classifier\.py: name"):
     _check(folder, output_dir=run, program="run_ner")
 
 
-def test_a_teacher_whose_file_has_moved_is_reported(folder):
+def test_a_teacher_with_a_missing_file_or_too_few_positions_is_refused(folder):
   config = str(folder / "bert_config.json")
   _record(folder, "run_classifier", bert_config_file=config, vocab_file="gone")
   remedy = f"--vocab_file={folder}/gone, which is gone: restore the file, corr"
@@ -219,7 +228,9 @@ def test_a_teacher_whose_file_has_moved_is_reported(folder):
     _check(folder, **longer, max_seq_length=17)
 
 
-def test_another_letter_case_than_in_training_is_refused(folder, caplog):
+def test_predicting_with_another_do_lower_case_than_in_training_is_refused(
+  folder, caplog
+):
   flags = {"init_checkpoint": str(folder / "run"), "do_lower_case": False}
   expected = "run was trained with --do_lower_case=True"
   with pytest.raises(ValueError, match=f"{expected}: give that value"):
@@ -236,13 +247,14 @@ def test_another_letter_case_than_in_training_is_refused(folder, caplog):
 def test_a_vocabulary_must_equal_the_vocabulary_of_the_training(folder):
   run, other = str(folder / "run"), folder / "other.txt"
   other.write_text("\n".join([*TOKENS[:5], "b"]))
-  _check(folder, output_dir=run, vocab_file=str(other))  # not recorded
+  # The file that run.json names is gone.
+  _check(folder, output_dir=run, vocab_file=str(other))
   _record(folder, "run_classifier", vocab_file="vocab.txt")
   _check(folder, output_dir=run)
   for start in (
     {"output_dir": run},
     {"init_checkpoint": run},
-    {"output_dir": run, "init_checkpoint": "gone"},  # not used
+    {"output_dir": run, "init_checkpoint": "gone"},  # output_dir has priority
   ):
     with pytest.raises(ValueError, match=r"line 6 is 'b', but 'a' in .*vocab"):
       _check(folder, vocab_file=str(other), **start)
@@ -253,7 +265,8 @@ def test_a_vocabulary_must_equal_the_vocabulary_of_the_training(folder):
   _check(folder, do_train=True, **both)
   with pytest.raises(ValueError, match=r"line 6 is 'b', but 'a' in .*vocab"):
     _check(folder, do_train=True, vocab_file=str(other), **both)
-  (folder / "vocab.txt").rename(folder / "moved.txt")  # nothing to compare with
+  # Without the recorded vocabulary there is nothing to compare with.
+  (folder / "vocab.txt").rename(folder / "moved.txt")
   _check(folder, output_dir=run, vocab_file=str(other))
 
 
@@ -263,12 +276,12 @@ def _vocabulary(path, *tokens):
   return str(path)
 
 
-@pytest.mark.parametrize("has_own", [False, True])
-def test_the_vocabulary_in_a_folder_overrides_the_recorded_one(
-  tmp_path, has_own
+@pytest.mark.parametrize("has_file", [False, True])
+def test_vocab_txt_in_a_folder_overrides_the_file_that_run_json_names(
+  tmp_path, has_file
 ):
   trained = _vocabulary(tmp_path / "named.txt", *TOKENS)
-  if has_own:
+  if has_file:
     _vocabulary(tmp_path / "run/vocab.txt", *TOKENS[:5], "b")
   flags = {"vocab_file": trained}
   run_json.append(str(tmp_path / "run"), {"flags": flags})
@@ -277,7 +290,7 @@ def test_the_vocabulary_in_a_folder_overrides_the_recorded_one(
     path = _vocabulary(tmp_path / "given.txt", *given)
     args = programs.arguments("run_ner", vocab_file=path)
     start = str(tmp_path / "run/x")
-    if (name == "b") == has_own:
+    if (name == "b") == has_file:
       model_files.check_vocabulary(args, 6, start)
     else:
       with pytest.raises(UserError, match="is not the vocabulary of the mode"):
@@ -299,7 +312,7 @@ def test_a_vocabulary_file_that_has_changed_is_refused(tmp_path):
   changed = "named.txt is not the vocabulary with which"
   for tokens, message in (
     ((*TOKENS, *UNUSED), None),
-    ((*TOKENS, "owl", UNUSED[1], "bat"), None),  # in place, and at the end
+    ((*TOKENS, "owl", UNUSED[1], "bat"), None),  # replaces [unused0], adds bat
     ((*TOKENS[:5], "b", *UNUSED), changed),
     ((*TOKENS[:5], UNUSED[0], "a", UNUSED[1]), changed),
     (TOKENS[:5], changed),
@@ -317,7 +330,8 @@ def test_a_much_smaller_vocabulary_gives_a_warning(folder, caplog):
   checkpoint.write(prefix, table)
   flags = {"vocab_file": str(path), "init_checkpoint": prefix}
   flags["output_dir"] = str(folder / "out")
-  for number, is_warned in ((73, False), (72, True)):  # tables may be padded
+  # Tables of embeddings may have some rows more than the vocabulary.
+  for number, is_warned in ((73, False), (72, True)):
     words = [*TOKENS, *map(str, range(number))][:number]
     path.write_text("\n".join(words))
     args = programs.arguments("run_ner", **flags)
@@ -326,7 +340,7 @@ def test_a_much_smaller_vocabulary_gives_a_warning(folder, caplog):
   assert "has 200 ids: is it the right file?" in caplog.text
 
 
-def test_a_network_may_have_twelve_layers(monkeypatch):
+def test_all_layers_are_counted_if_a_network_has_twelve(monkeypatch):
   sizes = {f"bert/encoder/layer_{i}/output/dense/bias": (8,) for i in range(12)}
   sizes["bert/embeddings/word_embeddings"] = (7, 8)
   monkeypatch.setattr("training.checkpoint_files.shapes", lambda _: sizes)

@@ -12,8 +12,8 @@ from runs import record
 from tests import programs
 from tests.training import toy
 
-STRANGE = ["", " a b ", 'it\'s "b"', "a=b,c", "two\nlines\r", "~/x", "--x=y"]
-STRANGE += ["#1", "하다", "\\n", "a\u2028b", "\udc80", '"json"']
+SPECIAL = ["", " a b ", 'it\'s "b"', "a=b,c", "two\nlines\r", "~/x", "--x=y"]
+SPECIAL += ["#1", "하다", "\\n", "a\u2028b", "\udc80", '"json"']
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,8 +44,10 @@ def _save(folder, args, seed=7):
   return folder / "command.flags"
 
 
-@pytest.mark.parametrize("value", STRANGE)
-def test_command_flags_repeats_any_value(tmp_path, monkeypatch, value):
+@pytest.mark.parametrize("value", SPECIAL)
+def test_command_flags_preserves_any_value_of_a_flag(
+  tmp_path, monkeypatch, value
+):
   given = (f"--text={value}", "--columns=" + '"1,2",3', "--rates=1e-3,0.1")
   args = _flags(monkeypatch, given)
   path = _save(tmp_path, args)
@@ -95,18 +97,18 @@ def test_the_command_line_overrides_the_flagfile(
   assert (args.rate, args.seed) == (0.5, 8)
 
 
-def test_only_the_chief_writes_the_command(tmp_path, monkeypatch):
+def test_only_the_chief_worker_writes_command_flags(tmp_path, monkeypatch):
   args = _flags(monkeypatch)
   toy.set_worker(monkeypatch, 1)
   assert not _save(tmp_path, args).exists()
 
 
-def test_a_flag_with_its_default_value_does_not_become_given(monkeypatch):
+def test_a_flag_with_its_default_value_does_not_count_as_given(monkeypatch):
   words = ["--columns=a,b", "--rate=0.1", "--do_lower_case", "--other=y"]
   assert _flags(monkeypatch, words).given == {"other"}
 
 
-def test_a_default_becomes_given_if_other_flags_may_change_it():
+def test_a_default_that_other_flags_may_change_counts_as_given():
   own = flags.FlagValues()
   kind = programs.settings_of("create_pretraining_data")
   settings.define(kind, own)

@@ -1,4 +1,4 @@
-"""Contradictory flags give errors. Borderline flags do not."""
+"""Flags that contradict each other give errors. Values at a limit do not."""
 
 import contextlib
 import re
@@ -51,14 +51,14 @@ CASES = [
   (FINE_TUNING, TRAIN | {"profile_steps": (1, 2, 3)}, "give two steps"),
   (FINE_TUNING, TRAIN | {"profile_steps": 3}, "give two steps"),
   (EXPORTS, EXPORT, None),
-  (EXPORTS, TFLITE | {"add_bilstm": True}, None),  # no export
+  (EXPORTS, TFLITE | {"add_bilstm": True}, None),
   (EXPORTS, EXPORT | {"export_dir": None}, "--do_export needs --export_d"),
   (EXPORTS, EXPORT | TFLITE | {"dtype": "float16"}, "with --dtype=float16"),
   (EXPORTS, EXPORT | {"dtype": "float16"}, None),
   (EXPORTS, EXPORT | TFLITE, None),
   (EXPORTS, EXPORT | {"export_format": []}, "give one or more of"),
   (EXPORTS, EXPORT | {"export_format": ["onnx"]}, "=onnx: give one or"),
-  (EXPORTS, {"export_format": ["onnx"]}, "=onnx: give one or"),  # not used yet
+  (EXPORTS, {"export_format": ["onnx"]}, "=onnx: give one or"),
   (EXPORTS, EXPORT | TFLITE | {"add_bilstm": True}, None),
   (LONG_TEXTS, {}, None),
   (LONG_TEXTS, WINDOWS, None),  # at the limits
@@ -89,12 +89,14 @@ def test_only_contradictory_flags_are_refused(check, flags, message):
     (TRAIN, False, False),
     (TRAIN | {"eval_steps": 5}, True, True),
     (TRAIN | {"keep_best": True}, True, True),
-    (TRAIN | {"num_seeds": 2}, True, True),  # trials keep the best
+    (TRAIN | {"num_seeds": 2}, True, True),  # trials save the best checkpoint
     (TRAIN | {"learning_rate": (1e-4, 1e-5)}, True, True),
     ({"eval_steps": 5, "keep_best": True}, False, False),
   ],
 )
-def test_flags_that_evaluate_read_the_dev_set(flags, while_training, at_all):
+def test_the_dev_set_is_read_only_if_a_flag_needs_an_evaluation(
+  flags, while_training, at_all
+):
   args = _settings(**flags)
   assert args.evaluates_while_training == while_training
   assert ("dev" in args.splits_to_read) == at_all
@@ -113,7 +115,9 @@ def test_flags_that_evaluate_read_the_dev_set(flags, while_training, at_all):
     ({}, {"attention": "left_to_right"}, "attention 'left_to_right'"),
   ],
 )
-def test_examples_are_packed_unless_a_setting_forbids_it(flags, config, name):
+def test_settings_that_conflict_with_packing_turn_it_off_by_default(
+  flags, config, name
+):
   args = _settings().replace(**flags)
   config = small_model.narrow(5, **config)
   assert checks.packing_conflict(args, config) == name
@@ -131,7 +135,7 @@ def test_examples_are_packed_unless_a_setting_forbids_it(flags, config, name):
     ({"window_stride": 0, "max_seq_length": 3}, 1, 3),
   ],
 )
-def test_windows_have_a_stride_and_a_length(flags, stride, length):
+def test_windows_get_their_stride_and_length_from_flags(flags, stride, length):
   args = _settings(**flags, window_pooling="max")
   assert (args.stride, args.row_length) == (stride, length)
   windows = models.Windows(args.max_seq_length, stride, "max")
@@ -147,7 +151,7 @@ def test_only_a_network_with_a_bilstm_can_freeze_it():
     args.frozen_layers(small_model.narrow(5))
 
 
-def test_pipeline_options_are_split_like_a_command_of_a_shell():
+def test_pipeline_options_are_split_like_a_shell_command():
   flags = {"runner": "R", "pipeline_options": "--a='b c' --d"}
   args = programs.arguments("build_vocab", **flags)
   assert args.runner_options() == ["--runner=R", "--a=b c", "--d"]

@@ -1,4 +1,4 @@
-"""Best checkpoint, early stopping, and the checkpoint loaded afterwards."""
+"""Fine-tuning: best checkpoint, early stopping, teachers, order of stages."""
 
 import itertools
 import types
@@ -23,7 +23,7 @@ from training.run_folder import Checkpoints
 
 @pytest.fixture(autouse=True)
 def _one_device(monkeypatch):
-  """These tests run without a strategy."""
+  """Uses TensorFlow's default strategy, which has one device."""
   strategy = tf.distribute.get_strategy()
   monkeypatch.setattr(session, "make_strategy", lambda args: strategy)
 
@@ -42,7 +42,7 @@ class Source(toy.Source):
 
 @dataclass(frozen=True)
 class Toy(Task):
-  """A task whose evaluations give `results`; `look` sees each model."""
+  """A task; each evaluation calls `look` and takes the next of `results`."""
 
   results: Iterator[float] = ()
   look: Callable = lambda model: None
@@ -63,7 +63,7 @@ class Toy(Task):
 
 
 def _train(args, results, model=None, look=lambda model: None, examples=24):
-  """Trains on examples; successive evaluations give `results`."""
+  """Trains a Toy; returns the model and the steps that were evaluated."""
   model = model or toy.bag()
   steps, evaluate = [], fine_tune.evaluate
 
@@ -80,8 +80,8 @@ def _train(args, results, model=None, look=lambda model: None, examples=24):
   return model, steps
 
 
-def test_the_last_step_is_evaluated_and_the_best_saved(tmp_path):
-  tmp_path /= "best"  # has the name of the subfolder
+def test_the_last_step_is_evaluated_and_the_best_step_is_saved(tmp_path):
+  tmp_path /= "best"  # the name of a run's subfolder, too
   args = _flags(tmp_path)
   model, steps = _train(args, [0.1, 0.7, 0.7, 0.2, 0.3])
   assert steps == [2, 4, 6, 8, 9]
@@ -92,7 +92,7 @@ def test_the_last_step_is_evaluated_and_the_best_saved(tmp_path):
   assert start.load(model) == 4
   assert any(np.any(last[k] != v) for k, v in _values(model).items())
   start.settings = args.replace(keep_best=False)
-  (tmp_path / "run.json").unlink()  # says --keep_best, too
+  (tmp_path / "run.json").unlink()  # run.json records --keep_best, too
   assert start.load(model) == 9
   for name, value in _values(model).items():
     np.testing.assert_array_equal(value, last[name])
@@ -117,7 +117,7 @@ def test_moving_averages_are_evaluated_and_saved(tmp_path, eval_steps):
     assert any(np.any(reader.get_tensor(n) != v) for n, v in values.items())
   for name, value in _values(model).items():
     np.testing.assert_array_equal(value, reader.get_tensor(name))
-  Run(args, toy.config()).load(model)  # the best
+  Run(args, toy.config()).load(model)  # loads the best checkpoint
   for name, value in _values(model).items():
     np.testing.assert_array_equal(value, evaluated[-1][name])
 
@@ -126,7 +126,7 @@ def _values(model):
   return {v.path: v.numpy() for v in model.variables}
 
 
-def test_early_stopping_also_ends_later_starts_of_a_run(tmp_path):
+def test_a_run_that_stopped_early_does_not_train_again(tmp_path):
   args = _flags(tmp_path, early_stopping_patience=2, keep_best=False)
   assert _train(args, [0.5, 0.4, 0.5, 0.9])[1] == [2, 4, 6]
   assert (tmp_path / "model.ckpt-6.index").exists()
@@ -134,14 +134,16 @@ def test_early_stopping_also_ends_later_starts_of_a_run(tmp_path):
 
 
 def _save(folder, step):
-  """Saves a training after the given steps of eight examples."""
+  """Saves the checkpoint of a training after `step` steps of 8 examples."""
   training = toy.train_step()
   training.step.assign(step)
   training.examples.assign(8 * step)
   Checkpoints(str(folder)).save(step, training.state)
 
 
-def test_a_finished_run_reports_its_best_checkpoint(tmp_path, caplog):
+def test_a_finished_run_without_a_best_checkpoint_is_evaluated(
+  tmp_path, caplog
+):
   _save(tmp_path, 9)
   assert _train(_flags(tmp_path, num_train_epochs=2.0), [0.5])[1] == [9]
   assert run_folder.read_best(str(tmp_path))["step"] == 9
@@ -157,27 +159,29 @@ def test_a_finished_run_reports_its_best_checkpoint(tmp_path, caplog):
     ({"distribution_strategy": "tpu"}, False, True),
   ],
 )
-def test_a_tpu_has_one_hot_embeddings(tmp_path, changes, in_file, expected):
+def test_a_run_on_a_tpu_uses_one_hot_embeddings(
+  tmp_path, changes, in_file, expected
+):
   fields = {"use_one_hot_embeddings": in_file, "attention": "right_to_left"}
   config = replace(toy.config(), **fields)
   start = Run(_flags(tmp_path, **changes), config)
   assert start.config.use_one_hot_embeddings == expected
-  assert start.settings.attention == "right_to_left"  # for run.json
+  assert start.settings.attention == "right_to_left"  # run.json records it
 
 
 @pytest.mark.parametrize("keeps", [True, False])
 def test_a_resumed_run_knows_the_best_checkpoint_so_far(tmp_path, keeps):
   args = _flags(tmp_path, save_checkpoints_steps=3, keep_best=keeps)
   with pytest.raises(StopIteration):
-    _train(args, [0.9, 0.5])  # killed in the evaluation at step 6
-  if keeps:  # killed before the best is saved
+    _train(args, [0.9, 0.5])  # the run ends while evaluating at step 6
+  if keeps:  # the run ends before saving a best checkpoint
     report.add_metrics(str(tmp_path), 6, {"eval_f1": 0.6})
   assert _train(args, [0.6] * 3)[1] == [6, 8, 9][: 2 + keeps]
   assert run_folder.read_best(str(tmp_path)).get("step", 2) == 2
 
 
 @pytest.mark.parametrize(("keeps", "evaluated"), [(True, 4), (False, 6)])
-def test_a_resumed_run_knows_its_last_evaluation(
+def test_a_resumed_run_knows_the_step_of_its_last_evaluation(
   tmp_path, monkeypatch, keeps, evaluated
 ):
   given = {}
@@ -204,7 +208,7 @@ def test_too_few_examples_are_refused(tmp_path):
     args = _flags(tmp_path, num_train_epochs=0.3, dry_run=dry_run)
     with pytest.raises(ValueError, match=message):
       _train(args, [])
-  # A dry run reads 64 examples, and does not know how many there are.
+  # A dry run reads at most 64 examples, even if a file has more.
   args = _flags(tmp_path, num_train_epochs=0.1, dry_run=True)
   assert _train(args, [0.1], examples=64)[1] == [2]
   with pytest.raises(ValueError, match="make no step of"):
@@ -265,7 +269,9 @@ def _student(kind):
 
 @pytest.mark.parametrize("size", [1, 2])
 @pytest.mark.parametrize("kind", STUDENTS)
-def test_a_student_follows_the_outputs_of_its_teacher(monkeypatch, kind, size):
+def test_the_loss_of_a_student_mixes_labels_with_its_teachers_outputs(
+  monkeypatch, kind, size
+):
   rng = np.random.RandomState(1)
   objective, combine, labels = STUDENTS[kind]
   student = _student(kind)
@@ -290,7 +296,7 @@ def test_a_student_follows_the_outputs_of_its_teacher(monkeypatch, kind, size):
 
 
 def _restore(monkeypatch, model, given):
-  """Replaces the restore of a teacher and checks the arguments."""
+  """Makes `restore` check its arguments and return `model` as the teacher."""
 
   def restore(kind, folder, entry, build, changes):
     assert kind is programs.settings_of("run_classifier")
@@ -311,11 +317,11 @@ def test_a_teacher_with_another_number_of_labels_is_refused(monkeypatch):
     fine_tune.distilled(args, losses.classification(), student, None)
 
 
-def test_a_frozen_layer_has_no_slots(tmp_path):
+def test_a_frozen_layer_keeps_its_values_and_has_no_slots(tmp_path):
   model = models.pretrainer(toy.config())
   before = _values(model)
   args = _flags(tmp_path, freeze_layers="0", eval_steps=0, keep_best=False)
-  _train(args, [], model)  # no flag asks for an evaluation
+  _train(args, [], model)  # with these flags, nothing is evaluated
   assert not (tmp_path / "best").exists()
   for name, value in _values(model).items():
     same = np.array_equal(before[name], value)
@@ -333,7 +339,7 @@ LOADED = 9  # the loaded checkpoint's step
 
 @pytest.fixture(name="events")
 def _events(monkeypatch):
-  """Records the stages of fine_tune, with a run that trains nothing."""
+  """Records the stages of fine_tune, which stand-ins replace."""
   events = []
 
   def start(settings):
@@ -369,7 +375,7 @@ def _events(monkeypatch):
 
 
 class Staged(Task):
-  """A task that records calls in `examples["events"]`."""
+  """A task that appends predictions to the list `examples[split]`."""
 
   metric = "f1"
   served_model = staticmethod(lambda settings: f"served {settings.attention}")
@@ -397,7 +403,7 @@ class PredictsDevSet(Staged):
   ("program", "kind"), [("run_ner", Staged), ("run_squad", PredictsDevSet)]
 )
 @pytest.mark.parametrize("is_sweep", [False, True])
-def test_fine_tune_runs_its_stages_in_order_on_their_data(
+def test_fine_tune_runs_each_stage_in_order_and_on_the_right_split(
   events, program, kind, is_sweep
 ):
   model, dev = "model of config", ("dev", "dev_mismatched")

@@ -19,7 +19,7 @@ TRAINING_PROGRAMS = """
 """.split()
 
 
-def test_defaults_complete_the_flags_of_a_training(tmp_path):
+def test_settings_from_run_json_take_missing_flags_from_the_defaults(tmp_path):
   toy.config().to_json(str(tmp_path / "c"))
   for name in "vw":
     (tmp_path / name).touch()
@@ -49,7 +49,9 @@ def test_defaults_complete_the_flags_of_a_training(tmp_path):
     ({"max_answer_length": 0}, "max_answer_length=0 is not between 1 and inf"),
   ],
 )
-def test_a_changed_setting_has_the_limits_of_its_flag(change, message):
+def test_a_changed_setting_must_be_within_the_limits_of_its_flag(
+  change, message
+):
   kind = programs.settings_of("run_squad")
   entry = {"program": "run_squad", "flags": {}}
   with pytest.raises(UserError, match=f"^{message}$"):
@@ -72,7 +74,7 @@ class Program(EvaluatedFineTuning):
 
 @pytest.fixture(name="trained")
 def _trained(tmp_path):
-  """A training with flags unlike the defaults."""
+  """Returns an entry of run.json whose flags differ from the defaults."""
   toy.config().to_json(str(tmp_path / "c"))
   (tmp_path / "v").touch()
   flags = {"bert_config_file": "c", "vocab_file": "v", "train_file": "t"}
@@ -109,13 +111,13 @@ def test_changes_override_the_flags_of_a_training(trained, changes):
   ("name", "value"),
   [("rate", ""), ("add_bilstm", 0), ("long_text", False), ("ensemble", "3")],
 )
-def test_a_change_has_the_type_of_the_flag(trained, name, value):
+def test_a_changed_setting_must_have_the_type_of_its_flag(trained, name, value):
   with pytest.raises(UserError, match=f"{name}={value!r} is not of type"):
     record.from_record(Program, "now", trained, {name: value})
 
 
 @pytest.mark.parametrize(("value", "text"), [(-1, "-1"), ([-1, -2], "-1,-2")])
-def test_numbers_become_the_text_that_a_flag_takes(trained, value, text):
+def test_a_flag_that_takes_text_accepts_numbers(trained, value, text):
   args = record.from_record(Program, "now", trained, {"init_checkpoint": value})
   assert args.init_checkpoint == text
 
@@ -134,7 +136,9 @@ def _other(known: settings.Flag) -> Any:
 
 
 @pytest.mark.parametrize("program", TRAINING_PROGRAMS)
-def test_changed_flags_of_training_cause_a_warning(program, tmp_path, caplog):
+def test_only_changed_flags_that_affect_a_training_cause_a_warning(
+  program, tmp_path, caplog
+):
   kind = programs.settings_of(program)
   args = programs.arguments(program, vocab_file="vocab.txt")
   run_json.append(str(tmp_path), {"flags": args.to_dict()})
@@ -145,7 +149,7 @@ def test_changed_flags_of_training_cause_a_warning(program, tmp_path, caplog):
     assert (f"--{name}=" in caplog.text) == known.training, name
 
 
-# Flags that do not change the training result.
+# Flags that do not change what a training learns.
 NOT_OF_TRAINING = """
 attention delimiter dev_file do_eval do_export do_predict do_train dry_run
 early_stopping_patience encoding ensemble eval_batch_size eval_file eval_steps
@@ -168,11 +172,11 @@ def test_only_the_listed_flags_have_no_effect_on_a_training():
   assert sorted(names) == NOT_OF_TRAINING.split()
 
 
-def test_a_warning_names_all_changes(tmp_path, caplog):
+def test_a_warning_names_all_changed_flags(tmp_path, caplog):
   recorded = {"learning_rate": 0.5, "dtype": "float16", "seed": 3}
   recorded |= {"num_train_steps": 4, "removed": 1}
   run_json.append(str(tmp_path), {"flags": recorded})
-  # More steps continue the training.
+  # Other numbers of steps continue the training, so no warning is needed.
   changes = {"learning_rate": 0.25, "num_train_steps": 8}
   args = programs.arguments("run_pretraining", **changes)
   record.warn_if_changed(args, str(tmp_path))

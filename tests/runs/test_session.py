@@ -1,4 +1,4 @@
-"""A run: each flag has a separate effect; the order of the stages."""
+"""A run passes each flag to the part that uses it, and has stages in order."""
 
 import os
 from contextlib import contextmanager
@@ -26,7 +26,11 @@ KIND = programs.settings_of("run_classifier")
 
 @pytest.fixture(name="started")
 def _started(monkeypatch):
-  """Records a run's arguments for TrainStep, the loop and the records."""
+  """Returns a function that starts a run, whose parts are stand-ins.
+
+  The function returns the arguments that TrainStep, the loop and the records
+  received.
+  """
   calls = {}
 
   def train_step(model, objective, optimizer, schedule, **options):
@@ -61,7 +65,7 @@ def _started(monkeypatch):
   return start
 
 
-def test_every_flag_of_training_has_its_effect(tmp_path, started):
+def test_every_training_flag_reaches_the_part_that_uses_it(tmp_path, started):
   flags = {"train_batch_size": 6, "learning_rate": 0.25, "seed": 0}
   flags |= {"save_checkpoints_steps": 7, "iterations_per_loop": 11}
   flags |= {"profile_steps": (3, 5), "keep_checkpoint_max": 4, "eval_steps": 13}
@@ -82,7 +86,7 @@ def test_every_flag_of_training_has_its_effect(tmp_path, started):
   optimizer = calls["optimizer"]
   assert type(optimizer) is optimization.Lamb
   assert optimizer.beta_2 == 0.9
-  # Embeddings, the only block with the pooler, heads.
+  # Rates of the embeddings, of the only layer and the pooler, and of the heads.
   assert sorted(set(optimizer.lr_multipliers)) == [0.25, 0.5, 1.0]
   assert calls["average"].decay == 0.75
   assert (calls["mode"].recompute, calls["mode"].compiled) == (True, False)
@@ -103,7 +107,7 @@ def test_training_may_stop_before_its_schedule_ends(tmp_path, started):
     ("float32", True, False, False, True),
   ],
 )
-def test_float16_has_a_loss_scale_and_xla_compiles_what_it_supports(
+def test_float16_has_a_loss_scale_and_xla_compiles_layers_it_supports(
   tmp_path, monkeypatch, started, log,
   dtype, jit_compile, supports, is_scaled, is_compiled,
 ):  # fmt: skip
@@ -140,7 +144,7 @@ def _classifier(value=0):
 
 @pytest.fixture(name="entry")
 def _entry(tmp_path, monkeypatch):
-  """An entry of run.json for a folder with a configuration and vocab.txt."""
+  """Writes bert_config.json and vocab.txt; returns an entry of run.json."""
   monkeypatch.chdir(tmp_path)
   toy.config().to_json("bert_config.json")
   (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\na\n")
@@ -148,9 +152,11 @@ def _entry(tmp_path, monkeypatch):
   return {"program": "x", "directory": str(tmp_path), "flags": flags}
 
 
-def test_each_member_of_an_ensemble_is_the_best_of_its_trial(tmp_path):
+def test_each_member_of_an_ensemble_loads_the_best_checkpoint_of_a_trial(
+  tmp_path,
+):
   rows = ["run\tlearning_rate\tseed\tstep\tmetric\tvalue"]
-  # Best first, the ensemble has the second and the third trial.
+  # The best trials are t1 and t2, in this order.
   for number, value in enumerate((0.5, 0.9, 0.75)):
     best = run_folder.BestCheckpoint(str(tmp_path / f"t{number}"), "f1")
     best.update(number, {"f1": value}, _classifier(number))
@@ -186,7 +192,7 @@ def test_an_export_says_how_its_texts_are_tokenized(entry, long_text):
 def test_a_model_is_restored_with_the_flags_of_its_training(
   tmp_path, entry, changes, fails
 ):
-  """Afterwards, the dtype policy is as before: a student may need another."""
+  """Restoring resets the dtype policy, because a student may need another."""
   values = {v.path: v for v in _classifier(3).variables}
   values["global_step"] = tf.constant(5, tf.int64)
   Checkpoints(str(tmp_path)).save(5, values)
@@ -211,10 +217,10 @@ def test_a_model_is_restored_with_the_flags_of_its_training(
   assert keras.config.dtype_policy().name == "float32"
 
 
-def test_a_model_is_restored_with_its_own_vocabulary(tmp_path, entry):
-  own = (tmp_path / "vocab.txt").read_text()
+def test_a_model_is_not_restored_with_another_vocabulary(tmp_path, entry):
+  text = (tmp_path / "vocab.txt").read_text()
   changes = {"vocab_file": tmp_path / "other.txt"}
-  changes["vocab_file"].write_text(own.replace("a", "b"))
+  changes["vocab_file"].write_text(text.replace("a", "b"))
   shared.touch_checkpoint(tmp_path, "a")
   with pytest.raises(ValueError, match=r"line 5 is 'b', but 'a' in .*vocab"):
     session.restore(KIND, str(tmp_path), entry, None, changes)
@@ -246,7 +252,9 @@ def test_flags_override_bert_config_json_if_the_user_sets_them(entry):
     model_files.config(args.replace(max_seq_length=513))
 
 
-def test_dropout_and_data_have_the_saved_seed(tmp_path, monkeypatch, started):
+def test_dropout_and_data_use_the_seed_that_the_run_saved(
+  tmp_path, monkeypatch, started
+):
   monkeypatch.setattr(Checkpoints, "restore_or_set_seed", lambda *_: 7)
   for seed in (None, 9):
     calls = started(_flags(tmp_path, seed=seed))
@@ -263,7 +271,7 @@ def test_dropout_and_data_have_the_saved_seed(tmp_path, monkeypatch, started):
     (False, (), ""),
   ],
 )
-def test_a_run_evaluates_its_best_or_its_newest_checkpoint(
+def test_keep_best_decides_between_the_best_and_the_newest_checkpoint(
   tmp_path, monkeypatch, keeps_best, existing, expected
 ):
   for name in existing:
@@ -292,7 +300,7 @@ def test_a_run_evaluates_its_best_or_its_newest_checkpoint(
 
 @pytest.fixture(name="events")
 def _events(monkeypatch):
-  """Records a run's actions, with stand-ins."""
+  """Replaces the parts of a training by stand-ins, which record calls."""
   events = stages.Events()
   zero = SimpleNamespace(numpy=lambda: 0)
   step = SimpleNamespace(examples=zero, average=None)
@@ -317,7 +325,7 @@ def _events(monkeypatch):
   ("given", "new_head"), [(None, False), ("", True), ("start", False)]
 )
 @pytest.mark.parametrize("is_chief", [False, True])
-def test_a_training_resumes_and_trains(
+def test_a_training_loads_its_checkpoint_before_the_loop_begins(
   tmp_path, monkeypatch, events, own, given, new_head, is_chief
 ):
   monkeypatch.setattr(Checkpoints, "newest_readable", lambda _: own)
@@ -338,7 +346,7 @@ def test_a_training_resumes_and_trains(
 
 
 @pytest.mark.parametrize("is_chief", [False, True])
-def test_the_chief_exports_and_all_workers_wait(
+def test_only_the_chief_worker_exports_and_writes_run_json_and_all_wait(
   tmp_path, monkeypatch, is_chief
 ):
   events = stages.Events()
@@ -385,7 +393,9 @@ def test_the_chief_exports_and_all_workers_wait(
   )
 
 
-def test_the_page_of_a_run_names_folder_and_start(tmp_path, monkeypatch, log):
+def test_run_html_names_the_folder_and_the_start_of_a_run(
+  tmp_path, monkeypatch, log
+):
   entry = {"flags": {}, "started": "2026-01-02T03:04:05+0000"}
   run_json.append(str(tmp_path), entry)
   facts: dict = {}

@@ -1,4 +1,4 @@
-"""Flags choose the strategy. A fake resolver stands in for a TPU's."""
+"""Flags choose the strategy. A fake resolver replaces TPUClusterResolver."""
 
 from types import SimpleNamespace
 
@@ -12,7 +12,7 @@ from tests.training import toy
 
 
 def _flags(**changes):
-  return Devices(**{"num_cpu_devices": 2} | changes)  # the tests use two CPUs
+  return Devices(**{"num_cpu_devices": 2} | changes)  # as in conftest.py
 
 
 def test_one_device_is_the_default_and_mirrored_takes_all_devices():
@@ -38,7 +38,9 @@ def test_several_gpus_are_mirrored(monkeypatch, gpus, name):
   assert names == [name]
 
 
-def test_several_workers_come_from_tf_config(monkeypatch):
+def test_multi_worker_mirrored_needs_tf_config_and_uses_nccl_on_gpus(
+  monkeypatch,
+):
   calls = []
   strategy = SimpleNamespace(num_replicas_in_sync=2)
 
@@ -83,7 +85,9 @@ False float32 True | this machine has an NVIDIA GPU, and TensorFlow does not
 
 
 @pytest.mark.parametrize("line", GPU_LINES.strip().splitlines())
-def test_the_log_explains_gpus(line, monkeypatch, log):
+def test_the_log_warns_of_tf32_and_of_gpus_that_tensorflow_does_not_see(
+  line, monkeypatch, log
+):
   given, message = line.split(" |")
   has_gpus, dtype, tf32 = given.split()
   monkeypatch.setattr(devices.glob, "glob", lambda pattern: ["/dev/nvidia0"])
@@ -157,7 +161,9 @@ LENGTHS = {8: 32, 128: 32, 256: 32, 264: 64, 384: 64, 512: 64, 2048: 256}
   ("given", "reason"),
   [(None, "there is no GPU"), (False, "--nojit_compile"), (True, "")],
 )
-def test_jit_compile_sets_what_is_compiled(monkeypatch, gpus, given, reason):
+def test_jit_compile_decides_on_compilation_lengths_and_packing(
+  monkeypatch, gpus, given, reason
+):
   monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: gpus)
   args = programs.arguments("run_classifier", jit_compile=given)
   is_compiled = bool(gpus) if given is None else given

@@ -1,4 +1,4 @@
-"""Sweeps: trials, table, best checkpoint."""
+"""Sweeps: trials, the table sweep.tsv, and the best checkpoint."""
 
 import json
 import math
@@ -14,7 +14,7 @@ from tests import programs
 from tests.training import toy
 from training import processes, run_json
 
-SCORES = {1e-5: 0.5, 3e-5: 0.8}  # for the first seed
+SCORES = {1e-5: 0.5, 3e-5: 0.8}  # by learning rate; the seed lowers a score
 
 
 def _flags(tmp_path, **changes):
@@ -26,7 +26,7 @@ def _flags(tmp_path, **changes):
 
 @pytest.fixture(name="commands")
 def _commands(monkeypatch):
-  """Records commands instead of running trials; writes a run's files."""
+  """Records the commands of trials, and writes the files of a trial."""
   commands = []
 
   def run(command):
@@ -58,7 +58,9 @@ def _commands(monkeypatch):
     ({"do_train": False}, []),
   ],
 )
-def test_several_values_make_a_sweep(tmp_path, commands, changes, trials):
+def test_several_values_or_seeds_make_a_sweep(
+  tmp_path, commands, changes, trials
+):
   flags = _flags(tmp_path, **changes)
   assert flags.is_sweep == bool(trials)
   if trials:
@@ -76,7 +78,9 @@ TRIAL = """
 """
 
 
-def test_the_winner_of_all_combinations_is_copied(tmp_path, commands, log):
+def test_a_sweep_copies_its_best_trial_to_the_output_folder(
+  tmp_path, commands, log
+):
   # The second command adds the missing trials.
   sweep.run_sweep(_flags(tmp_path, learning_rate=1e-5))
   assert len(commands) == 2
@@ -103,7 +107,8 @@ def test_the_winner_of_all_combinations_is_copied(tmp_path, commands, log):
 
 
 def test_a_trial_without_a_finite_score_loses(tmp_path, commands, monkeypatch):
-  monkeypatch.setitem(SCORES, 1e-5, -math.inf)  # BestCheckpoint replaces NaN
+  # BestCheckpoint has turned NaN into this value.
+  monkeypatch.setitem(SCORES, 1e-5, -math.inf)
   sweep.run_sweep(_flags(tmp_path))
   winner = (tmp_path / "best" / "model.ckpt-7.index").read_text()
   assert winner.endswith("rate_3e-05_seed_1")
@@ -131,7 +136,7 @@ def test_batch_sizes_and_epochs_are_swept(tmp_path, commands):
 def test_all_trials_have_the_same_order_of_labels(
   tmp_path, commands, monkeypatch, known
 ):
-  """A trial alone would take the order of a checkpoint, or sort the labels."""
+  """The order comes from the output folder, or else from the first trial."""
   run = processes.run_child
 
   def train(command):
@@ -169,7 +174,7 @@ def test_a_warning_names_a_trial_with_other_flags(tmp_path, commands, caplog):
   )
 
 
-def test_a_run_that_fails_ends_the_sweep(tmp_path, commands, monkeypatch):
+def test_a_trial_that_fails_ends_the_sweep(tmp_path, commands, monkeypatch):
   train = processes.run_child
   statuses = [None, 1]
   monkeypatch.setattr(
@@ -181,7 +186,9 @@ def test_a_run_that_fails_ends_the_sweep(tmp_path, commands, monkeypatch):
   assert row["run"] == "rate_1e-05_seed_1"
 
 
-def test_only_the_chief_of_the_workers_writes(tmp_path, commands, monkeypatch):
+def test_only_the_chief_worker_writes_the_results_of_a_sweep(
+  tmp_path, commands, monkeypatch
+):
   toy.set_worker(monkeypatch, 1)
   flags = sweep.run_sweep(_flags(tmp_path))
   assert len(commands) == 4
@@ -214,13 +221,13 @@ def test_an_ensemble_of_more_models_than_trials_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("end", [3, 12, 14, -1, -3])
-def test_a_table_that_is_cut_off_is_refused(tmp_path, end):
+def test_a_sweep_tsv_that_is_cut_off_is_refused(tmp_path, end):
   (tmp_path / "sweep.tsv").write_text("run\tvalue\na\t0.25\nbcd\t0.75\n"[:end])
   with pytest.raises(UserError, match=r"sweep\.tsv is cut off: restore it, or"):
     record.best_trials(str(tmp_path), 1)
 
 
-def test_trials_are_ordered_by_number(tmp_path):
+def test_trials_are_ordered_by_value_as_a_number(tmp_path):
   rows = [("a", 9.5), ("b", 10.25), ("c", -11), ("d", 8)]
   text = "".join(f"{run}\t{value}\n" for run, value in rows)
   (tmp_path / "sweep.tsv").write_text(f"run\tvalue\n{text}")

@@ -15,7 +15,7 @@ from runs.training_program import LOCK_FILE, dry_run, locked
 from tests import programs, shared
 from tests.training import toy
 
-HOLD = """
+HOLD_LOCK = """
 import sys, time
 from runs.training_program import locked
 
@@ -26,7 +26,7 @@ with locked(sys.argv[1]):
 
 
 def test_a_second_run_is_refused_until_the_first_ends(tmp_path):
-  command = [sys.executable, "-c", HOLD, str(tmp_path)]
+  command = [sys.executable, "-c", HOLD_LOCK, str(tmp_path)]
   with subprocess.Popen(
     command, stdout=subprocess.PIPE, text=True, cwd=programs.ROOT
   ) as first:
@@ -48,7 +48,7 @@ def test_a_second_run_is_refused_until_the_first_ends(tmp_path):
 
 @pytest.mark.parametrize("worker", [0, 1])
 @pytest.mark.parametrize("before", [None, [], ["a"]])
-def test_a_failed_run_removes_no_older_file(
+def test_a_failed_run_removes_a_new_output_folder_but_no_older_file(
   tmp_path, monkeypatch, before, worker
 ):
   toy.set_worker(monkeypatch, worker)
@@ -68,7 +68,7 @@ def test_a_lock_that_fails_causes_a_warning(tmp_path, monkeypatch, caplog):
     raise OSError(errno.ENOLCK, "No locks available")
 
   monkeypatch.chdir(tmp_path)
-  with locked("gs://bucket/folder"):  # has no lock
+  with locked("gs://bucket/folder"):  # an object store has no locks
     assert not any(tmp_path.iterdir())
   monkeypatch.setattr(training_program.fcntl, "flock", refuse)
   with locked(str(tmp_path)):
@@ -82,7 +82,8 @@ def test_incomplete_files_of_a_killed_run_are_removed(tmp_path, monkeypatch):
     pass
   incomplete = [
     "unfinished-model.ckpt-5.data-00000-of-00001.tempstate12",
-    f"metrics.jsonl.partial-{os.getpid()}-0a1b2c3d",  # a container reuses ids
+    # In a container, a new process may have the id of the killed one.
+    f"metrics.jsonl.partial-{os.getpid()}-0a1b2c3d",
     f"train.tf_record.partial-{ended.pid}-0a1b2c3d",
     "best/unfinished-model.ckpt-5.index",
   ]
@@ -111,7 +112,9 @@ def test_a_file_is_refused_as_output_folder(tmp_path, kind):
 
 
 @pytest.mark.parametrize("is_dry", [False, True])
-def test_a_program_locks_its_folder_after_checks(tmp_path, monkeypatch, is_dry):
+def test_a_program_locks_its_output_folder_after_its_checks(
+  tmp_path, monkeypatch, is_dry
+):
   folder = str(tmp_path / "out")
   args = programs.arguments(
     "run_squad", output_dir=folder, dry_run=is_dry, do_train=True
@@ -137,7 +140,9 @@ def test_a_program_locks_its_folder_after_checks(tmp_path, monkeypatch, is_dry):
 
 @pytest.mark.parametrize("program", ["run_squad", "run_pretraining"])
 @pytest.mark.parametrize("own", [None, "model.ckpt-3", "best/model.ckpt-2"])
-def test_a_dry_run_starts_from_the_same_checkpoint(tmp_path, program, own):
+def test_a_dry_run_predicts_with_the_runs_checkpoint_but_trains_anew(
+  tmp_path, program, own
+):
   folder = tmp_path / "out"
   if own:
     path = folder / own
@@ -165,12 +170,12 @@ def test_a_dry_run_has_exactly_the_stages_of_its_command():
       assert os.path.dirname(short.export_dir) == short.output_dir
 
 
-PARTS = ({}, {"num_seeds": 2}, {"learning_rate": (1e-5, 2e-5)})
+SWEEPS = ({}, {"num_seeds": 2}, {"learning_rate": (1e-5, 2e-5)})
 
 
-@pytest.mark.parametrize("changes", PARTS)
+@pytest.mark.parametrize("changes", SWEEPS)
 @pytest.mark.parametrize("do_train", [False, True])
-def test_a_dry_run_of_a_sweep_is_one_of_its_trials(changes, do_train):
+def test_a_dry_run_of_a_sweep_runs_one_trial(changes, do_train):
   flags = {"output_dir": "out", "dry_run": True, "do_train": do_train}
   args = programs.arguments("run_squad", **flags, **changes)
   with dry_run(args) as short:
@@ -187,7 +192,7 @@ def _changes(args, other):
   }
 
 
-def test_a_dry_run_is_short_and_logs_no_file(tmp_path):
+def test_a_dry_run_is_short_and_its_log_names_no_temporary_folder(tmp_path):
   flags = {"do_train": True, "early_stopping_patience": 1, "dry_run": True}
   flags |= {"export_dir": "new", "init_checkpoint": "bert"}
   flags |= {"profile_steps": (1, 2), "num_seeds": 2, "task_name": "tsv"}
@@ -240,7 +245,7 @@ def test_only_a_dry_run_changes_the_settings():
 
 
 @pytest.mark.parametrize("index", [0, 1])
-def test_workers_use_one_folder_in_a_dry_run(tmp_path, monkeypatch, index):
+def test_all_workers_of_a_dry_run_use_one_folder(tmp_path, monkeypatch, index):
   toy.set_worker(monkeypatch, index)
   flags = {"output_dir": str(tmp_path), "do_train": True, "dry_run": True}
   args = programs.arguments("run_classifier", **flags)

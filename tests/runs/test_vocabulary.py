@@ -18,7 +18,7 @@ KIND = programs.settings_of("run_pretraining")
 
 @pytest.fixture(name="folders")
 def _folders(tmp_path):
-  """The run's, the configuration's and the initial model's folder."""
+  """Makes folders for a run, bert_config.json and the initial checkpoint."""
   folders = [tmp_path / name for name in ("run", "config", "before")]
   for folder in folders:
     folder.mkdir()
@@ -42,7 +42,7 @@ def _find(folders, more=0):
   return file and file.removeprefix(f"{folders[0].parent}/")
 
 
-def test_the_first_folder_with_a_vocabulary_provides_it(folders):
+def test_vocab_txt_comes_from_the_first_of_three_folders_that_has_one(folders):
   assert _find(folders) is None
   for folder in reversed(folders):
     vocab.save(LOWER, folder / "vocab.txt")
@@ -52,7 +52,7 @@ def test_the_first_folder_with_a_vocabulary_provides_it(folders):
 @pytest.mark.parametrize(
   ("more", "fits"), [(-1, False), (0, True), (127, True), (128, False)]
 )
-def test_a_vocabulary_may_be_slightly_smaller_than_the_model(
+def test_a_vocabulary_may_have_slightly_fewer_tokens_than_the_model(
   folders, more, fits
 ):
   vocab.save(LOWER, folders[1] / "vocab.txt")
@@ -65,7 +65,7 @@ def test_a_vocab_txt_that_is_not_text_is_ignored(folders):
   assert _find(folders) == "before/vocab.txt"
 
 
-def test_a_run_records_its_vocabulary_and_letter_case(folders, log):
+def test_a_run_records_its_vocabulary_and_do_lower_case(folders, log):
   flags = {"bert_config_file": str(folders[1] / "bert_config.json")}
   flags["output_dir"] = str(folders[0])
 
@@ -95,13 +95,13 @@ def test_a_run_records_its_vocabulary_and_letter_case(folders, log):
 @pytest.mark.parametrize(
   ("tokens", "is_lower"), [(LOWER, True), (CASED, False)]
 )
-def test_the_vocabulary_decides_an_unknown_letter_case(
+def test_the_vocabulary_decides_do_lower_case_if_it_was_not_recorded(
   folders, tokens, is_lower
 ):
   path = folders[1] / "vocab.txt"
   vocab.save(tokens, path)
   for flags in (
-    {"vocab_file": None, "do_lower_case": True},  # from older versions
+    {"vocab_file": None, "do_lower_case": True},  # as older versions recorded
     {"vocab_file": None, "do_lower_case": False},
     {"vocab_file": str(path), "do_lower_case": None},
   ):
@@ -111,18 +111,19 @@ def test_the_vocabulary_decides_an_unknown_letter_case(
     changes = {"do_lower_case": not is_lower}
     args = record.from_record(KIND, str(folders[0]), entry, changes)
     assert args.do_lower_case is not is_lower
-  entry["flags"]["do_lower_case"] = not is_lower  # the run's flag
+  entry["flags"]["do_lower_case"] = not is_lower  # the run's flag decides
   args = record.from_record(KIND, str(folders[0]), entry, {})
   assert args.do_lower_case is not is_lower
 
 
-def test_a_copy_in_the_folder_replaces_a_missing_file(folders):
+def test_vocab_txt_in_the_output_folder_replaces_a_missing_file(folders):
   folder = str(folders[0])
   message = f"without --vocab_file: .*copy vocab.txt into {re.escape(folder)}"
   with pytest.raises(FileNotFoundError, match=message):
     record.from_record(KIND, folder, _entry(folders), {})
   vocab.save(LOWER, folders[1] / "vocab.txt")
-  entry = _entry(folders, vocab_file="gone")  # maybe a different vocabulary
+  # The missing file may have had other tokens than config/vocab.txt.
+  entry = _entry(folders, vocab_file="gone")
   with pytest.raises(FileNotFoundError, match="gone, which is gone: restore"):
     record.from_record(KIND, folder, entry, {})
   (folders[1] / "bert_config.json").rename(folders[0] / "bert_config.json")

@@ -1,3 +1,5 @@
+"""Answers of every task to texts, in Python and in a TensorFlow graph."""
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -37,7 +39,7 @@ _text = st.one_of(
 )
 
 
-# --- Rows ------------------------------------------------------------------
+# --- Texts become the rows that the training program makes -------------------
 
 
 def _pair_rows(tokenizer, length, texts):
@@ -55,6 +57,7 @@ def _tag_rows(tokenizer, length, words):
   return [row for row, _ in build([Sentence(words, None)] * bool(words))]
 
 
+# Columns: Answers for a length, an example of texts, rows of the program.
 CASES = {
   "pairs": (
     lambda n: classification.Answers(
@@ -90,7 +93,7 @@ CASES = {
   ),
   LENGTHS,
 )
-def test_answers_make_the_same_rows_as_the_program(
+def test_answers_make_the_same_rows_as_the_training_program(
   name, tokenizer, texts, length
 ):
   make_answers, make_example, make_rows = CASES[name]
@@ -106,7 +109,7 @@ def test_answers_make_the_same_rows_as_the_program(
 
 
 @given(st.lists(_text, min_size=1, max_size=4), LENGTHS)
-def test_features_of_a_line_come_from_the_rows_of_the_program(
+def test_answers_make_the_same_rows_as_extract_features(
   tokenizer, tmp_path_factory, texts, length
 ):
   texts = [" ".join(text.splitlines()) for text in texts]
@@ -121,7 +124,9 @@ def test_features_of_a_line_come_from_the_rows_of_the_program(
     assert row["segment_ids"].tolist() == line.segments
 
 
-def test_a_model_of_windows_reads_a_line_as_one_text(graph_tokenizer):
+def test_a_model_that_reads_windows_does_not_split_a_line_into_a_pair(
+  graph_tokenizer,
+):
   for pairs in (True, False):
     answers = features.Answers(tasks.text_config(length=8), "mean", pairs)
     [row] = answers.encode({"text": "ab ||| ab"}).rows
@@ -135,7 +140,7 @@ def test_a_model_of_windows_reads_a_line_as_one_text(graph_tokenizer):
     assert np.any(result) == pairs
 
 
-# --- In the graph ----------------------------------------------------------
+# --- The graph gives the answers of Python -----------------------------------
 
 STAND_INS = {
   "classification": stand_in.classifier(2),
@@ -149,9 +154,9 @@ STAND_INS = {
 }
 
 
-@pytest.fixture(name="both", scope="module")
-def _both(every_task, graph_tokenizer):
-  """Returns functions of examples in the graph and in Python, by name."""
+@pytest.fixture(name="graph_and_python", scope="module")
+def _graph_and_python(every_task, graph_tokenizer):
+  """Maps a task's name to two functions of examples: graph and Python."""
 
   def make(name):
     served, model = every_task[name], STAND_INS[name]
@@ -185,8 +190,10 @@ def _has_ties(answer):
 
 @pytest.mark.parametrize("name", tasks.IN_GRAPH)
 @given(st.lists(_text, min_size=1, max_size=4))
-def test_the_graph_answers_as_python_does(both, name, texts):
-  in_graph, in_python = both[name]
+def test_the_graph_gives_the_same_answers_as_python(
+  graph_and_python, name, texts
+):
+  in_graph, in_python = graph_and_python[name]
   examples = tasks.make_examples(in_python.answers, texts)
   outputs = in_graph(examples)
   for row, expected in enumerate(in_python(examples)):
@@ -198,7 +205,7 @@ def test_the_graph_answers_as_python_does(both, name, texts):
         check_row(result, expected, key)
 
 
-def test_the_graph_pools_as_the_settings_say(graph_tokenizer):
+def test_the_graph_uses_the_pooling_of_the_settings(graph_tokenizer):
   answers = features.Answers(tasks.text_config(length=9), "cls")
   text = FeatureExtraction(graph_tokenizer, answers)
   line, model = tf.constant(["a ||| b c"]), stand_in.encoder(2, 3)
@@ -214,7 +221,7 @@ def test_the_graph_pools_as_the_settings_say(graph_tokenizer):
   np.testing.assert_array_equal(value, values[:, 1])
 
 
-def test_the_graph_strips_the_blanks_that_python_strips():
+def test_the_graph_strips_the_same_whitespace_as_python():
   codes = (c for c in range(0x110000) if not 0xD800 <= c < 0xE000)
   chars = [chr(code) for code in codes]
   result, _ = split(tf.constant(chars))
@@ -222,7 +229,7 @@ def test_the_graph_strips_the_blanks_that_python_strips():
   assert [c for c in result.numpy() if c] == expected
 
 
-# --- Answers by hand -------------------------------------------------------
+# --- Worked examples of answers ----------------------------------------------
 
 
 def _decode(model, texts, **outputs):
@@ -244,7 +251,7 @@ def test_logits_become_labels_or_scores():
 
 
 @pytest.mark.parametrize("labels", [None, ("a",), ("a", "b", "c")])
-def test_labels_must_be_as_many_as_the_outputs(labels):
+def test_the_model_must_have_as_many_labels_as_outputs(labels):
   model = classification.Answers(tasks.text_config(labels), pairs=False)
   with pytest.raises(UserError, match=r"the model has 2 outputs, but .* label"):
     _decode(model, {"text": "a"}, logits=[0.0, 1.0])
@@ -256,7 +263,7 @@ def test_a_text_has_each_label_that_reaches_its_threshold():
   logits = [0.0, np.log(3) - 1e-3, -1.0]
   answer = _decode(model, {"text": "a"}, logits=logits)
   assert (answer["predicted"], answer["num_predicted"]) == (["a", "c"], 2)
-  # The first label has this probability in float32.
+  # In float32, the first label's probability equals its threshold.
   near = classification.Answers(config, False, (0.73105854, 0.9, 0.9))
   answer_near = _decode(near, {"text": "a"}, logits=[1.0, 0.0, 0.0])
   assert answer_near["predicted"] == ["a"]
@@ -279,9 +286,10 @@ def test_logits_become_a_choice():
 
 
 def _tag(texts, tags, labels=tasks.TAGS, odds=9.0):
-  """Returns the answer of a model that gives the words these tags.
+  """Returns the answer of a model that predicts `tags` for the words.
 
-  `tags` are indices into `labels`. `odds` is the logit of each tag, or a list.
+  `tags` are indices into `labels`. `odds` is the logit of each predicted tag:
+  a number, or a list with a number for each word.
   """
   model = ner.Answers(tasks.text_config(labels, 32))
   logits = np.zeros((32, len(labels)), np.float32)
@@ -290,7 +298,7 @@ def _tag(texts, tags, labels=tasks.TAGS, odds=9.0):
   return _decode(model, {"tokens": texts}, logits=logits)
 
 
-def test_words_have_positions_between_separators():
+def test_words_and_punctuation_have_their_positions_in_the_text():
   text = "  a,\tc \r\nd  é\u00a0x "
   answer = _tag(text, [1, 2, 0, 0, 0, 0])
   assert answer["words"] == ["a", ",", "c", "d", "é", "x"]
@@ -307,7 +315,8 @@ def test_entities_are_parts_of_the_text():
   assert (first["start"], first["end"]) == (2, 7)
   assert first["text"] == text[2:7] == "e\u0301  b"
   assert (second["label"], second["text"]) == ("X", "c")
-  for entity, odd in ((first, 1), (second, 0.5)):  # least certain word
+  # An entity has the probability of its least certain word.
+  for entity, odd in ((first, 1), (second, 0.5)):
     expected = np.exp(odd) / (np.exp(odd) + 2)
     assert entity["probability"] == pytest.approx(expected, abs=1e-6)
     assert text[entity["start"] : entity["end"]] == entity["text"]
@@ -322,7 +331,7 @@ def test_a_list_of_words_is_not_split():
   assert _tag([], []) == _tag("", []) == _tag(" \n", [])
 
 
-def test_a_blank_word_becomes_the_sign_for_a_blank(tmp_path):
+def test_a_word_of_whitespace_becomes_the_symbol_for_a_blank(tmp_path):
   path = tmp_path / "vocab.txt"
   path.write_text("\n".join([*stand_in.WORDS, BLANK]))
   model = ner.Answers(TextConfig(FullTokenizer(path), 9, tasks.TAGS))
@@ -330,7 +339,7 @@ def test_a_blank_word_becomes_the_sign_for_a_blank(tmp_path):
   assert row["input_ids"][2] == len(stand_in.WORDS)
 
 
-def test_parts_of_speech_make_no_entities():
+def test_tags_of_parts_of_speech_make_no_entities():
   answer = _tag("a b", [0, 1], ("NOUN", "VERB"))
   assert (answer["tags"], answer["entities"]) == (["NOUN", "VERB"], [])
 
@@ -341,7 +350,9 @@ def test_a_long_sentence_has_a_tag_for_every_word(every_task):
   assert answer["num_words"] == len(answer["tags"]) == 20_000
 
 
-def test_windows_of_a_sentence_have_the_tags_of_its_words(tokenizer):
+def test_a_sentence_of_several_windows_has_the_same_tags_as_in_run_ner(
+  tokenizer,
+):
   engine = stand_in.Engine("ner", stand_in.tagger(3))
   model = TextModel(ner.Answers(tasks.text_config(tasks.TAGS, 7)), engine)
   sentences = [
@@ -359,7 +370,7 @@ def test_windows_of_a_sentence_have_the_tags_of_its_words(tokenizer):
     np.testing.assert_allclose(result, softmax(logits), atol=1e-5)
 
 
-def test_a_pair_has_the_masks_of_both_texts_and_is_next():
+def test_a_pair_has_the_masks_of_both_texts_and_a_next_sentence_answer():
   model = pretraining.Answers(tasks.text_config(length=9), top_k=2)
   texts = {"text": "a [MASK] b", "text_pair": "[MASK] c"}
   [row] = model.encode(texts).rows
@@ -368,7 +379,8 @@ def test_a_pair_has_the_masks_of_both_texts_and_is_next():
   assert row["segment_ids"].tolist() == [0, 0, 0, 0, 0, 1, 1, 1]
   assert row["masked_lm_positions"].tolist() == [2, 5]
   logits = np.zeros((2, len(stand_in.WORDS) + 4))
-  logits[0, 5], logits[1, 6], logits[0, -1] = 3, 4, 9  # -1 is not a token
+  # The vocabulary has no token for the last logit.
+  logits[0, 5], logits[1, 6], logits[0, -1] = 3, 4, 9
   outputs = {"next_sentence_logits": [np.log(3), 0.0]}
   answer = _decode(model, texts, masked_lm_logits=logits, **outputs)
   assert [words[0] for words in answer["tokens"]] == ["a", "b"]
@@ -391,7 +403,7 @@ def test_an_empty_second_text_is_ignored(pair):
   assert "is_next" not in model.decode(result, [outputs])
 
 
-def test_is_next_agrees_with_the_accuracy_of_an_evaluation():
+def test_is_next_agrees_with_next_sentence_accuracy():
   model = pretraining.Answers(tasks.text_config(length=9), top_k=1)
   random = np.random.default_rng(1)
   pairs = random.normal(size=(20, 2)).astype(np.float32)
@@ -435,7 +447,7 @@ def test_a_truncated_text_has_no_padding():
 
 
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
-def test_values_become_vectors(pooling):
+def test_outputs_of_the_encoder_become_vectors_of_tokens_and_text(pooling):
   model = features.Answers(tasks.text_config(length=9), pooling)
   values = np.arange(24.0).reshape(4, 2, 3)
   answer = _decode(model, {"text": "a b"}, values=values)
@@ -450,7 +462,7 @@ def test_values_become_vectors(pooling):
 # --- Probabilities and files ------------------------------------------------
 
 
-def test_large_logits_have_probabilities():
+def test_large_logits_have_finite_probabilities():
   logits = np.array([[9e4, 0, 0], [-9e4, -9e4, -9e5]], np.float32)
   expected = [[1, 0, 0], [0.5, 0.5, 0]]
   assert softmax(logits).tolist() == expected
@@ -459,7 +471,7 @@ def test_large_logits_have_probabilities():
   np.testing.assert_allclose(sigmoid(logits), expected, rtol=1e-5)
 
 
-def test_numbers_that_json_does_not_have_become_null():
+def test_nan_and_infinity_become_null_in_json():
   values = np.array([[np.nan, 0.5], [-np.inf, 1]], np.float32)
   assert to_list(values) == [[None, 0.5], [None, 1]]
   assert to_list(values[0, 0]) is None
@@ -467,7 +479,9 @@ def test_numbers_that_json_does_not_have_become_null():
 
 @pytest.mark.parametrize("labels", [None, ["b", "a"]])
 @pytest.mark.parametrize("do_lower_case", [False, True])
-def test_saved_answers_are_loaded_unchanged(tmp_path, labels, do_lower_case):
+def test_the_files_of_an_export_restore_task_tokenizer_and_labels(
+  tmp_path, labels, do_lower_case
+):
   tokenizer = FullTokenizer(tasks.vocab_file(), do_lower_case)
   config = TextConfig(tokenizer, 33, labels)
   serving_answers.save(
@@ -481,7 +495,7 @@ def test_saved_answers_are_loaded_unchanged(tmp_path, labels, do_lower_case):
   assert (lower == upper) == do_lower_case
 
 
-def test_a_vocabulary_that_is_not_complete_is_refused(tmp_path):
+def test_an_exported_vocabulary_that_has_changed_is_refused(tmp_path):
   tokenizer = FullTokenizer(tasks.vocab_file(), True)
   config = TextConfig(tokenizer, 33, ["b", "a"])
   answers = classification.Answers(config, pairs=False)
@@ -494,6 +508,6 @@ def test_a_vocabulary_that_is_not_complete_is_refused(tmp_path):
   path.write_text("\n".join(lines)[:-9])
   with pytest.raises(UserError, match=r"has \d+ tokens, not \d+\): export"):
     serving_answers.load(str(tmp_path))
-  path = tmp_path / "tokenizer_config.json"  # of an older export
+  path = tmp_path / "tokenizer_config.json"  # older exports have no checksum
   path.write_text('{"do_lower_case": true, "model_max_length": 33}')
   assert serving_answers.load(str(tmp_path))

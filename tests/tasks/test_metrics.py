@@ -1,4 +1,4 @@
-"""Metrics: worked examples and undefined cases. scikit-learn does the rest."""
+"""Metrics agree with calculations by hand, and undefined metrics are zero."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ PREDICTED = np.array([1, 1, 1, 0, 0, 0, 0, 1])
 LABELS = np.array([1, 1, 0, 0, 0, 0, 1, 1])  # TP 3, FP 1, FN 1, TN 3
 
 
-def test_columns_of_a_report_align_with_hangul():
+def test_columns_of_a_report_align_if_labels_are_korean():
   for name, values in (("긍정", [0, 1]), ("긍정적인 글", [[1], [1], [0], [1]])):
     values = np.array(values)
     table = metrics.classification_report([name, "b"], values, values)
@@ -23,7 +23,7 @@ def test_columns_of_a_report_align_with_hangul():
     ([1, 1, 1], [0, 1, 1], "b"),
     ([[0, 0], [0, 0]], [[1, 0], [0, 0]], "no label"),
     ([[1, 1], [1, 1]], [[1, 0], [1, 1]], "a, b"),
-    ([1, 1, 1], [1, 1, 1], None),  # rightly the same
+    ([1, 1, 1], [1, 1, 1], None),  # the labels are equal, too
     ([1, 1, 0], [0, 1, 1], None),
     ([[1, 0], [0, 0]], [[0, 0], [1, 0]], None),
   ],
@@ -39,7 +39,7 @@ def test_equal_predictions_for_all_examples_cause_a_warning(
   assert text in caplog.text or not predicted
 
 
-def test_scores_of_two_classes_agree_with_a_calculation():
+def test_scores_of_two_classes_agree_with_a_calculation_by_hand():
   assert metrics.score("accuracy", PREDICTED, LABELS) == 6 / 8
   assert metrics.score("f1", PREDICTED, LABELS) == 2 * 3 / (2 * 3 + 1 + 1)
   # (TP TN - FP FN) / sqrt((TP+FP)(TP+FN)(TN+FP)(TN+FN))
@@ -47,7 +47,7 @@ def test_scores_of_two_classes_agree_with_a_calculation():
   assert mcc == pytest.approx((3 * 3 - 1 * 1) / 16)
 
 
-def test_correlations_agree_with_a_calculation():
+def test_correlations_agree_with_a_calculation_by_hand():
   x, y = np.array([1.0, 2, 3, 4]), np.array([1.0, 3, 2, 5])
   # Deviations -1.5 -.5 .5 1.5 and -1.75 .25 -.75 2.25.
   expected = 5.5 / np.sqrt(5 * 8.75)
@@ -66,7 +66,7 @@ def test_an_undefined_metric_is_zero():
     assert metrics.score(name, others, same) == 0
 
 
-def test_several_labels_and_a_single_label_have_an_f1():
+def test_f1_of_multi_label_data_agrees_with_a_calculation_by_hand():
   predictions = np.array([[1, 0], [1, 1], [0, 0], [1, 0]])
   labels = np.array([[1, 0], [0, 1], [1, 1], [0, 0]])
   micro = metrics.score("micro_f1", predictions, labels)

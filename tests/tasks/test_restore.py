@@ -1,3 +1,5 @@
+"""Models that are restored from an output folder or another folder."""
+
 import json
 
 import pytest
@@ -27,12 +29,12 @@ def _record(folder, *entries):
 
 @pytest.fixture(name="restored")
 def _restored(monkeypatch):
-  """Returns a function that tells what would be restored."""
+  """Returns `restore`, which returns its arguments for session.restore."""
   monkeypatch.setattr("runs.session.restore", lambda *given: given)
   return opened.restore
 
 
-def test_files_in_a_folder_come_before_the_files_of_its_run(tmp_path):
+def test_files_in_a_folder_come_before_files_that_run_json_names(tmp_path):
   own, run = tmp_path / "own", tmp_path / "run"
   _write(own, LOWER)
   _write(run, LOWER)
@@ -48,7 +50,9 @@ def test_files_in_a_folder_come_before_the_files_of_its_run(tmp_path):
 
 
 @pytest.mark.parametrize("tokens", [LOWER, CASED])
-def test_the_vocabulary_says_the_case_if_the_run_had_none(tmp_path, tokens):
+def test_the_vocabulary_decides_do_lower_case_if_the_run_had_no_vocab_file(
+  tmp_path, tokens
+):
   own = tmp_path / "own"
   _write(own, tokens)
   flags = {"vocab_file": None, "do_lower_case": tokens is CASED}
@@ -58,7 +62,9 @@ def test_the_vocabulary_says_the_case_if_the_run_had_none(tmp_path, tokens):
   assert find_model(str(own)).do_lower_case == (tokens is LOWER)
 
 
-def test_the_vector_of_a_text_is_the_mean_of_the_last_layer(tmp_path, restored):
+def test_by_default_a_texts_vector_is_the_mean_of_the_last_layer(
+  tmp_path, restored
+):
   _write(tmp_path / "own", LOWER)
   folder = str(tmp_path / "own")
   _, path, entry, build, changes = restored(folder, layers="-2")
@@ -70,7 +76,7 @@ def test_the_vector_of_a_text_is_the_mean_of_the_last_layer(tmp_path, restored):
   assert (flags["max_seq_length"], flags["do_lower_case"]) == (7, True)
 
 
-def test_a_head_without_its_task_is_reported(tmp_path, restored, caplog):
+def test_a_head_whose_task_is_unknown_is_reported(tmp_path, restored, caplog):
   _write(tmp_path / "own", LOWER)
   model = models.tagger(toy.config(), 2)
   checkpoint.write(str(tmp_path / "own/x"), checkpoint.variables(model))
@@ -78,7 +84,7 @@ def test_a_head_without_its_task_is_reported(tmp_path, restored, caplog):
   assert "x has the head of a task, but no run.json names" in caplog.text
 
 
-def test_a_folder_is_restored_by_its_last_start(tmp_path, restored):
+def test_a_folder_is_restored_by_the_last_entry_of_run_json(tmp_path, restored):
   first = {"program": "run_squad", "flags": {"max_seq_length": 8}}
   last = {"program": "run_ner", "flags": {"max_seq_length": 9}}
   _record(tmp_path, first, last)

@@ -1,3 +1,5 @@
+"""--task_name=tsv: a user's own files of texts with labels or scores."""
+
 import json
 from functools import partial
 
@@ -10,8 +12,8 @@ from tests import programs
 TRAIN = "kind\tbody\tid\ngood\tA\t1\nbad\tB\t2\n"
 
 
-def lay_out(folder, **files):
-  """Writes files: train_tsv is the content of train.tsv."""
+def write_files(folder, **files):
+  """Writes files; for example, `train_tsv` is the content of train.tsv."""
   folder.mkdir(exist_ok=True)
   for name, content in files.items():
     content = content if isinstance(content, bytes) else content.encode()
@@ -35,22 +37,22 @@ def _read(tmp_path, split, **changes):
 
 
 def test_labels_of_a_training_file_are_sorted(tmp_path):
-  data = lay_out(tmp_path / "data", train_tsv=TRAIN)
+  data = write_files(tmp_path / "data", train_tsv=TRAIN)
   task = task_of(data, str(tmp_path / "out"))
   assert task.labels == ("bad", "good")
   assert task.metrics == ("accuracy", "f1")
-  assert not (tmp_path / "out").exists()  # written after all files are read
+  assert not (tmp_path / "out").exists()  # labels.txt is written later
   assert examples.read_examples(task, data, "train") == [
     TextExample("train-1", "A", None, "good"),
     TextExample("train-2", "B", None, "bad"),
   ]
 
 
-def test_predicting_needs_neither_training_data_nor_labels(tmp_path):
-  output = lay_out(tmp_path / "out", labels_txt="y\nx\nz\n")
+def test_predicting_needs_neither_a_training_file_nor_a_label_column(tmp_path):
+  output = write_files(tmp_path / "out", labels_txt="y\nx\nz\n")
   # The labels of a test file are ignored.
   for content in ("id\tbody\n1\tA\n", "kind\tbody\n?\tA\n"):
-    data = lay_out(tmp_path / "data", test_tsv=content)
+    data = write_files(tmp_path / "data", test_tsv=content)
     task = task_of(data, output)
     assert task.labels == ("y", "x", "z")  # stored order, not sorted
     assert task.metrics == ("accuracy",)
@@ -61,7 +63,7 @@ def test_predicting_needs_neither_training_data_nor_labels(tmp_path):
 def test_own_files_may_come_from_a_spreadsheet(tmp_path):
   flags = {"encoding": "cp1252", "text_b_column": "Bezug"}
   rows = "body;Bezug;kind;;", "schön;–;gut ;;", ";;;;", "b;c; nein;;", ""
-  lay_out(
+  write_files(
     tmp_path,
     train_csv="\r\n".join(rows).encode("cp1252"),
     dev_txt="Bezug|body|kind\r\nx|y|nein\r\n".encode("utf-16"),
@@ -75,19 +77,19 @@ def test_own_files_may_come_from_a_spreadsheet(tmp_path):
     _read(tmp_path, "train", **flags, delimiter="comma")
 
 
-def test_two_tables_of_a_split_are_refused_but_not_json_or_txt(tmp_path):
-  lay_out(tmp_path)
+def test_a_tsv_file_overrides_a_txt_file_but_two_tables_are_refused(tmp_path):
+  write_files(tmp_path)
   with pytest.raises(FileNotFoundError, match="no file train, dev or test"):
     _read(tmp_path, "train")
-  lay_out(tmp_path, dev_json='{"body": "C", "kind": "good"}')
+  write_files(tmp_path, dev_json='{"body": "C", "kind": "good"}')
   with pytest.raises(FileNotFoundError, match="the labels are unknown"):
     _read(tmp_path, "dev")
-  lay_out(tmp_path, train_txt=TRAIN.replace("A", '"A\nB"'))
+  write_files(tmp_path, train_txt=TRAIN.replace("A", '"A\nB"'))
   assert _read(tmp_path, "train")[0] == ("A\nB", None, "good")
-  lay_out(tmp_path, train_tsv=TRAIN)
+  write_files(tmp_path, train_tsv=TRAIN)
   assert _read(tmp_path, "train")[0] == ("A", None, "good")
   assert _read(tmp_path, "dev") == [("C", None, "good")]
-  lay_out(tmp_path, dev_jsonl="x", dev_csv="x", dev_txt="")
+  write_files(tmp_path, dev_jsonl="x", dev_csv="x", dev_txt="")
   message = r"dev\.csv and dev\.jsonl and dev\.json and dev\.txt; remove one"
   with pytest.raises(ValueError, match=message):
     _read(tmp_path, "train")
@@ -106,9 +108,11 @@ def _rows(*rows):
     *(("x", "x\u200b"), ("x\u200b", "\ufeffx")),
   ],
 )
-def test_a_label_is_spelled_as_in_training(tmp_path, train, dev):
-  lay_out(tmp_path, train_tsv=_rows(f"a\t{train}", "b\t0"))
-  lay_out(tmp_path, dev_tsv=_rows(f"a\t {dev} "))
+def test_a_dev_label_gets_the_spelling_of_the_training_file(
+  tmp_path, train, dev
+):
+  write_files(tmp_path, train_tsv=_rows(f"a\t{train}", "b\t0"))
+  write_files(tmp_path, dev_tsv=_rows(f"a\t {dev} "))
   assert _read(tmp_path, "dev") == [("a", None, train)]
 
 
@@ -118,7 +122,7 @@ def test_a_label_is_spelled_as_in_training(tmp_path, train, dev):
     # A score may have a decimal comma.
     (["4,5", "-0,125"], ["4.5", "-0.125"]),
     (["12,3456", " 2", "-1e3"], ["12.3456", "2", "-1e3"]),
-    # A point among decimal commas may be one of thousands.
+    # In a file with decimal commas, a point may separate thousands.
     (["2", "3.5", "1.234"], ["2", "3.5", "1.234"]),
     (["4,5", "0.125", "-1.234"], r"line 4.*'-1\.234'.* 4,5 has"),
     *(
@@ -128,7 +132,7 @@ def test_a_label_is_spelled_as_in_training(tmp_path, train, dev):
   ],
 )
 def test_scores_have_to_be_numbers(tmp_path, cells, scores):
-  lay_out(tmp_path, train_tsv=_rows(*(f"a\t{cell}" for cell in cells)))
+  write_files(tmp_path, train_tsv=_rows(*(f"a\t{cell}" for cell in cells)))
   if isinstance(scores, str):
     with pytest.raises(ValueError, match=scores):
       _read(tmp_path, "train", is_regression=True)
@@ -155,7 +159,7 @@ PRODIGY = "body\tkind\tanswer\na\tx\t{}\nb\ty\t{}\n"
   ],
 )
 def test_unusable_training_files_are_refused(tmp_path, train, flags, message):
-  data = lay_out(tmp_path / "data", train_tsv=train)
+  data = write_files(tmp_path / "data", train_tsv=train)
   with pytest.raises(ValueError, match=message):
     task_of(data, str(tmp_path / "out"), **flags)
   assert not (tmp_path / "out").exists()
@@ -172,7 +176,7 @@ def test_unusable_training_files_are_refused(tmp_path, train, flags, message):
   ],
 )
 def test_an_unknown_label_in_dev_is_reported(tmp_path, dev, flags, message):
-  lay_out(tmp_path, train_tsv=_rows("a\t1", "b\ta"), dev_tsv=dev)
+  write_files(tmp_path, train_tsv=_rows("a\t1", "b\ta"), dev_tsv=dev)
   with pytest.raises(ValueError, match=rf"dev\.tsv, {message}"):
     _read(tmp_path, "dev", **flags)
 
@@ -198,27 +202,27 @@ def test_doubtful_labels_are_reported(tmp_path, caplog):
     (_rows(*rows, *rows), {}, None),
   ):
     caplog.clear()
-    lay_out(tmp_path, train_tsv=train)
+    write_files(tmp_path, train_tsv=train)
     task_of(str(tmp_path), str(tmp_path / "out"), **flags)
     assert message in caplog.text if message else not caplog.text
 
 
 def test_blank_texts_are_read_and_reported(tmp_path, caplog):
-  lay_out(tmp_path, train_csv="body,b,kind\n,x,1\nb,\u200b,0\nc,y,1\n")
+  write_files(tmp_path, train_csv="body,b,kind\n,x,1\nb,\u200b,0\nc,y,1\n")
   rows = _read(tmp_path, "train", text_b_column="b")
   assert [row[0] for row in rows] == ["", "b", "c"]
   for line, name in ((2, "body"), (3, "b")):
     assert f"1 of 3 texts in '{name}' are blank (lines {line})" in caplog.text
 
 
-def test_examples_have_the_columns_to_copy(tmp_path):
+def test_examples_have_the_columns_that_prediction_columns_names(tmp_path):
   lines = '{"body": "x", "id": 7}\n{"body": "y"}\n'
-  data = lay_out(tmp_path / "d", train_tsv=TRAIN, test_jsonl=lines)
+  data = write_files(tmp_path / "d", train_tsv=TRAIN, test_jsonl=lines)
   task = task_of(data, str(tmp_path / "o"))
   read = partial(examples.read_examples, task, data, "test")
   assert [row.columns for row in read()] == [None, None]
   assert [row.columns for row in read(["id"])] == [{"id": "7"}, {}]
-  everything = [row.columns for row in read(("all",))]  # as the flag has it
+  everything = [row.columns for row in read(("all",))]
   assert everything == [{"body": "x", "id": "7"}, {"body": "y"}]
   with pytest.raises(ValueError, match=r"no column 'ID' .* are 'body', 'id'"):
     read(["ID"])

@@ -1,3 +1,5 @@
+"""--task_name=GLUE runs a command for each task of GLUE."""
+
 import zipfile
 from pathlib import Path
 
@@ -35,7 +37,7 @@ def _calls():
 
 @pytest.fixture(name="run")
 def _run(calls, monkeypatch):
-  """Returns a function that runs a command; `calls` gets the tasks' flags."""
+  """Returns glue.run, which adds the flags of each task to `calls`."""
 
   def rerun(settings, name, flags):
     values = dict(flag[2:].split("=") for flag in flags)
@@ -43,7 +45,7 @@ def _run(calls, monkeypatch):
     calls.append(values)
     folder = Path(values["output_dir"])
     folder.mkdir(parents=True)
-    # All values differ.
+    # Each task and metric has another value.
     for more, suffix in enumerate(("", "_mismatched")):
       numbers = enumerate(METRICS)
       lines = [f"eval_{x} = 0.{len(calls)}{i}{more}\n" for i, x in numbers]
@@ -85,7 +87,7 @@ def test_all_tasks_run_and_are_averaged_as_in_the_paper(tmp_path, calls, run):
     "RTE accuracy 80.00",
   ]
   assert rows[-1] == ["WNLI", "accuracy", "90.00", "", ""]
-  # Averaged as in table 1.
+  # Table 1 of the paper averages eight tasks in this way.
   assert average == ["average", "", "41.90", "79.60", "82.08"]
   with zipfile.ZipFile(tmp_path / "output" / "submission.zip") as archive:
     files = archive.namelist()
@@ -98,11 +100,11 @@ def test_a_repeated_command_runs_the_incomplete_tasks(tmp_path, calls, run):
   run(_flags(tmp_path, do_predict=False))
   assert len(calls) == 2
   assert not glue.parts(_flags(tmp_path, do_predict=False))
-  # A trained task can be predicted later, even by a command with other rates.
+  # A task that is trained already can be predicted later.
   trained = glue.parts(_flags(tmp_path))
   assert list(trained) == ["CoLA", "RTE"]
   assert [flags["do_train"] for flags in trained.values()] == [False, False]
-  # A trained task can be exported later.
+  # A task that is trained already can be exported later.
   export = {"do_export": True, "export_dir": str(tmp_path / "export")}
   (tmp_path / "export" / "CoLA").mkdir(parents=True)
   exported = glue.parts(_flags(tmp_path, do_predict=False, **export))
@@ -129,7 +131,7 @@ def test_mnli_is_complete_without_the_diagnostic_data(tmp_path, run):
   assert list(glue.parts(_flags(tmp_path))) == ["MNLI"]
 
 
-def test_the_table_has_the_tasks_before_an_error(tmp_path, run):
+def test_glue_tsv_has_the_tasks_that_ended_before_an_error(tmp_path, run):
   _task_folders(tmp_path, "CoLA", "RTE")
   (tmp_path / "output" / "RTE").mkdir()
   with pytest.raises(FileExistsError):
@@ -147,7 +149,7 @@ def test_from_mnli_starts_three_tasks_from_the_model_of_mnli(
   expected = dict.fromkeys(("RTE", "MRPC", "STS-B"), mnli)
   assert starts == {"MNLI": None, "SST-2": None} | expected
   assert calls[-1]["new_head"] == "True"
-  assert calls[-1]["from_mnli"] == "False"  # a flag for all tasks together
+  assert calls[-1]["from_mnli"] == "False"  # this flag is for GLUE, not a task
   assert calls[-1]["teacher"] == "big/RTE"
 
 

@@ -1,3 +1,5 @@
+"""Scores, reports and files of predictions of classification tasks."""
+
 import numpy as np
 import pytest
 
@@ -38,7 +40,7 @@ def _report(outputs, examples):
   return metrics.classification_report(MNLI.labels, predicted, labels)
 
 
-def test_report_has_a_row_for_every_label():
+def test_the_report_has_a_row_for_every_label():
   lines = _report(OUTPUTS, EXAMPLES).splitlines()
   assert [line.split() for line in lines[:5]] == [
     ["precision", "recall", "f1-score", "support"],
@@ -52,7 +54,7 @@ def test_report_has_a_row_for_every_label():
   assert "neutral     0.0000    0.0000    0.0000         0" in report
 
 
-def test_results_are_written_as_the_original_does(tmp_path):
+def test_results_are_written_in_the_format_of_the_original(tmp_path):
   path = tmp_path / "test_results.tsv"
   outputs = np.array([[0.75143, 0.24857], [0.722093, 0.27790698]], np.float32)
   metrics.write_results(str(path), outputs)
@@ -68,7 +70,9 @@ def test_results_are_written_as_the_original_does(tmp_path):
     ("STS-B", "12", ["pearson", "spearman"]),
   ],
 )
-def test_classes_have_an_accuracy_and_their_metric(name, labels, scores):
+def test_results_of_a_task_with_labels_include_the_accuracy(
+  name, labels, scores
+):
   task = named_tasks.find(name)
   examples = [TextExample("", "", label=label) for label in labels]
   outputs = np.eye(2)[:, : len(task.labels) or 1]
@@ -122,7 +126,7 @@ def test_copied_columns_are_written_with_predictions(tmp_path):
     ("XNLI", "test", None, None),
   ],
 )
-def test_files_for_the_glue_server_have_their_layout(
+def test_files_for_the_glue_server_have_the_required_layout(
   tmp_path, name, split, file, prediction
 ):
   task = named_tasks.find(name)

@@ -1,3 +1,5 @@
+"""Texts with several labels: files, records, thresholds and class weights."""
+
 from functools import partial
 from types import SimpleNamespace
 
@@ -13,13 +15,13 @@ from data import labels
 from tasks.classification import examples, metrics, named_tasks, task
 from tasks.classification.examples import TextExample, TextRecordBuilder
 from tests import programs
-from tests.tasks.classification.test_custom_task import lay_out, task_of
+from tests.tasks.classification.test_custom_task import task_of, write_files
 
 LABELS = ("joy", "wit", "woe")
 
 
 def _task(folder, **files):
-  data = lay_out(folder, **files)
+  data = write_files(folder, **files)
   flags = {"text_a_column": "text", "label_column": "label"}
   return task_of(data, f"{folder}/out", multi_label=True, **flags)
 
@@ -48,7 +50,9 @@ def test_other_separators_of_labels_are_reported(cell, tmp_path, caplog):
   assert not caplog.text
 
 
-def test_a_label_of_several_is_spelled_as_in_training(tmp_path):
+def test_each_of_several_labels_gets_the_spelling_of_the_training_file(
+  tmp_path,
+):
   train, dev = "text\tlabel\nA\t1|2\n", "text\tlabel\nB\t2.0|1\n"
   custom = _task(tmp_path, train_tsv=train, dev_tsv=dev)
   [row] = examples.read_examples(custom, str(tmp_path), "dev")
@@ -65,7 +69,7 @@ def test_flags_of_own_files_are_refused_for_other_tasks(tmp_path, name):
     run_classifier.check_flags(args)
 
 
-def test_records_have_a_number_for_each_label(tokenizer):
+def test_records_have_a_0_or_1_for_each_label(tokenizer):
   build = TextRecordBuilder(tokenizer, 4, LABELS, multi_label=True)
   schema = examples.record_schema(4, LABELS, multi_label=True)
   for label, expected in ((("woe", "joy"), [1, 0, 1]), ((), [0] * 3)):
@@ -80,7 +84,7 @@ _pairs = st.tuples(st.sampled_from((0.0, 0.1, 0.3, 0.7, 1.0)), st.booleans())
 
 
 @given(st.lists(_pairs, min_size=1))
-def test_no_threshold_is_better_than_the_best(pairs):
+def test_no_threshold_has_a_better_f1_than_the_best_threshold(pairs):
   probs, is_label = map(np.array, zip(*pairs, strict=True))
   best = metrics.best_threshold(probs.astype(np.float32), is_label)
 
@@ -134,7 +138,7 @@ def test_an_ensemble_lacks_thresholds_until_it_is_evaluated(tmp_path):
   assert not lacks(2)
 
 
-def test_an_evaluation_scores_at_thresholds_and_at_a_half():
+def test_an_evaluation_scores_at_the_thresholds_and_at_one_half():
   names = (("joy",), ("joy",), (), ("woe",))
   rows = [TextExample("", "", label=label) for label in names]
   probs = np.array([[0.9, 0, 0.2], [0.4, 0, 0.1], [0.3, 0.6, 0.1], [0, 0, 0.3]])

@@ -1,3 +1,5 @@
+"""The named tasks, such as MRPC and XNLI, read the published files."""
+
 from dataclasses import replace
 
 import pytest
@@ -16,8 +18,8 @@ COLUMNS = {
   "mnli": f"index promptID pairID genre {PARSES}",
   "xnli": f"language gold_label {PARSES} promptID",
 }
-# Task, split, file; columns, if any; a row; label, id and guid. Blanks stand
-# for tabs, ~ for blanks.
+# Task, split and file | columns, if any | a row | label, label id and guid. A
+# blank in columns and rows is a tab, ~ is a blank, * is an empty cell.
 ROWS = """
 CoLA train train.tsv || gj04 0 * one | 0 0 train-0
 CoLA dev dev.tsv || gj04 1 * one | 1 1 dev-0
@@ -57,7 +59,7 @@ XNLI test xnli.test.tsv | {xnli} | zh entailment . . . . one two 7 | entailment 
 
 
 @pytest.mark.parametrize("line", ROWS, ids=lambda line: line.split(" |")[0])
-def test_a_row_of_the_real_layout_is_read(tokenizer, tmp_path, line):
+def test_a_row_in_the_published_layout_is_read(tokenizer, tmp_path, line):
   names, columns, row, expected = line.format(**COLUMNS).split("|")
   name, split, file = names.split()
   label, label_id, guid = expected.split()

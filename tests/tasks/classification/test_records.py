@@ -1,3 +1,5 @@
+"""Records of texts with labels or scores."""
+
 import functools
 from collections import Counter
 

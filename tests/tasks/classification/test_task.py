@@ -1,3 +1,5 @@
+"""The class Classification evaluates, predicts and serves, mostly MNLI."""
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -110,6 +112,7 @@ def test_tpus_get_full_batches(args):
         assert part.multiple == (0 if flags.use_tpu else 8)
         number = len(list(tf.data.TFRecordDataset(part.path)))
         sizes.setdefault(split, []).append(number)
+  # Records without a TPU, on a TPU, and on a TPU with other sizes of batches.
   assert sizes == {
     "train": [5, 5, 5],
     "dev": [7, 8, 7],
@@ -126,7 +129,7 @@ def test_a_dry_run_reads_the_first_examples(args, monkeypatch):
   assert len(part.rows) == 2
 
 
-def test_thresholds_of_the_run_come_before_its_checkpoints(
+def test_thresholds_in_output_dir_come_before_thresholds_of_init_checkpoint(
   args, tmp_path, monkeypatch
 ):
   start, own = (tmp_path / name for name in ("start", "out"))
@@ -149,7 +152,7 @@ def test_thresholds_of_the_run_come_before_its_checkpoints(
   assert thresholds() == (0.5,) * 3
 
 
-def test_a_served_model_cuts_windows_by_the_flags(args, tmp_path):
+def test_a_served_model_cuts_long_texts_into_windows(args, tmp_path):
   path = str(tmp_path / "bert_config.json")
   CONFIG.to_json(path)
   args = args.replace(

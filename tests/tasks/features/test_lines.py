@@ -1,3 +1,5 @@
+"""Lines of extract_features.py: tokens, batches and output files."""
+
 import json
 import re
 
@@ -54,7 +56,9 @@ def test_lines_are_tokens_between_cls_and_sep(tmp_path):
   ]
 
 
-def test_long_lines_lose_their_end_and_the_longer_text_first(tmp_path, caplog):
+def test_a_long_line_loses_its_end_and_a_pair_the_end_of_the_longer_text(
+  tmp_path, caplog
+):
   assert _read(tmp_path, "a b c a b\na b c ||| a\na b ||| b c\n", 6) == [
     (0, ["[CLS]", "a", "b", "c", "a", "[SEP]"], [0] * 6),
     (1, ["[CLS]", "a", "b", "[SEP]", "a", "[SEP]"], [0, 0, 0, 0, 1, 1]),
@@ -63,7 +67,7 @@ def test_long_lines_lose_their_end_and_the_longer_text_first(tmp_path, caplog):
   assert "max_seq_length=6 is exceeded by 3 of 3 texts" in caplog.text
 
 
-def test_counting_checks_every_line(tmp_path):
+def test_counting_the_lines_of_a_file_checks_every_line(tmp_path):
   path = tmp_path / "text.txt"
   path.write_bytes(b"a\n\nb")
   assert text_lines.count(str(path)) == 3
@@ -114,10 +118,10 @@ def test_batches_hold_every_line_once(lengths, batch_size, multiple):
   [
     ({}, 24),  # a multiple of 8
     ({"long_text": "windows", "max_seq_length": 6}, 24),
-    ({"use_tpu": True}, 30),  # every length costs a compilation
+    ({"use_tpu": True}, 30),  # one length, and so one compilation
   ],
 )
-def test_a_line_is_complete_and_padded_to_a_multiple(
+def test_a_line_has_all_its_tokens_and_is_padded_to_a_multiple(
   tmp_path, monkeypatch, flags, length
 ):
   vocab.save(TOKENS, tmp_path / "vocab.txt")
@@ -141,7 +145,7 @@ def test_a_line_is_complete_and_padded_to_a_multiple(
   assert (mask.sum(), len(mask)) == (22, length)
 
 
-def test_chunks_may_have_longer_and_longer_lines(monkeypatch):
+def test_later_lines_of_a_file_may_be_longer_than_earlier_lines(monkeypatch):
   def predict(_, batches):
     return {"values": batches[0]["input_ids"]}
 
@@ -219,7 +223,7 @@ def test_vectors_of_tokens_are_written_as_npz(tmp_path):
   np.testing.assert_array_equal(vectors, np.concatenate(values))
 
 
-def test_pooled_vectors_are_written_as_the_same_npz_each_time(tmp_path):
+def test_the_npz_file_of_pooled_vectors_has_the_same_bytes_each_time(tmp_path):
   values = [_values(2, 4, seed=line.number) for line in LINES]
   paths = [tmp_path / name for name in ("one.npz", "two.npz")]
   for path in paths:
@@ -242,7 +246,9 @@ def test_an_error_while_writing_leaves_no_file(write, tmp_path):
   assert not list(tmp_path.iterdir())
 
 
-def test_the_documented_classifier_runs(tmp_path, monkeypatch, capsys):
+def test_the_classifier_in_docs_fine_tuning_md_runs(
+  tmp_path, monkeypatch, capsys
+):
   text = (programs.ROOT / "docs/fine_tuning.md").read_text(encoding="utf-8")
   [block] = re.findall(r"```python\n(.*?LogisticRegression.*?)```", text, re.S)
   monkeypatch.chdir(tmp_path)

@@ -1,3 +1,5 @@
+"""Examples of multiple choice, from CSV or JSON files to records."""
+
 import json
 
 import pytest
@@ -32,7 +34,9 @@ def test_the_layout_of_swag_is_read(tmp_path):
 
 
 @pytest.mark.parametrize("count", [2, 12])
-def test_endings_may_have_any_number_and_order_and_no_label(tmp_path, count):
+def test_rows_may_have_any_number_of_endings_in_any_order_and_no_label(
+  tmp_path, count
+):
   names = tuple(f"ending{i}" for i in range(count))
   row = ",".join(["a", "b", *map(str.upper, sorted(names))])
   path = _write(tmp_path, f"sent1,sent2,{','.join(sorted(names))}\n{row}\n")
@@ -60,13 +64,13 @@ LEFT_OUT = r"line [12]: .* ending0, ending1, endi"
     (f"{ROW},z,4\n", "line 2: the label is '4', expected a number from 0 to 3"),
     (f"{ROW},z,\n", "line 2: the label is ''"),
     (f'{START}}}\n{START}, "ending2": "z"}}', "line 2: 3 endings, .* have 2"),
-    # No ending is left out silently.
+    # Endings that would be left out.
     ("sent1,sent2,ending0,ending1,ending3\na,b,x,y,z\n", LEFT_OUT),
     ("sent1,sent2,ending0,ending1,ending02\na,b,x,y,z\n", LEFT_OUT),
     (f'{START}, "ending2": null, "ending3": "z"}}\n', LEFT_OUT),
   ],
 )
-def test_errors_name_the_row(tmp_path, content, message):
+def test_errors_name_the_row_that_cannot_be_read(tmp_path, content, message):
   name = "x.jsonl" if content.startswith("{") else "x.csv"
   with pytest.raises(ValueError, match=message):
     read_examples(_write(tmp_path, content, name))
@@ -80,7 +84,7 @@ def test_the_table_of_a_spreadsheet_is_read(tmp_path, caplog):
     ChoiceExample("ä", "", ("x", "y"), 1),
     ChoiceExample("", "b", ("", "z"), 0),
   ]
-  # sent2 is often empty.
+  # No warning names sent2, which is often empty.
   for name in ("sent1", "ending0"):
     assert f"1 of 2 texts in '{name}' are blank (lines 3)" in caplog.text
   assert "'sent2'" not in caplog.text

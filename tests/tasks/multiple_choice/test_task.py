@@ -1,3 +1,5 @@
+"""The class Swag evaluates, predicts and writes examples of twelve choices."""
+
 import json
 
 import numpy as np
@@ -16,6 +18,7 @@ CHOICES = 12
 
 @pytest.fixture(name="args")
 def _args(tmp_path):
+  """Writes files of three splits with twelve endings a row; returns flags."""
   rng = np.random.RandomState(1)
   for name, number in (("train", 5), ("dev", 7), ("test", 4)):
     rows = [
@@ -87,7 +90,7 @@ def test_each_split_has_a_file_of_records(args):
     assert compiled.multiple == (32 if split == "train" else 8)
 
 
-def test_an_ensemble_has_the_mean_of_the_probabilities(args):
+def test_an_ensemble_averages_the_probabilities(args):
   model = Swag(args.replace(ensemble=2), {}).make_model(CONFIG)
   check_ensemble(model, [2, 3, 4], softmax)
 
@@ -113,8 +116,8 @@ def test_predictions_are_written_to_two_files(tmp_path):
     ["2", "0", "the boat sinks"],
     ["3", "0", "the boat sinks"],
   ]
-  same = np.array([row[3:] for row in rows], float)
-  np.testing.assert_array_equal(same, numbers)
+  probs = np.array([row[3:] for row in rows], float)
+  np.testing.assert_array_equal(probs, numbers)
 
 
 def test_predictions_need_an_example_for_each_row_of_logits(tmp_path):

@@ -1,3 +1,5 @@
+"""Tag files of many layouts: columns, comments, JSON lines and CoNLL-U."""
+
 import gzip
 import json
 
@@ -22,6 +24,7 @@ Peter NNP I-NP I-PER
 Blackburn NNP I-NP I-LOC"""
 
 
+# Files with tags, and files of words alone.
 BOTH = ({"tag_column": -1}, {"tag_column": None})
 SHEET = "Sentence #,Word,Tag\nSentence: 1,Ann,B-PER\n,ran,O\n,far,O\n,.,O\n"
 
@@ -67,7 +70,7 @@ def test_blanks_and_line_ends_do_not_matter(tmp_path):
     ("a O\n", {"tag_column": -3}, "1: 2 columns, so that there is no.* -3"),
     ("a N X O\nb N X\nc N X O\n", {}, "2: 3 columns.* 4: add the word or tag"),
     ("a O\n\n\tO\n", {}, "3: the word or the tag is empty"),
-    # Tables and running text.
+    # Tables, and running text, which are no tag files.
     ("Ann/B-PER ran/O\nto/O Riga/B-LOC\n", BOTH, "1: '[/]' is in .*: write"),
     ("Ann/B-PER\nran/O\n\nto/O\n", BOTH, "1: '[/]' is in .*: write each word"),
     (
@@ -108,7 +111,9 @@ def test_blanks_and_line_ends_do_not_matter(tmp_path):
     ('[{"tokens": ["a"], "tags": ["O"]}]', {}, "1 is not a JSON object"),
   ],
 )
-def test_errors_name_the_line(tmp_path, content, columns, message):
+def test_errors_name_the_line_that_cannot_be_read(
+  tmp_path, content, columns, message
+):
   for more in columns if columns is BOTH else [columns]:
     with pytest.raises(ValueError, match=f"x.txt, line .*{message}"):
       examples.read_sentences(_write(tmp_path, content), **more)
@@ -130,9 +135,11 @@ def test_the_export_of_webanno_is_refused(tmp_path):
       examples.read_sentences(_write(tmp_path, "\ufeff" + text), **columns)
 
 
-def test_a_column_with_a_tag_for_each_word_is_reported(tmp_path, caplog):
+def test_a_tag_column_with_almost_as_many_tags_as_words_is_reported(
+  tmp_path, caplog
+):
   rows = [f"T{i}\tLOC {i} {i + 3}\t{i}th\n" for i in range(20)]
-  rows[9] = "T9\tLOC 9 12\t3th\n"  # as in brat
+  rows[9] = "T9\tLOC 9 12\t3th\n"  # like a row of brat
   path = _write(tmp_path, "".join(rows))
   message = "x.txt: 19 different tags, such as '0th', of 20 words"
   assert examples.read_sentences(path)
@@ -229,7 +236,7 @@ def test_json_lines_are_read(tmp_path, name):
   assert SENTENCES[0].lines == [1, 1]
 
 
-def test_json_lines_have_several_keys_and_are_compressed(tmp_path):
+def test_json_lines_may_have_other_keys_and_be_compressed(tmp_path):
   for words, tags in (("words", "labels"), ("tokens", "tags")):
     row = {words: ["Ann"], tags: ["B-PER"]}
     path = tmp_path / "x.jsonl.gz"
@@ -247,7 +254,7 @@ def test_an_unknown_tag_in_json_is_reported_with_its_line(tmp_path):
 TAGGED, BARE = (0, -1), (0, None)
 
 
-# A file, columns to read, and sentences.
+# Columns: text of a file, columns to read, sentences.
 @pytest.mark.parametrize(
   ("text", "columns", "expected"),
   [
@@ -277,7 +284,7 @@ TAGGED, BARE = (0, -1), (0, None)
     # A number sign may be a word.
     ("#\tO\n#yolo\tB-X\nAnn\tO\n", TAGGED, ["# #yolo Ann"]),
     ("# O\n#yolo B-X\n# B-Y\nAnn O\n", TAGGED, ["# #yolo # Ann"]),
-    ("#yolo HT\n@ann USR\nran VB\n", TAGGED, ["#yolo @ann ran"]),  # with a tag
+    ("#yolo HT\n@ann USR\nran VB\n", TAGGED, ["#yolo @ann ran"]),
     ("# #\nran VB\n", TAGGED, ["# ran"]),
     ("# O\n", TAGGED, ["#"]),
     ("#\n#yolo\nAnn\n", BARE, ["# #yolo Ann"]),
@@ -289,7 +296,7 @@ TAGGED, BARE = (0, -1), (0, None)
     # A word may look like JSON.
     ('{" O\n: O\n} B-X\n', TAGGED, ['{" : }']),
     ("[\n{\n", BARE, ["[ {"]),
-    # There may be as many columns as predicates.
+    # The number of columns may depend on the number of predicates.
     (
       "a X * O\nb X * O\nc X * O\n\nd X O\ne X O\n\nf X * * O\ng X * * O\n",
       TAGGED,
@@ -297,14 +304,16 @@ TAGGED, BARE = (0, -1), (0, None)
     ),
   ],
 )
-def test_words_are_told_from_comments(tmp_path, text, columns, expected):
+def test_words_are_distinguished_from_comments(
+  tmp_path, text, columns, expected
+):
   words, sentences = _read(tmp_path, text, *columns)
   assert words == expected
   if "document" in text:
     assert [s.document for s in sentences] == [0, 1]
 
 
-def test_tags_with_a_name_are_read_from_the_last_column_of_conllu(tmp_path):
+def test_tags_named_ner_are_read_from_the_last_column_of_conllu(tmp_path):
   path = tmp_path / "x.txt"
   path.write_text("1\tAnn\tx=B-A|ner=B-PER\n2\tran\t_\n3\tso\tner=O|x=1\n\n")
   [sentence] = examples.read_sentences(str(path), 1)
@@ -327,7 +336,7 @@ def test_a_header_is_not_read_as_a_word(
   caplog.set_level("INFO", "absl")
   cells = "Ann\tB-PER" if columns == TAGGED else "1\tAnn\tNNP\tB-PER"
   text = f"{header}\n{cells}\n\n{cells.replace('Ann', 'word')}\n"
-  for _ in range(2):  # a training file is read twice, too
+  for _ in range(2):  # a run reads the training file twice
     words, sentences = _read(tmp_path, text, *columns)
   assert words == ["Ann", "word"]
   assert sentences[0].lines == [header.count("\n") + 2]
@@ -359,7 +368,7 @@ def test_tags_in_brackets_are_read_as_bio(tmp_path, tags, expected):
 def test_ranges_and_empty_nodes_of_conllu_are_no_words(tmp_path, caplog):
   caplog.set_level("INFO", "absl")
   text = "1-2\tzum\t_\n1\tzu\tP\n2\tdem\tD\n2.1\tist\tV\n3\tOrt\tN\n\n"
-  for _ in range(2):  # a training file is read twice
+  for _ in range(2):  # a run reads the training file twice
     words, [sentence] = _read(tmp_path, text, 1, 2)
   assert words == ["zu dem Ort"]
   assert sentence.tags == ["P", "D", "N"]

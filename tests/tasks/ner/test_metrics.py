@@ -1,3 +1,5 @@
+"""Scores of entities and words agree with conlleval and seqeval."""
+
 import re
 
 import numpy as np
@@ -88,7 +90,7 @@ def test_tags_are_scored_in_the_scheme_that_the_model_has_learned(
   assert metrics.in_learned_scheme(logits, tags, bare) == bare
 
 
-def test_a_file_without_tags_gets_predictions_alone(tmp_path):
+def test_a_file_without_tags_gets_predictions_but_no_scores(tmp_path):
   bare = [sentence._replace(tags=None, document=0) for sentence in SENTENCES]
   parts = LOGITS, TAGS, bare
   metrics.write_predictions(str(tmp_path), "test", *parts)
@@ -96,11 +98,11 @@ def test_a_file_without_tags_gets_predictions_alone(tmp_path):
     "Rain O\n\nold B-PET\nTom I-PET\nnaps B-PET\n\n"
   )
   assert (tmp_path / "test_predictions.tsv").exists()
-  with pytest.raises(ValueError, match="zip"):  # another number of words
+  with pytest.raises(ValueError, match="zip"):  # 3 logits for 4 words
     metrics.write_predictions(str(tmp_path), "x", LOGITS[:3], TAGS, SENTENCES)
 
 
-def test_both_files_have_the_same_tags_of_almost_equal_logits(tmp_path):
+def test_both_files_have_the_same_tag_if_logits_are_almost_equal(tmp_path):
   # These float32 logits are so close that the probabilities are equal.
   logits = np.array([[0.0, 3e-8, -1.0]], np.float32)
   sentence = Sentence(["Rex"], None)
@@ -114,18 +116,19 @@ def test_both_files_have_the_same_tags_of_almost_equal_logits(tmp_path):
   ("tags", "names"),
   [
     ("B-X I-X O", [("X", 0, 2)]),
-    ("O I-X I-X", [("X", 1, 3)]),  # IOB1: I- begins after O
+    ("O I-X I-X", [("X", 1, 3)]),  # IOB1: after O, I- begins an entity
     ("I-X B-X", [("X", 0, 1), ("X", 1, 2)]),
-    ("B-X I-Y", [("X", 0, 1), ("Y", 1, 2)]),  # another type begins
+    ("B-X I-Y", [("X", 0, 1), ("Y", 1, 2)]),  # a new type, a new entity
     ("S-X S-X", [("X", 0, 1), ("X", 1, 2)]),
-    ("B-X E-X I-X", [("X", 0, 2), ("X", 2, 3)]),  # begins after E-
+    ("B-X E-X I-X", [("X", 0, 2), ("X", 2, 3)]),  # E- ends an entity
     ("B-X I-X E-X E-X", [("X", 0, 3), ("X", 3, 4)]),
     ("O E-X", [("X", 1, 2)]),
     ("U-X B-X L-X", [("X", 0, 1), ("X", 1, 3)]),  # BILOU
     ("X X Y O", [("X", 0, 2), ("Y", 2, 3)]),  # no prefixes at all
     ("B I O B B", [("", 0, 2), ("", 3, 4), ("", 4, 5)]),  # no types
     ("S B L", [("", 0, 1), ("", 1, 3)]),
-    ("I-X W-X I-X", [("X", 0, 1), ("X", 1, 2), ("X", 2, 3)]),  # mistakes
+    # Prefixes that contradict each other.
+    ("I-X W-X I-X", [("X", 0, 1), ("X", 1, 2), ("X", 2, 3)]),
     ("I-X U-X I-X", [("X", 0, 1), ("X", 1, 2), ("X", 2, 3)]),
     ("B-X L-X I-X", [("X", 0, 2), ("X", 2, 3)]),
     ("B-X M-X B-X", [("X", 0, 2), ("X", 2, 3)]),
@@ -200,12 +203,12 @@ def test_blanks_within_tags_make_no_columns(tmp_path):
   assert path.read_text() == "Ely B-old_town B-new_town\n\n"
 
 
-def test_word_tags_are_scored_by_accuracy():
-  """Parts of speech have no tag for words outside of entities."""
+def test_tags_of_parts_of_speech_are_scored_by_accuracy():
+  """Tags are parts of speech if none is for words outside of entities."""
   gold = ["DET ADJ ADJ NOUN".split(), "PRON VERB".split()]
   predicted = ["DET ADJ ADJ NOUN".split(), "PRON NOUN".split()]
   scores = metrics.evaluate(gold, predicted, recognize({"ADJ", "DET"}))
-  # Equal neighbours are two words, not one phrase.
+  # Neighbours with the same tag count as two words, not as one phrase.
   assert (scores.words, scores.overall.correct) == (6, 5)
   assert scores.accuracy == pytest.approx(5 / 6)
   assert "processed 6 tokens; correct: 5." in metrics.report(scores)

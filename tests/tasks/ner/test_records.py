@@ -1,3 +1,5 @@
+"""Records of tagged sentences: labels, windows and context."""
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,7 +25,7 @@ def _build(tokenizer, sentences, seq_length=8, **options):
   return list(build(sentences))
 
 
-def test_the_first_piece_has_the_label(tokenizer):
+def test_the_first_piece_of_a_word_has_the_label(tokenizer):
   sentence = Sentence(["ab", "c", "\u200b", "de"], ["B-X", "O", "O", "I-X"])
   [(row, window)] = _build(tokenizer, [sentence], 10)
   assert _text(row) == "[CLS] a ##b c [UNK] d ##e [SEP]"
@@ -37,7 +39,9 @@ def test_sentences_without_tags_have_no_labels(tokenizer):
   assert (row["label_ids"], window.positions) == ([-1] * 8, [1, 2])
 
 
-def test_a_long_sentence_is_cut_evenly_with_context_from_itself(tokenizer):
+def test_parts_of_a_long_sentence_have_context_from_the_same_sentence(
+  tokenizer,
+):
   rows = _build(tokenizer, [Sentence([*"abcdeab"], ["O"] * 7)])
   assert [(_text(row), row["label_ids"], w.word) for row, w in rows] == [
     ("[CLS] a b c d e a [SEP]", [-1, 0, 0, 0, 0, -1, -1, -1], 0),
@@ -45,13 +49,13 @@ def test_a_long_sentence_is_cut_evenly_with_context_from_itself(tokenizer):
   ]
 
 
-def test_the_beginning_of_a_long_word_is_used(tokenizer):
+def test_a_word_that_is_too_long_is_cut_to_its_beginning(tokenizer):
   sentence = Sentence(["a", "abcdeabcde", "b"], ["O", "B-X", "O"])
   _, (row, _), *_ = _build(tokenizer, [sentence])
   assert _text(row) == "[CLS] a ##b ##c ##d ##e ##a [SEP]"
 
 
-def test_context_is_as_much_of_the_document_as_fits(tokenizer):
+def test_a_record_has_as_much_context_of_the_document_as_fits(tokenizer):
   words = ("ab", 0), ("c", 0), ("d", 0), ("edcba", 0), ("e", 1)
   sentences = [Sentence([word], ["O"], document) for word, document in words]
   rows = _build(tokenizer, sentences, document_context=True)
@@ -74,7 +78,9 @@ _texts = st.lists(_sentences, min_size=1, max_size=5)
 
 
 @given(_texts, st.integers(3, 12), st.booleans())
-def test_no_word_is_lost(tokenizer, texts, seq_length, document_context):
+def test_each_word_has_a_label_in_exactly_one_record(
+  tokenizer, texts, seq_length, document_context
+):
   document, sentences = 0, []
   for words, is_new in texts:
     document += is_new
@@ -101,14 +107,16 @@ def test_no_word_is_lost(tokenizer, texts, seq_length, document_context):
     same, alone = pieces[number]
     if document_context:
       alone = [n for d, sizes in pieces if d == same for n in sizes]
-    assert length == min(seq_length, sum(alone) + 2)  # no context is wasted
+    assert length == min(seq_length, sum(alone) + 2)  # context fills the row
     words = sentences[number].words[window.word :]
     for position, word in zip(window.positions, words, strict=False):
       assert WORDS[row["input_ids"][position]] == word[0]
 
 
 @given(st.lists(st.integers(1, 7), min_size=1, max_size=40), st.integers(7, 20))
-def test_parts_are_complete_and_fit(lengths, max_pieces):
+def test_parts_of_a_long_sentence_have_all_words_and_fit_a_record(
+  lengths, max_pieces
+):
   parts = records.split_long(lengths, max_pieces)
   words = [w for begin, end in parts for w in range(begin, end)]
   assert words == list(range(len(lengths)))

@@ -1,3 +1,5 @@
+"""Schemes of tags, such as BIO and BMES, are recognized and converted."""
+
 from functools import partial
 
 import numpy as np
@@ -9,7 +11,7 @@ from tasks.ner.examples import Sentence
 from tasks.ner.schemes import PATTERNS, Entity, Scheme, recognize
 
 COLUMNS = (0, -1)
-# Tags; name of the scheme; entities.
+# Columns: tags, name of the scheme, entities.
 SCHEMES = [
   ("B-X I-X O B-X", "BIO (prefix, separator '-')", [(0, 2), (3, 4)]),
   ("I-X I-X O B-X", "BIO (prefix, separator '-')", [(0, 2), (3, 4)]),
@@ -54,7 +56,7 @@ LETTERS = {
 
 @pytest.mark.parametrize("name", LETTERS)
 @pytest.mark.parametrize("target", LETTERS)
-def test_tags_of_any_scheme_are_converted_to_any_other(name, target):
+def test_tags_of_any_scheme_are_converted_to_any_other_scheme(name, target):
   tags, expected = (
     [letter.replace("O", "X") + "-X" for letter in LETTERS[one].split()]
     for one in (name, target)
@@ -121,7 +123,7 @@ def test_types_are_recognized_from_all_tags_together(tags, types):
     ("DET ADJ ADJ NOUN", "ADJ DET NOUN"),
   ],
 )
-def test_every_type_gets_the_letters_of_all_types(tags, expected):
+def test_every_type_gets_the_prefixes_of_all_types(tags, expected):
   sentences = [Sentence([""], [tag]) for tag in tags.split()]
   assert " ".join(tagging.tag_set(sentences)) == expected
 
@@ -189,7 +191,9 @@ NEIGHBORS = "Ann I-PER\nBen B-PER\nto O\nRiga I-LOC\n"
 
 
 @pytest.mark.parametrize("train", [NEIGHBORS, NEIGHBORS + BIO])
-def test_iob1_is_recognized_by_most_entities(tmp_path, train, caplog):
+def test_the_scheme_of_most_entities_decides_between_iob1_and_bio(
+  tmp_path, train, caplog
+):
   caplog.set_level("INFO", "absl")
   _read(tmp_path, train, BIO.replace("LOC", "PER"))
   name = "IOB1" if train == NEIGHBORS else "BIO"
@@ -217,7 +221,7 @@ def test_a_model_of_bio_accepts_iob1(tmp_path, dev, caplog):
 def test_a_file_of_mixed_schemes_is_reported(tmp_path, caplog, train, message):
   (tmp_path / "train").write_text(train)
   path = str(tmp_path / "train")
-  tags = (*tagging.find_tags(path, COLUMNS),)  # like labels.txt
+  tags = (*tagging.find_tags(path, COLUMNS),)  # a tuple, as from labels.txt
   sentences = tagging.read_tagged(path, COLUMNS, tags, needs_tags=True)
   assert f"train, {message}(prefix, separator '-') has '" in caplog.text
   assert "--tag_scheme=BIO" in caplog.text
@@ -228,7 +232,7 @@ def test_a_file_of_mixed_schemes_is_reported(tmp_path, caplog, train, message):
 @pytest.mark.parametrize("train", [BIO, BIOES, IOB1, SUFFIX, BIO + SUFFIX])
 @pytest.mark.parametrize("target", tagging.TARGETS)
 def test_tag_scheme_converts_all_files(tmp_path, train, target):
-  """The target may have tags that the training file does not need."""
+  """A model has all tags of the target, even if the training file has few."""
   _, sentences, tags = _read(tmp_path, train, BIOES, target)
   letters = sorted({*PATTERNS[target]})
   expected = [f"{c}-{kind}" for kind in ("LOC", "PER") for c in letters]
@@ -289,11 +293,13 @@ def test_a_column_that_has_no_words_is_refused(tmp_path, text, message):
 
 
 @pytest.mark.parametrize("text", ["B X\nI X\nC O\n", "B X\nI O\n"])
-def test_letters_may_be_words(tmp_path, text):
+def test_words_may_look_like_letters_of_a_scheme(tmp_path, text):
   assert _read(tmp_path, text, text)[2] == ("O", "X")
 
 
-def test_a_small_file_is_read_by_the_layout_of_the_model(tmp_path, caplog):
+def test_a_small_dev_file_is_read_in_the_scheme_of_the_training_file(
+  tmp_path, caplog
+):
   train = "a S-B\nb S-I\nc O\nd E-B\n"  # types S and E
   _read(tmp_path, train, "a S-B\nb O\n")
   assert "where" not in caplog.text

@@ -1,3 +1,5 @@
+"""The tags of a run's files: known, unknown, doubtful and missing tags."""
+
 from functools import partial
 
 import pytest
@@ -33,10 +35,10 @@ def _tags(path, columns, folder):
   return labels.choose(folder, None, find)
 
 
-def test_tags_come_from_the_training_file(tmp_path, folder):
+def test_the_tags_of_a_model_come_from_the_training_file(tmp_path, folder):
   path = _write(tmp_path, TEXT)
   assert _tags(path, COLUMNS, folder) == TAGS
-  assert not labels.exist(folder)  # written after all files are read
+  assert not labels.exist(folder)  # labels.txt is written later
   for needs_tags in (True, False):
     result = tagging.read_tagged(path, COLUMNS, TAGS, needs_tags)
     assert [s.tags for s in result] == [["B-PET", "O"], ["O", "O", *TAGS[1:]]]
@@ -62,11 +64,12 @@ def test_a_doubtful_file_is_reported(tmp_path, caplog, text, message):
   assert message in caplog.text
 
 
-def test_a_line_of_another_width_is_reported(tmp_path, caplog):
+def test_a_line_with_another_number_of_columns_is_reported(tmp_path, caplog):
   path = _write(tmp_path, "Rex B-PET\nbarks O\n\n1 Tom O\n")
-  examples.read_sentences(path, 0, None)  # column 0 does not move
+  # Column 0 does not depend on the number of columns.
+  examples.read_sentences(path, 0, None)
   assert not caplog.messages
-  for _ in range(2):  # a training file is read twice
+  for _ in range(2):  # a run reads the training file twice
     examples.read_sentences(path)
   [text] = caplog.messages
   assert text.startswith(f"{path}, line 4: 3 columns, but most have 2;")
@@ -92,7 +95,7 @@ def test_a_training_needs_at_least_two_tags(tmp_path, folder):
     _tags(None, COLUMNS, folder)
 
 
-def test_a_short_line_among_tags_with_names_is_reported(tmp_path):
+def test_a_short_line_in_a_file_with_named_tags_is_refused(tmp_path):
   path = _write(tmp_path, "Rex a b NER=B-PET\nbarks\n")
   with pytest.raises(UserError, match="line 2: 1 column"):
     examples.read_sentences(path, 0, 3)
@@ -106,7 +109,7 @@ def test_quotes_around_all_tags_are_refused(tmp_path, folder):
   assert '"X"' in tagging.find_tags(path, COLUMNS)
 
 
-# A file; the error if tags are needed; otherwise the log's level and message.
+# Columns: file, error if tags are needed, level and message of the log if not.
 @pytest.mark.parametrize(
   ("text", "error", "level", "message"),
   [
@@ -115,7 +118,7 @@ def test_quotes_around_all_tags_are_refused(tmp_path, folder):
     ("Rex\nbarks", "line 1: 1 column", "INFO", "has no tags: words are tagged"),
   ],
 )
-def test_words_with_foreign_tags_are_predicted_but_not_scored(
+def test_words_with_tags_unknown_to_the_model_are_not_scored(
   tmp_path, caplog, text, error, level, message
 ):
   caplog.set_level("INFO", "absl")

@@ -1,3 +1,5 @@
+"""The class Ner evaluates, predicts, packs and exports."""
+
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +14,8 @@ from tasks.ner.task import Ner
 from tests import programs
 from tests.serving.tasks import CONFIG, TAGS, T, check_ensemble, settings
 
-# The second is longer than a record; the third has a word without a token.
+# The second sentence is longer than a record. The third sentence has a word
+# without a token.
 SENTENCES = [
   "B-X a\nO b\n",
   "O abc\nB-X de\nI-X a\n" * 5,
@@ -23,6 +26,7 @@ SENTENCES = [
 
 @pytest.fixture(name="args")
 def _args(tmp_path):
+  """Writes tag files of three splits; returns flags of run_ner.py."""
   for name, size in (("train", 4), ("dev", 3), ("test", 2)):
     (tmp_path / f"{name}.txt").write_text("\n".join(SENTENCES[-size:]))
   names = ("train", "dev", "test")
@@ -84,7 +88,7 @@ def test_a_file_of_iob1_is_evaluated_by_a_model_of_bio(
     assert _predicted(path) == ["I-X", "I-X", "O"]
 
 
-def test_an_evaluation_without_do_eval_writes_no_tags(args, tmp_path):
+def test_an_evaluation_without_do_eval_writes_no_predictions(args, tmp_path):
   ner = Ner(args, {}, TAGS)
   assert ner.evaluate(ner.make_model(CONFIG), _convert(args, "dev"))
   assert not (tmp_path / "out" / "eval_predictions.conll").exists()
@@ -106,7 +110,7 @@ def test_predicted_tags_are_scored_if_the_file_has_tags(
   assert caplog.text.count("\naccuracy: ") == 1
 
 
-def test_tokens_are_packed_with_labels(args):
+def test_each_split_has_records_that_can_be_packed(args):
   numbers = {"train": 7, "dev": 6, "test": 2}
   lengths = {"train": {4: 1, 32: 1, 5: 1, 3: 1}, "dev": {32: 1, 5: 1, 3: 1}}
   lengths["test"] = {5: 1, 3: 1}

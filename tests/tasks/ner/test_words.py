@@ -1,3 +1,5 @@
+"""A text is split into words like the words of tag files."""
+
 import re
 
 import pytest
@@ -90,7 +92,7 @@ def test_a_list_keeps_its_words(texts):
 
 
 @pytest.mark.parametrize("part", ["a", "!", " ", "a.", "a@", "Mr. ", "http://"])
-def test_the_time_grows_linearly_with_the_length(part):
+def test_the_time_of_a_split_grows_linearly_with_the_length(part):
   text = part * 100_000  # quadratic time would take hours
   assert "".join(_split(text)) == text.replace(" ", "")
 
@@ -120,8 +122,8 @@ def _detokenize(sentence):
   return text, spans
 
 
-# Fractions of words and entities in two files. A split at blanks restores .74,
-# .54 and .76, .72; BERT's split restores .98, .95 and .87, .94.
+# Fractions of words and of entities that are restored in two files. A split at
+# blanks restores .74, .54 and .76, .72; BERT's split .98, .95 and .87, .94.
 @shared.on_datasets
 @pytest.mark.parametrize(
   ("file", "of_words", "of_entities"),
@@ -130,7 +132,9 @@ def _detokenize(sentence):
     ("wnut17/wnut17train.conll", 0.96, 0.975),
   ],
 )
-def test_words_of_real_files_are_restored(file, of_words, of_entities):
+def test_most_words_and_entities_of_real_tag_files_are_restored(
+  file, of_words, of_entities
+):
   counts = [0, 0, 0, 0]
   sentences = read_sentences(f"{shared.DATASETS}/{file}")
   scheme = recognize({tag for s in sentences for tag in s.tags})

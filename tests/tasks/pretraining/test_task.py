@@ -1,3 +1,5 @@
+"""run_pretraining.py: sources, masks, evaluations and checks of flags."""
+
 import shutil
 from contextlib import nullcontext
 from dataclasses import replace
@@ -50,7 +52,7 @@ def test_masking_flags_without_effect_are_reported(tmp_path, caplog):
   toy.write_records(tmp_path / "records", 4)
   args = _toy_args(tmp_path)
   changed = args.replace(masked_lm_prob=0.25)
-  for make, flags, is_said in (
+  for make, flags, is_reported in (
     (task.train_data, args, False),
     (task.eval_data, changed, False),
     (task.train_data, changed, True),
@@ -59,7 +61,7 @@ def test_masking_flags_without_effect_are_reported(tmp_path, caplog):
     caplog.clear()
     make(flags, toy.config())
     text = f"{args.input_file} has masks already"
-    assert (text in caplog.text) == bool(caplog.messages) == is_said
+    assert (text in caplog.text) == bool(caplog.messages) == is_reported
 
 
 def test_a_corrupt_record_of_an_evaluation_is_reported(tmp_path):
@@ -73,7 +75,7 @@ def test_a_corrupt_record_of_an_evaluation_is_reported(tmp_path):
     task.evaluate(args, model, losses.pretraining(), source, 1)
 
 
-def test_each_flag_of_the_records_has_its_effect(tmp_path, monkeypatch):
+def test_each_data_flag_reaches_the_input_pipeline(tmp_path, monkeypatch):
   for name in "abc":
     (tmp_path / name).write_text(name)
   a, b, c = (str(tmp_path / name) for name in "abc")
@@ -224,7 +226,7 @@ def _records(path, tokens):
     ("b", {"output_dir": "run"}, "b was .* than the training of .*run/"),
     ("b", {"init_checkpoint": "release"}, "b was .* than .*release/vocab.txt"),
     ("b", {"init_checkpoint": "release", "vocab_file": "b-vocab.txt"}, None),
-    ("b", {"init_checkpoint": "empty"}, None),  # its vocab.txt is unrelated
+    ("b", {"init_checkpoint": "empty"}, None),  # its vocab.txt is empty
     ("ac", {"vocab_file": "c-vocab.txt"}, None),  # c extends a
     ("ac", {"vocab_file": "a-vocab.txt"}, "c was .* than --vocab_file=.*a-v"),
     ("ac", {}, "c was .* than .*a: .*; an extended one needs --vocab_file"),
@@ -234,7 +236,7 @@ def _records(path, tokens):
 def test_records_of_another_vocabulary_are_refused(
   tmp_path, paths, flags, culprit
 ):
-  """The tokens of a and b are the same, in another order."""
+  """Files a and b have the same tokens in another order."""
   tokens = [*vocab.SPECIAL_TOKENS, "owl", "bat"]
   _records(tmp_path / "a", [*tokens, "[unused0]"])
   _records(tmp_path / "b", [*vocab.SPECIAL_TOKENS, "bat", "owl", "[unused0]"])

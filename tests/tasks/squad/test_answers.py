@@ -1,3 +1,5 @@
+"""Answers of an exported SQuAD model equal predictions of run_squad.py."""
+
 import dataclasses
 import functools
 import json
@@ -146,7 +148,7 @@ def check_answer(row, predictions, number, context, choice):
 
 
 CASES = [
-  # lengths, choice, lower-cased, trimmed, levels
+  # Columns: lengths, choice, lower, trim, levels.
   (LENGTHS, DecodingConfig(5, 8), True, False, 7),
   (WindowConfig(24, 12, 100), DecodingConfig(20, 30), False, True, 100003),
   (LENGTHS, DecodingConfig(1, 8, **V2), True, False, 7),
@@ -156,7 +158,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("number", range(len(CASES)))
-def test_answers_are_the_predictions_of_the_program(number, tmp_path):
+def test_answers_equal_the_predictions_of_run_squad(number, tmp_path):
   lengths, choice, lower, trim, levels = CASES[number]
   rng = random.Random(f"{CASES[number]}")
   questions = ["", "", *(text(rng, 9) for _ in range(40))]
@@ -183,7 +185,7 @@ def test_answers_have_their_positions_in_the_context():
     ("Who? Smith", "Smith", 5, 10),
     ("It was\n Steve\u00a0Smith's", "Steve\u00a0Smith's", 8, 21),
     ("It was\t\tthe Smith-family.", "Smith", 12, 17),
-    # The search for the pieces begins at the beginning of the word.
+    # The first "smith" in the word counts, although the model chose the second.
     ("blacksmith-smith", "smith", 5, 10),
     ("中文smith中", "smith", 2, 7),
     ("Ａ e\u0301 Smith", "Smith", 5, 10),

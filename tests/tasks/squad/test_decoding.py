@@ -1,3 +1,5 @@
+"""Logits of windows become answers and lists of the n best answers."""
+
 import math
 
 import numpy as np
@@ -21,16 +23,16 @@ V2 = {"version_2_with_negative": True}
 STEVE = "Steve Smith's river-boat."
 
 
-def ask(text=STEVE):
+def question(text=STEVE):
   return SquadExample("q", "Who?", [word for word in text.split(" ") if word])
 
 
-def cut(examples, lengths=(16, 4, 4)):
+def cut_windows(examples, lengths=(16, 4, 4)):
   return list(make_windows(examples, TOKENIZER, WindowConfig(*lengths)))
 
 
 def scores(length=16, **at):
-  """Returns zero logits, but s4=3.0 gives the start at position 4 a 3.0."""
+  """Returns logits of zero; s4=3.0 sets the start logit at position 4."""
   start, end = np.zeros(length), np.zeros(length)
   for key, value in at.items():
     (start if key[0] == "s" else end)[int(key[1:])] = value
@@ -39,9 +41,13 @@ def scores(length=16, **at):
 
 def answer(logits, text=STEVE, **chosen):
   """Returns answer, n-best list and null odds of one question."""
-  examples = [ask(text)]
+  examples = [question(text)]
   decoded = decoding.decode(
-    examples, cut(examples), logits, ANSWER_TEXT, DecodingConfig(**chosen)
+    examples,
+    cut_windows(examples),
+    logits,
+    ANSWER_TEXT,
+    DecodingConfig(**chosen),
   )
   odds = decoded.null_odds.get("q")
   return decoded.answers["q"], decoded.nbest["q"], odds
@@ -54,8 +60,8 @@ def texts(nbest):
 def test_spans_of_equal_score_keep_their_order():
   """There are so many spans that an unstable sort would change the order."""
   words = [word for word in TOKENIZER.vocab if word.isalpha()][:40]
-  examples = [ask(" ".join(words))]
-  [window] = cut(examples, (128, 4, 4))
+  examples = [question(" ".join(words))]
+  [window] = cut_windows(examples, (128, 4, 4))
   starts = np.arange(128) % 3.0
   decoded = decoding.decode(
     examples,
@@ -64,7 +70,7 @@ def test_spans_of_equal_score_keep_their_order():
     ANSWER_TEXT,
     DecodingConfig(20, max_answer_length=4),
   )
-  # Starts 2, 5, 8, ...; ends 0, 1, ... 19; the words begin at 4.
+  # The best starts are 2, 5, 8, ..., the best ends 0 to 19. Words begin at 4.
   assert texts(decoded.nbest["q"]) == [
     " ".join(words[start - 4 : end - 3])
     for start in range(5, 20, 3)
@@ -72,7 +78,7 @@ def test_spans_of_equal_score_keep_their_order():
   ]
 
 
-def test_version_2_answers_nothing_without_a_candidate():
+def test_squad_2_has_the_empty_answer_without_a_candidate():
   # The best starts and ends are all outside the paragraph.
   null = {"probability": 1.0, "start_logit": 5.0, "end_logit": 5.0}
   result = answer([scores(s0=5, e0=5)], n_best_size=1, **V2)
@@ -102,7 +108,7 @@ LOGITS = st.lists(st.integers(-3, 3), min_size=32, max_size=32).map(
 
 
 @given(LOGITS, st.booleans())
-def test_an_ensemble_of_equal_models_answers_as_one(logits, version_2):
+def test_an_ensemble_of_equal_models_answers_like_one_model(logits, version_2):
   chosen = {"version_2_with_negative": version_2}
   text, nbest, odds = answer([logits], **chosen)
   two = [_ensemble(logits, logits)]
@@ -168,7 +174,7 @@ LENGTHS = (16, 4, 5)
 def test_decoding_never_fails(paragraphs, seed, scale, size, longest, negative):
   numbered = enumerate(paragraphs)
   examples = [SquadExample(str(i), "Who?", words) for i, words in numbered]
-  result = cut(examples, LENGTHS)
+  result = cut_windows(examples, LENGTHS)
   rng = np.random.default_rng(seed)
   # Rounding makes ties.
   logits = [(scale * rng.normal(size=(2, 16))).round() for _ in result]
@@ -189,8 +195,8 @@ def test_decoding_never_fails(paragraphs, seed, scale, size, longest, negative):
 def test_the_answer_is_the_span_with_the_largest_logits(data):
   word = st.text("abcxyz", min_size=1, max_size=8)
   words = data.draw(st.lists(word, min_size=1, max_size=30))
-  examples = [ask(" ".join(words))]
-  result = cut(examples, LENGTHS)
+  examples = [question(" ".join(words))]
+  result = cut_windows(examples, LENGTHS)
   number = data.draw(st.integers(0, len(result) - 1))
   window = result[number]
   starts = window.is_max_context.nonzero()[0].tolist()
@@ -201,20 +207,20 @@ def test_the_answer_is_the_span_with_the_largest_logits(data):
   logits[number, 0, first] = logits[number, 1, last] = 9
   settings = logits, ANSWER_TEXT, DecodingConfig()
   decoded = decoding.decode(examples, result, *settings)
-  said = decoded.answers["q"].replace(" ", "")
+  answer_text = decoded.answers["q"].replace(" ", "")
   pieces = TOKENIZER.convert_ids_to_tokens(window.ids[first : last + 1])
-  assert "".join(piece.removeprefix("##") for piece in pieces) in said
+  assert "".join(piece.removeprefix("##") for piece in pieces) in answer_text
 
 
 def test_each_word_of_the_answers_is_split_once(monkeypatch):
   split, tokenize = [], TOKENIZER.basic_tokenizer.tokenize
-  [window] = cut([ask()])
+  [window] = cut_windows([question()])
   monkeypatch.setattr(
     TOKENIZER.basic_tokenizer,
     "tokenize",
     lambda text: split.append(text) or tokenize(text),
   )
-  answer_text, words = decoding.AnswerText(TOKENIZER), ask().doc_tokens
+  answer_text, words = decoding.AnswerText(TOKENIZER), question().doc_tokens
   for _ in range(3):
     for start in range(len(window.token_word_ids)):
       begin = start + window.context_offset

@@ -1,3 +1,5 @@
+"""SQuAD files: words, answers, and mistakes in the files."""
+
 import json
 
 import pytest
@@ -33,12 +35,12 @@ def read_one(path, fields, **settings):
   return one
 
 
-def test_words_end_at_five_kinds_of_blanks_only(path):
+def test_words_end_only_at_five_kinds_of_whitespace(path):
   context = "a b\tc\rd\ne\u202ff\u00a0g\u3000h\u2028i \n j"
   file = write(path, question(), question(), context=context)
   first, second = squad_examples.read_examples([file])
   assert first.doc_tokens == [*"abcde", "f\u00a0g\u3000h\u2028i", "j"]
-  assert first.doc_tokens is second.doc_tokens  # same paragraph
+  assert first.doc_tokens is second.doc_tokens  # one list for the paragraph
 
 
 @pytest.mark.parametrize(
@@ -54,7 +56,7 @@ def test_words_end_at_five_kinds_of_blanks_only(path):
 )
 def test_answers_are_spans_of_words(path, text, start, end):
   expected = squad_examples.Answer(text, start, end)
-  # Version 1 ignores "is_impossible".
+  # SQuAD 1.1 ignores "is_impossible".
   for more in ({}, {"is_impossible": True}):
     assert read_one(path, answer(text) | more).answer == expected
 
@@ -101,7 +103,9 @@ def test_answers_that_cannot_be_located_are_skipped_and_counted(path, caplog):
     ({"is_impossible": "no"}, '"is_impossible" is "no" and not bool'),
   ],
 )
-def test_faults_of_answers_name_file_and_question(path, fields, message):
+def test_errors_in_answers_name_the_file_and_the_question(
+  path, fields, message
+):
   with pytest.raises(ValueError, match=message) as caught:
     read_one(path, fields, version_2_with_negative="is_impossible" in fields)
   assert str(path) in str(caught.value)
@@ -134,7 +138,7 @@ QUESTION = PARAGRAPH % '"context": "", "qas": [{%s}]'
     (QUESTION % '"id": "x"', 'question x: "question" is missing'),
   ],
 )
-def test_faults_of_files_are_reported(path, content, message):
+def test_mistakes_in_files_are_reported(path, content, message):
   path.write_bytes(content.encode("utf-8", "surrogateescape"))
   with pytest.raises(ValueError, match=message) as caught:
     squad_examples.read_examples([str(path)])
@@ -184,7 +188,7 @@ def test_questions_of_both_versions_are_trained_on(path):
     mill,
     mill | {"is_impossible": False},
     {"answers": [], "is_impossible": True},
-    mill | {"is_impossible": True},  # plausible answers
+    mill | {"is_impossible": True},  # the answer is only plausible
   ]
   file = write(path, *(question(**fields) for fields in questions))
   examples = squad_examples.read_examples([file], True, True)
@@ -201,7 +205,9 @@ def test_questions_of_both_versions_are_trained_on(path):
     ({"answers": answer("mill")["answers"] * 2}, ["mill", "mill"]),
   ],
 )
-def test_no_answer_differs_from_unknown_answers(path, fields, expected):
+def test_an_empty_list_of_answers_differs_from_unknown_answers(
+  path, fields, expected
+):
   file = write(path, question(**fields))
   [example] = squad_examples.read_examples([file])
   assert example.answer_texts == expected

@@ -1,3 +1,5 @@
+"""Scores of SQuAD 1.1 and 2.0, thresholds, and warnings."""
+
 import json
 from pathlib import Path
 
@@ -16,7 +18,7 @@ def questions(**answers):
   ]
 
 
-def test_version_1_has_exact_match_and_f1():
+def test_squad_1_has_the_scores_exact_match_and_f1():
   data = questions(a=["The mill"], b=["in 1895", "1895"], c=["old mill house"])
   given = Predictions({"a": "mill!", "b": "1895", "c": "a mill"})
   # Articles and punctuation do not count. The only word of the answer to c is
@@ -28,7 +30,7 @@ def test_version_1_has_exact_match_and_f1():
   assert scores == {"exact_match": 50.0, "f1": 50.0}
 
 
-def test_version_2_scores_unanswerable_questions_too():
+def test_squad_2_scores_unanswerable_questions_too():
   data = questions(a=["mill"], b=[], c=[], d=["old house"])
   given = {"a": "mill", "b": "", "c": "river", "d": "house"}
   scores = metrics.score(data, Predictions(given), True)
@@ -41,7 +43,7 @@ def test_version_2_scores_unanswerable_questions_too():
 def test_the_best_threshold_is_computed_from_the_best_texts():
   data = questions(a=["mill"], b=[], c=["river"])
   given = Predictions(
-    dict.fromkeys("abc", ""),  # a threshold of -9 answers nothing
+    dict.fromkeys("abc", ""),  # a low threshold answers no question
     texts={"a": "mill", "b": "house", "c": "lake"},
     null_odds={"a": 1.5, "b": 3.0, "c": 2.0},
   )
@@ -52,7 +54,7 @@ def test_the_best_threshold_is_computed_from_the_best_texts():
   assert scores["best_exact_thresh"] == scores["best_f1_thresh"] == 1.5
 
 
-def test_odds_above_one_do_not_withhold_an_answer():
+def test_null_odds_above_one_do_not_remove_an_answer():
   data = questions(a=["mill"])
   given = Predictions({"a": "mill"}, {}, {"a": 2.5}, {"a": "mill"})
   assert metrics.score(data, given, True)["exact"] == 100.0
@@ -86,15 +88,17 @@ def test_the_log_has_a_remedy_if_questions_lack_answers(
   [
     ({"a": "", "b": ""}, {"a": 1.0, "b": 2.0}, ["mill"], "answers"),
     ({"a": "empty", "b": "empty"}, {}, ["mill"], "answers"),
-    ({"a": "", "b": ""}, {}, None, "answers"),  # a test set
-    ({"a": "", "b": ""}, {"a": 1.0, "b": 2.0}, [], None),  # rightly no answers
+    ({"a": "", "b": ""}, {}, None, "answers"),  # a test set has no answers
+    ({"a": "", "b": ""}, {"a": 1.0, "b": 2.0}, [], None),  # as expected
     ({"a": "", "b": "mill"}, {"a": 2.0, "b": -1.0}, ["mill"], None),
     ({"a": "x", "b": "x"}, {"a": -3.0, "b": -2.0}, ["mill"], "would score"),
     ({"a": "x", "b": "x"}, {}, ["mill"], None),
   ],
 )
-def test_a_silent_model_causes_a_warning(caplog, answers, odds, expected, verb):
-  """The expected answer exists for one question of two, or for none."""
+def test_a_model_that_answers_no_question_causes_a_warning(
+  caplog, answers, odds, expected, verb
+):
+  """Question a is unanswerable. `expected` are the answers to question b."""
   asked = questions(a=[], b=expected)
   if expected is None:
     asked = [question._replace(answer_texts=None) for question in asked]
@@ -141,8 +145,10 @@ def test_official_predictions_have_their_official_scores(data, model, expected):
     ([None], False, False),
   ],
 )
-def test_all_answers_are_needed_for_scores(answers, in_version_1, in_version_2):
-  """In version 2 an empty list is an answer."""
+def test_scores_need_answers_to_all_questions(
+  answers, in_version_1, in_version_2
+):
+  """In SQuAD 2.0 an empty list means that the question is unanswerable."""
   for version_2, is_scored in ((False, in_version_1), (True, in_version_2)):
     data = questions(**dict(zip("ab", answers, strict=False)))
     remedy = metrics.remedy_of_unscored(data, version_2)
@@ -165,7 +171,7 @@ def test_all_answers_are_needed_for_scores(answers, in_version_1, in_version_2):
 def test_a_threshold_of_zero_may_stand_for_a_lower_one(
   tmp_path, best, odds, expected
 ):
-  """The evaluator says 0.0 if it is best to answer nothing."""
+  """The official script gives 0.0 if the best is to answer no question."""
   path, named = tmp_path / "t", dict(zip("ab", odds, strict=True))
   assert metrics.load_threshold(str(path)) == 0.0
   metrics.save_threshold(str(path), {"best_f1_thresh": best}, named)

@@ -1,3 +1,5 @@
+"""Windows of SQuAD's paragraphs: tokens, labels and maximum context."""
+
 from functools import partial
 
 import numpy as np
@@ -12,7 +14,7 @@ from tasks.squad.examples import Answer, SquadExample
 from tasks.squad.records import WindowConfig, WindowMaker, make_windows
 from tests.parity import golden_files
 
-# An id is the index of a word.
+# A token's id is its position in this list.
 VOCAB = "[PAD] [UNK] [CLS] [SEP] when ? in the mill burn ##t ( 1895 ) ."
 
 LARGE = FullTokenizer(golden_files.GOLDEN / "vocab.txt")
@@ -24,6 +26,7 @@ def token_ids(text):
 
 @pytest.fixture
 def tokenizer(tmp_path):
+  """Returns a tokenizer of the words in VOCAB."""
   path = tmp_path / "vocab.txt"
   path.write_text(VOCAB.replace(" ", "\n"))
   return FullTokenizer(path)
@@ -33,13 +36,15 @@ def example(words, question="When?", answer=None):
   return SquadExample("q", question, words.split(), answer)
 
 
-def cut(tokenizer, *examples, lengths=()):
+def cut_windows(tokenizer, *examples, lengths=()):
   return list(make_windows(examples, tokenizer, WindowConfig(*lengths)))
 
 
 @pytest.mark.parametrize("stride", [4, 5, 1000])
 def test_a_large_stride_leaves_no_token_out(tokenizer, stride):
-  result = cut(tokenizer, example("the mill in " * 3), lengths=(9, 5, stride))
+  result = cut_windows(
+    tokenizer, example("the mill in " * 3), lengths=(9, 5, stride)
+  )
   assert [window.token_word_ids.tolist() for window in result] == (
     [[0, 1, 2, 3], [4, 5, 6, 7], [8]]
   )
@@ -48,7 +53,7 @@ def test_a_large_stride_leaves_no_token_out(tokenizer, stride):
 
 def test_a_paragraph_without_tokens_has_no_window(tokenizer):
   questions = example(""), example("\u200b \ufffd"), example("the")
-  [window] = cut(tokenizer, *questions)
+  [window] = cut_windows(tokenizer, *questions)
   assert window.example_index == 2
 
 
@@ -60,19 +65,19 @@ def test_a_paragraph_without_tokens_has_no_window(tokenizer):
     ("1895) the", (1, 3)),
     ("burnt", (4, 5)),
     ("burn", (4, 4)),
-    ("896", (0, 5)),  # no tokens match: whole words
+    ("896", (0, 5)),  # no tokens match, so the span has all three words
     ("\u200b", (0, 5)),
   ],
 )
 def test_an_answer_within_words_is_located_by_its_tokens(tokenizer, text, span):
   one = example("(1895) the burnt", answer=Answer(text, 0, 2))
-  [window] = cut(tokenizer, one)
+  [window] = cut_windows(tokenizer, one)
   assert (window.start - 4, window.end - 4) == span
 
 
 def test_an_answer_may_be_the_last_token_within_a_word():
   one = example("Sitting Bull 1895-1943", answer=Answer("1943", 2, 2))
-  [window] = cut(LARGE, one)
+  [window] = cut_windows(LARGE, one)
   # Only [SEP] follows.
   assert window.end == len(window.ids) - 2
   assert window.ids[window.start : window.end + 1] == token_ids("1943")
@@ -113,7 +118,7 @@ def test_a_vocabulary_without_cls_is_refused(tmp_path):
   path = tmp_path / "vocab.txt"
   path.write_text("the\nmill")
   with pytest.raises(ValueError, match=r"lacks \[CLS\], \[SEP\], \[UNK\];"):
-    cut(FullTokenizer(path), example("the"))
+    cut_windows(FullTokenizer(path), example("the"))
 
 
 LENGTHS = st.builds(
@@ -176,7 +181,7 @@ def test_a_paragraph_is_tokenized_once_for_all_questions():
   ids = maker._ids
   maker._ids = lambda text: split.append(text) or ids(text)
   words, others = ["a", "red", "boat"], ["a", "old", "mill"]
-  same = [*words]  # another paragraph
+  same = [*words]  # another paragraph with the same words
   paragraphs = [words, words, words, others, words, same]
   asked = [SquadExample("", f"what {i}", p) for i, p in enumerate(paragraphs)]
   [*windows] = maker(workers.Chunk(0, asked, "questions"))

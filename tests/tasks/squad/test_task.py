@@ -1,3 +1,5 @@
+"""The class Squad makes records, evaluates, predicts and exports."""
+
 import json
 
 import numpy as np
@@ -39,7 +41,7 @@ def _eval_data(args):
 
 
 def _predict(args, data):
-  """Predicts without a model, which would have nothing to do."""
+  """Predicts without a model, because the context has no window."""
   Squad(args, {}).predict(None, "dev", data, 7)
 
 
@@ -94,7 +96,7 @@ def test_questions_about_contexts_without_tokens_are_answered(tmp_path):
 
 def test_answers_are_written_before_they_are_scored(tmp_path, monkeypatch):
   args = _args(tmp_path, " \u200b ", 1)
-  monkeypatch.setattr(task.metrics, "score", None)
+  monkeypatch.setattr(task.metrics, "score", None)  # the scoring fails
   with pytest.raises(TypeError):
     _predict(args, _eval_data(args))
   assert (tmp_path / "nbest_predictions.json").exists()
@@ -116,7 +118,7 @@ def test_an_evaluation_in_training_writes_no_predictions(tmp_path, unit, f1):
     ("北京大学", {}, "as one word: give --f1_unit=character"),
     ("ตลาดปลา", {"version_2_with_negative": True}, "as one word"),
     ("北京大学", {"f1_unit": "character"}, None),
-    ("부산 대학교", {}, None),  # Korean has blanks
+    ("부산 대학교", {}, None),  # Korean has blanks between words
     ("a 北 b", {}, None),
   ],
 )
@@ -164,7 +166,7 @@ def test_padding_may_be_predicted_unless_batches_are_trimmed(
   assert Squad(args, {}).answer(None, data).answers == {"0": text}
 
 
-def test_an_export_answers_by_the_flags(tmp_path):
+def test_an_export_saves_the_flags_that_choose_its_answers(tmp_path):
   path = str(tmp_path / "bert_config.json")
   CONFIG.to_json(path)
   args = _args(tmp_path, "a b", 1).replace(bert_config_file=path)
@@ -182,10 +184,10 @@ def test_an_export_answers_by_the_flags(tmp_path):
 @pytest.mark.parametrize("of_start", [None, 0.0, 3.0])
 @pytest.mark.parametrize("of_folder", [None, 0.0, 5.0])
 @pytest.mark.parametrize("is_trained", [False, True])
-def test_a_model_has_the_threshold_of_its_folder(
+def test_the_threshold_of_a_model_comes_from_the_models_folder(
   tmp_path, of_start, of_folder, is_trained
 ):
-  """A model to start from has the threshold in its own folder."""
+  """If output_dir has no checkpoint, init_checkpoint's threshold is first."""
   for name, value in (("start", of_start), ("out", of_folder)):
     (tmp_path / name).mkdir()
     if value is not None:
