@@ -101,7 +101,9 @@ def test_a_missing_file_and_a_directory_are_reported(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["a", "a.gz"])
-def test_an_error_names_the_line_of_a_wrong_byte_in_a_large_file(tmp_path, name):
+def test_an_error_names_the_line_of_a_wrong_byte_in_a_large_file(
+  tmp_path, name
+):
   path = tmp_path / name
   content = b"".join(b"%d\n" % (i * i) for i in range(260_000))
   path.write_bytes(gzip.compress(content, 1) if "gz" in name else content)
