@@ -153,6 +153,11 @@ SINGLE, TWO = ["owls", "", " "], ["owls", "owls", "", " "]
       (),
       "2 of the first 2 lines look like JSON or HTML",
     ),
+    (
+      ['{"a": "b"}', *["owls"] * 499],
+      (True,),
+      "1 of the first 500 sentences look like JSON or HTML",
+    ),
     (["{a}", "<3 owls", "a <p>", "a & b; c"], (), None),
     (["owls &amp; bats", "&#39;"], (), "2 of the first 2 lines look like JSO"),
     (SINGLE, (True,), f"{ALONE} put blank lines between"),
