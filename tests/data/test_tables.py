@@ -175,7 +175,7 @@ def test_quotes_after_the_first_lines_of_a_tsv_are_reported(tmp_path, caplog):
   content = "a\tb\n" + "x\t1\n" * 1000 + '"so ""it"" was"\t0\n'
   *_, row = _read(tmp_path, "t.tsv", content)
   assert row.values["a"].startswith('"so ""')
-  text = "t.tsv, lines 1002: after 1,000 lines, quotes as in .csv; delimiter="
+  text = "t.tsv, lines 1002: quotes after 1,000 lines without any; delimiter="
   assert text in caplog.text
   caplog.clear()
   *_, row = _read(tmp_path, "t.tsv", content, dialect=("tab", "utf-8"))
@@ -269,7 +269,7 @@ def test_blank_texts_are_reported_with_their_lines(tmp_path, caplog):
   content = 'a,b,c\n ,x,\n"\n",y,1\nz,\u200b \0,\nv,w,\n'
   assert len(_read(tmp_path, "t.csv", content, is_text="ab".__contains__)) == 4
   assert caplog.messages == [
-    f"{tmp_path}/t.csv: {text}; they count as well"
+    f"{tmp_path}/t.csv: {text}; they are kept"
     for text in (
       "2 of 4 texts in 'a' are blank (lines 2, 3)",
       "1 of 4 texts in 'b' are blank (lines 5)",

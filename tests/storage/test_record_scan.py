@@ -328,7 +328,7 @@ def test_only_files_without_an_index_are_scanned(tmp_path, scanned, log):
   for _ in range(2):
     assert record_scan.load_index(paths, cache).records == 36
   assert scanned == paths[3:]
-  text = f"index of 3 of 4 files; scanned {paths[3]}"
+  text = f"3 of 4 files have an index; scanned {paths[3]}"
   assert log.text.count(text) == 1
 
 

@@ -37,9 +37,9 @@ def test_run_json_has_the_commit_of_the_checkout():
 
 def test_an_entry_has_all_that_is_needed_to_repeat_the_run(tmp_path):
   (tmp_path / "a.tsv").write_text("text")
-  data = str(tmp_path / "a.tsv")
-  entry = run_json.make("run_ner", {"do_train": True}, 7, [data])
-  assert entry["data"] == {data: run_json.fingerprint(data)}
+  data = {"a.tsv": run_json.fingerprint(str(tmp_path / "a.tsv"))}
+  entry = run_json.make("run_ner", {"do_train": True}, 7, data)
+  assert entry["data"] == data
   assert entry["versions"] == run_json.versions()
   known = {"program": "run_ner", "seed": 7, "flags": {"do_train": True}}
   known["directory"] = os.getcwd()

@@ -85,7 +85,7 @@ def test_only_training_makes_a_head_fresh(start, tmp_path):
   message = r"output_weights has shape \[4, 8\].*another set of labels"
   with pytest.raises(ValueError, match=message):
     Checkpoints(str(tmp_path / "new")).load(model, prefix)
-  with pytest.raises(ValueError, match="in another output_dir"):
+  with pytest.raises(ValueError, match="name another output_dir, and"):
     Checkpoints(str(tmp_path)).load(model, None)
 
 

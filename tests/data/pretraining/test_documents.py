@@ -147,11 +147,16 @@ SINGLE, TWO = ["owls", "", " "], ["owls", "owls", "", " "]
     ([*LONG, "o"], (), None),
     (LONG, (False, 17), None),
     (LONG, (True,), None),  # prose is split into sentences
-    (BOOK, (True, 99), "1 of the first 100 sentences are so long that their"),
+    (BOOK, (True, 99), "1 of the first 100 sentences are so long that there"),
     (
       ['{"a": "b"}', "<p>a"],
       (),
       "2 of the first 2 lines look like JSON or HTML",
+    ),
+    (
+      ['{"a": "b"}', *["owls"] * 499],
+      (True,),
+      "1 of the first 500 sentences look like JSON or HTML",
     ),
     (["{a}", "<3 owls", "a <p>", "a & b; c"], (), None),
     (["owls &amp; bats", "&#39;"], (), "2 of the first 2 lines look like JSO"),
