@@ -126,8 +126,10 @@ _SIGNS = re.compile(
 )
 SIGNS = (
   "look like JSON or HTML, whose signs become words: for JSON lines, give "
-  "create_pretraining_data.py a text_field; extract the text of HTML first"
+  "build_vocab.py and create_pretraining_data.py a text_field; extract the "
+  "text of HTML first"
 )
+_MANY_SIGNS = 0.001  # of the sentences; an article has perhaps a hundred
 
 
 def has_signs(line: str) -> bool:
@@ -136,6 +138,13 @@ def has_signs(line: str) -> bool:
 
 
 _JOINT = re.compile(r"\w[\r\v\f\x85]+\w")  # tokenizing a line joins the words
+
+
+def doubt_of_signs(texts: Sequence[str], noun: str) -> Iterator[str]:
+  """Yields a warning if some of the first texts, `noun`, have such signs."""
+  number = sum(map(has_signs, texts))
+  if number > _MANY_SIGNS * len(texts):
+    yield f"{number:,} of the first {len(texts):,} {noun} {SIGNS}"
 
 
 def doubts(
@@ -164,8 +173,7 @@ def doubts(
       f"{len(single):,} of the first {len(texts):,} documents have one "
       f"sentence, and thus a random next one: {remedy}"
     )
-  if (signs := sum(map(has_signs, sentences))) > 0.01 * len(sentences):
-    yield f"{signs:,} {some} {SIGNS}"
+  yield from doubt_of_signs(sentences, noun)
   cut = [len(words(text[: 10 * max_words])) > max_words for text in sentences]
   if is_prose and (unsplit := sum(map(is_unsplit, sentences))):
     yield f"{unsplit:,} {some} {UNSPLIT}"

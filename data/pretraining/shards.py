@@ -103,7 +103,8 @@ def _warn_of_pairs(counts: Mapping[str, int]) -> None:
     logging.warning(
       f"{fraction:.0%} of the second sentences are random, not about half: "
       "a sentence that ends a document or fills a short record has no next "
-      f"one. Longer documents and {setting('short_seq_prob', 0)} lower this"
+      f"one. Longer documents, a larger {setting('max_seq_length')} and "
+      f"{setting('short_seq_prob', 0)} lower this"
     )
 
 
