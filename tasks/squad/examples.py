@@ -196,8 +196,8 @@ class _Paragraph:
   def has(self, answer: dict[str, Any]) -> bool:
     """True if the answer is at its answer_start, except for white space."""
     text, rest = answer["text"], self._context[answer["answer_start"] :]
-    plain = re.sub(r"\s+", " ", rest)
-    return rest.startswith(text) or plain.startswith(" ".join(text.split()))
+    words = " ".join(text.split())
+    return rest.startswith(text) or re.sub(r"\s+", " ", rest).startswith(words)
 
 
 def _questions(paths: Sequence[str]) -> Iterator[tuple[str, _Paragraph, dict]]:
