@@ -76,7 +76,7 @@ def test_cells_keep_their_text(tmp_path, caplog, name, content, expected):
   caplog.set_level("INFO", "absl")
   rows = _read(tmp_path, name, content)
   assert [(row.line, *row.values.values()) for row in rows] == expected
-  assert not caplog.text
+  assert not [text for text in caplog.messages if "blank rows" not in text]
   if name == "t.tsv":
     assert _read(tmp_path, name, content, dialect=None) == rows
 
@@ -152,6 +152,77 @@ def test_an_unbalanced_quote_in_a_tsv_is_text(tmp_path, content):
 
 
 @pytest.mark.parametrize(
+  ("content", "expected"),
+  [
+    # One column of pandas.
+    ('a\n"so ""it"" was"\n"two\nlines"\nx, y\n', 'so "it" was|two\nlines|x, y'),
+    ('a\n"one\n\ntwo"\nx, y\n"three\nfour"\n', "one\n\ntwo|x, y|three\nfour"),
+    ('"a"\n"one\ntwo"\n"x"\n', "one\ntwo|x"),
+    ('a\nx\n""\ny, z\n', "x||y, z"),
+    # Excel: cells with a comma, too.
+    ('b\ta\n1\t"x, y"\n0\tz\n', "x, y|z"),
+    ('a\tb\n"x, y"\t"1, 2"\nz\t"3\n4"\n', "x, y|z"),
+    ('a\n"x, y"\nz\n', "x, y|z"),
+  ],
+)
+def test_cells_in_quotes_show_that_a_tsv_is_quoted(
+  tmp_path, caplog, content, expected
+):
+  caplog.set_level("INFO", "absl")
+  rows = _read(tmp_path, "t.tsv", content)
+  assert [row.values["a"] for row in rows] == expected.split("|")
+  assert caplog.messages == [f"{tmp_path}/t.tsv: quotes are read as in .csv"]
+
+
+def test_a_cell_may_continue_after_the_first_lines(tmp_path):
+  content = 'a\n""\n' + "x\n" * 997 + '"y\nz"\nw\n'
+  *_, first, last = _read(tmp_path, "t.tsv", content)
+  assert (first.values["a"], last.values["a"]) == ("y\nz", "w")
+
+
+@pytest.mark.parametrize(
+  ("content", "in_doubt"),
+  [
+    ('a\n"Come in,\nshe said.\n"Why?"\n', False),
+    ('a\n"Come in," she said.\n"I will\nnot," he said.\n', False),
+    ('a\n"Come in,\nplease."\nShe waited, then left.\n', True),
+    ('a\n"Come in,\nplease."\nShe waited.\n"No."\n"Why\nnot?"\n', True),
+    ('a\n"Come in, please."\nShe waited, then left.\n', False),
+    ('a\tb\n"Come in, you\t1\ntwo."\t0\n"No\t1\nno."\t0\n', False),
+    ('a\tb\n"x, y"\t1\nz, w\t0\n', False),
+    ('a\tb\n"x, y"\t1\nso "it" is\t0\n', False),
+    ('b\ta\n1\t"No, he said.\n0\tNo."\n', False),
+  ],
+)
+def test_lines_of_a_dialogue_stay_lines(tmp_path, caplog, content, in_doubt):
+  caplog.set_level("INFO", "absl")
+  rows = _read(tmp_path, "t.tsv", content)
+  assert rows == _read(tmp_path, "t.tsv", content, dialect=None)
+  text = "t.tsv: each line is a text, also between quotes; delimiter=tab reads"
+  assert (text in caplog.text) == in_doubt
+  assert len(caplog.messages) == in_doubt
+
+
+def test_blank_rows_are_reported(tmp_path, caplog):
+  caplog.set_level("INFO", "absl")
+  content = "a;b\n1;2\n\n;\n3;4\n ; \n"
+  for _ in range(2):
+    assert len(_read(tmp_path, "t.csv", content.replace(";", ","))) == 2
+  [message] = caplog.messages
+  assert message == f"{tmp_path}/t.csv: left out 2 blank rows (lines 4, 6)"
+
+
+@pytest.mark.parametrize("row", ["x, y", "x,"])
+def test_a_comma_in_the_only_column_is_refused(tmp_path, row):
+  with pytest.raises(UserError, match=r"line 2: 2 columns, .* give delimiter="):
+    _read(tmp_path, "t.csv", f"a\n{row}\nz\n")
+  [first, _] = _read(
+    tmp_path, "t.csv", f"a\n{row}\nz\n", dialect=(";", "utf-8")
+  )
+  assert first.values["a"] == row
+
+
+@pytest.mark.parametrize(
   ("name", "content", "lines"),
   [
     ("t.csv", 'a,b\nx,1\n"y,1\nz,0\nv,1\nw",0\n', "3 to 6"),
@@ -173,7 +244,7 @@ def test_quotes_after_the_first_lines_of_a_tsv_are_reported(tmp_path, caplog):
   content = "a\tb\n" + "x\t1\n" * 1000 + '"so ""it"" was"\t0\n'
   *_, row = _read(tmp_path, "t.tsv", content)
   assert row.values["a"].startswith('"so ""')
-  text = "t.tsv, lines 1002: after 1,000 lines, quotes as in .csv; delimiter="
+  text = "t.tsv, lines 1002: quotes as in .csv are read as text; delimiter="
   assert text in caplog.text
   caplog.clear()
   *_, row = _read(tmp_path, "t.tsv", content, dialect=("tab", "utf-8"))
