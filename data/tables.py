@@ -3,8 +3,8 @@ r"""Reads tables of texts. The extension gives the format.
 .csv has commas, with quotes as in RFC 4180. .jsonl and .json have an object a
 line. Other files have tabs, and a quote is a character like others, as in GLUE.
 Byte order marks, blank lines and every "\r" are dropped. In a user's table,
-perhaps from Excel, the header shows the format, and "\r" is a blank or ends all
-lines.
+perhaps from Excel, the first lines show the format, and "\r" is a blank or ends
+all lines.
 """
 
 import csv
