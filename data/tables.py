@@ -178,12 +178,12 @@ def _is_quoted(path, head):
   is_quoted = (
     text.startswith('"')
     or any('""' in cell for cell in cells)
-    or ("," in lines and "," not in others)
-    or (breaks and ("\t" in text or 1 < len(breaks) == len(cells)))
+    or ("," in lines and "," not in others and not breaks)
+    or (breaks and ("\t" in text or 2 < len(breaks) == len(cells)))
   )
   if is_quoted:
     _log_once("%s: quotes are read as in .csv", path)
-  elif breaks:  # or a dialogue
+  elif breaks:  # A few lines of a novel may look like this.
     remedy = f"{setting('delimiter', 'tab')} reads a text in quotes as one"
     _warn_once(f"{path}: each line is a text, also between quotes; {remedy}")
   return is_quoted
@@ -279,7 +279,7 @@ def _wrong_width(path, line, fields, header, delimiter, is_plain, dialect):
 def _records(path, lines, delimiter, is_plain=False, strict=True):
   """Yields the number of each row's first line, and the row's fields.
 
-  Skips blank rows, except quoted ones, and logs those with delimiters.
+  Skips blank rows, except quoted ones, and logs them, but not empty lines.
   """
   csv.field_size_limit(textfiles.MAX_LINE_BYTES)
   quoting = csv.QUOTE_NONE if is_plain else csv.QUOTE_MINIMAL
@@ -298,7 +298,7 @@ def _records(path, lines, delimiter, is_plain=False, strict=True):
     for fields in reader:
       if any(map(str.strip, fields)) or fields == [""]:
         yield start, fields
-      elif len(fields) > 1:
+      elif fields:
         blank.append(start)
       start = reader.line_num + 1
   except csv.Error as error:

@@ -156,7 +156,7 @@ def test_an_unbalanced_quote_in_a_tsv_is_text(tmp_path, content):
   [
     # One column of pandas.
     ('a\n"so ""it"" was"\n"two\nlines"\nx, y\n', 'so "it" was|two\nlines|x, y'),
-    ('a\n"one\n\ntwo"\nx, y\n"three\nfour"\n', "one\n\ntwo|x, y|three\nfour"),
+    ('a\n"1\n\n2"\nx, y\n"3\n4"\n"5\n6"\n', "1\n\n2|x, y|3\n4|5\n6"),
     ('"a"\n"one\ntwo"\n"x"\n', "one\ntwo|x"),
     ('a\nx\n""\ny, z\n', "x||y, z"),
     # Excel: cells with a comma, too.
@@ -186,7 +186,9 @@ def test_a_cell_may_continue_after_the_first_lines(tmp_path):
     ('a\n"Come in,\nshe said.\n"Why?"\n', False),
     ('a\n"Come in," she said.\n"I will\nnot," he said.\n', False),
     ('a\n"Come in,\nplease."\nShe waited, then left.\n', True),
-    ('a\n"Come in,\nplease."\nShe waited.\n"No."\n"Why\nnot?"\n', True),
+    ('a\n"Come in,\nplease."\nShe waited, then left.\n"Why\nnot?"\n', True),
+    ('a\n"Come\nin."\nShe waited.\n"No, I will."\n"Why\nnot?"\n', True),
+    ('a\n"Come\nin."\n"No."\n"Why\nnot?"\n"I\ndo."\n', True),
     ('a\n"Come in, please."\nShe waited, then left.\n', False),
     ('a\tb\n"Come in, you\t1\ntwo."\t0\n"No\t1\nno."\t0\n', False),
     ('a\tb\n"x, y"\t1\nz, w\t0\n', False),
