@@ -60,7 +60,7 @@ def test_each_of_several_labels_gets_the_spelling_of_the_training_file(
 
 
 @pytest.mark.parametrize("name", settings.flags_of(named_tasks.OwnFiles))
-def test_flags_of_own_files_are_refused_for_other_tasks(tmp_path, name):
+def test_flags_for_a_users_files_are_refused_for_tasks_of_glue(tmp_path, name):
   folders = dict.fromkeys(("data_dir", "output_dir"), str(tmp_path))
   flags = {"task_name": "MRPC", name: "x", **folders}
   args = programs.arguments("run_classifier", [name], **flags)
