@@ -13,7 +13,7 @@ from absl import logging
 from storage import UserError, files, number_of, setting, textfiles
 
 FILE_NAME = "labels.txt"
-THRESHOLDS = "thresholds.tsv"  # of --multi_label, beside labels.txt
+THRESHOLDS = "thresholds.tsv"  # for --multi_label, beside labels.txt
 NULL_THRESHOLD = "null_score_diff_threshold.txt"  # for SQuAD 2.0
 THRESHOLD_FILES = (THRESHOLDS, NULL_THRESHOLD)
 SEPARATOR = "|"  # between the labels of a text
@@ -68,7 +68,7 @@ def split(cell: str, where: str) -> tuple[str, ...]:
 
 
 def plain(label: str) -> str:
-  """Returns one spelling for 1.0, 1,0 and 1, and one for TRUE, True and true.
+  """Returns one spelling for "1.0", "1,0" and "1", and for "TRUE" and "true".
 
   Composes letters and accents (NFC), and drops invisible characters.
   """
@@ -211,10 +211,10 @@ def log_labels(
   expected: Collection[str] = (),
   unit: str = "example",
 ) -> None:
-  """Logs how often each label occurs in a file, with `unit` for "example".
+  """Logs how often each label occurs in a file; `unit` names what is labeled.
 
-  Warns of `expected` labels that do not occur, and of the groups that `similar`
-  finds.
+  Warns of `expected` labels that do not occur, and of groups of labels that
+  `similar` finds.
   """
   counts = Counter(labels)
   total = counts.total()

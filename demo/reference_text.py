@@ -1,4 +1,4 @@
-"""Writes text about Python for the demonstration, from Python's own files.
+"""Writes text about Python for the demonstration, from files of Python itself.
 
 CPython contains the language reference (pydoc's topics) and the docstrings of
 the library, so the demonstration downloads nothing.

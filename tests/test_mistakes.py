@@ -83,7 +83,7 @@ run_classifier | do_train teacher=tuned {windows} | was trained with --long_text
 run_classifier | do_train teacher=tuned vocab_file=other.txt | --vocab_file=other.txt has other tokens than
 run_classifier | do_train teacher=tuned | has other labels, or another order: 0, 1 and no, yes
 run_classifier | do_train attention=shallow init_checkpoint=right_to_left,right_to_left | --attention=left_to_right, but right_to_left was trained with --attention=right_to_left
-run_classifier | do_train output_dir=right_to_left | right_to_left is of run_pretraining.py: name another
+run_classifier | do_train output_dir=right_to_left | right_to_left has a model of run_pretraining.py: name another
 run_ner | do_train num_seeds=2 -dev_file | needs --dev_file
 run_ner | do_train -train_file | needs --train_file
 run_ner | do_train -dev_file keep_best | needs --dev_file

@@ -1,4 +1,4 @@
-"""Settings of run_classifier.py, and its tasks: GLUE, XNLI, own files (tsv)."""
+"""Settings of run_classifier.py, and its tasks: GLUE, XNLI, users' tables."""
 
 import os
 import re
@@ -45,7 +45,7 @@ class OwnFiles(Tables):
 
   @property
   def own_flags(self) -> list[str]:
-    """Names of the flags of own files that the user has set."""
+    """Names of the flags above, or of `Tables`, that the user has set."""
     return [n for n in flags_of(OwnFiles) if n in self.given and self[n]]
 
 
@@ -79,7 +79,7 @@ class Settings(OwnFiles, LongText, EvaluatedFineTuning, Packing):
 def _task(
   name, text_a, text_b, label, labels=("0", "1"), header=None, **options
 ):
-  """Makes a GLUE task. All files have the same text columns, test no labels."""
+  """Makes a GLUE task. All files share text columns; test.tsv has no labels."""
   train = Split("train.tsv", text_a, text_b, label, header)
   test = Split("test.tsv", text_a, text_b, submission=f"{name}.tsv")
   splits = {"train": train, "dev": replace(train, file="dev.tsv"), "test": test}
@@ -110,7 +110,7 @@ def _mnli() -> ClassificationTask:
 
 
 def xnli(language: str = "zh") -> ClassificationTask:
-  """Makes XNLI's task in a language. The original has Chinese, "zh"."""
+  """Makes the XNLI task of a language. The original has only "zh", Chinese."""
   language_column = ("language", language)
   dev = Split("xnli.dev.tsv", *_PAIR, "gold_label", language=language_column)
   train = f"multinli/multinli.train.{language}.tsv"
@@ -119,7 +119,7 @@ def xnli(language: str = "zh") -> ClassificationTask:
     {
       "train": Split(train, "premise", "hypo", "label"),
       "dev": dev,
-      # The original does not read this file. The labels are real.
+      # The original does not read this file, which has real labels.
       "test": replace(dev, file="xnli.test.tsv"),
     },
     _NLI_LABELS,
@@ -147,7 +147,7 @@ TASKS = {
     _task("QNLI", "question", "sentence", "label", labels=_ENTAILMENT_LABELS),
     _task("RTE", *_PAIR, "label", labels=_ENTAILMENT_LABELS),
     _task("WNLI", *_PAIR, "label"),
-    # GLUE's diagnostic data, without labels, for a model of MNLI.
+    # A model of MNLI predicts GLUE's diagnostic data, which have no labels.
     ClassificationTask(
       "AX",
       {"test": Split("diagnostic.tsv", *_PAIR, submission="AX.tsv")},
@@ -172,7 +172,7 @@ def find(name: str) -> ClassificationTask:
 
 
 def choose(settings: Settings) -> ClassificationTask:
-  """Chooses the task of --task_name; `with_labels` adds labels of own files."""
+  """Returns the task of --task_name; for tsv, `with_labels` adds the labels."""
   if settings.task_name.lower() == CUSTOM:
     return _custom_task(settings)
   task = find(settings.task_name)
@@ -203,7 +203,7 @@ def check_teacher(teacher: str, task: ClassificationTask) -> None:
 
 
 def _custom_task(settings: Settings):
-  """Task of the files train, dev and test in --data_dir; exports need none."""
+  """Makes the task of the files train, dev and test in --data_dir, if given."""
   folder = settings.data_dir or ""
   if settings.is_regression and settings.multi_label:
     raise UserError(
@@ -244,8 +244,8 @@ def with_labels(
 ) -> ClassificationTask:
   """Returns the task of --task_name; for tsv, labels.choose finds the labels.
 
-  Raises FileNotFoundError if labels.txt and training file are missing,
-  ValueError if the training file is not a table or has a single label.
+  Raises FileNotFoundError without labels.txt and training file, ValueError if
+  the training file is not a table or has a single label.
   """
   task = choose(settings)
   if task.is_regression:
@@ -264,7 +264,7 @@ def with_labels(
       f"{result.source}: the only label is {result[0]!r}: is it the right "
       "--label_column?"
     )
-  # F1 takes the second of two classes for the positive one.
+  # F1 is for two classes; the second class is the positive class.
   metrics = _F1 if len(result) == 2 else task.metrics
   if task.multi_label:
     metrics = ("micro_f1", "macro_f1")
@@ -277,7 +277,7 @@ def read(
   kinds: Collection[str],
   copied_columns: Sequence[str] = (),
 ) -> dict[str, list[TextExample]]:
-  """Reads examples by split; a kind like "dev" includes "dev_mismatched"."""
+  """Returns {split: examples}; the kind "dev" includes "dev_mismatched"."""
   result = {}
   for split, source in task.splits.items():
     kind = split.partition("_")[0]
@@ -285,7 +285,7 @@ def read(
     if kind in kinds and split != kind and not files.exists(path):
       logging.info("%s does not exist and is left out", path)
     elif kind in kinds:
-      has_columns = split in ("test", "test_mismatched")  # AX lacks some
+      has_columns = split in ("test", "test_mismatched")  # AX may lack them
       copied = copied_columns if has_columns else ()
       result[split] = examples.read_examples(task, data_dir, split, copied)
   return result
@@ -307,7 +307,7 @@ def _training_labels(task, data_dir):
     else:
       result.add(label)
     number += 1
-    rejected += row.values.get("answer") in ("reject", "ignore")  # Prodigy's
+    rejected += row.values.get("answer") in ("reject", "ignore")  # by Prodigy
   if not result:
     raise UserError(f"{path}: every {split.label} is empty: there is no label")
   doubts = [

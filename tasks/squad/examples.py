@@ -46,12 +46,12 @@ def read_examples(
   is_training: bool = False,
   version_2_with_negative: bool = False,
 ) -> list[SquadExample]:
-  """Reads the questions of SQuAD files, as the original's read_squad_examples.
+  """Reads the questions of SQuAD files like the original's read_squad_examples.
 
   Training skips a question, with a warning, if the paragraph does not contain
   the first answer. Raises OSError, or ValueError with file and question for
-  another layout. In training without `version_2_with_negative`, a missing
-  answer is a ValueError, too.
+  another layout. In training without `version_2_with_negative`, a question
+  without an answer raises ValueError, too.
   """
   examples = []
   total = several = 0
@@ -66,7 +66,7 @@ def read_examples(
         example = example._replace(answer_texts=known)
     elif not (
       version_2_with_negative
-      # Questions of version 1.1 lack the field and may be mixed in.
+      # Questions of SQuAD 1.1 lack the field; a file may have both kinds.
       and "is_impossible" in question
       and _get(question, "is_impossible", source, bool)
     ):
@@ -106,7 +106,7 @@ def _warn_of_repeated_ids(paths, examples):
 
 
 def describe(paths: Sequence[str]) -> str:
-  """Name of the files in messages."""
+  """Names the files in a message: the first, and how many more."""
   more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
   return f"{paths[0]}{more}"
 
@@ -151,7 +151,7 @@ class _Paragraph:
     self._length = len(context)
 
   def locate(self, answer: object, source: str) -> Answer | None:
-    """Finds the words of an answer; None if they do not contain the answer."""
+    """Finds the words of an answer; None, with a warning, if there are none."""
     text = _get(answer, "text", source, str)
     if not text.strip():
       logging.warning(
@@ -169,8 +169,8 @@ class _Paragraph:
         "count from 0, and characters, not bytes"
       )
     # The start is -1 if the answer begins in whitespace before the first word.
-    # The slice from -1 is empty, unless the paragraph has a single word. The
-    # original does the same.
+    # The slice from -1 is empty, unless the paragraph has a single word. All
+    # this is as in the original.
     start = bisect.bisect_right(self._starts, first) - 1
     end = bisect.bisect_right(self._starts, last) - 1
     words = " ".join(self.words[start : end + 1])
@@ -197,7 +197,7 @@ def _questions(paths: Sequence[str]) -> Iterator[tuple[str, _Paragraph, dict]]:
 
 
 def _get(parent: object, key: str, source: str, *types: type) -> Any:
-  """Value of a key of a JSON object; ValueError for a value of another type."""
+  """Value of a key in a JSON object; ValueError if missing or of other type."""
   if not isinstance(parent, dict):
     problem = f'{json.dumps(parent):.60} is not an object with "{key}"'
   elif key not in parent:
