@@ -1,7 +1,6 @@
 """Predictor: inputs, answers, errors and engines."""
 
 import functools
-import os
 import pickle
 import re
 import sys
