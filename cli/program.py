@@ -137,12 +137,15 @@ def _describe(flag: Flag) -> str:
 
 
 class _Formatter(logging.PythonFormatter):
-  """Formats log lines: time, level (unless INFO), message."""
+  """Formats log lines: time, level (unless INFO), message, traceback if any."""
 
   def format(self, record):
     time = self.formatTime(record, "%H:%M:%S")
     level = "" if record.levelname == "INFO" else f"{record.levelname}: "
-    return f"{time} {level}{record.getMessage()}"
+    text = f"{time} {level}{record.getMessage()}"
+    if record.exc_info:
+      text += f"\n{self.formatException(record.exc_info)}"
+    return text
 
 
 def is_user_error(error: BaseException) -> bool:

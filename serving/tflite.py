@@ -2,6 +2,7 @@
 
 import os
 import threading
+import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,7 @@ from storage import UserError, files, no_stderr, setting
 
 _MAX_ERRORS = 1 << 16  # characters of an interpreter's errors
 _MAX_COPIES = 1 << 29  # bytes of copied weights for each core
+_OPEN_FILES = "/proc/self/fd"  # names of open files, by descriptor
 
 
 class LiteRtEngine:
@@ -31,11 +33,11 @@ class LiteRtEngine:
   max_rows = 1
 
   def __init__(self, path: str):
-    self._file = path
+    self._file = _File(path)
     self.name = f"LiteRT, {os.path.basename(path)}"
     cores = num_cores()
     with no_stderr():  # XNNPACK prints a line, once in a process
-      self._alone = _Interpreter(path, cores)
+      self._alone = _Interpreter(self._file, cores)
     # An interpreter needs more memory for float16, which it unpacks.
     factor = 4 if "float16" in os.path.basename(path) else 1
     others = cores * _MAX_COPIES // (factor * os.path.getsize(path)) - 1
@@ -94,6 +96,22 @@ class LiteRtEngine:
         self._num_running -= 1
 
 
+class _File:
+  """A file at `path`, which `name` opens even if the path is gone or replaced.
+
+  Threads open interpreters later, and all need the same weights. Without /proc
+  the name is the absolute path.
+  """
+
+  def __init__(self, path):
+    self.path = path
+    descriptor = os.open(path, os.O_RDONLY)
+    weakref.finalize(self, os.close, descriptor)
+    self.name = f"{_OPEN_FILES}/{descriptor}"
+    if not os.path.exists(self.name):
+      self.name = os.path.abspath(path)
+
+
 class _Interpreter:
   """A LiteRT file as a function of a row, for one thread at a time.
 
@@ -123,10 +141,11 @@ def _open(file, num_threads):
   from ai_edge_litert.interpreter import Interpreter  # noqa: PLC0415
 
   try:
-    interpreter = Interpreter(file, num_threads=num_threads)
+    interpreter = Interpreter(file.name, num_threads=num_threads)
     interpreter.allocate_tensors()
   except ValueError as error:
-    raise UserError(f"{file} is damaged, export it again: {error}") from None
+    message = f"{file.path} is damaged, export it again: {error}"
+    raise UserError(message) from None
   return interpreter.get_signature_runner("serving_default")
 
 

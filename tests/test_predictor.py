@@ -1,7 +1,6 @@
 """Predictor: inputs, answers, errors and engines."""
 
 import functools
-import os
 import pickle
 import re
 import sys
@@ -190,7 +189,7 @@ def test_the_engine_fits_the_machine_unless_the_user_chooses_one(
   monkeypatch.setattr("serving.formats.has_gpu", lambda: has_gpu)
   model = open_model(str(folders["tagging"]), engine).engine
   name = type(model).__name__
-  result = os.path.basename(model._file) if name == "LiteRtEngine" else name
+  result = model.name.split()[-1] if name == "LiteRtEngine" else name
   assert result == expected
 
 

@@ -125,6 +125,8 @@ class Model:
       self._retry[number] = time.monotonic() + _RETRY_SECONDS
       message = first_line(str(error)) or type(error).__name__
       self._set_state(number, "END", message)
+      if not isinstance(error, UserError | OSError):  # a defect
+        logging.exception("%s, version %d", self.name, number)
       return
     self.versions = {**self.versions, number: version}
     self._set_state(number, "AVAILABLE")

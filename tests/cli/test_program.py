@@ -175,6 +175,20 @@ def test_an_argument_that_is_no_flag_is_reported():
   programs.check_error(done.returncode, done.stderr, message)
 
 
+def test_a_caught_exception_that_is_logged_has_its_traceback():
+  body = """
+  try:
+    1 / 0
+  except ZeroDivisionError:
+    from absl import logging
+    logging.exception("POST /v1")"""
+  done = _run(body.strip())
+  first, *lines, last = done.stderr.splitlines()
+  assert first[8:] == " ERROR: POST /v1"
+  assert lines[0] == "Traceback (most recent call last):"
+  assert last == "ZeroDivisionError: division by zero"
+
+
 def test_log_lines_have_the_time_and_the_text():
   done = _run("from absl import logging; logging.info('three %d', 3)")
   assert done.stderr.strip()[8:] == " three 3"

@@ -2,9 +2,12 @@
 
 import contextlib
 import functools
+import gc
 import http.server
 import json
+import os
 import shutil
+import subprocess
 import threading
 import time
 import urllib.request
@@ -267,6 +270,7 @@ def _interpreters(monkeypatch):
     loaded.append(_Interpreter(num_threads))
     return loaded[-1]
 
+  monkeypatch.setattr(tflite, "_File", lambda path: path)
   monkeypatch.setattr(tflite, "_open", load)
   monkeypatch.setattr("os.path.getsize", lambda file: 1)
   monkeypatch.setattr(tflite, "num_cores", lambda: 4)
@@ -415,6 +419,68 @@ def test_a_row_that_the_model_does_not_take_is_refused(folders, kind):
     with pytest.raises(UserError):
       list(engine.run([bad]))
     assert len(list(engine.run([good, good]))) == 2  # the engine still works
+
+
+needs_proc = pytest.mark.skipif(
+  not os.path.exists(tflite._OPEN_FILES), reason="needs /proc"
+)
+FOLDER_CHANGES = """
+rm -r 1
+rm -r 1; cp -r {other} 1
+mv 1 .1
+ln -sfn {other} current
+"""
+
+
+@needs_proc
+@pytest.mark.parametrize("change", FOLDER_CHANGES.strip().splitlines())
+def test_an_open_model_stays_the_same_when_its_folder_changes(
+  folders, tmp_path, monkeypatch, change
+):
+  monkeypatch.chdir(tmp_path)
+  shutil.copytree(folders["tagging"], "1")
+  os.symlink("1", "current")
+  predict = Predictor("current", "litert")
+  expected = predict(["ab"])
+  command = change.format(other=folders["classification"])
+  subprocess.run(command, shell=True, check=True)
+  assert predict(["ab"] * 3) == expected * 3  # opens more interpreters
+
+
+@pytest.mark.parametrize("open_files", [tflite._OPEN_FILES, "/none"])
+def test_a_relative_path_stays_valid_in_another_working_directory(
+  folders, monkeypatch, open_files
+):
+  monkeypatch.setattr(tflite, "_OPEN_FILES", open_files)
+  monkeypatch.chdir(folders["tagging"])
+  predict = Predictor("model_float32.tflite")
+  expected = predict(["ab"])
+  monkeypatch.chdir("/")
+  assert predict(["ab"] * 3) == expected * 3
+
+
+@needs_proc
+def test_a_model_that_is_gone_keeps_no_file_open(folders, tmp_path):
+  shutil.copytree(folders["tagging"], tmp_path, dirs_exist_ok=True)
+
+  def open_files():
+    gc.collect()
+    links = [f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd")]
+    paths = [os.readlink(link) for link in links if os.path.islink(link)]
+    return [path for path in paths if path.startswith(f"{tmp_path}/")]
+
+  predict = Predictor(tmp_path, "litert")
+  predict(["ab"] * 3)
+  assert {*open_files()} == {f"{tmp_path}/model_float32.tflite"}
+  del predict
+  end = time.monotonic() + 5  # a thread may still return from its row
+  while open_files() and time.monotonic() < end:
+    time.sleep(0.01)
+  assert open_files() == []
+  (tmp_path / "model_float32.tflite").write_text("[]")
+  with pytest.raises(UserError, match=f"^{tmp_path}/model_float32.tflite is"):
+    Predictor(tmp_path, "litert")
+  assert open_files() == []
 
 
 CORRUPT = r"""

@@ -91,7 +91,10 @@ class Proxy:
 
 @contextlib.contextmanager
 def running(folder, ports):
-  """Runs nginx in a new folder, in front of servers at two ports."""
+  """Runs nginx in a new folder, in front of servers at two ports.
+
+  The servers also answer behind the prefix /bert.
+  """
   subprocess.run(
     f"""
     set -e
@@ -105,7 +108,8 @@ def running(folder, ports):
     capture_output=True,
   )
   proxy = Proxy(folder)
-  text = block("nginx")
+  server, bracket = block("nginx").rsplit("}", 1)
+  text = f"{server}{block('prefix')}}}{bracket}"
   for old, new in (
     ("127.0.0.1:8501 ", f"127.0.0.1:{ports[0]} "),
     ("127.0.0.1:8502 ", f"127.0.0.1:{ports[1]} "),

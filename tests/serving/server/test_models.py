@@ -10,6 +10,7 @@ import pytest
 from serving.server import RestError, models
 from serving.server.app import Metrics
 from serving.server.models import Model
+from storage import UserError
 from tests.serving.server.stand_in import Version
 
 
@@ -198,6 +199,20 @@ def test_a_folder_is_polled_only_once_if_poll_seconds_is_0(
   assert sorted(model.versions) == versions
   thread.join(10)
   assert not thread.is_alive()
+
+
+@pytest.mark.parametrize(
+  ("error", "has_traceback"),
+  [(KeyError("x"), True), (UserError("x"), False), (OSError("x"), False)],
+)
+def test_only_a_defect_in_loading_has_a_traceback_in_the_log(
+  folder, caplog, error, has_traceback
+):
+  def load(path):
+    raise error
+
+  _model(folder, load=load)
+  assert any(record.exc_info for record in caplog.records) == has_traceback
 
 
 def test_the_state_has_the_class_of_an_error_without_a_message(folder):

@@ -3,6 +3,7 @@
 import configparser
 import contextlib
 import http.client
+import itertools
 import json
 import re
 import shlex
@@ -29,6 +30,7 @@ needs_nginx = pytest.mark.skipif(
 PREDICT = "/v1/models/toy:predict"
 BODY = b'{"instances": ["ab"]}'
 PAGE = "https://a.example"
+PREFIXES = ["", "/bert"]
 DEFAULTS = Settings()
 
 
@@ -65,19 +67,22 @@ def _proxy(served):
 
 @needs_nginx
 @pytest.mark.parametrize("user", [None, "ann:wrong", "bob:secret", "ann:"])
-def test_a_client_without_the_password_is_refused(proxy, user):
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_a_client_without_the_password_is_refused(proxy, user, prefix):
   for method, path in (("POST", PREDICT), ("GET", "/"), ("GET", "/models")):
+    path = prefix + path
     status, headers, body = proxy.request(method, path, BODY, user)
     assert (status, headers["www-authenticate"]) == (401, 'Basic realm="BERT"')
     assert b"toy" not in body
 
 
 @needs_nginx
-def test_a_client_with_the_password_gets_answers_and_the_page(proxy):
-  status, _, body = proxy.request("POST", PREDICT, BODY)
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_a_client_with_the_password_gets_answers_and_the_page(proxy, prefix):
+  status, _, body = proxy.request("POST", prefix + PREDICT, BODY)
   answer = {"predictions": [{"length": 2, "text": "ab"}]}
   assert (status, json.loads(body)) == (200, answer)
-  status, headers, body = proxy.request("GET", "/")
+  status, headers, body = proxy.request("GET", f"{prefix}/")
   assert status == 200 and b'src="page.js"' in body
   assert headers["content-security-policy"].startswith("default-src 'none'")
 
@@ -98,8 +103,9 @@ def test_load_balancers_need_no_password_and_nginx_hides_metrics(served):
   server, proxy = served
   for path in ("/healthz", "/readyz"):
     assert proxy.request("GET", path, user=None)[::2] == (200, b"ok\n")
-  for user in (None, "ann:secret"):
-    assert proxy.request("GET", "/metrics", user=user)[0] == 404
+  for user, prefix in itertools.product((None, "ann:secret"), PREFIXES):
+    for path in ("/metrics", "//metrics", "/%6detrics", "/x/../metrics"):
+      assert proxy.request("GET", prefix + path, user=user)[0] == 404
   assert server.request("GET", "/metrics")[0] == 200
 
 

@@ -1,5 +1,8 @@
 """Versions of real models: texts for every task, rows, metadata, errors."""
 
+import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,6 +12,7 @@ from data.features import TOKENS
 from predictor import Predictor
 from serving.server import RestError
 from serving.server import version as module
+from serving.server.models import Model
 from serving.server.version import Spec, Version
 from tests.serving.server import stand_in
 
@@ -22,6 +26,27 @@ def _client(tmp_path_factory, folders):
   with stand_in.toy(folder, version=version) as client:
     client.predict = predict
     yield client
+
+
+def test_a_version_whose_folder_is_removed_under_load_answers_to_its_end(
+  folders, tmp_path
+):
+  for number in (1, 2):
+    shutil.copytree(folders["tagging"], tmp_path / "toy" / f"{number}")
+  load = lambda path: Version(Predictor(path, "litert")._answer, 512)  # noqa: E731
+  model = Model("toy", f"{tmp_path}/toy", 1, load)
+  model.poll()
+  document = {"instances": [{"tokens": "ab"}] * 3}
+  with stand_in.running([model]) as client, ThreadPoolExecutor(4) as pool:
+    assert [*model.versions] == [2]
+    shutil.rmtree(tmp_path / "toy" / "2")
+    answers, end = [], time.monotonic() + 30
+    while [*model.versions] != [1] and time.monotonic() < end:
+      answers += pool.map(client.ask, [document] * 4)
+    answers.append(client.ask(document))
+  assert [*model.versions] == [1]
+  assert all(answer == answers[0] for answer in answers)
+  assert answers[0][0] == 200
 
 
 def _rows(*rows):
