@@ -152,7 +152,7 @@ def is_doubtful(scheme: Scheme, tags: Collection[str]) -> bool:
   Such tags differ only at the start, as BEGIN-PER and INSIDE-PER do, or BPER
   and IPER. If all tags are numbers, they may be ids of tags.
   """
-  types = {*tags} - {scheme.outside}
+  types = {tag for tag in tags if tag.upper() not in _OUTSIDES}
   if scheme.layout or not types:
     return False
   start = re.compile(r"^([^\W_]+[\W_]|[BIESMLUW](?=\w\w))")
