@@ -8,7 +8,7 @@ outputs = model(encode(["A film that", "is good."]))
 Importing this module registers all layers with Keras; see docs/keras.md.
 """
 
-import bert_packages  # noqa: F401, first: it checks the others
+import bert_packages  # noqa: F401, first: checks that no file hides a package
 
 import os
 from collections.abc import Callable, Iterable

@@ -1,11 +1,11 @@
-"""Silences TensorFlow, after a check that no file hides our packages."""
+"""Silences TensorFlow; checks that no file hides a package of this project."""
 
 from importlib.util import find_spec
 from os.path import dirname, realpath
 
 HERE = dirname(realpath(__file__))
 PACKAGES = "cli conversion data modeling runs serving storage tasks training"
-# In the wheel (setup.py), one package contains ours, so no file can hide any.
+# In the wheel (setup.py), no file can hide these: one package contains them.
 for name in () if __package__ else PACKAGES.split():
   path = realpath(getattr(find_spec(name), "origin", None) or "")
   if dirname(dirname(path)) != HERE:

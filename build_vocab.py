@@ -72,7 +72,7 @@ def main(settings: VocabularySettings) -> None:
 
 
 def count_words(settings: VocabularySettings) -> Counter:
-  """Counts words of --input_file, here or in Beam; ValueError without words."""
+  """Counts words of --input_file, perhaps in Beam; ValueError without words."""
   names = [settings.input_file]
   if settings.sampling_exponent != 1:
     names = list(filter(str.strip, settings.input_file.split(",")))
@@ -85,6 +85,8 @@ def _count_source(settings: VocabularySettings, paths):
   counter = vocab_learning.WordCounter(is_lower, limit)
   text = documents.TextFormat(settings.input_format, settings.text_field)
   sample = [*vocab_checks.sample(paths, text.lines)]
+  for doubt in documents.doubt_of_signs(sample, "lines"):
+    logging.warning("%s: %s", settings.input_file, doubt)
   if is_lower:
     vocab_checks.warn_of_scripts(sample, settings.input_file)
   else:

@@ -7,7 +7,7 @@ or a KerasHub preset:
   python convert_checkpoint.py --input=hugging_face_folder --output=bert_folder
   python convert_checkpoint.py --input=hf://klue/bert-base --output=bert_folder
 
-Writes a Hugging Face folder from a checkpoint of the original or our programs:
+Writes a Hugging Face folder from a checkpoint of the original or this project:
 
   python convert_checkpoint.py --input=/tmp/mrpc_output --output=hf_folder \
     --bert_config_file=$BERT_DIR/bert_config.json \
@@ -124,7 +124,7 @@ def choose_target(settings: ConversionSettings, kind: str) -> str:
   target = settings.output_format or default
   if settings.strip_optimizer and not (stays and target == ORIGINAL):
     raise UserError(
-      "--strip_optimizer converts original to original: others lack slots"
+      "--strip_optimizer is for the original's format: other formats lack slots"
     )
   if kind == target and not stays:
     raise UserError(

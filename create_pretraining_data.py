@@ -67,7 +67,7 @@ def main(settings: RecordSettings) -> None:
   last_line = max(ids, key=ids.__getitem__)
   if settings.masking == "static" and not last_line:
     text = "%s ends with a blank line, which counts as a word, as in the "
-    text += "original: its model may lack the id of this word. Remove the line"
+    text += "original: a model may lack the id of this word. Remove the line"
     logging.warning(text, settings.vocab_file)
   # With workers a document ends with its file. One process continues it in the
   # next file, as the original does.

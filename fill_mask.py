@@ -38,7 +38,7 @@ class Settings(TrainedModel):
   text_pair: str | None = flag(
     None, "Second text for each text: is it the next sentence?", text=True
   )
-  input_file: str | None = common(None, "One such text per line; - for stdin.")
+  input_file: str | None = common(None, "File of texts, a line each; -: stdin.")
   top_k: int = flag(5, "Number of tokens to print for each mask.", minimum=1)
 
 

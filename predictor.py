@@ -15,7 +15,7 @@ each line before reading the next.
 if __name__ == "__main__":
   import cli.interrupts  # noqa: F401, first: handles Ctrl-C during imports
 
-import bert_packages  # noqa: F401, first: it checks the others
+import bert_packages  # noqa: F401, first: checks that no file hides a package
 
 import json
 import os
@@ -116,7 +116,7 @@ def main(settings: PredictorSettings) -> None:
     for answer in answers.answer_rows(predict, rows, settings.batch_size):
       print(json.dumps(answer, ensure_ascii=False), flush=True)
       progress.add(1)
-  except BrokenPipeError:  # a reader such as `head` stops; no server error
+  except BrokenPipeError:  # a reader such as `head` has stopped
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(1)
   except (UserError, OSError) as error:

@@ -52,7 +52,7 @@ class ServerSettings(Settings):
     _DEFAULT.access_log, "Print a line for each request, without its texts."
   )
   cors_origins: tuple[str, ...] = flag(
-    (), "Origins whose pages may ask, as https://example.org; *: all."
+    (), "Origins whose pages may ask, such as https://example.org; *: all."
   )
   num_versions: int = _number(
     _DEFAULT.num_versions, "Newest versions to keep loaded."

@@ -6,9 +6,9 @@ r"""Writes one HTML file that shows how a model reads a text.
     --context='She was born in Riga.' --output_file=page.html
 
 The page shows the embeddings of the input, the attention of every head, and the
-model's answer. An answer may be words for [MASK] layer by layer, IsNext,
-labels, tags, or where an answer starts and ends. A browser needs no network to
-open the file.
+model's answer. An answer may be words for [MASK] after each layer, IsNext,
+labels, tags, or probabilities of an answer's start and end. A browser needs no
+network to open the file.
 """
 
 import cli.interrupts  # noqa: F401, first: handles Ctrl-C during imports

@@ -53,8 +53,8 @@ class Case:
   def products(self) -> dict[str, tuple[float, int, int, int, int]]:
     """Matrix products of a forward pass: {kind: (times, batch, m, k, n)}.
 
-    The last layer computes keys and values of all tokens, but the rest only for
-    masked tokens and [CLS]. Pooler and next-sentence head are left out.
+    The last layer computes keys and values of all tokens, everything else only
+    for masked tokens and [CLS]. Pooler and next-sentence head are left out.
     """
     config = self.config
     layers = config.num_hidden_layers - 1 + (1 + self.predictions) / self.length

@@ -95,7 +95,7 @@ def interleave(
 def interleave_fresh(
   contestants: Mapping[str, Contestant], rounds: int, **request
 ) -> dict[str, list[dict]]:
-  """Answers of a new worker each; `started` is seconds from start to answer."""
+  """Answers by new workers; `started` is seconds from start to answer."""
   answers = {label: [] for label in contestants}
   for _, (label, own) in product(range(rounds), contestants.items()):
     begin = time.perf_counter()
@@ -139,7 +139,7 @@ def _parse(rounds, flags):
   )
   shared = {
     "rounds": (rounds, "turns of each contestant"),
-    "num_threads": (2, "of each worker"),
+    "num_threads": (2, "threads of each worker"),
     "publish": (False, "save the results and write their table"),
   }
   for name, (default, text) in {**flags, **shared}.items():

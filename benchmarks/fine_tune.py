@@ -5,7 +5,7 @@
     --peer_python=torch/bin/python --rounds=7
 
 Both sides have the same weights (--bert_dir is --hf_dir, converted), data,
-optimizer and settings. Each round has the next seed. Predictions end a run.
+optimizer and settings. Each round has the next seed. A run ends by predicting.
 """
 
 import json
@@ -30,7 +30,7 @@ from tasks.squad import metrics as squad_metrics
 from tasks.squad.decoding import Predictions
 
 BASELINE, PEER = "bert-tf2", "transformers"
-EVALUATION = {"do_eval": True, "eval_batch_size": 32}  # as the peer predicts
+EVALUATION = {"do_eval": True, "eval_batch_size": 32}  # the peer's batch size
 SHARED = ("max_seq_length", "learning_rate", "dtype", "group_by_length")
 
 
@@ -231,9 +231,9 @@ if __name__ == "__main__":
     hf_dir=(None, "the same encoder for transformers"),
     peer_python=(sys.executable, "Python that has torch"),
     preload=("", "library of an allocator for torch"),
-    epochs=(1, "of training"),
+    epochs=(1, "epochs of training"),
     batch_size=(16, "examples of a step"),
-    learning_rate=(5e-5, "its peak"),
+    learning_rate=(5e-5, "peak of the learning rate"),
     max_seq_length=(128, "tokens of a row"),
     dtype=("float32", "or bfloat16"),
     group_by_length=(False, "batches of examples of similar length"),

@@ -25,7 +25,7 @@ SINGLE = "1"
 
 
 def drive(server, cases, clients, seconds, stop=False):
-  """Measures a server's answers to parallel clients; `stop` ends it midway."""
+  """Measures a server's answers to clients; `stop` ends the server midway."""
   process, port = server
   log = []
   end = time.monotonic() + seconds
@@ -97,6 +97,6 @@ if __name__ == "__main__":
     measure,
     5,
     model=(None, "an export"),
-    name=("classifier", "of the model"),
+    name=("classifier", "name of the model"),
     seconds=(60.0, "length of each test with a number of clients"),
   )

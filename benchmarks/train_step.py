@@ -89,5 +89,5 @@ HEADER = f"case | ms | GFLOP/s | roofline | {PEER_COLUMNS} | the original"
 TABLE = Table("train_step", HEADER, rows)
 
 if __name__ == "__main__":
-  seconds = (2.0, "of a turn")
+  seconds = (2.0, "seconds of a turn")
   contest.run(TABLE, measure, **CASES, **PEERS, seconds=seconds)

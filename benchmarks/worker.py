@@ -1,7 +1,7 @@
 """Worker side of a benchmark: python -m benchmarks.worker NAME CONFIGURATION.
 
-A module of benchmarks/workers answers lines of JSON. Imports the standard
-library alone, because peers run in other environments.
+A module of benchmarks/workers answers lines of JSON. This file imports the
+standard library alone, because peers run in other environments.
 """
 
 import importlib

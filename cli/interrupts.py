@@ -24,7 +24,7 @@ def _raise_once(*_):
 
 @contextmanager
 def clean_up() -> Iterator[None]:
-  """Context in which code can clean up: Ctrl-C raises KeyboardInterrupt.
+  """Context in which Ctrl-C raises KeyboardInterrupt, so code can clean up.
 
   Then the process ends with status 130, even if an import caught the exception.
   A second Ctrl-C ends the process at once.
@@ -44,8 +44,8 @@ def clean_up() -> Iterator[None]:
     signal.signal(signal.SIGINT, _end)
 
 
-# Worker processes, which import the program, too, leave Ctrl-C to the parent
-# process. Commands in the background ignore Ctrl-C.
+# Worker processes also import the program, but leave Ctrl-C to the parent
+# process. Commands in the background continue to ignore Ctrl-C.
 if (
   "__mp_main__" not in sys.modules
   and signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -31,8 +31,8 @@ def run(kind: type[S], *steps: Callable, writes_files: bool = False) -> None:
 
   The first step checks flags and paths; only the last one imports TensorFlow.
   With `writes_files`, SIGTERM removes incomplete files. A user's mistake gives
-  one line and status 1. Any other error gives a traceback. If the environment
-  variable BERT_TRACEBACK is set, every error gives one.
+  one line and status 1. Any other error gives a traceback, and if the
+  environment variable BERT_TRACEBACK is set, every error does.
   """
   from cli import interrupts  # noqa: PLC0415 (the import sets a handler)
 
@@ -76,7 +76,7 @@ def end_with_reader() -> None:
 
 
 def _parse(kind: type[Settings], argv: list[str]) -> list[str]:
-  """Parses flags, or ends the program; returns all other arguments."""
+  """Parses flags, or ends the program; returns arguments that are no flags."""
   if {"--help", "-help", "--helpshort", "-h"} & {*argv}:
     end_with_reader()
     print(help_text(sys.modules["__main__"].__doc__ or "", kind))
@@ -103,7 +103,7 @@ def _parse(kind: type[Settings], argv: list[str]) -> list[str]:
 
 
 def help_text(description: str, kind: type[Settings]) -> str:
-  """Description of a program, and of all flags in groups."""
+  """Makes the text of --help: `description`, then all flags in groups."""
   known = settings.flags_of(kind).values()
   is_original = any(flag.group == settings.ORIGINAL for flag in known)
   lines = [description.strip()]
@@ -146,7 +146,7 @@ class _Formatter(logging.PythonFormatter):
 
 
 def is_user_error(error: BaseException) -> bool:
-  """True for a UserError, and for an OSError with a path or our own message."""
+  """True for a UserError, and for an OSError with a path or without errno."""
   if isinstance(error, OSError):
     return error.filename is not None or error.errno is None
   return isinstance(error, UserError)

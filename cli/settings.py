@@ -58,7 +58,7 @@ class Flag:
   # gives the default.
   dependent: bool = False
   stage: int = 0  # of flags such as --do_eval: position in the order of work
-  training: bool = True  # another value changes the training
+  training: bool = True  # True: another value changes the training
   dry_run: Any = AS_GIVEN  # value in a dry run
 
 
@@ -94,7 +94,7 @@ class Settings:
     return Path(self.command[0]).stem
 
   def to_dict(self) -> dict[str, Any]:
-    """Values of all flags by name, as in run.json."""
+    """Values of all flags by name, for run.json."""
     return {name: getattr(self, name) for name in flags_of(type(self))}
 
   def __getitem__(self, name: str) -> Any:
@@ -144,7 +144,7 @@ def flags_of(kind: type[Settings]) -> dict[str, Flag]:
 
 
 class Numbers(flags.ArgumentParser):
-  """Parses a number of type `kind`, or a tuple of several with commas."""
+  """Parses a number of type `kind`; several, with commas, become a tuple."""
 
   def __init__(self, kind: type, minimum: float):
     self._kind, self._minimum = kind, minimum
@@ -234,7 +234,7 @@ def repeating(settings: Settings, seed: int) -> str:
   program = f"python {settings.program}.py"
   lines = [
     f"# {program} --flagfile=.../{COMMAND_FILE} --output_dir=NEW",
-    f"# repeats this run where relative paths mean the same: {os.getcwd()!r}",
+    f"# repeats this run; relative paths begin in {os.getcwd()!r}",
   ]
   defaults = ["# Defaults:"]
   # Settings made without a command line, as in tests, have no flags.
@@ -273,7 +273,7 @@ def from_line(argument: str) -> str:
     raise ValueError(f"{argument} is not JSON: {error}") from None
 
 
-# --- Files that flags name, before any work ----------------------------------
+# --- Checks of files that flags name -----------------------------------------
 
 
 def check_writable(path: str, name: str) -> None:
@@ -293,7 +293,7 @@ def check_writable(path: str, name: str) -> None:
 
 
 def check_output_file(path: str, overwrite: bool, *inputs: str) -> None:
-  """Checks --output_file: writable, no input, and new without `overwrite`."""
+  """Checks --output_file: writable, no input, and new unless `overwrite`."""
   check_disjoint(inputs, path)
   is_file = not os.path.exists(path) or os.path.isfile(path)
   if files.is_folder(path) or not is_file:

@@ -1,9 +1,8 @@
 """Tricks that make a program start sooner or log less. Each may be deleted.
 
-Docstrings name the CPU seconds that a trick saves. They were measured on
-2026-11-28 on two busy cores of an EPYC. Runs with the trick and runs without it
-took turns. Each run did the imports, and trained a model of 4 blocks for one
-step.
+Docstrings name the CPU seconds that a trick saves, measured on 2026-11-28 on
+two busy cores of an EPYC. Runs with the trick and runs without it took turns.
+Each run did the imports, and trained a model of 4 blocks for one step.
 """
 
 import atexit
@@ -13,7 +12,7 @@ import logging
 import os
 import sys
 
-# Keras and TensorFlow import these if installed, for features unused here.
+# If installed, Keras and TensorFlow import these for features unused here.
 _UNUSED = ("cv2", "matplotlib", "pandas", "sklearn")
 # absl::SetMinLogLevel(LogSeverityAtLeast) in TensorFlow 2.20 and 2.21.
 _SET_MIN_LOG_LEVEL = [

@@ -97,7 +97,7 @@ def from_hub(url: str, with_weights: bool = True) -> str:
 
 
 def converted(url: str) -> tuple[str, bool | None]:
-  """Converts hf://NAME once; returns the original's folder and do_lower_case.
+  """Converts hf://NAME once; returns the converted folder and do_lower_case.
 
   do_lower_case is None if the tokenizer's files do not state a value.
   """
@@ -122,7 +122,7 @@ def converted(url: str) -> tuple[str, bool | None]:
 def _hugging_face_hub():
   os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
   python_logging.getLogger("httpx2").setLevel(python_logging.WARNING)
-  try:  # requirements-serve.txt lacks it
+  try:  # not in requirements-serve.txt
     import huggingface_hub.constants  # noqa: PLC0415
     import huggingface_hub.errors  # noqa: PLC0415
     import huggingface_hub.file_download  # noqa: PLC0415
@@ -163,7 +163,7 @@ def _status(error):
 
 
 def _without_safetensors(url, name):
-  """Names a pull request that adds safetensors, if there is one."""
+  """Text of an error; names a pull request that adds safetensors, if any."""
   text = f"{url} has no model.safetensors, and a pickle is never read: "
   api = _hugging_face_hub().HfApi()
   with suppress(Exception):  # the remedy below works without network
@@ -181,7 +181,7 @@ def _without_safetensors(url, name):
 
 
 def _download(url, path):
-  """Downloads a file, or continues; checks the SHA-256 of URL#sha256=..."""
+  """Starts or continues a download; checks the SHA-256 of URL#sha256=..."""
   address, _, expected = url.partition("#sha256=")
   logging.info("downloading %s to %s", address, path)
   partial = f"{path}.partial"

@@ -1,7 +1,7 @@
 """Hugging Face BERT folders: config.json, model.safetensors, a vocabulary.
 
-Kernels are transposed, and "gelu" is the exact form. Variables that a
-transformers class lacks go to a file that only this module reads.
+Unlike in the original, kernels are transposed, and "gelu" is the exact form.
+Variables that a transformers class lacks go to the file UNUSED_WEIGHTS.
 """
 
 import json
@@ -82,7 +82,7 @@ _MULTI_LABEL = "multi_label_classification"
 _TOKENIZERS = (
   "BertTokenizer BertTokenizerFast PreTrainedTokenizerFast TokenizersBackend"
 ).split()
-_LOWERS = re.compile("'lowercase': True|'Lowercase'")  # a normalizer
+_LOWERS = re.compile("'lowercase': True|'Lowercase'")  # in a normalizer
 _ENCODER = re.compile(r"bert/(embeddings|encoder|pooler)/")
 _CONSTANTS = re.compile(r"(position|token_type)_ids$")
 _TIED = {
@@ -109,7 +109,7 @@ def _substitute(name, substitutions):
 
 @interchange.names_path
 def read(folder: str) -> CanonicalModel:
-  """Reads a folder; ValueError for another model than the original's BERT."""
+  """Reads a folder; ValueError for a model other than the original's BERT."""
   folder, settings, config = read_config(folder)
   bert = CanonicalModel(folder, config=config)
   paths = [os.path.join(folder, x) for x in (VOCABULARY, _FAST_TOKENIZER)]
@@ -119,7 +119,7 @@ def read(folder: str) -> CanonicalModel:
   names = settings.get("id2label") or {}
   labels = tuple(str(names[key]) for key in sorted(names, key=int))
   if any(label != f"LABEL_{i}" for i, label in enumerate(labels)):
-    bert.labels = labels  # LABEL_0, LABEL_1, ... are made up
+    bert.labels = labels  # not the placeholders LABEL_0, LABEL_1, ...
   bert.multi_label = settings.get("problem_type") == _MULTI_LABEL
   tensors = _unwrapped(_read_tensors(os.path.join(folder, WEIGHTS)))
   _drop_copies(bert, tensors, settings.get("tie_word_embeddings", True))
@@ -146,7 +146,7 @@ def read(folder: str) -> CanonicalModel:
   if files.exists(path := os.path.join(folder, UNUSED_WEIGHTS)):
     bert.values |= _read_tensors(path)
   if "output_bias" not in bert.values:
-    bert.labels = ()  # left from an earlier head
+    bert.labels = ()  # the labels are of a head that has been removed
   return bert
 
 
@@ -154,8 +154,8 @@ def read(folder: str) -> CanonicalModel:
 def read_config(folder: str) -> tuple[str, dict, dict]:
   """Returns a BERT's folder, config.json, and the matching bert_config.json.
 
-  The BERT of sentence_transformers is its first module. Raises UserError for
-  another network than the original's.
+  In a sentence_transformers model, BERT is the first module. Raises UserError
+  for a network other than the original's.
   """
   if files.exists(path := os.path.join(folder, "modules.json")):
     first = json.loads(files.read_text(path))[0]
@@ -203,8 +203,8 @@ def lower_case(folder: str) -> bool | None:
     "normalizer": ("BertNormalizer",),
     "tokenize_chinese_chars": (True,),
     "do_basic_tokenize": (True,),
-    "strip_accents": (lower,),  # the original strips if lower-casing
-    "added_tokens": ([],),  # would match before the text is split
+    "strip_accents": (lower,),  # the original strips accents if it lower-cases
+    "added_tokens": ([],),  # transformers finds these before it splits the text
   }
   for key, values in originals.items():
     if (value := settings.get(key)) not in (None, *values):
@@ -229,7 +229,7 @@ def _read_tensors(path):
   try:
     with TemporaryDirectory() as folder:
       local = path
-      if files.is_remote(path):  # load(bytes) lacks bfloat16
+      if files.is_remote(path):  # safetensors' load(bytes) lacks bfloat16
         local = os.path.join(folder, WEIGHTS)
         interchange.copy(path, local)
       with safe_open(local, "np") as file:
@@ -273,7 +273,7 @@ def write(bert: CanonicalModel, folder: str, head: str) -> None:
   settings = _hugging_face_config(bert, kind)
   tensors, unused = _divide(bert, kind)
   interchange.write_json(os.path.join(folder, CONFIG), settings)
-  # transformers prefers these files to vocab.txt, and may find stale ones.
+  # transformers would prefer these files of an earlier model to vocab.txt.
   names = ("tokenizer.json", "added_tokens.json", "special_tokens_map.json")
   files.remove_old(folder, UNUSED_WEIGHTS, *names)
   for name, values in ((WEIGHTS, tensors), (UNUSED_WEIGHTS, unused)):

@@ -1,4 +1,4 @@
-"""Formats of a BERT, and the model that all readers return."""
+"""Formats in which a BERT is stored, and the model that all readers return."""
 
 import functools
 import json
@@ -20,7 +20,7 @@ ORIGINAL, HUGGING_FACE = "original", "hugging_face"
 KERAS_HUB, MODEL_GARDEN, TF_HUB = "KerasHub", "Model Garden", "TensorFlow Hub"
 HUB, ZIPS = "hf://", ("https://", "http://")  # how a URL begins
 ADAPTER = "adapter_config.json"
-# A folder that has one of the files has the format.
+# {format: files}. A folder with one of the files has the format.
 _MARKS = {
   KERAS_HUB: ("model.weights.h5", "task.json"),
   HUGGING_FACE: (ADAPTER, "config.json", "model.safetensors", "modules.json"),
@@ -58,7 +58,7 @@ def format_of(path: str) -> str:
   if files.exists(os.path.join(path, "task.json")) and not files.exists(
     os.path.join(path, "config.json")
   ):
-    checkpoint_files.find_checkpoint(path)  # says that this is an export
+    checkpoint_files.find_checkpoint(path)  # raises: the folder is an export
   for name, marks in _MARKS.items():
     if any(files.exists(os.path.join(path, mark)) for mark in marks):
       return name
@@ -198,7 +198,7 @@ HEAD_VARIABLES = {n for head in HEADS.values() for n in head.variables}
 
 
 def head_of(bert: CanonicalModel, expected: str | None = None) -> str:
-  """Returns a model's head; raises ValueError without the `expected` head.
+  """Returns a model's kind of head; ValueError if it lacks the `expected` one.
 
   A classifier and a tagger have the same variables. Unless `bert.head` decides,
   labels that are tags ("O" and "B-..." or "I-...") make a tagger.

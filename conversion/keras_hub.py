@@ -83,7 +83,7 @@ def read(folder: str) -> CanonicalModel:
 
 
 def _read_arrays(path):
-  """Returns {path of a variable: value}, with the spelling of Keras 3."""
+  """Returns {path of a variable: value}; paths are spelled as in Keras 3."""
   if not files.exists(path):
     raise FileNotFoundError(
       f"{path} does not exist; presets with weights in several files "

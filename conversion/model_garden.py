@@ -1,8 +1,8 @@
 """Reads checkpoints of TensorFlow Model Garden and TensorFlow Hub's modules.
 
-A Model Garden checkpoint is a graph of objects: keys depend on what else was
-saved, so `read` walks from the encoder. Hub modules of format 1 have the
-original's names; format 2 is a Model Garden SavedModel.
+A Model Garden checkpoint is a graph of objects. A variable's key depends on
+what else was saved, so `read` finds the encoder in the graph. Hub modules of
+format 1 have the original's names; format 2 is a Model Garden SavedModel.
 """
 
 import os
@@ -27,8 +27,8 @@ from conversion.interchange import (
 from storage import UserError, files, setting
 from training import checkpoint, checkpoint_files
 
-# Layers of a block -> names in the original's layer. Until 2020 the attention's
-# projection was a layer of the block.
+# {layer of a block: name in the original's layer}. Until 2020, the output
+# projection of the attention was a layer of the block.
 _BLOCK = {
   "_attention_layer/_query_dense": "attention/self/query",
   "_attention_layer/_key_dense": "attention/self/key",
@@ -45,7 +45,7 @@ _MASKED_LM = {
   "layer_norm": "cls/predictions/transform/LayerNorm",
 }
 _POOLER = "next_sentence.pooler_dense"
-# Heads of a single layer -> the original's scopes.
+# {head of a single layer: the original's scope}
 _LINEAR = {
   "span_labeling/layer_with_weights-0": "cls/squad/",
   "classification/layer_with_weights-0": "cls/seq_relationship/",
@@ -62,7 +62,7 @@ _REASONS = {
 _EMBEDDINGS = "word_embeddings", "position_embeddings", "token_type_embeddings"
 _TABLE = "bert/embeddings/word_embeddings"
 _DO_LOWER_CASE = "do_lower_case/.ATTRIBUTES/VARIABLE_VALUE"
-# The original reshapes queries to [B, T, A, D].
+# Matches the constant A with which the original reshapes to [B, T, A, D].
 _NUM_HEADS = re.compile(r"layer_0/attention/self/Reshape(_\d+)?/shape/2$")
 # Attributes of a subclassed encoder: embeddings, normalizations, dense layers.
 _LAYERS = (
@@ -215,7 +215,7 @@ def _head_keys(root):
         if path == "out_proj" and "dense" in node:
           keys |= _leaves("bert/pooler/dense", node["dense"])
         return keys
-  if _POOLER in root:  # Model Garden's checkpoint_items saves only this
+  if _POOLER in root:  # `checkpoint_items` of Model Garden save only the pooler
     keys |= _leaves("bert/pooler/dense", root[_POOLER])
   return keys
 

@@ -1,4 +1,4 @@
-"""The original's folders, and checks of models with its variable names."""
+"""Reads and writes folders of the original, and checks converted models."""
 
 import os
 from functools import partial
@@ -21,12 +21,12 @@ from modeling.config import BertConfig, extensions
 from storage import UserError, files, setting, textfiles
 from training import checkpoint, checkpoint_files
 
-# These heads have the same variables; the training program tells which one.
+# Both heads have the same variables, so the training program decides.
 _HEADS = {"run_classifier": "classification", "run_ner": "tagging"}
 
 
 def read_config(prefix: str, path: str | None = None) -> dict | None:
-  """Reads bert_config.json: at `path`, or the checkpoint's; None if absent."""
+  """Reads bert_config.json at `path`, or of the checkpoint; None if absent."""
   name = "bert_config_file"
   path = path or checkpoint_files.file_of(prefix, name, BERT_CONFIG)
   return None if path is None else textfiles.read_json(path)
@@ -37,7 +37,7 @@ def read(
 ) -> CanonicalModel:
   """Reads a checkpoint with its configuration, vocabulary and labels.
 
-  The training's flags complete the configuration. `averaged` reads moving
+  Flags in run.json complete the configuration. With `averaged`, reads moving
   averages. Raises UserError if there are none, or the checkpoint is corrupt.
   """
   prefix = checkpoint_files.find_checkpoint(path)
@@ -95,7 +95,7 @@ def write(bert: CanonicalModel, folder: str) -> str:
     copies[VOCABULARY] = bert.vocabulary
   for name, path in copies.items():
     interchange.copy(path, os.path.join(folder, name))
-  source = os.path.dirname(bert.origin)  # its files stay
+  source = os.path.dirname(bert.origin)  # nothing is removed from this folder
   if os.path.realpath(source) != os.path.realpath(folder):
     written = {BERT_CONFIG: bert.config, labels.FILE_NAME: bert.labels} | copies
     optional = interchange.FILES[interchange.ORIGINAL][2:]
@@ -225,7 +225,7 @@ def assign(model: keras.Model, bert: CanonicalModel, head: str) -> None:
 
 
 def check_values(bert: CanonicalModel, back: CanonicalModel) -> None:
-  """Raises ValueError if `back`, as read from disk, differs from `bert`."""
+  """Raises ValueError if `back`, read from the written files, differs."""
 
   def bits(model, name):
     value = model.values.get(name)

@@ -16,11 +16,11 @@ from data.features import TOKENS
 from storage import setting
 
 Batch = dict[str, tf.Tensor]
-MULTIPLE = 8  # tokens; divides the length of trimmed rows
+MULTIPLE = 8  # trimmed rows have a multiple of 8 tokens
 
 # Minimum fraction of the cost that packing must save to be the default.
 _WORTHWHILE = 0.1
-_SAMPLED = 100  # batches
+_SAMPLED = 100  # number of random batches in `plan`
 
 
 def lengths(mask: tf.Tensor) -> tf.Tensor:
@@ -47,7 +47,7 @@ def trim_padding(
 
 
 def pad_rows(batch: Batch, size: int) -> Batch:
-  """Adds rows of zeros up to `size` rows; their `position` sorts them last."""
+  """Adds zeros up to `size` rows. A large `position` sorts these rows last."""
   missing = size - tf.shape(batch["position"])[0]
   padded = {}
   for name, value in batch.items():
@@ -73,8 +73,8 @@ class Packing:
 
     Takes the TOKENS, [B, T or more], and optional `masked_lm_positions` [B, P].
     Returns the batch with the arguments of encoder_variants.PackedBert, where
-    K = 1 + P. Token labels become [R, T], -1 for padding. Choices [B, C, T]
-    have `output_slots` [B, C, 1]. With `few_shapes`, R is one of eight numbers.
+    K = 1 + P. Token labels become [R, T], -1 for padding. For choices [B, C, T]
+    `output_slots` is [B, C, 1]. With `few_shapes`, R is one of eight numbers.
     """
     length, full_length = self.row_length, batch["input_mask"].shape[-1]
     names = (*TOKENS, "label_ids") if self.token_labels else TOKENS
@@ -126,7 +126,7 @@ def _first_fit(sizes, limit, max_examples):
   Returns each example's row, first position, and number in the row: [B] each.
   """
   result = tf.zeros([tf.size(sizes), 3], sizes.dtype)
-  used, examples = tf.zeros_like(sizes), tf.zeros_like(sizes)  # of each row
+  used, examples = tf.zeros_like(sizes), tf.zeros_like(sizes)  # one per row
   for i in tf.argsort(sizes, direction="DESCENDING", stable=True):
     fits = (used + sizes[i] <= limit) & (examples < max_examples)
     chosen = tf.argmax(tf.cast(fits, tf.int32), output_type=tf.int32)
@@ -147,7 +147,7 @@ def plan(
   """Chooses the packing of a data set; None to pad batches instead.
 
   `counts` maps a length before truncation to the number of examples. If
-  `is_packed` is None, packs only if this costs a tenth less than padding.
+  `is_packed` is None, packs only if packing costs a tenth less than padding.
   """
   if is_packed is False:
     return None
@@ -181,7 +181,7 @@ def _rounded_up(length, multiple):
 
 
 def _cost(rows, length):
-  # In a small model, attention to 2,048 positions costs as much as the rest.
+  # In a small model, attention to 2,048 positions costs as much as all else.
   return rows * length * (1 + length / 2048)
 
 

@@ -1,4 +1,4 @@
-"""Schemas of all records, as in the original; settings of masks; token rows."""
+"""Schemas of all records, as in the original; masking settings; token rows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ def tokens(seq_length: int) -> tuple[Feature, ...]:
 def pretraining(seq_length: int, max_predictions: int = 0) -> Schema:
   """A masked sentence pair (create_pretraining_data.py of the original).
 
-  With 0 predictions the pair is unmasked, for dynamic masking.
+  With 0 predictions the pair has no masks; training masks it (dynamic masking).
   """
   masks = (
     Feature("masked_lm_positions", (max_predictions,)),
@@ -87,9 +87,9 @@ class MaskPolicy:
 
 @dataclass(frozen=True)
 class Masking:
-  """Choice and replacement of a record's masked tokens, P at most."""
+  """Settings that choose and replace the masked tokens of a record."""
 
-  max_predictions_per_seq: int = 20
+  max_predictions_per_seq: int = 20  # P
   masked_lm_prob: float = 0.15
   whole_word: bool = False
   policy: MaskPolicy = MaskPolicy()

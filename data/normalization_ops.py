@@ -50,7 +50,7 @@ def _unicode_tables(do_lower_case: bool) -> tuple:
   casings = np.full(_CODE_POINTS, _UNCASED, np.uint8)
   expansions: list[list[int]] = []
 
-  for first, last in tokenization.CJK_RANGES:  # with unassigned code points
+  for first, last in tokenization.CJK_RANGES:  # also unassigned code points
     kinds[first : last + 1] = _ALONE
   for code, char in enumerate(map(chr, range(_CODE_POINTS))):
     if unicodedata.category(char) in ("Cn", "Co", "Cs"):
@@ -100,7 +100,7 @@ class _Chars(NamedTuple):
 
 
 class Normalizer:
-  """Splits code points into words. `do_lower_case` strips accents, too."""
+  """Splits code points into words; `do_lower_case` also strips accents."""
 
   def __init__(self, do_lower_case: bool):
     tables = _unicode_tables(do_lower_case)
@@ -157,7 +157,7 @@ class Normalizer:
     return chars._replace(codes=expanded.values, kinds=kinds)
 
   def _reorder(self, chars, codes):
-    """Sorts consecutive MARKs by combining class; `codes` are the input's."""
+    """Sorts runs of MARKs by combining class; `codes` are the input's codes."""
     (orders,) = self._orders(codes)
     starters = tf.cumsum(tf.cast(orders == 0, tf.int64))
     runs = tf.gather(starters, chars.sources) + chars.rows
@@ -204,7 +204,7 @@ def _drop_kind(kind, chars, other):
 
 
 def _rows(ragged):
-  """`ragged.value_rowids()` without the intermediate [rows, longest row]."""
+  """Like `ragged.value_rowids()`, without its tensor [rows, longest row]."""
   size = tf.size(ragged.values)
   begins = tf.cast(ragged.row_splits[1:-1], tf.int32)
   counts = tf.math.bincount(begins, minlength=size, maxlength=size)

@@ -2,7 +2,7 @@
 
 Each epoch shuffles the blocks of the files (storage/record_scan.py). A chunk
 has 40 shuffled blocks with R records, which are shuffled in memory. The order
-depends on files and seed, so a run resumes from the start of any chunk.
+depends only on files and seed, so a resumed run reads from any chunk on.
 """
 
 import abc
@@ -22,10 +22,10 @@ from storage import UserError, record_scan
 from storage.record_scan import BLOCK, Index
 from storage.tfrecord import Schema
 
-GROUPED = 100  # batches whose records are sorted by length together
+GROUPED = 100  # number of batches whose records are sorted by length together
 _LIMIT = 2**32  # greater than all lengths and all random sort keys
-_CHUNK = 40  # blocks
-_ROUND = 1000  # records in which the fractions of the sources are exact
+_CHUNK = 40  # blocks in a chunk
+_ROUND = 1000  # records in a round, in which the sources' fractions are exact
 
 
 def prefetch_map(
@@ -40,7 +40,7 @@ def prefetch_map(
 
 
 def parser(schema: Schema) -> Callable[[tf.Tensor], Batch]:
-  """Function from serialized records [B] to their fields, int32 or float32."""
+  """Makes a function: serialized records [B] -> fields, int32 or float32."""
   features = schema.items()
   fields = {k: tf.io.FixedLenFeature(f.shape, f.dtype) for k, f in features}
   # int64 in the file becomes int32, as in the original.
@@ -62,20 +62,20 @@ class TrainingRecords(abc.ABC):
   """Records of files as batches to train on."""
 
   schema: Schema
-  multiple: int  # tokens; divides the length of batches. 0: no trimming
+  multiple: int  # batches are trimmed to multiples of this length; 0: never
   packing: Packing | None = None
   index_file: str | None = None  # the `cache` of record_scan.load_index
 
   @property
   @abc.abstractmethod
   def sources(self) -> Sequence[Source]:
-    """Files of the records."""
+    """Files of the records, with weights."""
 
   @abc.abstractmethod
   def parse_batches(
     self, numbered: tf.data.Dataset, seed: int, multiple: int = 0
   ) -> tf.data.Dataset:
-    """Parses pairs of a batch's number and [B] records; trims to `multiple`."""
+    """Parses pairs (batch number, [B] records); trims if `multiple` is set."""
 
   @property
   def lengths_of_batches(self) -> str:
@@ -120,16 +120,16 @@ class TrainingRecords(abc.ABC):
 class ShuffledRecords:
   """Records of several sources, each shuffled and repeated at its own pace.
 
-  Every thousand records have the fractions that the weights give. Raises
-  ValueError for a weight below a thousandth, a source without records, or a
-  truncated file.
+  In every thousand records, a source has the fraction that its weight gives.
+  Raises ValueError for a fraction below a thousandth, a source without records,
+  or a truncated file.
   """
 
   def __init__(
     self, sources: Sequence[Source], seed: int, cache: str | None = None
   ):
     self._seed = seed
-    # One call for all sources, because they share a cache.
+    # One call for all sources, because the sources share a cache.
     index = record_scan.load_index([p for s in sources for p in s.files], cache)
     numbers = np.repeat(range(len(sources)), [len(s.files) for s in sources])
     source = numbers[index.file]  # source of each block
@@ -174,9 +174,9 @@ class ShuffledRecords:
   ) -> tf.data.Dataset:
     """Endless pairs of a batch's number and [B / replicas] serialized records.
 
-    A global batch has `batch_size` records, a multiple of the replicas. Leaves
-    out the first `skip` records. A `context` of None means one replica and one
-    worker. With `by_length`, the records of a batch have similar lengths.
+    A global batch has `batch_size` records, a multiple of the number of
+    replicas. Skips the first `skip` records. A `context` of None means a single
+    replica. With `by_length`, the records of a batch have similar lengths.
     """
     context = context or tf.distribute.InputContext()
     replicas = context.num_replicas_in_sync
@@ -202,8 +202,8 @@ class ShuffledRecords:
       begin = number * size + batch_size * tf.range(GROUPED, dtype=tf.int64)
       first_epoch = begin // self._epoch
       last_epoch = (begin + batch_size - 1) // self._epoch
-      # Batches are shuffled within a group: the batches of one epoch (even), or
-      # the batch that spans two epochs (odd).
+      # Batches are shuffled within a group. A group has all batches of an epoch
+      # (even number), or the batch that spans two epochs (odd number).
       group = 2 * first_epoch + tf.cast(first_epoch != last_epoch, tf.int64)
       row_group = tf.repeat(group, batch_size)
       length = tf.cast(lengths(parse(serialized)["input_mask"]), tf.int64)
@@ -316,10 +316,10 @@ class RecordDataset(TrainingRecords):
     return self._trimmed(batches) if multiple else batches
 
   def eval_batches(self, batch_size: int) -> tf.data.Dataset:
-    """Every record once, with records of similar length together.
+    """Yields every record once, with records of similar length together.
 
-    A batch has the schema's fields, [B, ...] or fewer in the last batch, and
-    `position` [B], the index of each record in the file.
+    A batch has the schema's fields, [B, ...], and `position` [B], the index of
+    each record in the file. The last batch may be smaller.
     """
     parse = parser(self.schema)
 
@@ -336,8 +336,8 @@ class RecordDataset(TrainingRecords):
     return batches.map(lambda batch: batching.pad_rows(batch, batch_size))
 
   def in_order(self, outputs: Mapping[str, np.ndarray]) -> dict:
-    """Puts outputs of all `eval_batches`, [examples, ...], in `rows`' order."""
-    # The padding rows have the greatest position.
+    """Sorts the outputs for `eval_batches`, [examples, ...], like `rows`."""
+    # The padding rows have the greatest positions.
     order = np.argsort(outputs["position"])[: len(self.rows)]
     return {name: values[order] for name, values in outputs.items()}
 

@@ -1,10 +1,10 @@
 r"""Reads tables of texts. The extension gives the format.
 
 .csv has commas, with quotes as in RFC 4180. .jsonl and .json have an object a
-line. Other files have tabs, and a quote is a character like others, as in GLUE.
-Byte order marks, blank lines and every "\r" are dropped. In a user's table,
-perhaps from Excel, the header shows the format, and "\r" is a blank or ends all
-lines.
+line. Other files have tabs, and a quote is an ordinary character, as in GLUE.
+Byte order marks and blank lines are dropped, and "\r" inside a line is a blank.
+In a user's table, the header shows the delimiter, and the first 1,000 lines
+show quotes as in .csv. If the first line has "\r", every "\r" ends a line.
 """
 
 import csv
@@ -37,7 +37,7 @@ OWN: Dialect = None, "utf-8"
 class Row(NamedTuple):
   """A row of a table."""
 
-  line: int  # number of the first line, from 1
+  line: int  # number of the row's first line, from 1
   values: dict[str, str]  # texts by column
   number: int  # index of the line, or of the row in a format with quotes
 
@@ -74,7 +74,7 @@ def read_table(
     raise UserError(f"{path} has no rows")
   for name, lines in blank.items():
     if lines:
-      text = "%s: %d of %d texts in %r are blank (lines %s); they count as well"
+      text = "%s: %d of %d texts in %r are blank (lines %s); they are kept"
       logging.warning(text, path, len(lines), number, name, _first(lines))
   if blank and all(len(lines) == number for lines in blank.values()):
     raise UserError(f"{path}: all texts are blank ({', '.join(blank)})")
@@ -123,7 +123,7 @@ def _lines(path, dialect):
       text = f"{setting('encoding', encoding)} is not an encoding"
       raise UserError(text) from None
     except UnicodeError as error:
-      # Such as UTF-16 without a mark, which is a decoding error since 3.13.
+      # UTF-16 without a mark, too, is a decoding error since Python 3.13.
       if not isinstance(error, UnicodeDecodeError) or "BOM" in error.reason:
         raise UserError(
           f"{path}: {setting('encoding', encoding)} cannot read it ({error}); "
@@ -139,9 +139,9 @@ def _lines(path, dialect):
 
 
 def _find_format(path, columns, dialect):
-  """Finds the delimiter with which the header has `columns`.
+  """Finds the delimiter that splits the header into names with `columns`.
 
-  Also returns True if quotes are characters like others.
+  Returns the delimiter, and True if a quote is an ordinary character.
   """
   usual = "," if _extension(path) == ".csv" else "\t"
   given = dialect[0] and _DELIMITERS.get(dialect[0].lower(), dialect[0])
@@ -187,12 +187,12 @@ def _table(path, columns, header, skip_broken, dialect):
         )
       number = line - 1 if is_plain else index
       if is_plain and dialect and _QUOTED.search("\n" + "\t".join(fields)):
-        remedy = f"{setting('delimiter', 'tab')} reads all as .csv"
-        doubts[f"after 1,000 lines, quotes as in .csv; {remedy}"].append(line)
+        remedy = f"{setting('delimiter', 'tab')} reads quotes as .csv does"
+        doubts[f"quotes after 1,000 lines without any; {remedy}"].append(line)
       for cell in fields if len(header) > 1 else ():
         rows = cell.split("\n")[1:-1]
         widths = {row.count(delimiter) + 1 for row in rows}
-        # A comma in a text has a blank behind it, a delimiter has none.
+        # In a text, a blank follows a comma. No blank follows a delimiter.
         if widths == {len(header)} and f"{delimiter} " not in "".join(rows):
           text = "a cell in quotes has rows of the table: is a quote never "
           text += "closed, or not written twice inside quotes?"

@@ -1,6 +1,6 @@
-"""The original's tokenizer, written to be read, and a registry of tokenizers.
+"""The original's tokenizer in its simplest form, and a registry of tokenizers.
 
-`CachedTokenizer` is faster; tokenization_ops.py has TensorFlow operations.
+`CachedTokenizer` is faster; tokenization_ops.py uses TensorFlow operations.
 """
 
 import itertools
@@ -41,11 +41,11 @@ _SPECIAL = re.compile(r"\[\w+\]")
 # Maximum fraction of tokens with capitals or accents in a lower-cased
 # vocabulary. Released cased vocabularies have a third or more.
 _MAX_CASED = 0.05
-_MIN_WORDS = 50  # tokens with ASCII letters to tell the case; Korean has fewer
+_MIN_WORDS = 50  # fewer tokens with ASCII letters (Korean) do not tell the case
 
 
 class FullTokenizer(Tokenizer):
-  """Splits text into word pieces. `do_lower_case` strips accents, too."""
+  """Splits text into word pieces; `do_lower_case` also strips accents."""
 
   def __init__(self, vocab_file: str | os.PathLike, do_lower_case=True):
     self.vocab_file = os.fspath(vocab_file)
@@ -98,7 +98,7 @@ class BasicTokenizer:
 
 
 class WordpieceTokenizer:
-  """Splits words from the left, each time after the longest known piece.
+  """Splits words from the left, always after the longest piece that is known.
 
   A word that cannot be split becomes [UNK].
   """
@@ -164,8 +164,8 @@ class CachedTokenizer(dict):
 
 # --- Kinds of tokenizers ----------------------------------------------------
 
-# Tokenizers by the extension of the vocabulary file. The file is called `vocab`
-# in a model's folder. Any other extension stands for word pieces.
+# {extension of the vocabulary file: tokenizer}. In a model's folder the file is
+# `vocab` plus the extension. Any other extension stands for word pieces.
 KINDS: dict[str, Callable[[str, bool], Tokenizer]] = {".txt": FullTokenizer}
 
 
@@ -216,14 +216,14 @@ def is_whitespace(char: str) -> bool:
 
 
 def is_removed(char: str) -> bool:
-  """True for characters that are dropped: control, U+0000, U+FFFD."""
+  """True for characters that are dropped: control, format, U+FFFD."""
   if char in "\t\n\r":
     return False
   return char in "\0\ufffd" or unicodedata.category(char) in ("Cc", "Cf")
 
 
 def is_punctuation(char: str) -> bool:
-  """True for Unicode punctuation, and ASCII other than letters and digits."""
+  """True for Unicode punctuation, and for all ASCII symbols, such as "$"."""
   category = unicodedata.category(char)
   return char in string.punctuation or category.startswith("P")
 

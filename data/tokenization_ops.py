@@ -21,9 +21,9 @@ _TO_THE_END = 2**31 - 1
 class GraphTokenizer(tf.Module):
   """Splits text by TensorFlow operations. Raises ValueError without [UNK].
 
-  Drops bytes that are not UTF-8. Call it with thousands of lines at a time,
-  because repeated pieces and words cost little. A SavedModel has the vocabulary
-  as an asset.
+  Drops bytes that are not UTF-8. Pass thousands of lines at a time, because
+  repeated pieces and words cost little. A SavedModel stores the vocabulary as
+  an asset.
   """
 
   def __init__(self, tokenizer: FullTokenizer):
@@ -76,7 +76,7 @@ class GraphTokenizer(tf.Module):
       (unknown, tf.gather(words, unknown), 0, known, known_ids),
       shape_invariants=(vector, vector, scalar, vector, vector),
     )
-    # A word that cannot be split keeps only the id -1.
+    # A word that cannot be split keeps only the id -1, and becomes [UNK] below.
     is_failed = tf.cast(ids < 0, tf.int32)
     failed = tf.scatter_nd(rows[:, None], is_failed, tf.shape(words, tf.int64))
     order = tf.argsort(rows, stable=True)
@@ -91,9 +91,9 @@ class GraphTokenizer(tf.Module):
     """Matches the longest piece at the start of each unfinished word.
 
     `rows` [A] int64 are the words' indices. `rest` [A] are the unmatched ends.
-    After the first round, they begin with "##", of length `joiner`.
-    `piece_rows` [F] and `piece_ids` [F] are the word and the id of each match,
-    -1 for no match.
+    In the first round `joiner` is 0. Later every end begins with "##", and
+    `joiner` is the length of "##". `piece_rows` [F] and `piece_ids` [F] are the
+    word and the id of each match. The id is -1 for no match.
     """
     lengths = tf.strings.length(rest, "UTF8_CHAR")
     tries = tf.ragged.range(

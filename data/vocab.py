@@ -106,11 +106,11 @@ def check_tokens(
   if not missing:
     return
   remedy = (
-    "add each as a line of its own, in place of an [unused] one where a trained"
-    " model's ids must stay, or take the vocab.txt that came with the model"
+    "add a line for each (for a trained model, replace an [unused] line), or "
+    "take the vocab.txt that came with the model"
   )
   if next(iter(vocabulary), "").startswith("\ufeff"):
-    remedy = "its first line begins with a byte order mark: save it without"
+    remedy = "its first line begins with a byte order mark: remove the mark"
   raise UserError(f"{name} lacks {', '.join(missing)}; {remedy}")
 
 
@@ -133,7 +133,7 @@ def check_size(
 def check_same(
   ids: Mapping[str, int], expected: Mapping[str, int], name: str, source: str
 ) -> None:
-  """Raises ValueError if a vocabulary differs from `expected`, the model's.
+  """Raises ValueError if `ids` differ from `expected`, the model's vocabulary.
 
   New tokens may replace [unused] tokens or follow the last token.
   """
@@ -152,9 +152,9 @@ class Tokenizer(Protocol):
 
   vocab_file: str
   do_lower_case: bool
-  vocab: Mapping[str, int]  # masking draws tokens in the order of the keys
+  vocab: Mapping[str, int]  # the order of the keys decides what masking draws
   special: SpecialTokens = SPECIAL_TOKENS
-  pad: int = 0  # in records; any id will do, because models read `input_mask`
+  pad: int = 0  # pads records; any id will do, because models read the mask
 
   def __init__(self, vocab_file: str | os.PathLike, do_lower_case: bool): ...
 
@@ -165,7 +165,7 @@ class Tokenizer(Protocol):
     """Splits a text into words, in the spelling of the tokens."""
 
   def join(self, tokens: Iterable[str]) -> str:
-    """Joins tokens into a text: the words, as in `words`, between blanks."""
+    """Joins tokens into a text: its `words`, separated by blanks."""
 
   def continues(self, token: str) -> bool:
     """True for a token that continues the word of the previous token."""
@@ -182,7 +182,7 @@ class Tokenizer(Protocol):
     return self.ids
 
   def in_graph(self) -> "GraphTokenizer | None":
-    """Makes this tokenizer from TensorFlow operations; None if it cannot."""
+    """Makes this tokenizer in TensorFlow operations; None if not possible."""
     return None
 
   def convert_tokens_to_ids(self, tokens: Iterable[str]) -> list[int]:
@@ -199,10 +199,10 @@ class Tokenizer(Protocol):
 
   @cached_property
   def fingerprint(self) -> str:
-    """Mark of records, HASH:SIZE:SPANS, the same for the same token ids.
+    """Identifies the vocabulary of a file of records, as HASH:SIZE:SPANS.
 
-    HASH is of the tokens with ids below SIZE that are not in SPANS. SPANS are
-    the ids of [unused] tokens and blank lines, such as 1-99,104-998.
+    HASH covers all tokens with ids below SIZE, except the ids in SPANS. SPANS
+    are the ids of [unused] tokens and blank lines, such as 1-99,104-998.
     """
     size = 1 + max((i for token, i in self.vocab.items() if token), default=-1)
     tokens = [self.inv_vocab.get(index, "") for index in range(size)]
@@ -216,13 +216,13 @@ class Tokenizer(Protocol):
     for first, last in _SPAN.findall(spans):
       for index in range(int(first), min(int(last) + 1, size)):
         ids.pop(index, None)
-    text = json.dumps(sorted(ids.items()))  # ASCII, the same in all Pythons
+    text = json.dumps(sorted(ids.items()))  # ASCII, so the hash never varies
     return f"{hashlib.sha256(text.encode()).hexdigest()[:16]}:{size}:{spans}"
 
   def fits(self, mark: str) -> bool:
-    """True if this is a mark's vocabulary, or extends that one.
+    """True if this vocabulary, or one that it extends, has fingerprint `mark`.
 
-    New tokens may replace [unused] ones or follow the last, as in `check_same`.
+    New tokens may replace [unused] tokens or follow the last token.
     """
     size, _, spans = mark.partition(":")[2].partition(":")
     is_own = mark == self.fingerprint

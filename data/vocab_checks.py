@@ -1,4 +1,4 @@
-"""Warns of texts that do not fit a vocabulary, most warnings only once.
+"""Warns of texts that do not fit a vocabulary. Most warnings appear only once.
 
 Lower-casing decomposes text (NFD) and drops non-spacing marks: Hangul syllables
 become Jamo; Thai, Devanagari and others lose vowels.
@@ -22,7 +22,7 @@ from storage import files, number_of, setting
 _ACCENTED = ("LATIN", "GREEK", "CYRILLIC", "ARABIC", "HEBREW", "COMBINING")
 _MIN_LETTERS = 0.1  # fraction of a text's letters; fewer are foreign words
 _MIN_CHANGED = 0.01  # fraction of a script's letters; fewer are rare signs
-_MAX_UNKNOWN = 0.1  # fraction of the words of a text
+_MAX_UNKNOWN = 0.1  # fraction of a text's words; more give a warning
 _TEXTS, _FILES, _CHARACTERS = 1000, 20, 200_000  # limits of a sample
 
 
@@ -31,7 +31,7 @@ def sample(
   read: Callable[[str], Iterable[str]],
   ends: Sequence[str] = (),
 ) -> Iterable[str]:
-  """Reads the first lines of some files, and `ends` after each; skips pipes."""
+  """Yields first lines of some files, and `ends` after each; skips pipes."""
   regular = [p for p in paths if files.is_remote(p) or os.path.isfile(p)]
   some = _spread(regular, _FILES)
   number = _TEXTS // max(len(some), 1)
@@ -50,7 +50,7 @@ def warn_of_examples(
   tokenizer: Tokenizer,
   name: str,
 ) -> None:
-  """Calls `warn_of_texts` for `texts(example)` of a sample of examples."""
+  """Calls `warn_of_texts` with `texts(example)` for some of the examples."""
   some = map(texts, _spread(examples, _TEXTS))
   warn_of_texts(chain.from_iterable(some), tokenizer, name)
 
@@ -117,7 +117,7 @@ def warn_of_scripts(
   for word, number in words.items():
     for char in word:
       if unicodedata.category(char)[0] in "LM":
-        # The script is the first word of the name; both Kana are one script.
+        # A character's name begins with the script; both Kana are one script.
         [script] = re.findall("^[^ -]*", unicodedata.name(char, "LATIN"))
         script = re.sub("HIRAGANA|KATAKANA", "KANA", script)
         scripts[script][char] += number

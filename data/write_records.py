@@ -10,11 +10,11 @@ from absl import logging
 from storage import Progress, number_of, setting, tfrecord, workers
 from storage.tfrecord import ExampleEncoder, Schema
 
-# Examples of a worker's task; fewer take less time than the start of a process.
+# Examples in a worker's task; fewer take less time than to start a process.
 _CHUNK = 20_000
-_LENGTHS = (16, 32, 64, 128, 256, 384, 512)  # to suggest
+_LENGTHS = (16, 32, 64, 128, 256, 384, 512)  # that a log line may suggest
 _FITS = 0.99  # fraction of the texts that a suggested length should hold
-_MANY = 0.05  # fraction of longer texts from which on a warning is logged
+_MANY = 0.05  # a larger fraction of longer texts makes the log line a warning
 # Function from an example to a record's fields and the texts' token lengths.
 Build = Callable[[Any], tuple[Mapping[str, Sequence[float]], Iterable[int]]]
 
@@ -47,7 +47,7 @@ def write_records(
 
 
 def _chunk_encoder(prepare, schema):
-  """Function from a chunk to serialized records and text lengths."""
+  """Makes a function: chunk -> serialized records, Counter of text lengths."""
   build = prepare()
   encode = ExampleEncoder(schema)
 
@@ -69,9 +69,9 @@ def log_lengths(
   effect: str = "their ends are cut off",
   flag: str = "max_seq_length",
 ) -> None:
-  """Logs how many texts exceed `max_length`, set by `flag`; warns from 5 % on.
+  """Logs how many texts exceed `max_length`, the value of the setting `flag`.
 
-  `lengths` has the number of texts by length in tokens.
+  Warns from 5 % on. `lengths` maps a length in tokens to the number of texts.
   """
 
   def longer_than(limit):

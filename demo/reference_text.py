@@ -1,4 +1,4 @@
-"""Writes text about Python for the demonstration, from Python's own files.
+"""Writes text about Python for the demonstration, from files of Python itself.
 
 CPython contains the language reference (pydoc's topics) and the docstrings of
 the library, so the demonstration downloads nothing.
@@ -107,4 +107,6 @@ def _unseen(paragraphs, seen):
 
 
 if __name__ == "__main__":
+  if len(sys.argv) != 2 or Path(sys.argv[1]).exists():
+    sys.exit("usage: python demo/reference_text.py FOLDER, a new folder")
   main(sys.argv[1])

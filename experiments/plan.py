@@ -1,4 +1,4 @@
-"""The study of plan.toml as commands: one run after the other."""
+"""Turns the study in plan.toml into commands, one for each run."""
 
 import tomllib
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from modeling.config import BertConfig
 
 PLAN = tomllib.loads(Path(__file__).with_name("plan.toml").read_text("utf-8"))
-STEPS = PLAN["steps"]  # default of a pre-training
+STEPS = PLAN["steps"]  # of a pre-training, by default
 _SYSTEMS = PLAN["pretraining"]["systems"]
 PRETRAININGS = {name: (*own, STEPS)[:3] for name, own in _SYSTEMS.items()}
 # Metric of each task's score.

@@ -131,7 +131,7 @@ def pretrainings(lines: Sequence[dict]) -> str:
 
 
 def spread(scores: Scores) -> str:
-  """Table of the spread over seeds: five seeds, or a task of Encoder-...."""
+  """Table of the spread over five seeds, or over any seeds of Encoder tasks."""
   result = []
   for cell, seeds in scores.items():
     if len(seeds) == 5 or cell[0].startswith("Encoder"):

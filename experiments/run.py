@@ -1,4 +1,4 @@
-r"""Runs the study of plan.py, one run after the other.
+r"""Runs the commands of experiments/plan.py, one after the other.
 
   python -m experiments.run --text='novels/*.txt' --squad='squad/*.json' \
     --glue_dir=$GLUE_DIR --ner_dir=$BC5CDR_DIR --encoder_dir=$MINILM_DIR \
@@ -6,7 +6,7 @@ r"""Runs the study of plan.py, one run after the other.
 
 Each finished run is a line of --results, and the same command continues after
 the last line. The command makes what --work_dir lacks. It repeats a finished
-pre-training only if another run starts from it. This command writes
+pre-training only if a run needs a checkpoint that is gone. This command writes
 docs/results.md:
 
   python -m experiments.results
@@ -39,8 +39,8 @@ flags.DEFINE_string("encoder_dir", "", "A BERT in Hugging Face's format.")
 flags.DEFINE_string("peer_python", "", "Python that has torch, transformers.")
 flags.DEFINE_string("work_dir", None, "Folder of the runs.", required=True)
 flags.DEFINE_string("results", str(RESULTS), "Lines of finished runs.")
-flags.DEFINE_string("only", "", "Pattern that is in the names of the runs.")
-flags.DEFINE_float("scale", 1.0, "Part of the steps of a pre-training.", 0.01)
+flags.DEFINE_string("only", "", "Pattern: do only runs with matching names.")
+flags.DEFINE_float("scale", 1.0, "Factor for pre-training steps.", 0.01)
 
 
 def main(_):
@@ -166,7 +166,7 @@ def write_files(work: Path) -> None:
 
 
 def sentences(paragraphs: list[dict]) -> list[dict]:
-  """Cuts paragraphs of SQuAD into sentences, with whole answers only.
+  """Cuts paragraphs of SQuAD into sentences, without answers that are cut.
 
   A question stays with the sentence of its first answer.
   """

@@ -218,7 +218,7 @@ class Embeddings(keras.layers.Layer):
 
 
 class Encoder(keras.layers.Layer):
-  """Returns the outputs of all blocks; the last computes only `positions`."""
+  """Returns all blocks' outputs. The last block computes only `positions`."""
 
   def __init__(self, config: BertConfig, **kwargs):
     super().__init__(**kwargs)

@@ -16,7 +16,7 @@ SIDES = ("left_to_right", "right_to_left")
 ATTENTION = ("bidirectional", *SIDES, "shallow")
 INITIAL_ATTENTION = ("random", "structured")
 # {input of the feature-based tagger: number of the last layers to take}, as in
-# table 7 of the paper. 0 stands for all layers; "embeddings" takes none.
+# table 7 of the paper. 0 means all layers, but no layer for "embeddings".
 FEATURE_LAYERS = {
   "embeddings": 0,
   "second_to_last": 2,
@@ -27,7 +27,7 @@ FEATURE_LAYERS = {
 }
 # Poolings of models.layer_outputs; "none" returns a vector for each token.
 POOLINGS = ("none", "mean", "cls")
-# Fields that the original lacks. A default value is not saved.
+# Fields that the original lacks. A field with its default value is not saved.
 EXTENSIONS = ("attention", "add_bilstm", "initial_attention", "fixed_positions")
 
 # {type of a field: (name in messages, types of values)}
@@ -212,7 +212,7 @@ class BertConfig:
       )
 
   def check_layers(self, layers: Iterable[int]) -> None:
-    """Raises ValueError if there is no such layer; -1 is the last layer."""
+    """Raises ValueError if one of `layers` does not exist; -1 is the last."""
     number = self.num_hidden_layers
     for layer in layers:
       if not -number <= layer < number:

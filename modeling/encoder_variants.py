@@ -16,7 +16,7 @@ from modeling.layers import ConfigLayer
 
 
 class PackedBert(keras.layers.Layer):
-  """Encodes rows of several examples; the vectors are as from separate rows.
+  """Encodes rows of several examples, with the vectors of separate rows.
 
   A token attends only to its own example, and an example begins at position 0.
   `bert` is a Bert with bidirectional attention and no BiLSTM.
@@ -54,7 +54,7 @@ class PackedBert(keras.layers.Layer):
   ):
     # TensorFlow compares int32 on the host, even with a GPU, but not floats.
     query = ops.cast(input_mask, "float32")
-    key = ops.where(query > 0, query, -1.0)  # padding equals no query
+    key = ops.where(query > 0, query, -1.0)  # so no query attends to padding
     attention_mask = query[:, :, None] == key[:, None, :]  # [R, T, T]
     hidden_states, embedding_table = self.bert.embeddings(
       input_ids, segment_ids, position_ids, training=training
@@ -160,7 +160,7 @@ class TextWindows(keras.layers.Layer):
     number = 1 + (missing + self.stride - 1) // self.stride  # W
     lengths = ops.sum(ops.cast(input_mask, "int32"), axis=1, keepdims=True)
     first = ops.arange(number, dtype="int32") * self.stride  # [W]
-    # Every later window must have a token that the window before lacks.
+    # A window after the first needs a token that the window before it lacks.
     end_before = first - self.stride + self.size
     is_there = ops.logical_or(first == 0, end_before < lengths)  # [B, W]
     sizes = ops.where(is_there, ops.clip(lengths - first, 2, width), 2)

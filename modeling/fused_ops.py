@@ -6,7 +6,7 @@ complete step and fuses these operations.
 The fused form is for TensorFlow on a CPU, where XLA's matrix products are
 slower than oneDNN's. XLA compiles only the element-wise operations between two
 products (modeling/tracing.py), which would otherwise take as long as the
-products. This module has the gradients.
+products. This module defines the gradients.
 
 Both forms have the same values and gradients up to rounding, also with dropout.
 Operations with an argument `training` are fused in training only.
@@ -36,7 +36,7 @@ def _run(chain, *tensors, training, dtype=None, **options):
 
 def sizes(x) -> tuple:
   """Sizes of x for a reshape: -1 for one unknown size, tensors for several."""
-  if tuple(x.shape).count(None) > 1:  # a tensor adds five operations
+  if tuple(x.shape).count(None) > 1:  # otherwise -1 saves five operations
     return ops.shape(x)
   return tuple(-1 if size is None else size for size in x.shape)
 
@@ -68,7 +68,7 @@ def linear(x, kernel, bias, *, transpose_b: bool = False):
   """
   # Copy variables: tf.custom_gradient would return their gradients separately.
   kernel, bias = ops.copy(kernel), ops.copy(bias)
-  # With more than two axes this would be many small products.
+  # With more than two axes, the product would be many small products.
   rows = ops.reshape(x, (-1, x.shape[-1]))
 
   def forward(rows, kernel, bias):
@@ -110,11 +110,11 @@ def _transpose_bits(x):
 
 
 def uniform_bits(shape, seed):
-  """Hashes index and seed, [2] uint32, to uniform random uint32 numbers.
+  """Hashes each index with a seed, [2] uint32, to a uniform uint32 number.
 
-  XLA fuses a hash with its uses. A generator's numbers would go to memory.
+  XLA fuses hashes with their use; it would store a generator's numbers.
   """
-  # TensorFlow counts on the host. A GPU gets two vectors, not all the indices.
+  # The host counts, and sends a GPU two vectors instead of all the indices.
   *axes, columns = shape
   rows = ops.arange(math.prod(axes), dtype="int32") * columns
   rows = ops.expand_dims(ops.cast(rows, "uint32"), 1)
@@ -180,17 +180,20 @@ def dropout_add_layer_norm(
   """
   options = {"rate": rate, "training": training, "dtype": "float32"}
   total = _dropout_add(x, residual, seed, **options)
-  # Dropout is no part of this chain: the gradient would hash the mask again.
+  # This chain excludes dropout: the gradient would hash the mask again.
   fused = training and is_fused()
   norm = _fused_layer_norm if fused else _layer_norm
   return _run(norm, total, gamma, beta, training=training, dtype=x.dtype)
 
 
-def _standardize(x):
+def _row_means(x):
+  return ops.mean(x, axis=-1, keepdims=True)
+
+
+def _standardize(x, mean=_row_means):
   """Returns rows with mean 0 and variance 1, and the scale of each row."""
-  centered = x - ops.mean(x, axis=-1, keepdims=True)
-  variance = ops.mean(ops.square(centered), axis=-1, keepdims=True)
-  scale = ops.rsqrt(variance + 1e-12)
+  centered = x - mean(x)
+  scale = ops.rsqrt(mean(ops.square(centered)) + 1e-12)
   return centered * scale, scale
 
 
@@ -199,12 +202,15 @@ def _layer_norm(x, gamma, beta):
 
 
 def _fused_layer_norm(x, gamma, beta):
+  size = x.shape[-1]
+  ones = ops.ones((size, 1))
+
   @ops.custom_gradient
   def forward(x, gamma, beta):
-    standard, scale = _standardize(x)
+    # Matrix products are the fastest sums, to compile as well.
+    standard, scale = _standardize(x, mean=lambda x: x @ ones / size)
 
     def gradient(upstream):
-      size = x.shape[-1]
       weights = ops.reshape(gamma, (size, 1))
       mean = upstream @ weights / size
       projection = (upstream * standard) @ weights / size
@@ -304,7 +310,7 @@ def _cross_entropy_gradient(probs, labels, upstream):
 def argmax(logits):
   """Index of the largest logit of each row: [..., L] -> [...] int."""
   if not is_fused():
-    # Keras' argmax of floats tells -0.0 from 0.0 on the host, even with a GPU.
+    # Keras' argmax of floats runs on the host, even with a GPU, due to -0.0.
     logits = ops.cast(logits, "float32")
     return ops.argmax(logits == ops.max(logits, -1, keepdims=True), axis=-1)
   # cross_entropy has the same operations, and TensorFlow merges both.

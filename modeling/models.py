@@ -123,7 +123,7 @@ def classifier(
 
 @keras.saving.register_keras_serializable("bert")
 class Ensemble(keras.Model):
-  """Models of one kind that share inputs, as one model; see `ensemble`.
+  """Several models of one kind, joined to one model; see `ensemble`.
 
   >>> config = BertConfig.preset("tiny", vocab_size=99)
   >>> parts = [classifier(config, 3), classifier(config, 3)]
@@ -316,8 +316,8 @@ def layerwise_lr_multipliers(names: Iterable[str], decay: float) -> list[float]:
 def freeze(model, frozen: Set[tuple[str, int | None]]) -> None:
   """Makes the variables of some layers non-trainable.
 
-  ("encoder", 3) is a block, ("pooler", None) a part of the network. The global
-  norm excludes frozen variables; dropout stays active.
+  ("encoder", 3) is a block, ("pooler", None) a part of the network. Clipping
+  then ignores the gradients of these variables. Dropout stays active.
   """
   number = 0
   for variable in model.variables:

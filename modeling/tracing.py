@@ -32,8 +32,8 @@ _shared: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 class Mode:
   """Choices for tracing the network; the context `mode` changes these."""
 
-  fused: bool | None = None  # form of fused_ops.py; None: by device
-  gradients: bool = True  # False in inference: fused_ops.py defines none
+  fused: bool | None = None  # form of fused_ops.py; None: the device decides
+  gradients: bool = True  # False in inference: fused_ops.py defines none then
   # Computes Transformer blocks again for gradients. Training then stores only
   # each block's input, which saves memory.
   recompute: bool = False
@@ -51,7 +51,7 @@ def current() -> Mode:
 
 @contextlib.contextmanager
 def mode(**changes) -> Iterator[None]:
-  """Context in which the network is traced with other attributes of Mode."""
+  """Context in which the network is traced with `changes` to the Mode."""
   global _mode
   before, _mode = _mode, replace(_mode, **changes)
   try:
@@ -91,7 +91,7 @@ class DropoutSeeds:
 
   def next(self):
     """Returns the seed of the next dropout, [2] uint32."""
-    # Streams differ for all counts below 2^30. Neighbors are far apart.
+    # Streams differ for all counts below 2^30; adjacent counts are far apart.
     stream = ((self.first + self.count) * 0x3C6EF372 + 1) & (2**31 - 1)
     self.count += 1
     mixed = ops.bitwise_xor(self.seed, ops.stack([0, stream]))
@@ -154,7 +154,7 @@ def train_block(block, like, hidden_states, mask, positions=None):
 
 
 def _shared_trace(like, upstream, *arguments):
-  """Runs `_stateless` by the trace of `like`; waits for a given `upstream`."""
+  """Runs `_stateless` with the trace of `like`, after `upstream` if given."""
   if like not in _shared:
     reference = weakref.ref(like)
 
@@ -176,8 +176,8 @@ def _shared_trace(like, upstream, *arguments):
 
 
 def _recomputed(call, block, hidden_states, seed):
-  """Calls a block by `call(weights, ...)`, and again for the gradient."""
-  # XLA ignores control dependencies, so it gets a barrier.
+  """Calls a block by `call(weights, ...)`, and once more for the gradient."""
+  # XLA ignores the control dependencies of _join, but not a barrier.
   is_compiled = current().compiled
   join = gen_xla_ops.xla_optimization_barrier if is_compiled else _join
   is_trained = [v.trainable for v in block.variables]
@@ -235,7 +235,7 @@ def run_compiled(chain: Callable, *tensors, dtype: str, **options):
   `dtype`. Integer tensors have no gradient. A small first tensor turns XLA off.
   """
   values = [t if t is None else tf.convert_to_tensor(t) for t in tensors]
-  # A function per signature: TensorFlow warns of a function traced too often.
+  # One function per signature: TensorFlow warns of functions with many traces.
   signature = (t if t is None else (t.dtype, *t.shape) for t in values)
   dtype = keras.backend.standardize_dtype(dtype)
   size = tensors[0].shape.num_elements()  # None if a size is unknown

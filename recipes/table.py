@@ -50,7 +50,7 @@ def headers() -> dict[str, dict[str, str]]:
 
 
 def header(path: Path) -> dict[str, str]:
-  """Fields of a recipe's header; ValueError for missing or unknown ones."""
+  """Reads a recipe's header; ValueError for missing or unknown fields."""
   fields = {}
   for line in path.read_text(encoding="utf-8").splitlines():
     if match := _NAME.match(line):

@@ -4,9 +4,8 @@ r"""Makes the file of fine_tuning/triviaqa.flags from TriviaQA's release.
       --evidence=evidence/wikipedia --output=triviaqa_train.json
 
 A paragraph has the first 400 words of a document, as in the paper (section
-4.2). A document without one of the question's answers in these words is left
-out. The answer is the first occurrence in any letter case, between word
-boundaries.
+4.2). A document is left out if these words contain no answer to the question.
+The first match is the answer, in any letter case, between word boundaries.
 """
 
 import argparse
@@ -21,7 +20,7 @@ _FIRST_WORDS = re.compile(r"(?:\s*\S+){0,400}")
 
 
 def find_answer(context: str, aliases: Sequence[str]) -> dict | None:
-  """First answer in a context; at equal starts, the longest one."""
+  """Finds the first answer; if several answers start there, the longest one."""
   names = sorted(filter(str.strip, aliases), key=len, reverse=True)
   pattern = "|".join(re.escape(name.strip()) for name in names)
   match = re.search(rf"(?<!\w)(?:{pattern})(?!\w)", context, re.IGNORECASE)
@@ -62,7 +61,7 @@ def convert(questions_file: str, evidence: str, output: str) -> int:
     ) from error
   if not data:
     raise UserError(
-      f"no document in {evidence} has an answer: is it of {questions_file}?"
+      f"no document in {evidence} has an answer: is it for {questions_file}?"
     )
   files.write_text(output, json.dumps({"version": "1.1", "data": data}))
   return len(data)

@@ -17,7 +17,7 @@ from training import checkpoint_files, processes, run_json
 
 
 def check_training(settings: Training) -> None:
-  """Checks flags of training programs, before a run reads any file."""
+  """Checks the flags of a training program for contradictions."""
   if isinstance(settings, FineTuning):
     if settings.early_stopping_patience and not settings.eval_steps:
       raise UserError(
@@ -84,7 +84,7 @@ def check_export(settings: Export, dtype: str) -> None:
 
 
 def check_windows(settings: LongText) -> None:
-  """Raises ValueError if flags of windows contradict each other."""
+  """Raises ValueError if the flags for windows contradict each other."""
   if settings.long_text != "windows":
     for name in ("max_text_length", "window_stride", "window_pooling"):
       if name in settings.given:
@@ -104,7 +104,7 @@ def check_windows(settings: LongText) -> None:
 
 
 def packing_conflict(settings: Packing, config: BertConfig) -> str | None:
-  """First setting with which examples cannot share rows, or None."""
+  """Names the first setting that keeps examples from sharing rows, or None."""
   values = settings.to_dict()  # pre-training lacks --teacher, --long_text
   conflicts = {
     "--add_bilstm": config.add_bilstm,
@@ -140,8 +140,8 @@ def labels_file(settings: FineTuning) -> str | None:
 def check_run(settings: Training, network: BertConfig, *same: str) -> None:
   """Checks that flags fit the model in --output_dir or --init_checkpoint.
 
-  The flags in `same` must equal the flags of the training in --output_dir.
-  Without --vocab_file a run reads no text, and letter case does not matter.
+  The flags in `same` must have the values of the training in --output_dir.
+  Without --vocab_file a run reads no text, so that letter case does not matter.
   Raises ValueError like model_files.check, OSError for a read-only folder.
   """
   check_writable(settings.output_dir, "output_dir")
@@ -150,8 +150,8 @@ def check_run(settings: Training, network: BertConfig, *same: str) -> None:
     entry = checkpoint_files.run_of(own)
     if (trained := entry.get("program")) not in (None, settings.program):
       raise UserError(
-        f"--output_dir={settings.output_dir} is of {trained}.py: name another "
-        "folder; to start from its model, give "
+        f"--output_dir={settings.output_dir} has a model of {trained}.py: name "
+        "another folder; to start from this model, give "
         f"--init_checkpoint={settings.output_dir}"
       )
     model_files.check_sizes(settings.bert_config_file, network, own)
@@ -184,7 +184,7 @@ def check_fine_tuning(
 ) -> BertConfig:
   """Checks flags of fine-tuning; see `check_run`. Returns the configuration.
 
-  The flags in `of_teacher` must equal the flags of the training of --teacher.
+  The flags in `of_teacher` must have the values of the training of --teacher.
   """
   check_training(settings)
   network = model_files.config(settings)
@@ -221,7 +221,7 @@ def _check_teacher(settings: FineTuning, same):
 
 
 def check_head(settings: FineTuning, name: str) -> None:
-  """Raises ValueError if the head was trained with another value of a flag."""
+  """Raises ValueError if the head was trained with another value of `name`."""
   own = checkpoint_files.choose_checkpoint(settings.output_dir)
   start = own or settings.init_checkpoint
   if not start or (not own and settings.do_train and settings.new_head):
@@ -238,7 +238,7 @@ def check_head(settings: FineTuning, name: str) -> None:
 def vocabulary_mark(settings: Training, paths: Iterable[str]) -> str | None:
   """Fingerprint of a training's vocabulary, None if unknown.
 
-  Without --vocab_file, the records or run.json of an earlier training have it.
+  Without --vocab_file, it comes from the records, or the checkpoint's run.json.
   """
   if settings.vocab_file:
     return settings.tokenizer.fingerprint
@@ -254,9 +254,9 @@ def vocabulary_flags(
 ) -> dict:
   """Flags that a run without --vocab_file adds to run.json.
 
-  `mark` is the fingerprint of the records' vocabulary, if known.
-  `vocab_file` is a vocab.txt beside the model's files, if any. `do_lower_case`
-  is None for unknown, unless the user has set the flag.
+  `mark` is the fingerprint of the records' vocabulary, if known. The flag
+  `vocab_file` names a vocab.txt beside the model's files, if there is one. The
+  flag `do_lower_case` is None, for unknown, unless the user has set it.
   """
   if settings.vocab_file:
     return {}
@@ -264,7 +264,7 @@ def vocabulary_flags(
   file = trained_model.find_vocabulary(settings.output_dir, entry, vocab_size)
   if not file:
     text = (
-      "no vocab.txt of the model beside its files: copy it into %s to ask or "
+      "no vocab.txt of the model beside its files: copy it into %s to query or "
     )
     logging.info(text + "serve the model", settings.output_dir)
     return {}

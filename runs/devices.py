@@ -1,4 +1,4 @@
-"""Devices of a run: strategy, compiled steps, precision of products."""
+"""Devices of a run: strategy, compiled steps, precision of float32 products."""
 
 import glob
 import math
@@ -67,7 +67,7 @@ def compiles_step(settings: Training) -> bool:
 
 
 def why_uncompiled(settings: Training, model: keras.Model) -> str:
-  """Why XLA does not compile the step of a model; "" if it does."""
+  """Reason why XLA does not compile a model's training step; "" if it does."""
   if settings.on_tpu or settings.jit_compile:
     return ""
   if not compiles_step(settings):
@@ -78,11 +78,11 @@ def why_uncompiled(settings: Training, model: keras.Model) -> str:
 
 
 def length_multiple(settings: Training, length: int, split: str) -> int:
-  """Divisor of the lengths of a split's batches; 0 keeps all padding.
+  """Returns a number; lengths of a split's batches are multiples of the number.
 
-  XLA compiles a training step for each length, which takes half a minute. So
-  there are at most eight lengths, and none below 32. A TPU needs a single
-  length.
+  0 means that all batches have `length`, which a TPU needs. XLA compiles a
+  training step for each length, which takes half a minute. So there are at most
+  eight lengths, and none below 32.
   """
   if settings.on_tpu:
     return 0
@@ -104,8 +104,8 @@ def _strategy(name: str, settings: Devices):
         "--distribution_strategy=multi_worker_mirrored needs the environment "
         "variable TF_CONFIG, with all workers and the index of this one"
       )
-    # With a timeout, each collective operation would leave a thread that sleeps
-    # until then. A missing heartbeat reveals a lost worker.
+    # No timeout, because it would leave a sleeping thread for each collective
+    # operation. A missing heartbeat reveals a lost worker.
     options = tf.distribute.experimental.CommunicationOptions()
     if tf.config.get_visible_devices("GPU"):
       # The default, AUTO, sends gradients of GPUs through gRPC.

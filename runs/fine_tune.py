@@ -80,7 +80,7 @@ class Task(ABC, Generic[S, R]):
 
   @abstractmethod
   def evaluate(self, model: keras.Model, records: R) -> Mapping[str, float]:
-    """Scores a dev set; an Evaluation has examples for run.html, too."""
+    """Scores a dev set; returns an Evaluation to show examples in run.html."""
 
   @abstractmethod
   def predict(
@@ -88,13 +88,13 @@ class Task(ABC, Generic[S, R]):
   ) -> Evaluation | None:
     """Writes the predictions of a split by the model after `step` steps.
 
-    Returns an Evaluation if the split has right answers.
+    Returns an Evaluation, with examples for run.html, or None.
     """
 
   @staticmethod
   @abstractmethod
   def served_model(settings: Any) -> ServedModel:
-    """Makes the untrained model of some settings, and the Answers."""
+    """Makes the untrained model for `settings`, and its Answers."""
 
 
 def fine_tune(task: Task[S, R]) -> None:
@@ -133,7 +133,7 @@ def fine_tune(task: Task[S, R]) -> None:
 
 
 def start(settings: S) -> Run[S]:
-  """Starts a run; see `fine_tune`."""
+  """Makes the Run; warns if there is no checkpoint to start from."""
   run = Run(settings, model_files.config(settings))
   path = checks.checkpoint(settings)
   if path and path == settings.init_checkpoint and not settings.do_train:
@@ -197,7 +197,7 @@ def evaluate(
 ) -> Mapping[str, float]:
   """Writes eval_results.txt of each dev set; returns the scores of "dev".
 
-  The last evaluation writes eval_predictions.tsv and run.html, too.
+  With `is_last`, also writes eval_predictions.tsv and run.html.
   """
   results = {}
   for split, records in data.items():
@@ -251,9 +251,9 @@ def _num_steps(settings: FineTuning, num_examples: int) -> int:
 
 
 def packs_examples(settings: Packing, config: BertConfig) -> bool | None:
-  """Value of --pack_examples; None by default, or False if packing cannot work.
+  """Value of --pack_examples, by default None: then batching.plan decides.
 
-  None lets batching.plan decide.
+  The default is False if packing cannot work, or if XLA compiles the step.
   """
   if settings.pack_examples is not None:
     return settings.pack_examples

@@ -57,8 +57,8 @@ def check_init_checkpoint(
 ) -> None:
   """Checks --init_checkpoint, or both checkpoints of --attention=shallow.
 
-  A model that a training starts from may have another letter case, or more
-  layers.
+  If the run `trains`, the model in the checkpoint may have another letter case,
+  or more layers.
   """
   start = settings.needed("init_checkpoint")
   parts = [(start, network.attention)]
@@ -90,7 +90,7 @@ def check_init_checkpoint(
 
 
 def check_same(name: str, value, trained, owner: str, remedy: str) -> None:
-  """Raises ValueError if `trained` is another value; None means unknown."""
+  """Raises ValueError if `value` differs from `trained`; None means unknown."""
   if trained is not None and str(value).lower() != str(trained).lower():
     raise UserError(
       f"--{name}={value}, but {owner} was trained with --{name}={trained}: "

@@ -1,4 +1,4 @@
-"""Earlier runs: their settings in run.json, and the trials of a sweep."""
+"""Records of earlier runs: settings in run.json, and the trials of a sweep."""
 
 import csv
 import json
@@ -17,6 +17,7 @@ from storage import UserError, files
 from training import checkpoint_files, processes, run_json
 
 SWEEP_TABLE = "sweep.tsv"  # a row for each trial
+_SHOWN = 3  # changed files in a warning
 # Flags without effect in a run that lacks --vocab_file.
 _OF_TEXT = ("vocab_file", "do_lower_case")
 
@@ -26,7 +27,7 @@ def from_record(
 ) -> S:
   """Makes settings from an entry of run.json, without the training's inputs.
 
-  `changes` override the entry. A flag in neither has its default. Raises
+  `changes` override the entry. A flag in neither gets its default. Raises
   ValueError for an unknown name or a value of the wrong type, FileNotFoundError
   if a file of the model is gone.
   """
@@ -106,17 +107,29 @@ def save_command(settings: Training, seed: int) -> None:
     files.write_text(path, repeating(settings, seed))
 
 
-def warn_if_changed(settings: Training, path: str) -> None:
-  """Warns if a checkpoint or folder was trained with other flags than now."""
+def warn_if_changed(
+  settings: Training, path: str, data: Mapping[str, str] | None = None
+) -> None:
+  """Warns if a checkpoint was trained with other flags or data than now.
+
+  `path` is a checkpoint or its folder. `data` has fingerprints by file.
+  """
   flags = flags_of(type(settings))
+  entry = checkpoint_files.run_of(path)
+  trained = entry.get("data", {})
   changes = [
     f"--{name}={value} (now {settings[name]})"
-    for name, value in checkpoint_files.run_of(path)["flags"].items()
+    for name, value in entry["flags"].items()
     if name in flags
     and flags[name].training
     and not (name in _OF_TEXT and None in (value, settings.vocab_file))
     and json.loads(json.dumps(settings[name])) != value
   ]
+  changes += [
+    f"other data in {file}"
+    for file, fingerprint in (data or {}).items()
+    if trained.get(file, fingerprint) != fingerprint
+  ][:_SHOWN]
   if changes:
     text = "%s was trained with %s; to train anew, name another --output_dir; "
     text += "this run continues with the new values"

@@ -91,13 +91,15 @@ class Run(Generic[T_co]):
     schedule = optimization.WarmupLinearDecay(settings.learning_rate, *steps)
     reason = why_uncompiled(settings, model)
     compiled = not reason
-    text = f"does not compile the step as one: {reason}"
+    text = f"does not compile the complete step: {reason}"
     text = "compiles the step" if compiled else text
     logging.info("XLA %s; batches have %s", text, source.lengths_of_batches)
     step = self._train_step(model, objective, schedule, compiled)
+    is_chief = processes.is_chief()
+    data = {p: run_json.fingerprint(p) for p in source.files if is_chief}
     if own := self.checkpoints.newest_readable():
-      record.warn_if_changed(settings, own)
-    if processes.has_others() and processes.is_chief():
+      record.warn_if_changed(settings, own, data)
+    if processes.has_others() and is_chief:
       # Only the chief scans files that lack an index. The other workers wait.
       record_scan.load_index(source.files, source.index_file)
     run_folder.wait_for_chief()
@@ -111,13 +113,13 @@ class Run(Generic[T_co]):
       ),
       self.checkpoints,
       self._plan(stop_at or num_train_steps, evaluate_last),
-      lambda: self._report(objective, source, unit),
+      lambda: self._report(objective, source, unit, data),
       evaluated=evaluated,
       source=source,
     )
     with tracing.mode(recompute=settings.recompute_layers, compiled=compiled):
       yield from self._training
-    if processes.is_chief():
+    if is_chief:
       self.checkpoints.log_all()
 
   def end_training(self) -> None:
@@ -136,7 +138,7 @@ class Run(Generic[T_co]):
       *(settings.profile_steps or ()),
     )
 
-  def _report(self, objective, source, unit):
+  def _report(self, objective, source, unit, data):
     """Makes the run's report; the chief adds an entry to run.json."""
     settings = self.settings
     names, size = ("loss", *objective.metric_names), settings.train_batch_size
@@ -145,7 +147,7 @@ class Run(Generic[T_co]):
       flags = settings.to_dict()
       mark = checks.vocabulary_mark(settings, source.files)
       flags |= checks.vocabulary_flags(settings, self.config.vocab_size, mark)
-      entry = run_json.make(settings.program, flags, self.seed, source.files)
+      entry = run_json.make(settings.program, flags, self.seed, data)
       entry |= {"vocabulary": mark} if mark else {}
       run_json.append(settings.output_dir, entry)
       record.save_command(settings, self.seed)
@@ -193,7 +195,7 @@ class Run(Generic[T_co]):
     return load(self.settings, model, self.checkpoints)
 
   def export(self, build: Callable[[T_co], ServedModel]) -> None:
-    """Exports what `build` makes, on the chief; other workers wait."""
+    """The chief exports what `build` makes; the other workers wait."""
     settings, formats = self.settings, self.settings.export_format
     if processes.is_chief():
       set_export_policy(settings.dtype, formats)
@@ -212,7 +214,7 @@ def load(
   Loads the first that exists: 1. the best checkpoint, if this run or the last
   training has --keep_best; 2. the newest of `checkpoints`;
   3. --init_checkpoint. An ensemble loads the best checkpoints of a sweep's best
-  trials. Raises ValueError without a checkpoint, or if it is of another model.
+  trials. Raises ValueError without a checkpoint, or if it has another model.
   """
   output_dir = settings.output_dir
   if isinstance(model, models.Ensemble):
@@ -291,7 +293,7 @@ def write_page(
 
 
 def text_windows(settings: LongText) -> models.Windows | None:
-  """The windows of --long_text=windows; None for its other values."""
+  """Makes the windows of --long_text=windows; None for --long_text=truncate."""
   if settings.long_text != "windows":
     return None
   length, stride = settings.max_seq_length, settings.stride

@@ -55,7 +55,7 @@ class Vocabulary(Tokens):
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedModel(Network, Vocabulary):
-  """A trained model to use, and the tokenizer."""
+  """A trained model, and its vocabulary."""
 
   init_checkpoint: str = common(
     None, "Checkpoint, or folder with one.", required=True

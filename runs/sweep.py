@@ -36,7 +36,7 @@ def run_sweep(settings: T) -> T:
   first = 1 if settings.seed is None else settings.seed
   rows = record.read_trials(output_dir)
   trials: dict[str, dict] = {row["run"]: row for row in rows}
-  # Trials only train. The sweep evaluates, predicts and exports the best one.
+  # Trials only train. The sweep evaluates, predicts and exports the best model.
   later = settings.given.intersection(settings.stages) - {"do_train"}
   seeds = range(first, first + settings.num_seeds)
   for setting, seed in product(settings.trials(), seeds):
@@ -77,7 +77,7 @@ def run_sweep(settings: T) -> T:
 
 
 def _name(settings: FineTuning, setting):
-  """Name of a setting: learning rate, then other flags with several values."""
+  """Names a trial's folder: learning rate, then other flags that are swept."""
   name = f"rate_{setting['learning_rate']:g}"
   shorts = {"train_batch_size": "batch", "num_train_epochs": "epochs"}
   for flag, short in shorts.items():

@@ -10,8 +10,8 @@ from runs.settings import Evaluation, Training, Vocabulary
 from storage import UserError
 
 _SWEEP = (
-  "Several, with commas between them, make a sweep: each "
-  "combination has a folder in --output_dir, the best is in best."
+  "Several, with commas between them, make a sweep: each combination has a "
+  "folder in --output_dir; the best checkpoint is copied to the folder best."
 )
 
 
@@ -97,7 +97,7 @@ class FineTuning(Vocabulary, Training):
 
   @property
   def evaluates_while_training(self) -> bool:
-    """True if a training evaluates, as each trial of a sweep does."""
+    """True if the run evaluates while it trains; trials of a sweep do."""
     keeps_best = self.is_sweep or self.keeps_best
     return self.do_train and (bool(self.eval_steps) or keeps_best)
 
@@ -124,10 +124,10 @@ class FineTuning(Vocabulary, Training):
     return [f"{split}_file" for split in self.splits_to_read]
 
   def trials(self) -> list[dict[str, float]]:
-    """All combinations of the swept flags' values; one without a sweep."""
+    """All combinations of the swept flags' values; just one without a sweep."""
     swept = [k for k, known in flags_of(type(self)).items() if known.swept]
     values = {k: self.several.get(k, (getattr(self, k),)) for k in swept}
-    combinations = dict.fromkeys(product(*values.values()))  # each once
+    combinations = dict.fromkeys(product(*values.values()))  # no duplicates
     return [dict(zip(values, row, strict=True)) for row in combinations]
 
   def frozen_layers(self, config: BertConfig) -> set[tuple]:

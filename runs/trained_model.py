@@ -1,4 +1,4 @@
-"""Finds the files of a trained model: in the same folder, or by run.json."""
+"""Finds the files of a model: in its checkpoint's folder, or by run.json."""
 
 import os
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ class ModelFiles(NamedTuple):
 
 
 def find_model(path: str) -> ModelFiles:
-  """Finds the files of a checkpoint: in the same folder, or by run.json.
+  """Finds the files of a checkpoint: in its folder, or by run.json.
 
   `path` is a folder or the prefix of a checkpoint. Flags in run.json override
   the files' letter case and configuration. Raises FileNotFoundError.
@@ -80,7 +80,7 @@ def sibling(path: str, flag: str) -> str | None:
 
 
 def file_of(path: str, flag: str) -> str | None:
-  """Like `sibling`, but else the file that the checkpoint's run.json names."""
+  """Path from `sibling`, or else from the checkpoint's run.json."""
   return checkpoint_files.file_of(path, flag, *_names(flag))
 
 
@@ -109,7 +109,7 @@ def find_vocabulary(start: str, entry: Mapping, vocab_size: int) -> str | None:
 
 
 def lower_cases(trained_flags: Mapping, vocab_file: str) -> bool:
-  """True if a model lower-cases texts, as run.json or its vocabulary says."""
+  """True if a model lower-cases texts: by run.json, or else its vocabulary."""
   known = trained_flags.get("do_lower_case")
   if known is None or not trained_flags.get("vocab_file"):
     tokens = open_tokenizer(vocab_file).vocab

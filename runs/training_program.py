@@ -144,9 +144,9 @@ def dry_run(settings: T) -> Iterator[T]:
 
 
 def _correct_log(names: Mapping[str, str | None]) -> None:
-  """Logs the command's folders in place of the folders of a dry run.
+  """Makes log lines name the command's folders, not the dry run's.
 
-  Leaves out INFO lines about files in these folders.
+  Leaves out INFO lines about files in the dry run's folders.
   """
 
   def correct(record):

@@ -1,1 +1,1 @@
-"""Inference: rows to outputs, texts to answers, exports, a server, a page."""
+"""Inference: engines, answers to texts, exports, a server, HTML pages."""

@@ -1,4 +1,4 @@
-"""Raw text to answers: the Answers of a task, and the files of an export.
+"""Answers raw text: the Answers of a task, and the files of an export.
 
 Beside a model's file, an export has task.json (the task and its settings),
 tokenizer_config.json (with transformers' keys) and vocab.txt, and labels.txt if
@@ -32,7 +32,7 @@ STYLE, SCRIPT = (Path(__file__).with_suffix(s) for s in (".css", ".js"))
 _OTHER_NAMES = {"text_a": "text", "tokens": "text", "sent1": "text"}
 _OTHER_NAMES |= {"text_b": "text_pair", "sent2": "text_pair"}
 _ID = "id"  # the answer repeats the id of a line
-# Larger arrays get no short floats (0.2): writing these takes too long.
+# Larger arrays keep long decimals: short ones, such as 0.2, take long to make.
 _MAX_SHORT_FLOATS = 10_000
 
 
@@ -219,7 +219,7 @@ def rename(texts: Mapping, inputs: Collection[str]) -> dict:
 def answer_rows(predict, rows: Iterator[dict], size: int) -> Iterator[dict]:
   """Answers rows in batches of `size`; an answer begins with its row's id.
 
-  A wrong row raises a UserError, after the answers of all rows before.
+  A wrong row raises a UserError, after the answers to all earlier rows.
   """
   while True:
     batch: list[dict] = []

@@ -9,7 +9,7 @@ import numpy as np
 from serving import answers
 from serving.answers import Outputs, Row
 
-# Tokens of a batch: enough to keep a CPU busy, few enough for the CPU's caches.
+# Tokens of a batch: enough to keep a CPU busy, few enough for its caches.
 _CPU_TOKENS = 1024
 _MIN_ROWS, _MAX_ROWS = 8, 32
 # TensorFlow and LiteRT say in a line what is wrong, then name the node.

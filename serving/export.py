@@ -2,8 +2,8 @@
 
 serving_features: the model's outputs for rows of token ids.
 serving_examples: the same outputs for serialized tf.train.Examples, [B] string.
-serving_default: named answers to raw text; serving_features if the graph cannot
-  compute answers.
+serving_default: named answers to raw text; the same as serving_features if the
+  graph cannot compute answers.
 """
 
 import contextlib
@@ -64,11 +64,11 @@ class ServedModel(NamedTuple):
 
   model: keras.Model
   answers: Answers
-  in_graph: type[TextSignature] | None = None  # if the task has one
+  in_graph: type[TextSignature] | None = None  # None if the task has none
 
 
 class Exported(tf.Module):
-  """A model to save; `functions` has the signatures by name."""
+  """Holds a model to save; `functions` has the signatures by name."""
 
   def __init__(self, served: ServedModel):
     super().__init__(name="served")
@@ -121,7 +121,7 @@ def specs(model: keras.Model) -> dict[str, tf.TensorSpec]:
 
 
 def trace(function: Callable, specs: Mapping[str, tf.TensorSpec]):
-  # TensorFlow would never free the gradients of a loaded model.
+  # TensorFlow would never free the memory of a loaded model's gradients.
   with tracing.mode(gradients=False):
     traced = tf.function(function, autograph=False)
     return traced.get_concrete_function(**specs)
@@ -148,7 +148,7 @@ def _parse(examples, model, seq_length):
 
 
 def save(directory: str, served: ServedModel, names: Sequence[str]) -> None:
-  """Writes exports of a model, by keys of FORMATS, into a new or empty folder.
+  """Exports a model to a new or empty folder; `names` are keys of FORMATS.
 
   The folder appears when complete. Raises FileExistsError if it has files.
   """
@@ -161,7 +161,7 @@ def save(directory: str, served: ServedModel, names: Sequence[str]) -> None:
 
 @contextlib.contextmanager
 def new_folder(directory: str) -> Iterator[str]:
-  """Yields a temporary folder, and renames this folder when complete."""
+  """Yields a temporary folder; at the end, renames it to `directory`."""
   files.check_is_free(directory)
   base = f"{directory.rstrip('/')}.unfinished-"
   unfinished = f"{base}{os.getpid()}"
@@ -182,7 +182,7 @@ def new_folder(directory: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def no_information():
-  """Hides the line that TensorFlow logs for each saved name."""
+  """Hides INFO lines, because TensorFlow logs one for each saved name."""
   before = python_logging.root.manager.disable
   python_logging.disable(python_logging.INFO)
   try:

@@ -1,7 +1,7 @@
 """Formats of exports: each has a row here, and a module serving/NAME.py.
 
 The module has `save(folder, served)` and, for engines, `load(path)`. Flags,
---help, Predictor and the server read the row.
+--help, Predictor and the server read the rows.
 """
 
 import glob
@@ -21,10 +21,10 @@ class Format:
 
   name: str
   purpose: str
-  files: Mapping[str, str] = field(default_factory=dict)  # name by engine
+  files: Mapping[str, str] = field(default_factory=dict)  # {engine: file}
   is_local: bool = False  # engines read a single file, from a local disk
   uses_gpu: bool = False
-  is_trainable: bool = False  # by other programs
+  is_trainable: bool = False  # other programs can train an export
   has_all_dtypes: bool = True  # False: only float32 activations
 
   @property
@@ -52,7 +52,7 @@ FILES = frozenset(row.files[engine] for engine, row in _BY_ENGINE.items())
 
 
 def engines_of(folder: str, names: Collection[str]) -> list[str]:
-  """Engines for an export with these files, best for this machine first."""
+  """Engines that can run an export's files, best for this machine first."""
   on_gpu, is_remote = has_gpu(), files.is_remote(folder)
   rows = [row for row in _ROWS if not (row.is_local and is_remote)]
   rows.sort(key=lambda row: row.uses_gpu != on_gpu)

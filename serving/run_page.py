@@ -18,18 +18,18 @@ from storage import files
 NAME = "run.html"
 _PAGES = Path(__file__).parent / "visualization"
 _MAX_SHOWN = 100  # errors on the page
-_MAX_LABELS = 40  # of the confusion matrix
-_BINS = 10  # of confidence
+_MAX_LABELS = 40  # labels of the confusion matrix
+_BINS = 10  # intervals of probability
 
 
 @dataclass(frozen=True)
 class Judged:
   """An example of the dev set with the model's answer.
 
-  `texts` and `answer` are as in Predictor. `is_right` is None if labels are
-  scores. `pairs` has the true and the predicted label of each labelled part,
-  such as a word. `truth` is the index of the true label in the answer's
-  `probabilities`. An unknown `probability` is NaN.
+  `texts` and `answer` are an input and an answer of Predictor. `is_right` is
+  None if labels are scores. `pairs` has the true and the predicted label of
+  each labelled part, such as a word. `truth` is the index of the true label in
+  the answer's `probabilities`. An unknown `probability` is NaN.
   """
 
   texts: Texts
@@ -128,7 +128,7 @@ def fill(name: str, data: Mapping) -> str:
 
 
 def _flag(value) -> str:
-  """The value as a command line has it: tuples have commas."""
+  """Writes a value as on a command line; a tuple has commas."""
   return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 

@@ -18,10 +18,10 @@ from storage.tfrecord import encode_field
 WARM_UP_FILE = os.path.join("assets.extra", "tf_serving_warmup_requests")
 # Limits of a batch on a GPU.
 _GPU_TOKENS, _GPU_ROWS = 1 << 15, 512
-# Small batches, which a GPU computes faster than the host starts operations:
-# their numbers of rows, and the shortest length, which then doubles.
+# XLA compiles programs for small batches, which a GPU computes faster than the
+# host starts operations. Programs have these rows; lengths double from 32.
 _FEW_ROWS, _SHORTEST = (1, 2, 4, 8), 32
-_owners = set[int]()  # process that opened a model, if any
+_owners = set[int]()  # id of the process that opened a model, if any
 
 
 def check_process() -> None:
@@ -61,7 +61,7 @@ class TensorFlowEngine(Batches):
     self._programs = {}  # by rows and length
 
   def warm_up(self) -> None:
-    """Compiles programs in a thread. Until then batches run without them."""
+    """Compiles programs in a thread. Meanwhile batches run without programs."""
     # Other models get no programs: XLA would ignore the check of masked
     # positions, and choices have one more axis.
     if self._on_gpu and [*self.features.values()] == [1] * 3:
@@ -95,7 +95,7 @@ class TensorFlowEngine(Batches):
 
     check_process()
     rows, *_, length = inputs["input_ids"].shape
-    # A list, as a thread may add programs.
+    # A list, because a thread may add programs.
     fitting = (x for x in [*self._programs] if x[0] >= rows and x[1] >= length)
     function = self._function
     if shape := min(fitting, default=None):

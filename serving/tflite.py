@@ -34,9 +34,9 @@ class LiteRtEngine:
     self._file = path
     self.name = f"LiteRT, {os.path.basename(path)}"
     cores = num_cores()
-    with no_stderr():  # XNNPACK prints a line, once a process
+    with no_stderr():  # XNNPACK prints a line, once in a process
       self._alone = _Interpreter(path, cores)
-    # The interpreter unpacks float16.
+    # An interpreter needs more memory for float16, which it unpacks.
     factor = 4 if "float16" in os.path.basename(path) else 1
     others = cores * _MAX_COPIES // (factor * os.path.getsize(path)) - 1
     self._num_workers = min(max(others, 1), cores)

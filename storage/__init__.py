@@ -1,4 +1,4 @@
-"""Files, TFRecords, worker processes; messages and progress for a user."""
+"""Files, TFRecords, worker processes; errors and progress lines for users."""
 
 import os
 import threading
@@ -18,20 +18,20 @@ _written_as_flags = False
 class UserError(ValueError):
   """A mistake of the user: one line with the culprit and the remedy.
 
-  Programs log UserErrors, and OSErrors with a path. Other errors are defects.
+  Programs log this line alone. Other errors, except OSErrors, are defects.
   """
 
 
 def write_settings_as_flags() -> None:
-  """Makes `setting` write flags. Every program calls this function first."""
+  """Makes `setting` write `--seed`. Every program calls this function first."""
   global _written_as_flags
   _written_as_flags = True
 
 
 def setting(name: str, value: object = None) -> str:
-  """A setting in a message: `--seed=3` in a program, `seed=3` in Python.
+  """Spells a setting for a message: `--seed=3` in programs, else `seed=3`.
 
-  The packages that runs/ imports name flags only through this function.
+  The packages that runs/ imports spell flags only through this function.
   """
   text = name if value is None else f"{name}={value}"
   return f"--{text}" if _written_as_flags else text
@@ -42,12 +42,12 @@ def setting(name: str, value: object = None) -> str:
 
 @dataclass
 class Progress:
-  """Counts work done and logs a line every few seconds: "read 3 of 5 MB"."""
+  """Counts finished work; logs a line every few seconds: "read 3 of 5 MB"."""
 
   task: str
   total: float
   unit: str
-  every: float = 5.0
+  every: float = 5.0  # seconds between lines
   log: Callable[[str], None] = logging.info
 
   def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Names, opening and atomic writing of files, local or remote.
+"""Finds, opens and atomically writes files, local or remote.
 
 Paths with a scheme ("gs://...") go through tf.io.gfile, imported on demand.
 """
@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from functools import partial
 from typing import BinaryIO
 
-from storage import UserError
+from storage import UserError, setting
 
-# The name of an incomplete file; the group is a process ID (open_for_writing).
+# Matches incomplete files of open_for_writing. Group 1 is the writer's PID.
 PARTIAL = re.compile(r".*\.partial-(\d+)-[0-9a-f]{8}$")
 
 
@@ -30,7 +30,7 @@ def absolute(path: str) -> str:
 
 
 def _remote(function: str, path: str, *arguments, **options):
-  """Calls a function of tf.io.gfile. OSErrors name the path and the remedy."""
+  """Calls a function of tf.io.gfile; OSErrors name the path."""
   from tensorflow import errors  # noqa: PLC0415
   from tensorflow.io import gfile  # noqa: PLC0415
 
@@ -119,8 +119,8 @@ def glob_files(pattern: str) -> list[str]:
 def expand(patterns: str) -> list[str]:
   """Files that match comma-separated patterns, such as "news/*.txt, book.txt".
 
-  Files are in the order of the patterns, sorted within each. FileNotFoundError
-  names patterns without a match, which the original drops.
+  Files are in the order of the patterns, and sorted within each pattern. Raises
+  FileNotFoundError for a pattern without a match, which the original ignores.
   """
   if os.path.exists(patterns):  # a name may contain commas
     return [patterns]
@@ -138,8 +138,8 @@ def expand(patterns: str) -> list[str]:
 def check_is_free(folder: str, flag: str = "export_dir") -> None:
   """Raises FileExistsError if `folder` is a file, or has content."""
   if exists(folder) and (not is_folder(folder) or list_folder(folder)):
-    message = f"{folder} is there already: remove it, or name another --{flag}"
-    raise FileExistsError(message)
+    text = f"{folder} is there already: remove it, or name another"
+    raise FileExistsError(f"{text} {setting(flag)}")
 
 
 def open_for_reading(path: str) -> BinaryIO:
@@ -148,9 +148,9 @@ def open_for_reading(path: str) -> BinaryIO:
     if not is_remote(path):
       return open(path, "rb")
     file = _remote("GFile", path, "rb")
-    file.size()  # GFile opens the file at its first use
+    file.size()  # opens the file now, so that an error comes from here
     return file
-  except Exception as error:  # GFile raises other types, too
+  except Exception as error:  # GFile raises more than OSErrors
     kind = type(error) if isinstance(error, OSError) else OSError
     text = getattr(error, "strerror", None) or error
     raise kind(f"cannot read {path}: {text}") from error
@@ -158,12 +158,12 @@ def open_for_reading(path: str) -> BinaryIO:
 
 @contextmanager
 def open_for_writing(path: str) -> Iterator[BinaryIO]:
-  """Opens a file to write bytes. The file gets its name when it is complete.
+  """Opens a file to write bytes. The complete file appears at `path`.
 
-  Until then it is `PATH.partial-PID-RANDOM`, which an error removes. Makes
-  missing folders. OSErrors of the system have a `filename`.
+  Until then the file is `PATH.partial-PID-RANDOM`. An error removes this file.
+  Makes missing folders. OSErrors of the operating system have a `filename`.
   """
-  path = path if is_remote(path) else os.path.realpath(path)  # follows links
+  path = path if is_remote(path) else os.path.realpath(path)  # keeps links
   part = f"{path}.partial-{os.getpid()}-{secrets.token_hex(4)}"
   folder = os.path.dirname(path)
   try:
@@ -187,14 +187,14 @@ def open_for_writing(path: str) -> Iterator[BinaryIO]:
 
 
 def check_writable(path: str) -> None:
-  """Raises OSError if the user cannot write files beside a remote path."""
+  """Raises OSError if files cannot be written beside `path`, a remote path."""
   exists(path)  # raises OSError for an unknown scheme
   probe = f"{path}.probe-{secrets.token_hex(4)}"
   try:
     with open_for_writing(probe) as file:
       file.write(b"")
     remove(probe)
-  except Exception as error:  # GFile raises other types, too
+  except Exception as error:  # GFile raises more than OSErrors
     raise OSError(
       f"{path} cannot be written ({str(error).splitlines()[0]}): check its "
       "name, and your permission to create, rename and remove files there"

@@ -41,9 +41,9 @@ class Index:
 def load_index(paths: Sequence[str], cache: str | None = None) -> Index:
   """Indexes the blocks of TFRecord files; ValueError for a truncated file.
 
-  A file of another program lacks the index that tfrecord.create makes, so this
+  A file that another program wrote lacks the index of tfrecord.create, so this
   function scans the file. The file `cache` stores the result, which is valid
-  until the scanned file's size or time changes.
+  until the size or the modification time of the scanned file changes.
   """
   with ThreadPoolExecutor(16) as pool:  # remote files answer slowly
     indexes = zip(paths, pool.map(_read_index, paths), strict=True)
@@ -63,7 +63,7 @@ def load_index(paths: Sequence[str], cache: str | None = None) -> Index:
     blocks[path] = known[key] if key in known else _scan(path)
   if scanned:
     names = ", ".join(scanned[:3]) + ", ..." * (len(scanned) > 3)
-    text = "index of %d of %d files; scanned %s"
+    text = "%d of %d files have an index; scanned %s"
     logging.info(text, len(blocks) - len(scanned), len(blocks), names)
   if cache and scanned:
     content = io.BytesIO()  # np.savez seeks; remote files cannot
@@ -82,7 +82,7 @@ def load_index(paths: Sequence[str], cache: str | None = None) -> Index:
 
 
 def _read_index(path) -> np.ndarray | None:
-  """Reads the index beside a file as `_scan` returns it; None if unusable."""
+  """Reads a file's index into the form of `_scan`; None if it is unusable."""
   try:
     facts = json.loads(files.read_text(tfrecord.index_path(path)))
     facts.pop("vocabulary", None)
@@ -99,7 +99,7 @@ def _read_index(path) -> np.ndarray | None:
 
 
 def vocabulary(path: str) -> str | None:
-  """Fingerprint of a file's vocabulary, as its index says; None if unknown."""
+  """Fingerprint of the vocabulary in a file's index; None if unknown."""
   with suppress(Exception):  # as in `_read_index`
     facts = json.loads(files.read_text(tfrecord.index_path(path)))
     if facts.items() >= tfrecord.identity(path).items():
@@ -138,9 +138,9 @@ class ScannedRecord(NamedTuple):
 
 
 def scan(path: str, schema: Schema | None = None) -> Iterator[ScannedRecord]:
-  """Yields intact and corrupt records. Without a schema any content is intact.
+  """Yields intact and corrupt records; does not parse them without a schema.
 
-  Ends with a record whose end is unknown, because the next cannot be found.
+  A record with a wrong length is the last, because the next cannot be found.
   """
   left = files.size(path)
   with files.open_for_reading(path) as file:
@@ -198,7 +198,7 @@ def first_record(path: str, skip_corrupt: bool = False) -> dict[str, list]:
 def check_record(
   path: str, record: dict[str, list], schema: Schema, limits: Mapping[str, int]
 ) -> None:
-  """Raises ValueError for fields unlike the schema or beyond [0, limit)."""
+  """Raises ValueError for fields that do not fit the schema or [0, limit)."""
   for name in schema:
     if not record.get(name):
       names = ", ".join(sorted(record)) or "nothing"
@@ -221,7 +221,7 @@ def check_record(
 
 
 def _errors(paths, schema) -> Iterator[tuple[str, str, str]]:
-  """Yields corrupt records: path, error with number (from 0), remedy."""
+  """Yields corrupt records: path, error with record number (from 0), remedy."""
   skips = setting("max_corrupt_records", "N")
   for path in paths:
     for number, record in enumerate(scan(path, schema)):
@@ -242,10 +242,10 @@ def first_corrupt(paths: Sequence[str], schema: Schema | None) -> str | None:
 def drop_corrupt(
   paths: Sequence[str], schema: Schema, folder: str, at_most: int
 ) -> list[str]:
-  """Copies the intact records of files with corrupt records to a folder.
+  """Copies the intact records of each file with corrupt records to a folder.
 
-  Returns the paths with copies. Raises UserError if more than `at_most` records
-  are corrupt, a file has no intact record, or a wrong length hides records.
+  Returns `paths` with the copies in place. Raises UserError for more than
+  `at_most` corrupt records, a wrong length, or a file without intact records.
   """
   errors = list(_errors(paths, schema))
   for _, error, remedy in errors:

@@ -1,4 +1,4 @@
-"""Text files: lines, JSON lines, .gz and .zst (with backports.zstd)."""
+"""Reads text files: lines, JSON lines, .gz and .zst (with backports.zstd)."""
 
 import codecs
 import gzip
@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 from storage import UserError, files, setting
 
 COMPRESSED = (".gz", ".zst")
-# A file without a line break in so many bytes is not text.
+# A file with a longer line is not text.
 MAX_LINE_BYTES = 1 << 28
 # Advice for texts that are not UTF-8.
 CONVERT = (
@@ -22,7 +22,7 @@ CONVERT = (
 )
 # Halves of characters above U+FFFF; UTF-8 cannot hold a single half.
 SURROGATE = re.compile(r"[\ud800-\udfff]")
-# First bytes of files that are not text, and what to do with them.
+# {first bytes of a file that is not text: what the file is, and the remedy}
 _OTHERS = {
   b"\x1f\x8b": "compressed: give it a name that ends with .gz",
   b"\x28\xb5\x2f\xfd": "compressed: give it a name that ends with .zst",
@@ -37,8 +37,8 @@ def lines(path: str, start: int = 0, end: int | None = None) -> Iterator[str]:
   r"""Yields the lines of a UTF-8 text that begin at bytes [start, end).
 
   A line ends at "\n" or "\r\n", or at "\r" in a file without "\n". Raises
-  OSError, or UserError with file, line and byte for text that is not UTF-8, too
-  long or not decompressible.
+  OSError, or UserError if a byte is not UTF-8, a line is too long, or the file
+  is not text or cannot be decompressed.
   """
   position = start
   with open_text(path, start) as file:
@@ -71,14 +71,14 @@ def lines(path: str, start: int = 0, end: int | None = None) -> Iterator[str]:
 
 
 def text_lines(path: str) -> Iterator[str]:
-  r"""Yields `lines` without a byte order mark and with blanks for "\r"."""
+  r"""Yields `lines` without a byte order mark; "\r" becomes a blank."""
   for number, line in enumerate(lines(path)):
     line = line if number else line.removeprefix("\ufeff")
     yield line.replace("\r", " ")
 
 
 def check_is_text(path: str, first: bytes) -> None:
-  """Raises UserError if the `first` bytes of a file are not of a text file."""
+  """Raises UserError if a file's `first` bytes show that it is not text."""
   for start, kind in _OTHERS.items():
     if first.startswith(start):
       raise UserError(f"{path} is not text but {kind}")
@@ -115,7 +115,7 @@ def read_json(path: str) -> dict:
 def json_objects(
   path: str, lines: Iterable[str] | None = None
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-  """Yields the number and object of each JSON line, or of `lines` if given."""
+  """Yields the number and the object of each JSON line in `lines` or `path`."""
   for number, line in enumerate(lines or text_lines(path), 1):
     if not line.strip():
       continue
@@ -156,14 +156,14 @@ def json_texts(
       raise UserError(
         f"{path}, line {line_number(path, start) + number}: not a JSON "
         f"object with a text as {field!r} ({error}); "
-        f"{remedy or setting('text_field') + ' names it'}"
+        f"{remedy or setting('text_field') + ' names the field'}"
       ) from error
     yield text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
 @contextmanager
 def open_text(path: str, start: int = 0) -> Iterator[BinaryIO]:
-  """Opens a text as bytes: decompressed, or plain from byte `start` on."""
+  """Opens a text file as decompressed bytes; skips a plain file to `start`."""
   with files.open_for_reading(path) as file:
     if start:
       file.seek(start)

@@ -1,7 +1,7 @@
 """Writes TFRecord files and parses tf.train.Examples without TensorFlow.
 
-So programs that only prepare data start sooner. They also serialize faster than
-with protocol buffers.
+Programs that only prepare data start sooner without TensorFlow, and serialize
+records faster than with protocol buffers.
 """
 
 import json
@@ -47,7 +47,7 @@ class Schema(dict):
 
 
 class _Varints(dict):
-  """Cache of integers as base-128 varints."""
+  """Cache of integers encoded as base-128 varints."""
 
   def __missing__(self, value: int) -> bytes:
     if not -(1 << 63) <= value < 1 << 63:
@@ -58,7 +58,7 @@ class _Varints(dict):
       encoded.append(rest & 127 | 128)
       rest >>= 7
     encoded.append(rest)
-    if 0 <= value < 1 << 20:  # token ids and lengths, not arbitrary numbers
+    if 0 <= value < 1 << 20:  # caches ids and lengths, not any number
       self[value] = bytes(encoded)
     return bytes(encoded)
 
@@ -81,7 +81,7 @@ def encode_field(number: int, content: bytes) -> bytes:
 
 
 def _feature_encoder(feature: Feature) -> Callable[[Sequence], bytes]:
-  """Function that encodes values as an entry of Features.feature."""
+  """Makes a function that encodes values as an entry of Features.feature."""
   is_float = feature.dtype == "float32"
   kind = 2 if is_float else 3  # float_list, int64_list
   key = encode_field(1, feature.name.encode())
@@ -136,7 +136,7 @@ class ExampleEncoder:
 # --- Parsing -----------------------------------------------------------------
 
 # Fields of each message that TensorFlow writes, numbered from 1. "*" marks a
-# list.
+# repeated field.
 _MESSAGES = {
   # tf.train.Example; Entry is an entry of the map Features.feature.
   "BytesList": ["bytes value*"],
@@ -155,7 +155,7 @@ _MESSAGES = {
 
 @cache
 def _message_classes() -> tuple[dict[str, Any], type[Exception]]:
-  """Classes of _MESSAGES, and the error of bytes that are no such message."""
+  """Classes of _MESSAGES, and the exception for bytes that do not parse."""
   # Programs that only write records start sooner without this import.
   from google.protobuf import (  # noqa: PLC0415
     descriptor_pb2,
@@ -176,7 +176,7 @@ def _message_classes() -> tuple[dict[str, Any], type[Exception]]:
         added.type_name = kind
       else:
         added.type = kinds.Value(f"TYPE_{kind.upper()}")
-  # TensorFlow defines the same names in the default pool.
+  # Not the default pool, where TensorFlow defines the same names.
   pool = descriptor_pool.DescriptorPool()
   pool.Add(file)
   classes = message_factory.GetMessageClassesForFiles(["messages"], pool)
@@ -184,7 +184,7 @@ def _message_classes() -> tuple[dict[str, Any], type[Exception]]:
 
 
 def parse(kind: str, data: bytes) -> Any:
-  """Parses a message of a kind in _MESSAGES; raises ValueError."""
+  """Parses bytes as a message of _MESSAGES; ValueError for other bytes."""
   classes, decode_error = _message_classes()
   try:
     return classes[kind].FromString(data)
@@ -193,7 +193,7 @@ def parse(kind: str, data: bytes) -> Any:
 
 
 def features(data: bytes) -> dict:
-  """The `Feature`s of a serialized Example, by name; raises ValueError."""
+  """Returns a serialized Example's `Feature`s by name; may raise ValueError."""
   entries = parse("Example", data).features.entries
   return {entry.name: entry.feature for entry in entries}
 
@@ -208,7 +208,7 @@ def parse_example(data: bytes) -> dict[str, list]:
 # --- Files -----------------------------------------------------------------
 
 BLOCK = 256  # records of a block; the last block of a file may have fewer
-_END_BYTES = 4096  # at each end of a file, for `identity`
+_END_BYTES = 4096  # hashed by `identity` at each end of a file
 
 
 def masked_crc32c(data: bytes) -> bytes:
@@ -229,7 +229,7 @@ class RecordFile:
 
   def __init__(self, file: BinaryIO):
     self._file, self._size = file, 0
-    self.records = 0  # number
+    self.records = 0  # number of records so far
     self.blocks: list[int] = []  # byte at which each block begins
 
   def write(self, records: Iterable[bytes]) -> int:
@@ -241,7 +241,7 @@ class RecordFile:
     return self.records - before
 
   def append(self, frames: BinaryIO, sizes: Iterable[int]) -> None:
-    """Appends a file of frames with the given sizes in bytes."""
+    """Appends a file of frames; `sizes` has the size of each frame in bytes."""
     shutil.copyfileobj(frames, self._file)
     for size in sizes:
       self._count(size)
@@ -255,10 +255,10 @@ class RecordFile:
 
 @contextmanager
 def create(path: str, vocabulary: str | None = None) -> Iterator[RecordFile]:
-  """Opens a TFRecord file. The complete file appears together with an index.
+  """Opens a TFRecord file to write. The complete file appears, then its index.
 
-  The index saves a scan (record_scan.load_index), and has the fingerprint of
-  the records' vocabulary. A file without an index is valid.
+  With the index, record_scan.load_index need not scan the file. The index also
+  has the fingerprint of `vocabulary`. A file without an index is valid, too.
   """
   with files.open_for_writing(path) as file:
     written = RecordFile(file)
@@ -268,7 +268,7 @@ def create(path: str, vocabulary: str | None = None) -> Iterator[RecordFile]:
     index |= {"vocabulary": vocabulary} if vocabulary else {}
     text = json.dumps(identity(path) | index, separators=(",", ":"))
     files.write_text(index_path(path), text)
-  except Exception as error:  # remote files raise other types, too
+  except Exception as error:  # remote files raise more than OSErrors
     logging.warning("%s gets no index: %s", path, error)
 
 
@@ -280,7 +280,7 @@ def index_path(path: str) -> str:
 
 
 def identity(path: str) -> dict[str, int]:
-  """Facts that identify the content: size and checksum of both ends."""
+  """Identifies a file's content: its size, and a checksum of both ends."""
   size = files.size(path)
   with files.open_for_reading(path) as file:
     ends = file.read(_END_BYTES)

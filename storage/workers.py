@@ -1,7 +1,7 @@
-"""Tasks in several processes, with errors that name the task.
+"""Runs tasks in several processes. An error names the task of a dead worker.
 
-A ProcessPoolExecutor does not name the task of a dead worker. It waits for
-other tasks after a failure, and leaves workers behind if the parent is killed.
+A ProcessPoolExecutor would not name the task, would wait for other tasks after
+a failure, and would leave workers behind if the parent is killed.
 """
 
 import multiprocessing
@@ -19,7 +19,7 @@ class Chunk(NamedTuple):
 
   first: int
   items: Sequence[Any]
-  noun: str  # of the items, for messages
+  noun: str  # for items in messages, such as "examples"
 
   def __str__(self) -> str:
     return f"{self.noun} {self.first} to {self.first + len(self.items) - 1}"
@@ -38,9 +38,9 @@ def ordered_map(
 ) -> Generator[Any, None, None]:
   """Yields the result of every task, in the order of the tasks.
 
-  Each process calls `prepare` once, which returns the function of a task. If
-  `processes` is 0 or 1, this process does the tasks. Functions and results are
-  pickled. `idle` is called after each 5 seconds without a result.
+  Each process calls `prepare` once, and the returned function for each task. If
+  `processes` is 0 or 1, this process does the tasks. `prepare`, tasks and
+  results are pickled. `idle` is called after each 5 seconds without a result.
   ChildProcessError names a dead worker's task.
   """
   processes = min(processes, len(tasks))
@@ -59,14 +59,14 @@ def _as_completed(prepare, tasks, processes, idle) -> Iterator[tuple[int, Any]]:
   # Forking would copy the parent's locks, which other threads may hold.
   context = multiprocessing.get_context("spawn")
   waiting = iter(enumerate(tasks))
-  busy: dict[Connection, int] = {}  # connection to number of the task
+  busy: dict[Connection, int] = {}  # {connection: number of the task}
   children = []
   try:
     connections = []
     for _ in range(processes):
       connection, child_end = context.Pipe()
       child = context.Process(target=_serve, args=(child_end, prepare))
-      # The child inherits the mask, so only the parent handles Ctrl-C.
+      # The child inherits the signal mask, so only the parent handles Ctrl-C.
       mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
       try:
         child.start()
@@ -106,7 +106,7 @@ def _as_completed(prepare, tasks, processes, idle) -> Iterator[tuple[int, Any]]:
 
 
 def _send(connection: Connection, task: object) -> None:
-  with suppress(OSError):  # a dead worker: recv() raises
+  with suppress(OSError):  # the worker is dead, so recv() will raise
     connection.send(task)
 
 

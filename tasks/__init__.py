@@ -1,1 +1,1 @@
-"""One folder for each task. open.py opens models as functions of texts."""
+"""Has a folder for each task. open.py opens models as functions of texts."""

@@ -13,8 +13,8 @@ from storage import files, num_wide
 def score(name: str, predictions: np.ndarray, labels: np.ndarray) -> float:
   """Computes a metric by name; 0 if undefined.
 
-  Classes [N]: accuracy, f1 (of class 1), matthews_correlation. Scores [N]:
-  pearson, spearman. Decisions [N, L]: micro_f1 (all), macro_f1 (mean).
+  Class ids [N] have accuracy, f1 (of class 1), matthews_correlation. Scores [N]
+  have pearson, spearman. Decisions (0 or 1) [N, L] have micro_f1, macro_f1.
   """
   if name == "accuracy":
     return float(np.mean(predictions == labels))
@@ -39,7 +39,7 @@ def score(name: str, predictions: np.ndarray, labels: np.ndarray) -> float:
 
 
 def _report_options(size):
-  """Options for scikit-learn, which scores a single label as two classes."""
+  """Options without which scikit-learn scores one label as two classes."""
   return {"labels": range(size) if size > 1 else [1], "zero_division": 0.0}
 
 
@@ -48,7 +48,8 @@ def classification_report(
 ) -> str:
   """Table of each class's precision, recall, F1 and number of examples.
 
-  Takes indices. Warns if all predictions are equal although the labels differ.
+  Takes class ids, [N], or decisions, [N, L]. Warns if the predictions are all
+  equal and the labels are not.
   """
   from sklearn import metrics
 

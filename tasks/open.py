@@ -1,4 +1,4 @@
-"""Opens exports and trained models as functions of texts: Predictor."""
+"""Predictor opens an export or a trained model as a function of texts."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -19,17 +19,17 @@ from storage import UserError, files, setting
 from storage.files import absolute
 from training import checkpoint_files, run_json
 
-_PATHS = ("file", "files")  # how the names of options with a path end
+_PATHS = ("file", "files")  # ends of the names of options that hold paths
 _REMEDY = "name an export, the folder of a training, or a model's folder"
 
 
 def restore(folder: str, **changes):
-  """Restores the model (serving.export.ServedModel) that --do_export exports.
+  """Restores a trained model as the ServedModel that --do_export would export.
 
-  `changes` are values of flags that differ from training. The model of a folder
-  without run.json makes vectors of texts, by flags of extract_features.py.
-  Raises FileNotFoundError for a missing file, ValueError for unknown programs
-  and flags.
+  `changes` are flags with other values than in training. Without run.json in
+  the folder, the model makes vectors of texts, and `changes` are flags of
+  extract_features.py. Raises FileNotFoundError for a missing file, ValueError
+  for unknown programs and flags.
   """
   from runs import session  # noqa: PLC0415, imports TensorFlow
 
@@ -53,14 +53,14 @@ def restore(folder: str, **changes):
 
 
 def folders() -> list[str]:
-  """Names of the tasks, taken from the folders here."""
+  """Names of the tasks: the names of the folders in tasks/."""
   return [m.name for m in iter_modules(tasks.__path__) if m.ispkg]
 
 
 def _feature_extraction(folder, changes):
-  """Makes the run.json entry that a model's folder lacks.
+  """Makes the entry that run.json would have, for a folder without run.json.
 
-  Also returns `changes` with the folder's checkpoint.
+  Also returns `changes`, with the folder's checkpoint as `init_checkpoint`.
   """
   model = find_model(folder)
   shapes = checkpoint_files.shapes(model.checkpoint)
@@ -72,7 +72,7 @@ def _feature_extraction(folder, changes):
       model.checkpoint,
       run_json.NAME,
     )
-  # [CLS] is trained to predict the next sentence, not to represent a text.
+  # The mean, because [CLS] is trained to predict whether a sentence comes next.
   length = model.config.max_position_embeddings
   flags = model._asdict() | {"max_seq_length": length}
   flags |= {"layers": "-1", "pooling": "mean"}
@@ -163,21 +163,21 @@ class Predictor:
   Args:
     model: a training's --output_dir, an --export_dir, a LiteRT file in an
       export, or the URL of a TF Serving, http://host:8501/v1/models/NAME.
-      Models for vectors of texts: the folder of a released or converted
+      For vectors of texts, also the folder of a released or converted
       checkpoint, or hf://ORGANIZATION/NAME[@REVISION] (docs/models.md).
     engine: which of an export's files to use, one of serving.formats.ENGINES;
       by default LiteRT in float32 on a CPU and the SavedModel on a GPU.
     files: for a URL, the folder of the served export, or a folder with copies
       of task.json, tokenizer_config.json, vocab.txt and labels.txt.
     timeout: for a URL, seconds that a request may take.
-    warm_up: answer a short text now, so that the first call is not slower.
+    warm_up: answer a short text now, so that the first call takes less time.
     changes: flags with other values than in training, such as vocab_file="..."
       for a moved file; not for exports.
 
-  A call takes `texts` if the model has a single input, otherwise texts by the
-  name of the input. Models of run_ner.py also take lists of words. `choices`
-  takes lists of texts. `batch_size` bounds the memory. A call returns a dict
-  for each text, in order, without padding; see docs/serving.md.
+  A call takes `texts` if the model has a single input, otherwise a list of
+  texts for each input, by name. Models of run_ner.py also take lists of words,
+  `choices` takes lists of texts. `batch_size` bounds the memory. A call returns
+  a dict for each example, in order, without padding; see docs/serving.md.
 
   Raises FileNotFoundError, serving.remote.RemoteError (an OSError) if a server
   does not answer, or storage.UserError (a ValueError) for a model or inputs
@@ -253,7 +253,7 @@ class Predictor:
     return self._answer(examples)
 
   def embed(self, texts: Iterable[str], normalize: bool = False) -> np.ndarray:
-    """Vectors of texts from the last layer, [N, H].
+    """Returns a vector for each text, [N, H], of the last layer in --layers.
 
     `normalize` gives each vector the length 1.
     """

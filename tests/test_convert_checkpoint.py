@@ -122,7 +122,7 @@ def test_a_checkpoint_in_float16_becomes_a_folder_in_float32(runs, tmp_path):
 MISTAKES = """
 input=@few | has shape (6, 8), its configuration says (7, 8)
 input=&bert output_format=original | is of the format original already; --strip
-input={} strip_optimizer=True | --strip_optimizer converts original to original
+input={} strip_optimizer=True | --strip_optimizer is for the original's format
 input=&unknown bert_config_file=&bert/bert_config.json | --head=encoder converts
 input={} head=masked_lm | --head=masked_lm is for a Hugging Face --output
 input=&bert head=tagging | has no head for tagging: there is no output_bias

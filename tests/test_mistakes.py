@@ -71,6 +71,7 @@ run_classifier | do_train {windows} task_name=MRPC | is for single texts, but MR
 run_classifier | do_eval {windows} output_dir=tuned | --long_text=windows, but the model in
 run_classifier | do_eval {windows} output_dir=windows | --window_pooling=mean, but the model in
 run_classifier | do_predict multi_label output_dir=tuned | --multi_label=True, but the head
+run_classifier | do_predict init_checkpoint=scores/a.ckpt | --is_regression=False, but the head of scores/a.ckpt was trained with --is_regression=True
 run_classifier | do_train multi_label task_name=sst-2 | --multi_label is for --task_name=tsv
 run_classifier | do_eval init_checkpoint=ships/a.ckpt | 'yes' is not a label of --task_name=tsv; its labels are O, B-SHIP, I-SHIP
 run_classifier | do_train class_weights=maybe=2 | --class_weights: 'maybe' is not a label
@@ -83,7 +84,7 @@ run_classifier | do_train teacher=tuned {windows} | was trained with --long_text
 run_classifier | do_train teacher=tuned vocab_file=other.txt | --vocab_file=other.txt has other tokens than
 run_classifier | do_train teacher=tuned | has other labels, or another order: 0, 1 and no, yes
 run_classifier | do_train attention=shallow init_checkpoint=right_to_left,right_to_left | --attention=left_to_right, but right_to_left was trained with --attention=right_to_left
-run_classifier | do_train output_dir=right_to_left | right_to_left is of run_pretraining.py: name another
+run_classifier | do_train output_dir=right_to_left | right_to_left has a model of run_pretraining.py: name another
 run_ner | do_train num_seeds=2 -dev_file | needs --dev_file
 run_ner | do_train -train_file | needs --train_file
 run_ner | do_train -dev_file keep_best | needs --dev_file
@@ -317,6 +318,7 @@ def _write_models(folder):
   for name, program, flags in (
     ("tuned", "run_classifier", tuned),
     ("features", "run_ner", frozen | {"lstm_units": 6}),
+    ("scores", "run_classifier", {"is_regression": True}),
     ("squad", "run_squad", {"version_2_with_negative": False}),
     ("right_to_left", "run_pretraining", backward),
     ("windows", "run_classifier", {"window_pooling": "max"}),

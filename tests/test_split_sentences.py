@@ -51,7 +51,7 @@ def test_an_endless_sentence_is_reported(unit, number, tmp_path):
   assert f"WARNING: {tmp_path}/text: {size:,} characters, from {unit[:3]}" in (
     log.replace("'", "")
   )
-  assert log.count("docs/languages.md lists: split such text by a tool") == 1
+  assert log.count("docs/languages.md lacks: use a tool that splits the") == 1
   assert "1 unsplit sentences" in log
 
 

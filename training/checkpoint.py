@@ -17,7 +17,7 @@ from absl import logging
 from storage import UserError, files, setting
 from training import checkpoint_files
 
-AVERAGE = "/ExponentialMovingAverage"  # ends an average's name in TensorFlow 1
+AVERAGE = "/ExponentialMovingAverage"  # ends names of averages in TensorFlow 1
 # Matches single values that are training state, from any optimizer.
 _COUNTER = re.compile(
   r"^(loss_scale|run)/|(^|/)(\w*_steps?|\w*loss_scale|beta_?\d(_power)?"
@@ -129,9 +129,9 @@ class Reader:
       "bilstm/": f"training with another {setting('lstm_units')} or {layers}",
       "weighted_sum/": f"training with another {layers}",
       _NO_HEAD.pattern: "bert_config.json does not belong to this checkpoint",
-      "": "the checkpoint was trained for another set of labels; train for "
-      f"these in another {setting('output_dir')}, with it as "
-      f"{setting('init_checkpoint')}",
+      "": "the checkpoint was trained for another set of labels; to train for "
+      f"new labels, name another {setting('output_dir')}, and the checkpoint "
+      f"as {setting('init_checkpoint')}",
     }
     for name, variable in targets.items():
       saved, expected = list(self.shapes[name]), list(variable.shape)
@@ -208,9 +208,8 @@ def restore(model, path: str, skipped: Container[str] = ()) -> list[str]:
 def initialize(model, path: str, new_head: bool = False) -> list[str]:
   """Initializes a model for training; returns the names of fresh variables.
 
-  The head is fresh with `new_head`. If the labels differ, it is fresh, too,
-  with a warning. Raises ValueError if another shape differs, or the encoder is
-  incomplete.
+  The head is fresh with `new_head`, or, with a warning, if the labels differ.
+  Raises ValueError if another shape differs, or the encoder is incomplete.
   """
   reader = open_reader(path)
   head = {

@@ -12,7 +12,7 @@ from storage import UserError, files, setting, tfrecord
 from training import run_json
 
 BEST = "best"  # subfolder of an output folder
-UNFINISHED = "unfinished-"  # name's prefix until a checkpoint is complete
+UNFINISHED = "unfinished-"  # begins the name of an incomplete checkpoint
 _LISTED = re.compile(
   r'^(?:model_checkpoint_path|all_model_checkpoint_paths): "(.*)"', re.MULTILINE
 )
@@ -27,7 +27,7 @@ _PREDICTIONS = (
   "cls/predictions/output_bias",  # [V]
 )
 # {kind of model: variables of the head}. A classifier and a tagger have the
-# same variables. A kind comes before kinds that have some of its variables.
+# same variables. A kind comes before kinds with a subset of its variables.
 HEADS = {
   "multiple_choice": ("cls/choice",),  # [H]
   "question_answering": tuple(f"cls/squad/{name}" for name in _CLASSES),
@@ -75,9 +75,9 @@ def latest_checkpoint(folder: str) -> str | None:
 def choose_checkpoint(folder: str, prefer_best: bool = False) -> str | None:
   """Chooses a checkpoint in a run's folder; returns the prefix or None.
 
-  Takes the checkpoint in the subfolder `best` with `prefer_best`, or if the
-  last training saved the best checkpoint. Otherwise takes the newest one. If
-  the chosen one is missing, takes the other one.
+  With `prefer_best`, or if the last training saved the best checkpoint, takes
+  the checkpoint in the subfolder `best`. Otherwise takes the newest checkpoint.
+  If only one of the two exists, takes that one.
   """
   best = latest_checkpoint(os.path.join(folder, BEST))
   newest = latest_checkpoint(folder)
@@ -165,9 +165,9 @@ def _only_checkpoint(folder):
 
 
 def file_of(path: str, flag: str, *names: str) -> str | None:
-  """Finds a file of a checkpoint: in its folder, or where run.json names it.
+  """Finds a file that belongs to a checkpoint; returns the path or None.
 
-  The file has one of the `names` in the folder, and `flag` in run.json.
+  Looks for `names` in the checkpoint's folder, then for `flag` in run.json.
   """
   named = run_json.path_of(run_of(path), flag)
   paths = [sibling_file(path, name) for name in names]
@@ -176,10 +176,7 @@ def file_of(path: str, flag: str, *names: str) -> str | None:
 
 
 def run_of(path: str) -> dict:
-  """Returns the last run.json entry for a checkpoint.
-
-  If there is none, returns an entry without flags.
-  """
+  """Returns the last entry of a checkpoint's run.json, or one without flags."""
   record = sibling_file(path, run_json.NAME)
   entries = run_json.read(os.path.dirname(record)) if record else []
   return entries[-1] if entries else {"flags": {}}
@@ -191,7 +188,7 @@ def flag_of(path: str, name: str):
 
 
 def shapes(prefix: str) -> dict[str, tuple[int, ...]]:
-  """Reads the shapes of a checkpoint's tensors by name; {} for another file.
+  """Reads the shapes of a checkpoint's tensors by name; {} for other files.
 
   The .index file is a LevelDB table: blocks of sorted keys, then a block with
   the positions of all blocks. A key is stored without the prefix that it shares
@@ -212,7 +209,7 @@ def shapes(prefix: str) -> dict[str, tuple[int, ...]]:
         shape = tfrecord.parse("BundleEntryProto", entry).shape
         result[name.decode()] = tuple(dim.size for dim in shape.dim)
   except (IndexError, ValueError):
-    return {}  # corrupt: TensorFlow says so
+    return {}  # corrupt: TensorFlow will say so
   result.pop("", None)  # the header
   return result
 
@@ -237,7 +234,7 @@ def no_encoder(prefix: str, names: Iterable[str], missing: str) -> UserError:
 
 
 def _entries(table, data, at) -> Iterator[tuple[bytes, bytes]]:
-  """Keys and values of the block whose offset and size are in `data`."""
+  """Yields keys and values of the block at the offset and size in `data`."""
   begin, at = _varint(data, at)
   size, _ = _varint(data, at)
   block = table[begin : begin + size]

@@ -37,7 +37,7 @@ def evaluate(
 
 @functools.lru_cache(maxsize=1)  # a run evaluates the same model often
 def _batch_sums(model, objective, strategy):
-  """Makes a tf.function: batch -> {name: [2]}, as step.weighted_sums."""
+  """Makes a tf.function: batch -> {name: [2]}, like step.weighted_sums."""
 
   def on_replica(batch):
     batch, is_row = _replica_rows(batch, strategy.num_replicas_in_sync)
@@ -56,7 +56,7 @@ def predict(model, batches: Iterable) -> dict[str, np.ndarray]:
   """Returns outputs for all examples, in order: {name: [examples, ...]}.
 
   The result includes fields of batches, [B, ...], that are not inputs of the
-  model. Zeros pad where lengths differ.
+  model. Zeros pad the outputs of shorter batches.
   """
   forward = _forward(model, tf.distribute.get_strategy())
   result: dict[str, list] = {}
@@ -113,7 +113,7 @@ def _concat_padded(arrays):
 
 
 def _replica_rows(batch: dict, replicas: int) -> tuple[dict, tf.Tensor]:
-  """Returns this replica's rows, and a float for each, 0 for padding.
+  """Returns this replica's rows, and a float for each row, 0 for padding.
 
   Each of R replicas has ceil(B / R) rows.
   """

@@ -31,8 +31,8 @@ _SECONDS_AT_ONCE = 5.0
 class Plan:
   """Steps at which training returns to Python.
 
-  At most `max_steps` run inside TensorFlow at once. A TensorBoard profile, of
-  the updates after `profile_first` up to `profile_last`, has no such limit.
+  At most `max_steps` steps run inside TensorFlow at once, except for a
+  TensorBoard profile, which covers steps `profile_first` + 1 to `profile_last`.
   """
 
   num_train_steps: int
@@ -85,14 +85,14 @@ class Training:
   worker saves a checkpoint and ends the program.
   """
 
-  train_step: steps.TrainStep  # with the variables to begin from
+  train_step: steps.TrainStep  # training begins from its variables
   # Makes a replica's batches, from the first step to train.
   dataset: Callable[[tf.distribute.InputContext], tf.data.Dataset]
   checkpoints: Checkpoints
   plan: Plan
-  make_report: Callable[[], Report]  # called once there are batches
-  # Last step that an earlier start has evaluated. If that start was killed
-  # before it evaluated its last checkpoint, the iteration yields this step.
+  make_report: Callable[[], Report]  # called when the batches exist
+  # Last step that earlier starts of the run evaluated. If a start was killed
+  # before it evaluated its last checkpoint, the iteration begins at that step.
   evaluated: int = 0
   source: Any = None  # `source.first_corrupt()` describes a corrupt record
   _ended: bool = field(default=False, init=False)
@@ -114,7 +114,7 @@ class Training:
       return
     strategy = tf.distribute.get_strategy()
     batches = iter(strategy.distribute_datasets_from_function(self.dataset))
-    report = self.make_report()  # a start without data is not in run.json
+    report = self.make_report()  # so a start without data is not in run.json
     self._trace_and_save_first(batches, step)
     seconds_per_step = _SECONDS_AT_ONCE  # still unknown: begin with one step
     report.begin(step, plan.num_train_steps)
@@ -152,7 +152,7 @@ class Training:
 
     Saving BERT-base with its slots, 1.3 GB, takes a processor 2.5 s.
     """
-    logging.info("compiling the training step, which takes seconds to minutes")
+    logging.info("preparing the training step, which takes seconds to minutes")
     with ThreadPoolExecutor(1) as thread:
       if step == 0:  # as in the original; shows early that saving works
         state = self.train_step.state
@@ -175,13 +175,13 @@ class Training:
     nonfinite = int(train_step.first_nonfinite_step.numpy())
     is_skipped = False
     if train_step.loss_scale:
-      # A loss scale skips such steps while the scale can still be lowered.
+      # Such steps are skipped while the loss scale can still be lowered.
       skipped, weight = sums["skipped_steps"]
       is_skipped = skipped < weight or train_step.loss_scale.scale.numpy() > 1.0
     if nonfinite >= 0 and not is_skipped:
       last = self.checkpoints.newest_readable()
       good = f"; the last good checkpoint is {last}"
-      # The files of a dry run are gone when the user reads this.
+      # Step 0 is not named: a dry run has no other, and removes its files.
       is_first = not last or last.endswith("-0")
       raise UserError(
         f"the loss or its gradient is not finite at step {nonfinite}"
@@ -217,7 +217,7 @@ def _synchronize(interrupted: bool, seconds: float) -> tuple[bool, float]:
   if not processes.has_others():
     return interrupted, seconds
   strategy = tf.distribute.get_strategy()
-  own = tf.constant([float(interrupted), seconds])
+  own = tf.constant([float(interrupted), seconds])  # this worker's
   with _lost_worker_errors():
     number, seconds = sum_over_replicas(strategy, own).numpy().tolist()
   return number > 0.0, seconds / strategy.num_replicas_in_sync

@@ -22,7 +22,7 @@ NOT_DECAYED = re.compile("LayerNorm|layer_norm|bias")
 class WarmupLinearDecay:
   """Linear warm-up from zero, then linear decay to zero.
 
-  A warm-up begins at 0, and the decay counts from step 0, as in the original.
+  As in the original, the decay counts from step 0, not from the warm-up's end.
   """
 
   peak: float
@@ -43,7 +43,7 @@ class WarmupLinearDecay:
 class Slot:
   """A slot of one variable: a part of `joint` [N], the slot of a group.
 
-  It is read and assigned like a tf.Variable of the variable's `shape`.
+  You read and assign a Slot like a tf.Variable of the variable's `shape`.
   """
 
   def __init__(self, joint: tf.Variable, start: int, shape: tf.TensorShape):
@@ -73,10 +73,10 @@ class Optimizer:
   `weight_decay`. `beta_2` is the decay of mean squares. `lr_multipliers` has a
   factor for each variable; None stands for 1.
 
-  Variables of a group are updated as one and have joint slots. A matrix is a
-  group of its own, which is fastest on a CPU. With `joins_all` all matrices are
-  joined, too, and XLA compiles the update. Otherwise a GPU would wait for the
-  host, which starts the update of each group.
+  A group of variables is updated as one and has joint slots. With `joins_all`,
+  all variables of equal decay and multiplier form a group, and XLA compiles the
+  update, so that a GPU need not wait for the host. Otherwise only vectors
+  without decay are grouped, which is fastest on a CPU.
   """
 
   slots: tuple[str, ...] = ()
@@ -112,7 +112,7 @@ class Optimizer:
       )
 
   def _make_slots(self, indices: Sequence[int]) -> list[tf.Variable]:
-    """Makes the slots of some variables, [N] each if there are several."""
+    """Makes the slots of a group; several variables have joint slots [N]."""
     shapes = [self.variables[i].shape for i in indices]
     total = sum(shape.num_elements() for shape in shapes)
     is_joint = len(indices) > 1
@@ -144,7 +144,7 @@ class Optimizer:
   ) -> None:
     """Updates every variable that has a gradient.
 
-    A variable without a gradient stays the same, but joint slots decay.
+    A variable without a gradient stays the same, but its joint slots decay.
     `gradients` are summed over replicas, `step` counts the updates before this
     one, and `gradient_scale` multiplies the gradients (see `clip_factor`). If
     `enabled`, a scalar bool, is False, there is no update.
@@ -168,7 +168,7 @@ class Optimizer:
     _, decay, _ = options
     pairs = zip(gradients, variables, strict=True)
     gradient = _join(tf.zeros_like(v) if g is None else g for g, v in pairs)
-    # Decay needs each variable, but vectors without decay are updated as one.
+    # Weight decay needs separate variables. Without decay, one vector will do.
     old = variables if decay else [_join(variables)]
     old = [tf.convert_to_tensor(tensor) for tensor in (*old, *slots)]
     new = self._changed(old, gradient, scalars, options)
@@ -240,7 +240,7 @@ def _join(tensors):
 
 
 def _split(joint, tensors):
-  """Splits what `_join` joined into parts of the shapes of `tensors`."""
+  """Splits a result of `_join` into parts with the shapes of `tensors`."""
   if len(tensors) == 1:
     return [joint]
   parts = tf.split(joint, [t.shape.num_elements() for t in tensors])

@@ -1,4 +1,4 @@
-"""Processes of a training: roles by TF_CONFIG, SIGTERM, Ctrl-C, children."""
+"""Processes of a training: roles in TF_CONFIG, interrupts, child processes."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from storage import UserError
 
 _IS_CHILD = "BERT_IS_CHILD"  # environment variable that run_child sets
 _INTERRUPTED = 128 + signal.SIGTERM
-# Seconds within which SIGINT to a process and SIGINT to the group count as one.
+# Seconds within which SIGINT to a process and to its group count as one Ctrl-C.
 _SAME_INTERRUPT = 0.2
 
 
@@ -32,7 +32,7 @@ def has_others() -> bool:
 
 
 def has_ended(process_id: int) -> bool:
-  """True if an earlier process has ended, even if its ID is in use again.
+  """True if an earlier process has ended, or this process now has its ID.
 
   False if unknown: with several workers the process may be on another host.
   """
@@ -119,7 +119,7 @@ def run_child(command: list[str]) -> int:
 
 
 def end_interrupted() -> None:
-  """Exits with status 0; in a child, where 0 means complete, with 143."""
+  """Exits with 0. A child exits with 143, because 0 would mean complete."""
   sys.exit(_INTERRUPTED if _IS_CHILD in os.environ else 0)
 
 

@@ -72,7 +72,7 @@ class Report:
     self._is_compiled = True
     self._clock = now
     self._step = step
-    self._sums.pop("learning_rate", None)  # of this step, not a mean
+    self._sums.pop("learning_rate", None)  # reports the last rate, not a mean
     for name, pair in sums.items():
       self._sums[name] += pair
     speed = {f"{self.unit}_per_second": rate * self.examples_per_step}
@@ -117,8 +117,8 @@ def write_evaluation(
   _summarize(writer, results, step)
   writer.flush()
   named = {f"eval_{k.removeprefix('eval_')}": v for k, v in results.items()}
-  # Classification has `loss` and `eval_loss`, the mean over examples. The curve
-  # shows `eval_loss`.
+  # In classification, `loss` is a mean over batches, and `eval_loss` over
+  # examples. The curve shows `eval_loss`.
   named |= {k: v for k, v in results.items() if k in named}
   add_metrics(folder, step, {k + suffix: v for k, v in named.items()})
 
@@ -134,7 +134,7 @@ def write_results(path: str, results: Mapping[str, float], step: int) -> None:
     files.write_text(path, text)
 
 
-@functools.lru_cache(maxsize=8)  # a new writer would begin a new file
+@functools.lru_cache(maxsize=8)  # another writer would begin another file
 def _writer(directory):
   if processes.is_chief():
     return tf.summary.create_file_writer(directory)

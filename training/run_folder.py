@@ -55,9 +55,9 @@ class Checkpoints:
     )
 
   def restore_or_set_seed(self, seed: int | None) -> int:
-    """Seeds Keras and TensorFlow by the saved seed or `seed`; returns the seed.
+    """Seeds Keras and TensorFlow by the saved seed, else `seed`; returns it.
 
-    If both are missing, draws a seed. Several workers get a ValueError instead.
+    If both are missing, draws a seed, or raises ValueError for several workers.
     """
     prefix = self.newest_readable()
     reader = checkpoint.Reader(prefix) if prefix else None
@@ -109,8 +109,8 @@ class Checkpoints:
   def load(self, model, init_checkpoint: str | None) -> int:
     """Restores a model from the newest checkpoint or init_checkpoint.
 
-    Moving averages take precedence. Returns the checkpoint's number of updates.
-    Raises ValueError for no checkpoint or another model.
+    Loads moving averages, if there are any. Returns the number of updates in
+    the checkpoint. Raises ValueError if it is missing or of another model.
     """
     wait_for_chief()
     own = self.newest_readable()
@@ -189,7 +189,7 @@ def _untrained(path, missing):
 
 
 def wait_for_chief() -> None:
-  """Waits, in the strategy's scope, for all workers and the chief's files."""
+  """Waits in a strategy's scope for all workers, so for the chief's files."""
   if processes.has_others():
     strategy = tf.distribute.get_strategy()
     sum_over_replicas(strategy, tf.constant(1.0)).numpy()

@@ -14,16 +14,16 @@ from pathlib import Path
 from storage import UserError, files
 
 NAME = "run.json"
-METRICS = "metrics.jsonl"  # in the same folder
+METRICS = "metrics.jsonl"  # in the folder of run.json
 VERSION = "0.1.0"  # of this project
 _PACKAGES = ("tensorflow", "keras", "numpy", "tf-models-official")
 _END_BYTES = 2**20  # hashed at each end of a file
 
 
 def make(
-  program: str, flag_values: Mapping, seed: int, data: Sequence[str]
+  program: str, flag_values: Mapping, seed: int, data: Mapping[str, str]
 ) -> dict:
-  """Makes the entry of a training that starts now on the files `data`."""
+  """Makes the entry of a training that starts now; `data` are fingerprints."""
   return {
     "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
     "program": program,
@@ -32,7 +32,7 @@ def make(
     "flags": flag_values,
     "versions": versions(),
     "commit": commit(),
-    "data": {name: fingerprint(name) for name in data},
+    "data": data,
   }
 
 
@@ -103,7 +103,7 @@ def versions() -> dict[str, str]:
 def commit(besides: Sequence[str] = ()) -> str | None:
   """Git commit of this code, or None. A "+" at the end marks changed files.
 
-  Changes of files that match `besides` have no "+".
+  Changes in files that match the patterns `besides` do not count.
   """
 
   def git(*words):

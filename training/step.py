@@ -22,8 +22,8 @@ from training import checkpoint, optimization
 def set_dtype_policy(dtype: str, is_trained: bool = True) -> None:
   """Sets Keras' dtype policy for models that are built afterwards.
 
-  Without `is_trained`, variables also have this type, except in normalization.
-  Results are the same; the variables need no casts and half of the memory.
+  If `is_trained` is False, variables (except in normalization) have this type,
+  too: the results are the same, without casts and in half of the memory.
   """
   is_mixed = is_trained and dtype != "float32"
   keras.config.set_dtype_policy(f"mixed_{dtype}" if is_mixed else dtype)
@@ -82,8 +82,8 @@ class TrainStep:
   `loss_scale` goes with float16. `jit_compile` compiles the step with XLA, but
   with a strategy only the parts before and after the exchange of gradients.
 
-  `step` (updates done), `examples` (the position in the data), `seed` and
-  `first_nonfinite_step` (of the last `train`, or -1) are scalar int64.
+  The variables `step` (updates done), `examples` (position in the data), `seed`
+  and `first_nonfinite_step` (in the last `train`, or -1) are scalar int64.
   """
 
   model: keras.Model
@@ -126,7 +126,7 @@ class TrainStep:
       self._clip_factor = compiled(self._clip_factor)
 
   def averaged_weights(self) -> AbstractContextManager:
-    """Context with the moving averages, if any, in the variables."""
+    """Context in which variables hold their moving averages, if these exist."""
     return self.average.averaged_weights() if self.average else nullcontext()
 
   @property
@@ -159,7 +159,7 @@ class TrainStep:
       return i + 1, self.strategy.run(run_on_replica, args=args)
 
     self.first_nonfinite_step.assign(-1)
-    # Each replica sums on its device. The host would wait for each step's sums.
+    # Each replica sums on its device, so the host need not wait for each step.
     zeros = self.strategy.run(lambda: tf.zeros([len(names), 2]))
     _, sums = tf.while_loop(lambda i, _: i < steps, run_step, (0, zeros))
     totals = self.strategy.reduce("SUM", sums, axis=None)
@@ -235,13 +235,13 @@ class TrainStep:
   def _differentiate(self, batch, weight_sums, replica_id, microbatch=0):
     """Gradients and sums of a micro-batch; `weight_sums` divide its losses."""
     objective = self.objective
-    # Each step, replica and micro-batch has a seed. Its parts are joined as
-    # int64, which a GPU can do; TensorFlow would join int32 on the host.
+    # Steps, replicas and micro-batches differ in their seed. A seed's parts are
+    # int64, which a GPU can join; TensorFlow would join int32 on the host.
     number = tf.cast(replica_id, tf.int64) * 65536
     number += tf.cast(microbatch, tf.int64)
     seed = tf.bitwise.bitwise_xor(number, self.seed)
     seed = tf.cast(tf.stack([seed, self.step % 2**31]), tf.int32)
-    # The tape records nothing below the first trainable layer.
+    # watch_accessed_variables=False: no record below the first trainable layer.
     with (
       tf.GradientTape(watch_accessed_variables=False) as tape,
       self.dropout_seeds(seed),
@@ -256,8 +256,8 @@ class TrainStep:
       loss = tf.add_n(terms)
       scaled = loss * self.loss_scale.scale if self.loss_scale else loss
     gradients = tape.gradient(scaled, self.variables)
-    # Replicas and micro-batches each have a part of the loss. All parts
-    # together have the weight 1.
+    # Each replica and micro-batch has a part of the loss. All parts together
+    # have the weight 1.
     parts = self.strategy.num_replicas_in_sync * self.accumulation_steps
     return gradients, sums | {"loss": tf.stack([loss, 1.0 / parts])}
 

@@ -18,8 +18,8 @@ from benchmarks.worker import Answer
 from benchmarks.workers import squad_torch, train_torch
 from benchmarks.workers.squad_torch import INPUTS
 
-# SQuAD: tokens between starts of windows, and tokens of a usual question with
-# [CLS] and [SEP].
+# SQuAD: tokens from one window's start to the next, and usual tokens of a
+# question with [CLS] and [SEP].
 STRIDE, QUESTION = 128, 16
 PADDING = transformers.DataCollatorWithPadding
 

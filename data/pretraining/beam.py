@@ -38,7 +38,7 @@ except ImportError:
   ) from None
 
 _ROOT = Path(__file__).resolve().parents[2]
-_NAMESPACE = "corpus"  # of the metrics
+_NAMESPACE = "corpus"  # of Beam's metrics
 _COUNTS = "counts.json"  # in the temporary folder
 _COUNT_FILES = 64  # number of files with word counts
 _SECONDS_TO_CONNECT = 10.0
@@ -205,7 +205,7 @@ def _words(pair, text_format, counter):
 
 
 def _write_counts(group, folder):
-  """Writes the counts of a group. Beam's writer needs packages for gs://."""
+  """Writes a group's counts. Beam's own writer needs packages for gs://."""
   number, pairs = group
   lines = (f"{count} {word}\n" for word, count in pairs)
   files.write_text(f"{folder}/{number}", "".join(lines))

@@ -51,11 +51,11 @@ class TextFormat:
   def lines(
     self, path: str, start: int = 0, end: int | None = None
   ) -> Iterator[str]:
-    """Yields the sentences and blank lines of a file, in the original's format.
+    """Yields a file's sentences and blank lines, in the original's format.
 
-    Reads the bytes from `start` to `end`; a document must begin at both. An
-    `end` of None is the end of the file. Raises ValueError for a line that is
-    not UTF-8, or is no JSON object with the field.
+    Reads the bytes from `start` to `end`. A document must begin at `start` and
+    at `end`, which is None for the end of the file. Raises ValueError for a
+    line that is not UTF-8, or is no JSON object with the field.
     """
     if self.field:
       texts = textfiles.json_texts(path, self.field, start, end)
@@ -125,9 +125,11 @@ _SIGNS = re.compile(
   r"|.*&(?:amp|quot|lt|gt|nbsp|apos|#\w+);"
 )
 SIGNS = (
-  "look like JSON or HTML, whose signs become words: the text_field of "
-  "create_pretraining_data.py reads JSON lines; extract the text of pages"
+  "look like JSON or HTML, whose signs become words: for JSON lines, give "
+  "build_vocab.py and create_pretraining_data.py a text_field; extract the "
+  "text of HTML first"
 )
+_MANY_SIGNS = 0.001  # of the sentences; an article has perhaps a hundred
 
 
 def has_signs(line: str) -> bool:
@@ -135,7 +137,14 @@ def has_signs(line: str) -> bool:
   return bool(_SIGNS.match(line))
 
 
-_JOINT = re.compile(r"\w[\r\v\f\x85]+\w")  # cleaning joins these words
+_JOINT = re.compile(r"\w[\r\v\f\x85]+\w")  # tokenizing a line joins the words
+
+
+def doubt_of_signs(texts: Sequence[str], noun: str) -> Iterator[str]:
+  """Yields a warning if some of the first texts, `noun`, have such signs."""
+  number = sum(map(has_signs, texts))
+  if number > _MANY_SIGNS * len(texts):
+    yield f"{number:,} of the first {len(texts):,} {noun} {SIGNS}"
 
 
 def doubts(
@@ -164,8 +173,7 @@ def doubts(
       f"{len(single):,} of the first {len(texts):,} documents have one "
       f"sentence, and thus a random next one: {remedy}"
     )
-  if (signs := sum(map(has_signs, sentences))) > 0.01 * len(sentences):
-    yield f"{signs:,} {some} {SIGNS}"
+  yield from doubt_of_signs(sentences, noun)
   cut = [len(words(text[: 10 * max_words])) > max_words for text in sentences]
   if is_prose and (unsplit := sum(map(is_unsplit, sentences))):
     yield f"{unsplit:,} {some} {UNSPLIT}"
@@ -182,7 +190,7 @@ def doubts(
     )
 
 
-# --- Duplicates, in lines as from TextFormat.lines -------------------------
+# --- Duplicates, in the lines of TextFormat.lines --------------------------
 
 
 def digest(document: Iterable[str]) -> int:
@@ -200,7 +208,7 @@ def drop_documents(
 ) -> Iterator[str]:
   """Yields the lines of all documents except those at `indices`.
 
-  Without indices, drops repeats, which takes 80 bytes of memory a document.
+  Without indices, drops repeated documents, in 80 bytes of memory a document.
   """
   dropped = None if indices is None else frozenset(indices)
   seen = set()
@@ -220,8 +228,8 @@ def drop_documents(
 
 # --- The corpus in shards ----------------------------------------------------
 
-# Many shards keep many workers busy. A shard is large enough for random
-# sentences and small enough for the memory of a worker.
+# Many shards keep many workers busy. A shard is large enough to draw random
+# sentences from, and small enough for the memory of a worker.
 _SHARDS = 32
 _MIN_BYTES, _MAX_BYTES = 1 << 20, 4 << 20
 _LARGE_SPAN = 128 << 20  # bytes; larger spans log a warning

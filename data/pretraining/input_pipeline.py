@@ -23,7 +23,7 @@ class Masker:
 
   Adds the predictions of features.pretraining to a batch; masked_lm_positions
   are ascending, then zeros. Random numbers depend only on `seed`, [2] integers.
-  Random words have ids below `vocab_size`; so none is a blank last line.
+  Random words have ids below `vocab_size`, not ids of blank lines at the end.
   """
 
   def __init__(
@@ -82,7 +82,7 @@ class Masker:
     shape = tf.shape(ids)
     length = shape[1]
     # Words are numbered from 0 in each row. A continuation piece belongs to the
-    # word of the last candidate, even across a [SEP], as in the original.
+    # word of the candidate before, even across a [SEP], as in the original.
     counted = tf.cast(candidates, tf.int32)
     first = tf.cumsum(counted, axis=1) == 1
     begins = candidates & (first | ~tf.gather(self._is_continuation, ids))
@@ -149,9 +149,9 @@ class CausalTargets:
   """Restores masked words and makes the next token the target of each position.
 
   The LTR & No NSP model has these targets (section 5.1 of the paper), and so
-  does the right-to-left model. OpenAI GPT has no special tokens: with a
-  `tokenizer`, [CLS] and [SEP] are removed, the other tokens move up, and all
-  have segment 0.
+  does the right-to-left model. With a `tokenizer`, removes [CLS] and [SEP],
+  because OpenAI GPT has no special tokens. The other tokens move up, and all
+  get segment 0.
 
   Takes a batch of features.pretraining, with or without predictions. Returns
   the batch with three fields [B, T - 1]: masked_lm_positions, every position
@@ -195,14 +195,14 @@ class CausalTargets:
 
 
 class PretrainingInput(TrainingRecords):
-  """Batches of pre-training records with targets; `schema` is the files'.
+  """Batches of pre-training records in `files` of a `schema`, with targets.
 
-  `masking` and `tokenizer` mask records made with --masking=dynamic. `masking`
-  also gives P for records that have masks. `causal_targets` is for models of
+  `masking` and `tokenizer` mask records made with --masking=dynamic. Other
+  records need the default `masking.policy`. `causal_targets` is for models of
   one direction. At most `max_corrupt_records` records are dropped. The index of
   the records, and copies of corrupt files without the corrupt records, go to
   `folder`. `sources` are the `files` in groups with weights. Raises ValueError
-  if masking flags do not fit the records.
+  if `masking.policy` does not fit the records.
   """
 
   sources: Sequence[Source] = ()
@@ -257,7 +257,7 @@ class PretrainingInput(TrainingRecords):
     return self.parse_batches(examples.batch(batch_size, True).enumerate(), 0)
 
   def parse_batches(self, numbered, seed, multiple=0):
-    """See TrainingRecords. The masks depend on seed and batch number."""
+    """See TrainingRecords. Masks depend on `seed` and the batch's number."""
     parse = parser(self.schema)
 
     def finish(number, serialized):

@@ -104,7 +104,7 @@ def shuffle(getrandbits: Callable[[int], int], items: list) -> None:
 
 @dataclass(frozen=True)
 class InstanceConfig:
-  """Contents of records. Without `masking`, training masks the records."""
+  """Contents of records. If `masking` is None, training masks the records."""
 
   max_seq_length: int = 128  # 5 or more, three of them special tokens
   masking: Masking | None = DEFAULT_MASKING
@@ -132,7 +132,7 @@ def sentence_pairs(
   sentence replaces begin the next pair. Some documents draw a length below T
   for all their pairs.
 
-  Yields ids of both, T - 3 in total at most, and True if the second is random.
+  Yields both sentences' ids, T - 3 at most, and True if the second is random.
   """
   document = corpus[index]
   max_tokens = config.max_seq_length - 3  # [CLS] a [SEP] b [SEP]
@@ -186,7 +186,7 @@ def _random_next_document(
 def truncate_pair_at_random(
   first: list[int], second: list[int], limit: int, rng: Random
 ) -> None:
-  """Like `features.truncate_pair`, but draws the end at which to remove."""
+  """Like `features.truncate_pair`, but removes each token at a random end."""
   sizes, begins = [len(first), len(second)], [0, 0]
   for _ in range(sum(sizes) - limit):
     longer = 0 if sizes[0] > sizes[1] else 1
@@ -213,7 +213,7 @@ class BuildConfig:
 
 
 class RecordBuilder:
-  """Builds records from texts. The vocabulary must have the config's tokens."""
+  """Builds records of texts. The vocabulary must have InstanceConfig.tokens."""
 
   def __init__(self, config: BuildConfig):
     self.config = config
@@ -248,7 +248,7 @@ class RecordBuilder:
   def examples(
     self, corpus: list[Document], rng: Random, progress: Progress
   ) -> Iterator[dict[str, list]]:
-    """Shuffles the documents and yields each example: its values by field."""
+    """Shuffles the documents and yields examples: {field: values}."""
     config = self.config.instance_config
     length, padding = config.max_seq_length, self.config.tokenizer.pad
     shuffle(rng.getrandbits, corpus)

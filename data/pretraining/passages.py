@@ -11,9 +11,9 @@ from storage import Progress, UserError, setting, textfiles
 # The start of lists, tables and headers of an article, in WikiExtractor's
 # output or in wiki markup.
 _MARKUP = re.compile(r"[*#|!=;:<{}•·–—-]|\d+[.)]\s|(BULLET|Section)::::")
-_MIN_WORDS = 8  # in an article's passage; headers may end with a full stop
-_MANY_WORDS = 20  # in a passage that need not end like a sentence
-# Characters in a line. In a block with a longer line, each line is a paragraph.
+_MIN_WORDS = 8  # fewer words in an article may be a header with a full stop
+_MANY_WORDS = 20  # a passage with so many words need not end like a sentence
+# Characters. In a block with a longer line, each line is a paragraph.
 _MAX_WRAPPED = 200
 _CLOSING = rf"[{CLOSING}»]*$"
 _ARTICLE_SENTENCE_END = re.compile(rf"[{MARKS}]{_CLOSING}")
@@ -46,7 +46,7 @@ def read_wikipedia(path: str, progress: Progress) -> Iterator[list[str]]:
 
 
 def _articles(path) -> Iterator[list[str]]:
-  lines = textfiles.lines(path)  # read once, as the file may be a pipe
+  lines = textfiles.lines(path)  # read once, because the file may be a pipe
   head: list[str] = []
   for line in lines:
     head.append(line)
@@ -115,7 +115,7 @@ def _is_book_passage(text):
 
 
 def _select(paragraphs, is_passage, progress) -> list[str]:
-  """Joins the lines of paragraphs that are passages; counts the others."""
+  """Joins the lines of each passage; counts paragraphs that are no passage."""
 
   def is_row(line):  # of a table or of a table of contents
     has_cells = len(_GAP.findall(line)) > 1 or _LEADERS.search(line)

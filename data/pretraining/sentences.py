@@ -20,7 +20,7 @@ BLANKLESS = re.compile("[\u0e00-\uffff]")
 MARKS = _WESTERN + "".join(sorted(_WORDS["mark"]))
 CLOSING = """'"*”’)\\]}_」』）】》〉〕］｝〞"""
 _OPENING = """'"#@*•“‘„‚(\\[{¿¡_「『（【《〈〔［｛〝»›«‹—–-"""
-# Marks, closing quotes or brackets, a blank, opening ones, and the next word.
+# Marks, closing quotes or brackets, blank, opening quotes, and the next word.
 # ";" ends Greek sentences, ":" Armenian, two word dividers Ethiopic, "|" Indic.
 # Possessive quantifiers scan a run once, in linear time.
 _END = re.compile(
@@ -63,7 +63,7 @@ def split_sentences(paragraph: str) -> list[str]:
 
 
 def _is_end(text: str, begin: int, end: re.Match, is_lower: bool) -> bool:
-  """True if a sentence that begins at `begin` ends with the marks.
+  """True if the marks that `end` matches end the sentence from `begin` on.
 
   With `is_lower`, the text has no capitals.
   """
@@ -112,13 +112,13 @@ def _goes_on(text: str, begin: int, stop: re.Match) -> bool:
 
 _UNMARKED = re.compile("[\u0e00-\u0eff]{20}")  # Thai, Lao
 UNSPLIT = (
-  "are so long that their language has no marks, as Thai and Lao, or others "
-  "than docs/languages.md lists: split such text by a tool for the language"
+  "are so long that there must be sentences without marks (Thai, Lao), or with "
+  "marks that docs/languages.md lacks: use a tool that splits the language"
 )
 
 
 def is_unsplit(sentence: str) -> bool:
-  """True if a sentence is so long that there must be several sentences."""
+  """True if a sentence is so long that it must be several sentences."""
   if len(sentence) <= 1000:
     return len(sentence) > 200 and bool(_UNMARKED.search(sentence))
   return len(sentence) + 3 * len(BLANKLESS.findall(sentence)) > 4000

@@ -1,7 +1,7 @@
-"""Makes pre-training records from files, in memory or in shards; previews.
+"""Makes or previews pre-training records of files, in memory or in shards.
 
-Worker processes turn shards, which depend only on the input, into temporary
-files. The parent joins these files in order.
+The shards depend only on the input. Worker processes turn shards into temporary
+files, which the parent joins in order.
 """
 
 import os
@@ -22,7 +22,7 @@ from data.pretraining.documents import Shard, TextFormat, split_corpus
 from data.pretraining.instances import BuildConfig, RecordBuilder
 from storage import Progress, files, num_wide, setting, tfrecord, workers
 
-_MANY = 500  # instances; for fewer, the fraction of random ones is chance
+_MANY = 500  # of fewer instances, the fraction of random ones is chance
 
 
 def build_shard(
@@ -64,7 +64,7 @@ def write_shards(
     folder = stack.enter_context(TemporaryDirectory(prefix="parts-", dir=near))
     prepare = partial(_shard_writer, config, folder, len(outputs))
     results = workers.ordered_map(prepare, shards, processes, progress.say)
-    stack.enter_context(closing(results))  # workers end before their folder
+    stack.enter_context(closing(results))  # closed before `folder` is removed
     single = 0
     for shard, (parts, counts, samples) in zip(shards, results, strict=True):
       written = progress.counts["instances"]
@@ -103,7 +103,8 @@ def _warn_of_pairs(counts: Mapping[str, int]) -> None:
     logging.warning(
       f"{fraction:.0%} of the second sentences are random, not about half: "
       "a sentence that ends a document or fills a short record has no next "
-      f"one. Longer documents and {setting('short_seq_prob', 0)} lower this"
+      f"one. Longer documents, a larger {setting('max_seq_length')} and "
+      f"{setting('short_seq_prob', 0)} lower this"
     )
 
 
@@ -134,7 +135,7 @@ def _shard_writer(
 def _mark_duplicates(
   shards: list[Shard], text_format: TextFormat, processes: int
 ) -> list[Shard]:
-  """Sets Shard.dropped to documents equal to an earlier one of any shard."""
+  """Sets Shard.dropped to the documents that repeat an earlier document."""
   progress = Progress("compared", sum(s.megabytes for s in shards), "MB")
   prepare = partial(_digests, text_format)
   results = workers.ordered_map(prepare, shards, processes, progress.say)
@@ -158,7 +159,7 @@ def find_repeated(shards: Sequence[np.ndarray]) -> list[tuple[int, ...]]:
 
 
 def _digests(text_format):
-  """Function from a shard to the digests of its documents."""
+  """Makes a function: shard -> digests of its documents."""
   return lambda shard: digests(shard.lines(text_format))
 
 
@@ -171,7 +172,7 @@ def digests(lines: Iterable[str]) -> np.ndarray:
 def write_in_memory(
   config: instances.BuildConfig, inputs: Sequence[str], outputs: Sequence[str]
 ) -> int:
-  """Reads all documents, then writes records; returns their number.
+  """Reads all documents, then writes records; returns the number of records.
 
   A document may continue in the next input. Outputs get records round-robin.
   """
@@ -210,7 +211,7 @@ def preview(
   masking: Masking,
   objective: str = "mlm",
 ) -> Iterator[str]:
-  """Yields lines about the first `number` instances, then counts of all.
+  """Yields lines about the first `number` instances, then counts for all.
 
   Instances have the order of write_in_memory before shuffling. Targets are as
   in training: next tokens if `objective` is a direction, otherwise masked
@@ -272,7 +273,7 @@ def _targets(example, objective, draw_masks) -> list[tuple[int, int, int]]:
 
 
 def _describe(number, example, targets, tokens, is_causal):
-  """An instance in lines: its sentences, then its targets."""
+  """Yields lines about an instance: its sentences, then its targets."""
   size = sum(example["input_mask"])
   is_random = example["next_sentence_labels"][0]
   second = "a random one" if is_random else "the next one"

@@ -60,9 +60,9 @@ class WordCounter:
 
 
 def smooth(sources: Mapping[str, Counter], exponent: float) -> Counter:
-  """Sum of the word counts of sources. A source of n words weighs n**exponent.
+  """Sums the word counts of sources; a source of n words weighs n**exponent.
 
-  The largest source keeps its counts. Source: the original's multilingual.md.
+  The largest source keeps its counts. From the original's multilingual.md.
   """
   totals = {name: counts.total() for name, counts in sources.items()}
   largest = max(totals.values())
@@ -210,10 +210,10 @@ def choose_words(
 ) -> list[str]:
   """Chooses the words that save most word pieces, best first.
 
-  A word of n pieces saves n - 1 pieces each time it occurs; [UNK] stands for
-  two pieces. A chosen word may begin longer words, so savings are computed
-  again after each choice. Words without a letter, or with a count below
-  `min_count`, are not chosen.
+  A word of n pieces saves n - 1 pieces each time it occurs; [UNK] counts as two
+  pieces. A chosen word may begin longer words, so savings are computed again
+  after each choice. Words without a letter, or with a count below `min_count`,
+  are not chosen.
   """
   vocabulary = dict.fromkeys(tokens, 0)
   pieces = WordpieceTokenizer(vocabulary).tokenize
@@ -245,7 +245,7 @@ def choose_words(
 def split_statistics(
   counts: Counter, tokens: Iterable[str]
 ) -> tuple[float, float]:
-  """Fraction of words that are not tokens, and number of pieces per word."""
+  """Fraction of the words that are no tokens, and mean pieces per word."""
   vocabulary = dict.fromkeys(tokens, 0)
   pieces = WordpieceTokenizer(vocabulary).tokenize
   split = sum(n for word, n in counts.items() if word not in vocabulary)

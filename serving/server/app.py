@@ -29,8 +29,8 @@ _URL = re.compile(
 )
 # A thread converts bodies of more bytes, and outputs of more values.
 _LARGE = 1 << 15
-# The app reads too long a body up to this multiple of the limit, since a
-# client that cannot send the whole body may not see the answer.
+# The app reads too long a body up to this multiple of the limit, because a
+# client that cannot send its complete body may not see the answer.
 _READ_ANYWAY = 64
 _HERE = Path(__file__).parent
 _PAGE_TYPES = {".html": "html", ".css": "css", ".js": "javascript"}
@@ -85,7 +85,7 @@ class Metrics:
 
 
 class App:
-  """The endpoints. The server sets `connections` and, to end, `is_draining`."""
+  """Endpoints. The server sets `connections`, and `is_draining` at its end."""
 
   def __init__(self, models: Mapping, metrics: Metrics, settings: Settings):
     self.is_draining = False
@@ -198,7 +198,7 @@ class App:
     numbers = sorted(states, reverse=True) if number is None else [number]
     rows = []
     for each in numbers:
-      state, error = states[each]  # an error may name files
+      state, error = states[each]  # not shown: an error may name files
       code, message = ("INTERNAL", NOT_LOADED) if error else ("OK", "")
       status = {"error_code": code, "error_message": message}
       rows.append({"version": f"{each}", "state": state, "status": status})

@@ -81,8 +81,8 @@ class Server(uvicorn.Server):
   async def shutdown(self, sockets=None):
     """Stops accepting, answers the open connections, then ends."""
     loop = asyncio.get_running_loop()
-    # Closing a socket resets the connections that wait there, and asyncio drops
-    # recently accepted ones. So this method accepts the last connections.
+    # A closed socket would reset connections that wait to be accepted, and
+    # asyncio drops recently accepted ones. So this method accepts them all.
     for listening in sockets:
       loop.remove_reader(listening)
     for _ in range(3):

@@ -47,7 +47,7 @@ def split_name(text: str) -> tuple[str, str]:
 
 
 def find_versions(folder: str) -> dict[int, str]:
-  """Folders by version; a model without a numbered folder is version 1."""
+  """Returns {version: folder}; an export in no numbered folder is version 1."""
   names = [name.rstrip("/") for name in files.list_folder(folder)]
   if not {*FILES, "run.json"} & {*names}:
     return {int(n): f"{folder}/{n}" for n in names if _VERSION.fullmatch(n)}
@@ -56,7 +56,7 @@ def find_versions(folder: str) -> dict[int, str]:
 
 
 class Model:
-  """A model. Its folder has versions, which `load` reads.
+  """A model, whose folder has versions. `load` reads a version's folder.
 
   The newest `num_versions` stay loaded. `versions` has the loaded versions by
   number, `states` a pair (TF Serving's state, error) for every version.
@@ -68,10 +68,10 @@ class Model:
     self.states: dict[int, tuple[str, str]] = {}
     self.folder, self.num_versions, self._load = folder, num_versions, load
     self._retry: dict[int, float] = {}  # time of the next try, by version
-    self._folder_error = ""  # of the last poll
+    self._folder_error = ""  # message of the last poll
 
   def find(self, number: int | None = None):
-    """Number and version, newest by default.
+    """Returns a version's number and the version, by default the newest.
 
     Raises RestError: 503 if no version can answer now, 404 if no version has
     this number.
@@ -97,7 +97,7 @@ class Model:
       if self._folder_error != before:  # log once, not at each poll
         logging.error("%s: %s", self.name, self._folder_error)
       return
-    for number in {*self._retry} - {*folders}:  # a broken version is gone
+    for number in {*self._retry} - {*folders}:  # broken versions that are gone
       del self._retry[number]
       self.states = {n: s for n, s in self.states.items() if n != number}
     order = sorted(folders, reverse=True)
@@ -108,7 +108,7 @@ class Model:
       is_due = time.monotonic() >= self._retry.get(number, 0)
       if number not in self.versions and is_wanted and is_due:
         self._add(number, folders[number])
-    if newest & {*self.versions}:  # until then old versions answer
+    if newest & {*self.versions}:  # until one is loaded, old versions answer
       for number in {*self.versions} - newest:
         self._set_state(number, "UNLOADING")
         workers = self.versions[number].workers
@@ -137,7 +137,7 @@ class Model:
 
 @contextlib.contextmanager
 def polled(models: Iterable[Model], seconds: float) -> Iterator[Thread]:
-  """Yields a thread that polls models every `seconds`, or once if this is 0."""
+  """Yields a thread that polls models every `seconds`; 0: it polls once."""
   stopped = Event()
   for model in models:
     with contextlib.suppress(Exception):  # `poll` logs it

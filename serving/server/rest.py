@@ -24,7 +24,7 @@ def _echo(value):
 
 
 def parse(body: bytes) -> dict:
-  """Parses a request's body; raises RestError if this is not a JSON object."""
+  """Parses a request's body; raises RestError if it is not a JSON object."""
   try:
     document = json.loads(body.decode())
   except (ValueError, RecursionError) as error:  # no UTF-8, deep nesting, ...
@@ -37,7 +37,7 @@ def parse(body: bytes) -> dict:
 
 
 def read_inputs(document: dict, specs: Mapping[str, Spec]) -> list[dict]:
-  """Examples of a request, dicts from inputs to values; raises RestError."""
+  """Reads a request's examples, {input: value} each; raises RestError."""
   needed = [name for name, spec in specs.items() if not spec.is_optional]
   if ("instances" in document) == ("inputs" in document):
     raise RestError('a request has either "instances" or "inputs"')
@@ -71,7 +71,7 @@ def _is_named(value):
 
 
 def _by_name(value, needed):
-  """Values by input; a client may leave out the name of a single input."""
+  """Returns {input: values}; a client may leave out a single input's name."""
   if _is_named(value):
     return value
   if len(needed) != 1:
@@ -130,7 +130,7 @@ def write_outputs(answers: Sequence[Mapping], by_rows: bool) -> bytes:
     is_array = isinstance(value, np.ndarray | np.generic)
     return to_list(np.asarray(value)) if is_array else value
 
-  names = sorted(set().union(*answers))  # an answer may lack one
+  names = sorted(set().union(*answers))  # an answer may lack some outputs
   rows = [{n: to_json(answer.get(n)) for n in names} for answer in answers]
   if len(names) == 1:
     value = [row[names[0]] for row in rows]

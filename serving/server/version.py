@@ -40,7 +40,7 @@ class Version:
 
   `specs` maps a signature to its inputs, `functions` to its function. The
   signature `serving_default` takes texts, SIGNATURE takes rows. `signature_def`
-  is JSON. The page shows `facts`.
+  is JSON for TF Serving's metadata. The server's page shows `facts`.
   """
 
   def __init__(self, model: TextModel, capacity: int, sizes: Sizes = None):
@@ -137,7 +137,7 @@ class _Request(NamedTuple):
 
 
 class Workers:
-  """`number` threads that answer the oldest request first.
+  """Runs `number` threads that answer the oldest request first.
 
   A free worker batches requests for the same function, up to `max_rows`
   examples; `sizes` observes each batch. At most `capacity` examples wait.
@@ -211,7 +211,7 @@ def _answer(requests: list[_Request]) -> None:
     if len(requests) == 1:
       requests[0].future.set_exception(error)
     else:
-      for request in requests:  # only the wrong request fails
+      for request in requests:  # alone, so that only wrong requests fail
         _answer([request])
     return
   for request in requests:

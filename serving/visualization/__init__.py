@@ -27,8 +27,8 @@ from storage import UserError
 
 _MAX_PADDING = 3  # positions of padding on the page
 _MAX_PROBS = 1 << 27  # attention probabilities of a page
-_UNLIMITED = 1 << 16  # tokens
-_TOLERANCE = 1e-5  # for scores, which are sums of logits
+_UNLIMITED = 1 << 16  # more tokens than a text has
+_TOLERANCE = 1e-5  # between equal scores, which are sums of logits
 
 
 class Sequence(NamedTuple):
@@ -65,7 +65,7 @@ class Internals(NamedTuple):
 
 
 def encode(served: ServedModel, texts: Mapping) -> Encoded:
-  """Rows of an example; raises UserError if texts are too long or have no word.
+  """Encodes texts; raises UserError if they are too long or have no word.
 
   Warns if many words become [UNK], as happens with another Unicode normal form.
   """
@@ -189,7 +189,7 @@ def _fill(served, encoded) -> Iterator[tuple[str, dict]]:
 
 
 def _find_span(answers, rows, outputs, answer) -> tuple[int, int, int] | None:
-  """Window, first and last token of an answer; [CLS] without an answer.
+  """Window, first and last token of an answer; [CLS] if the answer is empty.
 
   If spans have the same score, the answer's word pieces decide.
   """
@@ -210,7 +210,7 @@ def _find_span(answers, rows, outputs, answer) -> tuple[int, int, int] | None:
 
 
 def _decide(answers, rows, outputs, answer, span):
-  """The answer ("" for none), its sequence, row and logits."""
+  """Names the answer ("" if there is none), its sequence, row and logits."""
   if span:
     number, first, last = span
     logits = {"start_logits": first, "end_logits": last}
@@ -259,7 +259,7 @@ def _contributions(model, row, logits) -> np.ndarray:
 def render(
   served: ServedModel, internals: Internals, texts: Mapping, name: str
 ) -> str:
-  """HTML of the page of an example; `name` is the model's name."""
+  """Makes the HTML page of an example; `name` is the model's name."""
   tokenizer = served.answers.config.tokenizer
   config = served.model.get_layer("bert").config
   answer = internals.answer

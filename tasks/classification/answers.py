@@ -1,4 +1,4 @@
-"""Answers texts or text pairs with labels and probabilities, or scores."""
+"""Answers a text or text pair with labels and probabilities, or a score."""
 
 from collections.abc import Sequence
 from itertools import compress
@@ -13,10 +13,10 @@ from storage import UserError
 
 
 class Answers(answers.Answers):
-  """Answers (serving.answers.Answers) of run_classifier.py.
+  """Implements serving.answers.Answers for models of run_classifier.py.
 
-  Without labels the answer is a score. With `thresholds`, a text has each label
-  whose probability reaches the label's threshold.
+  A model without labels answers with a score. With `thresholds`, a text gets
+  every label whose probability reaches the label's threshold.
   """
 
   task = "classification"
@@ -37,7 +37,7 @@ class Answers(answers.Answers):
     return Encoded([answers.row(row.ids, row.segments)])
 
   def decode(self, encoded: Encoded, outputs: list[dict]) -> dict:
-    """Returns `score`, or `label`, and `labels` with their `probabilities`.
+    """Returns `score`; or `label`, all `labels`, and all `probabilities`.
 
     With thresholds, `predicted` (a list of labels) and `num_predicted` replace
     `label`.

@@ -1,6 +1,5 @@
 """Classification tasks: files -> examples -> the original's records."""
 
-import json
 import math
 import os
 import re
@@ -24,7 +23,7 @@ class TextExample(NamedTuple):
   guid: str  # name, such as "dev-7"
   text_a: str
   text_b: str | None = None
-  # The class, the classes as a tuple, or a score as text; None if unknown.
+  # A class, a tuple of classes, or the text of a score; None if unknown.
   label: str | tuple[str, ...] | None = None
   columns: Mapping[str, str] | None = None  # columns for the prediction file
 
@@ -36,12 +35,12 @@ class Split:
   file: str  # path within the task's folder
   text_a: str  # column of the first text
   text_b: str | None = None  # column of the second text
-  label: str | None = None  # column; None if labels are missing or dummies
+  label: str | None = None  # column of labels; None if there are no real labels
   header: tuple[str, ...] | None = None  # columns of a file without a header
-  # Column and value that select rows; None for all rows.
+  # A column and the value of the rows to read; None: read all rows.
   language: tuple[str, str] | None = None
-  prefix: str | None = None  # first part of guids; None for the split's name
-  guid: str | None = None  # column of a guid's last part; None: Row.number
+  prefix: str | None = None  # first part of guids; None: the split's name
+  guid: str | None = None  # column of a guid's last part; None: a row's number
   submission: str | None = None  # name of the prediction file for GLUE's site
 
   @property
@@ -55,19 +54,19 @@ class Split:
 class ClassificationTask:
   """Classification or regression of texts or text pairs."""
 
-  name: str  # as the authors spell the name
+  name: str  # in the spelling of the data's authors
   splits: Mapping[str, Split]  # "train", "dev", "dev_mismatched", ...
-  labels: tuple[str, ...] = ()  # in the order of logits; none for scores
+  labels: tuple[str, ...] = ()  # in the order of logits; () for a regression
   metrics: tuple[str, ...] = ("accuracy",)  # names for tasks.metrics.score
-  # Pairs: a spelling in the files, the label.
+  # Pairs: another spelling in the files, and the label that it means.
   label_aliases: tuple[tuple[str, str], ...] = ()
   is_regression: bool = False  # labels are scores
   score_range: tuple[float, float] | None = None  # None: any number is a score
-  skip_broken: bool = False  # the official training file has rows cut in two
+  skip_broken: bool = False  # the official training file has incomplete rows
   multi_label: bool = False  # a text has any number of the labels
-  # With multi_label, the least probability of each label; () before training.
+  # With multi_label: for each label, the probability from which a text has it.
   thresholds: tuple[float, ...] = ()
-  dialect: tables.Dialect | None = None  # how a user's table is written
+  dialect: tables.Dialect | None = None  # delimiter, encoding of users' tables
 
   @property
   def has_pairs(self) -> bool:
@@ -143,7 +142,7 @@ def read_examples(
 
 
 def _check_scores(path, scores):
-  """Refuses 1.234 if any score has a decimal comma; `scores` are by line."""
+  """Refuses 1.234 if any score has a decimal comma; scores: {line: text}."""
   comma = next((score for score in scores.values() if "," in score), None)
   for line, score in scores.items():
     if comma and re.fullmatch(r"-?[1-9]\d{0,2}\.\d{3}", score):
@@ -160,7 +159,7 @@ def _label(task, column, row, path):
   where = f"{path}, line {row.line}, column {column}"
   if task.is_regression:
     if re.fullmatch(r"-?(0,\d+|\d+,(\d\d?|\d{4,}))", label):
-      label = label.replace(",", ".")  # but 1,234 may be a thousand
+      label = label.replace(",", ".")  # 1,234 does not match: it may be 1234
     if not is_number(label):
       remedy = "; write a point for a decimal comma" * ("," in label)
       problem = f"{label!r} is not a number, and thus no score"
@@ -169,14 +168,7 @@ def _label(task, column, row, path):
     if not low <= float(label) <= high:
       raise UserError(f"{where}: {label!r} is not from {low:g} to {high:g}")
     return label
-  if task.multi_label:
-    result = labels.split(label, where)
-  elif task.dialect and _is_list(label):
-    raise UserError(
-      f"{where}: {label[:40]} is a list: give --multi_label, or write a text"
-    )
-  else:
-    result = (dict(task.label_aliases).get(label, label),)
+  result = names_in(task, label, where)
   if task.dialect and not {*result} <= {*task.labels}:
     known = {labels.plain(label): label for label in task.labels}
     result = tuple(
@@ -188,11 +180,15 @@ def _label(task, column, row, path):
   return result if task.multi_label else result[0]
 
 
-def _is_list(label):
-  try:
-    return isinstance(json.loads(label), list)
-  except (ValueError, RecursionError):
-    return False
+def names_in(task: ClassificationTask, cell: str, where: str) -> Sequence[str]:
+  """Reads the label of a cell, or with `multi_label` any number of labels."""
+  if task.multi_label:
+    return labels.split(cell, where)
+  if task.dialect and labels.is_list(cell):
+    raise UserError(
+      f"{where}: {cell[:40]} is a list: give --multi_label, or write a text"
+    )
+  return (dict(task.label_aliases).get(cell, cell),)
 
 
 def _check_label(task, name, where):
@@ -214,7 +210,7 @@ def is_number(text: str) -> bool:
 def class_weights(
   setting: Sequence[str], task: ClassificationTask
 ) -> dict[str, float]:
-  """Weights by label in --class_weights, {} for BALANCED; raises ValueError."""
+  """Parses --class_weights: {label: weight}, {} if BALANCED; or ValueError."""
   if setting and task.is_regression:
     raise UserError(f"--class_weights: {task.name} has scores, not labels")
   if list(setting) == [BALANCED]:
@@ -248,8 +244,8 @@ def record_schema(
 class TextRecordBuilder(RowEncoder):
   """Makes records of one or two texts, in the layout of `record_schema`.
 
-  `labels` are the classes in the order of the ids; scores have no labels. An
-  unknown label has id 0. A call with None makes a padding record of zeros.
+  `labels` are the classes in the order of the ids, or () for scores. An example
+  without a label gets id 0. A call with None makes a padding record of zeros.
   """
 
   def __init__(
@@ -266,7 +262,7 @@ class TextRecordBuilder(RowEncoder):
   def __call__(
     self, example: TextExample | None
   ) -> tuple[dict[str, list], list[int]]:
-    """The fields of a record, and the length of its row."""
+    """Returns a record's fields, and [number of tokens before truncation]."""
     row = Row([], [], 0)
     if example:
       row = self.encode(example.text_a, example.text_b)
@@ -281,7 +277,7 @@ class TextRecordBuilder(RowEncoder):
 def encode_label(
   label: Any, ids: Mapping[str, int], multi_label: bool
 ) -> list[float]:
-  """Returns a class id, a score, or 0 or 1 for each class; 0 if unknown."""
+  """Returns [id], [score], or a 0 or 1 for each class; 0 without a label."""
   if multi_label:
     return [int(name in (label or ())) for name in ids]
   if label is None:

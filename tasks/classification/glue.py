@@ -1,6 +1,6 @@
 """GLUE in one command: runs all tasks, writes the table and the submission.
 
-For each task, the program runs itself in a new process, in the task's folder.
+For each task, the program starts itself in a new process, with changed flags.
 """
 
 import io
@@ -21,7 +21,7 @@ NAME = "GLUE"
 TABLE = "glue.tsv"
 SUBMISSION = "submission.zip"
 _FROM_MNLI = ("RTE", "MRPC", "STS-B")
-# Metric, and test results of table 1 of the paper, base and large.
+# The metric, and the paper's test results (table 1) for base and large models.
 _ROWS = {
   "MNLI-m": ("accuracy", 84.6, 86.7),
   "MNLI-mm": ("accuracy", 83.4, 85.9),
@@ -38,10 +38,10 @@ _TASKS = ("MNLI", *list(_ROWS)[2:])
 
 
 def parts(settings: Settings, level: int = logging.DEBUG) -> dict[str, dict]:
-  """Returns the flags to change for each task; leaves out complete tasks.
+  """Returns {task: {flag: its new value}} for each incomplete task.
 
-  Logs missing and complete tasks. Raises FileNotFoundError for missing folders,
-  ValueError if --do_eval is missing, or --do_train in a dry run.
+  Logs missing and complete tasks. Raises FileNotFoundError if no task has a
+  folder, ValueError without --do_eval, or in a dry run without --do_train.
   """
   if not settings.do_eval:
     raise UserError(f"--task_name={NAME} needs --do_eval, for its table")
@@ -70,7 +70,7 @@ def parts(settings: Settings, level: int = logging.DEBUG) -> dict[str, dict]:
       path = os.path.join(part.output_dir, "run.json")
       logging.log(level, "%s is complete, with the flags in %s", name, path)
       continue
-    if settings.do_train:  # without --do_train, do exactly what flags say
+    if settings.do_train:  # otherwise the task's run does what the flags say
       exports = part.do_export and not exported
       part = part.replace(do_train=not is_evaluated, do_export=exports)
     flags = {f: v for f, v in part.to_dict().items() if v != settings[f]}
@@ -79,7 +79,7 @@ def parts(settings: Settings, level: int = logging.DEBUG) -> dict[str, dict]:
 
 
 def _part(settings: Settings, name, level):
-  """Flags of a task; turns prediction off if there is no test file."""
+  """Settings of a task's run, which predicts only if there is a test file."""
   flags = "data_dir", "output_dir", "export_dir", "teacher"
   folders = {x: os.path.join(settings[x], name) for x in flags if settings[x]}
   part = settings.replace(from_mnli=False, **folders)
@@ -95,7 +95,7 @@ def _part(settings: Settings, name, level):
 def _submissions(output_dir, name, data_dir=None):
   """Paths of a task's files for GLUE's site.
 
-  With `data_dir`, only those whose test file is in this folder.
+  With `data_dir`, leaves out the paths whose test file is not in `data_dir`.
   """
   return [
     os.path.join(output_dir, name, split.submission)
@@ -106,7 +106,7 @@ def _submissions(output_dir, name, data_dir=None):
 
 
 def run(settings: Settings) -> None:
-  """Runs the program for each of `parts`; writes the table and submission."""
+  """Runs each task of `parts`; writes the table and the submission."""
   if settings.do_train:
     # All tasks have the same seed.
     seed = 1 if settings.seed is None else settings.seed
@@ -115,7 +115,7 @@ def run(settings: Settings) -> None:
     settings = settings.replace(command=command)
   values = _read(settings.output_dir)
   for name, flags in parts(settings, logging.INFO).items():
-    # A dry run saves no model of MNLI to begin with.
+    # A dry run of MNLI saves no model from which RTE could start.
     if settings.from_mnli and name in _FROM_MNLI and not settings.dry_run:
       mnli = os.path.join(settings.output_dir, "MNLI")
       flags |= {"init_checkpoint": mnli, "new_head": True}
@@ -151,7 +151,7 @@ def _read(output_dir) -> dict[str, float]:
 
 
 def _write(output_dir, values: Mapping[str, float]):
-  """Writes and logs the table; averages the rows that the paper has."""
+  """Writes and logs the table; its last row averages the paper's tasks."""
   header = ("task", "metric", "dev", "paper_base", "paper_large")
   table: list[tuple[str, ...]] = [header]
   numbers = []

@@ -21,8 +21,8 @@ from tasks.classification.examples import (
 def predictions(task: ClassificationTask, outputs: np.ndarray) -> np.ndarray:
   """Turns a model's outputs into predictions.
 
-  Classes: outputs [N, L] -> ids [N] int. Scores: [N, 1] -> [N] float. Several
-  labels a text: probabilities [N, L] -> 0 or 1 [N, L] int, by the thresholds.
+  Classes: outputs [N, L] -> ids [N] int. Scores: [N, 1] -> [N] float. With
+  multi_label: probabilities [N, L] -> 0 or 1 [N, L] int, by the thresholds.
   """
   if task.is_regression:
     return np.reshape(outputs, -1)
@@ -41,7 +41,7 @@ def probabilities(task: ClassificationTask, logits: np.ndarray) -> np.ndarray:
 def label_ids(
   task: ClassificationTask, examples: Sequence[TextExample]
 ) -> np.ndarray:
-  """Ids of labels [N] int, scores [N] float, or several labels [N, L] int."""
+  """Labels as numbers: ids [N] int, scores [N] float, or 0 or 1 [N, L] int."""
   ids = {label: i for i, label in enumerate(task.labels)}
   rows = [encode_label(e.label, ids, task.multi_label) for e in examples]
   return np.array(rows) if task.multi_label else np.ravel(rows)
@@ -50,7 +50,7 @@ def label_ids(
 def evaluate(
   task: ClassificationTask, outputs: np.ndarray, examples: Sequence[TextExample]
 ) -> dict[str, float]:
-  """Values of the task's metrics, by name; outputs as in `predictions`."""
+  """Computes {metric: value}; for `outputs` see `predictions`."""
   predicted, labels = predictions(task, outputs), label_ids(task, examples)
   return {name: metrics.score(name, predicted, labels) for name in task.metrics}
 
@@ -62,11 +62,11 @@ def results(
   examples: Sequence[TextExample],
   batch_size: int,
 ) -> dict[str, float]:
-  """Values for eval_results.txt: the original's values, and task.metrics.
+  """Computes the values of eval_results.txt: the original's and task.metrics.
 
   `loss` is the mean over batches, as in the original: a short last batch counts
-  as much as a full batch. With several labels a text, F1 is computed again with
-  thresholds of 0.5. losses: [N]; outputs as in `predictions`.
+  as much as a full batch. With multi_label, also computes F1 with thresholds of
+  0.5. losses: [N]; for `outputs` see `predictions`.
   """
   starts = range(0, len(losses), batch_size)
   batches = [losses[i : i + batch_size].mean() for i in starts]
@@ -101,13 +101,13 @@ def best_threshold(probs: np.ndarray, is_label: np.ndarray) -> float:
 
 
 def thresholds_file(folder: str, ensemble: int) -> str:
-  """Path of the thresholds of a model or an ensemble."""
+  """Path of the thresholds of one model, or of an ensemble of this size."""
   name = label_files.THRESHOLDS if ensemble == 1 else "thresholds_ensemble.tsv"
   return os.path.join(folder, name)
 
 
 def lacks_thresholds(folder: str, ensemble: int) -> bool:
-  """True for an ensemble without thresholds, which was never evaluated."""
+  """True for an ensemble whose thresholds no evaluation has computed yet."""
   return ensemble > 1 and not files.exists(thresholds_file(folder, ensemble))
 
 
@@ -147,7 +147,8 @@ def write_predictions(
 ) -> None:
   """Writes test_results.tsv, test_predictions.tsv and GLUE's submission.
 
-  Files of "test_mismatched" end with _mismatched.tsv. logits: [N, L] or [N, 1].
+  For "test_mismatched", the first two end with _mismatched.tsv. `logits` are
+  [N, L] or [N, 1].
   """
   outputs = probabilities(task, logits)
   end = split.removeprefix("test") + ".tsv"
@@ -156,7 +157,7 @@ def write_predictions(
   write_prediction_table(path, task, outputs, examples)
   if submission := task.splits[split].submission:
     if task.is_regression:
-      outputs = np.clip(outputs, 0.0, 5.0)  # as the GLUE server wants them
+      outputs = np.clip(outputs, 0.0, 5.0)  # the GLUE server allows 0 to 5
     names = enumerate(_prediction_names(task, outputs))
     table = [("index", "prediction"), *((str(i), name) for i, name in names)]
     metrics.write_table(os.path.join(folder, submission), table)

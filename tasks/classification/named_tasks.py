@@ -1,4 +1,4 @@
-"""Settings of run_classifier.py, and its tasks: GLUE, XNLI, own files (tsv)."""
+"""Settings of run_classifier.py, and its tasks: GLUE, XNLI, users' tables."""
 
 import os
 import re
@@ -25,7 +25,9 @@ _COLA = ("source", "label", "star", "sentence")
 _F1 = ("accuracy", "f1")
 _CORRELATIONS = ("pearson", "spearman")
 _MATTHEWS = ("matthews_correlation",)
-_MISSING = ("nan", "null", "<na>", "#n/a")
+_BITS = {"0", "1", "False", "True"}  # of a vector
+# R writes NA, and Python None; "none" may be a class.
+_MISSING = re.compile("(?i:nan|null|<na>|#?n/a|#nv|#(value|wert)!)|NA|None")
 _PAIR = ("sentence1", "sentence2")
 _QUESTIONS = ("question1", "question2")
 
@@ -45,7 +47,7 @@ class OwnFiles(Tables):
 
   @property
   def own_flags(self) -> list[str]:
-    """Names of the flags of own files that the user has set."""
+    """Names of the flags above, or of `Tables`, that the user has set."""
     return [n for n in flags_of(OwnFiles) if n in self.given and self[n]]
 
 
@@ -79,7 +81,7 @@ class Settings(OwnFiles, LongText, EvaluatedFineTuning, Packing):
 def _task(
   name, text_a, text_b, label, labels=("0", "1"), header=None, **options
 ):
-  """Makes a GLUE task. All files have the same text columns, test no labels."""
+  """Makes a GLUE task. All files share text columns; test.tsv has no labels."""
   train = Split("train.tsv", text_a, text_b, label, header)
   test = Split("test.tsv", text_a, text_b, submission=f"{name}.tsv")
   splits = {"train": train, "dev": replace(train, file="dev.tsv"), "test": test}
@@ -110,7 +112,7 @@ def _mnli() -> ClassificationTask:
 
 
 def xnli(language: str = "zh") -> ClassificationTask:
-  """Makes XNLI's task in a language. The original has Chinese, "zh"."""
+  """Makes the XNLI task of a language. The original has only "zh", Chinese."""
   language_column = ("language", language)
   dev = Split("xnli.dev.tsv", *_PAIR, "gold_label", language=language_column)
   train = f"multinli/multinli.train.{language}.tsv"
@@ -119,7 +121,7 @@ def xnli(language: str = "zh") -> ClassificationTask:
     {
       "train": Split(train, "premise", "hypo", "label"),
       "dev": dev,
-      # The original does not read this file. The labels are real.
+      # The original does not read this file, which has real labels.
       "test": replace(dev, file="xnli.test.tsv"),
     },
     _NLI_LABELS,
@@ -147,7 +149,7 @@ TASKS = {
     _task("QNLI", "question", "sentence", "label", labels=_ENTAILMENT_LABELS),
     _task("RTE", *_PAIR, "label", labels=_ENTAILMENT_LABELS),
     _task("WNLI", *_PAIR, "label"),
-    # GLUE's diagnostic data, without labels, for a model of MNLI.
+    # A model of MNLI predicts GLUE's diagnostic data, which have no labels.
     ClassificationTask(
       "AX",
       {"test": Split("diagnostic.tsv", *_PAIR, submission="AX.tsv")},
@@ -172,7 +174,7 @@ def find(name: str) -> ClassificationTask:
 
 
 def choose(settings: Settings) -> ClassificationTask:
-  """Chooses the task of --task_name; `with_labels` adds labels of own files."""
+  """Returns the task of --task_name; for tsv, `with_labels` adds the labels."""
   if settings.task_name.lower() == CUSTOM:
     return _custom_task(settings)
   task = find(settings.task_name)
@@ -203,7 +205,7 @@ def check_teacher(teacher: str, task: ClassificationTask) -> None:
 
 
 def _custom_task(settings: Settings):
-  """Task of the files train, dev and test in --data_dir; exports need none."""
+  """Makes the task of the files train, dev and test in --data_dir, if given."""
   folder = settings.data_dir or ""
   if settings.is_regression and settings.multi_label:
     raise UserError(
@@ -244,8 +246,8 @@ def with_labels(
 ) -> ClassificationTask:
   """Returns the task of --task_name; for tsv, labels.choose finds the labels.
 
-  Raises FileNotFoundError if labels.txt and training file are missing,
-  ValueError if the training file is not a table or has a single label.
+  Raises FileNotFoundError without labels.txt and training file, ValueError if
+  the training file is not a table or has a single label.
   """
   task = choose(settings)
   if task.is_regression:
@@ -264,7 +266,7 @@ def with_labels(
       f"{result.source}: the only label is {result[0]!r}: is it the right "
       "--label_column?"
     )
-  # F1 takes the second of two classes for the positive one.
+  # F1 is for two classes; the second class is the positive class.
   metrics = _F1 if len(result) == 2 else task.metrics
   if task.multi_label:
     metrics = ("micro_f1", "macro_f1")
@@ -277,7 +279,7 @@ def read(
   kinds: Collection[str],
   copied_columns: Sequence[str] = (),
 ) -> dict[str, list[TextExample]]:
-  """Reads examples by split; a kind like "dev" includes "dev_mismatched"."""
+  """Returns {split: examples}; the kind "dev" includes "dev_mismatched"."""
   result = {}
   for split, source in task.splits.items():
     kind = split.partition("_")[0]
@@ -285,7 +287,7 @@ def read(
     if kind in kinds and split != kind and not files.exists(path):
       logging.info("%s does not exist and is left out", path)
     elif kind in kinds:
-      has_columns = split in ("test", "test_mismatched")  # AX lacks some
+      has_columns = split in ("test", "test_mismatched")  # AX may lack them
       copied = copied_columns if has_columns else ()
       result[split] = examples.read_examples(task, data_dir, split, copied)
   return result
@@ -294,54 +296,52 @@ def read(
 def _training_labels(task, data_dir):
   split = task.splits["train"]
   path = os.path.join(data_dir, split.file)
-  result, has_several, number, rejected = set(), False, 0, 0
+  texts, sizes, rejected = [], set(), 0
   for row in tables.read_table(path, split.columns, dialect=task.dialect):
-    label = row.values[split.label].strip()
-    where = f"{path}, line {row.line}"
-    if task.multi_label:
-      names = labels.split(label, f"{where}, column {split.label}")
-      result.update(names)
-      has_several |= len(names) > 1
-    elif not label:
-      raise UserError(f"{where}: {split.label} is blank")
-    else:
-      result.add(label)
-    number += 1
-    rejected += row.values.get("answer") in ("reject", "ignore")  # Prodigy's
+    cell = row.values[split.label].strip()
+    where = f"{path}, line {row.line}, column {split.label}"
+    if not cell and not task.multi_label:
+      raise UserError(f"{where} is blank")
+    texts.append(examples.names_in(task, cell, where))
+    sizes.add(len(re.findall(r"\w+", cell)))  # counts repeated labels, too
+    rejected += row.values.get("answer") in ("reject", "ignore")  # by Prodigy
+  result = set().union(*texts)
   if not result:
     raise UserError(f"{path}: every {split.label} is empty: there is no label")
-  doubts = [
-    f"labels: is {name!r} one label?"
-    for name in sorted(result)
-    if re.search("[,;#[]", name)
-  ]
-  if result == {"0", "1"}:
-    doubts = [
-      "labels. If the table has a column for each label: put their names into "
-      "one column"
-    ]
-  if task.multi_label and doubts and not has_several:
-    logging.warning(
-      f"{path}: no text has several labels. {labels.SEPARATOR!r} separates "
-      f"{doubts[0]}"
+  if result <= _BITS and len(sizes) == 1 and sizes != {1}:
+    raise UserError(
+      f"{path}: every {split.label} is a vector of 0 and 1; write the names of "
+      'the labels that a text has, as a|b or ["a", "b"]'
     )
-  joined = [x for x in sorted(result) if {*x.split(labels.SEPARATOR)} & result]
-  joined = [name for name in joined if labels.SEPARATOR in name]
-  if joined and not task.multi_label:
-    text = "%s: %r is one label; --multi_label makes it several"
-    logging.warning(text, path, joined[0])
+  _warn_of_doubts(path, result, task.multi_label, max(map(len, texts)) > 1)
   if rejected:
     logging.warning(
-      f"{path}: {rejected} of {number} rows have 'answer' reject or ignore, "
-      f"but count with their {split.label}: leave them out"
+      f"{path}: {rejected} of {len(texts)} rows have 'answer' reject or "
+      f"ignore, but count with their {split.label}: leave them out"
     )
-  if missing := [x for x in sorted(result) if x.lower() in _MISSING]:
+  if len(texts) >= 20 and 2 * len(result) > len(texts):
     logging.warning(
-      f"{path}: {missing[0]!r} is a label: is it a missing value?"
-    )
-  if number >= 20 and 2 * len(result) > number:
-    logging.warning(
-      f"{path}: {len(result)} labels in {number} rows: is {split.label} the "
-      "right --label_column? For scores, give --is_regression"
+      f"{path}: {len(result)} labels in {len(texts)} rows: is {split.label} "
+      "the right --label_column? For scores, give --is_regression"
     )
   return labels.LabelSet(labels.in_order(result), path)
+
+
+def _warn_of_doubts(path, names, multi_label, has_several):
+  """Warns of labels that may be several labels, or a missing value."""
+  separator = "[,;] *" if multi_label else r"\|"
+  doubts = [x for x in names if ({*re.split(separator, x)} - {x}) & names]
+  text = f"{labels.SEPARATOR!r} separates labels: is %r one label?"
+  if not multi_label:
+    text = "%r is one label; --multi_label makes it several"
+  elif names == {"0", "1"} and not has_several:
+    doubts = names
+    text = "the labels are %r and '1'. If the table has a column for each "
+    text += "label: put their names into one column"
+  elif not has_several:
+    doubts = [name for name in names if re.search("[,;#[]", name)]
+    text = f"no text has several labels. {text}"
+  if doubts:
+    logging.warning(f"%s: {text}", path, min(doubts))
+  for name in filter(_MISSING.fullmatch, sorted(names)):
+    logging.warning(f"{path}: {name!r} is a label: is it a missing value?")

@@ -37,7 +37,7 @@ class TextClassification(TextSignature):
   """TensorFlow graph from texts to labels or scores."""
 
   def from_text(self, model, **texts: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Computes what Answers.decode returns. The texts are [B] strings each.
+    """Computes what Answers.decode returns. Each input is [B] string.
 
     `predicted`, [B, up to L], is padded with "".
     """
@@ -62,7 +62,7 @@ class TextClassification(TextSignature):
 def with_thresholds(
   settings: Settings, named: ClassificationTask
 ) -> ClassificationTask:
-  """Adds the thresholds of the run, or of its checkpoint, or 0.5 to a task."""
+  """Adds thresholds to a task: the run's, its checkpoint's, or 0.5."""
   if not named.multi_label:
     return named
   path = metrics.thresholds_file(settings.output_dir, settings.ensemble)
@@ -96,7 +96,7 @@ class Classification(Task[Settings, RecordDataset]):
     return f"eval_{self.named.metrics[0]}"
 
   def make_model(self, config: BertConfig) -> keras.Model:
-    """Makes a classifier of texts, or of windows with --long_text=windows."""
+    """Makes a classifier, which with --long_text=windows reads windows."""
     named, windows = self.named, text_windows(self.settings)
     combine = models.mean_odds if named.multi_label else models.mean_probs
     combine = models.mean_values if named.is_regression else combine
@@ -134,9 +134,9 @@ class Classification(Task[Settings, RecordDataset]):
     return tuple(weights.tolist())
 
   def convert(self, split: str) -> RecordDataset:
-    """Converts a split to records: dev_mismatched in eval_mismatched.tf_record.
+    """Writes a split's records to train, eval or predict.tf_record.
 
-    Splits without a suffix go to train, eval and predict.tf_record.
+    A suffix stays: dev_mismatched becomes eval_mismatched.tf_record.
     """
     settings, named, rows = self.settings, self.named, self.examples[split]
     kind = split.partition("_")[0]
@@ -154,7 +154,7 @@ class Classification(Task[Settings, RecordDataset]):
     rows = rows[: settings.max_examples]
     filled: Sequence[TextExample | None] = rows
     if settings.on_tpu and kind != "train":
-      # TPUs need batches of a fixed size: padding records fill the last one.
+      # TPUs need batches of a fixed size. Padding records fill the last batch.
       sizes = settings.eval_batch_size, settings.predict_batch_size
       filled = [*rows, *[None] * (-len(rows) % sizes[kind == "test"])]
     layout = (settings.row_length, named.labels, named.multi_label)
@@ -202,7 +202,7 @@ class Classification(Task[Settings, RecordDataset]):
     batch_size = settings.predict_batch_size
     logits = inference.outputs(model, records, batch_size)["logits"]
     metrics.write_predictions(settings.output_dir, named, split, logits, rows)
-    if rows[0].label is not None:  # XNLI
+    if rows[0].label is not None:  # only XNLI's test file has labels
       logging.info("%s", metrics.evaluate(named, logits, rows))
 
   @staticmethod

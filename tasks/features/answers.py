@@ -7,7 +7,7 @@ from tasks.features.lines import split
 
 
 class Answers(answers.Answers):
-  """Answers (serving.answers.Answers) of extract_features.py.
+  """Implements serving.answers.Answers for models of extract_features.py.
 
   A text's vector is the vector of [CLS] if `pooling` is "cls", otherwise the
   mean over all tokens. With `pairs`, a text may be a line of two texts
@@ -33,8 +33,8 @@ class Answers(answers.Answers):
   def decode(self, encoded: Encoded, outputs: list[dict]) -> dict:
     """Returns `sentence`, [L, H], and `token_vectors`, [T, L, H].
 
-    A model that pools or reads windows has values [L, H], and then only
-    `sentence` is returned.
+    If the model pools the tokens or reads windows, its values are [L, H], and
+    the answer has only `sentence`.
     """
     [values] = (output["values"] for output in outputs)
     if values.ndim == 2:

@@ -41,7 +41,7 @@ class Settings(LongText, ServedEncoder):
   output_file: str | None = common(None, "File to write.")
   layers: str = common(
     "-1,-2,-3,-4",
-    "Layers to extract: 0 is the first, -1 the last. Default: four, or fewer.",
+    "Layers to extract: 0 is the first, -1 the last. Default: the last four.",
     dependent=True,
   )
   overwrite: bool = common(False, "Replace --output_file.")
@@ -84,7 +84,7 @@ def layer_indexes(text: str) -> list[int]:
 
 
 def split(text: str) -> tuple[str, str | None]:
-  """Splits a line into one or two texts, at the last separator."""
+  """Splits a line at the last separator; without one, returns (text, None)."""
   first, separator, second = text.strip().rpartition(SEPARATOR)
   return (first, second) if separator else (second, None)
 
@@ -214,8 +214,8 @@ def write_npz(
 
 
 class _Unseekable:
-  """Write-only file without seek, like remote files: np.savez then streams."""
+  """Hides `seek` of a file, so that np.savez writes it as a stream."""
 
   def __init__(self, file: BinaryIO):
     self.write, self.flush = file.write, file.flush
-    self.read = file.read  # NumPy takes objects with `read` for files
+    self.read = file.read  # an object with `read` counts as a file in NumPy

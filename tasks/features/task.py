@@ -14,7 +14,7 @@ from tasks.features.answers import Answers
 from tasks.features.lines import Settings
 from training import inference
 
-# Numbers in a chunk, 256 MiB. Within a chunk, lines are sorted by length.
+# Numbers in a chunk, 256 MiB in float32. A chunk's lines are sorted by length.
 _CHUNK_SIZE = 2**26
 # Characters that Python's str.strip() removes.
 _BLANK = (
@@ -42,7 +42,7 @@ def write(settings: Settings, model, hidden_size: int) -> None:
 
 def _extract(settings: Settings, model, lines, max_tokens, progress):
   """Yields lines with activations; see lines.chunks for `max_tokens`."""
-  # Rows are short, except on a TPU: XLA compiles the model for each length.
+  # A TPU gets only full-length rows: XLA compiles the model for each length.
   length = settings.row_length
   multiple = length if settings.on_tpu else 8
   for chunk in text_lines.chunks(lines, max_tokens):
@@ -84,7 +84,7 @@ class FeatureExtraction(TextSignature):
 
 
 def split(text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-  """Splits lines like lines.split: [B] each, "" for a missing second text."""
+  """Splits lines, [B], as lines.split does; "" stands for no second text."""
   text = tf.strings.regex_replace(text, f"^{_BLANK}+|{_BLANK}+$", "")
   # Split at the last separator. \C is any byte, valid UTF-8 or not.
   first = tf.strings.regex_replace(text, r"^(\C*) \|\|\| \C*$", r"\1")

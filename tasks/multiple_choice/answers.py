@@ -8,7 +8,7 @@ from tasks.multiple_choice.examples import ChoiceRecordBuilder
 
 
 class Answers(answers.Answers):
-  """Answers (serving.answers.Answers) of run_swag.py, for any C."""
+  """Implements serving.answers.Answers for models of run_swag.py, for any C."""
 
   task = "multiple_choice"
 

@@ -48,7 +48,7 @@ def read_examples(
 ) -> list[ChoiceExample]:
   """Reads a .csv, .tsv or .jsonl file.
 
-  The column label may be missing, unless `needs_labels` is true.
+  The column `label` may be missing, unless `needs_labels` is true.
 
   Raises OSError, or ValueError with file, line and remedy.
   """

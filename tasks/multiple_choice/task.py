@@ -1,6 +1,6 @@
 """run_swag.py: data, training, evaluation, predictions, export.
 
-N is the number of examples, C of choices.
+N is the number of examples, C is the number of endings of an example.
 """
 
 import os
@@ -34,7 +34,7 @@ class MultipleChoice(TextSignature):
   def from_text(
     self, model, sent1: tf.Tensor, sent2: tf.Tensor, choices: tf.Tensor
   ) -> dict[str, tf.Tensor]:
-    """Computes Answers.decode for `sent1`, `sent2` [B] and `choices` [B, C]."""
+    """Computes what Answers.decode returns; inputs: [B], [B], [B, C] string."""
     batch, number = tf.unstack(tf.shape(choices))
     starts, ends = tf.repeat(sent2, number), tf.reshape(choices, [-1])
     text_b = tf.strings.join([starts, ends], " ")
@@ -48,7 +48,7 @@ class MultipleChoice(TextSignature):
 
 
 class Swag(Task[Settings, RecordDataset]):
-  """Contexts, each with several endings."""
+  """Chooses the right one of several endings of a text."""
 
   metric = "eval_accuracy"
 

@@ -1,4 +1,4 @@
-"""Finds tags of words, and entities, in texts: W words, T tokens, L tags."""
+"""Tags the words of texts, and finds entities: W words, T tokens, L tags."""
 
 import functools
 import re
@@ -15,16 +15,16 @@ from tasks.ner.examples import BLANK, Sentence
 from tasks.ner.records import TagRecordBuilder
 from tasks.ner.schemes import recognize
 
-# A character for each kind, by category or the category's first letter. "à"
-# stands for all other letters. Printable ASCII stands for itself.
+# _WORD sees a stand-in for each character, by Unicode category or its first
+# letter. "à" stands for all other letters. Printable ASCII stands for itself.
 _KINDS = {"Lu": "À", "N": "٠", "M": "ʰ", "S": "☺", "Sc": "€", "P": "§"}
 _KINDS |= dict.fromkeys("’ʼ", "'") | dict.fromkeys("‐‑–", "-")
 _CLITIC = r"'(?i:s|m|d|re|ve|ll)(?!\w)"
 _PART = r"(?:(?!(?i:n't)(?!\w))[^\W_])+"
 _WORD = re.compile(
   rf"""
-  (?:https?://|www\.)[!#-;=?-~\w]*[\w/]  # an address
-  | [\w.+-]{{1,64}}+@[\w-]+(?:\.\w+)+  # of e-mail
+  (?:https?://|www\.)[!#-;=?-~\w]*[\w/]  # an address on the web
+  | [\w.+-]{{1,64}}+@[\w-]+(?:\.\w+)+  # an e-mail address
   | (?:@|\#(?!\d+\b))\w+ | {_CLITIC} | (?i:n't)(?!\w)  # @ann, #topic, 's
   | (?=\w{{1,7}}\.)(?:  # abbreviations, but not at the end of the text
       (?i:mr|mrs|ms|dr|prof|rev|hon|fr|hr|st|mt|ft|sr|jr|gen|col|capt|lt|sgt|maj
@@ -50,11 +50,11 @@ _WORD = re.compile(
 
 
 class Answers(answers.Answers):
-  """Answers (serving.answers.Answers) of run_ner.py.
+  """Implements serving.answers.Answers for models of run_ner.py.
 
   `split_words` splits a text into words; a list already has the words. A text
-  of more than T tokens becomes several windows. The words around a window's own
-  words are its context; they come from the text alone.
+  of more than T tokens becomes several windows. A window tags some words of the
+  text; the neighboring words in the text are the window's context.
   """
 
   task = "ner"
@@ -71,7 +71,7 @@ class Answers(answers.Answers):
 
   def encode(self, texts: Texts) -> Encoded:
     text, spans = split_words(texts["tokens"])
-    # Files of characters have BLANK for a blank.
+    # Training files with a character a line write a blank as BLANK.
     named = [text[start:end].strip() or BLANK for start, end in spans]
     sentences = [Sentence(named, None)] if named else []
     rows, windows = [], []
@@ -81,10 +81,10 @@ class Answers(answers.Answers):
     return Encoded(rows, (text, spans, windows))
 
   def decode(self, encoded: Encoded, outputs: list[dict]) -> dict:
-    """Returns words with their tags, positions and probabilities; entities."""
+    """Returns entities, and words with tags, positions and probabilities."""
     text, spans, windows = encoded.context
     labels = self.config.labels or ()
-    logits = [np.zeros([0, len(labels)], np.float32)]  # of an empty text
+    logits = [np.zeros([0, len(labels)], np.float32)]  # for an empty text
     for output, window in zip(outputs, windows, strict=True):
       logits.append(output["logits"][window.positions])
     return self.decode_words(text, spans, np.concatenate(logits))
@@ -92,7 +92,7 @@ class Answers(answers.Answers):
   def decode_words(
     self, text: str, spans: Sequence[tuple[int, int]], logits: np.ndarray
   ) -> dict:
-    """Answers for the words at `spans` of a text, by their `logits` [W, L]."""
+    """Makes an answer for the words at `spans`, whose logits are [W, L]."""
     labels = self.config.labels or ()
     probs = softmax(logits)
     tags = [labels[i] for i in logits.argmax(-1)]
@@ -121,9 +121,9 @@ class Answers(answers.Answers):
 def split_words(text: str | Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
   """Returns a text and the [begin, end) of each word, split as in CoNLL files.
 
-  Files such as CoNLL-2003's have larger words than BERT (German-born, U.S.,
-  Mr., 3.5) and separate clitics (IBM 's, do n't). A list of words is joined by
-  blanks.
+  In files such as CoNLL-2003's, a word may be larger than BERT's (German-born,
+  U.S., Mr., 3.5), and clitics are words (IBM 's, do n't). A list of words is
+  joined by blanks.
   """
   if not isinstance(text, str):
     starts = accumulate((len(word) + 1 for word in text), initial=0)

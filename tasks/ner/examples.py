@@ -1,8 +1,8 @@
 """Sentences with tags, from columns (CoNLL) or JSON lines.
 
 A blank line ends a sentence. A line with a tab is split at tabs, any other line
-at blanks. KLUE's files have a line for each character, and BLANK for a blank. A
-line with "#" is a comment, unless columns and tag are as in the other lines.
+at blanks. KLUE's files have one character a line, and BLANK for a blank. A line
+that begins with "#" is a comment, unless it looks like a word with a tag.
 """
 
 import json
@@ -21,9 +21,9 @@ from storage import UserError, number_of, setting, textfiles
 from tasks.ner.schemes import Scheme, recognize
 
 DOCUMENT_START = "-DOCSTART-"
-# The first words of a document in CoNLL, OntoNotes and Universal Dependencies.
+# Beginnings of the lines between documents, in CoNLL, OntoNotes and CoNLL-U.
 _STARTS = (DOCUMENT_START, "#begin document", "#end document", "# newdoc")
-BLANK = "\u2581"  # as in SentencePiece
+BLANK = "\u2581"  # stands for a blank, as in SentencePiece
 _ID = re.compile(r"\d+[-.]\d+")  # CoNLL-U: 2-3 is a range, 2.1 an empty node
 # A tag in CoNLL-U's last column, such as NER=B-PER|SpaceAfter=No.
 _NAMED = re.compile(r"(?:.*\|)?\w+=(O|[BIESMLUW]-[^|]+)(?:\|.*)?")
@@ -32,7 +32,7 @@ _HEADER = (
   re.compile(r"(?i)(word|token|text|form|wort|id)s?"),
   re.compile(r"(?i)((ner|pos|bio|iob)[ _-]?)?(tag|label)s?|ner|pos|entity"),
 )
-_BRACKETS = re.compile(r"(\([^()*]+)?\*?\)?")  # CoNLL-2012 has (PER* *) *
+_BRACKETS = re.compile(r"(\([^()*]+)?\*?\)?")  # CoNLL-2012 writes (PER* *) *
 _SPANS = re.compile(r"T\d+\t\S+ \d+ \d+|\d+\|t\|")  # of brat, PubTator
 _LONG = 200  # words; a longer sentence is perhaps several
 # Keys of JSON lines, for words and tags.
@@ -48,14 +48,14 @@ _log_once, _warn_once = map(cache, (logging.info, logging.warning))
 
 
 class Sentence(NamedTuple):
-  """Words of a sentence with tags."""
+  """Words of a sentence, and their tags."""
 
   words: list[str]
-  tags: list[str] | None  # None if the file has none
-  document: int = 0  # number, from 0
-  line: int = 1  # line of the first word, from 1; each word has the next line
+  tags: list[str] | None  # None if the file has no tags
+  document: int = 0  # number of the document, from 0
+  line: int = 1  # line of the first word, from 1; the other words follow
   is_line: bool = False  # all words are on one line
-  scheme: Scheme | None = None  # scheme of the file, if tags were converted
+  scheme: Scheme | None = None  # the file's scheme, if tags were converted
   left_out: Collection[int] = ()  # lines of the file that are not words
 
   @property
@@ -71,7 +71,7 @@ def read_sentences(
 ) -> list[Sentence]:
   """Reads the sentences of a file. If `tag_column` is None, reads no tags.
 
-  Raises OSError, or ValueError with file and line for another layout.
+  Raises OSError, or for a file in another layout ValueError with file and line.
   """
   columns = tuple(c for c in (word_column, tag_column) if c is not None)
   is_json = path.removesuffix(".gz").endswith((".json", ".jsonl"))
@@ -112,7 +112,7 @@ def _read_json(path, columns) -> Iterator[Sentence]:
 
 
 def _texts(values, keys, where) -> list[str]:
-  """Value of the first of the keys whose value is a list of texts."""
+  """Returns the first list of texts among the values of `keys`."""
   for key in keys:
     value = values.get(key)
     if isinstance(value, list) and all(isinstance(t, str) and t for t in value):
@@ -191,7 +191,7 @@ def _from_brackets(tags) -> list[str]:
 
 
 def _header(path, rows, columns) -> set[int]:
-  """Number of the line of a header such as "word tag", if any, in a set."""
+  """Returns {line number} of a header such as "word tag", or an empty set."""
   for number, cells in rows[:1]:
     names = [cells[c] for c in columns if -len(cells) <= c < len(cells)]
     is_header = len(names) == 2 and all(map(re.fullmatch, _HEADER, names))
@@ -203,7 +203,7 @@ def _header(path, rows, columns) -> set[int]:
 
 
 def _ids(path, rows) -> set[int]:
-  """Numbers of lines that CoNLL-U has for ranges and empty nodes, not words."""
+  """Line numbers of CoNLL-U's ranges and empty nodes, which are no words."""
   ids = {cells[0] for _, cells in rows}
   others = {one for one in ids if not one.isdigit()}
   if "1" not in ids or not others or not all(map(_ID.fullmatch, others)):
@@ -220,7 +220,7 @@ def _parse(line: str) -> tuple[str, list[str]]:
     return "start", []
   if not (stripped := line.rstrip(" \t")):
     return "blank", []
-  # Only U+0020 separates columns: other blanks are words in texts of the web.
+  # Only U+0020 separates columns: in texts of the web, other blanks are words.
   cells = [cell for cell in stripped.split(" ") if cell]
   if "\t" in stripped:
     cells = [cell.strip(" ") for cell in stripped.split("\t")]
@@ -230,7 +230,7 @@ def _parse(line: str) -> tuple[str, list[str]]:
 
 
 def _is_row(cells, widths, tags, column) -> bool:
-  """Tells words such as # and #topic from comments, by the other rows."""
+  """True if a line such as "#topic O" is a word, not a comment."""
   is_name = " " not in cells[0] and cells[0].strip("#")
   tag = "".join(cells[column:][:1])
   is_tag = tag in tags or tag == cells[0] or bool(recognize({tag}).name)
@@ -286,7 +286,7 @@ def _check_columns(path, rows, columns, tags) -> None:
 
 
 def _pick(path, number, cells, columns) -> list[str]:
-  """Picks the word, and the tag if `columns` has two columns, from a line."""
+  """Returns a line's word, and its tag if `columns` has two numbers."""
   width = len(cells)
   start = f"{path}, line {number}: {number_of(width, 'column')}, so that"
   if not all(-width <= column < width for column in columns):

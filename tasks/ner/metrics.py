@@ -25,7 +25,7 @@ from tasks.ner.tagging import find_scheme
 
 
 class Score(NamedTuple):
-  """Numbers of entities, and ratios of them; a ratio to 0 entities is 0."""
+  """Numbers of entities; precision, recall and F1, 0 without entities."""
 
   labels: int
   predicted: int
@@ -51,9 +51,9 @@ class Scores:
 
   overall: Score
   by_type: dict[str, Score]
-  words: int  # number
+  words: int  # number of words
   accuracy: float  # fraction of words with the correct tag, "O" included
-  of_entities: bool  # the scores count entities, otherwise single words
+  of_entities: bool  # True: the scores count entities; False: single words
 
 
 def evaluate(
@@ -61,7 +61,7 @@ def evaluate(
   predicted: Sequence[Sequence[str]],
   scheme: Scheme,
 ) -> Scores:
-  """Scores predicted tags of sentences, by entities or by single words."""
+  """Scores predicted tags: counts entities, or words if tags have no scheme."""
   find = scheme.entities
   labelled: Counter[str] = Counter()  # numbers by type
   answered: Counter[str] = Counter()
@@ -87,7 +87,7 @@ def evaluate(
 
 
 def report(scores: Scores) -> str:
-  """Scores in percent in the layout of conlleval."""
+  """Formats scores, in percent, in the layout of conlleval."""
 
   def percent(score):
     ratios = f"precision: {score.precision:7.2%}; recall: {score.recall:7.2%}"
@@ -114,7 +114,7 @@ def label_ids(tags: Sequence[str], sentences: Sequence[Sentence]) -> np.ndarray:
 
 
 def results(scores: Scores, losses: np.ndarray) -> dict[str, float]:
-  """Values of eval_results.txt; losses are [W]."""
+  """Computes the values of eval_results.txt; losses are [W]."""
   result = {"eval_loss": losses.mean(), "eval_accuracy": scores.accuracy}
   if scores.of_entities:
     for name in ("precision", "recall", "f1"):
@@ -127,8 +127,8 @@ def in_learned_scheme(
 ) -> Sequence[Sentence]:
   """Converts tags of sentences to the scheme of the predictions: IOB1 or BIO.
 
-  Labels of a model do not tell these two schemes apart. The predicted tags of
-  correct entities show which one the model has learned.
+  Both schemes have the same set of tags, so labels.txt does not show which one
+  the model has learned. The predicted tags of correct entities show it.
   """
   known = [s.tags for s in sentences if s.tags and not s.scheme]
   if not known or recognize(tags).name != "BIO":
@@ -173,7 +173,7 @@ def write_predictions(
 ) -> None:
   """Writes <split>_predictions.tsv and <split>_predictions.conll.
 
-  The latter has tags in the scheme of the file that was read.
+  The .conll file has tags in the scheme of the file that was read.
   """
   predicted = [tags[i] for i in np.argmax(logits, axis=-1)]
   path = os.path.join(output_dir, f"{split}_predictions")
@@ -219,6 +219,6 @@ def write_conll(
 def group_by_sentence(
   values: Sequence, sentences: Sequence[Sentence]
 ) -> list[Sequence]:
-  """Splits a sequence with a value for each word into parts by sentence."""
+  """Splits a list of values, one for each word, into a list per sentence."""
   ends = [0, *accumulate(len(sentence.words) for sentence in sentences)]
   return [values[begin:end] for begin, end in pairwise(ends)]

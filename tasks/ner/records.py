@@ -1,8 +1,8 @@
-"""Sentences with tags -> records and their windows of words.
+"""Turns sentences with tags into records, each with a TagWindow.
 
 A record has a sentence, or a part of a long sentence. Document context adds the
-neighboring sentences (section 5.3 of the paper). The first piece of a word has
-the tag as label. Other tokens have the label -1, which losses ignore.
+neighboring sentences (section 5.3 of the paper). The label of a word's first
+piece is the word's tag. Other tokens have the label -1, which losses ignore.
 """
 
 import math
@@ -20,7 +20,7 @@ IGNORED = -1
 
 
 class TagWindow(NamedTuple):
-  """Words that have labels in a record."""
+  """The words of a sentence that have labels in one record."""
 
   word: int  # index of the first word in the sentence
   positions: list[int]  # position of each word's first piece in the record
@@ -29,10 +29,10 @@ class TagWindow(NamedTuple):
 class TagRecordBuilder(RowEncoder):
   """Makes records and windows of sentences, in the order of the words.
 
-  Every word is tagged in exactly one window. Other words of the sentence fill
-  the rest of a record; with `document_context`, other sentences of the document
-  do so, too. A word without tokens becomes [UNK]. `lengths` counts sentences by
-  number of tokens.
+  Every word is tagged in exactly one window. Neighboring words of the sentence
+  fill the remaining tokens of a record, and with `document_context` neighboring
+  words of the document. A word without tokens becomes [UNK]. `lengths` counts
+  sentences by number of tokens.
   """
 
   def __init__(
@@ -68,13 +68,13 @@ class TagRecordBuilder(RowEncoder):
   def windows(
     self, sentences: Sequence[Sentence]
   ) -> Iterator[tuple[list[int], list[str] | None, TagWindow]]:
-    """Yields ids, tags and window of each record of a document's sentences."""
+    """Yields token ids, tags and window of each record of a document."""
     words = [
       self.token_ids(word)[: self._max_pieces] or [self._unknown]
       for sentence in sentences
       for word in sentence.words
     ]
-    starts = [0, *accumulate(map(len, words))]  # the last is the end
+    starts = [0, *accumulate(map(len, words))]  # of words; then the text's end
     text = [piece for word in words for piece in word]
     first = 0
     for sentence in sentences:
@@ -98,7 +98,7 @@ class TagRecordBuilder(RowEncoder):
 def split_long(
   lengths: Sequence[int], max_pieces: int
 ) -> list[tuple[int, int]]:
-  """Splits words into parts of similar length: [begin, end) of each part."""
+  """Splits words into parts, [begin, end), with similar numbers of pieces."""
   total = sum(lengths)
   target = math.ceil(total / math.ceil(total / max_pieces))
   parts = []

@@ -1,8 +1,8 @@
 """Tag schemes: how the tags of words mark entities.
 
-A tag has a letter (first, inner, last or only word of an entity) and a type:
-"B-PER", "PER-B", "B" without a type. Types alone (IO) have no letters. In a
-file without "O" every word has a tag of its own, such as a part of speech.
+A tag has a letter (for the first, inner, last or only word of an entity) and a
+type: "B-PER" or "PER-B". "B" has no type. A tag of the scheme IO is a type
+alone. In a file without "O", each tag describes one word, as "NOUN" does.
 """
 
 import re
@@ -25,7 +25,7 @@ PATTERNS = {
 }
 _OUTSIDES = (OUTSIDE, "o", "-", "_", "0", "OUT", "NONE", "None", "none")
 _OUTSIDES += ("OUTSIDE", "OTHER", "Other", "other")
-# Tags of grammar, among which "_" and "-" may be tags, too.
+# Tags of grammar. In a file with such tags, "_" and "-" do not mean "outside".
 _GRAMMAR = re.compile(r"[=|]|^[^\w-]$|^(NOUN|VERB|NN|VB|PUNCT|noun|verb|n|v)$")
 # How tags are written: the separator of letter and type ("" if tags have no
 # types), True if the letter is a suffix, True if the letter is in lower case.
@@ -53,7 +53,7 @@ class Scheme(NamedTuple):
   layout: Layout | None = USUAL
   parts: Mapping[str, tuple[str, str]] = {}
   outside: str = OUTSIDE
-  others: Collection[str] = ()  # tags in no layout
+  others: Collection[str] = ()  # tags that fit no layout
 
   def __str__(self) -> str:
     if not self.layout:
@@ -128,7 +128,7 @@ def recognize(tags: Collection[str]) -> Scheme:
     outsides = [OUTSIDE, "OUT", "NONE"]
     if not any(map(_GRAMMAR.search, tags)):
       outsides += "_", "-"
-    if not all(map(str.isdigit, tags)):  # else the tags may be ids
+    if not all(map(str.isdigit, tags)):  # numbers alone may be ids of tags
       outsides.append("0")
     outside = next(filter(tags.__contains__, outsides), "")
     parts = {outside or OUTSIDE: (OUTSIDE, "")}
@@ -140,7 +140,7 @@ def recognize(tags: Collection[str]) -> Scheme:
     *_, only = pattern = PATTERNS[name]
     return len(letters & {*pattern}), only in letters, -len({*pattern})
 
-  name = max(PATTERNS, key=fit)  # of equally good ones, the first
+  name = max(PATTERNS, key=fit)  # the first of several with the best fit
   outsides = [tag for tag in _OUTSIDES if tag in tags] or [OUTSIDE]
   parts |= dict.fromkeys(outsides, (OUTSIDE, ""))
   return Scheme(name, layouts[0], parts, outsides[0], left - parts.keys())
@@ -149,8 +149,8 @@ def recognize(tags: Collection[str]) -> Scheme:
 def is_doubtful(scheme: Scheme, tags: Collection[str]) -> bool:
   """True if tags without a layout look like an unknown scheme.
 
-  Such tags differ only at the start, as BEGIN-PER and INSIDE-PER do, or BPER
-  and IPER. If all tags are numbers, they may be ids of tags.
+  Tags of such a scheme differ only at the start: BEGIN-PER and INSIDE-PER, or
+  BPER and IPER. Numbers alone are doubtful, too, because they may be ids.
   """
   types = {tag for tag in tags if tag.upper() not in _OUTSIDES}
   if scheme.layout or not types:
@@ -168,9 +168,9 @@ def is_doubtful(scheme: Scheme, tags: Collection[str]) -> bool:
 def _main_layout(
   tags: Collection[str], kinds: Collection[str]
 ) -> tuple[Layout, Parts] | None:
-  """Finds the layout of most tags, and the parts of these tags, or None.
+  """Finds the layout of most tags, and the parts of its tags; or None.
 
-  `kinds` are types that other layouts have shown.
+  `kinds` are the types of tags in other layouts of the file.
   """
   by_layout: dict[Layout, Parts] = defaultdict(dict)
   for tag in tags:
@@ -194,7 +194,7 @@ def _main_layout(
     if not layout[0]:
       is_likely = parts.keys() == tags and (has_begin or letters == {"I"})
     if is_likely or is_usual:
-      # In B-Hep-B, I-Hep-B the prefix gives one type, the suffix two.
+      # In B-Hep-B, I-Hep-B the letter is the prefix, which leaves fewer types.
       rank = len(parts), has_begin, -len(types), is_usual, not layout[1]
       ranks.append((*rank, layout))
   layout = max(ranks)[-1] if ranks else None

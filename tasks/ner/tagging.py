@@ -1,4 +1,4 @@
-"""Settings of run_ner.py: tags of files, a model's tags, and conversions."""
+"""Settings of run_ner.py; reads, checks and converts the tags of files."""
 
 import re
 from collections.abc import Collection, Iterable, Sequence
@@ -16,7 +16,7 @@ from tasks.ner import examples, schemes
 from tasks.ner.examples import Columns, Sentence
 from tasks.ner.schemes import PATTERNS, Scheme, recognize
 
-TARGETS = ("BIO", "BIOES")  # of --tag_scheme
+TARGETS = ("BIO", "BIOES")  # choices of --tag_scheme
 _REMEDY = "--tag_scheme=BIO, or BIOES, converts all files; train with it, too"
 
 
@@ -52,11 +52,11 @@ class Settings(EvaluatedFineTuning, Packing):
 def tag_set(
   sentences: Iterable[Sentence], letters: Iterable[str] = ()
 ) -> tuple[str, ...]:
-  """Lists a model's tags: "O", then the others by type and letter.
+  """Lists a model's tags: "O", then all other tags, by type and letter.
 
-  Every type gets `letters` and the letters of all types. So B-PER, I-PER and
-  B-LOC in the sentences make I-LOC a tag, too. Tags of single words have no
-  "O".
+  Every type gets all `letters`, and all letters that any type has. So B-PER,
+  I-PER and B-LOC in the sentences make I-LOC a tag, too. Tags of single words
+  have no "O".
   """
   tags = _used(sentences)
   scheme = recognize(tags)
@@ -79,7 +79,7 @@ def _used(sentences) -> set[str]:
 def find_tags(
   train_file: str, columns: Columns, tag_scheme: str | None = None
 ) -> labels.LabelSet:
-  """Lists a training file's tags by `tag_set`; ValueError for a single tag."""
+  """Lists a training file's tags (`tag_set`); ValueError for a single tag."""
   sentences = examples.read_sentences(train_file, *columns)
   words = {word for sentence in sentences for word in sentence.words}
   if schemes.OUTSIDE in words and words <= recognize(words).parts.keys():
@@ -111,7 +111,7 @@ def read_tagged(
   needs_tags: bool,
   tag_scheme: str | None = None,
 ) -> list[Sentence]:
-  """Reads sentences, with tags if the model knows every tag.
+  """Reads sentences; they have tags only if the model knows every tag.
 
   Converts the tags to `tag_scheme`, if given. Raises OSError, or ValueError for
   another layout. With `needs_tags`, tags that are missing or unknown raise
@@ -154,7 +154,7 @@ def read_tagged(
 
 
 def _first_line(sentences, tags: Collection[str]) -> str:
-  """First line that has one of the tags, as in "line 7: 'B-X'"; else ""."""
+  """Names the first line with one of the tags: "line 7: 'B-X'"; or ""."""
   for sentence in sentences if tags else ():
     for line, tag in zip(sentence.lines, sentence.tags or (), strict=True):
       if tag in tags:
@@ -167,7 +167,7 @@ def find_scheme(
 ) -> Scheme:
   """Finds the scheme of a file's tags.
 
-  If the tags `known` include all of them, `known` gives the layout.
+  If `known`, a model's tags, include all of them, the layout is the model's.
   """
   used = _used(sentences)
   scheme = recognize(known if used <= {*known} else used)
@@ -182,7 +182,7 @@ def find_scheme(
 def misfits(
   sentences: Sequence[Sentence], scheme: Scheme, other: Scheme
 ) -> list[str]:
-  """Lists, for messages, tags that the scheme `other` would write otherwise."""
+  """Lists, for messages, tags that the scheme `other` writes differently."""
   return [
     f"line {line}: {tag!r}, where {other} has {expected!r}"
     for s in sentences
@@ -202,7 +202,7 @@ def _check_scheme(path, sentences, scheme, tags) -> None:
   own, model = recognize(used), recognize(tags)
   if own[:2] == model[:2] or not own.name or not model.name:
     return
-  # BIO and IOB1 mark the same entities.
+  # Evaluations convert between BIO and IOB1: metrics.in_learned_scheme.
   is_alike = {own.name, model.name} == {"BIO", "IOB1"} and used <= {*tags}
   if not is_alike and (odd := misfits(sentences, scheme, model)):
     raise UserError(

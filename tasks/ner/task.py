@@ -1,4 +1,4 @@
-"""Settings of run_ner.py -> data, evaluation, predictions, export."""
+"""run_ner.py: data, evaluation, predictions, export."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ from training import inference
 
 @dataclass(frozen=True)
 class TagRecords(RecordDataset):
-  """Records of windows, the windows (`rows`), and their sentences."""
+  """Records, a TagWindow for each (`rows`), and the sentences behind them."""
 
   token_fields = (*TOKENS, "label_ids")
 
@@ -42,7 +42,7 @@ class Ner(Task[Settings, TagRecords]):
   """Tags the words of sentences; `labels` are the tags."""
 
   unit = "records"
-  has_table = True  # of words, eval_predictions.tsv
+  has_table = True  # eval_predictions.tsv, with a row for each word
 
   @property
   def metric(self) -> str:
@@ -82,7 +82,7 @@ class Ner(Task[Settings, TagRecords]):
     windows: list[TagWindow] = []
 
     def rows():
-      """Yields rows for the file, and keeps each row's window."""
+      """Yields rows for the file; appends each row's window to `windows`."""
       for row, window in build(sentences):
         progress.add(window.word == 0)
         windows.append(window)
@@ -116,7 +116,7 @@ class Ner(Task[Settings, TagRecords]):
   def _judged(self, sentences, logits):
     """Yields the sentences with their tags and the model's answers.
 
-    `logits` has the logits of all words.
+    `logits`: [words of all sentences, tags].
     """
     settings = self.settings
     texts = TextConfig(settings.tokenizer, settings.max_seq_length, self.labels)
@@ -170,7 +170,7 @@ served_model = Ner.served_model
 def word_logits(
   model: keras.Model, dataset: TagRecords, batch_size: int
 ) -> np.ndarray:
-  """The model's logits for the words of a file, [words, tags]."""
+  """Computes the logits of the words of a file: [words, tags]."""
   outputs = inference.outputs(model, dataset, batch_size)
   return first_piece_values(outputs["logits"], dataset.rows)
 

@@ -1,6 +1,6 @@
 """Predicts the tokens that [MASK] hides, and whether a second text comes next.
 
-Legend: T tokens, M masks, V vocabulary, K tokens for a mask.
+Legend: T tokens, M masks, V vocabulary ids, K predicted tokens for a mask.
 """
 
 import numpy as np
@@ -22,7 +22,7 @@ class _Encoder(RowEncoder):
 
 
 class Answers(answers.Answers):
-  """Answers (serving.answers.Answers) of run_pretraining.py.
+  """Implements serving.answers.Answers for models of run_pretraining.py.
 
   Texts are truncated to T tokens. `mask` is the id of [MASK], `vocab_ids` are
   all ids of the vocabulary. Raises ValueError if a special token is missing.
@@ -48,7 +48,7 @@ class Answers(answers.Answers):
     pair = texts.get("text_pair")
     ids, segments, _ = self._encoder.encode(texts["text"], pair, bool(pair))
     masks = [i for i, token in enumerate(ids) if token == self.mask]
-    # The model needs at least one position.
+    # The model needs at least one position, also for a text without [MASK].
     row = answers.row(ids, segments, masked_lm_positions=masks or [0])
     return Encoded([row], (len(masks), bool(pair)))
 

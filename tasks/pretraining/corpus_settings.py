@@ -93,7 +93,7 @@ class RecordSettings(Corpus, Vocabulary, Masks):
   deduplicate: bool = flag(False, "Drop copies of earlier documents.")
 
   def instance_config(self) -> InstanceConfig:
-    """Contents of the records; ValueError for contradicting flags."""
+    """Makes the InstanceConfig; ValueError if flags contradict each other."""
     words: Masking | None = self.masks()
     dupe_factor = self.dupe_factor
     if self.masking == "dynamic":

@@ -102,7 +102,10 @@ class Settings(Packing, Evaluation, Masks, Sampling):
 
 
 def check_flags(settings: Settings) -> None:
-  """Checks all flags and records; raises ValueError or OSError."""
+  """Checks all flags, and each file's first record.
+
+  Raises ValueError or OSError.
+  """
   checks.check_training(settings)
   inputs: list[list[str]] = []
   if settings.do_train or settings.do_eval:
@@ -143,10 +146,10 @@ def find_schema(
 ) -> Schema:
   """Finds the schema of pre-training files from each file's first record.
 
-  Reads the first intact record, if corrupt ones are allowed. Raises ValueError
-  if a file has other records, lengths or ids than the settings allow, or if
-  only some files are masked. Unmasked files need a vocabulary with the files'
-  ids of [CLS] and [SEP].
+  If corrupt records are allowed, reads the first intact record. Raises
+  ValueError if a file has other records, lengths or ids than the settings
+  allow, or if only some files are masked. Unmasked files need a vocabulary that
+  gives [CLS] and [SEP] the ids in the files.
   """
   tokenizer = settings.tokenizer if settings.vocab_file else None
   # Builders write empty files if there are fewer instances than files.
@@ -196,10 +199,10 @@ def check_vocabularies(
 ) -> None:
   """Raises ValueError if records have the ids of another vocabulary.
 
-  An index of a record file has the fingerprint of the file's vocabulary. Files
+  The index of a record file has the fingerprint of the file's vocabulary. Files
   without a fingerprint pass. `checks.check_run` has checked --vocab_file.
   """
-  owners: dict[str, str] = {}  # of the different fingerprints
+  owners: dict[str, str] = {}  # by fingerprint: the first file that has it
   for path in paths:
     if mark := record_scan.vocabulary(path):
       owners.setdefault(mark, path)
@@ -242,7 +245,7 @@ def check_objective(settings: Settings) -> None:
 
 
 def sampling_weights(settings: Settings) -> list[float] | None:
-  """Weight of each pattern of --input_file, None without --sampling_weights.
+  """Weights of the patterns of --input_file; None without --sampling_weights.
 
   Raises ValueError for invalid weights, or a wrong number of weights.
   """

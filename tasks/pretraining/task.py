@@ -1,7 +1,7 @@
 """run_pretraining.py: training, data, evaluation, export.
 
-Legend: B texts, M largest number of masks, T tokens, V vocabulary, K tokens for
-a mask. Ragged dimensions are in parentheses.
+Legend: B texts, M largest number of masks in a text, T tokens, V vocabulary
+ids, K predicted tokens for a mask. Ragged dimensions are in parentheses.
 """
 
 from dataclasses import replace
@@ -31,7 +31,7 @@ from training import step as steps
 
 
 def pretrain(settings: Settings) -> None:
-  """Trains, evaluates and exports, whichever the settings ask for."""
+  """Trains, evaluates and exports, as far as the settings ask."""
   run = Run(settings, model_files.config(settings))
   settings = run.settings
   if settings.do_train or settings.do_eval:
@@ -106,7 +106,7 @@ def _records(
   if settings.objective in SIDES:
     reader = None if settings.special_tokens else tokenizer
     causal_targets = CausalTargets(settings.objective, reader)
-  # The program has already checked all files. One file is enough here.
+  # The program has already checked all files, so one file gives the schema.
   path = next(filter(files.size, paths), paths[0])
   return PretrainingInput(
     paths,
@@ -126,7 +126,7 @@ def _records(
 
 
 def _weighted_sources(settings: Settings):
-  """Files and weight of each pattern of --input_file."""
+  """Makes a Source, files and weight, for each pattern of --input_file."""
   groups = [files.expand(pattern) for pattern in settings.patterns]
   weights = pretraining_settings.sampling_weights(settings)
   if not weights:  # by size: records have nearly the same number of bytes
@@ -202,7 +202,7 @@ class FillMask(TextSignature):
 
 
 def served_model(settings: Settings) -> ServedModel:
-  """Makes Answers, and the untrained model with the heads of the checkpoint."""
+  """Makes Answers, and an untrained model with the heads of the checkpoint."""
   pretraining_settings.check_export(settings)
   kinds = checkpoint_files.kinds_at(checks.checkpoint(settings))
   config = TextConfig(settings.tokenizer, settings.max_seq_length)

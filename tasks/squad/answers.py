@@ -18,7 +18,7 @@ _PLURALS = ("answers", "scores", "probabilities", "starts", "ends")
 
 
 class Answers(answers.Answers):
-  """Answers (serving.answers.Answers) of run_squad.py.
+  """Implements serving.answers.Answers for models of run_squad.py.
 
   `windows` and `decoding` are fields of a WindowConfig and a DecodingConfig.
   Without `dynamic_padding`, windows are padded to full length. Positions of
@@ -62,11 +62,10 @@ class Answers(answers.Answers):
 
     `score` is start logit plus end logit, `probability` the softmax over the n
     best. `start` and `end` count characters, -1 if the answer is not in the
-    context. If there is no candidate text, version 1.1 answers "empty" with
-    score 0, and version 2 answers "". `null_odds` is the score of "" minus the
-    score of the best text. Version 2 also answers "" if `null_odds` exceeds the
-    threshold. `best_answer` etc. always describe the best text. With
-    `export_top_k`, `answers` etc. list the n best.
+    context. Without a candidate text, the answer is "empty" with score 0, or ""
+    for SQuAD 2.0. `null_odds` is the score of "" minus the score of the best
+    other text. If it exceeds the threshold, the answer is "". `best_answer`
+    etc. describe the best other text, `answers` etc. the `export_top_k` best.
     """
     example, windows, words = encoded.context
     answer_text = decoding.AnswerText(self.config.tokenizer)
@@ -105,13 +104,14 @@ def position(
 ) -> tuple[int, int]:
   """Start and end of a text in the context; -1 and -1 without `words`.
 
-  `words`: first and last word of the text. `spans`: matches of all words.
+  `words`: indices of the text's first and last word. `spans`: matches of the
+  context's words.
   """
   if words is None:
     return -1, -1
   spanned = spans[words[0] : words[1] + 1]
   joined = " ".join(word[0] for word in spanned)
-  # Words are joined by one blank, which gets the index of the word's end.
+  # In `joined`, the blank after a word gets the index of the word's end.
   index = [i for word in spanned for i in range(word.start(), word.end() + 1)]
   begin = joined.find(text)
   return index[begin], index[begin + len(text) - 1] + 1

@@ -21,7 +21,7 @@ from storage import UserError
 from tasks.squad.examples import SquadExample
 from tasks.squad.records import Window
 
-# Null odds if there is no candidate text: above any threshold.
+# Null odds of a question without a candidate text: above any threshold.
 NO_ANSWER_ODDS = 1_000_000.0
 # Least probability of a text in an ensemble, because log(0) is undefined.
 LEAST_PROBABILITY = 1e-300
@@ -36,9 +36,9 @@ class DecodingConfig:
   n_best_size: int = 20  # starts, ends and texts to choose from
   max_answer_length: int = 30  # in tokens
   version_2_with_negative: bool = False  # a question may have no answer
-  # The prediction is "no answer" if the null odds are greater.
+  # The prediction is "no answer" if the null odds exceed this.
   null_score_diff_threshold: float = 0.0
-  export_top_k: int = 0  # number of the n best answers in an export's outputs
+  export_top_k: int = 0  # number of best answers that an export lists
 
   def __post_init__(self):
     if self.export_top_k > self.n_best_size:
@@ -50,14 +50,14 @@ class DecodingConfig:
 
 @dataclass
 class Predictions:
-  """Predictions by question id; only version 2 has `null_odds` and `texts`."""
+  """Predictions by question id; only SQuAD 2.0 has `null_odds` and `texts`."""
 
   answers: dict[str, str] = field(default_factory=dict)  # "" for no answer
-  # Entries of nbest_predictions.json: at most K, and K + 1 in version 2.
+  # Entries of nbest_predictions.json: at most K, in SQuAD 2.0 at most K + 1.
   nbest: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
   # Score of "no answer" minus the score of the best text.
   null_odds: dict[str, float] = field(default_factory=dict)
-  # The best text, whatever the threshold.
+  # The best text other than "", even if the prediction is "no answer".
   texts: dict[str, str] = field(default_factory=dict)
   # First and last word of each text in `nbest`; None for a text without words.
   words: dict[str, list[tuple[int, int] | None]] = field(default_factory=dict)
@@ -73,10 +73,10 @@ def decode(
   """Predicts an answer to each question.
 
   A question has no candidate text if the paragraph has no token, or if the best
-  spans are not allowed. Version 1.1 then answers "empty", as the original does.
-  In version 2, where the original fails, the answer is "" with NO_ANSWER_ODDS.
-  In an ensemble, a text has the mean of the models' probabilities, and the
-  mean's logarithm as score.
+  spans are not allowed. Then the answer is "empty" for SQuAD 1.1, as in the
+  original; for SQuAD 2.0, where the original fails, "" with NO_ANSWER_ODDS. An
+  ensemble gives a text the mean of the models' probabilities, and its logarithm
+  as score.
 
   Raises ValueError unless windows are in the order of the examples, and
   `logits` in the order of the windows.
@@ -88,7 +88,7 @@ def decode(
   for index, example in enumerate(examples):
     group = by_example.get(index, ())
     parts = [window for window, _ in group]
-    # [2, T] for each model; in float64 sums equal the original's
+    # [2, T] for each model, in float64, so that sums equal the original's
     by_window = (
       np.moveaxis(np.atleast_3d(np.asarray(values, np.float64)), 2, 0)
       for _, values in group
@@ -113,12 +113,12 @@ class AnswerText:
   def text(
     self, words: Sequence[str], window: Window, start: int, end: int
   ) -> tuple[str, tuple[int, int]]:
-    """Text of the tokens `start` to `end`, and the first and last word.
+    """Text of the tokens `start` to `end`; indices of its first and last word.
 
-    The tokens "steve smith" give "Steve Smith" of the words "Steve Smith's".
-    The tokenizer splits and spells the words, so that the tokens can be found
-    in the result. Counting characters other than blanks leads back to the
-    words. If that fails, returns all words.
+    For the words "Steve Smith's", the tokens "steve smith" give "Steve Smith".
+    Splits the words as the tokenizer does, finds the tokens in the result, and
+    counts characters other than blanks to get back to the words. If this fails,
+    returns the complete words.
     """
     pieces = self._tokenizer.convert_ids_to_tokens(window.ids[start : end + 1])
     first = window.token_word_ids[start - window.context_offset]
@@ -150,7 +150,7 @@ class _Entry(NamedTuple):
 
 
 def _n_best(windows, logits, words, answer_text, config) -> list[_Entry]:
-  """The best distinct texts; version 2 adds "" if "" is not among the best."""
+  """Finds the n best distinct texts; for SQuAD 2.0, "" is always an entry."""
   entries: list[_Entry] = []
   # "No answer" is the span of [CLS] alone, in the window with the least score.
   nulls = (_Entry("", float(start[0]), float(end[0])) for start, end in logits)
@@ -181,9 +181,9 @@ def _candidates(
   """Yields window, start and end of spans, the best first.
 
   Spans of equal score come in the order of the windows. Start and end are in
-  the paragraph, among the K best of their window. The start token has the most
-  context in this window. Version 2 adds the empty answer (0 to 0), after spans
-  of the same score.
+  the paragraph, among the K best of their window. No other window gives the
+  start token more context. SQuAD 2.0 adds the empty answer (0 to 0), after
+  spans of equal score.
   """
   columns: list[tuple] = []
   for number, window in enumerate(windows):
@@ -210,7 +210,7 @@ def _candidates(
 
 
 def _combine(ranked, config) -> list[_Entry]:
-  """`_n_best` of an ensemble, from the lists of the models."""
+  """Combines the results of `_n_best` for each model of an ensemble."""
   probs: Counter[str] = Counter()
   words: dict[str, tuple[int, int] | None] = {}
   for entries in ranked:

@@ -46,15 +46,16 @@ def read_examples(
   is_training: bool = False,
   version_2_with_negative: bool = False,
 ) -> list[SquadExample]:
-  """Reads the questions of SQuAD files, as the original's read_squad_examples.
+  """Reads the questions of SQuAD files like the original's read_squad_examples.
 
   Training skips a question, with a warning, if the paragraph does not contain
   the first answer. Raises OSError, or ValueError with file and question for
-  another layout. In training without `version_2_with_negative`, a missing
-  answer is a ValueError, too.
+  another layout. In training without `version_2_with_negative`, a question
+  without an answer raises ValueError, too.
   """
   examples = []
   total = several = 0
+  shifted = []
   for source, paragraph, question in _questions(paths):
     total += 1
     asked = _get(question, "question", source, str)
@@ -66,7 +67,7 @@ def read_examples(
         example = example._replace(answer_texts=known)
     elif not (
       version_2_with_negative
-      # Questions of version 1.1 lack the field and may be mixed in.
+      # Questions of SQuAD 1.1 lack the field; a file may have both kinds.
       and "is_impossible" in question
       and _get(question, "is_impossible", source, bool)
     ):
@@ -79,20 +80,31 @@ def read_examples(
       several += len(answers) > 1
       if (answer := paragraph.locate(answers[0], source)) is None:
         continue
+      if not paragraph.has(answers[0]):
+        shifted.append(source)
       example = example._replace(answer=answer)
     examples.append(example)
   if not total:
     raise UserError(f"{describe(paths)} has no questions; {_LAYOUT}")
+  if is_training:
+    _warn_of_answers(paths, several, shifted, total - len(examples), total)
+  else:
+    _warn_of_repeated_ids(paths, examples)
+  return examples
+
+
+def _warn_of_answers(paths, several, shifted, skipped, total):
   if several:
     text = "%s: %s with several answers: training uses the first"
     logging.warning(text, describe(paths), number_of(several, "question"))
-  if skipped := total - len(examples):
+  if shifted:
+    text = "%s not at answer_start, such as in %s: training may include their "
+    text += "neighbors; count characters from 0: CR LF are 2, an emoji is 1"
+    logging.warning(text, number_of(len(shifted), "answer"), shifted[0])
+  if skipped:
     text = "left out of training: %d of %s, because the paragraph's words do "
     text += "not contain the answer"
     logging.warning(text, skipped, number_of(total, "question"))
-  if not is_training:
-    _warn_of_repeated_ids(paths, examples)
-  return examples
 
 
 def _warn_of_repeated_ids(paths, examples):
@@ -106,7 +118,7 @@ def _warn_of_repeated_ids(paths, examples):
 
 
 def describe(paths: Sequence[str]) -> str:
-  """Name of the files in messages."""
+  """Names the files in a message: the first, and how many more."""
   more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
   return f"{paths[0]}{more}"
 
@@ -148,10 +160,10 @@ class _Paragraph:
     matches = list(WORD.finditer(context))
     self.words = [match.group() for match in matches]
     self._starts = [match.start() for match in matches]
-    self._length = len(context)
+    self._context, self._length = context, len(context)
 
   def locate(self, answer: object, source: str) -> Answer | None:
-    """Finds the words of an answer; None if they do not contain the answer."""
+    """Finds the words of an answer; None, with a warning, if there are none."""
     text = _get(answer, "text", source, str)
     if not text.strip():
       logging.warning(
@@ -169,8 +181,8 @@ class _Paragraph:
         "count from 0, and characters, not bytes"
       )
     # The start is -1 if the answer begins in whitespace before the first word.
-    # The slice from -1 is empty, unless the paragraph has a single word. The
-    # original does the same.
+    # The slice from -1 is empty, unless the paragraph has a single word. All
+    # this is as in the original.
     start = bisect.bisect_right(self._starts, first) - 1
     end = bisect.bisect_right(self._starts, last) - 1
     words = " ".join(self.words[start : end + 1])
@@ -180,6 +192,12 @@ class _Paragraph:
       logging.warning(text, source, words, expected)
       return None
     return Answer(text, max(start, 0), end)
+
+  def has(self, answer: dict[str, Any]) -> bool:
+    """True if the answer is at its answer_start, except for white space."""
+    text, rest = answer["text"], self._context[answer["answer_start"] :]
+    words = " ".join(text.split())
+    return rest.startswith(text) or re.sub(r"\s+", " ", rest).startswith(words)
 
 
 def _questions(paths: Sequence[str]) -> Iterator[tuple[str, _Paragraph, dict]]:
@@ -197,7 +215,7 @@ def _questions(paths: Sequence[str]) -> Iterator[tuple[str, _Paragraph, dict]]:
 
 
 def _get(parent: object, key: str, source: str, *types: type) -> Any:
-  """Value of a key of a JSON object; ValueError for a value of another type."""
+  """Value of a key in a JSON object; ValueError if missing or of other type."""
   if not isinstance(parent, dict):
     problem = f'{json.dumps(parent):.60} is not an object with "{key}"'
   elif key not in parent:

@@ -28,7 +28,7 @@ _REMOVED = str.maketrans(dict.fromkeys(string.punctuation))
 
 
 def write_predictions(predictions: Predictions, output_dir: str) -> None:
-  """Writes the original's files: two for version 1.1, three for version 2."""
+  """Writes the original's files: two for SQuAD 1.1, three for SQuAD 2.0."""
   for name, content in (
     ("predictions.json", predictions.answers),
     ("nbest_predictions.json", predictions.nbest),
@@ -50,12 +50,12 @@ def score(
 ) -> dict[str, float]:
   """Compares answers with the annotators' answers; {} if these are missing.
 
-  Version 1.1 has exact_match and f1. A question without a prediction is wrong.
+  SQuAD 1.1 has exact_match and f1. A question without a prediction is wrong.
 
-  Version 2 has exact, f1 and total of all questions, of answerable questions
+  SQuAD 2.0 has exact, f1 and total of all questions, of answerable questions
   (HasAns_...) and of unanswerable questions (NoAns_...). If there are null
-  odds, it adds best_exact and best_f1, and the thresholds that give these
-  scores, best_exact_thresh and best_f1_thresh. A question without a prediction
+  odds, the scores also have best_exact and best_f1, and the thresholds for
+  these, best_exact_thresh and best_f1_thresh. A question without a prediction
   is not scored.
   """
   if remedy := remedy_of_unscored(examples, version_2_with_negative):
@@ -132,7 +132,7 @@ def save_threshold(
 
 
 def _rejects_all(scores, null_odds):
-  """True if scores are best when the model answers nothing.
+  """True if the scores would be best with "no answer" for each question.
 
   The evaluator then gives the threshold 0.0.
   """
@@ -172,7 +172,7 @@ def warn_of_words(
 
 
 def load_threshold(path: str) -> float:
-  """Null threshold of an earlier prediction; 0 without a file."""
+  """Reads the null threshold of an earlier prediction; 0 without a file."""
   if not files.exists(path):
     return 0.0
   text = "".join(textfiles.lines(path))
@@ -199,13 +199,13 @@ def remedy_of_unscored(
 def _score_v2(articles, predictions):
   from official.nlp.tools import squad_evaluate_v2_0  # noqa: PLC0415
 
-  # No null odds here: the evaluator would drop answers with odds above 1.0,
-  # and the answers depend on the threshold already.
+  # No null odds here: the answers already depend on the threshold, and the
+  # evaluator would drop answers with odds above 1.0.
   scores = squad_evaluate_v2_0.evaluate(articles, predictions.answers)
   unused = ("final_", "pr_")  # scores by threshold, useless without odds
   results = {k: v for k, v in scores.items() if not k.startswith(unused)}
   if predictions.null_odds:
-    # The search for thresholds takes the best texts, without a threshold.
+    # The search for thresholds takes the best texts before any threshold.
     texts, odds = predictions.texts, predictions.null_odds
     scores = squad_evaluate_v2_0.evaluate(articles, texts, odds)
     for name in ("exact", "exact_thresh", "f1", "f1_thresh"):

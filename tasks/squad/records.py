@@ -1,8 +1,8 @@
 """Turns questions into windows, and windows into rows, without TensorFlow.
 
 A window is a question with a part of the paragraph; windows overlap. All
-numbers equal convert_examples_to_features in the original's run_squad.py. A
-window has N tokens, D of them from the paragraph.
+numbers equal the results of convert_examples_to_features in the original's
+run_squad.py. A window has N tokens, D of them from the paragraph.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,7 +19,7 @@ from storage.tfrecord import Schema
 from tasks.squad.examples import Answer, SquadExample
 
 FIRST_UNIQUE_ID = 1_000_000_000
-# Examples that a worker receives at a time: at most a second's work.
+# Number of examples that a worker receives at a time: at most a second's work.
 _CHUNK = 1000
 
 
@@ -47,9 +47,9 @@ class Window(NamedTuple):
   ids: list[int]  # [N]
   context_offset: int  # position of the first token of the paragraph
   token_word_ids: np.ndarray  # [D] int32, index of each token's word
-  # [D] bool, True if this is the first window that gives a token most context.
+  # [D] bool: this is the first window that gives the token most context.
   is_max_context: np.ndarray
-  # Positions of the answer's first and last token, or 0 and 0.
+  # Positions of the answer's first and last token; 0 and 0 without an answer.
   start: int
   end: int
   is_impossible: bool  # the example has no answer
@@ -105,14 +105,14 @@ class _Document(NamedTuple):
 
 
 class WindowMaker:
-  """Makes windows, in any thread; ValueError if special tokens are missing."""
+  """Makes windows in any number of threads; ValueError for missing tokens."""
 
   def __init__(self, tokenizer: Tokenizer, config: WindowConfig):
     tokenizer.check("cls", "sep", "unknown")
     self._ids = tokenizer.cached_ids()
     self._ends = tokenizer.cls, tokenizer.sep
     self._config = config
-    self._last: tuple[list, _Document] | None = None  # paragraph, with words
+    self._last: tuple[list, _Document] | None = None  # of the last paragraph
 
   def __call__(self, chunk: workers.Chunk) -> list[Window]:
     return [
@@ -164,10 +164,10 @@ class WindowMaker:
     return self._last[1]
 
   def _token_span(self, document: _Document, answer: Answer):
-    """First and last token of an answer.
+    """Indices of the first and last token of an answer.
 
-    If the tokens of its words do not contain the tokens of its text, returns
-    the first and last token of the words.
+    If the tokens of `answer.text` do not occur in the answer's whole words,
+    returns the first and last token of these words.
     """
     first = document.word_starts[answer.start]
     last = document.word_starts[answer.end + 1] - 1
@@ -180,7 +180,7 @@ class WindowMaker:
 
 
 def _max_context_window(parts: Sequence[range]) -> np.ndarray:
-  """Index of the first part that gives each token most context, [tokens] int64.
+  """For each token, the first part that gives it most context: [tokens] int64.
 
   Context is the distance to the nearer end, plus 0.01 x the part's length.
   """

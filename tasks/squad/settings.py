@@ -64,7 +64,7 @@ class Settings(FineTuning):
 
   @property
   def reads_dev(self) -> bool:
-    """True if a run answers questions, while training or afterwards."""
+    """True if a run answers questions, in evaluations or predictions."""
     return self.do_predict or self.evaluates_while_training
 
   @property
@@ -76,12 +76,12 @@ class Settings(FineTuning):
     return os.path.join(self.output_dir, name)
 
   def windows(self) -> WindowConfig:
-    """Lengths of windows; ValueError for contradicting lengths."""
+    """Makes the WindowConfig; ValueError for contradicting lengths."""
     lengths = self.max_seq_length, self.max_query_length, self.doc_stride
     return WindowConfig(*lengths)
 
   def decoding(self, threshold: float = 0.0) -> DecodingConfig:
-    """Rules to choose answers; ValueError for contradicting numbers."""
+    """Makes the DecodingConfig; ValueError for contradicting numbers."""
     limits = self.n_best_size, self.max_answer_length
     version_2, top_k = self.version_2_with_negative, self.export_top_k
     return DecodingConfig(*limits, version_2, threshold, top_k)

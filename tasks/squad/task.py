@@ -30,16 +30,16 @@ from training import checkpoint_files, inference, report, run_folder
 
 @dataclass(frozen=True)
 class SquadRecords(RecordDataset):
-  """Questions, and the records of all windows.
+  """Questions, their windows (`rows`), and the records of the windows.
 
-  `rows` are the windows. Training reads only the records, so it has no rows.
+  A training set has no `rows`, because training reads only the records.
   """
 
   questions: Sequence[SquadExample]
 
 
 def null_threshold(settings: Settings) -> float:
-  """Null threshold from the flag, or from an earlier prediction, or 0."""
+  """Null threshold of the flag, or else of an earlier prediction, or 0."""
   threshold = settings.null_score_diff_threshold
   if settings.version_2_with_negative and threshold is None:
     path, start = settings.threshold_file, checks.checkpoint(settings)
@@ -90,10 +90,10 @@ class Squad(Task[Settings, SquadRecords]):
     questions = questions[: settings.max_examples]
     config = settings.windows()
     windows: list[Window] = []
-    cut_off = set()  # numbers of questions
+    cut_off = set()  # numbers of the questions that are cut off
 
     def written_windows():
-      """Yields windows for the file, and keeps windows for evaluation."""
+      """Yields windows for the file; adds windows of a dev set to `windows`."""
       options = tokenizer, config, settings.num_workers
       for window in records.make_windows(questions, *options):
         if window.context_offset - 2 >= config.max_query_length:
@@ -116,7 +116,7 @@ class Squad(Task[Settings, SquadRecords]):
   def answer(self, model: keras.Model, dataset: SquadRecords) -> Predictions:
     """Answers all questions."""
     settings = self.settings
-    config = settings.decoding(null_threshold(settings))  # fails before work
+    config = settings.decoding(null_threshold(settings))  # first: may raise
     logits: list[decoding.Logits] = []
     if dataset.rows:
       outputs = inference.outputs(model, dataset, settings.predict_batch_size)
@@ -168,7 +168,7 @@ class Squad(Task[Settings, SquadRecords]):
       )
 
   def evaluate(self, model: keras.Model, records: SquadRecords) -> Evaluation:
-    """Computes scores; saves the threshold if no earlier model is better."""
+    """Computes scores; saves the threshold, unless an earlier model is best."""
     settings, predictions = self.settings, self.answer(model, records)
     scores = self.score(records, predictions)
     best = run_folder.read_best(settings.output_dir)

@@ -19,7 +19,7 @@ class Hub(ThreadingHTTPServer):
     archives: bytes by path, such as "/bert.zip".
     pulls: titles of pull requests by repository.
     gated: repositories whose files need the token "secret".
-    breaks: number of responses, weights or archives, that will break off.
+    breaks: number of downloads, weights or archives, that will break off.
     corrupts: True if weights differ from the announced SHA-256.
     requests: (method, path, headers) so far.
   """
@@ -90,7 +90,7 @@ class _Handler(BaseHTTPRequestHandler):
     self._answer(200, content, {"Content-Type": "application/json"})
 
   def _bytes(self, content):
-    """Sends a file from the requested first byte, maybe breaking off."""
+    """Sends a file from the requested byte on; with `breaks`, only half."""
     hub, status, headers = self.server, 200, {}
     if wanted := re.match(r"bytes=(\d+)-", self.headers.get("Range", "")):
       if (start := int(wanted[1])) >= len(content):

@@ -46,7 +46,7 @@ def released(tmp_path_factory):
 
 @pytest.fixture
 def hub(released, tmp_path, monkeypatch):
-  """A hub with the model, set as if by HF_ENDPOINT and HF_HOME."""
+  """A hub with the model, which huggingface_hub uses, and an empty cache."""
   with hub_server.serve() as hub:
     files = {x.name: x.read_bytes() for x in released.theirs.iterdir()}
     others = ("pytorch_model.bin", "onnx/config.json", "model.fp16.safetensors")
@@ -80,7 +80,7 @@ def _paths(hub, part):
 
 
 def _fails(url, folder, *texts):
-  """Checks that the conversion ends with one line that has these texts."""
+  """Checks that the conversion ends with a one-line error with these texts."""
   with pytest.raises((UserError, OSError)) as error:
     _convert(url, folder)
   message = str(error.value)
@@ -103,7 +103,7 @@ def test_only_needed_files_of_a_repository_are_downloaded(
   )
   assert f"files of {hub.url}/{NAME}, stored in {tmp_path}/cache" in caplog.text
   assert f"revision {hub_server.COMMIT}" in caplog.text
-  assert "HTTP Request" not in caplog.text  # the library's log
+  assert "HTTP Request" not in caplog.text  # huggingface_hub logs nothing
   for name in ("pytorch_model", "onnx", "fp16"):
     assert not _paths(hub, name)
   del hub.requests[:]
@@ -119,7 +119,9 @@ def test_a_download_that_breaks_off_is_continued(hub, released, tmp_path):
   assert ranges == [None, f"bytes={size // 2}-"]
 
 
-def test_a_broken_or_missing_server_gives_one_line(hub, tmp_path, monkeypatch):
+def test_a_broken_or_missing_server_gives_a_one_line_error(
+  hub, tmp_path, monkeypatch
+):
   hub.breaks = 1000
   remedy = "check the name, the network, HF_ENDPOINT and the proxy, and run"
   _fails(f"hf://{NAME}", tmp_path / "bert", f"{hub.url}/{NAME} cannot", remedy)
@@ -148,7 +150,7 @@ def test_weights_with_another_hash_are_downloaded_again(hub, tmp_path):
     ("hf://acme/bert/x", "write hf://ORGANIZATION/NAME"),
   ],
 )
-def test_a_wrong_name_gives_one_line(hub, tmp_path, url, text):
+def test_a_wrong_name_gives_a_one_line_error(hub, tmp_path, url, text):
   _fails(url, tmp_path / "bert", text)
 
 
@@ -179,7 +181,9 @@ def test_a_pickle_is_refused_and_the_error_suggests_safetensors(hub, tmp_path):
   assert not _paths(hub, "pytorch_model")
 
 
-def test_another_network_is_refused_before_the_download(hub, tmp_path):
+def test_another_architecture_is_refused_before_the_weights_are_downloaded(
+  hub, tmp_path
+):
   files = hub.repositories[NAME]["main"]
   config = json.loads(files["config.json"]) | {"model_type": "roberta"}
   files["config.json"] = json.dumps(config).encode()
@@ -198,7 +202,7 @@ def test_another_network_is_refused_before_the_download(hub, tmp_path):
 def test_environment_variables_of_the_hub_are_obeyed(hub, tmp_path):
   variables = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "home")}
 
-  def fetch(*names, **more):  # the package reads variables on import
+  def fetch(*names, **more):  # huggingface_hub reads variables on import
     code = "from conversion import download as x; "
     code += f"[x.from_hub('hf://' + name) for name in {names}]"
     return programs.python(["-c", code], env=os.environ | variables | more)
@@ -217,7 +221,9 @@ def test_environment_variables_of_the_hub_are_obeyed(hub, tmp_path):
   assert not hub.requests
 
 
-def test_the_first_module_of_sentence_transformers_is_converted(hub, tmp_path):
+def test_the_bert_in_a_sentence_transformers_repository_is_converted(
+  hub, tmp_path
+):
   files = hub.repositories[NAME]["main"]
   module = {f"0_Transformer/{name}": data for name, data in files.items()}
   module["modules.json"] = b'[{"path": "0_Transformer"}]'
@@ -240,7 +246,7 @@ def test_load_and_predictor_take_a_repository(hub, released):
   assert not _paths(hub, "/cdn/")
 
 
-def test_load_takes_the_case_of_the_tokenizer_unless_the_user_gives_one(hub):
+def test_load_lower_cases_like_the_tokenizer_unless_the_user_decides(hub):
   files = hub.repositories[NAME]["main"]
   files["tokenizer_config.json"] = b'{"do_lower_case": false}'
   for given, tokens in ((None, ["[UNK]"]), (True, ["red"])):
@@ -269,7 +275,7 @@ def archive(hub, released):
   return files
 
 
-def test_the_zip_of_a_release_becomes_its_files(
+def test_a_release_is_converted_from_its_zip(
   hub, archive, released, tmp_path, log
 ):
   _convert(f"{hub.url}/moved.zip", tmp_path / "bert")
@@ -320,7 +326,9 @@ def test_the_hash_of_a_zip_is_checked(hub, archive, tmp_path):
   _convert(f"{url}#sha256={digest}", tmp_path / "bert")
 
 
-def test_another_file_than_a_release_gives_one_line(hub, archive, tmp_path):
+def test_a_url_of_anything_but_a_release_gives_a_one_line_error(
+  hub, archive, tmp_path
+):
   url, folder = f"{hub.url}/bert.zip", tmp_path / "bert"
   _fails(f"{hub.url}/no.zip", folder, "404 Not Found")
   _fails("http://127.0.0.1:9/a.zip", folder, "run the same command again")
@@ -337,7 +345,9 @@ def test_another_file_than_a_release_gives_one_line(hub, archive, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["../a", "/a", "a/../../b", "..\\a", "link"])
-def test_a_zip_that_leaves_its_folder_is_refused(hub, archive, tmp_path, name):
+def test_a_zip_with_links_or_paths_outside_of_it_is_refused(
+  hub, archive, tmp_path, name
+):
   member = zipfile.ZipInfo(name)
   if name == "link":
     member.external_attr = (stat.S_IFLNK | 0o777) << 16
@@ -354,7 +364,9 @@ def test_without_huggingface_hub_an_error_says_what_to_install(monkeypatch):
     download.from_hub("hf://a/b")
 
 
-def test_a_full_disk_is_reported_as_such(hub, archive, tmp_path, monkeypatch):
+def test_a_full_disk_is_reported_as_a_full_disk(
+  hub, archive, tmp_path, monkeypatch
+):
   def fail(*_, **__):
     raise OSError(ENOSPC, "No space left on device")
 

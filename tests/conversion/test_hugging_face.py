@@ -71,14 +71,14 @@ classifier.bias output_bias
 qa_outputs.weight cls/squad/output_weights
 qa_outputs.bias cls/squad/output_bias
 """
-# Names in older versions.
+# Names that older versions of transformers wrote.
 OLDER = """encoder.layer.3.output.dense.bias *3/output/dense/bias
 bert.embeddings.LayerNorm.gamma bert/embeddings/LayerNorm/gamma
 """
 
 
 @pytest.mark.parametrize("line", (NAMES + OLDER).strip().split("\n"))
-def test_names_are_converted_both_ways(line):
+def test_names_of_variables_are_converted_both_ways(line):
   name, original = line.split()
   name = name.replace("*", "bert.encoder.layer.")
   original = original.replace("*", "bert/encoder/layer_")
@@ -99,12 +99,12 @@ def test_a_written_model_is_read_bit_for_bit(tmp_path, head):
   original.check_values(bert, back)
   assert BertConfig.from_dict(back.config) == CONFIG
   assert interchange.head_of(back) == head
-  assert back.lower_case is None  # the tokenizer has no settings
+  assert back.lower_case is None  # no file has settings of a tokenizer
   prefix = "" if head == "encoder" else "bert."
   tensor = tensors[f"{prefix}encoder.layer.1.intermediate.dense.weight"]
   kernel = bert.values["bert/encoder/layer_1/intermediate/dense/kernel"]
   np.testing.assert_array_equal(tensor, kernel.T)
-  if aside.exists():  # a Hugging Face folder has no such file
+  if aside.exists():  # folders that transformers saves have no such file
     aside.unlink()
     back = hugging_face.read(str(tmp_path))
     assert "bert/pooler/dense/kernel" not in back.values
@@ -121,7 +121,7 @@ MORE |= {"tanh": "tanh", "linear": "linear"}
 
 
 @pytest.mark.parametrize(("name", "act"), [*ACTS.items(), *MORE.items()])
-def test_activations_keep_their_form(tmp_path, name, act):
+def test_an_activation_is_converted_to_the_same_function(tmp_path, name, act):
   config = replace(CONFIG, hidden_act=act, type_vocab_size=2)
   _, settings, _ = _write(tmp_path, "encoder", config=config)
   assert settings["hidden_act"] == name or name in MORE
@@ -141,13 +141,13 @@ def test_labels_are_converted(tmp_path, labels):
   assert hugging_face.read(str(tmp_path)).labels == labels
 
 
-def test_labels_of_another_model_are_refused():
+def test_a_wrong_number_of_labels_is_refused():
   bert = _bert("classification", labels=("no", "yes"))
   with pytest.raises(ValueError, match=r"3 classes, but its .* names 2: corr"):
     original.complete(bert)
 
 
-def test_names_of_twelve_classes_may_be_numbers(tmp_path):
+def test_twelve_class_names_that_are_numbers_keep_their_order(tmp_path):
   names = {str(i): 20 - i for i in range(12)}
   labels = tuple(map(str, names.values()))
   # A masked LM has no classes.
@@ -181,7 +181,7 @@ def test_a_multiple_choice_head_has_no_bias(tmp_path):
   assert back.skipped == {reason: ["classifier.bias"]}
 
 
-def test_the_folder_gets_the_tokenizer(tmp_path, caplog):
+def test_a_written_folder_has_the_files_of_the_tokenizer(tmp_path, caplog):
   vocabulary, folder = tmp_path / "vocabulary", tmp_path / "out"
   vocabulary.write_bytes(b"[PAD]\r\na\n\xc3\xa9")
   folder.mkdir()
@@ -218,14 +218,17 @@ def test_the_folder_gets_the_tokenizer(tmp_path, caplog):
 
 
 WORDS = (*vocab.SPECIAL_TOKENS, "owl", "##s")
-OF_5 = {"tokenizer_class": "BertTokenizer", "backend": "tokenizers"}
+TRANSFORMERS_5 = {"tokenizer_class": "BertTokenizer", "backend": "tokenizers"}
 
 
 def _write_fast(folder, settings=None, added=(), **changes):
-  """Writes a folder as transformers 5 does: tokenizer.json, no vocab.txt."""
+  """Writes a folder like transformers 5: with tokenizer.json, no vocab.txt.
+
+  Other arguments change the fields of its normalizer; `new` replaces it.
+  """
   _write(folder, "encoder")
   tokenizer = tokenizer_json(WORDS, added)
-  tokenizer["normalizer"] = changes.pop("whole", tokenizer["normalizer"])
+  tokenizer["normalizer"] = changes.pop("new", tokenizer["normalizer"])
   if changes:
     tokenizer["normalizer"] |= changes
   (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
@@ -236,7 +239,7 @@ def _write_fast(folder, settings=None, added=(), **changes):
 @pytest.mark.parametrize("lower", [True, False])
 @pytest.mark.parametrize(
   "settings",
-  [None, {}, OF_5, {"tokenizer_class": "TokenizersBackend"}],
+  [None, {}, TRANSFORMERS_5, {"tokenizer_class": "TokenizersBackend"}],
   ids=["none", "empty", "bert", "backend"],
 )
 def test_a_folder_of_transformers_5_has_its_vocabulary_and_case(
@@ -275,30 +278,30 @@ NESTED = [{"type": "NFC"}, {"type": "BertNormalizer", "lowercase": False}]
     ({"strip_accents": True, "lowercase": False}, False, "strip_accents is T"),
     ({"strip_accents": True}, True, None),
     ({"handle_chinese_chars": False}, True, "tokenize_chinese_chars is False"),
-    ({"whole": None}, False, "normalizer is 'None', unlike"),
-    ({"whole": {"type": "Lowercase"}}, True, "normalizer is 'Lowercase', unl"),
-    ({"whole": {"type": "Sequence", "normalizers": LOWER}}, True, "is 'Sequ"),
-    ({"whole": {"type": "Sequence", "normalizers": NESTED}}, False, "is 'Seq"),
+    ({"new": None}, False, "normalizer is 'None', unlike"),
+    ({"new": {"type": "Lowercase"}}, True, "normalizer is 'Lowercase', unl"),
+    ({"new": {"type": "Sequence", "normalizers": LOWER}}, True, "is 'Sequ"),
+    ({"new": {"type": "Sequence", "normalizers": NESTED}}, False, "is 'Seq"),
   ],
 )
 def test_another_normalizer_causes_a_warning(
   tmp_path, caplog, change, lower, warning
 ):
-  _write_fast(tmp_path, OF_5, **change)
+  _write_fast(tmp_path, TRANSFORMERS_5, **change)
   assert hugging_face.read(str(tmp_path)).lower_case is lower
   assert len(caplog.messages) == bool(warning)
   assert (warning or "") in caplog.text
 
 
 def test_added_tokens_become_lines_and_cause_a_warning(tmp_path, caplog):
-  """Tokens are added to a vocab.txt of transformers 4, too."""
+  """A vocab.txt of transformers 4 lacks the added tokens."""
   for words, added, name in (
     ((), ["<ent>", "newt"], "tokenizer.json"),
     (WORDS, ["<ent>", "newt"], "tokenizer.json"),
     (WORDS, [], "vocab.txt"),
   ):
     caplog.clear()
-    _write_fast(tmp_path, OF_5, added)
+    _write_fast(tmp_path, TRANSFORMERS_5, added)
     if words:
       vocab.save(words, tmp_path / "vocab.txt")
     vocabulary = hugging_face.read(str(tmp_path)).vocabulary
@@ -307,7 +310,9 @@ def test_added_tokens_become_lines_and_cause_a_warning(tmp_path, caplog):
     assert (f"added_tokens is {added}, unlike" in caplog.text) == bool(added)
 
 
-def test_unused_variables_are_saved_in_another_file(tmp_path):
+def test_variables_that_a_transformers_class_lacks_are_saved_in_another_file(
+  tmp_path,
+):
   bert = _bert("pretraining")
   name = "cls/seq_relationship/output_weights"
   bert.values[name] = bert.values[name].T.copy().T  # another memory layout
@@ -341,7 +346,7 @@ def test_copied_and_unknown_tensors_are_left_out(tmp_path):
   with pytest.raises(ValueError, match=r"decoder\.weight differs from bert"):
     hugging_face.read(str(tmp_path))
   _change(tmp_path, {}, removed=["tie_word_embeddings"])
-  hugging_face.read(str(tmp_path))  # transformers ties the table, too
+  hugging_face.read(str(tmp_path))  # by default, transformers ties the table
 
 
 @pytest.mark.parametrize("is_tied", [False, True])
@@ -364,7 +369,7 @@ def test_the_prefix_of_a_wrapper_is_left_out(tmp_path, prefix):
   original.check_values(bert, hugging_face.read(str(tmp_path)))
 
 
-def test_half_precision_is_read(tmp_path):
+def test_weights_in_bfloat16_are_read_as_float32(tmp_path):
   _, _, tensors = _write(tmp_path, "encoder")
   half = {k: v.astype(ml_dtypes.bfloat16) for k, v in tensors.items()}
   save_file(half, tmp_path / "model.safetensors")
@@ -445,7 +450,7 @@ def test_a_folder_with_an_adapter_is_refused(tmp_path):
 
 
 def test_a_missing_and_a_corrupt_file_are_reported(tmp_path):
-  _write_fast(tmp_path, OF_5)
+  _write_fast(tmp_path, TRANSFORMERS_5)
   for name in ("tokenizer.json", "config.json"):
     content = (tmp_path / name).read_text()
     (tmp_path / name).write_text(content[:-3])

@@ -1,4 +1,4 @@
-"""KerasHub presets: values, names, spellings.
+"""KerasHub presets: values and names of layers.
 
 keras-hub 0.32.0 wrote golden/keras_hub/preset (BertMaskedLM, random weights,
 `save_to_preset`). golden/keras_hub/classifier has the files that differ in a
@@ -56,7 +56,9 @@ def test_a_converted_classifier_computes_equal_outputs(preset, expected, name):
   np.testing.assert_allclose(result["logits"], expected["logits"], atol=1e-5)
 
 
-def test_a_converted_masked_lm_head_differs_slightly(preset, expected):
+def test_a_converted_masked_lm_head_computes_nearly_equal_outputs(
+  preset, expected
+):
   bert = keras_hub.read(str(preset))
   assert interchange.head_of(bert) == "masked_lm"
   result = _outputs(bert, "masked_lm", expected)["masked_lm_logits"]
@@ -65,7 +67,7 @@ def test_a_converted_masked_lm_head_differs_slightly(preset, expected):
 
 
 def _respell(path):
-  """Renames layers to the Keras 2 spelling."""
+  """Renames the layers as Keras 2 spells their names."""
   with h5py.File(path, "r+") as file:
     names = []
     file.visit(names.append)
@@ -81,7 +83,7 @@ def _respell(path):
     file.move("layers", "_layer_checkpoint_dependencies")
 
 
-def test_the_spellings_of_keras_2_are_read(preset):
+def test_the_layer_names_of_keras_2_are_read(preset):
   (preset / "task.json").unlink()
   new = keras_hub.read(str(preset))
   _respell(preset / "model.weights.h5")

@@ -33,7 +33,7 @@ CONFIG = BertConfig(V, H, 2, 2, 20, type_vocab_size=2)
 CONFIG = replace(CONFIG, max_position_embeddings=16)
 
 
-def for_them(with_positions=False):
+def garden_inputs(with_positions=False):
   batch = small_model.batch(V, T)
   inputs = {
     "input_word_ids": batch["input_ids"],
@@ -91,7 +91,7 @@ def _scaffold():
 @pytest.mark.parametrize(
   ("make", "name"),
   [
-    (lambda: _functional(12), "model"),  # names do not sort by number
+    (lambda: _functional(12), "model"),  # as texts, "10" sorts before "2"
     (_functional, "encoder"),
     (_subclassed, "model"),
     (_scaffold, "model"),
@@ -99,12 +99,12 @@ def _scaffold():
 )
 def test_a_converted_encoder_computes_equal_outputs(tmp_path, make, name):
   encoder = make()
-  encoder(for_them())
+  encoder(garden_inputs())
   _randomize(encoder)
   prefix = _save(tmp_path, **{name: encoder})
   assert interchange.is_object_based(prefix)
   result, bert = _outputs(prefix, "encoder")
-  expected = encoder(for_them())
+  expected = encoder(garden_inputs())
   for output in ("sequence_output", "pooled_output"):
     np.testing.assert_allclose(result[output], expected[output], atol=1e-5)
   counter = "save_counter/.ATTRIBUTES/VARIABLE_VALUE"
@@ -121,7 +121,7 @@ def pretrainer():
     mlm_activation=activations.gelu,
     classification_heads=[head],
   )
-  model(for_them(with_positions=True))
+  model(garden_inputs(with_positions=True))
   _randomize(model)
   return model
 
@@ -129,7 +129,7 @@ def pretrainer():
 def test_a_pretrainer_is_read_without_its_training_state(tmp_path, pretrainer):
   optimizer = tf_keras.optimizers.legacy.Adam(learning_rate=0.0)
   variables = pretrainer.trainable_variables
-  expected = pretrainer(for_them(with_positions=True))
+  expected = pretrainer(garden_inputs(with_positions=True))
   optimizer.apply_gradients([(tf.zeros_like(v), v) for v in variables])
   prefix = _save(
     tmp_path,
@@ -158,7 +158,7 @@ def test_the_pooler_is_read_if_a_pretrainer_saves_it(tmp_path, pretrainer):
   np.testing.assert_array_equal(bert.values["bert/pooler/dense/kernel"], kernel)
 
 
-# Model, options, head and the names of the outputs, in order.
+# Model Garden's class and options, then our head and the names of its outputs.
 PRETRAINING = {"num_classes": 2, "num_token_predictions": 3}
 PRETRAINING |= {"activation": activations.gelu}
 THREE = {"num_classes": 3}
@@ -185,7 +185,7 @@ def test_a_converted_head_computes_equal_outputs(
   _randomize(model)
   result, bert = _outputs(_save(tmp_path, model=model), head)
   assert interchange.head_of(bert) == head
-  expected = model(list(for_them(head == "pretraining").values()))
+  expected = model(list(garden_inputs(head == "pretraining").values()))
   if isinstance(expected, dict):
     expected.pop("encoder_outputs", None)
     expected = [value for _, value in sorted(expected.items())]
@@ -203,7 +203,7 @@ def _flat(dense):
 
 
 def _save_as_of_2020(folder, encoder, change=lambda dense: dense):
-  """Saves objects as in released checkpoints: the block owns the projection."""
+  """Saves objects as in 2020: a block owns the attention's output layer."""
   _randomize(encoder)
   layers_of = [
     encoder._embedding_layer,
@@ -228,7 +228,7 @@ def _save_as_of_2020(folder, encoder, change=lambda dense: dense):
 
 def _check_pooled(prefix, encoder):
   result, _ = _outputs(prefix, "encoder")
-  expected = encoder(for_them())["pooled_output"]
+  expected = encoder(garden_inputs())["pooled_output"]
   np.testing.assert_allclose(result["pooled_output"], expected, atol=1e-5)
 
 
@@ -253,7 +253,9 @@ def test_the_number_of_heads_is_required_without_an_axis_of_heads(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["encoder", "pretrainer"])
-def test_a_checkpoint_of_the_garden_converter_is_converted_back(tmp_path, kind):
+def test_a_checkpoint_of_model_gardens_converter_is_converted_back(
+  tmp_path, kind
+):
   model = MODELS["masked_lm"](CONFIG)
   _randomize(model)
   values = checkpoint.variables(model)
@@ -269,7 +271,7 @@ def test_a_checkpoint_of_the_garden_converter_is_converted_back(tmp_path, kind):
     np.testing.assert_array_equal(value, values[name])
 
 
-def test_bert_config_json_must_have_the_same_sizes(tmp_path):
+def test_bert_config_json_must_have_the_sizes_of_the_checkpoint(tmp_path):
   prefix = _save(tmp_path, model=_functional())
   path = tmp_path / "bert_config.json"
   config = model_garden.read(prefix).config | {"hidden_act": "relu"}
@@ -286,7 +288,7 @@ def test_bert_config_json_must_have_the_same_sizes(tmp_path):
 
 def _narrow(make):
   """Returns an encoder with factorized embeddings."""
-  encoder, inputs = make(**SIZES, embedding_width=4), for_them()
+  encoder, inputs = make(**SIZES, embedding_width=4), garden_inputs()
   encoder([*inputs.values()] if make is networks.BertEncoder else inputs)
   return encoder
 

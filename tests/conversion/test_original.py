@@ -99,7 +99,7 @@ def test_files_of_another_model_are_removed(tmp_path, name):
 
 
 @pytest.mark.parametrize("labels", [("a", "a"), ("a\nb", "c")])
-def test_names_that_labels_txt_cannot_have_are_refused(tmp_path, labels):
+def test_labels_that_labels_txt_cannot_hold_are_refused(tmp_path, labels):
   bert = CanonicalModel("x", VALUES, labels=labels)
   with pytest.raises(ValueError, match=r"occurs twice|cannot be a line"):
     original.write(bert, str(tmp_path))
@@ -171,18 +171,18 @@ def _bert(config=SMALL, **values):
     (_bert(SMALL | {"hidden_act": "gelu_erf"}), "hidden_act"),
   ],
 )
-def test_an_error_names_what_was_not_written_faithfully(back, wrong):
+def test_an_error_names_the_part_that_was_not_written_faithfully(back, wrong):
   message = f"not written faithfully to x: {wrong}$"
   with pytest.raises(ValueError, match=message):
     original.check_values(_bert(), back)
 
 
-def test_equal_checkpoints_pass_even_with_nan():
+def test_equal_values_pass_the_check_even_if_they_are_nan():
   nan = {"a": np.full(2, np.nan, np.float32)}
   original.check_values(_bert(**nan), _bert(SMALL | {"more": 1}, **nan))
 
 
-def test_a_model_with_labels_needs_all_its_variables():
+def test_a_classifier_and_a_tagger_need_all_their_variables():
   heads = {"classification": models.classifier, "tagging": models.tagger}
   config = small_model.config(9)
   for head, make in heads.items():
@@ -194,7 +194,7 @@ def test_a_model_with_labels_needs_all_its_variables():
       original.check_variables(bert, head)
 
 
-def test_a_given_letter_case_overrides_the_models_own():
+def test_a_given_do_lower_case_overrides_the_models_setting():
   for own, given in ((True, False), (False, True), (False, None)):
     bert = CanonicalModel("x", {}, lower_case=own)
     original.complete(bert, None, given, for_transformers=False)
@@ -226,7 +226,7 @@ def test_values_that_are_not_finite_are_refused(value):
     original.complete(bert, None, None, for_transformers=False)
 
 
-def test_other_layers_than_the_configuration_has_are_refused():
+def test_variables_of_layers_that_the_configuration_lacks_are_refused():
   config = small_model.config(9)
   values = {v.path: v.numpy() for v in models.encoder(config).variables}
   bert = CanonicalModel("x", values, config.to_dict())
@@ -253,7 +253,8 @@ def test_a_models_variables_tell_its_head_and_class():
   names += "SequenceClassification PreTraining MaskedLM"
   classes = [*(f"BertFor{name}" for name in names.split()), "BertModel"]
   assert [head.architecture for head in HEADS.values()] == classes
-  for head in HEADS.keys() - {"tagging"}:  # tagging has the same variables
+  # A tagger has the variables of a classifier.
+  for head in HEADS.keys() - {"tagging"}:
     assert head_of(_with_heads(head)) == head
 
 
@@ -295,7 +296,7 @@ def test_labels_tell_a_tagger_from_a_classifier(labels, head):
   assert head_of(bert) == "tagging"
 
 
-def test_an_expected_head_must_exist():
+def test_a_requested_head_must_exist():
   assert head_of(_with_heads("pretraining"), "masked_lm") == "masked_lm"
   with pytest.raises(ValueError, match=r"no head for multiple_choice: .* cls/"):
     head_of(_with_heads("pretraining"), "multiple_choice")

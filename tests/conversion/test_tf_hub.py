@@ -12,7 +12,7 @@ from modeling.config import BertConfig
 from storage import UserError
 from tests import small_model
 from tests.conversion.test_hugging_face import MODELS
-from tests.conversion.test_model_garden import CONFIG, H, T, V, for_them
+from tests.conversion.test_model_garden import CONFIG, H, T, V, garden_inputs
 from tests.programs import run
 
 WORDS = [*vocab.SPECIAL_TOKENS, *(f"w{i}" for i in range(V - 5))]
@@ -21,7 +21,7 @@ KEYS += "intermediate_size max_position_embeddings type_vocab_size"
 
 
 def _check(folder, head, expected):
-  """Compares a converted model's outputs with the module's by name."""
+  """Compares a converted model's outputs with the outputs of the module."""
   bert = model_garden.read_module(str(folder))
   assert interchange.head_of(bert) == head
   config = BertConfig.from_dict(bert.config)
@@ -74,10 +74,10 @@ def test_a_module_of_format_2_computes_equal_outputs(
     do_lower_case=False,
   )
   module = tf.saved_model.load(str(tmp_path / "module"))
-  outputs = module(for_them())
+  outputs = module(garden_inputs())
   expected = {x: outputs[x] for x in ("sequence_output", "pooled_output")}
   if with_mlm:
-    logits = module.mlm(for_them(with_positions=True))["mlm_logits"]
+    logits = module.mlm(garden_inputs(with_positions=True))["mlm_logits"]
     expected["masked_lm_logits"] = logits
   head = "masked_lm" if with_mlm else "encoder"
   bert = _check(tmp_path / "module", head, expected)
@@ -103,8 +103,8 @@ def test_the_case_and_the_vocabulary_of_format_2_are_read(tmp_path):
 def _module_of_format_1(folder, gelu=tf.tanh, scope="", encoder="bert"):
   """Writes a module as hub.create_module_spec does; returns its variables.
 
-  The variables have the original's names. The graph shows what a reader looks
-  for, and computes nothing.
+  The variables have the original's names. The graph has only the operations
+  that the reader looks for, and computes nothing.
   """
   v1 = tf.compat.v1
   vocab.save(WORDS, folder / "vocab.txt")
@@ -130,14 +130,16 @@ def _module_of_format_1(folder, gelu=tf.tanh, scope="", encoder="bert"):
     builder.add_meta_graph_and_variables(session, [], **more)
     builder.add_meta_graph(["train"], **more)
     builder.save()
-  (folder / "module/tfhub_module.pb").write_bytes(b"\x08\x03")  # format 3
+  (folder / "module/tfhub_module.pb").write_bytes(b"\x08\x03")  # marks a module
   return values
 
 
 @pytest.mark.parametrize(
   ("gelu", "scope"), [(tf.tanh, ""), (tf.math.erf, "module/")]
 )
-def test_a_module_of_format_1_becomes_the_same_model(tmp_path, gelu, scope):
+def test_a_module_of_format_1_is_read_with_the_same_values(
+  tmp_path, gelu, scope
+):
   values = _module_of_format_1(tmp_path, gelu, scope)
   bert = _check(tmp_path / "module", "masked_lm", {})
   assert bert.config["hidden_act"] == (

@@ -18,7 +18,7 @@ pytestmark = [
     reason="pip install torch transformers, see requirements-bench.txt",
   ),
 ]
-# Names of outputs in transformers and here.
+# Names of outputs: in transformers, and in this project.
 OUTPUTS = {
   "last_hidden_state": "sequence_output",
   "pooler_output": "pooled_output",

@@ -14,7 +14,7 @@ from data.write_records import log_lengths
 CLS, SEP = 101, 102
 
 
-def test_a_row_has_the_length_before_truncation(tmp_path):
+def test_the_length_of_a_row_counts_the_tokens_before_truncation(tmp_path):
   path = tmp_path / "vocab.txt"
   path.write_text("[CLS]\n[SEP]\n[UNK]\na\nb\n")
   encoder = features.RowEncoder(FullTokenizer(path), 6)
@@ -27,9 +27,14 @@ def test_a_row_has_the_length_before_truncation(tmp_path):
     (("a", "", True), [0, 3, 1, 1]),
   ):
     lengths.append(encoder.encode(*texts).length)
-    for _ in range(2):  # the cache keeps the full tokens
+    for _ in range(2):  # the cache keeps the tokens before truncation
       assert encoder.encode(*texts).ids == ids
   assert lengths == [4, 7, 10, 3, 4]
+
+
+def test_a_row_encoder_needs_three_tokens_and_the_token_unk(tmp_path):
+  path = tmp_path / "vocab.txt"
+  path.write_text("[CLS]\n[SEP]\n[UNK]\n")
   with pytest.raises(ValueError, match="max_seq_length 2 must be at least 3"):
     features.RowEncoder(FullTokenizer(path), 2)
   features.RowEncoder(FullTokenizer(path), 3)
@@ -50,12 +55,13 @@ LENGTHS = st.integers(0, 40)
 @example(2, 1, 3, 1)  # fits already
 @example(9, 2, 5, 1)
 def test_random_truncation_equals_removing_single_tokens(a, b, limit, seed):
-  """Both draw a number for each removed token, and remove at either end."""
+  """Both draw one random number for each token that they remove."""
   first, second = list(range(a)), list(range(100, 100 + b))
   expected = (list(first), list(second))
   rng = Random(seed)
   while len(expected[0]) + len(expected[1]) > limit:
-    longer = max(reversed(expected), key=len)  # the second if equal
+    # If both texts are equally long, the second one is cut.
+    longer = max(reversed(expected), key=len)
     del longer[0 if rng.random() < 0.5 else -1]
   other = Random(seed)
   instances.truncate_pair_at_random(first, second, limit, other)
@@ -83,10 +89,10 @@ def test_a_trimmed_length_is_rounded_up_to_a_multiple(longest, expected):
   result = batching.trim_padding(batch | others)
   assert result["input_ids"].shape == (3, expected)
   np.testing.assert_array_equal(result["input_mask"], mask[:, :expected])
-  assert result["label_ids"].shape == (3, 12)  # twelve labels, not tokens
+  assert result["label_ids"].shape == (3, 12)  # here 12 is a number of labels
 
 
-def test_choices_are_trimmed_together_and_a_gap_in_the_mask_stays():
+def test_choices_are_trimmed_to_one_length_and_a_gap_in_the_mask_stays():
   for mask, shape in (
     ([[[1] * 9 + [0] * 11, [1] + [0] * 19]], (1, 2, 16)),  # [B, C, T]
     ([[1] + [0] * 7 + [1] + [0] * 11], (1, 16)),
@@ -112,7 +118,7 @@ def test_the_log_counts_long_texts_and_suggests_a_length(log):
   )
 
 
-def test_the_log_has_one_text_in_the_singular(log):
+def test_a_single_long_text_is_logged_in_the_singular(log):
   log_lengths("x", {100: 1}, 64)
   assert "exceeded by 1 of 1 text (100.0 %)" in log.text
   # The suggestion is the longest length, not the next usual length.
@@ -122,7 +128,7 @@ def test_the_log_has_one_text_in_the_singular(log):
   assert "max_text_length=100 would hold 100.0 %" in log.text
 
 
-def test_few_long_texts_cause_an_info_and_short_texts_no_message(log):
+def test_few_long_texts_are_logged_as_info_and_short_texts_are_not_logged(log):
   log_lengths("x", {30: 999, 100: 1}, 64)
   assert [record.levelname for record in log.records] == ["INFO"]
   log.clear()

@@ -7,7 +7,7 @@ from data import labels
 
 
 @pytest.mark.parametrize(
-  ("result", "ordered"),
+  ("names", "ordered"),
   [
     (["10", "2", "-1", "2"], ("-1", "2", "10")),
     (["b", "a", "B", "é", "10", "2"], ("10", "2", "B", "a", "b", "é")),
@@ -16,8 +16,8 @@ from data import labels
     ([], ()),
   ],
 )
-def test_integers_sort_by_value_and_texts_by_code_point(result, ordered):
-  assert labels.in_order(result) == ordered
+def test_integers_sort_by_value_and_texts_by_code_point(names, ordered):
+  assert labels.in_order(names) == ordered
 
 
 @pytest.mark.parametrize(
@@ -29,13 +29,35 @@ def test_integers_sort_by_value_and_texts_by_code_point(result, ordered):
     ("woe | joy|woe", ("woe", "joy")),
     ('["a|b", "c", 7]', ("a|b", "c", "7")),
     ("[]", ()),
-    # A text that is not a JSON list is a label.
+    # Text that looks like a JSON list, but is not, is a label.
     ("[x]|y", ("[x]", "y")),
     *((cell, (cell,)) for cell in ("[" * 9**5, "[1", f"[{'1' * 5000}]")),
   ],
 )
 def test_the_labels_of_a_cell_are_split(cell, expected):
   assert labels.split(cell, "") == expected
+
+
+@pytest.mark.parametrize(
+  ("cell", "expected"),
+  [
+    *((cell, True) for cell in ("['a', 'b']", "['a']", '("a",)', "{'a'}")),
+    *((cell, True) for cell in ("['a' 'b']", "['a'\n 'b']", "[1 0 0]")),
+    *((cell, True) for cell in ("[1. 0.]", "(1, 2)", '["a"]', "[true]", "[]")),
+    *((cell, False) for cell in ("", "[PER]", "(other)", "(1) a (2)", "{x}")),
+    *((cell, False) for cell in ("(0, 10]", "a's", "'a'", "(2)", "[" * 9**5)),
+  ],
+)
+def test_json_and_python_lists_are_told_from_labels(cell, expected):
+  assert labels.is_list(cell) == expected
+
+
+@pytest.mark.parametrize("cell", ["['a|b', 'c']", "{'a'}", "('a',)", "[1 0]"])
+def test_cells_with_python_lists_are_reported(cell):
+  with pytest.raises(
+    ValueError, match=r'line 3: .* Python list; write \["a", "b"\]'
+  ):
+    labels.split(cell, "t.tsv, line 3")
 
 
 @pytest.mark.parametrize("cell", ["a||b", "|", '["a", ""]', "[null]", "[[1]]"])
@@ -78,18 +100,18 @@ def test_a_file_that_is_empty_or_repeats_a_label_is_refused(
     labels.load(str(tmp_path))
 
 
-def _choose(tmp_path, known=(), result=(), **options):
-  """Chooses from a checkpoint's labels and a training file's labels."""
+def _choose(tmp_path, known=(), in_file=(), **options):
+  """Chooses between a checkpoint's labels and a training file's labels."""
   path = labels.save(known, str(tmp_path / "start")) if known else None
-  find = (lambda: labels.LabelSet(result, "train.tsv")) if result else None
+  find = (lambda: labels.LabelSet(in_file, "train.tsv")) if in_file else None
   return labels.choose(str(tmp_path / "out"), path, find, **options)
 
 
 @pytest.mark.parametrize(
-  ("known", "result", "is_training", "expected"),
+  ("known", "in_file", "is_training", "expected"),
   [
     ((), "abc", True, "abc"),
-    ("cab", "abc", True, "cab"),  # the head's order
+    ("cab", "abc", True, "cab"),  # in the order of the checkpoint's head
     ("ab", "abc", True, "abc"),
     ("cab", "abx", False, "cab"),
     ("cab", "", True, "cab"),
@@ -97,15 +119,15 @@ def _choose(tmp_path, known=(), result=(), **options):
   ],
 )
 def test_labels_come_from_a_checkpoint_or_a_training_file(
-  tmp_path, known, result, is_training, expected
+  tmp_path, known, in_file, is_training, expected
 ):
-  chosen = _choose(tmp_path, known, result, is_training=is_training)
+  chosen = _choose(tmp_path, known, in_file, is_training=is_training)
   assert chosen == tuple(expected)
   from_start = chosen == tuple(known)
   assert chosen.source.endswith("labels.txt" if from_start else "train.tsv")
 
 
-def test_labels_unlike_the_checkpoints_are_refused_without_labels_txt(tmp_path):
+def test_labels_that_differ_from_the_checkpoint_need_a_labels_txt(tmp_path):
   start = f"{tmp_path}/start/labels.txt"
   parts = "the labels are x, y (of train.tsv)", f"is for a, b (of {start})"
   with pytest.raises(ValueError) as error:
@@ -119,14 +141,15 @@ def test_labels_unlike_the_checkpoints_are_refused_without_labels_txt(tmp_path):
 def test_a_checkpoint_with_other_labels_causes_a_warning(tmp_path, caplog):
   path = labels.save(["CON", "PRO"], str(tmp_path))
   labels.warn_if_others(("con", "pro"), path)
-  labels.warn_if_others(("con", "pro", "neutral"), path)  # the head is new
+  # Another number of labels means a new head, so the names do not matter.
+  labels.warn_if_others(("con", "pro", "neutral"), path)
   assert not caplog.text
   labels.warn_if_others(("pro", "con"), path)
   assert "is for CON, PRO (of " in caplog.text
   assert "stands for pro, con, in this order" in caplog.text
 
 
-def test_a_label_set_is_copied_with_its_source():
+def test_a_pickled_label_set_keeps_its_source():
   label_set = labels.LabelSet("ab", "x/labels.txt", "Do this")
   label_set = pickle.loads(pickle.dumps(label_set))
   assert label_set == ("a", "b")
@@ -171,7 +194,7 @@ def test_labels_that_look_alike_are_shown_by_their_characters(log):
     assert f"'{name}' (1)" in log.text
 
 
-def test_labels_other_than_the_teachers_are_refused():
+def test_labels_that_differ_from_the_teacher_are_refused():
   known = labels.LabelSet(("a", "b"))
   for others in (("b", "a"), ("a", "b", "c")):
     with pytest.raises(ValueError, match="teacher=big has other labels, or"):

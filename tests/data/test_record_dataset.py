@@ -26,7 +26,7 @@ def _row(number, length):
 
 
 def _recorded(tmp_path, multiple, lengths=LENGTHS, spare=0):
-  """Records one example for each length, then `spare` records of zeros."""
+  """Writes one record for each length, then `spare` records of zeros."""
   path, schema = str(tmp_path / "records"), features.classification(T)
   rows = [_row(number, length) for number, length in enumerate(lengths)]
   rows += [_row(-1, 0)] * spare
@@ -35,7 +35,7 @@ def _recorded(tmp_path, multiple, lengths=LENGTHS, spare=0):
 
 
 def _outputs(recorded, batch_size):
-  """Stands in for a model: sums over tokens, and columns of the batch."""
+  """Returns the outputs of a stand-in model that sums the ids of each row."""
   parts = [
     batch | {"sums": tf.reduce_sum(batch["input_ids"], axis=1)}
     for batch in recorded.eval_batches(batch_size)
@@ -61,7 +61,7 @@ def test_outputs_are_in_the_order_of_the_records(
   assert result["position"].shape == (len(LENGTHS),)
 
 
-def test_outputs_of_several_sorted_groups_are_in_order(tmp_path):
+def test_outputs_are_in_order_if_records_are_sorted_in_several_groups(tmp_path):
   lengths = [number * 7 % T + 1 for number in range(250)]
   result = _outputs(_recorded(tmp_path, 8, lengths), 1)
   np.testing.assert_array_equal(result["label_ids"], range(250))
@@ -71,7 +71,7 @@ def _shapes(batches):
   return [tuple(batch["input_ids"].shape) for batch in batches]
 
 
-def test_batches_are_trimmed_to_a_multiple(tmp_path):
+def test_the_length_of_a_batch_is_rounded_up_to_a_multiple(tmp_path):
   trimmed = _recorded(tmp_path, multiple=8)
   assert _shapes(trimmed.eval_batches(4)) == [(4, 8), (4, 8), (3, T)]
   padded = _recorded(tmp_path, multiple=0)
@@ -109,7 +109,7 @@ def test_the_last_batch_of_choices_is_padded_to_full_size(tmp_path):
 
 @pytest.mark.parametrize("choices", [0, C])
 def test_training_by_length_needs_little_padding(tmp_path, choices):
-  """Examples have 1 to T tokens; of choices, the longest gives the length."""
+  """An example with choices is as long as its longest choice."""
   path, schema = str(tmp_path / "records"), features.classification(T)
   rows = [_row(number, number % T + 1) for number in range(200)]
   if choices:
@@ -130,21 +130,21 @@ def test_training_by_length_needs_little_padding(tmp_path, choices):
   np.testing.assert_array_equal(next(iter(again))["label_ids"], seen[101])
 
 
-def test_batches_by_length_have_an_order_for_each_window_and_seed(
+def test_batches_by_length_are_shuffled_anew_for_each_group_and_seed(
   tmp_path, monkeypatch
 ):
-  """The order depends on window and seed, even if all lengths are equal."""
+  """All lengths are equal, so only the shuffling decides the order."""
   monkeypatch.setattr(records, "GROUPED", 5)
   recorded = _recorded(tmp_path, 8, lengths=[5] * 60)
 
-  def windows(*args):
+  def groups(*args):
     batches = recorded.train_batches(2, *args).take(30)
     first = [int(batch["label_ids"][0]) for batch in batches]
     return np.reshape(first, (6, 5)).tolist()
 
   orders = []
   for seed in (1, 2):
-    pairs = zip(windows(seed, False), windows(seed, True), strict=True)
+    pairs = zip(groups(seed, False), groups(seed, True), strict=True)
     orders.append([tuple(map(plain.index, new)) for plain, new in pairs])
   assert len(set(orders[0])) > 3
   assert orders[0] != orders[1]
@@ -152,7 +152,7 @@ def test_batches_by_length_have_an_order_for_each_window_and_seed(
 
 @pytest.mark.parametrize("batch_size", [3, 4, 30])
 def test_an_epoch_by_length_has_every_example_once(tmp_path, batch_size):
-  """Several epochs of few examples are read together, but do not mix."""
+  """Several short epochs are read together, but their examples do not mix."""
   recorded = _recorded(tmp_path, 8, [i % T + 1 for i in range(50)])
   stream = recorded.train_batches(batch_size, seed=1, by_length=True)
   seen = np.ravel([batch["label_ids"] for batch in stream.take(150)])
@@ -162,8 +162,8 @@ def test_an_epoch_by_length_has_every_example_once(tmp_path, batch_size):
   assert (epochs[0] != epochs[1]).any()
 
 
-def test_a_mix_by_length_is_sorted_across_epochs(tmp_path):
-  """Lengths may differ only at the end of an epoch. A mix has no epoch."""
+def test_batches_of_a_mix_by_length_have_examples_of_one_length(tmp_path):
+  """An epoch may end with a batch of several lengths. A mix has no epoch."""
   schema = features.classification(T)
   sources = []
   for name, lengths in (("a", (1, T, 3)), ("b", (2, T - 1, 5, T - 3))):
@@ -173,15 +173,15 @@ def test_a_mix_by_length_is_sorted_across_epochs(tmp_path):
   stream = ShuffledRecords(sources, 1).batches(schema, 2, by_length=True)
   parse = parser(schema)
   pairs = [parse(batch)["label_ids"].numpy() for _, batch in stream.take(100)]
-  # Sorted records differ only where one length ends and the next begins.
+  # Two lengths share a batch only where one ends in the sorted records.
   assert sum(np.ptp(pairs, axis=1) > 0) < 7
 
 
 def test_outputs_of_tokens_are_equal_with_and_without_trimming(tmp_path):
   model = models.span_labeler(toy.config())
   plain, trimmed = (
-    inference.outputs(model, _recorded(tmp_path, is_static), 4)["start_logits"]
-    for is_static in (True, False)
+    inference.outputs(model, _recorded(tmp_path, multiple), 4)["start_logits"]
+    for multiple in (0, 1)
   )
   for length, *rows in zip(LENGTHS, trimmed, plain, strict=True):
     result, expected = (row[:length] for row in rows)

@@ -46,7 +46,7 @@ def test_each_epoch_has_every_record_once_in_another_order(paths):
   assert len({tuple(epoch) for epoch in result}) == 3
 
 
-def test_windows_epochs_seeds_and_sources_are_shuffled_differently(
+def test_chunks_epochs_seeds_and_sources_are_shuffled_differently(
   tmp_path, monkeypatch
 ):
   monkeypatch.setattr(records, "_ROUND", 100)
@@ -57,9 +57,9 @@ def test_windows_epochs_seeds_and_sources_are_shuffled_differently(
     for seed in (1, 2)
     for epoch in _read(sources[:1], 192, seed).reshape(2, 8, 12)
   ]
-  # The orders within the windows, and the blocks of four in each window.
-  orders = {tuple(window % 4) for epoch in epochs for window in epoch}
-  blocks = {tuple(frozenset(w // 4) for w in epoch) for epoch in epochs}
+  # The orders within the chunks, and the blocks of four in each chunk.
+  orders = {tuple(chunk % 4) for epoch in epochs for chunk in epoch}
+  blocks = {tuple(frozenset(c // 4) for c in epoch) for epoch in epochs}
   assert (len(orders), len(blocks)) == (4 * 8, 4)
   mixtures = [_read(sources, 200, seed) for seed in (1, 2)]
   rounds = {tuple(part < 96) for m in mixtures for part in np.split(m, 2)}
@@ -80,7 +80,7 @@ def test_batches_are_numbered_by_step_and_replica(paths, skip):
 
 
 @pytest.mark.parametrize("is_mixed", [False, True])
-def test_the_order_is_the_same_from_any_position(is_mixed, paths):
+def test_records_keep_their_order_from_any_start_position(is_mixed, paths):
   mixed = [Source(paths[:2], 1), Source(paths[2:], 2)]
   sources = mixed if is_mixed else [Source(paths)]
   expected = _read(sources, 2500, 7)
@@ -89,11 +89,11 @@ def test_the_order_is_the_same_from_any_position(is_mixed, paths):
     np.testing.assert_array_equal(result, expected[skip : skip + 150])
 
 
-def test_a_resumed_training_does_not_read_earlier_windows(paths, tmp_path):
+def test_a_resumed_training_does_not_read_earlier_chunks(paths, tmp_path):
   cache = str(tmp_path / "index.npz")
   source = [Source(paths[3:])]
   expected = _read(source, 80, 5, cache=cache)
-  last = expected[60:]  # after five windows of twelve
+  last = expected[60:]  # after five chunks of twelve records
   times = os.stat(paths[3])
   data = bytearray((tmp_path / "50 und ü").read_bytes())
   for number in set(range(50, 130)) - set(last):

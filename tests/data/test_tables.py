@@ -13,7 +13,7 @@ from storage import UserError
 
 
 def _read(folder, name, content, columns=("a",), **options):
-  """Reads a file with this content as a table."""
+  """Writes the content to a file, and reads the file as a table."""
   path = folder / name
   path.write_bytes(content.encode() if isinstance(content, str) else content)
   return [*tables.read_table(str(path), columns, **options)]
@@ -60,9 +60,9 @@ def test_all_formats_give_the_same_rows(tmp_path, name, content):
     ("t.csv", 'a,b\n"1\n2",x\n3,y\n', [(2, "1\n2", "x"), (4, "3", "y")]),
     ("t.csv", "a,b\r\nbeta\rgamma,1\r\r\n", [(2, "beta gamma", "1")]),
     ("t.tsv", "a\tb\r\nbeta\rgamma\t1\r\r\n", [(2, "beta gamma", "1")]),
-    # A usual header is not searched for other delimiters.
+    # A header with the usual delimiter is not searched for another one.
     ("t.csv", "b;c;d,a\n1,2\n", [(2, "1", "2")]),
-    # Values that are not texts come as JSON, without lone surrogates.
+    # Values that are not texts become JSON. Lone surrogates become U+FFFD.
     ("t.jsonl", '{"a": 0.5, "b": true, "c": null}', [(1, "0.5", "true")]),
     ("t.jsonl", r'{"a": ["é"], "b": "\ud83eb"}', [(1, '["é"]', "\ufffdb")]),
     (
@@ -123,7 +123,9 @@ EMPTY_END = re.sub("([c1é0xye])\n", r"\1;;\n", SEMICOLONS) + ";;;;\n;;;;\n"
     ("t.csv.gz", gzip.compress(SEMICOLONS.encode("utf-16"), mtime=0)),
   ],
 )
-def test_tables_of_spreadsheets_are_read(tmp_path, name, content):
+def test_tables_that_spreadsheet_programs_save_are_read(
+  tmp_path, name, content
+):
   rows = [row.values for row in _read(tmp_path, name, content, ["a", "c"])]
   texts = [[row[column] for column in "abc"] for row in rows]
   assert re.fullmatch("Sehr[;,|\t] gut", texts[0].pop(0))
@@ -156,11 +158,11 @@ def test_an_unbalanced_quote_in_a_tsv_is_text(tmp_path, content):
   [
     ("t.csv", 'a,b\nx,1\n"y,1\nz,0\nv,1\nw",0\n', "3 to 6"),
     ("t.tsv", 'a\tb\n"""x"""\t1\n"y\t1\nz\t0\nw"\t0\n', "3 to 5"),
-    ("t.csv", 'a,b\n"y\nwell, so\nv",1\n', None),  # a text
+    ("t.csv", 'a,b\n"y\nwell, so\nv",1\n', None),  # a text of several lines
     ("t.csv", 'a\n"y\nz\nv"\n', None),
   ],
 )
-def test_a_quoted_cell_with_rows_of_the_table_is_reported(
+def test_a_quoted_cell_that_swallows_rows_of_the_table_is_reported(
   tmp_path, caplog, name, content, lines
 ):
   assert _read(tmp_path, name, content)
@@ -173,12 +175,12 @@ def test_quotes_after_the_first_lines_of_a_tsv_are_reported(tmp_path, caplog):
   content = "a\tb\n" + "x\t1\n" * 1000 + '"so ""it"" was"\t0\n'
   *_, row = _read(tmp_path, "t.tsv", content)
   assert row.values["a"].startswith('"so ""')
-  text = "t.tsv, lines 1002: after 1,000 lines, quotes as in .csv; delimiter="
+  text = "t.tsv, lines 1002: quotes after 1,000 lines without any; delimiter="
   assert text in caplog.text
   caplog.clear()
   *_, row = _read(tmp_path, "t.tsv", content, dialect=("tab", "utf-8"))
   assert row.values["a"] == 'so "it" was'
-  _read(tmp_path, "t.tsv", content, dialect=None)  # as a file of GLUE
+  _read(tmp_path, "t.tsv", content, dialect=None)  # quotes of GLUE are text
   assert not caplog.text
   with pytest.raises(UserError, match=r"line 1002: 1 col.*give delimiter=tab"):
     _read(tmp_path, "u.tsv", content.replace("so ", "so\n"))
@@ -233,7 +235,9 @@ def test_a_byte_order_mark_or_the_given_encoding_decodes_a_table(
   assert row.values["a"] == "schön – gut"
 
 
-def test_utf8_under_another_encoding_is_reported_once(tmp_path, caplog):
+def test_utf8_that_is_read_with_another_encoding_is_reported_once(
+  tmp_path, caplog
+):
   content = "a\nEs ist schön.\nSüß.\n"
   assert _read(tmp_path, "t.csv", content, dialect=(None, "cp1252"))
   assert caplog.text.count("line 2 looks like UTF-8") == 1
@@ -265,7 +269,7 @@ def test_blank_texts_are_reported_with_their_lines(tmp_path, caplog):
   content = 'a,b,c\n ,x,\n"\n",y,1\nz,\u200b \0,\nv,w,\n'
   assert len(_read(tmp_path, "t.csv", content, is_text="ab".__contains__)) == 4
   assert caplog.messages == [
-    f"{tmp_path}/t.csv: {text}; they count as well"
+    f"{tmp_path}/t.csv: {text}; they are kept"
     for text in (
       "2 of 4 texts in 'a' are blank (lines 2, 3)",
       "1 of 4 texts in 'b' are blank (lines 5)",
@@ -307,7 +311,9 @@ def test_blank_texts_are_reported_with_their_lines(tmp_path, caplog):
     ("t.csv", b"\xd0\xcf\x11\xe0\xa1", r"but a workbook \(.xls\): save it"),
   ],
 )
-def test_errors_name_the_line(tmp_path, name, content, message):
+def test_an_error_names_the_file_and_the_problem(
+  tmp_path, name, content, message
+):
   with pytest.raises(UserError, match=message) as error:
     _read(tmp_path, name, content)
   assert f"{tmp_path}/{name}" in str(error.value)
@@ -340,7 +346,7 @@ ROWS = st.tuples(TEXTS, TEXTS).filter(lambda row: "".join(row).strip())
 
 
 @given(st.lists(ROWS, min_size=1))
-def test_any_written_table_is_read_unchanged(tmp_path_factory, rows):
+def test_any_csv_or_json_table_is_read_unchanged(tmp_path_factory, rows):
   folder = tmp_path_factory.mktemp("eine Tabelle")
   content = io.StringIO(newline="")
   csv.writer(content).writerows([("a", "b"), *rows])
@@ -352,7 +358,7 @@ def test_any_written_table_is_read_unchanged(tmp_path_factory, rows):
 
 
 @given(st.lists(st.tuples(PLAIN, PLAIN), min_size=1))
-def test_tab_separated_values_do_not_change(tmp_path_factory, rows):
+def test_any_tab_separated_table_is_read_unchanged(tmp_path_factory, rows):
   text = "a\tb\n" + "\n".join(f"{a}\t{b}" for a, b in rows)
   result = _read(tmp_path_factory.mktemp("t"), "t.tsv", text, dialect=None)
   assert [tuple(row.values.values()) for row in result] == rows

@@ -30,7 +30,8 @@ def test_accents_do_not_add_to_the_length_of_a_word():
   assert _full().tokenize("a\u0301" * 201) == ["[UNK]"]
 
 
-# tests/parity/test_tokenization.py has every code point and many texts.
+# tests/parity/test_tokenization.py compares every code point and many texts
+# with the original.
 def test_bytes_that_are_not_utf8_are_dropped():
   assert tokenization.convert_to_unicode("é\xff".encode()[:3]) == "é"
   assert tokenization.BasicTokenizer().tokenize(b"a\xffb") == ["ab"]
@@ -50,7 +51,7 @@ multi_cased_L-12_H-768_A-12
 
 
 @pytest.mark.parametrize("folder", (LOWER_CASED + CASED).split())
-def test_the_case_of_released_models_is_known(folder):
+def test_do_lower_case_must_fit_the_name_of_a_released_model(folder):
   check = tokenization.validate_case_matches_checkpoint
   lower_cased = folder in LOWER_CASED.split()
   for path in (f"{folder}/bert_model.ckpt", f"gs://x/{folder}/bert_model.ckpt"):
@@ -103,15 +104,15 @@ A = "a" * 100
 @pytest.mark.parametrize(
   ("lines", "max_pieces", "split"),
   [
-    # Each word is split once.
+    # A word that occurs again is not split again.
     (
       ["the River the river. river, (the) größe größe."] * 2,
       99,
       ["the", "river", ".", ",", "(", ")", "größe", "größe."],
     ),
-    # A full cache begins again.
+    # A full cache is emptied.
     ([*"abcde", "d e", "a"], 3, [*"abcdea"]),
-    # A longer piece is split each time.
+    # A piece of more than 100 characters is not cached.
     ([A, A, f"{A}a", f"{A}a"], 99, [A, f"{A}a", f"{A}a"]),
   ],
 )
@@ -136,7 +137,7 @@ def test_the_cache_tokenizes_as_few_pieces_as_possible(
 
 @pytest.fixture(name="path")
 def _path(tmp_path, monkeypatch):
-  """Returns the path of a vocabulary of a new kind."""
+  """Returns the path of a vocabulary for a tokenizer that only tests have."""
   kind = characters.Characters
   monkeypatch.setitem(tokenization.KINDS, characters.ENDING, kind)
   path = tmp_path / f"vocab{characters.ENDING}"
@@ -154,7 +155,9 @@ def test_the_extension_of_a_vocabulary_chooses_the_tokenizer(path, tmp_path):
 
 
 @pytest.mark.parametrize("lower_case", [True, False])
-def test_a_saved_vocabulary_is_opened_by_its_kind(path, tmp_path, lower_case):
+def test_a_saved_vocabulary_is_opened_by_its_kind_of_tokenizer(
+  path, tmp_path, lower_case
+):
   (tmp_path / "export").mkdir()
   tokenizer = tokenization.open_tokenizer(path, lower_case)
   tokenizer.save(str(tmp_path / "export"))

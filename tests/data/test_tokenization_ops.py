@@ -79,17 +79,17 @@ def invalid(rng):
 
 
 marks = pool(lambda c: unicodedata.combining(c) > 0)
-moving_marks = pool(
+spacing_marks = pool(
   lambda c: unicodedata.combining(c) > 0 and unicodedata.category(c) != "Mn"
 )
 changing = pool(lambda c: unicodedata.normalize("NFD", c.lower()) != c)
 
-GENERATORS = [uniform, scripts, marks, moving_marks, changing, sigmas, hangul]
+GENERATORS = [uniform, scripts, marks, spacing_marks, changing, sigmas, hangul]
 GENERATORS += [long_words, controls, invalid]
 
 
 @pytest.mark.parametrize("generator", GENERATORS)
-def test_the_graph_agrees_with_the_python_tokenizer(pair, generator):
+def test_the_graph_tokenizer_agrees_with_the_python_tokenizer(pair, generator):
   full, graph = pair
   rng = random.Random(0)
   number = 200 if generator is long_words else 1500
@@ -114,7 +114,7 @@ def test_the_graph_tokenizes_a_text_of_a_megabyte(pair, unit):
   assert result[: len(expected)] == expected
 
 
-def test_the_graph_works_in_a_dataset_and_without_texts():
+def test_the_graph_tokenizer_works_in_a_dataset_and_without_texts():
   graph = tokenization.FullTokenizer(VOCAB).in_graph()
   lines = tf.data.Dataset.from_tensor_slices(["a b", "", "c"]).batch(2)
   result = [batch.to_list() for batch in lines.map(graph.tokenize)]
@@ -122,7 +122,7 @@ def test_the_graph_works_in_a_dataset_and_without_texts():
   assert ids(graph, []) == []
 
 
-def test_the_graph_agrees_for_odd_lines_of_a_vocabulary(tmp_path):
+def test_the_graph_tokenizer_agrees_for_odd_lines_of_a_vocabulary(tmp_path):
   path = tmp_path / "vocab.txt"
   path.write_text("[UNK]\na\n b \n\na\n\nc d\n\u2028\n##e", encoding="utf-8")
   full = tokenization.FullTokenizer(path)
@@ -134,7 +134,7 @@ def test_the_graph_agrees_for_odd_lines_of_a_vocabulary(tmp_path):
     tokenization.FullTokenizer(path).in_graph()
 
 
-def test_a_saved_model_carries_the_vocabulary(tmp_path):
+def test_a_saved_model_contains_the_vocabulary_of_its_tokenizer(tmp_path):
   path, module = tmp_path / "my_vocab.txt", tf.Module()
   path.write_bytes(VOCAB.read_bytes())
   module.tokenizer = tokenization.FullTokenizer(path).in_graph()
@@ -166,7 +166,7 @@ def random_words(rng, longest):
 
 
 @pytest.mark.parametrize("seed", [*range(8), *map(slow, range(8, 20))])
-def test_the_graph_agrees_for_any_vocabulary(seed, tmp_path):
+def test_the_graph_tokenizer_agrees_for_any_vocabulary(seed, tmp_path):
   rng = random.Random(seed)
   pieces = random_words(rng, 4) + ["##" + w for w in random_words(rng, 3)]
   pieces = list(dict.fromkeys(["[UNK]", "#", "##", *pieces]))
@@ -188,7 +188,7 @@ def test_the_graph_agrees_for_any_vocabulary(seed, tmp_path):
   "longest", ["##bcdefghijk", "abcdefghijk", "##ééééé", "##é##é"]
 )
 def test_the_longest_piece_may_be_any_token(longest, tmp_path):
-  """It may begin with "##", have any characters, and be longer than [UNK]."""
+  """It may begin with "##", have any characters and be longer than [UNK]."""
   path = tmp_path / "vocab.txt"
   vocab.save(["[UNK]", "a", "##b", "##c", longest], path)
   full = tokenization.FullTokenizer(path, do_lower_case=False)
@@ -199,7 +199,7 @@ def test_the_longest_piece_may_be_any_token(longest, tmp_path):
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 40])
-def test_the_graph_agrees_for_short_tokens(number, tmp_path):
+def test_the_graph_tokenizer_agrees_for_short_tokens(number, tmp_path):
   """Some tokens are shorter than "##" and a letter."""
   path = tmp_path / "vocab.txt"
   tokens = ["[UNK]", *"ab", "##a", *(f"##{'ab' * n}" for n in range(1, number))]

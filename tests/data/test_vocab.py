@@ -32,14 +32,15 @@ def _ids(tokens):
 @pytest.mark.parametrize(
   ("content", "expected"),
   [
-    # A repeated line has the last id and the first position.
+    # A repeated token has the id of its last line, and keeps its first place
+    # in the order of the dict.
     ("a\n b\nc\nb\t\n\n\r\nd", {"a": 0, "b": 3, "c": 2, "": 5, "d": 6}),
     # Lines end at newlines only, and every line has an id.
     ("a\u2028b\r\nc\rd\n", {"a\u2028b": 0, "cd": 1}),
     (ODD, {"[PAD]": 0, "": 11, "owl": 7, "wren": 9}),
   ],
 )
-def test_the_id_of_a_token_is_its_line(write, content, expected):
+def test_the_id_of_a_token_is_its_line_number(write, content, expected):
   path = write(content)
   assert [*vocab.load(path).items()] == [*expected.items()]
   assert vocab.read_text(path) == content
@@ -99,7 +100,7 @@ WORDS = WORDS.filter(lambda w: w == w.strip() and not {"\n", "\r"} & set(w))
 
 
 @given(st.lists(WORDS, unique=True, min_size=1))
-def test_any_saved_words_are_loaded_unchanged(tmp_path_factory, tokens):
+def test_any_saved_vocabulary_is_loaded_unchanged(tmp_path_factory, tokens):
   path = tmp_path_factory.mktemp("mit Ü und Blank") / "vocab.txt"
   vocab.save(tokens, path)
   assert list(vocab.load(path)) == tokens
@@ -110,14 +111,14 @@ def test_any_saved_words_are_loaded_unchanged(tmp_path_factory, tokens):
   [
     (MODEL, None),
     ((*MODEL, ""), None),  # a blank line at the end
-    ((*MODEL, "wren"), None),  # a padding row gets a word
+    ((*MODEL, "wren"), None),  # a new token after the model's last
     (("[PAD]", "wren", "[unused2]", *MODEL[3:]), None),
     ((*MODEL[:4], "wren", "##s"), "line 5 is 'wren', but 'owl' in m/vocab.txt"),
     (MODEL[:5], "line 6 is missing, but '##s'"),
     (("wren", *MODEL), "v.txt is not the vocabulary .*line 1 is 'wren'"),
   ],
 )
-def test_the_first_line_that_differs_from_the_model_is_reported(
+def test_the_first_line_that_differs_from_the_models_vocabulary_is_reported(
   tokens, message
 ):
   arguments = _ids(tokens), _ids(MODEL), "v.txt", "m/vocab.txt"
@@ -129,7 +130,7 @@ def test_the_first_line_that_differs_from_the_model_is_reported(
 
 
 def test_a_fingerprint_leaves_unused_tokens_out(write):
-  """The hash is the same in all Pythons, whatever characters they know."""
+  """The hash does not depend on the Unicode version of Python."""
   tokenizer = FullTokenizer(write("\n".join((*MODEL, "", "\U0001fae8", ""))))
   mark = tokenizer.fingerprint
   assert tokenizer.fingerprint is mark  # not computed again
@@ -149,7 +150,7 @@ def test_a_fingerprint_leaves_unused_tokens_out(write):
     assert not tokenizer.fits(other)
 
 
-def test_unused_tokens_have_any_number():
+def test_unused_tokens_may_have_any_number():
   tokens = ["[unused9]", "a", "[unused10]", "[unused123]", "[unused]"]
   assert vocab.unused_ids(tokens) == [0, 2, 3]
 
@@ -185,7 +186,7 @@ def _write_json(write):
   )
 
 
-@pytest.mark.parametrize("kind", ["WordPiece", None])  # None: an early file
+@pytest.mark.parametrize("kind", ["WordPiece", None])  # early files lack a type
 def test_word_pieces_of_a_tokenizer_json_are_read_by_id(write_json, kind):
   path = write_json(MODEL[::-1], added=["<ent>"], type=kind)
   expected = [*MODEL[::-1], "<ent>"]
@@ -195,7 +196,7 @@ def test_word_pieces_of_a_tokenizer_json_are_read_by_id(write_json, kind):
   assert tokens == ["owl", "##s", "owl", "[UNK]"]
 
 
-def test_a_gap_of_ids_becomes_a_blank_line(write_json):
+def test_an_id_without_a_token_for_a_line_becomes_a_blank_line(write_json):
   tokens = ("[PAD]", "a", "a\n", "\n", "\u2028", " a", "b")
   path = write_json(tokens, vocab={**_ids(tokens), "b": 9})
   assert vocab.read_text(path) == f"[PAD]\na\n{7 * chr(10)}b\n"

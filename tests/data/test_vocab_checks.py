@@ -20,15 +20,16 @@ PLAIN = [f"a{number:03}" for number in range(300)]
     ([*PLAIN, "[CLS]", "ⅣA"], True, None),  # occurs in released files
     ([*PLAIN, *map(str.upper, PLAIN)], True, "300 of 600 .*A000, A001, A002"),
     ([*PLAIN, *(f"é{w}" for w in PLAIN)], True, "give do_lower_case=False"),
-    (["바다", "산", "a"], True, "2 of 3 tokens"),  # syllables are decomposed
+    # Lower-casing decomposes Hangul syllables.
+    (["바다", "산", "a"], True, "2 of 3 tokens"),
     (["바다", "산", "a"], False, None),
     ([*PLAIN, "A"], False, None),
     ([*PLAIN, "[CLS]"], False, "no token with a capital"),
     ([*PLAIN[:50], "1"], False, "no token with a capital"),
-    ([*PLAIN[:49], "1"], False, None),  # too few to judge
+    ([*PLAIN[:49], "1"], False, None),  # too few tokens to judge
   ],
 )
-def test_a_vocabulary_of_the_other_case_is_recognized(
+def test_a_vocabulary_that_contradicts_do_lower_case_is_recognized(
   tokens, lower_case, doubt
 ):
   result = doubt_case(tokens, lower_case)
@@ -71,7 +72,7 @@ DECOMPOSED = r"100 % .* decomposed \(NFD\); composed \(NFC\) it would be 0 %"
     (["한국"], False, unicodedata.normalize("NFD", "한국"), DECOMPOSED),
   ],
 )
-def test_words_without_pieces_are_reported(
+def test_many_words_that_become_unk_are_reported(
   caplog, tmp_path, tokens, lower_case, text, warning
 ):
   tokenizer = _tokenizer(tmp_path, ["[UNK]", *tokens], lower_case)
@@ -103,7 +104,7 @@ def test_decomposed_texts_are_reported(caplog, form, number):
     ("がっこうへ いぐ", "Kana", "loses vowels or other signs"),
   ],
 )
-def test_one_warning_has_script_example_and_remedy(
+def test_texts_that_lower_casing_harms_cause_one_warning_with_a_remedy(
   caplog, text, script, change
 ):
   for name in ("train.tsv", "dev.tsv"):
@@ -136,7 +137,7 @@ def test_the_remedy_depends_on_the_vocabulary(caplog, vocabulary, remedy):
   assert remedy in caplog.text
 
 
-def test_the_texts_of_examples_are_checked(caplog, tmp_path):
+def test_examples_are_checked_if_the_tokenizer_lower_cases(caplog, tmp_path):
   for lower_case in (False, True):
     assert "Hangul" not in caplog.text
     tokenizer = _tokenizer(tmp_path, ["[UNK]", "비"], lower_case)
@@ -145,14 +146,16 @@ def test_the_texts_of_examples_are_checked(caplog, tmp_path):
   assert "a.tsv: 100 % of the letters are Hangul" in caplog.text
 
 
-# --- samples: how much of the texts is read ----------------------------------
+# --- Samples: the part of the texts that is read -----------------------------
 
 
 @pytest.mark.parametrize(
   ("number", "files", "lines"),
   [(0, 0, 0), (1, 1, 1000), (3, 3, 333), (21, 11, 90), (4000, 20, 50)],
 )
-def test_a_sample_has_first_lines_of_some_files(tmp_path, number, files, lines):
+def test_a_sample_has_the_first_lines_of_at_most_20_files(
+  tmp_path, number, files, lines
+):
   paths = [str(tmp_path / f"{i:04}") for i in range(number)]
   for path in paths:
     open(path, "w").close()
@@ -187,8 +190,8 @@ def test_at_most_a_thousand_examples_are_checked(tmp_path):
 
 
 def test_only_the_first_200_000_characters_are_checked():
-  """Counting all words of a corpus with long lines would take minutes."""
-  texts = iter(["abcd " * 2000] * 1000)  # of 10,000 characters
+  """To count all words of a corpus with long lines would take minutes."""
+  texts = iter(["abcd " * 2000] * 1000)  # a text has 10,000 characters
   assert vocab_checks._count_words(texts) == {"abcd": 42_000}
   assert len([*texts]) == 979  # the 21st exceeds 200,000 characters
 

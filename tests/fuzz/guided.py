@@ -1,4 +1,4 @@
-"""A target under atheris: `python -m tests.fuzz.guided squad -runs=100000`."""
+"""Fuzzes with atheris: `python -m tests.fuzz.guided squad -runs=100000`."""
 
 import sys
 import tempfile

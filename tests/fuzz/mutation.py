@@ -1,4 +1,4 @@
-"""Small random changes to file contents, where atheris is not installed."""
+"""Small random changes to file contents, for fuzzing without atheris."""
 
 from collections.abc import Sequence
 from random import Random

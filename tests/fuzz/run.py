@@ -1,10 +1,10 @@
-"""Gives mutated files to the readers, and counts what goes wrong.
+"""Gives mutated files to the readers of tests.fuzz.targets; counts outcomes.
 
   python -m tests.fuzz.run --inputs=200000 --finds=/tmp/finds
 
-Each reader runs in a process, which may die. Inputs that fail go to the
-folder --finds. Copy an input to tests/fuzz/corpus, and every test run reads it.
-With atheris (requirements-dev.txt), coverage guides the mutation:
+Each reader runs in its own process, which may die. Inputs that fail go to the
+folder --finds. If you copy an input to tests/fuzz/corpus, every test run reads
+it. With atheris (requirements-dev.txt), coverage guides the mutation:
 
   python -m tests.fuzz.guided squad
 """
@@ -55,7 +55,7 @@ def _too_long(signum, frame):
 
 
 def work(name: str, inputs: int, seed: int, finds: str) -> None:
-  """Tries a target in this process; prints the counts as a JSON line."""
+  """Tries a target in this process; prints the outcomes as a JSON line."""
   from tests.fuzz import mutation, targets  # noqa: PLC0415, imports TensorFlow
 
   signal.signal(signal.SIGALRM, _too_long)

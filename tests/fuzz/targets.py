@@ -1,7 +1,7 @@
-"""Readers of files from outside, each a function of a path.
+"""Targets to fuzz: functions that read a file of the user, given its path.
 
-Whatever the file holds, a target returns, or raises a ValueError or OSError
-that is written for the user (cli/program.py).
+For any content of the file, a target returns, or raises a ValueError or OSError
+whose message is written for the user (cli/program.py).
 """
 
 import os
@@ -109,7 +109,7 @@ def _text_lines(path):
 
 
 def _of_folder(read):
-  """Returns a reader of the file's folder."""
+  """Turns a reader of a folder into a reader of a file in the folder."""
   return lambda path: read(os.path.dirname(path))
 
 
@@ -147,7 +147,7 @@ def _module(path):
 
 
 def _archive(path):
-  copy = shutil.copyfile(path, f"{path}.zip")  # broken files are removed
+  copy = shutil.copyfile(path, f"{path}.zip")  # unpack removes a broken file
   shutil.rmtree(os.path.join(os.path.dirname(path), "unpacked"), True)
   download.unpack("https://host/model.zip", copy)
 
@@ -179,8 +179,8 @@ TARGETS = {
   "text_lines": Target("texts", _text_lines),
   "labels": Target("labels.txt", _of_folder(labels.load)),
   "records": Target("examples.tfrecord", _records),
-  "damage": Target("examples.tfrecord", _corruption),
-  "kept_index": Target("records-index.npz", _cached_index),
+  "corruption": Target("examples.tfrecord", _corruption),
+  "cached_index": Target("records-index.npz", _cached_index),
   "checkpoint": Target(
     "bert_model.ckpt.index", _checkpoint, (_DATA,), _DATA.with_name(_INDEX)
   ),

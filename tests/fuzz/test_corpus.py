@@ -1,4 +1,4 @@
-"""Every reader gets the inputs on which it once failed, and a few more."""
+"""Every reader gets the inputs on which it once failed, and changed inputs."""
 
 from random import Random
 

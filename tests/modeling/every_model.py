@@ -16,7 +16,7 @@ BILSTM = replace(CONFIG, add_bilstm=True)
 ONE_HOT = replace(CONFIG, use_one_hot_embeddings=True)
 MODELS = {
   "encoder": lambda: models.encoder(CONFIG),
-  "encoder that begins with structure": lambda: models.encoder(
+  "encoder with structured attention": lambda: models.encoder(
     replace(CONFIG, initial_attention="structured", num_attention_heads=2)
   ),
   "encoder of one-hot vectors": lambda: models.encoder(ONE_HOT),
@@ -37,7 +37,7 @@ MODELS = {
 
 
 def tokens(batch: int = 2, length: int = 8, seed: int = 0) -> dict:
-  """Returns texts without padding, each [B, T]."""
+  """Returns the inputs of texts without padding, each [B, T]."""
   rng = np.random.RandomState(seed)
   return {
     "input_ids": rng.randint(0, 31, (batch, length)).astype(np.int32),
@@ -60,7 +60,7 @@ def assert_close(result: dict, expected: dict, **bounds) -> None:
 
 
 def pretraining_batch() -> dict:
-  """Returns texts with masked tokens and both kinds of pairs."""
+  """Returns texts with masked tokens and both next-sentence labels."""
   return tokens() | {
     "masked_lm_positions": np.array([[1, 2, 0], [3, 4, 7]], np.int32),
     "masked_lm_ids": np.array([[4, 9, 0], [30, 2, 1]], np.int32),
@@ -70,7 +70,7 @@ def pretraining_batch() -> dict:
 
 
 def inputs(model) -> dict[str, np.ndarray]:
-  """Returns two random examples of 10 tokens; the last two are padding."""
+  """Returns two random examples of 10 tokens, of which 2 are padding."""
   rng = np.random.RandomState(0)
   batch = {}
   for name, tensor in model.input.items():

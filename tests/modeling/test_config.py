@@ -22,7 +22,7 @@ def test_unknown_keys_are_ignored(tmp_path):
 
 @pytest.mark.parametrize("name", ["initial_attention", "attention", None])
 def test_a_written_configuration_is_read_unchanged(tmp_path, name):
-  """The file has only values that differ from the original's defaults."""
+  """Default values of keys that the original lacks are not written."""
   values = {"initial_attention": "structured", "attention": "right_to_left"}
   changes = {name: values[name]} if name else {}
   config = dataclasses.replace(BertConfig.preset("mini", 77), **changes)
@@ -74,7 +74,7 @@ def test_an_invalid_file_is_refused(tmp_path, text):
     BertConfig.from_json(str(path))
 
 
-def test_presets_are_the_published_sizes():
+def test_presets_have_the_published_sizes():
   base = BertConfig.preset("base")
   assert base == BertConfig(vocab_size=30522, type_vocab_size=2)
   large = BertConfig.preset("large")
@@ -101,7 +101,7 @@ def test_presets_are_the_published_sizes():
     BertConfig.preset("huge")
 
 
-def test_activations_may_be_null_or_have_capitals(tmp_path):
+def test_the_name_of_an_activation_may_be_null_or_have_capitals(tmp_path):
   """The original lower-cases the name, too."""
   for name, expected in ((None, "linear"), ("ReLU", "relu")):
     config = BertConfig.from_json(_write(tmp_path, hidden_act=name))

@@ -11,7 +11,7 @@ from modeling.tracing import DropoutSeeds
 from tests.modeling.every_model import CONFIG, inputs
 
 HIDDEN, ATTENTION, RANGE = 0.2, 0.4, 0.05
-MADE = replace(
+UNUSUAL = replace(
   CONFIG,
   hidden_dropout_prob=HIDDEN,
   attention_probs_dropout_prob=ATTENTION,
@@ -40,14 +40,17 @@ def test_the_configuration_has_the_original_defaults():
   }
 
 
-def test_lstms_of_the_paper_have_two_layers_of_768():
+def test_the_default_lstm_has_the_papers_two_layers_of_768_units():
   make = models.feature_based_tagger
   assert len(heads.BiLstm(768).stack) == 2
   assert inspect.signature(make).parameters["units"].default == 768
 
 
 def _encoder(computed, batch=2):
-  """Lists (rate, shape, has residual). The last block has `computed` tokens."""
+  """Returns (rate, shape, has residual) of each dropout in an encoder.
+
+  The last block computes only `computed` tokens of each text.
+  """
   dropouts = [(HIDDEN, (batch, 10, 12), False)]
   for tokens in (10, computed):
     dropouts += [
@@ -82,22 +85,22 @@ def test_every_model_has_the_original_dropout(kind, monkeypatch):
 
   def record(x, residual, seed, *, rate):
     if seed is not None:
-      position = rate, tuple(x.shape), residual is not None
-      dropped.append((position, tuple(seed.numpy())))
+      call = rate, tuple(x.shape), residual is not None
+      dropped.append((call, tuple(seed.numpy())))
     return add_dropped(x, residual, seed, rate=rate)
 
   monkeypatch.setattr(fused_ops, "_add_dropped", record)
-  model = MODELS[kind](MADE)
+  model = MODELS[kind](UNUSUAL)
   with DropoutSeeds(tf.constant([1, 2])):
     model(inputs(model), training=True)
-  assert [position for position, _ in dropped] == DROPOUTS[kind]
+  assert [call for call, _ in dropped] == DROPOUTS[kind]
   assert len({seed for _, seed in dropped}) == len(dropped)
   dropped.clear()
   model(inputs(model), training=False)
   assert not dropped
 
 
-def test_a_residual_is_not_dropped():
+def test_dropout_does_not_drop_the_residual():
   x, seed = tf.ones([20, 20]), tf.constant([1, 2], tf.uint32)
   values = fused_ops._add_dropped(x, 10.0 * x, seed, rate=0.25)
   np.testing.assert_allclose(np.unique(values), [10, 10 + 4 / 3])
@@ -108,10 +111,10 @@ CONSTANTS["gamma"] = 1.0
 
 
 @pytest.mark.parametrize("kind", MODELS)
-def test_initial_values_are_truncated_normal(kind):
-  """Values are normal, truncated at two standard deviations, and all differ."""
+def test_initial_values_have_a_truncated_normal_distribution(kind):
+  """Values are cut at two standard deviations. No two variables are equal."""
   first = []
-  for variable in MODELS[kind](MADE).weights:
+  for variable in MODELS[kind](UNUSUAL).weights:
     values, name = variable.numpy(), variable.path.rsplit("/")[-1]
     if name in CONSTANTS and "bilstm" not in variable.path:
       assert (values == CONSTANTS[name]).all(), variable.path

@@ -84,7 +84,7 @@ def test_the_pooled_token_depends_on_the_complete_text(attention):
     assert np.abs(difference).max(axis=1).min() > 1e-6
 
 
-def test_frozen_features_do_not_read_later_tokens():
+def test_frozen_features_of_a_left_to_right_model_do_not_read_later_tokens():
   config = replace(CONFIG, attention="left_to_right")
   model = models.feature_based_tagger(config, 3, "last", 4)
   features = keras.Model(model.input, model.get_layer("bilstm").input[0])
@@ -100,7 +100,8 @@ def test_fixed_positions_are_sinusoids_that_are_not_trained():
     names.append({v.path for v in model.trainable_variables})
   assert names[0] - names[1] == {"bert/embeddings/position_embeddings"}
   table = np.array(model.get_layer("bert").embeddings.position_embeddings)
-  products = table @ table.T  # neighbors have equal products everywhere
+  # All pairs of neighboring positions have the same product.
+  products = table @ table.T
   assert np.ptp(np.diagonal(products, 1)) < 1e-6 * products[0, 0]
 
 
@@ -138,7 +139,8 @@ def test_structured_heads_attend_to_neighbors(attention, offsets):
     neighbors = scores[:, np.arange(12), inner + offset]
     # A neighbor's score is about 32 / 3; the mean of others is below 0.
     assert np.mean(neighbors) - np.median(scores) == pytest.approx(12, rel=0.15)
-  assert probs[:, len(offsets) : -1].max(initial=0) < 0.1  # still random
+  # The heads between the neighbors' heads and the last head are random.
+  assert probs[:, len(offsets) : -1].max(initial=0) < 0.1
 
 
 def test_a_structured_head_attends_to_the_same_word_in_the_other_segment():
@@ -154,7 +156,7 @@ def test_a_structured_head_attends_to_the_same_word_in_the_other_segment():
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
-def test_structured_segments_have_opposite_signs_in_one_unit(number):
+def test_structured_segment_embeddings_differ_in_the_sign_of_one_unit(number):
   bert = _structured(type_vocab_size=number)
   table = np.asarray(bert.embeddings.token_type_embeddings)
   assert not table[:, :-1].any()
@@ -193,7 +195,7 @@ def _encoders():
   return [models.encoder(replace(CONFIG, attention=side)) for side in SIDES]
 
 
-def test_shallow_features_join_two_networks():
+def test_a_shallow_encoder_concatenates_the_outputs_of_two_encoders():
   model, encoders = models.encoder(SHALLOW), _encoders()
   for encoder, side in zip(encoders, SIDES, strict=True):
     values = {v.path: v.numpy() for v in encoder.weights}
@@ -209,7 +211,7 @@ def test_shallow_features_join_two_networks():
   assert [layer.shape for layer in result["encoder_layers"]] == [(2, 6, 24)] * 2
 
 
-def test_shallow_loads_a_checkpoint_of_each_side(tmp_path):
+def test_a_shallow_model_loads_a_checkpoint_of_each_side(tmp_path):
   encoders = _encoders()
   paths = [str(tmp_path / str(number) / "a.ckpt") for number in range(2)]
   for path, encoder in zip(paths, encoders, strict=True):
@@ -230,7 +232,7 @@ def test_shallow_loads_a_checkpoint_of_each_side(tmp_path):
 
 def test_shallow_models_are_fine_tuned_and_frozen_but_not_pre_trained():
   model = models.feature_based_tagger(SHALLOW, 3, "last", 4)
-  assert model.get_layer("bilstm").input[0].shape[-1] == 24  # as ELMo
+  assert model.get_layer("bilstm").input[0].shape[-1] == 24  # like ELMo's
   assert not [v for v in model.trainable_variables if "bert/" in v.path]
   model = models.multiple_choice(SHALLOW)
   batch = {k: v.reshape(2, 3, 6) for k, v in _tokens(batch=6).items()}
@@ -269,7 +271,7 @@ def _with_gradients(bert, positions):
 
 
 @pytest.mark.parametrize("kind", CONFIGS)
-def test_outputs_do_not_depend_on_the_number_of_positions(kind):
+def test_outputs_do_not_depend_on_the_number_of_computed_positions(kind):
   bert = models.make_encoder(CONFIGS[kind])
   complete, expected_sequence, expected = _with_gradients(bert, None)
   few, result, gradients = _with_gradients(bert, POSITIONS)
@@ -278,11 +280,12 @@ def test_outputs_do_not_depend_on_the_number_of_positions(kind):
   np.testing.assert_allclose(pooled, expected_pooled, atol=1e-5)
   assert len(few["encoder_layers"]) == len(complete["encoder_layers"]) - 1
   for path, value in expected.items():
-    bound = 1e-5 * (1.0 + np.abs(value).max())  # key biases have about 0
+    # Gradients of key biases are about 0.
+    bound = 1e-5 * (1.0 + np.abs(value).max())
     np.testing.assert_allclose(gradients[path], value, 0, bound, err_msg=path)
 
 
-def test_the_last_block_computes_only_the_positions():
+def test_the_last_block_computes_only_the_requested_positions():
   bert = models.make_encoder(CONFIG)
   hidden_states = bert(**_padded())["embedding_output"]
   mask = _padded()["input_mask"][:, None]

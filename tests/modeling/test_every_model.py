@@ -15,7 +15,8 @@ from modeling import (
 )
 from tests.modeling.every_model import MODELS, assert_close, inputs, outputs
 
-KINDS = [kind for kind in MODELS if kind != "packed"]  # "packed" only trains
+# A packed model only trains.
+KINDS = [kind for kind in MODELS if kind != "packed"]
 WITH_HEADS = [kind for kind in KINDS if "encoder" not in kind]
 
 

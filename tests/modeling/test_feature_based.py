@@ -35,24 +35,24 @@ def _features(model):
 
 @pytest.fixture(name="shallow", scope="module")
 def _shallow():
-  """A tagger whose features do not depend on other tokens."""
+  """A tagger that reads each token's embedding."""
   keras.utils.set_random_seed(7)
   return _tagger("embeddings")
 
 
-@pytest.fixture(name="made", scope="module", params=FEATURE_LAYERS)
-def _made(request):
+@pytest.fixture(name="tagger", scope="module", params=FEATURE_LAYERS)
+def _choice_and_tagger(request):
   """A choice of layers, and a tagger with more layers than needed."""
   keras.utils.set_random_seed(7)
   layers = 5 if "four" in request.param else 2
   return request.param, _tagger(request.param, layers)
 
 
-def test_features_come_from_the_chosen_layers(made):
-  choice, model = made
+def test_features_come_from_the_chosen_layers(tagger):
+  choice, model = tagger
   outputs = model.get_layer("bert")(**_tokens())
   layers = outputs["encoder_layers"]
-  expected = {  # from the paper's table
+  expected = {  # the rows of table 7 in the paper
     "embeddings": lambda: outputs["embedding_output"],
     "second_to_last": lambda: layers[0],
     "last": lambda: layers[1],
@@ -66,8 +66,8 @@ def test_features_come_from_the_chosen_layers(made):
   assert model(_tokens())["logits"].shape == (2, 4, TAGS)
 
 
-def test_everything_but_the_encoder_is_trained(made):
-  _, model = made
+def test_everything_but_the_encoder_is_trained(tagger):
+  _, model = tagger
   labels = {"label_ids": np.array([[0, 1, 2, -1], [2, -1, 1, 0]])}
   variables = {v.path: v.value for v in model.trainable_variables}
   with tf.GradientTape() as tape:
@@ -79,7 +79,7 @@ def test_everything_but_the_encoder_is_trained(made):
   assert gradients.keys() == others
 
 
-def test_the_encoder_has_the_variables_of_a_checkpoint():
+def test_a_feature_based_tagger_has_all_variables_of_an_encoder():
   encoder, model = models.encoder(CONFIG), _tagger("last", 2)
   values = {variable.path: variable.numpy() for variable in encoder.weights}
   for variable in model.weights:
@@ -98,7 +98,7 @@ def test_the_lstm_reads_in_both_directions(shallow):
     assert np.abs(difference).max(axis=(0, 2)).min() > 1e-6
 
 
-def test_weights_of_a_sum_are_a_softmax():
+def test_a_weighted_sum_weights_the_layers_by_a_softmax_of_its_scores():
   weigh = heads.WeightedSum()
   layers = [np.full((2, 3, 4), value, np.float32) for value in (1, 10, 100)]
   np.testing.assert_allclose(weigh(layers), np.full((2, 3, 4), 37), rtol=1e-6)
@@ -108,7 +108,7 @@ def test_weights_of_a_sum_are_a_softmax():
   np.testing.assert_allclose(weigh(layers), np.full((2, 3, 4), 13.6), rtol=1e-6)
 
 
-def test_variables_of_a_tagger_have_the_same_names_each_time(shallow):
+def test_variables_have_the_same_names_in_every_new_tagger(shallow):
   paths = {variable.path for variable in shallow.weights}
   assert paths == {variable.path for variable in _tagger("last").weights}
   added = {path for path in paths if not path.startswith("bert/")}
@@ -170,7 +170,7 @@ def test_chosen_layers_are_the_layers_of_the_encoder(padded):
     np.testing.assert_allclose(result[:, :, index], expected[layer], atol=1e-5)
 
 
-def test_pooling_is_over_all_tokens_but_padding(padded):
+def test_pooling_ignores_padding(padded):
   tokens, means, first = (
     _layers(padded, [-1, 1], *pooling) for pooling in ([], ["mean"], ["cls"])
   )
@@ -186,7 +186,7 @@ def test_a_missing_layer_is_reported(layer):
     layer_outputs(THREE, [0, layer])
 
 
-def test_a_model_of_chosen_layers_has_the_names_of_the_encoder():
+def test_a_model_of_chosen_layers_has_the_variable_names_of_the_encoder():
   made = layer_outputs(THREE, [0]), models.encoder(THREE)
   names, expected = ({v.path for v in model.variables} for model in made)
   assert names == expected

@@ -144,7 +144,7 @@ def test_narrow_types_are_computed_in_float32(name, dtype, form):
     return tf.cast(value, to) if is_number else value
 
   def run(dtype_of_inputs):
-    """Returns the output, and gradients for an upstream in the narrow type."""
+    """Returns the output, and gradients for a narrow upstream gradient."""
     narrow = [cast(dtype, value) for value in tensors]
     inputs = [cast(dtype_of_inputs, value) for value in narrow]
     watched = [v for v in inputs if v is not None and v.dtype.is_floating]
@@ -170,7 +170,7 @@ def test_narrow_types_are_computed_in_float32(name, dtype, form):
     np.testing.assert_allclose(result, expected, rtol=2**-7, atol=atol)
 
 
-def test_gradients_of_a_model_are_equal_in_both_forms():
+def test_gradients_of_a_model_are_equal_with_fused_and_plain_operations():
   batch = pretraining_batch()
   rates = {"hidden_dropout_prob": 0.3, "attention_probs_dropout_prob": 0.2}
   # Two of the layers share a graph.
@@ -193,7 +193,9 @@ def test_gradients_of_a_model_are_equal_in_both_forms():
     np.testing.assert_allclose(*values, rtol=1e-4, atol=1e-4, err_msg=path)
 
 
-def test_the_form_depends_on_device_and_environment_variable(monkeypatch):
+def test_the_device_and_an_environment_variable_select_fused_operations(
+  monkeypatch,
+):
   monkeypatch.delenv("BERT_FUSED_OPS", raising=False)
   monkeypatch.setattr(tracing, "_mode", tracing.Mode())
   for seen, expected in (([], True), (["GPU:0"], False)):
@@ -210,7 +212,7 @@ def test_the_form_depends_on_device_and_environment_variable(monkeypatch):
     fused_ops.is_fused()
 
 
-def test_lengths_may_be_unknown_when_traced(form):
+def test_attention_may_be_traced_for_unknown_lengths(form):
   def probs_and_gradient(scores, mask):
     with tf.GradientTape() as tape:
       tape.watch(scores)
@@ -264,7 +266,7 @@ def test_transposed_heads_keep_every_bit(dtype, form):
 
 
 @pytest.mark.parametrize("other_seed", [(5, 8), (6, 7)])
-def test_masks_of_two_seeds_are_independent(other_seed):
+def test_dropout_masks_of_two_seeds_are_independent(other_seed):
   def mask(seed):
     bits = uniform_bits((300, 1000), tf.constant(seed, tf.uint32))
     return bits.numpy() >= 2**31
@@ -283,7 +285,7 @@ def test_random_bits_are_uniform():
   assert np.sum((counts - 4096.0) ** 2 / 4096.0) < 37.7
 
 
-# --- Traces: once per signature, and equal blocks share one ------------------
+# --- Traces: one for each signature, and one for all equal blocks ------------
 
 
 TOY = toy.config(0.5)
@@ -322,7 +324,7 @@ def test_compiled_operations_are_traced_once_for_each_signature():
     assert len(_traced) == number
 
 
-def test_blocks_of_the_same_sizes_have_one_graph(monkeypatch):
+def test_blocks_of_the_same_sizes_use_one_graph(monkeypatch):
   config = replace(TOY, num_hidden_layers=3)
   bert = models.encoder(config).get_layer("bert")
   traced = []

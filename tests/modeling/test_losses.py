@@ -15,7 +15,7 @@ def test_regression_is_the_squared_error():
   assert objective.names == ("example_loss",)
 
 
-def test_class_weights_weight_the_mean():
+def test_class_weights_are_the_weights_of_the_mean_loss():
   batch = {"label_ids": np.array([1, 0, 1])}
   objective = losses.classification((1.0, 2.5))
   weights = objective.weights(batch)["example_loss"]
@@ -73,16 +73,16 @@ def test_several_labels_have_a_binary_cross_entropy_each():
     np.testing.assert_array_equal(weights, [1, 1])
 
 
-def test_the_distance_to_a_teacher_is_a_divergence():
+def test_the_distance_to_a_teacher_is_the_kl_divergence():
   a, b = np.log([[1.0, 3.0]]), np.log([[1.0, 1.0]])
   expected = 0.5 * np.log(0.5 / 0.25) + 0.5 * np.log(0.5 / 0.75)
   np.testing.assert_array_equal(losses.divergence(a, a, 3.0), [0.0])
   c, d = np.log([[3.0, 1.0]]), np.log([[1.0, 1.0]])  # probabilities 3/4 and 1/2
-  for heat in (1.0, 2.0):
-    result = losses.divergence(heat * a, heat * b, heat)
-    np.testing.assert_allclose(result, [heat**2 * expected])
-    result = losses.binary_divergence(heat * c, heat * d, heat)
-    np.testing.assert_allclose(result, [heat**2 * expected / 2], 1e-6)
+  for t in (1.0, 2.0):  # temperatures
+    result = losses.divergence(t * a, t * b, t)
+    np.testing.assert_allclose(result, [t**2 * expected])
+    result = losses.binary_divergence(t * c, t * d, t)
+    np.testing.assert_allclose(result, [t**2 * expected / 2], 1e-6)
 
 
 def _teacher(batch):
@@ -107,19 +107,19 @@ def test_distillation_mixes_labels_and_teacher():
     np.testing.assert_allclose(result, expected, rtol=1e-6)
     gradients = tape.gradient(result, [logits, teacher])
     assert gradients[1] is None  # the teacher is not trained
-    if weight == 1.0:  # the squared temperature preserves the size
+    if weight == 1.0:  # the squared temperature makes up for small gradients
       p, q = tf.nn.softmax(teacher / 2), tf.nn.softmax(logits / 2)
       np.testing.assert_allclose(gradients[0], 2 * (q - p), atol=1e-6)
 
 
-def test_a_teacher_of_scores_adds_a_squared_error():
+def test_a_teacher_for_regression_adds_a_squared_error():
   batch = {"label_ids": np.array([1.0]), "teacher": np.array([[3.0]])}
   objective = losses.distilled(losses.regression(), _teacher, 0.5, 2.0)
   result = objective.losses({"logits": np.array([[2.0]])}, batch)
   np.testing.assert_allclose(result["example_loss"], [0.5 * 1 + 0.5 * 1])
 
 
-def test_distilled_spans_have_the_mean_of_two_distances():
+def test_the_loss_of_distilled_spans_is_the_mean_for_start_and_end():
   start, end = tf.constant([[1.0, 2.0]]), tf.constant([[0.0, 3.0]])
   outputs = {"start_logits": start, "end_logits": end}
   targets = {"start_logits": end, "end_logits": end}

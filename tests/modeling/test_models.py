@@ -18,7 +18,9 @@ from tests.modeling.every_model import CONFIG, tokens, with_another_token
   ("change", "positions"),
   [({}, np.array([[1, 2], [0, 7]])), ({"attention": "shallow"}, None)],
 )
-def test_shapes_are_known_before_a_call(dtype, change, positions):
+def test_compute_output_spec_has_the_shapes_and_types_of_outputs(
+  dtype, change, positions
+):
   keras.config.set_dtype_policy(dtype)
   encoder = models.make_encoder(replace(CONFIG, **change))
   arguments = tokens() | ({} if positions is None else {"positions": positions})
@@ -39,7 +41,7 @@ def test_a_sequence_longer_than_the_positions_is_refused():
     bert(tokens(length=17)["input_ids"])
 
 
-def test_a_pooler_is_trained_if_a_head_reads_it():
+def test_a_pooler_is_trained_only_if_a_head_reads_it():
   for model, is_read in (
     (models.classifier(CONFIG, 3), True),
     (models.tagger(CONFIG, 3), False),
@@ -54,7 +56,7 @@ def test_a_pooler_is_trained_if_a_head_reads_it():
   assert not any("seq_relationship" in path for path in paths)
 
 
-def test_a_choice_is_scored_independently_of_the_others():
+def test_the_score_of_a_choice_does_not_depend_on_other_choices():
   model, flat = models.multiple_choice(CONFIG), tokens(batch=8)
   batch = {k: v.reshape(2, 4, 8) for k, v in flat.items()}
   result = model(batch)["logits"].numpy()
@@ -70,7 +72,7 @@ def test_a_choice_is_scored_independently_of_the_others():
   np.testing.assert_array_equal(same, [[1, 1, 1, 1], [1, 1, 0, 1]])
 
 
-def test_dropout_is_a_function_of_the_seed():
+def test_dropout_depends_on_the_seed_and_on_the_number_of_the_call():
   dropout, ones = Dropout(0.25), tf.ones([100, 100])
 
   def draw(*seed):
@@ -82,7 +84,7 @@ def test_dropout_is_a_function_of_the_seed():
   assert np.any(first != second)  # two layers in one step
   assert np.any(first != draw(1, 3)[0])  # two steps
   assert np.any(first != draw(2, 2)[0])  # two replicas
-  # `first` is a tensor if a loop of the graph counts the dropouts.
+  # The number of the first dropout is a tensor if a loop of the graph counts.
   counted, looped = (
     DropoutSeeds(tf.constant([1, 2]), n) for n in (0, tf.constant(0))
   )
@@ -92,7 +94,7 @@ def test_dropout_is_a_function_of_the_seed():
   assert np.mean(first == 0) == pytest.approx(0.25, abs=0.02)
   assert np.max(first) == pytest.approx(1 / 0.75)
   np.testing.assert_array_equal(dropout(ones, training=False), ones)
-  # Keras' fit gives no seeds of a training step.
+  # Without DropoutSeeds, as in Keras' fit, each call draws other values.
   assert np.any(dropout(ones, training=True) != dropout(ones, training=True))
 
 
@@ -117,7 +119,7 @@ LOGITS = st.lists(st.floats(-50, 50, width=32), min_size=1, max_size=4)
 
 
 @given(LOGITS, st.integers(1, 3))
-def test_an_ensemble_of_equal_models_answers_as_one_model(logits, number):
+def test_an_ensemble_of_equal_models_answers_like_one_model(logits, number):
   values = [tf.constant([logits])] * number
   result, expected = _probs(models.mean_probs(values)), _probs(values[0])
   np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-6)

@@ -30,28 +30,28 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module", name="results")
 def _results(tmp_path_factory):
-  """The folder of results, and models by name."""
+  """Returns the folder of JAX's results, and TensorFlow's models by name."""
   folder = tmp_path_factory.mktemp("on jax")
-  made = {name: make() for name, make in every_model.MODELS.items()}
-  for name, model in made.items():
+  models = {name: make() for name, make in every_model.MODELS.items()}
+  for name, model in models.items():
     np.savez(folder / f"{name}.npz", *model.get_weights())
   done = programs.python(["-c", _PROGRAM, str(folder)])
   assert done.returncode == 0, done.stderr
-  return folder, made
+  return folder, models
 
 
 @pytest.mark.parametrize("name", every_model.MODELS)
 def test_every_model_has_the_same_outputs_on_jax(results, name):
-  folder, made = results
-  expected = every_model.outputs(made[name])
+  folder, models = results
+  expected = every_model.outputs(models[name])
   with np.load(folder / f"{name} on jax.npz") as result:
     assert set(result.files) == set(expected)
     every_model.assert_close(result, expected, atol=1e-5)
 
 
 def test_loss_and_gradients_with_dropout_are_the_same_on_jax(results):
-  folder, made = results
-  model, batch = made["pretrainer"], every_model.pretraining_batch()
+  folder, models = results
+  model, batch = models["pretrainer"], every_model.pretraining_batch()
   inputs = {name: batch[name] for name in model.input}
   with tf.GradientTape() as tape, DropoutSeeds(tf.constant(every_model.SEED)):
     outputs = model(inputs, training=True)

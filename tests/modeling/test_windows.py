@@ -85,7 +85,7 @@ def test_a_text_of_one_window_has_the_logits_of_a_model_without_windows(
 
 
 def _parts_of_13_tokens():
-  """Returns the windows of a text of 13 tokens, with stride 4."""
+  """Yields the windows of a text of 13 tokens, with stride 4."""
   ids = _rows([13])[0][0]
   for part in (ids[1:7], ids[5:11], ids[9:14]):
     row = _inputs([len(part)])

@@ -13,7 +13,7 @@ from predictor import Predictor
 from tests import programs, shared, small_model
 
 PROGRAM = "tests/new_task/run_rating"
-# Values of words; the rating of a text is the mean of the values.
+# The rating of a text is the mean of its words' values.
 WORDS = {"good": 2.0, "fine": 1.0, "it": 0.0, "dull": -1.0, "bad": -2.0}
 
 
@@ -61,7 +61,9 @@ def test_a_new_task_learns_and_is_evaluated(trained):
   assert results["eval_mean_difference"] < 0.4  # 0.6 if all answers are 0
 
 
-def test_predictions_export_and_folder_answer_the_same(trained, tmp_path):
+def test_do_predict_the_output_folder_and_the_export_answer_the_same(
+  trained, tmp_path
+):
   output, flags = trained
   texts = _texts(9, 3)
   test_file = {"test_file": _write(tmp_path / "test.tsv", texts)}
@@ -73,7 +75,7 @@ def test_predictions_export_and_folder_answer_the_same(trained, tmp_path):
     np.testing.assert_allclose(ratings, [*map(float, lines)], atol=1e-4)
 
 
-def test_the_head_is_restored_made_fresh_or_missing(trained, tmp_path):
+def test_the_head_is_restored_unless_new_head_makes_it_fresh(trained, tmp_path):
   output, flags = trained
   start = {"init_checkpoint": output, "output_dir": tmp_path / "next"}
   start |= {"do_train": True, "dry_run": True}

@@ -1,4 +1,4 @@
-"""Paths of the original's golden numbers.
+"""Paths of golden files, which hold numbers that the original computed.
 
 `golden/` holds a small set, which is always there. The environment variable
 BERT_ORACLE may name the folder of a larger set with the same layout. The tests
@@ -17,7 +17,7 @@ GOLDEN = Path(__file__).parent / "golden"
 
 
 def roots() -> list[Path]:
-  """Folders that hold golden numbers."""
+  """Returns the folders that hold golden files."""
   extra = os.environ.get("BERT_ORACLE")
   if extra and not Path(extra).is_dir():
     raise FileNotFoundError(f"BERT_ORACLE names no folder: {extra}")
@@ -25,7 +25,7 @@ def roots() -> list[Path]:
 
 
 def cases(pattern: str) -> list[Path]:
-  """Lists all golden files or folders that match a glob pattern, in order.
+  """Lists all golden files or folders that match a glob pattern, sorted.
 
   Raises:
     FileNotFoundError: `golden` has no match.

@@ -1,8 +1,8 @@
 """Whole runs of the original's programs: same flags, same results.
 
-Only the larger golden set has runs, because the checkpoint has 30,522 tokens,
-more than a megabyte. The other files here always compare tokens, records,
-outputs, losses and updates.
+Only the larger golden set has whole runs, because a checkpoint with 30,522
+tokens takes more than a megabyte. The other test files in this folder compare
+tokens, records, outputs, losses and updates with the small set, too.
 """
 
 import gzip
@@ -98,7 +98,7 @@ def test_a_training_leaves_the_files_of_the_original(program, tmp_path):
 
 
 @_runs("run_classifier_*_len*")
-def test_a_classifier_evaluates_and_predicts_as_the_original(case, tmp_path):
+def test_a_classifier_evaluates_and_predicts_like_the_original(case, tmp_path):
   output = _run("run_classifier", case, tmp_path)
   result, expected = programs.results(output), programs.results(case)
   for name, value in expected.items():

@@ -32,7 +32,7 @@ def _pretrainer(folder, **changes):
 
 
 def _outputs(model, inputs):
-  """Returns all outputs of the original's graph, by golden names."""
+  """Returns all outputs of the original's graph, named as in golden files."""
   names = [name for name in models.ENCODER_INPUTS if name in inputs]
   bert = model.get_layer("bert")(**{name: inputs[name] for name in names})
   positions, pooled = inputs["masked_lm_positions"], bert["pooled_output"]
@@ -79,7 +79,7 @@ def test_outputs_equal_the_originals(folder, file, fused):
 
 
 @FOLDERS
-def test_fully_masked_rows_attend_evenly(folder):
+def test_outputs_of_rows_of_only_padding_equal_the_originals(folder):
   inputs, expected = _load(folder, "all_masked_rows.npz")
   result = _outputs(_pretrainer(folder), inputs)
   masked = np.sum(inputs["input_mask"], axis=1) == 0
@@ -114,7 +114,7 @@ def test_one_hot_lookup_gives_the_same_outputs(folder):
 
 
 @FOLDERS
-def test_names_and_shapes_equal_the_originals(folder):
+def test_the_names_and_shapes_of_variables_equal_the_originals(folder):
   reader = checkpoint.open_reader(str(folder / "bert_model.ckpt"))
   model = _pretrainer(folder)
   assert {v.path: list(v.shape) for v in model.variables} == reader.shapes

@@ -25,7 +25,7 @@ def _flags(case):
 
 
 def _tokens(record):
-  """Returns all parts of a record except the numbers."""
+  """Returns all parts of a record except the values of vectors."""
   return record["linex_index"], [
     (feature["token"], [layer["index"] for layer in feature["layers"]])
     for feature in record["features"]

@@ -37,7 +37,7 @@ def test_the_python_tokenizer_gives_the_original_tokens(path, setting):
 
 @SETTINGS
 @TOKENS
-def test_the_graph_gives_the_original_tokens(path, setting):
+def test_the_graph_tokenizer_gives_the_original_tokens(path, setting):
   tokenizer = tokenization.FullTokenizer(VOCAB, setting == "lower").in_graph()
   cases = golden_files.read_jsonl(path)
   ids = tokenizer.tokenize(tf.constant([case["text"] for case in cases]))
@@ -48,7 +48,7 @@ def test_the_graph_gives_the_original_tokens(path, setting):
 @EXTENT
 @SETTINGS
 @CODE_POINTS
-def test_the_python_tokenizer_splits_code_points_as_the_original(
+def test_the_python_tokenizer_splits_code_points_like_the_original(
   path, setting, everywhere
 ):
   tokenize = tokenization.BasicTokenizer(setting == "lower").tokenize
@@ -59,7 +59,7 @@ def test_the_python_tokenizer_splits_code_points_as_the_original(
 @EXTENT
 @SETTINGS
 @CODE_POINTS
-def test_the_graph_splits_code_points_as_the_original(
+def test_the_graph_tokenizer_splits_code_points_like_the_original(
   path, setting, everywhere
 ):
   normalize = normalization_ops.Normalizer(setting == "lower")
@@ -73,10 +73,10 @@ def test_the_graph_splits_code_points_as_the_original(
 
 
 def words_by_code_point(path, setting, everywhere):
-  """Yields code points, and the words of each between an "a" and a "b"."""
+  """Yields each code point X, and the words of the original for aXb."""
   with gzip.open(path, "rt", encoding="utf-8") as file:
     golden = json.load(file)
-  # Unicode versions after the golden file's version differ here.
+  # Later Unicode versions than the golden file's differ at these code points.
   unstable = set(code_points(golden["differs_with_unicode_14"]))
   if int(unicodedata.unidata_version.split(".")[0]) >= 15:
     ranges = [bounds.split("-") for bounds in UNICODE_15]

@@ -16,7 +16,7 @@ from training.run_folder import Checkpoints
 from training.step import TrainStep
 
 UNCLIPPED = "unclipped_start/bert_model.ckpt"
-# Steps of the schedule, warm-up steps, first checkpoint and batches of a run.
+# Runs: steps of the schedule, warm-up steps, first checkpoint and batches.
 RUNS = {
   "pretraining": (20, 5, "bert_model.ckpt", "pretraining"),
   "pretraining_one_hot": (20, 5, "bert_model.ckpt", "pretraining"),
@@ -55,7 +55,7 @@ def _train_step(model, objective, steps, warmup):
   )
 
 
-# The quick tier runs the plain form once for each kind of model.
+# Quick tests run the plain operations only once for each kind of model.
 FORMS = [
   pytest.param(
     path,
@@ -149,5 +149,5 @@ def test_a_run_resumes_from_the_original_checkpoint(path, tmp_path):
   for name, shape in reader.shapes.items():
     assert shapes[name] == shape
     assert types[name] == (tf.int64 if name == "global_step" else tf.float32)
-  # A new checkpoint adds only the position of the run.
+  # A new checkpoint adds only the number of examples and the seed.
   assert set(shapes) - set(reader.shapes) == {"run/examples", "run/seed"}

@@ -205,7 +205,7 @@ def test_a_folder_of_another_program_or_task_is_refused(folder):
   _check(folder, output_dir=run, task_name="tsv")  # to predict other texts
   with pytest.raises(ValueError, match="was trained with --task_name=MRPC"):
     _check(folder, output_dir=run, task_name="tsv", do_train=True)
-  with pytest.raises(ValueError, match=r"run is of run_classifier\.py: name"):
+  with pytest.raises(ValueError, match=r"run has a model of run_classifier\."):
     _check(folder, output_dir=run, program="run_ner")
 
 

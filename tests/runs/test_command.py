@@ -80,7 +80,7 @@ def test_given_flags_come_first_and_defaults_last(tmp_path, monkeypatch):
   text = _save(tmp_path, _flags(monkeypatch, given)).read_text()
   command, folder, lines = text.split("\n", 2)
   assert "run_it.py --flagfile=" in command
-  assert folder.endswith(f": {os.getcwd()!r}")
+  assert folder.endswith(f" {os.getcwd()!r}")
   assert lines == LINES
 
 

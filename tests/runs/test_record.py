@@ -182,3 +182,13 @@ def test_a_warning_names_all_changed_flags(tmp_path, caplog):
   record.warn_if_changed(args, str(tmp_path))
   text = f"{tmp_path} was trained with --learning_rate=0.5 (now 0.25), "
   assert f"{text}--dtype=float16 (now float32); to train" in caplog.text
+
+
+def test_a_warning_names_files_whose_data_changed(tmp_path, caplog):
+  trained = {"a": "1", "b": "2", "gone": "3"}
+  run_json.append(str(tmp_path), {"flags": {}, "data": trained})
+  args = programs.arguments("run_pretraining")
+  record.warn_if_changed(args, str(tmp_path), {"a": "1", "new": "4"})
+  assert not caplog.text
+  record.warn_if_changed(args, str(tmp_path), {"a": "1", "b": "5"})
+  assert f"{tmp_path} was trained with other data in b; to train" in caplog.text

@@ -49,6 +49,7 @@ def _started(monkeypatch):
   monkeypatch.setattr(loop, "Training", train)
   source = SimpleNamespace(
     train_batches=lambda *given, **options: calls.update(options, read=given),
+    files=[],
     first_corrupt="first corrupt",
     lengths_of_batches="12 tokens",
   )
@@ -123,7 +124,7 @@ def test_float16_has_a_loss_scale_and_xla_compiles_layers_it_supports(
   assert any(len(slot.shape) == 2 for slot in joined) == is_compiled
   assert not calls["mode"].recompute
   reason = f"it cannot compile {model.layers[-1].name}"
-  text = f"does not compile the step as one: {reason}"
+  text = f"does not compile the complete step: {reason}"
   text = "compiles the step" if is_compiled else text
   assert f"XLA {text}; batches have 12 tokens" in log.text
 
@@ -332,12 +333,12 @@ def test_a_training_loads_its_checkpoint_before_the_loop_begins(
   training = session.Run(_flags(tmp_path, init_checkpoint=given), toy.config())
   toy.set_worker(monkeypatch, 0 if is_chief else 1)
   source = SimpleNamespace(
-    packing=None, files=["a"], index_file="cache", lengths_of_batches=""
+    packing=None, files=[], index_file="cache", lengths_of_batches=""
   )
   steps = {"num_train_steps": 9, "num_warmup_steps": 0, "new_head": new_head}
   assert [*training.train("model", losses.pretraining(), source, **steps)]
   assert events == [
-    *[("warn_if_changed", own)] * bool(own),
+    *[("warn_if_changed", own, {})] * bool(own),
     *[("load_index", "cache")] * is_chief,
     ("resume", given, new_head),
     ("loop",),
@@ -385,7 +386,7 @@ def test_only_the_chief_worker_exports_and_writes_run_json_and_all_wait(
   with tfrecord.create(records, "mark"):
     pass
   source = toy.Source(1, (records,))
-  training._report(losses.pretraining(), source, "examples")
+  training._report(losses.pretraining(), source, "examples", {})
   entries = run_json.read(str(tmp_path))
   assert [x["vocabulary"] for x in entries] == ["mark"] * is_chief
   assert [x["flags"]["vocab_file"] for x in entries] == (

@@ -9,7 +9,7 @@ from data import vocab
 from data.features import TOKENS
 from serving import engines
 
-# A word of n such letters has n word pieces.
+# A word of n of the letters has n word pieces.
 LETTERS = "abcde"
 PIECES = [f"##{letter}" for letter in LETTERS]
 WORDS = [*vocab.SPECIAL_TOKENS, *LETTERS, *PIECES, ".", "|", "[", "]"]

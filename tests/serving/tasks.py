@@ -139,7 +139,7 @@ class OnDemand(dict):
 
 
 def make_examples(answers, texts):
-  """Returns examples, with each text as first input and others after that."""
+  """Returns an example for each text, with other texts as further inputs."""
   names = [name for name in answers.inputs if name not in answers.optional]
   return [
     {
@@ -156,7 +156,7 @@ def columns(examples):
 
 
 def check_ensemble(model, shape, value):
-  """Checks an ensemble: the `value` of the logits is the members' mean."""
+  """Checks that `value(logits)` of an ensemble is the mean of its members."""
   ids = np.arange(np.prod(shape)).reshape(shape) % 9
   inputs = {"input_ids": ids, "input_mask": ids * 0 + 1, "segment_ids": ids * 0}
   together, first, second = (

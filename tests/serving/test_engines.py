@@ -43,7 +43,7 @@ def serving(model, folder):
 
 
 def predictors(folder, url):
-  """Returns Predictors of an export and a server by engine."""
+  """Returns Predictors of an export and of a server, by name of the engine."""
   local = {name: Predictor(folder, name) for name in ("savedmodel", "litert")}
   return local | {"remote": Predictor(url, files=folder)}
 
@@ -59,7 +59,7 @@ def test_all_engines_answer_alike(every_task, folders, tmp_path, name):
     with urllib.request.urlopen(f"{url}:predict", body) as response:
       predictions = json.load(response)["predictions"]
     for answer, other in zip(predictions, expected, strict=True):
-      [*values] = other.values()  # a single value has no name
+      [*values] = other.values()  # REST sends a single value without its name
       named = answer if len(values) > 1 else dict.fromkeys(other, answer)
       tasks.assert_same(named, other)
     for engine, predict in predictors(folders[name], url).items():
@@ -99,7 +99,7 @@ _SHAPES = (st.tuples(_LENGTH), st.tuples(st.integers(1, 3), _LENGTH))
 
 
 @given(st.one_of(st.lists(shapes, max_size=60) for shapes in _SHAPES))
-def test_each_row_is_in_one_batch_with_rows_of_its_length(shapes):
+def test_each_row_is_in_one_batch_with_rows_of_similar_length(shapes):
   rows = [_row(*shape) for shape in shapes]
   batches = list(engines.batches(rows, max_tokens=1024))
   assert sorted(chain.from_iterable(batches)) == list(range(len(rows)))
@@ -156,7 +156,7 @@ def test_an_engine_obeys_its_limits_of_tokens_and_rows():
 
 @pytest.fixture(name="with_gpu")
 def _with_gpu(monkeypatch):
-  """Makes TensorFlow list a GPU, and threads run their function at once."""
+  """Makes TensorFlow list a GPU, and a Thread run its function in start()."""
   listed = "tensorflow.config.list_physical_devices"
   monkeypatch.setattr(listed, lambda kind: [kind])
   make = lambda target, daemon: SimpleNamespace(start=target)  # noqa: E731
@@ -171,7 +171,7 @@ def test_a_gpu_gets_more_rows_per_batch_if_they_are_short(every_task, with_gpu):
     assert {len(batch) for batch in batches} == {number}
 
 
-def test_a_gpu_pads_small_batches_to_the_shapes_of_programs(
+def test_a_gpu_pads_small_batches_to_the_shapes_of_compiled_programs(
   every_task, with_gpu, monkeypatch
 ):
   monkeypatch.setattr(savedmodel, "_FEW_ROWS", (2,))
@@ -201,7 +201,7 @@ def test_a_gpu_pads_small_batches_to_the_shapes_of_programs(
   assert calls == [(2, 4), (2, 12), (2, 8), (2, 12)]
 
 
-def test_a_model_that_xla_cannot_compile_has_no_programs(
+def test_a_model_that_xla_cannot_compile_has_no_compiled_programs(
   every_task, with_gpu, log
 ):
   engine = savedmodel.text_model(every_task["tagging"]).engine
@@ -216,7 +216,9 @@ def test_a_model_that_xla_cannot_compile_has_no_programs(
   assert "no program for (1, 12): " in log.text
 
 
-def test_no_program_of_a_gpu_skips_the_check_of_positions(every_task, with_gpu):
+def test_models_with_masked_positions_or_choices_have_no_compiled_programs(
+  every_task, with_gpu
+):
   for name in ("masks", "choices"):
     engine = savedmodel.text_model(every_task[name]).engine
     engine.warm_up()
@@ -236,7 +238,7 @@ def test_a_masked_position_outside_its_row_is_refused(every_task):
 
 
 class _Interpreter:
-  """A function that detects two threads in one call."""
+  """A stand-in interpreter, which fails if two threads call it at once."""
 
   def __init__(self, threads):
     self.threads, self.calls, self._busy = threads, 0, threading.Lock()
@@ -366,7 +368,7 @@ LARGE = [
   (400, [1] * 4, "float16/file"),
   (500, [1] * 3, "file"),
   (600, [2] * 2, "file"),
-  (150, [2] * 2, "model_float16.tflite"),  # unpacked and packed
+  (150, [2] * 2, "model_float16.tflite"),  # unpacked, it is like 600
   (700, [], "file"),
   (9000, [], "file"),
 ]
@@ -447,7 +449,7 @@ def test_a_half_copied_savedmodel_is_reported(folders, tmp_path, pattern):
     Predictor(tmp_path, "savedmodel")
 
 
-# --- A server that is not ours ---------------------------------------------
+# --- Servers other than serve.py -------------------------------------------
 
 
 class _Stub(http.server.BaseHTTPRequestHandler):
@@ -502,7 +504,7 @@ def _metadata(**outputs):
   return {"model_spec": model, "metadata": {"signature_def": signatures}}
 
 
-def test_rows_are_sent_in_columns_to_a_version(stub):
+def test_rows_are_sent_as_columns_to_the_version_in_the_url(stub):
   requests = []
 
   def answer(path, body):
@@ -564,13 +566,13 @@ def test_an_error_of_the_server_is_passed_on(stub, answer, error, message):
     engine.run([_row(1)])
 
 
-UNSIGNED = {"metadata": {"signature_def": {"signature_def": {}}}}
+NO_SIGNATURE = {"metadata": {"signature_def": {"signature_def": {}}}}
 METADATA = [
   ((404, {"error": LATEST}), f"404, {LATEST}"),
-  ((400, {"error": "no label"}), "a: 400, no label"),  # an error without a row
+  ((400, {"error": "no label"}), "a: 400, no label"),  # no row was sent yet
   ((200, []), NO_MODEL),
   ((200, {"metadata": {}}), NO_MODEL),
-  ((200, UNSIGNED), "has no signature serving_features: let it serve"),
+  ((200, NO_SIGNATURE), "has no signature serving_features: let it serve"),
 ]
 
 
@@ -618,7 +620,7 @@ def test_a_server_that_is_late_or_gone_is_reported(stub, folders):
 
 def test_only_litert_answers_after_a_fork(folders, tmp_path, monkeypatch):
   monkeypatch.setattr(savedmodel, "_owners", set())
-  (tmp_path / "run.json").touch()  # a training's folder
+  (tmp_path / "run.json").touch()  # makes it the output folder of a training
   predict = Predictor(folders["tagging"], "savedmodel")
   [answer] = predict(["ab"])
   monkeypatch.setattr("os.getpid", lambda: -1)
@@ -631,11 +633,14 @@ def test_only_litert_answers_after_a_fork(folders, tmp_path, monkeypatch):
       call()
   [other] = Predictor(folders["tagging"], "litert")(["ab"])
   assert other.keys() == answer.keys()
-  monkeypatch.setattr(savedmodel, "_owners", set())  # forked before
+  # As if the process forked before it opened a model.
+  monkeypatch.setattr(savedmodel, "_owners", set())
   assert Predictor(folders["tagging"], "savedmodel")(["ab"]) == [answer]
 
 
-def test_a_served_model_leaves_memory_of_gpus_to_others(folders, monkeypatch):
+def test_a_served_model_leaves_gpu_memory_to_other_processes(
+  folders, monkeypatch
+):
   grown = []
   monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["gpu"])
   monkeypatch.setattr(

@@ -33,8 +33,8 @@ def _saved(folders):
   return str(folders[NAME])
 
 
-@pytest.fixture(name="asked", scope="module")
-def _asked(saved):
+@pytest.fixture(name="calls", scope="module")
+def _calls(saved):
   return tf.saved_model.load(saved).signatures
 
 
@@ -45,26 +45,28 @@ def _rows(tokenizer):
 
 
 @pytest.fixture(name="logits", scope="module")
-def _logits(asked, rows):
+def _logits(calls, rows):
   """The model's logits for TEXTS, [N, L]."""
   inputs = {
     name: tf.constant([row[name] for row in rows], tf.int32)
     for name in features.TOKENS
   }
-  [logits] = asked["serving_features"](**inputs).values()
+  [logits] = calls["serving_features"](**inputs).values()
   return logits.numpy()
 
 
-def test_a_savedmodel_has_three_signatures(asked, logits):
+def test_a_savedmodel_has_three_signatures(calls, logits):
   signatures = ["serving_default", "serving_examples", "serving_features"]
-  assert sorted(asked) == signatures
+  assert sorted(calls) == signatures
   first, second = map(tf.constant, zip(*TEXTS, strict=True))
-  said = asked["serving_default"](text_a=first, text_b=second)
-  np.testing.assert_allclose(said["probabilities"], softmax(logits), atol=1e-5)
+  answer = calls["serving_default"](text_a=first, text_b=second)
+  np.testing.assert_allclose(
+    answer["probabilities"], softmax(logits), atol=1e-5
+  )
 
 
 @pytest.mark.parametrize("do_lower_case", [False, True])
-def test_the_graph_lower_cases_like_the_answers(do_lower_case):
+def test_the_graph_lower_cases_texts_only_with_do_lower_case(do_lower_case):
   inputs = {
     name: keras.Input([None], dtype="int32", name=name)
     for name in features.TOKENS
@@ -80,7 +82,7 @@ def test_the_graph_lower_cases_like_the_answers(do_lower_case):
   assert np.array_equal(lower, upper) == do_lower_case
 
 
-def test_an_export_has_the_files_that_texts_need(saved):
+def test_an_export_has_the_files_to_encode_texts_and_decode_answers(saved):
   names = ("task.json", "tokenizer_config.json", "vocab.txt", "labels.txt")
   task, config, vocab_file, labels = (Path(saved, n).read_text() for n in names)
   assert json.loads(task) == {"task": "classification", "pairs": True}
@@ -102,7 +104,7 @@ def test_the_default_signature_takes_rows_if_the_graph_reads_no_texts(exported):
     assert functions["serving_default"] is functions["serving_features"]
 
 
-def test_an_export_has_a_request_to_warm_up(saved):
+def test_an_export_has_a_warm_up_request(saved):
   path = f"{saved}/{savedmodel.WARM_UP_FILE}"
   [record] = tf.data.TFRecordDataset(path).as_numpy_iterator()
   tensor = tf.make_tensor_proto(["."]).SerializeToString()
@@ -131,8 +133,8 @@ SCHEMAS = {
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_records_are_read_with_and_without_labels(asked, logits, rows, name):
-  result = asked["serving_examples"](examples=_records(SCHEMAS[name], rows))
+def test_records_are_read_with_and_without_labels(calls, logits, rows, name):
+  result = calls["serving_examples"](examples=_records(SCHEMAS[name], rows))
   np.testing.assert_allclose(result["logits"], logits, atol=1e-5)
 
 
@@ -141,33 +143,33 @@ def _records(schema, rows):
   return tf.constant([encode({k: row[k] for k in schema}) for row in rows])
 
 
-def test_a_record_may_be_shorter_than_max_seq_length(asked, logits, rows):
+def test_a_record_may_be_shorter_than_max_seq_length(calls, logits, rows):
   number = sum(rows[0]["input_mask"])
   schema = Schema(*features.tokens(number))
   cut = {name: rows[0][name][:number] for name in schema}
-  result = asked["serving_examples"](examples=_records(schema, [cut]))
+  result = calls["serving_examples"](examples=_records(schema, [cut]))
   np.testing.assert_allclose(result["logits"], logits[:1], atol=1e-5)
 
 
 def test_records_may_have_any_number_of_choices(exported, tokenizer):
-  asked = exported["choices"].functions
+  calls = exported["choices"].functions
   build = ChoiceRecordBuilder(tokenizer, T)
   records, expected = [], []
   for endings in (["bc", "de"], ["a", "bc bc", ""]):
     texts = dict.fromkeys(("sent1", "sent2"), tf.constant(["a bc"]))
-    said = asked["serving_default"](**texts, choices=tf.constant([endings]))
+    answer = calls["serving_default"](**texts, choices=tf.constant([endings]))
     example = ChoiceExample("a bc", "a bc", tuple(endings))
     schema = features.multiple_choice(T, len(endings))
     records.append(_records(schema, [build(example)[0]]))
-    logits = asked["serving_examples"](examples=records[-1])["logits"].numpy()
+    logits = calls["serving_examples"](examples=records[-1])["logits"].numpy()
     expected += [*logits]
     probs = softmax(logits)
-    np.testing.assert_allclose(said["probabilities"], probs, atol=1e-5)
-  result = asked["serving_examples"](examples=tf.concat(records, 0))["logits"]
+    np.testing.assert_allclose(answer["probabilities"], probs, atol=1e-5)
+  result = calls["serving_examples"](examples=tf.concat(records, 0))["logits"]
   for row, logits in zip(result.numpy(), expected, strict=True):
     np.testing.assert_allclose(row[: len(logits)], logits, atol=1e-5)
   nothing = tf.constant([], tf.string)
-  assert asked["serving_examples"](examples=nothing)["logits"].shape[0] == 0
+  assert calls["serving_examples"](examples=nothing)["logits"].shape[0] == 0
 
 
 def test_an_export_overwrites_nothing(saved, every_task):
@@ -208,7 +210,7 @@ def test_an_export_that_ends_early_leaves_nothing(tmp_path, error):
   assert not [*tmp_path.iterdir()]
 
 
-def test_an_export_for_an_engine_has_task_json(
+def test_only_an_export_for_an_engine_has_task_json(
   every_task, tmp_path, monkeypatch
 ):
   for name in ("keras", "tflite"):
@@ -220,7 +222,7 @@ def test_an_export_for_an_engine_has_task_json(
 
 
 @pytest.mark.slow
-def test_an_export_has_no_gradients(fused, every_task, tmp_path):
+def test_an_export_has_no_gradient_functions(fused, every_task, tmp_path):
   """TensorFlow never frees the gradient graphs of a loaded model."""
   export.save(str(tmp_path / "1"), every_task[NAME], ["savedmodel"])
   assert b"internal_grad_fn" not in (tmp_path / "1/saved_model.pb").read_bytes()

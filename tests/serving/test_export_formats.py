@@ -1,4 +1,4 @@
-"""Formats are in the docs. LiteRT and Keras exports give the same outputs."""
+"""LiteRT and Keras exports give the model's outputs. The docs list formats."""
 
 import inspect
 import json
@@ -77,9 +77,11 @@ def _assert_close(result, expected, bound):
 
 
 @pytest.mark.slow
-def test_litert_needs_no_other_operations_and_int8_is_small(tmp_path, capfd):
+def test_litert_files_have_only_builtin_operations_and_int8_is_small(
+  tmp_path, capfd
+):
   tflite.save(str(tmp_path), _served(tmp_path, MODELS["classifier"]()))
-  assert not capfd.readouterr().err  # nothing from the converter
+  assert not capfd.readouterr().err  # the converter is silent
   sizes = [(tmp_path / file).stat().st_size for file in FILES]
   assert sizes[0] > 1.5 * sizes[1] > 2 * sizes[2]
   for file in FILES:
@@ -124,7 +126,7 @@ for folder in sys.argv[1:]:
 
 
 @pytest.mark.slow
-def test_keras_opens_what_was_exported(tmp_path):
+def test_keras_loads_an_export_with_the_same_outputs(tmp_path):
   expected = {}
   for name, build in MODELS.items():
     folder = tmp_path / name
@@ -146,14 +148,14 @@ def test_a_loaded_lstm_still_runs_on_any_device():
   assert again.stack[0].forward_layer.use_cudnn is False
 
 
-def test_a_keras_export_has_no_task(tmp_path):
+def test_a_keras_export_has_no_task_json(tmp_path):
   served = _served(tmp_path, MODELS["classifier"](), ["O", "B-X"])
   export.save(str(tmp_path / "export"), served, ["keras"])
   names = ["labels.txt", "model.keras", "tokenizer_config.json", "vocab.txt"]
   assert sorted(path.name for path in tmp_path.glob("export/*")) == names
 
 
-# --- Rows of formats ------------------------------------------------------
+# --- The table of formats -------------------------------------------------
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -14,7 +14,7 @@ HOSTILE = {
   "blanks": b" \t\r\n\x0b\x0c \xc2\xa0\xe2\x80\xa8 ",
   "NUL": b"\0",
   "NUL inside": b"a\0b \0 c",
-  "what leaves nothing": "\u200b\ufffd\u0301".encode(),
+  "characters that are removed": "\u200b\ufffd\u0301".encode(),
   "bytes": bytes(range(256)),
   "half a character": b"a \xe4\xbd",
   "surrogates": b"\xed\xa0\x80\xed\xb0\x80",
@@ -37,7 +37,7 @@ EQUALLY_GOOD = {"choices": ("choice",)}
 
 
 def _examples(answers, texts):
-  """Yields examples with a text in one of the inputs, and in all of them."""
+  """Yields examples that have a text in one input, and in all inputs."""
   names = list(answers.inputs)
   for text, hostile in itertools.product(texts, [*([n] for n in names), names]):
     row = {name: text if name in hostile else b"ab c" for name in names}
@@ -45,7 +45,7 @@ def _examples(answers, texts):
 
 
 def _decode(value):
-  """Decodes bytes as a request does."""
+  """Decodes bytes like the server decodes a request."""
   if isinstance(value, bytes):
     return value.decode("utf-8", "replace")
   if isinstance(value, list):

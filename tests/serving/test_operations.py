@@ -88,7 +88,9 @@ def test_known_operations_belong_to_tensorflow(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("any_device", [True, False])
-def test_an_lstm_exported_with_a_gpu_runs_without_one(monkeypatch, any_device):
+def test_an_lstm_for_any_device_has_no_cudnn_operations(
+  monkeypatch, any_device
+):
   module = "keras.src.backend.tensorflow.rnn"
   # `rnn` in the package is a function, which hides the module.
   monkeypatch.setattr(sys.modules[module], "_is_gpu_available", lambda: True)

@@ -17,7 +17,7 @@ from tests.tasks.test_answers import check_row
 
 TEXTS = ["ab c.", "", "abcde " * 7, "e e . d"]
 ENDINGS = [["b", "c d", "."], ["", "a", "aa"], ["e", "e", "a b"], ["c"] * 3]
-ASKED = {
+INPUTS = {
   "classifier": {"text_a": TEXTS, "text_b": TEXTS[::-1]},
   "squad": {"question": ["a", "b c", "", "d"], "context": TEXTS},
   "ner": {"tokens": TEXTS},
@@ -113,7 +113,7 @@ def _train(data):
   return train
 
 
-@pytest.mark.parametrize("name", tasks.slow_but(QUICK, ASKED))
+@pytest.mark.parametrize("name", tasks.slow_but(QUICK, INPUTS))
 def test_a_folder_answers_like_its_export(train, tmp_path, monkeypatch, name):
   folder = train(*(SIDES if name == "shallow" else ()), name) / name
   monkeypatch.chdir(tmp_path)  # the run's relative paths no longer resolve
@@ -123,8 +123,8 @@ def test_a_folder_answers_like_its_export(train, tmp_path, monkeypatch, name):
   exported = Predictor(str(folder / "export"), "savedmodel")
   assert trained.inputs == exported.inputs
   for batch_size in (1, 3):
-    asked = ASKED[name] | {"batch_size": batch_size}
-    for answers in zip(trained(**asked), exported(**asked), strict=True):
+    inputs = INPUTS[name] | {"batch_size": batch_size}
+    for answers in zip(trained(**inputs), exported(**inputs), strict=True):
       tasks.assert_same(*answers)
 
 
@@ -149,10 +149,10 @@ def test_a_process_without_this_project_gets_the_answers_of_predictor(
   flags = _model_flags(folder) | {"init_checkpoint": folder / name}
   flags |= {"output_dir": tmp_path / "new", "export_dir": export}
   programs.run(f"run_{name}", **flags)
-  asked = ASKED[name]
-  done = programs.python(["-c", ASK], json.dumps(asked), cwd=tmp_path)
+  inputs = INPUTS[name]
+  done = programs.python(["-c", ASK], json.dumps(inputs), cwd=tmp_path)
   answers = json.loads(done.stdout)
-  for row, expected in enumerate(Predictor(export)(**asked)):
+  for row, expected in enumerate(Predictor(export)(**inputs)):
     result = {key: value[row] for key, value in answers.items()}
     assert result.keys() == expected.keys()
     for key in expected:
@@ -173,7 +173,7 @@ def _copy(train, tmp_path):
   return str(shutil.copytree(source, tmp_path / "copy", ignore=ignore))
 
 
-def test_some_settings_of_a_folder_may_change(copy):
+def test_predictor_may_override_some_settings_of_a_folder(copy):
   [answer] = Predictor(copy, export_top_k=2)(["a [MASK]"])
   assert len(answer["tokens"][0]) == 2
   with pytest.raises(ValueError, match="run_pretraining has no flag top_k"):
@@ -201,7 +201,8 @@ def test_an_error_names_a_missing_file_and_the_remedy(data, copy):
   [answer] = Predictor(copy, vocab_file=here)(["a [MASK]"])
   assert answer["num_masks"] == 1
   _edit(copy, flags={"vocab_file": None})
-  [answer] = Predictor(copy)(["a [MASK]"])  # next to the config
+  # The vocabulary next to the configuration is found.
+  [answer] = Predictor(copy)(["a [MASK]"])
   assert answer["num_masks"] == 1
   with pytest.raises(ValueError, match="=left_to_right cannot fill masks"):
     Predictor(copy, vocab_file=here, objective="left_to_right")

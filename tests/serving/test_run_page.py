@@ -1,4 +1,4 @@
-"""run.html and eval_predictions.tsv of judged examples."""
+"""run.html and eval_predictions.tsv, which show answers and true labels."""
 
 import contextlib
 import json
@@ -89,7 +89,7 @@ def test_scores_are_ordered_by_their_distance_from_the_label(tmp_path):
   assert data["calibration"] is None and data["confusion"] is None
 
 
-def test_a_temperature_that_was_applied_is_fitted():
+def test_calibration_finds_the_temperature_of_sharpened_probabilities():
   rng = np.random.default_rng(1)
   logits = rng.normal(0, 2, (4000, 2))
   probs = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
@@ -104,7 +104,7 @@ def test_a_temperature_that_was_applied_is_fitted():
   assert sum(number for *_, number in result["bins"]) == 4000
 
 
-def test_bins_are_means_of_probability_and_accuracy():
+def test_calibration_bins_are_means_of_probability_and_accuracy():
   judged = [_judged("", 0, 0.62, 0.38), _judged("", 1, 0.68, 0.32)]
   [(probability, accuracy, number)] = run_page.calibration(judged)["bins"]
   assert probability == pytest.approx(0.65)

@@ -35,7 +35,7 @@ def _shown(served, texts):
 
 
 def _served(**changes):
-  """Returns a two-layer mask model with a changed configuration."""
+  """Returns a two-layer model that fills masks, with configuration changes."""
   keras.utils.set_random_seed(1)
   config = replace(tasks.CONFIG, num_hidden_layers=2, **changes)
   answers = pretraining.Answers(tasks.text_config(), 3)
@@ -46,7 +46,9 @@ def _served(**changes):
   "name",
   [slow(n) if "by" in n else n for n in tasks.NAMES if n != ENSEMBLE],
 )
-def test_every_task_has_its_answer_and_attention(every_task, name):
+def test_the_page_of_every_task_has_the_answer_and_the_attention(
+  every_task, name
+):
   served = every_task[name]
   [texts] = tasks.make_examples(served.answers, ["ab ."])
   result = _read(served, texts)
@@ -103,7 +105,7 @@ def test_the_page_has_the_norms_of_three_embeddings_and_their_sum():
 
 
 @pytest.mark.parametrize("side", ["left_to_right", "right_to_left"])
-def test_no_token_attends_beyond_its_side(side):
+def test_no_token_attends_against_the_direction_of_the_model(side):
   result = _read(_served(attention=side), {"text": "ab c d"})
   assert result.layers == [("0", side), ("1", side)]
   attention = result.sequences[0].attention
@@ -113,7 +115,7 @@ def test_no_token_attends_beyond_its_side(side):
   assert (attention[..., hidden == 0] > 0).all()
 
 
-def test_two_networks_have_their_heads_one_after_the_other(
+def test_a_shallow_model_shows_both_encoders_one_after_the_other(
   every_task, monkeypatch
 ):
   engine = SimpleNamespace(run=lambda rows: [{"logits": np.zeros(2)}])
@@ -284,7 +286,7 @@ def test_words_that_the_vocabulary_lacks_are_shown_unchanged(every_task):
   assert data["answer"]["pieces"] == [["a", "##b"], ["부"]]
 
 
-def test_vectors_are_not_on_a_page(every_task):
+def test_the_page_does_not_repeat_the_vectors_of_an_answer(every_task):
   assert _shown(every_task["vectors"], {"text": "ab c"})["answer"] == {}
 
 

@@ -16,14 +16,21 @@ def test_files_are_sorted_within_each_pattern(tmp_path):
   _touch(tmp_path, "b.txt", "a.txt", "z.md", "a.txt.partial-5-0a1b2c3d")
   result = files.expand(f" {tmp_path}/z.md , {tmp_path}/*.txt*,")
   assert result == [f"{tmp_path}/{name}" for name in ("z.md", "a.txt", "b.txt")]
-  _touch(tmp_path, "a[1].txt", "a,b[1].txt")  # names, not patterns
-  for path in (f"{tmp_path}/a[1].txt", f"{tmp_path}/a,b[1].txt"):
-    assert files.expand(path) == [path]
   # A file that matches several patterns is listed several times.
   a, b = f"{tmp_path}/a.txt", f"{tmp_path}/b.txt"
   assert files.expand(f",{b},{a}, {tmp_path}/[ab].txt,{b} ,") == [b, a, a, b, b]
+
+
+def test_the_name_of_a_file_may_contain_the_characters_of_patterns(tmp_path):
+  _touch(tmp_path, "a[1].txt", "a,b[1].txt")
+  for path in (f"{tmp_path}/a[1].txt", f"{tmp_path}/a,b[1].txt"):
+    assert files.expand(path) == [path]
+
+
+def test_writing_to_a_link_changes_the_file_behind_the_link(tmp_path):
+  _touch(tmp_path, "z.md")
   (tmp_path / "link").symlink_to("z.md")
-  files.write_text(f"{tmp_path}/link", "new")  # a link to another disk
+  files.write_text(f"{tmp_path}/link", "new")
   assert (tmp_path / "link").is_symlink()
   assert (tmp_path / "z.md").read_text() == "new"
 
@@ -44,7 +51,7 @@ def test_an_error_names_all_patterns_without_a_match(tmp_path):
     files.expand(" , ")
 
 
-def test_a_written_file_appears_when_complete(tmp_path, monkeypatch):
+def test_a_file_appears_only_when_it_is_complete(tmp_path, monkeypatch):
   path = tmp_path / "new" / "file"
   rename = files.rename
   seen = []
@@ -61,7 +68,7 @@ def test_a_written_file_appears_when_complete(tmp_path, monkeypatch):
   assert os.listdir(path.parent) == ["file"]
 
 
-def test_a_failure_keeps_the_old_file_and_leaves_nothing_else(tmp_path):
+def test_a_failed_write_keeps_the_old_file_and_adds_no_other(tmp_path):
   path = tmp_path / "file"
   path.write_bytes(b"old")
   with pytest.raises(KeyError), files.open_for_writing(str(path)) as file:
@@ -71,8 +78,9 @@ def test_a_failure_keeps_the_old_file_and_leaves_nothing_else(tmp_path):
   assert os.listdir(tmp_path) == ["file"]
 
 
-def test_two_writers_of_a_file_leave_the_content_of_the_last_to_end(tmp_path):
-  path = str(tmp_path / "file")  # writers on two machines may have one pid
+def test_a_file_has_the_content_of_the_writer_that_ends_last(tmp_path):
+  path = str(tmp_path / "file")
+  # Writers on two machines may have the same process id, as here.
   with files.open_for_writing(path) as first:
     first.write(b"first")
     with files.open_for_writing(path) as second:
@@ -81,7 +89,7 @@ def test_two_writers_of_a_file_leave_the_content_of_the_last_to_end(tmp_path):
   assert os.listdir(tmp_path) == ["file"]
 
 
-def test_errors_keep_their_text(tmp_path):
+def test_an_error_names_the_path_that_caused_it(tmp_path):
   path = str(tmp_path / "out")
   with (
     pytest.raises(IsADirectoryError, match=f"^cannot read {tmp_path}: Is a"),
@@ -122,11 +130,12 @@ def test_a_scheme_that_tensorflow_does_not_know_is_reported():
       call("s3://bucket/a")
 
 
-def test_only_a_missing_or_empty_folder_is_free(tmp_path):
+def test_check_is_free_accepts_only_a_missing_or_empty_folder(tmp_path):
   (tmp_path / "empty").mkdir()
   (tmp_path / "file").touch()
   files.check_is_free(str(tmp_path / "none"))
   files.check_is_free(str(tmp_path / "empty"))
-  for path in (tmp_path, tmp_path / "file"):  # the file is empty, too
-    with pytest.raises(FileExistsError, match=f"{path} is there already"):
+  for path in (tmp_path, tmp_path / "file"):  # an empty file is not free
+    message = f"{path} is there already: .* name another export_dir$"
+    with pytest.raises(FileExistsError, match=message):
       files.check_is_free(str(path))

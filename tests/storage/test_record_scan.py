@@ -35,19 +35,20 @@ def _scanned(monkeypatch):
   return paths
 
 
-def test_an_index_has_the_offsets_of_blocks(paths):
+def test_an_index_has_the_offset_of_each_block_of_256_records(paths):
   index = record_scan.load_index(paths)
   assert index.records == 1257
   assert index.file.tolist() == [0, 1, 2, 2, 2, 2]
   assert index.count.tolist() == [1, 256, 256, 256, 256, 232]
   assert index.offset.tolist()[2:] == [i * 256 * 73 for i in range(4)]
-  index = record_scan.load_index([paths[2], paths[0], paths[2]])  # twice
+  # A file may be listed twice.
+  index = record_scan.load_index([paths[2], paths[0], paths[2]])
   assert index.file.tolist() == [0] * 4 + [1] + [2] * 4
   blocks = [i * 256 * 73 for i in range(4)]
   assert index.offset.tolist() == [*blocks, 0, *blocks]
 
 
-def test_large_records_are_not_read(tmp_path):
+def test_an_index_is_made_without_reading_large_records(tmp_path):
   path = _write(tmp_path / "large", 5, 3 << 20)
   tracemalloc.start()
   assert record_scan.load_index([path]).records == 5
@@ -68,7 +69,7 @@ def test_the_cache_is_used_until_a_file_changes(paths, tmp_path, scanned):
   _write(paths[1], 300)
   assert record_scan.load_index(paths, cache).records == 1301
   assert scanned[3:] == [paths[1]]
-  # A file that changed has its new records, even if the size is the same.
+  # A file that changed is scanned again, even if its size is the same.
   before = os.stat(paths[1])
   _write(paths[1], 1, before.st_size - 16 - 7)
   assert os.path.getsize(paths[1]) == before.st_size
@@ -76,7 +77,7 @@ def test_the_cache_is_used_until_a_file_changes(paths, tmp_path, scanned):
   assert record_scan.load_index(paths, cache).records == 1002
 
 
-def test_names_that_are_not_utf8_are_cached(tmp_path):
+def test_the_index_of_a_file_whose_name_is_not_utf8_is_cached(tmp_path):
   path = _write(os.fsdecode(os.fsencode(tmp_path) + b"/\xe9"), 3)
   cache = str(tmp_path / "index.npz")
   first = record_scan.load_index([path], cache)
@@ -109,7 +110,9 @@ def test_an_empty_file_has_no_blocks(tmp_path):
     ),
   ],
 )
-def test_a_truncated_file_is_reported(change, message, tmp_path):
+def test_a_truncated_record_and_a_wrong_length_are_reported(
+  change, message, tmp_path
+):
   path = _write(tmp_path / "a", 100)
   data = (tmp_path / "a").read_bytes()
   (tmp_path / "a").write_bytes(change(data))
@@ -133,7 +136,7 @@ def _path(tmp_path):
 
 
 def _starts(path):
-  """Returns the offsets of the records, and of the end of the file."""
+  """Returns the offset of each record, and the size of the file."""
   content = Path(path).read_bytes()
   starts = [0]
   while starts[-1] < len(content):
@@ -161,7 +164,7 @@ def test_an_intact_file_has_no_error(path):
   assert record_scan.drop_corrupt([path], SCHEMA, "nowhere", 0) == [path]
 
 
-def test_flipped_bits_are_reported_and_left_out(path, tmp_path):
+def test_records_with_flipped_bits_are_reported_and_left_out(path, tmp_path):
   good = _records(path)
   with tfrecord.create(path, "mark") as file:
     file.write(good)
@@ -178,7 +181,9 @@ def test_flipped_bits_are_reported_and_left_out(path, tmp_path):
   assert _records(copy) == good
 
 
-def test_copies_of_files_with_one_name_have_different_names(path, tmp_path):
+def test_two_files_of_the_same_name_get_copies_of_different_names(
+  path, tmp_path
+):
   (tmp_path / "dev").mkdir()
   other = tmp_path / "dev" / os.path.basename(path)
   shutil.copyfile(path, other)
@@ -191,7 +196,7 @@ def test_copies_of_files_with_one_name_have_different_names(path, tmp_path):
   assert first != second
 
 
-def test_a_truncated_file_names_its_last_record(path, tmp_path):
+def test_the_error_about_a_truncated_file_names_its_last_record(path, tmp_path):
   starts = _starts(path)
   for end in (starts[-1] - 2, starts[-2] + 14, starts[-2] + 5):
     os.truncate(path, end)
@@ -201,7 +206,7 @@ def test_a_truncated_file_names_its_last_record(path, tmp_path):
   assert len(_records(copy)) == NUMBER - 1
 
 
-def test_records_after_a_wrong_length_are_not_dropped(path, tmp_path):
+def test_a_file_with_a_wrong_record_length_gets_no_copy(path, tmp_path):
   _flip(path, _starts(path)[5] + 1)
   message = record_scan.first_corrupt([path], SCHEMA)
   assert "record 5: its length is wrong" in message
@@ -226,7 +231,7 @@ def test_records_of_another_schema_are_refused(tmp_path):
     record_scan.drop_corrupt([path], SCHEMA, str(tmp_path), 2)
 
 
-def test_the_first_intact_record_may_come_late(path):
+def test_first_record_skips_corrupt_records_on_request(path):
   _flip(path, *(start + 20 for start in _starts(path)[:5]))
   record = {"ids": [5, 305, 1], "label": [1]}
   assert record_scan.first_record(path, True) == record
@@ -234,9 +239,11 @@ def test_the_first_intact_record_may_come_late(path):
     record_scan.first_record(path)
 
 
-def test_a_record_may_begin_at_the_end_of_a_piece(tmp_path, monkeypatch):
+def test_a_record_may_begin_at_the_end_of_the_bytes_that_are_read_at_once(
+  tmp_path, monkeypatch
+):
   path = _write(tmp_path / "a", 300, 293)
-  for inside in range(25):  # bytes of the next record
+  for inside in range(25):  # bytes of the next record that are read with it
     monkeypatch.setattr(record_scan, "_PIECE", 316 + inside)
     index = record_scan.load_index([path])
     assert [*index.offset, *index.count] == [0, 256 * 316, 256, 44]
@@ -283,7 +290,9 @@ def test_an_index_fits_copies_and_links_of_its_file(tmp_path, scanned):
     lambda content: content[-37:] + content[:-37],  # another order
   ],
 )
-def test_a_file_that_has_changed_is_scanned(change, tmp_path, scanned):
+def test_a_file_that_differs_from_its_index_is_scanned(
+  change, tmp_path, scanned
+):
   path = Path(_build(tmp_path / "a", 300, "mark"))
   assert record_scan.vocabulary(str(path)) == "mark"
   path.write_bytes(change(path.read_bytes()))
@@ -319,11 +328,13 @@ def test_only_files_without_an_index_are_scanned(tmp_path, scanned, log):
   for _ in range(2):
     assert record_scan.load_index(paths, cache).records == 36
   assert scanned == paths[3:]
-  text = f"index of 3 of 4 files; scanned {paths[3]}"
+  text = f"3 of 4 files have an index; scanned {paths[3]}"
   assert log.text.count(text) == 1
 
 
-def test_records_are_written_even_if_the_index_cannot_be(tmp_path, caplog):
+def test_records_are_written_even_if_their_index_cannot_be_written(
+  tmp_path, caplog
+):
   os.mkdir(tmp_path / ".a.blocks")
   path = _build(tmp_path / "a", 9)
   assert "a gets no index" in caplog.text
@@ -331,7 +342,7 @@ def test_records_are_written_even_if_the_index_cannot_be(tmp_path, caplog):
   assert sorted(os.listdir(tmp_path)) == [".a.blocks", "a"]
 
 
-def test_frames_of_another_process_are_indexed(tmp_path, scanned):
+def test_records_that_another_process_has_framed_are_indexed(tmp_path, scanned):
   frames = [tfrecord.frame(b"x" * (i % 9 + 4)) for i in range(700)]
   (tmp_path / "part").write_bytes(b"".join(frames))
   path = str(tmp_path / "a")

@@ -26,12 +26,14 @@ def _lines(path, *args):
     b"",
     b"\n",
     b"a\r\nb\rc\n\n\r\nd",
-    b"a\n\r",  # the rest of a line end is not a line
+    b"a\n\r",  # carriage returns after the last line are not a line
     b"\xef\xbb\xbfa\n\xe2\x80\xa8b\x0bc\n",
     b"a\r\r\n \nb\n",
   ],
 )
-def test_lines_equal_those_of_gfile_except_for_carriage_returns(content, path):
+def test_lines_equal_the_lines_of_gfile_except_for_carriage_returns(
+  content, path
+):
   path.write_bytes(content)
   with tf.io.gfile.GFile(str(path)) as file:
     expected = [line.removesuffix("\n") for line in file]
@@ -49,7 +51,7 @@ def test_lines_equal_those_of_gfile_except_for_carriage_returns(content, path):
     (b"a\r\r\nb\r\r\n", ["a", "b"]),  # converted twice on Windows
     (b"a\x0bb\x0c\xc2\x85\xe2\x80\xa8c\n", ["a\x0bb\x0c\x85\u2028c"]),
     (b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n", ["\ufeffa", "\ufeffb"]),
-    # Zero bytes alone, or after the first line, are not UTF-16.
+    # Such zero bytes are no sign of UTF-16 (see textfiles.is_utf16).
     *((b"%s\n" % x, [x.decode()]) for x in (b"\0\0\0\0\0", b"a\0b", b"\0a")),
     (b"plain\na\0b\0c\0d\0\nmore\n", ["plain", "a\0b\0c\0d\0", "more"]),
   ],
@@ -83,7 +85,9 @@ def test_utf16_is_reported(path, encoding, text):
     (b"%PDF-1.4\n\xff", "a PDF: extract its text"),
   ],
 )
-def test_an_error_says_what_kind_of_file_is_not_text(path, first, message):
+def test_an_error_names_the_kind_of_a_file_that_is_not_text(
+  path, first, message
+):
   path.write_bytes(first)
   with pytest.raises(UserError, match=rf"text\.tsv is not text but {message}"):
     _lines(path)
@@ -97,7 +101,9 @@ def test_a_missing_file_and_a_directory_are_reported(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["a", "a.gz"])
-def test_a_wrong_byte_of_a_large_file_is_located(tmp_path, name):
+def test_an_error_names_the_line_of_a_wrong_byte_in_a_large_file(
+  tmp_path, name
+):
   path = tmp_path / name
   content = b"".join(b"%d\n" % (i * i) for i in range(260_000))
   path.write_bytes(gzip.compress(content, 1) if "gz" in name else content)
@@ -116,7 +122,7 @@ def test_a_wrong_byte_of_a_large_file_is_located(tmp_path, name):
 
 # --- JSON lines --------------------------------------------------------------
 
-# A text in JSON breaks at the same characters as a text file.
+# The lines of a text in JSON end at the same characters as in a text file.
 TEXT = "one\ntwo\u2028still two\x0b\x0c\x1c\x85\u2029.\n\n four"
 LINES = ["one", "two\u2028still two\x0b\x0c\x1c\x85\u2029.", "", " four"]
 
@@ -124,8 +130,8 @@ LINES = ["one", "two\u2028still two\x0b\x0c\x1c\x85\u2029.", "", " four"]
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\n\n \n"])
 @pytest.mark.parametrize("last", [True, False])
 @pytest.mark.parametrize("escapes", [True, False])
-def test_texts_of_json_lines_have_their_lines(tmp_path, end, last, escapes):
-  """Joined files may have several byte order marks."""
+def test_a_text_in_json_lines_is_split_into_lines(tmp_path, end, last, escapes):
+  """Each row begins with a byte order mark, as after joining several files."""
   rows = [
     json.dumps({"text": text, "n": 0}, ensure_ascii=escapes)
     for text in (TEXT, "", "a\r\nb")
@@ -146,7 +152,7 @@ def _compressed(name, data):
   if name.endswith(".gz"):
     return gzip.compress(data)
   zstd = pytest.importorskip("backports.zstd")
-  # The command line tool adds a checksum, too.
+  # The command `zstd` adds a checksum, too.
   options = {zstd.CompressionParameter.checksum_flag: 1}
   return zstd.compress(data, options=options)
 
@@ -157,7 +163,7 @@ def test_compressed_files_are_decompressed(name, tmp_path):
   text = "one\r\ntwo\n" * 50_000 + "three"
   path.write_bytes(_compressed(name, text.encode()))
   assert _lines(path) == ["one", "two"] * 50_000 + ["three"]
-  # Several compressed files may be in one.
+  # A file may consist of several compressed files, one after another.
   lines = ["one", Random(1).randbytes(9000).hex(), "two"]
   parts = [_compressed(name, f"{line}\n".encode()) for line in lines]
   path.write_bytes(b"".join(parts))

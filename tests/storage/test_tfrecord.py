@@ -20,7 +20,7 @@ MIXED = Schema(Feature("ids", (3,)), WEIGHTS, Feature("n", ()))
 
 
 @given(st.tuples(INT64, INT64, INT64), st.tuples(FLOAT, FLOAT), INT64)
-def test_an_example_is_read_back(ids, weights, n):
+def test_an_encoded_example_is_read_back_unchanged(ids, weights, n):
   fields = {"ids": [*ids], "weights": [*weights], "n": [n]}
   assert parse(tfrecord.ExampleEncoder(MIXED)(fields)) == fields
 
@@ -43,21 +43,24 @@ def test_features_are_written_in_the_order_of_the_schema():
     ({"other": [1]}, "the record has the fields"),
   ],
 )
-def test_errors_name_wrong_fields(change, message):
+def test_an_error_names_the_wrong_field(change, message):
   fields = {"ids": [1, 2, 3], "weights": [1.0, 2.0], "n": [1]}
   with pytest.raises(ValueError, match=message):
     tfrecord.ExampleEncoder(MIXED)(fields | change)
 
 
 def test_the_checksum_is_masked_crc32c():
-  # Masks 0xE3069283, the CRC-32C check value for these nine digits.
+  # The published CRC-32C of these nine digits is 0xE3069283. The mask rotates
+  # the value to 0x2507C60D and adds 0xA282EAD8.
   expected = (0x2507C60D + 0xA282EAD8).to_bytes(4, "little")
   assert tfrecord.masked_crc32c(b"123456789") == expected
 
 
 @settings(max_examples=20)
 @given(st.lists(st.binary(min_size=4) | st.just(b"ab" * 3000), min_size=1))
-def test_files_equal_those_that_tensorflow_writes(tmp_path_factory, records):
+def test_record_files_equal_the_files_that_tensorflow_writes(
+  tmp_path_factory, records
+):
   lengths = (4, 1023, 1024, 1025, 5000, *range(5, 305))
   records = [*records, *map(Random(1).randbytes, lengths)]
   path = str(tmp_path_factory.mktemp("frames") / "file")
@@ -69,7 +72,7 @@ def test_files_equal_those_that_tensorflow_writes(tmp_path_factory, records):
   assert file.getvalue() == Path(path).read_bytes()
 
 
-def test_save_writes_a_file_or_nothing(tmp_path):
+def test_save_writes_a_complete_file_or_no_file(tmp_path):
   path, schema = str(tmp_path / "file"), Schema(Feature("n", ()))
   rows = [{"n": [i]} for i in range(3)]
   assert tfrecord.save(path, schema, iter(rows)) == 3
@@ -80,7 +83,7 @@ def test_save_writes_a_file_or_nothing(tmp_path):
   assert {path.name for path in tmp_path.iterdir()} == {"file", ".file.blocks"}
 
 
-# --- Messages of TensorFlow, read without it --------------------------------
+# --- TensorFlow's protocol buffers, read without TensorFlow ------------------
 
 FIELDS = {
   "ids": ("int64_list", [1, -5, 300, 2**62]),
@@ -99,14 +102,14 @@ def test_a_feature_may_have_no_value(dtype):
     assert tfrecord.parse_example(encode(example)) == example
 
 
-def test_arbitrary_numbers_are_not_cached():
+def test_only_small_numbers_are_cached_as_varints():
   for number in (1 << 20, 1 << 40, -1, 7):
     tfrecord._varint(number)
   cache = tfrecord._varint.__self__
   assert 7 in cache and 0 <= min(cache) <= max(cache) < 1 << 20
 
 
-def test_an_example_of_tensorflow_is_parsed_to_its_values():
+def test_an_example_that_tensorflow_wrote_is_parsed():
   lists = {
     name: tf.train.Feature(**{kind: {"value": values}})
     for name, (kind, values) in FIELDS.items()
@@ -118,7 +121,9 @@ def test_an_example_of_tensorflow_is_parsed_to_its_values():
     tfrecord.parse_example(example[:-3])
 
 
-def test_shapes_equal_those_that_tensorflow_reads(tmp_path):
+def test_the_shapes_in_a_checkpoint_equal_the_shapes_that_tensorflow_reads(
+  tmp_path,
+):
   golden = str(GOLDEN / "training/bert_model.ckpt")
   expected = tf.train.load_checkpoint(golden).get_variable_to_shape_map()
   assert checkpoint_files.shapes(golden) == {

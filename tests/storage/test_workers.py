@@ -29,16 +29,16 @@ def test_results_come_in_the_order_of_the_tasks(processes):
   assert results == ["slowslow", "aa", "bb", "cc"]
 
 
-def test_the_map_calls_idle_while_no_task_ends(monkeypatch):
+def test_ordered_map_calls_idle_while_no_task_ends(monkeypatch):
   wait = workers.wait
   waited = []
   idle = []
 
-  def wait_once_in_vain(busy, timeout):
+  def time_out_once(busy, timeout):
     waited.append(timeout)
     return wait(busy) if len(waited) > 1 else []
 
-  monkeypatch.setattr(workers, "wait", wait_once_in_vain)
+  monkeypatch.setattr(workers, "wait", time_out_once)
   tasks = workers.ordered_map(_prepare, "ab", 2, lambda: idle.append(1))
   assert (list(tasks), idle, waited[0]) == (["aa", "bb"], [1], 5)
 
@@ -56,7 +56,7 @@ def _prepare_errors():
 
 
 @pytest.mark.parametrize("error", [UserError("a.txt"), ValueError("of a bug")])
-def test_errors_keep_their_class_and_the_traceback_of_the_worker(error):
+def test_an_error_in_a_worker_keeps_its_class_and_its_traceback(error):
   with pytest.raises(ValueError, match=str(error)) as caught:
     list(workers.ordered_map(_prepare_errors, [error, error], 2))
   assert type(caught.value) is type(error)
@@ -70,7 +70,7 @@ class _Deadly:
     return os._exit, (9,)
 
 
-def test_a_worker_may_die_before_it_reads_its_task():
+def test_the_death_of_a_worker_before_it_reads_its_task_is_an_error():
   tasks = ["x" * 10_000_000, "y"]  # more than a pipe holds
   with pytest.raises(ChildProcessError, match="a worker process died"):
     list(workers.ordered_map(_Deadly(), tasks, 2))
@@ -82,7 +82,7 @@ def test_ctrl_c_still_works_if_workers_do_not_start():
   assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
-def test_an_abandoned_map_ends_its_workers():
+def test_workers_end_when_the_caller_closes_ordered_map():
   before = set(multiprocessing.active_children())
   results = workers.ordered_map(_prepare, ["a", "slow", "slow", "b"], 2)
   assert next(results) == "aa"
@@ -195,7 +195,7 @@ def test_progress_does_not_exceed_the_total(total, done, expected):
   assert (" left" in line) == (sum(done) < total)
 
 
-def test_a_line_is_logged_every_few_seconds(monkeypatch):
+def test_progress_is_logged_every_few_seconds(monkeypatch):
   now = [100.0]
   lines = []
   monkeypatch.setattr("time.monotonic", lambda: now[0])
@@ -209,4 +209,4 @@ def test_a_line_is_logged_every_few_seconds(monkeypatch):
     "left",
   ]
   progress.say()
-  assert len(lines) == 2  # nothing was done since
+  assert len(lines) == 2  # no row was read since the last line

@@ -24,7 +24,7 @@ def _saved(tmp_path, step=3, **values):
   return Checkpoints(str(tmp_path)).save(step, values)
 
 
-def test_the_newest_checkpoints_stay_and_are_listed(tmp_path):
+def test_only_the_newest_checkpoints_stay_and_are_listed(tmp_path):
   # The name "a[1]" is a glob pattern that matches "a1".
   folder, other = tmp_path / "a[1]", tmp_path / "a1"
   _saved(other, step=10)
@@ -45,7 +45,9 @@ def test_the_newest_checkpoints_stay_and_are_listed(tmp_path):
 @pytest.mark.parametrize(
   ("keep", "steps"), [(5, [10, 20]), (1, [20]), (0, [0, 10, 20])]
 )
-def test_the_next_checkpoint_replaces_the_first(tmp_path, caplog, keep, steps):
+def test_the_next_checkpoint_replaces_the_checkpoint_of_step_0(
+  tmp_path, caplog, keep, steps
+):
   checkpoints = Checkpoints(str(tmp_path), keep=keep)
   checkpoints.save(0, {"a": tf.Variable(0)})
   assert checkpoints.newest_readable().endswith("model.ckpt-0")
@@ -98,11 +100,11 @@ def test_two_encoders_are_read_without_their_slots(tmp_path):
   assert set(sides) == {"bert/left_to_right/a", "bert/right_to_left/a"}
 
 
-def test_a_folder_stands_for_its_only_best_or_newest_checkpoint(tmp_path):
+def test_a_folder_stands_for_its_newest_or_best_or_only_checkpoint(tmp_path):
   """Released models have no file `checkpoint`."""
   folder = str(tmp_path)
   find = checkpoint_files.find_checkpoint
-  (tmp_path / ".a.tfrecord.index").touch()  # a hidden index of records
+  (tmp_path / ".a.tfrecord.index").touch()  # is not a checkpoint's index
   first, second = f"{folder}/bert_model.ckpt", f"{folder}/model.ckpt-7"
   with pytest.raises(FileNotFoundError, match=r"it has nothing; expected f"):
     find(folder)
@@ -217,7 +219,7 @@ def test_an_encoder_in_another_scope_is_refused_with_a_remedy(tmp_path, scope):
 
 
 @pytest.mark.parametrize("scope", ["model/bert/", "bert_1/"])
-def test_the_page_on_checkpoints_renames_a_scope(tmp_path, scope):
+def test_the_code_in_docs_checkpoints_md_renames_a_scope(tmp_path, scope):
   model = models.classifier(toy.config(), 2)
   values = checkpoint.variables(model)
   outer = scope.removesuffix("bert/") if scope.endswith("/bert/") else ""
@@ -239,7 +241,7 @@ def test_the_page_on_checkpoints_renames_a_scope(tmp_path, scope):
   assert not checkpoint.restore(model, new)
 
 
-def test_heads_a_pooler_and_an_lstm_may_be_missing(tmp_path):
+def test_an_initial_checkpoint_may_lack_heads_pooler_and_lstm(tmp_path):
   values = checkpoint.variables(models.encoder(toy.config()))
   config = replace(toy.config(), add_bilstm=True)
   prefix = _saved(tmp_path, **values)
@@ -273,7 +275,7 @@ WEIGHTS = {
   "bert/embeddings/word_embeddings": (7, 4),
   "bert/encoder/layer_0/output/LayerNorm/beta": (4,),
   "bert/pooler/dense/kernel": (4, 4),
-  "bert/pooler/dense/bias": (4,),  # smaller than "dense" below
+  "bert/pooler/dense/bias": (4,),  # smaller than "dense" in OTHERS
   "cls/predictions/output_bias": (7,),
   "cls/seq_relationship/output_weights": (2, 4),
   "output_weights": (3, 4),
@@ -301,7 +303,7 @@ Adam/iter Adam/beta_1 Adam/decay learning_rate run/seed
 
 
 def _slots(name, shape):
-  """Returns a variable's slots as many optimizers spell the names."""
+  """Returns a variable's slots, named like the slots of many optimizers."""
   slots = {f"{name}/{suffix}": shape for suffix in SAME_SHAPE}
   slots |= {f"train/{name}/Adam": shape, f"training/Adam/{name}/m": shape}
   factored = {f"{name}/Adafactor": shape[:1], f"{name}/vr": shape[:-1]}
@@ -387,7 +389,9 @@ def test_a_run_resumes_all_its_values(tmp_path):
     np.testing.assert_array_equal(value, average)
 
 
-def test_averages_begin_with_the_initial_checkpoint(tmp_path):
+def test_moving_averages_begin_with_the_values_of_the_initial_checkpoint(
+  tmp_path,
+):
   first, step = toy.train_step(), _step_with_everything(1)
   prefix = Checkpoints(str(tmp_path / "start")).save(0, first.state)
   Checkpoints(str(tmp_path)).resume(step, prefix)
@@ -395,8 +399,10 @@ def test_averages_begin_with_the_initial_checkpoint(tmp_path):
   assert all(np.array_equal(value, average) for value, average in pairs)
 
 
-def test_a_checkpoint_of_the_original_may_lack_variables(tmp_path, caplog):
-  """The step gives the data position. Averages start at the variables."""
+def test_a_run_resumes_from_a_checkpoint_without_seed_and_averages(
+  tmp_path, caplog
+):
+  """The step gives the position in the data. Averages begin with the values."""
   step = toy.train_step()
   step.step.assign(3)
   state = {k: v for k, v in step.state.items() if not k.startswith("run/")}
@@ -412,7 +418,9 @@ def test_a_checkpoint_of_the_original_may_lack_variables(tmp_path, caplog):
   assert "model.ckpt-3 has no run/examples, run/seed, table/" in caplog.text
 
 
-def test_an_empty_folder_or_another_model_is_refused(tmp_path):
+def test_an_empty_folder_and_a_checkpoint_of_another_model_are_refused(
+  tmp_path,
+):
   checkpoints = Checkpoints(str(tmp_path))
   with pytest.raises(ValueError, match="train first, or name one"):
     checkpoints.load(models.pretrainer(toy.config()), None)
@@ -447,7 +455,7 @@ def test_a_save_that_dies_at_any_moment_leaves_a_checkpoint(
   with monkeypatch.context() as patch:
     for module, name in calls:
       patch.setattr(module, name, mortal(getattr(module, name)))
-    # Data, index, list, then two files of the old checkpoint.
+    # Five calls: rename data, index and list, remove the two old files.
     with nullcontext() if moment == 5 else pytest.raises(KeyboardInterrupt):
       checkpoints.save(2, two)
   for path in tmp_path.glob("model*.index"):
@@ -517,7 +525,7 @@ def test_a_full_disk_leaves_the_last_checkpoint(tmp_path):
   assert Checkpoints(str(tmp_path)).newest_readable().endswith("model.ckpt-1")
 
 
-def test_initial_values_follow_from_the_seed(tmp_path):
+def test_equal_seeds_give_equal_random_numbers(tmp_path):
   checkpoints, drawn = Checkpoints(str(tmp_path)), []
   for seed in (5, 5, 6):
     assert checkpoints.restore_or_set_seed(seed) == seed
@@ -526,7 +534,9 @@ def test_initial_values_follow_from_the_seed(tmp_path):
   assert checkpoints.restore_or_set_seed(None) < 2**31
 
 
-def test_a_model_is_loaded_when_the_chief_has_written_it(tmp_path, monkeypatch):
+def test_a_worker_loads_a_model_after_the_chief_has_written_it(
+  tmp_path, monkeypatch
+):
   model, checkpoints = toy.train_step().model, Checkpoints(str(tmp_path))
   values = checkpoint.variables(model)
   values["global_step"] = tf.constant(5, tf.int64)

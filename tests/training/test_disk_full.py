@@ -47,7 +47,9 @@ def test_the_message_about_a_full_disk_names_the_checkpoint(
   assert f"on the disk for {tmp_path}/unfinished-model.ckpt-0.data" in line
 
 
-def test_the_message_about_a_full_disk_names_a_file_of_python(tmp_path):
+def test_the_message_about_a_full_disk_names_the_file_that_python_writes(
+  tmp_path,
+):
   path = str(tmp_path / "out")
   with pytest.raises(OSError) as raised, files.open_for_writing(path):
     raise OSError(errno.ENOSPC, "No space left on device")

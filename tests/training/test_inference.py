@@ -13,7 +13,7 @@ from tests.training import toy
 from training import inference
 
 
-def test_evaluation_is_a_mean_over_items():
+def test_metrics_are_means_over_items_and_the_loss_is_a_mean_over_batches():
   model, objective = toy.train_step().model, losses.pretraining()
   evaluate = partial(inference.evaluate, model, objective)
   parts = tf.data.Dataset.from_tensor_slices(toy.examples(10)).batch(4)
@@ -64,7 +64,7 @@ def test_two_replicas_give_the_results_of_one(batch_size):
 
 
 def test_the_batch_is_divided_among_replicas():
-  """Each replica would get the complete batch by default."""
+  """By default, each replica would get the complete batch."""
   seen = []
 
   def record(ids):
@@ -83,7 +83,7 @@ def test_the_batch_is_divided_among_replicas():
   assert sorted(seen, key=lambda rows: rows[0]) == rows_by_replica
 
 
-def test_fields_that_are_not_inputs_are_passed_through():
+def test_predict_passes_on_the_fields_that_are_not_inputs():
 
   def number(n, batch):
     return batch | {"position": 8 * n + tf.range(8, 0, -1, tf.int64)}

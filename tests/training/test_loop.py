@@ -16,14 +16,14 @@ from training.run_folder import Checkpoints
 
 @pytest.fixture(scope="module", name="traced")
 def _traced():
-  """A training step that several tests share, to trace only once."""
+  """A training step that several tests share, so that it is traced once."""
   return toy.train_step()
 
 
 @pytest.mark.parametrize(
   ("step", "seconds", "expected"),
   [
-    (0, 5.0, 1),  # time per step unknown: one step
+    (0, 5.0, 1),  # one step, to measure the time per step
     (0, 1e-6, 7),  # up to the checkpoint
     (7, 1e-6, 3),  # up to the evaluation
     (98, 1e-6, 2),  # up to the end
@@ -31,12 +31,12 @@ def _traced():
     (21, 100.0, 1),  # at least one
   ],
 )
-def test_steps_run_at_once_until_something_is_due(step, seconds, expected):
+def test_one_call_runs_steps_until_something_is_due(step, seconds, expected):
   plan = loop.Plan(100, save_every=7, max_steps=50, evaluate_every=10)
   assert plan.steps_to_run(step, seconds) == expected
 
 
-def test_profiled_steps_run_at_once():
+def test_one_call_runs_all_steps_to_profile():
   plan = loop.Plan(100, profile_first=15, profile_last=18)
   steps = [plan.steps_to_run(n, 100.0) for n in (14, 15, 16, 17, 18)]
   assert steps == [1, 3, 2, 1, 1]
@@ -84,12 +84,13 @@ def test_a_training_saves_evaluates_and_reports(tmp_path, caplog, monkeypatch):
     checkpoints, _ = _train(
       tmp_path, 5, step, evaluate, save_every=2, evaluate_every=2
     )
-  assert step.train.experimental_get_tracing_count() == 1  # for any number
+  # One trace is enough for any number of steps.
+  assert step.train.experimental_get_tracing_count() == 1
   assert checkpoints.newest_readable().endswith("model.ckpt-5")
   steps = {path.stem for path in tmp_path.glob("*.index")}
   assert steps == {f"model.ckpt-{n}" for n in (2, 4, 5)}
   assert seen == [2, 4]
-  for number, rate in rates.items():  # the rate in the update
+  for number, rate in rates.items():  # the rate of the update to this step
     assert rate == pytest.approx(0.01 * (1 - (number - 1) / 100)), number
   assert rates.keys() >= {2, 4, 5}
   assert "step 5 of 5, loss " in caplog.text
@@ -99,13 +100,15 @@ def test_a_training_saves_evaluates_and_reports(tmp_path, caplog, monkeypatch):
   assert "examples_per_second" in tags
 
 
-def test_a_start_without_data_makes_no_report(traced):
+def test_no_report_begins_if_the_data_cannot_be_opened(traced):
   with pytest.raises(KeyError, match="no data"):
     parts = lambda _: {}["no data"], None, loop.Plan(9), pytest.fail
     next(iter(loop.Training(traced, *parts)))
 
 
-def test_a_killed_evaluation_is_repeated(tmp_path, monkeypatch, traced):
+def test_a_resumed_training_repeats_a_missed_evaluation(
+  tmp_path, monkeypatch, traced
+):
   clocks = []
   restart = report.Report.restart_clock
 
@@ -117,7 +120,7 @@ def test_a_killed_evaluation_is_repeated(tmp_path, monkeypatch, traced):
     traced.step.assign(2)
     _, seen = _train(tmp_path, 4, traced, evaluated=evaluated, evaluate_every=2)
     assert seen == expected
-  assert len(clocks) == 2 + 2 + 1  # two runs, two and one evaluations
+  assert len(clocks) == 2 + 2 + 1  # two runs, then two and one evaluations
   traced.step.assign(2)
   _train(tmp_path, 4, traced, lambda _: True, evaluated=1, evaluate_every=2)
   assert traced.step.numpy() == 2  # the missed evaluation ended the training
@@ -156,7 +159,9 @@ def test_the_step_of_a_loss_that_is_not_finite_is_reported(tmp_path):
   assert step.first_nonfinite_step.numpy() == 4
 
 
-def test_a_loss_that_is_not_finite_names_the_last_good_checkpoint(tmp_path):
+def test_the_error_about_a_loss_that_is_not_finite_names_the_last_checkpoint(
+  tmp_path,
+):
   def spoil(number, batch):
     factor = tf.where(number == 3, math.nan, 1.0)
     return batch | {"masked_lm_weights": batch["masked_lm_weights"] * factor}

@@ -1,4 +1,4 @@
-"""Hand-computed examples of the schedule and one update."""
+"""Worked examples of schedule, updates and averages; frozen variables."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -32,7 +32,7 @@ def test_only_kernels_are_decayed():
   assert [name for name in names if not is_excluded(name)] == decayed
 
 
-def test_two_updates_agree_with_a_calculation():
+def test_two_updates_equal_a_calculation_by_hand():
   kernel, bias = tf.Variable([1.0, -2.0]), tf.Variable([3.0])
   adam = AdamWeightDecay({"kernel": kernel, "bias": bias}, 0.1)
   adam.apply([tf.constant([1.0, 2.0]), tf.constant([4.0])], tf.constant(0.5), 0)
@@ -68,7 +68,7 @@ def _gradients(number, seed=0):
 
 
 def _lamb_in_numpy(kernel, bias, gradients, rate, weight_decay):
-  """Computes Algorithm 2 of the paper in float64; the bias as in Adam."""
+  """Computes Algorithm 2 of LAMB's paper in float64; Adam updates the bias."""
   values = [kernel.astype(float), bias.astype(float)]
   slots = [[np.zeros_like(v), np.zeros_like(v)] for v in values]
   for t, step in enumerate(gradients, 1):
@@ -84,7 +84,7 @@ def _lamb_in_numpy(kernel, bias, gradients, rate, weight_decay):
   return values
 
 
-def test_lamb_updates_as_in_the_paper():
+def test_updates_of_lamb_equal_algorithm_2_of_its_paper():
   [(kernel, bias)] = _gradients(1, seed=1)
   variables = tf.Variable(kernel), tf.Variable(bias)
   lamb = Lamb(dict(zip(("kernel", "bias"), variables, strict=True)), 0.1)
@@ -96,7 +96,7 @@ def test_lamb_updates_as_in_the_paper():
       np.testing.assert_allclose(variable, value, rtol=1e-5, atol=1e-6)
 
 
-def test_lamb_leaves_zeros_as_adam_does():
+def test_lamb_updates_a_kernel_of_zeros_like_adam():
   """A norm of 0 would keep the values at zero or give NaN."""
   kernels = [tf.Variable(tf.zeros([2, 2])) for _ in range(2)]
   lamb = Lamb({"a": kernels[0], "b": kernels[1]})
@@ -135,7 +135,7 @@ def test_lower_layers_have_lower_learning_rates():
     assert high[0] < 1.0
 
 
-def test_averages_follow_their_variables():
+def test_moving_averages_follow_their_variables():
   variable = tf.Variable([1.0, 2.0])
   average = optimization.ExponentialMovingAverage({"a": variable}, 0.5)
   variable.assign([5.0, 6.0])
@@ -213,7 +213,7 @@ def test_freezing_a_missing_part_is_refused(layers):
 
 
 @pytest.mark.parametrize("kind", [AdamWeightDecay, Lamb])
-def test_joined_variables_are_updated_like_single_ones(kind, tmp_path):
+def test_joined_variables_are_updated_like_separate_variables(kind, tmp_path):
   rng = np.random.default_rng(0)
   shapes = {"table": (4, 3), "kernel": (3, 2), "bias": (2,), "unused": (2, 2)}
   values = {name: rng.normal(size=shape) for name, shape in shapes.items()}

@@ -93,7 +93,7 @@ def test_an_overflow_is_skipped_and_reported():
       np.testing.assert_array_equal(step.state[name].numpy(), value, name)
 
 
-def test_a_step_that_is_not_finite_is_reported_by_its_call_only():
+def test_only_the_call_with_a_step_that_is_not_finite_reports_the_step():
   step = _float16_step(1.0)
 
   def spoil(batch):
@@ -129,7 +129,7 @@ def test_some_steps_may_be_skipped_at_the_lowest_scale(tmp_path):
   assert step.first_nonfinite_step.numpy() == 4
 
 
-def test_a_step_that_no_scale_helps_ends_the_run(tmp_path):
+def test_steps_that_stay_not_finite_at_the_lowest_scale_end_the_run(tmp_path):
   step = _float16_step(1.0)
   variable = step.model.trainable_variables[0]
   variable.assign(keras.ops.full(variable.shape, np.nan))

@@ -43,7 +43,7 @@ def test_only_one_process_is_the_chief(monkeypatch, config, is_chief):
   ("cluster", "expected"),
   [({}, False), ({"worker": ["a:1"]}, False), (WORKERS, True), (CHIEF, True)],
 )
-def test_a_cluster_of_one_has_no_others(monkeypatch, cluster, expected):
+def test_a_cluster_of_one_process_has_no_others(monkeypatch, cluster, expected):
   task = {"type": "worker", "index": 0}
   config = {"cluster": cluster, "task": task}
   monkeypatch.setenv("TF_CONFIG", json.dumps(config))
@@ -89,7 +89,7 @@ from training.processes import GracefulShutdown
 with GracefulShutdown():
   os.kill(os.getpid(), signal.SIGINT)
   os.kill(os.getpid(), signal.SIGINT)  # `timeout` signals twice
-  os.kill(os.getpid(), signal.SIGTERM)  # is no second interrupt
+  os.kill(os.getpid(), signal.SIGTERM)  # does not count as a second Ctrl-C
   time.sleep(1)
   print("goes on", flush=True)
   os.kill(os.getpid(), signal.SIGINT)
@@ -102,7 +102,7 @@ with GracefulShutdown():
   assert "Traceback" not in done.stderr
 
 
-def test_a_child_gets_sigterm_too():
+def test_a_signal_to_the_parent_ends_its_child():
   command = [sys.executable, "-c", "import time; time.sleep(60)"]
   with (
     subprocess.Popen(command) as child,

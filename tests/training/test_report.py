@@ -33,7 +33,7 @@ def test_read_metrics_skips_a_truncated_line(tmp_path):
   assert report.last_evaluation(str(tmp_path / "none")) == 0
 
 
-def test_only_the_chief_writes(tmp_path, monkeypatch):
+def test_only_the_chief_writes_reports(tmp_path, monkeypatch):
   toy.set_worker(monkeypatch, 1)
   report.write_evaluation(str(tmp_path), {"loss": 1.0}, 2)
   report.Report(str(tmp_path), 8).begin(0, 9)
@@ -56,7 +56,7 @@ def test_an_evaluation_writes_file_metrics_and_curves_with_a_suffix(tmp_path):
 
 
 def test_the_curves_need_no_tensorboard(tmp_path, monkeypatch):
-  """TensorFlow 2.21 is installed without TensorBoard. Events stay the same."""
+  """TensorFlow 2.21 comes without TensorBoard. Event files stay the same."""
   folders = tmp_path / "expected", tmp_path / "without"
   writer = tf.summary.create_file_writer(str(folders[0]))
   with writer.as_default(step=0):
@@ -74,7 +74,7 @@ def test_the_curves_need_no_tensorboard(tmp_path, monkeypatch):
   assert seen[:2] == expected
 
 
-def test_skipped_steps_have_no_loss(tmp_path, caplog):
+def test_skipped_steps_do_not_count_in_the_reported_loss(tmp_path, caplog):
   """A step whose gradient overflows reports a loss of 0."""
   log = report.Report(str(tmp_path), 8)
   log.begin(0, 6)
@@ -93,7 +93,9 @@ def test_skipped_steps_have_no_loss(tmp_path, caplog):
 
 
 @pytest.mark.parametrize("cuts", [[5], [1, 4], [2, 2, 1]])
-def test_a_mean_does_not_depend_on_how_steps_are_grouped(tmp_path, cuts):
+def test_a_reported_mean_does_not_depend_on_how_steps_are_grouped(
+  tmp_path, cuts
+):
   values, weights = np.array([1.0, 9.0, 2.0, 4.0, 8.0]), np.arange(1, 6)
   pairs = np.stack([values * weights, weights], 1)
   log = report.Report(str(tmp_path), 8)
@@ -139,7 +141,9 @@ def test_curves_are_drawn_if_matplotlib_is_installed(tmp_path):
     assert Path(path).read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
 
 
-def test_a_panel_has_the_training_and_the_evaluation(tmp_path, monkeypatch):
+def test_a_panel_shows_the_curves_of_training_and_evaluation(
+  tmp_path, monkeypatch
+):
   figure = pytest.importorskip("matplotlib.figure")
   drawn = []
   monkeypatch.setattr(
@@ -169,7 +173,7 @@ def test_a_panel_has_the_training_and_the_evaluation(tmp_path, monkeypatch):
   assert has_legend == [True, False, True]
 
 
-def test_a_line_has_the_learning_rate_of_its_step(tmp_path):
+def test_a_line_of_metrics_has_the_learning_rate_of_its_step(tmp_path):
   log = report.Report(str(tmp_path), 8)
   log.begin(0, 9)
   log.add_steps(1, 1, {"loss": (1, 1), "learning_rate": (0.5, 1)})

@@ -1,4 +1,4 @@
-"""Entries of run.json, and the checkpoint that each selects."""
+"""Entries of run.json, and the best checkpoint of a folder."""
 
 import json
 import os
@@ -35,11 +35,11 @@ def test_run_json_has_the_commit_of_the_checkout():
   assert (run_json.commit() or "").removesuffix("+") == done.stdout.strip()
 
 
-def test_an_entry_has_what_would_repeat_the_run(tmp_path):
+def test_an_entry_has_all_that_is_needed_to_repeat_the_run(tmp_path):
   (tmp_path / "a.tsv").write_text("text")
-  data = str(tmp_path / "a.tsv")
-  entry = run_json.make("run_ner", {"do_train": True}, 7, [data])
-  assert entry["data"] == {data: run_json.fingerprint(data)}
+  data = {"a.tsv": run_json.fingerprint(str(tmp_path / "a.tsv"))}
+  entry = run_json.make("run_ner", {"do_train": True}, 7, data)
+  assert entry["data"] == data
   assert entry["versions"] == run_json.versions()
   known = {"program": "run_ner", "seed": 7, "flags": {"do_train": True}}
   known["directory"] = os.getcwd()
@@ -79,7 +79,7 @@ def test_a_sweep_has_the_entry_of_its_best_trial_last(tmp_path):
   assert names == [a, b, a]
 
 
-def test_a_fingerprint_has_the_size_and_the_ends_of_a_file(tmp_path):
+def test_a_fingerprint_depends_on_the_size_and_the_ends_of_a_file(tmp_path):
   def fingerprint(size, changed=None):
     content = bytearray(size)
     if changed is not None:
@@ -94,14 +94,14 @@ def test_a_fingerprint_has_the_size_and_the_ends_of_a_file(tmp_path):
   assert fingerprint(5_000_000, 2_500_000) == results[0]
 
 
-def test_a_checkpoint_belongs_to_the_last_run(folder):
+def test_a_checkpoint_belongs_to_the_last_run_in_its_folder(folder):
   newest = str(folder / "model.ckpt-2")
   for flags in ({"keep_best": True}, {}):
     run_json.append(str(folder), {"flags": flags})
     assert checkpoint_files.run_of(newest)["flags"] == flags
 
 
-def test_a_corrupt_file_is_reported(tmp_path):
+def test_a_corrupt_run_json_or_best_json_is_reported(tmp_path):
   for text in ("", "[{", "[1]", "{}", '[{"flag": 1}]', "3", "\0"):
     (tmp_path / "run.json").write_text(text)
     with pytest.raises(ValueError, match=r"run\.json is corrupt: restore it"):
@@ -151,7 +151,7 @@ def test_the_first_of_equally_good_models_is_the_best(tmp_path, monkeypatch):
   assert run_folder.read_best(str(tmp_path))["value"] == 0.1
 
 
-def test_only_the_chief_writes_the_best(tmp_path, monkeypatch):
+def test_only_the_chief_writes_the_best_checkpoint(tmp_path, monkeypatch):
   best = run_folder.BestCheckpoint(str(tmp_path), "f1", patience=2)
   model = models.classifier(toy.config(), 2)
   for index in (1, 0):

@@ -1,4 +1,4 @@
-"""The update by a batch does not depend on how the batch is divided."""
+"""The update from a batch does not depend on the division of the batch."""
 
 import re
 from contextlib import contextmanager, nullcontext
@@ -23,8 +23,8 @@ def _bert(dropout=0.0):
   return models.pretrainer(toy.config(dropout))
 
 
-def _run(stretches=(STEPS,), **options):
-  """Trains STEPS steps; returns each stretch's losses and the final state."""
+def _run(calls=(STEPS,), **options):
+  """Trains n steps in each call; returns the sums of calls and the state."""
   strategy = tf.distribute.get_strategy()
   step = toy.train_step(**options)
   replicas = strategy.num_replicas_in_sync
@@ -33,7 +33,7 @@ def _run(stretches=(STEPS,), **options):
     return toy.batches(STEPS).unbatch().batch(8 // replicas, True)
 
   iterator = iter(strategy.distribute_datasets_from_function(data))
-  reports = [step.train(iterator, tf.constant(n)) for n in stretches]
+  reports = [step.train(iterator, tf.constant(n)) for n in calls]
   state = {name: value.numpy() for name, value in step.state.items()}
   return [{k: v.numpy() for k, v in r.items()} for r in reports], state
 
@@ -89,7 +89,7 @@ def test_two_replicas_give_the_update_of_one(start, plain, accumulation_steps):
 def test_several_steps_per_call_give_the_same_state_with_dropout():
   weights = toy.bag().get_weights()
   [expected], expected_state = _run(weights=weights, dropout=0.3)
-  reports, state = _run(stretches=[1, 1, 4], weights=weights, dropout=0.3)
+  reports, state = _run(calls=[1, 1, 4], weights=weights, dropout=0.3)
   _assert_same(state, expected_state, 0)
   total = sum(report["loss"][0] for report in reports)
   assert total == pytest.approx(expected["loss"][0], rel=1e-5)
@@ -162,7 +162,7 @@ def test_a_batch_that_cannot_be_divided_is_refused():
 
 
 def _tiny(loss, weight=1.0):
-  """Returns a one-layer step whose four losses are loss(0), and data."""
+  """Returns a step and its data; each of the four losses is loss(0)."""
   x = keras.Input([1], name="x")
   model = keras.Model({"x": x}, {"y": keras.layers.Dense(1)(x)})
   objective = losses.Objective(
@@ -180,7 +180,7 @@ def _tiny(loss, weight=1.0):
 @pytest.mark.parametrize(
   ("weight", "expected"), [(1.0, 2.0 * 4 / (4 + 1)), (0.0, 0.0)]
 )
-def test_the_originals_epsilon_is_added_to_weights(weight, expected):
+def test_the_originals_epsilon_is_added_to_the_sum_of_weights(weight, expected):
   """The loss of a batch without masked words would not be finite otherwise."""
   step, data = _tiny(lambda zeros: zeros + 2.0, weight)
   sums = step.train(iter(data), tf.constant(1))
@@ -245,7 +245,7 @@ def test_a_loss_scale_does_not_change_finite_updates():
   assert result["loss_scale/good_steps"] == STEPS
 
 
-def test_loss_scale_grows_after_its_patience():
+def test_the_loss_scale_grows_after_its_patience_and_falls_on_overflow():
   default = LossScale()
   assert (default.scale.numpy(), default.patience) == (2.0**15, 2000)
   scale = LossScale(initial=2.0, patience=2)

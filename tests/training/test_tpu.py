@@ -67,26 +67,26 @@ def _step(task):
   params=[slow(name) if name == "regression" else name for name in MODELS],
 )
 def graph(request):
-  """The graph of a task's step in the form for accelerators."""
+  """The graph of a task's training step with plain operations, as on a GPU."""
   step, batch = _step(request.param)
   with tracing.mode(fused=False):
     return tf.function(step._step).get_concrete_function(batch).graph
 
 
-def test_all_shapes_are_known_and_there_are_no_strings(graph):
+def test_a_training_step_has_static_shapes_and_no_strings(graph):
   for operation in toy.operations(graph):
     assert operation.type not in DYNAMIC, operation.name
-    # The output, the axes of a sum, is constant for XLA.
+    # For XLA its output, the axes of a sum, is a constant.
     is_known = operation.type == "BroadcastGradientArgs"
     for tensor in () if is_known else operation.outputs:
       assert tensor.dtype != tf.string, operation.name
       assert tensor.shape.is_fully_defined(), tensor
 
 
-# What a GPU's host does with tensors of the GPU (see `_work_of_host`).
-OF_HOST = {
-  # Keras counts negative ids from the end, and the gradient of a lookup makes
-  # one axis of all ids, [B, T] or [B, P].
+# Work that a GPU may leave to the host (see `_work_of_host`).
+ALLOWED_ON_HOST = {
+  # Keras counts negative ids from the end, and the gradient of a lookup
+  # flattens the ids, [B, T] or [B, P].
   "Reshape of int32 by SelectV2",
   "Size of int32 by SelectV2",
   # A loss compares shapes that tracing does not know, and has error messages.
@@ -95,11 +95,11 @@ OF_HOST = {
 }
 
 
-def test_a_gpu_computes_all_but_sizes_and_ids(graph):
-  assert _work_of_host(graph) <= OF_HOST
+def test_a_gpu_leaves_only_sizes_and_ids_to_the_host(graph):
+  assert _work_of_host(graph) <= ALLOWED_ON_HOST
 
 
-def test_a_gpu_computes_any_number_of_packed_rows():
+def test_a_gpu_leaves_only_sizes_and_ids_of_packed_rows_to_the_host():
   model = models.packed(models.pretrainer(toy.config(0.1)))
   step = toy.train_step(batch_size=B, model=model)
   batch = {name: tf.TensorSpec([None, T], tf.int32) for name in model.input}
@@ -109,7 +109,7 @@ def test_a_gpu_computes_any_number_of_packed_rows():
   batch["next_sentence_labels"] = tf.TensorSpec([None, 1], tf.int32)
   with tracing.mode(fused=False):
     graph = tf.function(step._step).get_concrete_function(batch).graph
-  assert _work_of_host(graph) <= OF_HOST
+  assert _work_of_host(graph) <= ALLOWED_ON_HOST
 
 
 def _work_of_host(graph):
@@ -142,7 +142,7 @@ def _work_of_host(graph):
 
 
 def _gpu_kernel(operation):
-  """TensorFlow's kernel of an operation on a GPU, or None."""
+  """Returns TensorFlow's kernel of an operation on a GPU, or None."""
   for device in "GPU", "DEFAULT":  # DEFAULT: on each device
     for kernel in _kernels(operation.type):
       if kernel.device_type == device and all(
@@ -160,7 +160,7 @@ _kernels = functools.cache(
 
 
 def _in_host_memory(kernel, operation, kind, tensors):
-  """The inputs or outputs that a kernel has in the host's memory."""
+  """Returns the inputs or outputs that a kernel keeps in the host's memory."""
   names = []
   for argument in getattr(operation.op_def, kind):
     number = 1
@@ -174,7 +174,9 @@ def _in_host_memory(kernel, operation, kind, tensors):
 
 
 @pytest.mark.parametrize("recomputed", [slow(False), True])
-def test_the_program_of_a_step_has_the_right_types(recomputed):
+def test_the_program_of_a_step_sums_in_float32_and_multiplies_in_bfloat16(
+  recomputed,
+):
   set_dtype_policy("bfloat16")
   step, batch = _step("pretraining")
   function = tf.function(step._step, jit_compile=True)
@@ -197,7 +199,7 @@ def test_the_program_of_a_step_has_the_right_types(recomputed):
   assert types["opt-barrier", ""] == recomputed
 
 
-def test_replicas_exchange_weights_and_gradients_once():
+def test_replicas_exchange_loss_weights_and_gradients_once_per_step():
   with toy.two_replicas().scope():
     step = toy.train_step(dropout=0.1)
     strategy = tf.distribute.get_strategy()

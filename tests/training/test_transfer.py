@@ -1,4 +1,4 @@
-"""Training from another model's checkpoint: encoder and head."""
+"""Training begins with another model's checkpoint: its encoder and its head."""
 
 from dataclasses import replace
 from functools import partial
@@ -48,7 +48,9 @@ def test_a_head_for_another_number_of_labels_is_fresh(start, caplog):
   assert "WARNING" in caplog.text
 
 
-def test_a_head_of_as_many_labels_is_restored_unless_new_head(start, caplog):
+def test_a_head_with_the_same_number_of_labels_is_restored_unless_new_head(
+  start, caplog
+):
   values, prefix = start
   with caplog.at_level("INFO", logger="absl"):
     model = models.classifier(toy.config(), 4)
@@ -83,7 +85,7 @@ def test_only_training_makes_a_head_fresh(start, tmp_path):
   message = r"output_weights has shape \[4, 8\].*another set of labels"
   with pytest.raises(ValueError, match=message):
     Checkpoints(str(tmp_path / "new")).load(model, prefix)
-  with pytest.raises(ValueError, match="in another output_dir"):
+  with pytest.raises(ValueError, match="name another output_dir, and"):
     Checkpoints(str(tmp_path)).load(model, None)
 
 

@@ -1,4 +1,4 @@
-"""Seeds and values with two sources: the run, and the command line."""
+"""Seeds and checkpoints that the run's folder or the command line may give."""
 
 import itertools
 
@@ -29,7 +29,7 @@ def test_the_saved_seed_overrides_the_flag(
     return
   seeds = {checkpoints.restore_or_set_seed(given) for _ in range(3)}
   if saved is given is None:
-    assert len(seeds) == 3  # drawn
+    assert len(seeds) == 3  # each call draws another seed
   else:
     assert seeds == {given if saved is None else saved}
   is_ignored = saved is not None and given not in (None, saved)
@@ -37,7 +37,7 @@ def test_the_saved_seed_overrides_the_flag(
 
 
 def _save(folder, value, averages=False, name="model.ckpt-3"):
-  """Writes a checkpoint of one variable; the moving average is 10 * value."""
+  """Writes a checkpoint of one variable, whose moving average is 10 * value."""
   values = {"x": tf.constant(value)}
   if averages:
     values["x" + checkpoint.AVERAGE] = tf.constant(10 * value)
@@ -59,7 +59,7 @@ class _Model:
 @pytest.mark.parametrize("averages", [False, True])
 @pytest.mark.parametrize("has_own", [False, True])
 @pytest.mark.parametrize("has_given", [False, True])
-def test_the_folders_checkpoint_is_loaded_before_init_checkpoint(
+def test_the_folders_checkpoint_is_preferred_to_init_checkpoint(
   tmp_path, averages, has_own, has_given
 ):
   given = _save(tmp_path / "given", 2.0, averages) if has_given else None
@@ -88,7 +88,7 @@ def test_the_folders_checkpoint_is_loaded_before_init_checkpoint(
     ([{"keep_best": False}], False),
     ([{"keep_best": True}, {"keep_best": False}], False),
     ([{"keep_best": False}, {"keep_best": True}], True),
-    ([{"early_stopping_patience": 3}], True),  # an older entry
+    ([{"early_stopping_patience": 3}], True),  # from an older version
     ([{"early_stopping_patience": None}], False),
   ],
 )
@@ -123,7 +123,7 @@ def test_listed_checkpoints_without_files_are_ignored(tmp_path):
     assert checkpoint_files.all_checkpoints(str(tmp_path)) == expected
 
 
-def test_the_variables_of_a_checkpoint_say_its_kinds(tmp_path):
+def test_the_variables_of_a_checkpoint_tell_which_models_it_fits(tmp_path):
   assert checkpoint_files.kinds_at(None) == []
   prefix = _save(tmp_path, 1.0)
   assert checkpoint_files.kinds_at(prefix) == ["encoder"]

@@ -1,4 +1,4 @@
-"""The work of a run: steps at once, log lines, files and traces."""
+"""The work of a run: steps per call, log lines, files and traces."""
 
 import itertools
 from contextlib import nullcontext
@@ -107,7 +107,7 @@ def _train(clock):
     (7.0, 1000, [1] * 40),
   ],
 )
-def test_the_time_of_a_step_says_how_many_run_at_once(
+def test_a_call_runs_about_five_seconds_of_steps(
   train, seconds, max_steps, expected
 ):
   calls, saved, log = train(seconds, max_steps=max_steps)

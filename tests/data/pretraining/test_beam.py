@@ -114,7 +114,7 @@ def test_files_of_an_earlier_run_are_replaced(text, tmp_path):
   _by_beam(corpus.build_config(), text, tmp_path, SINGLE)
 
 
-def test_files_of_another_data_set_are_no_outputs(tmp_path):
+def test_files_of_another_data_set_do_not_count_as_outputs(tmp_path):
   for name in ("wiki-00000-of-00002", "wiki-valid-00000-of-00004"):
     (tmp_path / name).touch()
   expected = [str(tmp_path / "wiki-00000-of-00002")]
@@ -122,7 +122,7 @@ def test_files_of_another_data_set_are_no_outputs(tmp_path):
 
 
 @pytest.mark.parametrize("options", [SINGLE, MANY])
-def test_words_are_counted_as_in_one_process(options, text, tmp_path):
+def test_beam_counts_the_same_words_as_one_process(options, text, tmp_path):
   expected, counter = WordCounter(True, 1000), WordCounter(True, 1000)
   for line in TextFormat().lines(text):
     expected.add(line)

@@ -29,7 +29,7 @@ def test_blank_lines_end_documents():
   assert progress.counts == counts | {"dropped_lines": 2}
 
 
-def test_short_segments_are_dropped_and_long_ones_cut():
+def test_short_lines_are_dropped_and_long_lines_are_cut():
   lines = ["a", "a bb ccc a bb", "a bb", "", "a", "", "a bb ccc"]
   progress = SILENT()
   limits = {"min_tokens": 2, "max_tokens": 3}
@@ -40,7 +40,7 @@ def test_short_segments_are_dropped_and_long_ones_cut():
 
 
 @pytest.mark.parametrize("layout", ["lines", "paragraphs"])
-def test_only_sentences_of_prose_are_dropped_and_cut(layout):
+def test_short_and_long_sentences_are_dropped_and_cut_only_in_prose(layout):
   instance = InstanceConfig(max_seq_length=5)
   text_format = documents.TextFormat(layout)
   config = instances.BuildConfig(
@@ -66,7 +66,7 @@ def test_the_first_of_equal_documents_stays(lines):
 
 
 @given(st.lists(LINES, min_size=1))
-def test_shards_drop_the_same_documents_as_the_corpus(parts):
+def test_shards_drop_the_same_documents_as_the_undivided_corpus(parts):
   numbers = shards.find_repeated([shards.digests(part) for part in parts])
   progress = SILENT()
   left = [
@@ -129,7 +129,7 @@ def _doubts(lines, is_prose=False, max_words=16):
   return list(documents.doubts(lines, is_prose, list, max_words))
 
 
-LONG = ["o" * 17, *["o" * 16] * 8]  # each letter is a word here
+LONG = ["o" * 17, *["o" * 16] * 8]  # `list` makes each letter a word
 BOOK = ["owls"] * 99 + ["owl " * 10_000]
 ALONE = "1 of the first 1 documents have one sentence, and thus a random "
 ALONE += "next one:"
@@ -147,11 +147,16 @@ SINGLE, TWO = ["owls", "", " "], ["owls", "owls", "", " "]
     ([*LONG, "o"], (), None),
     (LONG, (False, 17), None),
     (LONG, (True,), None),  # prose is split into sentences
-    (BOOK, (True, 99), "1 of the first 100 sentences are so long that their"),
+    (BOOK, (True, 99), "1 of the first 100 sentences are so long that there"),
     (
       ['{"a": "b"}', "<p>a"],
       (),
       "2 of the first 2 lines look like JSON or HTML",
+    ),
+    (
+      ['{"a": "b"}', *["owls"] * 499],
+      (True,),
+      "1 of the first 500 sentences look like JSON or HTML",
     ),
     (["{a}", "<3 owls", "a <p>", "a & b; c"], (), None),
     (["owls &amp; bats", "&#39;"], (), "2 of the first 2 lines look like JSO"),
@@ -188,14 +193,16 @@ def test_characters_that_join_words_are_reported(joint):
     ("w " * 6 + "end.", False),
     ("w " * 20, True),  # no end mark
     ("w " * 19, False),
-    ("\u77ff" * 23 + "\u3002", True),  # three count as a word
+    ("\u77ff" * 23 + "\u3002", True),  # three characters count as a word
     ("\u77ff" * 22 + "\u3002", False),
-    ("\u77ff \u77ff " * 12 + "\u3002", True),  # some blanks change nothing
+    ("\u77ff \u77ff " * 12 + "\u3002", True),  # blanks change nothing
     ("w " * 7 + "\u06d4", True),  # an Arabic full stop
     ("\u300c" + "\u77ff" * 23 + "\u3002\u300d", True),
   ],
 )
-def test_an_article_keeps_only_passages(tmp_path, text, is_passage):
+def test_only_the_running_text_of_an_article_is_read(
+  tmp_path, text, is_passage
+):
   path = tmp_path / "wiki"
   for article in (json.dumps({"text": text}), f"<doc>\n{text}\n</doc>\n"):
     path.write_text(f"\ufeff{article}", encoding="utf-8")
@@ -209,18 +216,18 @@ def test_an_article_keeps_only_passages(tmp_path, text, is_passage):
     ("He went\nto sea.", 1),
     ("Chapter I. " + "w " * 9 + "end.", 0),  # 12 words
     ("Chapter I. " + "w " * 10 + "end.", 1),
-    ("w " * 98 + "end.\nAn end.", 1),  # lines of 200 characters
+    ("w " * 98 + "end.\nAn end.", 1),  # lines up to 200 characters are joined
     ("w " * 99 + "end.\nAn end.", 2),
-    ("tin    9    grey.\nHe went.", 0),  # half a table
+    ("tin    9    grey.\nHe went.", 0),  # half of the lines are table rows
     ("tin    9    grey.\nHe went\nto sea.", 1),
-    ("tin    9 is grey.", 1),  # one gap makes no row
+    ("tin    9 is grey.", 1),  # a table row has two gaps
     ("tin    9    grey " + "w " * 16 + "end.", 1),  # 20 words
     ("tin    9    grey " + "w " * 15 + "end.", 0),
     ("one.\n\n*** End of this Project Gutenberg EBook\n\ntwo.", 1),
     ("one.\n\n*** Start of this Project Gutenberg EBook\n\ntwo.", 1),
   ],
 )
-def test_a_book_keeps_only_passages(tmp_path, text, number):
+def test_only_the_running_text_of_a_book_is_read(tmp_path, text, number):
   (tmp_path / "book").write_text(text)
   result = passages.read_book(str(tmp_path / "book"), SILENT())
   assert len(result) == number
@@ -254,7 +261,7 @@ def test_prose_is_split_into_sentences(tmp_path):
     assert _lines(rows, layout=layout, field="body") == expected
 
 
-def test_json_lines_have_a_document_each(tmp_path):
+def test_each_json_line_is_a_document(tmp_path):
   path = tmp_path / "rows.jsonl"
   rows = ['{"text": "one\\ntwo"}', "", ' {"text": ""}', '{"text": "\\ud83e"}']
   expected = ["one", "two", "", "", "", "\ufffd", ""]

@@ -111,14 +111,16 @@ def test_masks_of_100_000_tokens_follow_the_policy(whole_word, policy, rng):
   ):
     assert result == pytest.approx(expected, abs=0.01)
   if drawn:
-    # A quarter of the vocabulary are pieces.
+    # A quarter of the vocabulary begins with "##".
     assert (others >= 3000).mean() == pytest.approx(0.25, abs=0.05)
   counts = np.bincount(positions[chosen], minlength=T)[5:-5]
   assert counts.std() < 3 * np.sqrt(counts.mean())
 
 
 @pytest.mark.parametrize("whole_word", [False, True])
-def test_masks_are_a_function_of_the_seed(whole_word, rng):
+def test_equal_seeds_give_equal_masks_and_other_seeds_give_others(
+  whole_word, rng
+):
   batch = _batch(16, rng)
   masker = tf.function(_masker(whole_word=whole_word))
   first, repeated, reseeded = (
@@ -130,7 +132,7 @@ def test_masks_are_a_function_of_the_seed(whole_word, rng):
 
 
 def test_all_pieces_of_a_word_are_masked(rng):
-  batch = _batch(200, rng, low=2000, full=True)  # half are pieces
+  batch = _batch(200, rng, low=2000, full=True)  # half begin with "##"
   before = _numpy(batch)["input_ids"]
   after = _numpy(_masker(whole_word=True)(batch, [9, 9]))
   for row in range(200):
@@ -149,7 +151,7 @@ def test_all_pieces_of_a_word_are_masked(rng):
     assert all(len(word) > rest for word in words if word not in masked)
 
 
-def test_a_record_may_have_more_slots_than_tokens(rng):
+def test_a_record_may_have_more_masked_lm_positions_than_tokens(rng):
   batch = _batch(8, rng, length=8, full=True)
   for whole_word in (False, True):
     after = _masker(12, 1.0, whole_word)(batch, [1, 1])
@@ -163,7 +165,7 @@ def test_impossible_probabilities_are_refused(probs):
     MaskPolicy(*probs)
 
 
-def test_a_piece_that_begins_a_text_is_a_word_of_its_own():
+def test_a_word_piece_that_begins_a_text_is_masked_like_a_word():
   ids = [CLS, 3000, 200, SEP]  # ##p3000 w200
   zeros = np.zeros([32, 4])
   batch = {"input_ids": zeros + ids, "input_mask": zeros + 1}
@@ -195,7 +197,9 @@ MASKED = UNMASKED | {name: tf.constant(x) for name, x in MASKED.items()}
 
 @pytest.mark.parametrize("records", [MASKED, UNMASKED])
 @pytest.mark.parametrize("direction", ["left_to_right", "right_to_left"])
-def test_words_are_restored_and_predict_a_neighbor(direction, records):
+def test_causal_targets_restore_masked_words_and_predict_a_neighbor(
+  direction, records
+):
   result = CausalTargets(direction)(records)
   is_forward = direction[0] == "l"
   words = UNMASKED["input_ids"].numpy()

@@ -1,4 +1,4 @@
-"""Beam's records from engines that run workers in separate processes."""
+"""Beam engines with workers in separate processes write the same records."""
 
 import contextlib
 import os
@@ -55,7 +55,7 @@ def _by_engine(folder, output, runner, options):
 
 
 def _check(process, folder, output):
-  """Checks that the records equal the local ones, without leftovers."""
+  """Checks that the records equal the local records and no parts are left."""
   _, log = process.communicate()
   assert process.returncode == 0, log
   paths = _outputs(folder, output)
@@ -112,7 +112,10 @@ def _wait_for(ports):
 
 @contextlib.contextmanager
 def _portable(folder):
-  """Starts a job service and two workers; yields options and the pool's id."""
+  """Starts a job service and two workers.
+
+  Yields the options for Beam and the process id of the worker pool.
+  """
   jobs, workers = _free_ports(2)
   portability = "apache_beam.runners.portability.local_job_service_main"
   pool = "apache_beam.runners.worker.worker_pool_main"
@@ -129,7 +132,10 @@ def _portable(folder):
 
 @contextlib.contextmanager
 def _dask(folder):
-  """Starts Dask and two workers; yields options and the parent's id."""
+  """Starts Dask and two workers.
+
+  Yields the options for Beam and the process id of the workers' parent.
+  """
   pytest.importorskip("distributed", reason=REMEDY)
   [port] = _free_ports(1)
   address = f"tcp://localhost:{port}"
@@ -144,7 +150,7 @@ def _dask(folder):
 
 
 def _kill_child(parent, folder, output):
-  """Kills the newest child of a process once two parts are complete."""
+  """Kills the newest child of a process after two parts are complete."""
   parts = f"records/{output}.parts-*/*-*"
   while len([*folder.glob(parts)]) < 2:
     time.sleep(0.02)

@@ -73,7 +73,9 @@ def test_a_training_resumes_where_it_stopped(paths):
     np.testing.assert_array_equal(rest, expected[skip:])
 
 
-def test_the_index_of_foreign_records_is_saved_in_the_folder(paths, tmp_path):
+def test_the_index_of_records_that_come_without_one_is_saved_in_the_folder(
+  paths, tmp_path
+):
   os.remove(tfrecord.index_path(paths[0]))
   source = _input(paths, folder=str(tmp_path))
   _ids(source.train_batches(5, seed=3), 1)
@@ -134,7 +136,9 @@ LIMITS |= {"masked_lm_positions": T, "masked_lm_ids": V}
 
 
 @pytest.mark.parametrize(("field", "limit"), LIMITS.items())
-def test_ids_outside_of_the_model_are_refused(tmp_path, field, limit):
+def test_values_that_exceed_the_models_range_are_refused(
+  tmp_path, field, limit
+):
   schema = features.pretraining(T, P)
   row = _row(schema, 1)
   for number in (limit - 1, limit, -1):
@@ -167,7 +171,9 @@ def test_a_file_without_records_is_refused(tmp_path, content):
     _input([str(tmp_path / "x")])
 
 
-def test_empty_files_are_skipped_but_a_source_of_them_is_refused(tmp_path):
+def test_empty_files_are_skipped_but_a_source_of_only_empty_files_is_refused(
+  tmp_path,
+):
   (tmp_path / "empty").touch()
   paths = [str(tmp_path / "empty"), _write(tmp_path / "x", range(10))]
   assert sorted(_ids(_input(paths).train_batches(5, seed=1), 2)) == [*range(10)]
@@ -190,7 +196,7 @@ def _vocab(tmp_path, tokens=("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")):
   return str(path)
 
 
-def test_unmasked_records_are_masked_anew_and_repeatably(tmp_path):
+def test_masks_change_with_batch_and_seed_and_are_repeatable(tmp_path):
   schema = features.pretraining(T)
   path = _write(tmp_path / "x", range(10, 40), schema)
   source = _input([path], tokenizer=FullTokenizer(_vocab(tmp_path)))
@@ -212,7 +218,7 @@ def test_unmasked_records_are_masked_anew_and_repeatably(tmp_path):
   assert len(masks) == 4
 
 
-def test_a_blank_last_line_of_the_vocabulary_is_not_drawn(tmp_path):
+def test_a_blank_last_line_of_the_vocabulary_is_never_a_random_token(tmp_path):
   path = _write(tmp_path / "x", range(10, 40), features.pretraining(T))
   file = _vocab(tmp_path)
   Path(file).write_text(Path(file).read_text() + "\n")
@@ -228,7 +234,7 @@ def test_unmasked_records_need_a_vocabulary(tmp_path):
   with pytest.raises(ValueError, match="vocab_file is needed"):
     _input([path])
   causal = {"causal_targets": CausalTargets("left_to_right")}
-  _input([path], **causal)  # this training has no masks
+  _input([path], **causal)  # a training on next tokens masks nothing
   for tokens, message in (
     (["[PAD]", "[UNK]", "[CLS]", "[SEP]"], r"lacks .*\[MASK\]"),
     (["[CLS]", "[PAD]", "[UNK]", "[SEP]", "[MASK]"], "x was made with another"),
@@ -241,7 +247,7 @@ def test_unmasked_records_need_a_vocabulary(tmp_path):
       _input([path], tokenizer=tokenizer, **causal)
 
 
-def test_masked_records_allow_no_unmasked_records_and_no_policy(
+def test_masked_records_are_not_mixed_with_unmasked_ones_or_masked_again(
   paths, tmp_path
 ):
   path = _write(tmp_path / "x", [1], features.pretraining(T))
@@ -264,7 +270,9 @@ def _uneven(tmp_path):
   return path
 
 
-def test_batches_by_length_are_short_and_resumed(tmp_path, monkeypatch):
+def test_batches_by_length_have_little_padding_and_are_resumed(
+  tmp_path, monkeypatch
+):
   monkeypatch.setattr(records, "GROUPED", 3)
   paths = [_uneven(tmp_path)]
   causal = CausalTargets("left_to_right")
@@ -272,7 +280,8 @@ def test_batches_by_length_are_short_and_resumed(tmp_path, monkeypatch):
   batches = list(source.train_batches(10, seed=3, by_length=True).take(9))
   lengths = [batch["input_mask"].numpy().sum(axis=1) for batch in batches]
   expected = sorted(n % LONG + 1 for n in range(60))
-  assert sorted(np.concatenate(lengths[:6])) == expected  # an epoch
+  # The first six batches are an epoch.
+  assert sorted(np.concatenate(lengths[:6])) == expected
   for batch, result in zip(batches, lengths, strict=True):
     assert batch["input_ids"].shape[1] == min(LONG, -(-result.max() // 8) * 8)
   spread = [result.max() - result.min() for result in lengths]

@@ -30,7 +30,7 @@ def _documents(rng, count=20):
 
 @pytest.mark.parametrize("length", [5, 6, 16, 128])
 @pytest.mark.parametrize("short", [0.0, 0.5, 1.0])
-def test_pairs_fit_and_random_ones_are_labelled(length, short):
+def test_pairs_fit_the_length_and_random_pairs_are_labelled(length, short):
   rng = Random(3)
   settings = InstanceConfig(length, short_seq_prob=short)
   documents = _documents(rng)
@@ -48,7 +48,7 @@ def test_pairs_fit_and_random_ones_are_labelled(length, short):
   assert random / total > 0.45
 
 
-def test_a_single_document_has_records(tokenizer):
+def test_a_corpus_of_a_single_document_gives_records(tokenizer):
   settings = InstanceConfig(16, Masking(3), dupe_factor=1)
   config = instances.BuildConfig(tokenizer, settings, 1)
   documents = [[[2000, 2001], [2002], [2003] * 9]]
@@ -60,7 +60,7 @@ def test_a_single_document_has_records(tokenizer):
 
 
 @pytest.mark.parametrize("size", [*range(0, 20), 63, 64, 65, 127, 128, 1000])
-def test_draws_equal_the_draws_of_pythons_random(size):
+def test_random_numbers_equal_the_numbers_of_pythons_random(size):
   rng, expected = Random(size), Random(size)
   items, shuffled = list(range(size)), list(range(size))
   instances.shuffle(rng.getrandbits, items)
@@ -103,7 +103,7 @@ def test_static_masks_of_100_000_tokens_follow_the_policy(
   assert unchanged / chosen == pytest.approx(same, abs=0.01)
 
 
-def test_the_defaults_are_the_originals(tokenizer):
+def test_the_defaults_are_the_defaults_of_the_original(tokenizer):
   mask = instances.StaticMasking(tokenizer, Masking())
   assert (mask._mask_token_prob, mask._keep_prob) == (0.8, 0.5)
   assert Masking() == Masking(20, 0.15, False, MaskPolicy(0.8, 0.1))

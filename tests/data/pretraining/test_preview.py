@@ -39,7 +39,9 @@ def _records(path, config):
 
 
 @pytest.mark.parametrize("whole_word", [False, True])
-def test_the_preview_counts_what_the_records_have(text, tmp_path, whole_word):
+def test_the_preview_counts_the_pairs_and_masks_of_the_records(
+  text, tmp_path, whole_word
+):
   config = _config(whole_word=whole_word)
   output = str(tmp_path / "records")
   number = shards.write_in_memory(config, [text], [output])
@@ -81,11 +83,12 @@ def test_wide_characters_do_not_shift_the_columns():
   targets = [(0, 0, 2), (1, 1, 3)]
   lines = shards._describe(1, example, targets, tokens, False)
   _, _, title, latin, hangul, _ = lines
+  # On the screen, the three characters of 부엉이 are six columns wide.
   column = title.index("replaced")
   assert (latin.index("["), hangul.index("[")) == (column, column - 3)
 
 
-def test_the_preview_shows_next_tokens_for_a_direction(text):
+def test_the_preview_of_a_left_to_right_training_shows_next_tokens(text):
   options = MASKING, "left_to_right"
   lines = [*shards.preview(_config(), [text], 1, *options)]
   row = " ".join(lines[1:3]).split()
@@ -96,7 +99,7 @@ def test_the_preview_shows_next_tokens_for_a_direction(text):
   assert lines[-1].endswith("tokens predict the next one")
 
 
-def test_unmasked_instances_are_masked_by_the_seed(text):
+def test_the_preview_masks_unmasked_instances_depending_on_the_seed(text):
   def masks(seed, masking=MASKING):
     config = corpus.build_config(None, seed)
     return [*shards.preview(config, [text], 9, masking)]

@@ -11,7 +11,7 @@ LINES = Path(__file__).with_name("sentences.txt")
 
 
 def _ends(sentences):
-  """Returns positions of sentence ends in a paragraph, blanks not counted."""
+  """Returns positions of sentence ends in a paragraph, not counting blanks."""
   sizes = (len(sentence.replace(" ", "")) for sentence in sentences[:-1])
   return set(accumulate(sizes))
 
@@ -147,10 +147,10 @@ def test_the_time_for_a_paragraph_grows_linearly(unit):
   [
     ("word " * 799, False),
     ("word " * 801, True),
-    ("字" * 1000, False),  # a character counts as four
+    ("字" * 1000, False),  # a Chinese character counts as four characters
     ("字" * 1001, True),
     ("ฝนตก" * 50, False),
-    ("ฝนตก" * 51, True),  # Thai has no marks, so a paragraph is enough
+    ("ฝนตก" * 51, True),  # Thai has no marks: 201 characters are enough
     ("ฝนตก " * 190, False),
     ("The town is ฝนตก. " * 20, False),
   ],

@@ -1,4 +1,4 @@
-"""Records by worker processes; tests/parity tests a single process."""
+"""Records that worker processes write; tests/parity covers a single process."""
 
 import gzip
 import json
@@ -16,8 +16,8 @@ from tests.data.pretraining import corpus
 from tests.data.pretraining.corpus import as_text, random_documents, random_text
 
 
-def test_shards_of_other_numbers_or_seeds_draw_other_records(tmp_path):
-  """Equal draws would pair and mask every shard at the same positions."""
+def test_the_number_of_a_shard_and_the_seed_change_its_records(tmp_path):
+  """Equal random numbers would mask every shard at the same positions."""
   path = tmp_path / "text.txt"
   path.write_text(corpus.random_text(9))
   [shard] = documents.split_corpus([str(path)], TextFormat())
@@ -57,15 +57,16 @@ def test_many_random_next_sentences_cause_a_warning(
   processes, tmp_path, caplog
 ):
   text = "Owls hunt at night, and bats do.\n"
+  warning = "second sentences are random"
   for name, size in (("short", 2), ("long", 300)):
-    path, caplog_text = str(tmp_path / name), "second sentences are random"
+    path = str(tmp_path / name)
     Path(path).write_text((text * size + "\n") * (1200 // size))
     if processes:
       _records(tmp_path, [path], processes)
     else:
       outputs = [str(tmp_path / "records")]
       shards.write_in_memory(corpus.build_config(), [path], outputs)
-    assert (caplog_text in caplog.text) == (name == "short")
+    assert (warning in caplog.text) == (name == "short")
     caplog.clear()
 
 
@@ -87,7 +88,7 @@ def test_duplicates_are_dropped_in_all_shards(tmp_path, monkeypatch):
 
 def test_workers_end_before_their_folder_is_removed(tmp_path, monkeypatch):
   (tmp_path / "text").write_text(corpus.random_text(9))
-  matches = []
+  has_folder = []
 
   def ordered_map(prepare, shards, *_):
     _, folder, _ = prepare.args
@@ -95,12 +96,12 @@ def test_workers_end_before_their_folder_is_removed(tmp_path, monkeypatch):
       _, counts, samples = prepare()(shards[0])
       yield [(f"{folder}/missing", [])], counts, samples
     finally:
-      matches.append(os.path.exists(folder))
+      has_folder.append(os.path.exists(folder))
 
   monkeypatch.setattr(shards.workers, "ordered_map", ordered_map)
   with pytest.raises(FileNotFoundError, match="missing"):
     _records(tmp_path, [str(tmp_path / "text")], 1)
-  assert matches == [True]
+  assert has_folder == [True]
   assert os.listdir(tmp_path) == ["text"]
 
 
@@ -120,7 +121,7 @@ def test_any_number_of_workers_writes_the_same_records(
     assert sorted(os.listdir(tmp_path / folder)) == names
     mark = record_scan.vocabulary(str(tmp_path / folder / "a"))
     assert mark == corpus.build_config().tokenizer.fingerprint
-  # Records go to the files in turn, across shards, too.
+  # Records go to the files in turn, also from one shard to the next.
   _records(tmp_path / "single", paths, 1, masking=masking, names="a")
   [records] = _read(tmp_path / "single", "a")
   assert len(records) == expected[0]
@@ -205,16 +206,16 @@ def test_every_format_has_the_same_sentences(tmp_path, split):
 @pytest.mark.parametrize(
   ("kilobytes", "files_of_shards"),
   [
-    (100, [6] * 10 + [4]),  # 1 MiB at least
+    (100, [6] * 10 + [4]),  # a shard has 1 MiB at least
     (600, [2] * 32),  # a 32nd of the text
-    (600, [1] * 63),  # less than two files
+    (600, [1] * 63),  # a 32nd is less than two files
     (1024, [2] * 32),
     (1350, [2] * 32),
-    (1400, [1] * 64),  # 4 MiB at most
+    (1400, [1] * 64),  # a shard has 4 MiB at most
   ],
 )
 def test_a_shard_is_a_32nd_of_the_text(kilobytes, files_of_shards, tmp_path):
-  """The records depend on this size; a compressed file counts three times."""
+  """Records depend on this size. A compressed file counts 3 times its size."""
   number = sum(files_of_shards)
   paths = [str(tmp_path / f"{index}.gz") for index in range(number)]
   for path in paths:
@@ -224,7 +225,7 @@ def test_a_shard_is_a_32nd_of_the_text(kilobytes, files_of_shards, tmp_path):
   assert [len(shard.spans) for shard in corpus] == files_of_shards
 
 
-def test_a_file_is_divided_from_one_and_a_half_shards_on(tmp_path, split):
+def test_a_file_of_more_than_one_and_a_half_shards_is_divided(tmp_path, split):
   path = tmp_path / "text"
   for size, number in ((150, 1), (152, 2)):
     path.write_text("a\n\n" * (size // 3) + "\n" * (size % 3))

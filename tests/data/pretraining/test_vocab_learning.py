@@ -14,7 +14,7 @@ def test_words_are_counted_as_the_tokenizer_splits_them():
   assert counter.counts() == expected
 
 
-def test_the_rarest_words_are_dropped():
+def test_a_full_word_counter_drops_the_rarest_words():
   counter = vocab_learning.WordCounter(do_lower_case=True, max_words=10)
   for index in range(1000):
     counter.add(f"often word{index} now")
@@ -91,7 +91,7 @@ def test_a_chosen_word_lowers_the_savings_of_longer_words():
   tokens = ["[UNK]", "c", "##y", "##s", "##t", "##i", "##c", "a", "##b"]
   counts = Counter({"cysts": 5, "cyst": 5, "cystic": 2, "ab": 3, "c": 9})
   # The word cyst saves 5 * 3 pieces. The word cysts would save 5 * 4, but saves
-  # only 5 * 1 once cyst is a token.
+  # only 5 * 1 when cyst is a token.
   choose = vocab_learning.choose_words
   words = ["cysts", "cyst", "cystic", "ab"]
   assert choose(counts, tokens, 9, 1) == words
@@ -105,7 +105,7 @@ def test_only_frequent_words_with_a_letter_are_chosen():
   assert vocab_learning.choose_words(counts, tokens, 9, 2) == ["ß"]
 
 
-def test_new_words_replace_all_unused_tokens(tmp_path, caplog):
+def test_new_words_replace_unused_tokens(tmp_path, caplog):
   path = str(tmp_path / "vocab.txt")
   counts = Counter(ab=4, abb=3, aab=1, the=9)
   tokens = ["[PAD]", "[unused0]", "[unused1]", "[UNK]", "the", "a", "##b"]
@@ -121,13 +121,13 @@ def test_new_words_replace_all_unused_tokens(tmp_path, caplog):
     assert ("of the text are split" in caplog.text) == (min_count == 4)
 
 
-def test_words_of_small_languages_get_a_higher_weight():
+def test_words_of_a_language_with_little_text_get_a_higher_weight():
   sources = {"en": Counter(a=90, b=10), "is": Counter(a=1, c=9)}
   merged = vocab_learning.smooth(sources, 0.5)
   assert merged == Counter(a=93, b=10, c=28)  # `is` counts 10 ** 0.5 times
   assert vocab_learning.smooth(sources, 1) == Counter(a=91, b=10, c=9)
 
 
-def test_statistics_count_split_words_and_pieces():
+def test_statistics_have_the_rate_of_split_words_and_the_pieces_per_word():
   counts = Counter(ab=3, a=1)
   assert vocab_learning.split_statistics(counts, ["a", "##b"]) == (0.75, 1.75)

@@ -30,7 +30,7 @@ def start(model, *flags, python=(sys.executable,), env=None):
 
 
 def ask(port, cases, end, seed, log):
-  """Sends the (body, expected predictions) pairs one after another.
+  """Sends random (body, expected predictions) pairs one after another.
 
   Logs (status, milliseconds, is right). The status of a lost answer is 0. Stops
   at `end` (time.monotonic()) or when the server refuses a connection.

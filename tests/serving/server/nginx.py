@@ -56,7 +56,7 @@ def free_port():
 
 
 class Proxy:
-  """A running nginx: TLS `port`, `plain_port`, `password` of user ann."""
+  """A running nginx: TLS at `port`, HTTP at `plain_port`, user ann:secret."""
 
   def __init__(self, folder):
     self.port, self.plain_port = free_port(), free_port()
@@ -117,7 +117,7 @@ def running(folder, ports):
     assert old in text
     text = text.replace(old, new)
   (folder / "bert.conf").write_text(text)
-  user = "" if os.getuid() else "user root;"  # reads the folder
+  user = "" if os.getuid() else "user root;"  # who may read the folder
   (folder / "nginx.conf").write_text(_MAIN.format(folder=folder, user=user))
   command = [find(), "-c", folder / "nginx.conf", "-e", folder / "errors"]
   process = subprocess.Popen(command, cwd=folder)

@@ -44,7 +44,7 @@ GET_ERRORS = """
 """
 
 
-def test_each_url_to_get_has_its_answer(client):
+def test_each_url_answers_get_and_head(client):
   for path in ("toy", "t%6fy", "toy/versions/7"):
     assert client.get(f"/V1/Models/{path}") == (200, STATUS)
     assert client.request("HEAD", f"/v1/models/{path}")[0] == 200
@@ -59,7 +59,7 @@ def test_each_url_to_get_has_its_answer(client):
     assert client.get(path) == (int(status), {"error": message})
 
 
-# Columns: path, document, answer. The documentation has half_plus_two.
+# Columns: path, document, answer. TF Serving's documentation has half_plus_two.
 ANSWERS = """
 toy:predict | {"instances": ["ab", "c"]} | {"predictions": [{"length": 2, "text": "ab"}, {"length": 1, "text": "c"}]}
 toy/versions/7:PREDICT | {"inputs": ["ab", "c"]} | {"outputs": {"length": [2, 1], "text": ["ab", "c"]}}
@@ -275,7 +275,8 @@ def test_the_page_loads_nothing_from_other_hosts(client, name):
 def test_overload_is_answered_at_once_and_logged_once_a_minute(
   tmp_path, caplog, monkeypatch
 ):
-  monkeypatch.setattr(logging, "_log_timer_per_token", {})  # forget other tests
+  # Other tests may have logged the message less than a minute ago.
+  monkeypatch.setattr(logging, "_log_timer_per_token", {})
   settings = stand_in.SETTINGS._replace(max_queue_size=2)
   with (
     stand_in.toy(tmp_path, settings) as client,

@@ -64,7 +64,7 @@ def test_a_slow_head_is_cut_off(client, start):
   assert client.ask({"instances": ["a"]})[0] == 200
 
 
-def test_a_dripping_head_is_cut_off(client):
+def test_a_head_that_comes_byte_by_byte_is_cut_off(client):
   with client.connect() as connection:
     data = HEAD + b"X: " + b"a" * 10_000
     assert _answer_to_drips(connection, data) == b""
@@ -136,7 +136,8 @@ def test_connections_beyond_the_limit_get_503(tmp_path):
 
 
 def test_the_read_timeout_does_not_limit_answers(client):
-  timer = threading.Timer(1.6, client.version.gate.set)  # the limit is 1.2
+  # The answer comes after 1.6 seconds. The read timeout and its grace take 1.2.
+  timer = threading.Timer(1.6, client.version.gate.set)
   timer.start()
   assert client.ask(stand_in.GATED)[0] == 200
 
@@ -202,7 +203,8 @@ def test_a_request_on_an_idle_connection_is_answered_during_shutdown(client):
   with client.connect() as connection:
     time.sleep(0.05)
     client.server._app.is_draining = True
-    assert client.request("GET", "/readyz")[0] == 503  # takes no requests
+    # Load balancers send no requests to a server that is not ready.
+    assert client.request("GET", "/readyz")[0] == 503
     connection.sendall(HEAD + b'Content-Length: 20\r\n\r\n{"instances":["ab"]}')
     answer = _read_all(connection)
   assert answer.startswith(b"HTTP/1.1 200 ")

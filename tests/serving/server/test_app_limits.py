@@ -1,4 +1,4 @@
-"""Limits that no response shows: each flag has a separate effect."""
+"""Parts of the app without a server: threads, page, deadlines, readiness."""
 
 import asyncio
 import json
@@ -51,7 +51,7 @@ def test_only_large_bodies_are_converted_in_a_thread():
     assert (asyncio.run(convert(size)) == own) == bool(is_own)
 
 
-def test_the_page_is_read_once(model, monkeypatch):
+def test_the_files_of_the_page_are_read_from_disk_only_once(model, monkeypatch):
   app = App({"toy": model}, Metrics(), SETTINGS)
   before = {
     path: _request(app, path) for path in app._get if path != "/metrics"
@@ -89,7 +89,7 @@ def test_a_request_has_one_deadline_from_its_first_byte_on():
     (h11.IDLE, 1, False),
     (h11.SEND_BODY, 1, False),
     (h11.SEND_BODY, 1, False),
-    (h11.DONE, 1, True),  # the answer may take long
+    (h11.DONE, 1, True),  # the deadline does not limit the answer
     (h11.DONE, 1, True),
     (h11.IDLE, 2, False),
     (h11.SEND_BODY, 2, False),

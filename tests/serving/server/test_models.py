@@ -36,7 +36,7 @@ def test_versions_are_folders_with_numbers(folder):
 @pytest.mark.parametrize(
   "file", ["saved_model.pb", "model_int8.tflite", "run.json"]
 )
-def test_an_export_is_a_version(folder, file):
+def test_a_folder_with_an_export_is_a_version(folder, file):
   for path, number in ((folder / "0010", 10), (folder / "2b", 1)):
     (path / file).touch()
     assert models.find_versions(str(path)) == {number: str(path)}
@@ -183,7 +183,9 @@ def test_an_empty_or_missing_folder_changes_nothing(folder, caplog):
 
 
 @pytest.mark.parametrize(("seconds", "versions"), [(0.0, [10]), (0.01, [12])])
-def test_no_time_between_polls_means_one_poll(folder, seconds, versions):
+def test_a_folder_is_polled_only_once_if_poll_seconds_is_0(
+  folder, seconds, versions
+):
   model = Model("mrpc", str(folder), 1, Version)
   with models.polled([model], seconds) as thread:
     while not model.versions:
@@ -290,7 +292,7 @@ def test_a_broken_version_that_was_removed_is_forgotten(folder):
   model.poll()
   assert sorted(model.states) == [10]
   broken.clear()
-  (folder / "12").mkdir()  # another one need not wait for a retry
+  (folder / "12").mkdir()  # a new folder does not wait for a retry
   model.poll()
   assert sorted(model.versions) == [12]
 

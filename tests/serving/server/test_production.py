@@ -172,7 +172,7 @@ def test_the_second_server_answers_if_the_queue_of_the_first_is_full(tmp_path):
     assert first.ask(stand_in.GATED)[0] == 503
     for _ in range(6):
       assert proxy.request("POST", PREDICT, BODY)[0] == 200
-    for _ in range(4):  # the other one restarts
+    for _ in range(4):  # the second server is down
       status, headers, body = alone.request("POST", PREDICT, BODY)
       assert (status, headers["Retry-After"]) == (503, "1")
       assert "error" in json.loads(body)
@@ -301,7 +301,7 @@ def test_proxies_of_forwarded_allow_ips_are_trusted(
   assert capfd.readouterr().out.startswith("192.0.2.7 - - [")
 
 
-def test_the_image_of_kubernetes_is_what_docker_builds():
+def test_kubernetes_uses_the_image_that_docker_builds():
   [tag] = re.findall(r"--tag=(\S+)", block("build", "several_machines.md"))
   job = block("kubernetes", "several_machines.md")
   for text in (job, block("deployment")):

@@ -1,4 +1,4 @@
-"""CORS, the access log, and details that no answer shows."""
+"""CORS, the access log, compressed bodies, and errors that only the log has."""
 
 import contextlib
 import gzip
@@ -113,7 +113,7 @@ def test_no_origins_means_no_cors_headers(tmp_path):
     assert _cors(client, "OPTIONS", PREDICT, Origin=PAGE, **ASKS) == (400, {})
 
 
-def test_a_page_reads_that_there_are_too_many_clients(tmp_path, capfd):
+def test_a_page_can_read_the_error_about_too_many_connections(tmp_path, capfd):
   settings = {"max_connections": 1, "cors_origins": ["*"], "access_log": True}
   with _served(tmp_path, **settings) as client, client.connect():
     for _ in range(2):
@@ -194,7 +194,7 @@ def test_no_request_can_forge_a_log_line(logged, capfd):
   ("forwarded", "client"),
   [
     ('a" 200 \xe9', "a??200??"),
-    ("6.6.6.6, 192.0.2.7", "192.0.2.7"),  # nginx adds the last
+    ("6.6.6.6, 192.0.2.7", "192.0.2.7"),  # nginx adds the last address
   ],
 )
 def test_behind_a_proxy_on_this_machine_the_client_is_logged(

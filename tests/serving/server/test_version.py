@@ -28,7 +28,7 @@ def _rows(*rows):
   return {"signature_name": "serving_features", "instances": [*rows]}
 
 
-def test_rows_are_answered_as_by_the_engine(client):
+def test_rows_get_the_outputs_of_the_engine(client):
   same = {"input_mask": [1] * 3, "segment_ids": [0] * 3}
   rows = [{"input_ids": [2, token, 3]} | same for token in (5, 6)]
   status, answer = client.ask(_rows(*rows))
@@ -63,13 +63,13 @@ def test_an_input_that_the_model_refuses_gets_400(client, document, message):
   assert client.ask({"instances": ["ab c"]})[0] == 200
 
 
-def test_bytes_that_are_no_text_are_read_as_by_predictor(client):
+def test_bytes_that_are_not_utf8_get_the_answer_of_predictor(client):
   status, answer = client.ask({"instances": [{"b64": "/2EgYg=="}]})  # \xffa b
   assert status == 200
   assert answer["predictions"] == client.predict([b"\xffa b"])
 
 
-def test_lists_of_words_are_answered_as_by_predictor(client):
+def test_lists_of_words_get_the_answers_of_predictor(client):
   texts = [["ab", "c."], "a (b), c", []]
   for document in ({"instances": texts}, {"inputs": {"tokens": texts}}):
     status, answer = client.ask(document)
@@ -132,7 +132,9 @@ class _Model:
 
 
 @pytest.mark.parametrize(("max_rows", "number"), [(1, 4), (32, 1)])
-def test_an_engine_with_batches_has_one_worker(monkeypatch, max_rows, number):
+def test_an_engine_that_batches_rows_has_one_worker(
+  monkeypatch, max_rows, number
+):
   monkeypatch.setattr(module, "num_cores", lambda: 4)
   monkeypatch.setattr(module, "Workers", lambda *given: given)
   version = Version(_Model(max_rows), 7, print)
@@ -153,7 +155,7 @@ def test_inputs_have_their_type_and_rank():
     "max_seq_length": 9,
     "labels": ["a"],
   }
-  # The warm-up answer None has no known type.
+  # The warm-up answers None for is_next, so the type of is_next is unknown.
   assert [*version.signature_def["serving_default"]["outputs"]] == ["is_right"]
 
 

@@ -153,7 +153,7 @@ PRODIGY = "body\tkind\tanswer\na\tx\t{}\nb\ty\t{}\n"
     (TRAIN, {"task_name": "ts"}, "unknown task 'ts'; known are CoLA"),
     (TRAIN, SEVERAL | {"is_regression": True}, "contradict each other"),
     (_rows("A\tx"), {}, r"train\.tsv: the only label is 'x'"),
-    (_rows("A\tx", "B\t "), {}, "line 3: kind is blank"),
+    (_rows("A\tx", "B\t "), {}, "line 3, column kind is blank"),
     (_rows("A\t"), SEVERAL, "every kind is empty"),
     (TRAIN, {"label_column": "body"}, "=body is also the column of a text"),
   ],
@@ -197,6 +197,11 @@ def test_doubtful_labels_are_reported(tmp_path, caplog):
     (PRODIGY.format("accept", "accept"), {}, None),
     (_rows("a\tx", "b\tNaN"), {}, "'NaN' is a label: is it a missing value?"),
     (_rows("a\tx|null", "b\ty"), SEVERAL, "'null' is a label: is it a miss"),
+    *(
+      (_rows("a\tx", f"b\t{cell}"), {}, f"{cell!r} is a label: is it a missing")
+      for cell in ("NA", "n/a", "#N/A", "None", "#NV", "#WERT!", "#VALUE!")
+    ),
+    (_rows("a\tx", "b\tnone"), {}, None),
     (_rows(*rows), {}, "20 labels in 20 rows: is kind the right --label_col"),
     (_rows(*rows[:19]), {}, None),
     (_rows(*rows, *rows), {}, None),

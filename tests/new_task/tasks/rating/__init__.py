@@ -1,3 +1,3 @@
-"""Ratings of texts: a number, from the mean of the tokens."""
+"""Rates texts: one number a text, computed from the mean of its tokens."""
 
 PROGRAM = "run_rating"

@@ -1,4 +1,4 @@
-"""Texts to ratings."""
+"""Encodes texts as rows, and decodes ratings from outputs."""
 
 from data.features import RowEncoder
 from serving import answers

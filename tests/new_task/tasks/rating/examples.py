@@ -1,4 +1,4 @@
-"""Tables with the columns text and rating -> examples -> records."""
+"""Reads tables with the columns text and rating, and builds records."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,7 @@ from data.features import RowEncoder
 
 
 class RatedText(NamedTuple):
-  """A text and its rating; None if unknown."""
+  """A text and its rating, which is None if unknown."""
 
   text: str
   rating: float | None

@@ -1,4 +1,4 @@
-"""Head and loss of ratings; B texts, T tokens, H hidden."""
+"""Head and loss for ratings; B texts, T tokens, H hidden."""
 
 import keras
 from keras import ops
@@ -10,7 +10,7 @@ from modeling.losses import Objective
 
 @keras.saving.register_keras_serializable("bert")
 class RatingHead(ConfigLayer):
-  """Maps the mean of the tokens to a number: [B, T, H], [B, T] -> [B]."""
+  """Maps the mean of a text's tokens to a number: [B, T, H], [B, T] -> [B]."""
 
   def __init__(self, config, name="cls", **kwargs):
     super().__init__(config, name=name, **kwargs)
@@ -26,7 +26,7 @@ class RatingHead(ConfigLayer):
 
 
 def absolute_error():
-  """Returns the mean absolute error of `rating` [B]."""
+  """Returns an objective: the absolute error of `rating` [B]."""
 
   def weights(batch):
     return {"example_loss": ops.ones_like(batch["label_ids"])}

@@ -1,4 +1,4 @@
-"""Settings of run_rating.py -> data, evaluation, predictions, export."""
+"""The task of rating texts: data, model, evaluation, predictions, export."""
 
 import os
 from functools import partial
@@ -24,7 +24,7 @@ from training import inference
 
 
 class Rating(Task):
-  """Texts and their ratings."""
+  """Rates texts, and compares ratings with the labels."""
 
   metric = "eval_pearson"
 
@@ -56,7 +56,7 @@ class Rating(Task):
     return RecordDataset(rows, path, schema, multiple)
 
   def evaluate(self, model, records):
-    """Returns mean difference and correlation."""
+    """Returns the mean difference and the correlation with the labels."""
     batch_size = self.settings.eval_batch_size
     ratings = inference.outputs(model, records, batch_size)["rating"]
     labels = np.array([example.rating for example in records.rows])
@@ -74,7 +74,7 @@ class Rating(Task):
 
   @staticmethod
   def served_model(settings):
-    """Returns an untrained model and the answers: texts to numbers."""
+    """Returns an untrained model and its Answers."""
     texts = TextConfig(settings.tokenizer, settings.max_seq_length)
     model = Rating(settings, {}).make_model(model_files.config(settings))
     return ServedModel(model, Answers(texts))
