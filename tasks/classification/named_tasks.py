@@ -227,9 +227,11 @@ def _custom_task(settings: Settings):
         )
       splits[name] = Split(present[0], *columns, label)
   if not splits:
+    names = map(os.path.basename, files.glob_files(os.path.join(folder, "*")))
+    similar = filter(re.compile(r"(train|dev|test)\.", re.I).match, names)
     raise FileNotFoundError(
       f"{folder} has no file train, dev or test with the extension "
-      f"{', '.join(EXTENSIONS)}"
+      f"{', '.join(EXTENSIONS)}; similar files: {', '.join(similar) or 'none'}"
     )
   return ClassificationTask(
     CUSTOM,

@@ -1,6 +1,7 @@
 """--task_name=tsv: a user's own files of texts with labels or scores."""
 
 import json
+import re
 from functools import partial
 
 import pytest
@@ -92,6 +93,15 @@ def test_a_tsv_file_overrides_a_txt_file_but_two_tables_are_refused(tmp_path):
   write_files(tmp_path, dev_jsonl="x", dev_csv="x", dev_txt="")
   message = r"dev\.csv and dev\.jsonl and dev\.json and dev\.txt; remove one"
   with pytest.raises(ValueError, match=message):
+    _read(tmp_path, "train")
+
+
+@pytest.mark.parametrize("name", ["train.CSV", "Test.xlsx", "dev.csv.gz"])
+def test_a_file_with_a_similar_name_is_named(tmp_path, name):
+  (tmp_path / name).touch()
+  (tmp_path / "notes.csv").touch()
+  message = f"no file train, .* [.]txt; similar files: {re.escape(name)}$"
+  with pytest.raises(FileNotFoundError, match=message):
     _read(tmp_path, "train")
 
 
