@@ -51,14 +51,14 @@ const VIEWS = [
       const pieces = a.pieces?.[i] || [word]; // the first one has the tag
       const parts = pieces.map((piece, j) => element("span", j ? "later" : "", piece));
       if (entity?.start < a.start[i]) return box.lastChild.lastChild.before(gap, ...parts);
-      const label = entity?.label || (a.tags[i] === "O" ? "" : a.tags[i]);
+      const label = entity?.label || (a.tags[i] === a.outside ? "" : a.tags[i]);
       const node = element("ruby", label ? "entity" : "", ...parts, element("rt", "", label));
       node.classList.toggle("long", word.length > 30);
       node.style.setProperty("--type", a.labels.findIndex((tag) => tag.startsWith(label) || tag.endsWith(label)));
       if (entity) node.title = `${(100 * entity.probability).toFixed(1)} %`;
       box.append(gap, node);
     });
-    return a.tags.every((tag) => tag === "O") ? [element("p", "best", "No entity in this text."), box] : [box];
+    return a.tags.every((tag) => tag === a.outside) ? [element("p", "best", "No entity in this text."), box] : [box];
   }],
   ["labels probabilities", (a) => {
     const several = a.predicted ? [element("p", "best", a.predicted.join(", ") || "(no label)")] : [];

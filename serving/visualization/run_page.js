@@ -95,7 +95,7 @@ function around({ texts: { context = "" }, label }) {
 // The right answer: a text, or the tagged words of a sentence.
 function truth({ texts, label, answer }) {
   if (!("words" in answer)) return label;
-  const words = label.split(" ").map((tag, i) => (tag === "O" ? "" : `${texts.tokens[i]} (${tag})`));
+  const words = label.split(" ").map((tag, i) => (tag === answer.outside ? "" : `${texts.tokens[i]} (${tag})`));
   return words.filter(Boolean).join(", ");
 }
 

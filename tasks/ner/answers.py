@@ -110,6 +110,7 @@ class Answers(answers.Answers):
       "entities": entities,
       "labels": [*labels],
       "num_words": len(spans),
+      "outside": self._scheme.outside if self._scheme.name else None,
       "probabilities": to_list(probs),
       "start": [start for start, _ in spans],
       "tags": tags,

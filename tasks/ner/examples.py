@@ -33,6 +33,7 @@ _HEADER = (
   re.compile(r"(?i)((ner|pos|bio|iob)[ _-]?)?(tag|label)s?|ner|pos|entity"),
 )
 _BRACKETS = re.compile(r"(\([^()*]+)?\*?\)?")  # CoNLL-2012 writes (PER* *) *
+_SPANS = re.compile(r"T\d+\t\S+ \d+ \d+|\d+\|t\|")  # of brat, PubTator
 _LONG = 200  # words; a longer sentence is perhaps several
 # Keys of JSON lines, for words and tags.
 _KEYS = (("tokens", "words"), ("ner_tags", "tags", "labels", "ner"))
@@ -40,6 +41,7 @@ _REMEDY = (
   "write each word on a line, then a tab and its tag, and a blank line after "
   "each sentence"
 )
+_FROM_SPANS = "turn spans of characters into words (docs/named_entities.md)"
 Columns = tuple[int, int]  # numbers of words' and tags' columns; -1 is the last
 # A training file is read twice, but its messages are logged once.
 _log_once, _warn_once = map(cache, (logging.info, logging.warning))
@@ -78,6 +80,8 @@ def read_sentences(
     is_json = re.match(r'\s*\[?\s*\{\s*"[^"]*"\s*:', first)
     if first.startswith("#FORMAT=WebAnno"):
       raise UserError(f"{path} is a file of WebAnno: export it as CoNLL 2002")
+    if _SPANS.match(first):
+      raise UserError(f"{path} is a file of brat or PubTator: {_FROM_SPANS}")
   read = _read_json if is_json else _read_columns
   sentences = list(read(path, columns))
   if not sentences:
@@ -117,6 +121,7 @@ def _texts(values, keys, where) -> list[str]:
   raise UserError(
     f"{where}: expected {' or '.join(keys)} with a list of texts, none empty "
     f"(names of tags, not numbers), but there is {json.dumps(shown)[:80]}"
+    + (f"; {_FROM_SPANS}" if {"text", "data"} & {*values} else "")
   )
 
 
@@ -137,12 +142,7 @@ def _read_columns(path, columns) -> Iterator[Sentence]:
       cells[column] = named[1] if named else "O"
     tags = {cells[column] for cells in complete}
   _check_rows(path, rows[:1000], tags)
-  if columns[1:] and len(rows) >= 20 and 2 * len(tags) > len(rows):
-    text = (
-      "%s: %d different tags, such as %r, of %d words: is that the right %s?"
-    )
-    numbers = len(tags), min(tags), len(rows)
-    _warn_once(text, path, *numbers, setting("tag_column"))
+  _check_columns(path, rows, columns, tags)
   sizes = Counter(len(cells) for _, cells in rows)
   [(usual, _)] = sizes.most_common(1) or [(0, 0)]
   has_brackets = "*" in tags and all(map(_BRACKETS.fullmatch, tags))
@@ -265,6 +265,24 @@ def _check_rows(path, rows, tags) -> None:
     )
   if is_prose and len(rows) == 1 and widths[0] > 2:
     raise UserError(f"{path} is a line of running text: {_REMEDY}")
+
+
+def _check_columns(path, rows, columns, tags) -> None:
+  """Raises ValueError for repeated words or coreference; warns of many tags."""
+  words = [(line, word) for line, row in rows for word in row[columns[0] :][:1]]
+  repeats = {(line + 1, word) for line, word in words} & {*words}
+  is_repeated = len(rows) >= 20 and 2 * len(repeats) > len(rows)
+  is_chain = re.fullmatch(r"(?=.*\(\d)[-_*\d()| ]+", " ".join(tags))  # (5 5) -
+  if is_repeated or (is_chain and columns[1:]):
+    raise UserError(
+      f"{path}: {words[-1][1]!r} and {min(tags)!r} are no word and tag. Give "
+      f"--word_column=3 --tag_column=10 for CoNLL-2012; of a csv, {_REMEDY}"
+    )
+  if columns[1:] and len(rows) >= 20 and 2 * len(tags) > len(rows):
+    text = "%s: %d different tags, such as %r, of %d words: is that the right "
+    text += "%s? It may hold lemmas, ids or texts"
+    numbers = len(tags), min(tags), len(rows)
+    _warn_once(text, path, *numbers, setting("tag_column"))
 
 
 def _pick(path, number, cells, columns) -> list[str]:

@@ -152,7 +152,7 @@ def is_doubtful(scheme: Scheme, tags: Collection[str]) -> bool:
   Tags of such a scheme differ only at the start: BEGIN-PER and INSIDE-PER, or
   BPER and IPER. Numbers alone are doubtful, too, because they may be ids.
   """
-  types = {*tags} - {scheme.outside}
+  types = {tag for tag in tags if tag.upper() not in _OUTSIDES}
   if scheme.layout or not types:
     return False
   start = re.compile(r"^([^\W_]+[\W_]|[BIESMLUW](?=\w\w))")

@@ -130,7 +130,7 @@ def read_tagged(
       text = "%s, %s is in no scheme, and counts as a type: is it a mistake?"
       logging.warning(text, path, other)
     if tag_scheme:
-      sentences = _convert(path, sentences, scheme, tag_scheme)
+      sentences = _convert(path, sentences, scheme, tag_scheme, tags)
     else:
       _check_scheme(path, sentences, scheme, tags)
     used = _used(sentences)
@@ -211,13 +211,19 @@ def _check_scheme(path, sentences, scheme, tags) -> None:
     )
 
 
-def _convert(path, sentences, scheme, tag_scheme) -> list[Sentence]:
-  """Converts the tags of sentences to the scheme of --tag_scheme."""
+def _convert(path, sentences, scheme, tag_scheme, known=()) -> list[Sentence]:
+  """Converts tags to --tag_scheme, which must have the letters of `known`."""
   other = _first_line(sentences, scheme.others)
   if other or not scheme.name:
     raise UserError(
       f"{path}, {other or 'tags of single words'}: no scheme, which "
       "--tag_scheme cannot convert; correct the tag, or leave out the flag"
+    )
+  letters, model = {schemes.OUTSIDE, *PATTERNS[tag_scheme]}, recognize(known)
+  if odd := [tag for tag in known if model.split(tag)[0] not in letters]:
+    raise UserError(
+      f"{path}: --tag_scheme={tag_scheme} has no {odd[0]!r}, which is a tag of "
+      "the model: give --tag_scheme as in the training"
     )
   target = Scheme(tag_scheme)
   return [

@@ -145,12 +145,12 @@ def test_a_browser_draws_the_page(tmp_path):
   not browser.find(), reason="needs a browser: apt-get install chromium"
 )
 def test_a_browser_names_the_tagged_words_and_shows_choices_once(tmp_path):
-  answer = {"words": ["Ada", "ran"], "tags": ["O", "O"], "entities": []}
+  answer = {"words": ["Ada", "ran"], "tags": ["-", "-"], "outside": "-"}
   tagged = Judged(
     {"tokens": ["Ada", "ran"]},
-    answer | {"labels": ["O"], "start": [0, 4], "end": [3, 7]},
-    "B-PER O",
-    "O O",
+    answer | {"entities": [], "labels": ["-"], "start": [0, 4], "end": [3, 7]},
+    "B-PER -",
+    "- -",
     is_right=False,
   )
   choices = {"sent1": "It rains.", "choices": ["stop", "go"]}
@@ -161,7 +161,8 @@ def test_a_browser_names_the_tagged_words_and_shows_choices_once(tmp_path):
     page.open((tmp_path / run_page.NAME).as_uri())
     page.wait("document.querySelectorAll('article').length")
     text = page.run("document.body.innerText")
-  assert "right answer: Ada (B-PER)" in text and "right answer: stop" in text
+  assert "right answer: Ada (B-PER)\n" in text and "right answer: stop" in text
+  assert "No entity in this text." in text
   assert "It rains." in text and "stop | go" not in text
 
 

@@ -342,6 +342,13 @@ def test_a_word_of_whitespace_becomes_the_symbol_for_a_blank(tmp_path):
 def test_tags_of_parts_of_speech_make_no_entities():
   answer = _tag("a b", [0, 1], ("NOUN", "VERB"))
   assert (answer["tags"], answer["entities"]) == (["NOUN", "VERB"], [])
+  assert answer["outside"] is None
+
+
+@pytest.mark.parametrize("outside", ["O", "-", "OUT"])
+def test_an_answer_names_the_tag_of_words_outside_of_entities(outside):
+  answer = _tag("a b", [1, 1], ("B-X", outside))
+  assert (answer["outside"], answer["entities"]) == (outside, [])
 
 
 def test_a_long_sentence_has_a_tag_for_every_word(every_task):

@@ -27,7 +27,7 @@ def _find_answer(texts):
 TAGS = {"Ada": "B-PER", "Li": "I-PER", "Al": "B-PER", "Oslo": "B-LOC"}
 
 
-def _tag(texts, tags=TAGS, other="O"):
+def _tag(texts, tags=TAGS, other="-", outside="-"):
   text = texts["tokens"]
   matches = [*re.finditer(r"[\w<>/]+|[^\w\s]", text)]
   entities = []
@@ -47,11 +47,12 @@ def _tag(texts, tags=TAGS, other="O"):
     "end": [match.end() for match in matches],
     "labels": [other, *tags.values()],
     "entities": entities,
+    "outside": outside,
   }
 
 
 def _tag_words(texts):
-  return _tag(texts, {"met": "VERB"}, "NOUN")
+  return _tag(texts, {"met": "VERB"}, "NOUN", None)
 
 
 def _fill(texts):

@@ -1,5 +1,6 @@
 """Schemes of tags, such as BIO and BMES, are recognized and converted."""
 
+import re
 from functools import partial
 
 import numpy as np
@@ -243,6 +244,22 @@ def test_tag_scheme_converts_all_files(tmp_path, train, target):
   assert first.scheme.name == "BIOES"
 
 
+@pytest.mark.parametrize("needs_tags", [True, False])
+def test_tag_scheme_must_be_the_same_as_in_training(
+  tmp_path, caplog, needs_tags
+):
+  """BIO's tags are some of the tags of BIOES."""
+  _, _, tags = _read(tmp_path, BIOES, BIO, "BIOES")
+  arguments = str(tmp_path / "dev"), COLUMNS, tags, needs_tags, "BIO"
+  message = "--tag_scheme=BIO has no 'E-LOC', .* as in the training"
+  if needs_tags:
+    with pytest.raises(ValueError, match=message):
+      tagging.read_tagged(*arguments)
+  else:
+    assert tagging.read_tagged(*arguments)[0].tags is None
+    assert re.search(message, caplog.text)
+
+
 @pytest.mark.parametrize(
   ("text", "message"),
   [
@@ -265,6 +282,8 @@ def test_tag_scheme_refuses_tags_of_no_scheme(tmp_path, text, message):
     ("0.98 0.5 1.0", "are in no known scheme"),  # probabilities
     ("BEGIN-PER BEGIN-LOC INSIDE-LOC BEGIN-ORG INSIDE-ORG O", "in no known"),
     ("BPER BLOC ILOC O", "are in no known scheme"),
+    ("Begin-PER Inside-PER Outside", "are in no known scheme"),
+    ("Begin-PER Inside-PER Begin-LOC OUTSIDE", "are in no known scheme"),
     ("PER LOC O", None),
     ("art-other event-other person-artist O", None),
     ("DT NN VB", None),

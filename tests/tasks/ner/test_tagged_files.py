@@ -1,5 +1,6 @@
 """The tags of a run's files: known, unknown, doubtful and missing tags."""
 
+import re
 from functools import partial
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from data import labels
 from storage import UserError
 from tasks.ner import examples, tagging
+from tests import programs
 
 TAGS = ("O", "B-PET", "I-PET")
 COLUMNS = (0, -1)
@@ -50,8 +52,8 @@ def test_the_tags_of_a_model_come_from_the_training_file(tmp_path, folder):
 @pytest.mark.parametrize(
   ("text", "message"),
   [
-    ("word O\n" * 201, "x.txt: all 201 words are one sentence"),
-    ("word O\n\n" * 20, "x.txt: each of the 20 words is a sentence"),
+    ("a O\nb O\n" * 101, "x.txt: all 202 words are one sentence"),
+    ("a O\n\nb O\n\n" * 10, "x.txt: each of the 20 words is a sentence"),
     (
       "Rex B_PET\nbarks O\nTom B-PET\n",
       "x.txt, line 1: 'B_PET', where BIO (prefix, separator '-') has 'B-P",
@@ -131,3 +133,84 @@ def test_words_with_tags_unknown_to_the_model_are_not_scored(
   *_, record = caplog.records
   assert (record.levelname, message in record.message) == (level, True)
   assert "scored" in record.message
+
+
+BRAT = "T1\tORG 0 4\tR.H.\nT2\tPER 9 12;14 15\tAnn B\nR1\tRel Arg1:T1\n"
+PUBTATOR = "12|t|BRCA1\n12|a|We study it.\n12\t0\t5\tBRCA1\tGene\t672\n"
+DOCCANO = '{"id": 1, "text": "Ann ran", "label": [[0, 3, "PER"]]}\n'
+PRODIGY = '{"text": "Ann", "tokens": [{"text": "Ann"}], "spans": []}\n'
+LABEL_STUDIO = '{"id": 1, "data": {"text": "Ann"}, "annotations": []}\n'
+
+
+@pytest.mark.parametrize(
+  "text", [BRAT, PUBTATOR, DOCCANO, PRODIGY, LABEL_STUDIO]
+)
+def test_spans_of_characters_are_refused(tmp_path, text):
+  path = _write(tmp_path, text)
+  for columns in (COLUMNS, (0, None)):
+    with pytest.raises(UserError, match=r"spans of characters.*docs/named_ent"):
+      examples.read_sentences(path, *columns)
+
+
+def test_the_code_of_the_page_makes_words_with_tags_of_spans(tmp_path, capsys):
+  page = (programs.ROOT / "docs/named_entities.md").read_text()
+  [block] = re.findall(r"```python\n(.*?)```", page, re.S)
+  exec(compile(block, "docs/named_entities.md", "exec"), {})
+  [sentence] = examples.read_sentences(
+    _write(tmp_path, capsys.readouterr().out)
+  )
+  assert sentence.words == ["Ann", "Lee", "ran", "to", "Riga", "."]
+  assert sentence.tags == ["B-PER", "I-PER", "O", "O", "B-LOC", "O"]
+
+
+def _ontonotes(coreference="(5) - 30) (7|(8 - -", documents=1):
+  """Columns of CoNLL-2012: document, part, number, word, ..., entity, ..."""
+  columns = "a b c d e f", "(PER* *) * * (LOC) *", coreference
+  rows = zip(*map(str.split, columns), strict=True)
+  sentence = "".join(
+    f"bc/%d 0 {i} {word} NN (S* - - - x {entity} * {chain}\n"
+    for i, (word, entity, chain) in enumerate(rows)
+  )
+  return "\n".join(sentence.replace("%d", str(n)) for n in range(documents))
+
+
+@pytest.mark.parametrize("word_column", [0, 3])
+def test_coreference_is_refused_as_tags(tmp_path, word_column):
+  path = _write(tmp_path, _ontonotes())
+  message = r"'\(5\)' are no word and .*--word_column=3 --tag_column=10"
+  with pytest.raises(UserError, match=message):
+    examples.read_sentences(path, word_column)
+  [sentence] = examples.read_sentences(path, 3, 10)
+  assert sentence.words == [*"abcdef"]
+  assert sentence.tags == ["B-PER", "I-PER", "O", "O", "B-LOC", "O"]
+  assert examples.read_sentences(path, 3, None)[0].words == [*"abcdef"]
+
+
+SHEET = "Sentence #,Word,POS,Tag\n" + "".join(
+  f"Sentence: {i},{word},NN,{tag}\n"
+  for i in range(10)
+  for word, tag in (("Ann", "B-PER"), ("ran", "O"))
+)
+
+
+@pytest.mark.parametrize(
+  ("text", "columns"),
+  [
+    (SHEET, COLUMNS),
+    (_ontonotes("- " * 6, 4), COLUMNS),
+    (_ontonotes(documents=4), (0, 10)),
+    (_ontonotes(documents=4), (0, None)),
+  ],
+)
+def test_a_word_column_that_repeats_one_text_is_refused(
+  tmp_path, text, columns
+):
+  path = _write(tmp_path, text)
+  message = "(Sentence:|bc/.)'.*--word_column=3 --tag_column=10.* a tab and its"
+  with pytest.raises(UserError, match=message):
+    examples.read_sentences(path, *columns)
+
+
+def test_a_small_file_may_repeat_a_word(tmp_path):
+  path = _write(tmp_path, "ha O\n" * 19)
+  assert len(examples.read_sentences(path)[0].words) == 19
