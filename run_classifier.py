@@ -47,6 +47,8 @@ def check_flags(settings: Settings) -> None:
       )
   elif start and not (settings.do_train and start == settings.init_checkpoint):
     named_tasks.check_text_pairs(settings.text_b_column, start)
+    if not settings.is_regression:
+      checks.check_head(settings, "is_regression")
   examples.class_weights(settings.class_weights, task)
   if settings.long_text == "windows" and task.has_pairs:
     text = f"--long_text=windows is for single texts, but {task.name} has pairs"

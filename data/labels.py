@@ -1,5 +1,6 @@
 """Labels in the order of a model's classes, and the model's labels.txt."""
 
+import ast
 import json
 import os
 import re
@@ -50,21 +51,34 @@ def known_labels(labels: Sequence[str]) -> str:
 def split(cell: str, where: str) -> tuple[str, ...]:
   """Reads the labels of a cell: a JSON list, or texts between SEPARATORs.
 
-  Raises ValueError for a label that is blank or not text.
+  Raises ValueError for a label that is blank or not text, or a Python list.
   """
   if not cell.strip():
     return ()
   parts = [part.strip() for part in cell.split(SEPARATOR)]
-  if cell.startswith("["):
-    # If the cell is not JSON, the first label begins with a bracket.
-    with suppress(ValueError, RecursionError):
+  if is_list(cell):
+    parts = [None]  # for a Python list that is not JSON
+    with suppress(ValueError):
       parts = json.loads(cell)
   if not all(isinstance(p, str | int) and str(p).strip() for p in parts):
     raise UserError(
-      f"{where}: {cell!r} has a label that is blank or not text; write texts "
-      f'separated by {SEPARATOR}, or a list as ["a", "b"]'
+      f"{where}: {cell!r} has a label that is blank or not text, or is a "
+      f'Python list; write ["a", "b"] or a{SEPARATOR}b, in pandas: '
+      f'df.label.map("{SEPARATOR}".join)'
     )
   return tuple(dict.fromkeys(map(str, parts)))
+
+
+def is_list(cell: str) -> bool:
+  """True for a list in JSON, or a list, tuple, set or array of Python."""
+  if cell[:1] not in ("[", "(", "{"):
+    return False
+  array = re.sub(r"(?<=[\d.])\s+", ",", cell)  # numpy has blanks: [1 0]
+  for read, text in ((json.loads, cell), (ast.literal_eval, array)):
+    with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+      if isinstance(read(text), list | tuple | set):
+        return True
+  return False
 
 
 def plain(label: str) -> str:

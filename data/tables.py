@@ -25,8 +25,8 @@ from storage import UserError, setting, textfiles
 
 _DELIMITERS = {"tab": "\t", r"\t": "\t", "t": "\t"}  # a shell turns \t into t
 _DELIMITERS |= {"comma": ",", "semicolon": ";", "pipe": "|"}
-# A quoted cell: the first cell of a header, or a cell with "" or a line break.
-_QUOTED = re.compile(r'\A"|(^|\t)"[^"\t]*(""|\n)([^"\t]|"")*"(\t|$)', re.M)
+_QUOTED_CELL = re.compile(r'(?<![^\t\n])"[^"]*(?:""[^"]*)*"(?![^\t\n])')
+_HEAD = 1000  # lines that show the format
 _MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb": "utf-8"}
 _to_json = json.JSONEncoder(ensure_ascii=False).encode
 _log_once, _warn_once = map(cache, (logging.info, logging.warning))
@@ -150,7 +150,7 @@ def _find_format(path, columns, dialect):
       f"{setting('delimiter', given)} is not a delimiter: give tab, comma, "
       "semicolon, pipe or one character"
     )
-  head = [*islice(_lines(path, dialect), 1000)]
+  head = [*islice(_lines(path, dialect), _HEAD)]
   fits = {}
   for delimiter in given or usual + ",;\t|":
     _, names = next(_records(path, head, delimiter, strict=False), (1, []))
@@ -159,9 +159,34 @@ def _find_format(path, columns, dialect):
   best = max(fits, key=fits.__getitem__)
   if best not in (given, usual):
     _log_once("%s: the columns are separated by %r", path, best)
-  text = "\n".join(head)
   may_be_plain = best == usual == "\t" and not given
-  return best, may_be_plain and not ("\t" in text and _QUOTED.search(text))
+  return best, may_be_plain and not _is_quoted(path, head)
+
+
+def _is_quoted(path, head):
+  """True if quotes in a .tsv file are as in .csv, around cells that need them.
+
+  pandas quotes cells with a quote or a line break, Excel also with a comma.
+  """
+  text = "\n".join(head)
+  if len(head) == _HEAD and text.count('"') % 2:
+    text += '"'  # the last cell has more lines
+  others = _QUOTED_CELL.sub("", text)
+  cells = [] if '"' in others else _QUOTED_CELL.findall(text)
+  lines = "".join(cell for cell in cells if "\n" not in cell)
+  breaks = [cell for cell in cells if "\n" in cell and "\t" not in cell]
+  is_quoted = (
+    text.startswith('"')
+    or any('""' in cell for cell in cells)
+    or ("," in lines and "," not in others and not breaks)
+    or (breaks and ("\t" in text or 2 < len(breaks) == len(cells)))
+  )
+  if is_quoted:
+    _log_once("%s: quotes are read as in .csv", path)
+  elif breaks:  # A few lines of a novel may look like this.
+    remedy = f"{setting('delimiter', 'tab')} reads a text in quotes as one"
+    _warn_once(f"{path}: each line is a text, also between quotes; {remedy}")
+  return is_quoted
 
 
 def _table(path, columns, header, skip_broken, dialect):
@@ -174,29 +199,19 @@ def _table(path, columns, header, skip_broken, dialect):
     header = _read_header(path, records, columns, dialect)
   broken, doubts = [], defaultdict[str, list](list)
   for index, (line, fields) in enumerate(records, has_header):
-    while dialect and len(fields) > len(header) and not fields[-1].strip():
+    may_pop = dialect and (len(header) > 1 or delimiter == "\t")
+    while may_pop and len(fields) > len(header) and not fields[-1].strip():
       fields.pop()
     if dialect and not any(header[len(fields) :]):
       fields += [""] * (len(header) - len(fields))
     if len(fields) == len(header):
       cells = [cell.strip("\ufeff ") for cell in fields]
       if dialect and has_header and len(header) > 1 and cells == header:
-        raise UserError(
-          f"{path}, line {line}: the header again: were files joined? Remove "
-          "the line"
-        )
+        text = "the header again: were files joined? Remove the line"
+        raise UserError(f"{path}, line {line}: {text}")
       number = line - 1 if is_plain else index
-      if is_plain and dialect and _QUOTED.search("\n" + "\t".join(fields)):
-        remedy = f"{setting('delimiter', 'tab')} reads quotes as .csv does"
-        doubts[f"quotes after 1,000 lines without any; {remedy}"].append(line)
-      for cell in fields if len(header) > 1 else ():
-        rows = cell.split("\n")[1:-1]
-        widths = {row.count(delimiter) + 1 for row in rows}
-        # In a text, a blank follows a comma. No blank follows a delimiter.
-        if widths == {len(header)} and f"{delimiter} " not in "".join(rows):
-          text = "a cell in quotes has rows of the table: is a quote never "
-          text += "closed, or not written twice inside quotes?"
-          doubts[text].append(f"{line} to {line + len(rows) + 1}")
+      for text, lines in _doubts(line, fields, delimiter, is_plain and dialect):
+        doubts[text].append(lines)
       yield Row(line, dict(zip(header, fields, strict=True)), number)
     elif skip_broken:
       broken.append(line)
@@ -209,6 +224,21 @@ def _table(path, columns, header, skip_broken, dialect):
     logging.warning(text, path, len(broken), _first(broken))
   for text, lines in doubts.items():
     _warn_once("%s, lines %s: %s", path, _first(lines), text)
+
+
+def _doubts(line, fields, delimiter, is_plain):
+  """Yields what may be wrong with quotes in a row, and the lines."""
+  if is_plain and any('""' in x and _QUOTED_CELL.fullmatch(x) for x in fields):
+    remedy = f"{setting('delimiter', 'tab')} reads them as .csv does"
+    yield f"quotes as in .csv are read as text; {remedy}", line
+  for cell in fields if len(fields) > 1 else ():
+    rows = cell.split("\n")[1:-1]
+    widths = {row.count(delimiter) + 1 for row in rows}
+    # In a text, a blank follows a comma. No blank follows a delimiter.
+    if widths == {len(fields)} and f"{delimiter} " not in "".join(rows):
+      text = "a cell in quotes has rows of the table: is a quote never closed, "
+      text += "or not written twice inside quotes?"
+      yield text, f"{line} to {line + len(rows) + 1}"
 
 
 def _read_header(path, records, columns, dialect):
@@ -230,6 +260,8 @@ def _read_header(path, records, columns, dialect):
 
 def _wrong_width(path, line, fields, header, delimiter, is_plain, dialect):
   remedy = f"put texts with {delimiter!r} or line breaks in quotes"
+  if len(header) == 1:
+    remedy += f", or give {setting('delimiter', 'semicolon')}"
   if is_plain:
     remedy = "fetch the file again, or remove tabs and line breaks in texts"
     if dialect:
@@ -247,7 +279,7 @@ def _wrong_width(path, line, fields, header, delimiter, is_plain, dialect):
 def _records(path, lines, delimiter, is_plain=False, strict=True):
   """Yields the number of each row's first line, and the row's fields.
 
-  Skips blank rows, except quoted ones.
+  Skips blank rows, except quoted ones, and logs them, but not empty lines.
   """
   csv.field_size_limit(textfiles.MAX_LINE_BYTES)
   quoting = csv.QUOTE_NONE if is_plain else csv.QUOTE_MINIMAL
@@ -261,17 +293,22 @@ def _records(path, lines, delimiter, is_plain=False, strict=True):
   if names and all(name.startswith(" ") for name in names):
     options["skipinitialspace"] = not is_plain  # as in "a", "b"
   reader = csv.reader((f"{x}\n" for x in chain(first, lines)), **options)
-  start = 1
+  start, blank = 1, []
   try:
     for fields in reader:
       if any(map(str.strip, fields)) or fields == [""]:
         yield start, fields
+      elif fields:
+        blank.append(start)
       start = reader.line_num + 1
   except csv.Error as error:
     raise UserError(
       f"{path}: the row that begins on line {start} is not CSV ({error}); is a "
       "quote never closed, or not written twice inside quotes?"
     ) from error
+  if blank:
+    text = "%s: left out %d blank rows (lines %s)"
+    _log_once(text, path, len(blank), _first(blank))
 
 
 def _objects(path, columns, dialect, is_text):

@@ -107,4 +107,6 @@ def _unseen(paragraphs, seen):
 
 
 if __name__ == "__main__":
+  if len(sys.argv) != 2 or Path(sys.argv[1]).exists():
+    sys.exit("usage: python demo/reference_text.py FOLDER, a new folder")
   main(sys.argv[1])

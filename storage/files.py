@@ -30,7 +30,7 @@ def absolute(path: str) -> str:
 
 
 def _remote(function: str, path: str, *arguments, **options):
-  """Calls a function of tf.io.gfile. OSErrors name the path and the remedy."""
+  """Calls a function of tf.io.gfile; OSErrors name the path."""
   from tensorflow import errors  # noqa: PLC0415
   from tensorflow.io import gfile  # noqa: PLC0415
 

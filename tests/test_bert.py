@@ -26,13 +26,12 @@ BLOCKS = re.findall(
 )
 WORDS = ["a", "film", "that", "is", "good", "bad", "very", "not", "."]
 TOKENS = [*vocab.SPECIAL_TOKENS, *WORDS]
-FOLDER = "uncased_L-2_H-128_A-2"
 
 
 @pytest.fixture(scope="module", name="folder")
 def _folder(tmp_path_factory):
   """Writes an encoder of two layers, with the files of a release."""
-  folder = tmp_path_factory.mktemp("keras") / FOLDER
+  folder = tmp_path_factory.mktemp("keras") / "bert"
   folder.mkdir()
   small_model.write(folder, TOKENS, num_hidden_layers=2)
   keras.utils.set_random_seed(1)
@@ -49,7 +48,8 @@ def _values(folder):
   with pytest.MonkeyPatch.context() as patch:
     patch.chdir(folder.parent)
     for block in BLOCKS:
-      exec(compile(block, "docs/keras.md", "exec"), values)
+      code = block.replace("/tmp/bert", str(folder))
+      exec(compile(code, "docs/keras.md", "exec"), values)
   return values
 
 

@@ -71,6 +71,7 @@ run_classifier | do_train {windows} task_name=MRPC | is for single texts, but MR
 run_classifier | do_eval {windows} output_dir=tuned | --long_text=windows, but the model in
 run_classifier | do_eval {windows} output_dir=windows | --window_pooling=mean, but the model in
 run_classifier | do_predict multi_label output_dir=tuned | --multi_label=True, but the head
+run_classifier | do_predict init_checkpoint=scores/a.ckpt | --is_regression=False, but the head of scores/a.ckpt was trained with --is_regression=True
 run_classifier | do_train multi_label task_name=sst-2 | --multi_label is for --task_name=tsv
 run_classifier | do_eval init_checkpoint=ships/a.ckpt | 'yes' is not a label of --task_name=tsv; its labels are O, B-SHIP, I-SHIP
 run_classifier | do_train class_weights=maybe=2 | --class_weights: 'maybe' is not a label
@@ -317,6 +318,7 @@ def _write_models(folder):
   for name, program, flags in (
     ("tuned", "run_classifier", tuned),
     ("features", "run_ner", frozen | {"lstm_units": 6}),
+    ("scores", "run_classifier", {"is_regression": True}),
     ("squad", "run_squad", {"version_2_with_negative": False}),
     ("right_to_left", "run_pretraining", backward),
     ("windows", "run_classifier", {"window_pooling": "max"}),

@@ -152,7 +152,7 @@ class Training:
 
     Saving BERT-base with its slots, 1.3 GB, takes a processor 2.5 s.
     """
-    logging.info("compiling the training step, which takes seconds to minutes")
+    logging.info("preparing the training step, which takes seconds to minutes")
     with ThreadPoolExecutor(1) as thread:
       if step == 0:  # as in the original; shows early that saving works
         state = self.train_step.state

@@ -80,7 +80,7 @@ function showCalibration({ bins, error, temperature, fitted_error }) {
   const fit = temperature === undefined ? "" :
     ` Logits divided by ${temperature.toFixed(2)} (temperature scaling) would be off by ${percent(fitted_error)}; this model is not scaled.`;
   byId("temperature").textContent = "How far can you trust a probability? Answers are grouped by their probability, in ten groups. " +
-    `On the line, 80 % means that 8 of 10 answers are right. The mean distance from it is ${percent(error)}.${fit}`;
+    `On the diagonal, 80 % means that 8 of 10 answers are right. The mean distance from it is ${percent(error)}.${fit}`;
   byId("calibration").append(panel("right answers by probability", { training: [[0, 0], [1, 1]], evaluation: points }, [0, 1], [0, 1]));
 }
 

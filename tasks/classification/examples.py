@@ -1,6 +1,5 @@
 """Classification tasks: files -> examples -> the original's records."""
 
-import json
 import math
 import os
 import re
@@ -169,14 +168,7 @@ def _label(task, column, row, path):
     if not low <= float(label) <= high:
       raise UserError(f"{where}: {label!r} is not from {low:g} to {high:g}")
     return label
-  if task.multi_label:
-    result = labels.split(label, where)
-  elif task.dialect and _is_list(label):
-    raise UserError(
-      f"{where}: {label[:40]} is a list: give --multi_label, or write a text"
-    )
-  else:
-    result = (dict(task.label_aliases).get(label, label),)
+  result = names_in(task, label, where)
   if task.dialect and not {*result} <= {*task.labels}:
     known = {labels.plain(label): label for label in task.labels}
     result = tuple(
@@ -188,11 +180,15 @@ def _label(task, column, row, path):
   return result if task.multi_label else result[0]
 
 
-def _is_list(label):
-  try:
-    return isinstance(json.loads(label), list)
-  except (ValueError, RecursionError):
-    return False
+def names_in(task: ClassificationTask, cell: str, where: str) -> Sequence[str]:
+  """Reads the label of a cell, or with `multi_label` any number of labels."""
+  if task.multi_label:
+    return labels.split(cell, where)
+  if task.dialect and labels.is_list(cell):
+    raise UserError(
+      f"{where}: {cell[:40]} is a list: give --multi_label, or write a text"
+    )
+  return (dict(task.label_aliases).get(cell, cell),)
 
 
 def _check_label(task, name, where):

@@ -147,7 +147,8 @@ def write_predictions(
 ) -> None:
   """Writes test_results.tsv, test_predictions.tsv and GLUE's submission.
 
-  Files of "test_mismatched" end with _mismatched.tsv. logits: [N, L] or [N, 1].
+  For "test_mismatched", the first two end with _mismatched.tsv. `logits` are
+  [N, L] or [N, 1].
   """
   outputs = probabilities(task, logits)
   end = split.removeprefix("test") + ".tsv"

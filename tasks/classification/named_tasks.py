@@ -25,7 +25,9 @@ _COLA = ("source", "label", "star", "sentence")
 _F1 = ("accuracy", "f1")
 _CORRELATIONS = ("pearson", "spearman")
 _MATTHEWS = ("matthews_correlation",)
-_MISSING = ("nan", "null", "<na>", "#n/a")
+_BITS = {"0", "1", "False", "True"}  # of a vector
+# R writes NA, and Python None; "none" may be a class.
+_MISSING = re.compile("(?i:nan|null|<na>|#?n/a|#nv|#(value|wert)!)|NA|None")
 _PAIR = ("sentence1", "sentence2")
 _QUESTIONS = ("question1", "question2")
 
@@ -225,9 +227,11 @@ def _custom_task(settings: Settings):
         )
       splits[name] = Split(present[0], *columns, label)
   if not splits:
+    names = map(os.path.basename, files.glob_files(os.path.join(folder, "*")))
+    similar = filter(re.compile(r"(train|dev|test)\.", re.I).match, names)
     raise FileNotFoundError(
       f"{folder} has no file train, dev or test with the extension "
-      f"{', '.join(EXTENSIONS)}"
+      f"{', '.join(EXTENSIONS)}; similar files: {', '.join(similar) or 'none'}"
     )
   return ClassificationTask(
     CUSTOM,
@@ -294,54 +298,52 @@ def read(
 def _training_labels(task, data_dir):
   split = task.splits["train"]
   path = os.path.join(data_dir, split.file)
-  result, has_several, number, rejected = set(), False, 0, 0
+  texts, sizes, rejected = [], set(), 0
   for row in tables.read_table(path, split.columns, dialect=task.dialect):
-    label = row.values[split.label].strip()
-    where = f"{path}, line {row.line}"
-    if task.multi_label:
-      names = labels.split(label, f"{where}, column {split.label}")
-      result.update(names)
-      has_several |= len(names) > 1
-    elif not label:
-      raise UserError(f"{where}: {split.label} is blank")
-    else:
-      result.add(label)
-    number += 1
+    cell = row.values[split.label].strip()
+    where = f"{path}, line {row.line}, column {split.label}"
+    if not cell and not task.multi_label:
+      raise UserError(f"{where} is blank")
+    texts.append(examples.names_in(task, cell, where))
+    sizes.add(len(re.findall(r"\w+", cell)))  # counts repeated labels, too
     rejected += row.values.get("answer") in ("reject", "ignore")  # by Prodigy
+  result = set().union(*texts)
   if not result:
     raise UserError(f"{path}: every {split.label} is empty: there is no label")
-  doubts = [
-    f"labels: is {name!r} one label?"
-    for name in sorted(result)
-    if re.search("[,;#[]", name)
-  ]
-  if result == {"0", "1"}:
-    doubts = [
-      "labels. If the table has a column for each label: put their names into "
-      "one column"
-    ]
-  if task.multi_label and doubts and not has_several:
-    logging.warning(
-      f"{path}: no text has several labels. {labels.SEPARATOR!r} separates "
-      f"{doubts[0]}"
+  if result <= _BITS and len(sizes) == 1 and sizes != {1}:
+    raise UserError(
+      f"{path}: every {split.label} is a vector of 0 and 1; write the names of "
+      'the labels that a text has, as a|b or ["a", "b"]'
     )
-  joined = [x for x in sorted(result) if {*x.split(labels.SEPARATOR)} & result]
-  joined = [name for name in joined if labels.SEPARATOR in name]
-  if joined and not task.multi_label:
-    text = "%s: %r is one label; --multi_label makes it several"
-    logging.warning(text, path, joined[0])
+  _warn_of_doubts(path, result, task.multi_label, max(map(len, texts)) > 1)
   if rejected:
     logging.warning(
-      f"{path}: {rejected} of {number} rows have 'answer' reject or ignore, "
-      f"but count with their {split.label}: leave them out"
+      f"{path}: {rejected} of {len(texts)} rows have 'answer' reject or "
+      f"ignore, but count with their {split.label}: leave them out"
     )
-  if missing := [x for x in sorted(result) if x.lower() in _MISSING]:
+  if len(texts) >= 20 and 2 * len(result) > len(texts):
     logging.warning(
-      f"{path}: {missing[0]!r} is a label: is it a missing value?"
-    )
-  if number >= 20 and 2 * len(result) > number:
-    logging.warning(
-      f"{path}: {len(result)} labels in {number} rows: is {split.label} the "
-      "right --label_column? For scores, give --is_regression"
+      f"{path}: {len(result)} labels in {len(texts)} rows: is {split.label} "
+      "the right --label_column? For scores, give --is_regression"
     )
   return labels.LabelSet(labels.in_order(result), path)
+
+
+def _warn_of_doubts(path, names, multi_label, has_several):
+  """Warns of labels that may be several labels, or a missing value."""
+  separator = "[,;] *" if multi_label else r"\|"
+  doubts = [x for x in names if ({*re.split(separator, x)} - {x}) & names]
+  text = f"{labels.SEPARATOR!r} separates labels: is %r one label?"
+  if not multi_label:
+    text = "%r is one label; --multi_label makes it several"
+  elif names == {"0", "1"} and not has_several:
+    doubts = names
+    text = "the labels are %r and '1'. If the table has a column for each "
+    text += "label: put their names into one column"
+  elif not has_several:
+    doubts = [name for name in names if re.search("[,;#[]", name)]
+    text = f"no text has several labels. {text}"
+  if doubts:
+    logging.warning(f"%s: {text}", path, min(doubts))
+  for name in filter(_MISSING.fullmatch, sorted(names)):
+    logging.warning(f"{path}: {name!r} is a label: is it a missing value?")

@@ -102,7 +102,10 @@ class Settings(Packing, Evaluation, Masks, Sampling):
 
 
 def check_flags(settings: Settings) -> None:
-  """Checks all flags and records; raises ValueError or OSError."""
+  """Checks all flags, and each file's first record.
+
+  Raises ValueError or OSError.
+  """
   checks.check_training(settings)
   inputs: list[list[str]] = []
   if settings.do_train or settings.do_eval:

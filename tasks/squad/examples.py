@@ -55,6 +55,7 @@ def read_examples(
   """
   examples = []
   total = several = 0
+  shifted = []
   for source, paragraph, question in _questions(paths):
     total += 1
     asked = _get(question, "question", source, str)
@@ -79,20 +80,31 @@ def read_examples(
       several += len(answers) > 1
       if (answer := paragraph.locate(answers[0], source)) is None:
         continue
+      if not paragraph.has(answers[0]):
+        shifted.append(source)
       example = example._replace(answer=answer)
     examples.append(example)
   if not total:
     raise UserError(f"{describe(paths)} has no questions; {_LAYOUT}")
+  if is_training:
+    _warn_of_answers(paths, several, shifted, total - len(examples), total)
+  else:
+    _warn_of_repeated_ids(paths, examples)
+  return examples
+
+
+def _warn_of_answers(paths, several, shifted, skipped, total):
   if several:
     text = "%s: %s with several answers: training uses the first"
     logging.warning(text, describe(paths), number_of(several, "question"))
-  if skipped := total - len(examples):
+  if shifted:
+    text = "%s not at answer_start, such as in %s: training may include their "
+    text += "neighbors; count characters from 0: CR LF are 2, an emoji is 1"
+    logging.warning(text, number_of(len(shifted), "answer"), shifted[0])
+  if skipped:
     text = "left out of training: %d of %s, because the paragraph's words do "
     text += "not contain the answer"
     logging.warning(text, skipped, number_of(total, "question"))
-  if not is_training:
-    _warn_of_repeated_ids(paths, examples)
-  return examples
 
 
 def _warn_of_repeated_ids(paths, examples):
@@ -148,7 +160,7 @@ class _Paragraph:
     matches = list(WORD.finditer(context))
     self.words = [match.group() for match in matches]
     self._starts = [match.start() for match in matches]
-    self._length = len(context)
+    self._context, self._length = context, len(context)
 
   def locate(self, answer: object, source: str) -> Answer | None:
     """Finds the words of an answer; None, with a warning, if there are none."""
@@ -180,6 +192,12 @@ class _Paragraph:
       logging.warning(text, source, words, expected)
       return None
     return Answer(text, max(start, 0), end)
+
+  def has(self, answer: dict[str, Any]) -> bool:
+    """True if the answer is at its answer_start, except for white space."""
+    text, rest = answer["text"], self._context[answer["answer_start"] :]
+    words = " ".join(text.split())
+    return rest.startswith(text) or re.sub(r"\s+", " ", rest).startswith(words)
 
 
 def _questions(paths: Sequence[str]) -> Iterator[tuple[str, _Paragraph, dict]]:

@@ -166,8 +166,8 @@ class WindowMaker:
   def _token_span(self, document: _Document, answer: Answer):
     """Indices of the first and last token of an answer.
 
-    If the tokens of its words do not contain the tokens of its text, returns
-    the first and last token of the words.
+    If the tokens of `answer.text` do not occur in the answer's whole words,
+    returns the first and last token of these words.
     """
     first = document.word_starts[answer.start]
     last = document.word_starts[answer.end + 1] - 1

@@ -345,7 +345,9 @@ def test_a_url_of_anything_but_a_release_gives_a_one_line_error(
 
 
 @pytest.mark.parametrize("name", ["../a", "/a", "a/../../b", "..\\a", "link"])
-def test_a_zip_that_leaves_its_folder_is_refused(hub, archive, tmp_path, name):
+def test_a_zip_with_links_or_paths_outside_of_it_is_refused(
+  hub, archive, tmp_path, name
+):
   member = zipfile.ZipInfo(name)
   if name == "link":
     member.external_attr = (stat.S_IFLNK | 0o777) << 16

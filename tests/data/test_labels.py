@@ -38,6 +38,28 @@ def test_the_labels_of_a_cell_are_split(cell, expected):
   assert labels.split(cell, "") == expected
 
 
+@pytest.mark.parametrize(
+  ("cell", "expected"),
+  [
+    *((cell, True) for cell in ("['a', 'b']", "['a']", '("a",)', "{'a'}")),
+    *((cell, True) for cell in ("['a' 'b']", "['a'\n 'b']", "[1 0 0]")),
+    *((cell, True) for cell in ("[1. 0.]", "(1, 2)", '["a"]', "[true]", "[]")),
+    *((cell, False) for cell in ("", "[PER]", "(other)", "(1) a (2)", "{x}")),
+    *((cell, False) for cell in ("(0, 10]", "a's", "'a'", "(2)", "[" * 9**5)),
+  ],
+)
+def test_json_and_python_lists_are_told_from_labels(cell, expected):
+  assert labels.is_list(cell) == expected
+
+
+@pytest.mark.parametrize("cell", ["['a|b', 'c']", "{'a'}", "('a',)", "[1 0]"])
+def test_cells_with_python_lists_are_reported(cell):
+  with pytest.raises(
+    ValueError, match=r'line 3: .* Python list; write \["a", "b"\]'
+  ):
+    labels.split(cell, "t.tsv, line 3")
+
+
 @pytest.mark.parametrize("cell", ["a||b", "|", '["a", ""]', "[null]", "[[1]]"])
 def test_cells_with_blank_labels_are_reported(cell):
   with pytest.raises(ValueError, match=r"t\.tsv, line 3: .* blank or not text"):

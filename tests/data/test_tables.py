@@ -12,7 +12,7 @@ from data import tables
 from storage import UserError
 
 
-def _read(folder, name, content, columns=("a",), **options):
+def read(folder, name, content, columns=("a",), **options):
   """Writes the content to a file, and reads the file as a table."""
   path = folder / name
   path.write_bytes(content.encode() if isinstance(content, str) else content)
@@ -39,7 +39,7 @@ def test_all_formats_give_the_same_rows(tmp_path, name, content):
   assert (
     tables._extension(name.replace("gz", "zst")) == name.removesuffix(".gz")[1:]
   )
-  first, second = _read(tmp_path, name, content)
+  first, second = read(tmp_path, name, content)
   assert first.values == {"a": '"x', "b": "1"}
   assert second.values == {"a": 'y, z"', "b": "2"}
   lines = (1, 3) if "json" in name else (2, 4)
@@ -74,17 +74,17 @@ def test_all_formats_give_the_same_rows(tmp_path, name, content):
 )
 def test_cells_keep_their_text(tmp_path, caplog, name, content, expected):
   caplog.set_level("INFO", "absl")
-  rows = _read(tmp_path, name, content)
+  rows = read(tmp_path, name, content)
   assert [(row.line, *row.values.values()) for row in rows] == expected
-  assert not caplog.text
+  assert not [text for text in caplog.messages if "blank rows" not in text]
   if name == "t.tsv":
-    assert _read(tmp_path, name, content, dialect=None) == rows
+    assert read(tmp_path, name, content, dialect=None) == rows
 
 
 def test_a_row_knows_its_line_and_its_number(tmp_path):
   content = 'a,b\n"1\n2",x\n3,y\n'
-  assert _read(tmp_path, "t.csv", content)[1] == (4, {"a": "3", "b": "y"}, 2)
-  [row] = _read(tmp_path, "t.tsv", "1\t2\n", ["b"], header=("a", "b"))
+  assert read(tmp_path, "t.csv", content)[1] == (4, {"a": "3", "b": "y"}, 2)
+  [row] = read(tmp_path, "t.tsv", "1\t2\n", ["b"], header=("a", "b"))
   assert row == (1, {"a": "1", "b": "2"}, 0)
 
 
@@ -123,10 +123,8 @@ EMPTY_END = re.sub("([c1é0xye])\n", r"\1;;\n", SEMICOLONS) + ";;;;\n;;;;\n"
     ("t.csv.gz", gzip.compress(SEMICOLONS.encode("utf-16"), mtime=0)),
   ],
 )
-def test_tables_that_spreadsheet_programs_save_are_read(
-  tmp_path, name, content
-):
-  rows = [row.values for row in _read(tmp_path, name, content, ["a", "c"])]
+def test_tables_that_spreadsheet_programs_save_areread(tmp_path, name, content):
+  rows = [row.values for row in read(tmp_path, name, content, ["a", "c"])]
   texts = [[row[column] for column in "abc"] for row in rows]
   assert re.fullmatch("Sehr[;,|\t] gut", texts[0].pop(0))
   assert texts == [
@@ -137,57 +135,25 @@ def test_tables_that_spreadsheet_programs_save_are_read(
   ]
 
 
-@pytest.mark.parametrize(
-  "content",
-  [
-    'a\tb\n"He said\t1\nbye"\t0\n',
-    'b\ta\n1\t"He said\n0\tbye"\n',
-    'b\ta\n1\t"He" said ""hi""\n0\tbye\n',
-    'a\n"He said\nbye"\n',
-  ],
-)
-def test_an_unbalanced_quote_in_a_tsv_is_text(tmp_path, content):
-  rows = _read(tmp_path, "t.tsv", content)
-  assert rows == _read(tmp_path, "t.tsv", content, dialect=None)
-  assert rows[0].values["a"].startswith('"He')
-  assert len(rows) == 2
+def test_blank_rows_are_reported(tmp_path, caplog):
+  caplog.set_level("INFO", "absl")
+  content = "a;b\n1;2\n\n;\n3;4\n ; \n"
+  for _ in range(2):
+    assert len(read(tmp_path, "t.csv", content.replace(";", ","))) == 2
+  [message] = caplog.messages
+  assert message == f"{tmp_path}/t.csv: left out 2 blank rows (lines 4, 6)"
 
 
-@pytest.mark.parametrize(
-  ("name", "content", "lines"),
-  [
-    ("t.csv", 'a,b\nx,1\n"y,1\nz,0\nv,1\nw",0\n', "3 to 6"),
-    ("t.tsv", 'a\tb\n"""x"""\t1\n"y\t1\nz\t0\nw"\t0\n', "3 to 5"),
-    ("t.csv", 'a,b\n"y\nwell, so\nv",1\n', None),  # a text of several lines
-    ("t.csv", 'a\n"y\nz\nv"\n', None),
-  ],
-)
-def test_a_quoted_cell_that_swallows_rows_of_the_table_is_reported(
-  tmp_path, caplog, name, content, lines
-):
-  assert _read(tmp_path, name, content)
-  text = f"{name}, lines {lines}: a cell in quotes has rows of the table"
-  assert (text in caplog.text) == bool(lines)
-  assert "never closed" in caplog.text or not lines
-
-
-def test_quotes_after_the_first_lines_of_a_tsv_are_reported(tmp_path, caplog):
-  content = "a\tb\n" + "x\t1\n" * 1000 + '"so ""it"" was"\t0\n'
-  *_, row = _read(tmp_path, "t.tsv", content)
-  assert row.values["a"].startswith('"so ""')
-  text = "t.tsv, lines 1002: quotes after 1,000 lines without any; delimiter="
-  assert text in caplog.text
-  caplog.clear()
-  *_, row = _read(tmp_path, "t.tsv", content, dialect=("tab", "utf-8"))
-  assert row.values["a"] == 'so "it" was'
-  _read(tmp_path, "t.tsv", content, dialect=None)  # quotes of GLUE are text
-  assert not caplog.text
-  with pytest.raises(UserError, match=r"line 1002: 1 col.*give delimiter=tab"):
-    _read(tmp_path, "u.tsv", content.replace("so ", "so\n"))
+@pytest.mark.parametrize("row", ["x, y", "x,"])
+def test_a_comma_in_the_only_column_is_refused(tmp_path, row):
+  with pytest.raises(UserError, match=r"line 2: 2 columns, .* give delimiter="):
+    read(tmp_path, "t.csv", f"a\n{row}\nz\n")
+  [first, _] = read(tmp_path, "t.csv", f"a\n{row}\nz\n", dialect=(";", "utf-8"))
+  assert first.values["a"] == row
 
 
 def test_a_repeated_column_is_reported(tmp_path, caplog):
-  [row] = _read(tmp_path, "t.csv", "a,b,b,,\n1,2,3,,\n")
+  [row] = read(tmp_path, "t.csv", "a,b,b,,\n1,2,3,,\n")
   assert row.values["b"] == "3"
   [message] = caplog.messages
   assert message.endswith("column 'b' occurs twice: the last one counts")
@@ -196,7 +162,7 @@ def test_a_repeated_column_is_reported(tmp_path, caplog):
 def test_an_unusual_delimiter_is_reported_once(tmp_path, caplog):
   caplog.set_level("INFO", "absl")
   for _ in range(2):
-    [row] = _read(tmp_path, "t.csv", "a;b\n1;2\n")
+    [row] = read(tmp_path, "t.csv", "a;b\n1;2\n")
     assert row.values == {"a": "1", "b": "2"}
   [message] = caplog.messages
   assert message == f"{tmp_path}/t.csv: the columns are separated by ';'"
@@ -211,7 +177,7 @@ def test_an_unusual_delimiter_is_reported_once(tmp_path, caplog):
 def test_a_delimiter_is_a_character_or_its_name(tmp_path, delimiter, character):
   # Only the named delimiter splits the header, quoted as in CSV.
   content = f'a{character}"x;y|z,w\tv^"\n1{character}"2\n3"\n'
-  [row] = _read(tmp_path, "t.tsv", content, dialect=(delimiter, "utf-8"))
+  [row] = read(tmp_path, "t.tsv", content, dialect=(delimiter, "utf-8"))
   assert row.values == {"a": "1", "x;y|z,w\tv^": "2\n3"}
 
 
@@ -231,7 +197,7 @@ def test_a_byte_order_mark_or_the_given_encoding_decodes_a_table(
 ):
   text = '{"a": "schön – gut"}' if "json" in name else "a;b\nschön – gut;1\n"
   content = text.encode(encoding)
-  [row] = _read(tmp_path, name, content, dialect=(None, given))
+  [row] = read(tmp_path, name, content, dialect=(None, given))
   assert row.values["a"] == "schön – gut"
 
 
@@ -239,7 +205,7 @@ def test_utf8_that_is_read_with_another_encoding_is_reported_once(
   tmp_path, caplog
 ):
   content = "a\nEs ist schön.\nSüß.\n"
-  assert _read(tmp_path, "t.csv", content, dialect=(None, "cp1252"))
+  assert read(tmp_path, "t.csv", content, dialect=(None, "cp1252"))
   assert caplog.text.count("line 2 looks like UTF-8") == 1
 
 
@@ -262,12 +228,12 @@ def test_a_delimiter_or_encoding_that_does_not_fit_is_reported(
 ):
   content = "a,b\nx,é\n".encode("utf-16-le")
   with pytest.raises(UserError, match=message):
-    _read(tmp_path, "t.csv", content, dialect=dialect)
+    read(tmp_path, "t.csv", content, dialect=dialect)
 
 
 def test_blank_texts_are_reported_with_their_lines(tmp_path, caplog):
   content = 'a,b,c\n ,x,\n"\n",y,1\nz,\u200b \0,\nv,w,\n'
-  assert len(_read(tmp_path, "t.csv", content, is_text="ab".__contains__)) == 4
+  assert len(read(tmp_path, "t.csv", content, is_text="ab".__contains__)) == 4
   assert caplog.messages == [
     f"{tmp_path}/t.csv: {text}; they are kept"
     for text in (
@@ -276,7 +242,7 @@ def test_blank_texts_are_reported_with_their_lines(tmp_path, caplog):
     )
   ]
   with pytest.raises(UserError, match=r"t\.csv: all texts are blank \(a\)"):
-    _read(tmp_path, "t.csv", "a,b\n,1\n ,0\n", is_text="a".__contains__)
+    read(tmp_path, "t.csv", "a,b\n,1\n ,0\n", is_text="a".__contains__)
 
 
 @pytest.mark.parametrize(
@@ -315,22 +281,22 @@ def test_an_error_names_the_file_and_the_problem(
   tmp_path, name, content, message
 ):
   with pytest.raises(UserError, match=message) as error:
-    _read(tmp_path, name, content)
+    read(tmp_path, name, content)
   assert f"{tmp_path}/{name}" in str(error.value)
 
 
 @pytest.mark.parametrize("value", [["x"], {"en": "x"}])
 def test_a_list_in_a_column_of_texts_is_refused(tmp_path, value):
   content = json.dumps({"a": "x", "b": value})
-  [row] = _read(tmp_path, "t.jsonl", content, is_text="a".__contains__)
+  [row] = read(tmp_path, "t.jsonl", content, is_text="a".__contains__)
   assert row.values["b"] == json.dumps(value)
   with pytest.raises(UserError, match=r"line 1: 'b' is not text but [\[{]\""):
-    _read(tmp_path, "t.jsonl", content, is_text="b".__contains__)
+    read(tmp_path, "t.jsonl", content, is_text="b".__contains__)
 
 
 def test_skip_broken_leaves_out_rows_of_a_wrong_width(tmp_path, caplog):
   content = "a\tb\n1\t2\nx\ny\t1\t2\n3\t4\n"
-  rows = _read(tmp_path, "t.tsv", content, skip_broken=True)
+  rows = read(tmp_path, "t.tsv", content, skip_broken=True)
   assert [row.line for row in rows] == [2, 5]
   message = "left out 2 rows with a wrong number of columns (lines 3, 4)"
   assert message in caplog.text
@@ -353,12 +319,12 @@ def test_any_csv_or_json_table_is_read_unchanged(tmp_path_factory, rows):
   objects = (json.dumps({"a": a, "b": b}) + "\n" for a, b in rows)
   texts = {"t.csv": content.getvalue(), "t.jsonl": "".join(objects)}
   for name, text in texts.items():
-    result = _read(folder, name, text, ["a", "b"])
+    result = read(folder, name, text, ["a", "b"])
     assert [(r.values["a"], r.values["b"]) for r in result] == rows
 
 
 @given(st.lists(st.tuples(PLAIN, PLAIN), min_size=1))
 def test_any_tab_separated_table_is_read_unchanged(tmp_path_factory, rows):
   text = "a\tb\n" + "\n".join(f"{a}\t{b}" for a, b in rows)
-  result = _read(tmp_path_factory.mktemp("t"), "t.tsv", text, dialect=None)
+  result = read(tmp_path_factory.mktemp("t"), "t.tsv", text, dialect=None)
   assert [tuple(row.values.values()) for row in result] == rows

@@ -1,6 +1,7 @@
 """--task_name=tsv: a user's own files of texts with labels or scores."""
 
 import json
+import re
 from functools import partial
 
 import pytest
@@ -95,6 +96,15 @@ def test_a_tsv_file_overrides_a_txt_file_but_two_tables_are_refused(tmp_path):
     _read(tmp_path, "train")
 
 
+@pytest.mark.parametrize("name", ["train.CSV", "Test.xlsx", "dev.csv.gz"])
+def test_a_file_with_a_similar_name_is_named(tmp_path, name):
+  (tmp_path / name).touch()
+  (tmp_path / "notes.csv").touch()
+  message = f"no file train, .* [.]txt; similar files: {re.escape(name)}$"
+  with pytest.raises(FileNotFoundError, match=message):
+    _read(tmp_path, "train")
+
+
 def _rows(*rows):
   return "body\tkind\n" + "".join(f"{row}\n" for row in rows)
 
@@ -153,7 +163,7 @@ PRODIGY = "body\tkind\tanswer\na\tx\t{}\nb\ty\t{}\n"
     (TRAIN, {"task_name": "ts"}, "unknown task 'ts'; known are CoLA"),
     (TRAIN, SEVERAL | {"is_regression": True}, "contradict each other"),
     (_rows("A\tx"), {}, r"train\.tsv: the only label is 'x'"),
-    (_rows("A\tx", "B\t "), {}, "line 3: kind is blank"),
+    (_rows("A\tx", "B\t "), {}, "line 3, column kind is blank"),
     (_rows("A\t"), SEVERAL, "every kind is empty"),
     (TRAIN, {"label_column": "body"}, "=body is also the column of a text"),
   ],
@@ -197,6 +207,11 @@ def test_doubtful_labels_are_reported(tmp_path, caplog):
     (PRODIGY.format("accept", "accept"), {}, None),
     (_rows("a\tx", "b\tNaN"), {}, "'NaN' is a label: is it a missing value?"),
     (_rows("a\tx|null", "b\ty"), SEVERAL, "'null' is a label: is it a miss"),
+    *(
+      (_rows("a\tx", f"b\t{cell}"), {}, f"{cell!r} is a label: is it a missing")
+      for cell in ("NA", "n/a", "#N/A", "None", "#NV", "#WERT!", "#VALUE!")
+    ),
+    (_rows("a\tx", "b\tnone"), {}, None),
     (_rows(*rows), {}, "20 labels in 20 rows: is kind the right --label_col"),
     (_rows(*rows[:19]), {}, None),
     (_rows(*rows, *rows), {}, None),

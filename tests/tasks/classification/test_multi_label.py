@@ -1,5 +1,6 @@
 """Texts with several labels: files, records, thresholds and class weights."""
 
+from contextlib import nullcontext
 from functools import partial
 from types import SimpleNamespace
 
@@ -40,14 +41,44 @@ def test_a_text_of_own_files_may_have_several_labels(tmp_path):
   assert rows == [("woe", "joy"), (), ("wit",), ("wit", "joy"), ()]
 
 
-@pytest.mark.parametrize("cell", ["joy, wit", "joy;wit", "['joy', 'wit']"])
+@pytest.mark.parametrize("cell", ["joy, wit", "joy;wit"])
 def test_other_separators_of_labels_are_reported(cell, tmp_path, caplog):
   header = "text\tlabel\n"
-  _task(tmp_path / "one", train_tsv=f"{header}A\t{cell}\nB\twoe\n")
-  assert f"separates labels: is {cell!r} one label?" in caplog.text
+  for name, other in (("one", "woe"), ("two", "woe|joy")):
+    caplog.clear()
+    _task(tmp_path / name, train_tsv=f"{header}A\t{cell}\nB\t{other}\n")
+    assert f"'|' separates labels: is {cell!r} one label?" in caplog.text
   caplog.clear()
-  _task(tmp_path / "two", train_tsv=f"{header}A\t{cell}\nB\twoe|joy\n")
-  assert not caplog.text
+  _task(tmp_path / "three", train_tsv=f"{header}A\t{cell}\nB\twoe|C#\n")
+  assert not caplog.text  # no other text has a part of the label
+
+
+@pytest.mark.parametrize("flags", [{}, {"multi_label": True}])
+def test_a_python_list_in_the_training_file_is_refused(tmp_path, flags):
+  data = write_files(tmp_path, train_tsv="body\tkind\nA\tx\nB\t['x', 'y']\n")
+  with pytest.raises(ValueError, match=r"train\.tsv, line 3.* list"):
+    task_of(data, f"{tmp_path}/out", **flags)
+
+
+@pytest.mark.parametrize(
+  ("cells", "is_vector"),
+  [
+    (("[1, 0, 0]", "[0, 1, 1]", "[0, 0, 0]"), True),
+    (("1|0", "0|0"), True),
+    (("[true, false]", "[false, false]"), True),
+    (("[3, 17]", "[0, 1]"), False),
+    (("[0, 1]", "[1]"), False),
+    (("[0, 1]", "[]"), False),
+    (("[0]", "[1]"), False),
+  ],
+)
+def test_vectors_of_0_and_1_are_refused_as_labels(tmp_path, cells, is_vector):
+  rows = "".join(f"A\t{cell}\n" for cell in cells)
+  with pytest.raises(ValueError) if is_vector else nullcontext() as caught:
+    _task(tmp_path, train_tsv=f"text\tlabel\n{rows}")
+  if is_vector:
+    for part in ("train.tsv: every label is a vector of 0 and 1", '["a", "b"]'):
+      assert part in str(caught.value)
 
 
 def test_each_of_several_labels_gets_the_spelling_of_the_training_file(
@@ -60,7 +91,7 @@ def test_each_of_several_labels_gets_the_spelling_of_the_training_file(
 
 
 @pytest.mark.parametrize("name", settings.flags_of(named_tasks.OwnFiles))
-def test_flags_of_own_files_are_refused_for_other_tasks(tmp_path, name):
+def test_flags_for_a_users_files_are_refused_for_tasks_of_glue(tmp_path, name):
   folders = dict.fromkeys(("data_dir", "output_dir"), str(tmp_path))
   flags = {"task_name": "MRPC", name: "x", **folders}
   args = programs.arguments("run_classifier", [name], **flags)

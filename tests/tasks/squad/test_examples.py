@@ -166,6 +166,26 @@ def test_repeated_ids_are_reported_before_predictions(path, caplog):
   assert "1 repeated ids, such as q1; " in caplog.text
 
 
+def test_answers_that_are_not_at_answer_start_are_counted(path, caplog):
+  # Other white space is right, and so is a part of a word.
+  right = "mill (built", "The  mill", "the river.", "895", " mill"
+  starts = 6, 2, CONTEXT.index("the"), CONTEXT.index("895"), 5
+  rows = [answer(*pair) for pair in zip(right, starts, strict=True)]
+  with caplog.at_level("WARNING", logger="absl"):
+    file = write(path, *(question(**row) for row in rows))
+    assert len(squad_examples.read_examples([file], True)) == 5
+    assert not caplog.text
+    # An answer from the next word is skipped, with a warning of its own.
+    rows += [answer("mill", 5), answer("stood", 25), answer("mill", 12)]
+    file = write(
+      path, *(question(**row, id=f"q{i}") for i, row in enumerate(rows))
+    )
+    trained = squad_examples.read_examples([file], True)
+  assert [e.answer.start for e in trained[-2:]] == [0, 4]
+  assert f"2 answers not at answer_start, such as in {path}, q" in caplog.text
+  assert "question q5: training may include their neighbors" in caplog.text
+
+
 @pytest.mark.parametrize(
   ("answers", "message"),
   [
