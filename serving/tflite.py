@@ -51,6 +51,11 @@ class LiteRtEngine:
       name: [-1, *info["shape_signature"][1:].tolist()]
       for name, info in function.get_output_details().items()
     }
+    self._start_threads()
+
+  def _start_threads(self):
+    """Makes threads and locks, at the start and in a fork of the process."""
+    self._process = os.getpid()
     self._local = threading.local()
     self._idle = threading.Lock()  # held while `_alone` computes
     self._num_running = 0
@@ -61,6 +66,8 @@ class LiteRtEngine:
     """See answers.Engine."""
 
   def run(self, rows: Iterable[Row]) -> Iterator[Outputs]:
+    if self._process != os.getpid():
+      self._start_threads()
     rows = iter(rows)
     first = list(islice(rows, 2))
     if len(first) < 2 and not self._num_running and self._idle.acquire(False):

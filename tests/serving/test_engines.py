@@ -28,6 +28,7 @@ from serving.remote import RemoteEngine, RemoteError
 from serving.server.version import Version
 from serving.tflite import LiteRtEngine
 from storage import UserError
+from tests import programs
 from tests.serving import tasks
 from tests.serving.server import stand_in as server
 
@@ -702,6 +703,24 @@ def test_only_litert_answers_after_a_fork(folders, tmp_path, monkeypatch):
   # As if the process forked before it opened a model.
   monkeypatch.setattr(savedmodel, "_owners", set())
   assert Predictor(folders["tagging"], "savedmodel")(["ab"]) == [answer]
+
+
+_FORK = """
+import os, signal, sys
+from predictor import Predictor
+
+predict = Predictor(sys.argv[1], "litert")
+answers = predict(["ab", "a b", "b"])
+if os.fork():
+  sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
+signal.alarm(20)
+os._exit(predict(["ab", "a b", "b"]) != answers)
+"""
+
+
+def test_litert_answers_several_texts_after_a_fork(folders):
+  done = programs.python(["-c", _FORK, folders["tagging"]], timeout=60)
+  assert done.returncode == 0, done.stderr
 
 
 def test_a_served_model_leaves_gpu_memory_to_other_processes(
