@@ -194,7 +194,7 @@ def truncate_pair(first: list[int], second: list[int], limit: int) -> None:
 def check_texts(
   name: str, value: Any, rank: int, takes_words: bool = False
 ) -> Any:
-  """Returns `value` if it is a text, or lists of texts `rank` levels deep.
+  """Returns a text, or lists of texts `rank` levels deep; bytes become text.
 
   Raises UserError otherwise. With `takes_words`, a list of words may stand for
   a text.

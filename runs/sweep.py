@@ -77,7 +77,7 @@ def run_sweep(settings: T) -> T:
 
 
 def _name(settings: FineTuning, setting):
-  """Names a trial's folder: learning rate, then other flags that are swept."""
+  """Names a setting: learning rate, then other flags that are swept."""
   name = f"rate_{setting['learning_rate']:g}"
   shorts = {"train_batch_size": "batch", "num_train_epochs": "epochs"}
   for flag, short in shorts.items():

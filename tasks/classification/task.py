@@ -111,8 +111,8 @@ class Classification(Task[Settings, RecordDataset]):
     """Weights of the labels by --class_weights; () without the flag.
 
     "balanced" gives N / (L x examples of the label), or with --multi_label,
-    texts without the label / texts with the label. Labels without a weight, or
-    without an example, weigh 1.
+    texts without the label / texts with the label. Other labels weigh 1, and so
+    does a label that no text has, or that all texts have.
     """
     settings, named = self.settings, self.named
     if not settings.class_weights:

@@ -167,7 +167,8 @@ def find_scheme(
 ) -> Scheme:
   """Finds the scheme of a file's tags.
 
-  If `known`, a model's tags, include all of them, the layout is the model's.
+  If the model's tags, `known`, include all tags of the file, the layout is the
+  model's.
   """
   used = _used(sentences)
   scheme = recognize(known if used <= {*known} else used)

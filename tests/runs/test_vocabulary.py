@@ -74,7 +74,7 @@ def test_a_run_records_its_vocabulary_and_do_lower_case(folders, log):
     return checks.vocabulary_flags(args, len(LOWER), mark)
 
   assert recorded() == {}
-  assert f"copy it into {folders[0]} to ask" in log.text
+  assert f"copy it into {folders[0]} to query" in log.text
   vocab.save(LOWER, folders[1] / "vocab.txt")
   path = str(folders[1] / "vocab.txt")
   assert recorded() == {"vocab_file": path, "do_lower_case": None}

@@ -52,7 +52,9 @@ def test_requests_that_wait_are_answered_in_one_call(workers, busy):
   assert busy.calls == [["first"], ["a", "b", "c"]]
 
 
-def test_a_call_has_at_most_max_rows_and_the_oldest_comes_first(workers, busy):
+def test_a_call_has_the_oldest_request_and_others_that_fit_max_rows(
+  workers, busy
+):
   sizes = (3, 2, 1, 2)
   futures = [workers.submit(busy, [f"{n}"] * n) for n in sizes]
   busy.gate.set()
