@@ -116,7 +116,12 @@ def warn_if_changed(
   """
   flags = flags_of(type(settings))
   entry = checkpoint_files.run_of(path)
-  trained = entry.get("data", {})
+  trained = dict(entry.get("data") or {})
+  # A run's folder may be moved. Its records keep their names.
+  before = os.path.join(entry["flags"].get("output_dir") or path, "")
+  for file in [name for name in trained if name.startswith(before)]:
+    moved = os.path.join(settings.output_dir, os.path.relpath(file, before))
+    trained[moved] = trained[file]
   changes = [
     f"--{name}={value} (now {settings[name]})"
     for name, value in entry["flags"].items()
@@ -126,7 +131,7 @@ def warn_if_changed(
     and json.loads(json.dumps(settings[name])) != value
   ]
   changes += [
-    f"other data in {file}"
+    f"other records in {file}"
     for file, fingerprint in (data or {}).items()
     if trained.get(file, fingerprint) != fingerprint
   ][:_SHOWN]

@@ -6,6 +6,7 @@ import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from itertools import chain, islice
 
@@ -19,6 +20,7 @@ from storage import UserError, files, no_stderr, setting
 _MAX_ERRORS = 1 << 16  # characters of an interpreter's errors
 _MAX_COPIES = 1 << 29  # bytes of copied weights for each core
 _OPEN_FILES = "/proc/self/fd"  # names of open files, by descriptor
+_engines: weakref.WeakSet = weakref.WeakSet()
 
 
 class LiteRtEngine:
@@ -52,10 +54,14 @@ class LiteRtEngine:
       for name, info in function.get_output_details().items()
     }
     self._start_threads()
+    _engines.add(self)
+
+  def after_fork(self) -> None:
+    """Makes a child process independent of threads that only its parent has."""
+    self._alone.forget()  # a thread of the parent may have been in it
+    self._start_threads()
 
   def _start_threads(self):
-    """Makes threads and locks, at the start and in a fork of the process."""
-    self._process = os.getpid()
     self._local = threading.local()
     self._idle = threading.Lock()  # held while `_alone` computes
     self._num_running = 0
@@ -66,8 +72,6 @@ class LiteRtEngine:
     """See answers.Engine."""
 
   def run(self, rows: Iterable[Row]) -> Iterator[Outputs]:
-    if self._process != os.getpid():
-      self._start_threads()
     rows = iter(rows)
     first = list(islice(rows, 2))
     if len(first) < 2 and not self._num_running and self._idle.acquire(False):
@@ -111,12 +115,28 @@ class _File:
   """
 
   def __init__(self, path):
-    self.path = path
-    descriptor = os.open(path, os.O_RDONLY)
-    weakref.finalize(self, os.close, descriptor)
-    self.name = f"{_OPEN_FILES}/{descriptor}"
-    if not os.path.exists(self.name):
-      self.name = os.path.abspath(path)
+    self.path, self._absolute = path, os.path.abspath(path)
+    self._descriptor = os.open(path, os.O_RDONLY)
+    self._stat = os.fstat(self._descriptor)
+    weakref.finalize(self, _close, self._descriptor, self._stat)
+
+  @property
+  def name(self) -> str:
+    name = f"{_OPEN_FILES}/{self._descriptor}"
+    is_open = _is_open(self._descriptor, self._stat) and os.path.exists(name)
+    return name if is_open else self._absolute
+
+
+def _is_open(descriptor, stat):
+  """False if a daemon closed the descriptor, which may be another file now."""
+  with suppress(OSError):
+    return os.path.samestat(os.fstat(descriptor), stat)
+  return False
+
+
+def _close(descriptor, stat):
+  if _is_open(descriptor, stat):
+    os.close(descriptor)
 
 
 class _Interpreter:
@@ -131,7 +151,13 @@ class _Interpreter:
     self.function = self._load()
     self._errors = ""
 
+  def forget(self) -> None:
+    """Makes the next call load the file again. Frees no memory now."""
+    self._left, self.function = self.function, None
+
   def __call__(self, row):
+    if self.function is None:
+      self.function, self._errors = self._load(), ""
     try:
       outputs = self.function(**{k: value[None] for k, value in row.items()})
     except (RuntimeError, ValueError) as error:
@@ -156,6 +182,12 @@ def _open(file, num_threads):
   return interpreter.get_signature_runner("serving_default")
 
 
+def _after_fork():
+  for engine in list(_engines):
+    engine.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 load = LiteRtEngine
 
 

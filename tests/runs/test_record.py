@@ -191,4 +191,17 @@ def test_a_warning_names_files_whose_data_changed(tmp_path, caplog):
   record.warn_if_changed(args, str(tmp_path), {"a": "1", "new": "4"})
   assert not caplog.text
   record.warn_if_changed(args, str(tmp_path), {"a": "1", "b": "5"})
-  assert f"{tmp_path} was trained with other data in b; to train" in caplog.text
+  assert (
+    f"{tmp_path} was trained with other records in b; to train" in caplog.text
+  )
+
+
+def test_records_in_a_moved_folder_are_compared_by_name(tmp_path, caplog):
+  flags, data = {"output_dir": "old"}, {"old/train.tf_record": "1"}
+  run_json.append(str(tmp_path), {"flags": flags, "data": data})
+  args = programs.arguments("run_pretraining", output_dir=str(tmp_path))
+  file = f"{tmp_path}/train.tf_record"
+  record.warn_if_changed(args, str(tmp_path), {file: "1"})
+  assert "other records" not in caplog.text
+  record.warn_if_changed(args, str(tmp_path), {file: "2"})
+  assert f"other records in {file}" in caplog.text

@@ -706,21 +706,56 @@ def test_only_litert_answers_after_a_fork(folders, tmp_path, monkeypatch):
 
 
 _FORK = """
-import os, signal, sys
+import os, signal, sys, threading, time
+from concurrent.futures import ThreadPoolExecutor
 from predictor import Predictor
 
+def work(_=None):
+  return predict(["ab", "a b", "b"]), predict(["ab"])
+
 predict = Predictor(sys.argv[1], "litert")
-answers = predict(["ab", "a b", "b"])
-if os.fork():
-  sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
-signal.alarm(20)
-os._exit(predict(["ab", "a b", "b"]) != answers)
+answers = work()
+if sys.argv[2] == "busy":
+  endless = lambda: [work() for _ in iter(int, 1)]
+  threading.Thread(target=endless, daemon=True).start()
+  time.sleep(0.1)
+for _ in range(4):
+  if not os.fork():
+    signal.alarm(20)
+    sys.setswitchinterval(1e-6)
+    with ThreadPoolExecutor(8) as pool:
+      found = [*pool.map(work, range(16))]
+    os._exit(found != [answers] * 16)
+  if os.wait()[1]:
+    os._exit(1)
+os._exit(0)
 """
 
 
-def test_litert_answers_several_texts_after_a_fork(folders):
-  done = programs.python(["-c", _FORK, folders["tagging"]], timeout=60)
+@pytest.mark.parametrize("parent", ["idle", "busy"])
+def test_litert_answers_in_threads_of_a_fork(folders, parent):
+  script = ["-c", _FORK, folders["tagging"], parent]
+  done = programs.python(script, timeout=120)
   assert done.returncode == 0, done.stderr
+
+
+def test_a_descriptor_that_a_daemon_closed_is_not_used(folders, tmp_path):
+  before = {*os.listdir("/proc/self/fd")}
+  predict = Predictor(folders["tagging"], "litert")
+  [answer] = predict(["ab"])
+  new = {*os.listdir("/proc/self/fd")} - before
+  [number] = [
+    int(n)
+    for n in new
+    if os.path.realpath(f"/proc/self/fd/{n}").endswith(".tflite")
+  ]
+  with open(tmp_path / "log", "w") as log:
+    os.dup2(log.fileno(), number)  # closes the model's file
+    assert predict(["ab", "ab"]) == [answer] * 2
+    del predict
+    gc.collect()
+  os.write(number, b"still open")
+  os.close(number)
 
 
 def test_a_served_model_leaves_gpu_memory_to_other_processes(
