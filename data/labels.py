@@ -75,9 +75,15 @@ def is_list(cell: str) -> bool:
     return False
   array = re.sub(r"(?<=[\d.])\s+", ",", cell)  # numpy has blanks: [1 0]
   for read, text in ((json.loads, cell), (ast.literal_eval, array)):
-    with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
-      if isinstance(read(text), list | tuple | set):
+    with suppress(
+      ValueError, SyntaxError, TypeError, RecursionError, MemoryError
+    ):
+      value = read(text)
+      if isinstance(value, list) and ... not in value:
         return True
+      # (18, 25) may be an interval.
+      if isinstance(value, tuple | set):
+        return any(isinstance(part, str) for part in value)
   return False
 
 

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from absl import logging
 
-from storage import UserError, setting, textfiles
+from storage import UserError, number_of, setting, textfiles
 
 _DELIMITERS = {"tab": "\t", r"\t": "\t", "t": "\t"}  # a shell turns \t into t
 _DELIMITERS |= {"comma": ",", "semicolon": ";", "pipe": "|"}
@@ -86,8 +86,7 @@ def _first(lines):
 
 def _extension(path):
   """Extension without compression: .csv for a.csv.gz."""
-  path = path.removesuffix(".gz").removesuffix(".zst")
-  return os.path.splitext(path)[1]
+  return os.path.splitext(re.sub(r"\.(gz|zst)$", "", path))[1]
 
 
 def _lines(path, dialect):
@@ -173,17 +172,18 @@ def _is_quoted(path, head):
     text += '"'  # the last cell has more lines
   others = _QUOTED_CELL.sub("", text)
   cells = [] if '"' in others else _QUOTED_CELL.findall(text)
-  lines = "".join(cell for cell in cells if "\n" not in cell)
-  breaks = [cell for cell in cells if "\n" in cell and "\t" not in cell]
+  cells = [cell for cell in cells if "\t" not in cell]
+  breaks = [cell for cell in cells if "\n" in cell]
+  has_commas = "," not in others and all("," in cell for cell in cells)
   is_quoted = (
     text.startswith('"')
     or any('""' in cell for cell in cells)
-    or ("," in lines and "," not in others and not breaks)
+    or (has_commas and len(cells) > 2 and not breaks)
     or (breaks and ("\t" in text or 2 < len(breaks) == len(cells)))
   )
   if is_quoted:
-    _log_once("%s: quotes are read as in .csv", path)
-  elif breaks:  # A few lines of a novel may look like this.
+    _log_once("%s: quotes are read as in .csv; .jsonl keeps quotes", path)
+  elif breaks:  # as in novels
     remedy = f"{setting('delimiter', 'tab')} reads a text in quotes as one"
     _warn_once(f"{path}: each line is a text, also between quotes; {remedy}")
   return is_quoted
@@ -261,7 +261,8 @@ def _read_header(path, records, columns, dialect):
 def _wrong_width(path, line, fields, header, delimiter, is_plain, dialect):
   remedy = f"put texts with {delimiter!r} or line breaks in quotes"
   if len(header) == 1:
-    remedy += f", or give {setting('delimiter', 'semicolon')}"
+    other = setting("delimiter", "tab" if delimiter == ";" else "semicolon")
+    remedy += f", or give {other}"
   if is_plain:
     remedy = "fetch the file again, or remove tabs and line breaks in texts"
     if dialect:
@@ -307,8 +308,8 @@ def _records(path, lines, delimiter, is_plain=False, strict=True):
       "quote never closed, or not written twice inside quotes?"
     ) from error
   if blank:
-    text = "%s: left out %d blank rows (lines %s)"
-    _log_once(text, path, len(blank), _first(blank))
+    text = f"left out {number_of(len(blank), 'blank row')}"
+    _log_once("%s: %s (lines %s)", path, text, _first(blank))
 
 
 def _objects(path, columns, dialect, is_text):

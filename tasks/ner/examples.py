@@ -118,10 +118,11 @@ def _texts(values, keys, where) -> list[str]:
     if isinstance(value, list) and all(isinstance(t, str) and t for t in value):
       return value
   shown = {key: values[key] for key in keys if key in values} or [*values]
+  has_spans = keys == _KEYS[0] and {"text", "data"} & {*values}
   raise UserError(
     f"{where}: expected {' or '.join(keys)} with a list of texts, none empty "
     f"(names of tags, not numbers), but there is {json.dumps(shown)[:80]}"
-    + (f"; {_FROM_SPANS}" if {"text", "data"} & {*values} else "")
+    + (f"; {_FROM_SPANS}" if has_spans else "")
   )
 
 
@@ -271,12 +272,19 @@ def _check_columns(path, rows, columns, tags) -> None:
   """Raises ValueError for repeated words or coreference; warns of many tags."""
   words = [(line, word) for line, row in rows for word in row[columns[0] :][:1]]
   repeats = {(line + 1, word) for line, word in words} & {*words}
-  is_repeated = len(rows) >= 20 and 2 * len(repeats) > len(rows)
+  names = [word for _, word in words]
+  is_repeated = (
+    len(rows) >= 20
+    and 2 * len(repeats) > len(rows)
+    # Names of documents do not return after another name; words do.
+    and sum(map(ne, names, names[1:])) < len({*names})
+  )
   is_chain = re.fullmatch(r"(?=.*\(\d)[-_*\d()| ]+", " ".join(tags))  # (5 5) -
-  if is_repeated or (is_chain and columns[1:]):
+  if tags and (is_repeated or (is_chain and columns[1:])):
     raise UserError(
       f"{path}: {words[-1][1]!r} and {min(tags)!r} are no word and tag. Give "
-      f"--word_column=3 --tag_column=10 for CoNLL-2012; of a csv, {_REMEDY}"
+      "--word_column and --tag_column, in CoNLL-2012 --word_column=3 "
+      f"--tag_column=10; of a csv, {_REMEDY}"
     )
   if columns[1:] and len(rows) >= 20 and 2 * len(tags) > len(rows):
     text = "%s: %d different tags, such as %r, of %d words: is that the right "

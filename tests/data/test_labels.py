@@ -43,9 +43,12 @@ def test_the_labels_of_a_cell_are_split(cell, expected):
   [
     *((cell, True) for cell in ("['a', 'b']", "['a']", '("a",)', "{'a'}")),
     *((cell, True) for cell in ("['a' 'b']", "['a'\n 'b']", "[1 0 0]")),
-    *((cell, True) for cell in ("[1. 0.]", "(1, 2)", '["a"]', "[true]", "[]")),
+    *(
+      (cell, True) for cell in ("[1. 0.]", "('a', 2)", '["a"]', "[true]", "[]")
+    ),
     *((cell, False) for cell in ("", "[PER]", "(other)", "(1) a (2)", "{x}")),
     *((cell, False) for cell in ("(0, 10]", "a's", "'a'", "(2)", "[" * 9**5)),
+    *((cell, False) for cell in ("(0, 10)", "{1}", "{{1}}", "()", "[...]")),
   ],
 )
 def test_json_and_python_lists_are_told_from_labels(cell, expected):

@@ -31,9 +31,9 @@ def test_an_unbalanced_quote_in_a_tsv_is_text(tmp_path, content):
     ('"a"\n"one\ntwo"\n"x"\n', "one\ntwo|x"),
     ('a\nx\n""\ny, z\n', "x||y, z"),
     # Excel: cells with a comma, too.
-    ('b\ta\n1\t"x, y"\n0\tz\n', "x, y|z"),
+    ('b\ta\n1\t"x, y"\n"0, 1"\tz\n1\t"v, w"\n', "x, y|z|v, w"),
     ('a\tb\n"x, y"\t"1, 2"\nz\t"3\n4"\n', "x, y|z"),
-    ('a\n"x, y"\nz\n', "x, y|z"),
+    ('a\n"x, y"\nz\n"v, w"\n"t, u"\n', "x, y|z|v, w|t, u"),
   ],
 )
 def test_cells_in_quotes_show_that_a_tsv_is_quoted(
@@ -42,7 +42,8 @@ def test_cells_in_quotes_show_that_a_tsv_is_quoted(
   caplog.set_level("INFO", "absl")
   rows = read(tmp_path, "t.tsv", content)
   assert [row.values["a"] for row in rows] == expected.split("|")
-  assert caplog.messages == [f"{tmp_path}/t.tsv: quotes are read as in .csv"]
+  [message] = caplog.messages
+  assert message.endswith("quotes are read as in .csv; .jsonl keeps quotes")
 
 
 def test_a_cell_may_continue_after_the_first_lines(tmp_path):
@@ -64,6 +65,9 @@ def test_a_cell_may_continue_after_the_first_lines(tmp_path):
     ('a\tb\n"Come in, you\t1\ntwo."\t0\n"No\t1\nno."\t0\n', False),
     ('a\tb\n"x, y"\t1\nz, w\t0\n', False),
     ('a\tb\n"x, y"\t1\nso "it" is\t0\n', False),
+    ('a\n"Yes."\n"No, sir."\n"No, no."\n"I, too."\nShe waited.\n', False),
+    ('a\tb\n"Hello, Dolly"\t1\nVertigo\t0\n"Heroes"\t0\n', False),
+    ('a\tb\n"Yes, sir."\t1\nHe left\t0\n"No, sir."\t1\n', False),
     ('b\ta\n1\t"No, he said.\n0\tNo."\n', False),
   ],
 )

@@ -182,7 +182,11 @@ def test_unusable_training_files_are_refused(tmp_path, train, flags, message):
     (_rows("a\t01"), {}, "line 2.* '01' is not a label .*labels are 1, a"),
     (_rows("a\t1", "", "\t1", "b\t "), {}, "line 5, .*: '' is not a label"),
     (_rows("a\t1|2"), SEVERAL, "line 2.*'2' is not a label"),
-    (_rows('a\t["1"]'), {}, "line 2.* list: give --multi_label, or write a t"),
+    (
+      _rows('a\t["1"]'),
+      {},
+      "line 2.* list: write a text, or give --multi_label",
+    ),
   ],
 )
 def test_an_unknown_label_in_dev_is_reported(tmp_path, dev, flags, message):

@@ -211,6 +211,19 @@ def test_a_word_column_that_repeats_one_text_is_refused(
     examples.read_sentences(path, *columns)
 
 
+def test_words_that_repeat_and_return_are_no_names_of_documents(tmp_path):
+  letters = "A" * 9 + "CCCC" + "A" * 9
+  path = _write(tmp_path, "".join(f"{x} O\n" for x in letters) + "Ann B-PER\n")
+  [sentence] = examples.read_sentences(path)
+  assert sentence.words == [*letters, "Ann"]
+
+
+def test_a_tag_column_that_is_missing_is_named_if_words_repeat(tmp_path):
+  path = _write(tmp_path, "bc/x 0 1 w O\n" * 25)
+  with pytest.raises(UserError, match="5 columns, so that there is no"):
+    examples.read_sentences(path, 0, 10)
+
+
 def test_a_small_file_may_repeat_a_word(tmp_path):
   path = _write(tmp_path, "ha O\n" * 19)
   assert len(examples.read_sentences(path)[0].words) == 19
