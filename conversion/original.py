@@ -113,7 +113,7 @@ def complete(
   """Checks a model's values, configuration, vocabulary and labels.
 
   `vocab_file` and `do_lower_case` replace the model's own. `for_transformers`
-  adds checks for a Hugging Face folder, and makes float16 float32. Raises
+  adds checks for a Hugging Face folder, and casts float16 to float32. Raises
   UserError that names the part that is wrong.
   """
   is_named = bert.labels and "output_bias" in bert.values

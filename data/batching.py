@@ -106,7 +106,7 @@ class Packing:
     return batch | packed | self._outputs(batch, slot, start, rows)
 
   def _outputs(self, batch, slot, start, rows):
-    """Output positions of each row, and the slots of each example's outputs."""
+    """Positions to compute in each row, and where each example has outputs."""
     outputs = tf.zeros_like(start)[:, None]  # [CLS]
     if "masked_lm_positions" in batch:
       outputs = tf.concat([outputs, batch["masked_lm_positions"]], axis=1)

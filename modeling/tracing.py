@@ -126,8 +126,8 @@ def train_block(block, like, hidden_states, mask, positions=None):
   """Calls a Transformer block in training: [B, T, H] -> [B, T or P, H].
 
   In the fused form, a block that computes every position uses the trace of
-  `like`, a block of the same sizes. 12 blocks start 1.5 s sooner
-  (benchmarks/notes.md).
+  `like`, a block of the same sizes. To start, 12 blocks then need 1.6 processor
+  seconds less (benchmarks/notes.md).
   """
   is_recomputed = current().recompute
   is_shared = positions is None and is_fused()

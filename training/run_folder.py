@@ -189,7 +189,10 @@ def _untrained(path, missing):
 
 
 def wait_for_chief() -> None:
-  """Waits in a strategy's scope for all workers, so for the chief's files."""
+  """Waits until all workers call this, so that the chief's files are there.
+
+  Call it in a strategy's scope.
+  """
   if processes.has_others():
     strategy = tf.distribute.get_strategy()
     sum_over_replicas(strategy, tf.constant(1.0)).numpy()
