@@ -1,0 +1,75 @@
+"""README's commands run in the order of the page, on a shorter training."""
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from tests import programs
+
+TEXT = (programs.ROOT / "README.md").read_text(encoding="utf-8")
+LINES = re.findall(r"^    (\S.*)", TEXT.replace("\\\n", " "), re.MULTILINE)
+# The download is tested with a stand-in of the Hub; GLUE_DIR is the reader's.
+COMMANDS = [
+  line
+  for line in LINES
+  if line.startswith(("python ", "curl ")) and not re.search("hf:|GLUE", line)
+]
+[CODE] = re.findall(r"^    import bert\n(?:    .*\n|\n)*", TEXT, re.MULTILINE)
+
+
+@pytest.fixture(name="folder")
+def _folder(tmp_path):
+  """Makes a folder with links to the checkout's code, to run commands in."""
+  for path in programs.ROOT.iterdir():
+    if path.suffix == ".py" or any(path.glob("*.py")):
+      (tmp_path / path.name).symlink_to(path)
+  (tmp_path / "tmp").mkdir()
+  return tmp_path
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("curl"), reason="needs curl")
+def test_the_commands_of_readme_run_in_their_order(folder, request):
+  with socket.create_server(("127.0.0.1", 0)) as free:
+    port = str(free.getsockname()[1])
+  python = os.path.dirname(sys.executable)
+  environment = os.environ | {"PATH": f"{python}:{os.environ['PATH']}"}
+  options = {"shell": True, "cwd": folder, "env": environment, "text": True}
+  changes = {
+    "/tmp/": f"{folder}/tmp/",
+    "--seed=1": "--seed=1 --num_train_steps=4 --num_warmup_steps=2",
+    "--num_train_epochs=12": "--num_train_epochs=1",
+    "serve.py": f"exec python serve.py --port={port}",
+    "8501": port,
+  }
+  assert len(COMMANDS) == 11
+  ran = []
+  for line in COMMANDS:
+    for old, new in changes.items():
+      line = line.replace(old, new)
+    if "serve.py" in line:
+      line = line.replace("python exec", "exec")
+      server = subprocess.Popen(line, **options)
+      request.addfinalizer(server.kill)
+      continue
+    if line.startswith("curl"):
+      line = line.replace("curl", "curl --fail --retry 60 --retry-connrefused")
+    done = subprocess.run(
+      line, capture_output=True, check=False, timeout=600, **options
+    )
+    assert done.returncode == 0, f"{line}\n{done.stderr}"
+    ran.append(done.stdout)
+  server.terminate()
+  assert server.wait(30) == 0
+  assert '"label"' in ran[-2]
+  assert "predictions" in ran[-1]
+  code = re.sub("^    ", "", CODE, flags=re.MULTILINE)
+  done = programs.python(
+    ["-c", code.replace("/tmp/", f"{folder}/tmp/")], cwd=folder
+  )
+  assert done.returncode == 0, done.stderr
