@@ -79,7 +79,7 @@ def is_list(cell: str) -> bool:
       ValueError, SyntaxError, TypeError, RecursionError, MemoryError
     ):
       value = read(text)
-      if isinstance(value, list) and ... not in value:
+      if isinstance(value, list):
         return True
       # (18, 25) may be an interval.
       if isinstance(value, tuple | set):

@@ -130,11 +130,14 @@ def warn_if_changed(
     and not (name in _OF_TEXT and None in (value, settings.vocab_file))
     and json.loads(json.dumps(settings[name])) != value
   ]
-  changes += [
-    f"other records in {file}"
+  others = [
+    file
     for file, fingerprint in (data or {}).items()
     if trained.get(file, fingerprint) != fingerprint
-  ][:_SHOWN]
+  ]
+  if others:
+    more = f" and {len(others) - _SHOWN} more" * (len(others) > _SHOWN)
+    changes.append(f"other records in {', '.join(others[:_SHOWN])}{more}")
   if changes:
     text = "%s was trained with %s; to train anew, name another --output_dir; "
     text += "this run continues with the new values"

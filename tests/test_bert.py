@@ -48,8 +48,7 @@ def _values(folder):
   with pytest.MonkeyPatch.context() as patch:
     patch.chdir(folder.parent)
     for block in BLOCKS:
-      code = block.replace("/tmp/bert", str(folder))
-      exec(compile(code, "docs/keras.md", "exec"), values)
+      exec(compile(block, "docs/keras.md", "exec"), values)
   return values
 
 

@@ -1,4 +1,4 @@
-"""run_swag.py as a command, on sentences of which one ending makes sense."""
+"""run_swag.py as a command, on sentences with one ending that makes sense."""
 
 import csv
 import json

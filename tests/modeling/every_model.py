@@ -70,7 +70,7 @@ def pretraining_batch() -> dict:
 
 
 def inputs(model) -> dict[str, np.ndarray]:
-  """Returns two random examples of 10 tokens, of which 2 are padding."""
+  """Returns two random examples of 8 tokens and 2 tokens of padding."""
   rng = np.random.RandomState(0)
   batch = {}
   for name, tensor in model.input.items():

@@ -332,13 +332,16 @@ def test_a_training_loads_its_checkpoint_before_the_loop_begins(
   monkeypatch.setattr(Checkpoints, "newest_readable", lambda _: own)
   training = session.Run(_flags(tmp_path, init_checkpoint=given), toy.config())
   toy.set_worker(monkeypatch, 0 if is_chief else 1)
+  path = str(tmp_path / "records")
+  (tmp_path / "records").write_bytes(b"records")
   source = SimpleNamespace(
-    packing=None, files=[], index_file="cache", lengths_of_batches=""
+    packing=None, files=[path], index_file="cache", lengths_of_batches=""
   )
+  data = {path: run_json.fingerprint(path)} if is_chief else {}
   steps = {"num_train_steps": 9, "num_warmup_steps": 0, "new_head": new_head}
   assert [*training.train("model", losses.pretraining(), source, **steps)]
   assert events == [
-    *[("warn_if_changed", own, {})] * bool(own),
+    *[("warn_if_changed", own, data)] * bool(own),
     *[("load_index", "cache")] * is_chief,
     ("resume", given, new_head),
     ("loop",),
@@ -386,9 +389,11 @@ def test_only_the_chief_worker_exports_and_writes_run_json_and_all_wait(
   with tfrecord.create(records, "mark"):
     pass
   source = toy.Source(1, (records,))
-  training._report(losses.pretraining(), source, "examples", {})
+  data = {records: "fingerprint"}
+  training._report(losses.pretraining(), source, "examples", data)
   entries = run_json.read(str(tmp_path))
   assert [x["vocabulary"] for x in entries] == ["mark"] * is_chief
+  assert [x["data"] for x in entries] == [data] * is_chief
   assert [x["flags"]["vocab_file"] for x in entries] == (
     ["of the model"] * is_chief
   )

@@ -700,7 +700,7 @@ def test_only_litert_answers_after_a_fork(folders, tmp_path, monkeypatch):
       call()
   [other] = Predictor(folders["tagging"], "litert")(["ab"])
   assert other.keys() == answer.keys()
-  # As if the process forked before it opened a model.
+  # Pretend that the process forked before it opened a model.
   monkeypatch.setattr(savedmodel, "_owners", set())
   assert Predictor(folders["tagging"], "savedmodel")(["ab"]) == [answer]
 

@@ -64,7 +64,7 @@ def test_two_replicas_give_the_results_of_one(batch_size):
 
 
 def test_the_batch_is_divided_among_replicas():
-  """By default, each replica would get the complete batch."""
+  """A replica computes only its own rows of the batch."""
   seen = []
 
   def record(ids):
