@@ -313,11 +313,10 @@ def _events(monkeypatch):
     (Checkpoints, "resume", 2),
     (Checkpoints, "log_all", 1),
     (session.record, "warn_if_changed", 1),
+    (session.Run, "_report", 4),
   ):
     events.replace(monkeypatch, owner, name, first=first)
-  monkeypatch.setattr(
-    loop, "Training", lambda *_, **__: iter([events.append(("loop",))])
-  )
+  monkeypatch.setattr(loop, "Training", lambda *given, **_: iter([given[4]()]))
   return events
 
 
@@ -344,7 +343,7 @@ def test_a_training_loads_its_checkpoint_before_the_loop_begins(
     *[("warn_if_changed", own, data)] * bool(own),
     *[("load_index", "cache")] * is_chief,
     ("resume", given, new_head),
-    ("loop",),
+    ("_report", data),
     *[("log_all",)] * is_chief,
   ]
 

@@ -716,10 +716,10 @@ def work(_=None):
 predict = Predictor(sys.argv[1], "litert")
 answers = work()
 if sys.argv[2] == "busy":
-  endless = lambda: [work() for _ in iter(int, 1)]
+  endless = lambda: [predict(["ab"]) for _ in iter(int, 1)]
   threading.Thread(target=endless, daemon=True).start()
   time.sleep(0.1)
-for _ in range(4):
+for _ in range(8):
   if not os.fork():
     signal.alarm(20)
     sys.setswitchinterval(1e-6)
