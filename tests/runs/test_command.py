@@ -8,7 +8,7 @@ from absl import flags
 
 from cli import program, settings
 from cli.settings import Settings, flag
-from runs import record
+from runs import model_files
 from tests import programs
 from tests.training import toy
 
@@ -40,7 +40,7 @@ def _flags(monkeypatch, argv=()):
 
 
 def _save(folder, args, seed=7):
-  record.save_command(args.replace(output_dir=str(folder)), seed)
+  model_files.save_command(args.replace(output_dir=str(folder)), seed)
   return folder / "command.flags"
 
 

@@ -312,7 +312,7 @@ def _events(monkeypatch):
     (session.record_scan, "load_index", 1),
     (Checkpoints, "resume", 2),
     (Checkpoints, "log_all", 1),
-    (session.record, "warn_if_changed", 1),
+    (session.model_files, "warn_if_changed", 1),
     (session.Run, "_report", 4),
   ):
     events.replace(monkeypatch, owner, name, first=first)

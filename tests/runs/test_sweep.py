@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from data import labels
-from runs import checks, record, sweep
+from runs import checks, model_files, sweep
 from storage import UserError
 from tests import programs
 from tests.training import toy
@@ -182,7 +182,7 @@ def test_a_trial_that_fails_ends_the_sweep(tmp_path, commands, monkeypatch):
   )
   with pytest.raises(ChildProcessError, match="seed_2 ended with status 1"):
     sweep.run_sweep(_flags(tmp_path))
-  [row] = record.read_trials(str(tmp_path))
+  [row] = model_files.read_trials(str(tmp_path))
   assert row["run"] == "rate_1e-05_seed_1"
 
 
@@ -200,7 +200,7 @@ def test_an_ensemble_takes_the_best_trials(tmp_path, commands):
   flags = _flags(tmp_path, ensemble=3)
   checks.check_training(flags)
   sweep.run_sweep(flags)
-  folders = record.best_trials(str(tmp_path), 3)
+  folders = model_files.best_trials(str(tmp_path), 3)
   trials = ("3e-05_seed_1", "3e-05_seed_2", "1e-05_seed_1")
   assert folders == [f"{tmp_path}/rate_{trial}" for trial in trials]
   # A restore of the folder also builds the ensemble.
@@ -224,13 +224,13 @@ def test_an_ensemble_of_more_models_than_trials_is_refused(tmp_path):
 def test_a_sweep_tsv_that_is_cut_off_is_refused(tmp_path, end):
   (tmp_path / "sweep.tsv").write_text("run\tvalue\na\t0.25\nbcd\t0.75\n"[:end])
   with pytest.raises(UserError, match=r"sweep\.tsv is cut off: restore it, or"):
-    record.best_trials(str(tmp_path), 1)
+    model_files.best_trials(str(tmp_path), 1)
 
 
 def test_trials_are_ordered_by_value_as_a_number(tmp_path):
   rows = [("a", 9.5), ("b", 10.25), ("c", -11), ("d", 8)]
   text = "".join(f"{run}\t{value}\n" for run, value in rows)
   (tmp_path / "sweep.tsv").write_text(f"run\tvalue\n{text}")
-  best = record.best_trials(str(tmp_path), 2)
+  best = model_files.best_trials(str(tmp_path), 2)
   assert best == [str(tmp_path / name) for name in "ba"]
-  assert len(record.best_trials(str(tmp_path), 4)) == 4  # all
+  assert len(model_files.best_trials(str(tmp_path), 4)) == 4  # all

@@ -7,7 +7,7 @@ import pytest
 
 from cli import settings
 from cli.settings import flag
-from runs import record
+from runs import model_files
 from runs.task_settings import EvaluatedFineTuning
 from storage import UserError
 from tests import programs
@@ -29,17 +29,17 @@ def test_settings_from_run_json_take_missing_flags_from_the_defaults(tmp_path):
   entry = {"program": "run_squad", "flags": flags, "directory": str(tmp_path)}
   kind = programs.settings_of("run_squad")
   changes = {"learning_rate": 1, "vocab_file": tmp_path / "w"}
-  args = record.from_record(kind, "now", entry, changes)
+  args = model_files.from_record(kind, "now", entry, changes)
   assert args.program == "run_squad"
   expected = {"max_answer_length": 7, "learning_rate": 1.0, "train_file": None}
   expected |= {"bert_config_file": f"{tmp_path}/c", "output_dir": "now"}
   expected |= {"vocab_file": f"{tmp_path}/w", "export_format": ("keras",)}
   defaults = programs.arguments("run_squad").to_dict()
   assert args.to_dict() == defaults | expected
-  unchanged = record.from_record(kind, "now", entry, {})
+  unchanged = model_files.from_record(kind, "now", entry, {})
   assert unchanged.vocab_file == f"{tmp_path}/v"
   with pytest.raises(ValueError, match="run_squad has no flag rate"):
-    record.from_record(kind, "now", entry, {"rate": 1})
+    model_files.from_record(kind, "now", entry, {"rate": 1})
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_a_changed_setting_must_be_within_the_limits_of_its_flag(
   kind = programs.settings_of("run_squad")
   entry = {"program": "run_squad", "flags": {}}
   with pytest.raises(UserError, match=f"^{message}$"):
-    record.from_record(kind, "now", entry, change)
+    model_files.from_record(kind, "now", entry, change)
 
 
 FILES = {"bert_config_file", "vocab_file", "train_file", "init_checkpoint"}
@@ -98,7 +98,7 @@ def _trained(tmp_path):
   ],
 )
 def test_changes_override_the_flags_of_a_training(trained, changes):
-  args = record.from_record(Program, "now", trained, changes)
+  args = model_files.from_record(Program, "now", trained, changes)
   own = trained["flags"].keys() - changes.keys() - FILES
   assert all(args[name] == trained["flags"][name] for name in own)
   for name, value in changes.items():
@@ -113,12 +113,13 @@ def test_changes_override_the_flags_of_a_training(trained, changes):
 )
 def test_a_changed_setting_must_have_the_type_of_its_flag(trained, name, value):
   with pytest.raises(UserError, match=f"{name}={value!r} is not of type"):
-    record.from_record(Program, "now", trained, {name: value})
+    model_files.from_record(Program, "now", trained, {name: value})
 
 
 @pytest.mark.parametrize(("value", "text"), [(-1, "-1"), ([-1, -2], "-1,-2")])
 def test_a_flag_that_takes_text_accepts_numbers(trained, value, text):
-  args = record.from_record(Program, "now", trained, {"init_checkpoint": value})
+  changes = {"init_checkpoint": value}
+  args = model_files.from_record(Program, "now", trained, changes)
   assert args.init_checkpoint == text
 
 
@@ -145,7 +146,7 @@ def test_only_changed_flags_that_affect_a_training_cause_a_warning(
   for name, known in settings.flags_of(kind).items():
     caplog.clear()
     changed = args.replace(**{name: _other(known)})
-    record.warn_if_changed(changed, str(tmp_path))
+    model_files.warn_if_changed(changed, str(tmp_path))
     assert (f"--{name}=" in caplog.text) == known.training, name
 
 
@@ -179,7 +180,7 @@ def test_a_warning_names_all_changed_flags(tmp_path, caplog):
   # Other numbers of steps continue the training, so no warning is needed.
   changes = {"learning_rate": 0.25, "num_train_steps": 8}
   args = programs.arguments("run_pretraining", **changes)
-  record.warn_if_changed(args, str(tmp_path))
+  model_files.warn_if_changed(args, str(tmp_path))
   text = f"{tmp_path} was trained with --learning_rate=0.5 (now 0.25), "
   assert f"{text}--dtype=float16 (now float32); to train" in caplog.text
 
@@ -188,9 +189,9 @@ def test_a_warning_names_files_whose_data_changed(tmp_path, caplog):
   trained = {"a": "1", "b": "2", "gone": "3"}
   run_json.append(str(tmp_path), {"flags": {}, "data": trained})
   args = programs.arguments("run_pretraining")
-  record.warn_if_changed(args, str(tmp_path), {"a": "1", "new": "4"})
+  model_files.warn_if_changed(args, str(tmp_path), {"a": "1", "new": "4"})
   assert not caplog.text
-  record.warn_if_changed(args, str(tmp_path), {"a": "1", "b": "5"})
+  model_files.warn_if_changed(args, str(tmp_path), {"a": "1", "b": "5"})
   assert (
     f"{tmp_path} was trained with other records in b; to train" in caplog.text
   )
@@ -201,7 +202,7 @@ def test_records_in_a_moved_folder_are_compared_by_name(tmp_path, caplog):
   run_json.append(str(tmp_path), {"flags": flags, "data": data})
   args = programs.arguments("run_pretraining", output_dir=str(tmp_path))
   file = f"{tmp_path}/train.tf_record"
-  record.warn_if_changed(args, str(tmp_path), {file: "1"})
+  model_files.warn_if_changed(args, str(tmp_path), {file: "1"})
   assert "other records" not in caplog.text
-  record.warn_if_changed(args, str(tmp_path), {file: "2"})
+  model_files.warn_if_changed(args, str(tmp_path), {file: "2"})
   assert f"other records in {file}" in caplog.text
