@@ -1,14 +1,11 @@
 """Settings from run.json, and warnings about changed flags."""
 
-from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
 
 import pytest
 
 from cli import settings
-from cli.settings import flag
 from runs import model_files
-from runs.task_settings import EvaluatedFineTuning
 from storage import UserError
 from tests import programs
 from tests.training import toy
@@ -17,113 +14,78 @@ from training import run_json
 TRAINING_PROGRAMS = """
   run_classifier run_ner run_pretraining run_squad run_swag
 """.split()
+KIND = programs.settings_of("run_squad")
+# Flags of a training that differ from the defaults.
+FLAGS = {"max_answer_length": 7, "learning_rate": 0.5, "ensemble": 3, "seed": 0}
+FLAGS |= {
+  "attention": "left_to_right",
+  "add_bilstm": True,
+  "freeze_layers": "0",
+}
 
 
-def test_settings_from_run_json_take_missing_flags_from_the_defaults(tmp_path):
-  toy.config().to_json(str(tmp_path / "c"))
-  for name in "vw":
-    (tmp_path / name).touch()
-  flags = {"bert_config_file": "c", "vocab_file": str(tmp_path / "v")}
-  flags |= {"max_answer_length": 7, "learning_rate": 0.5, "train_file": "t"}
-  flags |= {"export_format": ["keras"], "flag_of_an_older_version": 1}
-  entry = {"program": "run_squad", "flags": flags, "directory": str(tmp_path)}
-  kind = programs.settings_of("run_squad")
-  changes = {"learning_rate": 1, "vocab_file": tmp_path / "w"}
-  args = model_files.from_record(kind, "now", entry, changes)
-  assert args.program == "run_squad"
-  expected = {"max_answer_length": 7, "learning_rate": 1.0, "train_file": None}
-  expected |= {"bert_config_file": f"{tmp_path}/c", "output_dir": "now"}
-  expected |= {"vocab_file": f"{tmp_path}/w", "export_format": ("keras",)}
-  defaults = programs.arguments("run_squad").to_dict()
-  assert args.to_dict() == defaults | expected
-  unchanged = model_files.from_record(kind, "now", entry, {})
-  assert unchanged.vocab_file == f"{tmp_path}/v"
-  with pytest.raises(ValueError, match="run_squad has no flag rate"):
-    model_files.from_record(kind, "now", entry, {"rate": 1})
-
-
-@pytest.mark.parametrize(
-  "change, message",
-  [
-    ({"optimizer": "sgd"}, "optimizer='sgd' is not one of adamw, lamb"),
-    ({"max_answer_length": 0}, "max_answer_length=0 is not between 1 and inf"),
-  ],
-)
-def test_a_changed_setting_must_be_within_the_limits_of_its_flag(
-  change, message
-):
-  kind = programs.settings_of("run_squad")
-  entry = {"program": "run_squad", "flags": {}}
-  with pytest.raises(UserError, match=f"^{message}$"):
-    model_files.from_record(kind, "now", entry, change)
-
-
-FILES = {"bert_config_file", "vocab_file", "train_file", "init_checkpoint"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Program(EvaluatedFineTuning):
-  train_file: str | None = flag(None, "")
-  export_top_k: int = flag(0, "")
-  multi_label: bool = flag(False, "")
-  long_text: str = flag("truncate", "")
-  threshold: float | None = flag(None, "")
-  rate: float = flag(0.1, "")
-  size: int = flag(1, "")
-
-
-@pytest.fixture(name="trained")
-def _trained(tmp_path):
-  """Returns an entry of run.json whose flags differ from the defaults."""
+@pytest.fixture(name="entry")
+def _entry(tmp_path):
+  """Writes files of a model; returns an entry of run.json."""
   toy.config().to_json(str(tmp_path / "c"))
   (tmp_path / "v").touch()
   flags = {"bert_config_file": "c", "vocab_file": "v", "train_file": "t"}
-  flags |= {"attention": "left_to_right", "add_bilstm": True, "ensemble": 3}
-  flags |= {"export_top_k": 4, "multi_label": True, "long_text": "windows"}
-  flags |= {"threshold": None, "rate": 0.5, "size": 0, "init_checkpoint": "i"}
-  return {"program": "run_x", "flags": flags, "directory": str(tmp_path)}
+  flags |= {"init_checkpoint": "i", "null_score_diff_threshold": None}
+  flags |= {"export_format": ["keras"], "flag_of_an_older_version": 1, **FLAGS}
+  return {"program": "run_squad", "flags": flags, "directory": str(tmp_path)}
+
+
+def test_settings_from_run_json_take_missing_flags_from_the_defaults(entry):
+  args = model_files.from_record(KIND, "now", entry, {})
+  assert args.program == "run_squad"
+  expected = FLAGS | {"output_dir": "now", "export_format": ("keras",)}
+  for name, file in (("bert_config_file", "c"), ("vocab_file", "v")):
+    expected[name] = f"{entry['directory']}/{file}"
+  defaults = programs.arguments("run_squad").to_dict()
+  assert args.to_dict() == defaults | expected
 
 
 @pytest.mark.parametrize(
-  "changes",
+  ("changes", "expected"),
   [
-    {},
-    {"add_bilstm": False, "multi_label": False},
-    {"export_top_k": 0, "rate": 0.0, "size": 0},
-    {"attention": None, "long_text": ""},
-    {"threshold": 0.0},
-    {"threshold": -1.5, "rate": 2},
-    {"init_checkpoint": "other", "train_file": "other"},
-    {"vocab_file": "other", "bert_config_file": "other"},
+    ({"add_bilstm": False, "keep_checkpoint_max": 0}, {}),
+    ({"seed": 7, "distill_weight": 0.0}, {}),
+    ({"attention": None, "freeze_layers": ""}, {}),
+    ({"null_score_diff_threshold": -1.5}, {}),
+    ({"learning_rate": 2}, {"learning_rate": 2.0}),
+    ({"init_checkpoint": "other", "train_file": "other"}, {}),
+    ({"vocab_file": Path("w"), "bert_config_file": "d"}, {"vocab_file": "w"}),
+    # A flag that takes text accepts numbers, as in layers=[-1, -2].
+    ({"init_checkpoint": -1}, {"init_checkpoint": "-1"}),
+    ({"init_checkpoint": [-1, -2]}, {"init_checkpoint": "-1,-2"}),
   ],
 )
-def test_changes_override_the_flags_of_a_training(trained, changes):
-  args = model_files.from_record(Program, "now", trained, changes)
-  own = trained["flags"].keys() - changes.keys() - FILES
-  assert all(args[name] == trained["flags"][name] for name in own)
-  for name, value in changes.items():
-    assert args[name] == value
-    assert isinstance(args[name], type(value)) or name == "rate"
-  assert args.output_dir == "now"
+def test_changes_override_the_flags_of_a_training(entry, changes, expected):
+  before = model_files.from_record(KIND, "now", entry, {}).to_dict()
+  after = model_files.from_record(KIND, "now", entry, changes).to_dict()
+  assert repr(after) == repr(before | changes | expected)
 
 
 @pytest.mark.parametrize(
-  ("name", "value"),
-  [("rate", ""), ("add_bilstm", 0), ("long_text", False), ("ensemble", "3")],
+  ("changes", "message"),
+  [
+    ({"rate": 1}, "run_squad has no flag rate"),
+    ({"optimizer": "sgd"}, "optimizer='sgd' is not one of adamw, lamb"),
+    ({"max_answer_length": 0}, "max_answer_length=0 is not between 1 and inf"),
+    ({"learning_rate": ""}, "learning_rate='' is not of type float"),
+    ({"add_bilstm": 0}, "add_bilstm=0 is not of type bool"),
+    ({"freeze_layers": False}, "freeze_layers=False is not of type str"),
+    ({"ensemble": "3"}, "ensemble='3' is not of type int"),
+  ],
 )
-def test_a_changed_setting_must_have_the_type_of_its_flag(trained, name, value):
-  with pytest.raises(UserError, match=f"{name}={value!r} is not of type"):
-    model_files.from_record(Program, "now", trained, {name: value})
+def test_a_changed_setting_must_be_a_value_that_its_flag_takes(
+  entry, changes, message
+):
+  with pytest.raises(UserError, match=f"^{message}$"):
+    model_files.from_record(KIND, "now", entry, changes)
 
 
-@pytest.mark.parametrize(("value", "text"), [(-1, "-1"), ([-1, -2], "-1,-2")])
-def test_a_flag_that_takes_text_accepts_numbers(trained, value, text):
-  changes = {"init_checkpoint": value}
-  args = model_files.from_record(Program, "now", trained, changes)
-  assert args.init_checkpoint == text
-
-
-def _other(known: settings.Flag) -> Any:
+def _other(known):
   """Returns a value of a flag other than the default."""
   if known.choices:
     return next(c for c in known.choices if c != known.default)
