@@ -132,8 +132,8 @@ def test_a_file_that_hides_a_package_is_reported(tmp_path, monkeypatch, name):
 LEVEL = "; import os; print(os.environ['TF_CPP_MIN_LOG_LEVEL'])"
 
 
-@pytest.mark.parametrize("name", ["bert_packages", shared.slow("bert")])
-def test_importing_bert_silences_tensorflow(name):
+@pytest.mark.parametrize("name", ["predictor", shared.slow("bert")])
+def test_importing_bert_or_the_predictor_silences_tensorflow(name):
   environment = {**os.environ}
   environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
   done = programs.python(["-c", f"import {name}{LEVEL}"], env=environment)
