@@ -84,31 +84,13 @@ def test_given_flags_come_first_and_defaults_last(tmp_path, monkeypatch):
   assert lines == LINES
 
 
-@pytest.mark.parametrize("position", [0, 1])
-def test_the_command_line_overrides_the_flagfile(
-  tmp_path, monkeypatch, position
-):
-  path = _save(tmp_path, _flags(monkeypatch, ["--output_dir=out"]))
-  words = [f"--flagfile={path}"]
-  words.insert(position, "--output_dir=again")
-  assert _flags(monkeypatch, words).output_dir == "again"
-  words = [f"--flagfile={path}", "--rate=0.5", "--seed=8"]
-  args = _flags(monkeypatch, words)
-  assert (args.rate, args.seed) == (0.5, 8)
-
-
 def test_only_the_chief_worker_writes_command_flags(tmp_path, monkeypatch):
   args = _flags(monkeypatch)
   toy.set_worker(monkeypatch, 1)
   assert not _save(tmp_path, args).exists()
 
 
-def test_a_flag_with_its_default_value_does_not_count_as_given(monkeypatch):
-  words = ["--columns=a,b", "--rate=0.1", "--do_lower_case", "--other=y"]
-  assert _flags(monkeypatch, words).given == {"other"}
-
-
-def test_a_default_that_other_flags_may_change_counts_as_given():
+def test_a_given_default_counts_only_if_other_flags_may_change_it():
   own = flags.FlagValues()
   kind = programs.settings_of("create_pretraining_data")
   settings.define(kind, own)

@@ -169,29 +169,24 @@ def test_a_run_on_a_tpu_uses_one_hot_embeddings(
   assert start.settings.attention == "right_to_left"  # run.json records it
 
 
-@pytest.mark.parametrize("keeps", [True, False])
-def test_a_resumed_run_knows_the_best_checkpoint_so_far(tmp_path, keeps):
+@pytest.mark.parametrize(
+  ("keeps", "is_reported", "evaluated"),
+  [
+    (True, True, [6, 8, 9]),  # the run ended before saving a best checkpoint
+    (False, False, [6, 8]),
+    (False, True, [8]),
+  ],
+)
+def test_a_resumed_run_knows_its_best_checkpoint_and_its_last_evaluation(
+  tmp_path, keeps, is_reported, evaluated
+):
   args = _flags(tmp_path, save_checkpoints_steps=3, keep_best=keeps)
   with pytest.raises(StopIteration):
     _train(args, [0.9, 0.5])  # the run ends while evaluating at step 6
-  if keeps:  # the run ends before saving a best checkpoint
+  if is_reported:
     report.add_metrics(str(tmp_path), 6, {"eval_f1": 0.6})
-  assert _train(args, [0.6] * 3)[1] == [6, 8, 9][: 2 + keeps]
+  assert _train(args, [0.6] * 3)[1] == evaluated
   assert run_folder.read_best(str(tmp_path)).get("step", 2) == 2
-
-
-@pytest.mark.parametrize(("keeps", "evaluated"), [(True, 4), (False, 6)])
-def test_a_resumed_run_knows_the_step_of_its_last_evaluation(
-  tmp_path, monkeypatch, keeps, evaluated
-):
-  given = {}
-  best = types.SimpleNamespace(is_final=False, evaluated=4)
-  train = lambda *_, **options: iter([given.update(options)][:0])  # noqa: E731
-  monkeypatch.setattr(Run, "train", train)
-  monkeypatch.setattr(fine_tune, "BestCheckpoint", lambda *_: best)
-  monkeypatch.setattr(report, "last_evaluation", lambda folder: 6)
-  _train(_flags(tmp_path, keep_best=keeps, eval_steps=2), [])
-  assert given["evaluated"] == evaluated
 
 
 def test_the_best_checkpoint_of_another_training_is_refused(tmp_path):
