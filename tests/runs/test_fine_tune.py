@@ -3,7 +3,6 @@
 import itertools
 import types
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +14,7 @@ from runs import fine_tune, session
 from runs.fine_tune import Task
 from runs.session import Run
 from serving.export import ServedModel
-from tests import programs
+from tests import programs, stages
 from tests.training import toy
 from training import report, run_folder
 from training.run_folder import Checkpoints
@@ -335,15 +334,15 @@ LOADED = 9  # the loaded checkpoint's step
 @pytest.fixture(name="events")
 def _events(monkeypatch):
   """Records the stages of fine_tune, which stand-ins replace."""
-  events = []
+  events = stages.Events()
 
   def start(settings):
     settings = settings.replace(attention="of the run")
     return types.SimpleNamespace(
       settings=settings,
       config="config",
-      strategy=types.SimpleNamespace(scope=nullcontext),
-      load=lambda model: events.append(("load", model)) or LOADED,
+      strategy=types.SimpleNamespace(scope=stages.nullcontext),
+      load=events.stage("load", LOADED),
       export=lambda build: events.append(("export", build(settings))),
     )
 
@@ -356,16 +355,11 @@ def _events(monkeypatch):
     events.append(("sweep",))
     return settings.replace(do_train=False, keep_best=True)
 
-  def save(folder, scores, step, suffix):
-    events.append(("scores", scores, step, suffix))
-
   monkeypatch.setattr(fine_tune, "start", start)
   monkeypatch.setattr(fine_tune, "train", train)
   monkeypatch.setattr(fine_tune.sweep, "run_sweep", run_sweep)
-  monkeypatch.setattr(fine_tune.report, "write_evaluation", save)
-  monkeypatch.setattr(
-    fine_tune.labels, "save_if_missing", lambda *_: events.append(("labels",))
-  )
+  events.replace(monkeypatch, report, "write_evaluation", first=1)
+  events.replace(monkeypatch, fine_tune.labels, "save_if_missing", last=0)
   return events
 
 
@@ -413,9 +407,10 @@ def test_fine_tune_runs_each_stage_in_order_and_on_the_right_split(
     events.clear()
     fine_tune.fine_tune(kind(settings, dict.fromkeys(splits, events), ["a"]))
     result = [*events]
-    expected = [("sweep",)] * (train and is_sweep) + [("labels",)]
+    expected = [("sweep",)] * (train and is_sweep)
+    expected.append(("save_if_missing",))
     scores = [
-      ("scores", {model: f"records of {split}"}, LOADED, split[3:])
+      ("write_evaluation", {model: f"records of {split}"}, LOADED, split[3:])
       for split in dev
     ]
     if train and not is_sweep:

@@ -161,17 +161,14 @@ def test_all_trials_have_the_same_order_of_labels(
 
 
 def test_a_warning_names_a_trial_with_other_flags(tmp_path, commands, caplog):
-  flags = _flags(tmp_path, num_train_epochs=3.0, num_workers=2)
+  flags = _flags(tmp_path, num_train_epochs=3.0)
   sweep.run_sweep(flags)
   path = tmp_path / "rate_1e-05_seed_1" / "run.json"
-  recorded = {"num_train_epochs": 2.0, "do_predict": False, "num_workers": 1}
-  recorded |= {"learning_rate": 1e-5, "num_seeds": 1}
+  recorded = {"num_train_epochs": 2.0, "learning_rate": 1e-5, "num_seeds": 1}
   path.write_text(json.dumps([{"flags": recorded}]))
   sweep.run_sweep(flags)
-  [message] = [r.getMessage() for r in caplog.records if r.levelno > 20]
-  assert message.startswith(
-    f"{path.parent} was trained with --num_train_epochs=2.0 (now 3.0); to"
-  )
+  text = f"{path.parent} was trained with --num_train_epochs=2.0 (now 3.0); to"
+  assert caplog.text.count(" was trained with") == caplog.text.count(text) == 1
 
 
 def test_a_trial_that_fails_ends_the_sweep(tmp_path, commands, monkeypatch):
