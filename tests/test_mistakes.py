@@ -7,7 +7,6 @@ tests here show that the programs call the checks.
 import json
 from functools import cache
 
-import numpy as np
 import pytest
 
 from data import features, labels
@@ -219,7 +218,6 @@ serve | model=data cors_origins=https://A.example | 'https://A.example' is not a
 serve | model=data cors_origins=https://*.b | 'https://*.b' is not an origin
 serve | model=data cors_origins=https://a,*.b | '*.b' is not an origin
 """.strip().splitlines()  # noqa: E501
-LAYERS = np.array([-1, -2], np.int32)
 # Runs a program for each of several command lines, in forks of one process.
 RUN = """
 import json, os, runpy, sys, tempfile
@@ -258,7 +256,6 @@ def _write_text(folder):
     "numbers.jsonl": '{"tokens": ["red"], "ner_tags": [1]}\n',
     "speech": "red JJ\nsky NN\n",
     "swapped": "B-X red\nO sky\n",
-    "same": "x\nx\n",
     "data/train.tsv": "text\tlabel\nred\tyes\nblue\tno\n",
     "data/dev.tsv": "text\tlabel\nred\tyes\n",
     "data/test.tsv": "text\nred\n",
