@@ -8,10 +8,10 @@ that begins with "#" is a comment, unless it looks like a word with a tag.
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cache
-from itertools import count, groupby, islice
+from itertools import groupby
 from operator import ne
 from typing import NamedTuple
 
@@ -53,17 +53,8 @@ class Sentence(NamedTuple):
   words: list[str]
   tags: list[str] | None  # None if the file has no tags
   document: int = 0  # number of the document, from 0
-  line: int = 1  # line of the first word, from 1; the other words follow
-  is_line: bool = False  # all words are on one line
+  lines: Sequence[int] = ()  # line of each word in the file, from 1
   scheme: Scheme | None = None  # the file's scheme, if tags were converted
-  left_out: Collection[int] = ()  # lines of the file that are not words
-
-  @property
-  def lines(self) -> list[int]:
-    """Line number of each word."""
-    numbers = count(self.line, step=0 if self.is_line else 1)
-    words = (number for number in numbers if number not in self.left_out)
-    return [*islice(words, len(self.words))]
 
 
 def read_sentences(
@@ -108,7 +99,8 @@ def _read_json(path, columns) -> Iterator[Sentence]:
     if tags and len(tags[0]) != len(words):
       raise UserError(f"{where}: {len(words)} words, but {len(tags[0])} tags")
     if words:
-      yield Sentence(words, tags[0] if tags else None, 0, line, is_line=True)
+      lines = [line] * len(words)
+      yield Sentence(words, tags[0] if tags else None, 0, lines)
 
 
 def _texts(values, keys, where) -> list[str]:
@@ -168,11 +160,11 @@ def _read_columns(path, columns) -> Iterator[Sentence]:
           f"{path}, line {line}: {width} columns, but most lines have {usual}: "
           "add the word or tag that is missing"
         )
-      start, known_tags = block[0][0], more[0] if more else None
+      known_tags = more[0] if more else None
       if known_tags and has_brackets:
         known_tags = _from_brackets(known_tags)
-      others = left_out or ()
-      yield Sentence(words, known_tags, document, start, left_out=others)
+      numbers = [number for number, _ in block]
+      yield Sentence(words, known_tags, document, numbers)
       is_empty = False
   odd = [row for row in rows if len(row[1]) != usual]
   if odd and min(columns) < 0:

@@ -39,26 +39,26 @@ def _write(tmp_path, text, name="x.txt"):
 def test_columns_and_documents_are_read(tmp_path, tag):
   path = _write(tmp_path, TEXT)
   assert examples.read_sentences(path, tag_column=tag) == [
-    Sentence(["EU", "rejects"], ["I-ORG", "O"], 0, 3),
-    Sentence(["Peter"], ["I-PER"], 0, 6),
-    Sentence(["Blackburn"], ["I-LOC"], 1, 10),
+    Sentence(["EU", "rejects"], ["I-ORG", "O"], 0, [3, 4]),
+    Sentence(["Peter"], ["I-PER"], 0, [6]),
+    Sentence(["Blackburn"], ["I-LOC"], 1, [10]),
   ]
   others = examples.read_sentences(path, word_column=1, tag_column=-2)
-  assert others[0] == Sentence(["NNP", "VBZ"], ["I-NP", "I-VP"], 0, 3)
+  assert others[0] == Sentence(["NNP", "VBZ"], ["I-NP", "I-VP"], 0, [3, 4])
 
 
 def test_blanks_and_line_ends_do_not_matter(tmp_path):
   text = "\ufeffAnn B-PER \r\nran O\t\r\n \t\r\nto\t O \r\nRiga \t B-LOC\t\r\n"
   text += "\r\n\t\n-DOCSTART-\r\nOK\tO"
   assert examples.read_sentences(_write(tmp_path, text)) == [
-    Sentence(["Ann", "ran"], ["B-PER", "O"], 0, 1),
-    Sentence(["to", "Riga"], ["O", "B-LOC"], 0, 4),
-    Sentence(["OK"], ["O"], 1, 9),
+    Sentence(["Ann", "ran"], ["B-PER", "O"], 0, [1, 2]),
+    Sentence(["to", "Riga"], ["O", "B-LOC"], 0, [4, 5]),
+    Sentence(["OK"], ["O"], 1, [9]),
   ]
   path = _write(tmp_path, "\ufeffa\r\nb\r\n\t\r\n\n\u3000\n")
   assert examples.read_sentences(path, tag_column=None) == [
-    Sentence(["a", "b"], None, 0, 1),
-    Sentence(["\u3000"], None, 0, 5),
+    Sentence(["a", "b"], None, 0, [1, 2]),
+    Sentence(["\u3000"], None, 0, [5]),
   ]
 
 
@@ -221,8 +221,8 @@ ROWS = [
   {"id": "2", "tokens": ["ran"], "ner_tags": ["O"], "tags": [3]},
 ]
 SENTENCES = [
-  Sentence(["Ann", "New York"], ["B-PER", "B-LOC"], 0, 1, True),
-  Sentence(["ran"], ["O"], 0, 3, True),
+  Sentence(["Ann", "New York"], ["B-PER", "B-LOC"], 0, [1, 1]),
+  Sentence(["ran"], ["O"], 0, [3]),
 ]
 LINES = "".join(f"{json.dumps(row)}\n" for row in ROWS)
 
@@ -233,7 +233,6 @@ def test_json_lines_are_read(tmp_path, name):
   assert examples.read_sentences(path) == SENTENCES
   alone = examples.read_sentences(path, 0, None)
   assert alone == [s._replace(tags=None) for s in SENTENCES]
-  assert SENTENCES[0].lines == [1, 1]
 
 
 def test_json_lines_may_have_other_keys_and_be_compressed(tmp_path):

@@ -19,8 +19,8 @@ TAGS = ("O", "B-PET", "I-PET")
 ODDS = [[8, 1, 1], [1, 2, 1], [1, 1, 6], [2, 5, 1]]
 LOGITS = np.log(np.array(ODDS, np.float32))
 SENTENCES = [
-  Sentence(["Rain"], ["O"], 0, 3),
-  Sentence(["old", "Tom", "naps"], ["B-PET", "I-PET", "O"], 1, 7),
+  Sentence(["Rain"], ["O"], 0, [3]),
+  Sentence(["old", "Tom", "naps"], ["B-PET", "I-PET", "O"], 1, [7, 8, 9]),
 ]
 
 
@@ -76,7 +76,7 @@ def test_tags_are_scored_in_the_scheme_that_the_model_has_learned(
   caplog.set_level("INFO", "absl")
   tags = ("O", "B-X", "I-X")
   logits = np.array([[float(tag == one) for tag in tags] for one in learned])
-  sentences = [Sentence([*"abcd"], known)]
+  sentences = [Sentence([*"abcd"], known, 0, [1, 2, 3, 4])]
   result = metrics.in_learned_scheme(logits, tags, sentences)
   assert result[0].tags == learned
   assert metrics.score(logits, tags, result).accuracy == 1
@@ -105,7 +105,7 @@ def test_a_file_without_tags_gets_predictions_but_no_scores(tmp_path):
 def test_both_files_have_the_same_tag_if_logits_are_almost_equal(tmp_path):
   # These float32 logits are so close that the probabilities are equal.
   logits = np.array([[0.0, 3e-8, -1.0]], np.float32)
-  sentence = Sentence(["Rex"], None)
+  sentence = Sentence(["Rex"], None, 0, [1])
   metrics.write_predictions(str(tmp_path), "test", logits, TAGS, [sentence])
   assert (tmp_path / "test_predictions.conll").read_text() == "Rex B-PET\n\n"
   _, row = (tmp_path / "test_predictions.tsv").read_text().splitlines()

@@ -82,9 +82,11 @@ def test_tags_may_be_in_any_column(tmp_path, folder):
   columns = (2, 0)
   assert _tags(path, columns, folder) == ("O", "B-PET")
   [sentence] = tagging.read_tagged(path, columns, TAGS, needs_tags=True)
-  assert sentence == examples.Sentence(["Rex", "barks"], ["B-PET", "O"])
+  assert sentence == examples.Sentence(
+    ["Rex", "barks"], ["B-PET", "O"], 0, [1, 2]
+  )
   [sentence] = tagging.read_tagged(path, columns, ["O"], needs_tags=False)
-  assert sentence == examples.Sentence(["Rex", "barks"], None)
+  assert sentence == examples.Sentence(["Rex", "barks"], None, 0, [1, 2])
 
 
 def test_a_training_needs_at_least_two_tags(tmp_path, folder):
@@ -129,7 +131,7 @@ def test_words_with_tags_unknown_to_the_model_are_not_scored(
     tagging.read_tagged(path, COLUMNS, TAGS, needs_tags=True)
   result = tagging.read_tagged(path, COLUMNS, TAGS, needs_tags=False)
   words = [line.split()[0] for line in text.splitlines()]
-  assert result == [examples.Sentence(words, None)]
+  assert result == [examples.Sentence(words, None, 0, [1, 2, 3][: len(words)])]
   *_, record = caplog.records
   assert (record.levelname, message in record.message) == (level, True)
   assert "scored" in record.message
