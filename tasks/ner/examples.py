@@ -121,9 +121,7 @@ def _texts(values, keys, where) -> list[str]:
 def _read_columns(path, columns) -> Iterator[Sentence]:
   lines = [*enumerate(map(_parse, textfiles.text_lines(path)), 1)]
   rows = [(number, cells) for number, (kind, cells) in lines if kind == "words"]
-  if left_out := _header(path, rows, columns):
-    rows = rows[1:]
-  left_out |= _ids(path, rows) if columns[0] else set()
+  left_out = _left_out(path, rows, columns)
   lines = [line for line in lines if line[0] not in left_out]
   rows = [row for row in rows if row[0] not in left_out]
   column = columns[-1] if columns[1:] else -1
@@ -183,27 +181,23 @@ def _from_brackets(tags) -> list[str]:
   return result
 
 
-def _header(path, rows, columns) -> set[int]:
-  """Returns {line number} of a header such as "word tag", or an empty set."""
-  for number, cells in rows[:1]:
-    names = [cells[c] for c in columns if -len(cells) <= c < len(cells)]
-    is_header = len(names) == 2 and all(map(re.fullmatch, _HEADER, names))
-    if is_header and not any(names[1] in cells for _, cells in rows[1:]):
-      text = "%s, line %d: left out, because it is a header (%s)"
-      _log_once(text, path, number, ", ".join(names))
-      return {number}
-  return set()
-
-
-def _ids(path, rows) -> set[int]:
-  """Line numbers of CoNLL-U's ranges and empty nodes, which are no words."""
-  ids = {cells[0] for _, cells in rows}
+def _left_out(path, rows, columns) -> set[int]:
+  """Lines without a word: a header, and CoNLL-U's ranges and empty nodes."""
+  result = set()
+  line, cells = rows[0] if rows else (0, [])
+  names = [cells[c] for c in columns if -len(cells) <= c < len(cells)]
+  is_header = len(names) == 2 and all(map(re.fullmatch, _HEADER, names))
+  if is_header and not any(names[1] in cells for _, cells in rows[1:]):
+    text = "%s, line %d: left out, because it is a header (%s)"
+    _log_once(text, path, line, ", ".join(names))
+    result, rows = {line}, rows[1:]
+  ids = {cells[0] for _, cells in rows} if columns[0] else set()
   others = {one for one in ids if not one.isdigit()}
-  if "1" not in ids or not others or not all(map(_ID.fullmatch, others)):
-    return set()
-  result = {number for number, cells in rows if cells[0] in others}
-  text = "%s: left out %d lines with ids such as %s (ranges, empty nodes)"
-  _log_once(text, path, len(result), min(others))
+  if "1" in ids and others and all(map(_ID.fullmatch, others)):
+    lines = {line for line, cells in rows if cells[0] in others}
+    text = "%s: left out %d lines with ids such as %s (ranges, empty nodes)"
+    _log_once(text, path, len(lines), min(others))
+    result |= lines
   return result
 
 
