@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data.tokenization import FullTokenizer
-from tasks.squad import decoding, metrics
+from tasks.squad import decoding
 from tasks.squad.decoding import DecodingConfig
 from tasks.squad.examples import SquadExample
 from tasks.squad.records import WindowConfig, make_windows
@@ -237,15 +237,3 @@ def test_only_spans_of_the_best_starts_and_ends_become_texts(monkeypatch, size):
   logits = [(np.arange(11) / 8.0,) * 2]  # the last position is [SEP]
   answer(logits, "a red boat a blue kite", n_best_size=size)
   assert 0 < len(calls) <= size**2
-
-
-def test_the_n_best_answers_are_written_as_the_original_writes_them(tmp_path):
-  entry = {"text": "é", "probability": 1.0}
-  entry |= {"start_logit": 0.5, "end_logit": 1.0}
-  result = decoding.Predictions({"q": "é"}, {"q": [entry]})
-  metrics.write_predictions(result, str(tmp_path))
-  assert (tmp_path / "nbest_predictions.json").read_text() == (
-    '{\n    "q": [\n        {\n            "text": "\\u00e9",\n'
-    '            "probability": 1.0,\n            "start_logit": 0.5,\n'
-    '            "end_logit": 1.0\n        }\n    ]\n}\n'
-  )
