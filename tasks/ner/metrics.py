@@ -107,12 +107,6 @@ def report(scores: Scores) -> str:
   return "\n".join(lines)
 
 
-def label_ids(tags: Sequence[str], sentences: Sequence[Sentence]) -> np.ndarray:
-  """Ids of the tags of all words: [W] int."""
-  ids = {tag: i for i, tag in enumerate(tags)}
-  return np.array([ids[tag] for s in sentences for tag in s.tags or ()])
-
-
 def results(scores: Scores, losses: np.ndarray) -> dict[str, float]:
   """Computes the values of eval_results.txt; losses are [W]."""
   result = {"eval_loss": losses.mean(), "eval_accuracy": scores.accuracy}
