@@ -15,6 +15,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, BinaryIO, cast
 
 import numpy as np
@@ -202,12 +203,7 @@ def write_npz(
     else:
       arrays |= {"values": vectors, "input_ids": np.array(ids, np.int32)}
       arrays["offsets"] = np.array(offsets, np.int64)
-    np.savez(cast(BinaryIO, _Unseekable(file)), **arrays)
-
-
-class _Unseekable:
-  """Hides `seek` of a file, so that np.savez writes it as a stream."""
-
-  def __init__(self, file: BinaryIO):
-    self.write, self.flush = file.write, file.flush
-    self.read = file.read  # an object with `read` counts as a file in NumPy
+    # NumPy writes a stream to a file without `seek`. A file has `read`.
+    names = ("write", "flush", "read")
+    stream = SimpleNamespace(**{name: getattr(file, name) for name in names})
+    np.savez(cast(BinaryIO, stream), **arrays)

@@ -125,9 +125,9 @@ class Squad(Task[Settings, SquadRecords]):
     if settings.dynamic_padding:  # the logits of padding may be undefined
       rows = zip(dataset.rows, logits, strict=True)
       logits = [(s[: len(w.ids)], e[: len(w.ids)]) for w, (s, e) in rows]
-    texts = decoding.AnswerText(settings.tokenizer)
     questions, windows = dataset.questions, dataset.rows
-    return decoding.decode(questions, windows, logits, texts, config)
+    rules = settings.tokenizer, config
+    return decoding.decode(questions, windows, logits, *rules)
 
   def score(
     self, dataset: SquadRecords, predictions: Predictions
