@@ -56,9 +56,8 @@ BIO_TAGS, IOB1_TAGS = ("B-X I-X O B-X".split(), "I-X I-X O I-X".split())
 @pytest.mark.parametrize("learned", [BIO_TAGS, IOB1_TAGS])
 @pytest.mark.parametrize("known", [BIO_TAGS, IOB1_TAGS])
 def test_tags_are_scored_in_the_scheme_that_the_model_has_learned(
-  tmp_path, caplog, learned, known
+  tmp_path, log, learned, known
 ):
-  caplog.set_level("INFO", "absl")
   tags = ("O", "B-X", "I-X")
   logits = np.array([[float(tag == one) for tag in tags] for one in learned])
   sentences = [Sentence([*"abcd"], known, 0, [1, 2, 3, 4])]
@@ -70,7 +69,7 @@ def test_tags_are_scored_in_the_scheme_that_the_model_has_learned(
   assert [line.split()[1:] for line in lines[:4]] == [[t, t] for t in known]
   names = {"B-X": "BIO", "I-X": "IOB1"}
   text = f"has learned {names[learned[0]]}: .* from {names[known[0]]}"
-  assert bool(re.search(text, caplog.text)) == (learned != known)
+  assert bool(re.search(text, log.text)) == (learned != known)
   bare = [Sentence([*"abcd"], None)]
   assert metrics.in_learned_scheme(logits, tags, bare) == bare
 

@@ -190,22 +190,20 @@ NEIGHBORS = "Ann I-PER\nBen B-PER\nto O\nRiga I-LOC\n"
 
 @pytest.mark.parametrize("train", [NEIGHBORS, NEIGHBORS + BIO])
 def test_the_scheme_of_most_entities_decides_between_iob1_and_bio(
-  tmp_path, train, caplog
+  tmp_path, train, log
 ):
-  caplog.set_level("INFO", "absl")
   _read(tmp_path, train, BIO.replace("LOC", "PER"))
   name = "IOB1" if train == NEIGHBORS else "BIO"
-  assert f"train: tag scheme {name} (prefix, separator '-')" in caplog.text
+  assert f"train: tag scheme {name} (prefix, separator '-')" in log.text
 
 
 @pytest.mark.parametrize("dev", [BIO, IOB1, BIO + "\nof I-LOC\n"])
-def test_a_model_of_bio_accepts_iob1(tmp_path, dev, caplog):
-  caplog.set_level("INFO", "absl")
+def test_a_model_of_bio_accepts_iob1(tmp_path, dev, log):
   _, sentences, tags = _read(tmp_path, BIO, dev)
   result = [recognize(tags).entities(s.tags) for s in sentences]
   assert result[:2] == [[("PER", 0, 2)], [("LOC", 1, 2)]]
   name = "IOB1" if dev == IOB1 else "BIO"
-  assert f"dev: tag scheme {name} (prefix, separator '-')" in caplog.text
+  assert f"dev: tag scheme {name} (prefix, separator '-')" in log.text
 
 
 @pytest.mark.parametrize(

@@ -117,16 +117,15 @@ def test_quotes_around_all_tags_are_refused(tmp_path, folder):
   ],
 )
 def test_words_with_tags_unknown_to_the_model_are_not_scored(
-  tmp_path, caplog, text, error, level, message
+  tmp_path, log, text, error, level, message
 ):
-  caplog.set_level("INFO", "absl")
   path = _write(tmp_path, text)
   with pytest.raises(ValueError, match=error):
     tagging.read_tagged(path, COLUMNS, TAGS, needs_tags=True)
   result = tagging.read_tagged(path, COLUMNS, TAGS, needs_tags=False)
   words = [line.split()[0] for line in text.splitlines()]
   assert result == [examples.Sentence(words, None, 0, [1, 2, 3][: len(words)])]
-  *_, record = caplog.records
+  *_, record = log.records
   assert (record.levelname, message in record.message) == (level, True)
   assert "scored" in record.message
 
