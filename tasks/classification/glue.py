@@ -159,7 +159,8 @@ def _write(output_dir, values: Mapping[str, float]):
       row = [values[name], *paper]
       cells = ["" if x is None else f"{x:.2f}" for x in row]
       table.append((name, metric, *cells))
-      numbers += [] if None in paper else [row]
+      if None not in paper:
+        numbers.append(row)
   if numbers:
     means = [f"{mean(column):.2f}" for column in zip(*numbers, strict=True)]
     table.append(("average", "", *means))

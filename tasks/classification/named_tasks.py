@@ -100,27 +100,33 @@ def _mnli() -> ClassificationTask:
   test = replace(
     train, file="test_matched.tsv", label=None, submission="MNLI-m.tsv"
   )
-  other = "dev_mismatched"
-  splits = {"train": train, "dev": dev}
-  splits[other] = replace(dev, file=f"{other}.tsv", prefix=other)
-  splits["test"] = test
-  splits["test_mismatched"] = replace(
-    test, file="test_mismatched.tsv", submission="MNLI-mm.tsv"
-  )
-  ax = Split("../diagnostic/diagnostic.tsv", *_PAIR, submission="AX.tsv")
-  return ClassificationTask("MNLI", splits | {"test_ax": ax}, _NLI_LABELS)
+  splits = {
+    "train": train,
+    "dev": dev,
+    "dev_mismatched": replace(
+      dev, file="dev_mismatched.tsv", prefix="dev_mismatched"
+    ),
+    "test": test,
+    "test_mismatched": replace(
+      test, file="test_mismatched.tsv", submission="MNLI-mm.tsv"
+    ),
+    "test_ax": Split(
+      "../diagnostic/diagnostic.tsv", *_PAIR, submission="AX.tsv"
+    ),
+  }
+  return ClassificationTask("MNLI", splits, _NLI_LABELS)
 
 
 def xnli(language: str = "zh") -> ClassificationTask:
   """Makes the XNLI task of a language. The original has only "zh", Chinese."""
-  rows = ("language", language)
-  dev = Split("xnli.dev.tsv", *_PAIR, "gold_label", language=rows)
+  column = ("language", language)
+  dev = Split("xnli.dev.tsv", *_PAIR, "gold_label", language=column)
   train = f"multinli/multinli.train.{language}.tsv"
   splits = {"train": Split(train, "premise", "hypo", "label"), "dev": dev}
   # The original does not read this file, which has real labels.
   splits["test"] = replace(dev, file="xnli.test.tsv")
-  names = (("contradictory", "contradiction"),)
-  return ClassificationTask("XNLI", splits, _NLI_LABELS, label_aliases=names)
+  aliases = (("contradictory", "contradiction"),)
+  return ClassificationTask("XNLI", splits, _NLI_LABELS, label_aliases=aliases)
 
 
 TASKS = {

@@ -203,7 +203,7 @@ def write_npz(
     else:
       arrays |= {"values": vectors, "input_ids": np.array(ids, np.int32)}
       arrays["offsets"] = np.array(offsets, np.int64)
-    # NumPy writes a stream to a file without `seek`. A file has `read`.
+    # NumPy takes an object with `read` for a file, and streams without `seek`.
     names = ("write", "flush", "read")
     stream = SimpleNamespace(**{name: getattr(file, name) for name in names})
     np.savez(cast(BinaryIO, stream), **arrays)

@@ -176,12 +176,12 @@ def write_predictions(
     words = zip(sentence.lines, sentence.words, names, strict=True)
     for line, word, tag in words:
       table.append((str(line), word, tag, *map(str, next(probs))))
-  metrics.write_table(f"{path}.tsv", table)
   if scheme := sentences[0].scheme:
     convert = partial(recognize(tags).convert, target=scheme)
     predicted = [*map(convert, predicted)]
     sentences = [s._replace(tags=convert(s.tags or [])) for s in sentences]
   write_conll(f"{path}.conll", sentences, predicted)
+  metrics.write_table(f"{path}.tsv", table)
 
 
 def write_conll(
