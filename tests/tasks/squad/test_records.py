@@ -102,7 +102,7 @@ def test_any_number_of_workers_makes_the_same_windows(tokenizer, monkeypatch):
       np.testing.assert_array_equal(mine, theirs)
 
 
-def test_a_window_without_room_for_the_paragraph_is_refused():
+def test_windows_that_hold_no_token_of_the_paragraph_are_refused():
   message = r"--max_seq_length=67 must be greater than .*=64 \+ 3"
   with pytest.raises(ValueError, match=message):
     WindowConfig(67, 64, 128)
