@@ -97,6 +97,18 @@ def train_step(
   )
 
 
+def values(state):
+  """Returns {name: array} of variables and slots."""
+  return {name: tf.convert_to_tensor(v).numpy() for name, v in state.items()}
+
+
+def assert_same_state(step, expected):
+  result, expected = values(step.state), values(expected.state)
+  assert result.keys() == expected.keys()
+  for name, value in expected.items():
+    np.testing.assert_array_equal(result[name], value, name)
+
+
 def train(folder, step, data, plan, evaluate=lambda step: None, **options):
   """Runs the training loop on batches; returns the folder's checkpoints.
 
@@ -165,6 +177,16 @@ def batches(steps, batch_size=8):
   """Returns a dataset with the same `steps` batches every time."""
   data = tf.data.Dataset.from_tensor_slices(examples(steps * batch_size))
   return data.batch(batch_size, drop_remainder=True)
+
+
+def spoiled_batches(number):
+  """Returns five batches; the loss of the batch `number` is NaN."""
+
+  def spoil(n, batch):
+    factor = tf.where(n == number - 1, np.nan, 1.0)
+    return batch | {"masked_lm_weights": batch["masked_lm_weights"] * factor}
+
+  return batches(5).enumerate().map(spoil)
 
 
 @dataclass(frozen=True)
