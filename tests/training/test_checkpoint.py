@@ -14,7 +14,7 @@ from modeling import models
 from storage import files
 from tests import programs
 from tests.training import toy
-from training import checkpoint, checkpoint_files, optimization, run_folder
+from training import checkpoint, checkpoint_files, run_folder
 from training.run_folder import Checkpoints
 from training.step import LossScale
 
@@ -320,17 +320,10 @@ def test_the_log_names_restored_and_fresh_variables(tmp_path, log):
       np.testing.assert_array_equal(value, values[name])
 
 
-def _step_with_averages(seed, **options):
-  step = toy.train_step(seed=seed, **options)
-  trained = checkpoint.trainable_variables(step.model)
-  step.average = optimization.ExponentialMovingAverage(trained, 0.9)
-  return step
-
-
 def test_a_run_resumes_all_its_values(tmp_path):
-  options = {"dropout": 0.1, "accumulation_steps": 2}
+  options = {"dropout": 0.1, "accumulation_steps": 2, "ema": 0.9}
   step, again = (
-    _step_with_averages(seed, loss_scale=LossScale(4.0), **options)
+    toy.train_step(seed=seed, loss_scale=LossScale(4.0), **options)
     for seed in (7, 8)
   )
   step.train(iter(toy.batches(3)), tf.constant(3))
@@ -355,7 +348,7 @@ def test_a_run_resumes_all_its_values(tmp_path):
 def test_moving_averages_begin_with_the_values_of_the_initial_checkpoint(
   tmp_path,
 ):
-  first, step = toy.train_step(), _step_with_averages(1)
+  first, step = toy.train_step(), toy.train_step(ema=0.9)
   prefix = _saved(tmp_path / "start", **first.state)
   Checkpoints(str(tmp_path)).resume(step, prefix)
   for average, value in zip(
@@ -368,7 +361,7 @@ def test_a_run_resumes_from_a_checkpoint_without_seed_and_averages(
   tmp_path, caplog
 ):
   """The step gives the position in the data. Averages begin with the values."""
-  step, again = toy.train_step(), _step_with_averages(8)
+  step, again = toy.train_step(), toy.train_step(seed=8, ema=0.9)
   step.step.assign(3)
   state = {k: v for k, v in step.state.items() if not k.startswith("run/")}
   _saved(tmp_path, **state)

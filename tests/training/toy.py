@@ -15,7 +15,11 @@ from modeling.tracing import DropoutSeeds
 from storage import tfrecord
 from tests import small_model
 from training import checkpoint, loop
-from training.optimization import AdamWeightDecay, WarmupLinearDecay
+from training.optimization import (
+  AdamWeightDecay,
+  ExponentialMovingAverage,
+  WarmupLinearDecay,
+)
 from training.report import Report
 from training.run_folder import Checkpoints
 from training.step import TrainStep
@@ -78,23 +82,33 @@ def examples(number, seed=0):
 
 
 def train_step(
-  dropout=0.0, batch_size=8, weights=None, model=None, objective=None, **options
+  dropout=0.0, weights=None, model=None, objective=None, ema=0.0, **options
 ):
   """Returns a TrainStep of a new `bag` or a model, with the given weights."""
   model = model or bag(dropout)
   if weights is not None:
     model.set_weights(weights)
+  trained = checkpoint.trainable_variables(model)
+  options = {
+    "batch_size": 8,
+    "seed": 7,
+    "dropout_seeds": DropoutSeeds,
+  } | options
   return TrainStep(
     model,
     objective or losses.pretraining(),
-    AdamWeightDecay(
-      checkpoint.trainable_variables(model),
-      joins_all=options.get("jit_compile", False),
-    ),
+    AdamWeightDecay(trained, joins_all=options.get("jit_compile", False)),
     WarmupLinearDecay(0.01, 100),
-    batch_size=batch_size,
-    **{"seed": 7, "dropout_seeds": DropoutSeeds} | options,
+    average=ExponentialMovingAverage(trained, ema) if ema else None,
+    **options,
   )
+
+
+def train_graph(step, data=None):
+  """Returns the graph of a step's training, for the strategy of the scope."""
+  strategy = tf.distribute.get_strategy()
+  batch = iter(strategy.experimental_distribute_dataset(data or batches(1)))
+  return step.train.get_concrete_function(batch, tf.constant(1)).graph
 
 
 def values(state):
