@@ -148,12 +148,6 @@ def test_a_line_is_logged_every_ten_seconds(tmp_path, clock, caplog):
   log.end()
 
 
-def test_evaluations_of_a_run_are_in_one_file(tmp_path):
-  for step in (1, 2, 3):
-    report.write_evaluation(str(tmp_path), {"loss": 1.0}, step)
-  assert len(list(tmp_path.glob("eval/events*"))) == 1
-
-
 def test_a_checkpoint_is_verified_only_once(tmp_path, monkeypatch):
   read = []
   monkeypatch.setattr(

@@ -169,6 +169,16 @@ def write_records(path, number, seed=0):
   tfrecord.save(path, features.pretraining(T, P), rows)
 
 
+def loss_and_gradients(model, batch, seed=(1, 2)):
+  """Returns the pre-training loss with dropout, and gradients by path."""
+  variables = checkpoint.trainable_variables(model)
+  with tf.GradientTape() as tape, DropoutSeeds(tf.constant(seed)):
+    outputs = model({name: batch[name] for name in model.input}, training=True)
+    terms = losses.pretraining().losses(outputs, batch).values()
+    loss = tf.add_n([tf.reduce_sum(term) for term in terms])
+  return values(tape.gradient(loss, variables) | {"loss": loss})
+
+
 def function_defs(graph):
   return [graph._get_function(n).cached_definition for n in graph._functions]
 
