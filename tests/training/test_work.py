@@ -72,11 +72,9 @@ def _train(clock):
 @pytest.mark.parametrize(
   ("seconds", "max_steps", "expected"),
   [
-    (1.0, 1000, [1, *[5] * 7, 4]),  # five seconds of steps
-    (0.5, 1000, [1, 10, 10, 10, 9]),
-    (0.5, 8, [1, 8, 8, 8, 8, 7]),
-    (0.01, 1000, [1, 39]),
-    (7.0, 1000, [1] * 40),
+    (1.0, 40, [1, *[5] * 7, 4]),
+    (0.5, 8, [1, *[8] * 4, 7]),
+    (7.0, 40, [1] * 40),
   ],
 )
 def test_a_call_runs_about_five_seconds_of_steps(
