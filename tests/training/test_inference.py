@@ -31,14 +31,17 @@ def test_metrics_are_means_over_items_and_the_loss_is_a_mean_over_batches():
   assert three["loss"] == pytest.approx(mean, rel=1e-5)
 
 
-def test_an_evaluation_has_no_dropout():
+def test_evaluation_and_prediction_have_no_dropout():
   plain, model = toy.bag(), toy.bag(dropout=0.5)
   model.set_weights(plain.get_weights())
-  result, expected = (
-    inference.evaluate(m, losses.pretraining(), toy.batches(2))
-    for m in (model, plain)
-  )
-  assert result == pytest.approx(expected, rel=1e-5)
+  for infer in (
+    lambda x: inference.evaluate(x, losses.pretraining(), toy.batches(2)),
+    lambda x: inference.predict(x, toy.batches(2)),
+  ):
+    result, expected = infer(model), infer(plain)
+    assert result.keys() == expected.keys()
+    for name, value in expected.items():
+      np.testing.assert_allclose(result[name], value, rtol=1e-5)
 
 
 @pytest.mark.parametrize("batch_size", [3, *map(slow, (1, 4, 10))])
