@@ -263,44 +263,35 @@ def test_random_bits_are_uniform():
 # --- Traces: one for each signature, and one for all equal blocks ------------
 
 
-TOY = toy.config(0.5)
-_traced = []
-
-
-def _chain(x, y=None, *, factor):
-  _traced.append((x.dtype, factor))
-  return x * factor if y is None else x * factor + y
-
-
-def _double(*tensors, dtype="float32", factor=2.0):
-  return tracing.run_compiled(_chain, *tensors, dtype=dtype, factor=factor)
-
-
 def test_compiled_operations_are_traced_once_for_each_signature():
-  _traced.clear()
-  ones, half = tf.ones([2, 3]), tf.ones([2, 3], "float16")
-  for _ in range(3):
-    for tensor in (ones, ones + 1.0, tf.zeros([2, 3])):
-      _double(tensor)
-  assert len(_traced) == 1
-  for number, call in enumerate(
+  traced, ones = [], tf.ones([2, 3])
+
+  def chain(x, y=None, *, factor):
+    traced.append(factor)
+    return x * factor if y is None else x * factor + y
+
+  for number, (factor, dtype, *tensors) in enumerate(
     (
-      lambda: _double(tf.ones([4])),
-      lambda: _double(half),
-      lambda: _double(ones, dtype="float16"),
-      lambda: _double(ones, factor=3.0),
-      lambda: _double(ones, ones),
-      lambda: _double(ones, None, factor=4.0),
+      (2.0, "float32", ones),
+      (2.0, "float32", tf.ones([4])),
+      (2.0, "float32", tf.ones([2, 3], "float16")),
+      (2.0, "float16", ones),
+      (3.0, "float32", ones),
+      (2.0, "float32", ones, ones),
+      (4.0, "float32", ones, None),
     ),
-    2,
+    1,
   ):
-    results = [call().numpy().tolist() for _ in range(2)]
-    assert results[0] == results[1]
-    assert len(_traced) == number
+    for x in (tensors[0], tensors[0] + 1.0):
+      tensors[0] = x
+      result = tracing.run_compiled(chain, *tensors, dtype=dtype, factor=factor)
+      added = 1.0 if tensors[1:] == [ones] else 0.0
+      np.testing.assert_array_equal(result, factor * x + added)
+      assert len(traced) == number
 
 
 def test_blocks_of_the_same_sizes_use_one_graph(monkeypatch):
-  config = replace(TOY, num_hidden_layers=3)
+  config = replace(toy.config(0.5), num_hidden_layers=3)
   bert = models.encoder(config).get_layer("bert")
   traced = []
   original = TransformerBlock.call
