@@ -45,6 +45,7 @@ class Bert(layers.ConfigLayer):
       # With cuDNN, an export made on a GPU would not run on other devices.
       self.bilstm = BiLstm(config.hidden_size // 2, depth=1, use_cudnn=False)
     self.pooler = Pooler(config, name="pooler")
+    # `model.summary(expand_nested=True)` shows these layers.
     parts = (self.embeddings, self.encoder, self.bilstm, self.pooler)
     self.layers = [part for part in parts if part]
 
