@@ -30,10 +30,6 @@ def _tagger(folders):
   return Predictor(folders["tagging"])
 
 
-def test_empty_lists_have_no_answers(pairs):
-  assert pairs(text_a=[], text_b=[]) == []
-
-
 def test_answers_have_plain_python_values(pairs):
   [answer] = pairs(text_a=["ab c"], text_b=["d"])
   assert sorted(answer) == ["label", "labels", "probabilities"]

@@ -5,6 +5,7 @@ import http.client
 import json
 import socket
 import threading
+import time
 
 from serving.server import Settings
 from serving.server.app import App, Metrics
@@ -15,6 +16,14 @@ from serving.server.version import Spec, Workers
 TEXT = Spec("string", 1)
 SETTINGS = Settings(poll_seconds=0.02, max_request_bytes=10_000)
 GATED = {"signature_name": "gated", "instances": ["a"]}
+
+
+def wait_until(is_true):
+  """Waits at most half a minute for a condition."""
+  end = time.monotonic() + 30
+  while not is_true():
+    assert time.monotonic() < end
+    time.sleep(0.01)
 
 
 def _echo(text):

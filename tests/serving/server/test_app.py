@@ -285,8 +285,7 @@ def test_overload_is_answered_at_once_and_logged_once_a_minute(
     futures = [pool.submit(client.ask, stand_in.GATED)]
     assert client.version.started.wait(10)
     futures += [pool.submit(client.ask, stand_in.GATED) for _ in range(2)]
-    while client.version.workers.queued < 2:
-      time.sleep(0.01)
+    stand_in.wait_until(lambda: client.version.workers.queued == 2)
     metrics = client.request("GET", "/metrics")[2]
     assert b'serving_queue_texts{model="toy"} 2.0' in metrics
     begin = time.monotonic()

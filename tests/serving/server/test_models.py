@@ -11,7 +11,7 @@ from serving.server import RestError, models
 from serving.server.app import Metrics
 from serving.server.models import Model
 from storage import UserError
-from tests.serving.server.stand_in import Version
+from tests.serving.server.stand_in import Version, wait_until
 
 
 @pytest.fixture(name="folder")
@@ -101,16 +101,14 @@ def test_versions_have_the_states_start_and_loading_until_they_answer(folder):
   first, second = (Model("mrpc", str(folder), 2, load) for _ in range(2))
   with models.polled([first, second], 0):
     assert second.states == {9: ("START", ""), 10: ("START", "")}
-    while first.states[9][0] == "START":
-      time.sleep(0.01)
+    wait_until(lambda: first.states[9][0] != "START")
     assert first.states == {9: ("LOADING", ""), 10: ("START", "")}
     for model in (first, second):
       for number in (None, 9, 10):
         _check_missing(model, number, 503, "model mrpc is loading")
       _check_missing(model, 1, 404, "model mrpc has no version 1")
     gate.set()
-    while second.states.get(10) != ("AVAILABLE", ""):
-      time.sleep(0.01)
+    wait_until(lambda: second.states.get(10) == ("AVAILABLE", ""))
   with models.polled([second], 0):
     pass
   assert {*second.states.values()} == {("AVAILABLE", "")}
@@ -123,35 +121,24 @@ def test_a_model_whose_versions_all_fail_is_not_called_loading(folder, load):
   _check_missing(model, 10, 404, "model mrpc has no version 10")
 
 
-def test_a_newer_version_replaces_the_old_one(folder):
-  model = _model(folder, num_versions=2)
-  assert sorted(model.versions) == [9, 10]  # ordered as numbers
-  assert model.find()[0] == 10
-  (folder / "12").mkdir()
-  old = model.versions[9]
-  model.poll()
-  assert sorted(model.versions) == [10, 12]
-  assert model.states[9] == ("END", "")
-  assert not old.workers._waiting and old.workers._is_closed
-
-
 def test_a_version_answers_before_it_is_called_available_and_until_it_ends(
   folder, monkeypatch
 ):
-  model, steps = _model(folder), []
-  _, old = model.find()
+  model, steps = _model(folder, num_versions=2), []
+  old = model.versions[9]  # numbers order the versions: 9, 10
   note = lambda *step: steps.append((*step, sorted(model.versions)))  # noqa: E731
   monkeypatch.setattr(models.logging, "info", lambda *args: note(*args[2:4]))
   monkeypatch.setattr(old.workers, "close", lambda: note("closed"))
   (folder / "12").mkdir()
   model.poll()
   assert steps == [
-    (12, "LOADING", [10]),
-    (12, "AVAILABLE", [10, 12]),
-    (10, "UNLOADING", [10, 12]),
-    ("closed", [12]),  # closed workers get no requests
-    (10, "END", [12]),
+    (12, "LOADING", [9, 10]),
+    (12, "AVAILABLE", [9, 10, 12]),
+    (9, "UNLOADING", [9, 10, 12]),
+    ("closed", [10, 12]),  # closed workers get no requests
+    (9, "END", [10, 12]),
   ]
+  assert (model.find()[0], model.states[9]) == (12, ("END", ""))
 
 
 def test_the_memory_of_a_replaced_version_is_free(folder):
@@ -189,14 +176,10 @@ def test_a_folder_is_polled_only_once_if_poll_seconds_is_0(
 ):
   model = Model("mrpc", str(folder), 1, Version)
   with models.polled([model], seconds) as thread:
-    while not model.versions:
-      time.sleep(0.01)
+    wait_until(lambda: model.versions)
     (folder / "12").mkdir()
     time.sleep(0.3)
-    end = time.monotonic() + 30
-    while sorted(model.versions) != versions and time.monotonic() < end:
-      time.sleep(0.01)
-  assert sorted(model.versions) == versions
+    wait_until(lambda: sorted(model.versions) == versions)
   thread.join(10)
   assert not thread.is_alive()
 

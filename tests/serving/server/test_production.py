@@ -173,8 +173,7 @@ def test_the_second_server_answers_if_the_queue_of_the_first_is_full(tmp_path):
     waiting = [pool.submit(first.ask, stand_in.GATED)]
     assert first.version.started.wait(10)
     waiting += [pool.submit(first.ask, stand_in.GATED)]
-    while not first.version.workers.queued:
-      time.sleep(0.01)
+    stand_in.wait_until(lambda: first.version.workers.queued)
     assert first.ask(stand_in.GATED)[0] == 503
     for _ in range(6):
       assert proxy.request("POST", PREDICT, BODY)[0] == 200

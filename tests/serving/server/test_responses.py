@@ -226,8 +226,7 @@ def test_an_unwritable_standard_output_does_no_harm(
     monkeypatch.setattr("sys.stdout", unwritable if is_there else None)
     for _ in range(2):
       assert logged.request("POST", PREDICT, BODY)[0] == 200
-    while logged.server.server_state.tasks:
-      time.sleep(0.01)
+    stand_in.wait_until(lambda: not logged.server.server_state.tasks)
   assert not caplog.records
 
 

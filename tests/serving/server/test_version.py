@@ -1,7 +1,6 @@
 """Versions of real models: texts for every task, rows, metadata, errors."""
 
 import shutil
-import time
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
@@ -40,11 +39,14 @@ def test_a_version_whose_folder_is_removed_under_load_answers_to_its_end(
   with stand_in.running([model]) as client, ThreadPoolExecutor(4) as pool:
     assert [*model.versions] == [2]
     shutil.rmtree(tmp_path / "toy" / "2")
-    answers, end = [], time.monotonic() + 30
-    while [*model.versions] != [1] and time.monotonic() < end:
-      answers += pool.map(client.ask, [document] * 4)
+    answers = []
+
+    def is_replaced():
+      answers.extend(pool.map(client.ask, [document] * 4))
+      return [*model.versions] == [1]
+
+    stand_in.wait_until(is_replaced)
     answers.append(client.ask(document))
-  assert [*model.versions] == [1]
   assert all(answer == answers[0] for answer in answers)
   assert answers[0][0] == 200
 

@@ -2,13 +2,13 @@
 
 import gc
 import threading
-import time
 import weakref
 from types import SimpleNamespace
 
 import pytest
 
 from serving.server.version import Closed, QueueFull, Workers
+from tests.serving.server.stand_in import wait_until
 
 
 class _Echo:
@@ -146,11 +146,12 @@ def test_an_answer_is_freed_before_the_next_request():
   held = weakref.ref(text)
   workers.submit(list, [text]).result(10)
   del text
-  end = time.monotonic() + 10
-  while held() and time.monotonic() < end:
-    time.sleep(0.01)
+
+  def is_freed():
     gc.collect()
-  assert held() is None
+    return held() is None
+
+  wait_until(is_freed)
   workers.close()
 
 
