@@ -71,13 +71,11 @@ def test_rows_get_the_outputs_of_the_engine(client):
 
 ROW = dict.fromkeys(TOKENS, [1] * 3)
 REFUSAL = "the model refuses a row: an id is too large, or the row too long"
+NEGATIVE = "input_ids has a negative number: ids begin at 0"
 SHAPES = "inputs have other shapes, or are empty"
 REFUSED = [
   (_rows(ROW | {"input_ids": [1 << 20] * 3}), REFUSAL),
-  (
-    _rows(ROW | {"input_ids": [1, -1, 1]}),
-    "input_ids has a negative number: ids begin at 0",
-  ),
+  (_rows(ROW | {"input_ids": [1, -1, 1]}), NEGATIVE),
   (_rows(ROW | {"input_ids": [1] * 2}), SHAPES),
   (_rows({name: [] for name in TOKENS}), SHAPES),
   ({"signature_name": "serving_examples", "instances": ["a"]}, "no signature"),
