@@ -658,8 +658,6 @@ def test_a_server_that_is_late_or_gone_is_reported(stub, folders):
     Predictor("http://127.0.0.1:9/v1/models/a", files=folders["tagging"])
   with pytest.raises(UserError, match="timeout -1 must be more than 0"):
     Predictor(stub.url, timeout=-1.0)
-  with pytest.raises(UserError, match="a URL: name the folder of its export"):
-    Predictor(stub.url)
 
 
 def test_only_litert_answers_after_a_fork(folders, tmp_path, monkeypatch):
