@@ -207,9 +207,8 @@ def save(folder: str, served) -> None:
     name: tf.TensorSpec([1, *spec.shape[1:]], spec.dtype, name)
     for name, spec in export.specs(model).items()
   }
-  run = partial(model, training=False)
   with tracing.mode(fused=False):  # fused operations are slower in LiteRT
-    function = export.trace(lambda **inputs: run(inputs), specs)
+    function = export.trace(lambda **x: model(x, training=False), specs)
   make = tf.lite.TFLiteConverter.from_concrete_functions
   for name in FORMATS["tflite"].files.values():
     converter = make([function], module)
