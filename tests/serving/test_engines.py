@@ -656,8 +656,8 @@ def test_a_server_that_is_late_or_gone_is_reported(stub, folders):
     RemoteEngine("http://127.0.0.1:85x1/v1/models/a")
   with pytest.raises(RemoteError, match=r"cannot be reached: .*refused"):
     Predictor("http://127.0.0.1:9/v1/models/a", files=folders["tagging"])
-  with pytest.raises(UserError, match="timeout -1 must be more than 0"):
-    Predictor(stub.url, timeout=-1.0)
+  with pytest.raises(UserError, match="timeout 0 must be more than 0"):
+    Predictor(stub.url, timeout=0.0)
 
 
 def test_only_litert_answers_after_a_fork(folders, tmp_path, monkeypatch):
