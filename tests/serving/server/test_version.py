@@ -233,28 +233,21 @@ def _busy(workers):
   assert first.result(10) == ["FIRST"]
 
 
-def test_requests_that_wait_are_answered_in_one_call(workers, busy):
-  futures = [workers.submit(busy, texts) for texts in (["a"], ["b", "c"])]
-  busy.gate.set()
-  assert [f.result(10) for f in futures] == [["A"], ["B", "C"]]
-  assert busy.calls == [["first"], ["a", "b", "c"]]
+CALLS = {
+  (1, 2): [["1", "2", "2"]],
+  (3, 2, 1, 2): [["3", "3", "3", "1"], ["2"] * 4],
+  (7,): [["7"] * 7],  # a request may have more rows
+}
 
 
+@pytest.mark.parametrize(("sizes", "calls"), CALLS.items())
 def test_a_call_has_the_oldest_request_and_others_that_fit_max_rows(
-  workers, busy
+  workers, busy, sizes, calls
 ):
-  sizes = (3, 2, 1, 2)
   futures = [workers.submit(busy, [f"{n}"] * n) for n in sizes]
   busy.gate.set()
   assert [f.result(10) for f in futures] == [[f"{n}"] * n for n in sizes]
-  assert [len(call) for call in busy.calls] == [1, 4, 4]
-  assert busy.calls[1] == ["3", "3", "3", "1"]
-
-
-def test_a_request_may_have_more_than_max_rows(workers, busy):
-  future = workers.submit(busy, ["a"] * 7)
-  busy.gate.set()
-  assert future.result(10) == ["A"] * 7
+  assert busy.calls == [["first"], *calls]
 
 
 def test_only_requests_of_one_function_are_joined(workers, busy):
