@@ -64,8 +64,8 @@ class Version:
 
 
 class Client:
-  def __init__(self, server, port, version):
-    self.server, self.port, self.version = server, port, version
+  def __init__(self, port, server=None, version=None):
+    self.port, self.server, self.version = port, server, version
 
   def keep_alive(self):
     """Returns an HTTPConnection for several requests."""
@@ -105,7 +105,7 @@ def running(models, settings=SETTINGS, version=None):
   thread.start()
   try:
     with polled(models, settings.poll_seconds):
-      yield Client(server, port, version)
+      yield Client(port, server, version)
   finally:
     if isinstance(version, Version):
       version.gate.set()
