@@ -14,7 +14,7 @@ from tests.parity.golden_files import GOLDEN, parse
 from training import checkpoint_files
 
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(0, 300)
-FLOAT = st.floats(width=32, allow_nan=False)
+FLOAT = st.floats(width=32, allow_nan=False, allow_infinity=False)
 WEIGHTS = Feature("weights", (2,), "float32")
 MIXED = Schema(Feature("ids", (3,)), WEIGHTS, Feature("n", ()))
 
@@ -37,9 +37,10 @@ def test_features_are_written_in_the_order_of_the_schema():
   ("change", "message"),
   [
     ({"ids": [1, 2]}, "ids: expected 3 values, got 2"),
-    ({"ids": [1, 2, 1 << 63]}, "ids: 9223372036854775808 does not fit"),
+    ({"ids": [1, 2, 1 << 63]}, "ids: Value out of range: 9223372036854775808"),
     ({"ids": [1, 2, "a"]}, "ids: "),
     ({"weights": ["a", 1.0]}, "weights: "),
+    ({"weights": [1e39, 1.0]}, "weights: a value does not fit into float32"),
     ({"other": [1]}, "the record has the fields"),
   ],
 )
@@ -100,13 +101,6 @@ def test_a_feature_may_have_no_value(dtype):
   for values in ([0, 1], [127, 128], [1 << 40, -1]):
     example = {"x": [], "y": values}
     assert tfrecord.parse_example(encode(example)) == example
-
-
-def test_only_small_numbers_are_cached_as_varints():
-  for number in (1 << 20, 1 << 40, -1, 7):
-    tfrecord._varint(number)
-  cache = tfrecord._varint.__self__
-  assert 7 in cache and 0 <= min(cache) <= max(cache) < 1 << 20
 
 
 def test_an_example_that_tensorflow_wrote_is_parsed():
