@@ -138,11 +138,9 @@ def test_a_text_in_json_lines_is_split_into_lines(tmp_path, end, last, escapes):
   ]
   content = end.join(f"\ufeff{row}" for row in rows) + end * last
   (tmp_path / "a").write_text(content, "utf-8", newline="")
-  texts = textfiles.json_texts(str(tmp_path / "a"), "text")
-  assert [*texts] == [LINES, [""], ["a", "b"]]
-  opened = content.split("\n")
-  again = textfiles.json_texts("a pipe", "text", read=iter(opened))
-  assert [*again] == [LINES, [""], ["a", "b"]]
+  for lines in (textfiles.lines(str(tmp_path / "a")), content.split("\n")):
+    texts = textfiles.json_texts("a pipe", "text", iter(lines))
+    assert [*texts] == [LINES, [""], ["a", "b"]]
 
 
 # --- Compressed files ---------------------------------------------------------
