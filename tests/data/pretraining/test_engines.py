@@ -95,9 +95,10 @@ def _processes(folder, *commands):
 
 def _free_ports(number):
   with contextlib.ExitStack() as stack:
-    sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
-    for each in sockets:
-      each.bind(("localhost", 0))
+    sockets = [
+      stack.enter_context(socket.create_server(("localhost", 0)))
+      for _ in range(number)
+    ]
     return [each.getsockname()[1] for each in sockets]
 
 
