@@ -116,20 +116,6 @@ def test_masks_of_100_000_tokens_follow_the_policy(whole_word, policy, rng):
   assert counts.std() < 3 * np.sqrt(counts.mean())
 
 
-@pytest.mark.parametrize("whole_word", [False, True])
-def test_equal_seeds_give_equal_masks_and_other_seeds_give_others(
-  whole_word, rng
-):
-  batch = _batch(16, rng)
-  masker = tf.function(_masker(whole_word=whole_word))
-  seeds = ([1, 7], [1, 7], [1, 8])
-  first, repeated, reseeded = (
-    masker(batch, tf.constant(seed))["input_ids"].numpy() for seed in seeds
-  )
-  assert (first == repeated).all()
-  assert (first != reseeded).any(axis=1).mean() > 0.9
-
-
 def test_all_pieces_of_a_word_are_masked(rng):
   batch = _batch(200, rng, low=2000, full=True)  # half begin with "##"
   before = _numpy(batch)["input_ids"]

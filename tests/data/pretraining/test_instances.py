@@ -20,33 +20,6 @@ def tokenizer():
   return FullTokenizer(VOCAB_FILE)
 
 
-def _documents(rng, count=20):
-  """Returns documents; each token of document i is 1000 + i."""
-  return [
-    [[1000 + i] * rng.randint(1, 30) for _ in range(rng.randint(1, 12))]
-    for i in range(count)
-  ]
-
-
-@pytest.mark.parametrize("length", [5, 6, 16, 128])
-@pytest.mark.parametrize("short", [0.0, 0.5, 1.0])
-def test_pairs_fit_the_length_and_random_pairs_are_labelled(length, short):
-  rng = Random(3)
-  settings = InstanceConfig(length, short_seq_prob=short)
-  documents = _documents(rng)
-  labels = []
-  for index in range(len(documents)):
-    pairs = instances.sentence_pairs(documents, index, rng, settings)
-    for first, second, is_random in pairs:
-      assert first and second
-      assert len(first) + len(second) <= length - 3
-      assert set(first) == {1000 + index}
-      assert (set(second) == set(first)) == (not is_random)
-      labels.append(is_random)
-  # Half are random, and a single segment always gets a random partner.
-  assert sum(labels) / len(labels) > 0.45
-
-
 def test_a_corpus_of_a_single_document_gives_records(tokenizer):
   settings = InstanceConfig(16, Masking(3), dupe_factor=1)
   builder = instances.RecordBuilder(

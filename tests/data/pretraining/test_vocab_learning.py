@@ -8,9 +8,9 @@ from data.pretraining import vocab_learning
 
 def test_words_are_counted_as_the_tokenizer_splits_them():
   counter = vocab_learning.WordCounter(do_lower_case=True, max_words=100)
-  for line in ["Don't stop.", "DON'T", "", "stop\u00a0stop"]:
+  for line in ["Don't stop.", "DON'T", "", "stop\u00a0stop\x85stop\u2028stop"]:
     counter.add(line)
-  expected = Counter({"don": 2, "'": 2, "t": 2, "stop": 3, ".": 1})
+  expected = Counter({"don": 2, "'": 2, "t": 2, "stop": 5, ".": 1})
   assert counter.counts() == expected
 
 
