@@ -101,31 +101,3 @@ def test_a_checkpoint_with_nan_is_not_extended(given, tmp_path):
   flags |= {"output_file": tmp_path / "x" / "vocab.txt"}
   programs.fails("build_vocab", "46 variables have NaN", **flags)
   assert not (tmp_path / "x").exists()
-
-
-def test_lines_of_a_vocabulary_that_are_not_words_keep_their_ids(
-  given, tmp_path
-):
-  """The released Chinese vocabulary has a line separator, for example."""
-  odd = ["\u2028", "", "the", " \u3000", "of\r"]
-  tokens = [*TOKENS, *odd, "owl"]
-  flags = given | small_model.write(tmp_path, TOKENS, **SIZES)
-  flags |= {"extend": flags.pop("vocab_file"), "init_checkpoint": tmp_path}
-  flags["extend"].write_bytes("\n".join(tokens).encode())
-  config = small_model.config(len(tokens), **SIZES)
-  config.to_json(str(flags["bert_config_file"]))
-  values = checkpoint.variables(models.pretrainer(config))
-  checkpoint.write(str(tmp_path / "bert_model.ckpt"), values)
-  output = tmp_path / "new" / "vocab.txt"
-  programs.run("build_vocab", **flags, output_file=output)
-  lines = output.read_bytes().decode().split("\n")
-  expected = "\n".join(tokens).replace("\r", "").split("\n")
-  assert lines[5:7] == ["carcinoma", "fibrosis"]
-  assert lines[7 : len(tokens)] == expected[7:]
-  assert lines[len(tokens) :] == ["cystic", ""]
-  new = checkpoint.open_reader(str(output.parent))[WORD_EMBEDDINGS]
-  old = values[WORD_EMBEDDINGS].numpy()
-  np.testing.assert_array_equal(new[7 : len(tokens)], old[7:])
-  ids = vocab.load(tmp_path / "vocab.txt")
-  pieces = [ids["cyst"], ids["##ic"]]
-  np.testing.assert_array_equal(new[-1], old[pieces].mean(0))

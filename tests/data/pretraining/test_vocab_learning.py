@@ -121,6 +121,18 @@ def test_new_words_replace_unused_tokens(tmp_path, caplog):
     assert ("of the text are split" in caplog.text) == (min_count == 4)
 
 
+def test_lines_that_are_not_words_keep_their_ids(tmp_path):
+  """The released Chinese vocabulary has a line separator, for example."""
+  path = tmp_path / "vocab.txt"
+  odd = ["\u2028", "", "a", " \u3000"]
+  lines = ["[PAD]", "[unused0]", "[UNK]", *odd, "a\r", "##b", ""]
+  path.write_bytes("\n".join(lines).encode())
+  options = Counter(ab=4, abb=3), "text", 2, 1
+  result, pieces = vocab_learning.extend(str(path), *options)
+  assert result == ["[PAD]", "abb", "[UNK]", *odd, "a", "##b", "ab"]
+  assert pieces == {1: [7, 8, 8], 9: [7, 8]}  # the last of equal lines counts
+
+
 def test_words_of_a_language_with_little_text_get_a_higher_weight():
   sources = {"en": Counter(a=90, b=10), "is": Counter(a=1, c=9)}
   merged = vocab_learning.smooth(sources, 0.5)
