@@ -6,7 +6,6 @@ Programs that only prepare data start sooner without TensorFlow.
 import json
 import math
 import os
-import shutil
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -198,22 +197,16 @@ class RecordFile:
   def write(self, records: Iterable[bytes]) -> int:
     before = self.records
     for record in records:
-      framed = frame(record)
-      self._file.write(framed)
-      self._count(len(framed))
+      self.append(frame(record))
     return self.records - before
 
-  def append(self, frames: BinaryIO, sizes: Iterable[int]) -> None:
-    """Appends a file of frames; `sizes` has the size of each frame in bytes."""
-    shutil.copyfileobj(frames, self._file)
-    for size in sizes:
-      self._count(size)
-
-  def _count(self, size):
+  def append(self, framed: bytes) -> None:
+    """Writes a record that `frame` has framed."""
     if self.records % BLOCK == 0:
       self.blocks.append(self._size)
+    self._file.write(framed)
     self.records += 1
-    self._size += size
+    self._size += len(framed)
 
 
 @contextmanager
