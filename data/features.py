@@ -155,8 +155,11 @@ class RowEncoder:
       raise UserError(f"max_seq_length {seq_length} must be at least 3")
     tokenizer.check("cls", "sep", "unknown")
     self.tokenizer, self.seq_length = tokenizer, seq_length
-    self.token_ids = tokenizer.cached_ids()
+    self._ids = tokenizer.cached_ids()
     self._ends = tokenizer.cls, tokenizer.sep
+
+  def token_ids(self, text: str) -> list[int]:
+    return self._ids(text)
 
   def encode(
     self, text_a: str, text_b: str | None = None, keep_empty: bool = False
