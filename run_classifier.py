@@ -18,7 +18,7 @@ from absl import logging
 
 from runs import checks, training_program
 from storage import UserError, files
-from tasks.classification import examples, glue, metrics, named_tasks
+from tasks.classification import examples, glue, named_tasks
 from tasks.classification.named_tasks import Settings
 
 
@@ -69,9 +69,9 @@ def main(settings: Settings) -> None:
     return glue.run(settings)
   task = named_tasks.with_labels(settings, checks.labels_file(settings))
   examples.class_weights(settings.class_weights, task)
-  folder, ensemble = settings.output_dir, settings.ensemble
-  are_new = settings.do_train or metrics.lacks_thresholds(folder, ensemble)
-  fits_thresholds = settings.multi_label and are_new
+  # An ensemble has no thresholds until it is evaluated.
+  are_new = settings.ensemble > 1 and not files.exists(settings.thresholds_file)
+  fits_thresholds = settings.multi_label and (settings.do_train or are_new)
   if fits_thresholds and "dev" in task.splits and not settings.do_eval:
     logging.info("--do_eval is set: it finds the thresholds of --multi_label")
     settings = settings.replace(do_eval=True)

@@ -222,10 +222,7 @@ class Predictor:
         if lower_case is not None:
           changes.setdefault("do_lower_case", lower_case)
       self._answer = open_model(path, engine, **changes)
-    self._ranks = self._answer.answers.inputs
-    self._optional = self._answer.answers.optional
-    self._words = self._answer.answers.word_lists
-    self.inputs = sorted(self._ranks)
+    self.inputs = sorted(self._answer.answers.inputs)
     if warm_up:
       self._answer.warm_up()
 
@@ -272,16 +269,17 @@ class Predictor:
     self, inputs: dict[str, Any], texts: Iterable[str] | None = None
   ) -> dict[str, list]:
     """Returns a call's inputs by name; UserError for invalid inputs."""
-    needed = [name for name in self.inputs if name not in self._optional]
+    own = self._answer.answers
+    needed = [name for name in self.inputs if name not in own.optional]
     if texts is not None and len(needed) == 1 and needed[0] not in inputs:
       inputs, texts = inputs | {needed[0]: texts}, None
     if texts is not None or not {*needed} <= {*inputs} <= {*self.inputs}:
       names = ", ".join(f"{name}=[...]" for name in needed)
-      more = "".join(f", and perhaps {name}" for name in self._optional)
+      more = "".join(f", and perhaps {name}" for name in own.optional)
       raise UserError(f"this model takes {names}{more}")
     inputs = {
-      name: check_texts(name, value, 1 + self._ranks[name], name in self._words)
-      for name, value in inputs.items()
+      name: check_texts(name, v, 1 + own.inputs[name], name in own.word_lists)
+      for name, v in inputs.items()
     }
     lengths = {name: len(texts) for name, texts in inputs.items()}
     if len(set(lengths.values())) > 1:

@@ -124,8 +124,8 @@ def read_examples(
         f"{path} has no column {name!r} of --prediction_columns; there are "
         f"{', '.join(map(repr, present))}"
       )
-  if task.is_regression and source.label:
-    _check_scores(path, {r.line: r.values[source.label].strip() for r in rows})
+  labels_of_rows = [r.values[source.label] for r in rows if source.label]
+  comma = next((text.strip() for text in labels_of_rows if "," in text), "")
   examples = []
   for row in rows:
     number = row.values[source.guid] if source.guid else row.number
@@ -134,30 +134,25 @@ def read_examples(
       f"{source.prefix or split}-{number}",
       row.values[source.text_a],
       row.values[source.text_b] if source.text_b else None,
-      _label(task, source.label, row, path),
+      _label(task, source.label, row, path, comma),
       copied if copied_columns else None,
     )
     examples.append(example)
   return examples
 
 
-def _check_scores(path, scores):
-  """Refuses 1.234 if any score has a decimal comma; scores: {line: text}."""
-  comma = next((score for score in scores.values() if "," in score), None)
-  for line, score in scores.items():
-    if comma and re.fullmatch(r"-?[1-9]\d{0,2}\.\d{3}", score):
-      raise UserError(
-        f"{path}, line {line}: {score!r} may mean a thousand, because {comma} "
-        "has a decimal comma; write a comma, or leave out the point"
-      )
-
-
-def _label(task, column, row, path):
+def _label(task, column, row, path, comma):
+  """Reads a label or score; `comma` is a score with a decimal comma, or ""."""
   if column is None:
     return None
   label = row.values[column].strip()
   where = f"{path}, line {row.line}, column {column}"
   if task.is_regression:
+    if comma and re.fullmatch(r"-?[1-9]\d{0,2}\.\d{3}", label):
+      raise UserError(
+        f"{path}, line {row.line}: {label!r} may mean a thousand, because "
+        f"{comma} has a decimal comma; write a comma, or leave out the point"
+      )
     if re.fullmatch(r"-?(0,\d+|\d+,(\d\d?|\d{4,}))", label):
       label = label.replace(",", ".")  # 1,234 does not match: it may be 1234
     if not is_number(label):
@@ -264,15 +259,15 @@ class TextRecordBuilder(RowEncoder):
     self, example: TextExample | None
   ) -> tuple[dict[str, list], list[int]]:
     """Returns a record's fields, and [number of tokens before truncation]."""
-    row = Row([], [], 0)
+    row, label, lengths = Row([], [], 0), None, []
     if example:
-      row = self.encode(example.text_a, example.text_b)
-    label = example.label if example else None
-    label_ids = encode_label(label, self._label_ids, self._multi_label)
-    fields: dict[str, list] = {"label_ids": label_ids}
-    fields |= {"is_real_example": [int(bool(example))]}
-    fields |= self.inputs(row.ids, row.segments)
-    return fields, [row.length] if example else []
+      row, label = self.encode(example.text_a, example.text_b), example.label
+      lengths = [row.length]
+    fields: dict[str, list] = {
+      "label_ids": encode_label(label, self._label_ids, self._multi_label),
+      "is_real_example": [len(lengths)],
+    }
+    return fields | self.inputs(row.ids, row.segments), lengths
 
 
 def encode_label(

@@ -62,17 +62,16 @@ def parts(settings: Settings, level: int = logging.DEBUG) -> dict[str, dict]:
   for name in present:
     part = _part(settings, name, level)
     written = _submissions(settings.output_dir, name, part.data_dir)
-    is_predicted = all(map(files.exists, written)) or not part.do_predict
+    predicts = part.do_predict and not all(map(files.exists, written))
     is_evaluated = any(row.split("-m")[0] == name for row in values)
-    exported = part.export_dir and files.exists(part.export_dir)
-    is_done = is_evaluated and is_predicted and (exported or not part.do_export)
-    if settings.do_train and is_done:
-      path = os.path.join(part.output_dir, "run.json")
-      logging.log(level, "%s is complete, with the flags in %s", name, path)
-      continue
     if settings.do_train:  # otherwise the task's run does what the flags say
+      exported = part.export_dir and files.exists(part.export_dir)
       exports = part.do_export and not exported
       part = part.replace(do_train=not is_evaluated, do_export=exports)
+      if not (part.do_train or predicts or exports):
+        path = os.path.join(part.output_dir, "run.json")
+        logging.log(level, "%s is complete, with the flags in %s", name, path)
+        continue
     flags = {f: v for f, v in part.to_dict().items() if v != settings[f]}
     result[name] = {"task_name": name, **flags}
   return result

@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -100,17 +101,6 @@ def best_threshold(probs: np.ndarray, is_label: np.ndarray) -> float:
   return max(float(str(threshold)), 0.0)  # a short decimal
 
 
-def thresholds_file(folder: str, ensemble: int) -> str:
-  """Path of the thresholds of one model, or of an ensemble of this size."""
-  name = label_files.THRESHOLDS if ensemble == 1 else "thresholds_ensemble.tsv"
-  return os.path.join(folder, name)
-
-
-def lacks_thresholds(folder: str, ensemble: int) -> bool:
-  """True for an ensemble whose thresholds no evaluation has computed yet."""
-  return ensemble > 1 and not files.exists(thresholds_file(folder, ensemble))
-
-
 def save_thresholds(task: ClassificationTask, path: str) -> None:
   """Writes a line for each label, with its threshold."""
   rows = zip(task.labels, map(str, task.thresholds), strict=True)
@@ -174,19 +164,16 @@ def write_prediction_table(
   Tabs and line breaks become blanks. A copied column whose name is in use gets
   the prefix "input_".
   """
-
-  def cell(text):
-    return re.sub(r"[\t\r\n]+", " ", text)
-
-  labels, rows = task.labels, np.asarray(outputs, np.float32)
+  cell = partial(re.sub, r"[\t\r\n]+", " ")
+  rows = np.asarray(outputs, np.float32)
   names = _prediction_names(task, rows)
   copied = list(dict.fromkeys(c for e in examples for c in e.columns or ()))
-  header = ["guid", "prediction", *labels]
+  header = ["guid", "prediction", *task.labels]
   header += [f"input_{c}" if c in header else c for c in copied]
   table: list[Iterable[str]] = [map(cell, header)]
   for example, name, row in zip(examples, names, rows, strict=True):
-    values = [str(value) for value in row] if labels else []
-    cells = [cell((example.columns or {}).get(c, "")) for c in copied]
+    values = map(str, row if task.labels else ())
+    cells = (cell((example.columns or {}).get(c, "")) for c in copied)
     table.append([example.guid, name, *values, *cells])
   metrics.write_table(path, table)
 

@@ -77,6 +77,12 @@ class Settings(OwnFiles, LongText, EvaluatedFineTuning, Packing):
     False, "GLUE: RTE, MRPC and STS-B begin with MNLI's model."
   )
 
+  @property
+  def thresholds_file(self) -> str:
+    """Path of the thresholds of one model, or of an ensemble."""
+    name = "thresholds_ensemble.tsv" if self.ensemble > 1 else labels.THRESHOLDS
+    return os.path.join(self.output_dir, name)
+
 
 def _task(
   name, text_a, text_b, label, labels=("0", "1"), header=None, **options
@@ -113,20 +119,14 @@ def _mnli() -> ClassificationTask:
 
 def xnli(language: str = "zh") -> ClassificationTask:
   """Makes the XNLI task of a language. The original has only "zh", Chinese."""
-  language_column = ("language", language)
-  dev = Split("xnli.dev.tsv", *_PAIR, "gold_label", language=language_column)
+  column = ("language", language)
+  dev = Split("xnli.dev.tsv", *_PAIR, "gold_label", language=column)
   train = f"multinli/multinli.train.{language}.tsv"
-  return ClassificationTask(
-    "XNLI",
-    {
-      "train": Split(train, "premise", "hypo", "label"),
-      "dev": dev,
-      # The original does not read this file, which has real labels.
-      "test": replace(dev, file="xnli.test.tsv"),
-    },
-    _NLI_LABELS,
-    label_aliases=(("contradictory", "contradiction"),),
-  )
+  splits = {"train": Split(train, "premise", "hypo", "label"), "dev": dev}
+  # The original does not read this file, which has real labels.
+  splits["test"] = replace(dev, file="xnli.test.tsv")
+  aliases = (("contradictory", "contradiction"),)
+  return ClassificationTask("XNLI", splits, _NLI_LABELS, label_aliases=aliases)
 
 
 TASKS = {

@@ -65,11 +65,9 @@ def with_thresholds(
   """Adds thresholds to a task: the run's, its checkpoint's, or 0.5."""
   if not named.multi_label:
     return named
-  path = metrics.thresholds_file(settings.output_dir, settings.ensemble)
-  checkpoint_labels = checks.labels_file(settings)
-  if checkpoint_labels and not files.exists(path):
-    folder = os.path.dirname(checkpoint_labels)
-    path = metrics.thresholds_file(folder, settings.ensemble)
+  path, start = settings.thresholds_file, checks.labels_file(settings)
+  if start and not files.exists(path):
+    path = os.path.join(os.path.dirname(start), os.path.basename(path))
   return replace(named, thresholds=metrics.load_thresholds(named, path))
 
 
@@ -177,8 +175,7 @@ class Classification(Task[Settings, RecordDataset]):
       probs = metrics.probabilities(named, logits)
       best = map(metrics.best_threshold, probs.T, label_ids.T)
       named = replace(named, thresholds=tuple(best))
-      path = metrics.thresholds_file(settings.output_dir, settings.ensemble)
-      metrics.save_thresholds(named, path)
+      metrics.save_thresholds(named, settings.thresholds_file)
     else:
       named = with_thresholds(settings, named)
     batch = {"label_ids": label_ids}
@@ -212,19 +209,20 @@ class Classification(Task[Settings, RecordDataset]):
     checks.check_windows(settings)
     start = checks.labels_file(settings)
     named = with_thresholds(settings, named_tasks.with_labels(settings, start))
-    names = None if named.is_regression else named.labels
-    texts = TextConfig(settings.tokenizer, settings.row_length, names)
-    texts_of_task = Classification(settings, {}, named=named)
-    model = texts_of_task.make_model(model_files.config(settings))
-    answers = Answers(texts, named.has_pairs, named.thresholds)
-    return ServedModel(model, answers, TextClassification)
+    texts = Classification(settings, {}, named=named)
+    model = texts.make_model(model_files.config(settings))
+    return ServedModel(model, _answers(settings, named), TextClassification)
+
+
+def _answers(settings: Settings, named: ClassificationTask) -> Answers:
+  names = None if named.is_regression else named.labels
+  texts = TextConfig(settings.tokenizer, settings.row_length, names)
+  return Answers(texts, named.has_pairs, named.thresholds)
 
 
 def _judged(settings, named, rows, logits) -> Iterator[Judged]:
   """Yields the examples with their labels and the model's answers."""
-  names = None if named.is_regression else named.labels
-  texts = TextConfig(settings.tokenizer, settings.row_length, names)
-  answers = Answers(texts, named.has_pairs, named.thresholds)
+  answers = _answers(settings, named)
   for row, values in zip(rows, logits, strict=True):
     answer = answers.decode(Encoded([]), [{"logits": values}])
     given = dict(zip(answers.inputs, (row.text_a, row.text_b), strict=False))

@@ -15,13 +15,14 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, BinaryIO, NamedTuple, cast
+from types import SimpleNamespace
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 
 from cli.settings import common, flag, original
 from data import features
-from data.features import RowEncoder
+from data.features import Row, RowEncoder
 from data.vocab import Tokenizer
 from data.write_records import log_lengths
 from modeling.config import POOLINGS
@@ -61,16 +62,8 @@ class Settings(LongText, ServedEncoder):
   )
 
 
-class Line(NamedTuple):
-  """Tokens of a line, with [CLS] and [SEP]; the first line's number is 0."""
-
-  number: int
-  ids: list[int]
-  segments: list[int]
-
-
 # A line and its activations, [T, L, H], or [L, H] for one vector per line.
-Result = tuple[Line, np.ndarray]
+Result = tuple[Row, np.ndarray]
 
 
 def layer_indexes(text: str) -> list[int]:
@@ -108,23 +101,23 @@ def read_lines(
   tokenizer: Tokenizer,
   max_length: int,
   flag: str = "max_seq_length",
-) -> Iterator[Line]:
+) -> Iterator[Row]:
   """Reads and tokenizes lines; truncates the longer of two texts first.
 
   Logs at the end how many lines exceed `max_length`, the value of `flag`.
   """
   encoder = RowEncoder(tokenizer, max_length)
   lengths: Counter[int] = Counter()
-  for number, text in enumerate(textfiles.lines(path)):
+  for text in textfiles.lines(path):
     row = encoder.encode(*split(text))
     lengths[row.length] += 1
-    yield Line(number, row.ids, row.segments)
+    yield row
   log_lengths(path, lengths, max_length, flag=flag)
 
 
-def chunks(lines: Iterable[Line], max_tokens: int) -> Iterator[list[Line]]:
+def chunks(lines: Iterable[Row], max_tokens: int) -> Iterator[list[Row]]:
   """Groups lines; a chunk ends with the line that reaches `max_tokens`."""
-  chunk: list[Line] = []
+  chunk: list[Row] = []
   tokens = 0
   for line in lines:
     chunk.append(line)
@@ -137,7 +130,7 @@ def chunks(lines: Iterable[Line], max_tokens: int) -> Iterator[list[Line]]:
 
 
 def batches(
-  chunk: Sequence[Line], batch_size: int, max_seq_length: int, multiple: int
+  chunk: Sequence[Row], batch_size: int, max_seq_length: int, multiple: int
 ) -> Iterator[tuple[list[int], dict[str, np.ndarray]]]:
   """Batches of lines of similar length, with little padding.
 
@@ -171,11 +164,11 @@ def write_json(
     return [{"index": index, "values": values} for index, values in pairs]
 
   with files.open_for_writing(path) as file:
-    for line, values in results:
+    for number, (line, values) in enumerate(results):
       # NumPy rounds like Python here: a float32 times 10^6 is exact in float64.
       rounded = np.round(values.astype(np.float64), 6).tolist()
       # The original spells the key like this.
-      record: dict[str, Any] = {"linex_index": line.number}
+      record: dict[str, Any] = {"linex_index": number}
       if values.ndim == 2:
         record["layers"] = by_layer(rounded)
       else:
@@ -210,12 +203,7 @@ def write_npz(
     else:
       arrays |= {"values": vectors, "input_ids": np.array(ids, np.int32)}
       arrays["offsets"] = np.array(offsets, np.int64)
-    np.savez(cast(BinaryIO, _Unseekable(file)), **arrays)
-
-
-class _Unseekable:
-  """Hides `seek` of a file, so that np.savez writes it as a stream."""
-
-  def __init__(self, file: BinaryIO):
-    self.write, self.flush = file.write, file.flush
-    self.read = file.read  # an object with `read` counts as a file in NumPy
+    # NumPy takes an object with `read` for a file, and streams without `seek`.
+    names = ("write", "flush", "read")
+    stream = SimpleNamespace(**{name: getattr(file, name) for name in names})
+    np.savez(cast(BinaryIO, stream), **arrays)

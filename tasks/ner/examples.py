@@ -8,10 +8,10 @@ that begins with "#" is a comment, unless it looks like a word with a tag.
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cache
-from itertools import count, groupby, islice
+from itertools import groupby
 from operator import ne
 from typing import NamedTuple
 
@@ -53,17 +53,8 @@ class Sentence(NamedTuple):
   words: list[str]
   tags: list[str] | None  # None if the file has no tags
   document: int = 0  # number of the document, from 0
-  line: int = 1  # line of the first word, from 1; the other words follow
-  is_line: bool = False  # all words are on one line
+  lines: Sequence[int] = ()  # line of each word in the file, from 1
   scheme: Scheme | None = None  # the file's scheme, if tags were converted
-  left_out: Collection[int] = ()  # lines of the file that are not words
-
-  @property
-  def lines(self) -> list[int]:
-    """Line number of each word."""
-    numbers = count(self.line, step=0 if self.is_line else 1)
-    words = (number for number in numbers if number not in self.left_out)
-    return [*islice(words, len(self.words))]
 
 
 def read_sentences(
@@ -108,7 +99,8 @@ def _read_json(path, columns) -> Iterator[Sentence]:
     if tags and len(tags[0]) != len(words):
       raise UserError(f"{where}: {len(words)} words, but {len(tags[0])} tags")
     if words:
-      yield Sentence(words, tags[0] if tags else None, 0, line, is_line=True)
+      lines = [line] * len(words)
+      yield Sentence(words, tags[0] if tags else None, 0, lines)
 
 
 def _texts(values, keys, where) -> list[str]:
@@ -129,9 +121,7 @@ def _texts(values, keys, where) -> list[str]:
 def _read_columns(path, columns) -> Iterator[Sentence]:
   lines = [*enumerate(map(_parse, textfiles.text_lines(path)), 1)]
   rows = [(number, cells) for number, (kind, cells) in lines if kind == "words"]
-  if left_out := _header(path, rows, columns):
-    rows = rows[1:]
-  left_out |= _ids(path, rows) if columns[0] else set()
+  left_out = _left_out(path, rows, columns)
   lines = [line for line in lines if line[0] not in left_out]
   rows = [row for row in rows if row[0] not in left_out]
   column = columns[-1] if columns[1:] else -1
@@ -168,11 +158,11 @@ def _read_columns(path, columns) -> Iterator[Sentence]:
           f"{path}, line {line}: {width} columns, but most lines have {usual}: "
           "add the word or tag that is missing"
         )
-      start, known_tags = block[0][0], more[0] if more else None
+      known_tags = more[0] if more else None
       if known_tags and has_brackets:
         known_tags = _from_brackets(known_tags)
-      others = left_out or ()
-      yield Sentence(words, known_tags, document, start, left_out=others)
+      numbers = [number for number, _ in block]
+      yield Sentence(words, known_tags, document, numbers)
       is_empty = False
   odd = [row for row in rows if len(row[1]) != usual]
   if odd and min(columns) < 0:
@@ -191,27 +181,23 @@ def _from_brackets(tags) -> list[str]:
   return result
 
 
-def _header(path, rows, columns) -> set[int]:
-  """Returns {line number} of a header such as "word tag", or an empty set."""
-  for number, cells in rows[:1]:
-    names = [cells[c] for c in columns if -len(cells) <= c < len(cells)]
-    is_header = len(names) == 2 and all(map(re.fullmatch, _HEADER, names))
-    if is_header and not any(names[1] in cells for _, cells in rows[1:]):
-      text = "%s, line %d: left out, because it is a header (%s)"
-      _log_once(text, path, number, ", ".join(names))
-      return {number}
-  return set()
-
-
-def _ids(path, rows) -> set[int]:
-  """Line numbers of CoNLL-U's ranges and empty nodes, which are no words."""
-  ids = {cells[0] for _, cells in rows}
+def _left_out(path, rows, columns) -> set[int]:
+  """Lines without a word: a header, and CoNLL-U's ranges and empty nodes."""
+  result = set()
+  line, cells = rows[0] if rows else (0, [])
+  names = [cells[c] for c in columns if -len(cells) <= c < len(cells)]
+  is_header = len(names) == 2 and all(map(re.fullmatch, _HEADER, names))
+  if is_header and not any(names[1] in cells for _, cells in rows[1:]):
+    text = "%s, line %d: left out, because it is a header (%s)"
+    _log_once(text, path, line, ", ".join(names))
+    result, rows = {line}, rows[1:]
+  ids = {cells[0] for _, cells in rows} if columns[0] else set()
   others = {one for one in ids if not one.isdigit()}
-  if "1" not in ids or not others or not all(map(_ID.fullmatch, others)):
-    return set()
-  result = {number for number, cells in rows if cells[0] in others}
-  text = "%s: left out %d lines with ids such as %s (ranges, empty nodes)"
-  _log_once(text, path, len(result), min(others))
+  if "1" in ids and others and all(map(_ID.fullmatch, others)):
+    lines = {line for line, cells in rows if cells[0] in others}
+    text = "%s: left out %d lines with ids such as %s (ranges, empty nodes)"
+    _log_once(text, path, len(lines), min(others))
+    result |= lines
   return result
 
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate, chain, pairwise
+from itertools import chain, islice
 from typing import NamedTuple
 
 import numpy as np
@@ -107,12 +107,6 @@ def report(scores: Scores) -> str:
   return "\n".join(lines)
 
 
-def label_ids(tags: Sequence[str], sentences: Sequence[Sentence]) -> np.ndarray:
-  """Ids of the tags of all words: [W] int."""
-  ids = {tag: i for i, tag in enumerate(tags)}
-  return np.array([ids[tag] for s in sentences for tag in s.tags or ()])
-
-
 def results(scores: Scores, losses: np.ndarray) -> dict[str, float]:
   """Computes the values of eval_results.txt; losses are [W]."""
   result = {"eval_loss": losses.mean(), "eval_accuracy": scores.accuracy}
@@ -135,7 +129,7 @@ def in_learned_scheme(
     return sentences
   scheme = find_scheme(sentences, tags)
   target = scheme._replace(name="BIO" if scheme.name == "IOB1" else "IOB1")
-  answers = group_by_sentence([tags[i] for i in logits.argmax(-1)], sentences)
+  answers = best_tags(logits, tags, sentences)
   is_same = [
     one[begin:end] == two[begin:end]
     for one, two in zip(known, answers, strict=True)
@@ -156,10 +150,9 @@ def score(
   logits: np.ndarray, tags: Sequence[str], sentences: Sequence[Sentence]
 ) -> Scores:
   """Computes and logs the scores of predictions for sentences with tags."""
-  predicted = [tags[i] for i in np.argmax(logits, axis=-1)]
   known = [sentence.tags or [] for sentence in sentences]
-  by_sentence = group_by_sentence(predicted, sentences)
-  scores = evaluate(known, by_sentence, recognize(tags))
+  predicted = best_tags(logits, tags, sentences)
+  scores = evaluate(known, predicted, recognize(tags))
   logging.info("\n%s", report(scores))
   return scores
 
@@ -175,21 +168,19 @@ def write_predictions(
 
   The .conll file has tags in the scheme of the file that was read.
   """
-  predicted = [tags[i] for i in np.argmax(logits, axis=-1)]
   path = os.path.join(output_dir, f"{split}_predictions")
-  by_sentence = group_by_sentence(predicted, sentences)
+  predicted = best_tags(logits, tags, sentences)
+  table = [("line", "word", "prediction", *tags)]
+  probs = iter(softmax(logits).astype(np.float32))
+  for sentence, names in zip(sentences, predicted, strict=True):
+    words = zip(sentence.lines, sentence.words, names, strict=True)
+    for line, word, tag in words:
+      table.append((str(line), word, tag, *map(str, next(probs))))
   if scheme := sentences[0].scheme:
     convert = partial(recognize(tags).convert, target=scheme)
-    by_sentence = map(convert, by_sentence)
+    predicted = [*map(convert, predicted)]
     sentences = [s._replace(tags=convert(s.tags or [])) for s in sentences]
-  write_conll(f"{path}.conll", sentences, [*by_sentence])
-  words = chain.from_iterable(
-    zip(s.lines, s.words, strict=True) for s in sentences
-  )
-  probs = softmax(logits).astype(np.float32)
-  table = [("line", "word", "prediction", *tags)]
-  for (line, word), tag, row in zip(words, predicted, probs, strict=True):
-    table.append((str(line), word, tag, *map(str, row)))
+  write_conll(f"{path}.conll", sentences, predicted)
   metrics.write_table(f"{path}.tsv", table)
 
 
@@ -216,9 +207,9 @@ def write_conll(
   logging.info("wrote %s", path)
 
 
-def group_by_sentence(
-  values: Sequence, sentences: Sequence[Sentence]
-) -> list[Sequence]:
-  """Splits a list of values, one for each word, into a list per sentence."""
-  ends = [0, *accumulate(len(sentence.words) for sentence in sentences)]
-  return [values[begin:end] for begin, end in pairwise(ends)]
+def best_tags(
+  logits: np.ndarray, tags: Sequence[str], sentences: Sequence[Sentence]
+) -> list[list[str]]:
+  """The most probable tag of each word, in a list per sentence."""
+  names = iter([tags[i] for i in np.argmax(logits, axis=-1)])
+  return [[*islice(names, len(sentence.words))] for sentence in sentences]

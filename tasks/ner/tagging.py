@@ -121,10 +121,11 @@ def read_tagged(
     sentences = examples.read_sentences(path, *columns)
     scheme = find_scheme(sentences, tags)
     logging.info("%s: tag scheme %s", path, scheme)
-    if schemes.is_doubtful(scheme, _used(sentences)):
+    used = _used(sentences)
+    if schemes.is_doubtful(scheme, used):
       text = "%s: %s are in no known scheme (%s). Each counts as a type: is "
       text += "the letter B, I, E or S, and a separator before it, missing?"
-      some = ", ".join(map(repr, sorted(_used(sentences))[:3]))
+      some = ", ".join(map(repr, sorted(used)[:3]))
       logging.warning(text, path, some, ", ".join(PATTERNS))
     if other := _first_line(sentences, scheme.others):
       text = "%s, %s is in no scheme, and counts as a type: is it a mistake?"
@@ -133,8 +134,7 @@ def read_tagged(
       sentences = _convert(path, sentences, scheme, tag_scheme, tags)
     else:
       _check_scheme(path, sentences, scheme, tags)
-    used = _used(sentences)
-    if unknown := _first_line(sentences, used - {*tags}):
+    if unknown := _first_line(sentences, _used(sentences) - {*tags}):
       raise UserError(
         f"{path}, {unknown} is none of the model's tags, which are "
         f"{labels.known_labels(tags)}"

@@ -103,8 +103,10 @@ class Ner(Task[Settings, TagRecords]):
     settings, sentences = self.settings, records.sentences
     logits = word_logits(model, records, settings.eval_batch_size)
     sentences = metrics.in_learned_scheme(logits, self.labels, sentences)
-    label_ids = {"label_ids": metrics.label_ids(self.labels, sentences)}
-    terms = self.objective().losses({"logits": logits}, label_ids)
+    ids = {tag: i for i, tag in enumerate(self.labels)}
+    label_ids = [ids[tag] for s in sentences for tag in s.tags or ()]
+    batch = {"label_ids": np.array(label_ids)}
+    terms = self.objective().losses({"logits": logits}, batch)
     if settings.do_eval:
       metrics.write_predictions(
         settings.output_dir, "eval", logits, self.labels, sentences

@@ -68,11 +68,9 @@ class Answers(answers.Answers):
     etc. describe the best other text, `answers` etc. the `export_top_k` best.
     """
     example, windows, words = encoded.context
-    answer_text = decoding.AnswerText(self.config.tokenizer)
     logits = [(out["start_logits"], out["end_logits"]) for out in outputs]
-    predictions = decoding.decode(
-      [example], windows, logits, answer_text, self._decoding
-    )
+    rules = self.config.tokenizer, self._decoding
+    predictions = decoding.decode([example], windows, logits, *rules)
     entries = predictions.nbest[""]
     spans = predictions.words[""]
 

@@ -67,7 +67,7 @@ def decode(
   examples: Sequence[SquadExample],
   windows: Sequence[Window],
   logits: Iterable[Logits],
-  answer_text: "AnswerText",
+  tokenizer: Tokenizer,
   config: DecodingConfig,
 ) -> Predictions:
   """Predicts an answer to each question.
@@ -81,7 +81,7 @@ def decode(
   Raises ValueError unless windows are in the order of the examples, and
   `logits` in the order of the windows.
   """
-  predictions = Predictions()
+  predictions, answer_text = Predictions(), AnswerText(tokenizer)
   pairs = zip(windows, logits, strict=True)
   groups = groupby(pairs, lambda pair: pair[0].example_index)
   by_example = {index: list(group) for index, group in groups}

@@ -125,20 +125,20 @@ class Squad(Task[Settings, SquadRecords]):
     if settings.dynamic_padding:  # the logits of padding may be undefined
       rows = zip(dataset.rows, logits, strict=True)
       logits = [(s[: len(w.ids)], e[: len(w.ids)]) for w, (s, e) in rows]
-    texts = decoding.AnswerText(settings.tokenizer)
     questions, windows = dataset.questions, dataset.rows
-    return decoding.decode(questions, windows, logits, texts, config)
+    rules = settings.tokenizer, config
+    return decoding.decode(questions, windows, logits, *rules)
 
   def score(
     self, dataset: SquadRecords, predictions: Predictions
-  ) -> dict[str, float]:
-    """Writes and returns scores; returns {} if right answers are unknown."""
+  ) -> Evaluation:
+    """Writes and returns scores; there are none without right answers."""
     settings, questions = self.settings, dataset.questions
     version_2, unit = settings.version_2_with_negative, settings.f1_unit
     scores = metrics.score(questions, predictions, version_2, unit)
     metrics.write_scores(scores, settings.output_dir)
     metrics.warn_of_silence(questions, predictions, scores)
-    return scores
+    return Evaluation(scores, self._judged(questions, predictions))
 
   def _judged(self, questions, predictions):
     """Yields the questions that have answers, with the model's answers."""
@@ -176,15 +176,12 @@ class Squad(Task[Settings, SquadRecords]):
     if not has_better or scores.get("best_f1", 0.0) > best["value"]:
       path = settings.threshold_file
       metrics.save_threshold(path, scores, predictions.null_odds)
-    return Evaluation(scores, self._judged(records.questions, predictions))
+    return scores
 
   def predict(
     self, model: keras.Model, split: str, records: SquadRecords, step: int
   ) -> Evaluation:
-    """Writes answers.
-
-    If the right answers are known, also writes scores and threshold.
-    """
+    """Writes answers and, with right answers, also scores and threshold."""
     settings, predictions = self.settings, self.answer(model, records)
     metrics.write_predictions(predictions, settings.output_dir)
     scores = self.score(records, predictions)
@@ -192,7 +189,7 @@ class Squad(Task[Settings, SquadRecords]):
       report.write_evaluation(settings.output_dir, scores, step)
     path = settings.threshold_file
     metrics.save_threshold(path, scores, predictions.null_odds)
-    return Evaluation(scores, self._judged(records.questions, predictions))
+    return scores
 
   @staticmethod
   def served_model(settings: Settings) -> ServedModel:

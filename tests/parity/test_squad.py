@@ -125,7 +125,7 @@ def test_answers_equal_the_originals(folder, tmp_path):
     examples,
     windows,
     list(logits),
-    decoding.AnswerText(tokenizer),
+    tokenizer,
     DecodingConfig(
       n_best_size=int(settings["nbest"]),
       max_answer_length=int(settings["maxlen"]),

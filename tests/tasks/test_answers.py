@@ -42,28 +42,33 @@ _text = st.one_of(
 # --- Texts become the rows that the training program makes -------------------
 
 
-def _pair_rows(tokenizer, length, texts):
+def _pair_rows(tokenizer, length, text_a, text_b):
   build = TextRecordBuilder(tokenizer, length, tasks.LABELS)
-  return [build(TextExample("", *texts[:2]))[0]]
+  return [build(TextExample("", text_a, text_b))[0]]
 
 
-def _choice_rows(tokenizer, length, texts):
+def _choice_rows(tokenizer, length, sent1, sent2, choices):
   build = ChoiceRecordBuilder(tokenizer, length)
-  return [build(ChoiceExample(*texts[:2], tuple(texts[2:])))[0]]
+  return [build(ChoiceExample(sent1, sent2, tuple(choices)))[0]]
 
 
-def _tag_rows(tokenizer, length, words):
+def _tag_rows(tokenizer, length, tokens):
+  words = tokens
+  if isinstance(tokens, str):
+    words = [tokens[begin:end] for begin, end in split_words(tokens)[1]]
   build = ner_records.TagRecordBuilder(tokenizer, length, tasks.TAGS)
   return [row for row, _ in build([Sentence(words, None)] * bool(words))]
+
+
+def _tagger(length):
+  return ner.Answers(tasks.text_config(tasks.TAGS, length))
 
 
 # Columns: Answers for a length, an example of texts, rows of the program.
 CASES = {
   "pairs": (
-    lambda n: classification.Answers(
-      tasks.text_config(tasks.LABELS, n), pairs=True
-    ),
-    lambda texts: {"text_a": texts[0], "text_b": texts[1]},
+    lambda n: classification.Answers(tasks.text_config(tasks.LABELS, n), True),
+    lambda t: {"text_a": t[0], "text_b": t[1]},
     _pair_rows,
   ),
   "choices": (
@@ -71,17 +76,11 @@ CASES = {
     lambda t: {"sent1": t[0], "sent2": t[1], "choices": [*t[2:]]},
     _choice_rows,
   ),
-  "tags": (
-    lambda n: ner.Answers(tasks.text_config(tasks.TAGS, n)),
-    lambda texts: {"tokens": texts[0]},
-    lambda *sizes, texts: _tag_rows(
-      *sizes, [texts[0][begin:end] for begin, end in split_words(texts[0])[1]]
-    ),
-  ),
+  "tags": (_tagger, lambda t: {"tokens": t[0]}, _tag_rows),
   "tags of a list": (
-    lambda n: ner.Answers(tasks.text_config(tasks.TAGS, n)),
-    lambda texts: {"tokens": [t for t in texts if t]},
-    lambda *sizes, texts: _tag_rows(*sizes, [t for t in texts if t]),
+    _tagger,
+    lambda t: {"tokens": [*filter(None, t)]},
+    _tag_rows,
   ),
 }
 
@@ -97,8 +96,9 @@ def test_answers_make_the_same_rows_as_the_training_program(
   name, tokenizer, texts, length
 ):
   make_answers, make_example, make_rows = CASES[name]
-  rows = make_answers(length).encode(make_example(texts)).rows
-  expected = make_rows(tokenizer, length, texts=texts)
+  example = make_example(texts)
+  rows = make_answers(length).encode(example).rows
+  expected = make_rows(tokenizer, length, **example)
   for row, record in zip(rows, expected, strict=True):
     size = row["input_ids"].shape[-1]
     for field, value in row.items():
@@ -339,16 +339,15 @@ def test_a_word_of_whitespace_becomes_the_symbol_for_a_blank(tmp_path):
   assert row["input_ids"][2] == len(stand_in.WORDS)
 
 
-def test_tags_of_parts_of_speech_make_no_entities():
-  answer = _tag("a b", [0, 1], ("NOUN", "VERB"))
-  assert (answer["tags"], answer["entities"]) == (["NOUN", "VERB"], [])
-  assert answer["outside"] is None
-
-
-@pytest.mark.parametrize("outside", ["O", "-", "OUT"])
-def test_an_answer_names_the_tag_of_words_outside_of_entities(outside):
-  answer = _tag("a b", [1, 1], ("B-X", outside))
+@pytest.mark.parametrize(
+  ("labels", "outside"),
+  [("B-X O", "O"), ("B-X -", "-"), ("B-X OUT", "OUT"), ("NOUN VERB", None)],
+)
+def test_an_answer_names_the_tag_of_words_outside_of_entities(labels, outside):
+  labels = labels.split()
+  answer = _tag("a b", [1, 1], labels)
   assert (answer["outside"], answer["entities"]) == (outside, [])
+  assert answer["tags"] == [labels[1]] * 2
 
 
 def test_a_long_sentence_has_a_tag_for_every_word(every_task):

@@ -32,7 +32,7 @@ def _args(tmp_path):
     size = 3 if "test" in name else 4
     text = "".join("\t".join(row[:size]) + "\n" for row in (COLUMNS, *rows))
     (tmp_path / f"{name}.tsv").write_text(text)
-  flags = {"task_name": "MNLI", "data_dir": str(tmp_path), "num_workers": 1}
+  flags = {"task_name": "MNLI", "data_dir": str(tmp_path)}
   flags |= {"prediction_columns": ["sentence2"]}
   flags |= {"eval_batch_size": 4, "predict_batch_size": 3}
   return settings("run_classifier", tmp_path, **flags)
@@ -196,14 +196,11 @@ def test_an_evaluation_fits_thresholds_or_reads_the_saved_ones(
   assert sigmoid(-1) < values["joy"] < sigmoid(1)
   assert values["woe"] < sigmoid(0)
   assert result["eval_macro_f1"] == pytest.approx((1 + 0 + 0.8) / 3)
-  (tmp_path / "out" / "thresholds.tsv").unlink()
-  known = several_labels(1, 1, 1)
-  metrics.save_thresholds(known, str(tmp_path / "out" / "thresholds.tsv"))
+  path = tmp_path / "out" / "thresholds.tsv"
+  metrics.save_thresholds(several_labels(1, 1, 1), str(path))
   assert evaluate(several_labels(), fits=False)["eval_macro_f1"] == 0
-  (tmp_path / "out" / "thresholds.tsv").unlink()
   evaluate(several_labels(), fits=True, ensemble=2)
-  [file] = (tmp_path / "out").glob("thresholds*")
-  assert file.name == "thresholds_ensemble.tsv"
+  assert path.with_name("thresholds_ensemble.tsv").exists()
 
 
 def test_ensembles_average_probabilities_or_scores(args):

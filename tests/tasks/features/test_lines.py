@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data import vocab
+from data.features import Row
 from data.tokenization import FullTokenizer
 from storage import Progress
 from tasks.features import lines as text_lines
 from tasks.features import task
-from tasks.features.lines import Line
 from tests import programs
 from training import inference
 
@@ -44,15 +44,15 @@ def _read(tmp_path, text, max_seq_length):
   path.write_text(text)
   tokenizer = FullTokenizer(tmp_path / "vocab.txt")
   lines = text_lines.read_lines(str(path), tokenizer, max_seq_length)
-  return [(x.number, [TOKENS[i] for i in x.ids], x.segments) for x in lines]
+  return [(" ".join(TOKENS[i] for i in x.ids), x.segments) for x in lines]
 
 
 def test_lines_are_tokens_between_cls_and_sep(tmp_path):
   assert _read(tmp_path, "a B\n\na ||| b c\na ||| \u200b\n", 16) == [
-    (0, ["[CLS]", "a", "b", "[SEP]"], [0, 0, 0, 0]),
-    (1, ["[CLS]", "[SEP]"], [0, 0]),
-    (2, ["[CLS]", "a", "[SEP]", "b", "c", "[SEP]"], [0, 0, 0, 1, 1, 1]),
-    (3, ["[CLS]", "a", "[SEP]"], [0, 0, 0]),
+    ("[CLS] a b [SEP]", [0, 0, 0, 0]),
+    ("[CLS] [SEP]", [0, 0]),
+    ("[CLS] a [SEP] b c [SEP]", [0, 0, 0, 1, 1, 1]),
+    ("[CLS] a [SEP]", [0, 0, 0]),
   ]
 
 
@@ -60,9 +60,9 @@ def test_a_long_line_loses_its_end_and_a_pair_the_end_of_the_longer_text(
   tmp_path, caplog
 ):
   assert _read(tmp_path, "a b c a b\na b c ||| a\na b ||| b c\n", 6) == [
-    (0, ["[CLS]", "a", "b", "c", "a", "[SEP]"], [0] * 6),
-    (1, ["[CLS]", "a", "b", "[SEP]", "a", "[SEP]"], [0, 0, 0, 0, 1, 1]),
-    (2, ["[CLS]", "a", "b", "[SEP]", "b", "[SEP]"], [0, 0, 0, 0, 1, 1]),
+    ("[CLS] a b c a [SEP]", [0, 0, 0, 0, 0, 0]),
+    ("[CLS] a b [SEP] a [SEP]", [0, 0, 0, 0, 1, 1]),
+    ("[CLS] a b [SEP] b [SEP]", [0, 0, 0, 0, 1, 1]),
   ]
   assert "max_seq_length=6 is exceeded by 3 of 3 texts" in caplog.text
 
@@ -84,7 +84,7 @@ LENGTHS = st.lists(st.integers(2, 19), min_size=1, max_size=40)
 
 
 def _lines(lengths):
-  return [Line(i, [i + 1] * n, [1] * n) for i, n in enumerate(lengths)]
+  return [Row([i + 1] * n, [1] * n, n) for i, n in enumerate(lengths)]
 
 
 @given(LENGTHS, st.integers(1, 100))
@@ -161,7 +161,7 @@ def test_later_lines_of_a_file_may_be_longer_than_earlier_lines(monkeypatch):
 # --- Files of activations ----------------------------------------------------
 
 
-LINES = [Line(0, [2, 5, 3], [0, 0, 0]), Line(1, [2, 3], [0, 0])]
+LINES = [Row([2, 5, 3], [0, 0, 0], 3), Row([2, 3], [0, 0], 2)]
 LAYERS = [-1, 0]
 
 
@@ -173,31 +173,21 @@ def _values(*shape, seed=0):
   return np.random.RandomState(seed).standard_normal(shape).astype(np.float32)
 
 
-@pytest.mark.parametrize(
-  ("line", "values", "expected"),
-  [
-    (
-      LINES[1],
-      [[[1.2345672], [-2]], [[0.5], [1e-7]]],
-      '{"linex_index": 1, "features": ['
-      '{"token": "t2", "layers": [{"index": -1, "values": [1.234567]}, '
-      '{"index": 0, "values": [-2.0]}]}, '
-      '{"token": "t3", "layers": [{"index": -1, "values": [0.5]}, '
-      '{"index": 0, "values": [0.0]}]}]}\n',
-    ),
-    (
-      LINES[0],
-      [[1.0], [2.0]],
-      '{"linex_index": 0, "layers": [{"index": -1, "values": [1.0]}, '
-      '{"index": 0, "values": [2.0]}]}\n',
-    ),
-  ],
-)
-def test_a_line_is_written_as_json(tmp_path, line, values, expected):
+def test_a_line_is_written_as_json(tmp_path):
   path = tmp_path / "out.jsonl"
-  results = [(line, np.array(values, np.float32))]
+  of_tokens, of_text = [[[1.2345672], [-2]], [[0.5], [1e-7]]], [[1.0], [2.0]]
+  values = (np.array(value, np.float32) for value in (of_tokens, of_text))
+  results = zip(LINES[::-1], values, strict=True)
   text_lines.write_json(str(path), results, LAYERS, _tokens)
-  assert path.read_text() == expected
+  assert path.read_text() == (
+    '{"linex_index": 0, "features": ['
+    '{"token": "t2", "layers": [{"index": -1, "values": [1.234567]}, '
+    '{"index": 0, "values": [-2.0]}]}, '
+    '{"token": "t3", "layers": [{"index": -1, "values": [0.5]}, '
+    '{"index": 0, "values": [0.0]}]}]}\n'
+    '{"linex_index": 1, "layers": [{"index": -1, "values": [1.0]}, '
+    '{"index": 0, "values": [2.0]}]}\n'
+  )
 
 
 def test_numbers_are_rounded_as_python_rounds_them(tmp_path):
@@ -212,7 +202,7 @@ def test_numbers_are_rounded_as_python_rounds_them(tmp_path):
 
 def test_vectors_of_tokens_are_written_as_npz(tmp_path):
   path = str(tmp_path / "new" / "out.npz")
-  values = [_values(len(line.ids), 2, 4, seed=line.number) for line in LINES]
+  values = [_values(len(x.ids), 2, 4, seed=i) for i, x in enumerate(LINES)]
   text_lines.write_npz(path, zip(LINES, values, strict=True), LAYERS)
   result = dict(np.load(path))
   vectors = result.pop("values")
@@ -224,7 +214,7 @@ def test_vectors_of_tokens_are_written_as_npz(tmp_path):
 
 
 def test_the_npz_file_of_pooled_vectors_has_the_same_bytes_each_time(tmp_path):
-  values = [_values(2, 4, seed=line.number) for line in LINES]
+  values = [_values(2, 4, seed=seed) for seed in range(2)]
   paths = [tmp_path / name for name in ("one.npz", "two.npz")]
   for path in paths:
     text_lines.write_npz(str(path), zip(LINES, values, strict=True), LAYERS)

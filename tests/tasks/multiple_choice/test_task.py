@@ -33,7 +33,7 @@ def _args(tmp_path):
     (tmp_path / f"{name}.jsonl").write_text(lines)
   names = ("train", "dev", "test")
   files = {f"{name}_file": f"{tmp_path}/{name}.jsonl" for name in names}
-  return settings("run_swag", tmp_path, num_workers=1, **files)
+  return settings("run_swag", tmp_path, **files)
 
 
 def _convert(args, split):

@@ -95,19 +95,18 @@ def test_an_evaluation_without_do_eval_writes_no_predictions(args, tmp_path):
 
 
 def test_predicted_tags_are_scored_if_the_file_has_tags(
-  args, tokenizer, tmp_path, caplog
+  args, tokenizer, tmp_path, log
 ):
-  caplog.set_level("INFO", "absl")
   ner = Ner(args, {}, TAGS)
   model, test_set = ner.make_model(CONFIG), _convert(args, "test")
   ner.predict(model, "test", test_set, 17)
   logits, _ = _expected(args, model, tokenizer, "test")
   predicted = _predicted(tmp_path / "out" / "test_predictions.conll")
   assert predicted == [TAGS[i] for i in logits.argmax(1)]
-  assert caplog.text.count("\naccuracy: ") == 1
+  assert log.text.count("\naccuracy: ") == 1
   words = [sentence._replace(tags=None) for sentence in test_set.sentences]
   ner.predict(model, "test", replace(test_set, sentences=words), 17)
-  assert caplog.text.count("\naccuracy: ") == 1
+  assert log.text.count("\naccuracy: ") == 1
 
 
 def test_each_split_has_records_that_can_be_packed(args):

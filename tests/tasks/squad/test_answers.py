@@ -105,7 +105,7 @@ def predicted(folder, pairs, logits, lengths, choice, lower, trim):
     examples,
     windows,
     [(s[:n], e[:n]) for s, e, n in spans],
-    decoding.AnswerText(tokenizer(lower)),
+    tokenizer(lower),
     choice,
   )
 

@@ -8,14 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data.tokenization import FullTokenizer
-from tasks.squad import decoding, metrics
+from tasks.squad import decoding
 from tasks.squad.decoding import DecodingConfig
 from tasks.squad.examples import SquadExample
 from tasks.squad.records import WindowConfig, make_windows
 from tests.parity import golden_files
 
 TOKENIZER = FullTokenizer(golden_files.GOLDEN / "vocab.txt")
-ANSWER_TEXT = decoding.AnswerText(TOKENIZER)
 V2 = {"version_2_with_negative": True}
 
 # [CLS] who ? [SEP] steve smith ' s river - boat . [SEP]
@@ -46,7 +45,7 @@ def answer(logits, text=STEVE, **chosen):
     examples,
     cut_windows(examples),
     logits,
-    ANSWER_TEXT,
+    TOKENIZER,
     DecodingConfig(**chosen),
   )
   odds = decoded.null_odds.get("q")
@@ -67,7 +66,7 @@ def test_spans_of_equal_score_keep_their_order():
     examples,
     [window],
     [(starts, np.zeros(128))],
-    ANSWER_TEXT,
+    TOKENIZER,
     DecodingConfig(20, max_answer_length=4),
   )
   # The best starts are 2, 5, 8, ..., the best ends 0 to 19. Words begin at 4.
@@ -179,7 +178,7 @@ def test_decoding_never_fails(paragraphs, seed, scale, size, longest, negative):
   # Rounding makes ties.
   logits = [(scale * rng.normal(size=(2, 16))).round() for _ in result]
   chosen = DecodingConfig(size, longest, negative)
-  decoded = decoding.decode(examples, result, logits, ANSWER_TEXT, chosen)
+  decoded = decoding.decode(examples, result, logits, TOKENIZER, chosen)
   for example in examples:
     nbest = decoded.nbest[example.qas_id]
     assert 1 <= len(nbest) <= size + negative
@@ -205,7 +204,7 @@ def test_the_answer_is_the_span_with_the_largest_logits(data):
   first, last = window.context_offset + start, window.context_offset + end
   logits = np.zeros((len(result), 2, 16))
   logits[number, 0, first] = logits[number, 1, last] = 9
-  settings = logits, ANSWER_TEXT, DecodingConfig()
+  settings = logits, TOKENIZER, DecodingConfig()
   decoded = decoding.decode(examples, result, *settings)
   answer_text = decoded.answers["q"].replace(" ", "")
   pieces = TOKENIZER.convert_ids_to_tokens(window.ids[first : last + 1])
@@ -230,22 +229,11 @@ def test_each_word_of_the_answers_is_split_once(monkeypatch):
 
 @pytest.mark.parametrize("size", [2, 3])
 def test_only_spans_of_the_best_starts_and_ends_become_texts(monkeypatch, size):
-  calls, text = [], ANSWER_TEXT.text
+  calls, finder = [], decoding.AnswerText
+  text = finder.text
   monkeypatch.setattr(
-    ANSWER_TEXT, "text", lambda *given: calls.append(given) or text(*given)
+    finder, "text", lambda *given: calls.append(given) or text(*given)
   )
   logits = [(np.arange(11) / 8.0,) * 2]  # the last position is [SEP]
   answer(logits, "a red boat a blue kite", n_best_size=size)
   assert 0 < len(calls) <= size**2
-
-
-def test_the_n_best_answers_are_written_as_the_original_writes_them(tmp_path):
-  entry = {"text": "é", "probability": 1.0}
-  entry |= {"start_logit": 0.5, "end_logit": 1.0}
-  result = decoding.Predictions({"q": "é"}, {"q": [entry]})
-  metrics.write_predictions(result, str(tmp_path))
-  assert (tmp_path / "nbest_predictions.json").read_text() == (
-    '{\n    "q": [\n        {\n            "text": "\\u00e9",\n'
-    '            "probability": 1.0,\n            "start_logit": 0.5,\n'
-    '            "end_logit": 1.0\n        }\n    ]\n}\n'
-  )

@@ -77,8 +77,7 @@ def test_answers_that_cannot_be_located_are_skipped_and_counted(path, caplog):
   elsewhere = question(**answer("mill", 20)) | {"id": "q3"}
   empty = question(**answer("", 4)) | {"id": "q4"}
   file = write(path, leading, good, elsewhere, empty)
-  with caplog.at_level("WARNING", logger="absl"):
-    examples = squad_examples.read_examples([file], True)
+  examples = squad_examples.read_examples([file], True)
   assert [one.qas_id for one in examples] == ["q1"]
   assert "question q2: Could not find answer: '' vs. 'The'" in caplog.text
   assert "the answer is empty" in caplog.text
@@ -157,12 +156,11 @@ def test_half_of_a_surrogate_pair_is_replaced(path):
 
 def test_repeated_ids_are_reported_before_predictions(path, caplog):
   mill = question(**answer("mill"))
-  with caplog.at_level("WARNING", logger="absl"):
-    squad_examples.read_examples([write(path, mill, mill | {"id": "q2"})])
-    file = write(path, mill, mill | {"id": "q2"}, mill)
-    assert len(squad_examples.read_examples([file], True)) == 3
-    assert not caplog.text
-    assert len(squad_examples.read_examples([file])) == 3
+  squad_examples.read_examples([write(path, mill, mill | {"id": "q2"})])
+  file = write(path, mill, mill | {"id": "q2"}, mill)
+  assert len(squad_examples.read_examples([file], True)) == 3
+  assert not caplog.text
+  assert len(squad_examples.read_examples([file])) == 3
   assert "1 repeated ids, such as q1; " in caplog.text
 
 
@@ -171,19 +169,16 @@ def test_answers_that_are_not_at_answer_start_are_counted(path, caplog):
   right = "mill (built", "The  mill", "the river.", "895", " mill"
   starts = 6, 2, CONTEXT.index("the"), CONTEXT.index("895"), 5
   rows = [answer(*pair) for pair in zip(right, starts, strict=True)]
-  with caplog.at_level("WARNING", logger="absl"):
-    file = write(path, *(question(**row) for row in rows))
-    assert len(squad_examples.read_examples([file], True)) == 5
-    assert not caplog.text
-    # An answer from the next word is skipped, with a warning of its own.
-    rows += [answer("mill", 5), answer("stood", 25), answer("mill", 12)]
-    file = write(
-      path, *(question(**row, id=f"q{i}") for i, row in enumerate(rows))
-    )
-    trained = squad_examples.read_examples([file], True)
+  file = write(path, *(question(**row) for row in rows))
+  assert len(squad_examples.read_examples([file], True)) == 5
+  assert not caplog.text
+  # An answer from the next word is skipped, with a warning of its own.
+  rows += [answer("mill", 5), answer("stood", 25), answer("mill", 12)]
+  rows = [question(**row, id=f"q{i}") for i, row in enumerate(rows)]
+  trained = squad_examples.read_examples([write(path, *rows)], True)
   assert [e.answer.start for e in trained[-2:]] == [0, 4]
-  assert f"2 answers not at answer_start, such as in {path}, q" in caplog.text
-  assert "question q5: training may include their neighbors" in caplog.text
+  text = f"2 answers not at answer_start, such as in {path}, question q5: train"
+  assert text in caplog.text
 
 
 @pytest.mark.parametrize(

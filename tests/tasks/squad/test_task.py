@@ -29,7 +29,6 @@ def _args(folder, context, number, answer="b"):
     max_seq_length=8,
     max_query_length=4,
     doc_stride=2,
-    num_workers=1,
     n_best_size=2,
     max_answer_length=3,
   )
