@@ -3,6 +3,7 @@
 import os
 import re
 import resource
+from pathlib import Path
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -71,7 +72,7 @@ def test_a_name_without_a_folder_is_in_the_current_folder(
   tmp_path, monkeypatch
 ):
   monkeypatch.chdir(tmp_path)
-  checkpoint.write("a.ckpt", {"a": tf.Variable([1.0, 2.0])})
+  checkpoint.write(Path("a.ckpt"), {"a": tf.Variable([1.0, 2.0])})
   assert checkpoint.open_reader("a.ckpt")["a"].tolist() == [1.0, 2.0]
   names = ["a.ckpt.data-00000-of-00001", "a.ckpt.index"]
   assert sorted(checkpoint.files_of("a.ckpt")) == names
