@@ -3,9 +3,9 @@
 import os
 import re
 import resource
-from pathlib import Path
 from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 
 import keras
 import numpy as np
