@@ -59,7 +59,7 @@ def fetched(path: str, output: str) -> Iterator[str]:
 def from_hub(url: str, with_weights: bool = True) -> str:
   """Downloads hf://ORGANIZATION/NAME[@REVISION]; returns the cache's folder.
 
-  Checks the configuration before the weights. Raises UserError with the remedy.
+  Checks the configuration before fetching weights. UserErrors name the remedy.
   """
   if not (match := _REPOSITORY.fullmatch(url)):
     raise UserError(
@@ -99,7 +99,7 @@ def from_hub(url: str, with_weights: bool = True) -> str:
 def converted(url: str) -> tuple[str, bool | None]:
   """Converts hf://NAME once; returns the converted folder and do_lower_case.
 
-  do_lower_case is None if the tokenizer's files do not state a value.
+  do_lower_case is None if the tokenizer's settings are missing.
   """
   from conversion import original  # noqa: PLC0415, TensorFlow
 

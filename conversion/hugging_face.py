@@ -173,13 +173,13 @@ def read_config(folder: str) -> tuple[str, dict, dict]:
   act = settings.get("hidden_act", "gelu")
   if act not in _ACTIVATIONS:
     raise UserError(f"{path}: hidden_act {act!r} is unknown to BERT")
-  # The original has another default for type_vocab_size.
+  # transformers' default for type_vocab_size is 2, the original's is 16.
   config = {"type_vocab_size": 2} | settings
   return folder, settings, config | {"hidden_act": _ACTIVATIONS[act]}
 
 
 def lower_case(folder: str) -> bool | None:
-  """Returns the tokenizer's do_lower_case, or None if no file states it."""
+  """Returns the tokenizer's do_lower_case; None if its settings are missing."""
   fast, path = (os.path.join(folder, x) for x in (_FAST_TOKENIZER, TOKENIZER))
   settings = {}
   if files.exists(fast):
@@ -242,7 +242,7 @@ def _read_tensors(path):
 
 
 def _unwrapped(tensors):
-  """Removes a prefix of all names, such as DataParallel's "module.bert."."""
+  """Removes a prefix of all names, such as DataParallel's "module."."""
   end = "embeddings.position_embeddings.weight"
   name = next((name for name in tensors if name.endswith(end)), end)
   prefix = name.removesuffix(end).removesuffix("bert.")

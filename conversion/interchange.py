@@ -77,7 +77,7 @@ def check_config(path: str, config_file: str | None) -> None:
 
 
 def is_object_based(prefix: str) -> bool:
-  """Returns True for a Model Garden checkpoint, False if unreadable."""
+  """Returns True for a Model Garden checkpoint, False for any other file."""
   return GRAPH_KEY in checkpoint_files.shapes(prefix)
 
 

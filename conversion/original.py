@@ -79,7 +79,7 @@ def read(
 
 
 def write(bert: CanonicalModel, folder: str) -> str:
-  """Writes a released model's files; returns the checkpoint's prefix.
+  """Writes files like a released model's; returns the checkpoint's prefix.
 
   Raises ValueError, before writing, if a label cannot be a line of labels.txt.
   """

@@ -145,7 +145,7 @@ class Row(NamedTuple):
 
 
 class RowEncoder:
-  """Converts texts and pairs to at most T ids; truncates the longer text first.
+  """Converts texts to at most T = `seq_length` ids; cuts the longer text first.
 
   Raises ValueError if T is below 3 or the vocabulary lacks a special token.
   """
@@ -196,8 +196,8 @@ def check_texts(
 ) -> Any:
   """Returns a text, or lists of texts `rank` levels deep; bytes become text.
 
-  Raises UserError otherwise. With `takes_words`, a list of words may stand for
-  a text.
+  Raises UserError if `value` is neither. With `takes_words`, a list of words
+  may stand for a text.
   """
   if isinstance(value, bytes):
     value = value.decode("utf-8", "replace")

@@ -108,7 +108,7 @@ def in_order(labels: Iterable[str]) -> tuple[str, ...]:
 
 
 def save(labels: Sequence[str], folder: str) -> str:
-  """Writes labels.txt; ValueError for a repeated, empty or many-line label."""
+  """Writes labels.txt; ValueError if a label repeats or cannot be a line."""
   for label in labels:
     if not label or set(label) & set("\t\r\n"):
       raise UserError(f"{label!r} cannot be a line of {FILE_NAME}")
@@ -214,7 +214,7 @@ def choose(
 
 
 def warn_if_others(labels: Sequence[str], checkpoint_labels: str) -> None:
-  """Warns if a checkpoint's labels.txt differs from the labels of a task."""
+  """Warns if a checkpoint has as many labels as a task, but different ones."""
   known = read_file(checkpoint_labels)
   is_same = [label.lower() for label in known] == [*map(str.lower, labels)]
   if len(known) == len(labels) and not is_same:

@@ -45,7 +45,7 @@ def _unicode_tables(do_lower_case: bool) -> tuple:
   # code points, the index in `expansions`.
   shifts = np.zeros(_CODE_POINTS, np.int32)
   # Canonical combining class of the decomposition's first code point. It is 255
-  # for code points that cleaning removes, which end no run of marks.
+  # for code points that cleaning removes: they do not end a run of marks.
   orders = np.zeros(_CODE_POINTS, np.uint8)
   casings = np.full(_CODE_POINTS, _UNCASED, np.uint8)
   expansions: list[list[int]] = []

@@ -2,7 +2,7 @@
 
 Each epoch shuffles the blocks of the files (storage/record_scan.py). A chunk
 has 40 shuffled blocks with R records, which are shuffled in memory. The order
-depends only on files and seed, so a resumed run reads from any chunk on.
+depends only on files and seed, so a resumed run can start at any chunk.
 """
 
 import abc
@@ -319,7 +319,7 @@ class RecordDataset(TrainingRecords):
     """Yields every record once, with records of similar length together.
 
     A batch has the schema's fields, [B, ...], and `position` [B], the index of
-    each record in the file. The last batch may be smaller.
+    each record in the file. A smaller last batch is padded if `multiple` is 0.
     """
     parse = parser(self.schema)
 

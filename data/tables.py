@@ -3,8 +3,8 @@ r"""Reads tables of texts. The extension gives the format.
 .csv has commas, with quotes as in RFC 4180. .jsonl and .json have an object a
 line. Other files have tabs, and a quote is an ordinary character, as in GLUE.
 Byte order marks and blank lines are dropped, and "\r" inside a line is a blank.
-In a user's table, the header shows the delimiter, and the first 1,000 lines
-show quotes as in .csv. If the first line has "\r", every "\r" ends a line.
+Except in GLUE's files, the header shows the delimiter, the first 1,000 lines
+show if quotes are as in .csv, and every "\r" ends a line if the first has one.
 """
 
 import csv
@@ -169,7 +169,7 @@ def _is_quoted(path, head):
   """
   text = "\n".join(head)
   if len(head) == _HEAD and text.count('"') % 2:
-    text += '"'  # the last cell has more lines
+    text += '"'  # the last cell goes on after these lines
   others = _QUOTED_CELL.sub("", text)
   cells = [] if '"' in others else _QUOTED_CELL.findall(text)
   cells = [cell for cell in cells if "\t" not in cell]
@@ -280,7 +280,7 @@ def _wrong_width(path, line, fields, header, delimiter, is_plain, dialect):
 def _records(path, lines, delimiter, is_plain=False, strict=True):
   """Yields the number of each row's first line, and the row's fields.
 
-  Skips blank rows, except quoted ones, and logs them, but not empty lines.
+  Skips empty lines. Skips and logs other blank rows, except the row "".
   """
   csv.field_size_limit(textfiles.MAX_LINE_BYTES)
   quoting = csv.QUOTE_NONE if is_plain else csv.QUOTE_MINIMAL

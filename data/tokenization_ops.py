@@ -19,11 +19,11 @@ _TO_THE_END = 2**31 - 1
 
 
 class GraphTokenizer(tf.Module):
-  """Splits text by TensorFlow operations. Raises ValueError without [UNK].
+  """Splits text by TensorFlow operations.
 
-  Drops bytes that are not UTF-8. Pass thousands of lines at a time, because
-  repeated pieces and words cost little. A SavedModel stores the vocabulary as
-  an asset.
+  Raises ValueError if the vocabulary lacks [UNK]. Drops bytes that are not
+  UTF-8. Pass thousands of lines at a time, because repeated pieces and words
+  cost little. A SavedModel stores the vocabulary as an asset.
   """
 
   def __init__(self, tokenizer: FullTokenizer):
@@ -156,7 +156,7 @@ def _substrings(strings, starts, lengths):
 def truncate_pair(
   first: tf.RaggedTensor, second: tf.RaggedTensor, limit: int
 ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-  """Truncates pairs, [N, (T)] each, to `limit` tokens, scalar or [N]."""
+  """Truncates each pair of texts, [N, (T)], to `limit` tokens, [] or [N]."""
   a, b = first.row_lengths(), second.row_lengths()
   # Each text gets half of the limit, and more if the other text is shorter.
   a = tf.minimum(a, tf.maximum(limit - b, (limit + 1) // 2))

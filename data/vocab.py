@@ -37,7 +37,7 @@ _SPAN = re.compile(r"(\d+)-(\d+)")
 
 
 def load(path: str | os.PathLike) -> dict[str, int]:
-  r"""Reads ids by token from a vocabulary; ValueError for an empty file.
+  r"""Reads {token: id} from a vocabulary; ValueError for an empty file.
 
   Lines end at "\n" only and are stripped. The last of several equal lines gives
   the id, and the first gives the position in the dict. The original draws
@@ -87,7 +87,7 @@ def unused_ids(tokens: Iterable[str]) -> list[int]:
 
 
 def save(tokens: Iterable[str], path: str | os.PathLike) -> None:
-  """Writes tokens in order; ValueError for a token that `load` would change."""
+  """Writes tokens in order; ValueError if `load` would not return them."""
   tokens = list(tokens)
   for token, number in Counter(tokens).items():
     is_line = token and token == token.strip() and not set(token) & {*"\r\n"}
@@ -178,7 +178,7 @@ class Tokenizer(Protocol):
     return self.convert_tokens_to_ids(self.tokenize(text))
 
   def cached_ids(self) -> Callable[[str], list[int]]:
-    """Makes a function like `ids` for many texts, which may cache words."""
+    """Makes a function like `ids` that may cache words, for many texts."""
     return self.ids
 
   def in_graph(self) -> "GraphTokenizer | None":
@@ -199,7 +199,7 @@ class Tokenizer(Protocol):
 
   @cached_property
   def fingerprint(self) -> str:
-    """Identifies the vocabulary of a file of records, as HASH:SIZE:SPANS.
+    """Identifies the vocabulary in files of records, as HASH:SIZE:SPANS.
 
     HASH covers all tokens with ids below SIZE, except the ids in SPANS. SPANS
     are the ids of [unused] tokens and blank lines, such as 1-99,104-998.

@@ -20,8 +20,8 @@ from storage import files, number_of, setting
 
 # Scripts whose accents an uncased model is meant to lose.
 _ACCENTED = ("LATIN", "GREEK", "CYRILLIC", "ARABIC", "HEBREW", "COMBINING")
-_MIN_LETTERS = 0.1  # fraction of a text's letters; fewer are foreign words
-_MIN_CHANGED = 0.01  # fraction of a script's letters; fewer are rare signs
+_MIN_LETTERS = 0.1  # fraction of letters; a rarer script is in foreign words
+_MIN_CHANGED = 0.01  # of a script's letters; fewer changed ones are rare signs
 _MAX_UNKNOWN = 0.1  # fraction of a text's words; more give a warning
 _TEXTS, _FILES, _CHARACTERS = 1000, 20, 200_000  # limits of a sample
 
@@ -31,7 +31,8 @@ def sample(
   read: Callable[[str], Iterable[str]],
   ends: Sequence[str] = (),
 ) -> Iterable[str]:
-  """Yields first lines of some files, and `ends` after each; skips pipes."""
+  """Yields the first lines of some files; `ends` follow a file's last line."""
+  # A pipe can be read only once.
   regular = [p for p in paths if files.is_remote(p) or os.path.isfile(p)]
   some = _spread(regular, _FILES)
   number = _TEXTS // max(len(some), 1)
@@ -58,7 +59,7 @@ def warn_of_examples(
 def warn_of_texts(
   texts: Iterable[str | None], tokenizer: Tokenizer, name: str
 ) -> None:
-  """Warns of scripts and of unknown words in a sample of texts."""
+  """Warns of a script that lower-casing damages, and of many unknown words."""
   present = [text for text in texts if text]
   if tokenizer.do_lower_case:
     warn_of_scripts(present, name, tokenizer.vocab)

@@ -10,12 +10,12 @@ from absl import logging
 from storage import Progress, number_of, setting, tfrecord, workers
 from storage.tfrecord import ExampleEncoder, Schema
 
-# Examples in a worker's task; fewer take less time than to start a process.
+# Examples in a worker's task. Fewer would not repay the start of a process.
 _CHUNK = 20_000
 _LENGTHS = (16, 32, 64, 128, 256, 384, 512)  # that a log line may suggest
 _FITS = 0.99  # fraction of the texts that a suggested length should hold
-_MANY = 0.05  # a larger fraction of longer texts makes the log line a warning
-# Function from an example to a record's fields and the texts' token lengths.
+_MANY = 0.05  # from this fraction of longer texts on, the line is a warning
+# Maps an example to a record's fields and to the token lengths of the texts.
 Build = Callable[[Any], tuple[Mapping[str, Sequence[float]], Iterable[int]]]
 
 
@@ -28,7 +28,7 @@ def write_records(
 ) -> Counter:
   """Writes a file with a record for each example, atomically.
 
-  Returns the number of texts by length in tokens before truncation. For
+  Returns the number of texts for each length in tokens before truncation. For
   `prepare` and errors see workers.ordered_map. Raises ValueError if a record
   does not fit the schema.
   """

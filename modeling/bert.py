@@ -259,11 +259,10 @@ class Pooler(keras.layers.Layer):
 
 # --- Structured initial values -----------------------------------------------
 #
-# Such values let small models learn from little text (docs/pretraining.md). All
-# hidden units hold the word. The first half also holds the position, and the
+# These values let small models learn from little text (docs/pretraining.md).
+# All hidden units hold the word. The first half also holds the position, the
 # last unit the segment. Variances are multiples of initializer_range squared: 1
-# for words, 2 for positions in the first half, H / 5 for segments, and 2.2 on
-# average.
+# for words, 2 for positions in the first half, H / 5 for segments; mean 2.2.
 
 _POSITION_VARIANCE, _SEGMENT_VARIANCE, _MEAN_VARIANCE = 2.0, 0.2, 2.2
 

@@ -178,8 +178,8 @@ class BertConfig:
   ) -> "BertConfig":
     """Makes the configuration of a published size, a key of PRESETS.
 
-    `from_scratch` turns dropout off and chooses the initial values from which
-    models of few layers learn soonest (docs/pretraining.md).
+    `from_scratch` turns dropout off, and chooses the number of heads and the
+    initial values with which small models learn soonest (docs/pretraining.md).
     """
     if name not in PRESETS:
       raise UserError(f"no preset {name!r}; there are {', '.join(PRESETS)}")

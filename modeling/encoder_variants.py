@@ -16,7 +16,7 @@ from modeling.layers import ConfigLayer
 
 
 class PackedBert(keras.layers.Layer):
-  """Encodes rows of several examples, with the vectors of separate rows.
+  """Encodes rows of several examples, as if each example had its own row.
 
   A token attends only to its own example, and an example begins at position 0.
   `bert` is a Bert with bidirectional attention and no BiLSTM.

@@ -270,8 +270,7 @@ def feature_based_tagger(
 
   `choice` is one of FEATURE_LAYERS, and `units` is the size per direction. With
   `any_device`, an export made on a GPU runs without cuDNN, too. Raises
-  ValueError if BERT has too few layers. Source: section 5.3 of the paper, table
-  7.
+  ValueError if BERT has too few layers. Source: table 7 of the paper.
   """
   inputs = _named_inputs(*ENCODER_INPUTS)
   # Features have no dropout. A functional Keras model passes `training` to

@@ -23,7 +23,7 @@ class RemoteError(OSError):
 class RemoteEngine(Batches):
   """A model at a URL of TF Serving; the URL may end in /versions/N.
 
-  Raises RemoteError after `timeout` seconds, UserError without SIGNATURE.
+  Raises RemoteError after `timeout` seconds, UserError if SIGNATURE is missing.
   """
 
   def __init__(self, url: str, timeout: float = 30.0):

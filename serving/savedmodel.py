@@ -61,8 +61,8 @@ class TensorFlowEngine(Batches):
 
   def warm_up(self) -> None:
     """Compiles programs in a thread. Meanwhile batches run without programs."""
-    # Other models get no programs: XLA would ignore the check of masked
-    # positions, and choices have one more axis.
+    # Models with masked positions or choices get no programs: XLA would ignore
+    # the check of positions, and choices have one more axis.
     if self._on_gpu and [*self.features.values()] == [1] * 3:
       Thread(target=self._compile, daemon=True).start()
 

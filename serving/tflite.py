@@ -189,7 +189,7 @@ load = LiteRtEngine
 
 
 def save(folder: str, served) -> None:
-  """Writes three files: float32, float16, and int8 matrices and activations.
+  """Writes three files: float32, float16, and int8 (matrices and activations).
 
   `serving_default` takes one row of any length. A free batch size would add
   shape computations, which keep XNNPACK from running all operations in one go.

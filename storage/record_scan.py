@@ -245,7 +245,7 @@ def drop_corrupt(
   """Copies the intact records of each file with corrupt records to a folder.
 
   Returns `paths` with the copies in place. Raises UserError for more than
-  `at_most` corrupt records, a wrong length, or a file without intact records.
+  `at_most` corrupt records, a wrong record length, or a file with none intact.
   """
   errors = list(_errors(paths, schema))
   for _, error, remedy in errors:

@@ -142,7 +142,7 @@ def json_texts(
   start: int = 0,
   remedy: str | None = None,
 ) -> Iterator[list[str]]:
-  """Yields the lines of each text in JSON `lines` of a file from `start` on."""
+  """Yields each text's lines from JSON `lines`, which begin at byte `start`."""
   for number, line in enumerate(lines):
     line = line.removeprefix("\ufeff")  # a byte order mark
     if not line.strip():
@@ -163,7 +163,7 @@ def json_texts(
 
 @contextmanager
 def open_text(path: str, start: int = 0) -> Iterator[BinaryIO]:
-  """Opens a text file as decompressed bytes; skips a plain file to `start`."""
+  """Opens a text as decompressed bytes, or a plain file at byte `start`."""
   with files.open_for_reading(path) as file:
     if start:
       file.seek(start)

@@ -110,7 +110,7 @@ def message(kind: str) -> Any:
 
 
 def parse(kind: str, data: bytes) -> Any:
-  """Parses bytes as a message of _MESSAGES; ValueError for other bytes."""
+  """Parses bytes as a message of _MESSAGES; ValueError if they do not parse."""
   classes, decode_error = _message_classes()
   try:
     return classes[kind].FromString(data)
@@ -214,7 +214,7 @@ def create(path: str, vocabulary: str | None = None) -> Iterator[RecordFile]:
   """Opens a TFRecord file to write. The complete file appears, then its index.
 
   With the index, record_scan.load_index need not scan the file. The index also
-  has the fingerprint of `vocabulary`. A file without an index is valid, too.
+  has `vocabulary`, a tokenizer's fingerprint. A file without an index is valid.
   """
   with files.open_for_writing(path) as file:
     written = RecordFile(file)

@@ -209,7 +209,7 @@ def initialize(model, path: str, new_head: bool = False) -> list[str]:
   """Initializes a model for training; returns the names of fresh variables.
 
   The head is fresh with `new_head`, or, with a warning, if the labels differ.
-  Raises ValueError if another shape differs, or the encoder is incomplete.
+  Raises ValueError if the encoder at `path` has wrong shapes or is incomplete.
   """
   reader = open_reader(path)
   head = {

@@ -176,7 +176,7 @@ def file_of(path: str, flag: str, *names: str) -> str | None:
 
 
 def run_of(path: str) -> dict:
-  """Returns the last entry of a checkpoint's run.json, or one without flags."""
+  """Last entry of a checkpoint's run.json; an entry without flags if none."""
   record = sibling_file(path, run_json.NAME)
   entries = run_json.read(os.path.dirname(record)) if record else []
   return entries[-1] if entries else {"flags": {}}
@@ -188,7 +188,7 @@ def flag_of(path: str, name: str):
 
 
 def shapes(prefix: str) -> dict[str, tuple[int, ...]]:
-  """Reads the shapes of a checkpoint's tensors by name; {} for other files.
+  """Reads the shapes of a checkpoint's tensors by name; {} if unreadable.
 
   The .index file is a LevelDB table: blocks of sorted keys, then a block with
   the positions of all blocks. A key is stored without the prefix that it shares
@@ -234,7 +234,7 @@ def no_encoder(prefix: str, names: Iterable[str], missing: str) -> UserError:
 
 
 def _entries(table, data, at) -> Iterator[tuple[bytes, bytes]]:
-  """Yields keys and values of the block at the offset and size in `data`."""
+  """Yields a block's keys and values; `data` has its position at index `at`."""
   begin, at = _varint(data, at)
   size, _ = _varint(data, at)
   block = table[begin : begin + size]

@@ -17,8 +17,8 @@ def evaluate(
   """Returns {name: mean} for an Objective's losses and metrics over batches.
 
   `loss` is the mean of the batches' losses, as in the original. Other means are
-  over items. Batches are dicts of [B, ...] for any B, and all workers get the
-  same batches. Raises ValueError if there is no batch.
+  over all examples or tokens. Batches are dicts of [B, ...] for any B, and all
+  workers get the same batches. Raises ValueError if there is no batch.
   """
   batch_sums = _batch_sums(model, objective, tf.distribute.get_strategy())
   totals = {name: np.zeros(2) for name in (*objective.names, "loss")}
@@ -56,7 +56,7 @@ def predict(model, batches: Iterable) -> dict[str, np.ndarray]:
   """Returns outputs for all examples, in order: {name: [examples, ...]}.
 
   The result includes fields of batches, [B, ...], that are not inputs of the
-  model. Zeros pad the outputs of shorter batches.
+  model. Zeros pad the outputs of batches with fewer tokens.
   """
   forward = _forward(model, tf.distribute.get_strategy())
   result: dict[str, list] = {}

@@ -92,7 +92,7 @@ class Training:
   plan: Plan
   make_report: Callable[[], Report]  # called when the batches exist
   # Last step that earlier starts of the run evaluated. If a start was killed
-  # before it evaluated its last checkpoint, the iteration begins at that step.
+  # before it evaluated its last checkpoint, this checkpoint's step comes first.
   evaluated: int = 0
   source: Any = None  # `source.first_corrupt()` describes a corrupt record
   _ended: bool = field(default=False, init=False)
@@ -175,13 +175,13 @@ class Training:
     nonfinite = int(train_step.first_nonfinite_step.numpy())
     is_skipped = False
     if train_step.loss_scale:
-      # Such steps are skipped while the loss scale can still be lowered.
+      # Steps with an overflow are skipped while the loss scale can be lowered.
       skipped, weight = sums["skipped_steps"]
       is_skipped = skipped < weight or train_step.loss_scale.scale.numpy() > 1.0
     if nonfinite >= 0 and not is_skipped:
       last = self.checkpoints.newest_readable()
       good = f"; the last good checkpoint is {last}"
-      # Step 0 is not named: a dry run has no other, and removes its files.
+      # The message omits step 0: a dry run saves only step 0, and removes it.
       is_first = not last or last.endswith("-0")
       raise UserError(
         f"the loss or its gradient is not finite at step {nonfinite}"

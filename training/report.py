@@ -3,7 +3,7 @@
 A line of metrics.jsonl is a JSON object with `step` and numbers by name. Names
 from an evaluation begin with eval_. Other numbers are means over the steps
 since the line before, except the learning rate, which belongs to the line's
-step.
+step, and the speed, which is a mean over all steps since the start.
 """
 
 import functools
@@ -134,7 +134,7 @@ def write_results(path: str, results: Mapping[str, float], step: int) -> None:
     files.write_text(path, text)
 
 
-@functools.lru_cache(maxsize=8)  # another writer would begin another file
+@functools.lru_cache(maxsize=8)  # a second writer would begin a second file
 def _writer(directory):
   if processes.is_chief():
     return tf.summary.create_file_writer(directory)

@@ -110,7 +110,7 @@ class Checkpoints:
     """Restores a model from the newest checkpoint or init_checkpoint.
 
     Loads moving averages, if there are any. Returns the number of updates in
-    the checkpoint. Raises ValueError if it is missing or of another model.
+    the checkpoint. Raises ValueError if no checkpoint fits the model.
     """
     wait_for_chief()
     own = self.newest_readable()
@@ -191,7 +191,7 @@ def _untrained(path, missing):
 def wait_for_chief() -> None:
   """Waits until all workers call this, so that the chief's files are there.
 
-  Call it in a strategy's scope.
+  Call this function in a strategy's scope.
   """
   if processes.has_others():
     strategy = tf.distribute.get_strategy()

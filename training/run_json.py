@@ -70,7 +70,7 @@ def copy_last_entry(output_dir: str, other_dir: str, **flag_values) -> None:
   """Copies other_dir's last entry to the end of output_dir's run.json.
 
   `flag_values` replace the entry's flags. Does nothing if the last entry of
-  output_dir is already the same.
+  output_dir already equals this entry.
   """
   for entry in read(other_dir)[-1:]:
     entry["flags"] |= flag_values

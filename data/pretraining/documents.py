@@ -129,7 +129,7 @@ SIGNS = (
   "build_vocab.py and create_pretraining_data.py a text_field; extract the "
   "text of HTML first"
 )
-_MANY_SIGNS = 0.001  # of the sentences; an article has perhaps a hundred
+_MANY_SIGNS = 0.001  # of the sentences; a long article in JSON has one sign
 
 
 def has_signs(line: str) -> bool:
@@ -141,7 +141,7 @@ _JOINT = re.compile(r"\w[\r\v\f\x85]+\w")  # tokenizing a line joins the words
 
 
 def doubt_of_signs(texts: Sequence[str], noun: str) -> Iterator[str]:
-  """Yields a warning if some of the first texts, `noun`, have such signs."""
+  """Yields a warning if `has_signs` is true for some texts, called `noun`."""
   number = sum(map(has_signs, texts))
   if number > _MANY_SIGNS * len(texts):
     yield f"{number:,} of the first {len(texts):,} {noun} {SIGNS}"

@@ -23,7 +23,7 @@ class Masker:
 
   Adds the predictions of features.pretraining to a batch; masked_lm_positions
   are ascending, then zeros. Random numbers depend only on `seed`, [2] integers.
-  Random words have ids below `vocab_size`, not ids of blank lines at the end.
+  Random words have ids below `vocab_size`: a vocabulary may end in blank lines.
   """
 
   def __init__(
@@ -199,10 +199,10 @@ class PretrainingInput(TrainingRecords):
 
   `masking` and `tokenizer` mask records made with --masking=dynamic. Other
   records need the default `masking.policy`. `causal_targets` is for models of
-  one direction. At most `max_corrupt_records` records are dropped. The index of
-  the records, and copies of corrupt files without the corrupt records, go to
-  `folder`. `sources` are the `files` in groups with weights. Raises ValueError
-  if `masking.policy` does not fit the records.
+  one direction. Up to `max_corrupt_records` corrupt records are dropped. The
+  index of the records goes to `folder`, and so do copies of corrupt files
+  without the corrupt records. `sources` are the `files` in groups with weights.
+  Raises ValueError if `masking.policy` does not fit the records.
   """
 
   sources: Sequence[Source] = ()

@@ -27,7 +27,7 @@ class StaticMasking:
   def __init__(self, tokenizer: Tokenizer, masking: Masking):
     self._masking = masking
     self._mask_token_prob = masking.policy.mask_token_prob
-    # Probability that a word which does not become [MASK] stays unchanged.
+    # Probability that a word stays unchanged if it does not become [MASK].
     # Rounding makes the default exactly 0.5, as in the original.
     rest = max(1.0 - self._mask_token_prob, 1e-9)
     self._keep_prob = round(1.0 - masking.policy.random_token_prob / rest, 12)
@@ -41,7 +41,7 @@ class StaticMasking:
   ) -> tuple[list[int], list[int]]:
     """Masks `ids`, which include [CLS] and [SEP], in place.
 
-    Returns ascending positions, P at most, and the original ids there.
+    Returns the masked positions, ascending, and the original ids there.
     """
     random, getrandbits = rng.random, rng.getrandbits
     labels = {}
@@ -130,9 +130,9 @@ def sentence_pairs(
   A "sentence" is a run of segments. Half of the second sentences follow the
   first sentence, and half are from random documents. The segments that a random
   sentence replaces begin the next pair. Some documents draw a length below T
-  for all their pairs.
+  = max_seq_length for all their pairs.
 
-  Yields both sentences' ids, T - 3 at most, and True if the second is random.
+  Yields both sentences, T - 3 ids at most in all, and if the second is random.
   """
   document = corpus[index]
   max_tokens = config.max_seq_length - 3  # [CLS] a [SEP] b [SEP]

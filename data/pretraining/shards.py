@@ -22,7 +22,7 @@ from data.pretraining.documents import Shard, TextFormat, split_corpus
 from data.pretraining.instances import BuildConfig, RecordBuilder
 from storage import Progress, files, num_wide, setting, tfrecord, workers
 
-_MANY = 500  # of fewer instances, the fraction of random ones is chance
+_MANY = 500  # with fewer instances, the fraction of random ones is chance
 
 
 def build_shard(
@@ -211,9 +211,9 @@ def preview(
 ) -> Iterator[str]:
   """Yields lines about the first `number` instances, then counts for all.
 
-  Instances have the order of write_in_memory before shuffling. Targets are as
-  in training: next tokens if `objective` is a direction, otherwise masked
-  tokens. If the records have no masks, `masking` draws them.
+  Instances have the order in which write_in_memory makes instances. Targets are
+  as in training: next tokens if `objective` is a direction, otherwise masked
+  tokens. If the records have no masks, `masking` draws masks.
   """
   is_causal = objective != "mlm"
   if not is_causal:

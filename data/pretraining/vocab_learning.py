@@ -77,7 +77,7 @@ def smooth(sources: Mapping[str, Counter], exponent: float) -> Counter:
 
 
 def alphabet(counts: Counter, max_chars: int) -> list[str]:
-  """The most frequent characters, sorted; logs a warning about the others."""
+  """The most frequent characters, sorted; logs a warning about rarer ones."""
   chars: Counter[str] = Counter()
   for word, count in counts.items():
     for char in word:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 
 class Settings(NamedTuple):
-  """Limits of models, requests and connections, each a flag of serve.py."""
+  """Settings of the server. Each is a flag of serve.py."""
 
   num_versions: int = 1
   poll_seconds: float = 1.0

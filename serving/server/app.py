@@ -85,7 +85,7 @@ class Metrics:
 
 
 class App:
-  """Endpoints. The server sets `connections`, and `is_draining` at its end."""
+  """Endpoints. The server sets `connections`, and `is_draining` at shutdown."""
 
   def __init__(self, models: Mapping, metrics: Metrics, settings: Settings):
     self.is_draining = False
@@ -296,7 +296,7 @@ def _page(file):
 def _cors_headers(scope: dict, origins: Sequence[str]) -> dict[str, str]:
   """CORS headers that let pages of `origins` read an answer; "*" allows all.
 
-  Adds _PREFLIGHT if a browser asks what such a page may send.
+  Adds _PREFLIGHT if a browser asks what a page of `origins` may send.
   """
   if not origins:
     return {}

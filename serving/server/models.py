@@ -25,7 +25,7 @@ def split_name(text: str) -> tuple[str, str]:
   """Splits NAME=FOLDER, or FOLDER, into the name and the folder of a model.
 
   Raises FileNotFoundError for a missing folder, and UserError if the folder has
-  no model, or if no URL can have the name.
+  no model, or if the name cannot be a part of a URL.
   """
   name, folder = text.split("=", 1) if "=" in text else ("", text)
   folder = os.path.expanduser(folder.rstrip("/"))

@@ -8,7 +8,7 @@ const LABELS = {
   sent1: "Context", sent2: "Beginning of the next sentence", choices: "Endings, one a line",
 };
 const ORDER = Object.keys(LABELS);
-// Two questions to ask at once, by task. A classifier of texts has none: only its users know what its texts are about.
+// Two examples by task. A classifier of single texts has none, because only its users know what its texts are about.
 const EXAMPLES = {
   squad: [{ question: "Where was Ada born?", context: "Ada was born in London. She later moved to a house in Surrey." },
     { question: "When does the museum open?", context: "The museum opens at nine and closes at five. On Mondays nobody works there." }],

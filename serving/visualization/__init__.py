@@ -37,7 +37,7 @@ class Sequence(NamedTuple):
   `length` excludes padding. `attention`, [N layers, A heads, T, T], is from
   queries to keys. `values`, [T] each, has norms of vectors ("token", "segment",
   "position", their "sum") and probabilities of an answer's span ("start",
-  "end"). One sequence has the result of `_contributions` ("decided").
+  "end"). Only one sequence has "decided", the result of `_contributions`.
   """
 
   ids: np.ndarray
@@ -67,7 +67,7 @@ class Internals(NamedTuple):
 def encode(served: ServedModel, texts: Mapping) -> Encoded:
   """Encodes texts; raises UserError if they are too long or have no word.
 
-  Warns if many words become [UNK], as happens with another Unicode normal form.
+  Warns if many words become [UNK], for example in a decomposed (NFD) text.
   """
   if isinstance(served.model, Ensemble):
     raise UserError("an ensemble has no page: name one of its models")
@@ -235,7 +235,7 @@ def _decide(answers, rows, outputs, answer, span):
 
 
 def _contributions(model, row, logits) -> np.ndarray:
-  """Gradient times input of a sum of logits, [T], as fractions of 1.
+  """Gradient times input for a sum of logits, [T]; absolute values sum to 1.
 
   The input is `embedding_output`. Source: Shrikumar et al., arXiv:1605.01713.
   """

@@ -1,4 +1,4 @@
-// Draws what a model computed for a text: the data are those of `render`.
+// Draws what a model computed for a text, from the data of `render`.
 
 const SPECIAL = ["[CLS]", "[SEP]", "[MASK]"];
 let current; // sequence that is shown, its attention as bytes
@@ -77,7 +77,7 @@ function showInput() {
 
 // First probability of a query, as an index of bytes.
 const offset = (query) => ((layer * current.heads + head) * current.tokens.length + query) * current.tokens.length;
-const headName = (number) => (number === current.heads - 1 ? "mean" : number); // the last is the mean of the others
+const headName = (number) => (number === current.heads - 1 ? "mean" : number); // the last one is the mean of all heads
 const probability = (query, key) => current.bytes[offset(query) + key] / 255;
 
 function mayAttend(query, key) {
@@ -144,7 +144,7 @@ byId("heads").addEventListener("keydown", (event) => {
 
 // --- One head ----------------------------------------------------------------
 
-// Means over the tokens of their attention to some others, by the name of these.
+// Names of kinds of keys, each with the mean attention of a query to all keys of this kind.
 function means() {
   const tokens = current.tokens.slice(0, current.length);
   const isSame = (query, key) => query !== key && tokens[query] === tokens[key] && !SPECIAL.includes(tokens[key]);
@@ -157,7 +157,7 @@ function means() {
   ];
   return kinds.flatMap(([name, isKind]) => {
     const pairs = tokens.flatMap((_, query) => tokens.map((_, key) => [query, key])).filter((pair) => isKind(...pair));
-    const queries = new Set(pairs.map(([query]) => query)).size; // tokens that have such others
+    const queries = new Set(pairs.map(([query]) => query)).size; // queries with a key of this kind
     const sum = pairs.reduce((total, pair) => total + probability(...pair), 0);
     return queries ? [[name, percent(sum / queries)]] : [];
   });
@@ -178,7 +178,7 @@ function showToken(query, key = null) {
   byId("token").textContent = text;
 }
 
-// Pixels of the names around the matrix, and of one of its cells: as large as a name, up to 1600 in all.
+// Pixels of the margin with names, and of a cell. The matrix has 400 to 1600 pixels, a cell at most 22.
 const margin = 90;
 const cellSize = () => Math.floor(Math.min(22, Math.max(400, Math.min(12 * current.tokens.length, 1600)) / current.tokens.length));
 

@@ -1,4 +1,4 @@
-// Draws a run: the data are those of `write` in run_page.py.
+// Draws a run, from the data of `write` in run_page.py.
 
 const [WIDTH, HEIGHT, LEFT, BOTTOM] = [320, 170, 54, 20]; // of a panel
 const FIRST_CARDS = 12; // errors that are shown at once
