@@ -97,7 +97,7 @@ def from_hub(url: str, with_weights: bool = True) -> str:
 
 
 def converted(url: str) -> tuple[str, bool | None]:
-  """Converts hf://NAME once; returns the converted folder and do_lower_case.
+  """Converts hf://NAME into a cache; returns the folder and do_lower_case.
 
   do_lower_case is None if the tokenizer's settings are missing.
   """

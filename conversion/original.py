@@ -26,7 +26,7 @@ _HEADS = {"run_classifier": "classification", "run_ner": "tagging"}
 
 
 def read_config(prefix: str, path: str | None = None) -> dict | None:
-  """Reads bert_config.json at `path`, or of the checkpoint; None if absent."""
+  """Reads bert_config.json at `path`, or the checkpoint's; None if absent."""
   name = "bert_config_file"
   path = path or checkpoint_files.file_of(prefix, name, BERT_CONFIG)
   return None if path is None else textfiles.read_json(path)
@@ -198,7 +198,7 @@ def check_variables(bert: CanonicalModel, head: str) -> None:
 
 
 def assign(model: keras.Model, bert: CanonicalModel, head: str) -> None:
-  """Assigns all variables of a model; UserError if one is missing."""
+  """Assigns all variables of a model; UserError if values do not fit."""
   # Some Hugging Face classes have no pooler.
   needs_pooler = interchange.HEADS[head].pools and head != "encoder"
   for name in sorted(bert.values.keys() - {v.path for v in model.variables}):
@@ -225,7 +225,7 @@ def assign(model: keras.Model, bert: CanonicalModel, head: str) -> None:
 
 
 def check_values(bert: CanonicalModel, back: CanonicalModel) -> None:
-  """Raises ValueError if `back`, read from the written files, differs."""
+  """Raises ValueError if `back`, read from the files, differs from `bert`."""
 
   def bits(model, name):
     value = model.values.get(name)

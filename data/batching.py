@@ -26,7 +26,7 @@ _SAMPLED = 100  # number of random batches in `plan`
 def lengths(mask: tf.Tensor) -> tf.Tensor:
   """Length of each example, up to its last token, from the mask.
 
-  [B, T] or [B, C, T] -> [B]. The longest of C choices gives the length.
+  [B, T] or [B, C, T] -> [B]. The length of C choices is the longest one's.
   """
   positions = tf.range(1, tf.shape(mask, mask.dtype)[-1] + 1)
   return tf.reduce_max(mask * positions, axis=range(1, mask.shape.rank))
@@ -38,7 +38,7 @@ def trim_padding(
   """Cuts off the padding that all rows of a batch share.
 
   `input_mask` is [B, ..., T]: ones for tokens, then zeros. The fields `names`
-  have this shape. Their new length is a multiple of `multiple`, or T.
+  have this shape. Their new length is a multiple of `multiple`, but T at most.
   """
   mask = batch["input_mask"]
   longest = tf.maximum(tf.reduce_max(lengths(mask)), 1)
@@ -47,7 +47,7 @@ def trim_padding(
 
 
 def pad_rows(batch: Batch, size: int) -> Batch:
-  """Adds zeros up to `size` rows. A large `position` sorts these rows last."""
+  """Adds rows of zeros up to `size` rows; a large `position` puts them last."""
   missing = size - tf.shape(batch["position"])[0]
   padded = {}
   for name, value in batch.items():
@@ -106,7 +106,7 @@ class Packing:
     return batch | packed | self._outputs(batch, slot, start, rows)
 
   def _outputs(self, batch, slot, start, rows):
-    """Positions to compute in each row, and where each example has outputs."""
+    """Positions that the last block computes, and the slots of each example."""
     outputs = tf.zeros_like(start)[:, None]  # [CLS]
     if "masked_lm_positions" in batch:
       outputs = tf.concat([outputs, batch["masked_lm_positions"]], axis=1)

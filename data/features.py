@@ -141,7 +141,7 @@ class Row(NamedTuple):
 
   ids: list[int]
   segments: list[int]
-  length: int  # tokens before the texts were truncated
+  length: int  # number of tokens before truncation
 
 
 class RowEncoder:

@@ -138,7 +138,7 @@ def _lines(path, dialect):
 
 
 def _find_format(path, columns, dialect):
-  """Finds the delimiter that splits the header into names with `columns`.
+  """Finds the delimiter with which the header includes the names `columns`.
 
   Returns the delimiter, and True if a quote is an ordinary character.
   """
@@ -183,7 +183,7 @@ def _is_quoted(path, head):
   )
   if is_quoted:
     _log_once("%s: quotes are read as in .csv; .jsonl keeps quotes", path)
-  elif breaks:  # as in novels
+  elif breaks:  # direct speech, as in novels
     remedy = f"{setting('delimiter', 'tab')} reads a text in quotes as one"
     _warn_once(f"{path}: each line is a text, also between quotes; {remedy}")
   return is_quoted
@@ -227,7 +227,7 @@ def _table(path, columns, header, skip_broken, dialect):
 
 
 def _doubts(line, fields, delimiter, is_plain):
-  """Yields what may be wrong with quotes in a row, and the lines."""
+  """Yields pairs: what may be wrong with quotes in a row, and the lines."""
   if is_plain and any('""' in x and _QUOTED_CELL.fullmatch(x) for x in fields):
     remedy = f"{setting('delimiter', 'tab')} reads them as .csv does"
     yield f"quotes as in .csv are read as text; {remedy}", line

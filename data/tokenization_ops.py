@@ -165,7 +165,7 @@ def truncate_pair(
 
 
 def _truncate_rows(ids, lengths):
-  """The first tokens of each row: [N, (T)], [N] -> [N, (T)]."""
+  """Keeps the first `lengths` tokens of each row: [N, (T)], [N] -> [N, (T)]."""
   positions = tf.ragged.range(ids.row_lengths())
   is_inside = positions.values < tf.gather(lengths, positions.value_rowids())
   return tf.ragged.boolean_mask(ids, ids.with_values(is_inside))

@@ -182,7 +182,7 @@ class Tokenizer(Protocol):
     return self.ids
 
   def in_graph(self) -> "GraphTokenizer | None":
-    """Makes this tokenizer in TensorFlow operations; None if not possible."""
+    """Makes this tokenizer from TensorFlow operations; None if impossible."""
     return None
 
   def convert_tokens_to_ids(self, tokens: Iterable[str]) -> list[int]:

@@ -22,7 +22,7 @@ from storage import files, number_of, setting
 _ACCENTED = ("LATIN", "GREEK", "CYRILLIC", "ARABIC", "HEBREW", "COMBINING")
 _MIN_LETTERS = 0.1  # fraction of letters; a rarer script is in foreign words
 _MIN_CHANGED = 0.01  # of a script's letters; fewer changed ones are rare signs
-_MAX_UNKNOWN = 0.1  # fraction of a text's words; more give a warning
+_MAX_UNKNOWN = 0.1  # fraction of the words; a larger one gives a warning
 _TEXTS, _FILES, _CHARACTERS = 1000, 20, 200_000  # limits of a sample
 
 

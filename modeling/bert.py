@@ -211,7 +211,7 @@ class Embeddings(keras.layers.Layer):
 
 
 class Encoder(keras.layers.Layer):
-  """Returns all blocks' outputs. The last block computes only `positions`."""
+  """Returns all blocks' outputs. The last has only `positions`, if passed."""
 
   def __init__(self, config: BertConfig, **kwargs):
     super().__init__(**kwargs)

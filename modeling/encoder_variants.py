@@ -130,7 +130,7 @@ class TextWindows(keras.layers.Layer):
   """Cuts rows of [CLS] text [SEP] into windows that overlap.
 
   A window has at most T = `size` tokens, with [CLS] and [SEP]. Windows begin
-  `stride` tokens apart, 1 to T - 2. A call takes ids and mask, [B, L] int. It
+  `stride` tokens apart, 1 to T - 2. A call takes ids and mask, [B, L] int, and
   returns ids and mask of the windows, [B * W, min(T, L)], and a [B, W] float,
   which is 1 for a window and 0 where a row has fewer windows.
 

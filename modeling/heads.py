@@ -124,8 +124,8 @@ class SpanHead(ConfigLayer):
 class ClassificationHead(ConfigLayer):
   """Logits of a sequence, [B, H] -> [B, L], or of each token, [B, T, ...].
 
-  The variables are in no scope, as in the original. So __init__ creates the
-  variables, because `build` would create them in the layer's scope.
+  The variables are in no scope, as in the original. Therefore __init__ creates
+  the variables: `build` would create variables in the layer's scope.
 
   >>> head = ClassificationHead(3, BertConfig.preset("tiny"))
   >>> tuple(head(ops.ones((2, 128))).shape)

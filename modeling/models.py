@@ -234,7 +234,7 @@ def multiple_choice(config: BertConfig) -> keras.Model:
 
 
 def _pooled(bert, tokens):
-  """Pooled vectors [B, H]. The last block computes no other tokens."""
+  """Pooled vectors [B, H]. The last block computes only the pooled tokens."""
   no_positions = tokens["input_ids"][:, :0]
   return bert(**tokens, positions=no_positions)["pooled_output"]
 

@@ -63,9 +63,9 @@ def mode(**changes) -> Iterator[None]:
 class DropoutSeeds:
   """Context with the seeds of successive dropouts.
 
-  No layer has a random state, so a step that is repeated after a restart draws
-  the same masks. `seed` is [2] int32. The n-th dropout mixes `first` + n into
-  the second number; `first` is an int or a scalar int32 tensor. `count` is the
+  No layer has a random state, so a step draws the same masks if a restarted run
+  repeats it. `seed` is [2] int32. The n-th dropout mixes `first` + n into the
+  second number; `first` is an int or a scalar int32 tensor. `count` is the
   number of dropouts drawn.
   """
 

@@ -55,7 +55,7 @@ class Encoded(NamedTuple):
 class Answers(Protocol):
   """Encodes texts into rows of a model, and decodes outputs into an answer.
 
-  Each task has such a class. `inputs` maps the name of an input to 0 for a
+  Each task has a subclass. `inputs` maps the name of an input to 0 for a
   text, or to 1 for a list of texts. An example may lack `optional` inputs. A
   text in `word_lists` may be a list of words. `settings` are JSON values for
   the constructor.
@@ -197,7 +197,7 @@ def read_lines(lines: Iterable[bytes], predict) -> Iterator[dict]:
 
 
 def check(row: Mapping, predict) -> dict:
-  """Renames and checks a row; UserError for missing or unknown inputs."""
+  """Renames and checks a row; UserError if an input is missing or unknown."""
   row = rename(row, predict.inputs)
   given = {name: [row[name]] for name in row if name != _ID}
   try:

@@ -150,7 +150,7 @@ def _parse(examples, model, seq_length):
 def save(directory: str, served: ServedModel, names: Sequence[str]) -> None:
   """Exports a model to a new or empty folder; `names` are keys of FORMATS.
 
-  Raises FileExistsError if the folder has files. The export appears complete.
+  The folder appears when complete. Raises FileExistsError if files are there.
   """
   rows = [FORMATS[name] for name in names]
   with new_folder(directory) as folder:

@@ -24,7 +24,7 @@ _owners = set[int]()  # id of the process that opened a model, if any
 
 
 def check_process() -> None:
-  """Raises UserError in a fork of a process in which TensorFlow has worked."""
+  """Raises UserError in a fork of a process in which TensorFlow has run."""
   if _owners - {os.getpid()}:  # TensorFlow would wait without end
     raise UserError(
       "this process was forked after a model was opened, which TensorFlow does "

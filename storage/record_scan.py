@@ -82,7 +82,7 @@ def load_index(paths: Sequence[str], cache: str | None = None) -> Index:
 
 
 def _read_index(path) -> np.ndarray | None:
-  """Reads a file's index into the form of `_scan`; None if it is unusable."""
+  """Reads a file's index; returns what `_scan` would, or None if unusable."""
   try:
     facts = json.loads(files.read_text(tfrecord.index_path(path)))
     facts.pop("vocabulary", None)
@@ -198,7 +198,7 @@ def first_record(path: str, skip_corrupt: bool = False) -> dict[str, list]:
 def check_record(
   path: str, record: dict[str, list], schema: Schema, limits: Mapping[str, int]
 ) -> None:
-  """Raises ValueError for fields that do not fit the schema or [0, limit)."""
+  """Raises ValueError if a record does not fit the schema or the `limits`."""
   for name in schema:
     if not record.get(name):
       names = ", ".join(sorted(record)) or "nothing"

@@ -37,7 +37,7 @@ def evaluate(
 
 @functools.lru_cache(maxsize=1)  # a run evaluates the same model often
 def _batch_sums(model, objective, strategy):
-  """Makes a tf.function: batch -> {name: [2]}, like step.weighted_sums."""
+  """Makes a tf.function: batch -> {name: [2]}, as in step.weighted_sums."""
 
   def on_replica(batch):
     batch, is_row = _replica_rows(batch, strategy.num_replicas_in_sync)

@@ -71,8 +71,8 @@ class GracefulShutdown:
   """Context in which SIGTERM and the first Ctrl-C only set `requested`.
 
   A second Ctrl-C ends the process at once, with status 130. A thread reads the
-  signals, so that this works while TensorFlow computes. A `child` process gets
-  SIGTERM, too, and logs the interruption itself.
+  signals, so that Ctrl-C works while TensorFlow computes. A `child` process
+  gets SIGTERM, too, and logs the interruption itself.
   """
 
   def __init__(self, child: subprocess.Popen | None = None):

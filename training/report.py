@@ -153,7 +153,7 @@ def _summarize(writer, values, step):
 
 
 def add_metrics(folder: str, step: int, values: Mapping[str, float]) -> None:
-  """Appends a line to metrics.jsonl, on the chief."""
+  """Appends a line to metrics.jsonl if this process is the chief."""
   if not processes.is_chief():
     return
   numbers = {name: float(f"{float(v):.6g}") for name, v in values.items()}
@@ -180,7 +180,7 @@ def last_evaluation(folder: str) -> int:
 
 
 def draw_metrics(folder: str) -> str | None:
-  """Draws training.png, on the chief and if matplotlib is installed.
+  """Draws training.png on the chief if matplotlib is there; returns the path.
 
   Each metric has a panel with the curves of training and evaluation.
   """

@@ -55,7 +55,7 @@ class Checkpoints:
     )
 
   def restore_or_set_seed(self, seed: int | None) -> int:
-    """Seeds Keras and TensorFlow by the saved seed, else `seed`; returns it.
+    """Seeds Keras and TensorFlow by the saved seed or `seed`; returns the seed.
 
     If both are missing, draws a seed, or raises ValueError for several workers.
     """
@@ -131,7 +131,7 @@ class Checkpoints:
     return int(reader["global_step"]) if "global_step" in reader else 0
 
   def save(self, step: int, values: Mapping[str, tf.Variable]) -> str:
-    """Writes `model.ckpt-<step>`, on the chief; returns the prefix."""
+    """Writes `model.ckpt-<step>` if this is the chief; returns the prefix."""
     prefix = os.path.join(self.directory, f"model.ckpt-{step}")
     if not processes.is_chief():
       return prefix

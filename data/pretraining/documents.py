@@ -265,7 +265,7 @@ class Shard(NamedTuple):
     return sum(span.size for span in self.spans) / 1e6
 
   def lines(self, text_format: TextFormat) -> Iterator[str]:
-    """Yields the lines of all documents, including those to drop."""
+    """Yields the lines of all documents, also of documents to drop."""
     for span in self.spans:
       yield from text_format.lines(span.path, span.start, span.end)
       yield ""  # the end of a file ends a document

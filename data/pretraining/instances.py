@@ -79,7 +79,7 @@ class StaticMasking:
 
 
 def randbelow(getrandbits: Callable[[int], int], limit: int) -> int:
-  """`Random.randrange(limit)` with the same draws and result, but faster."""
+  """Like `Random.randrange(limit)`: same draws, same result, but faster."""
   bits = limit.bit_length()
   drawn = getrandbits(bits)
   while drawn >= limit:
@@ -88,7 +88,7 @@ def randbelow(getrandbits: Callable[[int], int], limit: int) -> int:
 
 
 def shuffle(getrandbits: Callable[[int], int], items: list) -> None:
-  """`Random.shuffle(items)` with the same draws and result in half the time."""
+  """Like `Random.shuffle(items)`: same draws, same result, in half the time."""
   last = len(items) - 1
   while last > 0:
     bits = (last + 1).bit_length()
@@ -213,7 +213,7 @@ class BuildConfig:
 
 
 class RecordBuilder:
-  """Builds records of texts. The vocabulary must have InstanceConfig.tokens."""
+  """Builds records from texts. The vocabulary needs InstanceConfig.tokens."""
 
   def __init__(self, config: BuildConfig):
     self.config = config

@@ -14,7 +14,7 @@ _PAIRS = tuple(_WORDS["pair"])
 
 # Marks that end a sentence only before a blank or a Chinese or Japanese word.
 _WESTERN = ".!?…‼⁇⁈⁉‽"
-# Characters of most scripts without blanks between words, and some others.
+# Characters of most scripts without blanks between words, and some more.
 BLANKLESS = re.compile("[\u0e00-\uffff]")
 # Character sets of a regular expression.
 MARKS = _WESTERN + "".join(sorted(_WORDS["mark"]))

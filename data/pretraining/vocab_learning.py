@@ -245,7 +245,7 @@ def choose_words(
 def split_statistics(
   counts: Counter, tokens: Iterable[str]
 ) -> tuple[float, float]:
-  """Fraction of the words that are no tokens, and mean pieces per word."""
+  """Fraction of words that the vocabulary lacks, and mean pieces per word."""
   vocabulary = dict.fromkeys(tokens, 0)
   pieces = WordpieceTokenizer(vocabulary).tokenize
   split = sum(n for word, n in counts.items() if word not in vocabulary)

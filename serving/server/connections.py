@@ -58,7 +58,7 @@ class _Protocol(H11Protocol):
 
 
 class Server(uvicorn.Server):
-  """Server that answers all accepted requests after SIGTERM or Ctrl-C."""
+  """Server that still answers all accepted requests after SIGTERM or Ctrl-C."""
 
   def __init__(self, app: App, settings: Settings):
     seconds = settings.read_timeout + _GRACE_SECONDS
