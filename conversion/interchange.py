@@ -181,7 +181,7 @@ class Head(NamedTuple):
   variables: tuple[str, ...]  # names of the head's variables
 
 
-# The first kind whose variables a model has is the model's kind.
+# A model is of the first kind whose variables all exist.
 HEADS = {
   kind: Head(*facts, checkpoint_files.HEADS[kind])
   for kind, *facts in (

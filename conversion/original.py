@@ -21,7 +21,7 @@ from modeling.config import BertConfig, extensions
 from storage import UserError, files, setting, textfiles
 from training import checkpoint, checkpoint_files
 
-# Both heads have the same variables, so the training program decides.
+# Classifiers and taggers have the same variables, so the program decides.
 _HEADS = {"run_classifier": "classification", "run_ner": "tagging"}
 
 

@@ -18,7 +18,7 @@ from keras import ops
 
 from storage import UserError
 
-if keras.backend.backend() == "tensorflow":  # else it may not be installed
+if keras.backend.backend() == "tensorflow":  # else TensorFlow may be missing
   import tensorflow as tf
   from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 

@@ -20,7 +20,7 @@ _GPU_TOKENS, _GPU_ROWS = 1 << 15, 512
 # XLA compiles programs for small batches, which a GPU computes faster than the
 # host starts operations. Programs have these rows; lengths double from 32.
 _FEW_ROWS, _SHORTEST = (1, 2, 4, 8), 32
-_owners = set[int]()  # id of the process that opened a model, if any
+_owners = set[int]()  # IDs of the processes that opened a model
 
 
 def check_process() -> None:
@@ -94,7 +94,7 @@ class TensorFlowEngine(Batches):
 
     check_process()
     rows, *_, length = inputs["input_ids"].shape
-    # A list, because a thread may add programs.
+    # Copied, because a thread may add programs.
     fitting = (x for x in [*self._programs] if x[0] >= rows and x[1] >= length)
     function = self._function
     if shape := min(fitting, default=None):
