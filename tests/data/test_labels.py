@@ -46,6 +46,7 @@ def test_the_labels_of_a_cell_are_split(cell, expected):
     *(
       (cell, True) for cell in ("[1. 0.]", "('a', 2)", '["a"]', "[true]", "[]")
     ),
+    *((cell, True) for cell in ('{"choices": ["a"]}', "{'cats': {'a': 1}}")),
     *((cell, False) for cell in ("", "[PER]", "(other)", "(1) a (2)", "{x}")),
     *((cell, False) for cell in ("(0, 10]", "a's", "'a'", "(2)", "[" * 9**5)),
     *((cell, False) for cell in ("(0, 10)", "{1}", "{{1}}", "()")),
@@ -59,6 +60,14 @@ def test_json_and_python_lists_are_told_from_labels(cell, expected):
 def test_cells_with_python_lists_are_reported(cell):
   with pytest.raises(
     ValueError, match=r'line 3: .* Python list; write \["a", "b"\]'
+  ):
+    labels.split(cell, "t.tsv, line 3")
+
+
+@pytest.mark.parametrize("cell", ['{"a": 1}', "{'a': 1}", "{}"])
+def test_cells_with_objects_are_reported(cell):
+  with pytest.raises(
+    ValueError, match=r"line 3: .* an object or a Python list"
   ):
     labels.split(cell, "t.tsv, line 3")
 
