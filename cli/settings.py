@@ -197,26 +197,25 @@ def from_flags(
       given.add(name)
     if value == "" and known.required:
       raise UserError(f"--{name} is empty: is a variable of the shell unset?")
-    if known.kind is tuple and value is not None:
-      value = tuple(value) if isinstance(value, list | tuple) else (value,)
-    parts = value if isinstance(value, tuple) else (value,)
+    is_list = isinstance(value, list | tuple)
+    parts = tuple(value) if is_list else (value,)
     if not all(math.isfinite(x) for x in parts if isinstance(x, float)):
       raise UserError(f"--{name}={value}: give a finite number")
-    if known.swept and isinstance(value, tuple):
-      several[name] = value
-      value = value[0]
-    values[name] = value if known.text else _expand_home(value)
+    if not known.text:
+      parts = tuple(map(_expand_home, parts))
+    if known.swept and is_list:
+      several[name] = parts
+    is_tuple = known.kind is tuple and value is not None
+    values[name] = parts if is_tuple else parts[0]
   return kind(
     given=frozenset(given), command=tuple(command), several=several, **values
   )
 
 
 def _expand_home(value):
-  if isinstance(value, tuple):
-    return tuple(map(_expand_home, value))
-  if not isinstance(value, str) or "~/" not in value:
+  if not isinstance(value, str):
     return value
-  return re.sub("(^|,)~(?=/)", rf"\1{os.path.expanduser('~')}", value)
+  return re.sub("(?<![^,])~(?=/)", lambda _: os.path.expanduser("~"), value)
 
 
 # --- command.flags: the flagfile in --output_dir that repeats the run --------

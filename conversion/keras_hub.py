@@ -45,11 +45,10 @@ _BLOCK = {
   "feedforward_output_dense": "output/dense",
   "feedforward_layer_norm": "output/LayerNorm",
 }
+_TRANSFORM = "cls/predictions/transform"
 _MASKED_LM = {
-  "masked_lm_head/intermediate_dense": "cls/predictions/transform/dense",
-  "masked_lm_head/intermediate_layer_norm": (
-    "cls/predictions/transform/LayerNorm"
-  ),
+  "masked_lm_head/intermediate_dense": f"{_TRANSFORM}/dense",
+  "masked_lm_head/intermediate_layer_norm": f"{_TRANSFORM}/LayerNorm",
 }
 
 

@@ -113,8 +113,11 @@ class Normalizer:
     """Splits text into words: [P, (K)] int32 code points -> [P, (W), (C)]."""
     codes = pieces.values
     kinds, shifts = self._kinds_and_shifts(codes)
-    sources = tf.range(tf.size(codes, tf.int64))
-    chars = _Chars(codes, kinds, _rows(pieces), sources)
+    # Like pieces.value_rowids(), without its tensor [rows, longest row].
+    size, begins = tf.size(codes), tf.cast(pieces.row_splits[1:-1], tf.int32)
+    counts = tf.math.bincount(begins, minlength=size, maxlength=size)
+    rows = tf.cumsum(tf.cast(counts, tf.int64))
+    chars = _Chars(codes, kinds, rows, tf.range(tf.size(codes, tf.int64)))
     chars, shifts = _drop_kind(_REMOVED, chars, shifts)
     if self._do_lower_case:
       # Lower-case and decompose. An EXPANDED code point becomes the number of
@@ -201,14 +204,6 @@ def _drop_kind(kind, chars, other):
     return tf.nest.map_structure(lambda value: tf.gather(value, rest), values)
 
   return _if_any(chars.kinds == kind, drop, (chars, other))
-
-
-def _rows(ragged):
-  """Like `ragged.value_rowids()`, without its tensor [rows, longest row]."""
-  size = tf.size(ragged.values)
-  begins = tf.cast(ragged.row_splits[1:-1], tf.int32)
-  counts = tf.math.bincount(begins, minlength=size, maxlength=size)
-  return tf.cumsum(tf.cast(counts, tf.int64))
 
 
 def _split(chars, num_pieces):

@@ -136,9 +136,7 @@ class CachedTokenizer(dict):
   MAX_LENGTH = 100  # longest piece in the cache; longer pieces are rare
 
   def __init__(self, tokenizer: FullTokenizer, max_pieces: int = 1_000_000):
-    super().__init__()
-    self._tokenizer = tokenizer
-    self._max_pieces = max_pieces
+    self._tokenizer, self._max_pieces = tokenizer, max_pieces
 
   def ids(self, line: str) -> list[int]:
     """Ids of the tokens of a line."""
@@ -282,12 +280,10 @@ class _Translation(dict):
   """Table for str.translate that calls a function once for each character."""
 
   def __init__(self, translate: Callable[[str], str]):
-    super().__init__()
     self._translate = translate
 
   def __missing__(self, code: int) -> str:
-    self[code] = result = self._translate(chr(code))
-    return result
+    return self.setdefault(code, self._translate(chr(code)))
 
 
 def _clean(char):

@@ -45,6 +45,9 @@ class Bert(layers.ConfigLayer):
       # With cuDNN, an export made on a GPU would not run on other devices.
       self.bilstm = BiLstm(config.hidden_size // 2, depth=1, use_cudnn=False)
     self.pooler = Pooler(config, name="pooler")
+    # `model.summary(expand_nested=True)` shows these layers.
+    parts = (self.embeddings, self.encoder, self.bilstm, self.pooler)
+    self.layers = [part for part in parts if part]
 
   def build(self, input_shape, *_):
     self.embeddings.build(input_shape)
@@ -102,16 +105,6 @@ class Bert(layers.ConfigLayer):
     shape = self.config.vocab_size, self.config.hidden_size
     table = keras.KerasTensor(shape, self.compute_dtype)
     return output_spec(self, input_ids, positions) | {"embedding_table": table}
-
-  @property
-  def layers(self) -> list:
-    """Returns the parts that `model.summary(expand_nested=True)` shows."""
-    parts = (self.embeddings, self.encoder, self.bilstm, self.pooler)
-    return [part for part in parts if part]
-
-  def freeze_pooler(self) -> None:
-    """Makes the pooler untrainable, for models that do not use it."""
-    self.pooler.trainable = False
 
 
 def make_attention_mask(input_mask, attention: str):
@@ -223,7 +216,7 @@ class Encoder(keras.layers.Layer):
   def __init__(self, config: BertConfig, **kwargs):
     super().__init__(**kwargs)
     self.config = config
-    self.blocks = [
+    self.blocks = self.layers = [
       layers.TransformerBlock(config, name=f"layer_{i}")
       for i in range(config.num_hidden_layers)
     ]
@@ -235,10 +228,6 @@ class Encoder(keras.layers.Layer):
     if self.config.initial_attention == "structured":
       first = self.blocks[0].attention.self_attention
       _structure_attention(first, self.config.attention)
-
-  @property
-  def layers(self) -> list:
-    return self.blocks
 
   def call(self, hidden_states, attention_mask, positions=None, training=None):
     outputs = []
@@ -281,28 +270,19 @@ _POSITION_VARIANCE, _SEGMENT_VARIANCE, _MEAN_VARIANCE = 2.0, 0.2, 2.2
 
 def _sinusoids(config):
   """Makes position embeddings [T, H] of sines, cosines and zeros."""
-
-  def make(shape, dtype=None):
-    length, width = shape
-    angles = np.arange(length)[:, None] * _frequencies(width)
-    waves = np.concatenate([np.sin(angles), np.cos(angles)], axis=-1)
-    values = np.pad(waves, [(0, 0), (0, width // 2)])
-    scale = (2 * _POSITION_VARIANCE) ** 0.5 * config.initializer_range
-    return ops.cast(values * scale, dtype)
-
-  return make
+  length, width = config.max_position_embeddings, config.hidden_size
+  angles = np.arange(length)[:, None] * _frequencies(width)
+  waves = np.concatenate([np.sin(angles), np.cos(angles)], axis=-1)
+  scale = (2 * _POSITION_VARIANCE) ** 0.5 * config.initializer_range
+  return np.pad(waves, [(0, 0), (0, width // 2)]) * scale
 
 
 def _opposite_segments(config):
   """Makes segment embeddings [S, H] with opposite signs in one unit."""
-
-  def make(shape, dtype=None):
-    values = np.zeros(shape)
-    values[:2, -1] = [1, -1][: shape[0]]
-    scale = (_SEGMENT_VARIANCE * shape[1]) ** 0.5 * config.initializer_range
-    return ops.cast(values * scale, dtype)
-
-  return make
+  number, width = config.type_vocab_size, config.hidden_size
+  values = np.zeros((number, width))
+  values[:2, -1] = [1, -1][:number]
+  return values * (_SEGMENT_VARIANCE * width) ** 0.5 * config.initializer_range
 
 
 def _frequencies(width):

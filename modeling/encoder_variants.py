@@ -124,10 +124,6 @@ class ConcatEncoders(ConfigLayer):
   def compute_output_spec(self, input_ids, *_, positions=None, **__):
     return output_spec(self, input_ids, positions)
 
-  def freeze_pooler(self) -> None:
-    for encoder in self.encoders:
-      encoder.freeze_pooler()
-
 
 @keras.saving.register_keras_serializable("bert")
 class TextWindows(keras.layers.Layer):
@@ -189,9 +185,6 @@ class PoolWindows(keras.layers.Layer):
     super().__init__(**kwargs)
     self.pooling = pooling
 
-  def compute_output_spec(self, vectors, is_there):
-    return keras.KerasTensor(vectors.shape, vectors.dtype)
-
   def call(self, vectors, is_there):
     axes = vectors.shape[1:]
     vectors = ops.reshape(vectors, (-1, ops.shape(is_there)[1], *axes))
@@ -216,6 +209,3 @@ class Windows(NamedTuple):
     segments = ops.zeros_like(ids)
     inputs = {"input_ids": ids, "input_mask": mask, "segment_ids": segments}
     return inputs, is_there
-
-  def pool(self, vectors, is_there):
-    return PoolWindows(self.pooling)(vectors, is_there)

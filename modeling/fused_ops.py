@@ -16,6 +16,7 @@ output size, H any size, L labels.
 """
 
 import math
+from functools import partial
 
 import keras
 from keras import ops
@@ -186,8 +187,7 @@ def dropout_add_layer_norm(
   return _run(norm, total, gamma, beta, training=training, dtype=x.dtype)
 
 
-def _row_means(x):
-  return ops.mean(x, axis=-1, keepdims=True)
+_row_means = partial(ops.mean, axis=-1, keepdims=True)
 
 
 def _standardize(x, mean=_row_means):

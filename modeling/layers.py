@@ -235,16 +235,13 @@ class TransformerBlock(keras.layers.Layer):
     self.intermediate = Intermediate(config, name="intermediate")
     rate = config.hidden_dropout_prob
     self.output_layer = DenseNorm(config, rate, name="output")
+    self.layers = [self.attention, self.intermediate, self.output_layer]
 
   def build(self, input_shape, *_):
     self.attention.build(input_shape)
     self.intermediate.build(input_shape)
     self.output_layer.build(self.intermediate.output_shape)
     self.output_shape = input_shape
-
-  @property
-  def layers(self) -> list:
-    return [self.attention, self.intermediate, self.output_layer]
 
   def call(self, hidden_states, attention_mask, positions=None, training=None):
     query_input = hidden_states

@@ -16,7 +16,12 @@ from keras import ops
 from modeling import heads
 from modeling.bert import Bert
 from modeling.config import FEATURE_LAYERS, BertConfig, check_feature_layers
-from modeling.encoder_variants import ConcatEncoders, PackedBert, Windows
+from modeling.encoder_variants import (
+  ConcatEncoders,
+  PackedBert,
+  PoolWindows,
+  Windows,
+)
 from modeling.layers import initializer
 from storage import UserError
 
@@ -31,10 +36,15 @@ def _named_inputs(*names, shape=(None,)):
   return {name: keras.Input(shape, dtype="int32", name=name) for name in names}
 
 
-def make_encoder(config: BertConfig) -> Bert | ConcatEncoders:
+def make_encoder(
+  config: BertConfig, trains_pooler: bool = True
+) -> Bert | ConcatEncoders:
   """Makes the encoder that the configuration describes, named `bert`."""
   kind = ConcatEncoders if config.attention == "shallow" else Bert
-  return kind(config)
+  made = kind(config)
+  for bert in made.encoders if isinstance(made, ConcatEncoders) else [made]:
+    bert.pooler.trainable = trains_pooler
+  return made
 
 
 def encoder(config: BertConfig) -> keras.Model:
@@ -59,8 +69,7 @@ def layer_outputs(
   tokens = inputs = _named_inputs(*ENCODER_INPUTS)
   if windows:
     tokens, is_there = windows.cut(inputs)
-  bert = make_encoder(config)
-  bert.freeze_pooler()
+  bert = make_encoder(config, trains_pooler=False)
   outputs = bert(**tokens)["encoder_layers"]
   values = ops.stack([outputs[i] for i in layers], axis=2)  # [B, T, N, H]
   values = ops.cast(values, "float32")
@@ -69,7 +78,7 @@ def layer_outputs(
   elif pooling == "cls":
     values = values[:, 0]
   if windows:
-    values = windows.pool(values, is_there)
+    values = PoolWindows(windows.pooling)(values, is_there)
   return keras.Model(inputs, {"values": values})
 
 
@@ -94,11 +103,10 @@ def pretrainer(config: BertConfig, next_sentence: bool = True) -> keras.Model:
       "right_to_left model, and start from both"
     )
   inputs = _named_inputs(*ENCODER_INPUTS, "masked_lm_positions")
-  bert = make_encoder(config)
+  # Only the next-sentence head reads the pooler.
+  bert = make_encoder(config, trains_pooler=next_sentence)
   tokens = {name: inputs[name] for name in ENCODER_INPUTS}
   outputs = bert(**tokens, positions=inputs["masked_lm_positions"])
-  if not next_sentence:
-    bert.freeze_pooler()  # only the next-sentence head uses the pooler
   head = heads.PretrainingHeads(config, next_sentence)
   return keras.Model(inputs, _pretraining_logits(head, outputs))
 
@@ -116,7 +124,7 @@ def classifier(
     tokens, is_there = windows.cut(inputs)
   pooled = _pooled(make_encoder(config), tokens)
   if windows:
-    pooled = windows.pool(pooled, is_there)
+    pooled = PoolWindows(windows.pooling)(pooled, is_there)
   logits = heads.ClassificationHead(num_labels, config)(pooled)
   return keras.Model(inputs, {"logits": logits})
 
@@ -234,8 +242,7 @@ def _pooled(bert, tokens):
 def _sequence(config):
   """Inputs, and the vectors of all tokens, [B, T, H]; freezes the pooler."""
   inputs = _named_inputs(*ENCODER_INPUTS)
-  bert = make_encoder(config)
-  bert.freeze_pooler()
+  bert = make_encoder(config, trains_pooler=False)
   return inputs, bert(**inputs)["sequence_output"]
 
 

@@ -8,7 +8,7 @@ from absl import logging
 from cli.settings import check_writable
 from data import labels, tokenization
 from modeling.config import BertConfig
-from runs import model_files, record, trained_model
+from runs import model_files, trained_model
 from runs.settings import Devices, Export, Packing, Training
 from runs.task_settings import FineTuning, LongText
 from serving.formats import FORMATS
@@ -27,7 +27,7 @@ def check_training(settings: Training) -> None:
     size, trials = settings.ensemble, settings.trials()
     number = len(trials) * settings.num_seeds
     if size > 1 and not settings.do_train:
-      record.best_trials(settings.output_dir, size)
+      model_files.best_trials(settings.output_dir, size)
     elif number < size:
       raise UserError(
         f"--ensemble={size} takes the best of a sweep, but this command trains "
@@ -205,7 +205,7 @@ def _check_teacher(settings: FineTuning, same):
     raise UserError(
       f"--teacher={teacher} is not an --output_dir of {settings.program}.py"
     )
-  trained = record.from_record(type(settings), teacher, entries[-1], {})
+  trained = model_files.from_record(type(settings), teacher, entries[-1], {})
   owner = f"--teacher={teacher}"
   remedy = "teacher and student need the same"
   for name in ("do_lower_case", *same):
@@ -263,10 +263,8 @@ def vocabulary_flags(
   entry = {"flags": settings.to_dict(), "vocabulary": mark}
   file = trained_model.find_vocabulary(settings.output_dir, entry, vocab_size)
   if not file:
-    text = (
-      "no vocab.txt of the model beside its files: copy it into %s to query or "
-    )
-    logging.info(text + "serve the model", settings.output_dir)
+    text = "no vocab.txt of the model beside its files: copy it into %s to "
+    logging.info(text + "query or serve the model", settings.output_dir)
     return {}
   logging.info("the vocabulary of the model: %s", file)
   is_known = "do_lower_case" in settings.given

@@ -105,13 +105,13 @@ def _strategy(name: str, settings: Devices):
         "variable TF_CONFIG, with all workers and the index of this one"
       )
     # No timeout, because it would leave a sleeping thread for each collective
-    # operation. A missing heartbeat reveals a lost worker.
-    options = tf.distribute.experimental.CommunicationOptions()
-    if tf.config.get_visible_devices("GPU"):
-      # The default, AUTO, sends gradients of GPUs through gRPC.
-      options = tf.distribute.experimental.CommunicationOptions(
-        implementation=tf.distribute.experimental.CommunicationImplementation.NCCL
-      )
+    # operation. A missing heartbeat reveals a lost worker. The default, AUTO,
+    # would send gradients of GPUs through gRPC.
+    has_gpus = tf.config.get_visible_devices("GPU")
+    kinds = tf.distribute.experimental.CommunicationImplementation
+    options = tf.distribute.experimental.CommunicationOptions(
+      implementation=kinds.NCCL if has_gpus else kinds.AUTO
+    )
     make = tf.distribute.MultiWorkerMirroredStrategy
     return make(communication_options=options)
   name = "tpu_name" if settings.tpu_name or not settings.master else "master"

@@ -226,10 +226,9 @@ def _write_page(task, evaluation, split, data, step):
   if not task.has_table:
     path = os.path.join(folder, f"eval_predictions{suffix}.tsv")
     run_page.write_table(path, judged)
-  if suffix:
-    return
-  counts = {name: len(task.examples[name]) for name in data}
-  write_page(settings, step, counts, judged)
+  if not suffix:
+    counts = {name: len(task.examples[name]) for name in data}
+    write_page(settings, step, counts, judged)
 
 
 def _num_steps(settings: FineTuning, num_examples: int) -> int:

@@ -14,7 +14,7 @@ from modeling import models, tracing
 from modeling.config import BertConfig
 from modeling.losses import Objective
 from modeling.tracing import DropoutSeeds
-from runs import checks, model_files, record
+from runs import checks, model_files
 from runs.devices import compiles_step, make_strategy, why_uncompiled
 from runs.settings import ServedEncoder, Training
 from runs.task_settings import FineTuning, LongText
@@ -98,7 +98,7 @@ class Run(Generic[T_co]):
     is_chief = processes.is_chief()
     data = {p: run_json.fingerprint(p) for p in source.files if is_chief}
     if own := self.checkpoints.newest_readable():
-      record.warn_if_changed(settings, own, data)
+      model_files.warn_if_changed(settings, own, data)
     if processes.has_others() and is_chief:
       # Only the chief scans files that lack an index. The other workers wait.
       record_scan.load_index(source.files, source.index_file)
@@ -150,7 +150,7 @@ class Run(Generic[T_co]):
       entry = run_json.make(settings.program, flags, self.seed, data)
       entry |= {"vocabulary": mark} if mark else {}
       run_json.append(settings.output_dir, entry)
-      record.save_command(settings, self.seed)
+      model_files.save_command(settings, self.seed)
       result.add_text("run", json.dumps(entry, indent=1))
     return result
 
@@ -190,9 +190,10 @@ class Run(Generic[T_co]):
 
   def load(self, model: keras.Model) -> int:
     """Restores a model; see the function `load`."""
-    if not checkpoint_files.choose_checkpoint(self.settings.output_dir):
-      record.save_command(self.settings, self.seed)  # a run without training
-    return load(self.settings, model, self.checkpoints)
+    settings = self.settings
+    if not checkpoint_files.choose_checkpoint(settings.output_dir):
+      model_files.save_command(settings, self.seed)  # a run without training
+    return load(settings, model, self.checkpoints)
 
   def export(self, build: Callable[[T_co], ServedModel]) -> None:
     """The chief exports what `build` makes; the other workers wait."""
@@ -218,7 +219,7 @@ def load(
   """
   output_dir = settings.output_dir
   if isinstance(model, models.Ensemble):
-    folders = record.best_trials(output_dir, len(model.members))
+    folders = model_files.best_trials(output_dir, len(model.members))
     names = ", ".join(map(os.path.basename, folders))
     logging.info("an ensemble of %d models: %s", len(folders), names)
     steps = [
@@ -245,7 +246,7 @@ def restore(
 
   `entry` comes from run.json in the folder, `build` makes the model.
   """
-  settings = record.from_record(kind, folder, entry, changes)
+  settings = model_files.from_record(kind, folder, entry, changes)
   vocab_size = BertConfig.from_json(settings.bert_config_file).vocab_size
   start = checkpoint_files.choose_checkpoint(folder) or settings.init_checkpoint
   if not start:

@@ -1,7 +1,7 @@
 """Groups of flags that several programs share, with the original's names."""
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import ClassVar
 
 from cli.settings import Settings, common, device, flag, flags_of, original
@@ -13,6 +13,7 @@ from serving.formats import FORMATS
 
 DRY_RUN_STEPS = 2
 _DRY_RUN_EXAMPLES = 64  # of each file, in fine-tuning
+_tpu = partial(device, None, training=False)  # a flag to find the TPU
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,18 +90,10 @@ class Devices(Settings):
     False, "Use deterministic operations on a GPU, which are slower."
   )
   use_tpu: bool = device(False, "Train on a TPU.")
-  tpu_name: str | None = device(
-    None, "Name or address of the TPU.", training=False
-  )
-  tpu_zone: str | None = device(
-    None, "Zone of the TPU in Google Cloud.", training=False
-  )
-  gcp_project: str | None = device(
-    None, "Google Cloud project of the TPU.", training=False
-  )
-  master: str | None = device(
-    None, "Address of the TPU, without --tpu_name.", training=False
-  )
+  tpu_name: str | None = _tpu("Name or address of the TPU.")
+  tpu_zone: str | None = _tpu("Zone of the TPU in Google Cloud.")
+  gcp_project: str | None = _tpu("Google Cloud project of the TPU.")
+  master: str | None = _tpu("Address of the TPU, without --tpu_name.")
   num_tpu_cores: int = device(8, "Accepted; has no effect.", training=False)
 
   @property

@@ -15,7 +15,7 @@ import tensorflow as tf
 from absl import logging
 
 from data import labels
-from runs import record, training_program
+from runs import model_files, training_program
 from runs.task_settings import FineTuning
 from storage import UserError, files
 from training import processes, run_folder, run_json
@@ -34,7 +34,7 @@ def run_sweep(settings: T) -> T:
   """
   output_dir = settings.output_dir
   first = 1 if settings.seed is None else settings.seed
-  rows = record.read_trials(output_dir)
+  rows = model_files.read_trials(output_dir)
   trials: dict[str, dict] = {row["run"]: row for row in rows}
   # Trials only train. The sweep evaluates, predicts and exports the best model.
   later = settings.given.intersection(settings.stages) - {"do_train"}
@@ -44,7 +44,7 @@ def run_sweep(settings: T) -> T:
     folder = os.path.join(output_dir, name)
     if name in trials:
       logging.info("%s is complete already", name)
-      record.warn_if_changed(settings.replace(**setting), folder)
+      model_files.warn_if_changed(settings.replace(**setting), folder)
       continue
     if processes.is_chief():
       _copy_labels(output_dir, folder)
@@ -60,11 +60,11 @@ def run_sweep(settings: T) -> T:
       trials[name] |= {key: best[key] for key in ("step", "metric", "value")}
       table = [trials[name], *(trial.values() for trial in trials.values())]
       text = "".join("\t".join(map(str, row)) + "\n" for row in table)
-      files.write_text(os.path.join(output_dir, record.SWEEP_TABLE), text)
+      files.write_text(os.path.join(output_dir, model_files.SWEEP_TABLE), text)
   if processes.is_chief():
-    record.save_command(settings, first)
+    model_files.save_command(settings, first)
     _log_trials(trials.values())
-    [folder] = record.best_trials(output_dir, 1)
+    [folder] = model_files.best_trials(output_dir, 1)
     best = trials[os.path.basename(folder)]
     value = float(best["value"])
     logging.info("the best is %s: %s %.4f", best["run"], best["metric"], value)

@@ -209,8 +209,7 @@ class LongText(Settings):
   @property
   def row_length(self) -> int:
     """Maximum number of tokens of a text, in all of its windows together."""
-    windows = self.long_text == "windows"
-    return self.max_text_length if windows else self.max_seq_length
+    return self[self.row_length_flag]
 
   @property
   def stride(self) -> int:

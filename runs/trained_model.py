@@ -38,22 +38,20 @@ def find_model(path: str) -> ModelFiles:
   """
   prefix = checkpoint_files.find_checkpoint(path)
   entry = checkpoint_files.run_of(prefix)
-  names = {"bert_config_file": "bert_config.json", "vocab_file": "vocab.txt"}
-  paths: list[str] = []
-  for flag, name in names.items():
-    file = file_of(prefix, flag)
-    if not file and flag == "vocab_file":
-      size = BertConfig.from_json(paths[0]).vocab_size
-      file = find_vocabulary(prefix, entry, size)
-    if not file:
-      text = f"there is no {name} beside {prefix}: copy the model's file there"
-      raise FileNotFoundError(text)
-    paths.append(file)
-  if is_other(entry, open_tokenizer(paths[1])):
-    raise other_vocabulary(paths[1], prefix)
-  lower_case = lower_cases(entry["flags"], paths[1])
-  config = replace(BertConfig.from_json(paths[0]), **extensions(entry["flags"]))
-  return ModelFiles(prefix, paths[0], paths[1], lower_case, config)
+  remedy = f"beside {prefix}: copy the model's file there"
+  config_file = file_of(prefix, "bert_config_file")
+  if not config_file:
+    raise FileNotFoundError(f"there is no bert_config.json {remedy}")
+  config = BertConfig.from_json(config_file)
+  vocab_file = file_of(prefix, "vocab_file")
+  vocab_file = vocab_file or find_vocabulary(prefix, entry, config.vocab_size)
+  if not vocab_file:
+    raise FileNotFoundError(f"there is no vocab.txt {remedy}")
+  if is_other(entry, open_tokenizer(vocab_file)):
+    raise other_vocabulary(vocab_file, prefix)
+  lower_case = lower_cases(entry["flags"], vocab_file)
+  config = replace(config, **extensions(entry["flags"]))
+  return ModelFiles(prefix, config_file, vocab_file, lower_case, config)
 
 
 def is_other(entry: Mapping, *tokenizers: Tokenizer) -> bool:

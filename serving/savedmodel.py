@@ -13,7 +13,6 @@ from absl import logging
 from serving.answers import SIGNATURE, TextModel
 from serving.engines import Batches, first_line
 from storage import UserError, files, tfrecord
-from storage.tfrecord import encode_field
 
 WARM_UP_FILE = os.path.join("assets.extra", "tf_serving_warmup_requests")
 # Limits of a batch on a GPU.
@@ -164,13 +163,12 @@ def save(folder: str, served) -> None:
 
 
 def prediction_log(inputs: Mapping[str, bytes]) -> bytes:
-  """Encodes a `serving_default` request for TF Serving's WARM_UP_FILE.
+  """A `serving_default` request, a PredictionLog for TF Serving's WARM_UP_FILE.
 
-  The message is PredictionLog{6: PredictLog{1: PredictRequest{1: spec, 2:
-  inputs}}} of tensorflow-serving-api. `inputs` are serialized TensorProtos.
+  `inputs` are serialized TensorProtos.
   """
-  request = encode_field(1, encode_field(3, b"serving_default"))
+  log = tfrecord.message("PredictionLog")
+  log.predict_log.request.spec.signature_name = "serving_default"
   for name, tensor in inputs.items():
-    entry = encode_field(1, name.encode()) + encode_field(2, tensor)
-    request += encode_field(2, entry)
-  return encode_field(6, encode_field(1, request))
+    log.predict_log.request.inputs.add(name=name, tensor=tensor)
+  return log.SerializeToString()

@@ -56,11 +56,6 @@ class LiteRtEngine:
     self._start_threads()
     _engines.add(self)
 
-  def after_fork(self) -> None:
-    """Makes a child process independent of threads that only its parent has."""
-    self._alone.forget()  # a thread of the parent may have been in it
-    self._start_threads()
-
   def _start_threads(self):
     self._local = threading.local()
     self._idle = threading.Lock()  # held while `_alone` computes
@@ -183,8 +178,10 @@ def _open(file, num_threads):
 
 
 def _after_fork():
+  """Makes a child process independent of threads that only its parent has."""
   for engine in list(_engines):
-    engine.after_fork()
+    engine._alone.forget()  # a thread of the parent may have been in it
+    engine._start_threads()
 
 
 os.register_at_fork(after_in_child=_after_fork)
@@ -210,9 +207,8 @@ def save(folder: str, served) -> None:
     name: tf.TensorSpec([1, *spec.shape[1:]], spec.dtype, name)
     for name, spec in export.specs(model).items()
   }
-  run = partial(model, training=False)
   with tracing.mode(fused=False):  # fused operations are slower in LiteRT
-    function = export.trace(lambda **inputs: run(inputs), specs)
+    function = export.trace(lambda **x: model(x, training=False), specs)
   make = tf.lite.TFLiteConverter.from_concrete_functions
   for name in FORMATS["tflite"].files.values():
     converter = make([function], module)

@@ -82,12 +82,10 @@ class Progress:
     rate = self._done / max(now - self._begin, 1e-6)
     # The last batch may have padding rows, which are not part of the total.
     done = min(self._done, self.total) if self.total else self._done
-    text = f"{self.task} {round(done, 1):,}"
+    text = f"{self.task} {round(done, 1):,} {self.unit}"
     if self.total:
-      text += f" of {round(self.total, 1):,} {self.unit}"
-      text += f" ({done / self.total:.0%})"
-    else:
-      text += f" {self.unit}"
+      text = f"{self.task} {round(done, 1):,} of {round(self.total, 1):,} "
+      text += f"{self.unit} ({done / self.total:.0%})"
     for name, count in self.counts.items():
       text += f", {count:,} {name.replace('_', ' ')}"
     text += f"; {round(rate, 1):,} {self.unit}/s"

@@ -138,12 +138,12 @@ def json_objects(
 def json_texts(
   path: str,
   field: str,
+  lines: Iterable[str],
   start: int = 0,
-  end: int | None = None,
   remedy: str | None = None,
-  read: Iterable[str] | None = None,
 ) -> Iterator[list[str]]:
-  for number, line in enumerate(read or lines(path, start, end)):
+  """Yields the lines of each text in JSON `lines` of a file from `start` on."""
+  for number, line in enumerate(lines):
     line = line.removeprefix("\ufeff")  # a byte order mark
     if not line.strip():
       continue

@@ -1,15 +1,13 @@
 """Writes TFRecord files and parses tf.train.Examples without TensorFlow.
 
-Programs that only prepare data start sooner without TensorFlow, and serialize
-records faster than with protocol buffers.
+Programs that only prepare data start sooner without TensorFlow.
 """
 
 import json
 import math
 import os
-import shutil
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -43,120 +41,42 @@ class Schema(dict):
     super().__init__((feature.name, feature) for feature in features)
 
 
-# --- tf.train.Example ------------------------------------------------------
+# --- Messages --------------------------------------------------------------
 
-
-class _Varints(dict):
-  """Cache of integers encoded as base-128 varints."""
-
-  def __missing__(self, value: int) -> bytes:
-    if not -(1 << 63) <= value < 1 << 63:
-      raise ValueError(f"{value} does not fit into int64")
-    rest = value % (1 << 64)  # a negative number takes ten bytes
-    encoded = bytearray()
-    while rest > 127:
-      encoded.append(rest & 127 | 128)
-      rest >>= 7
-    encoded.append(rest)
-    if 0 <= value < 1 << 20:  # caches ids and lengths, not any number
-      self[value] = bytes(encoded)
-    return bytes(encoded)
-
-
-_varint = _Varints().__getitem__
-
-
-def _int64s(values: Sequence[int]) -> bytes:
-  try:
-    short = bytes(values)
-    if short.isascii():  # numbers under 128 are one byte each
-      return short
-  except ValueError:
-    pass
-  return b"".join(map(_varint, values))
-
-
-def encode_field(number: int, content: bytes) -> bytes:
-  return bytes((number << 3 | 2,)) + _varint(len(content)) + content
-
-
-def _feature_encoder(feature: Feature) -> Callable[[Sequence], bytes]:
-  """Makes a function that encodes values as an entry of Features.feature."""
-  is_float = feature.dtype == "float32"
-  kind = 2 if is_float else 3  # float_list, int64_list
-  key = encode_field(1, feature.name.encode())
-
-  # Most features have only a few different lengths in bytes.
-  @cache
-  def head(length: int) -> bytes:
-    content = bytes(length)
-    values = encode_field(kind, encode_field(1, content))
-    entry = encode_field(1, key + encode_field(2, values))
-    return entry.removesuffix(content)
-
-  def encode(values: Sequence) -> bytes:
-    if is_float:
-      packed = struct.pack(f"<{len(values)}f", *values)
-    else:
-      packed = _int64s(values)
-    return head(len(packed)) + packed
-
-  return encode
-
-
-class ExampleEncoder:
-  """Serializes the fields of a record, flat sequences, as a tf.train.Example.
-
-  Raises ValueError for a missing or unknown field, a wrong length or type.
-  """
-
-  def __init__(self, schema: Schema):
-    self._schema = schema
-    features = schema.values()
-    self._features = [(f.name, f.size, _feature_encoder(f)) for f in features]
-
-  def __call__(self, fields: Mapping[str, Sequence[float]]) -> bytes:
-    if fields.keys() != self._schema.keys():
-      expected = [*self._schema]
-      raise ValueError(f"the record has the fields {[*fields]}, not {expected}")
-    entries = []
-    for name, size, encode in self._features:
-      values = fields[name]
-      if len(values) != size:
-        raise ValueError(f"{name}: expected {size} values, got {len(values)}")
-      if hasattr(values, "tolist"):  # an array
-        values = values.tolist()
-      try:
-        entries.append(encode(values))
-      except (TypeError, ValueError, struct.error, OverflowError) as error:
-        raise ValueError(f"{name}: {error}") from error
-    return encode_field(1, b"".join(entries))
-
-
-# --- Parsing -----------------------------------------------------------------
-
-# Fields of each message that TensorFlow writes, numbered from 1. "*" marks a
-# repeated field.
+# Protocol buffers of TensorFlow, in the syntax of their .proto files.
 _MESSAGES = {
   # tf.train.Example; Entry is an entry of the map Features.feature.
-  "BytesList": ["bytes value*"],
-  "FloatList": ["float value*"],
-  "Int64List": ["int64 value*"],
-  "Feature": ["BytesList bytes", "FloatList floats", "Int64List int64s"],
-  "Entry": ["string name", "Feature feature"],
-  "Features": ["Entry entries*"],
-  "Example": ["Features features"],
+  "BytesList": ["repeated bytes value = 1"],
+  "FloatList": ["repeated float value = 1"],
+  "Int64List": ["repeated int64 value = 1"],
+  "Feature": [
+    "optional BytesList bytes = 1",
+    "optional FloatList floats = 2",
+    "optional Int64List int64s = 3",
+  ],
+  "Entry": ["optional string name = 1", "optional Feature feature = 2"],
+  "Features": ["repeated Entry entries = 1"],
+  "Example": ["optional Features features = 1"],
   # A tensor in the index of a checkpoint.
-  "Dim": ["int64 size"],
-  "Shape": ["int64 unused", "Dim dim*"],
-  "BundleEntryProto": ["int64 dtype", "Shape shape"],
+  "Dim": ["optional int64 size = 1"],
+  "Shape": ["repeated Dim dim = 2"],
+  "BundleEntryProto": ["optional Shape shape = 2"],
+  # A request in the log of TensorFlow Serving; Input is an entry of a map.
+  "ModelSpec": ["optional string signature_name = 3"],
+  "Input": ["optional string name = 1", "optional bytes tensor = 2"],
+  "PredictRequest": [
+    "optional ModelSpec spec = 1",
+    "repeated Input inputs = 2",
+  ],
+  "PredictLog": ["optional PredictRequest request = 1"],
+  "PredictionLog": ["optional PredictLog predict_log = 6"],
 }
 
 
 @cache
 def _message_classes() -> tuple[dict[str, Any], type[Exception]]:
   """Classes of _MESSAGES, and the exception for bytes that do not parse."""
-  # Programs that only write records start sooner without this import.
+  # Programs show their help sooner without this import.
   from google.protobuf import (  # noqa: PLC0415
     descriptor_pb2,
     descriptor_pool,
@@ -165,22 +85,28 @@ def _message_classes() -> tuple[dict[str, Any], type[Exception]]:
   )
 
   file = descriptor_pb2.FileDescriptorProto(name="messages", syntax="proto3")
-  kinds = descriptor_pb2.FieldDescriptorProto.Type
-  for name, fields in _MESSAGES.items():
-    descriptor = file.message_type.add(name=name)
-    for number, field in enumerate(fields, 1):
-      kind, field_name = field.split()
-      added = descriptor.field.add(name=field_name.rstrip("*"), number=number)
-      added.label = 3 if field.endswith("*") else 1  # repeated, optional
+  kinds = descriptor_pb2.FieldDescriptorProto
+  for message_name, fields in _MESSAGES.items():
+    descriptor = file.message_type.add(name=message_name)
+    for field in fields:
+      label, kind, name, _, number = field.split()
+      added = descriptor.field.add(name=name, number=int(number))
+      added.label = kinds.Label.Value(f"LABEL_{label.upper()}")
       if kind in _MESSAGES:
         added.type_name = kind
       else:
-        added.type = kinds.Value(f"TYPE_{kind.upper()}")
+        added.type = kinds.Type.Value(f"TYPE_{kind.upper()}")
   # Not the default pool, where TensorFlow defines the same names.
   pool = descriptor_pool.DescriptorPool()
   pool.Add(file)
   classes = message_factory.GetMessageClassesForFiles(["messages"], pool)
   return classes, message.DecodeError
+
+
+def message(kind: str) -> Any:
+  """Makes an empty message of _MESSAGES."""
+  classes, _ = _message_classes()
+  return classes[kind]()
 
 
 def parse(kind: str, data: bytes) -> Any:
@@ -203,6 +129,42 @@ def parse_example(data: bytes) -> dict[str, list]:
     name: [*lists.bytes.value, *lists.floats.value, *lists.int64s.value]
     for name, lists in features(data).items()
   }
+
+
+class ExampleEncoder:
+  """Serializes the fields of a record, flat sequences, as a tf.train.Example.
+
+  Raises ValueError for a missing or unknown field, a wrong length or type.
+  """
+
+  def __init__(self, schema: Schema):
+    self._schema = schema
+    self._example = message("Example")  # reused, which is faster
+    entries = self._example.features.entries
+    kinds = {"int64": "int64s", "float32": "floats"}
+    self._lists = [
+      getattr(entries.add(name=name).feature, kinds[feature.dtype]).value
+      for name, feature in schema.items()
+    ]
+
+  def __call__(self, fields: Mapping[str, Sequence[float]]) -> bytes:
+    if fields.keys() != self._schema.keys():
+      expected = [*self._schema]
+      raise ValueError(f"the record has the fields {[*fields]}, not {expected}")
+    for feature, encoded in zip(
+      self._schema.values(), self._lists, strict=True
+    ):
+      values = fields[feature.name]
+      if len(values) != feature.size:
+        text = f"expected {feature.size} values, got {len(values)}"
+        raise ValueError(f"{feature.name}: {text}")
+      try:
+        encoded[:] = values
+      except (TypeError, ValueError) as error:
+        raise ValueError(f"{feature.name}: {error}") from error
+      if feature.dtype == "float32" and any(map(math.isinf, encoded)):
+        raise ValueError(f"{feature.name}: a value does not fit into float32")
+    return self._example.SerializeToString()
 
 
 # --- Files -----------------------------------------------------------------
@@ -235,22 +197,16 @@ class RecordFile:
   def write(self, records: Iterable[bytes]) -> int:
     before = self.records
     for record in records:
-      framed = frame(record)
-      self._file.write(framed)
-      self._count(len(framed))
+      self.append(frame(record))
     return self.records - before
 
-  def append(self, frames: BinaryIO, sizes: Iterable[int]) -> None:
-    """Appends a file of frames; `sizes` has the size of each frame in bytes."""
-    shutil.copyfileobj(frames, self._file)
-    for size in sizes:
-      self._count(size)
-
-  def _count(self, size):
+  def append(self, framed: bytes) -> None:
+    """Writes a record that `frame` has framed."""
     if self.records % BLOCK == 0:
       self.blocks.append(self._size)
+    self._file.write(framed)
     self.records += 1
-    self._size += size
+    self._size += len(framed)
 
 
 @contextmanager

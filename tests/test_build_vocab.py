@@ -7,8 +7,6 @@ import json
 import pytest
 
 from data import tokenization, vocab
-from data.pretraining.documents import TextFormat
-from data.pretraining.vocab_learning import WordCounter
 from modeling.config import BertConfig
 from tests import programs
 
@@ -42,18 +40,6 @@ def test_every_word_of_the_text_has_word_pieces(run, tmp_path, do_lower_case):
   assert "[UNK]" not in full.tokenize(TEXT)
   for word in full.basic_tokenizer.tokenize(TEXT):
     assert {*word, *("##" + char for char in word[1:])} <= full.vocab.keys()
-
-
-def test_words_end_at_every_kind_of_line_end(tmp_path):
-  path = tmp_path / "text"
-  for end in ("\n", "\r\n", "\r", "\u2028", "\x85", "\x0b", "\x0c"):
-    text = f"alpha beta{end}gamma beta{end}gamma\n"
-    for content in (text, text.replace("\n", end)):
-      path.write_text(content, "utf-8", newline="")
-      counter = WordCounter(do_lower_case=True, max_words=99)
-      for line in TextFormat().lines(str(path)):
-        counter.add(line)
-      assert counter.counts() == {"alpha": 1, "beta": 2, "gamma": 2}, end
 
 
 def test_json_lines_give_the_same_vocabulary(run, tmp_path):

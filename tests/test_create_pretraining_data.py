@@ -8,7 +8,7 @@ import sys
 import pytest
 import tensorflow as tf
 
-from data import features
+from data import features, records
 from tests import programs
 from tests.parity.golden_files import GOLDEN
 
@@ -26,12 +26,8 @@ def _fails(message, *flags, **changes):
 
 def _count(path, schema):
   """Counts the records of a file, and checks each against the schema."""
-  spec = {
-    name: tf.io.FixedLenFeature(feature.shape, feature.dtype)
-    for name, feature in schema.items()
-  }
   serialized = list(tf.data.TFRecordDataset(str(path)))
-  return len(tf.io.parse_example(serialized, spec)["input_ids"])
+  return len(records.parser(schema)(serialized)["input_ids"])
 
 
 COMMAND = """--input_file=./sample_text.txt --do_lower_case=True

@@ -10,7 +10,6 @@ import pytest
 from data import vocab
 from data.tokenization import FullTokenizer
 from modeling import models
-from modeling.config import BertConfig
 from tests import programs, small_model
 from training import checkpoint
 
@@ -72,34 +71,20 @@ def test_embeddings_of_new_tokens_are_the_means_of_their_pieces(
   folder, _ = extended
   old = checkpoint.open_reader(str(given["init_checkpoint"]))
   new = checkpoint.open_reader(str(folder))
-  assert not any("adam" in name for name in new.shapes)
   ids = vocab.load(given["extend"])
   pieces = [ids["cyst"], ids["##ic"]]
-  for name in (WORD_EMBEDDINGS, "cls/predictions/output_bias"):
-    np.testing.assert_array_equal(new[name][-1], old[name][pieces].mean(0))
-    assert len(new[name]) == len(TOKENS) + 1
+  per_token = WORD_EMBEDDINGS, "cls/predictions/output_bias"
+  assert {*new.shapes} == {name for name in old.shapes if "adam" not in name}
+  for name in new.shapes:
+    before, after = old[name], new[name]
+    if name in per_token:
+      np.testing.assert_array_equal(after[-1], before[pieces].mean(0))
+      before, after = before[7:], after[7:-1]
+    np.testing.assert_array_equal(before, after, name)
   config = json.loads((folder / "bert_config.json").read_text())
-  assert config["vocab_size"] == len(TOKENS) + 1
-
-
-def test_outputs_for_old_tokens_do_not_change(given, extended):
-  old_ids = [i for i in range(len(TOKENS)) if i not in (5, 6)]
-  batch = small_model.batch(len(old_ids), 16)
-  batch["input_ids"] = np.int32(old_ids)[batch["input_ids"]]
-  outputs = []
-  for folder in (given["init_checkpoint"], extended[0]):
-    config = BertConfig.from_json(str(folder / "bert_config.json"))
-    model = models.pretrainer(config)
-    checkpoint.restore_strict(model, str(folder))
-    outputs.append(model(batch, training=False))
-  before, after = outputs
-  assert before.keys() == after.keys()
-  for name, value in before.items():
-    value, result = np.asarray(value), np.asarray(after[name])
-    if value.shape[-1] == len(TOKENS):
-      value, result = value[..., old_ids], result[..., old_ids]
-    # Products with a larger matrix may be rounded differently.
-    np.testing.assert_allclose(value, result, atol=1e-5, err_msg=name)
+  assert config == json.loads(given["bert_config_file"].read_text()) | {
+    "vocab_size": len(TOKENS) + 1
+  }
 
 
 def test_rare_words_are_not_added(given, tmp_path):
@@ -116,31 +101,3 @@ def test_a_checkpoint_with_nan_is_not_extended(given, tmp_path):
   flags |= {"output_file": tmp_path / "x" / "vocab.txt"}
   programs.fails("build_vocab", "46 variables have NaN", **flags)
   assert not (tmp_path / "x").exists()
-
-
-def test_lines_of_a_vocabulary_that_are_not_words_keep_their_ids(
-  given, tmp_path
-):
-  """The released Chinese vocabulary has a line separator, for example."""
-  odd = ["\u2028", "", "the", " \u3000", "of\r"]
-  tokens = [*TOKENS, *odd, "owl"]
-  flags = given | small_model.write(tmp_path, TOKENS, **SIZES)
-  flags |= {"extend": flags.pop("vocab_file"), "init_checkpoint": tmp_path}
-  flags["extend"].write_bytes("\n".join(tokens).encode())
-  config = small_model.config(len(tokens), **SIZES)
-  config.to_json(str(flags["bert_config_file"]))
-  values = checkpoint.variables(models.pretrainer(config))
-  checkpoint.write(str(tmp_path / "bert_model.ckpt"), values)
-  output = tmp_path / "new" / "vocab.txt"
-  programs.run("build_vocab", **flags, output_file=output)
-  lines = output.read_bytes().decode().split("\n")
-  expected = "\n".join(tokens).replace("\r", "").split("\n")
-  assert lines[5:7] == ["carcinoma", "fibrosis"]
-  assert lines[7 : len(tokens)] == expected[7:]
-  assert lines[len(tokens) :] == ["cystic", ""]
-  new = checkpoint.open_reader(str(output.parent))[WORD_EMBEDDINGS]
-  old = values[WORD_EMBEDDINGS].numpy()
-  np.testing.assert_array_equal(new[7 : len(tokens)], old[7:])
-  ids = vocab.load(tmp_path / "vocab.txt")
-  pieces = [ids["cyst"], ids["##ic"]]
-  np.testing.assert_array_equal(new[-1], old[pieces].mean(0))

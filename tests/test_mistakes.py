@@ -7,7 +7,6 @@ tests here show that the programs call the checks.
 import json
 from functools import cache
 
-import numpy as np
 import pytest
 
 from data import features, labels
@@ -85,10 +84,8 @@ run_classifier | do_train teacher=tuned vocab_file=other.txt | --vocab_file=othe
 run_classifier | do_train teacher=tuned | has other labels, or another order: 0, 1 and no, yes
 run_classifier | do_train attention=shallow init_checkpoint=right_to_left,right_to_left | --attention=left_to_right, but right_to_left was trained with --attention=right_to_left
 run_classifier | do_train output_dir=right_to_left | right_to_left has a model of run_pretraining.py: name another
-run_ner | do_train num_seeds=2 -dev_file | needs --dev_file
 run_ner | do_train -train_file | needs --train_file
 run_ner | do_train -dev_file keep_best | needs --dev_file
-run_ner | do_predict | needs --test_file
 run_ner | do_train tag_column=5 | line 1: 2 columns, so that there is no column 5
 run_ner | do_train do_eval dev_file=ship | ship, line 2: 'B-SHIP' is none of the model's tags
 run_ner | do_train do_eval dev_file=blank | blank has no words
@@ -106,8 +103,6 @@ run_ner | do_train feature_based output_dir=features feature_layers=last | was t
 run_ner | do_eval feature_based output_dir=features feature_layers=weighted_sum_all lstm_units=5 | --lstm_units=6
 run_ner | do_train pack_examples document_context | --pack_examples does not go with --document_context
 run_swag | do_train -train_file | needs --train_file
-run_swag | do_train train_file=bare.csv | bare.csv has no column label
-run_swag | do_train encoding=base64 | --encoding=base64 is not an encoding
 run_swag | do_train delimiter=tab | no column 'sent1', 'sent2', 'ending0', 'ending1'; there are 'sent1,sent2,
 run_swag | do_train do_eval dev_file=bare.csv | bare.csv has no column label
 run_swag | do_train train_file=some.jsonl | some.jsonl, line 2: some rows have a label and some have none
@@ -125,12 +120,9 @@ run_squad | do_train f1_unit=character version_2_with_negative | --f1_unit=chara
 run_squad | do_train max_query_length=40 | max_query_length
 run_squad | do_predict predict_file=v1.json output_dir=squad version_2_with_negative | --version_2_with_negative=True, but the model in
 run_squad | do_train eval_steps=1 predict_file=bare.json | not every question of bare.json has answers;
-run_pretraining | | At least one of --do_train, --do_eval and --do_export must be True
 run_pretraining | do_eval | train first, or name one
 run_pretraining | do_eval -input_file eval_file=nothing* | no file matches nothing*
 run_pretraining | do_train -input_file | --do_train and --do_eval need --input_file
-run_pretraining | do_eval input_file=nothing* | no file matches nothing*
-run_pretraining | do_train max_seq_length=512 | max_seq_length 512 exceeds max_position_embeddings 12
 run_pretraining | do_train vocab_file=vocab.txt input_file=labels.tfrecord | labels.tfrecord: a record has no field next_sentence_labels; it holds
 run_pretraining | do_train max_predictions_per_seq=9 | masked_lm_positions has 3 values in a record, expected 9
 run_pretraining | do_train input_file=dynamic.tfrecord | dynamic.tfrecord was made with --masking=dynamic; --vocab_file is needed
@@ -143,7 +135,6 @@ run_pretraining | do_train sampling_weights=1,2 | --sampling_weights=1,2: give a
 run_pretraining | do_train mask_token_prob=0.9 random_token_prob=0.2 | random_token_prob 0.2 must be 0 or more, and 1 together
 run_pretraining | do_train sampling_exponent=0.7 sampling_weights=1 | --sampling_exponent computes what --sampling_weights says
 run_pretraining | do_train bert_config_file=no.json | no configuration at 'no.json': --bert_config_file is
-run_pretraining | do_export | --do_export needs --export_dir
 run_pretraining | do_export do_train dry_run export_dir=new | --do_export needs --vocab_file
 run_pretraining | do_train objective=left_to_right attention=bidirectional | contradicts --objective=left_to_right
 extract_features | do_export | --do_export needs --export_dir
@@ -152,7 +143,6 @@ extract_features | -input_file | give --input_file and --output_file, or --do_ex
 extract_features | layers=0,3 | : the model has 1
 extract_features | layers=last | --layers=last: give numbers
 extract_features | layers=0 output_file=out.npz | out.npz needs --format=npz
-extract_features | max_seq_length=17 | max_seq_length 17 exceeds max_position_embeddings 16
 extract_features | input_file=gone | cannot read gone: No such file
 extract_features | input_file=empty | is empty, or a pipe: give a file of texts
 extract_features | output_file=text | text is an input, too
@@ -228,7 +218,6 @@ serve | model=data cors_origins=https://A.example | 'https://A.example' is not a
 serve | model=data cors_origins=https://*.b | 'https://*.b' is not an origin
 serve | model=data cors_origins=https://a,*.b | '*.b' is not an origin
 """.strip().splitlines()  # noqa: E501
-LAYERS = np.array([-1, -2], np.int32)
 # Runs a program for each of several command lines, in forks of one process.
 RUN = """
 import json, os, runpy, sys, tempfile
@@ -267,7 +256,6 @@ def _write_text(folder):
     "numbers.jsonl": '{"tokens": ["red"], "ner_tags": [1]}\n',
     "speech": "red JJ\nsky NN\n",
     "swapped": "B-X red\nO sky\n",
-    "same": "x\nx\n",
     "data/train.tsv": "text\tlabel\nred\tyes\nblue\tno\n",
     "data/dev.tsv": "text\tlabel\nred\tyes\n",
     "data/test.tsv": "text\nred\n",

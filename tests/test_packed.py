@@ -97,6 +97,12 @@ def _losses_and_gradients(model, objective, batch):
   return means, {k: tf.convert_to_tensor(g) for k, g in gradients.items()}
 
 
+def _assert_close(result, expected):
+  tf.nest.map_structure(
+    lambda a, b: np.testing.assert_allclose(a, b, atol=2e-5), result, expected
+  )
+
+
 @pytest.mark.parametrize(
   ("case", "sizes", "few_shapes"),
   [
@@ -114,10 +120,7 @@ def test_packing_changes_neither_losses_nor_gradients(case, sizes, few_shapes):
   assert packed["input_ids"].shape[0] <= examples + few_shapes
   expected = _losses_and_gradients(model, objective, batch)
   result = _losses_and_gradients(packed_model, objective, packed)
-  for values, others in zip(result, expected, strict=True):
-    tf.nest.map_structure(
-      lambda a, b: np.testing.assert_allclose(a, b, atol=2e-5), values, others
-    )
+  _assert_close(result, expected)
 
 
 def test_packed_rows_have_few_shapes_for_xla():
@@ -133,10 +136,7 @@ def test_packed_rows_have_few_shapes_for_xla():
   packed = OF_TOKENS.pack(_tensors(_tags([9, 10] * 8 + [2])), few_shapes=True)
   expected = _losses_and_gradients(model, losses.tagging(), packed)
   compiled = tf.function(_losses_and_gradients, jit_compile=True)
-  result = compiled(model, losses.tagging(), packed)
-  tf.nest.map_structure(
-    lambda a, b: np.testing.assert_allclose(a, b, atol=2e-5), result, expected
-  )
+  _assert_close(compiled(model, losses.tagging(), packed), expected)
 
 
 def test_long_examples_fill_rows_first():

@@ -7,13 +7,12 @@ import shutil
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from data.vocab import SPECIAL_TOKENS
 from predictor import Predictor
 from tests import programs, shared, small_model
 from tests.training import toy
-from training import checkpoint, report
+from training import report
 
 NEUTRAL = ("the", "a", "film", "plot", "cast", "was", "is", "very", "quite")
 GOOD, BAD = ("good", "fine"), ("bad", "dull")
@@ -193,18 +192,6 @@ def test_texts_with_several_labels_are_learned_and_predicted(several):
   np.testing.assert_allclose(result, written, atol=1e-5)
   with pytest.raises(ValueError, match="--multi_label=False, but the head"):
     Predictor(output, multi_label=False)
-
-
-def test_an_encoder_without_a_head_is_refused(trained, sst, tmp_path):
-  reader = checkpoint.open_reader(str(trained[0] / "model.ckpt-100"))
-  encoder = {name: reader[name] for name in reader.shapes if "bert/" in name}
-  path = str(tmp_path / "bert_model.ckpt")
-  checkpoint.write(path, {k: tf.constant(v) for k, v in encoder.items()})
-  output = tmp_path / "output"
-  flags = sst | {"output_dir": output, "init_checkpoint": path}
-  message = f"{path} has no head, so it is not a trained model"
-  programs.fails("run_classifier", message, **flags, do_predict=True)
-  assert not list(output.glob("*.tf_record"))
 
 
 @pytest.mark.slow

@@ -1,14 +1,11 @@
 """serve.py: flags, and the end by SIGTERM and Ctrl-C under load."""
 
-import contextlib
 import json
 import os
 import shutil
 import signal
 import socket
 import time
-import urllib.error
-import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -18,6 +15,7 @@ from serving import export
 from tests import programs
 from tests.serving import tasks
 from tests.serving.server import client
+from tests.serving.server.stand_in import Client, wait_until
 
 SERVE = str(programs.ROOT / "serve.py")
 
@@ -65,31 +63,18 @@ def test_flags_reach_the_server(folders, tmp_path, capfd, request):
     f"--model={tmp_path}/slow",
     *FLAGS.split(),
   )
-  url = f"http://127.0.0.1:{port}"
-
-  def get(path, **headers):
-    request = urllib.request.Request(url + path, headers=headers)
-    with urllib.request.urlopen(request) as response:
-      return response.headers, response.read().decode()
-
-  def ask(texts):
-    document = json.dumps({"instances": texts}).encode()
-    return urllib.request.urlopen(url + client.PATH, document)
-
   program.send_signal(signal.SIGHUP)
-  with ask(["ab c", "d"]) as response:
-    answers = json.load(response)["predictions"]
-  assert answers == Predictor(folder, "litert_float16")(["ab c", "d"])
-  with pytest.raises(urllib.error.HTTPError) as error:
-    ask(["a"] * 3)
-  with error.value as response:
-    assert b"send at most 2 at a time (--max_queue_size)" in response.read()
-  _, metrics = get("/metrics")
+  server, texts = Client(port), ["ab c", "d"]
+  _, answer = server.ask({"instances": texts}, client.PATH)
+  assert answer["predictions"] == Predictor(folder, "litert_float16")(texts)
+  _, answer = server.ask({"instances": ["a"] * 3}, client.PATH)
+  assert "send at most 2 at a time (--max_queue_size)" in answer["error"]
+  metrics = server.request("GET", "/metrics")[2].decode()
   assert f'serving_batch_texts_sum{{model="{client.NAME}"}} 2.0' in metrics
-  headers, _ = get("/", Origin="null")
+  headers = server.request("GET", "/", headers={"Origin": "null"})[1]
   assert headers["access-control-allow-origin"] == "null"
-  _, status = get(client.PATH.removesuffix(":predict"))
-  versions = json.loads(status)["model_version_status"]
+  _, status = server.get(client.PATH.removesuffix(":predict"))
+  versions = status["model_version_status"]
   assert [version["version"] for version in versions] == ["3", "2"]
   program.send_signal(signal.SIGTERM)
   log = program.stderr.read()
@@ -107,27 +92,20 @@ def test_signals_lose_no_request_and_new_versions_are_loaded(tmp_path, number):
   served = tasks.make("tagging")
   export.save(str(tmp_path / "1"), served, ["tflite"])
   program, port = client.start(tmp_path)
-  row = Predictor(tmp_path / "1")(["abc"])[0]
-  cases = [(json.dumps({"instances": ["abc"] * 4}), [row] * 4)]
-  log = []
-  end = time.monotonic() + 100
+  texts, log = ["abc"] * 4, []
+  body, end = json.dumps({"instances": texts}), time.monotonic() + 100
   pool = ThreadPoolExecutor(8)
-  for seed in range(8):
-    pool.submit(client.ask, port, cases, end, seed, log)
+  for _ in range(8):
+    pool.submit(client.ask, port, body, end, log)
   shutil.copytree(tmp_path / "1", tmp_path / "unfinished")
   (tmp_path / "unfinished").rename(tmp_path / "2")
-  url = f"http://127.0.0.1:{port}/v1/models/{client.NAME}/versions/2"
-  state = b""
-  begin = time.monotonic()
-  while b"AVAILABLE" not in state:
-    assert time.monotonic() < begin + 20, "version 2 was not loaded"
-    time.sleep(0.1)
-    with contextlib.suppress(urllib.error.HTTPError):
-      state = urllib.request.urlopen(url).read()
+  path = f"/v1/models/{client.NAME}/versions/2"
+  wait_until(lambda: b"AVAILABLE" in Client(port).request("GET", path)[2])
   program.send_signal(number)
   messages = program.stderr.read()
   assert program.wait(30) == 0, messages
   pool.shutdown()
   assert len(log) > 50
-  assert {(status, is_right) for status, _, is_right in log} == {(200, True)}
+  answer = 200, Predictor(tmp_path / "1")(texts)
+  assert all(other == answer for other in log)
   assert "all requests are answered" in messages

@@ -8,7 +8,6 @@ import json
 import os
 import subprocess
 import sys
-import urllib.request
 from importlib.metadata import distribution
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from packaging.requirements import Requirement
 from predictor import Predictor
 from tests import programs
 from tests.serving.server import client
+from tests.serving.server.stand_in import Client
 
 FILE = programs.ROOT / "requirements-serve.txt"
 TEXT = "ab c"
@@ -85,14 +85,11 @@ def test_the_server_answers_and_shows_its_page(packages, folders):
   process, port = client.start(
     folder, python=PYTHON, env=_environment(packages)
   )
-  url = f"http://127.0.0.1:{port}"
-  document = json.dumps({"instances": [TEXT]}).encode()
-  with urllib.request.urlopen(url + client.PATH, document) as reply:
-    answers = json.load(reply)["predictions"]
-  assert answers == Predictor(folder, "litert")([TEXT])
-  for path, text in (("/", "<html"), ("/metrics", "serving_")):
-    with urllib.request.urlopen(url + path) as reply:
-      assert text in reply.read().decode()
+  server = Client(port)
+  _, answer = server.ask({"instances": [TEXT]}, client.PATH)
+  assert answer["predictions"] == Predictor(folder, "litert")([TEXT])
+  for path, text in (("/", b"<html"), ("/metrics", b"serving_")):
+    assert text in server.request("GET", path)[2]
   process.terminate()
   process.stderr.read()
   assert process.wait(30) == 0

@@ -1,9 +1,5 @@
 """split_sentences.py turns prose, articles and books into documents."""
 
-import json
-
-import pytest
-
 from tests import programs
 
 
@@ -20,37 +16,17 @@ def test_each_file_becomes_a_document(tmp_path):
   assert text == "One.\nTwo lines.\nThree.\n\nFour.\nFive.\n\n"
 
 
-@pytest.mark.parametrize("source", ["prose", "books"])
-def test_words_stay_apart_at_every_line_end(source, tmp_path):
-  ends = "\n", "\r\n", "\r", "\u2028", "\x85", "\x0b", "\x0c", "\r\r\n"
-  for end in ends:
-    content = f"Owls hunt{end}at night.{end}Foxes, too.{end}"
-    (tmp_path / repr(end)).write_bytes(content.encode())
-  # Old Macintosh line ends in a file with newer line ends.
-  content = b"Owls hunt\rat night.\rFoxes, too.\n"
-  (tmp_path / "mixed").write_bytes(content)
-  _, text = _split(tmp_path / "*", source=source)
-  assert text == "Owls hunt at night.\nFoxes, too.\n\n" * (len(ends) + 1)
-
-
 def test_json_lines_and_web_pages_are_reported(tmp_path):
-  (tmp_path / "a").write_text('{"text": "Owls hunt."}\n')
-  (tmp_path / "b").write_text("<p>Owls hunt.</p>\n")
-  for name in "ab":
-    log, _ = _split(tmp_path / name, overwrite=True)
-    assert "look like JSON or HTML, whose signs become words" in log
+  (tmp_path / "a").write_text("Owls.\n\n<p>Owls hunt.</p>\n")
+  log, _ = _split(tmp_path / "a")
+  assert "look like JSON or HTML, whose signs become words" in log
 
 
-@pytest.mark.parametrize(
-  ("unit", "number"), [("字", 44_173), ("word ", 1000), ("ฝนตก", 60)]
-)
-def test_an_endless_sentence_is_reported(unit, number, tmp_path):
-  (tmp_path / "text").write_text(f"{unit * number}.\n\nIt rained.\n")
-  log, text = _split(tmp_path / "text")
-  size = len(text.split("\n")[0])
-  assert f"WARNING: {tmp_path}/text: {size:,} characters, from {unit[:3]}" in (
-    log.replace("'", "")
-  )
+def test_an_endless_sentence_is_reported(tmp_path):
+  (tmp_path / "text").write_text(f"{'字' * 44_173}.\n\nIt rained.\n")
+  log, _ = _split(tmp_path / "text")
+  name = f"WARNING: {tmp_path}/text: 44,174 characters, from '字字"
+  assert name in log
   assert log.count("docs/languages.md lacks: use a tool that splits the") == 1
   assert "1 unsplit sentences" in log
 
@@ -92,15 +68,10 @@ It is crushed, washed and smelted (see "Smelting").
 
 def test_wikipedia_articles_become_documents_of_passages(tmp_path):
   (tmp_path / "wiki_00").write_text(ARTICLES, encoding="utf-8")
-  articles = ARTICLES.split("</doc>\n")[:-1]
-  rows = [{"text": text.partition("\n")[2]} for text in articles]
-  lines = "".join(json.dumps(row) + "\n" for row in rows)
-  (tmp_path / "wiki_01").write_text(lines)
-  for name in ("wiki_00", "wiki_01"):
-    log, text = _split(tmp_path / name, source="wikipedia", overwrite=True)
-    assert text == PASSAGES
-    assert "2 documents, 4 sentences" in log
-    assert "12 dropped paragraphs" in log
+  log, text = _split(tmp_path / "wiki_00", source="wikipedia")
+  assert text == PASSAGES
+  assert "2 documents, 4 sentences" in log
+  assert "12 dropped paragraphs" in log
 
 
 BOOK = """The licence is said first.

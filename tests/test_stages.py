@@ -22,57 +22,40 @@ LOADED = 9  # step of the checkpoint that a run loads
 # --- Fine-tuning -------------------------------------------------------------
 
 
-def _squad_file(path, *answers):
-  """Writes a question for each of `answers`; None is no answer."""
+def _squad(question, *answers):
+  """Returns a question for each of `answers`, in JSON; None is no answer."""
   questions = [
     {
       "id": str(number),
-      "question": path.name,
+      "question": question,
       "answers": [{"text": "b", "answer_start": 2}] * (answer is not None),
       "is_impossible": answer is None,
     }
     for number, answer in enumerate(answers)
   ]
   paragraph = {"context": "a b", "qas": questions}
-  path.write_text(json.dumps({"data": [{"paragraphs": [paragraph]}]}))
+  return json.dumps({"data": [{"paragraphs": [paragraph]}]})
+
+
+def _squad_file(path, *answers):
+  path.write_text(_squad(path.name, *answers))
   return str(path)
 
 
-def _table(path, *labels):
-  """Writes a file for run_swag.py with these labels; "" means no label."""
-  row = {"sent1": path.stem, "sent2": "b", "ending0": "c", "ending1": "d"}
-  rows = [row | ({"label": label} if label else {}) for label in labels]
-  path.write_text("\n".join(map(json.dumps, rows)))
-
-
-def _tagged(path, *tags):
-  """Writes a file for run_ner.py with these tags; "" means no tag."""
-  path.write_text("".join(f"{path.stem} {tag}".strip() + "\n" for tag in tags))
-
-
-def _texts(path, *labels):
-  """Writes a file for run_classifier.py with these labels."""
-  rows = "".join(f"{path.stem}\t{label}\n" for label in labels)
-  path.write_text(f"text\tlabel\n{rows}")
-
-
-# Columns: splits of a program, name of a split's file, function that writes a
-# split's file.
+SWAG = "sent1,sent2,ending0,ending1,label\nNAME,b,c,d,1\n"
+# Columns: splits of a program, name and text of a split's file. NAME in the
+# text stands for the split.
 READERS = {
-  "run_swag": (NAMES, "{}.jsonl", lambda path: _table(path, _label(path, "1"))),
-  "run_ner": (NAMES, "{}.txt", lambda path: _tagged(path, _label(path, "O"))),
-  "run_squad": (NAMES[:2], "{}", lambda path: _squad_file(path, "b")),
-  "run_classifier": (NAMES, "{}.tsv", lambda path: _texts(path, "O", "B-X")),
+  "run_swag": (NAMES, "{}.csv", SWAG),
+  "run_ner": (NAMES, "{}.txt", "NAME O\n"),
+  "run_squad": (NAMES[:2], "{}", _squad("NAME", "b")),
+  "run_classifier": (NAMES, "{}.tsv", "text\tlabel\nNAME\tO\nNAME\tB-X\n"),
 }
-
-
-def _label(path, label):
-  return "" if path.stem == "test" else label
 
 
 @pytest.mark.parametrize("program", READERS)
 def test_each_program_reads_only_the_files_of_its_stages(tmp_path, program):
-  splits, pattern, write = READERS[program]
+  splits, pattern, text = READERS[program]
   output = str(tmp_path / "out")
   labels.save(["O", "B-X"], output)
   for number, settings in enumerate(
@@ -86,7 +69,7 @@ def test_each_program_reads_only_the_files_of_its_stages(tmp_path, program):
     folder = tmp_path / str(number)
     folder.mkdir()
     for name in names:
-      write(folder / pattern.format(name))
+      (folder / pattern.format(name)).write_text(text.replace("NAME", name))
     files = {f"{n}_file": str(folder / pattern.format(n)) for n in NAMES}
     files["predict_file"] = files["dev_file"]
     files |= {"task_name": "tsv", "data_dir": str(folder) if names else None}
@@ -150,7 +133,7 @@ def _classifier(tmp_path):
   """Writes files of three splits; returns settings of run_classifier.py."""
   (tmp_path / "data").mkdir()
   for name in NAMES:
-    _texts(tmp_path / f"data/{name}.tsv", "b", "a", "b")
+    (tmp_path / f"data/{name}.tsv").write_text("text\tlabel\nx\tb\ny\ta\n")
   labels.save(["b", "a"], str(tmp_path / "out"))
   flags = {"data_dir": tmp_path / "data", "output_dir": tmp_path / "out"}
   flags = {name: str(path) for name, path in flags.items()}

@@ -165,28 +165,6 @@ def test_the_flag_version_needs_no_required_flag(program):
   assert versions["bert"] in heading
 
 
-# One program is enough, because all parse flags with the same function.
-def test_wrong_and_missing_flags_give_one_line():
-  for flags, message in (
-    (["--bert_confg_file=x"], "Unknown command line flag 'bert_confg_file'"),
-    ([], "ERROR: missing: --"),
-    (["--train_fle=x"], "Did you mean: train_file ?"),
-  ):
-    done = _start("run_squad", *flags)
-    assert done.returncode == 1
-    [line] = done.stderr.splitlines()
-    assert message in line
-
-
-def test_importing_the_predictor_silences_tensorflow(tmp_path):
-  script = f"import predictor; predictor.Predictor({str(tmp_path)!r})"
-  environment = {**os.environ}
-  environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
-  done = programs.python(["-c", script], env=environment)
-  assert done.stderr.startswith("Traceback")  # no line of TensorFlow before
-  assert "name an export" in done.stderr
-
-
 def _print_table():
   programs_of_flags = defaultdict(list)
   for program in PROGRAMS:

@@ -93,13 +93,6 @@ def test_decomposed_texts_are_reported(folder, tmp_path):
   assert "composed (NFC) it would be 0 %" in log
 
 
-def test_a_text_that_is_too_long_is_refused(folder, tmp_path):
-  flags = {"model": folder, "output_file": tmp_path / "x.html"}
-  message = "has 52 tokens with [CLS] and [SEP], but 40 fit"
-  programs.fails("visualize", message, **flags, text="a " * 50)
-  assert not (tmp_path / "x.html").exists()
-
-
 @pytest.mark.slow
 @browser.installed
 def test_the_page_works_without_network(html, tmp_path):

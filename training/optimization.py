@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import numpy as np
 import tensorflow as tf
 
 from training import checkpoint
@@ -43,7 +42,7 @@ class WarmupLinearDecay:
 class Slot:
   """A slot of one variable: a part of `joint` [N], the slot of a group.
 
-  You read and assign a Slot like a tf.Variable of the variable's `shape`.
+  A Slot is assigned and converted to a tensor like a tf.Variable of `shape`.
   """
 
   def __init__(self, joint: tf.Variable, start: int, shape: tf.TensorShape):
@@ -54,9 +53,6 @@ class Slot:
   def assign(self, value) -> None:
     for copy in self._copies:
       copy[self._range].assign(tf.reshape(value, [-1]))
-
-  def numpy(self) -> np.ndarray:
-    return tf.convert_to_tensor(self).numpy()
 
   def __tf_tensor__(self, dtype=None, name=None):
     with tf.device(self._copies[0].device):  # copies no other slots to the host

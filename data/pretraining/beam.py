@@ -231,36 +231,24 @@ def _run(build, options) -> None:
   try:
     pipeline.run().wait_until_finish()
   except Exception as error:  # each runner raises its own type
-    # The message of a worker's error, without Beam's traceback.
-    lines = re.findall(r"^[\w.]*Error: (.*)$", str(error), re.M)
-    lines += re.findall(r"^\s*details = \"(.*)\"$", str(error), re.M)
-    text = lines[-1] if lines else str(error)
-    text = re.sub(r" \[while running .*", "", text, flags=re.S)
-    remedies = [remedy for part, remedy in _remedies() if part in text]
-    text = "; ".join([text, *remedies])
-    raise UserError(f"the pipeline failed: {text}") from error
+    raise UserError(f"the pipeline failed: {_explain(str(error))}") from error
 
 
-def _remedies() -> list[tuple[str, str]]:
-  """Pairs of a part of an error message and the remedy."""
+def _explain(error: str) -> str:
+  """The message of a worker's error, without Beam's traceback, and remedies."""
   folders = f"{setting('input_file')} and {setting('output_file')}"
-  return [
-    (
-      "Channel closed prematurely",
-      "a worker process died; if it ran out of memory, use fewer workers",
-    ),
-    (
-      "No module named",
-      "workers need this project on their PYTHONPATH, and the packages of "
-      "requirements-beam.txt",
-    ),
-    (
-      "No such file",
-      f"workers need the folders of {folders} at the same paths, or gs://",
-    ),
-    (
-      "Unable to fetch remote",
-      f"fetch it elsewhere, and name the file in {setting('pipeline_options')} "
-      "by flink_job_server_jar, spark_job_server_jar or prism_location",
-    ),
-  ]
+  remedies = {
+    "Channel closed prematurely": "a worker process died; if it ran out of "
+    "memory, use fewer workers",
+    "No module named": "workers need this project on their PYTHONPATH, and the "
+    "packages of requirements-beam.txt",
+    "No such file": f"workers need the folders of {folders} at the same paths, "
+    "or gs://",
+    "Unable to fetch remote": "fetch it elsewhere, and name the file in "
+    f"{setting('pipeline_options')} by flink_job_server_jar, "
+    "spark_job_server_jar or prism_location",
+  }
+  lines = re.findall(r"^[\w.]*Error: (.*)$", error, re.M)
+  lines += re.findall(r"^\s*details = \"(.*)\"$", error, re.M)
+  text = re.sub(r" \[while running .*", "", [error, *lines][-1], flags=re.S)
+  return "; ".join([text, *(remedies[x] for x in remedies if x in text)])

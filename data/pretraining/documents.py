@@ -57,10 +57,10 @@ class TextFormat:
     at `end`, which is None for the end of the file. Raises ValueError for a
     line that is not UTF-8, or is no JSON object with the field.
     """
+    lines = textfiles.lines(path, start, end)
+    texts: Iterable[Iterable[str]] = [lines]
     if self.field:
-      texts = textfiles.json_texts(path, self.field, start, end)
-    else:
-      texts = [textfiles.lines(path, start, end)]
+      texts = textfiles.json_texts(path, self.field, lines, start)
     for text in texts:
       if not self.is_prose:
         yield from text

@@ -230,10 +230,9 @@ class RecordBuilder:
     In prose, drops sentences of one token (page numbers, ornaments), and splits
     sentences longer than a record.
     """
-    if not self.config.text_format.is_prose:
-      return read_documents(lines, self._ids, progress)
-    max_tokens = self.config.instance_config.max_seq_length
-    return read_documents(lines, self._ids, progress, 2, max_tokens)
+    is_prose = self.config.text_format.is_prose
+    limits = (2, self.config.instance_config.max_seq_length) if is_prose else ()
+    return read_documents(lines, self._ids, progress, *limits)
 
   def corpus(self, paths: Sequence[str], progress: Progress) -> list[Document]:
     """Reads the documents of files; ValueError for files without text."""

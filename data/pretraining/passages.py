@@ -55,7 +55,7 @@ def _articles(path) -> Iterator[list[str]]:
   lines = chain(head, lines)
   if head and head[-1].lstrip("\ufeff").startswith("{"):
     remedy = "see WikiExtractor"
-    yield from textfiles.json_texts(path, "text", remedy=remedy, read=lines)
+    yield from textfiles.json_texts(path, "text", lines, remedy=remedy)
     return
   article: list[str] | None = None
   for number, line in enumerate(lines, 1):

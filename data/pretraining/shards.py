@@ -62,18 +62,19 @@ def write_shards(
   with ExitStack() as stack:
     sinks = _open(stack, config, outputs)
     folder = stack.enter_context(TemporaryDirectory(prefix="parts-", dir=near))
-    prepare = partial(_shard_writer, config, folder, len(outputs))
+    prepare = partial(_shard_writer, config, folder)
     results = workers.ordered_map(prepare, shards, processes, progress.say)
     stack.enter_context(closing(results))  # closed before `folder` is removed
     single = 0
-    for shard, (parts, counts, samples) in zip(shards, results, strict=True):
+    for shard, result in zip(shards, results, strict=True):
+      part, sizes, counts, samples = result
       written = progress.counts["instances"]
       for sample in () if written else samples:
         logging.info("%s", sample)
-      for i, (part, sizes) in enumerate(parts, written):  # go on round-robin
-        with open(part, "rb") as file:
-          sinks[i % len(sinks)].append(file, sizes)
-        os.remove(part)
+      with open(part, "rb") as file:
+        for i, size in enumerate(sizes, written):  # go on round-robin
+          sinks[i % len(sinks)].append(file.read(size))
+      os.remove(part)
       progress.add(shard.megabytes, **counts)
       single += counts.get("documents") == 1
     if not progress.counts["instances"]:
@@ -109,25 +110,22 @@ def _warn_of_pairs(counts: Mapping[str, int]) -> None:
 
 
 def _shard_writer(
-  config: BuildConfig, folder: str, number: int
-) -> Callable[[Shard], tuple[list, Mapping[str, int], list[str]]]:
-  """Makes a function that writes a shard to `number` files in `folder`.
+  config: BuildConfig, folder: str
+) -> Callable[[Shard], tuple[str, array, Mapping[str, int], list[str]]]:
+  """Makes a function that writes the framed records of a shard to a file.
 
-  The function returns pairs of a path and the sizes of the file's frames, then
-  counts and samples as in `build_shard`.
+  The function returns the path of the file in `folder`, the size of each frame,
+  then counts and samples as in `build_shard`.
   """
   builder = RecordBuilder(config)
 
   def write(shard):
     records, counts, samples = build_shard(builder, shard)
-    parts = []
-    for i in range(number):
-      frames = [*map(tfrecord.frame, records[i::number])]
-      path = f"{folder}/{shard.number}-{i}"
-      with open(path, "wb") as file:
-        file.writelines(frames)
-      parts.append((path, array("L", map(len, frames))))
-    return parts, counts, samples
+    frames = [*map(tfrecord.frame, records)]
+    path = f"{folder}/{shard.number}"
+    with open(path, "wb") as file:
+      file.writelines(frames)
+    return path, array("L", map(len, frames)), counts, samples
 
   return write
 

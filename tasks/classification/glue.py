@@ -11,7 +11,7 @@ from statistics import mean
 
 from absl import logging
 
-from runs import record, training_program
+from runs import model_files, training_program
 from storage import UserError, files, textfiles
 from tasks import metrics
 from tasks.classification import named_tasks
@@ -109,7 +109,7 @@ def run(settings: Settings) -> None:
   if settings.do_train:
     # All tasks have the same seed.
     seed = 1 if settings.seed is None else settings.seed
-    record.save_command(settings, seed)
+    model_files.save_command(settings, seed)
     command = *settings.command, f"--seed={seed}"
     settings = settings.replace(command=command)
   values = _read(settings.output_dir)

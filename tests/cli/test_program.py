@@ -15,14 +15,14 @@ from cli.settings import Settings, common, device, flag
 from tests import programs
 
 
-def _run(body, **environment):
+def _run(body, *arguments, **environment):
   script = f"""
 from cli import program, settings
 def main(_):
   {body}
 program.run(settings.Settings, lambda _: None, main)"""
   env = {"PATH": "/usr/bin"} | environment
-  return programs.python(["-c", script], env=env)
+  return programs.python(["-c", script, *arguments], env=env)
 
 
 def test_a_users_mistake_gives_one_line_and_a_traceback_only_on_request():
@@ -107,6 +107,8 @@ def _program_flags(monkeypatch):
     ("--rate=x", "flag --rate=x: expected a number"),
     ("--do_train=x", "flag --do_train=x: expected true or false"),
     ("--rate=1", "missing: --text"),
+    ("--bert_confg=x", "Unknown command line flag 'bert_confg'"),
+    ("--numbr=1", "Unknown command line flag 'numbr'. Did you mean: number ?"),
     # Web pages may show a hyphen as an en dash.
     ("–text=x", "missing: --text; '–text=x' begins with another dash than '-'"),
   ],
@@ -168,30 +170,24 @@ def test_help_groups_flags_and_shows_defaults(
 
 
 def test_an_argument_that_is_no_flag_is_reported():
-  script = "from cli import program, settings; "
-  script += "program.run(settings.Settings, print, print)"
-  done = programs.python(["-c", script, "True"])
+  done = _run("pass", "True")
   message = "argument 'True': write --do_train=true with an equals sign, and q"
   programs.check_error(done.returncode, done.stderr, message)
 
 
-def test_a_caught_exception_that_is_logged_has_its_traceback():
+def test_log_lines_have_time_and_text_and_a_caught_exception_its_traceback():
   body = """
+  from absl import logging
+  logging.info("three %d", 3)
   try:
     1 / 0
   except ZeroDivisionError:
-    from absl import logging
     logging.exception("POST /v1")"""
   done = _run(body.strip())
-  first, *lines, last = done.stderr.splitlines()
-  assert first[8:] == " ERROR: POST /v1"
-  assert lines[0] == "Traceback (most recent call last):"
+  first, second, traceback, *_, last = done.stderr.splitlines()
+  assert (first[8:], second[8:]) == (" three 3", " ERROR: POST /v1")
+  assert traceback == "Traceback (most recent call last):"
   assert last == "ZeroDivisionError: division by zero"
-
-
-def test_log_lines_have_the_time_and_the_text():
-  done = _run("from absl import logging; logging.info('three %d', 3)")
-  assert done.stderr.strip()[8:] == " three 3"
   assert done.returncode == 0
 
 

@@ -22,6 +22,7 @@ class Hub(ThreadingHTTPServer):
     breaks: number of downloads, weights or archives, that will break off.
     corrupts: True if weights differ from the announced SHA-256.
     requests: (method, path, headers) so far.
+    weights: bytes by SHA-256 that clients were told to fetch.
   """
 
   daemon_threads = True
@@ -29,7 +30,7 @@ class Hub(ThreadingHTTPServer):
   def __init__(self):
     super().__init__(("127.0.0.1", 0), _Handler)
     self.repositories, self.archives, self.pulls = {}, {}, {}
-    self.gated, self.requests = set(), []
+    self.gated, self.requests, self.weights = set(), [], {}
     self.breaks, self.corrupts = 0, False
     self.url = f"http://127.0.0.1:{self.server_port}"
 
@@ -62,7 +63,8 @@ class _Handler(BaseHTTPRequestHandler):
     elif match := _RESOLVE.match(self.path):
       self._resolve(*match.groups())
     elif self.path.startswith("/cdn/"):
-      self._bytes(self._weights(self.path.removeprefix("/cdn/")))
+      content = hub.weights[self.path.removeprefix("/cdn/")]
+      self._bytes(content[::-1] if hub.corrupts else content)
     elif self.path == "/moved.zip":
       self._answer(302, headers={"Location": f"{hub.url}/bert.zip"})
     elif self.path in hub.archives:
@@ -77,10 +79,9 @@ class _Handler(BaseHTTPRequestHandler):
 
   def _answer(self, status, content=b"", headers=()):
     self.send_response(status)
-    for name, value in dict(headers).items():
+    headers = {"Content-Length": str(len(content))} | dict(headers)
+    for name, value in headers.items():
       self.send_header(name, value)
-    if "Content-Length" not in dict(headers):
-      self.send_header("Content-Length", str(len(content)))
     self.end_headers()
     if self.command == "GET":
       self.wfile.write(content)
@@ -118,11 +119,8 @@ class _Handler(BaseHTTPRequestHandler):
   def _api(self, name, what, revision):
     if what == "discussions":
       titles = self.server.pulls.get(name, ())
-      keys = {
-        "status": "open",
-        "isPullRequest": True,
-        "repo": {"name": name, "type": "model"},
-      }
+      keys = {"status": "open", "isPullRequest": True}
+      keys |= {"repo": {"name": name, "type": "model"}}
       keys |= {"author": {"name": "bot"}, "createdAt": "2024-01-01T00:00:00Z"}
       pulls = [keys | {"num": n, "title": t} for n, t in enumerate(titles, 1)]
       count = len(pulls)
@@ -132,9 +130,7 @@ class _Handler(BaseHTTPRequestHandler):
       return None
     if what == "tree":
       return self._json([_entry(path, files[path]) for path in files])
-    names = [{"rfilename": path} for path in files]
-    sha = commit_of(revision)
-    return self._json({"id": name, "sha": sha, "siblings": names})
+    return self._json({"id": name, "sha": commit_of(revision)})
 
   def _resolve(self, name, revision, path):
     if name in self.server.gated and (
@@ -149,19 +145,12 @@ class _Handler(BaseHTTPRequestHandler):
       etag = hashlib.sha1(content).hexdigest()
       return self._answer(200, content, headers | {"ETag": f'"{etag}"'})
     digest = hashlib.sha256(content).hexdigest()
+    self.server.weights[digest] = content
     other_host = self.server.url.replace("127.0.0.1", "localhost")
     headers |= {"Location": f"{other_host}/cdn/{digest}"}
     headers |= {"X-Linked-Etag": f'"{digest}"'}
     headers |= {"X-Linked-Size": str(len(content))}
     return self._answer(302, headers=headers)
-
-  def _weights(self, digest):
-    for revisions in self.server.repositories.values():
-      for files in revisions.values():
-        for content in files.values():
-          if hashlib.sha256(content).hexdigest() == digest:
-            return content[::-1] if self.server.corrupts else content
-    raise KeyError(digest)
 
 
 def _entry(path, content):

@@ -24,6 +24,7 @@ from tests.conversion import hub_server
 WORDS = [*vocab.SPECIAL_TOKENS, "red", "sky"]
 CONFIG = small_model.narrow(len(WORDS), hidden_size=4)
 NAME = "acme/bert"
+URL = f"hf://{NAME}"
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +54,7 @@ def hub(released, tmp_path, monkeypatch):
     files |= dict.fromkeys(others, b"never read")
     hub.repositories[NAME] = {"main": files}
     template = f"{hub.url}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+    hub.output = tmp_path / "bert"  # folder of the converted model
     for name, value in {
       "ENDPOINT": hub.url,
       "HUGGINGFACE_CO_URL_TEMPLATE": template,
@@ -67,10 +69,9 @@ def hub(released, tmp_path, monkeypatch):
     yield hub
 
 
-def _convert(url, folder, **flags):
-  settings = programs.arguments(
-    "convert_checkpoint", input=url, output=str(folder), **flags
-  )
+def _convert(hub, url, **flags):
+  flags = {"input": url, "output": str(hub.output)} | flags
+  settings = programs.arguments("convert_checkpoint", **flags)
   convert_checkpoint.check_flags(settings)
   convert_checkpoint.main(settings)
 
@@ -79,10 +80,10 @@ def _paths(hub, part):
   return [path for _, path, _ in hub.requests if part in path]
 
 
-def _fails(url, folder, *texts):
+def _fails(hub, url, *texts):
   """Checks that the conversion ends with a one-line error with these texts."""
   with pytest.raises((UserError, OSError)) as error:
-    _convert(url, folder)
+    _convert(hub, url)
   message = str(error.value)
   assert len(message.splitlines()) == 1
   for text in (url.partition("@")[0], *texts):
@@ -97,7 +98,7 @@ def test_only_needed_files_of_a_repository_are_downloaded(
 ):
   caplog.set_level("INFO")
   caplog.set_level("INFO", logger="absl")
-  _convert(f"hf://{NAME}", tmp_path / "bert")
+  _convert(hub, URL)
   shared.assert_same_checkpoint(
     tmp_path / "bert/bert_model.ckpt", released.own / "bert_model.ckpt"
   )
@@ -107,37 +108,35 @@ def test_only_needed_files_of_a_repository_are_downloaded(
   for name in ("pytorch_model", "onnx", "fp16"):
     assert not _paths(hub, name)
   del hub.requests[:]
-  _convert(f"hf://{NAME}", tmp_path / "again")
+  hub.output = tmp_path / "again"
+  _convert(hub, URL)
   assert not _paths(hub, "/cdn/")  # the weights come from the cache
 
 
-def test_a_download_that_breaks_off_is_continued(hub, released, tmp_path):
+def test_a_download_that_breaks_off_is_continued(hub, released):
   hub.breaks = 1
-  _convert(f"hf://{NAME}", tmp_path / "bert")
+  _convert(hub, URL)
   ranges = [h.get("Range") for _, p, h in hub.requests if "/cdn/" in p]
   size = (released.theirs / "model.safetensors").stat().st_size
   assert ranges == [None, f"bytes={size // 2}-"]
 
 
-def test_a_broken_or_missing_server_gives_a_one_line_error(
-  hub, tmp_path, monkeypatch
-):
+def test_a_broken_or_missing_server_gives_a_one_line_error(hub, monkeypatch):
   hub.breaks = 1000
   remedy = "check the name, the network, HF_ENDPOINT and the proxy, and run"
-  _fails(f"hf://{NAME}", tmp_path / "bert", f"{hub.url}/{NAME} cannot", remedy)
-  monkeypatch.setattr(
-    "huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9"
-  )
-  _fails(f"hf://{NAME}", tmp_path / "bert", remedy)
-  assert not (tmp_path / "bert").exists()
+  _fails(hub, URL, f"{hub.url}/{NAME} cannot", remedy)
+  hub_is_at = "huggingface_hub.constants.ENDPOINT"
+  monkeypatch.setattr(hub_is_at, "http://127.0.0.1:9")
+  _fails(hub, URL, remedy)
+  assert not hub.output.exists()
 
 
-def test_weights_with_another_hash_are_downloaded_again(hub, tmp_path):
+def test_weights_with_another_hash_are_downloaded_again(hub):
   hub.corrupts = True
   with pytest.raises(UserError, match="did not have the SHA-256 in its name"):
-    _convert(f"hf://{NAME}", tmp_path / "bert")
+    _convert(hub, URL)
   hub.corrupts = False
-  _convert(f"hf://{NAME}", tmp_path / "bert")
+  _convert(hub, URL)
 
 
 @pytest.mark.parametrize(
@@ -150,53 +149,47 @@ def test_weights_with_another_hash_are_downloaded_again(hub, tmp_path):
     ("hf://acme/bert/x", "write hf://ORGANIZATION/NAME"),
   ],
 )
-def test_a_wrong_name_gives_a_one_line_error(hub, tmp_path, url, text):
-  _fails(url, tmp_path / "bert", text)
+def test_a_wrong_name_gives_a_one_line_error(hub, url, text):
+  _fails(hub, url, text)
 
 
-def test_a_gated_repository_needs_the_token(hub, tmp_path, monkeypatch):
+def test_a_gated_repository_needs_the_token(hub, monkeypatch):
   hub.gated.add(NAME)
-  page = f"{hub.url}/{NAME}"
-  _fails(
-    f"hf://{NAME}", tmp_path / "bert", f"accept the terms at {page}", "HF_T"
-  )
+  _fails(hub, URL, f"accept the terms at {hub.url}/{NAME}", "HF_T")
   monkeypatch.setenv("HF_TOKEN", "secret")
-  _convert(f"hf://{NAME}", tmp_path / "bert")
+  _convert(hub, URL)
   elsewhere = [h for _, path, h in hub.requests if "/cdn/" in path]
   assert elsewhere
   assert not any("authorization" in map(str.lower, h) for h in elsewhere)
 
 
-def test_a_pickle_is_refused_and_the_error_suggests_safetensors(hub, tmp_path):
+def test_a_pickle_is_refused_and_the_error_suggests_safetensors(hub):
   files = dict(hub.repositories[NAME]["main"])
   pull = {"model.safetensors": files.pop("model.safetensors")}
   hub.repositories[NAME] = {"main": files}
   pickle = "has no model.safetensors, and a pickle is never read"
-  _fails(f"hf://{NAME}", tmp_path / "bert", pickle, "safe_serialization=True")
+  _fails(hub, URL, pickle, "safe_serialization=True")
   hub.pulls[NAME] = ["Fix a word", "Adding `safetensors` variant"]
   hub.repositories[NAME]["refs/pr/2"] = files | pull
   pull = f"take hf://{NAME}@refs/pr/2 ('Adding `safetensors` variant', proposed"
-  _fails(f"hf://{NAME}", tmp_path / "bert", f"{pull} by bot)")
-  _convert(f"hf://{NAME}@refs/pr/2", tmp_path / "bert")
+  _fails(hub, URL, f"{pull} by bot)")
+  _convert(hub, f"hf://{NAME}@refs/pr/2")
   assert not _paths(hub, "pytorch_model")
 
 
-def test_another_architecture_is_refused_before_the_weights_are_downloaded(
-  hub, tmp_path
-):
+def test_another_architecture_is_refused_before_the_weights_are_downloaded(hub):
   files = hub.repositories[NAME]["main"]
   config = json.loads(files["config.json"]) | {"model_type": "roberta"}
   files["config.json"] = json.dumps(config).encode()
   with pytest.raises(UserError, match="model_type is 'roberta', not 'bert'"):
-    _convert(f"hf://{NAME}", tmp_path / "bert")
+    _convert(hub, URL)
   assert not _paths(hub, "model.safetensors")
-  broken = files | {"config.json": b"{"}
-  hub.repositories["acme/broken"] = {"main": broken}
+  hub.repositories["acme/broken"] = {"main": files | {"config.json": b"{"}}
   with pytest.raises(UserError, match=r"config\.json"):
-    _convert("hf://acme/broken", tmp_path / "bert")
+    _convert(hub, "hf://acme/broken")
   rest = {name: data for name, data in files.items() if "config" not in name}
   hub.repositories["acme/rest"] = {"main": rest}
-  _fails("hf://acme/rest", tmp_path / "bert", "has no config.json")
+  _fails(hub, "hf://acme/rest", "has no config.json")
 
 
 def test_environment_variables_of_the_hub_are_obeyed(hub, tmp_path):
@@ -212,34 +205,30 @@ def test_environment_variables_of_the_hub_are_obeyed(hub, tmp_path):
   snapshots = tmp_path / "home/hub/models--acme--bert/snapshots"
   assert [*snapshots.glob("*/config.json")]
   del hub.requests[:]
-  done = fetch(NAME, "acme/other", HF_HUB_OFFLINE="1")
   # Offline, the cache is enough.
-  message = (
-    "hf://acme/other: not in the cache, and HF_HUB_OFFLINE is set: unset"
-  )
+  done = fetch(NAME, "acme/other", HF_HUB_OFFLINE="1")
+  message = "acme/other: not in the cache, and HF_HUB_OFFLINE is set: unset"
   assert message in done.stderr.splitlines()[-1]
   assert not hub.requests
 
 
-def test_the_bert_in_a_sentence_transformers_repository_is_converted(
-  hub, tmp_path
-):
+def test_the_bert_in_a_sentence_transformers_repository_is_converted(hub):
   files = hub.repositories[NAME]["main"]
   module = {f"0_Transformer/{name}": data for name, data in files.items()}
   module["modules.json"] = b'[{"path": "0_Transformer"}]'
   hub.repositories["acme/vectors"] = {"main": module}
-  _convert("hf://acme/vectors", tmp_path / "bert")
+  _convert(hub, "hf://acme/vectors")
   assert not _paths(hub, "pytorch_model")
 
 
 def test_load_and_predictor_take_a_repository(hub, released):
-  model, encode = bert.load(f"hf://{NAME}")
+  model, encode = bert.load(URL)
   expected, _ = bert.load(released.own)
   inputs = encode(["red sky"])
   outputs = (x(inputs)["pooled_output"] for x in (model, expected))
   np.testing.assert_array_equal(*outputs)
   del hub.requests[:]
-  vectors = Predictor(f"hf://{NAME}").embed(["red sky"])
+  vectors = Predictor(URL).embed(["red sky"])
   np.testing.assert_allclose(
     vectors, Predictor(released.own).embed(["red sky"]), atol=1e-6
   )
@@ -250,7 +239,7 @@ def test_load_lower_cases_like_the_tokenizer_unless_the_user_decides(hub):
   files = hub.repositories[NAME]["main"]
   files["tokenizer_config.json"] = b'{"do_lower_case": false}'
   for given, tokens in ((None, ["[UNK]"]), (True, ["red"])):
-    _, encode = bert.load(f"hf://{NAME}", do_lower_case=given)
+    _, encode = bert.load(URL, do_lower_case=given)
     assert encode.tokenizer.tokenize("RED") == tokens
 
 
@@ -272,13 +261,14 @@ def archive(hub, released):
   """A zip on the server, with the layout of the original releases."""
   files = {f"small/{x.name}": x.read_bytes() for x in released.own.iterdir()}
   hub.archives["/bert.zip"] = _zip(**files)
+  hub.zip = f"{hub.url}/bert.zip"
   return files
 
 
 def test_a_release_is_converted_from_its_zip(
   hub, archive, released, tmp_path, log
 ):
-  _convert(f"{hub.url}/moved.zip", tmp_path / "bert")
+  _convert(hub, f"{hub.url}/moved.zip")
   message = f"downloading {hub.url}/moved.zip to {tmp_path}/bert.download"
   assert message in log.text
   for name in ("bert_config.json", "vocab.txt"):
@@ -287,51 +277,46 @@ def test_a_release_is_converted_from_its_zip(
   shared.assert_same_checkpoint(
     tmp_path / "bert/bert_model.ckpt", released.own / "bert_model.ckpt"
   )
-  names = {x.name for x in tmp_path.iterdir()}
-  assert names == {"bert"}
-  flags = {"output_format": "hugging_face"}
-  _convert(f"{hub.url}/bert.zip", tmp_path / "theirs", **flags)
+  assert [x.name for x in tmp_path.iterdir()] == ["bert"]
+  hub.output = tmp_path / "theirs"
+  _convert(hub, hub.zip, output_format="hugging_face")
   assert (tmp_path / "theirs/model.safetensors").exists()
 
 
 def test_the_same_command_continues_downloading_a_zip(hub, archive, tmp_path):
-  url, size = f"{hub.url}/bert.zip", len(hub.archives["/bert.zip"])
+  size = len(hub.archives["/bert.zip"])
   hub.breaks = 1000
-  _fails(url, tmp_path / "bert", "run the same command again")
+  _fails(hub, hub.zip, "run the same command again")
   hub.breaks = 0
   del hub.requests[:]
   (partial,) = tmp_path.glob("bert.download-*/model.zip.partial")
   have = partial.stat().st_size
   assert size // 2 < have < size
-  _convert(url, tmp_path / "bert")
+  _convert(hub, hub.zip)
   wanted = [headers.get("Range") for _, _, headers in hub.requests]
   assert wanted == [f"bytes={have}-"]
 
 
-def test_a_zip_that_has_changed_is_downloaded_anew(hub, archive, tmp_path):
-  url, data = f"{hub.url}/bert.zip", hub.archives["/bert.zip"]
+def test_a_zip_that_has_changed_is_downloaded_anew(hub, archive):
+  data = hub.archives["/bert.zip"]
   hub.archives["/bert.zip"] = bytes(4 * len(data))
   hub.breaks = 1000
-  _fails(url, tmp_path / "bert", "run the same command again")
+  _fails(hub, hub.zip, "run the same command again")
   hub.archives["/bert.zip"], hub.breaks = data, 0
-  _fails(url, tmp_path / "bert", "416", "run the same command again")
-  _convert(url, tmp_path / "bert")
+  _fails(hub, hub.zip, "416", "run the same command again")
+  _convert(hub, hub.zip)
 
 
-def test_the_hash_of_a_zip_is_checked(hub, archive, tmp_path):
-  url = f"{hub.url}/bert.zip"
+def test_the_hash_of_a_zip_is_checked(hub, archive):
   with pytest.raises(UserError, match=r"its SHA-256 is .*, do not"):
-    _convert(f"{url}#sha256=00", tmp_path / "bert")
+    _convert(hub, f"{hub.zip}#sha256=00")
   digest = download.hashlib.sha256(hub.archives["/bert.zip"]).hexdigest()
-  _convert(f"{url}#sha256={digest}", tmp_path / "bert")
+  _convert(hub, f"{hub.zip}#sha256={digest}")
 
 
-def test_a_url_of_anything_but_a_release_gives_a_one_line_error(
-  hub, archive, tmp_path
-):
-  url, folder = f"{hub.url}/bert.zip", tmp_path / "bert"
-  _fails(f"{hub.url}/no.zip", folder, "404 Not Found")
-  _fails("http://127.0.0.1:9/a.zip", folder, "run the same command again")
+def test_a_url_of_anything_but_a_release_gives_a_one_line_error(hub, archive):
+  _fails(hub, f"{hub.url}/no.zip", "404 Not Found")
+  _fails(hub, "http://127.0.0.1:9/a.zip", "run the same command again")
   broken = bytearray(_zip(**archive))
   broken[len(broken) // 2] ^= 255
   none = "has 0 files named bert_config.json, and a release has one"
@@ -341,7 +326,7 @@ def test_a_url_of_anything_but_a_release_gives_a_one_line_error(
     (_zip(readme="hello"), none),
   ):
     hub.archives["/bert.zip"] = content
-    _fails(url, folder, message)
+    _fails(hub, hub.zip, message)
 
 
 @pytest.mark.parametrize("name", ["../a", "/a", "a/../../b", "..\\a", "link"])
@@ -352,9 +337,8 @@ def test_a_zip_with_links_or_paths_outside_of_it_is_refused(
   if name == "link":
     member.external_attr = (stat.S_IFLNK | 0o777) << 16
   hub.archives["/bert.zip"] = _zip(member, **archive)
-  _fails(
-    f"{hub.url}/bert.zip", tmp_path / "x/bert", "do not use it", repr(name)
-  )
+  hub.output = tmp_path / "x/bert"
+  _fails(hub, hub.zip, "do not use it", repr(name))
   assert {x.name for x in tmp_path.iterdir()} == {"x"}
 
 
@@ -364,31 +348,27 @@ def test_without_huggingface_hub_an_error_says_what_to_install(monkeypatch):
     download.from_hub("hf://a/b")
 
 
-def test_a_full_disk_is_reported_as_a_full_disk(
-  hub, archive, tmp_path, monkeypatch
-):
+def test_a_full_disk_is_reported_as_a_full_disk(hub, archive, monkeypatch):
   def fail(*_, **__):
     raise OSError(ENOSPC, "No space left on device")
 
   free = SimpleNamespace(free=10)  # less than the content of the zip
   monkeypatch.setattr("shutil.disk_usage", lambda _: free)
-  for url in (f"{hub.url}/bert.zip", f"hf://{NAME}"):
+  for url in (hub.zip, URL):
     with pytest.raises(OSError, match="No space left") as error:
-      _convert(url, tmp_path / "bert")
+      _convert(hub, url)
     assert error.value.errno == ENOSPC
     monkeypatch.setattr("huggingface_hub.file_download.http_get", fail)
 
 
 def test_remote_folders_and_existing_files_are_refused_before_the_download(
-  hub, archive, tmp_path
+  hub, archive
 ):
-  (tmp_path / "bert_config.json").write_text("")
-  for url in (f"hf://{NAME}", f"{hub.url}/bert.zip"):
+  hub.output.mkdir()
+  (hub.output / "bert_config.json").touch()
+  for url in (URL, hub.zip):
     with pytest.raises(FileExistsError, match="exists already; remove it"):
-      _convert(url, tmp_path)
-  with (
-    pytest.raises(UserError, match="output=gs://a/b: name a local folder"),
-    download.fetched(f"{hub.url}/bert.zip", "gs://a/b"),
-  ):
-    pass
+      _convert(hub, url)
+  with pytest.raises(UserError, match="output=gs://a/b: name a local folder"):
+    download.fetched(hub.zip, "gs://a/b").__enter__()
   assert not hub.requests

@@ -12,6 +12,7 @@ from conversion.interchange import HEADS, CanonicalModel
 from data import vocab
 from modeling import models
 from modeling.config import BertConfig
+from storage import UserError
 from tests import small_model
 from tests.data.test_vocab import tokenizer_json
 
@@ -47,6 +48,15 @@ def _write(folder, head, **more):
   hugging_face.write(bert, str(folder), head)
   settings = json.loads((folder / "config.json").read_text())
   return bert, settings, load_file(folder / "model.safetensors")
+
+
+def _read(folder):
+  return hugging_face.read(str(folder))
+
+
+def _fails(folder, message):
+  with pytest.raises((UserError, FileNotFoundError), match=message):
+    _read(folder)
 
 
 def _change(folder, change, name="config.json", removed=()):
@@ -95,7 +105,7 @@ def test_a_written_model_is_read_bit_for_bit(tmp_path, head):
   aside = tmp_path / hugging_face.UNUSED_WEIGHTS
   assert aside.exists() == (not HEADS[head].pools)
   assert any("pooler" in name for name in tensors) == HEADS[head].pools
-  back = hugging_face.read(str(tmp_path))
+  back = _read(tmp_path)
   original.check_values(bert, back)
   assert BertConfig.from_dict(back.config) == CONFIG
   assert interchange.head_of(back) == head
@@ -106,18 +116,14 @@ def test_a_written_model_is_read_bit_for_bit(tmp_path, head):
   np.testing.assert_array_equal(tensor, kernel.T)
   if aside.exists():  # folders that transformers saves have no such file
     aside.unlink()
-    back = hugging_face.read(str(tmp_path))
+    back = _read(tmp_path)
     assert "bert/pooler/dense/kernel" not in back.values
     original.assign(MODELS[interchange.head_of(back)](CONFIG), back, head)
 
 
 ACTS = {"gelu_new": "gelu", "gelu": "gelu_erf", "relu": "relu"}
-MORE = {
-  "gelu_python": "gelu_erf",
-  "gelu_pytorch_tanh": "gelu",
-  None: "gelu_erf",
-}
-MORE |= {"tanh": "tanh", "linear": "linear"}
+MORE = {"gelu_python": "gelu_erf", "gelu_pytorch_tanh": "gelu", "tanh": "tanh"}
+MORE |= {None: "gelu_erf", "linear": "linear"}
 
 
 @pytest.mark.parametrize(("name", "act"), [*ACTS.items(), *MORE.items()])
@@ -128,7 +134,7 @@ def test_an_activation_is_converted_to_the_same_function(tmp_path, name, act):
   # A missing setting has the default of transformers.
   removed = ("type_vocab_size", "hidden_act")[: 1 if name else 2]
   _change(tmp_path, {"hidden_act": name}, removed=removed)
-  config = hugging_face.read(str(tmp_path)).config
+  config = _read(tmp_path).config
   assert (config["type_vocab_size"], config["hidden_act"]) == (2, act)
 
 
@@ -138,7 +144,7 @@ def test_labels_are_converted(tmp_path, labels):
   names = labels or ("LABEL_0", "LABEL_1", "LABEL_2")
   assert settings["id2label"] == dict(zip("012", names, strict=True))
   assert settings["label2id"] == {name: i for i, name in enumerate(names)}
-  assert hugging_face.read(str(tmp_path)).labels == labels
+  assert _read(tmp_path).labels == labels
 
 
 def test_a_wrong_number_of_labels_is_refused():
@@ -154,7 +160,7 @@ def test_twelve_class_names_that_are_numbers_keep_their_order(tmp_path):
   for head, expected in (("classification", labels), ("masked_lm", ())):
     _write(tmp_path, head)
     _change(tmp_path, {"id2label": names})
-    assert hugging_face.read(str(tmp_path)).labels == expected
+    assert _read(tmp_path).labels == expected
 
 
 def test_a_classifier_with_one_label_is_a_regression(tmp_path):
@@ -166,7 +172,7 @@ def test_a_classifier_with_one_label_is_a_regression(tmp_path):
   assert settings["problem_type"] == "regression"
   bert.multi_label = True  # one label, which a text may lack
   hugging_face.write(bert, str(tmp_path), "classification")
-  assert hugging_face.read(str(tmp_path)).multi_label
+  assert _read(tmp_path).multi_label
 
 
 def test_a_multiple_choice_head_has_no_bias(tmp_path):
@@ -175,7 +181,7 @@ def test_a_multiple_choice_head_has_no_bias(tmp_path):
   np.testing.assert_array_equal(tensors["classifier.bias"], [0.0])
   tensors["classifier.bias"] += 1
   save_file(tensors, tmp_path / "model.safetensors")
-  back = hugging_face.read(str(tmp_path))
+  back = _read(tmp_path)
   assert back.values.keys() == bert.values.keys()
   reason = "that is the same for all choices"
   assert back.skipped == {reason: ["classifier.bias"]}
@@ -201,16 +207,16 @@ def test_a_written_folder_has_the_files_of_the_tokenizer(tmp_path, caplog):
     "tokenize_chinese_chars": True,
     **{f"{name}_token": f"[{name.upper()}]" for name in names},
   }
-  assert hugging_face.read(str(folder)).lower_case is False
+  assert _read(folder).lower_case is False
   assert not caplog.messages
   change = {"tokenizer_class": "MecabTokenizer", "do_basic_tokenize": False}
   change |= {"strip_accents": True}
   _change(folder, change, "tokenizer_config.json")
-  hugging_face.read(str(folder))
+  _read(folder)
   for name, value in change.items():
     assert f"{name} is {value!r}, unlike" in caplog.text
   (folder / "tokenizer_config.json").write_text("{}")
-  assert hugging_face.read(str(folder)).lower_case is True
+  assert _read(folder).lower_case is True
   # A model without the setting has the original's default.
   _write(folder, "encoder", vocabulary=str(vocabulary))
   settings = json.loads((folder / "tokenizer_config.json").read_text())
@@ -219,6 +225,7 @@ def test_a_written_folder_has_the_files_of_the_tokenizer(tmp_path, caplog):
 
 WORDS = (*vocab.SPECIAL_TOKENS, "owl", "##s")
 TRANSFORMERS_5 = {"tokenizer_class": "BertTokenizer", "backend": "tokenizers"}
+BACKEND = {"tokenizer_class": "TokenizersBackend"}
 
 
 def _write_fast(folder, settings=None, added=(), **changes):
@@ -237,16 +244,12 @@ def _write_fast(folder, settings=None, added=(), **changes):
 
 
 @pytest.mark.parametrize("lower", [True, False])
-@pytest.mark.parametrize(
-  "settings",
-  [None, {}, TRANSFORMERS_5, {"tokenizer_class": "TokenizersBackend"}],
-  ids=["none", "empty", "bert", "backend"],
-)
+@pytest.mark.parametrize("settings", [None, {}, TRANSFORMERS_5, BACKEND])
 def test_a_folder_of_transformers_5_has_its_vocabulary_and_case(
   tmp_path, caplog, settings, lower
 ):
   _write_fast(tmp_path, settings, lowercase=lower)
-  back = hugging_face.read(str(tmp_path))
+  back = _read(tmp_path)
   assert back.lower_case is lower
   assert not caplog.messages
   original.complete(back)
@@ -262,9 +265,9 @@ def test_a_folder_of_transformers_5_has_its_vocabulary_and_case(
 def test_tokenizer_config_json_overrides_the_case_in_tokenizer_json(tmp_path):
   for lower in (True, False):
     _write_fast(tmp_path, {"do_lower_case": lower}, lowercase=not lower)
-    assert hugging_face.read(str(tmp_path)).lower_case is lower
+    assert _read(tmp_path).lower_case is lower
     _write_fast(tmp_path, {"do_lower_case": None}, lowercase=lower)
-    assert hugging_face.read(str(tmp_path)).lower_case is lower
+    assert _read(tmp_path).lower_case is lower
 
 
 LOWER = [{"type": "NFD"}, {"type": "Lowercase"}, {"type": "StripAccents"}]
@@ -288,7 +291,7 @@ def test_another_normalizer_causes_a_warning(
   tmp_path, caplog, change, lower, warning
 ):
   _write_fast(tmp_path, TRANSFORMERS_5, **change)
-  assert hugging_face.read(str(tmp_path)).lower_case is lower
+  assert _read(tmp_path).lower_case is lower
   assert len(caplog.messages) == bool(warning)
   assert (warning or "") in caplog.text
 
@@ -304,7 +307,7 @@ def test_added_tokens_become_lines_and_cause_a_warning(tmp_path, caplog):
     _write_fast(tmp_path, TRANSFORMERS_5, added)
     if words:
       vocab.save(words, tmp_path / "vocab.txt")
-    vocabulary = hugging_face.read(str(tmp_path)).vocabulary
+    vocabulary = _read(tmp_path).vocabulary
     assert vocabulary == str(tmp_path / name)
     assert [*vocab.load(vocabulary)] == [*WORDS, *added]
     assert (f"added_tokens is {added}, unlike" in caplog.text) == bool(added)
@@ -318,7 +321,7 @@ def test_variables_that_a_transformers_class_lacks_are_saved_in_another_file(
   bert.values[name] = bert.values[name].T.copy().T  # another memory layout
   bert.values["bert/glyphs/kernel"] = np.ones((2, 3), np.float32)
   hugging_face.write(bert, str(tmp_path), "encoder")
-  original.check_values(bert, hugging_face.read(str(tmp_path)))
+  original.check_values(bert, _read(tmp_path))
   tensors = load_file(tmp_path / "model.safetensors")
   assert not any(name.startswith(("cls", "bert", "glyphs")) for name in tensors)
   (tmp_path / "vocab.txt").touch()  # left by another model
@@ -339,14 +342,13 @@ def test_copied_and_unknown_tensors_are_left_out(tmp_path):
   }
   save_file(tensors | more, tmp_path / "model.safetensors")
   _change(tmp_path, {"tie_word_embeddings": False})
-  left = hugging_face.read(str(tmp_path)).skipped
+  left = _read(tmp_path).skipped
   assert {name for names in left.values() for name in names} == set(more)
   more = {"cls.predictions.decoder.weight": table + 1}
   save_file(tensors | more, tmp_path / "model.safetensors")
-  with pytest.raises(ValueError, match=r"decoder\.weight differs from bert"):
-    hugging_face.read(str(tmp_path))
+  _fails(tmp_path, r"decoder\.weight differs from bert")
   _change(tmp_path, {}, removed=["tie_word_embeddings"])
-  hugging_face.read(str(tmp_path))  # by default, transformers ties the table
+  _read(tmp_path)  # by default, transformers ties the table
 
 
 @pytest.mark.parametrize("is_tied", [False, True])
@@ -356,7 +358,7 @@ def test_either_of_two_tied_tensors_may_be_saved(tmp_path, is_tied):
   more = {"cls.predictions.decoder.bias": bias}
   save_file(tensors | more, tmp_path / "model.safetensors")
   _change(tmp_path, {"tie_word_embeddings": is_tied})
-  original.check_values(bert, hugging_face.read(str(tmp_path)))
+  original.check_values(bert, _read(tmp_path))
 
 
 @pytest.mark.parametrize("prefix", ["module.", "model.", "auto_model."])
@@ -366,14 +368,14 @@ def test_the_prefix_of_a_wrapper_is_left_out(tmp_path, prefix):
     tensors = {k.removeprefix("bert."): v for k, v in tensors.items()}
   wrapped = {f"{prefix}{key}": value for key, value in tensors.items()}
   save_file(wrapped, tmp_path / "model.safetensors")
-  original.check_values(bert, hugging_face.read(str(tmp_path)))
+  original.check_values(bert, _read(tmp_path))
 
 
 def test_weights_in_bfloat16_are_read_as_float32(tmp_path):
   _, _, tensors = _write(tmp_path, "encoder")
   half = {k: v.astype(ml_dtypes.bfloat16) for k, v in tensors.items()}
   save_file(half, tmp_path / "model.safetensors")
-  values = hugging_face.read(str(tmp_path)).values
+  values = _read(tmp_path).values
   table = values["bert/embeddings/word_embeddings"]
   expected = half["embeddings.word_embeddings.weight"].astype(np.float32)
   np.testing.assert_array_equal(table, expected)
@@ -384,8 +386,7 @@ def test_weights_of_integers_are_refused(tmp_path):
   key = "encoder.layer.0.output.dense.weight"
   tensors[key] = (100 * tensors[key]).astype(np.int8)
   save_file(tensors, tmp_path / "model.safetensors")
-  with pytest.raises(ValueError, match=f"{key} is int8, not float: a quantiz"):
-    hugging_face.read(str(tmp_path))
+  _fails(tmp_path, f"{key} is int8, not float: a quantiz")
 
 
 def test_shards_are_read_as_one_file(tmp_path):
@@ -400,15 +401,12 @@ def test_shards_are_read_as_one_file(tmp_path):
   text = json.dumps({"metadata": {}, "weight_map": index})
   (tmp_path / "model.safetensors.index.json").write_text(text)
   assert interchange.format_of(str(tmp_path)) == "hugging_face"
-  back = hugging_face.read(str(tmp_path))
+  back = _read(tmp_path)
   for name in [name for name in bert.values if "pooler" in name]:
     del bert.values[name]
   original.check_values(bert, back)
   (tmp_path / names[1]).unlink()
-  with pytest.raises(
-    FileNotFoundError, match=f"{names[1]} is missing: .*index"
-  ):
-    hugging_face.read(str(tmp_path))
+  _fails(tmp_path, f"{names[1]} is missing: .*index")
 
 
 @pytest.mark.parametrize("part", ["", "0_Transformer"])
@@ -417,7 +415,7 @@ def test_the_bert_of_sentence_transformers_is_read(tmp_path, part):
   modules = [{"path": part}, {"path": "1_Pooling"}]
   (tmp_path / "modules.json").write_text(json.dumps(modules))
   assert interchange.format_of(str(tmp_path)) == "hugging_face"
-  back = hugging_face.read(str(tmp_path))
+  back = _read(tmp_path)
   assert back.origin == str(tmp_path / part)
   assert back.values.keys() == bert.values.keys()
 
@@ -438,15 +436,13 @@ def test_a_configuration_of_another_network_is_refused(
 ):
   _write(tmp_path, "encoder")
   _change(tmp_path, change)
-  with pytest.raises(ValueError, match=message):
-    hugging_face.read(str(tmp_path))
+  _fails(tmp_path, message)
 
 
 def test_a_folder_with_an_adapter_is_refused(tmp_path):
   (tmp_path / "adapter_config.json").write_text('{"peft_type": "LORA"}')
   assert interchange.format_of(str(tmp_path)) == "hugging_face"
-  with pytest.raises(ValueError, match=r"adapter_config.json .*merge_and_unl"):
-    hugging_face.read(str(tmp_path))
+  _fails(tmp_path, r"adapter_config.json .*merge_and_unl")
 
 
 def test_a_missing_and_a_corrupt_file_are_reported(tmp_path):
@@ -454,17 +450,13 @@ def test_a_missing_and_a_corrupt_file_are_reported(tmp_path):
   for name in ("tokenizer.json", "config.json"):
     content = (tmp_path / name).read_text()
     (tmp_path / name).write_text(content[:-3])
-    with pytest.raises(ValueError, match=f"{name} is not JSON"):
-      hugging_face.read(str(tmp_path))
+    _fails(tmp_path, f"{name} is not JSON")
     (tmp_path / name).write_text(content)
   weights = tmp_path / "model.safetensors"
   weights.rename(tmp_path / "pytorch_model.bin")
   assert interchange.format_of(str(tmp_path)) == interchange.HUGGING_FACE
-  with pytest.raises(FileNotFoundError, match="is a pickle"):
-    hugging_face.read(str(tmp_path))
+  _fails(tmp_path, "is a pickle")
   weights.write_bytes(b"no header")
-  with pytest.raises(ValueError, match=r"is not a safetensors.*git lfs pull"):
-    hugging_face.read(str(tmp_path))
+  _fails(tmp_path, r"is not a safetensors.*git lfs pull")
   (tmp_path / "config.json").unlink()
-  with pytest.raises(FileNotFoundError, match=r"cannot read .*config\.json"):
-    hugging_face.read(str(tmp_path))
+  _fails(tmp_path, r"cannot read .*config\.json")

@@ -161,6 +161,7 @@ def test_the_pooler_is_read_if_a_pretrainer_saves_it(tmp_path, pretrainer):
 # Model Garden's class and options, then our head and the names of its outputs.
 PRETRAINING = {"num_classes": 2, "num_token_predictions": 3}
 PRETRAINING |= {"activation": activations.gelu}
+PRETRAINED = "pretraining next_sentence_logits masked_lm_logits"
 THREE = {"num_classes": 3}
 POOLER = THREE | {"use_encoder_pooler": False}
 FINE_TUNED = [
@@ -168,11 +169,7 @@ FINE_TUNED = [
   (theirs.BertClassifier, POOLER, "classification logits"),
   (theirs.BertTokenClassifier, THREE, "tagging logits"),
   (theirs.BertSpanLabeler, {}, "question_answering start_logits end_logits"),
-  (
-    theirs.BertPretrainer,
-    PRETRAINING,
-    "pretraining next_sentence_logits masked_lm_logits",
-  ),
+  (theirs.BertPretrainer, PRETRAINING, PRETRAINED),
 ]
 
 
@@ -205,12 +202,9 @@ def _flat(dense):
 def _save_as_of_2020(folder, encoder, change=lambda dense: dense):
   """Saves objects as in 2020: a block owns the attention's output layer."""
   _randomize(encoder)
-  layers_of = [
-    encoder._embedding_layer,
-    encoder._position_embedding_layer,
-    encoder._type_embedding_layer,
-    encoder._embedding_norm_layer,
-  ]
+  names = ("embedding", "position_embedding", "type_embedding")
+  layers_of = [getattr(encoder, f"_{name}_layer") for name in names]
+  layers_of.append(encoder._embedding_norm_layer)
   for block in encoder.transformer_layers:
     attention = block._attention_layer
     inner = ("_query_dense", "_key_dense", "_value_dense")
@@ -244,9 +238,7 @@ def test_the_layout_of_2020_is_read(tmp_path):
 def test_the_number_of_heads_is_required_without_an_axis_of_heads(tmp_path):
   encoder = _functional()
   prefix = _save_as_of_2020(tmp_path, encoder, _flat)
-  with pytest.raises(
-    ValueError, match="lacks the number of heads: give bert_c"
-  ):
+  with pytest.raises(ValueError, match="lacks the number of heads: give ber"):
     model_garden.read(prefix)
   CONFIG.to_json(str(tmp_path / "bert_config.json"))
   _check_pooled(prefix, encoder)

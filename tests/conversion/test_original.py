@@ -182,14 +182,17 @@ def test_equal_values_pass_the_check_even_if_they_are_nan():
   original.check_values(_bert(**nan), _bert(SMALL | {"more": 1}, **nan))
 
 
+def _canonical(model):
+  values = {v.path: v.numpy() for v in model.variables}
+  return CanonicalModel("x", values, small_model.config(9).to_dict())
+
+
 def test_a_classifier_and_a_tagger_need_all_their_variables():
   heads = {"classification": models.classifier, "tagging": models.tagger}
-  config = small_model.config(9)
   for head, make in heads.items():
-    values = {v.path: v.numpy() for v in make(config, 3).variables}
-    bert = CanonicalModel("x", values, config.to_dict())
+    bert = _canonical(make(small_model.config(9), 3))
     original.check_variables(bert, head)
-    del values["bert/encoder/layer_0/output/dense/bias"]
+    del bert.values["bert/encoder/layer_0/output/dense/bias"]
     with pytest.raises(ValueError, match="x: no tensor gives bert/encoder/lay"):
       original.check_variables(bert, head)
 
@@ -227,14 +230,12 @@ def test_values_that_are_not_finite_are_refused(value):
 
 
 def test_variables_of_layers_that_the_configuration_lacks_are_refused():
-  config = small_model.config(9)
-  values = {v.path: v.numpy() for v in models.encoder(config).variables}
-  bert = CanonicalModel("x", values, config.to_dict())
+  bert = _canonical(models.encoder(small_model.config(9)))
   original.check_variables(bert, "encoder")
-  values["bert/encoder/layer_1/output/dense/bias"] = np.zeros(16)
+  bert.values["bert/encoder/layer_1/output/dense/bias"] = np.zeros(16)
   with pytest.raises(ValueError, match="x: its configuration has no bert/en"):
     original.check_variables(bert, "encoder")
-  values.clear()
+  bert.values.clear()
   bert.skip("module.bert.pooler.dense.bias", "of no head")
   with pytest.raises(ValueError, match=r"no tensor .*; it has module\.bert\.p"):
     original.check_variables(bert, "encoder")

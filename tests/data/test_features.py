@@ -3,8 +3,6 @@ from random import Random
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 from data import batching, features
 from data.pretraining import instances
@@ -46,27 +44,6 @@ def test_a_row_encoder_needs_three_tokens_and_the_token_unk(tmp_path):
 def test_padding_refuses_values_that_do_not_fit():
   with pytest.raises(ValueError, match="3 values do not fit into 2"):
     features.pad([1, 2, 3], 2)
-
-
-LENGTHS = st.integers(0, 40)
-
-
-@given(LENGTHS, LENGTHS, LENGTHS, st.integers(0, 9))
-@example(2, 1, 3, 1)  # fits already
-@example(9, 2, 5, 1)
-def test_random_truncation_equals_removing_single_tokens(a, b, limit, seed):
-  """Both draw one random number for each token that they remove."""
-  first, second = list(range(a)), list(range(100, 100 + b))
-  expected = (list(first), list(second))
-  rng = Random(seed)
-  while len(expected[0]) + len(expected[1]) > limit:
-    # If both texts are equally long, the second one is cut.
-    longer = max(reversed(expected), key=len)
-    del longer[0 if rng.random() < 0.5 else -1]
-  other = Random(seed)
-  instances.truncate_pair_at_random(first, second, limit, other)
-  assert (first, second) == expected
-  assert other.getstate() == rng.getstate()
 
 
 def test_a_text_of_a_million_tokens_is_truncated_fast():

@@ -42,10 +42,8 @@ def test_the_labels_of_a_cell_are_split(cell, expected):
   ("cell", "expected"),
   [
     *((cell, True) for cell in ("['a', 'b']", "['a']", '("a",)', "{'a'}")),
-    *((cell, True) for cell in ("['a' 'b']", "['a'\n 'b']", "[1 0 0]")),
-    *(
-      (cell, True) for cell in ("[1. 0.]", "('a', 2)", '["a"]', "[true]", "[]")
-    ),
+    *((cell, True) for cell in ("['a' 'b']", "['a'\n 'b']", "[1 0 0]", "[]")),
+    *((cell, True) for cell in ("[1. 0.]", "('a', 2)", '["a"]', "[true]")),
     *((cell, True) for cell in ('{"choices": ["a"]}', "{'cats': {'a': 1}}")),
     *((cell, False) for cell in ("", "[PER]", "(other)", "(1) a (2)", "{x}")),
     *((cell, False) for cell in ("(0, 10]", "a's", "'a'", "(2)", "[" * 9**5)),
@@ -56,25 +54,17 @@ def test_json_and_python_lists_are_told_from_labels(cell, expected):
   assert labels.is_list(cell) == expected
 
 
-@pytest.mark.parametrize("cell", ["['a|b', 'c']", "{'a'}", "('a',)", "[1 0]"])
-def test_cells_with_python_lists_are_reported(cell):
-  with pytest.raises(
-    ValueError, match=r'line 3: .* Python list; write \["a", "b"\]'
-  ):
-    labels.split(cell, "t.tsv, line 3")
-
-
-@pytest.mark.parametrize("cell", ['{"a": 1}', "{'a': 1}", "{}"])
-def test_cells_with_objects_are_reported(cell):
-  with pytest.raises(
-    ValueError, match=r"line 3: .* an object or a Python list"
-  ):
-    labels.split(cell, "t.tsv, line 3")
-
-
-@pytest.mark.parametrize("cell", ["a||b", "|", '["a", ""]', "[null]", "[[1]]"])
-def test_cells_with_blank_labels_are_reported(cell):
-  with pytest.raises(ValueError, match=r"t\.tsv, line 3: .* blank or not text"):
+@pytest.mark.parametrize(
+  "cell",
+  [
+    *("['a|b', 'c']", "{'a'}", "('a',)", "[1 0]"),
+    *('{"a": 1}', "{'a': 1}", "{}"),
+    *("a||b", "|", '["a", ""]', "[null]", "[[1]]"),
+  ],
+)
+def test_cells_with_objects_python_lists_or_blank_labels_are_reported(cell):
+  message = r't\.tsv, line 3: .* blank or .* Python list; write \["a", "b"\]'
+  with pytest.raises(ValueError, match=message):
     labels.split(cell, "t.tsv, line 3")
 
 
@@ -90,11 +80,6 @@ def test_a_label_that_a_file_cannot_hold_is_refused(tmp_path, names):
   with pytest.raises(ValueError, match=r"cannot be a line|occurs twice"):
     labels.save(names, str(tmp_path))
   assert not list(tmp_path.iterdir())
-
-
-def test_a_missing_labels_txt_is_reported(tmp_path):
-  with pytest.raises(OSError, match=r"cannot read .*labels\.txt"):
-    labels.load(str(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -170,9 +155,9 @@ def test_a_pickled_label_set_keeps_its_source():
 
 
 def test_the_message_about_unknown_labels_has_a_remedy(tmp_path):
-  labels.save("ab", str(tmp_path / "out"))
-  known = labels.known_labels(_choose(tmp_path, "", "xyz"))
-  assert f"give init_checkpoint={tmp_path / 'out'} and another" in known
+  labels.save("ab", str(tmp_path))
+  known = labels.known_labels(labels.load(str(tmp_path)))
+  assert f"give init_checkpoint={tmp_path} and another" in known
 
 
 def test_the_log_counts_the_examples_of_each_label(log):

@@ -15,14 +15,10 @@ LENGTHS = [3, 12, 5, 4, 9, 3, 7, 2, 12, 1, 6]
 
 def _row(number, length):
   """Returns a record whose token ids are `number` + 1."""
-  padding = [0] * (T - length)
-  return {
-    "input_ids": [number + 1] * length + padding,
-    "input_mask": [1] * length + padding,
-    "segment_ids": [0] * T,
-    "label_ids": [number],
-    "is_real_example": [1],
-  }
+  mask = [1] * length + [0] * (T - length)
+  ids = [(number + 1) * i for i in mask]
+  inputs = {"input_ids": ids, "input_mask": mask, "segment_ids": [0] * T}
+  return inputs | {"label_ids": [number], "is_real_example": [1]}
 
 
 def _recorded(tmp_path, multiple, lengths=LENGTHS, spare=0):
@@ -88,11 +84,10 @@ def test_the_length_of_a_batch_is_rounded_up_to_a_multiple(tmp_path):
 
 def test_padding_rows_come_after_all_examples(tmp_path):
   *_, last = _recorded(tmp_path, multiple=0).eval_batches(8)
-  assert set(last["position"].numpy()[:3]) <= set(range(len(LENGTHS)))
-  assert set(last["position"].numpy()[3:]) == {np.iinfo(np.int64).max}
-  for name, value in last.items():
-    if name != "position":
-      assert not value.numpy()[3:].any(), name
+  positions = last.pop("position").numpy()
+  assert set(positions[:3]) <= set(range(len(LENGTHS)))
+  assert set(positions[3:]) == {np.iinfo(np.int64).max}
+  assert not any(value.numpy()[3:].any() for value in last.values())
 
 
 def test_the_last_batch_of_choices_is_padded_to_full_size(tmp_path):
@@ -114,9 +109,8 @@ def test_training_by_length_needs_little_padding(tmp_path, choices):
   rows = [_row(number, number % T + 1) for number in range(200)]
   if choices:
     schema = features.multiple_choice(T, C)
-    for name in ("input_ids", "input_mask", "segment_ids"):
-      for row in rows:
-        row[name] = [1] + [0] * (T - 1) + row[name]
+    first = {name: [1] + [0] * (T - 1) for name in features.TOKENS}
+    rows = [row | {k: x + row[k] for k, x in first.items()} for row in rows]
   tfrecord.save(path, schema, rows)
   recorded = RecordDataset(range(200), path, schema, multiple=8)
   batches = list(recorded.train_batches(2, seed=1, by_length=True).take(120))

@@ -14,8 +14,10 @@ from storage import UserError
 
 def read(folder, name, content, columns=("a",), **options):
   """Writes the content to a file, and reads the file as a table."""
+  content = content.encode() if isinstance(content, str) else content
+  is_compressed = name.endswith(".gz")
   path = folder / name
-  path.write_bytes(content.encode() if isinstance(content, str) else content)
+  path.write_bytes(gzip.compress(content) if is_compressed else content)
   return [*tables.read_table(str(path), columns, **options)]
 
 
@@ -25,20 +27,14 @@ def read(folder, name, content, columns=("a",), **options):
     ("t.tsv", '\ufeffa\tb\r\n"x\t1\r\n\r\ny, z"\t2'),
     ("t.txt", 'a\tb\n"x\t1\n \t \ny, z"\t2\n'),
     ("t.csv", '\ufeffa,b\r\n"""x",1\r\n\r\n"y, z""",2\r\n'),
-    ("t.csv.gz", gzip.compress(b'a,b\n"""x",1\n\n"y, z""",2\n', mtime=0)),
+    ("t.csv.gz", 'a,b\n"""x",1\n\n"y, z""",2\n'),
     ("t.jsonl", '{"a": "\\"x", "b": 1}\n\n{"a": "y, z\\"", "b": 2}\n'),
-    (
-      "t.jsonl.gz",
-      gzip.compress(
-        b'{"a": "\\"x", "b": 1}\n\n{"a": "y, z\\"", "b": 2}', mtime=0
-      ),
-    ),
+    ("t.jsonl.gz", '{"a": "\\"x", "b": 1}\n\n{"a": "y, z\\"", "b": 2}'),
   ],
 )
 def test_all_formats_give_the_same_rows(tmp_path, name, content):
-  assert (
-    tables._extension(name.replace("gz", "zst")) == name.removesuffix(".gz")[1:]
-  )
+  extension = name.removesuffix(".gz")[1:]
+  assert tables._extension(name.replace("gz", "zst")) == extension
   first, second = read(tmp_path, name, content)
   assert first.values == {"a": '"x', "b": "1"}
   assert second.values == {"a": 'y, z"', "b": "2"}
@@ -65,11 +61,7 @@ def test_all_formats_give_the_same_rows(tmp_path, name, content):
     # Values that are not texts become JSON. Lone surrogates become U+FFFD.
     ("t.jsonl", '{"a": 0.5, "b": true, "c": null}', [(1, "0.5", "true")]),
     ("t.jsonl", r'{"a": ["é"], "b": "\ud83eb"}', [(1, '["é"]', "\ufffdb")]),
-    (
-      "t.jsonl",
-      r'{"a": ["\ud83e\udd89", "\ud83e"]}',
-      [(1, '["🦉", "\ufffd"]')],
-    ),
+    ("t.jsonl", r'{"a": ["\ud83e\udd89\ud83e"]}', [(1, '["🦉\ufffd"]')]),
   ],
 )
 def test_cells_keep_their_text(tmp_path, caplog, name, content, expected):
@@ -120,10 +112,12 @@ EMPTY_END = re.sub("([c1é0xye])\n", r"\1;;\n", SEMICOLONS) + ";;;;\n;;;;\n"
     ("t.tsv", TABS),
     ("t.txt", TABS.replace("\n", "\r\n").encode("utf-16")),
     ("t.tsv", b"\xfe\xff" + TABS.encode("utf-16-be")),
-    ("t.csv.gz", gzip.compress(SEMICOLONS.encode("utf-16"), mtime=0)),
+    ("t.csv.gz", SEMICOLONS.encode("utf-16")),
   ],
 )
-def test_tables_that_spreadsheet_programs_save_areread(tmp_path, name, content):
+def test_tables_that_spreadsheet_programs_save_are_read(
+  tmp_path, name, content
+):
   rows = [row.values for row in read(tmp_path, name, content, ["a", "c"])]
   texts = [[row[column] for column in "abc"] for row in rows]
   assert re.fullmatch("Sehr[;,|\t] gut", texts[0].pop(0))
@@ -135,13 +129,23 @@ def test_tables_that_spreadsheet_programs_save_areread(tmp_path, name, content):
   ]
 
 
-def test_blank_rows_are_reported(tmp_path, caplog):
+@pytest.mark.parametrize(
+  ("content", "last", "message"),
+  [
+    ("a,b\n1,2\n\n,\n3,4\n , \n", "4", ": left out 2 blank rows (lines 4, 6)"),
+    ("a,b,b,,\n1,2,3,,\n", "3", "column 'b' occurs twice: the last one counts"),
+    ("a;b\n1;2\n", "2", "t.csv: the columns are separated by ';'"),
+  ],
+)
+def test_what_is_unusual_in_a_table_is_reported_once(
+  tmp_path, caplog, content, last, message
+):
   caplog.set_level("INFO", "absl")
-  content = "a;b\n1;2\n\n;\n3;4\n ; \n"
   for _ in range(2):
-    assert len(read(tmp_path, "t.csv", content.replace(";", ","))) == 2
-  [message] = caplog.messages
-  assert message == f"{tmp_path}/t.csv: left out 2 blank rows (lines 4, 6)"
+    assert read(tmp_path, "t.csv", content)[-1].values["b"] == last
+  [reported] = caplog.messages
+  assert reported.startswith(f"{tmp_path}/t.csv")
+  assert reported.endswith(message)
 
 
 @pytest.mark.parametrize("row", ["x, y", "x,"])
@@ -150,22 +154,6 @@ def test_a_comma_in_the_only_column_is_refused(tmp_path, row):
     read(tmp_path, "t.csv", f"a\n{row}\nz\n")
   [first, _] = read(tmp_path, "t.csv", f"a\n{row}\nz\n", dialect=(";", "utf-8"))
   assert first.values["a"] == row
-
-
-def test_a_repeated_column_is_reported(tmp_path, caplog):
-  [row] = read(tmp_path, "t.csv", "a,b,b,,\n1,2,3,,\n")
-  assert row.values["b"] == "3"
-  [message] = caplog.messages
-  assert message.endswith("column 'b' occurs twice: the last one counts")
-
-
-def test_an_unusual_delimiter_is_reported_once(tmp_path, caplog):
-  caplog.set_level("INFO", "absl")
-  for _ in range(2):
-    [row] = read(tmp_path, "t.csv", "a;b\n1;2\n")
-    assert row.values == {"a": "1", "b": "2"}
-  [message] = caplog.messages
-  assert message == f"{tmp_path}/t.csv: the columns are separated by ';'"
 
 
 @pytest.mark.parametrize(
@@ -267,11 +255,7 @@ def test_blank_texts_are_reported_with_their_lines(tmp_path, caplog):
     ("t.csv", 'a,b\n"1"x,2\n', "begins on line 2 is not CSV"),
     ("t.jsonl", '{"a": 1}\n{"a": "tru', "line 2 is not JSON .*cut short"),
     ("t.jsonl", "[1]\n", "line 1 is not a JSON object but '.1.'"),
-    (
-      "t.tsv",
-      b"a\n\xe9\n",
-      "line 2: byte 0xe9 is not UTF-8: .* give encoding: cp949 for Korean",
-    ),
+    ("t.tsv", b"a\n\xe9\n", "line 2: byte 0xe9 is not UTF-8: .*: cp949 for K"),
     ("t.csv", b"a\n" + b"x\n" * 5000 + b"\xf6", "line 5002: byte 0xf6 is not"),
     ("t.csv", b"PK\3\4\x14\0\6\0!\xff", r"but a workbook .* save it as CSV UT"),
     ("t.csv", b"\xd0\xcf\x11\xe0\xa1", r"but a workbook \(.xls\): save it"),

@@ -39,21 +39,17 @@ def test_bytes_that_are_not_utf8_are_dropped():
     tokenization.convert_to_unicode(3)
 
 
-LOWER_CASED = """
-uncased_L-12_H-768_A-12 uncased_L-24_H-1024_A-16 uncased_L-2_H-128_A-2
+LOWER_CASED = """uncased_L-12_H-768_A-12 uncased_L-2_H-128_A-2
 wwm_uncased_L-24_H-1024_A-16 multilingual_L-12_H-768_A-12
-chinese_L-12_H-768_A-12
-"""
-CASED = """
-cased_L-12_H-768_A-12 cased_L-24_H-1024_A-16 wwm_cased_L-24_H-1024_A-16
-multi_cased_L-12_H-768_A-12
-"""
+chinese_L-12_H-768_A-12""".split()
+CASED = """cased_L-12_H-768_A-12 cased_L-24_H-1024_A-16
+wwm_cased_L-24_H-1024_A-16 multi_cased_L-12_H-768_A-12""".split()
 
 
-@pytest.mark.parametrize("folder", (LOWER_CASED + CASED).split())
+@pytest.mark.parametrize("folder", LOWER_CASED + CASED)
 def test_do_lower_case_must_fit_the_name_of_a_released_model(folder):
   check = tokenization.validate_case_matches_checkpoint
-  lower_cased = folder in LOWER_CASED.split()
+  lower_cased = folder in LOWER_CASED
   for path in (f"{folder}/bert_model.ckpt", f"gs://x/{folder}/bert_model.ckpt"):
     check(lower_cased, path)
     with pytest.raises(ValueError, match=f"give do_lower_case={lower_cased}"):
@@ -83,10 +79,9 @@ def test_the_cache_gives_the_same_ids_as_the_tokenizer(
   full = _full(lower)
   cached = tokenization.CachedTokenizer(full, max_pieces)
   for text in [*texts, *texts, "a" * 300]:
-    tokens = full.tokenize(text)
     result = cached.ids(text)
-    assert result == full.convert_tokens_to_ids(tokens)
-    assert full.convert_ids_to_tokens(result) == tokens
+    assert result == full.ids(text)
+    assert full.convert_ids_to_tokens(result) == full.tokenize(text)
     assert len(cached) <= max_pieces
 
 
@@ -99,17 +94,14 @@ def test_a_line_of_a_megabyte_is_tokenized(unit):
 
 
 A = "a" * 100
+LINE = ["the River the river. river, (the) größe größe."]
 
 
 @pytest.mark.parametrize(
   ("lines", "max_pieces", "split"),
   [
     # A word that occurs again is not split again.
-    (
-      ["the River the river. river, (the) größe größe."] * 2,
-      99,
-      ["the", "river", ".", ",", "(", ")", "größe", "größe."],
-    ),
+    (LINE * 2, 99, ["the", "river", ".", ",", "(", ")", "größe", "größe."]),
     # A full cache is emptied.
     ([*"abcde", "d e", "a"], 3, [*"abcdea"]),
     # A piece of more than 100 characters is not cached.
@@ -119,8 +111,7 @@ A = "a" * 100
 def test_the_cache_tokenizes_as_few_pieces_as_possible(
   monkeypatch, lines, max_pieces, split
 ):
-  tokenized = []
-  full = tokenization.FullTokenizer(VOCAB)
+  full, tokenized = tokenization.FullTokenizer(VOCAB), []
   tokenize = full.tokenize
   monkeypatch.setattr(
     full, "tokenize", lambda text: tokenized.append(text) or tokenize(text)
@@ -158,10 +149,11 @@ def test_the_extension_of_a_vocabulary_chooses_the_tokenizer(path, tmp_path):
 def test_a_saved_vocabulary_is_opened_by_its_kind_of_tokenizer(
   path, tmp_path, lower_case
 ):
-  (tmp_path / "export").mkdir()
+  folder = tmp_path / "export"
+  folder.mkdir()
   tokenizer = tokenization.open_tokenizer(path, lower_case)
-  tokenizer.save(str(tmp_path / "export"))
-  saved = tokenization.open_saved(str(tmp_path / "export"), lower_case)
+  tokenizer.save(str(folder))
+  saved = tokenization.open_saved(str(folder), lower_case)
   assert type(saved) is characters.Characters
   assert saved.vocab == tokenizer.vocab
   assert saved.ids("aB") == tokenizer.ids("aB")

@@ -43,21 +43,19 @@ def scripts(rng):
 
 def pool(members):
   chars = [c for c in map(chr, range(sys.maxunicode + 1)) if members(c)]
+  filler = ["a", "B", " ", "é", "\u0301", "\u034f", "\u0f73"]
 
   def draw(rng):
-    filler = ["a", "B", " ", "é", "\u0301", "\u034f", "\u0f73"]
-    return "".join(
-      rng.choice(chars) if rng.random() < 0.7 else rng.choice(filler)
-      for _ in range(rng.randrange(14))
-    )
+    number = rng.randrange(14)
+    kinds = (chars if rng.random() < 0.7 else filler for _ in range(number))
+    return "".join(map(rng.choice, kinds))
 
   return draw
 
 
 def sigmas(rng):
-  return "".join(
-    rng.choices("ΣΣΣσςAa ΑΩ.'\u00ad\u0301:\u0345ʰª中\u2028\u200bİ\0", k=12)
-  )
+  chars = "ΣΣΣσςAa ΑΩ.'\u00ad\u0301:\u0345ʰª中\u2028\u200bİ\0"
+  return "".join(rng.choices(chars, k=12))
 
 
 def hangul(rng):
@@ -97,8 +95,7 @@ def test_the_graph_tokenizer_agrees_with_the_python_tokenizer(pair, generator):
 
 
 def check(full, graph, texts):
-  expected = [full.convert_tokens_to_ids(full.tokenize(text)) for text in texts]
-  assert ids(graph, texts) == expected
+  assert ids(graph, texts) == [*map(full.ids, texts)]
 
 
 def ids(graph, texts):
@@ -109,7 +106,7 @@ def ids(graph, texts):
 def test_the_graph_tokenizes_a_text_of_a_megabyte(pair, unit):
   full, graph = pair
   text = unit * (2**20 // len(unit.encode()))
-  expected = full.convert_tokens_to_ids(full.tokenize(unit * 2000))
+  expected = full.ids(unit * 2000)
   result = ids(graph, [text])[0]
   assert result[: len(expected)] == expected
 
@@ -184,29 +181,31 @@ def test_the_graph_tokenizer_agrees_for_any_vocabulary(seed, tmp_path):
   ]
 
 
-@pytest.mark.parametrize(
-  "longest", ["##bcdefghijk", "abcdefghijk", "##ééééé", "##é##é"]
-)
-def test_the_longest_piece_may_be_any_token(longest, tmp_path):
-  """It may begin with "##", have any characters and be longer than [UNK]."""
-  path = tmp_path / "vocab.txt"
-  vocab.save(["[UNK]", "a", "##b", "##c", longest], path)
-  full = tokenization.FullTokenizer(path, do_lower_case=False)
-  graph = full.in_graph()
+def _short(number):
+  """Makes tokens, some shorter than "##" and a letter, and words of them."""
+  tokens = [*"ab", "##a", *(f"##{'ab' * n}" for n in range(1, number))]
+  return tokens, ["a" + "ab" * n for n in range(45)]
+
+
+def _long(longest):
+  """Makes a vocabulary with a longest piece, and words that have the piece."""
   end = longest.removeprefix("##")
   words = ["a" + end, end, "a" + end + "b", "ab" + end, "a" + end[:-1]]
-  check(full, graph, [*words, " ".join(words)])
+  return ["a", "##b", "##c", longest], [*words, " ".join(words)]
 
 
-@pytest.mark.parametrize("number", [1, 2, 3, 40])
-def test_the_graph_tokenizer_agrees_for_short_tokens(number, tmp_path):
-  """Some tokens are shorter than "##" and a letter."""
-  path = tmp_path / "vocab.txt"
-  tokens = ["[UNK]", *"ab", "##a", *(f"##{'ab' * n}" for n in range(1, number))]
-  vocab.save(tokens, path)
-  full = tokenization.FullTokenizer(path)
-  graph = full.in_graph()
-  check(full, graph, ["a" + "ab" * n for n in range(45)])
+@pytest.mark.parametrize(
+  ("tokens", "words"),
+  [
+    *map(_short, (1, 2, 3, 40)),
+    # The longest may begin with "##", and may be longer than [UNK].
+    *map(_long, ("##bcdefghijk", "abcdefghijk", "##ééééé", "##é##é")),
+  ],
+)
+def test_pieces_may_have_any_length(tokens, words, tmp_path):
+  vocab.save(["[UNK]", *tokens], tmp_path / "vocab.txt")
+  full = tokenization.FullTokenizer(tmp_path / "vocab.txt", False)
+  check(full, full.in_graph(), words)
 
 
 # --- Rows --------------------------------------------------------------------
@@ -243,13 +242,11 @@ def test_the_graph_truncates_pairs_as_features_py_does(rows, limit):
 
 def _expected(first, second):
   """Returns inputs that data/features.py makes; a second text may be None."""
-  joined = [
-    features.join(a, b, CLS, SEP) for a, b in zip(first, second, strict=True)
-  ]
+  pairs = zip(first, second, strict=True)
+  joined = [features.join(a, b, CLS, SEP) for a, b in pairs]
   length = max([2, *(len(ids) for ids, _ in joined)])
   rows = [features.pad_inputs(*row, length) for row in joined]
-  names = features.pad_inputs([], [], length)
-  return {name: [row[name] for row in rows] for name in names}
+  return {name: [row[name] for row in rows] for name in features.TOKENS}
 
 
 def _lists(inputs):

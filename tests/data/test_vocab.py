@@ -1,5 +1,6 @@
 import hashlib
 import json
+from contextlib import nullcontext
 
 import pytest
 from hypothesis import given
@@ -9,6 +10,7 @@ from data import vocab
 from data.tokenization import FullTokenizer
 from storage import UserError
 
+WORD_PIECE = {"continuing_subword_prefix": "##", "unk_token": "[UNK]"}
 MODEL = ("[PAD]", "[unused1]", "[unused2]", "[UNK]", "owl", "##s")
 # Entries that the original strips to nothing, a repeated word, a Windows line
 # end, and blanks around a word.
@@ -56,8 +58,8 @@ def test_the_id_of_a_token_is_its_line_number(write, content, expected):
     ("v.json", '{"model": null}', "its model is None"),
     (
       "v.json",
-      '{"model": {"continuing_subword_prefix": "##", "unk_token": "[UNK]"}}',
-      "v.json is empty; a vocabulary",
+      json.dumps({"model": WORD_PIECE}),
+      "v.json is empty; a vocabula",
     ),
   ],
 )
@@ -121,12 +123,11 @@ def test_any_saved_vocabulary_is_loaded_unchanged(tmp_path_factory, tokens):
 def test_the_first_line_that_differs_from_the_models_vocabulary_is_reported(
   tokens, message
 ):
-  arguments = _ids(tokens), _ids(MODEL), "v.txt", "m/vocab.txt"
-  if not message:
-    vocab.check_same(*arguments)
-    return
-  with pytest.raises(UserError, match=message):
-    vocab.check_same(*arguments)
+  refused = (
+    pytest.raises(UserError, match=message) if message else nullcontext()
+  )
+  with refused:
+    vocab.check_same(_ids(tokens), _ids(MODEL), "v.txt", "m/vocab.txt")
 
 
 def test_a_fingerprint_leaves_unused_tokens_out(write):
@@ -134,20 +135,12 @@ def test_a_fingerprint_leaves_unused_tokens_out(write):
   tokenizer = FullTokenizer(write("\n".join((*MODEL, "", "\U0001fae8", ""))))
   mark = tokenizer.fingerprint
   assert tokenizer.fingerprint is mark  # not computed again
-  text = (
-    r'[[0, "[PAD]"], [3, "[UNK]"], [4, "owl"], [5, "##s"], [7, "\ud83e\udee8"]]'
-  )
+  hashed = {0: "[PAD]", 3: "[UNK]", 4: "owl", 5: "##s", 7: "\U0001fae8"}
+  text = json.dumps([*map(list, hashed.items())])
   digest = hashlib.sha256(text.encode()).hexdigest()
   assert mark == f"{digest[:16]}:8:1-2,6-6"
-  for other in (
-    "",
-    "m",
-    "m:7",
-    "m:x:",
-    mark.replace("1-2", "2-2"),
-    f"{mark},4-4",
-  ):
-    assert not tokenizer.fits(other)
+  others = "", "m", "m:7", "m:x:", mark.replace("1-2", "2-2"), f"{mark},4-4"
+  assert not any(map(tokenizer.fits, others))
 
 
 def test_unused_tokens_may_have_any_number():
@@ -160,8 +153,7 @@ def test_unused_tokens_may_have_any_number():
 
 def tokenizer_json(tokens, added=(), **model):
   """Returns a tokenizer.json of transformers 5; `model` sets model fields."""
-  kind = {"type": "WordPiece", "continuing_subword_prefix": "##"}
-  kind |= {"unk_token": "[UNK]", "vocab": _ids(tokens)}
+  kind = {"type": "WordPiece", **WORD_PIECE, "vocab": _ids(tokens)}
   more = [{"content": x, "id": i} for i, x in enumerate(added, len(tokens))]
   special = [x for x in vocab.SPECIAL_TOKENS if x in tokens]
   more += [{"content": x, "id": [*tokens].index(x)} for x in special]

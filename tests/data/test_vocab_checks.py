@@ -141,8 +141,8 @@ def test_examples_are_checked_if_the_tokenizer_lower_cases(caplog, tmp_path):
   for lower_case in (False, True):
     assert "Hangul" not in caplog.text
     tokenizer = _tokenizer(tmp_path, ["[UNK]", "비"], lower_case)
-    examples = [("오늘은 비가 온다", None)] * 5
-    vocab_checks.warn_of_examples(tuple, examples, tokenizer, "a.tsv")
+    texts = [("오늘은 비가 온다", None)] * 5
+    vocab_checks.warn_of_examples(tuple, texts, tokenizer, "a.tsv")
   assert "a.tsv: 100 % of the letters are Hangul" in caplog.text
 
 

@@ -11,11 +11,10 @@ it. With atheris (requirements-dev.txt), coverage guides the mutation:
 
 import argparse
 import json
+import multiprocessing
 import os
 import resource
 import signal
-import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -97,27 +96,25 @@ def _megabytes():
 
 def main() -> None:
   """Tries all targets, one after the other."""
+  from tests.fuzz import targets  # noqa: PLC0415, imports TensorFlow
+
   parser = argparse.ArgumentParser()
   parser.add_argument("--inputs", type=int, default=200_000)
   parser.add_argument("--seed", type=int, default=1)
   parser.add_argument("--finds", required=True, help="Folder for what is found")
-  parser.add_argument("--targets", nargs="*")
-  parser.add_argument("--work", help=argparse.SUPPRESS)
+  parser.add_argument("--targets", nargs="*", default=[*targets.TARGETS])
   given = parser.parse_args()
-  if given.work:
-    work(given.work, given.inputs, given.seed, given.finds)
-    return
-  from tests.fuzz import targets  # noqa: PLC0415, imports TensorFlow
-
   os.makedirs(given.finds, exist_ok=True)
-  names = given.targets or list(targets.TARGETS)
-  for name in names:
-    command = [sys.executable, "-m", "tests.fuzz.run", f"--work={name}"]
-    command += [f"--inputs={-(-given.inputs // len(names))}"]
-    command += [f"--seed={given.seed}", f"--finds={given.finds}"]
-    status = subprocess.run(command, check=False).returncode
-    if status:
-      print(json.dumps({"target": name, "died": status}), flush=True)
+  inputs = -(-given.inputs // len(given.targets))
+  context = multiprocessing.get_context("spawn")
+  for name in given.targets:
+    arguments = name, inputs, given.seed, given.finds
+    process = context.Process(target=work, args=arguments)
+    process.start()
+    process.join()
+    if process.exitcode:
+      died = {"target": name, "died": process.exitcode}
+      print(json.dumps(died), flush=True)
 
 
 if __name__ == "__main__":

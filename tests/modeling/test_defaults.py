@@ -60,26 +60,25 @@ def _encoder(computed, batch=2):
   return dropouts
 
 
-MODELS = {
-  "pretrainer": models.pretrainer,
-  "classifier": lambda config: models.classifier(config, 3),
-  "span labeler": models.span_labeler,
-  "tagger": lambda config: models.tagger(config, 3),
-  "multiple choice": models.multiple_choice,
-  "tagger of features": lambda c: models.feature_based_tagger(c, 3, "last", 4),
-}
-DROPOUTS = {
-  "pretrainer": _encoder(11),
-  "classifier": [*_encoder(1), (0.1, (2, 12), False)],
-  "span labeler": _encoder(10),
-  "tagger": [*_encoder(10), (0.1, (2, 10, 12), False)],
-  "multiple choice": [*_encoder(1, batch=6), (0.1, (6, 12), False)],
-  "tagger of features": [],
-}
+def _of_features(config, units):
+  return models.feature_based_tagger(config, 3, "last", units)
 
 
-@pytest.mark.parametrize("kind", MODELS)
-def test_every_model_has_the_original_dropout(kind, monkeypatch):
+# Each model, its number of labels or units, and its dropouts.
+MODELS = [
+  (models.pretrainer, [], _encoder(11)),
+  (models.classifier, [3], [*_encoder(1), (0.1, (2, 12), False)]),
+  (models.span_labeler, [], _encoder(10)),
+  (models.tagger, [3], [*_encoder(10), (0.1, (2, 10, 12), False)]),
+  (models.multiple_choice, [], [*_encoder(1, 6), (0.1, (6, 12), False)]),
+  (_of_features, [4], []),
+]
+
+
+@pytest.mark.parametrize(("make", "sizes", "dropouts"), MODELS)
+def test_every_model_has_the_original_dropout(
+  make, sizes, dropouts, monkeypatch
+):
   """Checks the rates of dropout; heads use the original's rate of 0.1."""
   dropped, add_dropped = [], fused_ops._add_dropped
 
@@ -90,10 +89,10 @@ def test_every_model_has_the_original_dropout(kind, monkeypatch):
     return add_dropped(x, residual, seed, rate=rate)
 
   monkeypatch.setattr(fused_ops, "_add_dropped", record)
-  model = MODELS[kind](UNUSUAL)
+  model = make(UNUSUAL, *sizes)
   with DropoutSeeds(tf.constant([1, 2])):
     model(inputs(model), training=True)
-  assert [call for call, _ in dropped] == DROPOUTS[kind]
+  assert [call for call, _ in dropped] == dropouts
   assert len({seed for _, seed in dropped}) == len(dropped)
   dropped.clear()
   model(inputs(model), training=False)
@@ -110,11 +109,11 @@ CONSTANTS = dict.fromkeys(("bias", "beta", "output_bias", "scores"), 0.0)
 CONSTANTS["gamma"] = 1.0
 
 
-@pytest.mark.parametrize("kind", MODELS)
-def test_initial_values_have_a_truncated_normal_distribution(kind):
+@pytest.mark.parametrize(("make", "sizes", "_"), MODELS)
+def test_initial_values_have_a_truncated_normal_distribution(make, sizes, _):
   """Values are cut at two standard deviations. No two variables are equal."""
   first = []
-  for variable in MODELS[kind](UNUSUAL).weights:
+  for variable in make(UNUSUAL, *sizes).weights:
     values, name = variable.numpy(), variable.path.rsplit("/")[-1]
     if name in CONSTANTS and "bilstm" not in variable.path:
       assert (values == CONSTANTS[name]).all(), variable.path

@@ -1,7 +1,6 @@
 from dataclasses import replace
 from functools import partial
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -20,36 +19,24 @@ from training import checkpoint
 T = 8
 
 BY_TOKEN = {
-  "pretrainer": lambda c: models.pretrainer(c, next_sentence=False),
-  "span labeler": models.span_labeler,
-  "tagger": lambda c: models.tagger(c, 3),
-  "features": models.encoder,
+  "masked_lm_logits": lambda c: models.pretrainer(c, next_sentence=False),
+  "start_logits": models.span_labeler,
+  "logits": lambda c: models.tagger(c, 3),
+  "sequence_output": models.encoder,
 }
+KINDS = [("sequence_output", kind) for kind in ("bidirectional", *SIDES)]
+KINDS += [(name, "left_to_right") for name in [*BY_TOKEN][:-1]]
 
 
-def _by_token(model, batch):
-  """Returns the outputs of each token, [T, any]."""
-  positions = np.tile(np.arange(batch["input_ids"].shape[1]), (2, 1))
-  batch = batch | {"masked_lm_positions": positions}
-  outputs = model({name: batch[name] for name in model.input})
-  if "sequence_output" in outputs:
-    outputs = {"sequence_output": outputs["sequence_output"]}
-  values = [np.atleast_3d(value) for value in outputs.values()]
-  return np.concatenate(values, axis=-1)  # [B, T, ...]
-
-
-KINDS = [("features", "bidirectional"), ("features", "right_to_left")]
-KINDS += [(kind, "left_to_right") for kind in BY_TOKEN]
-
-
-@pytest.mark.parametrize(("kind", "attention"), KINDS)
-def test_a_token_attends_only_to_the_side_of_its_direction(kind, attention):
-  model = BY_TOKEN[kind](replace(CONFIG, attention=attention))
-  batch = tokens()
-  position = 4
-  positions = np.arange(T)
-  before = _by_token(model, batch)
-  after = _by_token(model, with_another_token(batch, np.s_[:, position]))
+@pytest.mark.parametrize(("name", "attention"), KINDS)
+def test_a_token_attends_only_to_the_side_of_its_direction(name, attention):
+  model = BY_TOKEN[name](replace(CONFIG, attention=attention))
+  positions, position = np.arange(T), 4
+  batch = tokens() | {"masked_lm_positions": np.tile(positions, (2, 1))}
+  before, after = (
+    np.atleast_3d(model({k: values[k] for k in model.input})[name])
+    for values in (batch, with_another_token(batch, np.s_[:, position]))
+  )  # [B, T, any]
   differs = np.abs(before - after).max(axis=(0, 2)) > 1e-6
   attends = {
     "bidirectional": positions >= 0,
@@ -60,20 +47,6 @@ def test_a_token_attends_only_to_the_side_of_its_direction(kind, attention):
   np.testing.assert_array_equal(before[:, ~attends], after[:, ~attends])
 
 
-def test_right_to_left_mirrors_left_to_right():
-  forward, backward = (
-    models.encoder(replace(CONFIG, attention=side)) for side in SIDES
-  )
-  backward.set_weights(forward.get_weights())
-  layer = backward.get_layer("bert").embeddings.position_embeddings
-  layer.assign(np.r_[layer.numpy()[:T][::-1], layer.numpy()[T:]])
-  batch = tokens()
-  mirrored = {name: values[:, ::-1] for name, values in batch.items()}
-  result = backward(mirrored)["sequence_output"][:, ::-1]
-  expected = forward(batch)["sequence_output"]
-  np.testing.assert_allclose(result, expected, atol=1e-5)
-
-
 @pytest.mark.parametrize("attention", ["bidirectional", *SIDES])
 def test_the_pooled_token_depends_on_the_complete_text(attention):
   model = models.classifier(replace(CONFIG, attention=attention), 3)
@@ -82,15 +55,6 @@ def test_the_pooled_token_depends_on_the_complete_text(attention):
     changed = with_another_token(tokens(), np.s_[:, position])
     difference = before - model(changed)["logits"]
     assert np.abs(difference).max(axis=1).min() > 1e-6
-
-
-def test_frozen_features_of_a_left_to_right_model_do_not_read_later_tokens():
-  config = replace(CONFIG, attention="left_to_right")
-  model = models.feature_based_tagger(config, 3, "last", 4)
-  features = keras.Model(model.input, model.get_layer("bilstm").input[0])
-  changed = with_another_token(tokens(), np.s_[:, 5:])
-  before, after = features(tokens()), features(changed)
-  np.testing.assert_array_equal(before[:, :5], after[:, :5])
 
 
 def test_fixed_positions_are_sinusoids_that_are_not_trained():
@@ -170,11 +134,9 @@ _tokens = partial(tokens, length=6)
 
 
 def test_a_bilstm_lets_a_left_to_right_model_read_both_sides():
-  config = replace(BILSTM, attention="left_to_right")
-  model = models.tagger(config, 3)
-  changed = np.s_[:, 5]
-  after = model(with_another_token(_tokens(), changed))["logits"]
-  difference = model(_tokens())["logits"] - after
+  model = models.tagger(replace(BILSTM, attention="left_to_right"), 3)
+  changed = with_another_token(_tokens(), np.s_[:, 5])
+  difference = model(_tokens())["logits"] - model(changed)["logits"]
   assert np.abs(difference).max(axis=(0, 2)).min() > 1e-7
 
 
@@ -191,37 +153,23 @@ def test_a_bilstm_adds_trained_variables_and_does_not_change_the_width():
     replace(BILSTM, hidden_size=9)
 
 
-def _encoders():
-  return [models.encoder(replace(CONFIG, attention=side)) for side in SIDES]
-
-
-def test_a_shallow_encoder_concatenates_the_outputs_of_two_encoders():
-  model, encoders = models.encoder(SHALLOW), _encoders()
-  for encoder, side in zip(encoders, SIDES, strict=True):
-    values = {v.path: v.numpy() for v in encoder.weights}
-    for variable in model.weights:
-      name = variable.path.replace(f"bert/{side}/", "bert/")
-      if name != variable.path:
-        variable.assign(values[name])
-  a, b = (encoder(_tokens()) for encoder in encoders)
-  result = model(_tokens())
-  for name in ("embedding_output", "sequence_output", "pooled_output"):
-    both = np.concatenate([a[name], b[name]], axis=-1)
-    np.testing.assert_allclose(result[name], both, atol=1e-6)
-  assert [layer.shape for layer in result["encoder_layers"]] == [(2, 6, 24)] * 2
-
-
-def test_a_shallow_model_loads_a_checkpoint_of_each_side(tmp_path):
-  encoders = _encoders()
-  paths = [str(tmp_path / str(number) / "a.ckpt") for number in range(2)]
-  for path, encoder in zip(paths, encoders, strict=True):
-    checkpoint.write(path, checkpoint.variables(encoder))
+def test_a_shallow_model_concatenates_the_encoders_of_two_checkpoints(
+  tmp_path,
+):
+  paths, outputs = [], []
+  for side in SIDES:
+    encoder = models.encoder(replace(CONFIG, attention=side))
+    outputs.append(encoder(_tokens()))
+    paths.append(str(tmp_path / side / "a.ckpt"))
+    checkpoint.write(paths[-1], checkpoint.variables(encoder))
   model = models.classifier(SHALLOW, 3)
   fresh = checkpoint.restore(model, ",".join(paths))
   assert set(fresh) == {"output_weights", "output_bias"}
-  a, b = (encoder(_tokens())["pooled_output"] for encoder in encoders)
-  result = model.get_layer("bert")(**_tokens())["pooled_output"]
-  np.testing.assert_allclose(result, np.concatenate([a, b], -1), atol=1e-6)
+  result = model.get_layer("bert")(**_tokens())
+  for name in ("embedding_output", "sequence_output", "pooled_output"):
+    both = np.concatenate([output[name] for output in outputs], axis=-1)
+    np.testing.assert_allclose(result[name], both, atol=1e-6)
+  assert [layer.shape for layer in result["encoder_layers"]] == [(2, 6, 24)] * 2
   # A fine-tuned model has a single checkpoint.
   checkpoint.write(str(tmp_path / "c"), checkpoint.variables(model))
   again = models.classifier(SHALLOW, 3)
@@ -256,29 +204,28 @@ def _padded():
 
 
 def _with_gradients(bert, positions):
-  """Returns outputs, the vectors at POSITIONS, and gradients by path."""
+  """Returns number of layers, vectors at POSITIONS and pooled, gradients."""
   with tf.GradientTape() as tape:
     outputs = bert(**_padded(), positions=positions)
     sequence = outputs["sequence_output"]
     if positions is None:
       sequence = tf.gather(sequence, POSITIONS, batch_dims=1)
-    total = tf.reduce_sum(sequence**3)
-    total += tf.reduce_sum(outputs["pooled_output"] ** 3)
-  variables = bert.trainable_variables
-  gradients = map(tf.convert_to_tensor, tape.gradient(total, variables))
-  paths = [variable.path for variable in variables]
-  return outputs, sequence, dict(zip(paths, gradients, strict=True))
+    pooled = outputs["pooled_output"]
+    total = tf.reduce_sum(sequence**3) + tf.reduce_sum(pooled**3)
+  variables = checkpoint.trainable_variables(bert)
+  gradients = tape.gradient(total, variables)
+  gradients = {k: tf.convert_to_tensor(g) for k, g in gradients.items()}
+  return len(outputs["encoder_layers"]), sequence, pooled, gradients
 
 
 @pytest.mark.parametrize("kind", CONFIGS)
 def test_outputs_do_not_depend_on_the_number_of_computed_positions(kind):
   bert = models.make_encoder(CONFIGS[kind])
-  complete, expected_sequence, expected = _with_gradients(bert, None)
-  few, result, gradients = _with_gradients(bert, POSITIONS)
-  np.testing.assert_allclose(result, expected_sequence, atol=1e-5)
-  pooled, expected_pooled = few["pooled_output"], complete["pooled_output"]
-  np.testing.assert_allclose(pooled, expected_pooled, atol=1e-5)
-  assert len(few["encoder_layers"]) == len(complete["encoder_layers"]) - 1
+  number, *complete, expected = _with_gradients(bert, None)
+  fewer, *few, gradients = _with_gradients(bert, POSITIONS)
+  for result, value in zip(few, complete, strict=True):
+    np.testing.assert_allclose(result, value, atol=1e-5)
+  assert fewer == number - 1
   for path, value in expected.items():
     # Gradients of key biases are about 0.
     bound = 1e-5 * (1.0 + np.abs(value).max())

@@ -80,7 +80,9 @@ def test_everything_but_the_encoder_is_trained(tagger):
 
 
 def test_a_feature_based_tagger_has_all_variables_of_an_encoder():
-  encoder, model = models.encoder(CONFIG), _tagger("last", 2)
+  config = replace(CONFIG, num_hidden_layers=2, attention="left_to_right")
+  encoder = models.encoder(config)
+  model = models.feature_based_tagger(config, TAGS, "last", UNITS)
   values = {variable.path: variable.numpy() for variable in encoder.weights}
   for variable in model.weights:
     if variable.path in values:

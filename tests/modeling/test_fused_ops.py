@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modeling import fused_ops, losses, models, tracing
+from modeling import fused_ops, models, tracing
 from modeling.fused_ops import uniform_bits
 from modeling.layers import TransformerBlock
-from modeling.tracing import DropoutSeeds
-from tests.modeling.every_model import CONFIG, pretraining_batch
+from tests.modeling.every_model import CONFIG, assert_close, pretraining_batch
 from tests.training import toy
 
 SEED = tf.constant([5, 7], tf.uint32)
@@ -30,43 +29,27 @@ def _always(operation):
 INPUT, RESIDUAL = _normal(2, 3, 8), _normal(2, 3, 8)[::-1]
 SCALES = (1.0 + 0.1 * _normal(8), _normal(8))
 DENSE = (INPUT, _normal(8, 5), _normal(5))
+TRANSPOSED = (INPUT, _normal(5, 8), _normal(5))
+NORM = (INPUT, RESIDUAL, SEED, *SCALES)
+BARE_NORM = (INPUT, None, None, *SCALES)
+ATTENTION = (_normal(2, 3, 4, 4), _integers(2, 2, 4, 4))
+TO_PADDING = (ATTENTION[0], tf.zeros([2, 1, 4], tf.int32))
+LABELS = (10.0 * _normal(2, 3, 8), _integers(8, 2, 3))
+dense, norm = fused_ops.dense, fused_ops.dropout_add_layer_norm
+softmax, linear = fused_ops.masked_softmax, _always(fused_ops.linear)
 CALLS = {
-  "gelu": (fused_ops.dense, DENSE, {"activation": "gelu"}),
-  "gelu_erf": (fused_ops.dense, DENSE, {"activation": "gelu_erf"}),
-  "relu": (fused_ops.dense, DENSE, {"activation": "relu"}),
-  "linear": (fused_ops.dense, DENSE, {}),
-  "linear transposed": (
-    _always(fused_ops.linear),
-    (INPUT, _normal(5, 8), _normal(5)),
-    {"transpose_b": True},
-  ),
+  "gelu": (dense, DENSE, {"activation": "gelu"}),
+  "gelu_erf": (dense, DENSE, {"activation": "gelu_erf"}),
+  "relu": (dense, DENSE, {"activation": "relu"}),
+  "linear": (dense, DENSE, {}),
+  "linear transposed": (linear, TRANSPOSED, {"transpose_b": True}),
   "heads": (_always(fused_ops.transpose_heads), (_normal(2, 5, 3, 4),), {}),
   "dropout": (fused_ops.dropout, (_normal(4, 6), SEED), {"rate": 0.5}),
-  "norm": (
-    fused_ops.dropout_add_layer_norm,
-    (INPUT, RESIDUAL, SEED, *SCALES),
-    {"rate": 0.3},
-  ),
-  "norm without residual and dropout": (
-    fused_ops.dropout_add_layer_norm,
-    (INPUT, None, None, *SCALES),
-    {"rate": 0.0},
-  ),
-  "attention": (
-    fused_ops.masked_softmax,
-    (_normal(2, 3, 4, 4), _integers(2, 2, 4, 4)),
-    {"scale": 0.5},
-  ),
-  "attention to padding alone": (
-    fused_ops.masked_softmax,
-    (_normal(2, 3, 4, 4), tf.zeros([2, 1, 4], tf.int32)),
-    {"scale": 0.5},
-  ),
-  "cross entropy": (
-    _always(fused_ops.cross_entropy),
-    (10.0 * _normal(2, 3, 8), _integers(8, 2, 3)),
-    {},
-  ),
+  "norm": (norm, NORM, {"rate": 0.3}),
+  "norm without residual and dropout": (norm, BARE_NORM, {"rate": 0.0}),
+  "attention": (softmax, ATTENTION, {"scale": 0.5}),
+  "attention to padding alone": (softmax, TO_PADDING, {"scale": 0.5}),
+  "cross entropy": (_always(fused_ops.cross_entropy), LABELS, {}),
 }
 
 
@@ -76,15 +59,22 @@ def _form(request):
     yield request.param
 
 
-def _run(operation, tensors, options, training=True):
-  """Returns the output and the gradients; 0.0 stands for no gradient."""
-  watched = [t for t in tensors if t is not None and t.dtype.is_floating]
+def _is_number(tensor):
+  return tensor is not None and tensor.dtype.is_floating
+
+
+def _run(operation, tensors, options, upstream=None):
+  """Returns the output and the gradients; 0.0 stands for no gradient.
+
+  The gradient of the output is `upstream`, or depends on the output.
+  """
+  watched = [*filter(_is_number, tensors)]
   with tf.GradientTape() as tape:
     tape.watch(watched)
-    output = operation(*tensors, **options, training=training)
-    values = tf.cast(output, tf.float32)
-    total = tf.reduce_sum(tf.square(values) + 0.5 * values)
-  gradients = tape.gradient(total, watched)
+    output = operation(*tensors, **options, training=True)
+  if upstream is None:
+    upstream = 2.0 * output + 0.5
+  gradients = tape.gradient(output, watched, tf.cast(upstream, output.dtype))
   return output, [0.0 if g is None else g for g in gradients]
 
 
@@ -101,7 +91,8 @@ def test_fused_and_plain_operations_are_equal(
   with tracing.mode(fused=True):
     run = tf.function(_run) if in_graph else _run
     fused, fused_gradients = run(*call)
-    inference = _run(*call, training=False)[0]
+    operation, tensors, options = call
+    inference = operation(*tensors, **options, training=False)
   assert fused.dtype == plain.dtype
   np.testing.assert_allclose(fused, plain, atol=2e-6)
   np.testing.assert_allclose(inference, plain, atol=2e-6)
@@ -138,23 +129,19 @@ def test_the_score_of_a_masked_key_is_10000_lower(training, form):
 )
 def test_narrow_types_are_computed_in_float32(name, dtype, form):
   operation, tensors, options = CALLS[name]
+  upstream = tf.cast(
+    _normal(*operation(*tensors, **options, training=True).shape), dtype
+  )
 
-  def cast(to, value):
-    is_number = value is not None and value.dtype.is_floating
-    return tf.cast(value, to) if is_number else value
+  def run(*types):
+    """Returns output and gradients of tensors that are cast to some types."""
+    inputs = tensors
+    for to in types:
+      inputs = [tf.cast(x, to) if _is_number(x) else x for x in inputs]
+    output, gradients = _run(operation, inputs, options, upstream)
+    return [output, *gradients]
 
-  def run(dtype_of_inputs):
-    """Returns the output, and gradients for a narrow upstream gradient."""
-    narrow = [cast(dtype, value) for value in tensors]
-    inputs = [cast(dtype_of_inputs, value) for value in narrow]
-    watched = [v for v in inputs if v is not None and v.dtype.is_floating]
-    with tf.GradientTape() as tape:
-      tape.watch(watched)
-      output = operation(*inputs, **options, training=True)
-    upstream = tf.cast(tf.cast(_normal(*output.shape), dtype), output.dtype)
-    return [output, *tape.gradient(output, watched, upstream)]
-
-  results, exact = run(dtype), run(tf.float32)
+  results, exact = run(dtype), run(dtype, tf.float32)
   always_float32 = name in ("attention", "cross entropy")
   assert results[0].dtype == ("float32" if always_float32 else dtype)
   assert {gradient.dtype for gradient in results[1:]} == {tf.as_dtype(dtype)}
@@ -175,22 +162,12 @@ def test_gradients_of_a_model_are_equal_with_fused_and_plain_operations():
   rates = {"hidden_dropout_prob": 0.3, "attention_probs_dropout_prob": 0.2}
   # Two of the layers share a graph.
   model = models.pretrainer(replace(CONFIG, **rates, num_hidden_layers=3))
-  inputs = {name: batch[name] for name in model.input}
-
-  def gradients(fused):
-    scope = DropoutSeeds(tf.constant([1, 2]))
-    with tracing.mode(fused=fused), tf.GradientTape() as tape, scope:
-      outputs = model(inputs, training=True)
-      terms = losses.pretraining().losses(outputs, batch)
-      loss = tf.add_n([tf.reduce_sum(term) for term in terms.values()])
-    values = tape.gradient(loss, [v.value for v in model.trainable_variables])
-    return loss, map(tf.convert_to_tensor, values)
-
-  (plain_loss, plain), (fused_loss, fused) = gradients(False), gradients(True)
-  np.testing.assert_allclose(fused_loss, plain_loss, rtol=1e-5)
-  paths = [variable.path for variable in model.trainable_variables]
-  for path, *values in zip(paths, fused, plain, strict=True):
-    np.testing.assert_allclose(*values, rtol=1e-4, atol=1e-4, err_msg=path)
+  with tracing.mode(fused=False):
+    expected = toy.loss_and_gradients(model, batch)
+  with tracing.mode(fused=True):
+    result = toy.loss_and_gradients(model, batch)
+  assert result.pop("loss") == pytest.approx(expected.pop("loss"), rel=1e-5)
+  assert_close(result, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_the_device_and_an_environment_variable_select_fused_operations(
@@ -227,10 +204,8 @@ def test_attention_may_be_traced_for_unknown_lengths(form):
       tf.TensorSpec([None, None, None], tf.int32),
     ],
   )
-  _, tensors, _ = CALLS["attention"]
   for length in (4, 3):
-    scores = tensors[0][..., :length, :length]
-    mask = tensors[1][..., :length, :length]
+    scores, mask = (x[..., :length, :length] for x in ATTENTION)
     results = traced(scores, mask), probs_and_gradient(scores, mask)
     for result, expected in zip(*results, strict=True):
       np.testing.assert_allclose(result, expected, atol=1e-6)
@@ -288,44 +263,35 @@ def test_random_bits_are_uniform():
 # --- Traces: one for each signature, and one for all equal blocks ------------
 
 
-TOY = toy.config(0.5)
-_traced = []
-
-
-def _chain(x, y=None, *, factor):
-  _traced.append((x.dtype, factor))
-  return x * factor if y is None else x * factor + y
-
-
-def _double(*tensors, dtype="float32", factor=2.0):
-  return tracing.run_compiled(_chain, *tensors, dtype=dtype, factor=factor)
-
-
 def test_compiled_operations_are_traced_once_for_each_signature():
-  _traced.clear()
-  ones, half = tf.ones([2, 3]), tf.ones([2, 3], "float16")
-  for _ in range(3):
-    for tensor in (ones, ones + 1.0, tf.zeros([2, 3])):
-      _double(tensor)
-  assert len(_traced) == 1
-  for number, call in enumerate(
+  traced, ones = [], tf.ones([2, 3])
+
+  def chain(x, y=None, *, factor):
+    traced.append(factor)
+    return x * factor if y is None else x * factor + y
+
+  for number, (factor, dtype, *tensors) in enumerate(
     (
-      lambda: _double(tf.ones([4])),
-      lambda: _double(half),
-      lambda: _double(ones, dtype="float16"),
-      lambda: _double(ones, factor=3.0),
-      lambda: _double(ones, ones),
-      lambda: _double(ones, None, factor=4.0),
+      (2.0, "float32", ones),
+      (2.0, "float32", tf.ones([4])),
+      (2.0, "float32", tf.ones([2, 3], "float16")),
+      (2.0, "float16", ones),
+      (3.0, "float32", ones),
+      (2.0, "float32", ones, ones),
+      (4.0, "float32", ones, None),
     ),
-    2,
+    1,
   ):
-    results = [call().numpy().tolist() for _ in range(2)]
-    assert results[0] == results[1]
-    assert len(_traced) == number
+    for x in (tensors[0], tensors[0] + 1.0):
+      tensors[0] = x
+      result = tracing.run_compiled(chain, *tensors, dtype=dtype, factor=factor)
+      added = 1.0 if tensors[1:] == [ones] else 0.0
+      np.testing.assert_array_equal(result, factor * x + added)
+      assert len(traced) == number
 
 
 def test_blocks_of_the_same_sizes_use_one_graph(monkeypatch):
-  config = replace(TOY, num_hidden_layers=3)
+  config = replace(toy.config(0.5), num_hidden_layers=3)
   bert = models.encoder(config).get_layer("bert")
   traced = []
   original = TransformerBlock.call

@@ -127,7 +127,7 @@ def _compare(state, expected, tight):
   for name in expected:
     kind = name.rsplit("/", 1)[-1]
     bound = {"adam_m": 1e-6, "adam_v": 1e-8}.get(kind, tight)
-    result = state[name].numpy()
+    result = tf.convert_to_tensor(state[name])
     np.testing.assert_allclose(result, expected[name], 0, bound, err_msg=name)
 
 

@@ -102,12 +102,13 @@ def test_a_training_may_start_from_the_lower_layers_of_a_checkpoint(
   folder, caplog
 ):
   prefix = str(folder / "deep/model.ckpt")
-  names = ("embeddings/word_embeddings", "encoder/layer_5/output/dense/bias")
-  shapes = dict(zip(names, ((len(TOKENS), 8), (8,)), strict=True))
-  values = {f"bert/{name}": np.zeros(shape) for name, shape in shapes.items()}
+  values = {"bert/embeddings/word_embeddings": np.zeros((len(TOKENS), 8))}
+  for number in (8, 11):  # as text, 8 is the larger
+    name = f"bert/encoder/layer_{number}/output/dense/bias"
+    values[name] = np.zeros(8)
   checkpoint.write(prefix, values)
   _check(folder, init_checkpoint=prefix, do_train=True)
-  assert "layers 6, but" in caplog.text
+  assert "layers 12, but" in caplog.text
   assert "has num_hidden_layers 1: the upper layers are left out" in caplog.text
   with pytest.raises(UserError, match="take the bert_config"):
     _check(folder, init_checkpoint=prefix)
@@ -220,12 +221,11 @@ def test_a_teacher_with_a_missing_file_or_too_few_positions_is_refused(folder):
   trained["vocab_file"] = str(folder / "vocab.txt")
   _record(folder, "run_classifier", **trained)
   _check(folder, **flags)
-  longer = flags | {"bert_config_file": str(folder / "longer.json")}
-  small_model.narrow(9, max_position_embeddings=17).to_json(
-    longer["bert_config_file"]
-  )
+  flags |= {"bert_config_file": f"{folder}/longer.json", "max_seq_length": 17}
+  longer = small_model.narrow(9, max_position_embeddings=17)
+  longer.to_json(flags["bert_config_file"])
   with pytest.raises(ValueError, match=r"max_seq_length 17 exceeds max_p.* 16"):
-    _check(folder, **longer, max_seq_length=17)
+    _check(folder, **flags)
 
 
 def test_predicting_with_another_do_lower_case_than_in_training_is_refused(
@@ -266,42 +266,20 @@ def test_a_vocabulary_must_equal_the_vocabulary_of_the_training(folder):
   with pytest.raises(ValueError, match=r"line 6 is 'b', but 'a' in .*vocab"):
     _check(folder, do_train=True, vocab_file=str(other), **both)
   # Without the recorded vocabulary there is nothing to compare with.
-  (folder / "vocab.txt").rename(folder / "moved.txt")
+  vocabulary = (folder / "vocab.txt").rename(folder / "moved.txt")
   _check(folder, output_dir=run, vocab_file=str(other))
-
-
-def _vocabulary(path, *tokens):
-  path.parent.mkdir(exist_ok=True)
-  path.write_text("\n".join(tokens))
-  return str(path)
-
-
-@pytest.mark.parametrize("has_file", [False, True])
-def test_vocab_txt_in_a_folder_overrides_the_file_that_run_json_names(
-  tmp_path, has_file
-):
-  trained = _vocabulary(tmp_path / "named.txt", *TOKENS)
-  if has_file:
-    _vocabulary(tmp_path / "run/vocab.txt", *TOKENS[:5], "b")
-  flags = {"vocab_file": trained}
-  run_json.append(str(tmp_path / "run"), {"flags": flags})
-  (tmp_path / "run/x.index").touch()
-  for name, given in (("a", TOKENS), ("b", (*TOKENS[:5], "b"))):
-    path = _vocabulary(tmp_path / "given.txt", *given)
-    args = programs.arguments("run_ner", vocab_file=path)
-    start = str(tmp_path / "run/x")
-    if (name == "b") == has_file:
-      model_files.check_vocabulary(args, 6, start)
-    else:
-      with pytest.raises(UserError, match="is not the vocabulary of the mode"):
-        model_files.check_vocabulary(args, 6, start)
-    model_files.check_vocabulary(args, 6, None)
+  # vocab.txt in the run's folder overrides the file that run.json names.
+  vocabulary.rename(folder / "vocab.txt")
+  other.rename(folder / "run/vocab.txt")
+  with pytest.raises(UserError, match=r"is not the vocabulary of the model"):
+    _check(folder, output_dir=run)
 
 
 def test_a_vocabulary_file_that_has_changed_is_refused(tmp_path):
   def arguments(*tokens):
-    path = _vocabulary(tmp_path / "named.txt", *tokens)
-    return programs.arguments("run_ner", vocab_file=path)
+    (tmp_path / "named.txt").write_text("\n".join(tokens))
+    vocab_file = str(tmp_path / "named.txt")
+    return programs.arguments("run_ner", vocab_file=vocab_file)
 
   args = arguments(*TOKENS, *UNUSED)
   entry = {"flags": {"vocab_file": args.vocab_file}}
@@ -328,26 +306,10 @@ def test_a_much_smaller_vocabulary_gives_a_warning(folder, caplog):
   prefix, path = str(folder / "old/model.ckpt"), folder / "given.txt"
   table = {"bert/embeddings/word_embeddings": np.zeros((200, 1))}
   checkpoint.write(prefix, table)
-  flags = {"vocab_file": str(path), "init_checkpoint": prefix}
-  flags["output_dir"] = str(folder / "out")
   # Tables of embeddings may have some rows more than the vocabulary.
   for number, is_warned in ((73, False), (72, True)):
-    words = [*TOKENS, *map(str, range(number))][:number]
-    path.write_text("\n".join(words))
-    args = programs.arguments("run_ner", **flags)
-    model_files.check_vocabulary(args, 200, checks.checkpoint(args))
+    path.write_text("\n".join([*TOKENS, *map(str, range(number - 6))]))
+    args = programs.arguments("run_ner", vocab_file=str(path))
+    model_files.check_vocabulary(args, 200, prefix)
     assert ("given.txt has 72 lines, but the" in caplog.text) == is_warned
   assert "has 200 ids: is it the right file?" in caplog.text
-
-
-def test_all_layers_are_counted_if_a_network_has_twelve(monkeypatch):
-  sizes = {f"bert/encoder/layer_{i}/output/dense/bias": (8,) for i in range(12)}
-  sizes["bert/embeddings/word_embeddings"] = (7, 8)
-  monkeypatch.setattr("training.checkpoint_files.shapes", lambda _: sizes)
-  model_files.check_sizes(
-    "file", small_model.narrow(7, num_hidden_layers=12), "model"
-  )
-  with pytest.raises(UserError, match="has num_hidden_layers 12, but"):
-    model_files.check_sizes(
-      "file", small_model.narrow(7, num_hidden_layers=10), "model"
-    )

@@ -8,7 +8,7 @@ from absl import flags
 
 from cli import program, settings
 from cli.settings import Settings, flag
-from runs import record
+from runs import model_files
 from tests import programs
 from tests.training import toy
 
@@ -40,7 +40,7 @@ def _flags(monkeypatch, argv=()):
 
 
 def _save(folder, args, seed=7):
-  record.save_command(args.replace(output_dir=str(folder)), seed)
+  model_files.save_command(args.replace(output_dir=str(folder)), seed)
   return folder / "command.flags"
 
 
@@ -84,31 +84,13 @@ def test_given_flags_come_first_and_defaults_last(tmp_path, monkeypatch):
   assert lines == LINES
 
 
-@pytest.mark.parametrize("position", [0, 1])
-def test_the_command_line_overrides_the_flagfile(
-  tmp_path, monkeypatch, position
-):
-  path = _save(tmp_path, _flags(monkeypatch, ["--output_dir=out"]))
-  words = [f"--flagfile={path}"]
-  words.insert(position, "--output_dir=again")
-  assert _flags(monkeypatch, words).output_dir == "again"
-  words = [f"--flagfile={path}", "--rate=0.5", "--seed=8"]
-  args = _flags(monkeypatch, words)
-  assert (args.rate, args.seed) == (0.5, 8)
-
-
 def test_only_the_chief_worker_writes_command_flags(tmp_path, monkeypatch):
   args = _flags(monkeypatch)
   toy.set_worker(monkeypatch, 1)
   assert not _save(tmp_path, args).exists()
 
 
-def test_a_flag_with_its_default_value_does_not_count_as_given(monkeypatch):
-  words = ["--columns=a,b", "--rate=0.1", "--do_lower_case", "--other=y"]
-  assert _flags(monkeypatch, words).given == {"other"}
-
-
-def test_a_default_that_other_flags_may_change_counts_as_given():
+def test_a_given_default_counts_only_if_other_flags_may_change_it():
   own = flags.FlagValues()
   kind = programs.settings_of("create_pretraining_data")
   settings.define(kind, own)

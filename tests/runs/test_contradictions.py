@@ -51,7 +51,6 @@ CASES = [
   (FINE_TUNING, TRAIN | {"profile_steps": (1, 2, 3)}, "give two steps"),
   (FINE_TUNING, TRAIN | {"profile_steps": 3}, "give two steps"),
   (EXPORTS, EXPORT, None),
-  (EXPORTS, TFLITE | {"add_bilstm": True}, None),
   (EXPORTS, EXPORT | {"export_dir": None}, "--do_export needs --export_d"),
   (EXPORTS, EXPORT | TFLITE | {"dtype": "float16"}, "with --dtype=float16"),
   (EXPORTS, EXPORT | {"dtype": "float16"}, None),
@@ -59,7 +58,6 @@ CASES = [
   (EXPORTS, EXPORT | {"export_format": []}, "give one or more of"),
   (EXPORTS, EXPORT | {"export_format": ["onnx"]}, "=onnx: give one or"),
   (EXPORTS, {"export_format": ["onnx"]}, "=onnx: give one or"),
-  (EXPORTS, EXPORT | TFLITE | {"add_bilstm": True}, None),
   (LONG_TEXTS, {}, None),
   (LONG_TEXTS, WINDOWS, None),  # at the limits
   (LONG_TEXTS, WINDOWS | {"max_text_length": 9}, "=9 is less than --max_seq"),
@@ -84,13 +82,11 @@ def test_only_contradictory_flags_are_refused(check, flags, message):
 @pytest.mark.parametrize(
   ("flags", "while_training", "at_all"),
   [
-    ({}, False, False),
     ({"do_eval": True}, False, True),
     (TRAIN, False, False),
     (TRAIN | {"eval_steps": 5}, True, True),
     (TRAIN | {"keep_best": True}, True, True),
-    (TRAIN | {"num_seeds": 2}, True, True),  # trials save the best checkpoint
-    (TRAIN | {"learning_rate": (1e-4, 1e-5)}, True, True),
+    (TRAIN | {"learning_rate": (1e-4, 1e-5)}, True, True),  # trials evaluate
     ({"eval_steps": 5, "keep_best": True}, False, False),
   ],
 )

@@ -3,7 +3,6 @@
 import itertools
 import types
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,9 +14,9 @@ from runs import fine_tune, session
 from runs.fine_tune import Task
 from runs.session import Run
 from serving.export import ServedModel
-from tests import programs
+from tests import programs, stages
 from tests.training import toy
-from training import report, run_folder
+from training import checkpoint, report, run_folder
 from training.run_folder import Checkpoints
 
 
@@ -169,29 +168,24 @@ def test_a_run_on_a_tpu_uses_one_hot_embeddings(
   assert start.settings.attention == "right_to_left"  # run.json records it
 
 
-@pytest.mark.parametrize("keeps", [True, False])
-def test_a_resumed_run_knows_the_best_checkpoint_so_far(tmp_path, keeps):
+@pytest.mark.parametrize(
+  ("keeps", "is_reported", "evaluated"),
+  [
+    (True, True, [6, 8, 9]),  # the run ended before saving a best checkpoint
+    (False, False, [6, 8]),
+    (False, True, [8]),
+  ],
+)
+def test_a_resumed_run_knows_its_best_checkpoint_and_its_last_evaluation(
+  tmp_path, keeps, is_reported, evaluated
+):
   args = _flags(tmp_path, save_checkpoints_steps=3, keep_best=keeps)
   with pytest.raises(StopIteration):
     _train(args, [0.9, 0.5])  # the run ends while evaluating at step 6
-  if keeps:  # the run ends before saving a best checkpoint
+  if is_reported:
     report.add_metrics(str(tmp_path), 6, {"eval_f1": 0.6})
-  assert _train(args, [0.6] * 3)[1] == [6, 8, 9][: 2 + keeps]
+  assert _train(args, [0.6] * 3)[1] == evaluated
   assert run_folder.read_best(str(tmp_path)).get("step", 2) == 2
-
-
-@pytest.mark.parametrize(("keeps", "evaluated"), [(True, 4), (False, 6)])
-def test_a_resumed_run_knows_the_step_of_its_last_evaluation(
-  tmp_path, monkeypatch, keeps, evaluated
-):
-  given = {}
-  best = types.SimpleNamespace(is_final=False, evaluated=4)
-  train = lambda *_, **options: iter([given.update(options)][:0])  # noqa: E731
-  monkeypatch.setattr(Run, "train", train)
-  monkeypatch.setattr(fine_tune, "BestCheckpoint", lambda *_: best)
-  monkeypatch.setattr(report, "last_evaluation", lambda folder: 6)
-  _train(_flags(tmp_path, keep_best=keeps, eval_steps=2), [])
-  assert given["evaluated"] == evaluated
 
 
 def test_the_best_checkpoint_of_another_training_is_refused(tmp_path):
@@ -215,12 +209,24 @@ def test_too_few_examples_are_refused(tmp_path):
     _train(args, [], examples=63)
 
 
+def _start(tmp_path, **changes):
+  flags = {"bert_config_file": str(tmp_path / "config.json")} | changes
+  toy.config().to_json(flags["bert_config_file"])
+  fine_tune.start(_flags(tmp_path, max_seq_length=8, **flags))
+
+
 def test_training_from_random_values_is_reported(tmp_path, caplog):
-  file = str(tmp_path / "config.json")
-  args = _flags(tmp_path, bert_config_file=file, max_seq_length=8)
-  toy.config().to_json(file)
-  fine_tune.start(args)
+  _start(tmp_path)
   assert "no --init_checkpoint: all variables start at random" in caplog.text
+
+
+def test_only_a_training_starts_from_an_encoder_without_a_head(tmp_path):
+  path = str(tmp_path / "bert_model.ckpt")
+  checkpoint.write(path, checkpoint.variables(models.encoder(toy.config())))
+  _start(tmp_path, init_checkpoint=path)
+  message = f"{path} has no head, so it is not a trained model"
+  with pytest.raises(ValueError, match=message):
+    _start(tmp_path, init_checkpoint=path, do_train=False)
 
 
 def test_numbers_of_steps_are_rounded_down(tmp_path, monkeypatch):
@@ -340,15 +346,15 @@ LOADED = 9  # the loaded checkpoint's step
 @pytest.fixture(name="events")
 def _events(monkeypatch):
   """Records the stages of fine_tune, which stand-ins replace."""
-  events = []
+  events = stages.Events()
 
   def start(settings):
     settings = settings.replace(attention="of the run")
     return types.SimpleNamespace(
       settings=settings,
       config="config",
-      strategy=types.SimpleNamespace(scope=nullcontext),
-      load=lambda model: events.append(("load", model)) or LOADED,
+      strategy=types.SimpleNamespace(scope=stages.nullcontext),
+      load=events.stage("load", LOADED),
       export=lambda build: events.append(("export", build(settings))),
     )
 
@@ -361,16 +367,11 @@ def _events(monkeypatch):
     events.append(("sweep",))
     return settings.replace(do_train=False, keep_best=True)
 
-  def save(folder, scores, step, suffix):
-    events.append(("scores", scores, step, suffix))
-
   monkeypatch.setattr(fine_tune, "start", start)
   monkeypatch.setattr(fine_tune, "train", train)
   monkeypatch.setattr(fine_tune.sweep, "run_sweep", run_sweep)
-  monkeypatch.setattr(fine_tune.report, "write_evaluation", save)
-  monkeypatch.setattr(
-    fine_tune.labels, "save_if_missing", lambda *_: events.append(("labels",))
-  )
+  events.replace(monkeypatch, report, "write_evaluation", first=1)
+  events.replace(monkeypatch, fine_tune.labels, "save_if_missing", last=0)
   return events
 
 
@@ -418,9 +419,10 @@ def test_fine_tune_runs_each_stage_in_order_and_on_the_right_split(
     events.clear()
     fine_tune.fine_tune(kind(settings, dict.fromkeys(splits, events), ["a"]))
     result = [*events]
-    expected = [("sweep",)] * (train and is_sweep) + [("labels",)]
+    expected = [("sweep",)] * (train and is_sweep)
+    expected.append(("save_if_missing",))
     scores = [
-      ("scores", {model: f"records of {split}"}, LOADED, split[3:])
+      ("write_evaluation", {model: f"records of {split}"}, LOADED, split[3:])
       for split in dev
     ]
     if train and not is_sweep:

@@ -237,20 +237,16 @@ def test_exports_for_keras_have_float32_variables(formats, policy):
 
 
 def test_flags_override_bert_config_json_if_the_user_sets_them(entry):
-  config = small_model.narrow(
-    5, attention="left_to_right", max_position_embeddings=512
-  )
-  config.to_json("bert_config.json")
-  for attention, expected in (
-    (None, "left_to_right"),
-    ("bidirectional", "bidirectional"),
-  ):
-    flags = entry["flags"] | {"attention": attention, "add_bilstm": True}
+  changes = {"attention": "left_to_right", "max_position_embeddings": 128}
+  small_model.narrow(5, **changes).to_json("bert_config.json")
+  for given in (None, "bidirectional"):
+    flags = entry["flags"] | {"attention": given, "add_bilstm": True}
     args = programs.arguments("run_classifier", **flags)
     result = model_files.config(args)
-    assert (result.attention, result.add_bilstm) == (expected, True)
-  with pytest.raises(ValueError, match="max_seq_length 513"):
-    model_files.config(args.replace(max_seq_length=513))
+    assert result.attention == (given or "left_to_right")
+    assert result.add_bilstm
+  with pytest.raises(ValueError, match="max_seq_length 129"):
+    model_files.config(args.replace(max_seq_length=129))
 
 
 def test_dropout_and_data_use_the_seed_that_the_run_saved(
@@ -276,24 +272,14 @@ def test_keep_best_decides_between_the_best_and_the_newest_checkpoint(
   tmp_path, monkeypatch, keeps_best, existing, expected
 ):
   for name in existing:
-    Checkpoints(str(tmp_path / name)).save(3, {"x": tf.Variable(1)})
-  loaded = []
-
-  def load(checkpoints, model, start):
-    loaded.append((checkpoints.directory, model, start))
-    return 7
-
-  monkeypatch.setattr(Checkpoints, "load", load)
-  args = programs.arguments(
-    "run_squad",
-    output_dir=str(tmp_path),
-    init_checkpoint="given",
-    keep_best=keeps_best,
-  )
+    shared.touch_checkpoint(tmp_path / name, "model.ckpt-3")
+  loaded = stages.Events()
+  loaded.replace(monkeypatch, Checkpoints, "load", 7)
+  args = _flags(tmp_path, init_checkpoint="given", keep_best=keeps_best)
   assert session.load(args, "model", Checkpoints(str(tmp_path))) == 7
-  [(folder, *others)] = loaded
-  assert os.path.normpath(folder) == str(tmp_path / expected)
-  assert others == ["model", "given"]
+  [(_, checkpoints, *given)] = loaded
+  assert os.path.normpath(checkpoints.directory) == str(tmp_path / expected)
+  assert given == ["model", "given"]
 
 
 # --- Stages of a training and of an export, in order -------------------------
@@ -312,7 +298,7 @@ def _events(monkeypatch):
     (session.record_scan, "load_index", 1),
     (Checkpoints, "resume", 2),
     (Checkpoints, "log_all", 1),
-    (session.record, "warn_if_changed", 1),
+    (session.model_files, "warn_if_changed", 1),
     (session.Run, "_report", 4),
   ):
     events.replace(monkeypatch, owner, name, first=first)
@@ -391,11 +377,10 @@ def test_only_the_chief_worker_exports_and_writes_run_json_and_all_wait(
   data = {records: "fingerprint"}
   training._report(losses.pretraining(), source, "examples", data)
   entries = run_json.read(str(tmp_path))
-  assert [x["vocabulary"] for x in entries] == ["mark"] * is_chief
-  assert [x["data"] for x in entries] == [data] * is_chief
-  assert [x["flags"]["vocab_file"] for x in entries] == (
-    ["of the model"] * is_chief
-  )
+  assert len(entries) == is_chief
+  for entry in entries:
+    assert (entry["vocabulary"], entry["data"]) == ("mark", data)
+    assert entry["flags"]["vocab_file"] == "of the model"
 
 
 def test_run_html_names_the_folder_and_the_start_of_a_run(
@@ -403,15 +388,10 @@ def test_run_html_names_the_folder_and_the_start_of_a_run(
 ):
   entry = {"flags": {}, "started": "2026-01-02T03:04:05+0000"}
   run_json.append(str(tmp_path), entry)
-  facts: dict = {}
-
-  def write(folder, given, *_):
-    facts.update(given)
-    return f"{folder}/run.html"
-
-  monkeypatch.setattr(session.run_page, "write", write)
+  pages = stages.Events()
+  pages.replace(monkeypatch, session.run_page, "write", "a/run.html", 1, 2)
   session.write_page(_flags(tmp_path), 7, {"dev": 3})
-  assert facts["folder"] == tmp_path.name
-  assert (facts["started"], facts["step"]) == ("2026-01-02 03:04", "7")
-  assert facts["dev"] == "3"
-  assert "run.html: open it in a browser" in log.text
+  expected = {"folder": tmp_path.name, "program": "run_classifier"}
+  expected |= {"started": "2026-01-02 03:04", "step": "7", "dev": "3"}
+  assert pages == [("write", expected)]
+  assert "wrote a/run.html: open it in a browser" in log.text

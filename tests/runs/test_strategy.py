@@ -7,8 +7,15 @@ import tensorflow as tf
 
 from runs import checks, devices, fine_tune
 from runs.settings import Devices
-from tests import programs, small_model
+from tests import programs, small_model, stages
 from tests.training import toy
+
+REPLICAS = SimpleNamespace(num_replicas_in_sync=2)  # stands in for a strategy
+
+
+@pytest.fixture(name="events")
+def _events():
+  return stages.Events()
 
 
 def _flags(**changes):
@@ -26,54 +33,43 @@ def test_one_device_is_the_default_and_mirrored_takes_all_devices():
   ("gpus", "name"),
   [("", "one_device"), ("a", "one_device"), ("ab", "mirrored")],
 )
-def test_several_gpus_are_mirrored(monkeypatch, gpus, name):
+def test_several_gpus_are_mirrored(monkeypatch, events, gpus, name):
   gpus = [SimpleNamespace(device_type="GPU", name=gpu) for gpu in gpus]
   monkeypatch.setattr(tf.config, "list_logical_devices", lambda *_: gpus)
-  strategy = SimpleNamespace(num_replicas_in_sync=1)
-  names = []
-  monkeypatch.setattr(
-    devices, "_strategy", lambda name, args: names.append(name) or strategy
-  )
+  events.replace(monkeypatch, devices, "_strategy", REPLICAS, last=1)
   devices.make_strategy(_flags())
-  assert names == [name]
+  assert events == [("_strategy", name)]
 
 
 def test_multi_worker_mirrored_needs_tf_config_and_uses_nccl_on_gpus(
-  monkeypatch,
+  monkeypatch, events
 ):
-  calls = []
-  strategy = SimpleNamespace(num_replicas_in_sync=2)
-
-  def make(communication_options):
-    calls.append(communication_options)
-    return strategy
-
-  monkeypatch.setattr(tf.distribute, "MultiWorkerMirroredStrategy", make)
+  make = "MultiWorkerMirroredStrategy"
+  events.replace(monkeypatch, tf.distribute, make, REPLICAS)
   flags = _flags(distribution_strategy="multi_worker_mirrored")
   with pytest.raises(ValueError, match="needs the environment variable TF_CON"):
     devices.make_strategy(flags)
   monkeypatch.setenv("TF_CONFIG", "{}")
-  assert devices.make_strategy(flags).num_replicas_in_sync == 2
+  assert devices.make_strategy(flags) is REPLICAS
   monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: [kind])
   devices.make_strategy(flags)
-  assert [c.implementation.name for c in calls] == ["AUTO", "NCCL"]
+  options = [named["communication_options"] for _, named in events]
+  assert [each.implementation.name for each in options] == ["AUTO", "NCCL"]
   # A timeout would leave a sleeping thread per gradient exchange.
-  assert {c.timeout_seconds for c in calls} == {None}
+  assert {each.timeout_seconds for each in options} == {None}
 
 
-def test_flags_set_precision_and_determinism(monkeypatch):
-  calls = {}
-  for name in ("enable_tensor_float_32_execution", "enable_op_determinism"):
-    monkeypatch.setattr(
-      tf.config.experimental,
-      name,
-      lambda *given, name=name: calls.update({name: given}),
-    )
+def test_flags_set_precision_and_determinism(monkeypatch, events):
+  tf32, determinism = (
+    "enable_tensor_float_32_execution",
+    "enable_op_determinism",
+  )
+  for name in (tf32, determinism):
+    events.replace(monkeypatch, tf.config.experimental, name)
   devices.make_strategy(_flags())
-  assert calls == {"enable_tensor_float_32_execution": (True,)}
+  assert events == [(tf32, True)]
   devices.make_strategy(_flags(tf32=False, deterministic=True))
-  assert calls["enable_tensor_float_32_execution"] == (False,)
-  assert "enable_op_determinism" in calls
+  assert events[1:] == [(tf32, False), (determinism,)]
 
 
 GPU_LINES = """
@@ -114,21 +110,19 @@ def _resolve(monkeypatch, resolver):
   monkeypatch.setattr(owner, "TPUClusterResolver", resolver)
 
 
-def test_flags_of_the_tpu_reach_its_resolver(monkeypatch):
-  calls = []
-  strategy = SimpleNamespace(num_replicas_in_sync=8)
+def test_flags_of_the_tpu_reach_its_resolver(monkeypatch, events):
   cluster = SimpleNamespace(master=lambda: "grpc://tpu")
-  _resolve(monkeypatch, lambda **given: calls.append(given) or cluster)
+  _resolve(monkeypatch, events.stage("resolver", cluster))
   for owner, name in (
     (tf.config, "experimental_connect_to_cluster"),
     (tf.tpu.experimental, "initialize_tpu_system"),
     (tf.distribute, "TPUStrategy"),
   ):
-    monkeypatch.setattr(owner, name, lambda _: strategy)
+    monkeypatch.setattr(owner, name, lambda _: REPLICAS)
   flags = {"use_tpu": True, "tpu_name": "t", "master": "m"}
   flags |= {"tpu_zone": "z", "gcp_project": "p"}
-  assert devices.make_strategy(_flags(**flags)).num_replicas_in_sync == 8
-  assert calls == [{"tpu": "t", "zone": "z", "project": "p"}]
+  assert devices.make_strategy(_flags(**flags)) is REPLICAS
+  assert events == [("resolver", {"tpu": "t", "zone": "z", "project": "p"})]
 
 
 @pytest.mark.parametrize(

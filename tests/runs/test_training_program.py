@@ -116,26 +116,27 @@ def test_a_program_locks_its_output_folder_after_its_checks(
   tmp_path, monkeypatch, is_dry
 ):
   folder = str(tmp_path / "out")
-  args = programs.arguments(
-    "run_squad", output_dir=folder, dry_run=is_dry, do_train=True
-  )
+  args = _dry("run_squad", output_dir=folder, dry_run=is_dry, do_train=True)
   seen = []
 
-  def check(settings):
-    seen.append(settings.output_dir)
-
   def main(settings):
-    seen.append(settings.output_dir)
-    assert os.listdir(settings.output_dir) == [LOCK_FILE]
+    assert seen == [args]
+    assert (settings == args) == (not is_dry)
+    seen.extend(os.listdir(settings.output_dir))
 
   run = training_program.program
   monkeypatch.setattr(run, "run", lambda _, start: start(args))
-  training_program.run(type(args), check, main)
-  assert seen[0] == folder
-  assert (seen[1] == folder) == (not is_dry)
+  training_program.run(type(args), seen.append, main)
+  assert seen == [args, LOCK_FILE]
 
 
 # --- Dry runs -----------------------------------------------------------------
+
+
+def _dry(program, **changes):
+  """Returns the settings of a dry run."""
+  flags = {"output_dir": "out", "dry_run": True} | changes
+  return programs.arguments(program, **flags)
 
 
 @pytest.mark.parametrize("program", ["run_squad", "run_pretraining"])
@@ -148,8 +149,8 @@ def test_a_dry_run_predicts_with_the_runs_checkpoint_but_trains_anew(
     path = folder / own
     shared.touch_checkpoint(path.parent, path.name)
   for given, do_train in itertools.product((None, "", "bert"), (False, True)):
-    flags = {"do_train": do_train, "init_checkpoint": given, "dry_run": True}
-    args = programs.arguments(program, output_dir=str(folder), **flags)
+    flags = {"do_train": do_train, "init_checkpoint": given}
+    args = _dry(program, output_dir=str(folder), **flags)
     with dry_run(args) as short:
       taken = str(path) if own and not do_train else given
       assert short.init_checkpoint == taken
@@ -158,27 +159,13 @@ def test_a_dry_run_predicts_with_the_runs_checkpoint_but_trains_anew(
     assert not os.path.exists(short.output_dir)
 
 
-def test_a_dry_run_has_exactly_the_stages_of_its_command():
-  names = ("do_train", "do_predict", "do_export")
-  for values in itertools.product([False, True], repeat=len(names)):
-    chosen = dict(zip(names, values, strict=True))
-    args = programs.arguments(
-      "run_squad", output_dir="out", export_dir=None, dry_run=True, **chosen
-    )
-    with dry_run(args) as short:
-      assert {name: short[name] for name in names} == chosen
-      assert os.path.dirname(short.export_dir) == short.output_dir
-
-
 SWEEPS = ({}, {"num_seeds": 2}, {"learning_rate": (1e-5, 2e-5)})
 
 
 @pytest.mark.parametrize("changes", SWEEPS)
 @pytest.mark.parametrize("do_train", [False, True])
 def test_a_dry_run_of_a_sweep_runs_one_trial(changes, do_train):
-  flags = {"output_dir": "out", "dry_run": True, "do_train": do_train}
-  args = programs.arguments("run_squad", **flags, **changes)
-  with dry_run(args) as short:
+  with dry_run(_dry("run_squad", do_train=do_train, **changes)) as short:
     assert not short.is_sweep
     assert short.keep_best == (do_train and bool(changes))
     assert short.learning_rate == (1e-5 if "learning_rate" in changes else 5e-5)
@@ -193,11 +180,11 @@ def _changes(args, other):
 
 
 def test_a_dry_run_is_short_and_its_log_names_no_temporary_folder(tmp_path):
-  flags = {"do_train": True, "early_stopping_patience": 1, "dry_run": True}
+  flags = dict.fromkeys(("do_train", "do_predict", "do_export"), True)
   flags |= {"export_dir": "new", "init_checkpoint": "bert"}
   flags |= {"profile_steps": (1, 2), "num_seeds": 2, "task_name": "tsv"}
-  flags |= {"eval_steps": 5, "ensemble": 2, "output_dir": str(tmp_path)}
-  args = programs.arguments("run_classifier", **flags)
+  flags |= {"eval_steps": 5, "ensemble": 2, "early_stopping_patience": 1}
+  args = _dry("run_classifier", output_dir=str(tmp_path), **flags)
   with dry_run(args) as short:
     changed = _changes(args, short)
     folder = changed.pop("output_dir")
@@ -225,9 +212,7 @@ def test_a_dry_run_is_short_and_its_log_names_no_temporary_folder(tmp_path):
 def test_a_dry_run_of_pretraining_has_two_steps():
   flags = {"num_train_steps": 90, "num_warmup_steps": 9, "stop_at_step": 7}
   flags |= {"max_eval_steps": 50}
-  args = programs.arguments(
-    "run_pretraining", output_dir="out", do_train=True, dry_run=True, **flags
-  )
+  args = _dry("run_pretraining", do_train=True, **flags)
   with dry_run(args) as short:
     changed = _changes(args, short)
   assert changed.keys() - {"output_dir", "export_dir"} == flags.keys()
@@ -236,7 +221,7 @@ def test_a_dry_run_of_pretraining_has_two_steps():
 
 
 def test_only_a_dry_run_changes_the_settings():
-  args = programs.arguments("run_classifier", dry_run=True)
+  args = _dry("run_classifier")
   assert args.max_examples == 64
   args = args.replace(dry_run=False)
   assert args.max_examples is None
@@ -247,8 +232,7 @@ def test_only_a_dry_run_changes_the_settings():
 @pytest.mark.parametrize("index", [0, 1])
 def test_all_workers_of_a_dry_run_use_one_folder(tmp_path, monkeypatch, index):
   toy.set_worker(monkeypatch, index)
-  flags = {"output_dir": str(tmp_path), "do_train": True, "dry_run": True}
-  args = programs.arguments("run_classifier", **flags)
+  args = _dry("run_classifier", output_dir=str(tmp_path), do_train=True)
   with dry_run(args) as changed:
     folder = tmp_path / "dry_run"
     assert changed.output_dir == str(folder)

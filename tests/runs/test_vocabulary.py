@@ -6,7 +6,7 @@ import pytest
 
 from data import vocab
 from data.tokenization import open_tokenizer
-from runs import checks, record, trained_model
+from runs import checks, model_files, trained_model
 from tests import programs, shared, small_model
 from training import run_json
 
@@ -106,13 +106,13 @@ def test_the_vocabulary_decides_do_lower_case_if_it_was_not_recorded(
     {"vocab_file": str(path), "do_lower_case": None},
   ):
     entry = _entry(folders, **flags)
-    args = record.from_record(KIND, str(folders[0]), entry, {})
+    args = model_files.from_record(KIND, str(folders[0]), entry, {})
     assert (args.vocab_file, args.do_lower_case) == (str(path), is_lower)
     changes = {"do_lower_case": not is_lower}
-    args = record.from_record(KIND, str(folders[0]), entry, changes)
+    args = model_files.from_record(KIND, str(folders[0]), entry, changes)
     assert args.do_lower_case is not is_lower
   entry["flags"]["do_lower_case"] = not is_lower  # the run's flag decides
-  args = record.from_record(KIND, str(folders[0]), entry, {})
+  args = model_files.from_record(KIND, str(folders[0]), entry, {})
   assert args.do_lower_case is not is_lower
 
 
@@ -120,15 +120,15 @@ def test_vocab_txt_in_the_output_folder_replaces_a_missing_file(folders):
   folder = str(folders[0])
   message = f"without --vocab_file: .*copy vocab.txt into {re.escape(folder)}"
   with pytest.raises(FileNotFoundError, match=message):
-    record.from_record(KIND, folder, _entry(folders), {})
+    model_files.from_record(KIND, folder, _entry(folders), {})
   vocab.save(LOWER, folders[1] / "vocab.txt")
   # The missing file may have had other tokens than config/vocab.txt.
   entry = _entry(folders, vocab_file="gone")
   with pytest.raises(FileNotFoundError, match="gone, which is gone: restore"):
-    record.from_record(KIND, folder, entry, {})
+    model_files.from_record(KIND, folder, entry, {})
   (folders[1] / "bert_config.json").rename(folders[0] / "bert_config.json")
   vocab.save(LOWER, folders[0] / "vocab.txt")
-  args = record.from_record(KIND, folder, entry, {})
+  args = model_files.from_record(KIND, folder, entry, {})
   assert args.vocab_file == f"{folder}/vocab.txt"
   assert args.bert_config_file == f"{folder}/bert_config.json"
 
@@ -148,6 +148,6 @@ def test_the_first_vocab_file_of_a_run_is_not_a_changed_flag(
   flags = {"vocab_file": saved, "do_lower_case": case}
   run_json.append(str(tmp_path), {"flags": flags})
   args = programs.arguments("run_pretraining", vocab_file=given)
-  record.warn_if_changed(args, str(tmp_path))
+  model_files.warn_if_changed(args, str(tmp_path))
   assert ("--vocab_file=v (now w)" in caplog.text) == is_warned
   assert len(caplog.records) == is_warned

@@ -4,22 +4,18 @@ import json
 import os
 from pathlib import Path
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from keras import ops
 
 from data import features
 from data.tokenization import FullTokenizer
 from serving import export, savedmodel
 from serving.answers import TextConfig, softmax
-from serving.export import ServedModel
 from storage import files, tfrecord
 from storage.tfrecord import Schema
 from tasks.classification import answers as classification
 from tasks.classification.examples import TextExample, TextRecordBuilder
-from tasks.classification.task import TextClassification
 from tasks.multiple_choice.examples import ChoiceExample, ChoiceRecordBuilder
 from tests.serving import tasks
 from tests.serving.tasks import T
@@ -66,17 +62,13 @@ def test_a_savedmodel_has_three_signatures(calls, logits):
 
 
 @pytest.mark.parametrize("do_lower_case", [False, True])
-def test_the_graph_lower_cases_texts_only_with_do_lower_case(do_lower_case):
-  inputs = {
-    name: keras.Input([None], dtype="int32", name=name)
-    for name in features.TOKENS
-  }
-  means = [ops.mean(ops.cast(v, "float32"), axis=1) for v in inputs.values()]
-  model = keras.Model(inputs, {"logits": ops.stack(means, axis=1)})
+def test_the_graph_lower_cases_texts_only_with_do_lower_case(
+  every_task, do_lower_case
+):
   tokenizer = FullTokenizer(tasks.vocab_file(), do_lower_case)
   config = TextConfig(tokenizer, T, tasks.LABELS)
   answers = classification.Answers(config, pairs=False)
-  served = ServedModel(model, answers, TextClassification)
+  served = every_task["classification"]._replace(answers=answers)
   ask = export.Exported(served).functions["serving_default"]
   lower, upper = ask(text=tf.constant(["ab", "AB"]))["probabilities"].numpy()
   assert np.array_equal(lower, upper) == do_lower_case

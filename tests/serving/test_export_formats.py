@@ -47,10 +47,10 @@ def _inputs(model, batch, length):
   return inputs
 
 
-def _served(folder, model, labels=None):
+def _served(folder, model):
   """Returns a ServedModel with classifier answers for any model."""
   (folder / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n")
-  config = TextConfig(FullTokenizer(folder / "vocab.txt", False), T, labels)
+  config = TextConfig(FullTokenizer(folder / "vocab.txt", False), T)
   return ServedModel(model, classification.Answers(config, pairs=False))
 
 
@@ -146,13 +146,6 @@ def test_a_loaded_lstm_still_runs_on_any_device():
   lstm = heads.BiLstm(4, use_cudnn=False)
   again = heads.BiLstm.from_config(lstm.get_config())
   assert again.stack[0].forward_layer.use_cudnn is False
-
-
-def test_a_keras_export_has_no_task_json(tmp_path):
-  served = _served(tmp_path, MODELS["classifier"](), ["O", "B-X"])
-  export.save(str(tmp_path / "export"), served, ["keras"])
-  names = ["labels.txt", "model.keras", "tokenizer_config.json", "vocab.txt"]
-  assert sorted(path.name for path in tmp_path.glob("export/*")) == names
 
 
 # --- The table of formats -------------------------------------------------

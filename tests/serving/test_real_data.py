@@ -2,6 +2,7 @@
 
 import os
 from collections import Counter
+from functools import partial
 
 import keras
 import pytest
@@ -64,27 +65,16 @@ def _pairs():
   return _columns(texts.read_examples(MNLI, folder, "dev"), "text_a", "text_b")
 
 
+PAIRS = partial(classification.Answers, pairs=True)
+SPANS = partial(
+  squad.Answers, windows=LENGTHS, decoding=DECODING, dynamic_padding=True
+)
 # Columns, model, answers, labels.
 CASES = {
-  "MNLI": (
-    _pairs,
-    lambda config: models.classifier(config, len(MNLI.labels)),
-    lambda config: classification.Answers(config, True),
-    MNLI.labels,
-  ),
-  "WNUT-17": (
-    _sentences,
-    lambda config: models.tagger(config, len(TAGS)),
-    ner.Answers,
-    TAGS,
-  ),
-  "CODAH": (_choices, models.multiple_choice, multiple_choice.Answers, None),
-  "SQuAD 2.0": (
-    _questions,
-    models.span_labeler,
-    lambda config: squad.Answers(config, LENGTHS, DECODING, True),
-    None,
-  ),
+  "MNLI": (_pairs, models.classifier, PAIRS, MNLI.labels),
+  "WNUT-17": (_sentences, models.tagger, ner.Answers, TAGS),
+  "CODAH": (_choices, models.multiple_choice, multiple_choice.Answers, ()),
+  "SQuAD 2.0": (_questions, models.span_labeler, SPANS, ()),
 }
 
 
@@ -110,8 +100,9 @@ def test_all_engines_answer_alike(name, tmp_path):
   size = _vocabulary(columns.values(), words)
   sizes = {"max_position_embeddings": T, "initializer_range": 0.3}
   keras.utils.set_random_seed(1)
-  model = make_model(small_model.config(size, **sizes))
-  answers = make_answers(TextConfig(FullTokenizer(words), T, labels))
+  config = small_model.config(size, **sizes)
+  model = make_model(config, len(labels)) if labels else make_model(config)
+  answers = make_answers(TextConfig(FullTokenizer(words), T, labels or None))
   served = ServedModel(model, answers)
   folder = tmp_path / "1"
   export.save(str(folder), served, ["savedmodel", "tflite"])

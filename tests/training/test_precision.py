@@ -33,9 +33,9 @@ def _step(request):
 def test_only_training_needs_float32_variables(is_trained, variables):
   set_dtype_policy("bfloat16", is_trained)
   policy = keras.config.dtype_policy()
-  set_dtype_policy("float32")
   types = policy.compute_dtype, policy.variable_dtype
   assert types == ("bfloat16", variables)
+  set_dtype_policy("float32", is_trained)
   assert keras.config.dtype_policy().name == "float32"
 
 
@@ -81,25 +81,22 @@ def test_the_host_does_not_branch_on_an_overflow():
 
 def test_an_overflow_is_skipped_and_reported():
   step = _float16_step(2.0**40)
-  before = {name: value.numpy() for name, value in step.state.items()}
+  before = toy.values(step.state)
   sums = step.train(iter(toy.batches(2)), tf.constant(2))
   assert step.first_nonfinite_step.numpy() == 1
   assert sums["skipped_steps"].numpy().tolist() == [2.0, 2.0]
   assert sums["loss"].numpy().tolist() == [0.0, 0.0]
   assert step.loss_scale.scale.numpy() == 2.0**38
   assert step.step.numpy() == 2
+  after = toy.values(step.state)
   for name, value in before.items():
     if not name.startswith(("run/", "loss_scale/", "global_step")):
-      np.testing.assert_array_equal(step.state[name].numpy(), value, name)
+      np.testing.assert_array_equal(after[name], value, name)
 
 
 def test_only_the_call_with_a_step_that_is_not_finite_reports_the_step():
   step = _float16_step(1.0)
-
-  def spoil(batch):
-    return batch | {"masked_lm_weights": batch["masked_lm_weights"] * np.nan}
-
-  for data, first in ((toy.batches(1).map(spoil), 1), (toy.batches(1), -1)):
+  for data, first in ((toy.spoiled_batches(1), 1), (toy.batches(1), -1)):
     step.train(iter(data), tf.constant(1))
     assert step.first_nonfinite_step.numpy() == first
 
@@ -110,22 +107,13 @@ def test_a_run_survives_overflows_until_the_scale_fits(tmp_path):
   toy.train(tmp_path, step, toy.batches(40), loop.Plan(40))
   assert step.step.numpy() == 40
   assert 1.0 < step.loss_scale.scale.numpy() < 2.0**40
-  changed = [
-    np.any(variable.numpy() != value)
-    for variable, value in zip(step.variables, before, strict=True)
-  ]
-  assert np.mean(changed) > 0.5
+  pairs = zip(step.variables, before, strict=True)
+  assert np.mean([np.any(variable != value) for variable, value in pairs]) > 0.5
 
 
 def test_some_steps_may_be_skipped_at_the_lowest_scale(tmp_path):
   step = _float16_step(1.0)
-
-  def spoil(number, batch):
-    factor = tf.where(number == 3, np.nan, 1.0)
-    return batch | {"masked_lm_weights": batch["masked_lm_weights"] * factor}
-
-  data = toy.batches(5).enumerate().map(spoil)
-  toy.train(tmp_path, step, data, loop.Plan(5))
+  toy.train(tmp_path, step, toy.spoiled_batches(4), loop.Plan(5))
   assert step.first_nonfinite_step.numpy() == 4
 
 

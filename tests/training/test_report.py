@@ -12,6 +12,13 @@ from tests.training import toy
 from training import report
 
 
+def _begun(folder, last):
+  """Returns a report of `last` steps of 8 examples that has begun."""
+  result = report.Report(str(folder), 8)
+  result.begin(0, last)
+  return result
+
+
 def test_read_metrics_skips_a_truncated_line(tmp_path):
   report.add_metrics(str(tmp_path), 10, {"loss": 0.5})
   report.add_metrics(str(tmp_path), 20, {"loss": 1 / 3})
@@ -36,7 +43,7 @@ def test_read_metrics_skips_a_truncated_line(tmp_path):
 def test_only_the_chief_writes_reports(tmp_path, monkeypatch):
   toy.set_worker(monkeypatch, 1)
   report.write_evaluation(str(tmp_path), {"loss": 1.0}, 2)
-  report.Report(str(tmp_path), 8).begin(0, 9)
+  _begun(tmp_path, 9)
   assert not list(tmp_path.iterdir())
 
 
@@ -50,6 +57,7 @@ def test_an_evaluation_writes_file_metrics_and_curves_with_a_suffix(tmp_path):
   assert report.read_metrics(str(tmp_path))[1:-1] == [line]
   text = "accuracy = 0.33333334\neval_loss = 0.1\nglobal_step = 2\nloss = 2.0\n"
   assert (tmp_path / "eval_results_x.txt").read_text() == text
+  [_] = tmp_path.glob("eval_x/events*")  # all evaluations are in one file
   seen = toy.summaries(tmp_path / "eval_x")
   expected = [(step, name) for step in (1, 2) for name in results]
   assert [(step, value.tag) for step, value in seen] == expected
@@ -65,8 +73,7 @@ def test_the_curves_need_no_tensorboard(tmp_path, monkeypatch):
   writer.flush()
   for name in ("tensorboard", "tensorboard.summary", "tensorboard.summary.v2"):
     monkeypatch.setitem(sys.modules, name, None)
-  log = report.Report(str(folders[1]), 8)
-  log.begin(0, 6)
+  log = _begun(folders[1], 6)
   log.add_text("run", "{}")
   log.add_steps(0, 1, {"loss": (0.2, 2)})
   log.end()
@@ -74,22 +81,19 @@ def test_the_curves_need_no_tensorboard(tmp_path, monkeypatch):
   assert seen[:2] == expected
 
 
-def test_skipped_steps_do_not_count_in_the_reported_loss(tmp_path, caplog):
+def test_skipped_steps_do_not_count_in_the_reported_loss(tmp_path, log):
   """A step whose gradient overflows reports a loss of 0."""
-  log = report.Report(str(tmp_path), 8)
-  log.begin(0, 6)
-  log.add_steps(1, 1, {"loss": (0, 0), "skipped_steps": (1, 1)})
-  with caplog.at_level("INFO", logger="absl"):
-    log.log()
-  assert "step 1 of 6" in caplog.text
-  [line] = report.read_metrics(str(tmp_path))
-  assert line == {"step": 1, "skipped_steps": 1.0}
-  log.add_steps(2, 1, {"loss": (0, 0), "skipped_steps": (1, 1)})
-  log.add_steps(4, 2, {"loss": (2, 1), "skipped_steps": (1, 2)})
-  log.add_steps(6, 2, {"loss": (10, 2), "skipped_steps": (0, 2)})
-  log.end()
-  line = report.read_metrics(str(tmp_path))[-1]
-  assert (line["loss"], line["skipped_steps"]) == (4.0, 0.4)
+  made = _begun(tmp_path, 6)
+  made.add_steps(1, 1, {"loss": (0, 0), "skipped_steps": (1, 1)})
+  made.log()
+  assert "step 1 of 6" in log.text
+  made.add_steps(2, 1, {"loss": (0, 0), "skipped_steps": (1, 1)})
+  made.add_steps(4, 2, {"loss": (2, 1), "skipped_steps": (1, 2)})
+  made.add_steps(6, 2, {"loss": (10, 2), "skipped_steps": (0, 2)})
+  made.end()
+  first, last = report.read_metrics(str(tmp_path))
+  assert first == {"step": 1, "skipped_steps": 1.0}
+  assert (last["loss"], last["skipped_steps"]) == (4.0, 0.4)
 
 
 @pytest.mark.parametrize("cuts", [[5], [1, 4], [2, 2, 1]])
@@ -98,8 +102,7 @@ def test_a_reported_mean_does_not_depend_on_how_steps_are_grouped(
 ):
   values, weights = np.array([1.0, 9.0, 2.0, 4.0, 8.0]), np.arange(1, 6)
   pairs = np.stack([values * weights, weights], 1)
-  log = report.Report(str(tmp_path), 8)
-  log.begin(0, 5)
+  log = _begun(tmp_path, 5)
   for number, end in zip(cuts, np.cumsum(cuts), strict=True):
     log.add_steps(int(end), number, {"loss": pairs[end - number : end].sum(0)})
   log.end()
@@ -108,33 +111,28 @@ def test_a_reported_mean_does_not_depend_on_how_steps_are_grouped(
 
 
 def test_the_speed_excludes_compilation_and_evaluation(
-  tmp_path, caplog, monkeypatch
+  tmp_path, log, monkeypatch
 ):
-  caplog.set_level("INFO", logger="absl")
   clock = iter([0.0, 5.0, 7.0, 54.0, 57.0, 57.0])
   monkeypatch.setattr(report.time, "monotonic", lambda: next(clock))
-  speeds = []
-
-  def add_speed(_, values, step):
-    speeds.append((step, values["examples_per_second"]))
-
-  monkeypatch.setattr(report, "_summarize", add_speed)
-  log = report.Report(str(tmp_path), 8)
-  log.begin(0, 8)
-  log.add_steps(1, 1, {"loss": (5, 1)})
-  log.add_steps(2, 1, {"loss": (3, 1)})
-  log.restart_clock()  # at 54 seconds
-  log.add_steps(6, 4, {"loss": (8, 4)})
-  log.log()
-  assert "step 6 of 8, loss 2.6667, 8.0 examples/s, 0:00:02 left" in caplog.text
-  assert speeds == [(1, 8 / 5), (2, 8 / 2), (6, 4 * 8 / 3)]
+  made = _begun(tmp_path, 8)
+  made.add_steps(1, 1, {"loss": (5, 1)})
+  made.add_steps(2, 1, {"loss": (3, 1)})
+  made.restart_clock()  # at 54 seconds
+  made.add_steps(6, 4, {"loss": (8, 4)})
+  made.end()
+  assert "step 6 of 8, loss 2.6667, 8.0 examples/s, 0:00:02 left" in log.text
+  speeds = [
+    (step, tf.make_ndarray(value.tensor))
+    for step, value in toy.summaries(tmp_path)
+    if value.tag == "examples_per_second"
+  ]
+  assert speeds == [(1, 8 / 5), (2, 8 / 2), (6, np.float32(4 * 8 / 3))]
 
 
 def test_curves_are_drawn_if_matplotlib_is_installed(tmp_path):
   assert report.draw_metrics(str(tmp_path)) is None
-  for step in range(3):
-    values = {"loss": 1 / (1 + step), "rate": step}
-    report.add_metrics(str(tmp_path), step, values)
+  report.add_metrics(str(tmp_path), 1, {"loss": 0.5, "rate": 1.0})
   path = report.draw_metrics(str(tmp_path))
   assert (path is None) == (importlib.util.find_spec("matplotlib") is None)
   if path:
@@ -144,11 +142,9 @@ def test_curves_are_drawn_if_matplotlib_is_installed(tmp_path):
 def test_a_panel_shows_the_curves_of_training_and_evaluation(
   tmp_path, monkeypatch
 ):
-  figure = pytest.importorskip("matplotlib.figure")
-  drawn = []
-  monkeypatch.setattr(
-    figure.Figure, "savefig", lambda self, *_, **__: drawn.append(self)
-  )
+  figure, drawn = pytest.importorskip("matplotlib.figure"), []
+  note = lambda self, *_, **__: drawn.append(self)  # noqa: E731
+  monkeypatch.setattr(figure.Figure, "savefig", note)
   for step, values in (
     (1, {"loss": 4.0, "rate": 0.5}),
     (2, {"eval_loss": 5.0, "eval_f1": 0.25}),
@@ -157,25 +153,23 @@ def test_a_panel_shows_the_curves_of_training_and_evaluation(
   ):
     report.add_metrics(str(tmp_path), step, values)
   report.draw_metrics(str(tmp_path))
-  curves = {
-    ax.get_title(): {
-      line.get_label(): line.get_xydata().tolist() for line in ax.lines
-    }
-    for ax in drawn[0].axes
-  }
+  panels = {}
+  for ax in drawn[0].axes:
+    curves = {x.get_label(): x.get_xydata().tolist() for x in ax.lines}
+    panels[ax.get_title(), ax.get_legend() is not None] = curves
   evaluation = [[2, 5.0], [4, 2.0]]
-  assert curves == {
-    "loss": {"training": [[1, 4.0], [3, 3.0]], "evaluation": evaluation},
-    "rate": {"training": [[1, 0.5]]},
-    "f1": {"evaluation": [[2, 0.25]]},
+  assert panels == {
+    ("loss", True): {
+      "training": [[1, 4.0], [3, 3.0]],
+      "evaluation": evaluation,
+    },
+    ("rate", False): {"training": [[1, 0.5]]},
+    ("f1", True): {"evaluation": [[2, 0.25]]},
   }
-  has_legend = [ax.get_legend() is not None for ax in drawn[0].axes]
-  assert has_legend == [True, False, True]
 
 
 def test_a_line_of_metrics_has_the_learning_rate_of_its_step(tmp_path):
-  log = report.Report(str(tmp_path), 8)
-  log.begin(0, 9)
+  log = _begun(tmp_path, 9)
   log.add_steps(1, 1, {"loss": (1, 1), "learning_rate": (0.5, 1)})
   log.add_steps(4, 3, {"loss": (6, 3), "learning_rate": (0.25, 1)})
   log.log()

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from data import features
 from modeling import losses, models, tracing
 from tests.shared import slow
 from tests.training import toy
-from training import inference, optimization
+from training import inference
 from training.step import LossScale, TrainStep, batch_inputs, set_dtype_policy
 
 STEPS = 6
@@ -34,8 +35,7 @@ def _run(calls=(STEPS,), **options):
 
   iterator = iter(strategy.distribute_datasets_from_function(data))
   reports = [step.train(iterator, tf.constant(n)) for n in calls]
-  state = {name: value.numpy() for name, value in step.state.items()}
-  return [{k: v.numpy() for k, v in r.items()} for r in reports], state
+  return [*map(toy.values, reports)], toy.values(step.state)
 
 
 def _assert_same(a, b, bound):
@@ -120,21 +120,13 @@ def test_dropout_differs_by_step_replica_micro_batch_and_seed():
 
 
 def test_the_decay_of_averages_depends_on_the_number_of_updates():
-  model = models.classifier(toy.config(), 2)
-  kernel = model.layers[-1].output_weights
-  average = optimization.ExponentialMovingAverage({"a": kernel.value}, 0.9)
-  step = toy.train_step(
-    model=model, objective=losses.classification(), average=average
-  )
-  labels = {"label_ids": np.arange(8) % 2}
-  data = tf.data.Dataset.from_tensors(toy.examples(8) | labels)
-  iterator = iter(data.repeat())
-  expected = kernel.numpy()
+  step, iterator = toy.train_step(ema=0.9), iter(toy.batches(2))
+  expected = step.variables[0].numpy()
   for done in (1, 2):
     step.train(iterator, tf.constant(1))
     decay = (1 + done) / (10 + done)
-    expected = decay * expected + (1 - decay) * kernel.numpy()
-    np.testing.assert_allclose(average.averages[0], expected, rtol=1e-5)
+    expected = decay * expected + (1 - decay) * step.variables[0].numpy()
+    np.testing.assert_allclose(step.average.averages[0], expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", ["float32", slow("bfloat16")])
@@ -143,8 +135,7 @@ def test_recomputed_layers_have_the_same_gradients(dtype):
   config = replace(toy.config(0.3), num_hidden_layers=2)
   step = toy.train_step(model=models.pretrainer(config))
   batch = next(iter(toy.batches(1)))
-  weights = step.objective.weights(batch)
-  sums = {name: tf.reduce_sum(value) for name, value in weights.items()}
+  sums = dict.fromkeys(step.objective.terms, 8.0)
   expected, _ = tf.function(step._differentiate)(batch, sums, 0)
   with tracing.mode(recompute=True):
     result, _ = tf.function(step._differentiate)(batch, sums, 0)
@@ -165,12 +156,13 @@ def _tiny(loss, weight=1.0):
   """Returns a step and its data; each of the four losses is loss(0)."""
   x = keras.Input([1], name="x")
   model = keras.Model({"x": x}, {"y": keras.layers.Dense(1)(x)})
+  name = "loss of y"
   objective = losses.Objective(
-    ("loss of y",),
+    (name,),
     (),
-    weights=lambda batch: {"loss of y": batch["weights"]},
-    losses=lambda outputs, _: {"loss of y": loss(0.0 * outputs["y"][:, 0])},
-    epsilon={"loss of y": 1.0},
+    weights=lambda batch: {name: batch["weights"]},
+    losses=lambda outputs, _: {name: loss(0.0 * outputs["y"][:, 0])},
+    epsilon={name: 1.0},
   )
   batch = {"x": tf.ones([4, 1]), "weights": tf.fill([4], weight)}
   step = toy.train_step(model=model, objective=objective, batch_size=4)
@@ -202,8 +194,7 @@ def test_batches_of_other_lengths_need_no_new_trace(accumulation_steps):
 
   def cut(number, batch):
     length = tf.cast(toy.T - number, tf.int32)
-    tokens = ("input_ids", "input_mask", "segment_ids")
-    shorter = {name: batch[name][:, :length] for name in tokens}
+    shorter = {name: batch[name][:, :length] for name in features.TOKENS}
     inside = {"masked_lm_positions": batch["masked_lm_positions"] // 2}
     return batch | shorter | inside
 
@@ -226,9 +217,8 @@ def test_layers_below_the_first_trained_layer_have_no_gradient():
     models.freeze(model, frozen)
     step = toy.train_step(model=model, objective=losses.classification())
     labels = {"label_ids": np.ones(8, np.int32), "is_real_example": np.ones(8)}
-    data = tf.data.Dataset.from_tensors(toy.examples(8) | labels).repeat()
-    run = step.train.get_concrete_function(iter(data), tf.constant(1))
-    result.append(_products(run.graph))
+    data = tf.data.Dataset.from_tensors(toy.examples(8) | labels)
+    result.append(_products(toy.train_graph(step, data)))
   tokens = batch_inputs(model, toy.examples(8))
   forward = tf.function(model).get_concrete_function(tokens)
   full, head = (number - _products(forward.graph) for number in result)
@@ -267,12 +257,8 @@ def test_xla_compiles_the_step_except_the_exchange_of_gradients(
   compiled, strategy, expected
 ):
   with strategy().scope() if strategy else nullcontext():
-    step = toy.train_step(jit_compile=compiled)
-    batches = tf.distribute.get_strategy().experimental_distribute_dataset(
-      toy.batches(1)
-    )
-    train = step.train.get_concrete_function(iter(batches), tf.constant(1))
-  functions = toy.function_defs(train.graph)
+    graph = toy.train_graph(toy.train_step(jit_compile=compiled))
+  functions = toy.function_defs(graph)
   names = [f.signature.name for f in functions if f.attr["_XlaMustCompile"].b]
   pattern = r"__inference_+(\w+)_\d+"
   assert {re.fullmatch(pattern, name)[1] for name in names} == expected
@@ -281,11 +267,7 @@ def test_xla_compiles_the_step_except_the_exchange_of_gradients(
 def test_replicas_add_up_their_sums_once_per_call():
   """The host adds the replicas' values, and all devices wait for the host."""
   with toy.two_replicas().scope():
-    step = toy.train_step()
-    data = tf.distribute.get_strategy().experimental_distribute_dataset(
-      toy.batches(1)
-    )
-    graph = step.train.get_concrete_function(iter(data), tf.constant(1)).graph
+    graph = toy.train_graph(toy.train_step())
   added = [x for x in graph.get_operations() if x.type == "AddN"]
   assert [x.inputs[0].shape.as_list() for x in added] == [[6, 2]]
   loop = next(x for x in graph.get_operations() if "While" in x.type)

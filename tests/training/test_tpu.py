@@ -202,12 +202,10 @@ def test_the_program_of_a_step_sums_in_float32_and_multiplies_in_bfloat16(
 def test_replicas_exchange_loss_weights_and_gradients_once_per_step():
   with toy.two_replicas().scope():
     step = toy.train_step(dropout=0.1)
-    strategy = tf.distribute.get_strategy()
-    data = strategy.experimental_distribute_dataset(toy.batches(1))
-    run = step.train.get_concrete_function(iter(data), tf.constant(1))
+    graph = toy.train_graph(step)
   sizes = Counter(
     operation.inputs[0].shape.num_elements()
-    for operation in toy.operations(run.graph)
+    for operation in toy.operations(graph)
     if operation.type.startswith("Collective")
   )
   variables = sum(v.shape.num_elements() for v in step.variables)

@@ -1,11 +1,13 @@
 """Seeds and checkpoints that the run's folder or the command line may give."""
 
 import itertools
+from types import SimpleNamespace
 
 import pytest
 import tensorflow as tf
 
 from modeling import models
+from tests import shared
 from tests.training import toy
 from training import checkpoint, checkpoint_files, run_json
 from training.run_folder import Checkpoints
@@ -36,24 +38,12 @@ def test_the_saved_seed_overrides_the_flag(
   assert ("has no effect" in caplog.text) == is_ignored
 
 
-def _save(folder, value, averages=False, name="model.ckpt-3"):
+def _save(folder, value, averages=False):
   """Writes a checkpoint of one variable, whose moving average is 10 * value."""
-  values = {"x": tf.constant(value)}
-  if averages:
-    values["x" + checkpoint.AVERAGE] = tf.constant(10 * value)
-  values["global_step"] = tf.constant(3, tf.int64)
-  prefix = str(folder / name)
-  checkpoint.write(prefix, values)
-  return prefix
-
-
-class _Model:
-  def __init__(self):
-    value = tf.Variable(0.0)
-    value.path = "x"
-    self.weights = [type("V", (), {"path": "x", "value": value})]
-    self.non_trainable_variables = []
-    self.value = value
+  values = {"x": value} | (
+    {"x" + checkpoint.AVERAGE: 10 * value} if averages else {}
+  )
+  return Checkpoints(str(folder)).save(3, values | {"global_step": 3})
 
 
 @pytest.mark.parametrize("averages", [False, True])
@@ -65,16 +55,16 @@ def test_the_folders_checkpoint_is_preferred_to_init_checkpoint(
   given = _save(tmp_path / "given", 2.0, averages) if has_given else None
   if has_own:
     _save(tmp_path / "own", 1.0, averages)
-    text = 'model_checkpoint_path: "model.ckpt-3"\n'
-    (tmp_path / "own/checkpoint").write_text(text)
-  model, checkpoints = _Model(), Checkpoints(str(tmp_path / "own"))
+  variable = SimpleNamespace(path="x", value=tf.Variable(0.0))
+  model = SimpleNamespace(weights=[variable], non_trainable_variables=[])
+  checkpoints = Checkpoints(str(tmp_path / "own"))
   if not (has_own or has_given):
     with pytest.raises(ValueError, match="train first, or name one"):
       checkpoints.load(model, given)
     return
   assert checkpoints.load(model, given) == 3
   value = 1.0 if has_own else 2.0
-  assert float(model.value) == value * (10 if averages else 1)
+  assert float(variable.value) == value * (10 if averages else 1)
 
 
 @pytest.mark.parametrize(
@@ -95,27 +85,25 @@ def test_the_folders_checkpoint_is_preferred_to_init_checkpoint(
 def test_the_best_or_newest_checkpoint_of_a_folder_is_chosen(
   tmp_path, best, newest, prefers, entries, keeps
 ):
-  folders = {"best": tmp_path / "best", "newest": tmp_path}
-  folders["best"].mkdir()
-  existing = {"best": best, "newest": newest}
-  for name in filter(existing.get, folders):
-    (folders[name] / f"{name}.index").touch()
-    text = f'model_checkpoint_path: "{name}"\n'
-    (folders[name] / "checkpoint").write_text(text)
+  prefixes = [
+    shared.touch_checkpoint(folder, name)
+    for folder, name, exists in (
+      (tmp_path, "newest", newest),
+      (tmp_path / "best", "best", best),
+    )
+    if exists
+  ]
   for flags in entries:
     run_json.append(str(tmp_path), {"flags": flags})
-  order = ("best", "newest") if prefers or keeps else ("newest", "best")
-  name = next(filter(existing.get, order), None)
-  expected = name and str(folders[name] / name)
-  assert checkpoint_files.choose_checkpoint(str(tmp_path), prefers) == expected
+  order = reversed(prefixes) if prefers or keeps else iter(prefixes)
+  chosen = checkpoint_files.choose_checkpoint(str(tmp_path), prefers)
+  assert chosen == next(order, None)
 
 
 def test_listed_checkpoints_without_files_are_ignored(tmp_path):
-  lines = [
-    'model_checkpoint_path: "c"',
-    *(f'all_model_checkpoint_paths: "{name}"' for name in "abc"),
-  ]
-  (tmp_path / "checkpoint").write_text("\n".join(lines))
+  lines = [f'all_model_checkpoint_paths: "{name}"\n' for name in "abc"]
+  lines.insert(0, 'model_checkpoint_path: "c"\n')
+  (tmp_path / "checkpoint").write_text("".join(lines))
   assert checkpoint_files.all_checkpoints(str(tmp_path)) == []
   for names in ("b", "ab"):
     (tmp_path / f"{names[0]}.index").touch()

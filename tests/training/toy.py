@@ -15,7 +15,11 @@ from modeling.tracing import DropoutSeeds
 from storage import tfrecord
 from tests import small_model
 from training import checkpoint, loop
-from training.optimization import AdamWeightDecay, WarmupLinearDecay
+from training.optimization import (
+  AdamWeightDecay,
+  ExponentialMovingAverage,
+  WarmupLinearDecay,
+)
 from training.report import Report
 from training.run_folder import Checkpoints
 from training.step import TrainStep
@@ -78,23 +82,45 @@ def examples(number, seed=0):
 
 
 def train_step(
-  dropout=0.0, batch_size=8, weights=None, model=None, objective=None, **options
+  dropout=0.0, weights=None, model=None, objective=None, ema=0.0, **options
 ):
   """Returns a TrainStep of a new `bag` or a model, with the given weights."""
   model = model or bag(dropout)
   if weights is not None:
     model.set_weights(weights)
+  trained = checkpoint.trainable_variables(model)
+  options = {
+    "batch_size": 8,
+    "seed": 7,
+    "dropout_seeds": DropoutSeeds,
+  } | options
   return TrainStep(
     model,
     objective or losses.pretraining(),
-    AdamWeightDecay(
-      checkpoint.trainable_variables(model),
-      joins_all=options.get("jit_compile", False),
-    ),
+    AdamWeightDecay(trained, joins_all=options.get("jit_compile", False)),
     WarmupLinearDecay(0.01, 100),
-    batch_size=batch_size,
-    **{"seed": 7, "dropout_seeds": DropoutSeeds} | options,
+    average=ExponentialMovingAverage(trained, ema) if ema else None,
+    **options,
   )
+
+
+def train_graph(step, data=None):
+  """Returns the graph of a step's training, for the strategy of the scope."""
+  strategy = tf.distribute.get_strategy()
+  batch = iter(strategy.experimental_distribute_dataset(data or batches(1)))
+  return step.train.get_concrete_function(batch, tf.constant(1)).graph
+
+
+def values(state):
+  """Returns {name: array} of variables and slots."""
+  return {name: tf.convert_to_tensor(v).numpy() for name, v in state.items()}
+
+
+def assert_same_state(step, expected):
+  result, expected = values(step.state), values(expected.state)
+  assert result.keys() == expected.keys()
+  for name, value in expected.items():
+    np.testing.assert_array_equal(result[name], value, name)
 
 
 def train(folder, step, data, plan, evaluate=lambda step: None, **options):
@@ -143,6 +169,16 @@ def write_records(path, number, seed=0):
   tfrecord.save(path, features.pretraining(T, P), rows)
 
 
+def loss_and_gradients(model, batch, seed=(1, 2)):
+  """Returns the pre-training loss with dropout, and gradients by path."""
+  variables = checkpoint.trainable_variables(model)
+  with tf.GradientTape() as tape, DropoutSeeds(tf.constant(seed)):
+    outputs = model({name: batch[name] for name in model.input}, training=True)
+    terms = losses.pretraining().losses(outputs, batch).values()
+    loss = tf.add_n([tf.reduce_sum(term) for term in terms])
+  return values(tape.gradient(loss, variables) | {"loss": loss})
+
+
 def function_defs(graph):
   return [graph._get_function(n).cached_definition for n in graph._functions]
 
@@ -165,6 +201,16 @@ def batches(steps, batch_size=8):
   """Returns a dataset with the same `steps` batches every time."""
   data = tf.data.Dataset.from_tensor_slices(examples(steps * batch_size))
   return data.batch(batch_size, drop_remainder=True)
+
+
+def spoiled_batches(number):
+  """Returns five batches; the loss of the batch `number` is NaN."""
+
+  def spoil(n, batch):
+    factor = tf.where(n == number - 1, np.nan, 1.0)
+    return batch | {"masked_lm_weights": batch["masked_lm_weights"] * factor}
+
+  return batches(5).enumerate().map(spoil)
 
 
 @dataclass(frozen=True)

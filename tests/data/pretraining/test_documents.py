@@ -39,16 +39,20 @@ def test_short_lines_are_dropped_and_long_lines_are_cut():
   assert (counts["dropped_lines"], counts["cut_lines"]) == (2, 1)
 
 
-@pytest.mark.parametrize("layout", ["lines", "paragraphs"])
-def test_short_and_long_sentences_are_dropped_and_cut_only_in_prose(layout):
-  instance = InstanceConfig(max_seq_length=5)
-  text_format = documents.TextFormat(layout)
+@pytest.mark.parametrize(
+  ("layout", "sizes"), [("lines", [1, 2, 7]), ("paragraphs", [2, 5, 2])]
+)
+def test_short_and_long_sentences_are_dropped_and_cut_only_in_prose(
+  layout, sizes
+):
   config = instances.BuildConfig(
-    FullTokenizer(VOCAB_FILE), instance, 1, text_format
+    FullTokenizer(VOCAB_FILE),
+    InstanceConfig(max_seq_length=5),
+    1,
+    documents.TextFormat(layout),
   )
   lines = ["the", "the river", "the " * 7]
   [document] = instances.RecordBuilder(config).documents(lines, SILENT())
-  sizes = [2, 5, 2] if layout == "paragraphs" else [1, 2, 7]
   assert [len(sentence) for sentence in document] == sizes
 
 
@@ -148,15 +152,11 @@ SINGLE, TWO = ["owls", "", " "], ["owls", "owls", "", " "]
     (LONG, (False, 17), None),
     (LONG, (True,), None),  # prose is split into sentences
     (BOOK, (True, 99), "1 of the first 100 sentences are so long that there"),
-    (
-      ['{"a": "b"}', "<p>a"],
-      (),
-      "2 of the first 2 lines look like JSON or HTML",
-    ),
+    (['{"a": "b"}', "<p>a"], (), "2 of the first 2 lines look like JSON or HT"),
     (
       ['{"a": "b"}', *["owls"] * 499],
       (True,),
-      "1 of the first 500 sentences look like JSON or HTML",
+      "1 of the first 500 sentences l",
     ),
     (["{a}", "<3 owls", "a <p>", "a & b; c"], (), None),
     (["owls &amp; bats", "&#39;"], (), "2 of the first 2 lines look like JSO"),
@@ -167,18 +167,15 @@ SINGLE, TWO = ["owls", "", " "], ["owls", "owls", "", " "]
 )
 def test_texts_that_make_poor_records_are_reported(lines, options, doubt):
   texts = _doubts(lines, *options)
-  assert [text.partition(doubt or "")[0] for text in texts] == [""] * bool(
-    doubt
-  )
+  assert len(texts) == bool(doubt)
+  assert not doubt or texts[0].startswith(doubt)
 
 
 @pytest.mark.parametrize("joint", ["\r", "\v", "\f", "\x85", "\r\r"])
 def test_characters_that_join_words_are_reported(joint):
   lines = [f"two{joint}owls", "hunt", f"at{joint} night{joint}"]
   [text] = _doubts(lines)
-  assert text.startswith(
-    "1 of the first 3 lines have a carriage return or form"
-  )
+  assert text.startswith("1 of the first 3 lines have a carriage return or fo")
   [[segment]] = documents.read_documents(lines[:1], lambda t: [t], SILENT())
   assert segment == ["twoowls" if "\r" in joint else lines[0]]
 
@@ -248,17 +245,17 @@ def test_lines_in_the_originals_format_do_not_change(tmp_path):
   assert _lines(path) == ["\ufeff one ", "", " ", "two"]
 
 
-def test_prose_is_split_into_sentences(tmp_path):
-  first, second = ["Owls hunt.", "They hunt at night."], ["Foxes do, too.", ""]
+@pytest.mark.parametrize(
+  ("layout", "blank"), [("documents", []), ("paragraphs", [""])]
+)
+def test_prose_is_split_into_sentences(tmp_path, layout, blank):
   path, rows = tmp_path / "text", tmp_path / "rows"
   path.write_bytes(PROSE.encode())
   rows.write_text(json.dumps({"n": 1, "body": PROSE}) + "\n")
-  for layout, expected in (
-    ("documents", [*first, *second]),
-    ("paragraphs", [*first, "", *second, ""]),
-  ):
-    assert _lines(path, layout=layout) == expected
-    assert _lines(rows, layout=layout, field="body") == expected
+  expected = ["Owls hunt.", "They hunt at night.", *blank]
+  expected += ["Foxes do, too.", *blank, ""]
+  assert _lines(path, layout=layout) == expected
+  assert _lines(rows, layout=layout, field="body") == expected
 
 
 def test_each_json_line_is_a_document(tmp_path):
@@ -282,8 +279,7 @@ NO_OBJECTS.append('{"text": ' + "1" * 5000 + "}")
 def test_the_line_of_a_row_that_is_no_json_object_is_reported(
   row, first, tmp_path
 ):
-  path = tmp_path / "rows.jsonl"
   good = '{"text": "a"}\n'
-  path.write_text(good * 3 + row + "\n")
+  (tmp_path / "rows.jsonl").write_text(good * 3 + row + "\n")
   with pytest.raises(ValueError, match=r"rows\.jsonl, line 4: not a JSON"):
-    _lines(path, first * len(good), field="text")
+    _lines(tmp_path / "rows.jsonl", first * len(good), field="text")

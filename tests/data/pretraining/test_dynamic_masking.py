@@ -55,9 +55,8 @@ def rng():
 
 @pytest.mark.parametrize("whole_word", [False, True])
 def test_masked_batches_have_the_fields_of_the_schema(whole_word, rng):
-  masker = _masker(whole_word=whole_word)
+  masked = _masker(whole_word=whole_word)(_batch(4, rng), [1, 2])
   schema = features.pretraining(T, P)
-  masked = masker(_batch(4, rng), [1, 2])
   assert masked.keys() == schema.keys()
   for name, feature in schema.items():
     assert masked[name].shape == (4, *feature.shape)
@@ -117,20 +116,6 @@ def test_masks_of_100_000_tokens_follow_the_policy(whole_word, policy, rng):
   assert counts.std() < 3 * np.sqrt(counts.mean())
 
 
-@pytest.mark.parametrize("whole_word", [False, True])
-def test_equal_seeds_give_equal_masks_and_other_seeds_give_others(
-  whole_word, rng
-):
-  batch = _batch(16, rng)
-  masker = tf.function(_masker(whole_word=whole_word))
-  first, repeated, reseeded = (
-    masker(batch, tf.constant([1, seed]))["input_ids"].numpy()
-    for seed in (7, 7, 8)
-  )
-  assert (first == repeated).all()
-  assert (first != reseeded).any(axis=1).mean() > 0.9
-
-
 def test_all_pieces_of_a_word_are_masked(rng):
   batch = _batch(200, rng, low=2000, full=True)  # half begin with "##"
   before = _numpy(batch)["input_ids"]
@@ -166,11 +151,8 @@ def test_impossible_probabilities_are_refused(probs):
 
 
 def test_a_word_piece_that_begins_a_text_is_masked_like_a_word():
-  ids = [CLS, 3000, 200, SEP]  # ##p3000 w200
-  zeros = np.zeros([32, 4])
-  batch = {"input_ids": zeros + ids, "input_mask": zeros + 1}
-  batch |= {"segment_ids": zeros, "next_sentence_labels": zeros[:, :1]}
-  batch = {name: tf.constant(x, tf.int32) for name, x in batch.items()}
+  ids = tf.constant([[CLS, 3000, 200, SEP]] * 32)  # ##p3000 w200
+  batch = {"input_ids": ids, "input_mask": tf.ones_like(ids)}
   masked = _masker(1, whole_word=True)(batch, [1, 2])
   # Each row has one masked token.
   assert masked["masked_lm_weights"].numpy().sum() == 32

@@ -73,31 +73,24 @@ def _processes(folder, *commands):
     # The worker pool starts workers as `python`.
     "PATH": os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"],
   }
-  with open(folder / "log", "w") as log:
-    started = [
-      subprocess.Popen(
-        [sys.executable, "-m", *command.split()],
-        cwd=folder,
-        env=environment,
-        stderr=log,
-        stdout=log,
-        start_new_session=True,
-      )
-      for command in commands
-    ]
-  try:
-    yield [process.pid for process in started]
-  finally:
-    for process in started:
-      os.killpg(process.pid, signal.SIGKILL)
-      process.wait()
+  pids = []
+  with open(folder / "log", "w") as log, contextlib.ExitStack() as stack:
+    options = {"cwd": folder, "env": environment, "stderr": log, "stdout": log}
+    for command in commands:
+      arguments = [sys.executable, "-m", *command.split()]
+      process = subprocess.Popen(arguments, start_new_session=True, **options)
+      pids.append(process.pid)
+      stack.callback(process.wait)
+      stack.callback(os.killpg, process.pid, signal.SIGKILL)
+    yield pids
 
 
 def _free_ports(number):
   with contextlib.ExitStack() as stack:
-    sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
-    for each in sockets:
-      each.bind(("localhost", 0))
+    sockets = [
+      stack.enter_context(socket.create_server(("localhost", 0)))
+      for _ in range(number)
+    ]
     return [each.getsockname()[1] for each in sockets]
 
 

@@ -19,24 +19,26 @@ from tests.data.pretraining.corpus import as_text, random_documents, random_text
 def test_the_number_of_a_shard_and_the_seed_change_its_records(tmp_path):
   """Equal random numbers would mask every shard at the same positions."""
   path = tmp_path / "text.txt"
-  path.write_text(corpus.random_text(9))
+  path.write_text(random_text(9))
   [shard] = documents.split_corpus([str(path)], TextFormat())
-  records = []
-  for number, seed in ((0, 1), (0, 1), (1, 1), (0, 2)):
+
+  def records(number, seed):
     builder = instances.RecordBuilder(corpus.build_config(seed=seed))
-    numbered = shard._replace(number=number)
-    records.append(shards.build_shard(builder, numbered)[0])
-  first, again, second, other = records
-  assert first == again
-  assert not set(first) & set(second)
-  assert not set(first) & set(other)
+    return shards.build_shard(builder, shard._replace(number=number))[0]
+
+  first = records(0, 1)
+  assert first == records(0, 1)
+  assert not set(first) & {*records(1, 1), *records(0, 2)}
 
 
 def _records(folder, paths, processes, names="abc", **changes):
-  """Writes records; returns the number of records and the files' contents."""
+  """Writes records, with 0 processes in memory; returns number and content."""
   config = corpus.build_config(**changes)
   outputs = [str(folder / name) for name in names]
-  count = shards.write_shards(config, paths, outputs, processes)
+  write, workers = shards.write_in_memory, ()
+  if processes:
+    write, workers = shards.write_shards, (processes,)
+  count = write(config, paths, outputs, *workers)
   return count, [Path(output).read_bytes() for output in outputs]
 
 
@@ -47,8 +49,7 @@ def test_a_single_document_causes_a_warning(tmp_path, monkeypatch, caplog):
     Path(path).write_text("Owls hunt at night.\n" * 300)
   _records(tmp_path, paths, 1)
   assert "2 of 2 shards are a single document" in caplog.text
-  output = str(tmp_path / "c")
-  shards.write_in_memory(corpus.build_config(), paths[:1], [output])
+  _records(tmp_path, paths[:1], 0)
   assert "the text is a single document" in caplog.text
 
 
@@ -57,33 +58,29 @@ def test_many_random_next_sentences_cause_a_warning(
   processes, tmp_path, caplog
 ):
   text = "Owls hunt at night, and bats do.\n"
-  warning = "second sentences are random"
   for name, size in (("short", 2), ("long", 300)):
-    path = str(tmp_path / name)
-    Path(path).write_text((text * size + "\n") * (1200 // size))
-    if processes:
-      _records(tmp_path, [path], processes)
-    else:
-      outputs = [str(tmp_path / "records")]
-      shards.write_in_memory(corpus.build_config(), [path], outputs)
-    assert (warning in caplog.text) == (name == "short")
+    path = tmp_path / name
+    path.write_text((text * size + "\n") * (1200 // size))
     caplog.clear()
+    _records(tmp_path, [str(path)], processes)
+    is_reported = "second sentences are random" in caplog.text
+    assert is_reported == (name == "short")
 
 
 def test_duplicates_are_dropped_in_all_shards(tmp_path, monkeypatch):
   monkeypatch.setattr(documents, "_MIN_BYTES", 4000)
-  once, more = corpus.random_documents(60), corpus.random_documents(9, seed=2)
-  (tmp_path / "again").write_text(corpus.as_text([*once, *more, *once]))
+  once, more = random_documents(60), random_documents(9, seed=2)
+  (tmp_path / "again").write_text(as_text([*once, *more, *once]))
   paths = [str(tmp_path / "again")]
-  result = [
+  first, second = (
     _records(tmp_path / str(n), paths, n, deduplicate=True) for n in (1, 2)
-  ]
-  assert result[0] == result[1]
+  )
+  assert first == second
   text_shards = documents.split_corpus(paths, TextFormat())
   marked = shards._mark_duplicates(text_shards, TextFormat(), 1)
   assert sum(len(shard.dropped) for shard in marked) == len(once)
   assert marked[0].dropped == ()
-  assert result[0][0] < 0.7 * _records(tmp_path / "all", paths, 1)[0]
+  assert first[0] < 0.7 * _records(tmp_path / "all", paths, 1)[0]
 
 
 def test_workers_end_before_their_folder_is_removed(tmp_path, monkeypatch):
@@ -91,10 +88,10 @@ def test_workers_end_before_their_folder_is_removed(tmp_path, monkeypatch):
   has_folder = []
 
   def ordered_map(prepare, shards, *_):
-    _, folder, _ = prepare.args
+    _, folder = prepare.args
     try:
-      _, counts, samples = prepare()(shards[0])
-      yield [(f"{folder}/missing", [])], counts, samples
+      _, *others = prepare()(shards[0])
+      yield f"{folder}/missing", *others
     finally:
       has_folder.append(os.path.exists(folder))
 
@@ -110,16 +107,15 @@ def test_any_number_of_workers_writes_the_same_records(
   masking, tmp_path, monkeypatch
 ):
   monkeypatch.setattr(documents, "_MIN_BYTES", 4000)
-  (tmp_path / "text").write_text(corpus.random_text(60, 4))
+  (tmp_path / "text").write_text(random_text(60, 4))
   paths = [str(tmp_path / "text")]
   assert len(documents.split_corpus(paths, TextFormat())) > 2
   expected = _records(tmp_path / "one", paths, 1, masking=masking)
-  result = _records(tmp_path / "two", paths, 2, masking=masking)
-  assert result == expected
-  for folder in ("one", "two"):
+  assert _records(tmp_path / "two", paths, 2, masking=masking) == expected
+  for folder in (tmp_path / "one", tmp_path / "two"):
     names = [".a.blocks", ".b.blocks", ".c.blocks", "a", "b", "c"]
-    assert sorted(os.listdir(tmp_path / folder)) == names
-    mark = record_scan.vocabulary(str(tmp_path / folder / "a"))
+    assert sorted(os.listdir(folder)) == names
+    mark = record_scan.vocabulary(str(folder / "a"))
     assert mark == corpus.build_config().tokenizer.fingerprint
   # Records go to the files in turn, also from one shard to the next.
   _records(tmp_path / "single", paths, 1, masking=masking, names="a")
@@ -158,24 +154,23 @@ def test_a_document_ends_with_its_file(tmp_path, layout, content, end):
 
 
 def _save(folder, documents):
-  """Writes the same documents in every format: {name: (format, path)}."""
-  lines = as_text(documents).encode()
-  prose = "".join(" ".join([*d, "\n\n"]) for d in documents).encode()
+  """Writes the same documents in every format; yields formats and paths."""
+  lines = as_text(documents)
+  prose = "".join(" ".join([*d, "\n\n"]) for d in documents)
   rows = [{"id": i, "text": " ".join(d)} for i, d in enumerate(documents)]
-  rows = "".join(f"{json.dumps(row)}\n" for row in rows).encode()
-  forms = {
-    "lines": (TextFormat(), lines),
-    "lines.gz": (TextFormat(), gzip.compress(lines, mtime=0)),
-    "paragraphs": (TextFormat("paragraphs"), prose),
-    "rows.jsonl": (TextFormat("documents", "text"), rows),
-    "rows.jsonl.gz": (
-      TextFormat("documents", "text"),
-      gzip.compress(rows, mtime=0),
-    ),
-  }
-  for name, (_, content) in forms.items():
-    (folder / name).write_bytes(content)
-  return {name: (form, str(folder / name)) for name, (form, _) in forms.items()}
+  rows = "".join(f"{json.dumps(row)}\n" for row in rows)
+  json_lines = TextFormat("documents", "text")
+  for name, text_format, text in (
+    ("lines", TextFormat(), lines),
+    ("lines.gz", TextFormat(), lines),
+    ("paragraphs", TextFormat("paragraphs"), prose),
+    ("rows.jsonl", json_lines, rows),
+    ("rows.jsonl.gz", json_lines, rows),
+  ):
+    opened = gzip.open if name.endswith("gz") else open
+    with opened(folder / name, "wt") as file:
+      file.write(text)
+    yield text_format, str(folder / name)
 
 
 @pytest.fixture
@@ -197,10 +192,10 @@ def _lines(corpus, text):
 def test_every_format_has_the_same_sentences(tmp_path, split):
   documents = random_documents(60)
   expected = [line for document in documents for line in document]
-  for name, (text, path) in _save(tmp_path, documents).items():
+  for text, path in _save(tmp_path, documents):
     corpus = split([path], 2000, text)
-    assert (len(corpus) > 3) == (not name.endswith("gz")), name
-    assert _lines(corpus, text) == expected, name
+    assert (len(corpus) > 3) == (not path.endswith("gz")), path
+    assert _lines(corpus, text) == expected, path
 
 
 @pytest.mark.parametrize(

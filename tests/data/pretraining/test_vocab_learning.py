@@ -8,9 +8,9 @@ from data.pretraining import vocab_learning
 
 def test_words_are_counted_as_the_tokenizer_splits_them():
   counter = vocab_learning.WordCounter(do_lower_case=True, max_words=100)
-  for line in ["Don't stop.", "DON'T", "", "stop\u00a0stop"]:
+  for line in ["Don't stop.", "DON'T", "", "stop\u00a0stop\x85stop\u2028stop"]:
     counter.add(line)
-  expected = Counter({"don": 2, "'": 2, "t": 2, "stop": 3, ".": 1})
+  expected = Counter({"don": 2, "'": 2, "t": 2, "stop": 5, ".": 1})
   assert counter.counts() == expected
 
 
@@ -119,6 +119,18 @@ def test_new_words_replace_unused_tokens(tmp_path, caplog):
     assert pieces == {n: ids[w] for n, w in enumerate(words, 1) if w in ids}
     assert ("only 1 words" in caplog.text) == (min_count == 4)
     assert ("of the text are split" in caplog.text) == (min_count == 4)
+
+
+def test_lines_that_are_not_words_keep_their_ids(tmp_path):
+  """The released Chinese vocabulary has a line separator, for example."""
+  path = tmp_path / "vocab.txt"
+  odd = ["\u2028", "", "a", " \u3000"]
+  lines = ["[PAD]", "[unused0]", "[UNK]", *odd, "a\r", "##b", ""]
+  path.write_bytes("\n".join(lines).encode())
+  options = Counter(ab=4, abb=3), "text", 2, 1
+  result, pieces = vocab_learning.extend(str(path), *options)
+  assert result == ["[PAD]", "abb", "[UNK]", *odd, "a", "##b", "ab"]
+  assert pieces == {1: [7, 8, 8], 9: [7, 8]}  # the last of equal lines counts
 
 
 def test_words_of_a_language_with_little_text_get_a_higher_weight():

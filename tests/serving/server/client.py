@@ -2,7 +2,6 @@
 
 import http.client
 import json
-import random
 import re
 import subprocess
 import sys
@@ -29,31 +28,21 @@ def start(model, *flags, python=(sys.executable,), env=None):
   raise ValueError(f"serve.py ended: is --model={model} a SavedModel?")
 
 
-def ask(port, cases, end, seed, log):
-  """Sends random (body, expected predictions) pairs one after another.
+def ask(port, body, end, log):
+  """Sends a body again and again; logs (status, predictions) of the answers.
 
-  Logs (status, milliseconds, is right). The status of a lost answer is 0. Stops
-  at `end` (time.monotonic()) or when the server refuses a connection.
+  The status of a lost answer is 0. Stops at `end` (time.monotonic()) or when
+  the server refuses a connection.
   """
-  order = random.Random(seed)
   connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
   while time.monotonic() < end:
-    body, expected = order.choice(cases)
-    begin, status, answer = time.perf_counter(), 0, None
+    answer = 0, None
     try:
       connection.request("POST", PATH, body)
       response = connection.getresponse()
-      status, answer = response.status, json.loads(response.read())
+      answer = response.status, json.loads(response.read()).get("predictions")
     except ConnectionRefusedError:
       return
     except (OSError, http.client.HTTPException):
       connection.close()
-    right = status != 200 or is_same(answer["predictions"], expected)
-    log.append((status, 1000 * (time.perf_counter() - begin), right))
-
-
-def is_same(a, b):
-  if isinstance(a, dict | list):
-    keys = a if isinstance(a, dict) else range(len(a))
-    return len(a) == len(b) and all(is_same(a[key], b[key]) for key in keys)
-  return abs(a - b) < 1e-4 if isinstance(a, float) else a == b
+    log.append(answer)

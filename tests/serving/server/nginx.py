@@ -13,6 +13,8 @@ import textwrap
 import time
 from pathlib import Path
 
+import pytest
+
 NAME = "bert.example.org"
 ROOT = Path(__file__).parents[3]
 # Global settings, which the documented file leaves out.
@@ -39,6 +41,11 @@ def find():
   """Returns the path of nginx, also outside of PATH, or None."""
   path = os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin"
   return shutil.which("nginx", path=path)
+
+
+def skip_if_absent():
+  if not (find() and shutil.which("openssl")):
+    pytest.skip("needs apt-get install nginx openssl")
 
 
 def block(name, document="production.md"):
@@ -93,8 +100,10 @@ class Proxy:
 def running(folder, ports):
   """Runs nginx in a new folder, in front of servers at two ports.
 
-  The servers also answer behind the prefix /bert.
+  The servers also answer behind the prefix /bert. Without nginx, the test is
+  skipped.
   """
+  skip_if_absent()
   subprocess.run(
     f"""
     set -e

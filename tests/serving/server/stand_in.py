@@ -5,6 +5,7 @@ import http.client
 import json
 import socket
 import threading
+import time
 
 from serving.server import Settings
 from serving.server.app import App, Metrics
@@ -15,6 +16,14 @@ from serving.server.version import Spec, Workers
 TEXT = Spec("string", 1)
 SETTINGS = Settings(poll_seconds=0.02, max_request_bytes=10_000)
 GATED = {"signature_name": "gated", "instances": ["a"]}
+
+
+def wait_until(is_true):
+  """Waits at most half a minute for a condition."""
+  end = time.monotonic() + 30
+  while not is_true():
+    assert time.monotonic() < end
+    time.sleep(0.01)
 
 
 def _echo(text):
@@ -55,8 +64,8 @@ class Version:
 
 
 class Client:
-  def __init__(self, server, port, version):
-    self.server, self.port, self.version = server, port, version
+  def __init__(self, port, server=None, version=None):
+    self.port, self.server, self.version = port, server, version
 
   def keep_alive(self):
     """Returns an HTTPConnection for several requests."""
@@ -96,7 +105,7 @@ def running(models, settings=SETTINGS, version=None):
   thread.start()
   try:
     with polled(models, settings.poll_seconds):
-      yield Client(server, port, version)
+      yield Client(port, server, version)
   finally:
     if isinstance(version, Version):
       version.gate.set()

@@ -6,7 +6,10 @@ import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from unittest.mock import Mock
 
+import h11
 import pytest
 
 from serving.server import app, connections
@@ -68,6 +71,36 @@ def test_a_head_that_comes_byte_by_byte_is_cut_off(client):
   with client.connect() as connection:
     data = HEAD + b"X: " + b"a" * 10_000
     assert _answer_to_drips(connection, data) == b""
+
+
+def test_a_request_has_one_deadline_from_its_first_byte_on():
+  protocol = connections._Protocol.__new__(connections._Protocol)
+  timers = []
+
+  def call_later(seconds, function):
+    assert (seconds, function) == (9.0, "abort")
+    timers.append(Mock())
+    return timers[-1]
+
+  protocol.seconds = 9.0
+  protocol.loop = SimpleNamespace(call_later=call_later)
+  protocol.transport = SimpleNamespace(abort="abort")
+  protocol.conn = SimpleNamespace()
+  for state, number, is_over in (
+    (h11.IDLE, 1, False),
+    (h11.IDLE, 1, False),
+    (h11.SEND_BODY, 1, False),
+    (h11.SEND_BODY, 1, False),
+    (h11.DONE, 1, True),  # the deadline does not limit the answer
+    (h11.DONE, 1, True),
+    (h11.IDLE, 2, False),
+    (h11.SEND_BODY, 2, False),
+  ):
+    protocol.conn.their_state = state
+    protocol._watch()
+    assert (len(timers), timers[-1].cancel.called) == (number, is_over)
+  protocol._watch(is_complete=True)  # the connection is gone
+  assert all(timer.cancel.called for timer in timers)
 
 
 def test_a_slow_body_gets_408(client):
@@ -149,22 +182,20 @@ def test_a_client_that_leaves_does_no_harm(client):
 
 
 def _wait_until_refused(client):
-  end = time.monotonic() + 30
-  while time.monotonic() < end:
+  def is_refused():
     try:
       client.connect().close()
     except ConnectionRefusedError:
-      return
-    time.sleep(0.05)
-  raise AssertionError("the server still accepts connections")
+      return True
+
+  stand_in.wait_until(is_refused)
 
 
 def test_a_stopping_server_answers_accepted_requests(client):
   with ThreadPoolExecutor(5) as pool:
     futures = [pool.submit(client.ask, stand_in.GATED) for _ in range(5)]
-    workers = client.version.workers
-    while workers.queued < 4 or not client.version.started.is_set():
-      time.sleep(0.01)
+    assert client.version.started.wait(10)
+    stand_in.wait_until(lambda: client.version.workers.queued == 4)
     idle = client.connect()
     client.server.should_exit = True
     _wait_until_refused(client)
@@ -225,8 +256,7 @@ def test_a_client_may_use_an_idle_connection_during_shutdown(
     response = connection.getresponse()
     assert (response.status, response.headers["connection"]) == (200, "close")
     response.read()
-    while client.server.server_state.connections:
-      time.sleep(0.01)
+    stand_in.wait_until(lambda: not client.server.server_state.connections)
   assert time.monotonic() - begin < 20  # no client is left to wait for
 
 

@@ -11,7 +11,7 @@ from serving.server import RestError, models
 from serving.server.app import Metrics
 from serving.server.models import Model
 from storage import UserError
-from tests.serving.server.stand_in import Version
+from tests.serving.server.stand_in import Version, wait_until
 
 
 @pytest.fixture(name="folder")
@@ -101,16 +101,14 @@ def test_versions_have_the_states_start_and_loading_until_they_answer(folder):
   first, second = (Model("mrpc", str(folder), 2, load) for _ in range(2))
   with models.polled([first, second], 0):
     assert second.states == {9: ("START", ""), 10: ("START", "")}
-    while first.states[9][0] == "START":
-      time.sleep(0.01)
+    wait_until(lambda: first.states[9][0] != "START")
     assert first.states == {9: ("LOADING", ""), 10: ("START", "")}
     for model in (first, second):
       for number in (None, 9, 10):
         _check_missing(model, number, 503, "model mrpc is loading")
       _check_missing(model, 1, 404, "model mrpc has no version 1")
     gate.set()
-    while second.states.get(10) != ("AVAILABLE", ""):
-      time.sleep(0.01)
+    wait_until(lambda: second.states.get(10) == ("AVAILABLE", ""))
   with models.polled([second], 0):
     pass
   assert {*second.states.values()} == {("AVAILABLE", "")}
@@ -123,35 +121,24 @@ def test_a_model_whose_versions_all_fail_is_not_called_loading(folder, load):
   _check_missing(model, 10, 404, "model mrpc has no version 10")
 
 
-def test_a_newer_version_replaces_the_old_one(folder):
-  model = _model(folder, num_versions=2)
-  assert sorted(model.versions) == [9, 10]  # ordered as numbers
-  assert model.find()[0] == 10
-  (folder / "12").mkdir()
-  old = model.versions[9]
-  model.poll()
-  assert sorted(model.versions) == [10, 12]
-  assert model.states[9] == ("END", "")
-  assert not old.workers._waiting and old.workers._is_closed
-
-
 def test_a_version_answers_before_it_is_called_available_and_until_it_ends(
   folder, monkeypatch
 ):
-  model, steps = _model(folder), []
-  _, old = model.find()
+  model, steps = _model(folder, num_versions=2), []
+  old = model.versions[9]  # numbers order the versions: 9, 10
   note = lambda *step: steps.append((*step, sorted(model.versions)))  # noqa: E731
   monkeypatch.setattr(models.logging, "info", lambda *args: note(*args[2:4]))
   monkeypatch.setattr(old.workers, "close", lambda: note("closed"))
   (folder / "12").mkdir()
   model.poll()
   assert steps == [
-    (12, "LOADING", [10]),
-    (12, "AVAILABLE", [10, 12]),
-    (10, "UNLOADING", [10, 12]),
-    ("closed", [12]),  # closed workers get no requests
-    (10, "END", [12]),
+    (12, "LOADING", [9, 10]),
+    (12, "AVAILABLE", [9, 10, 12]),
+    (9, "UNLOADING", [9, 10, 12]),
+    ("closed", [10, 12]),  # closed workers get no requests
+    (9, "END", [10, 12]),
   ]
+  assert (model.find()[0], model.states[9]) == (12, ("END", ""))
 
 
 def test_the_memory_of_a_replaced_version_is_free(folder):
@@ -160,13 +147,6 @@ def test_the_memory_of_a_replaced_version_is_free(folder):
   (folder / "12").mkdir()
   model.poll()
   assert old() is None
-
-
-def test_removing_the_newest_folder_brings_the_older_version_back(folder):
-  model = _model(folder)
-  (folder / "0010").rmdir()
-  model.poll()
-  assert sorted(model.versions) == [9]
 
 
 def test_an_empty_or_missing_folder_changes_nothing(folder, caplog):
@@ -189,37 +169,31 @@ def test_a_folder_is_polled_only_once_if_poll_seconds_is_0(
 ):
   model = Model("mrpc", str(folder), 1, Version)
   with models.polled([model], seconds) as thread:
-    while not model.versions:
-      time.sleep(0.01)
+    wait_until(lambda: model.versions)
     (folder / "12").mkdir()
     time.sleep(0.3)
-    end = time.monotonic() + 30
-    while sorted(model.versions) != versions and time.monotonic() < end:
-      time.sleep(0.01)
-  assert sorted(model.versions) == versions
+    wait_until(lambda: sorted(model.versions) == versions)
   thread.join(10)
   assert not thread.is_alive()
 
 
-@pytest.mark.parametrize(
-  ("error", "has_traceback"),
-  [(KeyError("x"), True), (UserError("x"), False), (OSError("x"), False)],
-)
-def test_only_a_defect_in_loading_has_a_traceback_in_the_log(
-  folder, caplog, error, has_traceback
+ERRORS = [
+  (KeyError("x"), "'x'", True),
+  (UserError("x\ny"), "x", False),
+  (OSError("x"), "x", False),
+  (MemoryError(), "MemoryError", True),
+]
+
+
+@pytest.mark.parametrize(("error", "text", "has_traceback"), ERRORS)
+def test_a_state_names_the_error_and_the_log_has_the_traceback_of_a_defect(
+  folder, caplog, error, text, has_traceback
 ):
   def load(path):
     raise error
 
-  _model(folder, load=load)
+  assert _model(folder, load=load).states[10] == ("END", text)
   assert any(record.exc_info for record in caplog.records) == has_traceback
-
-
-def test_the_state_has_the_class_of_an_error_without_a_message(folder):
-  def load(path):
-    raise MemoryError
-
-  assert _model(folder, load=load).states[10] == ("END", "MemoryError")
 
 
 @pytest.fixture(name="load")
@@ -228,49 +202,62 @@ def _load():
 
   def load(path):
     if path.rpartition("/")[2] in load.broken:
-      raise OSError(f"cannot read {path}\nand more")
+      raise OSError
     return Version(path)
 
   load.broken = set()
   return load
 
 
-@pytest.fixture(name="after_a_minute")
-def _after_a_minute(monkeypatch):
+# Steps before each poll, then the versions that are loaded, and others that
+# have a state. "+12" makes the folder 12, "-12" removes it, "x12" breaks it,
+# "mend" mends all folders, "later" lets a minute pass.
+STORIES = {
+  "the newest folder is removed": [("", [10], []), ("-0010", [9], [10])],
+  "the newest version is broken for a while": [
+    ("x12 +12", [10], [12]),
+    ("mend", [10], [12]),  # the next attempt comes later
+    ("later", [12], [10]),
+  ],
+  "an older version replaces broken ones": [
+    ("x0010 x9", [1], [9, 10]),  # after a server restart
+    ("", [1], [9, 10]),
+    ("mend later", [10], [1, 9]),
+  ],
+  "a broken version does not delay the next one": [
+    ("x12 +12", [10], [12]),
+    ("+13", [13], [10, 12]),
+  ],
+  "a broken version that was removed is forgotten": [
+    ("x12 +12", [10], [12]),
+    ("-12", [10], []),
+    ("mend +12", [12], [10]),  # a new folder does not wait for a retry
+  ],
+}
+
+
+@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
+def test_the_newest_version_that_can_be_loaded_answers(
+  folder, load, monkeypatch, story
+):
+  model = Model("mrpc", str(folder), 1, load)
   later = time.monotonic() + 61
-  return lambda: monkeypatch.setattr(models.time, "monotonic", lambda: later)
-
-
-def test_the_old_version_answers_until_the_new_one_can(
-  folder, load, after_a_minute
-):
-  load.broken.add("12")
-  model = _model(folder, load=load)
-  (folder / "12").mkdir()
-  model.poll()
-  assert sorted(model.versions) == [10]
-  assert model.states[12] == ("END", f"cannot read {folder}/12")
-  load.broken.clear()
-  model.poll()
-  assert sorted(model.versions) == [10]  # the next attempt comes later
-  after_a_minute()
-  model.poll()
-  assert sorted(model.versions) == [12]
-
-
-def test_an_older_version_is_loaded_if_the_newest_cannot_be(
-  folder, load, after_a_minute
-):
-  load.broken = {"0010", "9"}
-  model = _model(folder, load=load)  # after a server restart
-  assert sorted(model.versions) == [1]
-  assert [model.states[n][0] for n in (10, 9)] == ["END", "END"]
-  model.poll()
-  assert sorted(model.versions) == [1]
-  load.broken.clear()
-  after_a_minute()
-  model.poll()
-  assert sorted(model.versions) == [10]
+  for steps, loaded, others in story:
+    for step in steps.split():
+      match step[0], step[1:]:
+        case "+", name:
+          (folder / name).mkdir()
+        case "-", name:
+          (folder / name).rmdir()
+        case "x", name:
+          load.broken.add(name)
+        case "m", _:
+          load.broken.clear()
+        case "l", _:
+          monkeypatch.setattr(models.time, "monotonic", lambda: later)
+    model.poll()
+    assert sorted(model.versions) == loaded
+    assert sorted(model.states.keys() - model.versions.keys()) == others
 
 
 def test_metrics_sum_all_versions_and_have_the_newest_number(folder):
@@ -280,36 +267,6 @@ def test_metrics_sum_all_versions_and_have_the_newest_number(folder):
   text = Metrics().text({"mrpc": model}).decode()
   assert 'serving_version{model="mrpc"} 10.0' in text
   assert 'serving_queue_texts{model="mrpc"} 5.0' in text
-
-
-def test_a_version_that_fails_does_not_delay_the_next_one(folder, load):
-  load.broken.add("12")
-  model = _model(folder, load=load)
-  for name in ("12", "13"):
-    (folder / name).mkdir()
-    model.poll()
-  assert sorted(model.versions) == [13]
-
-
-def test_a_broken_version_that_was_removed_is_forgotten(folder):
-  broken = {f"{folder}/12"}
-
-  def load(path):
-    if path in broken:
-      raise OSError
-    return Version(path)
-
-  model = _model(folder, load=load)
-  (folder / "12").mkdir()
-  model.poll()
-  assert sorted(model.states) == [10, 12]
-  (folder / "12").rmdir()
-  model.poll()
-  assert sorted(model.states) == [10]
-  broken.clear()
-  (folder / "12").mkdir()  # a new folder does not wait for a retry
-  model.poll()
-  assert sorted(model.versions) == [12]
 
 
 def test_version_zero_is_a_version_but_not_the_newest(tmp_path):

@@ -23,10 +23,6 @@ from tests.serving import tasks
 from tests.serving.server import client, nginx, stand_in
 from tests.serving.server.nginx import block
 
-needs_nginx = pytest.mark.skipif(
-  not (nginx.find() and shutil.which("openssl")),
-  reason="needs apt-get install nginx openssl",
-)
 PREDICT = "/v1/models/toy:predict"
 BODY = b'{"instances": ["ab"]}'
 PAGE = "https://a.example"
@@ -65,7 +61,6 @@ def _proxy(served):
   return served[1]
 
 
-@needs_nginx
 @pytest.mark.parametrize("user", [None, "ann:wrong", "bob:secret", "ann:"])
 @pytest.mark.parametrize("prefix", PREFIXES)
 def test_a_client_without_the_password_is_refused(proxy, user, prefix):
@@ -76,7 +71,6 @@ def test_a_client_without_the_password_is_refused(proxy, user, prefix):
     assert b"toy" not in body
 
 
-@needs_nginx
 @pytest.mark.parametrize("prefix", PREFIXES)
 def test_a_client_with_the_password_gets_answers_and_the_page(proxy, prefix):
   status, _, body = proxy.request("POST", prefix + PREDICT, BODY)
@@ -87,7 +81,6 @@ def test_a_client_with_the_password_gets_answers_and_the_page(proxy, prefix):
   assert headers["content-security-policy"].startswith("default-src 'none'")
 
 
-@needs_nginx
 def test_http_addresses_redirect_to_https(proxy):
   connection = http.client.HTTPConnection("127.0.0.1", proxy.plain_port)
   with contextlib.closing(connection):
@@ -98,7 +91,6 @@ def test_http_addresses_redirect_to_https(proxy):
   assert target == f"https://{nginx.NAME}/v1/models/toy"
 
 
-@needs_nginx
 def test_load_balancers_need_no_password_and_nginx_hides_metrics(served):
   server, proxy = served
   for path in ("/healthz", "/readyz"):
@@ -109,7 +101,6 @@ def test_load_balancers_need_no_password_and_nginx_hides_metrics(served):
   assert server.request("GET", "/metrics")[0] == 200
 
 
-@needs_nginx
 def test_pages_of_other_origins_ask_with_a_password(proxy):
   asks = {
     "Origin": PAGE,
@@ -123,7 +114,6 @@ def test_pages_of_other_origins_ask_with_a_password(proxy):
   assert (status, headers["access-control-allow-origin"]) == (200, PAGE)
 
 
-@needs_nginx
 def test_bodies_that_are_too_large_get_413(proxy):
   sizes = {900_000: 200, 1_500_000: 413, 3_000_000: 413}
   for size, expected in sizes.items():
@@ -134,7 +124,6 @@ def test_bodies_that_are_too_large_get_413(proxy):
     assert is_of_serve == (size == 1_500_000)  # nginx refuses larger ones
 
 
-@needs_nginx
 def test_nginx_reuses_connections_to_the_server(served):
   server, proxy = served
   proxy.request("GET", "/readyz")
@@ -144,7 +133,6 @@ def test_nginx_reuses_connections_to_the_server(served):
     assert {*server.server.server_state.connections} == before != set()
 
 
-@needs_nginx
 @pytest.mark.skipif(sys.platform != "linux", reason="needs 127.0.0.2")
 def test_the_access_log_names_the_client_that_nginx_saw(served, capfd):
   capfd.readouterr()
@@ -157,7 +145,6 @@ def test_the_access_log_names_the_client_that_nginx_saw(served, capfd):
   assert f'"POST {PREDICT} HTTP/1.1" 200' in output
 
 
-@needs_nginx
 def test_the_second_server_answers_if_the_queue_of_the_first_is_full(tmp_path):
   full = stand_in.SETTINGS._replace(max_queue_size=1)
   folders = [tmp_path / name for name in ("full", "free", "nginx", "alone")]
@@ -173,8 +160,7 @@ def test_the_second_server_answers_if_the_queue_of_the_first_is_full(tmp_path):
     waiting = [pool.submit(first.ask, stand_in.GATED)]
     assert first.version.started.wait(10)
     waiting += [pool.submit(first.ask, stand_in.GATED)]
-    while not first.version.workers.queued:
-      time.sleep(0.01)
+    stand_in.wait_until(lambda: first.version.workers.queued)
     assert first.ask(stand_in.GATED)[0] == 503
     for _ in range(6):
       assert proxy.request("POST", PREDICT, BODY)[0] == 200
@@ -203,9 +189,9 @@ def _ask_until(end, proxy, statuses):
   connection.close()
 
 
-@needs_nginx
 @pytest.mark.slow
 def test_no_request_is_lost_while_two_servers_are_restarted_in_turn(tmp_path):
+  nginx.skip_if_absent()
   (tmp_path / "nginx").mkdir()
   folder = tmp_path / "1"
   export.save(str(folder), tasks.make("tagging"), ["tflite"])

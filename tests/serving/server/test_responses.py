@@ -46,13 +46,10 @@ def _cors(client, method, path, body=None, **headers):
 READABLE = {"allow-origin": PAGE, "expose-headers": "Retry-After"}
 REQUESTS = [
   ("POST", PREDICT, BODY, 200),
-  ("GET", "/v1/models/toy", None, 200),
   ("GET", "/models", None, 200),
-  ("GET", "/readyz", None, 200),
   ("POST", PREDICT, b"{", 400),
   ("POST", PREDICT, b" " * 20_000, 413),
   ("POST", PREDICT, gzip.compress(BODY, mtime=0), 415),
-  ("POST", "/v1/models/none:predict", BODY, 404),
   ("POST", "/models", b"", 405),
   ("POST", PREDICT, json.dumps({"signature_name": "broken"} | json.loads(BODY)),
    500),
@@ -226,8 +223,7 @@ def test_an_unwritable_standard_output_does_no_harm(
     monkeypatch.setattr("sys.stdout", unwritable if is_there else None)
     for _ in range(2):
       assert logged.request("POST", PREDICT, BODY)[0] == 200
-    while logged.server.server_state.tasks:
-      time.sleep(0.01)
+    stand_in.wait_until(lambda: not logged.server.server_state.tasks)
   assert not caplog.records
 
 
@@ -236,18 +232,11 @@ def test_an_unwritable_standard_output_does_no_harm(
 ZIPPED = gzip.compress(BODY, mtime=0)
 
 
+NAMES = ("gzip", "GZIP", "x-gzip", "br", "zstd", "identity, gzip")
+
+
 @pytest.mark.parametrize(
-  ("encoding", "body"),
-  [
-    ("gzip", ZIPPED),
-    ("GZIP", ZIPPED),
-    ("x-gzip", ZIPPED),
-    ("gzip", BODY),
-    ("br", BODY),
-    ("zstd", b"\x28\xb5\x2f\xfd"),
-    ("identity, gzip", ZIPPED),
-    (None, ZIPPED),
-  ],
+  ("encoding", "body"), [(None, ZIPPED), *((name, BODY) for name in NAMES)]
 )
 def test_a_compressed_body_gets_415_with_the_remedy(client, encoding, body):
   headers = {"Content-Encoding": encoding} if encoding else {}

@@ -1,7 +1,9 @@
-"""Versions of real models: texts for every task, rows, metadata, errors."""
+"""Versions of models, and the queues of their workers."""
 
+import gc
 import shutil
-import time
+import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
@@ -13,7 +15,7 @@ from predictor import Predictor
 from serving.server import RestError
 from serving.server import version as module
 from serving.server.models import Model
-from serving.server.version import Spec, Version
+from serving.server.version import Closed, QueueFull, Spec, Version, Workers
 from tests.serving.server import stand_in
 
 
@@ -40,11 +42,14 @@ def test_a_version_whose_folder_is_removed_under_load_answers_to_its_end(
   with stand_in.running([model]) as client, ThreadPoolExecutor(4) as pool:
     assert [*model.versions] == [2]
     shutil.rmtree(tmp_path / "toy" / "2")
-    answers, end = [], time.monotonic() + 30
-    while [*model.versions] != [1] and time.monotonic() < end:
-      answers += pool.map(client.ask, [document] * 4)
+    answers = []
+
+    def is_replaced():
+      answers.extend(pool.map(client.ask, [document] * 4))
+      return [*model.versions] == [1]
+
+    stand_in.wait_until(is_replaced)
     answers.append(client.ask(document))
-  assert [*model.versions] == [1]
   assert all(answer == answers[0] for answer in answers)
   assert answers[0][0] == 200
 
@@ -66,13 +71,11 @@ def test_rows_get_the_outputs_of_the_engine(client):
 
 ROW = dict.fromkeys(TOKENS, [1] * 3)
 REFUSAL = "the model refuses a row: an id is too large, or the row too long"
+NEGATIVE = "input_ids has a negative number: ids begin at 0"
 SHAPES = "inputs have other shapes, or are empty"
 REFUSED = [
   (_rows(ROW | {"input_ids": [1 << 20] * 3}), REFUSAL),
-  (
-    _rows(ROW | {"input_ids": [1, -1, 1]}),
-    "input_ids has a negative number: ids begin at 0",
-  ),
+  (_rows(ROW | {"input_ids": [1, -1, 1]}), NEGATIVE),
   (_rows(ROW | {"input_ids": [1] * 2}), SHAPES),
   (_rows({name: [] for name in TOKENS}), SHAPES),
   ({"signature_name": "serving_examples", "instances": ["a"]}, "no signature"),
@@ -106,9 +109,6 @@ def test_lists_of_words_get_the_answers_of_predictor(client):
     else:
       rows = answer["predictions"]
     assert rows == client.predict(texts)
-  status, answer = client.ask({"instances": ["a", ["b", ""]]})
-  assert status == 400
-  assert "tokens[1][1] is empty: give a word" in answer["error"]
 
 
 def test_metadata_describe_texts_and_rows(client):
@@ -194,3 +194,154 @@ def test_masked_positions_outside_their_row_are_refused(positions):
   else:
     with pytest.raises(RestError, match="beyond the tokens of a row"):
       run([row])
+
+
+# --- Workers ---------------------------------------------------------------
+
+
+class _Echo:
+  """A function that records calls and waits for permission to continue."""
+
+  def __init__(self):
+    self.gate, self.started = threading.Event(), threading.Event()
+    self.calls = []
+
+  def __call__(self, examples):
+    self.calls.append(list(examples))
+    self.started.set()
+    assert self.gate.wait(10)
+    if "bad" in examples:
+      raise ValueError("bad")
+    return [example.upper() for example in examples]
+
+
+@pytest.fixture(name="workers")
+def _workers():
+  workers = Workers(capacity=8, max_rows=4, number=1)
+  yield workers
+  workers.close()
+
+
+@pytest.fixture(name="busy")
+def _busy(workers):
+  """Workers whose first call is running."""
+  echo = _Echo()
+  first = workers.submit(echo, ["first"])
+  assert echo.started.wait(10)
+  yield echo
+  echo.gate.set()
+  assert first.result(10) == ["FIRST"]
+
+
+CALLS = {
+  (1, 2): [["1", "2", "2"]],
+  (3, 2, 1, 2): [["3", "3", "3", "1"], ["2"] * 4],
+  (7,): [["7"] * 7],  # a request may have more rows
+}
+
+
+@pytest.mark.parametrize(("sizes", "calls"), CALLS.items())
+def test_a_call_has_the_oldest_request_and_others_that_fit_max_rows(
+  workers, busy, sizes, calls
+):
+  futures = [workers.submit(busy, [f"{n}"] * n) for n in sizes]
+  busy.gate.set()
+  assert [f.result(10) for f in futures] == [[f"{n}"] * n for n in sizes]
+  assert busy.calls == [["first"], *calls]
+
+
+def test_only_requests_of_one_function_are_joined(workers, busy):
+  other = _Echo()
+  other.gate.set()
+  futures = [workers.submit(f, ["a"]) for f in (busy, other, busy)]
+  busy.gate.set()
+  assert [f.result(10) for f in futures] == [["A"]] * 3
+  assert (busy.calls[1:], other.calls) == ([["a", "a"]], [["a"]])
+
+
+def test_workers_without_batches_take_a_request_each():
+  workers = Workers(capacity=8, max_rows=1, number=2)
+  barrier = threading.Barrier(2)
+
+  def meet(examples):
+    barrier.wait(10)  # both calls run at the same time
+    return examples
+
+  futures = [workers.submit(meet, [text]) for text in "ab"]
+  assert [f.result(10) for f in futures] == [["a"], ["b"]]
+  workers.close()
+
+
+def test_the_queue_is_bounded(workers, busy):
+  futures = [workers.submit(busy, ["a", "b"]) for _ in range(4)]
+  assert workers.queued == 8
+  with pytest.raises(QueueFull):
+    workers.submit(busy, ["c"])
+  busy.gate.set()
+  assert [f.result(10) for f in futures] == [["A", "B"]] * 4
+  assert workers.queued == 0
+
+
+def test_a_bad_request_does_not_spoil_the_others(workers, busy):
+  good, bad, fine = (workers.submit(busy, [t]) for t in ("good", "bad", "fine"))
+  busy.gate.set()
+  assert (good.result(10), fine.result(10)) == (["GOOD"], ["FINE"])
+  with pytest.raises(ValueError, match="bad"):
+    bad.result(10)
+
+
+def test_a_cancelled_request_does_not_run(workers, busy):
+  cancelled = workers.submit(busy, ["cancelled"])
+  other = workers.submit(busy, ["other"])
+  assert cancelled.cancel()
+  busy.gate.set()
+  assert other.result(10) == ["OTHER"]
+  assert busy.calls == [["first"], ["other"]]
+
+
+def test_close_answers_the_waiting_requests(workers, busy):
+  future = workers.submit(busy, ["a"])
+  workers.close()
+  with pytest.raises(Closed):
+    workers.submit(busy, ["b"])
+  busy.gate.set()
+  assert future.result(10) == ["A"]
+
+
+def test_the_size_of_each_batch_is_observed():
+  sizes = []
+  counter = SimpleNamespace(observe=sizes.append)
+  workers = Workers(capacity=8, number=1, sizes=counter)
+  workers.submit(list, ["a", "b"]).result(10)
+  workers.close()
+  assert sizes == [2]
+
+
+class _Text:
+  """A text that supports weak references."""
+
+
+def test_an_answer_is_freed_before_the_next_request():
+  workers = Workers(capacity=9, number=1, max_rows=4)
+  text = _Text()
+  held = weakref.ref(text)
+  workers.submit(list, [text]).result(10)
+  del text
+
+  def is_freed():
+    gc.collect()
+    return held() is None
+
+  stand_in.wait_until(is_freed)
+  workers.close()
+
+
+def test_threads_end_when_workers_are_closed():
+  before = {*threading.enumerate()}
+  workers = Workers(capacity=8, number=3)
+  started = {*threading.enumerate()} - before
+  assert len(started) == 3
+  workers.close()
+  for thread in started:
+    thread.join(10)
+  assert not any(thread.is_alive() for thread in started)
