@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any
@@ -250,20 +250,33 @@ class Predictor:
     return self._answer(examples)
 
   def embed(self, texts: Iterable[str], normalize: bool = False) -> np.ndarray:
-    """Returns a vector for each text, [N, H], of the last layer in --layers.
+    """Returns a vector for each text, [N, H].
 
-    `normalize` gives each vector the length 1.
+    `normalize` gives each vector the length 1. Raises UserError for a model of
+    a task, or of several layers.
     """
     if "pooling" not in self._answer.answers.settings:
       raise UserError(
         "this is a model of a task, which has no vectors; its checkpoint gives "
         "vectors after convert_checkpoint.py --strip_optimizer"
       )
-    vectors = [answer["sentence"][-1] for answer in self(texts)]
-    width = len(vectors[0] if vectors else self([""])[0]["sentence"][-1])
+    layers, width = self._vectors_shape
+    if layers > 1:
+      raise UserError(
+        f"the model has vectors of {layers} layers, and embed returns one: "
+        f"name a layer, as in {setting('layers', '-1')}, and export again if "
+        "this is an export; the answers' `sentence` has all layers"
+      )
+    vectors = [answer["sentence"] for answer in self(texts)]
     array = np.array(vectors, np.float32).reshape(-1, width)
     norms = np.linalg.norm(array, axis=-1, keepdims=True)
     return array / norms if normalize else array
+
+  @cached_property
+  def _vectors_shape(self) -> tuple[int, int]:
+    """Number of layers in a text's vectors, and their size."""
+    [answer] = self([""])
+    return np.shape(answer["sentence"])
 
   def check(
     self, inputs: dict[str, Any], texts: Iterable[str] | None = None

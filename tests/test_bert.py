@@ -105,7 +105,7 @@ def test_rows_have_the_tokens_of_texts_and_pairs(folder):
 def test_embed_returns_an_array_and_normalizes_on_request(values, folder):
   model, encode = values["model"], values["encode"]
   texts = ["a film", "is very good", "not"]
-  embed = Predictor(folder, layers="-2,-1").embed
+  embed = Predictor(folder).embed
   vectors = embed(iter(texts))
   assert vectors.shape == (3, 16)
   assert vectors.dtype == np.float32
@@ -117,6 +117,8 @@ def test_embed_returns_an_array_and_normalizes_on_request(values, folder):
   np.testing.assert_allclose(normalized, vectors / norms, rtol=1e-5)
   assert np.abs(norms - 1).min() > 0.01
   assert embed([]).shape == embed([], normalize=True).shape == (0, 16)
+  with pytest.raises(UserError, match=r"of 2 layers.* as in layers=-1"):
+    Predictor(folder, layers="-1,-2").embed(texts)
 
 
 @pytest.mark.parametrize("name", bert_packages.PACKAGES.split())
