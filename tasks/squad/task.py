@@ -183,9 +183,9 @@ class Squad(Task[Settings, SquadRecords]):
   def predict(
     self, model: keras.Model, split: str, records: SquadRecords, step: int
   ) -> Evaluation:
-    """Writes answers and, with right answers, also scores and threshold.
+    """Writes answers and, if the file has right ones, scores and threshold.
 
-    Without right answers, removes the evaluation of an earlier file.
+    If not, warns of files that describe an earlier evaluation.
     """
     settings, predictions = self.settings, self.answer(model, records)
     metrics.write_predictions(predictions, settings.output_dir)
@@ -193,8 +193,11 @@ class Squad(Task[Settings, SquadRecords]):
     if scores:
       report.write_evaluation(settings.output_dir, scores, step)
     else:
-      names = "eval_results.txt", "eval_predictions.tsv", run_page.NAME
-      files.remove_old(settings.output_dir, *names)
+      names = {"eval_results.txt", "eval_predictions.tsv", run_page.NAME}
+      if old := names.intersection(files.list_folder(settings.output_dir)):
+        text = "%s has no right answers; %s in %s are of an earlier evaluation"
+        where = settings.predict_file, ", ".join(sorted(old))
+        logging.warning(text, *where, settings.output_dir)
     path = settings.threshold_file
     metrics.save_threshold(path, scores, predictions.null_odds)
     return scores

@@ -128,8 +128,8 @@ def test_a_question_with_a_repeated_id_is_judged_once(
   assert _load(tmp_path / "predictions.json") == {"x": "b"}
 
 
-def test_files_of_an_earlier_evaluation_are_removed_if_there_are_no_scores(
-  tmp_path,
+def test_a_prediction_without_scores_names_files_of_an_earlier_evaluation(
+  tmp_path, log
 ):
   names = "eval_results.txt", "eval_predictions.tsv", "run.html"
   args = _args(tmp_path, " \u200b ", 1)
@@ -138,7 +138,9 @@ def test_files_of_an_earlier_evaluation_are_removed_if_there_are_no_scores(
     (tmp_path / name).write_text("of another file")
   bare = [one._replace(answer_texts=None) for one in data.questions]
   _predict(args, dataclasses.replace(data, questions=bare))
-  assert not any((tmp_path / name).exists() for name in names)
+  text = f"has no right answers; {', '.join(sorted(names))} in"
+  assert text in log.text
+  assert all((tmp_path / name).exists() for name in names)
 
 
 @pytest.mark.parametrize(("unit", "f1"), [("word", 0), ("character", 8 / 9)])
