@@ -278,7 +278,7 @@ def _wrong_width(path, line, fields, header, delimiter, is_plain, dialect):
 def _records(path, lines, delimiter, is_plain=False, strict=True):
   """Yields the number of each row's first line, and the row's fields.
 
-  Skips and logs blank rows, except the row "". An empty line is skipped, and
+  Skips and logs blank rows, except the row "". Empty lines are skipped, too, but
   logged only in a table of one column.
   """
   csv.field_size_limit(textfiles.MAX_LINE_BYTES)

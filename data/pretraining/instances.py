@@ -132,7 +132,7 @@ def sentence_pairs(
   sentence replaces begin the next pair. Some documents draw a length below T
   = max_seq_length for all their pairs.
 
-  Yields both sentences, T - 3 ids at most in all, and if the second is random.
+  Yields both sentences, T - 3 ids at most in all, and True for a random second.
   """
   document = corpus[index]
   max_tokens = config.max_seq_length - 3  # [CLS] a [SEP] b [SEP]
