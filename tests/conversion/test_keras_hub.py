@@ -135,7 +135,9 @@ MISSING = "transformer_encoder_2/self_attention_layer/query_dense/vars/0"
     (lambda c: c["config"].update(num_layers=10**15), f"KeyError.*{MISSING}"),
   ],
 )
-def test_a_preset_of_another_model_is_refused(preset, change, message):
+def test_a_preset_of_a_wrong_class_or_with_wrong_sizes_is_refused(
+  preset, change, message
+):
   _edit(preset, change)
   with pytest.raises(ValueError, match=message):
     keras_hub.read(str(preset))

@@ -204,7 +204,7 @@ def _padded():
 
 
 def _with_gradients(bert, positions):
-  """Returns number of layers, vectors at POSITIONS and pooled, gradients."""
+  """Returns layer count, vectors at POSITIONS, pooled vectors and gradients."""
   with tf.GradientTape() as tape:
     outputs = bert(**_padded(), positions=positions)
     sequence = outputs["sequence_output"]

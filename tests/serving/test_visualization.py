@@ -169,7 +169,7 @@ def test_masks_are_filled_after_every_layer():
   assert first["probabilities"] != result.answer["probabilities"]
 
 
-def test_a_layer_fills_masks_like_a_model_that_ends_with_it():
+def test_a_layer_fills_masks_like_a_model_that_ends_with_this_layer():
   served, texts = _served(), {"text": "ab [MASK] c [MASK]"}
   values = {variable.path: variable for variable in served.model.weights}
   config = served.model.get_layer("bert").config

@@ -98,7 +98,7 @@ def test_no_report_begins_if_the_data_cannot_be_opened(traced):
     next(iter(loop.Training(traced, *parts)))
 
 
-def test_a_resumed_training_repeats_a_missed_evaluation(tmp_path, traced):
+def test_a_resumed_training_begins_with_a_missed_evaluation(tmp_path, traced):
   for evaluated, expected in ((1, [2, 4]), (2, [4])):
     traced.step.assign(2)
     _, seen = _train(tmp_path, 4, traced, evaluated=evaluated, evaluate_every=2)

@@ -11,7 +11,7 @@ from training import loop
 from training.step import LossScale, set_dtype_policy
 
 TYPES = ("bfloat16", "float16")
-# Normalization statistics, both softmaxes, the loss, Adam's root.
+# Normalization statistics, softmax in attention and loss, Adam's root.
 IN_FLOAT32 = """
 Exp Log LogSoftmax Mean Rsqrt Softmax Sqrt SquaredDifference
 AssignVariableOp AssignAddVariableOp AssignSubVariableOp
@@ -79,7 +79,7 @@ def test_the_host_does_not_branch_on_an_overflow():
   assert not types & {"If", "StatelessIf", "Case", "Switch"}
 
 
-def test_an_overflow_is_skipped_and_reported():
+def test_steps_with_an_overflow_are_skipped_and_reported():
   step = _float16_step(2.0**40)
   before = toy.values(step.state)
   sums = step.train(iter(toy.batches(2)), tf.constant(2))

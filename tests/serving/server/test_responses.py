@@ -260,7 +260,7 @@ def test_json_of_any_content_type_is_read(client, kind):
   assert client.request("POST", PREDICT, BODY, headers)[0] == 200
 
 
-def test_a_connection_goes_on_after_415(client):
+def test_a_connection_stays_open_after_415(client):
   with contextlib.closing(client.keep_alive()) as connection:
     sockets = set()
     for body, status in ((ZIPPED, 415), (BODY, 200)):
