@@ -189,7 +189,9 @@ def test_a_gradient_that_is_not_finite_is_reported():
 
 
 @pytest.mark.parametrize("accumulation_steps", [1, slow(2)])
-def test_batches_of_different_lengths_share_one_trace(accumulation_steps):
+def test_one_trace_is_enough_for_batches_of_different_lengths(
+  accumulation_steps,
+):
   step = toy.train_step(accumulation_steps=accumulation_steps)
 
   def cut(number, batch):
