@@ -67,7 +67,7 @@ def test_a_converted_masked_lm_head_computes_nearly_equal_outputs(
 
 
 def _respell(path):
-  """Renames the layers as Keras 2 spells their names."""
+  """Gives the layers the names that Keras 2 gives them."""
   with h5py.File(path, "r+") as file:
     names = []
     file.visit(names.append)

@@ -169,7 +169,7 @@ def test_batches_by_length_from_mixed_sources_rarely_mix_lengths(tmp_path):
   stream = ShuffledRecords(sources, 1).batches(schema, 2, by_length=True)
   parse = parser(schema)
   pairs = [parse(batch)["label_ids"].numpy() for _, batch in stream.take(100)]
-  # Two lengths share a batch only where one ends in the sorted records.
+  # A batch has two lengths only where a length ends in the sorted records.
   assert sum(np.ptp(pairs, axis=1) > 0) < 7
 
 

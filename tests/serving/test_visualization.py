@@ -200,7 +200,9 @@ def test_the_marked_span_has_the_tokens_of_the_answer(every_task):
   assert answer == pieces or (not answer and pieces == ["[CLS]"])
 
 
-def test_the_span_with_the_answer_is_marked_among_equal_scores(every_task):
+def test_the_span_with_the_answer_is_marked_among_spans_of_equal_scores(
+  every_task,
+):
   answers = every_task["questions"].answers
   tokens = ["[CLS]", "a", "[SEP]", "c", "d", "e", "[SEP]"]
   ids = answers.config.tokenizer.convert_tokens_to_ids(tokens)

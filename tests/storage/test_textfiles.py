@@ -30,7 +30,7 @@ def _lines(path, *args):
     (b"\n", [""]),
     (b"a\n\r", ["a"]),  # carriage returns after the last line are not a line
     (b"a\r\nb\rc\n\n\r\nd", ["a", "b\rc", "", "", "d"]),
-    (b"a\rb\nc", ["a\rb", "c"]),  # part of a line, like a table cell
+    (b"a\rb\nc", ["a\rb", "c"]),  # within a line, as in a table cell
     (b"a\nb\rc", ["a", "b\rc"]),
     (b"a\r\r\nb\r\r\n", ["a", "b"]),  # converted twice on Windows
     (b"a\x0bb\x0c\xc2\x85\xe2\x80\xa8c\n", ["a\x0bb\x0c\x85\u2028c"]),

@@ -28,7 +28,7 @@ def _traced():
     (7, 1e-6, 3),  # up to the evaluation
     (98, 1e-6, 2),  # up to the end
     (14, 1.0, 5),  # five seconds of steps
-    (21, 100.0, 1),  # at least one
+    (21, 100.0, 1),  # at least one step
   ],
 )
 def test_one_call_runs_steps_until_something_is_due(step, seconds, expected):

@@ -117,7 +117,7 @@ def test_some_steps_may_be_skipped_at_the_lowest_scale(tmp_path):
   assert step.first_nonfinite_step.numpy() == 4
 
 
-def test_steps_that_stay_not_finite_at_the_lowest_scale_end_the_run(tmp_path):
+def test_a_run_ends_if_its_loss_stays_nan_at_the_lowest_scale(tmp_path):
   step = _float16_step(1.0)
   variable = step.model.trainable_variables[0]
   variable.assign(keras.ops.full(variable.shape, np.nan))

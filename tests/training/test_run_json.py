@@ -49,7 +49,7 @@ def test_the_best_checkpoint_has_the_flags_of_its_run(folder):
   for path in ("", "model.ckpt-2", "best", "best/model.ckpt-1"):
     assert attention(path) == "left_to_right"
   run_json.append(str(folder / "best"), {"flags": {"attention": "shallow"}})
-  assert attention("best") == "shallow"  # takes precedence
+  assert attention("best") == "shallow"  # best/run.json overrides
   (folder / "other").mkdir()
   assert attention("other") is None
 

@@ -271,4 +271,4 @@ def test_an_answer_does_not_wait_for_an_acknowledgement(client):
     assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
     if option := getattr(socket, "TCP_USER_TIMEOUT", None):
       milliseconds = accepted.getsockopt(socket.IPPROTO_TCP, option)
-      assert milliseconds == 1200  # the read timeout
+      assert milliseconds == 1200  # read timeout and grace

@@ -141,7 +141,7 @@ def test_a_version_answers_before_it_is_called_available_and_until_it_ends(
   assert (model.find()[0], model.states[9]) == (12, ("END", ""))
 
 
-def test_the_memory_of_a_replaced_version_is_free(folder):
+def test_the_memory_of_a_replaced_version_is_freed(folder):
   model = _model(folder)
   old = weakref.ref(model.find()[1])  # the version has reference cycles
   (folder / "12").mkdir()

@@ -35,7 +35,7 @@ def _client(tmp_path_factory):
 
 
 def _cors(client, method, path, body=None, **headers):
-  """Returns the status and the CORS headers without prefix."""
+  """Returns the status and the CORS headers without their prefix."""
   headers = {name.replace("_", "-"): value for name, value in headers.items()}
   status, answer, _ = client.request(method, path, body, headers)
   prefix = "access-control-"
