@@ -278,8 +278,8 @@ def _wrong_width(path, line, fields, header, delimiter, is_plain, dialect):
 def _records(path, lines, delimiter, is_plain=False, strict=True):
   """Yields the number of each row's first line, and the row's fields.
 
-  Skips and logs blank rows, except the row "". Empty lines are skipped, too, but
-  logged only in a table of one column.
+  Skips and logs blank rows, except the row "". Skips empty lines, and logs them
+  only in a table of one column.
   """
   csv.field_size_limit(textfiles.MAX_LINE_BYTES)
   quoting = csv.QUOTE_NONE if is_plain else csv.QUOTE_MINIMAL

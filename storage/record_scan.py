@@ -244,8 +244,8 @@ def drop_corrupt(
 ) -> list[str]:
   """Copies the intact records of each file with corrupt records to a folder.
 
-  Returns `paths` with the copies in place. Raises UserError for more than
-  `at_most` corrupt records, a wrong record length, or a file with none intact.
+  Returns `paths` with the copies in place. Raises UserError if more than
+  `at_most` records are corrupt, a length is wrong, or a file has no intact one.
   """
   errors = list(_errors(paths, schema))
   for _, error, remedy in errors:

@@ -113,7 +113,7 @@ def _concat_padded(arrays):
 
 
 def _replica_rows(batch: dict, replicas: int) -> tuple[dict, tf.Tensor]:
-  """Returns this replica's rows, and a float for each row, 0 for padding.
+  """Returns this replica's rows, and for each row 1.0, or 0.0 for padding.
 
   Each of R replicas has ceil(B / R) rows.
   """

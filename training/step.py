@@ -22,7 +22,7 @@ from training import checkpoint, optimization
 def set_dtype_policy(dtype: str, is_trained: bool = True) -> None:
   """Sets Keras' dtype policy for models that are built afterwards.
 
-  If `is_trained` is False, variables (except in normalization) have this type,
+  If `is_trained` is False, variables (except in normalization) have `dtype`,
   too: the results are the same, without casts and in half of the memory.
   """
   is_mixed = is_trained and dtype != "float32"
