@@ -1,4 +1,4 @@
-"""Skips compilation and curves, which would take most of the time of a test.
+"""Skips compilation and curves, which would take most of the time of tests.
 
 For users, XLA compiles each fused operation and each update of a variable.
 TensorFlow optimizes every graph, and a run draws its curves. All this takes
@@ -45,7 +45,7 @@ def mode(fused: bool):
 
 @contextlib.contextmanager
 def program(fused: bool):
-  """Context in which a test calls a program; changes nothing if `fused`."""
+  """Context for a program that a test calls; changes nothing if `fused`."""
   if fused:
     yield
     return

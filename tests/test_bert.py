@@ -56,7 +56,7 @@ def test_vectors_are_means_of_token_vectors(values):
   model, encode = values["model"], values["encode"]
   outputs = model(encode(["A film.", "It rained."]))["sequence_output"]
   for vector, row in zip(values["vectors"], outputs, strict=True):
-    # Both have five tokens: "it" and "rained" are unknown.
+    # Both texts have five tokens: "it" and "rained" are unknown.
     np.testing.assert_allclose(vector, np.mean(row[:5], 0), atol=1e-5)
   tokens = model(encode(["A film."]))["encoder_layers"][-2]
   result = np.array(values["answer"]["token_vectors"])[:, 0]

@@ -1,4 +1,4 @@
-"""build_vocab.py --extend gives a model the words of another domain."""
+"""build_vocab.py --extend gives a model the words of a new domain."""
 
 import json
 import os

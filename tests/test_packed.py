@@ -81,7 +81,7 @@ CASES = {
 
 
 def _losses_and_gradients(model, objective, batch):
-  """Returns each mean loss, and gradients of the sum by variable name."""
+  """Returns the mean losses, and gradients of their sum by variable name."""
   inputs = {name: batch[name] for name in model.input}
   with tf.GradientTape() as tape:
     values = objective.losses(model(inputs, training=False), batch)

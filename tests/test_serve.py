@@ -1,4 +1,4 @@
-"""serve.py: flags, and the end by SIGTERM and Ctrl-C under load."""
+"""serve.py: flags, and its end by a signal under load."""
 
 import json
 import os
@@ -27,7 +27,7 @@ def test_two_models_of_one_name_are_refused(tmp_path):
   _check_mistake(flags, "are both called a: rename one, as in")
 
 
-def test_an_address_that_cannot_be_used_is_reported(tmp_path):
+def test_an_address_in_use_is_reported(tmp_path):
   (tmp_path / "1").mkdir()
   with socket.create_server(("127.0.0.1", 0)) as other:
     flags = f"--host=127.0.0.1 --port={other.getsockname()[1]}"

@@ -151,7 +151,7 @@ def _classifier(tmp_path):
     (False, 2, True, False),
   ],
 )
-def test_missing_thresholds_of_labels_are_fitted(
+def test_thresholds_are_fitted_for_a_new_model_or_a_new_ensemble(
   tmp_path, classifier, log, has_dev, do_train, ensemble, is_known, fits
 ):
   if not has_dev:
@@ -174,7 +174,7 @@ def test_predictions_copy_the_columns_in_prediction_columns(classifier):
 
 
 def test_only_training_checks_the_labels_of_a_teacher(tmp_path, classifier):
-  labels.save(["a", "b"], str(tmp_path / "old"))  # another order
+  labels.save(["a", "b"], str(tmp_path / "old"))  # the reverse order
   args = classifier.replace(teacher=str(tmp_path / "old"))
   assert stages.task_of("run_classifier", args.replace(do_eval=True))
   with pytest.raises(ValueError, match="has other labels, or another order"):

@@ -1,4 +1,4 @@
-"""Programs start in a second: --help and mistakes need no TensorFlow."""
+"""Programs start fast: --help and mistakes need no TensorFlow."""
 
 import json
 import os
@@ -43,7 +43,7 @@ OTHERS = {
   "run_pretraining.py --input_file": NOT_REQUIRED,
   **{f"run_classifier.py --{name}": SWEPT[name] for name in SWEPT},
   **{f"run_squad.py --{name}": SWEPT[name] for name in SWEPT},
-  # Null means the threshold of the last prediction, or 0 without one.
+  # Null means the saved threshold, or 0 if no threshold is saved.
   "run_squad.py --null_score_diff_threshold": ("float", "null"),
 }
 
@@ -59,7 +59,7 @@ def _slowness():
 
 
 def _start(program, *arguments):
-  """Runs a program; returns output, messages and status."""
+  """Runs a program, which must start fast; returns the finished process."""
   argv = [str(ROOT / f"{program}.py"), *arguments]
   before = sum(os.times()[2:4])
   done = programs.python(["-c", f"import sys; sys.argv = {argv!r}\n{START}"])

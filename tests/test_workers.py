@@ -92,7 +92,7 @@ def test_two_workers_train_like_one(given, tmp_path):
   for worker, log in zip(workers, logs, strict=True):
     assert worker.returncode == 0, log
     assert "WARNING" not in log
-  # b.tfrecord has no index, so the chief worker scans the file for both.
+  # b.tfrecord has no index. Only the chief worker scans the file.
   assert ["scanned" in log for log in logs] == [True, False], logs
   shared.assert_same_checkpoint(
     tmp_path / "two", tmp_path / "one", toy.WITHOUT_EFFECT, atol=1e-5

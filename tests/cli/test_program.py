@@ -175,7 +175,7 @@ def test_an_argument_that_is_no_flag_is_reported():
   programs.check_error(done.returncode, done.stderr, message)
 
 
-def test_log_lines_have_time_and_text_and_a_caught_exception_its_traceback():
+def test_log_lines_have_a_time_and_logged_exceptions_have_a_traceback():
   body = """
   from absl import logging
   logging.info("three %d", 3)
@@ -219,5 +219,5 @@ def test_unused_libraries_are_hidden_from_keras_and_tensorflow(monkeypatch):
     message = f"colorsys is hidden from {importer}"
     with pytest.raises(ImportError, match=message):
       exec("import colorsys", {"__name__": importer})
-    exec("import colorsys", {"__name__": "kerasana"})  # another library
+    exec("import colorsys", {"__name__": "kerasana"})  # no module of Keras
     assert sys.modules.pop("colorsys")

@@ -84,7 +84,7 @@ def work(name: str, inputs: int, seed: int, finds: str) -> None:
 
 
 def _limit_memory():
-  """Raises MemoryError for an input that takes more than a gigabyte."""
+  """Makes an input that takes more than a gigabyte raise MemoryError."""
   pages = int(Path("/proc/self/statm").read_text().split()[5])
   limit = pages * resource.getpagesize() + (MEGABYTES << 20)
   resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
@@ -95,7 +95,7 @@ def _megabytes():
 
 
 def main() -> None:
-  """Tries all targets, one after the other."""
+  """Tries the targets, one after the other."""
   from tests.fuzz import targets  # noqa: PLC0415, imports TensorFlow
 
   parser = argparse.ArgumentParser()

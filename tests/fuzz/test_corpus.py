@@ -19,7 +19,7 @@ def test_an_input_that_once_failed_is_read_or_refused(name, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", targets.TARGETS)
-def test_a_changed_file_is_read_or_refused(name, tmp_path):
+def test_a_randomly_changed_file_is_read_or_refused(name, tmp_path):
   read = targets.TARGETS[name].read
   path = targets.prepare(name, str(tmp_path))
   rng = Random(name)

@@ -1,4 +1,4 @@
-"""Paths of golden files, which hold numbers that the original computed.
+"""Paths of golden files, which hold numbers of the original BERT code.
 
 `golden/` holds a small set, which is always there. The environment variable
 BERT_ORACLE may name the folder of a larger set with the same layout. The tests

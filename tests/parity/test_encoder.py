@@ -32,7 +32,7 @@ def _pretrainer(folder, **changes):
 
 
 def _outputs(model, inputs):
-  """Returns all outputs of the original's graph, named as in golden files."""
+  """Returns the model's outputs, named as in the golden files."""
   names = [name for name in models.ENCODER_INPUTS if name in inputs]
   bert = model.get_layer("bert")(**{name: inputs[name] for name in names})
   positions, pooled = inputs["masked_lm_positions"], bert["pooled_output"]

@@ -1,4 +1,4 @@
-"""Updates of the original's optimizer, step by step, variable by variable."""
+"""Updates equal the original's, step by step and variable by variable."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Flags choose the strategy. A fake resolver replaces TPUClusterResolver."""
+"""Flags choose the tf.distribute strategy; the TPU resolver is a stand-in."""
 
 from types import SimpleNamespace
 
@@ -33,7 +33,7 @@ def test_one_device_is_the_default_and_mirrored_takes_all_devices():
   ("gpus", "name"),
   [("", "one_device"), ("a", "one_device"), ("ab", "mirrored")],
 )
-def test_several_gpus_are_mirrored(monkeypatch, events, gpus, name):
+def test_several_gpus_are_mirrored_by_default(monkeypatch, events, gpus, name):
   gpus = [SimpleNamespace(device_type="GPU", name=gpu) for gpu in gpus]
   monkeypatch.setattr(tf.config, "list_logical_devices", lambda *_: gpus)
   events.replace(monkeypatch, devices, "_strategy", REPLICAS, last=1)
@@ -155,7 +155,7 @@ LENGTHS = {8: 32, 128: 32, 256: 32, 264: 64, 384: 64, 512: 64, 2048: 256}
   ("given", "reason"),
   [(None, "there is no GPU"), (False, "--nojit_compile"), (True, "")],
 )
-def test_jit_compile_decides_on_compilation_lengths_and_packing(
+def test_jit_compile_determines_the_compilation_the_lengths_and_the_packing(
   monkeypatch, gpus, given, reason
 ):
   monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: gpus)

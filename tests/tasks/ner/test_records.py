@@ -64,7 +64,7 @@ def test_a_record_has_as_much_context_of_the_document_as_fits(tokenizer):
     "[CLS] a ##b c d e ##d [SEP]",
     "[CLS] ##b c d e ##d ##c [SEP]",  # equal context on both sides
     "[CLS] d e ##d ##c ##b ##a [SEP]",
-    "[CLS] e [SEP]",  # another document
+    "[CLS] e [SEP]",  # alone in its document
   ]
   labels = [row["label_ids"] for row, _ in rows]
   assert [label.index(0) for label in labels] == [1, 3, 3, 2, 1]

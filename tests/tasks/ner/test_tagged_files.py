@@ -66,7 +66,7 @@ def test_a_doubtful_file_is_reported(tmp_path, caplog, text, message):
   assert message in caplog.text
 
 
-def test_a_line_with_another_number_of_columns_is_reported(tmp_path, caplog):
+def test_a_line_with_more_columns_than_most_lines_is_reported(tmp_path, caplog):
   path = _write(tmp_path, "Rex B-PET\nbarks O\n\n1 Tom O\n")
   # Column 0 does not depend on the number of columns.
   examples.read_sentences(path, 0, None)
@@ -107,7 +107,7 @@ def test_quotes_around_all_tags_are_refused(tmp_path, folder):
   assert '"X"' in tagging.find_tags(path, COLUMNS)
 
 
-# Columns: file, error if tags are needed, level and message of the log if not.
+# Columns: file, error if tags are needed, log level and message otherwise.
 @pytest.mark.parametrize(
   ("text", "error", "level", "message"),
   [
@@ -116,7 +116,7 @@ def test_quotes_around_all_tags_are_refused(tmp_path, folder):
     ("Rex\nbarks", "line 1: 1 column", "INFO", "has no tags: words are tagged"),
   ],
 )
-def test_words_with_tags_unknown_to_the_model_are_not_scored(
+def test_words_with_unknown_or_missing_tags_are_not_scored(
   tmp_path, log, text, error, level, message
 ):
   path = _write(tmp_path, text)
@@ -149,7 +149,9 @@ def test_spans_of_characters_are_refused(tmp_path, text):
       examples.read_sentences(path, *columns)
 
 
-def test_the_code_of_the_page_makes_words_with_tags_of_spans(tmp_path, capsys):
+def test_the_code_in_named_entities_md_turns_spans_into_tagged_words(
+  tmp_path, capsys
+):
   page = (programs.ROOT / "docs/named_entities.md").read_text()
   [block] = re.findall(r"```python\n(.*?)```", page, re.S)
   exec(compile(block, "docs/named_entities.md", "exec"), {})
@@ -161,7 +163,7 @@ def test_the_code_of_the_page_makes_words_with_tags_of_spans(tmp_path, capsys):
 
 
 def _ontonotes(coreference="(5) - 30) (7|(8 - -", documents=1):
-  """Columns of CoNLL-2012: document, part, number, word, ..., entity, ..."""
+  """Returns CoNLL-2012: document, part, number, word, ..., entity, ..."""
   columns = "a b c d e f", "(PER* *) * * (LOC) *", coreference
   rows = zip(*map(str.split, columns), strict=True)
   sentence = "".join(
@@ -199,7 +201,7 @@ SHEET = "Sentence #,Word,POS,Tag\n" + "".join(
     (_ontonotes(documents=4), (0, None)),
   ],
 )
-def test_a_word_column_that_repeats_one_text_is_refused(
+def test_one_text_repeated_in_the_word_column_is_refused(
   tmp_path, text, columns
 ):
   path = _write(tmp_path, text)
@@ -208,8 +210,10 @@ def test_a_word_column_that_repeats_one_text_is_refused(
     examples.read_sentences(path, *columns)
 
 
-# Names of documents do not return after another name.
+# A column of document names would not return to an earlier name.
 @pytest.mark.parametrize("words", ["A" * 9 + "CCCC" + "A" * 9, "A" * 19])
-def test_words_may_repeat_in_a_small_file_or_return(tmp_path, words):
+def test_a_word_may_repeat_in_a_small_file_or_return_after_other_words(
+  tmp_path, words
+):
   path = _write(tmp_path, "".join(f"{word} O\n" for word in words))
   assert examples.read_sentences(path)[0].words == [*words]
