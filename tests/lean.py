@@ -2,8 +2,8 @@
 
 For users, XLA compiles each fused operation and each update of a variable.
 TensorFlow optimizes every graph, and a run draws its curves. All this takes
-seconds for a tiny model, so tests skip it. A test that needs it uses the
-fixture `fused`, or calls a program with fused=True. BERT_TEST_FUSED=1 turns
+seconds for a tiny model, so tests skip it. A test that needs compilation uses
+the fixture `fused`, or calls a program with fused=True. BERT_TEST_FUSED=1 turns
 everything on for all programs that tests call.
 
 Users can skip fused operations, too, with `tracing.mode` or BERT_FUSED_OPS, and

@@ -96,9 +96,7 @@ def _arrays(line):
   return np.array([[x["values"] for x in token] for token in layers])
 
 
-def test_an_npz_file_has_the_same_vectors_for_any_batch_size(
-  lines, given, tmp_path
-):
+def test_an_npz_file_has_the_same_vectors_as_json_lines(lines, given, tmp_path):
   flags = given | {"layers": "-1,0", "batch_size": 5, "format": "npz"}
   result = _output(tmp_path / "out.npz", **flags)
   assert result["layers"].tolist() == [-1, 0]

@@ -1,4 +1,4 @@
-"""Records and checkpoints in an object store equal the same files on a disk."""
+"""Records and checkpoints in an object store equal the files on a disk."""
 
 import os
 import signal

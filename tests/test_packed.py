@@ -181,6 +181,6 @@ def _shallow(config):
 @pytest.mark.parametrize(
   "make", [models.encoder, models.span_labeler, _shallow]
 )
-def test_a_model_that_cannot_read_packed_rows_is_refused(make):
+def test_packing_refuses_models_that_cannot_read_packed_rows(make):
   with pytest.raises(ValueError, match="tagger of one encoder"):
     models.packed(make(CONFIG))

@@ -332,7 +332,7 @@ def test_the_objective_chooses_attention_and_heads(
 @pytest.mark.parametrize("input_file", [None, "train", "gone"])
 @pytest.mark.parametrize("do_train", [False, True])
 @pytest.mark.parametrize("do_eval", [False, True])
-def test_a_file_that_no_stage_reads_may_be_missing(
+def test_a_file_may_be_missing_if_no_stage_reads_the_file(
   tmp_path, input_file, eval_file, do_train, do_eval
 ):
   for name in ("train", "dev"):

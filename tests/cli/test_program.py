@@ -169,7 +169,7 @@ def test_help_groups_flags_and_shows_defaults(
   assert capsys.readouterr().out == f"{HELP}\n"
 
 
-def test_an_argument_that_is_no_flag_is_reported():
+def test_an_argument_without_a_flag_is_reported():
   done = _run("pass", "True")
   message = "argument 'True': write --do_train=true with an equals sign, and q"
   programs.check_error(done.returncode, done.stderr, message)

@@ -103,7 +103,7 @@ def test_mask_and_segments_can_be_left_out(folder):
 
 
 @FOLDERS
-def test_one_hot_lookup_gives_the_same_outputs(folder):
+def test_outputs_with_one_hot_lookup_equal_the_originals(folder):
   inputs, expected = _load(folder, "main.npz")
   config = BertConfig.from_json(str(folder / "bert_config.json"))
   model = models.encoder(replace(config, use_one_hot_embeddings=True))

@@ -114,7 +114,7 @@ def test_a_training_may_start_from_the_lower_layers_of_a_checkpoint(
     _check(folder, init_checkpoint=prefix)
 
 
-def test_flags_that_contradict_a_trained_model_are_refused(folder):
+def test_an_error_names_a_flag_that_contradicts_the_trained_model(folder):
   run = str(folder / "run")
   _check(folder, output_dir=run)
   for name, value, *same in (
@@ -203,7 +203,7 @@ def test_an_output_folder_of_a_different_program_or_task_is_refused(folder):
   run = str(folder / "run")
   _record(folder, "run_classifier", task_name="MRPC")
   _check(folder, output_dir=run, task_name="mrpc", do_train=True)
-  _check(folder, output_dir=run, task_name="tsv")  # to predict other texts
+  _check(folder, output_dir=run, task_name="tsv")  # to predict a user's texts
   with pytest.raises(ValueError, match="was trained with --task_name=MRPC"):
     _check(folder, output_dir=run, task_name="tsv", do_train=True)
   with pytest.raises(ValueError, match=r"run has a model of run_classifier\."):

@@ -125,7 +125,7 @@ def _values(model):
   return {v.path: v.numpy() for v in model.variables}
 
 
-def test_a_run_that_stopped_early_does_not_train_again(tmp_path):
+def test_after_early_stopping_a_run_does_not_train_again(tmp_path):
   args = _flags(tmp_path, early_stopping_patience=2, keep_best=False)
   assert _train(args, [0.5, 0.4, 0.5, 0.9])[1] == [2, 4, 6]
   assert (tmp_path / "model.ckpt-6.index").exists()

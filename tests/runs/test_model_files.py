@@ -99,7 +99,7 @@ def _other(known):
 
 
 @pytest.mark.parametrize("program", TRAINING_PROGRAMS)
-def test_only_changed_flags_that_affect_a_training_cause_a_warning(
+def test_changed_flags_cause_a_warning_only_if_they_affect_a_training(
   program, tmp_path, caplog
 ):
   kind = programs.settings_of(program)

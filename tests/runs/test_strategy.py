@@ -93,7 +93,9 @@ def test_the_log_warns_of_tf32_and_of_gpus_that_tensorflow_does_not_see(
   assert message.strip() in log.text
 
 
-def test_workers_that_would_each_train_alone_are_refused(monkeypatch):
+def test_workers_without_a_strategy_for_several_workers_are_refused(
+  monkeypatch,
+):
   toy.set_worker(monkeypatch, 0)
   with pytest.raises(ValueError, match="multi_worker_mirrored, or unset TF_CO"):
     devices.make_strategy(_flags())

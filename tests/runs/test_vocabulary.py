@@ -59,7 +59,7 @@ def test_a_vocabulary_may_have_slightly_fewer_tokens_than_the_model(
   assert (_find(folders, more) is not None) == fits
 
 
-def test_a_vocab_txt_that_is_not_text_is_ignored(folders):
+def test_a_binary_vocab_txt_is_ignored(folders):
   (folders[1] / "vocab.txt").write_bytes(b"\xff\xfe")
   vocab.save(LOWER, folders[2] / "vocab.txt")
   assert _find(folders) == "before/vocab.txt"

@@ -226,7 +226,7 @@ def test_blank_texts_are_read_and_reported(tmp_path, caplog):
     assert f"1 of 3 texts in '{name}' are blank (lines {line})" in caplog.text
 
 
-def test_examples_have_the_columns_that_prediction_columns_names(tmp_path):
+def test_examples_have_the_columns_named_by_prediction_columns(tmp_path):
   lines = '{"body": "x", "id": 7}\n{"body": "y"}\n'
   data = write_files(tmp_path / "d", train_tsv=TRAIN, test_jsonl=lines)
   task = task_of(data, str(tmp_path / "o"))

@@ -340,6 +340,5 @@ def test_ranges_and_empty_nodes_of_conllu_are_no_words(tmp_path, log):
   assert sentence.lines == [2, 3, 5]
   assert log.text.count("x.txt: left out 2 lines with ids such as 1-2 ") == 1
   words, _ = _read(tmp_path, text.replace("2\tdem", "B\tdem"), 1, 2)
-  assert (
-    words == "zum zu dem ist Ort"
-  )  # with the id B, the table is not CoNLL-U
+  # With the id B, the table is not CoNLL-U.
+  assert words == "zum zu dem ist Ort"

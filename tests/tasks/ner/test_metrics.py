@@ -186,7 +186,7 @@ def test_blanks_within_tags_are_written_as_underscores(tmp_path):
 
 
 def test_tags_of_parts_of_speech_are_scored_by_accuracy():
-  """Tags are parts of speech if no tag, such as O, is for other words."""
+  """Without a tag such as O, tags count as parts of speech, not as entities."""
   gold = ["DET ADJ ADJ NOUN".split(), "PRON VERB".split()]
   predicted = ["DET ADJ ADJ NOUN".split(), "PRON NOUN".split()]
   scores = metrics.evaluate(gold, predicted, recognize({"ADJ", "DET"}))

@@ -49,7 +49,7 @@ def test_parts_of_a_long_sentence_have_context_from_the_same_sentence(
   ]
 
 
-def test_a_word_that_is_too_long_is_cut_to_its_beginning(tokenizer):
+def test_a_too_long_word_is_cut_to_its_beginning(tokenizer):
   sentence = Sentence(["a", "abcdeabcde", "b"], ["O", "B-X", "O"])
   _, (row, _), *_ = _build(tokenizer, [sentence])
   assert _text(row) == "[CLS] a ##b ##c ##d ##e ##a [SEP]"

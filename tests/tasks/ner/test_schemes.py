@@ -42,7 +42,7 @@ def test_a_scheme_and_its_entities_are_recognized(tags, name, entities):
 
 
 # Adjacent entities of one, two, three and one words, then O, then an entity of
-# one word, then an entity of another type.
+# one word, then an entity of the type Y.
 LETTERS = {
   "BIO": "B B I B I I B O B B",
   "IOB1": "I B I B I I B O I I",

@@ -89,13 +89,13 @@ def test_the_log_has_a_remedy_if_questions_lack_answers(
     ({"a": "", "b": ""}, {"a": 1.0, "b": 2.0}, ["mill"], "answers"),
     ({"a": "empty", "b": "empty"}, {}, ["mill"], "answers"),
     ({"a": "", "b": ""}, {}, None, "answers"),  # a test set has no answers
-    ({"a": "", "b": ""}, {"a": 1.0, "b": 2.0}, [], None),  # as expected
+    ({"a": "", "b": ""}, {"a": 1.0, "b": 2.0}, [], None),  # both unanswerable
     ({"a": "", "b": "mill"}, {"a": 2.0, "b": -1.0}, ["mill"], None),
     ({"a": "x", "b": "x"}, {"a": -3.0, "b": -2.0}, ["mill"], "would score"),
     ({"a": "x", "b": "x"}, {}, ["mill"], None),
   ],
 )
-def test_a_model_that_answers_no_question_causes_a_warning(
+def test_the_log_warns_of_a_model_that_answers_no_question(
   caplog, answers, odds, expected, verb
 ):
   """Question a is unanswerable. `expected` has the right answers to b."""
