@@ -24,7 +24,7 @@ tf.config.set_logical_device_configuration(
 gc.freeze()  # imported modules stay, so the collector can skip them
 
 # No deadline: machines may be slow, and the first example also builds tables.
-# The examples never change: the fuzz targets search for new examples.
+# The same examples run each time. The fuzz targets search for new examples.
 settings.register_profile(
   "all",
   deadline=None,

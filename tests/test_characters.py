@@ -1,4 +1,4 @@
-"""A user's tokenizer, of characters, works without changes in the project."""
+"""A user's character tokenizer works without changes in the project."""
 
 import numpy as np
 import pytest

@@ -171,7 +171,7 @@ ENGINES = [
 
 
 @pytest.mark.parametrize(("has_gpu", "engine", "expected"), ENGINES)
-def test_the_engine_fits_the_machine_unless_the_user_chooses_one(
+def test_the_engine_fits_the_machine_unless_the_user_chooses_an_engine(
   folders, monkeypatch, has_gpu, engine, expected
 ):
   monkeypatch.setattr("serving.formats.has_gpu", lambda: has_gpu)

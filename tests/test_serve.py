@@ -20,7 +20,7 @@ from tests.serving.server.stand_in import Client, wait_until
 SERVE = str(programs.ROOT / "serve.py")
 
 
-def test_two_models_of_one_name_are_refused(tmp_path):
+def test_two_models_with_the_same_name_are_refused(tmp_path):
   for name in ("a/1", "b/a/1"):
     (tmp_path / name).mkdir(parents=True)
   flags = f"--model={tmp_path}/a --model={tmp_path}/b/a"

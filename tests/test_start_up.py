@@ -100,7 +100,7 @@ def test_every_default_is_a_value_that_its_flag_takes(program):
 
 
 def _table(program):
-  """Returns the rows of flags.tsv that a program has."""
+  """Returns the rows of flags.tsv for a program."""
   rows = programs.table(programs.FLAGS)
   return {tuple(row[:4]) for row in rows if program in row[4].split()}
 
@@ -119,7 +119,7 @@ def test_the_help_and_the_table_list_all_flags(program):
   assert result[0] == groups[0]
 
 
-def test_flags_of_the_original_have_its_types_and_defaults():
+def test_flags_of_the_original_keep_their_types_and_defaults():
   differing = {}
   for program, flags in json.loads((GOLDEN / "flags.json").read_text()).items():
     own = {name: spec for name, *spec in _table(program.removesuffix(".py"))}

@@ -110,7 +110,7 @@ def test_two_workers_train_like_one(given, tmp_path):
 
 
 @pytest.mark.slow
-def test_both_workers_save_and_end_if_one_is_stopped(given, tmp_path):
+def test_both_workers_save_and_end_if_one_worker_is_stopped(given, tmp_path):
   flags = given | {"num_train_steps": 100_000, "save_checkpoints_steps": 50_000}
   flags |= {"iterations_per_loop": 20, "output_dir": tmp_path}
   first, second = _workers(flags)
@@ -128,7 +128,9 @@ def test_both_workers_save_and_end_if_one_is_stopped(given, tmp_path):
 
 
 @pytest.mark.slow
-def test_supervised_workers_go_on_after_one_was_killed(given, tmp_path):
+def test_supervised_workers_continue_after_one_worker_is_killed(
+  given, tmp_path
+):
   flags = given | {"num_train_steps": 1000, "save_checkpoints_steps": 50}
   flags |= {"learning_rate": 1e-4, "output_dir": tmp_path}
   words = shlex.join(f"--{name}={value}" for name, value in flags.items())

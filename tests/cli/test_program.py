@@ -191,7 +191,7 @@ def test_log_lines_have_a_time_and_logged_exceptions_have_a_traceback():
   assert done.returncode == 0
 
 
-# --- start_up.py silences TensorFlow and hides libraries that Keras can lack
+# --- start_up.py silences TensorFlow and hides libraries that nobody needs ---
 
 
 def test_tensorflow_is_silent_unless_the_user_sets_a_log_level(monkeypatch):

@@ -79,7 +79,7 @@ def test_outputs_equal_the_originals(folder, file, fused):
 
 
 @FOLDERS
-def test_outputs_of_rows_of_only_padding_equal_the_originals(folder):
+def test_outputs_of_padding_rows_equal_the_originals(folder):
   inputs, expected = _load(folder, "all_masked_rows.npz")
   result = _outputs(_pretrainer(folder), inputs)
   masked = np.sum(inputs["input_mask"], axis=1) == 0

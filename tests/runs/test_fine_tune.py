@@ -253,7 +253,7 @@ def test_numbers_of_steps_are_rounded_down(tmp_path, monkeypatch):
   assert call == {
     "num_train_steps": 34,  # rounds down 34.06
     "num_warmup_steps": 3,  # rounds down 3.74
-    "packing": (8, False),  # not_packed has new_head
+    "packing": (8, False),  # new_head is in not_packed
     "new_head": True,
     "unit": "records",
     "evaluated": 0,

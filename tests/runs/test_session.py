@@ -108,7 +108,7 @@ def test_training_may_stop_before_its_schedule_ends(tmp_path, started):
     ("float32", True, False, False, True),
   ],
 )
-def test_float16_has_a_loss_scale_and_xla_compiles_layers_it_supports(
+def test_float16_has_a_loss_scale_and_xla_compiles_supported_layers(
   tmp_path, monkeypatch, started, log,
   dtype, jit_compile, supports, is_scaled, is_compiled,
 ):  # fmt: skip
@@ -129,7 +129,7 @@ def test_float16_has_a_loss_scale_and_xla_compiles_layers_it_supports(
   assert f"XLA {text}; batches have 12 tokens" in log.text
 
 
-def test_a_model_reads_packed_rows_if_the_run_packs(tmp_path, started):
+def test_a_model_reads_packed_rows_if_the_run_packs_examples(tmp_path, started):
   model = models.pretrainer(toy.config())
   for packing in (None, "packing"):
     calls = started(_flags(tmp_path), model, packing)

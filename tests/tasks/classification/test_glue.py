@@ -166,7 +166,7 @@ def test_a_dry_run_needs_no_model_of_mnli(tmp_path, calls, run):
 def test_a_task_without_a_test_file_is_not_predicted(tmp_path, calls, run, log):
   _task_folders(tmp_path, "RTE", "CoLA")
   (tmp_path / "data" / "CoLA" / "test.tsv").unlink()
-  glue.parts(_flags(tmp_path))  # check_flags calls glue.parts before the run
+  glue.parts(_flags(tmp_path))  # as check_flags does before a run
   run(_flags(tmp_path))
   assert log.text.count("CoLA is not predicted") == 1
   assert log.text.count("not in ") == 1

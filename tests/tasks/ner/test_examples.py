@@ -72,7 +72,7 @@ def test_blanks_and_line_ends_do_not_matter(tmp_path):
     ("a x y NER=B-X\nb\n", {"tag_column": 3}, "2: 1 column, so that there"),
     ("a/x 0 1 b O\n" * 25, {"tag_column": 9}, "1: 5 columns, so that there"),
     ("a O\n\n\tO\n", {}, "3: the word or the tag is empty"),
-    # Tables, and running text, which are no tag files.
+    # Tables and running text are no tag files.
     ("Ann/B-PER ran/O\nto/O Riga/B-LOC\n", BOTH, "1: '[/]' is in .*: write"),
     ("Ann/B-PER\nran/O\n\nto/O\n", BOTH, "1: '[/]' is in .*: write each word"),
     ("The/DT ./.\nIt/PRP ran/VB far/RB ./.\n", BOTH, "1: '[/]' is in "),

@@ -163,7 +163,7 @@ def test_the_code_in_named_entities_md_turns_spans_into_tagged_words(
 
 
 def _ontonotes(coreference="(5) - 30) (7|(8 - -", documents=1):
-  """Returns CoNLL-2012: document, part, number, word, ..., entity, ..."""
+  """Returns columns of CoNLL-2012: document, part, number, word and so on."""
   columns = "a b c d e f", "(PER* *) * * (LOC) *", coreference
   rows = zip(*map(str.split, columns), strict=True)
   sentence = "".join(

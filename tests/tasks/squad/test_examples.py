@@ -172,7 +172,7 @@ def test_answers_at_a_wrong_answer_start_are_counted(path, caplog):
   file = write(path, *(question(**row) for row in rows))
   assert len(squad_examples.read_examples([file], True)) == 5
   assert not caplog.text
-  # An answer is skipped, with a separate warning, if the words lack the answer.
+  # At the last answer_start, the words lack the answer, which is skipped.
   rows += [answer("mill", 5), answer("stood", 25), answer("mill", 12)]
   rows = [question(**row, id=f"q{i}") for i, row in enumerate(rows)]
   trained = squad_examples.read_examples([write(path, *rows)], True)

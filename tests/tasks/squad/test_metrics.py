@@ -168,7 +168,7 @@ def test_scores_need_answers_to_all_questions(
     (2.0, [-3.0, 2.0], 2.0),
   ],
 )
-def test_a_threshold_of_zero_may_stand_for_a_lower_one(
+def test_a_threshold_of_zero_may_mean_a_lower_threshold(
   tmp_path, best, odds, expected
 ):
   """The official script gives 0.0 if answering no question scores best."""

@@ -186,7 +186,7 @@ def test_an_export_saves_the_flags_that_choose_its_answers(tmp_path):
 def test_the_threshold_of_a_model_comes_from_the_models_folder(
   tmp_path, of_start, of_folder, is_trained
 ):
-  """Without a checkpoint in output_dir, init_checkpoint has the threshold."""
+  """If output_dir has no checkpoint, the threshold of init_checkpoint wins."""
   for name, value in (("start", of_start), ("out", of_folder)):
     (tmp_path / name).mkdir()
     if value is not None:
