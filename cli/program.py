@@ -1,6 +1,7 @@
 """Start and end of a program: --help, signals, errors."""
 
 import errno
+import io
 import os
 import re
 import signal
@@ -62,6 +63,9 @@ def run(kind: type[S], *steps: Callable, writes_files: bool = False) -> None:
 
   settings.define(kind, flags.FLAGS)
   write_settings_as_flags()
+  if isinstance(sys.stdout, io.TextIOWrapper):
+    # In ASCII or Latin-1, other letters become escapes, as on standard error.
+    sys.stdout.reconfigure(errors="backslashreplace")
   logging.set_verbosity(logging.INFO)
   logging.get_absl_handler().python_handler.setFormatter(_Formatter())
   start_up.silence_tensorflow()

@@ -51,26 +51,27 @@ def known_labels(labels: Sequence[str]) -> str:
 def split(cell: str, where: str) -> tuple[str, ...]:
   """Reads the labels of a cell: a JSON list, or texts between SEPARATORs.
 
-  Raises ValueError for a label that is blank or not text, or a Python list.
+  Raises ValueError for a label that is blank or not text, an object in JSON, or
+  a list of Python.
   """
   if not cell.strip():
     return ()
   parts = [part.strip() for part in cell.split(SEPARATOR)]
   if is_list(cell):
-    parts = [None]  # for a Python list that is not JSON
+    parts = [None]  # for an object, or a Python list that is not JSON
     with suppress(ValueError):
-      parts = json.loads(cell)
+      parts = json.loads(cell) if cell.startswith("[") else parts
   if not all(isinstance(p, str | int) and str(p).strip() for p in parts):
     raise UserError(
-      f"{where}: {cell!r} has a label that is blank or not text, or is a "
-      f'Python list; write ["a", "b"] or a{SEPARATOR}b, in pandas: '
+      f"{where}: {cell!r} has a label that is blank or not text, or is an "
+      f'object or a Python list; write ["a", "b"] or a{SEPARATOR}b, in pandas: '
       f'df.label.map("{SEPARATOR}".join)'
     )
   return tuple(dict.fromkeys(map(str, parts)))
 
 
 def is_list(cell: str) -> bool:
-  """True for a list in JSON, or a list, tuple, set or array of Python."""
+  """True for a JSON list or object, or a Python list, tuple, set or array."""
   if cell[:1] not in ("[", "(", "{"):
     return False
   array = re.sub(r"(?<=[\d.])\s+", ",", cell)  # numpy has blanks: [1 0]
@@ -79,7 +80,7 @@ def is_list(cell: str) -> bool:
       ValueError, SyntaxError, TypeError, RecursionError, MemoryError
     ):
       value = read(text)
-      if isinstance(value, list):
+      if isinstance(value, list | dict):
         return True
       # (18, 25) may be an interval.
       if isinstance(value, tuple | set):

@@ -134,7 +134,8 @@ def _open(path, engine, changes) -> TextModel:
       raise UserError(f"{path} is not an export, which engine={engine} needs")
     savedmodel.check_process()
     return savedmodel.text_model(restore(path, **changes))
-  remedy = next((f"name {path}/{n}" for n in names if n.isdigit()), _REMEDY)
+  versions = sorted(filter(str.isdigit, names), key=int)
+  remedy = f"name {path}/{versions[-1]}" if versions else _REMEDY
   if any(name.endswith(".safetensors") for name in names):
     remedy = "convert it by convert_checkpoint.py"
   raise UserError(f"no export and no {run_json.NAME} in {path}: {remedy}")

@@ -5,6 +5,7 @@ benchmarks/notes.md compares servers with similar limits.
 
 import asyncio
 import contextlib
+import resource
 import socket
 from functools import partial
 
@@ -75,6 +76,9 @@ class Server(uvicorn.Server):
       timeout_keep_alive=_KEEP_ALIVE_SECONDS,
     )
     super().__init__(config)
+    # Each connection is an open file. The usual limit of a shell is 1,024.
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     self._app = app
     app.connections = self.server_state.connections
 

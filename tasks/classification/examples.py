@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from absl import logging
+
 from data import features, labels, tables
 from data.features import Row, RowEncoder
 from data.vocab import Tokenizer
@@ -15,6 +17,7 @@ from storage.tfrecord import Schema
 
 ALL_COLUMNS = ("all",)
 BALANCED = "balanced"
+_THOUSAND = re.compile(r"-?[1-9]\d{0,2}\.\d{3}")  # 1.234 may mean 1234
 
 
 class TextExample(NamedTuple):
@@ -126,6 +129,8 @@ def read_examples(
       )
   labels_of_rows = [r.values[source.label] for r in rows if source.label]
   comma = next((text.strip() for text in labels_of_rows if "," in text), "")
+  if task.is_regression:
+    _warn_of_thousands(path, source.label, rows)
   examples = []
   for row in rows:
     number = row.values[source.guid] if source.guid else row.number
@@ -141,6 +146,25 @@ def read_examples(
   return examples
 
 
+def _warn_of_thousands(path, column, rows):
+  """Warns if the points of scores may separate thousands: 950 and 1.200."""
+  cells = [(row.line, row.values[column].strip()) for row in rows if column]
+  pointed = [(line, cell) for line, cell in cells if "." in cell]
+  others = [cell for _, cell in cells if "." not in cell]
+  if (
+    pointed
+    and all(_THOUSAND.fullmatch(cell) for _, cell in pointed)
+    and all(re.fullmatch(r"[+-]?\d+", cell) for cell in others)
+    and any(abs(float(cell)) >= 100 for cell in others)
+  ):
+    line, cell = pointed[0]
+    logging.warning(
+      f"{path}, line {line}, column {column}: {cell!r} is read as "
+      f"{float(cell):g}; if its point separates thousands, as in German, write "
+      + cell.replace(".", "")
+    )
+
+
 def _label(task, column, row, path, comma):
   """Reads a label or score; `comma` is a score with a decimal comma, or ""."""
   if column is None:
@@ -148,7 +172,7 @@ def _label(task, column, row, path, comma):
   label = row.values[column].strip()
   where = f"{path}, line {row.line}, column {column}"
   if task.is_regression:
-    if comma and re.fullmatch(r"-?[1-9]\d{0,2}\.\d{3}", label):
+    if comma and _THOUSAND.fullmatch(label):
       raise UserError(
         f"{path}, line {row.line}: {label!r} may mean a thousand, because "
         f"{comma} has a decimal comma; write a comma, or leave out the point"
@@ -157,6 +181,8 @@ def _label(task, column, row, path, comma):
       label = label.replace(",", ".")  # 1,234 does not match: it may be 1234
     if not is_number(label):
       remedy = "; write a point for a decimal comma" * ("," in label)
+      if _THOUSAND.fullmatch(point := label.replace(",", ".")):
+        remedy = f"; write {label.replace(',', '')} or {float(point):g}"
       problem = f"{label!r} is not a number, and thus no score"
       raise UserError(f"{where}: {problem}{remedy}")
     low, high = task.score_range or (-math.inf, math.inf)
@@ -181,8 +207,8 @@ def names_in(task: ClassificationTask, cell: str, where: str) -> Sequence[str]:
     return labels.split(cell, where)
   if task.dialect and cell not in task.labels and labels.is_list(cell):
     raise UserError(
-      f"{where}: {cell[:40]} is a list: write a text, or give --multi_label "
-      'and write a|b or ["a", "b"]'
+      f"{where}: {cell[:40]} is an object or a list: write a text, or give "
+      '--multi_label and write a|b or ["a", "b"]'
     )
   return (dict(task.label_aliases).get(cell, cell),)
 

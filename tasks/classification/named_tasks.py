@@ -12,13 +12,14 @@ from cli.settings import common, device, flag, flags_of
 from data import labels, tables
 from runs.settings import Packing
 from runs.task_settings import EvaluatedFineTuning, LongText, Tables
-from storage import UserError, files
+from storage import UserError, files, textfiles
 from tasks.classification import examples
 from tasks.classification.examples import ClassificationTask, Split, TextExample
 from training import checkpoint_files, run_json
 
 CUSTOM = "tsv"
 EXTENSIONS = (".tsv", ".csv", ".jsonl", ".json", ".txt")
+_ENDS = [a + b for a in EXTENSIONS for b in ("", *textfiles.COMPRESSED)]
 _NLI_LABELS = ("contradiction", "entailment", "neutral")
 _ENTAILMENT_LABELS = ("entailment", "not_entailment")
 _COLA = ("source", "label", "star", "sentence")
@@ -26,8 +27,8 @@ _F1 = ("accuracy", "f1")
 _CORRELATIONS = ("pearson", "spearman")
 _MATTHEWS = ("matthews_correlation",)
 _BITS = {"0", "1", "False", "True"}  # of a vector
-# R writes NA, and Python None; "none" may be a class.
-_MISSING = re.compile("(?i:nan|null|<na>|#?n/a|#nv|#(value|wert)!)|NA|None")
+# R writes NA, Python None, Excel #REF!, Hive \N; "none" may be a class.
+_MISSING = r"(?i:nan|null|<na>|#?n/a|#nv)|#[A-Z/0]+[!?]|NA|NaT|None|\\N"
 _PAIR = ("sentence1", "sentence2")
 _QUESTIONS = ("question1", "question2")
 
@@ -215,7 +216,7 @@ def _custom_task(settings: Settings):
   columns = (settings.text_a_column, settings.text_b_column)
   splits = {} if folder else {"test": Split("", *columns)}
   for name in ("train", "dev", "test") if folder else ():
-    paths = {name + end: os.path.join(folder, name + end) for end in EXTENSIONS}
+    paths = {name + end: os.path.join(folder, name + end) for end in _ENDS}
     present = [file for file, path in paths.items() if files.exists(path)]
     if not {*present[1:]} <= {name + ".json", name + ".txt"}:
       raise UserError(f"{folder} has {' and '.join(present)}; remove one")
@@ -230,7 +231,7 @@ def _custom_task(settings: Settings):
     names = map(os.path.basename, files.glob_files(os.path.join(folder, "*")))
     similar = filter(re.compile(r"(train|dev|test)\.", re.I).match, names)
     raise FileNotFoundError(
-      f"{folder} has no file train, dev or test with the extension "
+      f"{folder} has no file train, dev or test (or .gz, .zst) with extension "
       f"{', '.join(EXTENSIONS)}; similar files: {', '.join(similar) or 'none'}"
     )
   return ClassificationTask(
@@ -345,5 +346,5 @@ def _warn_of_doubts(path, names, multi_label, has_several):
     text = f"no text has several labels. {text}"
   if doubts:
     logging.warning(f"%s: {text}", path, min(doubts))
-  for name in filter(_MISSING.fullmatch, sorted(names)):
+  for name in filter(partial(re.fullmatch, _MISSING), sorted(names)):
     logging.warning(f"{path}: {name!r} is a label: is it a missing value?")

@@ -227,10 +227,11 @@ def _judged(settings, named, rows, logits) -> Iterator[Judged]:
     answer = answers.decode(Encoded([]), [{"logits": values}])
     given = dict(zip(answers.inputs, (row.text_a, row.text_b), strict=False))
     if named.is_regression:
-      score = f"{answer['score']:.4f}"
+      score = f"{answer['score']:.6g}"
       yield Judged(given, answer, str(row.label), score, None)
     elif named.multi_label:
-      label, predicted = ", ".join(row.label), ", ".join(answer["predicted"])
+      names = row.label, answer["predicted"]
+      label, predicted = map(labels.SEPARATOR.join, names)
       is_right = {*row.label} == {*answer["predicted"]}
       yield Judged(given, answer, label, predicted, is_right)
     else:

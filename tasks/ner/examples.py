@@ -34,6 +34,7 @@ _HEADER = (
 )
 _BRACKETS = re.compile(r"(\([^()*]+)?\*?\)?")  # CoNLL-2012 writes (PER* *) *
 _SPANS = re.compile(r"T\d+\t\S+ \d+ \d+|\d+\|t\|")  # of brat, PubTator
+_QUOTED = re.compile(r'"(?:(?:"")+|.*,.*)"')  # """" and "1,000" of .csv
 _LONG = 200  # words; a longer sentence is perhaps several
 # Keys of JSON lines, for words and tags.
 _KEYS = (("tokens", "words"), ("ner_tags", "tags", "labels", "ner"))
@@ -257,6 +258,12 @@ def _check_rows(path, rows, tags) -> None:
 def _check_columns(path, rows, columns, tags) -> None:
   """Raises ValueError for repeated words or coreference; warns of many tags."""
   words = [(line, word) for line, row in rows for word in row[columns[0] :][:1]]
+  for line, word in words:
+    if _QUOTED.fullmatch(word):
+      text = "%s, line %d: quotes as in .csv are read as text: %s; write words "
+      text += "without them (pandas: quoting=csv.QUOTE_NONE), or JSON lines"
+      _warn_once(text, path, line, word)
+      break
   repeats = {(line + 1, word) for line, word in words} & {*words}
   names = [word for _, word in words]
   is_repeated = (

@@ -112,7 +112,8 @@ def _warn_of_repeated_ids(paths, examples):
   if len(ids) < len(examples):
     [(repeated, _)] = ids.most_common(1)
     logging.warning(
-      "%s: %d repeated ids, such as %s; predictions have only the last answer",
+      "%s: %d repeated ids, such as %s; predictions have only the last "
+      "answer to an id, so scores are wrong: give each question its own id",
       *(describe(paths), len(examples) - len(ids), repeated),
     )
 

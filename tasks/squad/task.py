@@ -14,6 +14,7 @@ from modeling.config import BertConfig
 from runs import checks, model_files
 from runs.devices import length_multiple
 from runs.fine_tune import Task
+from serving import run_page
 from serving.answers import TextConfig
 from serving.export import ServedModel
 from serving.run_page import Evaluation, Judged
@@ -144,7 +145,8 @@ class Squad(Task[Settings, SquadRecords]):
     """Yields the questions that have answers, with the model's answers."""
     settings = self.settings
     version_2, unit = settings.version_2_with_negative, settings.f1_unit
-    for question in questions:
+    # Predictions have only the last question of a repeated id.
+    for question in {one.qas_id: one for one in questions}.values():
       truths = question.answer_texts
       if truths is None:
         continue
@@ -181,12 +183,21 @@ class Squad(Task[Settings, SquadRecords]):
   def predict(
     self, model: keras.Model, split: str, records: SquadRecords, step: int
   ) -> Evaluation:
-    """Writes answers and, with right answers, also scores and threshold."""
+    """Writes answers and, if the file has right ones, scores and threshold.
+
+    If not, warns of files that describe an earlier evaluation.
+    """
     settings, predictions = self.settings, self.answer(model, records)
     metrics.write_predictions(predictions, settings.output_dir)
     scores = self.score(records, predictions)
     if scores:
       report.write_evaluation(settings.output_dir, scores, step)
+    else:
+      names = {"eval_results.txt", "eval_predictions.tsv", run_page.NAME}
+      if old := names.intersection(files.list_folder(settings.output_dir)):
+        text = "%s has no right answers; %s in %s are of an earlier evaluation"
+        where = settings.predict_file, ", ".join(sorted(old))
+        logging.warning(text, *where, settings.output_dir)
     path = settings.threshold_file
     metrics.save_threshold(path, scores, predictions.null_odds)
     return scores

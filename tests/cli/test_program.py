@@ -33,6 +33,11 @@ def test_a_users_mistake_gives_one_line_and_a_traceback_only_on_request():
   assert "Traceback" in _run(body, BERT_TRACEBACK="1").stderr
 
 
+def test_unencodable_letters_become_escapes_in_the_output():
+  done = _run("print('a \uae0d')", PYTHONIOENCODING="latin-1")
+  assert (done.returncode, done.stdout) == (0, "a \\uae0d\n")
+
+
 @pytest.mark.parametrize(
   "body",
   [

@@ -44,6 +44,7 @@ def test_the_labels_of_a_cell_are_split(cell, expected):
     *((cell, True) for cell in ("['a', 'b']", "['a']", '("a",)', "{'a'}")),
     *((cell, True) for cell in ("['a' 'b']", "['a'\n 'b']", "[1 0 0]", "[]")),
     *((cell, True) for cell in ("[1. 0.]", "('a', 2)", '["a"]', "[true]")),
+    *((cell, True) for cell in ('{"choices": ["a"]}', "{'cats': {'a': 1}}")),
     *((cell, False) for cell in ("", "[PER]", "(other)", "(1) a (2)", "{x}")),
     *((cell, False) for cell in ("(0, 10]", "a's", "'a'", "(2)", "[" * 9**5)),
     *((cell, False) for cell in ("(0, 10)", "{1}", "{{1}}", "()")),
@@ -57,10 +58,11 @@ def test_json_and_python_lists_are_told_from_labels(cell, expected):
   "cell",
   [
     *("['a|b', 'c']", "{'a'}", "('a',)", "[1 0]"),
+    *('{"a": 1}', "{'a': 1}", "{}"),
     *("a||b", "|", '["a", ""]', "[null]", "[[1]]"),
   ],
 )
-def test_cells_with_python_lists_or_blank_labels_are_reported(cell):
+def test_cells_with_objects_python_lists_or_blank_labels_are_reported(cell):
   message = r't\.tsv, line 3: .* blank or .* Python list; write \["a", "b"\]'
   with pytest.raises(ValueError, match=message):
     labels.split(cell, "t.tsv, line 3")

@@ -1,5 +1,6 @@
 """--task_name=tsv: a user's own files of texts with labels or scores."""
 
+import gzip
 import json
 import re
 from functools import partial
@@ -96,7 +97,15 @@ def test_train_tsv_overrides_train_txt_but_four_dev_files_are_refused(tmp_path):
     _read(tmp_path, "train")
 
 
-@pytest.mark.parametrize("name", ["train.CSV", "Test.xlsx", "dev.csv.gz"])
+def test_a_users_files_may_be_compressed(tmp_path):
+  write_files(tmp_path, train_csv_gz=gzip.compress(b"body,kind\nx,1\ny,0\n"))
+  assert _read(tmp_path, "train") == [("x", None, "1"), ("y", None, "0")]
+  write_files(tmp_path, train_csv="x")
+  with pytest.raises(ValueError, match=r"train\.csv and train\.csv\.gz; rem"):
+    _read(tmp_path, "train")
+
+
+@pytest.mark.parametrize("name", ["train.CSV", "Test.xlsx", "dev.csv.bz2"])
 def test_an_error_names_files_with_similar_names(tmp_path, name):
   (tmp_path / name).touch()
   (tmp_path / "notes.csv").touch()
@@ -139,6 +148,7 @@ def test_a_dev_label_gets_the_spelling_of_the_training_file(
       (["1", cell], f"line 3.*'{cell.strip()}' is not a number")
       for cell in ("x", " ", "nan", "inf", "1,234", "1,5,6")
     ),
+    (["1,200"], "'1,200' is not a number, .* no score; write 1200 or 1.2$"),
   ],
 )
 def test_scores_have_to_be_numbers(tmp_path, cells, scores):
@@ -149,6 +159,29 @@ def test_scores_have_to_be_numbers(tmp_path, cells, scores):
     return
   result = _read(tmp_path, "train", is_regression=True)
   assert result == [("a", None, score) for score in scores]
+
+
+@pytest.mark.parametrize(
+  ("cells", "is_reported"),
+  [
+    (["950", "-1.200", "12.500", "7"], True),
+    (["950", "1.200", "0.500"], False),
+    (["950", "1.200", "1.5"], False),
+    (["95", "1.200"], False),
+    (["1.200", "12.500"], False),
+    (["950", "1e3", "1.200"], False),
+    (["950", "1200"], False),
+  ],
+)
+def test_the_log_warns_of_points_that_may_separate_thousands(
+  tmp_path, caplog, cells, is_reported
+):
+  write_files(tmp_path, train_tsv=_rows(*(f"a\t{cell}" for cell in cells)))
+  rows = _read(tmp_path, "train", is_regression=True)
+  assert [row[2] for row in rows] == cells
+  text = "train.tsv, line 3, column kind: '-1.200' is read as -1.2; if its "
+  text += "point separates thousands, as in German, write -1200"
+  assert (text in caplog.text) == bool(caplog.text) == is_reported
 
 
 SEVERAL = {"multi_label": True}
@@ -183,6 +216,7 @@ def test_unusable_training_files_and_flags_are_refused(
     (_rows("a\t1", "", "\t1", "b\t "), {}, "line 5, .*: '' is not a label"),
     (_rows("a\t1|2"), SEVERAL, "line 2.*'2' is not a label"),
     (_rows('a\t["1"]'), {}, "line 2.* list: write a text, or give --multi"),
+    (_rows('a\t{"cats": {}}'), {}, "line 2.* object or a list: write a text"),
   ],
 )
 def test_an_unknown_label_in_dev_is_reported(tmp_path, dev, flags, message):
@@ -205,9 +239,20 @@ def test_doubtful_labels_are_reported(tmp_path, caplog):
     (_rows("a\tx|null", "b\ty"), SEVERAL, "'null' is a label: is it a miss"),
     *(
       (_rows("a\tx", f"b\t{cell}"), {}, f"{cell!r} is a label: is it a missing")
-      for cell in ("NA", "n/a", "#N/A", "None", "#NV", "#WERT!", "#VALUE!")
+      for cell in (
+        "NA",
+        "n/a",
+        "#N/A",
+        "None",
+        "#NV",
+        "#WERT!",
+        "NaT",
+        "#NAME?",
+      )
     ),
-    (_rows("a\tx", "b\tnone"), {}, None),
+    (_rows("a\tx", "b\t\\N"), {}, r"'\\N' is a label: is it a missing value?"),
+    (_rows("a\tx|#REF!", "b\tx"), SEVERAL, "'#REF!' is a label: is it a m"),
+    *((_rows("a\tx", f"b\t{x}"), {}, None) for x in ("none", "#yes", "nat")),
     (_rows(*rows), {}, "20 labels in 20 rows: is kind the right --label_col"),
     (_rows(*rows[:19]), {}, None),
     (_rows(*rows, *rows), {}, None),

@@ -205,6 +205,19 @@ def test_an_evaluation_fits_thresholds_or_reads_saved_thresholds(
   assert path.with_name("thresholds_ensemble.tsv").exists()
 
 
+def test_judged_examples_have_float32_scores_and_labels_joined_by_bars(args):
+  def judged(named, label, logits):
+    rows = [examples.TextExample("", "a", "b", label)]
+    [one] = task._judged(args, named, rows, np.array([logits], np.float32))
+    return one.label, one.prediction
+
+  sts_b = named_tasks.find("STS-B")
+  assert judged(sts_b, "0.0028", [0.0027999]) == ("0.0028", "0.0027999")
+  labels = several_labels(0.5, 0.5, 0.5)
+  expected = ("woe|joy", "joy|wit")
+  assert judged(labels, ("woe", "joy"), [1, 1, -1]) == expected
+
+
 def test_ensembles_average_probabilities_or_scores(args):
   for kind, value in (
     (named_tasks.find("STS-B"), lambda logits: logits),

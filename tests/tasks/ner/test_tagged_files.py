@@ -107,6 +107,23 @@ def test_quotes_around_all_tags_are_refused(tmp_path, folder):
   assert '"X"' in tagging.find_tags(path, COLUMNS)
 
 
+@pytest.mark.parametrize(
+  ("word", "is_reported"),
+  [
+    *((word, True) for word in ('""""', '","', '"1,000"', '"a ""b"", c"')),
+    *((word, False) for word in ('"', '""', '"""', '"a"', ',"', '"Hi,', '"".')),
+  ],
+)
+def test_quotes_around_words_as_in_csv_are_reported(
+  tmp_path, caplog, word, is_reported
+):
+  path = _write(tmp_path, f"Rex\tB-PET\n{word}\tO\n")
+  [sentence] = examples.read_sentences(path)
+  assert sentence.words == ["Rex", word]
+  text = f"{path}, line 2: quotes as in .csv are read as text: {word}; write "
+  assert (text in caplog.text) == bool(caplog.text) == is_reported
+
+
 # Columns: file, error if tags are needed, log level and message otherwise.
 @pytest.mark.parametrize(
   ("text", "error", "level", "message"),
@@ -154,10 +171,22 @@ def test_the_code_in_named_entities_md_turns_spans_into_tagged_words(
 ):
   page = (programs.ROOT / "docs/named_entities.md").read_text()
   [block] = re.findall(r"```python\n(.*?)```", page, re.S)
-  exec(compile(block, "docs/named_entities.md", "exec"), {})
-  [sentence] = examples.read_sentences(
-    _write(tmp_path, capsys.readouterr().out)
-  )
+  given = re.search(r"\nspans = .*", block)[0], "Ann Lee ran to Riga."
+
+  def read(spans, text):
+    code = block.replace(given[0], f"\nspans = {spans}")
+    code = code.replace(given[1], text)
+    exec(compile(code, "docs/named_entities.md", "exec"), {})
+    path = _write(tmp_path, capsys.readouterr().out)
+    [sentence] = examples.read_sentences(path)
+    return sentence
+
+  blanks = [(0, 8, "PER"), (14, 19, "LOC")]  # with blanks, as a mouse selects
+  assert read(blanks, given[1]).tags == ["B-PER", "I-PER", *"OO", "B-LOC", "O"]
+  nested = [(14, 18, "LOC"), (0, 18, "ORG"), (0, 10, "MISC")]
+  tags = read(nested, "University of Riga ran.").tags
+  assert tags == ["B-ORG", "I-ORG", "I-ORG", "O", "O"]
+  sentence = read(given[0].partition(" = ")[2], given[1])
   assert sentence.words == ["Ann", "Lee", "ran", "to", "Riga", "."]
   assert sentence.tags == ["B-PER", "I-PER", "O", "O", "B-LOC", "O"]
 

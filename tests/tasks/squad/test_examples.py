@@ -161,7 +161,8 @@ def test_repeated_ids_are_reported_before_predictions(path, caplog):
   assert len(squad_examples.read_examples([file], True)) == 3
   assert not caplog.text
   assert len(squad_examples.read_examples([file])) == 3
-  assert "1 repeated ids, such as q1; " in caplog.text
+  assert "1 repeated ids, such as q1; predictions have only " in caplog.text
+  assert "give each question its own id" in caplog.text
 
 
 def test_answers_at_a_wrong_answer_start_are_counted(path, caplog):
