@@ -3,8 +3,9 @@
   python -m tests.fuzz.run --inputs=200000 --finds=/tmp/finds
 
 Each reader runs in its own process, which may die. Inputs that fail go to the
-folder --finds. If you copy an input to tests/fuzz/corpus, every test run reads
-it. With atheris (requirements-dev.txt), coverage guides the mutation:
+folder --finds. If you copy an input to the folder tests/fuzz/corpus/TARGET,
+every test run reads the input. With atheris (requirements-dev.txt), coverage
+guides the mutation:
 
   python -m tests.fuzz.guided squad
 """
