@@ -137,7 +137,9 @@ def test_flags_of_the_tpu_reach_its_resolver(monkeypatch, events):
     ({}, "local", "tpu_name=None"),
   ],
 )
-def test_an_error_names_a_missing_tpu(monkeypatch, names, asked, named):
+def test_an_error_names_the_flag_of_an_unreachable_tpu(
+  monkeypatch, names, asked, named
+):
   def resolver(tpu, zone, project):
     assert (tpu, zone, project) == (asked, "z", "p")
     raise OSError("no such host")
