@@ -275,7 +275,7 @@ def split_corpus(paths: list[str], text_format: TextFormat) -> list[Shard]:
   """Divides files, in order, into shards of about the same size.
 
   Large files are divided between documents, unless compressed. Small files are
-  grouped. A shard is a 32nd of the input, but at least 1 MB and at most 4 MB.
+  grouped. A shard has at most a 32nd of the input, a limit of 1 to 4 MB.
   """
   total = sum(map(text_size, paths))
   size = min(max(total // _SHARDS, _MIN_BYTES), _MAX_BYTES)
