@@ -57,7 +57,7 @@ def rerun(settings: Training, name: str, flags: Iterable[str]) -> None:
 
 @contextmanager
 def locked(folder: str) -> Iterator[None]:
-  """Context in which a chief's run is the only one in a local folder.
+  """Context in which the chief worker's run is the only one in a local folder.
 
   Removes incomplete files that a killed run left there. After an error, removes
   the lock file, and the folder if it is new and empty. Raises
