@@ -139,7 +139,7 @@ class Run(Generic[T_co]):
     )
 
   def _report(self, objective, source, unit, data):
-    """Makes the run's report; the chief adds an entry to run.json."""
+    """Makes the run's report; the chief worker adds an entry to run.json."""
     settings = self.settings
     names, size = ("loss", *objective.metric_names), settings.train_batch_size
     result = report.Report(settings.output_dir, size, unit, names)

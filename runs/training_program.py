@@ -111,7 +111,7 @@ def dry_run(settings: T) -> Iterator[T]:
 
   A dry run passes all stages of the command, but leaves no outputs. With
   --do_train it trains two steps. Without --do_train it loads the model in
-  --output_dir. Models and batches have full size, to test memory.
+  --output_dir, if any. Models and batches have full size, to test memory.
   """
   if not settings.dry_run:
     yield settings

@@ -148,8 +148,8 @@ def find_schema(
 
   If corrupt records are allowed, reads the first intact record. Raises
   ValueError if a file has other records, lengths or ids than the settings
-  allow, or if only some files are masked. Unmasked files need a vocabulary that
-  gives [CLS] and [SEP] the ids in the files.
+  allow, or if only some files are masked. A run that masks files needs a
+  vocabulary that gives [CLS] and [SEP] the ids in the files.
   """
   tokenizer = settings.tokenizer if settings.vocab_file else None
   # create_pretraining_data.py leaves files empty if there are few instances.

@@ -172,7 +172,7 @@ def warn_of_words(
 
 
 def load_threshold(path: str) -> float:
-  """Reads the null threshold of an earlier prediction; 0 without a file."""
+  """Reads the null threshold of an earlier run; 0 without a file."""
   if not files.exists(path):
     return 0.0
   text = "".join(textfiles.lines(path))

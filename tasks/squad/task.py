@@ -40,7 +40,7 @@ class SquadRecords(RecordDataset):
 
 
 def null_threshold(settings: Settings) -> float:
-  """Null threshold of the flag, or else of an earlier prediction, or 0."""
+  """Null threshold of the flag, or else of an earlier run, or 0."""
   threshold = settings.null_score_diff_threshold
   if settings.version_2_with_negative and threshold is None:
     path, start = settings.threshold_file, checks.checkpoint(settings)
