@@ -7,6 +7,7 @@ In a user's table, the header shows the delimiter, and the first 1,000 lines
 show quotes as in .csv. If the first line has "\r", every "\r" ends a line.
 """
 
+import codecs
 import csv
 import io
 import json
@@ -97,7 +98,6 @@ def _lines(path, dialect):
   with textfiles.open_text(path) as file:
     first = file.peek(1000).split(b"\n")[0]
     encoding = _MARKS.get(first[:2], dialect[1])
-    is_in_doubt = encoding not in _MARKS.values()
     textfiles.check_is_text(path, first)
     if encoding == "utf-8" and textfiles.is_utf16(first):
       raise UserError(
@@ -105,6 +105,7 @@ def _lines(path, dialect):
         "or save the file as UTF-8"
       )
     try:
+      is_in_doubt = codecs.lookup(encoding).name not in _MARKS.values()
       text = io.TextIOWrapper(file, encoding, newline="\n")
       for number, line in enumerate(text, 1):
         line = line.rstrip("\r\n")
@@ -138,10 +139,7 @@ def _lines(path, dialect):
 
 
 def _find_format(path, columns, dialect):
-  """Finds the delimiter that splits the header into names with `columns`.
-
-  Returns the delimiter, and True if a quote is an ordinary character.
-  """
+  """Finds the header's delimiter, and if a quote is an ordinary character."""
   usual = "," if _extension(path) == ".csv" else "\t"
   given = dialect[0] and _DELIMITERS.get(dialect[0].lower(), dialect[0])
   if given and len(given) != 1:
@@ -280,7 +278,8 @@ def _wrong_width(path, line, fields, header, delimiter, is_plain, dialect):
 def _records(path, lines, delimiter, is_plain=False, strict=True):
   """Yields the number of each row's first line, and the row's fields.
 
-  Skips blank rows, except quoted ones, and logs them, but not empty lines.
+  Skips blank rows, except quoted ones, and logs them. An empty line counts as a
+  row only in a table of one column.
   """
   csv.field_size_limit(textfiles.MAX_LINE_BYTES)
   quoting = csv.QUOTE_NONE if is_plain else csv.QUOTE_MINIMAL
@@ -299,7 +298,7 @@ def _records(path, lines, delimiter, is_plain=False, strict=True):
     for fields in reader:
       if any(map(str.strip, fields)) or fields == [""]:
         yield start, fields
-      elif fields:
+      elif fields or not names:
         blank.append(start)
       start = reader.line_num + 1
   except csv.Error as error:
@@ -335,8 +334,7 @@ def _objects(path, columns, dialect, is_text):
 
 
 def _require(columns, present, where):
-  missing = [name for name in columns if name not in present]
-  if not missing:
+  if not (missing := [name for name in columns if name not in present]):
     return
   letters = [name.casefold() for name in missing]
   meant = [repr(name) for name in present if name.casefold() in letters]

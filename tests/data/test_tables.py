@@ -135,6 +135,7 @@ def test_tables_that_spreadsheet_programs_save_are_read(
     ("a,b\n1,2\n\n,\n3,4\n , \n", "4", ": left out 2 blank rows (lines 4, 6)"),
     ("a,b,b,,\n1,2,3,,\n", "3", "column 'b' occurs twice: the last one counts"),
     ("a;b\n1;2\n", "2", "t.csv: the columns are separated by ';'"),
+    ("a\n1\n\n2\n", "2", ": left out 1 blank row (lines 3)"),
   ],
 )
 def test_what_is_unusual_in_a_table_is_reported_once(
@@ -142,7 +143,8 @@ def test_what_is_unusual_in_a_table_is_reported_once(
 ):
   caplog.set_level("INFO", "absl")
   for _ in range(2):
-    assert read(tmp_path, "t.csv", content)[-1].values["b"] == last
+    *_, row = read(tmp_path, "t.csv", content)
+    assert row.values.get("b", row.values["a"]) == last
   [reported] = caplog.messages
   assert reported.startswith(f"{tmp_path}/t.csv")
   assert reported.endswith(message)
@@ -195,6 +197,8 @@ def test_utf8_that_is_read_with_another_encoding_is_reported_once(
   content = "a\nEs ist schön.\nSüß.\n"
   assert read(tmp_path, "t.csv", content, dialect=(None, "cp1252"))
   assert caplog.text.count("line 2 looks like UTF-8") == 1
+  assert read(tmp_path, "u.csv", content, dialect=(None, "UTF8"))
+  assert "u.csv" not in caplog.text
 
 
 @pytest.mark.parametrize(
