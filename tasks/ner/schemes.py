@@ -2,7 +2,7 @@
 
 A tag has a letter (for the first, inner, last or only word of an entity) and a
 type: "B-PER" or "PER-B". "B" has no type. A tag of the scheme IO is a type
-alone. If a file has only types and no "O", a tag such as "NOUN" is of one word.
+alone. In a file of types without "O", a tag such as "NOUN" describes one word.
 """
 
 import re

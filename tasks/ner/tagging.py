@@ -167,7 +167,7 @@ def find_scheme(
 ) -> Scheme:
   """Finds the scheme of a file's tags.
 
-  If `known`, the model's tags, include all tags, the layout is the model's.
+  If the model's tags, `known`, include the file's, the layout is the model's.
   """
   used = _used(sentences)
   scheme = recognize(known if used <= {*known} else used)
