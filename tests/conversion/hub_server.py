@@ -22,7 +22,7 @@ class Hub(ThreadingHTTPServer):
     breaks: number of downloads, weights or archives, that will break off.
     corrupts: True if weights differ from the announced SHA-256.
     requests: (method, path, headers) so far.
-    weights: bytes by SHA-256 that clients were told to fetch.
+    weights: bytes by SHA-256, to which clients were redirected.
   """
 
   daemon_threads = True
@@ -91,7 +91,7 @@ class _Handler(BaseHTTPRequestHandler):
     self._answer(200, content, {"Content-Type": "application/json"})
 
   def _bytes(self, content):
-    """Sends a file from the requested byte on; with `breaks`, only half."""
+    """Sends a file from the requested byte on. With `breaks`, stops halfway."""
     hub, status, headers = self.server, 200, {}
     if wanted := re.match(r"bytes=(\d+)-", self.headers.get("Range", "")):
       if (start := int(wanted[1])) >= len(content):

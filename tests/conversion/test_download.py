@@ -47,7 +47,7 @@ def released(tmp_path_factory):
 
 @pytest.fixture
 def hub(released, tmp_path, monkeypatch):
-  """A hub with the model, which huggingface_hub uses, and an empty cache."""
+  """Makes huggingface_hub use a hub with the model and an empty cache."""
   with hub_server.serve() as hub:
     files = {x.name: x.read_bytes() for x in released.theirs.iterdir()}
     others = ("pytorch_model.bin", "onnx/config.json", "model.fp16.safetensors")
@@ -131,7 +131,7 @@ def test_a_broken_or_missing_server_gives_a_one_line_error(hub, monkeypatch):
   assert not hub.output.exists()
 
 
-def test_weights_with_another_hash_are_downloaded_again(hub):
+def test_weights_with_a_wrong_hash_are_refused_and_downloaded_again(hub):
   hub.corrupts = True
   with pytest.raises(UserError, match="did not have the SHA-256 in its name"):
     _convert(hub, URL)
@@ -177,7 +177,9 @@ def test_a_pickle_is_refused_and_the_error_suggests_safetensors(hub):
   assert not _paths(hub, "pytorch_model")
 
 
-def test_another_architecture_is_refused_before_the_weights_are_downloaded(hub):
+def test_a_model_that_is_no_bert_is_refused_before_its_weights_are_downloaded(
+  hub,
+):
   files = hub.repositories[NAME]["main"]
   config = json.loads(files["config.json"]) | {"model_type": "roberta"}
   files["config.json"] = json.dumps(config).encode()
@@ -297,7 +299,7 @@ def test_the_same_command_continues_downloading_a_zip(hub, archive, tmp_path):
   assert wanted == [f"bytes={have}-"]
 
 
-def test_a_zip_that_has_changed_is_downloaded_anew(hub, archive):
+def test_a_zip_that_has_changed_is_downloaded_from_its_beginning(hub, archive):
   data = hub.archives["/bert.zip"]
   hub.archives["/bert.zip"] = bytes(4 * len(data))
   hub.breaks = 1000
@@ -361,7 +363,7 @@ def test_a_full_disk_is_reported_as_a_full_disk(hub, archive, monkeypatch):
     monkeypatch.setattr("huggingface_hub.file_download.http_get", fail)
 
 
-def test_remote_folders_and_existing_files_are_refused_before_the_download(
+def test_a_remote_or_used_output_folder_is_refused_before_the_download(
   hub, archive
 ):
   hub.output.mkdir()

@@ -217,7 +217,7 @@ def test_a_written_folder_has_the_files_of_the_tokenizer(tmp_path, caplog):
     assert f"{name} is {value!r}, unlike" in caplog.text
   (folder / "tokenizer_config.json").write_text("{}")
   assert _read(folder).lower_case is True
-  # A model without the setting has the original's default.
+  # A model without `lower_case` has the original's default.
   _write(folder, "encoder", vocabulary=str(vocabulary))
   settings = json.loads((folder / "tokenizer_config.json").read_text())
   assert settings["do_lower_case"] is True
@@ -231,7 +231,7 @@ BACKEND = {"tokenizer_class": "TokenizersBackend"}
 def _write_fast(folder, settings=None, added=(), **changes):
   """Writes a folder like transformers 5: with tokenizer.json, no vocab.txt.
 
-  Other arguments change the fields of its normalizer; `new` replaces it.
+  `changes` has fields of the normalizer, or a complete normalizer as `new`.
   """
   _write(folder, "encoder")
   tokenizer = tokenizer_json(WORDS, added)
@@ -245,7 +245,7 @@ def _write_fast(folder, settings=None, added=(), **changes):
 
 @pytest.mark.parametrize("lower", [True, False])
 @pytest.mark.parametrize("settings", [None, {}, TRANSFORMERS_5, BACKEND])
-def test_a_folder_of_transformers_5_has_its_vocabulary_and_case(
+def test_vocabulary_and_case_of_a_folder_of_transformers_5_are_read(
   tmp_path, caplog, settings, lower
 ):
   _write_fast(tmp_path, settings, lowercase=lower)
@@ -287,7 +287,7 @@ NESTED = [{"type": "NFC"}, {"type": "BertNormalizer", "lowercase": False}]
     ({"new": {"type": "Sequence", "normalizers": NESTED}}, False, "is 'Seq"),
   ],
 )
-def test_another_normalizer_causes_a_warning(
+def test_a_normalizer_unlike_the_originals_causes_a_warning(
   tmp_path, caplog, change, lower, warning
 ):
   _write_fast(tmp_path, TRANSFORMERS_5, **change)

@@ -67,7 +67,7 @@ def test_a_converted_masked_lm_head_computes_nearly_equal_outputs(
 
 
 def _respell(path):
-  """Renames the layers as Keras 2 spells their names."""
+  """Gives the layers the names that Keras 2 gives them."""
   with h5py.File(path, "r+") as file:
     names = []
     file.visit(names.append)
@@ -135,7 +135,9 @@ MISSING = "transformer_encoder_2/self_attention_layer/query_dense/vars/0"
     (lambda c: c["config"].update(num_layers=10**15), f"KeyError.*{MISSING}"),
   ],
 )
-def test_a_preset_of_another_model_is_refused(preset, change, message):
+def test_a_preset_of_a_wrong_class_or_with_wrong_sizes_is_refused(
+  preset, change, message
+):
   _edit(preset, change)
   with pytest.raises(ValueError, match=message):
     keras_hub.read(str(preset))

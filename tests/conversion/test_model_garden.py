@@ -300,7 +300,9 @@ def _dense():
     (lambda: _narrow(networks.BertEncoderV2), "2 dense layers around", None),
   ],
 )
-def test_another_model_or_a_cut_file_is_refused(tmp_path, make, message, size):
+def test_a_truncated_file_or_an_unsupported_model_is_refused(
+  tmp_path, make, message, size
+):
   prefix = _save(tmp_path, model=make())
   if size:
     os.truncate(f"{prefix}.data-00000-of-00001", size)

@@ -14,7 +14,7 @@ from training import checkpoint
 
 VALUES = {"bert/a": np.float32([0, 1, 2]), "output_bias": np.float32([1, 1])}
 STEP = np.int64(7)
-# Training state, also of other optimizers, with and without a scope.
+# Training state of several optimizers, with and without a scope.
 OPTIMIZER = {
   "bert/a/adam_m": np.zeros(3, np.float32),
   "bert/a/adam_v": np.zeros(3, np.float32),
@@ -33,7 +33,9 @@ def _checkpoint(folder, more=()):
   return prefix
 
 
-def test_training_state_is_skipped_and_averages_replace_variables(tmp_path):
+def test_training_state_is_skipped_and_averages_replace_variables_on_request(
+  tmp_path,
+):
   tensors = {"crf/transitions": np.zeros((2, 2), np.float32)}
   prefix = _checkpoint(tmp_path, OPTIMIZER | RUN | AVERAGE | tensors)
   bert = original.read(prefix)
@@ -52,7 +54,9 @@ def test_training_state_is_skipped_and_averages_replace_variables(tmp_path):
     original.read(_checkpoint(tmp_path / "b"), averaged=True)
 
 
-def test_files_in_the_folder_of_the_checkpoint_are_read(tmp_path):
+def test_files_in_the_folders_of_a_best_checkpoint_and_its_run_are_read(
+  tmp_path,
+):
   prefix = _checkpoint(tmp_path / "best")
   (tmp_path / "labels.txt").write_text("no\nyes\n")
   (tmp_path / "best" / "vocab.txt").write_text("a\n")
@@ -88,7 +92,9 @@ def test_a_written_model_is_read_unchanged(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["x", "{}/bert_model.ckpt"])
-def test_files_of_another_model_are_removed(tmp_path, name):
+def test_old_files_are_removed_unless_the_model_comes_from_their_folder(
+  tmp_path, name
+):
   stale = ("bert_config.json", "labels.txt", "vocab.txt", *THRESHOLD_FILES)
   for path in stale:
     (tmp_path / path).touch()
@@ -229,7 +235,7 @@ def test_values_that_are_not_finite_are_refused(value):
     original.complete(bert, None, None, for_transformers=False)
 
 
-def test_variables_of_layers_that_the_configuration_lacks_are_refused():
+def test_variables_that_the_configuration_lacks_are_refused():
   bert = _canonical(models.encoder(small_model.config(9)))
   original.check_variables(bert, "encoder")
   bert.values["bert/encoder/layer_1/output/dense/bias"] = np.zeros(16)
@@ -287,11 +293,11 @@ def test_an_error_of_a_reader_names_the_path(error, kind):
     (("B-1", "I-1"), "classification"),
   ],
 )
-def test_labels_tell_a_tagger_from_a_classifier(labels, head):
+def test_labels_show_if_a_model_is_a_tagger_or_a_classifier(labels, head):
   bert = _with_heads("tagging", labels=labels)
   assert head_of(bert) == head
   assert head_of(bert, "tagging") == "tagging"
-  bert.head = "question_answering"  # has no such variables
+  bert.head = "question_answering"  # the model lacks this head
   assert head_of(bert) == head
   bert.head = "tagging"
   assert head_of(bert) == "tagging"

@@ -32,7 +32,7 @@ B, C, T = 4, 2, CONFIG.max_position_embeddings
 
 
 def _batch(model):
-  """Returns random rows of every length: [B, T], or [B, C, T] for choices."""
+  """Returns rows of random lengths: [B, T], or [B, C, T] for choices."""
   rng = np.random.RandomState(0)
   is_choice = len(model.input["input_ids"].shape) == 3
   shape = (B, C, T) if is_choice else (B, T)

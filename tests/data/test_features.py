@@ -66,7 +66,7 @@ def test_a_trimmed_length_is_rounded_up_to_a_multiple(longest, expected):
   result = batching.trim_padding(batch | others)
   assert result["input_ids"].shape == (3, expected)
   np.testing.assert_array_equal(result["input_mask"], mask[:, :expected])
-  assert result["label_ids"].shape == (3, 12)  # here 12 is a number of labels
+  assert result["label_ids"].shape == (3, 12)  # 12 labels, which are no padding
 
 
 def test_choices_are_trimmed_to_one_length_and_a_gap_in_the_mask_stays():

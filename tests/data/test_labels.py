@@ -29,7 +29,7 @@ def test_integers_sort_by_value_and_texts_by_code_point(names, ordered):
     ("woe | joy|woe", ("woe", "joy")),
     ('["a|b", "c", 7]', ("a|b", "c", "7")),
     ("[]", ()),
-    # Text that looks like a JSON list, but is not, is a label.
+    # Text that only looks like a JSON list is a label.
     ("[x]|y", ("[x]", "y")),
     *((cell, (cell,)) for cell in ("[" * 9**5, "[1", f"[{'1' * 5000}]")),
   ],
@@ -50,7 +50,7 @@ def test_the_labels_of_a_cell_are_split(cell, expected):
     *((cell, False) for cell in ("(0, 10)", "{1}", "{{1}}", "()")),
   ],
 )
-def test_json_and_python_lists_are_told_from_labels(cell, expected):
+def test_json_and_python_lists_are_distinguished_from_labels(cell, expected):
   assert labels.is_list(cell) == expected
 
 
@@ -135,10 +135,12 @@ def test_labels_that_differ_from_the_checkpoint_need_a_labels_txt(tmp_path):
   assert _choose(tmp_path, "ab", "xy") == ("y", "x")
 
 
-def test_a_checkpoint_with_other_labels_causes_a_warning(tmp_path, caplog):
+def test_labels_that_differ_from_a_checkpoints_labels_cause_a_warning(
+  tmp_path, caplog
+):
   path = labels.save(["CON", "PRO"], str(tmp_path))
   labels.warn_if_others(("con", "pro"), path)
-  # Another number of labels means a new head, so the names do not matter.
+  # With more labels than before, the head is new, and names do not matter.
   labels.warn_if_others(("con", "pro", "neutral"), path)
   assert not caplog.text
   labels.warn_if_others(("pro", "con"), path)
@@ -172,7 +174,9 @@ def test_the_log_counts_the_examples_of_each_label(log):
   assert "x: 1 example; a: 1" in log.text
 
 
-def test_labels_that_differ_in_case_or_blanks_are_reported(log, monkeypatch):
+def test_labels_that_differ_only_in_case_or_blanks_are_reported(
+  log, monkeypatch
+):
   monkeypatch.setattr(logging, "_log_counter_per_token", {})
   for name in ("train.tsv", "dev.tsv"):
     labels.log_labels(name, ["Sport", "sport", "spo rt", "music"])
@@ -185,13 +189,13 @@ def test_labels_that_differ_in_case_or_blanks_are_reported(log, monkeypatch):
   assert labels.similar(numbers) == [["1", "1,00", "1.0"]]
 
 
-def test_labels_that_look_alike_are_shown_by_their_characters(log):
+def test_labels_that_look_alike_are_shown_with_escape_sequences(log):
   labels.log_labels("train.tsv", ["caf\xe9", "cafe\u0301", "x", "x\u200b"])
   for name in (r"caf\xe9", r"cafe\u0301", "x", r"x\u200b"):
     assert f"'{name}' (1)" in log.text
 
 
-def test_labels_that_differ_from_the_teacher_are_refused():
+def test_labels_that_differ_from_the_teachers_labels_are_refused():
   known = labels.LabelSet(("a", "b"))
   for others in (("b", "a"), ("a", "b", "c")):
     with pytest.raises(ValueError, match="teacher=big has other labels, or"):

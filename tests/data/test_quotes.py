@@ -25,12 +25,12 @@ def test_an_unbalanced_quote_in_a_tsv_is_text(tmp_path, content):
 @pytest.mark.parametrize(
   ("content", "expected"),
   [
-    # One column of pandas.
+    # A single column, saved by pandas.
     ('a\n"so ""it"" was"\n"two\nlines"\nx, y\n', 'so "it" was|two\nlines|x, y'),
     ('a\n"1\n\n2"\nx, y\n"3\n4"\n"5\n6"\n', "1\n\n2|x, y|3\n4|5\n6"),
     ('"a"\n"one\ntwo"\n"x"\n', "one\ntwo|x"),
     ('a\nx\n""\ny, z\n', "x||y, z"),
-    # Excel: cells with a comma, too.
+    # Excel also quotes cells with a comma.
     ('b\ta\n1\t"x, y"\n"0, 1"\tz\n1\t"v, w"\n', "x, y|z|v, w"),
     ('a\tb\n"x, y"\t"1, 2"\nz\t"3\n4"\n', "x, y|z"),
     ('a\n"x, y"\nz\n"v, w"\n"t, u"\n', "x, y|z|v, w|t, u"),
@@ -46,7 +46,9 @@ def test_cells_in_quotes_show_that_a_tsv_is_quoted(
   assert message.endswith("quotes are read as in .csv; .jsonl keeps quotes")
 
 
-def test_a_cell_may_continue_after_the_first_lines(tmp_path):
+def test_a_quoted_cell_may_begin_in_the_first_1000_lines_and_end_later(
+  tmp_path,
+):
   content = 'a\n""\n' + "x\n" * 997 + '"y\nz"\nw\n'
   *_, first, last = read(tmp_path, "t.tsv", content)
   assert (first.values["a"], last.values["a"]) == ("y\nz", "w")
@@ -98,7 +100,9 @@ def test_a_quoted_cell_that_swallows_rows_of_the_table_is_reported(
   assert "never closed" in caplog.text or not lines
 
 
-def test_quotes_after_the_first_lines_of_a_tsv_are_reported(tmp_path, caplog):
+def test_quotes_after_the_first_1000_lines_of_a_tsv_are_reported(
+  tmp_path, caplog
+):
   content = "a\tb\n" + "x\t1\n" * 1000 + '"so ""it"" was"\t0\n'
   *_, row = read(tmp_path, "t.tsv", content)
   assert row.values["a"].startswith('"so ""')
@@ -107,7 +111,7 @@ def test_quotes_after_the_first_lines_of_a_tsv_are_reported(tmp_path, caplog):
   caplog.clear()
   *_, row = read(tmp_path, "t.tsv", content, dialect=("tab", "utf-8"))
   assert row.values["a"] == 'so "it" was'
-  read(tmp_path, "t.tsv", content, dialect=None)  # quotes of GLUE are text
+  read(tmp_path, "t.tsv", content, dialect=None)  # in GLUE, quotes are text
   assert not caplog.text
   with pytest.raises(UserError, match=r"line 1002: 1 col.*give delimiter=tab"):
     read(tmp_path, "u.tsv", content.replace("so ", "so\n"))

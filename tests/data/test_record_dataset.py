@@ -145,7 +145,9 @@ def test_batches_by_length_are_shuffled_anew_for_each_group_and_seed(
 
 
 @pytest.mark.parametrize("batch_size", [3, 4, 30])
-def test_an_epoch_by_length_has_every_example_once(tmp_path, batch_size):
+def test_an_epoch_of_batches_by_length_has_every_example_once(
+  tmp_path, batch_size
+):
   """Several short epochs are read together, but their examples do not mix."""
   recorded = _recorded(tmp_path, 8, [i % T + 1 for i in range(50)])
   stream = recorded.train_batches(batch_size, seed=1, by_length=True)
@@ -156,8 +158,8 @@ def test_an_epoch_by_length_has_every_example_once(tmp_path, batch_size):
   assert (epochs[0] != epochs[1]).any()
 
 
-def test_batches_of_a_mix_by_length_have_examples_of_one_length(tmp_path):
-  """An epoch may end with a batch of several lengths. A mix has no epoch."""
+def test_batches_by_length_from_mixed_sources_rarely_mix_lengths(tmp_path):
+  """The last batch of an epoch may mix lengths, but a mix has no epoch."""
   schema = features.classification(T)
   sources = []
   for name, lengths in (("a", (1, T, 3)), ("b", (2, T - 1, 5, T - 3))):
@@ -167,7 +169,7 @@ def test_batches_of_a_mix_by_length_have_examples_of_one_length(tmp_path):
   stream = ShuffledRecords(sources, 1).batches(schema, 2, by_length=True)
   parse = parser(schema)
   pairs = [parse(batch)["label_ids"].numpy() for _, batch in stream.take(100)]
-  # Two lengths share a batch only where one ends in the sorted records.
+  # A batch has two lengths only where a length ends in the sorted records.
   assert sum(np.ptp(pairs, axis=1) > 0) < 7
 
 

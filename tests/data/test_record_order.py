@@ -39,7 +39,7 @@ def _read(sources, number, seed=1, position=0, cache=None):
   return np.array([int(x) for x in dataset.take(number).as_numpy_iterator()])
 
 
-def test_each_epoch_has_every_record_once_in_another_order(paths):
+def test_each_epoch_has_every_record_once_in_a_new_order(paths):
   result = _read([Source(paths)], 390).reshape(3, 130)
   for epoch in result:
     assert sorted(epoch) == list(range(130))

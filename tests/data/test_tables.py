@@ -56,7 +56,7 @@ def test_all_formats_give_the_same_rows(tmp_path, name, content):
     ("t.csv", 'a,b\n"1\n2",x\n3,y\n', [(2, "1\n2", "x"), (4, "3", "y")]),
     ("t.csv", "a,b\r\nbeta\rgamma,1\r\r\n", [(2, "beta gamma", "1")]),
     ("t.tsv", "a\tb\r\nbeta\rgamma\t1\r\r\n", [(2, "beta gamma", "1")]),
-    # A header with the usual delimiter is not searched for another one.
+    # A header with the usual delimiter is not searched for other delimiters.
     ("t.csv", "b;c;d,a\n1,2\n", [(2, "1", "2")]),
     # Values that are not texts become JSON. Lone surrogates become U+FFFD.
     ("t.jsonl", '{"a": 0.5, "b": true, "c": null}', [(1, "0.5", "true")]),
@@ -73,7 +73,7 @@ def test_cells_keep_their_text(tmp_path, caplog, name, content, expected):
     assert read(tmp_path, name, content, dialect=None) == rows
 
 
-def test_a_row_knows_its_line_and_its_number(tmp_path):
+def test_a_row_has_its_line_in_the_file_and_its_number(tmp_path):
   content = 'a,b\n"1\n2",x\n3,y\n'
   assert read(tmp_path, "t.csv", content)[1] == (4, {"a": "3", "b": "y"}, 2)
   [row] = read(tmp_path, "t.tsv", "1\t2\n", ["b"], header=("a", "b"))
@@ -115,9 +115,7 @@ EMPTY_END = re.sub("([c1é0xye])\n", r"\1;;\n", SEMICOLONS) + ";;;;\n;;;;\n"
     ("t.csv.gz", SEMICOLONS.encode("utf-16")),
   ],
 )
-def test_tables_that_spreadsheet_programs_save_are_read(
-  tmp_path, name, content
-):
+def test_tables_from_spreadsheet_programs_are_read(tmp_path, name, content):
   rows = [row.values for row in read(tmp_path, name, content, ["a", "c"])]
   texts = [[row[column] for column in "abc"] for row in rows]
   assert re.fullmatch("Sehr[;,|\t] gut", texts[0].pop(0))
@@ -138,7 +136,7 @@ def test_tables_that_spreadsheet_programs_save_are_read(
     ("a\n1\n\n2\n", "2", ": left out 1 blank row (lines 3)"),
   ],
 )
-def test_what_is_unusual_in_a_table_is_reported_once(
+def test_unusual_properties_of_a_table_are_reported_once(
   tmp_path, caplog, content, last, message
 ):
   caplog.set_level("INFO", "absl")
@@ -165,7 +163,7 @@ def test_a_comma_in_the_only_column_is_refused(tmp_path, row):
   + [("^", "^")],
 )
 def test_a_delimiter_is_a_character_or_its_name(tmp_path, delimiter, character):
-  # Only the named delimiter splits the header, quoted as in CSV.
+  # Only the named delimiter splits the header. Quotes work as in CSV.
   content = f'a{character}"x;y|z,w\tv^"\n1{character}"2\n3"\n'
   [row] = read(tmp_path, "t.tsv", content, dialect=(delimiter, "utf-8"))
   assert row.values == {"a": "1", "x;y|z,w\tv^": "2\n3"}

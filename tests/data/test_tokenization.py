@@ -58,7 +58,7 @@ def test_do_lower_case_must_fit_the_name_of_a_released_model(folder):
       check(not lower_cased, path, "input")
 
 
-def test_models_with_other_names_allow_both_cases():
+def test_a_name_of_no_released_model_allows_both_values_of_do_lower_case():
   paths = None, "", "bert_model.ckpt", "mine/bert_model.ckpt", "cased.ckpt"
   for flag, path in itertools.product((True, False), paths):
     tokenization.validate_case_matches_checkpoint(flag, path)

@@ -119,7 +119,7 @@ def test_the_graph_tokenizer_works_in_a_dataset_and_without_texts():
   assert ids(graph, []) == []
 
 
-def test_the_graph_tokenizer_agrees_for_odd_lines_of_a_vocabulary(tmp_path):
+def test_both_tokenizers_agree_for_odd_lines_of_a_vocabulary(tmp_path):
   path = tmp_path / "vocab.txt"
   path.write_text("[UNK]\na\n b \n\na\n\nc d\n\u2028\n##e", encoding="utf-8")
   full = tokenization.FullTokenizer(path)
@@ -163,7 +163,7 @@ def random_words(rng, longest):
 
 
 @pytest.mark.parametrize("seed", [*range(8), *map(slow, range(8, 20))])
-def test_the_graph_tokenizer_agrees_for_any_vocabulary(seed, tmp_path):
+def test_both_tokenizers_agree_for_any_vocabulary(seed, tmp_path):
   rng = random.Random(seed)
   pieces = random_words(rng, 4) + ["##" + w for w in random_words(rng, 3)]
   pieces = list(dict.fromkeys(["[UNK]", "#", "##", *pieces]))
@@ -182,13 +182,13 @@ def test_the_graph_tokenizer_agrees_for_any_vocabulary(seed, tmp_path):
 
 
 def _short(number):
-  """Makes tokens, some shorter than "##" and a letter, and words of them."""
+  """Returns tokens of a single letter and longer ones, and words to split."""
   tokens = [*"ab", "##a", *(f"##{'ab' * n}" for n in range(1, number))]
   return tokens, ["a" + "ab" * n for n in range(45)]
 
 
 def _long(longest):
-  """Makes a vocabulary with a longest piece, and words that have the piece."""
+  """Returns tokens including a given longest token, and words to split."""
   end = longest.removeprefix("##")
   words = ["a" + end, end, "a" + end + "b", "ab" + end, "a" + end[:-1]]
   return ["a", "##b", "##c", longest], [*words, " ".join(words)]
@@ -198,7 +198,7 @@ def _long(longest):
   ("tokens", "words"),
   [
     *map(_short, (1, 2, 3, 40)),
-    # The longest may begin with "##", and may be longer than [UNK].
+    # The longest token may begin with "##", and may be longer than [UNK].
     *map(_long, ("##bcdefghijk", "abcdefghijk", "##ééééé", "##é##é")),
   ],
 )

@@ -120,7 +120,7 @@ def test_any_saved_vocabulary_is_loaded_unchanged(tmp_path_factory, tokens):
     (("wren", *MODEL), "v.txt is not the vocabulary .*line 1 is 'wren'"),
   ],
 )
-def test_the_first_line_that_differs_from_the_models_vocabulary_is_reported(
+def test_an_error_names_the_first_line_unlike_the_models_vocabulary(
   tokens, message
 ):
   refused = (
@@ -152,7 +152,7 @@ def test_unused_tokens_may_have_any_number():
 
 
 def tokenizer_json(tokens, added=(), **model):
-  """Returns a tokenizer.json of transformers 5; `model` sets model fields."""
+  """Returns a tokenizer.json of transformers 5; `model` changes its "model"."""
   kind = {"type": "WordPiece", **WORD_PIECE, "vocab": _ids(tokens)}
   more = [{"content": x, "id": i} for i, x in enumerate(added, len(tokens))]
   special = [x for x in vocab.SPECIAL_TOKENS if x in tokens]
@@ -179,7 +179,9 @@ def _write_json(write):
 
 
 @pytest.mark.parametrize("kind", ["WordPiece", None])  # early files lack a type
-def test_word_pieces_of_a_tokenizer_json_are_read_by_id(write_json, kind):
+def test_word_pieces_of_a_tokenizer_json_are_read_in_the_order_of_ids(
+  write_json, kind
+):
   path = write_json(MODEL[::-1], added=["<ent>"], type=kind)
   expected = [*MODEL[::-1], "<ent>"]
   assert vocab.load(path) == _ids(expected)
@@ -188,7 +190,9 @@ def test_word_pieces_of_a_tokenizer_json_are_read_by_id(write_json, kind):
   assert tokens == ["owl", "##s", "owl", "[UNK]"]
 
 
-def test_an_id_without_a_token_for_a_line_becomes_a_blank_line(write_json):
+def test_missing_ids_and_tokens_that_cannot_be_lines_become_blank_lines(
+  write_json,
+):
   tokens = ("[PAD]", "a", "a\n", "\n", "\u2028", " a", "b")
   path = write_json(tokens, vocab={**_ids(tokens), "b": 9})
   assert vocab.read_text(path) == f"[PAD]\na\n{7 * chr(10)}b\n"
@@ -206,7 +210,7 @@ def test_an_id_without_a_token_for_a_line_becomes_a_blank_line(write_json):
     ({"type": None, "continuing_subword_prefix": None}, "prefix None and unk"),
   ],
 )
-def test_a_tokenizer_json_of_another_kind_is_refused(
+def test_a_tokenizer_json_without_word_pieces_of_bert_is_refused(
   write_json, model, message
 ):
   with pytest.raises(UserError, match=message) as caught:

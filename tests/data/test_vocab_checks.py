@@ -72,7 +72,7 @@ DECOMPOSED = r"100 % .* decomposed \(NFD\); composed \(NFC\) it would be 0 %"
     (["한국"], False, unicodedata.normalize("NFD", "한국"), DECOMPOSED),
   ],
 )
-def test_many_words_that_become_unk_are_reported(
+def test_texts_with_many_unknown_words_are_reported(
   caplog, tmp_path, tokens, lower_case, text, warning
 ):
   tokenizer = _tokenizer(tmp_path, ["[UNK]", *tokens], lower_case)
@@ -104,7 +104,7 @@ def test_decomposed_texts_are_reported(caplog, form, number):
     ("がっこうへ いぐ", "Kana", "loses vowels or other signs"),
   ],
 )
-def test_texts_that_lower_casing_harms_cause_one_warning_with_a_remedy(
+def test_one_warning_has_a_remedy_for_texts_that_lower_casing_harms(
   caplog, text, script, change
 ):
   for name in ("train.tsv", "dev.tsv"):
@@ -120,7 +120,9 @@ def test_texts_that_lower_casing_harms_cause_one_warning_with_a_remedy(
   "text",
   ["Schöne Grüße", "今天下雨", "Сегодня идёт дождь", "a 비 word or two " * 9],
 )
-def test_texts_that_lower_casing_does_not_harm_cause_no_warning(caplog, text):
+def test_there_is_no_warning_for_texts_that_lower_casing_does_not_harm(
+  caplog, text
+):
   vocab_checks.warn_of_scripts([text] * 50, "text.txt")
   assert not caplog.messages
 
@@ -137,7 +139,9 @@ def test_the_remedy_depends_on_the_vocabulary(caplog, vocabulary, remedy):
   assert remedy in caplog.text
 
 
-def test_examples_are_checked_if_the_tokenizer_lower_cases(caplog, tmp_path):
+def test_scripts_of_examples_are_checked_if_the_tokenizer_lower_cases(
+  caplog, tmp_path
+):
   for lower_case in (False, True):
     assert "Hangul" not in caplog.text
     tokenizer = _tokenizer(tmp_path, ["[UNK]", "비"], lower_case)
@@ -193,7 +197,7 @@ def test_only_the_first_200_000_characters_are_checked():
   """To count all words of a corpus with long lines would take minutes."""
   texts = iter(["abcd " * 2000] * 1000)  # a text has 10,000 characters
   assert vocab_checks._count_words(texts) == {"abcd": 42_000}
-  assert len([*texts]) == 979  # the 21st exceeds 200,000 characters
+  assert len([*texts]) == 979  # the 21st text exceeds 200,000 characters
 
 
 def test_a_sample_takes_nothing_from_a_pipe(tmp_path):

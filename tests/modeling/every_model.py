@@ -47,7 +47,7 @@ def tokens(batch: int = 2, length: int = 8, seed: int = 0) -> dict:
 
 
 def with_another_token(batch: dict, index) -> dict:
-  """Returns the batch with other token ids at an index."""
+  """Returns the batch with changed token ids at an index."""
   ids = batch["input_ids"].copy()
   ids[index] = (ids[index] + 1) % 31
   return batch | {"input_ids": ids}

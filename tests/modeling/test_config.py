@@ -22,7 +22,7 @@ def test_unknown_keys_are_ignored(tmp_path):
 
 @pytest.mark.parametrize("name", ["initial_attention", "attention", None])
 def test_a_written_configuration_is_read_unchanged(tmp_path, name):
-  """Default values of keys that the original lacks are not written."""
+  """Keys that the original lacks are left out if they have default values."""
   values = {"initial_attention": "structured", "attention": "right_to_left"}
   changes = {name: values[name]} if name else {}
   config = dataclasses.replace(BertConfig.preset("mini", 77), **changes)

@@ -180,7 +180,7 @@ def test_a_shallow_model_concatenates_the_encoders_of_two_checkpoints(
 
 def test_shallow_models_are_fine_tuned_and_frozen_but_not_pre_trained():
   model = models.feature_based_tagger(SHALLOW, 3, "last", 4)
-  assert model.get_layer("bilstm").input[0].shape[-1] == 24  # like ELMo's
+  assert model.get_layer("bilstm").input[0].shape[-1] == 24  # two encoders
   assert not [v for v in model.trainable_variables if "bert/" in v.path]
   model = models.multiple_choice(SHALLOW)
   batch = {k: v.reshape(2, 3, 6) for k, v in _tokens(batch=6).items()}
@@ -204,7 +204,7 @@ def _padded():
 
 
 def _with_gradients(bert, positions):
-  """Returns number of layers, vectors at POSITIONS and pooled, gradients."""
+  """Returns layer count, vectors at POSITIONS, pooled vectors and gradients."""
   with tf.GradientTape() as tape:
     outputs = bert(**_padded(), positions=positions)
     sequence = outputs["sequence_output"]

@@ -52,7 +52,9 @@ def test_a_saved_model_is_loaded_with_the_same_outputs(kind, tmp_path):
   [(kind, "mixed_bfloat16") for kind in WITH_HEADS]
   + [(kind, "mixed_float16") for kind in ("pretrainer", "tagger of features")],
 )
-def test_a_model_in_low_precision_has_close_float32_outputs(kind, dtype):
+def test_outputs_in_low_precision_are_float32_and_close_to_the_exact_outputs(
+  kind, dtype
+):
   exact = MODELS[kind]()
   keras.config.set_dtype_policy(dtype)
   rough = MODELS[kind]()

@@ -110,7 +110,9 @@ def test_a_weighted_sum_weights_the_layers_by_a_softmax_of_its_scores():
   np.testing.assert_allclose(weigh(layers), np.full((2, 3, 4), 13.6), rtol=1e-6)
 
 
-def test_variables_have_the_same_names_for_both_choices_of_layers(shallow):
+def test_taggers_of_embeddings_and_last_layer_have_the_same_variable_names(
+  shallow,
+):
   paths = {variable.path for variable in shallow.weights}
   assert paths == {variable.path for variable in _tagger("last").weights}
   added = {path for path in paths if not path.startswith("bert/")}

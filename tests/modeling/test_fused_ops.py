@@ -134,7 +134,7 @@ def test_narrow_types_are_computed_in_float32(name, dtype, form):
   )
 
   def run(*types):
-    """Returns output and gradients of tensors that are cast to some types."""
+    """Casts tensors to the types in turn; returns output and gradients."""
     inputs = tensors
     for to in types:
       inputs = [tf.cast(x, to) if _is_number(x) else x for x in inputs]

@@ -59,7 +59,7 @@ def test_cross_entropy_ignores_labels_out_of_range():
   np.testing.assert_allclose(loss, [np.log(3), 0, 0, 800], rtol=1e-6)
 
 
-def test_several_labels_have_a_binary_cross_entropy_each():
+def test_each_of_several_labels_has_a_binary_cross_entropy():
   logits = np.log(np.array([[3.0, 1.0], [1 / 4, 9.0]], np.float32))
   batch = {"label_ids": np.array([[1, 0], [1, 1]])}
   losses_of_labels = -np.log([[3 / 4, 1 / 2], [1 / 5, 9 / 10]])

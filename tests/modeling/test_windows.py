@@ -21,7 +21,7 @@ def _rows(lengths, padding=0):
 
 
 def _windows(number, size, stride):
-  """Returns the windows of such a row, until all tokens are in a window."""
+  """Returns the windows of a row of `_rows`, until they have all tokens."""
   text, windows, first = [*range(10, 10 + number)], [], 0
   while not windows or first - stride + size - 2 < number:
     windows.append([CLS, *text[first : first + size - 2], SEP])
@@ -45,7 +45,7 @@ def test_windows_lose_no_token(lengths, sizes, padding):
   assert width <= size
   np.testing.assert_array_equal(mask, ids > 0)
   expected = [_windows(number, size, stride) for number in lengths]
-  most = is_there.shape[1]  # a padded row may have more
+  most = is_there.shape[1]  # padding may add windows
   exists = [[n < len(windows) for n in range(most)] for windows in expected]
   np.testing.assert_array_equal(is_there, exists)
   rows = [

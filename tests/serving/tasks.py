@@ -59,7 +59,7 @@ def text_config(labels=None, length=T):
 
 
 def settings(program, folder, **changes):
-  """Returns settings of a program that writes to a folder in small batches."""
+  """Returns settings of a program: small batches, and output in a folder."""
   flags = {"output_dir": f"{folder}/out", "vocab_file": vocab_file()}
   flags |= {"max_seq_length": T, "pack_examples": True}
   flags |= {"eval_batch_size": 3, "predict_batch_size": 2}
@@ -151,7 +151,7 @@ def make_examples(answers, texts):
 
 
 def columns(examples):
-  """Returns lists of texts by input, as predictor.Predictor takes."""
+  """Returns lists of texts by input, the arguments of predictor.Predictor."""
   return {name: [e[name] for e in examples] for name in examples[0]}
 
 

@@ -346,7 +346,7 @@ def test_an_error_does_not_repeat_an_earlier_rows_error(monkeypatch):
   assert [*map(len, loaded)] == [4, 1]  # 11 characters per error
 
 
-@pytest.mark.parametrize("megabytes", [1, 900])  # 900: rows use one interpreter
+@pytest.mark.parametrize("megabytes", [1, 900])  # with 900 MB, rows share one
 def test_a_refused_row_changes_no_later_answer(
   interpreters, monkeypatch, megabytes
 ):
@@ -366,7 +366,7 @@ LARGE = [
   (400, [1] * 4, "float16/file"),
   (500, [1] * 3, "file"),
   (600, [2] * 2, "file"),
-  (150, [2] * 2, "model_float16.tflite"),  # unpacked, it is like 600
+  (150, [2] * 2, "model_float16.tflite"),  # 600 MB when unpacked
   (700, [], "file"),
   (9000, [], "file"),
 ]
@@ -443,7 +443,7 @@ def test_a_relative_path_stays_valid_in_another_working_directory(
 
 
 @needs_proc
-def test_a_model_that_is_gone_keeps_no_file_open(folders, tmp_path):
+def test_a_deleted_predictor_keeps_no_file_open(folders, tmp_path):
   shutil.copytree(folders["tagging"], tmp_path, dirs_exist_ok=True)
 
   def open_files():

@@ -38,7 +38,7 @@ EQUALLY_GOOD = {"choices": ("choice",)}
 
 
 def _examples(answers, texts, other):
-  """Yields examples that have a text in one input, and in all inputs."""
+  """Yields examples with each text in one input at a time, then in all."""
   names = list(answers.inputs)
   for text, hostile in itertools.product(texts, [*([n] for n in names), names]):
     row = {name: text if name in hostile else other for name in names}

@@ -114,7 +114,9 @@ def _train(data):
 
 
 @pytest.mark.parametrize("name", tasks.slow_but(QUICK, INPUTS))
-def test_a_folder_answers_like_its_export(train, tmp_path, monkeypatch, name):
+def test_predictor_answers_alike_for_an_output_folder_and_its_export(
+  train, tmp_path, monkeypatch, name
+):
   folder = train(*(SIDES if name == "shallow" else ()), name) / name
   monkeypatch.chdir(tmp_path)  # the run's relative paths no longer resolve
   policy = keras.config.dtype_policy()

@@ -79,7 +79,7 @@ CASES = {
 
 
 def _vocabulary(columns, path):
-  """Writes frequent words and all characters; returns the vocabulary size."""
+  """Writes frequent words and all characters; returns their number."""
   texts = [str(text).lower() for column in columns for text in column]
   words = Counter(word for text in texts for word in text.split())
   letters = sorted({letter for word in words for letter in word})

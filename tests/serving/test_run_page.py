@@ -112,7 +112,7 @@ def test_calibration_bins_are_means_of_probability_and_accuracy():
   assert (accuracy, number) == (0.5, 2)
 
 
-def test_answers_without_a_true_label_have_no_temperature():
+def test_answers_without_class_probabilities_have_no_temperature():
   one = Judged({"question": "?"}, {"answer": "a"}, "b", "a", False, 0.5)
   result = run_page.calibration([one])
   assert "temperature" not in result and result["error"] == 0.5

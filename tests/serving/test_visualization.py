@@ -169,7 +169,7 @@ def test_masks_are_filled_after_every_layer():
   assert first["probabilities"] != result.answer["probabilities"]
 
 
-def test_a_layer_fills_masks_like_a_model_that_ends_with_it():
+def test_a_layer_fills_masks_like_a_model_that_ends_with_this_layer():
   served, texts = _served(), {"text": "ab [MASK] c [MASK]"}
   values = {variable.path: variable for variable in served.model.weights}
   config = served.model.get_layer("bert").config
@@ -200,7 +200,9 @@ def test_the_marked_span_has_the_tokens_of_the_answer(every_task):
   assert answer == pieces or (not answer and pieces == ["[CLS]"])
 
 
-def test_the_span_with_the_answer_is_marked_among_equal_scores(every_task):
+def test_the_span_with_the_answer_is_marked_among_spans_of_equal_scores(
+  every_task,
+):
   answers = every_task["questions"].answers
   tokens = ["[CLS]", "a", "[SEP]", "c", "d", "e", "[SEP]"]
   ids = answers.config.tokenizer.convert_tokens_to_ids(tokens)

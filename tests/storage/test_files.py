@@ -67,7 +67,7 @@ def test_a_file_appears_only_when_it_is_complete(tmp_path, monkeypatch):
   assert os.listdir(path.parent) == ["file"]
 
 
-def test_a_failed_write_keeps_the_old_file_and_adds_no_other(tmp_path):
+def test_a_failed_write_keeps_the_old_file_and_leaves_no_new_one(tmp_path):
   path = tmp_path / "file"
   path.write_bytes(b"old")
   with pytest.raises(KeyError), files.open_for_writing(str(path)) as file:

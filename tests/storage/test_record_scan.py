@@ -192,7 +192,7 @@ def test_a_file_with_a_wrong_record_length_gets_no_copy(path, tmp_path):
   assert sorted(os.listdir(tmp_path)) == [".a.tfrecord.blocks", "a.tfrecord"]
 
 
-def test_records_of_another_schema_are_refused(tmp_path):
+def test_records_that_do_not_fit_the_schema_are_refused(tmp_path):
   path = str(tmp_path / "b.tfrecord")
   schema = Schema(Feature("ids", (2,)), Feature("label", ()))
   record = tfrecord.ExampleEncoder(schema)({"ids": [1, 2], "label": [0]})
@@ -213,17 +213,15 @@ def test_first_record_skips_corrupt_records_on_request(path):
     record_scan.first_record(path)
 
 
-def test_a_record_may_begin_at_the_end_of_the_bytes_that_are_read_at_once(
-  tmp_path, monkeypatch
-):
+def test_a_record_may_cross_the_border_between_two_reads(tmp_path, monkeypatch):
   path = _write(tmp_path / "a", 300, 293)
-  for inside in range(25):  # bytes of the next record that are read with it
+  for inside in range(25):  # the first read ends so many bytes after record 0
     monkeypatch.setattr(record_scan, "_PIECE", 316 + inside)
     index = record_scan.load_index([path])
     assert [*index.offset, *index.count] == [0, 256 * 316, 256, 44]
 
 
-# --- Indexes beside the records ---------------------------------------------
+# --- Indexes in files next to the records ------------------------------------
 
 
 def _build(path, number, vocabulary=None):
@@ -260,8 +258,8 @@ def test_an_index_fits_copies_and_links_of_its_file(tmp_path, scanned):
 @pytest.mark.parametrize(
   "change",
   [
-    lambda content: content + content[:23],  # another record
-    lambda content: content[-37:] + content[:-37],  # another order
+    lambda content: content + content[:23],  # one more record
+    lambda content: content[-37:] + content[:-37],  # the last record first
   ],
 )
 def test_a_file_that_differs_from_its_index_is_scanned(

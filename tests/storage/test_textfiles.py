@@ -30,12 +30,12 @@ def _lines(path, *args):
     (b"\n", [""]),
     (b"a\n\r", ["a"]),  # carriage returns after the last line are not a line
     (b"a\r\nb\rc\n\n\r\nd", ["a", "b\rc", "", "", "d"]),
-    (b"a\rb\nc", ["a\rb", "c"]),  # part of a line, like a table cell
+    (b"a\rb\nc", ["a\rb", "c"]),  # within a line, as in a table cell
     (b"a\nb\rc", ["a", "b\rc"]),
     (b"a\r\r\nb\r\r\n", ["a", "b"]),  # converted twice on Windows
     (b"a\x0bb\x0c\xc2\x85\xe2\x80\xa8c\n", ["a\x0bb\x0c\x85\u2028c"]),
     (b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n", ["\ufeffa", "\ufeffb"]),
-    # Such zero bytes are no sign of UTF-16 (see textfiles.is_utf16).
+    # Zero bytes that are no sign of UTF-16 (see textfiles.is_utf16).
     *((b"%s\n" % x, [x.decode()]) for x in (b"\0\0\0\0\0", b"a\0b", b"\0a")),
     (b"plain\na\0b\0c\0d\0\nmore\n", ["plain", "a\0b\0c\0d\0", "more"]),
   ],
@@ -147,7 +147,9 @@ def test_compressed_files_are_decompressed(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["a.gz", "a.zst"])
-def test_a_corrupt_compressed_file_is_reported(name, tmp_path):
+def test_a_compressed_file_that_is_corrupt_or_not_utf8_is_reported(
+  name, tmp_path
+):
   path = tmp_path / name
   path.write_bytes(_compressed(name, b"fine\nol\xe9\n"))
   with pytest.raises(UserError, match=r"line 2: byte 7 of the file \(0xe9\)"):

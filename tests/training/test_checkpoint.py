@@ -68,7 +68,7 @@ def test_find_checkpoint_takes_the_name_of_any_of_its_files(tmp_path):
     checkpoint_files.find_checkpoint(str(tmp_path / "none"))
 
 
-def test_a_name_without_a_folder_is_in_the_current_folder(
+def test_a_checkpoint_named_without_a_folder_is_in_the_current_folder(
   tmp_path, monkeypatch
 ):
   monkeypatch.chdir(tmp_path)
@@ -98,7 +98,7 @@ def test_a_folder_stands_for_its_newest_or_best_or_only_checkpoint(tmp_path):
   find = checkpoint_files.find_checkpoint
   first, second = f"{folder}/bert_model.ckpt", f"{folder}/model.ckpt-7"
   for name, message in (
-    (".a.tfrecord.index", "it has nothing; expected f"),  # of records
+    (".a.tfrecord.index", "it has nothing; expected f"),  # a hidden file
     ("saved_model.pb", "which looks like an export"),
     ("3", "which looks like an export"),  # in a folder of exports
     (
@@ -242,13 +242,13 @@ WEIGHTS = {
   "bert/embeddings/word_embeddings": (7, 4),
   "bert/encoder/layer_0/output/LayerNorm/beta": (4,),
   "bert/pooler/dense/kernel": (4, 4),
-  "bert/pooler/dense/bias": (4,),  # smaller than "dense" in OTHERS
+  "bert/pooler/dense/bias": (4,),  # no slot of the larger "dense" in OTHERS
   "cls/predictions/output_bias": (7,),
   "cls/seq_relationship/output_weights": (2, 4),
   "output_weights": (3, 4),
   "output_bias": (3,),
 }
-# Heads of other tasks. Some names contain words of optimizers and counters.
+# Heads from other projects. Some names contain words of optimizers or counters.
 OTHERS = {
   "crf/transitions": (3, 3),
   "dense": (4, 2),
@@ -359,7 +359,7 @@ def test_moving_averages_begin_with_the_values_of_the_initial_checkpoint(
 def test_a_run_resumes_from_a_checkpoint_without_seed_and_averages(
   tmp_path, caplog
 ):
-  """The step gives the position in the data. Averages begin with the values."""
+  """The step gives the position in the data. Averages copy the weights."""
   step, again = toy.train_step(), toy.train_step(seed=8, ema=0.9)
   step.step.assign(3)
   state = {k: v for k, v in step.state.items() if not k.startswith("run/")}

@@ -28,7 +28,7 @@ def _traced():
     (7, 1e-6, 3),  # up to the evaluation
     (98, 1e-6, 2),  # up to the end
     (14, 1.0, 5),  # five seconds of steps
-    (21, 100.0, 1),  # at least one
+    (21, 100.0, 1),  # at least one step
   ],
 )
 def test_one_call_runs_steps_until_something_is_due(step, seconds, expected):
@@ -98,7 +98,7 @@ def test_no_report_begins_if_the_data_cannot_be_opened(traced):
     next(iter(loop.Training(traced, *parts)))
 
 
-def test_a_resumed_training_repeats_a_missed_evaluation(tmp_path, traced):
+def test_a_resumed_training_begins_with_a_missed_evaluation(tmp_path, traced):
   for evaluated, expected in ((1, [2, 4]), (2, [4])):
     traced.step.assign(2)
     _, seen = _train(tmp_path, 4, traced, evaluated=evaluated, evaluate_every=2)

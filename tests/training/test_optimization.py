@@ -187,7 +187,9 @@ def _freeze(model, layers, config=CONFIG):
     ("embeddings,encoder,pooler", [""]),
   ],
 )
-def test_the_flag_freezes_the_layers_that_it_names(attention, layers, names):
+def test_freeze_layers_freezes_the_layers_that_it_names(
+  attention, layers, names
+):
   sides = [f"{side}/" for side in SIDES] if attention == "shallow" else [""]
   prefixes = tuple(f"bert/{side}{name}" for side in sides for name in names)
   model = models.classifier(replace(CONFIG, attention=attention), 2)

@@ -11,7 +11,7 @@ from training import loop
 from training.step import LossScale, set_dtype_policy
 
 TYPES = ("bfloat16", "float16")
-# Normalization statistics, both softmaxes, the loss, Adam's root.
+# Normalization statistics, softmax in attention and loss, Adam's root.
 IN_FLOAT32 = """
 Exp Log LogSoftmax Mean Rsqrt Softmax Sqrt SquaredDifference
 AssignVariableOp AssignAddVariableOp AssignSubVariableOp
@@ -79,7 +79,7 @@ def test_the_host_does_not_branch_on_an_overflow():
   assert not types & {"If", "StatelessIf", "Case", "Switch"}
 
 
-def test_an_overflow_is_skipped_and_reported():
+def test_steps_with_an_overflow_are_skipped_and_reported():
   step = _float16_step(2.0**40)
   before = toy.values(step.state)
   sums = step.train(iter(toy.batches(2)), tf.constant(2))
@@ -117,7 +117,7 @@ def test_some_steps_may_be_skipped_at_the_lowest_scale(tmp_path):
   assert step.first_nonfinite_step.numpy() == 4
 
 
-def test_steps_that_stay_not_finite_at_the_lowest_scale_end_the_run(tmp_path):
+def test_a_run_ends_if_its_loss_stays_nan_at_the_lowest_scale(tmp_path):
   step = _float16_step(1.0)
   variable = step.model.trainable_variables[0]
   variable.assign(keras.ops.full(variable.shape, np.nan))

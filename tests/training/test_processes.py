@@ -111,8 +111,10 @@ def test_a_signal_to_the_parent_ends_its_child():
 
 
 @pytest.mark.parametrize(("is_child", "status"), [(False, 0), (True, 143)])
-def test_an_interrupted_child_exits_with_143(is_child, status, monkeypatch):
-  """Status 143 tells a parent that its child was interrupted."""
+def test_a_process_ends_when_its_child_was_interrupted(
+  is_child, status, monkeypatch
+):
+  """The status is 0, or 143 if `run_child` started this process, too."""
   if is_child:
     monkeypatch.setenv(processes._IS_CHILD, "1")
   monkeypatch.setenv("PYTHONPATH", str(programs.ROOT))

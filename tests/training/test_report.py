@@ -13,7 +13,7 @@ from training import report
 
 
 def _begun(folder, last):
-  """Returns a report of `last` steps of 8 examples that has begun."""
+  """Begins and returns a report of `last` steps, each of 8 examples."""
   result = report.Report(str(folder), 8)
   result.begin(0, last)
   return result
@@ -47,7 +47,9 @@ def test_only_the_chief_writes_reports(tmp_path, monkeypatch):
   assert not list(tmp_path.iterdir())
 
 
-def test_an_evaluation_writes_file_metrics_and_curves_with_a_suffix(tmp_path):
+def test_the_suffix_of_an_evaluation_is_in_its_file_metrics_and_curves(
+  tmp_path,
+):
   results = {"eval_loss": 0.1, "loss": 2.0, "accuracy": 1 / 3}
   for step in (1, 2):
     report.write_evaluation(str(tmp_path), results, step, "_x")

@@ -49,7 +49,7 @@ def test_the_best_checkpoint_has_the_flags_of_its_run(folder):
   for path in ("", "model.ckpt-2", "best", "best/model.ckpt-1"):
     assert attention(path) == "left_to_right"
   run_json.append(str(folder / "best"), {"flags": {"attention": "shallow"}})
-  assert attention("best") == "shallow"  # takes precedence
+  assert attention("best") == "shallow"  # best/run.json overrides
   (folder / "other").mkdir()
   assert attention("other") is None
 
@@ -62,7 +62,7 @@ def test_paths_of_a_run_are_relative_to_its_working_directory():
   assert run_json.path_of({"flags": flags}, "a") == "x/y"
 
 
-def test_a_sweep_has_the_entry_of_its_best_trial_last(tmp_path):
+def test_run_json_of_a_sweep_ends_with_the_entry_of_its_best_trial(tmp_path):
   folders = [str(tmp_path / name) for name in ("sweep", "a", "b")]
   for folder in folders[1:]:
     run_json.append(folder, {"flags": {"output_dir": folder}})
@@ -73,7 +73,9 @@ def test_a_sweep_has_the_entry_of_its_best_trial_last(tmp_path):
   assert names == [a, b, a]
 
 
-def test_a_fingerprint_depends_on_the_size_and_the_ends_of_a_file(tmp_path):
+def test_a_fingerprint_depends_on_the_size_the_start_and_the_end_of_a_file(
+  tmp_path,
+):
   def fingerprint(size, changed=None):
     content = bytearray(size)
     if changed is not None:

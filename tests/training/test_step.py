@@ -25,7 +25,7 @@ def _bert(dropout=0.0):
 
 
 def _run(calls=(STEPS,), **options):
-  """Trains n steps in each call; returns the sums of calls and the state."""
+  """Trains the given steps in each call; returns sums by call and the state."""
   strategy = tf.distribute.get_strategy()
   step = toy.train_step(**options)
   replicas = strategy.num_replicas_in_sync
@@ -86,7 +86,7 @@ def test_two_replicas_give_the_update_of_one(start, plain, accumulation_steps):
     np.testing.assert_allclose(sums[name], expected[name], rtol=1e-5)
 
 
-def test_several_steps_per_call_give_the_same_state_with_dropout():
+def test_the_number_of_steps_per_call_does_not_change_the_state():
   weights = toy.bag().get_weights()
   [expected], expected_state = _run(weights=weights, dropout=0.3)
   reports, state = _run(calls=[1, 1, 4], weights=weights, dropout=0.3)
@@ -189,7 +189,9 @@ def test_a_gradient_that_is_not_finite_is_reported():
 
 
 @pytest.mark.parametrize("accumulation_steps", [1, slow(2)])
-def test_batches_of_other_lengths_need_no_new_trace(accumulation_steps):
+def test_one_trace_is_enough_for_batches_of_different_lengths(
+  accumulation_steps,
+):
   step = toy.train_step(accumulation_steps=accumulation_steps)
 
   def cut(number, batch):

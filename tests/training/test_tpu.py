@@ -76,7 +76,7 @@ def graph(request):
 def test_a_training_step_has_static_shapes_and_no_strings(graph):
   for operation in toy.operations(graph):
     assert operation.type not in DYNAMIC, operation.name
-    # For XLA its output, the axes of a sum, is a constant.
+    # XLA knows the output of BroadcastGradientArgs: the axes of a sum.
     is_known = operation.type == "BroadcastGradientArgs"
     for tensor in () if is_known else operation.outputs:
       assert tensor.dtype != tf.string, operation.name
@@ -115,8 +115,8 @@ def test_a_gpu_leaves_only_sizes_and_ids_of_packed_rows_to_the_host():
 def _work_of_host(graph):
   """Describes what an uncompiled step on a GPU leaves to the host.
 
-  Lists operations of three kinds. They have no kernel for a GPU, read a GPU's
-  tensor on the host, or make more numbers on the host than a row of scores.
+  Lists operations that have no kernel for a GPU, that read a GPU's tensor on
+  the host, or that make more numbers on the host than a batch has token ids.
   """
   on_host, work = set(), set()
   for operation in graph.get_operations():

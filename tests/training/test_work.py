@@ -48,7 +48,7 @@ def _clock(monkeypatch):
 
 @pytest.fixture(name="train")
 def _train(clock):
-  """Trains with stand-ins; returns calls, saved steps and calls of a report."""
+  """Trains stand-ins; returns steps by call, saved steps and the report."""
 
   def train(seconds=1.0, evaluate=lambda step: None, step=0, **plan):
     checkpoints, log = Mock(), Mock()

@@ -37,7 +37,7 @@ def config(dropout=0.0):
 
 
 def bag(dropout=0.0):
-  """A model with the inputs and outputs of pre-training, but traced faster."""
+  """A fast model in place of BERT, with inputs and outputs of pre-training."""
   names = (*features.TOKENS, "masked_lm_positions")
   inputs = {n: keras.Input([None], dtype="int32", name=n) for n in names}
   dense = functools.partial(keras.layers.Dense, dtype="float32")
@@ -54,7 +54,7 @@ def bag(dropout=0.0):
 
 @functools.cache
 def two_replicas():
-  """Returns a strategy of two replicas, one for all tests of a process.
+  """Returns the strategy of two replicas that all tests of a process share.
 
   TensorFlow numbers the tensors that replicas exchange and remembers the shapes
   until the process ends. A new strategy would reuse the same numbers with other
@@ -84,7 +84,7 @@ def examples(number, seed=0):
 def train_step(
   dropout=0.0, weights=None, model=None, objective=None, ema=0.0, **options
 ):
-  """Returns a TrainStep of a new `bag` or a model, with the given weights."""
+  """Returns a TrainStep of `model` or a new `bag`, with the given weights."""
   model = model or bag(dropout)
   if weights is not None:
     model.set_weights(weights)

@@ -16,7 +16,7 @@ _WORDS = ["The", "bank", "river", "runs", "sees", "old", "new", "unaffable"]
 
 
 def build_config(masking=MASKING, seed=1, dupe_factor=1, **changes):
-  """Returns a configuration for short rows with the golden vocabulary."""
+  """Returns a configuration for rows of 32 tokens of the golden vocabulary."""
   settings = InstanceConfig(32, masking, dupe_factor=dupe_factor)
   return BuildConfig(FullTokenizer(VOCAB_FILE), settings, seed, **changes)
 
@@ -34,7 +34,7 @@ def random_documents(number: int, seed: int = 1) -> list[list[str]]:
 
 
 def as_text(documents: list[list[str]]) -> str:
-  """Writes a sentence a line, and a blank line after each document."""
+  """Returns a line for each sentence, and a blank line after each document."""
   return "".join("\n".join([*document, "", ""]) for document in documents)
 
 

@@ -108,7 +108,7 @@ def test_a_pipeline_that_cannot_run_is_reported(
     beam.write(corpus.build_config(), [str(path)], output, options)
 
 
-def test_files_of_an_earlier_run_are_replaced(text, tmp_path):
+def test_files_of_an_earlier_run_are_removed(text, tmp_path):
   (tmp_path / "new").mkdir()
   (tmp_path / "new/with [brackets]-00007-of-00099").write_text("old")
   _by_beam(corpus.build_config(), text, tmp_path, SINGLE)

@@ -29,7 +29,7 @@ def test_blank_lines_end_documents():
   assert progress.counts == counts | {"dropped_lines": 2}
 
 
-def test_short_lines_are_dropped_and_long_lines_are_cut():
+def test_short_lines_are_dropped_and_long_lines_are_divided():
   lines = ["a", "a bb ccc a bb", "a bb", "", "a", "", "a bb ccc"]
   progress = SILENT()
   limits = {"min_tokens": 2, "max_tokens": 3}
@@ -42,7 +42,7 @@ def test_short_lines_are_dropped_and_long_lines_are_cut():
 @pytest.mark.parametrize(
   ("layout", "sizes"), [("lines", [1, 2, 7]), ("paragraphs", [2, 5, 2])]
 )
-def test_short_and_long_sentences_are_dropped_and_cut_only_in_prose(
+def test_short_sentences_are_dropped_and_long_ones_divided_only_in_prose(
   layout, sizes
 ):
   config = instances.BuildConfig(
@@ -165,14 +165,14 @@ SINGLE, TWO = ["owls", "", " "], ["owls", "owls", "", " "]
     (["owls " * 99, ""], (False, 999), f"{ALONE} put blank"),
   ],
 )
-def test_texts_that_make_poor_records_are_reported(lines, options, doubt):
+def test_a_text_that_would_make_poor_records_is_reported(lines, options, doubt):
   texts = _doubts(lines, *options)
   assert len(texts) == bool(doubt)
   assert not doubt or texts[0].startswith(doubt)
 
 
 @pytest.mark.parametrize("joint", ["\r", "\v", "\f", "\x85", "\r\r"])
-def test_characters_that_join_words_are_reported(joint):
+def test_a_character_that_joins_two_words_is_reported(joint):
   lines = [f"two{joint}owls", "hunt", f"at{joint} night{joint}"]
   [text] = _doubts(lines)
   assert text.startswith("1 of the first 3 lines have a carriage return or fo")
@@ -276,7 +276,7 @@ NO_OBJECTS.append('{"text": ' + "1" * 5000 + "}")
 
 @pytest.mark.parametrize("row", NO_OBJECTS)
 @pytest.mark.parametrize("first", [0, 1])
-def test_the_line_of_a_row_that_is_no_json_object_is_reported(
+def test_an_error_names_the_line_of_a_row_that_is_no_json_object_with_a_text(
   row, first, tmp_path
 ):
   good = '{"text": "a"}\n'

@@ -197,7 +197,9 @@ def test_causal_targets_restore_masked_words_and_predict_a_neighbor(
 
 
 @pytest.mark.parametrize("direction", ["left_to_right", "right_to_left"])
-def test_causal_targets_may_have_no_special_tokens(direction, tmp_path):
+def test_causal_targets_with_a_tokenizer_leave_special_tokens_out(
+  direction, tmp_path
+):
   path = tmp_path / "vocab.txt"
   path.write_text("[PAD]\n[CLS]\na\n")
   with pytest.raises(ValueError, match=r"lacks .*\[SEP\]"):

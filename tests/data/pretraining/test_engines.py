@@ -1,4 +1,4 @@
-"""Beam engines with workers in separate processes write the same records."""
+"""Beam engines with worker processes write the records of local workers."""
 
 import contextlib
 import os
@@ -23,7 +23,7 @@ DASK = "apache_beam.runners.dask.dask_runner.DaskRunner"
 
 @pytest.fixture(scope="module", name="folder")
 def _folder(tmp_path_factory):
-  """Returns the submitter's folder: vocabulary, text, and local records."""
+  """Returns a folder with a vocabulary, a text and records of local workers."""
   folder = tmp_path_factory.mktemp("submitter")
   vocabulary = programs.ROOT / "tests/parity/golden/vocab.txt"
   (folder / "vocab.txt").write_bytes(vocabulary.read_bytes())
@@ -39,7 +39,7 @@ def _outputs(folder, output):
 
 
 def _make(folder, output, *flags):
-  """Starts create_pretraining_data.py in the submitter's folder."""
+  """Starts create_pretraining_data.py in a folder."""
   command = [sys.executable, programs.ROOT / "create_pretraining_data.py"]
   command += ["--input_file=./text/*", "--vocab_file=vocab.txt"]
   command += [f"--output_file=./records/{output}", "--dupe_factor=1"]
@@ -55,7 +55,7 @@ def _by_engine(folder, output, runner, options):
 
 
 def _check(process, folder, output):
-  """Checks that the records equal the local records and no parts are left."""
+  """Checks that only complete files are left, equal to the local records."""
   _, log = process.communicate()
   assert process.returncode == 0, log
   paths = _outputs(folder, output)
@@ -143,7 +143,7 @@ def _dask(folder):
 
 
 def _kill_child(parent, folder, output):
-  """Kills the newest child of a process after two parts are complete."""
+  """Kills the newest child of a process after Beam has written two files."""
   parts = f"records/{output}.parts-*/*-*"
   while len([*folder.glob(parts)]) < 2:
     time.sleep(0.02)

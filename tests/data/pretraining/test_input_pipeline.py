@@ -18,7 +18,7 @@ T, P, V = 8, 2, 50
 
 
 def _row(schema, number):
-  """Returns a record of ones whose token ids identify the record."""
+  """Returns a record of ones, except token ids that depend on `number`."""
   row = {name: [1] * feature.size for name, feature in schema.items()}
   ids = [number] * (schema["input_ids"].size - 1) + [number + 1]
   if "masked_lm_positions" not in row:
@@ -65,7 +65,7 @@ def _input(
   return PretrainingInput(paths, schema, vocab_size, masking, tokenizer, **more)
 
 
-def test_the_index_of_records_that_come_without_one_is_saved_in_the_folder(
+def test_a_missing_index_of_records_is_made_and_saved_in_the_given_folder(
   paths, tmp_path
 ):
   Path(tfrecord.index_path(paths[0])).unlink()
@@ -75,7 +75,9 @@ def test_the_index_of_records_that_come_without_one_is_saved_in_the_folder(
 
 
 @pytest.mark.parametrize(("workers", "replicas"), [(1, 2), (2, 4), (4, 4)])
-def test_workers_read_the_same_global_batches(paths, workers, replicas):
+def test_each_worker_reads_its_part_of_the_global_batches(
+  paths, workers, replicas
+):
   source = _input(paths)
   batches = _ids(source.train_batches(8, seed=3), 6).reshape(6, replicas, -1)
   here = replicas // workers
@@ -116,7 +118,9 @@ def test_datasets_of_records_do_not_autotune(paths):
     ({"vocab_size": 11}, r"ids goes from 10 to 11, the model takes 0 to 10"),
   ],
 )
-def test_records_made_with_other_flags_are_refused(paths, options, message):
+def test_records_that_do_not_fit_the_settings_are_refused(
+  paths, options, message
+):
   with pytest.raises(ValueError, match=message) as error:
     _input(paths[2:], **options)
   assert paths[2] in str(error.value)
@@ -128,7 +132,7 @@ LIMITS |= {"masked_lm_positions": T, "masked_lm_ids": V}
 
 
 @pytest.mark.parametrize(("field", "limit"), LIMITS.items())
-def test_values_that_exceed_the_models_range_are_refused(
+def test_values_outside_the_range_of_the_model_are_refused(
   tmp_path, field, limit
 ):
   schema = features.pretraining(T, P)
@@ -247,7 +251,7 @@ def test_unmasked_records_need_a_vocabulary(tmp_path):
       _input([path], tokenizer=tokenizer, **causal)
 
 
-def test_masked_records_are_not_mixed_with_unmasked_ones_or_masked_again(
+def test_masked_records_are_neither_masked_again_nor_mixed_with_unmasked_ones(
   paths, tmp_path
 ):
   mixed = [_unmasked(tmp_path, [1]), *paths]
@@ -260,7 +264,7 @@ def test_masked_records_are_not_mixed_with_unmasked_ones_or_masked_again(
 LONG = 24
 
 
-def test_batches_by_length_have_little_padding_and_are_resumed(
+def test_batches_by_length_have_little_padding_and_can_be_resumed(
   tmp_path, monkeypatch
 ):
   monkeypatch.setattr(records, "GROUPED", 3)

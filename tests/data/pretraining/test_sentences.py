@@ -22,7 +22,7 @@ WRONG = {"etc.", "usf.", "ecc.", "L'art."}
 
 
 def test_labelled_paragraphs_are_split_into_their_sentences():
-  """The file has texts of 40 languages, with a bar between sentences."""
+  """The file has texts in 39 languages, with a bar between sentences."""
   counts = Counter()
   for line in LINES.read_text("utf-8").splitlines():
     if line.startswith("#"):

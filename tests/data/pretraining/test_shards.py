@@ -32,7 +32,10 @@ def test_the_number_of_a_shard_and_the_seed_change_its_records(tmp_path):
 
 
 def _records(folder, paths, processes, names="abc", **changes):
-  """Writes records, with 0 processes in memory; returns number and content."""
+  """Writes records; returns their number and the content of each file.
+
+  With 0 processes, this process first reads all documents into memory.
+  """
   config = corpus.build_config(**changes)
   outputs = [str(folder / name) for name in names]
   write, workers = shards.write_in_memory, ()
@@ -117,7 +120,7 @@ def test_any_number_of_workers_writes_the_same_records(
     assert sorted(os.listdir(folder)) == names
     mark = record_scan.vocabulary(str(folder / "a"))
     assert mark == corpus.build_config().tokenizer.fingerprint
-  # Records go to the files in turn, also from one shard to the next.
+  # Records go to the files in turn. A new shard begins with the next file.
   _records(tmp_path / "single", paths, 1, masking=masking, names="a")
   [records] = _read(tmp_path / "single", "a")
   assert len(records) == expected[0]
@@ -201,16 +204,18 @@ def test_every_format_has_the_same_sentences(tmp_path, split):
 @pytest.mark.parametrize(
   ("kilobytes", "files_of_shards"),
   [
-    (100, [6] * 10 + [4]),  # a shard has 1 MiB at least
+    (100, [6] * 10 + [4]),  # the limit is 1 MiB at least
     (600, [2] * 32),  # a 32nd of the text
     (600, [1] * 63),  # a 32nd is less than two files
     (1024, [2] * 32),
     (1350, [2] * 32),
-    (1400, [1] * 64),  # a shard has 4 MiB at most
+    (1400, [1] * 64),  # the limit is 4 MiB at most
   ],
 )
-def test_a_shard_is_a_32nd_of_the_text(kilobytes, files_of_shards, tmp_path):
-  """Records depend on this size. A compressed file counts 3 times its size."""
+def test_a_shard_has_at_most_a_32nd_of_the_text(
+  kilobytes, files_of_shards, tmp_path
+):
+  """Records depend on this limit. A compressed file counts 3 times its size."""
   number = sum(files_of_shards)
   paths = [str(tmp_path / f"{index}.gz") for index in range(number)]
   for path in paths:
@@ -246,7 +251,9 @@ def test_a_large_document_causes_a_warning(
   assert "one.txt: 0 MB cannot be divided" in caplog.text
 
 
-def test_a_file_without_line_breaks_is_not_read_at_once(tmp_path, monkeypatch):
+def test_a_file_without_line_breaks_is_not_loaded_into_memory(
+  tmp_path, monkeypatch
+):
   monkeypatch.setattr(textfiles, "MAX_LINE_BYTES", 1 << 16)
   path = str(tmp_path / "one line.jsonl")
   Path(path).write_text("[" * 5_000_000)

@@ -90,8 +90,8 @@ def test_a_size_too_small_for_the_alphabet_is_an_error():
 def test_a_chosen_word_lowers_the_savings_of_longer_words():
   tokens = ["[UNK]", "c", "##y", "##s", "##t", "##i", "##c", "a", "##b"]
   counts = Counter({"cysts": 5, "cyst": 5, "cystic": 2, "ab": 3, "c": 9})
-  # The word cyst saves 5 * 3 pieces. The word cysts would save 5 * 4, but saves
-  # only 5 * 1 when cyst is a token.
+  # The word cysts saves 5 * 4 pieces, and the word cyst saves 5 * 3. If cyst is
+  # chosen first, cysts saves only 5 * 1.
   choose = vocab_learning.choose_words
   words = ["cysts", "cyst", "cystic", "ab"]
   assert choose(counts, tokens, 9, 1) == words

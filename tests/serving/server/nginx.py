@@ -130,7 +130,7 @@ def running(folder, ports):
     assert old in text
     text = text.replace(old, new)
   (folder / "bert.conf").write_text(text)
-  user = "" if os.getuid() else "user root;"  # who may read the folder
+  user = "" if os.getuid() else "user root;"  # root alone may read the folder
   (folder / "nginx.conf").write_text(_MAIN.format(folder=folder, user=user))
   command = [find(), "-c", folder / "nginx.conf", "-e", folder / "errors"]
   process = subprocess.Popen(command, cwd=folder)

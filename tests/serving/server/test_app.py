@@ -62,7 +62,7 @@ def test_each_url_answers_get_and_head(client):
     assert client.get(path) == (int(status), {"error": message})
 
 
-# Columns: path, document, answer. TF Serving's documentation has half_plus_two.
+# Columns: path, document, answer. "half" is TF Serving's half_plus_two.
 ANSWERS = """
 toy:predict | {"instances": ["ab", "c"]} | {"predictions": [{"length": 2, "text": "ab"}, {"length": 1, "text": "c"}]}
 toy/versions/7:PREDICT | {"inputs": ["ab", "c"]} | {"outputs": {"length": [2, 1], "text": ["ab", "c"]}}
@@ -179,7 +179,7 @@ def test_the_server_is_live_and_ready(client):
     assert client.request(method, "/readyz")[0] == status
 
 
-def test_a_status_has_all_versions_the_newest_first():
+def test_a_status_has_all_versions_from_the_newest_to_the_oldest():
   model = stand_in.Model("two", "none", 2, None)
   model.states = {0: ("AVAILABLE", ""), 10: ("END", "/a/10 is damaged")}
   with stand_in.running([model]) as client:
@@ -192,7 +192,7 @@ def test_a_status_has_all_versions_the_newest_first():
   assert new == _status("10", "END", "INTERNAL", message)
 
 
-def test_a_request_goes_from_a_version_that_has_ended_to_the_next(tmp_path):
+def test_a_request_moves_to_the_next_version_if_its_version_has_ended(tmp_path):
   old = stand_in.Version()
   old.workers.close()
   with stand_in.toy(tmp_path) as client:
@@ -219,7 +219,9 @@ def test_a_model_that_is_not_loaded_is_not_ready():
     assert json.loads(body) == {"error": message}
 
 
-def test_a_model_with_a_version_that_answers_is_ready(client, monkeypatch):
+def test_a_model_is_ready_if_one_version_answers_and_another_failed(
+  client, monkeypatch
+):
   model = client.server._app._models["toy"]
   monkeypatch.setattr(model, "states", {8: ("END", "an error")})
   assert client.request("GET", "/readyz")[0] == 200

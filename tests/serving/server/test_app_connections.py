@@ -58,7 +58,7 @@ def _answer_to_drips(connection, data):
 
 
 @pytest.mark.parametrize("start", [b"", HEAD, b"GET"])
-def test_a_slow_head_is_cut_off(client, start):
+def test_a_connection_with_a_slow_request_head_is_closed(client, start):
   with client.connect() as connection:
     connection.sendall(start)
     begin = time.monotonic()
@@ -67,7 +67,7 @@ def test_a_slow_head_is_cut_off(client, start):
   assert client.ask({"instances": ["a"]})[0] == 200
 
 
-def test_a_head_that_comes_byte_by_byte_is_cut_off(client):
+def test_a_connection_whose_request_head_comes_byte_by_byte_is_closed(client):
   with client.connect() as connection:
     data = HEAD + b"X: " + b"a" * 10_000
     assert _answer_to_drips(connection, data) == b""
@@ -113,7 +113,9 @@ def test_a_slow_body_gets_408(client):
   assert answer.endswith(b'{"error": "%s"}' % message)
 
 
-def test_a_body_that_nobody_reads_is_cut_off(client):
+def test_a_connection_is_closed_after_its_answer_even_if_a_body_still_comes(
+  client,
+):
   with client.connect() as connection:
     connection.sendall(HEALTH + b"Content-Length: 9999\r\n\r\n")
     answer = _answer_to_drips(connection, b"a" * 9999)
@@ -149,7 +151,7 @@ def test_a_body_of_ten_megabytes_gets_413(tmp_path):
 
 
 def test_an_endless_body_is_read_up_to_a_limit(client):
-  """The server reads up to 64 times the limit, so the client sees the 413."""
+  """The server reads 64 times max_request_bytes, so the client sees the 413."""
   with client.connect() as connection:
     connection.sendall(HEAD + b"Content-Length: %d\r\n\r\n" % 10**9)
     connection.sendall(b"a" * (64 * SETTINGS.max_request_bytes + 1))
@@ -269,4 +271,4 @@ def test_an_answer_does_not_wait_for_an_acknowledgement(client):
     assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
     if option := getattr(socket, "TCP_USER_TIMEOUT", None):
       milliseconds = accepted.getsockopt(socket.IPPROTO_TCP, option)
-      assert milliseconds == 1200  # the read timeout
+      assert milliseconds == 1200  # read timeout and grace

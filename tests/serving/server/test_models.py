@@ -62,7 +62,7 @@ def test_a_model_has_the_name_of_its_flag_or_folder(folder, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["a/b", "a:b", "..", " ", "a b"])
-def test_a_name_that_no_url_can_have_is_refused(folder, name):
+def test_a_name_that_a_url_cannot_contain_is_refused(folder, name):
   with pytest.raises(ValueError, match="has no name: give it one"):
     models.split_name(f"{name}={folder}")
 
@@ -141,7 +141,7 @@ def test_a_version_answers_before_it_is_called_available_and_until_it_ends(
   assert (model.find()[0], model.states[9]) == (12, ("END", ""))
 
 
-def test_the_memory_of_a_replaced_version_is_free(folder):
+def test_the_memory_of_a_replaced_version_is_freed(folder):
   model = _model(folder)
   old = weakref.ref(model.find()[1])  # the version has reference cycles
   (folder / "12").mkdir()
@@ -198,7 +198,7 @@ def test_a_state_names_the_error_and_the_log_has_the_traceback_of_a_defect(
 
 @pytest.fixture(name="load")
 def _load():
-  """Loads versions; those whose names are in `broken` cannot be loaded."""
+  """Returns a loader of versions that fails for the names in `broken`."""
 
   def load(path):
     if path.rpartition("/")[2] in load.broken:
@@ -209,9 +209,9 @@ def _load():
   return load
 
 
-# Steps before each poll, then the versions that are loaded, and others that
-# have a state. "+12" makes the folder 12, "-12" removes it, "x12" breaks it,
-# "mend" mends all folders, "later" lets a minute pass.
+# Steps before each poll, the versions that are loaded after the poll, and the
+# unloaded versions that have a state. "+12" makes the folder 12, "-12" removes
+# it, "x12" breaks it, "mend" mends all folders, "later" lets a minute pass.
 STORIES = {
   "the newest folder is removed": [("", [10], []), ("-0010", [9], [10])],
   "the newest version is broken for a while": [
@@ -237,7 +237,7 @@ STORIES = {
 
 
 @pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
-def test_the_newest_version_that_can_be_loaded_answers(
+def test_a_model_keeps_the_newest_version_that_can_be_loaded(
   folder, load, monkeypatch, story
 ):
   model = Model("mrpc", str(folder), 1, load)

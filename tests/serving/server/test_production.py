@@ -101,7 +101,7 @@ def test_load_balancers_need_no_password_and_nginx_hides_metrics(served):
   assert server.request("GET", "/metrics")[0] == 200
 
 
-def test_pages_of_other_origins_ask_with_a_password(proxy):
+def test_a_page_of_an_allowed_origin_asks_with_a_password(proxy):
   asks = {
     "Origin": PAGE,
     "Access-Control-Request-Method": "POST",
@@ -121,7 +121,7 @@ def test_bodies_that_are_too_large_get_413(proxy):
     status, _, answer = proxy.request("POST", PREDICT, body)
     assert status == expected
     is_of_serve = b"(max_request_bytes)" in answer
-    assert is_of_serve == (size == 1_500_000)  # nginx refuses larger ones
+    assert is_of_serve == (size == 1_500_000)  # nginx refuses 3 MB
 
 
 def test_nginx_reuses_connections_to_the_server(served):

@@ -35,7 +35,7 @@ def _client(tmp_path_factory):
 
 
 def _cors(client, method, path, body=None, **headers):
-  """Returns the status and the CORS headers without prefix."""
+  """Returns the status and the CORS headers without their prefix."""
   headers = {name.replace("_", "-"): value for name, value in headers.items()}
   status, answer, _ = client.request(method, path, body, headers)
   prefix = "access-control-"
@@ -260,7 +260,7 @@ def test_json_of_any_content_type_is_read(client, kind):
   assert client.request("POST", PREDICT, BODY, headers)[0] == 200
 
 
-def test_a_connection_goes_on_after_415(client):
+def test_a_connection_stays_open_after_415(client):
   with contextlib.closing(client.keep_alive()) as connection:
     sockets = set()
     for body, status in ((ZIPPED, 415), (BODY, 200)):

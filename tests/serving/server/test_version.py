@@ -30,7 +30,7 @@ def _client(tmp_path_factory, folders):
     yield client
 
 
-def test_a_version_whose_folder_is_removed_under_load_answers_to_its_end(
+def test_a_version_answers_until_it_is_replaced_if_its_folder_is_removed(
   folders, tmp_path
 ):
   for number in (1, 2):
@@ -224,7 +224,7 @@ def _workers():
 
 @pytest.fixture(name="busy")
 def _busy(workers):
-  """Workers whose first call is running."""
+  """Yields a function whose first call is running."""
   echo = _Echo()
   first = workers.submit(echo, ["first"])
   assert echo.started.wait(10)
@@ -236,7 +236,7 @@ def _busy(workers):
 CALLS = {
   (1, 2): [["1", "2", "2"]],
   (3, 2, 1, 2): [["3", "3", "3", "1"], ["2"] * 4],
-  (7,): [["7"] * 7],  # a request may have more rows
+  (7,): [["7"] * 7],  # one request may exceed max_rows
 }
 
 
@@ -259,7 +259,7 @@ def test_only_requests_of_one_function_are_joined(workers, busy):
   assert (busy.calls[1:], other.calls) == ([["a", "a"]], [["a"]])
 
 
-def test_workers_without_batches_take_a_request_each():
+def test_each_worker_takes_one_request_if_it_makes_no_batches():
   workers = Workers(capacity=8, max_rows=1, number=2)
   barrier = threading.Barrier(2)
 
