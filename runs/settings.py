@@ -213,7 +213,7 @@ class Training(Network, Tokens, Devices, Export):
 
   @property
   def stages(self) -> list[str]:
-    """Names of the flags that start stages, such as do_train, in their order."""
+    """Names of flags that start stages, such as do_train, in order."""
     known = [flag for flag in flags_of(type(self)).values() if flag.stage]
     return [flag.name for flag in sorted(known, key=lambda flag: flag.stage)]
 
