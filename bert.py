@@ -30,7 +30,7 @@ class TextEncoder:
 
   A call takes any iterable of texts and, as `pairs`, a second text for each.
   Returns `input_ids`, `input_mask` and `segment_ids`, [B, T] int32 each. T is
-  the longest row's length. Texts are cut off at `max_seq_length` tokens.
+  the length of the longest text or pair, cut off at `max_seq_length` tokens.
   """
 
   def __init__(
@@ -76,10 +76,10 @@ def load(
   --output_dir. hf://ORGANIZATION/NAME[@REVISION] is downloaded and converted
   once (docs/models.md). `make` is a function in modeling/models.py, and
   `settings` are its arguments, such as num_labels=2. Variables that the
-  checkpoint lacks keep initial values, and so does a head for other labels.
-  absl's log names these variables at level INFO. `max_seq_length` defaults to
-  the model's maximum, `do_lower_case` to the case of its training or
-  vocabulary.
+  checkpoint lacks keep initial values, and so does a head if the numbers of
+  labels differ. absl's log names these variables at level INFO. By default,
+  `max_seq_length` is the model's maximum, and `do_lower_case` the value in the
+  training, or if that is unknown, the case of the vocabulary.
   """
   path = os.fspath(folder)
   if path.startswith("hf://"):

@@ -1,13 +1,13 @@
 r"""Learns a WordPiece vocabulary, vocab.txt, from text.
 
-FullTokenizer finds the words. The vocabulary can split every word of the text
-into pieces, except words with characters beyond --max_alphabet.
+FullTokenizer finds the words. The vocabulary can split the words of the text
+into pieces, except words with a character that --max_alphabet leaves out.
 
   python build_vocab.py --input_file='corpus/*.txt' --output_file=vocab.txt
 
 --preset=tiny also writes bert_config.json for a model to train on this text.
 
---extend instead adds the words of another domain to a trained model:
+--extend instead adds words of a new domain to a trained model:
 
   python build_vocab.py --input_file='medical/*.txt' --extend=$BERT/vocab.txt \
     --bert_config_file=$BERT/bert_config.json \
@@ -72,7 +72,7 @@ def main(settings: VocabularySettings) -> None:
 
 
 def count_words(settings: VocabularySettings) -> Counter:
-  """Counts words of --input_file, perhaps in Beam; ValueError without words."""
+  """Counts the words of --input_file; ValueError if there are none."""
   names = [settings.input_file]
   if settings.sampling_exponent != 1:
     names = list(filter(str.strip, settings.input_file.split(",")))
@@ -113,7 +113,7 @@ def write_model(settings: VocabularySettings, counts: Counter) -> None:
   model, name = settings.needed("extend"), settings.input_file
   limits = settings.new_words, settings.min_count
   lines, pieces = vocab_learning.extend(model, counts, name, *limits)
-  # Import TensorFlow late: learning words needs none.
+  # Import TensorFlow late: counting words does not need it.
   from conversion import original
   from serving.export import new_folder
 

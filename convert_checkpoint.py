@@ -1,6 +1,6 @@
 r"""Converts a BERT between formats, which the program recognizes by the files.
 
-Writes a released model's files from a Hugging Face folder or name (see
+Writes files in the original's format from a Hugging Face folder or name (see
 docs/models.md), a TensorFlow Model Garden checkpoint, a TensorFlow Hub module
 or a KerasHub preset:
 

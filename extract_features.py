@@ -7,7 +7,7 @@ r"""Extracts hidden states of texts: vectors of each token, or one per text.
     --layers=-1,-2,-3,-4 --max_seq_length=128 --batch_size=8
 
 Each input line is a text, or a pair separated by " ||| ". --do_export writes a
-SavedModel that does the same.
+SavedModel that turns texts into such vectors.
 """
 
 import cli.interrupts  # noqa: F401, first: handles Ctrl-C during imports
@@ -49,7 +49,7 @@ def check_flags(settings: Settings) -> None:
 
 
 def with_default_layers(settings: Settings, config: BertConfig) -> Settings:
-  """Leaves out default --layers that the model lacks."""
+  """Returns the settings without default --layers that the model lacks."""
   if "layers" in settings.given:
     return settings
   layers = settings.layers.split(",")[: config.num_hidden_layers]

@@ -1,6 +1,6 @@
 r"""Predicts masked tokens of texts with a pre-trained model.
 
-A text may have many masks. --text_pair adds the next-sentence probability:
+--text_pair adds the next-sentence probability. A text may have many masks:
 
   python fill_mask.py --bert_config_file=$BERT_DIR/bert_config.json \
     --vocab_file=$BERT_DIR/vocab.txt \
@@ -22,7 +22,7 @@ from runs.settings import TrainedModel
 from storage import UserError, textfiles
 from training import checkpoint_files
 
-_UNLIMITED = 1 << 16  # tokens of a text, before the check of lengths
+_UNLIMITED = 1 << 16  # tokens: cuts off nothing before the check of lengths
 
 
 @dataclass(frozen=True, kw_only=True)

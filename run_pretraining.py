@@ -7,7 +7,7 @@ create_pretraining_data.py makes the records:
     --bert_config_file=$BERT_DIR/bert_config.json --num_train_steps=20 \
     --num_warmup_steps=10 --learning_rate=2e-5
 
---do_export writes a SavedModel that predicts masked tokens like fill_mask.py.
+--do_export writes a SavedModel that, like fill_mask.py, predicts masked tokens.
 """
 
 import cli.interrupts  # noqa: F401, first: handles Ctrl-C during imports

@@ -132,7 +132,7 @@ def main(args: ServerSettings) -> None:
   host, port = address.getsockname()[:2]
   logging.info("http://%s:%d", f"[{host}]" if ":" in host else host, port)
   server = connections.Server(app.App(served, counts, limits), limits)
-  # uvicorn shuts down in order, then raises the signal again.
+  # uvicorn answers open requests, then raises the signal again.
   for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
     if signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores SIGHUP
       signal.signal(number, server.handle_exit)

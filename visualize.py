@@ -76,7 +76,7 @@ def main(settings: PageSettings) -> None:
 
 
 def _restore(settings: PageSettings):
-  """Restores the model and the Answers, a serving.export.ServedModel."""
+  """Restores the model and its Answers, as a serving.export.ServedModel."""
   from training import checkpoint
 
   entry = checkpoint_files.run_of(settings.model)
@@ -116,7 +116,7 @@ def _restore_pretrained(settings: PageSettings, trained_flags):
 
 
 def _texts(settings: PageSettings, answers):
-  """Texts by name of the model's inputs; UserError if the flags do not fit."""
+  """Maps inputs of the model to texts; UserError for flags that do not fit."""
   renamed = {x: next(iter(rename({x: ""}, answers.inputs))) for x in _INPUTS}
   names = {k: name for k, name in renamed.items() if name in answers.inputs}
   given = [flag for flag in _INPUTS if settings[flag]]

@@ -31,9 +31,9 @@ def run(kind: type[S], *steps: Callable, writes_files: bool = False) -> None:
   """Parses the flags of `kind`, then calls each of `steps` with the settings.
 
   The first step checks flags and paths; only the last one imports TensorFlow.
-  With `writes_files`, SIGTERM removes incomplete files. A user's mistake gives
-  one line and status 1. Any other error gives a traceback, and if the
-  environment variable BERT_TRACEBACK is set, every error does.
+  With `writes_files`, SIGTERM removes incomplete files. A user's mistake or a
+  full disk gives one line and status 1. Any other error gives a traceback, and
+  so does every error if the environment variable BERT_TRACEBACK is set.
   """
   from cli import interrupts  # noqa: PLC0415 (the import sets a handler)
 
@@ -75,7 +75,7 @@ def run(kind: type[S], *steps: Callable, writes_files: bool = False) -> None:
 
 
 def end_with_reader() -> None:
-  """Lets the process end silently when a reader such as `head` stops."""
+  """Lets the process end silently when the reader of its output stops."""
   signal.signal(signal.SIGPIPE, signal.SIG_DFL)
 
 

@@ -5,8 +5,8 @@
     learning_rate: float = flag(5e-5, "Peak learning rate.", minimum=0.0)
 
 A flag needs no other line. The command line, --help, the warning about changed
-flags, dry runs and sweeps read the dataclass, and an older run.json gets the
-defaults.
+flags, dry runs and sweeps read the dataclass. A flag that an older run.json
+lacks gets its default.
 """
 
 import json
@@ -39,7 +39,7 @@ S = TypeVar("S", bound="Settings")
 
 @dataclass(frozen=True)
 class Flag:
-  """All facts about a flag; `name`, `kind` and `parts` come from the field."""
+  """Facts about a flag; the field of Settings gives `name`, `kind`, `parts`."""
 
   default: Any  # None for a required flag
   help: str
@@ -63,7 +63,7 @@ class Flag:
 
 
 def flag(default: Any, help: str, **facts: Any) -> Any:
-  """Declares a field of Settings as a flag with the facts of a `Flag`."""
+  """Declares a field of Settings as a flag; `facts` are fields of `Flag`."""
   metadata = {"flag": Flag(default, help, **facts)}
   if facts.get("required"):
     return field(metadata=metadata)
@@ -81,8 +81,9 @@ device = partial(flag, group=DEVICES)
 class Settings:
   """Values of a program's flags in one run.
 
-  `given` has flags that the user set to another value than the default.
-  `several` has all values of each swept flag; a field has the first value.
+  `given` has flags that differ from the default, and `dependent` flags that the
+  user set. `several` has all values of a flag in a sweep; the flag's field has
+  the first value.
   """
 
   given: frozenset[str] = frozenset()
@@ -292,7 +293,7 @@ def check_writable(path: str, name: str) -> None:
 
 
 def check_output_file(path: str, overwrite: bool, *inputs: str) -> None:
-  """Checks --output_file: writable, no input, and new unless `overwrite`."""
+  """Checks --output_file: writable, not in `inputs`, new unless `overwrite`."""
   check_disjoint(inputs, path)
   is_file = not os.path.exists(path) or os.path.isfile(path)
   if files.is_folder(path) or not is_file:

@@ -12,7 +12,7 @@ import logging
 import os
 import sys
 
-# If installed, Keras and TensorFlow import these for features unused here.
+# Keras and TensorFlow import these, if installed, for features unused here.
 _UNUSED = ("cv2", "matplotlib", "pandas", "sklearn")
 # absl::SetMinLogLevel(LogSeverityAtLeast) in TensorFlow 2.20 and 2.21.
 _SET_MIN_LOG_LEVEL = [
@@ -22,13 +22,13 @@ _SET_MIN_LOG_LEVEL = [
 
 
 def silence_tensorflow() -> None:
-  """Suppresses TensorFlow's logs below WARNING. Call it before the import."""
+  """Hides TensorFlow's C++ logs and Python INFO logs. Import it afterwards."""
   if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "3":
     logging.getLogger("tensorflow").setLevel(logging.WARNING)
 
 
 def silence_xla() -> None:
-  """Suppresses logs of XLA. Call it after the import of TensorFlow."""
+  """Hides XLA's logs below ERROR. Call it after the import of TensorFlow."""
   if os.environ.get("TF_CPP_MIN_LOG_LEVEL") == "3":
     loaded = ctypes.CDLL(None)
     for name in _SET_MIN_LOG_LEVEL:
@@ -38,7 +38,7 @@ def silence_xla() -> None:
 def hide_unused_libraries() -> None:
   """Keeps Keras and TensorFlow from importing libraries that no program needs.
 
-  Where the libraries are installed, this saves 1.6 s of an import of 5 s.
+  If the libraries are installed, this saves 1.6 of 5 s that imports take.
   """
   if _Hidden not in sys.meta_path:
     sys.meta_path.insert(0, _Hidden)

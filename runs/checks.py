@@ -62,7 +62,7 @@ def check_devices(settings: Devices) -> None:
 
 
 def check_export(settings: Export, dtype: str) -> None:
-  """Checks the flags of exports; raises ValueError or FileExistsError."""
+  """Checks the flags of an export; raises ValueError or OSError."""
   names = settings.export_format
   if not names or not {*names} <= {*FORMATS}:
     raise UserError(
@@ -84,7 +84,7 @@ def check_export(settings: Export, dtype: str) -> None:
 
 
 def check_windows(settings: LongText) -> None:
-  """Raises ValueError if the flags for windows contradict each other."""
+  """Raises ValueError if flags for windows of texts contradict each other."""
   if settings.long_text != "windows":
     for name in ("max_text_length", "window_stride", "window_pooling"):
       if name in settings.given:
@@ -129,7 +129,7 @@ def checkpoint(settings: Training) -> str | None:
 
 
 def labels_file(settings: FineTuning) -> str | None:
-  """Path of labels.txt of --init_checkpoint, if the run restores the head."""
+  """Path of --init_checkpoint's labels.txt, if the run restores its head."""
   path = settings.init_checkpoint
   own = checkpoint_files.choose_checkpoint(settings.output_dir)
   if not path or own or (settings.do_train and settings.new_head):
@@ -142,7 +142,7 @@ def check_run(settings: Training, network: BertConfig, *same: str) -> None:
 
   The flags in `same` must have the values of the training in --output_dir.
   Without --vocab_file a run reads no text, so that letter case does not matter.
-  Raises ValueError like model_files.check, OSError for a read-only folder.
+  Raises ValueError if flags do not fit, OSError for a read-only folder.
   """
   check_writable(settings.output_dir, "output_dir")
   checkpoint_files.check_listed(settings.output_dir)
@@ -182,9 +182,9 @@ def check_run(settings: Training, network: BertConfig, *same: str) -> None:
 def check_fine_tuning(
   settings: FineTuning, *same: str, of_teacher: Iterable[str] = ()
 ) -> BertConfig:
-  """Checks flags of fine-tuning; see `check_run`. Returns the configuration.
+  """Checks flags as `check_run` does; returns the encoder's configuration.
 
-  The flags in `of_teacher` must have the values of the training of --teacher.
+  The flags in `of_teacher` must have the values of the teacher's training.
   """
   check_training(settings)
   network = model_files.config(settings)
@@ -196,7 +196,7 @@ def check_fine_tuning(
 
 
 def _check_teacher(settings: FineTuning, same):
-  """Checks that this program trained --teacher, with the same tokens."""
+  """Checks that this program trained --teacher, with this run's vocabulary."""
   teacher = settings.needed("teacher")
   if os.path.realpath(teacher) == os.path.realpath(settings.output_dir):
     raise UserError("--teacher is --output_dir: name another folder")
@@ -221,7 +221,7 @@ def _check_teacher(settings: FineTuning, same):
 
 
 def check_head(settings: FineTuning, name: str) -> None:
-  """Raises ValueError if the head was trained with another value of `name`."""
+  """Raises ValueError if flag `name` differs from the training of the head."""
   own = checkpoint_files.choose_checkpoint(settings.output_dir)
   start = own or settings.init_checkpoint
   if not start or (not own and settings.do_train and settings.new_head):
@@ -252,11 +252,11 @@ def vocabulary_mark(settings: Training, paths: Iterable[str]) -> str | None:
 def vocabulary_flags(
   settings: Training, vocab_size: int, mark: str | None = None
 ) -> dict:
-  """Flags that a run without --vocab_file adds to run.json.
+  """Flags that a run without --vocab_file adds to run.json; {} if none.
 
-  `mark` is the fingerprint of the records' vocabulary, if known. The flag
-  `vocab_file` names a vocab.txt beside the model's files, if there is one. The
-  flag `do_lower_case` is None, for unknown, unless the user has set it.
+  `mark` is the fingerprint of the records' vocabulary, if known. If a vocab.txt
+  of the model is beside its files, adds `vocab_file`, and `do_lower_case`: the
+  value that the user has set, or None for unknown.
   """
   if settings.vocab_file:
     return {}

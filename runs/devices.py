@@ -80,9 +80,9 @@ def why_uncompiled(settings: Training, model: keras.Model) -> str:
 def length_multiple(settings: Training, length: int, split: str) -> int:
   """Returns a number; lengths of a split's batches are multiples of the number.
 
-  0 means that all batches have `length`, which a TPU needs. XLA compiles a
-  training step for each length, which takes half a minute. So there are at most
-  eight lengths, and none below 32.
+  0 means that all batches have `length`, which a TPU needs. XLA compiles a step
+  for each length, in half a minute. So training batches that XLA compiles have
+  at most eight lengths, and none below 32.
   """
   if settings.on_tpu:
     return 0
@@ -104,9 +104,9 @@ def _strategy(name: str, settings: Devices):
         "--distribution_strategy=multi_worker_mirrored needs the environment "
         "variable TF_CONFIG, with all workers and the index of this one"
       )
-    # No timeout, because it would leave a sleeping thread for each collective
-    # operation. A missing heartbeat reveals a lost worker. The default, AUTO,
-    # would send gradients of GPUs through gRPC.
+    # No timeout, because a timeout leaves a sleeping thread for each collective
+    # operation. A missing heartbeat reveals a lost worker. On GPUs, AUTO would
+    # send gradients through gRPC.
     has_gpus = tf.config.get_visible_devices("GPU")
     kinds = tf.distribute.experimental.CommunicationImplementation
     options = tf.distribute.experimental.CommunicationOptions(

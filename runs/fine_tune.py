@@ -37,9 +37,9 @@ R = TypeVar("R", bound=RecordDataset)
 class Task(ABC, Generic[S, R]):
   """A task, the settings of the run, and the examples that the run reads.
 
-  `examples` has the splits "train", "dev" and "test", and variants such as
+  `examples` has examples by split: "train", "dev", "test", or a variant such as
   "dev_mismatched". `labels` are the labels of the user's data in the order of
-  labels.txt, or () for a task with known labels.
+  labels.txt, or () if the task itself defines the labels.
   """
 
   settings: S
@@ -56,7 +56,7 @@ class Task(ABC, Generic[S, R]):
     """Name of the score that ranks models. A larger score is better."""
 
   def records_file(self, split: str) -> str:
-    """Path of a split's records; the original writes dev to eval.tf_record."""
+    """Path of a split's records: eval.tf_record for dev, as in the original."""
     names = {"train": "train", "dev": "eval", "test": "predict"}
     kind = split.partition("_")[0]
     file = f"{split.replace(kind, names[kind], 1)}.tf_record"
@@ -80,13 +80,13 @@ class Task(ABC, Generic[S, R]):
 
   @abstractmethod
   def evaluate(self, model: keras.Model, records: R) -> Mapping[str, float]:
-    """Scores a dev set; returns an Evaluation to show examples in run.html."""
+    """Scores a dev set; the result may be an Evaluation, for run.html."""
 
   @abstractmethod
   def predict(
     self, model: keras.Model, split: str, records: R, step: int
   ) -> Evaluation | None:
-    """Writes the predictions of a split by the model after `step` steps.
+    """Writes predictions for a split; `step` is the model's training step.
 
     Returns an Evaluation, with examples for run.html, or None.
     """
@@ -148,7 +148,7 @@ def train(
 ) -> None:
   """Fine-tunes a model for --num_train_epochs, in the strategy's scope.
 
-  Saves the best checkpoint with --keep_best. Raises ValueError if the examples
+  With --keep_best, saves the best checkpoint. Raises ValueError if the examples
   are too few for a step.
   """
   settings, source = run.settings, data["train"]
@@ -250,9 +250,9 @@ def _num_steps(settings: FineTuning, num_examples: int) -> int:
 
 
 def packs_examples(settings: Packing, config: BertConfig) -> bool | None:
-  """Value of --pack_examples, by default None: then batching.plan decides.
+  """Value of --pack_examples; None lets batching.plan decide.
 
-  The default is False if packing cannot work, or if XLA compiles the step.
+  Without the flag: False if packing cannot work or XLA compiles, else None.
   """
   if settings.pack_examples is not None:
     return settings.pack_examples

@@ -56,8 +56,8 @@ def config(settings: Network) -> BertConfig:
 def check(settings: TrainedModel, network: BertConfig) -> None:
   """Checks that flags fit the model in --init_checkpoint, before it predicts.
 
-  `network` is read from --bert_config_file. Raises ValueError for another size,
-  vocabulary, letter case or attention.
+  `network` is read from --bert_config_file. Raises ValueError if size,
+  vocabulary, letter case or attention differ.
   """
   check_init_checkpoint(settings, network, trains=False)
   tokenization.warn_of_case(settings.tokenizer)
@@ -68,8 +68,8 @@ def check_init_checkpoint(
 ) -> None:
   """Checks --init_checkpoint, or both checkpoints of --attention=shallow.
 
-  If the run `trains`, the model in the checkpoint may have another letter case,
-  or more layers.
+  If the run `trains`, more layers in the checkpoint than in `network`, or a
+  different letter case, only cause a warning.
   """
   start = settings.needed("init_checkpoint")
   parts = [(start, network.attention)]
@@ -101,7 +101,7 @@ def check_init_checkpoint(
 
 
 def check_same(name: str, value, trained, owner: str, remedy: str) -> None:
-  """Raises ValueError if `value` differs from `trained`; None means unknown."""
+  """Raises ValueError if `trained` is known (not None), and `value` differs."""
   if trained is not None and str(value).lower() != str(trained).lower():
     raise UserError(
       f"--{name}={value}, but {owner} was trained with --{name}={trained}: "
@@ -115,7 +115,7 @@ def check_sizes(
   prefix: str,
   may_be_deeper: bool = False,
 ) -> None:
-  """Raises ValueError if a checkpoint has a network of another size.
+  """Raises ValueError if a checkpoint's sizes differ from the network's.
 
   With `may_be_deeper` the checkpoint may have more layers, which are left out.
   """
@@ -153,7 +153,7 @@ def check_sizes(
 
 
 def check_vocabulary(settings: Tokens, size: int, start: str | None) -> None:
-  """Raises ValueError if the model in `start` has another vocabulary."""
+  """Raises ValueError if --vocab_file does not fit the model in `start`."""
   if not start:
     return
   path, ids = settings.needed("vocab_file"), settings.tokenizer.vocab
@@ -209,7 +209,7 @@ def from_record(
 
 
 def _checked(flag: Flag, value):
-  """Returns a flag's new value; ValueError for one that the flag refuses."""
+  """Converts a flag's new value to its type; ValueError for a wrong value."""
   value = os.fspath(value) if isinstance(value, os.PathLike) else value
   value = tuple(value) if isinstance(value, list) else value
   if flag.kind is str and type(value) in (int, tuple):  # layers=[-1, -2]

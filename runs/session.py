@@ -45,8 +45,8 @@ class Run(Generic[T_co]):
   """One start of a training program.
 
   Make the Run before its models, because it sets the dtype policy and the
-  random seed. `config` describes the encoder. `seed` determines initial values,
-  data order and dropout.
+  random seed. `config` describes the encoder. The attribute `seed` determines
+  initial values, data order and dropout.
   """
 
   def __init__(self, settings: T_co, config: BertConfig):
@@ -75,7 +75,7 @@ class Run(Generic[T_co]):
     evaluated: int = 0,
     evaluate_last: bool = False,
   ) -> Iterator[int]:
-    """Trains a model in the strategy's scope; yields the steps to evaluate.
+    """Trains in the strategy's scope; yields each step after which to evaluate.
 
     Resumes from the newest checkpoint, or starts from --init_checkpoint. A
     start with `new_head` does not restore the head. The learning rate reaches 0
@@ -139,7 +139,7 @@ class Run(Generic[T_co]):
     )
 
   def _report(self, objective, source, unit, data):
-    """Makes the run's report; the chief adds an entry to run.json."""
+    """Makes the run's report; the chief worker adds an entry to run.json."""
     settings = self.settings
     names, size = ("loss", *objective.metric_names), settings.train_batch_size
     result = report.Report(settings.output_dir, size, unit, names)
@@ -196,7 +196,7 @@ class Run(Generic[T_co]):
     return load(settings, model, self.checkpoints)
 
   def export(self, build: Callable[[T_co], ServedModel]) -> None:
-    """The chief exports what `build` makes; the other workers wait."""
+    """The chief worker exports what `build` makes; the other workers wait."""
     settings, formats = self.settings, self.settings.export_format
     if processes.is_chief():
       set_export_policy(settings.dtype, formats)
@@ -215,7 +215,7 @@ def load(
   Loads the first that exists: 1. the best checkpoint, if this run or the last
   training has --keep_best; 2. the newest of `checkpoints`, else the best one;
   3. --init_checkpoint. An ensemble loads the best checkpoints of a sweep's best
-  trials. Raises ValueError without a checkpoint, or if it has another model.
+  trials. Raises ValueError without a checkpoint, or if it does not fit `model`.
   """
   output_dir = settings.output_dir
   if isinstance(model, models.Ensemble):
@@ -273,8 +273,8 @@ def write_page(
 ) -> None:
   """Writes run.html: curves and scores of the folder, and judged examples.
 
-  `counts` are numbers of examples by split. Only the chief writes, and a dry
-  run does not.
+  `counts` are numbers of examples by split, `judged` are examples with labels
+  and predictions. Only the chief worker writes, and a dry run does not.
   """
   folder = settings.output_dir
   if settings.dry_run or not processes.is_chief():
@@ -302,5 +302,5 @@ def text_windows(settings: LongText) -> models.Windows | None:
 
 
 def set_export_policy(dtype: str, formats: Sequence[str]) -> None:
-  """Sets the policy of --dtype; trainable formats have float32 variables."""
+  """Sets the dtype policy; variables of trainable formats are in float32."""
   set_dtype_policy(dtype, any(FORMATS[n].is_trainable for n in formats))

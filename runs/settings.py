@@ -18,7 +18,7 @@ _tpu = partial(device, None, training=False)  # a flag to find the TPU
 
 @dataclass(frozen=True, kw_only=True)
 class Network(Settings):
-  """The encoder."""
+  """Flags of the encoder."""
 
   bert_config_file: str = common(
     None, "bert_config.json of the model.", required=True
@@ -34,20 +34,20 @@ class Network(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class Tokens(Settings):
-  """The vocabulary. A program that reads records works without one."""
+  """Flags of the vocabulary, which a program that reads records can lack."""
 
   vocab_file: str | None = common(None, "Vocabulary of the model, vocab.txt.")
   do_lower_case: bool = common(True, "Lower-case; False for cased models.")
 
   @cached_property
   def tokenizer(self) -> Tokenizer:
-    """The tokenizer that --vocab_file and --do_lower_case make, read once."""
+    """The tokenizer of --vocab_file, which is read only once."""
     return open_tokenizer(self.needed("vocab_file"), self.do_lower_case)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Vocabulary(Tokens):
-  """The vocabulary of a program that reads texts."""
+  """Flags of the vocabulary, for a program that reads texts."""
 
   vocab_file: str = common(
     None, "Vocabulary of the model, vocab.txt.", required=True
@@ -56,7 +56,7 @@ class Vocabulary(Tokens):
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedModel(Network, Vocabulary):
-  """A trained model, and its vocabulary."""
+  """Flags of a trained model and its vocabulary."""
 
   init_checkpoint: str = common(
     None, "Checkpoint, or folder with one.", required=True
@@ -65,7 +65,7 @@ class TrainedModel(Network, Vocabulary):
 
 @dataclass(frozen=True, kw_only=True)
 class Devices(Settings):
-  """Devices, and the type of activations."""
+  """Flags of devices, and of the type of activations."""
 
   distribution_strategy: str | None = device(
     None,
@@ -103,7 +103,7 @@ class Devices(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class Export(Settings):
-  """Export of a model."""
+  """Flags of an export."""
 
   do_export: bool = common(
     False, "Export the model for inference.", stage=4, training=False
@@ -121,12 +121,12 @@ class Export(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class ServedEncoder(TrainedModel, Export, Devices):
-  """A trained encoder to use or export."""
+  """Flags of a trained encoder to use or export."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Training(Network, Tokens, Devices, Export):
-  """A model, the folder of the run, and the training's hyper-parameters."""
+  """Flags of a training: model, folder of the run, hyper-parameters."""
 
   output_dir: str = common(
     None, "Folder of checkpoints and results.", required=True, training=False
@@ -213,7 +213,7 @@ class Training(Network, Tokens, Devices, Export):
 
   @property
   def stages(self) -> list[str]:
-    """Names of the flags that say what to do, in the order of the work."""
+    """Names of flags that start stages, such as do_train, in order."""
     known = [flag for flag in flags_of(type(self)).values() if flag.stage]
     return [flag.name for flag in sorted(known, key=lambda flag: flag.stage)]
 
@@ -225,7 +225,7 @@ class Training(Network, Tokens, Devices, Export):
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation(Settings):
-  """Evaluation of a trained model."""
+  """Flags of an evaluation."""
 
   do_eval: bool = common(False, "Evaluate the model.", stage=2, training=False)
   eval_batch_size: int = original(
@@ -235,7 +235,7 @@ class Evaluation(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class Packing(Training):
-  """A training whose rows may hold several examples.
+  """Flags of a training whose rows may hold several examples.
 
   `not_packed` names flags that do not go with --pack_examples.
   """
@@ -254,7 +254,7 @@ class Packing(Training):
 
 @dataclass(frozen=True, kw_only=True)
 class Sampling(Settings):
-  """Weights by which the patterns of --input_file are drawn."""
+  """Flags that weigh the patterns of --input_file."""
 
   sampling_exponent: float = flag(
     1.0,
@@ -267,7 +267,7 @@ class Sampling(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class Masks(Settings):
-  """Choice and replacement of masked tokens."""
+  """Flags that choose and replace the tokens to mask."""
 
   max_predictions_per_seq: int = original(
     20, "Maximum of masked tokens in a record.", minimum=1

@@ -24,7 +24,7 @@ T = TypeVar("T", bound=FineTuning)
 
 
 def run_sweep(settings: T) -> T:
-  """Trains with each combination and seed that has no row in sweep.tsv.
+  """Trains each trial that has no row in sweep.tsv.
 
   Copies the best trial's checkpoint to the folder `best`. Only the chief worker
   reads the trials' results and writes files. Call this function before the
@@ -77,7 +77,7 @@ def run_sweep(settings: T) -> T:
 
 
 def _name(settings: FineTuning, setting):
-  """Names a setting: learning rate, then other flags that are swept."""
+  """Names a trial without its seed: learning rate, then other swept flags."""
   name = f"rate_{setting['learning_rate']:g}"
   shorts = {"train_batch_size": "batch", "num_train_epochs": "epochs"}
   for flag, short in shorts.items():
@@ -101,7 +101,7 @@ def _log_trials(trials):
 
 
 def _copy_labels(source, target):
-  """Copies labels.txt, if any; ValueError if the target has other labels."""
+  """Copies labels.txt, if any; ValueError if the target's labels differ."""
   if not labels.exist(source):
     return
   known = labels.load(source)

@@ -17,7 +17,7 @@ _SWEEP = (
 
 @dataclass(frozen=True, kw_only=True)
 class FineTuning(Vocabulary, Training):
-  """Fine-tuning of a model, once or in a sweep."""
+  """Flags of fine-tuning, once or in a sweep."""
 
   learning_rate: float = common(
     5e-5, f"Peak learning rate. {_SWEEP}", minimum=0.0, swept=True
@@ -97,7 +97,7 @@ class FineTuning(Vocabulary, Training):
 
   @property
   def evaluates_while_training(self) -> bool:
-    """True if the run evaluates while it trains; trials of a sweep do."""
+    """True if the run, or a trial of its sweep, evaluates while it trains."""
     keeps_best = self.is_sweep or self.keeps_best
     return self.do_train and (bool(self.eval_steps) or keeps_best)
 
@@ -131,10 +131,10 @@ class FineTuning(Vocabulary, Training):
     return [dict(zip(values, row, strict=True)) for row in combinations]
 
   def frozen_layers(self, config: BertConfig) -> set[tuple]:
-    """Layers that --freeze_layers names: numbers, ranges ("0-5") and parts.
+    """Layers that --freeze_layers names by number, range ("0-5") or part.
 
-    ("encoder", 3) is a block, ("pooler", None) a part. Raises ValueError for
-    another name.
+    Returns ("encoder", 3) for layer 3, ("pooler", None) for a part. Raises
+    ValueError for an unknown name.
     """
     parts = {"embeddings", "encoder", "pooler"}
     if config.add_bilstm:
@@ -158,7 +158,7 @@ class FineTuning(Vocabulary, Training):
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluatedFineTuning(FineTuning, Evaluation):
-  """Fine-tuning of a task with --do_eval."""
+  """Flags of fine-tuning, for a program with --do_eval."""
 
   @property
   def evaluates(self) -> bool:
@@ -167,7 +167,7 @@ class EvaluatedFineTuning(FineTuning, Evaluation):
 
 @dataclass(frozen=True, kw_only=True)
 class Tables(Settings):
-  """Format of tables of texts."""
+  """Flags of the format of tables."""
 
   delimiter: str | None = flag(
     None,
@@ -183,7 +183,7 @@ class Tables(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class LongText(Settings):
-  """Texts that are longer than a window of --max_seq_length."""
+  """Flags for texts that are longer than --max_seq_length."""
 
   max_seq_length: int = common(128, "Maximum tokens of a text.", minimum=3)
   long_text: str = flag(

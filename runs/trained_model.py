@@ -34,7 +34,7 @@ def find_model(path: str) -> ModelFiles:
   """Finds the files of a checkpoint: in its folder, or by run.json.
 
   `path` is a folder or the prefix of a checkpoint. Flags in run.json override
-  the files' letter case and configuration. Raises FileNotFoundError.
+  bert_config.json and the vocabulary's letter case. Raises FileNotFoundError.
   """
   prefix = checkpoint_files.find_checkpoint(path)
   entry = checkpoint_files.run_of(prefix)
@@ -88,7 +88,7 @@ def _names(flag):
 
 
 def find_vocabulary(start: str, entry: Mapping, vocab_size: int) -> str | None:
-  """Finds a vocabulary of the model's size beside a run's files, or None.
+  """Finds a vocabulary of the model's size beside a run's files; path or None.
 
   `start` is the run's folder or checkpoint, `entry` comes from run.json and may
   have the fingerprint of the vocabulary.

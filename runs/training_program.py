@@ -57,7 +57,7 @@ def rerun(settings: Training, name: str, flags: Iterable[str]) -> None:
 
 @contextmanager
 def locked(folder: str) -> Iterator[None]:
-  """Context in which a chief's run is the only one in a local folder.
+  """Context in which the chief worker's run is the only one in a local folder.
 
   Removes incomplete files that a killed run left there. After an error, removes
   the lock file, and the folder if it is new and empty. Raises
@@ -111,7 +111,7 @@ def dry_run(settings: T) -> Iterator[T]:
 
   A dry run passes all stages of the command, but leaves no outputs. With
   --do_train it trains two steps. Without --do_train it loads the model in
-  --output_dir. Models and batches have full size, to test memory.
+  --output_dir, if any. Models and batches have full size, to test memory.
   """
   if not settings.dry_run:
     yield settings

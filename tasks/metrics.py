@@ -1,4 +1,4 @@
-"""Computes metrics of predictions, [N] or [N, L], and writes tables."""
+"""Computes metrics of predictions, and writes tables: N examples, L labels."""
 # ruff: noqa: PLC0415
 
 import itertools
@@ -39,7 +39,7 @@ def score(name: str, predictions: np.ndarray, labels: np.ndarray) -> float:
 
 
 def _report_options(size):
-  """Options without which scikit-learn scores one label as two classes."""
+  """Options that let scikit-learn score a single label as one class."""
   return {"labels": range(size) if size > 1 else [1], "zero_division": 0.0}
 
 

@@ -175,10 +175,10 @@ class Predictor:
     changes: flags with other values than in training, such as vocab_file="..."
       for a moved file; not for exports.
 
-  A call takes `texts` if the model has a single input, otherwise a list of
+  A call takes `texts` if the model needs a single input, otherwise a list of
   texts for each input, by name. Models of run_ner.py also take lists of words,
-  `choices` takes lists of texts. `batch_size` bounds the memory. A call returns
-  a dict for each example, in order, without padding; see docs/serving.md.
+  `choices` takes lists of texts. A smaller `batch_size` needs less memory. A
+  call returns a dict for each example, in order; see docs/serving.md.
 
   Raises FileNotFoundError, serving.remote.RemoteError (an OSError) if a server
   does not answer, or storage.UserError (a ValueError) for a model or inputs

@@ -24,7 +24,7 @@ tf.config.set_logical_device_configuration(
 gc.freeze()  # imported modules stay, so the collector can skip them
 
 # No deadline: machines may be slow, and the first example also builds tables.
-# The examples never change, because the fuzz targets search for new ones.
+# The same examples run each time. The fuzz targets search for new examples.
 settings.register_profile(
   "all",
   deadline=None,
@@ -89,11 +89,11 @@ def _fused(monkeypatch):
 
 @pytest.fixture(name="log")
 def _log(caplog):
-  """Captures the log of this project, information included."""
+  """Captures the log of this project from the level INFO on."""
   caplog.set_level("INFO", logger="absl")
   return caplog
 
 
 def pytest_sessionfinish():
-  """Stops the fork server of tests.programs, so that `time` counts it."""
+  """Stops the fork server, so that `time` includes the server's seconds."""
   multiprocessing.forkserver._forkserver._stop()

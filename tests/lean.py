@@ -1,9 +1,9 @@
-"""Skips compilation and curves, which would take most of the time of a test.
+"""Skips compilation and curves, which would take most of the time of tests.
 
 For users, XLA compiles each fused operation and each update of a variable.
 TensorFlow optimizes every graph, and a run draws its curves. All this takes
-seconds for a tiny model, so tests skip it. A test that needs it uses the
-fixture `fused`, or calls a program with fused=True. BERT_TEST_FUSED=1 turns
+seconds for a tiny model, so tests skip it. A test that needs compilation uses
+the fixture `fused`, or calls a program with fused=True. BERT_TEST_FUSED=1 turns
 everything on for all programs that tests call.
 
 Users can skip fused operations, too, with `tracing.mode` or BERT_FUSED_OPS, and
@@ -45,7 +45,7 @@ def mode(fused: bool):
 
 @contextlib.contextmanager
 def program(fused: bool):
-  """Context in which a test calls a program; changes nothing if `fused`."""
+  """Context for a program that a test calls; changes nothing if `fused`."""
   if fused:
     yield
     return

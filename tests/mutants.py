@@ -172,7 +172,7 @@ def run_tests(folder: str, tests: list[str], limit: float) -> str | None:
     os.setsid()
     for stream in (1, 2):
       os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND), stream)
-    # Forget the modules of the checkout, so that the copy's modules are used.
+    # Forget the package `tests`, so that the tests of the copy are imported.
     for name in [name for name in sys.modules if name.startswith("tests")]:
       del sys.modules[name]
     sys.modules["__main__"] = types.ModuleType("__main__")

@@ -1,4 +1,4 @@
-"""An object store on this host that stands in for Google's.
+"""An object store on this host that stands in for Google Cloud Storage.
 
 TensorFlow sends requests for gs:// to Google's address only. But it uses the
 proxy that https_proxy names, and trusts the certificates of CURL_CA_BUNDLE. The
@@ -23,13 +23,13 @@ _MISSING = b"HTTP/1.0 404 Not Found\r\nContent-Length: 0\r\n\r\n"
 
 @contextlib.contextmanager
 def running(folder):
-  """Runs an empty bucket; yields the environment variables for processes."""
+  """Runs an empty bucket; yields the environment variables of its clients."""
   pytest.importorskip(
     "gcp_storage_emulator",
     reason="needs `pip install -r requirements-beam.txt`",
   )
-  # The store needs a process, because TensorFlow may hold Python's global lock
-  # while it waits for the store.
+  # The store needs a separate process, because TensorFlow may hold Python's
+  # global lock while it waits for the store.
   command = [sys.executable, "-m", "tests.object_store", str(folder)]
   with subprocess.Popen(
     command, cwd=Path(__file__).parents[1], stdout=subprocess.PIPE, text=True

@@ -2,8 +2,8 @@
 
 Importing TensorFlow takes seconds, and so does the end of a process that has
 imported it. So each program runs in a fork of a process that has imported
-TensorFlow, and the fork exits without Python's clean-up. Only tests in
-tests/parity and tests that kill a program start new processes.
+TensorFlow, and the fork exits without Python's clean-up. Tests that need a new
+process, such as tests of signals, call `python` or subprocess.
 """
 
 import importlib
@@ -84,7 +84,7 @@ def _program(name, arguments, streams, cwd, fused):
 
 
 def run(program, *arguments, **flags):
-  """Runs a program to its end; returns its log."""
+  """Runs a program that must succeed; returns its log."""
   done = call(program, *arguments, **flags)
   assert done.returncode == 0, done.stderr
   return done.stderr

@@ -55,7 +55,7 @@ def task_of(name, settings):
 
 
 def commands(settings):
-  """Yields settings with every combination of stages, and with sweeps."""
+  """Yields settings for all combinations of stages, each also as a sweep."""
   names = [name for name in _FLAGS if name in settings.to_dict()]
   for values in itertools.product([False, True], repeat=len(names)):
     changed = settings.replace(**dict(zip(names, values, strict=True)))

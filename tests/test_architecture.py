@@ -12,7 +12,7 @@ from tests import programs
 
 ROOT = Path(__file__).parents[1]
 LIBRARIES = {"tensorflow", "tensorflow_text", "keras", "official"}
-# Only requirements-beam.txt or requirements-bench.txt installs these packages.
+# Packages of requirements-beam.txt and of the build, not of requirements.txt.
 OPTIONAL = {"apache_beam", "setuptools"}
 # Packages and libraries that a package may import.
 LOWER = {"training", "data", "modeling", "storage"}
@@ -103,7 +103,7 @@ def test_tasks_do_not_import_each_other_and_only_some_files_import_cli(path):
   tasks = {folder.name for folder in ROOT.glob("tasks/*/")}
   imported = {m[1] for m in _imports(path) if m[0] == "tasks" and len(m) > 1}
   assert imported & tasks <= {path.parent.name}
-  # Only files such as task.py see flags. Modules below get values.
+  # Only files such as task.py see settings. Other modules get values.
   assert _sees_settings(path) or "cli" not in {m[0] for m in _imports(path)}
 
 

@@ -56,7 +56,7 @@ def test_vectors_are_means_of_token_vectors(values):
   model, encode = values["model"], values["encode"]
   outputs = model(encode(["A film.", "It rained."]))["sequence_output"]
   for vector, row in zip(values["vectors"], outputs, strict=True):
-    # Both have five tokens: "it" and "rained" are unknown.
+    # Both texts have five tokens: "it" and "rained" are unknown.
     np.testing.assert_allclose(vector, np.mean(row[:5], 0), atol=1e-5)
   tokens = model(encode(["A film."]))["encoder_layers"][-2]
   result = np.array(values["answer"]["token_vectors"])[:, 0]
@@ -64,7 +64,7 @@ def test_vectors_are_means_of_token_vectors(values):
   assert values["answer"]["tokens"] == ["[CLS]", "a", "film", ".", "[SEP]"]
 
 
-def test_a_checkpoint_that_keras_code_wrote_can_be_restored(values, folder):
+def test_a_checkpoint_written_by_keras_code_can_be_restored(values, folder):
   path = folder.parent / "film" / "model.ckpt-1"
   model = models.classifier(values["model"].get_layer("bert").config, 2)
   checkpoint.restore_strict(model, str(path))
@@ -122,7 +122,9 @@ def test_embed_returns_an_array_and_normalizes_on_request(values, folder):
 
 
 @pytest.mark.parametrize("name", bert_packages.PACKAGES.split())
-def test_a_file_that_hides_a_package_is_reported(tmp_path, monkeypatch, name):
+def test_an_error_names_a_file_that_hides_a_package(
+  tmp_path, monkeypatch, name
+):
   (tmp_path / f"{name}.py").touch()
   monkeypatch.syspath_prepend(tmp_path)
   monkeypatch.delitem(sys.modules, name, raising=False)

@@ -42,7 +42,7 @@ def test_every_word_of_the_text_has_word_pieces(run, tmp_path, do_lower_case):
     assert {*word, *("##" + char for char in word[1:])} <= full.vocab.keys()
 
 
-def test_json_lines_give_the_same_vocabulary(run, tmp_path):
+def test_json_lines_give_the_same_vocabulary_as_plain_text(run, tmp_path):
   rows = [{"body": line, "name": "Zoë"} for line in TEXT.split("\n")]
   with gzip.open(tmp_path / "rows.jsonl.gz", "wt") as file:
     file.writelines(json.dumps(row) + "\n" for row in rows)
@@ -58,7 +58,7 @@ def test_json_lines_without_a_text_field_are_reported(run, tmp_path):
   assert "9 of the first 9 lines look like JSON" in log
 
 
-def test_apache_beam_learns_the_same_vocabulary(run, tmp_path):
+def test_apache_beam_learns_the_same_vocabulary_as_one_process(run, tmp_path):
   pytest.importorskip("apache_beam")
   flags = {"input_file": "a.txt", "vocab_size": 99}
   run(**flags, output_file="one")

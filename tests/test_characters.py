@@ -1,4 +1,4 @@
-"""A tokenizer of another kind works without changes in the project's files."""
+"""A user's character tokenizer works without changes in the project."""
 
 import numpy as np
 import pytest

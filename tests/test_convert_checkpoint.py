@@ -19,7 +19,7 @@ TAGS = ("B-PER", "I-PER", "O")
 
 
 def _values(model):
-  """Returns random values, and the variables that training would add."""
+  """Returns random values of a model, and variables that training would add."""
   rng = np.random.RandomState(0)
   values = {
     v.path: rng.normal(size=v.shape).astype(np.float32) for v in model.variables

@@ -32,7 +32,7 @@ def test_the_demo_text_has_no_sentence_twice_and_no_code(tmp_path, monkeypatch):
 
 
 def test_make_chooses_the_newest_python_that_works(tmp_path):
-  """python3.13 exists but fails, like pyenv's commands for other versions."""
+  """python3.13 exists but fails, as pyenv's commands do for unused versions."""
   scripts = {"3.13": "exit 127", "3.12": "echo python3.12", "3": "echo x"}
   for name, text in scripts.items():
     (tmp_path / f"python{name}").write_text(f"#!/bin/sh\n{text}\n")

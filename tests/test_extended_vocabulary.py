@@ -1,4 +1,4 @@
-"""build_vocab.py --extend gives a model the words of another domain."""
+"""build_vocab.py --extend gives a model the words of a new domain."""
 
 import json
 import os
@@ -41,7 +41,7 @@ def _given(tmp_path_factory):
 
 @pytest.fixture(scope="module", name="extended")
 def _extended(given, tmp_path_factory):
-  """Runs build_vocab.py --extend; returns the new model's folder and a log."""
+  """Runs build_vocab.py --extend; returns the new folder and the log."""
   folder = tmp_path_factory.mktemp("new") / "medical"
   log = programs.run("build_vocab", **given, output_file=folder / "vocab.txt")
   return folder, log

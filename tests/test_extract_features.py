@@ -96,9 +96,7 @@ def _arrays(line):
   return np.array([[x["values"] for x in token] for token in layers])
 
 
-def test_an_npz_file_has_the_same_vectors_for_any_batch_size(
-  lines, given, tmp_path
-):
+def test_an_npz_file_has_the_same_vectors_as_json_lines(lines, given, tmp_path):
   flags = given | {"layers": "-1,0", "batch_size": 5, "format": "npz"}
   result = _output(tmp_path / "out.npz", **flags)
   assert result["layers"].tolist() == [-1, 0]
@@ -122,7 +120,7 @@ def test_pooling_gives_a_vector_per_line(lines, given, tmp_path):
     np.testing.assert_allclose(result, _arrays(line)[0], atol=1e-5)
 
 
-def test_words_that_the_vocabulary_lacks_are_reported(given, tmp_path):
+def test_words_missing_in_the_vocabulary_are_reported(given, tmp_path):
   korean = tmp_path / "korean.txt"
   korean.write_text("한국어 ||| a\n", encoding="utf-8")
   log = _run(**given | {"input_file": korean, "output_file": tmp_path / "x"})

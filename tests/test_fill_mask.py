@@ -58,11 +58,11 @@ UNREADABLE = [
 
 
 @pytest.mark.parametrize(("texts", "message"), UNREADABLE)
-def test_texts_that_the_model_cannot_read_are_reported(flags, texts, message):
+def test_unreadable_and_too_long_texts_are_reported(flags, texts, message):
   programs.fails("fill_mask", message, **flags, **texts)
 
 
-def test_outputs_that_are_not_finite_give_a_one_line_error(flags, tmp_path):
+def test_nonfinite_outputs_give_a_one_line_error(flags, tmp_path):
   values = checkpoint.variables(models.pretrainer(CONFIG))
   values["cls/predictions/output_bias"].assign([float("nan")] * len(WORDS))
   checkpoint.write(str(tmp_path / "nan"), values)

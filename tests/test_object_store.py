@@ -1,4 +1,4 @@
-"""Records and checkpoints in an object store equal the same files on a disk."""
+"""Records and checkpoints in an object store equal the files on a disk."""
 
 import os
 import signal
@@ -92,7 +92,9 @@ def _training(tmp_path, folder):
   return flags | {"bert_config_file": config_file, "learning_rate": 1e-3}
 
 
-def test_a_killed_training_in_the_store_ends_like_one_on_a_disk(tmp_path):
+def test_a_killed_training_in_the_store_ends_like_a_training_on_a_disk(
+  tmp_path,
+):
   flags = _training(tmp_path, str(tmp_path))
   _run("run_pretraining", output_dir=tmp_path / "model", **flags)
   model = f"{BUCKET}/model"

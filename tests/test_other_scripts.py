@@ -48,8 +48,8 @@ def _write_prose(folder, language, documents=8, size=300):
 def _fraction_of_next(folder, **flags):
   """Makes sentences, a vocabulary and pairs from the files of a folder.
 
-  Returns the fraction of the pairs whose second sentence is the next one, the
-  number of pairs, and the sentences.
+  Returns the fraction of pairs in which the second sentence follows the first
+  in the text, the number of pairs, and the sentences.
   """
   text, vocabulary = folder / "sentences", folder / "vocab"
   log = programs.run(

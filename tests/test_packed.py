@@ -81,7 +81,7 @@ CASES = {
 
 
 def _losses_and_gradients(model, objective, batch):
-  """Returns each mean loss, and gradients of the sum by variable name."""
+  """Returns the mean losses, and gradients of their sum by variable name."""
   inputs = {name: batch[name] for name in model.input}
   with tf.GradientTape() as tape:
     values = objective.losses(model(inputs, training=False), batch)
@@ -181,6 +181,6 @@ def _shallow(config):
 @pytest.mark.parametrize(
   "make", [models.encoder, models.span_labeler, _shallow]
 )
-def test_a_model_that_cannot_read_packed_rows_is_refused(make):
+def test_packing_refuses_models_that_cannot_read_packed_rows(make):
   with pytest.raises(ValueError, match="tagger of one encoder"):
     models.packed(make(CONFIG))

@@ -171,7 +171,7 @@ ENGINES = [
 
 
 @pytest.mark.parametrize(("has_gpu", "engine", "expected"), ENGINES)
-def test_the_engine_fits_the_machine_unless_the_user_chooses_one(
+def test_the_engine_fits_the_machine_unless_the_user_chooses_an_engine(
   folders, monkeypatch, has_gpu, engine, expected
 ):
   monkeypatch.setattr("serving.formats.has_gpu", lambda: has_gpu)
@@ -187,7 +187,9 @@ def test_an_error_says_that_a_model_needs_tensorflow(folders, monkeypatch):
     open_model(str(folders["tagging"]), "savedmodel")
 
 
-def test_a_missing_engine_is_reported(folders, tmp_path, monkeypatch):
+def test_a_missing_engine_is_reported_and_a_pickled_predictor_opens_again(
+  folders, tmp_path, monkeypatch
+):
   with pytest.raises(ValueError, match="no engine 'onnx': take one of auto, s"):
     Predictor(folders["tagging"], "onnx")
   for file in folders["tagging"].iterdir():
@@ -204,7 +206,7 @@ def test_a_missing_engine_is_reported(folders, tmp_path, monkeypatch):
   monkeypatch.chdir(tmp_path)
   predict = Predictor(copy.name, "litert_int8", warm_up=True)
   assert predict(["ab c"]) == [answer]
-  # A pickled predictor opens its file again in another process and folder.
+  # A pickled predictor opens its file again, even in a different folder.
   monkeypatch.chdir("/")
   other = pickle.loads(pickle.dumps(predict))
   assert other._answer.engine.name == predict._answer.engine.name
@@ -229,7 +231,7 @@ def test_a_gpu_is_visible_only_if_tensorflow_can_use_it(monkeypatch):
     assert gpu_is_visible() is expected
 
 
-# --- Calls, with functions in place of models ------------------------------
+# --- Calls, with stand-ins for models --------------------------------------
 
 
 class _Model:

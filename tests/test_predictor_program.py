@@ -1,4 +1,4 @@
-"""The command line of predictor.py, with a function in place of a model."""
+"""The command line of predictor.py, with a stand-in for the model."""
 
 import json
 import os
@@ -158,7 +158,7 @@ def test_lines_with_different_numbers_of_choices_make_one_batch(call):
     ([], ("auto", None, 30.0, {})),
     (["--timeout=0"], ("auto", None, 0.0, {})),
     (["--engine=litert", "--files=~/f"], ("litert", "/ann/f", 30.0, {})),
-    # A shell variable may be unset.
+    # An unset shell variable makes a value empty.
     (["--vocab_file=", "--files="], ("auto", None, 30.0, {})),
     (["--vocab_file=~/v"], ("auto", None, 30.0, {"vocab_file": "/ann/v"})),
   ],
@@ -232,7 +232,7 @@ def test_an_error_says_that_the_command_line_is_wrong(
     call(model, *flags.split())
 
 
-def test_a_text_flag_that_is_given_twice_is_refused(call):
+def test_a_repeated_text_flag_is_refused(call):
   with pytest.raises(UserError, match="--tokens is given 2 times"):
     call(Single, "--tokens=x", "--tokens=y")
 

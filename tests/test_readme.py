@@ -1,4 +1,4 @@
-"""README's commands run in the order of the page, on a shorter training."""
+"""README's commands run in the order of the page, with shorter trainings."""
 
 import os
 import re
@@ -13,7 +13,8 @@ from tests import programs
 
 TEXT = (programs.ROOT / "README.md").read_text(encoding="utf-8")
 LINES = re.findall(r"^    (\S.*)", TEXT.replace("\\\n", " "), re.MULTILINE)
-# The download is tested with a stand-in of the Hub; GLUE_DIR is the reader's.
+# Without the download, which has tests with a stand-in for the Hub, and without
+# commands that need the reader's GLUE_DIR.
 COMMANDS = [
   line
   for line in LINES

@@ -13,8 +13,8 @@ from tasks.ner import examples
 from tasks.ner.schemes import recognize
 from tests import programs, shared, small_model
 
-# Each word has one tag. The last entry is two names of one type. Two such names
-# are next to each other nowhere else.
+# Each word has one tag. Only in the last entry, two names of the same type are
+# next to each other.
 NAMES = (
   ("Ann Lee", "B-PER I-PER"),
   ("Ben Kay", "B-PER I-PER"),
@@ -93,7 +93,7 @@ def test_a_tagger_learns_names_and_writes_scores(trained):
     assert result == (output / f"eval_predictions.{kind}").read_text()
 
 
-def test_a_saved_tagger_predicts_words_without_tags(trained, given, tmp_path):
+def test_a_saved_tagger_tags_a_file_without_tags(trained, given, tmp_path):
   output = shutil.copytree(trained[0], tmp_path / "run")
   text = list(_text(12, "test"))
   # A sentence longer than a record, with a word without tokens.
@@ -113,7 +113,9 @@ def test_a_saved_tagger_predicts_words_without_tags(trained, given, tmp_path):
   assert np.mean(np.equal(result, gold)) > 0.9
 
 
-def test_scores_are_the_same_in_another_tag_scheme(trained, given, tmp_path):
+def test_scores_of_a_bmes_dev_file_equal_the_scores_of_the_bio_file(
+  trained, given, tmp_path
+):
   output = shutil.copytree(trained[0], tmp_path / "run")
   expected = programs.results(output)
   bio = recognize(["B-PER", "I-PER", "B-LOC", "I-LOC", "O"])

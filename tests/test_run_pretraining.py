@@ -57,7 +57,9 @@ def test_a_run_leaves_the_same_files_as_the_original(trained):
     assert list(output.glob(pattern)), pattern
 
 
-def test_a_later_evaluation_gives_the_same_results(trained, given, tmp_path):
+def test_a_later_evaluation_gives_the_results_of_the_trained_run(
+  trained, given, tmp_path
+):
   output = shutil.copytree(trained[0], tmp_path / "run")
   before = programs.results(output)
   flags = given | {"eval_file": given["input_file"], "max_eval_steps": 5}
@@ -118,7 +120,7 @@ def test_a_variant_trains_and_evaluates(given, tmp_path, options):
   log = _run(*options.split(), **given, **flags)
   with_nsp = "next_sentence_loss" in programs.results(tmp_path)
   assert with_nsp == ("objective" not in options)
-  assert log.count("evaluation at step") == 2  # each step once
+  assert log.count("evaluation at step") == 2  # at steps 2 and 4
   assert "never reaches --learning_rate" in log
 
 

@@ -42,7 +42,7 @@ def _write(path, rows, delimiter):
 
 @pytest.fixture(scope="module", name="given")
 def _given(tmp_path_factory):
-  """Writes three choices to train on and four to evaluate; returns flags."""
+  """Writes training rows of three choices, dev rows of four; returns flags."""
   folder = tmp_path_factory.mktemp("given")
   _write(folder / "train.csv", list(_examples(80, 3, 1)), ",")
   _write(folder / "dev.tsv", list(_examples(21, 4, 2)), "\t")

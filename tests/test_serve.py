@@ -1,4 +1,4 @@
-"""serve.py: flags, and the end by SIGTERM and Ctrl-C under load."""
+"""serve.py: flags, and its end by a signal under load."""
 
 import json
 import os
@@ -20,14 +20,14 @@ from tests.serving.server.stand_in import Client, wait_until
 SERVE = str(programs.ROOT / "serve.py")
 
 
-def test_two_models_of_one_name_are_refused(tmp_path):
+def test_two_models_with_the_same_name_are_refused(tmp_path):
   for name in ("a/1", "b/a/1"):
     (tmp_path / name).mkdir(parents=True)
   flags = f"--model={tmp_path}/a --model={tmp_path}/b/a"
   _check_mistake(flags, "are both called a: rename one, as in")
 
 
-def test_an_address_that_cannot_be_used_is_reported(tmp_path):
+def test_an_address_in_use_is_reported(tmp_path):
   (tmp_path / "1").mkdir()
   with socket.create_server(("127.0.0.1", 0)) as other:
     flags = f"--host=127.0.0.1 --port={other.getsockname()[1]}"

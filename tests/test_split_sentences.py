@@ -16,13 +16,13 @@ def test_each_file_becomes_a_document(tmp_path):
   assert text == "One.\nTwo lines.\nThree.\n\nFour.\nFive.\n\n"
 
 
-def test_json_lines_and_web_pages_are_reported(tmp_path):
+def test_html_in_a_text_is_reported(tmp_path):
   (tmp_path / "a").write_text("Owls.\n\n<p>Owls hunt.</p>\n")
   log, _ = _split(tmp_path / "a")
   assert "look like JSON or HTML, whose signs become words" in log
 
 
-def test_an_endless_sentence_is_reported(tmp_path):
+def test_a_very_long_sentence_is_reported(tmp_path):
   (tmp_path / "text").write_text(f"{'字' * 44_173}.\n\nIt rained.\n")
   log, _ = _split(tmp_path / "text")
   name = f"WARNING: {tmp_path}/text: 44,174 characters, from '字字"

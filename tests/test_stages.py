@@ -151,7 +151,7 @@ def _classifier(tmp_path):
     (False, 2, True, False),
   ],
 )
-def test_missing_thresholds_of_labels_are_fitted(
+def test_thresholds_are_fitted_for_a_new_model_or_a_new_ensemble(
   tmp_path, classifier, log, has_dev, do_train, ensemble, is_known, fits
 ):
   if not has_dev:
@@ -174,7 +174,7 @@ def test_predictions_copy_the_columns_in_prediction_columns(classifier):
 
 
 def test_only_training_checks_the_labels_of_a_teacher(tmp_path, classifier):
-  labels.save(["a", "b"], str(tmp_path / "old"))  # another order
+  labels.save(["a", "b"], str(tmp_path / "old"))  # the reverse order
   args = classifier.replace(teacher=str(tmp_path / "old"))
   assert stages.task_of("run_classifier", args.replace(do_eval=True))
   with pytest.raises(ValueError, match="has other labels, or another order"):
@@ -332,7 +332,7 @@ def test_the_objective_chooses_attention_and_heads(
 @pytest.mark.parametrize("input_file", [None, "train", "gone"])
 @pytest.mark.parametrize("do_train", [False, True])
 @pytest.mark.parametrize("do_eval", [False, True])
-def test_a_file_that_no_stage_reads_may_be_missing(
+def test_a_file_may_be_missing_if_no_stage_reads_the_file(
   tmp_path, input_file, eval_file, do_train, do_eval
 ):
   for name in ("train", "dev"):

@@ -1,4 +1,4 @@
-"""Programs start in a second: --help and mistakes need no TensorFlow."""
+"""Programs start fast: --help and mistakes need no TensorFlow."""
 
 import json
 import os
@@ -43,7 +43,7 @@ OTHERS = {
   "run_pretraining.py --input_file": NOT_REQUIRED,
   **{f"run_classifier.py --{name}": SWEPT[name] for name in SWEPT},
   **{f"run_squad.py --{name}": SWEPT[name] for name in SWEPT},
-  # Null means the threshold of the last prediction, or 0 without one.
+  # Null means the saved threshold, or 0 if no threshold is saved.
   "run_squad.py --null_score_diff_threshold": ("float", "null"),
 }
 
@@ -59,7 +59,7 @@ def _slowness():
 
 
 def _start(program, *arguments):
-  """Runs a program; returns output, messages and status."""
+  """Runs a program, which must start fast; returns the finished process."""
   argv = [str(ROOT / f"{program}.py"), *arguments]
   before = sum(os.times()[2:4])
   done = programs.python(["-c", f"import sys; sys.argv = {argv!r}\n{START}"])
@@ -100,7 +100,7 @@ def test_every_default_is_a_value_that_its_flag_takes(program):
 
 
 def _table(program):
-  """Returns the rows of flags.tsv that a program has."""
+  """Returns the rows of flags.tsv for a program."""
   rows = programs.table(programs.FLAGS)
   return {tuple(row[:4]) for row in rows if program in row[4].split()}
 
@@ -119,7 +119,7 @@ def test_the_help_and_the_table_list_all_flags(program):
   assert result[0] == groups[0]
 
 
-def test_flags_of_the_original_have_its_types_and_defaults():
+def test_flags_of_the_original_keep_their_types_and_defaults():
   differing = {}
   for program, flags in json.loads((GOLDEN / "flags.json").read_text()).items():
     own = {name: spec for name, *spec in _table(program.removesuffix(".py"))}

@@ -92,7 +92,7 @@ def test_two_workers_train_like_one(given, tmp_path):
   for worker, log in zip(workers, logs, strict=True):
     assert worker.returncode == 0, log
     assert "WARNING" not in log
-  # b.tfrecord has no index, so the chief worker scans the file for both.
+  # b.tfrecord has no index. Only the chief worker scans the file.
   assert ["scanned" in log for log in logs] == [True, False], logs
   shared.assert_same_checkpoint(
     tmp_path / "two", tmp_path / "one", toy.WITHOUT_EFFECT, atol=1e-5
@@ -110,7 +110,7 @@ def test_two_workers_train_like_one(given, tmp_path):
 
 
 @pytest.mark.slow
-def test_both_workers_save_and_end_if_one_is_stopped(given, tmp_path):
+def test_both_workers_save_and_end_if_one_worker_is_stopped(given, tmp_path):
   flags = given | {"num_train_steps": 100_000, "save_checkpoints_steps": 50_000}
   flags |= {"iterations_per_loop": 20, "output_dir": tmp_path}
   first, second = _workers(flags)
@@ -128,7 +128,9 @@ def test_both_workers_save_and_end_if_one_is_stopped(given, tmp_path):
 
 
 @pytest.mark.slow
-def test_supervised_workers_go_on_after_one_was_killed(given, tmp_path):
+def test_supervised_workers_continue_after_one_worker_is_killed(
+  given, tmp_path
+):
   flags = given | {"num_train_steps": 1000, "save_checkpoints_steps": 50}
   flags |= {"learning_rate": 1e-4, "output_dir": tmp_path}
   words = shlex.join(f"--{name}={value}" for name, value in flags.items())

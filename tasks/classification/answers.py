@@ -37,7 +37,7 @@ class Answers(answers.Answers):
     return Encoded([answers.row(row.ids, row.segments)])
 
   def decode(self, encoded: Encoded, outputs: list[dict]) -> dict:
-    """Returns `score`; or `label`, all `labels`, and all `probabilities`.
+    """Returns `score`, or else `label`, all `labels` and their `probabilities`.
 
     With thresholds, `predicted` (a list of labels) and `num_predicted` replace
     `label`.

@@ -147,7 +147,7 @@ def read_examples(
 
 
 def _warn_of_thousands(path, column, rows):
-  """Warns if the points of scores may separate thousands: 950 and 1.200."""
+  """Warns if points in scores may separate thousands, as in 950 and 1.200."""
   cells = [(row.line, row.values[column].strip()) for row in rows if column]
   pointed = [(line, cell) for line, cell in cells if "." in cell]
   others = [cell for _, cell in cells if "." not in cell]
@@ -166,7 +166,7 @@ def _warn_of_thousands(path, column, rows):
 
 
 def _label(task, column, row, path, comma):
-  """Reads a label or score; `comma` is a score with a decimal comma, or ""."""
+  """Reads a label or score; `comma`: the file's first label with ",", or ""."""
   if column is None:
     return None
   label = row.values[column].strip()
@@ -232,7 +232,7 @@ def is_number(text: str) -> bool:
 def class_weights(
   setting: Sequence[str], task: ClassificationTask
 ) -> dict[str, float]:
-  """Parses --class_weights: {label: weight}, {} if BALANCED; or ValueError."""
+  """Parses --class_weights into {label: weight}; {} for BALANCED."""
   if setting and task.is_regression:
     raise UserError(f"--class_weights: {task.name} has scores, not labels")
   if list(setting) == [BALANCED]:

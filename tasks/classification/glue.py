@@ -38,7 +38,7 @@ _TASKS = ("MNLI", *list(_ROWS)[2:])
 
 
 def parts(settings: Settings, level: int = logging.DEBUG) -> dict[str, dict]:
-  """Returns {task: {flag: its new value}} for each incomplete task.
+  """Returns {task: {flag: new value}} for the tasks that are not complete.
 
   Logs missing and complete tasks. Raises FileNotFoundError if no task has a
   folder, ValueError without --do_eval, or in a dry run without --do_train.
@@ -94,7 +94,7 @@ def _part(settings: Settings, name, level):
 def _submissions(output_dir, name, data_dir=None):
   """Paths of a task's files for GLUE's site.
 
-  With `data_dir`, leaves out the paths whose test file is not in `data_dir`.
+  With `data_dir`, leaves out the paths for test files that `data_dir` lacks.
   """
   return [
     os.path.join(output_dir, name, split.submission)

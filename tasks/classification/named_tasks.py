@@ -35,7 +35,7 @@ _QUESTIONS = ("question1", "question2")
 
 @dataclass(frozen=True, kw_only=True)
 class OwnFiles(Tables):
-  """Columns and labels of the user's own files."""
+  """Flags of columns and labels in the user's own files."""
 
   text_a_column: str = flag("text", "tsv: column of the text.")
   text_b_column: str | None = flag(None, "tsv: column of the second text.")
@@ -48,7 +48,7 @@ class OwnFiles(Tables):
 
   @property
   def own_flags(self) -> list[str]:
-    """Names of the flags above, or of `Tables`, that the user has set."""
+    """Names of the flags of this class and `Tables` that the user has set."""
     return [n for n in flags_of(OwnFiles) if n in self.given and self[n]]
 
 
@@ -183,7 +183,7 @@ def choose(settings: Settings) -> ClassificationTask:
 
 
 def check_text_pairs(column: str | None, start: str) -> None:
-  """Raises ValueError if only the run, or only its model, reads text pairs."""
+  """Raises ValueError if only one of run and model in `start` reads pairs."""
   trained = checkpoint_files.run_of(start)["flags"]
   is_custom = str(trained.get("task_name")).lower() == CUSTOM
   if is_custom and bool(trained.get("text_b_column")) != bool(column):
@@ -195,7 +195,7 @@ def check_text_pairs(column: str | None, start: str) -> None:
 
 
 def check_teacher(teacher: str, task: ClassificationTask) -> None:
-  """Raises ValueError if the model in `teacher` has other labels."""
+  """Raises ValueError if the model in `teacher` has different labels."""
   if labels.exist(teacher):
     known: Sequence[str] = labels.load(teacher)
   else:
@@ -206,7 +206,7 @@ def check_teacher(teacher: str, task: ClassificationTask) -> None:
 
 
 def _custom_task(settings: Settings):
-  """Makes the task of the files train, dev and test in --data_dir, if given."""
+  """Makes the task tsv, from the files train, dev and test in --data_dir."""
   folder = settings.data_dir or ""
   if settings.is_regression and settings.multi_label:
     raise UserError(
@@ -282,7 +282,7 @@ def read(
   kinds: Collection[str],
   copied_columns: Sequence[str] = (),
 ) -> dict[str, list[TextExample]]:
-  """Returns {split: examples}; the kind "dev" includes "dev_mismatched"."""
+  """Returns {split: examples}; "dev" in `kinds` includes "dev_mismatched"."""
   result = {}
   for split, source in task.splits.items():
     kind = split.partition("_")[0]
@@ -331,7 +331,7 @@ def _training_labels(task, data_dir):
 
 
 def _warn_of_doubts(path, names, multi_label, has_several):
-  """Warns of labels that may be several labels, or a missing value."""
+  """Warns of a label that may be several labels, or a missing value."""
   separator = "[,;] *" if multi_label else r"\|"
   doubts = [x for x in names if ({*re.split(separator, x)} - {x}) & names]
   text = f"{labels.SEPARATOR!r} separates labels: is %r one label?"

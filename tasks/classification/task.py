@@ -62,7 +62,7 @@ class TextClassification(TextSignature):
 def with_thresholds(
   settings: Settings, named: ClassificationTask
 ) -> ClassificationTask:
-  """Adds thresholds to a task: the run's, its checkpoint's, or 0.5."""
+  """Adds thresholds: from --output_dir, --init_checkpoint's folder, or 0.5."""
   if not named.multi_label:
     return named
   path, start = settings.thresholds_file, checks.labels_file(settings)
@@ -94,7 +94,7 @@ class Classification(Task[Settings, RecordDataset]):
     return f"eval_{self.named.metrics[0]}"
 
   def make_model(self, config: BertConfig) -> keras.Model:
-    """Makes a classifier, which with --long_text=windows reads windows."""
+    """Makes a classifier of texts, or of windows of texts, or an ensemble."""
     named, windows = self.named, text_windows(self.settings)
     combine = models.mean_odds if named.multi_label else models.mean_probs
     combine = models.mean_values if named.is_regression else combine
@@ -108,9 +108,9 @@ class Classification(Task[Settings, RecordDataset]):
   def class_weights(self) -> tuple[float, ...]:
     """Weights of the labels by --class_weights; () without the flag.
 
-    "balanced" gives N / (L x examples of the label), or with --multi_label,
-    texts without the label / texts with the label. Other labels weigh 1, and so
-    does a label that no text has, or that all texts have.
+    Labels that the flag does not name weigh 1. "balanced" gives N / (L x
+    examples of the label), or with --multi_label, texts without the label /
+    texts with the label. A weight that would be 0 or infinite is 1.
     """
     settings, named = self.settings, self.named
     if not settings.class_weights:

@@ -48,9 +48,8 @@ def read_examples(
 ) -> list[ChoiceExample]:
   """Reads a .csv, .tsv or .jsonl file.
 
-  The column `label` may be missing, unless `needs_labels` is true.
-
-  Raises OSError, or ValueError with file, line and remedy.
+  The column `label` may be missing, unless `needs_labels` is true. Raises
+  OSError, or ValueError with file, line and remedy.
   """
   examples: list[ChoiceExample] = []
   columns = "sent1", "sent2", "ending0", "ending1"

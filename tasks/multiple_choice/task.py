@@ -48,7 +48,7 @@ class MultipleChoice(TextSignature):
 
 
 class Swag(Task[Settings, RecordDataset]):
-  """Chooses the right one of several endings of a text."""
+  """Chooses the right ending of a text from several endings."""
 
   metric = "eval_accuracy"
 

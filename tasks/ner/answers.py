@@ -15,8 +15,8 @@ from tasks.ner.examples import BLANK, Sentence
 from tasks.ner.records import TagRecordBuilder
 from tasks.ner.schemes import recognize
 
-# _WORD sees a stand-in for each character, by Unicode category or its first
-# letter. "à" stands for all other letters. Printable ASCII stands for itself.
+# _WORD sees a stand-in for each character, by the Unicode category or its first
+# letter; "à" if none is listed. Printable ASCII stands for itself.
 _KINDS = {"Lu": "À", "N": "٠", "M": "ʰ", "S": "☺", "Sc": "€", "P": "§"}
 _KINDS |= dict.fromkeys("’ʼ", "'") | dict.fromkeys("‐‑–", "-")
 _CLITIC = r"'(?i:s|m|d|re|ve|ll)(?!\w)"

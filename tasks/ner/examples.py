@@ -63,7 +63,7 @@ def read_sentences(
 ) -> list[Sentence]:
   """Reads the sentences of a file. If `tag_column` is None, reads no tags.
 
-  Raises OSError, or for a file in another layout ValueError with file and line.
+  Raises OSError, or ValueError with file and line for an unknown layout.
   """
   columns = tuple(c for c in (word_column, tag_column) if c is not None)
   is_json = path.removesuffix(".gz").endswith((".json", ".jsonl"))
@@ -183,7 +183,7 @@ def _from_brackets(tags) -> list[str]:
 
 
 def _left_out(path, rows, columns) -> set[int]:
-  """Lines without a word: a header, and CoNLL-U's ranges and empty nodes."""
+  """Finds lines without a word: a header, CoNLL-U's ranges and empty nodes."""
   result = set()
   line, cells = rows[0] if rows else (0, [])
   names = [cells[c] for c in columns if -len(cells) <= c < len(cells)]
@@ -256,7 +256,7 @@ def _check_rows(path, rows, tags) -> None:
 
 
 def _check_columns(path, rows, columns, tags) -> None:
-  """Raises ValueError for repeated words or coreference; warns of many tags."""
+  """Raises ValueError if columns have no words or tags; warns if in doubt."""
   words = [(line, word) for line, row in rows for word in row[columns[0] :][:1]]
   for line, word in words:
     if _QUOTED.fullmatch(word):

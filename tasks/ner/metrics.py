@@ -25,7 +25,7 @@ from tasks.ner.tagging import find_scheme
 
 
 class Score(NamedTuple):
-  """Numbers of entities or words; precision, recall and F1, 0 without any."""
+  """Numbers of entities or words; precision, recall and F1, 0 if undefined."""
 
   labels: int
   predicted: int

@@ -2,7 +2,7 @@
 
 A tag has a letter (for the first, inner, last or only word of an entity) and a
 type: "B-PER" or "PER-B". "B" has no type. A tag of the scheme IO is a type
-alone. In a file without "O", each tag describes one word, as "NOUN" does.
+alone. In a file of types without "O", a tag such as "NOUN" describes one word.
 """
 
 import re
@@ -43,7 +43,7 @@ class Entity(NamedTuple):
 
 
 class Scheme(NamedTuple):
-  """A tag scheme, and how the file writes tags.
+  """A tag scheme, and how a file writes its tags.
 
   `name` is a key of PATTERNS, or "IO", or "" for tags of single words. "IO" and
   "" have no layout.
@@ -71,8 +71,7 @@ class Scheme(NamedTuple):
     """Entities of a sentence by the rules of conlleval, from left to right.
 
     An entity begins at B or S, after E, S or "O", and where the type changes. M
-    means I, L means E, U and W mean S. Without a scheme, each word is an
-    entity.
+    means I, L means E, U and W mean S. Without a scheme, a word is an entity.
     """
     result = []
     letter, kind, begin = OUTSIDE, "", 0
@@ -170,7 +169,7 @@ def _main_layout(
 ) -> tuple[Layout, Parts] | None:
   """Finds the layout of most tags, and the parts of its tags; or None.
 
-  `kinds` are the types of tags in other layouts of the file.
+  `kinds` are the types of tags whose layout is known already.
   """
   by_layout: dict[Layout, Parts] = defaultdict(dict)
   for tag in tags:

@@ -114,7 +114,7 @@ def read_tagged(
   """Reads sentences; they have tags only if the model knows every tag.
 
   Converts the tags to `tag_scheme`, if given. Raises OSError, or ValueError for
-  another layout. With `needs_tags`, tags that are missing or unknown raise
+  an unknown layout. With `needs_tags`, tags that are missing or unknown raise
   ValueError, too.
   """
   try:
@@ -167,8 +167,7 @@ def find_scheme(
 ) -> Scheme:
   """Finds the scheme of a file's tags.
 
-  If the model's tags, `known`, include all tags of the file, the layout is the
-  model's.
+  If the model's tags, `known`, include the file's, the layout is the model's.
   """
   used = _used(sentences)
   scheme = recognize(known if used <= {*known} else used)
@@ -213,7 +212,7 @@ def _check_scheme(path, sentences, scheme, tags) -> None:
 
 
 def _convert(path, sentences, scheme, tag_scheme, known=()) -> list[Sentence]:
-  """Converts tags to --tag_scheme, which must have the letters of `known`."""
+  """Converts tags to --tag_scheme; the model's tags, `known`, must fit it."""
   other = _first_line(sentences, scheme.others)
   if other or not scheme.name:
     raise UserError(

@@ -31,7 +31,7 @@ from training import inference
 
 @dataclass(frozen=True)
 class TagRecords(RecordDataset):
-  """Records, a TagWindow for each (`rows`), and the sentences behind them."""
+  """Records of `sentences`, and a TagWindow for each record (`rows`)."""
 
   token_fields = (*TOKENS, "label_ids")
 

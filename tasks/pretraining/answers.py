@@ -11,7 +11,7 @@ from serving.answers import Encoded, TextConfig, Texts, softmax, to_list
 
 
 class _Encoder(RowEncoder):
-  """Encodes texts in which the user has spelled out [MASK]."""
+  """Encodes texts; "[MASK]" in a text becomes the mask token."""
 
   def token_ids(self, text):
     tokenizer = self.tokenizer

@@ -13,7 +13,7 @@ from storage import UserError
 
 @dataclass(frozen=True, kw_only=True)
 class Corpus(Settings):
-  """Text files, and Beam's runner, which may read them."""
+  """Flags of text files, and of Beam's runner, which may read them."""
 
   input_file: str = common(
     None, "Text files or globs, comma-separated.", required=True

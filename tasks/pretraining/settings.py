@@ -148,11 +148,11 @@ def find_schema(
 
   If corrupt records are allowed, reads the first intact record. Raises
   ValueError if a file has other records, lengths or ids than the settings
-  allow, or if only some files are masked. Unmasked files need a vocabulary that
-  gives [CLS] and [SEP] the ids in the files.
+  allow, or if only some files are masked. A run that masks files needs a
+  vocabulary that gives [CLS] and [SEP] the ids in the files.
   """
   tokenizer = settings.tokenizer if settings.vocab_file else None
-  # Builders write empty files if there are fewer instances than files.
+  # create_pretraining_data.py leaves files empty if there are few instances.
   paths = [path for path in paths if files.size(path)] or paths[:1]
   skip_corrupt = settings.max_corrupt_records > 0
   records = [record_scan.first_record(path, skip_corrupt) for path in paths]
@@ -197,7 +197,7 @@ def find_schema(
 def check_vocabularies(
   settings: Settings, paths: Iterable[str], vocab_size: int
 ) -> None:
-  """Raises ValueError if records have the ids of another vocabulary.
+  """Raises ValueError if records were not made with the model's vocabulary.
 
   The index of a record file has the fingerprint of the file's vocabulary. Files
   without a fingerprint pass. `checks.check_run` has checked --vocab_file.

@@ -66,7 +66,7 @@ def pretrain(settings: Settings) -> None:
 
 
 def train_data(settings: Settings, config: BertConfig) -> PretrainingInput:
-  """Records of --input_file, sampled by weights; ValueError for bad records."""
+  """Records of --input_file to train on; ValueError for bad records."""
   masking, sources = settings.masks(), None
   if settings.sampling_weights or settings.sampling_exponent != 1:
     sources = _weighted_sources(settings)
@@ -126,7 +126,7 @@ def _records(
 
 
 def _weighted_sources(settings: Settings):
-  """Makes a Source, files and weight, for each pattern of --input_file."""
+  """Makes a Source (files and weight) for each pattern of --input_file."""
   groups = [files.expand(pattern) for pattern in settings.patterns]
   weights = pretraining_settings.sampling_weights(settings)
   if not weights:  # by size: records have nearly the same number of bytes
@@ -144,7 +144,7 @@ def _weighted_sources(settings: Settings):
 def evaluate(
   settings: Settings, model, objective, source: PretrainingInput, step: int
 ) -> None:
-  """Evaluates the model and writes the original's eval_results.txt."""
+  """Evaluates the model, and writes eval_results.txt as the original does."""
   flag = "--eval_file" if settings.eval_file else "the records of --input_file"
   logging.info("evaluation at step %d, on %s", step, flag)
   batches = source.endless_eval_batches(settings.eval_batch_size)

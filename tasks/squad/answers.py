@@ -63,9 +63,10 @@ class Answers(answers.Answers):
     `score` is start logit plus end logit, `probability` the softmax over the n
     best. `start` and `end` count characters, -1 if the answer is not in the
     context. Without a candidate text, the answer is "empty" with score 0, or ""
-    for SQuAD 2.0. `null_odds` is the score of "" minus the score of the best
-    other text. If it exceeds the threshold, the answer is "". `best_answer`
-    etc. describe the best other text, `answers` etc. the `export_top_k` best.
+    for SQuAD 2.0. Models of SQuAD 2.0 also return `best_answer` etc. for the
+    best text other than "", and `null_odds`: the score of "" minus the score of
+    this text. If the odds exceed the threshold, the answer is "". `answers`
+    etc. list the `export_top_k` best texts.
     """
     example, windows, words = encoded.context
     logits = [(out["start_logits"], out["end_logits"]) for out in outputs]

@@ -31,7 +31,7 @@ Logits = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True)
 class DecodingConfig:
-  """Limits for the choice of answers, by the names of the flags."""
+  """Rules for the choice of answers, named like the flags."""
 
   n_best_size: int = 20  # starts, ends and texts to choose from
   max_answer_length: int = 30  # in tokens
@@ -55,7 +55,7 @@ class Predictions:
   answers: dict[str, str] = field(default_factory=dict)  # "" for no answer
   # Entries of nbest_predictions.json: at most K, in SQuAD 2.0 at most K + 1.
   nbest: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-  # Score of "no answer" minus the score of the best text.
+  # Score of "no answer" minus the score of the text in `texts`.
   null_odds: dict[str, float] = field(default_factory=dict)
   # The best text other than "", even if the prediction is "no answer".
   texts: dict[str, str] = field(default_factory=dict)
@@ -75,8 +75,8 @@ def decode(
   A question has no candidate text if the paragraph has no token, or if the best
   spans are not allowed. Then the answer is "empty" for SQuAD 1.1, as in the
   original; for SQuAD 2.0, where the original fails, "" with NO_ANSWER_ODDS. An
-  ensemble gives a text the mean of the models' probabilities, and its logarithm
-  as score.
+  ensemble's probability of a text is the mean over the models, and the text's
+  score is the logarithm of this mean.
 
   Raises ValueError unless windows are in the order of the examples, and
   `logits` in the order of the windows.
@@ -210,7 +210,7 @@ def _candidates(
 
 
 def _combine(ranked, config) -> list[_Entry]:
-  """Combines the results of `_n_best` for each model of an ensemble."""
+  """Combines the entries of an ensemble's models, `ranked`, into one list."""
   probs: Counter[str] = Counter()
   words: dict[str, tuple[int, int] | None] = {}
   for entries in ranked:

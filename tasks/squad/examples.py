@@ -49,8 +49,8 @@ def read_examples(
   """Reads the questions of SQuAD files like the original's read_squad_examples.
 
   Training skips a question, with a warning, if the paragraph does not contain
-  the first answer. Raises OSError, or ValueError with file and question for
-  another layout. In training without `version_2_with_negative`, a question
+  the first answer. Raises OSError, or ValueError with file and question for a
+  wrong layout. In training without `version_2_with_negative`, a question
   without an answer raises ValueError, too.
   """
   examples = []
@@ -164,7 +164,7 @@ class _Paragraph:
     self._context, self._length = context, len(context)
 
   def locate(self, answer: object, source: str) -> Answer | None:
-    """Finds the words of an answer; None, with a warning, if there are none."""
+    """Finds an answer's words; None, with a warning, if they are missing."""
     text = _get(answer, "text", source, str)
     if not text.strip():
       logging.warning(
@@ -216,7 +216,7 @@ def _questions(paths: Sequence[str]) -> Iterator[tuple[str, _Paragraph, dict]]:
 
 
 def _get(parent: object, key: str, source: str, *types: type) -> Any:
-  """Value of a key in a JSON object; ValueError if missing or of other type."""
+  """Value of a key in a JSON object; ValueError if missing or of wrong type."""
   if not isinstance(parent, dict):
     problem = f'{json.dumps(parent):.60} is not an object with "{key}"'
   elif key not in parent:

@@ -81,7 +81,7 @@ def score(
 def is_exact(
   example: SquadExample, answer: str, version_2_with_negative: bool, unit: str
 ) -> bool:
-  """True if an answer equals one of the annotators' answers."""
+  """True if `score` counts an answer as an exact match."""
   alone = Predictions(answers={example.qas_id: answer})
   scores = score([example], alone, version_2_with_negative, unit)
   return scores.get("exact_match", scores.get("exact")) == 100
@@ -123,7 +123,7 @@ def write_scores(scores: Mapping[str, float], output_dir: str) -> None:
 def save_threshold(
   path: str, scores: Mapping[str, float], null_odds: Mapping[str, float]
 ) -> None:
-  """Writes the null threshold that gives the best F1, if scores name one."""
+  """Writes the null threshold that gives the best F1, if `scores` has one."""
   if "best_f1_thresh" in scores:
     best = scores["best_f1_thresh"]
     if _rejects_all(scores, null_odds):
@@ -172,7 +172,7 @@ def warn_of_words(
 
 
 def load_threshold(path: str) -> float:
-  """Reads the null threshold of an earlier prediction; 0 without a file."""
+  """Reads the null threshold of an earlier run; 0 without a file."""
   if not files.exists(path):
     return 0.0
   text = "".join(textfiles.lines(path))

@@ -105,7 +105,7 @@ class _Document(NamedTuple):
 
 
 class WindowMaker:
-  """Makes windows in any number of threads; ValueError for missing tokens."""
+  """Makes windows, also in threads; ValueError for a missing special token."""
 
   def __init__(self, tokenizer: Tokenizer, config: WindowConfig):
     tokenizer.check("cls", "sep", "unknown")

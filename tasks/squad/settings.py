@@ -69,7 +69,7 @@ class Settings(FineTuning):
 
   @property
   def threshold_file(self) -> str:
-    """Path of the null threshold that a prediction saves for the next one."""
+    """Path of the null threshold that a run saves for later runs."""
     name = labels.NULL_THRESHOLD
     if self.ensemble > 1:  # an ensemble has probabilities instead of logits
       name = "null_score_diff_threshold_ensemble.txt"

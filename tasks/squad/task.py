@@ -40,7 +40,7 @@ class SquadRecords(RecordDataset):
 
 
 def null_threshold(settings: Settings) -> float:
-  """Null threshold of the flag, or else of an earlier prediction, or 0."""
+  """Null threshold of the flag, or else of an earlier run, or 0."""
   threshold = settings.null_score_diff_threshold
   if settings.version_2_with_negative and threshold is None:
     path, start = settings.threshold_file, checks.checkpoint(settings)
@@ -115,7 +115,7 @@ class Squad(Task[Settings, SquadRecords]):
     return SquadRecords(windows, path, schema, multiple, questions)
 
   def answer(self, model: keras.Model, dataset: SquadRecords) -> Predictions:
-    """Answers all questions."""
+    """Answers all questions of a dataset."""
     settings = self.settings
     config = settings.decoding(null_threshold(settings))  # first: may raise
     logits: list[decoding.Logits] = []
@@ -133,7 +133,7 @@ class Squad(Task[Settings, SquadRecords]):
   def score(
     self, dataset: SquadRecords, predictions: Predictions
   ) -> Evaluation:
-    """Writes and returns scores; there are none without right answers."""
+    """Writes and returns scores; none if the file has no right answers."""
     settings, questions = self.settings, dataset.questions
     version_2, unit = settings.version_2_with_negative, settings.f1_unit
     scores = metrics.score(questions, predictions, version_2, unit)
@@ -142,7 +142,7 @@ class Squad(Task[Settings, SquadRecords]):
     return Evaluation(scores, self._judged(questions, predictions))
 
   def _judged(self, questions, predictions):
-    """Yields the questions that have answers, with the model's answers."""
+    """Yields the questions with known answers, and the model's answers."""
     settings = self.settings
     version_2, unit = settings.version_2_with_negative, settings.f1_unit
     # Predictions have only the last question of a repeated id.
@@ -183,9 +183,9 @@ class Squad(Task[Settings, SquadRecords]):
   def predict(
     self, model: keras.Model, split: str, records: SquadRecords, step: int
   ) -> Evaluation:
-    """Writes answers and, if the file has right ones, scores and threshold.
+    """Writes answers and, if the file has right answers, scores and threshold.
 
-    If not, warns of files that describe an earlier evaluation.
+    Otherwise warns of files that describe an earlier evaluation.
     """
     settings, predictions = self.settings, self.answer(model, records)
     metrics.write_predictions(predictions, settings.output_dir)

@@ -1,4 +1,4 @@
-"""A program that is interrupted by Ctrl-C prints one line, at any moment."""
+"""If you interrupt a program by Ctrl-C at any moment, it prints one line."""
 
 import signal
 
@@ -88,7 +88,7 @@ program.run(
 """
 
 
-def test_a_program_that_is_terminated_leaves_no_file(tmp_path):
+def test_a_terminated_program_leaves_no_file(tmp_path):
   flags = ["--input_file=unread", f"--output_file={tmp_path}/out"]
   done = programs.python(["-c", TERMINATED, *flags])
   assert (done.returncode, done.stderr) == (143, "")

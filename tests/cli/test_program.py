@@ -33,7 +33,7 @@ def test_a_users_mistake_gives_one_line_and_a_traceback_only_on_request():
   assert "Traceback" in _run(body, BERT_TRACEBACK="1").stderr
 
 
-def test_letters_that_the_output_cannot_encode_become_escapes():
+def test_unencodable_letters_become_escapes_in_the_output():
   done = _run("print('a \uae0d')", PYTHONIOENCODING="latin-1")
   assert (done.returncode, done.stdout) == (0, "a \\uae0d\n")
 
@@ -174,13 +174,13 @@ def test_help_groups_flags_and_shows_defaults(
   assert capsys.readouterr().out == f"{HELP}\n"
 
 
-def test_an_argument_that_is_no_flag_is_reported():
+def test_an_argument_without_a_flag_is_reported():
   done = _run("pass", "True")
   message = "argument 'True': write --do_train=true with an equals sign, and q"
   programs.check_error(done.returncode, done.stderr, message)
 
 
-def test_log_lines_have_time_and_text_and_a_caught_exception_its_traceback():
+def test_log_lines_have_a_time_and_logged_exceptions_have_a_traceback():
   body = """
   from absl import logging
   logging.info("three %d", 3)
@@ -196,7 +196,7 @@ def test_log_lines_have_time_and_text_and_a_caught_exception_its_traceback():
   assert done.returncode == 0
 
 
-# --- start_up.py silences TensorFlow and hides libraries that Keras can lack
+# --- start_up.py silences TensorFlow and hides libraries that nobody needs ---
 
 
 def test_tensorflow_is_silent_unless_the_user_sets_a_log_level(monkeypatch):
@@ -224,5 +224,5 @@ def test_unused_libraries_are_hidden_from_keras_and_tensorflow(monkeypatch):
     message = f"colorsys is hidden from {importer}"
     with pytest.raises(ImportError, match=message):
       exec("import colorsys", {"__name__": importer})
-    exec("import colorsys", {"__name__": "kerasana"})  # another library
+    exec("import colorsys", {"__name__": "kerasana"})  # no module of Keras
     assert sys.modules.pop("colorsys")

@@ -106,12 +106,12 @@ def test_a_tilde_is_expanded_in_paths_but_not_in_texts(monkeypatch):
     ("--rate=0.5,x", "could not convert"),
   ],
 )
-def test_values_out_of_range_are_refused(argument, message):
+def test_values_out_of_range_or_of_a_wrong_type_are_refused(argument, message):
   with pytest.raises(flags.IllegalFlagValueError, match=message):
     _parse("--folder=x", argument)
 
 
-def test_a_missing_flag_that_a_command_needs_is_reported():
+def test_an_error_names_a_missing_flag_that_the_command_needs():
   assert _parse("--folder=x").needed("folder") == "x"
   with pytest.raises(ValueError, match="this command needs --texts"):
     _parse("--folder=x").needed("texts")

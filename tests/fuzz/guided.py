@@ -15,7 +15,7 @@ def main() -> None:
   with tempfile.TemporaryDirectory() as folder:
     path = targets.prepare(name, folder)
     read = targets.TARGETS[name].read
-    # libFuzzer writes new inputs to the first folder, so that folder is empty.
+    # libFuzzer writes new inputs to the first folder, here the temporary one.
     arguments = [*sys.argv, folder, str(targets.CORPUS / name)]
     atheris.Setup(arguments, lambda data: run.attempt(read, path, data))
     atheris.Fuzz()

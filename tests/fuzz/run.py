@@ -3,8 +3,9 @@
   python -m tests.fuzz.run --inputs=200000 --finds=/tmp/finds
 
 Each reader runs in its own process, which may die. Inputs that fail go to the
-folder --finds. If you copy an input to tests/fuzz/corpus, every test run reads
-it. With atheris (requirements-dev.txt), coverage guides the mutation:
+folder --finds. If you copy an input to the folder tests/fuzz/corpus/TARGET,
+every test run reads the input. With atheris (requirements-dev.txt), coverage
+guides the mutation:
 
   python -m tests.fuzz.guided squad
 """
@@ -84,7 +85,7 @@ def work(name: str, inputs: int, seed: int, finds: str) -> None:
 
 
 def _limit_memory():
-  """Raises MemoryError for an input that takes more than a gigabyte."""
+  """Makes an input that takes more than a gigabyte raise MemoryError."""
   pages = int(Path("/proc/self/statm").read_text().split()[5])
   limit = pages * resource.getpagesize() + (MEGABYTES << 20)
   resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
@@ -95,7 +96,7 @@ def _megabytes():
 
 
 def main() -> None:
-  """Tries all targets, one after the other."""
+  """Tries the targets, one after the other."""
   from tests.fuzz import targets  # noqa: PLC0415, imports TensorFlow
 
   parser = argparse.ArgumentParser()

@@ -32,7 +32,7 @@ def _write(path, texts):
 
 @pytest.fixture(scope="module", name="trained")
 def _trained(tmp_path_factory):
-  """Trains and exports; returns flags and output folder."""
+  """Trains and exports a model; returns the output folder and the flags."""
   folder = tmp_path_factory.mktemp("given")
   flags = small_model.write(folder, [*SPECIAL_TOKENS, *WORDS])
   flags |= {"train_file": _write(folder / "train.tsv", _texts(120, 1))}
@@ -75,7 +75,7 @@ def test_do_predict_the_output_folder_and_the_export_answer_the_same(
     np.testing.assert_allclose(ratings, [*map(float, lines)], atol=1e-4)
 
 
-def test_the_head_is_restored_unless_new_head_makes_it_fresh(trained, tmp_path):
+def test_the_head_is_restored_unless_new_head_is_given(trained, tmp_path):
   output, flags = trained
   start = {"init_checkpoint": output, "output_dir": tmp_path / "next"}
   start |= {"do_train": True, "dry_run": True}
@@ -85,7 +85,9 @@ def test_the_head_is_restored_unless_new_head_makes_it_fresh(trained, tmp_path):
   assert "the head is fresh: --new_head" in log
 
 
-def test_transformers_gets_the_encoder_and_keeps_the_head(trained, tmp_path):
+def test_the_head_survives_a_conversion_to_transformers_and_back(
+  trained, tmp_path
+):
   output, flags = trained
   files = {name: flags[name] for name in ("bert_config_file", "vocab_file")}
   to_transformers = {"input": output, "output": tmp_path / "hugging_face"}

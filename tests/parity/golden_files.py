@@ -1,4 +1,4 @@
-"""Paths of golden files, which hold numbers that the original computed.
+"""Paths of golden files, which hold numbers of the original BERT code.
 
 `golden/` holds a small set, which is always there. The environment variable
 BERT_ORACLE may name the folder of a larger set with the same layout. The tests
@@ -54,7 +54,7 @@ def read_jsonl(path: Path) -> list:
 
 
 def parse(record: bytes) -> dict[str, list]:
-  """Returns the fields of a tf.train.Example as TensorFlow reads the record."""
+  """Parses a record with TensorFlow; returns the values of each field."""
   fields = tf.train.Example.FromString(record).features.feature
   return {
     name: list(getattr(field, field.WhichOneof("kind")).value)

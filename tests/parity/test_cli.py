@@ -1,6 +1,6 @@
-"""Whole runs of the original's programs: same flags, same results.
+"""Complete runs equal runs of the original's programs with the same flags.
 
-Only the larger golden set has whole runs, because a checkpoint with 30,522
+Only the larger golden set has complete runs, because a checkpoint with 30,522
 tokens takes more than a megabyte. The other test files in this folder compare
 tokens, records, outputs, losses and updates with the small set, too.
 """

@@ -32,7 +32,7 @@ def _pretrainer(folder, **changes):
 
 
 def _outputs(model, inputs):
-  """Returns all outputs of the original's graph, named as in golden files."""
+  """Returns the model's outputs, named as in the golden files."""
   names = [name for name in models.ENCODER_INPUTS if name in inputs]
   bert = model.get_layer("bert")(**{name: inputs[name] for name in names})
   positions, pooled = inputs["masked_lm_positions"], bert["pooled_output"]
@@ -79,7 +79,7 @@ def test_outputs_equal_the_originals(folder, file, fused):
 
 
 @FOLDERS
-def test_outputs_of_rows_of_only_padding_equal_the_originals(folder):
+def test_outputs_of_padding_rows_equal_the_originals(folder):
   inputs, expected = _load(folder, "all_masked_rows.npz")
   result = _outputs(_pretrainer(folder), inputs)
   masked = np.sum(inputs["input_mask"], axis=1) == 0
@@ -103,7 +103,7 @@ def test_mask_and_segments_can_be_left_out(folder):
 
 
 @FOLDERS
-def test_one_hot_lookup_gives_the_same_outputs(folder):
+def test_outputs_with_one_hot_lookup_equal_the_originals(folder):
   inputs, expected = _load(folder, "main.npz")
   config = BertConfig.from_json(str(folder / "bert_config.json"))
   model = models.encoder(replace(config, use_one_hot_embeddings=True))

@@ -14,7 +14,7 @@ TOKENS = golden_files.each("tokenization/tokens.jsonl")
 CODE_POINTS = golden_files.each("tokenization/codepoints.json.gz")
 SETTINGS = pytest.mark.parametrize("setting", ["lower", "cased"])
 # From UNASSIGNED on, nearly all code points are unassigned or private. A range
-# has one kind of code point, so a quick test tries only those near its ends.
+# has one kind of code point, so a quick test tries only the ends of a range.
 UNASSIGNED = 0x32000
 # Marks, punctuation and controls that Unicode 15 (Python 3.12) added. Version
 # 15.1 (Python 3.13) adds none.
@@ -73,7 +73,7 @@ def test_the_graph_tokenizer_splits_code_points_like_the_original(
 
 
 def words_by_code_point(path, setting, everywhere):
-  """Yields each code point X, and the words of the original for aXb."""
+  """Yields each code point X, and the original's words for the text aXb."""
   with gzip.open(path, "rt", encoding="utf-8") as file:
     golden = json.load(file)
   # Later Unicode versions than the golden file's differ at these code points.

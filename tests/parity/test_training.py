@@ -1,4 +1,4 @@
-"""Updates of the original's optimizer, step by step, variable by variable."""
+"""Losses, gradient norms and variables of each step equal the original's."""
 
 import json
 from dataclasses import replace
@@ -16,7 +16,7 @@ from training.run_folder import Checkpoints
 from training.step import TrainStep
 
 UNCLIPPED = "unclipped_start/bert_model.ckpt"
-# Runs: steps of the schedule, warm-up steps, first checkpoint and batches.
+# Runs: number of steps and of warm-up steps, first checkpoint, batches.
 RUNS = {
   "pretraining": (20, 5, "bert_model.ckpt", "pretraining"),
   "pretraining_one_hot": (20, 5, "bert_model.ckpt", "pretraining"),

@@ -103,7 +103,7 @@ def test_a_training_may_start_from_the_lower_layers_of_a_checkpoint(
 ):
   prefix = str(folder / "deep/model.ckpt")
   values = {"bert/embeddings/word_embeddings": np.zeros((len(TOKENS), 8))}
-  for number in (8, 11):  # as text, 8 is the larger
+  for number in (8, 11):  # as text, "8" comes after "11"
     name = f"bert/encoder/layer_{number}/output/dense/bias"
     values[name] = np.zeros(8)
   checkpoint.write(prefix, values)
@@ -114,7 +114,7 @@ def test_a_training_may_start_from_the_lower_layers_of_a_checkpoint(
     _check(folder, init_checkpoint=prefix)
 
 
-def test_flags_that_contradict_a_trained_model_are_refused(folder):
+def test_an_error_names_a_flag_that_contradicts_the_trained_model(folder):
   run = str(folder / "run")
   _check(folder, output_dir=run)
   for name, value, *same in (
@@ -127,7 +127,7 @@ def test_flags_that_contradict_a_trained_model_are_refused(folder):
       _check(folder, *same, output_dir=run, **{name: value})
 
 
-def test_a_model_trained_with_another_attention_needs_the_flag_attention(
+def test_a_model_trained_right_to_left_needs_the_flag_attention(
   folder,
 ):
   start = {"init_checkpoint": str(folder / "run"), "do_train": True}
@@ -199,11 +199,11 @@ def test_checkpoints_missing_in_the_file_checkpoint_are_not_overwritten(
     _check(folder, output_dir=str(run), do_train=True)
 
 
-def test_a_folder_of_another_program_or_task_is_refused(folder):
+def test_an_output_folder_of_a_different_program_or_task_is_refused(folder):
   run = str(folder / "run")
   _record(folder, "run_classifier", task_name="MRPC")
   _check(folder, output_dir=run, task_name="mrpc", do_train=True)
-  _check(folder, output_dir=run, task_name="tsv")  # to predict other texts
+  _check(folder, output_dir=run, task_name="tsv")  # to predict a user's texts
   with pytest.raises(ValueError, match="was trained with --task_name=MRPC"):
     _check(folder, output_dir=run, task_name="tsv", do_train=True)
   with pytest.raises(ValueError, match=r"run has a model of run_classifier\."):
@@ -275,7 +275,7 @@ def test_a_vocabulary_must_equal_the_vocabulary_of_the_training(folder):
     _check(folder, output_dir=run)
 
 
-def test_a_vocabulary_file_that_has_changed_is_refused(tmp_path):
+def test_a_changed_vocabulary_file_is_refused(tmp_path):
   def arguments(*tokens):
     (tmp_path / "named.txt").write_text("\n".join(tokens))
     vocab_file = str(tmp_path / "named.txt")
@@ -302,11 +302,13 @@ def test_a_vocabulary_file_that_has_changed_is_refused(tmp_path):
       trained_model.find_model(start)
 
 
-def test_a_much_smaller_vocabulary_gives_a_warning(folder, caplog):
+def test_a_vocabulary_much_smaller_than_the_embeddings_causes_a_warning(
+  folder, caplog
+):
   prefix, path = str(folder / "old/model.ckpt"), folder / "given.txt"
   table = {"bert/embeddings/word_embeddings": np.zeros((200, 1))}
   checkpoint.write(prefix, table)
-  # Tables of embeddings may have some rows more than the vocabulary.
+  # A table of embeddings may have some more rows than the vocabulary has lines.
   for number, is_warned in ((73, False), (72, True)):
     path.write_text("\n".join([*TOKENS, *map(str, range(number - 6))]))
     args = programs.arguments("run_ner", vocab_file=str(path))

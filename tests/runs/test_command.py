@@ -90,7 +90,7 @@ def test_only_the_chief_worker_writes_command_flags(tmp_path, monkeypatch):
   assert not _save(tmp_path, args).exists()
 
 
-def test_a_given_default_counts_only_if_other_flags_may_change_it():
+def test_a_flag_with_its_default_value_counts_as_set_if_the_default_varies():
   own = flags.FlagValues()
   kind = programs.settings_of("create_pretraining_data")
   settings.define(kind, own)

@@ -1,4 +1,4 @@
-"""Flags that contradict each other give errors. Values at a limit do not."""
+"""Contradictory flags give errors; values at a limit give none."""
 
 import contextlib
 import re
@@ -90,7 +90,7 @@ def test_only_contradictory_flags_are_refused(check, flags, message):
     ({"eval_steps": 5, "keep_best": True}, False, False),
   ],
 )
-def test_the_dev_set_is_read_only_if_a_flag_needs_an_evaluation(
+def test_the_dev_set_is_read_if_and_only_if_a_flag_needs_an_evaluation(
   flags, while_training, at_all
 ):
   args = _settings(**flags)
@@ -111,7 +111,7 @@ def test_the_dev_set_is_read_only_if_a_flag_needs_an_evaluation(
     ({}, {"attention": "left_to_right"}, "attention 'left_to_right'"),
   ],
 )
-def test_settings_that_conflict_with_packing_turn_it_off_by_default(
+def test_packing_is_off_by_default_if_a_setting_conflicts_with_packing(
   flags, config, name
 ):
   args = _settings().replace(**flags)

@@ -41,7 +41,7 @@ class Source(toy.Source):
 
 @dataclass(frozen=True)
 class Toy(Task):
-  """A task; each evaluation calls `look` and takes the next of `results`."""
+  """A task whose evaluations call `look` and return the next of `results`."""
 
   results: Iterator[float] = ()
   look: Callable = lambda model: None
@@ -80,7 +80,7 @@ def _train(args, results, model=None, look=lambda model: None, examples=24):
 
 
 def test_the_last_step_is_evaluated_and_the_best_step_is_saved(tmp_path):
-  tmp_path /= "best"  # the name of a run's subfolder, too
+  tmp_path /= "best"  # named like the folder of a best checkpoint
   args = _flags(tmp_path)
   model, steps = _train(args, [0.1, 0.7, 0.7, 0.2, 0.3])
   assert steps == [2, 4, 6, 8, 9]
@@ -125,7 +125,7 @@ def _values(model):
   return {v.path: v.numpy() for v in model.variables}
 
 
-def test_a_run_that_stopped_early_does_not_train_again(tmp_path):
+def test_after_early_stopping_a_run_does_not_train_again(tmp_path):
   args = _flags(tmp_path, early_stopping_patience=2, keep_best=False)
   assert _train(args, [0.5, 0.4, 0.5, 0.9])[1] == [2, 4, 6]
   assert (tmp_path / "model.ckpt-6.index").exists()
@@ -188,7 +188,9 @@ def test_a_resumed_run_knows_its_best_checkpoint_and_its_last_evaluation(
   assert run_folder.read_best(str(tmp_path)).get("step", 2) == 2
 
 
-def test_the_best_checkpoint_of_another_training_is_refused(tmp_path):
+def test_a_best_checkpoint_without_the_checkpoints_of_its_run_is_refused(
+  tmp_path,
+):
   _train(_flags(tmp_path), [0.9] * 5)
   for file in [*tmp_path.glob("model.ckpt*"), tmp_path / "checkpoint"]:
     file.unlink()
@@ -202,7 +204,7 @@ def test_too_few_examples_are_refused(tmp_path):
     args = _flags(tmp_path, num_train_epochs=0.3, dry_run=dry_run)
     with pytest.raises(ValueError, match=message):
       _train(args, [])
-  # A dry run reads at most 64 examples, even if a file has more.
+  # A dry run reads at most 64 examples. After 64, the file may have more.
   args = _flags(tmp_path, num_train_epochs=0.1, dry_run=True)
   assert _train(args, [0.1], examples=64)[1] == [2]
   with pytest.raises(ValueError, match="make no step of"):
@@ -251,7 +253,7 @@ def test_numbers_of_steps_are_rounded_down(tmp_path, monkeypatch):
   assert call == {
     "num_train_steps": 34,  # rounds down 34.06
     "num_warmup_steps": 3,  # rounds down 3.74
-    "packing": (8, False),  # --new_head forbids packing
+    "packing": (8, False),  # new_head is in not_packed
     "new_head": True,
     "unit": "records",
     "evaluated": 0,
@@ -314,7 +316,7 @@ def _restore(monkeypatch, model, given):
   monkeypatch.setattr(fine_tune.run_json, "read", lambda _: entries)
 
 
-def test_a_teacher_with_another_number_of_labels_is_refused(monkeypatch):
+def test_teacher_and_student_must_have_the_same_number_of_labels(monkeypatch):
   student, teacher = (models.classifier(toy.config(), n) for n in (2, 3))
   _restore(monkeypatch, teacher, ("old", "last entry", None, []))
   args = _flags("out", teacher="old", distill_weight=0.25)
@@ -345,7 +347,7 @@ LOADED = 9  # the loaded checkpoint's step
 
 @pytest.fixture(name="events")
 def _events(monkeypatch):
-  """Records the stages of fine_tune, which stand-ins replace."""
+  """Replaces the stages of fine_tune by stand-ins, which record calls."""
   events = stages.Events()
 
   def start(settings):

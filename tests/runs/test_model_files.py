@@ -86,7 +86,7 @@ def test_a_changed_setting_must_be_a_value_that_its_flag_takes(
 
 
 def _other(known):
-  """Returns a value of a flag other than the default."""
+  """Returns a value of a flag that is not the default."""
   if known.choices:
     return next(c for c in known.choices if c != known.default)
   if known.kind is bool:
@@ -99,7 +99,7 @@ def _other(known):
 
 
 @pytest.mark.parametrize("program", TRAINING_PROGRAMS)
-def test_only_changed_flags_that_affect_a_training_cause_a_warning(
+def test_changed_flags_cause_a_warning_only_if_they_affect_a_training(
   program, tmp_path, caplog
 ):
   kind = programs.settings_of(program)
@@ -139,7 +139,7 @@ def test_a_warning_names_all_changed_flags(tmp_path, caplog):
   recorded = {"learning_rate": 0.5, "dtype": "float16", "seed": 3}
   recorded |= {"num_train_steps": 4, "removed": 1}
   run_json.append(str(tmp_path), {"flags": recorded})
-  # Other numbers of steps continue the training, so no warning is needed.
+  # A different number of steps only continues the training: no warning.
   changes = {"learning_rate": 0.25, "num_train_steps": 8}
   args = programs.arguments("run_pretraining", **changes)
   model_files.warn_if_changed(args, str(tmp_path))
@@ -147,7 +147,7 @@ def test_a_warning_names_all_changed_flags(tmp_path, caplog):
   assert f"{text}--dtype=float16 (now float32); to train" in caplog.text
 
 
-def test_a_warning_names_files_whose_data_changed(tmp_path, caplog):
+def test_a_warning_names_files_with_changed_data(tmp_path, caplog):
   trained = {"a": "1", "b": "2", "gone": "3"}
   run_json.append(str(tmp_path), {"flags": {}, "data": trained})
   args = programs.arguments("run_pretraining")

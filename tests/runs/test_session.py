@@ -1,4 +1,4 @@
-"""A run passes each flag to the part that uses it, and has stages in order."""
+"""A run passes each flag to the part that uses it, and runs stages in order."""
 
 import os
 from contextlib import contextmanager
@@ -87,7 +87,7 @@ def test_every_training_flag_reaches_the_part_that_uses_it(tmp_path, started):
   optimizer = calls["optimizer"]
   assert type(optimizer) is optimization.Lamb
   assert optimizer.beta_2 == 0.9
-  # Rates of the embeddings, of the only layer and the pooler, and of the heads.
+  # Factors of the embeddings, of the only layer and pooler, and of the heads.
   assert sorted(set(optimizer.lr_multipliers)) == [0.25, 0.5, 1.0]
   assert calls["average"].decay == 0.75
   assert (calls["mode"].recompute, calls["mode"].compiled) == (True, False)
@@ -108,7 +108,7 @@ def test_training_may_stop_before_its_schedule_ends(tmp_path, started):
     ("float32", True, False, False, True),
   ],
 )
-def test_float16_has_a_loss_scale_and_xla_compiles_layers_it_supports(
+def test_float16_has_a_loss_scale_and_xla_compiles_supported_layers(
   tmp_path, monkeypatch, started, log,
   dtype, jit_compile, supports, is_scaled, is_compiled,
 ):  # fmt: skip
@@ -129,7 +129,7 @@ def test_float16_has_a_loss_scale_and_xla_compiles_layers_it_supports(
   assert f"XLA {text}; batches have 12 tokens" in log.text
 
 
-def test_a_model_reads_packed_rows_if_the_run_packs(tmp_path, started):
+def test_a_model_reads_packed_rows_if_the_run_packs_examples(tmp_path, started):
   model = models.pretrainer(toy.config())
   for packing in (None, "packing"):
     calls = started(_flags(tmp_path), model, packing)
@@ -184,7 +184,7 @@ def test_an_export_says_how_its_texts_are_tokenized(entry, long_text):
   assert served.config == TextConfig(args.tokenizer, length)
   assert not args.tokenizer.do_lower_case
   assert served.settings == {"pooling": "cls", "pairs": not has_windows}
-  rank = 3 if has_windows else 4  # one vector for all windows
+  rank = 3 if has_windows else 4  # with windows, one vector a text
   assert len(model.output["values"].shape) == rank
 
 
@@ -193,7 +193,7 @@ def test_an_export_says_how_its_texts_are_tokenized(entry, long_text):
 def test_a_model_is_restored_with_the_flags_of_its_training(
   tmp_path, entry, changes, fails
 ):
-  """Restoring resets the dtype policy, because a student may need another."""
+  """Restoring resets the dtype policy, so that a student may have its own."""
   values = {v.path: v for v in _classifier(3).variables}
   values["global_step"] = tf.constant(5, tf.int64)
   Checkpoints(str(tmp_path)).save(5, values)
@@ -218,7 +218,7 @@ def test_a_model_is_restored_with_the_flags_of_its_training(
   assert keras.config.dtype_policy().name == "float32"
 
 
-def test_a_model_is_not_restored_with_another_vocabulary(tmp_path, entry):
+def test_a_model_is_not_restored_with_a_wrong_vocabulary(tmp_path, entry):
   text = (tmp_path / "vocab.txt").read_text()
   changes = {"vocab_file": tmp_path / "other.txt"}
   changes["vocab_file"].write_text(text.replace("a", "b"))
@@ -335,7 +335,7 @@ def test_a_training_loads_its_checkpoint_before_the_loop_begins(
 
 
 @pytest.mark.parametrize("is_chief", [False, True])
-def test_only_the_chief_worker_exports_and_writes_run_json_and_all_wait(
+def test_only_the_chief_exports_and_writes_run_json_and_all_workers_wait(
   tmp_path, monkeypatch, is_chief
 ):
   events = stages.Events()

@@ -1,4 +1,4 @@
-"""Flags choose the strategy. A fake resolver replaces TPUClusterResolver."""
+"""Flags choose the tf.distribute strategy; the TPU resolver is a stand-in."""
 
 from types import SimpleNamespace
 
@@ -33,7 +33,7 @@ def test_one_device_is_the_default_and_mirrored_takes_all_devices():
   ("gpus", "name"),
   [("", "one_device"), ("a", "one_device"), ("ab", "mirrored")],
 )
-def test_several_gpus_are_mirrored(monkeypatch, events, gpus, name):
+def test_several_gpus_are_mirrored_by_default(monkeypatch, events, gpus, name):
   gpus = [SimpleNamespace(device_type="GPU", name=gpu) for gpu in gpus]
   monkeypatch.setattr(tf.config, "list_logical_devices", lambda *_: gpus)
   events.replace(monkeypatch, devices, "_strategy", REPLICAS, last=1)
@@ -93,7 +93,9 @@ def test_the_log_warns_of_tf32_and_of_gpus_that_tensorflow_does_not_see(
   assert message.strip() in log.text
 
 
-def test_workers_that_would_each_train_alone_are_refused(monkeypatch):
+def test_workers_without_a_strategy_for_several_workers_are_refused(
+  monkeypatch,
+):
   toy.set_worker(monkeypatch, 0)
   with pytest.raises(ValueError, match="multi_worker_mirrored, or unset TF_CO"):
     devices.make_strategy(_flags())
@@ -135,7 +137,9 @@ def test_flags_of_the_tpu_reach_its_resolver(monkeypatch, events):
     ({}, "local", "tpu_name=None"),
   ],
 )
-def test_an_error_names_a_missing_tpu(monkeypatch, names, asked, named):
+def test_an_error_names_the_flag_of_an_unreachable_tpu(
+  monkeypatch, names, asked, named
+):
   def resolver(tpu, zone, project):
     assert (tpu, zone, project) == (asked, "z", "p")
     raise OSError("no such host")
@@ -155,7 +159,7 @@ LENGTHS = {8: 32, 128: 32, 256: 32, 264: 64, 384: 64, 512: 64, 2048: 256}
   ("given", "reason"),
   [(None, "there is no GPU"), (False, "--nojit_compile"), (True, "")],
 )
-def test_jit_compile_decides_on_compilation_lengths_and_packing(
+def test_jit_compile_determines_the_compilation_the_lengths_and_the_packing(
   monkeypatch, gpus, given, reason
 ):
   monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: gpus)

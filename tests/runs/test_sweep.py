@@ -26,7 +26,7 @@ def _flags(tmp_path, **changes):
 
 @pytest.fixture(name="commands")
 def _commands(monkeypatch):
-  """Records the commands of trials, and writes the files of a trial."""
+  """Records the command of each trial, and writes the files of the trial."""
   commands = []
 
   def run(command):
@@ -160,7 +160,9 @@ def test_all_trials_have_the_same_order_of_labels(
     sweep.run_sweep(_flags(tmp_path))
 
 
-def test_a_warning_names_a_trial_with_other_flags(tmp_path, commands, caplog):
+def test_a_warning_names_a_trial_whose_flags_have_changed(
+  tmp_path, commands, caplog
+):
   flags = _flags(tmp_path, num_train_epochs=3.0)
   sweep.run_sweep(flags)
   path = tmp_path / "rate_1e-05_seed_1" / "run.json"
@@ -171,7 +173,7 @@ def test_a_warning_names_a_trial_with_other_flags(tmp_path, commands, caplog):
   assert caplog.text.count(" was trained with") == caplog.text.count(text) == 1
 
 
-def test_a_trial_that_fails_ends_the_sweep(tmp_path, commands, monkeypatch):
+def test_a_failed_trial_ends_the_sweep(tmp_path, commands, monkeypatch):
   train = processes.run_child
   statuses = [None, 1]
   monkeypatch.setattr(
@@ -218,13 +220,13 @@ def test_an_ensemble_of_more_models_than_trials_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("end", [3, 12, 14, -1, -3])
-def test_a_sweep_tsv_that_is_cut_off_is_refused(tmp_path, end):
+def test_a_truncated_sweep_tsv_is_refused(tmp_path, end):
   (tmp_path / "sweep.tsv").write_text("run\tvalue\na\t0.25\nbcd\t0.75\n"[:end])
   with pytest.raises(UserError, match=r"sweep\.tsv is cut off: restore it, or"):
     model_files.best_trials(str(tmp_path), 1)
 
 
-def test_trials_are_ordered_by_value_as_a_number(tmp_path):
+def test_trials_are_ordered_by_their_numeric_value(tmp_path):
   rows = [("a", 9.5), ("b", 10.25), ("c", -11), ("d", 8)]
   text = "".join(f"{run}\t{value}\n" for run, value in rows)
   (tmp_path / "sweep.tsv").write_text(f"run\tvalue\n{text}")

@@ -63,7 +63,7 @@ def test_a_failed_run_removes_a_new_output_folder_but_no_older_file(
   assert [path.name for path in folder.glob("*")] == (before or [])
 
 
-def test_a_lock_that_fails_causes_a_warning(tmp_path, monkeypatch, caplog):
+def test_a_failed_lock_causes_a_warning(tmp_path, monkeypatch, caplog):
   def refuse(*_):
     raise OSError(errno.ENOLCK, "No locks available")
 
@@ -82,7 +82,7 @@ def test_incomplete_files_of_a_killed_run_are_removed(tmp_path, monkeypatch):
     pass
   incomplete = [
     "unfinished-model.ckpt-5.data-00000-of-00001.tempstate12",
-    # In a container, a new process may have the id of the killed one.
+    # In a container, a new process may have the id of the killed run.
     f"metrics.jsonl.partial-{os.getpid()}-0a1b2c3d",
     f"train.tf_record.partial-{ended.pid}-0a1b2c3d",
     "best/unfinished-model.ckpt-5.index",

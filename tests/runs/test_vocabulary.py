@@ -59,7 +59,7 @@ def test_a_vocabulary_may_have_slightly_fewer_tokens_than_the_model(
   assert (_find(folders, more) is not None) == fits
 
 
-def test_a_vocab_txt_that_is_not_text_is_ignored(folders):
+def test_a_binary_vocab_txt_is_ignored(folders):
   (folders[1] / "vocab.txt").write_bytes(b"\xff\xfe")
   vocab.save(LOWER, folders[2] / "vocab.txt")
   assert _find(folders) == "before/vocab.txt"
@@ -95,7 +95,7 @@ def test_a_run_records_its_vocabulary_and_do_lower_case(folders, log):
 @pytest.mark.parametrize(
   ("tokens", "is_lower"), [(LOWER, True), (CASED, False)]
 )
-def test_the_vocabulary_decides_do_lower_case_if_it_was_not_recorded(
+def test_an_unrecorded_do_lower_case_is_derived_from_the_vocabulary(
   folders, tokens, is_lower
 ):
   path = folders[1] / "vocab.txt"
@@ -116,7 +116,7 @@ def test_the_vocabulary_decides_do_lower_case_if_it_was_not_recorded(
   assert args.do_lower_case is not is_lower
 
 
-def test_vocab_txt_in_the_output_folder_replaces_a_missing_file(folders):
+def test_vocab_txt_in_the_output_folder_replaces_a_missing_vocab_file(folders):
   folder = str(folders[0])
   message = f"without --vocab_file: .*copy vocab.txt into {re.escape(folder)}"
   with pytest.raises(FileNotFoundError, match=message):

@@ -1,4 +1,4 @@
-"""Answers of every task to texts, in Python and in a TensorFlow graph."""
+"""The answers that each task gives to texts, in Python and in a graph."""
 
 import numpy as np
 import pytest
@@ -64,7 +64,8 @@ def _tagger(length):
   return ner.Answers(tasks.text_config(tasks.TAGS, length))
 
 
-# Columns: Answers for a length, an example of texts, rows of the program.
+# Columns: functions that make Answers for a length, an example from texts, and
+# the rows of the training program for an example.
 CASES = {
   "pairs": (
     lambda n: classification.Answers(tasks.text_config(tasks.LABELS, n), True),
@@ -124,7 +125,7 @@ def test_answers_make_the_same_rows_as_extract_features(
     assert row["segment_ids"].tolist() == line.segments
 
 
-def test_a_model_that_reads_windows_does_not_split_a_line_into_a_pair(
+def test_a_line_is_split_into_two_texts_only_if_pairs_is_true(
   graph_tokenizer,
 ):
   for pairs in (True, False):
@@ -140,7 +141,7 @@ def test_a_model_that_reads_windows_does_not_split_a_line_into_a_pair(
     assert np.any(result) == pairs
 
 
-# --- The graph gives the answers of Python -----------------------------------
+# --- The graph gives the same answers as Python ------------------------------
 
 STAND_INS = {
   "classification": stand_in.classifier(2),
@@ -156,7 +157,7 @@ STAND_INS = {
 
 @pytest.fixture(name="graph_and_python", scope="module")
 def _graph_and_python(every_task, graph_tokenizer):
-  """Maps a task's name to two functions of examples: graph and Python."""
+  """Maps a task's name to two functions that answer: graph and Python."""
 
   def make(name):
     served, model = every_task[name], STAND_INS[name]
@@ -168,7 +169,7 @@ def _graph_and_python(every_task, graph_tokenizer):
 
 
 def check_row(result, expected, name):
-  """Compares a row of the graph, which is padded, with Python's answer."""
+  """Compares a row of the graph's padded output with Python's answer."""
   value = np.asarray(result[name])
   if value.dtype.kind in "OS":  # bytes
     value = np.vectorize(bytes.decode, otypes=[object])(value)
@@ -205,7 +206,9 @@ def test_the_graph_gives_the_same_answers_as_python(
         check_row(result, expected, key)
 
 
-def test_the_graph_uses_the_pooling_of_the_settings(graph_tokenizer):
+def test_the_graph_returns_the_cls_vector_or_an_already_pooled_vector(
+  graph_tokenizer,
+):
   answers = features.Answers(tasks.text_config(length=9), "cls")
   text = FeatureExtraction(graph_tokenizer, answers)
   line, model = tf.constant(["a ||| b c"]), stand_in.encoder(2, 3)
@@ -257,7 +260,7 @@ def test_the_model_must_have_as_many_labels_as_outputs(labels):
     _decode(model, {"text": "a"}, logits=[0.0, 1.0])
 
 
-def test_a_text_has_each_label_that_reaches_its_threshold():
+def test_a_label_is_predicted_if_its_probability_reaches_its_threshold():
   config = tasks.text_config(("a", "b", "c"), 9)
   model = classification.Answers(config, False, (0.5, 0.75, 0.2))
   logits = [0.0, np.log(3) - 1e-3, -1.0]
@@ -376,7 +379,7 @@ def test_a_sentence_of_several_windows_has_the_same_tags_as_in_run_ner(
     np.testing.assert_allclose(result, softmax(logits), atol=1e-5)
 
 
-def test_a_pair_has_the_masks_of_both_texts_and_a_next_sentence_answer():
+def test_a_pair_has_the_mask_tokens_of_both_texts_and_a_next_sentence_answer():
   model = pretraining.Answers(tasks.text_config(length=9), top_k=2)
   texts = {"text": "a [MASK] b", "text_pair": "[MASK] c"}
   [row] = model.encode(texts).rows
@@ -440,7 +443,7 @@ def test_top_k_is_at_most_the_size_of_the_vocabulary(tmp_path):
   assert answer["tokens"] == [["last", *stand_in.WORDS[::-1]]]
 
 
-def test_a_truncated_text_has_no_padding():
+def test_a_truncated_text_keeps_the_mask_tokens_that_fit():
   model = pretraining.Answers(tasks.text_config(length=8), top_k=2)
   for texts, positions in (
     ({"text": "a [MASK] " + "b " * 9 + "[MASK]"}, [2]),
@@ -501,7 +504,7 @@ def test_the_files_of_an_export_restore_task_tokenizer_and_labels(
   assert (lower == upper) == do_lower_case
 
 
-def test_an_exported_vocabulary_that_has_changed_is_refused(tmp_path):
+def test_a_changed_vocabulary_of_an_export_is_refused(tmp_path):
   tokenizer = FullTokenizer(tasks.vocab_file(), True)
   config = TextConfig(tokenizer, 33, ["b", "a"])
   answers = classification.Answers(config, pairs=False)

@@ -73,7 +73,7 @@ def test_f1_of_multi_label_data_agrees_with_a_calculation_by_hand():
   assert micro == pytest.approx(2 * 2 / (4 + 4))
   macro = metrics.score("macro_f1", predictions, labels)
   assert macro == pytest.approx((2 * 1 / (3 + 2) + 2 * 1 / (1 + 2)) / 2)
-  # F1 counts the label, not the absence of the label.
+  # F1 of a single label counts texts with the label, not texts without.
   single = predictions[:, :1], labels[:, :1]
   for name in ("micro_f1", "macro_f1"):
     assert metrics.score(name, *single) == pytest.approx(2 / 5)

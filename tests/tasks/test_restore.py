@@ -1,4 +1,4 @@
-"""Models that are restored from an output folder or another folder."""
+"""Models are restored from folders with run.json and without run.json."""
 
 import json
 
@@ -29,7 +29,7 @@ def _record(folder, *entries):
 
 @pytest.fixture(name="restored")
 def _restored(monkeypatch):
-  """Returns `restore`, which returns its arguments for session.restore."""
+  """Returns `restore`, with a session.restore that returns its arguments."""
   monkeypatch.setattr("runs.session.restore", lambda *given: given)
   return opened.restore
 
@@ -76,7 +76,7 @@ def test_by_default_a_texts_vector_is_the_mean_of_the_last_layer(
   assert (flags["max_seq_length"], flags["do_lower_case"]) == (7, True)
 
 
-def test_a_head_whose_task_is_unknown_is_reported(tmp_path, restored, caplog):
+def test_a_head_of_an_unknown_task_is_reported(tmp_path, restored, caplog):
   _write(tmp_path / "own", LOWER)
   model = models.tagger(toy.config(), 2)
   checkpoint.write(str(tmp_path / "own/x"), checkpoint.variables(model))
@@ -84,7 +84,9 @@ def test_a_head_whose_task_is_unknown_is_reported(tmp_path, restored, caplog):
   assert "x has the head of a task, but no run.json names" in caplog.text
 
 
-def test_a_folder_is_restored_by_the_last_entry_of_run_json(tmp_path, restored):
+def test_the_last_entry_of_run_json_decides_how_a_folder_is_restored(
+  tmp_path, restored
+):
   first = {"program": "run_squad", "flags": {"max_seq_length": 8}}
   last = {"program": "run_ner", "flags": {"max_seq_length": 9}}
   _record(tmp_path, first, last)

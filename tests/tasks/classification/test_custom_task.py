@@ -24,7 +24,7 @@ def write_files(folder, **files):
 
 
 def task_of(data, output, do_train=True, init_checkpoint=None, **changes):
-  """Returns the task of --task_name=tsv with these flags."""
+  """Returns the task for these flags, with --task_name=tsv by default."""
   flags = {"task_name": "tsv", "data_dir": data, "text_a_column": "body"}
   flags |= {"output_dir": output, "do_train": do_train}
   flags |= {"label_column": "kind"} | changes
@@ -62,7 +62,7 @@ def test_predicting_needs_neither_a_training_file_nor_a_label_column(tmp_path):
     assert rows == [TextExample("test-1", "A")]
 
 
-def test_own_files_may_come_from_a_spreadsheet(tmp_path):
+def test_a_users_files_may_come_from_a_spreadsheet(tmp_path):
   flags = {"encoding": "cp1252", "text_b_column": "Bezug"}
   rows = "body;Bezug;kind;;", "schön;–;gut ;;", ";;;;", "b;c; nein;;", ""
   write_files(
@@ -79,7 +79,7 @@ def test_own_files_may_come_from_a_spreadsheet(tmp_path):
     _read(tmp_path, "train", **flags, delimiter="comma")
 
 
-def test_a_tsv_file_overrides_a_txt_file_but_two_tables_are_refused(tmp_path):
+def test_train_tsv_overrides_train_txt_but_four_dev_files_are_refused(tmp_path):
   write_files(tmp_path)
   with pytest.raises(FileNotFoundError, match="no file train, dev or test"):
     _read(tmp_path, "train")
@@ -97,7 +97,7 @@ def test_a_tsv_file_overrides_a_txt_file_but_two_tables_are_refused(tmp_path):
     _read(tmp_path, "train")
 
 
-def test_own_files_may_be_compressed(tmp_path):
+def test_a_users_files_may_be_compressed(tmp_path):
   write_files(tmp_path, train_csv_gz=gzip.compress(b"body,kind\nx,1\ny,0\n"))
   assert _read(tmp_path, "train") == [("x", None, "1"), ("y", None, "0")]
   write_files(tmp_path, train_csv="x")
@@ -106,7 +106,7 @@ def test_own_files_may_be_compressed(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["train.CSV", "Test.xlsx", "dev.csv.bz2"])
-def test_a_file_with_a_similar_name_is_named(tmp_path, name):
+def test_an_error_names_files_with_similar_names(tmp_path, name):
   (tmp_path / name).touch()
   (tmp_path / "notes.csv").touch()
   message = f"no file train, .* [.]txt; similar files: {re.escape(name)}$"
@@ -141,7 +141,7 @@ def test_a_dev_label_gets_the_spelling_of_the_training_file(
     # A score may have a decimal comma.
     (["4,5", "-0,125"], ["4.5", "-0.125"]),
     (["12,3456", " 2", "-1e3"], ["12.3456", "2", "-1e3"]),
-    # In a file with decimal commas, a point may separate thousands.
+    # With decimal commas, a point may separate thousands, so -1.234 is refused.
     (["2", "3.5", "1.234"], ["2", "3.5", "1.234"]),
     (["4,5", "0.125", "-1.234"], r"line 4.*'-1\.234'.* 4,5 has"),
     *(
@@ -173,7 +173,7 @@ def test_scores_have_to_be_numbers(tmp_path, cells, scores):
     (["950", "1200"], False),
   ],
 )
-def test_points_that_may_separate_thousands_are_reported(
+def test_the_log_warns_of_points_that_may_separate_thousands(
   tmp_path, caplog, cells, is_reported
 ):
   write_files(tmp_path, train_tsv=_rows(*(f"a\t{cell}" for cell in cells)))
@@ -199,7 +199,9 @@ PRODIGY = "body\tkind\tanswer\na\tx\taccept\nb\ty\t{}\n"
     (TRAIN, {"label_column": "body"}, "=body is also the column of a text"),
   ],
 )
-def test_unusable_training_files_are_refused(tmp_path, train, flags, message):
+def test_unusable_training_files_and_flags_are_refused(
+  tmp_path, train, flags, message
+):
   data = write_files(tmp_path / "data", train_tsv=train)
   with pytest.raises(ValueError, match=message):
     task_of(data, str(tmp_path / "out"), **flags)
@@ -269,7 +271,7 @@ def test_blank_texts_are_read_and_reported(tmp_path, caplog):
     assert f"1 of 3 texts in '{name}' are blank (lines {line})" in caplog.text
 
 
-def test_examples_have_the_columns_that_prediction_columns_names(tmp_path):
+def test_examples_have_the_columns_named_by_prediction_columns(tmp_path):
   lines = '{"body": "x", "id": 7}\n{"body": "y"}\n'
   data = write_files(tmp_path / "d", train_tsv=TRAIN, test_jsonl=lines)
   task = task_of(data, str(tmp_path / "o"))
@@ -297,7 +299,7 @@ def test_a_model_of_pairs_refuses_single_texts(tmp_path):
   named_tasks.check_text_pairs("body", start)
 
 
-def test_a_teacher_with_other_labels_is_refused(tmp_path):
+def test_a_teacher_must_have_the_labels_of_the_student(tmp_path):
   path = str(tmp_path / "run.json")
   files = {"bert_config_file": path, "vocab_file": path}
   rte, check = named_tasks.find("RTE"), named_tasks.check_teacher

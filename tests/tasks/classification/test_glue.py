@@ -37,7 +37,7 @@ def _calls():
 
 @pytest.fixture(name="run")
 def _run(calls, monkeypatch):
-  """Returns glue.run, which adds the flags of each task to `calls`."""
+  """Returns glue.run; a stand-in adds each task's flags to `calls`."""
 
   def rerun(settings, name, flags):
     values = dict(flag[2:].split("=") for flag in flags)
@@ -45,7 +45,7 @@ def _run(calls, monkeypatch):
     calls.append(values)
     folder = Path(values["output_dir"])
     folder.mkdir(parents=True)
-    # Each task and metric has another value.
+    # Each task and metric has a different value.
     for more, suffix in enumerate(("", "_mismatched")):
       numbers = enumerate(METRICS)
       lines = [f"eval_{x} = 0.{len(calls)}{i}{more}\n" for i, x in numbers]
@@ -87,7 +87,7 @@ def test_all_tasks_run_and_are_averaged_as_in_the_paper(tmp_path, calls, run):
     "RTE accuracy 80.00",
   ]
   assert rows[-1] == ["WNLI", "accuracy", "90.00", "", ""]
-  # Table 1 of the paper averages eight tasks in this way.
+  # Table 1 of the paper averages nine results, too: both of MNLI, none of WNLI.
   assert average == ["average", "", "41.90", "79.60", "82.08"]
   with zipfile.ZipFile(tmp_path / "output" / "submission.zip") as archive:
     files = archive.namelist()
@@ -166,7 +166,7 @@ def test_a_dry_run_needs_no_model_of_mnli(tmp_path, calls, run):
 def test_a_task_without_a_test_file_is_not_predicted(tmp_path, calls, run, log):
   _task_folders(tmp_path, "RTE", "CoLA")
   (tmp_path / "data" / "CoLA" / "test.tsv").unlink()
-  glue.parts(_flags(tmp_path))  # check_flags calls this, too
+  glue.parts(_flags(tmp_path))  # as check_flags does before a run
   run(_flags(tmp_path))
   assert log.text.count("CoLA is not predicted") == 1
   assert log.text.count("not in ") == 1

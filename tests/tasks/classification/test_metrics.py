@@ -26,7 +26,7 @@ def test_tasks_have_their_official_metrics():
   assert {name: task.metrics for name, task in tasks} == official
 
 
-def test_classes_have_an_accuracy_and_scores_have_correlations():
+def test_labels_are_evaluated_by_accuracy_and_scores_by_correlations():
   assert evaluation.evaluate(MNLI, OUTPUTS, EXAMPLES) == {"accuracy": 0.75}
   examples = [TextExample("x", "a", "b", s) for s in ("1.0", "2", "3.5")]
   outputs = np.array([[0.0], [1.0], [2.5]])
@@ -49,7 +49,7 @@ def test_the_report_has_a_row_for_every_label():
     ["entailment", "0.5000", "1.0000", "0.6667", "1"],
     ["neutral", "1.0000", "0.5000", "0.6667", "2"],
   ]
-  # An unused label does not divide by zero.
+  # A label without examples causes no division by zero.
   report = _report(OUTPUTS[3:], EXAMPLES[3:])
   assert "neutral     0.0000    0.0000    0.0000         0" in report
 

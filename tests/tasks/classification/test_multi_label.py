@@ -26,7 +26,7 @@ def _task(folder, **files):
   return task_of(data, f"{folder}/out", multi_label=True, **flags)
 
 
-def test_a_text_of_own_files_may_have_several_labels(tmp_path):
+def test_a_text_in_a_users_file_may_have_several_labels(tmp_path):
   dev = '{"text": "D", "label": ["wit", "joy"]}\n{"text": "E", "label": []}\n'
   train = "text\tlabel\nA\twoe|joy\nB\t\nC\twit\n"
   custom = _task(tmp_path, train_tsv=train, dev_jsonl=dev)
@@ -45,7 +45,7 @@ def test_a_text_of_own_files_may_have_several_labels(tmp_path):
   ("other", "is_reported"),
   [("woe", True), ("woe|joy", True), ("woe|C#", False)],
 )
-def test_a_label_with_a_part_that_is_a_label_is_reported(
+def test_a_warning_names_a_label_that_may_be_several_labels(
   tmp_path, caplog, cell, other, is_reported
 ):
   _task(tmp_path, train_tsv=f"text\tlabel\nA\t{cell}\nB\t{other}\n")
@@ -194,7 +194,7 @@ def test_class_weights_are_computed_or_given():
   several = several_labels()
   rows = (("joy", "woe"), ("joy",), ("joy",), ())
   assert _weights(["balanced"], several, *rows) == pytest.approx((1 / 3, 1, 3))
-  # A label that every text has would get a weight of 0.
+  # The balanced weight of joy, which every text has, would be 0.
   rows = (("joy",), ("joy",), ("joy", "woe"))
   assert _weights(["balanced"], several, *rows) == (1, 1, 2)
 

@@ -100,7 +100,7 @@ def test_a_missing_column_of_any_task_is_reported(tmp_path):
           examples.read_examples(changed, str(path.parent), split)
 
 
-def test_columns_are_copied_only_from_files_to_predict(tmp_path):
+def test_the_diagnostic_file_of_mnli_may_lack_the_copied_columns(tmp_path):
   for name, columns in (
     ("MNLI/test_matched", "index\tsentence1\tsentence2\tgenre\n"),
     ("MNLI/test_mismatched", "index\tsentence1\tsentence2\tgenre\n"),
@@ -118,7 +118,9 @@ def test_columns_are_copied_only_from_files_to_predict(tmp_path):
   }
 
 
-def test_qqp_skips_rows_cut_in_two_but_not_in_its_test_file(tmp_path):
+def test_an_incomplete_row_of_qqp_is_skipped_in_train_but_refused_in_test(
+  tmp_path,
+):
   columns = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
   for split in ("train", "test"):
     text = f"{columns}7\tone\n9\t8\t7\tone\ttwo\t1\n"

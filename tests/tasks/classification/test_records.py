@@ -16,7 +16,7 @@ def test_twelve_labels_keep_their_order(tokenizer):
   build = TextRecordBuilder(tokenizer, 3, labels)
   rows = [build(TextExample("x", "a", None, label))[0] for label in labels]
   assert [row["label_ids"] for row in rows] == [[n] for n in range(12)]
-  # Unknown labels and missing examples are zeros.
+  # A missing label becomes 0, and a missing example becomes zeros.
   assert build(TextExample("x", "a"))[0]["label_ids"] == [0]
   nothing = dict.fromkeys(("input_ids", "input_mask", "segment_ids"), [0] * 3)
   nothing |= {"label_ids": [0], "is_real_example": [0]}
@@ -35,7 +35,7 @@ def test_a_record_may_have_a_score(tokenizer, tmp_path):
   assert batch["is_real_example"].numpy().tolist() == [1, 1, 0]
 
 
-def test_any_number_of_processes_writes_the_same_records(
+def test_one_and_two_processes_write_the_same_records(
   tokenizer, tmp_path, monkeypatch
 ):
   monkeypatch.setattr(write_records, "_CHUNK", 3)

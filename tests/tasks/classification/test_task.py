@@ -1,4 +1,4 @@
-"""The class Classification evaluates, predicts and serves, mostly MNLI."""
+"""The class Classification evaluates, predicts and serves, mostly for MNLI."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ MNLI = named_tasks.find("MNLI")
 
 @pytest.fixture(name="args")
 def _args(tmp_path):
-  """Returns flags of MNLI with files of different sizes and values."""
+  """Writes MNLI files of different sizes and values; returns flags."""
   for name, number in (
     ("train", 5),
     ("dev_matched", 7),
@@ -81,7 +81,9 @@ def test_each_dev_file_is_evaluated_in_separate_batches(
     assert written == pytest.approx(expected, rel=1e-5)
 
 
-def test_each_test_file_is_predicted_in_its_order(args, tokenizer, tmp_path):
+def test_rows_of_each_test_file_are_predicted_in_the_order_of_the_file(
+  args, tokenizer, tmp_path
+):
   texts = Classification(args, {}, named=MNLI)
   model = texts.make_model(CONFIG)
   for split, part in _convert(args, "test").items():
@@ -112,7 +114,7 @@ def test_tpus_get_full_batches(args):
         assert part.multiple == (0 if flags.use_tpu else 8)
         number = len(list(tf.data.TFRecordDataset(part.path)))
         sizes.setdefault(split, []).append(number)
-  # Records without a TPU, on a TPU, and on a TPU with other sizes of batches.
+  # Numbers of records: without a TPU, on a TPU, and on a TPU with `full` sizes.
   assert sizes == {
     "train": [5, 5, 5],
     "dev": [7, 8, 7],
@@ -122,7 +124,7 @@ def test_tpus_get_full_batches(args):
   }
 
 
-def test_a_dry_run_reads_the_first_examples(args, monkeypatch):
+def test_a_dry_run_reads_only_the_first_examples(args, monkeypatch):
   monkeypatch.setattr("runs.settings._DRY_RUN_EXAMPLES", 2)
   assert len(_convert(args, "dev")["dev"].rows) == 7
   part = _convert(args.replace(dry_run=True), "dev")["dev"]
@@ -173,7 +175,7 @@ def test_a_served_model_cuts_long_texts_into_windows(args, tmp_path):
     task.served_model(args.replace(max_text_length=5))
 
 
-def test_an_evaluation_fits_thresholds_or_reads_the_saved_ones(
+def test_an_evaluation_fits_thresholds_or_reads_saved_thresholds(
   args, tmp_path, monkeypatch
 ):
   (tmp_path / "out").mkdir()
@@ -203,7 +205,7 @@ def test_an_evaluation_fits_thresholds_or_reads_the_saved_ones(
   assert path.with_name("thresholds_ensemble.tsv").exists()
 
 
-def test_judged_examples_have_short_scores_and_separated_labels(args):
+def test_judged_examples_have_float32_scores_and_labels_joined_by_bars(args):
   def judged(named, label, logits):
     rows = [examples.TextExample("", "a", "b", label)]
     [one] = task._judged(args, named, rows, np.array([logits], np.float32))

@@ -1,4 +1,4 @@
-"""Lines of extract_features.py: tokens, batches and output files."""
+"""extract_features.py turns lines into tokens, batches and output files."""
 
 import json
 import re
@@ -56,7 +56,7 @@ def test_lines_are_tokens_between_cls_and_sep(tmp_path):
   ]
 
 
-def test_a_long_line_loses_its_end_and_a_pair_the_end_of_the_longer_text(
+def test_truncation_cuts_the_end_of_a_line_or_the_longer_text_of_a_pair(
   tmp_path, caplog
 ):
   assert _read(tmp_path, "a b c a b\na b c ||| a\na b ||| b c\n", 6) == [
@@ -121,7 +121,7 @@ def test_batches_hold_every_line_once(lengths, batch_size, multiple):
     ({"use_tpu": True}, 30),  # one length, and so one compilation
   ],
 )
-def test_a_line_has_all_its_tokens_and_is_padded_to_a_multiple(
+def test_lines_are_padded_to_a_multiple_of_8_or_on_tpus_to_the_maximum_length(
   tmp_path, monkeypatch, flags, length
 ):
   vocab.save(TOKENS, tmp_path / "vocab.txt")

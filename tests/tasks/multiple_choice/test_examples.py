@@ -64,13 +64,15 @@ LEFT_OUT = r"line [12]: .* ending0, ending1, endi"
     (f"{ROW},z,4\n", "line 2: the label is '4', expected a number from 0 to 3"),
     (f"{ROW},z,\n", "line 2: the label is ''"),
     (f'{START}}}\n{START}, "ending2": "z"}}', "line 2: 3 endings, .* have 2"),
-    # Endings that would be left out.
+    # Endings that the program would otherwise ignore.
     ("sent1,sent2,ending0,ending1,ending3\na,b,x,y,z\n", LEFT_OUT),
     ("sent1,sent2,ending0,ending1,ending02\na,b,x,y,z\n", LEFT_OUT),
     (f'{START}, "ending2": null, "ending3": "z"}}\n', LEFT_OUT),
   ],
 )
-def test_errors_name_the_row_that_cannot_be_read(tmp_path, content, message):
+def test_errors_name_an_unreadable_row_or_a_missing_column(
+  tmp_path, content, message
+):
   name = "x.jsonl" if content.startswith("{") else "x.csv"
   with pytest.raises(ValueError, match=message):
     read_examples(_write(tmp_path, content, name))
@@ -126,7 +128,7 @@ def test_the_first_ending_may_be_right(tmp_path, tokenizer, labels):
       read_examples(str(path), needs_labels=True)
 
 
-def test_every_choice_is_a_pair(tokenizer, tmp_path):
+def test_every_choice_becomes_a_pair_of_texts(tokenizer, tmp_path):
   build = ChoiceRecordBuilder(tokenizer, 8)
   row, lengths = build(ChoiceExample("a b c", "b", ("d", "e d e e"), 1))
   tfrecord.save(str(tmp_path / "r"), features.multiple_choice(8, 2), [row])

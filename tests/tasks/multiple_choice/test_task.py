@@ -1,4 +1,4 @@
-"""The class Swag evaluates, predicts and writes examples of twelve choices."""
+"""The class Swag evaluates and predicts examples with twelve choices."""
 
 import json
 
@@ -77,7 +77,7 @@ def test_twelve_choices_are_scored_and_predicted(args, tokenizer, tmp_path):
   np.testing.assert_allclose(result, probs, rtol=1e-5)
 
 
-def test_each_split_has_a_file_of_records(args):
+def test_records_of_each_split_have_a_file_and_can_be_packed(args):
   names = {"train": "train", "dev": "eval", "test": "predict"}
   for split, name in names.items():
     part = _convert(args, split)

@@ -24,7 +24,7 @@ Peter NNP I-NP I-PER
 Blackburn NNP I-NP I-LOC"""
 
 
-# Files with tags, and files of words alone.
+# Columns to read from files with tags, and from files of words alone.
 BOTH = ({"tag_column": -1}, {"tag_column": None})
 SHEET = "Sentence #,Word,Tag\nSentence: 1,Ann,B-PER\n,ran,O\n,far,O\n,.,O\n"
 
@@ -72,7 +72,7 @@ def test_blanks_and_line_ends_do_not_matter(tmp_path):
     ("a x y NER=B-X\nb\n", {"tag_column": 3}, "2: 1 column, so that there"),
     ("a/x 0 1 b O\n" * 25, {"tag_column": 9}, "1: 5 columns, so that there"),
     ("a O\n\n\tO\n", {}, "3: the word or the tag is empty"),
-    # Tables, and running text, which are no tag files.
+    # Tables and running text are no tag files.
     ("Ann/B-PER ran/O\nto/O Riga/B-LOC\n", BOTH, "1: '[/]' is in .*: write"),
     ("Ann/B-PER\nran/O\n\nto/O\n", BOTH, "1: '[/]' is in .*: write each word"),
     ("The/DT ./.\nIt/PRP ran/VB far/RB ./.\n", BOTH, "1: '[/]' is in "),
@@ -176,7 +176,7 @@ SENTENCES = st.lists(
 
 
 @given(SENTENCES, st.sampled_from([" ", "\t"]), st.sampled_from(["\n", "\r\n"]))
-def test_any_written_file_is_read_unchanged(
+def test_words_and_tags_of_a_written_file_are_read_unchanged(
   tmp_path_factory, sentences, blank, end
 ):
   folder = tmp_path_factory.mktemp("conll")
@@ -214,7 +214,7 @@ def test_json_lines_are_read(tmp_path, name):
   assert alone == [s._replace(tags=None) for s in SENTENCES]
 
 
-def test_json_lines_may_have_other_keys_and_be_compressed(tmp_path):
+def test_keys_of_json_lines_may_vary_and_the_file_may_be_compressed(tmp_path):
   for words, tags in (("words", "labels"), ("tokens", "tags")):
     row = {words: ["Ann"], tags: ["B-PER"]}
     path = tmp_path / "x.jsonl.gz"
@@ -282,7 +282,7 @@ def test_words_are_distinguished_from_comments(
     assert [s.document for s in sentences] == [0, 1]
 
 
-def test_tags_named_ner_are_read_from_the_last_column_of_conllu(tmp_path):
+def test_ner_values_in_the_last_column_of_conllu_are_read_as_tags(tmp_path):
   path = tmp_path / "x.txt"
   path.write_text("1\tAnn\tx=B-A|ner=B-PER\n2\tran\t_\n3\tso\tner=O|x=1\n\n")
   [sentence] = examples.read_sentences(str(path), 1)
@@ -340,4 +340,5 @@ def test_ranges_and_empty_nodes_of_conllu_are_no_words(tmp_path, log):
   assert sentence.lines == [2, 3, 5]
   assert log.text.count("x.txt: left out 2 lines with ids such as 1-2 ") == 1
   words, _ = _read(tmp_path, text.replace("2\tdem", "B\tdem"), 1, 2)
-  assert words == "zum zu dem ist Ort"  # other tables have no ids
+  # With the id B, the table is not CoNLL-U.
+  assert words == "zum zu dem ist Ort"

@@ -86,7 +86,9 @@ def test_a_file_without_tags_gets_predictions_but_no_scores(tmp_path):
     metrics.write_predictions(str(tmp_path), "x", LOGITS[:3], TAGS, SENTENCES)
 
 
-def test_both_files_have_the_same_tag_if_logits_are_almost_equal(tmp_path):
+def test_both_prediction_files_have_the_same_tag_if_logits_are_almost_equal(
+  tmp_path,
+):
   # These float32 logits are so close that the probabilities are equal.
   logits = np.array([[0.0, 3e-8, -1.0]], np.float32)
   sentence = Sentence(["Rex"], None, 0, [1])
@@ -176,7 +178,7 @@ def test_scores_equal_the_scores_of_seqeval(sentences):
     assert value == pytest.approx(metric(gold, predicted, zero_division=0))
 
 
-def test_blanks_within_tags_make_no_columns(tmp_path):
+def test_blanks_within_tags_are_written_as_underscores(tmp_path):
   path = tmp_path / "p.txt"
   sentences = [Sentence(["Ely"], ["B-old town"])]
   metrics.write_conll(str(path), sentences, [["B-new town"]])
@@ -184,7 +186,7 @@ def test_blanks_within_tags_make_no_columns(tmp_path):
 
 
 def test_tags_of_parts_of_speech_are_scored_by_accuracy():
-  """Tags are parts of speech if none is for words outside of entities."""
+  """Without a tag such as O, tags count as parts of speech, not as entities."""
   gold = ["DET ADJ ADJ NOUN".split(), "PRON VERB".split()]
   predicted = ["DET ADJ ADJ NOUN".split(), "PRON NOUN".split()]
   scores = metrics.evaluate(gold, predicted, recognize({"ADJ", "DET"}))

@@ -49,7 +49,7 @@ def test_parts_of_a_long_sentence_have_context_from_the_same_sentence(
   ]
 
 
-def test_a_word_that_is_too_long_is_cut_to_its_beginning(tokenizer):
+def test_a_too_long_word_is_cut_to_its_beginning(tokenizer):
   sentence = Sentence(["a", "abcdeabcde", "b"], ["O", "B-X", "O"])
   _, (row, _), *_ = _build(tokenizer, [sentence])
   assert _text(row) == "[CLS] a ##b ##c ##d ##e ##a [SEP]"
@@ -64,7 +64,7 @@ def test_a_record_has_as_much_context_of_the_document_as_fits(tokenizer):
     "[CLS] a ##b c d e ##d [SEP]",
     "[CLS] ##b c d e ##d ##c [SEP]",  # equal context on both sides
     "[CLS] d e ##d ##c ##b ##a [SEP]",
-    "[CLS] e [SEP]",  # another document
+    "[CLS] e [SEP]",  # alone in its document
   ]
   labels = [row["label_ids"] for row, _ in rows]
   assert [label.index(0) for label in labels] == [1, 3, 3, 2, 1]

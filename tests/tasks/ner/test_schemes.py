@@ -42,7 +42,7 @@ def test_a_scheme_and_its_entities_are_recognized(tags, name, entities):
 
 
 # Adjacent entities of one, two, three and one words, then O, then an entity of
-# one word, then an entity of another type.
+# one word, then an entity of the type Y.
 LETTERS = {
   "BIO": "B B I B I I B O B B",
   "IOB1": "I B I B I I B O I I",
@@ -108,7 +108,7 @@ def test_types_are_recognized_from_all_tags_together(tags, types):
   ("tags", "expected"),
   [
     ("PER O LOC", "O LOC PER"),
-    # Each type gets the prefixes of all types: another file may need them.
+    # Each type gets the prefixes of all types: the dev file may need them.
     ("I-PER B-LOC O B-PER LOC", "O B-LOC I-LOC LOC B-PER I-PER"),
     ("X_B X_I Y_B", "O X_B X_I Y_B Y_I"),
     ("- X_B", "- X_B"),
@@ -117,7 +117,7 @@ def test_types_are_recognized_from_all_tags_together(tags, types):
     (", _ ADJ", ", ADJ _"),  # parts of speech
     ("0 1 2", "0 1 2"),  # the tags may be ids
     ("OTHER X_B", "OTHER X_B"),
-    # Tags without a type are one type, which gets no prefix of another type.
+    # Tags without a type count as one type, which gets no prefix from I-X.
     ("B I O", "O B I"),
     ("B O I-X", "O B I-X"),
     ("DET ADJ ADJ NOUN", "ADJ DET NOUN"),
@@ -144,7 +144,7 @@ SUFFIX = "Ann PER_B\nLee PER_I\nran -\n\nto -\nRiga LOC_B\n"
 
 
 def _read(tmp_path, train, dev, tag_scheme=None, needs_tags=True):
-  """Reads the sentences of two files, and the tags of the first."""
+  """Writes two files; returns the sentences of both, and the model's tags."""
   for name, text in (("train", train), ("dev", dev)):
     (tmp_path / name).write_text(text)
   find = partial(
@@ -171,12 +171,14 @@ def _read(tmp_path, train, dev, tag_scheme=None, needs_tags=True):
     ("Ann PER\nran O\n", BIO, "dev, line 1: 'B-PER', where IO .* has 'PER'"),
   ],
 )
-def test_a_dev_file_of_another_scheme_is_refused(tmp_path, train, dev, message):
+def test_a_dev_file_not_in_the_training_scheme_is_refused(
+  tmp_path, train, dev, message
+):
   with pytest.raises(ValueError, match=f"{message}.*--tag_scheme=BIO"):
     _read(tmp_path, train, dev)
 
 
-def test_a_test_file_of_another_scheme_is_tagged_but_not_scored(
+def test_a_test_file_not_in_the_training_scheme_is_tagged_but_not_scored(
   tmp_path, caplog
 ):
   _, test, _ = _read(tmp_path, BIOES, BIO, needs_tags=False)
@@ -228,7 +230,7 @@ def test_a_file_of_mixed_schemes_is_reported(tmp_path, caplog, train, message):
 @pytest.mark.parametrize("train", [BIO, BIOES, IOB1, SUFFIX, BIO + SUFFIX])
 @pytest.mark.parametrize("target", tagging.TARGETS)
 def test_tag_scheme_converts_all_files(tmp_path, train, target):
-  """A model has all tags of the target, even if the training file has few."""
+  """A model gets all tags of the target, even if the training file has few."""
   _, sentences, tags = _read(tmp_path, train, BIOES, target)
   letters = sorted({*PATTERNS[target]})
   expected = [f"{c}-{kind}" for kind in ("LOC", "PER") for c in letters]
@@ -243,7 +245,7 @@ def test_tag_scheme_converts_all_files(tmp_path, train, target):
 def test_tag_scheme_must_be_the_same_as_in_training(
   tmp_path, caplog, needs_tags
 ):
-  """BIO's tags are some of the tags of BIOES."""
+  """The tags of a BIO file are known to a model of BIOES."""
   _, _, tags = _read(tmp_path, BIOES, BIO, "BIOES")
   arguments = str(tmp_path / "dev"), COLUMNS, tags, needs_tags, "BIO"
   message = "--tag_scheme=BIO has no 'E-LOC', .* as in the training"
@@ -264,7 +266,9 @@ def test_tag_scheme_must_be_the_same_as_in_training(
     ("B-PER Ann\nO ran\n", None, "are tags, .*word_column=-1 --tag_column=0"),
   ],
 )
-def test_unusable_columns_are_refused(tmp_path, text, tag_scheme, message):
+def test_unusable_tags_and_columns_are_refused(
+  tmp_path, text, tag_scheme, message
+):
   with pytest.raises(ValueError, match=message):
     _read(tmp_path, text, text, tag_scheme)
 
@@ -286,9 +290,7 @@ def test_unusable_columns_are_refused(tmp_path, text, tag_scheme, message):
     ("DT NN VB", None),
   ],
 )
-def test_tags_that_are_in_no_scheme_are_reported(
-  tmp_path, caplog, tags, message
-):
+def test_tags_of_no_known_scheme_are_reported(tmp_path, caplog, tags, message):
   text = "".join(f"Ann {tag}\n" for tag in tags.split())
   _read(tmp_path, text, text)
   assert "where" not in caplog.text
@@ -309,7 +311,7 @@ def test_a_small_dev_file_is_read_in_the_scheme_of_the_training_file(
   assert "where" not in caplog.text
 
 
-def test_predictions_have_the_scheme_of_their_file(tmp_path):
+def test_predictions_are_written_in_the_scheme_of_the_dev_file(tmp_path):
   _, sentences, tags = _read(tmp_path, BIO, SUFFIX, "BIOES")
   order = [tag for s in sentences for tag in s.tags]
   logits = [[float(tag == one) for tag in tags] for one in order]

@@ -66,7 +66,7 @@ def test_a_doubtful_file_is_reported(tmp_path, caplog, text, message):
   assert message in caplog.text
 
 
-def test_a_line_with_another_number_of_columns_is_reported(tmp_path, caplog):
+def test_a_line_with_more_columns_than_most_lines_is_reported(tmp_path, caplog):
   path = _write(tmp_path, "Rex B-PET\nbarks O\n\n1 Tom O\n")
   # Column 0 does not depend on the number of columns.
   examples.read_sentences(path, 0, None)
@@ -124,7 +124,7 @@ def test_quotes_around_words_as_in_csv_are_reported(
   assert (text in caplog.text) == bool(caplog.text) == is_reported
 
 
-# Columns: file, error if tags are needed, level and message of the log if not.
+# Columns: file, error if tags are needed, log level and message otherwise.
 @pytest.mark.parametrize(
   ("text", "error", "level", "message"),
   [
@@ -133,7 +133,7 @@ def test_quotes_around_words_as_in_csv_are_reported(
     ("Rex\nbarks", "line 1: 1 column", "INFO", "has no tags: words are tagged"),
   ],
 )
-def test_words_with_tags_unknown_to_the_model_are_not_scored(
+def test_words_with_unknown_or_missing_tags_are_not_scored(
   tmp_path, log, text, error, level, message
 ):
   path = _write(tmp_path, text)
@@ -166,7 +166,9 @@ def test_spans_of_characters_are_refused(tmp_path, text):
       examples.read_sentences(path, *columns)
 
 
-def test_the_code_of_the_page_makes_words_with_tags_of_spans(tmp_path, capsys):
+def test_the_code_in_named_entities_md_turns_spans_into_tagged_words(
+  tmp_path, capsys
+):
   page = (programs.ROOT / "docs/named_entities.md").read_text()
   [block] = re.findall(r"```python\n(.*?)```", page, re.S)
   given = re.search(r"\nspans = .*", block)[0], "Ann Lee ran to Riga."
@@ -179,7 +181,7 @@ def test_the_code_of_the_page_makes_words_with_tags_of_spans(tmp_path, capsys):
     [sentence] = examples.read_sentences(path)
     return sentence
 
-  blanks = [(0, 8, "PER"), (14, 19, "LOC")]  # as a mouse selects words
+  blanks = [(0, 8, "PER"), (14, 19, "LOC")]  # with blanks, as a mouse selects
   assert read(blanks, given[1]).tags == ["B-PER", "I-PER", *"OO", "B-LOC", "O"]
   nested = [(14, 18, "LOC"), (0, 18, "ORG"), (0, 10, "MISC")]
   tags = read(nested, "University of Riga ran.").tags
@@ -190,7 +192,7 @@ def test_the_code_of_the_page_makes_words_with_tags_of_spans(tmp_path, capsys):
 
 
 def _ontonotes(coreference="(5) - 30) (7|(8 - -", documents=1):
-  """Columns of CoNLL-2012: document, part, number, word, ..., entity, ..."""
+  """Returns columns of CoNLL-2012: document, part, number, word and so on."""
   columns = "a b c d e f", "(PER* *) * * (LOC) *", coreference
   rows = zip(*map(str.split, columns), strict=True)
   sentence = "".join(
@@ -228,7 +230,7 @@ SHEET = "Sentence #,Word,POS,Tag\n" + "".join(
     (_ontonotes(documents=4), (0, None)),
   ],
 )
-def test_a_word_column_that_repeats_one_text_is_refused(
+def test_one_text_repeated_in_the_word_column_is_refused(
   tmp_path, text, columns
 ):
   path = _write(tmp_path, text)
@@ -237,8 +239,10 @@ def test_a_word_column_that_repeats_one_text_is_refused(
     examples.read_sentences(path, *columns)
 
 
-# Names of documents do not return after another name.
+# A column of document names would not return to an earlier name.
 @pytest.mark.parametrize("words", ["A" * 9 + "CCCC" + "A" * 9, "A" * 19])
-def test_words_may_repeat_in_a_small_file_or_return(tmp_path, words):
+def test_a_word_may_repeat_in_a_small_file_or_return_after_other_words(
+  tmp_path, words
+):
   path = _write(tmp_path, "".join(f"{word} O\n" for word in words))
   assert examples.read_sentences(path)[0].words == [*words]

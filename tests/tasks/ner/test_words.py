@@ -1,4 +1,4 @@
-"""A text is split into words like the words of tag files."""
+"""A text is split into words as in tag files."""
 
 import re
 
@@ -122,8 +122,9 @@ def _detokenize(sentence):
   return text, spans
 
 
-# Fractions of words and of entities that are restored in two files. A split at
-# blanks restores .74, .54 and .76, .72; BERT's split .98, .95 and .87, .94.
+# Minimum fractions of words and entities to restore in each file. A split at
+# blanks restores .74 and .54 of the first file, .76 and .72 of the second file.
+# BERT's split restores .98 and .95 of the first, .87 and .94 of the second.
 @shared.on_datasets
 @pytest.mark.parametrize(
   ("file", "of_words", "of_entities"),

@@ -35,7 +35,9 @@ def _toy_args(folder):
   )
 
 
-def test_small_sources_are_sampled_more_often_than_by_size(tmp_path):
+def test_sampling_exponent_0_5_weights_sources_by_the_square_root_of_size(
+  tmp_path,
+):
   for name, size in (("en", 4000), ("en2", 6000), ("is", 100), ("no", 0)):
     (tmp_path / name).write_bytes(b"x" * size)
   args = _args(input_file=f"{tmp_path}/en*, {tmp_path}/is")
@@ -143,7 +145,7 @@ def test_wrong_sampling_weights_are_refused(tmp_path, wrong):
     settings.sampling_weights(args.replace(sampling_exponent=0.7))
 
 
-def test_the_flags_limit_the_batches_of_an_evaluation(
+def test_an_evaluation_takes_batch_size_and_number_of_steps_from_flags(
   tmp_path, monkeypatch, log
 ):
   given, results = [], {"x": 1}
@@ -189,7 +191,9 @@ def test_flags_set_the_contents_of_records():
     ({"objective": "mlm"}, "--objective=mlm needs special tokens"),
   ],
 )
-def test_objectives_that_contradict_other_flags_are_refused(flags, message):
+def test_contradictions_between_the_objective_and_other_flags_are_refused(
+  flags, message
+):
   bare = {"special_tokens": False}
   backward = {"objective": "right_to_left"} | bare
   for allowed in ({}, backward | {"vocab_file": "v"}):
@@ -225,10 +229,10 @@ def _records(path, tokens):
     ("a", {"output_dir": "longer"}, "a was .* training of .*longer/.*one need"),
   ],
 )
-def test_records_of_another_vocabulary_are_refused(
+def test_records_with_the_fingerprint_of_a_wrong_vocabulary_are_refused(
   tmp_path, paths, flags, culprit
 ):
-  """Files a and b have the same tokens in another order."""
+  """Files a and b have the same tokens in different orders."""
   tokens = [*vocab.SPECIAL_TOKENS, "owl", "bat"]
   _records(tmp_path / "a", [*tokens, "[unused0]"])
   _records(tmp_path / "b", [*vocab.SPECIAL_TOKENS, "bat", "owl", "[unused0]"])

@@ -40,7 +40,7 @@ def text(rng, length):
 
 
 def stand_in_model(levels):
-  """Returns a model whose logits depend on the row; few `levels` make ties."""
+  """Returns a model with logits that vary by row; few `levels` make ties."""
 
   def logits(inputs, training=False):
     ids = tf.cast(inputs["input_ids"], tf.int64)
@@ -59,7 +59,7 @@ def stand_in_model(levels):
 
 
 def spotlight(word):
-  """Returns a model that always answers one word."""
+  """Returns a model that always answers with the token whose id is `word`."""
 
   def logits(inputs, training=False):
     result = tf.cast(inputs["input_ids"] == word, tf.float32)
@@ -85,7 +85,7 @@ def ask(model, pairs):
 
 
 def predicted(folder, pairs, logits, lengths, choice, lower, trim):
-  """Returns the predictions of run_squad.py."""
+  """Returns the predictions of run_squad.py for questions and contexts."""
   paragraphs = [
     {"context": context, "qas": [{"id": str(number), "question": question}]}
     for number, (question, context) in enumerate(pairs)
@@ -111,7 +111,7 @@ def predicted(folder, pairs, logits, lengths, choice, lower, trim):
 
 
 def check_entry(outputs, entry, context):
-  """Checks an answer and its position against nbest_predictions.json."""
+  """Compares an answer and its position with an entry of the n-best list."""
   answer, score, probability, start, end = outputs
   assert answer == entry["text"]
   assert score == entry["start_logit"] + entry["end_logit"]
@@ -127,7 +127,7 @@ PLURAL = ("answers", "scores", "probabilities", "starts", "ends")
 
 
 def check_answer(row, predictions, number, context, choice):
-  """Checks all outputs for a question against the program's predictions."""
+  """Compares all outputs for a question with the program's predictions."""
   entries = predictions.nbest[number]
   by_text = {entry["text"]: entry for entry in entries}
   outputs = [row[name] for name in NAMES]

@@ -31,7 +31,7 @@ def cut_windows(examples, lengths=(16, 4, 4)):
 
 
 def scores(length=16, **at):
-  """Returns logits of zero; s4=3.0 sets the start logit at position 4."""
+  """Returns start and end logits: 0, but s4=3.0 sets the start logit 4."""
   start, end = np.zeros(length), np.zeros(length)
   for key, value in at.items():
     (start if key[0] == "s" else end)[int(key[1:])] = value
@@ -77,7 +77,7 @@ def test_spans_of_equal_score_keep_their_order():
   ]
 
 
-def test_squad_2_has_the_empty_answer_without_a_candidate():
+def test_in_squad_2_the_answer_is_empty_if_no_span_is_in_the_paragraph():
   # The best starts and ends are all outside the paragraph.
   null = {"probability": 1.0, "start_logit": 5.0, "end_logit": 5.0}
   result = answer([scores(s0=5, e0=5)], n_best_size=1, **V2)
@@ -97,7 +97,7 @@ def test_a_paragraph_without_tokens_has_no_answer(text):
 
 
 def _ensemble(*logits):
-  """Stacks the logits of several models for a window, [T, M] each."""
+  """Stacks M models' start and end logits for a window: [T, M] each."""
   return [np.stack(values, axis=-1) for values in zip(*logits, strict=True)]
 
 
@@ -119,7 +119,7 @@ def test_an_ensemble_of_equal_models_answers_like_one_model(logits, version_2):
   assert by_text[text_of_two] == pytest.approx(by_text[text])
 
 
-def test_an_ensemble_has_the_mean_of_the_n_best_probabilities():
+def test_an_ensemble_averages_the_probabilities_of_the_n_best_answers():
   first, second = scores(s4=3, s5=1, e5=2), scores(s5=9, e5=4, e8=1)
   _, [a, b], _ = answer([first], n_best_size=2)
   _, [c, d], _ = answer([second], n_best_size=2)
@@ -133,7 +133,7 @@ def test_an_ensemble_has_the_mean_of_the_n_best_probabilities():
 
 
 def _sure(text, null):
-  """Returns logits of a model that is sure of an answer, or of no answer."""
+  """Returns logits: `text` for the span Steve Smith, `null` for no answer."""
   logits = np.full((2, 16), -9.0)
   logits[0, 4] = logits[1, 5] = text
   logits[:, 0] = null

@@ -61,17 +61,17 @@ def test_answers_are_spans_of_words(path, text, start, end):
     assert read_one(path, answer(text) | more).answer == expected
 
 
-def test_a_no_break_space_hides_an_answer_but_a_leading_blank_does_not(path):
+def test_a_no_break_space_excludes_an_answer_but_a_leading_blank_does_not(path):
   # The word keeps the no-break space, the answer gets a blank.
   file = write(path, question(**answer("by\u00a0the")))
   assert squad_examples.read_examples([file], True) == []
-  # The answer begins before the only word.
+  # The answer begins with a blank, before the first word.
   file = write(path, question(**answer(" on", 1)), context="  only")
   [one] = squad_examples.read_examples([file], True)
   assert one.answer == squad_examples.Answer(" on", 0, 0)
 
 
-def test_answers_that_cannot_be_located_are_skipped_and_counted(path, caplog):
+def test_unlocatable_answers_are_skipped_and_counted(path, caplog):
   good = question(**answer("mill"))
   leading = question(**answer("The", 1)) | {"id": "q2"}
   elsewhere = question(**answer("mill", 20)) | {"id": "q3"}
@@ -165,15 +165,15 @@ def test_repeated_ids_are_reported_before_predictions(path, caplog):
   assert "give each question its own id" in caplog.text
 
 
-def test_answers_that_are_not_at_answer_start_are_counted(path, caplog):
-  # Other white space is right, and so is a part of a word.
+def test_answers_at_a_wrong_answer_start_are_counted(path, caplog):
+  # White space may differ, and an answer may be a part of a word.
   right = "mill (built", "The  mill", "the river.", "895", " mill"
   starts = 6, 2, CONTEXT.index("the"), CONTEXT.index("895"), 5
   rows = [answer(*pair) for pair in zip(right, starts, strict=True)]
   file = write(path, *(question(**row) for row in rows))
   assert len(squad_examples.read_examples([file], True)) == 5
   assert not caplog.text
-  # An answer from the next word is skipped, with a warning of its own.
+  # At the last answer_start, the words lack the answer, which is skipped.
   rows += [answer("mill", 5), answer("stood", 25), answer("mill", 12)]
   rows = [question(**row, id=f"q{i}") for i, row in enumerate(rows)]
   trained = squad_examples.read_examples([write(path, *rows)], True)

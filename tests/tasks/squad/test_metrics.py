@@ -21,8 +21,8 @@ def questions(**answers):
 def test_squad_1_has_the_scores_exact_match_and_f1():
   data = questions(a=["The mill"], b=["in 1895", "1895"], c=["old mill house"])
   given = Predictions({"a": "mill!", "b": "1895", "c": "a mill"})
-  # Articles and punctuation do not count. The only word of the answer to c is
-  # one of three right words.
+  # Articles and punctuation do not count. The answer to c has one of the three
+  # right words.
   scores = {"exact_match": 100 * 2 / 3, "f1": 100 * (1 + 1 + 0.5) / 3}
   assert metrics.score(data, given, False) == pytest.approx(scores)
   # A missing answer is wrong.
@@ -43,7 +43,7 @@ def test_squad_2_scores_unanswerable_questions_too():
 def test_the_best_threshold_is_computed_from_the_best_texts():
   data = questions(a=["mill"], b=[], c=["river"])
   given = Predictions(
-    dict.fromkeys("abc", ""),  # a low threshold answers no question
+    dict.fromkeys("abc", ""),  # a low threshold leaves all answers empty
     texts={"a": "mill", "b": "house", "c": "lake"},
     null_odds={"a": 1.5, "b": 3.0, "c": 2.0},
   )
@@ -89,16 +89,16 @@ def test_the_log_has_a_remedy_if_questions_lack_answers(
     ({"a": "", "b": ""}, {"a": 1.0, "b": 2.0}, ["mill"], "answers"),
     ({"a": "empty", "b": "empty"}, {}, ["mill"], "answers"),
     ({"a": "", "b": ""}, {}, None, "answers"),  # a test set has no answers
-    ({"a": "", "b": ""}, {"a": 1.0, "b": 2.0}, [], None),  # as expected
+    ({"a": "", "b": ""}, {"a": 1.0, "b": 2.0}, [], None),  # both unanswerable
     ({"a": "", "b": "mill"}, {"a": 2.0, "b": -1.0}, ["mill"], None),
     ({"a": "x", "b": "x"}, {"a": -3.0, "b": -2.0}, ["mill"], "would score"),
     ({"a": "x", "b": "x"}, {}, ["mill"], None),
   ],
 )
-def test_a_model_that_answers_no_question_causes_a_warning(
+def test_the_log_warns_of_a_model_that_answers_no_question(
   caplog, answers, odds, expected, verb
 ):
-  """Question a is unanswerable. `expected` are the answers to question b."""
+  """Question a is unanswerable. `expected` has the right answers to b."""
   asked = questions(a=[], b=expected)
   if expected is None:
     asked = [question._replace(answer_texts=None) for question in asked]
@@ -160,18 +160,18 @@ def test_scores_need_answers_to_all_questions(
 @pytest.mark.parametrize(
   ("best", "odds", "expected"),
   [
-    (0.0, [1.0, 0.0], 0.0),  # a question's odds
-    (0.0, [1.0, 2.0], 0.0),  # lower than all: no question is answered
+    (0.0, [1.0, 0.0], 0.0),  # the odds of question b
+    (0.0, [1.0, 2.0], 0.0),  # below all odds: no question is answered
     (0.0, [-3.0, 2.0], -4.0),
     (0.0, [-3.0, 0.0], 0.0),
     (-3.0, [-3.0, 2.0], -3.0),
     (2.0, [-3.0, 2.0], 2.0),
   ],
 )
-def test_a_threshold_of_zero_may_stand_for_a_lower_one(
+def test_a_threshold_of_zero_may_mean_a_lower_threshold(
   tmp_path, best, odds, expected
 ):
-  """The official script gives 0.0 if the best is to answer no question."""
+  """The official script gives 0.0 if answering no question scores best."""
   path, named = tmp_path / "t", dict(zip("ab", odds, strict=True))
   assert metrics.load_threshold(str(path)) == 0.0
   metrics.save_threshold(str(path), {"best_f1_thresh": best}, named)

@@ -14,7 +14,7 @@ from tasks.squad.examples import Answer, SquadExample
 from tasks.squad.records import WindowConfig, WindowMaker, make_windows
 from tests.parity import golden_files
 
-# A token's id is its position in this list.
+# The id of a token is its position in this text.
 VOCAB = "[PAD] [UNK] [CLS] [SEP] when ? in the mill burn ##t ( 1895 ) ."
 
 LARGE = FullTokenizer(golden_files.GOLDEN / "vocab.txt")
@@ -83,7 +83,9 @@ def test_an_answer_may_be_the_last_token_within_a_word():
   assert window.ids[window.start : window.end + 1] == token_ids("1943")
 
 
-def test_any_number_of_workers_makes_the_same_windows(tokenizer, monkeypatch):
+def test_two_workers_make_the_same_windows_as_one_process(
+  tokenizer, monkeypatch
+):
   monkeypatch.setattr(squad_records, "_CHUNK", 3)
   questions = [example("the mill burnt " * n, "When?" * n) for n in range(10)]
   lines = []
@@ -102,7 +104,7 @@ def test_any_number_of_workers_makes_the_same_windows(tokenizer, monkeypatch):
       np.testing.assert_array_equal(mine, theirs)
 
 
-def test_windows_that_hold_no_token_of_the_paragraph_are_refused():
+def test_windows_too_short_for_a_token_of_the_paragraph_are_refused():
   message = r"--max_seq_length=67 must be greater than .*=64 \+ 3"
   with pytest.raises(ValueError, match=message):
     WindowConfig(67, 64, 128)
@@ -170,17 +172,17 @@ def test_windows_label_every_answer_that_they_contain(one, lengths):
     assert any(labelled)
 
 
-def test_a_paragraph_is_tokenized_once_for_all_questions():
+def test_a_paragraph_is_tokenized_once_for_consecutive_questions():
   maker, split = WindowMaker(LARGE, WindowConfig(32, 8, 8)), []
   ids = maker._ids
   maker._ids = lambda text: split.append(text) or ids(text)
   words, others = ["a", "red", "boat"], ["a", "old", "mill"]
-  same = [*words]  # another paragraph with the same words
+  same = [*words]  # a second paragraph with equal words
   paragraphs = [words, words, words, others, words, same]
   asked = [SquadExample("", f"what {i}", p) for i, p in enumerate(paragraphs)]
   [*windows] = maker(workers.Chunk(0, asked, "questions"))
   assert split[0] == "what 0"
-  assert split.count("red") == 3  # words, words again, same
+  assert split.count("red") == 3  # for words, for words after others, for same
   assert split.count("old") == 1
   for window, one in zip(windows, asked, strict=True):
     ids = window.ids[window.context_offset : -1]

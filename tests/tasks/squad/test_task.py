@@ -15,7 +15,7 @@ from tests.serving.tasks import CONFIG
 
 
 def _args(folder, context, number, answer="b"):
-  """Returns flags to predict `number` questions about a context."""
+  """Writes `number` questions about a context; returns flags to predict."""
   (folder / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\na\nb\n")
   bare = {"question": "a", "answers": [{"text": answer, "answer_start": 2}]}
   questions = [bare | {"id": str(i)} for i in range(number)]
@@ -41,7 +41,7 @@ def _eval_data(args):
 
 
 def _predict(args, data):
-  """Predicts without a model, because the context has no window."""
+  """Predicts without a model: the context must have no tokens."""
   Squad(args, {}).predict(None, "dev", data, 7)
 
 
@@ -49,7 +49,7 @@ def _load(path):
   return json.loads(path.read_text())
 
 
-def test_a_dry_run_reads_and_scores_few_questions(tmp_path, monkeypatch):
+def test_a_dry_run_reads_only_the_first_questions(tmp_path, monkeypatch):
   monkeypatch.setattr("runs.settings._DRY_RUN_EXAMPLES", 2)
   result = _eval_data(_args(tmp_path, "a b", 5).replace(dry_run=True))
   questions = [(one.qas_id, one.answer_texts) for one in result.questions]
@@ -172,7 +172,7 @@ def test_answers_without_blanks_cause_a_warning(
   assert remedy is None or f"F1 counts each {remedy}\n" in caplog.text
 
 
-def test_each_window_is_a_record(tmp_path):
+def test_each_window_becomes_a_record(tmp_path):
   args = _args(tmp_path, "a b a b a b a b a b", 5)
   args = args.replace(train_file=args.predict_file)
   questions = examples.read_examples([args.train_file], True)
@@ -201,7 +201,7 @@ def test_padding_may_be_predicted_unless_batches_are_trimmed(
   args = _args(tmp_path, "a b", 1).replace(dynamic_padding=trims)
   data = _eval_data(args)
   assert data.multiple == (8 if trims else 0)
-  logits = np.arange(8.0)[None]  # two positions of padding, then [SEP] and b
+  logits = np.arange(8.0)[None]  # largest for padding, then for [SEP] and b
   outputs = {"start_logits": logits, "end_logits": logits}
   monkeypatch.setattr(task.inference, "outputs", lambda *_: outputs)
   assert Squad(args, {}).answer(None, data).answers == {"0": text}
@@ -228,7 +228,7 @@ def test_an_export_saves_the_flags_that_choose_its_answers(tmp_path):
 def test_the_threshold_of_a_model_comes_from_the_models_folder(
   tmp_path, of_start, of_folder, is_trained
 ):
-  """If output_dir has no checkpoint, init_checkpoint's threshold is first."""
+  """If output_dir has no checkpoint, the threshold of init_checkpoint wins."""
   for name, value in (("start", of_start), ("out", of_folder)):
     (tmp_path / name).mkdir()
     if value is not None:

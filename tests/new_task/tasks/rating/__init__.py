@@ -1,3 +1,3 @@
-"""Rates texts: one number a text, computed from the mean of its tokens."""
+"""Rates texts: one number a text, from the mean of the token vectors."""
 
 PROGRAM = "run_rating"

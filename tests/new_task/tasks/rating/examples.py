@@ -14,7 +14,7 @@ class RatedText(NamedTuple):
 
 
 def read_examples(path, needs_ratings):
-  """Reads a table. Raises ValueError if a needed `rating` column is missing."""
+  """Reads a table. Raises ValueError if a needed column is missing."""
   columns = ("text", "rating") if needs_ratings else ("text",)
   return [
     RatedText(

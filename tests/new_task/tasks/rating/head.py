@@ -1,4 +1,4 @@
-"""Head and loss for ratings; B texts, T tokens, H hidden."""
+"""Head and loss for ratings: B texts, T tokens, hidden size H."""
 
 import keras
 from keras import ops
@@ -10,7 +10,7 @@ from modeling.losses import Objective
 
 @keras.saving.register_keras_serializable("bert")
 class RatingHead(ConfigLayer):
-  """Maps the mean of a text's tokens to a number: [B, T, H], [B, T] -> [B]."""
+  """Maps the mean token vector to a number: [B, T, H], [B, T] -> [B]."""
 
   def __init__(self, config, name="cls", **kwargs):
     super().__init__(config, name=name, **kwargs)

@@ -56,7 +56,7 @@ class Rating(Task):
     return RecordDataset(rows, path, schema, multiple)
 
   def evaluate(self, model, records):
-    """Returns the mean difference and the correlation with the labels."""
+    """Returns the mean absolute difference and correlation with the labels."""
     batch_size = self.settings.eval_batch_size
     ratings = inference.outputs(model, records, batch_size)["rating"]
     labels = np.array([example.rating for example in records.rows])
