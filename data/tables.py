@@ -7,7 +7,6 @@ Except in GLUE's files, the header shows the delimiter, the first 1,000 lines
 show if quotes are as in .csv, and every "\r" ends a line if the first has one.
 """
 
-import codecs
 import csv
 import io
 import json
@@ -99,13 +98,14 @@ def _lines(path, dialect):
     first = file.peek(1000).split(b"\n")[0]
     encoding = _MARKS.get(first[:2], dialect[1])
     textfiles.check_is_text(path, first)
-    if encoding == "utf-8" and textfiles.is_utf16(first):
+    name = re.sub("[-_ ]", "", encoding.lower())
+    if name == "utf8" and textfiles.is_utf16(first):
       raise UserError(
         f"{path} looks like UTF-16: give {setting('encoding', 'utf-16-le')}, "
         "or save the file as UTF-8"
       )
     try:
-      is_in_doubt = codecs.lookup(encoding).name not in _MARKS.values()
+      is_in_doubt = name not in ("utf8", "utf8sig", "utf16")
       text = io.TextIOWrapper(file, encoding, newline="\n")
       for number, line in enumerate(text, 1):
         line = line.rstrip("\r\n")

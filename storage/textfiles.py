@@ -27,7 +27,7 @@ _OTHERS = {
   b"\x1f\x8b": "compressed: give it a name that ends with .gz",
   b"\x28\xb5\x2f\xfd": "compressed: give it a name that ends with .zst",
   b"\xfd7zXZ": "compressed: compress it as .gz or .zst",
-  b"BZh": "compressed: compress it as .gz or .zst",
+  b"BZh91AY": "compressed: compress it as .gz or .zst",
   b"PK\3\4": "a workbook (.xlsx) or an archive: save it as CSV UTF-8 or text",
   b"\xd0\xcf\x11\xe0": "a workbook (.xls): save it as CSV UTF-8",
   b"%PDF": "a PDF: extract its text",

@@ -160,7 +160,7 @@ class ExampleEncoder:
         raise ValueError(f"{feature.name}: {text}")
       try:
         encoded[:] = values
-      except (TypeError, ValueError) as error:
+      except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{feature.name}: {error}") from error
       if feature.dtype == "float32" and any(map(math.isinf, encoded)):
         raise ValueError(f"{feature.name}: a value does not fit into float32")

@@ -134,7 +134,7 @@ def _open(path, engine, changes) -> TextModel:
       raise UserError(f"{path} is not an export, which engine={engine} needs")
     savedmodel.check_process()
     return savedmodel.text_model(restore(path, **changes))
-  versions = sorted(filter(str.isdigit, names), key=int)
+  versions = sorted(filter(str.isdecimal, names), key=int)
   remedy = f"name {path}/{versions[-1]}" if versions else _REMEDY
   if any(name.endswith(".safetensors") for name in names):
     remedy = "convert it by convert_checkpoint.py"

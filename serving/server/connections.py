@@ -78,7 +78,8 @@ class Server(uvicorn.Server):
     super().__init__(config)
     # Each connection is an open file. The usual limit of a shell is 1,024.
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    with contextlib.suppress(OSError, ValueError):  # not all systems allow it
+      resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     self._app = app
     app.connections = self.server_state.connections
 

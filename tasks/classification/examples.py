@@ -129,7 +129,7 @@ def read_examples(
       )
   labels_of_rows = [r.values[source.label] for r in rows if source.label]
   comma = next((text.strip() for text in labels_of_rows if "," in text), "")
-  if task.is_regression:
+  if task.is_regression and ".json" not in os.path.basename(path):
     _warn_of_thousands(path, source.label, rows)
   examples = []
   for row in rows:

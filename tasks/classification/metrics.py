@@ -181,7 +181,7 @@ def write_prediction_table(
 def _prediction_names(task, outputs):
   predicted = predictions(task, outputs)
   if task.is_regression:
-    return [f"{score:.6g}" for score in predicted]
+    return [str(np.float32(score)) for score in predicted]
   if task.multi_label:
     rows = (np.compress(row, task.labels) for row in predicted)
     return [label_files.SEPARATOR.join(names) for names in rows]

@@ -26,7 +26,6 @@ _COLA = ("source", "label", "star", "sentence")
 _F1 = ("accuracy", "f1")
 _CORRELATIONS = ("pearson", "spearman")
 _MATTHEWS = ("matthews_correlation",)
-_BITS = {"0", "1", "False", "True"}  # of a vector
 # R writes NA, Python None, Excel #REF!, Hive \N; "none" may be a class.
 _MISSING = r"(?i:nan|null|<na>|#?n/a|#nv)|#[A-Z/0]+[!?]|NA|NaT|None|\\N"
 _PAIR = ("sentence1", "sentence2")
@@ -218,6 +217,7 @@ def _custom_task(settings: Settings):
   for name in ("train", "dev", "test") if folder else ():
     paths = {name + end: os.path.join(folder, name + end) for end in _ENDS}
     present = [file for file, path in paths.items() if files.exists(path)]
+    present = [x for x in present if x.endswith(EXTENSIONS)] or present
     if not {*present[1:]} <= {name + ".json", name + ".txt"}:
       raise UserError(f"{folder} has {' and '.join(present)}; remove one")
     if present:
@@ -311,7 +311,7 @@ def _training_labels(task, data_dir):
   result = set().union(*texts)
   if not result:
     raise UserError(f"{path}: every {split.label} is empty: there is no label")
-  if result <= _BITS and len(sizes) == 1 and sizes != {1}:
+  if result <= {"0", "1", "False", "True"} and len(sizes) == 1 and sizes != {1}:
     raise UserError(
       f"{path}: every {split.label} is a vector of 0 and 1; write the names of "
       'the labels that a text has, as a|b or ["a", "b"]'

@@ -227,7 +227,7 @@ def _judged(settings, named, rows, logits) -> Iterator[Judged]:
     answer = answers.decode(Encoded([]), [{"logits": values}])
     given = dict(zip(answers.inputs, (row.text_a, row.text_b), strict=False))
     if named.is_regression:
-      score = f"{answer['score']:.6g}"
+      score = str(np.float32(answer["score"]))
       yield Judged(given, answer, str(row.label), score, None)
     elif named.multi_label:
       names = row.label, answer["predicted"]

@@ -258,12 +258,11 @@ def _check_rows(path, rows, tags) -> None:
 def _check_columns(path, rows, columns, tags) -> None:
   """Raises ValueError if columns have no words or tags; warns if in doubt."""
   words = [(line, word) for line, row in rows for word in row[columns[0] :][:1]]
-  for line, word in words:
-    if _QUOTED.fullmatch(word):
-      text = "%s, line %d: quotes as in .csv are read as text: %s; write words "
-      text += "without them (pandas: quoting=csv.QUOTE_NONE), or JSON lines"
-      _warn_once(text, path, line, word)
-      break
+  doubtful = [cell for cell in words if "," in cell[1] or '"' in cell[1]]
+  if doubtful and all(_QUOTED.fullmatch(word) for _, word in doubtful):
+    text = "%s, line %d: quotes as in .csv are read as text: %s; write words "
+    text += "without them (pandas: quoting=csv.QUOTE_NONE), or JSON lines"
+    _warn_once(text, path, *doubtful[0])
   repeats = {(line + 1, word) for line, word in words} & {*words}
   names = [word for _, word in words]
   is_repeated = (

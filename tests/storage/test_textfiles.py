@@ -1,3 +1,4 @@
+import bz2
 import gzip
 import json
 import sys
@@ -65,6 +66,7 @@ def test_carriage_returns_never_join_words(content, lines, path):
       "is not text but compressed: .* ends with .gz",
     ),
     (b"\xfd7zXZ\0", "is not text but compressed: compress it as .gz"),
+    (bz2.compress(b"a"), "is not text but compressed: compress it as .gz"),
     (b"PK\3\4\xff", "is not text but a workbook .* or an archive"),
     (b"%PDF-1.4\n\xff", "is not text but a PDF: extract its text"),
   ],

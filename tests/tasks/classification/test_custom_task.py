@@ -100,9 +100,11 @@ def test_train_tsv_overrides_train_txt_but_four_dev_files_are_refused(tmp_path):
 def test_a_users_files_may_be_compressed(tmp_path):
   write_files(tmp_path, train_csv_gz=gzip.compress(b"body,kind\nx,1\ny,0\n"))
   assert _read(tmp_path, "train") == [("x", None, "1"), ("y", None, "0")]
-  write_files(tmp_path, train_csv="x")
-  with pytest.raises(ValueError, match=r"train\.csv and train\.csv\.gz; rem"):
+  write_files(tmp_path, train_txt_gz=b"")
+  with pytest.raises(ValueError, match=r"csv\.gz and train\.txt\.gz; remove"):
     _read(tmp_path, "train")
+  write_files(tmp_path, train_csv="body,kind\nz,2\nx,1\n")
+  assert _read(tmp_path, "train")[0] == ("z", None, "2")  # after gunzip -k
 
 
 @pytest.mark.parametrize("name", ["train.CSV", "Test.xlsx", "dev.csv.bz2"])
@@ -184,6 +186,15 @@ def test_the_log_warns_of_points_that_may_separate_thousands(
   assert (text in caplog.text) == bool(caplog.text) == is_reported
 
 
+def test_points_of_numbers_in_json_lines_separate_no_thousands(
+  tmp_path, caplog
+):
+  rows = ['{"body": "a", "kind": 950}', '{"body": "a", "kind": 1.125}']
+  write_files(tmp_path, train_jsonl="\n".join(rows))
+  assert len(_read(tmp_path, "train", is_regression=True)) == 2
+  assert not caplog.text
+
+
 SEVERAL = {"multi_label": True}
 PRODIGY = "body\tkind\tanswer\na\tx\taccept\nb\ty\t{}\n"
 
@@ -248,6 +259,7 @@ def test_doubtful_labels_are_reported(tmp_path, caplog):
         "#WERT!",
         "NaT",
         "#NAME?",
+        "#DIV/0!",
       )
     ),
     (_rows("a\tx", "b\t\\N"), {}, r"'\\N' is a label: is it a missing value?"),

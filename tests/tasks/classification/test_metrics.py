@@ -104,7 +104,7 @@ def test_copied_columns_are_written_with_predictions(tmp_path):
   task = named_tasks.find("sts_b")
   evaluation.write_prediction_table(str(path), task, [[2.5], [1]], examples)
   assert path.read_bytes().decode() == (
-    "guid\tprediction\tinput_guid\tnote\ndev-1\t2.5\t7\ta b\ndev-2\t1\t8\t\n"
+    "guid\tprediction\tinput_guid\tnote\ndev-1\t2.5\t7\ta b\ndev-2\t1.0\t8\t\n"
   )
 
 
@@ -114,7 +114,7 @@ def test_copied_columns_are_written_with_predictions(tmp_path):
     ("CoLA", "test", "CoLA.tsv", "1"),
     ("SST-2", "test", "SST-2.tsv", "1"),
     ("MRPC", "test", "MRPC.tsv", "1"),
-    ("STS-B", "test", "STS-B.tsv", "5"),
+    ("STS-B", "test", "STS-B.tsv", "5.0"),
     ("QQP", "test", "QQP.tsv", "1"),
     ("MNLI", "test", "MNLI-m.tsv", "entailment"),
     ("MNLI", "test_mismatched", "MNLI-mm.tsv", "entailment"),
@@ -131,7 +131,7 @@ def test_files_for_the_glue_server_have_the_required_layout(
   task = named_tasks.find(name)
   outputs = np.full([2, len(task.labels or "1")], -0.25)
   outputs[1, min(1, outputs.shape[1] - 1)] = 7.25
-  first = task.labels[0] if task.labels else "0"
+  first = task.labels[0] if task.labels else "0.0"
   rows = [TextExample("", "")] * 2
   evaluation.write_predictions(str(tmp_path), task, split, outputs, rows)
   table = f"index\tprediction\n0\t{first}\n1\t{prediction}\n"

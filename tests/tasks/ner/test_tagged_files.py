@@ -124,6 +124,12 @@ def test_quotes_around_words_as_in_csv_are_reported(
   assert (text in caplog.text) == bool(caplog.text) == is_reported
 
 
+def test_words_in_quotes_within_a_text_are_not_reported(tmp_path, caplog):
+  path = _write(tmp_path, 'Rex\tB-PET\nsaid\tO\nso,\tO\n"Yes,"\tO\nhe\tO\n')
+  assert len(examples.read_sentences(path)[0].words) == 5
+  assert not caplog.text
+
+
 # Columns: file, error if tags are needed, log level and message otherwise.
 @pytest.mark.parametrize(
   ("text", "error", "level", "message"),
