@@ -336,7 +336,7 @@ class RecordDataset(TrainingRecords):
     return batches.map(lambda batch: batching.pad_rows(batch, batch_size))
 
   def in_order(self, outputs: Mapping[str, np.ndarray]) -> dict:
-    """Sorts outputs for `eval_batches`, [examples, ...], in `rows` order."""
+    """Puts outputs [N, ...] of `eval_batches` into the order of `rows`."""
     # The padding rows have the greatest positions.
     order = np.argsort(outputs["position"])[: len(self.rows)]
     return {name: values[order] for name, values in outputs.items()}

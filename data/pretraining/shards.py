@@ -253,7 +253,10 @@ def preview(
 
 
 def _targets(example, objective, draw_masks) -> list[tuple[int, int, int]]:
-  """Lists position, shown id and target id of each target, without padding."""
+  """Lists position, shown id and target id of each target.
+
+  Cuts the padding off the `input_ids` of `example`.
+  """
   size = sum(example["input_mask"])
   ids = example["input_ids"] = example["input_ids"][:size]
   names = "masked_lm_positions", "masked_lm_ids", "masked_lm_weights"

@@ -135,7 +135,8 @@ def batches(
   """Batches of lines of similar length, with little padding.
 
   Yields the lines' indices in the chunk, and the encoder's inputs, [B, T]
-  int32. T is the longest line's length, rounded up to a multiple of `multiple`.
+  int32. T is the longest line's length, rounded up to a multiple of `multiple`,
+  but at most `max_seq_length`.
   """
   order = sorted(range(len(chunk)), key=lambda i: len(chunk[i].ids))
   for start in range(0, len(order), batch_size):

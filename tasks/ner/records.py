@@ -29,9 +29,9 @@ class TagWindow(NamedTuple):
 class TagRecordBuilder(RowEncoder):
   """Makes records and windows of sentences, in the order of the words.
 
-  Every word is tagged in exactly one window. Neighboring words of the sentence
-  fill the remaining tokens of a record, and with `document_context` neighboring
-  words of the document. A word without tokens becomes [UNK]. `lengths` counts
+  Every word is tagged in exactly one window. Neighboring words of the sentence,
+  or of the document with `document_context`, fill the remaining tokens of a
+  record. A word without tokens becomes [UNK]. `lengths` counts
   sentences by number of tokens.
   """
 

@@ -73,7 +73,7 @@ def test_cells_keep_their_text(tmp_path, caplog, name, content, expected):
     assert read(tmp_path, name, content, dialect=None) == rows
 
 
-def test_a_row_has_its_line_in_the_file_and_its_number(tmp_path):
+def test_a_row_has_its_line_in_the_file_and_its_index(tmp_path):
   content = 'a,b\n"1\n2",x\n3,y\n'
   assert read(tmp_path, "t.csv", content)[1] == (4, {"a": "3", "b": "y"}, 2)
   [row] = read(tmp_path, "t.tsv", "1\t2\n", ["b"], header=("a", "b"))

@@ -255,7 +255,7 @@ def test_systemd_understands_the_unit(tmp_path):
 # --- Containers ------------------------------------------------------------
 
 
-def test_the_deployment_starts_the_server_and_its_probes_succeed(tmp_path):
+def test_the_deployment_has_valid_flags_and_its_probes_succeed(tmp_path):
   yaml = pytest.importorskip("yaml")
   deployment, service = yaml.safe_load_all(block("deployment"))
   pod = deployment["spec"]["template"]
