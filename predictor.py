@@ -17,7 +17,6 @@ if __name__ == "__main__":
 
 import bert_packages  # noqa: F401, first: checks that no file hides a package
 
-import codecs
 import json
 import os
 import re
@@ -114,10 +113,8 @@ def main(settings: PredictorSettings) -> None:
     else:
       rows = answers.read_lines(sys.stdin.buffer, predict)
     progress = Progress("answered", 0, "lines")
-    # JSON has its own escapes for letters that the output cannot encode.
-    is_ascii = codecs.lookup(sys.stdout.encoding).name != "utf-8"
     for answer in answers.answer_rows(predict, rows, settings.batch_size):
-      print(json.dumps(answer, ensure_ascii=is_ascii), flush=True)
+      print(json.dumps(answer, ensure_ascii=False), flush=True)
       progress.add(1)
   except BrokenPipeError:  # a reader such as `head` has stopped
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,7 +1,9 @@
 """Start and end of a program: --help, signals, errors."""
 
+import codecs
 import errno
 import io
+import json
 import os
 import re
 import signal
@@ -64,14 +66,20 @@ def run(kind: type[S], *steps: Callable, writes_files: bool = False) -> None:
   settings.define(kind, flags.FLAGS)
   write_settings_as_flags()
   if isinstance(sys.stdout, io.TextIOWrapper):
-    # In ASCII or Latin-1, other letters become escapes, as on standard error.
-    sys.stdout.reconfigure(errors="backslashreplace")
+    codecs.register_error("escape", _escape)
+    sys.stdout.reconfigure(errors="escape")
   logging.set_verbosity(logging.INFO)
   logging.get_absl_handler().python_handler.setFormatter(_Formatter())
   start_up.silence_tensorflow()
   start_up.hide_unused_libraries()
   start_up.collect_garbage_rarely()
   app.run(guarded, flags_parser=partial(_parse, kind))
+
+
+def _escape(error):
+  """Replaces letters that the output cannot encode by escapes of JSON."""
+  text = error.object[error.start : error.end]
+  return json.dumps(text)[1:-1], error.end
 
 
 def end_with_reader() -> None:

@@ -10,7 +10,9 @@ import ctypes
 import gc
 import logging
 import os
+import resource
 import sys
+from contextlib import suppress
 
 # Keras and TensorFlow import these, if installed, for features unused here.
 _UNUSED = ("cv2", "matplotlib", "pandas", "sklearn")
@@ -19,6 +21,13 @@ _SET_MIN_LOG_LEVEL = [
   f"_ZN4absl12lts_{version}14SetMinLogLevelENS0_18LogSeverityAtLeastE"
   for version in (20250127, 20250814)
 ]
+
+
+def open_many_files() -> None:
+  """Raises this process's limit of open files, often 1,024, to the system's."""
+  _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+  with suppress(OSError, ValueError):  # not all systems allow it
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def silence_tensorflow() -> None:

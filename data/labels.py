@@ -57,7 +57,7 @@ def split(cell: str, where: str) -> tuple[str, ...]:
   if not cell.strip():
     return ()
   parts = [part.strip() for part in cell.split(SEPARATOR)]
-  if is_list(cell):
+  if is_collection(cell):
     parts = [None]  # for an object, or a Python list that is not JSON
     with suppress(ValueError):
       parts = json.loads(cell) if cell.startswith("[") else parts
@@ -70,7 +70,7 @@ def split(cell: str, where: str) -> tuple[str, ...]:
   return tuple(dict.fromkeys(map(str, parts)))
 
 
-def is_list(cell: str) -> bool:
+def is_collection(cell: str) -> bool:
   """True for a JSON list or object, or a Python list, tuple, set or array."""
   if cell[:1] not in ("[", "(", "{"):
     return False

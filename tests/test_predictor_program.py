@@ -1,6 +1,5 @@
 """The command line of predictor.py, with a stand-in for the model."""
 
-import io
 import json
 import os
 from functools import partial
@@ -244,14 +243,3 @@ def test_the_program_ends_if_its_output_is_closed(call, monkeypatch):
   with os.fdopen(write, "w") as closed, pytest.raises(SystemExit, match="1"):
     monkeypatch.setattr("sys.stdout", closed)
     call(Single, "--text=x")
-
-
-def test_answers_are_json_in_every_encoding_of_the_output(call, monkeypatch):
-  for encoding, is_ascii in (("ascii", True), ("utf-8", False)):
-    output = io.TextIOWrapper(io.BytesIO(), encoding, write_through=True)
-    with monkeypatch.context() as patch:
-      patch.setattr("sys.stdout", output)
-      call(Single, "--tokens=\xf8 \U0001f600")
-    line = output.buffer.getvalue()
-    assert json.loads(line)["texts"] == ["\xf8 \U0001f600"]
-    assert line.isascii() == is_ascii

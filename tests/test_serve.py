@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -57,11 +58,17 @@ def test_flags_reach_the_server(folders, tmp_path, capfd, request):
   # Ignore SIGHUP like nohup: a closed terminal must not end the server.
   before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
   request.addfinalizer(lambda: signal.signal(signal.SIGHUP, before))
+  limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+  resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1] // 2, limits[1]))
   program, port = client.start(
     tmp_path / "m",
     f"--model=other={folder}",  # /metrics counts each model's texts
     f"--model={tmp_path}/slow",
     *FLAGS.split(),
+  )
+  resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+  assert (
+    resource.prlimit(program.pid, resource.RLIMIT_NOFILE) == (limits[1],) * 2
   )
   program.send_signal(signal.SIGHUP)
   server, texts = Client(port), ["ab c", "d"]

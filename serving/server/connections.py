@@ -5,7 +5,6 @@ benchmarks/notes.md compares servers with similar limits.
 
 import asyncio
 import contextlib
-import resource
 import socket
 from functools import partial
 
@@ -76,10 +75,6 @@ class Server(uvicorn.Server):
       timeout_keep_alive=_KEEP_ALIVE_SECONDS,
     )
     super().__init__(config)
-    # Each connection is an open file. The usual limit of a shell is 1,024.
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(OSError, ValueError):  # not all systems allow it
-      resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     self._app = app
     app.connections = self.server_state.connections
 

@@ -205,7 +205,7 @@ def names_in(task: ClassificationTask, cell: str, where: str) -> Sequence[str]:
   """Reads the label of a cell, or with `multi_label` any number of labels."""
   if task.multi_label:
     return labels.split(cell, where)
-  if task.dialect and cell not in task.labels and labels.is_list(cell):
+  if task.dialect and cell not in task.labels and labels.is_collection(cell):
     raise UserError(
       f"{where}: {cell[:40]} is an object or a list: write a text, or give "
       '--multi_label and write a|b or ["a", "b"]'

@@ -1,6 +1,7 @@
 """Errors, --help and logs of programs, and the functions of start_up.py."""
 
 import ctypes
+import json
 import logging
 import os
 import sys
@@ -33,9 +34,16 @@ def test_a_users_mistake_gives_one_line_and_a_traceback_only_on_request():
   assert "Traceback" in _run(body, BERT_TRACEBACK="1").stderr
 
 
-def test_unencodable_letters_become_escapes_in_the_output():
-  done = _run("print('a \uae0d')", PYTHONIOENCODING="latin-1")
-  assert (done.returncode, done.stdout) == (0, "a \\uae0d\n")
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_unencodable_letters_of_the_output_become_escapes_of_json(encoding):
+  script = r"""
+from cli import program, settings
+main = lambda _: print('["\xf8 \uae0d \U0001f600"]')
+program.run(settings.Settings, lambda _: None, main)"""
+  env = {"PATH": "/usr/bin", "PYTHONIOENCODING": encoding}
+  done = programs.python(["-c", script], env=env, encoding=encoding)
+  assert json.loads(done.stdout) == ["\xf8 \uae0d \U0001f600"]
+  assert ("\xf8" in done.stdout) == (encoding != "ascii")
 
 
 @pytest.mark.parametrize(

@@ -91,10 +91,10 @@ def test_a_swept_flag_keeps_all_its_values():
 
 
 def test_a_tilde_is_expanded_in_paths_but_not_in_texts(monkeypatch):
-  monkeypatch.setenv("HOME", "/home/me")
+  monkeypatch.setenv("HOME", "/users/ann")
   values = _parse("--folder=~/x", "--words=a,~/b", "--texts=~/c")
-  assert values.folder == "/home/me/x"
-  assert values.words == ("a", "/home/me/b")
+  assert values.folder == "/users/ann/x"
+  assert values.words == ("a", "/users/ann/b")
   assert values.texts == ("~/c",)
 
 

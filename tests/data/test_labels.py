@@ -51,7 +51,7 @@ def test_the_labels_of_a_cell_are_split(cell, expected):
   ],
 )
 def test_json_and_python_lists_are_distinguished_from_labels(cell, expected):
-  assert labels.is_list(cell) == expected
+  assert labels.is_collection(cell) == expected
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import resource
 import socket
 import threading
 import time
@@ -66,17 +65,6 @@ def test_a_connection_with_a_slow_request_head_is_closed(client, start):
     assert _read_all(connection) == b""
     assert time.monotonic() - begin < 10
   assert client.ask({"instances": ["a"]})[0] == 200
-
-
-def test_the_server_opens_as_many_files_as_the_system_allows(
-  client, monkeypatch
-):
-  limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-  assert limits[0] == limits[1]
-  refuse = Mock(side_effect=ValueError("not allowed to raise maximum limit"))
-  monkeypatch.setattr(resource, "setrlimit", refuse)
-  connections.Server(Mock(), SETTINGS)
-  refuse.assert_called_once_with(resource.RLIMIT_NOFILE, (limits[1],) * 2)
 
 
 def test_a_connection_whose_request_head_comes_byte_by_byte_is_closed(client):
