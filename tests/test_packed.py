@@ -166,7 +166,7 @@ def test_the_plan_of_packing_depends_on_the_lengths():
     assert rows is None or type(rows.row_length) is int  # and not np.int64
 
 
-def test_the_planned_number_of_rows_equals_the_packed_number():
+def test_the_planned_number_of_packed_rows_is_the_actual_number():
   for sizes in SIZES:
     for rows in (Packing(LENGTH), Packing(LENGTH, max_examples=2)):
       packed = rows.pack(_tensors(_classes(sizes)))

@@ -39,7 +39,7 @@ def _parse(*arguments):
   return settings.from_flags(Program, values, ["/bin/run_it.py", *arguments])
 
 
-def test_flags_of_a_program_come_first_and_override_flags_of_its_groups():
+def test_a_programs_flags_are_listed_first_and_override_flags_of_its_groups():
   known = settings.flags_of(Program)
   own = ["folder", "name", "number", "words", "texts", "steps", "do_train"]
   assert [*known] == [*own, "rate"]

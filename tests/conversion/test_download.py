@@ -332,7 +332,7 @@ def test_a_url_of_anything_but_a_release_gives_a_one_line_error(hub, archive):
 
 
 @pytest.mark.parametrize("name", ["../a", "/a", "a/../../b", "..\\a", "link"])
-def test_a_zip_with_links_or_paths_outside_of_it_is_refused(
+def test_a_zip_with_a_link_or_a_path_outside_its_folder_is_refused(
   hub, archive, tmp_path, name
 ):
   member = zipfile.ZipInfo(name)
@@ -363,7 +363,7 @@ def test_a_full_disk_is_reported_as_a_full_disk(hub, archive, monkeypatch):
     monkeypatch.setattr("huggingface_hub.file_download.http_get", fail)
 
 
-def test_a_remote_or_used_output_folder_is_refused_before_the_download(
+def test_a_remote_or_nonempty_output_folder_is_refused_before_downloading(
   hub, archive
 ):
   hub.output.mkdir()

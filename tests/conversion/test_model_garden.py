@@ -235,7 +235,7 @@ def test_the_layout_of_2020_is_read(tmp_path):
   _check_pooled(prefix, encoder)
 
 
-def test_the_number_of_heads_is_required_without_an_axis_of_heads(tmp_path):
+def test_a_checkpoint_without_an_axis_of_heads_needs_bert_config_json(tmp_path):
   encoder = _functional()
   prefix = _save_as_of_2020(tmp_path, encoder, _flat)
   with pytest.raises(ValueError, match="lacks the number of heads: give ber"):

@@ -54,7 +54,7 @@ def test_training_state_is_skipped_and_averages_replace_variables_on_request(
     original.read(_checkpoint(tmp_path / "b"), averaged=True)
 
 
-def test_files_in_the_folders_of_a_best_checkpoint_and_its_run_are_read(
+def test_files_next_to_a_best_checkpoint_and_files_of_its_run_are_read(
   tmp_path,
 ):
   prefix = _checkpoint(tmp_path / "best")
@@ -92,7 +92,7 @@ def test_a_written_model_is_read_unchanged(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["x", "{}/bert_model.ckpt"])
-def test_old_files_are_removed_unless_the_model_comes_from_their_folder(
+def test_write_removes_old_files_unless_the_model_is_from_the_output_folder(
   tmp_path, name
 ):
   stale = ("bert_config.json", "labels.txt", "vocab.txt", *THRESHOLD_FILES)
@@ -121,7 +121,7 @@ def test_the_vocabulary_may_already_be_in_the_output_folder(tmp_path):
 
 
 @pytest.mark.parametrize("config", [None, {"vocab_size": 2}])
-def test_a_vocabulary_that_has_changed_is_not_converted(tmp_path, config):
+def test_a_vocabulary_that_changed_since_training_is_refused(tmp_path, config):
   path = tmp_path / "named.txt"
   path.write_text("a\nb\n")
   entry = {"flags": {"vocab_file": str(path)}}
@@ -141,7 +141,7 @@ def test_a_vocabulary_that_has_changed_is_not_converted(tmp_path, config):
   ("program", "head"),
   [("run_ner", "tagging"), ("run_classifier", "classification")],
 )
-def test_the_flags_of_a_run_complete_the_configuration(tmp_path, program, head):
+def test_flags_in_run_json_override_bert_config_json(tmp_path, program, head):
   flags = {"do_lower_case": False, "multi_label": True}
   # The first two flags replace older values in bert_config.json. The flag
   # vocab_size has another meaning, so the value in bert_config.json stays.
@@ -177,13 +177,13 @@ def _bert(config=SMALL, **values):
     (_bert(SMALL | {"hidden_act": "gelu_erf"}), "hidden_act"),
   ],
 )
-def test_an_error_names_the_part_that_was_not_written_faithfully(back, wrong):
+def test_an_error_names_the_variable_or_setting_that_write_changed(back, wrong):
   message = f"not written faithfully to x: {wrong}$"
   with pytest.raises(ValueError, match=message):
     original.check_values(_bert(), back)
 
 
-def test_equal_values_pass_the_check_even_if_they_are_nan():
+def test_the_check_of_a_written_model_accepts_equal_values_even_nan():
   nan = {"a": np.full(2, np.nan, np.float32)}
   original.check_values(_bert(**nan), _bert(SMALL | {"more": 1}, **nan))
 
@@ -226,7 +226,7 @@ def test_a_network_that_transformers_lacks_is_refused(name, changes, part):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_values_that_are_not_finite_are_refused(value):
+def test_variables_with_nan_or_infinity_are_refused(value):
   bert = _bert(label=np.array(b"text", object), number=np.int64(3))
   original.complete(bert, None, None, for_transformers=False)
   bert.values["a"][1] = bert.values["b"][0] = value
@@ -235,7 +235,7 @@ def test_values_that_are_not_finite_are_refused(value):
     original.complete(bert, None, None, for_transformers=False)
 
 
-def test_variables_that_the_configuration_lacks_are_refused():
+def test_variables_that_do_not_fit_the_configuration_are_refused():
   bert = _canonical(models.encoder(small_model.config(9)))
   original.check_variables(bert, "encoder")
   bert.values["bert/encoder/layer_1/output/dense/bias"] = np.zeros(16)
@@ -274,7 +274,7 @@ def test_a_models_variables_tell_its_head_and_class():
     (UserError("of /a: 3 rows"), UserError),
   ],
 )
-def test_an_error_of_a_reader_names_the_path(error, kind):
+def test_an_error_while_reading_names_the_path(error, kind):
   @interchange.names_path
   def read(path):
     raise error
@@ -329,7 +329,7 @@ def test_drop_head_removes_labels_and_thresholds():
     ("b/output/dense/kernel", (9, 6), (9, 6)),
   ],
 )
-def test_axes_of_attention_heads_are_joined(name, shape, expected):
+def test_the_two_axes_of_heads_and_units_become_one_axis(name, shape, expected):
   value = np.arange(np.prod(shape)).reshape(shape)
   joined = interchange.merge_heads(name, value)
   assert joined.shape == expected

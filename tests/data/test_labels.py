@@ -34,7 +34,7 @@ def test_integers_sort_by_value_and_texts_by_code_point(names, ordered):
     *((cell, (cell,)) for cell in ("[" * 9**5, "[1", f"[{'1' * 5000}]")),
   ],
 )
-def test_the_labels_of_a_cell_are_split(cell, expected):
+def test_a_cell_is_split_into_its_labels(cell, expected):
   assert labels.split(cell, "") == expected
 
 
@@ -76,7 +76,7 @@ def test_saved_labels_are_loaded_unchanged(tmp_path):
 
 
 @pytest.mark.parametrize("names", [["a", ""], ["a\nb"], ["a\tb"], ["a", "a"]])
-def test_a_label_that_a_file_cannot_hold_is_refused(tmp_path, names):
+def test_labels_that_labels_txt_cannot_store_are_refused(tmp_path, names):
   with pytest.raises(ValueError, match=r"cannot be a line|occurs twice"):
     labels.save(names, str(tmp_path))
   assert not list(tmp_path.iterdir())

@@ -46,7 +46,7 @@ def test_each_epoch_has_every_record_once_in_a_new_order(paths):
   assert len({tuple(epoch) for epoch in result}) == 3
 
 
-def test_chunks_epochs_seeds_and_sources_are_shuffled_differently(
+def test_each_chunk_epoch_seed_and_source_has_a_different_order(
   tmp_path, monkeypatch
 ):
   monkeypatch.setattr(records, "_ROUND", 100)
@@ -122,7 +122,7 @@ def test_a_weight_of_a_thousandth_gives_one_record_in_a_thousand(paths):
 @pytest.mark.parametrize(
   "weights", [(1, 0), (1, -1), (0, 0), (1, float("nan")), (1, 1e-6)]
 )
-def test_impossible_weights_are_refused(weights, paths):
+def test_invalid_weights_of_sources_are_refused(weights, paths):
   sources = [Source([p], w) for p, w in zip(paths[:2], weights, strict=True)]
   with pytest.raises(ValueError, match="cannot be mixed: each must be pos"):
     ShuffledRecords(sources, 1)

@@ -153,9 +153,7 @@ def test_a_bilstm_adds_trained_variables_and_does_not_change_the_width():
     replace(BILSTM, hidden_size=9)
 
 
-def test_a_shallow_model_concatenates_the_encoders_of_two_checkpoints(
-  tmp_path,
-):
+def test_a_shallow_model_concatenates_the_encoders_of_two_checkpoints(tmp_path):
   paths, outputs = [], []
   for side in SIDES:
     encoder = models.encoder(replace(CONFIG, attention=side))
@@ -219,7 +217,7 @@ def _with_gradients(bert, positions):
 
 
 @pytest.mark.parametrize("kind", CONFIGS)
-def test_outputs_do_not_depend_on_the_number_of_computed_positions(kind):
+def test_computing_fewer_positions_does_not_change_the_outputs(kind):
   bert = models.make_encoder(CONFIGS[kind])
   number, *complete, expected = _with_gradients(bert, None)
   fewer, *few, gradients = _with_gradients(bert, POSITIONS)

@@ -72,7 +72,7 @@ MODULES = [bert, config, encoder_variants, heads, layers, losses, models]
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
-def test_examples_in_docstrings_give_their_results(module):
+def test_examples_in_docstrings_return_what_the_docstrings_show(module):
   result = doctest.testmod(module)
   assert result.attempted > 0 == result.failed
 

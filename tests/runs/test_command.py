@@ -74,7 +74,7 @@ LINES = """\
 """
 
 
-def test_given_flags_come_first_and_defaults_last(tmp_path, monkeypatch):
+def test_command_flags_has_given_flags_before_defaults(tmp_path, monkeypatch):
   given = "--nodo_lower_case --text=a --other=x --seed=3 --output_dir=out"
   given = [*given.split(), "--do_export", "--export_dir=e"]
   text = _save(tmp_path, _flags(monkeypatch, given)).read_text()

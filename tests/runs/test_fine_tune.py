@@ -222,7 +222,7 @@ def test_training_from_random_values_is_reported(tmp_path, caplog):
   assert "no --init_checkpoint: all variables start at random" in caplog.text
 
 
-def test_only_a_training_starts_from_an_encoder_without_a_head(tmp_path):
+def test_only_a_training_can_start_from_an_encoder_without_a_head(tmp_path):
   path = str(tmp_path / "bert_model.ckpt")
   checkpoint.write(path, checkpoint.variables(models.encoder(toy.config())))
   _start(tmp_path, init_checkpoint=path)

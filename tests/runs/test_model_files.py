@@ -60,7 +60,7 @@ def test_settings_from_run_json_take_missing_flags_from_the_defaults(entry):
     ({"init_checkpoint": [-1, -2]}, {"init_checkpoint": "-1,-2"}),
   ],
 )
-def test_changes_override_the_flags_of_a_training(entry, changes, expected):
+def test_changes_override_the_flags_in_run_json(entry, changes, expected):
   before = model_files.from_record(KIND, "now", entry, {}).to_dict()
   after = model_files.from_record(KIND, "now", entry, changes).to_dict()
   assert repr(after) == repr(before | changes | expected)

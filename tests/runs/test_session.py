@@ -173,7 +173,7 @@ def test_each_member_of_an_ensemble_loads_the_best_checkpoint_of_a_trial(
 
 
 @pytest.mark.parametrize("long_text", ["truncate", "windows"])
-def test_an_export_says_how_its_texts_are_tokenized(entry, long_text):
+def test_an_export_records_how_its_texts_are_tokenized(entry, long_text):
   flags = entry["flags"] | {"do_lower_case": False, "long_text": long_text}
   flags |= {"max_seq_length": 8, "max_text_length": 40, "window_stride": 0}
   flags |= {"window_pooling": "mean", "layers": "-1", "pooling": "cls"}

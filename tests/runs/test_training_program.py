@@ -25,7 +25,7 @@ with locked(sys.argv[1]):
 """
 
 
-def test_a_second_run_is_refused_until_the_first_ends(tmp_path):
+def test_a_second_run_in_a_folder_is_refused_until_the_first_run_ends(tmp_path):
   command = [sys.executable, "-c", HOLD_LOCK, str(tmp_path)]
   with subprocess.Popen(
     command, stdout=subprocess.PIPE, text=True, cwd=programs.ROOT
@@ -63,7 +63,7 @@ def test_a_failed_run_removes_a_new_output_folder_but_no_older_file(
   assert [path.name for path in folder.glob("*")] == (before or [])
 
 
-def test_a_failed_lock_causes_a_warning(tmp_path, monkeypatch, caplog):
+def test_a_warning_names_a_folder_without_a_lock(tmp_path, monkeypatch, caplog):
   def refuse(*_):
     raise OSError(errno.ENOLCK, "No locks available")
 

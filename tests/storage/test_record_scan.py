@@ -55,7 +55,7 @@ def test_an_index_is_made_without_reading_large_records(tmp_path):
   assert peak < 4e6
 
 
-def test_the_cache_is_used_until_a_file_changes(paths, tmp_path, scanned):
+def test_a_cached_index_is_used_until_a_file_changes(paths, tmp_path, scanned):
   cache = str(tmp_path / "new" / "index.npz")
   first = record_scan.load_index(paths, cache)
   again = record_scan.load_index(paths[::-1], cache)
@@ -155,7 +155,7 @@ def test_records_with_flipped_bits_are_reported_and_left_out(path, tmp_path):
   assert _records(copy) == good
 
 
-def test_two_files_of_the_same_name_get_copies_of_different_names(
+def test_copies_of_two_files_with_the_same_name_have_different_names(
   path, tmp_path
 ):
   (tmp_path / "dev").mkdir()
@@ -243,7 +243,7 @@ def test_an_index_equals_the_result_of_a_scan(number, tmp_path, scanned):
   assert index.records == number
 
 
-def test_an_index_fits_copies_and_links_of_its_file(tmp_path, scanned):
+def test_an_index_is_valid_for_copies_and_links_of_its_file(tmp_path, scanned):
   path = _build(tmp_path / "a", 300)
   os.symlink(path, tmp_path / "link")
   (tmp_path / "other").mkdir()

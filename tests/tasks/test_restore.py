@@ -34,7 +34,7 @@ def _restored(monkeypatch):
   return opened.restore
 
 
-def test_files_in_a_folder_come_before_files_that_run_json_names(tmp_path):
+def test_files_in_a_folder_are_preferred_to_files_that_run_json_names(tmp_path):
   own, run = tmp_path / "own", tmp_path / "run"
   _write(own, LOWER)
   _write(run, LOWER)
@@ -62,7 +62,7 @@ def test_the_vocabulary_decides_do_lower_case_if_the_run_had_no_vocab_file(
   assert find_model(str(own)).do_lower_case == (tokens is LOWER)
 
 
-def test_by_default_a_texts_vector_is_the_mean_of_the_last_layer(
+def test_the_vector_of_a_text_is_by_default_the_mean_of_the_last_layer(
   tmp_path, restored
 ):
   _write(tmp_path / "own", LOWER)

@@ -119,7 +119,7 @@ def test_dropout_differs_by_step_replica_micro_batch_and_seed():
   assert len(set(drawn)) == len(drawn) == 2 * 3 * 2 * 2
 
 
-def test_the_decay_of_averages_depends_on_the_number_of_updates():
+def test_the_decay_of_moving_averages_depends_on_the_number_of_updates():
   step, iterator = toy.train_step(ema=0.9), iter(toy.batches(2))
   expected = step.variables[0].numpy()
   for done in (1, 2):

@@ -16,7 +16,7 @@ from training.run_folder import Checkpoints
 @pytest.mark.parametrize("saved", [None, 0, 5])
 @pytest.mark.parametrize("given", [None, 0, 5, 7])
 @pytest.mark.parametrize("has_others", [False, True])
-def test_the_saved_seed_overrides_the_flag(
+def test_the_saved_seed_overrides_the_flag_seed(
   tmp_path, monkeypatch, caplog, saved, given, has_others
 ):
   if saved is not None:
@@ -49,7 +49,7 @@ def _save(folder, value, averages=False):
 @pytest.mark.parametrize("averages", [False, True])
 @pytest.mark.parametrize("has_own", [False, True])
 @pytest.mark.parametrize("has_given", [False, True])
-def test_the_folders_checkpoint_is_preferred_to_init_checkpoint(
+def test_the_checkpoint_of_the_folder_is_preferred_to_init_checkpoint(
   tmp_path, averages, has_own, has_given
 ):
   given = _save(tmp_path / "given", 2.0, averages) if has_given else None

@@ -70,7 +70,7 @@ def test_many_random_next_sentences_cause_a_warning(
     assert is_reported == (name == "short")
 
 
-def test_duplicates_are_dropped_in_all_shards(tmp_path, monkeypatch):
+def test_duplicate_documents_are_dropped_in_all_shards(tmp_path, monkeypatch):
   monkeypatch.setattr(documents, "_MIN_BYTES", 4000)
   once, more = random_documents(60), random_documents(9, seed=2)
   (tmp_path / "again").write_text(as_text([*once, *more, *once]))
@@ -192,7 +192,7 @@ def _lines(corpus, text):
   return [line for shard in corpus for line in shard.lines(text) if line]
 
 
-def test_every_format_has_the_same_sentences(tmp_path, split):
+def test_the_sentences_do_not_depend_on_the_format_of_the_file(tmp_path, split):
   documents = random_documents(60)
   expected = [line for document in documents for line in document]
   for text, path in _save(tmp_path, documents):
@@ -212,7 +212,7 @@ def test_every_format_has_the_same_sentences(tmp_path, split):
     (1400, [1] * 64),  # the limit is 4 MiB at most
   ],
 )
-def test_a_shard_has_at_most_a_32nd_of_the_text(
+def test_a_shard_is_limited_to_a_32nd_of_the_text_between_1_and_4_mebibytes(
   kilobytes, files_of_shards, tmp_path
 ):
   """Records depend on this limit. A compressed file counts 3 times its size."""

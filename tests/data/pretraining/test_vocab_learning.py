@@ -23,7 +23,7 @@ def test_a_full_word_counter_drops_the_rarest_words():
   assert result["often"] == result["now"] == 1000
 
 
-def test_rare_characters_stay_out_of_a_full_alphabet(caplog):
+def test_a_full_alphabet_leaves_out_the_rarest_characters(caplog):
   counts = Counter({"aab": 5, "abc": 2, "ξ": 1})
   assert vocab_learning.alphabet(counts, 3) == ["a", "b", "c"]
   assert vocab_learning.alphabet(counts, 4) == ["a", "b", "c", "ξ"]

@@ -180,14 +180,14 @@ def test_an_answer_is_marked_in_its_context(page):
 RUBIES = "[...document.querySelectorAll('ruby')]"
 
 
-def test_tags_stand_over_words(page):
+def test_the_page_shows_each_tag_over_its_word(page):
   _ask(page, "parts of speech", "Ada met <b>Bo</b>")
   texts = page.run(f"{RUBIES}.map((ruby) => ruby.textContent)")
   assert texts == ["AdaNOUN", "metVERB", "<b>Bo</b>NOUN"]
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_types_of_entities_have_colors(page, theme):
+def test_entities_of_one_type_have_one_color(page, theme):
   page.prefer(theme)
   _ask(page, "names", "Ada  Li, Al (Oslo) met 😀.")
   texts = page.run(f"{RUBIES}.map((ruby) => ruby.textContent)")
@@ -227,7 +227,7 @@ def test_an_answer_is_shown_in_words(page, model, texts, parts):
   assert all(part in text for part in parts) and len(text) < 300
 
 
-def test_labels_and_choices_have_bars(page):
+def test_a_bar_shows_the_probability_of_each_label_and_choice(page):
   _ask(page, "labels", "a", "b")
   values = "[...document.querySelectorAll('meter')].map((m) => m.value)"
   assert page.run(values) == [0.2, 0.8]

@@ -65,7 +65,7 @@ def _tasks_of_table(folder):
   return [row[0] for row in rows]
 
 
-def test_all_tasks_run_and_are_averaged_as_in_the_paper(tmp_path, calls, run):
+def test_glue_tasks_run_and_are_averaged_as_in_the_paper(tmp_path, calls, run):
   names = ("MNLI", "QQP", "QNLI", "SST-2", "CoLA", "STS-B", "MRPC", "RTE")
   _task_folders(tmp_path, *names, "WNLI")
   run(_flags(tmp_path))

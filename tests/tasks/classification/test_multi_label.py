@@ -143,7 +143,7 @@ def several_labels(*thresholds):
   return examples.ClassificationTask("tsv", {}, LABELS, names, **more)
 
 
-def test_labels_have_independent_probabilities():
+def test_each_of_several_labels_has_an_independent_probability():
   logits = np.array([[-200, 0, 200]], np.float32)
   result = metrics.probabilities(several_labels(), logits)
   assert result.tolist() == [[pytest.approx(0), 0.5, 1]]
@@ -161,7 +161,7 @@ def test_saved_thresholds_are_loaded_unchanged(tmp_path):
       metrics.load_thresholds(saved, str(path))
 
 
-def test_an_evaluation_scores_at_the_thresholds_and_at_one_half():
+def test_an_evaluation_scores_with_fitted_thresholds_and_with_0_5():
   names = (("joy",), ("joy",), (), ("woe",))
   rows = [TextExample("", "", label=label) for label in names]
   probs = np.array([[0.9, 0, 0.2], [0.4, 0, 0.1], [0.3, 0.6, 0.1], [0, 0, 0.3]])

@@ -103,7 +103,7 @@ def test_rows_of_each_test_file_are_predicted_in_the_order_of_the_file(
     assert [row[1] for row in rows] == names
 
 
-def test_tpus_get_full_batches(args):
+def test_a_tpu_evaluates_only_full_batches(args):
   sizes = {}
   on_tpu = args.replace(use_tpu=True)
   full = on_tpu.replace(eval_batch_size=7, predict_batch_size=5)
@@ -131,7 +131,7 @@ def test_a_dry_run_reads_only_the_first_examples(args, monkeypatch):
   assert len(part.rows) == 2
 
 
-def test_thresholds_in_output_dir_come_before_thresholds_of_init_checkpoint(
+def test_thresholds_in_output_dir_override_thresholds_of_init_checkpoint(
   args, tmp_path, monkeypatch
 ):
   start, own = (tmp_path / name for name in ("start", "out"))
