@@ -100,8 +100,8 @@ def test_write_removes_old_files_unless_the_model_is_from_the_output_folder(
     (tmp_path / path).touch()
   bert = CanonicalModel(name.format(tmp_path), VALUES)
   original.write(bert, str(tmp_path))
-  is_own = name != "x"  # model "x" is in another folder
-  assert [(tmp_path / path).exists() for path in stale] == [is_own] * 5
+  is_source = name != "x"  # model "x" is in another folder
+  assert [(tmp_path / path).exists() for path in stale] == [is_source] * 5
 
 
 @pytest.mark.parametrize("labels", [("a", "a"), ("a\nb", "c")])
@@ -204,8 +204,8 @@ def test_a_classifier_and_a_tagger_need_all_their_variables():
 
 
 def test_a_given_do_lower_case_overrides_the_models_setting():
-  for own, given in ((True, False), (False, True), (False, None)):
-    bert = CanonicalModel("x", {}, lower_case=own)
+  for recorded, given in ((True, False), (False, True), (False, None)):
+    bert = CanonicalModel("x", {}, lower_case=recorded)
     original.complete(bert, None, given, for_transformers=False)
     assert bert.lower_case is bool(given)
 
@@ -255,7 +255,7 @@ def _with_heads(*heads, labels=()):
   return CanonicalModel("x", dict.fromkeys([*names, "bert/a"]), labels=labels)
 
 
-def test_a_models_variables_tell_its_head_and_class():
+def test_each_head_has_a_transformers_class_and_recognizable_variables():
   names = "MultipleChoice QuestionAnswering TokenClassification "
   names += "SequenceClassification PreTraining MaskedLM"
   classes = [*(f"BertFor{name}" for name in names.split()), "BertModel"]

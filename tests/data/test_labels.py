@@ -120,8 +120,10 @@ def test_labels_come_from_a_checkpoint_or_a_training_file(
 ):
   chosen = _choose(tmp_path, known, in_file, is_training=is_training)
   assert chosen == tuple(expected)
-  from_start = chosen == tuple(known)
-  assert chosen.source.endswith("labels.txt" if from_start else "train.tsv")
+  from_checkpoint = chosen == tuple(known)
+  assert chosen.source.endswith(
+    "labels.txt" if from_checkpoint else "train.tsv"
+  )
 
 
 def test_labels_that_differ_from_the_checkpoint_need_a_labels_txt(tmp_path):

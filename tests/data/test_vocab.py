@@ -138,6 +138,7 @@ def test_a_fingerprint_ignores_unused_tokens(write):
   hashed = {0: "[PAD]", 3: "[UNK]", 4: "owl", 5: "##s", 7: "\U0001fae8"}
   text = json.dumps([*map(list, hashed.items())])
   digest = hashlib.sha256(text.encode()).hexdigest()
+  # The hash is followed by the number of lines and by the unused ids.
   assert mark == f"{digest[:16]}:8:1-2,6-6"
   others = "", "m", "m:7", "m:x:", mark.replace("1-2", "2-2"), f"{mark},4-4"
   assert not any(map(tokenizer.fits, others))

@@ -307,6 +307,6 @@ def test_blocks_of_the_same_sizes_use_one_graph(monkeypatch):
     with tracing.mode(fused=fused), tracing.DropoutSeeds([1, 2]) as seeds:
       results.append(bert.encoder(hidden, mask, training=True))
     assert seeds.count == 9
-  for shared, own in zip(*results, strict=True):
-    np.testing.assert_allclose(shared, own, atol=1e-6)
+  for fused, plain in zip(*results, strict=True):
+    np.testing.assert_allclose(fused, plain, atol=1e-6)
   assert traced == [bert.encoder.blocks[0], *bert.encoder.blocks]

@@ -95,7 +95,7 @@ def test_the_distillation_loss_mixes_the_losses_of_labels_and_teacher():
   batch = {"label_ids": tf.constant([1, 0]), "teacher": teacher}
   plain = losses.classification()
   outputs = {"logits": logits}
-  own = plain.losses(outputs, batch)["example_loss"]
+  hard = plain.losses(outputs, batch)["example_loss"]
   soft = losses.divergence(logits, teacher, 2.0)
   for weight in (0.0, 0.25, 1.0):
     objective = losses.distilled(plain, _teacher, weight, 2.0)
@@ -103,7 +103,7 @@ def test_the_distillation_loss_mixes_the_losses_of_labels_and_teacher():
     with tf.GradientTape() as tape:
       tape.watch([logits, teacher])
       result = objective.losses(outputs, batch)["example_loss"]
-    expected = (1 - weight) * own + weight * soft
+    expected = (1 - weight) * hard + weight * soft
     np.testing.assert_allclose(result, expected, rtol=1e-6)
     gradients = tape.gradient(result, [logits, teacher])
     assert gradients[1] is None  # the teacher is not trained

@@ -137,7 +137,7 @@ def test_a_model_trained_right_to_left_needs_the_flag_attention(folder):
 
 
 @pytest.mark.parametrize(
-  ("changes", "is_of_training", "has_labels"),
+  ("changes", "is_restored", "has_labels"),
   [
     ({}, True, True),
     ({"new_head": True}, False, False),
@@ -149,7 +149,7 @@ def test_a_model_trained_right_to_left_needs_the_flag_attention(folder):
   ],
 )
 def test_a_restored_head_needs_the_flags_and_labels_of_its_training(
-  folder, monkeypatch, changes, is_of_training, has_labels
+  folder, monkeypatch, changes, is_restored, has_labels
 ):
   monkeypatch.chdir(folder)
   _record(folder, "run_classifier", multi_label=True)
@@ -159,7 +159,7 @@ def test_a_restored_head_needs_the_flags_and_labels_of_its_training(
   assert checks.labels_file(args) == ("run/labels.txt" if has_labels else None)
   checks.check_head(args.replace(multi_label=True), "multi_label")
   message = "--multi_label=False, but the head of run"
-  with raises(message if is_of_training else None):
+  with raises(message if is_restored else None):
     checks.check_head(args, "multi_label")
 
 

@@ -233,6 +233,7 @@ def test_a_model_is_not_restored_with_a_wrong_vocabulary(tmp_path, entry):
 )
 def test_exports_for_keras_have_float32_variables(formats, policy):
   session.set_export_policy("bfloat16", formats)
+  # Variables are float32 in mixed_bfloat16 and bfloat16 in bfloat16.
   assert keras.config.dtype_policy().name == policy
 
 
@@ -306,15 +307,15 @@ def _events(monkeypatch):
   return events
 
 
-@pytest.mark.parametrize("own", [None, "out/model.ckpt-5"])
+@pytest.mark.parametrize("newest", [None, "out/model.ckpt-5"])
 @pytest.mark.parametrize(
   ("given", "new_head"), [(None, False), ("", True), ("start", False)]
 )
 @pytest.mark.parametrize("is_chief", [False, True])
 def test_a_training_loads_its_checkpoint_before_the_loop_begins(
-  tmp_path, monkeypatch, events, own, given, new_head, is_chief
+  tmp_path, monkeypatch, events, newest, given, new_head, is_chief
 ):
-  monkeypatch.setattr(Checkpoints, "newest_readable", lambda _: own)
+  monkeypatch.setattr(Checkpoints, "newest_readable", lambda _: newest)
   training = session.Run(_flags(tmp_path, init_checkpoint=given), toy.config())
   toy.set_worker(monkeypatch, 0 if is_chief else 1)
   path = str(tmp_path / "records")
@@ -326,7 +327,7 @@ def test_a_training_loads_its_checkpoint_before_the_loop_begins(
   steps = {"num_train_steps": 9, "num_warmup_steps": 0, "new_head": new_head}
   assert [*training.train("model", losses.pretraining(), source, **steps)]
   assert events == [
-    *[("warn_if_changed", own, data)] * bool(own),
+    *[("warn_if_changed", newest, data)] * bool(newest),
     *[("load_index", "cache")] * is_chief,
     ("resume", given, new_head),
     ("_report", data),

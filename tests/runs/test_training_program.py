@@ -140,19 +140,19 @@ def _dry(program, **changes):
 
 
 @pytest.mark.parametrize("program", ["run_squad", "run_pretraining"])
-@pytest.mark.parametrize("own", [None, "model.ckpt-3", "best/model.ckpt-2"])
+@pytest.mark.parametrize("saved", [None, "model.ckpt-3", "best/model.ckpt-2"])
 def test_a_dry_run_predicts_with_the_runs_checkpoint_but_trains_anew(
-  tmp_path, program, own
+  tmp_path, program, saved
 ):
   folder = tmp_path / "out"
-  if own:
-    path = folder / own
+  if saved:
+    path = folder / saved
     shared.touch_checkpoint(path.parent, path.name)
   for given, do_train in itertools.product((None, "", "bert"), (False, True)):
     flags = {"do_train": do_train, "init_checkpoint": given}
     args = _dry(program, output_dir=str(folder), **flags)
     with dry_run(args) as short:
-      taken = str(path) if own and not do_train else given
+      taken = str(path) if saved and not do_train else given
       assert short.init_checkpoint == taken
       assert short.output_dir != args.output_dir
       assert not os.listdir(short.output_dir)

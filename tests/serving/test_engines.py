@@ -198,7 +198,7 @@ def test_a_gpu_pads_small_batches_to_the_shapes_of_compiled_programs(
       np.testing.assert_allclose(
         output["logits"], expected[i]["logits"], rtol=1e-4, atol=1e-5
       )
-  assert calls == [(2, 4), (2, 12), (2, 8), (2, 12)]
+  assert calls == [(2, 4), (2, 12), (2, 8), (2, 12)]  # none for three rows
 
 
 def test_a_model_that_xla_cannot_compile_has_no_compiled_programs(
@@ -346,7 +346,7 @@ def test_an_error_does_not_repeat_the_error_of_an_earlier_row(monkeypatch):
   assert [*map(len, loaded)] == [4, 1]  # 11 characters per error
 
 
-@pytest.mark.parametrize("megabytes", [1, 900])  # with 900 MB, rows share one
+@pytest.mark.parametrize("megabytes", [1, 900])  # at 900 MB, rows wait for one
 def test_a_refused_row_changes_no_later_answer(
   interpreters, monkeypatch, megabytes
 ):

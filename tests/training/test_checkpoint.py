@@ -59,7 +59,7 @@ def test_only_the_newest_checkpoints_stay_and_are_listed(
   assert f"checkpoints in {folder}: {', '.join(names)} (0.0 MB" in log.text
 
 
-def test_find_checkpoint_takes_the_name_of_any_of_its_files(tmp_path):
+def test_find_checkpoint_accepts_the_name_of_any_file_of_a_checkpoint(tmp_path):
   prefix = _saved(tmp_path)
   for suffix in ("", ".index", ".data-00000-of-00001", ".meta"):
     assert checkpoint_files.find_checkpoint(prefix + suffix) == prefix

@@ -201,13 +201,13 @@ class _TwoWorkers:
     return value + tf.constant(self.other)
 
 
-@pytest.mark.parametrize("other", [0.0, 1.0])
-@pytest.mark.parametrize("own", [False, True])
-def test_workers_agree_on_the_end_and_on_the_speed(monkeypatch, own, other):
+@pytest.mark.parametrize("other_end", [0.0, 1.0])
+@pytest.mark.parametrize("end", [False, True])
+def test_workers_agree_on_the_end_and_on_the_speed(monkeypatch, end, other_end):
   monkeypatch.setattr(loop.processes, "has_others", lambda: True)
-  strategy = _TwoWorkers([other, 5.0])
+  strategy = _TwoWorkers([other_end, 5.0])  # this worker: 3 s, mean 4 s
   monkeypatch.setattr(tf.distribute, "get_strategy", lambda: strategy)
-  assert loop._synchronize(own, 3.0) == (own or other == 1.0, 4.0)
+  assert loop._synchronize(end, 3.0) == (end or other_end == 1.0, 4.0)
 
 
 @pytest.mark.parametrize("steps", [(1, 3), (1, 30)])

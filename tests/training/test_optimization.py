@@ -42,7 +42,7 @@ def test_two_updates_equal_a_calculation_by_hand():
   np.testing.assert_allclose(kernel, expected, rtol=1e-4)
   np.testing.assert_allclose(bias, [3 - 0.5 * ratio], rtol=1e-4)
   adam.apply([None, tf.constant([0.0])], tf.constant(0.5), 1)
-  np.testing.assert_allclose(adam.state["bias/adam_m"], [0.36], rtol=1e-5)
+  np.testing.assert_allclose(adam.state["bias/adam_m"], [0.9 * 0.4], rtol=1e-5)
   np.testing.assert_allclose(adam.state["kernel/adam_m"], [0.1, 0.2], rtol=1e-5)
 
 

@@ -220,7 +220,7 @@ def test_a_shard_is_limited_to_a_32nd_of_the_text_between_1_and_4_mebibytes(
   paths = [str(tmp_path / f"{index}.gz") for index in range(number)]
   for path in paths:
     with open(path, "wb") as file:
-      file.truncate(1024 * kilobytes // 2)
+      file.truncate(1024 * kilobytes // 2)  # counts 1.5 * kilobytes
   corpus = documents.split_corpus(paths, TextFormat())
   assert [len(shard.spans) for shard in corpus] == files_of_shards
 

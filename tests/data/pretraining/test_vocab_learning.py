@@ -6,7 +6,7 @@ from data import vocab
 from data.pretraining import vocab_learning
 
 
-def test_words_are_counted_as_the_tokenizer_splits_them():
+def test_counted_words_are_the_words_of_the_tokenizer():
   counter = vocab_learning.WordCounter(do_lower_case=True, max_words=100)
   for line in ["Don't stop.", "DON'T", "", "stop\u00a0stop\x85stop\u2028stop"]:
     counter.add(line)
@@ -141,5 +141,5 @@ def test_words_of_a_language_with_little_text_get_a_higher_weight():
 
 
 def test_statistics_have_the_rate_of_split_words_and_the_pieces_per_word():
-  counts = Counter(ab=3, a=1)
+  counts = Counter(ab=3, a=1)  # 3 of 4 words are split, 7 pieces in all
   assert vocab_learning.split_statistics(counts, ["a", "##b"]) == (0.75, 1.75)

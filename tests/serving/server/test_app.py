@@ -167,7 +167,7 @@ def test_an_invalid_host_header_does_not_change_the_status(client, path):
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS"])
-def test_requests_with_other_methods_get_400(client, method):
+def test_requests_with_unsupported_methods_get_400(client, method):
   status, _, body = client.request(method, PREDICT, b"{}")
   message = f"Malformed request: {method} {PREDICT}"
   assert (status, json.loads(body)) == (400, {"error": message})
@@ -228,10 +228,10 @@ def test_a_model_is_ready_if_one_version_answers_and_another_failed(
 
 
 def test_only_large_bodies_are_converted_in_another_thread():
-  own = threading.get_ident()
-  for size, is_own in ((0, 1), (2**15 - 1, 1), (2**15, 0), (2**20, 0)):
+  caller = threading.get_ident()
+  for size, is_same in ((0, 1), (2**15 - 1, 1), (2**15, 0), (2**20, 0)):
     result = asyncio.run(app._convert(size, threading.get_ident))
-    assert (result == own) == bool(is_own)
+    assert (result == caller) == bool(is_same)
 
 
 def test_metrics_count_requests_and_texts(client):
@@ -324,7 +324,7 @@ def test_overload_is_answered_at_once_and_logged_once_a_minute(
 def test_running_and_waiting_requests_get_504_after_the_limit(tmp_path):
   settings = stand_in.SETTINGS._replace(request_timeout=1.0)
   with stand_in.toy(tmp_path, settings) as client:
-    for _ in range(2):
+    for _ in range(2):  # the first request is running, the second waits
       message = "the answer did not come in time (request_timeout)"
       assert client.ask(stand_in.GATED) == (504, {"error": message})
     client.version.gate.set()

@@ -232,7 +232,7 @@ def test_a_stopping_server_answers_waiting_connections(turns):
       assert connection.recv(100).startswith(b"HTTP/1.1 200")
 
 
-def test_a_request_on_an_idle_connection_is_answered_during_shutdown(client):
+def test_a_draining_server_still_answers_on_an_idle_connection(client):
   with client.connect() as connection:
     time.sleep(0.05)
     client.server._app.is_draining = True
@@ -244,7 +244,7 @@ def test_a_request_on_an_idle_connection_is_answered_during_shutdown(client):
   assert b"connection: close" in answer
 
 
-def test_a_client_may_use_an_idle_connection_during_shutdown(
+def test_a_stopping_server_still_answers_on_an_idle_connection(
   client, monkeypatch
 ):
   monkeypatch.setattr(connections, "_DRAIN_SECONDS", 30)

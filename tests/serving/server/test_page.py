@@ -222,7 +222,7 @@ PARTS = [
 
 
 @pytest.mark.parametrize(("model", "texts", "parts"), PARTS)
-def test_an_answer_is_shown_in_words(page, model, texts, parts):
+def test_the_page_shows_the_answer_of_each_task(page, model, texts, parts):
   text = _ask(page, model, *texts)
   assert all(part in text for part in parts) and len(text) < 300
 
@@ -254,7 +254,7 @@ def test_each_model_has_a_title_and_an_example(page, model):
   assert page.run("byId('answer').innerText")
 
 
-def test_a_classifier_of_texts_has_no_example(page):
+def test_the_page_of_a_text_classifier_shows_no_example(page):
   _choose_model(page, "scores")
   page.wait("byId('input-text').placeholder.startsWith('A text like those')")
   assert page.run("byId('input-text').value") == ""

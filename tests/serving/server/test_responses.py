@@ -104,7 +104,7 @@ def test_a_star_in_cors_origins_allows_every_origin(tmp_path):
     assert _cors(client, "OPTIONS", "/", Origin="null", **ASKS)[0] == 200
 
 
-def test_no_origins_means_no_cors_headers(tmp_path):
+def test_a_server_without_cors_origins_sends_no_cors_headers(tmp_path):
   with _served(tmp_path) as client:
     assert _cors(client, "GET", "/models", Origin=PAGE) == (200, {})
     assert _cors(client, "OPTIONS", PREDICT, Origin=PAGE, **ASKS) == (400, {})

@@ -181,5 +181,6 @@ def test_float32_values_are_written_with_as_few_digits_as_possible():
 
 
 def test_num_values_counts_values_in_lists_arrays_and_dicts():
-  assert rest.num_values([{"a": [[1.0] * 3] * 4, "b": "text"}] * 2) == 26
+  row = {"a": [[1.0] * 3] * 4, "b": "text"}
+  assert rest.num_values([row] * 2) == 2 * (4 * 3 + 1)
   assert rest.num_values([{"a": np.zeros((5, 2)), "b": []}]) == 10

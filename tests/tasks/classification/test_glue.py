@@ -139,7 +139,7 @@ def test_glue_tsv_has_the_tasks_that_ended_before_an_error(tmp_path, run):
   assert _tasks_of_table(tmp_path) == ["CoLA"]
 
 
-def test_from_mnli_starts_three_tasks_from_the_model_of_mnli(
+def test_the_flag_from_mnli_starts_three_tasks_from_the_model_of_mnli(
   tmp_path, calls, run
 ):
   _task_folders(tmp_path, "RTE", "SST-2", "MNLI", "MRPC", "STS-B")

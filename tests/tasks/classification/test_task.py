@@ -134,10 +134,10 @@ def test_a_dry_run_reads_only_the_first_examples(args, monkeypatch):
 def test_thresholds_in_output_dir_override_thresholds_of_init_checkpoint(
   args, tmp_path, monkeypatch
 ):
-  start, own = (tmp_path / name for name in ("start", "out"))
+  start, out = (tmp_path / name for name in ("start", "out"))
   names = [str(start / "labels.txt")]
   monkeypatch.setattr(task.checks, "labels_file", lambda _: names[0])
-  for folder, value in ((start, 0.25), (own, 0.75)):
+  for folder, value in ((start, 0.25), (out, 0.75)):
     folder.mkdir()
     path = str(folder / "thresholds.tsv")
     metrics.save_thresholds(several_labels(*[value] * 3), path)
@@ -148,7 +148,7 @@ def test_thresholds_in_output_dir_override_thresholds_of_init_checkpoint(
 
   assert thresholds() == (0.75,) * 3
   assert thresholds(ensemble=2) == (0.5,) * 3
-  (own / "thresholds.tsv").unlink()
+  (out / "thresholds.tsv").unlink()
   assert thresholds() == (0.25,) * 3
   names[0] = None
   assert thresholds() == (0.5,) * 3

@@ -59,10 +59,9 @@ LETTERS = {
 @pytest.mark.parametrize("target", LETTERS)
 def test_tags_of_any_scheme_are_converted_to_any_other_scheme(name, target):
   tags, expected = (
-    [letter.replace("O", "X") + "-X" for letter in LETTERS[one].split()]
-    for one in (name, target)
+    [f"{letter}-X" for letter in LETTERS[one].split()] for one in (name, target)
   )
-  tags[7] = expected[7] = "O"
+  tags[7] = expected[7] = "O"  # outside of all entities
   for one in (tags, expected):
     one[-1] = one[-1].replace("X", "Y")
   scheme = recognize(tags)

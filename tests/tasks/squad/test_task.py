@@ -128,7 +128,7 @@ def test_a_question_with_a_repeated_id_is_judged_once(
   assert _load(tmp_path / "predictions.json") == {"x": "b"}
 
 
-def test_the_log_of_a_prediction_without_scores_names_files_of_an_old_evaluation(
+def test_a_prediction_without_scores_names_files_of_an_old_evaluation(
   tmp_path, log
 ):
   names = "eval_results.txt", "eval_predictions.tsv", "run.html"
