@@ -284,9 +284,7 @@ OPENED = [
 
 
 @pytest.mark.parametrize(("given", "named", "expected"), OPENED)
-def test_each_argument_is_used_to_open_the_model(
-  opened, given, named, expected
-):
+def test_each_argument_is_used_to_open_a_model(opened, given, named, expected):
   assert Predictor(*given, **named).inputs == ["text"]
   assert opened.calls == expected
 

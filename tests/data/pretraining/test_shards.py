@@ -242,9 +242,7 @@ def test_a_file_that_is_a_document_is_not_divided(tmp_path, split):
   assert len(corpus) > 5
 
 
-def test_a_large_document_causes_a_warning(
-  tmp_path, monkeypatch, caplog, split
-):
+def test_large_documents_cause_a_warning(tmp_path, monkeypatch, caplog, split):
   monkeypatch.setattr(documents, "_LARGE_SPAN", 4000)
   (tmp_path / "one.txt").write_text("a\n" * 5000)
   split([str(tmp_path / "one.txt")], 1000)

@@ -284,9 +284,7 @@ def test_the_page_loads_nothing_from_other_hosts(client, name):
   assert b"innerHTML" not in body
 
 
-def test_the_files_of_the_page_are_read_from_disk_only_once(
-  client, monkeypatch
-):
+def test_files_of_the_page_are_read_from_disk_only_once(client, monkeypatch):
   before = [client.request("GET", f"/{name}")[2] for name in NAMES]
   monkeypatch.setattr(Path, "read_bytes", None)
   monkeypatch.setattr(Path, "open", None)

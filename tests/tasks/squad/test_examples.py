@@ -102,9 +102,7 @@ def test_unlocatable_answers_are_skipped_and_counted(path, caplog):
     ({"is_impossible": "no"}, '"is_impossible" is "no" and not bool'),
   ],
 )
-def test_errors_in_answers_name_the_file_and_the_question(
-  path, fields, message
-):
+def test_errors_in_answers_name_the_file_and_question(path, fields, message):
   with pytest.raises(ValueError, match=message) as caught:
     read_one(path, fields, version_2_with_negative="is_impossible" in fields)
   assert str(path) in str(caught.value)
