@@ -106,7 +106,7 @@ def test_a_weighted_sum_weights_the_layers_by_a_softmax_of_its_scores():
   np.testing.assert_allclose(weigh(layers), np.full((2, 3, 4), 37), rtol=1e-6)
   [scores] = weigh.trainable_variables
   assert scores.path == "weighted_sum/scores"
-  scores.assign(np.log([6.0, 3.0, 1.0]))
+  scores.assign(np.log([6.0, 3.0, 1.0]))  # weights 0.6, 0.3 and 0.1
   np.testing.assert_allclose(weigh(layers), np.full((2, 3, 4), 13.6), rtol=1e-6)
 
 

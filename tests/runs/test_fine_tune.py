@@ -416,7 +416,7 @@ def test_fine_tune_runs_each_stage_in_order_and_on_the_right_split(
     flags = dict(zip(names, values, strict=True))
     train, evaluate, predict, export, keep_best = values
     if program == "run_squad":
-      evaluate = flags.pop("do_eval") and False
+      evaluate = flags.pop("do_eval") and False  # run_squad has no do_eval
     settings = programs.arguments(program, **flags, num_seeds=1 + is_sweep)
     events.clear()
     fine_tune.fine_tune(kind(settings, dict.fromkeys(splits, events), ["a"]))

@@ -711,7 +711,7 @@ os._exit(0)
 
 
 @pytest.mark.parametrize("parent", ["idle", "busy"])
-def test_litert_answers_in_threads_of_a_fork(folders, parent):
+def test_litert_answers_in_threads_of_a_forked_process(folders, parent):
   script = ["-c", _FORK, folders["tagging"], parent]
   done = programs.python(script, timeout=120)
   assert done.returncode == 0, done.stderr

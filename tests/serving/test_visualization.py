@@ -61,6 +61,7 @@ def test_the_page_of_every_task_has_the_answer_and_the_attention(
     np.testing.assert_allclose(sequence.attention.sum(-1), 1, atol=1e-5)
     assert (sequence.attention[..., sequence.length :] == 0).all()
     assert sequence.length <= count <= sequence.length + 3
+  # Short choices and windows are padded to the longest.
   padding = [len(s.ids) - s.length for s in result.sequences]
   assert max(padding) == (3 if name in ("choices", "questions") else 0)
   undecided = {"tagging", "tagging by features", "vectors", "masks"}

@@ -38,7 +38,7 @@ def test_an_index_has_the_offset_of_each_block_of_256_records(paths):
   assert index.records == 1257
   assert index.file.tolist() == [0, 1, 2, 2, 2, 2]
   assert index.count.tolist() == [1, 256, 256, 256, 256, 232]
-  blocks = [i * 256 * 73 for i in range(4)]
+  blocks = [i * 256 * 73 for i in range(4)]  # a record has 73 bytes
   assert index.offset.tolist() == [0, 0, *blocks]
   # A file may be listed twice.
   index = record_scan.load_index([paths[2], paths[0], paths[2]])
@@ -214,7 +214,7 @@ def test_first_record_skips_corrupt_records_on_request(path):
 
 
 def test_a_record_may_cross_the_border_between_two_reads(tmp_path, monkeypatch):
-  path = _write(tmp_path / "a", 300, 293)
+  path = _write(tmp_path / "a", 300, 293)  # a record has 316 bytes
   for inside in range(25):  # the first read ends so many bytes after record 0
     monkeypatch.setattr(record_scan, "_PIECE", 316 + inside)
     index = record_scan.load_index([path])

@@ -128,15 +128,15 @@ def test_a_pooler_is_required_only_if_the_model_reads_it(kind, tmp_path, log):
   """Converted taggers have no pooler."""
   model = getattr(models, kind)(toy.config(), 2)
   values = checkpoint.variables(model)
-  has = {name: v for name, v in values.items() if "/pooler/" not in name}
-  _saved(tmp_path, **has)
+  saved = {name: v for name, v in values.items() if "/pooler/" not in name}
+  _saved(tmp_path, **saved)
   is_read = kind == "classifier"
   refused = pytest.raises(ValueError, match="has no bert/pooler/dense")
   with refused if is_read else nullcontext():
     Checkpoints(str(tmp_path / "none")).load(model, str(tmp_path))
   checkpoint.restore_strict(model, str(tmp_path))
-  number = len(values if is_read else has)
-  assert f"restored {len(has)} of {number} variables" in log.text
+  number = len(values if is_read else saved)
+  assert f"restored {len(saved)} of {number} variables" in log.text
 
 
 @pytest.mark.parametrize(

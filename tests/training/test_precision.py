@@ -86,7 +86,7 @@ def test_steps_with_an_overflow_are_skipped_and_reported():
   assert step.first_nonfinite_step.numpy() == 1
   assert sums["skipped_steps"].numpy().tolist() == [2.0, 2.0]
   assert sums["loss"].numpy().tolist() == [0.0, 0.0]
-  assert step.loss_scale.scale.numpy() == 2.0**38
+  assert step.loss_scale.scale.numpy() == 2.0**38  # halved twice
   assert step.step.numpy() == 2
   after = toy.values(step.state)
   for name, value in before.items():

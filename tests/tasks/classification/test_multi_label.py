@@ -188,10 +188,12 @@ def test_class_weights_are_computed_or_given():
   one = _one_label("a", "b", "c")
   assert _weights([], one, "a") == ()
   weights = _weights(["balanced"], one, "a", "a", "a", "b")
-  assert weights == pytest.approx((4 / 9, 4 / 3, 1.0))
+  # Four texts / (three labels * number of texts with the label).
+  assert weights == pytest.approx((4 / (3 * 3), 4 / (3 * 1), 1.0))
   assert _weights(["b=2.5", "c=1e1"], one, "a") == (1.0, 2.5, 10.0)
   assert _weights(["b=c=2"], _one_label("a", "b=c"), "a") == (1.0, 2.0)
   several = several_labels()
+  # Each of several labels: texts without the label / texts with the label.
   rows = (("joy", "woe"), ("joy",), ("joy",), ())
   assert _weights(["balanced"], several, *rows) == pytest.approx((1 / 3, 1, 3))
   # The balanced weight of joy, which every text has, would be 0.
