@@ -79,8 +79,8 @@ def test_examples_in_docstrings_return_what_the_docstrings_show(module):
 
 def test_classes_that_keras_saves_have_examples():
   classes = keras.saving.get_custom_objects()
-  ours = [c for name, c in classes.items() if name.startswith("bert>")]
-  assert len(ours) > 10
-  for kind in ours:
+  bert_classes = [c for name, c in classes.items() if name.startswith("bert>")]
+  assert len(bert_classes) > 10
+  for kind in bert_classes:
     if kind.__module__.startswith("modeling."):
       assert ">>> " in kind.__doc__, kind

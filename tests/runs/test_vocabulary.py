@@ -142,7 +142,7 @@ def test_vocab_txt_in_the_output_folder_replaces_a_missing_vocab_file(folders):
     ("v", None, "w", True),
   ],
 )
-def test_only_a_vocab_file_in_place_of_another_counts_as_a_changed_flag(
+def test_only_a_different_vocab_file_counts_as_a_changed_flag(
   tmp_path, caplog, saved, case, given, is_warned
 ):
   flags = {"vocab_file": saved, "do_lower_case": case}

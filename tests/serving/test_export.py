@@ -183,7 +183,7 @@ def test_files_of_a_killed_export_are_removed(tmp_path):
   assert [p.name for p in (tmp_path / "export").iterdir()] == ["saved_model.pb"]
 
 
-def test_the_export_that_ends_first_in_a_folder_is_kept(tmp_path):
+def test_an_export_does_not_replace_an_export_that_ended_first(tmp_path):
   first = tmp_path / "export" / "first"
   with (
     pytest.raises(FileExistsError, match="/export is there already"),

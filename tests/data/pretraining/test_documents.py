@@ -60,7 +60,7 @@ LINES = st.lists(st.sampled_from(["", "a", "b", " a ", "a b", "a  b", "\t"]))
 
 
 @given(LINES)
-def test_only_the_first_of_equal_documents_is_kept(lines):
+def test_only_the_first_of_equal_documents_stays(lines):
   progress = SILENT()
   left = list(documents.drop_documents(lines, progress))
   result = [tuple(_plain(d)) for d in documents.split_documents(lines)]
