@@ -54,7 +54,7 @@ def test_training_state_is_skipped_and_averages_replace_variables_on_request(
     original.read(_checkpoint(tmp_path / "b"), averaged=True)
 
 
-def test_files_near_a_best_checkpoint_and_files_of_its_run_are_read(tmp_path):
+def test_a_best_checkpoint_is_read_with_the_files_of_its_run(tmp_path):
   prefix = _checkpoint(tmp_path / "best")
   (tmp_path / "labels.txt").write_text("no\nyes\n")
   (tmp_path / "best" / "vocab.txt").write_text("a\n")
