@@ -174,7 +174,7 @@ class CanonicalModel:
 
 
 class Head(NamedTuple):
-  """A kind of model: the encoder with a head."""
+  """A kind of model: the encoder with a head, or alone."""
 
   architecture: str  # class of transformers
   pools: bool  # whether transformers' class has a pooler

@@ -211,7 +211,7 @@ class Embeddings(keras.layers.Layer):
 
 
 class Encoder(keras.layers.Layer):
-  """Returns all blocks' outputs. The last has only `positions`, if passed."""
+  """Lists the blocks' outputs, [B, T, H]; the last [B, P, H] at `positions`."""
 
   def __init__(self, config: BertConfig, **kwargs):
     super().__init__(**kwargs)

@@ -274,7 +274,7 @@ def write_page(
   """Writes run.html: curves and scores of the folder, and judged examples.
 
   `counts` are numbers of examples by split, `judged` are examples with labels
-  and predictions. Only the chief worker writes, and a dry run does not.
+  and predictions. Does nothing in a dry run, and except on the chief worker.
   """
   folder = settings.output_dir
   if settings.dry_run or not processes.is_chief():
@@ -302,5 +302,5 @@ def text_windows(settings: LongText) -> models.Windows | None:
 
 
 def set_export_policy(dtype: str, formats: Sequence[str]) -> None:
-  """Sets the dtype policy; variables of trainable formats are in float32."""
+  """Sets the dtype policy; variables are float32 if a format is trainable."""
   set_dtype_policy(dtype, any(FORMATS[n].is_trainable for n in formats))

@@ -72,7 +72,7 @@ def of_file(path: str) -> Format | None:
 
 
 def has_gpu() -> bool:
-  """True if TensorFlow can use an NVIDIA GPU here, for which it needs cuDNN."""
+  """True if this machine has an NVIDIA GPU, and cuDNN for TensorFlow."""
   is_hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "0") in ("", "-1")
   if is_hidden or not glob.glob("/dev/nvidia[0-9]*"):
     return False

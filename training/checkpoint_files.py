@@ -88,9 +88,10 @@ def choose_checkpoint(folder: str, prefer_best: bool = False) -> str | None:
 
 
 def check_listed(folder: str) -> None:
-  """Raises UserError if the file `checkpoint` names none of the checkpoints.
+  """Raises UserError if `folder` has checkpoints, but its list names none.
 
-  Without the file, a training would begin again, and overwrite checkpoints.
+  The list is the file `checkpoint`. A training would begin again, and overwrite
+  the checkpoints.
   """
   if latest_checkpoint(folder) or not files.is_folder(folder):
     return
@@ -176,7 +177,7 @@ def file_of(path: str, flag: str, *names: str) -> str | None:
 
 
 def run_of(path: str) -> dict:
-  """Last entry of a checkpoint's run.json; an entry without flags if none."""
+  """Last entry of a checkpoint's run.json; {"flags": {}} without an entry."""
   record = sibling_file(path, run_json.NAME)
   entries = run_json.read(os.path.dirname(record)) if record else []
   return entries[-1] if entries else {"flags": {}}

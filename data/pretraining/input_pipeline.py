@@ -23,7 +23,8 @@ class Masker:
 
   Adds the predictions of features.pretraining to a batch; masked_lm_positions
   are ascending, then zeros. Random numbers depend only on `seed`, [2] integers.
-  Random words have ids below `vocab_size`: a vocabulary may end in blank lines.
+  Random words have ids below `vocab_size`, as a model may have no embeddings
+  for blank lines at the end of its vocabulary.
   """
 
   def __init__(
@@ -67,7 +68,7 @@ class Masker:
     }
 
   def _choose_tokens(self, ids, candidates, limit, seed):
-    """Chooses tokens; returns T - position, [B, K], descending, 0 if unused."""
+    """Chooses tokens; returns [B, K]: T - position, descending, then zeros."""
     scores = tf.random.stateless_uniform(tf.shape(ids), seed)
     scores = tf.where(candidates, scores, -1.0)
     length = tf.shape(ids)[1]
@@ -197,12 +198,12 @@ class CausalTargets:
 class PretrainingInput(TrainingRecords):
   """Batches of pre-training records in `files` of a `schema`, with targets.
 
-  `masking` and `tokenizer` mask records made with --masking=dynamic. Other
-  records need the default `masking.policy`. `causal_targets` is for models of
-  one direction. Up to `max_corrupt_records` corrupt records are dropped. The
-  index of the records goes to `folder`, and so do copies of corrupt files
-  without the corrupt records. `sources` are the `files` in groups with weights.
-  Raises ValueError if `masking.policy` does not fit the records.
+  `masking` and `tokenizer` mask records made with --masking=dynamic. Without
+  masks to draw, a `masking.policy` other than the default raises ValueError.
+  `causal_targets` is for models of one direction. Up to `max_corrupt_records`
+  corrupt records are dropped. The index of the records goes to `folder`, and so
+  do copies of corrupt files without the corrupt records. `sources` divides the
+  `files` into groups with weights.
   """
 
   sources: Sequence[Source] = ()
