@@ -242,7 +242,7 @@ def _read_tensors(path):
 
 
 def _unwrapped(tensors):
-  """Removes a prefix that all names share, as DataParallel's "module."."""
+  """Removes a prefix that all names share ("module." of DataParallel)."""
   end = "embeddings.position_embeddings.weight"
   name = next((name for name in tensors if name.endswith(end)), end)
   prefix = name.removesuffix(end).removesuffix("bert.")

@@ -47,7 +47,7 @@ def trim_padding(
 
 
 def pad_rows(batch: Batch, size: int) -> Batch:
-  """Adds rows of zeros up to `size` rows, with the largest `position`."""
+  """Adds rows up to `size`: zeros, but the largest int as `position`."""
   missing = size - tf.shape(batch["position"])[0]
   padded = {}
   for name, value in batch.items():

@@ -59,7 +59,7 @@ class Source(NamedTuple):
 
 
 class TrainingRecords(abc.ABC):
-  """Records of files as batches to train on."""
+  """Base class of data sets: records of files as batches to train on."""
 
   schema: Schema
   multiple: int  # batches are trimmed to multiples of this length; 0: never
@@ -319,8 +319,7 @@ class RecordDataset(TrainingRecords):
     """Yields every record once, with records of similar length together.
 
     A batch has the schema's fields, [B, ...], and `position` [B], the index of
-    each record in the file. If the field `multiple` is 0, zeros fill the last
-    batch up to `batch_size` rows.
+    each record in the file. If `multiple` is 0, zeros fill up the last batch.
     """
     parse = parser(self.schema)
 

@@ -3,9 +3,9 @@ r"""Reads tables of texts. The extension gives the format.
 .csv has commas, with quotes as in RFC 4180. .jsonl and .json have an object a
 line. Other files have tabs, and a quote is an ordinary character, as in GLUE.
 Byte order marks and blank lines are dropped, and "\r" inside a line is a blank.
-Other files than GLUE's may differ: the header shows the delimiter, 1,000 lines
-show if quotes are as in .csv, and a "\r" in the first line means that "\r" ends
-lines.
+Other files than GLUE's may differ: the header shows the delimiter, the first
+1,000 lines show if quotes are as in .csv, and a "\r" in the first line shows
+that "\r" ends lines.
 """
 
 import csv

@@ -211,7 +211,7 @@ class Embeddings(keras.layers.Layer):
 
 
 class Encoder(keras.layers.Layer):
-  """Lists the blocks' outputs, [B, T, H]; the last [B, P, H] at `positions`."""
+  """Lists blocks' outputs, [B, T, H]; with `positions` the last is [B, P, H]."""
 
   def __init__(self, config: BertConfig, **kwargs):
     super().__init__(**kwargs)

@@ -30,7 +30,7 @@ _shared: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 @dataclass(frozen=True)
 class Mode:
-  """Choices for tracing the network; the context `mode` changes these."""
+  """Choices for tracing the network, which the context `mode` changes."""
 
   fused: bool | None = None  # form of fused_ops.py; None: the device decides
   gradients: bool = True  # False in inference: fused_ops.py defines none then
@@ -154,7 +154,7 @@ def train_block(block, like, hidden_states, mask, positions=None):
 
 
 def _shared_trace(like, upstream, *arguments):
-  """Runs `_stateless` with the trace of `like`; waits for any `upstream`."""
+  """Runs `_stateless` with the trace of `like`, after `upstream`, if any."""
   if like not in _shared:
     reference = weakref.ref(like)
 

@@ -256,7 +256,7 @@ def vocabulary_flags(
 
   `mark` is the fingerprint of the records' vocabulary, if known. If the model's
   vocab.txt lies beside its other files, the flags are `vocab_file` and
-  `do_lower_case`. The latter is None if the user has not set the flag.
+  `do_lower_case`, which is None if the user has not set it.
   """
   if settings.vocab_file:
     return {}

@@ -54,7 +54,7 @@ def config(settings: Network) -> BertConfig:
 
 
 def check(settings: TrainedModel, network: BertConfig) -> None:
-  """Checks that flags fit the model in --init_checkpoint, without training.
+  """Checks flags against --init_checkpoint, for programs that do not train it.
 
   `network` is read from --bert_config_file. Raises ValueError if size,
   vocabulary, letter case or attention differ.

@@ -88,10 +88,10 @@ def choose_checkpoint(folder: str, prefer_best: bool = False) -> str | None:
 
 
 def check_listed(folder: str) -> None:
-  """Raises UserError if `folder` has checkpoints, but its list names none.
+  """Raises UserError if there are checkpoints, but `checkpoint` names none.
 
-  The list is the file `checkpoint`. A training would begin again, and overwrite
-  the checkpoints.
+  Without the file `checkpoint`, a training would begin again, and overwrite the
+  checkpoints.
   """
   if latest_checkpoint(folder) or not files.is_folder(folder):
     return
@@ -138,7 +138,7 @@ def check_name(path: str) -> None:
 def _only_checkpoint(folder):
   """Prefix of the only checkpoint in a folder without a file `checkpoint`.
 
-  Released models have such folders.
+  Folders of released models lack this file.
   """
   # The indexes of record files are hidden files.
   listed = sorted(n for n in files.list_folder(folder) if n[0] != ".")

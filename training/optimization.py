@@ -225,10 +225,7 @@ def _assign(targets, values):
 
 
 def _join(tensors):
-  """Joins tensors in a vector, and makes sparse gradients dense.
-
-  A single tensor keeps its shape.
-  """
+  """Joins tensors to a dense vector. A single tensor keeps its shape."""
   tensors = [tf.convert_to_tensor(tensor) for tensor in tensors]
   if len(tensors) == 1:
     return tensors[0]

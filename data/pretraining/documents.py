@@ -141,7 +141,7 @@ _JOINT = re.compile(r"\w[\r\v\f\x85]+\w")  # tokenizing a line joins the words
 
 
 def doubt_of_signs(texts: Sequence[str], noun: str) -> Iterator[str]:
-  """Yields a warning if `has_signs` holds for many texts; `noun` names them."""
+  """Yields a warning if many texts have signs. It calls the texts `noun`."""
   number = sum(map(has_signs, texts))
   if number > _MANY_SIGNS * len(texts):
     yield f"{number:,} of the first {len(texts):,} {noun} {SIGNS}"
@@ -274,8 +274,8 @@ class Shard(NamedTuple):
 def split_corpus(paths: list[str], text_format: TextFormat) -> list[Shard]:
   """Divides files, in order, into shards of about the same size.
 
-  Large files are cut after a document, unless compressed. Small files are
-  grouped. A shard has about a 32nd of the input, but from 1 to 4 MB.
+  Large files are cut at ends of documents, unless compressed. Small files are
+  grouped. A shard is about a 32nd of the input, at least 1 MB, at most 4 MB.
   """
   total = sum(map(text_size, paths))
   size = min(max(total // _SHARDS, _MIN_BYTES), _MAX_BYTES)

@@ -23,8 +23,7 @@ class Masker:
 
   Adds the predictions of features.pretraining to a batch; masked_lm_positions
   are ascending, then zeros. Random numbers depend only on `seed`, [2] integers.
-  Random words have ids below `vocab_size`, as a model may have no embeddings
-  for blank lines at the end of its vocabulary.
+  A vocabulary may end in blank lines, so random words have ids < `vocab_size`.
   """
 
   def __init__(
@@ -151,8 +150,8 @@ class CausalTargets:
 
   The LTR & No NSP model has these targets (section 5.1 of the paper), and so
   does the right-to-left model. With a `tokenizer`, removes [CLS] and [SEP],
-  because OpenAI GPT has no special tokens. The other tokens move up, and all
-  get segment 0.
+  because OpenAI GPT has no special tokens. The remaining tokens close the gaps
+  and get segment 0.
 
   Takes a batch of features.pretraining, with or without predictions. Returns
   the batch with three fields [B, T - 1]: masked_lm_positions, every position

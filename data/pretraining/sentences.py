@@ -63,7 +63,7 @@ def split_sentences(paragraph: str) -> list[str]:
 
 
 def _is_end(text: str, begin: int, end: re.Match, is_lower: bool) -> bool:
-  """True if the marks in the match `end` end the sentence from `begin`.
+  """True if `end`, a match of marks, is the end of the sentence from `begin`.
 
   If `is_lower`, the text has no capitals.
   """

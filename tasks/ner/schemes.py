@@ -167,10 +167,9 @@ def is_doubtful(scheme: Scheme, tags: Collection[str]) -> bool:
 def _main_layout(
   tags: Collection[str], kinds: Collection[str]
 ) -> tuple[Layout, Parts] | None:
-  """Finds the layout that most tags have, and their {tag: (letter, type)}.
+  """Finds the layout of most `tags`, and the Parts of these tags; or None.
 
-  Returns None if there is no layout. `kinds` are the types of tags that a call
-  before has found.
+  `kinds` are the types that earlier calls have found in other tags.
   """
   by_layout: dict[Layout, Parts] = defaultdict(dict)
   for tag in tags:

@@ -167,8 +167,7 @@ def find_scheme(
 ) -> Scheme:
   """Finds the scheme of a file's tags.
 
-  If all these tags are among the model's tags, `known`, then `known` decides
-  the layout.
+  If the model's tags, `known`, include these tags, `known` gives the layout.
   """
   used = _used(sentences)
   scheme = recognize(known if used <= {*known} else used)
