@@ -141,7 +141,7 @@ class CanonicalModel:
     self.labels, self.thresholds = (), {}
 
   def set_words(self, pieces: Mapping[int, Sequence[int]]) -> None:
-    """Sets a word's embedding and output bias to the mean over word pieces.
+    """Sets a word's embedding and output bias to the mean over its pieces.
 
     `pieces` maps a word's id to its pieces' ids. An id beyond the vocabulary
     appends rows. All other rows keep their bits.

@@ -154,7 +154,7 @@ def train_block(block, like, hidden_states, mask, positions=None):
 
 
 def _shared_trace(like, upstream, *arguments):
-  """Runs `_stateless` with the trace of `like`, after `upstream`, if any."""
+  """Runs `_stateless` by the trace of `like`; waits for a tensor `upstream`."""
   if like not in _shared:
     reference = weakref.ref(like)
 

@@ -39,7 +39,7 @@ def score(name: str, predictions: np.ndarray, labels: np.ndarray) -> float:
 
 
 def _report_options(size):
-  """Options for scikit-learn. A single label is a yes-or-no decision."""
+  """Options for scikit-learn. It scores only class 1 of a single label."""
   return {"labels": range(size) if size > 1 else [1], "zero_division": 0.0}
 
 

@@ -235,7 +235,7 @@ def no_encoder(prefix: str, names: Iterable[str], missing: str) -> UserError:
 
 
 def _entries(table, data, at) -> Iterator[tuple[bytes, bytes]]:
-  """Yields a block's keys and values; `data` has its position at index `at`."""
+  """Yields keys and values of a block, whose position is in `data` at `at`."""
   begin, at = _varint(data, at)
   size, _ = _varint(data, at)
   block = table[begin : begin + size]

@@ -129,8 +129,8 @@ def sentence_pairs(
 
   A "sentence" is a run of segments. Half of the second sentences follow the
   first sentence, and half are from random documents. The segments that a random
-  sentence replaces begin the next pair. Some documents draw a length below T
-  = max_seq_length for all their pairs.
+  sentence replaces begin the next pair. In some documents, all pairs aim at a
+  random length below T = max_seq_length.
 
   Yields both sentences, T - 3 ids at most in all, and True for a random second.
   """
