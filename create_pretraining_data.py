@@ -5,7 +5,7 @@ The input has one sentence per line and a blank line between documents:
   python create_pretraining_data.py --input_file=./sample_text.txt \
     --output_file=/tmp/tf_examples.tfrecord --vocab_file=$BERT_DIR/vocab.txt
 
---input_format is for prose, --text_field for JSON. Files may be compressed.
+--input_format reads prose, --text_field JSON lines. Files may be compressed.
 """
 
 import cli.interrupts  # noqa: F401, first: handles Ctrl-C during imports

@@ -63,9 +63,9 @@ def mode(**changes) -> Iterator[None]:
 class DropoutSeeds:
   """Context with the seeds of successive dropouts.
 
-  No layer has a random state, so a step draws the same masks if a restarted run
-  repeats it. `seed` is [2] int32. The n-th dropout mixes `first` + n into the
-  second number; `first` is an int or a scalar int32 tensor. `count` is the
+  Layers have no random state, so a restarted run draws the same masks when it
+  repeats a step. `seed` is [2] int32. The n-th dropout mixes `first` + n into
+  the second number; `first` is an int or a scalar int32 tensor. `count` is the
   number of dropouts drawn.
   """
 

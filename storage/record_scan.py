@@ -244,8 +244,8 @@ def drop_corrupt(
 ) -> list[str]:
   """Copies the intact records of each file with corrupt records to a folder.
 
-  Returns `paths`, with copies in place of those files. Raises UserError if over
-  `at_most` records, a record's length, or all records of a file are corrupt.
+  Returns `paths`, in which copies replace corrupt files. Raises UserError if
+  more than `at_most` records, a length, or all records of a file are corrupt.
   """
   errors = list(_errors(paths, schema))
   for _, error, remedy in errors:
