@@ -221,7 +221,7 @@ def _check_teacher(settings: FineTuning, same):
 
 
 def check_head(settings: FineTuning, name: str) -> None:
-  """Raises ValueError if the head was trained with another value of a flag."""
+  """Raises ValueError if the head was trained with another value of `name`."""
   own = checkpoint_files.choose_checkpoint(settings.output_dir)
   start = own or settings.init_checkpoint
   if not start or (not own and settings.do_train and settings.new_head):
