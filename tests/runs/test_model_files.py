@@ -86,7 +86,7 @@ def test_a_changed_setting_must_be_a_value_that_its_flag_takes(
 
 
 def _other(known):
-  """Returns a value of a flag that is not the default."""
+  """Returns a value that is not the default of a flag."""
   if known.choices:
     return next(c for c in known.choices if c != known.default)
   if known.kind is bool:

@@ -95,7 +95,7 @@ def test_a_run_records_its_vocabulary_and_do_lower_case(folders, log):
 @pytest.mark.parametrize(
   ("tokens", "is_lower"), [(LOWER, True), (CASED, False)]
 )
-def test_an_unrecorded_do_lower_case_is_derived_from_the_vocabulary(
+def test_a_do_lower_case_that_run_json_lacks_comes_from_the_vocabulary(
   folders, tokens, is_lower
 ):
   path = folders[1] / "vocab.txt"

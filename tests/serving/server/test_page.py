@@ -277,7 +277,7 @@ def test_the_shown_command_sends_the_texts(page):
   assert page.run("getSelection().toString()") == command
 
 
-def test_a_link_fills_in_its_texts_and_gets_their_answer(page):
+def test_a_link_fills_in_the_texts_and_gets_the_answer(page):
   endings = ["one", "two & 'three' <b>"]
   _ask(page, "choices", "a=b", "#c", "\n".join(endings))
   link = page.run("location.href")

@@ -36,7 +36,7 @@ def _write(tmp_path, text, name="x.txt"):
 
 
 @pytest.mark.parametrize("tag", [-1, 3])
-def test_columns_and_documents_are_read(tmp_path, tag):
+def test_word_and_tag_columns_and_documents_are_read(tmp_path, tag):
   path = _write(tmp_path, TEXT)
   assert examples.read_sentences(path, tag_column=tag) == [
     Sentence(["EU", "rejects"], ["I-ORG", "O"], 0, [3, 4]),
