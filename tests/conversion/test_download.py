@@ -358,7 +358,7 @@ def test_a_full_disk_is_reported_as_a_full_disk(hub, archive, monkeypatch):
 
   free = SimpleNamespace(free=10)  # less than the content of the zip
   monkeypatch.setattr("shutil.disk_usage", lambda _: free)
-  for url in (hub.zip, URL):
+  for url in (hub.zip, URL):  # disk_usage is for the zip, http_get for URL
     with pytest.raises(OSError, match="No space left") as error:
       _convert(hub, url)
     assert error.value.errno == ENOSPC

@@ -99,7 +99,7 @@ def test_write_removes_old_files_unless_the_model_is_from_the_output_folder(
   bert = CanonicalModel(name.format(tmp_path), VALUES)
   original.write(bert, str(tmp_path))
   is_source = name != "x"  # model "x" is in another folder
-  assert [(tmp_path / path).exists() for path in stale] == [is_source] * 5
+  assert {(tmp_path / path).exists() for path in stale} == {is_source}
 
 
 @pytest.mark.parametrize("labels", [("a", "a"), ("a\nb", "c")])
@@ -118,7 +118,7 @@ def test_the_vocabulary_may_already_be_in_the_output_folder(tmp_path):
   assert (tmp_path / "vocab.txt").read_text() == "a\n"
 
 
-@pytest.mark.parametrize("config", [None, {"vocab_size": 2}])
+@pytest.mark.parametrize("config", ["", '{"vocab_size": 2}'])
 def test_a_vocabulary_that_changed_since_training_is_refused(tmp_path, config):
   path = tmp_path / "named.txt"
   path.write_text("a\nb\n")
@@ -126,8 +126,8 @@ def test_a_vocabulary_that_changed_since_training_is_refused(tmp_path, config):
   entry["vocabulary"] = open_tokenizer(str(path)).fingerprint
   (tmp_path / "run.json").write_text(json.dumps([entry]))
   prefix = _checkpoint(tmp_path)
-  if config:
-    (tmp_path / "bert_config.json").write_text(json.dumps(config))
+  if config:  # the vocabulary is checked with and without the file
+    (tmp_path / "bert_config.json").write_text(config)
   original.complete(original.read(prefix))
   path.write_text("b\na\n")
   with pytest.raises(UserError, match=r"named.txt is not .* by vocab_file"):

@@ -48,17 +48,15 @@ def _configs():
   fields["num_layers"] = fields.pop("num_hidden_layers")
   encoder = encoders.BertEncoderConfig(**fields)
   new = encoders.EncoderConfig(type="bert", bert=encoder)
-  return {"bert_config": old}, {"encoder_config": new}
+  return {"old": {"bert_config": old}, "new": {"encoder_config": new}}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-  ("number", "with_mlm"), [(1, True), (0, True), (0, False)]
+  ("kind", "with_mlm"), [("new", True), ("old", True), ("old", False)]
 )
-def test_a_module_of_format_2_computes_equal_outputs(
-  tmp_path, number, with_mlm
-):
-  options = _configs()[number] | {"with_mlm": with_mlm}
+def test_a_module_of_format_2_computes_equal_outputs(tmp_path, kind, with_mlm):
+  options = _configs()[kind] | {"with_mlm": with_mlm}
   _, model = export_tfhub_lib._create_model(**options)
   rng = np.random.RandomState(1)
   for variable in model.variables:
@@ -86,7 +84,8 @@ def test_a_module_of_format_2_computes_equal_outputs(
 
 
 def test_the_case_and_the_vocabulary_of_format_2_are_read(tmp_path):
-  _, encoder = export_tfhub_lib._create_model(**_configs()[1], with_mlm=False)
+  new = _configs()["new"]
+  _, encoder = export_tfhub_lib._create_model(**new, with_mlm=False)
   case = tf.Variable(False, trainable=False)
   items = tf.train.Checkpoint(encoder=encoder, do_lower_case=case)
   items.write(str(tmp_path / "variables/variables"))

@@ -9,8 +9,6 @@ from data.pretraining import instances
 from data.tokenization import FullTokenizer
 from data.write_records import log_lengths
 
-CLS, SEP = 101, 102
-
 
 def test_the_length_of_a_row_counts_the_tokens_before_truncation(tmp_path):
   path = tmp_path / "vocab.txt"
@@ -49,7 +47,7 @@ def test_pad_refuses_more_values_than_fit():
 def test_a_text_of_a_million_tokens_is_truncated_fast():
   text = list(range(1_000_000))
   instances.truncate_pair_at_random(text, [1] * 60, 125, Random(1))
-  assert len(text) == 65
+  assert len(text) == 65  # 125 tokens in both texts
 
 
 # --- Batches without the columns that are padding in every record ------------

@@ -29,7 +29,7 @@ def test_integers_sort_by_value_and_texts_by_code_point(names, ordered):
     ("woe | joy|woe", ("woe", "joy")),
     ('["a|b", "c", 7]', ("a|b", "c", "7")),
     ("[]", ()),
-    # Text that only looks like a JSON list is a label.
+    # Text that json cannot read as a list is a label.
     ("[x]|y", ("[x]", "y")),
     *((cell, (cell,)) for cell in ("[" * 9**5, "[1", f"[{'1' * 5000}]")),
   ],
@@ -47,6 +47,7 @@ def test_a_cell_is_split_into_its_labels(cell, expected):
     *((cell, True) for cell in ('{"choices": ["a"]}', "{'cats': {'a': 1}}")),
     *((cell, False) for cell in ("", "[PER]", "(other)", "(1) a (2)", "{x}")),
     *((cell, False) for cell in ("(0, 10]", "a's", "'a'", "(2)", "[" * 9**5)),
+    # Without a text, (0, 10) may be an interval and {{1}} a template.
     *((cell, False) for cell in ("(0, 10)", "{1}", "{{1}}", "()")),
   ],
 )
@@ -109,8 +110,8 @@ def _choose(tmp_path, known=(), in_file=(), **options):
   [
     ((), "abc", True, "abc"),
     ("cab", "abc", True, "cab"),  # in the order of the checkpoint's head
-    ("ab", "abc", True, "abc"),
-    ("cab", "abx", False, "cab"),
+    ("ab", "abc", True, "abc"),  # a head for three labels is fresh anyway
+    ("cab", "abx", False, "cab"),  # the head stays without training
     ("cab", "", True, "cab"),
     ("", "abc", False, "abc"),
   ],
@@ -176,10 +177,10 @@ def test_the_log_counts_the_examples_of_each_label(log):
   assert "x: 1 example; a: 1" in log.text
 
 
-def test_labels_that_differ_only_in_case_or_blanks_are_reported(
+def test_labels_that_differ_only_in_case_or_blanks_are_reported_once(
   log, monkeypatch
 ):
-  monkeypatch.setattr(logging, "_log_counter_per_token", {})
+  monkeypatch.setattr(logging, "_log_counter_per_token", {})  # none so far
   for name in ("train.tsv", "dev.tsv"):
     labels.log_labels(name, ["Sport", "sport", "spo rt", "music"])
   [warning] = [r for r in log.records if r.levelname == "WARNING"]
@@ -188,7 +189,7 @@ def test_labels_that_differ_only_in_case_or_blanks_are_reported(
   )
   assert "music" not in warning.getMessage()
   numbers = ["1", "1.0", "1,00", "1,000", "10", "01", "0"]
-  assert labels.similar(numbers) == [["1", "1,00", "1.0"]]
+  assert labels.similar(numbers) == [["1", "1,00", "1.0"]]  # 1,000 is not 1
 
 
 def test_labels_that_look_alike_are_shown_with_escape_sequences(log):

@@ -49,7 +49,7 @@ def test_cells_in_quotes_show_that_a_tsv_is_quoted(
 def test_a_quoted_cell_may_begin_in_the_first_1000_lines_and_end_later(
   tmp_path,
 ):
-  content = 'a\n""\n' + "x\n" * 997 + '"y\nz"\nw\n'
+  content = 'a\n""\n' + "x\n" * 997 + '"y\nz"\nw\n'  # line 1000: "y
   *_, first, last = read(tmp_path, "t.tsv", content)
   assert (first.values["a"], last.values["a"]) == ("y\nz", "w")
 
@@ -57,12 +57,15 @@ def test_a_quoted_cell_may_begin_in_the_first_1000_lines_and_end_later(
 @pytest.mark.parametrize(
   ("content", "in_doubt"),
   [
+    # Not every quote begins or ends a cell.
     ('a\n"Come in,\nshe said.\n"Why?"\n', False),
     ('a\n"Come in," she said.\n"I will\nnot," he said.\n', False),
+    # Some cells in quotes have a line break, but at most two, or not all.
     ('a\n"Come in,\nplease."\nShe waited, then left.\n', True),
     ('a\n"Come in,\nplease."\nShe waited, then left.\n"Why\nnot?"\n', True),
     ('a\n"Come\nin."\nShe waited.\n"No, I will."\n"Why\nnot?"\n', True),
     ('a\n"Come\nin."\n"No."\n"Why\nnot?"\n"I\ndo."\n', True),
+    # No cell in quotes has a line break.
     ('a\n"Come in, please."\nShe waited, then left.\n', False),
     ('a\tb\n"Come in, you\t1\ntwo."\t0\n"No\t1\nno."\t0\n', False),
     ('a\tb\n"x, y"\t1\nz, w\t0\n', False),
@@ -97,7 +100,7 @@ def test_a_quoted_cell_that_swallows_rows_of_the_table_is_reported(
   assert read(tmp_path, name, content)
   text = f"{name}, lines {lines}: a cell in quotes has rows of the table"
   assert (text in caplog.text) == bool(lines)
-  assert "never closed" in caplog.text or not lines
+  assert ("never closed" in caplog.text) == bool(lines)
 
 
 def test_quotes_after_the_first_1000_lines_of_a_tsv_are_reported(

@@ -58,7 +58,7 @@ def test_outputs_are_in_the_order_of_the_records(
 
 
 def test_outputs_are_in_order_if_records_are_sorted_in_several_groups(tmp_path):
-  lengths = [number * 7 % T + 1 for number in range(250)]
+  lengths = [number * 7 % T + 1 for number in range(250)]  # groups of 100
   result = _outputs(_recorded(tmp_path, 8, lengths), 1)
   np.testing.assert_array_equal(result["label_ids"], range(250))
 
@@ -68,6 +68,7 @@ def _shapes(batches):
 
 
 def test_the_length_of_a_batch_is_rounded_up_to_the_chosen_multiple(tmp_path):
+  # Sorted lengths: 1 2 3 3, 4 5 6 7 and 9 12 12.
   trimmed = _recorded(tmp_path, multiple=8)
   assert _shapes(trimmed.eval_batches(4)) == [(4, 8), (4, 8), (3, T)]
   padded = _recorded(tmp_path, multiple=0)
@@ -169,7 +170,7 @@ def test_batches_by_length_from_mixed_sources_rarely_mix_lengths(tmp_path):
   stream = ShuffledRecords(sources, 1).batches(schema, 2, by_length=True)
   parse = parser(schema)
   pairs = [parse(batch)["label_ids"].numpy() for _, batch in stream.take(100)]
-  # A batch has two lengths only where a length ends in the sorted records.
+  # A batch has two lengths only at the six borders of seven sorted lengths.
   assert sum(np.ptp(pairs, axis=1) > 0) < 7
 
 

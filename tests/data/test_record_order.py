@@ -76,7 +76,7 @@ def test_batches_are_numbered_by_step_and_replica(paths, skip):
     context = tf.distribute.InputContext(2, worker, 4)
     batches = records.batches(None, 8, skip, context)
     numbers += [int(number) for number, _ in batches.take(4)]
-  # A batch of 8 has 2 records for each of the 4 replicas, 2 a worker.
+  # A replica gets batches of 2. Worker 0 has the first two of four replicas.
   assert numbers == [skip // 2 + n for n in (0, 1, 4, 5, 2, 3, 6, 7)]
 
 
@@ -95,10 +95,10 @@ def test_a_resumed_training_does_not_read_earlier_chunks(paths, tmp_path):
   source = [Source(paths[3:])]
   expected = _read(source, 80, 5, cache=cache)
   last = expected[60:]  # after five chunks of twelve records
-  times = os.stat(paths[3])
+  times = os.stat(paths[3])  # if they change, the cached index is not used
   data = bytearray((tmp_path / "50 und ü").read_bytes())
   for number in set(range(50, 130)) - set(last):
-    data[(number - 50) * 23 + 12] ^= 1
+    data[(number - 50) * 23 + 12] ^= 1  # a record has 16 + 7 bytes
   (tmp_path / "50 und ü").write_bytes(data)
   os.utime(paths[3], ns=(times.st_atime_ns, times.st_mtime_ns))
   np.testing.assert_array_equal(_read(source, 18, 5, 62, cache), expected[62:])
@@ -121,6 +121,7 @@ def test_a_weight_of_a_thousandth_gives_one_record_in_a_thousand(paths):
   assert (_read(sources, 1000) < 10).sum() == 1
 
 
+# A weight is positive, and at least a thousandth of the sum.
 @pytest.mark.parametrize(
   "weights", [(1, 0), (1, -1), (0, 0), (1, float("nan")), (1, 1e-6)]
 )

@@ -87,6 +87,7 @@ def _table(delimiter):
 
 
 SEMICOLONS, TABS = _table(";"), _table("\t")
+# Two empty cells end each row, and two empty rows end the table.
 EMPTY_END = re.sub("([c1é0xye])\n", r"\1;;\n", SEMICOLONS) + ";;;;\n;;;;\n"
 
 

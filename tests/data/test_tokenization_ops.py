@@ -115,7 +115,7 @@ def test_the_graph_tokenizer_works_in_a_dataset_and_without_texts():
   graph = tokenization.FullTokenizer(VOCAB).in_graph()
   lines = tf.data.Dataset.from_tensor_slices(["a b", "", "c"]).batch(2)
   result = [batch.to_list() for batch in lines.map(graph.tokenize)]
-  assert result == [[[1037, 1038], []], [[1039]]]
+  assert result == [[[1037, 1038], []], [[1039]]]  # ids of a, b and c
   assert ids(graph, []) == []
 
 

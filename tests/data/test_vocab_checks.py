@@ -85,6 +85,7 @@ def test_texts_with_many_unknown_words_are_reported(
 
 @pytest.mark.parametrize(("form", "number"), [("NFD", 1), ("NFC", 0)])
 def test_decomposed_texts_are_reported(caplog, form, number):
+  # Three of five words. NFC has no composed form of क़.
   text = unicodedata.normalize(form, "오늘은 비가 온다 क़ लम")
   vocab_checks.warn_of_decomposed([text], "text.txt")
   assert len(caplog.messages) == number
@@ -155,6 +156,7 @@ def test_scripts_of_examples_are_checked_only_if_the_tokenizer_lower_cases(
 
 @pytest.mark.parametrize(
   ("number", "files", "lines"),
+  # Of 21 files, every second one is read: 1,000 // 11 lines of each.
   [(0, 0, 0), (1, 1, 1000), (3, 3, 333), (21, 11, 90), (4000, 20, 50)],
 )
 def test_a_sample_has_at_most_1000_first_lines_from_at_most_20_files(
@@ -170,11 +172,12 @@ def test_a_sample_has_at_most_1000_first_lines_from_at_most_20_files(
       read[path] = line
       yield path
 
+  # A device is left out, like a pipe.
   sample = list(vocab_checks.sample([*paths, "/dev/null"], endless))
   assert [*read.values()] == [lines] * files
   assert len(sample) == files * lines
   chosen = [paths.index(path) for path in read] or [0]
-  assert chosen[0] == 0
+  assert chosen[0] == 0  # the files are spread evenly, from the first on
   assert number - chosen[-1] <= number // max(files, 1) + 1
 
 
@@ -190,7 +193,7 @@ def test_at_most_a_thousand_examples_are_checked(tmp_path):
     vocab_checks.warn_of_examples(texts, range(number), tokenizer, "a.tsv")
     assert min(number, 500) <= len(seen) <= 1000
     assert seen[0] == 0
-    assert number - seen[-1] <= number // len(seen) + 1
+    assert number - seen[-1] <= number // len(seen) + 1  # spread evenly
 
 
 def test_only_the_first_200_000_characters_are_checked():

@@ -63,14 +63,20 @@ def test_a_wrong_value_is_reported_with_its_file(tmp_path, values, message):
   assert path in str(error.value)
 
 
-@pytest.mark.parametrize("text", ["{", "[1]", "", "{}"])
-def test_an_invalid_file_is_refused(tmp_path, text):
+@pytest.mark.parametrize(
+  ("text", "message"),
+  [
+    *((text, " is not JSON .* that comes") for text in ("{", "")),
+    ("[1]", " is not an object but .1.: .* that comes"),
+    ("{}", ": vocab_size is missing"),
+  ],
+)
+def test_an_invalid_file_is_refused(tmp_path, text, message):
   path = tmp_path / "bert_config.json"
   with pytest.raises(FileNotFoundError, match=r"bert_config\.json"):
     BertConfig.from_json(str(path))
   path.write_text(text)
-  message = "json is not JSON .* that comes" if text in ("{", "") else "json"
-  with pytest.raises(ValueError, match=f"bert_config.{message}"):
+  with pytest.raises(ValueError, match=rf"bert_config\.json{message}"):
     BertConfig.from_json(str(path))
 
 
@@ -88,6 +94,7 @@ def test_presets_have_the_published_sizes():
     for hidden in (128, 256, 512, 768):
       config = BertConfig.preset(f"L-{layers}_H-{hidden}")
       assert (config.num_hidden_layers, config.hidden_size) == (layers, hidden)
+  # There are at least 4 heads, and the spread is 0.9 / sqrt(hidden).
   for hidden, heads, spread in ((128, 4, 0.08), (768, 12, 0.032)):
     config = BertConfig.preset(f"L-2_H-{hidden}", from_scratch=True)
     changes = {"num_attention_heads": heads, "initializer_range": spread}

@@ -33,8 +33,8 @@ def _features(model):
   return keras.Model(model.input, model.get_layer("bilstm").input[0])
 
 
-@pytest.fixture(name="shallow", scope="module")
-def _shallow():
+@pytest.fixture(name="embeddings_tagger", scope="module")
+def _embeddings_tagger():
   """A tagger that reads each token's embedding."""
   keras.utils.set_random_seed(7)
   return _tagger("embeddings")
@@ -92,11 +92,11 @@ def test_a_feature_based_tagger_has_all_variables_of_an_encoder():
   np.testing.assert_array_equal(_features(model)(_tokens()), expected)
 
 
-def test_the_lstm_reads_in_both_directions(shallow):
-  before = shallow(_tokens())["logits"]
+def test_the_lstm_reads_in_both_directions(embeddings_tagger):
+  before = embeddings_tagger(_tokens())["logits"]
   for position in (0, 3):
     changed = with_another_token(_tokens(), np.s_[:, position])
-    difference = before - shallow(changed)["logits"]
+    difference = before - embeddings_tagger(changed)["logits"]
     assert np.abs(difference).max(axis=(0, 2)).min() > 1e-6
 
 
@@ -111,9 +111,9 @@ def test_a_weighted_sum_weights_the_layers_by_a_softmax_of_its_scores():
 
 
 def test_taggers_of_embeddings_and_last_layer_have_the_same_variable_names(
-  shallow,
+  embeddings_tagger,
 ):
-  paths = {variable.path for variable in shallow.weights}
+  paths = {variable.path for variable in embeddings_tagger.weights}
   assert paths == {variable.path for variable in _tagger("last").weights}
   added = {path for path in paths if not path.startswith("bert/")}
   assert added == {"tags/kernel", "tags/bias"} | {

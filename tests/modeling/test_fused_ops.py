@@ -309,4 +309,5 @@ def test_blocks_of_the_same_sizes_use_one_graph(monkeypatch):
     assert seeds.count == 3 * 3  # three dropouts in each of three layers
   for fused, plain in zip(*results, strict=True):
     np.testing.assert_allclose(fused, plain, atol=1e-6)
+  # The fused form traces one block, and the plain form runs each block.
   assert traced == [bert.encoder.blocks[0], *bert.encoder.blocks]

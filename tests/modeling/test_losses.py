@@ -74,7 +74,7 @@ def test_the_loss_of_several_labels_is_their_mean_binary_cross_entropy():
 
 
 def test_the_distance_to_a_teacher_is_the_kl_divergence():
-  a, b = np.log([[1.0, 3.0]]), np.log([[1.0, 1.0]])
+  a, b = np.log([[1.0, 3.0]]), np.log([[1.0, 1.0]])  # 1/4 and 3/4, and 1/2
   expected = 0.5 * np.log(0.5 / 0.25) + 0.5 * np.log(0.5 / 0.75)
   np.testing.assert_array_equal(losses.divergence(a, a, 3.0), [0.0])
   c, d = np.log([[3.0, 1.0]]), np.log([[1.0, 1.0]])  # probabilities 3/4 and 1/2
@@ -82,6 +82,7 @@ def test_the_distance_to_a_teacher_is_the_kl_divergence():
     result = losses.divergence(t * a, t * b, t)
     np.testing.assert_allclose(result, [t**2 * expected])
     result = losses.binary_divergence(t * c, t * d, t)
+    # The mean of two labels; the probabilities of the second are equal.
     np.testing.assert_allclose(result, [t**2 * expected / 2], 1e-6)
 
 

@@ -47,7 +47,7 @@ def _flags(case, scratch):
 def _run(program, case, scratch):
   """Runs a program with the flags of a case; returns its output folder."""
   flags = _flags(case, scratch) | {"output_dir": scratch / "output"}
-  if not flags.get("train_file", "x"):
+  if flags.get("train_file") == "":
     del flags["train_file"]
   words = [f"--{name}={value}" for name, value in flags.items()]
   done = programs.python([f"{program}.py", *words])

@@ -140,7 +140,7 @@ def test_a_run_resumes_from_the_original_checkpoint(path, tmp_path):
   assert _originals(train_step.state) == set(reader.shapes)
   train_step.step.assign(0)
   Checkpoints(str(path)).resume(train_step, None)
-  assert int(train_step.examples) == 80
+  assert int(train_step.examples) == 80  # 20 steps of 4
   assert int(train_step.step) == 20
   prefix = Checkpoints(str(tmp_path)).save(20, train_step.state)
   saved = tf.train.load_checkpoint(prefix)

@@ -108,7 +108,7 @@ def test_paths_with_a_scheme_go_through_gfile():
   assert files.size(path) == 5
   assert files.expand(f"{folder}/*.txt") == [path]
   assert list(textfiles.lines(path)) == ["a", "b"]
-  assert list(textfiles.lines(path, 3)) == ["b"]
+  assert list(textfiles.lines(path, 3)) == ["b"]  # from byte 3 on
   with pytest.raises(OSError, match="cannot read"):
     list(textfiles.lines(f"{folder}/no.txt"))
   files.write_text(other, "c\n")

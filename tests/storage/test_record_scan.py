@@ -65,14 +65,14 @@ def test_a_cached_index_is_used_until_a_file_changes(paths, tmp_path, scanned):
   np.testing.assert_array_equal(again.offset[:4], first.offset[2:])
   assert os.stat(cache).st_mtime_ns == written
   _write(paths[1], 300)
-  assert record_scan.load_index(paths, cache).records == 1301
+  assert record_scan.load_index(paths, cache).records == 1 + 300 + 1000
   assert scanned[3:] == [paths[1]]
   # A file that changed is scanned again, even if its size is the same.
   before = os.stat(paths[1])
   _write(paths[1], 1, before.st_size - 16 - 7)  # 16 bytes frame 7 digits
   assert os.path.getsize(paths[1]) == before.st_size
   os.utime(paths[1], ns=(before.st_atime_ns, before.st_mtime_ns + 1))
-  assert record_scan.load_index(paths, cache).records == 1002
+  assert record_scan.load_index(paths, cache).records == 1 + 1 + 1000
 
 
 def test_the_index_of_a_file_whose_name_is_not_utf8_is_cached(tmp_path):
@@ -143,7 +143,7 @@ def test_records_with_flipped_bits_are_reported_and_left_out(path, tmp_path):
   with tfrecord.create(path, "mark") as file:
     file.write(good)
   starts = _starts(path)
-  _flip(path, starts[300] + 20, starts[400] + 15)
+  _flip(path, starts[300] + 20, starts[400] + 15)  # within their data
   message = record_scan.first_corrupt([path], SCHEMA)
   assert message.startswith(f"{path}, record 300: its checksum is wrong. ")
   with pytest.raises(ValueError, match=r"2 records .*=1; .* record 300"):
@@ -168,6 +168,7 @@ def test_copies_of_two_files_with_the_same_name_have_different_names(
 
 def test_the_error_about_a_truncated_file_names_its_last_record(path, tmp_path):
   starts = _starts(path)
+  # Within the checksum, the data and the length of the last record.
   for end in (starts[-1] - 2, starts[-2] + 14, starts[-2] + 5):
     os.truncate(path, end)
     message = record_scan.first_corrupt([path], SCHEMA)
@@ -179,7 +180,7 @@ def test_the_error_about_a_truncated_file_names_its_last_record(path, tmp_path):
 
 
 def test_a_file_with_a_wrong_record_length_gets_no_copy(path, tmp_path):
-  _flip(path, _starts(path)[5] + 7)
+  _flip(path, _starts(path)[5] + 7)  # the highest byte of the length
   message = record_scan.first_corrupt([path], SCHEMA)
   assert "record 5: its length is wrong" in message
   assert message.endswith("can be found. Make the file again")

@@ -334,7 +334,7 @@ def test_a_resumed_run_restores_all_its_values(tmp_path):
   # The newest checkpoint takes precedence over the command line.
   assert checkpoints.restore_or_set_seed(8) == 7
   checkpoints.resume(again, start)
-  assert (int(again.step), int(again.examples)) == (3, 24)
+  assert (int(again.step), int(again.examples)) == (3, 3 * 8)
   for _ in range(2):  # once when saved, once after two more steps
     toy.assert_same_state(again, step)
     for each in (step, again):
@@ -367,7 +367,7 @@ def test_a_run_resumes_from_a_checkpoint_without_seed_and_averages(
   checkpoints = Checkpoints(str(tmp_path))
   assert checkpoints.restore_or_set_seed(8) == 8
   checkpoints.resume(again, None)
-  assert (int(again.examples), int(again.seed)) == (24, 8)
+  assert (int(again.examples), int(again.seed)) == (3 * 8, 8)
   np.testing.assert_array_equal(again.average.averages[0], step.variables[0])
   assert "model.ckpt-3 has no run/examples, run/seed, table/" in caplog.text
 
@@ -413,10 +413,9 @@ def test_a_save_that_dies_at_any_moment_leaves_a_checkpoint(
 
 
 def _flip(content):
-  middle = len(content) // 2
-  return (
-    content[:middle] + bytes([content[middle] ^ 16]) + content[middle + 1 :]
-  )
+  flipped = bytearray(content)
+  flipped[len(content) // 2] ^= 16
+  return bytes(flipped)
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,6 @@ def test_the_batch_is_divided_among_replicas():
 
 
 def test_predict_passes_on_the_fields_that_are_not_inputs():
-
   def number(n, batch):
     return batch | {"position": 8 * n + tf.range(8, 0, -1, tf.int64)}
 

@@ -38,6 +38,7 @@ def test_a_call_runs_steps_until_a_save_or_evaluation(step, seconds, expected):
 
 def test_a_call_runs_all_steps_that_are_profiled():
   plan = loop.Plan(100, profile_first=15, profile_last=18)
+  # The profile covers the steps 16 to 18. A call after 15 steps runs all.
   steps = [plan.steps_to_run(n, 100.0) for n in range(14, 19)]
   assert steps == [1, 3, 2, 1, 1]
   assert plan.steps_to_run(13, 1e-6) == 2

@@ -84,7 +84,7 @@ def test_steps_with_an_overflow_are_skipped_and_reported():
   before = toy.values(step.state)
   sums = step.train(iter(toy.batches(2)), tf.constant(2))
   assert step.first_nonfinite_step.numpy() == 1
-  assert sums["skipped_steps"].numpy().tolist() == [2.0, 2.0]
+  assert sums["skipped_steps"].numpy().tolist() == [2.0, 2.0]  # sum, weight
   assert sums["loss"].numpy().tolist() == [0.0, 0.0]
   assert step.loss_scale.scale.numpy() == 2.0**38  # halved twice
   assert step.step.numpy() == 2
@@ -115,6 +115,7 @@ def test_a_run_continues_after_a_skipped_step_at_the_lowest_scale(tmp_path):
   step = _float16_step(1.0)
   toy.train(tmp_path, step, toy.spoiled_batches(4), loop.Plan(5))
   assert step.first_nonfinite_step.numpy() == 4
+  assert step.step.numpy() == 5
 
 
 def test_a_run_ends_if_its_loss_stays_nan_at_the_lowest_scale(tmp_path):

@@ -149,10 +149,10 @@ def test_the_first_of_equally_good_models_is_the_best(tmp_path, monkeypatch):
 
 def test_only_the_chief_writes_the_best_checkpoint(tmp_path, monkeypatch):
   best = run_folder.BestCheckpoint(str(tmp_path), "f1", patience=2)
-  for index in (1, 0):
-    toy.set_worker(monkeypatch, index)
-    best.update(2 - index, {"f1": 0.5 - index}, toy.bag())
-    assert best.evaluated == 2 - index
+  for step, worker in ((1, 1), (2, 0)):  # worker 0 is the chief
+    toy.set_worker(monkeypatch, worker)
+    best.update(step, {"f1": 0.1 * step}, toy.bag())
+    assert best.evaluated == step
     names = {path.name for path in tmp_path.glob("best/*")}
-    assert ({"best.json", "model.ckpt-2.index"} <= names) == (index == 0)
-    assert not (names and index)
+    chief_wrote = {"best.json", "model.ckpt-2.index"} <= names
+    assert chief_wrote if worker == 0 else not names

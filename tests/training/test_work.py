@@ -73,8 +73,8 @@ def _train(clock):
   ("seconds", "max_steps", "expected"),
   [
     (1.0, 40, [1, *[5] * 7, 4]),
-    (0.5, 8, [1, *[8] * 4, 7]),
-    (7.0, 40, [1] * 40),
+    (0.5, 8, [1, *[8] * 4, 7]),  # not ten, because of max_steps
+    (7.0, 40, [1] * 40),  # at least one step
   ],
 )
 def test_a_call_runs_about_five_seconds_of_steps(

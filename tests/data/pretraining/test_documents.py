@@ -144,11 +144,11 @@ SINGLE, TWO = ["owls", "", " "], ["owls", "owls", "", " "]
   ("lines", "options", "doubt"),
   [
     ([*SINGLE, *TWO] * 5, (), "5 of the first 10 documents have one sen"),
-    (SINGLE * 4 + TWO * 5, (), None),
+    (SINGLE * 4 + TWO * 5, (), None),  # less than half
     (SINGLE, (), "1 of the first 1 documents have one sen"),
     ([], (), None),
     (LONG, (), "1 of the first 9 lines have more words than max_seq_length=16"),
-    ([*LONG, "o"], (), None),
+    ([*LONG, "o"], (), None),  # one line in ten
     (LONG, (False, 17), None),
     (LONG, (True,), None),  # prose is split into sentences
     (BOOK, (True, 99), "1 of the first 100 sentences are so long that there"),

@@ -16,7 +16,6 @@ from tests.data.pretraining.corpus import random_text
 REMEDY = "needs `pip install -r requirements-beam.txt`"
 pytest.importorskip("apache_beam", reason=REMEDY)
 
-
 pytestmark = pytest.mark.slow
 DASK = "apache_beam.runners.dask.dask_runner.DaskRunner"
 

@@ -227,12 +227,13 @@ def test_masks_depend_on_the_batch_and_the_seed_and_are_repeatable(
 def test_a_blank_last_line_of_the_vocabulary_is_never_a_random_token(tmp_path):
   path = _unmasked(tmp_path, range(10, 40))
   masking = Masking(T, 1.0, policy=MaskPolicy(0.0, 1.0))
+  # SPECIAL and 40 words have the ids 0 to 44, and the blank line has 45.
   source = _input([path], T, 45, masking, _tokenizer(tmp_path, end="\n\n"))
   batches = list(source.train_batches(30, seed=1).take(20))
   assert max(batch["input_ids"].numpy().max() for batch in batches) == 44
 
 
-def test_unmasked_records_need_a_vocabulary(tmp_path):
+def test_unmasked_records_need_the_vocabulary_that_made_them(tmp_path):
   path = _unmasked(tmp_path, [1])
   with pytest.raises(ValueError, match="vocab_file is needed"):
     _input([path])

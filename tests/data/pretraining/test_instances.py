@@ -22,9 +22,8 @@ def tokenizer():
 
 def test_a_corpus_of_a_single_document_gives_records(tokenizer):
   settings = InstanceConfig(16, Masking(3), dupe_factor=1)
-  builder = instances.RecordBuilder(
-    instances.BuildConfig(tokenizer, settings, 1)
-  )
+  config = instances.BuildConfig(tokenizer, settings, 1)
+  builder = instances.RecordBuilder(config)
   documents = [[[2000, 2001], [2002], [2003] * 9]]
   records, samples = builder.records(documents, Random(1), SILENT())
   assert records
@@ -61,7 +60,7 @@ def test_static_masks_of_100_000_tokens_follow_the_policy(
     before = list(ids)
     positions, labels = mask(ids, rng)
     assert positions == sorted(set(positions))
-    assert not {0, 61, 127} & set(positions)
+    assert not {0, 61, 127} & set(positions)  # [CLS], [SEP] and [SEP]
     pairs += [
       (ids[i], label) for i, label in zip(positions, labels, strict=True)
     ]
@@ -78,6 +77,7 @@ def test_static_masks_of_100_000_tokens_follow_the_policy(
 
 def test_defaults_of_masking_and_instances_equal_the_originals(tokenizer):
   mask = instances.StaticMasking(tokenizer, Masking())
+  # A token that does not become [MASK] stays with probability 0.1 / 0.2.
   assert (mask._mask_token_prob, mask._keep_prob) == (0.8, 0.5)
   assert Masking() == Masking(20, 0.15, False, MaskPolicy(0.8, 0.1))
   assert InstanceConfig() == InstanceConfig(128, Masking(), 0.1, 10)

@@ -80,7 +80,7 @@ def test_wide_characters_do_not_shift_the_columns():
   example = {"input_ids": [0, 1], "segment_ids": [0, 0]}
   example |= {"input_mask": [1, 1], "next_sentence_labels": [0]}
   tokens = ["[MASK]", "[MASK]", "owl", "부엉이"]
-  targets = [(0, 0, 2), (1, 1, 3)]
+  targets = [(0, 0, 2), (1, 1, 3)]  # position, id in the record, masked id
   lines = shards._describe(1, example, targets, tokens, False)
   _, _, title, latin, hangul, _ = lines
   # On the screen, the three characters of 부엉이 are six columns wide.

@@ -147,12 +147,12 @@ def test_the_time_for_a_paragraph_grows_linearly(unit):
   ("text", "expected"),
   [
     ("word " * 799, False),
-    ("word " * 801, True),
+    ("word " * 801, True),  # 4,005 characters
     ("字" * 1000, False),  # a Chinese character counts as four characters
     ("字" * 1001, True),
     ("ฝนตก" * 50, False),
     ("ฝนตก" * 51, True),  # Thai has no marks: 201 characters are enough
-    ("ฝนตก " * 190, False),
+    ("ฝนตก " * 190, False),  # blanks may end sentences
     ("The town is ฝนตก. " * 20, False),
   ],
 )

@@ -10,8 +10,7 @@ def test_counted_words_are_the_words_of_the_tokenizer():
   counter = vocab_learning.WordCounter(do_lower_case=True, max_words=100)
   for line in ["Don't stop.", "DON'T", "", "stop\u00a0stop\x85stop\u2028stop"]:
     counter.add(line)
-  expected = Counter({"don": 2, "'": 2, "t": 2, "stop": 5, ".": 1})
-  assert counter.counts() == expected
+  assert counter.counts() == {"don": 2, "'": 2, "t": 2, "stop": 5, ".": 1}
 
 
 def test_a_full_word_counter_drops_the_rarest_words():
@@ -24,7 +23,7 @@ def test_a_full_word_counter_drops_the_rarest_words():
 
 
 def test_a_full_alphabet_leaves_out_the_rarest_characters(caplog):
-  counts = Counter({"aab": 5, "abc": 2, "ξ": 1})
+  counts = Counter({"aab": 5, "abc": 2, "ξ": 1})  # 22 characters
   assert vocab_learning.alphabet(counts, 3) == ["a", "b", "c"]
   assert vocab_learning.alphabet(counts, 4) == ["a", "b", "c", "ξ"]
   [warning] = caplog.messages
@@ -45,7 +44,9 @@ def test_the_most_frequent_pair_is_merged_first():
   # b ##un 4. The older pieces win the tie.
   pieces = ["##ug", "##un", "hug", "pun", "pug", "hugs", "bun"]
   assert learn(counts, 99) == pieces
+  # [PAD], 7 letters and ##g, ##n, ##s, ##u come first.
   assert learn(counts, 15) == pieces[:3]
+  # The order of the words does not matter.
   assert learn(Counter(sorted(counts.elements(), reverse=True)), 99) == pieces
 
 
@@ -71,7 +72,7 @@ def test_a_vocabulary_has_the_requested_size():
     assert len(tokens) == len(set(tokens)) == size
 
 
-def test_rare_words_are_ignored_but_not_their_characters():
+def test_rare_and_long_words_are_ignored_but_not_their_characters():
   longest, longer = "e" * 50, "e" * 51
   counts = Counter({"seen": 9, "often": 2, "rarity": 1, longest: 9, longer: 9})
   chars = vocab_learning.alphabet(counts, 100)
@@ -112,8 +113,8 @@ def test_new_words_replace_unused_tokens(tmp_path, caplog):
   vocab.save(tokens, path)
   for min_count, words in ((1, ["abb", "ab"]), (4, ["ab", "[unused1]"])):
     caplog.clear()
-    options = "text", 0, min_count
-    result, pieces = vocab_learning.extend(path, counts, *options)
+    options = {"number": 0, "min_count": min_count}  # 0: one per [unused]
+    result, pieces = vocab_learning.extend(path, counts, "text", **options)
     assert result == ["[PAD]", *words, *tokens[3:]]
     ids = {"abb": [5, 6, 6], "ab": [5, 6]}
     assert pieces == {n: ids[w] for n, w in enumerate(words, 1) if w in ids}
@@ -127,8 +128,8 @@ def test_lines_that_are_not_words_keep_their_ids(tmp_path):
   odd = ["\u2028", "", "a", " \u3000"]
   lines = ["[PAD]", "[unused0]", "[UNK]", *odd, "a\r", "##b", ""]
   path.write_bytes("\n".join(lines).encode())
-  options = Counter(ab=4, abb=3), "text", 2, 1
-  result, pieces = vocab_learning.extend(str(path), *options)
+  counts, options = Counter(ab=4, abb=3), {"number": 2, "min_count": 1}
+  result, pieces = vocab_learning.extend(str(path), counts, "text", **options)
   assert result == ["[PAD]", "abb", "[UNK]", *odd, "a", "##b", "ab"]
   assert pieces == {1: [7, 8, 8], 9: [7, 8]}  # the last of equal lines counts
 
