@@ -45,7 +45,7 @@ def test_pad_refuses_more_values_than_fit():
 
 
 def test_a_text_of_a_million_tokens_is_truncated_fast():
-  text = list(range(1_000_000))
+  text = list(range(1_000_000))  # quadratic time would take minutes
   instances.truncate_pair_at_random(text, [1] * 60, 125, Random(1))
   assert len(text) == 65  # 125 tokens in both texts
 

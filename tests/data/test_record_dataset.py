@@ -110,8 +110,8 @@ def test_training_by_length_needs_little_padding(tmp_path, choices):
   rows = [_row(number, number % T + 1) for number in range(200)]
   if choices:
     schema = features.multiple_choice(T, C)
-    first = {name: [1] + [0] * (T - 1) for name in features.TOKENS}
-    rows = [row | {k: x + row[k] for k, x in first.items()} for row in rows]
+    one_token = {name: [1] + [0] * (T - 1) for name in features.TOKENS}
+    rows = [row | {k: x + row[k] for k, x in one_token.items()} for row in rows]
   tfrecord.save(path, schema, rows)
   recorded = RecordDataset(range(200), path, schema, multiple=8)
   batches = list(recorded.train_batches(2, seed=1, by_length=True).take(120))

@@ -121,11 +121,10 @@ def test_a_weight_of_a_thousandth_gives_one_record_in_a_thousand(paths):
   assert (_read(sources, 1000) < 10).sum() == 1
 
 
-# A weight is positive, and at least a thousandth of the sum.
 @pytest.mark.parametrize(
   "weights", [(1, 0), (1, -1), (0, 0), (1, float("nan")), (1, 1e-6)]
 )
 def test_invalid_weights_of_sources_are_refused(weights, paths):
   sources = [Source([p], w) for p, w in zip(paths[:2], weights, strict=True)]
-  with pytest.raises(ValueError, match="cannot be mixed: each must be pos"):
+  with pytest.raises(ValueError, match="positive, and at least one 1,000th of"):
     ShuffledRecords(sources, 1)

@@ -143,7 +143,7 @@ def test_unusual_properties_of_a_table_are_reported_once(
   caplog.set_level("INFO", "absl")
   for _ in range(2):
     *_, row = read(tmp_path, "t.csv", content)
-    assert row.values.get("b", row.values["a"]) == last
+    assert row.values.get("b", row.values["a"]) == last  # in the last column
   [reported] = caplog.messages
   assert reported.startswith(f"{tmp_path}/t.csv")
   assert reported.endswith(message)

@@ -131,7 +131,7 @@ def test_an_error_names_the_first_line_that_differs_from_the_models_vocabulary(
 
 
 def test_a_fingerprint_ignores_unused_tokens(write):
-  """The hash does not depend on the Unicode version of Python."""
+  """Every Python has the same hash, even for U+1FAE8, new in Unicode 15."""
   tokenizer = FullTokenizer(write("\n".join((*MODEL, "", "\U0001fae8", ""))))
   mark = tokenizer.fingerprint
   assert tokenizer.fingerprint is mark  # not computed again

@@ -111,7 +111,7 @@ CONSTANTS["gamma"] = 1.0
 
 @pytest.mark.parametrize(("make", "sizes", "_"), MODELS)
 def test_initial_values_have_a_truncated_normal_distribution(make, sizes, _):
-  """Values are cut at two standard deviations. No two variables are equal."""
+  """A cut at two deviations leaves 0.88 of one. No two variables are equal."""
   first = []
   for variable in make(UNUSUAL, *sizes).weights:
     values, name = variable.numpy(), variable.path.rsplit("/")[-1]
@@ -120,6 +120,5 @@ def test_initial_values_have_a_truncated_normal_distribution(make, sizes, _):
     elif "bilstm" not in variable.path:
       first.append(values.flat[0])
       assert np.abs(values).max() <= 2 * RANGE + 1e-6, variable.path
-      # The cut leaves 0.88 of the standard deviation.
       assert values.std() == pytest.approx(0.88 * RANGE, rel=0.4), variable.path
   assert len(set(first)) == len(first) > 10

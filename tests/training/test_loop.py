@@ -94,9 +94,11 @@ def test_a_training_saves_evaluates_and_reports(tmp_path, log, monkeypatch):
 
 
 def test_no_report_begins_if_the_data_cannot_be_opened(traced):
+  def no_data(context):
+    raise KeyError("no data")
+
   with pytest.raises(KeyError, match="no data"):
-    parts = lambda _: {}["no data"], None, loop.Plan(9), pytest.fail
-    next(iter(loop.Training(traced, *parts)))
+    next(iter(loop.Training(traced, no_data, None, loop.Plan(9), pytest.fail)))
 
 
 def test_a_resumed_training_begins_with_a_missed_evaluation(tmp_path, traced):

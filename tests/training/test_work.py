@@ -119,7 +119,7 @@ def test_a_line_is_logged_every_ten_seconds(tmp_path, clock, caplog):
     return [line["step"] for line in report.read_metrics(str(tmp_path))]
 
   def run(*times):
-    for clock[0] in times:
+    for clock[0] in times:  # a step ends then
       run.step += 1
       log.add_steps(run.step, 1, {"loss": (1, 1)})
 

@@ -275,11 +275,11 @@ NO_OBJECTS.append('{"text": ' + "1" * 5000 + "}")
 
 
 @pytest.mark.parametrize("row", NO_OBJECTS)
-@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("skipped", [0, 1])
 def test_an_error_names_the_line_of_a_row_that_is_no_json_object_with_a_text(
-  row, first, tmp_path
+  row, skipped, tmp_path
 ):
   good = '{"text": "a"}\n'
   (tmp_path / "rows.jsonl").write_text(good * 3 + row + "\n")
   with pytest.raises(ValueError, match=r"rows\.jsonl, line 4: not a JSON"):
-    _lines(tmp_path / "rows.jsonl", first * len(good), field="text")
+    _lines(tmp_path / "rows.jsonl", skipped * len(good), field="text")

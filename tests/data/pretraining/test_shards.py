@@ -188,17 +188,17 @@ def split(monkeypatch):
   return split
 
 
-def _lines(corpus, text):
-  return [line for shard in corpus for line in shard.lines(text) if line]
+def _lines(corpus, text_format):
+  return [line for shard in corpus for line in shard.lines(text_format) if line]
 
 
 def test_the_sentences_do_not_depend_on_the_format_of_the_file(tmp_path, split):
   documents = random_documents(60)
   expected = [line for document in documents for line in document]
-  for text, path in _save(tmp_path, documents):
-    corpus = split([path], 2000, text)
+  for text_format, path in _save(tmp_path, documents):
+    corpus = split([path], 2000, text_format)
     assert (len(corpus) > 3) == (not path.endswith("gz")), path
-    assert _lines(corpus, text) == expected, path
+    assert _lines(corpus, text_format) == expected, path
 
 
 @pytest.mark.parametrize(
