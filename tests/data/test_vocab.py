@@ -114,7 +114,7 @@ def test_any_saved_vocabulary_is_loaded_unchanged(tmp_path_factory, tokens):
     (MODEL, None),
     ((*MODEL, ""), None),  # a blank line at the end
     ((*MODEL, "wren"), None),  # a new token after the model's last
-    (("[PAD]", "wren", "[unused2]", *MODEL[3:]), None),
+    (("[PAD]", "wren", "[unused2]", *MODEL[3:]), None),  # for [unused1]
     ((*MODEL[:4], "wren", "##s"), "line 5 is 'wren', but 'owl' in m/vocab.txt"),
     (MODEL[:5], "line 6 is missing, but '##s'"),
     (("wren", *MODEL), "v.txt is not the vocabulary .*line 1 is 'wren'"),

@@ -233,8 +233,8 @@ def test_joined_variables_are_updated_like_separate_variables(kind, tmp_path):
       for shape in ((2, 3), (3, 2), 2)
     )
     rows = tf.IndexedSlices(rows, tf.constant([1, 1]), tf.constant([4, 3]))
-    args = tf.constant(0.1), step, 0.5, tf.constant(step != 1)
-    optimizer.apply([rows, *dense, None], *args)
+    rate, scale, enabled = tf.constant(0.1), 0.5, tf.constant(step != 1)
+    optimizer.apply([rows, *dense, None], rate, step, scale, enabled)
 
   single, joined = make(False), make(True)
   for step in range(3):

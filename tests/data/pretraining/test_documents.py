@@ -51,7 +51,7 @@ def test_only_a_prose_text_loses_short_sentences_and_has_long_ones_divided(
     1,
     documents.TextFormat(layout),
   )
-  lines = ["the", "the river", "the " * 7]
+  lines = ["the", "the river", "the " * 7]  # 1, 2 and 7 tokens
   [document] = instances.RecordBuilder(config).documents(lines, SILENT())
   assert [len(sentence) for sentence in document] == sizes
 
