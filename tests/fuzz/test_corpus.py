@@ -14,6 +14,7 @@ def test_inputs_that_once_failed_are_read_or_refused(name, tmp_path):
   read = targets.TARGETS[name].read
   path = targets.prepare(name, str(tmp_path))
   seeds = targets.seeds(name)
+  # `attempt` raises if an input fails. The valid example must be read.
   assert "read" in [run.attempt(read, path, content) for content in seeds]
 
 

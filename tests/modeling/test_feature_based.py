@@ -51,7 +51,7 @@ def _choice_and_tagger(request):
 def test_features_come_from_the_chosen_layers(tagger):
   choice, model = tagger
   outputs = model.get_layer("bert")(**_tokens())
-  layers = outputs["encoder_layers"]
+  layers = outputs["encoder_layers"]  # five if it takes four, otherwise two
   expected = {  # the rows of table 7 in the paper
     "embeddings": lambda: outputs["embedding_output"],
     "second_to_last": lambda: layers[0],

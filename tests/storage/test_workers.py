@@ -193,8 +193,7 @@ def test_progress_does_not_exceed_the_total(total, done, expected):
 
 
 def test_progress_is_logged_every_few_seconds(monkeypatch):
-  now = [100.0]
-  lines = []
+  now, lines = [100.0], []
   monkeypatch.setattr("time.monotonic", lambda: now[0])
   progress = Progress("read", 40, "rows", every=5.0, log=lines.append)
   for now[0] in (104.9, 105.0, 109.0, 110.0):  # the clock began at 100

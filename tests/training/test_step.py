@@ -136,7 +136,7 @@ def test_recomputed_layers_have_the_same_gradients(dtype):
   config = replace(toy.config(0.3), num_hidden_layers=2)
   step = toy.train_step(model=models.pretrainer(config))
   batch = next(iter(toy.batches(1)))
-  sums = dict.fromkeys(step.objective.terms, 8.0)
+  sums = dict.fromkeys(step.objective.terms, 8.0)  # of weights
   expected, _ = tf.function(step._differentiate)(batch, sums, 0)
   with tracing.mode(recompute=True):
     result, _ = tf.function(step._differentiate)(batch, sums, 0)
@@ -183,7 +183,7 @@ def test_the_originals_epsilon_is_added_to_the_sum_of_weights(weight, expected):
 
 
 def test_a_gradient_that_is_not_finite_is_reported():
-  step, data = _tiny(tf.sqrt)
+  step, data = _tiny(tf.sqrt)  # the gradient at 0 is infinite
   sums = step.train(iter(data), tf.constant(1))
   assert np.isfinite(sums["loss"][0])
   assert step.first_nonfinite_step.numpy() == 1
