@@ -165,7 +165,7 @@ def test_an_evaluation_scores_at_the_thresholds_and_at_one_half():
   names = (("joy",), ("joy",), (), ("woe",))
   rows = [TextExample("", "", label=label) for label in names]
   probs = np.array([[0.9, 0, 0.2], [0.4, 0, 0.1], [0.3, 0.6, 0.1], [0, 0, 0.3]])
-  custom = several_labels(0.35, 0.7, 0.25)
+  custom = several_labels(0.4, 0.7, 0.3)
   result = metrics.results(custom, probs, np.ones(4), rows, 8)
   assert result["eval_micro_f1"] == 1.0
   assert result["eval_macro_f1"] == pytest.approx(2 / 3)  # no text has wit
