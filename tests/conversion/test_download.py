@@ -329,6 +329,9 @@ def test_a_url_of_anything_but_a_release_gives_a_one_line_error(hub, archive):
   ):
     hub.archives["/bert.zip"] = content
     _fails(hub, hub.zip, message)
+  hub.requests.clear()
+  _fails(hub, hub.zip, none)
+  assert not hub.requests  # the intact zip is there already
 
 
 @pytest.mark.parametrize("name", ["../a", "/a", "a/../../b", "..\\a", "link"])
