@@ -223,13 +223,14 @@ def test_the_bert_in_a_sentence_transformers_repository_is_converted(hub):
   assert not _paths(hub, "pytorch_model")
 
 
-def test_load_and_predictor_take_a_repository(hub, released):
+def test_load_and_predictor_take_a_repository(hub, released, monkeypatch):
   model, encode = bert.load(URL)
   expected, _ = bert.load(released.own)
   inputs = encode(["red sky"])
   outputs = (x(inputs)["pooled_output"] for x in (model, expected))
   np.testing.assert_array_equal(*outputs)
   del hub.requests[:]
+  monkeypatch.setattr("conversion.hugging_face.read", None)  # not again
   vectors = Predictor(URL).embed(["red sky"])
   np.testing.assert_allclose(
     vectors, Predictor(released.own).embed(["red sky"]), atol=1e-6
@@ -237,12 +238,14 @@ def test_load_and_predictor_take_a_repository(hub, released):
   assert not _paths(hub, "/cdn/")
 
 
-def test_load_lower_cases_like_the_tokenizer_unless_the_user_decides(hub):
+def test_letter_case_is_the_tokenizers_unless_the_user_decides(hub):
   files = hub.repositories[NAME]["main"]
   files["tokenizer_config.json"] = b'{"do_lower_case": false}'
-  for given, tokens in ((None, ["[UNK]"]), (True, ["red"])):
-    _, encode = bert.load(URL, do_lower_case=given)
-    assert encode.tokenizer.tokenize("RED") == tokens
+  for given, tokens in (({}, ["[UNK]"]), ({"do_lower_case": True}, ["red"])):
+    _, encode = bert.load(URL, **given)
+    answers = Predictor(URL, **given)._answer.answers
+    for tokenizer in (encode.tokenizer, answers.config.tokenizer):
+      assert tokenizer.tokenize("RED") == tokens
 
 
 # --- Zips of releases ------------------------------------------------------

@@ -98,6 +98,7 @@ def test_flags_for_a_users_files_are_refused_for_tasks_of_glue(tmp_path, name):
   message = f"--{name} is for --task_name=tsv: the columns of MRPC are fixed"
   with pytest.raises(ValueError, match=message):
     run_classifier.check_flags(args)
+  assert not args.replace(**{name: ""}).own_flags
 
 
 def test_records_have_a_0_or_1_for_each_label(tokenizer):
@@ -122,6 +123,7 @@ def test_no_threshold_has_a_better_f1_than_the_best_threshold(pairs):
   def f1(threshold):
     return f1_score(is_label, probs >= threshold, zero_division=0.0)
 
+  assert 0 <= best <= 1
   assert all(f1(best) >= f1(t) for t in (-1, 0.05, 0.2, 0.5, 0.8, 1.1))
   if not is_label.any():
     assert best == 0.5
