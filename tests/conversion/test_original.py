@@ -91,7 +91,7 @@ def test_a_written_model_is_read_unchanged(tmp_path):
     np.testing.assert_array_equal(back.values[name], value)
 
 
-@pytest.mark.parametrize("name", ["x", "{}/bert_model.ckpt"])
+@pytest.mark.parametrize("name", ["x", "{}/./bert_model.ckpt"])
 def test_old_files_are_removed_unless_the_model_comes_from_their_folder(
   tmp_path, name
 ):

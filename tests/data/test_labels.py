@@ -75,7 +75,9 @@ def test_saved_labels_are_loaded_unchanged(tmp_path):
   assert labels.load(folder) == names
 
 
-@pytest.mark.parametrize("names", [["a", ""], ["a\nb"], ["a\tb"], ["a", "a"]])
+@pytest.mark.parametrize(
+  "names", [["a", ""], ["a\nb"], ["a\rb"], ["a\tb"], ["a", "a"]]
+)
 def test_a_label_that_a_file_cannot_hold_is_refused(tmp_path, names):
   with pytest.raises(ValueError, match=r"cannot be a line|occurs twice"):
     labels.save(names, str(tmp_path))

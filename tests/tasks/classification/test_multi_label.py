@@ -176,7 +176,7 @@ def test_an_evaluation_scores_at_the_thresholds_and_at_one_half():
 
 
 def _weights(setting, custom, *names):
-  args = SimpleNamespace(class_weights=setting, max_examples=None)
+  args = SimpleNamespace(class_weights=setting, max_examples=4)
   rows = [TextExample("", "", label=name) for name in names]
   texts = task.Classification(args, {"train": rows}, named=custom)
   return texts.class_weights()
@@ -189,7 +189,7 @@ def _one_label(*names):
 def test_class_weights_are_computed_or_given():
   one = _one_label("a", "b", "c")
   assert _weights([], one, "a") == ()
-  weights = _weights(["balanced"], one, "a", "a", "a", "b")
+  weights = _weights(["balanced"], one, "a", "a", "a", "b", "a")
   assert weights == pytest.approx((4 / 9, 4 / 3, 1.0))
   assert _weights(["b=2.5", "c=1e1"], one, "a") == (1.0, 2.5, 10.0)
   assert _weights(["b=c=2"], _one_label("a", "b=c"), "a") == (1.0, 2.0)
