@@ -76,10 +76,10 @@ def load(
   --output_dir. hf://ORGANIZATION/NAME[@REVISION] is downloaded and converted
   once (docs/models.md). `make` is a function in modeling/models.py, and
   `settings` are its arguments, such as num_labels=2. Variables that the
-  checkpoint lacks keep initial values, and so does a head if the numbers of
-  labels differ; absl's log names them (level INFO). By default,
-  `max_seq_length` is the model's maximum, and `do_lower_case` the value in the
-  training, or if that is unknown, the case of the vocabulary.
+  checkpoint lacks keep initial values. So does a head if the numbers of labels
+  differ. absl's log names these variables (level INFO). By default,
+  `max_seq_length` is the model's maximum, and `do_lower_case` is as in the
+  training. If the training is unknown, the case of the vocabulary decides.
   """
   path = os.fspath(folder)
   if path.startswith("hf://"):

@@ -26,8 +26,8 @@ def _raise_once(*_):
 def clean_up() -> Iterator[None]:
   """Context in which Ctrl-C raises KeyboardInterrupt, so code can clean up.
 
-  Then the process ends with status 130, even if an import has turned the
-  exception into another one. A second Ctrl-C ends the process at once.
+  After the clean-up the process ends with status 130, even if an import turned
+  KeyboardInterrupt into another exception. A second Ctrl-C ends it at once.
   """
   if signal.getsignal(signal.SIGINT) is not _end:
     yield

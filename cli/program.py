@@ -83,7 +83,7 @@ def _escape(error):
 
 
 def end_with_reader() -> None:
-  """Lets the process end silently when the reader of its output stops."""
+  """Lets the process end silently when a reader, such as `head`, stops."""
   signal.signal(signal.SIGPIPE, signal.SIG_DFL)
 
 

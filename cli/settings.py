@@ -39,7 +39,7 @@ S = TypeVar("S", bound="Settings")
 
 @dataclass(frozen=True)
 class Flag:
-  """Facts about a flag; the field of Settings gives `name`, `kind`, `parts`."""
+  """Facts about a flag. `flags_of` sets `name`, `kind` and `parts`."""
 
   default: Any  # None for a required flag
   help: str
@@ -81,9 +81,9 @@ device = partial(flag, group=DEVICES)
 class Settings:
   """Values of a program's flags in one run.
 
-  `given` has flags that differ from the default, and `dependent` flags that the
-  user set. `several` has all values of a flag in a sweep; the flag's field has
-  the first value.
+  `given` names the flags that differ from the default, and each `dependent`
+  flag (see Flag) that the user set. `several` has all values of a flag in a
+  sweep; the flag's field has the first value.
   """
 
   given: frozenset[str] = frozenset()
@@ -145,7 +145,7 @@ def flags_of(kind: type[Settings]) -> dict[str, Flag]:
 
 
 class Numbers(flags.ArgumentParser):
-  """Parses a number of type `kind`; several, with commas, become a tuple."""
+  """Parses a number of type `kind`, or "1,2,3" to a tuple of numbers."""
 
   def __init__(self, kind: type, minimum: float):
     self._kind, self._minimum = kind, minimum
@@ -229,7 +229,7 @@ _OF_FOLDERS = ("output_dir", "do_export", "export_dir")
 def repeating(settings: Settings, seed: int) -> str:
   """Content of the flagfile that repeats this command with `seed`.
 
-  Lists defaults at the end, so that the command survives a change of defaults.
+  Includes default values, so that a change of defaults has no effect.
   """
   program = f"python {settings.program}.py"
   lines = [

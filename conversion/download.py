@@ -38,8 +38,8 @@ _WEIGHTS += [f"0_*/{name}" for name in _WEIGHTS]
 def fetched(path: str, output: str) -> Iterator[str]:
   """Yields the local path of a model; `path` is a URL or a local path.
 
-  A zip goes to a folder beside `output`; success removes this folder. After an
-  error the same command continues the download. Errors name the remedy.
+  A zip goes to a temporary folder beside `output`. After an error, the same
+  command continues the download. Errors name the remedy.
   """
   if not path.startswith(ZIPS):
     yield from_hub(path) if path.startswith(HUB) else path

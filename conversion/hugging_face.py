@@ -152,7 +152,7 @@ def read(folder: str) -> CanonicalModel:
 
 @interchange.names_path
 def read_config(folder: str) -> tuple[str, dict, dict]:
-  """Returns a BERT's folder, config.json, and the matching bert_config.json.
+  """Returns BERT's folder, and config.json and bert_config.json as dicts.
 
   In a sentence_transformers model, BERT is the first module. Raises UserError
   for a network other than the original's.
@@ -242,7 +242,7 @@ def _read_tensors(path):
 
 
 def _unwrapped(tensors):
-  """Removes a prefix of all names, such as DataParallel's "module."."""
+  """Removes a prefix that all names share ("module." of DataParallel)."""
   end = "embeddings.position_embeddings.weight"
   name = next((name for name in tensors if name.endswith(end)), end)
   prefix = name.removesuffix(end).removesuffix("bert.")

@@ -141,7 +141,7 @@ class CanonicalModel:
     self.labels, self.thresholds = (), {}
 
   def set_words(self, pieces: Mapping[int, Sequence[int]]) -> None:
-    """Sets a word's embedding and output bias to the mean over word pieces.
+    """Sets a word's embedding and output bias to the mean over its pieces.
 
     `pieces` maps a word's id to its pieces' ids. An id beyond the vocabulary
     appends rows. All other rows keep their bits.
@@ -174,7 +174,7 @@ class CanonicalModel:
 
 
 class Head(NamedTuple):
-  """A kind of model: the encoder with a head."""
+  """A kind of model: the encoder with a head, or alone."""
 
   architecture: str  # class of transformers
   pools: bool  # whether transformers' class has a pooler

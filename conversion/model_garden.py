@@ -73,7 +73,7 @@ _LAYERS = (
 
 
 class _Object:
-  """An object in a checkpoint's graph, with a value's `key` or None."""
+  """An object in a checkpoint's graph. `key` finds its value, if any."""
 
   def __init__(self, graph, number: int = 0):
     self._graph = graph
@@ -198,7 +198,7 @@ def _leaves(name, layer):
 
 
 def _head_keys(root):
-  """Returns {original name: key} for the head, and a pooler in the head."""
+  """Returns {original name: key} for heads and a pooler outside the encoder."""
   keys = {}
   for node in root.walk():
     if "embedding_table" in node and "layer_norm" in node:

@@ -26,7 +26,7 @@ _SAMPLED = 100  # number of random batches in `plan`
 def lengths(mask: tf.Tensor) -> tf.Tensor:
   """Length of each example, up to its last token, from the mask.
 
-  [B, T] or [B, C, T] -> [B]. The length of C choices is the longest one's.
+  [B, T] or [B, C, T] -> [B]. C choices have the length of the longest choice.
   """
   positions = tf.range(1, tf.shape(mask, mask.dtype)[-1] + 1)
   return tf.reduce_max(mask * positions, axis=range(1, mask.shape.rank))
@@ -47,7 +47,7 @@ def trim_padding(
 
 
 def pad_rows(batch: Batch, size: int) -> Batch:
-  """Adds rows of zeros up to `size` rows; a large `position` puts them last."""
+  """Adds rows up to `size`: zeros, but the largest int as `position`."""
   missing = size - tf.shape(batch["position"])[0]
   padded = {}
   for name, value in batch.items():
@@ -69,12 +69,12 @@ class Packing:
   token_labels: bool = False
 
   def pack(self, batch: Batch, few_shapes: bool = False) -> Batch:
-    """Packs a batch's examples, the longest first, into R <= B rows.
+    """Packs a batch's examples, the longest first, into R rows.
 
     Takes the TOKENS, [B, T or more], and optional `masked_lm_positions` [B, P].
-    Returns the batch with the arguments of encoder_variants.PackedBert, where
-    K = 1 + P. Token labels become [R, T], -1 for padding. For choices [B, C, T]
-    `output_slots` is [B, C, 1]. With `few_shapes`, R is one of eight numbers.
+    Returns the batch with the arguments of encoder_variants.PackedBert, such as
+    `output_slots`, [B, 1 + P], or [B, C, 1] for choices [B, C, T]. Token labels
+    become [R, T], -1 for padding. With `few_shapes`, R is one of eight numbers.
     """
     length, full_length = self.row_length, batch["input_mask"].shape[-1]
     names = (*TOKENS, "label_ids") if self.token_labels else TOKENS
@@ -106,7 +106,7 @@ class Packing:
     return batch | packed | self._outputs(batch, slot, start, rows)
 
   def _outputs(self, batch, slot, start, rows):
-    """Positions that the last block computes, and the slots of each example."""
+    """Makes `output_positions` and `output_slots` of PackedBert."""
     outputs = tf.zeros_like(start)[:, None]  # [CLS]
     if "masked_lm_positions" in batch:
       outputs = tf.concat([outputs, batch["masked_lm_positions"]], axis=1)

@@ -71,7 +71,7 @@ def split(cell: str, where: str) -> tuple[str, ...]:
 
 
 def is_collection(cell: str) -> bool:
-  """True for a JSON list or object, or a Python list, tuple, set or array."""
+  """True for a list or object of JSON or Python, or a tuple with a text."""
   if cell[:1] not in ("[", "(", "{"):
     return False
   array = re.sub(r"(?<=[\d.])\s+", ",", cell)  # numpy has blanks: [1 0]

@@ -160,7 +160,7 @@ class Normalizer:
     return chars._replace(codes=expanded.values, kinds=kinds)
 
   def _reorder(self, chars, codes):
-    """Sorts runs of MARKs by combining class; `codes` are the input's codes."""
+    """Sorts runs of MARKs by combining class; `codes` is the unchanged text."""
     (orders,) = self._orders(codes)
     starters = tf.cumsum(tf.cast(orders == 0, tf.int64))
     runs = tf.gather(starters, chars.sources) + chars.rows
@@ -197,7 +197,7 @@ def _if_any(mask, function, values):
 
 
 def _drop_kind(kind, chars, other):
-  """Drops characters of a rare kind, and the same positions of `other` [K]."""
+  """Drops characters of a rare kind, and their values in `other` [K]."""
 
   def drop(values):
     rest = tf.where(chars.kinds != kind)[:, 0]

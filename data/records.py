@@ -59,7 +59,7 @@ class Source(NamedTuple):
 
 
 class TrainingRecords(abc.ABC):
-  """Records of files as batches to train on."""
+  """Base class of data sets: records of files as batches to train on."""
 
   schema: Schema
   multiple: int  # batches are trimmed to multiples of this length; 0: never
@@ -75,7 +75,7 @@ class TrainingRecords(abc.ABC):
   def parse_batches(
     self, numbered: tf.data.Dataset, seed: int, multiple: int = 0
   ) -> tf.data.Dataset:
-    """Parses pairs (batch number, [B] records); trims if `multiple` is set."""
+    """Parses (batch number, [B] records); trims padding if `multiple` > 0."""
 
   @property
   def lengths_of_batches(self) -> str:
@@ -319,7 +319,7 @@ class RecordDataset(TrainingRecords):
     """Yields every record once, with records of similar length together.
 
     A batch has the schema's fields, [B, ...], and `position` [B], the index of
-    each record in the file. A smaller last batch is padded if `multiple` is 0.
+    each record in the file. If `multiple` is 0, zeros fill up the last batch.
     """
     parse = parser(self.schema)
 

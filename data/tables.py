@@ -3,8 +3,9 @@ r"""Reads tables of texts. The extension gives the format.
 .csv has commas, with quotes as in RFC 4180. .jsonl and .json have an object a
 line. Other files have tabs, and a quote is an ordinary character, as in GLUE.
 Byte order marks and blank lines are dropped, and "\r" inside a line is a blank.
-Except in GLUE's files, the header shows the delimiter, the first 1,000 lines
-show if quotes are as in .csv, and every "\r" ends a line if the first has one.
+Other files than GLUE's may differ: the header shows the delimiter, the first
+1,000 lines show if quotes are as in .csv, and a "\r" in the first line shows
+that "\r" ends lines.
 """
 
 import csv
@@ -225,7 +226,7 @@ def _table(path, columns, header, skip_broken, dialect):
 
 
 def _doubts(line, fields, delimiter, is_plain):
-  """Yields pairs: what may be wrong with quotes in a row, and the lines."""
+  """Yields pairs: a likely mistake with quotes in a row, and its lines."""
   if is_plain and any('""' in x and _QUOTED_CELL.fullmatch(x) for x in fields):
     remedy = f"{setting('delimiter', 'tab')} reads them as .csv does"
     yield f"quotes as in .csv are read as text; {remedy}", line
@@ -278,8 +279,8 @@ def _wrong_width(path, line, fields, header, delimiter, is_plain, dialect):
 def _records(path, lines, delimiter, is_plain=False, strict=True):
   """Yields the number of each row's first line, and the row's fields.
 
-  Skips and logs blank rows, except the row "". Skips empty lines, and logs them
-  only in a table of one column.
+  Skips blank rows and logs their lines, but keeps the row "". Also skips empty
+  lines; logs these only in a table of one column.
   """
   csv.field_size_limit(textfiles.MAX_LINE_BYTES)
   quoting = csv.QUOTE_NONE if is_plain else csv.QUOTE_MINIMAL

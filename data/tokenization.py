@@ -177,7 +177,7 @@ def open_tokenizer(
 
 
 def names() -> list[str]:
-  """Possible names of the vocabulary in a model's folder."""
+  """File names that a vocabulary may have in a model's folder."""
   return [f"vocab{ending}" for ending in KINDS]
 
 
@@ -238,7 +238,7 @@ def validate_case_matches_checkpoint(
 ) -> None:
   """Raises ValueError if a folder's name contradicts `do_lower_case`.
 
-  Released models have such names: see _CASED and _LOWER_CASED.
+  The names of released models tell the case: see _CASED and _LOWER_CASED.
   """
   path = PurePosixPath(init_checkpoint or "")
   folder, others = path.parent.name, _CASED if do_lower_case else _LOWER_CASED

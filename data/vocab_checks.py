@@ -31,7 +31,7 @@ def sample(
   read: Callable[[str], Iterable[str]],
   ends: Sequence[str] = (),
 ) -> Iterable[str]:
-  """Yields the first lines of some files; `ends` follow a file's last line."""
+  """Yields the first lines of some files, and `ends` after a complete file."""
   # A pipe can be read only once.
   regular = [p for p in paths if files.is_remote(p) or os.path.isfile(p)]
   some = _spread(regular, _FILES)

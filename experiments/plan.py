@@ -35,10 +35,7 @@ class Run(NamedTuple):
 
 
 def runs(scale: float = 1.0) -> Iterator[Run]:
-  """Yields all runs, the most important first.
-
-  `scale` multiplies the steps of pre-training.
-  """
+  """Yields all runs, the most important first. `scale` multiplies STEPS."""
   for stage in PLAN["stages"]:
     for seed in stage.get("seeds", (1, 2)):
       for name in stage.get("pretrain", ()):

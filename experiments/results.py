@@ -41,10 +41,10 @@ def points(lines: Iterable[dict]) -> Scores:
 
 
 def compare(scores: Scores, terms) -> Effect | None:
-  """Sum of the terms' means with signs, and two standard errors.
+  """Signed sum of the terms' means, and twice the sum's standard error.
 
   The variance between seeds is pooled over all systems of a task, because two
-  seeds of one system say little. Here, A.x and A.y are one task. The error is
+  seeds of one system say little. Tasks A.x and A.y count as one. The error is
   infinite if no system has two seeds. Returns None if a term was not run.
   """
   if any(cell not in scores for _, cell in terms):
@@ -65,7 +65,7 @@ def compare(scores: Scores, terms) -> Effect | None:
 
 
 def verdict(effect: Effect | None, paper: float | None) -> str:
-  """Verdict on an effect. If `paper` is None, a positive effect agrees."""
+  """Compares an effect with the paper's. A `paper` of None means positive."""
   if effect is None or effect[1] == math.inf:
     return "one seed so far" if effect else "no comparison yet"
   if abs(effect[0]) <= effect[1]:
@@ -131,7 +131,7 @@ def pretrainings(lines: Sequence[dict]) -> str:
 
 
 def spread(scores: Scores) -> str:
-  """Table of the spread over five seeds, or over any seeds of Encoder tasks."""
+  """Table of the spread of five seeds, and of Encoder tasks with any seeds."""
   result = []
   for cell, seeds in scores.items():
     if len(seeds) == 5 or cell[0].startswith("Encoder"):

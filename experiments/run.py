@@ -166,7 +166,7 @@ def write_files(work: Path) -> None:
 
 
 def sentences(paragraphs: list[dict]) -> list[dict]:
-  """Cuts paragraphs of SQuAD into sentences, without answers that are cut.
+  """Cuts paragraphs of SQuAD into sentences; drops answers that a cut divides.
 
   A question stays with the sentence of its first answer.
   """

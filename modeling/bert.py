@@ -211,7 +211,7 @@ class Embeddings(keras.layers.Layer):
 
 
 class Encoder(keras.layers.Layer):
-  """Returns all blocks' outputs. The last has only `positions`, if passed."""
+  """Lists blocks' outputs, [B, T, H]; the last is [B, P, H] at `positions`."""
 
   def __init__(self, config: BertConfig, **kwargs):
     super().__init__(**kwargs)
@@ -277,7 +277,7 @@ def _sinusoids(config):
 
 
 def _opposite_segments(config):
-  """Makes segment embeddings [S, H] with opposite signs in one unit."""
+  """Makes segment embeddings [S, H] that differ in the last unit's sign."""
   number, width = config.type_vocab_size, config.hidden_size
   values = np.zeros((number, width))
   values[:2, -1] = [1, -1][:number]

@@ -222,7 +222,7 @@ class BertConfig:
         )
 
   def to_dict(self) -> dict:
-    """Returns the fields, except defaults of fields that the original lacks."""
+    """Returns the original's fields, and other fields if not the default."""
     added = (*EXTENSIONS, "use_one_hot_embeddings")
     return {
       field.name: getattr(self, field.name)

@@ -203,7 +203,7 @@ class Windows(NamedTuple):
   pooling: str
 
   def cut(self, inputs: dict) -> tuple:
-    """Returns the encoder's inputs, and 1 for windows that exist, [B, W]."""
+    """Returns inputs of all windows, and 1 where a window exists, [B, W]."""
     cut = TextWindows(self.size, self.stride)
     ids, mask, is_there = cut(inputs["input_ids"], inputs["input_mask"])
     segments = ops.zeros_like(ids)

@@ -113,7 +113,7 @@ def _transpose_bits(x):
 def uniform_bits(shape, seed):
   """Hashes each index with a seed, [2] uint32, to a uniform uint32 number.
 
-  XLA fuses hashes with their use; it would store a generator's numbers.
+  XLA fuses hashes with their use, but would store numbers of a generator.
   """
   # The host counts, and sends a GPU two vectors instead of all the indices.
   *axes, columns = shape

@@ -2,9 +2,9 @@
 
 A variable's path is therefore its name in an original checkpoint. Each layer
 builds its sublayers, because Keras would otherwise trace every level of nesting
-once more to find variables. `model.summary(expand_nested=True)` reads `layers`
-and `output_shape`. Source: modeling.py of the original; sections 3 and A.2 of
-the paper.
+once more to find variables. `layers` and `output_shape` are attributes that
+`model.summary(expand_nested=True)` reads. Source: modeling.py of the original;
+sections 3 and A.2 of the paper.
 
 Legend: B batch, T tokens, Q queries (T or P), P positions, H hidden, F
 intermediate, A heads, D = H / A head size, I input size, O output size.

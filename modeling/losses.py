@@ -130,7 +130,7 @@ def tagging() -> Objective:
 
 
 def _labeling(term, weigh):
-  """Mean cross entropy of `label_ids` with weights `weigh(label_ids)`."""
+  """Objective `term`: mean cross entropy, weighted by `weigh(label_ids)`."""
 
   def metrics(outputs, batch):
     correct = is_correct(outputs["logits"], batch["label_ids"])
@@ -197,8 +197,8 @@ def distilled(
 ) -> Objective:
   """Objective that also follows a teacher's outputs.
 
-  An item's loss is (1 - weight) x own loss + weight x distance to the teacher.
-  `teacher` maps a batch to outputs with the same names as the model's outputs.
+  An item's loss is (1 - weight) x its loss in `objective` + weight x distance
+  to the teacher. `teacher` maps a batch to outputs, named as the model's.
   Source: Hinton et al. 2015, arXiv 1503.02531, section 2.
   """
 

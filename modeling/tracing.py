@@ -30,7 +30,7 @@ _shared: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 @dataclass(frozen=True)
 class Mode:
-  """Choices for tracing the network; the context `mode` changes these."""
+  """Choices for tracing the network, which the context `mode` changes."""
 
   fused: bool | None = None  # form of fused_ops.py; None: the device decides
   gradients: bool = True  # False in inference: fused_ops.py defines none then
@@ -63,9 +63,9 @@ def mode(**changes) -> Iterator[None]:
 class DropoutSeeds:
   """Context with the seeds of successive dropouts.
 
-  No layer has a random state, so a step draws the same masks if a restarted run
-  repeats it. `seed` is [2] int32. The n-th dropout mixes `first` + n into the
-  second number; `first` is an int or a scalar int32 tensor. `count` is the
+  Layers have no random state, so a restarted run draws the same masks when it
+  repeats a step. `seed` is [2] int32. The n-th dropout mixes `first` + n into
+  the second number; `first` is an int or a scalar int32 tensor. `count` is the
   number of dropouts drawn.
   """
 
@@ -154,7 +154,7 @@ def train_block(block, like, hidden_states, mask, positions=None):
 
 
 def _shared_trace(like, upstream, *arguments):
-  """Runs `_stateless` with the trace of `like`, after `upstream` if given."""
+  """Runs `_stateless` by the trace of `like`; waits for a tensor `upstream`."""
   if like not in _shared:
     reference = weakref.ref(like)
 

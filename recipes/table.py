@@ -16,17 +16,18 @@ _INTRODUCTION = """\
 # Recipes
 
 How do you run the paper's experiments? Each recipe here is a flagfile, which
-you pass to its program with `--flagfile`. Later flags override the recipe's
-flags. A recipe begins with its complete command, in which `$BERT_DIR`,
-`$GLUE_DIR` and so on are your own folders.
+you pass to its program with `--flagfile`. Repeat `--flagfile` to combine two
+recipes. Later flags override earlier flags. The file of a recipe begins with
+its complete command, in which `$BERT_DIR`, `$GLUE_DIR` and so on are your own
+folders.
 
-With `--dry_run` the command trains two steps on your first examples, to check
-that it works and fits into memory, and saves nothing.
+Add `--dry_run` to a command to check that it works and fits into memory: the
+program trains two steps on your first examples, and saves nothing.
 
 Recipes with `--stop_at_step=900000` are the first phase of the paper's
 pre-training. For the second phase, continue in the same `--output_dir` with
-`recipes/pretraining/phase_2.flags`, the recipe's own flags (`--objective`,
-`--mask_token_prob`, ...) and records of 512 tokens.
+`recipes/pretraining/phase_2.flags`, the first recipe's own flags
+(`--objective`, `--mask_token_prob`, ...) and records of 512 tokens.
 
 Unless stated otherwise, the expected numbers come from the paper or the
 original, at full size. None of the paper's recipes was run here at full size.
@@ -36,7 +37,7 @@ original, at full size. None of the paper's recipes was run here at full size.
 _HEAD = """
 ## {}
 
-| recipe | program | paper | expected |
+| recipe | program | experiment | expected |
 |---|---|---|---|
 """
 

@@ -129,7 +129,7 @@ def checkpoint(settings: Training) -> str | None:
 
 
 def labels_file(settings: FineTuning) -> str | None:
-  """Path of --init_checkpoint's labels.txt, if the run restores its head."""
+  """Path of --init_checkpoint's labels.txt; None if its head is not used."""
   path = settings.init_checkpoint
   own = checkpoint_files.choose_checkpoint(settings.output_dir)
   if not path or own or (settings.do_train and settings.new_head):
@@ -221,7 +221,7 @@ def _check_teacher(settings: FineTuning, same):
 
 
 def check_head(settings: FineTuning, name: str) -> None:
-  """Raises ValueError if flag `name` differs from the training of the head."""
+  """Raises ValueError if the head was trained with another value of `name`."""
   own = checkpoint_files.choose_checkpoint(settings.output_dir)
   start = own or settings.init_checkpoint
   if not start or (not own and settings.do_train and settings.new_head):
@@ -238,7 +238,7 @@ def check_head(settings: FineTuning, name: str) -> None:
 def vocabulary_mark(settings: Training, paths: Iterable[str]) -> str | None:
   """Fingerprint of a training's vocabulary, None if unknown.
 
-  Without --vocab_file, it comes from the records, or the checkpoint's run.json.
+  Without --vocab_file, the records or the checkpoint's run.json may have it.
   """
   if settings.vocab_file:
     return settings.tokenizer.fingerprint
@@ -254,9 +254,9 @@ def vocabulary_flags(
 ) -> dict:
   """Flags that a run without --vocab_file adds to run.json; {} if none.
 
-  `mark` is the fingerprint of the records' vocabulary, if known. If a vocab.txt
-  of the model is beside its files, adds `vocab_file`, and `do_lower_case`: the
-  value that the user has set, or None for unknown.
+  `mark` is the fingerprint of the records' vocabulary, if known. If the model's
+  vocab.txt lies beside its other files, the flags are `vocab_file` and
+  `do_lower_case`, which is None if the user has not set it.
   """
   if settings.vocab_file:
     return {}

@@ -78,11 +78,11 @@ def why_uncompiled(settings: Training, model: keras.Model) -> str:
 
 
 def length_multiple(settings: Training, length: int, split: str) -> int:
-  """Returns a number; lengths of a split's batches are multiples of the number.
+  """Returns a number that divides the lengths of a split's batches.
 
   0 means that all batches have `length`, which a TPU needs. XLA compiles a step
-  for each length, in half a minute. So training batches that XLA compiles have
-  at most eight lengths, and none below 32.
+  for each length, in half a minute. In training with XLA, the number is
+  therefore a multiple of 32 that allows at most eight lengths.
   """
   if settings.on_tpu:
     return 0

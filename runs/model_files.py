@@ -54,7 +54,7 @@ def config(settings: Network) -> BertConfig:
 
 
 def check(settings: TrainedModel, network: BertConfig) -> None:
-  """Checks that flags fit the model in --init_checkpoint, before it predicts.
+  """Checks flags against --init_checkpoint, for programs that do not train it.
 
   `network` is read from --bert_config_file. Raises ValueError if size,
   vocabulary, letter case or attention differ.
@@ -254,7 +254,7 @@ def _existing_file(folder, entry, name, values):
 
 
 def save_command(settings: Training, seed: int) -> None:
-  """Writes command.flags, which repeats this command, on the chief worker."""
+  """The chief worker writes command.flags, which repeats this command."""
   if processes.is_chief():
     path = os.path.join(settings.output_dir, COMMAND_FILE)
     files.write_text(path, repeating(settings, seed))

@@ -215,7 +215,7 @@ def load(
   Loads the first that exists: 1. the best checkpoint, if this run or the last
   training has --keep_best; 2. the newest of `checkpoints`, else the best one;
   3. --init_checkpoint. An ensemble loads the best checkpoints of a sweep's best
-  trials. Raises ValueError without a checkpoint, or if it does not fit `model`.
+  trials. Raises ValueError without a checkpoint that fits `model`.
   """
   output_dir = settings.output_dir
   if isinstance(model, models.Ensemble):
@@ -274,7 +274,7 @@ def write_page(
   """Writes run.html: curves and scores of the folder, and judged examples.
 
   `counts` are numbers of examples by split, `judged` are examples with labels
-  and predictions. Only the chief worker writes, and a dry run does not.
+  and predictions. Only the chief worker writes the page, and no dry run does.
   """
   folder = settings.output_dir
   if settings.dry_run or not processes.is_chief():
@@ -302,5 +302,5 @@ def text_windows(settings: LongText) -> models.Windows | None:
 
 
 def set_export_policy(dtype: str, formats: Sequence[str]) -> None:
-  """Sets the dtype policy; variables of trainable formats are in float32."""
+  """Sets the dtype policy; variables are float32 if a format is trainable."""
   set_dtype_policy(dtype, any(FORMATS[n].is_trainable for n in formats))

@@ -1,4 +1,4 @@
-"""Finds the files of a model: in its checkpoint's folder, or by run.json."""
+"""Finds the files of a model, beside its checkpoint or at paths in run.json."""
 
 import os
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ class ModelFiles(NamedTuple):
 
 
 def find_model(path: str) -> ModelFiles:
-  """Finds the files of a checkpoint: in its folder, or by run.json.
+  """Finds the files of a checkpoint, in its folder or at paths in run.json.
 
   `path` is a folder or the prefix of a checkpoint. Flags in run.json override
   bert_config.json and the vocabulary's letter case. Raises FileNotFoundError.
@@ -107,7 +107,7 @@ def find_vocabulary(start: str, entry: Mapping, vocab_size: int) -> str | None:
 
 
 def lower_cases(trained_flags: Mapping, vocab_file: str) -> bool:
-  """True if a model lower-cases texts: by run.json, or else its vocabulary."""
+  """True if a model lower-cases texts, as run.json or its vocabulary shows."""
   known = trained_flags.get("do_lower_case")
   if known is None or not trained_flags.get("vocab_file"):
     tokens = open_tokenizer(vocab_file).vocab

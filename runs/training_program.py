@@ -107,7 +107,7 @@ def locked(folder: str) -> Iterator[None]:
 
 @contextmanager
 def dry_run(settings: T) -> Iterator[T]:
-  """Context with the settings to run with, changed if --dry_run is set.
+  """Context that yields the settings to run with, which --dry_run changes.
 
   A dry run passes all stages of the command, but leaves no outputs. With
   --do_train it trains two steps. Without --do_train it loads the model in

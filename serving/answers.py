@@ -95,7 +95,7 @@ class Engine(Protocol):
     """Prepares what makes later calls of `run` faster."""
 
   def run(self, rows: Iterable[Row]) -> Iterable[Outputs]:
-    """Computes outputs of rows of any length; UserError if it refuses a row."""
+    """Computes outputs of rows of any length; UserError for a refused row."""
 
 
 class TextModel:

@@ -46,7 +46,7 @@ class TextSignature(tf.Module):
     raise NotImplementedError
 
   def _encode(self, text_a, text_b=None, keep_empty=False):
-    """Encodes texts, [B] string each, as RowEncoder does; see `join`."""
+    """Encodes texts, [B] string each, as RowEncoder does, by `join`."""
     first = self._tokenizer.tokenize(text_a)
     if text_b is None:
       return join(first[:, : self._seq_length - 2], None, *self._ends)

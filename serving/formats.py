@@ -17,7 +17,7 @@ from storage import files
 
 @dataclass(frozen=True)
 class Format:
-  """A format of exports: `name` is its value of --export_format."""
+  """A format of exports. `name` is a value of --export_format."""
 
   name: str
   purpose: str
@@ -72,7 +72,7 @@ def of_file(path: str) -> Format | None:
 
 
 def has_gpu() -> bool:
-  """True if TensorFlow can use an NVIDIA GPU here, for which it needs cuDNN."""
+  """True if this process may use an NVIDIA GPU, and cuDNN is installed."""
   is_hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "0") in ("", "-1")
   if is_hidden or not glob.glob("/dev/nvidia[0-9]*"):
     return False

@@ -163,9 +163,9 @@ def save(folder: str, served) -> None:
 
 
 def prediction_log(inputs: Mapping[str, bytes]) -> bytes:
-  """A `serving_default` request, a PredictionLog for TF Serving's WARM_UP_FILE.
+  """Serializes a PredictionLog for TF Serving's WARM_UP_FILE.
 
-  `inputs` are serialized TensorProtos.
+  The log has a `serving_default` request. `inputs` are serialized TensorProtos.
   """
   log = tfrecord.message("PredictionLog")
   log.predict_log.request.spec.signature_name = "serving_default"

@@ -31,7 +31,7 @@ def write_settings_as_flags() -> None:
 def setting(name: str, value: object = None) -> str:
   """Spells a setting for a message: `--seed=3` in programs, else `seed=3`.
 
-  Packages below runs/, except cli/, spell flags only through this function.
+  Only programs, cli/, runs/ and tasks/ spell flags without this function.
   """
   text = name if value is None else f"{name}={value}"
   return f"--{text}" if _written_as_flags else text

@@ -187,7 +187,7 @@ def open_for_writing(path: str) -> Iterator[BinaryIO]:
 
 
 def check_writable(path: str) -> None:
-  """Raises OSError if files cannot be written beside `path`, a remote path."""
+  """Raises OSError if files cannot be written beside a remote `path`."""
   exists(path)  # raises OSError for an unknown scheme
   probe = f"{path}.probe-{secrets.token_hex(4)}"
   try:

@@ -244,8 +244,8 @@ def drop_corrupt(
 ) -> list[str]:
   """Copies the intact records of each file with corrupt records to a folder.
 
-  Returns `paths` with the copies in place. Raises UserError if more than
-  `at_most` records are corrupt, a length is wrong, or a file has no intact one.
+  Returns `paths`, in which copies replace corrupt files. Raises UserError if
+  more than `at_most` records, a length, or all records of a file are corrupt.
   """
   errors = list(_errors(paths, schema))
   for _, error, remedy in errors:

@@ -144,7 +144,10 @@ def json_texts(
   start: int = 0,
   remedy: str | None = None,
 ) -> Iterator[list[str]]:
-  """Yields each text's lines from JSON `lines`, which begin at byte `start`."""
+  """Yields the lines of each text, which is the `field` of a JSON line.
+
+  `lines` begin at byte `start` of the file.
+  """
   for number, line in enumerate(lines):
     line = line.removeprefix("\ufeff")  # a byte order mark
     if not line.strip():

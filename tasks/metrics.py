@@ -39,7 +39,7 @@ def score(name: str, predictions: np.ndarray, labels: np.ndarray) -> float:
 
 
 def _report_options(size):
-  """Options that let scikit-learn score a single label as one class."""
+  """Options for scikit-learn. It scores only class 1 of a single label."""
   return {"labels": range(size) if size > 1 else [1], "zero_division": 0.0}
 
 

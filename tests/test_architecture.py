@@ -124,7 +124,7 @@ def test_names_have_no_private_words(folder):
 
 
 @pytest.mark.parametrize("path", FILES, ids=_id)
-def test_functions_below_a_task_get_values_instead_of_settings(path):
+def test_functions_that_tasks_call_take_values_instead_of_settings(path):
   if path.parent.name in ("cli", "runs") or _sees_settings(path):
     return
   names = {"args", "settings"} if "tasks" in path.parts else {"args"}

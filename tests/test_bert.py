@@ -52,7 +52,7 @@ def _values(folder):
   return values
 
 
-def test_vectors_are_means_of_token_vectors(values):
+def test_the_vectors_in_docs_keras_md_are_means_of_token_vectors(values):
   model, encode = values["model"], values["encode"]
   outputs = model(encode(["A film.", "It rained."]))["sequence_output"]
   for vector, row in zip(values["vectors"], outputs, strict=True):

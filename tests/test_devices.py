@@ -73,7 +73,7 @@ TRAIN |= {"num_train_epochs": 1, "seed": 1}
 
 @pytest.mark.slow
 @pytest.mark.parametrize("program", FLAGS)
-def test_a_model_scores_the_same_on_two_devices_and_on_one(
+def test_a_model_has_the_same_scores_on_two_devices_as_on_one_device(
   folder, tmp_path, program
 ):
   is_squad = program == "run_squad"

@@ -43,7 +43,7 @@ DIFFERENCES = {
 
 
 @pytest.mark.parametrize("runs", DIFFERENCES)
-def test_runs_of_a_table_differ_only_in_what_the_table_compares(runs):
+def test_runs_in_a_table_differ_only_in_flags_that_the_table_compares(runs):
   table, *names = runs.split()
   first, second = ({*COMMANDS[f"{table}/{name}"].split()} for name in names)
   folders = {f"--output_dir={{work}}/{table}/{name}" for name in names}
@@ -63,7 +63,7 @@ def test_every_command_uses_only_flags_of_its_program():
     assert values(["", *words]) == [""], command
 
 
-def test_splitting_into_sentences_keeps_text_and_answers():
+def test_splitting_a_context_into_sentences_keeps_text_and_answers():
   text = "One is here. Two is there. Three is away."
   answers = [{"text": "there", "answer_start": 20}]
   answers += [{"text": "Three", "answer_start": 27}]
@@ -100,7 +100,7 @@ def test_the_saved_command_of_a_run_names_no_local_path(tmp_path, monkeypatch):
   assert not (tmp_path / "work/SST-2/base/1").exists()
 
 
-def test_a_difference_is_judged_by_the_standard_deviation_of_its_task():
+def test_a_difference_is_compared_with_the_standard_deviation_of_its_task():
   base, none = ("NER", "base"), ("NER", "none")
   embeddings, squad = ("NER.embeddings", "base"), ("SQuAD", "base")
   scores = {base: [50.0, 54.0], none: [40.0, 40.0]}

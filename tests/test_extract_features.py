@@ -66,7 +66,7 @@ def lines(given, tmp_path_factory):
   return _output(path, **given, layers="-1,0", batch_size=2)
 
 
-def test_a_line_has_the_vectors_of_the_model(lines, model):
+def test_a_line_of_output_has_the_vectors_of_the_model(lines, model):
   # [CLS] henson [SEP] a [SEP]
   inputs = {"input_ids": [[2, 8, 3, 9, 3]], "input_mask": [[1] * 5]}
   inputs["segment_ids"] = [[0, 0, 0, 1, 1]]
@@ -108,7 +108,7 @@ def test_an_npz_file_has_the_same_vectors_as_json_lines(lines, given, tmp_path):
   np.testing.assert_allclose(result["values"], expected, atol=1e-5)
 
 
-def test_pooling_gives_a_vector_per_line(lines, given, tmp_path):
+def test_pooling_writes_one_vector_per_line(lines, given, tmp_path):
   pooled = given | {"layers": "-1,0"}
   means = _output(tmp_path / "out.npz", **pooled, pooling="mean", format="npz")
   expected = [_arrays(line).mean(axis=0) for line in lines]

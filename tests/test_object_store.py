@@ -60,7 +60,7 @@ def _create_data(text, vocab_file, output_file, **flags):
 
 
 @pytest.mark.parametrize("workers", [WORKERS, BEAM], ids=["workers", "Beam"])
-def test_records_in_the_store_equal_records_on_a_disk(workers, tmp_path):
+def test_records_in_an_object_store_equal_records_on_disk(workers, tmp_path):
   if workers is BEAM:
     pytest.importorskip("apache_beam")
   text = random_text(9000).encode()
@@ -92,7 +92,7 @@ def _training(tmp_path, folder):
   return flags | {"bert_config_file": config_file, "learning_rate": 1e-3}
 
 
-def test_a_killed_training_in_the_store_ends_like_a_training_on_a_disk(
+def test_a_killed_training_in_an_object_store_ends_like_a_training_on_disk(
   tmp_path,
 ):
   flags = _training(tmp_path, str(tmp_path))

@@ -126,6 +126,7 @@ def test_packing_changes_neither_losses_nor_gradients(case, sizes, few_shapes):
 def test_packed_rows_have_few_shapes_for_xla():
   shapes = set()
   model = models.packed(models.tagger(CONFIG, num_tags=3))
+  # 17 examples of `size` tokens fill `number` rows. Empty rows may follow.
   for size, number in ((2, 3), (3, 4), (6, 9), (7, 9), (8, 9), (9, 17)):
     packed = OF_TOKENS.pack(_tensors(_tags([size] * 17)), few_shapes=True)
     assert 0 <= packed["input_ids"].shape[0] - number < 3
@@ -166,7 +167,7 @@ def test_the_plan_of_packing_depends_on_the_lengths():
     assert rows is None or type(rows.row_length) is int  # and not np.int64
 
 
-def test_the_planned_number_of_rows_equals_the_packed_number():
+def test_the_planned_number_of_packed_rows_is_the_actual_number():
   for sizes in SIZES:
     for rows in (Packing(LENGTH), Packing(LENGTH, max_examples=2)):
       packed = rows.pack(_tensors(_classes(sizes)))

@@ -84,7 +84,7 @@ def test_texts_may_be_any_iterable(tagger, pairs):
     assert check_texts("choices", given, 2) == [["a", "b"], ["c", "d"]]
 
 
-def test_a_model_of_a_task_has_no_vectors(tagger):
+def test_a_model_with_the_head_of_a_task_refuses_embed(tagger):
   with pytest.raises(UserError, match="model of a task, which has no vectors"):
     tagger.embed(["a"])
 
@@ -189,7 +189,7 @@ def test_the_engine_fits_the_machine_unless_the_user_chooses_an_engine(
   assert result == expected
 
 
-def test_an_error_says_that_a_model_needs_tensorflow(folders, monkeypatch):
+def test_an_error_says_that_a_savedmodel_needs_tensorflow(folders, monkeypatch):
   monkeypatch.setitem(sys.modules, "tensorflow", None)
   with pytest.raises(UserError, match="needs TensorFlow: pip install -r"):
     open_model(str(folders["tagging"]), "savedmodel")
@@ -284,9 +284,7 @@ OPENED = [
 
 
 @pytest.mark.parametrize(("given", "named", "expected"), OPENED)
-def test_each_argument_is_used_to_open_the_model(
-  opened, given, named, expected
-):
+def test_each_argument_is_used_to_open_a_model(opened, given, named, expected):
   assert Predictor(*given, **named).inputs == ["text"]
   assert opened.calls == expected
 

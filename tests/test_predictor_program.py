@@ -90,7 +90,7 @@ def test_each_input_has_a_flag(call, model, argv, texts):
   assert _texts(call(model, *words)) == [texts]
 
 
-def test_lines_are_answered_in_their_order_in_batches(call):
+def test_lines_are_answered_in_batches_and_in_order(call):
   lines = ['"long text"', "\n", '{"tokens": "é"}', '{"text": "t"}']
   answers = call(Single, "--batch_size=2", lines=lines)
   assert _texts(answers) == [["long text"], ["é"], ["t"]]

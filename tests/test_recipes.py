@@ -40,7 +40,7 @@ def test_the_readme_has_the_table_of_all_headers():
   assert (table.HERE / "README.md").read_text() == table.table()
 
 
-def test_a_header_must_be_complete(tmp_path):
+def test_the_header_of_a_recipe_must_be_complete(tmp_path):
   (tmp_path / "a.flags").write_text("# Paper: x\n# Time: y\n\n--do_train\n")
   with pytest.raises(ValueError, match="has Paper, Time; it must have Pap"):
     table.header(tmp_path / "a.flags")
@@ -62,7 +62,7 @@ def _release(folder, **documents):
   return str(folder / "questions.json"), str(folder), str(folder / "out.json")
 
 
-def test_answers_are_searched_in_the_first_400_words(tmp_path):
+def test_triviaqa_answers_are_searched_in_the_first_400_words(tmp_path):
   mill = "Millstones lay there.  ADA STONE\nbuilt it; Stone died."
   last, late = "word " * 399 + "Stone", "word " * 400 + "Stone"
   documents = {"Mill": mill, "Last": last, "Late": late, "Other": "Nobody."}

@@ -211,7 +211,7 @@ def test_a_student_learns_from_its_teacher(trained, sst, tmp_path):
 
 
 @pytest.mark.slow
-def test_long_texts_are_read_to_their_end(sst, tmp_path):
+def test_a_model_with_windows_reads_long_texts_to_their_end(sst, tmp_path):
   data, output = tmp_path / "data", tmp_path / "output"
   for name, number in (("train", 160), ("dev", 30)):
     rows = [

@@ -78,7 +78,7 @@ def _load(path):
 ANSWERS = {f"q-{owner}": text for owner, text in OWNERS.items()}
 
 
-def test_a_model_learns_all_right_answers(trained):
+def test_a_model_learns_every_answer_of_the_training_file(trained):
   assert _load(trained / "predictions.json") == ANSWERS
   scores = {"exact_match": 100.0, "f1": 100.0}
   assert _load(trained / "squad_scores.json") == scores

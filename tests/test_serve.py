@@ -47,7 +47,7 @@ FLAGS = """--engine=litert_float16 --max_queue_size=2 --poll_seconds=0
 --num_versions=2 --access_log --cors_origins=null,https://a.example:8443"""
 
 
-def test_flags_reach_the_server(folders, tmp_path, capfd, request):
+def test_flags_of_serve_py_reach_the_server(folders, tmp_path, capfd, request):
   folder = folders["tagging"]
   for name in ("m/1", "slow/1"):
     (tmp_path / name).mkdir(parents=True)
@@ -95,7 +95,7 @@ def test_flags_reach_the_server(folders, tmp_path, capfd, request):
 @pytest.mark.parametrize(
   "number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
 )
-def test_signals_lose_no_request_and_new_versions_are_loaded(tmp_path, number):
+def test_no_request_is_lost_at_a_signal_or_a_new_version(tmp_path, number):
   served = tasks.make("tagging")
   export.save(str(tmp_path / "1"), served, ["tflite"])
   program, port = client.start(tmp_path)

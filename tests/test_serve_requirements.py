@@ -28,7 +28,7 @@ def _requirements(file):
   return [line for line in lines if line and not line.startswith("#")]
 
 
-def test_each_version_is_also_in_requirements_txt():
+def test_each_requirement_of_the_server_is_also_in_requirements_txt():
   every = _requirements(programs.ROOT / "requirements.txt")
   assert set(_requirements(FILE)) < set(every)
 

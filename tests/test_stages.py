@@ -184,7 +184,7 @@ def test_only_training_checks_the_labels_of_a_teacher(tmp_path, classifier):
 @pytest.mark.parametrize("column", [None, "", "b"])
 @pytest.mark.parametrize("trained", [None, "", "second"])
 @pytest.mark.parametrize(
-  ("do_train", "is_own", "is_checked"),
+  ("do_train", "in_output", "is_checked"),
   [
     (True, True, True),
     (True, False, False),  # a training may begin with another task's model
@@ -193,9 +193,9 @@ def test_only_training_checks_the_labels_of_a_teacher(tmp_path, classifier):
   ],
 )
 def test_a_model_trained_with_pairs_reads_no_single_texts_or_vice_versa(
-  tmp_path, monkeypatch, column, trained, do_train, is_own, is_checked
+  tmp_path, monkeypatch, column, trained, do_train, in_output, is_checked
 ):
-  folder = tmp_path / ("out" if is_own else "start")
+  folder = tmp_path / ("out" if in_output else "start")
   flags = {"task_name": "tsv", "text_b_column": trained}
   run_json.append(str(folder), {"flags": flags})
   shared.touch_checkpoint(folder, "x")

@@ -122,11 +122,11 @@ def test_the_help_and_the_table_list_all_flags(program):
 def test_flags_of_the_original_keep_their_types_and_defaults():
   differing = {}
   for program, flags in json.loads((GOLDEN / "flags.json").read_text()).items():
-    own = {name: spec for name, *spec in _table(program.removesuffix(".py"))}
+    listed = {name: spec for name, *spec in _table(program.removesuffix(".py"))}
     for name, flag in flags.items():
       expected = json.dumps(flag["default"])
       expected = "required" if flag.get("required") else expected
-      kind, default, _ = own[name]
+      kind, default, _ = listed[name]
       if not flag["type"].startswith(kind) or default != expected:
         differing[f"{program} --{name}"] = kind, default
   assert differing == OTHERS

@@ -143,7 +143,7 @@ NAMED = """
 @pytest.mark.slow
 @browser.installed
 @pytest.mark.parametrize(("number", "step"), [(60, 1), (300, 2)])
-def test_the_matrix_labels_tokens_of_long_texts(tmp_path, number, step):
+def test_long_texts_have_a_label_for_every_second_token(tmp_path, number, step):
   model = _write(tmp_path, models.encoder, max_position_embeddings=number)
   path = tmp_path / "page.html"
   text = "ab " * (number - 2)

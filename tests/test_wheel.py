@@ -91,8 +91,8 @@ def test_the_package_works_with_a_data_module_of_the_user(user):
     user, "-c", _command("run_classifier"), "--help"
   )
   _run(user, "-c", _command("run_classifier"), *TRAIN.split())
-  (user / "own.py").write_text(USER)
-  answer = json.loads(_run(user, "own.py"))
+  (user / "script.py").write_text(USER)
+  answer = json.loads(_run(user, "script.py"))
   assert answer == {"mine": 1, "shape": [1, 16], "labels": ["no", "yes"]}
   server = _start(
     user, "-c", _command("serve"), "--model=toy=export", "--port=0"

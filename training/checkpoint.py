@@ -208,7 +208,7 @@ def restore(model, path: str, skipped: Container[str] = ()) -> list[str]:
 def initialize(model, path: str, new_head: bool = False) -> list[str]:
   """Initializes a model for training; returns the names of fresh variables.
 
-  The head is fresh with `new_head`, or, with a warning, if the labels differ.
+  With `new_head`, the head is fresh. A head of another shape is fresh, too.
   Raises ValueError if the encoder at `path` has wrong shapes or is incomplete.
   """
   reader = open_reader(path)

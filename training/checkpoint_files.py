@@ -88,9 +88,10 @@ def choose_checkpoint(folder: str, prefer_best: bool = False) -> str | None:
 
 
 def check_listed(folder: str) -> None:
-  """Raises UserError if the file `checkpoint` names none of the checkpoints.
+  """Raises UserError if there are checkpoints, but `checkpoint` names none.
 
-  Without the file, a training would begin again, and overwrite checkpoints.
+  Without the file `checkpoint`, a training would begin again, and overwrite the
+  checkpoints.
   """
   if latest_checkpoint(folder) or not files.is_folder(folder):
     return
@@ -137,7 +138,7 @@ def check_name(path: str) -> None:
 def _only_checkpoint(folder):
   """Prefix of the only checkpoint in a folder without a file `checkpoint`.
 
-  Released models have such folders.
+  Folders of released models lack this file.
   """
   # The indexes of record files are hidden files.
   listed = sorted(n for n in files.list_folder(folder) if n[0] != ".")
@@ -176,7 +177,7 @@ def file_of(path: str, flag: str, *names: str) -> str | None:
 
 
 def run_of(path: str) -> dict:
-  """Last entry of a checkpoint's run.json; an entry without flags if none."""
+  """Last entry of a checkpoint's run.json; {"flags": {}} without an entry."""
   record = sibling_file(path, run_json.NAME)
   entries = run_json.read(os.path.dirname(record)) if record else []
   return entries[-1] if entries else {"flags": {}}
@@ -234,7 +235,7 @@ def no_encoder(prefix: str, names: Iterable[str], missing: str) -> UserError:
 
 
 def _entries(table, data, at) -> Iterator[tuple[bytes, bytes]]:
-  """Yields a block's keys and values; `data` has its position at index `at`."""
+  """Yields keys and values of a block, whose position is in `data` at `at`."""
   begin, at = _varint(data, at)
   size, _ = _varint(data, at)
   block = table[begin : begin + size]

@@ -160,7 +160,7 @@ class Optimizer:
         update(variables[0], self._run_update, args, group=False)
 
   def _update(self, _, gradients, variables, slots, scalars, options):
-    """Updates the variables of a group that have a gradient, and the slots."""
+    """Updates a group's slots, and its variables that have a gradient."""
     _, decay, _ = options
     pairs = zip(gradients, variables, strict=True)
     gradient = _join(tf.zeros_like(v) if g is None else g for g, v in pairs)
@@ -178,7 +178,7 @@ class Optimizer:
 
   @tf.function(autograph=False, jit_compile=True)
   def _changed(self, old, gradient, scalars, options):
-    """Returns new values of `old`, which has variables, then slots."""
+    """Returns new values for `old`: the variables first, then the slots."""
     # Compiled, so that each variable and slot is read once.
     number = len(old) - len(self.slots)
     rate, gradient_scale, step = scalars
@@ -225,10 +225,7 @@ def _assign(targets, values):
 
 
 def _join(tensors):
-  """Joins tensors in a vector, and makes sparse gradients dense.
-
-  A single tensor keeps its shape.
-  """
+  """Joins tensors to a dense vector. A single tensor keeps its shape."""
   tensors = [tf.convert_to_tensor(tensor) for tensor in tensors]
   if len(tensors) == 1:
     return tensors[0]

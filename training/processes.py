@@ -32,9 +32,9 @@ def has_others() -> bool:
 
 
 def has_ended(process_id: int) -> bool:
-  """True if an earlier process has ended, or this process now has its ID.
+  """True if an earlier process, which had the ID `process_id`, has ended.
 
-  False if unknown: with several workers the process may be on another host.
+  With several workers, returns False: the process may be on another host.
   """
   if has_others():
     return False
@@ -119,7 +119,7 @@ def run_child(command: list[str]) -> int:
 
 
 def end_interrupted() -> None:
-  """Exits with 0. A child exits with 143, because 0 would mean complete."""
+  """Exits with 0, or in a child process with 143: there, 0 means complete."""
   sys.exit(_INTERRUPTED if _IS_CHILD in os.environ else 0)
 
 

@@ -38,7 +38,7 @@ def _scalar_variable(value, dtype: tf.DType, name: str) -> tf.Variable:
 
 @contextmanager
 def corrupt_record_errors(source) -> Iterator[None]:
-  """Turns TensorFlow's error into one that says which record is corrupt."""
+  """Context that replaces TensorFlow's error by one about a corrupt record."""
   try:
     yield
   except (tf.errors.DataLossError, tf.errors.InvalidArgumentError):
@@ -62,7 +62,7 @@ class LossScale:
     self.state["loss_scale/good_steps"] = self.good_steps
 
   def update(self, finite: tf.Tensor) -> None:
-    """Updates the scale. `finite`, a scalar bool, covers all gradients."""
+    """Updates the scale. `finite` (scalar bool): all gradients are finite."""
     good = tf.where(finite, self.good_steps + 1, 0)
     grow = good >= self.patience
     factor = tf.where(finite, tf.where(grow, 2.0, 1.0), 0.5)
@@ -233,7 +233,7 @@ class TrainStep:
   # AutoGraph would convert all called functions, which takes seconds.
   @tf.autograph.experimental.do_not_convert
   def _differentiate(self, batch, weight_sums, replica_id, microbatch=0):
-    """Gradients and sums of a micro-batch; `weight_sums` divide its losses."""
+    """Gradients and sums of a micro-batch, with losses over `weight_sums`."""
     objective = self.objective
     # Steps, replicas and micro-batches differ in their seed. A seed's parts are
     # int64, which a GPU can join; TensorFlow would join int32 on the host.

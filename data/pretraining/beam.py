@@ -49,8 +49,8 @@ def write(
 ) -> int:
   """Writes records to output-00000-of-00032 etc.; returns the record count.
 
-  Each shard with records becomes a file. Workers use the same paths as this
-  process. Bundles may be retried, so the files go to a temporary folder beside
+  Each shard with records becomes a file. The paths must be valid on all
+  workers. Bundles may be retried, so the files go to a temporary folder beside
   the output. When all files are complete, they replace existing files.
   `options` are Beam's, such as ["--runner=DirectRunner"]. Raises ValueError if
   there is no text, or if the pipeline fails.
@@ -205,7 +205,7 @@ def _words(pair, text_format, counter):
 
 
 def _write_counts(group, folder):
-  """Writes a group's counts. Beam's own writer needs packages for gs://."""
+  """Writes a group's counts. A Beam writer would need packages for gs://."""
   number, pairs = group
   lines = (f"{count} {word}\n" for word, count in pairs)
   files.write_text(f"{folder}/{number}", "".join(lines))

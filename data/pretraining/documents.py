@@ -53,9 +53,9 @@ class TextFormat:
   ) -> Iterator[str]:
     """Yields a file's sentences and blank lines, in the original's format.
 
-    Reads the bytes from `start` to `end`. A document must begin at `start` and
-    at `end`, which is None for the end of the file. Raises ValueError for a
-    line that is not UTF-8, or is no JSON object with the field.
+    Reads bytes [start, end), or all from `start` if `end` is None. A document
+    must begin at `start` and at `end`. Raises ValueError for a line that is not
+    UTF-8, or is no JSON object with the field.
     """
     lines = textfiles.lines(path, start, end)
     texts: Iterable[Iterable[str]] = [lines]
@@ -141,7 +141,7 @@ _JOINT = re.compile(r"\w[\r\v\f\x85]+\w")  # tokenizing a line joins the words
 
 
 def doubt_of_signs(texts: Sequence[str], noun: str) -> Iterator[str]:
-  """Yields a warning if `has_signs` is true for some texts, called `noun`."""
+  """Yields a warning if many texts have signs. It calls the texts `noun`."""
   number = sum(map(has_signs, texts))
   if number > _MANY_SIGNS * len(texts):
     yield f"{number:,} of the first {len(texts):,} {noun} {SIGNS}"
@@ -250,7 +250,7 @@ class Span(NamedTuple):
 
 
 class Shard(NamedTuple):
-  """Unit of work of a worker process."""
+  """A part of a corpus: the unit of work of a worker process."""
 
   number: int  # position in the corpus; determines the seed
   spans: tuple[Span, ...]
@@ -265,7 +265,7 @@ class Shard(NamedTuple):
     return sum(span.size for span in self.spans) / 1e6
 
   def lines(self, text_format: TextFormat) -> Iterator[str]:
-    """Yields the lines of all documents, also of documents to drop."""
+    """Yields the lines of all documents, including documents to drop."""
     for span in self.spans:
       yield from text_format.lines(span.path, span.start, span.end)
       yield ""  # the end of a file ends a document
@@ -274,8 +274,8 @@ class Shard(NamedTuple):
 def split_corpus(paths: list[str], text_format: TextFormat) -> list[Shard]:
   """Divides files, in order, into shards of about the same size.
 
-  Large files are divided between documents, unless compressed. Small files are
-  grouped. The aim for a shard is a 32nd of the input, within 1 and 4 MB.
+  Large files are cut at ends of documents, unless compressed. Small files are
+  grouped. A shard is about a 32nd of the input, at least 1 MB, at most 4 MB.
   """
   total = sum(map(text_size, paths))
   size = min(max(total // _SHARDS, _MIN_BYTES), _MAX_BYTES)

@@ -23,7 +23,7 @@ class Masker:
 
   Adds the predictions of features.pretraining to a batch; masked_lm_positions
   are ascending, then zeros. Random numbers depend only on `seed`, [2] integers.
-  Random words have ids below `vocab_size`: a vocabulary may end in blank lines.
+  A vocabulary may end in blank lines, so random words have ids < `vocab_size`.
   """
 
   def __init__(
@@ -67,7 +67,7 @@ class Masker:
     }
 
   def _choose_tokens(self, ids, candidates, limit, seed):
-    """Chooses tokens; returns T - position, [B, K], descending, 0 if unused."""
+    """Chooses tokens; returns [B, K]: T - position, descending, then zeros."""
     scores = tf.random.stateless_uniform(tf.shape(ids), seed)
     scores = tf.where(candidates, scores, -1.0)
     length = tf.shape(ids)[1]
@@ -150,8 +150,8 @@ class CausalTargets:
 
   The LTR & No NSP model has these targets (section 5.1 of the paper), and so
   does the right-to-left model. With a `tokenizer`, removes [CLS] and [SEP],
-  because OpenAI GPT has no special tokens. The other tokens move up, and all
-  get segment 0.
+  because OpenAI GPT has no special tokens. The remaining tokens close the gaps
+  and get segment 0.
 
   Takes a batch of features.pretraining, with or without predictions. Returns
   the batch with three fields [B, T - 1]: masked_lm_positions, every position
@@ -197,12 +197,12 @@ class CausalTargets:
 class PretrainingInput(TrainingRecords):
   """Batches of pre-training records in `files` of a `schema`, with targets.
 
-  `masking` and `tokenizer` mask records made with --masking=dynamic. Other
-  records need the default `masking.policy`. `causal_targets` is for models of
-  one direction. Up to `max_corrupt_records` corrupt records are dropped. The
-  index of the records goes to `folder`, and so do copies of corrupt files
-  without the corrupt records. `sources` are the `files` in groups with weights.
-  Raises ValueError if `masking.policy` does not fit the records.
+  `masking` and `tokenizer` mask records made with --masking=dynamic. Without
+  masks to draw, a `masking.policy` other than the default raises ValueError.
+  `causal_targets` is for models of one direction. Up to `max_corrupt_records`
+  corrupt records are dropped. The index of the records goes to `folder`, and so
+  do copies of corrupt files without the corrupt records. `sources` divides the
+  `files` into groups with weights.
   """
 
   sources: Sequence[Source] = ()

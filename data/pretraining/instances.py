@@ -129,8 +129,8 @@ def sentence_pairs(
 
   A "sentence" is a run of segments. Half of the second sentences follow the
   first sentence, and half are from random documents. The segments that a random
-  sentence replaces begin the next pair. Some documents draw a length below T
-  = max_seq_length for all their pairs.
+  sentence replaces begin the next pair. In some documents, all pairs aim at a
+  random length below T = max_seq_length.
 
   Yields both sentences, T - 3 ids at most in all, and True for a random second.
   """
@@ -168,7 +168,7 @@ def _random_next_document(
 ) -> list[int]:
   """Segments of a random document, from a random start to `target` tokens.
 
-  The last segment may exceed `target`, or the document may end before.
+  The last segment may exceed `target`. A short document gives fewer tokens.
   """
   for _ in range(10):  # all ten draws may give the document itself
     drawn = randbelow(rng.getrandbits, len(corpus))

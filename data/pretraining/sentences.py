@@ -63,9 +63,9 @@ def split_sentences(paragraph: str) -> list[str]:
 
 
 def _is_end(text: str, begin: int, end: re.Match, is_lower: bool) -> bool:
-  """True if the marks that `end` matches end the sentence from `begin` on.
+  """True if `end`, a match of marks, is the end of the sentence from `begin`.
 
-  With `is_lower`, the text has no capitals.
+  If `is_lower`, the text has no capitals.
   """
   marks, closing, blank, word = end.groups()
   start, first = end.start(), word[:1]

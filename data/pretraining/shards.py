@@ -209,7 +209,7 @@ def preview(
   masking: Masking,
   objective: str = "mlm",
 ) -> Iterator[str]:
-  """Yields lines about the first `number` instances, then counts for all.
+  """Yields lines about the first `number` instances, then counts over all.
 
   Instances have the order in which write_in_memory makes instances. Targets are
   as in training: next tokens if `objective` is a direction, otherwise masked

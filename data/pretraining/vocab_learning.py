@@ -62,7 +62,7 @@ class WordCounter:
 def smooth(sources: Mapping[str, Counter], exponent: float) -> Counter:
   """Sums the word counts of sources; a source of n words weighs n**exponent.
 
-  The largest source keeps its counts. From the original's multilingual.md.
+  The largest source keeps its counts. Source: the original's multilingual.md.
   """
   totals = {name: counts.total() for name, counts in sources.items()}
   largest = max(totals.values())

@@ -53,7 +53,7 @@ class Internals(NamedTuple):
   `layers` has (name, direction of attention) of each layer, `sequences` an item
   for each window or choice. `filled` maps a layer to the answer of a network
   that ends there. `span` is (sequence, first, last token). `decided` names the
-  label, word or text to which the values "decided" of a Sequence contribute.
+  label, word or text that the values "decided" of a Sequence explain.
   """
 
   answer: dict
@@ -210,7 +210,7 @@ def _find_span(answers, rows, outputs, answer) -> tuple[int, int, int] | None:
 
 
 def _decide(answers, rows, outputs, answer, span):
-  """Names the answer ("" if there is none), its sequence, row and logits."""
+  """Returns the answer's name or "", its sequence, row and {output: index}."""
   if span:
     number, first, last = span
     logits = {"start_logits": first, "end_logits": last}

@@ -38,10 +38,10 @@ _TASKS = ("MNLI", *list(_ROWS)[2:])
 
 
 def parts(settings: Settings, level: int = logging.DEBUG) -> dict[str, dict]:
-  """Returns {task: {flag: new value}} for the tasks that are not complete.
+  """Returns {task: {flag: new value}}; --do_train leaves out complete tasks.
 
-  Logs missing and complete tasks. Raises FileNotFoundError if no task has a
-  folder, ValueError without --do_eval, or in a dry run without --do_train.
+  Logs missing and complete tasks. Raises FileNotFoundError without the folders
+  of tasks, ValueError without --do_eval, or in a dry run without --do_train.
   """
   if not settings.do_eval:
     raise UserError(f"--task_name={NAME} needs --do_eval, for its table")

@@ -79,7 +79,7 @@ class Settings(OwnFiles, LongText, EvaluatedFineTuning, Packing):
 
   @property
   def thresholds_file(self) -> str:
-    """Path of the thresholds of one model, or of an ensemble."""
+    """Path of the thresholds; an ensemble has a separate file."""
     name = "thresholds_ensemble.tsv" if self.ensemble > 1 else labels.THRESHOLDS
     return os.path.join(self.output_dir, name)
 
@@ -182,7 +182,7 @@ def choose(settings: Settings) -> ClassificationTask:
 
 
 def check_text_pairs(column: str | None, start: str) -> None:
-  """Raises ValueError if only one of run and model in `start` reads pairs."""
+  """Raises ValueError if `column`, of second texts, does not fit the model."""
   trained = checkpoint_files.run_of(start)["flags"]
   is_custom = str(trained.get("task_name")).lower() == CUSTOM
   if is_custom and bool(trained.get("text_b_column")) != bool(column):

@@ -31,7 +31,7 @@ class Answers(answers.Answers):
     return Encoded([answers.row(row.ids, row.segments)])
 
   def decode(self, encoded: Encoded, outputs: list[dict]) -> dict:
-    """Returns `sentence`, [L, H], and `token_vectors`, [T, L, H].
+    """Returns `sentence` [L, H], `token_vectors` [T, L, H] and their `tokens`.
 
     If the model pools the tokens or reads windows, its values are [L, H], and
     the answer has only `sentence`.

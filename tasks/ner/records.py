@@ -30,9 +30,9 @@ class TagRecordBuilder(RowEncoder):
   """Makes records and windows of sentences, in the order of the words.
 
   Every word is tagged in exactly one window. Neighboring words of the sentence,
-  or of the document with `document_context`, fill the remaining tokens of a
-  record. A word without tokens becomes [UNK]. `lengths` counts
-  sentences by number of tokens.
+  or with `document_context` of the document, fill the remaining tokens of a
+  record. A word without tokens becomes [UNK]. `lengths` counts the sentences of
+  each length in tokens.
   """
 
   def __init__(

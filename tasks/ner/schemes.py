@@ -148,8 +148,8 @@ def recognize(tags: Collection[str]) -> Scheme:
 def is_doubtful(scheme: Scheme, tags: Collection[str]) -> bool:
   """True if tags without a layout look like an unknown scheme.
 
-  Tags of such a scheme differ only at the start: BEGIN-PER and INSIDE-PER, or
-  BPER and IPER. Numbers alone are doubtful, too, because they may be ids.
+  Tags of an unknown scheme differ only at the start: BEGIN-PER and INSIDE-PER,
+  or BPER and IPER. Numbers alone are doubtful, too, because they may be ids.
   """
   types = {tag for tag in tags if tag.upper() not in _OUTSIDES}
   if scheme.layout or not types:
@@ -167,9 +167,9 @@ def is_doubtful(scheme: Scheme, tags: Collection[str]) -> bool:
 def _main_layout(
   tags: Collection[str], kinds: Collection[str]
 ) -> tuple[Layout, Parts] | None:
-  """Finds the layout of most tags, and the parts of its tags; or None.
+  """Finds the layout of most `tags`, and the Parts of these tags; or None.
 
-  `kinds` are the types of tags whose layout is known already.
+  `kinds` are the types that earlier calls have found in other tags.
   """
   by_layout: dict[Layout, Parts] = defaultdict(dict)
   for tag in tags:

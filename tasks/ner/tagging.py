@@ -167,7 +167,7 @@ def find_scheme(
 ) -> Scheme:
   """Finds the scheme of a file's tags.
 
-  If the model's tags, `known`, include the file's, the layout is the model's.
+  If the model's tags, `known`, include these tags, `known` gives the layout.
   """
   used = _used(sentences)
   scheme = recognize(known if used <= {*known} else used)
@@ -212,7 +212,7 @@ def _check_scheme(path, sentences, scheme, tags) -> None:
 
 
 def _convert(path, sentences, scheme, tag_scheme, known=()) -> list[Sentence]:
-  """Converts tags to --tag_scheme; the model's tags, `known`, must fit it."""
+  """Converts tags to --tag_scheme, which must fit the model's tags, `known`."""
   other = _first_line(sentences, scheme.others)
   if other or not scheme.name:
     raise UserError(

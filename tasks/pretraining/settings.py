@@ -102,10 +102,7 @@ class Settings(Packing, Evaluation, Masks, Sampling):
 
 
 def check_flags(settings: Settings) -> None:
-  """Checks all flags, and each file's first record.
-
-  Raises ValueError or OSError.
-  """
+  """Checks all flags and each file's first record; ValueError or OSError."""
   checks.check_training(settings)
   inputs: list[list[str]] = []
   if settings.do_train or settings.do_eval:

@@ -48,15 +48,15 @@ def score(
   version_2_with_negative: bool,
   f1_unit: str = "word",
 ) -> dict[str, float]:
-  """Compares answers with the annotators' answers; {} if these are missing.
+  """Compares answers with the annotators' answers; {} if there are none.
 
   SQuAD 1.1 has exact_match and f1. A question without a prediction is wrong.
 
   SQuAD 2.0 has exact, f1 and total of all questions, of answerable questions
   (HasAns_...) and of unanswerable questions (NoAns_...). If there are null
-  odds, the scores also have best_exact and best_f1, and the thresholds for
-  these, best_exact_thresh and best_f1_thresh. A question without a prediction
-  is not scored.
+  odds, the scores also have best_exact and best_f1 with their thresholds,
+  best_exact_thresh and best_f1_thresh. A question without a prediction is not
+  scored.
   """
   if remedy := remedy_of_unscored(examples, version_2_with_negative):
     logging.info("no scores: not every question has answers; %s", remedy)

@@ -185,7 +185,7 @@ class Squad(Task[Settings, SquadRecords]):
   ) -> Evaluation:
     """Writes answers and, if the file has right answers, scores and threshold.
 
-    Otherwise warns of files that describe an earlier evaluation.
+    Without right answers, warns of files left by an earlier evaluation.
     """
     settings, predictions = self.settings, self.answer(model, records)
     metrics.write_predictions(predictions, settings.output_dir)

@@ -62,7 +62,7 @@ assert signal.getsignal(signal.SIGINT) is before
   ("handler", "modules"),
   [(signal.SIG_IGN, []), (signal.SIG_DFL, ["__mp_main__"])],
 )
-def test_background_and_worker_processes_keep_their_handler_of_interrupts(
+def test_background_and_worker_processes_keep_their_interrupt_handler(
   handler, modules
 ):
   done = programs.python(

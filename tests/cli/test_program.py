@@ -35,7 +35,7 @@ def test_a_users_mistake_gives_one_line_and_a_traceback_only_on_request():
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
-def test_unencodable_letters_of_the_output_become_escapes_of_json(encoding):
+def test_letters_that_the_output_cannot_encode_become_json_escapes(encoding):
   script = r"""
 from cli import program, settings
 main = lambda _: print('["\xf8 \uae0d \U0001f600"]')

@@ -39,16 +39,16 @@ def _parse(*arguments):
   return settings.from_flags(Program, values, ["/bin/run_it.py", *arguments])
 
 
-def test_flags_of_a_program_come_first_and_override_flags_of_its_groups():
+def test_a_programs_flags_are_listed_first_and_override_flags_of_its_groups():
   known = settings.flags_of(Program)
-  own = ["folder", "name", "number", "words", "texts", "steps", "do_train"]
-  assert [*known] == [*own, "rate"]
+  first = ["folder", "name", "number", "words", "texts", "steps", "do_train"]
+  assert [*known] == [*first, "rate"]
   assert (known["name"].default, known["name"].kind) == ("Bert", str)
   assert settings.flags_of(Base)["name"].default is None
   assert (known["steps"].kind, known["steps"].parts) == (tuple, int)
 
 
-def test_flags_without_a_value_have_their_defaults():
+def test_flags_that_are_not_given_have_their_defaults():
   values = _parse("--folder=x")
   assert values.to_dict() == {
     "folder": "x",

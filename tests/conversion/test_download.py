@@ -31,7 +31,7 @@ URL = f"hf://{NAME}"
 def released(tmp_path_factory):
   """Folders of one model: an original release and a Hugging Face folder."""
   folder = tmp_path_factory.mktemp("released")
-  own, theirs = folder / "own", folder / "theirs"
+  ckpt, safetensors = folder / "ckpt", folder / "safetensors"
   rng = np.random.RandomState(0)
   values = {
     v.path: rng.normal(size=v.shape).astype(np.float32)
@@ -40,16 +40,16 @@ def released(tmp_path_factory):
   vocab.save(WORDS, folder / "vocab.txt")
   model = CanonicalModel("x", values, CONFIG.to_dict())
   model.vocabulary = str(folder / "vocab.txt")
-  original.write(model, str(own))
-  hugging_face.write(model, str(theirs), "pretraining")
-  return SimpleNamespace(own=own, theirs=theirs)
+  original.write(model, str(ckpt))
+  hugging_face.write(model, str(safetensors), "pretraining")
+  return SimpleNamespace(ckpt=ckpt, safetensors=safetensors)
 
 
 @pytest.fixture
 def hub(released, tmp_path, monkeypatch):
   """Makes huggingface_hub use a hub with the model and an empty cache."""
   with hub_server.serve() as hub:
-    files = {x.name: x.read_bytes() for x in released.theirs.iterdir()}
+    files = {x.name: x.read_bytes() for x in released.safetensors.iterdir()}
     others = ("pytorch_model.bin", "onnx/config.json", "model.fp16.safetensors")
     files |= dict.fromkeys(others, b"never read")
     hub.repositories[NAME] = {"main": files}
@@ -100,7 +100,7 @@ def test_only_needed_files_of_a_repository_are_downloaded(
   caplog.set_level("INFO", logger="absl")
   _convert(hub, URL)
   shared.assert_same_checkpoint(
-    tmp_path / "bert/bert_model.ckpt", released.own / "bert_model.ckpt"
+    tmp_path / "bert/bert_model.ckpt", released.ckpt / "bert_model.ckpt"
   )
   assert f"files of {hub.url}/{NAME}, stored in {tmp_path}/cache" in caplog.text
   assert f"revision {hub_server.COMMIT}" in caplog.text
@@ -117,7 +117,7 @@ def test_a_download_that_breaks_off_is_continued(hub, released):
   hub.breaks = 1
   _convert(hub, URL)
   ranges = [h.get("Range") for _, p, h in hub.requests if "/cdn/" in p]
-  size = (released.theirs / "model.safetensors").stat().st_size
+  size = (released.safetensors / "model.safetensors").stat().st_size
   assert ranges == [None, f"bytes={size // 2}-"]
 
 
@@ -158,9 +158,10 @@ def test_a_gated_repository_needs_the_token(hub, monkeypatch):
   _fails(hub, URL, f"accept the terms at {hub.url}/{NAME}", "HF_T")
   monkeypatch.setenv("HF_TOKEN", "secret")
   _convert(hub, URL)
-  elsewhere = [h for _, path, h in hub.requests if "/cdn/" in path]
-  assert elsewhere
-  assert not any("authorization" in map(str.lower, h) for h in elsewhere)
+  # Only the Hub receives the token, and not the host of the large files.
+  cdn_headers = [h for _, path, h in hub.requests if "/cdn/" in path]
+  assert cdn_headers
+  assert not any("authorization" in map(str.lower, h) for h in cdn_headers)
 
 
 def test_a_pickle_is_refused_and_the_error_suggests_safetensors(hub):
@@ -189,9 +190,9 @@ def test_a_model_that_is_no_bert_is_refused_before_its_weights_are_downloaded(
   hub.repositories["acme/broken"] = {"main": files | {"config.json": b"{"}}
   with pytest.raises(UserError, match=r"config\.json"):
     _convert(hub, "hf://acme/broken")
-  rest = {name: data for name, data in files.items() if "config" not in name}
-  hub.repositories["acme/rest"] = {"main": rest}
-  _fails(hub, "hf://acme/rest", "has no config.json")
+  bare = {name: data for name, data in files.items() if "config" not in name}
+  hub.repositories["acme/bare"] = {"main": bare}
+  _fails(hub, "hf://acme/bare", "has no config.json")
 
 
 def test_environment_variables_of_the_hub_are_obeyed(hub, tmp_path):
@@ -223,9 +224,11 @@ def test_the_bert_in_a_sentence_transformers_repository_is_converted(hub):
   assert not _paths(hub, "pytorch_model")
 
 
-def test_load_and_predictor_take_a_repository(hub, released, monkeypatch):
+def test_bert_load_and_predictor_accept_a_repository(
+  hub, released, monkeypatch
+):
   model, encode = bert.load(URL)
-  expected, _ = bert.load(released.own)
+  expected, _ = bert.load(released.ckpt)
   inputs = encode(["red sky"])
   outputs = (x(inputs)["pooled_output"] for x in (model, expected))
   np.testing.assert_array_equal(*outputs)
@@ -233,12 +236,12 @@ def test_load_and_predictor_take_a_repository(hub, released, monkeypatch):
   monkeypatch.setattr("conversion.hugging_face.read", None)  # not again
   vectors = Predictor(URL).embed(["red sky"])
   np.testing.assert_allclose(
-    vectors, Predictor(released.own).embed(["red sky"]), atol=1e-6
+    vectors, Predictor(released.ckpt).embed(["red sky"]), atol=1e-6
   )
   assert not _paths(hub, "/cdn/")
 
 
-def test_letter_case_is_the_tokenizers_unless_the_user_decides(hub):
+def test_do_lower_case_comes_from_the_tokenizer_unless_the_user_gives_it(hub):
   files = hub.repositories[NAME]["main"]
   files["tokenizer_config.json"] = b'{"do_lower_case": false}'
   for given, tokens in (({}, ["[UNK]"]), ({"do_lower_case": True}, ["red"])):
@@ -264,7 +267,7 @@ def _zip(*members, **content):
 @pytest.fixture
 def archive(hub, released):
   """A zip on the server, with the layout of the original releases."""
-  files = {f"small/{x.name}": x.read_bytes() for x in released.own.iterdir()}
+  files = {f"small/{x.name}": x.read_bytes() for x in released.ckpt.iterdir()}
   hub.archives["/bert.zip"] = _zip(**files)
   hub.zip = f"{hub.url}/bert.zip"
   return files
@@ -278,14 +281,14 @@ def test_a_release_is_converted_from_its_zip(
   assert message in log.text
   for name in ("bert_config.json", "vocab.txt"):
     written = (tmp_path / "bert" / name).read_text()
-    assert written == (released.own / name).read_text()
+    assert written == (released.ckpt / name).read_text()
   shared.assert_same_checkpoint(
-    tmp_path / "bert/bert_model.ckpt", released.own / "bert_model.ckpt"
+    tmp_path / "bert/bert_model.ckpt", released.ckpt / "bert_model.ckpt"
   )
   assert [x.name for x in tmp_path.iterdir()] == ["bert"]
-  hub.output = tmp_path / "theirs"
+  hub.output = tmp_path / "hf"
   _convert(hub, hub.zip, output_format="hugging_face")
-  assert (tmp_path / "theirs/model.safetensors").exists()
+  assert (tmp_path / "hf/model.safetensors").exists()
 
 
 def test_the_same_command_continues_downloading_a_zip(hub, archive, tmp_path):
@@ -308,6 +311,7 @@ def test_a_zip_that_has_changed_is_downloaded_from_its_beginning(hub, archive):
   hub.breaks = 1000
   _fails(hub, hub.zip, "run the same command again")
   hub.archives["/bert.zip"], hub.breaks = data, 0
+  # The server lacks the range that the partial file of the old zip asks for.
   _fails(hub, hub.zip, "416", "run the same command again")
   _convert(hub, hub.zip)
 
@@ -338,7 +342,7 @@ def test_a_url_of_anything_but_a_release_gives_a_one_line_error(hub, archive):
 
 
 @pytest.mark.parametrize("name", ["../a", "/a", "a/../../b", "..\\a", "link"])
-def test_a_zip_with_links_or_paths_outside_of_it_is_refused(
+def test_a_zip_with_a_link_or_a_path_outside_its_folder_is_refused(
   hub, archive, tmp_path, name
 ):
   member = zipfile.ZipInfo(name)
@@ -369,7 +373,7 @@ def test_a_full_disk_is_reported_as_a_full_disk(hub, archive, monkeypatch):
     monkeypatch.setattr("huggingface_hub.file_download.http_get", fail)
 
 
-def test_a_remote_or_used_output_folder_is_refused_before_the_download(
+def test_a_remote_or_nonempty_output_folder_is_refused_before_downloading(
   hub, archive
 ):
   hub.output.mkdir()

@@ -287,7 +287,7 @@ NESTED = [{"type": "NFC"}, {"type": "BertNormalizer", "lowercase": False}]
     ({"new": {"type": "Sequence", "normalizers": NESTED}}, False, "is 'Seq"),
   ],
 )
-def test_a_normalizer_unlike_the_originals_causes_a_warning(
+def test_a_warning_says_how_a_normalizer_differs_from_the_original_tokenizer(
   tmp_path, caplog, change, lower, warning
 ):
   _write_fast(tmp_path, TRANSFORMERS_5, **change)
@@ -296,7 +296,7 @@ def test_a_normalizer_unlike_the_originals_causes_a_warning(
   assert (warning or "") in caplog.text
 
 
-def test_added_tokens_become_lines_and_cause_a_warning(tmp_path, caplog):
+def test_added_tokens_join_the_vocabulary_and_cause_a_warning(tmp_path, caplog):
   """A vocab.txt of transformers 4 lacks the added tokens."""
   for words, added, name in (
     ((), ["<ent>", "newt"], "tokenizer.json"),
@@ -330,7 +330,7 @@ def test_variables_that_a_transformers_class_lacks_are_saved_in_another_file(
   assert names == ["config.json", "model.safetensors"]
 
 
-def test_copied_and_unknown_tensors_are_left_out(tmp_path):
+def test_unknown_tensors_and_copies_are_skipped_unless_a_copy_differs(tmp_path):
   _, _, tensors = _write(tmp_path, "pretraining")
   table = tensors["bert.embeddings.word_embeddings.weight"]
   more = {
@@ -362,7 +362,7 @@ def test_either_of_two_tied_tensors_may_be_saved(tmp_path, is_tied):
 
 
 @pytest.mark.parametrize("prefix", ["module.", "model.", "auto_model."])
-def test_the_prefix_of_a_wrapper_is_left_out(tmp_path, prefix):
+def test_names_of_tensors_are_read_without_a_wrappers_prefix(tmp_path, prefix):
   bert, _, tensors = _write(tmp_path, "pretraining")
   if prefix == "auto_model.":  # around the encoder alone
     tensors = {k.removeprefix("bert."): v for k, v in tensors.items()}

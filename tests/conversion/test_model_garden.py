@@ -235,7 +235,7 @@ def test_the_layout_of_2020_is_read(tmp_path):
   _check_pooled(prefix, encoder)
 
 
-def test_the_number_of_heads_is_required_without_an_axis_of_heads(tmp_path):
+def test_a_checkpoint_without_an_axis_of_heads_needs_bert_config_json(tmp_path):
   encoder = _functional()
   prefix = _save_as_of_2020(tmp_path, encoder, _flat)
   with pytest.raises(ValueError, match="lacks the number of heads: give ber"):
@@ -310,9 +310,7 @@ def test_a_truncated_file_or_an_unsupported_model_is_refused(
     model_garden.read(prefix)
 
 
-def test_a_checkpoint_of_named_variables_is_no_model_garden_checkpoint(
-  tmp_path,
-):
+def test_a_checkpoint_of_named_variables_is_not_of_model_garden(tmp_path):
   checkpoint.write(str(tmp_path / "a.ckpt"), {"x": np.zeros(2)})
   assert not interchange.is_object_based(str(tmp_path / "a.ckpt"))
   (tmp_path / "a.ckpt.index").write_bytes(b"damaged")

@@ -54,9 +54,7 @@ def test_training_state_is_skipped_and_averages_replace_variables_on_request(
     original.read(_checkpoint(tmp_path / "b"), averaged=True)
 
 
-def test_files_in_the_folders_of_a_best_checkpoint_and_its_run_are_read(
-  tmp_path,
-):
+def test_a_best_checkpoint_is_read_with_the_files_of_its_run(tmp_path):
   prefix = _checkpoint(tmp_path / "best")
   (tmp_path / "labels.txt").write_text("no\nyes\n")
   (tmp_path / "best" / "vocab.txt").write_text("a\n")
@@ -92,7 +90,7 @@ def test_a_written_model_is_read_unchanged(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["x", "{}/./bert_model.ckpt"])
-def test_old_files_are_removed_unless_the_model_comes_from_their_folder(
+def test_write_removes_old_files_unless_the_model_is_from_the_output_folder(
   tmp_path, name
 ):
   stale = ("bert_config.json", "labels.txt", "vocab.txt", *THRESHOLD_FILES)
@@ -100,8 +98,8 @@ def test_old_files_are_removed_unless_the_model_comes_from_their_folder(
     (tmp_path / path).touch()
   bert = CanonicalModel(name.format(tmp_path), VALUES)
   original.write(bert, str(tmp_path))
-  is_own = name != "x"  # model "x" is in another folder
-  assert [(tmp_path / path).exists() for path in stale] == [is_own] * 5
+  is_source = name != "x"  # model "x" is in another folder
+  assert [(tmp_path / path).exists() for path in stale] == [is_source] * 5
 
 
 @pytest.mark.parametrize("labels", [("a", "a"), ("a\nb", "c")])
@@ -121,7 +119,7 @@ def test_the_vocabulary_may_already_be_in_the_output_folder(tmp_path):
 
 
 @pytest.mark.parametrize("config", [None, {"vocab_size": 2}])
-def test_a_vocabulary_that_has_changed_is_not_converted(tmp_path, config):
+def test_a_vocabulary_that_changed_since_training_is_refused(tmp_path, config):
   path = tmp_path / "named.txt"
   path.write_text("a\nb\n")
   entry = {"flags": {"vocab_file": str(path)}}
@@ -141,7 +139,7 @@ def test_a_vocabulary_that_has_changed_is_not_converted(tmp_path, config):
   ("program", "head"),
   [("run_ner", "tagging"), ("run_classifier", "classification")],
 )
-def test_the_flags_of_a_run_complete_the_configuration(tmp_path, program, head):
+def test_flags_in_run_json_override_bert_config_json(tmp_path, program, head):
   flags = {"do_lower_case": False, "multi_label": True}
   # The first two flags replace older values in bert_config.json. The flag
   # vocab_size has another meaning, so the value in bert_config.json stays.
@@ -177,13 +175,13 @@ def _bert(config=SMALL, **values):
     (_bert(SMALL | {"hidden_act": "gelu_erf"}), "hidden_act"),
   ],
 )
-def test_an_error_names_the_part_that_was_not_written_faithfully(back, wrong):
+def test_an_error_names_the_variable_or_setting_that_write_changed(back, wrong):
   message = f"not written faithfully to x: {wrong}$"
   with pytest.raises(ValueError, match=message):
     original.check_values(_bert(), back)
 
 
-def test_equal_values_pass_the_check_even_if_they_are_nan():
+def test_the_check_of_a_written_model_accepts_equal_values_even_nan():
   nan = {"a": np.full(2, np.nan, np.float32)}
   original.check_values(_bert(**nan), _bert(SMALL | {"more": 1}, **nan))
 
@@ -204,8 +202,8 @@ def test_a_classifier_and_a_tagger_need_all_their_variables():
 
 
 def test_a_given_do_lower_case_overrides_the_models_setting():
-  for own, given in ((True, False), (False, True), (False, None)):
-    bert = CanonicalModel("x", {}, lower_case=own)
+  for recorded, given in ((True, False), (False, True), (False, None)):
+    bert = CanonicalModel("x", {}, lower_case=recorded)
     original.complete(bert, None, given, for_transformers=False)
     assert bert.lower_case is bool(given)
 
@@ -226,7 +224,7 @@ def test_a_network_that_transformers_lacks_is_refused(name, changes, part):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_values_that_are_not_finite_are_refused(value):
+def test_variables_with_nan_or_infinity_are_refused(value):
   bert = _bert(label=np.array(b"text", object), number=np.int64(3))
   original.complete(bert, None, None, for_transformers=False)
   bert.values["a"][1] = bert.values["b"][0] = value
@@ -235,7 +233,7 @@ def test_values_that_are_not_finite_are_refused(value):
     original.complete(bert, None, None, for_transformers=False)
 
 
-def test_variables_that_the_configuration_lacks_are_refused():
+def test_variables_that_do_not_fit_the_configuration_are_refused():
   bert = _canonical(models.encoder(small_model.config(9)))
   original.check_variables(bert, "encoder")
   bert.values["bert/encoder/layer_1/output/dense/bias"] = np.zeros(16)
@@ -255,7 +253,7 @@ def _with_heads(*heads, labels=()):
   return CanonicalModel("x", dict.fromkeys([*names, "bert/a"]), labels=labels)
 
 
-def test_a_models_variables_tell_its_head_and_class():
+def test_each_head_has_a_transformers_class_and_recognizable_variables():
   names = "MultipleChoice QuestionAnswering TokenClassification "
   names += "SequenceClassification PreTraining MaskedLM"
   classes = [*(f"BertFor{name}" for name in names.split()), "BertModel"]
@@ -274,7 +272,7 @@ def test_a_models_variables_tell_its_head_and_class():
     (UserError("of /a: 3 rows"), UserError),
   ],
 )
-def test_an_error_of_a_reader_names_the_path(error, kind):
+def test_an_error_while_reading_names_the_path(error, kind):
   @interchange.names_path
   def read(path):
     raise error
@@ -329,7 +327,7 @@ def test_drop_head_removes_labels_and_thresholds():
     ("b/output/dense/kernel", (9, 6), (9, 6)),
   ],
 )
-def test_axes_of_attention_heads_are_joined(name, shape, expected):
+def test_the_two_axes_of_heads_and_units_become_one_axis(name, shape, expected):
   value = np.arange(np.prod(shape)).reshape(shape)
   joined = interchange.merge_heads(name, value)
   assert joined.shape == expected

@@ -41,7 +41,7 @@ def test_a_row_encoder_needs_three_tokens_and_the_token_unk(tmp_path):
     features.RowEncoder(FullTokenizer(path), 3)
 
 
-def test_padding_refuses_values_that_do_not_fit():
+def test_pad_refuses_more_values_than_fit():
   with pytest.raises(ValueError, match="3 values do not fit into 2"):
     features.pad([1, 2, 3], 2)
 
@@ -58,7 +58,7 @@ def test_a_text_of_a_million_tokens_is_truncated_fast():
 @pytest.mark.parametrize(
   ("longest", "expected"), [(1, 8), (8, 8), (9, 12), (12, 12), (0, 8)]
 )
-def test_a_trimmed_length_is_rounded_up_to_a_multiple(longest, expected):
+def test_a_trimmed_length_is_a_multiple_of_8_or_the_maximum(longest, expected):
   mask = np.zeros((3, 12), np.int32)
   mask[1, :longest] = 1
   batch = {"input_ids": tf.constant(mask * 7), "input_mask": tf.constant(mask)}
@@ -69,7 +69,7 @@ def test_a_trimmed_length_is_rounded_up_to_a_multiple(longest, expected):
   assert result["label_ids"].shape == (3, 12)  # 12 labels, which are no padding
 
 
-def test_choices_are_trimmed_to_one_length_and_a_gap_in_the_mask_stays():
+def test_trimming_gives_choices_one_length_and_keeps_a_gap_in_the_mask():
   for mask, shape in (
     ([[[1] * 9 + [0] * 11, [1] + [0] * 19]], (1, 2, 16)),  # [B, C, T]
     ([[1] + [0] * 7 + [1] + [0] * 11], (1, 16)),

@@ -34,7 +34,7 @@ def test_integers_sort_by_value_and_texts_by_code_point(names, ordered):
     *((cell, (cell,)) for cell in ("[" * 9**5, "[1", f"[{'1' * 5000}]")),
   ],
 )
-def test_the_labels_of_a_cell_are_split(cell, expected):
+def test_a_cell_is_split_into_its_labels(cell, expected):
   assert labels.split(cell, "") == expected
 
 
@@ -78,7 +78,7 @@ def test_saved_labels_are_loaded_unchanged(tmp_path):
 @pytest.mark.parametrize(
   "names", [["a", ""], ["a\nb"], ["a\rb"], ["a\tb"], ["a", "a"]]
 )
-def test_a_label_that_a_file_cannot_hold_is_refused(tmp_path, names):
+def test_labels_that_labels_txt_cannot_store_are_refused(tmp_path, names):
   with pytest.raises(ValueError, match=r"cannot be a line|occurs twice"):
     labels.save(names, str(tmp_path))
   assert not list(tmp_path.iterdir())
@@ -122,8 +122,10 @@ def test_labels_come_from_a_checkpoint_or_a_training_file(
 ):
   chosen = _choose(tmp_path, known, in_file, is_training=is_training)
   assert chosen == tuple(expected)
-  from_start = chosen == tuple(known)
-  assert chosen.source.endswith("labels.txt" if from_start else "train.tsv")
+  from_checkpoint = chosen == tuple(known)
+  assert chosen.source.endswith(
+    "labels.txt" if from_checkpoint else "train.tsv"
+  )
 
 
 def test_labels_that_differ_from_the_checkpoint_need_a_labels_txt(tmp_path):

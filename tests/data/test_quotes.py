@@ -73,7 +73,7 @@ def test_a_quoted_cell_may_begin_in_the_first_1000_lines_and_end_later(
     ('b\ta\n1\t"No, he said.\n0\tNo."\n', False),
   ],
 )
-def test_lines_of_a_dialogue_stay_lines(tmp_path, caplog, content, in_doubt):
+def test_a_dialogue_keeps_one_row_per_line(tmp_path, caplog, content, in_doubt):
   caplog.set_level("INFO", "absl")
   rows = read(tmp_path, "t.tsv", content)
   assert rows == read(tmp_path, "t.tsv", content, dialect=None)

@@ -67,7 +67,7 @@ def _shapes(batches):
   return [tuple(batch["input_ids"].shape) for batch in batches]
 
 
-def test_the_length_of_a_batch_is_rounded_up_to_a_multiple(tmp_path):
+def test_the_length_of_a_batch_is_rounded_up_to_the_chosen_multiple(tmp_path):
   trimmed = _recorded(tmp_path, multiple=8)
   assert _shapes(trimmed.eval_batches(4)) == [(4, 8), (4, 8), (3, T)]
   padded = _recorded(tmp_path, multiple=0)

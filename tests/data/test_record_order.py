@@ -46,7 +46,7 @@ def test_each_epoch_has_every_record_once_in_a_new_order(paths):
   assert len({tuple(epoch) for epoch in result}) == 3
 
 
-def test_chunks_epochs_seeds_and_sources_are_shuffled_differently(
+def test_each_chunk_epoch_seed_and_source_has_a_different_order(
   tmp_path, monkeypatch
 ):
   monkeypatch.setattr(records, "_ROUND", 100)
@@ -57,7 +57,7 @@ def test_chunks_epochs_seeds_and_sources_are_shuffled_differently(
     for seed in (1, 2)
     for epoch in _read(sources[:1], 192, seed).reshape(2, 8, 12)
   ]
-  # The orders within the chunks, and the blocks of four in each chunk.
+  # All 4 * 8 chunks differ in their order, and all 4 epochs in their blocks.
   orders = {tuple(chunk % 4) for epoch in epochs for chunk in epoch}
   blocks = {tuple(frozenset(c // 4) for c in epoch) for epoch in epochs}
   assert (len(orders), len(blocks)) == (4 * 8, 4)
@@ -76,6 +76,7 @@ def test_batches_are_numbered_by_step_and_replica(paths, skip):
     context = tf.distribute.InputContext(2, worker, 4)
     batches = records.batches(None, 8, skip, context)
     numbers += [int(number) for number, _ in batches.take(4)]
+  # A batch of 8 has 2 records for each of the 4 replicas, 2 a worker.
   assert numbers == [skip // 2 + n for n in (0, 1, 4, 5, 2, 3, 6, 7)]
 
 
@@ -108,6 +109,7 @@ def test_sources_are_mixed_by_weight(paths):
   result = _read(sources, 2000)
   for thousand in np.split(result, 2):
     small, middle = (thousand < 10).sum(), (thousand < 50).sum()
+    # The weights are 3, 0.5 and 1. Of 1000, 3 / 4.5 are 667, 0.5 / 4.5 are 111.
     assert (small, middle - small) == (667, 111)
   # Each source repeats at its own pace.
   large = result[result >= 50]
@@ -122,7 +124,7 @@ def test_a_weight_of_a_thousandth_gives_one_record_in_a_thousand(paths):
 @pytest.mark.parametrize(
   "weights", [(1, 0), (1, -1), (0, 0), (1, float("nan")), (1, 1e-6)]
 )
-def test_impossible_weights_are_refused(weights, paths):
+def test_invalid_weights_of_sources_are_refused(weights, paths):
   sources = [Source([p], w) for p, w in zip(paths[:2], weights, strict=True)]
   with pytest.raises(ValueError, match="cannot be mixed: each must be pos"):
     ShuffledRecords(sources, 1)

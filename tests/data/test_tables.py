@@ -32,7 +32,7 @@ def read(folder, name, content, columns=("a",), **options):
     ("t.jsonl.gz", '{"a": "\\"x", "b": 1}\n\n{"a": "y, z\\"", "b": 2}'),
   ],
 )
-def test_all_formats_give_the_same_rows(tmp_path, name, content):
+def test_tables_in_all_formats_have_the_same_rows(tmp_path, name, content):
   extension = name.removesuffix(".gz")[1:]
   assert tables._extension(name.replace("gz", "zst")) == extension
   first, second = read(tmp_path, name, content)
@@ -152,7 +152,7 @@ def test_unusual_properties_of_a_table_are_reported_once(
 
 
 @pytest.mark.parametrize("row", ["x, y", "x,"])
-def test_a_comma_in_the_only_column_is_refused(tmp_path, row):
+def test_a_comma_in_a_csv_of_one_column_is_refused(tmp_path, row):
   with pytest.raises(UserError, match=r"line 2: 2 columns, .* give delimiter="):
     read(tmp_path, "t.csv", f"a\n{row}\nz\n")
   [first, _] = read(tmp_path, "t.csv", f"a\n{row}\nz\n", dialect=(";", "utf-8"))
@@ -217,7 +217,7 @@ def test_utf8_that_is_read_with_another_encoding_is_reported_once(
     ((None, "utf-8"), "t.csv looks like UTF-16: give encoding=utf-16-le"),
   ],
 )
-def test_a_delimiter_or_encoding_that_does_not_fit_is_reported(
+def test_an_unknown_delimiter_or_a_wrong_encoding_is_reported(
   tmp_path, dialect, message
 ):
   content = "a,b\nx,é\n".encode("utf-16-le")

@@ -108,7 +108,7 @@ LINE = ["the River the river. river, (the) größe größe."]
     ([A, A, f"{A}a", f"{A}a"], 99, [A, f"{A}a", f"{A}a"]),
   ],
 )
-def test_the_cache_tokenizes_as_few_pieces_as_possible(
+def test_a_cached_piece_is_not_tokenized_again(
   monkeypatch, lines, max_pieces, split
 ):
   full, tokenized = tokenization.FullTokenizer(VOCAB), []
@@ -146,7 +146,7 @@ def test_the_extension_of_a_vocabulary_chooses_the_tokenizer(path, tmp_path):
 
 
 @pytest.mark.parametrize("lower_case", [True, False])
-def test_a_saved_vocabulary_is_opened_by_its_kind_of_tokenizer(
+def test_a_saved_vocabulary_is_opened_with_the_class_that_saved_it(
   path, tmp_path, lower_case
 ):
   folder = tmp_path / "export"

@@ -202,7 +202,7 @@ def _long(longest):
     *map(_long, ("##bcdefghijk", "abcdefghijk", "##ééééé", "##é##é")),
   ],
 )
-def test_pieces_may_have_any_length(tokens, words, tmp_path):
+def test_the_graph_finds_word_pieces_of_any_length(tokens, words, tmp_path):
   vocab.save(["[UNK]", *tokens], tmp_path / "vocab.txt")
   full = tokenization.FullTokenizer(tmp_path / "vocab.txt", False)
   check(full, full.in_graph(), words)

@@ -120,7 +120,7 @@ def test_any_saved_vocabulary_is_loaded_unchanged(tmp_path_factory, tokens):
     (("wren", *MODEL), "v.txt is not the vocabulary .*line 1 is 'wren'"),
   ],
 )
-def test_an_error_names_the_first_line_unlike_the_models_vocabulary(
+def test_an_error_names_the_first_line_that_differs_from_the_models_vocabulary(
   tokens, message
 ):
   refused = (
@@ -130,7 +130,7 @@ def test_an_error_names_the_first_line_unlike_the_models_vocabulary(
     vocab.check_same(_ids(tokens), _ids(MODEL), "v.txt", "m/vocab.txt")
 
 
-def test_a_fingerprint_leaves_unused_tokens_out(write):
+def test_a_fingerprint_ignores_unused_tokens(write):
   """The hash does not depend on the Unicode version of Python."""
   tokenizer = FullTokenizer(write("\n".join((*MODEL, "", "\U0001fae8", ""))))
   mark = tokenizer.fingerprint
@@ -138,12 +138,13 @@ def test_a_fingerprint_leaves_unused_tokens_out(write):
   hashed = {0: "[PAD]", 3: "[UNK]", 4: "owl", 5: "##s", 7: "\U0001fae8"}
   text = json.dumps([*map(list, hashed.items())])
   digest = hashlib.sha256(text.encode()).hexdigest()
+  # The hash is followed by the number of lines and by the unused ids.
   assert mark == f"{digest[:16]}:8:1-2,6-6"
   others = "", "m", "m:7", "m:x:", mark.replace("1-2", "2-2"), f"{mark},4-4"
   assert not any(map(tokenizer.fits, others))
 
 
-def test_unused_tokens_may_have_any_number():
+def test_unused_ids_finds_unused_tokens_with_any_number():
   tokens = ["[unused9]", "a", "[unused10]", "[unused123]", "[unused]"]
   assert vocab.unused_ids(tokens) == [0, 2, 3]
 

@@ -104,7 +104,7 @@ def test_decomposed_texts_are_reported(caplog, form, number):
     ("がっこうへ いぐ", "Kana", "loses vowels or other signs"),
   ],
 )
-def test_one_warning_has_a_remedy_for_texts_that_lower_casing_harms(
+def test_texts_that_lower_casing_harms_cause_one_warning_with_a_remedy(
   caplog, text, script, change
 ):
   for name in ("train.tsv", "dev.tsv"):
@@ -134,12 +134,12 @@ def test_there_is_no_warning_for_texts_that_lower_casing_does_not_harm(
     (["a", "ᄇ"], "learn a vocabulary with build_vocab.py"),
   ],
 )
-def test_the_remedy_depends_on_the_vocabulary(caplog, vocabulary, remedy):
+def test_the_remedy_for_hangul_fits_the_vocabulary(caplog, vocabulary, remedy):
   vocab_checks.warn_of_scripts(["비가 온다"], "text.txt", vocabulary)
   assert remedy in caplog.text
 
 
-def test_scripts_of_examples_are_checked_if_the_tokenizer_lower_cases(
+def test_scripts_of_examples_are_checked_only_if_the_tokenizer_lower_cases(
   caplog, tmp_path
 ):
   for lower_case in (False, True):
@@ -157,7 +157,7 @@ def test_scripts_of_examples_are_checked_if_the_tokenizer_lower_cases(
   ("number", "files", "lines"),
   [(0, 0, 0), (1, 1, 1000), (3, 3, 333), (21, 11, 90), (4000, 20, 50)],
 )
-def test_a_sample_has_the_first_lines_of_at_most_20_files(
+def test_a_sample_has_at_most_1000_first_lines_from_at_most_20_files(
   tmp_path, number, files, lines
 ):
   paths = [str(tmp_path / f"{i:04}") for i in range(number)]
@@ -200,7 +200,7 @@ def test_only_the_first_200_000_characters_are_checked():
   assert len([*texts]) == 979  # the 21st text exceeds 200,000 characters
 
 
-def test_a_sample_takes_nothing_from_a_pipe(tmp_path):
+def test_a_sample_reads_nothing_from_a_pipe(tmp_path):
   (tmp_path / "text").write_text("a\nb\n")
   descriptor, write = os.pipe()
   os.write(write, b"c\n")

@@ -10,7 +10,7 @@ INPUTS = 60  # per target; `python -m tests.fuzz.run` does many more
 
 
 @pytest.mark.parametrize("name", targets.TARGETS)
-def test_inputs_of_earlier_failures_are_read_or_refused(name, tmp_path):
+def test_inputs_that_once_failed_are_read_or_refused(name, tmp_path):
   read = targets.TARGETS[name].read
   path = targets.prepare(name, str(tmp_path))
   seeds = targets.seeds(name)

@@ -19,7 +19,7 @@ UNUSUAL = replace(
 )
 
 
-def test_the_configuration_has_the_original_defaults():
+def test_bert_config_has_the_defaults_of_the_original():
   assert asdict(BertConfig(7)) == {
     "vocab_size": 7,
     "type_vocab_size": 16,
@@ -76,7 +76,7 @@ MODELS = [
 
 
 @pytest.mark.parametrize(("make", "sizes", "dropouts"), MODELS)
-def test_every_model_has_the_original_dropout(
+def test_every_model_has_the_dropout_of_the_original(
   make, sizes, dropouts, monkeypatch
 ):
   """Checks the rates of dropout; heads use the original's rate of 0.1."""

@@ -101,7 +101,7 @@ def test_structured_heads_attend_to_neighbors(attention, offsets):
     scores = np.log(probs[:, head, inner])
     assert (scores.argmax(-1) == inner + offset).all(), head
     neighbors = scores[:, np.arange(12), inner + offset]
-    # A neighbor's score is about 32 / 3; the mean of others is below 0.
+    # A neighbor's score is about 32 / 3. The mean of all others is below 0.
     assert np.mean(neighbors) - np.median(scores) == pytest.approx(12, rel=0.15)
   # The heads between the neighbors' heads and the last head are random.
   assert probs[:, len(offsets) : -1].max(initial=0) < 0.1
@@ -153,9 +153,7 @@ def test_a_bilstm_adds_trained_variables_and_does_not_change_the_width():
     replace(BILSTM, hidden_size=9)
 
 
-def test_a_shallow_model_concatenates_the_encoders_of_two_checkpoints(
-  tmp_path,
-):
+def test_a_shallow_model_concatenates_the_encoders_of_two_checkpoints(tmp_path):
   paths, outputs = [], []
   for side in SIDES:
     encoder = models.encoder(replace(CONFIG, attention=side))
@@ -219,13 +217,13 @@ def _with_gradients(bert, positions):
 
 
 @pytest.mark.parametrize("kind", CONFIGS)
-def test_outputs_do_not_depend_on_the_number_of_computed_positions(kind):
+def test_computing_fewer_positions_does_not_change_the_outputs(kind):
   bert = models.make_encoder(CONFIGS[kind])
-  number, *complete, expected = _with_gradients(bert, None)
-  fewer, *few, gradients = _with_gradients(bert, POSITIONS)
+  layers, *complete, expected = _with_gradients(bert, None)
+  few_layers, *few, gradients = _with_gradients(bert, POSITIONS)
   for result, value in zip(few, complete, strict=True):
     np.testing.assert_allclose(result, value, atol=1e-5)
-  assert fewer == number - 1
+  assert few_layers == layers - 1  # the last layer is incomplete
   for path, value in expected.items():
     # Gradients of key biases are about 0.
     bound = 1e-5 * (1.0 + np.abs(value).max())

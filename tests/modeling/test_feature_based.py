@@ -66,7 +66,7 @@ def test_features_come_from_the_chosen_layers(tagger):
   assert model(_tokens())["logits"].shape == (2, 4, TAGS)
 
 
-def test_everything_but_the_encoder_is_trained(tagger):
+def test_a_feature_based_tagger_trains_all_variables_except_the_encoder(tagger):
   _, model = tagger
   labels = {"label_ids": np.array([[0, 1, 2, -1], [2, -1, 1, 0]])}
   variables = {v.path: v.value for v in model.trainable_variables}
@@ -106,7 +106,7 @@ def test_a_weighted_sum_weights_the_layers_by_a_softmax_of_its_scores():
   np.testing.assert_allclose(weigh(layers), np.full((2, 3, 4), 37), rtol=1e-6)
   [scores] = weigh.trainable_variables
   assert scores.path == "weighted_sum/scores"
-  scores.assign(np.log([6.0, 3.0, 1.0]))
+  scores.assign(np.log([6.0, 3.0, 1.0]))  # weights 0.6, 0.3 and 0.1
   np.testing.assert_allclose(weigh(layers), np.full((2, 3, 4), 13.6), rtol=1e-6)
 
 
@@ -132,7 +132,7 @@ def test_taggers_of_embeddings_and_last_layer_have_the_same_variable_names(
     ("concat_last_four", 4),
   ],
 )
-def test_too_few_layers_and_an_unknown_choice_are_refused(choice, needed):
+def test_an_unknown_choice_or_a_too_shallow_model_is_refused(choice, needed):
   layers = [np.ones((1, 1, 1), np.float32)] * needed
   models.select_features({"encoder_layers": layers}, choice)
   numbers = f"{needed} layers, .* num_hidden_layers {needed - 1}"
@@ -165,7 +165,7 @@ def _layers(padded, *args):
   return np.asarray(layer_outputs(THREE, *args)(padded)["values"])
 
 
-def test_chosen_layers_are_the_layers_of_the_encoder(padded):
+def test_layer_outputs_returns_the_chosen_layers_of_the_encoder(padded):
   keras.utils.set_random_seed(7)
   expected = models.encoder(THREE)(padded)["encoder_layers"]
   result = _layers(padded, [-1, 0, 2, -3])
@@ -185,7 +185,7 @@ def test_pooling_ignores_padding(padded):
 
 
 @pytest.mark.parametrize("layer", [3, -4])
-def test_a_missing_layer_is_reported(layer):
+def test_a_layer_that_the_model_lacks_is_reported(layer):
   with pytest.raises(ValueError, match=f"no layer {layer}: the model has 3"):
     layer_outputs(THREE, [0, layer])
 

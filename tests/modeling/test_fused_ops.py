@@ -82,7 +82,7 @@ def _run(operation, tensors, options, upstream=None):
   ("in_graph", "min_size"), [(False, 0), (True, 0), (True, 1000)]
 )
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-def test_fused_and_plain_operations_are_equal(
+def test_fused_and_plain_operations_give_equal_results(
   call, in_graph, min_size, monkeypatch
 ):
   monkeypatch.setattr(tracing, "MIN_COMPILED_SIZE", min_size)
@@ -101,7 +101,7 @@ def test_fused_and_plain_operations_are_equal(
 
 
 @pytest.mark.parametrize("size", [4, tracing.MIN_COMPILED_SIZE])
-def test_compiled_operations_are_not_merged_with_others(size):
+def test_compiled_operations_are_not_merged_with_other_operations(size):
   """Merged operations would round differently when a layer is recomputed."""
 
   @tf.function
@@ -114,7 +114,7 @@ def test_compiled_operations_are_not_merged_with_others(size):
 
 
 @pytest.mark.parametrize("training", [False, True])
-def test_the_score_of_a_masked_key_is_10000_lower(training, form):
+def test_a_mask_lowers_the_score_of_a_key_by_10000(training, form):
   """The original subtracts 10000, which exceeds any real score."""
   scores = tf.constant([[0.0, 200.0], [0.0, 10_000.0]])[None, None]
   probs = fused_ops.masked_softmax(
@@ -127,7 +127,7 @@ def test_the_score_of_a_masked_key_is_10000_lower(training, form):
 @pytest.mark.parametrize(
   "name", ["dropout", "norm", "attention", "cross entropy"]
 )
-def test_narrow_types_are_computed_in_float32(name, dtype, form):
+def test_operations_on_narrow_types_compute_in_float32(name, dtype, form):
   operation, tensors, options = CALLS[name]
   upstream = tf.cast(
     _normal(*operation(*tensors, **options, training=True).shape), dtype
@@ -221,7 +221,7 @@ def test_dropped_values_have_no_gradient(form):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
-def test_transposed_heads_keep_every_bit(dtype, form):
+def test_transposing_heads_keeps_every_bit(dtype, form):
   values = np.random.default_rng(0).normal(size=(2, 5, 3, 4))
   values[0, 0, 0] = np.nan, np.inf, -np.inf, -0.0
   x = tf.cast(values, dtype)
@@ -306,7 +306,7 @@ def test_blocks_of_the_same_sizes_use_one_graph(monkeypatch):
   for fused in (True, False):
     with tracing.mode(fused=fused), tracing.DropoutSeeds([1, 2]) as seeds:
       results.append(bert.encoder(hidden, mask, training=True))
-    assert seeds.count == 9
-  for shared, own in zip(*results, strict=True):
-    np.testing.assert_allclose(shared, own, atol=1e-6)
+    assert seeds.count == 3 * 3  # three dropouts in each of three layers
+  for fused, plain in zip(*results, strict=True):
+    np.testing.assert_allclose(fused, plain, atol=1e-6)
   assert traced == [bert.encoder.blocks[0], *bert.encoder.blocks]

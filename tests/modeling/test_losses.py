@@ -4,7 +4,7 @@ import tensorflow as tf
 from modeling import losses
 
 
-def test_regression_is_the_squared_error():
+def test_the_regression_loss_is_the_squared_error():
   outputs = {"logits": np.array([[1.0], [2.0], [5.0]], np.float32)}
   batch = {"label_ids": np.array([1.0, 4.0, 4.5], np.float32)}
   objective = losses.regression()
@@ -15,7 +15,7 @@ def test_regression_is_the_squared_error():
   assert objective.names == ("example_loss",)
 
 
-def test_class_weights_are_the_weights_of_the_mean_loss():
+def test_class_weights_weight_examples_in_the_mean_loss():
   batch = {"label_ids": np.array([1, 0, 1])}
   objective = losses.classification((1.0, 2.5))
   weights = objective.weights(batch)["example_loss"]
@@ -25,7 +25,7 @@ def test_class_weights_are_the_weights_of_the_mean_loss():
   np.testing.assert_allclose(result, np.log([2, 2, 2]), rtol=1e-6)
 
 
-def test_pretraining_has_the_originals_epsilon_for_masked_words():
+def test_only_the_masked_lm_loss_has_the_epsilon_of_the_original():
   for terms in (["masked_lm", "next_sentence"], ["masked_lm"]):
     objective = losses.pretraining(len(terms) == 2)
     assert list(objective.terms) == [f"{term}_loss" for term in terms]
@@ -59,7 +59,7 @@ def test_cross_entropy_ignores_labels_out_of_range():
   np.testing.assert_allclose(loss, [np.log(3), 0, 0, 800], rtol=1e-6)
 
 
-def test_each_of_several_labels_has_a_binary_cross_entropy():
+def test_the_loss_of_several_labels_is_their_mean_binary_cross_entropy():
   logits = np.log(np.array([[3.0, 1.0], [1 / 4, 9.0]], np.float32))
   batch = {"label_ids": np.array([[1, 0], [1, 1]])}
   losses_of_labels = -np.log([[3 / 4, 1 / 2], [1 / 5, 9 / 10]])
@@ -89,13 +89,13 @@ def _teacher(batch):
   return {"logits": batch["teacher"]}
 
 
-def test_distillation_mixes_labels_and_teacher():
+def test_the_distillation_loss_mixes_the_losses_of_labels_and_teacher():
   logits = tf.constant([[0.3, -1.0], [2.0, 0.5]])
   teacher = tf.constant([[1.0, -2.0], [0.0, 0.5]])
   batch = {"label_ids": tf.constant([1, 0]), "teacher": teacher}
   plain = losses.classification()
   outputs = {"logits": logits}
-  own = plain.losses(outputs, batch)["example_loss"]
+  hard = plain.losses(outputs, batch)["example_loss"]
   soft = losses.divergence(logits, teacher, 2.0)
   for weight in (0.0, 0.25, 1.0):
     objective = losses.distilled(plain, _teacher, weight, 2.0)
@@ -103,7 +103,7 @@ def test_distillation_mixes_labels_and_teacher():
     with tf.GradientTape() as tape:
       tape.watch([logits, teacher])
       result = objective.losses(outputs, batch)["example_loss"]
-    expected = (1 - weight) * own + weight * soft
+    expected = (1 - weight) * hard + weight * soft
     np.testing.assert_allclose(result, expected, rtol=1e-6)
     gradients = tape.gradient(result, [logits, teacher])
     assert gradients[1] is None  # the teacher is not trained

@@ -35,7 +35,7 @@ def test_compute_output_spec_has_the_shapes_and_types_of_outputs(
   )
 
 
-def test_a_sequence_longer_than_the_positions_is_refused():
+def test_a_sequence_longer_than_the_position_embeddings_is_refused():
   bert = models.encoder(CONFIG).get_layer("bert")
   with pytest.raises(ValueError, match=r"17 exceeds .* 16"):
     bert(tokens(length=17)["input_ids"])
@@ -81,7 +81,7 @@ def test_the_score_of_a_choice_does_not_depend_on_other_choices():
   np.testing.assert_array_equal(same, [[1, 1, 1, 1], [1, 1, 0, 1]])
 
 
-def test_dropout_depends_on_the_seed_and_on_the_number_of_the_call():
+def test_dropout_depends_on_the_seed_and_on_the_index_of_the_call():
   dropout, ones = Dropout(0.25), tf.ones([100, 100])
 
   def draw(*seed):
@@ -111,7 +111,7 @@ def _probs(logits):
   return tf.nn.softmax(logits).numpy()
 
 
-def test_an_ensemble_has_the_mean_of_probabilities():
+def test_an_ensemble_returns_the_mean_of_its_members_probabilities():
   parts = [models.classifier(CONFIG, 3) for _ in range(3)]
   model = models.ensemble(parts, models.mean_probs)
   assert model.members == parts
@@ -136,7 +136,7 @@ def test_an_ensemble_of_equal_models_answers_like_one_model(logits, number):
     np.testing.assert_allclose(combine(values), values[0], rtol=1e-4, atol=1e-4)
 
 
-def test_an_ensemble_has_the_mean_probability_of_each_label():
+def test_mean_odds_gives_the_mean_probability_of_each_label():
   values = [tf.constant([[0.0, 3.0]]), tf.constant([[2.0, -30.0]])]
   result = tf.sigmoid(models.mean_odds(values))
   expected = np.mean([tf.sigmoid(value) for value in values], axis=0)

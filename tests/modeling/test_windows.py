@@ -36,7 +36,7 @@ def _windows(number, size, stride):
   ),
   st.integers(0, 3),
 )
-def test_windows_lose_no_token(lengths, sizes, padding):
+def test_windows_contain_every_token(lengths, sizes, padding):
   size, stride = sizes
   ids, mask, is_there = map(
     np.asarray, TextWindows(size, stride)(*_rows(lengths, padding))
@@ -56,7 +56,7 @@ def test_windows_lose_no_token(lengths, sizes, padding):
   assert ids.tolist() == rows
 
 
-def test_pooling_ignores_missing_windows():
+def test_pooling_ignores_windows_that_a_text_lacks():
   vectors = tf.constant([[1.0, -2], [3, -4], [5, -6], [99, 99]])
   is_there = tf.constant([[1.0, 1], [1, 0]])
   mean, top = (PoolWindows(how)(vectors, is_there) for how in ("mean", "max"))
@@ -106,7 +106,7 @@ def test_logits_equal_the_logits_of_windows_cut_by_hand(pooling):
     np.testing.assert_allclose(together[0], np.mean(logits, axis=0), atol=1e-5)
 
 
-def test_a_model_of_windows_compiles_for_static_shapes():
+def test_xla_compiles_a_model_that_reads_windows():
   model = models.classifier(CONFIG, 3, windows=models.Windows(8, 4, "max"))
   inputs = {k: tf.constant(v) for k, v in _inputs([13, 4], 5).items()}
   result = tf.function(model, jit_compile=True)(inputs)["logits"]

@@ -55,8 +55,8 @@ def test_records_equal_the_originals(case, tmp_path):
   path = tmp_path / "ours.tf_record"
   write_records(str(path), schema, examples, lambda: build)
   (tmp_path / "theirs").write_bytes(gzip.decompress(records.read_bytes()))
-  own, theirs = (
+  mine, theirs = (
     [golden_files.parse(record.numpy()) for record in dataset]
     for dataset in map(tf.data.TFRecordDataset, (path, tmp_path / "theirs"))
   )
-  assert own == theirs
+  assert mine == theirs

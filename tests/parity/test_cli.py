@@ -125,6 +125,6 @@ def test_answers_to_questions_equal_the_originals(case, tmp_path):
   )
   assert list(result) == list(expected)
   for question, entries in expected.items():
-    for own, theirs in zip(result[question], entries, strict=True):
-      assert own.pop("text") == theirs.pop("text")
-      assert own == pytest.approx(theirs, abs=1e-4)
+    for mine, theirs in zip(result[question], entries, strict=True):
+      assert mine.pop("text") == theirs.pop("text")
+      assert mine == pytest.approx(theirs, abs=1e-4)

@@ -52,6 +52,6 @@ def test_the_output_equals_the_originals(case, tmp_path):
   result = golden_files.read_jsonl(tmp_path / "output.jsonl")
   expected = golden_files.read_jsonl(case)
   assert list(map(_tokens, result)) == list(map(_tokens, expected))
-  for own, theirs in zip(result, expected, strict=True):
-    assert list(own) == list(theirs)
-    np.testing.assert_allclose(_values(own), _values(theirs), atol=2e-5)
+  for mine, theirs in zip(result, expected, strict=True):
+    assert list(mine) == list(theirs)
+    np.testing.assert_allclose(_values(mine), _values(theirs), atol=2e-5)

@@ -48,10 +48,10 @@ def _case(path, prefix, is_training=False):
 @golden_files.each("squad/train_examples_*.jsonl.gz")
 def test_training_examples_equal_the_originals(path):
   file = path.name.removeprefix("train_examples_").removesuffix(".jsonl.gz")
-  own = _examples(path.parents[1], file, is_training=True)
+  made = _examples(path.parents[1], file, is_training=True)
   theirs = golden_files.read_jsonl(path)
-  assert len(own) == len(theirs)
-  for mine, golden in zip(own, theirs, strict=True):
+  assert len(made) == len(theirs)
+  for mine, golden in zip(made, theirs, strict=True):
     text, start, end = mine.answer or ("", -1, -1)
     assert golden == {
       "qas_id": mine.qas_id,
@@ -68,19 +68,19 @@ def test_training_examples_equal_the_originals(path):
 def test_the_training_order_equals_the_originals(path):
   file = path.stem.removeprefix("train_order_")
   examples = _examples(path.parents[1], file, is_training=True)
-  own = [one.qas_id for one in squad_examples.training_order(examples)]
-  assert own == json.loads(path.read_text())
+  made = [one.qas_id for one in squad_examples.training_order(examples)]
+  assert made == json.loads(path.read_text())
 
 
 @golden_files.each("squad/*_features_*.jsonl.gz")
 def test_windows_equal_the_originals(path):
   is_training = path.name.startswith("train")
   prefix = "train_features_" if is_training else "predict_features_"
-  _, tokenizer, examples, own, schema = _case(path, prefix, is_training)
+  _, tokenizer, examples, made, schema = _case(path, prefix, is_training)
   theirs = golden_files.read_jsonl(path)
-  assert len(own) == len(theirs)
-  rows = squad_records.rows(own, schema)
-  for mine, row, golden in zip(own, rows, theirs, strict=True):
+  assert len(made) == len(theirs)
+  rows = squad_records.rows(made, schema)
+  for mine, row, golden in zip(made, rows, theirs, strict=True):
     assert mine.example_index == golden["example_index"]
     assert examples[mine.example_index].qas_id == golden["qas_id"]
     assert tokenizer.convert_ids_to_tokens(mine.ids) == golden["tokens"]
@@ -121,7 +121,7 @@ def test_answers_equal_the_originals(folder, tmp_path):
   logits_of = folder.name.removeprefix("predictions_").split("__")[0]
   with np.load(folder.parent / f"logits_{logits_of}.npz") as arrays:
     logits = zip(arrays["start_logits"], arrays["end_logits"], strict=True)
-  own = decoding.decode(
+  made = decoding.decode(
     examples,
     windows,
     list(logits),
@@ -133,7 +133,7 @@ def test_answers_equal_the_originals(folder, tmp_path):
       null_score_diff_threshold=float(settings["threshold"] or 0),
     ),
   )
-  metrics.write_predictions(own, str(tmp_path))
+  metrics.write_predictions(made, str(tmp_path))
   for name in ("predictions.json", "null_odds.json"):
     expected = folder / name
     assert (tmp_path / name).exists() == expected.exists()

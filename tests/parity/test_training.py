@@ -96,10 +96,10 @@ def _check_training(path, monkeypatch):
     rate = float(train_step.learning_rate(train_step.step))
     assert rate == pytest.approx(expected["learning_rate"], abs=1e-9)
     sums = train_step.train(iterator, 1)
-    for own in sums.keys() & {"loss", "gradient_norm", "next_sentence_loss"}:
-      theirs = own.replace("gradient", "global")
+    for mine in sums.keys() & {"loss", "gradient_norm", "next_sentence_loss"}:
+      theirs = mine.replace("gradient", "global")
       if theirs in expected:
-        total, weight = sums[own].numpy()
+        total, weight = sums[mine].numpy()
         assert total / weight == pytest.approx(expected[theirs], abs=1e-5)
     after = folder / f"{name}.step{number + 1}.npz"
     if after.exists():
@@ -143,9 +143,9 @@ def test_a_run_resumes_from_the_original_checkpoint(path, tmp_path):
   assert int(train_step.examples) == 80
   assert int(train_step.step) == 20
   prefix = Checkpoints(str(tmp_path)).save(20, train_step.state)
-  own = tf.train.load_checkpoint(prefix)
-  shapes = own.get_variable_to_shape_map()
-  types = own.get_variable_to_dtype_map()
+  saved = tf.train.load_checkpoint(prefix)
+  shapes = saved.get_variable_to_shape_map()
+  types = saved.get_variable_to_dtype_map()
   for name, shape in reader.shapes.items():
     assert shapes[name] == shape
     assert types[name] == (tf.int64 if name == "global_step" else tf.float32)

@@ -34,7 +34,7 @@ def _records(tmp_path_factory):
     (Packing(T), 16, {(number, T) for number in (8, 10, 12)}),
   ],
 )
-def test_compiled_training_gets_few_batch_shapes(
+def test_jit_compile_reduces_the_number_of_batch_shapes(
   records, packing, batch_size, expected
 ):
   shapes = []

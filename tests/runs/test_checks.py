@@ -49,7 +49,7 @@ def _check(folder, *same, program="run_classifier", **changes):
 
 
 @pytest.mark.parametrize("do_train", [False, True])
-def test_predicting_needs_a_checkpoint_and_init_checkpoint_must_have_one(
+def test_prediction_needs_a_checkpoint_and_an_empty_init_checkpoint_is_refused(
   folder, do_train
 ):
   _check(folder, do_train=True)
@@ -127,9 +127,7 @@ def test_an_error_names_a_flag_that_contradicts_the_trained_model(folder):
       _check(folder, *same, output_dir=run, **{name: value})
 
 
-def test_a_model_trained_right_to_left_needs_the_flag_attention(
-  folder,
-):
+def test_a_model_trained_right_to_left_needs_the_flag_attention(folder):
   start = {"init_checkpoint": str(folder / "run"), "do_train": True}
   _record(folder, "run_pretraining", attention="right_to_left")
   with pytest.raises(ValueError, match="give that value, or confirm this one"):
@@ -139,7 +137,7 @@ def test_a_model_trained_right_to_left_needs_the_flag_attention(
 
 
 @pytest.mark.parametrize(
-  ("changes", "is_of_training", "has_labels"),
+  ("changes", "is_restored", "has_labels"),
   [
     ({}, True, True),
     ({"new_head": True}, False, False),
@@ -151,7 +149,7 @@ def test_a_model_trained_right_to_left_needs_the_flag_attention(
   ],
 )
 def test_a_restored_head_needs_the_flags_and_labels_of_its_training(
-  folder, monkeypatch, changes, is_of_training, has_labels
+  folder, monkeypatch, changes, is_restored, has_labels
 ):
   monkeypatch.chdir(folder)
   _record(folder, "run_classifier", multi_label=True)
@@ -161,11 +159,11 @@ def test_a_restored_head_needs_the_flags_and_labels_of_its_training(
   assert checks.labels_file(args) == ("run/labels.txt" if has_labels else None)
   checks.check_head(args.replace(multi_label=True), "multi_label")
   message = "--multi_label=False, but the head of run"
-  with raises(message if is_of_training else None):
+  with raises(message if is_restored else None):
     checks.check_head(args, "multi_label")
 
 
-def test_a_checkpoint_in_output_dir_comes_before_init_checkpoint(folder):
+def test_a_checkpoint_in_output_dir_is_preferred_to_init_checkpoint(folder):
   start = {"init_checkpoint": "old", "output_dir": str(folder / "out")}
   args = programs.arguments("run_classifier", **start)
   assert checks.checkpoint(args) == "old"
@@ -175,7 +173,7 @@ def test_a_checkpoint_in_output_dir_comes_before_init_checkpoint(folder):
 
 @pytest.mark.parametrize("do_train", [False, True])
 @pytest.mark.parametrize("listing", [None, b"", b"\0\0", b'x: "model.ckpt-3"'])
-def test_checkpoints_missing_in_the_file_checkpoint_are_not_overwritten(
+def test_a_run_is_refused_if_the_file_checkpoint_lacks_a_checkpoint(
   folder, listing, do_train
 ):
   run = folder / "run"

@@ -32,11 +32,11 @@ class Program(Settings):
 
 
 def _flags(monkeypatch, argv=()):
-  own = flags.FlagValues()
-  settings.define(Program, own)
-  monkeypatch.setattr(flags, "FLAGS", own)
+  values = flags.FlagValues()
+  settings.define(Program, values)
+  monkeypatch.setattr(flags, "FLAGS", values)
   program._parse(Program, ["run_it.py", *argv])
-  return settings.from_flags(Program, own, ["run_it.py", *argv])
+  return settings.from_flags(Program, values, ["run_it.py", *argv])
 
 
 def _save(folder, args, seed=7):
@@ -74,7 +74,7 @@ LINES = """\
 """
 
 
-def test_given_flags_come_first_and_defaults_last(tmp_path, monkeypatch):
+def test_command_flags_has_given_flags_before_defaults(tmp_path, monkeypatch):
   given = "--nodo_lower_case --text=a --other=x --seed=3 --output_dir=out"
   given = [*given.split(), "--do_export", "--export_dir=e"]
   text = _save(tmp_path, _flags(monkeypatch, given)).read_text()
@@ -90,11 +90,12 @@ def test_only_the_chief_worker_writes_command_flags(tmp_path, monkeypatch):
   assert not _save(tmp_path, args).exists()
 
 
-def test_a_flag_with_its_default_value_counts_as_set_if_the_default_varies():
-  own = flags.FlagValues()
+def test_a_flag_set_to_its_default_counts_as_given_if_the_default_varies():
+  values = flags.FlagValues()
   kind = programs.settings_of("create_pretraining_data")
-  settings.define(kind, own)
+  settings.define(kind, values)
   required = ["--input_file=a", "--vocab_file=b"]
-  own(["x", "--dupe_factor=10", "--short_seq_prob=0.1", *required])
-  given = settings.from_flags(kind, own).given
+  # Only the default of --dupe_factor varies: it depends on --masking.
+  values(["x", "--dupe_factor=10", "--short_seq_prob=0.1", *required])
+  given = settings.from_flags(kind, values).given
   assert given == {"dupe_factor", "input_file", "vocab_file"}

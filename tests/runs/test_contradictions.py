@@ -139,7 +139,7 @@ def test_windows_get_their_stride_and_length_from_flags(flags, stride, length):
   assert session.text_windows(args) == expected
 
 
-def test_only_a_network_with_a_bilstm_can_freeze_it():
+def test_only_a_network_with_a_bilstm_can_freeze_a_bilstm():
   args = _settings(freeze_layers="bilstm")
   config = small_model.narrow(5, add_bilstm=True)
   assert args.frozen_layers(config) == {("bilstm", None)}

@@ -125,7 +125,7 @@ def _values(model):
   return {v.path: v.numpy() for v in model.variables}
 
 
-def test_after_early_stopping_a_run_does_not_train_again(tmp_path):
+def test_a_run_does_not_train_again_after_early_stopping(tmp_path):
   args = _flags(tmp_path, early_stopping_patience=2, keep_best=False)
   assert _train(args, [0.5, 0.4, 0.5, 0.9])[1] == [2, 4, 6]
   assert (tmp_path / "model.ckpt-6.index").exists()
@@ -222,7 +222,7 @@ def test_training_from_random_values_is_reported(tmp_path, caplog):
   assert "no --init_checkpoint: all variables start at random" in caplog.text
 
 
-def test_only_a_training_starts_from_an_encoder_without_a_head(tmp_path):
+def test_only_a_training_can_start_from_an_encoder_without_a_head(tmp_path):
   path = str(tmp_path / "bert_model.ckpt")
   checkpoint.write(path, checkpoint.variables(models.encoder(toy.config())))
   _start(tmp_path, init_checkpoint=path)
@@ -297,10 +297,10 @@ def test_the_loss_of_a_student_mixes_labels_with_its_teachers_outputs(
     targets = {name: (v[..., 0] + v[..., 1]) / 2 for name, v in targets.items()}
   soft = [objective.distance(outputs[n], targets[n], 3.0) for n in outputs]
   soft = np.mean(soft, axis=0)
-  [own] = objective.losses(outputs, batch).values()
+  [hard] = objective.losses(outputs, batch).values()
   [value] = result.losses(outputs, batch).values()
-  np.testing.assert_allclose(value, 0.75 * own + 0.25 * soft, rtol=1e-5)
-  assert np.abs(soft - own).max() > 0.01
+  np.testing.assert_allclose(value, 0.75 * hard + 0.25 * soft, rtol=1e-5)
+  assert np.abs(soft - hard).max() > 0.01
 
 
 def _restore(monkeypatch, model, given):
@@ -416,7 +416,7 @@ def test_fine_tune_runs_each_stage_in_order_and_on_the_right_split(
     flags = dict(zip(names, values, strict=True))
     train, evaluate, predict, export, keep_best = values
     if program == "run_squad":
-      evaluate = flags.pop("do_eval") and False
+      evaluate = flags.pop("do_eval") and False  # run_squad has no do_eval
     settings = programs.arguments(program, **flags, num_seeds=1 + is_sweep)
     events.clear()
     fine_tune.fine_tune(kind(settings, dict.fromkeys(splits, events), ["a"]))

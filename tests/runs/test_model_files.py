@@ -60,7 +60,7 @@ def test_settings_from_run_json_take_missing_flags_from_the_defaults(entry):
     ({"init_checkpoint": [-1, -2]}, {"init_checkpoint": "-1,-2"}),
   ],
 )
-def test_changes_override_the_flags_of_a_training(entry, changes, expected):
+def test_changes_override_the_flags_in_run_json(entry, changes, expected):
   before = model_files.from_record(KIND, "now", entry, {}).to_dict()
   after = model_files.from_record(KIND, "now", entry, changes).to_dict()
   assert repr(after) == repr(before | changes | expected)
@@ -86,7 +86,7 @@ def test_a_changed_setting_must_be_a_value_that_its_flag_takes(
 
 
 def _other(known):
-  """Returns a value of a flag that is not the default."""
+  """Returns a value that is not the default of a flag."""
   if known.choices:
     return next(c for c in known.choices if c != known.default)
   if known.kind is bool:

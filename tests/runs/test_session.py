@@ -173,7 +173,7 @@ def test_each_member_of_an_ensemble_loads_the_best_checkpoint_of_a_trial(
 
 
 @pytest.mark.parametrize("long_text", ["truncate", "windows"])
-def test_an_export_says_how_its_texts_are_tokenized(entry, long_text):
+def test_an_export_records_how_its_texts_are_tokenized(entry, long_text):
   flags = entry["flags"] | {"do_lower_case": False, "long_text": long_text}
   flags |= {"max_seq_length": 8, "max_text_length": 40, "window_stride": 0}
   flags |= {"window_pooling": "mean", "layers": "-1", "pooling": "cls"}
@@ -233,6 +233,7 @@ def test_a_model_is_not_restored_with_a_wrong_vocabulary(tmp_path, entry):
 )
 def test_exports_for_keras_have_float32_variables(formats, policy):
   session.set_export_policy("bfloat16", formats)
+  # Variables are float32 in mixed_bfloat16 and bfloat16 in bfloat16.
   assert keras.config.dtype_policy().name == policy
 
 
@@ -306,15 +307,15 @@ def _events(monkeypatch):
   return events
 
 
-@pytest.mark.parametrize("own", [None, "out/model.ckpt-5"])
+@pytest.mark.parametrize("newest", [None, "out/model.ckpt-5"])
 @pytest.mark.parametrize(
   ("given", "new_head"), [(None, False), ("", True), ("start", False)]
 )
 @pytest.mark.parametrize("is_chief", [False, True])
 def test_a_training_loads_its_checkpoint_before_the_loop_begins(
-  tmp_path, monkeypatch, events, own, given, new_head, is_chief
+  tmp_path, monkeypatch, events, newest, given, new_head, is_chief
 ):
-  monkeypatch.setattr(Checkpoints, "newest_readable", lambda _: own)
+  monkeypatch.setattr(Checkpoints, "newest_readable", lambda _: newest)
   training = session.Run(_flags(tmp_path, init_checkpoint=given), toy.config())
   toy.set_worker(monkeypatch, 0 if is_chief else 1)
   path = str(tmp_path / "records")
@@ -326,7 +327,7 @@ def test_a_training_loads_its_checkpoint_before_the_loop_begins(
   steps = {"num_train_steps": 9, "num_warmup_steps": 0, "new_head": new_head}
   assert [*training.train("model", losses.pretraining(), source, **steps)]
   assert events == [
-    *[("warn_if_changed", own, data)] * bool(own),
+    *[("warn_if_changed", newest, data)] * bool(newest),
     *[("load_index", "cache")] * is_chief,
     ("resume", given, new_head),
     ("_report", data),
@@ -389,7 +390,9 @@ def test_run_html_has_the_last_start_and_the_last_evaluation_of_a_run(
   for year in (2025, 2026):
     entry = {"flags": {}, "started": f"{year}-01-02T03:04:05+0000"}
     run_json.append(str(tmp_path), entry)
-  for step, values in enumerate(({"eval_f1": 0.5}, {"eval_f1": 1}, {"loss": 2})):
+  for step, values in enumerate(
+    ({"eval_f1": 0.5}, {"eval_f1": 1}, {"loss": 2})
+  ):
     report.add_metrics(str(tmp_path), step, values)
   pages = stages.Events()
   pages.replace(monkeypatch, session.run_page, "write", "a/run.html", 1)

@@ -159,7 +159,7 @@ LENGTHS = {8: 32, 128: 32, 256: 32, 264: 64, 384: 64, 512: 64, 2048: 256}
   ("given", "reason"),
   [(None, "there is no GPU"), (False, "--nojit_compile"), (True, "")],
 )
-def test_jit_compile_determines_the_compilation_the_lengths_and_the_packing(
+def test_jit_compile_and_the_gpu_decide_compilation_lengths_and_packing(
   monkeypatch, gpus, given, reason
 ):
   monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: gpus)

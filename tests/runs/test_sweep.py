@@ -106,7 +106,7 @@ def test_a_sweep_copies_its_best_trial_to_the_output_folder(
     sweep.run_sweep(_flags(tmp_path))
 
 
-def test_a_trial_without_a_finite_score_loses(tmp_path, commands, monkeypatch):
+def test_a_trial_with_nan_as_score_never_wins(tmp_path, commands, monkeypatch):
   # BestCheckpoint has turned NaN into this value.
   monkeypatch.setitem(SCORES, 1e-5, -math.inf)
   sweep.run_sweep(_flags(tmp_path))
@@ -226,7 +226,7 @@ def test_a_truncated_sweep_tsv_is_refused(tmp_path, end):
     model_files.best_trials(str(tmp_path), 1)
 
 
-def test_trials_are_ordered_by_their_numeric_value(tmp_path):
+def test_trials_are_ranked_by_the_numeric_value_of_their_score(tmp_path):
   rows = [("a", 9.5), ("b", 10.25), ("c", -11), ("d", 8)]
   text = "".join(f"{run}\t{value}\n" for run, value in rows)
   (tmp_path / "sweep.tsv").write_text(f"run\tvalue\n{text}")

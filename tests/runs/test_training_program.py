@@ -25,7 +25,7 @@ with locked(sys.argv[1]):
 """
 
 
-def test_a_second_run_is_refused_until_the_first_ends(tmp_path):
+def test_a_second_run_in_a_folder_is_refused_until_the_first_run_ends(tmp_path):
   command = [sys.executable, "-c", HOLD_LOCK, str(tmp_path)]
   with subprocess.Popen(
     command, stdout=subprocess.PIPE, text=True, cwd=programs.ROOT
@@ -63,7 +63,7 @@ def test_a_failed_run_removes_a_new_output_folder_but_no_older_file(
   assert [path.name for path in folder.glob("*")] == (before or [])
 
 
-def test_a_failed_lock_causes_a_warning(tmp_path, monkeypatch, caplog):
+def test_a_warning_names_a_folder_without_a_lock(tmp_path, monkeypatch, caplog):
   def refuse(*_):
     raise OSError(errno.ENOLCK, "No locks available")
 
@@ -140,19 +140,19 @@ def _dry(program, **changes):
 
 
 @pytest.mark.parametrize("program", ["run_squad", "run_pretraining"])
-@pytest.mark.parametrize("own", [None, "model.ckpt-3", "best/model.ckpt-2"])
+@pytest.mark.parametrize("saved", [None, "model.ckpt-3", "best/model.ckpt-2"])
 def test_a_dry_run_predicts_with_the_runs_checkpoint_but_trains_anew(
-  tmp_path, program, own
+  tmp_path, program, saved
 ):
   folder = tmp_path / "out"
-  if own:
-    path = folder / own
+  if saved:
+    path = folder / saved
     shared.touch_checkpoint(path.parent, path.name)
   for given, do_train in itertools.product((None, "", "bert"), (False, True)):
     flags = {"do_train": do_train, "init_checkpoint": given}
     args = _dry(program, output_dir=str(folder), **flags)
     with dry_run(args) as short:
-      taken = str(path) if own and not do_train else given
+      taken = str(path) if saved and not do_train else given
       assert short.init_checkpoint == taken
       assert short.output_dir != args.output_dir
       assert not os.listdir(short.output_dir)

@@ -95,7 +95,7 @@ def test_a_run_records_its_vocabulary_and_do_lower_case(folders, log):
 @pytest.mark.parametrize(
   ("tokens", "is_lower"), [(LOWER, True), (CASED, False)]
 )
-def test_an_unrecorded_do_lower_case_is_derived_from_the_vocabulary(
+def test_a_do_lower_case_that_run_json_lacks_comes_from_the_vocabulary(
   folders, tokens, is_lower
 ):
   path = folders[1] / "vocab.txt"
@@ -142,7 +142,7 @@ def test_vocab_txt_in_the_output_folder_replaces_a_missing_vocab_file(folders):
     ("v", None, "w", True),
   ],
 )
-def test_the_first_vocab_file_of_a_run_is_not_a_changed_flag(
+def test_only_a_different_vocab_file_counts_as_a_changed_flag(
   tmp_path, caplog, saved, case, given, is_warned
 ):
   flags = {"vocab_file": saved, "do_lower_case": case}

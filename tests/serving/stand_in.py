@@ -20,9 +20,9 @@ def mix(inputs, size):
   """Returns numbers that depend on the row: [..., T] -> [..., T, size]."""
   ids, mask, segments = (tf.cast(inputs[n], tf.float32) for n in TOKENS)
   positions = tf.range(tf.shape(ids)[-1], dtype=ids.dtype)
-  own = mask * tf.sin(0.7 * ids + 0.3 * positions + segments)
-  row = tf.reduce_sum(own, axis=-1, keepdims=True)
-  return tf.sin((own + row)[..., None] * tf.range(1.0, size + 1))
+  by_token = mask * tf.sin(0.7 * ids + 0.3 * positions + segments)
+  row = tf.reduce_sum(by_token, axis=-1, keepdims=True)
+  return tf.sin((by_token + row)[..., None] * tf.range(1.0, size + 1))
 
 
 def _without_dropout(function):

@@ -52,7 +52,7 @@ def predictors(folder, url):
 
 
 @pytest.mark.parametrize("name", tasks.slow_but(QUICK))
-def test_all_engines_answer_alike(every_task, folders, tmp_path, name):
+def test_all_engines_give_the_same_answers(every_task, folders, tmp_path, name):
   model = savedmodel.text_model(every_task[name])  # Keras
   examples = tasks.make_examples(model.answers, TEXTS)
   expected = model(examples)
@@ -115,7 +115,7 @@ def test_each_row_is_in_one_batch_with_rows_of_similar_length(shapes):
   assert longest == sorted(longest)
 
 
-def test_long_rows_run_eight_at_a_time_and_short_ones_thirty_two():
+def test_long_rows_run_eight_at_a_time_and_short_rows_thirty_two():
   rows = [_row(4)] * 70 + [_row(500)] * 17
   sizes = [len(batch) for batch in engines.batches(rows, 1024)]
   assert sizes == [32, 32, 8, 8, 7] or sizes == [32, 32, 6, 8, 8, 1]
@@ -140,7 +140,7 @@ class _Sums(engines.Batches):
     }
 
 
-def test_a_batch_gives_each_row_its_own_outputs_in_order():
+def test_a_batch_returns_the_outputs_of_each_row_in_order():
   sizes, engine = (5, 1, 40, 2), _Sums()
   rows = (_row(n, masked_lm_positions=np.arange(n // 2 + 1)) for n in sizes)
   for size, outputs in zip(sizes, engine.run(rows), strict=True):
@@ -166,7 +166,7 @@ def _with_gpu(monkeypatch):
   monkeypatch.setattr(savedmodel, "Thread", make)
 
 
-def test_a_gpu_gets_more_rows_per_batch_if_they_are_short(every_task, with_gpu):
+def test_a_gpu_gets_more_rows_per_batch_if_rows_are_short(every_task, with_gpu):
   engine = savedmodel.text_model(every_task["masks"]).engine
   given = engine.max_tokens, engine.max_rows
   for tokens, number in ((512, 64), (128, 256), (16, 512)):
@@ -198,7 +198,7 @@ def test_a_gpu_pads_small_batches_to_the_shapes_of_compiled_programs(
       np.testing.assert_allclose(
         output["logits"], expected[i]["logits"], rtol=1e-4, atol=1e-5
       )
-  assert calls == [(2, 4), (2, 12), (2, 8), (2, 12)]
+  assert calls == [(2, 4), (2, 12), (2, 8), (2, 12)]  # none for three rows
 
 
 def test_a_model_that_xla_cannot_compile_has_no_compiled_programs(
@@ -287,7 +287,7 @@ def test_num_cores_excludes_cores_that_the_process_may_not_use(monkeypatch):
   assert engines.num_cores() == 3
 
 
-def test_a_single_row_uses_all_cores_and_several_use_one_each(interpreters):
+def test_one_row_uses_all_cores_and_several_rows_use_a_core_each(interpreters):
   engine = LiteRtEngine("file")
   assert _values(engine.run(_numbers(3))) == [6]
   assert [i.threads for i in interpreters] == [4]
@@ -324,7 +324,7 @@ def test_an_interpreter_computes_for_one_thread_at_a_time(interpreters):
   assert interpreters[0].calls == before + 1
 
 
-def test_an_error_does_not_repeat_an_earlier_rows_error(monkeypatch):
+def test_an_error_does_not_repeat_the_error_of_an_earlier_row(monkeypatch):
   loaded = []
 
   def load(*_):
@@ -346,7 +346,7 @@ def test_an_error_does_not_repeat_an_earlier_rows_error(monkeypatch):
   assert [*map(len, loaded)] == [4, 1]  # 11 characters per error
 
 
-@pytest.mark.parametrize("megabytes", [1, 900])  # with 900 MB, rows share one
+@pytest.mark.parametrize("megabytes", [1, 900])  # at 900 MB, rows wait for one
 def test_a_refused_row_changes_no_later_answer(
   interpreters, monkeypatch, megabytes
 ):
@@ -373,7 +373,7 @@ LARGE = [
 
 
 @pytest.mark.parametrize(("size", "others", "file"), LARGE)
-def test_large_weights_are_copied_to_fewer_interpreters(
+def test_a_model_with_large_weights_has_fewer_interpreters(
   interpreters, monkeypatch, size, others, file
 ):
   monkeypatch.setattr("os.path.getsize", lambda file: size << 20)
@@ -387,7 +387,7 @@ def test_large_weights_are_copied_to_fewer_interpreters(
   assert threads == [4, *others[: len(threads) - 1]]  # loaded on first use
 
 
-def test_a_row_does_not_wait_while_another_uses_all_cores(interpreters):
+def test_a_row_does_not_wait_while_another_row_uses_all_cores(interpreters):
   engine = LiteRtEngine("file")
   with engine._idle:  # a single row is running
     assert _values(engine.run(_numbers(1))) == [2]
@@ -417,7 +417,7 @@ ln -sfn {other} current
 
 @needs_proc
 @pytest.mark.parametrize("change", FOLDER_CHANGES.strip().splitlines())
-def test_an_open_model_stays_the_same_when_its_folder_changes(
+def test_an_open_model_gives_the_same_answers_when_its_folder_changes(
   folders, tmp_path, monkeypatch, change
 ):
   monkeypatch.chdir(tmp_path)
@@ -642,7 +642,7 @@ def test_a_server_of_another_model_is_refused(stub, folders):
     ask(values=(-1, 8))
 
 
-def test_a_server_that_is_late_or_gone_is_reported(stub, folders):
+def test_a_server_that_is_late_or_unreachable_is_reported(stub, folders):
   late = threading.Event()
   stub.answer = lambda path, body: (late.wait(20), (200, {}))[1]
   begin = time.monotonic()
@@ -711,13 +711,13 @@ os._exit(0)
 
 
 @pytest.mark.parametrize("parent", ["idle", "busy"])
-def test_litert_answers_in_threads_of_a_fork(folders, parent):
+def test_litert_answers_in_threads_of_a_forked_process(folders, parent):
   script = ["-c", _FORK, folders["tagging"], parent]
   done = programs.python(script, timeout=120)
   assert done.returncode == 0, done.stderr
 
 
-def test_a_descriptor_that_a_daemon_closed_is_not_used(folders, tmp_path):
+def test_a_file_descriptor_that_a_daemon_closed_is_not_used(folders, tmp_path):
   predict = Predictor(folders["tagging"], "litert")
   [answer] = predict(["ab"])
   number = predict._answer.engine._file._descriptor

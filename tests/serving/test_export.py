@@ -125,7 +125,7 @@ SCHEMAS = {
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_records_are_read_with_and_without_labels(calls, logits, rows, name):
+def test_an_export_reads_records_even_without_labels(calls, logits, rows, name):
   result = calls["serving_examples"](examples=_records(SCHEMAS[name], rows))
   np.testing.assert_allclose(result["logits"], logits, atol=1e-5)
 
@@ -183,7 +183,7 @@ def test_files_of_a_killed_export_are_removed(tmp_path):
   assert [p.name for p in (tmp_path / "export").iterdir()] == ["saved_model.pb"]
 
 
-def test_the_first_complete_export_to_a_folder_stays(tmp_path):
+def test_an_export_does_not_replace_an_export_that_ended_first(tmp_path):
   first = tmp_path / "export" / "first"
   with (
     pytest.raises(FileExistsError, match="/export is there already"),

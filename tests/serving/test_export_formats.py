@@ -77,7 +77,7 @@ def _assert_close(result, expected, bound):
 
 
 @pytest.mark.slow
-def test_litert_files_have_only_builtin_operations_and_int8_is_small(
+def test_litert_files_have_only_builtin_operations_and_int8_is_smallest(
   tmp_path, capfd
 ):
   tflite.save(str(tmp_path), _served(tmp_path, MODELS["classifier"]()))
@@ -101,7 +101,7 @@ def test_a_failed_export_to_litert_leaves_nothing(tmp_path, monkeypatch):
   assert not (tmp_path / "export").exists()
 
 
-def test_each_litert_file_has_the_types_of_its_name(tmp_path, monkeypatch):
+def test_the_name_of_each_litert_file_says_its_types(tmp_path, monkeypatch):
   def convert(converter):
     types = [t.name for t in converter.target_spec.supported_types]
     return json.dumps([bool(converter.optimizations), types]).encode()
@@ -152,7 +152,7 @@ def test_a_loaded_lstm_still_runs_on_any_device():
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_format_has_a_module_and_a_line_in_the_docs(name):
+def test_each_export_format_has_a_module_and_a_line_in_the_docs(name):
   row = FORMATS[name]
   assert [*inspect.signature(row.module.save).parameters] == [
     "folder", "served"

@@ -213,7 +213,7 @@ def test_an_error_names_a_missing_file_and_the_remedy(data, copy):
     Predictor(copy)
 
 
-def test_a_checkpoint_and_labels_are_needed(copy, tmp_path):
+def test_opening_a_folder_needs_a_checkpoint_and_labels(copy, tmp_path):
   columns = {"text_a_column": "one", "text_b_column": None}
   task = {"task_name": "tsv", "label_column": "which", "is_regression": False}
   task["xnli_language"] = "zh"

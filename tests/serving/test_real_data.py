@@ -93,7 +93,7 @@ def _vocabulary(columns, path):
 @pytest.mark.slow
 @shared.on_datasets
 @pytest.mark.parametrize("name", CASES)
-def test_all_engines_answer_alike(name, tmp_path):
+def test_all_engines_give_the_same_answers(name, tmp_path):
   read, make_model, make_answers, labels = CASES[name]
   columns = {k: v[: ROWS or None] for k, v in read().items()}
   words = tmp_path / "vocab.txt"

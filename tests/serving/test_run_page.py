@@ -78,7 +78,7 @@ def test_the_page_shows_the_most_confident_errors_first(tmp_path):
   assert data["scores"] == {"eval_accuracy": 0.5}
 
 
-def test_scores_are_ordered_by_their_distance_from_the_label(tmp_path):
+def test_predicted_scores_are_listed_by_their_distance_from_the_label(tmp_path):
   scores = [("1.0", "1.5"), ("4.0", "1.0"), ("2", "1")]
   judged = [
     Judged({"text": label}, {"score": float(p)}, label, p, None)
@@ -105,7 +105,7 @@ def test_calibration_finds_the_temperature_of_sharpened_probabilities():
   assert sum(number for *_, number in result["bins"]) == 4000
 
 
-def test_calibration_bins_are_means_of_probability_and_accuracy():
+def test_a_calibration_bin_has_the_mean_probability_and_accuracy():
   judged = [_judged("", 0, 0.62, 0.38), _judged("", 1, 0.68, 0.32)]
   [(probability, accuracy, number)] = run_page.calibration(judged)["bins"]
   assert probability == pytest.approx(0.65)
@@ -163,7 +163,7 @@ def test_a_browser_names_the_tagged_words_and_shows_choices_once(tmp_path):
   assert "It rains." in text and "stop | go" not in text
 
 
-def test_a_model_with_a_loss_that_is_not_finite_has_no_page(caplog):
+def test_an_evaluation_with_a_loss_of_nan_writes_no_page(caplog):
   evaluation = Evaluation({"eval_loss": math.nan}, iter([None]))
   task = SimpleNamespace(settings=None)
   fine_tune._write_page(task, evaluation, "dev", {}, 1)

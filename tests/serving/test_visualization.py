@@ -61,6 +61,7 @@ def test_the_page_of_every_task_has_the_answer_and_the_attention(
     np.testing.assert_allclose(sequence.attention.sum(-1), 1, atol=1e-5)
     assert (sequence.attention[..., sequence.length :] == 0).all()
     assert sequence.length <= count <= sequence.length + 3
+  # Short choices and windows are padded to the longest.
   padding = [len(s.ids) - s.length for s in result.sequences]
   assert max(padding) == (3 if name in ("choices", "questions") else 0)
   undecided = {"tagging", "tagging by features", "vectors", "masks"}
@@ -155,7 +156,7 @@ def test_a_page_with_too_many_attention_probabilities_is_refused(
       visualization.encode(served._replace(model=model), texts)
 
 
-def test_masks_are_filled_after_every_layer():
+def test_the_page_fills_masks_from_the_output_of_every_layer():
   served = _served()
   result = _read(served, {"text": "ab [MASK] c [MASK]", "text_pair": "d"})
   assert list(result.filled) == ["embeddings", "layer 0", "layer 1"]
@@ -240,7 +241,7 @@ DECISIONS = {
 
 
 @pytest.mark.parametrize("name", DECISIONS)
-def test_contributions_are_slopes_of_the_decided_logit(
+def test_contributions_are_the_slopes_of_the_logit_that_decides(
   every_task, monkeypatch, name
 ):
   served, (texts, pattern) = every_task[name], DECISIONS[name]
@@ -332,7 +333,7 @@ def _render(attention, text="a"):
   return visualization.render(served, result, {"text": text}, text)
 
 
-def test_a_page_has_the_numbers_and_no_html_of_the_text():
+def test_a_page_has_the_numbers_of_attention_but_no_html_of_the_text():
   attention = np.random.default_rng(1).random((2, 3, 5, 5)).astype("float32")
   html = _render(attention, EVIL)
   assert EVIL not in html and html.count("</script>") == 2

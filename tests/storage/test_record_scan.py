@@ -38,7 +38,7 @@ def test_an_index_has_the_offset_of_each_block_of_256_records(paths):
   assert index.records == 1257
   assert index.file.tolist() == [0, 1, 2, 2, 2, 2]
   assert index.count.tolist() == [1, 256, 256, 256, 256, 232]
-  blocks = [i * 256 * 73 for i in range(4)]
+  blocks = [i * 256 * 73 for i in range(4)]  # a record has 73 bytes
   assert index.offset.tolist() == [0, 0, *blocks]
   # A file may be listed twice.
   index = record_scan.load_index([paths[2], paths[0], paths[2]])
@@ -55,7 +55,7 @@ def test_an_index_is_made_without_reading_large_records(tmp_path):
   assert peak < 4e6
 
 
-def test_the_cache_is_used_until_a_file_changes(paths, tmp_path, scanned):
+def test_a_cached_index_is_used_until_a_file_changes(paths, tmp_path, scanned):
   cache = str(tmp_path / "new" / "index.npz")
   first = record_scan.load_index(paths, cache)
   again = record_scan.load_index(paths[::-1], cache)
@@ -69,7 +69,7 @@ def test_the_cache_is_used_until_a_file_changes(paths, tmp_path, scanned):
   assert scanned[3:] == [paths[1]]
   # A file that changed is scanned again, even if its size is the same.
   before = os.stat(paths[1])
-  _write(paths[1], 1, before.st_size - 16 - 7)
+  _write(paths[1], 1, before.st_size - 16 - 7)  # 16 bytes frame 7 digits
   assert os.path.getsize(paths[1]) == before.st_size
   os.utime(paths[1], ns=(before.st_atime_ns, before.st_mtime_ns + 1))
   assert record_scan.load_index(paths, cache).records == 1002
@@ -156,7 +156,7 @@ def test_records_with_flipped_bits_are_reported_and_left_out(path, tmp_path):
   assert _records(copy) == good
 
 
-def test_two_files_of_the_same_name_get_copies_of_different_names(
+def test_copies_of_two_files_with_the_same_name_have_different_names(
   path, tmp_path
 ):
   (tmp_path / "dev").mkdir()
@@ -215,7 +215,7 @@ def test_first_record_skips_corrupt_records_on_request(path):
 
 
 def test_a_record_may_cross_the_border_between_two_reads(tmp_path, monkeypatch):
-  path = _write(tmp_path / "a", 300, 293)
+  path = _write(tmp_path / "a", 300, 293)  # a record has 316 bytes
   for inside in range(25):  # the first read ends so many bytes after record 0
     monkeypatch.setattr(record_scan, "_PIECE", 316 + inside)
     index = record_scan.load_index([path])
@@ -244,7 +244,7 @@ def test_an_index_equals_the_result_of_a_scan(number, tmp_path, scanned):
   assert index.records == number
 
 
-def test_an_index_fits_copies_and_links_of_its_file(tmp_path, scanned):
+def test_an_index_is_valid_for_copies_and_links_of_its_file(tmp_path, scanned):
   path = _build(tmp_path / "a", 300)
   os.symlink(path, tmp_path / "link")
   (tmp_path / "other").mkdir()

@@ -162,7 +162,7 @@ def _count_prepares():
   return lambda task: len(_prepared)
 
 
-def test_a_worker_prepares_once():
+def test_each_worker_calls_prepare_only_once():
   assert [*workers.ordered_map(_count_prepares, range(9), 2)] == [1] * 9
 
 

@@ -126,9 +126,7 @@ def test_answers_make_the_same_rows_as_extract_features(
     assert row["segment_ids"].tolist() == line.segments
 
 
-def test_a_line_is_split_into_two_texts_only_if_pairs_is_true(
-  graph_tokenizer,
-):
+def test_a_line_is_split_into_two_texts_only_if_pairs_is_true(graph_tokenizer):
   for pairs in (True, False):
     answers = features.Answers(tasks.text_config(length=8), "mean", pairs)
     [row] = answers.encode({"text": "ab ||| ab"}).rows
@@ -207,7 +205,7 @@ def test_the_graph_gives_the_same_answers_as_python(
         check_row(result, expected, key)
 
 
-def test_the_graph_returns_the_cls_vector_or_an_already_pooled_vector(
+def test_the_graph_returns_the_cls_vector_or_the_vector_that_the_model_pooled(
   graph_tokenizer,
 ):
   answers = features.Answers(tasks.text_config(length=9), "cls")
@@ -242,7 +240,7 @@ def _decode(model, texts, **outputs):
   return model.decode(encoded, [arrays] * len(encoded.rows))
 
 
-def test_logits_become_labels_or_scores():
+def test_logits_of_a_classifier_become_a_label_or_a_score():
   model = classification.Answers(
     tasks.text_config(("no", "yes"), 9), pairs=False
   )
@@ -280,7 +278,7 @@ def test_a_label_is_predicted_if_its_probability_reaches_its_threshold():
   )
 
 
-def test_logits_become_a_choice():
+def test_logits_of_multiple_choice_become_a_choice():
   model = multiple_choice.Answers(tasks.text_config(length=9))
   texts = {"sent1": "a", "sent2": "b", "choices": ["c", "d", "e"]}
   answer = _decode(model, texts, logits=[0.0, np.log(2), 0.0])
@@ -316,7 +314,7 @@ def test_words_and_punctuation_have_their_positions_in_the_text():
   assert answer["tags"] == ["B-X", "I-X", "O", "O", "O", "O"]
 
 
-def test_entities_are_parts_of_the_text():
+def test_an_entity_has_its_positions_in_the_text():
   text = "(😀e\u0301  b), c"
   answer = _tag(text, [0, 0, 1, 2, 0, 0, 2], odds=[9, 9, 2, 1, 9, 9, 0.5])
   first, second = answer["entities"]
@@ -417,7 +415,7 @@ def test_an_empty_second_text_is_ignored(pair):
   assert "is_next" not in model.decode(result, [outputs])
 
 
-def test_is_next_agrees_with_next_sentence_accuracy():
+def test_the_answer_is_next_agrees_with_the_metric_next_sentence_accuracy():
   model = pretraining.Answers(tasks.text_config(length=9), top_k=1)
   random = np.random.default_rng(1)
   pairs = random.normal(size=(20, 2)).astype(np.float32)

@@ -59,11 +59,11 @@ def test_correlations_agree_with_a_calculation_by_hand():
 
 
 def test_an_undefined_metric_is_zero():
-  same, others = np.zeros(4, int), np.array([0, 1, 0, 1])
-  assert metrics.score("f1", same, same) == 0
+  constant, varied = np.zeros(4, int), np.array([0, 1, 0, 1])
+  assert metrics.score("f1", constant, constant) == 0
   for name in ("matthews_correlation", "pearson", "spearman"):
-    assert metrics.score(name, same, others) == 0
-    assert metrics.score(name, others, same) == 0
+    assert metrics.score(name, constant, varied) == 0
+    assert metrics.score(name, varied, constant) == 0
 
 
 def test_f1_of_multi_label_data_agrees_with_a_calculation_by_hand():

@@ -34,39 +34,39 @@ def _restored(monkeypatch):
   return opened.restore
 
 
-def test_files_in_a_folder_come_before_files_that_run_json_names(tmp_path):
-  own, run = tmp_path / "own", tmp_path / "run"
-  _write(own, LOWER)
+def test_files_in_a_folder_are_preferred_to_files_that_run_json_names(tmp_path):
+  out, run = tmp_path / "out", tmp_path / "run"
+  _write(out, LOWER)
   _write(run, LOWER)
   flags = {"bert_config_file": "bert_config.json", "vocab_file": "vocab.txt"}
   flags |= {"do_lower_case": False}
-  _record(own, {"program": "run_ner", "flags": flags, "directory": str(run)})
-  prefix, names = str(own / "x"), ("bert_config.json", "vocab.txt")
-  for folder in (own, run):
+  _record(out, {"program": "run_ner", "flags": flags, "directory": str(run)})
+  prefix, names = str(out / "x"), ("bert_config.json", "vocab.txt")
+  for folder in (out, run):
     paths = (str(folder / name) for name in names)
-    assert find_model(str(own))[:4] == (prefix, *paths, False)
+    assert find_model(str(out))[:4] == (prefix, *paths, False)
     for name in names:
-      (own / name).unlink(missing_ok=True)
+      (out / name).unlink(missing_ok=True)
 
 
 @pytest.mark.parametrize("tokens", [LOWER, CASED])
 def test_the_vocabulary_decides_do_lower_case_if_the_run_had_no_vocab_file(
   tmp_path, tokens
 ):
-  own = tmp_path / "own"
-  _write(own, tokens)
+  out = tmp_path / "out"
+  _write(out, tokens)
   flags = {"vocab_file": None, "do_lower_case": tokens is CASED}
-  _record(own, {"program": "run_pretraining", "flags": flags})
-  assert find_model(str(own)).do_lower_case == (tokens is LOWER)
-  (own / "run.json").unlink()
-  assert find_model(str(own)).do_lower_case == (tokens is LOWER)
+  _record(out, {"program": "run_pretraining", "flags": flags})
+  assert find_model(str(out)).do_lower_case == (tokens is LOWER)
+  (out / "run.json").unlink()
+  assert find_model(str(out)).do_lower_case == (tokens is LOWER)
 
 
-def test_by_default_a_texts_vector_is_the_mean_of_the_last_layer(
+def test_the_vector_of_a_text_is_by_default_the_mean_of_the_last_layer(
   tmp_path, restored
 ):
-  _write(tmp_path / "own", LOWER)
-  folder = str(tmp_path / "own")
+  _write(tmp_path / "out", LOWER)
+  folder = str(tmp_path / "out")
   _, path, entry, build, changes = restored(folder, layers="-2")
   assert (path, changes["layers"]) == (folder, "-2")
   assert build.keywords == {"of_tokens": False}
@@ -77,10 +77,10 @@ def test_by_default_a_texts_vector_is_the_mean_of_the_last_layer(
 
 
 def test_a_head_of_an_unknown_task_is_reported(tmp_path, restored, caplog):
-  _write(tmp_path / "own", LOWER)
+  _write(tmp_path / "out", LOWER)
   model = models.tagger(toy.config(), 2)
-  checkpoint.write(str(tmp_path / "own/x"), checkpoint.variables(model))
-  restored(str(tmp_path / "own"))
+  checkpoint.write(str(tmp_path / "out/x"), checkpoint.variables(model))
+  restored(str(tmp_path / "out"))
   assert "x has the head of a task, but no run.json names" in caplog.text
 
 

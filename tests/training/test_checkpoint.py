@@ -59,7 +59,7 @@ def test_only_the_newest_checkpoints_stay_and_are_listed(
   assert f"checkpoints in {folder}: {', '.join(names)} (0.0 MB" in log.text
 
 
-def test_find_checkpoint_takes_the_name_of_any_of_its_files(tmp_path):
+def test_find_checkpoint_accepts_the_name_of_any_file_of_a_checkpoint(tmp_path):
   prefix = _saved(tmp_path)
   for suffix in ("", ".index", ".data-00000-of-00001", ".meta"):
     assert checkpoint_files.find_checkpoint(prefix + suffix) == prefix
@@ -128,15 +128,15 @@ def test_a_pooler_is_required_only_if_the_model_reads_it(kind, tmp_path, log):
   """Converted taggers have no pooler."""
   model = getattr(models, kind)(toy.config(), 2)
   values = checkpoint.variables(model)
-  has = {name: v for name, v in values.items() if "/pooler/" not in name}
-  _saved(tmp_path, **has)
+  saved = {name: v for name, v in values.items() if "/pooler/" not in name}
+  _saved(tmp_path, **saved)
   is_read = kind == "classifier"
   refused = pytest.raises(ValueError, match="has no bert/pooler/dense")
   with refused if is_read else nullcontext():
     Checkpoints(str(tmp_path / "none")).load(model, str(tmp_path))
   checkpoint.restore_strict(model, str(tmp_path))
-  number = len(values if is_read else has)
-  assert f"restored {len(has)} of {number} variables" in log.text
+  number = len(values if is_read else saved)
+  assert f"restored {len(saved)} of {number} variables" in log.text
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_an_initial_checkpoint_may_lack_heads_pooler_and_lstm(tmp_path):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_values_that_are_not_finite_are_reported(tmp_path, caplog, value):
+def test_a_checkpoint_with_nan_or_infinity_is_reported(tmp_path, caplog, value):
   model = models.pretrainer(toy.config())
   values = {k: v.numpy() for k, v in checkpoint.variables(model).items()}
   prefix = _saved(tmp_path, **values)
@@ -286,7 +286,7 @@ def test_slots_and_counters_are_not_weights():
   assert actual == set(state)
 
 
-def test_slots_of_pretraining_are_not_a_head(tmp_path):
+def test_optimizer_slots_of_pretraining_do_not_count_as_a_head(tmp_path):
   weights = {k: v for k, v in WEIGHTS.items() if not k.startswith("output_")}
   shapes = weights | _state(weights)
   values = {name: np.zeros(shape) for name, shape in shapes.items()}
@@ -319,7 +319,7 @@ def test_the_log_names_restored_and_fresh_variables(tmp_path, log):
       np.testing.assert_array_equal(value, values[name])
 
 
-def test_a_run_resumes_all_its_values(tmp_path):
+def test_a_resumed_run_restores_all_its_values(tmp_path):
   options = {"dropout": 0.1, "accumulation_steps": 2, "ema": 0.9}
   step, again = (
     toy.train_step(seed=seed, loss_scale=LossScale(4.0), **options)
@@ -449,7 +449,7 @@ def test_a_folder_of_unreadable_checkpoints_is_refused(tmp_path):
     Checkpoints(str(tmp_path)).newest_readable()
 
 
-def test_a_full_disk_leaves_the_last_checkpoint(tmp_path, caplog):
+def test_a_full_disk_leaves_the_last_checkpoint_unchanged(tmp_path, caplog):
   first, limits = _saved(tmp_path, 1), resource.getrlimit(resource.RLIMIT_FSIZE)
   resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
   try:

@@ -62,5 +62,5 @@ def test_the_message_about_a_full_disk_names_the_file_that_python_writes(
 @pytest.mark.parametrize(
   "error", [ValueError("no"), OSError(errno.ENOENT, "No such file", "x")]
 )
-def test_other_errors_are_not_reported_as_a_full_disk(error):
+def test_an_error_of_another_kind_is_not_reported_as_a_full_disk(error):
   assert program.describe_full_disk(error) is None

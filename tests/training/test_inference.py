@@ -45,7 +45,7 @@ def test_evaluation_and_prediction_have_no_dropout():
 
 
 @pytest.mark.parametrize("batch_size", [3, *map(slow, (1, 4, 10))])
-def test_two_replicas_give_the_results_of_one(batch_size):
+def test_two_replicas_evaluate_and_predict_like_one_replica(batch_size):
   data = tf.data.Dataset.from_tensor_slices(toy.examples(10))
   data, plain = data.batch(batch_size), toy.bag()
   results = inference.evaluate(plain, losses.pretraining(), data)

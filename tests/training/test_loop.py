@@ -31,12 +31,12 @@ def _traced():
     (21, 100.0, 1),  # at least one step
   ],
 )
-def test_one_call_runs_steps_until_something_is_due(step, seconds, expected):
+def test_a_call_runs_steps_until_a_save_or_evaluation(step, seconds, expected):
   plan = loop.Plan(100, save_every=7, max_steps=50, evaluate_every=10)
   assert plan.steps_to_run(step, seconds) == expected
 
 
-def test_one_call_runs_all_steps_to_profile():
+def test_a_call_runs_all_steps_that_are_profiled():
   plan = loop.Plan(100, profile_first=15, profile_last=18)
   steps = [plan.steps_to_run(n, 100.0) for n in range(14, 19)]
   assert steps == [1, 3, 2, 1, 1]
@@ -153,7 +153,7 @@ def test_a_run_that_gets_sigterm_saves_and_exits_with_0(tmp_path, log, steps):
   assert step.step.numpy() == 2
 
 
-def test_saving_is_tried_before_the_first_step(tmp_path, monkeypatch, traced):
+def test_a_training_saves_before_its_first_step(tmp_path, monkeypatch, traced):
   monkeypatch.setattr(Checkpoints, "save", lambda *_: 1 / 0)
   traced.step.assign(0)
   with pytest.raises(ZeroDivisionError):
@@ -201,17 +201,17 @@ class _TwoWorkers:
     return value + tf.constant(self.other)
 
 
-@pytest.mark.parametrize("other", [0.0, 1.0])
-@pytest.mark.parametrize("own", [False, True])
-def test_workers_agree_on_the_end_and_on_the_speed(monkeypatch, own, other):
+@pytest.mark.parametrize("other_end", [0.0, 1.0])
+@pytest.mark.parametrize("end", [False, True])
+def test_workers_agree_on_the_end_and_on_the_speed(monkeypatch, end, other_end):
   monkeypatch.setattr(loop.processes, "has_others", lambda: True)
-  strategy = _TwoWorkers([other, 5.0])
+  strategy = _TwoWorkers([other_end, 5.0])  # this worker: 3 s, mean 4 s
   monkeypatch.setattr(tf.distribute, "get_strategy", lambda: strategy)
-  assert loop._synchronize(own, 3.0) == (own or other == 1.0, 4.0)
+  assert loop._synchronize(end, 3.0) == (end or other_end == 1.0, 4.0)
 
 
 @pytest.mark.parametrize("steps", [(1, 3), (1, 30)])
-def test_some_steps_are_profiled(tmp_path, steps):
+def test_the_requested_steps_are_profiled_in_one_file(tmp_path, steps):
   first, last = steps
   plan = {"profile_first": first, "profile_last": last}
   _train(tmp_path, **plan, profile_folder=str(tmp_path))

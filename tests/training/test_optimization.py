@@ -15,7 +15,7 @@ from training import checkpoint, optimization
 from training.optimization import AdamWeightDecay, Lamb, WarmupLinearDecay
 
 
-def test_the_rate_rises_and_falls_linearly():
+def test_the_learning_rate_rises_and_falls_linearly():
   # The decay counts from step 0, so the rate never reaches the peak of 1.
   schedule = WarmupLinearDecay(1.0, 10, 2)
   for step, rate in ((0, 0.0), (1, 0.5), (2, 0.8), (5, 0.5), (10, 0), (12, 0)):
@@ -24,7 +24,7 @@ def test_the_rate_rises_and_falls_linearly():
   assert float(without_warmup(tf.constant(0, tf.int64))) == 0.5
 
 
-def test_only_kernels_are_decayed():
+def test_only_kernels_have_weight_decay():
   decayed = ["bert/pooler/dense/kernel", "output_weights"]
   names = [*decayed, "bert/pooler/dense/bias", "cls/predictions/output_bias"]
   names.append("bert/embeddings/LayerNorm/gamma")
@@ -42,11 +42,11 @@ def test_two_updates_equal_a_calculation_by_hand():
   np.testing.assert_allclose(kernel, expected, rtol=1e-4)
   np.testing.assert_allclose(bias, [3 - 0.5 * ratio], rtol=1e-4)
   adam.apply([None, tf.constant([0.0])], tf.constant(0.5), 1)
-  np.testing.assert_allclose(adam.state["bias/adam_m"], [0.36], rtol=1e-5)
+  np.testing.assert_allclose(adam.state["bias/adam_m"], [0.9 * 0.4], rtol=1e-5)
   np.testing.assert_allclose(adam.state["kernel/adam_m"], [0.1, 0.2], rtol=1e-5)
 
 
-def test_repeated_rows_are_summed_in_the_update_but_not_in_the_norm():
+def test_repeated_gradient_rows_are_summed_in_the_update_but_not_in_the_norm():
   table = tf.Variable(tf.zeros([3, 1]))
   values, indices = tf.constant([[3.0], [4.0]]), tf.constant([1, 1])
   rows = tf.IndexedSlices(values, indices, tf.constant([3, 1]))
@@ -209,7 +209,7 @@ def test_freezing_layer_1_leaves_layer_11_trained():
 
 
 @pytest.mark.parametrize("layers", ["3", "1-3", "2-1", "layer_1", "embedding"])
-def test_freezing_a_missing_part_is_refused(layers):
+def test_freezing_a_part_that_the_model_lacks_is_refused(layers):
   message = rf"no '{layers}'; it has the layers 0-2 and embeddings, encoder, p"
   with pytest.raises(ValueError, match=message):
     _freeze(None, layers)

@@ -86,7 +86,7 @@ def test_steps_with_an_overflow_are_skipped_and_reported():
   assert step.first_nonfinite_step.numpy() == 1
   assert sums["skipped_steps"].numpy().tolist() == [2.0, 2.0]
   assert sums["loss"].numpy().tolist() == [0.0, 0.0]
-  assert step.loss_scale.scale.numpy() == 2.0**38
+  assert step.loss_scale.scale.numpy() == 2.0**38  # halved twice
   assert step.step.numpy() == 2
   after = toy.values(step.state)
   for name, value in before.items():
@@ -94,14 +94,14 @@ def test_steps_with_an_overflow_are_skipped_and_reported():
       np.testing.assert_array_equal(after[name], value, name)
 
 
-def test_only_the_call_with_a_step_that_is_not_finite_reports_the_step():
+def test_only_the_call_that_runs_a_step_with_nan_reports_the_step():
   step = _float16_step(1.0)
   for data, first in ((toy.spoiled_batches(1), 1), (toy.batches(1), -1)):
     step.train(iter(data), tf.constant(1))
     assert step.first_nonfinite_step.numpy() == first
 
 
-def test_a_run_survives_overflows_until_the_scale_fits(tmp_path):
+def test_a_run_survives_overflows_until_the_loss_scale_fits(tmp_path):
   step = _float16_step(2.0**40)
   before = [variable.numpy() for variable in step.variables]
   toy.train(tmp_path, step, toy.batches(40), loop.Plan(40))
@@ -111,7 +111,7 @@ def test_a_run_survives_overflows_until_the_scale_fits(tmp_path):
   assert np.mean([np.any(variable != value) for variable, value in pairs]) > 0.5
 
 
-def test_some_steps_may_be_skipped_at_the_lowest_scale(tmp_path):
+def test_a_run_continues_after_a_skipped_step_at_the_lowest_scale(tmp_path):
   step = _float16_step(1.0)
   toy.train(tmp_path, step, toy.spoiled_batches(4), loop.Plan(5))
   assert step.first_nonfinite_step.numpy() == 4

@@ -47,9 +47,7 @@ def test_only_the_chief_writes_reports(tmp_path, monkeypatch):
   assert not list(tmp_path.iterdir())
 
 
-def test_the_suffix_of_an_evaluation_is_in_its_file_metrics_and_curves(
-  tmp_path,
-):
+def test_an_evaluations_suffix_names_its_file_metrics_and_curves(tmp_path):
   results = {"eval_loss": 0.1, "loss": 2.0, "accuracy": 1 / 3}
   for step in (1, 2):
     report.write_evaluation(str(tmp_path), results, step, "_x")

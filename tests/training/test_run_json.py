@@ -25,7 +25,7 @@ def test_run_json_has_the_commit_of_the_checkout():
   assert (run_json.commit() or "").removesuffix("+") == done.stdout.strip()
 
 
-def test_an_entry_has_all_that_is_needed_to_repeat_the_run(tmp_path):
+def test_an_entry_of_run_json_has_all_that_repeating_the_run_needs(tmp_path):
   (tmp_path / "a.tsv").write_text("text")
   data = {"a.tsv": run_json.fingerprint(str(tmp_path / "a.tsv"))}
   entry = run_json.make("run_ner", {"do_train": True}, 7, data)
@@ -115,7 +115,7 @@ def _record(folder):
   return record["value"], record["step"], record["evaluated"]
 
 
-def test_a_number_is_better_than_nan(tmp_path):
+def test_any_score_is_better_than_a_score_of_nan(tmp_path):
   best = run_folder.BestCheckpoint(str(tmp_path), "pearson", patience=9)
   model = toy.bag()
   for step, value in ((1, float("nan")), (2, -0.5), (3, float("nan"))):

@@ -116,10 +116,11 @@ def test_dropout_differs_by_step_replica_micro_batch_and_seed():
       step.train(iterator, tf.constant(3))
       step.seed.assign(2)
       step.step.assign(0)
+  # 2 seeds, 3 steps, 2 micro-batches and 2 replicas.
   assert len(set(drawn)) == len(drawn) == 2 * 3 * 2 * 2
 
 
-def test_the_decay_of_averages_depends_on_the_number_of_updates():
+def test_the_decay_of_moving_averages_depends_on_the_number_of_updates():
   step, iterator = toy.train_step(ema=0.9), iter(toy.batches(2))
   expected = step.variables[0].numpy()
   for done in (1, 2):
@@ -241,6 +242,7 @@ def test_the_loss_scale_grows_after_its_patience_and_falls_on_overflow():
   default = LossScale()
   assert (default.scale.numpy(), default.patience) == (2.0**15, 2000)
   scale = LossScale(initial=2.0, patience=2)
+  # Two finite updates double the scale. An overflow halves it, down to 1.
   expected = [2, 4, 4, 8, 8, 4, 4, 8, 4, 2, 1, 1, 1, 2]
   for number, value in enumerate(expected):
     scale.update(tf.constant(number not in (5, 8, 9, 10, 11)))

@@ -95,11 +95,11 @@ ALLOWED_ON_HOST = {
 }
 
 
-def test_a_gpu_leaves_only_sizes_and_ids_to_the_host(graph):
+def test_a_step_on_a_gpu_leaves_only_sizes_and_ids_to_the_host(graph):
   assert _work_of_host(graph) <= ALLOWED_ON_HOST
 
 
-def test_a_gpu_leaves_only_sizes_and_ids_of_packed_rows_to_the_host():
+def test_a_step_on_packed_rows_leaves_only_sizes_and_ids_to_the_host():
   model = models.packed(models.pretrainer(toy.config(0.1)))
   step = toy.train_step(batch_size=B, model=model)
   batch = {name: tf.TensorSpec([None, T], tf.int32) for name in model.input}

@@ -36,7 +36,7 @@ def _restored(model, values):
 HEAD = {"output_weights", "output_bias"}
 
 
-def test_a_head_for_another_number_of_labels_is_fresh(start, caplog):
+def test_a_head_for_another_number_of_labels_is_not_restored(start, caplog):
   values, prefix = start
   model = models.classifier(toy.config(), 5)
   assert set(run_folder.initialize(model, prefix)) == HEAD

@@ -16,7 +16,7 @@ from training.run_folder import Checkpoints
 @pytest.mark.parametrize("saved", [None, 0, 5])
 @pytest.mark.parametrize("given", [None, 0, 5, 7])
 @pytest.mark.parametrize("has_others", [False, True])
-def test_the_saved_seed_overrides_the_flag(
+def test_the_saved_seed_overrides_the_flag_seed(
   tmp_path, monkeypatch, caplog, saved, given, has_others
 ):
   if saved is not None:
@@ -47,23 +47,23 @@ def _save(folder, value, averages=False):
 
 
 @pytest.mark.parametrize("averages", [False, True])
-@pytest.mark.parametrize("has_own", [False, True])
+@pytest.mark.parametrize("is_trained", [False, True])
 @pytest.mark.parametrize("has_given", [False, True])
-def test_the_folders_checkpoint_is_preferred_to_init_checkpoint(
-  tmp_path, averages, has_own, has_given
+def test_the_checkpoint_of_the_folder_is_preferred_to_init_checkpoint(
+  tmp_path, averages, is_trained, has_given
 ):
   given = _save(tmp_path / "given", 2.0, averages) if has_given else None
-  if has_own:
-    _save(tmp_path / "own", 1.0, averages)
+  if is_trained:
+    _save(tmp_path / "out", 1.0, averages)
   variable = SimpleNamespace(path="x", value=tf.Variable(0.0))
   model = SimpleNamespace(weights=[variable], non_trainable_variables=[])
-  checkpoints = Checkpoints(str(tmp_path / "own"))
-  if not (has_own or has_given):
+  checkpoints = Checkpoints(str(tmp_path / "out"))
+  if not (is_trained or has_given):
     with pytest.raises(ValueError, match="train first, or name one"):
       checkpoints.load(model, given)
     return
   assert checkpoints.load(model, given) == 3
-  value = 1.0 if has_own else 2.0
+  value = 1.0 if is_trained else 2.0
   assert float(variable.value) == value * (10 if averages else 1)
 
 

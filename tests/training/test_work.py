@@ -187,4 +187,5 @@ def test_batches_of_several_lengths_need_few_traces(evaluates):
       inference.evaluate(model, objective, batches)
     else:
       inference.predict(model, batches)
+  # `evaluate` traces the first length, then any length.
   assert len(traces) == 1 + evaluates

@@ -111,6 +111,7 @@ def test_a_pipeline_that_cannot_run_is_reported(
 def test_files_of_an_earlier_run_are_removed(text, tmp_path):
   (tmp_path / "new").mkdir()
   (tmp_path / "new/with [brackets]-00007-of-00099").write_text("old")
+  # _by_beam checks that the folder has only files of the new run.
   _by_beam(corpus.build_config(), text, tmp_path, SINGLE)
 
 

@@ -42,7 +42,7 @@ def test_short_lines_are_dropped_and_long_lines_are_divided():
 @pytest.mark.parametrize(
   ("layout", "sizes"), [("lines", [1, 2, 7]), ("paragraphs", [2, 5, 2])]
 )
-def test_short_sentences_are_dropped_and_long_ones_divided_only_in_prose(
+def test_only_a_prose_text_loses_short_sentences_and_has_long_ones_divided(
   layout, sizes
 ):
   config = instances.BuildConfig(
@@ -60,7 +60,7 @@ LINES = st.lists(st.sampled_from(["", "a", "b", " a ", "a b", "a  b", "\t"]))
 
 
 @given(LINES)
-def test_the_first_of_equal_documents_stays(lines):
+def test_only_the_first_of_equal_documents_stays(lines):
   progress = SILENT()
   left = list(documents.drop_documents(lines, progress))
   result = [tuple(_plain(d)) for d in documents.split_documents(lines)]
@@ -239,7 +239,7 @@ def _lines(path, *args, **options):
   return list(documents.TextFormat(**options).lines(str(path), *args))
 
 
-def test_lines_in_the_originals_format_do_not_change(tmp_path):
+def test_lines_in_the_format_of_the_original_are_read_unchanged(tmp_path):
   path = tmp_path / "text"
   path.write_bytes(b"\xef\xbb\xbf one \r\n\n \ntwo")
   assert _lines(path) == ["\ufeff one ", "", " ", "two"]

@@ -66,7 +66,7 @@ def test_masked_batches_have_the_fields_of_the_schema(whole_word, rng):
 
 @pytest.mark.parametrize("whole_word", [False, True])
 @pytest.mark.parametrize("prob", [0.0, 0.15, 0.5, 1.0])
-def test_masked_tokens_can_be_put_back(whole_word, prob, rng):
+def test_masked_lm_ids_and_positions_restore_the_tokens(whole_word, prob, rng):
   batch = _batch(64, rng)
   masked = _masker(P, prob, whole_word)(batch, [3, 4])
   before, after = _numpy(batch), _numpy(masked)
@@ -145,7 +145,7 @@ def test_a_record_may_have_more_masked_lm_positions_than_tokens(rng):
 
 
 @pytest.mark.parametrize("probs", [(-0.1, 0.5), (0.6, 0.5), (float("nan"), 0)])
-def test_impossible_probabilities_are_refused(probs):
+def test_mask_probabilities_below_0_or_with_a_sum_above_1_are_refused(probs):
   with pytest.raises(ValueError, match="must be 0 or more, and 1 together"):
     MaskPolicy(*probs)
 

@@ -200,7 +200,7 @@ def _unmasked(tmp_path, numbers):
 
 
 @pytest.mark.parametrize("whole_word", [False, True])
-def test_masks_change_with_batch_and_seed_and_are_repeatable(
+def test_masks_depend_on_the_batch_and_the_seed_and_are_repeatable(
   tmp_path, whole_word
 ):
   path = _unmasked(tmp_path, range(10, 40))

@@ -76,7 +76,7 @@ def test_static_masks_of_100_000_tokens_follow_the_policy(
   assert unchanged == pytest.approx(same, abs=0.01)
 
 
-def test_the_defaults_are_the_defaults_of_the_original(tokenizer):
+def test_defaults_of_masking_and_instances_equal_the_originals(tokenizer):
   mask = instances.StaticMasking(tokenizer, Masking())
   assert (mask._mask_token_prob, mask._keep_prob) == (0.8, 0.5)
   assert Masking() == Masking(20, 0.15, False, MaskPolicy(0.8, 0.1))

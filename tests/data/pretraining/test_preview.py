@@ -99,7 +99,7 @@ def test_the_preview_of_a_left_to_right_training_shows_next_tokens(text):
   assert lines[-1].endswith("tokens predict the next one")
 
 
-def test_the_preview_masks_unmasked_instances_depending_on_the_seed(text):
+def test_masks_in_the_preview_of_unmasked_records_depend_on_the_seed(text):
   def masks(seed, masking=MASKING):
     config = corpus.build_config(None, seed)
     return [*shards.preview(config, [text], 9, masking)]

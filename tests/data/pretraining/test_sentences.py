@@ -156,5 +156,5 @@ def test_the_time_for_a_paragraph_grows_linearly(unit):
     ("The town is ฝนตก. " * 20, False),
   ],
 )
-def test_long_texts_without_known_marks_are_recognized(text, expected):
+def test_long_texts_without_known_sentence_marks_are_recognized(text, expected):
   assert is_unsplit(text) == expected

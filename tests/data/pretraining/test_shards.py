@@ -70,7 +70,7 @@ def test_many_random_next_sentences_cause_a_warning(
     assert is_reported == (name == "short")
 
 
-def test_duplicates_are_dropped_in_all_shards(tmp_path, monkeypatch):
+def test_duplicate_documents_are_dropped_in_all_shards(tmp_path, monkeypatch):
   monkeypatch.setattr(documents, "_MIN_BYTES", 4000)
   once, more = random_documents(60), random_documents(9, seed=2)
   (tmp_path / "again").write_text(as_text([*once, *more, *once]))
@@ -192,7 +192,7 @@ def _lines(corpus, text):
   return [line for shard in corpus for line in shard.lines(text) if line]
 
 
-def test_every_format_has_the_same_sentences(tmp_path, split):
+def test_the_sentences_do_not_depend_on_the_format_of_the_file(tmp_path, split):
   documents = random_documents(60)
   expected = [line for document in documents for line in document]
   for text, path in _save(tmp_path, documents):
@@ -212,7 +212,7 @@ def test_every_format_has_the_same_sentences(tmp_path, split):
     (1400, [1] * 64),  # the limit is 4 MiB at most
   ],
 )
-def test_a_shard_has_at_most_a_32nd_of_the_text(
+def test_a_shard_is_limited_to_a_32nd_of_the_text_between_1_and_4_mebibytes(
   kilobytes, files_of_shards, tmp_path
 ):
   """Records depend on this limit. A compressed file counts 3 times its size."""
@@ -220,7 +220,7 @@ def test_a_shard_has_at_most_a_32nd_of_the_text(
   paths = [str(tmp_path / f"{index}.gz") for index in range(number)]
   for path in paths:
     with open(path, "wb") as file:
-      file.truncate(1024 * kilobytes // 2)
+      file.truncate(1024 * kilobytes // 2)  # counts 1.5 * kilobytes
   corpus = documents.split_corpus(paths, TextFormat())
   assert [len(shard.spans) for shard in corpus] == files_of_shards
 
@@ -242,9 +242,7 @@ def test_a_file_that_is_a_document_is_not_divided(tmp_path, split):
   assert len(corpus) > 5
 
 
-def test_a_large_document_causes_a_warning(
-  tmp_path, monkeypatch, caplog, split
-):
+def test_large_documents_cause_a_warning(tmp_path, monkeypatch, caplog, split):
   monkeypatch.setattr(documents, "_LARGE_SPAN", 4000)
   (tmp_path / "one.txt").write_text("a\n" * 5000)
   split([str(tmp_path / "one.txt")], 1000)

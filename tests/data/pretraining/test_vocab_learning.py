@@ -6,7 +6,7 @@ from data import vocab
 from data.pretraining import vocab_learning
 
 
-def test_words_are_counted_as_the_tokenizer_splits_them():
+def test_counted_words_are_the_words_of_the_tokenizer():
   counter = vocab_learning.WordCounter(do_lower_case=True, max_words=100)
   for line in ["Don't stop.", "DON'T", "", "stop\u00a0stop\x85stop\u2028stop"]:
     counter.add(line)
@@ -23,7 +23,7 @@ def test_a_full_word_counter_drops_the_rarest_words():
   assert result["often"] == result["now"] == 1000
 
 
-def test_rare_characters_stay_out_of_a_full_alphabet(caplog):
+def test_a_full_alphabet_leaves_out_the_rarest_characters(caplog):
   counts = Counter({"aab": 5, "abc": 2, "ξ": 1})
   assert vocab_learning.alphabet(counts, 3) == ["a", "b", "c"]
   assert vocab_learning.alphabet(counts, 4) == ["a", "b", "c", "ξ"]
@@ -141,5 +141,5 @@ def test_words_of_a_language_with_little_text_get_a_higher_weight():
 
 
 def test_statistics_have_the_rate_of_split_words_and_the_pieces_per_word():
-  counts = Counter(ab=3, a=1)
+  counts = Counter(ab=3, a=1)  # 3 of 4 words are split, 7 pieces in all
   assert vocab_learning.split_statistics(counts, ["a", "##b"]) == (0.75, 1.75)

@@ -15,8 +15,8 @@ ROOT = Path(__file__).parents[3]
 
 def start(model, *flags, python=(sys.executable,), env=None):
   """Returns the process and port of a ready server."""
-  own = f"--model={NAME}={model}"
-  command = [*python, "serve.py", own, "--port=0", *flags]
+  model_flag = f"--model={NAME}={model}"
+  command = [*python, "serve.py", model_flag, "--port=0", *flags]
   process = subprocess.Popen(
     command, cwd=ROOT, env=env, stderr=subprocess.PIPE, text=True
   )

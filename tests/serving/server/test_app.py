@@ -84,7 +84,7 @@ toy:predict | {"signature_name": "pair", "instances": [{"a": 1, "b": [2, 3]}, {"
 
 
 @pytest.mark.parametrize("case", ANSWERS.strip().splitlines())
-def test_each_url_of_predict_has_its_answer(client, case):
+def test_each_predict_url_and_body_has_the_expected_answer(client, case):
   path, document, answer = case.split(" | ")
   result = client.ask(document.encode(), f"/v1/models/{path}")
   assert result == (200, json.loads(answer))
@@ -137,7 +137,7 @@ PATHS = """
 
 
 @pytest.mark.parametrize("path", PATHS.split())
-def test_no_url_reads_a_file_of_the_disk(client, path):
+def test_no_url_reads_a_file_from_the_disk(client, path):
   status, headers, body = client.request("GET", path)
   assert status in (400, 404)
   assert headers["content-type"] == "application/json"
@@ -168,14 +168,14 @@ def test_hostile_requests_get_400_and_do_no_harm(client, body):
 
 
 @pytest.mark.parametrize("path", ["/", "/healthz", "/v1/models/toy"])
-def test_the_host_header_changes_nothing(client, path):
+def test_an_invalid_host_header_does_not_change_the_status(client, path):
   for host in ("a/b?c", "[", "a b", ""):
     status, _, _ = client.request("GET", path, headers={"Host": host})
     assert status == 200
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS"])
-def test_requests_with_other_methods_get_400(client, method):
+def test_requests_with_unsupported_methods_get_400(client, method):
   status, _, body = client.request(method, PREDICT, b"{}")
   message = f"Malformed request: {method} {PREDICT}"
   assert (status, json.loads(body)) == (400, {"error": message})
@@ -200,7 +200,7 @@ def test_a_status_has_all_versions_from_the_newest_to_the_oldest():
   assert new == _status("10", "END", "INTERNAL", message)
 
 
-def test_a_request_moves_to_the_next_version_if_its_version_has_ended(tmp_path):
+def test_another_version_answers_a_request_if_its_version_has_ended(tmp_path):
   old = stand_in.Version()
   old.workers.close()
   with stand_in.toy(tmp_path) as client:
@@ -235,11 +235,11 @@ def test_a_model_is_ready_if_one_version_answers_and_another_failed(
   assert client.request("GET", "/readyz")[0] == 200
 
 
-def test_only_large_bodies_are_converted_in_a_thread():
-  own = threading.get_ident()
-  for size, is_own in ((0, 1), (2**15 - 1, 1), (2**15, 0), (2**20, 0)):
+def test_only_large_bodies_are_converted_in_another_thread():
+  caller = threading.get_ident()
+  for size, is_same in ((0, 1), (2**15 - 1, 1), (2**15, 0), (2**20, 0)):
     result = asyncio.run(app._convert(size, threading.get_ident))
-    assert (result == own) == bool(is_own)
+    assert (result == caller) == bool(is_same)
 
 
 def test_metrics_count_requests_and_texts(client):
@@ -292,9 +292,7 @@ def test_the_page_loads_nothing_from_other_hosts(client, name):
   assert b"innerHTML" not in body
 
 
-def test_the_files_of_the_page_are_read_from_disk_only_once(
-  client, monkeypatch
-):
+def test_files_of_the_page_are_read_from_disk_only_once(client, monkeypatch):
   before = [client.request("GET", f"/{name}")[2] for name in NAMES]
   monkeypatch.setattr(Path, "read_bytes", None)
   monkeypatch.setattr(Path, "open", None)
@@ -332,7 +330,7 @@ def test_overload_is_answered_at_once_and_logged_once_a_minute(
 def test_running_and_waiting_requests_get_504_after_the_limit(tmp_path):
   settings = stand_in.SETTINGS._replace(request_timeout=1.0)
   with stand_in.toy(tmp_path, settings) as client:
-    for _ in range(2):
+    for _ in range(2):  # the first request is running, the second waits
       message = "the answer did not come in time (request_timeout)"
       assert client.ask(stand_in.GATED) == (504, {"error": message})
     client.version.gate.set()

@@ -170,14 +170,14 @@ def test_connections_beyond_the_limit_get_503(tmp_path):
     assert client.ask({"instances": ["a"]})[0] == 200
 
 
-def test_the_read_timeout_does_not_limit_answers(client):
+def test_the_read_timeout_does_not_limit_the_time_until_an_answer(client):
   # The answer comes after 1.6 seconds. The read timeout and its grace take 1.2.
   timer = threading.Timer(1.6, client.version.gate.set)
   timer.start()
   assert client.ask(stand_in.GATED)[0] == 200
 
 
-def test_a_client_that_leaves_does_no_harm(client):
+def test_a_client_that_disconnects_does_not_disturb_other_clients(client):
   with client.connect() as connection:
     connection.sendall(HEAD + b'Content-Length: 50\r\n\r\n{"insta')
   assert client.ask({"instances": ["a"]})[0] == 200
@@ -232,7 +232,7 @@ def test_a_stopping_server_answers_waiting_connections(turns):
       assert connection.recv(100).startswith(b"HTTP/1.1 200")
 
 
-def test_a_request_on_an_idle_connection_is_answered_during_shutdown(client):
+def test_a_draining_server_still_answers_on_an_idle_connection(client):
   with client.connect() as connection:
     time.sleep(0.05)
     client.server._app.is_draining = True
@@ -244,7 +244,7 @@ def test_a_request_on_an_idle_connection_is_answered_during_shutdown(client):
   assert b"connection: close" in answer
 
 
-def test_a_client_may_use_an_idle_connection_during_shutdown(
+def test_a_stopping_server_still_answers_on_an_idle_connection(
   client, monkeypatch
 ):
   monkeypatch.setattr(connections, "_DRAIN_SECONDS", 30)

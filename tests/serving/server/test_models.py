@@ -121,7 +121,7 @@ def test_a_model_whose_versions_all_fail_is_not_called_loading(folder, load):
   _check_missing(model, 10, 404, "model mrpc has no version 10")
 
 
-def test_a_version_answers_before_it_is_called_available_and_until_it_ends(
+def test_a_version_answers_before_available_is_logged_and_until_it_closes(
   folder, monkeypatch
 ):
   model, steps = _model(folder, num_versions=2), []
@@ -149,7 +149,7 @@ def test_the_memory_of_a_replaced_version_is_freed(folder):
   assert old() is None
 
 
-def test_an_empty_or_missing_folder_changes_nothing(folder, caplog):
+def test_an_emptied_or_missing_folder_keeps_the_loaded_versions(folder, caplog):
   model = _model(folder)
   folder.rename(folder.with_name("away"))
   model.poll()
@@ -260,7 +260,7 @@ def test_a_model_keeps_the_newest_version_that_can_be_loaded(
     assert sorted(model.states.keys() - model.versions.keys()) == others
 
 
-def test_metrics_sum_all_versions_and_have_the_newest_number(folder):
+def test_metrics_sum_the_queues_of_all_versions_and_name_the_newest_one(folder):
   model = _model(folder, num_versions=2)
   for number, queued in ((9, 2), (10, 3)):
     model.versions[number].workers.queued = queued
@@ -269,7 +269,7 @@ def test_metrics_sum_all_versions_and_have_the_newest_number(folder):
   assert 'serving_queue_texts{model="mrpc"} 5.0' in text
 
 
-def test_version_zero_is_a_version_but_not_the_newest(tmp_path):
+def test_version_0_is_loaded_but_a_higher_number_is_newer(tmp_path):
   (tmp_path / "0").mkdir()
   model = _model(tmp_path, 2)
   loaded = model.versions[0]

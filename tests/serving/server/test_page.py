@@ -180,14 +180,14 @@ def test_an_answer_is_marked_in_its_context(page):
 RUBIES = "[...document.querySelectorAll('ruby')]"
 
 
-def test_tags_stand_over_words(page):
+def test_the_page_shows_each_tag_over_its_word(page):
   _ask(page, "parts of speech", "Ada met <b>Bo</b>")
   texts = page.run(f"{RUBIES}.map((ruby) => ruby.textContent)")
   assert texts == ["AdaNOUN", "metVERB", "<b>Bo</b>NOUN"]
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_types_of_entities_have_colors(page, theme):
+def test_entities_of_one_type_have_one_color(page, theme):
   page.prefer(theme)
   _ask(page, "names", "Ada  Li, Al (Oslo) met 😀.")
   texts = page.run(f"{RUBIES}.map((ruby) => ruby.textContent)")
@@ -222,12 +222,12 @@ PARTS = [
 
 
 @pytest.mark.parametrize(("model", "texts", "parts"), PARTS)
-def test_an_answer_is_shown_in_words(page, model, texts, parts):
+def test_the_page_shows_the_answer_of_each_task(page, model, texts, parts):
   text = _ask(page, model, *texts)
   assert all(part in text for part in parts) and len(text) < 300
 
 
-def test_labels_and_choices_have_bars(page):
+def test_a_bar_shows_the_probability_of_each_label_and_choice(page):
   _ask(page, "labels", "a", "b")
   values = "[...document.querySelectorAll('meter')].map((m) => m.value)"
   assert page.run(values) == [0.2, 0.8]
@@ -254,7 +254,7 @@ def test_each_model_has_a_title_and_an_example(page, model):
   assert page.run("byId('answer').innerText")
 
 
-def test_a_classifier_of_texts_has_no_example(page):
+def test_the_page_of_a_text_classifier_shows_no_example(page):
   _choose_model(page, "scores")
   page.wait("byId('input-text').placeholder.startsWith('A text like those')")
   assert page.run("byId('input-text').value") == ""
@@ -277,7 +277,7 @@ def test_the_shown_command_sends_the_texts(page):
   assert page.run("getSelection().toString()") == command
 
 
-def test_a_link_fills_in_its_texts_and_gets_their_answer(page):
+def test_a_link_fills_in_the_texts_and_gets_the_answer(page):
   endings = ["one", "two & 'three' <b>"]
   _ask(page, "choices", "a=b", "#c", "\n".join(endings))
   link = page.run("location.href")

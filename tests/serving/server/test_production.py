@@ -101,7 +101,7 @@ def test_load_balancers_need_no_password_and_nginx_hides_metrics(served):
   assert server.request("GET", "/metrics")[0] == 200
 
 
-def test_a_page_of_an_allowed_origin_asks_with_a_password(proxy):
+def test_a_page_of_an_allowed_origin_may_send_a_password(proxy):
   asks = {
     "Origin": PAGE,
     "Access-Control-Request-Method": "POST",
@@ -216,7 +216,7 @@ def test_no_request_is_lost_while_two_servers_are_restarted_in_turn(tmp_path):
   assert all(answer == statuses[0][1] for _, answer in statuses)
 
 
-def test_nginx_waits_longer_than_the_server(tmp_path):
+def test_the_limits_of_nginx_fit_the_limits_of_the_server(tmp_path):
   text = block("nginx")
   seconds = dict(re.findall(r"\b(\w+) (\d+)s;", text))
   assert int(seconds["proxy_read_timeout"]) > DEFAULTS.request_timeout
@@ -228,7 +228,7 @@ def test_nginx_waits_longer_than_the_server(tmp_path):
 # --- systemd ---------------------------------------------------------------
 
 
-def test_the_unit_starts_the_server_and_waits_for_its_answers():
+def test_the_systemd_unit_starts_the_server_and_waits_for_its_answers():
   parser = configparser.ConfigParser(interpolation=None)
   parser.optionxform = str
   parser.read_string(block("unit"))

@@ -67,12 +67,12 @@ def test_a_page_of_a_listed_origin_reads_answers_and_errors(
 @pytest.mark.parametrize(
   "origin", [f"{PAGE}0", "https://a.example", "null", PAGE.upper(), "*", None]
 )
-def test_a_page_of_another_origin_reads_nothing(client, origin):
+def test_a_page_of_an_unlisted_origin_cannot_read_answers(client, origin):
   headers = {"Origin": origin} if origin else {}
   assert _cors(client, "POST", PREDICT, BODY, **headers) == (200, {})
 
 
-def test_caches_keep_the_answers_to_origins_apart(client):
+def test_answers_tell_caches_that_they_depend_on_the_origin(client):
   for headers in ({}, {"Origin": PAGE}, {"Origin": "http://b.example"}):
     for path in ("/models", "/none"):
       assert client.request("GET", path, None, headers)[1]["vary"] == "Origin"
@@ -96,7 +96,7 @@ def test_a_preflight_request_says_what_a_page_may_send(client):
     assert result == expected
 
 
-def test_a_star_stands_for_every_origin(tmp_path):
+def test_a_star_in_cors_origins_allows_every_origin(tmp_path):
   with _served(tmp_path, cors_origins=["*"]) as client:
     status, headers, _ = client.request("POST", PREDICT, BODY, {"Origin": PAGE})
     assert (status, headers["access-control-allow-origin"]) == (200, "*")
@@ -104,7 +104,7 @@ def test_a_star_stands_for_every_origin(tmp_path):
     assert _cors(client, "OPTIONS", "/", Origin="null", **ASKS)[0] == 200
 
 
-def test_no_origins_means_no_cors_headers(tmp_path):
+def test_a_server_without_cors_origins_sends_no_cors_headers(tmp_path):
   with _served(tmp_path) as client:
     assert _cors(client, "GET", "/models", Origin=PAGE) == (200, {})
     assert _cors(client, "OPTIONS", PREDICT, Origin=PAGE, **ASKS) == (400, {})
@@ -194,7 +194,7 @@ def test_no_request_can_forge_a_log_line(logged, capfd):
     ("6.6.6.6, 192.0.2.7", "192.0.2.7"),  # nginx adds the last address
   ],
 )
-def test_behind_a_proxy_on_this_machine_the_client_is_logged(
+def test_the_log_names_the_client_behind_a_proxy_on_this_machine(
   logged, capfd, forwarded, client
 ):
   logged.request("GET", "/models", None, {"X-Forwarded-For": forwarded})

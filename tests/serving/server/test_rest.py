@@ -53,7 +53,7 @@ OPTIONAL = TEXT | {"text_pair": Spec("string", 1, is_optional=True)}
 
 @pytest.mark.parametrize("specs", [TEXT, OPTIONAL])
 @pytest.mark.parametrize("document", FORMS)
-def test_a_single_input_has_several_forms(document, specs):
+def test_a_request_for_a_single_input_may_have_several_forms(document, specs):
   assert _read(document, specs) == {"text": ["a", "b"]}
 
 
@@ -168,18 +168,19 @@ def test_several_outputs_are_written_as_objects():
   assert _write(answers, by_rows=False) == {"outputs": columns}
 
 
-def test_an_output_that_only_some_answers_have_is_null_in_others():
+def test_an_output_that_an_answer_lacks_is_null():
   answers = [{"p": 0.5}, {"p": 1.0, "is_next": True}]
   rows = [{"p": 0.5, "is_next": None}, {"p": 1.0, "is_next": True}]
   assert _write(answers, True) == {"predictions": rows}
 
 
-def test_floats_are_as_short_as_float32_allows():
+def test_float32_values_are_written_with_as_few_digits_as_possible():
   values = np.array([0.1, 1e-7, 16777216, np.nan, -np.inf], np.float32)
   text = rest.write_outputs([{"y": values}], by_rows=False).decode()
   assert text == '{"outputs": [[0.1, 1e-07, 16777216.0, null, null]]}'
 
 
 def test_num_values_counts_values_in_lists_arrays_and_dicts():
-  assert rest.num_values([{"a": [[1.0] * 3] * 4, "b": "text"}] * 2) == 26
+  row = {"a": [[1.0] * 3] * 4, "b": "text"}
+  assert rest.num_values([row] * 2) == 2 * (4 * 3 + 1)
   assert rest.num_values([{"a": np.zeros((5, 2)), "b": []}]) == 10

@@ -166,7 +166,7 @@ def test_an_engine_that_batches_rows_has_one_worker(
   assert version.workers == (7, number, max_rows, print)
 
 
-def test_inputs_have_their_type_and_rank():
+def test_a_version_describes_its_inputs_outputs_and_facts():
   version = Version(_Model(), 9)
   assert version.specs["serving_default"] == {
     "text": Spec("string", 1),
@@ -241,7 +241,7 @@ CALLS = {
 
 
 @pytest.mark.parametrize(("sizes", "calls"), CALLS.items())
-def test_a_call_has_the_oldest_request_and_others_that_fit_max_rows(
+def test_a_call_joins_the_oldest_request_with_requests_that_fit_max_rows(
   workers, busy, sizes, calls
 ):
   futures = [workers.submit(busy, [f"{n}"] * n) for n in sizes]
@@ -259,7 +259,7 @@ def test_only_requests_of_one_function_are_joined(workers, busy):
   assert (busy.calls[1:], other.calls) == ([["a", "a"]], [["a"]])
 
 
-def test_each_worker_takes_one_request_if_it_makes_no_batches():
+def test_two_workers_without_batches_run_two_requests_at_the_same_time():
   workers = Workers(capacity=8, max_rows=1, number=2)
   barrier = threading.Barrier(2)
 
@@ -272,7 +272,7 @@ def test_each_worker_takes_one_request_if_it_makes_no_batches():
   workers.close()
 
 
-def test_the_queue_is_bounded(workers, busy):
+def test_a_full_queue_refuses_a_request(workers, busy):
   futures = [workers.submit(busy, ["a", "b"]) for _ in range(4)]
   assert workers.queued == 8
   with pytest.raises(QueueFull):
@@ -282,7 +282,7 @@ def test_the_queue_is_bounded(workers, busy):
   assert workers.queued == 0
 
 
-def test_a_bad_request_does_not_spoil_the_others(workers, busy):
+def test_an_invalid_request_does_not_fail_other_requests(workers, busy):
   good, bad, fine = (workers.submit(busy, [t]) for t in ("good", "bad", "fine"))
   busy.gate.set()
   assert (good.result(10), fine.result(10)) == (["GOOD"], ["FINE"])
@@ -299,7 +299,7 @@ def test_a_cancelled_request_does_not_run(workers, busy):
   assert busy.calls == [["first"], ["other"]]
 
 
-def test_close_answers_the_waiting_requests(workers, busy):
+def test_close_refuses_new_requests_but_answers_waiting_requests(workers, busy):
   future = workers.submit(busy, ["a"])
   workers.close()
   with pytest.raises(Closed):

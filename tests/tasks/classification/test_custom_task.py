@@ -175,7 +175,7 @@ def test_scores_have_to_be_numbers(tmp_path, cells, scores):
     (["950", "1200"], False),
   ],
 )
-def test_the_log_warns_of_points_that_may_separate_thousands(
+def test_the_log_warns_of_decimal_points_that_may_separate_thousands(
   tmp_path, caplog, cells, is_reported
 ):
   write_files(tmp_path, train_tsv=_rows(*(f"a\t{cell}" for cell in cells)))
@@ -186,7 +186,7 @@ def test_the_log_warns_of_points_that_may_separate_thousands(
   assert (text in caplog.text) == bool(caplog.text) == is_reported
 
 
-def test_points_of_numbers_in_json_lines_separate_no_thousands(
+def test_a_decimal_point_in_json_lines_causes_no_warning_about_thousands(
   tmp_path, caplog
 ):
   rows = ['{"body": "a", "kind": 950}', '{"body": "a", "kind": 1.125}']
@@ -301,7 +301,7 @@ def _record(folder, **flags):
   (folder / "run.json").write_text(json.dumps([entry]))
 
 
-def test_a_model_of_pairs_refuses_single_texts(tmp_path):
+def test_a_model_trained_with_pairs_of_texts_refuses_single_texts(tmp_path):
   _record(tmp_path, task_name="TSV", text_b_column="id")
   start = str(tmp_path / "model.ckpt-1")
   with pytest.raises(ValueError, match=r"ckpt-1 was trained with --text_b_col"):

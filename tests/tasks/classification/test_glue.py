@@ -67,7 +67,7 @@ def _tasks_of_table(folder):
   return [row[0] for row in rows]
 
 
-def test_all_tasks_run_and_are_averaged_as_in_the_paper(tmp_path, calls, run):
+def test_glue_tasks_run_and_are_averaged_as_in_the_paper(tmp_path, calls, run):
   names = ("MNLI", "QQP", "QNLI", "SST-2", "CoLA", "STS-B", "MRPC", "RTE")
   _task_folders(tmp_path, *names, "WNLI")
   run(_flags(tmp_path))
@@ -141,7 +141,7 @@ def test_glue_tsv_has_the_tasks_that_ended_before_an_error(tmp_path, run):
   assert _tasks_of_table(tmp_path) == ["CoLA"]
 
 
-def test_from_mnli_starts_three_tasks_from_the_model_of_mnli(
+def test_the_flag_from_mnli_starts_three_tasks_from_the_model_of_mnli(
   tmp_path, calls, run
 ):
   _task_folders(tmp_path, "RTE", "SST-2", "MNLI", "MRPC", "STS-B")

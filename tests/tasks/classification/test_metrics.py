@@ -17,7 +17,7 @@ OUTPUTS = np.array(
 )
 
 
-def test_tasks_have_their_official_metrics():
+def test_each_glue_task_has_its_official_metrics():
   official = dict.fromkeys(named_tasks.TASKS, ("accuracy",))
   official |= dict.fromkeys(("CoLA", "AX"), ("matthews_correlation",))
   official |= dict.fromkeys(("MRPC", "QQP"), ("accuracy", "f1"))
@@ -96,7 +96,7 @@ def test_predictions_are_written_with_the_names_of_labels(tmp_path):
     write(str(path), MNLI, OUTPUTS[:3], EXAMPLES)
 
 
-def test_copied_columns_are_written_with_predictions(tmp_path):
+def test_copied_input_columns_are_written_with_predictions(tmp_path):
   path = tmp_path / "p.tsv"
   columns = {"guid": "7", "note": "a\t\r\nb"}
   examples = [EXAMPLES[0]._replace(columns=columns)]

@@ -145,7 +145,7 @@ def several_labels(*thresholds):
   return examples.ClassificationTask("tsv", {}, LABELS, names, **more)
 
 
-def test_labels_have_independent_probabilities():
+def test_each_of_several_labels_has_an_independent_probability():
   logits = np.array([[-200, 0, 200]], np.float32)
   result = metrics.probabilities(several_labels(), logits)
   assert result.tolist() == [[pytest.approx(0), 0.5, 1]]
@@ -163,7 +163,7 @@ def test_saved_thresholds_are_loaded_unchanged(tmp_path):
       metrics.load_thresholds(saved, str(path))
 
 
-def test_an_evaluation_scores_at_the_thresholds_and_at_one_half():
+def test_an_evaluation_scores_with_fitted_thresholds_and_with_0_5():
   names = (("joy",), ("joy",), (), ("woe",))
   rows = [TextExample("", "", label=label) for label in names]
   probs = np.array([[0.9, 0, 0.2], [0.4, 0, 0.1], [0.3, 0.6, 0.1], [0, 0, 0.3]])
@@ -190,10 +190,12 @@ def test_class_weights_are_computed_or_given():
   one = _one_label("a", "b", "c")
   assert _weights([], one, "a") == ()
   weights = _weights(["balanced"], one, "a", "a", "a", "b", "a")
-  assert weights == pytest.approx((4 / 9, 4 / 3, 1.0))
+  # Four texts / (three labels * number of texts with the label).
+  assert weights == pytest.approx((4 / (3 * 3), 4 / (3 * 1), 1.0))
   assert _weights(["b=2.5", "c=1e1"], one, "a") == (1.0, 2.5, 10.0)
   assert _weights(["b=c=2"], _one_label("a", "b=c"), "a") == (1.0, 2.0)
   several = several_labels()
+  # Each of several labels: texts without the label / texts with the label.
   rows = (("joy", "woe"), ("joy",), ("joy",), ())
   assert _weights(["balanced"], several, *rows) == pytest.approx((1 / 3, 1, 3))
   # The balanced weight of joy, which every text has, would be 0.

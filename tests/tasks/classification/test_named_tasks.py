@@ -139,7 +139,7 @@ def test_scores_of_stsb_are_between_0_and_5(tmp_path):
       examples.read_examples(task, str(tmp_path), "dev")
 
 
-def test_rows_of_xnli_are_of_one_language(tmp_path):
+def test_only_rows_of_the_chosen_language_are_read_from_xnli(tmp_path):
   columns = COLUMNS["xnli"].replace(" ", "\t")
   rows = [
     f"{language}\tneutral\t.\t.\t.\t.\t{language}\ttwo\t7"

@@ -103,7 +103,7 @@ def test_rows_of_each_test_file_are_predicted_in_the_order_of_the_file(
     assert [row[1] for row in rows] == names
 
 
-def test_tpus_get_full_batches(args):
+def test_a_tpu_evaluates_only_full_batches(args):
   sizes = {}
   on_tpu = args.replace(use_tpu=True)
   full = on_tpu.replace(eval_batch_size=7, predict_batch_size=5)
@@ -131,13 +131,13 @@ def test_a_dry_run_reads_only_the_first_examples(args, monkeypatch):
   assert len(part.rows) == 2
 
 
-def test_thresholds_in_output_dir_come_before_thresholds_of_init_checkpoint(
+def test_thresholds_in_output_dir_override_thresholds_of_init_checkpoint(
   args, tmp_path, monkeypatch
 ):
-  start, own = (tmp_path / name for name in ("start", "out"))
+  start, out = (tmp_path / name for name in ("start", "out"))
   names = [str(start / "labels.txt")]
   monkeypatch.setattr(task.checks, "labels_file", lambda _: names[0])
-  for folder, value in ((start, 0.25), (own, 0.75)):
+  for folder, value in ((start, 0.25), (out, 0.75)):
     folder.mkdir()
     path = str(folder / "thresholds.tsv")
     metrics.save_thresholds(several_labels(*[value] * 3), path)
@@ -148,7 +148,7 @@ def test_thresholds_in_output_dir_come_before_thresholds_of_init_checkpoint(
 
   assert thresholds() == (0.75,) * 3
   assert thresholds(ensemble=2) == (0.5,) * 3
-  (own / "thresholds.tsv").unlink()
+  (out / "thresholds.tsv").unlink()
   assert thresholds() == (0.25,) * 3
   names[0] = None
   assert thresholds() == (0.5,) * 3

@@ -47,7 +47,7 @@ def _read(tmp_path, text, max_seq_length):
   return [(" ".join(TOKENS[i] for i in x.ids), x.segments) for x in lines]
 
 
-def test_lines_are_tokens_between_cls_and_sep(tmp_path):
+def test_lines_become_tokens_between_cls_and_sep(tmp_path):
   assert _read(tmp_path, "a B\n\na ||| b c\na ||| \u200b\n", 16) == [
     ("[CLS] a b [SEP]", [0, 0, 0, 0]),
     ("[CLS] [SEP]", [0, 0]),
@@ -145,7 +145,7 @@ def test_lines_are_padded_to_a_multiple_of_8_or_on_tpus_to_the_maximum_length(
   assert (mask.sum(), len(mask)) == (22, length)
 
 
-def test_later_lines_of_a_file_may_be_longer_than_earlier_lines(monkeypatch):
+def test_a_later_batch_of_lines_may_be_longer_than_the_first_batch(monkeypatch):
   def predict(_, batches):
     return {"values": batches[0]["input_ids"]}
 

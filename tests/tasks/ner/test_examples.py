@@ -36,7 +36,7 @@ def _write(tmp_path, text, name="x.txt"):
 
 
 @pytest.mark.parametrize("tag", [-1, 3])
-def test_columns_and_documents_are_read(tmp_path, tag):
+def test_word_and_tag_columns_and_documents_are_read(tmp_path, tag):
   path = _write(tmp_path, TEXT)
   assert examples.read_sentences(path, tag_column=tag) == [
     Sentence(["EU", "rejects"], ["I-ORG", "O"], 0, [3, 4]),
@@ -47,7 +47,7 @@ def test_columns_and_documents_are_read(tmp_path, tag):
   assert others[0] == Sentence(["NNP", "VBZ"], ["I-NP", "I-VP"], 0, [3, 4])
 
 
-def test_blanks_and_line_ends_do_not_matter(tmp_path):
+def test_extra_blanks_and_line_ends_do_not_change_the_words(tmp_path):
   text = "\ufeffAnn B-PER \r\nran O\t\r\n \t\r\nto\t O \r\nRiga \t B-LOC\t\r\n"
   text += "\r\n\t\n-DOCSTART-\r\nOK\tO"
   assert examples.read_sentences(_write(tmp_path, text)) == [
@@ -331,7 +331,7 @@ def test_tags_in_brackets_are_read_as_bio(tmp_path, tags, expected):
   assert result == (expected or tags)
 
 
-def test_ranges_and_empty_nodes_of_conllu_are_no_words(tmp_path, log):
+def test_ranges_and_empty_nodes_of_conllu_are_not_words(tmp_path, log):
   text = "1-2\tzum\t_\n1\tzu\tP\n2\tdem\tD\n2.1\tist\tV\n3\tOrt\tN\n\n"
   for _ in range(2):  # a run reads the training file twice
     words, [sentence] = _read(tmp_path, text, 1, 2)

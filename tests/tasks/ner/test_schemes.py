@@ -59,10 +59,9 @@ LETTERS = {
 @pytest.mark.parametrize("target", LETTERS)
 def test_tags_of_any_scheme_are_converted_to_any_other_scheme(name, target):
   tags, expected = (
-    [letter.replace("O", "X") + "-X" for letter in LETTERS[one].split()]
-    for one in (name, target)
+    [f"{letter}-X" for letter in LETTERS[one].split()] for one in (name, target)
   )
-  tags[7] = expected[7] = "O"
+  tags[7] = expected[7] = "O"  # outside of all entities
   for one in (tags, expected):
     one[-1] = one[-1].replace("X", "Y")
   scheme = recognize(tags)
@@ -124,7 +123,7 @@ def test_types_are_recognized_from_all_tags_together(tags, types):
     ("N S I", "I N S"),  # S is an adposition
   ],
 )
-def test_every_type_gets_the_prefixes_of_all_types(tags, expected):
+def test_every_entity_type_gets_each_prefix_that_any_type_has(tags, expected):
   sentences = [Sentence([""], [tag]) for tag in tags.split()]
   assert " ".join(tagging.tag_set(sentences)) == expected
 
@@ -171,14 +170,14 @@ def _read(tmp_path, train, dev, tag_scheme=None, needs_tags=True):
     ("Ann PER\nran O\n", BIO, "dev, line 1: 'B-PER', where IO .* has 'PER'"),
   ],
 )
-def test_a_dev_file_not_in_the_training_scheme_is_refused(
+def test_a_dev_file_in_another_tag_scheme_than_the_training_file_is_refused(
   tmp_path, train, dev, message
 ):
   with pytest.raises(ValueError, match=f"{message}.*--tag_scheme=BIO"):
     _read(tmp_path, train, dev)
 
 
-def test_a_test_file_not_in_the_training_scheme_is_tagged_but_not_scored(
+def test_a_test_file_in_another_tag_scheme_is_tagged_but_not_scored(
   tmp_path, caplog
 ):
   _, test, _ = _read(tmp_path, BIOES, BIO, needs_tags=False)
@@ -200,7 +199,7 @@ def test_the_scheme_of_most_entities_decides_between_iob1_and_bio(
 
 
 @pytest.mark.parametrize("dev", [BIO, IOB1, BIO + "\nof I-LOC\n"])
-def test_a_model_of_bio_accepts_iob1(tmp_path, dev, log):
+def test_a_model_of_bio_tags_accepts_a_dev_file_of_iob1(tmp_path, dev, log):
   _, sentences, tags = _read(tmp_path, BIO, dev)
   result = [recognize(tags).entities(s.tags) for s in sentences]
   assert result[:2] == [[("PER", 0, 2)], [("LOC", 1, 2)]]
@@ -229,7 +228,7 @@ def test_a_file_of_mixed_schemes_is_reported(tmp_path, caplog, train, message):
 
 @pytest.mark.parametrize("train", [BIO, BIOES, IOB1, SUFFIX, BIO + SUFFIX])
 @pytest.mark.parametrize("target", tagging.TARGETS)
-def test_tag_scheme_converts_all_files(tmp_path, train, target):
+def test_the_flag_tag_scheme_converts_all_files(tmp_path, train, target):
   """A model gets all tags of the target, even if the training file has few."""
   _, sentences, tags = _read(tmp_path, train, BIOES, target)
   letters = sorted({*PATTERNS[target]})
@@ -242,7 +241,7 @@ def test_tag_scheme_converts_all_files(tmp_path, train, target):
 
 
 @pytest.mark.parametrize("needs_tags", [True, False])
-def test_tag_scheme_must_be_the_same_as_in_training(
+def test_the_flag_tag_scheme_must_be_the_same_as_in_training(
   tmp_path, caplog, needs_tags
 ):
   """The tags of a BIO file are known to a model of BIOES."""
@@ -299,7 +298,7 @@ def test_tags_of_no_known_scheme_are_reported(tmp_path, caplog, tags, message):
 
 
 @pytest.mark.parametrize("text", ["B X\nI X\nC O\n", "B X\nI O\n"])
-def test_words_may_look_like_letters_of_a_scheme(tmp_path, text):
+def test_words_may_look_like_the_prefixes_of_a_tag_scheme(tmp_path, text):
   assert _read(tmp_path, text, text)[2] == ("O", "X")
 
 

@@ -60,7 +60,7 @@ def test_the_tags_of_a_model_come_from_the_training_file(tmp_path, folder):
     ),
   ],
 )
-def test_a_doubtful_file_is_reported(tmp_path, caplog, text, message):
+def test_a_warning_names_an_unusual_tag_file(tmp_path, caplog, text, message):
   tags = ["O", "B-PET", "B_PET"]
   tagging.read_tagged(_write(tmp_path, text), COLUMNS, tags, True)
   assert message in caplog.text
@@ -164,7 +164,7 @@ WEBANNO = "\ufeff#FORMAT=WebAnno TSV 3.3\n\n#Text=Ann\n1-1\t0-3\tAnn\tPER\t\n"
 @pytest.mark.parametrize(
   "text", [BRAT, PUBTATOR, DOCCANO, PRODIGY, LABEL_STUDIO, WEBANNO]
 )
-def test_spans_of_characters_are_refused(tmp_path, text):
+def test_files_that_tag_spans_of_characters_are_refused(tmp_path, text):
   message = r"turn spans of characters.*docs/named_ent|WebAnno: export it as"
   path = _write(tmp_path, text)
   for columns in (COLUMNS, (0, None)):

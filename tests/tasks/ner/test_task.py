@@ -72,7 +72,7 @@ def test_words_are_scored_in_the_order_of_their_file(args, tokenizer, tmp_path):
   assert predicted == [TAGS[i] for i in logits.argmax(1)]
 
 
-def test_a_file_of_iob1_is_evaluated_by_a_model_of_bio(
+def test_a_model_of_bio_tags_is_evaluated_on_a_file_of_iob1_tags(
   args, tmp_path, monkeypatch
 ):
   (tmp_path / "dev.txt").write_text("I-X a\nI-X b\nO c\n")

@@ -76,7 +76,7 @@ _TEXT = st.one_of(
 
 
 @given(_TEXT)
-def test_words_are_the_text_without_blanks(text):
+def test_split_words_covers_all_characters_except_blanks(text):
   same, spans = split_words(text)
   assert same == text
   covered = [i for begin, end in spans for i in range(begin, end)]
@@ -85,7 +85,7 @@ def test_words_are_the_text_without_blanks(text):
 
 
 @given(st.lists(st.text(min_size=1)))
-def test_a_list_keeps_its_words(texts):
+def test_split_words_keeps_the_words_of_a_list(texts):
   joined, spans = split_words(texts)
   assert joined == " ".join(texts)
   assert [joined[begin:end] for begin, end in spans] == texts

@@ -50,7 +50,7 @@ def test_sampling_exponent_0_5_weights_sources_by_the_square_root_of_size(
       task._weighted_sources(args.replace(input_file=patterns))
 
 
-def test_masking_flags_without_effect_are_reported(tmp_path, caplog):
+def test_masking_flags_that_have_no_effect_are_reported(tmp_path, caplog):
   toy.write_records(tmp_path / "records", 4)
   args = _toy_args(tmp_path)
   changed = args.replace(masked_lm_prob=0.25)
@@ -178,7 +178,7 @@ def test_a_served_model_has_the_heads_of_its_checkpoint(
   assert ("next_sentence_logits" in outputs) == ("pretraining" in kinds)
 
 
-def test_flags_set_the_contents_of_records():
+def test_flags_set_the_contents_of_pretraining_records():
   flags = {"max_predictions_per_seq": 4, "masking": "dynamic"}
   flags |= {"max_seq_length": 64, "short_seq_prob": 0.3}
   for set_flags, changes, expected in (

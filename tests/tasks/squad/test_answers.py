@@ -201,7 +201,7 @@ def test_answers_have_their_positions_in_the_context():
 
 
 @pytest.mark.slow
-def test_an_answer_in_a_megabyte_has_its_position():
+def test_an_answer_within_a_megabyte_of_context_has_its_position():
   """Windows go through the model in groups, which bounds the memory."""
   smith = tokenizer(True).vocab["smith"]
   model = make_model(spotlight(smith), WindowConfig(128, 8, 64))

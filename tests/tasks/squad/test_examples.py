@@ -102,9 +102,7 @@ def test_unlocatable_answers_are_skipped_and_counted(path, caplog):
     ({"is_impossible": "no"}, '"is_impossible" is "no" and not bool'),
   ],
 )
-def test_errors_in_answers_name_the_file_and_the_question(
-  path, fields, message
-):
+def test_errors_in_answers_name_the_file_and_question(path, fields, message):
   with pytest.raises(ValueError, match=message) as caught:
     read_one(path, fields, version_2_with_negative="is_impossible" in fields)
   assert str(path) in str(caught.value)
@@ -137,7 +135,7 @@ QUESTION = PARAGRAPH % '"context": "", "qas": [{%s}]'
     (QUESTION % '"id": "x"', 'question x: "question" is missing'),
   ],
 )
-def test_mistakes_in_files_are_reported(path, content, message):
+def test_mistakes_in_squad_files_are_reported(path, content, message):
   path.write_bytes(content.encode("utf-8", "surrogateescape"))
   with pytest.raises(ValueError, match=message) as caught:
     squad_examples.read_examples([str(path)])
@@ -190,9 +188,7 @@ def test_answers_at_a_wrong_answer_start_are_counted(path, caplog):
     ([{"text": None}], '"text" is null and not str'),
   ],
 )
-def test_answers_for_scores_are_checked_before_prediction(
-  path, answers, message
-):
+def test_right_answers_are_checked_before_prediction(path, answers, message):
   file = write(path, question(**answer("mill")), question(answers=answers))
   with pytest.raises(ValueError, match=f"squad.json, question q1: {message}"):
     squad_examples.read_examples([file])

@@ -40,7 +40,7 @@ def test_squad_2_scores_unanswerable_questions_too():
   assert "best_f1" not in scores
 
 
-def test_the_best_threshold_is_computed_from_the_best_texts():
+def test_the_best_threshold_is_computed_from_the_best_nonempty_texts():
   data = questions(a=["mill"], b=[], c=["river"])
   given = Predictions(
     dict.fromkeys("abc", ""),  # a low threshold leaves all answers empty
@@ -168,7 +168,7 @@ def test_scores_need_answers_to_all_questions(
     (2.0, [-3.0, 2.0], 2.0),
   ],
 )
-def test_a_threshold_of_zero_may_mean_a_lower_threshold(
+def test_a_best_threshold_of_zero_may_be_saved_as_a_lower_threshold(
   tmp_path, best, odds, expected
 ):
   """The official script gives 0.0 if answering no question scores best."""

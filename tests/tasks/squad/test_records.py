@@ -51,7 +51,7 @@ def test_a_large_stride_leaves_no_token_out(tokenizer, stride):
   assert all(window.is_max_context.all() for window in result)
 
 
-def test_of_windows_that_give_a_token_equal_context_the_first_counts(tokenizer):
+def test_the_first_of_two_windows_with_equal_context_keeps_a_token(tokenizer):
   lengths = (9, 5, 1)
   result = cut_windows(tokenizer, example("the mill in " * 2), lengths=lengths)
   is_max = [window.is_max_context.astype(int).tolist() for window in result]

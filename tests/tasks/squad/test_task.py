@@ -129,7 +129,7 @@ def test_a_question_with_a_repeated_id_is_judged_once(
   assert _load(tmp_path / "predictions.json") == {"x": "b"}
 
 
-def test_a_prediction_without_scores_names_files_of_an_earlier_evaluation(
+def test_a_prediction_without_scores_names_files_of_an_old_evaluation(
   tmp_path, log
 ):
   names = "eval_results.txt", "eval_predictions.tsv", "run.html"
@@ -227,7 +227,7 @@ def test_an_export_saves_the_flags_that_choose_its_answers(tmp_path):
 @pytest.mark.parametrize("of_start", [None, 0.0, 3.0])
 @pytest.mark.parametrize("of_folder", [None, 0.0, 5.0])
 @pytest.mark.parametrize("is_trained", [False, True])
-def test_the_threshold_of_a_model_comes_from_the_models_folder(
+def test_the_threshold_comes_from_the_folder_of_the_models_checkpoint(
   tmp_path, of_start, of_folder, is_trained
 ):
   """If output_dir has no checkpoint, the threshold of init_checkpoint wins."""
