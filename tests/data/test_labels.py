@@ -174,6 +174,8 @@ def test_the_log_counts_the_examples_of_each_label(log):
   ]
   labels.log_labels("x", [f"label{i}" for i in range(30)] * 2)
   assert "30 in all, the rarest" in log.text
+  labels.log_labels("x", map(str, range(20)))
+  assert "20 in all" not in log.text
   labels.log_labels("x", ["a"])
   assert "x: 1 example; a: 1" in log.text
 
