@@ -19,6 +19,7 @@ METRICS = ("accuracy", "f1", "matthews_correlation", "spearman")
 def _flags(folder, **changes):
   defaults = dict.fromkeys(("do_train", "do_eval", "do_predict"), True)
   defaults |= {x: str(folder / x[:-4]) for x in ("data_dir", "output_dir")}
+  defaults["seed"] = 0
   return programs.arguments("run_classifier", **defaults | changes)
 
 
@@ -43,6 +44,7 @@ def _run(calls, monkeypatch):
   def rerun(settings, name, flags):
     values = dict(flag[2:].split("=") for flag in flags)
     assert values["task_name"] == name
+    assert settings.command[-1] == "--seed=0" or not settings.do_train
     calls.append(values)
     folder = Path(values["output_dir"])
     folder.mkdir(parents=True, exist_ok=True)
