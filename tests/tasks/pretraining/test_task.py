@@ -215,25 +215,25 @@ def _records(path, tokens):
 
 
 @pytest.mark.parametrize(
-  ("paths", "flags", "culprit"),
+  ("names", "flags", "culprit"),
   [
     ("a", {}, None),
     ("a", {"vocab_file": "a-vocab.txt"}, None),
     ("unmarked", {"vocab_file": "b-vocab.txt", "output_dir": "run"}, None),
-    ("ab", {}, "b was .* than .*a:"),
+    ("a b", {}, "b was .* than .*a:"),
     ("b", {"vocab_file": "a-vocab.txt"}, "b was .* than --vocab_file=.*a-v"),
     ("b", {"output_dir": "run"}, "b was .* than the training of .*run/"),
     ("b", {"init_checkpoint": "release"}, "b was .* than .*release/vocab.txt"),
     ("b", {"init_checkpoint": "release", "vocab_file": "b-vocab.txt"}, None),
     ("b", {"init_checkpoint": "empty"}, None),  # its vocab.txt is empty
-    ("ac", {"vocab_file": "c-vocab.txt"}, None),  # c extends a
-    ("ac", {"vocab_file": "a-vocab.txt"}, "c was .* than --vocab_file=.*a-v"),
-    ("ac", {}, "c was .* than .*a: .*; an extended one needs --vocab_file"),
+    ("a c", {"vocab_file": "c-vocab.txt"}, None),  # c extends a
+    ("a c", {"vocab_file": "a-vocab.txt"}, "c was .* than --vocab_file=.*a-v"),
+    ("a c", {}, "c was .* than .*a: .*; an extended one needs --vocab_file"),
     ("a", {"output_dir": "longer"}, "a was .* training of .*longer/.*one need"),
   ],
 )
 def test_records_with_the_fingerprint_of_a_wrong_vocabulary_are_refused(
-  tmp_path, paths, flags, culprit
+  tmp_path, names, flags, culprit
 ):
   """Files a and b have the same tokens in different orders."""
   tokens = [*vocab.SPECIAL_TOKENS, "owl", "bat"]
@@ -251,7 +251,6 @@ def test_records_with_the_fingerprint_of_a_wrong_vocabulary_are_refused(
     run_json.append(str(tmp_path / name), {"flags": {}, "vocabulary": mark})
   flags = {name: str(tmp_path / value) for name, value in flags.items()}
   args = _args(**{"output_dir": ""} | flags)
-  names = [paths] if paths == "unmarked" else paths
-  inputs = [str(tmp_path / name) for name in names]
+  inputs = [str(tmp_path / name) for name in names.split()]
   with pytest.raises(UserError, match=culprit) if culprit else nullcontext():
     settings.check_vocabularies(args, inputs, vocab_size=9)
