@@ -89,7 +89,7 @@ def test_outputs_of_padding_rows_equal_the_originals(folder):
     if np.ndim(value) < 2 or len(value) != len(masked):
       continue
     got = np.asarray(result[name])
-    # All scores of these rows are near -10000, where float32 has steps of 0.001.
+    # The scores of these rows are near -10000, where float32 steps are 0.001.
     np.testing.assert_allclose(got[masked], value[masked], atol=5e-3)
     np.testing.assert_allclose(got[~masked], value[~masked], atol=2e-5)
 

@@ -18,7 +18,7 @@ from tasks.features import task as features
 from tests import programs, shared, small_model, stages
 from tests.runs.test_fine_tune import _flags
 from tests.training import toy
-from training import loop, optimization, run_folder, run_json
+from training import loop, optimization, report, run_folder, run_json
 from training.run_folder import Checkpoints
 
 KIND = programs.settings_of("run_classifier")
@@ -81,6 +81,7 @@ def test_every_training_flag_reaches_the_part_that_uses_it(tmp_path, started):
   expected |= {"read": (6, 0, True), "skip": 24, "context": "context"}
   assert {name: calls[name] for name in expected} == expected
   assert calls["source"].first_corrupt == "first corrupt"
+  # The rate ascends to 0.25 for 20 steps, then is 0.25 * (1 - step / 90).
   rates = [float(calls["schedule"](step)) for step in (0, 10, 20, 45, 90)]
   assert rates == pytest.approx([0, 0.125, 0.25 * 7 / 9, 0.125, 0])
   assert calls["stops"] == loop.Plan(90, 7, 11, 13, False, str(tmp_path), 3, 5)
@@ -121,6 +122,7 @@ def test_float16_has_a_loss_scale_and_xla_compiles_supported_layers(
   assert calls["mode"].compiled == is_compiled
   slots = calls["optimizer"].state.values()
   joined = [x for x in slots if isinstance(x, optimization.Slot)]
+  # Matrices share slots only in a compiled step.
   assert any(len(slot.shape) == 2 for slot in joined) == is_compiled
   assert not calls["mode"].recompute
   reason = f"it cannot compile {model.layers[-1].name}"
@@ -157,7 +159,7 @@ def test_each_member_of_an_ensemble_loads_the_best_checkpoint_of_a_trial(
   tmp_path,
 ):
   rows = ["run\tlearning_rate\tseed\tstep\tmetric\tvalue"]
-  # The best trials are t1 and t2, in this order.
+  # The best trials are t1 and t2, in this order. t1 was best at its step 1.
   for number, value in enumerate((0.5, 0.9, 0.75)):
     best = run_folder.BestCheckpoint(str(tmp_path / f"t{number}"), "f1")
     best.update(number, {"f1": value}, _classifier(number))
@@ -384,15 +386,21 @@ def test_only_the_chief_exports_and_writes_run_json_and_all_workers_wait(
     assert entry["flags"]["vocab_file"] == "of the model"
 
 
-def test_run_html_names_the_folder_and_the_start_of_a_run(
+def test_run_html_has_the_last_start_and_the_last_evaluation_of_a_run(
   tmp_path, monkeypatch, log
 ):
-  entry = {"flags": {}, "started": "2026-01-02T03:04:05+0000"}
-  run_json.append(str(tmp_path), entry)
+  for year in (2025, 2026):
+    entry = {"flags": {}, "started": f"{year}-01-02T03:04:05+0000"}
+    run_json.append(str(tmp_path), entry)
+  for step, values in enumerate(
+    ({"eval_f1": 0.5}, {"eval_f1": 1}, {"loss": 2})
+  ):
+    report.add_metrics(str(tmp_path), step, values)
   pages = stages.Events()
-  pages.replace(monkeypatch, session.run_page, "write", "a/run.html", 1, 2)
+  pages.replace(monkeypatch, session.run_page, "write", "a/run.html", 1)
   session.write_page(_flags(tmp_path), 7, {"dev": 3})
   expected = {"folder": tmp_path.name, "program": "run_classifier"}
   expected |= {"started": "2026-01-02 03:04", "step": "7", "dev": "3"}
-  assert pages == [("write", expected)]
+  [(_, facts, _, _, scores, _)] = pages
+  assert (facts, scores) == (expected, {"eval_f1": 1})
   assert "wrote a/run.html: open it in a browser" in log.text

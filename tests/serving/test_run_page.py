@@ -78,6 +78,13 @@ def test_the_page_shows_the_most_confident_errors_first(tmp_path):
   assert data["scores"] == {"eval_accuracy": 0.5}
 
 
+def test_errors_of_unknown_probability_come_last(tmp_path):
+  unknown = Judged({"text": "unknown"}, {}, "no", "yes", is_right=False)
+  data = _data(tmp_path, [JUDGED[1], unknown, JUDGED[2]])
+  texts = [error["texts"]["text"] for error in data["errors"]]
+  assert texts == ["sure </script>", "almost", "unknown"]
+
+
 def test_predicted_scores_are_listed_by_their_distance_from_the_label(tmp_path):
   scores = [("1.0", "1.5"), ("4.0", "1.0"), ("2", "1")]
   judged = [
@@ -98,7 +105,7 @@ def test_calibration_finds_the_temperature_of_sharpened_probabilities():
   sharp = np.exp(3 * logits) / np.exp(3 * logits).sum(1, keepdims=True)
   rows = zip(truths.tolist(), sharp.tolist(), strict=True)
   result = run_page.calibration(
-    [_judged("", *row[:1], *row[1]) for row in rows]
+    [_judged("", truth, *row) for truth, row in rows]
   )
   assert result["temperature"] == pytest.approx(3, rel=0.1)
   assert result["fitted_error"] < 0.03 < result["error"]
@@ -138,6 +145,7 @@ def test_a_browser_draws_the_page(tmp_path):
     assert "temperature scaling" in text
     assert page.run("document.querySelectorAll('#panels svg').length") == 1
     assert page.run("document.querySelectorAll('#panels .evaluation').length")
+    # Two tables have a header and a row for each label.
     assert page.run("document.querySelectorAll('#confusion tr').length") == 6
 
 

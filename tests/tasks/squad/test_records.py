@@ -42,6 +42,7 @@ def cut_windows(tokenizer, *examples, lengths=()):
 
 @pytest.mark.parametrize("stride", [4, 5, 1000])
 def test_a_large_stride_leaves_no_token_out(tokenizer, stride):
+  # The question takes 4 of 9 tokens, and the last [SEP] one.
   result = cut_windows(
     tokenizer, example("the mill in " * 3), lengths=(9, 5, stride)
   )
@@ -49,6 +50,13 @@ def test_a_large_stride_leaves_no_token_out(tokenizer, stride):
     [[0, 1, 2, 3], [4, 5, 6, 7], [8]]
   )
   assert all(window.is_max_context.all() for window in result)
+
+
+def test_the_first_of_two_windows_with_equal_context_keeps_a_token(tokenizer):
+  lengths = (9, 5, 1)
+  result = cut_windows(tokenizer, example("the mill in " * 2), lengths=lengths)
+  is_max = [window.is_max_context.astype(int).tolist() for window in result]
+  assert is_max == [[1, 1, 1, 0], [0, 0, 1, 0], [0, 0, 1, 1]]
 
 
 def test_a_paragraph_without_tokens_has_no_window(tokenizer):
@@ -72,6 +80,7 @@ def test_a_paragraph_without_tokens_has_no_window(tokenizer):
 def test_an_answer_within_words_is_located_by_its_tokens(tokenizer, text, span):
   one = example("(1895) the burnt", answer=Answer(text, 0, 2))
   [window] = cut_windows(tokenizer, one)
+  # The context begins after [CLS] when ? [SEP].
   assert (window.start - 4, window.end - 4) == span
 
 
