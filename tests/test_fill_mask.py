@@ -33,7 +33,7 @@ def test_the_program_prints_the_likeliest_words_of_every_mask(flags, tmp_path):
   assert len(lines) == 5
   for line in (lines[1], *lines[3:]):
     assert line.startswith("  blue 9")
-    assert len(line.split()) == 4
+    assert len(line.split()) == 4  # two words with probabilities
 
 
 def test_the_program_reads_standard_input_and_a_folder(flags):

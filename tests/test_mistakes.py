@@ -294,10 +294,10 @@ def _write_models(folder):
   deep.to_json(str(folder / "deep.json"))
   values = checkpoint.variables(models.encoder(small_model.config(len(WORDS))))
   checkpoint.write(str(folder / "bert_model.ckpt"), values)
-  inside = {
+  scoped = {
     name.replace("bert/", "tower/bert/"): v for name, v in values.items()
   }
-  checkpoint.write(str(folder / "scoped/a.ckpt"), inside)
+  checkpoint.write(str(folder / "scoped/a.ckpt"), scoped)
   tuned = {"do_lower_case": True, "multi_label": False, "task_name": "sst-2"}
   tuned |= {"long_text": "truncate", "bert_config_file": "bert_config.json"}
   tuned |= {"is_regression": False, "vocab_file": "vocab.txt"}

@@ -250,14 +250,14 @@ class _Model:
   def __init__(self, *optional, **inputs):
     self.inputs, self.answers = inputs, self
     self.optional = frozenset(optional)
-    self.sizes, self.warmed = [], 0
+    self.sizes, self.warm_ups = [], 0  # numbers of texts in a call; of warm-ups
 
   def __call__(self, examples):
     self.sizes.append(len(examples))
     return [{"call": len(self.sizes), "texts": [*e.values()]} for e in examples]
 
   def warm_up(self):
-    self.warmed += 1
+    self.warm_ups += 1
 
 
 @pytest.fixture(name="opened")
@@ -271,13 +271,13 @@ def _opened(monkeypatch):
 
 
 URL = "http://host:8501/v1/models/m"
-_FOLDER = {"do_lower_case": False, "vocab_file": "", "n": 0}
+_FALSE = {"do_lower_case": False, "vocab_file": "", "top_k": 0}
 _QUICK = {"files": "f", "timeout": 0.5}
 OPENED = [
   (["m"], {}, [("folder", "m", "auto")]),
   (["m", "litert"], {}, [("folder", "m", "litert")]),
   (["m"], {"engine": "savedmodel"}, [("folder", "m", "savedmodel")]),
-  (["m"], _FOLDER, [("folder", "m", "auto", _FOLDER)]),
+  (["m"], _FALSE, [("folder", "m", "auto", _FALSE)]),  # false, but not left out
   ([URL], {"files": ""}, [("files", ""), ("url", URL, "answers", 30.0)]),
   ([URL], _QUICK, [("files", "f"), ("url", URL, "answers", 0.5)]),
 ]
@@ -292,7 +292,7 @@ def test_each_argument_is_used_to_open_a_model(opened, given, named, expected):
 @pytest.mark.parametrize(("given", "number"), [({}, 0), ({"warm_up": True}, 1)])
 def test_a_model_is_warmed_up_only_on_request(opened, given, number):
   Predictor("m", **given)
-  assert opened.model.warmed == number
+  assert opened.model.warm_ups == number
   assert opened.model.sizes == []
 
 
@@ -302,7 +302,7 @@ def test_a_model_is_warmed_up_only_on_request(opened, given, number):
     (7, {"batch_size": 3}, [3, 3, 1]),
     (6, {"batch_size": 3}, [3, 3]),
     (2, {"batch_size": 1}, [1, 1]),
-    (600, {}, [256, 256, 88]),
+    (600, {}, [256, 256, 88]),  # the default batch size is 256
     (0, {}, []),
   ],
 )

@@ -41,6 +41,7 @@ def test_features_are_exported_and_extracted(
 ):
   device = SimpleNamespace(scope=events.stage("scope", stages.nullcontext()))
   served = SimpleNamespace(model="served")
+  # The list has the first `last` arguments of a call; None means all.
   for owner, name, result, last in (
     (devices, "make_strategy", device, 0),
     (session, "set_export_policy", None, 0),
@@ -71,6 +72,7 @@ def test_features_are_exported_and_extracted(
     ("scope",),
     ("layer_outputs", config, [-1, -2, -3], "cls", None),
     ("restore_strict", "model", "bert"),
+    # The model has three layers of width 16.
     ("write", args.replace(layers="-1,-2,-3"), "model", 16),
   ]
   assert events == [

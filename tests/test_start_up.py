@@ -55,7 +55,7 @@ def _slowness():
     begin = time.thread_time()
     sum(number % 7 for number in range(1_000_000))
     seconds.append(time.thread_time() - begin)
-  return max(1.0, max(seconds) / 0.045)
+  return max(1.0, max(seconds) / 0.045)  # usual seconds of this loop
 
 
 def _start(program, *arguments):
