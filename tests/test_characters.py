@@ -11,7 +11,7 @@ from tests import characters, programs, small_model
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 TEXT = "the old river runs\nthe bank sees it\n\na new day\nthe old bank\n"
-T, P = 24, 3
+T, P = 24, 3  # numbers of tokens and predictions
 
 
 def _run(program, **flags):

@@ -114,9 +114,9 @@ def test_a_difference_is_compared_with_the_standard_deviation_of_its_task():
   assert not results.compare(scores, [(1, squad), (-1, ("SQuAD", "none"))])
   for difference, papers, verdict in (
     (effect, 1.0, "as the paper"),
-    (effect, None, "as the paper"),
+    (effect, None, "as the paper"),  # None: positive, by an unknown amount
     (effect, -1.0, "the opposite"),
-    (small, 4.5, "not seen at this size"),
+    (small, 4.5, "not seen at this size"),  # 2.0 is below two standard errors
     ((1.0, float("inf")), None, "one seed so far"),
     (None, 1.0, "no comparison yet"),
   ):

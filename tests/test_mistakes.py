@@ -285,7 +285,7 @@ def _write_models(folder):
   """Writes a pre-trained model, and output folders of trainings."""
   small_model.write(folder, WORDS)
   for name, tokens in (
-    ("other", [*SPECIAL_TOKENS, *WORDS[:4:-1]]),
+    ("other", [*SPECIAL_TOKENS, *reversed(WORDS[5:])]),
     ("long", [*WORDS, "more"]),
     ("unmasked", [word for word in WORDS if word != "[MASK]"]),
   ):

@@ -3,6 +3,7 @@
 import functools
 import pickle
 import re
+import shutil
 import sys
 from types import SimpleNamespace
 
@@ -195,26 +196,32 @@ def test_an_error_says_that_a_savedmodel_needs_tensorflow(folders, monkeypatch):
     open_model(str(folders["tagging"]), "savedmodel")
 
 
-def test_a_missing_engine_is_reported_and_a_pickled_predictor_opens_again(
-  folders, tmp_path, monkeypatch
-):
+@pytest.fixture(name="int8")
+def _int8(folders, tmp_path):
+  """Copies an export that has only the int8 model; returns the model's path."""
+  for file in folders["tagging"].iterdir():
+    is_model = file.suffix in (".pb", ".tflite")
+    if file.is_file() and (not is_model or file.name == "model_int8.tflite"):
+      shutil.copy(file, tmp_path)
+  return tmp_path / "model_int8.tflite"
+
+
+def test_a_missing_engine_is_reported(folders, int8):
   with pytest.raises(ValueError, match="no engine 'onnx': take one of auto, s"):
     Predictor(folders["tagging"], "onnx")
-  for file in folders["tagging"].iterdir():
-    if file.is_file() and file.suffix not in (".pb", ".tflite"):
-      (tmp_path / file.name).write_bytes(file.read_bytes())
-  file = folders["tagging"] / "model_int8.tflite"
-  (tmp_path / file.name).write_bytes(file.read_bytes())
   with pytest.raises(ValueError, match="for litert_int8, not engine=litert"):
-    Predictor(tmp_path, "litert")
-  copy = tmp_path / file.name
+    Predictor(int8.parent, "litert")
   with pytest.raises(ValueError, match="is not the file of engine=litert: lea"):
-    Predictor(copy, "litert")
-  [answer] = Predictor(tmp_path)(["ab c"])
-  monkeypatch.chdir(tmp_path)
-  predict = Predictor(copy.name, "litert_int8", warm_up=True)
+    Predictor(int8, "litert")
+
+
+def test_a_pickled_predictor_opens_its_file_again_in_any_folder(
+  int8, monkeypatch
+):
+  [answer] = Predictor(int8.parent)(["ab c"])
+  monkeypatch.chdir(int8.parent)
+  predict = Predictor(int8.name, "litert_int8", warm_up=True)
   assert predict(["ab c"]) == [answer]
-  # A pickled predictor opens its file again, even in a different folder.
   monkeypatch.chdir("/")
   other = pickle.loads(pickle.dumps(predict))
   assert other._answer.engine.name == predict._answer.engine.name

@@ -61,7 +61,7 @@ def test_features_are_exported_and_extracted(
   stages.program("extract_features").main(args)
   config = replace(
     small_model.config(7, num_hidden_layers=3),
-    use_one_hot_embeddings=flag is not None,
+    use_one_hot_embeddings=flag is not None,  # --use_tpu needs them
   )
   exported = [
     ("served_model",),
@@ -162,6 +162,7 @@ CONVERSIONS = [
   (ORIGINAL, {"head": "encoder"}, HUGGING_FACE, "encoder"),
   (ORIGINAL, {"head": "classification"}, HUGGING_FACE, "classification"),
   (ORIGINAL, {"output_format": HUGGING_FACE}, HUGGING_FACE, "tagging"),
+  # Stripping works for an unknown head, so only the encoder is checked.
   (ORIGINAL, {"strip_optimizer": True}, ORIGINAL, "encoder"),
   ("Model Garden", {}, ORIGINAL, "tagging"),
   ("Model Garden", {"output_format": HUGGING_FACE}, HUGGING_FACE, "tagging"),

@@ -14,7 +14,7 @@ from tests import programs, stages
 # --- fill_mask.py ----------------------------------------------------------
 
 
-# The program refuses texts if none has [MASK], unless the pair asks for IsNext.
+# None means an error. Each text needs [MASK], unless there is a second text.
 @pytest.mark.parametrize(
   ("flags", "lines", "expected"),
   [

@@ -200,10 +200,11 @@ def test_the_job_for_kubernetes_starts_every_worker(tmp_path):
   assert service["spec"]["selector"] == {"job-name": name}
   [container] = pod["containers"]
   [variable] = container["env"]
-  assert int(variable["value"]) == spec["completions"] == spec["parallelism"]
+  number = int(variable["value"])
+  assert number == spec["completions"] == spec["parallelism"]
   assert container["command"] == ["bash", "-c"]
-  hosts = [f"{name}-{i}.{pod['subdomain']}" for i in range(4)]
-  for index in (0, 3):
+  hosts = [f"{name}-{i}.{pod['subdomain']}" for i in range(number)]
+  for index in (0, number - 1):
     values = {"WORKERS": variable["value"], "JOB_COMPLETION_INDEX": f"{index}"}
     lines = _run_script(container["args"][0], tmp_path, **values)
     _check_cluster(lines[-1], index, hosts)
