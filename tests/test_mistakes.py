@@ -21,7 +21,8 @@ WORDS = [*SPECIAL_TOKENS, "red", "blue", "sky", "."]
 MODEL = "bert_config_file=bert_config.json vocab_file=vocab.txt"
 TUNE = f"{MODEL} output_dir=out max_seq_length=12"
 WINDOWS = "long_text=windows max_seq_length=6 max_text_length=40"
-# Flags of each program. A mistake adds flags, or removes one with "-name".
+# Flags of each program; "extend" is build_vocab.py with --extend. A mistake
+# adds flags, or removes one with "-name".
 FLAGS = {
   "run_classifier": f"{TUNE} task_name=tsv data_dir=data",
   "run_ner": f"{TUNE} train_file=ner dev_file=ner",
@@ -367,12 +368,10 @@ def _outcomes(tmp_path_factory):
   @cache
   def run(name):
     lines = [line for line in MISTAKES if line.startswith(f"{name} |")]
-    done = programs.python(
-      ["-c", RUN],
-      json.dumps([*map(_words, lines)]),
-      cwd=folder,
-      env={"PYTHONPATH": str(programs.ROOT), "PATH": "/usr/bin"},
-    )
+    commands = json.dumps([*map(_words, lines)])
+    environment = {"PYTHONPATH": str(programs.ROOT), "PATH": "/usr/bin"}
+    options = {"cwd": folder, "env": environment}
+    done = programs.python(["-c", RUN], commands, **options)
     outcomes = map(json.loads, done.stdout.splitlines())
     return dict(zip(lines, outcomes, strict=True))
 

@@ -121,15 +121,7 @@ print("tensorflow" in sys.modules)
 def test_a_folder_without_a_model_is_refused_before_tensorflow_is_imported(
   tmp_path,
 ):
-  for name in (
-    "empty",
-    "litert",
-    "export",
-    "versions/3",
-    "versions/20",
-    "keras",
-    "hub",
-  ):
+  for name in "empty litert export versions/3 versions/20 keras hub".split():
     (tmp_path / name).mkdir(parents=True)
   for name in ("model.keras", "vocab.txt"):
     (tmp_path / "keras" / name).touch()

@@ -65,9 +65,8 @@ def _given(tmp_path_factory):
 def _trained(given, tmp_path_factory):
   """Trains and predicts once; returns the output folder."""
   flags = given | {"num_train_epochs": 40, "learning_rate": 0.01}
-  output, _ = shared.trained(
-    tmp_path_factory, "run_squad", **flags, do_train=True
-  )
+  flags["do_train"] = True
+  output, _ = shared.trained(tmp_path_factory, "run_squad", **flags)
   return output
 
 

@@ -59,18 +59,17 @@ def test_flags_of_serve_py_reach_the_server(folders, tmp_path, capfd, request):
   before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
   request.addfinalizer(lambda: signal.signal(signal.SIGHUP, before))
   # The server raises the soft limit of open files to the hard limit.
-  limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-  resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1] // 2, limits[1]))
+  files = resource.RLIMIT_NOFILE
+  limits = resource.getrlimit(files)
+  resource.setrlimit(files, (limits[1] // 2, limits[1]))
   program, port = client.start(
     tmp_path / "m",
     f"--model=other={folder}",  # /metrics counts each model's texts
     f"--model={tmp_path}/slow",
     *FLAGS.split(),
   )
-  resource.setrlimit(resource.RLIMIT_NOFILE, limits)
-  assert (
-    resource.prlimit(program.pid, resource.RLIMIT_NOFILE) == (limits[1],) * 2
-  )
+  resource.setrlimit(files, limits)
+  assert resource.prlimit(program.pid, files) == (limits[1], limits[1])
   program.send_signal(signal.SIGHUP)
   server, texts = Client(port), ["ab c", "d"]
   _, answer = server.ask({"instances": texts}, client.PATH)

@@ -61,7 +61,7 @@ def test_features_are_exported_and_extracted(
   stages.program("extract_features").main(args)
   config = replace(
     small_model.config(7, num_hidden_layers=3),
-    use_one_hot_embeddings=flag is not None,  # --use_tpu needs them
+    use_one_hot_embeddings=flag is not None,  # --use_tpu sets it
   )
   exported = [
     ("served_model",),

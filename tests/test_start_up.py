@@ -141,13 +141,9 @@ PREVIEW = f"""create_pretraining_data.py --preview=2
 def test_output_into_a_closed_pipe_ends_the_program(command):
   reader, writer = os.pipe()
   os.close(reader)
-  done = subprocess.run(
-    [sys.executable, *command.split()],
-    cwd=ROOT,
-    stdout=writer,
-    stderr=subprocess.PIPE,
-    check=False,
-  )
+  options = {"cwd": ROOT, "stdout": writer, "stderr": subprocess.PIPE}
+  command = [sys.executable, *command.split()]
+  done = subprocess.run(command, check=False, **options)
   os.close(writer)
   assert done.returncode == -signal.SIGPIPE
   assert b"Traceback" not in done.stderr
