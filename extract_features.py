@@ -49,7 +49,7 @@ def check_flags(settings: Settings) -> None:
 
 
 def with_default_layers(settings: Settings, config: BertConfig) -> Settings:
-  """Returns the settings without default --layers that the model lacks."""
+  """Removes layers that the model lacks from the default of --layers."""
   if "layers" in settings.given:
     return settings
   layers = settings.layers.split(",")[: config.num_hidden_layers]

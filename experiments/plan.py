@@ -35,7 +35,7 @@ class Run(NamedTuple):
 
 
 def runs(scale: float = 1.0) -> Iterator[Run]:
-  """Yields all runs, the most important first. `scale` multiplies STEPS."""
+  """Yields all runs, the most important first, with `scale` times the steps."""
   for stage in PLAN["stages"]:
     for seed in stage.get("seeds", (1, 2)):
       for name in stage.get("pretrain", ()):

@@ -101,7 +101,7 @@ def test_default_layers_fit_the_model_but_given_layers_do_not_change(
   assert module.with_default_layers(args, config).layers == expected
 
 
-# Flags of create_pretraining_data.py, and the call that writes the records.
+# Flags of create_pretraining_data.py, and the call that gets them.
 WRITERS = [
   ({}, ("write_in_memory",)),
   ({"num_workers": 1}, ("write_shards", 1)),
@@ -114,7 +114,7 @@ WRITERS = [
 
 @pytest.mark.parametrize(("flags", "call"), WRITERS)
 @pytest.mark.parametrize("deduplicate", [False, True])
-def test_each_writer_of_records_receives_the_flags(
+def test_each_writer_of_records_and_the_preview_receive_the_flags(
   tmp_path, monkeypatch, events, files, flags, call, deduplicate
 ):
   beam = SimpleNamespace(outputs=lambda output: [])

@@ -42,7 +42,10 @@ def probabilities(task: ClassificationTask, logits: np.ndarray) -> np.ndarray:
 def label_ids(
   task: ClassificationTask, examples: Sequence[TextExample]
 ) -> np.ndarray:
-  """Labels as numbers: ids [N] int, scores [N] float, or 0 or 1 [N, L] int."""
+  """Labels as numbers: ids [N] int, or scores [N] float.
+
+  For several labels a text, [N, L] int: 1 for each label of the text, else 0.
+  """
   ids = {label: i for i, label in enumerate(task.labels)}
   rows = [encode_label(e.label, ids, task.multi_label) for e in examples]
   return np.array(rows) if task.multi_label else np.ravel(rows)

@@ -216,8 +216,8 @@ def _convert(path, sentences, scheme, tag_scheme, known=()) -> list[Sentence]:
   other = _first_line(sentences, scheme.others)
   if other or not scheme.name:
     raise UserError(
-      f"{path}, {other or 'tags of single words'}: no scheme, which "
-      "--tag_scheme cannot convert; correct the tag, or leave out the flag"
+      f"{path}, {other or 'tags of single words'}: no scheme that "
+      "--tag_scheme can convert; correct the tag, or leave out the flag"
     )
   letters, model = {schemes.OUTSIDE, *PATTERNS[tag_scheme]}, recognize(known)
   if odd := [tag for tag in known if model.split(tag)[0] not in letters]:

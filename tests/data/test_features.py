@@ -30,7 +30,7 @@ def test_the_length_of_a_row_counts_the_tokens_before_truncation(tmp_path):
   assert lengths == [4, 7, 10, 3, 4]
 
 
-def test_a_row_encoder_needs_three_tokens_and_the_token_unk(tmp_path):
+def test_a_row_encoder_needs_a_length_of_three_and_the_token_unk(tmp_path):
   path = tmp_path / "vocab.txt"
   path.write_text("[CLS]\n[SEP]\n[UNK]\n")
   with pytest.raises(ValueError, match="max_seq_length 2 must be at least 3"):

@@ -101,7 +101,8 @@ def test_structured_heads_attend_to_neighbors(attention, offsets):
     scores = np.log(probs[:, head, inner])
     assert (scores.argmax(-1) == inner + offset).all(), head
     neighbors = scores[:, np.arange(12), inner + offset]
-    # A neighbor's score is about 32 / 3. The mean of all others is below 0.
+    # A neighbor's logit is about 32 / 3, as modeling/bert.py computes. The
+    # other logits are slightly below 0.
     assert np.mean(neighbors) - np.median(scores) == pytest.approx(12, rel=0.15)
   # The heads between the neighbors' heads and the last head are random.
   assert probs[:, len(offsets) : -1].max(initial=0) < 0.1

@@ -456,7 +456,7 @@ def test_a_deleted_predictor_keeps_no_file_open(folders, tmp_path):
   predict(["ab"] * 3)
   assert {*open_files()} == {f"{tmp_path}/model_float32.tflite"}
   del predict
-  # A thread may still return from its row.
+  # A thread that has answered a text may hold the model a moment longer.
   server.wait_until(lambda: open_files() == [])
   (tmp_path / "model_float32.tflite").write_text("[]")
   with pytest.raises(UserError, match=f"^{tmp_path}/model_float32.tflite is"):

@@ -124,7 +124,7 @@ def test_records_that_do_not_fit_the_settings_are_refused(
   with pytest.raises(ValueError, match=message) as error:
     _input(paths[2:], **options)
   assert paths[2] in str(error.value)
-  _input(paths[2:], vocab_size=12)
+  _input(paths[2:], vocab_size=12)  # reads the first record: ids 10 and 11
 
 
 LIMITS = {"input_ids": V, "input_mask": 2, "next_sentence_labels": 2}

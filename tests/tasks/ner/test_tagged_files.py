@@ -245,7 +245,8 @@ def test_one_text_repeated_in_the_word_column_is_refused(
     examples.read_sentences(path, *columns)
 
 
-# A column of document names would not return to an earlier name.
+# In a column of document names, no name returns after another name, and a file
+# is longer than 19 lines.
 @pytest.mark.parametrize("words", ["A" * 9 + "CCCC" + "A" * 9, "A" * 19])
 def test_a_word_may_repeat_in_a_small_file_or_return_after_other_words(
   tmp_path, words
