@@ -142,7 +142,7 @@ def test_only_cli_reads_the_command_line(path):
     for field in ("id", "attr", "arg")
   }
   assert _id(path) in READS_FLAGS or "FLAGS" not in names
-  # Both attributes tell which program runs.
+  # With these names, a module would learn which program runs.
   if path in FILES and _id(path) != "cli/program.py":
     assert names.isdisjoint({"argv", "__module__"})
 

@@ -58,7 +58,7 @@ def test_the_vectors_in_docs_keras_md_are_means_of_token_vectors(values):
   for vector, row in zip(values["vectors"], outputs, strict=True):
     # Both texts have five tokens: "it" and "rained" are unknown.
     np.testing.assert_allclose(vector, np.mean(row[:5], 0), atol=1e-5)
-  # The page's last block asks for the second-to-last layer.
+  # docs/keras.md asks for the second-to-last layer.
   tokens = model(encode(["A film."]))["encoder_layers"][-2]
   result = np.array(values["answer"]["token_vectors"])[:, 0]
   np.testing.assert_allclose(result, tokens[0], atol=1e-5)
@@ -66,7 +66,7 @@ def test_the_vectors_in_docs_keras_md_are_means_of_token_vectors(values):
 
 
 def test_a_checkpoint_written_by_keras_code_can_be_restored(values, folder):
-  path = folder.parent / "film" / "model.ckpt-1"
+  path = folder.parent / "film" / "model.ckpt-1"  # the page writes this file
   model = models.classifier(values["model"].get_layer("bert").config, 2)
   checkpoint.restore_strict(model, str(path))
   batch = values["encode"](["a good film", "not very"])

@@ -30,7 +30,7 @@ CHARACTERS = [
   ("KBS", "kbs", 1, 1.0),
   ("‘새 집’", "새 집", 1, 1.0),
   ("〈집〉", "집", 1, 1.0),
-  ("", "집", 1, 0.0),  # equals the right answer "", which each question has
+  ("", "집", 1, 0.0),  # equals "", which is a right answer in each row
   ("...", "집", 1, 0.0),
   ("가가나", "가나나", 0, 2 / 3),
   ("서울시  종로구", "서울시 종로구", 1, 1.0),

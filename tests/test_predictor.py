@@ -249,7 +249,7 @@ class _Model:
   def __init__(self, *optional, **inputs):
     self.inputs, self.answers = inputs, self
     self.optional = frozenset(optional)
-    self.sizes, self.warm_ups = [], 0  # numbers of texts in a call; of warm-ups
+    self.sizes, self.warm_ups = [], 0  # `sizes`: number of texts in each call
 
   def __call__(self, examples):
     self.sizes.append(len(examples))

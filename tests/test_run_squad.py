@@ -116,7 +116,7 @@ def test_squad_2_saves_the_best_threshold(given, tmp_path):
   assert len(odds) == 4  # three questions with an answer, one without
   stored = float((tmp_path / "null_score_diff_threshold.txt").read_text())
   scores = _load(tmp_path / "squad_scores.json")
-  # The second value rejects all answers, if rejecting all scores best.
+  # If answering nothing scores best, the threshold is below all odds.
   assert stored in (scores["best_f1_thresh"], min(odds.values()) - 1)
   # Several windows for each question are combined.
   flags |= {"max_seq_length": 16, "doc_stride": 4}

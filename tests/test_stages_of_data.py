@@ -41,7 +41,7 @@ def test_features_are_exported_and_extracted(
 ):
   device = SimpleNamespace(scope=events.stage("scope", stages.nullcontext()))
   served = SimpleNamespace(model="served")
-  # The list has the first `last` arguments of a call; None means all.
+  # `events` keeps the first `last` arguments of a call; None means all.
   for owner, name, result, last in (
     (devices, "make_strategy", device, 0),
     (session, "set_export_policy", None, 0),
