@@ -1,5 +1,6 @@
 """Fine-tuning of any task: sweep, train, evaluate, predict, export."""
 
+import hashlib
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -103,7 +104,8 @@ def fine_tune(task: Task[S, R]) -> None:
   Raises ValueError if nothing is trained and --init_checkpoint has no head.
   """
   if task.settings.is_sweep:
-    task = replace(task, settings=sweep.run_sweep(task.settings))
+    mark = _fingerprint(task.examples)
+    task = replace(task, settings=sweep.run_sweep(task.settings, mark))
   run = start(task.settings)
   settings = run.settings
   task = replace(task, settings=settings)
@@ -130,6 +132,15 @@ def fine_tune(task: Task[S, R]) -> None:
             _write_page(task, evaluation, split, data, step)
   if settings.do_export:
     run.export(task.served_model)
+
+
+def _fingerprint(examples):
+  """Returns 12 hex digits, which differ for other train and dev examples."""
+  digest = hashlib.sha256()
+  for split in sorted(examples):
+    for example in examples[split] if not split.startswith("test") else ():
+      digest.update(repr(example).encode(errors="surrogatepass"))
+  return digest.hexdigest()[:12]
 
 
 def start(settings: S) -> Run[S]:

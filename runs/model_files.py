@@ -260,10 +260,10 @@ def save_command(settings: Training, seed: int) -> None:
     files.write_text(path, repeating(settings, seed))
 
 
-def warn_if_changed(
+def changes(
   settings: Training, path: str, data: Mapping[str, str] | None = None
-) -> None:
-  """Warns if a checkpoint was trained with other flags or data than now.
+) -> list[str]:
+  """Flags and data with which a checkpoint was trained, if they differ now.
 
   `path` is a checkpoint or its folder. `data` has fingerprints by file.
   """
@@ -275,11 +275,12 @@ def warn_if_changed(
   for file in [name for name in trained if name.startswith(before)]:
     moved = os.path.join(settings.output_dir, os.path.relpath(file, before))
     trained[moved] = trained[file]
-  changes = [
+  result = [
     f"--{name}={value} (now {settings[name]})"
     for name, value in entry["flags"].items()
     if name in flags
     and flags[name].training
+    and name not in settings.several
     and not (name in _OF_TEXT and None in (value, settings.vocab_file))
     and json.loads(json.dumps(settings[name])) != value
   ]
@@ -290,11 +291,18 @@ def warn_if_changed(
   ]
   if others:
     more = f" and {len(others) - _SHOWN} more" * (len(others) > _SHOWN)
-    changes.append(f"other records in {', '.join(others[:_SHOWN])}{more}")
-  if changes:
-    text = "%s was trained with %s; to train anew, name another --output_dir; "
-    text += "this run continues with the new values"
-    logging.warning(text, path, ", ".join(changes))
+    result.append(f"other records in {', '.join(others[:_SHOWN])}{more}")
+  return result
+
+
+def warn_if_changed(
+  settings: Training, path: str, data: Mapping[str, str] | None = None
+) -> None:
+  """Warns of `changes`; with `data`, the training goes on."""
+  if changed := changes(settings, path, data):
+    text = "%s was trained with %s; to train anew, name another --output_dir"
+    text += "; this run continues with the new values" * (data is not None)
+    logging.warning(text, path, ", ".join(changed))
 
 
 def read_trials(output_dir: str) -> list[dict[str, str]]:

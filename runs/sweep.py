@@ -20,12 +20,15 @@ from runs.task_settings import FineTuning
 from storage import UserError, files
 from training import processes, run_folder, run_json
 
+_EXAMPLES = "examples"  # column with a fingerprint
+
 T = TypeVar("T", bound=FineTuning)
 
 
-def run_sweep(settings: T) -> T:
+def run_sweep(settings: T, examples: str = "") -> T:
   """Trains each trial that has no row in sweep.tsv.
 
+  Warns of trials with other flags or another fingerprint of the `examples`.
   Copies the best trial's checkpoint to the folder `best`. Only the chief worker
   reads the trials' results and writes files. Call this function before the
   process uses a device: the trials need the devices. Returns settings that
@@ -36,6 +39,8 @@ def run_sweep(settings: T) -> T:
   first = 1 if settings.seed is None else settings.seed
   rows = model_files.read_trials(output_dir)
   trials: dict[str, dict] = {row["run"]: row for row in rows}
+  for row in rows:
+    row.setdefault(_EXAMPLES, "")  # which older tables lack
   # Trials only train. The sweep evaluates, predicts and exports the best model.
   later = settings.given.intersection(settings.stages) - {"do_train"}
   seeds = range(first, first + settings.num_seeds)
@@ -45,7 +50,12 @@ def run_sweep(settings: T) -> T:
     if name in trials:
       logging.info("%s is complete already", name)
       model_files.warn_if_changed(settings.replace(**setting), folder)
+      if trials[name][_EXAMPLES] not in ("", examples):
+        text = "%s was trained with other examples, so its score does not "
+        text += "compare; to train anew, name another --output_dir"
+        logging.warning(text, folder)
       continue
+    model_files.save_command(settings, first)
     if processes.is_chief():
       _copy_labels(output_dir, folder)
     flags = [f"--output_dir={folder}"]
@@ -58,11 +68,11 @@ def run_sweep(settings: T) -> T:
       rate = setting["learning_rate"]
       trials[name] = {"run": name, "learning_rate": rate, "seed": seed}
       trials[name] |= {key: best[key] for key in ("step", "metric", "value")}
+      trials[name][_EXAMPLES] = examples
       table = [trials[name], *(trial.values() for trial in trials.values())]
       text = "".join("\t".join(map(str, row)) + "\n" for row in table)
       files.write_text(os.path.join(output_dir, model_files.SWEEP_TABLE), text)
   if processes.is_chief():
-    model_files.save_command(settings, first)
     _log_trials(trials.values())
     [folder] = model_files.best_trials(output_dir, 1)
     best = trials[os.path.basename(folder)]

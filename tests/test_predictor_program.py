@@ -223,7 +223,7 @@ def test_lines_before_an_error_are_answered(call, capsys):
     (Single, "--question=x --text_pair=y", "--tokens, and no question, text_p"),
     (Single, "--text=\udcff", r"tokens.* is '\\udcff': give a text"),
     (Pairs, "--text=x", "takes --text_a, --text_b"),
-    (Pairs, "--text=x --text_a=y", "takes --text_a, --text_b"),
+    (Pairs, "--text=x --text_a=y --text_b=z", "--text_b, and no text$"),
   ],
 )
 def test_an_error_says_that_the_command_line_is_wrong(

@@ -94,15 +94,16 @@ def test_a_tagger_learns_names_and_writes_scores(trained):
 
 
 def test_a_saved_tagger_tags_a_file_without_tags(trained, given, tmp_path):
-  output = shutil.copytree(trained[0], tmp_path / "run")
   text = list(_text(12, "test"))
   # A sentence longer than a record, with a word without tokens.
   text.insert(3, [pair for s in text for pair in s] + [("\u200b", "O")])
   assert len(text[3]) > 3 * T
-  file = _write(output / "words.txt", text, "{}")
+  file, output = _write(tmp_path / "words.txt", text, "{}"), tmp_path / "run"
   flags = {**given, "output_dir": output, "test_file": file}
-  del flags["train_file"], flags["dev_file"]
-  flags |= {"do_predict": True, "predict_batch_size": 3}
+  flags |= {"init_checkpoint": trained[0], "do_predict": True}
+  # A run that does not train takes the tags of the model.
+  other = _write(tmp_path / "train.txt", [[("the", "O"), ("boat", "B-X")]])
+  flags |= {"train_file": other, "predict_batch_size": 3}
   log = programs.run("run_ner", **flags)
   assert "has no tags: words are tagged, but not scored" in log
   assert "FB1" not in log

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import shutil
 import unicodedata
 from functools import partial
 
@@ -10,6 +11,8 @@ import pytest
 from data import labels
 from data.vocab import SPECIAL_TOKENS
 from modeling import models
+from modeling.config import SIDES
+from storage import UserError
 from tests import programs, small_model, stages
 from tests.serving.server import browser
 from training import checkpoint
@@ -92,6 +95,19 @@ def test_decomposed_texts_are_reported(folder, tmp_path):
   path = tmp_path / "x.html"
   log = programs.run("visualize", model=folder, text=text, output_file=path)
   assert "composed (NFC) it would be 0 %" in log
+
+
+@pytest.mark.parametrize("name", ["text", "text_pair"])
+def test_a_model_of_one_direction_is_not_asked_to_fill_masks(
+  folder, tmp_path, name
+):
+  run = shutil.copytree(folder, tmp_path / "run")
+  entry = {"program": "run_pretraining", "flags": {"objective": SIDES[0]}}
+  (run / "run.json").write_text(json.dumps([entry]))
+  texts = {"text": "a", name: "[MASK]"}
+  args = programs.arguments("visualize", model=str(run), **texts)
+  with pytest.raises(UserError, match="=left_to_right cannot fill masks"):
+    stages.program("visualize")._restore(args)
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 For each task, the program starts itself in a new process, with changed flags.
 """
 
+import hashlib
 import io
 import os
 import zipfile
@@ -16,6 +17,7 @@ from storage import UserError, files, textfiles
 from tasks import metrics
 from tasks.classification import named_tasks
 from tasks.classification.named_tasks import Settings
+from training import run_json
 
 NAME = "GLUE"
 TABLE = "glue.tsv"
@@ -40,8 +42,9 @@ _TASKS = ("MNLI", *list(_ROWS)[2:])
 def parts(settings: Settings, level: int = logging.DEBUG) -> dict[str, dict]:
   """Returns {task: {flag: new value}}; --do_train leaves out complete tasks.
 
-  Logs missing and complete tasks. Raises FileNotFoundError without the folders
-  of tasks, ValueError without --do_eval, or in a dry run without --do_train.
+  A task is complete if it has all results, for the same flags and files. Logs
+  missing and complete tasks. Raises FileNotFoundError without the folders of
+  tasks, ValueError without --do_eval, or in a dry run without --do_train.
   """
   if not settings.do_eval:
     raise UserError(f"--task_name={NAME} needs --do_eval, for its table")
@@ -63,7 +66,12 @@ def parts(settings: Settings, level: int = logging.DEBUG) -> dict[str, dict]:
     part = _part(settings, name, level)
     written = _submissions(settings.output_dir, name, part.data_dir)
     predicts = part.do_predict and not all(map(files.exists, written))
-    is_evaluated = any(row.split("-m")[0] == name for row in values)
+    marks = {mark for row, (_, mark) in values.items() if _is_of(row, name)}
+    is_evaluated = bool(marks) and marks <= {"", _mark(part)}
+    if is_evaluated and model_files.changes(
+      part.replace(**_start(settings, name)), part.output_dir
+    ):
+      is_evaluated = False  # the task's run warns of the changes
     if settings.do_train:  # otherwise the task's run does what the flags say
       exported = part.export_dir and files.exists(part.export_dir)
       exports = part.do_export and not exported
@@ -75,6 +83,28 @@ def parts(settings: Settings, level: int = logging.DEBUG) -> dict[str, dict]:
     flags = {f: v for f, v in part.to_dict().items() if v != settings[f]}
     result[name] = {"task_name": name, **flags}
   return result
+
+
+def _is_of(row, name):
+  return row.split("-m")[0] == name
+
+
+def _mark(part):
+  """Returns 12 hex digits, which differ for other files in a task's folder."""
+  data_dir = part.needed("data_dir")
+  names = sorted(files.list_folder(data_dir))
+  paths = [os.path.join(data_dir, x) for x in names if x.endswith(".tsv")]
+  marks = [run_json.fingerprint(path) for path in paths]
+  return hashlib.sha256(repr(marks).encode()).hexdigest()[:12]
+
+
+def _start(settings, name):
+  """Flags with which a task begins with the model of MNLI, or {}."""
+  # A dry run of MNLI saves no model.
+  if not settings.from_mnli or name not in _FROM_MNLI or settings.dry_run:
+    return {}
+  mnli = os.path.join(settings.output_dir, "MNLI")
+  return {"init_checkpoint": mnli, "new_head": True}
 
 
 def _part(settings: Settings, name, level):
@@ -109,23 +139,25 @@ def run(settings: Settings) -> None:
   if settings.do_train:
     # All tasks have the same seed.
     seed = 1 if settings.seed is None else settings.seed
-    model_files.save_command(settings, seed)
     command = *settings.command, f"--seed={seed}"
-    settings = settings.replace(command=command)
+    settings = settings.replace(seed=seed, command=command)
   values = _read(settings.output_dir)
   for name, flags in parts(settings, logging.INFO).items():
-    # A dry run of MNLI saves no model from which RTE could start.
-    if settings.from_mnli and name in _FROM_MNLI and not settings.dry_run:
-      mnli = os.path.join(settings.output_dir, "MNLI")
-      flags |= {"init_checkpoint": mnli, "new_head": True}
+    part = settings.replace(**flags)
+    flags |= _start(settings, name)
     changes = [f"--{flag}={value}" for flag, value in flags.items()]
+    mark, starts = _mark(part), run_json.read(part.output_dir)
+    if settings.do_train and not starts:
+      model_files.save_command(settings, settings.seed or 0)
     training_program.rerun(settings, name, changes)
+    if starts and run_json.read(part.output_dir) != starts:  # trained further
+      model_files.save_command(settings, settings.seed or 0)
     for row, (metric, *_) in _ROWS.items() if not settings.dry_run else ():
       suffix = "_mismatched" if row == "MNLI-mm" else ""
-      path = os.path.join(flags["output_dir"], f"eval_results{suffix}.txt")
-      if row.split("-m")[0] == name and files.exists(path):
+      path = os.path.join(part.output_dir, f"eval_results{suffix}.txt")
+      if _is_of(row, name) and files.exists(path):
         lines = (line.split(" = ") for line in textfiles.lines(path))
-        values[row] = 100 * float(dict(lines)[f"eval_{metric}"])
+        values[row] = 100 * float(dict(lines)[f"eval_{metric}"]), mark
     if not settings.dry_run:
       _write(settings.output_dir, values)
   if settings.do_predict and not settings.dry_run:
@@ -142,28 +174,34 @@ def run(settings: Settings) -> None:
     logging.info("wrote %s, without: %s", target, ", ".join(absent) or "none")
 
 
-def _read(output_dir) -> dict[str, float]:
+def _read(output_dir) -> dict[str, tuple[float, str]]:
+  """Reads {row: (score, mark)}; older tables have no mark, which gives ""."""
   path = os.path.join(output_dir, TABLE)
   rows = list(textfiles.lines(path))[1:] if files.exists(path) else ()
   cells = (row.split("\t") for row in rows)
-  return {name: float(score) for name, _, score, *_ in cells if name in _ROWS}
+  return {
+    name: (float(score), "".join(mark))
+    for name, _, score, _, _, *mark in cells
+    if name in _ROWS
+  }
 
 
-def _write(output_dir, values: Mapping[str, float]):
+def _write(output_dir, values: Mapping[str, tuple[float, str]]):
   """Writes and logs the table; its last row averages the paper's tasks."""
-  header = ("task", "metric", "dev", "paper_base", "paper_large")
+  header = ("task", "metric", "dev", "paper_base", "paper_large", "files")
   table: list[tuple[str, ...]] = [header]
   numbers = []
   for name, (metric, *paper) in _ROWS.items():
     if name in values:
-      row = [values[name], *paper]
+      score, mark = values[name]
+      row = [score, *paper]
       cells = ["" if x is None else f"{x:.2f}" for x in row]
-      table.append((name, metric, *cells))
+      table.append((name, metric, *cells, mark))
       if None not in paper:
         numbers.append(row)
   if numbers:
     means = [f"{mean(column):.2f}" for column in zip(*numbers, strict=True)]
-    table.append(("average", "", *means))
+    table.append(("average", "", *means, ""))
   for row in table:
-    logging.info("%-8s %-21s %6s %11s %11s", *row)
+    logging.info("%-8s %-21s %6s %11s %11s", *row[:5])
   metrics.write_table(os.path.join(output_dir, TABLE), table)

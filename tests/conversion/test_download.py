@@ -224,13 +224,16 @@ def test_the_bert_in_a_sentence_transformers_repository_is_converted(hub):
   assert not _paths(hub, "pytorch_model")
 
 
-def test_bert_load_and_predictor_accept_a_repository(hub, released):
+def test_bert_load_and_predictor_accept_a_repository(
+  hub, released, monkeypatch
+):
   model, encode = bert.load(URL)
   expected, _ = bert.load(released.ckpt)
   inputs = encode(["red sky"])
   outputs = (x(inputs)["pooled_output"] for x in (model, expected))
   np.testing.assert_array_equal(*outputs)
   del hub.requests[:]
+  monkeypatch.setattr("conversion.hugging_face.read", None)  # not again
   vectors = Predictor(URL).embed(["red sky"])
   np.testing.assert_allclose(
     vectors, Predictor(released.ckpt).embed(["red sky"]), atol=1e-6
@@ -238,12 +241,14 @@ def test_bert_load_and_predictor_accept_a_repository(hub, released):
   assert not _paths(hub, "/cdn/")
 
 
-def test_load_lower_cases_like_the_tokenizer_unless_the_user_decides(hub):
+def test_do_lower_case_comes_from_the_tokenizer_unless_the_user_gives_it(hub):
   files = hub.repositories[NAME]["main"]
   files["tokenizer_config.json"] = b'{"do_lower_case": false}'
-  for given, tokens in ((None, ["[UNK]"]), (True, ["red"])):
-    _, encode = bert.load(URL, do_lower_case=given)
-    assert encode.tokenizer.tokenize("RED") == tokens
+  for given, tokens in (({}, ["[UNK]"]), ({"do_lower_case": True}, ["red"])):
+    _, encode = bert.load(URL, **given)
+    answers = Predictor(URL, **given)._answer.answers
+    for tokenizer in (encode.tokenizer, answers.config.tokenizer):
+      assert tokenizer.tokenize("RED") == tokens
 
 
 # --- Zips of releases ------------------------------------------------------
@@ -331,6 +336,9 @@ def test_a_url_of_anything_but_a_release_gives_a_one_line_error(hub, archive):
   ):
     hub.archives["/bert.zip"] = content
     _fails(hub, hub.zip, message)
+  hub.requests.clear()
+  _fails(hub, hub.zip, none)
+  assert not hub.requests  # the intact zip is there already
 
 
 @pytest.mark.parametrize("name", ["../a", "/a", "a/../../b", "..\\a", "link"])

@@ -138,7 +138,7 @@ def test_an_activation_is_converted_to_the_same_function(tmp_path, name, act):
   assert (config["type_vocab_size"], config["hidden_act"]) == (2, act)
 
 
-@pytest.mark.parametrize("labels", [("no", "so", "yes"), ()])
+@pytest.mark.parametrize("labels", [("no", "LABEL_1", "yes"), ()])
 def test_labels_are_converted(tmp_path, labels):
   _, settings, _ = _write(tmp_path, "classification", labels=labels)
   names = labels or ("LABEL_0", "LABEL_1", "LABEL_2")

@@ -89,7 +89,7 @@ def test_a_written_model_is_read_unchanged(tmp_path):
     np.testing.assert_array_equal(back.values[name], value)
 
 
-@pytest.mark.parametrize("name", ["x", "{}/bert_model.ckpt"])
+@pytest.mark.parametrize("name", ["x", "{}/./bert_model.ckpt"])
 def test_write_removes_old_files_unless_the_model_is_from_the_output_folder(
   tmp_path, name
 ):

@@ -75,7 +75,9 @@ def test_saved_labels_are_loaded_unchanged(tmp_path):
   assert labels.load(folder) == names
 
 
-@pytest.mark.parametrize("names", [["a", ""], ["a\nb"], ["a\tb"], ["a", "a"]])
+@pytest.mark.parametrize(
+  "names", [["a", ""], ["a\nb"], ["a\rb"], ["a\tb"], ["a", "a"]]
+)
 def test_labels_that_labels_txt_cannot_store_are_refused(tmp_path, names):
   with pytest.raises(ValueError, match=r"cannot be a line|occurs twice"):
     labels.save(names, str(tmp_path))
@@ -172,6 +174,8 @@ def test_the_log_counts_the_examples_of_each_label(log):
   ]
   labels.log_labels("x", [f"label{i}" for i in range(30)] * 2)
   assert "30 in all, the rarest" in log.text
+  labels.log_labels("x", map(str, range(20)))
+  assert "20 in all" not in log.text
   labels.log_labels("x", ["a"])
   assert "x: 1 example; a: 1" in log.text
 

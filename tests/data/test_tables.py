@@ -60,7 +60,7 @@ def test_tables_in_all_formats_have_the_same_rows(tmp_path, name, content):
     ("t.csv", "b;c;d,a\n1,2\n", [(2, "1", "2")]),
     # Values that are not texts become JSON. Lone surrogates become U+FFFD.
     ("t.jsonl", '{"a": 0.5, "b": true, "c": null}', [(1, "0.5", "true")]),
-    ("t.jsonl", r'{"a": ["é"], "b": "\ud83eb"}', [(1, '["é"]', "\ufffdb")]),
+    ("t.jsonl", r'{"a": ["é"], "b": "\uD83Eb"}', [(1, '["é"]', "\ufffdb")]),
     ("t.jsonl", r'{"a": ["\ud83e\udd89\ud83e"]}', [(1, '["🦉\ufffd"]')]),
   ],
 )
@@ -76,8 +76,10 @@ def test_cells_keep_their_text(tmp_path, caplog, name, content, expected):
 def test_a_row_has_its_line_in_the_file_and_its_index(tmp_path):
   content = 'a,b\n"1\n2",x\n3,y\n'
   assert read(tmp_path, "t.csv", content)[1] == (4, {"a": "3", "b": "y"}, 2)
-  [row] = read(tmp_path, "t.tsv", "1\t2\n", ["b"], header=("a", "b"))
-  assert row == (1, {"a": "1", "b": "2"}, 0)
+  [row] = read(tmp_path, "t.tsv", "\n1\t2\n", ["b"], header=("a", "b"))
+  assert row == (2, {"a": "1", "b": "2"}, 1)
+  [row] = read(tmp_path, "t.jsonl", '\n{"a": "1"}\n')
+  assert row == (2, {"a": "1"}, 1)
 
 
 def _table(delimiter):
@@ -131,6 +133,7 @@ def test_tables_from_spreadsheet_programs_are_read(tmp_path, name, content):
   ("content", "last", "message"),
   [
     ("a,b\n1,2\n\n,\n3,4\n , \n", "4", ": left out 2 blank rows (lines 4, 6)"),
+    ("a,b\n" + ",\n" * 5 + "1,2", "2", "5 blank rows (lines 2, 3, 4, 5, 6)"),
     ("a,b,b,,\n1,2,3,,\n", "3", "column 'b' occurs twice: the last one counts"),
     ("a;b\n1;2\n", "2", "t.csv: the columns are separated by ';'"),
     ("a\n1\n\n2\n", "2", ": left out 1 blank row (lines 3)"),

@@ -56,6 +56,15 @@ def test_a_pooler_is_trained_only_if_a_head_reads_it():
   assert not any("seq_relationship" in path for path in paths)
 
 
+def test_logits_of_masked_words_keep_the_smaller_type_only_in_training():
+  keras.config.set_dtype_policy("mixed_bfloat16")
+  head = models.pretrainer(CONFIG).layers[-1]
+  inputs = tf.zeros([2, 3, 12]), tf.zeros([2, 12]), tf.zeros([31, 12])
+  for training, dtype in ((True, tf.bfloat16), (False, tf.float32)):
+    logits = head(*inputs, training=training)["masked_lm_logits"]
+    assert logits.dtype == dtype
+
+
 def test_the_score_of_a_choice_does_not_depend_on_other_choices():
   model, flat = models.multiple_choice(CONFIG), tokens(batch=8)
   batch = {k: v.reshape(2, 4, 8) for k, v in flat.items()}

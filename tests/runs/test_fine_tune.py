@@ -1,5 +1,6 @@
 """Fine-tuning: best checkpoint, early stopping, teachers, order of stages."""
 
+import hashlib
 import itertools
 import types
 from collections.abc import Callable, Iterator
@@ -365,7 +366,8 @@ def _events(monkeypatch):
     if run.settings.evaluates_while_training:
       fine_tune.evaluate(task, model, data, 5)
 
-  def run_sweep(settings):
+  def run_sweep(settings, mark):
+    assert mark == hashlib.sha256().hexdigest()[:12]  # without examples
     events.append(("sweep",))
     return settings.replace(do_train=False, keep_best=True)
 
@@ -400,6 +402,15 @@ class Staged(Task):
 
 class PredictsDevSet(Staged):
   predicted = "dev"
+
+
+def test_a_sweep_tells_changed_train_and_dev_examples_by_a_fingerprint():
+  examples = {"train": ["a", "b\ud800"], "dev": ["c"], "test": ["d"]}
+  marks = [fine_tune._fingerprint(examples)]
+  for split in examples:
+    marks.append(fine_tune._fingerprint(examples | {split: ["e"]}))
+  assert marks[0] == marks.pop()  # the test set does not count
+  assert len({*marks}) == 3
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from tasks.features import task as features
 from tests import programs, shared, small_model, stages
 from tests.runs.test_fine_tune import _flags
 from tests.training import toy
-from training import loop, optimization, run_folder, run_json
+from training import loop, optimization, report, run_folder, run_json
 from training.run_folder import Checkpoints
 
 KIND = programs.settings_of("run_classifier")
@@ -384,15 +384,21 @@ def test_only_the_chief_exports_and_writes_run_json_and_all_workers_wait(
     assert entry["flags"]["vocab_file"] == "of the model"
 
 
-def test_run_html_names_the_folder_and_the_start_of_a_run(
+def test_run_html_has_the_last_start_and_the_last_evaluation_of_a_run(
   tmp_path, monkeypatch, log
 ):
-  entry = {"flags": {}, "started": "2026-01-02T03:04:05+0000"}
-  run_json.append(str(tmp_path), entry)
+  for year in (2025, 2026):
+    entry = {"flags": {}, "started": f"{year}-01-02T03:04:05+0000"}
+    run_json.append(str(tmp_path), entry)
+  for step, values in enumerate(
+    ({"eval_f1": 0.5}, {"eval_f1": 1}, {"loss": 2})
+  ):
+    report.add_metrics(str(tmp_path), step, values)
   pages = stages.Events()
-  pages.replace(monkeypatch, session.run_page, "write", "a/run.html", 1, 2)
+  pages.replace(monkeypatch, session.run_page, "write", "a/run.html", 1)
   session.write_page(_flags(tmp_path), 7, {"dev": 3})
   expected = {"folder": tmp_path.name, "program": "run_classifier"}
   expected |= {"started": "2026-01-02 03:04", "step": "7", "dev": "3"}
-  assert pages == [("write", expected)]
+  [(_, facts, _, _, scores, _)] = pages
+  assert (facts, scores) == (expected, {"eval_f1": 1})
   assert "wrote a/run.html: open it in a browser" in log.text

@@ -78,6 +78,13 @@ def test_the_page_shows_the_most_confident_errors_first(tmp_path):
   assert data["scores"] == {"eval_accuracy": 0.5}
 
 
+def test_errors_of_unknown_probability_come_last(tmp_path):
+  unknown = Judged({"text": "unknown"}, {}, "no", "yes", is_right=False)
+  data = _data(tmp_path, [JUDGED[1], unknown, JUDGED[2]])
+  texts = [error["texts"]["text"] for error in data["errors"]]
+  assert texts == ["sure </script>", "almost", "unknown"]
+
+
 def test_predicted_scores_are_listed_by_their_distance_from_the_label(tmp_path):
   scores = [("1.0", "1.5"), ("4.0", "1.0"), ("2", "1")]
   judged = [

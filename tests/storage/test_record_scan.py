@@ -73,6 +73,7 @@ def test_a_cached_index_is_used_until_a_file_changes(paths, tmp_path, scanned):
   assert os.path.getsize(paths[1]) == before.st_size
   os.utime(paths[1], ns=(before.st_atime_ns, before.st_mtime_ns + 1))
   assert record_scan.load_index(paths, cache).records == 1002
+  assert scanned[4:] == [paths[1]]
 
 
 def test_the_index_of_a_file_whose_name_is_not_utf8_is_cached(tmp_path):
@@ -260,6 +261,7 @@ def test_an_index_is_valid_for_copies_and_links_of_its_file(tmp_path, scanned):
   [
     lambda content: content + content[:23],  # one more record
     lambda content: content[-37:] + content[:-37],  # the last record first
+    lambda content: content[:-67] + content[-37:] + content[-67:-37],
   ],
 )
 def test_a_file_that_differs_from_its_index_is_scanned(

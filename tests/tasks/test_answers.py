@@ -15,6 +15,7 @@ from serving.answers import TextConfig, TextModel, sigmoid, softmax, to_list
 from storage import UserError
 from tasks.classification import answers as classification
 from tasks.classification.examples import TextExample, TextRecordBuilder
+from tasks.classification.task import TextClassification
 from tasks.features import answers as features
 from tasks.features import lines
 from tasks.features.task import FeatureExtraction, split
@@ -264,6 +265,10 @@ def test_a_label_is_predicted_if_its_probability_reaches_its_threshold():
   logits = [0.0, np.log(3) - 1e-3, -1.0]
   answer = _decode(model, {"text": "a"}, logits=logits)
   assert (answer["predicted"], answer["num_predicted"]) == (["a", "c"], 2)
+  graph = TextClassification(config.tokenizer.in_graph(), model)
+  outputs = {"logits": tf.constant([logits], tf.float32)}
+  answers = graph.from_text(lambda *_, **__: outputs, text=tf.constant(["a"]))
+  assert answers["predicted"].numpy().tolist() == [[b"a", b"c"]]
   # In float32, the first label's probability equals its threshold.
   near = classification.Answers(config, False, (0.73105854, 0.9, 0.9))
   answer_near = _decode(near, {"text": "a"}, logits=[1.0, 0.0, 0.0])

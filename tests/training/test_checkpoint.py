@@ -31,7 +31,7 @@ def _saved(tmp_path, step=3, **values):
   [
     # "model.ckpt-1" is a prefix of "model.ckpt-10". Step 10 is saved twice.
     (2, (0, 1, 9, 10, 10), (9, 10)),
-    (5, (0, 10), (10,)),  # the next checkpoint replaces step 0
+    (5, (0, 10, 20), (10, 20)),  # the next checkpoint replaces step 0
     (1, (0, 10, 20), (20,)),
     (0, (0, 10, 20), (0, 10, 20)),
   ],

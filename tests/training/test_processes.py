@@ -31,6 +31,7 @@ FIRST = {"type": "worker", "index": 0}
     (WORKERS, {"type": "worker", "index": 1}, False),
     (CHIEF, FIRST, False),
     (CHIEF, {"type": "chief", "index": 0}, True),
+    ({"ps": ["a:1"]}, {"type": "ps", "index": 0}, False),
   ],
 )
 def test_only_one_process_is_the_chief(monkeypatch, cluster, task, is_chief):

@@ -88,6 +88,7 @@ def test_a_fingerprint_depends_on_the_size_the_start_and_the_end_of_a_file(
     results = [fingerprint(size, index) for index in (None, 0, -1)]
     assert len(set(results)) == 3
   assert fingerprint(5_000_000, 2_500_000) == results[0]
+  assert fingerprint(5_000_000, -(2**20)) != results[0]
 
 
 def test_a_checkpoint_belongs_to_the_last_run_in_its_folder(folder):

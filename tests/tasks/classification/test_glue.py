@@ -1,5 +1,6 @@
 """--task_name=GLUE runs a command for each task of GLUE."""
 
+import json
 import zipfile
 from pathlib import Path
 
@@ -18,6 +19,7 @@ METRICS = ("accuracy", "f1", "matthews_correlation", "spearman")
 def _flags(folder, **changes):
   defaults = dict.fromkeys(("do_train", "do_eval", "do_predict"), True)
   defaults |= {x: str(folder / x[:-4]) for x in ("data_dir", "output_dir")}
+  defaults["seed"] = 0
   return programs.arguments("run_classifier", **defaults | changes)
 
 
@@ -42,9 +44,13 @@ def _run(calls, monkeypatch):
   def rerun(settings, name, flags):
     values = dict(flag[2:].split("=") for flag in flags)
     assert values["task_name"] == name
+    assert settings.command[-1] == "--seed=0" or not settings.do_train
     calls.append(values)
     folder = Path(values["output_dir"])
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / "run.json").exists():
+      entry = {"flags": {"learning_rate": settings.learning_rate}}
+      (folder / "run.json").write_text(json.dumps([entry]))
     # Each task and metric has a different value.
     for more, suffix in enumerate(("", "_mismatched")):
       numbers = enumerate(METRICS)
@@ -73,8 +79,16 @@ def test_glue_tasks_run_and_are_averaged_as_in_the_paper(tmp_path, calls, run):
   folders = {x: f"{tmp_path}/{x[:-4]}/QQP" for x in ("data_dir", "output_dir")}
   assert calls[1] == {"task_name": "QQP"} | folders
   path = tmp_path / "output" / "glue.tsv"
-  header, *rows, average = programs.table(path)
-  assert header == ["task", "metric", "dev", "paper_base", "paper_large"]
+  header, *rows = programs.table(path)
+  *rows, average = [row[:5] for row in rows]
+  assert header == [
+    "task",
+    "metric",
+    "dev",
+    "paper_base",
+    "paper_large",
+    "files",
+  ]
   assert rows[0] == ["MNLI-m", "accuracy", "10.00", "84.60", "86.70"]
   assert [" ".join(row[:3]) for row in rows[1:-1]] == [
     "MNLI-mm accuracy 10.10",
@@ -118,6 +132,34 @@ def test_a_repeated_command_runs_the_incomplete_tasks(tmp_path, calls, run):
   assert _tasks_of_table(tmp_path) == ["SST-2", "CoLA", "RTE"]
 
 
+def test_a_task_whose_files_or_flags_have_changed_runs_again(
+  tmp_path, calls, run
+):
+  """The task's run then warns, evaluates and predicts."""
+  _task_folders(tmp_path, "MNLI", "CoLA", "RTE")
+  flags = _flags(tmp_path, from_mnli=True)
+  command = tmp_path / "output" / "command.flags"
+  run(flags)
+  assert command.exists()
+  command.unlink()
+  for name, file in (("CoLA", "test.tsv"), ("RTE", "dev.tsv")):
+    (tmp_path / "data" / name / file).write_text("a")
+    assert {n: p.get("do_train") for n, p in glue.parts(flags).items()} == {
+      name: None  # as in `flags`, so that the task's run compares its records
+    }
+    run(flags)
+    assert not glue.parts(flags)
+  assert [values["task_name"] for values in calls[3:]] == ["CoLA", "RTE"]
+  changed = _flags(tmp_path, from_mnli=True, learning_rate=1.0)
+  assert list(glue.parts(changed)) == ["MNLI", "CoLA", "RTE"]
+  assert not command.exists()  # because no task was trained
+  table = tmp_path / "output" / "glue.tsv"
+  old = [line.rpartition("\t")[0] for line in table.read_text().splitlines()]
+  table.write_text("\n".join([*old, ""]))  # as written without the last column
+  (tmp_path / "data" / "RTE" / "dev.tsv").write_text("b")
+  assert not glue.parts(flags)
+
+
 def test_mnli_is_complete_without_the_diagnostic_data(tmp_path, run):
   _task_folders(tmp_path, "MNLI")
   run(_flags(tmp_path))
@@ -133,7 +175,7 @@ def test_mnli_is_complete_without_the_diagnostic_data(tmp_path, run):
 
 def test_glue_tsv_has_the_tasks_that_ended_before_an_error(tmp_path, run):
   _task_folders(tmp_path, "CoLA", "RTE")
-  (tmp_path / "output" / "RTE").mkdir()
+  (tmp_path / "output" / "RTE").write_text("a file, so the run fails")
   with pytest.raises(FileExistsError):
     run(_flags(tmp_path))
   assert _tasks_of_table(tmp_path) == ["CoLA"]

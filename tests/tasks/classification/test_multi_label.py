@@ -98,6 +98,7 @@ def test_flags_for_a_users_files_are_refused_for_tasks_of_glue(tmp_path, name):
   message = f"--{name} is for --task_name=tsv: the columns of MRPC are fixed"
   with pytest.raises(ValueError, match=message):
     run_classifier.check_flags(args)
+  assert not args.replace(**{name: ""}).own_flags
 
 
 def test_records_have_a_0_or_1_for_each_label(tokenizer):
@@ -122,6 +123,7 @@ def test_no_threshold_has_a_better_f1_than_the_best_threshold(pairs):
   def f1(threshold):
     return f1_score(is_label, probs >= threshold, zero_division=0.0)
 
+  assert 0 <= best <= 1
   assert all(f1(best) >= f1(t) for t in (-1, 0.05, 0.2, 0.5, 0.8, 1.1))
   if not is_label.any():
     assert best == 0.5
@@ -165,7 +167,7 @@ def test_an_evaluation_scores_with_fitted_thresholds_and_with_0_5():
   names = (("joy",), ("joy",), (), ("woe",))
   rows = [TextExample("", "", label=label) for label in names]
   probs = np.array([[0.9, 0, 0.2], [0.4, 0, 0.1], [0.3, 0.6, 0.1], [0, 0, 0.3]])
-  custom = several_labels(0.35, 0.7, 0.25)
+  custom = several_labels(0.4, 0.7, 0.3)
   result = metrics.results(custom, probs, np.ones(4), rows, 8)
   assert result["eval_micro_f1"] == 1.0
   assert result["eval_macro_f1"] == pytest.approx(2 / 3)  # no text has wit
@@ -174,7 +176,7 @@ def test_an_evaluation_scores_with_fitted_thresholds_and_with_0_5():
 
 
 def _weights(setting, custom, *names):
-  args = SimpleNamespace(class_weights=setting, max_examples=None)
+  args = SimpleNamespace(class_weights=setting, max_examples=4)
   rows = [TextExample("", "", label=name) for name in names]
   texts = task.Classification(args, {"train": rows}, named=custom)
   return texts.class_weights()
@@ -187,7 +189,7 @@ def _one_label(*names):
 def test_class_weights_are_computed_or_given():
   one = _one_label("a", "b", "c")
   assert _weights([], one, "a") == ()
-  weights = _weights(["balanced"], one, "a", "a", "a", "b")
+  weights = _weights(["balanced"], one, "a", "a", "a", "b", "a")
   # Four texts / (three labels * number of texts with the label).
   assert weights == pytest.approx((4 / (3 * 3), 4 / (3 * 1), 1.0))
   assert _weights(["b=2.5", "c=1e1"], one, "a") == (1.0, 2.5, 10.0)

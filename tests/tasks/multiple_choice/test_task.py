@@ -77,12 +77,13 @@ def test_twelve_choices_are_scored_and_predicted(args, tokenizer, tmp_path):
   np.testing.assert_allclose(result, probs, rtol=1e-5)
 
 
-def test_records_of_each_split_have_a_file_and_can_be_packed(args):
+def test_records_of_each_split_have_a_file_and_can_be_packed(args, log):
   names = {"train": "train", "dev": "eval", "test": "predict"}
   for split, name in names.items():
     part = _convert(args, split)
     assert part.packing is None
     assert part.with_packing(8, packs=True).packing
+    assert "a batch of 96 takes" in log.text  # 12 choices of each example
     assert part.with_packing(8, packs=False).packing is None
     assert part.path == f"{args.output_dir}/{name}.tf_record"
     assert _convert(args.replace(use_tpu=True), split).multiple == 0

@@ -89,7 +89,7 @@ def test_a_model_of_bio_tags_is_evaluated_on_a_file_of_iob1_tags(
 
 
 def test_an_evaluation_without_do_eval_writes_no_predictions(args, tmp_path):
-  ner = Ner(args, {}, TAGS)
+  ner = Ner(args.replace(do_train=True), {}, TAGS)
   assert ner.evaluate(ner.make_model(CONFIG), _convert(args, "dev"))
   assert not (tmp_path / "out" / "eval_predictions.conll").exists()
 

@@ -17,7 +17,7 @@ from modeling import losses, models
 from runs import checks
 from storage import UserError, tfrecord
 from tasks.pretraining import settings, task
-from tests import programs, shared
+from tests import programs, shared, small_model
 from tests.training import toy
 from training import run_json
 
@@ -164,6 +164,18 @@ def test_an_evaluation_takes_batch_size_and_number_of_steps_from_flags(
     assert log.messages[0] == f"evaluation at step 9, on {records}"
     log.clear()
   assert programs.results(tmp_path) == {"x": 1, "global_step": 9}
+
+
+@pytest.mark.parametrize("kinds", [["pretraining", "masked_lm"], ["masked_lm"]])
+def test_a_served_model_has_the_heads_of_its_checkpoint(
+  tmp_path, monkeypatch, kinds
+):
+  monkeypatch.setattr(task.checkpoint_files, "kinds_at", lambda _: kinds)
+  paths = small_model.write(tmp_path, vocab.SPECIAL_TOKENS)
+  flags = {name: str(path) for name, path in paths.items()}
+  args = _args(**flags, output_dir=str(tmp_path), max_seq_length=16)
+  outputs = task.served_model(args).model.output
+  assert ("next_sentence_logits" in outputs) == ("pretraining" in kinds)
 
 
 def test_flags_set_the_contents_of_pretraining_records():

@@ -51,6 +51,13 @@ def test_a_large_stride_leaves_no_token_out(tokenizer, stride):
   assert all(window.is_max_context.all() for window in result)
 
 
+def test_the_first_of_two_windows_with_equal_context_keeps_a_token(tokenizer):
+  lengths = (9, 5, 1)
+  result = cut_windows(tokenizer, example("the mill in " * 2), lengths=lengths)
+  is_max = [window.is_max_context.astype(int).tolist() for window in result]
+  assert is_max == [[1, 1, 1, 0], [0, 0, 1, 0], [0, 0, 1, 1]]
+
+
 def test_a_paragraph_without_tokens_has_no_window(tokenizer):
   questions = example(""), example("\u200b \ufffd"), example("the")
   [window] = cut_windows(tokenizer, *questions)

@@ -18,6 +18,7 @@ def _args(folder, context, number, answer="b"):
   """Writes `number` questions about a context; returns flags to predict."""
   (folder / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\na\nb\n")
   bare = {"question": "a", "answers": [{"text": answer, "answer_start": 2}]}
+  bare["answers"] *= bool(answer)
   questions = [bare | {"id": str(i)} for i in range(number)]
   paragraph = {"context": context, "qas": questions}
   path = folder / "squad.json"
@@ -161,6 +162,7 @@ def test_an_evaluation_in_training_writes_no_predictions(tmp_path, unit, f1):
     ("北京大学", {"f1_unit": "character"}, None),
     ("부산 대학교", {}, None),  # Korean has blanks between words
     ("a 北 b", {}, None),
+    ("", {}, None),  # a file without answers
   ],
 )
 def test_answers_without_blanks_cause_a_warning(
