@@ -44,6 +44,7 @@ def test_an_interrupt_at_any_moment_prints_one_line(moment):
   script = f"import sys; sys.argv = [{moment!r}]\n{INTERRUPTED}"
   done = programs.python(["-c", script], preexec_fn=_obey_interrupts)
   assert (done.returncode, done.stderr) == (130, "ERROR: interrupted\n")
+  # "early" and "importing" come before the `try`, "twice" stops its `finally`.
   assert ("cleaned up" in done.stdout) == (moment == "in main")
 
 
@@ -60,7 +61,10 @@ assert signal.getsignal(signal.SIGINT) is before
 
 @pytest.mark.parametrize(
   ("handler", "modules"),
-  [(signal.SIG_IGN, []), (signal.SIG_DFL, ["__mp_main__"])],
+  [
+    (signal.SIG_IGN, []),  # a shell starts background processes like this
+    (signal.SIG_DFL, ["__mp_main__"]),  # workers of multiprocessing import it
+  ],
 )
 def test_background_and_worker_processes_keep_their_interrupt_handler(
   handler, modules

@@ -87,7 +87,7 @@ class Program(Settings):
     ("--rate=nan", "--rate=nan: give a finite number"),
     ("--rate=-inf", "--rate=-inf: give a finite number"),
     ("--rates=1,nan", "--rates=(1.0, nan): give a finite number"),
-    ("--layers=", None),
+    ("--layers=", None),  # an optional text may be empty
     ("--text=x", None),
   ],
 )
@@ -198,6 +198,7 @@ def test_log_lines_have_a_time_and_logged_exceptions_have_a_traceback():
     logging.exception("POST /v1")"""
   done = _run(body.strip())
   first, second, traceback, *_, last = done.stderr.splitlines()
+  # Each line begins with HH:MM:SS.
   assert (first[8:], second[8:]) == (" three 3", " ERROR: POST /v1")
   assert traceback == "Traceback (most recent call last):"
   assert last == "ZeroDivisionError: division by zero"

@@ -101,7 +101,7 @@ def test_a_tilde_is_expanded_in_paths_but_not_in_texts(monkeypatch):
 @pytest.mark.parametrize(
   ("argument", "message"),
   [
-    ("--number=10", "9"),
+    ("--number=10", "10 is not integer <= 9"),
     ("--rate=0.5,-1", "-1 is less than 0"),
     ("--rate=0.5,x", "could not convert"),
   ],

@@ -27,6 +27,8 @@ def _records(tmp_path_factory):
   return rows, path, schema
 
 
+# Lengths are multiples of 32. With packing, numbers of rows are multiples of an
+# eighth of the batch size.
 @pytest.mark.parametrize(
   ("packing", "batch_size", "expected"),
   [

@@ -137,26 +137,28 @@ def test_a_model_trained_right_to_left_needs_the_flag_attention(folder):
 
 
 @pytest.mark.parametrize(
-  ("changes", "is_restored", "has_labels"),
+  ("changes", "is_restored", "copies_labels"),
   [
     ({}, True, True),
     ({"new_head": True}, False, False),
     ({"new_head": True, "do_train": False}, True, True),
     ({"init_checkpoint": None}, False, False),
+    # A checkpoint in output_dir is restored with the labels of output_dir.
     ({"init_checkpoint": "gone", "output_dir": "run"}, True, False),
     ({"new_head": True, "output_dir": "run"}, True, False),
     ({"output_dir": "run"}, True, False),
   ],
 )
 def test_a_restored_head_needs_the_flags_and_labels_of_its_training(
-  folder, monkeypatch, changes, is_restored, has_labels
+  folder, monkeypatch, changes, is_restored, copies_labels
 ):
   monkeypatch.chdir(folder)
   _record(folder, "run_classifier", multi_label=True)
   (folder / "run/labels.txt").touch()
   start = {"init_checkpoint": "run", "output_dir": "out", "do_train": True}
   args = programs.arguments("run_classifier", **start | changes)
-  assert checks.labels_file(args) == ("run/labels.txt" if has_labels else None)
+  expected = "run/labels.txt" if copies_labels else None
+  assert checks.labels_file(args) == expected
   checks.check_head(args.replace(multi_label=True), "multi_label")
   message = "--multi_label=False, but the head of run"
   with raises(message if is_restored else None):
@@ -306,7 +308,7 @@ def test_a_vocabulary_much_smaller_than_the_embeddings_causes_a_warning(
   prefix, path = str(folder / "old/model.ckpt"), folder / "given.txt"
   table = {"bert/embeddings/word_embeddings": np.zeros((200, 1))}
   checkpoint.write(prefix, table)
-  # A table of embeddings may have some more rows than the vocabulary has lines.
+  # A table of embeddings may have 127 more rows than the vocabulary has lines.
   for number, is_warned in ((73, False), (72, True)):
     path.write_text("\n".join([*TOKENS, *map(str, range(number - 6))]))
     args = programs.arguments("run_ner", vocab_file=str(path))

@@ -14,7 +14,9 @@ PATIENCE = {"early_stopping_patience": 1}
 EXPORT = {"do_export": True, "export_dir": "new"}
 TFLITE = {"export_format": ["keras", "tflite"]}
 FLAGS = {"task_name": "tsv", "max_seq_length": 10}
+# A window of 10 tokens has [CLS], 8 tokens of the text and [SEP].
 FLAGS |= {"max_text_length": 10, "window_stride": 8}
+TPU = {"use_tpu": True}
 TRAIN = {"do_train": True}
 BY_LENGTH = TRAIN | {"group_by_length": True}
 FINE_TUNING, DEVICES = checks.check_training, checks.check_devices
@@ -43,7 +45,7 @@ CASES = [
   (FINE_TUNING, {"do_eval": True, "num_train_epochs": 0.0}, None),
   (FINE_TUNING, BY_LENGTH, None),
   (FINE_TUNING, BY_LENGTH | {"jit_compile": True}, None),
-  (FINE_TUNING, BY_LENGTH | {"use_tpu": True}, "a TPU computes one"),
+  (FINE_TUNING, BY_LENGTH | TPU, "a TPU computes one"),
   (FINE_TUNING, TRAIN | {"ensemble": 3, "num_seeds": 2}, "command trains 2"),
   (FINE_TUNING, TRAIN | {"ensemble": 2, "num_seeds": 2}, None),
   (FINE_TUNING, TRAIN | {"profile_steps": (0, 1)}, None),
@@ -65,8 +67,8 @@ CASES = [
   (LONG_TEXTS, {"given": ["max_text_length"]}, "length needs --long_text=wi"),
   (LONG_TEXTS, {"given": ["window_stride"]}, "stride needs --long_text=wi"),
   (LONG_TEXTS, {"given": ["window_pooling"]}, "pooling needs --long_text=wi"),
-  (DEVICES, {"use_tpu": True, "distribution_strategy": "tpu"}, None),
-  (DEVICES, {"use_tpu": True, "distribution_strategy": "mirrored"}, "="),
+  (DEVICES, TPU | {"distribution_strategy": "tpu"}, None),
+  (DEVICES, TPU | {"distribution_strategy": "mirrored"}, "contradicts"),
 ]
 
 
@@ -117,7 +119,7 @@ def test_packing_is_off_by_default_if_a_setting_conflicts_with_packing(
   args = _settings().replace(**flags)
   config = small_model.narrow(5, **config)
   assert checks.packing_conflict(args, config) == name
-  for chosen in (None, False, True):
+  for chosen in (None, False, True):  # None lets the data decide
     packs = fine_tune.packs_examples(args.replace(pack_examples=chosen), config)
     assert packs is (False if name and chosen is None else chosen)
 
@@ -127,7 +129,7 @@ def test_packing_is_off_by_default_if_a_setting_conflicts_with_packing(
   [
     ({}, 8, 10),
     (WINDOWS | {"max_text_length": 40}, 8, 40),
-    ({"window_stride": 0}, 4, 10),
+    ({"window_stride": 0}, 4, 10),  # 0 means half of a window's text
     ({"window_stride": 0, "max_seq_length": 3}, 1, 3),
   ],
 )

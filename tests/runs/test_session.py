@@ -81,6 +81,7 @@ def test_every_training_flag_reaches_the_part_that_uses_it(tmp_path, started):
   expected |= {"read": (6, 0, True), "skip": 24, "context": "context"}
   assert {name: calls[name] for name in expected} == expected
   assert calls["source"].first_corrupt == "first corrupt"
+  # The rate ascends to 0.25 for 20 steps, then is 0.25 * (1 - step / 90).
   rates = [float(calls["schedule"](step)) for step in (0, 10, 20, 45, 90)]
   assert rates == pytest.approx([0, 0.125, 0.25 * 7 / 9, 0.125, 0])
   assert calls["stops"] == loop.Plan(90, 7, 11, 13, False, str(tmp_path), 3, 5)
@@ -121,6 +122,7 @@ def test_float16_has_a_loss_scale_and_xla_compiles_supported_layers(
   assert calls["mode"].compiled == is_compiled
   slots = calls["optimizer"].state.values()
   joined = [x for x in slots if isinstance(x, optimization.Slot)]
+  # Matrices share slots only in a compiled step.
   assert any(len(slot.shape) == 2 for slot in joined) == is_compiled
   assert not calls["mode"].recompute
   reason = f"it cannot compile {model.layers[-1].name}"
@@ -157,7 +159,7 @@ def test_each_member_of_an_ensemble_loads_the_best_checkpoint_of_a_trial(
   tmp_path,
 ):
   rows = ["run\tlearning_rate\tseed\tstep\tmetric\tvalue"]
-  # The best trials are t1 and t2, in this order.
+  # The best trials are t1 and t2, in this order. t1 was best at its step 1.
   for number, value in enumerate((0.5, 0.9, 0.75)):
     best = run_folder.BestCheckpoint(str(tmp_path / f"t{number}"), "f1")
     best.update(number, {"f1": value}, _classifier(number))

@@ -60,10 +60,8 @@ def test_multi_worker_mirrored_needs_tf_config_and_uses_nccl_on_gpus(
 
 
 def test_flags_set_precision_and_determinism(monkeypatch, events):
-  tf32, determinism = (
-    "enable_tensor_float_32_execution",
-    "enable_op_determinism",
-  )
+  tf32 = "enable_tensor_float_32_execution"
+  determinism = "enable_op_determinism"
   for name in (tf32, determinism):
     events.replace(monkeypatch, tf.config.experimental, name)
   devices.make_strategy(_flags())
@@ -151,6 +149,7 @@ def test_an_error_names_the_flag_of_an_unreachable_tpu(
     devices.make_strategy(_flags(**flags))
 
 
+# In training with XLA: a multiple of 32 that leaves at most eight lengths.
 LENGTHS = {8: 32, 128: 32, 256: 32, 264: 64, 384: 64, 512: 64, 2048: 256}
 
 

@@ -14,7 +14,7 @@ from tests import programs
 from tests.training import toy
 from training import processes, run_json
 
-SCORES = {1e-5: 0.5, 3e-5: 0.8}  # by learning rate; the seed lowers a score
+SCORES = {1e-5: 0.5, 3e-5: 0.8}  # by learning rate, less seed / 100
 
 
 def _flags(tmp_path, **changes):
@@ -97,6 +97,7 @@ def test_a_sweep_copies_its_best_trial_to_the_output_folder(
   assert winner.endswith("rate_3e-05_seed_1")
   for name in ("thresholds.tsv", "null_score_diff_threshold.txt"):
     assert (tmp_path / name).read_text() == winner
+  # The seeds 1 and 2 score 0.79 and 0.78.
   assert "rate_3e-05: 0.7850 ± 0.0071, 2 seeds" in log.text
   assert "the best is rate_3e-05_seed_1: f1 0.7900" in log.text
   # Repeated sweeps do not add the best trial to run.json again.
@@ -117,7 +118,7 @@ def test_a_trial_with_nan_as_score_never_wins(tmp_path, commands, monkeypatch):
 def test_batch_sizes_and_epochs_are_swept(tmp_path, commands):
   several = {"train_batch_size": (16, 32), "num_train_epochs": (2.0, 3.0)}
   flags = _flags(tmp_path, learning_rate=3e-5, num_seeds=1, **several)
-  checks.check_training(flags.replace(ensemble=4))
+  checks.check_training(flags.replace(ensemble=4))  # 2 x 2 trials are enough
   result = sweep.run_sweep(flags)
   names = [command[3].rpartition("/")[2] for command in commands]
   parts = ("16_epochs_2", "16_epochs_3", "32_epochs_2", "32_epochs_3")
@@ -194,7 +195,7 @@ def test_a_warning_names_trials_that_were_trained_with_other_examples(
 
 def test_a_failed_trial_ends_the_sweep(tmp_path, commands, monkeypatch):
   train = processes.run_child
-  statuses = [None, 1]
+  statuses = [None, 1]  # the first trial is trained, the second fails
   monkeypatch.setattr(
     processes, "run_child", lambda command: statuses.pop(0) or train(command)
   )
@@ -224,20 +225,22 @@ def test_an_ensemble_takes_the_best_trials(tmp_path, commands):
   # A restore of the folder also builds the ensemble.
   [entry] = run_json.read(str(tmp_path))
   assert entry["flags"]["ensemble"] == 3
+  # Without a training, the four trials in sweep.tsv count.
   checks.check_training(_flags(tmp_path, do_train=False, ensemble=4))
 
 
 def test_an_ensemble_of_more_models_than_trials_is_refused(tmp_path):
-  rates = {"learning_rate": (1e-5, 1e-5), "num_seeds": 1}
+  same = {"learning_rate": (1e-5, 1e-5), "num_seeds": 1}  # one trial
   for flags, message in (
     ({"ensemble": 5}, "--ensemble=5 takes the best of a"),
-    (rates | {"ensemble": 2}, "--ensemble=2 .* trains 1: give more"),
+    (same | {"ensemble": 2}, "--ensemble=2 .* trains 1: give more"),
     ({"do_train": False, "ensemble": 2}, r"more than the 0 tri.*sweep\.tsv"),
   ):
     with pytest.raises(ValueError, match=message):
       checks.check_training(_flags(tmp_path, **flags))
 
 
+# Cuts in the header, after a tab, in a score, before a line end, in a score.
 @pytest.mark.parametrize("end", [3, 12, 14, -1, -3])
 def test_a_truncated_sweep_tsv_is_refused(tmp_path, end):
   (tmp_path / "sweep.tsv").write_text("run\tvalue\na\t0.25\nbcd\t0.75\n"[:end])

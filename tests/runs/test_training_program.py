@@ -47,19 +47,20 @@ def test_a_second_run_in_a_folder_is_refused_until_the_first_run_ends(tmp_path):
 
 
 @pytest.mark.parametrize("worker", [0, 1])
-@pytest.mark.parametrize("before", [None, [], ["a"]])
+@pytest.mark.parametrize("before", [None, [], ["a"]])  # None: no folder
 def test_a_failed_run_removes_a_new_output_folder_but_no_older_file(
   tmp_path, monkeypatch, before, worker
 ):
   toy.set_worker(monkeypatch, worker)
   folder = tmp_path / "output"
-  for name in before or ():
+  if before is not None:
     folder.mkdir()
+  for name in before or ():
     (folder / name).touch()
   with pytest.raises(RuntimeError), locked(str(folder)):
     assert (folder / LOCK_FILE).exists() == (worker == 0)  # the chief locks
     raise RuntimeError
-  assert folder.exists() == bool(before)
+  assert folder.exists() == (before is not None)
   assert [path.name for path in folder.glob("*")] == (before or [])
 
 

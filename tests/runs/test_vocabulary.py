@@ -137,7 +137,7 @@ def test_vocab_txt_in_the_output_folder_replaces_a_missing_vocab_file(folders):
   ("saved", "case", "given", "is_warned"),
   [
     ("v", None, None, False),
-    (None, True, "v", False),
+    (None, True, "v", False),  # the run read records, without a vocabulary
     ("v", None, "v", False),
     ("v", None, "w", True),
   ],

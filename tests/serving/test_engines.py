@@ -118,7 +118,7 @@ def test_each_row_is_in_one_batch_with_rows_of_similar_length(shapes):
 def test_long_rows_run_eight_at_a_time_and_short_rows_thirty_two():
   rows = [_row(4)] * 70 + [_row(500)] * 17
   sizes = [len(batch) for batch in engines.batches(rows, 1024)]
-  assert sizes == [32, 32, 8, 8, 7] or sizes == [32, 32, 6, 8, 8, 1]
+  assert sizes == [32, 32, 8, 8, 7]  # the third has 6 short and 2 long rows
 
 
 class _Sums(engines.Batches):
@@ -168,7 +168,7 @@ def _with_gpu(monkeypatch):
 
 def test_a_gpu_gets_more_rows_per_batch_if_rows_are_short(every_task, with_gpu):
   engine = savedmodel.text_model(every_task["masks"]).engine
-  given = engine.max_tokens, engine.max_rows
+  given = engine.max_tokens, engine.max_rows  # 2**15 tokens, 512 rows
   for tokens, number in ((512, 64), (128, 256), (16, 512)):
     batches = engines.batches([_row(tokens)] * 1024, *given)
     assert {len(batch) for batch in batches} == {number}
@@ -302,7 +302,8 @@ def test_a_short_request_does_not_wait_for_all_rows_of_a_long_one(interpreters):
   results = engine.run(_numbers(*range(1000)))
   assert next(results)["x"] == 0  # the request has begun
   assert _values(engine.run(_numbers(1, 2))) == [2, 4]
-  assert sum(interpreter.calls for interpreter in interpreters) < 40
+  calls = sum(interpreter.calls for interpreter in interpreters)
+  assert calls < 40  # and not 1000
   assert _values(results) == [*range(2, 2000, 2)]
 
 
@@ -317,7 +318,7 @@ def test_an_interpreter_computes_for_one_thread_at_a_time(interpreters):
   with ThreadPoolExecutor(8) as pool:
     results = list(pool.map(ask, range(8)))
   assert results == [[[*range(0, 2 * size, 2)] for size in sizes]] * 8
-  assert len(interpreters) == 5
+  assert len(interpreters) == 5  # one for four cores, four for one core each
   # After many requests, a single row uses all cores again.
   before = interpreters[0].calls
   assert _values(engine.run(_numbers(1))) == [2]
@@ -346,7 +347,7 @@ def test_an_error_does_not_repeat_the_error_of_an_earlier_row(monkeypatch):
   assert [*map(len, loaded)] == [4, 1]  # 11 characters per error
 
 
-@pytest.mark.parametrize("megabytes", [1, 900])  # at 900 MB, rows wait for one
+@pytest.mark.parametrize("megabytes", [1, 900])  # 900: one interpreter for all
 def test_a_refused_row_changes_no_later_answer(
   interpreters, monkeypatch, megabytes
 ):
@@ -362,6 +363,8 @@ def test_a_refused_row_changes_no_later_answer(
     assert interpreters[0].calls == before + 1
 
 
+# Size in MB, threads of the other interpreters, file. Copies of the weights may
+# take 4 * 512 MB: 400 MB leave room for four others, 600 MB for two.
 LARGE = [
   (400, [1] * 4, "float16/file"),
   (500, [1] * 3, "file"),

@@ -171,7 +171,8 @@ def test_an_export_overwrites_nothing(saved, every_task):
 
 
 def test_files_of_a_killed_export_are_removed(tmp_path):
-  for end in (4194305, os.getpid(), 1, "b"):  # process 1 is alive
+  # No process can have the first id. Process 1 is alive.
+  for end in (4194305, os.getpid(), 1, "b"):
     left = tmp_path / f"export.unfinished-{end}" / "variables"
     left.mkdir(parents=True)
     (left / "old").touch()

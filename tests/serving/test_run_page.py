@@ -105,7 +105,7 @@ def test_calibration_finds_the_temperature_of_sharpened_probabilities():
   sharp = np.exp(3 * logits) / np.exp(3 * logits).sum(1, keepdims=True)
   rows = zip(truths.tolist(), sharp.tolist(), strict=True)
   result = run_page.calibration(
-    [_judged("", *row[:1], *row[1]) for row in rows]
+    [_judged("", truth, *row) for truth, row in rows]
   )
   assert result["temperature"] == pytest.approx(3, rel=0.1)
   assert result["fitted_error"] < 0.03 < result["error"]
@@ -145,6 +145,7 @@ def test_a_browser_draws_the_page(tmp_path):
     assert "temperature scaling" in text
     assert page.run("document.querySelectorAll('#panels svg').length") == 1
     assert page.run("document.querySelectorAll('#panels .evaluation').length")
+    # Two tables have a header and a row for each label.
     assert page.run("document.querySelectorAll('#confusion tr').length") == 6
 
 

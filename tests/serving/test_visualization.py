@@ -134,10 +134,11 @@ def test_a_shallow_model_shows_both_encoders_one_after_the_other(
     assert (attention[:, ~hidden] > 0).all()
 
 
+# Two heads have a probability for each pair of tokens of a row.
 NUMBERS = [
-  ("tagging", {"tokens": "a b"}, 2 * 4 * 4),  # two heads
-  ("tagging", {"tokens": "a " * 12}, 2 * (12 * 12 + 12 * 12)),
-  ("choices", {"sent1": "", "sent2": "a", "choices": ["b", "c d"]}, 4 * 36),
+  ("tagging", {"tokens": "a b"}, 2 * 4 * 4),
+  ("tagging", {"tokens": "a " * 12}, 2 * (12 * 12 + 12 * 12)),  # two windows
+  ("choices", {"sent1": "", "sent2": "a", "choices": ["b", "c d"]}, 2 * 2 * 36),
 ]
 
 
@@ -356,7 +357,7 @@ def test_a_page_has_the_numbers_of_attention_but_no_html_of_the_text():
   }
   [sequence] = data["sequences"]
   assert sequence["tokens"] == list(stand_in.WORDS[:5])
-  assert (sequence["length"], sequence["heads"]) == (4, 4)
+  assert (sequence["length"], sequence["heads"]) == (4, 4)  # 3 heads, the mean
   assert sequence["token"] == [1.5] * 5
 
 

@@ -69,6 +69,7 @@ def test_an_undefined_metric_is_zero():
 def test_f1_of_multi_label_data_agrees_with_a_calculation_by_hand():
   predictions = np.array([[1, 0], [1, 1], [0, 0], [1, 0]])
   labels = np.array([[1, 0], [0, 1], [1, 1], [0, 0]])
+  # F1 = 2 TP / (predicted + true), for all labels together or for each label.
   micro = metrics.score("micro_f1", predictions, labels)
   assert micro == pytest.approx(2 * 2 / (4 + 4))
   macro = metrics.score("macro_f1", predictions, labels)

@@ -109,7 +109,7 @@ def test_versions_have_the_states_start_and_loading_until_they_answer(folder):
       _check_missing(model, 1, 404, "model mrpc has no version 1")
     gate.set()
     wait_until(lambda: second.states.get(10) == ("AVAILABLE", ""))
-  with models.polled([second], 0):
+  with models.polled([second], 0):  # polls once more
     pass
   assert {*second.states.values()} == {("AVAILABLE", "")}
 

@@ -167,12 +167,12 @@ def test_scores_have_to_be_numbers(tmp_path, cells, scores):
   ("cells", "is_reported"),
   [
     (["950", "-1.200", "12.500", "7"], True),
-    (["950", "1.200", "0.500"], False),
-    (["950", "1.200", "1.5"], False),
-    (["95", "1.200"], False),
-    (["1.200", "12.500"], False),
-    (["950", "1e3", "1.200"], False),
-    (["950", "1200"], False),
+    (["950", "1.200", "0.500"], False),  # 0.500 cannot be 500
+    (["950", "1.200", "1.5"], False),  # 1.5 cannot be 15
+    (["95", "1.200"], False),  # no score from 100 on lacks a point
+    (["1.200", "12.500"], False),  # no score lacks a point
+    (["950", "1e3", "1.200"], False),  # an exponent
+    (["950", "1200"], False),  # no point
   ],
 )
 def test_the_log_warns_of_decimal_points_that_may_separate_thousands(
@@ -250,24 +250,14 @@ def test_doubtful_labels_are_reported(tmp_path, caplog):
     (_rows("a\tx|null", "b\ty"), SEVERAL, "'null' is a label: is it a miss"),
     *(
       (_rows("a\tx", f"b\t{cell}"), {}, f"{cell!r} is a label: is it a missing")
-      for cell in (
-        "NA",
-        "n/a",
-        "#N/A",
-        "None",
-        "#NV",
-        "#WERT!",
-        "NaT",
-        "#NAME?",
-        "#DIV/0!",
-      )
+      for cell in "NA n/a #N/A None #NV #WERT! NaT #NAME? #DIV/0!".split()
     ),
     (_rows("a\tx", "b\t\\N"), {}, r"'\\N' is a label: is it a missing value?"),
     (_rows("a\tx|#REF!", "b\tx"), SEVERAL, "'#REF!' is a label: is it a m"),
     *((_rows("a\tx", f"b\t{x}"), {}, None) for x in ("none", "#yes", "nat")),
     (_rows(*rows), {}, "20 labels in 20 rows: is kind the right --label_col"),
-    (_rows(*rows[:19]), {}, None),
-    (_rows(*rows, *rows), {}, None),
+    (_rows(*rows[:19]), {}, None),  # too few rows for a judgement
+    (_rows(*rows, *rows), {}, None),  # each label has two rows
   ):
     caplog.clear()
     write_files(tmp_path, train_tsv=train)
@@ -318,7 +308,7 @@ def test_a_teacher_must_have_the_labels_of_the_student(tmp_path):
   _record(tmp_path, task_name="mrpc", **files)
   with pytest.raises(ValueError, match=r"labels, .* 0, 1 and entailment, not_"):
     check(str(tmp_path), rte)
-  check(str(tmp_path), named_tasks.find("SST-2"))
+  check(str(tmp_path), named_tasks.find("SST-2"))  # has the labels of MRPC
   _record(tmp_path, task_name="TSV", **files)  # predicts scores
   check(str(tmp_path), rte)
   (tmp_path / "labels.txt").write_text("entailment\nno\n")

@@ -135,6 +135,7 @@ def test_files_for_the_glue_server_have_the_required_layout(
   rows = [TextExample("", "")] * 2
   evaluation.write_predictions(str(tmp_path), task, split, outputs, rows)
   table = f"index\tprediction\n0\t{first}\n1\t{prediction}\n"
+  # The other files are test_results.tsv and test_predictions.tsv.
   for path in tmp_path.glob("[!t]*"):
     assert (path.name, path.read_text()) == (file, table)
   assert len([*tmp_path.iterdir()]) == (3 if file else 2)

@@ -43,7 +43,11 @@ def test_a_text_in_a_users_file_may_have_several_labels(tmp_path):
 @pytest.mark.parametrize("cell", ["joy, wit", "joy;wit"])
 @pytest.mark.parametrize(
   ("other", "is_reported"),
-  [("woe", True), ("woe|joy", True), ("woe|C#", False)],
+  [
+    ("woe", True),  # no text has several labels
+    ("woe|joy", True),  # a part of the cell is a label
+    ("woe|C#", False),
+  ],
 )
 def test_a_warning_names_a_label_that_may_be_several_labels(
   tmp_path, caplog, cell, other, is_reported
@@ -66,10 +70,10 @@ def test_a_python_list_in_the_training_file_is_refused(tmp_path, flags):
     (("[1, 0, 0]", "[0, 1, 1]", "[0, 0, 0]"), True),
     (("1|0", "0|0"), True),
     (("[true, false]", "[false, false]"), True),
-    (("[3, 17]", "[0, 1]"), False),
-    (("[0, 1]", "[1]"), False),
+    (("[3, 17]", "[0, 1]"), False),  # other numbers
+    (("[0, 1]", "[1]"), False),  # different lengths
     (("[0, 1]", "[]"), False),
-    (("[0]", "[1]"), False),
+    (("[0]", "[1]"), False),  # one number each, as for one label
   ],
 )
 def test_vectors_of_0_and_1_are_refused_as_labels(tmp_path, cells, is_vector):
@@ -135,7 +139,7 @@ def test_the_best_threshold_separates_neighboring_floats(value):
   best = metrics.best_threshold(probs, np.array([1, 0]))
   predicted = metrics.predictions(several_labels(best), probs[:, None])
   assert predicted.tolist() == [[1], [0]]
-  assert len(str(best)) < 16
+  assert len(str(best)) < 16  # no more digits than needed
 
 
 def several_labels(*thresholds):
@@ -171,6 +175,7 @@ def test_an_evaluation_scores_with_fitted_thresholds_and_with_0_5():
   result = metrics.results(custom, probs, np.ones(4), rows, 8)
   assert result["eval_micro_f1"] == 1.0
   assert result["eval_macro_f1"] == pytest.approx(2 / 3)  # no text has wit
+  # At 0.5 the model predicts joy once, and wit once, which is wrong.
   assert result["eval_micro_f1_at_0.5"] == pytest.approx(2 * 1 / (2 + 3))
   assert result["eval_macro_f1_at_0.5"] == pytest.approx(2 / 3 / 3)
 
@@ -213,6 +218,7 @@ def test_class_weights_multiply_losses_of_training():
     task.objective(several_labels(), *more).losses(outputs, batch)
     for more in ((), ((1.0, 2.0, 4.0),))
   )
+  # All logits are 0, so the three labels of a text have equal plain losses.
   ratio = np.divide(weighted["example_loss"], plain["example_loss"])
   np.testing.assert_allclose(ratio, [1, 4 / 3, 2], rtol=1e-6)
 
@@ -239,7 +245,7 @@ def test_wrong_class_weights_are_refused(setting, message):
     ({"do_train": True}, None, True),
     ({}, labels.THRESHOLDS, False),
     ({}, None, False),  # a model without a file has thresholds of 0.5
-    ({"ensemble": 2}, labels.THRESHOLDS, True),
+    ({"ensemble": 2}, labels.THRESHOLDS, True),  # thresholds of one model
     ({"ensemble": 2}, "thresholds_ensemble.tsv", False),
   ],
 )

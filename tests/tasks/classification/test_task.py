@@ -73,7 +73,7 @@ def test_each_dev_file_is_evaluated_in_separate_batches(
       "eval_loss": losses.mean(),
       "loss": np.mean(batches),
     }
-    if split == "dev":
+    if split == "dev":  # the mean of batches differs: one has 4 rows, one 3
       assert result == pytest.approx(expected, rel=1e-5)
       assert abs(expected["loss"] - expected["eval_loss"]) > 1e-4
     written = programs.results(tmp_path / "out", f"eval_results{suffix}.txt")
@@ -197,6 +197,7 @@ def test_an_evaluation_fits_thresholds_or_reads_saved_thresholds(
   assert values["wit"] == 0.5  # no text has the label
   assert sigmoid(-1) < values["joy"] < sigmoid(1)
   assert values["woe"] < sigmoid(0)
+  # All three texts get woe, which two have: F1 is 2 * 2 / (3 + 2) = 0.8.
   assert result["eval_macro_f1"] == pytest.approx((1 + 0 + 0.8) / 3)
   path = tmp_path / "out" / "thresholds.tsv"
   metrics.save_thresholds(several_labels(1, 1, 1), str(path))

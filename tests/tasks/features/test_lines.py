@@ -125,7 +125,7 @@ def test_lines_are_padded_to_a_multiple_of_8_or_on_tpus_to_the_maximum_length(
   tmp_path, monkeypatch, flags, length
 ):
   vocab.save(TOKENS, tmp_path / "vocab.txt")
-  (tmp_path / "input.txt").write_text("a " * 20)
+  (tmp_path / "input.txt").write_text("a " * 20)  # and [CLS], [SEP]
   args = programs.arguments(
     "extract_features",
     **{"max_seq_length": 30, "max_text_length": 30, "pooling": "cls"} | flags,

@@ -223,6 +223,7 @@ def test_a_file_of_mixed_schemes_is_reported(tmp_path, caplog, train, message):
   assert f"train, {message}(prefix, separator '-') has '" in caplog.text
   assert "--tag_scheme=BIO" in caplog.text
   result = [recognize(tags).entities(s.tags) for s in sentences]
+  # Each entity has one tag with the letter B, or a tag S-LOC.
   assert sum(map(len, result)) == train.count("B") + train.count("S-")
 
 
@@ -292,7 +293,7 @@ def test_unusable_tags_and_columns_are_refused(
 def test_tags_of_no_known_scheme_are_reported(tmp_path, caplog, tags, message):
   text = "".join(f"Ann {tag}\n" for tag in tags.split())
   _read(tmp_path, text, text)
-  assert "where" not in caplog.text
+  assert "where" not in caplog.text  # as in "where BIO has 'B-PER'"
   assert (message or "") in caplog.text
   assert ("in no" in caplog.text) == bool(message)
 
@@ -307,7 +308,7 @@ def test_a_small_dev_file_is_read_in_the_scheme_of_the_training_file(
 ):
   train = "a S-B\nb S-I\nc O\nd E-B\n"  # types S and E
   _read(tmp_path, train, "a S-B\nb O\n")
-  assert "where" not in caplog.text
+  assert "where" not in caplog.text  # as in "where BIO has 'B-PER'"
 
 
 def test_predictions_are_written_in_the_scheme_of_the_dev_file(tmp_path):

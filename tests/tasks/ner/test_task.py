@@ -110,6 +110,7 @@ def test_predicted_tags_are_scored_if_the_file_has_tags(
 
 
 def test_each_split_has_records_that_can_be_packed(args):
+  # A record has 12 tokens, so the sentence of 32 tokens makes four records.
   numbers = {"train": 7, "dev": 6, "test": 2}
   lengths = {"train": {4: 1, 32: 1, 5: 1, 3: 1}, "dev": {32: 1, 5: 1, 3: 1}}
   lengths["test"] = {5: 1, 3: 1}
@@ -138,7 +139,7 @@ def test_tags_determine_the_metric_and_flags_determine_the_model(args):
   args = args.replace(feature_based=True, feature_layers="last", lstm_units=3)
   tagger = Ner(args, {}, TAGS).make_model(CONFIG)
   [tags] = [v for v in tagger.variables if v.path == "tags/kernel"]
-  assert tags.shape == (2 * 3, len(TAGS))
+  assert tags.shape == (2 * 3, len(TAGS))  # two directions
 
 
 def test_an_export_has_the_labels_of_its_initial_checkpoint(

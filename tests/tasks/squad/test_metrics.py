@@ -162,7 +162,7 @@ def test_scores_need_answers_to_all_questions(
   [
     (0.0, [1.0, 0.0], 0.0),  # the odds of question b
     (0.0, [1.0, 2.0], 0.0),  # below all odds: no question is answered
-    (0.0, [-3.0, 2.0], -4.0),
+    (0.0, [-3.0, 2.0], -4.0),  # one below the lowest odds
     (0.0, [-3.0, 0.0], 0.0),
     (-3.0, [-3.0, 2.0], -3.0),
     (2.0, [-3.0, 2.0], 2.0),

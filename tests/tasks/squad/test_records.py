@@ -42,6 +42,7 @@ def cut_windows(tokenizer, *examples, lengths=()):
 
 @pytest.mark.parametrize("stride", [4, 5, 1000])
 def test_a_large_stride_leaves_no_token_out(tokenizer, stride):
+  # The question takes 4 of 9 tokens, and the last [SEP] one.
   result = cut_windows(
     tokenizer, example("the mill in " * 3), lengths=(9, 5, stride)
   )
@@ -79,6 +80,7 @@ def test_a_paragraph_without_tokens_has_no_window(tokenizer):
 def test_an_answer_within_words_is_located_by_its_tokens(tokenizer, text, span):
   one = example("(1895) the burnt", answer=Answer(text, 0, 2))
   [window] = cut_windows(tokenizer, one)
+  # The context begins after [CLS] when ? [SEP].
   assert (window.start - 4, window.end - 4) == span
 
 

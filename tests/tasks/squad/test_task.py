@@ -144,6 +144,7 @@ def test_a_prediction_without_scores_names_files_of_an_old_evaluation(
   assert all((tmp_path / name).exists() for name in names)
 
 
+# The prediction "empty" has five characters, of which "empt" has four.
 @pytest.mark.parametrize(("unit", "f1"), [("word", 0), ("character", 8 / 9)])
 def test_an_evaluation_in_training_writes_no_predictions(tmp_path, unit, f1):
   args = _args(tmp_path, " \u200b ", 1, answer="empt").replace(f1_unit=unit)
@@ -187,6 +188,7 @@ def test_each_window_becomes_a_record(tmp_path):
   assert train_set.rows == []  # only an evaluation needs windows in memory
   assert train_set.questions == examples.training_order(questions) != questions
   assert [one.qas_id for one in dev_set.questions] == [*"01234"]
+  # Without --dynamic_padding, all batches have max_seq_length.
   assert (train_set.multiple, dev_set.multiple) == (0, 0)
   args = args.replace(dynamic_padding=True, jit_compile=True)
   assert Squad(args, {"train": questions}).convert("train").multiple == 32
