@@ -93,7 +93,7 @@ run_ner | do_train do_eval dev_file=blank | blank has no words
 run_ner | do_train do_eval dev_file=bioes | bioes, line 1: 'S-X', where BIO (prefix, separator '-') has 'B-X', as the model's tags have. Does the training file mix schemes? --tag_scheme=BIO
 run_ner | do_train train_file=joined | joined, line 1: '/' is in 'red/B-X', as in most lines: write each word
 run_ner | do_train train_file=numbers.jsonl | numbers.jsonl, line 1: expected ner_tags
-run_ner | do_train train_file=speech tag_scheme=BIO | speech, tags of single words: no scheme, which
+run_ner | do_train train_file=speech tag_scheme=BIO | speech, tags of single words: no scheme that
 run_ner | do_train train_file=swapped | give --word_column=-1 --tag_column=0
 run_ner | do_train output_dir=ships | are O, B-SHIP, I-SHIP
 run_ner | do_eval init_checkpoint=ships/a.ckpt | labels.txt). --do_train makes a head for other labels
