@@ -44,15 +44,10 @@ def call(program, *arguments, stdin=b"", cwd=ROOT, fused=False, **flags):
   with tempfile.TemporaryDirectory() as folder:
     streams = [Path(folder, name) for name in ("stdin", "stdout", "stderr")]
     streams[0].write_bytes(stdin)
+    words = [*arguments, *_arguments(flags)]
+    fused = fused or lean.PROGRAMS_ARE_FUSED
     process = _FORKS.Process(
-      target=_program,
-      args=(
-        program,
-        [*arguments, *_arguments(flags)],
-        streams,
-        cwd,
-        fused or lean.PROGRAMS_ARE_FUSED,
-      ),
+      target=_program, args=(program, words, streams, cwd, fused)
     )
     process.start()
     process.join()
@@ -141,6 +136,7 @@ def check_repeats(program, folder, again, *names, fused=False):
     (name / "command.flags").read_text().splitlines()
     for name in (folder, again)
   )
+  # The output folder is in a comment, because a repeated run has another one.
   assert set(repeated) - set(lines) == {f"# --output_dir={again}"}
 
 

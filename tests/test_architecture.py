@@ -82,20 +82,20 @@ def test_a_package_imports_only_packages_below_it(path):
 
 
 def test_requirements_list_every_imported_package():
-  names = {}
+  importers = {}  # a module's name: a file that imports the module
   for path in (*FILES, *PROGRAMS, *ROOT.glob("experiments/*.py")):
     for module in _imports(path):
       # Several distributions share these packages.
       is_shared = module[0] in {"backports", "google"}
-      names[".".join(module[: 1 + is_shared])] = _id(path)
+      importers[".".join(module[: 1 + is_shared])] = _id(path)
   text = (ROOT / "requirements.txt").read_text().replace("-", "_")
   required = set(re.findall(r"^[\w.]+", text, re.MULTILINE))
   installed = packages_distributions()
-  project = OPTIONAL | {path.stem for path in ROOT.iterdir()}
-  for module in names.keys() - project - sys.stdlib_module_names:
+  own = {path.stem for path in ROOT.iterdir()}
+  for module in importers.keys() - own - OPTIONAL - sys.stdlib_module_names:
     distributions = installed.get(module, [module.removeprefix("google.")])
     distributions = {name.replace("-", "_") for name in distributions}
-    assert required & distributions, f"{names[module]} imports {module}"
+    assert required & distributions, f"{importers[module]} imports {module}"
 
 
 @pytest.mark.parametrize("path", sorted(ROOT.glob("tasks/*/*.py")), ids=_id)
@@ -127,6 +127,7 @@ def test_names_have_no_private_words(folder):
 def test_functions_that_tasks_call_take_values_instead_of_settings(path):
   if path.parent.name in ("cli", "runs") or _sees_settings(path):
     return
+  # Outside tasks/, some classes have their own settings, such as the server.
   names = {"args", "settings"} if "tasks" in path.parts else {"args"}
   for node in ast.walk(_tree(path)):
     if isinstance(node, ast.arguments):
@@ -141,10 +142,12 @@ def test_only_cli_reads_the_command_line(path):
     for field in ("id", "attr", "arg")
   }
   assert _id(path) in READS_FLAGS or "FLAGS" not in names
+  # With these names, a module would learn which program runs.
   if path in FILES and _id(path) != "cli/program.py":
     assert names.isdisjoint({"argv", "__module__"})
 
 
+# Modules that worker processes import.
 WORKERS = """data.pretraining.shards, tasks.classification.examples,
 tasks.multiple_choice.examples, tasks.squad.records"""
 

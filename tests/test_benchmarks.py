@@ -12,7 +12,7 @@ from benchmarks import contest, fine_tune, serving
 from benchmarks.results import Table
 from tests import programs
 
-SMALL = "1x64:2:16:float32"
+SMALL = "1x64:2:16:float32"  # layers x width : batch : length : dtype
 NAMES = [
   path.stem
   for path in programs.ROOT.glob("benchmarks/*.py")
@@ -56,21 +56,23 @@ def test_an_error_names_the_worker_that_fails():
 
 
 def test_a_ratio_is_the_median_of_rounds_with_its_range():
+  # The rounds have the ratios 2, 3 and 8.
   assert contest.ratios([2, 6, 8], [1, 2, 1]) == ("3.00", "2.00-8.00")
 
 
 def test_serving_is_compared_with_transformers_of_the_same_dtype_or_float32():
-  means = {"ours, int8": 1.0, "ours, bfloat16": 3.0}
-  means |= {"transformers, float32": 2.0, "transformers, bfloat16": 6.0}
-  seconds = {name: [mean, mean] for name, mean in means.items()}
+  medians = {"ours, int8": 1.0, "ours, bfloat16": 3.0}
+  medians |= {"transformers, float32": 2.0, "transformers, bfloat16": 6.0}
+  seconds = {name: [value, value] for name, value in medians.items()}
   result = {"case": "c", "pairs": 4, "seconds": {"1": seconds, "32": seconds}}
   values = {"peak": 9.0, "differ": 0, "first": (0.5, 7.0), "p99": 1.5}
-  result |= {name: dict.fromkeys(means, v) for name, v in values.items()}
-  # int8 takes half the time of float32, and our bfloat16 of their bfloat16.
-  first, second, *_ = map(list, serving.rows(result))
+  result |= {name: dict.fromkeys(medians, v) for name, v in values.items()}
+  int8, bfloat16, *_ = map(list, serving.rows(result))
+  # Our int8 takes half the time of float32 (0.50). Nobody measured ONNX (-).
   expected = "c|ours, int8|1000.0|1500.0|0.50|-|4|0.50|-|500|7.0|9|0 of 4"
-  assert first == expected.split("|")
-  assert second[4:6] == ["0.50", "-"]
+  assert int8 == expected.split("|")
+  # Our bfloat16 takes half the time of their bfloat16.
+  assert bfloat16[4:6] == ["0.50", "-"]
 
 
 def test_a_list_of_peers_must_have_transformers_in_float32():
@@ -143,7 +145,8 @@ def test_the_fine_tuning_benchmark_compares_a_program_with_its_peer(
       folder.mkdir()
       (folder / "eval_results.txt").write_text("eval_f1 = 0.5\n")
     output = json.dumps({"predictions": [["B-PER", "O"], ["O"]]})
-    seconds = {"seconds": 1.0 + (not folder), "cpu_seconds": 3.0}
+    # The peer, which has no output folder, takes twice the time.
+    seconds = {"seconds": 1.0 if folder else 2.0, "cpu_seconds": 3.0}
     return {label: [seconds | {"output": output}]}
 
   monkeypatch.setattr(contest, "interleave_fresh", interleave_fresh)
@@ -162,6 +165,7 @@ def test_the_fine_tuning_benchmark_compares_a_program_with_its_peer(
   assert '"dtype": "bfloat16"' in peer[-1]
   rows = [" ".join(row) for row in fine_tune.rows(result)]
   case = "NER, bfloat16, 1 epoch, by length"
+  # The peer's tags are all right. Columns: scores, s, CPU s, ratio, range.
   assert rows == [
     f"{case} bert-tf2 f1 50.0 ± 0.0 1 3 1.00 1.00-1.00",
     f"{case} transformers f1 100.0 ± 0.0 2 3 2.00 2.00-2.00",

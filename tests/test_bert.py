@@ -58,6 +58,7 @@ def test_the_vectors_in_docs_keras_md_are_means_of_token_vectors(values):
   for vector, row in zip(values["vectors"], outputs, strict=True):
     # Both texts have five tokens: "it" and "rained" are unknown.
     np.testing.assert_allclose(vector, np.mean(row[:5], 0), atol=1e-5)
+  # docs/keras.md asks for the second-to-last layer.
   tokens = model(encode(["A film."]))["encoder_layers"][-2]
   result = np.array(values["answer"]["token_vectors"])[:, 0]
   np.testing.assert_allclose(result, tokens[0], atol=1e-5)
@@ -65,7 +66,7 @@ def test_the_vectors_in_docs_keras_md_are_means_of_token_vectors(values):
 
 
 def test_a_checkpoint_written_by_keras_code_can_be_restored(values, folder):
-  path = folder.parent / "film" / "model.ckpt-1"
+  path = folder.parent / "film" / "model.ckpt-1"  # the page writes this file
   model = models.classifier(values["model"].get_layer("bert").config, 2)
   checkpoint.restore_strict(model, str(path))
   batch = values["encode"](["a good film", "not very"])
@@ -94,7 +95,7 @@ def test_rows_have_the_tokens_of_texts_and_pairs(folder):
   assert [[TOKENS[i] for i in row] for row in batch["input_ids"]] == pairs
   assert batch["segment_ids"].tolist() == [[0] * 4 + [1] * 3, [0] * 7]
   assert batch["input_mask"].sum(axis=1).tolist() == [7, 3]
-  assert encode([])["input_ids"].shape == (0, 2)  # Keras accepts this shape
+  assert encode([])["input_ids"].shape == (0, 2)  # Keras needs a length > 0
   alone = encode(["a", "film"])
   assert alone["input_ids"].shape == (2, 3)
   for pairs in (None, ["", ""], [" ", "\t"]):
@@ -115,7 +116,7 @@ def test_embed_returns_an_array_and_normalizes_on_request(values, folder):
   normalized = embed(texts, normalize=True)
   norms = np.linalg.norm(vectors, axis=1, keepdims=True)
   np.testing.assert_allclose(normalized, vectors / norms, rtol=1e-5)
-  assert np.abs(norms - 1).min() > 0.01
+  assert np.abs(norms - 1).min() > 0.01  # `vectors` are not normalized
   assert embed([]).shape == embed([], normalize=True).shape == (0, 16)
   with pytest.raises(UserError, match=r"of 2 layers.* as in layers=-1"):
     Predictor(folder, layers="-1,-2").embed(texts)

@@ -11,7 +11,7 @@ from tests import characters, programs, small_model
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 TEXT = "the old river runs\nthe bank sees it\n\na new day\nthe old bank\n"
-T, P = 24, 3
+T, P = 24, 3  # numbers of tokens and predictions
 
 
 def _run(program, **flags):
@@ -55,7 +55,7 @@ def test_a_model_of_characters_trains_and_answers(model, tmp_path, monkeypatch):
   _run("run_pretraining", **model, **stages, **pretrained)
   [answer] = Predictor(tmp_path / "fill")(["the ol<mask> bank"])
   assert answer["num_masks"] == 1
-  assert len(answer["tokens"][0]) == 5
+  assert len(answer["tokens"][0]) == 5  # the default of --export_top_k
 
   for split in ("train", "test"):
     rows = ["text\tlabel", *["old bank\t0", "a new river runs\t1"] * 4]

@@ -8,6 +8,7 @@ import pytest
 
 from tests.programs import ROOT
 
+# A script that makes the data, and a script that records a call of make.
 UNPACK = 'mkdir "$1/datasets" && cp ../shared/datasets.tar.xz "$1/datasets"'
 SHOW = """echo "$1 ${BERT_DATASETS:-none} $(ls "${BERT_DATASETS:-/nowhere}")" \
   >> "$LOG"
@@ -54,9 +55,10 @@ def _run(tmp_path):
     (f"{UNPACK}; exit 1", True, False),
     ("exit 1", False, False),
   ],
+  ids=["unpacked", "broken archive", "no archive"],
 )
 @pytest.mark.parametrize("status", [0, 3])
-def test_ci_gives_the_tests_real_data_and_returns_their_status(
+def test_ci_gives_the_tests_unpacked_data_and_returns_their_status(
   run, tmp_path, unpack, has_archive, is_unpacked, status
 ):
   (tmp_path / "shared").mkdir()

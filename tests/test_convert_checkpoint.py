@@ -118,18 +118,19 @@ def test_a_checkpoint_in_float16_becomes_a_folder_in_float32(runs, tmp_path):
   assert {tensor.dtype for tensor in tensors.values()} == {np.dtype("float32")}
 
 
-# Flags and the error. & stands for the fixture `runs`, @ for tmp_path.
+# Flags and the error. % stands for PRESET, & for the folder of the fixture
+# `runs`, @ for tmp_path.
 MISTAKES = """
 input=@few | has shape (6, 8), its configuration says (7, 8)
 input=&bert output_format=original | is of the format original already; --strip
-input={} strip_optimizer=True | --strip_optimizer is for the original's format
+input=% strip_optimizer=True | --strip_optimizer is for the original's format
 input=&unknown bert_config_file=&bert/bert_config.json | --head=encoder converts
-input={} head=masked_lm | --head=masked_lm is for a Hugging Face --output
+input=% head=masked_lm | --head=masked_lm is for a Hugging Face --output
 input=&bert head=tagging | has no head for tagging: there is no output_bias
 input=&tagger | : give --bert_config_file
-input=&bert bert_config_file=@odd.json | the configuration of {}/bert/bert_model
-input={} use_moving_averages=True | --use_moving_averages does not go with the f
-input={} bert_config_file=&bert/bert_config.json | --bert_config_file does not g
+input=&bert bert_config_file=@odd.json | the configuration of &bert/bert_model
+input=% use_moving_averages=True | --use_moving_averages does not go with the f
+input=% bert_config_file=&bert/bert_config.json | --bert_config_file does not g
 input=&bert vocab_file=@long.txt | long.txt has 8 lines but vocab_size
 input=&bert vocab_file=@short.txt | short.txt lacks [PAD], [UNK]
 input=@cased_L-12_H-768_A-12 | --do_lower_case=True does not fit --input=
@@ -154,11 +155,11 @@ def test_mistakes_are_reported_and_write_nothing(runs, tmp_path):
   (tmp_path / "few/config.json").write_text(json.dumps(settings))
   table = {"embeddings.word_embeddings.weight": np.zeros((6, 8), np.float32)}
   save_file(table, tmp_path / "few/model.safetensors")
-  for line in (
-    MISTAKES.format(*[PRESET] * 2, runs, *[PRESET] * 2).strip().splitlines()
-  ):
-    flags, message = line.split(" | ")
-    flags = flags.replace("&", f"{runs}/").replace("@", f"{tmp_path}/").split()
-    flags = {"output": tmp_path / "out"} | dict(x.split("=") for x in flags)
+  mistakes = MISTAKES.strip().replace("%", str(PRESET))
+  mistakes = mistakes.replace("&", f"{runs}/").replace("@", f"{tmp_path}/")
+  for line in mistakes.splitlines():
+    words, message = line.split(" | ")
+    flags = dict(word.split("=") for word in words.split())
+    flags = {"output": tmp_path / "out"} | flags
     fails("convert_checkpoint", message, **flags)
   assert not (tmp_path / "out").exists()

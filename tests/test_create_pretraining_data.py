@@ -44,7 +44,7 @@ def test_the_command_in_the_originals_readme_runs_unchanged(tmp_path):
     assert text in log
   assert "tensorflow" not in log.lower()
   assert "blank line" not in log
-  assert number >= 5 * 5  # each document, five times
+  assert number >= 5 * 5  # --dupe_factor=5, and the text has five documents
 
 
 def test_dynamic_masking_leaves_records_unmasked(tmp_path):
@@ -52,7 +52,7 @@ def test_dynamic_masking_leaves_records_unmasked(tmp_path):
   log = _run(output_file=outputs, masking="dynamic")
   schema = features.pretraining(128)
   first, second = (_count(path, schema) for path in outputs.split(","))
-  assert first - second in (0, 1)
+  assert first - second in (0, 1)  # the files get instances in turn
   assert f"Wrote {first + second} instances" in log
   assert "[MASK]" not in log
 
@@ -68,14 +68,15 @@ def test_prose_in_compressed_json_lines_is_read(tmp_path):
   rows = [
     {"body": "Owls hunt at night. Foxes, too.\nMice hide. They do!"},
     {"body": "* * * A river runs to the sea. 7. Boats go down the river."},
+    # The first document again, with other blanks: this one is dropped.
     {"body": "Owls hunt at night. Foxes, too. Mice hide. They  do!"},
   ]
   text.write_bytes(gzip.compress("\n".join(map(json.dumps, rows)).encode()))
   flags = {"input_format": "documents", "text_field": "body", "dupe_factor": 1}
   flags |= {"input_file": text, "deduplicate": True}
-  for number in (0, 2):
-    output = tmp_path / str(number)
-    log = _run(**flags, output_file=output, num_workers=number)
+  for num_workers in (0, 2):
+    output = tmp_path / str(num_workers)
+    log = _run(**flags, output_file=output, num_workers=num_workers)
     assert _count(output, features.pretraining(128, 20)) >= 2
     assert "1 dropped documents" in log
     assert "2 documents" in log

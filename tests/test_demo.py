@@ -11,6 +11,8 @@ SENTENCES = "It returns a value. It is a function of two arguments."
 
 
 def test_the_demo_text_has_no_sentence_twice_and_no_code(tmp_path, monkeypatch):
+  # The demo holds out t3 and writes it first. The other topics have the same
+  # sentences. t4 has a new sentence, too.
   topics = {f"t{n}": SENTENCES for n in range(8)}
   topics["t4"] += " This one is new.\n\n   >>> print(1)\n   1"
   monkeypatch.setattr(reference_text, "topics", topics)
@@ -27,7 +29,7 @@ def test_the_demo_text_has_no_sentence_twice_and_no_code(tmp_path, monkeypatch):
   assert set(texts.values()) == {""}
   train, dev = (programs.table(tmp_path / "task" / f"{n}.tsv") for n in SPLITS)
   rows = train[1:] + dev[1:]
-  assert {label for _, label in rows} == {"concurrency"}
+  assert {label for _, label in rows} == {"concurrency"}  # of asyncio
   assert sorted([*saved, *(text for text, _ in rows)]) == module[1]
 
 

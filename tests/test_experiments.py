@@ -17,25 +17,24 @@ def test_a_run_starts_from_a_checkpoint_of_an_earlier_run():
   names = [each.name for each in plan.runs()]
   assert [*COMMANDS] == names
   for number, each in enumerate(plan.runs()):
-    for start, step in run.checkpoints(each):
+    for start, file in run.checkpoints(each):
       assert start in names[:number]
       last = int(re.search(r"num_train_steps=(\d+)", COMMANDS[start])[1])
-      first = int(step.partition("-")[2])
-      assert first == last or f".{first}/" in each.name
-      assert first % (last // 40) == 0  # the earlier run saves 40 checkpoints
+      step = int(file.partition("-")[2])
+      # A run that does not start from the last step has the step in its name.
+      assert step == last or f".{step}/" in each.name
+      assert step % (last // 40) == 0  # the earlier run saves 40 checkpoints
 
 
-BASE = "--init_checkpoint={work}/pretrain/base/1/model.ckpt-20000"
-
-
+BASE = "--init_checkpoint={work}/pretrain/base/1/model.ckpt-"
 ENCODER = "--init_checkpoint={work}/encoder/bert_model.ckpt"
 # Maps two runs of a table to the flags that only one of the runs has.
 DIFFERENCES = {
   "pretrain base/1 base/2": {"--seed=1", "--seed=2"},
   "pretrain base/1 no_nsp/1": {"--objective=mlm"},
   "pretrain base/2 left_to_right/2": {"--objective=left_to_right"},
-  "NER none/1 base/1": {BASE},
-  "NER base.1000/1 base/1": {BASE, BASE[:-5] + "1000"},
+  "NER none/1 base/1": {f"{BASE}20000"},
+  "NER base.1000/1 base/1": {f"{BASE}20000", f"{BASE}1000"},
   "MNLI short.size/1 short.size/5": {"--seed=1", "--seed=5"},
   "SQuAD left_to_right/2 bilstm/2": {"--add_bilstm"},
   "Encoder-NER pretrained/1 random/1": {ENCODER},
@@ -54,6 +53,7 @@ def test_every_command_uses_only_flags_of_its_program():
   parsed = set()
   for command in (*COMMANDS.values(), *plan.PLAN["preparations"].values()):
     program, *words = command.split()
+    # Benchmarks (-m) have no such flags. Most other commands repeat flags.
     if program == "-m" or parsed.issuperset((program, w) for w in words):
       continue
     parsed.update((program, word) for word in words)
@@ -114,9 +114,9 @@ def test_a_difference_is_compared_with_the_standard_deviation_of_its_task():
   assert not results.compare(scores, [(1, squad), (-1, ("SQuAD", "none"))])
   for difference, papers, verdict in (
     (effect, 1.0, "as the paper"),
-    (effect, None, "as the paper"),
+    (effect, None, "as the paper"),  # None: positive, by an unknown amount
     (effect, -1.0, "the opposite"),
-    (small, 4.5, "not seen at this size"),
+    (small, 4.5, "not seen at this size"),  # 2.0 is below two standard errors
     ((1.0, float("inf")), None, "one seed so far"),
     (None, 1.0, "no comparison yet"),
   ):

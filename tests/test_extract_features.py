@@ -86,6 +86,7 @@ def test_a_line_of_output_has_the_vectors_of_the_model(lines, model):
 def test_lines_come_in_the_order_of_the_input(lines):
   assert [line["linex_index"] for line in lines] == list(range(len(TEXTS)))
   lengths = [len(line["features"]) for line in lines]
+  # Numbers of word pieces with [CLS] and [SEP]; --max_seq_length is 16.
   assert lengths == [14, 2, 11, 3, 5, 5, 16]
   tokens = [feature["token"] for feature in lines[5]["features"]]
   assert tokens == ["[CLS]", "[UNK]", "was", "[UNK]", "[SEP]"]
@@ -122,6 +123,7 @@ def test_pooling_writes_one_vector_per_line(lines, given, tmp_path):
 
 def test_words_missing_in_the_vocabulary_are_reported(given, tmp_path):
   korean = tmp_path / "korean.txt"
+  # Three of four letters are Korean, in one of two words.
   korean.write_text("한국어 ||| a\n", encoding="utf-8")
   log = _run(**given | {"input_file": korean, "output_file": tmp_path / "x"})
   assert '"index": -3' in (tmp_path / "x").read_text()  # the lowest layer

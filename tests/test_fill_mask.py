@@ -18,7 +18,8 @@ def _flags(tmp_path_factory):
   files = small_model.write(folder, WORDS, max_position_embeddings=8)
   values = checkpoint.variables(models.pretrainer(CONFIG))
   # With this bias, a random model predicts "blue" with a probability near 99 %.
-  values["cls/predictions/output_bias"].assign([0, 0, 0, 0, 0, 0, 7, 0, 0])
+  bias = [7.0 if word == "blue" else 0.0 for word in WORDS]
+  values["cls/predictions/output_bias"].assign(bias)
   checkpoint.write(str(folder / "bert_model.ckpt"), values)
   return files | {"init_checkpoint": folder / "bert_model.ckpt"}
 
@@ -33,7 +34,7 @@ def test_the_program_prints_the_likeliest_words_of_every_mask(flags, tmp_path):
   assert len(lines) == 5
   for line in (lines[1], *lines[3:]):
     assert line.startswith("  blue 9")
-    assert len(line.split()) == 4
+    assert len(line.split()) == 4  # two words with probabilities
 
 
 def test_the_program_reads_standard_input_and_a_folder(flags):

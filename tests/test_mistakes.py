@@ -21,7 +21,8 @@ WORDS = [*SPECIAL_TOKENS, "red", "blue", "sky", "."]
 MODEL = "bert_config_file=bert_config.json vocab_file=vocab.txt"
 TUNE = f"{MODEL} output_dir=out max_seq_length=12"
 WINDOWS = "long_text=windows max_seq_length=6 max_text_length=40"
-# Flags of each program. A mistake adds flags, or removes one with "-name".
+# Flags of each program; "extend" is build_vocab.py with --extend. A mistake
+# adds flags, or removes one with "-name".
 FLAGS = {
   "run_classifier": f"{TUNE} task_name=tsv data_dir=data",
   "run_ner": f"{TUNE} train_file=ner dev_file=ner",
@@ -92,7 +93,7 @@ run_ner | do_train do_eval dev_file=blank | blank has no words
 run_ner | do_train do_eval dev_file=bioes | bioes, line 1: 'S-X', where BIO (prefix, separator '-') has 'B-X', as the model's tags have. Does the training file mix schemes? --tag_scheme=BIO
 run_ner | do_train train_file=joined | joined, line 1: '/' is in 'red/B-X', as in most lines: write each word
 run_ner | do_train train_file=numbers.jsonl | numbers.jsonl, line 1: expected ner_tags
-run_ner | do_train train_file=speech tag_scheme=BIO | speech, tags of single words: no scheme, which
+run_ner | do_train train_file=speech tag_scheme=BIO | speech, tags of single words: no scheme that
 run_ner | do_train train_file=swapped | give --word_column=-1 --tag_column=0
 run_ner | do_train output_dir=ships | are O, B-SHIP, I-SHIP
 run_ner | do_eval init_checkpoint=ships/a.ckpt | labels.txt). --do_train makes a head for other labels
@@ -285,7 +286,7 @@ def _write_models(folder):
   """Writes a pre-trained model, and output folders of trainings."""
   small_model.write(folder, WORDS)
   for name, tokens in (
-    ("other", [*SPECIAL_TOKENS, *WORDS[:4:-1]]),
+    ("other", [*SPECIAL_TOKENS, *reversed(WORDS[5:])]),
     ("long", [*WORDS, "more"]),
     ("unmasked", [word for word in WORDS if word != "[MASK]"]),
   ):
@@ -294,10 +295,10 @@ def _write_models(folder):
   deep.to_json(str(folder / "deep.json"))
   values = checkpoint.variables(models.encoder(small_model.config(len(WORDS))))
   checkpoint.write(str(folder / "bert_model.ckpt"), values)
-  inside = {
+  scoped = {
     name.replace("bert/", "tower/bert/"): v for name, v in values.items()
   }
-  checkpoint.write(str(folder / "scoped/a.ckpt"), inside)
+  checkpoint.write(str(folder / "scoped/a.ckpt"), scoped)
   tuned = {"do_lower_case": True, "multi_label": False, "task_name": "sst-2"}
   tuned |= {"long_text": "truncate", "bert_config_file": "bert_config.json"}
   tuned |= {"is_regression": False, "vocab_file": "vocab.txt"}
@@ -367,12 +368,10 @@ def _outcomes(tmp_path_factory):
   @cache
   def run(name):
     lines = [line for line in MISTAKES if line.startswith(f"{name} |")]
-    done = programs.python(
-      ["-c", RUN],
-      json.dumps([*map(_words, lines)]),
-      cwd=folder,
-      env={"PYTHONPATH": str(programs.ROOT), "PATH": "/usr/bin"},
-    )
+    commands = json.dumps([*map(_words, lines)])
+    environment = {"PYTHONPATH": str(programs.ROOT), "PATH": "/usr/bin"}
+    options = {"cwd": folder, "env": environment}
+    done = programs.python(["-c", RUN], commands, **options)
     outcomes = map(json.loads, done.stdout.splitlines())
     return dict(zip(lines, outcomes, strict=True))
 

@@ -100,6 +100,7 @@ def test_a_killed_training_in_an_object_store_ends_like_a_training_on_disk(
   model = f"{BUCKET}/model"
   flags = _training(tmp_path, BUCKET)
   process = start("run_pretraining", output_dir=model, **flags)
+  # Waits for a checkpoint of a later step than 0.
   while (checkpoint_files.latest_checkpoint(model) or "-0").endswith("-0"):
     assert process.poll() is None, process.stderr.read()
     time.sleep(0.1)
@@ -126,5 +127,6 @@ def test_a_missing_bucket_is_reported(tmp_path):
   _, log = process.communicate()
   message = "gs://no/model cannot be written ("
   programs.check_error(process.returncode, log, message)
+  # Only the files that the test itself wrote: no folder is named "gs:".
   names = {"bert_config.json", "a.tfrecord", ".a.tfrecord.blocks"}
   assert {*os.listdir(tmp_path)} == names

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from tests import programs
+from tests import programs, shared
 
 # Parts of sentences for random documents. Each language has lists of subjects,
 # predicates and end marks, and the string between two sentences.
@@ -45,7 +45,7 @@ def _write_prose(folder, language, documents=8, size=300):
   return documents * size
 
 
-def _fraction_of_next(folder, **flags):
+def _fraction_of_next(folder):
   """Makes sentences, a vocabulary and pairs from the files of a folder.
 
   Returns the fraction of pairs in which the second sentence follows the first
@@ -56,7 +56,7 @@ def _fraction_of_next(folder, **flags):
     "split_sentences", input_file=folder / "*.txt", output_file=text
   )
   assert "WARNING" not in log
-  flags = {"do_lower_case": False, "input_file": text} | flags
+  flags = {"do_lower_case": False, "input_file": text}
   programs.run(
     "build_vocab", output_file=vocabulary, max_alphabet=8000, **flags
   )
@@ -70,7 +70,7 @@ def _fraction_of_next(folder, **flags):
   return 1 - random / instances, instances, text.read_text("utf-8")
 
 
-SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in PROSE][1:]
+SLOW = map(shared.slow, ("japanese", "german"))
 
 
 @pytest.mark.parametrize("language", ["hindi", *SLOW])

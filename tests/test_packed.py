@@ -15,7 +15,7 @@ LENGTH = 16
 PREDICTIONS = 3
 SIZES = [
   [3, 16, 5, 8, 4, 2, 9, 7, 16],
-  [2] * 9,  # short, but too many for a row
+  [2] * 9,  # eight fit into a row, but ROWS holds four
   [16, 16],
   [11],
 ]
@@ -67,13 +67,13 @@ def _tensors(batch):
 
 LABELS = losses.classification()
 ROWS = Packing(LENGTH)
-OF_TOKENS = Packing(LENGTH, max_examples=LENGTH, token_labels=True)
+TAG_ROWS = Packing(LENGTH, max_examples=LENGTH, token_labels=True)
 NO_PAIRS = {"next_sentence": False}
 MASKED_LM = losses.pretraining(**NO_PAIRS)
 # Columns: examples, model, arguments of the model, objective, rows.
 CASES = {
   "classification": (_classes, "classifier", {"num_labels": 3}, LABELS, ROWS),
-  "tagging": (_tags, "tagger", {"num_tags": 3}, losses.tagging(), OF_TOKENS),
+  "tagging": (_tags, "tagger", {"num_tags": 3}, losses.tagging(), TAG_ROWS),
   "choices": (_choices, "multiple_choice", {}, LABELS, ROWS),
   "pretraining": (_masks, "pretrainer", {}, losses.pretraining(), ROWS),
   "masked LM": (_masks, "pretrainer", NO_PAIRS, MASKED_LM, ROWS),
@@ -128,13 +128,15 @@ def test_packed_rows_have_few_shapes_for_xla():
   model = models.packed(models.tagger(CONFIG, num_tags=3))
   # 17 examples of `size` tokens fill `number` rows. Empty rows may follow.
   for size, number in ((2, 3), (3, 4), (6, 9), (7, 9), (8, 9), (9, 17)):
-    packed = OF_TOKENS.pack(_tensors(_tags([size] * 17)), few_shapes=True)
+    batch = _tensors(_tags([size] * 17))
+    packed = TAG_ROWS.pack(batch, few_shapes=True)
     assert 0 <= packed["input_ids"].shape[0] - number < 3
     shapes.add(packed["input_ids"].shape[0])
     padding = packed["input_ids"][number:]
     assert not np.any(padding) and np.all(packed["label_ids"][number:] == -1)
-  assert shapes == {3, 6, 9, 18}
-  packed = OF_TOKENS.pack(_tensors(_tags([9, 10] * 8 + [2])), few_shapes=True)
+  assert shapes == {3, 6, 9, 18}  # multiples of 3, an eighth of the 17 examples
+  batch = _tensors(_tags([9, 10] * 8 + [2]))
+  packed = TAG_ROWS.pack(batch, few_shapes=True)
   expected = _losses_and_gradients(model, losses.tagging(), packed)
   compiled = tf.function(_losses_and_gradients, jit_compile=True)
   _assert_close(compiled(model, losses.tagging(), packed), expected)
@@ -146,6 +148,8 @@ def test_long_examples_fill_rows_first():
   np.testing.assert_array_equal(packed["input_mask"], rows)
   positions = [*range(10), *range(6)]
   np.testing.assert_array_equal(packed["position_ids"][1], positions)
+  # Row 0 has the slots 0 to 3, row 1 has 4 to 7. The example of 4 tokens is the
+  # second of row 0. The examples of 10 and 6 fill row 1.
   np.testing.assert_array_equal(packed["output_slots"], [[1], [4], [5], [0]])
   starts = [[0, 12], [0, 10]]
   np.testing.assert_array_equal(packed["output_positions"][:, :2], starts)
@@ -154,6 +158,7 @@ def test_long_examples_fill_rows_first():
 
 
 def test_the_plan_of_packing_depends_on_the_lengths():
+  # Packing's second number is row length / mean length, rounded up.
   for lengths, is_packed, expected in (
     ({12: 50, 20: 10, 90: 3}, None, Packing(96, 6)),
     ({12: 50, 20: 10, 200: 3}, None, Packing(128, 7)),  # truncated to 128

@@ -17,6 +17,7 @@ REFERENCE = re.compile(r"`([\w./]+\.(?:py|flags))(?::([\w.]+))?`")
 COMMANDS = re.findall(
   r"```python\n(.*?)```\n\n```text\n(.*?)```", ENGLISH, re.S
 )
+EXAMPLE = "file.py"  # the page explains references with this name
 # Commands with this word build models of published sizes, which takes seconds
 # and gigabytes.
 LARGE = "count_params"
@@ -38,8 +39,8 @@ def test_every_file_and_name_in_the_page_exists():
   assert len(references) > 80
   for path, name in references:
     if not name:
-      assert (ROOT / path).is_file() or path == "file.py", path
-    elif path != "file.py":
+      assert (ROOT / path).is_file() or path == EXAMPLE, path
+    elif path != EXAMPLE:
       tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
       assert name in _names(tree), f"{path}:{name}"
 

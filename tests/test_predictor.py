@@ -3,6 +3,7 @@
 import functools
 import pickle
 import re
+import shutil
 import sys
 from types import SimpleNamespace
 
@@ -120,15 +121,7 @@ print("tensorflow" in sys.modules)
 def test_a_folder_without_a_model_is_refused_before_tensorflow_is_imported(
   tmp_path,
 ):
-  for name in (
-    "empty",
-    "litert",
-    "export",
-    "versions/3",
-    "versions/20",
-    "keras",
-    "hub",
-  ):
+  for name in "empty litert export versions/3 versions/20 keras hub".split():
     (tmp_path / name).mkdir(parents=True)
   for name in ("model.keras", "vocab.txt"):
     (tmp_path / "keras" / name).touch()
@@ -195,26 +188,32 @@ def test_an_error_says_that_a_savedmodel_needs_tensorflow(folders, monkeypatch):
     open_model(str(folders["tagging"]), "savedmodel")
 
 
-def test_a_missing_engine_is_reported_and_a_pickled_predictor_opens_again(
-  folders, tmp_path, monkeypatch
-):
+@pytest.fixture(name="int8")
+def _int8(folders, tmp_path):
+  """Copies an export that has only the int8 model; returns the model's path."""
+  for file in folders["tagging"].iterdir():
+    is_model = file.suffix in (".pb", ".tflite")
+    if file.is_file() and (not is_model or file.name == "model_int8.tflite"):
+      shutil.copy(file, tmp_path)
+  return tmp_path / "model_int8.tflite"
+
+
+def test_a_missing_engine_is_reported(folders, int8):
   with pytest.raises(ValueError, match="no engine 'onnx': take one of auto, s"):
     Predictor(folders["tagging"], "onnx")
-  for file in folders["tagging"].iterdir():
-    if file.is_file() and file.suffix not in (".pb", ".tflite"):
-      (tmp_path / file.name).write_bytes(file.read_bytes())
-  file = folders["tagging"] / "model_int8.tflite"
-  (tmp_path / file.name).write_bytes(file.read_bytes())
   with pytest.raises(ValueError, match="for litert_int8, not engine=litert"):
-    Predictor(tmp_path, "litert")
-  copy = tmp_path / file.name
+    Predictor(int8.parent, "litert")
   with pytest.raises(ValueError, match="is not the file of engine=litert: lea"):
-    Predictor(copy, "litert")
-  [answer] = Predictor(tmp_path)(["ab c"])
-  monkeypatch.chdir(tmp_path)
-  predict = Predictor(copy.name, "litert_int8", warm_up=True)
+    Predictor(int8, "litert")
+
+
+def test_a_pickled_predictor_opens_its_file_again_in_any_folder(
+  int8, monkeypatch
+):
+  [answer] = Predictor(int8.parent)(["ab c"])
+  monkeypatch.chdir(int8.parent)
+  predict = Predictor(int8.name, "litert_int8", warm_up=True)
   assert predict(["ab c"]) == [answer]
-  # A pickled predictor opens its file again, even in a different folder.
   monkeypatch.chdir("/")
   other = pickle.loads(pickle.dumps(predict))
   assert other._answer.engine.name == predict._answer.engine.name
@@ -250,14 +249,14 @@ class _Model:
   def __init__(self, *optional, **inputs):
     self.inputs, self.answers = inputs, self
     self.optional = frozenset(optional)
-    self.sizes, self.warmed = [], 0
+    self.sizes, self.warm_ups = [], 0  # `sizes`: number of texts in each call
 
   def __call__(self, examples):
     self.sizes.append(len(examples))
     return [{"call": len(self.sizes), "texts": [*e.values()]} for e in examples]
 
   def warm_up(self):
-    self.warmed += 1
+    self.warm_ups += 1
 
 
 @pytest.fixture(name="opened")
@@ -271,13 +270,13 @@ def _opened(monkeypatch):
 
 
 URL = "http://host:8501/v1/models/m"
-_FOLDER = {"do_lower_case": False, "vocab_file": "", "n": 0}
+_FALSE = {"do_lower_case": False, "vocab_file": "", "top_k": 0}
 _QUICK = {"files": "f", "timeout": 0.5}
 OPENED = [
   (["m"], {}, [("folder", "m", "auto")]),
   (["m", "litert"], {}, [("folder", "m", "litert")]),
   (["m"], {"engine": "savedmodel"}, [("folder", "m", "savedmodel")]),
-  (["m"], _FOLDER, [("folder", "m", "auto", _FOLDER)]),
+  (["m"], _FALSE, [("folder", "m", "auto", _FALSE)]),  # false, but not left out
   ([URL], {"files": ""}, [("files", ""), ("url", URL, "answers", 30.0)]),
   ([URL], _QUICK, [("files", "f"), ("url", URL, "answers", 0.5)]),
 ]
@@ -292,7 +291,7 @@ def test_each_argument_is_used_to_open_a_model(opened, given, named, expected):
 @pytest.mark.parametrize(("given", "number"), [({}, 0), ({"warm_up": True}, 1)])
 def test_a_model_is_warmed_up_only_on_request(opened, given, number):
   Predictor("m", **given)
-  assert opened.model.warmed == number
+  assert opened.model.warm_ups == number
   assert opened.model.sizes == []
 
 
@@ -302,7 +301,7 @@ def test_a_model_is_warmed_up_only_on_request(opened, given, number):
     (7, {"batch_size": 3}, [3, 3, 1]),
     (6, {"batch_size": 3}, [3, 3]),
     (2, {"batch_size": 1}, [1, 1]),
-    (600, {}, [256, 256, 88]),
+    (600, {}, [256, 256, 88]),  # the default batch size is 256
     (0, {}, []),
   ],
 )

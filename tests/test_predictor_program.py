@@ -14,7 +14,7 @@ from storage import UserError
 
 
 class Model:
-  """A model that answers with its texts, sorted by the inputs' names."""
+  """A model that answers with its texts, sorted by name, and its batch size."""
 
   def __init__(self, **inputs):
     self.inputs, self.answers = inputs, self
@@ -28,7 +28,8 @@ class Model:
     ]
 
 
-Echo = partial(Model, text_a=0, text_b=0)
+# An input takes a text (0) or a list of texts (1).
+Pairs = partial(Model, text_a=0, text_b=0)
 Single = partial(Model, tokens=0)
 Choices = partial(Model, choices=1, sent1=0, sent2=0)
 Masks = partial(Model, text=0, text_pair=0)
@@ -73,10 +74,10 @@ def _texts(answers):
 @pytest.mark.parametrize(
   ("model", "argv", "texts"),
   [
-    (Echo, "--text_a=x --text_b=y", ["x", "y"]),
-    (Echo, "--text=x --text_pair=y", ["x", "y"]),
-    (Echo, "--text_pair y --text x", ["x", "y"]),
-    (Echo, "--text_a=x --text_pair=y", ["x", "y"]),
+    (Pairs, "--text_a=x --text_b=y", ["x", "y"]),
+    (Pairs, "--text=x --text_pair=y", ["x", "y"]),
+    (Pairs, "--text_pair y --text x", ["x", "y"]),
+    (Pairs, "--text_a=x --text_pair=y", ["x", "y"]),
     (Single, "--text=x~y", ["x y"]),
     (Single, "--tokens=x~y", ["x y"]),
     (Masks, "--text=x --text_pair=y", ["x", "y"]),
@@ -133,8 +134,8 @@ def test_answers_are_written_before_the_next_lines_are_read(call, capsys):
 
 
 def test_long_inputs_show_progress(call, monkeypatch, log):
-  often = partial(predictor.Progress, every=0.0)
-  monkeypatch.setattr(predictor, "Progress", often)
+  every_line = partial(predictor.Progress, every=0.0)  # seconds between logs
+  monkeypatch.setattr(predictor, "Progress", every_line)
   call(Single, "--batch_size=2", lines=['"a"'] * 3)
   starts = [message.partition(";")[0] for message in log.messages]
   assert starts == [f"answered {n} lines" for n in (1, 2, 3)]
@@ -221,8 +222,8 @@ def test_lines_before_an_error_are_answered(call, capsys):
   [
     (Single, "--question=x --text_pair=y", "--tokens, and no question, text_p"),
     (Single, "--text=\udcff", r"tokens.* is '\\udcff': give a text"),
-    (Echo, "--text=x", "takes --text_a, --text_b"),
-    (Echo, "--text=x --text_a=y --text_b=z", "--text_b, and no text$"),
+    (Pairs, "--text=x", "takes --text_a, --text_b"),
+    (Pairs, "--text=x --text_a=y --text_b=z", "--text_b, and no text$"),
   ],
 )
 def test_an_error_says_that_the_command_line_is_wrong(

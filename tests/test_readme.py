@@ -40,19 +40,19 @@ def test_the_commands_of_readme_run_in_their_order(folder, request):
   python = os.path.dirname(sys.executable)
   environment = os.environ | {"PATH": f"{python}:{os.environ['PATH']}"}
   options = {"shell": True, "cwd": folder, "env": environment, "text": True}
+  # `exec` replaces the shell, so that signals reach the server.
   changes = {
     "--seed=1": "--seed=1 --num_train_steps=4 --num_warmup_steps=2",
     "--num_train_epochs=12": "--num_train_epochs=1",
-    "serve.py": f"exec python serve.py --port={port}",
+    "python serve.py": f"exec python serve.py --port={port}",
     "8501": port,
   }
   assert len(COMMANDS) == 11
-  ran = []
+  outputs = []
   for line in COMMANDS:
     for old, new in changes.items():
       line = line.replace(old, new)
     if "serve.py" in line:
-      line = line.replace("python exec", "exec")
       server = subprocess.Popen(line, **options)
       request.addfinalizer(server.kill)
       continue
@@ -62,11 +62,11 @@ def test_the_commands_of_readme_run_in_their_order(folder, request):
       line, capture_output=True, check=False, timeout=600, **options
     )
     assert done.returncode == 0, f"{line}\n{done.stderr}"
-    ran.append(done.stdout)
+    outputs.append(done.stdout)
   server.terminate()
   assert server.wait(30) == 0
-  assert '"label"' in ran[-2]
-  assert "predictions" in ran[-1]
+  assert '"label"' in outputs[-2]  # of predictor.py
+  assert "predictions" in outputs[-1]  # of curl
   code = re.sub("^    ", "", CODE, flags=re.MULTILINE)
   done = programs.python(["-c", code], cwd=folder)
   assert done.returncode == 0, done.stderr

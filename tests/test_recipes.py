@@ -63,6 +63,8 @@ def _release(folder, **documents):
 
 
 def test_triviaqa_answers_are_searched_in_the_first_400_words(tmp_path):
+  # A document's first answer counts. "Millstones" has none, because answers are
+  # whole words. In `late`, the answer is word 401.
   mill = "Millstones lay there.  ADA STONE\nbuilt it; Stone died."
   last, late = "word " * 399 + "Stone", "word " * 400 + "Stone"
   documents = {"Mill": mill, "Last": last, "Late": late, "Other": "Nobody."}

@@ -114,7 +114,7 @@ def test_a_run_trains_and_evaluates(trained):
   results = programs.results(output)
   names = {"eval_accuracy", "eval_loss", "global_step", "loss"}
   assert results.keys() == names
-  assert results["global_step"] == 100
+  assert results["global_step"] == 100  # 160 texts / 8 * 5 epochs
   assert results["eval_accuracy"] > 0.9
   assert "step 100 of 100, loss" in log
   assert "precision    recall  f1-score   support" in log
@@ -214,7 +214,7 @@ def test_a_student_learns_from_its_teacher(trained, sst, tmp_path):
 def test_a_model_with_windows_reads_long_texts_to_their_end(sst, tmp_path):
   data, output = tmp_path / "data", tmp_path / "output"
   for name, number in (("train", 160), ("dev", 30)):
-    rows = [
+    rows = [  # no word in the first windows says whether a text is praise
       ("the " * (8 + 5 * (i % 3)) + text, int(praise))
       for i, (text, praise) in enumerate(_sentences(number, name))
     ]
@@ -287,8 +287,8 @@ def test_an_ensemble_answers_with_the_mean_of_a_sweeps_models(sst, tmp_path):
   _export(flags, tmp_path / "tflite")
   for folder in (tmp_path, tmp_path / "export", tmp_path / "tflite"):
     np.testing.assert_allclose(_answers(texts, folder), together, atol=1e-5)
-  alone = _answers(texts, tmp_path, ensemble=1)
-  assert min(np.abs(alone - part).max() for part in (first, second)) < 1e-5
+  best = _answers(texts, tmp_path, ensemble=1)
+  assert min(np.abs(best - one).max() for one in (first, second)) < 1e-5
 
 
 @pytest.mark.parametrize(

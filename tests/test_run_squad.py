@@ -65,9 +65,8 @@ def _given(tmp_path_factory):
 def _trained(given, tmp_path_factory):
   """Trains and predicts once; returns the output folder."""
   flags = given | {"num_train_epochs": 40, "learning_rate": 0.01}
-  output, _ = shared.trained(
-    tmp_path_factory, "run_squad", **flags, do_train=True
-  )
+  flags["do_train"] = True
+  output, _ = shared.trained(tmp_path_factory, "run_squad", **flags)
   return output
 
 
@@ -114,9 +113,10 @@ def test_squad_2_saves_the_best_threshold(given, tmp_path):
   train = {"do_train": True, "num_train_epochs": 5, "group_by_length": True}
   programs.run("run_squad", **flags, **train, dynamic_padding=True)
   odds = _load(tmp_path / "null_odds.json")
-  assert len(odds) == 4
+  assert len(odds) == 4  # three questions with an answer, one without
   stored = float((tmp_path / "null_score_diff_threshold.txt").read_text())
   scores = _load(tmp_path / "squad_scores.json")
+  # If answering nothing scores best, the threshold is below all odds.
   assert stored in (scores["best_f1_thresh"], min(odds.values()) - 1)
   # Several windows for each question are combined.
   flags |= {"max_seq_length": 16, "doc_stride": 4}

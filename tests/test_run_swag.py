@@ -71,6 +71,7 @@ def test_a_model_trained_with_three_endings_chooses_among_four(trained):
   assert sorted(results) == ["eval_accuracy", "eval_loss", "global_step"]
   assert results["eval_accuracy"] > 0.9
   best = json.loads((output / "best" / "best.json").read_text())
+  # 80 rows / 8 * 8 epochs are 80 steps. The best step may be an earlier one.
   assert (best["metric"], best["evaluated"]) == ("eval_accuracy", 80)
   assert best["value"] == pytest.approx(results["eval_accuracy"])
   assert best["step"] == results["global_step"]
@@ -78,6 +79,7 @@ def test_a_model_trained_with_three_endings_chooses_among_four(trained):
     assert text in log
   header, *judged = programs.table(output / "eval_predictions.tsv")
   assert header[1:6] == ["sent1", "sent2", "choices", "label", "prediction"]
+  assert header[-1] == "is_right"
   assert np.mean([row[-1] == "1" for row in judged]) > 0.9
 
 

@@ -58,18 +58,18 @@ def test_flags_of_serve_py_reach_the_server(folders, tmp_path, capfd, request):
   # Ignore SIGHUP like nohup: a closed terminal must not end the server.
   before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
   request.addfinalizer(lambda: signal.signal(signal.SIGHUP, before))
-  limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-  resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1] // 2, limits[1]))
+  # The server raises the soft limit of open files to the hard limit.
+  files = resource.RLIMIT_NOFILE
+  limits = resource.getrlimit(files)
+  resource.setrlimit(files, (limits[1] // 2, limits[1]))
   program, port = client.start(
     tmp_path / "m",
     f"--model=other={folder}",  # /metrics counts each model's texts
     f"--model={tmp_path}/slow",
     *FLAGS.split(),
   )
-  resource.setrlimit(resource.RLIMIT_NOFILE, limits)
-  assert (
-    resource.prlimit(program.pid, resource.RLIMIT_NOFILE) == (limits[1],) * 2
-  )
+  resource.setrlimit(files, limits)
+  assert resource.prlimit(program.pid, files) == (limits[1], limits[1])
   program.send_signal(signal.SIGHUP)
   server, texts = Client(port), ["ab c", "d"]
   _, answer = server.ask({"instances": texts}, client.PATH)
@@ -88,14 +88,15 @@ def test_flags_of_serve_py_reach_the_server(folders, tmp_path, capfd, request):
   assert program.wait(30) == 0, log
   assert "all requests are answered" in log
   lines = capfd.readouterr().out.splitlines()
+  # --access_log writes a line for each of the five requests above.
   assert len(lines) == 5 and f'"POST {client.PATH} HTTP/1.1" 200' in lines[0]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-  "number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
+  "ending", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
 )
-def test_no_request_is_lost_at_a_signal_or_a_new_version(tmp_path, number):
+def test_no_request_is_lost_at_a_signal_or_a_new_version(tmp_path, ending):
   served = tasks.make("tagging")
   export.save(str(tmp_path / "1"), served, ["tflite"])
   program, port = client.start(tmp_path)
@@ -108,7 +109,7 @@ def test_no_request_is_lost_at_a_signal_or_a_new_version(tmp_path, number):
   (tmp_path / "unfinished").rename(tmp_path / "2")
   path = f"/v1/models/{client.NAME}/versions/2"
   wait_until(lambda: b"AVAILABLE" in Client(port).request("GET", path)[2])
-  program.send_signal(number)
+  program.send_signal(ending)
   messages = program.stderr.read()
   assert program.wait(30) == 0, messages
   pool.shutdown()

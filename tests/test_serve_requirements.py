@@ -65,14 +65,14 @@ def _environment(packages):
 
 
 @pytest.mark.parametrize(
-  "name", ["classification of pairs", "tagging", "questions"]
+  "task", ["classification of pairs", "tagging", "questions"]
 )
-def test_the_predictor_answers_without_tensorflow(packages, folders, name):
-  predict = Predictor(folders[name], "litert")
+def test_the_predictor_answers_without_tensorflow(packages, folders, task):
+  predict = Predictor(folders[task], "litert")
   texts = dict.fromkeys(predict.inputs, TEXT)
   flags = [f"--{name}={text}" for name, text in texts.items()]
   answer = subprocess.check_output(
-    [*PYTHON, "predictor.py", f"--model={folders[name]}", *flags],
+    [*PYTHON, "predictor.py", f"--model={folders[task]}", *flags],
     cwd=programs.ROOT,
     env=_environment(packages),
   )

@@ -71,6 +71,7 @@ def test_wikipedia_articles_become_documents_of_passages(tmp_path):
   log, text = _split(tmp_path / "wiki_00", source="wikipedia")
   assert text == PASSAGES
   assert "2 documents, 4 sentences" in log
+  # Each line is a paragraph: three titles, and nine lines of the first article.
   assert "12 dropped paragraphs" in log
 
 
@@ -116,4 +117,6 @@ def test_a_book_becomes_a_document_of_its_prose(tmp_path):
     "Part of it was true--",
     "",
   ]
+  # Title, author, CONTENTS, list of chapters, heading, asterisks and table. The
+  # licence does not count.
   assert "7 dropped paragraphs" in log

@@ -17,7 +17,7 @@ from tests.training import toy
 from training import report, run_json
 
 NAMES = ("train", "dev", "test")
-LOADED = 9  # step of the checkpoint that a run loads
+LOADED = 9  # step that a pre-training ends at, and that a later run loads
 
 # --- Fine-tuning -------------------------------------------------------------
 
@@ -323,7 +323,7 @@ def test_the_objective_chooses_attention_and_heads(
   flags |= {"input_file": str(tmp_path / "train"), "output_dir": "out"}
   main(programs.arguments("run_pretraining", **flags))
   assert events[0] == ("config", attention)
-  [(model, terms)] = [e[1:4:2] for e in events if e[0] == "train"]
+  [(_, model, _, terms, _)] = [e for e in events if e[0] == "train"]
   assert model == f"NSP {has_nsp}"
   assert ("next_sentence_loss" in terms) == has_nsp
 

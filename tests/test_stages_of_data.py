@@ -41,6 +41,7 @@ def test_features_are_exported_and_extracted(
 ):
   device = SimpleNamespace(scope=events.stage("scope", stages.nullcontext()))
   served = SimpleNamespace(model="served")
+  # `events` keeps the first `last` arguments of a call; None means all.
   for owner, name, result, last in (
     (devices, "make_strategy", device, 0),
     (session, "set_export_policy", None, 0),
@@ -60,7 +61,7 @@ def test_features_are_exported_and_extracted(
   stages.program("extract_features").main(args)
   config = replace(
     small_model.config(7, num_hidden_layers=3),
-    use_one_hot_embeddings=flag is not None,
+    use_one_hot_embeddings=flag is not None,  # --use_tpu sets it
   )
   exported = [
     ("served_model",),
@@ -71,6 +72,7 @@ def test_features_are_exported_and_extracted(
     ("scope",),
     ("layer_outputs", config, [-1, -2, -3], "cls", None),
     ("restore_strict", "model", "bert"),
+    # The model has three layers of width 16.
     ("write", args.replace(layers="-1,-2,-3"), "model", 16),
   ]
   assert events == [
@@ -160,6 +162,7 @@ CONVERSIONS = [
   (ORIGINAL, {"head": "encoder"}, HUGGING_FACE, "encoder"),
   (ORIGINAL, {"head": "classification"}, HUGGING_FACE, "classification"),
   (ORIGINAL, {"output_format": HUGGING_FACE}, HUGGING_FACE, "tagging"),
+  # Stripping works for an unknown head, so only the encoder is checked.
   (ORIGINAL, {"strip_optimizer": True}, ORIGINAL, "encoder"),
   ("Model Garden", {}, ORIGINAL, "tagging"),
   ("Model Garden", {"output_format": HUGGING_FACE}, HUGGING_FACE, "tagging"),

@@ -14,6 +14,7 @@ from tests import programs, stages
 # --- fill_mask.py ----------------------------------------------------------
 
 
+# None means an error. Each text needs [MASK], unless there is a second text.
 @pytest.mark.parametrize(
   ("flags", "lines", "expected"),
   [
@@ -105,6 +106,7 @@ def test_sampling_exponent_gives_each_pattern_a_weight(
   flags = {"input_file": patterns.format(tmp_path)}
   args = programs.arguments("build_vocab", **flags, sampling_exponent=exponent)
   counts = stages.program("build_vocab").count_words(args)
+  # "en" has 100 times the words of "is". The exponent flattens this ratio.
   factor = round(100 ** (1 - exponent)) if is_repeated else 1
   assert counts == {"the": 400, "og": 4 * factor}
   assert (f"is: 4 words, times {factor}.00" in log.text) == is_repeated
@@ -163,6 +165,7 @@ def test_reading_and_learning_show_progress(tmp_path, progress):
   stages.program("build_vocab").main(args)
   assert progress["read"] == pytest.approx(len(text.encode()) / 1e6)
   tokens = [t.removeprefix("##") for t in vocab.load(tmp_path / "v")]
+  # A single character is not learned, and neither are the special tokens.
   merged = sum(len(token) > 1 for token in tokens) - len(vocab.SPECIAL_TOKENS)
   assert progress["learned"] == merged
 

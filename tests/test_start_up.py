@@ -55,7 +55,7 @@ def _slowness():
     begin = time.thread_time()
     sum(number % 7 for number in range(1_000_000))
     seconds.append(time.thread_time() - begin)
-  return max(1.0, max(seconds) / 0.045)
+  return max(1.0, max(seconds) / 0.045)  # usual seconds of this loop
 
 
 def _start(program, *arguments):
@@ -141,13 +141,9 @@ PREVIEW = f"""create_pretraining_data.py --preview=2
 def test_output_into_a_closed_pipe_ends_the_program(command):
   reader, writer = os.pipe()
   os.close(reader)
-  done = subprocess.run(
-    [sys.executable, *command.split()],
-    cwd=ROOT,
-    stdout=writer,
-    stderr=subprocess.PIPE,
-    check=False,
-  )
+  options = {"cwd": ROOT, "stdout": writer, "stderr": subprocess.PIPE}
+  command = [sys.executable, *command.split()]
+  done = subprocess.run(command, check=False, **options)
   os.close(writer)
   assert done.returncode == -signal.SIGPIPE
   assert b"Traceback" not in done.stderr

@@ -57,7 +57,7 @@ def test_the_program_writes_a_page(html):
   assert data["answer"]["is_next"] in (True, False)
   tokens = ["[CLS]", "a", "##x", "[MASK]", "<", "/", "script", ">"]
   assert data["sequences"][0]["tokens"][:8] == tokens
-  assert sum(data["sequences"][0]["segments"]) == 3
+  assert sum(data["sequences"][0]["segments"]) == 3  # the pair: 하, a and [SEP]
 
 
 def test_an_encoder_without_heads_has_a_page(folder, tmp_path):
@@ -86,6 +86,7 @@ def test_a_checkpoint_has_the_task_of_its_run(tmp_path):
     served = stages.program("visualize")._restore(settings)
     assert served.answers.task == "classification"
     weights.append(served.model.get_weights()[0].tolist())
+  # b.ckpt is not the checkpoint that `checkpoint` names.
   assert weights[0] == weights[1] == weights[2] != weights[3]
 
 
@@ -119,6 +120,7 @@ def test_the_page_works_without_network(html, tmp_path):
     assert "Is the second text next?" in text and "layer 1" in text
     assert page.run("document.title").endswith("- BERT")
     assert page.run("performance.getEntriesByType('resource').length") == 0
+    # Each of two layers has two heads and their mean.
     assert page.run("document.querySelectorAll('#heads button').length") == 6
     page.run(
       "document.querySelector('#heads button').dispatchEvent("
@@ -148,18 +150,22 @@ def test_the_page_works_without_network(html, tmp_path):
 
 
 # A script that collects the rows of the matrix which have a label.
-NAMED = """
-  const named = [];
+LABELED = """
+  const labeled = [];
   CanvasRenderingContext2D.prototype.fillText = (_, x, y) => {
-    if (x < 0) named.push(y / cellSize() - 0.5);
+    if (x < 0) labeled.push(y / cellSize() - 0.5);
   };
 """
 
 
 @pytest.mark.slow
 @browser.installed
-@pytest.mark.parametrize(("number", "step"), [(60, 1), (300, 2)])
-def test_long_texts_have_a_label_for_every_second_token(tmp_path, number, step):
+@pytest.mark.parametrize(
+  ("number", "step"), [(60, 1), (300, 2)], ids=["short", "long"]
+)
+def test_the_matrix_labels_every_token_or_every_second_token_of_a_long_text(
+  tmp_path, number, step
+):
   model = _write(tmp_path, models.encoder, max_position_embeddings=number)
   path = tmp_path / "page.html"
   text = "ab " * (number - 2)
@@ -167,11 +173,12 @@ def test_long_texts_have_a_label_for_every_second_token(tmp_path, number, step):
   with contextlib.closing(browser.Browser(tmp_path / "browser")) as page:
     page.open(path.as_uri())
     page.wait("document.body?.dataset.ready")
-    page.run(NAMED)
+    page.run(LABELED)
     page.run("showToken(null)")
-    assert page.run("named") == list(range(0, number, step))
-    page.run("named.length = 0, showToken(7)")
-    assert page.run("named.filter((i) => 5 < i && i < 9)") == (
+    assert page.run("labeled") == list(range(0, number, step))
+    page.run("labeled.length = 0, showToken(7)")
+    # A chosen token always has a label, and hides labels that would overlap.
+    assert page.run("labeled.filter((i) => 5 < i && i < 9)") == (
       [6, 7, 8] if step == 1 else [7]
     )
     page.run(

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import textwrap
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,10 +17,10 @@ import pytest
 from data import vocab
 from storage import tfrecord
 from tests import programs, shared
+from tests.programs import ROOT
 from tests.training import toy
 from training import checkpoint_files, report
 
-ROOT = Path(__file__).parents[1]
 STEPS = 20
 
 
@@ -152,9 +151,8 @@ def test_supervised_workers_continue_after_one_worker_is_killed(
     _, log = supervisor.communicate(timeout=900)
     assert supervisor.returncode == 0, log
     assert "resuming from" in log
-  assert checkpoint_files.find_checkpoint(str(tmp_path)).endswith(
-    "model.ckpt-1000"
-  )
+  newest = checkpoint_files.find_checkpoint(str(tmp_path))
+  assert newest.endswith("model.ckpt-1000")
 
 
 def _check_cluster(line, index, hosts):
@@ -180,12 +178,8 @@ echo "$TF_CONFIG" >> "{folder}/configurations"
 def test_the_script_for_slurm_starts_every_worker(tmp_path):
   scontrol = ("scontrol", '[ "$3" = "n[1-3]" ] && seq -f n%g 3')
   srun = ("srun", 'for i in 0 1 2; do SLURM_PROCID=$i "${@:2}"; done')
-  lines = _run_script(
-    _document("slurm"),
-    tmp_path,
-    (scontrol, srun),
-    SLURM_JOB_NODELIST="n[1-3]",
-  )
+  script, nodes = _document("slurm"), {"SLURM_JOB_NODELIST": "n[1-3]"}
+  lines = _run_script(script, tmp_path, (scontrol, srun), **nodes)
   for index, line in enumerate(lines):
     _check_cluster(line, index, ["n1", "n2", "n3"])
   assert len(lines) == 3
@@ -200,10 +194,11 @@ def test_the_job_for_kubernetes_starts_every_worker(tmp_path):
   assert service["spec"]["selector"] == {"job-name": name}
   [container] = pod["containers"]
   [variable] = container["env"]
-  assert int(variable["value"]) == spec["completions"] == spec["parallelism"]
+  number = int(variable["value"])
+  assert number == spec["completions"] == spec["parallelism"]
   assert container["command"] == ["bash", "-c"]
-  hosts = [f"{name}-{i}.{pod['subdomain']}" for i in range(4)]
-  for index in (0, 3):
+  hosts = [f"{name}-{i}.{pod['subdomain']}" for i in range(number)]
+  for index in (0, number - 1):
     values = {"WORKERS": variable["value"], "JOB_COMPLETION_INDEX": f"{index}"}
     lines = _run_script(container["args"][0], tmp_path, **values)
     _check_cluster(lines[-1], index, hosts)

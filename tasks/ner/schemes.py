@@ -142,7 +142,8 @@ def recognize(tags: Collection[str]) -> Scheme:
   name = max(PATTERNS, key=fit)  # the first of several with the best fit
   outsides = [tag for tag in _OUTSIDES if tag in tags] or [OUTSIDE]
   parts |= dict.fromkeys(outsides, (OUTSIDE, ""))
-  return Scheme(name, layouts[0], parts, outsides[0], left - parts.keys())
+  others = sorted(left - parts.keys())
+  return Scheme(name, layouts[0], parts, outsides[0], others)
 
 
 def is_doubtful(scheme: Scheme, tags: Collection[str]) -> bool:
@@ -172,7 +173,7 @@ def _main_layout(
   `kinds` are the types that earlier calls have found in other tags.
   """
   by_layout: dict[Layout, Parts] = defaultdict(dict)
-  for tag in tags:
+  for tag in sorted(tags):  # so that equal tags give a Scheme of equal repr
     for letter, separator, kind, is_suffix in (
       (tag[0], tag[1:2], tag[2:], False),
       (tag[-1], tag[-2:-1], tag[:-2], len(tag) > 1),

@@ -68,11 +68,11 @@ def test_predictions_of_do_predict_output_folder_and_export_are_equal(
   texts = _texts(9, 3)
   test_file = {"test_file": _write(tmp_path / "test.tsv", texts)}
   programs.run(PROGRAM, **flags | test_file, output_dir=output, do_predict=True)
-  [*lines] = (output / "test_results.tsv").read_text().split()
+  expected = np.loadtxt(output / "test_results.tsv")
   for model in (output, output / "export"):
     answers = Predictor(str(model))([" ".join(words) for words in texts])
     ratings = [answer["rating"] for answer in answers]
-    np.testing.assert_allclose(ratings, [*map(float, lines)], atol=1e-4)
+    np.testing.assert_allclose(ratings, expected, atol=1e-4)
 
 
 def test_the_head_is_restored_unless_new_head_is_given(trained, tmp_path):

@@ -1,5 +1,6 @@
 """Schemes of tags, such as BIO and BMES, are recognized and converted."""
 
+import os
 import re
 from functools import partial
 
@@ -10,6 +11,7 @@ from data import labels
 from tasks.ner import examples, metrics, tagging
 from tasks.ner.examples import Sentence
 from tasks.ner.schemes import PATTERNS, Entity, Scheme, recognize
+from tests import programs
 
 COLUMNS = (0, -1)
 # Columns: tags, name of the scheme, entities.
@@ -324,3 +326,14 @@ def test_predictions_are_written_in_the_scheme_of_the_dev_file(tmp_path):
   )
   read = examples.read_sentences(str(path))
   assert [s.words for s in read] == [s.words for s in sentences]
+
+
+def test_equal_tags_give_equal_reprs_of_schemes_in_all_processes():
+  """The fingerprint of a sweep's examples depends on these reprs."""
+  tags = {"O", "x", "y", "z", "B-P", "I-P", "B-Q", "E-Q", "M-Q", "S-R"}
+  code = "from tasks.ner import schemes as s; print(repr(s.recognize(%r)))"
+  outputs = []
+  for seed in "123":
+    env = os.environ | {"PYTHONHASHSEED": seed}
+    outputs.append(programs.python(["-c", code % tags], env=env).stdout)
+  assert outputs == [f"{recognize(tags)!r}\n"] * 3
