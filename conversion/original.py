@@ -17,7 +17,7 @@ from data.tokenization import (
   warn_of_case,
 )
 from modeling import models
-from modeling.config import BertConfig, extensions
+from modeling.config import WITHOUT_SHAPE, BertConfig, extensions
 from storage import UserError, files, setting, textfiles
 from training import checkpoint, checkpoint_files
 
@@ -46,6 +46,14 @@ def read(
   flags = entry["flags"]
   bert = CanonicalModel(prefix, config=read_config(prefix, config_file))
   if bert.config is not None:
+    trained = checkpoint_files.config_of(prefix)
+    for field in WITHOUT_SHAPE:
+      if field in trained and bert.config.get(field) != trained[field]:
+        raise UserError(
+          f"{prefix} was trained with {field} {trained[field]}, but "
+          f"bert_config.json has {bert.config.get(field)}: take the file that "
+          "came with the checkpoint"
+        )
     bert.config |= extensions(flags)
   find = partial(checkpoint_files.sibling_file, prefix)
   bert.vocabulary = checkpoint_files.file_of(prefix, "vocab_file", VOCABULARY)
@@ -134,7 +142,10 @@ def complete(
     except UserError as error:
       raise UserError(f"the configuration of {bert.origin}: {error}") from None
   if vocab_file:
-    bert.vocabulary, bert.mark = vocab_file, None
+    if bert.vocabulary and not bert.mark:
+      known, given = map(open_tokenizer, (bert.vocabulary, vocab_file))
+      vocab.check_same(given.vocab, known.vocab, vocab_file, bert.vocabulary)
+    bert.vocabulary = vocab_file
   if do_lower_case is not None:
     bert.lower_case = do_lower_case
   if for_transformers:  # with a configuration: see interchange.check_config

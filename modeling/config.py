@@ -30,6 +30,9 @@ POOLINGS = ("none", "mean", "cls")
 # Fields that the original lacks. A field with its default value is not saved.
 EXTENSIONS = ("attention", "add_bilstm", "initial_attention", "fixed_positions")
 
+# Fields that matter for a checkpoint, but do not appear in its shapes.
+WITHOUT_SHAPE = ("num_attention_heads", "hidden_act")
+
 # {type of a field: (name in messages, types of values)}
 _TYPES: dict[Any, tuple[str, Any]] = {
   str: ("a string", str | None),

@@ -13,7 +13,7 @@ from absl import logging
 
 from cli.settings import COMMAND_FILE, Flag, S, flags_of, repeating
 from data import tokenization, vocab
-from modeling.config import SIDES, BertConfig, extensions
+from modeling.config import SIDES, WITHOUT_SHAPE, BertConfig, extensions
 from runs import trained_model
 from runs.settings import Network, Tokens, TrainedModel, Training
 from storage import UserError, files
@@ -113,11 +113,12 @@ def check_sizes(
   config_file: str,
   network: BertConfig,
   prefix: str,
-  may_be_deeper: bool = False,
+  trains: bool = False,
 ) -> None:
-  """Raises ValueError if a checkpoint's sizes differ from the network's.
+  """Raises ValueError if a checkpoint does not fit the network's configuration.
 
-  With `may_be_deeper` the checkpoint may have more layers, which are left out.
+  If the run `trains`, more layers in the checkpoint, or another number of heads
+  or activation, only cause a warning.
   """
   layers = 0
   sizes = {}
@@ -132,6 +133,8 @@ def check_sizes(
     raise checkpoint_files.no_encoder(prefix, shapes, _WORDS)
   if layers:
     sizes = {"num_hidden_layers": layers} | sizes
+  config = checkpoint_files.config_of(prefix)
+  sizes |= {field: config[field] for field in WITHOUT_SHAPE if field in config}
   expected = {field: getattr(network, field) for field in sizes}
   different = [field for field in sizes if sizes[field] != expected[field]]
   if not different:
@@ -144,9 +147,12 @@ def check_sizes(
     f"the checkpoint {prefix} has {trained}, but --bert_config_file="
     f"{config_file} has {configured}"
   )
-  is_deeper = layers > network.num_hidden_layers
-  if may_be_deeper and is_deeper and different == ["num_hidden_layers"]:
-    logging.warning("%s: the upper layers are left out", message)
+  may_differ = {*WITHOUT_SHAPE}
+  if is_deeper := layers > network.num_hidden_layers:
+    may_differ.add("num_hidden_layers")
+  if trains and may_differ >= {*different}:
+    text = "%s: the upper layers are left out" if is_deeper else "%s"
+    logging.warning(text, message)
     return
   remedy = "take the bert_config.json that came with the checkpoint"
   raise UserError(f"{message}: {remedy}")
@@ -235,10 +241,14 @@ def _checked(flag: Flag, value):
 def _existing_file(folder, entry, name, values):
   """Finds a run's file: at the path in the entry, or in the folder."""
   path = run_json.path_of(entry, name)
-  if path and files.exists(path):
-    return path
   file = "vocab.txt" if name == "vocab_file" else "bert_config.json"
   other = trained_model.sibling(folder, name)
+  if path and files.exists(path):
+    # By now, the path may name a vocabulary of another model.
+    if not (other and name == "vocab_file"):
+      return path
+    if not trained_model.is_other(entry, tokenization.open_tokenizer(path)):
+      return path
   if not (other or path) and name == "vocab_file":
     size = BertConfig.from_json(values["bert_config_file"]).vocab_size
     other = trained_model.find_vocabulary(folder, entry, size)

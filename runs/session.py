@@ -148,6 +148,7 @@ class Run(Generic[T_co]):
       mark = checks.vocabulary_mark(settings, source.files)
       flags |= checks.vocabulary_flags(settings, self.config.vocab_size, mark)
       entry = run_json.make(settings.program, flags, self.seed, data)
+      entry |= {"config": self.config.to_dict()}
       entry |= {"vocabulary": mark} if mark else {}
       run_json.append(settings.output_dir, entry)
       model_files.save_command(settings, self.seed)
@@ -247,11 +248,14 @@ def restore(
   `entry` comes from run.json in the folder, `build` makes the model.
   """
   settings = model_files.from_record(kind, folder, entry, changes)
-  vocab_size = BertConfig.from_json(settings.bert_config_file).vocab_size
-  start = checkpoint_files.choose_checkpoint(folder) or settings.init_checkpoint
-  if not start:
+  network = BertConfig.from_json(settings.bert_config_file)
+  start = checkpoint_files.choose_checkpoint(folder)
+  if start:
+    model_files.check_sizes(settings.bert_config_file, network, start)
+  else:
     checkpoint_files.check_listed(folder)
-  model_files.check_vocabulary(settings, vocab_size, start)
+    start = settings.init_checkpoint
+  model_files.check_vocabulary(settings, network.vocab_size, start)
   before = keras.config.dtype_policy()
   set_dtype_policy(settings.dtype, is_trained=False)
   try:

@@ -1,5 +1,6 @@
 """A client for models that TensorFlow Serving or serve.py serves."""
 
+import base64
 import contextlib
 import http.client
 import json
@@ -23,19 +24,28 @@ class RemoteError(OSError):
 class RemoteEngine(Batches):
   """A model at a URL of TF Serving; the URL may end in /versions/N.
 
+  The URL may name a user and a password, as in https://user:password@host/....
   Raises RemoteError after `timeout` seconds, UserError if SIGNATURE is missing.
   """
 
   def __init__(self, url: str, timeout: float = 30.0):
-    self._url, self._timeout = url.rstrip("/"), timeout
+    parts = urllib.parse.urlsplit(url.rstrip("/"))
+    login, _, host = parts.netloc.rpartition("@")
+    self.url = parts._replace(netloc=host).geturl()
+    self._timeout, self._headers = timeout, {}
+    if login:
+      code = base64.b64encode(urllib.parse.unquote(login).encode()).decode()
+      self._headers["Authorization"] = f"Basic {code}"
     document = self._fetch("/metadata")
     try:
       signatures = document["metadata"]["signature_def"]["signature_def"]
       signature = signatures.get(SIGNATURE)
     except (KeyError, TypeError, AttributeError):
-      raise RemoteError(f"{url} is not a model of a TF Serving") from None
+      text = f"{self.url} is not a model of a TF Serving"
+      raise RemoteError(text) from None
     if signature is None:
-      message = f"{url} has no signature {SIGNATURE}: let it serve an export"
+      message = f"{self.url} has no signature {SIGNATURE}: let it serve an "
+      message += "export"
       raise UserError(message)
     inputs, outputs = (_shapes(signature[k]) for k in ("inputs", "outputs"))
     super().__init__({k: len(v) - 1 for k, v in inputs.items()}, outputs)
@@ -51,13 +61,13 @@ class RemoteEngine(Batches):
       result = {name: np.array(outputs[name], "f4") for name in self.outputs}
       [_] = {len(inputs["input_ids"]), *map(len, result.values())}
     except (KeyError, TypeError, ValueError):
-      message = f"{self._url} answered something else than {SIGNATURE}"
+      message = f"{self.url} answered something else than {SIGNATURE}"
       raise RemoteError(message) from None
     return result
 
   def _fetch(self, path, body=None):
-    url = urllib.parse.quote(self._url + path, safe="%:/?&=[]@")
-    request = urllib.request.Request(url, body)
+    url = urllib.parse.quote(self.url + path, safe="%:/?&=[]@")
+    request = urllib.request.Request(url, body, self._headers)
     try:
       with urllib.request.urlopen(request, timeout=self._timeout) as response:
         return json.loads(response.read(_MAX_RESPONSE))
@@ -67,8 +77,8 @@ class RemoteEngine(Batches):
         text = str(json.loads(text)["error"])  # some servers send an object
       message = first_line(text) or error.reason
       if error.code == 400 and body:
-        raise UserError(f"{self._url}: {message}") from None
-      raise RemoteError(f"{self._url}: {error.code}, {message}") from None
+        raise UserError(f"{self.url}: {message}") from None
+      raise RemoteError(f"{self.url}: {error.code}, {message}") from None
     except TimeoutError:
       limit = f"{self._timeout:g} s: raise {setting('timeout')}"
       message = f"did not answer within {limit}"
@@ -77,7 +87,7 @@ class RemoteEngine(Batches):
       message = f"cannot be reached: {reason}; is the server running?"
     except ValueError:  # no JSON
       message = "is not a model of a TF Serving"
-    raise RemoteError(f"{self._url} {message}")
+    raise RemoteError(f"{self.url} {message}")
 
 
 def text_model(url: str, texts: Answers, timeout: float) -> TextModel:
@@ -87,9 +97,10 @@ def text_model(url: str, texts: Answers, timeout: float) -> TextModel:
   width = engine.outputs.get("logits", [-1])[-1]
   is_same_task = {*texts.outputs} <= {*engine.outputs}
   if not is_same_task or (labels and width not in (-1, labels)):
+    names = ", ".join(texts.outputs)
     raise UserError(
-      f"{url} has the outputs {engine.outputs}, but {setting('files')} is an "
-      f"export with the outputs {', '.join(texts.outputs)} and {labels} labels"
+      f"{engine.url} has the outputs {engine.outputs}, but {setting('files')} "
+      f"is an export with the outputs {names} and {labels} labels"
     )
   return TextModel(texts, engine)
 

@@ -132,7 +132,8 @@ input=&bert bert_config_file=@odd.json | the configuration of &bert/bert_model
 input=% use_moving_averages=True | --use_moving_averages does not go with the f
 input=% bert_config_file=&bert/bert_config.json | --bert_config_file does not g
 input=&bert vocab_file=@long.txt | long.txt has 8 lines but vocab_size
-input=&bert vocab_file=@short.txt | short.txt lacks [PAD], [UNK]
+input=&bert vocab_file=@short.txt | short.txt is not the vocabulary of the
+input=@bare vocab_file=@short.txt | short.txt lacks [PAD], [UNK]
 input=@cased_L-12_H-768_A-12 | --do_lower_case=True does not fit --input=
 input=@empty | it has nothing; expected files named *.index
 input=@export | which looks like an export: name the --output_dir of its tra
@@ -142,13 +143,16 @@ input=&bert output=@few | exist already
 
 def test_mistakes_are_reported_and_write_nothing(runs, tmp_path):
   shutil.copytree(runs / "bert", tmp_path / "cased_L-12_H-768_A-12")
+  shutil.copytree(runs / "bert", tmp_path / "bare")
+  (tmp_path / "bare/vocab.txt").unlink()
   (tmp_path / "short.txt").write_text("a\nb\n")
-  (tmp_path / "long.txt").write_text("\n".join("abcdefgh"))
+  tokens = (runs / "bert/vocab.txt").read_text().split()
+  (tmp_path / "long.txt").write_text("\n".join([*tokens, "new"]))
   (tmp_path / "empty").mkdir()
   (tmp_path / "export").mkdir()
   for name in ("task.json", "saved_model.pb", "model.keras"):
     (tmp_path / "export" / name).write_text("{}")
-  odd = CONFIG.to_dict() | {"num_attention_heads": 3}
+  odd = CONFIG.to_dict() | {"hidden_size": 7}
   (tmp_path / "odd.json").write_text(json.dumps(odd))
   (tmp_path / "few").mkdir()  # config.json says 7 tokens, the table has 6
   settings = CONFIG.to_dict() | {"model_type": "bert"}

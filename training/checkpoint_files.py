@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Collection, Iterable, Iterator
 
-from storage import UserError, files, setting, tfrecord
+from storage import UserError, files, setting, textfiles, tfrecord
 from training import run_json
 
 BEST = "best"  # subfolder of an output folder
@@ -181,6 +181,14 @@ def run_of(path: str) -> dict:
   record = sibling_file(path, run_json.NAME)
   entries = run_json.read(os.path.dirname(record)) if record else []
   return entries[-1] if entries else {"flags": {}}
+
+
+def config_of(path: str) -> dict:
+  """Fields of bert_config.json at a checkpoint's training; {} if unknown."""
+  if config := run_of(path).get("config"):
+    return config
+  file = file_of(path, "bert_config_file", "bert_config.json")
+  return textfiles.read_json(file) if file else {}
 
 
 def flag_of(path: str, name: str):

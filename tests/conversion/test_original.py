@@ -1,4 +1,5 @@
 import json
+import re
 
 import numpy as np
 import pytest
@@ -132,7 +133,43 @@ def test_a_vocabulary_that_changed_since_training_is_refused(tmp_path, config):
   path.write_text("b\na\n")
   with pytest.raises(UserError, match=r"named.txt is not .* by vocab_file"):
     original.complete(original.read(prefix))
-  original.complete(original.read(prefix), str(path))
+  with pytest.raises(UserError, match=r"named.txt is not .* by vocab_file"):
+    original.complete(original.read(prefix), str(path))
+  moved = tmp_path / "moved.txt"
+  moved.write_text("a\nb\n")
+  original.complete(original.read(prefix), str(moved))
+
+
+def test_a_given_vocabulary_must_fit_the_one_beside_the_checkpoint(tmp_path):
+  prefix = _checkpoint(tmp_path)
+  for name, tokens in (
+    ("vocab", "a[unused0]b"),
+    ("new", "acbd"),
+    ("old", "ba"),
+  ):
+    lines = re.findall(r"\w|\[\w+\]", tokens)
+    (tmp_path / f"{name}.txt").write_text("\n".join(lines))
+  bert = original.read(prefix)
+  original.complete(bert, str(tmp_path / "new.txt"))
+  assert bert.vocabulary == str(tmp_path / "new.txt")
+  with pytest.raises(
+    UserError, match=r"old.txt is not the vocabulary of the mo"
+  ):
+    original.complete(original.read(prefix), str(tmp_path / "old.txt"))
+
+
+@pytest.mark.parametrize("field", ["num_attention_heads", "hidden_act"])
+def test_a_config_that_changed_since_training_is_refused(tmp_path, field):
+  prefix, path = _checkpoint(tmp_path), tmp_path / "bert_config.json"
+  config = small_model.narrow(9).to_dict()
+  entry = {"flags": {}, "config": config}
+  (tmp_path / "run.json").write_text(json.dumps([entry]))
+  path.write_text(json.dumps(config))
+  original.read(prefix)
+  path.write_text(json.dumps(config | {field: 1}))
+  for config_file in (None, str(path)):
+    with pytest.raises(UserError, match=rf"{field} \w+, but .* has 1: take"):
+      original.read(prefix, config_file)
 
 
 @pytest.mark.parametrize(

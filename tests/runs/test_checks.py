@@ -1,6 +1,7 @@
 """Checks of checkpoint, vocabulary and flags before TensorFlow starts."""
 
 import json
+import re
 import shutil
 
 import numpy as np
@@ -96,6 +97,33 @@ def test_an_error_names_a_checkpoint_and_a_config_of_different_sizes(
     f"--bert_config_file={path} has {new}: take the bert_config.json that "
     "came with the checkpoint"
   )
+
+
+@pytest.mark.parametrize("is_recorded", [False, True])
+@pytest.mark.parametrize("field", ["num_attention_heads", "hidden_act"])
+def test_a_number_of_heads_or_an_activation_unlike_the_trainings_is_reported(
+  folder, caplog, field, is_recorded
+):
+  """The shapes of variables show neither. run.json counts, then the file."""
+  config = json.loads((folder / "bert_config.json").read_text())
+  old = {"num_attention_heads": 4, "hidden_act": "relu"}[field]
+  beside = config if is_recorded else config | {field: old}
+  (folder / "run/bert_config.json").write_text(json.dumps(beside))
+  if is_recorded:
+    entry = {"program": "run_classifier", "flags": {}}
+    entry["config"] = config | {field: old}
+    (folder / "run/run.json").write_text(json.dumps([entry]))
+  message = f"ckpt-3 has {field} {old}, but .* has {field} {config[field]}"
+  run = str(folder / "run")
+  for flags in (
+    {"init_checkpoint": run, "do_predict": True},
+    {"output_dir": run},
+    {"output_dir": run, "do_train": True},
+  ):
+    with pytest.raises(UserError, match=message):
+      _check(folder, **flags)
+  _check(folder, init_checkpoint=run, do_train=True)  # may be intended
+  assert re.search(message, caplog.text)
 
 
 def test_a_training_may_start_from_the_lower_layers_of_a_checkpoint(

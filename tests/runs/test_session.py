@@ -383,6 +383,7 @@ def test_only_the_chief_exports_and_writes_run_json_and_all_workers_wait(
   assert len(entries) == is_chief
   for entry in entries:
     assert (entry["vocabulary"], entry["data"]) == ("mark", data)
+    assert entry["config"] == toy.config().to_dict()
     assert entry["flags"]["vocab_file"] == "of the model"
 
 

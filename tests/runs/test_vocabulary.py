@@ -133,6 +133,21 @@ def test_vocab_txt_in_the_output_folder_replaces_a_missing_vocab_file(folders):
   assert args.bert_config_file == f"{folder}/bert_config.json"
 
 
+def test_vocab_txt_in_the_output_folder_replaces_a_changed_vocab_file(folders):
+  vocab.save(LOWER, folders[1] / "vocab.txt")
+  entry = _entry(folders, vocab_file="config/vocab.txt")
+  mark = open_tokenizer(str(folders[1] / "vocab.txt")).fingerprint
+  vocab.save(LOWER, folders[0] / "vocab.txt")
+  for tokens, used in ((LOWER, folders[1]), (CASED, folders[0])):
+    vocab.save(tokens, folders[1] / "vocab.txt")
+    marked = entry | {"vocabulary": mark}
+    args = model_files.from_record(KIND, str(folders[0]), marked, {})
+    assert args.vocab_file == f"{used}/vocab.txt"
+  (folders[0] / "vocab.txt").unlink()
+  args = model_files.from_record(KIND, str(folders[0]), marked, {})
+  assert args.vocab_file == f"{folders[1]}/vocab.txt"  # the caller refuses it
+
+
 @pytest.mark.parametrize(
   ("saved", "case", "given", "is_warned"),
   [

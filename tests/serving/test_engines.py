@@ -1,5 +1,6 @@
 """Engines: equal answers, batches, threads, failing servers."""
 
+import base64
 import contextlib
 import gc
 import http.server
@@ -513,6 +514,7 @@ class _Stub(http.server.BaseHTTPRequestHandler):
     self._answer(json.loads(self.rfile.read(size)))
 
   def _answer(self, body):
+    self.server.logins.append(self.headers["authorization"])
     status, value = self.server.answer(self.path, body)
     content = value if isinstance(value, bytes) else json.dumps(value).encode()
     with contextlib.suppress(OSError):  # the client is gone
@@ -528,6 +530,7 @@ class _Stub(http.server.BaseHTTPRequestHandler):
 def _stub():
   """A server with a `url`; set `answer` to a function of path and body."""
   stub = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Stub)
+  stub.logins = []
   stub.url = f"http://127.0.0.1:{stub.server_port}/v1/models/a"
   thread = threading.Thread(target=stub.serve_forever)
   thread.start()
@@ -585,6 +588,18 @@ def test_a_single_output_may_come_without_its_name(stub):
   _answer_rows(stub, 200, {"outputs": [[0.25, 0.75]]})
   [outputs] = RemoteEngine(stub.url).run([_row(1)])  # not cut to one label
   assert outputs["logits"].tolist() == [0.25, 0.75]
+
+
+def test_a_user_and_a_password_in_the_url_are_sent_and_not_shown(stub):
+  _answer_rows(stub, 200, {"outputs": [[0.25, 0.75]]})
+  RemoteEngine(stub.url)
+  url = stub.url.replace("http://", "http://ann:se%40cret@")
+  [_] = RemoteEngine(url).run([_row(1)])
+  login = base64.b64encode(b"ann:se@cret").decode()
+  assert stub.logins == [None, *[f"Basic {login}"] * 2]
+  stub.answer = lambda *_: (401, b"")
+  with pytest.raises(RemoteError, match=f"^{stub.url}: 401, Unauthorized$"):
+    RemoteEngine(url)
 
 
 LATEST = "Servable not found for request: Latest"

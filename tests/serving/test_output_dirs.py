@@ -10,6 +10,7 @@ import pytest
 
 from data import vocab
 from predictor import Predictor
+from storage import UserError
 from tests import programs
 from tests.serving import stand_in, tasks
 from tests.serving.tasks import CONFIG, T
@@ -123,6 +124,11 @@ def test_predictor_answers_alike_for_an_output_folder_and_its_export(
   trained = Predictor(str(folder))
   assert keras.config.dtype_policy() == policy
   exported = Predictor(str(folder / "export"), "savedmodel")
+  config = json.loads((train() / "bert_config.json").read_text())
+  other = config | {"num_attention_heads": 2 * config["num_attention_heads"]}
+  (tmp_path / "other.json").write_text(json.dumps(other))
+  with pytest.raises(UserError, match="has num_attention_heads"):
+    Predictor(str(folder), bert_config_file=str(tmp_path / "other.json"))
   assert trained.inputs == exported.inputs
   for batch_size in (1, 3):
     inputs = INPUTS[name] | {"batch_size": batch_size}
