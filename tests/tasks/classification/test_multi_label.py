@@ -161,6 +161,8 @@ def test_saved_thresholds_are_loaded_unchanged(tmp_path):
   assert metrics.load_thresholds(saved, str(path)) == (0.5, 0.5, 0.5)
   metrics.save_thresholds(saved, str(path))
   assert metrics.load_thresholds(saved, str(path)) == saved.thresholds
+  path.write_text(f"\ufeff{path.read_text()}")  # as Windows' Notepad saves it
+  assert metrics.load_thresholds(saved, str(path)) == saved.thresholds
   for wrong in ("joy\t0.5\n", "wit\t1\njoy\t1\nwoe\t1\n", "joy\n", "joy\tx\n"):
     path.write_text(wrong)
     with pytest.raises(ValueError, match=r"thresholds\.tsv must have the"):
