@@ -140,7 +140,7 @@ def test_a_vocabulary_that_changed_since_training_is_refused(tmp_path, config):
   original.complete(original.read(prefix), str(moved))
 
 
-def test_a_given_vocabulary_must_fit_the_one_beside_the_checkpoint(tmp_path):
+def test_a_given_vocabulary_must_fit_the_vocabulary_of_the_checkpoint(tmp_path):
   prefix = _checkpoint(tmp_path)
   for name, tokens in (
     ("vocab", "a[unused0]b"),

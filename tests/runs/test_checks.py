@@ -107,8 +107,8 @@ def test_a_number_of_heads_or_an_activation_unlike_the_trainings_is_reported(
   """The shapes of variables show neither. run.json counts, then the file."""
   config = json.loads((folder / "bert_config.json").read_text())
   old = {"num_attention_heads": 4, "hidden_act": "relu"}[field]
-  beside = config if is_recorded else config | {field: old}
-  (folder / "run/bert_config.json").write_text(json.dumps(beside))
+  own = config if is_recorded else config | {field: old}
+  (folder / "run/bert_config.json").write_text(json.dumps(own))
   if is_recorded:
     entry = {"program": "run_classifier", "flags": {}}
     entry["config"] = config | {field: old}
