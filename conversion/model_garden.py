@@ -115,7 +115,7 @@ def read(path: str, config_file: str | None = None) -> CanonicalModel:
   """Reads an encoder, or a Model Garden model with an encoder.
 
   Without a bert_config.json, the variables give the sizes. Raises UserError if
-  the checkpoint is corrupt, or has no encoder that the original could have.
+  the checkpoint is corrupt, or has an encoder that the original cannot express.
   """
   prefix = checkpoint_files.find_checkpoint(path)
   config = original.read_config(prefix, config_file)

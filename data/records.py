@@ -172,11 +172,12 @@ class ShuffledRecords:
     context: tf.distribute.InputContext | None = None,
     by_length: bool = False,
   ) -> tf.data.Dataset:
-    """Endless pairs of a batch's number and [B / replicas] serialized records.
+    """Endless pairs: a number, and the serialized records of a replica's batch.
 
-    A global batch has `batch_size` records, a multiple of the number of
-    replicas. Skips the first `skip` records. A `context` of None means a single
-    replica. With `by_length`, the records of a batch have similar lengths.
+    Numbers count the batches of all replicas. A global batch has `batch_size`
+    records, a multiple of the number of replicas, each of which gets an equal
+    part. Skips the first `skip` records. A `context` of None means one replica.
+    With `by_length`, the records of a batch have similar lengths.
     """
     context = context or tf.distribute.InputContext()
     replicas = context.num_replicas_in_sync

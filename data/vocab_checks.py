@@ -137,7 +137,10 @@ def warn_of_scripts(
 
 
 def _advice(script, words, changed, vocabulary) -> str:
-  """Says what becomes of the shortest changed word, and what to do about it."""
+  """Tells the remedy, and the effect on the shortest of the `words`.
+
+  `changed` has the letters that lower-casing changes.
+  """
   word = min((word for word in words if changed & set(word)), key=len)
   first = next(i for i, char in enumerate(word) if char in changed)
   word = word[max(0, first - 4) : first + 8]

@@ -289,7 +289,7 @@ def feature_based_tagger(
 
 
 def select_features(bert: dict, choice: str):
-  """Returns the layers that `choice` names: [B, T, H] or [B, T, 4H]."""
+  """Returns the features that `choice` names: [B, T, H] or [B, T, 4H]."""
   if choice == "embeddings":
     return bert["embedding_output"]
   check_feature_layers(choice, len(bert["encoder_layers"]))

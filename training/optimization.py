@@ -276,7 +276,7 @@ class ExponentialMovingAverage:
     _assign(self.averages, self.variables)
 
   def update(self, step: tf.Tensor) -> None:
-    """Moves the averages toward the variables after `step` updates."""
+    """Moves the averages toward the variables after update number `step`."""
     replica = tf.distribute.get_replica_context()
     replica.merge_call(self._update, args=(step,))
 

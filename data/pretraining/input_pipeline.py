@@ -67,7 +67,10 @@ class Masker:
     }
 
   def _choose_tokens(self, ids, candidates, limit, seed):
-    """Chooses tokens; returns [B, K]: T - position, descending, then zeros."""
+    """Chooses tokens; returns keys [B, K], descending.
+
+    The key of a chosen token is T minus its position. The last keys may be 0.
+    """
     scores = tf.random.stateless_uniform(tf.shape(ids), seed)
     scores = tf.where(candidates, scores, -1.0)
     length = tf.shape(ids)[1]

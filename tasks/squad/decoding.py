@@ -33,7 +33,7 @@ Logits = tuple[np.ndarray, np.ndarray]
 class DecodingConfig:
   """Rules for the choice of answers, named like the flags."""
 
-  n_best_size: int = 20  # starts, ends and texts to choose from
+  n_best_size: int = 20  # best starts, best ends, and best answers
   max_answer_length: int = 30  # in tokens
   version_2_with_negative: bool = False  # a question may have no answer
   # The prediction is "no answer" if the null odds exceed this.

@@ -113,7 +113,7 @@ def _choose(tmp_path, known=(), in_file=(), **options):
     ((), "abc", True, "abc"),
     ("cab", "abc", True, "cab"),  # in the order of the checkpoint's head
     ("ab", "abc", True, "abc"),  # a head for three labels is fresh anyway
-    ("cab", "abx", False, "cab"),  # the head stays without training
+    ("cab", "abx", False, "cab"),  # untrained runs use the checkpoint's head
     ("cab", "", True, "cab"),
     ("", "abc", False, "abc"),
   ],

@@ -308,7 +308,7 @@ def test_only_the_log_has_the_error_of_an_engine(tmp_path, caplog):
   assert "/models/toy/7/model_float32.tflite" in caplog.text
 
 
-def test_only_the_log_has_an_internal_error(tmp_path, caplog):
+def test_only_the_log_has_the_cause_of_an_internal_error(tmp_path, caplog):
   with _served(tmp_path) as client:
     version = client.version
     version.functions["serving_default"] = lambda rows: _fail("/models/toy/7")
