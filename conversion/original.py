@@ -17,7 +17,7 @@ from data.tokenization import (
   warn_of_case,
 )
 from modeling import models
-from modeling.config import WITHOUT_SHAPE, BertConfig, extensions
+from modeling.config import BertConfig, extensions, without_shape
 from storage import UserError, files, setting, textfiles
 from training import checkpoint, checkpoint_files
 
@@ -46,14 +46,6 @@ def read(
   flags = entry["flags"]
   bert = CanonicalModel(prefix, config=read_config(prefix, config_file))
   if bert.config is not None:
-    trained = checkpoint_files.config_of(prefix)
-    for field in WITHOUT_SHAPE:
-      if field in trained and bert.config.get(field) != trained[field]:
-        raise UserError(
-          f"{prefix} was trained with {field} {trained[field]}, but "
-          f"bert_config.json has {bert.config.get(field)}: take the file that "
-          "came with the checkpoint"
-        )
     bert.config |= extensions(flags)
   find = partial(checkpoint_files.sibling_file, prefix)
   bert.vocabulary = checkpoint_files.file_of(prefix, "vocab_file", VOCABULARY)
@@ -141,10 +133,16 @@ def complete(
       bert.config = BertConfig.from_dict(bert.config).to_dict()
     except UserError as error:
       raise UserError(f"the configuration of {bert.origin}: {error}") from None
+    trained = without_shape(checkpoint_files.config_of(bert.origin))
+    for field, value in trained.items():
+      if bert.config[field] != value:
+        raise UserError(
+          f"{bert.origin} was trained with {field} {value}, but "
+          f"bert_config.json has {bert.config[field]}: take the file that came "
+          "with the checkpoint"
+        )
   if vocab_file:
-    if bert.vocabulary and not bert.mark:
-      known, given = map(open_tokenizer, (bert.vocabulary, vocab_file))
-      vocab.check_same(given.vocab, known.vocab, vocab_file, bert.vocabulary)
+    _check_replacement(bert, vocab_file)
     bert.vocabulary = vocab_file
   if do_lower_case is not None:
     bert.lower_case = do_lower_case
@@ -157,6 +155,22 @@ def complete(
       part = setting("add_bilstm" if has_lstm else f"attention={attention}")
       raise UserError(f"{bert.origin}: transformers' BERT has no {part}")
   _check_vocabulary(bert, for_transformers)
+
+
+def _check_replacement(bert, vocab_file):
+  """Compares `vocab_file` with the vocabulary in the model's folder, if any.
+
+  The path in a run.json may name another model's file by now. If run.json has a
+  fingerprint of the vocabulary, _check_vocabulary compares that.
+  """
+  folders = bert.origin, os.path.dirname(bert.origin)
+  own = bert.vocabulary
+  if own and not bert.mark and os.path.dirname(own) in folders:
+    try:
+      known = open_tokenizer(own).vocab
+    except UserError:  # not a vocabulary
+      return
+    vocab.check_same(open_tokenizer(vocab_file).vocab, known, vocab_file, own)
 
 
 def _check_vocabulary(bert, for_transformers):

@@ -7,6 +7,7 @@ arXiv 1908.08962 (24 small models).
 import dataclasses
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from storage import UserError, files, setting, textfiles
@@ -29,9 +30,6 @@ FEATURE_LAYERS = {
 POOLINGS = ("none", "mean", "cls")
 # Fields that the original lacks. A field with its default value is not saved.
 EXTENSIONS = ("attention", "add_bilstm", "initial_attention", "fixed_positions")
-
-# Fields that matter for a checkpoint, but do not appear in its shapes.
-WITHOUT_SHAPE = ("num_attention_heads", "hidden_act")
 
 # {type of a field: (name in messages, types of values)}
 _TYPES: dict[Any, tuple[str, Any]] = {
@@ -63,6 +61,18 @@ def check_feature_layers(choice: str, num_layers: int) -> None:
       f"layers, but bert_config.json has num_hidden_layers {num_layers}: take "
       "another"
     )
+
+
+def without_shape(values: dict) -> dict:
+  """Fields of a bert_config.json that no shape of a variable shows.
+
+  Returns {} for `values` that are no configuration.
+  """
+  with suppress(UserError):
+    config = BertConfig.from_dict(values)
+    heads = {"num_attention_heads": config.num_attention_heads}
+    return heads | {"hidden_act": config.hidden_act}
+  return {}
 
 
 def extensions(flag_values: Mapping) -> dict:

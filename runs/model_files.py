@@ -6,6 +6,7 @@ import math
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +14,7 @@ from absl import logging
 
 from cli.settings import COMMAND_FILE, Flag, S, flags_of, repeating
 from data import tokenization, vocab
-from modeling.config import SIDES, WITHOUT_SHAPE, BertConfig, extensions
+from modeling.config import SIDES, BertConfig, extensions, without_shape
 from runs import trained_model
 from runs.settings import Network, Tokens, TrainedModel, Training
 from storage import UserError, files
@@ -133,8 +134,8 @@ def check_sizes(
     raise checkpoint_files.no_encoder(prefix, shapes, _WORDS)
   if layers:
     sizes = {"num_hidden_layers": layers} | sizes
-  config = checkpoint_files.config_of(prefix)
-  sizes |= {field: config[field] for field in WITHOUT_SHAPE if field in config}
+  others = without_shape(checkpoint_files.config_of(prefix))
+  sizes |= others
   expected = {field: getattr(network, field) for field in sizes}
   different = [field for field in sizes if sizes[field] != expected[field]]
   if not different:
@@ -147,12 +148,12 @@ def check_sizes(
     f"the checkpoint {prefix} has {trained}, but --bert_config_file="
     f"{config_file} has {configured}"
   )
-  may_differ = {*WITHOUT_SHAPE}
+  may_differ = {*others}
   if is_deeper := layers > network.num_hidden_layers:
     may_differ.add("num_hidden_layers")
   if trains and may_differ >= {*different}:
-    text = "%s: the upper layers are left out" if is_deeper else "%s"
-    logging.warning(text, message)
+    end = "the upper layers are left out" if is_deeper else "is it intended?"
+    logging.warning("%s: %s", message, end)
     return
   remedy = "take the bert_config.json that came with the checkpoint"
   raise UserError(f"{message}: {remedy}")
@@ -247,8 +248,9 @@ def _existing_file(folder, entry, name, values):
     # By now, the path may name a vocabulary of another model.
     if not (other and name == "vocab_file"):
       return path
-    if not trained_model.is_other(entry, tokenization.open_tokenizer(path)):
-      return path
+    with suppress(UserError):  # no vocabulary
+      if not trained_model.is_other(entry, tokenization.open_tokenizer(path)):
+        return path
   if not (other or path) and name == "vocab_file":
     size = BertConfig.from_json(values["bert_config_file"]).vocab_size
     other = trained_model.find_vocabulary(folder, entry, size)
@@ -270,12 +272,13 @@ def save_command(settings: Training, seed: int) -> None:
     files.write_text(path, repeating(settings, seed))
 
 
-def changes(
+def warn_if_changed(
   settings: Training, path: str, data: Mapping[str, str] | None = None
-) -> list[str]:
-  """Flags and data with which a checkpoint was trained, if they differ now.
+) -> None:
+  """Warns if a checkpoint was trained with other flags or data than now.
 
-  `path` is a checkpoint or its folder. `data` has fingerprints by file.
+  `path` is a checkpoint or its folder. `data` has fingerprints by file; with
+  `data`, the training goes on.
   """
   flags = flags_of(type(settings))
   entry = checkpoint_files.run_of(path)
@@ -285,12 +288,13 @@ def changes(
   for file in [name for name in trained if name.startswith(before)]:
     moved = os.path.join(settings.output_dir, os.path.relpath(file, before))
     trained[moved] = trained[file]
-  result = [
+  changes = [
     f"--{name}={value} (now {settings[name]})"
     for name, value in entry["flags"].items()
     if name in flags
     and flags[name].training
     and name not in settings.several
+    and not _is_same_path(entry, name, settings[name])
     and not (name in _OF_TEXT and None in (value, settings.vocab_file))
     and json.loads(json.dumps(settings[name])) != value
   ]
@@ -301,18 +305,19 @@ def changes(
   ]
   if others:
     more = f" and {len(others) - _SHOWN} more" * (len(others) > _SHOWN)
-    result.append(f"other records in {', '.join(others[:_SHOWN])}{more}")
-  return result
-
-
-def warn_if_changed(
-  settings: Training, path: str, data: Mapping[str, str] | None = None
-) -> None:
-  """Warns of `changes`; with `data`, the training goes on."""
-  if changed := changes(settings, path, data):
+    changes.append(f"other records in {', '.join(others[:_SHOWN])}{more}")
+  if changes:
     text = "%s was trained with %s; to train anew, name another --output_dir"
     text += "; this run continues with the new values" * (data is not None)
-    logging.warning(text, path, ", ".join(changed))
+    logging.warning(text, path, ", ".join(changes))
+
+
+def _is_same_path(entry, name, path):
+  """True if `path` and the path in an entry's flag are the same file."""
+  if not all(isinstance(x, str) for x in (path, entry["flags"][name])):
+    return False
+  trained = run_json.path_of(entry, name) or ""
+  return os.path.realpath(trained) == os.path.realpath(path)
 
 
 def read_trials(output_dir: str) -> list[dict[str, str]]:

@@ -8,7 +8,6 @@ process, with a separate folder.
 import math
 import os
 import statistics
-from itertools import product
 from typing import TypeVar
 
 import tensorflow as tf
@@ -43,9 +42,7 @@ def run_sweep(settings: T, examples: str = "") -> T:
     row.setdefault(_EXAMPLES, "")  # which older tables lack
   # Trials only train. The sweep evaluates, predicts and exports the best model.
   later = settings.given.intersection(settings.stages) - {"do_train"}
-  seeds = range(first, first + settings.num_seeds)
-  for setting, seed in product(settings.trials(), seeds):
-    name = f"{_name(settings, setting)}_seed_{seed}"
+  for name, setting in settings.named_trials().items():
     folder = os.path.join(output_dir, name)
     if name in trials:
       logging.info("%s is complete already", name)
@@ -60,13 +57,13 @@ def run_sweep(settings: T, examples: str = "") -> T:
       _copy_labels(output_dir, folder)
     flags = [f"--output_dir={folder}"]
     flags += [f"--{flag}={value}" for flag, value in setting.items()]
-    flags += [f"--seed={seed}", "--num_seeds=1", "--ensemble=1", "--keep_best"]
+    flags += ["--num_seeds=1", "--ensemble=1", "--keep_best"]
     flags += [f"--no{flag}" for flag in sorted(later)]
     training_program.rerun(settings, name, flags)
     if processes.is_chief():
       best = run_folder.read_best(folder)
-      rate = setting["learning_rate"]
-      trials[name] = {"run": name, "learning_rate": rate, "seed": seed}
+      trials[name] = {"run": name}
+      trials[name] |= {key: setting[key] for key in ("learning_rate", "seed")}
       trials[name] |= {key: best[key] for key in ("step", "metric", "value")}
       trials[name][_EXAMPLES] = examples
       table = [trials[name], *(trial.values() for trial in trials.values())]
@@ -84,16 +81,6 @@ def run_sweep(settings: T, examples: str = "") -> T:
   return settings.replace(
     several={}, do_train=False, keep_best=True, seed=first
   )
-
-
-def _name(settings: FineTuning, setting):
-  """Names a trial without its seed: learning rate, then other swept flags."""
-  name = f"rate_{setting['learning_rate']:g}"
-  shorts = {"train_batch_size": "batch", "num_train_epochs": "epochs"}
-  for flag, short in shorts.items():
-    if flag in settings.several:
-      name += f"_{short}_{setting[flag]:g}"
-  return name
 
 
 def _log_trials(trials):

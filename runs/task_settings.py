@@ -130,6 +130,20 @@ class FineTuning(Vocabulary, Training):
     combinations = dict.fromkeys(product(*values.values()))  # no duplicates
     return [dict(zip(values, row, strict=True)) for row in combinations]
 
+  def named_trials(self) -> dict[str, dict]:
+    """Trials by name: values of the swept flags, and the seed."""
+    first = 1 if self.seed is None else self.seed
+    shorts = {"train_batch_size": "batch", "num_train_epochs": "epochs"}
+    result = {}
+    for trial in self.trials():
+      name = f"rate_{trial['learning_rate']:g}"
+      for swept, short in shorts.items():
+        if swept in self.several:
+          name += f"_{short}_{trial[swept]:g}"
+      for seed in range(first, first + self.num_seeds):
+        result[f"{name}_seed_{seed}"] = trial | {"seed": seed}
+    return result
+
   def frozen_layers(self, config: BertConfig) -> set[tuple]:
     """Layers that --freeze_layers names by number, range ("0-5") or part.
 

@@ -29,13 +29,17 @@ class RemoteEngine(Batches):
   """
 
   def __init__(self, url: str, timeout: float = 30.0):
-    parts = urllib.parse.urlsplit(url.rstrip("/"))
+    self._timeout, self._login = timeout, ""
+    try:
+      parts = urllib.parse.urlsplit(url.rstrip("/"))
+    except ValueError as error:
+      text = "write special characters of a password as %XX"
+      raise UserError(f"the URL of the model: {error}; {text}") from None
     login, _, host = parts.netloc.rpartition("@")
     self.url = parts._replace(netloc=host).geturl()
-    self._timeout, self._headers = timeout, {}
     if login:
-      code = base64.b64encode(urllib.parse.unquote(login).encode()).decode()
-      self._headers["Authorization"] = f"Basic {code}"
+      user, _, password = map(urllib.parse.unquote, login.partition(":"))
+      self._login = base64.b64encode(f"{user}:{password}".encode()).decode()
     document = self._fetch("/metadata")
     try:
       signatures = document["metadata"]["signature_def"]["signature_def"]
@@ -67,7 +71,9 @@ class RemoteEngine(Batches):
 
   def _fetch(self, path, body=None):
     url = urllib.parse.quote(self.url + path, safe="%:/?&=[]@")
-    request = urllib.request.Request(url, body, self._headers)
+    request = urllib.request.Request(url, body)
+    if self._login:  # not for the target of a redirection
+      request.add_unredirected_header("Authorization", f"Basic {self._login}")
     try:
       with urllib.request.urlopen(request, timeout=self._timeout) as response:
         return json.loads(response.read(_MAX_RESPONSE))

@@ -7,6 +7,7 @@ and shapes of variables, so programs check a model before TensorFlow's import.
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 
 from storage import UserError, files, setting, textfiles, tfrecord
 from training import run_json
@@ -187,8 +188,10 @@ def config_of(path: str) -> dict:
   """Fields of bert_config.json at a checkpoint's training; {} if unknown."""
   if config := run_of(path).get("config"):
     return config
-  file = file_of(path, "bert_config_file", "bert_config.json")
-  return textfiles.read_json(file) if file else {}
+  with suppress(UserError):  # a file that is no JSON
+    if file := file_of(path, "bert_config_file", "bert_config.json"):
+      return textfiles.read_json(file)
+  return {}
 
 
 def flag_of(path: str, name: str):

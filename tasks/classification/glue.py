@@ -17,7 +17,7 @@ from storage import UserError, files, textfiles
 from tasks import metrics
 from tasks.classification import named_tasks
 from tasks.classification.named_tasks import Settings
-from training import run_json
+from training import checkpoint_files, run_json
 
 NAME = "GLUE"
 TABLE = "glue.tsv"
@@ -37,14 +37,17 @@ _ROWS = {
   "WNLI": ("accuracy", None, None),  # left out by the paper
 }
 _TASKS = ("MNLI", *list(_ROWS)[2:])
+# A row of the table: score, and fingerprints of files (see _marks) or "".
+Row = tuple[float, str, str]
 
 
 def parts(settings: Settings, level: int = logging.DEBUG) -> dict[str, dict]:
   """Returns {task: {flag: new value}}; --do_train leaves out complete tasks.
 
-  A task is complete if it has all results, for the same flags and files. Logs
-  missing and complete tasks. Raises FileNotFoundError without the folders of
-  tasks, ValueError without --do_eval, or in a dry run without --do_train.
+  Logs missing and complete tasks, and warns of complete tasks whose flags or
+  files have changed, if `level` is INFO. Raises FileNotFoundError without the
+  folders of tasks, ValueError without --do_eval, or in a dry run without
+  --do_train.
   """
   if not settings.do_eval:
     raise UserError(f"--task_name={NAME} needs --do_eval, for its table")
@@ -65,14 +68,18 @@ def parts(settings: Settings, level: int = logging.DEBUG) -> dict[str, dict]:
   for name in present:
     part = _part(settings, name, level)
     written = _submissions(settings.output_dir, name, part.data_dir)
-    predicts = part.do_predict and not all(map(files.exists, written))
-    marks = {mark for row, (_, mark) in values.items() if _is_of(row, name)}
-    is_evaluated = bool(marks) and marks <= {"", _mark(part)}
-    if is_evaluated and model_files.changes(
-      part.replace(**_start(settings, name)), part.output_dir
-    ):
-      is_evaluated = False  # the task's run warns of the changes
+    row = next((values[row] for row in values if _is_of(row, name)), None)
+    is_evaluated = row is not None
+    if part.is_sweep:
+      trials = {t["run"] for t in model_files.read_trials(part.output_dir)}
+      is_evaluated &= trials.issuperset(part.named_trials())
+    files_changed, test_changed = _changes(part, name, row)
+    predicts = part.do_predict and (
+      test_changed or not all(map(files.exists, written))
+    )
     if settings.do_train:  # otherwise the task's run does what the flags say
+      if is_evaluated and level == logging.INFO:
+        _warn_of_changes(settings, part, name, files_changed)
       exported = part.export_dir and files.exists(part.export_dir)
       exports = part.do_export and not exported
       part = part.replace(do_train=not is_evaluated, do_export=exports)
@@ -89,13 +96,37 @@ def _is_of(row, name):
   return row.split("-m")[0] == name
 
 
-def _mark(part):
-  """Returns 12 hex digits, which differ for other files in a task's folder."""
-  data_dir = part.needed("data_dir")
-  names = sorted(files.list_folder(data_dir))
-  paths = [os.path.join(data_dir, x) for x in names if x.endswith(".tsv")]
-  marks = [run_json.fingerprint(path) for path in paths]
-  return hashlib.sha256(repr(marks).encode()).hexdigest()[:12]
+def _marks(part, name) -> tuple[str, str]:
+  """Fingerprints of the files of train and dev, and of the test files."""
+  marks: list[list[str]] = [[], []]
+  for split, source in named_tasks.find(name).splits.items():
+    path = os.path.join(part.needed("data_dir"), source.file)
+    if files.exists(path):
+      is_test = split.startswith("test")
+      marks[is_test].append(f"{split} {run_json.fingerprint(path)}")
+  first, second = (
+    hashlib.sha256(repr(each).encode()).hexdigest()[:12] for each in marks
+  )
+  return first, second
+
+
+def _changes(part, name, row: Row | None) -> tuple[bool, ...]:
+  """For train and dev, and for test: True if files differ from a row's."""
+  old = row[1:] if row else ("", "")
+  pairs = zip(old, _marks(part, name), strict=True)
+  return tuple(mark not in ("", now) for mark, now in pairs)
+
+
+def _warn_of_changes(settings, part, name, files_changed):
+  trained = part.replace(task_name=name)
+  if _start(settings, name):  # the folder of MNLI's model may have moved
+    path = checkpoint_files.flag_of(part.output_dir, "init_checkpoint")
+    trained = trained.replace(init_checkpoint=path, new_head=True)
+  model_files.warn_if_changed(trained, part.output_dir)
+  if files_changed:
+    text = "%s was trained or evaluated with other files than %s has now; to "
+    text += "train anew, name another --output_dir"
+    logging.warning(text, part.output_dir, part.data_dir)
 
 
 def _start(settings, name):
@@ -142,22 +173,25 @@ def run(settings: Settings) -> None:
     command = *settings.command, f"--seed={seed}"
     settings = settings.replace(seed=seed, command=command)
   values = _read(settings.output_dir)
-  for name, flags in parts(settings, logging.INFO).items():
+  runs = parts(settings, logging.INFO)
+  if any(flags.get("do_train", settings.do_train) for flags in runs.values()):
+    model_files.save_command(settings, settings.seed or 0)
+  for name, flags in runs.items():
     part = settings.replace(**flags)
     flags |= _start(settings, name)
     changes = [f"--{flag}={value}" for flag, value in flags.items()]
-    mark, starts = _mark(part), run_json.read(part.output_dir)
-    if settings.do_train and not starts:
-      model_files.save_command(settings, settings.seed or 0)
+    mark, test_mark = _marks(part, name)
     training_program.rerun(settings, name, changes)
-    if starts and run_json.read(part.output_dir) != starts:  # trained further
-      model_files.save_command(settings, settings.seed or 0)
     for row, (metric, *_) in _ROWS.items() if not settings.dry_run else ():
       suffix = "_mismatched" if row == "MNLI-mm" else ""
       path = os.path.join(part.output_dir, f"eval_results{suffix}.txt")
       if _is_of(row, name) and files.exists(path):
         lines = (line.split(" = ") for line in textfiles.lines(path))
-        values[row] = 100 * float(dict(lines)[f"eval_{metric}"]), mark
+        score = 100 * float(dict(lines)[f"eval_{metric}"])
+        # A later evaluation does not change with which files a model trained.
+        _, old, old_test = values.get(row, (score, "", ""))
+        test = test_mark if part.do_predict else old_test
+        values[row] = score, old or mark, test
     if not settings.dry_run:
       _write(settings.output_dir, values)
   if settings.do_predict and not settings.dry_run:
@@ -174,34 +208,35 @@ def run(settings: Settings) -> None:
     logging.info("wrote %s, without: %s", target, ", ".join(absent) or "none")
 
 
-def _read(output_dir) -> dict[str, tuple[float, str]]:
-  """Reads {row: (score, mark)}; older tables have no mark, which gives ""."""
+def _read(output_dir) -> dict[str, Row]:
+  """Reads the rows of the table by name; older tables lack fingerprints."""
   path = os.path.join(output_dir, TABLE)
   rows = list(textfiles.lines(path))[1:] if files.exists(path) else ()
   cells = (row.split("\t") for row in rows)
-  return {
-    name: (float(score), "".join(mark))
-    for name, _, score, _, _, *mark in cells
-    if name in _ROWS
-  }
+  result = {}
+  for name, _, score, *others in cells:
+    if name in _ROWS:
+      mark, test_mark = [*others[2:], "", ""][:2]
+      result[name] = float(score), mark, test_mark
+  return result
 
 
-def _write(output_dir, values: Mapping[str, tuple[float, str]]):
+def _write(output_dir, values: Mapping[str, Row]):
   """Writes and logs the table; its last row averages the paper's tasks."""
-  header = ("task", "metric", "dev", "paper_base", "paper_large", "files")
-  table: list[tuple[str, ...]] = [header]
+  header = ("task", "metric", "dev", "paper_base", "paper_large")
+  table: list[tuple[str, ...]] = [(*header, "files", "test_files")]
   numbers = []
   for name, (metric, *paper) in _ROWS.items():
     if name in values:
-      score, mark = values[name]
+      score, *marks = values[name]
       row = [score, *paper]
       cells = ["" if x is None else f"{x:.2f}" for x in row]
-      table.append((name, metric, *cells, mark))
+      table.append((name, metric, *cells, *marks))
       if None not in paper:
         numbers.append(row)
   if numbers:
     means = [f"{mean(column):.2f}" for column in zip(*numbers, strict=True)]
-    table.append(("average", "", *means, ""))
+    table.append(("average", "", *means, "", ""))
   for row in table:
     logging.info("%-8s %-21s %6s %11s %11s", *row[:5])
   metrics.write_table(os.path.join(output_dir, TABLE), table)

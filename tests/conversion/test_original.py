@@ -165,11 +165,13 @@ def test_a_config_that_changed_since_training_is_refused(tmp_path, field):
   entry = {"flags": {}, "config": config}
   (tmp_path / "run.json").write_text(json.dumps([entry]))
   path.write_text(json.dumps(config))
-  original.read(prefix)
-  path.write_text(json.dumps(config | {field: 1}))
+  original.complete(original.read(prefix))
+  other = {"num_attention_heads": 1, "hidden_act": "relu"}[field]
+  path.write_text(json.dumps(config | {field: other}))
   for config_file in (None, str(path)):
-    with pytest.raises(UserError, match=rf"{field} \w+, but .* has 1: take"):
-      original.read(prefix, config_file)
+    bert = original.read(prefix, config_file)
+    with pytest.raises(UserError, match=rf"{field} \w+, but .* has {other}: t"):
+      original.complete(bert)
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,11 @@ def _run(calls, monkeypatch):
     folder = Path(values["output_dir"])
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / "run.json").exists():
-      entry = {"flags": {"learning_rate": settings.learning_rate}}
+      given = {
+        k: v == "True" if v in ("True", "False") else v
+        for k, v in values.items()
+      }
+      entry = {"flags": settings.to_dict() | given}
       (folder / "run.json").write_text(json.dumps([entry]))
     # Values tell their origin: 0.520 is the score of task 5 in METRICS[2].
     for more, suffix in enumerate(("", "_mismatched")):
@@ -81,14 +85,8 @@ def test_glue_tasks_run_and_are_averaged_as_in_the_paper(tmp_path, calls, run):
   path = tmp_path / "output" / "glue.tsv"
   header, *rows = programs.table(path)
   *rows, average = [row[:5] for row in rows]
-  assert header == [
-    "task",
-    "metric",
-    "dev",
-    "paper_base",
-    "paper_large",
-    "files",
-  ]
+  numbers = ["dev", "paper_base", "paper_large"]
+  assert header == ["task", "metric", *numbers, "files", "test_files"]
   assert rows[0] == ["MNLI-m", "accuracy", "10.00", "84.60", "86.70"]
   assert [" ".join(row[:3]) for row in rows[1:-1]] == [
     "MNLI-mm accuracy 10.10",
@@ -132,39 +130,72 @@ def test_a_repeated_command_runs_the_incomplete_tasks(tmp_path, calls, run):
   assert _tasks_of_table(tmp_path) == ["SST-2", "CoLA", "RTE"]
 
 
-def test_a_task_whose_files_or_flags_have_changed_runs_again(
-  tmp_path, calls, run
+def test_a_warning_names_a_complete_task_with_changed_files_or_flags(
+  tmp_path, calls, run, log
 ):
-  """The task's run then warns, evaluates and predicts."""
   _task_folders(tmp_path, "MNLI", "CoLA", "RTE")
-  flags = _flags(tmp_path, from_mnli=True)
-  command = tmp_path / "output" / "command.flags"
+  flags = _flags(tmp_path, from_mnli=True, do_predict=False)
+  table, command = (
+    tmp_path / f"output/{x}" for x in ("glue.tsv", "command.flags")
+  )
   run(flags)
   assert command.exists()
   command.unlink()
-  for name, file in (("CoLA", "test.tsv"), ("RTE", "dev.tsv")):
-    (tmp_path / "data" / name / file).write_text("a")
-    assert {n: p.get("do_train") for n, p in glue.parts(flags).items()} == {
-      name: None  # as in `flags`, so that the task's run compares its records
-    }
-    run(flags)
-    assert not glue.parts(flags)
-  assert [values["task_name"] for values in calls[3:]] == ["CoLA", "RTE"]
-  changed = _flags(tmp_path, from_mnli=True, learning_rate=1.0)
-  assert list(glue.parts(changed)) == ["MNLI", "CoLA", "RTE"]
-  assert not command.exists()  # because no task was trained
-  table = tmp_path / "output" / "glue.tsv"
-  old = [line.rpartition("\t")[0] for line in table.read_text().splitlines()]
-  table.write_text("\n".join([*old, ""]))  # as written without the last column
-  (tmp_path / "data" / "RTE" / "dev.tsv").write_text("b")
+  moved = tmp_path / "moved"
+  (tmp_path / "output").rename(moved)
+  run(flags.replace(output_dir=str(moved)))
+  moved.rename(tmp_path / "output")
+  assert not log.text.count("was trained")
+  (tmp_path / "data/RTE/dev.tsv").write_text("a")
+  run(flags)
+  run(flags.replace(do_train=False))  # scores the new dev set
+  run(flags)
+  assert log.text.count("RTE was trained or evaluated with other files") == 2
+  run(flags.replace(learning_rate=1.0))
+  assert (
+    log.text.count(" was trained with --learning_rate=5e-05 (now 1.0)") == 3
+  )
+  rows = programs.table(table)
+  table.write_text("".join("\t".join(row[:5]) + "\n" for row in rows))
+  run(flags)  # with a table of an earlier version
+  assert log.text.count("with other files") == 3
+  assert [values["task_name"] for values in calls] == [
+    "MNLI",
+    "CoLA",
+    "RTE",
+  ] * 2
+  assert not command.exists()  # only `run(flags)` at the start has trained
+
+
+def test_a_task_with_changed_test_files_is_predicted_again(
+  tmp_path, calls, run
+):
+  _task_folders(tmp_path, "CoLA", "RTE")
+  run(_flags(tmp_path))
+  (tmp_path / "data/RTE/test.tsv").write_text("a")
+  trained = glue.parts(_flags(tmp_path))
+  assert {name: flags["do_train"] for name, flags in trained.items()} == {
+    "RTE": 0
+  }
+  run(_flags(tmp_path))
+  assert not glue.parts(_flags(tmp_path))
+
+
+def test_a_task_with_missing_trials_of_a_sweep_is_not_complete(tmp_path, run):
+  _task_folders(tmp_path, "RTE")
+  flags = _flags(tmp_path, num_seeds=2, do_predict=False)
+  run(flags)
+  names = (f"rate_5e-05_seed_{seed}\n" for seed in (0, 1))
+  (tmp_path / "output/RTE/sweep.tsv").write_text("run\n" + "".join(names))
   assert not glue.parts(flags)
+  assert list(glue.parts(flags.replace(num_seeds=3))) == ["RTE"]
 
 
 def test_mnli_is_complete_without_the_diagnostic_data(tmp_path, run):
   _task_folders(tmp_path, "MNLI")
+  (tmp_path / "data" / "diagnostic" / "diagnostic.tsv").unlink()
   run(_flags(tmp_path))
   (tmp_path / "output" / "MNLI" / "AX.tsv").unlink()
-  (tmp_path / "data" / "diagnostic" / "diagnostic.tsv").unlink()
   assert not glue.parts(_flags(tmp_path))
   # Without --do_train, a complete task is evaluated and predicted again.
   assert list(glue.parts(_flags(tmp_path, do_train=False))) == ["MNLI"]
