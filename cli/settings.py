@@ -277,7 +277,10 @@ def from_line(argument: str) -> str:
 
 
 def check_writable(path: str, name: str) -> None:
-  """Raises OSError if the path in flag `name`, or its folder, is read-only."""
+  """Raises OSError if the path in flag `name` cannot take new files.
+
+  Without such a folder, its nearest existing parent must take new files.
+  """
   if files.is_remote(path):
     return files.check_writable(path)
   absolute = Path(os.path.abspath(path))

@@ -184,7 +184,8 @@ def _of_examples(labels, loss, **options) -> Objective:
 
 def binary_divergence(logits, teacher_logits, temperature: float):
   """Mean `divergence` of L yes-or-no labels: [B, L] twice -> [B]."""
-  both = logits, teacher_logits  # [B, L, 2] each
+  both = logits, teacher_logits
+  # [B, L, 2] each
   student, teacher = (ops.stack([x, ops.zeros_like(x)], -1) for x in both)
   return ops.mean(divergence(student, teacher, temperature), axis=-1)
 

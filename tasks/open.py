@@ -176,13 +176,14 @@ class Predictor:
       for a moved file; not for exports.
 
   A call takes `texts` if the model needs a single input, otherwise a list of
-  texts for each input, by name. Models of run_ner.py also take lists of words,
-  `choices` takes lists of texts. A smaller `batch_size` needs less memory. A
-  call returns a dict for each example, in order; see docs/serving.md.
+  texts for each input, by name. Models of run_ner.py also take lists of words.
+  The input `choices` of run_swag.py's models takes lists of texts. A smaller
+  `batch_size` needs less memory. A call returns a dict for each example, in
+  order; see docs/serving.md.
 
-  Raises FileNotFoundError, serving.remote.RemoteError (an OSError) if a server
-  does not answer, or storage.UserError (a ValueError) for a model or inputs
-  that cannot be used.
+  Raises FileNotFoundError for a missing file, serving.remote.RemoteError (an
+  OSError) if a server does not answer, or storage.UserError (a ValueError) for
+  a model or inputs that cannot be used.
   """
 
   def __init__(

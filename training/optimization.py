@@ -304,8 +304,9 @@ class ExponentialMovingAverage:
 def clip_factor(gradients, max_norm: float, unscale=1.0):
   """Returns a factor that limits the gradients' global norm, and the norm.
 
-  Both are scalar float32. The norm is the norm of the gradients times
-  `unscale`, and the factor includes `unscale`. Repeated rows of IndexedSlices
+  Both are scalar float32. The gradients belong to a loss that was multiplied by
+  1 / `unscale`: the norm is of the unscaled gradients, and the factor unscales
+  them, too. Repeated rows of IndexedSlices
   count one by one, as in the original on one device. The factor is NaN if a
   gradient is not finite.
   """

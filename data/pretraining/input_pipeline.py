@@ -200,8 +200,9 @@ class CausalTargets:
 class PretrainingInput(TrainingRecords):
   """Batches of pre-training records in `files` of a `schema`, with targets.
 
-  `masking` and `tokenizer` mask records made with --masking=dynamic. Without
-  masks to draw, a `masking.policy` other than the default raises ValueError.
+  `masking` and `tokenizer` mask records made with --masking=dynamic. If the
+  records have masks already, or with `causal_targets`, a `masking.policy` other
+  than the default raises ValueError.
   `causal_targets` is for models of one direction. Up to `max_corrupt_records`
   corrupt records are dropped. The index of the records goes to `folder`, and so
   do copies of corrupt files without the corrupt records. `sources` divides the

@@ -73,8 +73,8 @@ class Model:
   def find(self, number: int | None = None):
     """Returns a version's number and the version, by default the newest.
 
-    Raises RestError: 503 if no version can answer now, 404 if no version has
-    this number.
+    Raises RestError: 503 if the version is loading or, without a number, none
+    is loaded; 404 if the number is unknown or this version cannot be loaded.
     """
     states, versions = self.states, self.versions  # `_add` sets versions first
     if number is None and versions:

@@ -123,8 +123,8 @@ def test_vocab_txt_in_the_output_folder_replaces_a_missing_vocab_file(folders):
     model_files.from_record(KIND, folder, _entry(folders), {})
   vocab.save(LOWER, folders[1] / "vocab.txt")
   # The missing file may have had other tokens than config/vocab.txt.
-  entry = _entry(folders, vocab_file="gone")
-  with pytest.raises(FileNotFoundError, match="gone, which is gone: restore"):
+  entry = _entry(folders, vocab_file="lost")
+  with pytest.raises(FileNotFoundError, match="lost, which is gone: restore"):
     model_files.from_record(KIND, folder, entry, {})
   (folders[1] / "bert_config.json").rename(folders[0] / "bert_config.json")
   vocab.save(LOWER, folders[0] / "vocab.txt")

@@ -735,7 +735,10 @@ def test_litert_answers_in_threads_of_a_forked_process(folders, parent):
   assert done.returncode == 0, done.stderr
 
 
-def test_a_file_descriptor_that_a_daemon_closed_is_not_used(folders, tmp_path):
+# A daemon closes all descriptors when it starts.
+def test_a_descriptor_of_another_file_is_neither_read_nor_closed(
+  folders, tmp_path
+):
   predict = Predictor(folders["tagging"], "litert")
   [answer] = predict(["ab"])
   number = predict._answer.engine._file._descriptor

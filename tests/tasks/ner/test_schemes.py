@@ -67,6 +67,7 @@ def test_tags_of_any_scheme_are_converted_to_any_other_scheme(name, target):
   for one in (tags, expected):
     one[-1] = one[-1].replace("X", "Y")
   scheme = recognize(tags)
+  # These tags fit BIO as well as IOB1, with the same entities.
   assert scheme.name == ("BIO" if name == "IOB1" else name)
   ends = [(0, 1), (1, 3), (3, 6), (6, 7), (8, 9)]
   entities = [Entity("X", *pair) for pair in ends] + [Entity("Y", 9, 10)]
