@@ -344,6 +344,6 @@ def _require(columns, present, where):
     f"{where}: no column {', '.join(map(repr, missing))}; there are "
     f"{', '.join(map(repr, present))}. {guess}Is it a file of this task? A "
     f"table begins with its header; {setting('delimiter')} says what separates "
-    f"columns; with {setting('task_name', 'tsv')}, settings such as "
-    f"{setting('text_a_column')} name other columns"
+    f"columns; with {setting('task_name', 'tsv')}, {setting('text_a_column')}, "
+    f"{setting('label_column')} and so on name other columns"
   )

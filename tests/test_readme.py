@@ -42,7 +42,9 @@ def test_the_commands_of_readme_run_in_their_order(folder, request):
   options = {"shell": True, "cwd": folder, "env": environment, "text": True}
   # `exec` replaces the shell, so that signals reach the server.
   changes = {
-    "--seed=1": "--seed=1 --num_train_steps=4 --num_warmup_steps=2",
+    "--output_dir=model": (
+      "--output_dir=model --num_train_steps=4 --num_warmup_steps=2"
+    ),
     "--num_train_epochs=12": "--num_train_epochs=1",
     "python serve.py": f"exec python serve.py --port={port}",
     "8501": port,
