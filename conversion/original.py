@@ -26,10 +26,23 @@ _HEADS = {"run_classifier": "classification", "run_ner": "tagging"}
 
 
 def read_config(prefix: str, path: str | None = None) -> dict | None:
-  """Reads bert_config.json at `path`, or the checkpoint's; None if absent."""
+  """Reads bert_config.json at `path`, or the checkpoint's; None if absent.
+
+  Raises UserError if heads or activation differ from those of the training.
+  """
   name = "bert_config_file"
   path = path or checkpoint_files.file_of(prefix, name, BERT_CONFIG)
-  return None if path is None else textfiles.read_json(path)
+  if path is None:
+    return None
+  config = textfiles.read_json(path)
+  trained = without_shape(checkpoint_files.config_of(prefix))
+  for field, value in without_shape(config).items():
+    if trained.get(field, value) != value:
+      raise UserError(
+        f"{prefix} was trained with {field} {trained[field]}, but {path} has "
+        f"{value}: take the file that came with the checkpoint"
+      )
+  return config
 
 
 def read(
@@ -133,14 +146,6 @@ def complete(
       bert.config = BertConfig.from_dict(bert.config).to_dict()
     except UserError as error:
       raise UserError(f"the configuration of {bert.origin}: {error}") from None
-    trained = without_shape(checkpoint_files.config_of(bert.origin))
-    for field, value in trained.items():
-      if bert.config[field] != value:
-        raise UserError(
-          f"{bert.origin} was trained with {field} {value}, but "
-          f"bert_config.json has {bert.config[field]}: take the file that came "
-          "with the checkpoint"
-        )
   if vocab_file:
     _check_replacement(bert, vocab_file)
     bert.vocabulary = vocab_file
@@ -163,9 +168,13 @@ def _check_replacement(bert, vocab_file):
   The path in a run.json may name another model's file by now. If run.json has a
   fingerprint of the vocabulary, _check_vocabulary compares that.
   """
-  folders = bert.origin, os.path.dirname(bert.origin)
   own = bert.vocabulary
-  if own and not bert.mark and os.path.dirname(own) in folders:
+  name = os.path.basename(own or "")
+  if (
+    own
+    and not bert.mark
+    and own == checkpoint_files.sibling_file(bert.origin, name)
+  ):
     try:
       known = open_tokenizer(own).vocab
     except UserError:  # not a vocabulary

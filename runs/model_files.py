@@ -22,8 +22,7 @@ from training import checkpoint_files, processes, run_json
 
 SWEEP_TABLE = "sweep.tsv"  # a row for each trial
 _SHOWN = 3  # changed files in a warning
-# Flags without effect in a run that lacks --vocab_file.
-_OF_TEXT = ("vocab_file", "do_lower_case")
+_OF_TEXT = ("vocab_file", "do_lower_case")  # no effect without --vocab_file
 _WORDS = "bert/embeddings/word_embeddings"
 _LAYER = re.compile(r"/encoder/layer_(\d+)/")
 # {field of bert_config.json: (end of a variable's name, axis of that size)}
@@ -164,12 +163,14 @@ def check_vocabulary(settings: Tokens, size: int, start: str | None) -> None:
   if not start:
     return
   path, ids = settings.needed("vocab_file"), settings.tokenizer.vocab
-  known = [settings.tokenizer]
+  entry, known = checkpoint_files.run_of(start), settings.tokenizer
+  if entry.get("vocabulary") and not trained_model.is_other(entry, known):
+    return
   if saved := trained_model.file_of(start, "vocab_file"):
-    known.append(tokenization.open_tokenizer(saved))  # it may be the same file
-    vocab.check_same(ids, known[1].vocab, path, saved)
-  if trained_model.is_other(checkpoint_files.run_of(start), *known):
+    known = tokenization.open_tokenizer(saved)  # it may be the same file
+  if trained_model.is_other(entry, known):
     raise trained_model.other_vocabulary(path, start)
+  vocab.check_same(ids, known.vocab, path, saved or path)
   if not saved and size - len(ids) >= trained_model.PADDING:
     text = "%s has %d lines, but the model of %s has %d ids: is it the right "
     logging.warning(text + "file?", path, len(ids), start, size)
@@ -248,7 +249,7 @@ def _existing_file(folder, entry, name, values):
     # By now, the path may name a vocabulary of another model.
     if not (other and name == "vocab_file"):
       return path
-    with suppress(UserError):  # no vocabulary
+    with suppress(UserError, OSError):  # no vocabulary
       if not trained_model.is_other(entry, tokenization.open_tokenizer(path)):
         return path
   if not (other or path) and name == "vocab_file":

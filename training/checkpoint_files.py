@@ -186,7 +186,7 @@ def run_of(path: str) -> dict:
 
 def config_of(path: str) -> dict:
   """Fields of bert_config.json at a checkpoint's training; {} if unknown."""
-  if config := run_of(path).get("config"):
+  if isinstance(config := run_of(path).get("config"), dict):
     return config
   with suppress(UserError):  # a file that is no JSON
     if file := file_of(path, "bert_config_file", "bert_config.json"):

@@ -37,6 +37,7 @@ _ROWS = {
   "WNLI": ("accuracy", None, None),  # left out by the paper
 }
 _TASKS = ("MNLI", *list(_ROWS)[2:])
+_HALF = 8  # characters of a fingerprint
 # A row of the table: score, and fingerprints of files (see _marks) or "".
 Row = tuple[float, str, str]
 
@@ -70,9 +71,6 @@ def parts(settings: Settings, level: int = logging.DEBUG) -> dict[str, dict]:
     written = _submissions(settings.output_dir, name, part.data_dir)
     row = next((values[row] for row in values if _is_of(row, name)), None)
     is_evaluated = row is not None
-    if part.is_sweep:
-      trials = {t["run"] for t in model_files.read_trials(part.output_dir)}
-      is_evaluated &= trials.issuperset(part.named_trials())
     files_changed, test_changed = _changes(part, name, row)
     predicts = part.do_predict and (
       test_changed or not all(map(files.exists, written))
@@ -97,17 +95,18 @@ def _is_of(row, name):
 
 
 def _marks(part, name) -> tuple[str, str]:
-  """Fingerprints of the files of train and dev, and of the test files."""
-  marks: list[list[str]] = [[], []]
+  """Fingerprints of the files of train and dev (a half each), and of test."""
+  marks: dict[str, list[str]] = {"train": [], "dev": [], "test": []}
   for split, source in named_tasks.find(name).splits.items():
     path = os.path.join(part.needed("data_dir"), source.file)
     if files.exists(path):
-      is_test = split.startswith("test")
-      marks[is_test].append(f"{split} {run_json.fingerprint(path)}")
-  first, second = (
-    hashlib.sha256(repr(each).encode()).hexdigest()[:12] for each in marks
+      kind = split.partition("_")[0]
+      marks[kind].append(f"{split} {run_json.fingerprint(path)}")
+  train, dev, test = (
+    hashlib.sha256(repr(each).encode()).hexdigest()[:_HALF]
+    for each in marks.values()
   )
-  return first, second
+  return train + dev, test
 
 
 def _changes(part, name, row: Row | None) -> tuple[bool, ...]:
@@ -127,6 +126,11 @@ def _warn_of_changes(settings, part, name, files_changed):
     text = "%s was trained or evaluated with other files than %s has now; to "
     text += "train anew, name another --output_dir"
     logging.warning(text, part.output_dir, part.data_dir)
+  known = {trial["run"] for trial in model_files.read_trials(part.output_dir)}
+  if part.is_sweep and not known.issuperset(part.named_trials()):
+    text = "%s is complete without trials for some of the settings or seeds; "
+    text += "to train them, name another --output_dir"
+    logging.warning(text, part.output_dir)
 
 
 def _start(settings, name):
@@ -188,10 +192,10 @@ def run(settings: Settings) -> None:
       if _is_of(row, name) and files.exists(path):
         lines = (line.split(" = ") for line in textfiles.lines(path))
         score = 100 * float(dict(lines)[f"eval_{metric}"])
-        # A later evaluation does not change with which files a model trained.
         _, old, old_test = values.get(row, (score, "", ""))
-        test = test_mark if part.do_predict else old_test
-        values[row] = score, old or mark, test
+        if old and not part.do_train:  # the old file of train, and a dev score
+          mark = old[:_HALF] + mark[_HALF:]
+        values[row] = score, mark, test_mark if part.do_predict else old_test
     if not settings.dry_run:
       _write(settings.output_dir, values)
   if settings.do_predict and not settings.dry_run:

@@ -60,7 +60,7 @@ class Settings(OwnFiles, LongText, EvaluatedFineTuning, Packing):
     "A task of GLUE, GLUE for all in --data_dir, XNLI, or tsv: your own task.",
     required=True,
   )
-  data_dir: str | None = common(None, "Folder with the files of the task.")
+  data_dir: str | None = common(None, "Folder with the data.", training=False)
   xnli_language: str = flag("zh", "Language of XNLI.")
   num_workers: int = device(
     1, "Number of processes that tokenize.", minimum=1, training=False

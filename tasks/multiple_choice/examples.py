@@ -23,7 +23,7 @@ from storage import UserError
 class Settings(Tables, EvaluatedFineTuning, Packing):
   """Flags of run_swag.py."""
 
-  train_file: str | None = common(None, "Table to train on.")
+  train_file: str | None = common(None, "Table to train on.", training=False)
   dev_file: str | None = common(None, "Table to evaluate on.", training=False)
   test_file: str | None = common(
     None, "Table to predict; labels are optional.", training=False

@@ -26,7 +26,9 @@ class Settings(EvaluatedFineTuning, Packing):
 
   not_packed = ("document_context", "feature_based")
 
-  train_file: str | None = common(None, "CoNLL file to train on.")
+  train_file: str | None = common(
+    None, "CoNLL file to train on.", training=False
+  )
   dev_file: str | None = common(
     None, "CoNLL file to evaluate on.", training=False
   )

@@ -15,7 +15,9 @@ from tasks.squad.records import WindowConfig
 class Settings(FineTuning):
   """Flags of run_squad.py."""
 
-  train_file: str | None = common(None, "SQuAD files or globs to train on.")
+  train_file: str | None = common(
+    None, "SQuAD files or globs to train on.", training=False
+  )
   predict_file: str | None = common(
     None, "SQuAD files or globs to answer.", training=False
   )

@@ -1,12 +1,14 @@
 """The vocabulary of a run without --vocab_file."""
 
 import re
+from contextlib import nullcontext
 
 import pytest
 
 from data import vocab
 from data.tokenization import open_tokenizer
 from runs import checks, model_files, trained_model
+from storage import UserError
 from tests import programs, shared, small_model
 from training import run_json
 
@@ -146,6 +148,25 @@ def test_vocab_txt_in_the_output_folder_replaces_a_changed_vocab_file(folders):
   (folders[0] / "vocab.txt").unlink()
   args = model_files.from_record(KIND, str(folders[0]), marked, {})
   assert args.vocab_file == f"{folders[1]}/vocab.txt"  # the caller refuses it
+
+
+def test_the_fingerprint_counts_more_than_a_changed_vocab_file(folders):
+  """The file that run.json names may have become another model's."""
+  right, other = (str(folders[i] / "vocab.txt") for i in (1, 2))
+  vocab.save(LOWER, right)
+  vocab.save(CASED, other)
+  shared.touch_checkpoint(folders[0], "model.ckpt-3")
+  entry = _entry(folders, vocab_file=other)
+  entry["vocabulary"] = open_tokenizer(right).fingerprint
+  run_json.append(str(folders[0]), entry)
+  for path, is_right in ((right, True), (other, False)):
+    args = programs.arguments("run_pretraining", vocab_file=path)
+    with (
+      nullcontext()
+      if is_right
+      else pytest.raises(UserError, match="is not the vocabulary with which")
+    ):
+      model_files.check_vocabulary(args, SIZE, str(folders[0]))
 
 
 @pytest.mark.parametrize(
