@@ -600,6 +600,8 @@ def test_a_user_and_a_password_in_the_url_are_sent_and_not_shown(stub):
   stub.answer = lambda *_: (401, b"")
   with pytest.raises(RemoteError, match=f"^{stub.url}: 401, Unauthorized$"):
     RemoteEngine(url)
+  with pytest.raises(UserError, match=r"special characters of a password as %"):
+    RemoteEngine("http://ann:se[cret@localhost/v1/models/a")
 
 
 LATEST = "Servable not found for request: Latest"
