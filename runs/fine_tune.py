@@ -104,7 +104,7 @@ def fine_tune(task: Task[S, R]) -> None:
   Raises ValueError if nothing is trained and --init_checkpoint has no head.
   """
   if task.settings.is_sweep:
-    mark = _fingerprint(task.examples)
+    mark = _fingerprint(task.examples, "train", "dev")
     task = replace(task, settings=sweep.run_sweep(task.settings, mark))
   run = start(task.settings)
   settings = run.settings
@@ -134,10 +134,10 @@ def fine_tune(task: Task[S, R]) -> None:
     run.export(task.served_model)
 
 
-def _fingerprint(examples):
-  """Returns 12 hex digits, which differ for other train or dev examples."""
+def _fingerprint(examples, *splits):
+  """Returns 12 hex digits, which differ for other examples of the splits."""
   digest = hashlib.sha256()
-  for split in ("train", "dev"):
+  for split in splits:
     for example in (split, *examples.get(split, ())):
       digest.update(repr(example).encode(errors="surrogatepass"))
   return digest.hexdigest()[:12]
@@ -187,6 +187,7 @@ def train(
     num_warmup_steps=int(steps * settings.warmup_proportion),
     new_head=settings.new_head,
     unit=task.unit,
+    examples=_fingerprint(task.examples, "train"),
     evaluated=evaluated,
     evaluate_last=settings.keeps_best,
   ):

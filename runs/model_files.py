@@ -167,7 +167,8 @@ def check_vocabulary(settings: Tokens, size: int, start: str | None) -> None:
   if entry.get("vocabulary") and not trained_model.is_other(entry, known):
     return
   if saved := trained_model.file_of(start, "vocab_file"):
-    known = tokenization.open_tokenizer(saved)  # it may be the same file
+    with suppress(*(UserError, OSError) if "vocabulary" in entry else ()):
+      known = tokenization.open_tokenizer(saved)  # it may be the same file
   if trained_model.is_other(entry, known):
     raise trained_model.other_vocabulary(path, start)
   vocab.check_same(ids, known.vocab, path, saved or path)

@@ -72,6 +72,7 @@ class Run(Generic[T_co]):
     new_head: bool = False,
     stop_at: int = 0,
     unit: str = "examples",
+    examples: str = "",
     evaluated: int = 0,
     evaluate_last: bool = False,
   ) -> Iterator[int]:
@@ -80,9 +81,9 @@ class Run(Generic[T_co]):
     Resumes from the newest checkpoint, or starts from --init_checkpoint. A
     start with `new_head` does not restore the head. The learning rate reaches 0
     at `num_train_steps`. The training ends at the step `stop_at`, if this is
-    not 0. `unit` names an example in the log. `evaluated` is the last step that
-    an earlier start of the run has evaluated. `evaluate_last` yields the last
-    step, too.
+    not 0. `unit` names an example in the log. `examples` is a fingerprint of
+    the examples, if known. `evaluated` is the last step that an earlier start
+    of the run has evaluated. `evaluate_last` yields the last step, too.
     """
     settings = self.settings
     if source.packing:
@@ -97,6 +98,8 @@ class Run(Generic[T_co]):
     step = self._train_step(model, objective, schedule, compiled)
     is_chief = processes.is_chief()
     data = {p: run_json.fingerprint(p) for p in source.files if is_chief}
+    if examples and is_chief:  # fingerprints of files have only their ends
+      data["the examples"] = examples
     if own := self.checkpoints.newest_readable():
       model_files.warn_if_changed(settings, own, data)
     if processes.has_others() and is_chief:

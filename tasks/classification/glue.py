@@ -17,7 +17,7 @@ from storage import UserError, files, textfiles
 from tasks import metrics
 from tasks.classification import named_tasks
 from tasks.classification.named_tasks import Settings
-from training import checkpoint_files, run_json
+from training import checkpoint_files
 
 NAME = "GLUE"
 TABLE = "glue.tsv"
@@ -38,6 +38,7 @@ _ROWS = {
 }
 _TASKS = ("MNLI", *list(_ROWS)[2:])
 _HALF = 8  # characters of a fingerprint
+_UNTRAINED = "-"  # fingerprint of a task that was only evaluated
 # A row of the table: score, and fingerprints of files (see _marks) or "".
 Row = tuple[float, str, str]
 
@@ -70,7 +71,7 @@ def parts(settings: Settings, level: int = logging.DEBUG) -> dict[str, dict]:
     part = _part(settings, name, level)
     written = _submissions(settings.output_dir, name, part.data_dir)
     row = next((values[row] for row in values if _is_of(row, name)), None)
-    is_evaluated = row is not None
+    is_evaluated = row is not None and row[1] != _UNTRAINED
     files_changed, test_changed = _changes(part, name, row)
     predicts = part.do_predict and (
       test_changed or not all(map(files.exists, written))
@@ -100,8 +101,9 @@ def _marks(part, name) -> tuple[str, str]:
   for split, source in named_tasks.find(name).splits.items():
     path = os.path.join(part.needed("data_dir"), source.file)
     if files.exists(path):
-      kind = split.partition("_")[0]
-      marks[kind].append(f"{split} {run_json.fingerprint(path)}")
+      with files.open_for_reading(path) as file:
+        digest = hashlib.sha256(file.read()).hexdigest()
+      marks[split.partition("_")[0]].append(f"{split} {digest}")
   train, dev, test = (
     hashlib.sha256(repr(each).encode()).hexdigest()[:_HALF]
     for each in marks.values()
@@ -118,7 +120,9 @@ def _changes(part, name, row: Row | None) -> tuple[bool, ...]:
 
 def _warn_of_changes(settings, part, name, files_changed):
   trained = part.replace(task_name=name)
-  if _start(settings, name):  # the folder of MNLI's model may have moved
+  if _start(
+    settings.replace(dry_run=False), name
+  ):  # the folder of MNLI's model may have moved
     path = checkpoint_files.flag_of(part.output_dir, "init_checkpoint")
     trained = trained.replace(init_checkpoint=path, new_head=True)
   model_files.warn_if_changed(trained, part.output_dir)
@@ -126,7 +130,8 @@ def _warn_of_changes(settings, part, name, files_changed):
     text = "%s was trained or evaluated with other files than %s has now; to "
     text += "train anew, name another --output_dir"
     logging.warning(text, part.output_dir, part.data_dir)
-  known = {trial["run"] for trial in model_files.read_trials(part.output_dir)}
+  trials = model_files.read_trials(part.output_dir) if part.is_sweep else []
+  known = {trial["run"] for trial in trials}
   if part.is_sweep and not known.issuperset(part.named_trials()):
     text = "%s is complete without trials for some of the settings or seeds; "
     text += "to train them, name another --output_dir"
@@ -192,9 +197,10 @@ def run(settings: Settings) -> None:
       if _is_of(row, name) and files.exists(path):
         lines = (line.split(" = ") for line in textfiles.lines(path))
         score = 100 * float(dict(lines)[f"eval_{metric}"])
-        _, old, old_test = values.get(row, (score, "", ""))
-        if old and not part.do_train:  # the old file of train, and a dev score
-          mark = old[:_HALF] + mark[_HALF:]
+        _, old, old_test = values.get(row, (score, _UNTRAINED, ""))
+        if not part.do_train:  # only the score is new
+          is_known = old not in ("", _UNTRAINED)
+          mark = old[:_HALF] + mark[_HALF:] if is_known else old
         values[row] = score, mark, test_mark if part.do_predict else old_test
     if not settings.dry_run:
       _write(settings.output_dir, values)

@@ -257,6 +257,7 @@ def test_numbers_of_steps_are_rounded_down(tmp_path, monkeypatch):
     "packing": (8, False),  # new_head is in not_packed
     "new_head": True,
     "unit": "records",
+    "examples": fine_tune._fingerprint({}, "train"),
     "evaluated": 0,
     "evaluate_last": False,
   }
@@ -367,7 +368,7 @@ def _events(monkeypatch):
       fine_tune.evaluate(task, model, data, 5)
 
   def run_sweep(settings, mark):
-    assert mark == fine_tune._fingerprint({})
+    assert mark == fine_tune._fingerprint({}, "train", "dev")
     events.append(("sweep",))
     return settings.replace(do_train=False, keep_best=True)
 
@@ -406,9 +407,10 @@ class PredictsDevSet(Staged):
 
 def test_a_sweep_tells_changed_train_and_dev_examples_by_a_fingerprint():
   examples = {"train": ["a", "b\ud800"], "dev": ["c"], "test": ["d"]}
-  marks = [fine_tune._fingerprint(examples)]
+  splits = ("train", "dev")
+  marks = [fine_tune._fingerprint(examples, *splits)]
   for split in examples:
-    marks.append(fine_tune._fingerprint(examples | {split: ["e"]}))
+    marks.append(fine_tune._fingerprint(examples | {split: ["e"]}, *splits))
   assert marks[0] == marks.pop()  # the test set does not count
   assert len({*marks}) == 3
 

@@ -326,8 +326,11 @@ def test_a_training_loads_its_checkpoint_before_the_loop_begins(
     packing=None, files=[path], index_file="cache", lengths_of_batches=""
   )
   data = {path: run_json.fingerprint(path)} if is_chief else {}
-  steps = {"num_train_steps": 9, "num_warmup_steps": 0, "new_head": new_head}
-  assert [*training.train("model", losses.pretraining(), source, **steps)]
+  options = {"num_train_steps": 9, "num_warmup_steps": 0, "new_head": new_head}
+  if given:
+    options["examples"] = "fingerprint"
+    data |= {"the examples": "fingerprint"} if is_chief else {}
+  assert [*training.train("model", losses.pretraining(), source, **options)]
   assert events == [
     *[("warn_if_changed", newest, data)] * bool(newest),
     *[("load_index", "cache")] * is_chief,

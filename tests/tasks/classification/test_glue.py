@@ -167,6 +167,18 @@ def test_a_warning_names_a_complete_task_with_changed_files_or_flags(
   assert not command.exists()  # only `run(flags)` at the start has trained
 
 
+def test_a_task_that_was_only_evaluated_is_not_complete(tmp_path, run):
+  _task_folders(tmp_path, "RTE")
+  flags = _flags(tmp_path, do_predict=False)
+  run(flags.replace(do_train=False))
+  run(flags.replace(do_train=False))
+  assert list(glue.parts(flags)) == ["RTE"]
+  run(flags)
+  assert not glue.parts(flags)
+  run(flags.replace(do_train=False))
+  assert not glue.parts(flags)
+
+
 def test_a_task_with_changed_test_files_is_predicted_again(
   tmp_path, calls, run
 ):
