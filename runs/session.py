@@ -81,25 +81,22 @@ class Run(Generic[T_co]):
     Resumes from the newest checkpoint, or starts from --init_checkpoint. A
     start with `new_head` does not restore the head. The learning rate reaches 0
     at `num_train_steps`. The training ends at the step `stop_at`, if this is
-    not 0. `unit` names an example in the log. `examples` is a fingerprint of
-    the examples, if known. `evaluated` is the last step that an earlier start
-    of the run has evaluated. `evaluate_last` yields the last step, too.
+    not 0. `unit` names an example in the log, `examples` is their fingerprint.
+    `evaluated` is the last step that an earlier start of the run has evaluated.
+    `evaluate_last` yields the last step, too.
     """
     settings = self.settings
     if source.packing:
       model = models.packed(model)
     steps = num_train_steps, num_warmup_steps
     schedule = optimization.WarmupLinearDecay(settings.learning_rate, *steps)
-    reason = why_uncompiled(settings, model)
-    compiled = not reason
+    compiled = not (reason := why_uncompiled(settings, model))
     text = f"does not compile the complete step: {reason}"
     text = "compiles the step" if compiled else text
     logging.info("XLA %s; batches have %s", text, source.lengths_of_batches)
     step = self._train_step(model, objective, schedule, compiled)
     is_chief = processes.is_chief()
-    data = {p: run_json.fingerprint(p) for p in source.files if is_chief}
-    if examples and is_chief:  # fingerprints of files have only their ends
-      data["the examples"] = examples
+    data = _fingerprints(source.files, examples) if is_chief else {}
     if own := self.checkpoints.newest_readable():
       model_files.warn_if_changed(settings, own, data)
     if processes.has_others() and is_chief:
@@ -209,6 +206,12 @@ class Run(Generic[T_co]):
       exports.save(settings.needed("export_dir"), served, formats)
     with self.strategy.scope():
       run_folder.wait_for_chief()
+
+
+def _fingerprints(paths, examples):
+  """Fingerprints by file, which cover only the ends, and of the examples."""
+  data = {path: run_json.fingerprint(path) for path in paths}
+  return data | ({"the examples": examples} if examples else {})
 
 
 def load(
