@@ -77,7 +77,7 @@ def load(
   once (docs/models.md). `make` is a function in modeling/models.py, and
   `settings` are its arguments, such as num_labels=2. Variables that the
   checkpoint lacks keep initial values. So does a head if the numbers of labels
-  differ. absl's log names these variables (level INFO). By default,
+  differ. absl's log names these variables (level INFO). The default of
   `max_seq_length` is the model's maximum, and `do_lower_case` is as in the
   training. If the training is unknown, the case of the vocabulary decides.
   """

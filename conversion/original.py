@@ -28,7 +28,7 @@ _HEADS = {"run_classifier": "classification", "run_ner": "tagging"}
 def read_config(prefix: str, path: str | None = None) -> dict | None:
   """Reads bert_config.json at `path`, or the checkpoint's; None if absent.
 
-  Raises UserError if heads or activation differ from those of the training.
+  Raises UserError if the model was trained with other heads or activation.
   """
   name = "bert_config_file"
   path = path or checkpoint_files.file_of(prefix, name, BERT_CONFIG)
@@ -147,7 +147,8 @@ def complete(
     except UserError as error:
       raise UserError(f"the configuration of {bert.origin}: {error}") from None
   if vocab_file:
-    _check_replacement(bert, vocab_file)
+    if not bert.mark:  # otherwise _check_vocabulary compares the fingerprint
+      _check_replacement(bert, vocab_file)
     bert.vocabulary = vocab_file
   if do_lower_case is not None:
     bert.lower_case = do_lower_case
@@ -165,21 +166,17 @@ def complete(
 def _check_replacement(bert, vocab_file):
   """Compares `vocab_file` with the vocabulary in the model's folder, if any.
 
-  The path in a run.json may name another model's file by now. If run.json has a
-  fingerprint of the vocabulary, _check_vocabulary compares that.
+  A path in run.json does not count: it may name another model's file by now.
   """
   own = bert.vocabulary
   name = os.path.basename(own or "")
-  if (
-    own
-    and not bert.mark
-    and own == checkpoint_files.sibling_file(bert.origin, name)
-  ):
-    try:
-      known = open_tokenizer(own).vocab
-    except UserError:  # not a vocabulary
-      return
-    vocab.check_same(open_tokenizer(vocab_file).vocab, known, vocab_file, own)
+  if not own or own != checkpoint_files.sibling_file(bert.origin, name):
+    return
+  try:
+    known = open_tokenizer(own).vocab
+  except UserError:  # not a vocabulary
+    return
+  vocab.check_same(open_tokenizer(vocab_file).vocab, known, vocab_file, own)
 
 
 def _check_vocabulary(bert, for_transformers):

@@ -175,9 +175,9 @@ class ShuffledRecords:
     """Endless pairs: a number, and the serialized records of a replica's batch.
 
     Numbers count the batches of all replicas. A global batch has `batch_size`
-    records, a multiple of the number of replicas, each of which gets an equal
-    part. Skips the first `skip` records. A `context` of None means one replica.
-    With `by_length`, the records of a batch have similar lengths.
+    records, and each replica gets an equal part. Skips `skip` records. A
+    `context` of None means one replica. With `by_length`, the records of a
+    batch have similar lengths.
     """
     context = context or tf.distribute.InputContext()
     replicas = context.num_replicas_in_sync

@@ -247,7 +247,7 @@ def _existing_file(folder, entry, name, values):
   file = "vocab.txt" if name == "vocab_file" else "bert_config.json"
   other = trained_model.sibling(folder, name)
   if path and files.exists(path):
-    # By now, the path may name a vocabulary of another model.
+    # The path may name a vocabulary of another model by now.
     if not (other and name == "vocab_file"):
       return path
     with suppress(UserError, OSError):  # no vocabulary

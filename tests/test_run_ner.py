@@ -141,7 +141,7 @@ def test_scores_of_a_bmes_dev_file_equal_the_scores_of_the_bio_file(
 @pytest.mark.slow
 @pytest.mark.parametrize(
   ("recipe", "changes"),
-  # By default, ner_features needs four layers. The tiny model has two.
+  # The default of ner_features needs four layers. The tiny model has two.
   [("ner", {}), ("ner_features", {"feature_layers": "last"})],
 )
 def test_recipes_pass_a_dry_run(given, recipe, changes):

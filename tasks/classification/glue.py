@@ -9,6 +9,7 @@ import os
 import zipfile
 from collections.abc import Mapping
 from statistics import mean
+from typing import NamedTuple
 
 from absl import logging
 
@@ -39,8 +40,17 @@ _ROWS = {
 _TASKS = ("MNLI", *list(_ROWS)[2:])
 _HALF = 8  # characters of a fingerprint
 _UNTRAINED = "-"  # fingerprint of a task that was only evaluated
-# A row of the table: score, and fingerprints of files (see _marks) or "".
-Row = tuple[float, str, str]
+
+
+class Row(NamedTuple):
+  """A row of the table: the score, and fingerprints of files (see _marks).
+
+  In a table of an older version, the fingerprints are "".
+  """
+
+  score: float
+  mark: str = ""  # of train and dev
+  test_mark: str = ""
 
 
 def parts(settings: Settings, level: int = logging.DEBUG) -> dict[str, dict]:
@@ -70,15 +80,16 @@ def parts(settings: Settings, level: int = logging.DEBUG) -> dict[str, dict]:
   for name in present:
     part = _part(settings, name, level)
     written = _submissions(settings.output_dir, name, part.data_dir)
-    row = next((values[row] for row in values if _is_of(row, name)), None)
-    is_evaluated = row is not None and row[1] != _UNTRAINED
-    files_changed, test_changed = _changes(part, name, row)
-    predicts = part.do_predict and (
-      test_changed or not all(map(files.exists, written))
-    )
+    rows = (row for key, row in values.items() if _is_of(key, name))
+    row = next(rows, Row(0.0, _UNTRAINED))
+    is_evaluated = row.mark != _UNTRAINED
+    mark, test_mark = _marks(part, name) if is_evaluated else ("", "")
+    test_changed = is_evaluated and row.test_mark not in ("", test_mark)
+    has_all = all(map(files.exists, written))
+    predicts = part.do_predict and (test_changed or not has_all)
     if settings.do_train:  # otherwise the task's run does what the flags say
       if is_evaluated and level == logging.INFO:
-        _warn_of_changes(settings, part, name, files_changed)
+        _warn_of_changes(settings, part, name, row.mark not in ("", mark))
       exported = part.export_dir and files.exists(part.export_dir)
       exports = part.do_export and not exported
       part = part.replace(do_train=not is_evaluated, do_export=exports)
@@ -111,18 +122,10 @@ def _marks(part, name) -> tuple[str, str]:
   return train + dev, test
 
 
-def _changes(part, name, row: Row | None) -> tuple[bool, ...]:
-  """For train and dev, and for test: True if files differ from a row's."""
-  old = row[1:] if row else ("", "")
-  pairs = zip(old, _marks(part, name), strict=True)
-  return tuple(mark not in ("", now) for mark, now in pairs)
-
-
 def _warn_of_changes(settings, part, name, files_changed):
   trained = part.replace(task_name=name)
-  if _start(
-    settings.replace(dry_run=False), name
-  ):  # the folder of MNLI's model may have moved
+  if settings.from_mnli and name in _FROM_MNLI:
+    # The folder of MNLI's model may have moved.
     path = checkpoint_files.flag_of(part.output_dir, "init_checkpoint")
     trained = trained.replace(init_checkpoint=path, new_head=True)
   model_files.warn_if_changed(trained, part.output_dir)
@@ -130,12 +133,12 @@ def _warn_of_changes(settings, part, name, files_changed):
     text = "%s was trained or evaluated with other files than %s has now; to "
     text += "train anew, name another --output_dir"
     logging.warning(text, part.output_dir, part.data_dir)
-  trials = model_files.read_trials(part.output_dir) if part.is_sweep else []
-  known = {trial["run"] for trial in trials}
-  if part.is_sweep and not known.issuperset(part.named_trials()):
-    text = "%s is complete without trials for some of the settings or seeds; "
-    text += "to train them, name another --output_dir"
-    logging.warning(text, part.output_dir)
+  if part.is_sweep:
+    known = {t["run"] for t in model_files.read_trials(part.output_dir)}
+    if not known.issuperset(part.named_trials()):
+      text = "%s is complete without trials for some of the settings or seeds; "
+      text += "to train them, name another --output_dir"
+      logging.warning(text, part.output_dir)
 
 
 def _start(settings, name):
@@ -197,11 +200,12 @@ def run(settings: Settings) -> None:
       if _is_of(row, name) and files.exists(path):
         lines = (line.split(" = ") for line in textfiles.lines(path))
         score = 100 * float(dict(lines)[f"eval_{metric}"])
-        _, old, old_test = values.get(row, (score, _UNTRAINED, ""))
-        if not part.do_train:  # only the score is new
-          is_known = old not in ("", _UNTRAINED)
-          mark = old[:_HALF] + mark[_HALF:] if is_known else old
-        values[row] = score, mark, test_mark if part.do_predict else old_test
+        old = values.get(row, Row(score, _UNTRAINED))
+        if not part.do_train:  # train's half stays, and dev's half is new
+          is_known = old.mark not in ("", _UNTRAINED)
+          mark = old.mark[:_HALF] + mark[_HALF:] if is_known else old.mark
+        test = test_mark if part.do_predict else old.test_mark
+        values[row] = Row(score, mark, test)
     if not settings.dry_run:
       _write(settings.output_dir, values)
   if settings.do_predict and not settings.dry_run:
@@ -226,8 +230,7 @@ def _read(output_dir) -> dict[str, Row]:
   result = {}
   for name, _, score, *others in cells:
     if name in _ROWS:
-      mark, test_mark = [*others[2:], "", ""][:2]
-      result[name] = float(score), mark, test_mark
+      result[name] = Row(float(score), *others[2:4])
   return result
 
 

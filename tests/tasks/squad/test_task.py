@@ -144,7 +144,7 @@ def test_a_prediction_without_scores_names_files_of_an_old_evaluation(
   assert all((tmp_path / name).exists() for name in names)
 
 
-# The prediction "empty" has five characters, of which "empt" has four.
+# The prediction "empty" has five characters, and "empt" has four of these.
 @pytest.mark.parametrize(("unit", "f1"), [("word", 0), ("character", 8 / 9)])
 def test_an_evaluation_in_training_writes_no_predictions(tmp_path, unit, f1):
   args = _args(tmp_path, " \u200b ", 1, answer="empt").replace(f1_unit=unit)
