@@ -519,6 +519,8 @@ class _Stub(http.server.BaseHTTPRequestHandler):
     content = value if isinstance(value, bytes) else json.dumps(value).encode()
     with contextlib.suppress(OSError):  # the client is gone
       self.send_response(status)
+      if status == 302:
+        self.send_header("Location", value)
       self.end_headers()
       self.wfile.write(content)
 
@@ -600,6 +602,11 @@ def test_a_user_and_a_password_in_the_url_are_sent_and_not_shown(stub):
   stub.answer = lambda *_: (401, b"")
   with pytest.raises(RemoteError, match=f"^{stub.url}: 401, Unauthorized$"):
     RemoteEngine(url)
+  del stub.logins[:]
+  stub.answer = lambda path, _: (302, "/b") if path != "/b" else (404, b"")
+  with pytest.raises(RemoteError, match=f"^{stub.url}: 404"):
+    RemoteEngine(url)
+  assert stub.logins == [f"Basic {login}", None]  # not for a redirection
   with pytest.raises(UserError, match=r"special characters of a password as %"):
     RemoteEngine("http://ann:se[cret@localhost/v1/models/a")
 
