@@ -31,7 +31,7 @@ class Run(NamedTuple):
   """One run of a program."""
 
   name: str  # task/system/seed, also the run's folder
-  command: str  # program and flags; {work}, {glue}, ... stand for folders
+  command: str  # program and flags, with placeholders of experiments/run.py
 
 
 def runs(scale: float = 1.0) -> Iterator[Run]:

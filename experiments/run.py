@@ -73,11 +73,11 @@ def read(path: str | Path) -> list[dict]:
   return [json.loads(line) for line in text.splitlines()]
 
 
-def folders() -> dict[str, str]:
-  """Values of placeholders in commands; commas separate the paths of texts.
+def placeholders() -> dict[str, str]:
+  """Values of {work}, {text}, ... in a plan's commands, by name.
 
-  Every 14th text is held out. The texts include the contexts of SQuAD's
-  training articles.
+  Commas separate the paths of texts. Every 14th text is held out. The texts
+  include the contexts of SQuAD's training articles.
   """
   paths = sorted(glob.glob(os.path.abspath(FLAGS.text)))
   paths += sorted(glob.glob(os.path.abspath(f"{FLAGS.work_dir}/text/*.txt")))
@@ -112,7 +112,7 @@ def execute(run: plan.Run) -> dict:
   folder = Path(FLAGS.work_dir, run.name)
   folder.parent.mkdir(parents=True, exist_ok=True)
   words = run.command.split()
-  actual = [word.format_map(folders()) for word in words]
+  actual = [word.format_map(placeholders()) for word in words]
   begun = sum(os.times()[2:4])
   with open(f"{folder}.log", "a", encoding="utf-8") as file:
     failed = subprocess.call([sys.executable, *actual], cwd=ROOT, stderr=file)

@@ -135,7 +135,7 @@ def fine_tune(task: Task[S, R]) -> None:
 
 
 def _fingerprint(examples, *splits):
-  """Returns 12 hex digits, which differ for other examples of the splits."""
+  """Returns 12 hex digits, which change if an example of a split changes."""
   digest = hashlib.sha256()
   for split in splits:
     for example in (split, *examples.get(split, ())):

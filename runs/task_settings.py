@@ -103,7 +103,7 @@ class FineTuning(Vocabulary, Training):
 
   @property
   def evaluates(self) -> bool:
-    """True if a run evaluates the final model."""
+    """True if a run evaluates the final model. See EvaluatedFineTuning."""
     return False
 
   @property

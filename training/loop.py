@@ -91,8 +91,8 @@ class Training:
   checkpoints: Checkpoints
   plan: Plan
   make_report: Callable[[], Report]  # called when the batches exist
-  # Last step that earlier starts of the run evaluated. If a start was killed
-  # before it evaluated its last checkpoint, this checkpoint's step comes first.
+  # The last step that an interrupted run evaluated. If it saved a checkpoint
+  # and did not evaluate it, the iteration yields the checkpoint's step first.
   evaluated: int = 0
   source: Any = None  # `source.first_corrupt()` describes a corrupt record
   _ended: bool = field(default=False, init=False)

@@ -168,7 +168,7 @@ def _random_next_document(
 ) -> list[int]:
   """Segments of a random document, from a random start to `target` tokens.
 
-  The last segment may exceed `target`. A short document gives fewer tokens.
+  The last segment may exceed `target`. The document may end before `target`.
   """
   for _ in range(10):  # all ten draws may give the document itself
     drawn = randbelow(rng.getrandbits, len(corpus))

@@ -44,7 +44,8 @@ def label_ids(
 ) -> np.ndarray:
   """Labels as numbers: ids [N] int, or scores [N] float.
 
-  For several labels a text, [N, L] int: 1 for each label of the text, else 0.
+  If texts may have several labels, the result is [N, L] int: 1 for each label
+  of a text, else 0.
   """
   ids = {label: i for i, label in enumerate(task.labels)}
   rows = [encode_label(e.label, ids, task.multi_label) for e in examples]

@@ -224,7 +224,7 @@ def test_the_bert_in_a_sentence_transformers_repository_is_converted(hub):
   assert not _paths(hub, "pytorch_model")
 
 
-def test_bert_load_and_predictor_accept_a_repository(
+def test_bert_load_and_predictor_convert_a_repository_only_once(
   hub, released, monkeypatch
 ):
   model, encode = bert.load(URL)
@@ -233,12 +233,13 @@ def test_bert_load_and_predictor_accept_a_repository(
   outputs = (x(inputs)["pooled_output"] for x in (model, expected))
   np.testing.assert_array_equal(*outputs)
   del hub.requests[:]
-  monkeypatch.setattr("conversion.hugging_face.read", None)  # not again
+  # A second conversion would fail.
+  monkeypatch.setattr("conversion.hugging_face.read", None)
   vectors = Predictor(URL).embed(["red sky"])
   np.testing.assert_allclose(
     vectors, Predictor(released.ckpt).embed(["red sky"]), atol=1e-6
   )
-  assert not _paths(hub, "/cdn/")
+  assert not _paths(hub, "/cdn/")  # no second download of the weights
 
 
 def test_do_lower_case_comes_from_the_tokenizer_unless_the_user_gives_it(hub):

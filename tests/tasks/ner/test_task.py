@@ -121,14 +121,23 @@ def test_each_split_has_records_that_can_be_packed(args):
     assert part.path == f"{args.output_dir}/{name}.tf_record"
     assert len(part.rows) == numbers[split]
     assert part.lengths == lengths[split]
-    assert _convert(args.replace(use_tpu=True), split).multiple == 0
-    compiled = _convert(args.replace(jit_compile=True), split)
-    assert compiled.multiple == (32 if split == "train" else 8)
-    alone, within = (
-      _convert(args.replace(document_context=value), split).rows[-1]
-      for value in (False, True)
-    )
-    assert alone.positions < within.positions  # context comes first
+
+
+@pytest.mark.parametrize(("split", "multiple"), [("train", 32), ("dev", 8)])
+def test_the_device_decides_to_which_lengths_batches_are_cut(
+  args, split, multiple
+):
+  assert _convert(args.replace(use_tpu=True), split).multiple == 0  # not cut
+  compiled = _convert(args.replace(jit_compile=True), split)
+  assert compiled.multiple == multiple
+
+
+def test_document_context_comes_before_the_words_of_a_record(args):
+  alone, within = (
+    _convert(args.replace(document_context=value), "train").rows[-1]
+    for value in (False, True)
+  )
+  assert min(alone.positions) < min(within.positions)
 
 
 def test_tags_determine_the_metric_and_flags_determine_the_model(args):

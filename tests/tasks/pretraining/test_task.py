@@ -143,8 +143,14 @@ def test_wrong_sampling_weights_are_refused(tmp_path, wrong):
   )
   with pytest.raises(ValueError, match="a positive, finite number for each"):
     settings.sampling_weights(args)
-  with pytest.raises(ValueError, match="says: drop one"):
-    settings.sampling_weights(args.replace(sampling_exponent=0.7))
+
+
+def test_sampling_weights_and_sampling_exponent_exclude_each_other():
+  args = _args(sampling_weights=["3", "1"], sampling_exponent=0.7)
+  with pytest.raises(
+    ValueError, match="what --sampling_weights says: drop one"
+  ):
+    settings.sampling_weights(args)
 
 
 def test_an_evaluation_takes_batch_size_and_number_of_steps_from_flags(
