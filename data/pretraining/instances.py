@@ -166,9 +166,9 @@ def sentence_pairs(
 def _random_next_document(
   corpus: list[Document], index: int, target: int, rng: Random
 ) -> list[int]:
-  """Segments of a random document, from a random start to `target` tokens.
+  """Tokens of a random document: complete segments, from a random one on.
 
-  The last segment may exceed `target`. The document may end before `target`.
+  Stops at `target` tokens or more, or at the end of the document.
   """
   for _ in range(10):  # all ten draws may give the document itself
     drawn = randbelow(rng.getrandbits, len(corpus))

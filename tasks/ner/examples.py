@@ -63,7 +63,8 @@ def read_sentences(
 ) -> list[Sentence]:
   """Reads the sentences of a file. If `tag_column` is None, reads no tags.
 
-  Raises OSError, or ValueError with file and line for an unknown layout.
+  Raises OSError, or ValueError for an unknown layout, with the file and, for a
+  wrong row, the line.
   """
   columns = tuple(c for c in (word_column, tag_column) if c is not None)
   is_json = path.removesuffix(".gz").endswith((".json", ".jsonl"))

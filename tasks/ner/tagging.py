@@ -81,7 +81,7 @@ def _used(sentences) -> set[str]:
 def find_tags(
   train_file: str, columns: Columns, tag_scheme: str | None = None
 ) -> labels.LabelSet:
-  """Lists a training file's tags (`tag_set`); ValueError for a single tag."""
+  """Lists a training file's tags. Raises ValueError for a single tag."""
   sentences = examples.read_sentences(train_file, *columns)
   words = {word for sentence in sentences for word in sentence.words}
   if schemes.OUTSIDE in words and words <= recognize(words).parts.keys():

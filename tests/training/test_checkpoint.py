@@ -84,9 +84,10 @@ def test_a_name_with_a_comma_is_one_checkpoint(tmp_path):
     assert checkpoint.open_reader(path).prefix == prefix
 
 
-def test_two_encoders_are_read_without_their_slots(tmp_path):
-  values = {"bert/a": np.ones(3), "bert/a/LAMB_1": np.ones(3), "b": np.ones(2)}
-  paths = ",".join(_saved(tmp_path / name, **values) for name in "ab")
+def test_two_encoders_are_read_without_slots_and_heads(tmp_path):
+  names = ("bert/a", "bert/a/LAMB_1", "cls/b")
+  values = {name: np.ones(3) for name in names}
+  paths = ",".join(_saved(tmp_path / name, **values) for name in "12")
   reader = checkpoint.open_reader(paths)
   assert reader.prefix == paths
   assert set(reader.shapes) == {"bert/left_to_right/a", "bert/right_to_left/a"}

@@ -63,10 +63,10 @@ LINES = st.lists(st.sampled_from(["", "a", "b", " a ", "a b", "a  b", "\t"]))
 def test_only_the_first_of_equal_documents_stays(lines):
   progress = SILENT()
   left = list(documents.drop_documents(lines, progress))
-  result = [tuple(_plain(d)) for d in documents.split_documents(lines)]
-  distinct = [tuple(_plain(d)) for d in documents.split_documents(left)]
-  assert distinct == list(dict.fromkeys(result))
-  assert progress.counts["dropped_documents"] == len(result) - len(distinct)
+  before = [tuple(_plain(d)) for d in documents.split_documents(lines)]
+  after = [tuple(_plain(d)) for d in documents.split_documents(left)]
+  assert after == list(dict.fromkeys(before))
+  assert progress.counts["dropped_documents"] == len(before) - len(after)
 
 
 @given(st.lists(LINES, min_size=1))

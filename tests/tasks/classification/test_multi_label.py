@@ -102,7 +102,7 @@ def test_flags_for_a_users_files_are_refused_for_tasks_of_glue(tmp_path, name):
   message = f"--{name} is for --task_name=tsv: the columns of MRPC are fixed"
   with pytest.raises(ValueError, match=message):
     run_classifier.check_flags(args)
-  assert not args.replace(**{name: ""}).own_flags
+  assert not args.replace(**{name: ""}).own_flags  # "" is as if not given
 
 
 def test_records_have_a_0_or_1_for_each_label(tokenizer):
@@ -220,7 +220,8 @@ def test_class_weights_multiply_losses_of_training():
     task.objective(several_labels(), *more).losses(outputs, batch)
     for more in ((), ((1.0, 2.0, 4.0),))
   )
-  # All logits are 0, so the three labels of a text have equal plain losses.
+  # A text has one of three labels, and the weight is for this label's loss. The
+  # logits are 0, so the three losses are equal: (weight + 1 + 1) / 3 is left.
   ratio = np.divide(weighted["example_loss"], plain["example_loss"])
   np.testing.assert_allclose(ratio, [1, 4 / 3, 2], rtol=1e-6)
 
