@@ -103,7 +103,7 @@ class FineTuning(Vocabulary, Training):
 
   @property
   def evaluates(self) -> bool:
-    """True if a run evaluates the final model. See EvaluatedFineTuning."""
+    """True if --do_eval evaluates the final model; without this flag, False."""
     return False
 
   @property

@@ -97,7 +97,7 @@ class RemoteEngine(Batches):
 
 
 def text_model(url: str, texts: Answers, timeout: float) -> TextModel:
-  """Joins a RemoteEngine to Answers; UserError if the outputs differ."""
+  """Joins a RemoteEngine to Answers; UserError if they do not fit together."""
   engine = RemoteEngine(url, timeout)
   labels = len(texts.config.labels or ())
   width = engine.outputs.get("logits", [-1])[-1]

@@ -63,8 +63,7 @@ def read_sentences(
 ) -> list[Sentence]:
   """Reads the sentences of a file. If `tag_column` is None, reads no tags.
 
-  Raises OSError, or ValueError for an unknown layout, with the file and, for a
-  wrong row, the line.
+  Raises OSError. Raises ValueError for an unknown layout or a wrong row.
   """
   columns = tuple(c for c in (word_column, tag_column) if c is not None)
   is_json = path.removesuffix(".gz").endswith((".json", ".jsonl"))

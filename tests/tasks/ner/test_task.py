@@ -111,15 +111,17 @@ def test_predicted_tags_are_scored_if_the_file_has_tags(
 
 def test_each_split_has_records_that_can_be_packed(args):
   # A record has 12 tokens, so the sentence of 32 tokens makes four records.
-  numbers = {"train": 7, "dev": 6, "test": 2}
+  num_records = {"train": 7, "dev": 6, "test": 2}
+  # {tokens of a sentence: number of such sentences}
   lengths = {"train": {4: 1, 32: 1, 5: 1, 3: 1}, "dev": {32: 1, 5: 1, 3: 1}}
   lengths["test"] = {5: 1, 3: 1}
-  for split, name in zip(numbers, ("train", "eval", "predict"), strict=True):
+  names = ("train", "eval", "predict")
+  for split, name in zip(num_records, names, strict=True):
     part = _convert(args, split)
     assert part.packing is None
     assert part.with_packing(8, packs=True).packing.token_labels
     assert part.path == f"{args.output_dir}/{name}.tf_record"
-    assert len(part.rows) == numbers[split]
+    assert len(part.rows) == num_records[split]
     assert part.lengths == lengths[split]
 
 
