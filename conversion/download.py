@@ -191,7 +191,7 @@ def _download(url, path):
       get(address, file, resume_size=file.tell())
     except Exception as error:
       if _status(error) == 416:
-        os.remove(partial)  # too long: the server has a new file
+        os.remove(partial)  # The server's file has no bytes after this part.
       raise
   digest = _sha256(partial)
   logging.info("%s has the SHA-256 %s", address, digest)

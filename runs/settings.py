@@ -160,8 +160,8 @@ class Training(Network, Tokens, Devices, Export):
   )
   ema_decay: float = flag(
     0.0,
-    "Decay, such as 0.999, of moving averages of the variables, which evaluate "
-    "and predict; 0: no averages.",
+    "Decay, such as 0.999, of moving averages of the variables. The averages "
+    "evaluate and predict. 0: no averages.",
     minimum=0.0,
     maximum=1.0,
   )

@@ -103,7 +103,7 @@ class FineTuning(Vocabulary, Training):
 
   @property
   def evaluates(self) -> bool:
-    """True if --do_eval evaluates the final model; without this flag, False."""
+    """True if the final model is evaluated, which needs a flag --do_eval."""
     return False
 
   @property

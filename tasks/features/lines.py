@@ -51,8 +51,8 @@ class Settings(LongText, ServedEncoder):
   pooling: str = flag(
     "none",
     "none: vectors of tokens. mean: average over all tokens, with [CLS] and "
-    "[SEP]. cls: vector of [CLS]. An export has the mean by default, and also "
-    "the vectors of tokens, unless the model reads windows.",
+    "[SEP]. cls: vector of [CLS]. An export has the mean by default. Without "
+    "--long_text=windows, an export also has the vectors of tokens.",
     choices=POOLINGS,
   )
   format: str = flag(

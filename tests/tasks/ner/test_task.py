@@ -110,7 +110,8 @@ def test_predicted_tags_are_scored_if_the_file_has_tags(
 
 
 def test_each_split_has_records_that_can_be_packed(args):
-  # A record has 12 tokens, so the sentence of 32 tokens makes four records.
+  # A record has 10 tokens beside [CLS] and [SEP], and a word is not divided. The
+  # sentence of 32 tokens thus makes four records, with 9, 9, 9 and 3 of 30.
   num_records = {"train": 7, "dev": 6, "test": 2}
   # {tokens of a sentence: number of such sentences}
   lengths = {"train": {4: 1, 32: 1, 5: 1, 3: 1}, "dev": {32: 1, 5: 1, 3: 1}}
