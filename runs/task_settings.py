@@ -103,7 +103,7 @@ class FineTuning(Vocabulary, Training):
 
   @property
   def evaluates(self) -> bool:
-    """True if the final model is evaluated, which needs a flag --do_eval."""
+    """True if the final model is evaluated. Subclasses override this."""
     return False
 
   @property

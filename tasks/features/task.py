@@ -96,8 +96,8 @@ def split(text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 def served_model(settings: Settings, of_tokens: bool = True) -> ServedModel:
   """Makes the untrained model, and Answers that turn texts into vectors.
 
-  With `of_tokens`, and without windows, answers also have the vectors of tokens,
-  whatever --pooling says.
+  With `of_tokens`, and without windows, answers also have the vectors of
+  tokens, whatever --pooling says.
   """
   config, windows = model_files.config(settings), text_windows(settings)
   layers = text_lines.layer_indexes(settings.layers)

@@ -110,8 +110,9 @@ def test_predicted_tags_are_scored_if_the_file_has_tags(
 
 
 def test_each_split_has_records_that_can_be_packed(args):
-  # A record has 10 tokens beside [CLS] and [SEP], and a word is not divided. The
-  # sentence of 32 tokens thus makes four records, with 9, 9, 9 and 3 of 30.
+  # A record has room for 10 tokens beside [CLS] and [SEP]. The long sentence
+  # has 30 tokens (32 with [CLS] and [SEP]), in words of 3, 2 and 1 tokens. No
+  # word is divided, so the sentence makes four records: 9, 9, 9 and 3 tokens.
   num_records = {"train": 7, "dev": 6, "test": 2}
   # {tokens of a sentence: number of such sentences}
   lengths = {"train": {4: 1, 32: 1, 5: 1, 3: 1}, "dev": {32: 1, 5: 1, 3: 1}}
