@@ -96,19 +96,19 @@ class RemoteEngine(Batches):
     raise RemoteError(f"{self.url} {message}")
 
 
-def text_model(url: str, texts: Answers, timeout: float) -> TextModel:
+def text_model(url: str, answers: Answers, timeout: float) -> TextModel:
   """Joins a RemoteEngine to Answers; UserError if they do not fit together."""
   engine = RemoteEngine(url, timeout)
-  labels = len(texts.config.labels or ())
+  labels = len(answers.config.labels or ())
   width = engine.outputs.get("logits", [-1])[-1]
-  is_same_task = {*texts.outputs} <= {*engine.outputs}
+  is_same_task = {*answers.outputs} <= {*engine.outputs}
   if not is_same_task or (labels and width not in (-1, labels)):
-    names = ", ".join(texts.outputs)
+    names = ", ".join(answers.outputs)
     raise UserError(
       f"{engine.url} has the outputs {engine.outputs}, but {setting('files')} "
       f"is an export with the outputs {names} and {labels} labels"
     )
-  return TextModel(texts, engine)
+  return TextModel(answers, engine)
 
 
 def _shapes(infos):

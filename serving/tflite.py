@@ -147,8 +147,8 @@ class _Interpreter:
     self._errors = ""
 
   def forget(self) -> None:
-    """Makes the next call load the file again. Frees no memory now."""
-    self._left, self.function = self.function, None
+    """Makes the next call load the file again, without freeing memory now."""
+    self._not_freed, self.function = self.function, None
 
   def __call__(self, row):
     if self.function is None:

@@ -61,7 +61,7 @@ def _call(monkeypatch, capsys):
 
 
 def test_a_closed_standard_input_is_reported(call, monkeypatch):
-  assert call(Single, "--text=x")  # replaces open_model, also below
+  assert call(Single, "--text=x")  # `call` replaces open_model for `_run`, too.
   monkeypatch.setattr("sys.stdin", None)
   with pytest.raises(UserError, match="standard input is closed: give a text"):
     _run(["--model=m"])

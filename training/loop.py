@@ -80,8 +80,8 @@ class Training:
   checkpoint of the step and ends the iteration. While a step is evaluated, the
   model's variables hold the moving averages, if there are any.
 
-  Raises ValueError for a corrupt record, and, before saving, for a loss that is
-  not finite. Raises ConnectionError if a worker does not answer. SIGTERM to any
+  Raises ValueError for a corrupt record, and for a loss that is not finite. The
+  step with such a loss is not saved. Raises ConnectionError if a worker does not answer. SIGTERM to any
   worker saves a checkpoint and ends the program.
   """
 
