@@ -9,13 +9,11 @@ that "\r" ends lines.
 """
 
 import csv
-import io
 import json
 import os
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from functools import cache
 from itertools import chain, islice
 from typing import NamedTuple
@@ -28,7 +26,6 @@ _DELIMITERS = {"tab": "\t", r"\t": "\t", "t": "\t"}  # a shell turns \t into t
 _DELIMITERS |= {"comma": ",", "semicolon": ";", "pipe": "|"}
 _QUOTED_CELL = re.compile(r'(?<![^\t\n])"[^"]*(?:""[^"]*)*"(?![^\t\n])')
 _HEAD = 1000  # lines that show the format
-_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb": "utf-8"}
 _to_json = json.JSONEncoder(ensure_ascii=False).encode
 _log_once, _warn_once = map(cache, (logging.info, logging.warning))
 Dialect = tuple[str | None, str]  # values of --delimiter and --encoding
@@ -94,49 +91,12 @@ def _lines(path, dialect):
   if not dialect:
     yield from textfiles.text_lines(path)
     return
-  number, end = 0, " "
-  with textfiles.open_text(path) as file:
-    first = file.peek(1000).split(b"\n")[0]
-    encoding = _MARKS.get(first[:2], dialect[1])
-    textfiles.check_is_text(path, first)
-    name = re.sub("[-_ ]", "", encoding.lower())
-    if name == "utf8" and textfiles.is_utf16(first):
-      raise UserError(
-        f"{path} looks like UTF-16: give {setting('encoding', 'utf-16-le')}, "
-        "or save the file as UTF-8"
-      )
-    try:
-      is_in_doubt = name not in ("utf8", "utf8sig", "utf16")
-      text = io.TextIOWrapper(file, encoding, newline="\n")
-      for number, line in enumerate(text, 1):
-        line = line.rstrip("\r\n")
-        if is_in_doubt and not line.isascii():
-          with suppress(UnicodeError):
-            line.encode(encoding).decode()
-            is_in_doubt = False
-            message = "%s, line %d looks like UTF-8, but is read as %s (%s)"
-            _warn_once(message, path, number, encoding, setting("encoding"))
-        if number == 1:
-          end = "\n" if "\r" in line else " "
-          line = re.sub('^\ufeff?("?sep=.?"?$)?', "", line)  # Excel's sep=;
-        yield from line.replace("\r", end).split("\n")
-    except LookupError:
-      text = f"{setting('encoding', encoding)} is not an encoding"
-      raise UserError(text) from None
-    except UnicodeError as error:
-      # UTF-16 without a mark, too, is a decoding error since Python 3.13.
-      if not isinstance(error, UnicodeDecodeError) or "BOM" in error.reason:
-        raise UserError(
-          f"{path}: {setting('encoding', encoding)} cannot read it ({error}); "
-          "without a byte order mark, UTF-16 is utf-16-le or utf-16-be"
-        ) from error
-      number += 1 + error.object.count(b"\n", 0, error.start)
-      raise UserError(
-        f"{path}, line {number}: byte 0x{error.object[error.start]:02x} is not "
-        f"{encoding.upper()}: save all files as UTF-8, or give "
-        f"{setting('encoding')}: cp949 for Korean, gb18030 for Chinese, cp932 "
-        "for Japanese, cp1252 for western European text"
-      ) from error
+  end = " "
+  for number, line in enumerate(textfiles.decoded_lines(path, dialect[1])):
+    if not number:
+      end = "\n" if "\r" in line else " "
+      line = re.sub('^\ufeff?("?sep=.?"?$)?', "", line)  # Excel's sep=;
+    yield from line.replace("\r", end).split("\n")
 
 
 def _find_format(path, columns, dialect):
@@ -165,6 +125,7 @@ def _is_quoted(path, head):
   """True if quotes in a .tsv file are as in .csv, around cells that need them.
 
   pandas quotes cells with a quote or a line break, Excel also with a comma.
+  Databases may quote all cells but numbers and the header.
   """
   text = "\n".join(head)
   if len(head) == _HEAD and text.count('"') % 2:
@@ -173,11 +134,13 @@ def _is_quoted(path, head):
   cells = [] if '"' in others else _QUOTED_CELL.findall(text)
   cells = [cell for cell in cells if "\t" not in cell]
   breaks = [cell for cell in cells if "\n" in cell]
+  body = others.partition("\n")[2]
+  are_all = "\t" in body and not re.search(r"[^\s\d.,+-]", body)
   has_commas = "," not in others and all("," in cell for cell in cells)
   is_quoted = (
     text.startswith('"')
     or any('""' in cell for cell in cells)
-    or (has_commas and len(cells) > 2 and not breaks)
+    or ((has_commas or are_all) and len(cells) > 2 and not breaks)
     or (breaks and ("\t" in text or 2 < len(breaks) == len(cells)))
   )
   if is_quoted:
@@ -196,13 +159,20 @@ def _table(path, columns, header, skip_broken, dialect):
   has_header = header is None
   if has_header:
     header = _read_header(path, records, columns, dialect)
+  # Empty cells may follow the last column that has a name.
+  width, first = len(header), None
+  may_trim = dialect and (width > 1 or delimiter == "\t")
+  while may_trim and not header[-1]:
+    header.pop()
   broken, doubts = [], defaultdict[str, list](list)
   for index, (line, fields) in enumerate(records, has_header):
-    may_pop = dialect and (len(header) > 1 or delimiter == "\t")
-    while may_pop and len(fields) > len(header) and not fields[-1].strip():
-      fields.pop()
-    if dialect and not any(header[len(fields) :]):
-      fields += [""] * (len(header) - len(fields))
+    if may_trim:
+      first = first or (line, list(fields))
+      longer = max(first, (line, fields), key=lambda row: len(row[1]))
+      if len(first[1]) != len(fields) and len(longer[1]) > width:
+        line, fields = longer  # a delimiter in a text makes another width
+      elif not any(map(str.strip, fields[len(header) :])):
+        del fields[len(header) :]
     if len(fields) == len(header):
       cells = [cell.strip("\ufeff ") for cell in fields]
       if dialect and has_header and len(header) > 1 and cells == header:
@@ -267,6 +237,8 @@ def _wrong_width(path, line, fields, header, delimiter, is_plain, dialect):
     if dialect:
       remedy = "remove tabs and line breaks in texts, or write .csv or .jsonl"
       remedy += f"; if cells are quoted, give {setting('delimiter', 'tab')}"
+  if dialect and len(fields) > len(header) > 1:
+    remedy += "; or name all columns in the header"
   if dialect and len(fields) < len(header):
     remedy += "; spreadsheets may leave out empty cells at the end of a row"
     remedy += ": remove such columns"

@@ -6,8 +6,11 @@ import io
 import json
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cache
 from typing import Any, BinaryIO
+
+from absl import logging
 
 from storage import UserError, files, setting
 
@@ -20,6 +23,8 @@ CONVERT = (
   "Korean (also EUC-KR), GB18030 for Chinese, CP932 for Japanese, CP1252 for "
   "western European text"
 )
+_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb": "utf-8"}
+_warn_once = cache(logging.warning)
 # Halves of characters above U+FFFF; UTF-8 cannot hold a single half.
 SURROGATE = re.compile(r"[\ud800-\udfff]")
 # {first bytes of a file that is not text: what the file is, and the remedy}
@@ -77,6 +82,53 @@ def text_lines(path: str) -> Iterator[str]:
   for number, line in enumerate(lines(path)):
     line = line if number else line.removeprefix("\ufeff")
     yield line.replace("\r", " ")
+
+
+def decoded_lines(path: str, encoding: str) -> Iterator[str]:
+  r"""Yields the lines of a text of any encoding, split at "\n".
+
+  A byte order mark counts more than `encoding`. Raises OSError, or UserError
+  for a wrong encoding.
+  """
+  number = 0
+  with open_text(path) as file:
+    first = file.peek(1000).split(b"\n")[0]
+    encoding = _MARKS.get(first[:2], encoding)
+    check_is_text(path, first)
+    name = re.sub("[-_ ]", "", encoding.lower())
+    if name == "utf8" and is_utf16(first):
+      raise UserError(
+        f"{path} looks like UTF-16: give {setting('encoding', 'utf-16-le')}, "
+        "or save the file as UTF-8"
+      )
+    try:
+      is_in_doubt = name not in ("utf8", "utf8sig", "utf16")
+      text = io.TextIOWrapper(file, encoding, newline="\n")
+      for number, line in enumerate(text, 1):
+        if is_in_doubt and not line.isascii():
+          with suppress(UnicodeError):
+            line.encode(encoding).decode()
+            is_in_doubt = False
+            message = "%s, line %d looks like UTF-8, but is read as %s (%s)"
+            _warn_once(message, path, number, encoding, setting("encoding"))
+        yield line.rstrip("\r\n")
+    except LookupError:
+      text = f"{setting('encoding', encoding)} is not an encoding"
+      raise UserError(text) from None
+    except UnicodeError as error:
+      # UTF-16 without a mark, too, is a decoding error since Python 3.13.
+      if not isinstance(error, UnicodeDecodeError) or "BOM" in error.reason:
+        raise UserError(
+          f"{path}: {setting('encoding', encoding)} cannot read it ({error}); "
+          "without a byte order mark, UTF-16 is utf-16-le or utf-16-be"
+        ) from error
+      number += 1 + error.object.count(b"\n", 0, error.start)
+      raise UserError(
+        f"{path}, line {number}: byte 0x{error.object[error.start]:02x} is not "
+        f"{encoding.upper()}: save all files as UTF-8, or give "
+        f"{setting('encoding')}: cp949 for Korean, gb18030 for Chinese, cp932 "
+        "for Japanese, cp1252 for western European text"
+      ) from error
 
 
 def check_is_text(path: str, first: bytes) -> None:

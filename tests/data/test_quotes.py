@@ -34,6 +34,9 @@ def test_an_unbalanced_quote_in_a_tsv_is_text(tmp_path, content):
     ('b\ta\n1\t"x, y"\n"0, 1"\tz\n1\t"v, w"\n', "x, y|z|v, w"),
     ('a\tb\n"x, y"\t"1, 2"\nz\t"3\n4"\n', "x, y|z"),
     ('a\n"x, y"\nz\n"v, w"\n"t, u"\n', "x, y|z|v, w|t, u"),
+    # Databases may quote all cells but numbers and the header.
+    ('a\tb\n"x, y"\t-1.5\n"z"\t\n"v"\t2\n', "x, y|z|v"),
+    ('b\ta\n"0"\t"x"\n"1"\t""\n', "x|"),
   ],
 )
 def test_cells_in_quotes_show_that_a_tsv_is_quoted(
@@ -73,6 +76,7 @@ def test_a_quoted_cell_may_begin_in_the_first_1000_lines_and_end_later(
     ('a\n"Yes."\n"No, sir."\n"No, no."\n"I, too."\nShe waited.\n', False),
     ('a\tb\n"Hello, Dolly"\t1\nVertigo\t0\n"Heroes"\t0\n', False),
     ('a\tb\n"Yes, sir."\t1\nHe left\t0\n"No, sir."\t1\n', False),
+    ('a\tb\n"Yes."\tx\n"No."\ty\n"I see."\tx\n', False),
     ('b\ta\n1\t"No, he said.\n0\tNo."\n', False),
   ],
 )

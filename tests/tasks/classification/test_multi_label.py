@@ -221,8 +221,8 @@ def test_class_weights_multiply_losses_of_training():
     for more in ((), ((1.0, 2.0, 4.0),))
   )
   # Each text has one of three labels. A weight multiplies only the losses of
-  # texts that have the label. The logits are 0, so the three losses of a text are
-  # equal, and the ratio is (weight + 1 + 1) / 3.
+  # texts that have the label. The logits are 0, so without weights a text has
+  # three equal losses, and the ratio is (weight + 1 + 1) / 3.
   ratio = np.divide(weighted["example_loss"], plain["example_loss"])
   np.testing.assert_allclose(ratio, [1, 4 / 3, 2], rtol=1e-6)
 
