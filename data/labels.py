@@ -6,7 +6,7 @@ import os
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence, Set
 from contextlib import suppress
 
 from absl import logging
@@ -18,6 +18,11 @@ THRESHOLDS = "thresholds.tsv"  # for --multi_label, beside labels.txt
 NULL_THRESHOLD = "null_score_diff_threshold.txt"  # for SQuAD 2.0
 THRESHOLD_FILES = (THRESHOLDS, NULL_THRESHOLD)
 SEPARATOR = "|"  # between the labels of a text
+# R writes NA, Python None, Excel #REF!, Hive \N; "none" may be a class.
+_MISSING = r"(?i:nan|null|<na>|#?n/[ad]|#nv)|#[^\sa-z]+[!?]|##+|NA|NaT|None"
+_MISSING += r"|#GETTING_DATA|\((leer|blank)\)|\\N"
+# Characters that may separate labels, instead of "|".
+_SEPARATORS = ",;/+、，；｜"
 _SHOWN = 20  # labels in a message
 _INTEGER = re.compile(r"-?\d+", re.ASCII)
 
@@ -257,15 +262,43 @@ def log_labels(
     show = ascii if len({*map(plain, group)}) < len(group) else repr
     groups.append(" and ".join(f"{show(x)} ({counts[x]:,})" for x in group))
   if groups:
-    text = "%s: %s differ only in case, blanks, .0 or invisible characters; "
-    text += "spell them alike, if they mean the same"
+    text = "%s: %s differ only in case, blanks, .0, width or invisible "
+    text += "characters; spell them alike, if they mean the same"
     # Warn about the first file, usually the training file, not about each.
     logging.log_first_n(logging.WARNING, text, 1, name, "; ".join(groups))
 
 
+def warn_of_doubts(
+  path: str, names: Set[str], multi_label: bool, has_several: bool
+) -> None:
+  """Warns of a label that may be several labels, or a missing value.
+
+  `has_several` is True if a text of the file `path` has several labels.
+  """
+  separator = rf" *[{_SEPARATORS}] *" if multi_label else r"\|"
+  doubts = [x for x in names if ({*re.split(separator, x)} - {x}) & names]
+  if multi_label:
+    doubts += [x for x in names if len(x.split()) > 1 and {*x.split()} <= names]
+  text = f"{SEPARATOR!r} separates labels: is %r one label?"
+  if not multi_label:
+    text = "%r is one label; --multi_label makes it several"
+  elif names == {"0", "1"} and not has_several:
+    doubts = names
+    text = "the labels are %r and '1'. If the table has a column for each "
+    text += "label: put their names into one column"
+  elif not has_several:
+    doubts = [name for name in names if re.search("[,;#[、，；｜]", name)]
+    text = f"no text has several labels. {text}"
+  if doubts:
+    logging.warning(f"%s: {text}", path, min(doubts))
+  for name in filter(re.compile(_MISSING).fullmatch, sorted(names)):
+    logging.warning(f"{path}: {name!r} is a label: is it a missing value?")
+
+
 def similar(labels: Iterable[str]) -> list[list[str]]:
-  """Finds labels that differ only in case, blanks or form (see `plain`)."""
+  """Finds labels that differ only in case, blanks, width or form (`plain`)."""
   groups = defaultdict(list)
   for label in sorted(labels):
-    groups[plain("".join(label.split())).casefold()].append(label)
+    form = unicodedata.normalize("NFKC", "".join(label.split()))
+    groups[plain(form).casefold()].append(label)
   return [group for group in groups.values() if len(group) > 1]

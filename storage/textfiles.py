@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from absl import logging
 
@@ -91,7 +91,8 @@ def decoded_lines(path: str, encoding: str) -> Iterator[str]:
   for a wrong encoding.
   """
   number = 0
-  with open_text(path) as file:
+  with open_text(path) as opened:
+    file = cast(io.BufferedReader, opened)
     first = file.peek(1000).split(b"\n")[0]
     encoding = _MARKS.get(first[:2], encoding)
     check_is_text(path, first)

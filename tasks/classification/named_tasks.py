@@ -26,8 +26,6 @@ _COLA = ("source", "label", "star", "sentence")
 _F1 = ("accuracy", "f1")
 _CORRELATIONS = ("pearson", "spearman")
 _MATTHEWS = ("matthews_correlation",)
-# R writes NA, Python None, Excel #REF!, Hive \N; "none" may be a class.
-_MISSING = r"(?i:nan|null|<na>|#?n/a|#nv)|#[A-Z/0]+[!?]|NA|NaT|None|\\N"
 _PAIR = ("sentence1", "sentence2")
 _QUESTIONS = ("question1", "question2")
 
@@ -316,7 +314,9 @@ def _training_labels(task, data_dir):
       f"{path}: every {split.label} is a vector of 0 and 1; write the names of "
       'the labels that a text has, as a|b or ["a", "b"]'
     )
-  _warn_of_doubts(path, result, task.multi_label, max(map(len, texts)) > 1)
+  labels.warn_of_doubts(
+    path, result, task.multi_label, max(map(len, texts)) > 1
+  )
   if rejected:
     logging.warning(
       f"{path}: {rejected} of {len(texts)} rows have 'answer' reject or "
@@ -327,24 +327,5 @@ def _training_labels(task, data_dir):
       f"{path}: {len(result)} labels in {len(texts)} rows: is {split.label} "
       "the right --label_column? For scores, give --is_regression"
     )
-  return labels.LabelSet(labels.in_order(result), path)
-
-
-def _warn_of_doubts(path, names, multi_label, has_several):
-  """Warns of a label that may be several labels, or a missing value."""
-  separator = "[,;] *" if multi_label else r"\|"
-  doubts = [x for x in names if ({*re.split(separator, x)} - {x}) & names]
-  text = f"{labels.SEPARATOR!r} separates labels: is %r one label?"
-  if not multi_label:
-    text = "%r is one label; --multi_label makes it several"
-  elif names == {"0", "1"} and not has_several:
-    doubts = names
-    text = "the labels are %r and '1'. If the table has a column for each "
-    text += "label: put their names into one column"
-  elif not has_several:
-    doubts = [name for name in names if re.search("[,;#[]", name)]
-    text = f"no text has several labels. {text}"
-  if doubts:
-    logging.warning(f"%s: {text}", path, min(doubts))
-  for name in filter(partial(re.fullmatch, _MISSING), sorted(names)):
-    logging.warning(f"{path}: {name!r} is a label: is it a missing value?")
+  remedy = "Correct the label, or give examples of it in both files"
+  return labels.LabelSet(labels.in_order(result), path, remedy)

@@ -181,7 +181,7 @@ def test_the_log_counts_the_examples_of_each_label(log):
   assert "x: 1 example; a: 1" in log.text
 
 
-def test_labels_that_differ_only_in_case_or_blanks_are_reported_once(
+def test_labels_that_differ_only_in_case_blanks_or_width_are_reported_once(
   log, monkeypatch
 ):
   monkeypatch.setattr(logging, "_log_counter_per_token", {})  # none so far
@@ -192,6 +192,8 @@ def test_labels_that_differ_only_in_case_or_blanks_are_reported_once(
     "train.tsv: 'Sport' (1) and 'spo rt' (1) and 'sport' (1) differ"
   )
   assert "music" not in warning.getMessage()
+  widths = ["ｶﾃｺﾞﾘ", "カテゴリ", "１", "1", "Ａ"]
+  assert labels.similar(widths) == [["1", "１"], ["カテゴリ", "ｶﾃｺﾞﾘ"]]
   numbers = ["1", "1.0", "1,00", "1,000", "10", "01", "0"]
   assert labels.similar(numbers) == [["1", "1,00", "1.0"]]  # 1,000 is not 1
 

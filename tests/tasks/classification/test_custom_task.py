@@ -244,13 +244,20 @@ def test_doubtful_labels_are_reported(tmp_path, caplog):
     (_rows("a\tx", "b\tx|y"), SEVERAL, None),
     (_rows("a\t1", "b\t0"), SEVERAL, "has a column for each label: put their"),
     (_rows("a\tx#y", "b\ty"), SEVERAL, "no text has several labels"),
+    (_rows("a\t青、赤", "b\ty"), SEVERAL, "no text has several labels"),
+    *(
+      (_rows("a\tx", f"b\t{x}", "c\ty|z"), SEVERAL, f"labels: is {x!r} one")
+      for x in ("x/y", "q + x", "x；y", "y x")
+    ),
+    (_rows("a\tnot x", "b\tx", "c\tx|y"), SEVERAL, None),
     (PRODIGY.format("reject"), {}, "1 of 2 rows have 'answer' reject"),
     (PRODIGY.format("accept"), {}, None),
     (_rows("a\tx", "b\tNaN"), {}, "'NaN' is a label: is it a missing value?"),
     (_rows("a\tx|null", "b\ty"), SEVERAL, "'null' is a label: is it a miss"),
     *(
       (_rows("a\tx", f"b\t{cell}"), {}, f"{cell!r} is a label: is it a missing")
-      for cell in "NA n/a #N/A None #NV #WERT! NaT #NAME? #DIV/0!".split()
+      for cell in "NA n/a #N/A None #NV #WERT! NaT #NAME? #DIV/0! "
+      "#N/D #¡VALOR! #ЗНАЧ! #ÜBERLAUF! ### #GETTING_DATA (leer)".split()
     ),
     (_rows("a\tx", "b\t\\N"), {}, r"'\\N' is a label: is it a missing value?"),
     (_rows("a\tx|#REF!", "b\tx"), SEVERAL, "'#REF!' is a label: is it a m"),
