@@ -1,6 +1,7 @@
-""".ci/run unpacks real data, runs the tests, and removes the data."""
+"""The scripts in .ci."""
 
 import os
+import re
 import shutil
 import subprocess
 
@@ -73,3 +74,12 @@ def test_ci_gives_the_tests_unpacked_data_and_returns_their_status(
     assert folder.startswith(data)
   message = "cannot be unpacked: tests on real data are skipped"
   assert (message in done.stderr) == (has_archive and not is_unpacked)
+
+
+def test_all_tests_of_make_test_processors_exist():
+  """pytest runs no test at all if one of the given tests is missing."""
+  script = (ROOT / ".ci/processors").read_text()
+  tests = re.findall(r"^  (tests/\S+?)(?:::(\w+))?$", script, re.MULTILINE)
+  assert len(tests) == script.count(" tests/") > 5
+  for path, name in tests:
+    assert f"def {name}" in (ROOT / path).read_text(), (path, name)
