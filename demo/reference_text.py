@@ -12,7 +12,9 @@ occurs twice in FOLDER.
 """
 
 import ast
+import os
 import re
+import shutil
 import sys
 import sysconfig
 import textwrap
@@ -60,7 +62,13 @@ def modules() -> Iterator[tuple[str, list[str]]]:
 
 
 def main(folder: str) -> None:
-  """Writes FOLDER/held_out, FOLDER/train and FOLDER/task."""
+  """Writes FOLDER/held_out, FOLDER/train and FOLDER/task.
+
+  FOLDER exists only when all text is written. An interrupted run leaves
+  FOLDER.part, which the next run replaces.
+  """
+  part = f"{folder}.part"
+  shutil.rmtree(part, ignore_errors=True)
   documents = [(name, [*prose(topics[name])]) for name in sorted(topics)]
   library = list(modules())
   held_out = documents[3::8] + library[3::16]
@@ -69,7 +77,7 @@ def main(folder: str) -> None:
   seen = set()
   rows = []
   for name, paragraphs in held_out:
-    _write(Path(folder, "held_out"), name, _unseen(paragraphs, seen))
+    _write(Path(part, "held_out"), name, _unseen(paragraphs, seen))
   for name, paragraphs in train:
     matches = (s for s, names in SUBJECTS.items() if re.match(names, name))
     subject = next(matches, None)
@@ -79,11 +87,12 @@ def main(folder: str) -> None:
         rows.append(f"{text}\t{subject}")
       else:
         saved.append(text)
-    _write(Path(folder, "train"), name, saved)
-  for part, some in (("train", rows[::2]), ("dev", rows[1::2])):
-    path = Path(folder, "task", f"{part}.tsv")
+    _write(Path(part, "train"), name, saved)
+  for split, some in (("train", rows[::2]), ("dev", rows[1::2])):
+    path = Path(part, "task", f"{split}.tsv")
     path.parent.mkdir(exist_ok=True)
     path.write_text("\n".join(["text\tlabel", *some, ""]), encoding="utf-8")
+  os.rename(part, folder)
   print(
     f"wrote to {folder}: train/ and held_out/ with text, a file for each topic"
     f" and module; task/ with {len(rows):,} texts that have a subject"
