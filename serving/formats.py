@@ -48,6 +48,13 @@ _ROWS = (
 FORMATS = {row.name: row for row in _ROWS}
 _BY_ENGINE = {engine: row for row in _ROWS for engine in row.files}
 ENGINES = ("auto", *_BY_ENGINE)
+# An NVIDIA GPU has a device, or in WSL 2 the library of its driver, which is in
+# the second folder in containers. In WSL 2, GPUs of all makers are /dev/dxg.
+_GPU_FILES = (
+  "/dev/nvidia[0-9]*",
+  "/usr/lib/wsl/lib/libcuda.so*",
+  "/usr/lib/wsl/drivers/nv*/libcuda.so*",
+)
 FILES = frozenset(row.files[engine] for engine, row in _BY_ENGINE.items())
 
 
@@ -74,7 +81,7 @@ def of_file(path: str) -> Format | None:
 def has_gpu() -> bool:
   """True if this process may use an NVIDIA GPU, and cuDNN is installed."""
   is_hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "0") in ("", "-1")
-  if is_hidden or not glob.glob("/dev/nvidia[0-9]*"):
+  if is_hidden or not any(map(glob.glob, _GPU_FILES)):
     return False
   has_package = find_spec("nvidia") and find_spec("nvidia.cudnn")
   return bool(has_package or find_library("cudnn"))

@@ -1,5 +1,6 @@
 """Predictor: inputs, answers, errors and engines."""
 
+import fnmatch
 import functools
 import pickle
 import re
@@ -224,7 +225,8 @@ def test_a_gpu_is_visible_only_if_tensorflow_can_use_it(monkeypatch):
   monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
   monkeypatch.setattr("glob.glob", lambda pattern: [])
   assert gpu_is_visible() is False
-  monkeypatch.setattr("glob.glob", lambda pattern: ["/dev/nvidia0"])
+  gpu = ["/dev/nvidia0"]
+  monkeypatch.setattr("glob.glob", lambda pattern: fnmatch.filter(gpu, pattern))
   monkeypatch.setattr("serving.formats.find_spec", lambda name: None)
   monkeypatch.setattr("serving.formats.find_library", lambda name: None)
   assert gpu_is_visible() is False  # TensorFlow would use the CPU
@@ -236,6 +238,27 @@ def test_a_gpu_is_visible_only_if_tensorflow_can_use_it(monkeypatch):
   for visible, expected in (("0,1", True), ("", False), ("-1", False)):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     assert gpu_is_visible() is expected
+
+
+# In WSL 2, every GPU is /dev/dxg. NVIDIA's driver adds its library.
+WSL_FILES = [
+  ("/dev/dxg", False),
+  ("/usr/lib/wsl/lib/libd3d12.so", False),
+  ("/usr/lib/wsl/lib/libcuda.so.1", True),
+  ("/usr/lib/wsl/drivers/nvfrwi.inf_amd64_63d6/libcuda.so.1.1", True),
+]
+
+
+@pytest.mark.parametrize(("file", "expected"), WSL_FILES)
+def test_a_gpu_in_wsl_is_visible_by_the_library_of_its_driver(
+  monkeypatch, file, expected
+):
+  monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+  monkeypatch.setattr(
+    "glob.glob", lambda pattern: fnmatch.filter([file], pattern)
+  )
+  monkeypatch.setattr("serving.formats.find_spec", lambda name: "nvidia/cudnn")
+  assert gpu_is_visible() is expected
 
 
 # --- Calls, with stand-ins for models --------------------------------------
