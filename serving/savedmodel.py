@@ -56,6 +56,8 @@ class TensorFlowEngine(Batches):
     self._function, self._owner = function, owner
     _owners.add(os.getpid())
     names = " ".join(variable.name for variable in function.variables)
+    tables = (v for v in function.variables if "word_emb" in v.name)
+    self._vocab_size = min(table.shape[0] for table in tables)
     self.num_layers = len({*re.findall(r"encoder/(layer_\d+)/", names)})
     self._programs = {}  # by rows and length
 
@@ -93,6 +95,11 @@ class TensorFlowEngine(Batches):
     from tensorflow import constant, errors  # noqa: PLC0415
 
     check_process()
+    size = self._vocab_size
+    if (largest := inputs["input_ids"].max()) >= size:
+      # A GPU would answer: tf.gather gives zeros, and XLA the last vector.
+      message = f"input_ids has {largest}: the vocabulary has {size} entries"
+      raise UserError(message)
     rows, *_, length = inputs["input_ids"].shape
     # Copied, because a thread may add programs.
     fitting = (x for x in [*self._programs] if x[0] >= rows and x[1] >= length)

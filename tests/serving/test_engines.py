@@ -202,6 +202,22 @@ def test_a_gpu_pads_small_batches_to_the_shapes_of_compiled_programs(
   assert calls == [(2, 4), (2, 12), (2, 8), (2, 12)]  # none for three rows
 
 
+def test_a_gpu_refuses_an_id_beyond_the_vocabulary(
+  every_task, with_gpu, monkeypatch
+):
+  """XLA would take the last vector, and TensorFlow on a GPU zeros."""
+  monkeypatch.setattr(savedmodel, "_FEW_ROWS", (1,))
+  served = every_task["tagging"]
+  engine = savedmodel.text_model(served).engine
+  engine.warm_up()
+  assert [*engine._programs] == [(1, 12)]
+  size = served.model.get_layer("bert").config.vocab_size
+  for rows in (1, 2):  # two rows have no program
+    engine.run([_row(3, input_ids=np.full(3, size - 1, np.int32))] * rows)
+    with pytest.raises(UserError, match=f"has {size}: .* has {size} entries"):
+      engine.run([_row(3), _row(3, input_ids=np.full(3, size))][-rows:])
+
+
 def test_a_model_that_xla_cannot_compile_has_no_compiled_programs(
   every_task, with_gpu, log
 ):
