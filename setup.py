@@ -39,12 +39,10 @@ def __getattr__(name):  # imports TensorFlow only when it is needed
 COMMANDS = '''"""Console commands: bert-run-squad is `python run_squad.py`."""
 
 import runpy
-import sys
 
 
 def __getattr__(name):
   def command():
-    sys.argv[0] = __file__.replace("commands", name)  # the program to rerun
     module = f"{__package__}.{name}"
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 

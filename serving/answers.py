@@ -92,7 +92,8 @@ class Engine(Protocol):
   outputs: dict[str, list[int]]
 
   def warm_up(self) -> None:
-    """Prepares what makes later calls of `run` faster."""
+    """Prepares what makes later calls of `run` faster, if there is anything."""
+    return  # not an abstract method
 
   def run(self, rows: Iterable[Row]) -> Iterable[Outputs]:
     """Computes outputs of rows of any length; UserError for a refused row."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from serving import answers
-from serving.answers import Outputs, Row
+from serving.answers import Engine, Outputs, Row
 
 # Tokens of a batch: enough to keep a CPU busy, few enough for its caches.
 _CPU_TOKENS = 1024
@@ -35,7 +35,7 @@ def batches(
     yield batch
 
 
-class Batches:
+class Batches(Engine):
   """Base class of engines that run batches of about `max_tokens` tokens."""
 
   name = "TensorFlow"
@@ -62,9 +62,6 @@ class Batches:
           length = len(rows[index][other])
           results[index][name] = results[index][name][:length]
     return results
-
-  def warm_up(self) -> None:
-    """See answers.Engine."""
 
   def _call(self, inputs: dict[str, np.ndarray]) -> Outputs:
     raise NotImplementedError

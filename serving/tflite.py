@@ -12,7 +12,7 @@ from itertools import chain, islice
 
 from absl import logging
 
-from serving.answers import Outputs, Row
+from serving.answers import Engine, Outputs, Row
 from serving.engines import first_line, num_cores
 from serving.formats import FORMATS
 from storage import UserError, files, no_stderr, setting
@@ -23,7 +23,7 @@ _OPEN_FILES = "/proc/self/fd"  # names of open files, by descriptor
 _engines: weakref.WeakSet = weakref.WeakSet()
 
 
-class LiteRtEngine:
+class LiteRtEngine(Engine):
   """Runs a LiteRT file, one row at a time; safe to call from threads.
 
   A batch would change results: int8 models scale activations by the largest
@@ -62,9 +62,6 @@ class LiteRtEngine:
     self._num_running = 0
     self._count = threading.Lock()  # held while `_num_running` changes
     self._pool = ThreadPoolExecutor(self._num_workers, "litert")
-
-  def warm_up(self) -> None:
-    """See answers.Engine."""
 
   def run(self, rows: Iterable[Row]) -> Iterator[Outputs]:
     rows = iter(rows)
