@@ -139,9 +139,7 @@ class SelfAttention(keras.layers.Layer):
     probs = self.attention_probs(*inputs, training)
     probs = self.dropout(probs, training=training)
     v = self._split_heads(self.value(hidden_states))  # [B, A, T, D]
-    context = fused_ops.transpose_heads(probs @ v)  # [B, Q, A, D]
-    shape = *fused_ops.sizes(context)[:2], self.num_heads * self.head_size
-    return ops.reshape(context, shape)  # [B, Q, H]
+    return fused_ops.join_heads(probs @ v)  # [B, Q, H]
 
   def attention_probs(
     self, query_input, hidden_states, attention_mask, training=None
@@ -155,9 +153,7 @@ class SelfAttention(keras.layers.Layer):
     )
 
   def _split_heads(self, x):
-    batch, length = fused_ops.sizes(x)[:2]
-    x = ops.reshape(x, (batch, length, self.num_heads, self.head_size))
-    return fused_ops.transpose_heads(x)
+    return fused_ops.split_heads(x, self.num_heads)
 
 
 class DenseNorm(keras.layers.Layer):

@@ -33,7 +33,6 @@ class Mode:
   """Choices for tracing the network, which the context `mode` changes."""
 
   fused: bool | None = None  # form of fused_ops.py; None: the device decides
-  gradients: bool = True  # False in inference: fused_ops.py defines none then
   # Computes Transformer blocks again for gradients. Training then stores only
   # each block's input, which saves memory.
   recompute: bool = False

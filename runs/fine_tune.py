@@ -14,7 +14,7 @@ from absl import logging
 
 from data import labels
 from data.records import RecordDataset
-from modeling import losses, models, tracing
+from modeling import losses, models
 from modeling.config import BertConfig
 from modeling.losses import Objective
 from runs import checks, model_files, sweep
@@ -294,8 +294,7 @@ def distilled(
     )
 
   def outputs(batch):
-    with tracing.mode(gradients=False):
-      values = teacher(batch_inputs(teacher, batch), training=False)
+    values = teacher(batch_inputs(teacher, batch), training=False)
     for name, rank in ranks.items():
       if values[name].shape.rank > rank:  # a span ensemble stacks logits
         values[name] = tf.reduce_mean(values[name], -1)

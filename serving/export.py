@@ -19,7 +19,6 @@ import tensorflow as tf
 from absl import logging
 
 from data.tokenization_ops import GraphTokenizer, join, truncate_pair
-from modeling import tracing
 from serving import answers
 from serving.answers import SIGNATURE, Answers
 from serving.formats import FORMATS
@@ -121,10 +120,7 @@ def specs(model: keras.Model) -> dict[str, tf.TensorSpec]:
 
 
 def trace(function: Callable, specs: Mapping[str, tf.TensorSpec]):
-  # TensorFlow would never free the memory of a loaded model's gradients.
-  with tracing.mode(gradients=False):
-    traced = tf.function(function, autograph=False)
-    return traced.get_concrete_function(**specs)
+  return tf.function(function, autograph=False).get_concrete_function(**specs)
 
 
 def _parse(examples, model, seq_length):
