@@ -9,7 +9,8 @@ products (modeling/tracing.py), which would otherwise take as long as the
 products. This module defines the gradients.
 
 Both forms have the same values and gradients up to rounding, also with dropout.
-Operations with an argument `training` are fused in training only.
+Operations with an argument `training` are fused in training only, except the
+operations on heads, which are fused in inference only.
 
 Legend: B batch, T tokens, Q queries, A heads, D head size, I input size, O
 output size, H any size, L labels.
@@ -73,19 +74,19 @@ def linear(x, kernel, bias, *, transpose_b: bool = False):
   return ops.reshape(rows, (*sizes(x)[:-1], bias.shape[0]))
 
 
-def split_heads(x, number: int):
+def split_heads(x, number: int, training: bool | None = None):
   """Splits vectors into heads: [B, T, H] -> [B, A, T, D]."""
-  if is_fused():
-    # For one text, oneDNN's transposition takes twice as long.
+  if is_fused() and not training:
+    # oneDNN's transposition of a single text takes twice as long.
     return ops.stack(ops.split(x, number, axis=-1), axis=1)
   x = ops.reshape(x, (*sizes(x)[:2], number, x.shape[-1] // number))
   return ops.swapaxes(x, 1, 2)
 
 
-def join_heads(x):
+def join_heads(x, training: bool | None = None):
   """Joins heads to vectors: [B, A, T, D] -> [B, T, H]."""
   width = x.shape[1] * x.shape[3]
-  if is_fused():
+  if is_fused() and not training:
     x = ops.stack(ops.unstack(x, axis=1), axis=2)
   else:
     x = ops.swapaxes(x, 1, 2)

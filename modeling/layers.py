@@ -138,22 +138,22 @@ class SelfAttention(keras.layers.Layer):
     inputs = query_input, hidden_states, attention_mask
     probs = self.attention_probs(*inputs, training)
     probs = self.dropout(probs, training=training)
-    v = self._split_heads(self.value(hidden_states))  # [B, A, T, D]
-    return fused_ops.join_heads(probs @ v)  # [B, Q, H]
+    v = self._split_heads(self.value(hidden_states), training)  # [B, A, T, D]
+    return fused_ops.join_heads(probs @ v, training)  # [B, Q, H]
 
   def attention_probs(
     self, query_input, hidden_states, attention_mask, training=None
   ):
     """Attention probabilities, [B, A, Q, T] float32; arguments as in `call`."""
-    q = self._split_heads(self.query(query_input))  # [B, A, Q, D]
-    k = self._split_heads(self.key(hidden_states))  # [B, A, T, D]
+    q = self._split_heads(self.query(query_input), training)  # [B, A, Q, D]
+    k = self._split_heads(self.key(hidden_states), training)  # [B, A, T, D]
     scores = q @ ops.swapaxes(k, -1, -2)
     return fused_ops.masked_softmax(
       scores, attention_mask, scale=self.head_size**-0.5, training=training
     )
 
-  def _split_heads(self, x):
-    return fused_ops.split_heads(x, self.num_heads)
+  def _split_heads(self, x, training):
+    return fused_ops.split_heads(x, self.num_heads, training)
 
 
 class DenseNorm(keras.layers.Layer):

@@ -43,8 +43,6 @@ CALLS = {
   "relu": (dense, DENSE, {"activation": "relu"}),
   "linear": (dense, DENSE, {}),
   "linear transposed": (linear, TRANSPOSED, {"transpose_b": True}),
-  "split heads": (_always(fused_ops.split_heads), (INPUT,), {"number": 4}),
-  "join heads": (_always(fused_ops.join_heads), (_normal(2, 4, 3, 2),), {}),
   "dropout": (fused_ops.dropout, (_normal(4, 6), SEED), {"rate": 0.5}),
   "norm": (norm, NORM, {"rate": 0.3}),
   "norm without residual and dropout": (norm, BARE_NORM, {"rate": 0.0}),
@@ -219,6 +217,20 @@ def test_dropped_values_have_no_gradient(form):
     y = fused_ops.dropout(x, SEED, rate=0.1, training=True)
   assert np.mean(y == 0) == pytest.approx(0.1, abs=0.005)
   np.testing.assert_array_equal(tape.gradient(y, x), y)  # as x is 1
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_split_heads_are_parts_of_vectors_and_have_gradients(training, form):
+  with tf.GradientTape() as tape:
+    tape.watch(INPUT)
+    heads = fused_ops.split_heads(INPUT, 4, training)
+    joined = fused_ops.join_heads(heads, training)
+  for number in range(4):
+    part = INPUT[:, :, 2 * number : 2 * number + 2]
+    np.testing.assert_array_equal(heads[:, number], part)
+  np.testing.assert_array_equal(joined, INPUT)
+  gradient = tape.gradient(joined, INPUT, RESIDUAL)
+  np.testing.assert_array_equal(gradient, RESIDUAL)
 
 
 @pytest.mark.parametrize("other_seed", [(5, 8), (6, 7)])
