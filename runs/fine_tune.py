@@ -106,9 +106,7 @@ def fine_tune(task: Task[S, R]) -> None:
   if task.settings.is_sweep:
     mark = _fingerprint(task.examples, "train", "dev")
     task = replace(task, settings=sweep.run_sweep(task.settings, mark))
-  run = start(task.settings)
-  settings = run.settings
-  task = replace(task, settings=settings)
+  run, settings = start(task.settings), task.settings
   data = {
     split: task.convert(split)
     for split in task.examples
@@ -195,7 +193,7 @@ def train(
     if best:
       best.update(step, scores, model)
       if best.is_final:
-        run.end_training()
+        run.training.end()
   if best:
     Checkpoints(run_folder.best_folder(settings.output_dir)).log_all()
 
