@@ -71,8 +71,7 @@ def run(kind: type[S], *steps: Callable, writes_files: bool = False) -> None:
   logging.set_verbosity(logging.INFO)
   logging.get_absl_handler().python_handler.setFormatter(_Formatter())
   start_up.silence_tensorflow()
-  start_up.hide_unused_libraries()
-  start_up.collect_garbage_rarely()
+  start_up.start_sooner()
   app.run(guarded, flags_parser=partial(_parse, kind))
 
 

@@ -2,8 +2,7 @@
 
 from cli import start_up
 
-start_up.hide_unused_libraries()  # like every program
-start_up.collect_garbage_rarely()
+start_up.start_sooner()  # like every program
 
 import tensorflow as tf
 
