@@ -147,7 +147,8 @@ class Run(Generic[T_co]):
       entry |= {"vocabulary": mark} if mark else {}
       run_json.append(settings.output_dir, entry)
       model_files.save_command(settings, self.seed)
-      result.add_text("run", json.dumps(entry, indent=1))
+      text = f"```\n{json.dumps(entry, indent=1)}\n```"
+      report.summarize(settings.output_dir, {"run": text}, 0)
     return result
 
   def _train_step(self, model, objective, steps, compiled):
