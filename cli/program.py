@@ -52,8 +52,7 @@ def run(kind: type[S], *steps: Callable, writes_files: bool = False) -> None:
         if writes_files:
           signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         for step in steps:
-          status = step(values)
-        return status
+          step(values)
     except Exception as error:
       message = describe_full_disk(error)
       if not message and is_user_error(error):

@@ -229,8 +229,9 @@ def _write_page(task, evaluation, split, data, step):
   if not np.isfinite(values).all():
     logging.warning("the loss is not finite: there is no run.html")
     return
-  judged = [*evaluation.judged]
-  if not (judged and processes.is_chief()) or settings.dry_run:
+  if settings.dry_run or not processes.is_chief():
+    return
+  if not (judged := [*evaluation.judged]):
     return
   folder, suffix = settings.output_dir, split.removeprefix("dev")
   if not task.has_table:
