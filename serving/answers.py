@@ -276,8 +276,10 @@ def load(folder: str) -> tuple[str, TextConfig, dict[str, Any]]:
   try:
     settings = textfiles.read_json(os.path.join(folder, TASK_FILE))
     tokenizer = textfiles.read_json(os.path.join(folder, _TOKENIZER_FILE))
+    paths = [os.path.join(folder, name) for name in tokenization.names()]
+    path = next(filter(files.exists, paths), paths[0])
     config = TextConfig(
-      tokenization.open_saved(folder, tokenizer["do_lower_case"]),
+      tokenization.open_tokenizer(path, tokenizer["do_lower_case"]),
       tokenizer["model_max_length"],
       list(labels.load(folder)) if labels.exist(folder) else None,
     )
