@@ -154,8 +154,8 @@ class Squad(Task[Settings, SquadRecords]):
       text = predictions.answers[question.qas_id]
       entries = predictions.nbest[question.qas_id]
       number = [entry["text"] for entry in entries].index(text)
-      words = predictions.words[question.qas_id][number]
-      start, end = position(text, words, [*WORD.finditer(context)])
+      span = predictions.spans[question.qas_id][number]
+      start, end = position(text, span, [*WORD.finditer(context)])
       probability = entries[number]["probability"]
       answer = {"answer": text, "start": start, "end": end}
       names = ["answer" if known else "no answer" for known in (truths, text)]
